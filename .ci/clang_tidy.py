@@ -6,13 +6,10 @@
 
     clang_tidy.py --build-dir BUILD [FILE...]
 
-Most of the time that clang-tidy takes is the parsing of MLIR's headers, so that
-all sources together take minutes. What it finds depends on nothing but the
-source, the headers that it includes, the command that compiles it, the checks
-and clang-tidy itself. A source that was clean with all of these as they are now
-is skipped; the cache remembers no more than that. Which headers a source
-includes is known from ninja once it has been built; without that it is always
-checked.
+Most of the time that clang-tidy takes is the parsing of MLIR's headers, so that all sources together take minutes. Its
+findings depend only on the source, the headers that it includes, the command that compiles it, the checks and
+clang-tidy itself. A source that was clean with the present state of all these is skipped; the cache remembers no more
+than that. Once a source has been built, ninja knows its headers; without that it is always checked.
 
 Without FILE, checks all that BUILD compiles of lib and tools. Exits with 1 if
 anything is found.
@@ -36,13 +33,13 @@ KEEP_SECONDS = 30 * 24 * 3600
 
 
 def default_cache():
-    """Where clean results are remembered, beside other tools' caches."""
+    """The folder that remembers clean results, next to other tools' caches."""
     base = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
     return pathlib.Path(base) / "attn-clang-tidy"
 
 
 def read_dependencies(build):
-    """What ninja knows of each object: {object: [file, ...]}, paths as ninja writes them."""
+    """The files that ninja knows of each object: {object: [file, ...]}, paths as ninja writes them."""
     answer = subprocess.run(["ninja", "-C", build, "-t", "deps"], capture_output=True, text=True)
     dependencies, files = {}, None
     for line in answer.stdout.splitlines():
@@ -110,7 +107,7 @@ def select(entries, files):
 
 
 def prune(cache):
-    """Forgets what has not been of use for long."""
+    """Removes entries that have not been used for long."""
     for path in cache.iterdir():
         if time.time() - path.stat().st_mtime > KEEP_SECONDS:
             path.unlink(missing_ok=True)

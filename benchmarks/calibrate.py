@@ -9,11 +9,11 @@
         --plot docs/images/calibration.svg
     python3 benchmarks/calibrate.py --opt BUILD/bin/attn-opt --least 44
 
-The first form takes the last row of each benchmark in benchmarks/results, lets attn-choose-schedule choose for it, or
-takes the schedule that was given, and compares what attn-explain says with the time that was measured, by groups. Tiles
-that masks leave which depend on data are counted here, from the data of the benchmark. With --check it fails if errors
-are larger than BOUNDS allow, and if the table of a document that --document names has other figures. The second form
-writes that table, and a plot. The third one compares what is chosen with the fastest of the schedules that
+The first form takes the last row of each benchmark in benchmarks/results. It lets attn-choose-schedule choose a
+schedule, or takes the given one, and compares the estimate of attn-explain with the measured time, by groups. Where a
+mask depends on data, the visited tiles are counted here, from the data of the benchmark. With --check it fails if
+errors are larger than BOUNDS allow, or if the table of a document that --document names has other figures. The second
+form writes that table, and a plot. The third one compares the choices with the fastest of the schedules that
 schedules.py has measured. Needs NumPy, but no GPU; --plot needs matplotlib.
 """
 
@@ -41,20 +41,20 @@ from cases import Case  # noqa: E402
 
 RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
 CHOOSE = "--attn-choose-schedule=target=sm_90a"
-# What synchronous products reach on an H200, where kernels for sm_80 were measured.
-SYNCHRONOUS = '#attn.device<"h200", products16 = 2140>'
-# What is known of one core of the processor in host.jsonl: what `attn-compile` says of it, with vectors of 512 bits or,
-# with the option --host-cpu=x86-64-v3, of 256, and the clock that it has been measured to have.
-CORE = '#attn.device<"host", multiprocessors = 1, clock_mhz = 3650, registers = %d, l2_bytes = 1048576>'
+# The rate that synchronous MMAs reach on an H200, where kernels for sm_80 were measured.
+SYNCHRONOUS = '#attn.device<"h200", mma_flops_per_cycle_16b = 2140>'
+# One core of the processor in host.jsonl, as `attn-compile` describes it: with vectors of 512 bits or, with the option
+# --host-cpu=x86-64-v3, of 256. The clock rate was measured.
+CORE = '#attn.device<"host", sms = 1, clock_mhz = 3650, registers = %d, l2_bytes = 1048576>'
 CORES = {"native": CORE % 512, "x86-64-v3": CORE % 128}
 # Errors of the median and of the worst case that groups may have.
 BOUNDS = (0.10, 0.25)
 
 
-# The rows of the table of docs/cost-model.md, by group: what was measured on a GPU.
+# The rows of the table of docs/cost-model.md, by group: the kernels measured on a GPU.
 TITLES = {
     "forward": "forward: dense and grouped heads (`forward.py`)",
-    "score changes": "score changes (`forward.py --groups mods`)",
+    "score_mod": "score_mod (`forward.py --groups mods`)",
     "masks": "masks that have names (`masks.py`)",
     "masks that read": "masks that read tensors",
     "sequences": "packed sequences of one length (`sequences.py`)",
@@ -66,9 +66,9 @@ TITLES = {
     "gradients, masks that read": "gradients, masks that read tensors",
     "gradients, sequences": "gradients, packed sequences of one length",
     "gradients, dropout": "gradients, dropout",
-    "products": "matrix products (`gemm.py`)",
+    "matmuls": "matmuls (`gemm.py`)",
     "tiles": "every tile that fits, dense (`schedules.py`)",
-    "tiles, changed": "tiles, score changes and dropout (`--suite changes`)",
+    "tiles, changed": "tiles, score_mod and dropout (`--suite changes`)",
     "tiles, sm_80": "tiles, sm_80 (`--suite sm_80`)",
     "decoding, sm_80": "decoding, sm_80",
 }
@@ -77,7 +77,7 @@ TABLE = re.compile(r"(?<=<!-- calibration -->\n).*?(?=<!-- /calibration -->)", r
 
 @dataclasses.dataclass
 class Point:
-    """A time that was measured, and what to estimate: a function, the sizes of its dynamic dimensions, and passes."""
+    """A measured time, and the operation to estimate: a function, the sizes of its dynamic dimensions, and passes."""
 
     group: str
     label: str
@@ -135,7 +135,7 @@ def change_points():
     for row in read_last("mods.jsonl", KEYS, is_ours):
         score = row["mask"].removeprefix("mod:").replace("none", "")
         text = get_case(row, score=score).mlir()
-        yield Point("score changes", describe(row), row["D"], row["ms"], text, row["S"], row["B"])
+        yield Point("score_mod", describe(row), row["D"], row["ms"], text, row["S"], row["B"])
 
 
 def tile_points():
@@ -179,12 +179,12 @@ def host_points():
 def add_density(text, counts):
     """`text`, whose attention has the parts of tiles in `counts`."""
     attributes = "attributes {attn.tile_density = array<f64: %.5f, %.5f>}" % counts
-    return re.sub(r"(\n *keep \{)", rf" {attributes}\1", text, count=1)
+    return re.sub(r"(\n *mask_mod \{)", rf" {attributes}\1", text, count=1)
 
 
 @functools.cache
 def count_tiles(name, rows, columns):
-    """Parts of the tiles that are visited under a mask, and that it cuts."""
+    """Fractions of the tiles that are visited under a mask, and of the tiles that it cuts."""
     import numpy as np
 
     tokens, length = masks.make_numpy_tokens(), masks.LENGTH
@@ -214,8 +214,8 @@ def mask_points(opt):
         is_forward = row["mode"] == "fwd"
         text = case.mlir() if is_forward else case.grad_mlir()
         if keep:
-            # Of gradients, the tiles of the kernel of the keys.
-            schedule = run(opt, text, [CHOOSE]).split("keys = ")[-1]
+            # For gradients, the tiles of the dkdv kernel.
+            schedule = run(opt, text, [CHOOSE]).split("dkdv = ")[-1]
             text = add_density(text, count_tiles(row["mask"], *schedules.get_tiles(schedule)[:2]))
         group = "masks" if is_forward else "gradients, masks"
         if keep:
@@ -274,11 +274,11 @@ def dropout_points():
         yield Point(group, f"{describe(row)}, {name} {row['rng']}", row["D"], row["ms"], text, row["S"], row["B"])
 
 
-def product_points():
+def matmul_points():
     for row in read_last("gemm.jsonl", ("op", "M", "N", "K", "form", "epilogue"), is_ours):
         text = gemm.module(row["form"], row["epilogue"] == "bias", "", (row["M"], row["N"], row["K"]))
         label = f"{row['M']} x {row['N']} x {row['K']} {row['form']} {row['epilogue']}"
-        yield Point("products", label, 0, row["ms"], text)
+        yield Point("matmuls", label, 0, row["ms"], text)
 
 
 def run(opt, text, passes):
@@ -286,7 +286,7 @@ def run(opt, text, passes):
 
 
 def estimate(opt, points):
-    """Lets attn-explain estimate all points, those with the same options in one run."""
+    """Lets attn-explain estimate all points, points with the same options in one run."""
     runs = {}
     for point in points:
         runs.setdefault((point.passes, point.size, point.batch, point.target, point.device), []).append(point)
@@ -315,7 +315,7 @@ def print_errors(what, points):
 
 GROUPS = {
     "forward": lambda opt: forward_points(),
-    "score changes": lambda opt: change_points(),
+    "score_mod": lambda opt: change_points(),
     "tiles": lambda opt: tile_points(),
     "host": lambda opt: host_points(),
     "masks": mask_points,
@@ -323,7 +323,7 @@ GROUPS = {
     "gradients": lambda opt: gradient_points(),
     "decoding": lambda opt: decode_points(),
     "dropout": lambda opt: dropout_points(),
-    "products": lambda opt: product_points(),
+    "matmuls": lambda opt: matmul_points(),
 }
 
 
@@ -350,7 +350,7 @@ def choose(opt, cases, is_static):
 
 
 def check_choices(opt, least):
-    """Whether what is chosen is within 3 % of the fastest in `least` of the cases of schedules.jsonl."""
+    """Whether the choice is within 3 % of the fastest schedule in `least` of the cases of schedules.jsonl."""
     cases = {}
     for row in read_rows("schedules.jsonl"):
         if not row["chosen"]:
@@ -378,8 +378,7 @@ def check_choices(opt, least):
 
 
 def check_least(points):
-    """Of the tiles that were measured of each case, whether the one with the least estimate is within 3 % of the fastest
-    in nine of ten cases."""
+    """Whether, in nine of ten cases, the measured tile with the least estimate is within 3 % of the fastest one."""
     cases = {}
     for point in points:
         cases.setdefault((point.group, point.size, point.batch, point.label.rsplit(" (", 1)[0]), []).append(point)
@@ -399,7 +398,7 @@ def check_least(points):
 
 
 def make_table(groups):
-    """Markdown of the errors of the groups in TITLES; those of all of them come last, if there are all."""
+    """Markdown of the errors of the groups in TITLES, with a last row for all of them, if there are all."""
     rows = [(title, groups[name]) for name, title in TITLES.items() if name in groups]
     if len(rows) == len(TITLES):
         rows.append(("all", [point for _, points in rows for point in points]))
@@ -434,17 +433,20 @@ def write_document(path, groups):
         file.write(text)
 
 
-def plot(path, groups):
+def draw(groups):
+    """Estimated against measured times, as a figure."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(7.5, 6))
+    figure, axes = pyplot.subplots(figsize=(9.5, 6), layout="constrained")
     colors = pyplot.get_cmap("tab20").colors
-    for color, (name, points) in zip(colors, groups.items()):
+    for i, (name, points) in enumerate(groups.items()):
         times = [p.ms for p in points], [p.seconds * 1e3 for p in points]
-        axes.scatter(*times, s=7, color=color, label=f"{name} ({len(points)})")
+        # There are more groups than colors.
+        style = {"color": colors[i % len(colors)], "marker": "o^s"[i // len(colors)]}
+        axes.scatter(*times, s=7, label=f"{name} ({len(points)})", **style)
     every = [p.ms for points in groups.values() for p in points]
     ends = [min(every) * 0.9, max(every) * 1.1]
     axes.plot(ends, ends, color="black", linewidth=0.8)
@@ -452,9 +454,8 @@ def plot(path, groups):
         axes.plot(ends, [end * bound for end in ends], color="gray", linewidth=0.5, linestyle="dashed")
     axes.set(xscale="log", yscale="log", xlabel="measured ms", ylabel="estimated ms")
     axes.set_title(f"{len(every)} times on an NVIDIA H200, and 25 % more and less")
-    axes.legend(fontsize=7)
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
+    figure.legend(loc="outside right center", fontsize=7)
+    return figure
 
 
 def main():
@@ -492,7 +493,8 @@ def main():
     elif options.document:
         write_document(options.document, groups)
     if options.plot:
-        plot(options.plot, {name: groups[name] for name in TITLES if name in groups})
+        figure = draw({name: groups[name] for name in TITLES if name in groups})
+        figure.savefig(options.plot, metadata={"Date": None})
     return 0 if is_good or not options.check else 1
 
 

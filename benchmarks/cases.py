@@ -10,6 +10,8 @@ artifact serves all of its sizes.
 from dataclasses import dataclass
 from typing import Callable, Dict, Optional, Tuple
 
+import harness
+
 
 @dataclass(frozen=True)
 class Case:
@@ -31,7 +33,7 @@ class Case:
 
     @property
     def captures(self):
-        """Names and types of the tensors that the score change and the keep region read."""
+        """Names and types of the tensors that the score_mod and the mask_mod region read."""
         types = {
             **(SCORES[self.score].captures if self.score else {}),
             **({name: "tensor<?xi32>" for name in KEEPS[self.keep].captures} if self.keep else {}),
@@ -41,7 +43,19 @@ class Case:
     @property
     def name(self) -> str:
         mask = "".join(c if c.isalnum() else "_" for c in self.mask.replace("#attn.", "")).strip("_")
-        return "_".join(filter(None, (f"h{self.heads}_{self.kv_heads}_d{self.qk_dim}_{self.v_dim}", self.dtype, mask or "full", self.keep, self.score, "dropout" if self.dropout else "")))
+        return "_".join(
+            filter(
+                None,
+                (
+                    f"h{self.heads}_{self.kv_heads}_d{self.qk_dim}_{self.v_dim}",
+                    self.dtype,
+                    mask or "full",
+                    self.keep,
+                    self.score,
+                    "dropout" if self.dropout else "",
+                ),
+            )
+        )
 
     def mlir(self) -> str:
         """The module: query, key, value in; out and log-sum-exp back."""
@@ -78,8 +92,8 @@ class Case:
 """
 
     def grad_mlir(self, deterministic: bool = False, name: str = "") -> str:
-        """The module of the gradient: query, key, value, out, its log-sum-exp and its gradient, and captures, in; dq, dk, dv back."""
-        assert not self.score, "gradients of score changes are not stated"
+        """The module of the gradient: (query, key, value, out, lse, dout, captures) -> (dq, dk, dv)."""
+        assert not self.score, "gradients of score_mod are not stated"
         q = f"tensor<?x{self.heads}x?x{self.qk_dim}x{self.dtype}>"
         k = f"tensor<?x{self.kv_heads}x?x{self.qk_dim}x{self.dtype}>"
         v = f"tensor<?x{self.kv_heads}x?x{self.v_dim}x{self.dtype}>"
@@ -93,7 +107,8 @@ class Case:
         if self.keep:
             options += KEEPS[self.keep].region
         captures = "".join(f", %{capture}: {type}" for capture, type in self.captures.items())
-        return f"""func.func @{name or self.name}(%query: {q}, %key: {k}, %value: {v}, %out: {o}, %lse: {lse}, %dout: {o}{captures}) -> ({q}, {k}, {v}) {{
+        inputs = f"%query: {q}, %key: {k}, %value: {v}, %out: {o}, %lse: {lse}, %dout: {o}{captures}"
+        return f"""func.func @{name or self.name}({inputs}) -> ({q}, {k}, {v}) {{
   %c0 = arith.constant 0 : index
   %c2 = arith.constant 2 : index
   %batch = tensor.dim %query, %c0 : {q}
@@ -111,8 +126,8 @@ class Case:
 
 @dataclass(frozen=True)
 class Score:
-    """A score change: what it reads, its body, which computes %r from %s, and the same on torch tensors. If it adds an array to
-    the scores, `addend` gives that from the captures, as `[B|1, H|1, Sq, Skv]`."""
+    """A score_mod: the tensors it reads, its body, which computes %r from %s, and the same on torch tensors. If it adds
+    an array to the scores, `addend` gives that from the captures, as `[B|1, H|1, Sq, Skv]`."""
 
     captures: Dict[str, str]
     body: str
@@ -123,7 +138,7 @@ class Score:
     def region(self) -> str:
         lines = "".join(f"        {line.strip()}\n" for line in self.body.strip().splitlines())
         return f"""
-      score {{
+      score_mod {{
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
 {lines}        attn.yield %r : f32
       }}"""
@@ -145,7 +160,7 @@ class Keep:
                 if f"%{name}_{position}" in lines:
                     lines = f"        {load}\n" + lines
         return f"""
-      keep {{
+      mask_mod {{
       ^bb0(%b: index, %h: index, %i: index, %j: index):
 {lines}        attn.yield %r : i1
       }}"""
@@ -154,7 +169,8 @@ class Keep:
 SAME_DOCUMENT = "%same = arith.cmpi eq, %doc_i, %doc_j : i32\n"
 BLOCK = 1024
 
-# doc: number of the document of a token; start: its first token; part: the quarter of the document that the token is in.
+# doc: number of the document of a token; start: its first token; part: the quarter of the document that the token is
+# in.
 KEEPS = {
     "document": Keep(("doc",), "%r = arith.cmpi eq, %doc_i, %doc_j : i32"),
     "share_question": Keep(
@@ -281,14 +297,15 @@ SCORES = {
 
 def make_captures(torch, case, batch, length):
     """Tensors for the captures of a case, by name."""
+    device = harness.DEVICE
     make = {
-        "slopes": lambda: torch.exp2(-(torch.arange(case.heads, device="cuda") + 1) * 0.5),
-        "table": lambda: torch.randn(case.heads, 2 * MAX_DISTANCE + 1, device="cuda"),
-        "bias": lambda: torch.randn(case.heads, length, length, device="cuda", dtype=torch.bfloat16),
-        "batch_bias": lambda: torch.randn(batch, case.heads, length, length, device="cuda", dtype=torch.bfloat16),
-        "wide_bias": lambda: torch.randn(case.heads, length, length, device="cuda"),
-        "temperature": lambda: torch.rand(case.heads, device="cuda") + 0.5,
-        "paths": lambda: torch.randint(512, (batch, length, length), device="cuda", dtype=torch.int32),
-        "embedding": lambda: torch.randn(512, case.heads, device="cuda"),
+        "slopes": lambda: torch.exp2(-(torch.arange(case.heads, device=device) + 1) * 0.5),
+        "table": lambda: torch.randn(case.heads, 2 * MAX_DISTANCE + 1, device=device),
+        "bias": lambda: torch.randn(case.heads, length, length, device=device, dtype=torch.bfloat16),
+        "batch_bias": lambda: torch.randn(batch, case.heads, length, length, device=device, dtype=torch.bfloat16),
+        "wide_bias": lambda: torch.randn(case.heads, length, length, device=device),
+        "temperature": lambda: torch.rand(case.heads, device=device) + 0.5,
+        "paths": lambda: torch.randint(512, (batch, length, length), device=device, dtype=torch.int32),
+        "embedding": lambda: torch.randn(512, case.heads, device=device),
     }
     return {name: make[name]() for name in case.captures}

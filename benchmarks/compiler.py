@@ -4,14 +4,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Measures the compiler itself: start-up, compile times, memory, and calls.
 
-    compiler.py --build-dir build [--out benchmarks/results/compiler.jsonl --commit ID]
+    compiler.py --build-dir build [--out benchmarks/results/compiler.jsonl]
     compiler.py --build-dir build --call-overhead build/bin/attn-call-overhead [--driver libfakecuda.so]
 
-Programs run one after another, each several times after a run that fills the
-caches of the file system. Of the elapsed and of the processor time the smallest
-counts, of the resident memory, that of children included, the largest.
-`--call-overhead` adds what a call of a compiled function costs on the host: with
-the machine's driver, or with one that does nothing, as the unit tests have it.
+Programs run one after another, each several times after a run that fills the caches of the file system. The smallest
+elapsed and processor times count, and the largest resident memory, including children. `--call-overhead` adds the host
+time of a call of a compiled function: with the machine's driver, or with one that does nothing, as the unit tests have
+it.
 """
 
 import argparse
@@ -23,6 +22,10 @@ import platform
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import harness  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "docs" / "examples" / "llama3_attention.mlir"
@@ -38,8 +41,7 @@ def describe_machine():
     return f"{len(os.sched_getaffinity(0))} cores of {name}"
 
 
-# Runs a command and reports on it from a process of its own, whose children are
-# the command and what it starts.
+# Runs a command and reports on it from a process of its own, whose only children are the command and its descendants.
 MEASURE = """
 import json, resource, subprocess, sys, time
 begin = time.perf_counter()
@@ -64,15 +66,17 @@ def measure(command, repeats):
 
 
 def commands(programs, folder):
-    """What is measured: (name, seconds that it should stay below or None, command)."""
+    """The commands to measure: (name, seconds that it should stay below or None, command)."""
     compile_example = [programs / "attn-compile", EXAMPLE]
     shape = ["--shape=batch=1", "--shape=queries=128", "--shape=keys=128"]
+    on_gpu, on_host = [*compile_example, "--target=sm_90a", "-o"], [*compile_example, "--target=host", "-o"]
+    run_on_host = [programs / "attn-run", EXAMPLE, "--target=host", *shape]
     return [
         ("start of attn-opt", 0.1, [programs / "attn-opt", os.devnull]),
-        ("causal attention from text to cubin for sm_90a", 2, [*compile_example, "--target=sm_90a", "-o", folder / "a.cubin"]),
-        ("causal attention from text to a library for sm_90a", None, [*compile_example, "--target=sm_90a", "-o", folder / "a.so"]),
-        ("causal attention from text to a library for the host", None, [*compile_example, "--target=host", "-o", folder / "b.so"]),
-        ("first result of attn-run from text on the host", None, [programs / "attn-run", EXAMPLE, "--target=host", *shape]),
+        ("causal attention from text to cubin for sm_90a", 2, [*on_gpu, folder / "a.cubin"]),
+        ("causal attention from text to a library for sm_90a", None, [*on_gpu, folder / "a.so"]),
+        ("causal attention from text to a library for the host", None, [*on_host, folder / "b.so"]),
+        ("first result of attn-run from text on the host", None, run_on_host),
     ]
 
 
@@ -86,14 +90,16 @@ def measure_calls(program, driver):
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build-dir", metavar="DIR", type=pathlib.Path, default=ROOT / "build")
-    parser.add_argument("--call-overhead", metavar="PROGRAM", type=pathlib.Path, help="attn-call-overhead, to measure calls too")
-    parser.add_argument("--driver", metavar="LIBRARY", type=pathlib.Path, help="driver for calls (default: the machine's)")
+    parser.add_argument("--call-overhead", metavar="PROGRAM", type=pathlib.Path,
+                        help="attn-call-overhead, to measure calls too")
+    parser.add_argument("--driver", metavar="LIBRARY", type=pathlib.Path,
+                        help="driver for calls (default: the machine's)")
     parser.add_argument("--repeats", metavar="N", type=int, default=10)
-    parser.add_argument("--commit", metavar="ID", default="unknown")
-    parser.add_argument("--out", metavar="FILE", type=pathlib.Path, help="add rows to this file")
+    harness.add_row_options(parser)
     options = parser.parse_args(arguments)
 
-    common = {"machine": describe_machine(), "date": datetime.date.today().isoformat(), "commit": options.commit}
+    commit = options.commit or harness.find_commit(options.build_dir / "bin" / "attn-compile")
+    common = {"machine": describe_machine(), "date": datetime.date.today().isoformat(), "commit": commit}
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for name, limit, command in commands(options.build_dir.resolve() / "bin", pathlib.Path(folder)):
@@ -104,9 +110,8 @@ def main(arguments=None):
         name = "call of attention on the host, " + ("without the driver's part" if options.driver else calls["device"])
         rows.append({"what": name, "limit_s": 10e-6, "wall_s": round(calls["call_us"] * 1e-6, 9), **common})
         print(json.dumps(rows[-1]))
-    if options.out:
-        with options.out.open("a") as file:
-            file.writelines(json.dumps(row) + "\n" for row in rows)
+    for row in rows:
+        harness.append_row(options.out, row, harness.read_history())
     return 0
 
 

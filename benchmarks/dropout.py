@@ -2,31 +2,30 @@
 # Licensed under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Times dropout: in the kernels of attention, before them and beside the projection.
+"""Times dropout: in the kernels of attention, before them, and concurrently with the projection.
 
     dropout.py --compile build/bin/attn-compile --artifacts DIR --suites parts,layers,attention
-    dropout.py --artifacts DIR --runtime libattn_runtime.so --suites parts,layers,attention --out benchmarks/results/dropout.jsonl
+    dropout.py --artifacts DIR --runtime libattn_runtime.so --suites parts,layers,attention --out rows.jsonl
     dropout.py --predict build/bin/attn-opt --artifacts DIR --out benchmarks/results/dropout.jsonl
 
-A layer is the projection to queries, keys and values, causal attention and, in mode train, its gradient, compiled as one
-function for each alternative of attn-hoist-rng. Peers are cuBLAS with cuDNN or FlashAttention-2, through torch, with the same
-p. Parts are the kernels of which layers consist, one by one, for the constants of the cost model. Suite attention has attention
-and its gradient alone, beside the same peers. Suite beside has a projection and the mask of a full attention: alone, one
-after the other, on two streams and in one kernel. The first form needs no GPU, the second no compiler. Results of the
-alternatives are compared: they drop the same weights. The third form compares what was measured of the suite grid with
-what attn-explain says.
+A layer is the projection to queries, keys and values, causal attention and, in mode train, its gradient, compiled as
+one function for each alternative of attn-hoist-rng. Peers are cuBLAS with cuDNN or FlashAttention-2, through torch,
+with the same p. Suite `parts` times the kernels of layers one by one, for the constants of the cost model. Suite
+`attention` times attention and its gradient alone, and the same peers. Suite `concurrent` times a projection and the
+keep mask of full attention: alone, one after the other, on two streams and in one kernel. The first form needs no GPU, the
+second no compiler. Results of the alternatives are compared: they drop the same attention probabilities. The third form
+compares the measured times of suite `grid` with the estimates of attn-explain.
 """
 
-import argparse
-import datetime
 import json
 import os
 import subprocess
 import sys
 from dataclasses import dataclass
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import harness  # noqa: E402
 
 P = 0.125
 RNGS = {
@@ -36,7 +35,7 @@ RNGS = {
     "threefry12": "#attn.threefry<rounds = 12>",
 }
 ALTERNATIVES = ("in-kernel", "sequential", "fused")
-LENGTHS = (2048, 4096, 8192, 16384, 32768)
+LENGTHS, TRAIN_LENGTHS = (2048, 4096, 8192, 16384, 32768), (8192,)
 
 
 @dataclass(frozen=True)
@@ -65,13 +64,13 @@ GRID = (
     (Layer(2048, 16, 16, 128), "threefry12"),
 )
 GRID_LENGTHS = (2048, 4096, 8192, 16384)
-# Attention alone: heads, channels, and batch and length.
+# Attention alone: heads, head dim, and batch and length.
 ATTENTION = tuple((Layer(heads * dim, heads, heads, dim), batch, length)
                   for heads, dim, batch, length in ((32, 128, 1, 8192), (32, 64, 1, 8192), (16, 64, 64, 1024)))
-# The product of the suite beside, and the masks: of 32 heads, at these lengths.
-BESIDE = dict(M=8192, N=6144, K=4096)
-BESIDE_HEADS, BESIDE_LENGTHS, BESIDE_RNGS = 32, (2048, 4096, 8192), ("arx6", "philox7")
-BESIDE_KINDS = ("sequential", "streams", "fused")
+# The GEMM of the suite `concurrent`, and its keep masks: of 32 heads, at these lengths.
+CONCURRENT = dict(M=8192, N=6144, K=4096)
+CONCURRENT_HEADS, CONCURRENT_LENGTHS, CONCURRENT_RNGS = 32, (2048, 4096, 8192), ("arx6", "philox7")
+CONCURRENT_KINDS = ("sequential", "streams", "fused")
 
 
 def types(layer, batch=1):
@@ -145,7 +144,7 @@ def layer_module(layer, mode, rng, causal=True):
 
 
 def has_gradients(rng):
-    """Whether the parts with this generator have gradients: others tell no more of them."""
+    """Whether the parts with this generator have gradients: other generators would tell nothing new about them."""
     return rng == "arx6"
 
 
@@ -173,34 +172,35 @@ STATES = "%seed: tensor<i64>, %offset: tensor<i64>"
 
 
 def made(rng):
-    """Dropout whose decisions attention makes."""
+    """Dropout whose keep masks attention makes."""
     return f"dropout({attribute(rng)}, %seed, %offset : tensor<i64>, tensor<i64>)"
 
 
 def mask_function(t, kind, rng):
     """The function mask_KIND."""
     return f"""func.func @mask_{kind}({STATES}, %e: {t['rows']}) -> {t['rows']} {{
-  %y = attn.dropout_mask {kind} by({attribute(rng)}, %seed, %offset : tensor<i64>, tensor<i64>) outs(%e : {t['rows']}) -> {t['rows']}
+  %y = attn.dropout_mask {kind} by({attribute(rng)}, %seed, %offset : tensor<i64>, tensor<i64>)
+      outs(%e : {t['rows']}) -> {t['rows']}
   return %y : {t['rows']}
 }}
 """
 
 
-def read_decisions(t, kind):
-    """The argument and the dropout of attention that reads decisions."""
+def read_keep_mask(t, kind):
+    """The argument and the dropout of attention that reads keep masks."""
     return f", %bits: {t['rows']}", f"dropout_mask {kind}(%bits : {t['rows']}) p({P})"
 
 
 def attention_module(layer, batch, causal):
-    """Attention and its gradient: without dropout, by two generators, and with decisions that are read, in the layout
+    """Attention and its gradient: without dropout, by two generators, and with keep masks that are read, in the layout
     that is best for each."""
     t = types(layer, batch)
     mask = "mask(#attn.causal)" if causal else ""
     kinds = {"none": ("", "")}
     kinds.update({rng: (f", {STATES}", made(rng)) for rng in ("philox7", "arx6")})
     text = "".join(mask_function(t, kind, "arx6") for kind in ("rows", "columns"))
-    text += attention_functions(t, mask, {"rows": read_decisions(t, "rows")}, False)
-    return text + attention_functions(t, mask, {**kinds, "columns": read_decisions(t, "columns")}, True)
+    text += attention_functions(t, mask, {"rows": read_keep_mask(t, "rows")}, False)
+    return text + attention_functions(t, mask, {**kinds, "columns": read_keep_mask(t, "columns")}, True)
 
 
 def parts_module(layer, rng, causal):
@@ -214,22 +214,23 @@ def parts_module(layer, rng, causal):
 """
     for kind in ("rows", "columns"):
         text += mask_function(t, kind, rng)
-    kinds = {"none": ("", ""), "kernel": (f", {STATES}", made(rng)), "rows": read_decisions(t, "rows"),
-             "columns": read_decisions(t, "columns")}
+    kinds = {"none": ("", ""), "kernel": (f", {STATES}", made(rng)), "rows": read_keep_mask(t, "rows"),
+             "columns": read_keep_mask(t, "columns")}
     return text + attention_functions(t, mask, kinds, has_gradients(rng))
 
 
-def beside_module(rng):
-    """A product and a mask by themselves, and together in each way."""
-    x, w, y = "tensor<?x4096xbf16>", "tensor<6144x4096xbf16>", "tensor<?x6144xbf16>"
-    bits = f"tensor<1x{BESIDE_HEADS}x?x?xi32>"
+def concurrent_module(rng):
+    """A matmul and a keep mask by themselves, and together in each way."""
+    _, n, k = CONCURRENT.values()
+    x, w, y = f"tensor<?x{k}xbf16>", f"tensor<{n}x{k}xbf16>", f"tensor<?x{n}xbf16>"
+    bits = f"tensor<1x{CONCURRENT_HEADS}x?x?xi32>"
     product = f"attn.matmul ins(%x, %w : {x}, {w}) outs(%y : {y}) transpose_rhs -> {y}"
     text = mask_function(dict(rows=bits), "rows", rng) + f"""func.func @gemm(%x: {x}, %w: {w}, %y: {y}) -> {y} {{
   %0 = {product}
   return %0 : {y}
 }}
 """
-    for kind in BESIDE_KINDS:
+    for kind in CONCURRENT_KINDS:
         text += f"""func.func @{kind}(%x: {x}, %w: {w}, {STATES}, %y: {y}, %bits: {bits}) -> ({y}, {bits}) {{
   %0:2 = attn.overlap by {kind} {{
     %1 = {product}
@@ -261,9 +262,9 @@ def modules(suites):
             for causal in (False, True) if (layer, rng) == GRID[0] else (True,):
                 kind = "causal" if causal else "full"
                 yield f"parts-{name_of(layer)}-{rng}-{kind}", parts_module(layer, rng, causal), []
-    if "beside" in suites:
-        for rng in BESIDE_RNGS:
-            yield f"beside-{rng}", beside_module(rng), ["--fail-on-spills"]
+    if "concurrent" in suites:
+        for rng in CONCURRENT_RNGS:
+            yield f"concurrent-{rng}", concurrent_module(rng), ["--fail-on-spills"]
     if "grid" in suites:
         for layer, rng in GRID:
             for alternative in ALTERNATIVES:
@@ -285,36 +286,34 @@ def modules(suites):
 
 
 def compile_artifacts(options):
-    os.makedirs(options.artifacts, exist_ok=True)
-    for name, text, extra in modules(options.suites.split(",")):
+    """Compiles what the suites need. Ends the program if a module does not compile."""
+    compiler = harness.Compiler(options)
+    for name, text, flags in modules(harness.split_list(options.suites)):
         if options.only not in name:
             continue
-        path = os.path.join(options.artifacts, name)
-        with open(path + ".mlir", "w") as file:
-            file.write(text)
-        print(name, file=sys.stderr)
-        subprocess.run([options.compile, path + ".mlir", "-o", path + ".so", "--target=sm_90a", *extra,
-                        *options.compile_options.split()], check=True)
+        print(name, file=sys.stderr, flush=True)
+        error = compiler.compile(name, text, harness.OPTIONS["target"]["default"], *flags)
+        if error:
+            sys.exit(f"{error}\nerror: {name} does not compile")
 
 
 def measure(torch, functions, rounds):
-    """Median milliseconds of each function, all timed in turn behind a sleep kernel."""
+    """Median milliseconds of each function, timed alternately behind a sleep kernel; the first round warms up."""
     times = {name: [] for name in functions}
     for number in range(rounds + 1):
         for name, function in functions.items():
-            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            torch.cuda._sleep(1_000_000)
-            begin.record()
-            function()
-            end.record()
-            end.synchronize()
+            ms = harness.time_once(torch, function)
             if number:
-                times[name].append(begin.elapsed_time(end))
-    return {name: sorted(values)[len(values) // 2] for name, values in times.items()}
+                times[name].append(ms)
+    return {name: harness.median(values) for name, values in times.items()}
+
+
+# Peers: their names in rows, their names in the harness, and their dropout.
+PEERS = (("cudnn", "cudnn", P), ("fa2", "fa2", P), ("cudnn_nodrop", "cudnn", 0.0))
 
 
 def predict(options):
-    """Compares measured times of the alternatives with those that attn-explain predicts; returns whether they agree."""
+    """Compares measured times of the alternatives with the estimates of attn-explain; returns whether they agree."""
     os.makedirs(options.artifacts, exist_ok=True)
     measured = {}
     with open(options.out) as file:
@@ -332,8 +331,8 @@ def predict(options):
             if not times:
                 continue
             passes = f"--attn-explain=format=json output=- target=sm_90a dynamic-size={length}"
-            text = subprocess.run([options.predict, source, passes, "-o", os.devnull], check=True, stdout=subprocess.PIPE,
-                                  text=True).stdout
+            command = [options.predict, source, passes, "-o", os.devnull]
+            text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
             function = json.loads(text)["functions"][0]
             found = function["dropout"][0]
             both = {}
@@ -343,7 +342,7 @@ def predict(options):
             errors += [predicted / ms - 1 for ms, predicted in both.values()]
             fastest = min(both, key=lambda op: both[op][0])
             chosen = min(both, key=lambda op: both[op][1])
-            # A choice is right if nothing is faster by more than what repeats differ by.
+            # A choice is right if nothing is faster by more than the noise of repeats.
             good = both[chosen][0] <= 1.01 * both[fastest][0]
             points, right = points + 1, right + good
             print(f"{name_of(layer):20s} {rng:11s} N {length:6d} " + "  ".join(
@@ -357,40 +356,34 @@ def predict(options):
 
 class Runner:
     def __init__(self, torch, options):
-        from attn.artifact import Artifact
-
-        self.torch, self.options, self.load = torch, options, Artifact
-        self.artifacts = {}
-        self.failures = 0
-        self.stamp = dict(date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
-                          device=torch.cuda.get_device_name(0), commit=options.commit)
-        self.stream = torch.cuda.current_stream().cuda_stream
-        self.seed, self.offset = (torch.tensor(value, device="cuda") for value in (42, 4))
+        self.torch, self.options = torch, options
+        self.artifacts, self.failures = harness.Artifacts(options), 0
+        self.rows = harness.Rows(options, harness.describe_device(torch))
+        self.peers = {peer.name for peer in harness.select_peers(options.peers, ("cudnn", "fa2"))}
+        self.stream = harness.get_stream(torch)
+        self.seed, self.offset = (torch.tensor(value, device=harness.DEVICE) for value in (42, 4))
 
     def find(self, name, function):
-        path = os.path.join(self.options.artifacts, name + ".so")
-        if not os.path.exists(path):
-            return None
-        if path not in self.artifacts:
-            self.artifacts[path] = self.load(path, self.options.runtime)
-        return self.artifacts[path][function]
+        return self.artifacts.load(name)[function] if name in self.artifacts else None
 
     def random(self, *shape):
-        return self.torch.randn(*shape, device="cuda", dtype=self.torch.bfloat16)
+        return self.torch.randn(*shape, device=harness.DEVICE, dtype=self.torch.bfloat16)
 
     def nan(self, *shape, dtype=None):
-        return self.torch.full(shape, float("nan"), device="cuda", dtype=dtype or self.torch.bfloat16)
+        return self.torch.full(shape, float("nan"), device=harness.DEVICE, dtype=dtype or self.torch.bfloat16)
 
     def mask(self, layer, length, kind):
         words = [32 * -(-length // 64), 4 * -(-length // 64)]
         shape = words if kind == "rows" else words[::-1]
-        return self.torch.zeros(1, layer.heads, *shape, device="cuda", dtype=self.torch.int32)
+        return self.torch.zeros(1, layer.heads, *shape, device=harness.DEVICE, dtype=self.torch.int32)
 
-    def emit(self, times, **row):
+    def emit(self, name, times, **row):
+        """Adds rows of an artifact and of its peers."""
         for op, ms in times.items():
-            if self.options.out:
-                with open(self.options.out, "a") as file:
-                    file.write(json.dumps(dict(op=op, **row, ms=ms, **self.stamp)) + "\n")
+            self.rows.add(self.artifacts.commit_of(name), op=op, **row, ms=ms)
+
+    def report_failure(self, op, error):
+        print(f"{op}: {(str(error).splitlines() or [type(error).__name__])[0]}", flush=True)
 
     def compare(self, what, results, tolerance=2e-2):
         """All of `results` (lists of tensors) are alike."""
@@ -426,27 +419,25 @@ class Runner:
                 outs[form], lses[form] = outs["rows"], lses["rows"]
             else:
                 outs[form], lses[form] = self.nan(*shapes[0]), self.nan(*shapes[0][:3], dtype=self.torch.float32)
-                run = self.find(name, "fwd_" + form).bind(q, k, v, *arguments, outs[form], lses[form], stream=self.stream)
-                runs["fwd_" + form] = run
-                run()
+                results = outs[form], lses[form]
+                runs["fwd_" + form] = self.find(name, "fwd_" + form).bind(
+                    q, k, v, *arguments, *results, stream=self.stream)
+                runs["fwd_" + form]()
             grads[form] = [self.nan(*shape) for shape in shapes] if has_gradients(rng) else []
             if not grads[form]:
                 continue
             runs["bwd_" + form] = self.find(name, "bwd_" + form).bind(
                 q, k, v, outs[form], lses[form], dout, *arguments, *grads[form], stream=self.stream)
             runs["bwd_" + form]()
-        self.torch.cuda.synchronize()
+        harness.synchronize(self.torch)
         dropped = [form for form in extra if form != "none" and (form != "columns" or has_gradients(rng))]
         self.compare(f"{name} {length}", {f: [outs[f], lses[f], *grads[f]] for f in dropped})
         times = measure(self.torch, runs, self.options.rounds)
-        self.emit(times, suite="parts", rng=rng, N=length, H=layer.heads, Hkv=layer.kv_heads, D=layer.dim, C=layer.hidden,
-                  mask=kind, p=P)
+        self.emit(name, times, suite="parts", rng=rng, N=length, H=layer.heads, Hkv=layer.kv_heads, D=layer.dim,
+                  C=layer.hidden, mask=kind, p=P)
         print(f"{name} {length}: " + " ".join(f"{op} {ms:.3f}" for op, ms in times.items()), flush=True)
 
     def run_attention(self, layer, batch, causal, length):
-        import torch.nn.functional as F
-        from torch.nn.attention import SDPBackend, sdpa_kernel
-
         name = attention_name(layer, batch, causal)
         if self.find(name, "fwd_none") is None:
             return
@@ -457,7 +448,8 @@ class Runner:
         for kind, tensor in bits.items():
             self.find(name, "mask_" + kind).bind(*state, tensor, stream=self.stream)()
         # The functions of attention and of its gradient, each with its arguments.
-        forms = {kind: 2 * [(kind, arguments)] for kind, arguments in (("none", ()), ("philox7", state), ("arx6", state))}
+        kinds = ("none", ()), ("philox7", state), ("arx6", state)
+        forms = {kind: 2 * [(kind, arguments)] for kind, arguments in kinds}
         forms["read"] = [(kind, (tensor,)) for kind, tensor in bits.items()]
         ops = {"none": "attn_nodrop", "philox7": "attn", "arx6": "attn", "read": "attn_hoisted"}
         runs, results = {"fwd": {}, "bwd": {}}, {}
@@ -465,50 +457,46 @@ class Runner:
             out, lse = self.nan(*shape), self.nan(*shape[:3], dtype=self.torch.float32)
             grads = [self.nan(*shape) for _ in range(3)]
             key = ops[kind], "arx6" if kind == "read" else kind
-            runs["fwd"][key] = self.find(name, "fwd_" + forward).bind(q, k, v, *arguments, out, lse, stream=self.stream)
+            runs["fwd"][key] = self.find(name, "fwd_" + forward).bind(
+                q, k, v, *arguments, out, lse, stream=self.stream)
             runs["bwd"][key] = self.find(name, "bwd_" + backward).bind(
                 q, k, v, out, lse, dout, *others, *grads, stream=self.stream)
             runs["fwd"][key]()
             runs["bwd"][key]()
             results[kind] = [out, lse, *grads]
-        self.torch.cuda.synchronize()
+        harness.synchronize(self.torch)
         self.compare(f"{name} {length}", {kind: results[kind] for kind in ("arx6", "read")})
-        inputs = [x.detach().requires_grad_() for x in (q, k, v)]
-
-        def make_peer(backend, p):
-            def attend(*inputs):
-                with sdpa_kernel(backend):
-                    return F.scaled_dot_product_attention(*inputs, is_causal=causal, dropout_p=p)
-
-            kept = attend(*inputs)
-            return lambda: attend(q, k, v), lambda: self.torch.autograd.grad(kept, inputs, dout, retain_graph=True)
-
-        for op, backend, p in (("cudnn", SDPBackend.CUDNN_ATTENTION, P), ("fa2", SDPBackend.FLASH_ATTENTION, P),
-                               ("cudnn_nodrop", SDPBackend.CUDNN_ATTENTION, 0.0)):
+        for op, peer, p in PEERS:
+            if peer not in self.peers:
+                continue
+            problem = harness.Problem(q, k, v, causal=causal, dropout=p)
             try:
-                runs["fwd"][op, "torch"], runs["bwd"][op, "torch"] = make_peer(backend, p)
+                runs["fwd"][op, "torch"] = harness.PEERS[peer].forward(problem)
+                runs["bwd"][op, "torch"] = harness.PEERS[peer].backward(problem, dout)
             except RuntimeError as error:
-                print(f"{op}: {str(error).splitlines()[0]}", flush=True)
+                runs["fwd"].pop((op, "torch"), None)
+                self.report_failure(op, error)
         for mode, functions in runs.items():
             times = measure(self.torch, functions, self.options.rounds)
             for (op, rng), ms in times.items():
-                self.emit({op: ms}, suite="attention", mode=mode, rng=rng, B=batch, H=layer.heads, Hkv=layer.kv_heads,
-                          S=length, D=layer.dim, mask="causal" if causal else "full", p=P)
-            print(f"{name} {length} {mode}: " + " ".join(f"{op}/{rng} {ms:.3f}" for (op, rng), ms in times.items()), flush=True)
+                self.emit(name, {op: ms}, suite="attention", mode=mode, rng=rng, B=batch, H=layer.heads,
+                          Hkv=layer.kv_heads, S=length, D=layer.dim, mask="causal" if causal else "full", p=P)
+            text = " ".join(f"{op}/{rng} {ms:.3f}" for (op, rng), ms in times.items())
+            print(f"{name} {length} {mode}: {text}", flush=True)
 
-    def run_beside(self, length):
-        m, n, k = BESIDE.values()
+    def run_concurrent(self, length):
+        m, n, k = CONCURRENT.values()
         x, w = self.random(m, k), self.random(n, k)
         state = (self.seed, self.offset)
-        shape = (1, BESIDE_HEADS, 32 * -(-length // 64), 4 * -(-length // 64))
+        shape = (1, CONCURRENT_HEADS, 32 * -(-length // 64), 4 * -(-length // 64))
         runs = {}
-        for rng in BESIDE_RNGS:
-            name = f"beside-{rng}"
+        for rng in CONCURRENT_RNGS:
+            name = f"concurrent-{rng}"
             if self.find(name, "gemm") is None:
                 continue
             results = {}
-            for kind in ("alone", *BESIDE_KINDS):
-                y, bits = self.nan(m, n), self.torch.zeros(shape, device="cuda", dtype=self.torch.int32)
+            for kind in ("alone", *CONCURRENT_KINDS):
+                y, bits = self.nan(m, n), self.torch.zeros(shape, device=harness.DEVICE, dtype=self.torch.int32)
                 if kind == "alone":
                     if not runs:
                         runs["gemm", "none"] = self.find(name, "gemm").bind(x, w, y, stream=self.stream)
@@ -519,9 +507,9 @@ class Runner:
                     runs[kind, rng] = self.find(name, kind).bind(x, w, *state, y, bits, stream=self.stream)
                     runs[kind, rng]()
                 results[kind] = y, bits
-            self.torch.cuda.synchronize()
+            harness.synchronize(self.torch)
             for kind, tensors in results.items():
-                for what, one, other in zip(("product", "mask"), results["alone"], tensors):
+                for what, one, other in zip(("matmul", "mask"), results["alone"], tensors):
                     if not self.torch.equal(one, other):
                         self.failures += 1
                         print(f"WRONG {name} {length}: the {what} of {kind} is not that of its own kernel", flush=True)
@@ -529,43 +517,49 @@ class Runner:
             return
         times = measure(self.torch, runs, self.options.rounds)
         for (op, rng), ms in times.items():
-            self.emit({op: ms}, suite="beside", rng=rng, N=length, H=BESIDE_HEADS, product=list(BESIDE.values()), p=P)
-        print(f"beside {length}: " + " ".join(f"{op}/{rng} {ms:.3f}" for (op, rng), ms in times.items()), flush=True)
+            name = f"concurrent-{CONCURRENT_RNGS[0] if rng == 'none' else rng}"
+            self.emit(name, {op: ms}, suite="concurrent", rng=rng, N=length, H=CONCURRENT_HEADS,
+                      product=list(CONCURRENT.values()), p=P)
+        print(f"concurrent {length}: " + " ".join(f"{op}/{rng} {ms:.3f}" for (op, rng), ms in times.items()),
+              flush=True)
 
-    def peers(self, layer, mode, length, x, w, dout):
-        import torch.nn.functional as F
-        from torch.nn.attention import SDPBackend, sdpa_kernel
-
+    def make_layer_peer(self, peer, p, layer, mode, length, x, w, dout):
+        """A call of a layer whose GEMM is torch's."""
         torch = self.torch
-        y = torch.empty(length, layer.columns, device="cuda", dtype=torch.bfloat16)
+        y = torch.empty(length, layer.columns, device=harness.DEVICE, dtype=torch.bfloat16)
         widths = [heads * layer.dim for heads in (layer.heads, layer.kv_heads, layer.kv_heads)]
 
-        def make(backend, p):
-            def run():
-                torch.matmul(x, w.t(), out=y)
-                parts = [part.view(1, length, -1, layer.dim).transpose(1, 2) for part in y.split(widths, 1)]
-                if mode == "train":
-                    parts = [part.detach().requires_grad_() for part in parts]
-                with sdpa_kernel(backend):
-                    out = F.scaled_dot_product_attention(*parts, is_causal=True, dropout_p=p,
-                                                         enable_gqa=layer.heads != layer.kv_heads)
-                if mode == "train":
-                    torch.autograd.grad(out, parts, dout)
+        def split(tensor):
+            return [part.view(1, length, -1, layer.dim).transpose(1, 2) for part in tensor.split(widths, 1)]
 
-            return run
+        attend = peer.prepare(harness.Problem(*split(y), causal=True, dropout=p))
 
+        def run():
+            torch.matmul(x, w.t(), out=y)
+            parts = split(y)
+            if mode == "train":
+                parts = [part.detach().requires_grad_() for part in parts]
+            out = attend(*parts)
+            if mode == "train":
+                torch.autograd.grad(out, parts, dout)
+
+        return run
+
+    def make_layer_peers(self, *layer):
         found = {}
-        for name, backend, p in (("cudnn", SDPBackend.CUDNN_ATTENTION, P), ("fa2", SDPBackend.FLASH_ATTENTION, P),
-                                 ("cudnn_nodrop", SDPBackend.CUDNN_ATTENTION, 0.0)):
-            run = make(backend, p)
+        for op, peer, p in PEERS:
+            if peer not in self.peers:
+                continue
+            run = self.make_layer_peer(harness.PEERS[peer], p, *layer)
             try:
                 run()
-                found[name] = run
+                found[op] = run
             except RuntimeError as error:
-                print(f"{name}: {str(error).splitlines()[0]}", flush=True)
+                self.report_failure(op, error)
         return found
 
     def run_layer(self, suite, prefix, model, layer, mode, rngs, length, peers):
+        names = {}
         x, w = self.random(length, layer.hidden), self.random(layer.columns, layer.hidden)
         # Projections of unit variance.
         w *= layer.hidden**-0.5
@@ -588,38 +582,39 @@ class Runner:
                 op = {"": "attn_nodrop", "in-kernel": "attn", "sequential": "attn_sequential", "fused": "attn_hoisted"}[
                     alternative]
                 key = (op, rng)
+                names[key] = name
                 runs[key] = function.bind(*inputs, *outputs, stream=self.stream)
                 runs[key]()
                 results[op] = outputs
-            self.torch.cuda.synchronize()
+            harness.synchronize(self.torch)
             if len(results) > 1:
                 self.compare(f"{prefix} {rng} {length}", results)
         if not runs:
             return
         if peers:
-            runs.update({(op, "torch"): run for op, run in self.peers(layer, mode, length, x, w, dout).items()})
+            found = self.make_layer_peers(layer, mode, length, x, w, dout)
+            runs.update({(op, "torch"): run for op, run in found.items()})
         times = measure(self.torch, runs, self.options.rounds)
         for (op, rng), ms in times.items():
-            self.emit({op: ms}, suite=suite, model=model, mode=mode, rng=rng, N=length, H=layer.heads,
+            # Rows of peers have the commit of the first artifact.
+            name = names.get((op, rng), next(iter(names.values())))
+            self.emit(name, {op: ms}, suite=suite, model=model, mode=mode, rng=rng, N=length, H=layer.heads,
                       Hkv=layer.kv_heads, D=layer.dim, C=layer.hidden, mask="causal", p=P)
         print(f"{prefix} {length}: " + " ".join(f"{op}/{rng} {ms:.3f}" for (op, rng), ms in times.items()), flush=True)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--artifacts", required=True, help="directory of compiled artifacts")
-    parser.add_argument("--compile", metavar="ATTN_COMPILE", help="compile the artifacts with this compiler and stop")
-    parser.add_argument("--predict", metavar="ATTN_OPT", help="compare measured times of --out with predictions and stop")
-    parser.add_argument("--compile-options", default="", help="further options for the compiler")
+def make_parser():
+    names = "compile-options", "only", "lengths", "peers", "rounds"
+    parser = harness.make_parser(__doc__, *names, rounds=9)
+    parser.add_argument("--predict", metavar="ATTN_OPT",
+                        help="compare measured times of --out with predictions and stop")
     parser.add_argument("--suites", default="parts,grid,attention,layers",
-                        help="parts, beside, grid, attention and layers, joined by commas")
-    parser.add_argument("--only", default="", help="only what has this in its name")
-    parser.add_argument("--lengths", default="", help="only these lengths, joined by commas")
-    parser.add_argument("--runtime", default="libattn_runtime.so", help="the runtime library")
-    parser.add_argument("--out", help="file to append rows to")
-    parser.add_argument("--commit", default="", help="commit that the artifacts were built from")
-    parser.add_argument("--rounds", type=int, default=9)
-    options = parser.parse_args()
+                        help="parts, concurrent, grid, attention and layers, joined by commas")
+    return parser
+
+
+def main():
+    options = make_parser().parse_args()
     if options.compile:
         compile_artifacts(options)
         return 0
@@ -630,9 +625,9 @@ def main():
     import torch
 
     torch.manual_seed(0)
-    suites = options.suites.split(",")
+    suites = harness.split_list(options.suites)
     runner = Runner(torch, options)
-    lengths = [int(length) for length in options.lengths.split(",") if length]
+    lengths = [int(length) for length in harness.split_list(options.lengths)]
 
     def pick(all_lengths):
         return [length for length in all_lengths if not lengths or length in lengths]
@@ -643,10 +638,11 @@ def main():
                 for causal in (False, True):
                     runner.run_parts(layer, rng, causal, length)
             if "grid" in suites:
-                runner.run_layer("grid", f"grid-{name_of(layer)}", name_of(layer), layer, "fwd", [rng], length, peers=False)
-    if "beside" in suites:
-        for length in pick(BESIDE_LENGTHS):
-            runner.run_beside(length)
+                name = name_of(layer)
+                runner.run_layer("grid", f"grid-{name}", name, layer, "fwd", [rng], length, peers=False)
+    if "concurrent" in suites:
+        for length in pick(CONCURRENT_LENGTHS):
+            runner.run_concurrent(length)
     if "attention" in suites:
         for layer, batch, length in ATTENTION:
             for causal in (False, True):
@@ -654,8 +650,9 @@ def main():
     if "layers" in suites:
         for model, layer in MODELS.items():
             for mode in ("fwd", "train"):
-                for length in pick(LENGTHS if mode == "fwd" else (8192,)):
-                    runner.run_layer("layers", f"{model}-{mode}", model, layer, mode, ["none", "philox7", "arx6"], length, peers=True)
+                for length in pick(LENGTHS if mode == "fwd" else TRAIN_LENGTHS):
+                    rngs = ["none", "philox7", "arx6"]
+                    runner.run_layer("layers", f"{model}-{mode}", model, layer, mode, rngs, length, peers=True)
     return 1 if runner.failures else 0
 
 

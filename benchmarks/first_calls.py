@@ -4,7 +4,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Measures the first call of a kernel from Python: compiled, and from the cache.
 
-    first_calls.py [--out benchmarks/results/compiler.jsonl --commit ID]
+    first_calls.py [--out benchmarks/results/compiler.jsonl]
 
 It uses the package that Python finds, and a cache of its own. Each measurement is
 made by a process of its own, which has imported the package; it includes loading
@@ -24,6 +24,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+import harness  # noqa: E402
 from compiler import describe_machine  # noqa: E402
 
 GRADIENTS = (
@@ -35,7 +36,12 @@ DROPOUT = "#attn.dropout<p = 0.125, rng = #attn.arx<rounds = 6>>"
 CASES = (
     ("forward, D 64", "sm_90a", dict(query_heads=16, key_heads=16, query_dim=64), ""),
     ("forward, D 128", "sm_90a", dict(query_heads=32, key_heads=8, query_dim=128), ""),
-    ("both directions, D 64, dropout", "sm_90a", dict(query_heads=16, key_heads=16, query_dim=64, dropout=DROPOUT), GRADIENTS),
+    (
+        "both directions, D 64, dropout",
+        "sm_90a",
+        dict(query_heads=16, key_heads=16, query_dim=64, dropout=DROPOUT),
+        GRADIENTS,
+    ),
     ("both directions, D 128", "sm_90a", dict(query_heads=32, key_heads=8, query_dim=128), GRADIENTS),
     ("forward, D 64", "host", dict(query_heads=16, key_heads=16, query_dim=64), ""),
     ("both directions, D 64", "host", dict(query_heads=16, key_heads=16, query_dim=64), GRADIENTS),
@@ -83,9 +89,9 @@ def find_gpu():
 
 
 def list_measurements(machine):
-    """What is measured, a limit in seconds for a call that compiles, where, and the process that measures it."""
+    """The case, a limit in seconds for a call that compiles, the device, and the process that measures the call."""
     for name, *arguments in CASES:
-        # Those of both directions have four or five kernels, each of which may take two seconds.
+        # Cases with both directions have four or five kernels, each of which may take two seconds.
         limit = None if arguments[2] else 2
         yield f"first call from Python on {arguments[0]}, {name}", limit, machine, (CALL, json.dumps(arguments))
     gpu = find_gpu()
@@ -105,10 +111,9 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", metavar="N", type=int, default=5)
     parser.add_argument("--only", metavar="TEXT", default="", help="measure what has this in its name")
-    parser.add_argument("--commit", metavar="ID", default="unknown")
-    parser.add_argument("--out", metavar="FILE", type=pathlib.Path, help="add rows to this file")
+    harness.add_row_options(parser)
     options = parser.parse_args(arguments)
-    common = {"date": datetime.date.today().isoformat(), "commit": options.commit}
+    common = {"date": datetime.date.today().isoformat(), "commit": options.commit or harness.find_package_commit()}
     for name, limit, machine, process in list_measurements(describe_machine()):
         if options.only not in name:
             continue
@@ -120,11 +125,8 @@ def main(arguments=None):
         for how, bound, times in (("compiled", limit, compiled), ("from the cache", 0.05, cached)):
             seconds = round(min(times), 6)
             row = {"what": f"{name}, {how}", "limit_s": bound, "wall_s": seconds, "machine": machine} | common
-            row = json.dumps(row)
-            print(row, flush=True)
-            if options.out:
-                with options.out.open("a") as file:
-                    file.write(row + "\n")
+            print(json.dumps(row), flush=True)
+            harness.append_row(options.out, row, harness.read_history())
     return 0
 
 

@@ -6,27 +6,24 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Times attention with a map of heads, which is read and checked on the device, beside equal groups of heads.
+"""Times attention with a map of heads, which is read and checked on the device, and with equal groups of heads.
 
     head_maps.py --compile build/bin/attn-compile --artifacts DIR
-    head_maps.py --artifacts DIR --runtime libattn_runtime.so --out benchmarks/results/masks.jsonl --commit ID
+    head_maps.py --artifacts DIR --runtime libattn_runtime.so --out benchmarks/results/masks.jsonl
 
-The map gives each key head as many query heads as it has without one, so that the work is the same. To see what the
-check alone costs, it is cut out of the program of tiles in between, with the attn-opt beside the compiler.
+The map gives each key/value head as many query heads as the equal groups, so that the work is the same. To time
+attention without the check, attn-opt from the compiler's folder writes the tiled program, from which the check is
+removed.
 """
 
-import argparse
-import datetime
-import json
 import os
 import re
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from forward import median_ms  # noqa: E402
+import harness  # noqa: E402
 
 HEADS, KV_HEADS, DIM = 64, 8, 128
 LENGTHS = (1024, 2048, 4096, 16384)
@@ -49,76 +46,66 @@ def module(form, mask):
 """
 
 
-def cut_check(compiler, path):
-    """Replaces the module at ``path`` by its tiled program without the check."""
+def cut_check(compiler, text):
+    """The tiled program of a module without the check, by the attn-opt in the compiler's folder."""
     pipeline = ("--attn-schedule-pipeline=target=sm_90a", "--attn-bufferization-pipeline", "--attn-tiling-pipeline")
     tool = os.path.join(os.path.dirname(compiler), "attn-opt")
-    text = subprocess.run([tool, path, *pipeline], check=True, stdout=subprocess.PIPE, text=True).stdout
+    text = subprocess.run([tool, "-", *pipeline], input=text, check=True, stdout=subprocess.PIPE, text=True).stdout
     text, count = CHECK.subn("", text)
     if count == 0:
-        sys.exit(f"head_maps.py: error: {path} has no check")
-    with open(path, "w") as file:
-        file.write(text)
+        sys.exit("error: the tiled program has no check of the map of heads")
+    return text
 
 
-def compile_artifacts(compiler, directory):
-    os.makedirs(directory, exist_ok=True)
+def make_modules(compiler):
+    """Modules by the name of the artifact."""
+    modules = {f"{form}_{mask}": module(form, mask) for form in FORMS for mask in MASKS}
+    return {name: cut_check(compiler, text) if name.startswith("unchecked") else text for name, text in modules.items()}
+
+
+def make_parser():
+    return harness.make_parser(__doc__, "rounds", rounds=7)
+
+
+def measure(torch, options, artifacts, mask, length):
+    """Milliseconds of each form, and whether all give the same results."""
+    def make(heads):
+        return torch.randn(1, heads, length, DIM, device=harness.DEVICE, dtype=torch.bfloat16)
+
+    q, k, v = make(HEADS), make(KV_HEADS), make(KV_HEADS)
+    equal = torch.arange(HEADS, device=harness.DEVICE, dtype=torch.int32) // (HEADS // KV_HEADS)
+    outs, runs = {}, {}
     for form in FORMS:
-        for mask in MASKS:
-            path = os.path.join(directory, f"{form}_{mask}")
-            with open(path + ".mlir", "w") as file:
-                file.write(module(form, mask))
-            if form == "unchecked":
-                cut_check(compiler, path + ".mlir")
-            subprocess.run([compiler, path + ".mlir", "-o", path + ".so", "--target=sm_90a"], check=True)
+        outs[form] = torch.full_like(q, float("nan"))
+        maps = [] if form == "groups" else [equal]
+        function = artifacts.load(f"{form}_{mask}")["run"]
+        runs[form] = function.bind(q, k, v, *maps, outs[form], stream=harness.get_stream(torch))
+    times = harness.time_in_turn(torch, runs, 9, options.rounds, harness.median)
+    return times, all(torch.equal(out, outs["map"]) for out in outs.values())
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--artifacts", required=True, help="directory of compiled artifacts")
-    parser.add_argument("--compile", metavar="ATTN_COMPILE", help="compile the artifacts with this compiler and stop")
-    parser.add_argument("--runtime", default="libattn_runtime.so", help="the runtime library")
-    parser.add_argument("--out", help="file to append rows to")
-    parser.add_argument("--commit", default="", help="commit that the artifacts were built from")
-    parser.add_argument("--rounds", type=int, default=7, help="measurements of each function, in turn")
-    options = parser.parse_args()
+    options = make_parser().parse_args()
     if options.compile:
-        compile_artifacts(options.compile, options.artifacts)
+        harness.compile_modules(options, make_modules(options.compile))
         return 0
 
     import torch
 
-    from attn.artifact import Artifact
-
-    stamp = dict(date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
-                 device=torch.cuda.get_device_name(0), commit=options.commit)
-    stream = torch.cuda.current_stream().cuda_stream
-    equal = torch.arange(HEADS, device="cuda", dtype=torch.int32) // (HEADS // KV_HEADS)
+    torch.manual_seed(0)
+    rows, artifacts = harness.Rows(options, harness.describe_device(torch)), harness.Artifacts(options)
     for mask in MASKS:
-        functions = {form: Artifact(os.path.join(options.artifacts, f"{form}_{mask}.so"), options.runtime)["run"]
-                     for form in FORMS}
         for length in LENGTHS:
-            q, k, v = (torch.randn(1, heads, length, DIM, device="cuda", dtype=torch.bfloat16)
-                       for heads in (HEADS, KV_HEADS, KV_HEADS))
-            outs = {form: torch.full_like(q, float("nan")) for form in FORMS}
-            calls = {form: function.bind(q, k, v, *([] if form == "groups" else [equal]), outs[form], stream=stream)
-                     for form, function in functions.items()}
-            times = {form: [] for form in FORMS}
-            for _ in range(options.rounds):
-                for form, call in calls.items():
-                    times[form].append(median_ms(torch, call, 9))
-            if any(not torch.equal(out, outs["map"]) for out in outs.values()):
-                sys.exit(f"head_maps.py: error: results differ ({mask}, {length})")
+            times, is_same = measure(torch, options, artifacts, mask, length)
+            if not is_same:
+                sys.exit(f"error: results differ ({mask}, {length})")
             for form, op in FORMS.items():
-                ms = sorted(times[form])[options.rounds // 2]
                 share = (length + 1) / (2 * length) if mask == "causal" else 1
+                ms = times[form]
                 tflops = share * 4 * HEADS * DIM * length**2 / ms / 1e9
                 print(f"{mask:7s} {length:6d} {form:9s} {ms:8.4f} ms {tflops:6.1f} TFLOP/s", flush=True)
-                if options.out:
-                    row = dict(op=op, mode="fwd", B=1, H=HEADS, Hkv=KV_HEADS, S=length, D=DIM, causal=mask == "causal",
-                               p=0.0, mask=f"head_map_{mask}", ms=ms, tflops=tflops, **stamp)
-                    with open(options.out, "a") as file:
-                        file.write(json.dumps(row) + "\n")
+                rows.add(artifacts.commit_of(f"{form}_{mask}"), op=op, mode="fwd", B=1, H=HEADS, Hkv=KV_HEADS, S=length,
+                         D=DIM, causal=mask == "causal", p=0.0, mask=f"head_map_{mask}", ms=ms, tflops=tflops)
     return 0
 
 

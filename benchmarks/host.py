@@ -7,28 +7,24 @@
     python3 benchmarks/host.py --artifacts DIR --compile BUILD/bin/attn-compile
     python3 benchmarks/host.py --artifacts DIR --runtime BUILD/lib/libattn_runtime.so --out rows.jsonl
 
-All run on one thread. A time is the least processor time of several rounds, which take the tiles of a case by turns.
-What else runs on a machine slows a core down even then, so that a product of matrices, whose time is known, is timed
-before and after: what was measured while that took longer than it can is measured again. Outputs are compared with
-float64 first, or gradients with those of the first tile. A row of the results file has the keys of schedules.py, and
-`Sq`, the queries, `Dv`, `dtype`, and `cpu`, the option --host-cpu.
+All run on one thread. A time is the least processor time of several rounds over the tiles of a case. Even then, other
+programs of the machine slow a core down. So a matmul of known time is timed before and after; if it takes longer than
+it can, the measurement is repeated. Outputs are compared with float64 first; gradients are compared with the gradients
+of the first tile. A row of the results file has the keys of schedules.py, and `Sq`, the queries, `Dv`, `dtype`, and
+`cpu`, the option --host-cpu.
 """
 
-import argparse
 import dataclasses
-import datetime
-import json
 import os
 import random
 import re
-import subprocess
 import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from cases import Case  # noqa: E402
+import harness  # noqa: E402
+from cases import SCORES, Case  # noqa: E402
 
 WINDOW = 128
 MASKS = {
@@ -40,14 +36,16 @@ BATCH, HEADS = 1, 2
 TILES = tuple((queries, keys) for queries in (4, 16, 32, 64, 128) for keys in (32, 64, 128, 256))
 FEW_TILES = tuple((queries, keys) for queries in (16, 64, 128) for keys in (32, 64, 128))
 GRAD_TILES = tuple((queries, keys) for queries in (16, 64) for keys in (32, 64, 128))
-# Of few queries, tiles that have as many rows, and the smallest of others.
+# For few queries, tiles with as many rows, and the smallest of the others.
 ONE_TILES = (*((1, keys) for keys in (32, 64, 128, 256)), (16, 64))
 EIGHT_TILES = (*((8, keys) for keys in (32, 64, 128, 256)), (16, 64))
-PACKED_TILES = tuple((queries, keys, "pack_heads = true") for queries in (2, 4) for keys in (32, 64, 128))
+FRAGMENT_TILES = tuple((queries, keys, "pack_gqa = true") for queries in (2, 4) for keys in (32, 64, 128))
 OTHER_TILES = ((48, 96), (96, 48), (256, 64), (256, 256), (8, 64), (2, 128), (24, 16), (64, 16))
-# Keys and values of a head are not larger than second level caches, beyond which times depend on what else runs.
+# Keys and values of a head fit into L2. If they did not, times would depend on other programs of the machine.
 KEYS = 4096 * 32
 ALIBI = "alibi"
+# torch's name of each dtype, and the error that is allowed.
+DTYPES = {"f32": ("float32", 1e-5), "bf16": ("bfloat16", 1e-2), "f16": ("float16", 2e-3)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +65,7 @@ class Kind:
 
 
 def make(dim, mask, lengths, tiles, cpu="native", is_grad=False, kv_heads=HEADS, heads=HEADS, v_dim=0, **more):
-    # Fewer queries than keys are a number that is known.
+    # Where there are fewer queries than keys, their number is static.
     queries = lengths[0][0] if lengths[0][0] < lengths[0][1] else 0
     case = Case(heads, kv_heads, dim, v_dim or dim, mask=MASKS[mask], queries=queries, **more)
     return Kind(case, mask, lengths, tiles, cpu, is_grad)
@@ -111,7 +109,7 @@ SUITES = {
     ],
     # Rows of a tile are the heads of a group.
     "packed": [
-        make(dim, "full", ((1, KEYS // dim),), PACKED_TILES, dtype="f32", heads=8, kv_heads=2) for dim in (64, 128)
+        make(dim, "full", ((1, KEYS // dim),), FRAGMENT_TILES, dtype="f32", heads=8, kv_heads=2) for dim in (64, 128)
     ],
     # Tiles that the model was not fitted to.
     "other": [
@@ -143,24 +141,24 @@ def get_variants(kind):
         yield dataclasses.replace(kind.case, schedule=schedule)
 
 
-def get_path(directory, kind, case):
-    tiles = "x".join(re.findall(r"_tile = (\d+)", case.schedule)) + ("packed" if "pack_heads" in case.schedule else "")
-    return os.path.join(directory, f"{kind.label}.{tiles or 'chosen'}.so")
+def get_artifact(kind, case):
+    """The name of the artifact: the case, and the tile or "chosen"."""
+    tiles = "x".join(re.findall(r"_tile = (\d+)", case.schedule)) + ("packed" if "pack_gqa" in case.schedule else "")
+    return f"{kind.label}.{tiles or 'chosen'}"
 
 
 def compile_all(options):
-    os.makedirs(options.artifacts, exist_ok=True)
+    """Compiles all cases of a suite."""
+    compiler = harness.Compiler(options)
     for kind in SUITES[options.suite]:
         for case in get_variants(kind):
-            path = get_path(options.artifacts, kind, case)
-            if os.path.exists(path):
+            name, text = get_artifact(kind, case), case.grad_mlir() if kind.is_grad else case.mlir()
+            if compiler.has(name, text):
                 continue
-            source = path[:-3] + ".mlir"
-            with open(source, "w") as file:
-                file.write(case.grad_mlir() if kind.is_grad else case.mlir())
-            command = [options.compile, source, "-o", path, "--target=host", f"--host-cpu={kind.cpu}"]
-            print(os.path.basename(path), file=sys.stderr)
-            subprocess.run(command, check=True)
+            print(name, file=sys.stderr, flush=True)
+            error = compiler.compile(name, text, "host", f"--host-cpu={kind.cpu}")
+            if error:
+                sys.exit(f"{error}\nerror: {name} does not compile")
 
 
 def get_allowed(torch, mask, queries, keys):
@@ -175,8 +173,6 @@ def get_allowed(torch, mask, queries, keys):
 
 
 def get_expected(torch, kind, captures, q, k, v):
-    from cases import SCORES
-
     group = q.shape[1] // k.shape[1]
     k, v = (x.double().repeat_interleave(group, 1) for x in (k, v))
     scores = q.double() @ k.transpose(2, 3) / q.shape[3] ** 0.5
@@ -193,7 +189,7 @@ def get_error(out, expected):
 
 
 class QuietCore:
-    """Times what runs while nothing else slows down the core."""
+    """Times calls while nothing else slows down the core."""
 
     TRIES = 12
     SLOWER = 1.04
@@ -201,15 +197,15 @@ class QuietCore:
     def __init__(self, torch):
         self.a, self.b = torch.randn(2, 128, 128)
         self.product = torch.mm
-        self.least = min(self.get_pace() for _ in range(2000))
+        self.least = min(self.get_throughput_hint() for _ in range(2000))
 
-    def get_pace(self):
+    def get_throughput_hint(self):
         begin = time.process_time()
         self.product(self.a, self.b)
         return time.process_time() - begin
 
     def is_quiet(self):
-        pace = min(self.get_pace() for _ in range(3))
+        pace = min(self.get_throughput_hint() for _ in range(3))
         self.least = min(self.least, pace)
         return pace <= self.SLOWER * self.least
 
@@ -232,16 +228,81 @@ def get_cpu_name():
     return f"{found['model name']}, family {found['cpu family']}, model {found['model']}"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--artifacts", required=True, help="directory of compiled artifacts")
-    parser.add_argument("--compile", metavar="ATTN_COMPILE", help="compile the artifacts with this compiler and stop")
-    parser.add_argument("--runtime", default="libattn_runtime.so", help="the runtime library")
-    parser.add_argument("--out", help="file to append rows to")
-    parser.add_argument("--commit", default="", help="commit that the artifacts were built from")
+def make_parser():
+    parser = harness.make_parser(__doc__, "rounds", rounds=9)
     parser.add_argument("--suite", default="dense", choices=SUITES, help="what to time")
-    parser.add_argument("--rounds", type=int, default=9)
-    options = parser.parse_args()
+    return parser
+
+
+@dataclasses.dataclass
+class Run:
+    """The results of one artifact: its error, and the least milliseconds of the rounds."""
+
+    case: Case
+    call: object
+    error: float
+    ms: float = float("inf")
+
+
+def make_inputs(torch, kind, queries, keys):
+    """Inputs, outputs, and the expected output in float64, which gradients do not have."""
+    base = kind.case
+    dtype = getattr(torch, DTYPES[base.dtype][0])
+    q = torch.randn(BATCH, base.heads, queries, base.qk_dim).to(dtype)
+    k = torch.randn(BATCH, base.kv_heads, keys, base.qk_dim).to(dtype)
+    v = torch.randn(BATCH, base.kv_heads, keys, base.v_dim).to(dtype)
+    captures = {"slopes": torch.exp2(-torch.arange(1.0, base.heads + 1))} if base.score == ALIBI else {}
+    expected, expected_lse = get_expected(torch, kind, captures, q, k, v)
+    if kind.is_grad:
+        dout = torch.randn(*expected.shape).to(dtype)
+        inputs = [q, k, v, expected.to(dtype), expected_lse.float(), dout]
+        return inputs, [torch.empty_like(x) for x in (q, k, v)], None
+    outputs = [torch.empty(*expected.shape, dtype=dtype), torch.empty(*expected.shape[:3])]
+    return [q, k, v, *captures.values()], outputs, expected
+
+
+def measure(torch, options, artifacts, quiet, kind, queries, keys):
+    """Checks and times the tiles of a case, of which the first one is the compiler's choice."""
+    inputs, outputs, expected = make_inputs(torch, kind, queries, keys)
+    runs, first = [], None
+    for case in get_variants(kind):
+        call = artifacts.load(get_artifact(kind, case))[case.name].bind(*inputs, *outputs)
+        for x in outputs:
+            x.fill_(float("nan"))
+        call()
+        if kind.is_grad:
+            first = first or [x.clone() for x in outputs]
+            error = max(get_error(*pair) for pair in zip(outputs, first))
+        else:
+            error = get_error(outputs[0], expected)
+        runs.append(Run(case, call, error))
+    # Short calls are repeated: the clock of processor time is coarse.
+    begin = time.process_time()
+    runs[-1].call()
+    repeats = max(1, round(5e-3 / max(time.process_time() - begin, 1e-6)))
+    for _ in range(options.rounds):
+        for run in random.sample(runs, len(runs)):
+            run.ms = min(run.ms, quiet.time(lambda: [run.call() for _ in range(repeats)]) / repeats * 1e3)
+    return runs
+
+
+def record(options, artifacts, rows, runs, kind, queries, keys):
+    """Adds a row for each tile, and gives a line with the rows and the ratio of the choice's time to the best time."""
+    base, first, best = kind.case, runs[0], min(runs, key=lambda run: run.ms)
+    for run in runs:
+        rows.add(artifacts.commit_of(get_artifact(kind, run.case)), op="attn", mode="bwd" if kind.is_grad else "fwd",
+                 B=BATCH, H=base.heads, Hkv=base.kv_heads, S=keys, Sq=queries, D=base.qk_dim, Dv=base.v_dim,
+                 dtype=base.dtype, mask=kind.mask, p=0.0, causal=kind.mask != "full", ms=run.ms,
+                 schedule=run.case.schedule, chosen=not run.case.schedule, suite=options.suite,
+                 change=base.score or "none", cpu=kind.cpu)
+    tile = "x".join(re.findall("_tile = ([0-9]+)", best.case.schedule))
+    text = (f"{kind.label:40s} {queries} x {keys}: chosen {first.ms:8.3f} ms, of {len(runs) - 1} the best "
+            f"{best.ms:8.3f} ms ({first.ms / best.ms:.3f}x) {tile} error {max(run.error for run in runs):.1e}")
+    return text, first.ms / best.ms
+
+
+def main():
+    options = make_parser().parse_args()
     if options.compile:
         compile_all(options)
         return 0
@@ -249,75 +310,19 @@ def main():
     os.environ["ATTN_NUM_THREADS"] = "1"
     import torch
 
-    from attn.artifact import Artifact
-
     torch.set_num_threads(1)
-    stamp = dict(
-        date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
-        device=get_cpu_name(),
-        commit=options.commit,
-    )
     torch.manual_seed(0)
     random.seed(0)
-    quiet = QuietCore(torch)
-    dtypes = {"f32": (torch.float32, 1e-5), "bf16": (torch.bfloat16, 1e-2), "f16": (torch.float16, 2e-3)}
+    quiet, artifacts = QuietCore(torch), harness.Artifacts(options)
+    rows = harness.Rows(options, get_cpu_name())
     failures, losses = 0, []
     for kind in SUITES[options.suite]:
-        base = kind.case
-        dtype, tolerance = dtypes[base.dtype]
         for queries, keys in kind.lengths:
-            q = torch.randn(BATCH, base.heads, queries, base.qk_dim).to(dtype)
-            k = torch.randn(BATCH, base.kv_heads, keys, base.qk_dim).to(dtype)
-            v = torch.randn(BATCH, base.kv_heads, keys, base.v_dim).to(dtype)
-            captures = {"slopes": torch.exp2(-torch.arange(1.0, base.heads + 1))} if base.score == ALIBI else {}
-            expected, expected_lse = get_expected(torch, kind, captures, q, k, v)
-            if kind.is_grad:
-                dout = torch.randn(*expected.shape).to(dtype)
-                inputs = [q, k, v, expected.to(dtype), expected_lse.float(), dout]
-                outputs = [torch.empty_like(x) for x in (q, k, v)]
-            else:
-                inputs = [q, k, v, *captures.values()]
-                outputs = [torch.empty(*expected.shape, dtype=dtype), torch.empty(*expected.shape[:3])]
-            runs, first = [], None
-            for case in get_variants(kind):
-                path = get_path(options.artifacts, kind, case)
-                run = Artifact(path, options.runtime)[case.name].bind(*inputs, *outputs)
-                for x in outputs:
-                    x.fill_(float("nan"))
-                run()
-                if kind.is_grad:
-                    first = first or [x.clone() for x in outputs]
-                    error = max(get_error(*pair) for pair in zip(outputs, first))
-                else:
-                    error = get_error(outputs[0], expected)
-                failures += error > tolerance
-                runs.append([case, run, float("inf"), error])
-            # Short calls are repeated, as clocks tick slowly.
-            begin = time.process_time()
-            runs[-1][1]()
-            repeats = max(1, round(5e-3 / max(time.process_time() - begin, 1e-6)))
-            for _ in range(options.rounds):
-                for entry in random.sample(runs, len(runs)):
-                    entry[2] = min(entry[2], quiet.time(lambda: [entry[1]() for _ in range(repeats)]) / repeats * 1e3)
-            best = min(runs, key=lambda entry: entry[2])
-            losses.append(runs[0][2] / best[2])
-            print(
-                f"{kind.label:40s} {queries} x {keys}: chosen {runs[0][2]:8.3f} ms, of {len(runs) - 1} the best "
-                f"{best[2]:8.3f} ms "
-                f"({losses[-1]:.3f}x) {'x'.join(re.findall('_tile = ([0-9]+)', best[0].schedule))} "
-                f"error {max(entry[3] for entry in runs):.1e}",
-                flush=True,
-            )
-            if options.out:
-                with open(options.out, "a") as file:
-                    for case, _, ms, _ in runs:
-                        mode = "bwd" if kind.is_grad else "fwd"
-                        row = dict(op="attn", mode=mode, B=BATCH, H=base.heads, Hkv=base.kv_heads)
-                        row.update(S=keys, Sq=queries, D=base.qk_dim, Dv=base.v_dim, dtype=base.dtype)
-                        row.update(mask=kind.mask, p=0.0)
-                        row.update(causal=kind.mask != "full", ms=ms, schedule=case.schedule, chosen=not case.schedule)
-                        row.update(suite=options.suite, change=base.score or "none", cpu=kind.cpu, **stamp)
-                        file.write(json.dumps(row) + "\n")
+            runs = measure(torch, options, artifacts, quiet, kind, queries, keys)
+            failures += sum(not run.error <= DTYPES[kind.case.dtype][1] for run in runs)
+            text, loss = record(options, artifacts, rows, runs, kind, queries, keys)
+            losses.append(loss)
+            print(text, flush=True)
     within = sum(loss <= 1.03 for loss in losses)
     print(f"{len(losses)} cases, {within} within 3 % of the best, worst {max(losses):.3f}x; {failures} wrong")
     return 1 if failures else 0

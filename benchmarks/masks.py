@@ -2,30 +2,24 @@
 # Licensed under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Times attention under masks beside FlexAttention and appends rows to a results file.
+"""Times attention under masks and FlexAttention, and appends rows to a results file.
 
     python3 benchmarks/masks.py --compile BUILD/bin/attn-compile --artifacts DIR [--backward]
     python3 benchmarks/masks.py --artifacts DIR [--backward] [--only NAMES] [--out FILE]
 
-Batch 1, 64 query and 8 key heads of 128 channels, 16384 tokens, bf16. FLOPs: 4*H*D*area with the exact number of attended
-pairs, 10*H*D*area backward. Each case is first checked: some rows of the results, which are filled with NaN before, against
-float64. FlexAttention gets its block mask ready made; the time of making it is not counted.
+Batch 1, 64 query and 8 key heads, head dimension 128, 16384 tokens, bf16. FLOPs: 4*H*D*area with the exact number of
+attended pairs, 10*H*D*area backward. Each case is first checked: some rows of the results, which are filled with NaN
+before, against float64. FlexAttention gets a block mask that is made beforehand and is not timed.
 """
 
-import argparse
-import datetime
-import json
-import math
 import os
 import sys
 from types import SimpleNamespace
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-import backward  # noqa: E402
+import harness  # noqa: E402
 from cases import BLOCK, Case  # noqa: E402
-from forward import compile_modules, median_ms  # noqa: E402
 
 HEADS, KV_HEADS, LENGTH, DIM = 64, 8, 16384, 128
 WINDOW, GLOBAL = 1024, 256
@@ -34,7 +28,8 @@ GRADIENT = "gradient"
 # Lengths of documents, in 64ths of all tokens.
 DOCUMENTS = (2, 9, 1, 6, 14, 3, 7, 5, 8, 4, 2, 3)
 
-# Name to attribute, keep region, and predicate on torch tensors of positions and on tensors of a value for each token.
+# Name to attribute, mask_mod region, and predicate on torch tensors of positions and on tensors of a value for each
+# token.
 MASKS = {
     "full": ("", "", None),
     "causal": ("#attn.causal", "", lambda q, k, t: q >= k),
@@ -98,15 +93,15 @@ def get_case(name):
 
 
 def make_tokens(torch):
-    """What the masks of documents read."""
-    lengths = torch.tensor([number * LENGTH // 64 for number in DOCUMENTS], device="cuda")
-    number = torch.arange(len(DOCUMENTS), device="cuda")
+    """The tensors that the masks of documents read."""
+    lengths = torch.tensor([number * LENGTH // 64 for number in DOCUMENTS], device=harness.DEVICE)
+    number = torch.arange(len(DOCUMENTS), device=harness.DEVICE)
 
     def repeat(values):
         return torch.repeat_interleave(values, lengths).to(torch.int32)
 
     doc, start, size = repeat(number), repeat(lengths.cumsum(0) - lengths), repeat(lengths)
-    part = ((torch.arange(LENGTH, device="cuda", dtype=torch.int32) - start) * 4 // size).clamp(max=3)
+    part = ((torch.arange(LENGTH, device=harness.DEVICE, dtype=torch.int32) - start) * 4 // size).clamp(max=3)
     return SimpleNamespace(doc=doc, start=start, part=part)
 
 
@@ -134,133 +129,102 @@ def count_pairs(torch, keep):
     """Number of attended pairs."""
     if keep is None:
         return LENGTH * LENGTH
-    keys = torch.arange(LENGTH, device="cuda")[None, :]
-    rows = (torch.arange(low, low + 1024, device="cuda")[:, None] for low in range(0, LENGTH, 1024))
+    keys = torch.arange(LENGTH, device=harness.DEVICE)[None, :]
+    rows = torch.arange(LENGTH, device=harness.DEVICE)[:, None].split(1024)
     return sum(int(keep(row, keys).sum()) for row in rows)
 
 
-def check_rows(torch, keep, q, k, v, out, lse, count=64):
-    """Relative error of some rows of the output, and largest error of their log-sum-exp, against float64."""
-    generator = torch.Generator().manual_seed(0)
-    h = torch.randint(HEADS, (count,), generator=generator)
-    i = torch.randint(LENGTH, (count,), generator=generator)
-    i[0], i[1] = 0, LENGTH - 1
-    h, i = h.to(q.device), i.to(q.device)
-    group = HEADS // KV_HEADS
-    qr, kr, vr = q[0, h, i].double(), k[0, h // group].double(), v[0, h // group].double()
-    scores = torch.einsum("nd,nsd->ns", qr, kr) / math.sqrt(DIM)
-    if keep is not None:
-        scores.masked_fill_(~keep(i[:, None], torch.arange(LENGTH, device=q.device)[None, :]), float("-inf"))
-    expected = torch.einsum("ns,nsd->nd", scores.softmax(-1), vr)
-    error = ((out[0, h, i].double() - expected).norm() / expected.norm()).item()
-    lse_error = (lse[0, h, i].double() - scores.logsumexp(-1)).abs().max().item()
-    if math.isnan(error) or out.isnan().any().item():
-        error = float("inf")
-    return error, lse_error
+def make_parser():
+    parser = harness.make_parser(__doc__, "compile-options", "variants", "peers", "repeats")
+    parser.add_argument("--backward", action="store_true", help="gradients, of which forward attention is no part")
+    parser.add_argument("--only", default=",".join(MASKS), help="names of masks: " + ",".join(MASKS))
+    return parser
 
 
-def make_flex(torch, keep, q, k, v, dout=None):
-    """A call of FlexAttention, or with `dout` of its gradient."""
-    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+def make_modules(names, backward):
+    """Modules by the name of the artifact; modules of gradients have attention, too."""
+    if not backward:
+        return {name: get_case(name).mlir() for name in names}
+    return {f"{name}_grad": get_case(name).mlir() + get_case(name).grad_mlir(name=GRADIENT) for name in names}
 
-    torch._dynamo.reset()
-    compiled = torch.compile(flex_attention, dynamic=False)
-    block_mask = None
-    if keep is not None:
-        predicate = lambda b, h, i, j: keep(i, j)  # noqa: E731
-        block_mask = create_block_mask(predicate, None, None, LENGTH, LENGTH, device="cuda")
-    if dout is None:
-        return lambda: compiled(q, k, v, block_mask=block_mask, enable_gqa=True)
-    inputs = [x.detach().clone().requires_grad_(True) for x in (q, k, v)]
-    result = compiled(*inputs, block_mask=block_mask, enable_gqa=True)
-    return lambda: torch.autograd.grad(result, inputs, dout, retain_graph=True)
+
+class Runner:
+    """Inputs that all masks share, and the calls and checks for one of them."""
+
+    def __init__(self, torch, options):
+        self.torch, self.options = torch, options
+        self.suffix = "_grad" if options.backward else ""
+        self.q, self.dout, self.out, self.k, self.v = (
+            torch.randn(1, heads, LENGTH, DIM, device=harness.DEVICE, dtype=torch.bfloat16)
+            for heads in (HEADS, HEADS, HEADS, KV_HEADS, KV_HEADS))
+        self.lse = torch.empty(1, HEADS, LENGTH, device=harness.DEVICE)
+        self.tokens = make_tokens(torch)
+        self.artifacts = {"attn": harness.Artifacts(options)}
+        for folder in harness.split_list(options.variants):
+            self.artifacts[os.path.basename(folder.rstrip("/"))] = harness.Artifacts(options, folder)
+        self.peers = harness.select_peers(options.peers, ("flex", "flex_flash"))
+        self.rows = harness.Rows(options, harness.describe_device(torch))
+
+    def run(self, artifacts, name, problem):
+        """A call of one artifact, and the errors of its results."""
+        case, stream = get_case(name), harness.get_stream(self.torch)
+        captures = [getattr(self.tokens, capture) for capture in case.captures]
+        inputs = problem.q, problem.k, problem.v
+        grads = [self.torch.full_like(x, float("nan")) for x in inputs]
+        self.out.fill_(float("nan"))
+        self.lse.fill_(float("nan"))
+        functions = artifacts.load(name + self.suffix)
+        run = functions[case.name].bind(*inputs, *captures, self.out, self.lse, stream=stream)
+        run()
+        if self.options.backward:
+            run = functions[GRADIENT].bind(*inputs, self.out, self.lse, self.dout, *captures, *grads, stream=stream)
+            run()
+        harness.synchronize(self.torch)
+        if self.options.backward:
+            return run, {"error": harness.check_backward(problem, self.dout, self.lse, self.out, grads)}
+        return run, dict(zip(("error", "lse_error"), harness.check_forward(problem, self.out, self.lse)))
+
+    def measure(self, name):
+        """Checks and times one mask, and prints a line; whether results are right."""
+        keep, backward = get_predicate(name, self.tokens), self.options.backward
+        problem = harness.Problem(self.q, self.k, self.v, mask_mod=keep)
+        runs, errors = {}, {}
+        for op, artifacts in self.artifacts.items():
+            runs[op], found = self.run(artifacts, name, problem)
+            errors = {key: max(errors.get(key, 0.0), value) for key, value in found.items()}
+        limit = harness.MAX_GRAD_ERROR if backward else harness.MAX_ERROR
+        is_right = errors["error"] < limit and errors.get("lse_error", 0.0) < harness.MAX_LSE_ERROR
+        runs.update(harness.prepare_peers(self.peers, problem, self.dout if backward else None))
+        times = harness.time_in_turn(self.torch, runs, self.options.repeats)
+        variants = {op: times.pop(op) for op in list(self.artifacts)[1:]}
+        pairs = count_pairs(self.torch, keep)
+        flops = (10.0 if backward else 4.0) * HEADS * DIM * pairs
+        area = pairs / LENGTH**2
+        _, text = harness.compare_times(
+            self.rows, self.artifacts["attn"].commit_of(name + self.suffix), times, flops, errors,
+            mode="bwd" if backward else "fwd", B=1, H=HEADS, Hkv=KV_HEADS, S=LENGTH, D=DIM, p=0.0, mask=name,
+            causal="causal" in name, area=area)
+        text += "".join(f"  {op} {ms:.4f} ms" for op, ms in variants.items())
+        print(f"{name:24s} area {area:.4f} {text}{'' if is_right else '  WRONG'}", flush=True)
+        return is_right
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--artifacts", required=True, help="directory of compiled artifacts")
-    parser.add_argument("--compile", metavar="ATTN_COMPILE", help="compile the artifacts with this compiler and stop")
-    parser.add_argument("--compile-options", default="", help="further options for the compiler")
-    parser.add_argument("--backward", action="store_true", help="gradients, of which forward attention is no part")
-    parser.add_argument(
-        "--variants", default="", help="directories of further artifacts to time beside the first, joined by commas; not recorded"
-    )
-    parser.add_argument("--only", default=",".join(MASKS), help="names of masks: " + ",".join(MASKS))
-    parser.add_argument("--peers", default="flex", help="flex or empty")
-    parser.add_argument("--runtime", default="libattn_runtime.so", help="the runtime library")
-    parser.add_argument("--out", help="file to append rows to")
-    parser.add_argument("--commit", default="", help="commit that the artifacts were built from")
-    parser.add_argument("--repeats", type=int, default=15)
-    options = parser.parse_args()
-    names = options.only.split(",")
+    options = make_parser().parse_args()
+    names = harness.split_list(options.only)
+    unknown = [name for name in names if name not in MASKS]
+    if unknown:
+        sys.exit(f"error: unknown mask '{unknown[0]}' (expected some of {', '.join(MASKS)})")
     if options.compile:
-        modules = {name: get_case(name).mlir() for name in names}
-        if options.backward:
-            modules = {f"{name}_grad": text + get_case(name).grad_mlir(name=GRADIENT) for name, text in modules.items()}
-        compile_modules(options.compile, options.artifacts, modules, options.compile_options.split())
+        harness.compile_modules(options, make_modules(names, options.backward))
         return 0
 
     import torch
 
-    from attn.artifact import Artifact
-
-    stamp = dict(
-        date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
-        device=torch.cuda.get_device_name(0),
-        commit=options.commit,
-    )
     torch.manual_seed(0)
-    q, dout = (torch.randn(1, HEADS, LENGTH, DIM, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-    k, v = (torch.randn(1, KV_HEADS, LENGTH, DIM, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-    tokens = make_tokens(torch)
-    failures = 0
-    for name in names:
-        case, keep = get_case(name), get_predicate(name, tokens)
-        captures = [getattr(tokens, capture) for capture in case.captures]
-        out, lse = torch.empty_like(q), torch.empty(1, HEADS, LENGTH, device="cuda")
-        grads = [torch.empty_like(x) for x in (q, k, v)]
-        stream = torch.cuda.current_stream().cuda_stream
-        runs, errors = {}, {}
-        for directory in [options.artifacts, *filter(None, options.variants.split(","))]:
-            suffix = "_grad" if options.backward else ""
-            artifact = Artifact(os.path.join(directory, f"{name}{suffix}.so"), options.runtime)
-            op = "attn" if directory == options.artifacts else os.path.basename(directory.rstrip("/"))
-            for result in (out, lse, *grads):
-                result.fill_(float("nan"))
-            runs[op] = artifact[case.name].bind(q, k, v, *captures, out, lse, stream=stream)
-            runs[op]()
-            if options.backward:
-                runs[op] = artifact[GRADIENT].bind(q, k, v, out, lse, dout, *captures, *grads, stream=stream)
-                runs[op]()
-            torch.cuda.synchronize()
-            if options.backward:
-                found = {"error": backward.check_rows(torch, case, q, k, v, dout, lse, out, grads, keep=keep)}
-            else:
-                found = dict(zip(("error", "lse_error"), check_rows(torch, keep, q, k, v, out, lse)))
-            errors = {key: max(errors.get(key, 0.0), value) for key, value in found.items()}
-        good = errors["error"] < (1e-2 if options.backward else 6e-3) and errors.get("lse_error", 0.0) < 2e-3
-        failures += not good
-        if options.peers:
-            runs["flex"] = make_flex(torch, keep, q, k, v, dout if options.backward else None)
-        times = {}
-        for _ in range(2):
-            for op, fn in runs.items():
-                times[op] = min(times.get(op, math.inf), median_ms(torch, fn, options.repeats))
-        pairs = count_pairs(torch, keep)
-        flops = (10.0 if options.backward else 4.0) * HEADS * DIM * pairs
-        shape = dict(mode="bwd" if options.backward else "fwd", B=1, H=HEADS, Hkv=KV_HEADS, S=LENGTH, D=DIM, p=0.0, mask=name)
-        shape.update(causal="causal" in name, area=pairs / LENGTH**2)
-        rows = [dict(op=op, **shape, ms=ms, tflops=flops / ms / 1e9, **stamp) for op, ms in times.items()]
-        rows[0].update(errors)
-        text = f"{name:24s} area {shape['area']:.4f} " + "".join(f" {r['op']} {r['tflops']:6.1f} TF {r['ms']:.3f} ms " for r in rows)
-        text += "".join(f" {key} {value:.1e}" for key, value in errors.items())
-        if len(rows) > 1:
-            text += f"  {rows[1]['ms'] / rows[0]['ms']:.2f}x"
-        print(f"{text}{'' if good else '  WRONG'}", flush=True)
-        if options.out:
-            with open(options.out, "a") as file:
-                file.writelines(json.dumps(row) + "\n" for row in rows if row["op"] in ("attn", "flex"))
-    return 1 if failures else 0
+    runner = Runner(torch, options)
+    results = [runner.measure(name) for name in names]
+    return 0 if all(results) else 1
 
 
 if __name__ == "__main__":

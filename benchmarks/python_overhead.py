@@ -2,9 +2,9 @@
 # Licensed under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Measures what a call from Python costs beside the kernel.
+"""Measures the time of a call from Python without the kernel.
 
-    python_overhead.py [--device=cpu|cuda] [--out benchmarks/results/compiler.jsonl --commit ID]
+    python_overhead.py [--device=cpu|cuda] [--out benchmarks/results/compiler.jsonl]
 
 Tensors have one position, so that a call takes as long as its overhead. On a GPU
 calls are only submitted. The host's thread pool is left out: with
@@ -13,7 +13,6 @@ ATTN_NUM_THREADS=1 its kernels run on the calling thread.
 
 import argparse
 import datetime
-import json
 import os
 import pathlib
 import sys
@@ -23,6 +22,7 @@ os.environ.setdefault("ATTN_NUM_THREADS", "1")
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import attn.torch  # noqa: E402
+import harness  # noqa: E402
 import torch  # noqa: E402
 from compiler import describe_machine  # noqa: E402
 from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
@@ -32,7 +32,7 @@ LIMIT = 25e-6  # Seconds of a call without gradients.
 
 
 def measure(call, device, repetitions=200, rounds=50):
-    """Microseconds of a call: the best of rounds, since others use the machine too."""
+    """Microseconds of a call: the best of several rounds, since other programs use the machine, too."""
     times = []
     for _ in range(rounds):
         if device == "cuda":
@@ -45,7 +45,7 @@ def measure(call, device, repetitions=200, rounds=50):
 
 
 def make_calls(device):
-    """What is measured, by name."""
+    """The calls to measure, by name."""
     dtype = torch.bfloat16
     q, k, v = (torch.randn(1, 2, 1, 64, dtype=dtype, device=device) for _ in range(3))
     leaf = q.clone().requires_grad_()
@@ -80,26 +80,22 @@ def make_calls(device):
     }
 
 
-def main():
+def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=("cpu", "cuda"))
-    parser.add_argument("--commit", metavar="ID", default="unknown")
-    parser.add_argument("--out", metavar="FILE", type=pathlib.Path, help="add rows to this file")
-    options = parser.parse_args()
+    harness.add_row_options(parser)
+    options = parser.parse_args(arguments)
+    common = {"date": datetime.date.today().isoformat(), "commit": options.commit or harness.find_package_commit()}
     machine = describe_machine()
     if options.device == "cuda":
         machine = f"{torch.cuda.get_device_name()}, {machine}"
     for name, call in make_calls(options.device).items():
         seconds = measure(call, options.device) * 1e-6
         print(f"| {name} | {seconds * 1e6:.1f} us |", flush=True)
-        if not options.out:
-            continue
-        # Torch's engine runs gradients in a thread of its own, and is not ours.
+        # Torch's engine, which is not ours, runs gradients in a thread of its own.
         limit = LIMIT if name.startswith("`") and "backward" not in name else None
         row = {"what": f"call from Python on one position, {name}", "limit_s": limit, "wall_s": round(seconds, 9)}
-        row |= {"machine": machine, "date": datetime.date.today().isoformat(), "commit": options.commit}
-        with options.out.open("a") as file:
-            file.write(json.dumps(row) + "\n")
+        harness.append_row(options.out, row | {"machine": machine} | common, harness.read_history())
 
 
 if __name__ == "__main__":

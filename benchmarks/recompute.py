@@ -4,54 +4,53 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Two transformer blocks, forward and backward, whose memory is cut to budgets by attn-plan-recompute.
 
-    python3 benchmarks/recompute.py --build BUILD --artifacts DIR
+    python3 benchmarks/recompute.py --compile BUILD/bin/attn-compile --artifacts DIR
     python3 benchmarks/recompute.py --artifacts DIR [--out benchmarks/results/recompute.jsonl]
 
-The first form compiles docs/examples/transformer_blocks.mlir once for each budget and needs no GPU. The second one needs torch, but
-no compiler. Gradients are checked against torch in float64. Times are medians between events on the device; scratch memory is what
-the functions allocate on the stream themselves, saved is what the forward function gives the backward one.
+The first form compiles docs/examples/transformer_blocks.mlir once for each budget, with the attn-opt in the compiler's
+folder, and needs no GPU. The second one needs torch, but no compiler. Gradients are checked against torch in float64.
+Times are medians between events on the device. Scratch memory is memory that the functions allocate on the stream
+themselves. Saved memory is the memory of the tensors that the forward function gives to the backward function.
 """
 
-import argparse
 import ctypes
-import datetime
 import json
 import os
 import pathlib
 import subprocess
 import sys
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import harness  # noqa: E402
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "python"))
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-from forward import median_ms  # noqa: E402
-
 EXAMPLE = ROOT / "docs" / "examples" / "transformer_blocks.mlir"
 # Megabytes; the largest one bounds nothing.
 BUDGETS = (1000, 200, 100, 50, 20)
 USED_HIGH, MEMPOOL_HANDLE = 8, 17
 HEADS = 8
+# Relative error of gradients of two blocks in bf16.
+MAX_ERROR = 5e-2
 
 
 def name_of(budget):
     return f"blocks_{budget}"
 
 
-def compile_artifacts(build, directory):
-    os.makedirs(directory, exist_ok=True)
+def make_modules(compiler):
+    """The functions of each budget, by the name of the artifact."""
+    modules, tool = {}, os.path.join(os.path.dirname(compiler), "attn-opt")
     for budget in BUDGETS:
-        print(name_of(budget), file=sys.stderr)
-        planned = os.path.join(directory, name_of(budget) + ".mlir")
         passes = ["--inline", "--attn-differentiate=function=blocks", f"--attn-plan-recompute=budget={budget * 10**6}"]
         passes += ["--symbol-privatize=exclude=blocks_fwd,blocks_bwd", "--symbol-dce"]
-        subprocess.run([f"{build}/bin/attn-opt", EXAMPLE, *passes, "-o", planned], check=True)
-        artifact = os.path.join(directory, name_of(budget) + ".so")
-        subprocess.run([f"{build}/bin/attn-compile", planned, "-o", artifact, "--target=sm_90a"], check=True)
+        done = subprocess.run([tool, EXAMPLE, *passes], check=True, stdout=subprocess.PIPE, text=True)
+        modules[name_of(budget)] = done.stdout
+    return modules
 
 
 class Pool:
-    """The memory that functions allocate on a stream: the runtime has a pool of its own, which what it allocates tells."""
+    """The memory that functions allocate on a stream. The runtime has its own pool, found by an allocation."""
 
     def __init__(self, runtime, stream):
         self.driver, library = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL(runtime)
@@ -93,77 +92,82 @@ def reference(torch, inputs, dout):
     return torch.autograd.grad(block(block(x)), wide, dout.double())
 
 
+def make_parser():
+    return harness.make_parser(__doc__, "target", "repeats")
+
+
+class Inputs:
+    """Arguments of the blocks, the gradient of their result, and expected gradients."""
+
+    def __init__(self, torch, forward):
+        shapes = [dims for _, _, dims, is_output in forward.args if not is_output]
+        self.tensors = [torch.randn(shape, device=harness.DEVICE).to(torch.bfloat16) for shape in shapes]
+        for number, shape in enumerate(shapes):
+            if len(shape) == 2 and number:
+                self.tensors[number] *= shape[0] ** -0.5
+        self.tensors[1] = (1 + 0.1 * self.tensors[1]).to(torch.bfloat16)
+        self.dout = torch.randn_like(self.tensors[0])
+        self.expected = reference(torch, self.tensors, self.dout)
+
+
+def make_outputs(torch, arguments):
+    """Tensors for the outputs among the arguments of a function."""
+    dtypes = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+    return [torch.full(dims, float("nan"), dtype=dtypes.get(dtype, dtype), device=harness.DEVICE)
+            for _, dtype, dims, is_output in arguments if is_output]
+
+
+def measure(torch, options, artifact, inputs, pool):
+    """Error, megabytes and milliseconds of the functions of a budget."""
+    forward, backward = artifact["blocks_fwd"], artifact["blocks_bwd"]
+    outputs, grads = make_outputs(torch, forward.args), make_outputs(torch, backward.args)
+    stream = harness.get_stream(torch)
+    run_forward = forward.bind(*inputs.tensors, *outputs, stream=stream)
+    run_backward = backward.bind(*inputs.tensors, *outputs, inputs.dout, *grads, stream=stream)
+
+    def both():
+        run_forward()
+        run_backward()
+
+    peaks = []
+    pool.high()
+    for run in (run_forward, run_backward):
+        run()
+        harness.synchronize(torch)
+        peaks.append(pool.high())
+    error = max(((a.double() - e).norm() / e.norm()).item() for a, e in zip(grads, inputs.expected))
+    saved = sum(x.numel() * x.element_size() for x in outputs[1:])
+    fields = dict(saved_mb=saved / 1e6, error=error, forward_scratch_mb=peaks[0] / 1e6,
+                  backward_scratch_mb=peaks[1] / 1e6, peak_mb=(saved + max(peaks)) / 1e6)
+    for key, run in (("forward_ms", run_forward), ("backward_ms", run_backward), ("ms", both)):
+        fields[key] = harness.median_ms(torch, run, options.repeats)
+    return fields
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--artifacts", required=True, help="directory of compiled artifacts")
-    parser.add_argument("--build", help="compile the artifacts with the tools of this build and stop")
-    parser.add_argument("--runtime", default="libattn_runtime.so", help="the runtime library")
-    parser.add_argument("--out", help="file to append rows to")
-    parser.add_argument("--commit", default="", help="commit that the artifacts were built from")
-    parser.add_argument("--repeats", type=int, default=15)
-    options = parser.parse_args()
-    if options.build:
-        compile_artifacts(options.build, options.artifacts)
+    options = make_parser().parse_args()
+    if options.compile:
+        harness.compile_modules(options, make_modules(options.compile))
         return 0
 
     import torch
 
-    from attn.artifact import Artifact
-
     torch.manual_seed(0)
-    dtypes = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
-    expected, failures = None, 0
+    rows, artifacts = harness.Rows(options, harness.describe_device(torch)), harness.Artifacts(options)
+    inputs = pool = None
+    failures = 0
     for budget in BUDGETS:
-        path = os.path.join(options.artifacts, name_of(budget) + ".so")
-        if not os.path.exists(path):
+        if name_of(budget) not in artifacts:
             continue
-        artifact = Artifact(path, options.runtime)
-        forward, backward = artifact["blocks_fwd"], artifact["blocks_bwd"]
-
-        def make(arguments):
-            return [torch.full(dims, float("nan"), dtype=dtypes.get(dtype, dtype), device="cuda") for _, dtype, dims, _ in arguments]
-
-        outputs = make([argument for argument in forward.args if argument[-1]])
-        grads = make([argument for argument in backward.args if argument[-1]])
-        if expected is None:
-            shapes = [dims for _, _, dims, is_output in forward.args if not is_output]
-            inputs = [torch.randn(shape, device="cuda").to(torch.bfloat16) for shape in shapes]
-            for number, shape in enumerate(shapes):
-                if len(shape) == 2 and number:
-                    inputs[number] *= shape[0] ** -0.5
-            inputs[1] = (1 + 0.1 * inputs[1]).to(torch.bfloat16)
-            dout = torch.randn_like(inputs[0])
-            expected = reference(torch, inputs, dout)
-            pool = Pool(options.runtime, torch.cuda.current_stream().cuda_stream)
-        stream = torch.cuda.current_stream().cuda_stream
-        run_forward = forward.bind(*inputs, *outputs, stream=stream)
-        run_backward = backward.bind(*inputs, *outputs, dout, *grads, stream=stream)
-
-        def both():
-            run_forward()
-            run_backward()
-
-        peaks = []
-        pool.high()
-        for run in (run_forward, run_backward):
-            run()
-            torch.cuda.synchronize()
-            peaks.append(pool.high())
-        error = max(((a.double() - e).norm() / e.norm()).item() for a, e in zip(grads, expected))
-        good = error < 5e-2
-        failures += not good
-        saved = sum(x.numel() * x.element_size() for x in outputs[1:])
-        row = dict(suite="recompute", example=EXAMPLE.stem, budget_mb=budget, saved_mb=saved / 1e6, error=error)
-        row.update(forward_scratch_mb=peaks[0] / 1e6, backward_scratch_mb=peaks[1] / 1e6, peak_mb=(saved + max(peaks)) / 1e6)
-        for key, run in (("forward_ms", run_forward), ("backward_ms", run_backward), ("ms", both)):
-            row[key] = median_ms(torch, run, options.repeats)
-        row.update(device=torch.cuda.get_device_name(), commit=options.commit)
-        row.update(date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"))
-        print(json.dumps(row) + ("" if good else "  WRONG"), flush=True)
-        if options.out:
-            with open(options.out, "a") as file:
-                file.write(json.dumps(row) + "\n")
-        del outputs, grads, run_forward, run_backward
+        artifact = artifacts.load(name_of(budget))
+        inputs = inputs or Inputs(torch, artifact["blocks_fwd"])
+        pool = pool or Pool(options.runtime, harness.get_stream(torch))
+        fields = measure(torch, options, artifact, inputs, pool)
+        is_right = fields["error"] < MAX_ERROR
+        failures += not is_right
+        row = rows.add(artifacts.commit_of(name_of(budget)), suite="recompute", example=EXAMPLE.stem, budget_mb=budget,
+                       **fields)
+        print(json.dumps(row) + ("" if is_right else "  WRONG"), flush=True)
     return 1 if failures else 0
 
 

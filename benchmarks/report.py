@@ -9,10 +9,11 @@
 Reads benchmarks/results/*.jsonl and writes docs/performance.md, the plots in
 docs/images, and the part of README.md between the performance markers. One
 line of a results file is one measurement of one kernel: op (attn or a peer's
-name), mode, B, H, Hkv, S, D, causal, p, mask, ms, tflops, date, device, commit.
-The last row of a case, in the order of file names and lines, counts. Kernels
-are compared on the same device only. compiler.jsonl is about the compiler itself,
-see compiler.py.
+name), mode, B, H, Hkv, S, D, causal, p, mask, ms, tflops, date, device, commit
+and, where a commit was measured in several processes on a day, run. The last row
+of a case, in the order of file names and lines, counts. A peer is compared with
+the row of Attn of the same process. peers.jsonl has the runs with all peers at
+once. compiler.jsonl is about the compiler itself, see compiler.py.
 """
 
 import argparse
@@ -21,7 +22,7 @@ import math
 import pathlib
 import re
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 OURS = "attn"
@@ -30,12 +31,18 @@ NAMES = {
     "cudnn": "cuDNN",
     "fa2": "FlashAttention-2",
     "fa3": "FlashAttention-3",
-    "flex": "FlexAttention",
+    "fa4": "FlashAttention-4",
+    "flex": "FlexAttention (Triton)",
+    "flex_flash": "FlexAttention (FLASH)",
     "attn_batch": "the batch",
     "attn_groups": "equal groups",
     "attn_unchecked": "the map unchecked",
 }
 MODES = {"fwd": "Forward", "bwd": "Backward", "bwd_deterministic": "Backward, deterministic", "decode": "Decoding"}
+# Peers that are kernels of Attn, too: they show what a feature costs.
+OWN = {"attn_batch", "attn_groups", "attn_unchecked"}
+# Rows of the summary that say more about another one.
+DETAILS = {"Training step with dropout, projection as it is", "Attention of a training step with dropout"}
 BEGIN, END = "<!-- performance -->", "<!-- /performance -->"
 
 
@@ -77,7 +84,7 @@ class Case:
         if self.p > 0:
             return f"{title} with dropout"
         if self.mask.startswith("mod:"):
-            return f"{title} with score changes"
+            return f"{title} with score_mod"
         if self.mask.startswith("packed_"):
             return f"{title} of packed sequences against batches of equal length"
         if self.mask.startswith("head_map_"):
@@ -92,12 +99,12 @@ class ReportError(Exception):
 
 
 def get_run(row):
-    """What rows of one run have in common."""
-    return row.get("date"), row.get("commit")
+    """The fields that rows of one run have in common."""
+    return row.get("date"), row.get("commit"), row.get("run")
 
 
 def read_rows(directory):
-    """Rows of all cases: {case: {op: row}}; a peer's row has that of Attn from the same run as "beside"."""
+    """Rows of all cases: {case: {op: row}}; a peer's row has Attn's row of the same run as "beside"."""
     cases = defaultdict(dict)
     runs = {}
     for path in sorted(pathlib.Path(directory).glob("*.jsonl")):
@@ -107,7 +114,7 @@ def read_rows(directory):
             try:
                 row = json.loads(line)
                 if "mode" not in row or "schedule" in row or "suite" in row:
-                    continue  # No attention: a ceiling, such as a matrix product, or the compiler. Or one of many schedules.
+                    continue  # No attention: a ceiling, such as a matmul, or the compiler. Or one of many schedules.
                 if not row["ms"] > 0:
                     raise ValueError("'ms' must be positive")
                 case = Case.of(row)
@@ -140,7 +147,7 @@ def read_compiler_rows(path):
 
 
 def read_gemm_rows(path):
-    """The last rows of each matrix product: {(device, M, N, K, form, op, epilogue): row}."""
+    """The last rows of each matmul: {(device, M, N, K, form, op, epilogue): row}."""
     rows = {}
     if not path.exists():
         return rows
@@ -156,12 +163,13 @@ def read_gemm_rows(path):
 
 
 def gemm_table(rows):
-    """Matrix products beside those of cuBLAS in the same run."""
+    """Matmuls and cuBLAS in the same run."""
     lines = [
-        "## Matrix products",
+        "## GEMM",
         "",
-        "bf16, [M, K] by [N, K] (nt, a linear layer) or by [K, N] (nn), sides timed in turn, several launches at a time; in brackets the",
-        "rate relative to cuBLAS, whose products have no bias. By `benchmarks/gemm.py`.",
+        "bf16, [M, K] by [N, K] (nt, a linear layer) or by [K, N] (nn), sides timed in turn, several launches at a "
+        "time; in brackets the",
+        "rate relative to cuBLAS, whose GEMMs have no bias. By `benchmarks/gemm.py`.",
         "",
         "| M x N x K | form | Attn | Attn with bias | cuBLAS | device | date |",
         "|---|---|---|---|---|---|---|",
@@ -182,52 +190,68 @@ def gemm_table(rows):
 DROPOUT_OPS = {
     "attn": "in the kernel",
     "attn_sequential": "by a kernel before",
-    "attn_hoisted": "beside the product",
+    "attn_hoisted": "concurrent with the matmul",
     "attn_nodrop": "no dropout",
-    "cudnn": "cuBLAS, cuDNN",
-    "fa2": "cuBLAS, FlashAttention-2",
+    "cudnn": "cuBLAS + cuDNN",
+    "fa2": "cuBLAS + FlashAttention-2",
 }
 
 
-def read_dropout_rows(path):
+def read_dropout_suite(directory, suite):
+    """The rows of a suite of benchmarks/dropout.py."""
+    for path in (directory / "dropout.jsonl", directory / "peers.jsonl"):
+        for number, line in enumerate(path.read_text().splitlines() if path.exists() else [], 1):
+            try:
+                row = json.loads(line)
+                if not row["ms"] > 0:
+                    raise ValueError("'ms' must be positive")
+                if row.get("suite") == suite:
+                    yield row
+            except (ValueError, KeyError, TypeError) as error:
+                raise ReportError(f"{path}:{number}: {error}") from error
+
+
+def read_dropout_rows(directory):
     """Times of layers with dropout, in the last run of each: {(device, model, mode, N): {(op, rng): row}}."""
     cases = defaultdict(dict)
-    for number, line in enumerate(path.read_text().splitlines() if path.exists() else [], 1):
+    for row in read_dropout_suite(directory, "layers"):
         try:
-            row = json.loads(line)
-            if not row["ms"] > 0:
-                raise ValueError("'ms' must be positive")
-            if row["suite"] == "layers":
-                cases[row["device"], row["model"], row["mode"], row["N"]][row["op"], row["rng"]] = row
-        except (ValueError, KeyError, TypeError) as error:
-            raise ReportError(f"{path}:{number}: {error}") from error
+            cases[row["device"], row["model"], row["mode"], row["N"]][row["op"], row["rng"]] = row
+        except KeyError as error:
+            raise ReportError(f"{directory}: a row of layers with dropout has no {error}") from error
     return cases
 
 
-def read_dropout_attention_rows(path):
-    """Times of attention alone, without dropout and with it: {(device, mode, mask, D, heads, batch, S): {(op, rng): row}},
-    where those without dropout are there by their runs, too."""
+def read_dropout_attention_rows(directory):
+    """Times of attention alone: {(device, mode, mask, D, heads, batch, S): {(op, rng): row}}.
+
+    Times without dropout are there under their runs, too."""
     cases = defaultdict(dict)
-    for line in path.read_text().splitlines() if path.exists() else []:
-        row = json.loads(line)
-        if row["suite"] == "attention":
-            try:
-                case = tuple(row[key] for key in ("device", "mode", "mask", "D", "H", "B", "S"))
-                cases[case][row["op"], row["rng"]] = row
-                if row["op"] == "attn_nodrop":
-                    cases[case][get_run(row)] = row
-            except KeyError as error:
-                raise ReportError(f"{path}: a row of attention with dropout has no {error}") from error
+    for row in read_dropout_suite(directory, "attention"):
+        try:
+            case = tuple(row[key] for key in ("device", "mode", "mask", "D", "H", "B", "S"))
+            cases[case][row["op"], row["rng"]] = row
+            if row["op"] == "attn_nodrop":
+                cases[case][get_run(row)] = row
+        except KeyError as error:
+            raise ReportError(f"{directory}: a row of attention with dropout has no {error}") from error
     return cases
 
 
 def dropout_attention_table(cases):
-    """Attention with dropout and its peers, and what dropout adds."""
-    columns = {("attn_nodrop", "none"): "no dropout", ("attn", "philox7"): "philox7", ("attn", "arx6"): "arx6",
-               ("attn_hoisted", "arx6"): "decisions read", ("cudnn_nodrop", "torch"): "cuDNN, no dropout", ("cudnn", "torch"): "cuDNN",
-               ("fa2", "torch"): "FlashAttention-2"}
+    """Attention with dropout and its peers, and the time that dropout adds."""
+    columns = {
+        ("attn_nodrop", "none"): "no dropout",
+        ("attn", "philox7"): "philox7",
+        ("attn", "arx6"): "arx6",
+        ("attn_hoisted", "arx6"): "keep masks read",
+        ("cudnn_nodrop", "torch"): "cuDNN, no dropout",
+        ("cudnn", "torch"): "cuDNN",
+        ("fa2", "torch"): "FlashAttention-2",
+    }
     lines = [
-        "Attention alone, and its gradient, p = 0.125: milliseconds; in brackets, of Attn how much longer than without dropout in the same run,",
+        "Attention alone, and its gradient, p = 0.125: milliseconds; in brackets, of Attn how much longer than "
+        "without dropout in the same run,",
         "and of its peers with dropout how many times as long as the faster of its two generators.",
         "",
         "| mode | mask | head dim | heads | length | batch | " + " | ".join(columns.values()) + " | device | date |",
@@ -236,7 +260,7 @@ def dropout_attention_table(cases):
     for (device, mode, mask, dim, heads, batch, length), rows in cases.items():
         if not {("attn_nodrop", "none"), ("attn", "philox7"), ("attn", "arx6")} <= rows.keys():
             continue
-        # Columns are of several runs, but the first of that of the next ones.
+        # The columns come from several runs; the first column comes from the run of the following ones.
         beside = rows.get(get_run(rows["attn", "arx6"]))
         if beside is not None:
             rows["attn_nodrop", "none"] = beside
@@ -256,14 +280,8 @@ def dropout_attention_table(cases):
     return [*lines, ""]
 
 
-def plot_dropout(cases, path):
-    """Times of layers relative to the fastest of Attn, over length."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "attn"
-    import matplotlib.pyplot as plt
-
+def draw_dropout(cases):
+    """Times of layers relative to the fastest of Attn, over length, as a figure."""
     lines = defaultdict(lambda: defaultdict(list))
     for (_, model, mode, length), rows in sorted(cases.items(), key=lambda case: case[0][3]):
         ours = [row["ms"] for (op, _), row in rows.items() if op in ("attn", "attn_sequential", "attn_hoisted")]
@@ -272,23 +290,19 @@ def plot_dropout(cases, path):
                 if op in DROPOUT_OPS:
                     name = DROPOUT_OPS[op] + (f", {rng}" if rng not in ("none", "torch") else "")
                     lines[model][name].append((length, row["ms"] / min(ours)))
-    figure, axes = plt.subplots(1, len(lines), figsize=(4 * len(lines), 3.5), squeeze=False, sharey=True)
-    for axis, (model, ops) in zip(axes[0], sorted(lines.items())):
-        for name, points in sorted(ops.items()):
-            axis.plot(*zip(*points), marker="o", markersize=3, linewidth=1, label=name)
-        axis.set_xscale("log", base=2)
+    figure, axes = make_panels(1, len(lines), 3.5)
+    for axis, (model, series) in zip(axes[0], sorted(lines.items())):
+        for name, points in series.items():
+            axis.plot(*zip(*points), marker="o", markersize=3, linewidth=1, color=pick_color(name), label=name)
         axis.set_title(model, fontsize=9)
         axis.set_xlabel("tokens")
-        axis.grid(alpha=0.3)
     axes[0][0].set_ylabel("time / fastest of Attn with dropout")
-    axes[0][-1].legend(fontsize=6)
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
-    plt.close(figure)
+    finish_panels(figure, axes)
+    return figure
 
 
 def dropout_table(cases):
-    """Layers with dropout, by where decisions are made."""
+    """Layers with dropout, by where keep masks are made."""
     columns = [(op, rng) for op in ("attn", "attn_sequential", "attn_hoisted") for rng in ("philox7", "arx6")]
     columns += [("attn_nodrop", "none"), ("cudnn", "torch"), ("fa2", "torch")]
     columns = [column for column in columns if any(column in rows for rows in cases.values())]
@@ -296,8 +310,10 @@ def dropout_table(cases):
     lines = [
         "## Dropout",
         "",
-        "Projection to queries, keys and values and causal attention (fwd), and its gradient (train), bf16, batch 1, p = 0.125;",
-        "milliseconds, in brackets how many times faster the best of Attn's columns with dropout is. By `benchmarks/dropout.py`.",
+        "Projection to queries, keys and values and causal attention (fwd), and its gradient (train), bf16, batch 1, "
+        "p = 0.125;",
+        "milliseconds, in brackets how many times faster the best of Attn's columns with dropout is. By "
+        "`benchmarks/dropout.py`.",
         "",
         "![layers with dropout](images/performance-dropout.svg)",
         "",
@@ -340,12 +356,16 @@ def training_table(cases):
     lines = [
         "## Training",
         "",
-        f"A step (forward, backward, AdamW) of a model with {row['layers']} layers, width {row['width']}, {row['heads']} heads, and dropout",
-        "of its attention, all under `torch.compile`; and the attention of one layer alone, forward and backward. Milliseconds, medians on",
-        "the host's clock, in brackets how many times faster Attn is; by `benchmarks/training.py`. Unfused attention is one operation of",
+        f"A step (forward, backward, AdamW) of a model with {row['layers']} layers, width {row['width']}, "
+        f"{row['heads']} heads, and dropout",
+        "of its attention, all under `torch.compile`; and the attention of one layer alone, forward and backward. "
+        "Milliseconds, medians on",
+        "the host's clock, in brackets how many times faster Attn is; by `benchmarks/training.py`. Unfused attention "
+        "is one operation of",
         "torch after another.",
         "",
-        "| device | sequences | length | dtype | dropout | attention by | step | attention | its forward | date | commit |",
+        "| device | sequences | length | dtype | dropout | attention by | step | attention | its forward | date | "
+        "commit |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for (device, batch, length, dtype, dropout), rows in cases.items():
@@ -359,12 +379,18 @@ def training_table(cases):
                 ratio = "" if backend == OURS else f" ({row[name] / ours[name]:.2f}x)"
                 cells.append(f"{row[name]:.{1 if name == 'step_ms' else 2}f}{ratio}")
             by = {OURS: "Attn", "attn-packed": "Attn, projection as it is"}.get(backend, f"torch, {backend}")
-            lines.append("| " + " | ".join([device, str(batch), str(length), dtype, f"{dropout:g}", by, *cells, row["date"], row["commit"]]) + " |")
+            lines.append(
+                "| "
+                + " | ".join(
+                    [device, str(batch), str(length), dtype, f"{dropout:g}", by, *cells, row["date"], row["commit"]]
+                )
+                + " |"
+            )
     return [*lines, ""]
 
 
 def compiler_table(rows):
-    """What the compiler and calls cost."""
+    """The cost of the compiler and of calls."""
 
     def seconds(value):
         if value is None:
@@ -374,7 +400,8 @@ def compiler_table(rows):
     lines = [
         "## The compiler",
         "",
-        "Elapsed time (the shortest of several runs), time of processors, and the largest resident memory, of programs as users",
+        "Elapsed time (the shortest of several runs), time of processors, and the largest resident memory, of "
+        "programs as users",
         "start them; by `benchmarks/compiler.py`, `first_calls.py` and `python_overhead.py`.",
         "",
         "| what | elapsed | to stay below | processors | memory | machine | date |",
@@ -431,7 +458,7 @@ def group_cases(cases):
 
 
 def rate(row):
-    """What a cell shows: TFLOP/s, or TB/s where memory is the measure."""
+    """The text of a cell: TFLOP/s, or TB/s where memory is the measure."""
     if "tflops" in row:
         return f"{row['tflops']:.0f}"
     if "tbytes_per_s" in row:
@@ -440,35 +467,49 @@ def rate(row):
 
 
 def compare_others(gemm_rows, dropout_rows, dropout_attention_rows, training_rows):
-    """Speeds relative to peers in the same run, of what is no case of attention alone: {(what, device, peer): [ratio]}."""
-    ratios = defaultdict(list)
+    """Speeds relative to peers in the same run, in other cases than attention alone.
 
-    def add(what, device, peer, row, ours, key="ms"):
+    {(kernel, device): {case: {peer: ratio}}}
+    """
+    ratios = defaultdict(lambda: defaultdict(dict))
+
+    def add(what, device, case, peer, row, ours, key="ms"):
         ours = [other[key] for other in ours if other and key in other and get_run(other) == get_run(row)]
         if ours and key in row:
-            ratios[what, device, peer].append(row[key] / min(ours))
+            ratios[what, device][case][peer] = row[key] / min(ours)
 
-    for (device, mode, *_), rows in dropout_attention_rows.items():
+    for (device, mode, mask, dim, heads, batch, length), rows in dropout_attention_rows.items():
+        case = f"{mask}, length {length}, heads {heads} of {dim}, batch {batch}"
         ours = [rows.get((OURS, rng)) for rng in ("philox7", "arx6")]
         for op in ("cudnn", "fa2"):
             if (op, "torch") in rows:
-                add(f"{MODES.get(mode, mode)} with dropout", device, NAMES[op], rows[op, "torch"], ours)
-    for (device, _, mode, _), rows in dropout_rows.items():
+                add(f"{MODES.get(mode, mode)} with dropout", device, case, NAMES[op], rows[op, "torch"], ours)
+    for (device, model, mode, length), rows in dropout_rows.items():
         ours = [row for (op, rng), row in rows.items() if op in DROPOUT_OPS and rng not in ("none", "torch")]
         what = "Projection and attention with dropout" + (", and their gradients" if mode == "train" else "")
         for op in ("cudnn", "fa2"):
             if (op, "torch") in rows:
-                add(what, device, DROPOUT_OPS[op], rows[op, "torch"], ours)
-    for (device, *product, op, _), row in gemm_rows.items():
+                add(what, device, f"{model}, {length} tokens", DROPOUT_OPS[op], rows[op, "torch"], ours)
+    for (device, *sizes, op, _), row in gemm_rows.items():
         if op == "cublas":
-            add("Matrix products", device, "cuBLAS", row, [gemm_rows.get((device, *product, OURS, "none"))])
-    for (device, *_), rows in training_rows.items():
+            case = f"{' x '.join(map(str, sizes[:3]))}, {sizes[3]}"
+            add("GEMM", device, case, "cuBLAS", row, [gemm_rows.get((device, *sizes, OURS, "none"))])
+    for (device, batch, length, dtype, dropout), rows in training_rows.items():
+        case = f"{batch} sequences of {length}, {dtype}, dropout {dropout:g}"
         for backend, row in rows.items():
             peer = f"torch, {NAMES.get(backend, backend)}"
             if backend in ("cudnn", "flash") and "step_ms" in row:
-                add("Training step with dropout", device, peer, row, [rows[OURS]], "step_ms")
-                add("Training step with dropout, projection as it is", device, peer, row, [rows.get("attn-packed")], "step_ms")
-                add("Attention of a training step with dropout", device, peer, row, [rows[OURS]], "attention_ms")
+                add("Training step with dropout", device, case, peer, row, [rows[OURS]], "step_ms")
+                add(
+                    "Training step with dropout, projection as it is",
+                    device,
+                    case,
+                    peer,
+                    row,
+                    [rows.get("attn-packed")],
+                    "step_ms",
+                )
+                add("Attention of a training step with dropout", device, case, peer, row, [rows[OURS]], "attention_ms")
     return ratios
 
 
@@ -486,8 +527,49 @@ def summary_table(groups, others):
         ratios = compare(cases)
         for op in order_ops(op for op in ratios if op):
             add(group, device, NAMES.get(op, op), [ratio for ratio, _ in ratios[op]])
-    for (what, device, peer), values in others.items():
-        add(what, device, peer, values)
+    for (what, device), cases in others.items():
+        for peer in dict.fromkeys(peer for ratios in cases.values() for peer in ratios):
+            add(what, device, peer, [ratios[peer] for ratios in cases.values() if peer in ratios])
+    return lines
+
+
+def rank_kind(kind):
+    """The place of a kind of kernel in the table: dense attention, then its variants, then layers and training."""
+    mode = max((mode for mode in MODES.values() if kind.startswith(mode)), key=len, default="")
+    variant = kind.removeprefix(mode)
+    order = ["", ", grouped heads", " with masks", " with score_mod", " with dropout"]
+    return order.index(variant) if variant in order else len(order), list(MODES.values()).index(mode) if mode else 0
+
+
+def best_peer_tables(groups, others):
+    """A table for each device, with a row for each kind of kernel: Attn and the fastest peer of each case."""
+    tables = defaultdict(dict)
+    for (device, group), cases in groups.items():
+        rows = {
+            describe(case): {NAMES.get(op, op): get_ratio(rows, op) for op in order_ops(rows.keys() - OWN - {OURS})}
+            for case, rows in cases.items()
+        }
+        tables[device][group] = {case: ratios for case, ratios in rows.items() if ratios}
+    for (what, device), cases in others.items():
+        tables[device][what] = cases
+    lines = []
+    for device, kinds in tables.items():
+        kinds = {kind: cases for kind, cases in kinds.items() if cases and kind not in DETAILS}
+        if not kinds:
+            continue
+        lines += [
+            *([""] if lines else []),
+            f"| {device} | the fastest peer, in how many cases | Attn is ahead in | mean | least | where |",
+            "|---|---|---|---|---|---|",
+        ]
+        for kind, cases in sorted(kinds.items(), key=lambda item: rank_kind(item[0])):
+            best = {case: min(ratios.items(), key=lambda item: item[1]) for case, ratios in cases.items()}
+            fastest = Counter(peer for peer, _ in best.values())
+            ratios = [ratio for _, ratio in best.values()]
+            worst = min(best, key=lambda case: best[case][1])
+            peers = ", ".join(f"{peer} ({count})" for peer, count in fastest.most_common())
+            ahead = f"{sum(ratio > 1 for ratio in ratios)} of {len(ratios)}"
+            lines.append(f"| {kind} | {peers} | {ahead} | {geometric_mean(ratios):.2f} | {min(ratios):.2f} | {worst} |")
     return lines
 
 
@@ -521,7 +603,11 @@ def page(groups, others, images, gemm_rows, dropout_rows, dropout_attention_rows
         lines += [f"## {group}, {device}", "", stamp(cases.values()), ""]
         if (device, group) in images:
             lines += [f"![{group}](images/{images[device, group]})", ""]
-        lines.append("| mask | head dim | heads | length | batch | Attn | " + " | ".join(NAMES.get(op, op) for op in peers) + " |")
+        lines.append(
+            "| mask | head dim | heads | length | batch | Attn | "
+            + " | ".join(NAMES.get(op, op) for op in peers)
+            + " |"
+        )
         lines.append("|---" * (6 + len(peers)) + "|")
         for case, rows in cases.items():
             heads = str(case.H) if case.H == case.Hkv else f"{case.H}/{case.Hkv}"
@@ -540,7 +626,9 @@ def page(groups, others, images, gemm_rows, dropout_rows, dropout_attention_rows
         if len(ratios) > 2:
             mean = geometric_mean([ratio for ratio, _ in ratios[""]])
             worst, case = min(ratios[""], key=lambda item: item[0])
-            lines.append(f"- the fastest peer of each case: geometric mean {mean:.3f}x, worst {worst:.3f}x ({describe(case)})")
+            lines.append(
+                f"- the fastest peer of each case: geometric mean {mean:.3f}x, worst {worst:.3f}x ({describe(case)})"
+            )
         lines.append("")
     if gemm_rows:
         lines += gemm_table(gemm_rows)
@@ -557,55 +645,88 @@ def page(groups, others, images, gemm_rows, dropout_rows, dropout_attention_rows
     return "\n".join(lines) + "\n"
 
 
-def plot(groups, directory):
-    """Rate over length, one panel per mask and head dimension. Returns {(device, group): file name}."""
+def make_panels(rows, columns, height):
+    """A figure of panels with lengths from left to right, which share the axis of rates or times."""
     import matplotlib
 
     matplotlib.use("Agg")
     matplotlib.rcParams["svg.hashsalt"] = "attn"
     import matplotlib.pyplot as plt
 
+    size = (4 * columns, height * rows + 0.5)
+    figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, sharey=True, layout="constrained")
+    for axis in axes.flat:
+        axis.set_xscale("log", base=2)
+        axis.grid(alpha=0.3)
+    return figure, axes
+
+
+def pick_color(name):
+    """The color of a series: the same in all panels, which need not have the same series."""
+    layers = [title for title in DROPOUT_OPS.values() if title.startswith("cuBLAS")] + [DROPOUT_OPS["attn_nodrop"]]
+    layers += [
+        f"{DROPOUT_OPS[op]}, {rng}" for op in ("attn", "attn_sequential", "attn_hoisted") for rng in ("philox7", "arx6")
+    ]
+    for names in list(NAMES.values()), layers:
+        if name in names:
+            return f"C{names.index(name)}"
+    return "black"
+
+
+def finish_panels(figure, axes):
+    """Sets the axis that panels share, once all series are there, and puts one legend below all panels."""
+    series = {line.get_label(): line for axis in axes.flat for line in axis.get_lines()}
+    axes[0][0].set_ylim(0, 1.05 * max(max(line.get_ydata()) for axis in axes.flat for line in axis.get_lines()))
+    columns = min(len(series), 2 * axes.shape[1])
+    figure.legend(series.values(), series.keys(), loc="outside lower center", ncols=columns, fontsize=7)
+
+
+def draw(cases):
+    """Rate over length, one panel per mask and head dimension, as a figure; None where there is one length alone."""
+    panels = defaultdict(lambda: defaultdict(dict))
+    for case, rows in cases.items():
+        for op, row in rows.items():
+            if "tflops" in row:
+                panels[case.mask, case.D][op][case.S] = row["tflops"]
+    panels = {panel: ops for panel, ops in panels.items() if len(ops[OURS]) > 1}
+    if not panels:
+        return None
+    masks = sorted({mask for mask, _ in panels}, key=lambda mask: (mask != "full", mask))
+    dims = sorted({dim for _, dim in panels})
+    figure, axes = make_panels(len(masks), len(dims), 3)
+    for i, mask in enumerate(masks):
+        for j, dim in enumerate(dims):
+            axis, ops = axes[i][j], panels.get((mask, dim), {})
+            for op in order_ops(ops):
+                name = NAMES.get(op, op)
+                style = {"linewidth": 2 if op == OURS else 1, "color": pick_color(name)}
+                axis.plot(*zip(*sorted(ops[op].items())), marker="o", markersize=3, label=name, **style)
+            axis.set_title(f"{mask}, head dim {dim}", fontsize=9)
+            if j == 0:
+                axis.set_ylabel("TFLOP/s")
+            if i == len(masks) - 1:
+                axis.set_xlabel("sequence length")
+    finish_panels(figure, axes)
+    return figure
+
+
+def save(figure, path):
+    import matplotlib.pyplot as plt
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+
+
+def plot(groups, directory):
+    """Writes the plots of all groups that have one. Returns {(device, group): file name}."""
     images = {}
     for (device, group), cases in groups.items():
-        panels = defaultdict(lambda: defaultdict(dict))
-        for case, rows in cases.items():
-            for op, row in rows.items():
-                if "tflops" in row:
-                    panels[case.mask, case.D][op][case.S] = row["tflops"]
-        panels = {panel: ops for panel, ops in panels.items() if len(ops[OURS]) > 1}
-        if not panels:
-            continue
-        masks = sorted({mask for mask, _ in panels}, key=lambda mask: (mask != "full", mask))
-        dims = sorted({dim for _, dim in panels})
-        figure, axes = plt.subplots(len(masks), len(dims), figsize=(4 * len(dims), 3 * len(masks)), squeeze=False, sharey=True)
-        for i, mask in enumerate(masks):
-            for j, dim in enumerate(dims):
-                axis, ops = axes[i][j], panels.get((mask, dim), {})
-                for op in order_ops(ops):
-                    points = sorted(ops[op].items())
-                    axis.plot(
-                        [length for length, _ in points],
-                        [value for _, value in points],
-                        marker="o",
-                        markersize=3,
-                        linewidth=2 if op == OURS else 1,
-                        label=NAMES.get(op, op),
-                    )
-                axis.set_xscale("log", base=2)
-                axis.set_ylim(bottom=0)
-                axis.set_title(f"{mask}, head dim {dim}", fontsize=9)
-                axis.grid(alpha=0.3)
-                if j == 0:
-                    axis.set_ylabel("TFLOP/s")
-                if i == len(masks) - 1:
-                    axis.set_xlabel("sequence length")
-        axes[0][0].legend(fontsize=7)
-        figure.tight_layout()
-        slug = re.sub(r"[^a-z0-9]+", "-", f"performance {group} {device}".lower()).strip("-")
-        directory.mkdir(parents=True, exist_ok=True)
-        figure.savefig(directory / f"{slug}.svg", metadata={"Date": None})
-        plt.close(figure)
-        images[device, group] = f"{slug}.svg"
+        figure = draw(cases)
+        if figure:
+            slug = re.sub(r"[^a-z0-9]+", "-", f"performance {group} {device}".lower()).strip("-")
+            save(figure, directory / f"{slug}.svg")
+            images[device, group] = f"{slug}.svg"
     return images
 
 
@@ -617,10 +738,13 @@ def update_readme(path, groups, others):
     body = [
         BEGIN,
         "",
-        "Speed relative to each peer, measured in one process: 1 is equal, more is faster. Every case, and how it was",
-        "measured, is in [docs/performance.md](docs/performance.md).",
+        "Speed relative to the fastest peer of each case, both measured in one process: 1 is equal, more is faster. "
+        "The",
+        "mean is geometric; the last column is the case in which Attn does worst. "
+        "[docs/performance.md](docs/performance.md)",
+        "has every case, every peer, and how they were measured.",
         "",
-        *summary_table(groups, others),
+        *best_peer_tables(groups, others),
         "",
     ]
     path.write_text(text[:begin] + "\n".join(body) + text[end:])
@@ -628,7 +752,9 @@ def update_readme(path, groups, others):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent, help="the project")
+    parser.add_argument(
+        "--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent, help="the project"
+    )
     parser.add_argument("--no-plots", action="store_true", help="write no images (needs no matplotlib)")
     options = parser.parse_args(arguments)
     try:
@@ -636,18 +762,19 @@ def main(arguments=None):
         groups = group_cases(read_rows(results))
         gemm_rows = read_gemm_rows(results / "gemm.jsonl")
         compiler_rows = read_compiler_rows(results / "compiler.jsonl")
-        dropout_rows = read_dropout_rows(results / "dropout.jsonl")
-        dropout_attention_rows = read_dropout_attention_rows(results / "dropout.jsonl")
+        dropout_rows = read_dropout_rows(results)
+        dropout_attention_rows = read_dropout_attention_rows(results)
         training_rows = read_training_rows(results / "training.jsonl")
         if not groups:
             raise ReportError(f"{results}: no measurements of Attn")
         docs = options.root / "docs"
         images = {} if options.no_plots else plot(groups, docs / "images")
         if dropout_rows and not options.no_plots:
-            plot_dropout(dropout_rows, docs / "images" / "performance-dropout.svg")
+            save(draw_dropout(dropout_rows), docs / "images" / "performance-dropout.svg")
         others = compare_others(gemm_rows, dropout_rows, dropout_attention_rows, training_rows)
-        (docs / "performance.md").write_text(page(groups, others, images, gemm_rows, dropout_rows, dropout_attention_rows,
-                                                    training_rows, compiler_rows))
+        (docs / "performance.md").write_text(
+            page(groups, others, images, gemm_rows, dropout_rows, dropout_attention_rows, training_rows, compiler_rows)
+        )
         update_readme(options.root / "README.md", groups, others)
     except ReportError as error:
         print(f"report.py: error: {error}", file=sys.stderr)

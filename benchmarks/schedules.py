@@ -2,7 +2,7 @@
 # Licensed under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Times schedules that fit, beside the one that the compiler chooses.
+"""Times the schedules that fit, and the one that the compiler chooses.
 
     python3 benchmarks/schedules.py --compile BUILD/bin/attn-compile --artifacts DIR [--suite NAME]
     python3 benchmarks/schedules.py --artifacts DIR --runtime BUILD/lib/libattn_runtime.so [--suite NAME] [--out FILE]
@@ -12,37 +12,36 @@ The first form compiles the artifacts and needs no GPU; the second needs no comp
 
 dense    head dimensions 64 to 256, no mask, a causal one and a causal window of 1024 keys; two or three consumers and
          every key tile that shared memory holds
-changes  changes of scores and dropout at head dimensions 64 and 128, without a mask and with a causal one; four tiles
+changes  score_mods and dropout at head dimensions 64 and 128, without a mask and with a causal one; four tiles
 sm_80    kernels for sm_80, masks as of dense, tiles for four and eight warps
 
-Those that would spill registers are left out. Each output is compared with some rows in float64 first, those with
-dropout with one another. A row of the results file has the keys of forward.py, and `schedule`, `chosen` and, but for
-dense, `suite` and `change`.
+Schedules that would spill registers are left out. Each output is first compared with some rows in float64; outputs with
+dropout are compared with one another. A row of the results file has the keys of forward.py, and `schedule`, `chosen`
+and, but for dense, `suite` and `change`.
 """
 
-import argparse
 import dataclasses
-import datetime
-import json
 import os
 import random
 import re
 import statistics
-import subprocess
 import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import harness  # noqa: E402
 from cases import SCORES, Case, make_captures  # noqa: E402
-from forward import median_ms  # noqa: E402
 
 LENGTHS = (1024, 4096, 16384)
 WINDOW = 1024
 ROUNDS = 5
 KEY_HEADS = 8
-MASKS = {"full": "", "causal": "#attn.causal", "sliding_window_causal": f"#attn.sliding_window<left = {WINDOW - 1}, right = 0>"}
+MASKS = {
+    "full": "",
+    "causal": "#attn.causal",
+    "sliding_window_causal": f"#attn.sliding_window<left = {WINDOW - 1}, right = 0>",
+}
 SHARED_BYTES = 226 * 1024
 
 
@@ -59,12 +58,17 @@ def candidates(dim, mask):
         for keys in range(64, 209, 16):
             for query_stages in (2, 1):
                 if 2 * (query_stages * rows * channels + 2 * keys * 2 * channels) <= SHARED_BYTES:
-                    lazy = ", lazy_rescale = true" if dim >= 192 else ", lazy_rescale = true, delay_rescale = true"
-                    # As the compiler walks over windows: several key heads together.
+                    lazy = (
+                        ", conditional_rescale = true"
+                        if dim >= 192
+                        else ", conditional_rescale = true, deferred_rescale = true"
+                    )
+                    # As in the compiler's iteration over windows: several key/value heads together.
                     interleave = f", interleave = {KEY_HEADS}" if mask == "sliding_window_causal" else ""
                     yield (
-                        f"#attn_tile.warp_specialized<query_tile = {rows}, key_tile = {keys}, stages = 2, consumers = {consumers}, "
-                        f"ping_pong = true, traversal = {traversal}{interleave}{lazy}, query_stages = {query_stages}>"
+                        f"#attn_tile.warp_specialized<query_tile = {rows}, key_tile = {keys}, stages = 2, "
+                        f"consumers = {consumers}, ping_pong = true, traversal = {traversal}{interleave}{lazy}, "
+                        f"query_stages = {query_stages}>"
                     )
                     break
 
@@ -109,12 +113,14 @@ def make_changes():
                     addends = staged * 4 * rows * align(keys, 64)
                     stages = 2 if 2 * dim * (2 * rows + 4 * keys) + addends <= SHARED_BYTES else 1
                     traversal = "paired" if mask == "causal" else "persistent"
-                    # As the compiler does.
-                    lazy = "" if staged or change == "dropout" else ", lazy_rescale = true, delay_rescale = true"
+                    # As in the compiler's choices.
+                    lazy = (
+                        "" if staged or change == "dropout" else ", conditional_rescale = true, deferred_rescale = true"
+                    )
                     schedule = (
                         f"#attn_tile.warp_specialized<query_tile = {rows}, key_tile = {keys}, stages = 2, "
-                        f"consumers = {rows // 64}, ping_pong = true, traversal = {traversal}{lazy}, query_stages = {stages}"
-                        f"{', score_stages = 2' if staged else ''}>"
+                        f"consumers = {rows // 64}, ping_pong = true, traversal = {traversal}{lazy}, "
+                        f"query_stages = {stages}{', score_stages = 2' if staged else ''}>"
                     )
                     yield mask, dataclasses.replace(case, schedule=schedule)
 
@@ -139,49 +145,39 @@ def get_tiles(schedule):
     return tuple(int(match[1]) for match in found if match)
 
 
-def get_path(directory, case):
-    digits = "".join(c if c.isdigit() else "_" for c in case.schedule)
-    return os.path.join(directory, case.name + "." + ("_".join(filter(None, digits.split("_"))) or "chosen") + ".so")
+def get_artifact(case):
+    """The name of the artifact: the numbers of the schedule, or "chosen"."""
+    return f"{case.name}.{'_'.join(re.findall('[0-9]+', case.schedule)) or 'chosen'}"
 
 
-def compile_all(compiler, directory, suite):
-    os.makedirs(directory, exist_ok=True)
-    target = "sm_80" if suite == "sm_80" else "sm_90a"
-    cases = list(SUITES[suite]())
-    for i, (_, case) in enumerate(cases):
-        path = get_path(directory, case)
-        print(f"[{i + 1}/{len(cases)}] {os.path.basename(path)}", file=sys.stderr)
-        if os.path.exists(path):
+def get_target(suite):
+    return harness.OPTIONS["target"]["default"] if suite != "sm_80" else "sm_80"
+
+
+def compile_all(options):
+    """Compiles all cases of a suite, but those with a schedule that does not fit."""
+    compiler, cases = harness.Compiler(options), list(SUITES[options.suite]())
+    for number, (_, case) in enumerate(cases):
+        name, text = get_artifact(case), case.mlir()
+        print(f"[{number + 1}/{len(cases)}] {name}", file=sys.stderr, flush=True)
+        if compiler.has(name, text):
             continue
-        source = path[:-3] + ".mlir"
-        with open(source, "w") as file:
-            file.write(case.mlir())
-        strict = ["--fail-on-spills"] if case.schedule else []
-        command = [compiler, source, "-o", path, f"--target={target}", *strict]
-        result = subprocess.run(command, capture_output=True, text=True)
-        if result.returncode:
-            lines = [line for line in result.stderr.splitlines() if "error" in line]
-            print("  left out:", (lines or ["?"])[0].split("error: ")[-1][:150], file=sys.stderr)
-            if not case.schedule:
-                sys.exit(result.stderr)
+        flags = ["--fail-on-spills"] if case.schedule else []
+        error = compiler.compile(name, text, get_target(options.suite), *flags)
+        if error and not case.schedule:
+            sys.exit(f"{error}\nerror: {name} does not compile")
+        if error:
+            lines = [line for line in error.splitlines() if "error" in line]
+            print("  left out:", (lines or [error])[0].split("error: ")[-1][:150], file=sys.stderr)
 
 
-def get_error(torch, case, captures, q, k, v, out, mask):
-    """Relative error of some rows."""
-    i = torch.linspace(0, q.shape[2] - 1, 48).long().to(q.device)
-    b, h = i % q.shape[0], i % q.shape[1]
-    scores = torch.einsum("nd,nsd->ns", q[b, h, i].double(), k[b, h].double()) / q.shape[3] ** 0.5
-    j = torch.arange(k.shape[2], device=q.device)
-    if case.score:
-        scores = SCORES[case.score].apply(scores, b[:, None], h[:, None], i[:, None], j[None, :], captures).double()
-    distance = i[:, None] - j[None, :]
-    if mask != "full":
-        scores.masked_fill_(distance < 0, float("-inf"))
-    if mask == "sliding_window_causal":
-        scores.masked_fill_(distance >= WINDOW, float("-inf"))
-    expected = torch.einsum("ns,nsd->nd", scores.softmax(-1), v[b, h].double())
-    error = ((out[b, h, i].double() - expected).norm() / expected.norm()).item()
-    return error if error == error else float("inf")
+def get_mask_mod(mask):
+    """mask_mod of positions, or None for all pairs."""
+    return {
+        "full": None,
+        "causal": lambda i, j: i >= j,
+        "sliding_window_causal": lambda i, j: (i >= j) & (i - j < WINDOW),
+    }[mask]
 
 
 def get_difference(out, first):
@@ -198,85 +194,109 @@ def get_area(mask, length):
     return sum(min(i + 1, WINDOW) for i in range(length))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--artifacts", required=True, help="directory of compiled artifacts")
-    parser.add_argument("--compile", metavar="ATTN_COMPILE", help="compile the artifacts with this compiler and stop")
-    parser.add_argument("--runtime", default="libattn_runtime.so", help="the runtime library")
-    parser.add_argument("--out", help="file to append rows to")
-    parser.add_argument("--commit", default="", help="commit that the artifacts were built from")
+def make_parser():
+    parser = harness.make_parser(__doc__, "repeats", "rounds", repeats=5, rounds=ROUNDS)
     parser.add_argument("--suite", default="dense", choices=SUITES, help="what to time")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    options = parser.parse_args()
+    return parser
+
+
+@dataclasses.dataclass
+class Run:
+    """The results of one artifact: its error, and milliseconds of each round."""
+
+    case: Case
+    call: object
+    error: float
+    times: list = dataclasses.field(default_factory=list)
+
+    @property
+    def ms(self):
+        return statistics.median(self.times)
+
+
+def make_problem(torch, case, mask, batch, length):
+    """Random inputs, and the further arguments of the functions."""
+    q, k, v = (torch.randn(batch, case.heads, length, case.qk_dim, device=harness.DEVICE, dtype=torch.bfloat16)
+               for _ in range(3))
+    captures = make_captures(torch, case, batch, length)
+    state = [torch.tensor(value, device=harness.DEVICE) for value in (42, 4)] if case.dropout else []
+    problem = harness.Problem(q, k, v, mask_mod=get_mask_mod(mask))
+    if case.score:
+        problem.score_mod = lambda s, b, h, i, j: SCORES[case.score].apply(s, b, h, i, j, captures).double()
+    return problem, [*captures.values(), *state]
+
+
+def measure(torch, options, artifacts, cases, mask, length):
+    """Checks and times the schedules of a case, of which the first one is the compiler's choice."""
+    batch, first = 16384 // length, cases[0]
+    problem, more = make_problem(torch, first, mask, batch, length)
+    out, lse = torch.empty_like(problem.q), torch.empty(batch, first.heads, length, device=harness.DEVICE)
+    runs, expected = [], None
+    for case in cases:
+        out.fill_(float("nan"))
+        function = artifacts.load(get_artifact(case))[case.name]
+        call = function.bind(problem.q, problem.k, problem.v, *more, out, lse, stream=harness.get_stream(torch))
+        call()
+        harness.synchronize(torch)
+        # Outputs with dropout are compared with the first schedule's.
+        if first.dropout:
+            expected = out.clone() if expected is None else expected
+            error = get_difference(out, expected)
+        else:
+            error = harness.check_forward(problem, out, lse, count=48)[0]
+        runs.append(Run(case, call, error))
+    # Several rounds in different orders with pauses, so that the device is as warm for one as for the others.
+    for _ in range(options.rounds):
+        for run in random.sample(runs, len(runs)):
+            time.sleep(0.02)
+            run.times.append(harness.median_ms(torch, run.call, options.repeats, warmup=1))
+    return runs
+
+
+def record(options, artifacts, rows, runs, mask, length):
+    """Adds a row for each schedule, and gives a line with the rows and the ratio of the choice's time to the best
+    time."""
+    first, best = runs[0], min(runs, key=lambda run: run.ms)
+    case, batch = first.case, 16384 // length
+    flops = 4 * batch * case.heads * case.qk_dim * get_area(mask, length)
+    for run in runs:
+        fields = dict(op="attn", mode="fwd", B=batch, H=case.heads, Hkv=case.heads, S=length, D=case.qk_dim,
+                      causal=mask != "full", p=0.0, mask=mask, ms=run.ms, tflops=flops / run.ms * 1e-9,
+                      schedule=run.case.schedule, chosen=not run.case.schedule)
+        if options.suite != "dense":
+            fields.update(suite=options.suite, change=case.score or ("dropout" if case.dropout else "none"))
+        rows.add(artifacts.commit_of(get_artifact(run.case)), **fields)
+    text = (f"{case.name:36s} S{length:<6d} chosen {flops / first.ms * 1e-9:6.1f} TF, of {len(runs) - 1} the best "
+            f"{flops / best.ms * 1e-9:6.1f} TF ({first.ms / best.ms:.3f}x) {best.case.schedule[10:75]} "
+            f"error {max(run.error for run in runs):.1e}")
+    return text, first.ms / best.ms
+
+
+def main():
+    options = make_parser().parse_args()
     if options.compile:
-        compile_all(options.compile, options.artifacts, options.suite)
+        compile_all(options)
         return 0
 
     import torch
 
-    from attn.artifact import Artifact
-
-    stamp = dict(
-        date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
-        device=torch.cuda.get_device_name(0),
-        commit=options.commit,
-    )
     torch.manual_seed(0)
     random.seed(0)
+    rows, artifacts = harness.Rows(options, harness.describe_device(torch)), harness.Artifacts(options)
     groups = {}
     for mask, case in SUITES[options.suite]():
-        path = get_path(options.artifacts, case)
-        if os.path.exists(path):
-            groups.setdefault((mask, case.name), []).append((case, Artifact(path, options.runtime)))
+        if get_artifact(case) in artifacts:
+            groups.setdefault((mask, case.name), []).append(case)
     failures, losses = 0, []
-    stream = torch.cuda.current_stream().cuda_stream
-    for (mask, name), entries in groups.items():
+    for (mask, _), cases in groups.items():
         for length in LENGTHS:
-            first = entries[0][0]
-            batch, heads, dim = 16384 // length, first.heads, first.qk_dim
-            q, k, v = (torch.randn(batch, heads, length, dim, device="cuda", dtype=torch.bfloat16) for _ in range(3))
-            out, lse = torch.empty_like(q), torch.empty(batch, heads, length, device="cuda")
-            captures = make_captures(torch, first, batch, length)
-            state = [torch.tensor(value, device="cuda") for value in (42, 4)] if first.dropout else []
-            runs, expected = [], None
-            for case, artifact in entries:
-                out.fill_(float("nan"))
-                run = artifact[case.name].bind(q, k, v, *captures.values(), *state, out, lse, stream=stream)
-                run()
-                torch.cuda.synchronize()
-                if first.dropout:
-                    expected = out.clone() if expected is None else expected
-                    error = get_difference(out, expected)
-                else:
-                    error = get_error(torch, case, captures, q, k, v, out, mask)
-                failures += error > 6e-3
-                runs.append([case, run, [], error])
-            # Several rounds in different orders with pauses, so that the device is as warm for one as for the others.
-            for _ in range(options.rounds):
-                for entry in random.sample(runs, len(runs)):
-                    time.sleep(0.02)
-                    entry[2].append(median_ms(torch, entry[1], options.repeats, warmup=1))
-            for entry in runs:
-                entry[2] = statistics.median(entry[2])
-            best = min(runs, key=lambda entry: entry[2])
-            losses.append(runs[0][2] / best[2])
-            flops = 4 * batch * heads * dim * get_area(mask, length)
-            print(
-                f"{name:36s} S{length:<6d} chosen {flops / runs[0][2] * 1e-9:6.1f} TF, of {len(runs) - 1} the best "
-                f"{flops / best[2] * 1e-9:6.1f} TF ({runs[0][2] / best[2]:.3f}x) {best[0].schedule[10:75]} "
-                f"error {max(entry[3] for entry in runs):.1e}",
-                flush=True,
-            )
-            if options.out:
-                with open(options.out, "a") as file:
-                    for case, _, ms, _ in runs:
-                        row = dict(op="attn", mode="fwd", B=batch, H=heads, Hkv=heads, S=length, D=dim, causal=mask != "full", p=0.0, mask=mask)
-                        row.update(ms=ms, tflops=flops / ms * 1e-9, schedule=case.schedule, chosen=not case.schedule, **stamp)
-                        if options.suite != "dense":
-                            change = case.score or ("dropout" if case.dropout else "none")
-                            row.update(suite=options.suite, change=change)
-                        file.write(json.dumps(row) + "\n")
+            runs = measure(torch, options, artifacts, cases, mask, length)
+            failures += sum(not run.error <= harness.MAX_ERROR for run in runs)
+            text, loss = record(options, artifacts, rows, runs, mask, length)
+            losses.append(loss)
+            print(text, flush=True)
+    if not losses:
+        sys.exit(f"error: there are no artifacts of suite {options.suite} in '{options.artifacts}'")
     within = sum(loss <= 1.03 for loss in losses)
     print(f"{len(losses)} cases, {within} within 3 % of the best, worst {max(losses):.3f}x; {failures} wrong")
     return 1 if failures else 0

@@ -9,29 +9,27 @@
 """Times packed sequences, and equal ones also as a batch.
 
     sequences.py --compile build/bin/attn-compile --artifacts DIR
-    sequences.py --artifacts DIR --runtime libattn_runtime.so --out benchmarks/results/masks.jsonl --commit ID
+    sequences.py --artifacts DIR --runtime libattn_runtime.so --out benchmarks/results/masks.jsonl
 
-The tensors are [tokens, heads, channels]. Operations are counted for the attended pairs alone; the kernels that plan
-the sequences are part of the time. With `--mode bwd` these are gradients, for which the output and its log-sum-exp are
-given.
+The tensors are [tokens, heads, head dim]. Operations are counted for the attended pairs alone. The kernels that
+schedule the sequences are part of the time. With `--mode bwd` gradients are timed, for which the output and its
+log-sum-exp are given.
 """
 
-import argparse
-import datetime
-import json
+import itertools
 import os
 import random
-import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from forward import median_ms  # noqa: E402
+import harness  # noqa: E402
 
 SHAPES = ((64, 8, 128), (16, 16, 128), (32, 32, 64))
 MASKS = {"full": "", "causal": "mask(#attn.causal)"}
 TOKENS = 16384
+# Matmuls for each pair.
+MATMULS = {"fwd": 2, "bwd": 5}
 
 
 def mixed(tokens, count):
@@ -82,107 +80,105 @@ def name_of(form, shape, mask, mode="fwd"):
     return f"{'grad_' if mode == 'bwd' else ''}{form}_h{shape[0]}_{shape[1]}_d{shape[2]}_{mask}"
 
 
-def compile_artifacts(compiler, directory, mode):
-    os.makedirs(directory, exist_ok=True)
-    # Gradients need the output, which attention itself gives.
-    makers = [(module, "fwd", "batch")]
+def make_modules(mode):
+    """Modules by the name of the artifact. Gradients need the output, which packed attention gives."""
+    makers = [(module, "fwd", "batch"), (module, "fwd", "packed")]
     if mode == "bwd":
-        makers = [(grad_module, "bwd", form) for form in ("batch", "packed")]
-    makers.append((module, "fwd", "packed"))
-    for shape in SHAPES:
-        for mask in MASKS:
-            for make, kind, form in makers:
-                path = os.path.join(directory, name_of(form, shape, mask, kind))
-                with open(path + ".mlir", "w") as file:
-                    file.write(make(form, *shape, mask))
-                subprocess.run([compiler, path + ".mlir", "-o", path + ".so", "--target=sm_90a"], check=True)
+        makers = [(grad_module, "bwd", "batch"), (grad_module, "bwd", "packed"), (module, "fwd", "packed")]
+    return {name_of(form, shape, mask, kind): make(form, *shape, mask)
+            for shape in SHAPES for mask in MASKS for make, kind, form in makers}
+
+
+def make_parser():
+    parser = harness.make_parser(__doc__, "repeats", "only", repeats=9)
+    parser.add_argument("--mode", choices=("fwd", "bwd"), default="fwd", help="what is timed")
+    return parser
+
+
+def view(x, count):
+    """A tensor of `count` sequences of equal lengths, [count, heads, positions, head dim], of packed tokens."""
+    return x.view(count, len(x) // count, *x.shape[1:]).transpose(1, 2)
+
+
+class Inputs:
+    """Packed tokens, and the output of attention for its gradient."""
+
+    def __init__(self, torch, options, artifacts, shape, mask, lengths):
+        heads, kv_heads, dim = shape
+        tokens = sum(lengths)
+
+        def make(count):
+            return torch.randn(tokens, count, dim, device=harness.DEVICE, dtype=torch.bfloat16)
+
+        self.torch, self.shape, self.lengths, self.is_backward = torch, shape, lengths, options.mode == "bwd"
+        self.q, self.k, self.v, self.dout = make(heads), make(kv_heads), make(kv_heads), make(heads)
+        self.bounds = torch.tensor([0] + lengths, device=harness.DEVICE).cumsum(0).int()
+        self.out = torch.empty_like(self.q)
+        self.lse = torch.empty(1, heads, tokens, device=harness.DEVICE)
+        inputs = (view(x, 1) for x in (self.q, self.k, self.v))
+        forward = artifacts.load(name_of("packed", shape, mask))["run"]
+        forward.bind(*inputs, self.bounds, view(self.out, 1), self.lse, stream=harness.get_stream(torch))()
+
+    def bind(self, form, function):
+        """A call of a function, and its results as packed tokens."""
+        count = 1 if form == "packed" else len(self.lengths)
+        heads, length = self.shape[0], len(self.q) // count
+        arguments = [view(x, count) for x in (self.q, self.k, self.v)]
+        own = [self.bounds] if form == "packed" else []
+        if self.is_backward:
+            lse = self.lse.view(heads, count, length).transpose(0, 1).contiguous()
+            outs = [self.torch.empty_like(x) for x in (self.q, self.k, self.v)]
+            arguments += [view(self.out, count), lse, view(self.dout, count), *own, *(view(x, count) for x in outs)]
+        else:
+            outs = [self.torch.empty_like(self.q)]
+            lse = self.torch.empty(count, heads, length, device=harness.DEVICE)
+            arguments += [*own, view(outs[0], count), lse]
+        return function.bind(*arguments, stream=harness.get_stream(self.torch)), outs
+
+
+def measure(torch, options, artifacts, shape, mask, lengths):
+    """Milliseconds of each form, and whether their results are the same, if there are two."""
+    inputs = Inputs(torch, options, artifacts, shape, mask, lengths)
+    forms = ("batch", "packed") if len(set(lengths)) == 1 else ("packed",)
+    runs, outs = {}, {}
+    for form in forms:
+        function = artifacts.load(name_of(form, shape, mask, options.mode))["run"]
+        runs[form], outs[form] = inputs.bind(form, function)
+    times = harness.time_in_turn(torch, runs, options.repeats)
+    # The schedules, and with them the order of additions, may differ.
+    is_same = all(((x.float() - y.float()).norm() / x.float().norm()).item() < harness.MAX_ERROR
+                  for x, y in zip(outs[forms[0]], outs["packed"]))
+    return times, is_same
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--artifacts", required=True, help="directory of compiled artifacts")
-    parser.add_argument("--compile", metavar="ATTN_COMPILE", help="compile the artifacts with this compiler and stop")
-    parser.add_argument("--runtime", default="libattn_runtime.so", help="the runtime library")
-    parser.add_argument("--out", help="file to append rows to")
-    parser.add_argument("--commit", default="", help="commit that the artifacts were built from")
-    parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument("--mode", choices=("fwd", "bwd"), default="fwd", help="what is timed")
-    parser.add_argument("--only", default="", help="only lengths whose name contains this")
-    options = parser.parse_args()
+    options = make_parser().parse_args()
     if options.compile:
-        compile_artifacts(options.compile, options.artifacts, options.mode)
+        harness.compile_modules(options, make_modules(options.mode))
         return 0
 
     import torch
 
-    from attn.artifact import Artifact
-
-    stamp = dict(date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
-                 device=torch.cuda.get_device_name(0), commit=options.commit)
-    stream = torch.cuda.current_stream().cuda_stream
+    torch.manual_seed(0)
+    rows, artifacts = harness.Rows(options, harness.describe_device(torch)), harness.Artifacts(options)
+    chosen = {name: lengths for name, lengths in LENGTHS.items() if options.only in name}
     different = 0
-    for shape in SHAPES:
+    for shape, mask, (name, lengths) in itertools.product(SHAPES, MASKS, chosen.items()):
         heads, kv_heads, dim = shape
-        for mask in MASKS:
-            def load(form, mode):
-                path = os.path.join(options.artifacts, name_of(form, shape, mask, mode) + ".so")
-                return Artifact(path, options.runtime)["run"]
-
-            forward = load("packed", "fwd")
-            functions = {form: forward if (form, options.mode) == ("packed", "fwd") else load(form, options.mode)
-                         for form in ("batch", "packed")}
-            for name, lengths in LENGTHS.items():
-                if options.only not in name:
-                    continue
-                tokens, longest = sum(lengths), max(lengths)
-                q, k, v, dout = (torch.randn(tokens, h, dim, device="cuda", dtype=torch.bfloat16)
-                                 for h in (heads, kv_heads, kv_heads, heads))
-                bounds = torch.tensor([0] + lengths, device="cuda").cumsum(0).int()
-
-                def view(x, count):
-                    return x.view(count, tokens // count, *x.shape[1:]).transpose(1, 2)
-
-                given, given_lse = torch.empty_like(q), torch.empty(1, heads, tokens, device="cuda")
-                forward.bind(*(view(x, 1) for x in (q, k, v)), bounds, view(given, 1), given_lse, stream=stream)()
-                runs, outs = {}, {}
-                for form, function in functions.items():
-                    if form == "batch" and len(set(lengths)) > 1:
-                        continue
-                    count = 1 if form == "packed" else len(lengths)
-                    own = [bounds] if form == "packed" else []
-                    inputs = [view(x, count) for x in (q, k, v)]
-                    if options.mode == "bwd":
-                        lse = given_lse.view(heads, count, tokens // count).transpose(0, 1).contiguous()
-                        inputs += [view(given, count), lse, view(dout, count)]
-                        outs[form] = [torch.empty_like(x) for x in (q, k, v)]
-                        results = [view(x, count) for x in outs[form]]
-                    else:
-                        outs[form] = [torch.empty_like(q)]
-                        lse = torch.empty(count, heads, tokens // count, device="cuda")
-                        results = [view(outs[form][0], count), lse]
-                    runs[form] = function.bind(*inputs, *own, *results, stream=stream)
-                times = {}
-                for _ in range(2):
-                    for form, run in runs.items():
-                        times[form] = min(times.get(form, float("inf")), median_ms(torch, run, options.repeats))
-                area = sum(n * n for n in lengths) * (0.5 if mask == "causal" else 1.0)
-                products = 5 if options.mode == "bwd" else 2
-                rows = [dict(op="attn" if form == "packed" else "attn_batch", mode=options.mode, B=len(lengths),
-                             H=heads, Hkv=kv_heads, S=longest, D=dim, causal=mask == "causal", p=0.0,
-                             mask=f"packed_{name}_{mask}", ms=ms,
-                             tflops=products * 2.0 * heads * dim * area / ms / 1e9, **stamp)
-                        for form, ms in times.items()]
-                text = "  ".join(f"{row['op']} {row['tflops']:6.1f}" for row in rows)
-                if len(rows) == 2:
-                    # The schedules, and with them the order of sums, may differ.
-                    good = all(((x.float() - y.float()).norm() / x.float().norm()).item() < 6e-3
-                               for x, y in zip(outs["batch"], outs["packed"]))
-                    different += not good
-                    text += f"  packed/batch {times['batch'] / times['packed']:.3f}{'' if good else '  DIFFERENT'}"
-                print(f"h{heads}_{kv_heads} d{dim} {mask:7s}{name:12s}{text}", flush=True)
-                if options.out:
-                    with open(options.out, "a") as file:
-                        file.writelines(json.dumps(row) + "\n" for row in rows)
+        times, is_same = measure(torch, options, artifacts, shape, mask, lengths)
+        different += not is_same
+        area = sum(n * n for n in lengths) * (0.5 if mask == "causal" else 1.0)
+        text = f"h{heads}_{kv_heads} d{dim} {mask:7s}{name:12s}"
+        for form, ms in times.items():
+            row = rows.add(artifacts.commit_of(name_of(form, shape, mask, options.mode)),
+                           op="attn" if form == "packed" else "attn_batch", mode=options.mode, B=len(lengths), H=heads,
+                           Hkv=kv_heads, S=max(lengths), D=dim, causal=mask == "causal", p=0.0,
+                           mask=f"packed_{name}_{mask}", ms=ms,
+                           tflops=MATMULS[options.mode] * 2.0 * heads * dim * area / ms / 1e9)
+            text += f"{row['op']} {row['tflops']:6.1f}  "
+        if len(times) == 2:
+            text += f"packed/batch {times['batch'] / times['packed']:.3f}{'' if is_same else '  DIFFERENT'}"
+        print(text, flush=True)
     return 1 if different else 0
 
 

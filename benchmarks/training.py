@@ -5,7 +5,7 @@
 """Times training steps of a model with the shape of GPT-2 medium, and the attention in them.
 
     training.py --fill-cache [--dropout P]      # where there is a compiler; no GPU
-    training.py --out benchmarks/results/training.jsonl --commit ID
+    training.py --out benchmarks/results/training.jsonl
 
 The first fills the kernel cache, $ATTN_CACHE_DIR, which the second can use on
 another machine. A step is forward, backward and the optimizer (AdamW) in bf16,
@@ -26,8 +26,9 @@ import statistics
 import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+import harness  # noqa: E402
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from attn.torch import compile_for, sdpa, sdpa_packed  # noqa: E402
@@ -219,12 +220,13 @@ def measure(arguments, batch, length, backend):
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
         row["device"] = torch.cuda.get_device_name()
-    row.update(torch=torch.__version__, commit=arguments.commit, date=datetime.date.today().isoformat())
+    commit = arguments.commit or harness.find_package_commit()
+    row.update(torch=torch.__version__, commit=commit, date=datetime.date.today().isoformat())
     return row
 
 
 def fill_cache(arguments):
-    """Compiles what the steps need for a GPU that this machine need not have."""
+    """Compiles the kernels of the steps for a GPU that this machine need not have."""
     for shape in arguments.shapes.split(","):
         length = int(shape.split("x")[1])
         qkv = torch.zeros((1, length, 3 * arguments.width), dtype=DTYPES[arguments.dtype], requires_grad=True)
@@ -239,10 +241,10 @@ def fill_cache(arguments):
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fill-cache", nargs="?", const="sm_90a", metavar="TARGET", help="compile and measure nothing")
-    parser.add_argument("--out", help="file to append rows to")
-    parser.add_argument("--commit", default="", help="recorded in the rows")
+    harness.add_row_options(parser)
     parser.add_argument("--shapes", default="64x1024,8x8192", help="batches and lengths")
-    parser.add_argument("--backends", default="attn,attn-packed,flash,cudnn,efficient", help="attn, attn-packed, unfused, and torch's")
+    parser.add_argument("--backends", default="attn,attn-packed,flash,cudnn,efficient",
+                        help="attn, attn-packed, unfused, and torch's")
     parser.add_argument("--dropout", type=float, default=0.125)
     parser.add_argument("--dtype", default="bf16", choices=sorted(DTYPES))
     parser.add_argument("--layers", type=int, default=24)
@@ -259,11 +261,9 @@ def main(argv=None):
     for shape in arguments.shapes.split(","):
         batch, length = map(int, shape.split("x"))
         for backend in arguments.backends.split(","):
-            line = json.dumps(measure(arguments, batch, length, backend))
-            print(line, flush=True)
-            if arguments.out:
-                with open(arguments.out, "a") as file:
-                    file.write(line + "\n")
+            row = measure(arguments, batch, length, backend)
+            print(json.dumps(row), flush=True)
+            harness.append_row(arguments.out, row, harness.read_history())
 
 
 if __name__ == "__main__":

@@ -5,11 +5,10 @@
 
     pip wheel --no-deps ./python
 
-The libraries come from a build tree: that of the environment variable
-ATTN_BUILD_DIR, or one that is made for the wheel, where MLIR and LLVM are linked
-statically; CMAKE_ARGS has more options for it. If those of the tree need libMLIR
-and libLLVM, they are bundled too; such wheels are for tests, since libLLVM needs
-more libraries itself.
+The libraries come from a build tree: the one that the environment variable ATTN_BUILD_DIR names, or one that is made
+for the wheel, where MLIR and LLVM are linked statically; CMAKE_ARGS has more options for it. If the libraries of the
+tree need libMLIR and libLLVM, these are bundled too; such wheels are for tests, since libLLVM needs more libraries
+itself.
 """
 
 import os
@@ -26,7 +25,7 @@ from setuptools.command.build_py import build_py
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIBRARIES = ("libattn_c.so.1", "libattn_runtime.so.2", "libattn_runtime.so")
 BUNDLED = ("libMLIR", "libLLVM")
-# What .ci/install-deps installs.
+# The packages that .ci/install-deps installs.
 TOOLCHAIN = (
     "-DCMAKE_C_COMPILER=clang-22",
     "-DCMAKE_CXX_COMPILER=clang++-22",
@@ -52,7 +51,7 @@ def find_build_tree() -> pathlib.Path:
 
 
 def bundled_libraries(library: pathlib.Path) -> "list[pathlib.Path]":
-    """What ``library`` needs that a machine without LLVM does not have."""
+    """Libraries that ``library`` needs, and that a machine without LLVM does not have."""
     report = subprocess.run(["ldd", library], check=True, capture_output=True, text=True).stdout
     lines = [line.split() for line in report.splitlines()]
     return [pathlib.Path(words[2]) for words in lines if words[0].startswith(BUNDLED)]

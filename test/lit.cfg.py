@@ -11,6 +11,7 @@
 #   numpy       NumPy for the interpreter that is substituted for %python
 #   torch       PyTorch for that interpreter
 #   ptxas       a PTX assembler, substituted for `ptxas`
+#   assemblers  the oldest and the newest PTX assembler, in %assemblers
 #   long-tests  asked for by the parameter long_tests=1, as .ci/run does
 #   cuda-sm80   a usable CUDA device of compute capability 8.0 or newer
 #   cuda-sm90   a usable CUDA device of compute capability 9.0
@@ -20,6 +21,7 @@
 #
 # ===----------------------------------------------------------------------===#
 
+import glob
 import importlib.util
 import os
 import subprocess
@@ -85,6 +87,16 @@ if config.host_cc:
 if config.ptxas:
     config.available_features.add("ptxas")
     tools.append(ToolSubst("ptxas", config.ptxas))
+# What .ci/install-deps puts there; the newest assembler is the last one.
+folder = os.path.join(config.attn_obj_root, "venv", "assemblers")
+assemblers = [
+    os.path.dirname(os.path.dirname(ptxas))
+    for age in ("oldest", "newest")
+    for ptxas in glob.glob(os.path.join(folder, age, "nvidia", "cu*", "bin", "ptxas"))
+]
+if len(assemblers) == 2:
+    config.available_features.add("assemblers")
+    config.substitutions.append(("%assemblers", " ".join(assemblers)))
 llvm_config.add_tool_substitutions(tools, tool_dirs)
 
 

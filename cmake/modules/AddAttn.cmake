@@ -53,6 +53,19 @@ function(add_attn_library name)
   set_property(GLOBAL APPEND PROPERTY ATTN_LIBS ${name})
 endfunction()
 
+# attn_set_search_path(name folders...): where a program or library that is
+# installed looks for shared libraries, in the build tree too. Where CMake
+# replaces the path of the build tree it leaves room in it: empty entries, for
+# which the dynamic linker takes the working directory.
+function(attn_set_search_path name)
+  set(folders ${ARGN})
+  list(REMOVE_DUPLICATES folders)
+  set_target_properties(${name} PROPERTIES
+    BUILD_WITH_INSTALL_RPATH ON
+    BUILD_RPATH ""
+    INSTALL_RPATH "${folders}")
+endfunction()
+
 # add_attn_tool(name sources... [LIBS targets...] [MLIR_LIBS libs...])
 function(add_attn_tool name)
   cmake_parse_arguments(ARG "" "" "LIBS;MLIR_LIBS" ${ARGN})
@@ -60,6 +73,8 @@ function(add_attn_tool name)
   llvm_update_compile_flags(${name})
   target_link_libraries(${name} PRIVATE ${ARG_LIBS})
   mlir_target_link_libraries(${name} PRIVATE ${ARG_MLIR_LIBS})
+  attn_set_search_path(${name}
+    "$ORIGIN/../lib" "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}" ${LLVM_LIBRARY_DIR})
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 

@@ -9,7 +9,8 @@
 # `attn-clang-format` fails if a file is not formatted, `attn-clang-format-fix`
 # formats all, `attn-clang-tidy` reports what clang-tidy finds, in the sources
 # that it has not found clean before. The versions are pinned: other ones format
-# differently.
+# differently. `attn-doc-check` fails if docs/reference is not what TableGen
+# generates, `attn-doc-update` writes it.
 #
 #===------------------------------------------------------------------------===#
 
@@ -46,4 +47,17 @@ if(ATTN_CLANG_TIDY AND Python3_Interpreter_FOUND)
       --build-dir ${ATTN_BINARY_DIR} --clang-tidy ${ATTN_CLANG_TIDY}
     DEPENDS attn-headers ${libraries}
     COMMENT "Running clang-tidy" VERBATIM USES_TERMINAL)
+endif()
+
+if(Python3_Interpreter_FOUND)
+  set(reference ${Python3_EXECUTABLE} ${ATTN_SOURCE_DIR}/utils/reference.py)
+  set(folders ${ATTN_BINARY_DIR}/docs ${ATTN_SOURCE_DIR}/docs/reference)
+  add_custom_target(attn-doc-check
+    COMMAND ${reference} --check ${folders}
+    COMMENT "Comparing docs/reference with the generated pages" VERBATIM)
+  add_custom_target(attn-doc-update
+    COMMAND ${reference} ${folders}
+    COMMENT "Writing docs/reference" VERBATIM)
+  add_dependencies(attn-doc-check attn-doc)
+  add_dependencies(attn-doc-update attn-doc)
 endif()

@@ -1,12 +1,15 @@
 /* Calls the artifact of llama3_attention.mlir from C, on the host.
  *
- *   attn-compile llama3_attention.mlir -o libattention.so
- *   attn-compile llama3_attention.mlir -o attention.h
- *   cc call_attention.c -I. -IINCLUDE libattention.so -LLIB -lattn_runtime
+ *   attn-compile llama3_attention.mlir -o libattention.so --target=host
+ *   attn-compile llama3_attention.mlir -o attention.h --target=host
+ *   cc call_attention.c -o call_attention -I. -I$INCLUDE -L. -lattention \
+ *     -L$LIB -lattn_runtime
+ *   LD_LIBRARY_PATH=.:$LIB ./call_attention
  *
- * INCLUDE and LIB are the folders of Attn's headers and libraries. For a GPU,
- * pass --target, tensors in its memory with its number as `device`, and a
- * stream. */
+ * INCLUDE and LIB are the folders of Attn's headers and libraries: include and
+ * build/lib in a build tree, include and lib where Attn is installed. For a
+ * GPU, pass --target=sm_90a, tensors in its memory with its number as `device`,
+ * and a stream. */
 
 #include "attention.h"
 

@@ -21,10 +21,10 @@
 |*     puts(attncContextGetError(context));                                   *|
 |*                                                                            *|
 |* Every function that can fail returns an attnc_status as int32_t and leaves *|
-|* a text in the context. What a function creates is stored only if it        *|
-|* succeeds and belongs to the caller, who hands it to the function that      *|
-|* destroys it; these functions take null. A context must outlive its         *|
-|* modules. One thread at a time may use a context and what was made with it; *|
+|* a text in the context. Output parameters are set only on success. The      *|
+|* caller owns created objects and destroys them with the corresponding       *|
+|* Destroy function, which accepts null. A context must outlive its modules.  *|
+|* One thread at a time may use a context and the objects created with it;    *|
 |* different contexts are independent.                                        *|
 |*                                                                            *|
 \*===----------------------------------------------------------------------===*/
@@ -49,8 +49,8 @@ extern "C" {
 /* Version and status                                                         */
 /*===----------------------------------------------------------------------===*/
 
-/** The version of every signature and layout below. It grows when something
-    that exists changes; additions leave it as it is. */
+/** The version of every signature and layout below. It grows when one of them
+    changes; additions do not change it. */
 #define ATTN_C_ABI_VERSION 1u
 
 /** The version that the library was built with. */
@@ -60,12 +60,23 @@ ATTNC_EXPORT uint32_t attncAbiVersion(void);
     differ. */
 ATTNC_EXPORT const char *attncVersion(void);
 
+/** A buffer of bytes; see below. */
+typedef struct attnc_buffer attnc_buffer;
+
+/** Facts about the compiler, as a JSON object that the caller destroys.
+
+      {"version": "0.1.0", "llvm": "22.1.0",
+       "targets": ["host", "sm_80", "sm_90a"], "ptxas": "/usr/bin/ptxas"}
+
+    `ptxas` is the assembler that compilations use, or null. */
+ATTNC_EXPORT attnc_buffer *attncDescribe(void);
+
 typedef enum attnc_status {
   ATTNC_OK = 0,
   ATTNC_INVALID_ARGUMENT = 1, /* a null pointer, an unknown option or value */
   ATTNC_VERSION_MISMATCH = 2, /* the caller was built for another version */
   ATTNC_PARSE_ERROR = 3,      /* the text is no valid module or pipeline */
-  ATTNC_COMPILE_ERROR = 4     /* the module cannot be compiled as asked for */
+  ATTNC_COMPILE_ERROR = 4     /* the module cannot be compiled as requested */
 } attnc_status;
 
 /** "ok", "invalid_argument", ...; "unknown status" for any other value. */
@@ -84,7 +95,7 @@ ATTNC_EXPORT int32_t attncContextCreate(uint32_t abi_version,
 ATTNC_EXPORT void attncContextDestroy(attnc_context *context);
 
 /** The text of the last call that failed with this context: a reason, or the
-    errors with their notes, one in a line. "" if none has failed. Valid until
+    errors with their notes, one per line. "" if none has failed. Valid until
     the next call that uses the context. */
 ATTNC_EXPORT const char *attncContextGetError(const attnc_context *context);
 
@@ -104,24 +115,28 @@ typedef struct attnc_diagnostic {
 } attnc_diagnostic;
 
 /** Called for each diagnostic, possibly on another thread but never on two at
-    once. What `diagnostic` points to is valid during the call only. Must not
+    once. `diagnostic` and its strings are valid only during the call. Must not
     use the context. */
 typedef void (*attnc_diagnostic_fn)(const attnc_diagnostic *diagnostic,
                                     void *user_data);
 
-/** Has `handler` called for each diagnostic; null for no handler. */
+/** Sets the handler that is called for each diagnostic; null for no handler. */
 ATTNC_EXPORT void attncContextSetDiagnosticHandler(attnc_context *context,
                                                    attnc_diagnostic_fn handler,
                                                    void *user_data);
+
+/** Sets whether attncModuleParse accepts bytecode. A new context rejects it:
+    damaged bytecode may end the process, so it must come from a trusted
+    source. */
+ATTNC_EXPORT void attncContextAllowBytecode(attnc_context *context,
+                                            int32_t allow);
 
 /*===----------------------------------------------------------------------===*/
 /* Buffers                                                                    */
 /*===----------------------------------------------------------------------===*/
 
-/** Bytes that a function wrote. */
-typedef struct attnc_buffer attnc_buffer;
-
-/** The bytes; a zero, which does not count, follows them. */
+/** The bytes that a function wrote, followed by a zero that the size does not
+ * include. */
 ATTNC_EXPORT const char *attncBufferData(const attnc_buffer *buffer);
 ATTNC_EXPORT size_t attncBufferSize(const attnc_buffer *buffer);
 ATTNC_EXPORT void attncBufferDestroy(attnc_buffer *buffer);
@@ -132,8 +147,8 @@ ATTNC_EXPORT void attncBufferDestroy(attnc_buffer *buffer);
 
 typedef struct attnc_module attnc_module;
 
-/** Parses `size` bytes of MLIR text or bytecode. `name` is the file of
-    locations in diagnostics. */
+/** Parses `size` bytes of MLIR text, or of bytecode if the context allows that.
+    `name` is the file of locations in diagnostics. */
 ATTNC_EXPORT int32_t attncModuleParse(attnc_context *context, const char *text,
                                       size_t size, const char *name,
                                       attnc_module **module);
@@ -159,25 +174,25 @@ typedef struct attnc_options attnc_options;
 ATTNC_EXPORT int32_t attncOptionsCreate(attnc_options **options);
 ATTNC_EXPORT void attncOptionsDestroy(attnc_options *options);
 
-/** Sets an option. Names and values are those of the command line of
-    attn-compile: target, emit, raise, schedule, with-reference, stop-after,
-    embed-ptx, ptx-version, cuda-path, ptxas-options, fail-on-spills, host-cpu,
-    host-opt-level, linker, runtime-dir and static-runtime. Options that say yes
-    or no take "true" and "false". The default of emit is so, that of
-   runtime-dir the folder of this library. Errors are left in `context`. */
+/** Sets an option. Names and values are as on the command line of attn-compile:
+    target, emit, raise, schedule, with-reference, stop-after, embed-ptx,
+    ptx-version, cuda-path, ptxas-options, fail-on-spills, host-cpu,
+    host-opt-level, linker, runtime-dir and static-runtime. Boolean options take
+    "true" and "false". emit defaults to so, runtime-dir to the folder of this
+    library. Errors are left in `context`. */
 ATTNC_EXPORT int32_t attncOptionsSet(attnc_context *context,
                                      attnc_options *options, const char *name,
                                      const char *value);
 
-/** Compiles the module, which stays as it is, to what the option emit says:
-    "so" (a shared library with `attn_artifact`, see attn_runtime.h), "obj",
-    "ptx", "cubin", "header", "llvm" or "mlir". */
+/** Compiles the module, without changing it, to the output that the option emit
+    names: "so" (a shared library with `attn_artifact`, see attn_runtime.h),
+    "obj", "ptx", "cubin", "header", "llvm" or "mlir". */
 ATTNC_EXPORT int32_t attncCompile(const attnc_module *module,
                                   const attnc_options *options,
                                   attnc_buffer **output);
 
-/** What the compiler chooses for the module, and why, as JSON: a list with an
-    object for each remark, in the order of the passes.
+/** The choices of the compiler for the module, with reasons, as JSON: a list
+    with an object for each remark, in the order of the passes.
 
       {"pass": "attn-choose-schedule", "name": "schedule", "kind": "Passed",
        "file": "in.mlir", "line": 3, "column": 8, "message": "chose ..."}

@@ -6,19 +6,19 @@
 |*                                                                            *|
 |*===----------------------------------------------------------------------===*|
 |*                                                                            *|
-|* What a compiled artifact exports, and what it calls. The library behind    *|
-|* this header knows nothing of LLVM or MLIR and needs no CUDA header: it     *|
-|* opens the CUDA driver with dlopen when a function that needs a device is   *|
-|* first called. The environment variable ATTN_CUDA_DRIVER names the driver   *|
-|* to open; the default is "libcuda.so.1".                                    *|
+|* The interface that a compiled artifact exports, and the functions that it  *|
+|* calls. The library behind this header uses neither LLVM nor MLIR and needs *|
+|* no CUDA header: it opens the CUDA driver with dlopen when a function that  *|
+|* needs a device is first called. The environment variable ATTN_CUDA_DRIVER  *|
+|* names the driver to open; the default is "libcuda.so.1".                   *|
 |*                                                                            *|
 |* Every function that can fail returns an attn_status as int32_t and leaves  *|
-|* a text for the calling thread that attnGetLastError returns. Nothing       *|
+|* a text for the calling thread that attnGetLastError returns. No function   *|
 |* aborts, exits or throws.                                                   *|
 |*                                                                            *|
-|* Layouts are those of the LP64 C ABI. The offsets in the comments are part  *|
-|* of the contract: a compiler writes these structures as constant data. They *|
-|* change only together with ATTN_RUNTIME_ABI_VERSION.                        *|
+|* Layouts follow the LP64 C ABI. The offsets in the comments are part of the *|
+|* contract: a compiler writes these structures as constant data. They change *|
+|* only together with ATTN_RUNTIME_ABI_VERSION.                               *|
 |*                                                                            *|
 \*===----------------------------------------------------------------------===*/
 
@@ -50,7 +50,7 @@ extern "C" {
 /** The version that the library was built with. */
 ATTNRT_EXPORT uint32_t attnrtAbiVersion(void);
 
-/** What functions return; ATTN_OK is 0. */
+/** The status that functions return; ATTN_OK is 0. */
 typedef enum attn_status {
   ATTN_OK = 0,
   ATTN_INVALID_ARGUMENT = 1,
@@ -118,7 +118,7 @@ typedef struct attn_tensor {
   int32_t reserved;       /* 36: 0 */
 } attn_tensor;
 
-/** What a compiled function demands of one argument. Size 32. */
+/** The requirements of a compiled function on one argument. Size 32. */
 typedef struct attn_tensor_spec {
   const char *name;    /*  0: used in messages and on command lines */
   int32_t dtype;       /*  8: an attn_dtype */
@@ -128,9 +128,12 @@ typedef struct attn_tensor_spec {
                               be equal sizes over all arguments of a call. */
   int32_t alignment;   /* 24: bytes; a power of two that the data pointer and
                               every stride but the last are multiples of.
-                              0 and 1 ask for nothing. */
+                              0 and 1: no requirement. */
   int32_t is_output;   /* 28: 0 or 1 */
 } attn_tensor_spec;
+
+/** The most dynamic sizes that a function may have. */
+#define ATTN_MAX_SYMBOLS 64
 
 /** The symbol number of a negative entry of attn_tensor_spec::dims. */
 #define ATTN_DIM_SYMBOL(dim) (-(dim) - 1)
@@ -139,18 +142,18 @@ typedef struct attn_tensor_spec {
 #define ATTN_SYMBOL_DIM(symbol) (-(int64_t)(symbol) - 1)
 
 /*===----------------------------------------------------------------------===*/
-/* Artifacts: what a compiled shared library exports                          */
+/* Artifacts: exports of a compiled shared library                            */
 /*===----------------------------------------------------------------------===*/
 
-/** Runs the function: on the caller's `stream` (a CUstream, null for the
-    default stream) without waiting for it if the artifact is for a GPU, and to
-    the end if it is for the host. Checks its arguments itself. */
+/** Runs the function and checks its arguments. An artifact for a GPU launches
+    it on the caller's `stream` (a CUstream, null for the default stream) and
+    does not wait; an artifact for the host runs it to the end. */
 typedef int32_t (*attn_call_fn)(const attn_tensor *const *args,
                                 int32_t num_args, void *stream);
 
-/** Floating point operations of the matrix products the call stands for (two
-    per multiply-add, masked-out parts left out where the compiler knows them).
-    Reads shapes only. */
+/** Floating point operations of the matmuls of a call: two per multiply-add,
+    without masked-out parts where the compiler knows them. Reads shapes
+    only. */
 typedef int64_t (*attn_flops_fn)(const attn_tensor *const *args);
 
 /** The function computed directly in f64 on the host. All arguments are host
@@ -174,8 +177,8 @@ typedef struct attn_function {
   attn_reference_fn reference;  /* 48: may be null */
 } attn_function;
 
-/** The contents of an artifact. Size 40. There is no typedef: the symbol that a
-    compiled library exports bears the name of the structure. */
+/** The contents of an artifact. Size 40. There is no typedef, because the
+    symbol that a compiled library exports has the name of the structure. */
 struct attn_artifact {
   uint32_t abi_version;           /*  0: ATTN_RUNTIME_ABI_VERSION */
   int32_t num_functions;          /*  4 */
@@ -193,7 +196,7 @@ struct attn_artifact {
 /* Called by compiled host code                                               */
 /*===----------------------------------------------------------------------===*/
 
-/** Where a function runs. */
+/** The kind of device that a function runs on. */
 typedef enum attnrt_device_kind {
   ATTNRT_KIND_HOST = 0,
   ATTNRT_KIND_CUDA = 1
@@ -201,10 +204,11 @@ typedef enum attnrt_device_kind {
 
 /** Checks `args` against `specs`. Verifies count, null pointers, rank, dtype,
     static sizes, agreement of dynamic sizes, 0 <= size < 2^31, a last stride of
-    1, non-negative strides, no stride of 0 in an output, alignment, and that
-    all tensors are of the given kind and on one device. Only dimensions of size
-    > 1 have a meaningful stride; of a tensor with a dimension of 0 neither the
-    strides nor the data pointer are looked at.
+    1, non-negative strides, strides of outputs whose entries share no memory,
+    alignment, reserved fields, and that all tensors are of the given kind and
+    on one device. Only dimensions of size > 1 have a meaningful stride. Neither
+    the strides nor the data pointer of a tensor with a dimension of 0 are
+    checked.
 
     With ATTNRT_KIND_CUDA each data pointer must be device memory of the device
     that the tensor names, and that device must be the one of the thread's
@@ -217,18 +221,18 @@ ATTNRT_EXPORT int32_t attnrtCheckTensors(const attn_tensor_spec *specs,
                                          const char *function);
 
 /** Checks that dimension `dim` of argument `arg` is `factor` times the number
-   of tiles of `tile` positions that cover dimension `length_dim` of argument
-    `length_arg`, plus `extra`: a size of the plan of a mask, or of decisions of
-    dropout. The arguments have passed attnrtCheckTensors. */
+    of tiles of `tile` positions that cover dimension `length_dim` of argument
+    `length_arg`, plus `extra`. Used for sizes of block masks and dropout keep
+    masks. The arguments have passed attnrtCheckTensors. */
 ATTNRT_EXPORT int32_t attnrtCheckTileCount(
     const attn_tensor_spec *specs, const attn_tensor *const *args, int32_t arg,
     int32_t dim, int32_t length_arg, int32_t length_dim, int64_t tile,
     int64_t factor, int64_t extra, const char *function);
 
 /** Checks that dimension `dim` of argument `arg` is a multiple of `factor`, and
-    not 0 unless dimension `length_dim` of argument `length_arg` is; with a
-    `length_arg` of -1 it may be. A size of decisions of dropout. The arguments
-    have passed attnrtCheckTensors. */
+    0 only if dimension `length_dim` of argument `length_arg` is 0; with a
+    `length_arg` of -1 it may always be 0. Used for sizes of dropout keep masks.
+    The arguments have passed attnrtCheckTensors. */
 ATTNRT_EXPORT int32_t attnrtCheckMultiple(const attn_tensor_spec *specs,
                                           const attn_tensor *const *args,
                                           int32_t arg, int32_t dim,
@@ -236,8 +240,8 @@ ATTNRT_EXPORT int32_t attnrtCheckMultiple(const attn_tensor_spec *specs,
                                           int32_t length_dim, int64_t factor,
                                           const char *function);
 
-/** Multiprocessors of the current context's device. */
-ATTNRT_EXPORT int32_t attnrtGetMultiprocessorCount(int32_t *count);
+/** The number of SMs of the current context's device. */
+ATTNRT_EXPORT int32_t attnrtGetSmCount(int32_t *count);
 
 /** Writes a tiled tensor map (CUtensorMap: 128 bytes at `map`, 64-byte aligned)
     for a view of 1 to 5 dimensions. All arrays are outermost first; strides are
@@ -269,96 +273,101 @@ typedef struct attnrt_kernel {
 
 /** Launches `kernel` on `stream` with `params` (one pointer per parameter, as
     cuLaunchKernel takes them). The module is loaded at the first launch in each
-    context. With `ctas_per_multiprocessor` n > 0 the grid is persistent: gx is
-    clamped to n times the number of multiprocessors. A grid with a 0 does
-    nothing. Neither waits nor allocates once the module is loaded. */
+    context. With `ctas_per_sm` n > 0 the grid is persistent: gx is clamped to n
+    times the number of SMs. A grid with a size of 0 launches nothing. Neither
+    waits nor allocates once the module is loaded. */
 ATTNRT_EXPORT int32_t attnrtLaunchKernel(attnrt_kernel *kernel, int64_t gx,
                                          int64_t gy, int64_t gz,
-                                         int32_t ctas_per_multiprocessor,
-                                         void **params, void *stream);
+                                         int32_t ctas_per_sm, void **params,
+                                         void *stream);
 
-/** The same, but on devices that can do that (9.0 or later) the kernel may
-   begin while what is before it on `stream` still runs. It must wait for that
-   itself (griddepcontrol.wait) before it does anything that depends on it. */
+/** Like attnrtLaunchKernel, but on devices of compute capability 9.0 or later
+    the kernel may begin while earlier work on `stream` still runs (programmatic
+    dependent launch). The kernel must wait for this work itself
+    (griddepcontrol.wait) before it does anything that depends on it. */
 ATTNRT_EXPORT int32_t attnrtLaunchKernelEarly(attnrt_kernel *kernel, int64_t gx,
                                               int64_t gy, int64_t gz,
-                                              int32_t ctas_per_multiprocessor,
+                                              int32_t ctas_per_sm,
                                               void **params, void *stream);
 
-/** The same, but no block begins before there is room on the device for all of
-    them at once, so that they may wait for one another. */
-ATTNRT_EXPORT int32_t attnrtLaunchKernelTogether(
-    attnrt_kernel *kernel, int64_t gx, int64_t gy, int64_t gz,
-    int32_t ctas_per_multiprocessor, void **params, void *stream);
+/** Like attnrtLaunchKernel, but no CTA begins before the device has room for
+    all of them at once, so that they may wait for one another (cooperative
+    launch). */
+ATTNRT_EXPORT int32_t attnrtLaunchKernelTogether(attnrt_kernel *kernel,
+                                                 int64_t gx, int64_t gy,
+                                                 int64_t gz,
+                                                 int32_t ctas_per_sm,
+                                                 void **params, void *stream);
 
 /** Forgets the modules loaded for `kernel`. To be called before the library
     that holds the kernel is unloaded; no launch of it may be in progress. */
 ATTNRT_EXPORT int32_t attnrtUnloadKernel(attnrt_kernel *kernel);
 
-/** Part of the iteration space of attnrtParallelFor: [begin, end). */
+/** The body of attnrtParallelFor, for the iterations [begin, end). */
 typedef void (*attnrt_body_fn)(int64_t begin, int64_t end, void *context);
 
 /** Calls `body` on disjoint ranges that cover [0, count), on several threads,
-    and returns when all of them are done. Ranges are handed out dynamically. A
-    call from inside a body runs serially. The number of threads is
-    ATTN_NUM_THREADS, or else the number of processors. */
+    and returns when all of them are done. Ranges are assigned dynamically. A
+    call from inside a body runs serially. The number of threads is the
+    environment variable ATTN_NUM_THREADS, or else the number of processors. */
 ATTNRT_EXPORT int32_t attnrtParallelFor(int64_t count, attnrt_body_fn body,
                                         void *context);
 
-/** Threads that attnrtParallelFor uses, the calling one included. */
+/** The number of threads that attnrtParallelFor uses, including the caller. */
 ATTNRT_EXPORT int32_t attnrtGetNumThreads(void);
 
-/** What a kernel finds wrong with what it reads. A kernel that does writes the
-    code to the fault word. Of faults of masks it writes before that the number
-    that it found to word 2 * code, and the one that bounds it to the next. */
+/** Faults of data that a kernel reads. The kernel writes the code of a fault to
+    the error flag. For faults of masks it first writes the value that it found
+    to word 2 * code, and the bound of the value to word 2 * code + 1. */
 typedef enum attnrt_fault {
   ATTNRT_FAULT_NONE = 0,
-  /* Lengths or boundaries of sequences; nothing is computed. */
+  /* Invalid lengths or boundaries of sequences; nothing is computed. */
   ATTNRT_FAULT_SEQUENCES = 1,
-  ATTNRT_FAULT_HEADS = 2, /* key heads of query heads */
-  /* Of operands of masks: boundaries of documents, */
+  ATTNRT_FAULT_HEADS = 2, /* invalid key head of a query head */
+  /* Operands of masks: boundaries of documents */
   ATTNRT_FAULT_BOUNDARY = 3,       /* beyond the last position */
-  ATTNRT_FAULT_BOUNDARY_ORDER = 4, /* less than the one before */
-  /* parents of nodes, */
-  ATTNRT_FAULT_PARENTS = 5, /* the number of them */
-  ATTNRT_FAULT_PARENT = 6,  /* of the node that is the bound */
-  /* and lists of blocks. */
-  ATTNRT_FAULT_OFFSETS = 7,      /* the number of them */
-  ATTNRT_FAULT_OFFSET = 8,       /* more than there are columns listed */
-  ATTNRT_FAULT_OFFSET_ORDER = 9, /* less than the one before */
+  ATTNRT_FAULT_BOUNDARY_ORDER = 4, /* less than the boundary before */
+  /* Operands of masks: parents of nodes */
+  ATTNRT_FAULT_PARENTS = 5, /* wrong number of parents */
+  ATTNRT_FAULT_PARENT = 6,  /* invalid parent; the bound is the node */
+  /* Operands of masks: lists of blocks */
+  ATTNRT_FAULT_OFFSETS = 7,      /* wrong number of offsets */
+  ATTNRT_FAULT_OFFSET = 8,       /* more than the number of listed columns */
+  ATTNRT_FAULT_OFFSET_ORDER = 9, /* less than the offset before */
   ATTNRT_FAULT_COLUMN = 10,      /* not less than the number of columns */
-  ATTNRT_FAULT_COLUMN_TWICE = 11 /* in one row */
+  ATTNRT_FAULT_COLUMN_TWICE = 11 /* column listed twice in one row */
 } attnrt_fault;
 
-/** Words of 32 bits from the fault word on that kernels may write. */
-#define ATTNRT_FAULT_WORDS 24
+/** The number of 32-bit words, from the error flag on, that kernels may
+    write. */
+#define ATTNRT_ERROR_FLAG_WORDS 24
 
-/** Where kernels of the given kind write faults: for ATTNRT_KIND_CUDA host
-    memory that the current context's device can write, for ATTNRT_KIND_HOST
-    memory of the calling thread. */
-ATTNRT_EXPORT int32_t attnrtGetFaultWord(int32_t device_kind, void **word);
+/** The error flag that kernels of the given kind write faults to: for
+    ATTNRT_KIND_CUDA in host memory that the current context's device can write,
+    for ATTNRT_KIND_HOST in memory of the calling thread. */
+ATTNRT_EXPORT int32_t attnrtGetErrorFlag(int32_t device_kind, void **word);
 
 /** The status of the fault that a kernel has reported, with its text, and
-    ATTN_OK if there is none; clears the fault word. Does not wait: a launch
+    ATTN_OK if there is none; clears the error flag. Does not wait: a launch
     that has not run yet cannot have reported anything. */
 ATTNRT_EXPORT int32_t attnrtTakeFault(int32_t device_kind);
 
-/** Scratch memory in stream order, from the device's memory pool. For kernels
-    that need room for partial results. */
+/** Allocates or frees scratch memory in stream order, from the device's memory
+    pool. For kernels that need room for partial results. */
 ATTNRT_EXPORT int32_t attnrtMallocAsync(void **pointer, int64_t bytes,
                                         void *stream);
 ATTNRT_EXPORT int32_t attnrtFreeAsync(void *pointer, void *stream);
 
-/** Gives `*side` (a CUstream), whose work starts after what `stream` holds so
-    far and runs beside what is added to `stream` afterwards; attnrtJoinStream
-    gives it back. `*fork` is what that needs. Streams and events are kept: once
-    there are as many as are in use at a time, neither function creates
-    anything or waits. Both work while `stream` is being captured into a graph,
-    and on several threads. */
+/** Acquires a side stream, `*side` (a CUstream). Its work starts after the
+    current work of `stream`, and runs concurrently with later work of `stream`.
+    attnrtJoinStream releases it and needs `*fork`. Streams and events are
+    pooled: once the pool is as large as the most that are in use at a time,
+    neither function creates anything or waits. Both work while `stream` is
+    being captured into a graph, and on several threads. */
 ATTNRT_EXPORT int32_t attnrtForkStream(void *stream, void **fork, void **side);
 
-/** What is added to `stream` from now on starts after what the side stream of
-    `fork` holds. The side stream must not be used afterwards. A null `fork` is
+/** Makes later work of `stream` start after the work of the side stream of
+    `fork`. The side stream must not be used afterwards. A null `fork` is
     ignored. */
 ATTNRT_EXPORT int32_t attnrtJoinStream(void *fork, void *stream);
 
@@ -370,7 +379,8 @@ ATTNRT_EXPORT int32_t attnrtMemsetAsync(void *pointer, int32_t value,
 /* For tools: devices, memory, events                                         */
 /*===----------------------------------------------------------------------===*/
 
-/** Devices the driver sees. 0 with ATTN_OK if there is no driver. */
+/** The number of devices that the driver reports; 0 with ATTN_OK if there is no
+    driver. */
 ATTNRT_EXPORT int32_t attnrtDeviceCount(int32_t *count);
 
 /** Writes the device's name, zero-terminated, cut to `size` bytes. */
@@ -381,12 +391,12 @@ ATTNRT_EXPORT int32_t attnrtDeviceName(int32_t device, char *name,
 ATTNRT_EXPORT int32_t attnrtDeviceArch(int32_t device, int32_t *major,
                                        int32_t *minor);
 
-/** What a device has room for. */
+/** A capacity of a device. */
 typedef enum attnrt_capacity {
   ATTNRT_CAPACITY_MEMORY = 0,   /* bytes of memory */
-  ATTNRT_CAPACITY_L2 = 1,       /* bytes of the second level cache */
-  ATTNRT_CAPACITY_SHARED = 2,   /* bytes of shared memory for one block */
-  ATTNRT_CAPACITY_REGISTERS = 3 /* of a multiprocessor, 32 bits each */
+  ATTNRT_CAPACITY_L2 = 1,       /* bytes of the L2 cache */
+  ATTNRT_CAPACITY_SHARED = 2,   /* bytes of shared memory for one CTA */
+  ATTNRT_CAPACITY_REGISTERS = 3 /* of an SM, 32 bits each */
 } attnrt_capacity;
 
 /** A capacity of `device`. */

@@ -19,7 +19,8 @@ class DialectRegistry;
 
 namespace mlir::attn {
 
-/// Adds the dialects of the project, and what they promise, to `registry`.
+/// Adds the dialects of the project, and their promised interfaces, to
+/// `registry`.
 void registerAllDialects(DialectRegistry &registry);
 
 /// Adds all that the compiler uses: dialects of the project and of MLIR, with

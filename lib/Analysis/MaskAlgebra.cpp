@@ -20,13 +20,21 @@
 using namespace mlir;
 using namespace mlir::attn;
 
+/// Work of all questions about a mask, in operations on coefficients.
+static constexpr int64_t maxSimplificationWork = 100'000'000;
+
+/// Parts of masks, and formulas, that are compared with one another.
+static constexpr size_t maxMergedParts = 64;
+static constexpr unsigned maxRecognitionSteps = 1024;
+
 //===----------------------------------------------------------------------===//
 // MaskScope
 //===----------------------------------------------------------------------===//
 
 MaskScope::MaskScope(MLIRContext *context, int64_t queryLength,
                      int64_t keyLength)
-    : builder(context), queryLength(queryLength), keyLength(keyLength) {
+    : builder(context), queryLength(queryLength), keyLength(keyLength),
+      budget(maxSimplificationWork) {
   Block &block = region.emplaceBlock();
   Location loc = builder.getUnknownLoc();
   builder.setInsertionPointToEnd(&block);
@@ -64,13 +72,17 @@ void MaskScope::clone(Region &region, IRMapping &mapping) {
     builder.clone(op, mapping);
 }
 
-Value MaskScope::clonePredicate(Region &keep, IRMapping mapping) {
-  clone(keep, mapping);
-  return mapping.lookupOrDefault(keep.front().getTerminator()->getOperand(0));
+Value MaskScope::clonePredicate(Region &maskMod, IRMapping mapping) {
+  clone(maskMod, mapping);
+  return mapping.lookupOrDefault(
+      maskMod.front().getTerminator()->getOperand(0));
 }
 
 bool MaskScope::isNever(ArrayRef<Literal> literals) {
-  MaskAnalysis analysis(positions);
+  // Reading a predicate takes work, too.
+  if (!budget.spend(int64_t(literals.size()) * 1000))
+    return false;
+  MaskAnalysis analysis(positions, &budget);
   for (const Literal &literal : literals)
     analysis.restrict(literal.predicate, literal.isNegated);
   return analysis.isNever();
@@ -96,7 +108,7 @@ private:
                             bool negated);
   /// Replaces pairs of parts by one mask.
   void merge(SmallVectorImpl<MaskAttrInterface> &parts, bool isAnd);
-  /// Leaves out parts that do not matter beside the others.
+  /// Drops parts that the others imply.
   void dropRedundant(SmallVectorImpl<MaskAttrInterface> &parts, bool isAnd);
   /// Whether the combination of `parts` is the one that absorbs all others.
   bool isAbsorbing(ArrayRef<MaskAttrInterface> parts, bool isAnd);
@@ -116,6 +128,8 @@ MaskAttrInterface Simplifier::simplifySingle(MaskAttrInterface mask,
   std::optional<bool> constant;
   if (ShapedType::isStatic(queryLength) && ShapedType::isStatic(keyLength))
     constant = mask.getConstantValue(queryLength, keyLength);
+  if (scope.isExhausted())
+    return negated ? NotAttr::get(context, mask) : mask;
   Value predicate = scope.getPredicate(mask);
   if (constant == negated || scope.isNever({{predicate, negated}}))
     return getNone();
@@ -125,6 +139,8 @@ MaskAttrInterface Simplifier::simplifySingle(MaskAttrInterface mask,
 }
 
 bool Simplifier::isAbsorbing(ArrayRef<MaskAttrInterface> parts, bool isAnd) {
+  if (scope.isExhausted())
+    return false;
   SmallVector<MaskScope::Literal> literals;
   for (MaskAttrInterface part : parts)
     literals.push_back({scope.getPredicate(part), /*isNegated=*/!isAnd});
@@ -137,26 +153,33 @@ void Simplifier::merge(SmallVectorImpl<MaskAttrInterface> &parts, bool isAnd) {
       return lhs;
     return isAnd ? lhs.getIntersection(rhs) : lhs.getUnion(rhs);
   };
-  for (unsigned i = 0; i < parts.size(); ++i) {
-    for (unsigned j = i + 1; j < parts.size(); ++j) {
-      MaskAttrInterface merged = mergeTwo(parts[i], parts[j]);
-      if (!merged)
-        merged = mergeTwo(parts[j], parts[i]);
-      if (!merged)
-        continue;
-      parts[i] = merged;
-      parts.erase(parts.begin() + j);
-      // What it is now may go with parts that were looked at before.
-      return merge(parts, isAnd);
+  auto mergeAny = [&] {
+    for (unsigned i = 0; i < parts.size(); ++i) {
+      for (unsigned j = i + 1; j < parts.size(); ++j) {
+        MaskAttrInterface merged = mergeTwo(parts[i], parts[j]);
+        if (!merged)
+          merged = mergeTwo(parts[j], parts[i]);
+        if (!merged)
+          continue;
+        parts[i] = merged;
+        parts.erase(parts.begin() + j);
+        return true;
+      }
     }
-  }
+    return false;
+  };
+  // A merged part may go with parts that were looked at before.
+  while (parts.size() <= maxMergedParts && mergeAny())
+    continue;
 }
 
 void Simplifier::dropRedundant(SmallVectorImpl<MaskAttrInterface> &parts,
                                bool isAnd) {
   // A part of a conjunction is redundant if no pair that the others keep is one
   // that it leaves out; of a disjunction, if it keeps none that they leave out.
-  for (unsigned i = parts.size(); i-- > 0;) {
+  if (parts.size() > maxMergedParts)
+    return;
+  for (unsigned i = parts.size(); i-- > 0 && !scope.isExhausted();) {
     SmallVector<MaskScope::Literal> literals;
     for (auto [index, part] : llvm::enumerate(parts))
       literals.push_back(
@@ -215,8 +238,12 @@ MaskAttrInterface Simplifier::rewrite(MaskAttrInterface mask, bool negated) {
 
 MaskAttrInterface attn::simplifyMask(MaskScope &scope, MaskAttrInterface mask) {
   Simplifier simplifier(scope, mask.getContext());
+  MaskAttrInterface original = mask;
   while (true) {
     MaskAttrInterface next = simplifier.rewrite(mask, /*negated=*/false);
+    // A mask that is not in its simplest form would be rewritten again.
+    if (scope.isExhausted())
+      return original;
     if (!next || next == mask)
       return next;
     mask = next;
@@ -259,10 +286,13 @@ private:
   MaskAnalysis &analysis;
   MLIRContext *context;
   LinearForm query, key, bottomRight;
+  /// Formulas that have been looked at: the parts of a conjunction and their
+  /// negations count, too.
+  unsigned numSteps = 0;
 };
 } // namespace
 
-/// What is beyond bounds of parameters is not worth to be recognised.
+/// Constants out of the bounds of parameters are not worth recognising.
 static bool isParameter(int64_t value) {
   return value >= 0 && value < int64_t(1) << 30;
 }
@@ -283,7 +313,7 @@ MaskAttrInterface Recognizer::recognizeBand(const LinearForm &row,
   };
   if (isParameter(rest.constant))
     return getSide(keyIsAbove, rest.constant);
-  // What lies beside the diagonal is all but a window.
+  // Pairs on the far side of the diagonal are all pairs but a window's.
   int64_t other = -rest.constant - 1;
   if (!mayBeNegative || !isParameter(other))
     return nullptr;
@@ -400,7 +430,7 @@ MaskAttrInterface Recognizer::recognizeParts(const Formula &formula) {
   }
   if (masks.back())
     return AndAttr::get(context, masks);
-  // What a union leaves out may have a name where its parts have none.
+  // The negation of a union may have a name where its parts have none.
   Formula negated = negate(formula);
   if (negated.kind != Formula::Kind::Or)
     return nullptr;
@@ -411,6 +441,8 @@ MaskAttrInterface Recognizer::recognizeParts(const Formula &formula) {
 }
 
 MaskAttrInterface Recognizer::recognize(const Formula &formula) {
+  if (++numSteps > maxRecognitionSteps)
+    return nullptr;
   switch (formula.kind) {
   case Formula::Kind::True:
   case Formula::Kind::Unknown:

@@ -1,4 +1,4 @@
-//===- MaskArea.cpp - How much of the scores a mask leaves ----------------===//
+//===- MaskArea.cpp - Number of scores that a mask leaves -----------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -28,8 +28,8 @@
 using namespace mlir;
 using namespace mlir::attn;
 
-/// Calls `visit` for at most `most` of `[0, size)`, at equal distances, with
-/// how many each of them stands for.
+/// Calls `visit` for at most `most` elements of `[0, size)` at equal distances,
+/// each with the number of elements that it stands for.
 static void forEachSample(int64_t size, int64_t most,
                           function_ref<void(int64_t, double)> visit) {
   int64_t samples = std::min(size, most);
@@ -48,16 +48,16 @@ getLengths(AttentionOpInterface op, const CostAssumptions &assumptions) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The code that says which tiles a row of tiles visits, run by folding it. A
-/// row has the queries, or the keys, of a tile.
+/// The code that computes which tiles a row of tiles visits, run by folding it.
+/// A row has the queries, or the keys, of a tile.
 class RowProgram {
 public:
-  RowProgram(AttentionOpInterface op, bool hasKeep, int64_t batch, int64_t head,
-             int64_t queries, int64_t keys, MaskDim dim, int64_t rowTile,
-             int64_t walkedTile);
+  RowProgram(AttentionOpInterface op, bool hasMaskMod, int64_t batch,
+             int64_t head, int64_t queries, int64_t keys, MaskDim dim,
+             int64_t rowTile, int64_t streamedTile);
 
-  /// What the row visits whose first position is `first`; `std::nullopt` if
-  /// that depends on values that are not known.
+  /// The tiles that the row visits whose first position is `first`;
+  /// `std::nullopt` if they depend on values that are not known.
   std::optional<TileRow> run(int64_t first);
 
 private:
@@ -72,24 +72,24 @@ private:
 };
 } // namespace
 
-RowProgram::RowProgram(AttentionOpInterface op, bool hasKeep, int64_t batch,
+RowProgram::RowProgram(AttentionOpInterface op, bool hasMaskMod, int64_t batch,
                        int64_t head, int64_t queries, int64_t keys, MaskDim dim,
-                       int64_t rowTile, int64_t walkedTile) {
+                       int64_t rowTile, int64_t streamedTile) {
   OpBuilder builder(op->getContext());
   Location loc = op.getLoc();
   block = builder.createBlock(&region, {}, builder.getIndexType(), loc);
   auto constant = [&](int64_t value) -> Value {
     return arith::ConstantIndexOp::create(builder, loc, value);
   };
-  // What a mask with operands keeps is known to the code of their tables only.
+  // Only the code of its tables knows which pairs a mask with operands keeps.
   ScoreMask mask = {op.getMaskReads().empty() ? op.getMaskAttr() : nullptr,
-                    hasKeep ? &op.getKeepRegion() : nullptr,
+                    hasMaskMod ? &op.getMaskMod() : nullptr,
                     constant(batch),
                     constant(head),
                     constant(queries),
                     constant(keys)};
   ranges = emitTileRanges(builder, loc, mask, dim, block->getArgument(0),
-                          rowTile, walkedTile);
+                          rowTile, streamedTile);
 }
 
 Attribute RowProgram::lookup(Value value) const {
@@ -124,7 +124,8 @@ std::optional<TileRow> RowProgram::run(int64_t first) {
     results.clear();
     for (Value operand : op.getOperands())
       operands.push_back(lookup(operand));
-    // What does not fold, or only becomes another operation, is not known.
+    // A result that does not fold, or only becomes another operation, is
+    // unknown.
     if (failed(op.fold(operands, results)))
       continue;
     for (auto [result, folded] : llvm::zip(op.getResults(), results)) {
@@ -152,9 +153,9 @@ static double scatter(uint64_t number) {
   return double(number >> 11) * 0x1p-53;
 }
 
-/// How many of the keys in `range` the mask keeps for `row`: of more than
-/// `most` as many are asked about, one in each equal part. Where in their parts
-/// is scattered, for masks that repeat themselves.
+/// The number of keys in `range` that the mask keeps for `row`. Of more than
+/// `most` keys, `most` are evaluated, one in each equal part, at scattered
+/// places: masks may be periodic.
 static double countInRange(MaskAttrInterface mask, int64_t row,
                            TileRow::Range range, int64_t rows, int64_t columns,
                            int64_t most) {
@@ -182,12 +183,12 @@ double attn::countAttendedPairs(AttentionOpInterface op,
   MaskAttrInterface mask = op.getMaskAttr();
   if (!mask)
     return double(rows) * double(columns);
-  // Most keys of long rows are known from the code that finds tiles: those of
-  // one pair are full where the mask keeps it.
+  // The code that finds tiles knows most keys of long rows: with tiles of one
+  // pair, a tile is full where the mask keeps the pair.
   std::optional<RowProgram> program;
   if (columns > mostKeys && op.getMaskReads().empty())
-    program.emplace(op, /*hasKeep=*/false, /*batch=*/0, /*head=*/0, rows,
-                    columns, MaskDim::Query, /*rowTile=*/1, /*walkedTile=*/1);
+    program.emplace(op, /*hasMaskMod=*/false, /*batch=*/0, /*head=*/0, rows,
+                    columns, MaskDim::Query, /*rowTile=*/1, /*streamedTile=*/1);
   double pairs = 0;
   forEachSample(
       rows, mostRows,
@@ -215,7 +216,7 @@ VisitedTiles::VisitedTiles(AttentionOpInterface op,
                            const CostAssumptions &assumptions, int64_t batch,
                            int64_t head)
     : op(op), assumptions(assumptions), batch(batch), head(head) {
-  // What operands say of sequences is their sum, or the longest of them.
+  // Operands give the sum of the sequence lengths, or the longest length.
   if (op.hasSequences())
     queries = keys = assumptions.dynamicSize;
   else
@@ -239,7 +240,7 @@ VisitedTiles::getRows(int64_t queryTile, int64_t keyTile) const {
   AttentionOpInterface op = this->op;
   if (!op.getMaskReads().empty())
     return std::nullopt;
-  RowProgram program(op, /*hasKeep=*/true, batch, head, queries, keys,
+  RowProgram program(op, /*hasMaskMod=*/true, batch, head, queries, keys,
                      MaskDim::Query, queryTile, keyTile);
   std::vector<TileRow> rows;
   for (int64_t row = 0, end = getNumRows(queryTile); row < end; ++row) {
@@ -256,15 +257,15 @@ TileCounts VisitedTiles::count(int64_t queryTile, int64_t keyTile,
   constexpr int64_t mostRows = 1024;
   bool isByQuery = dim == MaskDim::Query;
   int64_t rowTile = isByQuery ? queryTile : keyTile;
-  int64_t walkedTile = isByQuery ? keyTile : queryTile;
+  int64_t streamedTile = isByQuery ? keyTile : queryTile;
   int64_t numRows = llvm::divideCeil(isByQuery ? queries : keys, rowTile);
   // The named mask alone is known without run-time values.
   std::optional<TileDensity> density = getTileDensity(op);
-  for (bool hasKeep : {true, false}) {
+  for (bool hasMaskMod : {true, false}) {
     if (density)
       break;
-    RowProgram program(op, hasKeep, batch, head, queries, keys, dim, rowTile,
-                       walkedTile);
+    RowProgram program(op, hasMaskMod, batch, head, queries, keys, dim, rowTile,
+                       streamedTile);
     TileCounts counts;
     bool isKnown = true;
     auto add = [&](int64_t row, double weight) {
@@ -294,10 +295,10 @@ TileCounts VisitedTiles::count(int64_t queryTile, int64_t keyTile,
     if (isKnown)
       return counts;
   }
-  // Of a named mask whose code does not fold, nothing is known. Where it is
-  // assumed, rows are taken to visit as many tiles each.
+  // Nothing is known of a named mask whose code does not fold. If its density
+  // is assumed, all rows are taken to visit equally many tiles.
   TileCounts counts;
-  auto all = double(llvm::divideCeil(isByQuery ? keys : queries, walkedTile));
+  auto all = double(llvm::divideCeil(isByQuery ? keys : queries, streamedTile));
   TileDensity assumed = density.value_or(TileDensity());
   counts.most = int64_t(std::ceil(all * assumed.visited));
   counts.mostMasked = int64_t(std::ceil(all * assumed.cut));

@@ -1,4 +1,4 @@
-//===- MaskIntervals.cpp - Closed forms of what a tile attends ------------===//
+//===- MaskIntervals.cpp - Closed forms of a tile's attended pairs --------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,14 +6,15 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Projects the pairs that a predicate keeps, and those that it does not, on one
-// dimension: the other one, and quotients of both, are eliminated.
+// Projects the pairs that a predicate keeps, and the pairs that it masks, on
+// one dimension: the other one, and quotients of both, are eliminated.
 //
 //===----------------------------------------------------------------------===//
 
 #include "attn/Analysis/MaskAnalysis.h"
 #include "mlir/Analysis/Presburger/Simplex.h"
 #include "mlir/IR/BuiltinTypeInterfaces.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 #include <numeric>
 
@@ -21,38 +22,71 @@ using namespace mlir;
 using namespace mlir::attn;
 using namespace mlir::presburger;
 
-/// Cases of a predicate beyond which it is not analysed.
-static constexpr size_t maxConjunctions = 48;
+/// Cases of a predicate beyond which it is not analysed as it is, and beyond
+/// which parts of a widened one are left out.
+static constexpr size_t maxCases = 48, maxWidenedCases = 16;
+
+/// Inequalities beyond which none is combined with others.
+static constexpr int64_t maxCombinations = 512, maxRows = 96;
+
+/// Work of one projection, in operations on coefficients. An operation takes
+/// about 2 ns.
+static constexpr int64_t maxEliminationWork = 40'000'000,
+                         maxBoundWork = 20'000'000;
+
+/// Quotients of an index beyond which no pair out of bounds is looked for: the
+/// search may take time that is exponential in their number.
+static constexpr unsigned maxSampledQuotients = 12;
 
 //===----------------------------------------------------------------------===//
 // Conjunctions
 //===----------------------------------------------------------------------===//
 
 IntegerPolyhedron MaskAnalysis::getPolyhedron(ArrayRef<LinearForm> rows,
-                                              bool withDefinitions) {
-  unsigned numVariables = variables.size();
-  IntegerPolyhedron result(PresburgerSpace::getSetSpace(numVariables));
-  auto addRow = [&](const LinearForm &form) {
+                                              SmallVectorImpl<unsigned> &used) {
+  for (const LinearForm &row : rows)
+    for (auto [variable, coefficient] : llvm::enumerate(row.coefficients))
+      if (coefficient != 0)
+        used.push_back(variable);
+  llvm::sort(used);
+  used.erase(llvm::unique(used), used.end());
+  IntegerPolyhedron result(PresburgerSpace::getSetSpace(used.size()));
+  for (const LinearForm &form : rows) {
     SmallVector<int64_t> row;
-    for (unsigned i = 0; i < numVariables; ++i)
-      row.push_back(form.get(i));
+    for (unsigned variable : used)
+      row.push_back(form.get(variable));
     row.push_back(form.constant);
     result.addInequality(row);
-  };
-  for (const LinearForm &row : rows)
-    addRow(row);
-  if (!withDefinitions)
-    return result;
-  for (const LinearForm &fact : facts)
-    addRow(fact);
-  for (auto [index, variable] : llvm::enumerate(variables)) {
-    if (variable.kind != VariableKind::Floor)
-      continue;
-    LinearForm rest = variable.form - getForm(index) * variable.divisor;
-    addRow(rest);
-    addRow(rest * -1 + (variable.divisor - 1));
   }
   return result;
+}
+
+void MaskAnalysis::addDefinitions(Conjunction &rows) {
+  SmallVector<bool> isUsed(variables.size());
+  auto use = [&](const LinearForm &form) {
+    for (auto [variable, coefficient] : llvm::enumerate(form.coefficients))
+      if (coefficient != 0)
+        isUsed[variable] = true;
+  };
+  for (const LinearForm &row : rows)
+    use(row);
+  // A quotient depends only on variables before it.
+  for (unsigned index = variables.size(); index-- > 0;) {
+    const Variable &variable = variables[index];
+    if (!isUsed[index] || variable.kind != VariableKind::Floor)
+      continue;
+    use(variable.form);
+    LinearForm rest = variable.form - getForm(index) * variable.divisor;
+    rows.push_back(rest);
+    rows.push_back(rest * -1 + (variable.divisor - 1));
+  }
+  for (const LinearForm &fact : facts) {
+    auto coefficients = llvm::enumerate(fact.coefficients);
+    if (llvm::all_of(coefficients, [&](auto term) {
+          return term.value() == 0 || isUsed[term.index()];
+        }))
+      rows.push_back(fact);
+  }
 }
 
 /// Divides by the greatest common divisor; returns false for a row that always
@@ -70,7 +104,9 @@ static bool normalize(LinearForm &row) {
 }
 
 bool MaskAnalysis::isEmpty(ArrayRef<LinearForm> rows) {
-  // As multiples of the number of the tile, rows can be tightened to integers.
+  if (budget->isExhausted())
+    return false;
+  // As multiples of the tile number, rows can be tightened to integers.
   Conjunction tight;
   for (LinearForm row : rows) {
     if (int64_t coefficient = tileSize == 0 ? 0 : row.get(first)) {
@@ -83,7 +119,13 @@ bool MaskAnalysis::isEmpty(ArrayRef<LinearForm> rows) {
       return true;
     tight.push_back(std::move(row));
   }
-  IntegerPolyhedron polyhedron = getPolyhedron(tight, /*withDefinitions=*/true);
+  addDefinitions(tight);
+  SmallVector<unsigned> used;
+  IntegerPolyhedron polyhedron = getPolyhedron(tight, used);
+  // Each row may take a change of basis, which touches all coefficients.
+  int64_t numRows = tight.size(), numColumns = used.size() + 1;
+  if (!budget->spend(numRows * numRows * numColumns))
+    return false;
   return polyhedron.isObviouslyEmpty() || Simplex(polyhedron).isEmpty();
 }
 
@@ -99,7 +141,19 @@ bool MaskAnalysis::isKnownAtLeastZero(const LinearForm &form) {
 
 FailureOr<SmallVector<MaskAnalysis::Conjunction>>
 MaskAnalysis::expand(const Formula &formula, bool negated,
-                     const Conjunction &context) {
+                     const Conjunction &context, bool mayWiden) {
+  FailureOr<SmallVector<Conjunction>> result = failure();
+  if (!budget->isExhausted())
+    result = expandParts(formula, negated, context, mayWiden);
+  if (failed(result) && mayWiden)
+    return SmallVector<Conjunction>{context};
+  return result;
+}
+
+FailureOr<SmallVector<MaskAnalysis::Conjunction>>
+MaskAnalysis::expandParts(const Formula &formula, bool negated,
+                          const Conjunction &context, bool mayWiden) {
+  size_t most = mayWiden ? maxWidenedCases : maxCases;
   SmallVector<Conjunction> result;
   switch (formula.kind) {
   case Formula::Kind::True:
@@ -122,11 +176,12 @@ MaskAnalysis::expand(const Formula &formula, bool negated,
     for (const Formula &part : formula.parts) {
       SmallVector<Conjunction> next;
       auto expandIn = [&](const Conjunction &rows) {
-        FailureOr<SmallVector<Conjunction>> cases = expand(part, negated, rows);
+        FailureOr<SmallVector<Conjunction>> cases =
+            expand(part, negated, rows, mayWiden);
         if (failed(cases))
           return failure();
         llvm::append_range(next, *cases);
-        return success(next.size() <= maxConjunctions);
+        return success(next.size() <= most);
       };
       if (isUnion) {
         if (failed(expandIn(context)))
@@ -134,17 +189,19 @@ MaskAnalysis::expand(const Formula &formula, bool negated,
         llvm::append_range(result, next);
         continue;
       }
-      for (const Conjunction &rows : result)
-        if (failed(expandIn(rows)))
-          return failure();
-      result = std::move(next);
+      if (llvm::all_of(result, [&](const Conjunction &rows) {
+            return succeeded(expandIn(rows));
+          }))
+        result = std::move(next);
+      else if (!mayWiden)
+        return failure();
     }
     break;
   }
   }
   llvm::erase_if(result,
                  [&](const Conjunction &rows) { return isEmpty(rows); });
-  if (result.size() > maxConjunctions)
+  if (result.size() > most)
     return failure();
   return result;
 }
@@ -159,8 +216,8 @@ MaskAnalysis::findOutOfBounds(Value index, int64_t size, int64_t numBatches,
   FailureOr<Pieces> pieces = getPieces(index);
   unsigned batch = getSymbol(positions.batch);
   unsigned head = getSymbol(positions.head);
-  // Of parts that are not understood no pair is certain, and data may be such
-  // that there is none.
+  // No pair is certain in parts that are not understood: data may be such that
+  // there is none.
   bool isCertain = succeeded(pieces) && notAffine.empty();
   for (auto [number, variable] : llvm::enumerate(variables))
     isCertain &= variable.kind != VariableKind::Value || number == batch ||
@@ -169,7 +226,7 @@ MaskAnalysis::findOutOfBounds(Value index, int64_t size, int64_t numBatches,
     return std::nullopt;
 
   Conjunction within = getPositionContext();
-  // There may be one batch entry alone.
+  // There may be only one batch entry.
   if (ShapedType::isDynamic(numBatches))
     numBatches = 1;
   within.push_back(getForm(batch) * -1 + (numBatches - 1));
@@ -186,18 +243,33 @@ MaskAnalysis::findOutOfBounds(Value index, int64_t size, int64_t numBatches,
           expand(both, /*negated=*/false, context);
       if (failed(cases))
         continue;
-      for (const Conjunction &rows : *cases) {
+      for (Conjunction &rows : *cases) {
+        addDefinitions(rows);
+        SmallVector<unsigned> used;
+        IntegerPolyhedron polyhedron = getPolyhedron(rows, used);
+        auto isQuotient = [&](unsigned variable) {
+          return variables[variable].kind == VariableKind::Floor;
+        };
+        if (budget->isExhausted() ||
+            llvm::count_if(used, isQuotient) > maxSampledQuotients) {
+          limited = true;
+          continue;
+        }
         std::optional<SmallVector<DynamicAPInt, 8>> sample =
-            getPolyhedron(rows, /*withDefinitions=*/true).findIntegerSample();
+            polyhedron.findIntegerSample();
         if (!sample)
           continue;
-        auto get = [&](unsigned variable) {
-          return int64_t((*sample)[variable]);
+        auto get = [&](unsigned variable) -> int64_t {
+          const unsigned *place = llvm::lower_bound(used, variable);
+          if (place == used.end() || *place != variable)
+            return 0;
+          return int64_t((*sample)[place - used.begin()]);
         };
         int64_t value = piece.form.constant;
         for (auto [variable, coefficient] :
              llvm::enumerate(piece.form.coefficients))
-          value += coefficient * get(variable);
+          if (coefficient != 0)
+            value += coefficient * get(variable);
         return OutOfBounds{get(batch), get(head), get(queryVariable),
                            get(keyVariable), value};
       }
@@ -212,7 +284,7 @@ MaskAnalysis::findOutOfBounds(Value index, int64_t size, int64_t numBatches,
 
 void MaskAnalysis::setTile(MaskDim dim, int64_t size) {
   tiled = dim == MaskDim::Query ? queryVariable : keyVariable;
-  walked = dim == MaskDim::Query ? keyVariable : queryVariable;
+  streamed = dim == MaskDim::Query ? keyVariable : queryVariable;
   tileSize = size;
   first = addVariable({VariableKind::First});
   last = addVariable({VariableKind::Last});
@@ -245,9 +317,9 @@ MaskAnalysis::Conjunction MaskAnalysis::getPairContext(bool isBounded) {
   Conjunction rows;
   rows.push_back(getForm(tiled) - getForm(first));
   rows.push_back(getForm(last) - getForm(tiled));
-  rows.push_back(getForm(walked));
+  rows.push_back(getForm(streamed));
   if (isBounded)
-    rows.push_back(getLength(walked) - getForm(walked) + -1);
+    rows.push_back(getLength(streamed) - getForm(streamed) + -1);
   return rows;
 }
 
@@ -255,8 +327,8 @@ MaskAnalysis::Conjunction MaskAnalysis::getPairContext(bool isBounded) {
 // Elimination
 //===----------------------------------------------------------------------===//
 
-void MaskAnalysis::eliminate(Conjunction &rows, unsigned variable,
-                             bool &isExact) {
+LogicalResult MaskAnalysis::eliminate(Conjunction &rows, unsigned variable,
+                                      bool &isExact) {
   // `c * x >= e` with a known `e` bounds `x` by an integer: then the
   // coefficient is one, and combining the row with others loses nothing.
   for (LinearForm &row : rows) {
@@ -277,8 +349,20 @@ void MaskAnalysis::eliminate(Conjunction &rows, unsigned variable,
   };
   isExact &= hasUnits(1) || hasUnits(-1);
 
-  IntegerPolyhedron polyhedron = getPolyhedron(rows, /*withDefinitions=*/false);
-  polyhedron.projectOut(variable);
+  auto count = [&](int64_t sign) -> int64_t {
+    return llvm::count_if(rows, [&](const LinearForm &row) {
+      return row.get(variable) * sign > 0;
+    });
+  };
+  SmallVector<unsigned> used = {variable};
+  IntegerPolyhedron polyhedron = getPolyhedron(rows, used);
+  int64_t numCombinations = count(1) * count(-1);
+  int64_t numColumns = used.size() + 1;
+  if (numCombinations > maxCombinations ||
+      !budget->spend(numCombinations * numCombinations * numColumns))
+    return failure();
+  polyhedron.projectOut(llvm::lower_bound(used, variable) - used.begin());
+  used.erase(llvm::lower_bound(used, variable));
   rows.clear();
   auto addRow = [&](ArrayRef<DynamicAPInt> values, int64_t sign) {
     LinearForm row;
@@ -291,7 +375,7 @@ void MaskAnalysis::eliminate(Conjunction &rows, unsigned variable,
     }
     for (auto [index, value] : llvm::enumerate(values.drop_back()))
       if (value != 0)
-        row.add(index < variable ? index : index + 1, int64_t(value) * sign);
+        row.add(used[index], int64_t(value) * sign);
     row.constant = int64_t(values.back()) * sign;
     if (normalize(row) && !llvm::is_contained(rows, row))
       rows.push_back(std::move(row));
@@ -302,10 +386,11 @@ void MaskAnalysis::eliminate(Conjunction &rows, unsigned variable,
     addRow(polyhedron.getEquality(i), 1);
     addRow(polyhedron.getEquality(i), -1);
   }
+  return success(int64_t(rows.size()) <= maxRows);
 }
 
-Interval MaskAnalysis::getInterval(Conjunction rows) {
-  // The quotients that the rows need, with what defines them.
+LogicalResult MaskAnalysis::eliminateLocals(Conjunction &rows, bool &isExact) {
+  // The quotients that the rows need, with their definitions.
   SmallVector<unsigned> quotients;
   for (unsigned i = variables.size(); i-- > 0;) {
     const Variable &variable = variables[i];
@@ -318,18 +403,151 @@ Interval MaskAnalysis::getInterval(Conjunction rows) {
     rows.push_back(rest * -1 + (variable.divisor - 1));
     quotients.push_back(i);
   }
-
-  Interval result;
-  eliminate(rows, tiled, result.isExact);
+  if (failed(eliminate(rows, tiled, isExact)))
+    return failure();
   for (unsigned quotient : llvm::reverse(quotients))
-    eliminate(rows, quotient, result.isExact);
+    if (failed(eliminate(rows, quotient, isExact)))
+      return failure();
+  return success();
+}
 
-  // Rows that follow from the others say nothing; those that follow from what
-  // holds of all tiles say nothing either. Guards go first.
-  std::sort(rows.begin(), rows.end(),
-            [&](const LinearForm &lhs, const LinearForm &rhs) {
-              return (lhs.get(walked) == 0) > (rhs.get(walked) == 0);
-            });
+//===----------------------------------------------------------------------===//
+// Bounds
+//===----------------------------------------------------------------------===//
+
+/// Whether coefficients can be multiplied, and a few of the results added,
+/// without overflow.
+static bool isFactor(const LinearForm &form) {
+  auto isSmall = [](int64_t value) {
+    return std::abs(value) <= int64_t(1) << 28;
+  };
+  return isSmall(form.constant) && llvm::all_of(form.coefficients, isSmall);
+}
+
+bool MaskAnalysis::isOfTile(const LinearForm &form) {
+  for (auto [variable, coefficient] : llvm::enumerate(form.coefficients)) {
+    if (coefficient == 0 || variable == tiled || !variables[variable].isLocal)
+      continue;
+    if (variable == streamed || !isFactor(variables[variable].form) ||
+        !isOfTile(variables[variable].form))
+      return false;
+  }
+  return true;
+}
+
+/// The largest or smallest value of `form`, a form of the tile, there by
+/// interval arithmetic.
+LinearForm MaskAnalysis::getExtreme(const LinearForm &form, bool isLargest) {
+  LinearForm result;
+  result.constant = form.constant;
+  for (auto [variable, coefficient] : llvm::enumerate(form.coefficients)) {
+    if (coefficient == 0)
+      continue;
+    bool isLast = isLargest == (coefficient > 0);
+    if (variable == tiled) {
+      result.add(isLast ? last : first, coefficient);
+    } else if (!variables[variable].isLocal) {
+      result.add(variable, coefficient);
+    } else {
+      Variable quotient = variables[variable];
+      LinearForm bound =
+          getFloor(getExtreme(quotient.form, isLast), quotient.divisor);
+      result = result + bound * coefficient;
+    }
+  }
+  return result;
+}
+
+/// A quotient of positions in `row`: preferably one whose bound cancels another
+/// term, then one of a remainder, then the last.
+std::optional<MaskAnalysis::Quotient>
+MaskAnalysis::chooseQuotient(const LinearForm &row) {
+  std::optional<Quotient> result;
+  auto takesTermAway = [&](const Variable &quotient, int64_t coefficient) {
+    for (auto [term, factor] : llvm::enumerate(quotient.form.coefficients))
+      if (factor != 0 && row.get(term) != 0 &&
+          row.get(term) * quotient.divisor + coefficient * factor == 0)
+        return true;
+    return false;
+  };
+  auto hasRemainder = [&](const LinearForm &form) {
+    auto isQuotient = [&](unsigned term) {
+      return variables[term].kind == VariableKind::Floor;
+    };
+    for (auto [term, factor] : llvm::enumerate(form.coefficients))
+      if (factor < 0 && isQuotient(term))
+        return true;
+    return false;
+  };
+  for (auto [variable, coefficient] : llvm::enumerate(row.coefficients)) {
+    const Variable &quotient = variables[variable];
+    if (coefficient == 0 || quotient.kind != VariableKind::Floor ||
+        !quotient.isLocal)
+      continue;
+    unsigned rank = takesTermAway(quotient, coefficient) ? 2
+                    : hasRemainder(quotient.form)        ? 1
+                                                         : 0;
+    if (!result || rank >= result->rank)
+      result = {unsigned(variable), rank};
+  }
+  return result;
+}
+
+/// A row that follows from `row` and has no local variable but the iterated
+/// position. Monotonic quotients of the tile become their values at its ends if
+/// `byEnds`; others become fractions. Absent if the row says nothing.
+std::optional<LinearForm> MaskAnalysis::boundRow(LinearForm row, bool byEnds) {
+  while (std::optional<Quotient> chosen = chooseQuotient(row)) {
+    auto [variable, rank] = *chosen;
+    const Variable quotient = variables[variable];
+    int64_t coefficient = row.get(variable), divisor = quotient.divisor;
+    LinearForm divisorForm;
+    divisorForm.constant = divisor;
+    if (!isFactor(row) || !isFactor(quotient.form) || !isFactor(divisorForm))
+      return std::nullopt;
+    row.coefficients[variable] = 0;
+    if (byEnds && rank == 0 && isOfTile(quotient.form)) {
+      LinearForm end =
+          getFloor(getExtreme(quotient.form, coefficient > 0), divisor);
+      if (!isFactor(end))
+        return std::nullopt;
+      row = row + end * coefficient;
+    } else {
+      // (form - divisor + 1) / divisor <= quotient <= form / divisor
+      LinearForm bound = quotient.form;
+      if (coefficient < 0)
+        bound = bound + (1 - divisor);
+      row = row * divisor + bound * coefficient;
+    }
+    if (!normalize(row))
+      return std::nullopt;
+  }
+  if (int64_t coefficient = row.get(tiled)) {
+    row.coefficients[tiled] = 0;
+    row.add(coefficient > 0 ? last : first, coefficient);
+  }
+  if (!isFactor(row) || !normalize(row))
+    return std::nullopt;
+  return row;
+}
+
+void MaskAnalysis::boundLocals(Conjunction &rows) {
+  Conjunction bounded;
+  for (const LinearForm &row : rows) {
+    for (bool byEnds : {true, false}) {
+      std::optional<LinearForm> bound = boundRow(row, byEnds);
+      if (bound && !llvm::is_contained(bounded, *bound))
+        bounded.push_back(std::move(*bound));
+    }
+  }
+  rows = std::move(bounded);
+}
+
+//===----------------------------------------------------------------------===//
+// Intervals
+//===----------------------------------------------------------------------===//
+
+void MaskAnalysis::dropImplied(Conjunction &rows) {
   Conjunction context = getTileContext();
   for (unsigned i = 0; i < rows.size();) {
     Conjunction others = context;
@@ -341,13 +559,31 @@ Interval MaskAnalysis::getInterval(Conjunction rows) {
     else
       ++i;
   }
+}
+
+FailureOr<Interval> MaskAnalysis::getInterval(Conjunction rows,
+                                              Projection projection) {
+  Interval result;
+  if (projection == Projection::Bound) {
+    boundLocals(rows);
+    result.isExact = false;
+  } else if (failed(eliminateLocals(rows, result.isExact))) {
+    return failure();
+  }
+  // Rows that follow from the others, or from facts about all tiles, say
+  // nothing. Guards go first.
+  std::sort(rows.begin(), rows.end(),
+            [&](const LinearForm &lhs, const LinearForm &rhs) {
+              return (lhs.get(streamed) == 0) > (rhs.get(streamed) == 0);
+            });
+  dropImplied(rows);
   for (LinearForm &row : rows) {
-    int64_t coefficient = row.get(walked);
+    int64_t coefficient = row.get(streamed);
     if (coefficient == 0) {
       result.guards.push_back(row);
       continue;
     }
-    row.coefficients[walked] = 0;
+    row.coefficients[streamed] = 0;
     if (coefficient > 0)
       result.lower.push_back({row * -1, coefficient});
     else
@@ -356,26 +592,7 @@ Interval MaskAnalysis::getInterval(Conjunction rows) {
   return result;
 }
 
-std::vector<Interval> MaskAnalysis::getIntervals(bool negated) {
-  Conjunction context = getPairContext(/*isBounded=*/!negated);
-  llvm::append_range(context, getTileContext());
-  FailureOr<SmallVector<Conjunction>> cases = expand(formula, negated, context);
-  if (failed(cases)) {
-    notAffine.push_back(
-        {positions.query.getLoc(), "the predicate has too many cases"});
-    formula = Formula();
-    formula.kind = Formula::Kind::Unknown;
-    cases = SmallVector<Conjunction>{context};
-  }
-  std::vector<Interval> intervals;
-  for (const Conjunction &rows : *cases) {
-    Interval interval = getInterval(rows);
-    bool isUnknown = formula.kind == Formula::Kind::Unknown;
-    interval.isExact &= notAffine.empty() && !isUnknown;
-    intervals.push_back(std::move(interval));
-  }
-
-  // Intervals within others are left out.
+void MaskAnalysis::dropContained(std::vector<Interval> &intervals) {
   unsigned position = getScratch(0);
   auto isWithin = [&](const Interval &inner, const Interval &outer) {
     Conjunction context = getTileContext();
@@ -393,7 +610,52 @@ std::vector<Interval> MaskAnalysis::getIntervals(bool negated) {
     else
       ++i;
   }
+}
+
+FailureOr<std::vector<Interval>> MaskAnalysis::project(bool negated,
+                                                       Projection projection) {
+  bool isBound = projection == Projection::Bound;
+  WorkBudget work(isBound ? maxBoundWork : maxEliminationWork);
+  llvm::SaveAndRestore useBudget(budget, &work);
+  Conjunction context = getPairContext(/*isBounded=*/!negated);
+  llvm::append_range(context, getTileContext());
+  FailureOr<SmallVector<Conjunction>> cases =
+      expand(formula, negated, context, /*mayWiden=*/isBound);
+  if (failed(cases))
+    return failure();
+  std::vector<Interval> intervals;
+  for (const Conjunction &rows : *cases) {
+    FailureOr<Interval> interval = getInterval(rows, projection);
+    if (failed(interval))
+      return failure();
+    bool isUnknown = formula.kind == Formula::Kind::Unknown;
+    interval->isExact &= notAffine.empty() && !isUnknown;
+    intervals.push_back(std::move(*interval));
+  }
+  // Intervals within others are left out.
+  dropContained(intervals);
+  if (work.isExhausted())
+    return failure();
   return intervals;
+}
+
+std::vector<Interval> MaskAnalysis::getIntervals(bool negated) {
+  for (Projection projection : {Projection::Eliminate, Projection::Bound}) {
+    FailureOr<std::vector<Interval>> intervals = project(negated, projection);
+    if (succeeded(intervals))
+      return std::move(*intervals);
+    limited = true;
+  }
+  // Any position may be attended.
+  addNotAffine(positions.query.getLoc(),
+               "the predicate takes too much work to analyse");
+  Interval all;
+  all.isExact = false;
+  LinearForm begin;
+  all.lower.push_back({begin, 1});
+  if (!negated)
+    all.upper.push_back({getLength(streamed) + -1, 1});
+  return {all};
 }
 
 std::vector<Interval> MaskAnalysis::getAttended() {
@@ -424,7 +686,7 @@ MaskAnalysis::Conjunction MaskAnalysis::getRows(const Interval &interval,
   return rows;
 }
 
-/// What makes `position` one of `interval` in tile number `tile`.
+/// The conditions for `position` to be in `interval` in tile number `tile`.
 MaskAnalysis::Conjunction MaskAnalysis::getTileRows(const Interval &interval,
                                                     unsigned tile,
                                                     unsigned position,
@@ -441,8 +703,8 @@ MaskAnalysis::Conjunction MaskAnalysis::getTileRows(const Interval &interval,
   return rows;
 }
 
-bool MaskAnalysis::mayShareTile(const Interval &lhs, const Interval &rhs,
-                                int64_t size) {
+bool MaskAnalysis::mayLieInOneTile(const Interval &lhs, const Interval &rhs,
+                                   int64_t size) {
   unsigned tile = getScratch(0);
   Conjunction rows = getTileContext();
   llvm::append_range(rows, getTileRows(lhs, tile, getScratch(1), size));
@@ -458,8 +720,8 @@ bool MaskAnalysis::mayLieBetween(const Interval &interval,
   llvm::append_range(rows, getTileRows(interval, tile, getScratch(1), size));
   LinearForm begin = getForm(tile) * size;
   LinearForm end = begin + (size - 1);
-  // The last position of an interval is the smallest of its upper bounds: a
-  // tile behind it is behind one of them.
+  // The last position of an interval is its smallest upper bound: a tile behind
+  // the interval is behind one of these bounds.
   SmallVector<Conjunction> cases = {rows};
   if (before) {
     SmallVector<Conjunction> next;

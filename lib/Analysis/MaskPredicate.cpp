@@ -21,12 +21,23 @@
 using namespace mlir;
 using namespace mlir::attn;
 
-/// Larger coefficients and constants are not analysed: sums of products of
-/// what is smaller cannot overflow.
+/// Larger coefficients and constants are not analysed: smaller ones can be
+/// multiplied and added without overflow.
 static constexpr int64_t maxCoefficient = int64_t(1) << 40;
 
 /// Cases of an integer that are told apart.
 static constexpr size_t maxPieces = 8;
+
+/// Inequalities of a formula beyond which it counts as unknown: exclusive ors
+/// and selections double them.
+static constexpr size_t maxFormulaSize = 512;
+
+/// Operations of which each has the one before as an operand: the recursion
+/// that follows them must not exceed the stack.
+static constexpr unsigned maxDepth = 256;
+
+/// Work of all questions about a predicate but its projections.
+static constexpr int64_t maxQuestionWork = 40'000'000;
 
 //===----------------------------------------------------------------------===//
 // Linear forms and formulas
@@ -113,6 +124,7 @@ static Formula combine(Formula::Kind kind, Formula lhs, Formula rhs) {
     return lhs;
   Formula result;
   result.kind = kind;
+  result.size = lhs.size + rhs.size;
   result.parts = {std::move(lhs), std::move(rhs)};
   return result;
 }
@@ -147,7 +159,9 @@ Formula attn::negate(Formula formula) {
 // Variables
 //===----------------------------------------------------------------------===//
 
-MaskAnalysis::MaskAnalysis(const Positions &positions) : positions(positions) {
+MaskAnalysis::MaskAnalysis(const Positions &positions, WorkBudget *shared)
+    : positions(positions), ownBudget(maxQuestionWork),
+      budget(shared ? shared : &ownBudget) {
   queryVariable = addVariable({VariableKind::Query});
   keyVariable = addVariable({VariableKind::Key});
   variables[queryVariable].isLocal = true;
@@ -198,7 +212,7 @@ bool MaskAnalysis::isLocal(const LinearForm &form) const {
 }
 
 LinearForm MaskAnalysis::getFloor(LinearForm form, int64_t divisor) {
-  // What is a multiple of the divisor leaves the quotient.
+  // Multiples of the divisor leave the quotient.
   LinearForm result, rest;
   int64_t common = divisor;
   for (auto [variable, coefficient] : llvm::enumerate(form.coefficients)) {
@@ -233,17 +247,39 @@ LinearForm MaskAnalysis::getFloor(LinearForm form, int64_t divisor) {
 bool MaskAnalysis::dependsOnPosition(Value value) {
   if (value == positions.query || value == positions.key)
     return true;
-  Operation *op = value.getDefiningOp();
-  if (!op)
+  if (!value.getDefiningOp())
     return false;
-  if (auto it = dependence.find(value); it != dependence.end())
-    return it->second;
-  bool depends = false;
-  op->walk([&](Operation *nested) {
-    for (Value operand : nested->getOperands())
-      depends |= dependsOnPosition(operand);
-  });
-  return dependence[value] = depends;
+  // Values on the stack wait for their operands. There may be too many
+  // operations for a recursion.
+  SmallVector<Value> stack = {value};
+  while (!stack.empty()) {
+    Value current = stack.back();
+    bool depends = false;
+    size_t numWaiting = stack.size();
+    current.getDefiningOp()->walk([&](Operation *nested) {
+      for (Value operand : nested->getOperands()) {
+        if (operand == positions.query || operand == positions.key)
+          depends = true;
+        else if (auto it = dependence.find(operand); it != dependence.end())
+          depends |= it->second;
+        else if (Operation *op = operand.getDefiningOp();
+                 op && !current.getDefiningOp()->isAncestor(op))
+          stack.push_back(operand);
+      }
+    });
+    if (!depends && stack.size() > numWaiting)
+      continue;
+    stack.truncate(numWaiting - 1);
+    dependence[current] = depends;
+  }
+  return dependence[value];
+}
+
+void MaskAnalysis::addNotAffine(Location loc, std::string reason) {
+  if (llvm::none_of(notAffine, [&](const NotAffine &part) {
+        return part.loc == loc && part.reason == reason;
+      }))
+    notAffine.push_back({loc, std::move(reason)});
 }
 
 LogicalResult MaskAnalysis::fail(Operation *op, StringRef reason) {
@@ -262,6 +298,21 @@ static bool isAnalyzedType(Type type) {
 }
 
 FailureOr<MaskAnalysis::Pieces> MaskAnalysis::getPieces(Value value) {
+  if (auto it = knownPieces.find(value); it != knownPieces.end()) {
+    if (const std::optional<NotAffine> &reason = it->second.reason)
+      addNotAffine(reason->loc, reason->reason);
+    return it->second.pieces;
+  }
+  KnownPieces known = {computePieces(value), std::nullopt};
+  if (failed(known.pieces)) {
+    if (notAffine.empty())
+      addNotAffine(value.getLoc(), "a value is not analysed");
+    known.reason = notAffine.back();
+  }
+  return knownPieces.try_emplace(value, std::move(known)).first->second.pieces;
+}
+
+FailureOr<MaskAnalysis::Pieces> MaskAnalysis::computePieces(Value value) {
   auto single = [](LinearForm form) -> Pieces {
     return {Piece{Formula(), std::move(form)}};
   };
@@ -276,17 +327,27 @@ FailureOr<MaskAnalysis::Pieces> MaskAnalysis::getPieces(Value value) {
     if (isSmall(form))
       return single(form);
   }
-  // What does not depend on the pair is a symbol if it is nothing simpler.
+  // A value that does not depend on the pair is a symbol if it is nothing
+  // simpler.
   bool isSymbol = !dependsOnPosition(value) && isAnalyzedType(value.getType());
   size_t failures = notAffine.size();
   if (Operation *op = value.getDefiningOp();
       op && (!isSymbol || op->getBlock() == positions.query.getParentBlock())) {
-    FailureOr<Pieces> pieces = analyzeInteger(op);
+    ++depth;
+    FailureOr<Pieces> pieces = failure();
+    if (depth > maxDepth)
+      pieces = fail(op, "is nested too deep");
+    else
+      pieces = analyzeInteger(op);
+    --depth;
     if (succeeded(pieces) || !isSymbol)
       return pieces;
   }
-  if (!isSymbol)
+  if (!isSymbol) {
+    addNotAffine(value.getLoc(),
+                 "a value is not an integer of 32 bits or more");
     return failure();
+  }
   notAffine.erase(notAffine.begin() + failures, notAffine.end());
   return single(getForm(getSymbol(value)));
 }
@@ -297,7 +358,8 @@ MaskAnalysis::addPieces(const Pieces &lhs, const Pieces &rhs, int64_t factor) {
   for (const Piece &left : lhs) {
     for (const Piece &right : rhs) {
       LinearForm form = left.form + right.form * factor;
-      if (!isSmall(form) || result.size() == maxPieces)
+      if (!isSmall(form) || result.size() == maxPieces ||
+          left.guard.size + right.guard.size > maxFormulaSize)
         return failure();
       result.push_back({conjoin(left.guard, right.guard), form});
     }
@@ -310,7 +372,8 @@ MaskAnalysis::selectLess(const Pieces &lhs, const Pieces &rhs, bool smaller) {
   Pieces result;
   for (const Piece &left : lhs) {
     for (const Piece &right : rhs) {
-      if (result.size() + 2 > maxPieces)
+      if (result.size() + 2 > maxPieces ||
+          left.guard.size + right.guard.size > maxFormulaSize)
         return failure();
       Formula both = conjoin(left.guard, right.guard);
       Formula isLess = atLeastZero(right.form - left.form);
@@ -323,7 +386,7 @@ MaskAnalysis::selectLess(const Pieces &lhs, const Pieces &rhs, bool smaller) {
   return result;
 }
 
-/// The constant that `pieces` are, if they are one.
+/// The constant that `pieces` consist of, if there is one.
 template <typename Pieces>
 static std::optional<int64_t> getConstantOf(const Pieces &pieces) {
   if (pieces.size() != 1 || !pieces[0].form.isConstant())
@@ -342,7 +405,8 @@ FailureOr<MaskAnalysis::Pieces> MaskAnalysis::multiply(Operation *op, Value lhs,
   if (!factor)
     return fail(op, "multiplies two values of which none is constant");
   for (Piece &piece : *left) {
-    // Both factors are small, so that the product does not overflow 80 bits.
+    // Both factors are small, so that multiplying them does not overflow 80
+    // bits.
     for (int64_t value : piece.form.coefficients)
       if (std::abs(value) >= maxCoefficient / (std::abs(*factor) + 1))
         return fail(op, "has too large a factor");
@@ -515,6 +579,13 @@ bool MaskAnalysis::isNever() {
 }
 
 Formula MaskAnalysis::getFormula(Value value) {
+  if (auto it = formulas.find(value); it != formulas.end())
+    return it->second;
+  Formula formula = computeFormula(value);
+  return formulas.try_emplace(value, std::move(formula)).first->second;
+}
+
+Formula MaskAnalysis::computeFormula(Value value) {
   if (matchPattern(value, m_One()))
     return getConstant(true);
   if (matchPattern(value, m_Zero()))
@@ -522,7 +593,15 @@ Formula MaskAnalysis::getFormula(Value value) {
   size_t failures = notAffine.size();
   bool isSymbol = !dependsOnPosition(value);
   if (Operation *op = value.getDefiningOp()) {
-    FailureOr<Formula> result = analyzeLogic(op);
+    ++depth;
+    FailureOr<Formula> result = failure();
+    if (depth > maxDepth)
+      result = fail(op, "is nested too deep");
+    else
+      result = analyzeLogic(op);
+    --depth;
+    if (succeeded(result) && result->size > maxFormulaSize)
+      result = fail(op, "has too many cases");
     if (succeeded(result))
       return *result;
   }

@@ -1,4 +1,4 @@
-//===- MaskTiles.cpp - Code for what a tile attends -----------------------===//
+//===- MaskTiles.cpp - Code for the tiles to attend -----------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -15,6 +15,7 @@
 #include "attn/Analysis/BoundedReads.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Remarks.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -33,10 +34,10 @@ public:
   IntervalEmitter(OpBuilder &builder, Location loc, const ScoreMask &mask,
                   MaskDim dim, Value first, int64_t tileSize);
 
-  TileRanges emitTiles(int64_t walkedSize);
+  TileRanges emitTiles(int64_t streamedTileSize);
   std::optional<SmallVector<IndexRange>> emitRanges(unsigned maxRanges);
 
-  ArrayRef<NotAffine> getNotAffine() { return analysis.getNotAffine(); }
+  bool isLimited() const { return analysis.isLimited(); }
 
 private:
   template <typename OpTy>
@@ -72,9 +73,9 @@ private:
   ImplicitLocOpBuilder b;
   PredicateBlock block;
   MaskAnalysis analysis;
-  Value first, last, zero, one, walkedLength;
-  /// Whether keys are walked over, not queries.
-  bool isKeyWalk;
+  Value first, last, zero, one, streamedLength;
+  /// Whether the iteration is over keys, not queries.
+  bool isKeyIteration;
   DenseMap<unsigned, Value> emitted;
   IRMapping mapping;
 };
@@ -93,14 +94,14 @@ PredicateBlock::PredicateBlock(Location loc, const ScoreMask &mask) {
         builder, loc,
         {positions.batch, positions.head, positions.query, positions.key,
          positions.queryLength, positions.keyLength});
-  if (!mask.keep || mask.keep->empty())
+  if (!mask.maskMod || mask.maskMod->empty())
     return;
   IRMapping mapping;
-  mapping.map(mask.keep->getArguments(), block.getArguments());
-  for (Operation &op : mask.keep->front().without_terminator())
+  mapping.map(mask.maskMod->getArguments(), block.getArguments());
+  for (Operation &op : mask.maskMod->front().without_terminator())
     builder.clone(op, mapping);
   Value kept = mapping.lookupOrDefault(
-      mask.keep->front().getTerminator()->getOperand(0));
+      mask.maskMod->front().getTerminator()->getOperand(0));
   predicate =
       predicate
           ? arith::AndIOp::create(builder, loc, predicate, kept).getResult()
@@ -112,22 +113,23 @@ IntervalEmitter::IntervalEmitter(OpBuilder &builder, Location loc,
                                  Value first, int64_t tileSize)
     : b(loc, builder), block(loc, mask), analysis(block.getPositions()),
       first(first), zero(index(0)), one(index(1)),
-      isKeyWalk(dim == MaskDim::Query) {
+      isKeyIteration(dim == MaskDim::Query) {
   if (Value predicate = block.getPredicate())
     analysis.restrict(predicate);
   analysis.setTile(dim, tileSize);
-  walkedLength = isKeyWalk ? mask.keyLength : mask.queryLength;
+  streamedLength = isKeyIteration ? mask.keyLength : mask.queryLength;
   last = first;
   if (tileSize != 1) {
     Value end = fold<arith::AddIOp>(first, index(tileSize));
-    end = min(end, isKeyWalk ? mask.queryLength : mask.keyLength);
+    end = min(end, isKeyIteration ? mask.queryLength : mask.keyLength);
     last = fold<arith::SubIOp>(end, one);
   }
   mapping.map(block.getPositions().batch, mask.batch);
   mapping.map(block.getPositions().head, mask.head);
 }
 
-/// Computes a value of the predicate, which does not depend on the pair, here.
+/// Computes a value of the predicate, one that does not depend on the pair,
+/// here.
 Value IntervalEmitter::emitSymbol(Value value) {
   if (Value known = mapping.lookupOrNull(value))
     return known;
@@ -235,7 +237,7 @@ Value IntervalEmitter::emitEnd(const Interval &interval) {
     Value bound = emitFloor(form + divisor, divisor);
     end = end ? min(end, bound) : bound;
   }
-  return end ? end : walkedLength;
+  return end ? end : streamedLength;
 }
 
 /// Whether all guards hold; null if there is none.
@@ -250,7 +252,7 @@ Value IntervalEmitter::emitGuards(const Interval &interval) {
 }
 
 /// Emits the positions of an interval: `0 <= begin <= end`, and both are zero
-/// for one that is empty and not the only one.
+/// for an empty one that is not the only one.
 IndexRange IntervalEmitter::emitRange(const Interval &interval, bool isOnly) {
   Value begin = emitBegin(interval), end = emitEnd(interval);
   if (!analysis.mayBeEmpty(interval))
@@ -266,7 +268,7 @@ IndexRange IntervalEmitter::emitRange(const Interval &interval, bool isOnly) {
       });
   // The tile of keys that an empty range may meet is masked, since it reaches
   // beyond the number of keys.
-  if (isOnly && isPositive && isKeyWalk) {
+  if (isOnly && isPositive && isKeyIteration) {
     end = max(end, zero);
     if (guards)
       end = select(guards, end, zero);
@@ -307,8 +309,8 @@ static std::vector<Group> getGroups(ArrayRef<Interval> intervals) {
   return groups;
 }
 
-/// Whether a full tile of `group` may lie behind what `before` holds and before
-/// all of `behind`.
+/// Whether a full tile of `group` may lie behind the positions of `before` and
+/// before all of `behind`.
 bool IntervalEmitter::mayLieBetween(const Group &group, const Group *before,
                                     ArrayRef<Interval> behind, int64_t size) {
   SmallVector<const Interval *> lower = {nullptr}, upper = {nullptr};
@@ -366,7 +368,7 @@ SmallVector<IndexRange> IntervalEmitter::emitDisjoint(ArrayRef<Group> groups,
   return ranges;
 }
 
-TileRanges IntervalEmitter::emitTiles(int64_t walkedSize) {
+TileRanges IntervalEmitter::emitTiles(int64_t streamedTileSize) {
   std::vector<Interval> attended = analysis.getAttended();
   std::vector<Interval> masked, tails;
   for (Interval &interval : analysis.getMasked())
@@ -380,40 +382,43 @@ TileRanges IntervalEmitter::emitTiles(int64_t walkedSize) {
   if (attended.empty())
     return {{{zero, zero}}, {}};
   Value allTiles = fold<arith::DivUIOp>(
-      fold<arith::AddIOp>(walkedLength, index(walkedSize - 1)),
-      index(walkedSize));
+      fold<arith::AddIOp>(streamedLength, index(streamedTileSize - 1)),
+      index(streamedTileSize));
   if (attended.size() > maxRangesOfTiles)
     return {{{zero, allTiles}}, {}};
   bool isAttendedSorted = sort(attended), isMaskedSorted = sort(masked);
   bool isKnown = isAttendedSorted && isMaskedSorted;
   std::vector<Group> attendedGroups = getGroups(attended);
   std::vector<Group> maskedGroups = getGroups(masked);
+  // Each group would cut the attended tiles, whose order is not known.
+  bool hasManyCuts = !isKnown && maskedGroups.size() > maxRangesOfTiles;
   SmallVector<IndexRange> attendedTiles =
       emitDisjoint(attendedGroups, isAttendedSorted,
-                   /*isOnly=*/attended.size() == 1, walkedSize);
+                   /*isOnly=*/attended.size() == 1, streamedTileSize);
 
-  // No tile is full if any position may be masked whatever the tile.
+  // No tile is full if any position of any tile may be masked.
   bool isOpaque = llvm::any_of(tails, [&](const Interval &tail) {
     return tail.guards.empty() && beginsAtZero(tail);
   });
-  if (isOpaque)
+  if (isOpaque || hasManyCuts)
     return {attendedTiles, {}};
 
   // From here on every position is masked. Queries beyond the length need no
   // mask.
-  Value tail = walkedLength;
+  Value tail = streamedLength;
   for (const Interval &interval : tails) {
     Value begin = emitBegin(interval);
     if (Value guards = emitGuards(interval))
-      begin = select(guards, begin, walkedLength);
+      begin = select(guards, begin, streamedLength);
     tail = min(tail, begin);
   }
-  Value tailTile = fold<arith::DivUIOp>(max(tail, zero), index(walkedSize));
-  if (!isKeyWalk)
-    tailTile = select(less(tail, walkedLength), tailTile, allTiles);
-  SmallVector<IndexRange> maskedTiles =
-      emitDisjoint(maskedGroups, isMaskedSorted, /*isOnly=*/false, walkedSize);
-  // Whatever the tile, it does not reach behind a tail without guards.
+  Value tailTile =
+      fold<arith::DivUIOp>(max(tail, zero), index(streamedTileSize));
+  if (!isKeyIteration)
+    tailTile = select(less(tail, streamedLength), tailTile, allTiles);
+  SmallVector<IndexRange> maskedTiles = emitDisjoint(
+      maskedGroups, isMaskedSorted, /*isOnly=*/false, streamedTileSize);
+  // No tile reaches behind a tail without guards.
   std::vector<Interval> lasting;
   llvm::copy_if(
       tails, std::back_inserter(lasting),
@@ -427,7 +432,7 @@ TileRanges IntervalEmitter::emitTiles(int64_t walkedSize) {
       return min(max(tile, begin), high);
     };
     Value cut = end;
-    bool isCut = isKeyWalk || !tails.empty();
+    bool isCut = isKeyIteration || !tails.empty();
     if (isCut) {
       cut = clamp(tailTile, end);
       result.masked.push_back({cut, end});
@@ -439,11 +444,13 @@ TileRanges IntervalEmitter::emitTiles(int64_t walkedSize) {
       const Group &cutting = maskedGroups[j];
       if (isKnown && llvm::none_of(cutting, [&](const Interval &masked) {
             return llvm::any_of(group, [&](const Interval &interval) {
-              return analysis.mayShareTile(interval, masked, walkedSize);
+              return analysis.mayLieInOneTile(interval, masked,
+                                              streamedTileSize);
             });
           }))
         continue;
-      if (!isKnown || mayLieBetween(group, &cutting, behind, walkedSize)) {
+      if (!isKnown ||
+          mayLieBetween(group, &cutting, behind, streamedTileSize)) {
         Value high = clamp(maskedTiles[j].end, cut);
         result.full.push_back({high, cut});
         cut = high;
@@ -455,7 +462,8 @@ TileRanges IntervalEmitter::emitTiles(int64_t walkedSize) {
       behind = cutting;
     }
     const Group *before = i == 0 ? nullptr : &attendedGroups[i - 1];
-    if (!isCut || !isKnown || mayLieBetween(group, before, behind, walkedSize))
+    if (!isCut || !isKnown ||
+        mayLieBetween(group, before, behind, streamedTileSize))
       result.full.push_back({begin, cut});
     else
       result.masked.back().begin = begin;
@@ -485,26 +493,34 @@ IntervalEmitter::emitRanges(unsigned maxRanges) {
 
 TileRanges attn::emitTileRanges(OpBuilder &builder, Location loc,
                                 const ScoreMask &mask, MaskDim dim, Value first,
-                                int64_t tileSize, int64_t walkedSize,
-                                std::vector<NotAffine> *notAffine) {
+                                int64_t tileSize, int64_t streamedTileSize,
+                                bool *isLimited) {
   IntervalEmitter emitter(builder, loc, mask, dim, first, tileSize);
-  TileRanges ranges = emitter.emitTiles(walkedSize);
-  if (notAffine)
-    llvm::append_range(*notAffine, emitter.getNotAffine());
+  TileRanges ranges = emitter.emitTiles(streamedTileSize);
+  if (isLimited)
+    *isLimited = emitter.isLimited();
   return ranges;
 }
 
-Value TileWalk::add(ImplicitLocOpBuilder &b, ArrayRef<IndexRange> ranges,
-                    Value firstStep) {
+void attn::reportLimitedTiles(Location loc) {
+  remark::missed(loc, remark::RemarkOpts::name("mask-tiles").category("attn"))
+      << "the mask takes too much work to analyse: more tiles than it needs "
+         "may "
+         "be visited, with the mask applied";
+}
+
+Value TileIteration::add(ImplicitLocOpBuilder &b, ArrayRef<IndexRange> ranges,
+                         Value firstStep) {
   auto index = [&](int64_t value) -> Value {
     return arith::ConstantIndexOp::create(b, value);
   };
   auto addRange = [&](Value begin, Value end) {
     bool isFirst = parts.empty();
     // A range that goes on where the last one ended has the same base.
-    if (isFirst || (isDescending ? end : begin) != walkedTo) {
+    if (isFirst || (isDescending ? end : begin) != streamedTo) {
       Value base = begin;
-      // The tile of a descending walk that visits none is one that exists.
+      // A descending iteration that visits no tile still needs a tile that
+      // exists.
       if (isDescending)
         base = arith::SubIOp::create(
             b, arith::MaxSIOp::create(b, end, index(1)).getResult(), index(1));
@@ -514,7 +530,7 @@ Value TileWalk::add(ImplicitLocOpBuilder &b, ArrayRef<IndexRange> ranges,
         base = arith::SubIOp::create(b, base, firstStep);
       parts.push_back({firstStep, base});
     }
-    walkedTo = isDescending ? begin : end;
+    streamedTo = isDescending ? begin : end;
     Value tiles = arith::SubIOp::create(b, end, begin);
     firstStep = isFirst
                     ? tiles
@@ -529,7 +545,7 @@ Value TileWalk::add(ImplicitLocOpBuilder &b, ArrayRef<IndexRange> ranges,
   return firstStep;
 }
 
-Value TileWalk::emitTile(ImplicitLocOpBuilder &b, Value step) const {
+Value TileIteration::emitTile(ImplicitLocOpBuilder &b, Value step) const {
   Value base = parts.front().base;
   for (auto [firstStep, nextBase] : llvm::drop_begin(parts)) {
     Value isNext =

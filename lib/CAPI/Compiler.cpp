@@ -14,10 +14,12 @@
 #include "attn/Compiler/Compiler.h"
 #include "attn/InitAllDialects.h"
 #include "attn/InitAllPasses.h"
+#include "attn/Target/CUDAToolkit.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/Config/llvm-config.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -35,7 +37,7 @@ using namespace mlir;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Hands remarks on to whoever listens.
+/// Passes remarks on to the listener, if there is one.
 class RemarkListener : public remark::detail::MLIRRemarkStreamerBase {
 public:
   using Function = std::function<void(const remark::detail::Remark &)>;
@@ -63,6 +65,7 @@ struct attnc_context {
   std::string error;
   attnc_diagnostic_fn handler = nullptr;
   void *userData = nullptr;
+  bool allowBytecode = false;
 
   explicit attnc_context(const DialectRegistry &registry) : context(registry) {}
 
@@ -153,6 +156,26 @@ uint32_t attncAbiVersion(void) { return ATTN_C_ABI_VERSION; }
 
 const char *attncVersion(void) { return ATTN_VERSION_STRING; }
 
+attnc_buffer *attncDescribe(void) {
+  auto buffer = std::make_unique<attnc_buffer>();
+  llvm::raw_svector_ostream os(buffer->bytes);
+  llvm::json::OStream json(os);
+  std::string ptxas = attn::findPtxas();
+  json.object([&] {
+    json.attribute("version", ATTN_VERSION_STRING);
+    json.attribute("llvm", LLVM_VERSION_STRING);
+    json.attributeArray("targets", [&] {
+      for (StringRef name : attn::getTargetNames())
+        json.value(name);
+    });
+    json.attribute("ptxas", ptxas.empty() ? llvm::json::Value(nullptr)
+                                          : llvm::json::Value(ptxas));
+  });
+  attnc_buffer *result;
+  release(std::move(buffer), &result);
+  return result;
+}
+
 const char *attncStatusName(int32_t status) {
   switch (status) {
   case ATTNC_OK:
@@ -174,7 +197,7 @@ const char *attncStatusName(int32_t status) {
 // Contexts
 //===----------------------------------------------------------------------===//
 
-/// Fills LLVM's and MLIR's own registries, which are those of the process.
+/// Fills LLVM's and MLIR's registries, which are global to the process.
 static void registerOnce() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -224,6 +247,11 @@ void attncContextSetDiagnosticHandler(attnc_context *context,
   context->userData = user_data;
 }
 
+void attncContextAllowBytecode(attnc_context *context, int32_t allow) {
+  if (context)
+    context->allowBytecode = allow != 0;
+}
+
 //===----------------------------------------------------------------------===//
 // Buffers
 //===----------------------------------------------------------------------===//
@@ -256,7 +284,8 @@ int32_t attncModuleParse(attnc_context *context, const char *text, size_t size,
     sources.AddNewSourceBuffer(
         llvm::MemoryBuffer::getMemBufferCopy(StringRef(text, size), name),
         SMLoc());
-    parsed = attn::parseModule(sources, context->context);
+    parsed =
+        attn::parseModule(sources, context->context, context->allowBytecode);
     return success(static_cast<bool>(parsed));
   });
   if (status == ATTNC_OK)
@@ -300,7 +329,7 @@ int32_t attncModulePrint(const attnc_module *module, attnc_buffer **text) {
 // Compiling
 //===----------------------------------------------------------------------===//
 
-/// The folder of this library: the runtime lies beside it.
+/// The folder of this library, which holds the runtime, too.
 static std::string getLibraryFolder() {
   Dl_info info;
   if (!dladdr(reinterpret_cast<void *>(&attncAbiVersion), &info))

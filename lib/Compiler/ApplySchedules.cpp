@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Asks the schedule attribute of each kernel for its passes and runs them. What
-// a schedule does is its own business: this pass knows none of them.
+// Asks the schedule attribute of each kernel for its passes and runs them. The
+// pass knows nothing about particular schedules.
 //
 //===----------------------------------------------------------------------===//
 

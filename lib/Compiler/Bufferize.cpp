@@ -68,9 +68,9 @@ static LogicalResult dropReturnedArguments(func::FuncOp func) {
 }
 
 /// Gives each operation of the same block whose destination is an empty tensor
-/// one of its own: a buffer that values at different times share is needed from
-/// the first to the last of them, where `attn-tile-pack-allocations` finds room
-/// for them one by one.
+/// an empty tensor of its own. A shared buffer would live from its first value
+/// to its last; `attn-tile-pack-allocations` finds room for separate ones one
+/// by one.
 static void splitEmptyTensors(ModuleOp module) {
   module.walk([&](tensor::EmptyOp op) {
     SmallVector<OpOperand *> uses;
@@ -82,7 +82,7 @@ static void splitEmptyTensors(ModuleOp module) {
       else
         isUsedElsewhere = true;
     }
-    // The others, or the last one, keep the tensor.
+    // Other uses, or the last one, keep the tensor.
     if (!uses.empty() && !isUsedElsewhere)
       uses.pop_back();
     OpBuilder builder(op);
@@ -96,7 +96,7 @@ static void splitEmptyTensors(ModuleOp module) {
 static bool leavesBlock(Value buffer, Block *block) {
   for (Operation *user : buffer.getUsers()) {
     if (user->hasTrait<OpTrait::IsTerminator>()) {
-      // What nested regions yield may be any result.
+      // A value that a nested region yields may be any result.
       if (user->getBlock() == block ||
           llvm::any_of(user->getParentOp()->getResults(), [&](Value result) {
             return isa<BaseMemRefType>(result.getType()) &&
@@ -113,8 +113,8 @@ static bool leavesBlock(Value buffer, Block *block) {
   return false;
 }
 
-/// Adds to `moved` what `op` needs of the block that it is in, itself last.
-/// Fails if some of that is no computation that may run at any time.
+/// Adds `op`, after the operations of its block that it needs, to `moved`.
+/// Fails if one of these is not pure.
 static LogicalResult collectNeeded(Operation *op,
                                    SetVector<Operation *> &moved) {
   Region *region = op->getParentRegion();
@@ -143,7 +143,7 @@ static bool moveOut(memref::AllocOp alloc) {
 }
 
 /// Moves `alloc` out of regions that run at most once, where that is possible:
-/// what they yield may be the buffer.
+/// such a region may yield the buffer.
 static void moveOutOfRegions(memref::AllocOp alloc) {
   auto shouldMove = [&] {
     Operation *parent = alloc->getParentOp();
@@ -154,6 +154,21 @@ static void moveOutOfRegions(memref::AllocOp alloc) {
     continue;
 }
 
+/// Reports that `alloc` leaves the block that it is in.
+static LogicalResult emitLeavesBlock(memref::AllocOp alloc) {
+  auto function = dyn_cast<func::FuncOp>(alloc->getParentOp());
+  if (!function || !function.isPrivate())
+    return alloc.emitError("temporary buffer must not leave the block that "
+                           "allocates it");
+  InFlightDiagnostic diagnostic =
+      function.emitOpError("returns a tensor that it computes, so that its "
+                           "calls must be inlined");
+  diagnostic.attachNote() << "calls are not inlined if a function is recursive "
+                             "or marked no_inline, or if it has several blocks "
+                             "and is called in a region of one";
+  return diagnostic;
+}
+
 /// Frees each temporary buffer at the end of the block that allocates it.
 static LogicalResult freeBuffers(ModuleOp module) {
   SmallVector<memref::AllocOp> allocs;
@@ -161,8 +176,7 @@ static LogicalResult freeBuffers(ModuleOp module) {
   for (memref::AllocOp alloc : allocs) {
     moveOutOfRegions(alloc);
     if (leavesBlock(alloc, alloc->getBlock()))
-      return alloc.emitError("temporary buffer must not leave the block that "
-                             "allocates it");
+      return emitLeavesBlock(alloc);
     OpBuilder builder(alloc->getBlock()->getTerminator());
     memref::DeallocOp::create(builder, alloc.getLoc(), alloc);
   }

@@ -73,8 +73,18 @@ std::optional<OutputKind> attn::getOutputKindForFile(StringRef file) {
       .Default(std::nullopt);
 }
 
+ArrayRef<StringLiteral> attn::getTargetNames() {
+  static constexpr StringLiteral names[] = {"host", "sm_80", "sm_90a"};
+  return names;
+}
+
+std::string attn::describeTargets() {
+  ArrayRef<StringLiteral> names = getTargetNames();
+  return llvm::join(names.drop_back(), ", ") + " or " + names.back().str();
+}
+
 bool attn::isKnownTarget(StringRef name) {
-  return name == "host" || name == "sm_80" || name == "sm_90a";
+  return llvm::is_contained(getTargetNames(), name);
 }
 
 //===----------------------------------------------------------------------===//
@@ -97,8 +107,8 @@ static void buildStage(OpPassManager &pm, const CompilerOptions &options,
   target.database = options.database;
   target.dropout = options.dropout;
   target.maskBudget = options.maskBudget;
-  target.sumBudget = options.sumBudget;
-  target.explicitPlans = options.explicitPlans;
+  target.dqWorkspaceBytes = options.dqWorkspaceBytes;
+  target.explicitBlockMasks = options.explicitBlockMasks;
   switch (stage) {
   case Stage::Input:
     return;
@@ -153,13 +163,13 @@ LogicalResult attn::runStages(ModuleOp module, const CompilerOptions &options,
                               Stage last) {
   if (!isKnownTarget(options.target))
     return module.emitError("unknown target '")
-           << options.target << "' (expected host, sm_80 or sm_90a)";
+           << options.target << "' (expected " << describeTargets() << ")";
   for (auto [name, stage] : stages) {
     if (stage > last)
       break;
     if (options.onProgress)
       options.onProgress(name);
-    // From here on the cost model is asked.
+    // Later stages use the cost model.
     if (stage == Stage::Schedule && !options.isGPU())
       describeHost(module, options.host);
     if (stage == Stage::Schedule && !options.schedule.empty() &&

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Adds functions with the runtime's calling convention around functions of
-// memrefs, and the tables that describe them. Layouts are those of
-// attn_runtime.h.
+// memrefs, and the tables that describe them. attn_runtime.h defines the
+// layouts.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,6 +18,9 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/SymbolTable.h"
+#include "llvm/Analysis/TargetLibraryInfo.h"
+#include "llvm/TargetParser/Triple.h"
 
 namespace mlir::attn {
 #define GEN_PASS_DEF_ATTNCREATEENTRYPOINTSPASS
@@ -232,10 +235,9 @@ void EntryPointBuilder::createCall(StringRef name, StringRef specs,
                            ValueRange(status));
     builder.setInsertionPointToStart(next);
   };
-  // Checks sizes that follow from others by what the attribute `name` of an
-  // argument says, `numFields` numbers for each: those of a dimension, of
-  // another argument and its dimension, and what else the runtime's `check`
-  // takes.
+  // Checks sizes that follow from others, as the attribute `name` of an
+  // argument says. Each size has `numFields` numbers: its dimension, another
+  // argument and its dimension, and further operands of the runtime's `check`.
   auto checkSizes = [&](unsigned argument, StringRef name, size_t numFields,
                         StringRef check) {
     auto sizes = described.getArgAttrOfType<DenseI64ArrayAttr>(argument, name);
@@ -281,13 +283,16 @@ void EntryPointBuilder::createCall(StringRef name, StringRef specs,
     operands.push_back(last);
   }
   auto call = func::CallOp::create(builder, loc, callee, operands);
-  Value result = zero;
-  if (call.getNumResults() == 1)
-    result = call.getResult(0);
-  else if (!isReference && module.lookupSymbol("attnrtGetFaultWord"))
-    result =
+  Value result = call.getNumResults() == 1 ? call.getResult(0) : zero;
+  if (onHost && !isReference && module.lookupSymbol("attnrtGetErrorFlag")) {
+    // A kernel reported the fault before anything that failed afterwards.
+    Value fault =
         emitRuntimeCall(builder, loc, module, "attnrtTakeFault",
                         emitIntConstant(builder, loc, i32, ATTNRT_KIND_HOST));
+    Value isOk = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::eq,
+                                      fault, zero);
+    result = LLVM::SelectOp::create(builder, loc, isOk, result, fault);
+  }
   LLVM::BrOp::create(builder, loc, ValueRange(result), leave);
 
   builder.setInsertionPointToStart(leave);
@@ -355,11 +360,12 @@ void EntryPointBuilder::createArtifact() {
   createStringConstant(builder, loc, "attn_target", target);
   createStringConstant(builder, loc, "attn_producer",
                        "attn " ATTN_VERSION_STRING);
+  // A program may link several object files, and call functions by their own
+  // symbols.
   createStructGlobal(
       builder, loc, ATTN_ARTIFACT_SYMBOL,
       getStruct(context, {i32, i32, pointer, pointer, pointer, pointer}),
-      /*isConstant=*/true, LLVM::Linkage::External,
-      [&](OpBuilder &b, Location l) {
+      /*isConstant=*/true, LLVM::Linkage::Weak, [&](OpBuilder &b, Location l) {
         return SmallVector<Value>{
             emitIntConstant(b, l, i32, ATTN_RUNTIME_ABI_VERSION),
             emitIntConstant(b, l, i32, entries.size()),
@@ -436,6 +442,17 @@ struct AttnCreateEntryPointsPass
       builder.addFunction(func);
     }
     builder.createArtifact();
+
+    // Compiled code calls functions of the C library by their names.
+    SymbolTable symbols(getOperation());
+    llvm::TargetLibraryInfoImpl library{llvm::Triple()};
+    for (auto func : getOperation().getOps<func::FuncOp>()) {
+      llvm::LibFunc function;
+      if (!func.isExternal() && library.getLibFunc(func.getName(), function) &&
+          failed(
+              symbols.rename(func, ("attn_function_" + func.getName()).str())))
+        return signalPassFailure();
+    }
 
     // The entry points are all that an artifact exports.
     auto internal =

@@ -1,4 +1,4 @@
-//===- DecomposeLinalg.cpp - Write aggregates as what they are made of ----===//
+//===- DecomposeLinalg.cpp - Decompose aggregate operations ---------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -28,8 +28,8 @@ namespace mlir::attn {
 
 using namespace mlir;
 
-/// The operation on tensors that lie in the memrefs of `op`. The decompositions
-/// are of tensors alone.
+/// The operation on tensors that hold the contents of the memrefs of `op`. Only
+/// operations on tensors can be decomposed.
 static DestinationStyleOpInterface
 convertToTensors(RewriterBase &rewriter, DestinationStyleOpInterface op) {
   Location loc = op.getLoc();
@@ -76,15 +76,15 @@ static Value convertElements(OpBuilder &builder, Location loc, Value source,
       .getResult(0);
 }
 
-/// Whether the elements of `value` are floats in which sums of many of them
-/// would be wrong.
+/// Whether the elements of `value` are floats too narrow to add up many of
+/// them.
 static bool isNarrow(Value value) {
   auto type = dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()));
   return type && type.getWidth() < 32;
 }
 
-/// The operation on f32, and its results in the types that they had. No
-/// aggregate reads what is in its destination.
+/// The operation on f32, and its results in their original types. No aggregate
+/// reads the contents of its destination.
 static linalg::AggregatedOpInterface
 widenElements(RewriterBase &rewriter, DestinationStyleOpInterface op) {
   Location loc = op.getLoc();

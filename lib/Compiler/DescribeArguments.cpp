@@ -1,4 +1,4 @@
-//===- DescribeArguments.cpp - What functions demand of arguments ---------===//
+//===- DescribeArguments.cpp - Requirements on arguments ------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -41,7 +41,7 @@ namespace {
 /// One size of one argument.
 using ArgumentDim = std::pair<unsigned, unsigned>;
 
-/// Which sizes of a function's arguments are equal, and what they are called.
+/// Classes of equal sizes of a function's arguments, and their names.
 struct SizeClasses {
   llvm::EquivalenceClasses<ArgumentDim> classes;
   std::map<ArgumentDim, std::string> names;
@@ -70,22 +70,22 @@ struct Multiple {
   int64_t factor;
 };
 
-/// The sizes of a function's arguments that follow from others, or from the
-/// layout of what they hold, beside those that are equal.
+/// The sizes of a function's arguments that follow from other sizes, or from
+/// the layout of the elements. `SizeClasses` has the equal sizes.
 class DerivedSizes {
 public:
-  /// Finds them, and gives names to those without one in `sizes`.
+  /// Finds the sizes, and names them in `sizes` if they have no name.
   DerivedSizes(func::FuncOp func, SizeClasses &sizes);
 
-  /// Attaches those of argument number `index`.
+  /// Attaches the sizes of argument number `index`.
   void attachTo(func::FuncOp func, unsigned index) const;
 
 private:
-  void addPlan(Value plan, Attribute schedule,
-               std::optional<ArgumentDim> queries,
-               std::optional<ArgumentDim> keys);
-  void addDecisions(AttentionOpInterface op);
-  void addDecisions(DropoutMaskOp op);
+  void addBlockMask(Value blockMask, Attribute schedule,
+                    std::optional<ArgumentDim> queries,
+                    std::optional<ArgumentDim> keys);
+  void addKeepMask(AttentionOpInterface op);
+  void addKeepMask(DropoutMaskOp op);
   void add(Value value, unsigned dim, std::optional<ArgumentDim> length,
            int64_t tile, int64_t factor, int64_t extra);
   void addMultiple(Value value, unsigned dim, std::optional<ArgumentDim> length,
@@ -194,8 +194,8 @@ static void uniteSizes(AttentionOpInterface op, func::FuncOp func,
       llvm::append_range(batches, sequences);
   }
   if (auto attention = dyn_cast<AttentionOp>(op.getOperation());
-      attention && attention.getPlan())
-    batches.emplace_back(attention.getPlan(), 0);
+      attention && attention.getBlockMask())
+    batches.emplace_back(attention.getBlockMask(), 0);
   if (op.getDropoutMask() && op.getSequenceLayout() != SequenceLayout::Packed)
     batches.emplace_back(op.getDropoutMask(), 0);
   unite(batches, "batch", func, sizes);
@@ -203,7 +203,7 @@ static void uniteSizes(AttentionOpInterface op, func::FuncOp func,
   unite(keys, "keys", func, sizes);
 }
 
-/// The argument's size that `size` is, if it is one.
+/// The argument's size that equals `size`, if there is one.
 static std::optional<ArgumentDim> resolveSize(Value size, func::FuncOp func) {
   auto source = size.getDefiningOp<memref::DimOp>();
   std::optional<int64_t> index =
@@ -217,7 +217,7 @@ void DerivedSizes::add(Value value, unsigned dim,
                        std::optional<ArgumentDim> length, int64_t tile,
                        int64_t factor, int64_t extra) {
   std::optional<ArgumentDim> counted = resolveDim(value, dim, func);
-  // What is static in both has been verified.
+  // Sizes that are static in both have been verified.
   if (!counted || !length || !(isDynamic(*counted) || isDynamic(*length)))
     return;
   counts.push_back({*counted, *length, tile, factor, extra});
@@ -240,15 +240,15 @@ void DerivedSizes::addMultiple(Value value, unsigned dim,
     multiples.push_back({*multiple, length, factor});
 }
 
-void DerivedSizes::addPlan(Value plan, Attribute schedule,
-                           std::optional<ArgumentDim> queries,
-                           std::optional<ArgumentDim> keys) {
-  auto [queryTile, keyTile] = PlanMaskOp::getTiles(schedule);
-  add(plan, 2, queries, queryTile, 1, 0);
-  add(plan, 3, keys, keyTile, 1, PlanMaskOp::extraEntries);
+void DerivedSizes::addBlockMask(Value blockMask, Attribute schedule,
+                                std::optional<ArgumentDim> queries,
+                                std::optional<ArgumentDim> keys) {
+  auto [queryTile, keyTile] = CreateBlockMaskOp::getTiles(schedule);
+  add(blockMask, 2, queries, queryTile, 1, 0);
+  add(blockMask, 3, keys, keyTile, 1, CreateBlockMaskOp::extraEntries);
 }
 
-void DerivedSizes::addDecisions(AttentionOpInterface op) {
+void DerivedSizes::addKeepMask(AttentionOpInterface op) {
   Value mask = op.getDropoutMask();
   if (!mask)
     return;
@@ -256,7 +256,7 @@ void DerivedSizes::addDecisions(AttentionOpInterface op) {
   constexpr int64_t block = DropoutMaskOp::blockSize;
   auto addWords = [&](unsigned dim, Value of, int64_t words) {
     std::optional<ArgumentDim> length = resolveDim(of, 2, func);
-    // The lengths of packed sequences are known to the kernels alone.
+    // Only the kernels know the lengths of packed sequences.
     if (op.getSequenceLayout() == SequenceLayout::Packed)
       addMultiple(mask, dim, length, words);
     else
@@ -269,7 +269,7 @@ void DerivedSizes::addDecisions(AttentionOpInterface op) {
     add(mask, 0, resolveDim(op.getQuerySequences(), 0, func), 1, 1, -1);
 }
 
-void DerivedSizes::addDecisions(DropoutMaskOp op) {
+void DerivedSizes::addKeepMask(DropoutMaskOp op) {
   bool isByRows = op.getLayout() == MaskLayout::Rows;
   constexpr int64_t block = DropoutMaskOp::blockSize;
   addMultiple(op.getOut(), isByRows ? 2 : 3, std::nullopt,
@@ -281,12 +281,12 @@ void DerivedSizes::addDecisions(DropoutMaskOp op) {
 DerivedSizes::DerivedSizes(func::FuncOp func, SizeClasses &sizes)
     : func(func), sizes(sizes) {
   func.walk([&](AttentionOp op) {
-    if (op.getPlan() && op.getScheduleAttr())
-      addPlan(op.getPlan(), op.getScheduleAttr(),
-              resolveDim(op.getQuery(), 2, func),
-              resolveDim(op.getKey(), 2, func));
+    if (op.getBlockMask() && op.getScheduleAttr())
+      addBlockMask(op.getBlockMask(), op.getScheduleAttr(),
+                   resolveDim(op.getQuery(), 2, func),
+                   resolveDim(op.getKey(), 2, func));
   });
-  func.walk([&](PlanMaskOp op) {
+  func.walk([&](CreateBlockMaskOp op) {
     std::optional<ArgumentDim> batch = resolveSize(op.getBatch(), func);
     std::optional<ArgumentDim> queries = resolveSize(op.getQueries(), func);
     std::optional<ArgumentDim> keys = resolveSize(op.getKeys(), func);
@@ -300,10 +300,10 @@ DerivedSizes::DerivedSizes(func::FuncOp func, SizeClasses &sizes)
     if (keys)
       sizes.unite(*keys, "keys");
     if (op.getScheduleAttr())
-      addPlan(op.getOut(), op.getScheduleAttr(), queries, keys);
+      addBlockMask(op.getOut(), op.getScheduleAttr(), queries, keys);
   });
-  func.walk([&](AttentionOpInterface op) { addDecisions(op); });
-  func.walk([&](DropoutMaskOp op) { addDecisions(op); });
+  func.walk([&](AttentionOpInterface op) { addKeepMask(op); });
+  func.walk([&](DropoutMaskOp op) { addKeepMask(op); });
 }
 
 void DerivedSizes::attachTo(func::FuncOp func, unsigned index) const {
@@ -345,7 +345,7 @@ static void uniteSizes(linalg::LinalgOp op, func::FuncOp func,
     unite(dims, "", func, sizes);
 }
 
-/// Unites the sizes that a product needs to be equal.
+/// Unites the sizes that a matmul needs to be equal.
 static void uniteSizes(MatmulOp op, func::FuncOp func, SizeClasses &sizes) {
   Value lhs = op.getLhs(), rhs = op.getRhs(), out = op.getOut();
   int64_t outRows = MatmulOp::isBatched(out);
@@ -361,8 +361,8 @@ static void uniteSizes(MatmulOp op, func::FuncOp func, SizeClasses &sizes) {
   unite(batches, "batch", func, sizes);
 }
 
-/// Unites the sizes that operations that are gone needed to be equal, and
-/// removes the notes.
+/// Unites the sizes that removed operations needed to be equal, and removes the
+/// notes about them.
 static void uniteNotedSizes(func::FuncOp func, SizeClasses &sizes) {
   for (BlockArgument argument : func.getArguments()) {
     unsigned number = argument.getArgNumber();
@@ -422,10 +422,9 @@ static Value emitCountInRange(OpBuilder &builder, Location loc,
   return loop.getResult(0);
 }
 
-/// Emits the number of (query, key) pairs that `mask` keeps, of all if it is
-/// null, per head: of each row the keys that are known to be attended, and
-/// those that are found to be, one by one, where the mask says no more than a
-/// range.
+/// Emits the number of (query, key) pairs per head that `mask` keeps; null
+/// keeps all. In each row, ranges of keys that are attended are counted as a
+/// whole; keys of ranges that may be masked are tested one by one.
 static Value emitAttendedPairs(OpBuilder &builder, Location loc,
                                MaskAttrInterface mask, Value queryLength,
                                Value keyLength) {
@@ -437,8 +436,8 @@ static Value emitAttendedPairs(OpBuilder &builder, Location loc,
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(loop.getBody());
   Value row = loop.getInductionVar();
-  ScoreMask scores = {mask, /*keep=*/nullptr, zero,
-                      zero, queryLength,      keyLength};
+  ScoreMask scores = {mask, /*maskMod=*/nullptr, zero,
+                      zero, queryLength,         keyLength};
   Value sum = loop.getRegionIterArg(0);
   // Tiles of one key.
   TileRanges ranges =
@@ -473,15 +472,15 @@ static Value emitSize(OpBuilder &builder, Location loc, Value arguments,
                                     extent);
 }
 
-/// Adds `attn_flops_<name>`. Does nothing if a size is not known, or an
-/// attention or a product may run any number of times.
+/// Adds `attn_flops_<name>`. Does nothing if a size is unknown, or if an
+/// attention or a matmul may run any number of times.
 static void createFlopCount(func::FuncOp func) {
   SmallVector<AttentionOpInterface> attentions;
-  SmallVector<MatmulOp> products;
+  SmallVector<MatmulOp> matmuls;
   bool countable = true;
   func.walk([&](AttentionOpInterface op) {
     attentions.push_back(op);
-    // The lengths of sequences are known on the device alone.
+    // Only the device knows the lengths of sequences.
     countable &= op->getParentOp() == func && !op.hasSequences();
   });
   auto isKnown = [&](Value value, int64_t dim) {
@@ -491,7 +490,7 @@ static void createFlopCount(func::FuncOp func) {
   for (AttentionOpInterface op : attentions)
     countable &= op.isBufferized() && isKnown(op.getQuery(), 0) &&
                  isKnown(op.getQuery(), 2) && isKnown(op.getKey(), 2);
-  // The sizes of a product: those of the output, and the depth.
+  // The sizes of a matmul: the sizes of the output, and the depth.
   auto getSizes = [](MatmulOp op) {
     SmallVector<std::pair<Value, int64_t>> sizes = {
         {op.getLhs(), op.getLhsDepthDim()}};
@@ -501,13 +500,13 @@ static void createFlopCount(func::FuncOp func) {
     return sizes;
   };
   func.walk([&](MatmulOp op) {
-    products.push_back(op);
+    matmuls.push_back(op);
     countable &= op->getParentOp() == func && op.isBufferized() &&
                  llvm::all_of(getSizes(op), [&](auto size) {
                    return isKnown(size.first, size.second);
                  });
   });
-  if (!countable || (attentions.empty() && products.empty()) ||
+  if (!countable || (attentions.empty() && matmuls.empty()) ||
       !func.getBody().hasOneBlock())
     return;
 
@@ -539,7 +538,7 @@ static void createFlopCount(func::FuncOp func) {
         arith::ConstantIndexOp::create(builder, loc, perPair));
     total = arith::AddIOp::create(builder, loc, total, flops);
   }
-  for (MatmulOp op : products) {
+  for (MatmulOp op : matmuls) {
     Value flops = arith::ConstantIndexOp::create(builder, loc, 2);
     for (auto [value, dim] : getSizes(op))
       flops = arith::MulIOp::create(builder, loc, flops, emitDim(value, dim));
@@ -554,8 +553,8 @@ static void createFlopCount(func::FuncOp func) {
 // Arguments
 //===----------------------------------------------------------------------===//
 
-/// Names of the arguments of `func`: those given, the operands of attention
-/// they are, or their number.
+/// Names of the arguments of `func`: given ones, or the attention operands that
+/// the arguments are, or numbers.
 static SmallVector<std::string> getArgumentNames(func::FuncOp func) {
   unsigned numArguments = func.getNumArguments();
   SmallVector<std::string> names(numArguments);
@@ -589,8 +588,8 @@ static SmallVector<std::string> getArgumentNames(func::FuncOp func) {
     if (Value mask = op.getDropoutMask())
       setName(getArgument(mask, func), "dropout_mask");
     if (auto attention = dyn_cast<AttentionOp>(op.getOperation());
-        attention && attention.getPlan())
-      setName(getArgument(attention.getPlan(), func), "plan");
+        attention && attention.getBlockMask())
+      setName(getArgument(attention.getBlockMask(), func), "block_mask");
   });
   func.walk([&](MatmulOp op) {
     setName(getArgument(op.getLhs(), func), "lhs");
@@ -623,7 +622,7 @@ static LogicalResult describe(func::FuncOp func, int64_t stagedAlignment) {
   func.walk([&](AttentionOpInterface op) {
     uniteSizes(op, func, sizes);
     for (const AttentionOperand &operand : op.getShapedOperands())
-      if (operand.channels != ChannelKind::None)
+      if (operand.headDim != HeadDimKind::None)
         staged.insert(getArgument(operand.value, func));
     // Threads of forward kernels read several words of a row at once.
     if (isa<AttentionOp>(op) && op.getMaskLayout() == MaskLayout::Rows)
@@ -635,7 +634,7 @@ static LogicalResult describe(func::FuncOp func, int64_t stagedAlignment) {
     uniteSizes(op, func, sizes);
     staged.insert(getArgument(op.getLhs(), func));
     staged.insert(getArgument(op.getRhs(), func));
-    // Sums in f32 are stored one by one.
+    // Outputs in f32 are stored one by one.
     if (!getElementTypeOrSelf(op.getOut().getType()).isF32())
       staged.insert(getArgument(op.getOut(), func));
   });
@@ -695,7 +694,22 @@ static LogicalResult describe(func::FuncOp func, int64_t stagedAlignment) {
       func.setArgAttr(index, argOutputAttrName, builder.getUnitAttr());
     derived.attachTo(func, index);
   }
+  if (symbols.size() > ATTN_MAX_SYMBOLS)
+    return func.emitError("function '")
+           << func.getName() << "' has " << symbols.size()
+           << " dynamic sizes, more than the " << ATTN_MAX_SYMBOLS
+           << " that calls can check; make some of them static or equal";
   func->setAttr(symbolsAttrName, builder.getArrayAttr(symbols));
+  return success();
+}
+
+/// Checks that `func` does not have a name of compiled code or of the runtime.
+static LogicalResult verifyName(func::FuncOp func) {
+  for (StringRef prefix : {"attnrt", "attn_"})
+    if (!func.isExternal() && func.getName().starts_with(prefix))
+      return func.emitError("function '")
+             << func.getName() << "' must not have a name that begins with '"
+             << prefix << "', as those of the runtime do";
   return success();
 }
 
@@ -708,6 +722,8 @@ struct AttnDescribeArgumentsPass
   void runOnOperation() override {
     for (auto func :
          llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
+      if (failed(verifyName(func)))
+        return signalPassFailure();
       if (!func.isPublic() || func.isExternal())
         continue;
       if (failed(describe(func, stagedAlignment)))

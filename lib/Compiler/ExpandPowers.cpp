@@ -1,4 +1,4 @@
-//===- ExpandPowers.cpp - Powers as products and functions ----------------===//
+//===- ExpandPowers.cpp - Powers as multiplications and functions ---------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Upstream's patterns for powers. It has a pass for `math.fpowi` that makes
-// `math.powf` of all of them, and none for constant exponents.
+// Upstream's patterns for powers. Upstream's pass for `math.fpowi` makes
+// `math.powf` of all powers; it has none for constant exponents.
 //
 //===----------------------------------------------------------------------===//
 

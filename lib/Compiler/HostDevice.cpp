@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Registers are those that LLVM knows of the processor; the system knows cores
-// and caches. Rates are not asked for.
+// LLVM knows the registers of the processor; the system knows cores and caches.
+// Rates are not queried.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +22,7 @@
 using namespace mlir;
 using namespace mlir::attn;
 
-/// What the system says of `name`, or 0 if it does not know.
+/// The system's value of `name`, or 0 if it has none.
 [[maybe_unused]] static int64_t getSystemFigure(int name) {
   return std::max<int64_t>(sysconf(name), 0);
 }
@@ -37,22 +37,21 @@ void attn::describeHost(ModuleOp module, const HostObjectOptions &options) {
   constexpr int64_t laneBits = 32;
   int64_t lanes = vectors.bits / laneBits;
   figures.registers = lanes * vectors.registers;
-  // Two multiplications and additions of up to 256 bits begin in a clock, or
-  // one of 512, as all processors with these have.
+  // Two multiply-adds of up to 256 bits begin in a cycle, or one of 512, as in
+  // all processors with vectors of these lengths.
   constexpr int64_t pipes = 2, mostLanes = 16;
   figures.fma = std::min(pipes * lanes, mostLanes);
-  figures.products32 = figures.products16 = 2 * figures.fma;
+  figures.mmaFlopsPerCycle32b = figures.mmaFlopsPerCycle16b = 2 * figures.fma;
   if (options.cpu.empty() || options.cpu == "native") {
-    int64_t perCore = figures.l2Bytes / figures.multiprocessors;
-    figures.multiprocessors =
-        llvm::hardware_concurrency().compute_thread_count();
+    int64_t perCore = figures.l2Bytes / figures.sms;
+    figures.sms = llvm::hardware_concurrency().compute_thread_count();
 #ifdef _SC_LEVEL1_DCACHE_SIZE
     if (int64_t bytes = getSystemFigure(_SC_LEVEL1_DCACHE_SIZE))
       figures.sharedBytes = bytes;
     if (int64_t bytes = getSystemFigure(_SC_LEVEL2_CACHE_SIZE))
       perCore = bytes;
 #endif
-    figures.l2Bytes = perCore * figures.multiprocessors;
+    figures.l2Bytes = perCore * figures.sms;
   }
   // Modules without an operation of the dialect have not loaded it.
   MLIRContext *context = module.getContext();

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What the cost model knows of the processor that is compiled for.
+// Describes the target processor to the cost model.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,8 +19,8 @@
 namespace mlir::attn {
 
 /// Sets the device of `module`, if it has none, to a host with the vector
-/// registers of the processor of `options`, and for the one at hand with its
-/// cores and caches.
+/// registers of the processor of `options`. If that is the native one, the
+/// device also gets its cores and caches.
 void describeHost(ModuleOp module, const HostObjectOptions &options);
 
 } // namespace mlir::attn

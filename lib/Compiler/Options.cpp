@@ -38,7 +38,7 @@ std::optional<std::string> attn::setOption(CompilerOptions &options,
 
   if (name == "target") {
     options.target = value.str();
-    return expect(isKnownTarget(value), "host, sm_80 or sm_90a");
+    return expect(isKnownTarget(value), describeTargets());
   }
   if (name == "emit") {
     std::optional<OutputKind> kind = parseOutputKind(value);
@@ -84,12 +84,12 @@ std::optional<std::string> attn::setOption(CompilerOptions &options,
     return expect(!value.getAsInteger(10, options.maskBudget) &&
                       options.maskBudget >= 0,
                   "a number from 0");
-  if (name == "sum-budget")
-    return expect(!value.getAsInteger(10, options.sumBudget) &&
-                      options.sumBudget >= 0,
+  if (name == "dq-workspace-bytes")
+    return expect(!value.getAsInteger(10, options.dqWorkspaceBytes) &&
+                      options.dqWorkspaceBytes >= 0,
                   "a number from 0");
-  if (name == "explicit-plans")
-    return setFlag(options.explicitPlans);
+  if (name == "explicit-block-masks")
+    return setFlag(options.explicitBlockMasks);
   if (name == "cuda-path")
     return setText(options.toolkit);
   if (name == "ptxas-options")

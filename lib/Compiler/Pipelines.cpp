@@ -11,12 +11,15 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Compiler/Pipelines.h"
+#include "attn/Autodiff/Passes.h"
 #include "attn/Compiler/Passes.h"
 #include "attn/Conversion/AttnTileToVector/AttnTileToVector.h"
 #include "attn/Conversion/Passes.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
+#include "attn/Fusion/Passes.h"
+#include "attn/Scheduling/Passes.h"
 #include "attn/Target/Passes.h"
 #include "attn/Target/TargetInfo.h"
 #include "mlir/Conversion/ConvertToLLVM/ToLLVMPass.h"
@@ -42,8 +45,17 @@ static void addCleanup(OpPassManager &pm) {
   pm.addPass(createCSEPass());
 }
 
+/// Replaces calls by the bodies of the functions that they call. Attention is
+/// then recognised, differentiated and scheduled across them, and each entry of
+/// an artifact plans all of its memory.
+static void addInlining(OpPassManager &pm) {
+  // By default, the pass would also simplify functions.
+  pm.addPass(createInlinerPass(/*opPipelines=*/{}, [](OpPassManager &) {}));
+}
+
 void attn::buildRaisingPipeline(OpPassManager &pm,
                                 const RaisingPipelineOptions &options) {
+  addInlining(pm);
   AttnRaiseLinalgPassOptions raise;
   raise.assumeKeptRows = options.assumeKeptRows;
   raise.assumeDropoutMasks = options.assumeDropoutMasks;
@@ -52,8 +64,10 @@ void attn::buildRaisingPipeline(OpPassManager &pm,
 
 void attn::buildSchedulePipeline(OpPassManager &pm,
                                  const TargetPipelineOptions &options) {
+  addInlining(pm);
   // Operations that targets have no instructions or functions for.
   pm.addPass(createAttnExpandPowersPass());
+  pm.addPass(createAttnDefineDivisionsPass());
   pm.addNestedPass<func::FuncOp>(createAttnRaiseMatmulPass());
   pm.addPass(createAttnExpandMasksPass());
   AttnReassociatePassOptions reassociate;
@@ -72,11 +86,11 @@ void attn::buildSchedulePipeline(OpPassManager &pm,
   ChooseSchedulePassOptions choose;
   choose.target = options.target;
   choose.database = options.database;
-  choose.sumBudget = options.sumBudget;
+  choose.dqWorkspaceBytes = options.dqWorkspaceBytes;
   pm.addNestedPass<func::FuncOp>(createChooseSchedulePass(choose));
-  AttnPlanMasksPassOptions plans;
-  plans.outline = options.explicitPlans;
-  pm.addPass(createAttnPlanMasksPass(plans));
+  AttnCreateBlockMasksPassOptions blockMasks;
+  blockMasks.outline = options.explicitBlockMasks;
+  pm.addPass(createAttnCreateBlockMasksPass(blockMasks));
 }
 
 void attn::buildBufferizationPipeline(
@@ -149,11 +163,8 @@ void attn::buildNVVMPipeline(OpPassManager &pm,
   addCleanup(kernels);
   AttnSerializeKernelsPassOptions serialize;
   serialize.chip = options.target;
-  std::unique_ptr<TargetInfo> target = createTargetInfo(options.target);
   if (options.ptxVersion)
     serialize.features = ("+ptx" + Twine(options.ptxVersion)).str();
-  else if (target)
-    serialize.features = target->getFeatures().str();
   serialize.format = options.format;
   serialize.toolkit = options.toolkit;
   serialize.assemblerOptions = options.assemblerOptions;
@@ -164,8 +175,10 @@ void attn::buildNVVMPipeline(OpPassManager &pm,
 
 void attn::buildHostPipeline(OpPassManager &pm,
                              const TargetPipelineOptions &options) {
-  if (!options.isGPU())
+  if (!options.isGPU()) {
     pm.addNestedPass<func::FuncOp>(createConvertLinalgToLoopsPass());
+    pm.addPass(createAttnReturnStatusesPass());
+  }
   if (options.isGPU()) {
     pm.addPass(createSCFToControlFlowPass());
     pm.addPass(createConvertLaunchToRuntimePass());

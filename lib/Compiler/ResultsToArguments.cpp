@@ -34,10 +34,9 @@ using namespace mlir::attn;
 
 static constexpr StringLiteral writableAttrName = "bufferization.writable";
 
-/// The function argument whose updated contents `value` is, if it is one:
-/// found by walking up the destinations of `value`'s producers. Sets
-/// `isReadElsewhere` if what is written on the way is used for anything else,
-/// so that it may have to be written to memory of its own.
+/// The function argument whose updated contents `value` is, if there is one:
+/// found through the destinations of the producers. Sets `isReadElsewhere` if a
+/// destination on the way has other uses, and may need memory of its own.
 static BlockArgument getDestinationArgument(Value value, func::FuncOp func,
                                             bool &isReadElsewhere) {
   isReadElsewhere = false;
@@ -58,9 +57,9 @@ static BlockArgument getDestinationArgument(Value value, func::FuncOp func,
                                                         : BlockArgument();
 }
 
-/// Lets what computes `returned`, which is a view of a result, write the view
-/// of `argument` that corresponds to it. Fails if there is no such operation,
-/// or its destination is not an empty tensor.
+/// Lets the operation that computes `returned`, a view of a result, write the
+/// corresponding view of `argument`. Fails if there is no such operation, or
+/// its destination is not an empty tensor.
 static LogicalResult writeInView(Value returned, BlockArgument argument,
                                  OpBuilder &builder) {
   SmallVector<Operation *> views;
@@ -103,7 +102,7 @@ static LogicalResult writeInView(Value returned, BlockArgument argument,
           PermuteOp::create(builder, loc, destination,
                             invertPermutationVector(permute.getPermutation()));
     } else if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(view)) {
-      // Sizes that are not static are those of the destination there is.
+      // Dynamic sizes are taken from the destination.
       SmallVector<OpFoldResult> sizes;
       for (auto [group, dims] :
            llvm::enumerate(collapse.getReassociationIndices()))
@@ -186,7 +185,7 @@ static LogicalResult rewriteFunction(func::FuncOp func) {
       continue;
     writeTo(returned, func.getArgument(position));
   }
-  // Others may be copied from there.
+  // Other results may be copied from there.
   for (auto [returned, argument] : writtenLast)
     writeTo(*returned, argument);
   for (unsigned i = 0, e = func.getNumArguments(); i < e; ++i) {

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The attributes with which functions carry what their arguments must be, and
-// names and offsets of the runtime's C ABI.
+// The attributes that hold the requirements of functions on their arguments,
+// and names and offsets of the runtime's C ABI.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +22,7 @@
 
 namespace mlir::attn {
 
-/// Attributes of arguments beside `argNameAttrName`; see the pass
+/// Attributes of arguments in addition to `argNameAttrName`; see the pass
 /// attn-describe-arguments.
 inline constexpr llvm::StringLiteral argDimsAttrName = "attn.dims";
 inline constexpr llvm::StringLiteral argAlignmentAttrName = "attn.alignment";

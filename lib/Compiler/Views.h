@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What views are views of.
+// Finds the memrefs of views.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,8 +17,8 @@
 
 namespace mlir::attn {
 
-/// What a region of `attn.overlap` yields for its result `value`; null if that
-/// is none.
+/// The value that a region of `attn.overlap` yields for its result `value`;
+/// null if `value` is not such a result.
 Value getYieldedByOverlap(Value value);
 
 /// The memref that `memref` is a view of, or the same one in a region of

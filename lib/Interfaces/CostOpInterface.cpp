@@ -27,12 +27,12 @@ using namespace mlir::attn;
 
 StringRef attn::stringifyExecutionUnit(ExecutionUnit unit) {
   switch (unit) {
-  case ExecutionUnit::Products32:
-    return "products32";
-  case ExecutionUnit::Products16:
-    return "products16";
-  case ExecutionUnit::Products8:
-    return "products8";
+  case ExecutionUnit::Mma32b:
+    return "mma_32b";
+  case ExecutionUnit::Mma16b:
+    return "mma_16b";
+  case ExecutionUnit::Mma8b:
+    return "mma_8b";
   case ExecutionUnit::Fma:
     return "fma";
   case ExecutionUnit::Special:
@@ -60,8 +60,8 @@ StringRef attn::stringifyMemoryLevel(MemoryLevel level) {
 double OpCost::getFlops() const {
   double flops = 0;
   for (ExecutionUnit unit :
-       {ExecutionUnit::Products32, ExecutionUnit::Products16,
-        ExecutionUnit::Products8, ExecutionUnit::Fma, ExecutionUnit::Special})
+       {ExecutionUnit::Mma32b, ExecutionUnit::Mma16b, ExecutionUnit::Mma8b,
+        ExecutionUnit::Fma, ExecutionUnit::Special})
     flops += operations(unit);
   return flops;
 }
@@ -110,7 +110,7 @@ double attn::getOperandBytes(Operation *op,
   auto destination = dyn_cast<DestinationStyleOpInterface>(op);
   if (!destination)
     return bytes;
-  // On tensors the results are what is written, and have been counted.
+  // On tensors, the results are the written values, which have been counted.
   for (Value init : destination.getDpsInits())
     if (isa<RankedTensorType>(init.getType()) &&
         !init.getDefiningOp<tensor::EmptyOp>())
@@ -123,7 +123,7 @@ void attn::addScalarOpCost(Operation &op, double times, OpCost &cost) {
     cost.operations(unit) += count * times;
   };
   llvm::TypeSwitch<Operation *>(&op)
-      // Reciprocals, roots and powers of two with a factor before or behind.
+      // Reciprocals, roots and powers of two with a factor before or after.
       .Case<arith::DivFOp, math::ExpOp, math::LogOp, math::Log10Op,
             math::Log1pOp, math::SqrtOp, math::TanhOp>([&](Operation *) {
         add(ExecutionUnit::Special, 1);
@@ -154,7 +154,7 @@ void attn::addScalarOpCost(Operation &op, double times, OpCost &cost) {
 }
 
 void attn::addScalarCost(Block &block, double times, OpCost &cost) {
-  // A sum of products is one operation.
+  // A multiplication and an addition are one operation.
   for (Operation &op : block.without_terminator()) {
     if (isa<arith::AddFOp>(op) &&
         llvm::any_of(op.getOperands(), [](Value operand) {

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Sums of gradients, and the walk over operations from last to first.
+// Accumulates gradients, and visits operations from last to first.
 //
 //===----------------------------------------------------------------------===//
 

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The generated methods of the interface, and which operations state elements.
+// The generated methods of the interface, and the scalar operations to fuse.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +23,7 @@ using namespace mlir::attn;
 ElementSource::~ElementSource() = default;
 
 bool attn::isScalarOperation(Operation *op) {
-  // Bits of floats depend on their type, which copies may compute in another.
+  // A bitcast depends on the float type; a copy may compute in another one.
   return op->getNumResults() == 1 && op->getNumRegions() == 0 &&
          isMemoryEffectFree(op) && !isa<arith::BitcastOp>(op) &&
          getElementTypeOrSelf(op->getResult(0)).isIntOrIndexOrFloat();

@@ -11,14 +11,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/InitAllDialects.h"
+#include "attn/Autodiff/Differentiation.h"
 #include "attn/Dialect/Attn/IR/AttnDialect.h"
 #include "attn/Dialect/Attn/Transforms/BufferizableOpInterfaceImpl.h"
-#include "attn/Dialect/Attn/Transforms/CostOpInterfaceImpl.h"
-#include "attn/Dialect/Attn/Transforms/Differentiation.h"
-#include "attn/Dialect/Attn/Transforms/FusibleOpInterfaceImpl.h"
-#include "attn/Dialect/Attn/Transforms/StreamableOpInterfaceImpl.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
 #include "attn/Dialect/AttnTile/Transforms/ScheduleInterfaceImpl.h"
+#include "attn/Fusion/FusibleOpInterfaceImpl.h"
+#include "attn/PerfModel/CostOpInterfaceImpl.h"
+#include "attn/PerfModel/StreamableOpInterfaceImpl.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"

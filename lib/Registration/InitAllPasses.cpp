@@ -11,19 +11,25 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/InitAllPasses.h"
+#include "attn/Autodiff/Passes.h"
 #include "attn/Compiler/Passes.h"
 #include "attn/Compiler/Pipelines.h"
 #include "attn/Conversion/AttnTileToVector/AttnTileToVector.h"
 #include "attn/Conversion/Passes.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
+#include "attn/Fusion/Passes.h"
+#include "attn/Scheduling/Passes.h"
 #include "attn/Target/Passes.h"
 
 using namespace mlir;
 
 void attn::registerAllPasses() {
+  registerAttnAutodiffPasses();
   registerAttnCompilerPasses();
   registerAttnConversionPasses();
+  registerAttnFusionPasses();
+  registerAttnSchedulingPasses();
   registerAttnTargetPasses();
   registerAttnTransformsPasses();
   attn_tile::registerAttnTileTransformsPasses();

@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Holds the tensors that a caller passes against what the compiler assumed of
-// them. Runs at every call, so that it neither allocates nor formats anything
-// unless it fails.
+// Checks the tensors that a caller passes against the compiler's assumptions.
+// Runs at every call, so that it neither allocates nor formats anything unless
+// it fails.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +27,7 @@ struct SymbolUse {
   int32_t dim;
 };
 
-constexpr int32_t maxSymbols = 64;
+constexpr int32_t maxSymbols = ATTN_MAX_SYMBOLS;
 
 /// The arguments of one call.
 class ArgumentChecker {
@@ -44,6 +44,7 @@ public:
 
 private:
   int32_t checkDevicePointer(int32_t arg) const;
+  int32_t checkOverlap(int32_t arg) const;
   int32_t checkSymbol(int32_t arg, int32_t dim);
 
   static bool isEmpty(const attn_tensor &tensor) {
@@ -104,6 +105,11 @@ int32_t ArgumentChecker::checkShape(int32_t arg) {
                           "%s: argument '%s' is a null pointer, expected a "
                           "tensor",
                           function, spec.name);
+  if (tensor->reserved != 0)
+    return attnrtSetError(ATTN_INVALID_ARGUMENT,
+                          "%s: argument '%s': field 'reserved' must be 0 (was "
+                          "%d)",
+                          function, spec.name, tensor->reserved);
   if (tensor->dtype != spec.dtype)
     return attnrtSetError(ATTN_DTYPE_MISMATCH,
                           "%s: argument '%s' is %s (%d), expected %s", function,
@@ -135,6 +141,33 @@ int32_t ArgumentChecker::checkShape(int32_t arg) {
     }
     if (int32_t status = checkSymbol(arg, dim))
       return status;
+  }
+  return ATTN_OK;
+}
+
+/// Each stride of an output must lead beyond what dimensions with smaller ones
+/// cover: threads that write two entries at one address race.
+int32_t ArgumentChecker::checkOverlap(int32_t arg) const {
+  const attn_tensor &tensor = *args[arg];
+  for (int32_t dim = 0; dim < tensor.rank; ++dim) {
+    if (tensor.shape[dim] == 1)
+      continue;
+    int64_t stride = tensor.strides[dim];
+    // The sum over all dimensions has been found to fit.
+    int64_t covered = 1;
+    for (int32_t other = 0; other < tensor.rank; ++other) {
+      int64_t otherStride = tensor.strides[other];
+      bool isInner =
+          otherStride < stride || (otherStride == stride && other > dim);
+      if (isInner && tensor.shape[other] != 1)
+        covered += (tensor.shape[other] - 1) * otherStride;
+    }
+    if (stride < covered)
+      return attnrtSetError(
+          ATTN_BAD_STRIDES,
+          "%s: output '%s': stride of dimension %d is %lld, expected at least "
+          "%lld, so that its entries share no memory",
+          function, specs[arg].name, dim, asLong(stride), asLong(covered));
   }
   return ATTN_OK;
 }
@@ -186,6 +219,9 @@ int32_t ArgumentChecker::checkLayout(int32_t arg) const {
           asLong(stride * elementSize), asLong(alignment));
   }
 
+  if (spec.is_output)
+    if (int32_t status = checkOverlap(arg))
+      return status;
   if (!tensor.data)
     return attnrtSetError(ATTN_INVALID_ARGUMENT,
                           "%s: argument '%s' has a null data pointer", function,
@@ -200,8 +236,8 @@ int32_t ArgumentChecker::checkLayout(int32_t arg) const {
 }
 
 int32_t ArgumentChecker::checkDevicePointer(int32_t arg) const {
-  // One query for both: it is what most of the time of a call's checks goes to.
-  // For a pointer the driver does not know it succeeds and gives a type of 0.
+  // One query for both: it takes most of the time of a call's checks. For a
+  // pointer the driver does not know it succeeds and gives a type of 0.
   int attributes[] = {PointerMemoryType, PointerDeviceOrdinal};
   unsigned memoryType = 0;
   int ordinal = -1;

@@ -45,13 +45,19 @@ DriverState::DriverState() {
 }
 
 void DriverState::load() {
-  const char *path = getenv("ATTN_CUDA_DRIVER");
-  if (!path || !*path)
-    path = "libcuda.so.1";
+  const char *chosen = getenv("ATTN_CUDA_DRIVER");
+  bool isChosen = chosen && *chosen;
+  const char *path = isChosen ? chosen : "libcuda.so.1";
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!library) {
-    status = attnrtSetError(ATTN_NO_DEVICE, "cannot open the CUDA driver: %s",
-                            dlerror());
+    status =
+        isChosen
+            ? attnrtSetError(ATTN_NO_DEVICE,
+                             "ATTN_CUDA_DRIVER must name a CUDA driver (was "
+                             "'%s'): %s",
+                             path, dlerror())
+            : attnrtSetError(ATTN_NO_DEVICE, "cannot open the CUDA driver: %s",
+                             dlerror());
     return;
   }
 
@@ -142,7 +148,7 @@ static int32_t addContext(const CudaDriver &driver, CUcontext context,
   const struct {
     int attribute;
     int *value;
-  } queries[] = {{DeviceMultiprocessorCount, &found->multiprocessors},
+  } queries[] = {{DeviceMultiprocessorCount, &found->sms},
                  {DeviceComputeMajor, &found->major},
                  {DeviceComputeMinor, &found->minor},
                  {DeviceMaxSharedPerBlockOptin, &found->maxSharedBytes}};

@@ -1,4 +1,4 @@
-//===- CudaDriver.h - The CUDA driver, opened at run time -------*- C++ -*-===//
+//===- CudaDriver.h - The CUDA driver, opened at run time ------*- C++ -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -188,18 +188,17 @@ struct CudaDriver {
 #undef ATTNRT_MEMBER
 };
 
-/// A stream beside that of a caller.
+/// A stream that forks from a caller's stream.
 struct SideStream;
 
-/// What is worth remembering of a context. Never freed, so that a pointer to it
-/// may be kept.
+/// Facts about a context. Never freed, so that a pointer to it may be kept.
 struct ContextInfo {
   CUcontext context = nullptr;
   /// Tells a context from a later one at the same address; 0 if the driver
   /// cannot say.
   unsigned long long id = 0;
   int device = 0;
-  int multiprocessors = 0;
+  int sms = 0;
   int major = 0;
   int minor = 0;
   int maxSharedBytes = 0;
@@ -208,9 +207,9 @@ struct ContextInfo {
   mutable std::atomic<CUdeviceptr> zeros{0};
   /// Where kernels report faults, in host memory; null until one may.
   mutable std::atomic<int32_t *> fault{nullptr};
-  /// Streams that run beside those of callers; never freed.
+  /// Streams that run concurrently with callers' streams; never freed.
   mutable std::atomic<SideStream *> sides{nullptr};
-  /// What scratch memory comes from; null until some is needed.
+  /// The pool of scratch memory; null until some is needed.
   mutable std::atomic<CUmemoryPool> pool{nullptr};
 };
 

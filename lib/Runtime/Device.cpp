@@ -161,16 +161,16 @@ int32_t attnrtGetDevice(int32_t *device) {
   return ATTN_OK;
 }
 
-int32_t attnrtGetMultiprocessorCount(int32_t *count) {
+int32_t attnrtGetSmCount(int32_t *count) {
   const CudaDriver *driver;
   const ContextInfo *context;
   if (int32_t status = getDriverAndContext(&driver, &context))
     return status;
-  *count = context->multiprocessors;
+  *count = context->sms;
   return ATTN_OK;
 }
 
-/// Says how much memory there was, if the failure was for want of it.
+/// Reports how much memory there was, if the failure was for want of it.
 static int32_t setAllocationError(const CudaDriver &driver, CUresult result,
                                   int64_t bytes, int device) {
   size_t free = 0, total = 0;
@@ -212,9 +212,9 @@ int32_t attnrtFree(void *pointer) {
   return ATTN_OK;
 }
 
-/// The part of the device's memory that the pool of scratch memory keeps when
-/// nothing is in use, as much as a mask of decisions may take by default; see
-/// docs/Runtime.md.
+/// The fraction of the device's memory, as a divisor, that the pool of scratch
+/// memory keeps when nothing is in use. A dropout keep mask may take as much by
+/// default; see docs/Runtime.md.
 static constexpr uint64_t keptPart = 8;
 
 /// The context's pool of scratch memory, or null if there can be none. Unlike

@@ -19,10 +19,10 @@
 
 using namespace attnrt;
 
-static thread_local int32_t hostFault[ATTNRT_FAULT_WORDS] = {};
+static thread_local int32_t hostFault[ATTNRT_ERROR_FLAG_WORDS] = {};
 
-/// What is wrong with a mask whose operand holds `value`; null if `fault` is no
-/// such fault. The text takes both numbers.
+/// The error text for a fault in the operands of a mask; null if `fault` is
+/// another one. The text takes both numbers.
 static const char *getMaskText(int32_t fault) {
   switch (fault) {
   case ATTNRT_FAULT_BOUNDARY:
@@ -84,7 +84,7 @@ int32_t attnrt::takeFault(const ContextInfo &context) {
   return setFaultError(fault, word);
 }
 
-static int32_t getCudaFaultWord(int32_t **word) {
+static int32_t getCudaErrorFlag(int32_t **word) {
   const CudaDriver *driver;
   const ContextInfo *context;
   if (int32_t status = getDriverAndContext(&driver, &context))
@@ -102,13 +102,13 @@ static int32_t getCudaFaultWord(int32_t **word) {
                           "the CUDA driver cannot allocate memory of the host");
   // All addresses are unified: the device uses the host's.
   void *memory = nullptr;
-  if (CUresult failed =
-          driver->memHostAlloc(&memory, ATTNRT_FAULT_WORDS * sizeof(int32_t),
-                               HostAllocPortable | HostAllocDeviceMap))
+  if (CUresult failed = driver->memHostAlloc(
+          &memory, ATTNRT_ERROR_FLAG_WORDS * sizeof(int32_t),
+          HostAllocPortable | HostAllocDeviceMap))
     return setCudaError(*driver, failed,
                         "cannot allocate memory of the host for faults");
   *word = static_cast<int32_t *>(memory);
-  std::fill_n(*word, ATTNRT_FAULT_WORDS, 0);
+  std::fill_n(*word, ATTNRT_ERROR_FLAG_WORDS, 0);
   context->fault.store(*word, std::memory_order_release);
   return ATTN_OK;
 }
@@ -120,7 +120,7 @@ static int32_t checkKind(int32_t kind) {
                         kind);
 }
 
-int32_t attnrtGetFaultWord(int32_t device_kind, void **word) {
+int32_t attnrtGetErrorFlag(int32_t device_kind, void **word) {
   if (int32_t status = checkKind(device_kind))
     return status;
   if (device_kind == ATTNRT_KIND_HOST) {
@@ -128,7 +128,7 @@ int32_t attnrtGetFaultWord(int32_t device_kind, void **word) {
     return ATTN_OK;
   }
   int32_t *cudaWord = nullptr;
-  int32_t status = getCudaFaultWord(&cudaWord);
+  int32_t status = getCudaErrorFlag(&cudaWord);
   *word = cudaWord;
   return status;
 }

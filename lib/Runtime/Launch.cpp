@@ -123,7 +123,7 @@ static int32_t getModule(const CudaDriver &driver, const attnrt_kernel &kernel,
   return ATTN_OK;
 }
 
-/// Gives up one use of a module, or none if nobody ever used it.
+/// Gives up one use of a module, unless it was never used.
 static CUresult releaseModule(const CudaDriver &driver, LoadedModule *module) {
   if (module->users > 0)
     --module->users;
@@ -260,15 +260,15 @@ static int32_t setLaunchError(const CudaDriver &driver, CUresult result,
 }
 
 namespace {
-/// How a kernel begins: in the order of the stream; early, without waiting for
-/// what is before it there, if device and driver can do that; or with all
-/// groups at the same time.
+/// How a kernel begins: in stream order; early, without waiting for the work
+/// before it in the stream, if device and driver support that; or with all CTAs
+/// at the same time.
 enum class LaunchMode { Ordered, Early, Together };
 } // namespace
 
 static int32_t launchKernel(attnrt_kernel *kernel, int64_t gx, int64_t gy,
-                            int64_t gz, int32_t ctas_per_multiprocessor,
-                            void **params, void *stream, LaunchMode mode) {
+                            int64_t gz, int32_t ctas_per_sm, void **params,
+                            void *stream, LaunchMode mode) {
   if (gx == 0 || gy == 0 || gz == 0)
     return ATTN_OK;
 
@@ -278,9 +278,8 @@ static int32_t launchKernel(attnrt_kernel *kernel, int64_t gx, int64_t gy,
     return status;
 
   int64_t cluster = kernel->cluster_size > 1 ? kernel->cluster_size : 1;
-  if (ctas_per_multiprocessor > 0) {
-    int64_t resident = static_cast<int64_t>(ctas_per_multiprocessor) *
-                       context->multiprocessors;
+  if (ctas_per_sm > 0) {
+    int64_t resident = static_cast<int64_t>(ctas_per_sm) * context->sms;
     resident -= resident % cluster;
     if (resident < cluster)
       resident = cluster;
@@ -326,7 +325,8 @@ static int32_t launchKernel(attnrt_kernel *kernel, int64_t gx, int64_t gy,
         ATTN_UNSUPPORTED,
         "kernel '%s' needs %s; the CUDA driver is too old for "
         "them (11.8 or later is needed)",
-        kernel->name, cluster > 1 ? "clusters" : "groups that run together");
+        kernel->name,
+        cluster > 1 ? "clusters" : "thread blocks that run together");
   LaunchAttribute attributes[2] = {};
   unsigned numAttributes = 0;
   if (cluster > 1) {
@@ -362,23 +362,22 @@ static int32_t launchKernel(attnrt_kernel *kernel, int64_t gx, int64_t gy,
 }
 
 int32_t attnrtLaunchKernel(attnrt_kernel *kernel, int64_t gx, int64_t gy,
-                           int64_t gz, int32_t ctas_per_multiprocessor,
-                           void **params, void *stream) {
-  return launchKernel(kernel, gx, gy, gz, ctas_per_multiprocessor, params,
-                      stream, LaunchMode::Ordered);
+                           int64_t gz, int32_t ctas_per_sm, void **params,
+                           void *stream) {
+  return launchKernel(kernel, gx, gy, gz, ctas_per_sm, params, stream,
+                      LaunchMode::Ordered);
 }
 
 int32_t attnrtLaunchKernelEarly(attnrt_kernel *kernel, int64_t gx, int64_t gy,
-                                int64_t gz, int32_t ctas_per_multiprocessor,
-                                void **params, void *stream) {
-  return launchKernel(kernel, gx, gy, gz, ctas_per_multiprocessor, params,
-                      stream, LaunchMode::Early);
+                                int64_t gz, int32_t ctas_per_sm, void **params,
+                                void *stream) {
+  return launchKernel(kernel, gx, gy, gz, ctas_per_sm, params, stream,
+                      LaunchMode::Early);
 }
 
 int32_t attnrtLaunchKernelTogether(attnrt_kernel *kernel, int64_t gx,
-                                   int64_t gy, int64_t gz,
-                                   int32_t ctas_per_multiprocessor,
+                                   int64_t gy, int64_t gz, int32_t ctas_per_sm,
                                    void **params, void *stream) {
-  return launchKernel(kernel, gx, gy, gz, ctas_per_multiprocessor, params,
-                      stream, LaunchMode::Together);
+  return launchKernel(kernel, gx, gy, gz, ctas_per_sm, params, stream,
+                      LaunchMode::Together);
 }

@@ -11,7 +11,7 @@
 // runs it, and a second one in a process (PyTorch brings its own) fights the
 // first for the processors.
 //
-// The thread that calls works too and waits only for those that joined in, so
+// The calling thread works too and waits only for workers that joined in, so
 // that a call makes progress even if no worker ever comes: with none created,
 // all busy for other callers, or gone because the process was forked.
 //
@@ -22,6 +22,7 @@
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <new>
@@ -33,9 +34,9 @@ namespace {
 
 constexpr int maxThreads = 1024;
 
-/// Parts that a thread's share is cut into. Iterations may differ much in work
-/// (the last rows of a causal mask see all keys, the first ones few), so that a
-/// thread that is done early must find something left.
+/// Parts of the iterations per thread. Iterations may differ much in work (the
+/// last rows of a causal mask see all keys, the first ones few), so that a
+/// thread that is done early must find parts left.
 constexpr int64_t partsPerThread = 16;
 
 /// One call, on the stack of its caller.
@@ -72,7 +73,7 @@ struct Pool {
 static std::atomic<Pool *> thePool{nullptr};
 static std::mutex poolMutex;
 
-/// Whether the thread is inside a body: what it starts then runs serially.
+/// Whether the thread is inside a body: nested loops then run serially.
 static thread_local bool insideBody = false;
 
 void Job::work() {
@@ -152,29 +153,41 @@ static int countProcessors() {
   return online < maxThreads ? static_cast<int>(online) : maxThreads;
 }
 
-/// ATTN_NUM_THREADS, or the number of processors; 0 if the variable is invalid.
-static int readNumThreads() {
-  const char *text = getenv("ATTN_NUM_THREADS");
-  if (!text || !*text)
-    return countProcessors();
+namespace {
+/// ATTN_NUM_THREADS at its first use. Later changes of the environment change
+/// neither the number nor the message.
+struct ThreadCount {
+  /// 0 if the variable is invalid.
+  int count;
+  /// The beginning of the variable's value.
+  char text[64] = {};
+
+  ThreadCount();
+};
+} // namespace
+
+ThreadCount::ThreadCount() {
+  const char *value = getenv("ATTN_NUM_THREADS");
+  if (!value || !*value) {
+    count = countProcessors();
+    return;
+  }
+  snprintf(text, sizeof(text), "%s", value);
   errno = 0;
   char *end;
-  long value = strtol(text, &end, 10);
-  if (errno != 0 || *end != 0 || value < 1 || value > maxThreads)
-    return 0;
-  return static_cast<int>(value);
+  long number = strtol(value, &end, 10);
+  bool isValid = errno == 0 && *end == 0 && number >= 1 && number <= maxThreads;
+  count = isValid ? static_cast<int>(number) : 0;
 }
 
 static int32_t getNumThreads(int *count) {
-  static const int numThreads = readNumThreads();
-  if (numThreads == 0) {
-    const char *text = getenv("ATTN_NUM_THREADS");
+  static const ThreadCount numThreads;
+  if (numThreads.count == 0)
     return attnrtSetError(ATTN_INVALID_ARGUMENT,
                           "ATTN_NUM_THREADS must be a number from 1 to %d (was "
                           "'%s')",
-                          maxThreads, text ? text : "");
-  }
-  *count = numThreads;
+                          maxThreads, numThreads.text);
+  *count = numThreads.count;
   return ATTN_OK;
 }
 

@@ -6,14 +6,14 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What LLVM calls where it keeps a bf16 in a register of a processor without
-// instructions for it, as it does to put one into a vector. The libraries of
-// GCC have the function from version 13 on only.
+// Functions that LLVM calls to round to bf16 for a processor without
+// instructions for it. The libraries of GCC have them from version 13 on only.
 //
 //===----------------------------------------------------------------------===//
 
 #include "attn-runtime/attn_runtime.h"
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -32,4 +32,23 @@ extern "C" ATTNRT_EXPORT __attribute__((weak)) float __truncsfbf2(float value) {
   float result;
   std::memcpy(&result, &bits, sizeof(result));
   return result;
+}
+
+/// The same of an f64. It is rounded to an odd f32 first where it is none, so
+/// that the second rounding sees on which side of a bf16 it lies (Boldo and
+/// Melquiond 2008).
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
+extern "C" ATTNRT_EXPORT __attribute__((weak)) float
+__truncdfbf2(double value) {
+  // NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
+  float rounded = static_cast<float>(value);
+  double back = rounded;
+  uint32_t bits;
+  std::memcpy(&bits, &rounded, sizeof(bits));
+  if (value == value && back != value && (bits & 1) == 0) {
+    bool isAbove = std::fabs(back) > std::fabs(value);
+    bits += isAbove ? -1 : 1;
+    std::memcpy(&rounded, &bits, sizeof(rounded));
+  }
+  return __truncsfbf2(rounded);
 }

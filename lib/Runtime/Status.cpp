@@ -6,8 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The vocabulary that the rest of the runtime speaks: names of statuses and
-// dtypes, and the error text of each thread.
+// Names of statuses and dtypes, and the error text of each thread.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,4 +1,4 @@
-//===- Streams.cpp - Work beside that of the caller's stream --------------===//
+//===- Streams.cpp - Work concurrent with the caller's stream -------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -75,7 +75,7 @@ static int32_t addStream(const CudaDriver &driver, const ContextInfo &context,
   std::unique_ptr<SideStream> side(new (std::nothrow) SideStream(driver));
   if (!side)
     return attnrtSetError(ATTN_OUT_OF_MEMORY, "out of host memory");
-  // Creating a stream takes no part in a graph that some thread captures.
+  // Creating a stream is no part of a graph that some thread captures.
   int mode = StreamCaptureModeRelaxed;
   bool isRelaxed = !driver.exchangeCaptureMode(&mode);
   CUresult failed = side->create();
@@ -103,8 +103,8 @@ int32_t attnrtForkStream(void *stream, void **fork, void **side) {
       !driver->streamWaitEvent || !driver->streamIsCapturing ||
       !driver->exchangeCaptureMode)
     return attnrtSetError(ATTN_UNSUPPORTED,
-                          "the CUDA driver is too old for streams that run "
-                          "beside others (10.1 or later is needed)");
+                          "the CUDA driver is too old for concurrent streams "
+                          "(10.1 or later is needed)");
   SideStream *taken = takeStream(*driver, *context);
   if (!taken)
     if (int32_t status = addStream(*driver, *context, &taken))

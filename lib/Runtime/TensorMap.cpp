@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Encodes the tensor maps that TMA copies go by. The driver answers a wrong
-// argument with "invalid argument" and no more, so that everything it demands
-// is checked here first.
+// Encodes the tensor maps of TMA copies. The driver answers a wrong argument
+// with "invalid argument" and no more, so that all its requirements are checked
+// here first.
 //
 //===----------------------------------------------------------------------===//
 

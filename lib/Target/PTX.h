@@ -37,8 +37,8 @@ std::string repeat(StringRef constraint, unsigned count);
 /// Constraints that tie inputs to the outputs `0` to `count - 1`.
 std::string tied(unsigned count);
 
-/// Stores zeros to shared memory: the threads numbered by `thread` take turns
-/// with 16 bytes each of `[begin, end)`, both `i32`.
+/// Stores zeros to `[begin, end)` of shared memory, both `i32`, in chunks of 16
+/// bytes that go round-robin to the threads numbered by `thread`.
 void emitClear(OpBuilder &builder, Location loc, Value begin, Value end,
                Value thread, int64_t numThreads);
 

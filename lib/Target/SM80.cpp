@@ -1,4 +1,4 @@
-//===- SM80.cpp - Ampere: cp.async, mbarrier, mma.sync ----------------===//
+//===- SM80.cpp - Ampere: cp.async, mbarrier, mma.sync --------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,13 +6,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// How kernels are written in the instructions of sm_80.
+// Writes kernels in the instructions of sm_80.
 //
 // A staged tile is cut into blocks of 64 columns of 16-bit values. A block is
 // rows x 128 bytes; blocks follow one another. In row r, chunk c of 16 bytes is
 // at place c ^ (r % 8), so that the eight rows that ldmatrix reads of a column
 // are in different banks. Columns beyond the tile's, up to a multiple of 16,
-// are zero. All threads of a group copy and compute; products are synchronous.
+// are zero. All threads of a CTA copy and compute; MMAs are synchronous.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,7 +38,7 @@ static constexpr int64_t blockChunks = blockRowBytes / chunkBytes;
 /// Values of a chunk of a row of f32.
 static constexpr int64_t rowChunkColumns = chunkBytes / 4;
 /// Shape of mma.m16n8k16. ldmatrix reads four 8x8 matrices: the left-hand side
-/// of one product or the right-hand sides of two.
+/// of one MMA or the right-hand sides of two.
 static constexpr int64_t mmaRows = 16;
 static constexpr int64_t mmaColumns = 8;
 static constexpr int64_t mmaStep = 16;
@@ -48,7 +48,6 @@ namespace {
 class SM80Target : public TargetInfo {
 public:
   StringRef getName() const override { return "sm_80"; }
-  StringRef getFeatures() const override { return "+ptx80"; }
   int64_t getMinPTXVersion() const override { return 70; }
   bool isForwardCompatible() const override { return true; }
   int64_t getSharedMemoryBytes() const override { return 163 * 1024; }
@@ -92,13 +91,13 @@ public:
   }
   void emitSetRegisters(OpBuilder &, Location, int64_t,
                         int64_t) const override {
-    // All threads keep what they were launched with.
+    // All threads keep the registers of their launch.
   }
 };
 } // namespace
 
-/// Whether a stage holds a row, which threads read and products do not. It lies
-/// in memory as it is.
+/// Whether a stage holds a row, which threads read and MMAs do not. A row has
+/// no swizzle.
 static bool isRow(BufferType type) {
   return type.getShape()[0] == 1 && type.getElementType().isF32();
 }
@@ -196,7 +195,7 @@ void SM80Target::emitInitBarriers(OpBuilder &builder, Location loc,
                                   const StagedTile &stage,
                                   const StageThreads &threads, bool,
                                   int64_t) const {
-  // Each thread announces its copies and releases what it has read.
+  // Each producer arrives for its copies, each consumer when it has read.
   StringRef code = "mbarrier.init.shared.b64 [$0], $1;";
   ptx::emit(builder, loc, code, "r,r",
             {stage.full, ptx::constant(builder, loc, threads.producers)});
@@ -219,8 +218,8 @@ void SM80Target::emitAcquire(OpBuilder &builder, Location loc,
 }
 
 namespace {
-/// What a thread copies of one row of one block: a chunk, or nothing in threads
-/// for which `predicate`, if there is one, is false. The rest of the chunk from
+/// A thread's copy of one row of one block: a chunk, or nothing in threads for
+/// which `predicate`, if there is one, is false. The rest of the chunk from
 /// byte `bytes` on is filled with zeros.
 struct ChunkCopy {
   Value dest;
@@ -252,8 +251,8 @@ static Value emitBoth(OpBuilder &builder, Location loc, Value lhs, Value rhs) {
   return arith::AndIOp::create(builder, loc, lhs, rhs);
 }
 
-/// How many bytes of the chunk at column `column` of block `block` are within
-/// the tile and the source, `i32`.
+/// The number of bytes of the chunk at column `column` of block `block` that
+/// are within the tile and the source, `i32`.
 static Value emitBytesInside(OpBuilder &builder, attn_tile::CopyOp op,
                              const LoweredMemRef &source, Value firstColumn,
                              Value column, int64_t block) {
@@ -325,7 +324,7 @@ LogicalResult SM80Target::emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
     return success();
   }
 
-  // Eight threads copy one row of a block; the group copies `rowStep` rows at a
+  // Eight threads copy one row of a block; the CTA copies `rowStep` rows at a
   // time.
   unsigned rowDim = indices.size() - 2;
   int64_t rows = type.getShape()[0];
@@ -343,8 +342,8 @@ LogicalResult SM80Target::emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
   Value numRows = arith::TruncIOp::create(builder, loc, builder.getI32Type(),
                                           memref.getSize(builder, loc, rowDim));
 
-  // The chunks of each block: how much of them is inside, and which threads
-  // have one where the last block is not used up.
+  // The chunks of each block: the number of bytes inside, and which threads
+  // have a chunk if the last block is not full.
   struct Block {
     Value bytes;
     Value predicate;
@@ -430,8 +429,8 @@ void SM80Target::emitRelease(OpBuilder &builder, Location loc,
                              const StagedTile &stage, bool, ValueRange, int64_t,
                              const ThreadPosition &) const {
   // One arrival for each warp, behind a barrier of the warp, would do and is
-  // not faster; racecheck does not see that it orders what the other threads
-  // have read.
+  // not faster; racecheck does not see that it orders the reads of the other
+  // threads.
   ptx::emit(builder, loc,
             "{\n"
             ".reg .b64 state;\n"
@@ -441,7 +440,7 @@ void SM80Target::emitRelease(OpBuilder &builder, Location loc,
 }
 
 //===----------------------------------------------------------------------===//
-// Matrix products
+// Matmuls
 //===----------------------------------------------------------------------===//
 
 namespace {
@@ -453,9 +452,12 @@ enum class MatrixOrder { RowsFirst, ColumnsFirst };
 /// once.
 class FragmentReader {
 public:
-  /// `row` is the first row to be read, if it is not that of the tile.
+  /// `row` is the first row to read, if not the tile's first; `column`
+  /// likewise, in units of 16. Reads then begin at columns that are multiples
+  /// of a block.
   FragmentReader(OpBuilder &builder, Location loc, Value stage, BufferType type,
-                 Value thread, MatrixOrder order, Value row = nullptr)
+                 Value thread, MatrixOrder order, Value row = nullptr,
+                 Value column = nullptr)
       : loc(loc), blockBytes(getBlockBytes(type)) {
     // Lanes 8i to 8i + 7 give the addresses of the rows of matrix i.
     Value lane = emitAnd(builder, loc, thread, threadsPerWarp - 1);
@@ -471,8 +473,19 @@ public:
     // Stages start at multiples of 128 bytes, so that the pair of chunks can be
     // chosen by bits 5 and 6 of the address.
     Value first = emitChunkAddress(builder, loc, stage, laneRow, high);
-    int64_t pairs = std::min(llvm::divideCeil(type.getShape()[1], mmaStep),
-                             uint64_t(blockColumns / mmaStep));
+    constexpr int64_t blockPairs = blockColumns / mmaStep;
+    int64_t pairs = std::min<int64_t>(
+        llvm::divideCeil(type.getShape()[1], mmaStep), blockPairs);
+    if (column) {
+      Value pair = emitAnd(builder, loc, column, blockPairs - 1);
+      first = arith::XOrIOp::create(
+          builder, loc, first, emitMul(builder, loc, pair, 2 * chunkBytes));
+      Value block =
+          emitShiftRight(builder, loc, column, llvm::Log2_64(blockPairs));
+      first = arith::AddIOp::create(builder, loc, first,
+                                    emitMul(builder, loc, block, blockBytes));
+      pairs = 1;
+    }
     auto pointer = LLVM::LLVMPointerType::get(
         builder.getContext(),
         static_cast<unsigned>(NVVM::NVVMMemorySpace::Shared));
@@ -520,7 +533,7 @@ struct Accumulator {
   MutableArrayRef<Value> registers;
   int64_t columns;
 
-  /// The instruction counts by row, then column; so does the layout, over all
+  /// The instruction counts by row, then column. The layout does, too, over all
   /// the columns that the thread holds.
   Value &get(int64_t rowBlock, int64_t columnBlock, int64_t i) const {
     int64_t row = rowBlock * 2 + i / 2;
@@ -572,8 +585,6 @@ SM80Target::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
   VectorType resultType = op.getResult().getType().getValueType();
   BufferType rhsType = op.getRhs().getType();
   Type element = rhsType.getElementType();
-  if (op.getTransposeLhs())
-    return op.emitOpError("lhs cannot be transposed on sm_80");
   if (op.getFirstRow())
     return op.emitOpError("must be of all rows of lhs on sm_80");
   bool transposed = op.getTransposeRhs();
@@ -591,11 +602,21 @@ SM80Target::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
   Accumulator accumulator{registers, resultType.getDimSize(1)};
 
   std::optional<FragmentReader> lhsReader;
+  bool lhsTransposed = op.getTransposeLhs();
   if (auto lhsType = dyn_cast<BufferType>(op.getLhs().getType())) {
     Value warp = emitShiftRight(builder, loc, position.thread, 5);
-    lhsReader.emplace(builder, loc, lhs[0], lhsType, position.thread,
-                      MatrixOrder::RowsFirst,
-                      emitMul(builder, loc, warp, mmaRows));
+    // All warps together compute `mmaRows * warps` rows of the result.
+    if (lhsTransposed && rowBlocks > 1 && mmaRows * warps % blockColumns != 0)
+      return op.emitOpError("transposed lhs needs a multiple of ")
+             << blockColumns / mmaRows << " warps on sm_80 (was " << warps
+             << ")";
+    if (lhsTransposed)
+      lhsReader.emplace(builder, loc, lhs[0], lhsType, position.thread,
+                        MatrixOrder::ColumnsFirst, /*row=*/nullptr, warp);
+    else
+      lhsReader.emplace(builder, loc, lhs[0], lhsType, position.thread,
+                        MatrixOrder::RowsFirst,
+                        emitMul(builder, loc, warp, mmaRows));
   } else if (static_cast<int64_t>(lhs.size()) != rowBlocks * steps * 4) {
     return op.emitOpError("lhs in registers must contract a multiple of ")
            << mmaStep << " on sm_80";
@@ -603,9 +624,11 @@ SM80Target::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
   // Four registers of rows `16 * warps * rowBlock` and columns `16 * step`: by
   // column pair, then row, where the tile's registers are by row, then pair.
   auto getLhs = [&](int64_t rowBlock, int64_t step) -> SmallVector<Value, 4> {
+    int64_t row = rowBlock * mmaRows * warps, along = step * mmaStep;
     if (lhsReader)
-      return lhsReader->read(builder, rowBlock * mmaRows * warps,
-                             step * mmaStep, /*transpose=*/false);
+      return lhsTransposed
+                 ? lhsReader->read(builder, along, row, /*transpose=*/true)
+                 : lhsReader->read(builder, row, along, /*transpose=*/false);
     int64_t pairs = steps * 2;
     int64_t first = rowBlock * 2 * pairs + step * 2;
     return {lhs[first], lhs[first + pairs], lhs[first + 1],

@@ -1,4 +1,4 @@
-//===- SM90a.cpp - Hopper: TMA, mbarrier, wgmma -----------------------===//
+//===- SM90a.cpp - Hopper: TMA, mbarrier, wgmma ---------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// How kernels are written in the instructions of sm_90a.
+// Writes kernels in the instructions of sm_90a.
 //
 // A staged tile is cut into blocks of 128 bytes of columns, 64 of 16-bit
 // values. A block is rows x 128 bytes with the 128-byte swizzle that TMA writes
@@ -30,25 +30,24 @@ using attn_tile::BufferType;
 /// Columns of 16-bit values and bytes of a row of one swizzled block.
 static constexpr int64_t blockColumns = 64;
 static constexpr int64_t blockRowBytes = 128;
-/// Rows of a staged tile that one warpgroup multiplies, and columns of one
-/// step of the contracted dimension.
+/// Rows of a staged tile that one warpgroup multiplies, and columns of one step
+/// of the contracted dimension.
 static constexpr int64_t warpgroupRows = 64;
 static constexpr int64_t contractStep = 16;
 static constexpr int64_t warpgroupThreads = 128;
 
 /// Named barrier on which warpgroup 0 of the consumers waits for its own
-/// threads; those before it serve the whole group, turns, and shared tiles.
+/// threads. Lower ones serve the whole CTA, ping-pong, and local stores.
 static constexpr int64_t firstClearBarrier = 12;
 
 namespace {
 class SM90aTarget : public TargetInfo {
 public:
   StringRef getName() const override { return "sm_90a"; }
-  StringRef getFeatures() const override { return "+ptx90"; }
   int64_t getMinPTXVersion() const override { return 80; }
   bool hasEarlyLaunches() const override { return true; }
   bool hasClusters() const override { return true; }
-  bool hasCounters() const override { return true; }
+  bool hasSemaphores() const override { return true; }
   int64_t getSharedMemoryBytes() const override { return 227 * 1024; }
 
   LogicalResult
@@ -85,9 +84,9 @@ public:
   void emitRelease(OpBuilder &builder, Location loc, const StagedTile &stage,
                    bool byThreads, ValueRange after, int64_t cluster,
                    const ThreadPosition &position) const override;
-  LogicalResult emitShare(OpBuilder &builder, attn_tile::ShareOp op,
-                          ValueRange tile, const StagedTile &stage,
-                          const ThreadPosition &position) const override;
+  LogicalResult emitLocalStore(OpBuilder &builder, attn_tile::LocalStoreOp op,
+                               ValueRange tile, const StagedTile &stage,
+                               const ThreadPosition &position) const override;
   LogicalResult emitStoreThrough(OpBuilder &builder,
                                  attn_tile::StoreThroughOp op,
                                  ValueRange values, ValueRange dest,
@@ -95,37 +94,41 @@ public:
                                  const ThreadPosition &position) const override;
   void emitAtomicAdd(OpBuilder &builder, Location loc, Value address,
                      ValueRange values) const override;
-  LogicalResult emitPack(OpBuilder &builder, Location loc, Value stage,
-                         Value lane, ValueRange values,
-                         const TurnStage *turns) const override;
-  void emitInitTurns(OpBuilder &builder, Location loc, Value barriers,
-                     int64_t warps) const override;
-  void emitPublish(OpBuilder &builder, Location loc, const TurnStage &stage,
-                   Value lane) const override;
-  void emitAddInTurn(OpBuilder &builder, Location loc, const TurnStage &stage,
-                     Value address, Value counter, Value number,
-                     int64_t firstWarp, int64_t bytes) const override;
+  LogicalResult emitStageFragments(OpBuilder &builder, Location loc,
+                                   Value stage, Value lane, ValueRange values,
+                                   const OrderedStage *ordered) const override;
+  void emitInitOrderedStages(OpBuilder &builder, Location loc, Value barriers,
+                             int64_t warps) const override;
+  void emitCommitFragments(OpBuilder &builder, Location loc,
+                           const OrderedStage &stage,
+                           Value lane) const override;
+  void emitOrderedReduceAdd(OpBuilder &builder, Location loc,
+                            const OrderedStage &stage, Value address,
+                            Value semaphore, Value number, int64_t firstWarp,
+                            int64_t bytes) const override;
   void emitBulkAdd(OpBuilder &builder, Location loc, Value address, Value stage,
                    Value lane, int64_t registers) const override;
   void emitBulkDone(OpBuilder &builder, Location loc) const override;
-  void emitCount(OpBuilder &builder, Location loc, Value address, Value lane,
-                 int64_t amount, bool hasAdded) const override;
+  void emitSemaphoreAdd(OpBuilder &builder, Location loc, Value address,
+                        Value lane, int64_t amount,
+                        bool hasAdded) const override;
   void emitInitCompleted(OpBuilder &builder, Location loc, Value numbers,
                          int64_t warps) const override;
-  void emitComplete(OpBuilder &builder, Location loc, Value numbers, Value warp,
-                    Value lane) const override;
-  void emitCountCompleted(OpBuilder &builder, Location loc, Value address,
-                          Value lane, int64_t amount, Value numbers,
-                          Value position, int64_t warps) const override;
-  void emitAwaitCount(OpBuilder &builder, Location loc, Value address,
-                      Value number, Value lane) const override;
-  void emitStartTake(OpBuilder &builder, Location loc, Value stage,
-                     Value address, int64_t count,
-                     int64_t distance) const override;
-  void emitAwaitTakes(OpBuilder &builder, Location loc) const override;
-  SmallVector<Value> emitTake(OpBuilder &builder, Location loc, Value stage,
-                              Value address) const override;
-  int64_t getProductRegisters(attn_tile::MmaStartOp op) const override;
+  void emitSemaphoreRelease(OpBuilder &builder, Location loc, Value numbers,
+                            Value warp, Value lane) const override;
+  void emitSemaphoreAddReleased(OpBuilder &builder, Location loc, Value address,
+                                Value lane, int64_t amount, Value numbers,
+                                Value position, int64_t warps) const override;
+  void emitSemaphoreWait(OpBuilder &builder, Location loc, Value address,
+                         Value number, Value lane) const override;
+  void emitStartDqCopy(OpBuilder &builder, Location loc, Value stage,
+                       Value address, int64_t count,
+                       int64_t distance) const override;
+  void emitAwaitDqCopies(OpBuilder &builder, Location loc) const override;
+  SmallVector<Value> emitReadAndClearDq(OpBuilder &builder, Location loc,
+                                        Value stage,
+                                        Value address) const override;
+  int64_t getMmaRegisters(attn_tile::MmaStartOp op) const override;
   FailureOr<SmallVector<Value>>
   emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op, ValueRange lhs,
                const StagedTile &rhs, ValueRange acc,
@@ -138,14 +141,14 @@ public:
 };
 } // namespace
 
-/// Whether a stage holds a row, which threads read and products do not. It lies
-/// in memory as it is.
+/// Whether a stage holds a row, which threads read and MMAs do not. A row has
+/// no swizzle.
 static bool isRow(BufferType type) {
   return type.getShape()[0] == 1 && type.getElementType().isF32();
 }
 
-/// Threads of which one releases a stage: what products have read, all threads
-/// of a warpgroup have waited for; what threads read, only those of the warp.
+/// Threads of which one releases a stage. All threads of a warpgroup wait for
+/// its MMAs; reads by threads are ordered only within the warp.
 static int64_t getReleasingThreads(bool byThreads) {
   return byThreads ? 32 : warpgroupThreads;
 }
@@ -208,10 +211,9 @@ LogicalResult SM90aTarget::verifyStagedTile(
                             "multiples of 8 and at most 256 (was "
                          << type << ")";
   if (type.getShape()[0] % (8 * type.getCluster()) != 0)
-    return emitError()
-           << "sm_90a stages tiles of which each group of a cluster "
-              "copies a multiple of 8 rows (was "
-           << type << ")";
+    return emitError() << "sm_90a stages tiles of which each CTA of a cluster "
+                          "copies a multiple of 8 rows (was "
+                       << type << ")";
   return success();
 }
 
@@ -235,7 +237,7 @@ void SM90aTarget::emitInitBarriers(OpBuilder &builder, Location loc,
   StringRef code = "mbarrier.init.shared::cta.b64 [$0], $1;";
   ptx::emit(builder, loc, code, "r,r",
             {stage.full, ptx::constant(builder, loc, 1)});
-  // One thread of each warpgroup, or of each warp, of each group releases.
+  // In each CTA, one thread of each warpgroup, or of each warp, releases.
   int64_t releases =
       cluster * threads.consumers / getReleasingThreads(byThreads);
   ptx::emit(builder, loc, code, "r,r",
@@ -255,7 +257,7 @@ void SM90aTarget::emitInitDone(OpBuilder &builder, Location loc,
 }
 
 void SM90aTarget::emitClusterDone(OpBuilder &builder, Location loc) const {
-  // Warps come from roles, in which their threads need not be together.
+  // Warps come from warp roles, where their threads need not be converged.
   NVVM::ClusterArriveOp::create(builder, loc, /*aligned=*/UnitAttr());
   NVVM::ClusterWaitOp::create(builder, loc, /*aligned=*/UnitAttr());
 }
@@ -268,7 +270,7 @@ void SM90aTarget::emitAcquire(OpBuilder &builder, Location loc,
   Value opposite = arith::XOrIOp::create(builder, loc, parity,
                                          ptx::constant(builder, loc, 1));
   emitBarrierWait(builder, loc, stage.empty, opposite);
-  // Boxes count in full, also where they hang over the array's edge.
+  // Boxes count in full, even where they reach beyond the array's edge.
   int64_t bytes = getCopiedBytes(type);
   ptx::emit(builder, loc,
             "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;",
@@ -300,9 +302,9 @@ LogicalResult SM90aTarget::emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
   if (cluster == 1) {
     code += " [$0], [$1, {" + coordinates + "}], [$2];";
   } else {
-    // Each group copies some of the rows to the same places in all groups of
-    // the cluster, each of which has a barrier that counts them all. Where they
-    // begin is computed here, so that it takes no registers in between.
+    // Each CTA copies some of the rows to the same places in all CTAs of the
+    // cluster. The barrier of each CTA counts them all. The first row is
+    // computed here, so that it takes no registers in between.
     std::string box = coordinates;
     box.replace(box.find("$4"), 2, "row");
     code = "{\n"
@@ -341,9 +343,9 @@ void SM90aTarget::emitClear(OpBuilder &builder, Location loc,
                             const StagedTile &stage, BufferType type,
                             Value firstRow,
                             const ThreadPosition &position) const {
-  // Each warpgroup clears the rows for itself: what it reads is then zero,
-  // whether another one has come to clear them or not. Swizzling moves bytes
-  // within rows alone.
+  // Each warpgroup clears the rows itself: they are then zero when it reads
+  // them, whether another warpgroup has cleared them or not. Swizzling moves
+  // bytes only within rows.
   Value thread =
       arith::AndIOp::create(builder, loc, position.thread,
                             ptx::constant(builder, loc, warpgroupThreads - 1));
@@ -359,7 +361,7 @@ void SM90aTarget::emitClear(OpBuilder &builder, Location loc,
     ptx::emitClear(builder, loc, begin, at((block + 1) * getBlockBytes(type)),
                    thread, warpgroupThreads);
   }
-  // Products read through the asynchronous proxy.
+  // MMAs read through the asynchronous proxy.
   ptx::emit(builder, loc, "fence.proxy.async.shared::cta;", "~{memory}");
   Value barrier =
       arith::AddIOp::create(builder, loc, position.warpgroup,
@@ -379,10 +381,10 @@ void SM90aTarget::emitRelease(OpBuilder &builder, Location loc,
     ptx::emit(builder, loc, "bar.warp.sync 0xffffffff;", "~{memory}");
   Value number = arith::AndIOp::create(
       builder, loc, position.thread, ptx::constant(builder, loc, threads - 1));
-  // One thread, or one for each group of a cluster, whose producer copies to
-  // this one, too. The assembler moves arrivals before arithmetic, also before
-  // exchanges between threads, but not before comparisons with a NaN that no
-  // instruction makes.
+  // One thread arrives, or one for each CTA of a cluster, whose producers copy
+  // to this CTA, too. The assembler moves arrivals before arithmetic, also
+  // before exchanges between threads, but not before comparisons with a NaN
+  // that no instruction makes.
   bool isShared = cluster > 1;
   std::string code = "{\n"
                      ".reg .pred first;\n";
@@ -398,8 +400,8 @@ void SM90aTarget::emitRelease(OpBuilder &builder, Location loc,
   SmallVector<Value> operands = {stage.empty, number};
   llvm::append_range(operands, after);
   if (isShared) {
-    // What products have read needs no fence: they have been waited for.
-    // Producers do not read what consumers write.
+    // MMAs have been waited for, so that their reads need no fence. Producers
+    // do not read what consumers write.
     code += "@first mapa.shared::cluster.u32 empty, $0, $1;\n"
             "@first mbarrier.arrive";
     code += byThreads ? ".release.cluster" : "";
@@ -410,18 +412,18 @@ void SM90aTarget::emitRelease(OpBuilder &builder, Location loc,
   ptx::emit(builder, loc, code + "}", constraints + "~{memory}", operands);
 }
 
-/// Named barrier of the threads that share tiles, after those of turns.
-static constexpr int64_t shareBarrier = 8;
+/// Named barrier of the threads of a local store, after the ping-pong barriers.
+static constexpr int64_t localStoreBarrier = 8;
 
-/// Named barrier of warpgroup 0 of those that store through stages. No kernel
-/// also shares tiles.
+/// Named barrier of warpgroup 0 of the warpgroups that store through stages. No
+/// kernel also has local stores.
 static constexpr int64_t firstStoreBarrier = 8;
 
 namespace {
-/// Where the lanes of a warp point `stmatrix` and `ldmatrix` to, for four 8x8
-/// matrices of a stage, whose rows start where eight lanes each say: both
-/// halves of the warp's 16 rows, those of number `warp` of the stage, in two
-/// groups of 8 columns.
+/// Addresses that the lanes of a warp pass to `stmatrix` and `ldmatrix` for
+/// four 8x8 matrices of a stage; eight lanes each address the rows of one
+/// matrix. The matrices are both halves of 16 rows, number `warp` of the stage,
+/// in two groups of 8 columns.
 class MatrixAddresses {
 public:
   MatrixAddresses(OpBuilder &builder, Location loc, Value stage,
@@ -466,8 +468,8 @@ private:
 } // namespace
 
 /// Stores `columns` columns of a tile of 16-bit values, from `tileColumn` on,
-/// to those of a stage from `stageColumn` on: the 16 rows of each warp to those
-/// of number `warp` of the stage.
+/// to a stage from `stageColumn` on. The 16 rows of each warp go to the 16 rows
+/// number `warp` of the stage.
 static void emitStoreMatrices(OpBuilder &builder, Location loc, ValueRange tile,
                               int64_t tileColumn, int64_t columns, Value stage,
                               int64_t stageColumn, int64_t blockBytes,
@@ -508,7 +510,7 @@ static SmallVector<Value> emitLoadMatrices(OpBuilder &builder, Location loc,
 }
 
 /// Reads f32 values of a stage, pairs of neighbours of two rows of a warp. The
-/// swizzle moves 16 bytes by the row.
+/// swizzle permutes chunks of 16 bytes by the row.
 static SmallVector<Value> emitLoadPairs(OpBuilder &builder, Location loc,
                                         BufferType type, Value stage,
                                         Value thread, Value warp) {
@@ -575,27 +577,28 @@ SM90aTarget::emitRead(OpBuilder &builder, attn_tile::ReadOp op,
   return emitLoads(builder, loc, type, stage.address, position.thread, warp);
 }
 
-LogicalResult SM90aTarget::emitShare(OpBuilder &builder, attn_tile::ShareOp op,
-                                     ValueRange tile, const StagedTile &stage,
-                                     const ThreadPosition &position) const {
+LogicalResult
+SM90aTarget::emitLocalStore(OpBuilder &builder, attn_tile::LocalStoreOp op,
+                            ValueRange tile, const StagedTile &stage,
+                            const ThreadPosition &position) const {
   Location loc = op.getLoc();
   BufferType type = op.getBuffer().getType();
   int64_t firstColumn = op.getFirstColumn();
   int64_t columns = cast<VectorType>(op.getTile().getType()).getDimSize(1);
   if (type.getShape()[0] * 128 != position.numThreads * warpgroupRows)
     return op.emitOpError("tile must have 64 rows for each warpgroup to be "
-                          "shared on sm_90a (was ")
+                          "stored to shared memory on sm_90a (was ")
            << op.getTile().getType() << ")";
   if (columns % 16 != 0 || firstColumn % 16 != 0)
-    return op.emitOpError("columns must be a multiple of 16 to be shared on "
-                          "sm_90a (was ")
+    return op.emitOpError("columns must be a multiple of 16 to be stored to "
+                          "shared memory on sm_90a (was ")
            << columns << " from column " << firstColumn << ")";
   auto constant = [&](int64_t value) {
     return ptx::constant(builder, loc, value);
   };
   auto emitBarrier = [&] {
     ptx::emit(builder, loc, "bar.sync $0, $1;", "r,r,~{memory}",
-              {constant(shareBarrier), constant(position.numThreads)});
+              {constant(localStoreBarrier), constant(position.numThreads)});
   };
   if (op.getPipe().getType().getStages() == 1 && firstColumn == 0)
     emitBarrier();
@@ -634,7 +637,7 @@ SM90aTarget::emitStoreThrough(OpBuilder &builder, attn_tile::StoreThroughOp op,
   auto constant = [&](int64_t value) {
     return ptx::constant(builder, loc, value);
   };
-  // Each warpgroup by itself: one may store while another one multiplies.
+  // Each warpgroup has its own stages: one may store while another multiplies.
   int64_t ring = pipe.getStages() / warpgroups;
   int64_t stageBytes = getStageBytes(pipe.getBufferType());
   Value first = arith::AddIOp::create(
@@ -673,8 +676,9 @@ SM90aTarget::emitStoreThrough(OpBuilder &builder, attn_tile::StoreThroughOp op,
 
   int64_t blocks = tile.getDimSize(1) / blockColumns;
   for (int64_t block = 0; block < blocks; ++block) {
-    // All but the copies that read the other stages must have read theirs. A
-    // tile whose blocks do not fill the ring begins after all of the last one.
+    // All copies must have read their stages, but the copies of the other
+    // stages of the ring. A tile whose blocks do not fill the ring begins after
+    // all copies of the last tile.
     int64_t reading = block == 0 && blocks % ring != 0 ? 0 : ring - 1;
     ptx::emit(builder, loc,
               "{\n"
@@ -710,10 +714,11 @@ void SM90aTarget::emitAtomicAdd(OpBuilder &builder, Location loc, Value address,
             "l,f,f,f,f,~{memory}", operands);
 }
 
-/// The barrier of a tile that is full; that of the stage that is empty follows.
-static Value emitTurnBarrier(OpBuilder &builder, Location loc,
-                             const TurnStage &stage, Value position) {
-  static_assert(TurnStage::numThreads == 2, "threads take turns");
+/// The barrier of a full stage; the barrier of the empty stage follows it.
+static Value emitOrderedStageBarrier(OpBuilder &builder, Location loc,
+                                     const OrderedStage &stage,
+                                     Value position) {
+  static_assert(OrderedStage::numThreads == 2, "threads alternate");
   Value thread = arith::AndIOp::create(builder, loc, position,
                                        ptx::constant(builder, loc, 1));
   Value offset = arith::ShLIOp::create(builder, loc, thread,
@@ -721,16 +726,17 @@ static Value emitTurnBarrier(OpBuilder &builder, Location loc,
   return arith::AddIOp::create(builder, loc, stage.barriers, offset);
 }
 
-LogicalResult SM90aTarget::emitPack(OpBuilder &builder, Location loc,
-                                    Value stage, Value lane, ValueRange values,
-                                    const TurnStage *turns) const {
-  if (turns) {
-    // The tile before. Before the first one, a fresh barrier lets pass who
-    // waits for the phase before its first one.
-    Value before = arith::SubIOp::create(builder, loc, turns->position,
+LogicalResult
+SM90aTarget::emitStageFragments(OpBuilder &builder, Location loc, Value stage,
+                                Value lane, ValueRange values,
+                                const OrderedStage *ordered) const {
+  if (ordered) {
+    // The position of the tile before. Before the first tile, waiting for the
+    // phase before a fresh barrier's first one passes.
+    Value before = arith::SubIOp::create(builder, loc, ordered->position,
                                          ptx::constant(builder, loc, 1));
     Value empty = arith::AddIOp::create(
-        builder, loc, emitTurnBarrier(builder, loc, *turns, before),
+        builder, loc, emitOrderedStageBarrier(builder, loc, *ordered, before),
         ptx::constant(builder, loc, getBarrierBytes() / 2));
     Value round = arith::ShRUIOp::create(builder, loc, before,
                                          ptx::constant(builder, loc, 1));
@@ -777,8 +783,8 @@ void SM90aTarget::emitBulkAdd(OpBuilder &builder, Location loc, Value address,
             "l,r,r,~{memory}", {address, stage, lane});
 }
 
-void SM90aTarget::emitInitTurns(OpBuilder &builder, Location loc,
-                                Value barriers, int64_t warps) const {
+void SM90aTarget::emitInitOrderedStages(OpBuilder &builder, Location loc,
+                                        Value barriers, int64_t warps) const {
   StringRef code = "mbarrier.init.shared::cta.b64 [$0], $1;\n"
                    "mbarrier.init.shared::cta.b64 [$0 + 8], 1;\n"
                    "mbarrier.init.shared::cta.b64 [$0 + 16], $1;\n"
@@ -787,28 +793,30 @@ void SM90aTarget::emitInitTurns(OpBuilder &builder, Location loc,
             {barriers, ptx::constant(builder, loc, warps)});
 }
 
-void SM90aTarget::emitPublish(OpBuilder &builder, Location loc,
-                              const TurnStage &stage, Value lane) const {
-  ptx::emit(builder, loc,
-            "{\n"
-            ".reg .pred first;\n"
-            "fence.proxy.async.shared::cta;\n"
-            "bar.warp.sync 0xffffffff;\n"
-            "setp.eq.s32 first, $1, 0;\n"
-            "@first mbarrier.arrive.shared::cta.b64 _, [$0];\n"
-            "}",
-            "r,r,~{memory}",
-            {emitTurnBarrier(builder, loc, stage, stage.position), lane});
+void SM90aTarget::emitCommitFragments(OpBuilder &builder, Location loc,
+                                      const OrderedStage &stage,
+                                      Value lane) const {
+  ptx::emit(
+      builder, loc,
+      "{\n"
+      ".reg .pred first;\n"
+      "fence.proxy.async.shared::cta;\n"
+      "bar.warp.sync 0xffffffff;\n"
+      "setp.eq.s32 first, $1, 0;\n"
+      "@first mbarrier.arrive.shared::cta.b64 _, [$0];\n"
+      "}",
+      "r,r,~{memory}",
+      {emitOrderedStageBarrier(builder, loc, stage, stage.position), lane});
 }
 
-void SM90aTarget::emitAddInTurn(OpBuilder &builder, Location loc,
-                                const TurnStage &stage, Value address,
-                                Value counter, Value number, int64_t firstWarp,
-                                int64_t bytes) const {
-  // Registers are few: what depends on the thread is found out here each time.
-  // The turn is waited for first, so that the addition begins as soon as the
-  // tile is there. Additions of a stage are of another proxy than the counter;
-  // they are complete before the next turn begins.
+void SM90aTarget::emitOrderedReduceAdd(OpBuilder &builder, Location loc,
+                                       const OrderedStage &stage, Value address,
+                                       Value semaphore, Value number,
+                                       int64_t firstWarp, int64_t bytes) const {
+  // Registers are scarce: values that depend on the thread are computed here
+  // each time. The semaphore is awaited first, so that the reduction begins as
+  // soon as the tile is there. Reductions of a stage use another proxy than the
+  // semaphore; they are complete before the semaphore advances.
   std::string code =
       "{\n"
       ".reg .pred skips, done;\n"
@@ -848,7 +856,7 @@ void SM90aTarget::emitAddInTurn(OpBuilder &builder, Location loc,
       "skip_${:uid}:\n"
       "}";
   ptx::emit(builder, loc, code, "l,r,r,r,l,r,~{memory}",
-            {address, stage.address, stage.barriers, stage.position, counter,
+            {address, stage.address, stage.barriers, stage.position, semaphore,
              number});
 }
 
@@ -856,10 +864,12 @@ void SM90aTarget::emitBulkDone(OpBuilder &builder, Location loc) const {
   ptx::emit(builder, loc, "cp.async.bulk.wait_group 0;", "~{memory}");
 }
 
-void SM90aTarget::emitCount(OpBuilder &builder, Location loc, Value address,
-                            Value lane, int64_t amount, bool hasAdded) const {
-  // Additions of stages are of another proxy than what threads store: they have
-  // to be complete, and those of others to come after what has been stored.
+void SM90aTarget::emitSemaphoreAdd(OpBuilder &builder, Location loc,
+                                   Value address, Value lane, int64_t amount,
+                                   bool hasAdded) const {
+  // Bulk reductions use another proxy than the stores of threads. This warp's
+  // reductions must be complete, or its stores come before the reductions of
+  // other warps.
   StringRef order =
       hasAdded ? "cp.async.bulk.wait_group 0;\n" : "fence.proxy.async;\n";
   ptx::emit(builder, loc,
@@ -883,10 +893,11 @@ void SM90aTarget::emitInitCompleted(OpBuilder &builder, Location loc,
   ptx::emit(builder, loc, code, "r,~{memory}", {numbers});
 }
 
-void SM90aTarget::emitComplete(OpBuilder &builder, Location loc, Value numbers,
-                               Value warp, Value lane) const {
-  // A number of the warp's own, which only grows: it needs to know neither
-  // which time it is nor what other warps, or the one that counts, have seen.
+void SM90aTarget::emitSemaphoreRelease(OpBuilder &builder, Location loc,
+                                       Value numbers, Value warp,
+                                       Value lane) const {
+  // Each warp has a number of its own, which only grows. So the warp need not
+  // know the round, nor what other warps, or the counting one, have seen.
   std::string code = "{\n"
                      ".reg .pred first;\n"
                      ".reg .b32 number;\n"
@@ -900,10 +911,11 @@ void SM90aTarget::emitComplete(OpBuilder &builder, Location loc, Value numbers,
   ptx::emit(builder, loc, code, "r,r,r,~{memory}", {numbers, warp, lane});
 }
 
-void SM90aTarget::emitCountCompleted(OpBuilder &builder, Location loc,
-                                     Value address, Value lane, int64_t amount,
-                                     Value numbers, Value position,
-                                     int64_t warps) const {
+void SM90aTarget::emitSemaphoreAddReleased(OpBuilder &builder, Location loc,
+                                           Value address, Value lane,
+                                           int64_t amount, Value numbers,
+                                           Value position,
+                                           int64_t warps) const {
   // Each of the first lanes waits for one warp. Numbers may overflow; their
   // differences do not.
   constexpr int64_t napNs = 100;
@@ -938,11 +950,11 @@ void SM90aTarget::emitCountCompleted(OpBuilder &builder, Location loc,
             {address, lane, numbers, position});
 }
 
-void SM90aTarget::emitAwaitCount(OpBuilder &builder, Location loc,
-                                 Value address, Value number,
-                                 Value lane) const {
-  // Many warps that ask for one word again and again would hold up all others
-  // whose words are in the same part of the cache.
+void SM90aTarget::emitSemaphoreWait(OpBuilder &builder, Location loc,
+                                    Value address, Value number,
+                                    Value lane) const {
+  // Many warps that poll one word would hold up all others whose words are in
+  // the same part of L2.
   constexpr int64_t soonNs = 200, laterNs = 5000;
   std::string spin = "@skip bra reached_${:uid};\n"
                      "again_${:uid}:\n"
@@ -959,7 +971,7 @@ void SM90aTarget::emitAwaitCount(OpBuilder &builder, Location loc,
                           ".reg .s32 found;\n"
                           "setp.le.s32 skip, $1, 0;\n";
   SmallVector<Value> operands = {address, number};
-  // A single thread waits for what copies and additions of stages come after.
+  // A single thread waits before the bulk copies and reductions that follow.
   if (!lane)
     return ptx::emit(builder, loc, registers + spin + "fence.proxy.async;\n}",
                      "l,r,~{memory}", operands);
@@ -970,10 +982,10 @@ void SM90aTarget::emitAwaitCount(OpBuilder &builder, Location loc,
             "l,r,r,~{memory}", operands);
 }
 
-void SM90aTarget::emitStartTake(OpBuilder &builder, Location loc, Value stage,
-                                Value address, int64_t count,
-                                int64_t distance) const {
-  // Not by way of the first level cache, which may hold what was there before.
+void SM90aTarget::emitStartDqCopy(OpBuilder &builder, Location loc, Value stage,
+                                  Value address, int64_t count,
+                                  int64_t distance) const {
+  // L1 is bypassed: it may hold stale values.
   std::string copies;
   for (int64_t i = 0; i < count; ++i) {
     std::string offset = std::to_string(i * distance);
@@ -983,12 +995,13 @@ void SM90aTarget::emitStartTake(OpBuilder &builder, Location loc, Value stage,
   ptx::emit(builder, loc, copies, "r,l,~{memory}", {stage, address});
 }
 
-void SM90aTarget::emitAwaitTakes(OpBuilder &builder, Location loc) const {
+void SM90aTarget::emitAwaitDqCopies(OpBuilder &builder, Location loc) const {
   ptx::emit(builder, loc, "cp.async.wait_all;", "~{memory}");
 }
 
-SmallVector<Value> SM90aTarget::emitTake(OpBuilder &builder, Location loc,
-                                         Value stage, Value address) const {
+SmallVector<Value> SM90aTarget::emitReadAndClearDq(OpBuilder &builder,
+                                                   Location loc, Value stage,
+                                                   Value address) const {
   SmallVector<Type> types(4, builder.getF32Type());
   return ptx::emitWithResults(
       builder, loc, types,
@@ -1000,8 +1013,7 @@ SmallVector<Value> SM90aTarget::emitTake(OpBuilder &builder, Location loc,
 
 /// The place in the instruction's register list of each register of the layout.
 /// The instruction counts by pair of columns, then row, then column; the layout
-/// by row, then column.
-/// Blocks of rows have an instruction each.
+/// by row, then column. Blocks of rows have an instruction each.
 static SmallVector<unsigned> getInstructionOrder(unsigned numRegisters,
                                                  unsigned numBlocks) {
   SmallVector<unsigned> order;
@@ -1014,8 +1026,8 @@ static SmallVector<unsigned> getInstructionOrder(unsigned numRegisters,
   return order;
 }
 
-int64_t SM90aTarget::getProductRegisters(attn_tile::MmaStartOp op) const {
-  return attn_tile::getProductRegisters(
+int64_t SM90aTarget::getMmaRegisters(attn_tile::MmaStartOp op) const {
+  return attn_tile::getMmaRegisters(
       op.getResult().getType().getValueType().getDimSize(1),
       !isa<BufferType>(op.getLhs().getType()));
 }
@@ -1037,7 +1049,7 @@ SM90aTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
     return op.emitOpError("result columns must be a multiple of 8 and at most "
                           "256 on sm_90a (was ")
            << columns << ")";
-  // Rows of the result are dealt out to the warpgroups in blocks.
+  // Rows of the result are distributed over the warpgroups in blocks.
   int64_t warpgroups = position.numThreads / warpgroupThreads;
   int64_t blocks = resultType.getDimSize(0) / (warpgroups * warpgroupRows);
   if (resultType.getDimSize(0) != blocks * warpgroups * warpgroupRows ||
@@ -1089,8 +1101,8 @@ SM90aTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
       addOperand(pair);
     lhsConstraints = ptx::repeat("r", lhs.size());
   }
-  // A transposed right-hand side is K-major; otherwise columns are contiguous
-  // and the leading offset leads to the next 64 of them.
+  // A transposed right-hand side is K-major. Otherwise columns are contiguous,
+  // and the leading offset goes to the next 64 of them.
   int64_t leadingBytes = op.getTransposeRhs() ? 0 : getBlockBytes(rhsType);
   unsigned rhsOperand =
       addOperand(emitDescriptorAddress(builder, loc, rhs.address));
@@ -1111,7 +1123,8 @@ SM90aTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
               column % blockColumns * 2) >>
              4;
     };
-    // Constants are added in full: the sum with an address has no carry.
+    // Constants are added to the whole descriptor: adding an address never
+    // carries.
     auto describe = [&](char name, unsigned address, int64_t leading,
                         int64_t advance) {
       os << "add.s64 " << name << ", $" << address << ", "
@@ -1136,7 +1149,7 @@ SM90aTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
       os << "a";
     } else {
       // Registers are (row, column pair); the instruction takes two column
-      // pairs, of each of them both rows.
+      // pairs, and both rows of each.
       unsigned pairs = lhs.size() / 2;
       unsigned first = lhsFirst + step * 2;
       os << "{$" << first << ",$" << first + pairs << ",$" << first + 1 << ",$"

@@ -1,4 +1,4 @@
-//===- TargetInfo.cpp - What a GPU target provides --------------------===//
+//===- TargetInfo.cpp - Targets for GPUs ----------------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -20,10 +20,12 @@ using namespace mlir::attn;
 
 TargetInfo::~TargetInfo() = default;
 
-LogicalResult TargetInfo::emitShare(OpBuilder &, attn_tile::ShareOp op,
-                                    ValueRange, const StagedTile &,
-                                    const ThreadPosition &) const {
-  return op.emitOpError("cannot share tiles on ") << getName();
+LogicalResult TargetInfo::emitLocalStore(OpBuilder &,
+                                         attn_tile::LocalStoreOp op, ValueRange,
+                                         const StagedTile &,
+                                         const ThreadPosition &) const {
+  return op.emitOpError("cannot store register tiles to shared memory on ")
+         << getName();
 }
 
 FailureOr<SmallVector<Value>>
@@ -45,8 +47,7 @@ LogicalResult TargetInfo::emitStoreThrough(OpBuilder &,
                                            ValueRange, ValueRange, ValueRange,
                                            Value,
                                            const ThreadPosition &) const {
-  return op.emitOpError("cannot store through workgroup memory on ")
-         << getName();
+  return op.emitOpError("cannot store through shared memory on ") << getName();
 }
 
 void TargetInfo::emitAtomicAdd(OpBuilder &builder, Location loc, Value address,

@@ -10,11 +10,16 @@ structures below mirror ``attn-runtime/attn_runtime.h``.
 
 import ctypes
 import functools
+import itertools
 import os
+import stat
+import struct
+import zlib
 from typing import Any, Dict, List, Optional, Sequence
 
 from attn.errors import AttnError
 from attn.library import load_runtime
+from attn.version import __version__
 
 ABI_VERSION = 2
 DTYPES = ("bf16", "f16", "f32", "f64", "i32", "i64", "i8", "i1")
@@ -165,21 +170,100 @@ class Function:
         return self._function.flops(array)
 
 
-class Artifact:
-    """A loaded artifact. ``functions`` maps names to callables."""
+# Follows the end of a library that attn-compile linked: this, the CRC-32 of all bytes before, and zero.
+_CHECKSUM_MAGIC = b"ATTN-CRC"
+_CHECKSUM = struct.Struct("<8sII")
 
-    def __init__(self, path: str, runtime: Optional[str] = None):
+
+def _find_elf_end(data: bytes) -> int:
+    """The bytes that the headers of a shared library give it."""
+    if len(data) < 64 or data[:6] != b"\x7fELF\x02\x01":
+        raise ValueError("it is not a shared library of 64 bits")
+    program_offset, section_offset = struct.unpack_from("<QQ", data, 32)
+    program_size, num_programs, section_size, num_sections = struct.unpack_from("<4H", data, 54)
+    end = max(program_offset + program_size * num_programs, section_offset + section_size * num_sections)
+    if end <= len(data):
+        if num_programs and program_size < 56 or num_sections and section_size < 64:
+            raise ValueError("its headers are damaged")
+        for i in range(num_programs):
+            offset, _, _, size = struct.unpack_from("<4Q", data, program_offset + i * program_size + 8)
+            end = max(end, offset + size)
+        for i in range(num_sections):
+            (kind,) = struct.unpack_from("<I", data, section_offset + i * section_size + 4)
+            offset, size = struct.unpack_from("<2Q", data, section_offset + i * section_size + 24)
+            # SHT_NOBITS has no bytes in the file.
+            end = max(end, offset if kind == 8 else offset + size)
+    if end > len(data):
+        raise ValueError(f"it is cut off: it has {len(data)} bytes, and its headers give it {end}")
+    return end
+
+
+def check_contents(data: bytes) -> None:
+    """Raises ValueError if the bytes of a library differ from the ones that were written.
+
+    To map a file that is too short ends the process when its pages are touched. A library that another linker made has
+    no checksum.
+    """
+    end = _find_elf_end(data)
+    if end == len(data):
+        return
+    if len(data) < end + _CHECKSUM.size:
+        raise ValueError("its checksum is cut off")
+    magic, checksum, _ = _CHECKSUM.unpack_from(data, end)
+    if magic != _CHECKSUM_MAGIC or checksum != zlib.crc32(data[:end]):
+        raise ValueError("its checksum is wrong")
+
+
+_load_numbers = itertools.count(1)
+
+
+def _name_descriptor(descriptor: int) -> str:
+    """A path to open the file of a descriptor, a new one each time: the dynamic linker knows loaded libraries by their
+    paths, and descriptors are used again."""
+    parts = ("." if digit == "1" else "" for digit in format(next(_load_numbers), "b"))
+    return f"/proc/self/fd/{'/'.join(parts)}/{descriptor}"
+
+
+def _load_library(path: str, descriptor: int) -> ctypes.CDLL:
+    """Checks and loads an open file."""
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        raise ValueError("it is not a regular file")
+    with open(descriptor, "rb", closefd=False) as file:
+        file.seek(0)
+        check_contents(file.read())
+    by_descriptor = _name_descriptor(descriptor)
+    return ctypes.CDLL(by_descriptor if os.path.exists(by_descriptor) else os.path.abspath(path))
+
+
+class Artifact:
+    """A loaded artifact. ``functions`` maps names to callables.
+
+    The file is opened once, so that the checked file is the loaded one. ``descriptor`` is a file that is open already;
+    the caller closes it.
+    """
+
+    def __init__(self, path: str, runtime: Optional[str] = None, descriptor: Optional[int] = None):
         load_runtime(runtime)
+        opened = None
         try:
-            self._library = ctypes.CDLL(os.path.abspath(path))
+            if descriptor is None:
+                # Opening a pipe waits for a writer otherwise.
+                descriptor = opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            self._library = _load_library(path, descriptor)
             artifact = _Artifact.in_dll(self._library, "attn_artifact")
         except (OSError, ValueError) as error:
             raise AttnError(f"{path} is no artifact that can be loaded: {error}") from None
+        finally:
+            if opened is not None:
+                os.close(opened)
         if artifact.abi_version != ABI_VERSION:
+            # Another version may have other fields after the number.
             raise AttnError(
-                f"{path}: artifact has ABI version {artifact.abi_version}, expected {ABI_VERSION}; compile it again "
-                "with this version of Attn"
+                f"{path}: artifact has ABI version {artifact.abi_version}, expected {ABI_VERSION}, that of attn "
+                f"{__version__}; compile it again with this version of Attn"
             )
+        if artifact.reserved:
+            raise AttnError(f"{path}: field 'reserved' of the artifact must be zero (was {artifact.reserved:#x})")
         self.target = artifact.target.decode()
         self.functions: Dict[str, Function] = {}
         for i in range(artifact.num_functions):

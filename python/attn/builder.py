@@ -13,6 +13,10 @@ from attn.errors import AttnError
 from attn.masks import Mask
 
 
+# The type of boundaries and of lengths of sequences.
+_LENGTHS = "tensor<?xi32>"
+
+
 @dataclasses.dataclass(frozen=True)
 class Attention:
     """Attention of a kind; ``mlir`` is its module.
@@ -23,10 +27,11 @@ class Attention:
     ``reads``; masks of documents and such are made with these types:
     ``masks.documents("tensor<?x?xi32>")``. With ``dropout``, an
     attribute such as ``#attn.dropout<p = 0.125, rng = #attn.philox<rounds = 7>>``,
-    its last arguments are ``seed`` and ``offset``. Batch and lengths may vary
-    from call to call unless they are given. ``score`` and ``keep`` are bodies of regions in MLIR, which
-    see the score ``%s`` and the position ``%b, %h, %i, %j``, read the captures
-    ``%c0, %c1, ...``, and end with ``attn.yield``.
+    its last arguments are ``seed`` and ``offset``. Sinks, head map, identity, and boundaries
+    (``packed``) or lengths (``padded``) of the queries' and the keys' sequences follow the
+    reads. Batch and lengths may vary from call to call unless they are given. ``score_mod`` and
+    ``mask_mod`` are bodies of regions in MLIR. They see the score ``%s`` and the position
+    ``%b, %h, %i, %j``, read the captures ``%c0, %c1, ...``, and end with ``attn.yield``.
 
         attn.compile(attn.Attention("bf16", 32, 8, 128, mask="#attn.causal"), target="sm_90a")
     """
@@ -38,12 +43,19 @@ class Attention:
     value_dim: Optional[int] = None
     mask: Union[str, Mask] = ""
     scale: Optional[float] = None
-    score: str = ""
-    keep: str = ""
-    #: Types of what regions read, such as "tensor<?x?xf32>".
+    score_mod: str = ""
+    mask_mod: str = ""
+    #: Types of the tensors that regions read, such as "tensor<?x?xf32>".
     captures: Tuple[str, ...] = ()
-    #: Types of what a mask given as text reads.
+    #: Types of the operands that a mask given as text reads.
     reads: Tuple[str, ...] = ()
+    #: Types of a logit for each query head, of its key head, and of its weight of the
+    #: identity, such as "tensor<8xf32>".
+    sinks: str = ""
+    head_map: str = ""
+    identity: str = ""
+    #: How sequences of different lengths are stored: "packed", in one batch entry, or "padded".
+    sequences: str = ""
     with_lse: bool = False
     dropout: str = ""
     batch: Optional[int] = None
@@ -65,6 +77,8 @@ class Attention:
                 raise AttnError(f"{name} is {size!r}; it must be a number from 1")
         if self.scale is not None and not math.isfinite(self.scale):
             raise AttnError(f"scale is {self.scale}; it must be finite")
+        if self.sequences not in ("", "packed", "padded"):
+            raise AttnError(f"sequences is {self.sequences!r}; it must be 'packed' or 'padded'")
         for name in ("captures", "reads"):
             if isinstance(getattr(self, name), str):
                 raise AttnError(f"{name} is text; give a tuple of types, as in ({getattr(self, name)!r},)")
@@ -79,11 +93,19 @@ class Attention:
         lse = f"tensor<{batch}x{self.query_heads}x{queries}xf32>"
         results = [out, lse] if self.with_lse else [out]
         mask, reads = self.mask.attribute() if isinstance(self.mask, Mask) else (self.mask, list(self.reads))
+        heads = {"sinks": self.sinks, "head_map": self.head_map, "identity": self.identity}
         captures = "".join(f", %r{i}: {kind}" for i, kind in enumerate(reads))
+        captures += "".join(f", %{name}: {kind}" for name, kind in heads.items() if kind)
+        captures += f", %query_sequences: {_LENGTHS}, %key_sequences: {_LENGTHS}" if self.sequences else ""
         captures += "".join(f", %c{i}: {kind}" for i, kind in enumerate(self.captures))
         state = ", %seed: tensor<i64>, %offset: tensor<i64>" if self.dropout else ""
         inits = ["%out_init", "%lse_init"][: len(results)]
         clauses = []
+        for name, kind in heads.items():
+            if kind:
+                clauses.append(f"{'heads' if name == 'head_map' else name}(%{name} : {kind})")
+        if self.sequences:
+            clauses.append(f"sequences {self.sequences}(%query_sequences, %key_sequences : {_LENGTHS}, {_LENGTHS})")
         if self.scale is not None:
             clauses.append(f"scale({_float(self.scale)})")
         if mask:
@@ -92,10 +114,10 @@ class Attention:
             clauses.append(f"reads({', '.join(f'%r{i}' for i in range(len(reads)))} : {', '.join(reads)})")
         if self.dropout:
             clauses.append(f"dropout({self.dropout}, %seed, %offset : tensor<i64>, tensor<i64>)")
-        if self.score:
-            clauses.append(_region("score", "%s: f32, %b: index, %h: index, %i: index, %j: index", self.score))
-        if self.keep:
-            clauses.append(_region("keep", "%b: index, %h: index, %i: index, %j: index", self.keep))
+        if self.score_mod:
+            clauses.append(_region("score_mod", "%s: f32, %b: index, %h: index, %i: index, %j: index", self.score_mod))
+        if self.mask_mod:
+            clauses.append(_region("mask_mod", "%b: index, %h: index, %i: index, %j: index", self.mask_mod))
         # Dimensions of the results that are not known yet.
         dims = [dim for dim, size in ((0, self.batch), (2, self.queries)) if size is None]
         empty = f"tensor.empty({', '.join(f'%size{dim}' for dim in dims)})"

@@ -3,30 +3,37 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiled artifacts on disk.
 
-An entry is a shared library, with a description and a checksum behind its end,
-in ``$ATTN_CACHE_DIR``, ``$XDG_CACHE_HOME/attn`` or ``~/.cache/attn``. Its name
-is made of all that it depends on. Entries are written to another file and then
-renamed, so that any number of processes may use one folder; they may be deleted
-at any time. An entry that is damaged, or was made by another build of the
-compiler, is made again; without a compiler what there is is used.
+An entry is a shared library, with a description and a checksum behind its end, in ``$ATTN_CACHE_DIR``,
+``$XDG_CACHE_HOME/attn`` or ``~/.cache/attn``. Its name is a hash of all that it depends on. Entries are written to
+another file and then renamed, so that any number of processes may use one folder; they may be deleted at any time. An
+entry that is damaged, or was made by another build of the compiler, is made again; without a compiler, existing entries
+are used.
+
+Entries are code that runs. So a folder or an entry that belongs to another user
+than root, or that others can write, is not used: a warning says so once, and
+artifacts are compiled without a cache. An entry is opened, checked and loaded by
+one descriptor.
 """
 
+import contextlib
+import errno
 import functools
 import hashlib
 import json
 import os
 import pathlib
 import platform
+import secrets
 import stat
 import tempfile
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
 from attn.artifact import ABI_VERSION, Artifact
 from attn.errors import AttnError, warn_once
 from attn.library import compiler_fingerprint
 from attn.version import __version__
 
-_FORMAT = 1
+_FORMAT = 2
 # The last bytes of an entry: the size of the description before, and this.
 _MAGIC = b"ATTNCACHE"
 _SIZE_BYTES = 4
@@ -43,7 +50,7 @@ def cache_dir() -> pathlib.Path:
 
 @functools.lru_cache(maxsize=None)
 def _host() -> str:
-    """What code for the host depends on."""
+    """The properties of the machine that code for the host depends on."""
     try:
         lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -53,43 +60,70 @@ def _host() -> str:
 
 
 def make_key(text: str, passes: str, target: str, options: Tuple[Tuple[str, str], ...]) -> str:
-    """The name of what these become."""
+    """The name of the entry for these inputs."""
     parts = [_FORMAT, ABI_VERSION, __version__, text, passes, options]
     if target == "host":
         parts.append(_host())
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def _write(path: pathlib.Path, library: bytes) -> None:
-    """Writes an entry in full or not at all."""
+class _Untrusted(Exception):
+    """A folder or an entry that somebody else may have written; the text says why."""
+
+
+def _check_owner(status: os.stat_result, what: str) -> None:
+    """Only root and the user may have made, or may change, code that is run."""
+    if status.st_uid not in (0, os.geteuid()):
+        raise _Untrusted(f"{what} belongs to user {status.st_uid}, expected {os.geteuid()} or root")
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        mode = stat.S_IMODE(status.st_mode)
+        raise _Untrusted(f"{what} can be written by others than its owner (mode {mode:o}, expected go-w)")
+
+
+@contextlib.contextmanager
+def _open_folder(create: bool = False) -> Iterator[int]:
+    """A descriptor of the folder, which nobody can replace by another one meanwhile."""
+    path = cache_dir()
+    if create:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _check_owner(os.fstat(folder), f"the cache {path}")
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _write(name: str, library: bytes) -> Artifact:
+    """Writes an entry in full or not at all, and loads it."""
     description = {
         "sha256": hashlib.sha256(library).hexdigest(),
         "compiler": compiler_fingerprint(),
         "version": __version__,
     }
     tail = json.dumps(description).encode()
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".tmp")
+    temporary = f"{name}{os.getpid()}-{secrets.token_hex(8)}.tmp"
+    with _open_folder(create=True) as folder:
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(temporary, flags, 0o600, dir_fd=folder)
+        try:
+            with open(descriptor, "wb", closefd=False) as file:
+                file.write(library + tail + len(tail).to_bytes(_SIZE_BYTES, "little") + _MAGIC)
+            os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            os.close(descriptor)
+            os.unlink(temporary, dir_fd=folder)
+            raise
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(library + tail + len(tail).to_bytes(_SIZE_BYTES, "little") + _MAGIC)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-
-
-def _read_description(path: pathlib.Path) -> Dict[str, Any]:
-    """The description of an entry whose contents are as they were written."""
-    # Opening a pipe waits for a writer otherwise, and devices may have no end.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ValueError("it is not a regular file")
-        with open(descriptor, "rb", closefd=False) as file:
-            data = file.read()
+        return Artifact(str(cache_dir() / name), descriptor=descriptor)
     finally:
         os.close(descriptor)
+
+
+def _read_description(descriptor: int) -> Dict[str, Any]:
+    """The description of an entry whose contents are as they were written."""
+    with open(descriptor, "rb", closefd=False) as file:
+        data = file.read()
     footer = _SIZE_BYTES + len(_MAGIC)
     if not data.endswith(_MAGIC):
         raise ValueError("it is cut off")
@@ -100,35 +134,73 @@ def _read_description(path: pathlib.Path) -> Dict[str, Any]:
     return description
 
 
-def _load(path: pathlib.Path) -> Optional[Artifact]:
-    """The artifact of an entry; None if it must be made."""
+def _open_entry(name: str) -> int:
+    """A descriptor of an entry that the user or root has written."""
+    with _open_folder() as folder:
+        # Opening a pipe waits for a writer otherwise, and devices may have no end.
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     try:
-        description = _read_description(path)
-        compiler = compiler_fingerprint()
-        if compiler is not None and description["compiler"] != compiler:
-            return None
-        return Artifact(str(path))
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError("it is not a regular file")
+        _check_owner(status, f"the cache entry {cache_dir() / name}")
+        return descriptor
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _load(name: str) -> Optional[Artifact]:
+    """The artifact of an entry; None if it must be made."""
+    path = cache_dir() / name
+    try:
+        descriptor = _open_entry(name)
+        try:
+            description = _read_description(descriptor)
+            compiler = compiler_fingerprint()
+            if compiler is not None and description["compiler"] != compiler:
+                return None
+            return Artifact(str(path), descriptor=descriptor)
+        finally:
+            os.close(descriptor)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, KeyError, TypeError, AttnError) as error:
-        warn_once("damaged cache entry", f"the cache entry {path} is damaged ({error}); it is compiled again")
+        # With O_NOFOLLOW a link gives "too many levels".
+        reason = "it is not a regular file" if getattr(error, "errno", None) == errno.ELOOP else error
+        warn_once("damaged cache entry", f"the cache entry {path} is damaged ({reason}); it is compiled again")
         return None
+
+
+def _load_uncached(library: bytes) -> Artifact:
+    """Loads a library that no folder keeps."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "artifact.so"
+        file.write_bytes(library)
+        # A loaded library stays when its file is removed.
+        return Artifact(str(file))
 
 
 def load_or_create(key: str, create: Callable[[], bytes]) -> Artifact:
     """The artifact of this name, made and stored if it is not there."""
-    path = cache_dir() / f"{key}.so"
-    artifact = _load(path)
+    name = f"{key}.so"
+    try:
+        cache_dir()
+    except RuntimeError as error:
+        warn_once("no cache", f"there is no folder for the cache ({error}); set ATTN_CACHE_DIR")
+        return _load_uncached(create())
+    try:
+        artifact = _load(name)
+    except _Untrusted as error:
+        warn_once("untrusted cache", f"{error}; nothing in the cache is used, and everything is compiled again")
+        return _load_uncached(create())
     if artifact is not None:
         return artifact
     library = create()
     try:
-        _write(path, library)
-        return Artifact(str(path))
+        return _write(name, library)
+    except _Untrusted as error:
+        warn_once("untrusted cache", f"{error}; nothing in the cache is used, and everything is compiled again")
     except OSError as error:
-        warn_once("cache not writable", f"cannot write to the cache {path.parent} ({error}); set ATTN_CACHE_DIR")
-    with tempfile.TemporaryDirectory() as folder:
-        file = pathlib.Path(folder) / "artifact.so"
-        file.write_bytes(library)
-        # What is loaded stays when its file is removed.
-        return Artifact(str(file))
+        warn_once("cache not writable", f"cannot write to the cache {cache_dir()} ({error}); set ATTN_CACHE_DIR")
+    return _load_uncached(library)

@@ -6,6 +6,7 @@
 import contextlib
 import ctypes
 import json
+import logging
 import threading
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Protocol, Tuple, Union
 
@@ -14,6 +15,9 @@ from attn.artifact import Artifact
 from attn.errors import AttnError, CompileError
 from attn.library import load_compiler
 
+_logger = logging.getLogger("attn")
+# Compilations that take longer are announced.
+_SECONDS_TO_NOTICE = 2.0
 _ABI_VERSION = 1
 _VERSION_MISMATCH = 2
 
@@ -21,7 +25,7 @@ Options = Mapping[str, Union[str, int, bool]]
 
 
 class Builder(Protocol):
-    """What ``compile`` takes in the place of text."""
+    """An object that ``compile`` takes in the place of text."""
 
     def mlir(self) -> str:
         """The module as MLIR text."""
@@ -52,6 +56,16 @@ def _option_texts(target: str, options: Optional[Options]) -> Tuple[Tuple[str, s
     return tuple(sorted(texts.items()))
 
 
+def _take_bytes(library: ctypes.CDLL, buffer: ctypes.c_void_p) -> bytes:
+    """The bytes of a buffer, which is destroyed."""
+    library.attncBufferData.restype = ctypes.c_void_p
+    library.attncBufferSize.restype = ctypes.c_size_t
+    try:
+        return ctypes.string_at(library.attncBufferData(buffer), library.attncBufferSize(buffer))
+    finally:
+        library.attncBufferDestroy(buffer)
+
+
 class _Session:
     """A context of the compiler with one module and its options."""
 
@@ -61,8 +75,6 @@ class _Session:
         self.context = ctypes.c_void_p()
         self._c.attncContextGetError.restype = ctypes.c_char_p
         self._c.attncContextGetError.argtypes = [ctypes.c_void_p]
-        self._c.attncBufferData.restype = ctypes.c_void_p
-        self._c.attncBufferSize.restype = ctypes.c_size_t
         status = self._c.attncContextCreate(ctypes.c_uint32(_ABI_VERSION), ctypes.byref(self.context))
         if status == _VERSION_MISMATCH:
             raise AttnError(
@@ -98,10 +110,7 @@ class _Session:
         """The bytes that a function of the module and the options writes."""
         buffer = ctypes.c_void_p()
         self._check(getattr(self._c, function)(self.module, self.options, ctypes.byref(buffer)))
-        try:
-            return ctypes.string_at(self._c.attncBufferData(buffer), self._c.attncBufferSize(buffer))
-        finally:
-            self._c.attncBufferDestroy(buffer)
+        return _take_bytes(self._c, buffer)
 
     def close(self) -> None:
         for destroy, handle in reversed(self._handles):
@@ -118,8 +127,22 @@ def _session(source: Source, passes: str, target: str, options: Optional[Options
         session.close()
 
 
+def describe() -> Dict[str, Any]:
+    """Facts about the compiler: ``version``, ``llvm`` (a version), ``targets``, and ``ptxas``, a path or None."""
+    library = load_compiler()
+    library.attncDescribe.restype = ctypes.c_void_p
+    return json.loads(_take_bytes(library, ctypes.c_void_p(library.attncDescribe())))
+
+
+def find_gpu_target(major: int, minor: int) -> Optional[str]:
+    """The target for a GPU of a compute capability; None if there is none."""
+    if (major, minor) == (9, 0):
+        return "sm_90a"
+    return "sm_80" if major >= 8 else None
+
+
 def run_passes(source: Source, passes: str) -> None:
-    """Runs passes for what they write into files."""
+    """Runs passes that write files."""
     with _session(source, passes, "host", None):
         pass
 
@@ -127,10 +150,32 @@ def run_passes(source: Source, passes: str) -> None:
 def compile_bytes(
     source: Source, *, target: str = "host", emit: str = "so", passes: str = "", options: Optional[Options] = None
 ) -> bytes:
-    """What ``attn-compile`` writes for a module: ``emit`` is "so", "obj", "ptx",
-    "cubin", "header", "llvm" or "mlir"."""
+    """The output of ``attn-compile`` for a module: ``emit`` is "so", "obj", "ptx", "cubin", "header", "llvm" or
+    "mlir"."""
     with _session(source, passes, target, {**(options or {}), "emit": emit}) as session:
         return session.run("attncCompile")
+
+
+@contextlib.contextmanager
+def _notice(target: str) -> Iterator[None]:
+    """Announces a compilation that takes long, and the folder of the result."""
+    try:
+        kept = f"; the result is kept in {cache.cache_dir()}"
+    except RuntimeError:
+        kept = ""
+    text = "attn: compiling for %s takes more than %g s%s"
+    timer = threading.Timer(_SECONDS_TO_NOTICE, _logger.warning, (text, target, _SECONDS_TO_NOTICE, kept))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _compile_noticed(text: str, passes: str, texts: Tuple[Tuple[str, str], ...], target: str) -> bytes:
+    with _notice(target):
+        return compile_bytes(text, target=target, passes=passes, options=dict(texts))
 
 
 _artifacts: Dict[str, Artifact] = {}
@@ -141,11 +186,10 @@ def compile(source: Source, *, target: str = "host", passes: str = "", options: 
     """Compiles a module and loads the result.
 
     ``source`` is MLIR text or has a method ``mlir`` that returns it. ``passes``
-    run first, such as ``"attn-differentiate"``. ``options`` are those of
+    run first, such as ``"attn-differentiate"``. ``options`` are options of
     ``attn-compile``, such as ``{"schedule": "#attn_tile.sequential<...>"}``.
 
-    Results are kept in memory and on disk (see ``attn.cache``); the compiler is
-    loaded only if what is asked for is not there.
+    Results are kept in memory and on disk (see ``attn.cache``); the compiler is loaded only if the result is not there.
     """
     text, texts = _text(source), _option_texts(target, options)
     key = cache.make_key(text, passes, target, texts)
@@ -155,9 +199,7 @@ def compile(source: Source, *, target: str = "host", passes: str = "", options: 
     with _lock:
         artifact = _artifacts.get(key)
         if artifact is None:
-            artifact = cache.load_or_create(
-                key, lambda: compile_bytes(text, target=target, passes=passes, options=dict(texts))
-            )
+            artifact = cache.load_or_create(key, lambda: _compile_noticed(text, passes, texts, target))
             _artifacts[key] = artifact
     return artifact
 
@@ -165,7 +207,7 @@ def compile(source: Source, *, target: str = "host", passes: str = "", options: 
 def explain(
     source: Source, *, target: str = "sm_90a", passes: str = "", options: Optional[Options] = None
 ) -> List[Dict[str, Any]]:
-    """What the compiler chooses for a module, and why: one dictionary for each
-    remark, with ``pass``, ``name``, ``kind``, ``message`` and its place."""
+    """The compiler's choices for a module, and their reasons: one dictionary for each remark, with ``pass``, ``name``,
+    ``kind``, ``message`` and its place."""
     with _session(source, passes, target, options) as session:
         return json.loads(session.run("attncExplain"))

@@ -1,7 +1,7 @@
 # Licensed under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the compiler knows about attention, as figures of matplotlib."""
+"""Figures of matplotlib that show attention as the compiler sees it."""
 
 import json
 import pathlib
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _EMPTY, _PARTIAL, _FULL = "#f2f2f2", "#f0a030", "#3070b0"
-_PRODUCTS, _SOFTMAX, _MASK, _OTHER = "#3070b0", "#60a060", "#f0a030", "#b0b0b0"
+_MATMULS, _SOFTMAX, _MASK, _OTHER = "#3070b0", "#60a060", "#f0a030", "#b0b0b0"
 # Steps in the picture of a timeline.
 _STEPS = 4
 
@@ -33,17 +33,15 @@ def draw(
     """Draws a module as the compiler sees it. ``kind`` is
 
     ``"roofline"``: each operation at its intensity and estimated speed, below what
-    memory and matrix products of the device allow;
+    memory and matmuls of the device allow;
 
-    ``"tiles"``: which tiles of scores the kernel of each attention visits, and which
-    of them with code for masks. Lengths must be static, as of
-    ``attn.Attention(..., queries=4096, keys=4096)``;
+    ``"tiles"``: which tiles of scores the kernel of each attention visits, and which of these have code for masks.
+    Lengths must be static, as of ``attn.Attention(..., queries=4096, keys=4096)``;
 
-    ``"timeline"``: what the model of the time of kernels says that their
-    multiprocessors do, in a few steps and altogether.
+    ``"timeline"``: the work of the kernels' SMs according to the cost model, in a few steps and altogether.
 
-    Nothing is measured, and no GPU needed. ``passes`` run first; dynamic sizes are
-    taken to be ``size``, that of the first dimension of a tensor ``batch``.
+    Nothing is measured, and no GPU needed. ``passes`` run first. Dynamic sizes count as ``size``; a dynamic first
+    dimension of a tensor counts as ``batch``.
     """
     drawers: Dict[str, Callable] = {"roofline": _draw_roofline, "tiles": _draw_tiles, "timeline": _draw_timeline}
     if kind not in drawers:
@@ -137,7 +135,9 @@ def _draw_timeline(figure: "Figure", results: List[Dict[str, Any]]) -> None:
             "no attention of the module has a model of its time; kernels of attention with a schedule have one"
         )
     # Kernels that only move memory have no steps.
-    rows = [(kernel, is_steps) for kernel in kernels for is_steps in (True, False) if kernel[1]["steps"] or not is_steps]
+    rows = [
+        (kernel, is_steps) for kernel in kernels for is_steps in (True, False) if kernel[1]["steps"] or not is_steps
+    ]
     heights = [3 if is_steps else 1 for _, is_steps in rows]
     # A row needs room for its title and legend, too.
     figure.set_figheight(max(figure.get_figheight(), 0.5 * sum(heights) + 1.1 * len(rows)))
@@ -151,11 +151,11 @@ def _draw_timeline(figure: "Figure", results: List[Dict[str, Any]]) -> None:
 
 
 def _draw_steps(axes: "Axes", name: str, kernel: Dict[str, Any]) -> None:
-    """Some steps without a mask: consumers take turns at the tensor cores, each with its share of the products; a core
-    of the host does one thing after the other."""
+    """Some steps without a mask: consumers alternate at the tensor cores (ping-pong), each with its own MMAs; a core of
+    the host does one thing after the other."""
     step = kernel["step"]
     turns = max(kernel["consumers"], 1)
-    share = kernel["products"] / turns
+    share = kernel["mma"] / turns
     softmax = kernel["chain"] - share
     lanes = [f"consumer {number}" for number in range(kernel["consumers"])] or ["core"]
     units = ["tensor cores"] if kernel["consumers"] else []
@@ -163,33 +163,33 @@ def _draw_steps(axes: "Axes", name: str, kernel: Dict[str, Any]) -> None:
         for turn in range(turns):
             begin = number * step + turn * step / turns
             for lane in range(len(units)):
-                axes.barh(lane, share, left=begin, color=_PRODUCTS, edgecolor="white")
-            axes.barh(len(units) + turn, share, left=begin, color=_PRODUCTS, edgecolor="white")
+                axes.barh(lane, share, left=begin, color=_MATMULS, edgecolor="white")
+            axes.barh(len(units) + turn, share, left=begin, color=_MATMULS, edgecolor="white")
             axes.barh(len(units) + turn, softmax, left=begin + share, color=_SOFTMAX, edgecolor="white")
         axes.axvline(number * step, color="black", linestyle=":", linewidth=1)
     axes.set_yticks(range(len(units) + len(lanes)), units + lanes)
     axes.invert_yaxis()
-    axes.set(xlabel="clocks", title=f"{name}: steps of {step:.0f} clocks")
-    for color, text in ((_PRODUCTS, "products"), (_SOFTMAX, "softmax")):
+    axes.set(xlabel="cycles", title=f"{name}: steps of {step:.0f} cycles")
+    for color, text in ((_MATMULS, "matmuls"), (_SOFTMAX, "softmax")):
         axes.plot([], [], "s", color=color, label=text)
     axes.legend(loc="upper right", fontsize="small")
 
 
 def _draw_kernel(axes: "Axes", label: str, kernel: Dict[str, Any]) -> None:
-    """The whole kernel on the multiprocessor that has most to do."""
+    """The whole kernel on the SM with the most work."""
     parts = [
         ("launch", kernel["launch"], _OTHER),
-        (f"{kernel['steps']:.0f} steps", kernel["steps"] * kernel["step"], _PRODUCTS),
+        (f"{kernel['steps']:.0f} steps", kernel["steps"] * kernel["step"], _MATMULS),
         (f"masks of {kernel['masked_steps']:.0f} steps", kernel["masked_steps"] * kernel["mask"], _MASK),
-        (f"{kernel['items']:.0f} items", kernel["items"] * kernel["item"], _SOFTMAX),
+        (f"{kernel['work_items']:.0f} work items", kernel["work_items"] * kernel["work_item"], _SOFTMAX),
         ("memory", 0 if kernel["steps"] else kernel["memory"], _OTHER),
     ]
-    scale = 1e6 / kernel["clocks_per_second"]
+    scale = 1e6 / kernel["cycles_per_second"]
     left = 0.0
-    for text, clocks, color in parts:
-        if clocks:
-            axes.barh(0, clocks * scale, left=left, color=color, label=f"{text}: {clocks * scale:.1f} us")
-            left += clocks * scale
+    for text, cycles, color in parts:
+        if cycles:
+            axes.barh(0, cycles * scale, left=left, color=color, label=f"{text}: {cycles * scale:.1f} us")
+            left += cycles * scale
     axes.set_yticks([])
     axes.set(xlabel="us", title=f"{label}{left:.1f} us, estimated")
     axes.legend(fontsize="small", ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.5))

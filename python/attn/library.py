@@ -23,7 +23,11 @@ _COMPILER = "libattn_c.so.1"
 def library_dir() -> pathlib.Path:
     """The folder of the shared libraries."""
     folder = os.environ.get("ATTN_LIBRARY_DIR")
-    return pathlib.Path(folder) if folder else pathlib.Path(__file__).parent / "lib"
+    if not folder:
+        return pathlib.Path(__file__).parent / "lib"
+    if not os.path.isdir(folder):
+        raise AttnError(f"ATTN_LIBRARY_DIR must name a folder with {_RUNTIME} (was '{folder}')")
+    return pathlib.Path(folder)
 
 
 def _load(path: pathlib.Path, mode: int) -> ctypes.CDLL:

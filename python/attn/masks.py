@@ -1,16 +1,15 @@
 # Licensed under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Masks that have names.
+"""Named masks.
 
-The compiler knows which tiles they keep, and what they are together with others. They
-combine by ``&``, ``|`` and ``~``:
+The compiler knows which tiles they keep, alone and combined with others. They combine by ``&``, ``|`` and ``~``:
 
     masks.causal() & masks.documents(ids)
     masks.global_tokens(64) | masks.sliding_window(left=256, right=256)
 
-Where there are fewer queries than keys, causal masks and windows count from the last of
-both, unless ``alignment`` is "top_left".
+Where there are fewer queries than keys, causal masks and windows count from the last query and the last key, unless
+``alignment`` is "top_left".
 """
 
 from typing import Any, List, Optional, Sequence, Tuple, Union
@@ -19,21 +18,21 @@ from attn.errors import AttnError
 
 
 class Read:
-    """Something that a mask reads: a tensor, or for ``attn.Attention`` its type."""
+    """An operand that a mask reads: a tensor, or for ``attn.Attention`` its type."""
 
     def __init__(self, value: Any):
         self.value = value
 
 
 class Mask:
-    """Which pairs attend, as an attribute of the compiler."""
+    """A set of pairs that attend, as an attribute of the compiler."""
 
     def __init__(self, parts: Sequence[Union[str, Read]]):
-        #: Text of the attribute, with what is read in the place of its numbers.
+        #: Text of the attribute, with operands in the place of their numbers.
         self._parts = tuple(parts)
 
     def attribute(self) -> Tuple[str, List[Any]]:
-        """The attribute as MLIR text, and what it reads."""
+        """The attribute as MLIR text, and its operands."""
         reads: List[Any] = []
         text = ""
         for part in self._parts:
@@ -66,7 +65,7 @@ class Mask:
 
 
 def _mask(name: str, **parameters: Any) -> Mask:
-    """The mask of a name, with those of the parameters that are not None."""
+    """The named mask, with the parameters that are not None."""
     parts: List[Union[str, Read]] = []
     for parameter, value in parameters.items():
         if parameter == "alignment" and value not in (None, "bottom_right", "top_left"):
@@ -120,9 +119,8 @@ def global_tokens(count: int) -> Mask:
 
 
 def documents(queries: Any, keys: Any = None) -> Mask:
-    """Pairs of one document, by the id of each position: integers of 32 bits, of shape
-    ``[batch, positions]`` or, for all batch entries, ``[1, positions]``. ``keys`` are those of the
-    keys, if they are others."""
+    """Pairs of one document, by the id of each position: integers of 32 bits, of shape ``[batch, positions]`` or, for
+    all batch entries, ``[1, positions]``. ``keys`` are the ids of the keys, if they differ."""
     return _mask("documents", queries=Read(queries), keys=Read(queries if keys is None else keys))
 
 
@@ -139,6 +137,6 @@ def tree(parents: Any) -> Mask:
 
 
 def blocks(rows: int, columns: int, offsets: Any, indices: Any) -> Mask:
-    """Blocks of ``rows`` queries and ``columns`` keys that lists name: row ``r`` of blocks
+    """Listed blocks of ``rows`` queries and ``columns`` keys: row ``r`` of blocks
     attends to ``indices[b, h, offsets[b, h, r] : offsets[b, h, r + 1]]``."""
-    return _mask("block_mask", rows=rows, columns=columns, offsets=Read(offsets), indices=Read(indices))
+    return _mask("block_sparse", rows=rows, columns=columns, offsets=Read(offsets), indices=Read(indices))

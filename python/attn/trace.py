@@ -3,11 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Python functions of scalars become regions of attention.
 
-The function is called once with ``Scalar`` objects, which write an operation for
-each thing that is done with them: operators, functions of torch through
-``__torch_function__``, and reads of tensors, ``bias[h, q_idx, kv_idx]``, which
-``Tracer.read`` takes note of. Only what depends on the position is traced; all
-else is Python and is done while tracing.
+The function is called once with ``Scalar`` objects, which write an operation for each use of them: operators, functions
+of torch through ``__torch_function__``, and reads of tensors, ``bias[h, q_idx, kv_idx]``, which ``Tracer.read``
+records. Only code that depends on the position is traced; all else is Python and runs while tracing.
 """
 
 import math
@@ -30,6 +28,8 @@ ELEMENTS = {
     "int8": ("i8", INDEX),
     "bool": ("i1", BOOL),
 }
+#: Tensors of 64 bits are read where no kernel is: in double precision on the host.
+_READ = {**ELEMENTS, "float64": ("f32", F32)}
 
 
 class Scalar:
@@ -88,7 +88,7 @@ class Scalar:
         return self.tracer.call("floor_divide", (other, self), {}), self.tracer.call("remainder", (other, self), {})
 
     def __matmul__(self, other: Any) -> Any:
-        return self._refuse("a product of matrices, '@',", "it is a scalar: multiply by '*'")
+        return self._refuse("a matmul, '@',", "it is a scalar: multiply by '*'")
 
     __rmatmul__ = __matmul__
 
@@ -207,7 +207,7 @@ class Tracer:
     ):
         self.function = function
         self.captures = captures
-        #: What scalars say that they are on, and of which type each kind is.
+        #: The device that scalars report, and the dtype of each kind.
         self.device = device
         self._dtypes = dtypes or {}
         #: Called where the function asks for sizes of tensors; ``read`` asks, too.
@@ -233,9 +233,17 @@ class Tracer:
         return Scalar(self, name, kind)
 
     def finish(self, result: Any, kind: str) -> str:
-        """The body of the region that yields ``result``."""
-        value = self.cast(self.lift(result), kind)
-        return "\n".join(self._lines + [f"attn.yield {value.name} : {kind}"])
+        """The body of the region that yields ``result``, in one line: compilers of torch print it into comments."""
+        value = self.lift(result)
+        if kind == F32 and value.kind == BOOL:
+            raise TraceError(
+                f"{self.function} returns a bool, expected a score; keep scores as in torch.where(condition, score, "
+                "-float('inf')), or pass the function as a mask_mod"
+            )
+        if kind == BOOL and value.kind == F32:
+            raise TraceError(f"{self.function} returns a float, expected a bool; compare it, as in value > 0")
+        value = self.cast(value, kind)
+        return " ".join(self._lines + [f"attn.yield {value.name} : {kind}"])
 
     # Values
 
@@ -351,7 +359,7 @@ class Tracer:
         if len(indices) < tensor.ndim:
             return Row(self, tensor, tuple(indices))
         number = self._capture(tensor)
-        element, kind = ELEMENTS[_dtype(tensor)]
+        element, kind = _READ[_dtype(tensor)]
         source = f"%c{number}[{', '.join(position.name for position in positions)}] : {capture_type(tensor)}"
         if tensor.ndim == 0:
             source = f"%c{number}[{self.lift(0).name}] : {capture_type(tensor)}"
@@ -366,7 +374,7 @@ class Tracer:
         for number, known in enumerate(self.captures):
             if known is tensor:
                 return number
-        if _dtype(tensor) not in ELEMENTS:
+        if _dtype(tensor) not in _READ:
             raise TraceError(
                 f"{self.function} reads a tensor of {tensor.dtype}; convert it to one of {', '.join(ELEMENTS)}"
             )
@@ -404,7 +412,7 @@ def capture_type(tensor: Any) -> str:
     """The type of a captured tensor: sizes vary from call to call, but not
     whether they are 1. A tensor without dimensions is passed with one."""
     sizes = [1] if tensor.ndim == 0 else tensor.shape
-    return f"tensor<{''.join('1x' if size == 1 else '?x' for size in sizes)}{ELEMENTS[_dtype(tensor)][0]}>"
+    return f"tensor<{''.join('1x' if size == 1 else '?x' for size in sizes)}{_READ[_dtype(tensor)][0]}>"
 
 
 def _arithmetic(float_op: str, index_op: str) -> Callable:
@@ -489,7 +497,7 @@ def _truncated_divide(tracer: Tracer, a: Any, b: Any) -> Scalar:
     kinds = [tracer.lift(each).kind for each in (a, b)]
     if F32 in kinds:
         return tracer.call("trunc", (_divide(tracer, a, b),), {})
-    # Of what is not negative, so that both ways to round are one.
+    # Of the absolute values, so that both ways to round are the same.
     quotient = _floor_divide(tracer, _absolute(tracer, a), abs(b) if isinstance(b, int) else _absolute(tracer, b))
     is_negative = tracer.call("bitwise_xor", (tracer.compare("lt", a, 0), tracer.compare("lt", b, 0)), {})
     return tracer.select(is_negative, _negate(tracer, quotient), quotient)
@@ -548,7 +556,7 @@ def _gelu(tracer: Tracer, a: Any, *, approximate: str = "none") -> Scalar:
 
 
 def _masked_fill(tracer: Tracer, a: Any, mask: Any, value: Any) -> Scalar:
-    # What is filled keeps its type.
+    # The filled tensor keeps its type.
     a = tracer.lift(a)
     return tracer.select(mask, tracer.cast(tracer.lift(value), a.kind), a)
 
@@ -625,7 +633,7 @@ def _to(tracer: Tracer, a: Any, dtype: Any = None, *_: Any, **options: Any) -> S
 
 
 def _fill(tracer: Tracer, like: Any, value: Any, dtype: Any) -> Scalar:
-    """A number of the type of ``like``, or of that which is given."""
+    """A number of the type of ``like``, or of type ``dtype`` if it is given."""
     if dtype is not None:
         return _to(tracer, value, dtype)
     if not isinstance(like, Scalar):

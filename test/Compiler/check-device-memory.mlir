@@ -5,7 +5,7 @@ attn_tile.kernel @k(%m: memref<4xf32>) {
   attn_tile.return
 }
 func.func @launches() {
-  // expected-error @below {{'memref.get_global' op is a constant in the memory of the host, which kernels of the device cannot read; pass it to 'launches' as an argument}}
+  // expected-error @below {{is a constant in the memory of the host, which kernels of the device cannot read; pass it to 'launches' as an argument}}
   %m = memref.get_global @slopes : memref<4xf32>
   // expected-note @below {{used by 'attn_tile.launch' here}}
   attn_tile.launch @k args(%m : memref<4xf32>)

@@ -1,6 +1,6 @@
 // RUN: attn-opt %s --attn-decompose-linalg --split-input-file --verify-diagnostics | FileCheck %s
 
-// A softmax becomes what it is computed by, along its dimension.
+// A softmax becomes the operations that compute it, along its dimension.
 
 // CHECK-DAG:   #[[ALL:.*]] = affine_map<(d0, d1) -> (d0, d1)>
 // CHECK-DAG:   #[[ROW:.*]] = affine_map<(d0, d1) -> (d1)>

@@ -124,19 +124,19 @@ func.func @no_such_size(%q: memref<1x2x?x64xf32>) {
   return
 }
 
-// Sizes of a product have names, its operations are counted, and what is copied
-// in blocks is aligned.
-// CHECK-LABEL: func.func @product(
+// Sizes of a matmul have names, its operations are counted, and tensors copied
+// in blocks are aligned.
+// CHECK-LABEL: func.func @matmul(
 // CHECK-SAME:    {attn.alignment = 16 : i32, attn.dims = array<i64: -1, -2, -3>, attn.name = "lhs"}
 // CHECK-SAME:    {attn.alignment = 16 : i32, attn.dims = array<i64: 64, -3>, attn.name = "rhs"}
 // CHECK-SAME:    {attn.alignment = 4 : i32, attn.dims = array<i64: -1, -2, 64>, attn.name = "out", attn.output}
 // CHECK-SAME:    attributes {attn.symbols = ["batch", "rows", "depth"]}
-// CHECK-LABEL: llvm.func @attn_flops_product(
+// CHECK-LABEL: llvm.func @attn_flops_matmul(
 // CHECK: %[[TWO:.*]] = arith.constant 2 : index
 // CHECK-COUNT-4: arith.muli
 // CHECK: arith.addi
 // CHECK: llvm.return
-func.func @product(%a: memref<?x?x?xbf16>, %b: memref<64x?xbf16>, %c: memref<?x?x64xf32>) {
+func.func @matmul(%a: memref<?x?x?xbf16>, %b: memref<64x?xbf16>, %c: memref<?x?x64xf32>) {
   attn.matmul ins(%a, %b : memref<?x?x?xbf16>, memref<64x?xbf16>) outs(%c : memref<?x?x64xf32>) transpose_rhs
   return
 }
@@ -160,17 +160,18 @@ func.func @noted(%q: memref<?x4x?x64xf16>, %k: memref<?x4x?x64xf16>,
   return
 }
 
-// Sizes of a plan of a mask follow from the lengths, in the function that takes it and in the one that makes it.
+// Sizes of a block mask follow from the lengths, in the function that takes it and in the one that makes it.
 
 #schedule = #attn_tile.sequential<query_tile = 16, key_tile = 32>
 // CHECK-LABEL: func.func @planned(
 // CHECK-SAME:    attn.dims = array<i64: -1, 4, -2, 64>
 // CHECK-SAME:    attn.dims = array<i64: -1, 4, -3, 64>
-// CHECK-SAME:    {attn.alignment = 4 : i32, attn.dims = array<i64: -1, 1, -4, -5>, attn.name = "plan", attn.tile_counts = array<i64: 2, 0, 2, 16, 1, 0, 3, 1, 2, 32, 1, 4>}
+// CHECK-SAME:    {attn.alignment = 4 : i32, attn.dims = array<i64: -1, 1, -4, -5>, attn.name = "block_mask", attn.tile_counts = array<i64: 2, 0, 2, 16, 1, 0,
+// CHECK-SAME:    3, 1, 2, 32, 1, 4>}
 // CHECK-SAME:    attributes {attn.symbols = ["batch", "queries", "keys", "ceil(queries / 16)", "ceil(keys / 32) + 4"]}
-func.func @planned(%q: memref<?x4x?x64xf16>, %k: memref<?x4x?x64xf16>, %plan: memref<?x1x?x?xi32>, %o: memref<?x4x?x64xf16>) {
+func.func @planned(%q: memref<?x4x?x64xf16>, %k: memref<?x4x?x64xf16>, %block_mask: memref<?x1x?x?xi32>, %o: memref<?x4x?x64xf16>) {
   attn.attention ins(%q, %k, %k : memref<?x4x?x64xf16>, memref<?x4x?x64xf16>, memref<?x4x?x64xf16>)
-      outs(%o : memref<?x4x?x64xf16>) plan(%plan : memref<?x1x?x?xi32>) schedule(#schedule)
+      outs(%o : memref<?x4x?x64xf16>) block_mask(%block_mask : memref<?x1x?x?xi32>) schedule(#schedule)
   return
 }
 
@@ -181,13 +182,13 @@ func.func @planned(%q: memref<?x4x?x64xf16>, %k: memref<?x4x?x64xf16>, %plan: me
 // CHECK-SAME:    attn.dims = array<i64: -1, 1, -5, 7>
 // CHECK-SAME:    attn.output, attn.tile_counts = array<i64: 2, 0, 2, 16, 1, 0>}
 // CHECK-SAME:    attributes {attn.symbols = ["batch", "queries", "size2", "size3", "ceil(queries / 16)"]}
-func.func @plan(%q: memref<?x4x?x64xf16>, %k: memref<?x4x96x64xf16>, %ids: memref<?xi32>, %plan: memref<?x1x?x7xi32>) {
+func.func @plan(%q: memref<?x4x?x64xf16>, %k: memref<?x4x96x64xf16>, %ids: memref<?xi32>, %block_mask: memref<?x1x?x7xi32>) {
   %c0 = arith.constant 0 : index
   %c2 = arith.constant 2 : index
   %keys = arith.constant 96 : index
   %batch = memref.dim %q, %c0 : memref<?x4x?x64xf16>
   %queries = memref.dim %q, %c2 : memref<?x4x?x64xf16>
-  attn.plan_mask sizes(%batch, %queries, %keys) outs(%plan : memref<?x1x?x7xi32>) schedule(#schedule) keep {
+  attn.create_block_mask sizes(%batch, %queries, %keys) outs(%block_mask : memref<?x1x?x7xi32>) schedule(#schedule) mask_mod {
   ^bb0(%b: index, %h: index, %i: index, %j: index):
     %x = memref.load %ids[%j] : memref<?xi32>
     %y = memref.load %ids[%i] : memref<?xi32>
@@ -199,14 +200,14 @@ func.func @plan(%q: memref<?x4x?x64xf16>, %k: memref<?x4x96x64xf16>, %ids: memre
 
 // Threads read several words of a mask's row at once, and one word of a column. Its sizes follow from the lengths.
 
-// CHECK-LABEL: func.func @given_decisions(
+// CHECK-LABEL: func.func @given_keep_mask(
 // CHECK:         attn.alignment = 16 : i32, attn.dims = array<i64: -1, 4, -3, -4>, attn.name = "dropout_mask"
 // CHECK-SAME:    attn.tile_counts = array<i64: 2, 0, 2, 64, 32, 0, 3, 0, 2, 64, 4, 0>}
 // CHECK-SAME:    attributes {attn.symbols = ["batch", "queries", "32 * ceil(queries / 64)", "4 * ceil(queries / 64)"]}
 // CHECK-LABEL: func.func @given_columns(
 // CHECK:         attn.alignment = 4 : i32, attn.dims = array<i64: {{.*}}>, attn.name = "dropout_mask"
 // CHECK-SAME:    attn.tile_counts = array<i64: 3, 0, 2, 64, 32, 0, 2, 0, 2, 64, 4, 0>}
-func.func @given_decisions(%q: memref<?x4x?x64xbf16>, %m: memref<?x4x?x?xi32>, %o: memref<?x4x?x64xbf16>) {
+func.func @given_keep_mask(%q: memref<?x4x?x64xbf16>, %m: memref<?x4x?x?xi32>, %o: memref<?x4x?x64xbf16>) {
   attn.attention ins(%q, %q, %q : memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>)
       outs(%o : memref<?x4x?x64xbf16>) dropout_mask rows(%m : memref<?x4x?x?xi32>) p(0.25)
   return
@@ -219,9 +220,9 @@ func.func @given_columns(%q: memref<?x4x?x64xbf16>, %m: memref<?x4x?x?xi32>, %o:
 
 // Also where only the lengths are dynamic.
 
-// CHECK-LABEL: func.func @given_static_decisions(
+// CHECK-LABEL: func.func @given_static_keep_mask(
 // CHECK:         attn.dims = array<i64: 1, 4, 32, 4>, attn.name = "dropout_mask", attn.tile_counts = array<i64: 2, 0, 2, 64, 32, 0>}
-func.func @given_static_decisions(%q: memref<1x4x?x64xbf16>, %k: memref<1x4x9x64xbf16>, %m: memref<1x4x32x4xi32>) {
+func.func @given_static_keep_mask(%q: memref<1x4x?x64xbf16>, %k: memref<1x4x9x64xbf16>, %m: memref<1x4x32x4xi32>) {
   attn.attention ins(%q, %k, %k : memref<1x4x?x64xbf16>, memref<1x4x9x64xbf16>, memref<1x4x9x64xbf16>)
       outs(%q : memref<1x4x?x64xbf16>) dropout_mask rows(%m : memref<1x4x32x4xi32>) p(0.25)
   return
@@ -271,11 +272,11 @@ func.func @given_part(%q: memref<1x2x?x64xbf16>, %m: memref<1x2x?x?xi32>, %o: me
   return
 }
 
-// What makes decisions does not know how many are read.
+// What generates keep masks does not know how many are read.
 
-// CHECK-LABEL: func.func @made_decisions(
+// CHECK-LABEL: func.func @made_keep_mask(
 // CHECK-SAME:    attn.multiples = array<i64: 3, -1, 0, 32, 2, -1, 0, 4>
-func.func @made_decisions(%m: memref<?x4x?x?xi32>, %seed: memref<i64>) {
+func.func @made_keep_mask(%m: memref<?x4x?x?xi32>, %seed: memref<i64>) {
   attn.dropout_mask columns by(#attn.dropout<p = 0.5, rng = #attn.arx>, %seed, %seed : memref<i64>, memref<i64>)
       outs(%m : memref<?x4x?x?xi32>)
   return

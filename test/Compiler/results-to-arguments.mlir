@@ -43,7 +43,7 @@ func.func @overlap(%a: tensor<4xf32>, %o: tensor<4xf32>, %p: tensor<4xf32>) -> (
   return %0#0, %0#1 : tensor<4xf32>, tensor<4xf32>
 }
 
-// Where an argument is read beside being written, the result is written to it
+// Where an argument is read as well as written, the result is written to it
 // if it cannot be computed in place.
 
 // CHECK-LABEL: func.func @read_and_written(

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Contexts for many inputs, what is new about an input, and which inputs are
-// kept from MLIR.
+// Contexts for many inputs, features that are new about an input, and inputs
+// that are kept from MLIR.
 //
 //===----------------------------------------------------------------------===//
 
@@ -77,9 +77,9 @@ static bool hasHugeResultNumber(StringRef text) {
   return number.match(text);
 }
 
-/// Whether `text` holds an operation whose parser is generated and has a region
-/// that more text follows. If that text is wrong, mlir-opt writes to values of
-/// the region that is given up: those that `%j` has named before, as in
+/// Whether `text` holds an operation with a generated parser and a region that
+/// more text follows. If that text is wrong, mlir-opt writes to values of the
+/// discarded region that were named before, as `%j` by
 /// `"test.use"(%j) : (index) -> ()` in front of `tensor.generate { ^bb0(%j:
 /// index): ... } : tensor<3xi`.
 static bool hasUnguardedRegion(StringRef text) {
@@ -97,7 +97,7 @@ static bool hasNegativeDimension(StringRef text) {
   return dim.match(text) && negative.match(text);
 }
 
-/// Whether `text` holds a `gpu.binary` that does not say who loads it:
+/// Whether `text` holds a `gpu.binary` without an offloading handler:
 /// translation to LLVM IR crashes mlir-translate on
 /// `"gpu.binary"() <{objects = [...], sym_name = "b"}> : () -> ()`.
 static bool hasBinaryWithoutHandler(StringRef text) {
@@ -105,7 +105,7 @@ static bool hasBinaryWithoutHandler(StringRef text) {
 }
 
 bool attn::fuzz::mayHitDefectOfMLIR(StringRef text) {
-  // Bytecode: its reader is not what is tested here.
+  // Bytecode: its reader is not under test.
   return text.starts_with("ML\xefR") || hasUncheckedIteratorTypes(text) ||
          hasArrayOfIndices(text) || hasUncheckedDimensions(text) ||
          hasHugeResultNumber(text) || hasUnguardedRegion(text) ||

@@ -22,8 +22,8 @@
 
 namespace mlir::attn::fuzz {
 
-/// Whether MLIR may read what is not there, through no fault of this
-/// project, given `text`. Defects of MLIR 22.1 are named at the definition.
+/// Whether `text` may make MLIR read out of bounds, through no fault of this
+/// project. Defects of MLIR 22.1 are named at the definition.
 bool mayHitDefectOfMLIR(StringRef text);
 
 /// Tells libFuzzer that an input did what `feature` says: inputs that do what
@@ -41,8 +41,8 @@ public:
   ModuleParser(DialectRegistry registry, unsigned modulesPerContext)
       : registry(std::move(registry)), modulesPerContext(modulesPerContext) {}
 
-  /// Starts with a new module: invalidates what was parsed before, now and
-  /// then.
+  /// Starts with a new module. From time to time, this invalidates the modules
+  /// that were parsed before.
   MLIRContext &beginModule();
 
   /// Parses `text` in the context of the last call of beginModule.

@@ -10,7 +10,7 @@ func.func @element(%q: memref<1x4x?x64xf32>, %k: memref<1x4x?x64xf32>, %v: memre
 // -----
 
 func.func @query_dim(%q: memref<1x4x?x320xbf16>, %k: memref<1x4x?x320xbf16>, %v: memref<1x4x?x64xbf16>, %o: memref<1x4x?x64xbf16>) {
-  // expected-error @below {{'attn.attention' op query head dimension on sm_90a must be a multiple of 8 and at most 256 (was 320)}}
+  // expected-error @below {{'attn.attention' op query head dim on sm_90a must be a multiple of 8 and at most 256 (was 320)}}
   attn.attention ins(%q, %k, %v : memref<1x4x?x320xbf16>, memref<1x4x?x320xbf16>, memref<1x4x?x64xbf16>)
       outs(%o : memref<1x4x?x64xbf16>)
   return
@@ -19,7 +19,7 @@ func.func @query_dim(%q: memref<1x4x?x320xbf16>, %k: memref<1x4x?x320xbf16>, %v:
 // -----
 
 func.func @value_dim(%q: memref<1x4x?x64xbf16>, %k: memref<1x4x?x64xbf16>, %v: memref<1x4x?x60xbf16>, %o: memref<1x4x?x60xbf16>) {
-  // expected-error @below {{'attn.attention' op value head dimension on sm_90a must be a multiple of 8 and at most 256 (was 60)}}
+  // expected-error @below {{'attn.attention' op value head dim on sm_90a must be a multiple of 8 and at most 256 (was 60)}}
   attn.attention ins(%q, %k, %v : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x60xbf16>)
       outs(%o : memref<1x4x?x60xbf16>)
   return

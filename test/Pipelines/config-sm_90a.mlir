@@ -5,7 +5,8 @@
 // What is chosen for one producer and two or three consumer warpgroups.
 
 // CHECK-LABEL: @d64(
-// CHECK: #attn_tile.warp_specialized<query_tile = 192, key_tile = 128, stages = 2, consumers = 3, ping_pong = true, lazy_rescale = true, delay_rescale = true, query_stages = 2>
+// CHECK: #attn_tile.warp_specialized<query_tile = 192, key_tile = 128, stages = 2, consumers = 3, ping_pong = true, conditional_rescale = true,
+// CHECK-SAME:     {{^}} deferred_rescale = true, query_stages = 2>
 // REMARK: key tile 128 of 16 schedules that fit, estimated {{[0-9]+}} us for 16384 queries
 func.func @d64(%q: memref<?x16x?x64xbf16>, %k: memref<?x16x?x64xbf16>, %v: memref<?x16x?x64xbf16>, %o: memref<?x16x?x64xbf16>) {
   attn.attention ins(%q, %k, %v : memref<?x16x?x64xbf16>, memref<?x16x?x64xbf16>, memref<?x16x?x64xbf16>)
@@ -33,7 +34,8 @@ func.func @d64_causal_static(%q: memref<8x16x4096x64xbf16>, %k: memref<8x16x?x64
 }
 
 // CHECK-LABEL: @d128(
-// CHECK: schedule(#attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, ping_pong = true, lazy_rescale = true, delay_rescale = true, query_stages = 2>
+// CHECK: schedule(#attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, ping_pong = true, conditional_rescale = true,
+// CHECK-SAME:     {{^}} deferred_rescale = true, query_stages = 2>
 // REMARK: key tile 128 of 10 schedules that fit
 func.func @d128(%q: memref<?x16x?x128xf16>, %k: memref<?x16x?x128xf16>, %v: memref<?x16x?x128xf16>, %o: memref<?x16x?x128xf16>) {
   attn.attention ins(%q, %k, %v : memref<?x16x?x128xf16>, memref<?x16x?x128xf16>, memref<?x16x?x128xf16>)
@@ -42,7 +44,8 @@ func.func @d128(%q: memref<?x16x?x128xf16>, %k: memref<?x16x?x128xf16>, %v: memr
 }
 
 // CHECK-LABEL: @d128_causal(
-// CHECK: #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, ping_pong = true, traversal = paired, lazy_rescale = true, delay_rescale = true, query_stages = 2>
+// CHECK: #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, ping_pong = true, traversal = paired,
+// CHECK-SAME:     {{^}} conditional_rescale = true, deferred_rescale = true, query_stages = 2>
 func.func @d128_causal(%q: memref<?x16x?x128xbf16>, %k: memref<?x16x?x128xbf16>, %v: memref<?x16x?x128xbf16>, %o: memref<?x16x?x128xbf16>) {
   attn.attention ins(%q, %k, %v : memref<?x16x?x128xbf16>, memref<?x16x?x128xbf16>, memref<?x16x?x128xbf16>)
       outs(%o : memref<?x16x?x128xbf16>) mask(#attn.causal)
@@ -50,7 +53,7 @@ func.func @d128_causal(%q: memref<?x16x?x128xbf16>, %k: memref<?x16x?x128xbf16>,
 }
 
 // CHECK-LABEL: @d256(
-// CHECK: #attn_tile.warp_specialized<query_tile = 128, key_tile = 80, stages = 2, consumers = 2, ping_pong = true, lazy_rescale = true>
+// CHECK: #attn_tile.warp_specialized<query_tile = 128, key_tile = 80, stages = 2, consumers = 2, ping_pong = true, conditional_rescale = true>
 // REMARK: key tile 80 of 2 schedules that fit
 func.func @d256(%q: memref<?x16x?x256xbf16>, %k: memref<?x16x?x256xbf16>, %v: memref<?x16x?x256xbf16>, %o: memref<?x16x?x256xbf16>) {
   attn.attention ins(%q, %k, %v : memref<?x16x?x256xbf16>, memref<?x16x?x256xbf16>, memref<?x16x?x256xbf16>)
@@ -75,9 +78,10 @@ func.func @d96(%q: memref<?x16x?x96xbf16>, %k: memref<?x16x?x96xbf16>, %v: memre
   return
 }
 
-// Dropout takes its time beside products, whatever the tile.
+// Dropout takes its time while MMAs run, whatever the tile.
 // CHECK-LABEL: @d64_dropout(
-// CHECK: #attn_tile.warp_specialized<query_tile = 192, key_tile = 128, stages = 2, consumers = 3, ping_pong = true, lazy_rescale = true, delay_rescale = true, query_stages = 2>
+// CHECK: #attn_tile.warp_specialized<query_tile = 192, key_tile = 128, stages = 2, consumers = 3, ping_pong = true, conditional_rescale = true,
+// CHECK-SAME:     {{^}} deferred_rescale = true, query_stages = 2>
 // REMARK: key tile 128 of {{[0-9]+}} schedules that fit, estimated
 func.func @d64_dropout(%q: memref<?x16x?x64xbf16>, %o: memref<?x16x?x64xbf16>, %seed: i64, %offset: i64) {
   attn.attention ins(%q, %q, %q : memref<?x16x?x64xbf16>, memref<?x16x?x64xbf16>, memref<?x16x?x64xbf16>)
@@ -87,7 +91,8 @@ func.func @d64_dropout(%q: memref<?x16x?x64xbf16>, %o: memref<?x16x?x64xbf16>, %
 
 // Of one query for each head, keys are what there is many of.
 // CHECK-LABEL: @one_query(
-// CHECK: #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, traversal = grid, split_items = 132, l2_promotion = 128, groups = 2>
+// CHECK: #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, traversal = grid, split_kv_work_items = 132,
+// CHECK-SAME:     {{^}} l2_promotion = 128, ctas_per_sm = 2>
 func.func @one_query(%q: memref<?x16x1x128xbf16>, %k: memref<?x16x?x128xbf16>, %o: memref<?x16x1x128xbf16>) {
   attn.attention ins(%q, %k, %k : memref<?x16x1x128xbf16>, memref<?x16x?x128xbf16>, memref<?x16x?x128xbf16>)
       outs(%o : memref<?x16x1x128xbf16>)
@@ -107,18 +112,20 @@ func.func @given(%q: memref<?x16x?x64xbf16>, %k: memref<?x16x?x64xbf16>, %v: mem
 // Sequences are walked in the order of their plan, all heads together.
 
 // CHECK-LABEL: @packed(
-// CHECK: #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, ping_pong = true, traversal = paired, interleave = 0, lazy_rescale = true, delay_rescale = true, query_stages = 2>
+// CHECK: #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, ping_pong = true, traversal = paired, interleave = 0,
+// CHECK-SAME:     {{^}} conditional_rescale = true, deferred_rescale = true, query_stages = 2>
 func.func @packed(%q: memref<1x8x?x128xbf16>, %k: memref<1x2x?x128xbf16>, %cu: memref<?xi32>, %o: memref<1x8x?x128xbf16>) {
   attn.attention ins(%q, %k, %k : memref<1x8x?x128xbf16>, memref<1x2x?x128xbf16>, memref<1x2x?x128xbf16>)
       outs(%o : memref<1x8x?x128xbf16>) sequences packed(%cu, %cu : memref<?xi32>, memref<?xi32>) mask(#attn.causal)
   return
 }
 
-// Items that are alike but for a few are walked over several key heads, with
-// all query heads of each: those of windows, also beside global tokens, and
-// those that lists are sorted by.
+// Work items that are alike but for a few are traversed over several key heads, with
+// all query heads of each: items of windows, also with global tokens, and
+// items that lists are sorted by.
 // CHECK-LABEL: @window(
-// CHECK: #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, ping_pong = true, interleave = 32, lazy_rescale = true, delay_rescale = true, query_stages = 2>
+// CHECK: #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, ping_pong = true, interleave = 32,
+// CHECK-SAME:     {{^}} conditional_rescale = true, deferred_rescale = true, query_stages = 2>
 func.func @window(%q: memref<1x32x?x128xbf16>, %k: memref<1x8x?x128xbf16>, %o: memref<1x32x?x128xbf16>) {
   attn.attention ins(%q, %k, %k : memref<1x32x?x128xbf16>, memref<1x8x?x128xbf16>, memref<1x8x?x128xbf16>)
       outs(%o : memref<1x32x?x128xbf16>) mask(#attn.sliding_window<left = 1024, right = 0>)
@@ -126,7 +133,7 @@ func.func @window(%q: memref<1x32x?x128xbf16>, %k: memref<1x8x?x128xbf16>, %o: m
 }
 
 // CHECK-LABEL: @global_window(
-// CHECK: ping_pong = true, interleave = 32, lazy_rescale = true, delay_rescale = true, query_stages = 2>
+// CHECK: ping_pong = true, interleave = 32, conditional_rescale = true, deferred_rescale = true, query_stages = 2>
 func.func @global_window(%q: memref<1x32x?x128xbf16>, %k: memref<1x8x?x128xbf16>, %o: memref<1x32x?x128xbf16>) {
   attn.attention ins(%q, %k, %k : memref<1x32x?x128xbf16>, memref<1x8x?x128xbf16>, memref<1x8x?x128xbf16>)
       outs(%o : memref<1x32x?x128xbf16>) mask(#attn.or<#attn.global_tokens<count = 256>, #attn.sliding_window<left = 1024, right = 1024>>)
@@ -134,11 +141,11 @@ func.func @global_window(%q: memref<1x32x?x128xbf16>, %k: memref<1x8x?x128xbf16>
 }
 
 // CHECK-LABEL: @listed(
-// CHECK: ping_pong = true, interleave = 32, lazy_rescale = true, delay_rescale = true, query_stages = 2>
+// CHECK: ping_pong = true, interleave = 32, conditional_rescale = true, deferred_rescale = true, query_stages = 2>
 func.func @listed(%q: memref<1x32x?x128xbf16>, %k: memref<1x8x?x128xbf16>, %ids: memref<?xi32>, %o: memref<1x32x?x128xbf16>) {
   attn.attention ins(%q, %k, %k : memref<1x32x?x128xbf16>, memref<1x8x?x128xbf16>, memref<1x8x?x128xbf16>)
       outs(%o : memref<1x32x?x128xbf16>) mask(#attn.causal)
-      keep {
+      mask_mod {
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         %x = memref.load %ids[%i] : memref<?xi32>
         %y = memref.load %ids[%j] : memref<?xi32>
@@ -148,7 +155,7 @@ func.func @listed(%q: memref<1x32x?x128xbf16>, %k: memref<1x8x?x128xbf16>, %ids:
   return
 }
 
-// Two tensors have addresses of their own, which 128 channels leave registers for.
+// Two tensors have addresses of their own, which head dim 128 leaves registers for.
 
 // CHECK-LABEL: @listed_by_two(
 // CHECK: key_tile = 128, {{.*}}interleave = 32
@@ -156,7 +163,7 @@ func.func @listed_by_two(%q: tensor<1x32x?x128xbf16>, %k: tensor<1x8x?x128xbf16>
     -> tensor<1x32x?x128xbf16> {
   %0 = attn.attention ins(%q, %k, %k : tensor<1x32x?x128xbf16>, tensor<1x8x?x128xbf16>, tensor<1x8x?x128xbf16>)
       outs(%q : tensor<1x32x?x128xbf16>)
-      keep {
+      mask_mod {
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         %m = tensor.extract %x[%i] : tensor<?xi32>
         %n = tensor.extract %y[%j] : tensor<?xi32>
@@ -166,15 +173,16 @@ func.func @listed_by_two(%q: tensor<1x32x?x128xbf16>, %k: tensor<1x8x?x128xbf16>
   return %0 : tensor<1x32x?x128xbf16>
 }
 
-// 256 channels do not, with key tile 64, but where bits of pairs are made before.
+// Head dim 256 does not, with key tile 64, but where mask bits are made before.
 
 // CHECK-LABEL: @listed_by_two_256(
-// CHECK: below = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, {{.*}}interleave = 32, {{.*}}pair_bits = true>, from = #attn_tile.warp_specialized<query_tile = 128, key_tile = 32, {{.*}}interleave = 32
+// CHECK: below = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, {{.*}}interleave = 32, {{.*}}mask_bits = true>,
+// CHECK-SAME:     {{^}} from = #attn_tile.warp_specialized<query_tile = 128, key_tile = 32, {{.*}}interleave = 32
 func.func @listed_by_two_256(%q: tensor<1x32x?x256xbf16>, %k: tensor<1x8x?x256xbf16>, %x: tensor<?xi32>, %y: tensor<?xi32>)
     -> tensor<1x32x?x256xbf16> {
   %0 = attn.attention ins(%q, %k, %k : tensor<1x32x?x256xbf16>, tensor<1x8x?x256xbf16>, tensor<1x8x?x256xbf16>)
       outs(%q : tensor<1x32x?x256xbf16>)
-      keep {
+      mask_mod {
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         %m = tensor.extract %x[%i] : tensor<?xi32>
         %n = tensor.extract %y[%j] : tensor<?xi32>
@@ -187,12 +195,13 @@ func.func @listed_by_two_256(%q: tensor<1x32x?x256xbf16>, %k: tensor<1x8x?x256xb
 // What is computed for each key takes a register, for which a smaller tile leaves room.
 
 // CHECK-LABEL: @computed_by_two(
-// CHECK: below = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, {{.*}}pair_bits = true>, from = #attn_tile.warp_specialized<query_tile = 128, key_tile = 96, {{.*}}interleave = 32
+// CHECK: below = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, {{.*}}mask_bits = true>,
+// CHECK-SAME:     {{^}} from = #attn_tile.warp_specialized<query_tile = 128, key_tile = 96, {{.*}}interleave = 32
 func.func @computed_by_two(%q: tensor<1x32x?x128xbf16>, %k: tensor<1x8x?x128xbf16>, %x: tensor<?xi32>, %y: tensor<?xi32>)
     -> tensor<1x32x?x128xbf16> {
   %0 = attn.attention ins(%q, %k, %k : tensor<1x32x?x128xbf16>, tensor<1x8x?x128xbf16>, tensor<1x8x?x128xbf16>)
       outs(%q : tensor<1x32x?x128xbf16>)
-      keep {
+      mask_mod {
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         %m = tensor.extract %x[%j] : tensor<?xi32>
         %n = tensor.extract %y[%j] : tensor<?xi32>
@@ -208,14 +217,15 @@ func.func @computed_by_two(%q: tensor<1x32x?x128xbf16>, %k: tensor<1x8x?x128xbf1
 // A mask that computes from what it reads for each pair leaves no registers for
 // factors of the step before, unless its bits are made before.
 // CHECK-LABEL: @computed_by_pair(
-// CHECK: #attn.by_query_length<bound = 65536, below = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, ping_pong = true, interleave = 32, lazy_rescale = true, delay_rescale = true, query_stages = 2, pair_bits = true>, from =
-// CHECK-NOT: delay_rescale
+// CHECK: #attn.by_query_length<bound = 65536, below = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2,
+// CHECK-SAME:     {{^}} ping_pong = true, interleave = 32, conditional_rescale = true, deferred_rescale = true, query_stages = 2, mask_bits = true>, from =
+// CHECK-NOT: deferred_rescale
 // CHECK: interleave = 32, query_stages = 2>>
 func.func @computed_by_pair(%q: tensor<1x32x?x128xbf16>, %k: tensor<1x8x?x128xbf16>, %x: tensor<?x?xi32>)
     -> tensor<1x32x?x128xbf16> {
   %0 = attn.attention ins(%q, %k, %k : tensor<1x32x?x128xbf16>, tensor<1x8x?x128xbf16>, tensor<1x8x?x128xbf16>)
       outs(%q : tensor<1x32x?x128xbf16>)
-      keep {
+      mask_mod {
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         %bits = arith.constant 32 : index
         %place = arith.divui %j, %bits : index
@@ -232,13 +242,15 @@ func.func @computed_by_pair(%q: tensor<1x32x?x128xbf16>, %k: tensor<1x8x?x128xbf
 // A bias goes through a pipe where bulk copies can bring it, if its place is the
 // same for all pairs of a tile, and it is read once.
 // CHECK-LABEL: @bias(
-// CHECK: #attn_tile.by_alignment<aligned = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, ping_pong = true, score_stages = 2>,
-// CHECK-SAME: otherwise = #attn_tile.warp_specialized<query_tile = 128, key_tile = 112, stages = 2, consumers = 2, ping_pong = true, lazy_rescale = true, delay_rescale = true, query_stages = 2>>
+// CHECK: #attn_tile.by_alignment<aligned = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, ping_pong = true,
+// CHECK-SAME:     {{^}} score_stages = 2>,
+// CHECK-SAME: {{^}} otherwise = #attn_tile.warp_specialized<query_tile = 128, key_tile = 112, stages = 2, consumers = 2, ping_pong = true,
+// CHECK-SAME: {{^}} conditional_rescale = true, deferred_rescale = true, query_stages = 2>>
 // REMARK: key tile 128 is bounded by instruction shape
 func.func @bias(%q: tensor<?x16x?x128xbf16>, %bias: tensor<16x1x?x?xbf16>) -> tensor<?x16x?x128xbf16> {
   %o = attn.attention ins(%q, %q, %q : tensor<?x16x?x128xbf16>, tensor<?x16x?x128xbf16>, tensor<?x16x?x128xbf16>)
       outs(%q : tensor<?x16x?x128xbf16>)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %zero = arith.constant 0 : index
         %x = tensor.extract %bias[%h, %zero, %i, %j] : tensor<16x1x?x?xbf16>
@@ -255,7 +267,7 @@ func.func @bias(%q: tensor<?x16x?x128xbf16>, %bias: tensor<16x1x?x?xbf16>) -> te
 func.func @wide_bias(%q: tensor<?x16x?x128xbf16>, %bias: tensor<?x?xf32>) -> tensor<?x16x?x128xbf16> {
   %o = attn.attention ins(%q, %q, %q : tensor<?x16x?x128xbf16>, tensor<?x16x?x128xbf16>, tensor<?x16x?x128xbf16>)
       outs(%q : tensor<?x16x?x128xbf16>)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %x = tensor.extract %bias[%i, %j] : tensor<?x?xf32>
         %r = arith.addf %s, %x : f32
@@ -270,7 +282,7 @@ func.func @wide_bias(%q: tensor<?x16x?x128xbf16>, %bias: tensor<?x?xf32>) -> ten
 func.func @twice(%q: tensor<?x16x?x128xbf16>, %bias: tensor<16x?x?xbf16>) -> tensor<?x16x?x128xbf16> {
   %o = attn.attention ins(%q, %q, %q : tensor<?x16x?x128xbf16>, tensor<?x16x?x128xbf16>, tensor<?x16x?x128xbf16>)
       outs(%q : tensor<?x16x?x128xbf16>)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %x = tensor.extract %bias[%h, %i, %j] : tensor<16x?x?xbf16>
         %y = tensor.extract %bias[%b, %i, %j] : tensor<16x?x?xbf16>
@@ -288,7 +300,7 @@ func.func @twice(%q: tensor<?x16x?x128xbf16>, %bias: tensor<16x?x?xbf16>) -> ten
 func.func @computed_place(%q: tensor<?x16x?x128xbf16>, %bias: tensor<?x?x?xbf16>) -> tensor<?x16x?x128xbf16> {
   %o = attn.attention ins(%q, %q, %q : tensor<?x16x?x128xbf16>, tensor<?x16x?x128xbf16>, tensor<?x16x?x128xbf16>)
       outs(%q : tensor<?x16x?x128xbf16>)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %d = arith.addi %b, %h : index
         %x = tensor.extract %bias[%d, %i, %j] : tensor<?x?x?xbf16>

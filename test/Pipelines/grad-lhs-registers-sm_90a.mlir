@@ -1,12 +1,12 @@
 // RUN: attn-compile %s -o - --emit=mlir --stop-after=kernel --target=sm_90a | FileCheck %s
 
-// With 64 channels the values of an item stay in the registers of the consumers:
-// they are read once, behind the first product, after what lies behind the end of
-// the sequence has been cleared, and leave their stage to those of the next item
-// when a product has taken them. The keys stay in workgroup memory, for one product
+// With head dim 64, the values of a work item stay in the registers of the consumers:
+// they are read once, behind the first MMA, after what lies behind the end of
+// the sequence has been cleared, and leave their stage to the values of the next work item
+// when an MMA has taken them. The keys stay in shared memory, for one MMA
 // has them transposed.
 
-// CHECK-LABEL: attn_tile.kernel @held_grad_keys_kernel(
+// CHECK-LABEL: attn_tile.kernel @held_grad_dkdv_kernel(
 // CHECK:         attn_tile.role consumer
 // CHECK:           %[[K:.*]] = attn_tile.wait %{{.*}} : <128x64xbf16, stages = 1>
 // CHECK-NEXT:      attn_tile.clear %[[K]] within(

@@ -1,13 +1,13 @@
 // RUN: attn-opt %s --attn-differentiate=function=packed | attn-compile - -o - --emit=mlir --stop-after=kernel --target=sm_90a | FileCheck %s
 
-// Attention of packed sequences and its gradient, which walk over lists that
-// kernels make. A group of the kernel of the keys has one item, if there is one
+// Attention of packed sequences and its gradient, which iterate over lists that
+// kernels make. A CTA of the dkdv kernel has one work item, if there is one
 // for it; consumers clear what lies behind the end of its sequence, the tiles of
-// the next step included, and add the gradients of queries to sums.
+// the next step included, and add the gradients of queries to the dQ accumulator.
 
-// CHECK-LABEL: attn_tile.kernel @packed_bwd_grad_keys_kernel(
+// CHECK-LABEL: attn_tile.kernel @packed_bwd_grad_dkdv_kernel(
 // CHECK:         attn_tile.role producer
-// CHECK:           attn_tile.at_most
+// CHECK:           attn_tile.assume_upper_bound
 // CHECK:           scf.if
 // CHECK-NOT:       attn_tile.clear
 // CHECK:         attn_tile.role consumer
@@ -17,7 +17,7 @@
 // CHECK-COUNT-2:       attn_tile.clear
 // CHECK:               scf.for
 // CHECK-COUNT-2:         attn_tile.clear
-// CHECK:                 attn_tile.add_packed
+// CHECK:                 attn_tile.bulk_reduce_add
 // CHECK-NOT:           attn_tile.clear
 // CHECK:             attn_tile.store {{.*}} within(
 // CHECK:             attn_tile.store {{.*}} within(

@@ -1,11 +1,11 @@
 // RUN: attn-compile %s -o - --emit=mlir --stop-after=kernel --target=sm_80 | FileCheck %s
 
-// The kernel of the keys walks over the queries of both heads that share them,
+// The dkdv kernel iterates over the queries of both heads that share them,
 // whose tiles are copied one step ahead, and so are the rows of what there is
-// once for each query. The keys and values stay in workgroup memory; weights and
+// once for each query. The keys and values stay in shared memory; probabilities and
 // gradients of scores are left-hand sides in registers.
 
-// CHECK-LABEL: attn_tile.kernel @grouped_grad_keys_kernel(
+// CHECK-LABEL: attn_tile.kernel @grouped_grad_dkdv_kernel(
 // CHECK-DAG:     %[[LSE:.*]] = attn_tile.create_pipe : <1x48xf32, stages = 2>
 // CHECK-DAG:     attn_tile.create_pipe : <48x128xbf16, stages = 2>
 // CHECK-DAG:     attn_tile.create_pipe : <64x128xbf16, stages = 1>
@@ -28,7 +28,7 @@
 // CHECK:         attn_tile.store
 // CHECK:         attn_tile.store
 
-// CHECK-LABEL: attn_tile.kernel @grouped_grad_queries_kernel(
+// CHECK-LABEL: attn_tile.kernel @grouped_grad_dq_kernel(
 // CHECK:         scf.for {{.*}} -> (vector<[[ROWS:[0-9]+]]x128xf32>) {
 // CHECK:           %[[K:.*]] = attn_tile.wait
 // CHECK:           attn_tile.mma_start %[[Q:.*]], %[[K]] transpose_rhs

@@ -1,7 +1,7 @@
 # Licensed under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Where the tests find what was built: ATTN_BUILD_DIR, or build."""
+"""The folder of the build under test: ATTN_BUILD_DIR, or build."""
 
 import os
 import pathlib
@@ -18,7 +18,7 @@ sys.path[:0] = [str(ROOT / "python"), str(ROOT / "benchmarks"), str(ROOT / ".ci"
 
 @pytest.fixture(scope="session", autouse=True)
 def cache_dir(tmp_path_factory):
-    """A cache that is the tests' own, or that of ATTN_TEST_CACHE_DIR."""
+    """A cache for the tests alone, or the one of ATTN_TEST_CACHE_DIR."""
     folder = os.environ.get("ATTN_TEST_CACHE_DIR") or tmp_path_factory.mktemp("cache")
     os.environ["ATTN_CACHE_DIR"] = str(folder)
     return folder

@@ -6,6 +6,7 @@
 import pathlib
 
 import attn
+import attn.errors
 import pytest
 from attn import AttnError, TraceError, UnsupportedError, masks
 
@@ -21,6 +22,7 @@ def make(*shape, dtype=torch.float32):
 
 
 X = make(1, 2, 8, 16)
+NESTED = torch.nested.nested_tensor([torch.ones(2, 8, 16)])
 
 
 @pytest.mark.parametrize(
@@ -35,7 +37,12 @@ X = make(1, 2, 8, 16)
         # It could change behind a plan.
         ((X, X, X), {"scale": torch.tensor(0.5)}, "scale is a Tensor; pass a number"),
         ((X, X, X), {"scale": float("nan")}, "scale is nan; it must be finite"),
-        ((X, X, X), {"attn_mask": torch.ones(8, 8).T}, "attn_mask has a last dimension with a stride of 8"),
+        ((X, X, X), {"attn_mask": torch.ones(8, 8).to_sparse()}, "attn_mask is a tensor of the kind torch.sparse_coo"),
+        ((X, X, X), {"block_mask": torch.ones(8, 8)}, "block_mask is a Tensor; pass one of attn.masks"),
+        ((X, X, X), {"dropout_p": 1.25}, "dropout_p is 1.25; it must be from 0 to 1"),
+        ((X[..., :0], X[..., :0], X), {}, "query has a head dim of 0; it must be at least 1"),
+        ((X, X, X[..., :0]), {}, "value has a head dim of 0; it must be at least 1"),
+        ((NESTED, NESTED, NESTED), {}, "query is a tensor of the kind nested"),
         ((X, X, X), {"attn_mask": torch.ones(8, 8, device="meta")}, "attn_mask is on meta and query on cpu"),
         (
             (make(1, 4, 8, 16), make(1, 4, 8, 16), X),
@@ -54,6 +61,24 @@ def test_sdpa(arguments, options, message):
         sdpa(*arguments, **options)
 
 
+def test_strides():
+    """Small tensors are copied, with one warning; larger ones are the caller's to copy."""
+    values = make(1, 2, 16, 8).mT
+    attn.errors._warned.discard("copy of value")
+    with pytest.warns(attn.AttnWarning, match="value has a last dimension with a stride of 8, expected 1: it is"):
+        out = sdpa(X, X, values)
+    for call in (sdpa, flex_attention):
+        assert torch.equal(call(X, X, values), out)
+    large = torch.ones(1024, 1024).T
+    x = make(1, 1, 1024, 16)
+    with pytest.raises(AttnError, match=r"attn_mask has a last dimension with a stride of 1024, expected 1; call"):
+        sdpa(x, x, x, large)
+    with pytest.raises(AttnError, match=r"captured tensor 0 has a last dimension with a stride of 1024"):
+        flex_attention(x, x, x, lambda s, b, h, i, j: s + large[i, j])
+    with pytest.raises(AttnError, match="value has a last dimension with a stride of 65536"):
+        sdpa(make(1, 1, 65536, 16), make(1, 1, 65536, 16), make(1, 1, 16, 65536).mT)
+
+
 def test_other_functions():
     with pytest.raises(AttnError, match="query is a list; pass a tensor"):
         flex_attention([1.0], X, X)
@@ -61,6 +86,16 @@ def test_other_functions():
         flex_attention(X, X, X, scale="large")
     with pytest.raises(AttnError, match="qkv is a NoneType"):
         sdpa_packed(None)
+    for call in (sdpa_packed, lambda x: flex_attention(x, x, x)):
+        with pytest.raises(UnsupportedError, match="is a tensor of the kind nested"):
+            call(NESTED)
+
+
+def test_dropout_of_everything():
+    x = X.clone().requires_grad_()
+    qkv = make(1, 8, 3, 2, 16).requires_grad_()
+    for inputs, out in ((x, flex_attention(x, x, x, dropout_p=1.0)), (qkv, sdpa_packed(qkv, dropout_p=1.0))):
+        assert not out.any() and not torch.autograd.grad(out.sum(), inputs)[0].any()
 
 
 def test_meta():
@@ -76,15 +111,17 @@ def test_numbers_of_numpy():
 
 def test_transformations():
     sdpa(X[0:1], X[0:1], X[0:1])
-    for transform in (torch.vmap, lambda f: torch.func.grad(lambda x: f(x).sum())):
-        with pytest.raises(UnsupportedError, match="no rules for the transformations of torch.func"):
-            transform(lambda x: sdpa(x, x, x))(X[None] if transform is torch.vmap else X)
+    with pytest.raises(UnsupportedError, match="no rules for torch.func.jvp, jacfwd and hessian; use vjp, grad"):
+        torch.func.jvp(lambda x: sdpa(x, x, x), (X,), (X,))
+    with pytest.raises(UnsupportedError, match="no second derivatives; do not nest torch.func.grad, vjp and jacrev"):
+        torch.func.grad(lambda x: torch.func.grad(lambda y: sdpa(y, y, y).sum())(x).sum())(X)
 
 
 @pytest.mark.parametrize(
     "score_mod, message",
     [
         (lambda s: s, "cannot be called with its 5 arguments, score, batch, head, query and key: too many positional"),
+        (lambda s, b, h, i, j: i >= j, r"score_mod \(<lambda>\) returns a bool, expected a score; .* as a mask_mod"),
         (lambda s, b, h, i, j: s + i // 0, "divides an integer by 0"),
         (lambda s, b, h, i, j: s + i % 0, "divides an integer by 0"),
         (lambda s, b, h, i, j: s + i * 2**63, "computes with 9223372036854775808; integers have 64 bits"),
@@ -97,6 +134,9 @@ def test_functions(score_mod, message):
 
 
 def test_mask_function():
+    for mask_mod in (lambda b, h, i, j: i * 0.5, lambda b, h, i, j: 1.0):
+        with pytest.raises(TraceError, match=r"mask_mod \(<lambda>\) returns a float, expected a bool; compare it"):
+            flex_attention(X, X, X, block_mask=mask_mod)
     with pytest.raises(TraceError, match="mask_mod .* its 4 arguments, batch, head, query and key: missing"):
         flex_attention(X, X, X, block_mask=lambda b, h, i, j, more: True)
 

@@ -1,14 +1,14 @@
 # Licensed under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Tests of .ci/clang_tidy.py: what is checked again, and what is not."""
+"""Tests of .ci/clang_tidy.py: which sources are checked again, and which are not."""
 
 import json
 
 import clang_tidy
 import pytest
 
-# Says the name of what it is run on, and finds something where the source has the word "bad".
+# Prints the name of its source, and finds something where the source has the word "bad".
 TOOL = """#!/bin/sh
 [ "$1" = --version ] && cat "$0.version" && exit
 for source; do :; done

@@ -4,9 +4,12 @@
 """The compiler and its cache from Python, without PyTorch."""
 
 import concurrent.futures
+import hashlib
+import json
 import os
 import subprocess
 import sys
+import time
 
 import attn
 import attn.errors
@@ -43,6 +46,18 @@ def test_compile(fresh):
     assert len(entries(fresh)) == 1
 
 
+def test_slow_compilations_say_so(monkeypatch, caplog):
+    monkeypatch.setattr(compiler, "_SECONDS_TO_NOTICE", 0.01)
+    with compiler._notice("sm_90a"):
+        time.sleep(0.5)
+    (record,) = caplog.records
+    assert record.getMessage().startswith("attn: compiling for sm_90a takes more than 0.01 s; the result is kept in ")
+    monkeypatch.setattr(compiler, "_SECONDS_TO_NOTICE", 60.0)
+    with compiler._notice("sm_90a"):
+        pass
+    assert len(caplog.records) == 1
+
+
 def test_outputs():
     assert b".target sm_80" in compiler.compile_bytes(TINY_GPU, target="sm_80", emit="ptx")
     assert b"attention(" in compiler.compile_bytes(TINY, emit="header")
@@ -63,8 +78,8 @@ def test_explain():
 def test_builder():
     description = attn.Attention(
         "bf16", 4, 2, 64, 32, scale=0.5, with_lse=True, captures=("tensor<4xf32>",),
-        score="%x = tensor.extract %c0[%h] : tensor<4xf32>\n%r = arith.addf %s, %x : f32\nattn.yield %r : f32",
-        keep="%r = arith.cmpi sge, %i, %j : index\nattn.yield %r : i1",
+        score_mod="%x = tensor.extract %c0[%h] : tensor<4xf32>\n%r = arith.addf %s, %x : f32\nattn.yield %r : f32",
+        mask_mod="%r = arith.cmpi sge, %i, %j : index\nattn.yield %r : i1",
     )  # fmt: skip
     names = [argument[0] for argument in attn.compile(description)["attention"].args]
     assert names[:4] == ["query", "key", "value", "c0"]
@@ -80,6 +95,7 @@ def test_builder():
         ({"source": TINY, "passes": "no-such-pass"}, "no-such-pass"),
         ({"source": TINY, "options": {"linker": "no-such-linker"}}, "needs a linker"),
         ({"source": attn.Attention("f32", 2, 1, 64), "target": "sm_90a"}, "f32"),
+        ({"source": "module {" * 30000}, "brackets are nested more than 1000 deep"),
     ],
 )
 def test_errors(fresh, arguments, text):
@@ -162,6 +178,133 @@ def test_folder_that_cannot_be_written(fresh, monkeypatch):
     assert "attention" in artifact.names()
 
 
+def mark(folder, monkeypatch):
+    """Replaces the entry by another artifact, with its own checksum, and forgets loaded artifacts."""
+    (entry,) = entries(folder)
+    other = compiler.compile_bytes(attn.Attention("f32", 4, 1, 16), emit="so")
+    description = {"sha256": hashlib.sha256(other).hexdigest(), "compiler": cache.compiler_fingerprint()}
+    tail = json.dumps(description).encode()
+    entry.unlink()
+    entry.write_bytes(other + tail + len(tail).to_bytes(4, "little") + b"ATTNCACHE")
+    forget(monkeypatch)
+    return entry
+
+
+def head_count(artifact):
+    return artifact["attention"].args[0][2][1]
+
+
+def give_folder_away(folder, entry):
+    os.chown(folder, 12345, -1)
+
+
+def give_entry_away(folder, entry):
+    os.chown(entry, 12345, -1)
+
+
+@pytest.mark.parametrize(
+    "plant,text",
+    [
+        (lambda folder, _: folder.chmod(0o777), r"the cache .* can be written by others .*\(mode 777, expected go-w"),
+        (lambda folder, _: folder.chmod(0o770), r"the cache .* can be written by others .*\(mode 770, expected go-w"),
+        (lambda _, entry: entry.chmod(0o620), r"the cache entry .* can be written by others .*\(mode 620"),
+        (give_folder_away, r"the cache .* belongs to user 12345, expected \d+ or root"),
+        (give_entry_away, r"the cache entry .* belongs to user 12345, expected \d+ or root"),
+    ],
+)
+def test_what_others_can_write_is_not_run(fresh, monkeypatch, plant, text):
+    if plant in (give_folder_away, give_entry_away) and os.geteuid() != 0:
+        pytest.skip("only root gives files away")
+    attn.compile(TINY)
+    entry = mark(fresh, monkeypatch)
+    # It is a proper entry: it is used where the user has written it.
+    assert head_count(attn.compile(TINY)) == 4
+    forget(monkeypatch)
+    planted = entry.read_bytes()
+    plant(fresh, entry)
+    with pytest.warns(attn.AttnWarning, match=text) as warnings:
+        artifact = attn.compile(TINY)
+        attn.compile(attn.Attention("f32", 8, 1, 16))
+    assert len(warnings) == 1 and head_count(artifact) == 2
+    # Nothing is written there, either. A folder of which one entry is not trusted still takes others.
+    assert entry.read_bytes() == planted
+    assert list(fresh.iterdir()) == [entry] or "the cache entry" in text
+
+
+def test_entries_are_no_links(fresh, monkeypatch):
+    attn.compile(TINY)
+    entry = mark(fresh, monkeypatch)
+    elsewhere = fresh.parent / "planted.so"
+    entry.rename(elsewhere)
+    entry.symlink_to(elsewhere)
+    with pytest.warns(attn.AttnWarning, match="not a regular file"):
+        assert head_count(attn.compile(TINY)) == 2
+
+
+def test_no_home(fresh, monkeypatch):
+    monkeypatch.delenv("ATTN_CACHE_DIR")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+
+    def fail():
+        raise RuntimeError("could not determine home directory")
+
+    monkeypatch.setattr(cache.pathlib.Path, "home", fail)
+    attn.errors._warned.clear()
+    with pytest.warns(attn.AttnWarning, match="no folder for the cache .*; set ATTN_CACHE_DIR"):
+        assert head_count(attn.compile(TINY)) == 2
+
+
+def test_many_artifacts_are_told_apart(fresh):
+    """The dynamic linker must not take one for another that was loaded by the same descriptor."""
+    heads = (1, 2, 3, 4, 5)
+    assert [head_count(attn.compile(attn.Attention("f32", count, 1, 16))) for count in heads] == list(heads)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999])
+def test_artifacts_that_are_cut_off(tmp_path, share):
+    library = compiler.compile_bytes(TINY, emit="so")
+    file = tmp_path / "cut.so"
+    file.write_bytes(library[: int(share * len(library))])
+    with pytest.raises(attn.AttnError, match="no artifact that can be loaded: its? .*(cut off|not a shared library)"):
+        attn.Artifact(str(file))
+
+
+def test_artifacts_that_were_altered(tmp_path):
+    library = compiler.compile_bytes(TINY, emit="so")
+    file = tmp_path / "altered.so"
+    for position in range(64, len(library), len(library) // 40):
+        file.unlink(missing_ok=True)
+        file.write_bytes(library[:position] + bytes([library[position] ^ 0x10]) + library[position + 1 :])
+        # Altered section headers may give the file another size.
+        with pytest.raises(attn.AttnError, match="no artifact that can be loaded: (its|it is cut off)"):
+            attn.Artifact(str(file))
+
+
+@pytest.mark.parametrize("value", ["abc", "0", "-3", "1000000", "4 "])
+def test_invalid_numbers_of_threads(value, cache_dir):
+    """Kernels that compute nothing say so, in processes of their own: the number is read once."""
+    code = f"""
+import sys; sys.path.insert(0, {str(ROOT / 'python')!r})
+import torch, attn.torch
+q = torch.ones(1, 2, 8, 16)
+try:
+    attn.torch.sdpa(q, q, q)
+except attn.AttnError as error:
+    print(error)
+"""
+    pytest.importorskip("torch")
+    environment = {**os.environ, "ATTN_NUM_THREADS": value}
+    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert f"ATTN_NUM_THREADS must be a number from 1 to 1024 (was '{value}')" in result.stdout
+
+
+def test_library_folder_that_is_none(monkeypatch):
+    monkeypatch.setenv("ATTN_LIBRARY_DIR", "/nonexistent")
+    with pytest.raises(attn.AttnError, match="ATTN_LIBRARY_DIR must name a folder with .* [(]was '/nonexistent'[)]"):
+        attn.library.library_dir()
+
+
 def test_older_artifacts_are_refused(tmp_path):
     old = tmp_path / "old.so"
     source = """
@@ -170,7 +313,7 @@ def test_older_artifacts_are_refused(tmp_path):
     """
     command = ["cc", "-shared", "-fPIC", "-I", ROOT / "include", "-x", "c", "-", "-o", old]
     subprocess.run(command, input=source, text=True, check=True)
-    with pytest.raises(attn.AttnError, match="has ABI version 0, expected 2; compile it again"):
+    with pytest.raises(attn.AttnError, match="has ABI version 0, expected 2, that of attn .*; compile it again"):
         attn.Artifact(str(old))
 
 
@@ -240,14 +383,14 @@ def test_kernels_for_machines_without_a_compiler(tmp_path, monkeypatch):
 
 
 def test_first_calls_are_measured(tmp_path, monkeypatch):
-    import json
-
     import first_calls
+    import harness
 
     monkeypatch.setattr(first_calls, "CASES", first_calls.CASES[4:5])
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "python"))
     out = tmp_path / "rows.jsonl"
-    first_calls.main(["--repeats=1", f"--out={out}", "--commit=0123456"])
+    commit = harness.run_git(ROOT, "rev-parse", "HEAD") or 40 * "0"
+    first_calls.main(["--repeats=1", f"--out={out}", f"--commit={commit}"])
     compiled, cached = map(json.loads, out.read_text().splitlines())
     assert compiled["what"] == "first call from Python on host, forward, D 64, compiled"
     assert 0 < cached["wall_s"] < compiled["wall_s"] and cached["what"].endswith("from the cache")

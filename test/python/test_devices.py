@@ -95,10 +95,10 @@ def test_functions():
 
 
 def recover_mask(p, length):
-    """What the next call keeps, from weights that are all equal and values that are rows of the identity."""
+    """The pairs that the next call keeps, from equal probabilities and values that are rows of the identity."""
     zeros = torch.zeros(B, H, length, D, device=DEVICE, dtype=torch.bfloat16)
     values = torch.eye(length, device=DEVICE, dtype=torch.bfloat16).expand(B, H, -1, -1).contiguous()
-    # What is dropped need not be zero: a GPU may leave 2^-64 of it (docs/rng.md).
+    # Dropped probabilities need not be zero: a GPU may leave 2^-64 of them (docs/rng.md).
     return sdpa(zeros, zeros, values, dropout_p=p) > 0.5 / length
 
 
@@ -205,6 +205,48 @@ class Model(torch.nn.Module):
     def forward(self, x):
         q, k, v = self.qkv(x).unflatten(-1, (3, H, D)).permute(2, 0, 3, 1, 4)
         return self.out(sdpa(q, k, v, is_causal=True, dropout_p=0.125).transpose(1, 2).flatten(2))
+
+
+def test_sinks_and_head_maps():
+    sinks = torch.randn(H, generator=torch.Generator().manual_seed(3)).to(DEVICE, torch.bfloat16)
+    heads = torch.tensor([1, 0, 1, 1], dtype=torch.int32, device=DEVICE)
+
+    def attend(q, k, v):
+        scores = q @ k[:, heads.long()].mT / D**0.5
+        scores = torch.cat((scores, sinks.double()[:, None, None].expand(*scores.shape[:-1], 1)), -1)
+        return scores.softmax(-1)[..., :-1] @ v[:, heads.long()]
+
+    inputs = make_inputs(key_heads=2)
+    wide = [tensor.detach().double().requires_grad_() for tensor in inputs]
+    out, exact = sdpa(*inputs, sinks=sinks, head_map=heads), attend(*wide)
+    for actual, expected in zip((out, *gradients(out, inputs)), (exact, *gradients(exact, wide))):
+        assert (actual.double() - expected).norm() <= 1.5e-2 * expected.norm()
+
+
+def test_sequences():
+    """Packed ones, padded ones and nested tensors, each sequence as if it was alone."""
+    bounds = [0, 70, 70, 199, S]
+    packed = [tensor[0].detach().transpose(0, 1).contiguous().requires_grad_() for tensor in make_inputs()]
+    cu = torch.tensor(bounds, dtype=torch.int32, device=DEVICE)
+    alone = [
+        reference(*(tensor[None, first:last].double().transpose(1, 2) for tensor in packed), causal)[0].transpose(0, 1)
+        for first, last in zip(bounds[:-1], bounds[1:])
+    ]
+    exact = torch.cat(alone)
+    nested = [torch.nested.nested_tensor_from_jagged(tensor, cu.long()).transpose(1, 2) for tensor in packed]
+    exact = (exact, *gradients(exact, packed))
+    for out in (
+        attn.torch.varlen_attn(*packed, cu, window_size=(-1, 0)),
+        sdpa(*nested, is_causal=True).transpose(1, 2).values(),
+    ):
+        for actual, expected in zip((out, *gradients(out, packed)), exact):
+            assert (actual.double() - expected.double()).norm() <= 1.5e-2 * expected.double().norm()
+    lengths = torch.tensor([S, 77], dtype=torch.int32, device=DEVICE)
+    query, key, value = make_inputs()
+    out = sdpa(query, key, value, query_lengths=lengths, key_lengths=lengths)
+    exact = reference(query[1:, :, :77].double(), key[1:, :, :77].double(), value[1:, :, :77].double())
+    assert (out[1:, :, :77].double() - exact).norm() <= 1.5e-2 * exact.norm()
+    assert not out[1, :, 77:].any()
 
 
 def test_compile():

@@ -1,10 +1,10 @@
 # Licensed under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Dropout in attn.torch: against attention in f64 that drops the same weights.
+"""Dropout in attn.torch: against attention in f64 that drops the same probabilities.
 
-Which they are is found out from outputs: of scores that are all equal and values
-that are rows of the identity, each output is a weight.
+Outputs show which ones are dropped: with equal scores, and values that are rows of the identity, each output is a
+probability.
 """
 
 import concurrent.futures
@@ -21,7 +21,7 @@ from attn.torch.kernels import dropout_attribute  # noqa: E402
 
 # Before benchmarks, which has a module of the same name.
 sys.path.insert(0, str(ROOT / "test" / "Integration" / "Inputs"))
-from dropout import Dropout  # noqa: E402
+from dropout_reference import Dropout  # noqa: E402
 
 B, H, S, D = 2, 4, 72, 32
 
@@ -40,7 +40,7 @@ def effective(p):
 
 
 def reference(q, k, v, kept, p, change=lambda scores: scores):
-    """Attention in f64 whose weights are those of ``kept``."""
+    """Attention in f64 that keeps the probabilities of ``kept``."""
     groups = q.shape[1] // k.shape[1]
     k, v = (x.repeat_interleave(groups, 1) for x in (k, v))
     weights = torch.softmax(change(q @ k.mT / q.shape[-1] ** 0.5), -1)
@@ -102,7 +102,7 @@ def test_flex_attention():
     compare(call, lambda scores: causal(scores - slopes[:, None, None] * distance))
 
 
-def test_log_sum_exp_is_that_of_all_weights():
+def test_log_sum_exp_is_that_of_all_probabilities():
     q, k, v = make_inputs()
     out, lse = flex_attention(q, k, v, return_lse=True, dropout_p=0.25)
     _, expected = flex_attention(q, k, v, return_lse=True)
@@ -111,7 +111,7 @@ def test_log_sum_exp_is_that_of_all_weights():
     torch.testing.assert_close(gradient, torch.autograd.grad(expected.sum(), q)[0])
 
 
-def test_decisions_are_those_of_the_documentation():
+def test_keep_masks_are_those_of_the_documentation():
     torch.manual_seed(5)
     seed, offset = torch.randint(2**63 - 1, (2,)).tolist()
     kept = recover_mask(5, 0.1)
@@ -144,7 +144,7 @@ def test_manual_seed_repeats_and_calls_advance():
     torch.manual_seed(3)
     sdpa(q, k, v)
     assert torch.equal(first, sdpa(q, k, v, dropout_p=0.5))
-    # Of two calls about half of the decisions differ, of heads and batch entries as well.
+    # Of two calls about half of the keep mask differ, of heads and batch entries as well.
     masks = [recover_mask(seed, 0.5) for seed in (3, 4)]
     for one, other in (masks, masks[0].unbind(0)[:2], masks[0].unbind(1)[:2]):
         assert 0.45 < (one != other).double().mean() < 0.55
@@ -229,7 +229,7 @@ def test_states_made_for_inference_serve_gradients(draw):
     assert len(ops._tables) == 1
     for state in (first, second):
         q, k, v = make_inputs()
-        torch.ops.attn.attention(q, k, v, [], state, "", "", "", None, 0.3, 0, False, [])[0].sum().backward()
+        torch.ops.attn.attention([q, k, v], state, "", "", "", None, 0.3, 0, "", False, False, [])[0].sum().backward()
 
 
 class Model(torch.nn.Module):
@@ -279,9 +279,15 @@ func.func @projected(%x: tensor<72x32xf32>, %w: tensor<32x128xf32>, %k: tensor<1
 
 
 @pytest.mark.parametrize("alternative", ["best", "sequential", "streams", "fused"])
-def test_decisions_made_elsewhere_are_the_same(alternative):
+def test_keep_masks_generated_elsewhere_are_the_same(alternative):
     torch.manual_seed(0)
-    inputs = [torch.randn(72, 32), torch.randn(32, 128), torch.randn(1, 4, 72, 32), torch.tensor(-5), torch.tensor(2**40)]
+    inputs = [
+        torch.randn(72, 32),
+        torch.randn(32, 128),
+        torch.randn(1, 4, 72, 32),
+        torch.tensor(-5),
+        torch.tensor(2**40),
+    ]
     results = [torch.full((1, 4, 72, 32), float("nan")) for _ in range(2)]
     for options, result in zip(({}, {"dropout": alternative}), results):
         attn.compile(PROJECTED, options=options)["projected"](*inputs, result)
@@ -307,23 +313,28 @@ func.func @padded(%x: tensor<72x32xf32>, %q: tensor<3x4x72x16xf32>, %lengths: te
 
 
 @pytest.mark.parametrize("alternative", ["sequential", "streams"])
-def test_decisions_of_padded_sequences(alternative):
+def test_keep_mask_of_padded_sequences(alternative):
     torch.manual_seed(0)
-    inputs = [torch.randn(72, 32), torch.randn(3, 4, 72, 16), torch.tensor([72, 0, 41], dtype=torch.int32), torch.tensor(7)]
+    inputs = [
+        torch.randn(72, 32),
+        torch.randn(3, 4, 72, 16),
+        torch.tensor([72, 0, 41], dtype=torch.int32),
+        torch.tensor(7),
+    ]
     results = [torch.full((3, 4, 72, 16), float("nan")) for _ in range(2)]
     for options, result in zip(({}, {"dropout": alternative}), results):
         attn.compile(PADDED, options=options)["padded"](*inputs, result, torch.empty(72, 72))
     assert torch.equal(*results) and results[0][2, :, :41].abs().sum() > 0
 
 
-def test_factors_that_are_taken_for_decisions():
+def test_factors_that_are_taken_for_keep_masks():
     source = (ROOT / "test" / "tools" / "attn-compile" / "assumptions.mlir").read_text()
     torch.manual_seed(0)
     q, k, v = (torch.randn(shape, dtype=torch.float16) for shape in ((3, 16, 8), (3, 8, 16), (3, 16, 8)))
     mask = (torch.rand(3, 16, 16) > 0.3).half()
     expected = torch.softmax(q.double() @ k.double(), -1) * mask / 0.8 @ v.double()
     out = torch.empty(3, 16, 8, dtype=torch.float16)
-    # Numbers that are not 0 are decisions to keep.
+    # Numbers that are not 0 are keep masks to keep.
     attn.compile(source, options={"assume_dropout_masks": True})["dropped"](q, k, v, mask * 0.5, out)
     torch.testing.assert_close(out.double(), expected, atol=5e-3, rtol=5e-3)
 
@@ -332,19 +343,19 @@ def test_operators_obey_the_rules_of_torch():
     q, k, v = make_inputs()
     rng = torch.tensor([3, 4])
     torch.library.opcheck(
-        torch.ops.attn.attention.default, (q, k, v, [], rng, "", "", "", None, 0.3, 0, False, []),
+        torch.ops.attn.attention.default, ([q, k, v], rng, "", "", "", None, 0.3, 0, "", False, False, []),
         test_utils=("test_schema", "test_faketensor", "test_autograd_registration", "test_aot_dispatch_static"),
     )  # fmt: skip
     for wrong in (None, rng[:1], rng.int()):
         with pytest.raises(attn.AttnError, match="rng must have two numbers of torch.int64 on cpu"):
-            torch.ops.attn.attention(q, k, v, [], wrong, "", "", "", None, 0.3, 0, False, [])
+            torch.ops.attn.attention([q, k, v], wrong, "", "", "", None, 0.3, 0, "", False, False, [])
 
 
-@pytest.mark.parametrize("p", [-0.1, 1.0, 1.5, float("nan")])
+@pytest.mark.parametrize("p", [-0.1, 1.5, float("nan")])
 def test_probabilities_out_of_range(p):
     q, k, v = make_inputs()
     for call in (sdpa, flex_attention):
-        with pytest.raises(attn.AttnError, match="it must be at least 0 and less than 1"):
+        with pytest.raises(attn.AttnError, match="it must be from 0 to 1"):
             call(q, k, v, dropout_p=p)
 
 
@@ -371,7 +382,7 @@ func.func @made(%seed: tensor<i64>, %mask: tensor<?x2x?x?xi32>) -> tensor<?x2x?x
 
 
 def keep_of_words(words, queries, keys):
-    """Whether weights are kept, of words by rows as docs/rng.md packs them."""
+    """Whether probabilities are kept, from words by rows as docs/rng.md packs them."""
     i, j = torch.arange(queries)[:, None], torch.arange(keys)[None]
     word = words[..., i // 16 * 8 + i % 8, j // 16].long()
     pair = j % 16
@@ -380,7 +391,7 @@ def keep_of_words(words, queries, keys):
 
 
 @pytest.mark.parametrize("layout", ["rows", "columns"])
-def test_given_decisions(layout):
+def test_given_keep_masks(layout):
     torch.manual_seed(0)
     artifact = attn.compile(GIVEN.replace("LAYOUT", layout))
     q, k, seed = torch.randn(3, 2, 70, 16), torch.randn(3, 2, 130, 16), torch.tensor(5)
@@ -425,7 +436,7 @@ func.func @packed(%q: tensor<1x2x?x16xf32>, %ends: tensor<?xi32>, %mask: tensor<
 """
 
 
-def test_given_decisions_of_sequences():
+def test_given_keep_masks_of_sequences():
     torch.manual_seed(0)
     packed = attn.compile(PACKED)["packed"]
     q, ends = torch.randn(1, 2, 100, 16), torch.tensor([0, 37, 100], dtype=torch.int32)

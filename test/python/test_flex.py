@@ -54,7 +54,7 @@ def gradients(out, lse, inputs):
 
 
 def compare(score_mod=None, mask_mod=None, *, inputs=None, captures=(), **options):
-    """Values and gradients beside the reference in f64, whose functions get tensors of f64."""
+    """Compares values and gradients with the reference in f64, whose functions get tensors of f64."""
     inputs = inputs or make_inputs()
     wide = [tensor.detach().double().requires_grad_() for tensor in inputs]
     out, lse = flex_attention(
@@ -177,6 +177,73 @@ def test_block_masks_without_a_function():
     compiled = torch.compile(lambda *args: flex_attention(*args, block_mask=blocks), backend="aot_eager")
     assert torch.equal(compiled(*inputs), out)
     assert not torch.equal(out, plain)
+
+
+@pytest.mark.parametrize("kind", ["sparser", "full", "both", "ragged"])
+def test_blocks_that_differ_from_their_function(kind):
+    """All pairs of full blocks attend, and the pairs of partial blocks that the function keeps, as in torch's
+    kernels."""
+    length = 250 if kind == "ragged" else 256
+    inputs = [torch.randn(1, 2, length, D, generator=torch.Generator().manual_seed(seed)) for seed in range(3)]
+    causal = MASKS["causal"]
+    counts = torch.tensor([[[1, 1]]], dtype=torch.int32)
+    indices = torch.tensor([[[[0, 1], [1, 0]]]], dtype=torch.int32)
+    full_counts = torch.tensor([[[0, 1]]], dtype=torch.int32)
+    full_indices = torch.tensor([[[[0, 1], [0, 1]]]], dtype=torch.int32)
+    if kind == "full":
+        full_counts, full_indices = torch.tensor([[[1, 0]]], dtype=torch.int32), full_indices.flip(-1)
+    full = (full_counts, full_indices) if kind in ("full", "both") else (None, None)
+    blocks = BlockMask.from_kv_blocks(
+        counts, indices, *full, BLOCK_SIZE=128, mask_mod=causal, seq_lengths=(length, length)
+    )
+    partial = torch.eye(2, dtype=torch.bool)
+    whole = torch.zeros(2, 2, dtype=torch.bool)
+    if kind in ("full", "both"):
+        whole[(0, 1) if kind == "full" else (1, 0)] = True
+
+    def exact_mod(b, h, q, k):
+        return whole[q // 128, k // 128] | (partial[q // 128, k // 128] & (q >= k))
+
+    exact, _ = reference(*(x.double() for x in inputs), mask_mod=exact_mod)
+    out = flex_attention(*inputs, block_mask=blocks)
+    torch.testing.assert_close(out.double(), exact, rtol=1e-4, atol=1e-5)
+    if kind == "both":
+        assert flex._find_mask_mod(blocks) is causal
+
+
+@pytest.mark.parametrize("is_sparser", [False, True])
+def test_exported_block_masks(is_sparser):
+    made = create_block_mask(MASKS["causal"], None, None, 256, 256, device="cpu")
+    if is_sparser:
+        counts, indices = torch.ones(1, 1, 2, dtype=torch.int32), torch.tensor([[[[0, 1], [1, 0]]]], dtype=torch.int32)
+        made = BlockMask.from_kv_blocks(counts, indices, BLOCK_SIZE=128, mask_mod=MASKS["causal"])
+    inputs = tuple(torch.randn(1, 2, 256, D, generator=torch.Generator().manual_seed(seed)) for seed in range(3))
+
+    class Module(torch.nn.Module):
+        def forward(self, q, k, v):
+            return flex_attention(q, k, v, block_mask=made)
+
+    with torch.no_grad():
+        program = torch.export.export(Module(), inputs, strict=False)
+    torch.testing.assert_close(program.module()(*inputs), flex_attention(*inputs, block_mask=made))
+
+
+@pytest.mark.parametrize("row, column", [(128, 0), (255, 0), (128, 127), (255, 127)])
+def test_corners_of_blocks_are_compared(row, column):
+    """A function that keeps one pair of a block that is left out, at a corner of the block."""
+    blocks = BlockMask.from_kv_blocks(
+        torch.ones(1, 1, 2, dtype=torch.int32),
+        torch.tensor([[[[0, 1], [1, 0]]]], dtype=torch.int32),
+        BLOCK_SIZE=128,
+        mask_mod=lambda b, h, q, k: (q == k) | ((q == row) & (k == column)),
+    )
+    assert flex._find_mask_mod(blocks) is not blocks.mask_mod
+
+
+def test_blocks_that_follow_their_function_are_left_to_it():
+    for mask_mod in (MASKS["causal"], MASKS["window"], lambda b, h, q, k: (q - k).abs() < 100):
+        made = create_block_mask(mask_mod, None, None, 500, 300, device="cpu")
+        assert flex._find_mask_mod(made) is mask_mod
 
 
 def test_sizes_of_tensors_are_looked_at():
@@ -407,7 +474,7 @@ def _loop(s, b, h, i, j):
         (lambda s, b, h, i, j: s + PLANE[0, h].sum(), "uses 'sum' of a part of a captured tensor .* compute it for"),
         (lambda s, b, h, i, j: PLANE[0, h] + 1, "index all dimensions"),
         (lambda s, b, h, i, j: -PLANE[0, h], "index all dimensions"),
-        (lambda s, b, h, i, j: s @ s, r"a product of matrices, '@', .* multiply by '\*'"),
+        (lambda s, b, h, i, j: s @ s, r"a matmul, '@', .* multiply by '\*'"),
         (lambda s, b, h, i, j: s[0], "asks for the elements"),
         (lambda s, b, h, i, j: s * len(s), "asks for the elements"),
         (lambda s, b, h, i, j: s + {0: 1}[h], r"the hash, .* put the values into a tensor and read it"),
@@ -438,9 +505,6 @@ def test_bad_input():
     with pytest.raises(attn.AttnError, match="captured tensor 0 is on meta"):
         slopes = SLOPES.to("meta")
         flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s + slopes[h])
-    with pytest.raises(attn.AttnError, match=r"captured tensor 0 .* call \.contiguous\(\)"):
-        plane = PLANE.mT
-        flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s + plane[0, h, i, j])
 
 
 def test_compile_and_export_keep_the_operator():
@@ -519,4 +583,5 @@ def test_deterministic_algorithms(deterministic, monkeypatch):
         differentiate(alibi, slopes)
     deterministic(True, warn_only=True)
     with pytest.warns(UserWarning, match="attention is not deterministic: .*no order of additions"):
-        torch.testing.assert_close(differentiate(alibi, slopes)[0], of_slopes)
+        # The order of additions differs from call to call.
+        torch.testing.assert_close(differentiate(alibi, slopes)[0], of_slopes, rtol=1e-4, atol=0)

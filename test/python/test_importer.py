@@ -200,7 +200,7 @@ def test_repeated_heads_are_shared(repeat, calls_torch):
 
 
 @pytest.mark.parametrize("repeat", [
-    # Heads in turn, not one after another; more of one than of the other; positions.
+    # Alternating heads, not repeats one after another; more of one than of the other; positions.
     lambda k, v: (k.repeat(1, 3, 1, 1), v.repeat(1, 3, 1, 1)),
     lambda k, v: (k.repeat_interleave(3, 1), v.repeat(1, 3, 1, 1)),
     lambda k, v: (k.repeat(1, 3, 1, 1).repeat_interleave(2, 2), v.repeat_interleave(3, 1).repeat(1, 1, 2, 1)),
@@ -294,8 +294,8 @@ FORMS = {
         torch.einsum("bihd,bjhd->bhij", q.transpose(1, 2) * 0.3, k.transpose(1, 2)).softmax(-1),
         v.transpose(1, 2),
     ),
-    "einsum and product": lambda q, k, v: torch.einsum("bhid,bhjd->bhij", q, k).softmax(-1) @ v,
-    "product and einsum": lambda q, k, v: torch.einsum("nhst,nhtd->nshd", (q @ k.mT).softmax(-1), v),
+    "einsum and matmul": lambda q, k, v: torch.einsum("bhid,bhjd->bhij", q, k).softmax(-1) @ v,
+    "matmul and einsum": lambda q, k, v: torch.einsum("nhst,nhtd->nshd", (q @ k.mT).softmax(-1), v),
     "cap": lambda q, k, v: (3.0 * torch.tanh((q @ k.mT) * 0.3 / 3.0)).softmax(-1) @ v,
     "cap and masks": lambda q, k, v: (
         (torch.tanh((q @ k.mT) / 2.0) * -2.0).masked_fill(torch.ones(12, 20).tril(4) == 0, -math.inf)
@@ -416,17 +416,18 @@ def test_learned_biases(calls_torch, decomposed):
 
 
 @pytest.mark.parametrize("function,reason", [
-    (lambda q, k, v: torch.softmax(q, -1), "not that of a product"),
+    (lambda q, k, v: torch.softmax(q, -1), "not that of a matmul"),
     (lambda q, k, v: torch.softmax(q @ k.mT, 1) @ v, "not over the last dimension"),
-    (lambda q, k, v: torch.softmax((q @ k.mT).sin(), -1) @ v, "sin.default is between the product and the softmax"),
-    (lambda q, k, v: torch.softmax((q @ k.mT).sin() + q[..., :1], -1) @ v, "sin.default is between the product"),
-    (lambda q, k, v: torch.softmax((q @ k.mT + q[..., :1]).tanh(), -1) @ v, "between the product and the cap"),
-    (lambda q, k, v: torch.softmax((q @ k.mT).tanh().tanh(), -1) @ v, "between the product and the cap"),
+    (lambda q, k, v: torch.softmax((q @ k.mT).sin(), -1) @ v, "sin.default is between the matmul and the softmax"),
+    (lambda q, k, v: torch.softmax((q @ k.mT).sin() + q[..., :1], -1) @ v, "sin.default is between the matmul"),
+    (lambda q, k, v: torch.softmax((q @ k.mT + q[..., :1]).tanh(), -1) @ v, "between the matmul and the cap"),
+    (lambda q, k, v: torch.softmax((q @ k.mT).tanh().tanh(), -1) @ v, "between the matmul and the cap"),
     (lambda q, k, v: torch.softmax((q @ k.mT) * (q[..., :1] > 0) - 1e9 * (q[..., :1] < 1), -1) @ v, "mul.Tensor is"),
     (lambda q, k, v: torch.einsum("bhid,bhjd->bhij", q, k).softmax(-1).sum(1), "between the softmax and the"),
-    (lambda q, k, v: torch.nan_to_num(torch.softmax(q @ k.mT, -1), 1.0) @ v, "is between the softmax and the product"),
-    (lambda q, k, v: torch.softmax(q @ k.mT, -1).square() @ v, "is between the softmax and the product"),
-    (lambda q, k, v: (lambda w: (w @ v, w))(torch.softmax(q @ k.mT, -1)), "weights are used more than once"),
+    (lambda q, k, v: torch.nan_to_num(torch.softmax(q @ k.mT, -1), 1.0) @ v, "is between the softmax and the matmul"),
+    (lambda q, k, v: torch.softmax(q @ k.mT, -1).square() @ v, "is between the softmax and the matmul"),
+    (lambda q, k, v: (lambda w: (w @ v, w))(torch.softmax(q @ k.mT, -1)),
+     "attention probabilities are used more than once"),
     (lambda q, k, v: torch.softmax((q @ k.mT + q[..., :1]) * 2, -1) @ v, "scaled after something is added"),
     (lambda q, k, v: torch.softmax(q.double() @ k.double().mT, -1) @ v.double(), "no kernels for torch.float64 on cpu"),
 ])  # fmt: skip
@@ -474,7 +475,7 @@ def test_what_is_left_beside_what_is_found():
         texts = [str(each.message) for each in caught if each.category is attn.AttnWarning]
         if is_left:
             (text,) = texts
-            assert "beside 1 that is not: softmax_1: aten.sin.default is between the product and the softmax" in text
+            assert "and 1 is not: softmax_1: aten.sin.default is between the matmul and the softmax" in text
             assert "softmax_2" not in text
         else:
             assert texts == []

@@ -1,7 +1,7 @@
 # Licensed under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Masks with names: their pairs, their text, and what they refuse."""
+"""Named masks: their pairs, their text, and the arguments that they refuse."""
 
 import pytest
 
@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 
 import attn  # noqa: E402
 from attn import masks  # noqa: E402
-from attn.torch import flex_attention, plan_mask, sdpa  # noqa: E402
+from attn.torch import flex_attention, create_block_mask, sdpa  # noqa: E402
 
 B, H, Q, K, D = 2, 4, 70, 90, 16
 SHIFT = K - Q
@@ -127,9 +127,11 @@ def test_score_mods_beside_masks_have_captures_of_their_own():
 def test_plans_and_the_operator():
     inputs = [tensor.detach() for tensor in make_inputs()]
     mask, keep = CASES["packed"]
-    plan = plan_mask(*inputs, block_mask=mask)
+    plan = create_block_mask(*inputs, block_mask=mask)
     expected = flex_attention(*inputs, block_mask=mask)
-    torch.testing.assert_close(flex_attention(*inputs, block_mask=mask, plan=plan), expected, rtol=0, atol=0)
+    torch.testing.assert_close(
+        flex_attention(*inputs, block_mask=mask, precomputed_block_mask=plan), expected, rtol=0, atol=0
+    )
     function = torch.compile(lambda *tensors: flex_attention(*tensors, block_mask=mask), backend="aot_eager")
     torch.testing.assert_close(function(*inputs), expected)
 
@@ -231,10 +233,6 @@ def test_what_sdpa_refuses():
     inputs = make_inputs()
     with pytest.raises(attn.AttnError, match="attn_mask reads a torch.int64; give the mask tensors of torch.int32"):
         sdpa(*inputs, masks.documents(IDS.long()))
-    with pytest.raises(attn.AttnError, match=r'exclude each other; combine the mask with masks.causal\("top_left"\)'):
-        sdpa(*inputs, masks.global_tokens(2), is_causal=True)
-    with pytest.raises(attn.AttnError, match="exclude each other; put the causal part into the mask"):
-        sdpa(*inputs, torch.ones(Q, K, dtype=torch.bool), is_causal=True)
     with pytest.raises(attn.AttnError, match="attn_mask is a function; pass a tensor or one of attn.masks"):
         sdpa(*inputs, lambda b, h, q, k: q >= k)
     with pytest.raises(attn.AttnError, match="dimension 0 is 3, expected 2 as dimension 0 of 'query'"):

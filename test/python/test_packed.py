@@ -67,10 +67,10 @@ def test_operators_obey_the_rules_of_torch():
 
 @pytest.mark.parametrize("shape", [(2, 33, 3, 64), (2, 33, 2, 4, 16)])
 def test_bad_shapes(shape):
-    with pytest.raises(AttnError, match="it must have five dimensions: batch, positions, 3, heads and channels"):
+    with pytest.raises(AttnError, match="it must have five dimensions: batch, positions, 3, heads and head dim"):
         sdpa_packed(make(torch.float32, *shape))
 
 
 def test_bad_dropout():
-    with pytest.raises(AttnError, match="dropout_p is 1.0; it must be at least 0 and less than 1"):
-        sdpa_packed(make(), dropout_p=1.0)
+    with pytest.raises(AttnError, match="dropout_p is 1.5; it must be from 0 to 1"):
+        sdpa_packed(make(), dropout_p=1.5)

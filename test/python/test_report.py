@@ -56,7 +56,11 @@ def test_pages(project):
     assert "Measured 2026-01-02, commit 0123456789ab." in page
     readme = (project / "README.md").read_text()
     assert readme.startswith("# Title\n\n<!-- performance -->\n") and readme.endswith("<!-- /performance -->\n\nrest\n")
-    assert "| Forward, GPU | 2 | cuDNN | 1.00 | 0.50 | 2.00 |" in readme and "old" not in readme
+    assert "| Forward, GPU | 2 | cuDNN | 1.00 | 0.50 | 2.00 |" in page
+    # The fastest peer of each case, and where Attn is behind.
+    assert "| GPU | the fastest peer, in how many cases | Attn is ahead in | mean | least | where |" in readme
+    assert "| Forward | cuDNN (2) | 1 of 2 | 1.00 | 0.50 | full, length 2048, heads 16 of 128, batch 1 |" in readme
+    assert "| Forward, grouped heads | cuDNN (1) | 1 of 1 | 1.50 | 1.50 |" in readme and "old" not in readme
 
 
 def test_packed_sequences_have_a_group_of_their_own(project):
@@ -70,9 +74,18 @@ def test_packed_sequences_have_a_group_of_their_own(project):
         ],
     )
     assert report.main(["--root", str(project), "--no-plots"]) == 0
+    page = (project / "docs" / "performance.md").read_text()
+    assert (
+        "| Forward of packed sequences against batches of equal length, GPU | 1 | the batch | 0.50 | 0.50 | 0.50 |"
+        in page
+    )
+    assert "| Forward with masks, GPU | 1 | FlexAttention (Triton) | 2.00 | 2.00 | 2.00 |" in page
+    # Kernels of Attn are no peers.
     readme = (project / "README.md").read_text()
-    assert "| Forward of packed sequences against batches of equal length, GPU | 1 | the batch | 0.50 | 0.50 | 0.50 |" in readme
-    assert "| Forward with masks, GPU | 1 | FlexAttention | 2.00 | 2.00 | 2.00 |" in readme
+    assert (
+        "packed sequences" not in readme
+        and "| Forward with masks | FlexAttention (Triton) (1) | 1 of 1 | 2.00 |" in readme
+    )
 
 
 def test_compiler(project):
@@ -92,7 +105,7 @@ def test_compiler(project):
     assert report.main(["--root", str(project), "--no-plots"]) == 1
 
 
-def test_matrix_products(project):
+def test_matmuls(project):
     write(project, [row("attn", 1.0), row("cudnn", 2.0)])
     common = {"M": 8, "N": 16, "K": 32, "form": "nt", "device": "GPU", "date": "2026-01-02", "commit": "0123456"}
     rows = [
@@ -107,30 +120,48 @@ def test_matrix_products(project):
     page = (project / "docs" / "performance.md").read_text()
     assert "| 8 x 16 x 32 | nt | 100 (2.00x) |  | 50 | GPU | 2026-01-02 |" in page
     # In the summary, too, of the page and of the README.
-    summary = "| Matrix products, GPU | 1 | cuBLAS | 2.00 | 2.00 | 2.00 |"
-    assert summary in page and summary in (project / "README.md").read_text()
+    assert "| GEMM, GPU | 1 | cuBLAS | 2.00 | 2.00 | 2.00 |" in page
+    assert "| GEMM | cuBLAS (1) | 1 of 1 | 2.00 | 2.00 | 8 x 16 x 32, nt |" in (project / "README.md").read_text()
     # Products of another run do not count there.
     rows[2]["date"] = "2026-01-03"
     write(project, rows, "gemm.jsonl")
     assert report.main(["--root", str(project), "--no-plots"]) == 0
-    assert "| Matrix products" not in (project / "README.md").read_text()
+    assert "| GEMM" not in (project / "README.md").read_text()
     write(project, [{"op": "attn", "ms": 0}], "gemm.jsonl")
     assert report.main(["--root", str(project), "--no-plots"]) == 1
 
 
 def test_attention_with_dropout(project):
     write(project, [row("attn", 1.0), row("cudnn", 2.0)])
-    common = {"suite": "attention", "mode": "bwd", "mask": "full", "D": 64, "H": 4, "B": 2, "S": 128, "device": "GPU", "date": "2026-01-02"}
-    times = {("attn_nodrop", "none"): 1.0, ("attn", "philox7"): 1.25, ("attn", "arx6"): 1.2, ("attn_hoisted", "arx6"): 1.1,
-             ("cudnn", "torch"): 1.8}
+    common = {
+        "suite": "attention",
+        "mode": "bwd",
+        "mask": "full",
+        "D": 64,
+        "H": 4,
+        "B": 2,
+        "S": 128,
+        "device": "GPU",
+        "date": "2026-01-02",
+    }
+    times = {
+        ("attn_nodrop", "none"): 1.0,
+        ("attn", "philox7"): 1.25,
+        ("attn", "arx6"): 1.2,
+        ("attn_hoisted", "arx6"): 1.1,
+        ("cudnn", "torch"): 1.8,
+    }
     rows = [{**common, "op": op, "rng": rng, "ms": ms} for (op, rng), ms in times.items()]
     write(project, rows, "dropout.jsonl")
     assert report.main(["--root", str(project), "--no-plots"]) == 0
     page = (project / "docs" / "performance.md").read_text()
     expected = "| bwd | full | 64 | 4 | 128 | 2 | 1.000 | 1.250 (+25.0%) | 1.200 (+20.0%) | 1.100 (+10.0%) |  | 1.800 (1.50x) |  | GPU | 2026-01-02 |"
     assert expected in page
-    summary = "| Backward with dropout, GPU | 1 | cuDNN | 1.50 | 1.50 | 1.50 |"
-    assert summary in page and summary in (project / "README.md").read_text()
+    assert "| Backward with dropout, GPU | 1 | cuDNN | 1.50 | 1.50 | 1.50 |" in page
+    expected_row = (
+        "| Backward with dropout | cuDNN (1) | 1 of 1 | 1.50 | 1.50 | full, length 128, heads 4 of 64, batch 2 |"
+    )
+    assert expected_row in (project / "README.md").read_text()
     # Of another run, with and without times without dropout.
     later = {**common, "date": "2026-01-03"}
     rows += [{**later, "op": "attn_hoisted", "rng": "arx6", "ms": 1.5}]
@@ -151,15 +182,32 @@ def test_attention_with_dropout(project):
 def test_layers_with_dropout(project):
     write(project, [row("attn", 1.0), row("cudnn", 2.0)])
     common = {"suite": "layers", "model": "llama", "N": 64, "device": "GPU", "date": "2026-01-02"}
-    times = {("attn_nodrop", "none"): 1.0, ("attn", "philox7"): 1.6, ("attn_hoisted", "arx6"): 1.25, ("cudnn", "torch"): 2.5, ("fa2", "torch"): 5.0}
+    times = {
+        ("attn_nodrop", "none"): 1.0,
+        ("attn", "philox7"): 1.6,
+        ("attn_hoisted", "arx6"): 1.25,
+        ("cudnn", "torch"): 2.5,
+        ("fa2", "torch"): 5.0,
+    }
     rows = [{**common, "mode": "fwd", "op": op, "rng": rng, "ms": ms} for (op, rng), ms in times.items()]
-    rows += [{**common, "mode": "train", "op": op, "rng": rng, "ms": ms} for op, rng, ms in (("attn", "arx6", 2.0), ("cudnn", "torch", 3.0))]
+    rows += [
+        {**common, "mode": "train", "op": op, "rng": rng, "ms": ms}
+        for op, rng, ms in (("attn", "arx6", 2.0), ("cudnn", "torch", 3.0))
+    ]
     write(project, rows, "dropout.jsonl")
     assert report.main(["--root", str(project), "--no-plots"]) == 0
+    page = (project / "docs" / "performance.md").read_text()
+    assert "| Projection and attention with dropout, GPU | 1 | cuBLAS + cuDNN | 2.00 | 2.00 | 2.00 |" in page
+    assert "| Projection and attention with dropout, GPU | 1 | cuBLAS + FlashAttention-2 | 4.00 | 4.00 | 4.00 |" in page
+    assert (
+        "| Projection and attention with dropout, and their gradients, GPU | 1 | cuBLAS + cuDNN | 1.50 | 1.50 | 1.50 |"
+        in page
+    )
     readme = (project / "README.md").read_text()
-    assert "| Projection and attention with dropout, GPU | 1 | cuBLAS, cuDNN | 2.00 | 2.00 | 2.00 |" in readme
-    assert "| Projection and attention with dropout, GPU | 1 | cuBLAS, FlashAttention-2 | 4.00 | 4.00 | 4.00 |" in readme
-    assert "| Projection and attention with dropout, and their gradients, GPU | 1 | cuBLAS, cuDNN | 1.50 | 1.50 | 1.50 |" in readme
+    assert (
+        "| Projection and attention with dropout | cuBLAS + cuDNN (1) | 1 of 1 | 2.00 | 2.00 | llama, 64 tokens |"
+        in readme
+    )
 
 
 def test_training(project):
@@ -180,14 +228,19 @@ def test_training(project):
     page = (project / "docs" / "performance.md").read_text()
     assert "| GPU | 8 | 64 | bf16 | 0.125 | Attn | 10.0 | 2.00 | 1.00 | 2026-01-02 | 0123456 |" in page
     assert "| GPU | 8 | 64 | bf16 | 0.125 | Attn, projection as it is | 9.0 (0.90x) | 1.80 (0.90x) |" in page
-    assert "| GPU | 8 | 64 | bf16 | 0.125 | torch, flash | 12.5 (1.25x) | 3.00 (1.50x) | 1.00 (1.00x) | 2026-01-02 |" in page
+    assert (
+        "| GPU | 8 | 64 | bf16 | 0.125 | torch, flash | 12.5 (1.25x) | 3.00 (1.50x) | 1.00 (1.00x) | 2026-01-02 |"
+        in page
+    )
     # The attention alone, of another kind.
     assert "| GPU | 8 | 64 | f16 | 0 | torch, unfused |  | 8.00 (4.00x) | 1.00 (1.00x) | 2026-01-02 |" in page
     assert "cudnn | " not in page.split("## Training")[1] and "99.0" not in page
+    assert "| Training step with dropout, GPU | 1 | torch, flash | 1.25 | 1.25 | 1.25 |" in page
+    assert "| Training step with dropout, projection as it is, GPU | 1 | torch, flash | 1.39 | 1.39 | 1.39 |" in page
+    assert "| Attention of a training step with dropout, GPU | 1 | torch, flash | 1.50 | 1.50 | 1.50 |" in page
     readme = (project / "README.md").read_text()
-    assert "| Training step with dropout, GPU | 1 | torch, flash | 1.25 | 1.25 | 1.25 |" in readme
-    assert "| Training step with dropout, projection as it is, GPU | 1 | torch, flash | 1.39 | 1.39 | 1.39 |" in readme
-    assert "| Attention of a training step with dropout, GPU | 1 | torch, flash | 1.50 | 1.50 | 1.50 |" in readme
+    row_of_step = "| Training step with dropout | torch, flash (1) | 1 of 1 | 1.25 | 1.25 | 8 sequences of 64, bf16, dropout 0.125 |"
+    assert row_of_step in readme and "projection as it is" not in readme
     write(project, [{**common, "backend": "attn", "step_ms": 0, "attention_ms": 9.0}], "training.jsonl")
     assert report.main(["--root", str(project), "--no-plots"]) == 1
 
@@ -214,6 +267,34 @@ def test_peers_are_compared_within_their_run(project):
     ratios = report.compare(report.read_rows(project / "benchmarks" / "results"))
     assert ratios["fa2"][0][0] == 3.0
     assert ratios["cudnn"][0][0] == 1.5
+
+
+def test_runs_of_one_commit_are_told_apart(project):
+    write(
+        project,
+        [
+            row("attn", 1.0, run="a"),
+            row("fa3", 3.0, run="a"),
+            row("attn", 2.0, run="b"),
+            row("fa4", 3.0, run="b"),
+        ],
+        "peers.jsonl",
+    )
+    ratios = report.compare(report.read_rows(project / "benchmarks" / "results"))
+    assert ratios["fa3"][0][0] == 3.0 and ratios["fa4"][0][0] == 1.5
+
+
+def test_dropout_of_the_runs_with_all_peers(project):
+    write(project, [row("attn", 1.0), row("cudnn", 2.0)])
+    common = {"suite": "layers", "model": "llama", "N": 64, "device": "GPU", "date": "2026-01-02", "mode": "fwd"}
+    ours, peer = {**common, "op": "attn", "rng": "arx6"}, {**common, "op": "cudnn", "rng": "torch"}
+    write(project, [{**ours, "ms": 1.0}, {**peer, "ms": 3.0}], "dropout.jsonl")
+    write(project, [{**ours, "ms": 2.0, "run": "e"}, {**peer, "ms": 3.0, "run": "e"}], "peers.jsonl")
+    assert report.main(["--root", str(project), "--no-plots"]) == 0
+    assert (
+        "| Projection and attention with dropout | cuBLAS + cuDNN (1) | 1 of 1 | 1.50 |"
+        in (project / "README.md").read_text()
+    )
 
 
 def test_devices_are_not_compared(project):

@@ -5,6 +5,7 @@
 
 import io
 import math
+import warnings
 
 import pytest
 
@@ -41,7 +42,7 @@ def check(actual, exact, peer, dtype, terms=0.0):
 
 
 def compare(inputs, options=None, options_of=lambda convert: {}):
-    """Values and gradients of sdpa beside those of torch in f64 and in the same dtype."""
+    """Compares values and gradients of sdpa with torch's in f64 and in the same dtype."""
     options = dict(options or {})
     wide = [tensor.detach().double().requires_grad_() for tensor in inputs]
     results = []
@@ -49,8 +50,8 @@ def compare(inputs, options=None, options_of=lambda convert: {}):
         convert = (lambda x: x.double()) if tensors is wide else (lambda x: x)
         out = call(*tensors, **options, **options_of(convert))
         results.append((out, *gradients(out, tensors)))
-    # Of a query with one key to attend to, the gradient is zero: a difference of two sums, each about as large as the
-    # output's gradient, which sums in another order do not meet exactly.
+    # For a query with one key to attend to, the gradient is zero: a difference of two terms, each about as large as the
+    # output's gradient, that are added up in different orders and do not cancel exactly.
     cancelled = results[1][0].detach().norm()
     for actual, exact, peer in zip(*results):
         is_zero = exact.norm() <= torch.finfo(exact.dtype).eps * cancelled
@@ -222,7 +223,7 @@ def test_operators_obey_the_rules_of_torch():
         attn.yield %m : i1
     """
     torch.library.opcheck(
-        torch.ops.attn.attention.default, (q, k, v, [mask], None, "", "", keep, None, 0.0, 0, False, []),
+        torch.ops.attn.attention.default, ([q, k, v, mask], None, "", "", keep, None, 0.0, 0, "", False, False, []),
         test_utils=("test_schema", "test_faketensor", "test_autograd_registration", "test_aot_dispatch_static"),
     )  # fmt: skip
 
@@ -234,16 +235,14 @@ def good():
 @pytest.mark.parametrize(
     "change,error,text",
     [
-        (lambda q, k, v: (q, k, v, torch.ones(8, 8), 0.0, True), attn.AttnError, "exclude each other"),
-        (lambda q, k, v: (q.double(), k.double(), v.double()), attn.UnsupportedError, "convert it to torch.float32"),
+        (lambda q, k, v: (q.int(), k.int(), v.int()), attn.UnsupportedError, "convert it to torch.float32"),
+        (lambda q, k, v: (q.double(), k, v), attn.AttnError, "key has the dtype torch.float32 and query torch.float64"),
         (lambda q, k, v: (q, k.bfloat16(), v), attn.AttnError, "convert them to one"),
-        (lambda q, k, v: (q, k, v.mT.contiguous().mT), attn.AttnError, r"call \.contiguous\(\)"),
-        (lambda q, k, v: (q, k[:, :, :, :8], v), attn.AttnError, "16 channels and key 8"),
+        (lambda q, k, v: (q, k[:, :, :, :8], v), attn.AttnError, "head dim 16 and key 8"),
         (lambda q, k, v: (q, k, v[:, :, :4]), attn.AttnError, "8 positions and value 4"),
         (lambda q, k, v: (q.repeat(1, 2, 1, 1), k, v), attn.AttnError, "pass enable_gqa=True"),
         (lambda q, k, v: (q, k, v, torch.ones(7, 8)), attn.AttnError, "does not broadcast"),
         (lambda q, k, v: (q, k, v, torch.ones(8, 8, dtype=torch.int32)), attn.UnsupportedError, "must be torch.bool"),
-        (lambda q, k, v: (q, k, v, torch.ones(8, 8).t() > torch.ones(8)[:, None]), attn.AttnError, "contiguous"),
         (lambda q, k, v: (q[0], k, v), attn.AttnError, "the same number"),
         (lambda q, k, v: (q[0, 0, 0], k[0, 0, 0], v[0, 0, 0]), attn.AttnError, "at least 2"),
         (lambda q, k, v: (q.repeat(3, 1, 1, 1), k.repeat(2, 1, 1, 1), v), attn.AttnError, "make them equal"),
@@ -259,6 +258,93 @@ def test_bad_numbers_of_heads():
     q, k, v = good()
     with pytest.raises(attn.AttnError, match="must divide that of query"):
         sdpa(q.repeat(1, 2, 1, 1)[:, :3], k, v, enable_gqa=True)
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 9, 1), (9, 1), (2, 4, 1, 1)])
+def test_masks_that_are_expanded_along_keys(shape):
+    """Their last stride is 0, in first and in later calls, with gradients of the mask and without."""
+    inputs = make_inputs((2, 4, 9, 16), (2, 4, 11, 16))
+    mask = torch.randn(shape, generator=torch.Generator().manual_seed(2))
+    for _ in range(2):
+        compare(inputs, options_of=lambda c: {"attn_mask": c(mask).expand(*shape[:-1], 11)})
+    wide = [tensor.detach().double().requires_grad_() for tensor in (*inputs, mask)]
+    exact = scaled_dot_product_attention(*wide[:3], wide[3].expand(*shape[:-1], 11))
+    mask.requires_grad_()
+    out = sdpa(*inputs, mask.expand(*shape[:-1], 11))
+    for actual, expected in zip(gradients(out, [*inputs, mask]), gradients(exact, wide)):
+        torch.testing.assert_close(actual.double(), expected, rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("kind", ["bool", "bias", "named", "all"])
+def test_causal_together_with_masks(kind):
+    q, k, v = make_inputs((2, 4, 9, 16), (2, 4, 11, 16))
+    causal = torch.ones(9, 11, dtype=torch.bool).tril()
+    keep = torch.rand(9, 11, generator=torch.Generator().manual_seed(2)) > 0.3
+    bias = torch.randn(9, 11, generator=torch.Generator().manual_seed(3))
+    window = torch.ones(9, 11, dtype=torch.bool).triu(-3)
+    named = masks.sliding_window(left=3, alignment="top_left")
+    options, exact = {
+        "bool": ({"attn_mask": keep}, causal & keep),
+        "bias": ({"attn_mask": bias}, bias.masked_fill(~causal, -math.inf)),
+        "named": ({"attn_mask": named}, causal & window),
+        "all": ({"attn_mask": bias, "block_mask": named}, bias.masked_fill(~(causal & window), -math.inf)),
+    }[kind]
+    wide = [tensor.detach().double().requires_grad_() for tensor in (q, k, v)]
+    expected = scaled_dot_product_attention(*wide, exact if exact.dtype == torch.bool else exact.double())
+    expected = (expected, *gradients(expected, wide))
+    for _ in range(2):
+        out = sdpa(q, k, v, is_causal=True, **options)
+        for actual, wanted in zip((out, *gradients(out, (q, k, v))), expected):
+            torch.testing.assert_close(actual.double(), wanted, rtol=1e-4, atol=2e-5)
+
+
+def test_named_masks_together_with_masks():
+    """Tensors that a named mask reads stand before the tensor mask, whose gradient is wanted."""
+    q, k, v = make_inputs((2, 4, 12, 16), (2, 4, 12, 16))
+    ids = torch.tensor([[0] * 5 + [1] * 7, [0] * 8 + [1] * 4], dtype=torch.int32)
+    bias = torch.randn(12, 12, generator=torch.Generator().manual_seed(3)).requires_grad_()
+    wide = [tensor.detach().double().requires_grad_() for tensor in (q, k, v, bias)]
+    same = ids[:, None, :, None] == ids[:, None, None, :]
+    expected = scaled_dot_product_attention(*wide[:3], wide[3].masked_fill(~same, -math.inf))
+    out = sdpa(q, k, v, bias, block_mask=masks.documents(ids))
+    both = masks.documents(ids) & masks.causal()
+    assert torch.equal(sdpa(q, k, v, masks.causal(), block_mask=masks.documents(ids)), sdpa(q, k, v, both))
+    for actual, wanted in zip((out, *gradients(out, (q, k, v, bias))), (expected, *gradients(expected, wide))):
+        torch.testing.assert_close(actual.double(), wanted, rtol=1e-4, atol=2e-5)
+
+
+def test_batches_of_several_dimensions_broadcast():
+    compare(make_inputs((2, 1, 4, 9, 16), (1, 3, 4, 11, 16), (2, 3, 4, 11, 16)))
+    compare(make_inputs((2, 3, 1, 9, 16), (1, 1, 4, 11, 16)))
+
+
+def test_three_dimensions_with_grouped_heads():
+    """As for torch, heads come first then."""
+    mask = torch.rand(4, 9, 11, generator=torch.Generator().manual_seed(2)) > 0.3
+    compare(make_inputs((4, 9, 16), (2, 11, 16)), {"enable_gqa": True, "attn_mask": mask})
+
+
+def test_dropout_of_everything():
+    inputs = make_inputs((2, 4, 9, 16), (2, 4, 11, 16))
+    out = sdpa(*inputs, dropout_p=1.0)
+    assert out.shape == (2, 4, 9, 16)
+    for tensor in (out, *gradients(out, inputs)):
+        assert not tensor.any()
+
+
+def test_traces_of_torch_jit():
+    """They have the operator, so that other tensors give other results."""
+    q, k, v = good()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        traced = torch.jit.trace(lambda q, k, v: sdpa(q, k, v, is_causal=True), (q, k, v))
+        file = io.BytesIO()
+        torch.jit.save(traced, file)
+        file.seek(0)
+        loaded = torch.jit.load(file)
+    other = torch.randn_like(q)
+    for call in (traced, loaded):
+        assert torch.equal(call(other, k, v), sdpa(other, k, v, is_causal=True))
 
 
 @pytest.mark.parametrize("mask", [None, "causal", "keep", "bias", "named"])
@@ -319,8 +405,8 @@ def test_masks_of_the_lowest_number(length):
     mask[0] = lowest
     tensors = (query, key, value)
     out = sdpa(query, key, value, mask)
-    # A row of nothing else attends nothing.
-    assert out[:, :, 0].abs().max() == 0
+    # A row of nothing else attends to all keys alike.
+    torch.testing.assert_close(out[:, :, 0], value.mean(2), rtol=1e-5, atol=1e-5)
     infinite = mask.masked_fill(mask == lowest, -math.inf)
     expected = scaled_dot_product_attention(*(x.double() for x in tensors), infinite.double())
     torch.testing.assert_close(out[:, :, 1:].double(), expected[:, :, 1:], rtol=1e-5, atol=1e-5)

@@ -10,6 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import harness  # noqa: E402
 import training  # noqa: E402
 
 TINY = ["--device=cpu", "--layers=2", "--width=32", "--heads=2", "--vocabulary=50", "--steps=2"]
@@ -22,11 +23,13 @@ def test_rows(tmp_path, monkeypatch):
         training.Block, "compile", lambda block, **kw: torch.nn.Module.compile(block, backend="aot_eager", **kw)
     )
     out = tmp_path / "rows.jsonl"
-    training.main([*TINY, "--shapes=2x16", "--backends=attn,math,flash", "--dropout=0.25", f"--out={out}"])
+    commit = harness.run_git(harness.ROOT, "rev-parse", "HEAD") or 40 * "0"
+    options = ["--shapes=2x16", "--backends=attn,math,flash", "--dropout=0.25", f"--out={out}", f"--commit={commit}"]
+    training.main([*TINY, *options])
     ours, peer, refused = map(json.loads, out.read_text().splitlines())
     assert (ours["backend"], ours["batch"], ours["length"], ours["dropout"]) == ("attn", 2, 16, 0.25)
     assert "error" not in ours and all(ours[name] > 0 for name in ("step_ms", "attention_ms", "first_step_ms"))
-    # The first loss is that of tokens nobody has learned; dropout moves it a little.
+    # The first loss is the loss of random predictions; dropout moves it a little.
     assert ours["losses"][0] == pytest.approx(peer["losses"][0], abs=0.05)
     # Torch's flash kernel for the CPU has no dropout.
     assert "error" in refused

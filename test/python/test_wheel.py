@@ -28,7 +28,7 @@ def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
     environment = {**os.environ, "ATTN_BUILD_DIR": str(BUILD)}
-    # The build writes beside its sources.
+    # The build writes into the folder of its sources.
     sources = folder / "python"
     subprocess.run(["cp", "-r", ROOT / "python", sources], check=True)
     subprocess.run([*command, "--wheel-dir", folder, sources], check=True, env=environment)
@@ -40,7 +40,8 @@ def test_wheel_is_complete(wheel, tmp_path):
     names = zipfile.ZipFile(wheel).namelist()
     assert wheel.name.startswith("attn-0.1.0-py3-none-linux_")
     libraries = {"attn/lib/libattn_c.so.1", "attn/lib/libattn_runtime.so.2"}
-    assert {"attn/py.typed", "attn/torch/flex.py"} | libraries <= set(names)
+    modules = {"attn/py.typed", "attn/torch/flex.py", "attn/__main__.py", "attn/self_check.py", "attn/bench.py"}
+    assert modules | libraries <= set(names)
     assert not [name for name in names if "test" in name]
 
     site = tmp_path / "site"

@@ -1,4 +1,4 @@
-//===- Progress.cpp - What the compiler is busy with ----------------------===//
+//===- Progress.cpp - Current stage of the compiler -----------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Progress.h - What the compiler is busy with --------------*- C++ -*-===//
+//===- Progress.h - Current stage of the compiler ---------------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.

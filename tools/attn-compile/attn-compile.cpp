@@ -72,6 +72,12 @@ struct Flags {
       "stop-after",
       cl::desc("Last stage to run before writing MLIR (default: host)"),
       cl::value_desc("stage"), cl::cat(category)};
+  cl::opt<bool> allowBytecode{
+      "allow-bytecode",
+      cl::desc(
+          "Read bytecode, too. It must come from a source that is trusted: "
+          "damaged bytecode ends the compiler"),
+      cl::cat(category)};
   cl::opt<bool> raise{"raise",
                       cl::desc("Look for attention in linalg (default: true)"),
                       cl::init(true), cl::cat(category)};
@@ -82,8 +88,8 @@ struct Flags {
       cl::cat(category)};
   cl::opt<bool> assumeDropoutMasks{
       "assume-dropout-masks",
-      cl::desc("In linalg, take tensors that weights of attention are "
-               "multiplied by to hold 0 and 1 alone: decisions of dropout"),
+      cl::desc("In linalg, take tensors that attention probabilities are "
+               "multiplied by to hold 0 and 1 alone: keep masks of dropout"),
       cl::cat(category)};
   cl::opt<bool> withReference{
       "with-reference",
@@ -96,23 +102,23 @@ struct Flags {
       cl::value_desc("attribute"), cl::cat(category)};
   cl::opt<std::string> dropout{
       "dropout",
-      cl::desc("Where the decisions of dropout are made: best, in-kernel, "
+      cl::desc("Where the keep masks of dropout are made: best, in-kernel, "
                "sequential, streams or fused"),
       cl::init("in-kernel"), cl::value_desc("alternative"), cl::cat(category)};
   cl::opt<int64_t> maskBudget{
       "mask-budget",
-      cl::desc("Bytes that a mask of decisions may take (default: an eighth of "
+      cl::desc("Bytes that a dropout keep mask may take (default: an eighth of "
                "the device's memory)"),
       cl::init(-1), cl::value_desc("bytes"), cl::cat(category)};
-  cl::opt<int64_t> sumBudget{
-      "sum-budget",
-      cl::desc("Bytes that the sums of the gradients of queries may take "
+  cl::opt<int64_t> dqWorkspaceBytes{
+      "dq-workspace-bytes",
+      cl::desc("Bytes that the dQ accumulator may take "
                "(default: as many as it takes)"),
       cl::init(-1), cl::value_desc("bytes"), cl::cat(category)};
-  cl::opt<bool> explicitPlans{
-      "explicit-plans",
-      cl::desc("Let callers keep the plans of masks that read tensors: a "
-               "function f takes what f_plan makes"),
+  cl::opt<bool> explicitBlockMasks{
+      "explicit-block-masks",
+      cl::desc("Let callers keep the block masks of masks that read tensors: a "
+               "function f takes what f_block_mask makes"),
       cl::cat(category)};
   cl::opt<std::string> database{
       "database",
@@ -126,7 +132,8 @@ struct Flags {
       cl::cat(category)};
   cl::opt<int64_t> ptxVersion{
       "ptx-version",
-      cl::desc("PTX version times 10 (default: what the target needs)"),
+      cl::desc("PTX version times 10 (default: the oldest one that has the "
+               "instructions of a kernel)"),
       cl::value_desc("n"), cl::init(0), cl::cat(category)};
   cl::opt<std::string> cudaPath{
       "cuda-path",
@@ -140,7 +147,7 @@ struct Flags {
       cl::value_desc("options"), cl::cat(category)};
   cl::opt<bool> failOnSpills{
       "fail-on-spills",
-      cl::desc("Make register spills and matrix products that ptxas "
+      cl::desc("Make register spills and matmuls that ptxas "
                "serialized errors instead of warnings"),
       cl::cat(category)};
   cl::opt<std::string> hostCPU{
@@ -158,8 +165,8 @@ struct Flags {
       cl::value_desc("program"), cl::init("cc"), cl::cat(category)};
   cl::opt<std::string> runtimeDir{
       "runtime-dir",
-      cl::desc("Folder of libattn_runtime (default: ../lib beside "
-               "this program)"),
+      cl::desc(
+          "Folder of libattn_runtime (default: ../lib next to this program)"),
       cl::value_desc("folder"), cl::cat(category)};
   cl::opt<bool> staticRuntime{"static-runtime",
                               cl::desc("Link the runtime into the output"),
@@ -187,7 +194,7 @@ static int usageError(const Twine &message) {
   return exitUsage;
 }
 
-/// The folder of the runtime library beside this program.
+/// The folder of the runtime library, relative to this program.
 static std::string findRuntimeDir(const char *argv0) {
   std::string program = llvm::sys::fs::getMainExecutable(
       argv0, reinterpret_cast<void *>(&findRuntimeDir));
@@ -222,7 +229,7 @@ static std::optional<std::string> readOptions(const char *argv0,
         return error;
 
   for (const cl::opt<int64_t> *flag :
-       {&flags.maskBudget, &flags.sumBudget, &flags.ptxVersion})
+       {&flags.maskBudget, &flags.dqWorkspaceBytes, &flags.ptxVersion})
     if (flag->getNumOccurrences() > 0)
       if (std::optional<std::string> error = attn::setOption(
               options, flag->ArgStr, std::to_string(flag->getValue())))
@@ -235,7 +242,7 @@ static std::optional<std::string> readOptions(const char *argv0,
   options.schedule = flags.schedule;
   options.database = flags.database;
   options.dropout = flags.dropout;
-  options.explicitPlans = flags.explicitPlans;
+  options.explicitBlockMasks = flags.explicitBlockMasks;
   if (flags.embedPTX.getNumOccurrences() > 0)
     options.embedPTX = flags.embedPTX;
   options.toolkit = flags.cudaPath;
@@ -308,7 +315,8 @@ int main(int argc, char **argv) {
   };
 
   progress.start("parse");
-  OwningOpRef<ModuleOp> module = attn::parseModule(sourceMgr, context);
+  OwningOpRef<ModuleOp> module =
+      attn::parseModule(sourceMgr, context, flags.allowBytecode);
   if (!module)
     return exitFailure;
   LogicalResult result =

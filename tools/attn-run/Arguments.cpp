@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Dynamic sizes come from input files and from --shape; what one argument fixes
-// holds for all that share the size.
+// Dynamic sizes come from input files and from --shape; a size that one
+// argument fixes holds for all arguments that share it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -163,7 +163,7 @@ int32_t ArgumentMaker::readInput(int32_t arg, const std::string &path) {
 }
 
 int32_t ArgumentMaker::readInputs() {
-  // Named files first: those without a name go to what is left.
+  // Named files first: nameless ones go to the remaining inputs.
   std::vector<const std::string *> unnamed;
   for (const std::string &text : options.inputs) {
     size_t equals = text.find('=');
@@ -322,7 +322,7 @@ std::vector<int64_t> ArgumentMaker::getShape(int32_t arg) const {
 
 int32_t ArgumentMaker::checkMemory() const {
   // Systems hand out memory that they do not have and end the process that uses
-  // it: a slip in a shape shall be an error instead.
+  // it: a wrong shape shall be an error instead.
   double total = 0;
   for (int32_t arg = 0; arg < function.num_args; ++arg) {
     double bytes = attnDTypeSize(function.args[arg].dtype);

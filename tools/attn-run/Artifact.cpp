@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Artifact.h"
+#include "LibraryFile.h"
 #include "Progress.h"
 
 #include <cerrno>
@@ -20,7 +21,9 @@
 #include <cstring>
 #include <dirent.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -74,8 +77,8 @@ static bool endsWith(const std::string &text, const char *suffix) {
          text.compare(text.size() - length, length, suffix) == 0;
 }
 
-/// attn-compile beside this program if it is there, or a name to be looked up
-/// in PATH.
+/// attn-compile in the folder of this program, or else a name to look up in
+/// PATH.
 static std::string findCompiler() {
   char self[PATH_MAX];
   ssize_t length = readlink("/proc/self/exe", self, sizeof(self));
@@ -89,7 +92,7 @@ static std::string findCompiler() {
   return "attn-compile";
 }
 
-/// The target to compile for when the user leaves the choice to us.
+/// The target to compile for if the user names none.
 static int32_t chooseTarget(int device, std::string &target) {
   target = "host";
   int32_t count = 0;
@@ -148,8 +151,15 @@ int32_t Artifact::verify(const std::string &name) const {
   const char *file = name.c_str();
   if (artifact->abi_version != ATTN_RUNTIME_ABI_VERSION)
     return attnrtSetError(ATTN_VERSION_MISMATCH,
-                          "%s: artifact has ABI version %u, expected %u", file,
-                          artifact->abi_version, ATTN_RUNTIME_ABI_VERSION);
+                          "%s: artifact has ABI version %u, expected %u, that "
+                          "of this attn-run; compile it again",
+                          file, artifact->abi_version,
+                          ATTN_RUNTIME_ABI_VERSION);
+  if (artifact->reserved)
+    return attnrtSetError(ATTN_INVALID_ARGUMENT,
+                          "%s: field 'reserved' of the artifact must be zero "
+                          "(was %p)",
+                          file, artifact->reserved);
   if (!artifact->target || artifact->num_functions < 0 ||
       (artifact->num_functions > 0 && !artifact->functions))
     return attnrtSetError(ATTN_INVALID_ARGUMENT, "%s: malformed artifact",
@@ -173,15 +183,51 @@ int32_t Artifact::verify(const std::string &name) const {
   return ATTN_OK;
 }
 
+/// Reads the file of `descriptor` to its end.
+static int32_t readFile(int descriptor, const char *name,
+                        std::vector<unsigned char> &contents) {
+  struct stat status;
+  if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode))
+    return attnrtSetError(ATTN_IO_ERROR, "%s: not a regular file", name);
+  contents.resize(static_cast<size_t>(status.st_size));
+  size_t size = 0;
+  while (size < contents.size()) {
+    ssize_t count =
+        read(descriptor, contents.data() + size, contents.size() - size);
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count < 0)
+      return attnrtSetError(ATTN_IO_ERROR, "%s: cannot read: %s", name,
+                            strerror(errno));
+    if (count == 0)
+      break;
+    size += static_cast<size_t>(count);
+  }
+  contents.resize(size);
+  return ATTN_OK;
+}
+
 int32_t Artifact::open(const std::string &path,
                        const std::string &displayName) {
-  if (access(path.c_str(), R_OK) != 0)
+  // Opening a pipe waits for a writer otherwise.
+  int descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (descriptor < 0)
     return attnrtSetError(ATTN_IO_ERROR, "%s: cannot open: %s",
                           displayName.c_str(), strerror(errno));
-  // Without a slash dlopen would search the system's directories.
-  std::string withSlash =
-      path.find('/') == std::string::npos ? "./" + path : path;
-  void *library = dlopen(withSlash.c_str(), RTLD_NOW | RTLD_LOCAL);
+  std::vector<unsigned char> contents;
+  if (int32_t status = readFile(descriptor, displayName.c_str(), contents))
+    return status;
+  if (int32_t status = checkLibraryContents(contents.data(), contents.size(),
+                                            displayName.c_str()))
+    return status;
+  // The file that was checked is loaded by its descriptor. The descriptor stays
+  // open, as the library does: the dynamic linker knows libraries by their
+  // names.
+  std::string checked = "/proc/self/fd/" + std::to_string(descriptor);
+  if (access(checked.c_str(), R_OK) != 0)
+    // Without a slash dlopen would search the system's directories.
+    checked = path.find('/') == std::string::npos ? "./" + path : path;
+  void *library = dlopen(checked.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library)
     return attnrtSetError(ATTN_IO_ERROR, "%s: cannot load: %s",
                           displayName.c_str(), dlerror());

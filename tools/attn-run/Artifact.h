@@ -6,8 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Loads a compiled artifact, compiling a module first if that is what it is
-// given.
+// Loads a compiled artifact. If it is given a module, compiles it first.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +20,7 @@ namespace attnrt {
 /// A loaded artifact. It stays loaded to the end of the process.
 class Artifact {
 public:
-  /// Loads what the options name.
+  /// Loads the artifact or module of the options.
   static int32_t load(const Options &options, Artifact &result);
 
   const struct attn_artifact &get() const { return *artifact; }

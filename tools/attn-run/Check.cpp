@@ -21,15 +21,15 @@
 
 using namespace attnrt;
 
-/// What f64 outputs of the reference are filled with: a quiet NaN with a
-/// payload of its own.
+/// Fills the f64 outputs of the reference: a quiet NaN with a payload of its
+/// own.
 static constexpr uint64_t doubleSentinel = 0xfffefefefefefefeu;
 
-/// What each byte of integer outputs of the reference is filled with.
+/// Fills each byte of the integer outputs of the reference.
 static constexpr unsigned char sentinelByte = 0xfe;
 
-/// How much the reference may compute when the user leaves the choice to us:
-/// about five seconds' worth of scalar code.
+/// Bound on the work of the reference if the user sets none, in floating point
+/// operations: about five seconds of scalar code.
 static constexpr double flopsPerThread = 5e9;
 
 ViewList::ViewList(const std::vector<Argument> &arguments) {
@@ -61,7 +61,7 @@ static void fillWithSentinel(HostTensor &tensor) {
     data[i] = doubleSentinel;
 }
 
-/// Whether the reference left an element as it was.
+/// Whether the reference left an element unwritten.
 static bool isSentinel(const HostTensor &reference, int64_t offset) {
   const char *data = static_cast<const char *>(reference.getData());
   int32_t size = attnDTypeSize(reference.getDType());
@@ -143,12 +143,12 @@ struct Sums {
 
 } // namespace
 
-/// Adds up what `visit(out, ref, sums)` finds over the elements compared.
+/// Adds up the errors that `visit` finds over the compared elements.
 template <typename Visit>
 static Sums sumOver(const HostTensor &output, const HostTensor &reference,
                     bool allRows, Visit visit) {
-  // An integer may happen to look like the filling: where the reference leaves
-  // nothing out, it is not looked for.
+  // An integer may happen to equal the sentinel: if the reference computes all
+  // rows, the sentinel is not looked for.
   bool skip = !allRows || reference.getDType() == ATTN_F64;
   Sums total;
   std::mutex mutex;
@@ -214,7 +214,7 @@ static OutputCheck compare(const Argument &argument,
   double referenceNorm = std::sqrt(sums.referenceSquares);
   if (errorNorm > 0)
     check.relativeError = errorNorm / referenceNorm;
-  // A reference that computes nothing vouches for nothing.
+  // A reference that computes nothing proves nothing.
   bool vacuous = sums.numCompared == 0 && output.getNumElements() > 0;
   check.passed =
       !vacuous && sums.numMismatches == 0 && check.relativeError <= tolerance;
@@ -227,8 +227,9 @@ int32_t attnrt::checkOutputs(const attn_function &function,
                              CheckResult &result) {
   if (!function.reference)
     return attnrtSetError(ATTN_INVALID_ARGUMENT,
-                          "--check: function '%s' has no reference; compile "
-                          "the artifact with --with-reference",
+                          "--check: function '%s' has no reference; the "
+                          "compiler makes one with --with-reference, unless "
+                          "it remarks on an operation that has none",
                           function.name);
   ViewList views(arguments);
   result.rowStep = options.rowStep

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Runs the f64 reference of a function and holds its outputs against those of
-// the run.
+// Runs the f64 reference of a function and compares the outputs of the run with
+// it.
 //
 //===----------------------------------------------------------------------===//
 

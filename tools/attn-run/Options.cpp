@@ -43,7 +43,7 @@ What to run
                           capability 9.0, sm_80 on any from 8.0, else host). For
                           an artifact, what it must have been compiled for
   --device=N              the CUDA device to run on (default 0)
-  --compiler=PATH         attn-compile (default: beside attn-run, then in PATH)
+  --compiler=PATH         attn-compile (default: next to attn-run, then in PATH)
   --compiler-option=OPT   passed on to attn-compile; may be repeated
 
 Arguments

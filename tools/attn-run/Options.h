@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What the user asked for.
+// The options of a command line.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,8 +30,8 @@ enum ExitCode {
   ExitRuntime = 3
 };
 
-/// The exit code that a failure with the given status ends in: what the user
-/// gave was wrong, or running it failed.
+/// The exit code for a failure with the given status: the user's input was
+/// wrong, or running it failed.
 ExitCode getExitCode(int32_t status);
 
 /// "NAME=VALUE", or a VALUE alone with an empty name.

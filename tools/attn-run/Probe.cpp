@@ -1,4 +1,4 @@
-//===- Probe.cpp - Measures what a device can do --------------------------===//
+//===- Probe.cpp - Measures the rates of a device -------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Rates of units are in clocks of a block that has a multiprocessor for itself,
-// so that they do not depend on the clock rate; what a kernel sustains and the
-// bandwidths are by events.
+// Rates of units are per cycle of a block that has an SM for itself, so that
+// they do not depend on the clock rate. Sustained rates and bandwidths are
+// measured by events.
 //
 //===----------------------------------------------------------------------===//
 
@@ -57,9 +57,9 @@ private:
   int32_t measureUnits(Figures &figures);
   int32_t measureMemory(Figures &figures);
   int32_t measureLaunch(Figures &figures);
-  /// Clocks and nanoseconds of the median block of one launch, and the
+  /// Cycles and nanoseconds of the median block of one launch, and the
   /// milliseconds of all.
-  int32_t launch(attnrt_kernel &kernel, int32_t repeats, double &clocks,
+  int32_t launch(attnrt_kernel &kernel, int32_t repeats, double &cycles,
                  double &nanoseconds, double &milliseconds);
   /// Milliseconds that `call` takes on the device, the least of several runs.
   template <typename Call>
@@ -69,14 +69,14 @@ private:
 
   int32_t device;
   std::string name;
-  int32_t multiprocessors = 0, major = 0, minor = 0;
+  int32_t sms = 0, major = 0, minor = 0;
   double clockMHz = 0;
 };
 
 } // namespace
 
-/// What `#attn.device` calls the device: a name that it knows, if the driver's
-/// holds one.
+/// The name of the device for `#attn.device`: a known name, if the driver's
+/// name contains one.
 static std::string getShortName(std::string name) {
   for (char &c : name)
     c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -125,17 +125,17 @@ int32_t Prober::time(Call call, int runs, double &milliseconds) {
   return ATTN_OK;
 }
 
-int32_t Prober::launch(attnrt_kernel &kernel, int32_t repeats, double &clocks,
+int32_t Prober::launch(attnrt_kernel &kernel, int32_t repeats, double &cycles,
                        double &nanoseconds, double &milliseconds) {
   Buffer results;
-  std::vector<uint64_t> words(2 * size_t(multiprocessors));
+  std::vector<uint64_t> words(2 * size_t(sms));
   auto bytes = int64_t(words.size() * sizeof(uint64_t));
   if (int32_t status = attnrtMalloc(&results.data, bytes))
     return status;
   void *parameters[] = {static_cast<void *>(&results.data), &repeats};
   auto call = [&] {
-    return attnrtLaunchKernel(&kernel, multiprocessors, 1, 1,
-                              /*ctas_per_multiprocessor=*/0, parameters,
+    return attnrtLaunchKernel(&kernel, sms, 1, 1,
+                              /*ctas_per_sm=*/0, parameters,
                               /*stream=*/nullptr);
   };
   if (int32_t status = time(call, /*runs=*/2, milliseconds))
@@ -146,8 +146,8 @@ int32_t Prober::launch(attnrt_kernel &kernel, int32_t repeats, double &clocks,
   for (size_t i = 0; i < words.size(); i += 2)
     blocks.emplace_back(words[i], words[i + 1]);
   std::sort(blocks.begin(), blocks.end());
-  auto [medianClocks, medianNanoseconds] = blocks[blocks.size() / 2];
-  clocks = double(medianClocks);
+  auto [medianCycles, medianNanoseconds] = blocks[blocks.size() / 2];
+  cycles = double(medianCycles);
   nanoseconds = double(medianNanoseconds);
   return ATTN_OK;
 }
@@ -159,27 +159,27 @@ int32_t Prober::measureUnits(Figures &figures) {
     attnrt_kernel kernel = makeKernel(unit.ptx, unit.figure.c_str(),
                                       unit.threads, unit.isArchSpecific);
     auto measure = [&]() -> int32_t {
-      double clocks = 0, nanoseconds = 0, milliseconds = 0;
+      double cycles = 0, nanoseconds = 0, milliseconds = 0;
       constexpr int32_t fewRepeats = 500;
       if (int32_t status =
-              launch(kernel, fewRepeats, clocks, nanoseconds, milliseconds))
+              launch(kernel, fewRepeats, cycles, nanoseconds, milliseconds))
         return status;
-      if (clocks == 0 || nanoseconds == 0 || milliseconds == 0)
+      if (cycles == 0 || nanoseconds == 0 || milliseconds == 0)
         return attnrtSetError(ATTN_UNSUPPORTED,
                               "cannot probe device %d: the kernel of '%s' took "
                               "no time",
                               device, unit.figure.c_str());
-      double rate = unit.perRepeat * fewRepeats / clocks;
+      double rate = unit.perRepeat * fewRepeats / cycles;
       rates.emplace_back(unit.figure, toInteger(rate));
       if (unit.figure == "fma")
-        clockMHz = clocks / nanoseconds * 1e3;
-      if (unit.figure != "products16")
+        clockMHz = cycles / nanoseconds * 1e3;
+      if (unit.figure != "mma_flops_per_cycle_16b")
         return ATTN_OK;
-      // For a third of a second, as long as it takes to get hot.
+      // For a third of a second, long enough to get hot.
       constexpr double longMs = 300;
       auto repeats = int32_t(fewRepeats * longMs / milliseconds);
       if (int32_t status =
-              launch(kernel, repeats, clocks, nanoseconds, milliseconds))
+              launch(kernel, repeats, cycles, nanoseconds, milliseconds))
         return status;
       sustained = unit.perRepeat * repeats / (milliseconds * 1e3) / rate;
       return ATTN_OK;
@@ -192,7 +192,7 @@ int32_t Prober::measureUnits(Figures &figures) {
   figures.emplace_back("clock_mhz", toInteger(clockMHz));
   figures.insert(figures.end(), rates.begin(), rates.end());
   figures.emplace_back(
-      "product_percent",
+      "mma_percent",
       std::clamp<int64_t>(toInteger(100 * sustained / clockMHz), 1, 100));
   return ATTN_OK;
 }
@@ -205,7 +205,7 @@ int32_t Prober::measureMemory(Figures &figures) {
   constexpr int64_t readBytes = 16;
   Buffer source, dest;
   // Whole rounds of all threads, of four reads each.
-  int64_t unit = 4 * readBytes * streamThreads * 2 * multiprocessors;
+  int64_t unit = 4 * readBytes * streamThreads * 2 * sms;
   auto align = [&](int64_t bytes) { return bytes / unit * unit; };
   int64_t large = align(1024 * mib), small = std::max(unit, align(16 * mib));
   if (int32_t status = attnrtMalloc(&source.data, large))
@@ -220,8 +220,8 @@ int32_t Prober::measureMemory(Figures &figures) {
     void *parameters[] = {static_cast<void *>(&source.data),
                           static_cast<void *>(&to), &count, &passes};
     auto call = [&] {
-      return attnrtLaunchKernel(&kernel, 2 * int64_t(multiprocessors), 1, 1,
-                                /*ctas_per_multiprocessor=*/0, parameters,
+      return attnrtLaunchKernel(&kernel, 2 * int64_t(sms), 1, 1,
+                                /*ctas_per_sm=*/0, parameters,
                                 /*stream=*/nullptr);
     };
     double milliseconds = 0;
@@ -239,8 +239,8 @@ int32_t Prober::measureMemory(Figures &figures) {
   attnrtUnloadKernel(&kernel);
   if (status)
     return status;
-  figures.emplace_back("l2_bytes_per_clock", toInteger(l2 / (clockMHz * 1e6)));
-  // What was measured is what is sustained.
+  figures.emplace_back("l2_bytes_per_cycle", toInteger(l2 / (clockMHz * 1e6)));
+  // The measured bandwidth is a sustained one.
   figures.emplace_back("memory_gbps", toInteger(std::max(read, copy) * 1e-9));
   figures.emplace_back("memory_percent", 100);
   return ATTN_OK;
@@ -258,9 +258,9 @@ int32_t Prober::measureLaunch(Figures &figures) {
   void *parameters[] = {static_cast<void *>(&results.data), &repeats};
   auto call = [&] {
     for (int i = 0; i < launches; ++i)
-      if (int32_t failed = attnrtLaunchKernel(
-              &kernel, 1, 1, 1, /*ctas_per_multiprocessor=*/0, parameters,
-              /*stream=*/nullptr))
+      if (int32_t failed = attnrtLaunchKernel(&kernel, 1, 1, 1,
+                                              /*ctas_per_sm=*/0, parameters,
+                                              /*stream=*/nullptr))
         return failed;
     return int32_t(ATTN_OK);
   };
@@ -286,9 +286,9 @@ int32_t Prober::run(Figures &figures) {
                           device, text, major, minor);
   if (int32_t status = attnrtSetDevice(device))
     return status;
-  if (int32_t status = attnrtGetMultiprocessorCount(&multiprocessors))
+  if (int32_t status = attnrtGetSmCount(&sms))
     return status;
-  figures.emplace_back("multiprocessors", multiprocessors);
+  figures.emplace_back("sms", sms);
   if (int32_t status = measureUnits(figures))
     return status;
   if (int32_t status = measureMemory(figures))

@@ -1,4 +1,4 @@
-//===- Probe.h - Measures what a device can do ------------------*- C++ -*-===//
+//===- Probe.h - Measures the rates of a device -----------------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.

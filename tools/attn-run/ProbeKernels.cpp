@@ -147,19 +147,18 @@ static UnitKernel makeShared() {
     for (int j = 0; j < 4; ++j)
       body += "  xor.b32 %sum, %sum, %v" + number(j) + ";\n";
   }
-  return {"shared_bytes_per_clock",
-          loop("shared_bytes_per_clock", /*isArchSpecific=*/false, declarations,
+  return {"shared_bytes_per_cycle",
+          loop("shared_bytes_per_cycle", /*isArchSpecific=*/false, declarations,
                setup, body, "  mov.u32 %sink, %sum;\n"),
           threads, double(threads) * reads * 16};
 }
 
-/// Products of warps, in 8 independent accumulators each.
-static UnitKernel makeWarpProducts(const char *figure, const char *shape,
-                                   const char *types, int depth, int lhs,
-                                   int rhs) {
+/// MMAs of warps, in 8 independent accumulators each.
+static UnitKernel makeWarpMma(const char *figure, const char *shape,
+                              const char *types, int depth, int lhs, int rhs) {
   constexpr int32_t threads = 512, numWarps = threads / 32;
-  constexpr int products = 8;
-  std::string declarations = "  .reg .f32 %c<" + number(4 * products) +
+  constexpr int accumulators = 8;
+  std::string declarations = "  .reg .f32 %c<" + number(4 * accumulators) +
                              ">;\n  .reg .b32 %a<4>, %b<2>;\n";
   std::string setup, body, use = "  mov.b32 %sink, %c0;\n";
   // Small numbers of both kinds.
@@ -167,28 +166,28 @@ static UnitKernel makeWarpProducts(const char *figure, const char *shape,
     setup += "  or.b32 %a" + number(i) + ", %thread, 0x3c003c00;\n";
   for (int i = 0; i < 2; ++i)
     setup += "  or.b32 %b" + number(i) + ", %thread, 0x3c003c00;\n";
-  for (int i = 0; i < 4 * products; ++i)
+  for (int i = 0; i < 4 * accumulators; ++i)
     setup += "  mov.f32 %c" + number(i) + ", 0f00000000;\n";
-  for (int i = 0; i < products; ++i) {
+  for (int i = 0; i < accumulators; ++i) {
     std::string sums = registers("c", 4 * i, 4);
     body += std::string("  mma.sync.aligned.") + shape + ".row.col.f32." +
             types + ".f32 {" + sums + "}, {" + registers("a", 0, lhs) + "}, {" +
             registers("b", 0, rhs) + "}, {" + sums + "};\n";
   }
-  for (int i = 1; i < 4 * products; ++i)
+  for (int i = 1; i < 4 * accumulators; ++i)
     use +=
         "  mov.b32 %b0, %c" + number(i) + ";\n  xor.b32 %sink, %sink, %b0;\n";
   return {
       figure,
       loop(figure, /*isArchSpecific=*/false, declarations, setup, body, use),
-      threads, 2.0 * 16 * 8 * depth * products * double(numWarps)};
+      threads, 2.0 * 16 * 8 * depth * accumulators * double(numWarps)};
 }
 
-/// Products of two warpgroups with both operands in shared memory.
-static UnitKernel makeGroupProducts(const char *figure, const char *types,
-                                    int depth, bool hasTranspose) {
+/// MMAs of two warpgroups with both operands in shared memory.
+static UnitKernel makeGroupMmas(const char *figure, const char *types,
+                                int depth, bool hasTranspose) {
   constexpr int32_t threads = 256, numWarpgroups = threads / 128;
-  constexpr int products = 4, sums = 128;
+  constexpr int accumulators = 4, sums = 128;
   std::string declarations =
       "  .reg .f32 %c<128>;\n  .reg .pred %yes;\n  .reg .b32 %w, %h, %at;\n"
       "  .reg .b64 %da, %db, %address;\n"
@@ -212,7 +211,7 @@ static UnitKernel makeGroupProducts(const char *figure, const char *types,
   for (int i = 0; i < sums; ++i)
     setup += "  mov.f32 %c" + number(i) + ", 0f00000000;\n";
   std::string body = "  wgmma.fence.sync.aligned;\n";
-  for (int i = 0; i < products; ++i)
+  for (int i = 0; i < accumulators; ++i)
     body += std::string("  wgmma.mma_async.sync.aligned.m64n256k") +
             number(depth) + ".f32." + types + " {" + registers("c", 0, sums) +
             "}, %da, %db, %yes, 1, 1" + (hasTranspose ? ", 0, 0" : "") + ";\n";
@@ -223,21 +222,26 @@ static UnitKernel makeGroupProducts(const char *figure, const char *types,
     use += "  mov.b32 %w, %c" + number(i) + ";\n  xor.b32 %sink, %sink, %w;\n";
   return {figure,
           loop(figure, /*isArchSpecific=*/true, declarations, setup, body, use),
-          threads, 2.0 * 64 * 256 * depth * products * double(numWarpgroups),
+          threads,
+          2.0 * 64 * 256 * depth * accumulators * double(numWarpgroups),
           /*isArchSpecific=*/true};
 }
 
 std::vector<UnitKernel> attnrt::getUnitKernels(int32_t major, int32_t minor) {
   std::vector<UnitKernel> kernels;
   if (major == 9 && minor == 0) {
-    kernels.push_back(makeGroupProducts("products32", "tf32.tf32", 8, false));
-    kernels.push_back(makeGroupProducts("products16", "bf16.bf16", 16, true));
-    kernels.push_back(makeGroupProducts("products8", "e4m3.e4m3", 32, false));
+    kernels.push_back(
+        makeGroupMmas("mma_flops_per_cycle_32b", "tf32.tf32", 8, false));
+    kernels.push_back(
+        makeGroupMmas("mma_flops_per_cycle_16b", "bf16.bf16", 16, true));
+    kernels.push_back(
+        makeGroupMmas("mma_flops_per_cycle_8b", "e4m3.e4m3", 32, false));
   } else {
-    kernels.push_back(makeWarpProducts("products32", "m16n8k8", "tf32.tf32", 8,
-                                       /*lhs=*/4, /*rhs=*/2));
-    kernels.push_back(makeWarpProducts("products16", "m16n8k16", "bf16.bf16",
-                                       16, /*lhs=*/4, /*rhs=*/2));
+    kernels.push_back(makeWarpMma("mma_flops_per_cycle_32b", "m16n8k8",
+                                  "tf32.tf32", 8,
+                                  /*lhs=*/4, /*rhs=*/2));
+    kernels.push_back(makeWarpMma("mma_flops_per_cycle_16b", "m16n8k16",
+                                  "bf16.bf16", 16, /*lhs=*/4, /*rhs=*/2));
   }
   for (const Chains &chains :
        {Chains{"fma", 'f', "fma.rn.f32 %xI, %xI, %xI, %xJ;"},

@@ -1,4 +1,4 @@
-//===- ProbeKernels.h - Kernels that keep one unit busy ---------*- C++ -*-===//
+//===- ProbeKernels.h - Kernels that keep one unit busy --------*- C++ -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -21,7 +21,7 @@
 namespace attnrt {
 
 /// A kernel of one unit: each block repeats its instructions and writes how
-/// many clocks and nanoseconds that took.
+/// many cycles and nanoseconds that took.
 struct UnitKernel {
   /// The figure of `#attn.device` that it measures, and its kernel's name.
   std::string figure;

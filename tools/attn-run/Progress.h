@@ -6,7 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Tells a user at a terminal what a step that takes more than two seconds is.
+// Shows a user at a terminal the name of a step that takes more than two
+// seconds.
 //
 //===----------------------------------------------------------------------===//
 

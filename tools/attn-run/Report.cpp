@@ -1,4 +1,4 @@
-//===- Report.cpp - What attn-run found -----------------------------------===//
+//===- Report.cpp - Results of attn-run -----------------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Report.h - What attn-run found ---------------------------*- C++ -*-===//
+//===- Report.h - Results of attn-run ---------------------------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Tuner.cpp - Candidates, and what they take -------------------------===//
+//===- Tuner.cpp - Candidates, and their times ----------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,15 +6,15 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Candidate number 3 is compiled into 3.so; 3.4096.json is what attn-run says
-// of it at 4096 queries. Files are written under another name first, so that
-// one that is there is whole.
+// Candidate number 3 is compiled into 3.so; 3.4096.json has attn-run's report
+// on it at 4096 queries. Files are first written under another name, so that a
+// file with its final name is complete.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Tuner.h"
-#include "attn/Analysis/Roofline.h"
-#include "attn/Dialect/Attn/Transforms/ForwardSchedules.h"
+#include "attn/PerfModel/Roofline.h"
+#include "attn/Scheduling/ForwardSchedules.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Support/FileUtilities.h"
 #include "llvm/ADT/STLExtras.h"
@@ -81,7 +81,7 @@ private:
 };
 } // namespace
 
-/// The first line of a file that says what went wrong.
+/// The first line of a file that reports an error.
 static std::string readError(StringRef path) {
   auto buffer = llvm::MemoryBuffer::getFile(path);
   if (!buffer)
@@ -174,7 +174,7 @@ LogicalResult Tuner::plan(ModuleOp module) {
                 "are data");
   DeviceAttr device = getDevice(module, options.target);
   key = getTuningKey(op, options.target, device.getName());
-  for (const FittingSchedule &each : getBestSchedules(
+  for (const ScheduleCandidate &each : getBestSchedules(
            op, options.target, device.getFigures(), options.candidates)) {
     std::string text;
     llvm::raw_string_ostream(text) << each.schedule;
@@ -216,7 +216,7 @@ std::vector<Tuner::Run> Tuner::getRuns() const {
   return runs;
 }
 
-/// What attn-run is called with, after its name and the artifact's.
+/// The arguments of attn-run, after its name and the artifact's.
 std::vector<std::string> Tuner::getArguments(const Run &run) const {
   int64_t batch = options.batch
                       ? options.batch
@@ -291,7 +291,7 @@ LogicalResult Tuner::compile() {
   for (size_t i : missing)
     pool.async([&, i] {
       std::string partial = getFile(i, ".partial.so"), message;
-      // What spills, or whose products are serialized, is no candidate.
+      // Candidates must not spill, and their MMAs must not be serialized.
       LogicalResult result = execute(
           {options.compiler, options.input, "-o", partial,
            "--target=" + options.target, "--schedule=" + schedules[i],
@@ -341,7 +341,7 @@ LogicalResult Tuner::measure() {
   }
   if (missing.empty() || failures < missing.size())
     return success();
-  // What was measured before is worth keeping all the same.
+  // Earlier measurements are worth keeping all the same.
   if (llvm::any_of(getRuns(), [&](const Run &run) {
         return readResult(run).has_value();
       })) {

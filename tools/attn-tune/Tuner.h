@@ -1,4 +1,4 @@
-//===- Tuner.h - Candidates, and what they take --------------*- C++ -*-===//
+//===- Tuner.h - Candidates, and their times -----------------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -7,14 +7,14 @@
 //===----------------------------------------------------------------------===//
 //
 // Compiles candidates into a folder, measures them, and collects the results.
-// What is in the folder already is not done again.
+// Files that are in the folder already are kept.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef ATTN_TOOLS_ATTN_TUNE_TUNER_H
 #define ATTN_TOOLS_ATTN_TUNE_TUNER_H
 
-#include "attn/Dialect/Attn/Transforms/ScheduleDatabase.h"
+#include "attn/Scheduling/ScheduleDatabase.h"
 #include "mlir/IR/BuiltinOps.h"
 
 #include <optional>
@@ -42,16 +42,16 @@ class Tuner {
 public:
   explicit Tuner(const TunerOptions &options) : options(options) {}
 
-  /// Derives what is compiled and measured from `module`, in which schedules
-  /// have been chosen for the target. Writes it into the folder.
+  /// Derives the candidates and their runs from `module`, in which schedules
+  /// have been chosen for the target. Writes them into the folder.
   mlir::LogicalResult plan(mlir::ModuleOp module);
 
   /// Compiles candidates, some at a time.
   mlir::LogicalResult compile();
-  /// Measures what was compiled, one after the other, each in a process of its
-  /// own.
+  /// Measures the compiled candidates, one after the other, each in a process
+  /// of its own.
   mlir::LogicalResult measure();
-  /// Adds what was measured to `database`.
+  /// Adds the measured times to `database`.
   mlir::LogicalResult collect(mlir::attn::ScheduleDatabase &database);
   /// Writes `database` in full or not at all.
   static mlir::LogicalResult save(const mlir::attn::ScheduleDatabase &database,

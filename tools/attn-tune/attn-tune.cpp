@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Compiles the schedules that the cost model takes for the best, measures them,
-// and writes a database that schedules are chosen by.
+// Compiles the schedules that the cost model ranks best, measures them, and
+// writes a database for choosing schedules.
 //
 //===----------------------------------------------------------------------===//
 
@@ -101,7 +101,7 @@ static int usageError(const Twine &message) {
   return exitUsage;
 }
 
-/// A program beside this one.
+/// A program in the folder of this one.
 static std::string findProgram(const char *argv0, StringRef name) {
   llvm::SmallString<128> path(llvm::sys::fs::getMainExecutable(
       argv0, reinterpret_cast<void *>(&findProgram)));
@@ -110,7 +110,7 @@ static std::string findProgram(const char *argv0, StringRef name) {
   return path.str().str();
 }
 
-/// Finds out before the work that what is measured can be added to the file.
+/// Checks before the work that results can be added to the file.
 static LogicalResult checkDatabase(ModuleOp module, StringRef path) {
   if (llvm::sys::fs::exists(path)) {
     if (!llvm::sys::fs::is_regular_file(path))
@@ -128,7 +128,7 @@ static LogicalResult checkDatabase(ModuleOp module, StringRef path) {
   return success();
 }
 
-/// Adds what was measured to the file, which need not exist.
+/// Adds the results to the file, which need not exist.
 static LogicalResult updateDatabase(Tuner &tuner, ModuleOp module,
                                     StringRef path) {
   attn::ScheduleDatabase database;

@@ -9,8 +9,8 @@
 enum {
   HEADS = 2,
   LENGTH = 40,
-  CHANNELS = 16,
-  SIZE = HEADS * LENGTH * CHANNELS
+  HEAD_DIMS = 16,
+  SIZE = HEADS * LENGTH * HEAD_DIMS
 };
 
 int32_t block(const float *x, float *result);
@@ -20,26 +20,27 @@ static void addAttention(double *x) {
   static double norm[SIZE], out[SIZE];
   for (int row = 0; row < HEADS * LENGTH; ++row) {
     double sum = 0;
-    for (int c = 0; c < CHANNELS; ++c)
-      sum += x[row * CHANNELS + c] * x[row * CHANNELS + c];
-    for (int c = 0; c < CHANNELS; ++c)
-      norm[row * CHANNELS + c] = x[row * CHANNELS + c] / sqrt(sum / CHANNELS);
+    for (int c = 0; c < HEAD_DIMS; ++c)
+      sum += x[row * HEAD_DIMS + c] * x[row * HEAD_DIMS + c];
+    for (int c = 0; c < HEAD_DIMS; ++c)
+      norm[row * HEAD_DIMS + c] =
+          x[row * HEAD_DIMS + c] / sqrt(sum / HEAD_DIMS);
   }
   for (int head = 0; head < HEADS; ++head) {
-    const double *keys = norm + head * LENGTH * CHANNELS;
+    const double *keys = norm + head * LENGTH * HEAD_DIMS;
     for (int i = 0; i < LENGTH; ++i) {
-      double sum = 0, row[CHANNELS] = {0};
+      double sum = 0, row[HEAD_DIMS] = {0};
       for (int j = 0; j <= i; ++j) {
         double score = 0;
-        for (int c = 0; c < CHANNELS; ++c)
-          score += keys[i * CHANNELS + c] * keys[j * CHANNELS + c];
-        double weight = exp(score / sqrt(CHANNELS));
+        for (int c = 0; c < HEAD_DIMS; ++c)
+          score += keys[i * HEAD_DIMS + c] * keys[j * HEAD_DIMS + c];
+        double weight = exp(score / sqrt(HEAD_DIMS));
         sum += weight;
-        for (int c = 0; c < CHANNELS; ++c)
-          row[c] += weight * x[(head * LENGTH + j) * CHANNELS + c];
+        for (int c = 0; c < HEAD_DIMS; ++c)
+          row[c] += weight * x[(head * LENGTH + j) * HEAD_DIMS + c];
       }
-      for (int c = 0; c < CHANNELS; ++c)
-        out[(head * LENGTH + i) * CHANNELS + c] = row[c] / sum;
+      for (int c = 0; c < HEAD_DIMS; ++c)
+        out[(head * LENGTH + i) * HEAD_DIMS + c] = row[c] / sum;
     }
   }
   for (int i = 0; i < SIZE; ++i)

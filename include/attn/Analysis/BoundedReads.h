@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What regions read, whatever index they compute: an index that is outside of
-// its memref becomes the last one, and an empty memref reads as zero.
+// Reads of regions that never go out of bounds: an index outside of its memref
+// becomes the last one, and an empty memref reads as zero.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,24 +23,26 @@ namespace mlir::attn {
 /// The last index of a dimension; zero if it is empty.
 Value getLastIndex(OpBuilder &builder, Location loc, Value memref, int64_t dim);
 
-/// The index that is read for `index`. A negative one is a large one.
+/// `index` clamped to the dimension, as an unsigned number: a negative index
+/// becomes the last one.
 Value boundIndex(OpBuilder &builder, Location loc, Value index, Value memref,
                  int64_t dim);
 
-/// Bounds the indices of reads in `op`, or of `op` itself, that `isMeant`, if
-/// it is given, says are meant. Empty memrefs are still read, at some index.
+/// Bounds the indices of reads in `op`, or of `op` itself: all reads, or the
+/// reads for which `isMeant` is true. Empty memrefs are still read, at some
+/// index.
 void boundReads(Operation *op,
                 function_ref<bool(memref::LoadOp)> isMeant = nullptr);
 
-/// Whether `memref` has elements; null if its type says that it has.
+/// Emits whether `memref` has elements; null if its type says so.
 Value emitHasElements(OpBuilder &builder, Location loc, Value memref);
 
 /// An element of `memref`, at indices within it; zero if it is empty.
 Value readElement(OpBuilder &builder, Location loc, Value memref,
                   ValueRange indices);
 
-/// Clones an operation of a region as it is, but for its reads, which are
-/// bounded, and none of an empty memref. Returns what defines the results.
+/// Clones an operation of a region with bounded reads, which read zero from
+/// empty memrefs. Returns the operation that defines the results.
 Operation *cloneBounded(OpBuilder &builder, Operation &op, IRMapping &mapping);
 
 } // namespace mlir::attn

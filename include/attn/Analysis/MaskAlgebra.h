@@ -1,4 +1,4 @@
-//===- MaskAlgebra.h - Simplification of masks ------------------*- C++ -*-===//
+//===- MaskAlgebra.h - Simplification of masks -----------------*- C++ -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,8 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Simplifies masks by rules of logic and by what `MaskAnalysis` proves of the
-// code of their predicates, and finds the named mask that a predicate states.
+// Simplifies masks by rules of logic and by proofs of `MaskAnalysis` on the
+// code of their predicates, and finds the named mask that a predicate
+// implements.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,8 +22,8 @@
 
 namespace mlir::attn {
 
-/// Code of predicates for lengths of which each may be dynamic, about which
-/// questions can be asked.
+/// A region that holds the code of predicates, for lengths of which each may be
+/// dynamic, so that `MaskAnalysis` can answer queries on them.
 class MaskScope {
 public:
   /// A static length is at least one.
@@ -35,22 +36,26 @@ public:
   /// The predicate of `mask`.
   Value getPredicate(MaskAttrInterface mask);
 
-  /// Copies the operations of `region` but the last, and maps what they define.
-  /// The last four arguments of the region are the positions. Values from
-  /// outside are those of `mapping`, or themselves.
+  /// Copies the operations of `region` except the terminator, and maps their
+  /// results. The last four arguments of the region are the positions. Values
+  /// from outside are replaced by `mapping` if it has them.
   void clone(Region &region, IRMapping &mapping);
 
-  /// A copy of the predicate of a keep region. Values from outside of it are
-  /// those of `mapping`, or themselves.
-  Value clonePredicate(Region &keep, IRMapping mapping = {});
+  /// A copy of the predicate of a mask_mod region. Values from outside are
+  /// replaced by `mapping` if it has them.
+  Value clonePredicate(Region &maskMod, IRMapping mapping = {});
 
   /// A predicate, or its negation.
   struct Literal {
     Value predicate;
     bool isNegated = false;
   };
-  /// Whether no pair is known for which all of `literals` hold.
+  /// Whether it is proved that no pair satisfies all of `literals`. Nothing is
+  /// proved once the queries of the scope have exceeded their work budget.
   bool isNever(ArrayRef<Literal> literals);
+
+  /// Whether queries have exceeded the work budget.
+  bool isExhausted() const { return budget.isExhausted(); }
 
   /// The named mask that keeps the pairs for which `predicate` is true; null if
   /// none is known.
@@ -62,11 +67,12 @@ private:
   MaskAnalysis::Positions positions;
   int64_t queryLength, keyLength;
   DenseMap<Attribute, Value> predicates;
+  WorkBudget budget;
 };
 
-/// The simplest mask known to keep the same pairs as `mask`; null if that keeps
-/// all pairs, `#attn.none` if it keeps none. Simplifying it again changes
-/// nothing.
+/// The simplest mask known to keep the same pairs as `mask`; null if `mask`
+/// keeps all pairs, `#attn.none` if it keeps none. Simplifying it again changes
+/// nothing. Returns `mask` itself if the analysis takes too much work.
 MaskAttrInterface simplifyMask(MaskScope &scope, MaskAttrInterface mask);
 
 } // namespace mlir::attn

@@ -1,4 +1,4 @@
-//===- MaskAnalysis.h - Closed forms of what masks keep ---------*- C++ -*-===//
+//===- MaskAnalysis.h - Closed forms of what masks keep --------*- C++ -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -9,8 +9,8 @@
 // Derives, from the code of a predicate on (batch, head, query, key), which
 // keys a tile of queries attends, and which queries attend a tile of keys: as
 // intervals whose bounds are closed forms of the tile's position and of values
-// known at run time. The code is made of integer arithmetic and logic; parts of
-// it that are not piecewise affine make the answer looser, never wrong.
+// known at run time. The code consists of integer arithmetic and logic; parts
+// that are not piecewise affine make the answer looser, never wrong.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,6 +22,7 @@
 #include "mlir/IR/Value.h"
 #include "llvm/ADT/DenseMap.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,14 +55,16 @@ struct Formula {
   Kind kind = Kind::True;
   LinearForm form;
   std::vector<Formula> parts;
+  /// The number of inequalities and constants in it.
+  size_t size = 1;
 };
 
-/// True where `formula` is false; what is unknown stays so.
+/// True where `formula` is false; unknown parts stay unknown.
 Formula negate(Formula formula);
 
 /// The values `x` of one dimension with `x >= form / divisor` for all `lower`,
-/// `x <= form / divisor` for all `upper`, and none at all unless all `guards`
-/// are at least zero. The forms are of variables that are known for a tile.
+/// `x <= form / divisor` for all `upper`; empty unless all `guards` are at
+/// least zero. The forms use variables that are known for a tile.
 struct Interval {
   struct Bound {
     LinearForm form;
@@ -70,30 +73,51 @@ struct Interval {
   SmallVector<Bound> lower;
   SmallVector<Bound> upper;
   SmallVector<LinearForm> guards;
-  /// Whether the interval holds no value that the predicate does not.
+  /// Whether the predicate holds for all values of the interval.
   bool isExact = true;
 };
 
 /// A dimension of the score matrix.
 enum class MaskDim { Query, Key };
 
-/// A part of a predicate that is not piecewise affine.
+/// A part of a predicate that is not piecewise affine, or takes too much work.
 struct NotAffine {
   Location loc;
   std::string reason;
 };
 
+/// Work that one or several analyses may do, counted in operations on
+/// coefficients. Unlike time, it is the same on every machine.
+class WorkBudget {
+public:
+  explicit WorkBudget(int64_t work) : rest(work) {}
+
+  /// Spends `work`; returns false if the budget is exceeded.
+  bool spend(int64_t work) {
+    rest = work > rest ? -1 : rest - work;
+    return rest >= 0;
+  }
+  bool isExhausted() const { return rest < 0; }
+
+private:
+  int64_t rest;
+};
+
 /// The analysis of one predicate.
 class MaskAnalysis {
 public:
-  /// The values that stand for positions and lengths in the code that is
-  /// analysed; `queryLength` and `keyLength` need not be of the same region.
+  /// The values that are positions and lengths in the analysed code;
+  /// `queryLength` and `keyLength` may come from outside of its region.
   struct Positions {
     Value batch, head, query, key;
     Value queryLength, keyLength;
   };
 
-  explicit MaskAnalysis(const Positions &positions);
+  /// Queries share `budget`, if given, with other analyses. Once it is
+  /// exhausted, answers are conservative: nothing is proved.
+  explicit MaskAnalysis(const Positions &positions,
+                        WorkBudget *budget = nullptr);
+  MaskAnalysis(const MaskAnalysis &) = delete;
 
   /// Restricts the predicate to where `predicate`, an `i1`, is true, or false
   /// if `negated`.
@@ -102,17 +126,17 @@ public:
   /// `predicate`, an `i1`, as a formula.
   Formula getFormula(Value predicate);
 
-  /// Whether no pair within the lengths is known to be kept.
+  /// Whether it is proved that no pair within the lengths is kept.
   bool isNever();
 
-  /// Where an index is not one of a dimension.
+  /// A pair at which an index is out of bounds of a dimension.
   struct OutOfBounds {
     int64_t batch, head, query, key;
     int64_t index;
   };
   /// A pair within static lengths that is kept and for which `index` is
-  /// negative or not less than `size`. Absent if none is known for certain:
-  /// such as where the index or the predicate depends on data.
+  /// negative or not less than `size`. Absent if none is certain, for example
+  /// because the index or the predicate depends on data.
   std::optional<OutOfBounds> findOutOfBounds(Value index, int64_t size,
                                              int64_t numBatches,
                                              int64_t numHeads);
@@ -125,7 +149,7 @@ public:
     return dim == MaskDim::Query ? queryLength : keyLength;
   }
 
-  /// Says that a tile is `[first, last]` in dimension `dim`, where `first` is a
+  /// Declares the tile: `[first, last]` in dimension `dim`, where `first` is a
   /// multiple of `size` and `last` is the smaller of `first + size - 1` and the
   /// last position. With a size of one, `last` is `first`. To be called once.
   void setTile(MaskDim dim, int64_t size);
@@ -134,30 +158,34 @@ public:
   /// attended, as a union of intervals that may overlap.
   std::vector<Interval> getAttended();
 
-  /// The same for which some pair of the tile is not attended. Positions at or
-  /// beyond the length of the dimension may be in the intervals or not.
+  /// The positions in the other dimension for which some pair of the tile is
+  /// not attended. Positions at or beyond the length of the dimension may be in
+  /// the intervals or not.
   std::vector<Interval> getMasked();
 
-  /// Whether positions in tiles of `size` that meet both intervals may exist.
-  bool mayShareTile(const Interval &lhs, const Interval &rhs, int64_t size);
+  /// Whether one tile of `size` may hold positions of both intervals.
+  bool mayLieInOneTile(const Interval &lhs, const Interval &rhs, int64_t size);
 
-  /// Whether a tile of `size` may exist that meets `interval` and lies behind
-  /// all of `before`, if given, and before all of `behind`, if given, both of
-  /// which hold a position.
+  /// Whether a tile of `size` may exist that intersects `interval` and lies
+  /// after all of `before`, if given, and before all of `behind`, if given.
+  /// Both intervals hold a position.
   bool mayLieBetween(const Interval &interval, const Interval *before,
                      const Interval *behind, int64_t size);
 
-  /// Whether `rhs` may hold a smaller position than all of `lhs`, where both
-  /// hold positions.
+  /// Whether `rhs` may hold a smaller position than all positions of `lhs`.
+  /// Both hold positions.
   bool mayStartBefore(const Interval &lhs, const Interval &rhs);
 
   /// Whether `interval` may hold no position.
   bool mayBeEmpty(const Interval &interval);
 
+  /// Whether more work would have made an answer more precise.
+  bool isLimited() const { return limited || budget->isExhausted(); }
+
   /// The parts that were not understood.
   ArrayRef<NotAffine> getNotAffine() const { return notAffine; }
 
-  /// What variables are, for those who emit code for bounds.
+  /// The meaning of a variable, from which code for bounds is emitted.
   enum class VariableKind {
     Query,
     Key,
@@ -165,14 +193,14 @@ public:
     Last,
     Value,
     Floor,
-    /// Of no one's concern.
+    /// Does not occur in bounds.
     Internal
   };
   struct Variable {
     VariableKind kind;
-    /// Of kind `Value`.
+    /// For kind `Value`.
     mlir::Value value = nullptr;
-    /// `form floordiv divisor`, of kind `Floor`.
+    /// For kind `Floor`: `form floordiv divisor`.
     LinearForm form = {};
     int64_t divisor = 1;
     /// Whether it depends on the query or the key.
@@ -185,13 +213,23 @@ public:
   bool isKnownAtLeastZero(const LinearForm &form);
 
 private:
-  /// An integer as a linear form on each of some parts of the domain.
+  /// A linear form on the part of the domain where `guard` holds. Pieces
+  /// together are a piecewise affine integer.
   struct Piece {
     Formula guard;
     LinearForm form;
   };
   using Pieces = SmallVector<Piece, 2>;
   using Conjunction = SmallVector<LinearForm>;
+
+  /// How positions and quotients of the tile are eliminated from inequalities.
+  enum class Projection {
+    /// By combining inequalities with one another (Fourier-Motzkin): optimal
+    /// over the rationals, but the work is unbounded.
+    Eliminate,
+    /// By bounding each inequality by itself: little work.
+    Bound
+  };
 
   unsigned addVariable(Variable variable);
   LinearForm getForm(unsigned variable);
@@ -201,9 +239,13 @@ private:
   bool isLocal(const LinearForm &form) const;
   bool dependsOnPosition(Value value);
 
+  /// Records once that a part was not understood.
+  void addNotAffine(Location loc, std::string reason);
+  Formula computeFormula(Value value);
   FailureOr<Formula> analyzeLogic(Operation *op);
   FailureOr<Formula> analyzeComparison(Operation *op);
   FailureOr<Pieces> getPieces(Value value);
+  FailureOr<Pieces> computePieces(Value value);
   FailureOr<Pieces> analyzeInteger(Operation *op);
   FailureOr<Pieces> divide(Operation *op, Value lhs, Value rhs, bool truncates,
                            bool isUnsigned, bool remainder);
@@ -215,24 +257,55 @@ private:
   LogicalResult checkNotNegative(Operation *op, const Pieces &pieces);
   LogicalResult fail(Operation *op, StringRef reason);
 
-  /// The conjunctions whose union is `formula`, or its negation; none that is
-  /// known to be empty.
-  FailureOr<SmallVector<Conjunction>>
-  expand(const Formula &formula, bool negated, const Conjunction &context);
+  /// `formula`, or its negation, in disjunctive normal form, without
+  /// conjunctions that are known to be empty. Fails if there are more than
+  /// `maxCases`. If `mayWiden`, omits parts that cause too many cases instead,
+  /// so that the union may be larger.
+  FailureOr<SmallVector<Conjunction>> expand(const Formula &formula,
+                                             bool negated,
+                                             const Conjunction &context,
+                                             bool mayWiden = false);
+  FailureOr<SmallVector<Conjunction>> expandParts(const Formula &formula,
+                                                  bool negated,
+                                                  const Conjunction &context,
+                                                  bool mayWiden);
   bool isEmpty(ArrayRef<LinearForm> rows);
   bool implies(ArrayRef<LinearForm> rows, const LinearForm &row);
+  /// Adds the definitions of the quotients that `rows` refer to, and the known
+  /// facts on their other variables.
+  void addDefinitions(Conjunction &rows);
+  /// `rows` as a polyhedron in the variables that they refer to. Sets `used` to
+  /// these variables in ascending order.
   presburger::IntegerPolyhedron getPolyhedron(ArrayRef<LinearForm> rows,
-                                              bool withDefinitions);
-  /// What holds of all pairs within the lengths.
+                                              SmallVectorImpl<unsigned> &used);
+  /// Constraints on all pairs within the lengths.
   Conjunction getPositionContext();
-  /// What holds of all tiles.
+  /// Constraints on all tiles.
   Conjunction getTileContext();
-  /// What holds of the pairs of a tile within the lengths; without the bound on
-  /// the keys (or queries) that are walked over if `isBounded` is false.
+  /// Constraints on the pairs of a tile within the lengths; without the length
+  /// bound on the iterated dimension if `isBounded` is false.
   Conjunction getPairContext(bool isBounded);
   std::vector<Interval> getIntervals(bool negated);
-  Interval getInterval(Conjunction rows);
-  void eliminate(Conjunction &rows, unsigned variable, bool &isExact);
+  /// The intervals that a projection gives; fails if that takes too much work.
+  FailureOr<std::vector<Interval>> project(bool negated, Projection projection);
+  FailureOr<Interval> getInterval(Conjunction rows, Projection projection);
+  LogicalResult eliminateLocals(Conjunction &rows, bool &isExact);
+  LogicalResult eliminate(Conjunction &rows, unsigned variable, bool &isExact);
+  void dropImplied(Conjunction &rows);
+  void dropContained(std::vector<Interval> &intervals);
+
+  /// Replaces each row by rows that it implies for all pairs of a tile. They
+  /// use only the iterated dimension and variables that are known for the tile.
+  void boundLocals(Conjunction &rows);
+  std::optional<LinearForm> boundRow(LinearForm row, bool byEnds);
+  /// A variable, and how well its bound fits the other terms of a row.
+  struct Quotient {
+    unsigned variable;
+    unsigned rank;
+  };
+  std::optional<Quotient> chooseQuotient(const LinearForm &row);
+  bool isOfTile(const LinearForm &form);
+  LinearForm getExtreme(const LinearForm &form, bool isLargest);
   Conjunction getRows(const Interval &interval, unsigned variable);
   Conjunction getTileRows(const Interval &interval, unsigned tile,
                           unsigned position, int64_t size);
@@ -245,15 +318,28 @@ private:
   SmallVector<Variable> variables;
   DenseMap<Value, unsigned> symbols;
   DenseMap<Value, bool> dependence;
+  /// Results of values that have been analysed, and why one failed.
+  DenseMap<Value, Formula> formulas;
+  struct KnownPieces {
+    FailureOr<Pieces> pieces;
+    std::optional<NotAffine> reason;
+  };
+  DenseMap<Value, KnownPieces> knownPieces;
+  /// Nesting depth of the values being analysed.
+  unsigned depth = 0;
   Formula formula;
   std::vector<NotAffine> notAffine;
   LinearForm queryLength, keyLength;
   Conjunction facts;
   unsigned queryVariable, keyVariable;
-  /// The dimension that the tile is of, and the other one.
-  unsigned tiled = 0, walked = 0, first = 0, last = 0, number = 0;
+  /// The dimension of the tile, the iterated dimension, and variables of the
+  /// tile.
+  unsigned tiled = 0, streamed = 0, first = 0, last = 0, number = 0;
   int64_t tileSize = 0;
   SmallVector<unsigned> scratch;
+  WorkBudget ownBudget;
+  WorkBudget *budget;
+  bool limited = false;
 };
 
 } // namespace mlir::attn

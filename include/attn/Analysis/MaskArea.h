@@ -1,4 +1,4 @@
-//===- MaskArea.h - How much of the scores a mask leaves -----*- C++ -*-===//
+//===- MaskArea.h - How much of the scores a mask leaves -------*- C++ -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Counts of attended pairs and of the tiles that hold them.
+// Counts of attended pairs and of visited tiles.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,16 +24,16 @@
 
 namespace mlir::attn {
 
-/// Pairs that attend in one head of `op`, by its named mask. The keep region is
-/// taken to keep all pairs: it may depend on data. Up to 512 rows are counted;
-/// of more, as many are taken, at equal distances. Of a row what closed forms
-/// say is exact; of what they leave open, each range of up to 1024 keys is
-/// counted, and of more, as many keys are asked about.
+/// Pairs that attend in one head of `op`, by its named mask. The mask_mod
+/// region is assumed to keep all pairs: it may depend on data. If there are
+/// more than 512 rows, 512 equidistant ones are counted. Within a row, closed
+/// forms are exact. Where they decide nothing, ranges of up to 1024 keys are
+/// counted exactly, and 1024 keys of longer ranges are sampled.
 double countAttendedPairs(AttentionOpInterface op,
                           const CostAssumptions &assumptions);
 
-/// Numbers of tiles of one row of tiles, as ranges `[begin, end)` that are not
-/// empty: those with code for masks, and the others.
+/// The visited tiles of one row of tiles, as ranges `[begin, end)` of tile
+/// indices that are not empty: masked and full tiles.
 struct TileRow {
   using Range = std::pair<int64_t, int64_t>;
   SmallVector<Range> masked, full;
@@ -41,17 +41,17 @@ struct TileRow {
 
 /// Tiles of scores that a kernel visits.
 struct TileCounts {
-  /// In one head, and those of them that have code for masks.
+  /// All visited tiles in one head, and the masked ones among them.
   double total = 0;
   double masked = 0;
-  /// The same in the row of tiles that has most of each.
+  /// The same counts in the row with the most visited or partial tiles.
   int64_t most = 0;
   int64_t mostMasked = 0;
 };
 
-/// The tiles that kernels visit: what the code that they find them with gives
-/// for one batch and head, of sizes that are static or assumed. Sequences are
-/// taken to be as many, and as long, as is assumed of dynamic sizes.
+/// The tiles that kernels visit, found by evaluating the kernels' own code for
+/// one batch entry and head, with static or assumed sizes. The number and the
+/// length of sequences are the ones assumed for dynamic sizes.
 class VisitedTiles {
 public:
   VisitedTiles(AttentionOpInterface op, const CostAssumptions &assumptions,
@@ -66,16 +66,16 @@ public:
   /// Rows of tiles of `queryTile` queries in one head.
   int64_t getNumRows(int64_t queryTile) const;
 
-  /// All rows of tiles; `std::nullopt` if what they visit depends on values
-  /// that are known at run time alone.
+  /// All rows of tiles; `std::nullopt` if the visited tiles depend on values
+  /// that are known only at run time.
   std::optional<std::vector<TileRow>> getRows(int64_t queryTile,
                                               int64_t keyTile) const;
 
-  /// Counts what the rows visit, each of which is a tile of queries, or with
-  /// `dim` a tile of keys: what `attn.tile_density` says, if it is there. A
-  /// keep region that depends on such values, and a mask that reads operands,
-  /// are taken to keep all pairs otherwise. Of more than 1024 rows as many are
-  /// counted, at equal distances, and the last one.
+  /// Counts the tiles that the rows visit. A row belongs to a query tile, or to
+  /// a key tile if `dim` says so. `attn.tile_density`, if present, gives the
+  /// counts. Otherwise a mask_mod region that depends on run-time values, and a
+  /// mask that reads operands, are assumed to keep all pairs. If there are more
+  /// than 1024 rows, 1024 equidistant ones and the last one are counted.
   TileCounts count(int64_t queryTile, int64_t keyTile,
                    MaskDim dim = MaskDim::Query) const;
 

@@ -1,4 +1,4 @@
-//===- MaskTiles.h - Code for what a tile attends ---------------*- C++ -*-===//
+//===- MaskTiles.h - Code for what a tile attends --------------*- C++ -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -20,12 +20,12 @@
 
 namespace mlir::attn {
 
-/// What decides which pairs attend: a mask attribute and a region with the
-/// arguments (batch, head, query, key) that yields an `i1`, each of which may
-/// be absent, for one batch and head.
+/// The mask of one batch entry and head: a mask attribute and a mask_mod region
+/// with the arguments (batch, head, query, key) that yields an `i1`. Each may
+/// be absent.
 struct ScoreMask {
   MaskAttrInterface mask;
-  Region *keep = nullptr;
+  Region *maskMod = nullptr;
   Value batch, head;
   Value queryLength, keyLength;
 };
@@ -38,8 +38,8 @@ public:
   const MaskAnalysis::Positions &getPositions() { return positions; }
   /// Null if every pair is attended.
   Value getPredicate() { return predicate; }
-  /// Refers to values that the mask refers to, beside its arguments, which are
-  /// the positions.
+  /// Its arguments are the positions. It also uses the values that the mask
+  /// captures.
   Block *getBlock() { return &region.front(); }
 
 private:
@@ -48,64 +48,66 @@ private:
   Value predicate;
 };
 
-/// Numbers `[begin, end)`, which may be none, of tiles or positions.
+/// A range `[begin, end)` of tiles or positions, which may be empty.
 struct IndexRange {
   Value begin;
   Value end;
 };
 
-/// The tiles to visit, each in one range: those in which some pair may be
-/// masked or that reach beyond the number of keys, and those in which none is.
+/// The tiles to visit, each in one range: partial tiles, in which some pair may
+/// be masked out or which reach beyond the number of keys, and full tiles.
 /// Ranges of one kind are in descending order.
 struct TileRanges {
   SmallVector<IndexRange> masked;
   SmallVector<IndexRange> full;
 };
 
-/// Emits the tiles of size `walkedSize` that the tile of size `tileSize` whose
-/// first position in dimension `dim` is `first`, a multiple of its size, has to
-/// visit in the other dimension. What could not be analysed is added to
-/// `notAffine`.
+/// Emits the tiles to visit for one tile of size `tileSize` in dimension `dim`,
+/// whose first position is `first`, a multiple of its size. Visited tiles have
+/// size `streamedTileSize` in the other dimension. Sets `isLimited` if more
+/// work for the analysis could give fewer tiles.
 TileRanges emitTileRanges(OpBuilder &builder, Location loc,
                           const ScoreMask &mask, MaskDim dim, Value first,
-                          int64_t tileSize, int64_t walkedSize,
-                          std::vector<NotAffine> *notAffine = nullptr);
+                          int64_t tileSize, int64_t streamedTileSize,
+                          bool *isLimited = nullptr);
 
-/// The tiles of ranges as the steps of a loop, those of one range after those
-/// of another.
-class TileWalk {
+/// Reports that the mask of a kernel took too much work to analyse.
+void reportLimitedTiles(Location loc);
+
+/// The tiles of several ranges as the steps of one loop, range after range.
+class TileIteration {
 public:
-  /// Each range is walked from its last tile to its first one if
-  /// `isDescending`, else the other way round.
-  explicit TileWalk(bool isDescending) : isDescending(isDescending) {}
+  /// Each range is iterated from its last tile to its first one if
+  /// `isDescending`, else from the first to the last.
+  explicit TileIteration(bool isDescending) : isDescending(isDescending) {}
 
   /// Adds the tiles of `ranges`, which are in descending order. `firstStep` is
-  /// the number of steps before; returns that of steps with them.
+  /// the number of steps so far; returns the number including the new ones.
   Value add(ImplicitLocOpBuilder &b, ArrayRef<IndexRange> ranges,
             Value firstStep);
 
   /// Emits the tile that a step visits.
   Value emitTile(ImplicitLocOpBuilder &b, Value step) const;
 
-  /// Parts between which a step selects.
+  /// Number of parts from which each step selects one.
   size_t getNumParts() const { return parts.size(); }
 
 private:
-  /// Step `t` of those from `firstStep` on visits tile `base + t`, or
-  /// `base - t` in a descending walk.
+  /// From `firstStep` on, step `t` visits tile `base + t`, or `base - t` in
+  /// descending order.
   struct Part {
     Value firstStep, base;
   };
 
   bool isDescending;
   SmallVector<Part> parts;
-  /// Where the range that was last added ended.
-  Value walkedTo;
+  /// The end of the last added range, in the direction of iteration.
+  Value streamedTo;
 };
 
-/// The positions that one position in dimension `dim` attends in the other one,
-/// as ranges that may overlap, within the length. Absent if they are not known
-/// exactly or more than `maxRanges`. A `begin` of null stands for zero.
+/// The positions that one position in dimension `dim` attends in the other
+/// dimension, as ranges within the length that may overlap. Absent if they are
+/// not known exactly or are more than `maxRanges`. A null `begin` means zero.
 std::optional<SmallVector<IndexRange>>
 emitAttendedRanges(OpBuilder &builder, Location loc, const ScoreMask &mask,
                    MaskDim dim, Value position, unsigned maxRanges);

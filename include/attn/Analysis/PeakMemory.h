@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// How much memory the tensors of a block take at a time.
+// Peak memory of the tensors of a block.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,20 +17,19 @@
 
 namespace mlir::attn {
 
-/// Bytes beside the arguments of a block.
+/// Bytes of the tensors of a block, arguments excluded.
 struct BlockMemory {
-  /// The most that is there at a time.
+  /// The peak.
   int64_t peak = 0;
-  /// What the block returns.
+  /// Bytes of returned tensors.
   int64_t kept = 0;
 };
 
-/// Each tensor that an operation computes has memory of its own until the last
-/// use of the tensor. Constants have none, and operations without cost make no
-/// data: their results are views of the memory of their operands, and uses of a
-/// view are uses of that memory. What is returned stays. It may stay in the
-/// memory where it was computed, but is copied if it shares that with an
-/// argument or another returned value.
+/// Each tensor that an operation computes has its own memory until its last
+/// use. Constants take no memory. Results of operations without cost are views
+/// of their operands, and uses of a view are uses of that memory. Returned
+/// tensors live until the end. They stay where they were computed, but are
+/// copied if an argument or another returned tensor has the same memory.
 BlockMemory getBlockMemory(Block &block, const CostAssumptions &assumptions);
 
 /// Bytes of a tensor or a scalar.

@@ -1,4 +1,4 @@
-//===- Compiler.h - Attn as a library ---------------------------*- C++ -*-===//
+//===- Compiler.h - Attn as a library --------------------------*- C++ -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -29,7 +29,7 @@ class SourceMgr;
 
 namespace mlir::attn {
 
-/// What a compilation writes.
+/// The output of a compilation.
 enum class OutputKind {
   MLIR,
   LLVMIR,
@@ -52,11 +52,11 @@ enum class Stage {
   Bufferize,
   /// Attention is a plain tiled program.
   Tile,
-  /// Kernels have what their schedule asks for.
+  /// The passes of each kernel's schedule have run.
   Kernel,
   /// Kernels are compiled.
   Device,
-  /// All is in the LLVM dialect, with C entry points.
+  /// Everything is in the LLVM dialect, with C entry points.
   Host
 };
 
@@ -65,12 +65,12 @@ struct CompilerOptions {
   /// "host", "sm_80" or "sm_90a".
   std::string target = "host";
   OutputKind output = OutputKind::SharedLibrary;
-  /// The last stage to run; by default, what the output needs.
+  /// The last stage to run; by default, the one that the output needs.
   std::optional<Stage> stopAfter;
   /// Whether to look for attention in linalg.
   bool raise = true;
-  /// What is taken for granted there, as of attn-raise-linalg: that every row
-  /// keeps a pair, and that weights are multiplied by 0 and 1 alone.
+  /// Assumptions of attn-raise-linalg: every row keeps a pair, and tensors that
+  /// probabilities are multiplied by hold 0 and 1 alone.
   bool assumeKeptRows = false;
   bool assumeDropoutMasks = false;
   /// Whether to add the f64 reference of each function.
@@ -79,22 +79,24 @@ struct CompilerOptions {
   std::string schedule;
   /// A file of measured times to choose by, written by attn-tune; may be empty.
   std::string database;
-  /// Where the decisions of dropout are made, as of attn-hoist-rng, and the
-  /// bytes that a mask of them may take: if negative, an eighth of the memory.
+  /// Where dropout keep masks are generated, as in attn-hoist-rng, and the
+  /// bytes that a keep mask may take: if negative, an eighth of the device's
+  /// memory.
   std::string dropout = "in-kernel";
   int64_t maskBudget = -1;
-  /// Bytes that the sums of the gradients of queries may take; if negative, as
-  /// many as it takes.
-  int64_t sumBudget = -1;
-  /// Whether functions take the plans of masks that read tensors, which
-  /// functions of their own make, as of attn-plan-masks.
-  bool explicitPlans = false;
+  /// Bytes that the dQ accumulator may take; unlimited if negative.
+  int64_t dqWorkspaceBytes = -1;
+  /// Whether functions take the block masks of masks that read tensors as
+  /// arguments, and separate functions create them, as in
+  /// attn-create-block-masks.
+  bool explicitBlockMasks = false;
 
   /// Whether to keep kernels as PTX, to be compiled when they are loaded.
   std::optional<bool> embedPTX;
-  /// The PTX version times 10; 0 for what the target needs.
+  /// The PTX version times 10; 0 for the oldest one that has all instructions
+  /// of a kernel.
   int64_t ptxVersion = 0;
-  /// Folder of the CUDA toolkit; found by itself if empty.
+  /// Folder of the CUDA toolkit; searched for if empty.
   std::string toolkit;
   /// More options for the assembler, separated by spaces.
   std::string assemblerOptions;
@@ -107,11 +109,11 @@ struct CompilerOptions {
 
   /// Called for the pass manager of each stage, to add instrumentation.
   std::function<LogicalResult(PassManager &)> configure;
-  /// Called with the name of each piece of work when it starts.
+  /// Called with the name of each unit of work when it starts.
   std::function<void(StringRef)> onProgress;
 
-  /// Whether unfinished files are removed when a signal ends the process, by
-  /// handlers that are installed for it: for programs, not for libraries.
+  /// Whether to install signal handlers that remove unfinished files: for
+  /// programs, not for libraries.
   bool removeOnSignals = false;
 
   bool isGPU() const { return target != "host"; }
@@ -126,24 +128,36 @@ std::optional<OutputKind> parseOutputKind(StringRef name);
 /// The output that the extension of a file name stands for.
 std::optional<OutputKind> getOutputKindForFile(StringRef file);
 
+/// The names of all targets.
+ArrayRef<StringLiteral> getTargetNames();
+
+/// The names of all targets as text: "host, sm_80 or sm_90a".
+std::string describeTargets();
+
 /// Whether `name` is a target.
 bool isKnownTarget(StringRef name);
 
-/// Sets an option that is named, and whose value is written, as on the command
-/// line of attn-compile. Returns an error text if there is no such option or
-/// value.
+/// Sets an option; `name` and `value` are as on the command line of
+/// attn-compile. Returns an error text if there is no such option or value.
 std::optional<std::string> setOption(CompilerOptions &options, StringRef name,
                                      StringRef value);
 
-/// Gives options that were left open the value that follows from the others.
-/// Returns an error text if options contradict one another.
+/// Sets options without a value by the values of the others. Returns an error
+/// text if options contradict one another.
 std::optional<std::string> completeOptions(CompilerOptions &options);
 
-/// Parses the main file of `sourceMgr`, which is text or bytecode. Arguments of
-/// functions keep their names in the attribute `attn.name`. Returns null, after
-/// an error, if it is malformed.
+/// Checks that `buffer`, MLIR as text, is not nested so deeply that parsers and
+/// passes would overflow the stack of a thread.
+LogicalResult checkNesting(const llvm::MemoryBuffer &buffer,
+                           MLIRContext &context);
+
+/// Parses the main file of `sourceMgr`: text, or bytecode if that is allowed,
+/// since damaged bytecode can crash MLIR's reader. Arguments of functions keep
+/// their names in the attribute `attn.name`. Returns null, after an error, if
+/// the file is malformed.
 OwningOpRef<ModuleOp> parseModule(llvm::SourceMgr &sourceMgr,
-                                  MLIRContext &context);
+                                  MLIRContext &context,
+                                  bool allowBytecode = false);
 
 /// Runs the stages up to and including `last` on `module`.
 LogicalResult runStages(ModuleOp module, const CompilerOptions &options,

@@ -1,4 +1,4 @@
-//===- Passes.td - Passes of the compiler -------------------*- tablegen -*-===//
+//===- Passes.td - Passes of the compiler -----------------*- tablegen -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -21,8 +21,8 @@ def AttnResultsToArgumentsPass
   let summary = "let callers provide the memory of tensor results";
   let description = [{
     Each tensor result of a public function gets a writable argument, after the
-    arguments that are there, into which it is materialized. Bufferization then
-    writes results in place:
+    existing arguments, into which it is materialized. Bufferization then writes
+    results in place:
 
     ```mlir
     func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {
@@ -36,22 +36,21 @@ def AttnResultsToArgumentsPass
     }
     ```
 
-    Arguments that are returned as they are, or that are written and returned,
-    become outputs as well: a function that takes its destination keeps it. One
-    that is read beside being written gets the result as other destinations do,
-    for it may have to be computed elsewhere.
-    Attributes of the result move to its argument. A public function that is
-    called in the module is an error, and so is one with a result that is not a
-    ranked tensor.
+    An argument that is returned, unchanged or after a write, becomes an output
+    itself: a function that takes its destination keeps it. An argument that is both
+    read and written is materialized like other destinations, because its result
+    may have to be computed in another buffer. Attributes of the result move to its
+    argument. A public function that is called in the module is an error, and so is
+    a result that is not a ranked tensor.
   }];
   let dependentDialects = ["::mlir::bufferization::BufferizationDialect"];
 }
 
 def AttnExpandPowersPass : Pass<"attn-expand-powers"> {
-  let summary = "write powers as products and functions that targets have";
+  let summary = "expand powers into multiplications and supported functions";
   let description = [{
-    Powers with exponents that are small constants become products, roots and
-    quotients, other `math.fpowi`, which targets do not have, `math.powf`.
+    Powers with small constant exponents become multiplications, roots and divisions.
+    Other `math.fpowi` become `math.powf`, since targets do not support them.
 
     ```mlir
     %c3 = arith.constant 3 : i32
@@ -71,13 +70,13 @@ def AttnExpandPowersPass : Pass<"attn-expand-powers"> {
 }
 
 def AttnDecomposeLinalgPass : Pass<"attn-decompose-linalg"> {
-  let summary = "write operations that have no loops as others that have";
+  let summary = "decompose linalg operations that have no lowering to loops";
   let description = [{
-    Operations of linalg that no loops or kernels are made of directly become
-    what they are an aggregate of, by `AggregatedOpInterface`: `linalg.softmax`
-    becomes maxima, exponentials of differences, sums and quotients. Operations
-    on memrefs are decomposed as those on tensors that lie there, and those whose
-    results are narrower than f32 are computed in f32.
+    Operations of linalg without a direct lowering to loops or kernels are decomposed
+    by `AggregatedOpInterface`. For example, `linalg.softmax` becomes a maximum,
+    exponentials of differences, a sum and a division. Operations on memrefs are
+    decomposed like operations on tensors in these memrefs. Operations whose results
+    are narrower than f32 are computed in f32.
 
     ```mlir
     %r = linalg.softmax dimension(1) ins(%x : tensor<4x8xf32>) outs(%o : tensor<4x8xf32>)
@@ -99,12 +98,12 @@ def AttnBufferizePass : Pass<"attn-bufferize", "::mlir::ModuleOp"> {
   let summary = "bufferize with unit inner strides at function boundaries";
   let description = [{
     One-shot bufferization of the whole module. Tensors of function signatures
-    become memrefs with dynamic offset and strides, but for the innermost
-    stride, which is 1. A public function does not return its own arguments any
-    more. Operations whose destination is the same empty tensor get buffers of
-    their own, for `attn-tile-pack-allocations` to find room for. Temporary buffers are freed at the end of the block that allocates them;
-    one that an `scf.if` yields is allocated before it, and one that would leave
-    its block otherwise is an error.
+    become memrefs with dynamic offset and strides, except the innermost stride,
+    which is 1. A public function no longer returns its own arguments. Operations
+    whose destination is the same empty tensor get separate buffers, which
+    `attn-tile-pack-allocations` places. Temporary buffers are freed at the end of
+    the block that allocates them. A buffer that an `scf.if` yields is allocated
+    before it; a buffer that leaves its block in any other way is an error.
   }];
   let dependentDialects = ["::mlir::bufferization::BufferizationDialect",
                            "::mlir::linalg::LinalgDialect",
@@ -113,7 +112,7 @@ def AttnBufferizePass : Pass<"attn-bufferize", "::mlir::ModuleOp"> {
 
 def AttnDescribeArgumentsPass
     : Pass<"attn-describe-arguments", "::mlir::ModuleOp"> {
-  let summary = "record what public functions demand of their arguments";
+  let summary = "record the requirements of public functions on their arguments";
   let description = [{
     For the arguments of public functions of memrefs, attaches:
 
@@ -121,27 +120,33 @@ def AttnDescribeArgumentsPass
     |---|---|---|
     | `attn.name` | argument | its name in messages, kept if present |
     | `attn.dims` | argument | a size for each dimension, `-1 - n` for the dynamic size number `n` |
-    | `attn.alignment` | argument | bytes that address and strides are multiples of |
-    | `attn.output` | argument | it is written |
-    | `attn.tile_counts` | argument | sizes that follow from numbers of tiles: a dimension, another argument and its dimension, the size of a tile, what the number is multiplied by and what is added, for each |
-    | `attn.multiples` | argument | sizes that are multiples: a dimension, another argument and its dimension, at whose length of 0 alone it may be 0 (or -1 and 0), and the divisor, for each |
+    | `attn.alignment` | argument | bytes; address and strides are multiples of it |
+    | `attn.output` | argument | unit attribute of written arguments |
+    | `attn.tile_counts` | argument | tuples `(dim, argument, argument dim, tile, factor, extra)`, see below |
+    | `attn.multiples` | argument | tuples `(dim, argument, argument dim, divisor)`, see below |
     | `attn.symbols` | function | names of the dynamic sizes |
 
-    Dynamic sizes get the same number where an `attn.attention` or a linalg operation
-    needs them to be equal, or `attn.equal_sizes` notes it: triples of a dimension, another
-    argument and its dimension, which `attn-expand-masks` attaches and this pass removes. A plan
-    of a mask has sizes that follow from the lengths: `ceil(queries / 128)` and
-    `ceil(keys / 128) + 4` are their names; so do decisions of dropout that are read, of
-    `32 * ceil(queries / 64)` and `4 * ceil(keys / 64)` words. Those of packed sequences
-    or in a function that makes them are of whole blocks. Adds `attn_flops_<name>` to the module, which counts the floating
-    point operations of a call.
+    - `attn.tile_counts`: the size of `dim` is `factor` times the number of tiles of size
+      `tile` that cover `argument dim` of `argument`, plus `extra`.
+    - `attn.multiples`: the size of `dim` is a multiple of `divisor`, and 0 only if
+      `argument dim` of `argument` is 0. If `argument` is -1, it may always be 0.
 
-    Arguments must be memrefs whose elements the C ABI knows.
+    Dynamic sizes get the same number where an `attn.attention` or a linalg operation
+    needs them to be equal, or `attn.equal_sizes` says so: triples of a dimension,
+    another argument and its dimension, which `attn-expand-masks` attaches and this
+    pass removes. Sizes of block masks follow from the lengths, and are named
+    accordingly, as in `ceil(queries / 128)` and `ceil(keys / 128) + 4`. So do sizes of
+    dropout keep masks that are read: `32 * ceil(queries / 64)` and
+    `4 * ceil(keys / 64)` words. Keep masks of packed sequences, or in a function that
+    generates them, only need to consist of whole blocks. Adds `attn_flops_<name>` to
+    the module, which counts the floating point operations of a call.
+
+    Arguments must be memrefs whose element types the C ABI supports.
   }];
   let options = [
     Option<"stagedAlignment", "staged-alignment", "int64_t", /*default=*/"0",
            "Alignment in bytes of tensors that kernels copy in blocks; 0 for "
-           "that of their element">,
+           "the alignment of their elements">,
   ];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::LLVM::LLVMDialect",
@@ -152,10 +157,10 @@ def AttnCheckDeviceMemoryPass
     : Pass<"attn-check-device-memory", "::mlir::ModuleOp"> {
   let summary = "report constants that kernels cannot read";
   let description = [{
-    A constant tensor that is no part of the code of a kernel, as scalars and
-    tensors of one value can be, lies in the memory of the host. That is an error in
-    functions whose memrefs are memory of a GPU: those that launch kernels, that
-    `attn-describe-arguments` has described, or that call one of them.
+    A constant tensor lies in host memory, unless it is part of the code of a kernel,
+    as scalars and tensors of one value can be. That is an error in functions whose
+    memrefs are GPU memory: functions that launch kernels or that
+    `attn-describe-arguments` has described, and their callers.
 
     ```mlir
     func.func @f(%q: memref<1x8x128x64xbf16>, ...) {
@@ -164,7 +169,7 @@ def AttnCheckDeviceMemoryPass
       attn_tile.launch @f_kernel args(%q, %k, %v, %o, %slopes : ...)
     ```
 
-    `convert-launch-to-runtime` refuses them, too; this pass does so before
+    `convert-launch-to-runtime` rejects such constants, too; this pass does so before
     kernels are compiled.
   }];
 }
@@ -190,13 +195,13 @@ def AttnCreateEntryPointsPass
   let description = [{
     For each function with described arguments, adds
 
-    - `attn_call_<name>`, which checks its arguments with the runtime, sizes that
-      are numbers of tiles included, makes memrefs of them and calls the function;
+    - `attn_call_<name>`, which checks its arguments with the runtime, including
+      sizes that are tile counts, converts them to memrefs and calls the function;
     - `attn_reference_<name>`, the same for the function `<name>_reference` if
       the module has it;
 
-    and for the module the constant `attn_artifact`, a table of them. The
-    layouts are those of attn_runtime.h. The described functions become private.
+    and for the module the constant `attn_artifact`, a table of them. attn_runtime.h
+    defines the layouts. The described functions become private.
   }];
   let options = [
     Option<"target", "target", "std::string", /*default=*/"\"host\"",

@@ -1,4 +1,4 @@
-//===- Pipelines.h - The compiler's pass pipelines --------------*- C++ -*-===//
+//===- Pipelines.h - The compiler's pass pipelines -------------*- C++ -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -29,8 +29,8 @@ struct RaisingPipelineOptions
       llvm::cl::init(false)};
   Option<bool> assumeDropoutMasks{
       *this, "assume-dropout-masks",
-      llvm::cl::desc("Take tensors that weights are multiplied by to hold 0 "
-                     "and 1 alone"),
+      llvm::cl::desc("Take tensors that attention probabilities are multiplied "
+                     "by to hold 0 and 1 alone"),
       llvm::cl::init(false)};
 };
 
@@ -45,24 +45,24 @@ struct TargetPipelineOptions
       llvm::cl::init("")};
   Option<std::string> dropout{
       *this, "dropout",
-      llvm::cl::desc("Where the decisions of dropout are made: best, "
+      llvm::cl::desc("Where the keep masks of dropout are made: best, "
                      "in-kernel, sequential, streams or fused"),
       llvm::cl::init("in-kernel")};
   Option<int64_t> maskBudget{
       *this, "mask-budget",
-      llvm::cl::desc("Bytes that a mask of decisions may take; if negative, an "
+      llvm::cl::desc("Bytes that a dropout keep mask may take; if negative, an "
                      "eighth of the device's memory"),
       llvm::cl::init(-1)};
-  Option<int64_t> sumBudget{
-      *this, "sum-budget",
-      llvm::cl::desc(
-          "Bytes that the sums of the gradients of queries may take; "
-          "if negative, as many as it takes"),
+  Option<int64_t> dqWorkspaceBytes{
+      *this, "dq-workspace-bytes",
+      llvm::cl::desc("Bytes that the dQ accumulator may take; "
+                     "if negative, as many as it takes"),
       llvm::cl::init(-1)};
 
-  Option<bool> explicitPlans{
-      *this, "explicit-plans",
-      llvm::cl::desc("Let callers keep the plans of masks that read tensors"),
+  Option<bool> explicitBlockMasks{
+      *this, "explicit-block-masks",
+      llvm::cl::desc(
+          "Let callers keep the block masks of masks that read tensors"),
       llvm::cl::init(false)};
 
   /// Whether kernels run on a GPU.
@@ -88,8 +88,8 @@ struct NVVMPipelineOptions : public PassPipelineOptions<NVVMPipelineOptions> {
       llvm::cl::init("cubin")};
   Option<int64_t> ptxVersion{
       *this, "ptx-version",
-      llvm::cl::desc("PTX version times 10, as in 90 for 9.0 (0: what the "
-                     "target needs)"),
+      llvm::cl::desc("PTX version times 10, as in 90 for 9.0 (0: the oldest "
+                     "one that has a kernel's instructions)"),
       llvm::cl::init(0)};
   Option<std::string> toolkit{
       *this, "toolkit",
@@ -101,28 +101,28 @@ struct NVVMPipelineOptions : public PassPipelineOptions<NVVMPipelineOptions> {
       llvm::cl::init("")};
   Option<bool> failOnSpills{
       *this, "fail-on-spills",
-      llvm::cl::desc("Make spills and serialized products errors"),
+      llvm::cl::desc("Make spills and serialized MMAs errors"),
       llvm::cl::init(false)};
   Option<bool> report{*this, "report",
                       llvm::cl::desc("Remark on the registers of each kernel"),
                       llvm::cl::init(false)};
 };
 
-/// Finds attention in linalg on tensors.
+/// Inlines calls and finds attention in linalg on tensors.
 void buildRaisingPipeline(OpPassManager &pm,
                           const RaisingPipelineOptions &options);
 
-/// Chooses a schedule for each attention that has none.
+/// Inlines calls and chooses a schedule for each attention that has none.
 void buildSchedulePipeline(OpPassManager &pm,
                            const TargetPipelineOptions &options);
 
-/// Turns functions of tensors into described functions of memrefs, outputs
+/// Converts functions of tensors to described functions of memrefs, outputs
 /// last, without copies of results.
 void buildBufferizationPipeline(OpPassManager &pm,
                                 const BufferizationPipelineOptions &options);
 
-/// Turns attention into plain tiled programs, and for GPUs what linalg is left
-/// around it.
+/// Lowers attention to plain tiled programs, and for GPUs also the remaining
+/// linalg operations.
 void buildTilingPipeline(OpPassManager &pm,
                          const TargetPipelineOptions &options);
 
@@ -138,8 +138,8 @@ void buildAttnToKernelPipeline(OpPassManager &pm,
 /// Lowers kernels to NVVM and compiles them to objects in the module.
 void buildNVVMPipeline(OpPassManager &pm, const NVVMPipelineOptions &options);
 
-/// Lowers what runs on the host to the LLVM dialect and adds C entry points.
-/// For GPUs, kernels must be compiled already.
+/// Lowers host code to the LLVM dialect and adds C entry points. For GPUs,
+/// kernels must be compiled already.
 void buildHostPipeline(OpPassManager &pm, const TargetPipelineOptions &options);
 
 /// Makes the pipelines known to textual pipelines, as

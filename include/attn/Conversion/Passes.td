@@ -1,4 +1,4 @@
-//===- Passes.td - Conversion passes --------------------------*- tablegen -*-===//
+//===- Passes.td - Conversion passes ----------------------*- tablegen -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Conversions between the dialects of the project and upstream ones.
+// Conversions between the dialects of the project and upstream dialects.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,9 +18,9 @@ include "mlir/Pass/PassBase.td"
 def AttnRaiseLinalgPass : Pass<"attn-raise-linalg"> {
   let summary = "find attention in linalg on tensors";
   let description = [{
-    Replaces the products and the softmax of attention, as frontends write it in
-    linalg on tensors, by `attn.attention`. What is recognised does not depend on
-    which operations compute something: the element of the weights is taken as a
+    Replaces the matmuls and the softmax of attention, as frontends write them
+    in linalg on tensors, by `attn.attention`. The match does not depend on the
+    operations that compute a value. An attention probability is taken as a
     scalar expression of its indices, through elementwise operations (generic,
     named or of `arith` on tensors), broadcasts, transpositions, reshapes,
     slices and casts. It must be
@@ -30,33 +30,34 @@ def AttnRaiseLinalgPass : Pass<"attn-raise-linalg"> {
     ```
 
     for any `m`, or `linalg.softmax` over `j`, with `x` a scalar function of one
-    element of a product of queries and keys, and be multiplied with values. The
-    division may also come after that product, of its result alone.
+    element of the QK matmul, and be multiplied with the values. The division
+    may also come after the PV matmul, applied to its result alone.
 
     - Transpositions, reshapes and repetitions of heads of the operands are
       looked through to the tensor that they start from, and so are conversions
-      to wider types. What remains is written as `linalg.transpose`,
+      to wider types. The remaining ones become `linalg.transpose`,
       `tensor.collapse_shape` and `tensor.expand_shape`.
     - Constant factors of operands and scores become the `scale`.
-    - Numbers of at most -10000, selected or added to, mask pairs: the conditions
-      become the `keep` region, of which `attn-simplify-masks` makes named masks.
-      A finite number does so only where every row is known to keep a pair by the
-      positions alone, or with `assume-kept-rows`, since it means something else
-      in a row that keeps none. Otherwise it stays a change of the score.
-    - Any other function of the product becomes the `score` region. Tensors are
-      read by it, elementwise computations of them done in it where that is
-      cheaper than reading their result.
-    - Dropout between the softmax and the product with the values, by factors of
-      0 and 1, by selections of 0, and by a constant factor `1 / (1 - p)`, becomes
-      a `dropout_mask`: a `linalg.generic` packs the decisions as docs/rng.md
+    - Numbers of at most -10000, selected or added to the score, mask elements:
+      their conditions become the `mask_mod` region, which `attn-simplify-masks`
+      simplifies to named masks. A finite number has another meaning in a row
+      that keeps no element. So it masks only where the positions alone show
+      that every row keeps an element, or with `assume-kept-rows`. Otherwise it
+      stays a part of the `score_mod`.
+    - Any other function of the score becomes the `score_mod` region. The region
+      reads tensors, and recomputes elementwise expressions of them where that
+      is cheaper than reading their result.
+    - Dropout between the softmax and the PV matmul, by factors of 0 and 1, by
+      selections of 0, and by a constant factor `1 / (1 - p)`, becomes a
+      `dropout_mask`: a `linalg.generic` packs the keep mask as docs/rng.md
       defines. Factors are known to be 0 and 1 if they are converted from `i1`,
       or with `assume-dropout-masks`.
 
-    Between the products everything is f32, whatever types the operations had. A
-    row of which all pairs are masked by -inf is 0 afterwards, and was NaN.
+    Between the matmuls everything is f32, in place of the original types. A row
+    whose elements are all masked by -inf becomes 0; it was NaN.
 
-    What looks like attention and is none is left alone, and a remark of category
-    `attn-raise-linalg` says which condition it fails.
+    An operation that resembles attention but is none stays as it is, and a
+    remark of category `attn-raise-linalg` says which condition it fails.
 
     ```mlir
     %s = linalg.batch_matmul ins(%q, %kt : tensor<8x512x64xf32>, tensor<8x64x512xf32>)
@@ -80,10 +81,10 @@ def AttnRaiseLinalgPass : Pass<"attn-raise-linalg"> {
   }];
   let options = [
     Option<"assumeKeptRows", "assume-kept-rows", "bool", /*default=*/"false",
-           "Take every row to keep a pair, so that large negative numbers mask">,
+           "Assume that every row keeps an element, so that large negative numbers mask">,
     Option<"assumeDropoutMasks", "assume-dropout-masks", "bool",
            /*default=*/"false",
-           "Take tensors that weights are multiplied by to hold 0 and 1 alone">,
+           "Assume that tensors that attention probabilities are multiplied by hold only 0 and 1">,
   ];
   let statistics = [Statistic<"numRaised", "num-raised",
                               "Number of attentions found">];
@@ -95,31 +96,34 @@ def AttnRaiseLinalgPass : Pass<"attn-raise-linalg"> {
 
 def ConvertAttnToAttnTilePass
     : Pass<"convert-attn-to-attn-tile", "::mlir::ModuleOp"> {
-  let summary = "write the plain tiled program of each attention and product";
+  let summary = "write the plain tiled program of each attention and matmul";
   let description = [{
     Each bufferised `attn.attention` with a schedule becomes a kernel and its
-    launch. The kernel is the plain tiled program: a loop over work items, in it
-    a loop over key tiles with the online softmax; nothing is asynchronous.
+    launch. The kernel is the plain tiled program: a loop over work items that
+    contains a loop over kv tiles with the online softmax. Nothing is
+    asynchronous.
 
-    An `attn.attention_grad` becomes several kernels and their launches, and
-    buffers with a few values for each query that they exchange: one for what is
-    computed once for each query, one or two whose work items are tiles of keys,
-    one whose work items are tiles of queries. The latter is absent if the
-    schedule has the kernel of the keys add up the gradients of queries; a last
-    kernel then scales and rounds the sums.
+    An `attn.attention_grad` becomes several kernels, their launches, and
+    buffers with a few values per query between them:
+
+    - a preprocess kernel, for values that are computed once per query,
+    - one or two kernels whose work items are kv tiles, for dK and dV,
+    - a dQ kernel, whose work items are query tiles. Without `dq` in the
+      schedule, the dK/dV kernel accumulates dQ instead, and a last kernel
+      scales and rounds the dQ accumulator.
 
     An `attn.matmul` becomes a kernel whose work items are tiles of the result,
     with a loop over the contracted dimension.
 
-    An `attn.overlap` `by fused` of a product in one region and an
-    `attn.dropout_mask` in another one becomes one kernel, if the schedule of the
-    product leaves warps without work: the decisions are made by
-    `attn_tile.beside`. A remark says why others do not; their regions become
-    kernels of their own.
+    An `attn.overlap` `by fused` of an `attn.matmul` in one region and an
+    `attn.dropout_mask` in another one becomes one kernel, if the schedule of
+    the matmul leaves warps idle: `attn_tile.auxiliary_warps` generates the keep
+    mask. For any other fused overlap a remark says why not, and its regions
+    become separate kernels.
 
-    Where gradients walk over lists of tiles, the order of the lists depends on
-    how many multiprocessors the device has: that of the module (`attn.device`),
-    or the one that the target stands for.
+    Where the kernels of a gradient iterate over lists of tiles, the order of a
+    list depends on the number of SMs. It is taken from the `attn.device` of the
+    module, or from the default device of the target.
   }];
   let options = [
     Option<"target", "target", "std::string", /*default=*/"\"host\"",
@@ -133,23 +137,25 @@ def ConvertAttnToAttnTilePass
 
 def ConvertLinalgToAttnTilePass
     : Pass<"convert-linalg-to-attn-tile", "::mlir::ModuleOp"> {
-  let summary = "write a kernel for each operation of linalg that is left";
+  let summary = "write a kernel for each remaining operation of linalg";
   let description = [{
-    What stands around attention, conversions, sums and the like, runs where
-    attention runs: each operation of linalg on memrefs becomes a kernel of
-    scalars and its launch. Sums of f32 have a warp for each element of the
-    result, to which the numbers of the summed dimensions are shared out;
-    everything else has a thread for each element.
+    Operations around attention, such as conversions and reductions, run on the
+    device of the attention: each operation of linalg on memrefs becomes a
+    kernel on scalars and its launch. A reduction by addition in f32 has one
+    warp per element of the result, whose threads divide the reduced elements
+    among them. All other operations have one thread per element.
 
     ```mlir
     linalg.fill ins(%zero : f32) outs(%sums : memref<?x128xf32>)
     ```
+
     becomes
+
     ```mlir
     attn_tile.kernel @main_fill_kernel(%sums: memref<?x128xf32>) {
       %zero = arith.constant 0.0 : f32
       scf.forall (%i, %t) in (%rows, %c1) {
-        attn_tile.each to(%c128) {
+        attn_tile.thread_for to(%c128) {
         ^bb0(%j: index):
           memref.store %zero, %sums[%i, %j] : memref<?x128xf32>
           attn_tile.yield
@@ -166,18 +172,18 @@ def ConvertLinalgToAttnTilePass
 }
 
 def AttnRaiseMatmulPass : Pass<"attn-raise-matmul"> {
-  let summary = "find matrix products in linalg on tensors";
+  let summary = "find matmuls in linalg on tensors";
   let description = [{
     Each contraction of linalg on tensors, named or generic, that multiplies
-    bf16, f16 or f32 matrices becomes an `attn.matmul`: one contracted dimension,
-    one of rows, one of columns, and at most one of a batch, which comes first.
-    Operands may be transposed.
+    bf16, f16 or f32 matrices becomes an `attn.matmul`: one contracted
+    dimension, one of rows, one of columns, and at most one of a batch, which
+    comes first. Operands may be transposed.
 
-    Elementwise operations of linalg that alone use a product become part of its
-    epilogue, with the operands and constants that they read, and so does the
-    addition to what the product was to be added to, unless that is zero. What
-    follows two products is part of the epilogue of the later one. Sums are f32
-    where linalg has 16-bit ones.
+    Elementwise operations of linalg that are the only user of a matmul become
+    part of its epilogue, with the operands and constants that they read. So
+    does the addition of the initial value of the result, unless that is zero.
+    An operation that follows two matmuls is part of the epilogue of the later
+    one. Accumulation is in f32 where linalg accumulates in 16 bits.
 
     ```mlir
     %sums = linalg.matmul ins(%x, %w : tensor<?x64xbf16>, tensor<64x96xbf16>)
@@ -203,7 +209,7 @@ def AttnRaiseMatmulPass : Pass<"attn-raise-matmul"> {
     ```
   }];
   let statistics = [
-    Statistic<"numProducts", "num-products", "Number of products converted">,
+    Statistic<"numMatmuls", "num-matmuls", "Number of matmuls converted">,
     Statistic<"numFused", "num-fused", "Number of operations in epilogues">];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::attn::AttnDialect",
@@ -215,10 +221,10 @@ def ConvertAttnToLoopsPass : Pass<"convert-attn-to-loops"> {
   let description = [{
     Replaces each bufferised `attn.attention` by a parallel loop over its rows.
     For each row, one loop computes the scores and their maximum, a second one
-    the sum of the exponentials and of the weighted values. All arithmetic but
-    that of the score region is in f64; results are rounded once, on store. The
-    loops are the oracle that kernels are tested against, so nothing here is
-    clever.
+    the sum of the exponentials and the PV row. All arithmetic is in f64, except
+    in the `score_mod` region. Results are rounded once, on store. The loops are
+    the reference against which kernels are tested, so they are as simple as
+    possible.
 
     ```mlir
     attn.attention ins(%q, %k, %v : ...) outs(%out : ...) mask(#attn.causal)
@@ -239,11 +245,12 @@ def ConvertAttnToLoopsPass : Pass<"convert-attn-to-loops"> {
     }
     ```
 
-    An `attn.attention_grad` becomes two such loops: one over the rows of
-    queries, with `dquery` and what the `score_grad` region adds to
-    destinations, and one over the rows of keys, with `dkey` and `dvalue`. The
-    weights are recomputed from the log-sum-exp. A score region without
-    `score_grad` is an error, as is attention on tensors.
+    An `attn.attention_grad` becomes two such loops. One iterates over the rows
+    of queries and computes `dquery` and the values that the `score_mod_grad`
+    region adds to destinations. The other one iterates over the rows of keys
+    and computes `dkey` and `dvalue`. Attention probabilities are recomputed
+    from the log-sum-exp. A `score_mod` region without `score_mod_grad` is an
+    error, as is attention on tensors.
   }];
   let statistics = [Statistic<"numLowered", "num-lowered",
                               "Number of attentions lowered">];
@@ -255,12 +262,12 @@ def ConvertAttnToLoopsPass : Pass<"convert-attn-to-loops"> {
 def AttnMakeReferencePass : Pass<"attn-make-reference", "::mlir::ModuleOp"> {
   let summary = "add an f64 reference to each public function of attention";
   let description = [{
-    For each public function `@f` of attention, adds the private function
-    `@f_reference`: the loops of `convert-attn-to-loops`, with outputs of
-    element type f64 and one more argument, an `index`. With `n` as that
-    argument, only the rows 0, n, 2n, ... of the outputs are written; it must be
-    at least 1. Attention whose results are read writes all of its rows, and
-    gradients of captured values come from all rows.
+    For each public function `@f` of attention, matmuls or linalg, adds the
+    private function `@f_reference`: the loops of `convert-attn-to-loops`, with
+    float outputs of element type f64 and one more argument, an `index` of at
+    least 1. With `n` as that argument, only the rows 0, n, 2n, ... of the
+    outputs are written. Attention whose results are read writes all of its
+    rows, and gradients of captured values come from all rows.
 
     ```mlir
     func.func @f(%q: memref<...xbf16>, ..., %out: memref<...xbf16>)
@@ -268,10 +275,14 @@ def AttnMakeReferencePass : Pass<"attn-make-reference", "::mlir::ModuleOp"> {
                                    %out: memref<...xf64>, %row_step: index)
     ```
 
-    `@f` must be straight-line code on memrefs: attention and `linalg.fill` that
-    write arguments which nothing but later attention reads, and operations
-    without effects. Any other function is left alone, with a remark that says
-    why.
+    Matmuls become loops with f64 accumulation. Other linalg becomes loops in
+    its own types, which say where the program rounds.
+
+    `@f` must be straight-line code on memrefs: attention, matmuls and linalg
+    that write arguments or allocations of the function, and operations without
+    effects. Regions must not read an argument that is written, and no argument
+    may be read before it is written. Any other function stays as it is, with a
+    remark that says why.
   }];
   let statistics = [Statistic<"numReferences", "num-references",
                               "Number of references added">];
@@ -285,45 +296,49 @@ def AttnTileAllocatePipesPass
     : Pass<"attn-tile-allocate-pipes", "::mlir::attn_tile::KernelOp"> {
   let summary = "place the pipes of a kernel in shared memory";
   let description = [{
-    Gives each `attn_tile.create_pipe` its place: barriers first, then the
-    stages, each aligned as the target asks for. Fails, with the number of
-    bytes, if they do not fit the target, or the `attn.device` of the module, and
-    if the target cannot stage a tile.
+    Sets the byte offsets of each `attn_tile.create_pipe` in shared memory:
+    barriers first, then the stages, with the alignment of the target. Fails,
+    with the number of bytes, if they exceed the shared memory of the target or
+    of the `attn.device` of the module. Also fails if the target cannot stage a
+    tile.
   }];
   let options = [
     Option<"targetName", "target", "std::string", /*default=*/"\"sm_90a\"",
            "GPU architecture">,
   ];
   let statistics = [
-    Statistic<"numBytes", "num-bytes", "Bytes of shared memory placed">,
+    Statistic<"numBytes", "num-bytes", "Bytes of shared memory allocated">,
   ];
 }
 
 def ConvertAttnTileToNVVMPass
     : Pass<"convert-attn-tile-to-nvvm", "::mlir::ModuleOp"> {
-  let summary = "lower kernels to what each thread of a GPU does";
+  let summary = "lower kernels to the program of one GPU thread";
   let description = [{
     Each `attn_tile.kernel @k` becomes a `gpu.module @k_module` with an
     `llvm.func @k`; launches refer to the latter. Register tiles become one
-    value for each element that a thread holds (pairs, for 16-bit elements), as
-    the kernel's `layout` says. Pipes must have been placed.
+    value for each element that a thread holds (pairs, for 16-bit elements),
+    according to the kernel's `layout`. Pipes must have offsets
+    (`attn-tile-allocate-pipes`).
 
-    Parameters of the function are those of the kernel: a memref of rank `r` as
-    its pointer (offset applied), `r` sizes and `r` strides in elements (`i64`);
-    a tensor map as 128 bytes by value; an index as `i64`; others as they are.
-    The function carries the discardable attributes `attn_tile.block_size`
-    (threads), `attn_tile.shared_bytes` and, of a kernel of clusters,
-    `attn_tile.cluster_size`. Groups of a cluster wait for each other at its
-    beginning, before they use barriers of others, and at its end.
+    The function has the parameters of the kernel: a memref of rank `r` as its
+    pointer (offset applied), `r` sizes and `r` strides in elements (`i64`); a
+    tensor map as 128 bytes by value; an index as `i64`; other scalars as they
+    are. It carries the discardable attributes `attn_tile.block_size` (threads),
+    `attn_tile.shared_bytes` and, in a kernel with clusters,
+    `attn_tile.cluster_size`. CTAs of a cluster wait for one another at the
+    beginning, before they use remote barriers, and at the end.
 
-    Index arithmetic is done in 32 bits, addresses are computed in 64 bits.
-    Regions of maps and masks are run for whole tiles, and so at positions
-    beyond the lengths: reads in them must be guarded, as
-    `attn-tile-split-regions` does. Elements of an empty memref are zero.
-    Fails, with the number of registers, if an instruction of a product has more
-    of them as operands than threads are launched with; other tiles spill.
-    Products and sums in regions are contracted, and `exp`, `exp2`, `log` and
-    `tanh` of f32 values are approximated by instructions. Remaining `scf` and `arith` operations are left to upstream conversions.
+    Index arithmetic is in 32 bits, addresses are computed in 64 bits. Regions
+    of maps and masks run for whole tiles, and thus at positions beyond the
+    lengths: their reads must be guarded, as `attn-tile-split-regions` does.
+    Elements of an empty memref are zero. If an MMA instruction has more
+    register operands than a thread has registers at launch, the pass fails with
+    the number of registers; other tiles spill.
+
+    Multiplications and additions in regions are contracted, and `exp`, `exp2`,
+    `log` and `tanh` of f32 values use approximate instructions. Remaining `scf`
+    and `arith` operations are left to upstream conversions.
   }];
   let options = [
     Option<"targetName", "target", "std::string", /*default=*/"\"sm_90a\"",
@@ -335,30 +350,45 @@ def ConvertAttnTileToNVVMPass
     "::mlir::scf::SCFDialect"];
 }
 
+def AttnReturnStatusesPass : Pass<"attn-return-statuses", "::mlir::ModuleOp"> {
+  let summary = "return the statuses of calls of the runtime library";
+  let description = [{
+    A function that calls the runtime library, directly or through other
+    functions, gets a first result, an `i32` status: the status of the first
+    call that does not return 0. Later calls are not made. Buffers are freed as
+    before, and loops between the calls run. This is for functions of the host;
+    `convert-launch-to-runtime` handles functions that use a device.
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::memref::MemRefDialect",
+    "::mlir::scf::SCFDialect", "::mlir::ub::UBDialect"];
+}
+
 def ConvertLaunchToRuntimePass
     : Pass<"convert-launch-to-runtime", "::mlir::ModuleOp"> {
   let summary = "launch serialized kernels through the runtime library";
   let description = [{
     Converts the host side of kernels: `attn_tile.launch` of a kernel in a
-    `gpu.binary` becomes a call of `attnrtLaunchKernel`, `attn_tile.make_tensor_map`
-    one of `attnrtEncodeTensorMap`. Image and properties of each kernel become
-    globals, the `gpu.binary` is erased. The kernel's block size and shared memory
-    are read from its entry in the kernel table, `attn_tile.block_size`,
-    `attn_tile.shared_bytes` and, if it is there, `attn_tile.cluster_size`.
+    `gpu.binary` becomes a call of `attnrtLaunchKernel`,
+    `attn_tile.make_tensor_map` a call of `attnrtEncodeTensorMap`. The image and
+    the properties of each kernel become globals, and the `gpu.binary` is
+    erased. The block size, shared memory and cluster size of a kernel are the
+    entries `attn_tile.block_size`, `attn_tile.shared_bytes` and, if present,
+    `attn_tile.cluster_size` in the kernel table.
 
-    A function that launches, that is described as an entry of the artifact, or
-    that calls such a function gets a last argument, the
-    stream, and a first result, a status (an `i32`). It returns at once when a call
-    of the runtime does not return 0. `memref.alloc` and `memref.dealloc` in such a
-    function are scratch memory of the device, in stream order.
+    This concerns functions that launch kernels or are described as an entry of
+    the artifact, and their callers. They get a last argument, the stream, and a
+    first result, an `i32` status. They return as soon as a call of the runtime
+    does not return 0. Their `memref.alloc` and `memref.dealloc` allocate and
+    free device memory in stream order.
 
-    The parameters of a kernel are, for each operand of the launch: the address of
-    the first element, sizes and strides of a memref; the bytes of a tensor map; an
-    `i64` for an index; other scalars as they are.
+    The parameters of a kernel are, for each operand of the launch: the address
+    of the first element, the sizes and the strides of a memref; the bytes of a
+    tensor map; an `i64` for an index; other scalars as they are.
 
-    Functions must have no structured control flow around these operations, the
-    host cannot read or write memory of the device, and constant tensors
-    (`memref.get_global`) are memory of the host: these are errors.
+    Structured control flow around these operations is an error. So are host
+    reads and writes of device memory, and constant tensors
+    (`memref.get_global`), which are in host memory.
   }];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::cf::ControlFlowDialect",
@@ -371,17 +401,17 @@ def ConvertAttnTileToVectorPass
   let summary = "lower kernels to functions on vectors for the host";
   let description = [{
     Each kernel becomes a private function and each launch a call. The loop over
-    work items stays an `scf.forall`. Tiles become buffers on the stack; products
-    become loops over blocks of accumulators that fit the registers; chains of
+    work items stays an `scf.forall`. Tiles become buffers on the stack. Matmuls
+    become loops over blocks of accumulators that fit the registers. Chains of
     elementwise operations are evaluated in pieces of rows. The regions of maps
     and masks are vectorised along rows.
 
-    Kernels must be plain tiled programs, peeled or not: pipes, roles and grids
-    are not for the host.
+    Kernels must be plain tiled programs, peeled or not: the host has no pipes,
+    roles and grids.
   }];
   let options = [
     Option<"vectorBits", "vector-bits", "int64_t", /*default=*/"512",
-           "Width of a vector register">,
+           "Width of a vector register in bits">,
     Option<"numRegisters", "num-registers", "int64_t", /*default=*/"32",
            "Number of vector registers">,
   ];
@@ -396,10 +426,11 @@ def AttnOutlineParallelPass
     : Pass<"attn-outline-parallel", "::mlir::ModuleOp"> {
   let summary = "run parallel loops through the runtime library";
   let description = [{
-    Each `scf.forall` that is not in another one becomes a function over a range
-    of its iterations and a call of the runtime's `attnrtParallelFor`. Values of
-    the surrounding function are passed in a structure on the stack. Buffers that
-    an iteration makes are made once for the whole range.
+    Each outermost `scf.forall` becomes a function over a range of its
+    iterations and a call of the runtime's `attnrtParallelFor`. A structure on
+    the stack passes values of the surrounding function. Buffers that an
+    iteration allocates are allocated once for the whole range.
+    `attn-return-statuses` handles the status of the call.
   }];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
@@ -410,8 +441,9 @@ def AttnApproximateMathPass : Pass<"attn-approximate-math"> {
   let summary = "expand math functions to polynomials on vectors";
   let description = [{
     Replaces functions of the math dialect on f32 and vectors of f32 by
-    polynomial approximations: `math.exp2` within one unit in the last place,
-    results below the smallest normal number being zero; others as upstream does.
+    polynomial approximations. `math.exp2` is exact to one unit in the last
+    place, and results below the smallest normal number are zero. Other
+    functions are expanded as upstream does.
   }];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
@@ -420,13 +452,51 @@ def AttnApproximateMathPass : Pass<"attn-approximate-math"> {
 
 def ConvertMathToLibdevicePass
     : Pass<"convert-math-to-libdevice", "::mlir::gpu::GPUModuleOp"> {
-  let summary = "call libdevice for functions that the GPU has no instruction for";
+  let summary = "call libdevice for math functions without a GPU instruction";
   let description = [{
-    Operations of `math` become calls of libdevice (`math.tanh` to `__nv_tanhf`),
-    or what MathToLLVM makes of them where libdevice has nothing. Those that
-    are one instruction are left to `convert-to-llvm`.
+    Operations of `math` become calls of libdevice (`math.tanh` to
+    `__nv_tanhf`), or the result of MathToLLVM where libdevice has no function.
+    Operations that are one instruction are left to `convert-to-llvm`.
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
+}
+
+def AttnLowerOverlapPass : Pass<"attn-lower-overlap"> {
+  let summary = "order the kernels of attn.overlap";
+  let description = [{
+    Replaces `attn.overlap`, whose regions launch kernels, by its regions. With
+    `streams`, the kernels of each region but the first are launched on a side stream:
+
+    ```mlir
+    attn.overlap by streams {
+      attn_tile.launch @gemm args(%c) : memref<?xf32>
+      attn.overlap_yield
+    } and {
+      attn_tile.launch @mask args(%m) : memref<?xi32>
+      attn.overlap_yield
+    }
+    ```
+
+    becomes
+
+    ```mlir
+    %side = attn_tile.fork_stream
+    attn_tile.launch @gemm args(%c) : memref<?xf32>
+    attn_tile.launch @mask on(%side) args(%m) : memref<?xi32>
+    attn_tile.join_stream %side
+    ```
+
+    Memory is allocated before the first launch and freed after the last. In all other
+    cases the regions run one after another: with other kinds, on the host, and if a
+    region holds anything but launches, allocations and computations without effects.
+    A `fused` overlap that reaches this pass could not be fused, which a remark
+    reports.
+  }];
+  let options = [
+    Option<"target", "target", "std::string", /*default=*/"\"host\"",
+           "Target: host, sm_80 or sm_90a">,
+  ];
+  let dependentDialects = ["::mlir::attn_tile::AttnTileDialect"];
 }
 
 #endif // ATTN_CONVERSION_PASSES_TD

@@ -1,4 +1,4 @@
-//===- CostOpInterface.h - Work of operations ----------------*- C++ -*-===//
+//===- CostOpInterface.h - Work of operations ------------------*- C++ -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -21,13 +21,13 @@
 
 namespace mlir::attn {
 
-/// What executes operations.
+/// The execution unit of an operation.
 enum class ExecutionUnit {
-  /// Matrix products by the width of an element, counted as floating point
-  /// operations: a multiplication and an addition are two.
-  Products32,
-  Products16,
-  Products8,
+  /// MMAs by the width of an element, counted as floating point operations: a
+  /// multiplication and an addition are two.
+  Mma32b,
+  Mma16b,
+  Mma8b,
   /// f32 multiplication and addition, comparison, selection and conversion.
   Fma,
   /// exp2, log2, reciprocals, tanh and the like.
@@ -39,13 +39,13 @@ enum class ExecutionUnit {
 };
 inline constexpr unsigned numExecutionUnits = 7;
 
-/// Where data comes from and goes to.
+/// A level of the memory hierarchy.
 enum class MemoryLevel {
   /// The device's memory.
   Memory,
-  /// The cache that all multiprocessors share.
+  /// The cache that all SMs share.
   L2,
-  /// Shared memory of a multiprocessor.
+  /// Shared memory of an SM.
   Shared,
 };
 inline constexpr unsigned numMemoryLevels = 3;
@@ -53,7 +53,7 @@ inline constexpr unsigned numMemoryLevels = 3;
 StringRef stringifyExecutionUnit(ExecutionUnit unit);
 StringRef stringifyMemoryLevel(MemoryLevel level);
 
-/// Counts of what one execution of an operation, as kernels of its own, does.
+/// Counts of one execution of an operation as kernels of its own.
 struct OpCost {
   double &operations(ExecutionUnit unit) {
     return counts[static_cast<unsigned>(unit)];
@@ -69,8 +69,8 @@ struct OpCost {
     return traffic[static_cast<unsigned>(level)];
   }
 
-  /// Floating point operations: those of products, and one for each operation
-  /// of other units on floats.
+  /// Floating point operations: FLOPs of MMAs, and one for each operation of
+  /// other units on floats.
   double getFlops() const;
   /// Floating point operations per byte of the device's memory; infinite if
   /// nothing is moved.
@@ -80,14 +80,14 @@ struct OpCost {
 
   std::array<double, numExecutionUnits> counts = {};
   std::array<double, numMemoryLevels> traffic = {};
-  /// Kernels.
+  /// Kernel launches.
   double launches = 0;
-  /// Iterations of the innermost loops over tiles, in all groups of threads; 0
-  /// if it is not known how the operation is tiled.
+  /// Iterations of the innermost loops over tiles, in all CTAs; 0 if it is not
+  /// known how the operation is tiled.
   double steps = 0;
 };
 
-/// What costs are counted with, where programs do not say it.
+/// Sizes that costs are counted with where they are dynamic.
 struct CostAssumptions {
   /// Size of dynamic dimensions.
   int64_t dynamicSize = 4096;
@@ -110,12 +110,12 @@ double getShapedBytes(Type type, const CostAssumptions &assumptions);
 /// result counted once. Destinations are written, but not read.
 double getOperandBytes(Operation *op, const CostAssumptions &assumptions);
 
-/// Adds `times` executions of the scalar operations of `block`, but for its
+/// Adds `times` executions of the scalar operations of `block`, except its
 /// terminator.
 void addScalarCost(Block &block, double times, OpCost &cost);
 
-/// The cost of `op`: by `CostOpInterface`, or that of moving its operands and
-/// results if they are tensors; `std::nullopt` if it has neither.
+/// The cost of `op` by `CostOpInterface`. Without the interface, the cost of
+/// moving its operands and results if they are tensors, else `std::nullopt`.
 std::optional<OpCost> getOpCost(Operation *op,
                                 const CostAssumptions &assumptions);
 

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// How an operation takes part in the cost model.
+// The interface of operations with a cost model.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,17 +18,17 @@ include "mlir/IR/OpBase.td"
 def CostOpInterface : OpInterface<"CostOpInterface"> {
   let cppNamespace = "::mlir::attn";
   let description = [{
-    An operation whose arithmetic and data movement can be counted. Every choice
-    that is made by cost goes by these counts and the rates of `#attn.device`.
+    An operation whose arithmetic and data movement can be counted. All choices by
+    cost use these counts and the rates of `#attn.device`.
 
     Operations of upstream dialects implement it by external models. An
     operation of another dialect joins by implementing it.
   }];
   let methods = [
     InterfaceMethod<[{
-        Counts what one execution does. Data that the operation makes and uses
-        itself, and that is not kept in the device's memory, does not count as
-        traffic of that level.
+        Counts the operations and the traffic of one execution. Intermediate
+        data that is not stored in the device's memory does not count as traffic
+        of that level.
       }],
       "::mlir::attn::OpCost", "getCost",
       (ins "const ::mlir::attn::CostAssumptions &":$assumptions)>,

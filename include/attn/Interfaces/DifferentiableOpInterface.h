@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Reverse-mode differentiation: the interface of operations that take part, and
+// Reverse-mode differentiation: the interface of differentiable operations, and
 // the gradients that they exchange.
 //
 //===----------------------------------------------------------------------===//
@@ -22,11 +22,12 @@
 
 namespace mlir::attn {
 
-/// Gradients of values, as far as they are known, and which values have one.
+/// The gradients that are known so far, and the values that have a gradient.
 ///
-/// A value is active if it depends on a value that gradients are wanted of. The
-/// gradient of a scalar may be of a wider floating point type than the scalar,
-/// so that sums are rounded once; that of a tensor has the tensor's type.
+/// A value is active if it depends on a value whose gradient is wanted. The
+/// gradient of a scalar may have a wider floating point type than the scalar,
+/// so that accumulation rounds once. The gradient of a tensor has the tensor's
+/// type.
 class GradientState {
 public:
   virtual ~GradientState();
@@ -49,12 +50,12 @@ public:
   virtual LogicalResult addElementGradient(OpBuilder &builder, Operation *op,
                                            Value tensor, ValueRange indices,
                                            Value gradient);
-  /// Whether `addElementGradient` adds to what is outside of the operations
-  /// that are differentiated. If not, tensors have gradients as scalars have.
+  /// Whether `addElementGradient` adds to destinations outside of the
+  /// differentiated operations. If not, tensors have gradients as scalars have.
   virtual bool addsElementsOutside() const { return false; }
 
-  /// Whether gradients have to be bitwise equal each time: operations then ask
-  /// for sums in a fixed order.
+  /// Whether gradients must be bitwise reproducible: operations then accumulate
+  /// in a fixed order.
   bool isDeterministic() const { return deterministic; }
   void setDeterministic(bool value) { deterministic = value; }
 
@@ -75,8 +76,8 @@ Value emitFilled(OpBuilder &builder, Location loc, Value like, TypedAttr value);
 Value convertFloat(OpBuilder &builder, Location loc, Value value, Type element);
 
 /// Prepares `op` for its gradient if that is needed. Its results become active
-/// as `GradientState::propagateActivity` says. Returns the operation that is
-/// there afterwards: the first of its results are those of `op`.
+/// as `GradientState::propagateActivity` says. Returns `op` or its replacement,
+/// whose first results are the results of `op`.
 Operation *prepareForGradient(RewriterBase &rewriter, Operation *op,
                               GradientState &state);
 

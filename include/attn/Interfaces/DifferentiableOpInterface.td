@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// How an operation takes part in reverse-mode differentiation.
+// The interface of operations with a reverse-mode derivative.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,9 +18,9 @@ include "mlir/IR/OpBase.td"
 def DifferentiableOpInterface : OpInterface<"DifferentiableOpInterface"> {
   let cppNamespace = "::mlir::attn";
   let description = [{
-    An operation whose gradient can be computed from the gradients of its
-    results: reverse-mode differentiation of a graph of such operations visits
-    them last to first and lets each add to the gradients of what it uses.
+    An operation whose gradient can be computed from the gradients of its results.
+    Reverse-mode differentiation visits the operations last to first, and each adds
+    to the gradients of its operands and captured values.
 
     Operations of upstream dialects implement it by external models. An
     operation of another dialect joins by implementing it.
@@ -28,18 +28,18 @@ def DifferentiableOpInterface : OpInterface<"DifferentiableOpInterface"> {
   let methods = [
     InterfaceMethod<[{
         Called for each operation that will be differentiated, before any
-        gradient is computed. May replace the operation by one that computes the
-        same and yields more, after the same results, that the gradient needs.
-        Returns the operation that is there afterwards.
+        gradient is computed. May replace the operation by one with the same
+        results, followed by additional results that the gradient needs.
+        Returns the operation or its replacement.
       }],
       "::mlir::Operation *", "prepareForGradient",
       (ins "::mlir::RewriterBase &":$rewriter), /*methodBody=*/"",
       /*defaultImplementation=*/"return $_op;">,
     InterfaceMethod<[{
-        Emits the gradients of what the operation uses, operands and captured
-        values alike, and adds them to `state`. At least one result has a
-        gradient; gradients of values that are not active are not needed. Fails
-        with a diagnostic if the operation cannot be differentiated.
+        Emits the gradients of operands and captured values, and adds them to
+        `state`. At least one result has a gradient; gradients of values that
+        are not active are not needed. Fails with a diagnostic if the operation
+        cannot be differentiated.
       }],
       "::llvm::LogicalResult", "emitGradients",
       (ins "::mlir::OpBuilder &":$builder,

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Operations that can become part of attention, and what they do to a tensor.
+// Operations that can be fused into attention, and their effect on a tensor.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,23 +27,23 @@ struct TensorMapping {
   Value source;
   /// Dimension `i` of the tensor is dimension `permutation[i]` of the source.
   SmallVector<int64_t> permutation;
-  /// What elements are multiplied by, before or after they are converted to
-  /// the element type of the tensor.
+  /// Factor of elements, applied before or after they are converted to the
+  /// element type of the tensor.
   double factor = 1;
 };
 
-/// Gives elements of operands to operations that state an element of their
+/// Provides elements of operands to operations that emit an element of their
 /// result.
 class ElementSource {
 public:
   virtual ~ElementSource();
 
-  /// The element of `tensor` at `indices`, floats as f32; null if it cannot be
-  /// had.
+  /// The element of `tensor` at `indices`, floats as f32; null if it is not
+  /// available.
   virtual Value getElement(OpBuilder &builder, Location loc, Value tensor,
                            ValueRange indices) = 0;
   /// The mean of the squares of the elements along the last dimension, at
-  /// `indices` of the others; null if it cannot be had.
+  /// `indices` of the others; null if it is not available.
   virtual Value getMeanSquare(OpBuilder &builder, Location loc, Value tensor,
                               ValueRange indices) = 0;
 };

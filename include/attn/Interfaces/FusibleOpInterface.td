@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The interface of operations that can become part of attention.
+// The interface of operations that can be fused into attention.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,32 +18,31 @@ include "mlir/IR/OpBase.td"
 def FusibleOpInterface : OpInterface<"FusibleOpInterface"> {
   let cppNamespace = "::mlir::attn";
   let description = [{
-    An operation on tensors each of whose elements follows from few elements of
-    operands. Where it makes an operand of attention or uses its result,
-    `attn-fuse` can make it part of the attention: as a layout, conversion or
-    scale, if that is all it does to one operand, or else as scalar code of a
-    region.
+    An operation on tensors. Each element of its result depends on few elements of
+    its operands. Where it computes an operand of attention or uses its result,
+    `attn-fuse` can fuse it: as a layout, conversion or scale, if it does nothing
+    else to one operand, or as scalar code of a region.
 
     Operations of upstream dialects implement it by external models. An
     operation of another dialect joins by implementing it.
   }];
   let methods = [
     InterfaceMethod<[{
-        How the elements of the only result follow from those of an operand;
-        none if they do so in another way.
+        The only result as a permuted, converted or scaled operand; none if the
+        operation does anything else.
       }],
       "::std::optional<::mlir::attn::TensorMapping>", "getMapping",
       (ins), /*methodBody=*/"", /*defaultImplementation=*/"return std::nullopt;">,
     InterfaceMethod<[{
-        Whether `emitElement` can state elements of the only result, which is a
+        Whether `emitElement` can emit elements of the only result, which is a
         tensor.
       }],
       "bool", "isElementwise", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return false;">,
     InterfaceMethod<[{
-        Emits the element of the result at `indices`, from what `source` gives;
-        null if that does not give what is needed, which may leave dead code.
-        Floating point values are f32, and so is all arithmetic on them.
+        Emits the element of the result at `indices` from elements that `source`
+        provides; null if one of them is not available, which may leave dead
+        code. Floating point values are f32, and so is all arithmetic on them.
       }],
       "::mlir::Value", "emitElement",
       (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$indices,

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Which units an operation of a region takes.
+// The execution units that scalar operations of regions use.
 //
 //===----------------------------------------------------------------------===//
 

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The axes of an operation, and by which law results of pieces make those of
+// The axes of an operation, and how results of pieces combine to the result of
 // the whole.
 //
 //===----------------------------------------------------------------------===//
@@ -22,11 +22,11 @@
 
 namespace mlir::attn {
 
-/// What pieces of an axis have to do with one another.
+/// How pieces of an axis depend on one another.
 enum class AxisLaw {
-  /// Nothing: a piece of the results follows from a piece of the operands.
+  /// Not at all: a piece of the results depends on a piece of the operands.
   Map,
-  /// Results are states that are taken from piece to piece and merge.
+  /// Results are states that are carried from piece to piece and can be merged.
   Merge,
   /// A result needs all pieces at once.
   Whole,
@@ -44,12 +44,12 @@ struct OpAxis {
     return {name.str(), size, AxisLaw::Whole, why.str()};
   }
 
-  /// What it is called, or empty.
+  /// Name, or empty.
   std::string name;
   /// May be dynamic.
   int64_t size;
   AxisLaw law;
-  /// How states merge, or what is in the way: what the operation does.
+  /// How states merge, or why the axis cannot be cut, as in "accumulates ...".
   std::string text;
 };
 
@@ -57,20 +57,20 @@ struct OpAxis {
 /// none.
 using DimAxes = SmallVector<std::optional<unsigned>>;
 
-/// A tile that is in registers while an operation walks.
+/// A tile that an operation holds in registers while it iterates.
 struct HeldTile {
-  /// The axes that it has, by number.
+  /// Its axes, by number.
   SmallVector<unsigned> axes;
   int64_t elementBytes;
 };
 
-/// What makes a softmax streamable: the state of a row is the maximum of its
-/// scores, and relative to that the sum of their exponentials and what has been
-/// accumulated with these as weights (Milakov and Gimelshein 2018).
+/// The reason why a softmax is streamable. The state of a row is the maximum of
+/// its scores and, relative to the maximum, the sum of the exponentials and the
+/// accumulator weighted by them (Milakov and Gimelshein 2018).
 inline constexpr llvm::StringLiteral onlineSoftmaxLemma =
     "online softmax: merge of (max, sum, accumulator)";
 
-/// What diagnostics say where an operation would be streamable by `lemma`, in
+/// The text of diagnostics where an operation would be streamable by `lemma` in
 /// another form: "(missing lemma '...')".
 std::string describeMissingLemma(StringRef lemma);
 

@@ -18,39 +18,40 @@ include "mlir/IR/OpBase.td"
 def StreamableOpInterface : OpInterface<"StreamableOpInterface"> {
   let cppNamespace = "::mlir::attn";
   let description = [{
-    An operation in destination style that walks over axes, and what becomes of
-    it where an axis is cut into pieces (FlashAttention on a Napkin, Abbott and
-    Zardini 2025). An axis that is only mapped over can be dealt out to groups,
-    which work side by side. An axis can be streamed, one piece after another,
-    if there are a head, which makes a state of the first piece, a body, which
-    takes one more piece into a state, and a merge, an associative operation on
-    states of different pieces.
+    An operation in destination style that iterates over axes, and the ways in which
+    an axis can be cut into pieces (FlashAttention on a Napkin, Abbott and Zardini
+    2025). The pieces of an axis that is only mapped over can be distributed among
+    CTAs, which work in parallel. An axis can be streamed, one piece after another,
+    if there are a head, which computes a state from the first piece, a body, which
+    adds one more piece to a state, and a merge, an associative operation on states
+    of different pieces.
 
-    What this says of single operations, `OpChain` puts together to what a
-    kernel of several can do.
+    The interface describes single operations; `OpChain` combines them for a kernel
+    of several operations.
 
     Operations of upstream dialects implement it by external models. An
     operation of another dialect joins by implementing it.
   }];
   let methods = [
-    InterfaceMethod<"The axes that the operation walks over.",
+    InterfaceMethod<"The axes that the operation iterates over.",
       "::llvm::SmallVector<::mlir::attn::OpAxis>", "getAxes", (ins)>,
     InterfaceMethod<[{
-        The axes that the dimensions of `operand` are indexed by; none where all
-        of a dimension may be read at each point. Empty if the operand is not a
-        tensor or buffer that is walked over; destinations are.
+        The axis that indexes each dimension of `operand`; none where the whole
+        dimension may be read at each point. Empty if the operand is not a
+        tensor or buffer that the operation iterates over. It iterates over
+        destinations.
       }],
       "::mlir::attn::DimAxes", "getDimAxes",
       (ins "::mlir::OpOperand &":$operand)>,
     InterfaceMethod<[{
-        What the operation makes and uses itself, beside operands and results,
-        in all steps of its walk.
+        Tiles, other than operands and results, that the operation holds in all
+        steps of its iteration.
       }],
       "::llvm::SmallVector<::mlir::attn::HeldTile>", "getHeldTiles", (ins),
       /*methodBody=*/"", /*defaultImplementation=*/"return {};">,
     InterfaceMethod<[{
-        The part of a streamed axis that groups visit on average, where a mask
-        leaves out others.
+        The fraction of a streamed axis that CTAs visit on average, where a mask
+        skips the rest.
       }],
       "double", "getVisitedPart",
       (ins "const ::mlir::attn::CostAssumptions &":$assumptions),

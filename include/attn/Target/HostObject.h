@@ -26,7 +26,7 @@ class TargetMachine;
 
 namespace mlir::attn {
 
-/// For which processor to compile.
+/// The processor and the optimization level to compile for.
 struct HostObjectOptions {
   /// "native", or a name that LLVM knows, such as "x86-64-v3". Empty for
   /// "native", unless the target asks for another.
@@ -41,7 +41,7 @@ struct HostVectors {
   int64_t registers;
 };
 
-/// What to link artifacts with.
+/// How to link artifacts.
 struct LinkOptions {
   /// The compiler driver to link with; looked up in the path.
   std::string linker = "cc";

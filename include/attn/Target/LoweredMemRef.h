@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What a memref is converted to in the code of a kernel, and how its elements
-// are addressed.
+// The converted form of a memref in the code of a kernel, and the addressing of
+// its elements.
 //
 //===----------------------------------------------------------------------===//
 

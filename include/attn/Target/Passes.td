@@ -1,4 +1,4 @@
-//===- Passes.td - Passes that write machine code -----------*- tablegen -*-===//
+//===- Passes.td - Passes that write machine code ---------*- tablegen -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -19,30 +19,35 @@ def AttnSerializeKernelsPass
     : Pass<"attn-serialize-kernels", "::mlir::ModuleOp"> {
   let summary = "compile gpu.module operations to PTX, cubin or bitcode";
   let description = [{
-    Replaces each `gpu.module` by a `gpu.binary` with one object, whose kernel
-    table holds, for each kernel, the attributes of its function and what the
-    assembler reports: `attn_tile.registers`, `attn_tile.spill_bytes` (stores and
-    loads), `attn_tile.stack_bytes`.
+    Replaces each `gpu.module` by a `gpu.binary` with one object. Its kernel table
+    holds, for each kernel, the attributes of its function and the resource usage
+    that the assembler reports: `attn_tile.registers`, `attn_tile.spill_bytes` (stores
+    and loads) and `attn_tile.stack_bytes`.
 
-    Differs from `gpu-module-to-binary` in the passes that run on LLVM IR:
-    kernels come out of the conversion in the form that the back end should see,
-    and the default pipelines undo parts of it. Only instruction combining and
-    common subexpression elimination run. Of the back end's own passes, those of
-    kernels with very many additions leave out straight-line strength reduction,
-    which would take minutes and find nothing.
+    Differs from `gpu-module-to-binary` in the passes that run on LLVM IR: the
+    conversion emits kernels in the form that the back end should see, and the
+    default pipelines undo parts of it. Only instruction combining and common
+    subexpression elimination run. For kernels with very many additions, the back
+    end skips straight-line strength reduction, which would take minutes and find
+    nothing.
 
-    Modules are compiled side by side if the context is multithreaded, with
-    messages in the order of the modules.
+    The PTX version is the oldest one that has the architecture and all instructions
+    of a kernel, for the sake of old assemblers and drivers. `features` can choose
+    another version; it is an error if that version lacks an instruction.
 
-    Where registers spill, the assembler runs once more, with less use of them, and
-    what it makes is taken if it spills none. Spills that are left, and matrix
-    products that the assembler had to serialize, are warnings.
+    Modules are compiled in parallel if the context is multithreaded. Messages are
+    in the order of the modules.
+
+    Where registers spill, the assembler runs once more with reduced register usage,
+    and its output is used if it has no spills. Remaining spills, and MMAs that the
+    assembler had to serialize, are warnings.
   }];
   let options = [
     Option<"chip", "chip", "std::string", /*default=*/"\"sm_90a\"",
            "Chip: sm_80, sm_90a, ...">,
-    Option<"features", "features", "std::string", /*default=*/"\"+ptx80\"",
-           "Features of the back end: the PTX version">,
+    Option<"features", "features", "std::string", /*default=*/"",
+           "Features of the back end, such as the PTX version, +ptx80; if there "
+           "is none, the oldest one that has the instructions">,
     Option<"format", "format", "std::string", /*default=*/"\"cubin\"",
            "What to write: ptx, cubin, or llvm for LLVM's bitcode">,
     Option<"toolkit", "toolkit", "std::string", /*default=*/"",
@@ -50,7 +55,7 @@ def AttnSerializeKernelsPass
     Option<"assemblerOptions", "ptxas-options", "std::string", /*default=*/"",
            "More options for ptxas, separated by spaces">,
     Option<"failOnSpills", "fail-on-spills", "bool", /*default=*/"false",
-           "Make spills and serialized products errors">,
+           "Make spills and serialized MMAs errors">,
     Option<"report", "report", "bool", /*default=*/"false",
            "Remark on the registers of each kernel">,
   ];

@@ -1,4 +1,4 @@
-//===- AllocatePipes.cpp - Place pipes in shared memory -----------------===//
+//===- AllocatePipes.cpp - Place pipes in shared memory -------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -11,10 +11,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelLowering.h"
-#include "attn/Analysis/Roofline.h"
 #include "attn/Conversion/AttnTileToNVVM/AttnTileToNVVM.h"
 #include "attn/Conversion/Passes.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/PerfModel/Roofline.h"
 #include "attn/Target/TargetInfo.h"
 
 namespace mlir::attn {
@@ -27,14 +27,16 @@ using namespace mlir::attn;
 using attn_tile::CreatePipeOp;
 using attn_tile::KernelOp;
 
-/// Bytes of the barriers of a pipe: of its stages, or of what takes their
-/// place.
+/// Bytes of the barriers of a pipe: one for each stage, or the barriers or
+/// counters that replace them.
 static int64_t getBarrierBytes(CreatePipeOp pipe, const TargetInfo &target) {
-  // Each of the threads that add in turn has its own.
-  if (llvm::any_of(pipe->getUsers(), llvm::IsaPred<attn_tile::AddInTurnOp>))
-    return TurnStage::numThreads * target.getBarrierBytes();
-  // Each warp that says that its additions are complete has a number.
-  if (llvm::any_of(pipe->getUsers(), llvm::IsaPred<attn_tile::CompleteOp>)) {
+  // Each thread that runs ordered accumulation has its own barrier.
+  if (llvm::any_of(pipe->getUsers(),
+                   llvm::IsaPred<attn_tile::OrderedReduceAddOp>))
+    return OrderedStage::numThreads * target.getBarrierBytes();
+  // Each warp that releases its additions has a counter.
+  if (llvm::any_of(pipe->getUsers(),
+                   llvm::IsaPred<attn_tile::SemaphoreReleaseOp>)) {
     int64_t warps = 0;
     auto kernel = pipe->getParentOfType<KernelOp>();
     for (auto role : kernel.getOps<attn_tile::RoleOp>())
@@ -46,17 +48,18 @@ static int64_t getBarrierBytes(CreatePipeOp pipe, const TargetInfo &target) {
   return pipe.getPipe().getType().getStages() * target.getBarrierBytes();
 }
 
-bool attn::holdsPackedTiles(CreatePipeOp pipe) {
+bool attn::holdsFragments(CreatePipeOp pipe) {
   using namespace attn_tile;
   return !pipe->use_empty() &&
          llvm::all_of(pipe->getUsers(),
-                      llvm::IsaPred<PackOp, PublishOp, AddInTurnOp, CompleteOp,
-                                    CountOp>);
+                      llvm::IsaPred<StageFragmentsOp, CommitFragmentsOp,
+                                    OrderedReduceAddOp, SemaphoreReleaseOp,
+                                    SemaphoreAddOp>);
 }
 
 static int64_t getStageBytes(CreatePipeOp pipe, const TargetInfo &target) {
   attn_tile::PipeType type = pipe.getPipe().getType();
-  if (holdsPackedTiles(pipe)) {
+  if (holdsFragments(pipe)) {
     int64_t bytes = type.getElementType().getIntOrFloatBitWidth() / 8;
     for (int64_t size : type.getShape())
       bytes *= size;
@@ -65,15 +68,15 @@ static int64_t getStageBytes(CreatePipeOp pipe, const TargetInfo &target) {
   return type.getStages() * target.getStageBytes(type.getBufferType());
 }
 
-/// Alignment of the parts of idle warps, which end the shared memory.
+/// Alignment of the parts of idle warps at the end of shared memory.
 static constexpr int64_t idleAlignment = 128;
 
-/// Bytes of the warps that a producer leaves idle: the part of a packed tile
-/// that each of them rounds at a time.
+/// Bytes for the warps that a producer leaves idle: the part of a tile in
+/// fragment order that each of them converts at a time.
 static int64_t getIdleBytes(KernelOp kernel) {
   int64_t bytes = 0;
-  for (auto [beside, warps] : getIdleWarps(kernel))
-    beside->walk([&, count = warps.count](attn_tile::RoundPackedOp op) {
+  for (auto [auxiliary, warps] : getIdleWarps(kernel))
+    auxiliary->walk([&, count = warps.count](attn_tile::ConvertDqOp op) {
       constexpr int64_t sumBytes = 4;
       int64_t ofPart = op.getTileType().getNumElements() * sumBytes /
                        static_cast<int64_t>(op.getParts());
@@ -82,25 +85,25 @@ static int64_t getIdleBytes(KernelOp kernel) {
   return bytes;
 }
 
-/// Bytes of what `attn_tile.take_number` counts by.
-static constexpr int64_t takenNumberBytes = 16;
+/// Bytes of the ticket counter of `attn_tile.fetch_work_item`.
+static constexpr int64_t fetchedWorkItemBytes = 16;
 
-bool attn::takesNumbers(KernelOp kernel) {
+bool attn::fetchesWorkItems(KernelOp kernel) {
   return kernel
-      .walk([](attn_tile::TakeNumberOp) { return WalkResult::interrupt(); })
+      .walk([](attn_tile::FetchWorkItemOp) { return WalkResult::interrupt(); })
       .wasInterrupted();
 }
 
-int64_t attn::getNumberOffset(KernelOp kernel, int64_t sharedBytes) {
-  return sharedBytes - getIdleBytes(kernel) - takenNumberBytes;
+int64_t attn::getTicketOffset(KernelOp kernel, int64_t sharedBytes) {
+  return sharedBytes - getIdleBytes(kernel) - fetchedWorkItemBytes;
 }
 
-Value attn::emitNumberAddress(OpBuilder &builder, Location loc,
+Value attn::emitTicketAddress(OpBuilder &builder, Location loc,
                               const KernelContext &context) {
   auto pointer = LLVM::LLVMPointerType::get(
       builder.getContext(),
       static_cast<unsigned>(NVVM::NVVMMemorySpace::Shared));
-  Value address = emitAdd(builder, loc, context.shared, context.numberOffset);
+  Value address = emitAdd(builder, loc, context.shared, context.ticketOffset);
   return LLVM::IntToPtrOp::create(builder, loc, pointer, address);
 }
 
@@ -110,7 +113,7 @@ FailureOr<int64_t> attn::getSharedBytes(KernelOp kernel,
   kernel.walk([&](CreatePipeOp pipe) { pipes.push_back(pipe); });
   int64_t bytes = 0;
   for (CreatePipeOp pipe : pipes) {
-    if (!holdsPackedTiles(pipe) &&
+    if (!holdsFragments(pipe) &&
         failed(target.verifyStagedTile(pipe.getPipe().getType().getBufferType(),
                                        [&] { return pipe.emitOpError(); })))
       return failure();
@@ -121,11 +124,11 @@ FailureOr<int64_t> attn::getSharedBytes(KernelOp kernel,
     int64_t stagesEnd = *pipe.getOffset() + getStageBytes(pipe, target);
     bytes = std::max({bytes, barriersEnd, stagesEnd});
   }
-  if (takesNumbers(kernel))
-    bytes = llvm::alignTo(bytes, takenNumberBytes) + takenNumberBytes;
+  if (fetchesWorkItems(kernel))
+    bytes = llvm::alignTo(bytes, fetchedWorkItemBytes) + fetchedWorkItemBytes;
   if (int64_t idle = getIdleBytes(kernel))
     bytes = llvm::alignTo(bytes, idleAlignment) + idle;
-  // A device may have less than others of the architecture.
+  // A device may have less than others of its architecture.
   int64_t available = target.getSharedMemoryBytes();
   StringRef owner = target.getName();
   DeviceAttr device = getDevice(kernel, target.getName());
@@ -148,7 +151,7 @@ FailureOr<int64_t> attn::getSharedBytes(KernelOp kernel,
   return bytes;
 }
 
-/// Gives all pipes their places: barriers first, then the stages.
+/// Places all pipes: barriers first, then the stages.
 static void allocatePipes(KernelOp kernel, const TargetInfo &target) {
   int64_t bytes = 0;
   kernel.walk([&](CreatePipeOp pipe) {

@@ -1,4 +1,4 @@
-//===- AttnTileToNVVM.cpp - Kernels to NVVM -----------------------------===//
+//===- AttnTileToNVVM.cpp - Kernels to NVVM -------------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Lowers kernels on tiles to what each thread of a GPU does. What depends on
-// the architecture is asked of the target; how tiles are spread over threads is
-// asked of the kernel's layout.
+// Lowers kernels on tiles to the code of one GPU thread. The target decides on
+// instructions of the architecture. The kernel's layout decides how tiles are
+// distributed over threads.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,9 +44,9 @@ struct ProgramLowering : public KernelPattern<OpTy> {
   matchAndRewrite(OpTy op, typename KernelPattern<OpTy>::OneToNOpAdaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Type i32 = rewriter.getI32Type();
-    auto beside = op->template getParentOfType<BesideOp>();
-    if (beside && !beside.getJoined()) {
-      rewriter.replaceOp(op, emitBeside(rewriter, op));
+    auto auxiliary = op->template getParentOfType<AuxiliaryWarpsOp>();
+    if (auxiliary && !auxiliary.getJoined()) {
+      rewriter.replaceOp(op, emitAuxiliaryWarps(rewriter, op));
       return success();
     }
     switch (op.getDim()) {
@@ -62,8 +62,8 @@ struct ProgramLowering : public KernelPattern<OpTy> {
     }
   }
 
-  /// Each idle warp is a group.
-  Value emitBeside(OpBuilder &builder, OpTy op) const {
+  /// Each auxiliary warp acts as a CTA of its own.
+  Value emitAuxiliaryWarps(OpBuilder &builder, OpTy op) const {
     Location loc = op.getLoc();
     Value groups = XOp::create(builder, loc, builder.getI32Type());
     IdleWarps warps = context.getIdleWarps(op);
@@ -105,7 +105,7 @@ struct ReturnLowering : public KernelPattern<attn_tile::ReturnOp> {
 } // namespace
 
 namespace {
-/// Operations on what runs before and after the kernel.
+/// Operations that order the kernel with the ones before and after it.
 template <typename SourceOp, NVVM::GridDepActionKind action>
 struct LaunchOrderLowering : OpConversionPattern<SourceOp> {
   LaunchOrderLowering(const TypeConverter &converter, MLIRContext *context,
@@ -125,8 +125,8 @@ struct LaunchOrderLowering : OpConversionPattern<SourceOp> {
 };
 } // namespace
 
-/// Moves the body of `kernel` to a new function in `gpuModule`, whose
-/// parameters are those of the kernel after conversion.
+/// Moves the body of `kernel` to a new function in `gpuModule`, with the
+/// converted parameters of the kernel.
 static LLVM::LLVMFuncOp createFunction(RewriterBase &rewriter, KernelOp kernel,
                                        gpu::GPUModuleOp gpuModule,
                                        const TypeConverter &converter) {
@@ -191,45 +191,48 @@ private:
 };
 } // namespace
 
-/// Checks that consumers tell each count after additions what it waits for.
+/// Checks that each `semaphore_add` after additions has one `semaphore_release`
+/// of its pipe.
 static LogicalResult verifyCounts(KernelOp kernel) {
-  WalkResult walk = kernel.walk([](CountOp op) -> WalkResult {
+  WalkResult walk = kernel.walk([](SemaphoreAddOp op) -> WalkResult {
     if (!op.getPipe())
       return WalkResult::advance();
     auto pipe = op.getPipe().getDefiningOp<CreatePipeOp>();
-    if (!pipe || !holdsPackedTiles(pipe) ||
-        llvm::any_of(pipe->getUsers(), llvm::IsaPred<AddInTurnOp>))
-      return op.emitOpError("pipe must be one of the kernel, for tiles that "
-                            "consumers pack and add");
+    if (!pipe || !holdsFragments(pipe) ||
+        llvm::any_of(pipe->getUsers(), llvm::IsaPred<OrderedReduceAddOp>))
+      return op.emitOpError("pipe must be created in the kernel, for tiles "
+                            "that consumers stage and add");
     auto count = [&](auto isCounted) {
       return llvm::count_if(pipe->getUsers(), isCounted);
     };
-    if (count(llvm::IsaPred<CountOp>) != 1 ||
-        count(llvm::IsaPred<CompleteOp>) != 1)
-      return op.emitOpError("after additions needs one 'attn_tile.complete' of "
-                            "its pipe, and no other count");
+    if (count(llvm::IsaPred<SemaphoreAddOp>) != 1 ||
+        count(llvm::IsaPred<SemaphoreReleaseOp>) != 1)
+      return op.emitOpError(
+          "after additions needs one 'attn_tile.semaphore_release' of its "
+          "pipe, and no other 'attn_tile.semaphore_add'");
     return WalkResult::advance();
   });
   return failure(walk.wasInterrupted());
 }
 
-/// Checks that one `attn_tile.beside` has the memory of idle warps.
-static LogicalResult verifyRounding(KernelOp kernel) {
-  BesideOp first;
-  for (auto beside : kernel.getOps<BesideOp>()) {
+/// Checks that only one `attn_tile.auxiliary_warps` converts dQ: it uses the
+/// shared memory of the idle warps.
+static LogicalResult verifyConvertDq(KernelOp kernel) {
+  AuxiliaryWarpsOp first;
+  for (auto auxiliary : kernel.getOps<AuxiliaryWarpsOp>()) {
     bool rounds =
-        beside.walk([](RoundPackedOp) { return WalkResult::interrupt(); })
+        auxiliary.walk([](ConvertDqOp) { return WalkResult::interrupt(); })
             .wasInterrupted();
     if (rounds && first)
-      return beside.emitOpError("cannot have 'attn_tile.round_packed' beside "
-                                "another one that has it");
+      return auxiliary.emitOpError("cannot have 'attn_tile.convert_dq', which "
+                                   "another 'attn_tile.auxiliary_warps' has");
     if (rounds)
-      first = beside;
+      first = auxiliary;
   }
   return success();
 }
 
-/// Checks what the patterns rely on, with messages that name it.
+/// Checks the assumptions of the patterns, with readable diagnostics.
 static LogicalResult verifyKernel(KernelOp kernel, const TargetInfo &target) {
   ThreadLayoutAttrInterface layout = kernel.getLayoutAttr();
   if (!layout)
@@ -240,23 +243,24 @@ static LogicalResult verifyKernel(KernelOp kernel, const TargetInfo &target) {
                       llvm::any_of(kernel.getOps<RoleOp>(), [](RoleOp role) {
                         return role.getKind() == RoleKind::Producer;
                       });
-  for (auto beside : kernel.getOps<BesideOp>())
+  for (auto auxiliary : kernel.getOps<AuxiliaryWarpsOp>())
     if (!hasIdleWarps)
-      return beside.emitOpError("needs a producer whose warps but the first "
-                                "one are idle");
+      return auxiliary.emitOpError("needs a producer whose warps but the first "
+                                   "one are idle");
   DenseMap<Operation *, IdleWarps> idleWarps = getIdleWarps(kernel);
-  for (auto beside : kernel.getOps<BesideOp>()) {
-    int64_t count = idleWarps.lookup(beside).count;
-    int64_t needed = beside.getWarps().value_or(1);
+  for (auto auxiliary : kernel.getOps<AuxiliaryWarpsOp>()) {
+    int64_t count = idleWarps.lookup(auxiliary).count;
+    int64_t needed = auxiliary.getWarps().value_or(1);
     if (count >= needed)
       continue;
-    if (!beside.getWarps())
-      return beside.emitOpError("has no idle warps: others have all of them");
-    return beside.emitOpError("needs ")
+    if (!auxiliary.getWarps())
+      return auxiliary.emitOpError(
+          "has no idle warps: others have all of them");
+    return auxiliary.emitOpError("needs ")
            << needed << " idle warps, but there are only "
            << std::max<int64_t>(count, 0) << " for it";
   }
-  if (failed(verifyCounts(kernel)) || failed(verifyRounding(kernel)))
+  if (failed(verifyCounts(kernel)) || failed(verifyConvertDq(kernel)))
     return failure();
   WalkResult result = kernel.walk([&](Operation *op) -> WalkResult {
     if (auto loop = dyn_cast<scf::ForallOp>(op))
@@ -273,7 +277,7 @@ static LogicalResult verifyKernel(KernelOp kernel, const TargetInfo &target) {
   return failure(result.wasInterrupted());
 }
 
-/// Declares zeros in global memory, as many as the largest element has bytes.
+/// Declares zeros in global memory, as many bytes as the largest element.
 static LLVM::GlobalOp declareZeros(OpBuilder &builder,
                                    gpu::GPUModuleOp gpuModule) {
   constexpr int64_t bytes = 8;
@@ -286,7 +290,7 @@ static LLVM::GlobalOp declareZeros(OpBuilder &builder,
       static_cast<unsigned>(NVVM::NVVMMemorySpace::Global));
 }
 
-/// Emits, at the entry of `kernel`, what all of its code refers to.
+/// Emits the values that all code of `kernel` uses, at its entry.
 static void emitEntryValues(KernelOp kernel, KernelContext &context,
                             LLVM::GlobalOp shared, LLVM::GlobalOp zeros) {
   Location loc = kernel.getLoc();
@@ -295,7 +299,7 @@ static void emitEntryValues(KernelOp kernel, KernelContext &context,
   context.thread = NVVM::ThreadIdXOp::create(builder, loc, i32);
   Value warp = arith::ShRUIOp::create(builder, loc, context.thread,
                                       createI32(builder, loc, 5));
-  // Read from one lane, the index is known to be the same in the whole warp.
+  // Reading the index from one lane makes it known to be uniform in the warp.
   context.warp = NVVM::ShflOp::create(
       builder, loc, i32, createI32(builder, loc, -1), warp,
       createI32(builder, loc, 0), createI32(builder, loc, 31),
@@ -316,7 +320,7 @@ static void emitEntryValues(KernelOp kernel, KernelContext &context,
       LLVM::AddressOfOp::create(builder, loc, global, zeros.getSymName()));
 
   SmallVector<CreatePipeOp> pipes(kernel.getOps<CreatePipeOp>());
-  bool counts = takesNumbers(kernel);
+  bool counts = fetchesWorkItems(kernel);
   if (pipes.empty() && !counts)
     return;
   if (!pipes.empty())
@@ -327,7 +331,7 @@ static void emitEntryValues(KernelOp kernel, KernelContext &context,
                               context.thread, createI32(builder, loc, 0));
     emitIf(builder, loc, isFirst, [&](OpBuilder &inner) {
       LLVM::StoreOp::create(inner, loc, createI32(inner, loc, 0),
-                            emitNumberAddress(inner, loc, context));
+                            emitTicketAddress(inner, loc, context));
     });
   }
   context.target.emitInitDone(builder, loc, context.cluster);
@@ -353,11 +357,11 @@ static void populatePatterns(RewritePatternSet &patterns,
   populateTilePatterns(patterns, converter, context);
   populateScorePatterns(patterns, converter, context);
   populateDropoutPatterns(patterns, converter, context);
-  populatePairBitsPatterns(patterns, converter, context);
+  populateMaskBitsPatterns(patterns, converter, context);
   populateMemoryPatterns(patterns, converter, context);
   populateStorePatterns(patterns, converter, context);
   populatePipePatterns(patterns, converter, context);
-  populateCounterPatterns(patterns, converter, context);
+  populateSemaphorePatterns(patterns, converter, context);
   populateThreadPatterns(patterns, converter, context);
   populateRolePatterns(patterns, converter, context);
   patterns.add<ReturnLowering>(converter, patterns.getContext(), context);
@@ -377,7 +381,7 @@ static void populatePatterns(RewritePatternSet &patterns,
           converter, patterns.getContext(), context.target);
 }
 
-/// The `create_pipe` of which `buffer` is a stage, also one that loops carry.
+/// The `create_pipe` that `buffer` is a stage of, even if loops carry it.
 static Operation *getPipe(Value buffer) {
   while (true) {
     if (auto wait = buffer.getDefiningOp<WaitOp>())
@@ -396,38 +400,39 @@ static Operation *getPipe(Value buffer) {
   }
 }
 
-/// Functions that an instruction computes well enough; see docs/Numerics.md.
+/// Functions for which one instruction is accurate enough; see
+/// docs/Numerics.md.
 static bool isApproximated(Operation *op) {
   return isa<math::Exp2Op, math::ExpOp, math::LogOp, math::TanhOp>(op) &&
          getElementTypeOrSelf(op->getResult(0).getType()).isF32();
 }
 
-/// Checks that the instructions of products have the registers that they cannot
-/// be assembled without.
-static LogicalResult verifyProducts(KernelOp kernel,
-                                    const KernelContext &context) {
+/// Checks that MMA instructions have the registers without which they cannot be
+/// assembled.
+static LogicalResult verifyMmas(KernelOp kernel, const KernelContext &context) {
   MmaStartOp largest;
   int64_t needed = 0;
   kernel.walk([&](MmaStartOp op) {
-    int64_t registers = context.target.getProductRegisters(op);
+    int64_t registers = context.target.getMmaRegisters(op);
     if (registers > needed) {
       needed = registers;
       largest = op;
     }
   });
-  int64_t launched = getLaunchedRegisters(context.numThreads, context.groups);
+  int64_t launched =
+      getLaunchedRegisters(context.numThreads, context.ctasPerSm);
   if (needed <= launched)
     return success();
-  InFlightDiagnostic diagnostic =
-      kernel.emitOpError("needs at least ")
-      << needed << " registers of each thread, but " << context.target.getName()
-      << " launches groups of " << context.numThreads << " threads with "
-      << launched;
-  if (context.groups > 1)
-    diagnostic << " if " << context.groups << " of them share a multiprocessor";
+  InFlightDiagnostic diagnostic = kernel.emitOpError("needs at least ")
+                                  << needed << " registers of each thread, but "
+                                  << context.target.getName()
+                                  << " launches CTAs of " << context.numThreads
+                                  << " threads with " << launched;
+  if (context.ctasPerSm > 1)
+    diagnostic << " if " << context.ctasPerSm << " of them share an SM";
   diagnostic << " (" << needed - launched << " too many)";
   diagnostic.attachNote(largest.getLoc())
-      << "products with " << largest.getResult().getType().getValueType()
+      << "MMAs with " << largest.getResult().getType().getValueType()
       << " as their result need them";
   return diagnostic;
 }
@@ -442,12 +447,12 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
 
   KernelContext context(target, kernel.getLayoutAttr());
   context.sharedBytes = *sharedBytes;
-  context.numberOffset = getNumberOffset(kernel, *sharedBytes);
+  context.ticketOffset = getTicketOffset(kernel, *sharedBytes);
   context.cluster = kernel.getClusterSize();
   if (context.cluster > 1 && !target.hasClusters())
     return kernel.emitOpError("cannot be of clusters on ") << target.getName();
   context.idleWarps = getIdleWarps(kernel);
-  DenseSet<Operation *> takingTurns;
+  DenseSet<Operation *> pingpongRoles;
   int64_t warpgroups = 0, registers = 0;
   for (RoleOp role : kernel.getOps<RoleOp>()) {
     context.firstWarpgroup[role] = warpgroups;
@@ -457,41 +462,41 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
                          ? context.stageThreads.producers
                          : context.stageThreads.consumers;
     users += role.getWarpgroups() * warpgroupSize;
-    role.walk([&](AwaitTurnOp) { takingTurns.insert(role); });
+    role.walk([&](PingpongWaitOp) { pingpongRoles.insert(role); });
   }
   context.numThreads =
       warpgroups ? warpgroups * warpgroupSize : context.layout.getNumThreads();
-  // As many groups as the registers of their roles suffice for. Who asks for
-  // more than a group is launched with, and the others have given back, waits
-  // for ever.
-  auto getLaunched = [&](int64_t groups) -> int64_t {
-    return getLaunchedRegisters(context.numThreads, groups) *
+  // As many CTAs on an SM as the registers of their roles allow. A role that
+  // requests more registers than the CTA has at launch, and than other roles
+  // release, would wait forever.
+  auto getLaunched = [&](int64_t ctasPerSm) -> int64_t {
+    return getLaunchedRegisters(context.numThreads, ctasPerSm) *
            context.numThreads;
   };
   if (registers)
-    context.groups = std::max<int64_t>(1, target.getRegisters() / registers);
-  while (context.groups > 1 && registers > getLaunched(context.groups))
-    --context.groups;
-  if (registers > getLaunched(context.groups))
-    return kernel.emitOpError("roles take more registers than a group is "
-                              "launched with (")
-           << registers << " instead of at most " << getLaunched(context.groups)
-           << ")";
-  if (failed(verifyProducts(kernel, context)))
+    context.ctasPerSm = std::max<int64_t>(1, target.getRegisters() / registers);
+  while (context.ctasPerSm > 1 && registers > getLaunched(context.ctasPerSm))
+    --context.ctasPerSm;
+  if (registers > getLaunched(context.ctasPerSm))
+    return kernel.emitOpError(
+               "roles take more registers than a CTA is launched with (")
+           << registers << " instead of at most "
+           << getLaunched(context.ctasPerSm) << ")";
+  if (failed(verifyMmas(kernel, context)))
     return failure();
   if (!warpgroups)
     context.stageThreads = {context.numThreads, context.numThreads};
   kernel.walk([&](Operation *op) {
-    context.copiesFromStages |= isa<PackOp, StoreThroughOp>(op);
+    context.copiesFromStages |= isa<StageFragmentsOp, StoreThroughOp>(op);
   });
   kernel.walk([&](Operation *op) {
     if (auto wait = dyn_cast<MmaWaitOp>(op))
-      context.newerProducts[op] = countNewerProducts(op, wait.getPending());
+      context.newerMmas[op] = countNewerMmas(op, wait.getPending());
     else if (auto wait = dyn_cast<MmaWaitBeforeOp>(op))
-      context.newerProducts[op] = countNewerProducts(op, wait.getPending());
-    if (auto add = dyn_cast<AddInTurnOp>(op))
-      context.addedInTurn.insert(add.getPipe().getDefiningOp());
-    if (auto count = dyn_cast<CountOp>(op); count && count.getPipe())
+      context.newerMmas[op] = countNewerMmas(op, wait.getPending());
+    if (auto add = dyn_cast<OrderedReduceAddOp>(op))
+      context.addedInOrder.insert(add.getPipe().getDefiningOp());
+    if (auto count = dyn_cast<SemaphoreAddOp>(op); count && count.getPipe())
       context.counted.insert(count.getPipe().getDefiningOp());
     auto read = dyn_cast<ReadOp>(op);
     if (Operation *pipe = read ? getPipe(read.getBuffer()) : nullptr)
@@ -532,10 +537,10 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
                         {static_cast<int32_t>(context.numThreads)}));
   function->setAttr(
       NVVM::NVVMDialect::getMinctasmAttrName(),
-      rewriter.getI32IntegerAttr(static_cast<int32_t>(context.groups)));
+      rewriter.getI32IntegerAttr(static_cast<int32_t>(context.ctasPerSm)));
 
   // The kernel's arguments are casts of the function's parameters, which the
-  // conversion takes apart.
+  // conversion resolves.
   Block *body = &kernel.getBody().front();
   Block *entry = function.addEntryBlock(rewriter);
   rewriter.setInsertionPointToStart(entry);
@@ -573,7 +578,7 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
   });
   conversionTarget.addIllegalDialect<AttnTileDialect, vector::VectorDialect,
                                      memref::MemRefDialect>();
-  conversionTarget.addLegalOp<BesideOp, RoleOp>();
+  conversionTarget.addLegalOp<AuxiliaryWarpsOp, RoleOp>();
   conversionTarget.addLegalDialect<LLVM::LLVMDialect, NVVM::NVVMDialect>();
   conversionTarget
       .addDynamicallyLegalDialect<arith::ArithDialect, math::MathDialect>(
@@ -588,17 +593,17 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
   if (failed(applyPartialConversion(function, conversionTarget,
                                     std::move(patterns))))
     return failure();
-  // What the numbers of `attn_tile.each` have in common is computed once. Warps
-  // that make decisions alone have registers for it.
+  // Invariants of `attn_tile.thread_for` loops are hoisted only in warps that
+  // generate keep masks and nothing else: they have the registers for it.
   auto hoist = [](Operation *root) {
     root->walk([](scf::ForOp loop) { moveLoopInvariantCode(loop); });
   };
-  for (BesideOp beside : function.getOps<BesideOp>())
-    if (beside.getJoined())
-      hoist(beside);
+  for (AuxiliaryWarpsOp auxiliary : function.getOps<AuxiliaryWarpsOp>())
+    if (auxiliary.getJoined())
+      hoist(auxiliary);
   if (context.numThreads == warpSize)
     hoist(function);
-  lowerRoles(function, context, takingTurns);
+  lowerRoles(function, context, pingpongRoles);
 
   // Launches refer to the function.
   auto symbol = SymbolRefAttr::get(

@@ -1,4 +1,4 @@
-//===- Dropout.cpp - Dropped weights ----------------------------------===//
+//===- Dropout.cpp - Dropout and keep masks -------------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Lowers dropout. The threads of a warp make or read the decision words of the
-// rows they own, each of them some. Where weights are dropped they exchange
-// them. A rotation puts the decisions of a thread about two pairs of packed
-// weights at bits of their exponents, where one operation clears a pair.
+// Lowers dropout. The threads of a warp generate or load the keep-mask words of
+// their rows, each of them some, and exchange them where P is dropped. A
+// rotation moves the bits of two pairs of packed probabilities to exponent
+// bits, where one operation clears a pair.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,45 +23,44 @@ using namespace mlir;
 using namespace mlir::attn;
 using namespace mlir::attn_tile;
 
-/// Rows and columns of the blocks that a tile consists of. Of a block, lane
-/// `4 r + c` of a warp owns rows `r` and `r + 8` and columns
-/// `2 c + {0, 1, 8, 9}`.
+/// Rows and columns of the blocks that a tile consists of. In a block, lane `4
+/// r + c` of a warp owns rows `r` and `r + 8` and columns `2 c + {0, 1, 8, 9}`.
 static constexpr int64_t blockSize = 16;
 static constexpr int64_t lanesPerQuad = 4;
 static constexpr int64_t lanesPerWarp = 32;
-/// Blocks side by side of which a lane has one word.
+/// Adjacent blocks for which a lane has one word.
 static constexpr int64_t blocksPerWord = 4;
-/// Pairs of elements side by side that a lane has of a block.
+/// Pairs of adjacent elements that a lane has in a block.
 static constexpr int64_t pairsPerBlock = 4;
-/// Where decisions clear exponents: bits 12 and 13 of a bf16, whose value is
-/// 2^32 and 2^64, of which weights, which are less than 2, have both or are
-/// themselves less than 2^-31.
+/// Exponent bits of a bf16 that keep masks clear: bits 12 and 13 are worth
+/// factors of 2^32 and 2^64. Probabilities are less than 2, so both bits are
+/// set or the probability is less than 2^-31 anyway.
 static constexpr int64_t exponentBit = 12;
 static constexpr int64_t pairsPerShift = 2;
 
-/// Blocks side by side in a tile.
-static int64_t countBlocks(DecisionsType type) {
+/// Blocks in a row of blocks of a tile.
+static int64_t countBlocks(KeepMaskType type) {
   return type.getColumns() / blockSize;
 }
 
-/// Blocks of a row of them of which a thread has one word.
-static int64_t countBlocksOfWord(DecisionsType type) {
+/// Blocks of a row of blocks for which a thread has one word.
+static int64_t countBlocksOfWord(KeepMaskType type) {
   return type.getWhole() ? 1 : blocksPerWord;
 }
 
-/// Words that a thread has of a row of blocks.
-static int64_t countWords(DecisionsType type) {
+/// Words of a row of blocks that a thread has.
+static int64_t countWords(KeepMaskType type) {
   return llvm::divideCeil(countBlocks(type), countBlocksOfWord(type));
 }
 
-/// Rows of blocks that a thread has a part of.
-static int64_t countRowPairs(const KernelContext &context, DecisionsType type) {
+/// Rows of blocks that a thread has elements in.
+static int64_t countRowPairs(const KernelContext &context, KeepMaskType type) {
   return context.layout.getRowRegisters(type.getRows()) / 2;
 }
 
 std::optional<LogicalResult>
-attn::convertDecisions(const KernelContext &context, DecisionsType type,
-                       SmallVectorImpl<Type> &types) {
+attn::convertKeepMask(const KernelContext &context, KeepMaskType type,
+                      SmallVectorImpl<Type> &types) {
   if (!isa_and_present<RowBlockLayoutAttr>(context.layout) ||
       !context.layout.supports({type.getRows(), type.getColumns()}))
     return failure();
@@ -71,27 +70,25 @@ attn::convertDecisions(const KernelContext &context, DecisionsType type,
 }
 
 namespace {
-/// Decisions of a lane about a block: bits `first + getPair(..)` of the halves
-/// of `value` have those of a pair of elements side by side.
-struct BlockDecisions {
+/// The keep mask of a lane for a block: bits `first + getPair(..)` of the two
+/// halves of `value` belong to a pair of adjacent elements.
+struct BlockKeepMask {
   Value value;
   int64_t first;
 };
 
-/// Which words a lane has. Tiles are cut into rows of blocks, as many as fit
-/// the row registers of a thread in pairs.
+/// The words that a lane has. Tiles are divided into rows of blocks, one for
+/// each pair of a thread's row registers.
 ///
-/// Where rows are queries, all lanes of a quad need the same words, one for
-/// each block; each lane has a quarter of them, or all if they are whole. Where
-/// rows are keys, a lane
-/// needs two of the eight words of each block, one for each of the columns side
-/// by side. Of four blocks, the lanes at the same columns have one word each of
-/// those that they need: they exchange nibbles of them as a matrix is
-/// transposed.
+/// If rows are queries, all lanes of a quad need the same words, one for each
+/// block. Each lane has a quarter of them, or all if they are whole. If rows
+/// are keys, a lane needs two of the eight words of each block, one for each of
+/// its adjacent columns. For four blocks, each lane at these columns has one of
+/// the words they need. The lanes exchange nibbles as in a matrix transpose.
 class WordPlaces {
 public:
-  WordPlaces(OpBuilder &builder, Location loc, DecisionsType type,
-             Operation *op, const KernelContext &context)
+  WordPlaces(OpBuilder &builder, Location loc, KeepMaskType type, Operation *op,
+             const KernelContext &context)
       : b(loc, builder), type(type), context(context),
         thread(context.getPosition(builder, op).thread) {
     lane = bitAnd(thread, lanesPerWarp - 1);
@@ -99,8 +96,8 @@ public:
     quad = shiftRight(lane, 2);
   }
 
-  /// Calls `fn` with the query and key word of each of the words that the lane
-  /// has, for a tile at `firstQuery` and `firstKey`.
+  /// Calls `fn` with the query and key position of each word that the lane has,
+  /// for a tile at `firstQuery` and `firstKey`.
   void forEachWord(Value firstQuery, Value firstKey,
                    function_ref<void(Value queryWord, Value keyWord)> fn) {
     int64_t numPairs = countRowPairs(context, type);
@@ -122,20 +119,20 @@ public:
     }
   }
 
-  /// The decisions of this thread in the blocks of a row of them, of which the
-  /// lanes of its warp have `words`.
-  SmallVector<BlockDecisions> exchange(ValueRange words) {
-    SmallVector<BlockDecisions> decisions;
+  /// The keep mask of this thread in a row of blocks, for which the lanes of
+  /// its warp have `words`.
+  SmallVector<BlockKeepMask> exchange(ValueRange words) {
+    SmallVector<BlockKeepMask> blocks;
     if (type.getTransposed()) {
       SmallVector<Value> transposed;
       for (Value word : words)
         transposed.push_back(transpose(word));
       for (int64_t n = 0; n < countBlocks(type); ++n)
-        decisions.push_back(
+        blocks.push_back(
             {transposed[n / blocksPerWord], n % blocksPerWord * pairsPerBlock});
-      return decisions;
+      return blocks;
     }
-    // Where pairs clear exponents without a shift.
+    // Here one of the pairs needs no shift to clear exponents.
     constexpr int64_t first = exponentBit - pairsPerShift;
     Value ofLane = arith::MulIOp::create(b, inQuad, constant(pairsPerBlock));
     Value shift = arith::SubIOp::create(b, constant(first), ofLane);
@@ -144,12 +141,13 @@ public:
                                    : shuffle(words[n / blocksPerWord],
                                              constant(n % blocksPerWord),
                                              NVVM::ShflKind::idx, lanesPerQuad);
-      decisions.push_back({rotateLeft(word, shift), first});
+      blocks.push_back({rotateLeft(word, shift), first});
     }
-    return decisions;
+    return blocks;
   }
 
-  /// The number of a pair in a half of the rows and of the columns of a block.
+  /// The index of a pair, by its half of the rows and of the columns of a
+  /// block.
   int64_t getPair(int64_t rowHalf, int64_t columnHalf) {
     return type.getTransposed() ? 2 * rowHalf + columnHalf
                                 : 2 * columnHalf + rowHalf;
@@ -165,9 +163,9 @@ private:
     return add(toWord(first), row);
   }
 
-  /// The number among those of four blocks of the word that a lane has, where
-  /// rows are keys: lane `4 (4 n1 + 2 n0 + u) + c`, in bits, has that of
-  /// columns `2 c + u` of block `2 n1 + n0`.
+  /// The index of a lane's word among the words of four blocks, if rows are
+  /// keys. In bits, lane `4 (4 n1 + 2 n0 + u) + c` has the word of columns `2 c
+  /// + u` of block `2 n1 + n0`.
   Value ownWord() {
     Value block = bitAnd(lane, 0x18);
     Value column = add(inQuad, inQuad);
@@ -175,9 +173,10 @@ private:
     return arith::OrIOp::create(b, block, arith::OrIOp::create(b, column, odd));
   }
 
-  /// Of a word of each lane at the same columns, the nibbles that this lane
-  /// needs: nibble `4 u + n` of that of columns `2 c + u` and block `n`. Rows
-  /// `4 k1 + 2 k0 + e` of a block are nibble `4 e + 2 k1 + k0` of its words.
+  /// Exchanges the words of lanes at the same columns. Returns the nibbles that
+  /// this lane needs: nibble `4 u + n` belongs to columns `2 c + u` and block
+  /// `n`. Rows `4 k1 + 2 k0 + e` of a block are nibble `4 e + 2 k1 + k0` of its
+  /// words.
   Value transpose(Value word) {
     auto isSet = [&](int64_t bit) -> Value {
       return arith::CmpIOp::create(b, arith::CmpIPredicate::ne,
@@ -186,7 +185,7 @@ private:
     auto choose = [&](Value isOdd, int64_t odd, int64_t even) -> Value {
       return arith::SelectOp::create(b, isOdd, constant(odd), constant(even));
     };
-    // Bytes 0 to 3 are those of the lane, 4 to 7 those of the other one.
+    // Selector bytes 0 to 3 are the lane's own word, 4 to 7 the other one.
     auto exchangeBytes = [&](int64_t bit, int64_t odd, int64_t even) {
       Value other =
           shuffle(word, constant(bit), NVVM::ShflKind::bfly, lanesPerWarp);
@@ -208,15 +207,15 @@ private:
     return arith::XOrIOp::create(b, difference, other);
   }
 
-  /// What lane `source` of each `width` lanes has, or the one whose number
-  /// differs in the bits of `source`.
+  /// The value of lane `source` of each `width` lanes, or of the lane whose
+  /// index differs in the bits of `source`.
   Value shuffle(Value value, Value source, NVVM::ShflKind kind, int64_t width) {
     int64_t segments = (lanesPerWarp - width) << 8 | (lanesPerWarp - 1);
     return NVVM::ShflOp::create(b, value.getType(), constant(-1), value, source,
                                 constant(segments), kind, UnitAttr());
   }
 
-  /// Counts modulo 32.
+  /// The count is taken modulo 32.
   Value rotateLeft(Value value, Value count) {
     return LLVM::FshlOp::create(b, value, value, count);
   }
@@ -233,18 +232,18 @@ private:
   }
 
   ImplicitLocOpBuilder b;
-  DecisionsType type;
+  KeepMaskType type;
   const KernelContext &context;
   Value thread, lane, inQuad, quad;
 };
 
-struct MakeDecisionsLowering : public KernelPattern<MakeDecisionsOp> {
+struct GenerateKeepMaskLowering : public KernelPattern<GenerateKeepMaskOp> {
   using KernelPattern::KernelPattern;
 
   LogicalResult
-  matchAndRewrite(MakeDecisionsOp op, OneToNOpAdaptor adaptor,
+  matchAndRewrite(GenerateKeepMaskOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    DecisionsType type = op.getResult().getType();
+    KeepMaskType type = op.getResult().getType();
     RngBlock<Value> stream;
     llvm::copy(getSingleValues(adaptor.getStream()), stream.begin());
     SmallVector<Value> words;
@@ -259,19 +258,19 @@ struct MakeDecisionsLowering : public KernelPattern<MakeDecisionsOp> {
   }
 };
 
-struct LoadDecisionsLowering : public KernelPattern<LoadDecisionsOp> {
+struct LoadKeepMaskLowering : public KernelPattern<LoadKeepMaskOp> {
   using KernelPattern::KernelPattern;
 
   LogicalResult
-  matchAndRewrite(LoadDecisionsOp op, OneToNOpAdaptor adaptor,
+  matchAndRewrite(LoadKeepMaskOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Location loc = op.getLoc();
-    DecisionsType type = op.getResult().getType();
+    KeepMaskType type = op.getResult().getType();
     LoweredMemRef source(op.getSource().getType(), adaptor.getSource());
     bool isByRows = op.getLayout() == MaskLayout::Rows;
     bool isVector = type.getWhole() && isByRows;
     int64_t width = isVector ? std::gcd(countBlocks(type), maxWidth) : 1;
-    // Beyond the mask any word will do.
+    // Past the mask any word is good enough.
     auto bound = [&](Value word, int64_t dim, int64_t count = 1) -> Value {
       Value size = arith::TruncIOp::create(rewriter, loc, rewriter.getI32Type(),
                                            source.getSize(rewriter, loc, dim));
@@ -302,11 +301,11 @@ struct LoadDecisionsLowering : public KernelPattern<LoadDecisionsOp> {
   }
 
 private:
-  /// Words of 16 bytes, at multiples of which rows of a mask begin.
+  /// Words in 16 bytes; rows of a mask are aligned to this.
   static constexpr int64_t maxWidth = 4;
   static constexpr int64_t wordBytes = 4;
 
-  /// The `count` words at `address`, by one instruction.
+  /// Loads `count` words at `address` by one instruction.
   static void loadWords(OpBuilder &builder, Location loc, Value address,
                         int64_t count, SmallVectorImpl<Value> &words) {
     Type i32 = builder.getI32Type();
@@ -323,16 +322,16 @@ private:
   }
 };
 
-/// Clears what is dropped of blocks.
+/// Clears the dropped elements of blocks.
 class Clearing {
 public:
-  /// With `shifts`, decisions move to the left by shifts.
+  /// With `shifts`, keep masks move left by shifts instead of rotations.
   Clearing(OpBuilder &builder, Location loc, bool shifts)
       : b(loc, builder), shifts(shifts) {}
 
-  /// Takes a power of two from the exponents of packed weights: one operation,
-  /// and for every second pair a shift.
-  void clearExponents(Value &value, BlockDecisions block, int64_t pair) {
+  /// Clears an exponent bit of packed probabilities: one operation, and a shift
+  /// for every second pair.
+  void clearExponents(Value &value, BlockKeepMask block, int64_t pair) {
     int64_t bit = exponentBit + pair % pairsPerShift;
     Value kept = moveTo(bit, block, pair);
     Value others = constant(~(int64_t(0x00010001) << bit) & 0xffffffff);
@@ -340,13 +339,13 @@ public:
         arith::AndIOp::create(b, value, arith::OrIOp::create(b, kept, others));
   }
 
-  /// Makes zeros of packed elements.
-  void clearPair(Value &value, BlockDecisions block, int64_t pair) {
+  /// Sets dropped packed elements to zero.
+  void clearPair(Value &value, BlockKeepMask block, int64_t pair) {
     value = arith::AndIOp::create(b, value, spread(block, pair, 0xbb99));
   }
 
-  /// Makes zeros of elements of 32 bits.
-  void clearElements(Value &even, Value &odd, BlockDecisions block,
+  /// Sets dropped elements of 32 bits to zero.
+  void clearElements(Value &even, Value &odd, BlockKeepMask block,
                      int64_t pair) {
     clearElement(even, spread(block, pair, 0x9999));
     clearElement(odd, spread(block, pair, 0xbbbb));
@@ -360,9 +359,9 @@ private:
     value = arith::BitcastOp::create(b, type, bits);
   }
 
-  /// The decisions of a pair, moved to the signs of halves and from there to
-  /// whole bytes: a nibble of a selector is a byte's number, 8 takes its sign.
-  Value spread(BlockDecisions block, int64_t pair, int64_t selector) {
+  /// Moves the bits of a pair to the signs of halves, and from there to whole
+  /// bytes: a selector nibble is a byte number, plus 8 to replicate its sign.
+  Value spread(BlockKeepMask block, int64_t pair, int64_t selector) {
     constexpr int64_t signBit = 15;
     Value signs = moveTo(signBit, block, pair);
     return NVVM::PermuteOp::create(b, b.getI32Type(), signs, signs,
@@ -370,14 +369,13 @@ private:
                                    NVVM::PermuteMode::DEFAULT);
   }
 
-  /// Moves the decisions of a pair to bit `bit` of the halves.
-  Value moveTo(int64_t bit, BlockDecisions block, int64_t pair) {
+  /// Moves the keep mask of a pair to bit `bit` of the halves.
+  Value moveTo(int64_t bit, BlockKeepMask block, int64_t pair) {
     constexpr int64_t wordBits = 32;
     int64_t count = (bit - block.first - pair + wordBits) % wordBits;
     if (count == 0)
       return block.value;
-    // Shifts to the left may be multiplications, for which there are more
-    // units.
+    // A left shift may become a multiplication, which has more execution units.
     Value &moved = rotations[{block.value, count}];
     if (!moved && shifts && bit > block.first + pair)
       moved = arith::ShLIOp::create(b, block.value, constant(count));
@@ -400,19 +398,19 @@ struct DropoutLowering : public KernelPattern<DropoutOp> {
   matchAndRewrite(DropoutOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     auto type = cast<VectorType>(op.getResult().getType());
-    DecisionsType decisions = op.getDecisions().getType();
+    KeepMaskType keepMask = op.getKeepMask().getType();
     bool isPacked = context.isPacked(type);
-    bool clearsExponents = op.getWeights() && type.getElementType().isBF16();
+    bool clearsExponents = op.getBelowTwo() && type.getElementType().isBF16();
     int64_t columns = context.getColumns(type);
-    WordPlaces places(rewriter, op.getLoc(), decisions, op, context);
+    WordPlaces places(rewriter, op.getLoc(), keepMask, op, context);
     SmallVector<Value> results(adaptor.getSource());
-    ValueRange words = adaptor.getDecisions();
-    int64_t wordsPerPair = countWords(decisions);
-    for (int64_t pair = 0; pair < countRowPairs(context, decisions); ++pair) {
+    ValueRange words = adaptor.getKeepMask();
+    int64_t wordsPerPair = countWords(keepMask);
+    for (int64_t pair = 0; pair < countRowPairs(context, keepMask); ++pair) {
       ValueRange ofPair = words.slice(pair * wordsPerPair, wordsPerPair);
-      // Beside the longer steps of rows that are keys shifts gain nothing.
+      // Steps with keys as rows are longer; shifts gain nothing there.
       Clearing clearing(rewriter, op.getLoc(),
-                        /*shifts=*/!decisions.getTransposed());
+                        /*shifts=*/!keepMask.getTransposed());
       for (auto [n, block] : llvm::enumerate(places.exchange(ofPair))) {
         for (int64_t rowHalf : {0, 1}) {
           for (int64_t columnHalf : {0, 1}) {
@@ -440,6 +438,6 @@ struct DropoutLowering : public KernelPattern<DropoutOp> {
 void attn::populateDropoutPatterns(RewritePatternSet &patterns,
                                    const TypeConverter &converter,
                                    const KernelContext &context) {
-  patterns.add<MakeDecisionsLowering, LoadDecisionsLowering, DropoutLowering>(
+  patterns.add<GenerateKeepMaskLowering, LoadKeepMaskLowering, DropoutLowering>(
       converter, patterns.getContext(), context);
 }

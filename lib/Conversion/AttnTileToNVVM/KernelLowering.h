@@ -1,4 +1,4 @@
-//===- KernelLowering.h - Lowering of one kernel ------------*- C++ -*-===//
+//===- KernelLowering.h - Lowering of one kernel ---------------*- C++ -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What the patterns that lower a kernel to a GPU share.
+// Shared parts of the patterns that lower a kernel to a GPU.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,21 +28,21 @@ namespace mlir::attn {
 constexpr int64_t warpgroupSize = 128;
 constexpr int64_t warpsPerWarpgroup = warpgroupSize / 32;
 
-/// Warps of a group that run `attn_tile.beside`.
+/// Warps of a CTA that run an `attn_tile.auxiliary_warps`.
 struct IdleWarps {
   int64_t first = 0, count = 0;
 };
 
-/// The warps of each `attn_tile.beside` of a kernel: first those of the ones
-/// that say how many they have. The others have what is left, which may be
-/// none.
+/// The warps of each `attn_tile.auxiliary_warps` of a kernel. Operations with a
+/// `warps` attribute get theirs first; the others get the remaining idle warps,
+/// if any.
 DenseMap<Operation *, IdleWarps> getIdleWarps(attn_tile::KernelOp kernel);
 
-/// Whether only packed tiles go through a pipe: their order is no matter of the
-/// target's products and copies.
-bool holdsPackedTiles(attn_tile::CreatePipeOp pipe);
+/// Whether only tiles in fragment order go through a pipe: the target's MMAs
+/// and copies do not determine their layout.
+bool holdsFragments(attn_tile::CreatePipeOp pipe);
 
-/// What the patterns need to know of the kernel they are in.
+/// What the patterns need to know about the kernel they lower.
 struct KernelContext {
   KernelContext(const TargetInfo &target,
                 attn_tile::ThreadLayoutAttrInterface layout)
@@ -50,53 +50,52 @@ struct KernelContext {
 
   const TargetInfo &target;
   attn_tile::ThreadLayoutAttrInterface layout;
-  /// Threads of the group.
+  /// Threads of the CTA.
   int64_t numThreads = 0;
-  /// Groups whose registers a multiprocessor has room for.
-  int64_t groups = 1;
-  /// Groups of a cluster.
+  /// CTAs whose registers fit on an SM.
+  int64_t ctasPerSm = 1;
+  /// CTAs of a cluster.
   int64_t cluster = 1;
   /// Threads that fill and read stages.
   StageThreads stageThreads = {0, 0};
-  /// Index of the thread, its warpgroup and its warp in the group, `i32`; the
-  /// latter two are the same in all threads of a warp.
+  /// Index of the thread, its warpgroup and its warp in the CTA, `i32`; the
+  /// latter two are uniform across a warp.
   Value thread;
   Value warpgroup;
   Value warp;
   /// First byte of shared memory, `i32`.
   Value shared;
-  /// Pointer to zeros in global memory, for reads that must not be done.
+  /// Pointer to zeros in global memory, for masked-out reads.
   Value zeros;
   /// First warpgroup of each role.
   DenseMap<Operation *, int64_t> firstWarpgroup;
-  /// The warps that run each `attn_tile.beside`.
+  /// The warps that run each `attn_tile.auxiliary_warps`.
   DenseMap<Operation *, IdleWarps> idleWarps;
   /// Bytes of shared memory, whose end belongs to the idle warps.
   int64_t sharedBytes = 0;
-  /// Where the counter of `attn_tile.take_number` is in shared memory.
-  int64_t numberOffset = 0;
+  /// Offset of the counter of `attn_tile.fetch_work_item` in shared memory.
+  int64_t ticketOffset = 0;
   /// Whether tiles are added to or stored in global memory through stages.
   bool copiesFromStages = false;
-  /// Products started after the one that is waited for.
-  DenseMap<Operation *, int64_t> newerProducts;
-  /// Pipes whose tiles threads read themselves, by `attn_tile.read`, and where
-  /// their stages are released.
+  /// MMAs started after the one that is waited for.
+  DenseMap<Operation *, int64_t> newerMmas;
+  /// Pipes whose tiles threads read by `attn_tile.read`, and so also release.
   DenseSet<Operation *> readByThreads;
-  /// Pipes of packed tiles that idle warps add in turns, and of those whose
-  /// additions an idle warp counts.
-  DenseSet<Operation *> addedInTurn, counted;
+  /// Pipes of tiles in fragment order that auxiliary warps accumulate in order,
+  /// and pipes whose additions an auxiliary warp counts.
+  DenseSet<Operation *> addedInOrder, counted;
 
-  /// Whether a register holds two neighbours of a row: an `i32` whose lower
-  /// half is the first of them.
+  /// Whether a register holds two neighbours of a row, as an `i32` whose lower
+  /// half is the first one.
   bool isPacked(VectorType type) const {
     return type.getRank() == 2 && type.getDimSize(1) > 1 &&
            type.getElementType().isIntOrFloat() &&
            isa<BFloat16Type, Float16Type>(type.getElementType());
   }
 
-  /// The warps that run the `attn_tile.beside` that `op` is in.
+  /// The warps that run the `attn_tile.auxiliary_warps` that `op` is in.
   IdleWarps getIdleWarps(Operation *op) const {
-    return idleWarps.lookup(op->getParentOfType<attn_tile::BesideOp>());
+    return idleWarps.lookup(op->getParentOfType<attn_tile::AuxiliaryWarpsOp>());
   }
 
   int64_t getRows(VectorType type) const {
@@ -107,10 +106,10 @@ struct KernelContext {
                                : layout.getColumnRegisters(type.getDimSize(1));
   }
 
-  /// Index of the thread within the role that `op` is in; within its warp if
-  /// that is a group of its own.
+  /// Index of the thread within the role of `op`; within its warp in
+  /// `attn_tile.auxiliary_warps`, where each warp acts as a CTA.
   ThreadPosition getPosition(OpBuilder &builder, Operation *op) const {
-    if (op->getParentOfType<attn_tile::BesideOp>()) {
+    if (op->getParentOfType<attn_tile::AuxiliaryWarpsOp>()) {
       Location loc = op->getLoc();
       constexpr int64_t warpSize = 32;
       auto constant = [&](int64_t value) -> Value {
@@ -135,17 +134,17 @@ struct KernelContext {
   }
 };
 
-/// Types of the words of decisions that one thread holds.
-std::optional<LogicalResult> convertDecisions(const KernelContext &context,
-                                              attn_tile::DecisionsType type,
-                                              SmallVectorImpl<Type> &types);
-
-/// Types of the words of bits that one thread holds.
-std::optional<LogicalResult> convertPairBits(const KernelContext &context,
-                                             attn_tile::PairBitsType type,
+/// Converts a keep mask to the words that one thread holds.
+std::optional<LogicalResult> convertKeepMask(const KernelContext &context,
+                                             attn_tile::KeepMaskType type,
                                              SmallVectorImpl<Type> &types);
 
-/// Types of what one thread holds.
+/// Converts mask bits to the words that one thread holds.
+std::optional<LogicalResult> convertMaskBits(const KernelContext &context,
+                                             attn_tile::MaskBitsType type,
+                                             SmallVectorImpl<Type> &types);
+
+/// Converts types to the registers that one thread holds.
 class TileTypeConverter : public TypeConverter {
 public:
   explicit TileTypeConverter(const KernelContext &context) {
@@ -163,14 +162,14 @@ public:
           return convertTile(context, type.getValueType(), types);
         });
     addConversion(
-        [&context](attn_tile::DecisionsType type, SmallVectorImpl<Type> &types)
+        [&context](attn_tile::KeepMaskType type, SmallVectorImpl<Type> &types)
             -> std::optional<LogicalResult> {
-          return convertDecisions(context, type, types);
+          return convertKeepMask(context, type, types);
         });
     addConversion(
-        [&context](attn_tile::PairBitsType type, SmallVectorImpl<Type> &types)
+        [&context](attn_tile::MaskBitsType type, SmallVectorImpl<Type> &types)
             -> std::optional<LogicalResult> {
-          return convertPairBits(context, type, types);
+          return convertMaskBits(context, type, types);
         });
     addConversion(
         [](attn_tile::BufferType type,
@@ -273,7 +272,7 @@ inline SmallVector<Value> unpackPairs(OpBuilder &builder, Location loc,
   return results;
 }
 
-/// Two f32 values, rounded, as a word whose lower half is the first of them.
+/// Rounds two f32 values to a word whose lower half is the first one.
 inline Value roundPair(OpBuilder &builder, Location loc, Type element,
                        Value first, Value second) {
   StringRef intrinsic = isa<BFloat16Type>(element) ? "llvm.nvvm.ff2bf16x2.rn"
@@ -295,8 +294,8 @@ inline Value emitShuffle(OpBuilder &builder, Location loc, Value value,
       NVVM::ShflKind::bfly, UnitAttr());
 }
 
-/// Transposes the 4x4 words of a quad of threads: thread `q` gives word `k` to
-/// thread `k`, as its word `q`.
+/// Transposes the 4x4 words of a quad of threads: word `k` of thread `q`
+/// becomes word `q` of thread `k`.
 inline void emitQuadTranspose(OpBuilder &builder, Location loc, Value thread,
                               MutableArrayRef<Value> words) {
   for (int64_t bit : {2, 1}) {
@@ -318,8 +317,8 @@ inline void emitQuadTranspose(OpBuilder &builder, Location loc, Value thread,
   }
 }
 
-/// The first column of the group of eight that a thread holds after, or before,
-/// its quad exchanges four of them: four times that of a pair.
+/// The first column of the group of eight columns that a thread holds after, or
+/// before, a quad transpose of pairs: four times the base column of a pair.
 inline Value emitGroup(OpBuilder &builder, Location loc, Value baseColumn) {
   return arith::ShLIOp::create(builder, loc, baseColumn,
                                createI32(builder, loc, 2));
@@ -336,8 +335,8 @@ inline Value joinWords(OpBuilder &builder, Location loc, ValueRange words) {
   return vector;
 }
 
-/// Whether a tile, whose columns begin at `firstColumn`, never hangs over the
-/// right edge of the memref.
+/// Whether a tile, whose columns begin at `firstColumn`, never exceeds the
+/// columns of the memref.
 inline bool isWithinColumns(VectorType tile, MemRefType memref,
                             Value firstColumn) {
   APInt column;
@@ -370,17 +369,17 @@ void populateScorePatterns(RewritePatternSet &patterns,
                            const TypeConverter &converter,
                            const KernelContext &context);
 
-/// Dropped weights.
+/// Dropout of attention probabilities.
 void populateDropoutPatterns(RewritePatternSet &patterns,
                              const TypeConverter &converter,
                              const KernelContext &context);
 
 /// Masks as bits.
-void populatePairBitsPatterns(RewritePatternSet &patterns,
+void populateMaskBitsPatterns(RewritePatternSet &patterns,
                               const TypeConverter &converter,
                               const KernelContext &context);
 
-/// Loads of global memory, and packed tiles.
+/// Loads of global memory, and tiles in fragment order.
 void populateMemoryPatterns(RewritePatternSet &patterns,
                             const TypeConverter &converter,
                             const KernelContext &context);
@@ -390,48 +389,48 @@ void populateStorePatterns(RewritePatternSet &patterns,
                            const TypeConverter &converter,
                            const KernelContext &context);
 
-/// Pipes and the matrix products that read them.
+/// Pipes and the matmuls that read them.
 void populatePipePatterns(RewritePatternSet &patterns,
                           const TypeConverter &converter,
                           const KernelContext &context);
 
-/// Counters, and what groups of one warp do with packed tiles meanwhile.
-void populateCounterPatterns(RewritePatternSet &patterns,
-                             const TypeConverter &converter,
-                             const KernelContext &context);
+/// Semaphores, and the work of auxiliary warps on tiles in fragment order.
+void populateSemaphorePatterns(RewritePatternSet &patterns,
+                               const TypeConverter &converter,
+                               const KernelContext &context);
 
 /// Scalar regions over ranges of numbers.
 void populateThreadPatterns(RewritePatternSet &patterns,
                             const TypeConverter &converter,
                             const KernelContext &context);
 
-/// Turns of warpgroups.
+/// Ping-pong between warpgroups.
 void populateRolePatterns(RewritePatternSet &patterns,
                           const TypeConverter &converter,
                           const KernelContext &context);
 
-/// Whether warps of the group take numbers in turn.
-bool takesNumbers(attn_tile::KernelOp kernel);
-/// Where what they are counted by is in `sharedBytes` bytes of shared memory:
-/// before what belongs to idle warps.
-int64_t getNumberOffset(attn_tile::KernelOp kernel, int64_t sharedBytes);
+/// Whether warps of the kernel fetch work items by an atomic ticket.
+bool fetchesWorkItems(attn_tile::KernelOp kernel);
+/// The offset of the ticket counter in `sharedBytes` bytes of shared memory:
+/// before the part of the idle warps.
+int64_t getTicketOffset(attn_tile::KernelOp kernel, int64_t sharedBytes);
 
-/// Where the next of these numbers is, at the end of shared memory.
-Value emitNumberAddress(OpBuilder &builder, Location loc,
+/// The address of the ticket counter in shared memory.
+Value emitTicketAddress(OpBuilder &builder, Location loc,
                         const KernelContext &context);
 
-/// Where steps are masked under a condition, tells LLVM that few are, so that
-/// what masks stands in nobody's way.
+/// Tells LLVM that conditional masking is rare, so that it moves the masking
+/// code out of the way.
 void expectFewMasks(attn_tile::KernelOp kernel);
 
-/// Products started between the start of the one `wait` waits for and `wait`,
-/// as far as they are known: they may still be in flight after it.
-int64_t countNewerProducts(Operation *wait, Value pending);
+/// Counts MMAs started between the MMA that `wait` waits for and `wait`, as far
+/// as they are known: they may still be in flight after it.
+int64_t countNewerMmas(Operation *wait, Value pending);
 
 /// Replaces the roles of a function by a chain of conditions on the warpgroup.
-/// Roles in `takingTurns` have waited for turns.
+/// Roles in `pingpongRoles` take part in ping-pong.
 void lowerRoles(LLVM::LLVMFuncOp function, const KernelContext &context,
-                const DenseSet<Operation *> &takingTurns);
+                const DenseSet<Operation *> &pingpongRoles);
 
 } // namespace mlir::attn
 

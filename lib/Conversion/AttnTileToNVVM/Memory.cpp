@@ -6,7 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Lowers loads of global memory, scalar accesses and those of packed tiles.
+// Lowers loads of tiles from global memory, scalar accesses, and accesses to
+// tiles in fragment order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -67,8 +68,8 @@ struct ElementLoadLowering : public KernelPattern<memref::LoadOp> {
   }
 
 private:
-  /// The pointer of a memref, or one to zeros if the memref has no element and
-  /// its pointer therefore may be any.
+  /// The pointer of a memref, or one to zeros if the memref has no elements and
+  /// its pointer may therefore be invalid.
   Value emitReadable(OpBuilder &builder, Location loc, MemRefType type,
                      ValueRange values) const {
     LoweredMemRef memref(type, values);
@@ -110,9 +111,8 @@ struct ElementStoreLowering : public KernelPattern<memref::StoreOp> {
   }
 };
 
-/// Loads an unaligned tile to registers. Where it lies within the source, and
-/// pairs of neighbours can be loaded at once, it is; each element by itself
-/// elsewhere.
+/// Loads an unaligned tile to registers: by pairs of neighbours if the whole
+/// tile is within the source and pairs are aligned, else element by element.
 struct UnalignedLoadLowering : public KernelPattern<LoadOp> {
   using KernelPattern::KernelPattern;
 
@@ -154,7 +154,7 @@ struct UnalignedLoadLowering : public KernelPattern<LoadOp> {
   }
 
 private:
-  /// Where the thread's elements of a tile are.
+  /// The position of the thread's elements of a tile.
   struct Place {
     Place(OpBuilder &builder, LoadOp op, OneToNOpAdaptor adaptor,
           const KernelContext &context)
@@ -186,7 +186,7 @@ private:
                : rhs;
   }
 
-  /// Whether the indices before those of the tile are within the source.
+  /// Whether the leading indices, before the tile's dimensions, are in bounds.
   static Value emitIsInside(OpBuilder &builder, Location loc,
                             const Place &place) {
     Value inside;
@@ -216,8 +216,8 @@ private:
                           builder, loc, arith::CmpIPredicate::sge,
                           place.first[rowDim + d], createI32(builder, loc, 0)));
     }
-    // Bits below the size of a pair in the address of the tile or in the bytes
-    // from row to row.
+    // Address bits below the size of a pair, in the tile's address or in the
+    // bytes from row to row, show that pairs are unaligned.
     Type i64 = builder.getI64Type();
     int64_t bytes = place.type.getElementTypeBitWidth() / 8;
     auto constant = [&](int64_t value) {
@@ -236,8 +236,8 @@ private:
                                          low, constant(0)));
   }
 
-  /// Address of the thread's first element of a row; columns are offsets of
-  /// the instructions. The row itself goes to `row`.
+  /// The address of the thread's first element of a row; columns are constant
+  /// offsets of the instructions. Sets `row` to the row index.
   Value emitRowAddress(OpBuilder &builder, Location loc, const Place &place,
                        int64_t r, Value &row) const {
     SmallVector<Value> indices(place.first);
@@ -353,8 +353,8 @@ private:
   }
 };
 
-/// Loads an aligned tile to registers. Loads whose elements may lie outside of
-/// the source read an element that exists instead, and drop it.
+/// Loads an aligned tile to registers. Loads of elements that may be out of
+/// bounds read an existing element instead, and drop it.
 struct LoadLowering : public KernelPattern<attn_tile::LoadOp> {
   using KernelPattern::KernelPattern;
 
@@ -389,11 +389,11 @@ struct LoadLowering : public KernelPattern<attn_tile::LoadOp> {
         columns.size = emitSize(rewriter, loc, memref, rowDim + 1);
     }
 
-    // Neighbours of a row lie in one word of packed tiles, and in two words of
-    // others, which are loaded together where both are known to exist.
+    // Two neighbours of a row are in one word of 16-bit tiles, and in two words
+    // of other tiles, which are loaded together if both are known to exist.
     bool packed = context.isPacked(type);
     bool paired = rank == 2 && (packed || inBounds);
-    // Where all columns exist, a thread loads four such words at once.
+    // If all columns exist, a thread loads four such words at once.
     bool grouped =
         packed && isWithinColumns(type, memrefType, op.getIndices().back());
     Type element = type.getElementType();
@@ -459,9 +459,9 @@ private:
   /// Columns of a thread that fill four words.
   static constexpr int64_t groupColumns = 8;
 
-  /// Loads the words of four groups of eight columns: each thread of a quad
-  /// loads those of a group, at `address`, and they exchange them, unless any
-  /// order will do. They are zero unless `exists`.
+  /// Loads the words of four groups of eight columns. Each thread of a quad
+  /// loads one group, at `address`. The quad then exchanges words, unless any
+  /// order is allowed. The words are zero unless `exists`.
   static SmallVector<Value> loadGroup(OpBuilder &builder, attn_tile::LoadOp op,
                                       Value thread, Value address,
                                       Value exists) {
@@ -483,7 +483,7 @@ private:
     return words;
   }
 
-  /// An index of the source, and whether it is the one that was asked for.
+  /// An index of the source, and whether it is the requested one.
   struct Place {
     Value index;
     Value exists;
@@ -520,11 +520,12 @@ private:
 };
 } // namespace
 
-/// Where the values of a warp lie in a packed tile of which each thread has
-/// `registers`, in elements: warps one after another, in each groups of four
-/// registers, in each the lanes.
-static Value emitPackedWarp(OpBuilder &builder, Location loc,
-                            const ThreadPosition &position, int64_t registers) {
+/// The offset, in elements, of a warp's part in a tile in fragment order with
+/// `registers` values per thread. The order is warps, then groups of four
+/// registers, then lanes.
+static Value emitFragmentWarp(OpBuilder &builder, Location loc,
+                              const ThreadPosition &position,
+                              int64_t registers) {
   return arith::MulIOp::create(builder, loc, position.warp,
                                createI32(builder, loc, registers * 32));
 }
@@ -535,25 +536,26 @@ static Value emitLane(OpBuilder &builder, Location loc,
                                createI32(builder, loc, 31));
 }
 
-/// Where the warp's part of a packed tile lies in workgroup memory.
-static Value emitPackedStage(OpBuilder &builder, Location loc,
-                             const ThreadPosition &position, Value stage,
-                             int64_t registers) {
-  Value first = emitPackedWarp(builder, loc, position, registers);
+/// The address of the warp's part of a tile in fragment order in shared memory.
+static Value emitFragmentStage(OpBuilder &builder, Location loc,
+                               const ThreadPosition &position, Value stage,
+                               int64_t registers) {
+  Value first = emitFragmentWarp(builder, loc, position, registers);
   Value offset =
       arith::ShLIOp::create(builder, loc, first, createI32(builder, loc, 2));
   return arith::AddIOp::create(builder, loc, stage, offset);
 }
 
-/// Addresses of this thread's groups of four registers of a packed tile.
-static SmallVector<Value> emitPackedGroups(OpBuilder &builder, Location loc,
-                                           MemRefType type, ValueRange memref,
-                                           ArrayRef<Value> indices,
-                                           const ThreadPosition &position,
-                                           int64_t registers) {
+/// Addresses of this thread's groups of four registers of a tile in fragment
+/// order.
+static SmallVector<Value> emitFragmentGroups(OpBuilder &builder, Location loc,
+                                             MemRefType type, ValueRange memref,
+                                             ArrayRef<Value> indices,
+                                             const ThreadPosition &position,
+                                             int64_t registers) {
   Value base = LoweredMemRef(type, memref).emitAddress(builder, loc, indices);
   Value first = arith::AddIOp::create(
-      builder, loc, emitPackedWarp(builder, loc, position, registers),
+      builder, loc, emitFragmentWarp(builder, loc, position, registers),
       arith::ShLIOp::create(builder, loc, emitLane(builder, loc, position),
                             createI32(builder, loc, 2))
           .getResult());
@@ -567,46 +569,47 @@ static SmallVector<Value> emitPackedGroups(OpBuilder &builder, Location loc,
 }
 
 namespace {
-/// Puts each warp's part of a tile where its bulk addition reads it.
-struct PackLowering : public KernelPattern<PackOp> {
+/// Puts each warp's part of a tile where its bulk reduction reads it.
+struct StageFragmentsLowering : public KernelPattern<StageFragmentsOp> {
   using KernelPattern::KernelPattern;
 
   LogicalResult
-  matchAndRewrite(PackOp op, OneToNOpAdaptor adaptor,
+  matchAndRewrite(StageFragmentsOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Location loc = op.getLoc();
     ValueRange values = adaptor.getTile();
     if (values.size() % 4 != 0)
-      return rewriter.notifyMatchFailure(op, "registers are no groups of four");
+      return rewriter.notifyMatchFailure(
+          op, "number of registers is no multiple of 4");
     ThreadPosition position = context.getPosition(rewriter, op);
     ValueRange pipe = adaptor.getPipe();
     Value stage =
-        emitPackedStage(rewriter, loc, position, pipe[0], values.size());
-    std::optional<TurnStage> turns;
+        emitFragmentStage(rewriter, loc, position, pipe[0], values.size());
+    std::optional<OrderedStage> ordered;
     if (op.getPosition())
-      turns = TurnStage{pipe[0], pipe[1], adaptor.getPosition().front()};
-    if (failed(context.target.emitPack(rewriter, loc, stage,
-                                       emitLane(rewriter, loc, position),
-                                       values, turns ? &*turns : nullptr)))
-      return op.emitOpError("cannot go through workgroup memory on ")
+      ordered = OrderedStage{pipe[0], pipe[1], adaptor.getPosition().front()};
+    if (failed(context.target.emitStageFragments(
+            rewriter, loc, stage, emitLane(rewriter, loc, position), values,
+            ordered ? &*ordered : nullptr)))
+      return op.emitOpError("cannot go through shared memory on ")
              << context.target.getName();
-    // Nothing waits for the barriers of the stage.
+    // Nothing waits for the barriers of this stage.
     rewriter.replaceOpWithMultiple(
         op, SmallVector<SmallVector<Value>>{{pipe[0], pipe[1], pipe[1]}});
     return success();
   }
 };
 
-struct PublishLowering : public KernelPattern<PublishOp> {
+struct CommitFragmentsLowering : public KernelPattern<CommitFragmentsOp> {
   using KernelPattern::KernelPattern;
 
   LogicalResult
-  matchAndRewrite(PublishOp op, OneToNOpAdaptor adaptor,
+  matchAndRewrite(CommitFragmentsOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Location loc = op.getLoc();
     ThreadPosition position = context.getPosition(rewriter, op);
     ValueRange pipe = adaptor.getPipe();
-    context.target.emitPublish(
+    context.target.emitCommitFragments(
         rewriter, loc, {pipe[0], pipe[1], adaptor.getPosition().front()},
         emitLane(rewriter, loc, position));
     rewriter.eraseOp(op);
@@ -614,13 +617,13 @@ struct PublishLowering : public KernelPattern<PublishOp> {
   }
 };
 
-struct AddInTurnLowering : public KernelPattern<AddInTurnOp> {
+struct OrderedReduceAddLowering : public KernelPattern<OrderedReduceAddOp> {
   using KernelPattern::KernelPattern;
 
   LogicalResult
-  matchAndRewrite(AddInTurnOp op, OneToNOpAdaptor adaptor,
+  matchAndRewrite(OrderedReduceAddOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    if (!context.target.hasCounters())
+    if (!context.target.hasSemaphores())
       return op.emitOpError("cannot be on ") << context.target.getName();
     Location loc = op.getLoc();
     PipeType type = op.getPipe().getType();
@@ -631,53 +634,54 @@ struct AddInTurnLowering : public KernelPattern<AddInTurnOp> {
       return LoweredMemRef(cast<MemRefType>(memref.getType()), parts)
           .emitAddress(rewriter, loc, SmallVector<Value>(indices));
     };
-    context.target.emitAddInTurn(
+    context.target.emitOrderedReduceAdd(
         rewriter, loc, {pipe[0], pipe[1], adaptor.getPosition().front()},
         emitAddress(op.getDest(), adaptor.getDest(),
                     getSingleValues(adaptor.getIndices())),
-        emitAddress(op.getTurns(), adaptor.getTurns(),
-                    getSingleValues(adaptor.getTurnIndices())),
-        adaptor.getTurn().front(), context.getIdleWarps(op).first, bytes);
+        emitAddress(op.getSemaphores(), adaptor.getSemaphores(),
+                    getSingleValues(adaptor.getSemaphoreIndices())),
+        adaptor.getOrdinal().front(), context.getIdleWarps(op).first, bytes);
     rewriter.eraseOp(op);
     return success();
   }
 };
 
-struct AddPackedLowering : public KernelPattern<AddPackedOp> {
+struct BulkReduceAddLowering : public KernelPattern<BulkReduceAddOp> {
   using KernelPattern::KernelPattern;
 
   LogicalResult
-  matchAndRewrite(AddPackedOp op, OneToNOpAdaptor adaptor,
+  matchAndRewrite(BulkReduceAddOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Location loc = op.getLoc();
-    if (op.getTurn())
-      return op.emitOpError("with a turn needs roles, of which "
+    if (op.getOrdinal())
+      return op.emitOpError("with an order needs roles, of which "
                             "attn-tile-split-roles makes idle warps add");
     VectorType type = op.getTileType();
     int64_t registers = context.getRows(type) * context.getColumns(type);
     if (registers % 4 != 0)
-      return rewriter.notifyMatchFailure(op, "registers are no groups of four");
+      return rewriter.notifyMatchFailure(
+          op, "number of registers is no multiple of 4");
     auto destType = cast<MemRefType>(op.getDest().getType());
     SmallVector<Value> indices = getSingleValues(adaptor.getIndices());
     ThreadPosition position = context.getPosition(rewriter, op);
     if (isa<BufferType>(op.getValue().getType())) {
-      Value first = emitPackedWarp(rewriter, loc, position, registers);
+      Value first = emitFragmentWarp(rewriter, loc, position, registers);
       Value base = LoweredMemRef(destType, adaptor.getDest())
                        .emitAddress(rewriter, loc, indices);
       Value address =
           LLVM::GEPOp::create(rewriter, loc, base.getType(),
                               destType.getElementType(), base, first);
-      Value stage =
-          emitPackedStage(rewriter, loc, position,
-                          getStagedTile(adaptor.getValue()).address, registers);
+      Value stage = emitFragmentStage(rewriter, loc, position,
+                                      getStagedTile(adaptor.getValue()).address,
+                                      registers);
       context.target.emitBulkAdd(rewriter, loc, address, stage,
                                  emitLane(rewriter, loc, position), registers);
       rewriter.eraseOp(op);
       return success();
     }
     SmallVector<Value> groups =
-        emitPackedGroups(rewriter, loc, destType, adaptor.getDest(), indices,
-                         position, registers);
+        emitFragmentGroups(rewriter, loc, destType, adaptor.getDest(), indices,
+                           position, registers);
     for (auto [i, address] : llvm::enumerate(groups))
       context.target.emitAtomicAdd(rewriter, loc, address,
                                    adaptor.getValue().slice(4 * i, 4));
@@ -686,17 +690,18 @@ struct AddPackedLowering : public KernelPattern<AddPackedOp> {
   }
 };
 
-struct StorePackedLowering : public KernelPattern<StorePackedOp> {
+struct StoreFragmentsLowering : public KernelPattern<StoreFragmentsOp> {
   using KernelPattern::KernelPattern;
 
   LogicalResult
-  matchAndRewrite(StorePackedOp op, OneToNOpAdaptor adaptor,
+  matchAndRewrite(StoreFragmentsOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Location loc = op.getLoc();
     ValueRange values = adaptor.getValue();
     if (values.size() % 4 != 0)
-      return rewriter.notifyMatchFailure(op, "registers are no groups of four");
-    SmallVector<Value> groups = emitPackedGroups(
+      return rewriter.notifyMatchFailure(
+          op, "number of registers is no multiple of 4");
+    SmallVector<Value> groups = emitFragmentGroups(
         rewriter, loc, cast<MemRefType>(op.getDest().getType()),
         adaptor.getDest(), getSingleValues(adaptor.getIndices()),
         context.getPosition(rewriter, op), values.size());
@@ -709,20 +714,21 @@ struct StorePackedLowering : public KernelPattern<StorePackedOp> {
   }
 };
 
-struct LoadPackedLowering : public KernelPattern<LoadPackedOp> {
+struct LoadFragmentsLowering : public KernelPattern<LoadFragmentsOp> {
   using KernelPattern::KernelPattern;
 
   LogicalResult
-  matchAndRewrite(LoadPackedOp op, OneToNOpAdaptor adaptor,
+  matchAndRewrite(LoadFragmentsOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Location loc = op.getLoc();
     auto type = cast<VectorType>(op.getResult().getType());
     int64_t registers = context.getRows(type) * context.getColumns(type);
     if (registers % 4 != 0)
-      return rewriter.notifyMatchFailure(op, "registers are no groups of four");
+      return rewriter.notifyMatchFailure(
+          op, "number of registers is no multiple of 4");
     auto group = VectorType::get(4, type.getElementType());
     SmallVector<Value> results;
-    for (Value address : emitPackedGroups(
+    for (Value address : emitFragmentGroups(
              rewriter, loc, cast<MemRefType>(op.getSource().getType()),
              adaptor.getSource(), getSingleValues(adaptor.getIndices()),
              context.getPosition(rewriter, op), registers)) {
@@ -743,8 +749,9 @@ void attn::populateMemoryPatterns(RewritePatternSet &patterns,
                                   const TypeConverter &converter,
                                   const KernelContext &context) {
   patterns.add<DimLowering, ElementLoadLowering, ElementStoreLowering,
-               LoadLowering, UnalignedLoadLowering, PackLowering,
-               PublishLowering, AddInTurnLowering, AddPackedLowering,
-               StorePackedLowering, LoadPackedLowering>(
-      converter, patterns.getContext(), context);
+               LoadLowering, UnalignedLoadLowering, StageFragmentsLowering,
+               CommitFragmentsLowering, OrderedReduceAddLowering,
+               BulkReduceAddLowering, StoreFragmentsLowering,
+               LoadFragmentsLowering>(converter, patterns.getContext(),
+                                      context);
 }

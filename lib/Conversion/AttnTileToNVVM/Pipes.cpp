@@ -1,4 +1,4 @@
-//===- Pipes.cpp - Pipes and matrix products ------------------------===//
+//===- Pipes.cpp - Pipes and MMAs -----------------------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Lowers pipes and the products that read them, in the target's instructions.
+// Lowers pipes, and the MMAs that read them, to instructions of the target.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,8 +33,8 @@ struct CreatePipeLowering : public KernelPattern<CreatePipeOp> {
                               context.thread, createI32(rewriter, loc, 0));
     int64_t bytes = context.target.getBarrierBytes();
     emitIf(rewriter, loc, isFirst, [&](OpBuilder &builder) {
-      if (context.addedInTurn.contains(op))
-        return context.target.emitInitTurns(
+      if (context.addedInOrder.contains(op))
+        return context.target.emitInitOrderedStages(
             builder, loc, barriers, context.stageThreads.consumers / 32);
       if (context.counted.contains(op))
         return context.target.emitInitCompleted(
@@ -79,7 +79,7 @@ static Value emitElement(OpBuilder &builder, Location loc, Value base, Value i,
 }
 
 namespace {
-/// `acquire` and `wait`: find the stage, and wait for its barrier.
+/// `acquire` and `wait` find the stage, and wait for its barrier.
 template <typename OpTy>
 struct PipeAccessLowering : public KernelPattern<OpTy> {
   using KernelPattern<OpTy>::KernelPattern;
@@ -109,11 +109,11 @@ struct PipeAccessLowering : public KernelPattern<OpTy> {
   }
 };
 
-struct ShareLowering : public KernelPattern<ShareOp> {
+struct LocalStoreLowering : public KernelPattern<LocalStoreOp> {
   using KernelPattern::KernelPattern;
 
   LogicalResult
-  matchAndRewrite(ShareOp op, OneToNOpAdaptor adaptor,
+  matchAndRewrite(LocalStoreOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Location loc = op.getLoc();
     PipeType type = op.getPipe().getType();
@@ -126,9 +126,9 @@ struct ShareLowering : public KernelPattern<ShareOp> {
                     context.target.getStageBytes(type.getBufferType()));
     // Nothing waits for the barriers of a stage that is shared.
     Value barrier = adaptor.getPipe()[1];
-    if (failed(context.target.emitShare(rewriter, op, adaptor.getTile(),
-                                        {address, barrier, barrier},
-                                        context.getPosition(rewriter, op))))
+    if (failed(context.target.emitLocalStore(
+            rewriter, op, adaptor.getTile(), {address, barrier, barrier},
+            context.getPosition(rewriter, op))))
       return failure();
     rewriter.replaceOpWithMultiple(
         op, SmallVector<SmallVector<Value>>{{address, barrier, barrier}});
@@ -205,7 +205,7 @@ struct ClearLowering : public KernelPattern<ClearOp> {
   }
 };
 
-/// Of a row, each thread reads the columns that it has of every row, in pairs.
+/// From a tile of one row, each thread reads its own columns, in pairs.
 struct ReadLowering : public KernelPattern<ReadOp> {
   using KernelPattern::KernelPattern;
 
@@ -272,7 +272,7 @@ struct ReleaseLowering : public KernelPattern<ReleaseOp> {
 };
 
 //===----------------------------------------------------------------------===//
-// Matrix products
+// Matmuls
 //===----------------------------------------------------------------------===//
 
 struct MmaStartLowering : public KernelPattern<MmaStartOp> {
@@ -300,7 +300,7 @@ struct MmaWaitLowering : public KernelPattern<MmaWaitOp> {
                   ConversionPatternRewriter &rewriter) const override {
     SmallVector<Value> results =
         context.target.emitMmaWait(rewriter, op.getLoc(), adaptor.getPending(),
-                                   context.newerProducts.lookup(op));
+                                   context.newerMmas.lookup(op));
     rewriter.replaceOpWithMultiple(
         op, SmallVector<SmallVector<Value>>{std::move(results)});
     return success();
@@ -314,7 +314,7 @@ struct MmaWaitBeforeLowering : public KernelPattern<MmaWaitBeforeOp> {
   matchAndRewrite(MmaWaitBeforeOp op, OneToNOpAdaptor,
                   ConversionPatternRewriter &rewriter) const override {
     context.target.emitMmaWait(rewriter, op.getLoc(), /*pending=*/{},
-                               context.newerProducts.lookup(op) + 1);
+                               context.newerMmas.lookup(op) + 1);
     rewriter.eraseOp(op);
     return success();
   }
@@ -325,19 +325,19 @@ void attn::populatePipePatterns(RewritePatternSet &patterns,
                                 const TypeConverter &converter,
                                 const KernelContext &context) {
   patterns.add<CreatePipeLowering, PipeAccessLowering<AcquireOp>,
-               PipeAccessLowering<WaitOp>, ShareLowering, CopyLowering,
+               PipeAccessLowering<WaitOp>, LocalStoreLowering, CopyLowering,
                StoreThroughLowering, CommitLowering, ClearLowering,
                ReadLowering, ReleaseLowering, MmaStartLowering, MmaWaitLowering,
                MmaWaitBeforeLowering>(converter, patterns.getContext(),
                                       context);
 }
 
-int64_t attn::countNewerProducts(Operation *wait, Value pending) {
+int64_t attn::countNewerMmas(Operation *wait, Value pending) {
   Operation *start = pending.getDefiningOp();
   if (!start || start->getBlock() != wait->getBlock())
     return 0;
-  // Regions between the two, such as those of masks, may start more: then more
-  // is waited for than must be.
+  // Regions between the two, such as mask_mod, may start more MMAs, which are
+  // not counted: then the wait covers more than it must.
   int64_t newer = 0;
   for (Operation *op = start->getNextNode(); op != wait; op = op->getNextNode())
     newer += isa<MmaStartOp>(op);

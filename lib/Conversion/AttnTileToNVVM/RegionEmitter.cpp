@@ -23,7 +23,8 @@
 using namespace mlir;
 using namespace mlir::attn;
 
-/// Lets the back end fuse products and sums in `op` and all that is in it.
+/// Lets the back end fuse multiplications and additions in `op` and its
+/// regions.
 static void allowContraction(Operation *op) {
   op->walk([](arith::ArithFastMathInterface math) {
     auto flags = math.getFastMathFlagsAttr();
@@ -97,7 +98,7 @@ Value RegionEmitter::materialize(Location loc, const Term &term) {
   return math::FmaOp::create(builder, loc, term.factor, offset, term.base);
 }
 
-/// Emits `op` on other operands, once for the same ones.
+/// Emits `op` on other operands, only once for the same operands.
 Value RegionEmitter::emitOnBases(Operation *op, Value lhs, Value rhs) {
   Value &result = bases[{op, lhs, rhs}];
   if (!result) {
@@ -122,7 +123,7 @@ bool RegionEmitter::isExact(Value value) {
   return !(it->second == ConstantIntRanges::maxRange(width));
 }
 
-/// Operations that keep a term linear; nothing for all others.
+/// Operations that keep a term linear; nothing for other ones.
 std::optional<RegionEmitter::Term>
 RegionEmitter::emitLinear(Operation *op, ArrayRef<Term> operands) {
   auto isPlain = [](const Term &term) { return term.isPlain(); };
@@ -131,7 +132,7 @@ RegionEmitter::emitLinear(Operation *op, ArrayRef<Term> operands) {
   using Result = std::optional<Term>;
   auto sum = [&](int64_t sign) -> Result {
     const Term &lhs = operands[0], &rhs = operands[1];
-    // Of two offsets with factors only one could be kept.
+    // A term can keep only one of two offsets with factors.
     if (!lhs.isPlain() && !rhs.isPlain() && (lhs.factor || rhs.factor))
       return std::nullopt;
     // A factor cannot be negated, but its offset can.
@@ -172,9 +173,9 @@ RegionEmitter::emitLinear(Operation *op, ArrayRef<Term> operands) {
       .Default([](Operation *) { return std::nullopt; });
 }
 
-/// The f32 of a bf16 that is one of the two in a word: its bits are the upper
-/// half of those of the f32. One instruction, where the assembler has two for
-/// the second one. Null of all others.
+/// Extends a bf16 half of a word to f32: its bits are the upper half of the
+/// f32. This is one instruction, where the assembler has two for the second
+/// half. Null for other operations.
 static Value emitExtension(OpBuilder &builder, Operation *op, Value half) {
   auto extract = half.getDefiningOp<LLVM::ExtractElementOp>();
   auto pair = extract ? extract.getVector().getDefiningOp<LLVM::BitcastOp>()
@@ -230,7 +231,7 @@ void RegionEmitter::emit(Operation *op, int64_t row, int64_t column) {
     getTerm(from, row, column) = Term{to};
 }
 
-/// Ranges of integers that do not have type `index`.
+/// Computes ranges of integers whose type is not `index`.
 void RegionEmitter::inferRanges() {
   constexpr unsigned indexBits = IndexType::kInternalStorageBitWidth;
   auto getWidth = [](Type type) {
@@ -295,8 +296,8 @@ void RegionEmitter::emitShared(unsigned maxLoads) {
 
 void RegionEmitter::emitEach(
     function_ref<void(int64_t, int64_t, ArrayRef<Term>)> use) {
-  // Columns are the outer loop: neighbours in a column share more than those in
-  // a row, and what they share is soon used up.
+  // Columns are the outer loop: neighbours in a column have more values in
+  // common than neighbours in a row, and these values are dead soon.
   Operation *yield = body.getTerminator();
   Varies varies = getYieldVariation();
   for (int64_t column = 0, e = varies & ByColumn ? columns : 1; column < e;

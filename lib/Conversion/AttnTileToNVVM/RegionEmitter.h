@@ -6,7 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Emits what a thread does to run a scalar region for its elements of a tile.
+// Emits the code by which a thread runs a scalar region for its elements of a
+// tile.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,15 +21,15 @@
 
 namespace mlir::attn {
 
-/// Emits a region for the elements of a tile that a thread holds. What does not
-/// depend on the row or on the column is emitted once for all of them.
+/// Emits a region for the elements of a tile that a thread holds. Values that
+/// do not depend on the row or on the column are emitted once for all elements.
 ///
-/// Positions are a base, which differs between threads, and an offset, which is
-/// a constant of the register. Both are kept apart as long as the value stays
-/// linear in the offset: sums and differences of positions, their conversion
-/// to floats, products with what is the same for all elements, and sums with
-/// it. So a distance is one subtraction of bases for all elements, and
-/// `slope * (key - query)` one fused multiplication with a constant for each.
+/// A position is a base, which differs between threads, plus an offset, a
+/// constant of the register. Both are kept apart as long as the value is linear
+/// in the offset: adding and subtracting positions, conversion to floats, and
+/// adding or multiplying by a uniform value. So a distance is one subtraction
+/// of bases for all elements, and `slope * (key - query)` is one fused
+/// multiplication with a constant for each.
 ///
 /// Float operations may be contracted.
 class RegionEmitter {
@@ -58,16 +59,15 @@ public:
     setPositions(argument, Varies::ByColumn, base, offsets);
   }
 
-  /// Emits what does not differ from element to element, where the builder is.
-  /// Values for each column are left to `emitElements` if more than `maxLoads`
-  /// tensors are read for them: each one takes a register in all that lies
-  /// between.
+  /// Emits the values that are the same for several elements, at the insertion
+  /// point. If values of a column read more than `maxLoads` tensors, they are
+  /// left to `emitElements`: each would occupy a register in between.
   void emitShared(unsigned maxLoads);
-  /// Emits the rest, at another place perhaps; returns what the region yields
-  /// for each register of the tile.
+  /// Emits the rest, perhaps at another insertion point. Returns the yielded
+  /// value for each register of the tile.
   SmallVector<Value> emitElements();
-  /// `base + offset * factor`; no factor stands for one. Where a float has an
-  /// offset but no factor, the factor is one, too.
+  /// `base + offset * factor`; a null factor stands for one, also where a float
+  /// has an offset.
   struct Term {
     Value base = nullptr;
     int64_t offset = 0;
@@ -75,13 +75,13 @@ public:
 
     bool isPlain() const { return offset == 0; }
   };
-  /// Whether what the region yields differs from row to row, or from column to
+  /// Whether the yielded value differs from row to row, or from column to
   /// column, once `emitShared` has been called.
   bool yieldsByRow() const { return getYieldVariation() & ByRow; }
   bool yieldsByColumn() const { return getYieldVariation() & ByColumn; }
-  /// Emits the rest and calls `use` with what the region yields for each
-  /// register, or only for registers of the first row, or of the first column,
-  /// where it is the same for all.
+  /// Emits the rest and calls `use` with the yielded value of each register. If
+  /// the value is the same for all rows or columns, only registers of the first
+  /// row or column are visited.
   void emitEach(
       function_ref<void(int64_t row, int64_t column, ArrayRef<Term> yielded)>
           use);
@@ -92,14 +92,14 @@ public:
   }
 
 private:
-  /// What a value depends on; also a set of bits.
+  /// The axes that a value depends on, as a set of bits.
   enum Varies : unsigned { Never = 0, ByRow = 1, ByColumn = 2, ByElement = 3 };
 
   struct Terms {
     Varies varies;
     SmallVector<Term> terms;
   };
-  /// An operation on bases, of which one is enough.
+  /// An operation on bases, to emit it only once.
   using BaseKey = std::tuple<Operation *, Value, Value>;
 
   void set(BlockArgument argument, Varies varies, ValueRange registers);
@@ -116,15 +116,15 @@ private:
   Value emitOnBases(Operation *op, Value lhs, Value rhs = Value());
   /// The value of a term.
   Value materialize(Location loc, const Term &term);
-  /// Whether integer `value` is what it would be without a limit of bits.
+  /// Whether integer `value` cannot have wrapped around.
   bool isExact(Value value);
   void inferRanges();
 
   OpBuilder &builder;
   Block &body;
   int64_t rows, columns;
-  /// Operations whose results differ from element to element, or from column to
-  /// column, that have not been emitted yet.
+  /// Operations that are not emitted yet because their results differ from
+  /// element to element, or from column to column.
   SmallVector<Operation *> elementOps, columnOps;
   DenseMap<Value, Terms> values;
   DenseMap<BaseKey, Value> bases;

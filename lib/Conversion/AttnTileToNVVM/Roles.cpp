@@ -1,4 +1,4 @@
-//===- Roles.cpp - Roles of warpgroups and their turns --------------===//
+//===- Roles.cpp - Roles of warpgroups and their ping-pong ----------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Lowers roles to branches on the warpgroup, and turns to named barriers.
+// Lowers roles to branches on the warpgroup, and ping-pong to named barriers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,15 +17,15 @@ using namespace mlir;
 using namespace mlir::attn;
 using namespace mlir::attn_tile;
 
-/// Named barrier of the turn of warpgroup 0 of the consumers; barrier 0 is that
-/// of the whole group.
-static constexpr int64_t firstTurnBarrier = 1;
+/// Named barrier of consumer warpgroup 0 for ping-pong; barrier 0 belongs to
+/// the whole CTA.
+static constexpr int64_t firstPingpongBarrier = 1;
 
-/// `bar.sync` or `bar.arrive` on the barrier of a warpgroup's turn, which the
-/// warpgroup and its predecessor share.
-static void emitTurnBarrier(OpBuilder &builder, Location loc, Value warpgroup,
-                            bool arrive) {
-  Value id = emitAdd(builder, loc, warpgroup, firstTurnBarrier);
+/// `bar.sync` or `bar.arrive` on the ping-pong barrier of a warpgroup, on which
+/// the warpgroup waits and its predecessor arrives.
+static void emitPingpongBarrier(OpBuilder &builder, Location loc,
+                                Value warpgroup, bool arrive) {
+  Value id = emitAdd(builder, loc, warpgroup, firstPingpongBarrier);
   Value count = createI32(builder, loc, 2 * warpgroupSize);
   if (arrive)
     NVVM::BarrierArriveOp::create(builder, loc, id, count);
@@ -36,22 +36,22 @@ static void emitTurnBarrier(OpBuilder &builder, Location loc, Value warpgroup,
 }
 
 namespace {
-struct AwaitTurnLowering : public KernelPattern<AwaitTurnOp> {
+struct PingpongWaitLowering : public KernelPattern<PingpongWaitOp> {
   using KernelPattern::KernelPattern;
 
   LogicalResult
-  matchAndRewrite(AwaitTurnOp op, OneToNOpAdaptor,
+  matchAndRewrite(PingpongWaitOp op, OneToNOpAdaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    emitTurnBarrier(rewriter, op.getLoc(),
-                    context.getPosition(rewriter, op).warpgroup,
-                    /*arrive=*/false);
+    emitPingpongBarrier(rewriter, op.getLoc(),
+                        context.getPosition(rewriter, op).warpgroup,
+                        /*arrive=*/false);
     rewriter.eraseOp(op);
     return success();
   }
 };
 } // namespace
 
-/// The warpgroup after `warpgroup`, of `count`.
+/// The warpgroup after `warpgroup`, cyclically among `count`.
 static Value emitNextWarpgroup(OpBuilder &builder, Location loc,
                                Value warpgroup, int64_t count) {
   Value next = emitAdd(builder, loc, warpgroup, 1);
@@ -62,18 +62,18 @@ static Value emitNextWarpgroup(OpBuilder &builder, Location loc,
 }
 
 namespace {
-struct PassTurnLowering : public KernelPattern<PassTurnOp> {
+struct PingpongArriveLowering : public KernelPattern<PingpongArriveOp> {
   using KernelPattern::KernelPattern;
 
   LogicalResult
-  matchAndRewrite(PassTurnOp op, OneToNOpAdaptor,
+  matchAndRewrite(PingpongArriveOp op, OneToNOpAdaptor,
                   ConversionPatternRewriter &rewriter) const override {
     auto role = op->getParentOfType<RoleOp>();
     if (!role)
       return rewriter.notifyMatchFailure(op, "not in a role");
     Location loc = op.getLoc();
     Value warpgroup = context.getPosition(rewriter, op).warpgroup;
-    emitTurnBarrier(
+    emitPingpongBarrier(
         rewriter, loc,
         emitNextWarpgroup(rewriter, loc, warpgroup, role.getWarpgroups()),
         /*arrive=*/true);
@@ -86,20 +86,22 @@ struct PassTurnLowering : public KernelPattern<PassTurnOp> {
 void attn::populateRolePatterns(RewritePatternSet &patterns,
                                 const TypeConverter &converter,
                                 const KernelContext &context) {
-  patterns.add<AwaitTurnLowering, PassTurnLowering>(
+  patterns.add<PingpongWaitLowering, PingpongArriveLowering>(
       converter, patterns.getContext(), context);
 }
 
-/// Puts the code of a role that takes turns between what gives the first turn
-/// to its first warpgroup and what takes up the turn that is passed last.
-static void emitTurnFrame(OpBuilder &builder, Location loc, Value warpgroup,
-                          int64_t first, int64_t count, bool atStart) {
+/// Frames the code of a ping-pong role. At its start the last warpgroup arrives
+/// on the barrier of the first one; at its end the first one waits for the last
+/// arrival.
+static void emitPingpongFrame(OpBuilder &builder, Location loc, Value warpgroup,
+                              int64_t first, int64_t count, bool atStart) {
   int64_t actor = atStart ? first + count - 1 : first;
   Value isActor =
       arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, warpgroup,
                             createI32(builder, loc, actor));
   emitIf(builder, loc, isActor, [&](OpBuilder &inner) {
-    emitTurnBarrier(inner, loc, createI32(inner, loc, 0), /*arrive=*/atStart);
+    emitPingpongBarrier(inner, loc, createI32(inner, loc, 0),
+                        /*arrive=*/atStart);
   });
 }
 
@@ -113,29 +115,31 @@ DenseMap<Operation *, IdleWarps> attn::getIdleWarps(KernelOp kernel) {
     warps += ofRole;
   }
   DenseMap<Operation *, IdleWarps> result;
-  for (BesideOp beside : kernel.getOps<BesideOp>()) {
-    if (!beside.getWarps())
+  for (AuxiliaryWarpsOp auxiliary : kernel.getOps<AuxiliaryWarpsOp>()) {
+    if (!auxiliary.getWarps())
       continue;
-    auto count = static_cast<int64_t>(*beside.getWarps());
-    result[beside] = {idle.first, std::min(count, idle.count)};
+    auto count = static_cast<int64_t>(*auxiliary.getWarps());
+    result[auxiliary] = {idle.first, std::min(count, idle.count)};
     idle = {idle.first + count, idle.count - count};
   }
-  for (BesideOp beside : kernel.getOps<BesideOp>())
-    if (!beside.getWarps())
-      result[beside] = idle;
+  for (AuxiliaryWarpsOp auxiliary : kernel.getOps<AuxiliaryWarpsOp>())
+    if (!auxiliary.getWarps())
+      result[auxiliary] = idle;
   return result;
 }
 
 void attn::lowerRoles(LLVM::LLVMFuncOp function, const KernelContext &context,
-                      const DenseSet<Operation *> &takingTurns) {
+                      const DenseSet<Operation *> &pingpongRoles) {
   SmallVector<RoleOp> roles(function.getOps<RoleOp>());
   if (roles.empty())
     return;
-  SmallVector<BesideOp> besides(function.getOps<BesideOp>());
+  SmallVector<AuxiliaryWarpsOp> auxiliaries(
+      function.getOps<AuxiliaryWarpsOp>());
   OpBuilder builder(roles.front());
-  // The register file is handed out in units of eight registers a thread.
-  int64_t before = llvm::alignDown(
-      context.target.getRegisters() / (context.groups * context.numThreads), 8);
+  // Registers are allocated in units of eight for each thread.
+  int64_t before = llvm::alignDown(context.target.getRegisters() /
+                                       (context.ctasPerSm * context.numThreads),
+                                   8);
   for (RoleOp role : roles) {
     Location loc = role.getLoc();
     int64_t first = context.firstWarpgroup.lookup(role);
@@ -151,10 +155,10 @@ void attn::lowerRoles(LLVM::LLVMFuncOp function, const KernelContext &context,
                            : cast<scf::IfOp>(builder.getBlock()->getParentOp());
 
     context.target.emitSetRegisters(builder, loc, role.getRegisters(), before);
-    bool takesTurns = takingTurns.contains(role);
-    if (takesTurns)
-      emitTurnFrame(builder, loc, context.warpgroup, first, count,
-                    /*atStart=*/true);
+    bool isPingpong = pingpongRoles.contains(role);
+    if (isPingpong)
+      emitPingpongFrame(builder, loc, context.warpgroup, first, count,
+                        /*atStart=*/true);
     auto move = [](OpBuilder &inner, Region &region) {
       inner.getInsertionBlock()->getOperations().splice(
           inner.getInsertionPoint(), region.front().getOperations());
@@ -171,28 +175,28 @@ void attn::lowerRoles(LLVM::LLVMFuncOp function, const KernelContext &context,
           builder, loc, arith::CmpIPredicate::eq, context.thread,
           createI32(builder, loc, first * warpgroupSize));
       emitIf(builder, loc, isFirst, moveBody);
-      for (BesideOp beside : besides) {
-        IdleWarps warps = context.idleWarps.lookup(beside);
+      for (AuxiliaryWarpsOp auxiliary : auxiliaries) {
+        IdleWarps warps = context.idleWarps.lookup(auxiliary);
         Value place = emitAdd(builder, loc, context.warp, -warps.first);
         Value isIdle =
             arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult,
                                   place, createI32(builder, loc, warps.count));
         emitIf(builder, loc, isIdle,
-               [&](OpBuilder &inner) { copy(inner, beside.getBody()); });
+               [&](OpBuilder &inner) { copy(inner, auxiliary.getBody()); });
       }
     } else {
       moveBody(builder);
-      for (BesideOp beside : besides)
-        if (beside.getJoined())
-          copy(builder, beside.getBody());
+      for (AuxiliaryWarpsOp auxiliary : auxiliaries)
+        if (auxiliary.getJoined())
+          copy(builder, auxiliary.getBody());
     }
-    if (takesTurns)
-      emitTurnFrame(builder, loc, context.warpgroup, first, count,
-                    /*atStart=*/false);
+    if (isPingpong)
+      emitPingpongFrame(builder, loc, context.warpgroup, first, count,
+                        /*atStart=*/false);
     if (branch)
       builder.setInsertionPoint(branch.elseYield());
     role.erase();
   }
-  for (BesideOp beside : besides)
-    beside.erase();
+  for (AuxiliaryWarpsOp auxiliary : auxiliaries)
+    auxiliary.erase();
 }

@@ -1,4 +1,4 @@
-//===- Scores.cpp - Maps and masks by position ----------------------===//
+//===- Scores.cpp - Maps and masks by position ----------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Lowers what depends on the position of each score.
+// Lowers operations that depend on the position of each score.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,9 +24,9 @@ using namespace mlir::attn;
 using namespace mlir::attn_tile;
 
 namespace {
-/// Positions of the elements of a tile, as values of type `index`: operations
-/// on them are lowered like all others. Registers of one axis of the tile are
-/// queries, those of the other one keys.
+/// Positions of the elements of a tile, as `index` values, so that operations
+/// on them are lowered like any other. Registers along one axis of the tile are
+/// queries, registers along the other one keys.
 struct TilePositions {
   template <typename OpTy>
   TilePositions(OpBuilder &builder, OpTy op, VectorType type,
@@ -139,9 +139,9 @@ struct MapLowering : public KernelPattern<MapOp> {
   }
 };
 
-/// Addresses of elements of a memref. Constant parts of indices are kept apart:
-/// from one element to the next the pointer moves by products of strides, of
-/// which there are few.
+/// Addresses of elements of a memref. Constant parts of indices are separate:
+/// the pointer moves from element to element by multiples of strides, of which
+/// there are few.
 class ElementAddresses {
 public:
   ElementAddresses(OpBuilder &builder, Location loc, LoweredMemRef memref)
@@ -158,7 +158,7 @@ public:
       strides.assign(indices.size(), ShapedType::kDynamic);
     for (auto [dim, term] : llvm::enumerate(indices)) {
       bases.push_back(term.base);
-      // The last stride is 1 if it is not known.
+      // An unknown last stride is 1.
       int64_t stride = strides[dim];
       if (dim + 1 == indices.size() && ShapedType::isDynamic(stride))
         stride = 1;
@@ -267,9 +267,9 @@ struct ScatterAddLowering : public KernelPattern<ScatterAddOp> {
   }
 
 private:
-  /// Whether this thread may add anything; null if it does not depend. One of
-  /// the threads that have shares of a sum adds it. Queries and keys are within
-  /// the array if their lengths are.
+  /// Whether this thread may add; null if it always may. One of the threads
+  /// that have parts of a sum adds it. Queries and keys are in bounds if their
+  /// lengths are.
   static Value emitMayAdd(OpBuilder &builder, ScatterAddOp op,
                           OneToNOpAdaptor adaptor, const LoweredMemRef &dest,
                           ArrayRef<int64_t> shuffles,
@@ -305,7 +305,7 @@ private:
     return may;
   }
 
-  /// The sum of `count` values, in two chains.
+  /// Adds up `count` values, in two chains.
   static Value emitSum(OpBuilder &builder, Location loc, ArrayRef<Value> values,
                        int64_t first, int64_t step, int64_t count) {
     SmallVector<Value, 2> chains;
@@ -324,9 +324,9 @@ private:
 };
 } // namespace
 
-/// Makes a condition one predicate for what uses it. LLVM would turn a
-/// selection by a conjunction into a selection for each part, where the
-/// assembler makes a conjunction a part of the comparisons.
+/// Makes a condition one predicate. LLVM would turn a select by a conjunction
+/// into a select for each part, although the assembler can fold a conjunction
+/// into the comparisons.
 static Value emitPredicate(OpBuilder &builder, Value condition) {
   if (!isa_and_present<arith::AndIOp, arith::OrIOp>(condition.getDefiningOp()))
     return condition;
@@ -359,7 +359,7 @@ struct MaskLowering : public KernelPattern<MaskOp> {
         APFloat::getInf(floatType.getFloatSemantics(), /*Negative=*/true));
     int64_t numRegisters = adaptor.getSource().size();
     SmallVector<Value> keep =
-        emitByRanges(rewriter, op, &op.getKeep(), positions, numRegisters);
+        emitByRanges(rewriter, op, &op.getMaskMod(), positions, numRegisters);
     if (keep.empty())
       keep = emitByPredicate(rewriter, op, positions, early, numRegisters);
     SmallVector<Value> results;
@@ -374,15 +374,15 @@ struct MaskLowering : public KernelPattern<MaskOp> {
   }
 
 private:
-  /// Whether the scores are products in flight of a consumer of attention.
-  /// Other kernels have no registers left to reorder masks: those of one role,
-  /// and those of gradients, whose scores are transposed.
+  /// Whether the scores are MMAs in flight in a consumer of attention. Other
+  /// kernels have no registers left to reorder masks: kernels with one role,
+  /// and gradient kernels, whose scores are transposed.
   static bool isOfConsumer(MaskOp op) {
     return op->getParentOfType<RoleOp>() && !op.getTransposed();
   }
 
-  /// Where what does not depend on the scores is emitted: before the wait for
-  /// them, if all that the mask uses is known there.
+  /// Where code that does not depend on the scores is emitted: before the wait
+  /// for them, if all operands of the mask are defined there.
   static Operation *getEarlyPlace(MaskOp op, ValueRange scores) {
     if (!isOfConsumer(op))
       return op;
@@ -398,13 +398,14 @@ private:
              def->isBeforeInBlock(place);
     };
     bool allKnown = llvm::all_of(op->getOperands().drop_front(), isKnown);
-    visitUsedValuesDefinedAbove(
-        op.getKeep(), [&](OpOperand *use) { allKnown &= isKnown(use->get()); });
+    visitUsedValuesDefinedAbove(op.getMaskMod(), [&](OpOperand *use) {
+      allKnown &= isKnown(use->get());
+    });
     return allKnown ? place : op;
   }
 
-  /// What length, attribute and `region`, if not null, keep, by comparing
-  /// positions with ranges; empty if that is not possible.
+  /// The pairs that length, attribute and `region` (if not null) keep, by
+  /// comparing positions with ranges; empty if that is not possible.
   static SmallVector<Value> emitByRanges(OpBuilder &builder, MaskOp op,
                                          Region *region,
                                          TilePositions &positions,
@@ -430,15 +431,15 @@ private:
     return keep;
   }
 
-  /// What is kept, by evaluating the region for each pair, and length and
+  /// The kept pairs, by evaluating the region for each pair; length and
   /// attribute by ranges if possible.
   SmallVector<Value> emitByPredicate(OpBuilder &builder, MaskOp op,
                                      TilePositions &positions, Operation *early,
                                      int64_t numRegisters) const {
     SmallVector<Value> kept, keep;
-    if (!op.getKeep().empty()) {
+    if (!op.getMaskMod().empty()) {
       auto type = cast<VectorType>(op.getSource().getType());
-      Block &body = op.getKeep().front();
+      Block &body = op.getMaskMod().front();
       RegionEmitter emitter(builder, body, context.getRows(type),
                             context.getColumns(type));
       positions.setArguments(emitter, body.getArguments(), op);
@@ -455,25 +456,25 @@ private:
       keep.resize(numRegisters);
       for (int64_t q = 0, e = positions.getNumQueries(); q < e; ++q)
         for (int64_t k = 0, e = positions.getNumKeys(); k < e; ++k)
-          keep[positions.getRegister(q, k)] =
-              emitKeep(builder, op, positions.getQuery(q), positions.getKey(k));
+          keep[positions.getRegister(q, k)] = emitMaskMod(
+              builder, op, positions.getQuery(q), positions.getKey(k));
     }
     for (auto [isKept, byRegion] : llvm::zip(keep, kept))
       isKept = arith::AndIOp::create(builder, op.getLoc(), isKept, byRegion);
     return keep;
   }
 
-  /// Ranges that positions are compared with; of more the predicate is
-  /// evaluated.
+  /// The most ranges that positions are compared with; with more, the predicate
+  /// is evaluated.
   static constexpr unsigned maxRanges = 2;
 
-  /// A position that no query has.
+  /// A position past all queries.
   static constexpr int64_t beyondAll = std::numeric_limits<int32_t>::max();
 
-  /// What register `number` of dimension `dim` attends in the other one, if
-  /// that is a few ranges, counted from the thread's first position there, so
-  /// that its positions are compared as constants. An `end` of null stands for
-  /// none.
+  /// The ranges of the other dimension that register `number` of dimension
+  /// `dim` attends, or nothing if these are not a few ranges. They are relative
+  /// to the thread's first position there, so that its positions compare as
+  /// constants. A null `end` means that there is no bound.
   static std::optional<SmallVector<IndexRange>>
   emitRelativeRanges(OpBuilder &builder, MaskOp op, Region *region, MaskDim dim,
                      int64_t number, TilePositions &positions) {
@@ -498,8 +499,8 @@ private:
       return arith::SelectOp::create(builder, loc, exists, position, other);
     };
     for (auto &[begin, end] : *ranges) {
-      // Keys that do not exist are attended by nobody. Queries that do not
-      // exist may attend any, so that those of a key need not end.
+      // No query attends keys past the length. Queries past the length may
+      // attend anything, so the range of a key needs no end.
       if (!isQuery && begin && end == op.getQueryLength()) {
         begin = ifExists(begin, beyondAll);
         end = Value();
@@ -539,7 +540,8 @@ private:
   }
 
   /// Evaluates length and attribute for one pair.
-  static Value emitKeep(OpBuilder &builder, MaskOp op, Value query, Value key) {
+  static Value emitMaskMod(OpBuilder &builder, MaskOp op, Value query,
+                           Value key) {
     Location loc = op.getLoc();
     Value keep = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt,
                                        key, op.getKeyLength());

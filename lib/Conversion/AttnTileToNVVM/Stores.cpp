@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Lowers stores of tiles, whose threads exchange values so that each of them
-// writes consecutive bytes.
+// Lowers stores of tiles. Threads exchange values so that each of them writes
+// consecutive bytes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,8 +19,8 @@ using namespace mlir;
 using namespace mlir::attn;
 using namespace mlir::attn_tile;
 
-/// Emits `i32` indices whose last two are the position of an element of a tile
-/// (the last one, of an element of a row vector).
+/// Emits `i32` indices that end with the position of an element of a tile: row
+/// and column, or only the element of a row vector.
 static SmallVector<Value> getElementIndices(ValueRange first, unsigned tileRank,
                                             Value row, Value column) {
   SmallVector<Value> indices(first);
@@ -79,7 +79,7 @@ struct StoreLowering : public KernelPattern<StoreOp> {
       }
       int64_t perRow = adaptor.getValue().size() / e;
       ValueRange values = adaptor.getValue().slice(r * perRow, perRow);
-      // Exchanges need all threads, so they stand outside of the condition.
+      // Exchanges need all threads, so they are outside of the condition.
       SmallVector<Chunk> chunks =
           getChunks(rewriter, loc, type, values, thread, baseColumn);
       emitIf(rewriter, loc, inside, [&](OpBuilder &builder) {
@@ -112,8 +112,7 @@ struct StoreLowering : public KernelPattern<StoreOp> {
   }
 
 private:
-  /// Stores a tile whose rows are the columns of the destination, with rows and
-  /// columns exchanged.
+  /// Stores a tile transposed: its rows are columns of the destination.
   void storeTransposed(OpBuilder &builder, StoreOp op, ValueRange values,
                        const LoweredMemRef &memref, ArrayRef<Value> first,
                        Value numRows) const {
@@ -134,8 +133,7 @@ private:
       return storeTransposedElements(store, type, values);
     int64_t rows = context.getRows(type);
     int64_t words = context.getColumns(type) / 2;
-    // Rows that follow one another are stored together, so all of them exist or
-    // none of them.
+    // Consecutive rows are stored together, so all of them exist or none.
     int64_t stored = memref.type.getShape().back();
     if (rows % 2 == 0 && words % 2 == 0 && !ShapedType::isDynamic(stored) &&
         stored % 8 == 0)
@@ -144,7 +142,7 @@ private:
         store, type, unpackPairs(builder, loc, type.getElementType(), values));
   }
 
-  /// Where a transposed tile goes to.
+  /// The destination of a transposed tile.
   struct TransposedStore {
     OpBuilder &builder;
     Location loc;
@@ -155,7 +153,8 @@ private:
     /// Sizes of the destination.
     Value numRows, numColumns;
 
-    /// Stores `value` so many rows and columns away from the first element.
+    /// Stores `value` at this distance in rows and columns from the first
+    /// element.
     void emit(Value row, Value column, Value value, unsigned alignment) {
       unsigned rank = memref.type.getRank();
       row = arith::AddIOp::create(builder, loc, first[rank - 2], row);
@@ -189,8 +188,8 @@ private:
                    values[r * perRow + c], type.getElementTypeBitWidth() / 8);
   }
 
-  /// Transposes 8x8 blocks of two times two groups of rows and columns, of
-  /// which each thread of a quad then stores a row.
+  /// Transposes 8x8 blocks of two groups of rows and two groups of columns;
+  /// each thread of a quad then stores a row.
   void storeTransposedGroups(TransposedStore &store, Value thread,
                              VectorType type, ValueRange values) const {
     OpBuilder &builder = store.builder;
@@ -242,7 +241,7 @@ private:
     unsigned alignment;
   };
 
-  /// What this thread stores of one row.
+  /// The parts of one row that this thread stores.
   SmallVector<Chunk> getChunks(OpBuilder &builder, Location loc,
                                VectorType type, ValueRange values, Value thread,
                                Value baseColumn) const {
@@ -257,8 +256,8 @@ private:
         chunks.push_back({getColumn(c), value, bytes});
       return chunks;
     }
-    // Four threads hold pairs of eight consecutive columns. Where there are
-    // four such groups they exchange pairs, so that each one stores a group.
+    // Four threads hold pairs of eight consecutive columns. Given four such
+    // groups, they exchange pairs so that each one stores a group.
     unsigned i = 0;
     for (; i + 4 <= values.size(); i += 4) {
       SmallVector<Value, 4> words(values.slice(i, 4));

@@ -1,4 +1,4 @@
-//===- Threads.cpp - Scalars that threads share ---------------------===//
+//===- Threads.cpp - Scalars that threads divide --------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Lowers scalar regions over ranges of numbers, which the threads of a group
-// take in turn.
+// Lowers scalar regions over ranges of numbers, which are distributed over the
+// threads of a CTA.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +21,7 @@ using namespace mlir::attn_tile;
 static constexpr int64_t warpSize = 32;
 
 namespace {
-/// The numbers that one thread takes.
+/// The numbers of one thread: `begin`, `begin + step`, and so on.
 struct ThreadRange {
   ThreadRange(OpBuilder &builder, Operation *op, const KernelContext &context) {
     Location loc = op->getLoc();
@@ -34,7 +34,7 @@ struct ThreadRange {
 };
 } // namespace
 
-/// Clones `body` for `arguments`; returns what it yields.
+/// Clones `body` for `arguments`; returns the yielded values.
 static SmallVector<Value> cloneBody(OpBuilder &builder, Region &body,
                                     ValueRange arguments) {
   IRMapping mapping;
@@ -47,12 +47,12 @@ static SmallVector<Value> cloneBody(OpBuilder &builder, Region &body,
 }
 
 namespace {
-struct EachLowering : public KernelPattern<EachOp> {
+struct ThreadForLowering : public KernelPattern<ThreadForOp> {
   using KernelPattern::KernelPattern;
 
-  /// Runs the region for `together` numbers at a time, while there are as many;
-  /// returns the thread's first number of the rest.
-  static Value emitTogether(OpBuilder &builder, EachOp op,
+  /// Runs the region for `together` numbers at a time while there are enough;
+  /// returns the thread's first remaining number.
+  static Value emitTogether(OpBuilder &builder, ThreadForOp op,
                             const ThreadRange &range, int64_t together) {
     Location loc = op.getLoc();
     auto index = [&](int64_t value) -> Value {
@@ -60,7 +60,8 @@ struct EachLowering : public KernelPattern<EachOp> {
     };
     Value step =
         arith::MulIOp::create(builder, loc, range.step, index(together));
-    // As many rounds for each thread of the warp, which stays together.
+    // All threads of a warp run the same number of rounds, so the warp stays
+    // converged.
     Value rounds = arith::DivUIOp::create(builder, loc, op.getCount(), step);
     Value end = arith::MulIOp::create(builder, loc, rounds, step);
     auto loop = scf::ForOp::create(builder, loc, index(0), end, step);
@@ -76,7 +77,8 @@ struct EachLowering : public KernelPattern<EachOp> {
                                            arith::IntegerOverflowFlags::nsw);
       mapping.map(op.getBody().getArgument(0), number);
     }
-    // In step, so that none waits for the instruction before.
+    // The copies are interleaved so that no instruction waits for the one
+    // before.
     for (Operation &inner : op.getBody().front().without_terminator())
       for (IRMapping &mapping : mappings)
         builder.clone(inner, mapping);
@@ -85,7 +87,7 @@ struct EachLowering : public KernelPattern<EachOp> {
   }
 
   LogicalResult
-  matchAndRewrite(EachOp op, OneToNOpAdaptor,
+  matchAndRewrite(ThreadForOp op, OneToNOpAdaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Location loc = op.getLoc();
     ThreadRange range(rewriter, op, context);
@@ -109,7 +111,7 @@ struct ReduceLowering : public KernelPattern<ReduceOp> {
                   ConversionPatternRewriter &rewriter) const override {
     Location loc = op.getLoc();
     if (context.getPosition(rewriter, op).numThreads != warpSize)
-      return op.emitOpError("must be run by groups of one warp on a GPU");
+      return op.emitOpError("must be run by CTAs of one warp on a GPU");
     ThreadRange range(rewriter, op, context);
     SmallVector<Value> inits;
     for (unsigned i = 0; i < op.getNumResults(); ++i)
@@ -141,17 +143,17 @@ struct ReduceLowering : public KernelPattern<ReduceOp> {
   }
 };
 
-/// Each step decides over as many numbers as a warp has threads; the rank of a
-/// number is the count of those before it.
-struct CompactLowering : public KernelPattern<CompactOp> {
+/// Each step tests as many numbers as a warp has threads; the rank of a number
+/// is the count of chosen ones before it.
+struct WarpCompactLowering : public KernelPattern<WarpCompactOp> {
   using KernelPattern::KernelPattern;
 
   LogicalResult
-  matchAndRewrite(CompactOp op, OneToNOpAdaptor,
+  matchAndRewrite(WarpCompactOp op, OneToNOpAdaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Location loc = op.getLoc();
     if (context.getPosition(rewriter, op).numThreads != warpSize)
-      return op.emitOpError("must be run by groups of one warp on a GPU");
+      return op.emitOpError("must be run by CTAs of one warp on a GPU");
     ThreadRange range(rewriter, op, context);
     Type i32 = rewriter.getI32Type(), index = rewriter.getIndexType();
     Value zero = arith::ConstantIndexOp::create(rewriter, loc, 0);
@@ -200,12 +202,12 @@ struct CompactLowering : public KernelPattern<CompactOp> {
   }
 };
 
-/// One lane counts for its warp.
-struct TakeNumberLowering : public KernelPattern<TakeNumberOp> {
+/// One lane fetches the ticket for its warp.
+struct FetchWorkItemLowering : public KernelPattern<FetchWorkItemOp> {
   using KernelPattern::KernelPattern;
 
   LogicalResult
-  matchAndRewrite(TakeNumberOp op, OneToNOpAdaptor,
+  matchAndRewrite(FetchWorkItemOp op, OneToNOpAdaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Location loc = op.getLoc();
     Value zero = createI32(rewriter, loc, 0);
@@ -217,7 +219,7 @@ struct TakeNumberLowering : public KernelPattern<TakeNumberOp> {
         [&](OpBuilder &nested, Location loc) {
           Value number = LLVM::AtomicRMWOp::create(
               nested, loc, LLVM::AtomicBinOp::add,
-              emitNumberAddress(nested, loc, context),
+              emitTicketAddress(nested, loc, context),
               createI32(nested, loc, 1), LLVM::AtomicOrdering::monotonic);
           scf::YieldOp::create(nested, loc, number);
         },
@@ -232,12 +234,12 @@ struct TakeNumberLowering : public KernelPattern<TakeNumberOp> {
   }
 };
 
-/// Warps that have joined are not among the idle ones.
-struct TakesPartLowering : public KernelPattern<TakesPartOp> {
+/// The first `count` idle warps, and warps that have joined, are active.
+struct IsActiveWarpLowering : public KernelPattern<IsActiveWarpOp> {
   using KernelPattern::KernelPattern;
 
   LogicalResult
-  matchAndRewrite(TakesPartOp op, OneToNOpAdaptor adaptor,
+  matchAndRewrite(IsActiveWarpOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Location loc = op.getLoc();
     IdleWarps warps = context.getIdleWarps(op);
@@ -253,11 +255,11 @@ struct TakesPartLowering : public KernelPattern<TakesPartOp> {
   }
 };
 
-struct AtMostLowering : public KernelPattern<AtMostOp> {
+struct AssumeUpperBoundLowering : public KernelPattern<AssumeUpperBoundOp> {
   using KernelPattern::KernelPattern;
 
   LogicalResult
-  matchAndRewrite(AtMostOp op, OneToNOpAdaptor adaptor,
+  matchAndRewrite(AssumeUpperBoundOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     rewriter.replaceOpWithNewOp<arith::MinSIOp>(op, adaptor.getValue().front(),
                                                 adaptor.getBound().front());
@@ -269,7 +271,7 @@ struct AtMostLowering : public KernelPattern<AtMostOp> {
 void attn::populateThreadPatterns(RewritePatternSet &patterns,
                                   const TypeConverter &converter,
                                   const KernelContext &context) {
-  patterns.add<AtMostLowering, CompactLowering, EachLowering, ReduceLowering,
-               TakeNumberLowering, TakesPartLowering>(
+  patterns.add<AssumeUpperBoundLowering, WarpCompactLowering, ThreadForLowering,
+               ReduceLowering, FetchWorkItemLowering, IsActiveWarpLowering>(
       converter, patterns.getContext(), context);
 }

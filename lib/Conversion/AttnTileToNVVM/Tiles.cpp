@@ -1,4 +1,4 @@
-//===- Tiles.cpp - Elementwise work and reductions ----------------------===//
+//===- Tiles.cpp - Elementwise work and reductions ------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -29,8 +29,8 @@ static Operation *recreate(OpBuilder &builder, Operation *op,
 }
 
 namespace {
-/// An elementwise operation on tiles is one operation for each register; one
-/// on scalars is itself, with converted types.
+/// An elementwise operation on tiles becomes one operation for each register;
+/// on scalars it stays, with converted types.
 struct ElementwiseLowering : public ConversionPattern {
   ElementwiseLowering(const TypeConverter &converter, MLIRContext *mlirContext,
                       const KernelContext &context)
@@ -197,13 +197,13 @@ struct Exp2Lowering : public KernelPattern<math::Exp2Op> {
 } // namespace
 
 /// 2^x of f32 by multiplications and additions, for x below 128: 2^n times a
-/// polynomial in f, where n is the integer next to x and f the rest. The
+/// polynomial in f, where n is the integer next to x and f = x - n. The
 /// polynomial is the minimax one of degree three on [-1/2, 1/2] that is 1 at 0,
 /// with a relative error of 1.02e-4. NaN stays NaN; -inf gives 0.
-static Value emitPolynomialExp2(OpBuilder &builder, Location loc, Value value) {
+static Value emitExp2Polynomial(OpBuilder &builder, Location loc, Value value) {
   constexpr float coefficients[] = {0.055008933f, 0.24221097f, 0.6932829f,
                                     1.0f};
-  // Adding it rounds to an integer, which is then in the lowest bits.
+  // Adding it rounds to an integer, which is then in the low bits.
   constexpr float roundingBias = 12582912.0f;
   constexpr float leastExponent = -127.0f;
   constexpr int32_t mantissaBits = 23, exponentOfOne = 0x3f800000;
@@ -222,7 +222,7 @@ static Value emitPolynomialExp2(OpBuilder &builder, Location loc, Value value) {
   for (float coefficient : ArrayRef(coefficients).drop_front())
     polynomial = math::FmaOp::create(builder, loc, polynomial, rest,
                                      constant(coefficient));
-  // The bits of the bias leave on the left. An exponent of -127 gives 0.
+  // The shift drops the bits of the bias. An exponent of -127 gives 0.
   Value bits =
       arith::BitcastOp::create(builder, loc, builder.getI32Type(), biased);
   Value exponent = arith::ShLIOp::create(builder, loc, bits,
@@ -234,12 +234,12 @@ static Value emitPolynomialExp2(OpBuilder &builder, Location loc, Value value) {
 }
 
 namespace {
-/// Polynomials are spread evenly over the elements of a thread.
-struct MixedExp2Lowering : public KernelPattern<MixedExp2Op> {
+/// Emulated elements are spread evenly over the elements of a thread.
+struct EmulateExp2Lowering : public KernelPattern<EmulateExp2Op> {
   using KernelPattern::KernelPattern;
 
   LogicalResult
-  matchAndRewrite(MixedExp2Op op, OneToNOpAdaptor adaptor,
+  matchAndRewrite(EmulateExp2Op op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     constexpr int64_t parts = 16;
     auto sixteenths = int64_t(op.getSixteenths());
@@ -247,7 +247,7 @@ struct MixedExp2Lowering : public KernelPattern<MixedExp2Op> {
     for (auto [number, value] : llvm::enumerate(adaptor.getSource())) {
       int64_t position = int64_t(number) % parts * sixteenths % parts;
       results.push_back(position + sixteenths >= parts
-                            ? emitPolynomialExp2(rewriter, op.getLoc(), value)
+                            ? emitExp2Polynomial(rewriter, op.getLoc(), value)
                             : emitUnary(rewriter, op.getLoc(),
                                         "llvm.nvvm.ex2.approx.ftz.f", value));
     }
@@ -282,7 +282,7 @@ struct ExpLowering : public KernelPattern<math::ExpOp> {
   }
 };
 
-/// tanh of f32 is one instruction, with a relative error below 2^-10.9: that of
+/// tanh of f32 is one instruction, with a relative error below 2^-10.9, like
 /// one rounding to 16 bits.
 struct TanhLowering : public KernelPattern<math::TanhOp> {
   using KernelPattern::KernelPattern;
@@ -302,8 +302,8 @@ struct TanhLowering : public KernelPattern<math::TanhOp> {
   }
 };
 
-/// The logarithm of f32 through that to base 2, whose absolute error is below
-/// 2^-22.
+/// The logarithm of f32 through the binary logarithm, whose absolute error is
+/// below 2^-22.
 struct LogLowering : public KernelPattern<math::LogOp> {
   using KernelPattern::KernelPattern;
 
@@ -385,7 +385,7 @@ struct ShapeCastLowering : public KernelPattern<vector::ShapeCastOp> {
   }
 };
 
-/// The first elements of a row vector, `Op`, as many as `getCount` says.
+/// Masks of the first elements of a row vector, as many as `getCount` says.
 template <typename Op>
 struct RowMaskLowering : public KernelPattern<Op> {
   using Pattern = KernelPattern<Op>;
@@ -457,7 +457,44 @@ struct BroadcastLowering : public KernelPattern<vector::BroadcastOp> {
   }
 };
 
-/// A warp whose rows all have a factor of one skips the products.
+} // namespace
+
+/// Emits a branch that a warp takes if one of `rows` differs from `neutral`. In
+/// it, `fn` computes each element from its element of `source` and its row
+/// value; a thread has `columns` columns. Otherwise the result is `source`.
+static SmallVector<Value>
+emitUnlessNeutral(OpBuilder &builder, Location loc, ValueRange rows,
+                  float neutral, ValueRange source, int64_t columns,
+                  function_ref<Value(Value element, Value row)> fn) {
+  Value constant = arith::ConstantFloatOp::create(
+      builder, loc, builder.getF32Type(), APFloat(neutral));
+  Value differs;
+  for (Value row : rows) {
+    Value isOther = arith::CmpFOp::create(
+        builder, loc, arith::CmpFPredicate::UNE, row, constant);
+    differs =
+        differs
+            ? arith::OrIOp::create(builder, loc, differs, isOther).getResult()
+            : isOther;
+  }
+  Value any = NVVM::VoteSyncOp::create(builder, loc, builder.getI1Type(),
+                                       createI32(builder, loc, -1), differs,
+                                       NVVM::VoteSyncKind::any);
+  auto ifOp = scf::IfOp::create(builder, loc, source.getTypes(), any,
+                                /*addThenBlock=*/true, /*addElseBlock=*/true);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(ifOp.thenBlock());
+  SmallVector<Value> results;
+  for (auto [i, element] : llvm::enumerate(source))
+    results.push_back(fn(element, rows[i / columns]));
+  scf::YieldOp::create(builder, loc, results);
+  builder.setInsertionPointToStart(ifOp.elseBlock());
+  scf::YieldOp::create(builder, loc, source);
+  return llvm::to_vector_of<Value>(ifOp.getResults());
+}
+
+namespace {
+/// A warp whose rows all have a factor of one skips the multiplications.
 struct RescaleLowering : public KernelPattern<RescaleOp> {
   using KernelPattern::KernelPattern;
 
@@ -465,40 +502,36 @@ struct RescaleLowering : public KernelPattern<RescaleOp> {
   matchAndRewrite(RescaleOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Location loc = op.getLoc();
-    auto floatType = rewriter.getF32Type();
-    Value one =
-        arith::ConstantFloatOp::create(rewriter, loc, floatType, APFloat(1.0f));
-    Value differs;
-    for (Value factor : adaptor.getFactor()) {
-      Value isOther = arith::CmpFOp::create(
-          rewriter, loc, arith::CmpFPredicate::UNE, factor, one);
-      differs = differs ? arith::OrIOp::create(rewriter, loc, differs, isOther)
-                              .getResult()
-                        : isOther;
-    }
-    Value any = NVVM::VoteSyncOp::create(rewriter, loc, rewriter.getI1Type(),
-                                         createI32(rewriter, loc, -1), differs,
-                                         NVVM::VoteSyncKind::any);
-    ValueRange source = adaptor.getSource();
-    auto ifOp = scf::IfOp::create(rewriter, loc, source.getTypes(), any,
-                                  /*addThenBlock=*/true,
-                                  /*addElseBlock=*/true);
     int64_t columns =
         context.getColumns(cast<VectorType>(op.getSource().getType()));
-    {
-      OpBuilder::InsertionGuard guard(rewriter);
-      rewriter.setInsertionPointToStart(ifOp.thenBlock());
-      SmallVector<Value> products;
-      for (auto [i, value] : llvm::enumerate(source))
-        products.push_back(arith::MulFOp::create(
-            rewriter, loc, value, adaptor.getFactor()[i / columns]));
-      scf::YieldOp::create(rewriter, loc, products);
-      rewriter.setInsertionPointToStart(ifOp.elseBlock());
-      scf::YieldOp::create(rewriter, loc, source);
-    }
-    rewriter.replaceOpWithMultiple(
-        op, SmallVector<SmallVector<Value>>{
-                llvm::to_vector_of<Value>(ifOp.getResults())});
+    SmallVector<Value> results = emitUnlessNeutral(
+        rewriter, loc, adaptor.getFactor(), /*neutral=*/1, adaptor.getSource(),
+        columns, [&](Value element, Value factor) {
+          return arith::MulFOp::create(rewriter, loc, element, factor);
+        });
+    rewriter.replaceOpWithMultiple(op,
+                                   SmallVector<SmallVector<Value>>{results});
+    return success();
+  }
+};
+
+/// A warp whose rows all have a subtrahend of zero skips the subtractions.
+struct SubtractRowsLowering : public KernelPattern<SubtractRowsOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(SubtractRowsOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
+    int64_t columns =
+        context.getColumns(cast<VectorType>(op.getSource().getType()));
+    SmallVector<Value> results = emitUnlessNeutral(
+        rewriter, loc, adaptor.getSubtrahend(), /*neutral=*/0,
+        adaptor.getSource(), columns, [&](Value element, Value subtrahend) {
+          return arith::SubFOp::create(rewriter, loc, element, subtrahend);
+        });
+    rewriter.replaceOpWithMultiple(op,
+                                   SmallVector<SmallVector<Value>>{results});
     return success();
   }
 };
@@ -538,12 +571,13 @@ void attn::populateTilePatterns(RewritePatternSet &patterns,
                                 const KernelContext &context) {
   MLIRContext *mlirContext = patterns.getContext();
   patterns.add<ConstantLowering, TruncTileLowering, ExtendTileLowering,
-               Exp2Lowering, MixedExp2Lowering, ExpLowering, TanhLowering,
+               Exp2Lowering, EmulateExp2Lowering, ExpLowering, TanhLowering,
                LogLowering>(converter, mlirContext, context, PatternBenefit(2));
   patterns.add<ElementwiseLowering, ReductionLowering, ShapeCastLowering,
                BroadcastLowering, RowMaskLowering<vector::CreateMaskOp>,
                RowMaskLowering<vector::ConstantMaskOp>, PartialSumLowering,
-               RescaleLowering>(converter, mlirContext, context);
+               RescaleLowering, SubtractRowsLowering>(converter, mlirContext,
+                                                      context);
   patterns.add<IndexCastLowering<arith::IndexCastOp, arith::ExtSIOp>,
                IndexCastLowering<arith::IndexCastUIOp, arith::ExtUIOp>>(
       converter, mlirContext, PatternBenefit(2));

@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Math functions on vectors, so that no call of a scalar function is left in a
-// vectorised loop. All but exp2 come from upstream, which expands exp2 to exp
-// and so loses accuracy in proportion to the argument.
+// Math functions on vectors, so that no scalar call remains in a vectorised
+// loop. All but exp2 come from upstream, which expands exp2 to exp and so loses
+// accuracy in proportion to the argument.
 //
 //===----------------------------------------------------------------------===//
 

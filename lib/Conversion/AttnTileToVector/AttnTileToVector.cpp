@@ -7,11 +7,11 @@
 //===----------------------------------------------------------------------===//
 //
 // A tile of scores or accumulators is larger than the vector registers of a
-// CPU, so here a tile becomes a buffer on the stack, or an expression over
-// buffers: chains of elementwise operations are evaluated row piece by row
-// piece where their value is needed. Matrix products become loops over register
-// blocks of vector accumulators (Goto and van de Geijn 2008). Row vectors stay
-// vector values.
+// CPU. So a tile becomes a buffer on the stack, or an expression over buffers:
+// chains of elementwise operations are evaluated piece by piece of a row where
+// their value is needed. Contractions become loops over register blocks of
+// vector accumulators (Goto and van de Geijn 2008). Row vectors stay vector
+// values.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +22,7 @@
 #include "attn/Conversion/LaunchToRuntime/RuntimeCalls.h"
 #include "attn/Conversion/Passes.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
-#include "attn/Dialect/AttnTile/Transforms/KeyTiles.h"
+#include "attn/Dialect/AttnTile/Transforms/KVTileIterator.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -56,14 +56,14 @@ LogicalResult TileEmitter::emitOp(Operation &op) {
     return emitForall(forall);
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return emitReduce(reduce), success();
-  if (auto compact = dyn_cast<CompactOp>(op))
-    return emitCompact(compact), success();
-  if (auto each = dyn_cast<EachOp>(op))
+  if (auto compact = dyn_cast<WarpCompactOp>(op))
+    return emitWarpCompact(compact), success();
+  if (auto each = dyn_cast<ThreadForOp>(op))
     return emitEach(each), success();
-  if (auto atMost = dyn_cast<AtMostOp>(op)) {
-    mapping.map(atMost.getResult(),
-                arith::MinSIOp::create(b, lookup(atMost.getValue()),
-                                       lookup(atMost.getBound()))
+  if (auto assume = dyn_cast<AssumeUpperBoundOp>(op)) {
+    mapping.map(assume.getResult(),
+                arith::MinSIOp::create(b, lookup(assume.getValue()),
+                                       lookup(assume.getBound()))
                     .getResult());
     return success();
   }
@@ -73,24 +73,26 @@ LogicalResult TileEmitter::emitOp(Operation &op) {
     return emitLoad(load);
   if (auto store = dyn_cast<StoreOp>(op))
     return emitStore(store);
-  if (auto packed = dyn_cast<AddPackedOp>(op))
-    return emitAddPacked(packed);
-  if (auto packed = dyn_cast<StorePackedOp>(op))
-    return emitStorePacked(packed);
-  if (auto packed = dyn_cast<LoadPackedOp>(op))
-    return emitLoadPacked(packed);
+  if (auto packed = dyn_cast<BulkReduceAddOp>(op))
+    return emitBulkReduceAdd(packed);
+  if (auto packed = dyn_cast<StoreFragmentsOp>(op))
+    return emitStoreFragments(packed);
+  if (auto packed = dyn_cast<LoadFragmentsOp>(op))
+    return emitLoadFragments(packed);
   if (auto map = dyn_cast<MapOp>(op))
     return emitMap(map);
   if (auto mask = dyn_cast<MaskOp>(op))
     return emitMask(mask), success();
   if (auto scatter = dyn_cast<ScatterAddOp>(op))
     return emitScatterAdd(scatter), success();
-  if (auto decisions = dyn_cast<MakeDecisionsOp>(op))
-    return emitMakeDecisions(decisions), success();
-  if (auto decisions = dyn_cast<LoadDecisionsOp>(op))
-    return emitLoadDecisions(decisions), success();
+  if (auto keepMask = dyn_cast<GenerateKeepMaskOp>(op))
+    return emitGenerateKeepMask(keepMask), success();
+  if (auto keepMask = dyn_cast<LoadKeepMaskOp>(op))
+    return emitLoadKeepMask(keepMask), success();
   if (auto dropout = dyn_cast<DropoutOp>(op))
     return emitDropout(dropout), success();
+  if (auto subtract = dyn_cast<SubtractRowsOp>(op))
+    return emitSubtractRows(subtract), success();
   if (auto sum = dyn_cast<PartialSumOp>(op))
     return emitPartialSum(sum);
   if (auto contract = dyn_cast<vector::ContractionOp>(op))
@@ -165,11 +167,11 @@ struct ConvertAttnTileToVector
     for (KernelOp kernel : kernels)
       if (failed(convertKernel(rewriter, kernel, registers)))
         return signalPassFailure();
-    getOperation().walk([&](FaultWordOp op) {
-      // The runtime gives the word of the host without fail.
+    getOperation().walk([&](ErrorFlagOp op) {
+      // `attn-return-statuses` returns the status.
       rewriter.setInsertionPoint(op);
       auto function = op->getParentOfType<FunctionOpInterface>();
-      attn::RuntimeMemRef word = attn::emitFaultWord(
+      attn::RuntimeMemRef word = attn::emitErrorFlag(
           rewriter, op.getLoc(), getOperation(),
           cast<MemRefType>(op.getWord().getType()), ATTNRT_KIND_HOST,
           &function.getFunctionBody().front());
@@ -189,7 +191,8 @@ struct ConvertAttnTileToVector
 private:
   LogicalResult convertKernel(IRRewriter &rewriter, KernelOp kernel,
                               Registers registers) {
-    kernel.walk([&](KeyTilesOp op) { expandKeyTiles(rewriter, op); });
+    kernel.walk(
+        [&](KVTileIteratorOp op) { expandKVTileIterator(rewriter, op); });
     rewriter.setInsertionPoint(kernel);
     auto function =
         func::FuncOp::create(rewriter, kernel.getLoc(), kernel.getSymName(),

@@ -1,4 +1,4 @@
-//===- ControlFlow.cpp - Loops over tiles on the host --------------------===//
+//===- ControlFlow.cpp - Loops over tiles on the host ---------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -17,8 +17,8 @@ using namespace mlir;
 using namespace mlir::attn_tile;
 
 LogicalResult TileEmitter::emitFor(scf::ForOp op) {
-  // Each carried tile has a buffer of its own, which is also the result. The
-  // buffer of a loop whose result only this one uses is taken over.
+  // Each carried tile has a buffer of its own, which also holds the result. If
+  // only this loop uses the result of another loop, it takes over its buffer.
   SmallVector<Value> buffers(op.getNumRegionIterArgs());
   SmallVector<Value> inits;
   for (auto [i, init] : llvm::enumerate(op.getInitArgs())) {
@@ -130,7 +130,7 @@ void TileEmitter::emitReduce(ReduceOp op) {
   scf::YieldOp::create(b, results);
 }
 
-void TileEmitter::emitCompact(CompactOp op) {
+void TileEmitter::emitWarpCompact(WarpCompactOp op) {
   auto loop = scf::ForOp::create(b, index(0), lookup(op.getCount()), index(1),
                                  index(0));
   mapping.map(op.getChosen(), loop.getResult(0));
@@ -153,7 +153,7 @@ void TileEmitter::emitCompact(CompactOp op) {
   scf::YieldOp::create(b, next);
 }
 
-void TileEmitter::emitEach(EachOp op) {
+void TileEmitter::emitEach(ThreadForOp op) {
   auto loop = scf::ForOp::create(b, index(0), lookup(op.getCount()), index(1));
   mapping.map(op.getBody().getArgument(0), loop.getInductionVar());
   OpBuilder::InsertionGuard guard(b);

@@ -1,4 +1,4 @@
-//===- Elementwise.cpp - Elementwise operations on the host --------------===//
+//===- Elementwise.cpp - Elementwise operations on the host ---------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,20 +6,28 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Elementwise operations, score and mask regions, dropout, and reductions of
-// tiles.
+// Elementwise operations, score_mod and mask_mod regions, dropout, and
+// reductions of tiles.
 //
 //===----------------------------------------------------------------------===//
 
 #include "TileEmitter.h"
 #include "attn/Analysis/BoundedReads.h"
-#include "attn/Dialect/Attn/IR/DecisionWords.h"
+#include "attn/Dialect/Attn/IR/KeepMaskLayout.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 #include <limits>
 
 using namespace mlir;
 using namespace mlir::attn_tile;
+
+/// A region with more operations is emitted once, not for each piece of a row.
+/// A piece then takes about 16 times as long as its load and store.
+static constexpr size_t maxRepeatedOperations = 64;
+
+static bool isLong(Block &block) {
+  return block.getOperations().size() > maxRepeatedOperations;
+}
 
 //===----------------------------------------------------------------------===//
 // Elementwise operations
@@ -147,31 +155,36 @@ LogicalResult TileEmitter::emitMap(MapOp op) {
   SmallVector<Value> rows;
   for (Value other : op.getOthers()) {
     if (cast<VectorType>(other.getType()).getRank() != 1)
-      return op.emitOpError("must map one tile alone for the host (has ")
-             << other.getType() << " beside it)";
+      return op.emitOpError("must map one tile alone for the host (also has ")
+             << other.getType() << ")";
     rows.push_back(getRows(other));
   }
-  setTile(op->getResult(0),
-          {[this, op, rows](Value row, Value column, int64_t lanes) mutable {
-             Block &body = op.getBody().front();
-             for (auto [argument, buffer] : llvm::zip_equal(
-                      body.getArguments().take_back(rows.size()), rows))
-               mapping.map(argument,
-                           memref::LoadOp::create(b, buffer, row).getResult());
-             SmallVector<Value> elements;
-             for (Value source : op.getSources())
-               elements.push_back(
-                   tiles.lookup(source).emitPiece(row, column, lanes));
-             RowPiece at = getRowPiece(op, row, column, lanes);
-             auto make = [&](Type type) { return makeBuffer(lanes, type); };
-             at.makeBuffer = make;
-             return vectorizeRegion(b, body, elements, at, mapping);
-           },
-           Value(), Value()});
+  Tile tile = {
+      [this, op, rows](Value row, Value column, int64_t lanes) mutable {
+        Block &body = op.getBody().front();
+        for (auto [argument, buffer] :
+             llvm::zip_equal(body.getArguments().take_back(rows.size()), rows))
+          mapping.map(argument,
+                      memref::LoadOp::create(b, buffer, row).getResult());
+        SmallVector<Value> elements;
+        for (Value source : op.getSources())
+          elements.push_back(
+              tiles.lookup(source).emitPiece(row, column, lanes));
+        RowPiece at = getRowPiece(op, row, column, lanes);
+        auto make = [&](Type type) { return makeBuffer(lanes, type); };
+        at.makeBuffer = make;
+        return vectorizeRegion(b, body, elements, at, mapping);
+      },
+      Value(), Value()};
+  if (isLong(op.getBody().front()) &&
+      !getTileType(op->getResult(0)).getElementType().isInteger(1))
+    setLongTile(op->getResult(0), tile);
+  else
+    setTile(op->getResult(0), tile);
   return success();
 }
 
-/// Writes the predicate of `mask` as a block with the arguments of a keep
+/// Writes the predicate of `mask` as a block with the arguments of a mask_mod
 /// region. The lengths are captured.
 static void buildPredicate(ImplicitLocOpBuilder &b,
                            attn::MaskAttrInterface mask, Value queryLength,
@@ -188,49 +201,59 @@ static void buildPredicate(ImplicitLocOpBuilder &b,
 }
 
 void TileEmitter::emitMask(MaskOp op) {
-  setTile(
-      op->getResult(0),
-      {[this, op](Value row, Value column, int64_t lanes) mutable -> Value {
-         Value scores =
-             tiles.lookup(op.getSource()).emitPiece(row, column, lanes);
-         RowPiece at = getRowPiece(op, row, column, lanes);
-         auto make = [&](Type type) { return makeBuffer(lanes, type); };
-         at.makeBuffer = make;
+  Region predicate;
+  if (attn::MaskAttrInterface mask = op.getMaskAttr())
+    buildPredicate(b, mask, op.getQueryLength(), op.getKeyLength(),
+                   predicate.emplaceBlock());
+  bool isLongMask =
+      (!predicate.empty() && isLong(predicate.front())) ||
+      (!op.getMaskMod().empty() && isLong(op.getMaskMod().front()));
+  Tile tile = {
+      [this, op](Value row, Value column, int64_t lanes) mutable -> Value {
+        Value scores =
+            tiles.lookup(op.getSource()).emitPiece(row, column, lanes);
+        RowPiece at = getRowPiece(op, row, column, lanes);
+        auto make = [&](Type type) { return makeBuffer(lanes, type); };
+        at.makeBuffer = make;
 
-         auto maskType = VectorType::get(lanes, b.getI1Type());
-         Value keep;
-         if (op.getTransposed()) {
-           Value key = arith::AddIOp::create(b, lookup(op.getFirstKey()), row);
-           Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::slt,
-                                                key, lookup(op.getKeyLength()));
-           keep = vector::BroadcastOp::create(b, maskType, exists);
-         } else {
-           Value left = arith::SubIOp::create(b, at.laneLength, at.key);
-           keep = vector::CreateMaskOp::create(b, maskType, left);
-         }
-         if (attn::MaskAttrInterface mask = op.getMaskAttr()) {
-           Region region;
-           Block &block = region.emplaceBlock();
-           buildPredicate(b, mask, op.getQueryLength(), op.getKeyLength(),
-                          block);
-           Value kept = vectorizeRegion(b, block, {}, at, mapping);
-           keep = arith::AndIOp::create(b, keep, kept);
-         }
-         if (!op.getKeep().empty()) {
-           Value kept =
-               vectorizeRegion(b, op.getKeep().front(), {}, at, mapping);
-           keep = arith::AndIOp::create(b, keep, kept);
-         }
-         auto type = cast<VectorType>(scores.getType());
-         Value lowest = arith::ConstantOp::create(
-             b,
-             DenseElementsAttr::get(
-                 type, b.getFloatAttr(type.getElementType(),
-                                      -std::numeric_limits<double>::infinity())
-                           .getValue()));
-         return arith::SelectOp::create(b, keep, scores, lowest);
-       },
-       Value(), Value()});
+        auto maskType = VectorType::get(lanes, b.getI1Type());
+        Value keep;
+        if (op.getTransposed()) {
+          Value key = arith::AddIOp::create(b, lookup(op.getFirstKey()), row);
+          Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::slt,
+                                               key, lookup(op.getKeyLength()));
+          keep = vector::BroadcastOp::create(b, maskType, exists);
+        } else {
+          Value left = arith::SubIOp::create(b, at.laneLength, at.key);
+          keep = vector::CreateMaskOp::create(b, maskType, left);
+        }
+        if (attn::MaskAttrInterface mask = op.getMaskAttr()) {
+          Region region;
+          Block &block = region.emplaceBlock();
+          buildPredicate(b, mask, op.getQueryLength(), op.getKeyLength(),
+                         block);
+          Value kept = vectorizeRegion(b, block, {}, at, mapping);
+          keep = arith::AndIOp::create(b, keep, kept);
+        }
+        if (!op.getMaskMod().empty()) {
+          Value kept =
+              vectorizeRegion(b, op.getMaskMod().front(), {}, at, mapping);
+          keep = arith::AndIOp::create(b, keep, kept);
+        }
+        auto type = cast<VectorType>(scores.getType());
+        Value lowest = arith::ConstantOp::create(
+            b,
+            DenseElementsAttr::get(
+                type, b.getFloatAttr(type.getElementType(),
+                                     -std::numeric_limits<double>::infinity())
+                          .getValue()));
+        return arith::SelectOp::create(b, keep, scores, lowest);
+      },
+      Value(), Value()};
+  if (isLongMask)
+    setLongTile(op->getResult(0), tile);
+  else
+    setTile(op->getResult(0), tile);
 }
 
 void TileEmitter::emitScatterAdd(ScatterAddOp op) {
@@ -280,10 +303,9 @@ void TileEmitter::emitScatterAdd(ScatterAddOp op) {
   });
 }
 
-TileEmitter::PieceFn TileEmitter::emitDecisions(DecisionsType type,
-                                                Value firstQuery,
-                                                Value firstKey,
-                                                IsKeptFn isKept) {
+TileEmitter::PieceFn TileEmitter::emitKeepMask(KeepMaskType type,
+                                               Value firstQuery, Value firstKey,
+                                               IsKeptFn isKept) {
   bool transposed = type.getTransposed();
   Value first = lookup(firstQuery), second = lookup(firstKey);
   if (transposed)
@@ -309,8 +331,8 @@ TileEmitter::PieceFn TileEmitter::emitDecisions(DecisionsType type,
   };
 }
 
-void TileEmitter::emitMakeDecisions(MakeDecisionsOp op) {
-  decisions[op.getResult()] = emitDecisions(
+void TileEmitter::emitGenerateKeepMask(GenerateKeepMaskOp op) {
+  keepMasks[op.getResult()] = emitKeepMask(
       op.getResult().getType(), op.getFirstQuery(), op.getFirstKey(),
       [this, op](Value query, Value key) mutable {
         attn::RngBlock<Value> stream;
@@ -321,12 +343,12 @@ void TileEmitter::emitMakeDecisions(MakeDecisionsOp op) {
       });
 }
 
-void TileEmitter::emitLoadDecisions(LoadDecisionsOp op) {
+void TileEmitter::emitLoadKeepMask(LoadKeepMaskOp op) {
   Value source = lookup(op.getSource());
   Value batch = lookup(op.getBatch()), head = lookup(op.getHead());
   bool isByRows = op.getLayout() == attn::MaskLayout::Rows;
   auto load = [=](Value queryWord, Value keyWord) -> Value {
-    // Beyond the mask any word will do.
+    // Past the mask any word is good enough.
     auto bound = [&](Value word, int64_t dim) -> Value {
       Value last = add(memref::DimOp::create(b, source, dim), -1);
       Value at = arith::IndexCastUIOp::create(b, b.getIndexType(), word);
@@ -339,11 +361,11 @@ void TileEmitter::emitLoadDecisions(LoadDecisionsOp op) {
       std::swap(indices[2], indices[3]);
     return memref::LoadOp::create(b, source, indices);
   };
-  decisions[op.getResult()] = emitDecisions(
+  keepMasks[op.getResult()] = emitKeepMask(
       op.getResult().getType(), op.getFirstQuery(), op.getFirstKey(),
       [this, load](Value query, Value key) {
-        attn::DecisionPlace at =
-            attn::emitDecisionPlace(b, b.getLoc(), query, key);
+        attn::KeepBitPlace at =
+            attn::emitKeepBitPlace(b, b.getLoc(), query, key);
         auto type = cast<VectorType>(query.getType());
         SmallVector<Value> words;
         for (int64_t lane = 0; lane < type.getNumElements(); ++lane) {
@@ -353,21 +375,22 @@ void TileEmitter::emitLoadDecisions(LoadDecisionsOp op) {
           words.push_back(load(extract(at.queryWord), extract(at.keyWord)));
         }
         Value word = vector::FromElementsOp::create(b, type, words);
-        return attn::emitDecision(b, b.getLoc(), word, at.bit);
+        return attn::emitKeepBit(b, b.getLoc(), word, at.bit);
       });
 }
 
 void TileEmitter::emitDropout(DropoutOp op) {
-  setTile(
-      op->getResult(0),
-      {[this, op](Value row, Value column, int64_t lanes) mutable -> Value {
-         Value weights =
-             tiles.lookup(op.getSource()).emitPiece(row, column, lanes);
-         Value isKept = decisions.lookup(op.getDecisions())(row, column, lanes);
-         return arith::SelectOp::create(
-             b, isKept, weights, zeroOf(cast<VectorType>(weights.getType())));
-       },
-       Value(), Value()});
+  setTile(op->getResult(0),
+          {[this, op](Value row, Value column, int64_t lanes) mutable -> Value {
+             Value probabilities =
+                 tiles.lookup(op.getSource()).emitPiece(row, column, lanes);
+             Value isKept =
+                 keepMasks.lookup(op.getKeepMask())(row, column, lanes);
+             return arith::SelectOp::create(
+                 b, isKept, probabilities,
+                 zeroOf(cast<VectorType>(probabilities.getType())));
+           },
+           Value(), Value()});
 }
 
 //===----------------------------------------------------------------------===//
@@ -403,6 +426,20 @@ LogicalResult TileEmitter::emitReduction(vector::MultiDimReductionOp op) {
               vector::makeArithReduction(b, b.getLoc(), op.getKind(), rows,
                                          lookup(op.getAcc())));
   return success();
+}
+
+void TileEmitter::emitSubtractRows(SubtractRowsOp op) {
+  Value rows = getRows(op.getSubtrahend());
+  setTile(op->getResult(0),
+          {[this, op, rows](Value row, Value column,
+                            int64_t lanes) mutable -> Value {
+             Value piece =
+                 tiles.lookup(op.getSource()).emitPiece(row, column, lanes);
+             Value subtrahend = vector::BroadcastOp::create(
+                 b, piece.getType(), memref::LoadOp::create(b, rows, row));
+             return arith::SubFOp::create(b, piece, subtrahend);
+           },
+           Value(), Value()});
 }
 
 LogicalResult TileEmitter::emitPartialSum(PartialSumOp op) {

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// From kernels to the LLVM dialect.
+// The pipeline from kernels to the LLVM dialect.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,8 +37,8 @@ void mlir::attn::buildHostKernelPipeline(OpPassManager &pm,
 }
 
 void mlir::attn::buildHostToLLVMPipeline(OpPassManager &pm) {
-  // Not every processor computes with bf16 or rounds to it, and not every C
-  // library does it for it.
+  // Not every processor, and not every C library, supports bf16 arithmetic and
+  // rounding.
   arith::ArithEmulateUnsupportedFloatsOptions emulate;
   emulate.sourceTypeStrs = {"bf16"};
   emulate.targetTypeStr = "f32";
@@ -50,7 +50,7 @@ void mlir::attn::buildHostToLLVMPipeline(OpPassManager &pm) {
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
   pm.addPass(createConvertMathToLLVMPass());
-  // Takes vectors apart where the C library has only functions of scalars.
+  // This splits vectors where the C library has only scalar functions.
   pm.addPass(createConvertMathToLibmPass());
   pm.addPass(createConvertVectorToLLVMPass());
   arith::ArithExpandOpsPassOptions expand;

@@ -1,4 +1,4 @@
-//===- Memory.cpp - Loads and stores of tiles on the host ----------------===//
+//===- Memory.cpp - Loads and stores of tiles on the host -----------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Loads and stores of tiles, packed ones included.
+// Loads and stores of tiles, including tiles in fragment order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,7 +44,7 @@ void TileEmitter::emitTileCopy(LoadOp op, Value buffer) {
   });
 }
 
-/// Whether `use` is the right-hand side of a product, as `NxK`.
+/// Whether `use` is the right-hand side of a contraction, as `NxK`.
 static bool isTransposedRhs(OpOperand &use) {
   auto contract = dyn_cast<vector::ContractionOp>(use.getOwner());
   if (!contract || use.getOperandNumber() != 1)
@@ -74,8 +74,8 @@ LogicalResult TileEmitter::emitLoad(LoadOp op) {
                           "the host (is ")
            << type << ")";
 
-  // A tile that is only used as a transposed operand is read transposed, unless
-  // it is cut by the end of the source.
+  // A tile that is only used as a transposed operand is transposed when it is
+  // read, unless the end of the source cuts it.
   Type element = getBufferElement(type);
   Value buffer = makeBuffer(type.getShape(), element);
   if (!llvm::all_of(op->getUses(), isTransposedRhs)) {
@@ -121,7 +121,7 @@ LogicalResult TileEmitter::emitStore(StoreOp op) {
   Value &row = indices[indices.size() - 2];
   Value first = row;
   if (op.getTransposed()) {
-    // Rows of a copy with rows and columns exchanged are stored instead.
+    // The rows of a transposed copy are stored instead.
     Value target = makeBuffer({type.getDimSize(1), type.getDimSize(0)},
                               getBufferElement(type));
     emitTranspose(getBuffer(op.getValue()), {index(0), index(0)},
@@ -145,7 +145,7 @@ LogicalResult TileEmitter::emitStore(StoreOp op) {
   return success();
 }
 
-/// Packed tiles are rows of elements, row after row: element `n` of the tile is
+/// Tiles in fragment order are stored row after row: element `n` of the tile is
 /// element `n` of the rows of the memref from `indices` on.
 template <typename EmitFn>
 void TileEmitter::forEachPacked(Value memref, ValueRange indices,
@@ -164,8 +164,8 @@ void TileEmitter::forEachPacked(Value memref, ValueRange indices,
   });
 }
 
-LogicalResult TileEmitter::emitAddPacked(AddPackedOp op) {
-  if (!isa<VectorType>(op.getValue().getType()) || op.getTurn())
+LogicalResult TileEmitter::emitBulkReduceAdd(BulkReduceAddOp op) {
+  if (!isa<VectorType>(op.getValue().getType()) || op.getOrdinal())
     return op.emitOpError("has no form for the host");
   Value dest = lookup(op.getDest());
   SmallVector<Value> indices = llvm::map_to_vector(
@@ -181,7 +181,7 @@ LogicalResult TileEmitter::emitAddPacked(AddPackedOp op) {
   return success();
 }
 
-LogicalResult TileEmitter::emitStorePacked(StorePackedOp op) {
+LogicalResult TileEmitter::emitStoreFragments(StoreFragmentsOp op) {
   Value dest = lookup(op.getDest());
   SmallVector<Value> indices = llvm::map_to_vector(
       op.getIndices(), [&](Value index) { return lookup(index); });
@@ -195,7 +195,7 @@ LogicalResult TileEmitter::emitStorePacked(StorePackedOp op) {
   return success();
 }
 
-LogicalResult TileEmitter::emitLoadPacked(LoadPackedOp op) {
+LogicalResult TileEmitter::emitLoadFragments(LoadFragmentsOp op) {
   Value source = lookup(op.getSource());
   SmallVector<Value> indices = llvm::map_to_vector(
       op.getIndices(), [&](Value index) { return lookup(index); });

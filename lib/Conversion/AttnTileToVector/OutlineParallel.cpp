@@ -72,7 +72,7 @@ void OutlineParallel::declareRuntime(SymbolTable &symbols) {
   symbols.insert(function, getOperation().getBody()->begin());
 }
 
-/// Moves buffers of static size out of the loop that `body` is the body of.
+/// Moves static allocations of `body`, the body of `loop`, out of the loop.
 static void hoistBuffers(Block &body, Operation *loop) {
   for (Operation &op : llvm::make_early_inc_range(body.without_terminator()))
     if (isa<memref::AllocaOp>(op) && op.getNumOperands() == 0)
@@ -87,8 +87,8 @@ LogicalResult OutlineParallel::outline(scf::ForallOp loop, SymbolTable &symbols,
   if (!loop.isNormalized())
     return loop.emitOpError("must count from 0 in steps of 1");
 
-  // Upper bounds are computed outside of the loop, and used inside to take the
-  // number of an iteration apart.
+  // Upper bounds are computed outside of the loop; inside, they delinearize the
+  // iteration number.
   ImplicitLocOpBuilder b(loop.getLoc(), loop);
   SmallVector<Value> sizes =
       getValueOrCreateConstantIndexOp(b, b.getLoc(), loop.getMixedUpperBound());
@@ -114,7 +114,7 @@ LogicalResult OutlineParallel::outline(scf::ForallOp loop, SymbolTable &symbols,
   Type pointer = LLVM::LLVMPointerType::get(&getContext());
   auto context = LLVM::LLVMStructType::getLiteral(&getContext(), fields);
   auto function = func::FuncOp::create(
-      b.getLoc(), (parent.getName() + "_items").str(),
+      b.getLoc(), (parent.getName() + "_work_items").str(),
       b.getFunctionType({b.getI64Type(), b.getI64Type(), pointer}, {}));
   function.setPrivate();
   symbols.insert(function, Block::iterator(parent));
@@ -158,7 +158,7 @@ LogicalResult OutlineParallel::outline(scf::ForallOp loop, SymbolTable &symbols,
     hoistBuffers(*items.getBody(), items);
   }
 
-  // The call. The runtime only fails for a null function.
+  // The call; `attn-return-statuses` returns its status.
   Value one = arith::ConstantIntOp::create(b, 1, 64);
   Value count = sizes.front();
   for (Value size : ArrayRef<Value>(sizes).drop_front())

@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Only one position, usually the key, varies along a row. Values that do not
-// depend on it, or on the elements, stay scalars; values that are it plus a
-// scalar are kept as that scalar, so that reads at such positions are known to
-// be consecutive.
+// Only one position, usually the key, varies along a row. Values that depend
+// neither on it nor on the elements stay scalars. A value that is this position
+// plus a scalar is kept as the scalar, so that reads at such positions are
+// known to be consecutive.
 //
 //===----------------------------------------------------------------------===//
 
@@ -50,12 +50,12 @@ private:
   }
   /// The value in all lanes.
   Value getVector(Value value);
-  /// The positions of the lanes, cut to the last one there is.
+  /// The positions of the lanes, clamped to the last existing one.
   Value getPositions();
-  /// Which lanes have a position.
+  /// The lanes whose position exists.
   Value getValidLanes();
 
-  /// The argument that varies from lane to lane, and the one beside it.
+  /// The position that varies from lane to lane, and the one that does not.
   Value getLaneArgument() {
     return getPositionArguments()[at.transposed ? 2 : 3];
   }
@@ -298,8 +298,7 @@ Value RegionVectorizer::runPerLane() {
     sources.push_back(at.makeBuffer(getElementTypeOrSelf(vector.getType())));
     vector::StoreOp::create(b, vector, sources.back(), zero);
   }
-  // Lanes that do not exist have no part in what is computed, but must be
-  // numbers.
+  // Lanes past the end must hold numbers, although their results are unused.
   auto type = VectorType::get(at.lanes, stored);
   vector::StoreOp::create(
       b, arith::ConstantOp::create(b, b.getZeroAttr(type)).getResult(), result,

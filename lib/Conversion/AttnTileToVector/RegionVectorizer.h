@@ -37,15 +37,15 @@ struct RowPiece {
   llvm::function_ref<Value(Type elementType)> makeBuffer;
 };
 
-/// Emits the block `body`, whose arguments are any number of elements and the
-/// position (batch, head, query, key), for each lane of `at`, and returns the
-/// yielded values as a vector. `elements` holds the elements of all lanes.
-/// `captured` maps values defined outside of the block.
+/// Emits the block `body` for each lane of `at`, and returns the yielded values
+/// as a vector. The arguments of `body` are any number of elements and the
+/// position (batch, head, query, key). `elements` holds the elements of all
+/// lanes. `captured` maps values defined outside of the block.
 ///
-/// Lanes beyond their length have any value, and no memory is read for them.
-/// Operations that work elementwise become vector operations, reads of
-/// consecutive elements become vector reads. A block with anything else is run
-/// once for each lane.
+/// Lanes past their length have any value, and no memory is read for them.
+/// Elementwise operations become vector operations, and reads of consecutive
+/// elements become vector reads. A block with any other operation is run once
+/// for each lane.
 Value vectorizeRegion(ImplicitLocOpBuilder &b, Block &body, ValueRange elements,
                       const RowPiece &at, const IRMapping &captured);
 

@@ -1,4 +1,4 @@
-//===- TileEmitter.h - Tiled programs on the host ---------------*- C++ -*-===//
+//===- TileEmitter.h - Tiled programs on the host --------------*- C++ -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Writes the body of a kernel as loops over vectors. The methods are defined by
-// what they emit: tiles and buffers in Tiles.cpp, loads and stores in
+// Writes the body of a kernel as loops over vectors. The methods are in the
+// file of their subject: tiles and buffers in Tiles.cpp, loads and stores in
 // Memory.cpp, elementwise operations and reductions in Elementwise.cpp,
-// products in Products.cpp, loops in ControlFlow.cpp.
+// contractions in Contractions.cpp, loops in ControlFlow.cpp.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,7 +30,7 @@
 
 namespace mlir::attn_tile {
 
-/// A cache line, and the widest vector register there is.
+/// The size of a cache line, and of the widest vector registers.
 inline constexpr int64_t bufferAlignment = 64;
 
 /// The type of tiles; null for anything else, row vectors included.
@@ -64,18 +64,19 @@ private:
   LogicalResult emitFor(scf::ForOp op);
   LogicalResult emitForall(scf::ForallOp op);
   void emitReduce(ReduceOp op);
-  void emitCompact(CompactOp op);
-  void emitEach(EachOp op);
+  void emitWarpCompact(WarpCompactOp op);
+  void emitEach(ThreadForOp op);
   /// Copies the body of a scalar region.
   void emitScalars(Block &block);
   LogicalResult emitIf(scf::IfOp op);
   LogicalResult emitLoad(LoadOp op);
   LogicalResult emitStore(StoreOp op);
-  LogicalResult emitAddPacked(AddPackedOp op);
-  LogicalResult emitStorePacked(StorePackedOp op);
-  LogicalResult emitLoadPacked(LoadPackedOp op);
+  LogicalResult emitBulkReduceAdd(BulkReduceAddOp op);
+  LogicalResult emitStoreFragments(StoreFragmentsOp op);
+  LogicalResult emitLoadFragments(LoadFragmentsOp op);
   LogicalResult emitContraction(vector::ContractionOp op);
   LogicalResult emitReduction(vector::MultiDimReductionOp op);
+  void emitSubtractRows(SubtractRowsOp op);
   LogicalResult emitPartialSum(PartialSumOp op);
   LogicalResult emitElementwise(Operation &op);
   LogicalResult emitBroadcast(vector::BroadcastOp op);
@@ -88,45 +89,48 @@ private:
   /// Emits whether pairs are kept, as a vector of bits, from vectors of their
   /// positions.
   using IsKeptFn = std::function<Value(Value query, Value key)>;
-  /// What emits pieces of the decisions of a tile.
-  PieceFn emitDecisions(DecisionsType type, Value firstQuery, Value firstKey,
-                        IsKeptFn isKept);
-  void emitMakeDecisions(MakeDecisionsOp op);
-  void emitLoadDecisions(LoadDecisionsOp op);
+  /// Returns the function that emits pieces of the keep mask of a tile.
+  PieceFn emitKeepMask(KeepMaskType type, Value firstQuery, Value firstKey,
+                       IsKeptFn isKept);
+  void emitGenerateKeepMask(GenerateKeepMaskOp op);
+  void emitLoadKeepMask(LoadKeepMaskOp op);
   void emitDropout(DropoutOp op);
 
   //===--------------------------------------------------------------------===//
   // Tiles
   //===--------------------------------------------------------------------===//
 
-  /// Registers the tile of `result`: an expression if it is used once and where
-  /// it is defined, else a buffer.
+  /// Registers the tile of `result`: as an expression if it is used once, in
+  /// its own block, else as a buffer.
   void setTile(OpResult result, Tile tile);
+  /// Registers a tile whose elements need so much code that it is emitted once,
+  /// in loops, instead of at each use.
+  void setLongTile(OpResult result, const Tile &tile);
   void setBuffer(Value result, Value buffer);
-  /// The tile of elements `element` that a buffer holds.
+  /// The tile, of element type `element`, that a buffer holds.
   Tile getBufferTile(Value buffer, Type element);
   /// Evaluates a tile into `buffer`.
   void fill(Value buffer, const Tile &tile);
-  /// The buffer of a tile that is an operand of a product.
+  /// The buffer of a tile that is an operand of a contraction.
   Value getBuffer(Value value);
-  /// The same with rows and columns exchanged.
+  /// The same, transposed.
   Value getTransposedBuffer(Value value);
   /// A buffer with the values of a row vector.
   Value getRows(Value vector);
-  /// Fills `target` with `source` with rows and columns exchanged. Rows and
-  /// columns of `source` start at the last two of `indices`.
+  /// Transposes `source` into `target`. Rows and columns of `source` start at
+  /// the last two of `indices`.
   void emitTranspose(Value source, ValueRange indices, int64_t columns,
                      Value target);
   void emitTileCopy(LoadOp op, Value buffer);
-  /// Calls `emit` for each element of a packed tile, with its row and column
-  /// and its place in `memref`.
+  /// Calls `emit` for each element of a tile in fragment order, with its row,
+  /// column and index in `memref`.
   template <typename EmitFn>
   void forEachPacked(Value memref, ValueRange indices, VectorType tile,
                      EmitFn emit);
 
   Value makeBuffer(ArrayRef<int64_t> shape, Type element);
-  /// Gives up the buffers that were taken since `takenBuffers` had `mark`
-  /// elements: no tile in them is used any more.
+  /// Releases the buffers taken since `takenBuffers` had `mark` elements; tiles
+  /// in them must be dead.
   void freeBuffersSince(size_t mark);
   Type getBufferElement(VectorType type) {
     Type element = type.getElementType();
@@ -160,9 +164,9 @@ private:
     return arith::ConstantOp::create(b, b.getZeroAttr(type));
   }
   Value toF32(Value vector);
-  /// Rows of `memref` from `first` on, at least 0 and at most `rows`.
+  /// The number of rows of `memref` from `first` on, clamped to [0, `rows`].
   Value countRows(Value memref, Value first, int64_t rows);
-  /// The rows of the tile that `op` loads or stores that exist and are of its
+  /// The number of rows of the tile of `op` that exist and belong to its
   /// sequence. `row` is the first one in memory.
   template <typename OpTy>
   Value countRows(OpTy op, Value memref, Value row, int64_t rows) {
@@ -178,8 +182,8 @@ private:
         arith::SubIOp::create(b, lookup(op.getExtent()), lookup(op.getFirst()));
     return arith::MaxSIOp::create(b, left, index(0));
   }
-  /// The mask of the elements of a row vector that are of its sequence; null if
-  /// it is of none.
+  /// The mask of the elements of a row vector that belong to its sequence; null
+  /// without sequences.
   template <typename OpTy>
   Value maskOfSequence(OpTy op, int64_t rows) {
     if (!op.getExtent())
@@ -193,7 +197,7 @@ private:
   /// Whether columns `[column, column + lanes)` are known to exist.
   bool isInBounds(Value memref, ValueRange indices, int64_t column,
                   int64_t lanes);
-  /// Where a piece of a row of the tile of a map or mask lies.
+  /// The position of a piece of a row of the tile of a map or mask.
   template <typename OpTy>
   RowPiece getRowPiece(OpTy op, Value row, Value column, int64_t lanes);
   Value lookup(Value value) { return mapping.lookupOrDefault(value); }
@@ -203,12 +207,12 @@ private:
   /// Values that are not tiles.
   IRMapping mapping;
   DenseMap<Value, Tile> tiles;
-  /// Decisions of dropout.
-  DenseMap<Value, PieceFn> decisions;
+  /// Keep masks of dropout.
+  DenseMap<Value, PieceFn> keepMasks;
   DenseMap<Value, Value> transposed;
   DenseMap<MemRefType, SmallVector<Value>> freeBuffers;
   SmallVector<Value> takenBuffers;
-  /// Where the buffers of the current work item are made.
+  /// The block in which buffers of the current work item are allocated.
   Block *bufferBlock = nullptr;
 };
 

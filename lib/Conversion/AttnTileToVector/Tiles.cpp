@@ -6,8 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What a tile is on a host: a buffer on the stack, or an expression over
-// buffers.
+// Tiles on a host: a buffer on the stack, or an expression over buffers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -143,6 +142,25 @@ void TileEmitter::fill(Value buffer, const Tile &tile) {
       vector::StoreOp::create(b, piece, buffer, ValueRange{row, at});
     });
   });
+}
+
+void TileEmitter::setLongTile(OpResult result, const Tile &tile) {
+  VectorType type = getTileType(result);
+  Value buffer = makeBuffer(type.getShape(), getBufferElement(type));
+  int64_t columns = type.getDimSize(1), lanes = registers.lanes;
+  int64_t wholeColumns = columns / lanes * lanes;
+  loop(index(0), index(type.getDimSize(0)), 1, [&](Value row) {
+    auto storePiece = [&](Value column, int64_t numLanes) {
+      Value piece = toF32(tile.emitPiece(row, column, numLanes));
+      vector::StoreOp::create(b, piece, buffer, ValueRange{row, column});
+    };
+    if (wholeColumns > 0)
+      loop(index(0), index(wholeColumns), lanes,
+           [&](Value column) { storePiece(column, lanes); });
+    if (wholeColumns < columns)
+      storePiece(index(wholeColumns), columns - wholeColumns);
+  });
+  setBuffer(result, buffer);
 }
 
 Value TileEmitter::getBuffer(Value value) {

@@ -16,9 +16,10 @@
 #include "ClassifyTiles.h"
 #include "HeadMaps.h"
 #include "KernelDropout.h"
-#include "PlanSequences.h"
 #include "TileProgramBuilder.h"
+#include "WorkItemList.h"
 #include "attn-runtime/attn_runtime.h"
+#include "attn/Analysis/ScoreRange.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -37,21 +38,32 @@ using namespace mlir;
 using namespace mlir::attn;
 
 /// How far the maximum of a row may exceed its reference, as a power of two:
-/// weights stay below 2^8, far from the limits of f16 and of the f32 sums. Or
-/// by how much a reference is raised above it.
+/// probabilities stay below 2^8, far from the limits of f16 and of f32 row
+/// sums. Where exponent bits are cleared, the reference is raised this far
+/// above the maximum.
 static constexpr double maxExponentGrowth = 8;
-/// The smallest factor, and the inverse of the largest one, that is taken out
-/// of scores and left to the exponent.
+/// The largest absolute exponent of two of a row maximum for which kernels with
+/// unbounded scores use the fused multiply-subtract. Its rounding error is at
+/// most 2^-11.
+static constexpr double maxFusedExponent = 1 << 14;
+/// Bounds of absolute scores: the largest input scores that kernels of 16-bit
+/// inputs support without a score_mod, and the largest that a score_mod may
+/// return (docs/Numerics.md). The exponents of two of such row maxima are off
+/// by less than 4.
+static constexpr double maxPlainScore = 1 << 24, maxBoundedScore = 1 << 26;
+/// The smallest factor, and the inverse of the largest one, that moves from the
+/// scores into `exponentScale`.
 static constexpr double minTileScale = 1e-9;
 
 namespace {
 /// Writes the kernel of one attention.
 class KernelWriter {
 public:
-  /// Each of `parts` shares of the keys, if not null, has a work item of its
-  /// own, which writes to the buffers of the shares.
+  /// Each of `numSplits` KV splits, if not null, is a work item of its own,
+  /// which writes to the split buffers.
   KernelWriter(OpBuilder &builder, AttentionOp attention,
-               attn_tile::KernelOp kernel, ValueRange captures, Value parts);
+               attn_tile::KernelOp kernel, ValueRange captures,
+               Value numSplits);
 
   void write();
 
@@ -60,68 +72,74 @@ private:
 
   /// Positions and operands of the work item that is being written.
   struct WorkItem {
-    /// What masks and regions see: positions in the sequence and its lengths.
+    /// The position as masks and regions see it: in the sequence of these
+    /// lengths.
     Value sequence, head, firstQuery, queryLength, keyLength;
-    /// Its row of the lists of key tiles, if there are any.
+    /// Its row in the lists of key tiles, if there are lists.
     SmallVector<Value, 3> listRow;
-    /// What decisions of dropout are made of, if there is any.
+    /// The source of its dropout keep mask, if there is dropout.
     KernelDropout::Source dropout;
-    /// Where the item is stored. Without sequences rows are positions.
+    /// Where the work item is stored. Without sequences rows are positions.
     Value batch, keyHead, firstQueryRow, firstKeyRow;
-    /// The weight of the identity, if it is mixed with the others.
+    /// The factor of the identity, if it is mixed with P.
     Value identity;
-    /// Which share of the keys it has, if they are shared.
-    Value part;
-    /// The first query of those that walk over keys together.
+    /// Its KV split; null without split-KV.
+    Value split;
+    /// The first query of its cluster, whose CTAs iterate over the same key
+    /// tiles.
     Value firstOfCluster;
   };
 
-  /// What a step of the loop over key tiles carries on.
+  /// The values that the loop over key tiles carries.
   struct State {
     Value rowMax, rowSums, acc;
   };
 
-  /// The work item of the induction variables of the loop over them.
-  WorkItem makeItem(ValueRange ids);
+  /// The work item for the induction variables of the loop over work items.
+  WorkItem makeWorkItem(ValueRange ids);
   void writeWorkItem(const WorkItem &item);
-  /// Reports an entry of the map of heads that is no key head.
+  /// Reports an entry of the head map that is not a key head.
   void checkHeadMap(const WorkItem &item);
   Value loadQueries(const WorkItem &item);
   State writeStep(const WorkItem &item, Value queryTile, Value step,
-                  attn_tile::KeyTilesOp tiles, State state);
-  /// The state before the first step: that of a row without keys.
+                  attn_tile::KVTileIteratorOp tiles, State state);
+  /// The exponents of two of the probabilities of `scores`, and the rescale
+  /// factor when row maxima grow from `oldMax` to `newMax`, which are finite.
+  std::pair<Value, Value> emitExponents(Value scores, Value oldMax,
+                                        Value newMax);
+  /// The state before the first step, of a row without keys.
   State emitInitialState(const WorkItem &item);
-  void writeResults(const WorkItem &item, attn_tile::KeyTilesOp tiles,
+  void writeResults(const WorkItem &item, attn_tile::KVTileIteratorOp tiles,
                     const State &state);
-  /// Adds the values that the identity weighs to a tile of results.
+  /// Adds the values times the identity factor to a tile of results.
   Value addIdentity(const WorkItem &item, Value tile);
-  /// `bits`, if not null, have what is masked.
+  /// Masks by `bits` if not null, else by position.
   Value writeScores(const WorkItem &item, Value scores, Value firstKey,
                     Value bits);
 
-  /// Clones a region of the attention to the end of `target`, a region of an
-  /// `attn_tile` operation whose block arguments stand for those of `source`.
+  /// Clones `source`, a region of the attention, to the end of `target`, the
+  /// body of an `attn_tile` operation. `arguments` replace its block arguments.
   void cloneRegion(Region &source, Block *target, ValueRange arguments);
 
-  /// Clones the keep region of the attention, if any, to `target`.
-  void cloneKeepRegion(Region &target);
+  /// Clones the mask_mod region of the attention, if any, to `target`.
+  void cloneMaskMod(Region &target);
 
-  /// Of a score region that yields the sum of the score and what does not
-  /// depend on it: that summand. Null of all others.
+  /// The summand `x` of a score_mod region that yields `score + x`, where `x`
+  /// does not depend on the score; null for other regions.
   static Value findBias(Region &region);
-  /// What the product of queries and keys is added to.
+  /// The initial accumulator of the QK^T MMA: the bias, or zero.
   Value writeBias(const WorkItem &item, Value firstKey);
 
-  /// Of a score region that yields a product with a positive constant: the
-  /// other factor and the constant. The yielded value and 1 of all others.
+  /// Splits the result of a score_mod region into a value and a positive
+  /// constant factor, which is 1 if there is none.
   static std::pair<Value, double> splitFactor(Region &region);
 
   /// Repeats a row vector along `columns` columns.
   Value broadcastRows(Value rows, int64_t columns) {
     return b.broadcast(rows, {queryTileSize, columns});
   }
-  /// Loads a tile of keys or values. Of a tile with `clears`, rows after the
-  /// end of the sequence are zero.
+  /// Loads a tile of keys or values. With `clears`, rows after the end of the
+  /// sequence are zero.
   Value loadKeyTile(const WorkItem &item, Value source, Value firstKey,
                     int64_t columns, Value position, Value length, bool clears);
   void storeTile(const WorkItem &item, Value tile, Value dest,
@@ -133,62 +151,71 @@ private:
   attn_tile::KernelOp kernel;
   IRMapping captured;
 
-  int64_t queryTileSize, keyTileSize, queryHeadDim, valueHeadDim;
-  /// Work items that walk over keys together.
+  int64_t queryTileSize, keyTileSize, qkHeadDim, vHeadDim;
+  /// CTAs of a cluster, which iterate over key tiles together.
   int64_t clusterSize;
   Value query, key, value, out, lse, sinks, headMap, fault, identity;
-  /// The list of work items, if sequences are given.
-  Value plan;
+  /// The row maxima and the row sums of probabilities of each KV split.
+  Value splitMax, splitSum;
+  /// The list of work items, if there are sequences.
+  Value workItemList;
   /// The lists of key tiles, if masks read tensors, and the order of query
-  /// tiles by the lengths of these.
+  /// tiles by the lengths of their lists.
   Value lists, order;
-  /// What the masked tiles of the lists keep, or null.
-  Value pairBits;
+  /// The mask bits of the listed partial tiles, or null.
+  Value maskBits;
   Value storedQueries, storedKeys;
-  /// How many items share the keys of a tile of queries; null if none do.
-  Value parts;
-  /// What the score region adds to scores, if that is all it does.
+  /// The number of KV splits of a query tile; null without split-KV.
+  Value numSplits;
+  /// The value that the score_mod adds to scores, if it does nothing else.
   Value bias;
-  /// Whether scores need an `attn_tile.map`; if not, `exponentScale` takes the
-  /// scale in.
+  /// Whether scores need an `attn_tile.map`; if not, `exponentScale` includes
+  /// the scale.
   bool mapsScores;
-  bool isRescaleLazy;
-  /// Whether weights are dropped by a bit of their exponents.
+  bool isRescaleConditional;
+  /// Whether inputs or a score_mod can make scores beyond `maxBoundedScore`.
+  bool mayScoresBeLarge;
+  /// Whether dropout clears bits of the exponents of probabilities.
   bool clearsExponents;
-  /// A score is this times what the tile holds, positive.
+  /// The positive factor from a tile's elements to scores.
   double tileScale;
-  /// exp(x) of a score is exp2(exponentScale * x) of what the tile holds.
+  /// exp(score) is exp2(exponentScale * x) of the tile's element x.
   double exponentScale;
 };
 } // namespace
 
 KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
                            attn_tile::KernelOp kernel, ValueRange captures,
-                           Value partCount)
+                           Value splitCount)
     : b(attention.getLoc(), builder), attention(attention), dropout(attention),
       kernel(kernel) {
   ScheduleAttrInterface schedule = attention.getChosenSchedule();
   queryTileSize = schedule.getQueryTile();
   keyTileSize = schedule.getKeyTile();
   clusterSize = schedule.getClusterSize();
-  isRescaleLazy = schedule.isRescaleLazy();
-  // Weights of f16 would lose bits below the reference.
+  isRescaleConditional = schedule.isRescaleConditional();
+  // f16 probabilities would lose bits below the reference.
   clearsExponents =
       dropout && getElementTypeOrSelf(attention.getValue()).isBF16();
-  queryHeadDim = llvm::alignTo(attention.getQueryHeadDim(), headDimMultiple);
-  valueHeadDim = llvm::alignTo(attention.getValueHeadDim(), headDimMultiple);
+  qkHeadDim = llvm::alignTo(attention.getQKHeadDim(), headDimMultiple);
+  vHeadDim = llvm::alignTo(attention.getVHeadDim(), headDimMultiple);
 
   double scale = attention.getScaleOrDefault();
-  Region &scoreRegion = attention.getScoreRegion();
+  Region &scoreMod = attention.getScoreMod();
+  mayScoresBeLarge =
+      getElementTypeOrSelf(attention.getQuery()).isF32() ||
+      (!scoreMod.empty() &&
+       !isScoreBounded(scoreMod, maxPlainScore, maxBoundedScore));
   bool takesScale = scale >= minTileScale;
-  // Sums of products that begin with a large bias lose what f32 inputs have.
-  if (takesScale && !scoreRegion.empty() &&
+  // An f32 accumulator that starts with a large bias loses precision of f32
+  // inputs.
+  if (takesScale && !scoreMod.empty() &&
       !getElementTypeOrSelf(attention.getQuery()).isF32())
-    bias = findBias(scoreRegion);
-  mapsScores = !takesScale || (!scoreRegion.empty() && !bias);
+    bias = findBias(scoreMod);
+  mapsScores = !takesScale || (!scoreMod.empty() && !bias);
   tileScale = mapsScores ? 1 : scale;
-  if (mapsScores && !scoreRegion.empty())
-    tileScale = splitFactor(scoreRegion).second;
+  if (mapsScores && !scoreMod.empty())
+    tileScale = splitFactor(scoreMod).second;
   exponentScale = tileScale * log2e;
 
   Block &entry = kernel.getBody().front();
@@ -197,8 +224,12 @@ KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
   key = *next++;
   value = *next++;
   out = *next++;
-  if (attention.getLse() || partCount)
+  if (splitCount) {
+    splitMax = *next++;
+    splitSum = *next++;
+  } else if (attention.getLse()) {
     lse = *next++;
+  }
   if (attention.getSinks())
     sinks = *next++;
   if (attention.getHeadMap()) {
@@ -208,29 +239,28 @@ KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
   if (attention.getIdentity())
     identity = *next++;
   if (attention.hasSequences())
-    plan = *next++;
+    workItemList = *next++;
   if (needsClassification(attention)) {
     lists = *next++;
     order = *next++;
-    if (readsPairBits(attention, schedule))
-      pairBits = *next++;
+    if (readsMaskBits(attention, schedule))
+      maskBits = *next++;
   }
   for (Value capture : captures)
     captured.map(capture, *next++);
-  if (!partCount)
+  if (!splitCount)
     return;
   b.setInsertionPointToEnd(&entry);
-  parts = getConstantIntValue(partCount)
-              ? b.index(*getConstantIntValue(partCount))
-              : Value(*next++);
+  numSplits = getConstantIntValue(splitCount)
+                  ? b.index(*getConstantIntValue(splitCount))
+                  : Value(*next++);
 }
 
 void KernelWriter::write() {
   b.setInsertionPointToEnd(&kernel.getBody().front());
-  // Constants that the regions capture; everything else is an argument.
-  for (Region *region :
-       {&attention.getScoreRegion(), &attention.getKeepRegion(),
-        &attention.getQueryRegion(), &attention.getEpilogue()})
+  // Clones the constants that the regions capture; all else is an argument.
+  for (Region *region : {&attention.getScoreMod(), &attention.getMaskMod(),
+                         &attention.getQueryRegion(), &attention.getEpilogue()})
     visitUsedValuesDefinedAbove(*region, [&](OpOperand *use) {
       if (!captured.contains(use->get()))
         b.clone(*use->get().getDefiningOp(), captured);
@@ -238,10 +268,10 @@ void KernelWriter::write() {
 
   SmallVector<OpFoldResult> bounds;
   Value heads = b.size(query, 1);
-  if (parts)
-    heads = b.createOrFold<arith::MulIOp>(heads, parts);
-  if (plan) {
-    bounds = {heads, emitPlannedItems(b, plan)};
+  if (numSplits)
+    heads = b.createOrFold<arith::MulIOp>(heads, numSplits);
+  if (workItemList) {
+    bounds = {heads, emitNumListedWorkItems(b, workItemList)};
   } else {
     Value batches = b.size(query, 0);
     storedQueries = b.size(query, 2);
@@ -255,24 +285,24 @@ void KernelWriter::write() {
   attn_tile::ReturnOp::create(b);
 
   b.setInsertionPointToStart(forall.getBody());
-  writeWorkItem(makeItem(forall.getInductionVars()));
+  writeWorkItem(makeWorkItem(forall.getInductionVars()));
 }
 
-KernelWriter::WorkItem KernelWriter::makeItem(ValueRange ids) {
+KernelWriter::WorkItem KernelWriter::makeWorkItem(ValueRange ids) {
   WorkItem item;
-  item.head = plan ? ids[0] : ids[1];
-  if (parts) {
-    item.part = arith::RemUIOp::create(b, item.head, parts);
-    item.head = arith::DivUIOp::create(b, item.head, parts);
+  item.head = workItemList ? ids[0] : ids[1];
+  if (numSplits) {
+    item.split = arith::RemUIOp::create(b, item.head, numSplits);
+    item.head = arith::DivUIOp::create(b, item.head, numSplits);
   }
-  if (plan) {
-    PlannedItem planned = emitPlannedItem(b, plan, ids[1]);
-    item.sequence = planned.sequence;
-    item.firstQuery = item.firstOfCluster = planned.first;
-    item.queryLength = planned.queryLength;
-    item.keyLength = planned.keyLength;
-    item.firstKeyRow = planned.keyRow;
-    item.firstQueryRow = planned.queryRow;
+  if (workItemList) {
+    ListedWorkItem listed = emitListedWorkItem(b, workItemList, ids[1]);
+    item.sequence = listed.sequence;
+    item.firstQuery = item.firstOfCluster = listed.first;
+    item.queryLength = listed.queryLength;
+    item.keyLength = listed.keyLength;
+    item.firstKeyRow = listed.keyRow;
+    item.firstQueryRow = listed.queryRow;
     item.batch = attention.getSequenceLayout() == SequenceLayout::Packed
                      ? b.index(0)
                      : item.sequence;
@@ -290,7 +320,7 @@ KernelWriter::WorkItem KernelWriter::makeItem(ValueRange ids) {
     item.firstOfCluster =
         arith::MulIOp::create(b, tile, b.index(clusterSize * queryTileSize));
     item.firstQuery = item.firstQueryRow = item.firstOfCluster;
-    // The last items of a cluster may have no queries, and store nothing.
+    // The last CTAs of a cluster may have no queries; they store nothing.
     if (clusterSize > 1) {
       Value offset = arith::MulIOp::create(b, ids[3], b.index(queryTileSize));
       item.firstQuery = item.firstQueryRow =
@@ -301,7 +331,8 @@ KernelWriter::WorkItem KernelWriter::makeItem(ValueRange ids) {
   }
   item.keyHead = item.head;
   if (headMap) {
-    // Entries are unsigned here: no read leaves the keys, whatever they are.
+    // Entries are read as unsigned: no entry, even a wrong one, leaves the
+    // keys.
     Value entry = memref::LoadOp::create(b, headMap, item.head);
     item.keyHead = arith::MinUIOp::create(
         b, arith::IndexCastOp::create(b, b.getIndexType(), entry).getResult(),
@@ -317,17 +348,17 @@ KernelWriter::WorkItem KernelWriter::makeItem(ValueRange ids) {
 void KernelWriter::writeWorkItem(const WorkItem &item) {
   Value zero = b.index(0), one = b.index(1);
   Value queryTile = loadQueries(item);
-  // The identity alone needs no scores, unless their sum is asked for.
+  // The identity alone needs no scores, except for lse or KV splits.
   Value needed;
-  if (item.identity && !lse)
+  if (item.identity && !lse && !numSplits)
     needed = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, item.identity,
                                    b.scalar(1));
-  auto tiles = attn_tile::KeyTilesOp::create(
+  auto tiles = attn_tile::KVTileIteratorOp::create(
       b, item.sequence, item.head, item.firstOfCluster,
       clusterSize * queryTileSize, keyTileSize, item.queryLength,
       item.keyLength, attention.getMaskAttr(), lists, item.listRow, needed,
-      item.part, parts);
-  cloneKeepRegion(tiles.getKeep());
+      item.split, numSplits);
+  cloneMaskMod(tiles.getMaskMod());
 
   State init = emitInitialState(item);
   auto loop =
@@ -348,15 +379,15 @@ void KernelWriter::writeWorkItem(const WorkItem &item) {
 }
 
 void KernelWriter::checkHeadMap(const WorkItem &item) {
-  // The first tile of queries looks for all of its head: each one would wait
-  // for an entry that otherwise the producer alone needs.
+  // Only the first query tile of a head checks: otherwise every consumer would
+  // wait for an entry that only the producer needs.
   OpBuilder::InsertionGuard guard(b);
   Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
                                         item.firstQuery, b.index(0));
   b.setInsertionPointToStart(
       scf::IfOp::create(b, isFirst, /*withElseRegion=*/false).thenBlock());
   Value entry = memref::LoadOp::create(b, headMap, item.head);
-  // A negative number is a large one.
+  // The unsigned comparison also catches negative entries.
   Value count = arith::ConstantIntOp::create(b, attention.getNumKeyHeads(), 32);
   Value isWrong =
       arith::CmpIOp::create(b, arith::CmpIPredicate::uge, entry, count);
@@ -371,33 +402,33 @@ Value KernelWriter::loadQueries(const WorkItem &item) {
   SmallVector<Value> corner = {item.batch, item.head, item.firstQueryRow, zero};
   Region &region = attention.getQueryRegion();
   if (region.empty())
-    return b.load({queryTileSize, queryHeadDim}, query, corner, zero,
-                  b.index(1));
-  // Those that a region computes stay in registers, not in a pipe.
-  Value tile = b.load({queryTileSize, queryHeadDim}, query, corner);
+    return b.load({queryTileSize, qkHeadDim}, query, corner, zero, b.index(1));
+  // Queries that a region computes stay in registers, not in a pipe.
+  Value tile = b.load({queryTileSize, qkHeadDim}, query, corner);
   Type element = getElementTypeOrSelf(tile.getType());
   tile = emitHeadMap(b, region,
                      {b.extend(tile), item.batch, item.head, item.firstQuery,
-                      item.queryLength, attention.getQueryHeadDim()},
+                      item.queryLength, attention.getQKHeadDim()},
                      captured);
   return b.round(tile, element);
 }
 
 KernelWriter::State KernelWriter::emitInitialState(const WorkItem &item) {
-  Value acc = b.splat({queryTileSize, valueHeadDim}, 0);
+  Value acc = b.splat({queryTileSize, vHeadDim}, 0);
   if (!sinks)
     return {b.splat(queryTileSize, -std::numeric_limits<double>::infinity()),
             b.splat({queryTileSize, numPartialSums}, 0), acc};
 
-  // A sink is a score of weight exp(0) whose value is zero.
+  // A sink contributes exp(0) to the row sum, relative to its own score, and
+  // nothing to the output.
   Value sink = b.loadHeadScalar(sinks, item.head);
   Value lowest = b.scalar(-std::numeric_limits<double>::infinity());
   Value exists =
       arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, sink, lowest);
-  if (item.part) {
-    // It counts once.
+  if (item.split) {
+    // Only the first KV split counts it.
     Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
-                                          item.part, b.index(0));
+                                          item.split, b.index(0));
     sink = arith::SelectOp::create(b, isFirst, sink, lowest);
     exists = arith::AndIOp::create(b, exists, isFirst);
   }
@@ -412,76 +443,59 @@ KernelWriter::State KernelWriter::emitInitialState(const WorkItem &item) {
 
 KernelWriter::State KernelWriter::writeStep(const WorkItem &item,
                                             Value queryTile, Value step,
-                                            attn_tile::KeyTilesOp tiles,
+                                            attn_tile::KVTileIteratorOp tiles,
                                             State state) {
   Value count = tiles.getCount();
-  Value tile = attn_tile::TileAtOp::create(b, tiles.getTiles(), step);
+  Value tile = attn_tile::KVTileAtOp::create(b, tiles.getTiles(), step);
   Value firstKey = arith::MulIOp::create(b, tile, b.index(keyTileSize));
 
-  Value keyTile = loadKeyTile(item, key, firstKey, queryHeadDim, step, count,
+  Value keyTile = loadKeyTile(item, key, firstKey, qkHeadDim, step, count,
                               /*clears=*/false);
   Value bits;
-  if (pairBits)
-    bits = attn_tile::LoadPairBitsOp::create(
+  if (maskBits)
+    bits = attn_tile::LoadMaskBitsOp::create(
         b,
-        attn_tile::PairBitsType::get(b.getContext(), queryTileSize,
+        attn_tile::MaskBitsType::get(b.getContext(), queryTileSize,
                                      keyTileSize),
-        pairBits, item.listRow[0], item.listRow[1], item.listRow[2], step);
+        maskBits, item.listRow[0], item.listRow[1], item.listRow[2], step);
   Value raw = b.contract(queryTile, keyTile, writeBias(item, firstKey),
                          ContractForm::TransposedRhs);
-  // Reads are under way while the softmax is computed.
-  Value decisions;
+  // Loads of the keep mask overlap the softmax.
+  Value keepMask;
   if (item.dropout.mask)
-    decisions = dropout.emitDecisions(b, item.dropout, item.firstQuery,
-                                      firstKey, {queryTileSize, keyTileSize},
-                                      KernelDropout::WordPlacement::Whole);
+    keepMask = dropout.emitKeepMask(b, item.dropout, item.firstQuery, firstKey,
+                                    {queryTileSize, keyTileSize},
+                                    KernelDropout::WordPlacement::Whole);
   Value scores = writeScores(item, raw, firstKey, bits);
 
   Value rowMax = vector::MultiDimReductionOp::create(
       b, scores, state.rowMax, ArrayRef<bool>{false, true},
       vector::CombiningKind::MAXNUMF);
-  if (isRescaleLazy) {
-    // Any reference that keeps exponents in range serves as well as the
-    // maximum, so the old one stays until the maximum has grown by more than a
-    // little: then most steps rescale by one. What clears weights by their
-    // exponents needs a reference that none exceeds, which is as much above.
-    Value growth = b.splat(queryTileSize, maxExponentGrowth / exponentScale);
+  if (isRescaleConditional) {
+    // Any reference that keeps exponents in range is as good as the maximum.
+    // The old reference stays until the maximum has grown by more than a
+    // threshold, so that most steps rescale by one. Clearing exponent bits
+    // needs a reference that no score exceeds, so a new one is raised above the
+    // maximum.
+    Value most = b.splat(queryTileSize, maxExponentGrowth / exponentScale);
     Value limit = state.rowMax, next = rowMax;
     if (clearsExponents)
-      next = arith::AddFOp::create(b, rowMax, growth);
+      next = arith::AddFOp::create(b, rowMax, most);
     else
-      limit = arith::AddFOp::create(b, state.rowMax, growth);
+      limit = arith::AddFOp::create(b, state.rowMax, most);
     Value grew =
         arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, rowMax, limit);
     rowMax = arith::SelectOp::create(b, grew, next, state.rowMax);
   }
 
   // A row with nothing attended so far has a maximum of -inf; its exponents
-  // are taken relative to 0 instead, so that no inf - inf arises. So are those
-  // of a maximum that scaling makes -inf, as the lowest number is that masks
-  // add.
-  double bound = -std::numeric_limits<double>::infinity();
-  auto isEmpty = arith::CmpFPredicate::OEQ;
-  if (exponentScale > 1) {
-    // Rounded to f32, times the scale, it must not be -inf either.
-    auto least = float(-std::numeric_limits<float>::max() / exponentScale);
-    bound = std::nextafter(least, 0.0f);
-    isEmpty = arith::CmpFPredicate::OLT;
-  }
-  Value factor = b.splat(queryTileSize, exponentScale);
-  Value empty =
-      arith::CmpFOp::create(b, isEmpty, rowMax, b.splat(queryTileSize, bound));
+  // are taken relative to 0 instead, so that no inf - inf arises.
+  Value empty = arith::CmpFOp::create(
+      b, arith::CmpFPredicate::OEQ, rowMax,
+      b.splat(queryTileSize, -std::numeric_limits<double>::infinity()));
   Value finiteMax =
       arith::SelectOp::create(b, empty, b.splat(queryTileSize, 0), rowMax);
-  Value scaledMax = arith::MulFOp::create(b, finiteMax, factor);
-  Value oldMax = arith::MulFOp::create(b, state.rowMax, factor);
-  Value alpha = math::Exp2Op::create(
-      b, arith::SubFOp::create(b, oldMax, scaledMax).getResult());
-
-  Value negated = arith::NegFOp::create(b, scaledMax);
-  Value exponent = math::FmaOp::create(
-      b, scores, b.splat({queryTileSize, keyTileSize}, exponentScale),
-      broadcastRows(negated, keyTileSize));
+  auto [exponent, alpha] = emitExponents(scores, state.rowMax, finiteMax);
   Value probabilities = math::Exp2Op::create(b, exponent);
 
   Value oldSums = arith::MulFOp::create(b, state.rowSums,
@@ -489,22 +503,56 @@ KernelWriter::State KernelWriter::writeStep(const WorkItem &item,
   Value rowSums = attn_tile::PartialSumOp::create(b, probabilities, oldSums);
 
   Value oldAcc =
-      arith::MulFOp::create(b, state.acc, broadcastRows(alpha, valueHeadDim));
-  // Weights of zero do not undo values that are not finite.
-  Value valueTile =
-      loadKeyTile(item, value, firstKey, valueHeadDim, step, count,
-                  /*clears=*/true);
+      arith::MulFOp::create(b, state.acc, broadcastRows(alpha, vHeadDim));
+  // Rows after the sequence are cleared: P = 0 times a NaN or infinity is NaN.
+  Value valueTile = loadKeyTile(item, value, firstKey, vHeadDim, step, count,
+                                /*clears=*/true);
   probabilities =
       b.round(probabilities, getElementTypeOrSelf(valueTile.getType()));
-  if (!decisions)
-    decisions = dropout.emitDecisions(b, item.dropout, item.firstQuery,
-                                      firstKey, {queryTileSize, keyTileSize},
-                                      KernelDropout::WordPlacement::Whole);
-  probabilities =
-      dropout.emitDrop(b, probabilities, decisions,
-                       /*areWeights=*/!isRescaleLazy || clearsExponents);
+  if (!keepMask)
+    keepMask = dropout.emitKeepMask(b, item.dropout, item.firstQuery, firstKey,
+                                    {queryTileSize, keyTileSize},
+                                    KernelDropout::WordPlacement::Whole);
+  probabilities = dropout.emitDrop(b, probabilities, keepMask,
+                                   /*areBelowTwo=*/!isRescaleConditional ||
+                                       clearsExponents);
   Value acc = b.contract(probabilities, valueTile, oldAcc, ContractForm::Plain);
   return {rowMax, rowSums, acc};
+}
+
+std::pair<Value, Value> KernelWriter::emitExponents(Value scores, Value oldMax,
+                                                    Value newMax) {
+  Value factor = b.splat(queryTileSize, exponentScale);
+  auto scale = [&](Value rows) {
+    return arith::MulFOp::create(b, rows, factor).getResult();
+  };
+  // One fused multiply-subtract for each element.
+  auto emitFused = [&](Value tile, Value scaledMax) -> Value {
+    Value negated = arith::NegFOp::create(b, scaledMax);
+    return math::FmaOp::create(
+        b, tile, b.splat({queryTileSize, keyTileSize}, exponentScale),
+        broadcastRows(negated, keyTileSize));
+  };
+  if (!mayScoresBeLarge) {
+    Value scaledMax = scale(newMax);
+    Value growth = arith::SubFOp::create(b, scale(oldMax), scaledMax);
+    Value alpha = math::Exp2Op::create(b, growth);
+    return {emitFused(scores, scaledMax), alpha};
+  }
+
+  // The scaled maximum is rounded, the fused scaled score is not. The exponent
+  // of the maximum is their difference, which a large maximum would make
+  // non-zero. Large maxima are therefore subtracted first.
+  Value limit = b.splat(queryTileSize, maxFusedExponent / exponentScale);
+  Value zero = b.splat(queryTileSize, 0);
+  Value isLarge = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT,
+                                        math::AbsFOp::create(b, newMax), limit);
+  Value subtrahend = arith::SelectOp::create(b, isLarge, newMax, zero);
+  Value shifted = attn_tile::SubtractRowsOp::create(b, subtrahend, scores);
+  Value fusedMax = arith::SelectOp::create(b, isLarge, zero, newMax);
+  Value growth = arith::SubFOp::create(b, oldMax, newMax);
+  return {emitFused(shifted, scale(fusedMax)),
+          math::Exp2Op::create(b, scale(growth))};
 }
 
 Value KernelWriter::findBias(Region &region) {
@@ -514,10 +562,10 @@ Value KernelWriter::findBias(Region &region) {
   if (!sum || sum->getBlock() != &block)
     return nullptr;
   Value score = block.getArgument(0);
-  // The score has no other use, so that nothing else depends on it.
+  // The summand must not depend on the score, so the score has no other use.
   if (!score.hasOneUse() || *score.user_begin() != sum)
     return nullptr;
-  // Tiles that are read by pairs are better added late: until then they need
+  // A bias that is read for each pair is better added late: until then it needs
   // half the registers.
   Value query = block.getArgument(3), key = block.getArgument(4);
   bool readsTiles = block
@@ -543,7 +591,7 @@ Value KernelWriter::writeBias(const WorkItem &item, Value firstKey) {
   Block *body = &map.getBody().front();
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToEnd(body);
-  Block &source = attention.getScoreRegion().front();
+  Block &source = attention.getScoreMod().front();
   IRMapping mapping(captured);
   mapping.map(source.getArguments(), body->getArguments());
   for (Operation &op : source.without_terminator())
@@ -567,33 +615,33 @@ Value KernelWriter::writeScores(const WorkItem &item, Value scores,
     b.setInsertionPointToEnd(body);
     Value scale = b.scalar(attention.getScaleOrDefault());
     Value scaled = arith::MulFOp::create(b, body->getArgument(0), scale);
-    if (attention.getScoreRegion().empty()) {
+    if (attention.getScoreMod().empty()) {
       attn_tile::YieldOp::create(b, scaled);
     } else {
       SmallVector<Value> arguments(body->getArguments());
       arguments[0] = scaled;
-      cloneRegion(attention.getScoreRegion(), body, arguments);
+      cloneRegion(attention.getScoreMod(), body, arguments);
     }
     scores = map;
   }
 
   if (bits)
-    return attn_tile::KeepPairsOp::create(b, scores, bits);
+    return attn_tile::ApplyMaskBitsOp::create(b, scores, bits);
   auto mask = attn_tile::MaskOp::create(
       b, scores, item.sequence, item.head, item.firstQuery, firstKey,
       item.queryLength, item.keyLength, attention.getMaskAttr());
-  cloneKeepRegion(mask.getKeep());
+  cloneMaskMod(mask.getMaskMod());
   return mask;
 }
 
-void KernelWriter::cloneKeepRegion(Region &target) {
-  if (attention.getKeepRegion().empty())
+void KernelWriter::cloneMaskMod(Region &target) {
+  if (attention.getMaskMod().empty())
     return;
   OpBuilder::InsertionGuard guard(b);
   SmallVector<Type> types(4, b.getIndexType());
   SmallVector<Location> locs(types.size(), b.getLoc());
   Block *body = b.createBlock(&target, {}, types, locs);
-  cloneRegion(attention.getKeepRegion(), body, body->getArguments());
+  cloneRegion(attention.getMaskMod(), body, body->getArguments());
 }
 
 std::pair<Value, double> KernelWriter::splitFactor(Region &region) {
@@ -606,7 +654,7 @@ std::pair<Value, double> KernelWriter::splitFactor(Region &region) {
     FloatAttr factor;
     if (!matchPattern(other, m_Constant(&factor)))
       continue;
-    // Far from where products of it would not be numbers any more.
+    // This range keeps scaled scores far from infinity and zero.
     double number = factor.getValueAsDouble();
     if (number >= minTileScale && number <= 1 / minTileScale)
       return {value, number};
@@ -622,18 +670,18 @@ void KernelWriter::cloneRegion(Region &source, Block *target,
   for (Operation &op : source.front().without_terminator())
     b.clone(op, mapping);
   Value result = cast<YieldOp>(source.front().getTerminator()).getValue();
-  if (&source == &attention.getScoreRegion())
+  if (&source == &attention.getScoreMod())
     result = splitFactor(source).first;
   attn_tile::YieldOp::create(b, mapping.lookupOrDefault(result));
 }
 
 void KernelWriter::writeResults(const WorkItem &item,
-                                attn_tile::KeyTilesOp tiles,
+                                attn_tile::KVTileIteratorOp tiles,
                                 const State &state) {
   Value batch = item.batch;
-  if (parts)
+  if (numSplits)
     batch = arith::AddIOp::create(
-        b, arith::MulIOp::create(b, item.part, b.size(query, 0)).getResult(),
+        b, arith::MulIOp::create(b, item.split, b.size(query, 0)).getResult(),
         batch);
   Value zero = b.splat(queryTileSize, 0);
   Value sum = vector::MultiDimReductionOp::create(b, state.rowSums, zero,
@@ -650,41 +698,44 @@ void KernelWriter::writeResults(const WorkItem &item,
         vector::BroadcastOp::create(b, b.f32Vector(queryTileSize), rest));
   }
   Value result =
-      arith::MulFOp::create(b, state.acc, broadcastRows(inverse, valueHeadDim));
+      arith::MulFOp::create(b, state.acc, broadcastRows(inverse, vHeadDim));
   if (item.identity)
     result = addIdentity(item, result);
   if (Region &epilogue = attention.getEpilogue(); !epilogue.empty()) {
     result = emitEpilogue(b, epilogue,
                           {result, item.batch, item.head, item.firstQuery,
-                           item.queryLength, attention.getValueHeadDim()},
+                           item.queryLength, attention.getVHeadDim()},
                           captured);
   }
   result = b.round(result, getElementTypeOrSelf(out.getType()));
   storeTile(item, result, out,
             {batch, item.head, item.firstQueryRow, b.index(0)});
-  if (!lse)
+  if (!lse && !numSplits)
     return;
 
-  // The maximum is kept before scaling. A row with nothing attended has a
-  // maximum of -inf and a sum of 0, which give -inf.
+  // Maxima are stored scaled. A row without attended keys has a maximum of -inf
+  // and a sum of 0, so its log-sum-exp is -inf.
   Value scaledMax = state.rowMax;
   if (tileScale != 1)
     scaledMax =
         arith::MulFOp::create(b, scaledMax, b.splat(queryTileSize, tileScale));
-  Value logSum = math::LogOp::create(b, sum);
-  Value rowLse = arith::AddFOp::create(b, scaledMax, logSum);
-  if (parts) {
-    // What a share without steps has computed belongs to another one.
-    Value isEmpty = attn_tile::WalkIsEmptyOp::create(b, tiles.getTiles());
-    Value addend = arith::SelectOp::create(
-        b, isEmpty, b.scalar(-std::numeric_limits<double>::infinity()),
-        b.scalar(0));
-    rowLse = arith::AddFOp::create(
-        b, rowLse,
-        vector::BroadcastOp::create(b, b.f32Vector(queryTileSize), addend)
-            .getResult());
+  SmallVector<Value> place = {batch, item.head, item.firstQueryRow};
+  if (lse) {
+    Value logSum = math::LogOp::create(b, sum);
+    storeTile(item, arith::AddFOp::create(b, scaledMax, logSum), lse, place);
+    return;
   }
-  storeTile(item, rowLse, lse, {batch, item.head, item.firstQueryRow});
+  // An empty split iterates over another split's tile; -inf drops its results.
+  Value isEmpty = attn_tile::IsSplitEmptyOp::create(b, tiles.getTiles());
+  Value addend = arith::SelectOp::create(
+      b, isEmpty, b.scalar(-std::numeric_limits<double>::infinity()),
+      b.scalar(0));
+  scaledMax = arith::AddFOp::create(
+      b, scaledMax,
+      vector::BroadcastOp::create(b, b.f32Vector(queryTileSize), addend)
+          .getResult());
+  storeTile(item, scaledMax, splitMax, place);
+  storeTile(item, sum, splitSum, place);
 }
 
 Value KernelWriter::addIdentity(const WorkItem &item, Value tile) {
@@ -695,7 +746,8 @@ Value KernelWriter::addIdentity(const WorkItem &item, Value tile) {
                                         item.queryLength,
                                         Value(),
                                         Value(),
-                                        plan ? item.firstKeyRow : Value()};
+                                        workItemList ? item.firstKeyRow
+                                                     : Value()};
   auto [queries, keys] = attention.getStaticLengths();
   if (ShapedType::isDynamic(queries) || queries != keys) {
     rows.shift = arith::SubIOp::create(b, item.keyLength, item.queryLength);
@@ -708,7 +760,7 @@ Value KernelWriter::loadKeyTile(const WorkItem &item, Value source,
                                 Value firstKey, int64_t columns, Value position,
                                 Value length, bool clears) {
   Value zero = b.index(0);
-  if (!plan)
+  if (!workItemList)
     return b.load({keyTileSize, columns}, source,
                   {item.batch, item.keyHead, firstKey, zero}, position, length);
   Value row = arith::AddIOp::create(b, item.firstKeyRow, firstKey);
@@ -721,12 +773,12 @@ Value KernelWriter::loadKeyTile(const WorkItem &item, Value source,
 void KernelWriter::storeTile(const WorkItem &item, Value tile, Value dest,
                              ValueRange indices) {
   attn_tile::StoreOp::create(b, tile, dest, indices,
-                             plan ? item.firstQuery : Value(),
-                             plan ? item.queryLength : Value());
+                             workItemList ? item.firstQuery : Value(),
+                             workItemList ? item.queryLength : Value());
 }
 
 void attn::writeAttentionKernel(OpBuilder &builder, AttentionOp attention,
                                 attn_tile::KernelOp kernel, ValueRange captures,
-                                Value parts) {
-  KernelWriter(builder, attention, kernel, captures, parts).write();
+                                Value numSplits) {
+  KernelWriter(builder, attention, kernel, captures, numSplits).write();
 }

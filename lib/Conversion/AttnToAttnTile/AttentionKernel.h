@@ -1,4 +1,4 @@
-//===- AttentionKernel.h - The kernel of an attention -----------*- C++ -*-===//
+//===- AttentionKernel.h - The kernel of an attention ----------*- C++ -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -18,18 +18,18 @@
 
 namespace mlir::attn {
 
-/// Columns of the partial row sums, which divide a tile of keys.
+/// Columns of the partial row sums, a divisor of the columns of a key tile.
 constexpr int64_t numPartialSums = 8;
 
-/// Writes the kernel of `attention`, whose arguments are, as far as there are
-/// such operands: queries, keys, values, the output, log-sum-exps, sinks, the
-/// head map, the identity, the plan of the sequences, lists of key tiles and
-/// their order, `captures`, and `parts` unless that is a constant. Each of
-/// `parts` shares of the keys, if not null, has a work item of its own, which
-/// writes to the buffers of the shares.
+/// Writes the kernel of `attention`. Its arguments, as far as these operands
+/// exist, are: queries, keys, values, the output, log-sum-exps (for KV splits:
+/// maxima and sums), sinks, the head map, the identity, the list of work items,
+/// lists of key tiles and their order, `captures`, and `numSplits` unless it is
+/// a constant. Each of `numSplits` KV splits, if not null, is a work item of
+/// its own, which writes to the split buffers.
 void writeAttentionKernel(OpBuilder &builder, AttentionOp attention,
                           attn_tile::KernelOp kernel, ValueRange captures,
-                          Value parts);
+                          Value numSplits);
 
 } // namespace mlir::attn
 

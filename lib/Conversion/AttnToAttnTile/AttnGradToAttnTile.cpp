@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Makes the kernels of a gradient of attention, the arrays between them, and
+// Creates the kernels of an attention gradient, the workspace between them, and
 // their launches.
 //
 //===----------------------------------------------------------------------===//
@@ -15,8 +15,8 @@
 #include "CreateKernel.h"
 #include "GradKernelWriter.h"
 #include "KernelDropout.h"
-#include "PlanSequences.h"
 #include "TileProgramBuilder.h"
+#include "WorkItemList.h"
 #include "attn/Conversion/AttnToAttnTile/AttnToAttnTile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -32,7 +32,7 @@ using namespace mlir;
 using namespace mlir::attn;
 
 namespace {
-/// Makes the kernels of one gradient and their launches.
+/// Creates the kernels of one gradient and their launches.
 class GradLowering {
 public:
   GradLowering(RewriterBase &rewriter, AttentionGradOp op,
@@ -43,46 +43,48 @@ public:
   LogicalResult lower();
 
 private:
-  /// Checks that the kernel of the keys can add in turns.
-  LogicalResult checkTurns(const GradSchedules &parts);
-  /// Finds the rows of tiles of queries of all kernels of `parts`.
+  /// Checks that the dkdv kernel can accumulate dQ in order.
+  LogicalResult checkOrder(const GradSchedules &parts);
+  /// Finds the padding of the workspace from the query tiles of all kernels.
   void findRows(const GradSchedules &parts);
-  /// Makes an array of f32, or of `element`, with a row of `channels` values
-  /// for each query (of one value for none), and rows for whole tiles.
-  Value makeRows(int64_t channels = 0, Type element = Type());
-  /// Makes a ring of sums with as many places as have `items` tiles of keys,
-  /// and two more, if there are so many key heads; and its counters.
-  void makeRing(GradWorkspace &workspace, int64_t channels, int64_t items,
-                int64_t keyTile);
-  /// Makes an array for the random streams of all sequences and heads.
+  /// Allocates an array of f32, or of `element`, padded to whole tiles. Each
+  /// query has a row of `headDim` elements, or one element if that is 0.
+  Value makeRows(int64_t headDim = 0, Type element = Type());
+  /// Allocates the dQ ring buffer and its semaphores. It has slots for the key
+  /// heads that `dqRingDepth` kv tiles cover, and two more, at most one for
+  /// each key head.
+  void makeDqRing(GradWorkspace &workspace, int64_t headDim,
+                  int64_t dqRingDepth, int64_t keyTile);
+  /// Allocates an array for the Philox streams of all sequences and heads.
   Value makeStreams();
   /// Emits the number of packed sequences.
   Value emitNumSequences(TileProgramBuilder &b);
-  /// The list of the tiles of a kernel, or null if there are no sequences.
-  Value getPlan(MaskDim rows, int64_t size, int64_t extra = 0);
+  /// The work-item list of a kernel, or null if there are no sequences.
+  Value getWorkItemList(MaskDim rows, int64_t size, int64_t extra = 0);
 
   RewriterBase &rewriter;
   AttentionGradOp op;
   const DeviceFigures &device;
   SymbolTable &symbols;
   bool isPacked;
-  /// What the tiles of all kernels divide, and how many rows behind those of a
-  /// sequence the tiles of the kernel of the rows must reach for others, and
-  /// how many they may.
+  /// A common multiple of the query tiles of all kernels. Then the rows past a
+  /// sequence that the preprocess kernel must cover for the tiles of other
+  /// kernels, and the rows that it may cover.
   int64_t multiple = 1, extraRows = 0, padding = 0;
-  llvm::MapVector<std::pair<MaskDim, std::pair<int64_t, int64_t>>, Value> plans;
+  llvm::MapVector<std::pair<MaskDim, std::pair<int64_t, int64_t>>, Value>
+      workItemLists;
 };
 } // namespace
 
 void GradLowering::findRows(const GradSchedules &parts) {
   int64_t largest = 1;
-  for (Attribute part : {parts.rows, parts.keys, parts.values, parts.queries})
+  for (Attribute part : {parts.preprocess, parts.dkdv, parts.dv, parts.dq})
     if (part) {
       int64_t tile = cast<ScheduleAttrInterface>(part).getQueryTile();
       multiple = std::lcm(multiple, tile);
       largest = std::max(largest, tile);
     }
-  int64_t ofRows = cast<ScheduleAttrInterface>(parts.rows).getQueryTile();
+  int64_t ofRows = cast<ScheduleAttrInterface>(parts.preprocess).getQueryTile();
   if (multiple != ofRows)
     extraRows = largest - 1;
   constexpr int64_t unit = GradWorkspace::sequenceAlignment;
@@ -90,14 +92,15 @@ void GradLowering::findRows(const GradSchedules &parts) {
 }
 
 Value GradLowering::emitNumSequences(TileProgramBuilder &b) {
-  // One boundary more than sequences; without any, one does not matter.
+  // There is one boundary more than sequences. Without boundaries there are no
+  // sequences either.
   Value one = b.index(1);
   Value entries =
       arith::MaxUIOp::create(b, b.size(op.getQuerySequences(), 0), one);
   return arith::SubIOp::create(b, entries, one);
 }
 
-Value GradLowering::makeRows(int64_t channels, Type element) {
+Value GradLowering::makeRows(int64_t headDim, Type element) {
   TileProgramBuilder b(op.getLoc(), rewriter);
   auto query = cast<MemRefType>(op.getQuery().getType());
   SmallVector<int64_t> shape(query.getShape().take_front(3));
@@ -119,15 +122,15 @@ Value GradLowering::makeRows(int64_t channels, Type element) {
   } else {
     shape[2] = llvm::alignTo(shape[2], multiple);
   }
-  if (channels)
-    shape.push_back(channels);
+  if (headDim)
+    shape.push_back(headDim);
   if (!element)
     element = b.getF32Type();
   return memref::AllocOp::create(b, MemRefType::get(shape, element), sizes);
 }
 
-void GradLowering::makeRing(GradWorkspace &workspace, int64_t channels,
-                            int64_t items, int64_t keyTile) {
+void GradLowering::makeDqRing(GradWorkspace &workspace, int64_t headDim,
+                              int64_t dqRingDepth, int64_t keyTile) {
   TileProgramBuilder b(op.getLoc(), rewriter);
   Value key = op.getKey();
   Value one = b.index(1);
@@ -135,21 +138,22 @@ void GradLowering::makeRing(GradWorkspace &workspace, int64_t channels,
       arith::MaxUIOp::create(b, b.countTiles(b.size(key, 2), keyTile), one);
   Value last = arith::SubIOp::create(b, tiles, one);
   Value wanted = arith::DivUIOp::create(
-      b, arith::AddIOp::create(b, b.index(items), last).getResult(), tiles);
+      b, arith::AddIOp::create(b, b.index(dqRingDepth), last).getResult(),
+      tiles);
   Value heads =
       arith::MulIOp::create(b, b.size(key, 0), b.size(key, 1)).getResult();
-  Value places = arith::MinUIOp::create(
+  Value slots = arith::MinUIOp::create(
       b, arith::AddIOp::create(b, wanted, b.index(2)).getResult(), heads);
   Value rows = arith::MulIOp::create(
       b, b.countTiles(b.size(op.getQuery(), 2), multiple), b.index(multiple));
   constexpr int64_t dynamic = ShapedType::kDynamic;
-  workspace.sums = memref::AllocOp::create(
+  workspace.dqAccumulator = memref::AllocOp::create(
       b,
-      MemRefType::get({dynamic, op.getGroupSize(), dynamic, channels},
+      MemRefType::get({dynamic, op.getGroupSize(), dynamic, headDim},
                       b.getF32Type()),
-      ValueRange{places, rows});
-  workspace.counters = memref::AllocOp::create(
-      b, MemRefType::get({dynamic, 2}, b.getI32Type()), ValueRange{places});
+      ValueRange{slots, rows});
+  workspace.dqRingSemaphores = memref::AllocOp::create(
+      b, MemRefType::get({dynamic, 2}, b.getI32Type()), ValueRange{slots});
 }
 
 Value GradLowering::makeStreams() {
@@ -169,35 +173,35 @@ Value GradLowering::makeStreams() {
                                  sizes);
 }
 
-Value GradLowering::getPlan(MaskDim rows, int64_t size, int64_t extra) {
+Value GradLowering::getWorkItemList(MaskDim rows, int64_t size, int64_t extra) {
   if (!op.hasSequences())
     return Value();
-  Value &plan = plans[{rows, {size, extra}}];
-  if (!plan)
-    plan = planSequences(
+  Value &workItemList = workItemLists[{rows, {size, extra}}];
+  if (!workItemList)
+    workItemList = listSequences(
         rewriter, op,
         {rows, size, extra, op.getChosenSchedule().getPreparation(),
-         rows == MaskDim::Key ? "_grad_plan_keys" : "_grad_plan"},
+         rows == MaskDim::Key ? "_grad_work_items_keys" : "_grad_work_items"},
         symbols);
-  return plan;
+  return workItemList;
 }
 
-LogicalResult GradLowering::checkTurns(const GradSchedules &parts) {
-  if (!op.canAddInTurn())
+LogicalResult GradLowering::checkOrder(const GradSchedules &parts) {
+  if (!op.canOrderDq())
     return op.emitOpError(
-        "cannot add up the gradients of queries in turns: "
+        "cannot accumulate dQ in order: "
         "that takes a head of keys for each head of queries, "
         "no mask or '#attn.causal' alone, no sequences and no "
         "gradients of captured tensors");
-  // Groups that walked in another order would wait for ever.
+  // CTAs that visit tiles in another order would deadlock.
   bool isMasked = bool(op.getMaskAttr());
   if (parts.inPairs != isMasked)
-    return op.emitOpError("adds up the gradients of queries in turns, which ")
+    return op.emitOpError("accumulates dQ in order, which ")
            << (isMasked ? "takes 'traversal = paired' under a mask"
                         : "takes 'traversal = persistent' without a mask");
-  auto keys = cast<ScheduleAttrInterface>(parts.keys);
+  auto keys = cast<ScheduleAttrInterface>(parts.dkdv);
   if (isMasked && keys.getKeyTile() % keys.getQueryTile() != 0)
-    return op.emitOpError("adds up the gradients of queries in turns, which "
+    return op.emitOpError("accumulates dQ in order, which "
                           "under a mask takes a 'query_tile' that divides "
                           "'key_tile' (")
            << keys.getKeyTile() << ", was " << keys.getQueryTile() << ")";
@@ -217,27 +221,27 @@ LogicalResult GradLowering::lower() {
     return op.emitOpError("has a mask that reads operands, which "
                           "attn-expand-masks must expand");
   GradSchedules parts = schedule.getGradSchedules();
-  if (op.getDeterministic() && !parts.queries && !parts.inTurn)
-    return op.emitOpError("must be deterministic, but its schedule adds up the "
-                          "gradients of queries in any order");
+  if (op.getDeterministic() && !parts.dq && !parts.orderedDq)
+    return op.emitOpError(
+        "must be deterministic, but its schedule accumulates dQ in any order");
   if (op.getIdentity() && op.getDlse())
     return op.emitOpError(
         "with 'identity' and 'dlse' has no tiled program yet");
-  if (!op.getScoreRegion().empty() && op.getScoreGradRegion().empty())
-    return op.emitOpError("needs the 'score_grad' region that belongs to its "
-                          "'score' region");
-  if (parts.inTurn && failed(checkTurns(parts)))
-    return failure();
-  // Groups that walked in another order would wait for ever.
-  if (parts.ringItems > 0 && needsClassification(op) && !isMaskedByHead(op))
+  if (!op.getScoreMod().empty() && op.getScoreModGrad().empty())
     return op.emitOpError(
-        "sends the gradients of queries through a ring of sums "
-        "('ring_items'), for which groups must walk over one head after the "
-        "other, not in the order of the lists of its mask");
+        "needs the 'score_mod_grad' region that belongs to its "
+        "'score_mod' region");
+  if (parts.orderedDq && failed(checkOrder(parts)))
+    return failure();
+  // CTAs that visit heads in another order would deadlock.
+  if (parts.dqRingDepth > 0 && needsClassification(op) && !isMaskedByHead(op))
+    return op.emitOpError("accumulates dQ in a ring buffer ('dq_ring_depth'), "
+                          "for which CTAs must iterate over one head after the "
+                          "other, not in the order of the lists of its mask");
   if (failed(prepareCaptureGrads(op)))
     return failure();
   KernelDropout dropout(op);
-  for (Attribute part : {parts.keys, parts.values, parts.queries})
+  for (Attribute part : {parts.dkdv, parts.dv, parts.dq})
     if (part && failed(dropout.check(cast<ScheduleAttrInterface>(part))))
       return failure();
   dropout.report();
@@ -256,18 +260,18 @@ LogicalResult GradLowering::lower() {
                           Value(), Value(),    Value()};
   if (dropout.isMade())
     workspace.streams = makeStreams();
-  if (!parts.queries) {
-    auto keys = cast<ScheduleAttrInterface>(parts.keys);
-    int64_t channels = llvm::alignTo(op.getQueryHeadDim(), headDimMultiple);
-    // A sum with a row for each channel has as many as a tile of keys.
+  if (!parts.dq) {
+    auto keys = cast<ScheduleAttrInterface>(parts.dkdv);
+    int64_t qkHeadDim = llvm::alignTo(op.getQKHeadDim(), headDimMultiple);
+    // The transposed dQ accumulator is tiled by rows of a kv tile.
     if (keys.getQueryTile() % keys.getKeyTile() != 0)
-      channels = llvm::alignTo(channels, keys.getKeyTile());
-    if (parts.ringItems > 0)
-      makeRing(workspace, channels, parts.ringItems, keys.getKeyTile());
+      qkHeadDim = llvm::alignTo(qkHeadDim, keys.getKeyTile());
+    if (parts.dqRingDepth > 0)
+      makeDqRing(workspace, qkHeadDim, parts.dqRingDepth, keys.getKeyTile());
     else
-      workspace.sums = makeRows(channels);
-    if (parts.inTurn)
-      workspace.turns = makeRows(/*channels=*/0, rewriter.getI32Type());
+      workspace.dqAccumulator = makeRows(qkHeadDim);
+    if (parts.orderedDq)
+      workspace.semaphores = makeRows(/*headDim=*/0, rewriter.getI32Type());
   }
 
   auto write = [&](Attribute attribute, StringRef name,
@@ -276,100 +280,104 @@ LogicalResult GradLowering::lower() {
     GradKernelWriter writer(rewriter, op, part);
     for (Value operand : operands)
       writer.addOperand(operand);
-    if (name != "rows" && name != "sums")
+    if (name != "preprocess" && name != "dq_convert")
       writer.addCaptures(*captures);
-    else if (name == "rows" && workspace.streams)
+    else if (name == "preprocess" && workspace.streams)
       writer.addCaptures(states.getArrayRef());
     writeKernel(writer, createKernel(rewriter, op, part, symbols,
                                      ("_grad_" + name + "_kernel").str(),
                                      writer.getOperands()));
   };
-  int64_t rowTile = cast<ScheduleAttrInterface>(parts.rows).getQueryTile();
-  Value rowPlan = getPlan(MaskDim::Query, rowTile, extraRows);
-  write(parts.rows, "rows",
+  int64_t rowTile =
+      cast<ScheduleAttrInterface>(parts.preprocess).getQueryTile();
+  Value rowWorkItemList = getWorkItemList(MaskDim::Query, rowTile, extraRows);
+  write(parts.preprocess, "preprocess",
         {op.getOut(), op.getDout(), op.getLse(), op.getDlse(), op.getIdentity(),
          op.getIdentity() ? op.getValue() : Value(), workspace.exponent,
-         workspace.delta, workspace.sums, workspace.counters, workspace.turns,
-         workspace.streams, rowPlan},
+         workspace.delta, workspace.dqAccumulator, workspace.dqRingSemaphores,
+         workspace.semaphores, workspace.streams, rowWorkItemList},
         [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
-          writer.writeRows(kernel, workspace, rowPlan);
+          writer.writePreprocess(kernel, workspace, rowWorkItemList);
         });
   SmallVector<Value> buffers;
   auto classify = [&](Attribute attribute, StringRef name, MaskDim rows) {
     if (!needsClassification(op))
       return ClassifiedTiles();
     auto part = cast<ScheduleAttrInterface>(attribute);
-    ClassifiedTiles listed =
-        classifyTiles(rewriter, op,
-                      {part.getQueryTile(), part.getKeyTile(),
-                       schedule.getPreparation(), rows, ("_" + name).str(),
-                       std::max<int64_t>(device.multiprocessors, 1)},
-                      symbols);
+    ClassifiedTiles listed = classifyTiles(
+        rewriter, op,
+        {part.getQueryTile(), part.getKeyTile(), schedule.getPreparation(),
+         rows, ("_" + name).str(), std::max<int64_t>(device.sms, 1)},
+        symbols);
     buffers.append({listed.lists, listed.order});
     return listed;
   };
-  auto writeKeys = [&](Attribute part, StringRef name,
+  auto writeDkdv = [&](Attribute part, StringRef name,
                        const Gradients &results) {
     ClassifiedTiles listed = classify(part, name, MaskDim::Key);
-    Value plan =
-        getPlan(MaskDim::Key, cast<ScheduleAttrInterface>(part).getKeyTile());
-    SmallVector<Value> operands = {op.getQuery(),
-                                   op.getKey(),
-                                   results.key ? op.getValue() : Value(),
-                                   op.getDout(),
-                                   workspace.exponent,
-                                   results.key ? workspace.delta : Value(),
-                                   results.key,
-                                   results.value,
-                                   results.key ? workspace.sums : Value(),
-                                   results.key ? workspace.counters : Value(),
-                                   results.key ? workspace.turns : Value(),
-                                   results.key ? results.query : Value(),
-                                   workspace.streams,
-                                   results.value ? op.getIdentity() : Value(),
-                                   listed.lists,
-                                   listed.order,
-                                   plan};
+    Value workItemList = getWorkItemList(
+        MaskDim::Key, cast<ScheduleAttrInterface>(part).getKeyTile());
+    SmallVector<Value> operands = {
+        op.getQuery(),
+        op.getKey(),
+        results.key ? op.getValue() : Value(),
+        op.getDout(),
+        workspace.exponent,
+        results.key ? workspace.delta : Value(),
+        results.key,
+        results.value,
+        results.key ? workspace.dqAccumulator : Value(),
+        results.key ? workspace.dqRingSemaphores : Value(),
+        results.key ? workspace.semaphores : Value(),
+        results.key ? results.query : Value(),
+        workspace.streams,
+        results.value ? op.getIdentity() : Value(),
+        listed.lists,
+        listed.order,
+        workItemList};
     if (results.key)
       llvm::append_range(operands, op.getDcaptures());
     write(part, name, operands,
           [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
             if (results.query)
-              writer.writeRounding(kernel, workspace, results.query);
-            writer.writeKeys(kernel, workspace, results, listed, plan);
+              writer.writeDqConversion(kernel, workspace, results.query);
+            writer.writeDkdv(kernel, workspace, results, listed, workItemList);
           });
   };
   Gradients results{op.getDquery(), op.getDkey(), op.getDvalue()};
-  if (parts.values)
-    writeKeys(parts.values, "values", {Value(), Value(), results.value});
-  writeKeys(parts.keys, "keys",
-            {workspace.counters ? results.query : Value(), results.key,
-             parts.values ? Value() : results.value});
-  if (parts.queries) {
-    ClassifiedTiles listed = classify(parts.queries, "queries", MaskDim::Query);
-    Value plan =
-        getPlan(MaskDim::Query,
-                cast<ScheduleAttrInterface>(parts.queries).getQueryTile());
-    write(parts.queries, "queries",
+  if (parts.dv)
+    writeDkdv(parts.dv, "dv", {Value(), Value(), results.value});
+  writeDkdv(parts.dkdv, "dkdv",
+            {workspace.dqRingSemaphores ? results.query : Value(), results.key,
+             parts.dv ? Value() : results.value});
+  if (parts.dq) {
+    ClassifiedTiles listed = classify(parts.dq, "dq", MaskDim::Query);
+    Value workItemList = getWorkItemList(
+        MaskDim::Query, cast<ScheduleAttrInterface>(parts.dq).getQueryTile());
+    write(parts.dq, "dq",
           {op.getQuery(), op.getKey(), op.getValue(), op.getDout(),
            workspace.exponent, workspace.delta, results.query, listed.lists,
-           listed.order, plan},
+           listed.order, workItemList},
           [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
-            writer.writeQueries(kernel, workspace, results.query, listed, plan);
+            writer.writeDq(kernel, workspace, results.query, listed,
+                           workItemList);
           });
   } else {
-    auto keys = cast<ScheduleAttrInterface>(parts.keys);
-    Value plan = getPlan(MaskDim::Query, keys.getQueryTile());
-    write(parts.rows, "sums", {results.query, workspace.sums, plan},
+    auto keys = cast<ScheduleAttrInterface>(parts.dkdv);
+    Value workItemList = getWorkItemList(MaskDim::Query, keys.getQueryTile());
+    write(parts.preprocess, "dq_convert",
+          {results.query, workspace.dqAccumulator, workItemList},
           [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
-            writer.writeSums(kernel, workspace, results.query, keys, plan);
+            writer.writeDqConvert(kernel, workspace, results.query, keys,
+                                  workItemList);
           });
   }
 
-  buffers.append({workspace.exponent, workspace.delta, workspace.sums,
-                  workspace.counters, workspace.turns, workspace.streams});
-  for (auto &[tiles, plan] : plans)
-    buffers.push_back(plan);
+  buffers.append({workspace.exponent, workspace.delta, workspace.dqAccumulator,
+                  workspace.dqRingSemaphores, workspace.semaphores,
+                  workspace.streams});
+  for (auto &[tiles, workItemList] : workItemLists)
+    buffers.push_back(workItemList);
   for (Value buffer : buffers)
     if (buffer)
       memref::DeallocOp::create(rewriter, op.getLoc(), buffer);

@@ -6,23 +6,23 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Replaces each attention by launches of kernels: of what it needs before, of
-// its plain tiled program, and of what is left to do with its results.
+// Replaces each attention by launches of kernels: the ones that prepare its
+// inputs, its plain tiled program, and the ones that finish its results.
 //
 //===----------------------------------------------------------------------===//
 
 #include "attn/Conversion/AttnToAttnTile/AttnToAttnTile.h"
 #include "AttentionKernel.h"
 #include "ClassifyTiles.h"
+#include "CombineSplits.h"
 #include "CreateKernel.h"
 #include "FuseOverlap.h"
 #include "KernelDropout.h"
 #include "MaskTables.h"
-#include "MergeParts.h"
-#include "PackHeads.h"
-#include "PlanSequences.h"
-#include "attn/Analysis/Roofline.h"
+#include "PackGQA.h"
+#include "WorkItemList.h"
 #include "attn/Conversion/Passes.h"
+#include "attn/PerfModel/Roofline.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -39,28 +39,29 @@ namespace mlir::attn {
 using namespace mlir;
 using namespace mlir::attn;
 
-/// The tiles that the plan of `attention` tells of, null if it has none.
-static FailureOr<ClassifiedTiles> findPlannedTiles(RewriterBase &rewriter,
-                                                   AttentionOp attention) {
-  Value plan = attention.getPlan();
-  if (!plan)
+/// The tile lists of the block mask of `attention`; null without a block mask.
+static FailureOr<ClassifiedTiles> findTilesOfBlockMask(RewriterBase &rewriter,
+                                                       AttentionOp attention) {
+  Value blockMask = attention.getBlockMask();
+  if (!blockMask)
     return ClassifiedTiles();
-  int64_t heads = getDimSize(plan, 1);
+  int64_t heads = getDimSize(blockMask, 1);
   if (heads == 1 && attention.getNumQueryHeads() != 1 &&
       isMaskedByHead(attention))
-    return attention.emitOpError("masks each head by itself, and its plan is "
-                                 "for all of them");
+    return attention.emitOpError(
+        "masks each head by itself, and its block mask is "
+        "for all of them");
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint(attention);
   Location loc = attention.getLoc();
   auto size = [&](Value operand, int64_t dim) {
     return rewriter.createOrFold<memref::DimOp>(loc, operand, dim);
   };
-  return getPlannedTiles(rewriter, loc, plan,
-                         {size(attention.getQuery(), 0),
-                          size(attention.getQuery(), 2),
-                          size(attention.getKey(), 2)},
-                         PlanMaskOp::getTiles(attention.getScheduleAttr()));
+  return getTilesOfBlockMask(
+      rewriter, loc, blockMask,
+      {size(attention.getQuery(), 0), size(attention.getQuery(), 2),
+       size(attention.getKey(), 2)},
+      CreateBlockMaskOp::getTiles(attention.getScheduleAttr()));
 }
 
 FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
@@ -76,17 +77,17 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
   if (!attention.getMaskReads().empty())
     return attention.emitOpError("has a mask that reads operands, which "
                                  "attn-expand-masks must expand");
-  if (schedule.packsHeads()) {
-    if (std::optional<std::string> reason = whyNotPackHeads(attention))
-      return attention.emitOpError("cannot pack heads: ") << *reason;
-    attention = packHeads(rewriter, attention);
+  if (schedule.packsGqa()) {
+    if (std::optional<std::string> reason = whyNotPackGqa(attention))
+      return attention.emitOpError("cannot pack GQA heads: ") << *reason;
+    attention = packGqa(rewriter, attention);
   }
-  if (schedule.getSplitItems() > 0)
-    if (std::optional<std::string> reason = whyNotShareKeys(attention))
-      return attention.emitOpError("cannot share keys: ") << *reason;
+  if (schedule.getSplitKvWorkItems() > 0)
+    if (std::optional<std::string> reason = whyNotSplitKV(attention))
+      return attention.emitOpError("cannot split keys and values: ") << *reason;
   if (schedule.getClusterSize() > 1)
     if (std::optional<std::string> reason = whyNotCluster(attention))
-      return attention.emitOpError("cannot walk over keys in clusters: ")
+      return attention.emitOpError("cannot iterate over keys in clusters: ")
              << *reason;
   if (schedule.getKeyTile() % numPartialSums != 0)
     return attention.emitOpError("key tile must be a multiple of ")
@@ -107,36 +108,40 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
 
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint(attention);
-  Value plan;
+  Value workItemList;
   if (attention.hasSequences())
-    plan = planSequences(rewriter, attention,
-                         {MaskDim::Query, schedule.getQueryTile(), /*extra=*/0,
-                          schedule.getPreparation(), "_plan"},
-                         symbols);
-  KeyParts parts = emitKeyParts(rewriter, attention, plan);
+    workItemList =
+        listSequences(rewriter, attention,
+                      {MaskDim::Query, schedule.getQueryTile(), /*extra=*/0,
+                       schedule.getPreparation(), "_work_items"},
+                      symbols);
+  KVSplits splits = emitKVSplits(rewriter, attention, workItemList);
   SmallVector<Value> operands = {attention.getQuery(), attention.getKey(),
                                  attention.getValue(),
-                                 parts ? parts.out : attention.getOut()};
-  if (Value lse = parts ? parts.lse : attention.getLse())
+                                 splits ? splits.out : attention.getOut()};
+  if (splits)
+    operands.append({splits.rowMax, splits.rowSum});
+  else if (Value lse = attention.getLse())
     operands.push_back(lse);
   if (Value sinks = attention.getSinks())
     operands.push_back(sinks);
   if (Value map = attention.getHeadMap()) {
-    Value fault = attn_tile::FaultWordOp::create(
+    Value fault = attn_tile::ErrorFlagOp::create(
         rewriter, attention.getLoc(),
         MemRefType::get({1}, rewriter.getI32Type()));
     operands.append({map, fault});
   }
   if (Value identity = attention.getIdentity())
     operands.push_back(identity);
-  if (plan)
-    operands.push_back(plan);
+  if (workItemList)
+    operands.push_back(workItemList);
   ClassifiedTiles classified, temporary;
   if (needsClassification(attention)) {
-    FailureOr<ClassifiedTiles> planned = findPlannedTiles(rewriter, attention);
-    if (failed(planned))
+    FailureOr<ClassifiedTiles> created =
+        findTilesOfBlockMask(rewriter, attention);
+    if (failed(created))
       return failure();
-    classified = *planned;
+    classified = *created;
     TileListing listing{schedule.getQueryTile(), schedule.getKeyTile(),
                         schedule.getPreparation(), MaskDim::Query,
                         /*suffix=*/""};
@@ -144,27 +149,28 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
       classified = temporary =
           classifyTiles(rewriter, attention, listing, symbols);
     operands.append({classified.lists, classified.order});
-    if (readsPairBits(attention, schedule)) {
+    if (readsMaskBits(attention, schedule)) {
       temporary.bits =
           evaluatePairs(rewriter, attention, listing, classified, symbols);
       operands.push_back(temporary.bits);
     }
   }
   llvm::append_range(operands, *captures);
-  if (parts && !getConstantIntValue(parts.count))
-    operands.push_back(parts.count);
+  if (splits && !getConstantIntValue(splits.count))
+    operands.push_back(splits.count);
   attn_tile::KernelOp kernel =
       createKernel(rewriter, attention, schedule, symbols, "_kernel", operands);
-  writeAttentionKernel(rewriter, attention, kernel, *captures, parts.count);
+  writeAttentionKernel(rewriter, attention, kernel, *captures, splits.count);
 
   rewriter.setInsertionPointAfter(attention);
-  for (Value buffer :
-       {plan, temporary.lists, temporary.order, temporary.bits, parts.buffer})
+  for (Value buffer : {workItemList, temporary.lists, temporary.order,
+                       temporary.bits, splits.buffer})
     if (buffer)
       memref::DeallocOp::create(rewriter, attention.getLoc(), buffer);
   rewriter.setInsertionPoint(attention);
-  if (parts)
-    mergeParts(rewriter, attention, parts, plan, attention, symbols);
+  if (splits)
+    combineSplits(rewriter, attention, splits, workItemList, attention,
+                  symbols);
   rewriter.eraseOp(attention);
   return kernel;
 }
@@ -185,7 +191,7 @@ struct ConvertAttnToAttnTile
         failedAny |= failed(lower(rewriter, op, symbols));
       }
     };
-    // Before what they hold becomes kernels.
+    // Overlaps come first, before their members become kernels.
     SmallVector<OverlapOp> overlaps;
     getOperation().walk([&](OverlapOp op) { overlaps.push_back(op); });
     lowerAll(overlaps, fuseOverlap);
@@ -195,9 +201,9 @@ struct ConvertAttnToAttnTile
     SmallVector<AttentionOp> attentions;
     SmallVector<AttentionGradOp> gradients;
     SmallVector<DropoutMaskOp> masks;
-    SmallVector<PlanMaskOp> plans;
+    SmallVector<CreateBlockMaskOp> blockMasks;
     SmallVector<MaskTableOpInterface> tables;
-    SmallVector<MatmulOp> products;
+    SmallVector<MatmulOp> matmuls;
     SmallVector<MapHeadsOp> maps;
     getOperation().walk([&](Operation *op) {
       if (auto attention = dyn_cast<AttentionOp>(op))
@@ -206,12 +212,12 @@ struct ConvertAttnToAttnTile
         gradients.push_back(gradient);
       else if (auto mask = dyn_cast<DropoutMaskOp>(op))
         masks.push_back(mask);
-      else if (auto plan = dyn_cast<PlanMaskOp>(op))
-        plans.push_back(plan);
+      else if (auto create = dyn_cast<CreateBlockMaskOp>(op))
+        blockMasks.push_back(create);
       else if (auto table = dyn_cast<MaskTableOpInterface>(op))
         tables.push_back(table);
-      else if (auto product = dyn_cast<MatmulOp>(op))
-        products.push_back(product);
+      else if (auto matmul = dyn_cast<MatmulOp>(op))
+        matmuls.push_back(matmul);
       else if (auto map = dyn_cast<MapHeadsOp>(op))
         maps.push_back(map);
     });
@@ -224,12 +230,12 @@ struct ConvertAttnToAttnTile
           symbols);
     });
     lowerAll(masks, lowerDropoutMaskToKernel);
-    lowerAll(plans, lowerPlanMaskToKernels);
+    lowerAll(blockMasks, lowerCreateBlockMaskToKernels);
     lowerAll(tables, lowerMaskTableToKernel);
-    lowerAll(products, [](RewriterBase &rewriter, MatmulOp product,
-                          SymbolTable &symbols) {
-      return lowerMatmulToKernel(rewriter, product, symbols);
-    });
+    lowerAll(matmuls,
+             [](RewriterBase &rewriter, MatmulOp matmul, SymbolTable &symbols) {
+               return lowerMatmulToKernel(rewriter, matmul, symbols);
+             });
     lowerAll(maps, lowerMapHeadsToKernel);
     if (failedAny)
       signalPassFailure();

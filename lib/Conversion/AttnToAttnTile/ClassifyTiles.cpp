@@ -6,11 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Small kernels. The first one finds out what each tile keeps, from bounds of
-// what the mask reads where these decide, else by evaluating the mask for its
-// pairs. The second one makes a list of the tiles of each row of tiles, and the
-// third one sorts the rows. A fourth one evaluates the mask for the pairs of
-// tiles that are listed as masked, where that is wanted.
+// Small kernels. The first one classifies each tile: by bounds of the values
+// that the mask reads where these decide, else by evaluating the mask for all
+// pairs. The second one lists the tiles of each row of tiles, and the third one
+// sorts the rows. An optional fourth one evaluates the mask for the pairs of
+// listed partial tiles.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,32 +33,30 @@
 using namespace mlir;
 using namespace mlir::attn;
 
-/// Keys whose pairs are counted before it is asked whether to go on: as many as
-/// a warp has threads.
+/// Keys whose pairs are counted before the loop checks whether to go on: the
+/// threads of a warp.
 static constexpr int64_t countedKeys = 32;
-/// Tiles of a work item whose threads find the classes of tiles alone.
-static constexpr int64_t tilesOfItem = 32;
-/// Bits of a word that are evaluated together, so that what is read for one
-/// need not arrive before the next one is read.
+/// Tiles of a work item in which each thread classifies a tile alone.
+static constexpr int64_t tilesOfWorkItem = 32;
+/// Bits of a word that are evaluated together, so that their loads overlap.
 static constexpr int64_t bitsTogether = 8;
-/// Tiles of queries with which the lists of a class of rows may end.
+/// Rows belong to one class if their lists end within this many query tiles.
 static constexpr int64_t tilesOfClass = 8;
-/// Work items that share the steps of a row of tiles whose bits are wanted:
-/// some rows have many.
-static constexpr int64_t itemsOfRow = 4;
+/// Work items among which the masked steps of a row of tiles are divided: some
+/// rows have many.
+static constexpr int64_t workItemsOfRow = 4;
 
 namespace {
-/// What a tile is.
+/// The class of a tile.
 enum TileClass : int64_t { Empty = 0, Masked = 1, Full = 2 };
 
-/// What is listed: of the pairs that an operation before which the kernels run
-/// masks.
+/// The mask to classify: of an operation that the kernels run before.
 struct ListedMask {
   Operation *user;
   MaskAttrInterface mask;
-  Region &keep;
+  Region &maskMod;
   Value batches, queryLength, keyLength;
-  /// Query heads with lists of their own, and those among them that share a key
+  /// The query heads with lists of their own, and how many of them have one key
   /// head.
   int64_t heads, groupSize;
 
@@ -67,25 +65,23 @@ struct ListedMask {
 } // namespace
 
 bool attn::needsClassification(AttentionOpInterface attention) {
-  return !attention.hasSequences() &&
-         readsByPosition(attention.getKeepRegion());
+  return !attention.hasSequences() && readsByPosition(attention.getMaskMod());
 }
 
 bool attn::isMaskedByHead(AttentionOpInterface attention) {
-  return !attention.getKeepRegion().getArgument(1).use_empty();
+  return !attention.getMaskMod().getArgument(1).use_empty();
 }
 
-/// Bounds the indices of reads of `captures`: a mask may be evaluated for pairs
-/// that another part of it leaves out.
+/// Clamps the indices of reads of `captures`: the mask may be evaluated for
+/// pairs that another part of it excludes.
 static void boundReads(attn_tile::KernelOp kernel, ValueRange captures) {
   attn::boundReads(kernel, [&](memref::LoadOp load) {
     return llvm::is_contained(captures, load.getMemRef());
   });
 }
 
-/// Counts pairs where bounds do not say whether all or any are kept, some keys
-/// at a time, until there is a pair of each kind. Returns whether all and any
-/// are.
+/// Counts kept pairs where bounds leave open whether all or any are kept. Stops
+/// after some keys if there are kept and masked pairs. Returns all and any.
 static std::pair<Value, Value>
 emitCounted(ScalarKernelBuilder &b, PredicateBounds &bounds,
             const PredicateBounds::Positions &queries,
@@ -119,10 +115,10 @@ emitCounted(ScalarKernelBuilder &b, PredicateBounds &bounds,
           b.select(isOpen, b.compare(CmpIPredicate::ne, kept, zero), any)};
 }
 
-/// What `listed` refers to and kernels are handed.
+/// The captures of `listed` that kernels need as operands.
 static SmallVector<Value> getMaskCaptures(const ListedMask &listed) {
   SetVector<Value> used;
-  getUsedValuesDefinedAbove(listed.keep, used);
+  getUsedValuesDefinedAbove(listed.maskMod, used);
   SmallVector<Value> captures;
   for (Value value : used)
     if (!matchPattern(value, m_Constant()))
@@ -130,21 +126,20 @@ static SmallVector<Value> getMaskCaptures(const ListedMask &listed) {
   return captures;
 }
 
-/// Maps what `listed` refers to to `arguments`, which stand for `captures`, and
-/// to constants.
+/// Maps the captures of `listed` to `arguments`, and clones its constants.
 static IRMapping mapCaptures(ScalarKernelBuilder &b, const ListedMask &listed,
                              ValueRange captures, ValueRange arguments) {
   IRMapping captured;
   captured.map(captures, arguments);
-  visitUsedValuesDefinedAbove(listed.keep, [&](OpOperand *use) {
+  visitUsedValuesDefinedAbove(listed.maskMod, [&](OpOperand *use) {
     if (!captured.contains(use->get()))
       b.clone(*use->get().getDefiningOp(), captured);
   });
   return captured;
 }
 
-/// Writes the kernel that finds the class of each tile: of arguments `classes`,
-/// the lengths and what the mask captures.
+/// Writes the kernel that classifies each tile. Its arguments are `classes`,
+/// the lengths and the captures of the mask.
 static void writeClasses(RewriterBase &rewriter, const ListedMask &listed,
                          attn_tile::KernelOp kernel, const TileListing &listing,
                          ValueRange captures) {
@@ -157,16 +152,17 @@ static void writeClasses(RewriterBase &rewriter, const ListedMask &listed,
   IRMapping captured =
       mapCaptures(b, listed, captures, entry->getArguments().drop_front(3));
 
-  PredicateBlock predicate(listed.getLoc(), {listed.mask, &listed.keep, Value(),
-                                             Value(), queryLength, keyLength});
+  PredicateBlock predicate(
+      listed.getLoc(),
+      {listed.mask, &listed.maskMod, Value(), Value(), queryLength, keyLength});
   PredicateBounds bounds(b, predicate);
-  // Where a thread can find the class of a tile alone, a work item has several.
+  // Where each thread classifies a tile alone, a work item has several tiles.
   bool isSerial = bounds.isSerial();
   SmallVector<OpFoldResult> items;
   for (int64_t dim = 0; dim < 3; ++dim)
     items.push_back(b.size(classes, dim));
   Value keyTiles = b.size(classes, 3);
-  items.push_back(isSerial ? b.tiles(keyTiles, tilesOfItem) : keyTiles);
+  items.push_back(isSerial ? b.tiles(keyTiles, tilesOfWorkItem) : keyTiles);
   auto forall = scf::ForallOp::create(b, items, ValueRange(), std::nullopt);
   attn_tile::ReturnOp::create(b);
   b.setInsertionPointToStart(forall.getBody());
@@ -186,8 +182,8 @@ static void writeClasses(RewriterBase &rewriter, const ListedMask &listed,
   auto emitClass = [&](Value tile) -> Value {
     auto keys = getPositions(tile, listing.keyTile, keyLength);
     auto [all, any] = bounds.emit(queries, keys);
-    // Bounds of blocks leave open what a count would take longer for than the
-    // attention.
+    // Where bounds of blocks leave the class open, counting would take longer
+    // than computing the tile masked.
     if (!bounds.hasCells())
       std::tie(all, any) = emitCounted(b, bounds, queries, keys, all, any);
     // Keys beyond the length are masked.
@@ -197,9 +193,9 @@ static void writeClasses(RewriterBase &rewriter, const ListedMask &listed,
                     b.select(any, b.constant(Masked), b.constant(Empty)));
   };
   if (isSerial) {
-    Value first = b.mul(ids[3], b.constant(tilesOfItem));
+    Value first = b.mul(ids[3], b.constant(tilesOfWorkItem));
     Value count = arith::MinSIOp::create(b, b.sub(keyTiles, first),
-                                         b.constant(tilesOfItem));
+                                         b.constant(tilesOfWorkItem));
     b.each(count, [&](Value number) {
       ids[3] = b.add(first, number);
       b.storeIndex(emitClass(ids[3]), classes, ids);
@@ -211,8 +207,8 @@ static void writeClasses(RewriterBase &rewriter, const ListedMask &listed,
   boundReads(kernel, ValueRange(entry->getArguments().drop_front(3)));
 }
 
-/// Writes the kernel that lists the tiles of each row, of arguments `classes`
-/// and `lists`.
+/// Writes the kernel that lists the tiles of each row. Its arguments are
+/// `classes` and `lists`.
 static void writeLists(RewriterBase &rewriter, const ListedMask &listed,
                        attn_tile::KernelOp kernel, MaskDim rows) {
   using arith::CmpIPredicate;
@@ -230,7 +226,7 @@ static void writeLists(RewriterBase &rewriter, const ListedMask &listed,
     b.storeIndex(value, lists, {ids[0], ids[1], ids[2], column});
   };
   bool isOfQueries = rows == MaskDim::Query;
-  // Tiles of a row of keys are those of all heads of the group.
+  // A row of a key tile lists the query tiles of all heads of its GQA group.
   Value ofHead = b.size(classes, isOfQueries ? 3 : 2), tiles = ofHead;
   bool isOfGroup = !isOfQueries && listed.groupSize != 1;
   Value group = b.constant(isOfGroup ? listed.groupSize : 1);
@@ -249,7 +245,7 @@ static void writeLists(RewriterBase &rewriter, const ListedMask &listed,
   };
   auto list = [&](TileClass tileClass,
                   function_ref<Value(Value)> getColumn) -> Value {
-    auto op = attn_tile::CompactOp::create(b, tiles);
+    auto op = attn_tile::WarpCompactOp::create(b, tiles);
     OpBuilder::InsertionGuard guard(b);
     Type index = b.getIndexType();
     Block *condition = b.createBlock(&op.getCondition(), {}, index, b.getLoc());
@@ -283,9 +279,9 @@ SmallVector<Value> attn::getOrderPlace(OpBuilder &builder, Location loc,
   return place;
 }
 
-/// Writes the kernel that puts the rows of tiles in the order of their lengths,
-/// of arguments `lists` and `order`: the place of a row is the number of those
-/// that come before it.
+/// Writes the kernel that sorts the rows of tiles by the lengths of their
+/// lists. Its arguments are `lists` and `order`. The position of a row is the
+/// number of rows that come before it.
 static void writeOrder(RewriterBase &rewriter, Location loc,
                        attn_tile::KernelOp kernel) {
   using arith::CmpIPredicate;
@@ -321,21 +317,21 @@ static void writeOrder(RewriterBase &rewriter, Location loc,
 }
 
 namespace {
-/// Columns of what is known of each row for an order of all heads.
+/// Columns of the per-row data from which rows of all heads are ordered.
 enum RowColumn : int64_t {
-  /// The class of rows whose lists end with about the same tile;
+  /// The class of the row: rows whose lists end with about the same tile.
   RowClass,
-  /// how long the longest list of the class is,
+  /// The length of the longest list of the class.
   ClassLength,
-  /// how many rows and how many tiles it has.
+  /// The numbers of rows and of listed tiles of the class.
   ClassRows,
   ClassTiles,
   NumRowColumns
 };
 } // namespace
 
-/// Writes the kernel that finds out what rows have in common, of arguments
-/// `lists` and `rows`.
+/// Writes the kernel that finds the classes of rows. Its arguments are `lists`
+/// and `rows`.
 static void writeRowClasses(RewriterBase &rewriter, Location loc,
                             attn_tile::KernelOp kernel) {
   using arith::CmpIPredicate;
@@ -354,7 +350,8 @@ static void writeRowClasses(RewriterBase &rewriter, Location loc,
   };
   auto getLength = [&](Value row) { return load(row, one); };
   auto getClass = [&](Value row) -> Value {
-    // Where there is no full tile or no masked one, another entry is read.
+    // Without a full or a partial tile the load reads another entry, which is
+    // ignored.
     Value masked = load(row, zero), length = getLength(row);
     Value full = b.sub(length, masked), columns = b.size(lists, 3);
     Value lastMasked = load(row, b.add(masked, one));
@@ -390,12 +387,12 @@ static void writeRowClasses(RewriterBase &rewriter, Location loc,
   });
 }
 
-/// Writes the kernel that puts the rows of all heads in an order, of arguments
-/// `lists`, `rows` and `order`. Classes with long lists come first, and in each
-/// class long lists. Of a class, rows of one head come after those of another
-/// one, so that few sums are added to at a time, or if not enough comes
-/// afterwards to keep all groups busy while one is at the longest list, those
-/// of several heads at once.
+/// Writes the kernel that orders the rows of all heads. Its arguments are
+/// `lists`, `rows` and `order`. Classes with long lists come first, and long
+/// lists come first within each class. Within a class, the rows of one head
+/// follow those of another, so that few dQ tiles get additions at once. If
+/// later classes cannot keep all CTAs busy during the longest list, rows of
+/// several heads are interleaved.
 static void writeOrderOfHeads(RewriterBase &rewriter, Location loc,
                               attn_tile::KernelOp kernel, int64_t rowsAtOnce) {
   using arith::CmpIPredicate;
@@ -420,8 +417,8 @@ static void writeOrderOfHeads(RewriterBase &rewriter, Location loc,
             column(ClassLength), column(ClassRows), column(ClassTiles)};
   };
   Row own = load(row);
-  // Whether the one comes before the other, by the first numbers, or if these
-  // are the same by the last ones.
+  // Whether a row or class comes before another: by `first`, and by `last` if
+  // there is a tie.
   auto comesBefore = [&](Value first, Value otherFirst, Value last,
                          Value otherLast) {
     return b.either(b.compare(CmpIPredicate::sgt, first, otherFirst),
@@ -429,8 +426,8 @@ static void writeOrderOfHeads(RewriterBase &rewriter, Location loc,
                            b.compare(CmpIPredicate::sgt, last, otherLast)));
   };
   Value numRows = b.size(rows, 2);
-  // Rows of classes before this one, rows of this one before this row, and
-  // tiles of the classes that follow.
+  // The rows of earlier classes, the earlier rows of this class, and the tiles
+  // of later classes.
   SmallVector<Value> sums = b.sum(numRows, 3, [&](Value number) {
     Row other = load(number);
     Value isInClass = b.compare(CmpIPredicate::eq, other.inClass, own.inClass);
@@ -449,9 +446,9 @@ static void writeOrderOfHeads(RewriterBase &rewriter, Location loc,
     return divide(b.add(lhs, b.sub(rhs, one)), rhs);
   };
   Value heads = divide(b.size(order, 2), numRows);
-  // Steps of groups that wait for the longest list, and what of them what
-  // follows leaves to heads of this class. No more than these steps are
-  // counted, which keeps products small.
+  // The steps that all CTAs can take during the longest list, and how many of
+  // them later classes fill; heads of this class fill the others. Clamping to
+  // these steps keeps intermediate values small.
   auto smaller = [&](Value lhs, Value rhs) -> Value {
     return arith::MinUIOp::create(b, lhs, rhs);
   };
@@ -460,7 +457,7 @@ static void writeOrderOfHeads(RewriterBase &rewriter, Location loc,
   Value tiles = arith::MaxUIOp::create(b, own.tiles, one);
   Value least = divideCeil(b.sub(steps, after), tiles);
   Value atOnce = smaller(arith::MaxUIOp::create(b, least, one), heads);
-  // As many in the last part as in the others.
+  // Divides the heads evenly among the parts.
   atOnce = divideCeil(heads, divide(heads, atOnce));
   Value end = b.sub(b.size(order, 2), one);
   Value firstOfClass = b.mul(sums[0], heads);
@@ -528,7 +525,7 @@ static ListedMask getListedMask(ScalarKernelBuilder &b,
   bool isByHead = isMaskedByHead(attention);
   return {attention,
           attention.getMaskAttr(),
-          attention.getKeepRegion(),
+          attention.getMaskMod(),
           b.size(attention.getQuery(), 0),
           b.size(attention.getQuery(), 2),
           b.size(attention.getKey(), 2),
@@ -559,7 +556,7 @@ ClassifiedTiles attn::classifyTiles(RewriterBase &rewriter,
     return memref::AllocOp::create(b, MemRefType::get(shape, b.getI32Type()),
                                    sizes);
   };
-  // The two counts, and one entry even if there is no tile.
+  // Two counts, and one entry even if there is no tile.
   columns = b.add(columns, b.constant(3));
   ClassifiedTiles tiles;
   tiles.lists = makeArray({listed.batches, rows, columns});
@@ -571,15 +568,15 @@ ClassifiedTiles attn::classifyTiles(RewriterBase &rewriter,
   return tiles;
 }
 
-/// Writes the kernel that evaluates pairs, of arguments `lists`, `bits`, the
-/// lengths and what the mask captures: a work item has a word of each lane in
-/// some of the tiles that a list calls masked.
-static void writePairBits(RewriterBase &rewriter, const ListedMask &listed,
+/// Writes the kernel that evaluates pairs. Its arguments are `lists`, `bits`,
+/// the lengths and the captures of the mask. A work item computes one word for
+/// each lane in some of the partial tiles of a list.
+static void writeMaskBits(RewriterBase &rewriter, const ListedMask &listed,
                           attn_tile::KernelOp kernel,
-                          attn_tile::PairBitsType type, ValueRange captures) {
+                          attn_tile::MaskBitsType type, ValueRange captures) {
   using arith::CmpIPredicate;
-  constexpr int64_t lanes = attn_tile::PairBitsType::lanes,
-                    wordBits = attn_tile::PairBitsType::wordBits;
+  constexpr int64_t lanes = attn_tile::MaskBitsType::lanes,
+                    wordBits = attn_tile::MaskBitsType::wordBits;
   ScalarKernelBuilder b(listed.getLoc(), rewriter);
   Block *entry = &kernel.getBody().front();
   b.setInsertionPointToEnd(entry);
@@ -587,13 +584,14 @@ static void writePairBits(RewriterBase &rewriter, const ListedMask &listed,
   Value queryLength = entry->getArgument(2), keyLength = entry->getArgument(3);
   ValueRange arguments = entry->getArguments().drop_front(4);
   IRMapping captured = mapCaptures(b, listed, captures, arguments);
-  PredicateBlock predicate(listed.getLoc(), {listed.mask, &listed.keep, Value(),
-                                             Value(), queryLength, keyLength});
+  PredicateBlock predicate(
+      listed.getLoc(),
+      {listed.mask, &listed.maskMod, Value(), Value(), queryLength, keyLength});
   int64_t laneWords = type.getLaneWords(), columns = type.getLaneColumns();
   SmallVector<OpFoldResult> items;
   for (int64_t dim = 0; dim < 3; ++dim)
     items.push_back(b.size(bits, dim));
-  items.push_back(b.getIndexAttr(type.getNumWords() / lanes * itemsOfRow));
+  items.push_back(b.getIndexAttr(type.getNumWords() / lanes * workItemsOfRow));
   auto forall = scf::ForallOp::create(b, items, ValueRange(), std::nullopt);
   attn_tile::ReturnOp::create(b);
   b.setInsertionPointToStart(forall.getBody());
@@ -610,15 +608,15 @@ static void writePairBits(RewriterBase &rewriter, const ListedMask &listed,
   auto loadEntry = [&](Value column) {
     return b.loadIndex(lists, {ids[0], ids[1], ids[2], column});
   };
-  Value word = divide(ids[3], itemsOfRow), masked = loadEntry(zero);
+  Value word = divide(ids[3], workItemsOfRow), masked = loadEntry(zero);
   Value firstRow = b.add(b.mul(ids[2], b.constant(type.getRows())),
                          b.mul(divide(word, laneWords),
-                               b.constant(attn_tile::PairBitsType::blockRows)));
+                               b.constant(attn_tile::MaskBitsType::blockRows)));
   Value firstBit = b.mul(remain(word, laneWords), b.constant(wordBits));
-  // The first step of a row masks whatever it visits.
+  // The first step of a row is masked even if no tile is.
   Value steps = arith::MaxSIOp::create(b, masked, one);
-  auto loop = scf::ForOp::create(b, remain(ids[3], itemsOfRow), steps,
-                                 b.constant(itemsOfRow));
+  auto loop = scf::ForOp::create(b, remain(ids[3], workItemsOfRow), steps,
+                                 b.constant(workItemsOfRow));
   b.setInsertionPointToStart(loop.getBody());
   Value step = loop.getInductionVar();
   Value lastColumn = b.sub(b.size(lists, 3), one);
@@ -630,7 +628,7 @@ static void writePairBits(RewriterBase &rewriter, const ListedMask &listed,
     Value laneRow = b.add(firstRow, divide(lane, 4));
     Value laneColumn =
         b.add(firstColumn, b.mul(remain(lane, 4), b.constant(2)));
-    // In one row.
+    // These bits are in one row.
     int64_t together = std::gcd(bitsTogether, columns);
     auto parts =
         scf::ForOp::create(b, zero, b.constant(wordBits), b.constant(together),
@@ -645,7 +643,7 @@ static void writePairBits(RewriterBase &rewriter, const ListedMask &listed,
       Value firstInRow = remain(element, columns);
       Value part = arith::ConstantIntOp::create(b, 0, 32);
       for (int64_t number = 0; number < together; ++number) {
-        // Of each eight columns the lane has two.
+        // A lane holds two of every eight columns.
         Value inRow = b.add(firstInRow, b.constant(number));
         Value column =
             b.add(laneColumn, b.add(b.mul(divide(inRow, 2), b.constant(8)),
@@ -672,9 +670,9 @@ static void writePairBits(RewriterBase &rewriter, const ListedMask &listed,
   boundReads(kernel, arguments);
 }
 
-bool attn::readsPairBits(AttentionOpInterface attention,
+bool attn::readsMaskBits(AttentionOpInterface attention,
                          ScheduleAttrInterface schedule) {
-  return schedule.readsPairBits() && needsClassification(attention) &&
+  return schedule.readsMaskBits() && needsClassification(attention) &&
          !isMaskedByHead(attention);
 }
 
@@ -688,7 +686,7 @@ Value attn::evaluatePairs(RewriterBase &rewriter,
   ListedMask listed = getListedMask(b, attention);
   Value rows = b.tiles(listed.queryLength, listing.queryTile);
   Value columns = b.tiles(listed.keyLength, listing.keyTile);
-  auto type = attn_tile::PairBitsType::get(b.getContext(), listing.queryTile,
+  auto type = attn_tile::MaskBitsType::get(b.getContext(), listing.queryTile,
                                            listing.keyTile);
   // A row has a step even if there is no tile.
   Value steps = arith::MaxUIOp::create(b, columns, b.constant(1));
@@ -702,39 +700,44 @@ Value attn::evaluatePairs(RewriterBase &rewriter,
                                  listed.keyLength};
   SmallVector<Value> captures = getMaskCaptures(listed);
   llvm::append_range(operands, captures);
-  writePairBits(rewriter, listed,
+  writeMaskBits(rewriter, listed,
                 createKernel(rewriter, attention, listing.schedule, symbols,
                              ("_bits" + listing.suffix), operands),
                 type, captures);
   return bits;
 }
 
-ClassifiedTiles attn::getPlannedTiles(OpBuilder &builder, Location loc,
-                                      Value plan, const PlannedLengths &lengths,
-                                      std::pair<int64_t, int64_t> tiles) {
+ClassifiedTiles attn::getTilesOfBlockMask(OpBuilder &builder, Location loc,
+                                          Value blockMask,
+                                          const BlockMaskLengths &lengths,
+                                          std::pair<int64_t, int64_t> tiles) {
   ScalarKernelBuilder b(loc, builder);
   Value rows = b.tiles(lengths.queries, tiles.first);
   Value keyTiles = b.tiles(lengths.keys, tiles.second);
-  // The order is in the first entry of each row, its list in the others.
-  Value columns = b.add(keyTiles, b.constant(PlanMaskOp::extraEntries - 1));
-  auto type = cast<MemRefType>(plan.getType());
+  // The first entry of each row of the block mask belongs to the order; the
+  // others are the list of the row.
+  Value columns =
+      b.add(keyTiles, b.constant(CreateBlockMaskOp::extraEntries - 1));
+  auto type = cast<MemRefType>(blockMask.getType());
   OpFoldResult one = b.getIndexAttr(1);
   SmallVector<OpFoldResult> offsets(4, b.getIndexAttr(0)), strides(4, one);
   SmallVector<OpFoldResult> sizes = {
       lengths.batches, b.getIndexAttr(type.getDimSize(1)), rows, one};
-  // Innermost strides of what kernels read are 1, so that the dimension stays.
+  // Kernels need an innermost stride of 1, so the dimension of size 1 stays.
   ClassifiedTiles parts;
-  parts.order = memref::SubViewOp::create(b, plan, offsets, sizes, strides);
-  // Not static: kernels get the address of the first element.
+  parts.order =
+      memref::SubViewOp::create(b, blockMask, offsets, sizes, strides);
+  // The offset is dynamic: kernels get the address of the first element.
   offsets.back() = b.constant(1);
   sizes.back() = columns;
-  parts.lists = memref::SubViewOp::create(b, plan, offsets, sizes, strides);
+  parts.lists =
+      memref::SubViewOp::create(b, blockMask, offsets, sizes, strides);
   return parts;
 }
 
-LogicalResult attn::lowerPlanMaskToKernels(RewriterBase &rewriter,
-                                           PlanMaskOp op,
-                                           SymbolTable &symbols) {
+LogicalResult attn::lowerCreateBlockMaskToKernels(RewriterBase &rewriter,
+                                                  CreateBlockMaskOp op,
+                                                  SymbolTable &symbols) {
   if (!op.isBufferized())
     return op.emitOpError("must be bufferised");
   auto schedule =
@@ -748,16 +751,16 @@ LogicalResult attn::lowerPlanMaskToKernels(RewriterBase &rewriter,
   rewriter.setInsertionPoint(op);
   ListedMask listed{op,
                     op.getMaskAttr(),
-                    op.getKeepRegion(),
+                    op.getMaskMod(),
                     op.getBatch(),
                     op.getQueries(),
                     op.getKeys(),
                     getDimSize(op.getOut(), 1),
                     /*groupSize=*/1};
-  std::pair<int64_t, int64_t> tiles = PlanMaskOp::getTiles(schedule);
-  ClassifiedTiles parts =
-      getPlannedTiles(rewriter, op.getLoc(), op.getOut(),
-                      {op.getBatch(), op.getQueries(), op.getKeys()}, tiles);
+  std::pair<int64_t, int64_t> tiles = CreateBlockMaskOp::getTiles(schedule);
+  ClassifiedTiles parts = getTilesOfBlockMask(
+      rewriter, op.getLoc(), op.getOut(),
+      {op.getBatch(), op.getQueries(), op.getKeys()}, tiles);
   listTiles(rewriter, listed,
             {tiles.first, tiles.second, schedule.getPreparation(),
              MaskDim::Query, /*suffix=*/""},

@@ -1,4 +1,4 @@
-//===- ClassifyTiles.h - Tiles of masks that read tensors ----*- C++ -*-===//
+//===- ClassifyTiles.h - Tiles of masks that read tensors ------*- C++ -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Lists of the key tiles that query tiles need, and of the query tiles that key
-// tiles need, for masks of which only the device knows what they keep.
+// tiles need, for masks that read tensors and are known on the device only.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,79 +23,81 @@
 
 namespace mlir::attn {
 
-/// Whether what `attention` masks is found out by kernels that run before it.
+/// Whether kernels that run before `attention` must classify its tiles.
 bool needsClassification(AttentionOpInterface attention);
 
-/// Whether what it masks depends on the head.
+/// Whether the mask of `attention` depends on the head.
 bool isMaskedByHead(AttentionOpInterface attention);
 
-/// What is known of the tiles of an attention: for each batch entry and head
-/// (one, if masks do not depend on it)
+/// The tile lists of an attention, for each batch entry and head (one, if the
+/// mask does not depend on the head).
 struct ClassifiedTiles {
-  /// a list for each row of tiles, as `attn_tile.key_tiles` takes it,
+  /// A list for each row of tiles, as `attn_tile.kv_tile_iterator` takes it.
   Value lists;
-  /// and the rows, those with short lists first. In a plan it has one more
-  /// dimension, of size 1.
+  /// The rows, sorted by list length, short lists first. A view of a block mask
+  /// has one more dimension, of size 1.
   Value order;
-  /// Whether the order is that of the rows of all heads, which rows of keys
-  /// have that have one list for all of them: row `r` of head `h` is `h * rows
-  /// + r` there. The last one is meant to be worked on first.
+  /// Whether `order` covers the rows of all heads, for key tiles whose list is
+  /// the same for all heads. There row `r` of head `h` is `h * rows + r`. The
+  /// last row is meant to be processed first.
   bool isOrderOfHeads = false;
-  /// What `attn_tile.load_pair_bits` reads of the masked tiles of each list, or
-  /// null.
+  /// The mask bits of the partial tiles of each list, for
+  /// `attn_tile.load_mask_bits`; or null.
   Value bits;
 };
 
-/// The place in `order` of the item at `indices`: batch entry, head and number.
+/// The indices into `order` for batch entry, head and number `indices`.
 SmallVector<Value> getOrderPlace(OpBuilder &builder, Location loc, Value order,
                                  ValueRange indices);
 
-/// The lengths that a plan of a mask is for.
-struct PlannedLengths {
+/// The lengths that a block mask is for.
+struct BlockMaskLengths {
   Value batches, queries, keys;
 };
 
-/// The parts of a plan that kernels with tiles of `tiles` queries and keys read
-/// (see `attn.plan_mask`), as views of `plan`, a memref.
-ClassifiedTiles getPlannedTiles(OpBuilder &builder, Location loc, Value plan,
-                                const PlannedLengths &lengths,
-                                std::pair<int64_t, int64_t> tiles);
+/// The lists and order of `blockMask` (see `attn.create_block_mask`) for
+/// kernels with `tiles` queries and keys in a tile, as views.
+ClassifiedTiles getTilesOfBlockMask(OpBuilder &builder, Location loc,
+                                    Value blockMask,
+                                    const BlockMaskLengths &lengths,
+                                    std::pair<int64_t, int64_t> tiles);
 
-/// Writes the kernels that make a plan, and their launches, in the place of
-/// `op`.
-LogicalResult lowerPlanMaskToKernels(RewriterBase &rewriter, PlanMaskOp op,
-                                     SymbolTable &symbols);
+/// Replaces `op` by the kernels that compute the block mask, and their
+/// launches.
+LogicalResult lowerCreateBlockMaskToKernels(RewriterBase &rewriter,
+                                            CreateBlockMaskOp op,
+                                            SymbolTable &symbols);
 
-/// Which lists are wanted.
+/// The lists to make.
 struct TileListing {
   int64_t queryTile, keyTile;
-  /// Of the kernels that make them.
+  /// The schedule of the kernels that make them.
   ScheduleAttrInterface schedule;
-  /// The dimension whose tiles have a list each.
+  /// The dimension whose tiles get a list each.
   MaskDim rows;
-  /// Added to the names of kernels.
+  /// A suffix of the kernel names.
   std::string suffix;
-  /// Rows of keys that are worked on at the same time, for their order: one on
-  /// each multiprocessor, with kernels whose items they are.
+  /// Rows of key tiles that are processed at the same time, for their order:
+  /// one on each SM.
   int64_t rowsAtOnce = 1;
 };
 
 /// Writes the kernels that classify the tiles of `attention`, and their
 /// launches before the attention. The caller frees the results.
 ///
-/// Rows of keys have lists for each head of the keys: tile `t` of the queries
-/// of head `n` of the group is `n * tiles + t` there.
+/// For rows of keys, each key head has lists. In them, query tile `t` of the
+/// `n`-th query head of the GQA group is entry `n * tiles + t`.
 ClassifiedTiles classifyTiles(RewriterBase &rewriter,
                               AttentionOpInterface attention,
                               const TileListing &listing, SymbolTable &symbols);
 
-/// Whether kernels of `attention` with `schedule` read bits.
-bool readsPairBits(AttentionOpInterface attention,
+/// Whether kernels of `attention` with `schedule` read mask bits.
+bool readsMaskBits(AttentionOpInterface attention,
                    ScheduleAttrInterface schedule);
 
 /// Writes the kernel that evaluates the mask of `attention` for the pairs of
-/// the tiles that `tiles` lists as masked, and its launch before the attention.
-/// Returns the bits, which the caller frees.
+/// the partial tiles in `tiles`, and its launch before the attention. Returns
+/// the mask bits, which the caller frees.
 Value evaluatePairs(RewriterBase &rewriter, AttentionOpInterface attention,
                     const TileListing &listing, const ClassifiedTiles &tiles,
                     SymbolTable &symbols);

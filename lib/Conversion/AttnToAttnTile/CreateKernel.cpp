@@ -48,11 +48,11 @@ attn_tile::KernelOp attn::createKernel(RewriterBase &rewriter, Operation *user,
       rewriter, loc, name + suffix.str(),
       rewriter.getFunctionType(TypeRange(operands), {}));
   kernel.setScheduleAttr(schedule);
-  // Only makes the name unique: the kernel has its place already.
+  // This only makes the name unique: the kernel is in place already.
   symbols.insert(kernel);
   rewriter.setInsertionPoint(user);
   attn_tile::LaunchOp::create(rewriter, loc, SymbolRefAttr::get(kernel),
                               /*grid=*/ValueRange(), operands,
-                              /*groups_per_multiprocessor=*/IntegerAttr());
+                              /*ctas_per_sm=*/IntegerAttr());
   return kernel;
 }

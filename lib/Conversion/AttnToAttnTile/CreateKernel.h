@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What all operations that become kernels have in common: operands, a name, a
+// The common part of all operations that become kernels: operands, a name, a
 // place in the module and a launch.
 //
 //===----------------------------------------------------------------------===//
@@ -20,13 +20,12 @@
 
 namespace mlir::attn {
 
-/// Those of the values that `op` uses in its regions which its kernel gets as
-/// operands: all but constants, of which it gets copies. Emits an error if one
-/// is a tensor.
+/// The values among `used` that the kernel of `op` gets as operands: all but
+/// constants, which it clones. Emits an error if one is a tensor.
 FailureOr<SmallVector<Value>> getCaptures(Operation *op, ArrayRef<Value> used);
 
-/// Creates a kernel of the top level for `user`, and its launch before `user`.
-/// Its name is that of the function of `user`, and `suffix`.
+/// Creates a top-level kernel for `user`, and its launch before `user`. Its
+/// name is the name of the function of `user` with `suffix`.
 attn_tile::KernelOp createKernel(RewriterBase &rewriter, Operation *user,
                                  ScheduleAttrInterface schedule,
                                  SymbolTable &symbols, StringRef suffix,

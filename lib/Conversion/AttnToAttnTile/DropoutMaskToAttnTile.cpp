@@ -1,4 +1,4 @@
-//===- DropoutMaskToAttnTile.cpp - Kernels of decisions -------------------===//
+//===- DropoutMaskToAttnTile.cpp - Kernels of keep masks ------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Writes the program of a mask of decisions: work items are rows of words, one
-// after another, whose words threads share.
+// Writes the program of a dropout keep mask. Work items are groups of rows of
+// words; threads divide the words of each row.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,14 +22,14 @@
 using namespace mlir;
 using namespace mlir::attn;
 
-/// Rows of words of a work item, which share what is computed of the head: all
-/// masks have a multiple of this.
-static int64_t getRowsOfItem(MaskLayout layout) {
+/// Rows of words of a work item, which share the stream of the head. Masks have
+/// a multiple of this many rows.
+static int64_t getRowsOfWorkItem(MaskLayout layout) {
   return layout == MaskLayout::Rows ? 16 : 4;
 }
 
-/// Words of a row that a thread makes together. They have all but one word of
-/// the counter in common, and the address but for a constant.
+/// Words of a row that a thread generates together. Their counters differ in
+/// one word, and their addresses by constants.
 static constexpr int64_t wordsTogether = 4;
 
 SmallVector<Value> attn::getMaskOperands(DropoutMaskOp op) {
@@ -57,8 +57,8 @@ void attn::writeMaskProgram(OpBuilder &builder, DropoutMaskOp op,
   };
   Value seed = emitRngState(b, op.getSeed(), captured);
   Value offset = emitRngState(b, op.getOffset(), captured);
-  int64_t rowsOfItem = getRowsOfItem(op.getLayout());
-  Value groups = arith::DivUIOp::create(b, size(2), index(rowsOfItem));
+  int64_t rowsOfWorkItem = getRowsOfWorkItem(op.getLayout());
+  Value groups = arith::DivUIOp::create(b, size(2), index(rowsOfWorkItem));
   auto forall =
       scf::ForallOp::create(b, ArrayRef<OpFoldResult>{size(0), size(1), groups},
                             ValueRange(), std::nullopt);
@@ -70,11 +70,11 @@ void attn::writeMaskProgram(OpBuilder &builder, DropoutMaskOp op,
     head = arith::AddIOp::create(b, head, index(op.getFirstHead()));
   RngBlock<Value> stream =
       op.getDropout().emitStream(b, b.getLoc(), seed, offset, ids[0], head);
-  Value firstRow = arith::MulIOp::create(b, ids[2], index(rowsOfItem));
-  auto rows = scf::ForOp::create(b, index(0), index(rowsOfItem), index(1));
+  Value firstRow = arith::MulIOp::create(b, ids[2], index(rowsOfWorkItem));
+  auto rows = scf::ForOp::create(b, index(0), index(rowsOfWorkItem), index(1));
   b.setInsertionPointToStart(rows.getBody());
   Value row = arith::AddIOp::create(b, firstRow, rows.getInductionVar());
-  auto each = attn_tile::EachOp::create(b, size(3), wordsTogether);
+  auto each = attn_tile::ThreadForOp::create(b, size(3), wordsTogether);
   Block *body =
       b.createBlock(&each.getBody(), {}, b.getIndexType(), b.getLoc());
   Value column = body->getArgument(0);
@@ -91,9 +91,11 @@ void attn::writeMaskProgram(OpBuilder &builder, DropoutMaskOp op,
   attn_tile::YieldOp::create(b, ValueRange());
 }
 
-Value attn::emitWordsOfItem(OpBuilder &builder, DropoutMaskOp op, Value mask) {
+Value attn::emitWordsOfWorkItem(OpBuilder &builder, DropoutMaskOp op,
+                                Value mask) {
   ImplicitLocOpBuilder b(op.getLoc(), builder);
-  Value rows = arith::ConstantIndexOp::create(b, getRowsOfItem(op.getLayout()));
+  Value rows =
+      arith::ConstantIndexOp::create(b, getRowsOfWorkItem(op.getLayout()));
   return arith::MulIOp::create(b, rows, memref::DimOp::create(b, mask, 3));
 }
 

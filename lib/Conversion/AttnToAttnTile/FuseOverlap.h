@@ -1,4 +1,4 @@
-//===- FuseOverlap.h - One kernel for a product and a mask ------*- C++ -*-===//
+//===- FuseOverlap.h - One kernel for a matmul and a mask ------*- C++ -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Kernels of products whose idle warps make decisions of dropout.
+// GEMM kernels whose auxiliary warps generate dropout keep masks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,14 +17,13 @@
 
 namespace mlir::attn {
 
-/// Replaces `op`, if it is to be one kernel and can be, by the launch of that.
-/// Else a remark says why not, and `op` is as it was. On failure a diagnostic
-/// has been emitted.
+/// Replaces a fused overlap `op` by one launch, if possible. Otherwise a remark
+/// says why not, and `op` stays as it is. Fails after emitting a diagnostic.
 LogicalResult fuseOverlap(RewriterBase &rewriter, OverlapOp op,
                           SymbolTable &symbols);
 
-/// As `lowerMatmulToKernel`, for a kernel that makes the decisions of `mask`,
-/// if there is one, as well, which it replaces.
+/// Like `lowerMatmulToKernel`, for a kernel that also generates the keep mask
+/// of `mask`, if not null, and replaces it.
 FailureOr<attn_tile::KernelOp> lowerMatmulToKernel(RewriterBase &rewriter,
                                                    MatmulOp op,
                                                    DropoutMaskOp mask,

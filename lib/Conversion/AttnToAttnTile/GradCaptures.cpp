@@ -6,9 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Adds up the gradients of what score regions read. Each `attn.accumulate` of a
-// `score_grad` region becomes a tile of what the pairs contribute, which
-// `attn_tile.scatter_add` adds where the region says.
+// Adds up the gradients of tensors that score_mod regions read. Each
+// `attn.accumulate` of a `score_mod_grad` region becomes a tile of the
+// contributions of the pairs. `attn_tile.scatter_add` adds it where the region
+// says.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,16 +21,16 @@
 using namespace mlir;
 using namespace mlir::attn;
 
-/// Arguments of a `score_grad` region before the destinations: score, gradient,
-/// and the position.
+/// Arguments of a `score_mod_grad` region before the destinations: score,
+/// gradient, and the position.
 static constexpr unsigned numElements = 2, numPosition = 4;
 
 //===----------------------------------------------------------------------===//
 // Preparation
 //===----------------------------------------------------------------------===//
 
-/// Moves what is in `conditional` before it. Reads are bounded wherever they
-/// are, so that they may be done without need.
+/// Moves the body of `conditional` before it. Its reads are clamped, so they
+/// are safe where the condition is false.
 static void flatten(scf::IfOp conditional) {
   OpBuilder builder(conditional);
   Location loc = conditional.getLoc();
@@ -95,10 +96,10 @@ static bool dependOn(Block &block, ValueRange values, BlockArgument argument) {
   });
 }
 
-/// Whether what is added to each element is added by one row of a kernel's
-/// tiles of keys, in order.
+/// Whether each element gets its additions from only one row of a kernel's kv
+/// tiles, in order.
 static bool hasOneOwner(AttentionGradOp op, AccumulateOp add) {
-  Block &block = op.getScoreGradRegion().front();
+  Block &block = op.getScoreModGrad().front();
   ValueRange position = block.getArguments().slice(numElements, numPosition);
   ValueRange indices = add.getIndices();
   auto query = cast<ShapedType>(op.getQuery().getType());
@@ -118,7 +119,7 @@ static bool hasOneOwner(AttentionGradOp op, AccumulateOp add) {
 LogicalResult mlir::attn::prepareCaptureGrads(AttentionGradOp op) {
   if (op.getDcaptures().empty())
     return success();
-  Block &block = op.getScoreGradRegion().front();
+  Block &block = op.getScoreModGrad().front();
   SmallVector<scf::IfOp> conditionals;
   WalkResult walk = block.walk([&](AccumulateOp add) {
     for (Operation *parent = add->getParentOp(); parent != op;
@@ -135,7 +136,7 @@ LogicalResult mlir::attn::prepareCaptureGrads(AttentionGradOp op) {
   });
   if (walk.wasInterrupted())
     return failure();
-  // Inner ones come first.
+  // Inner conditionals come first.
   auto getDepth = [&](scf::IfOp conditional) {
     int64_t depth = 0;
     for (Operation *parent = conditional; parent != op;
@@ -166,7 +167,7 @@ LogicalResult mlir::attn::prepareCaptureGrads(AttentionGradOp op) {
 // Tiles
 //===----------------------------------------------------------------------===//
 
-/// Clones what `values` depend on; returns what they have become.
+/// Clones the operations that `values` depend on; returns the new values.
 static SmallVector<Value> cloneSlice(OpBuilder &builder, Block &block,
                                      ValueRange values, IRMapping &mapping) {
   DenseSet<Operation *> slice = collectSlice(block, values);
@@ -181,11 +182,11 @@ void GradKernelWriter::emitCaptureGrads(const ScoreTile &tile, Value raw,
                                         Value grad, Value counts) {
   if (op.getDcaptures().empty())
     return;
-  Block &block = op.getScoreGradRegion().front();
+  Block &block = op.getScoreModGrad().front();
   ValueRange arguments = block.getArguments();
   SmallVector<Type> indexTypes(numPosition, b.getIndexType());
   for (auto add : block.getOps<AccumulateOp>()) {
-    // Most add the gradient as it is.
+    // Most regions add the gradient as it is.
     Value terms = grad;
     if (add.getValue() != arguments[1]) {
       attn_tile::MapOp map =

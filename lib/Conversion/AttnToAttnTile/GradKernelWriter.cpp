@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What the kernels of a gradient share: work items, and tiles of scores.
+// Parts that the kernels of a gradient have in common: work items, score tiles.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,8 +27,7 @@ GradKernelWriter::GradKernelWriter(OpBuilder &builder, AttentionGradOp op,
     : b(op.getLoc(), builder), op(op), schedule(schedule), dropout(op),
       queryTile(schedule.getQueryTile()), keyTile(schedule.getKeyTile()),
       queryParts(schedule.getQueryParts()),
-      mapsScores(!op.getScoreRegion().empty() ||
-                 !(op.getScaleOrDefault() > 0)) {}
+      mapsScores(!op.getScoreMod().empty() || !(op.getScaleOrDefault() > 0)) {}
 
 void GradKernelWriter::addOperand(Value operand) {
   if (operand && !llvm::is_contained(operands, operand))
@@ -44,7 +43,7 @@ void GradKernelWriter::begin(attn_tile::KernelOp kernel) {
   Block &entry = kernel.getBody().front();
   captured.map(operands, entry.getArguments());
   b.setInsertionPointToEnd(&entry);
-  // Constants that the regions capture; everything else is an argument.
+  // Clones the constants that the regions capture; all else is an argument.
   for (Region &region : op->getRegions())
     visitUsedValuesDefinedAbove(region, [&](OpOperand *use) {
       if (matchPattern(use->get(), m_Constant()) &&
@@ -58,7 +57,7 @@ int64_t GradKernelWriter::padHeadDim(Value operand) {
                        headDimMultiple);
 }
 
-SmallVector<Value> GradKernelWriter::beginItems(Value heads, Value tiles) {
+SmallVector<Value> GradKernelWriter::beginWorkItems(Value heads, Value tiles) {
   Value batches = b.size(get(operands.front()), 0);
   auto forall =
       scf::ForallOp::create(b, ArrayRef<OpFoldResult>{batches, heads, tiles},
@@ -78,29 +77,30 @@ SmallVector<Value> GradKernelWriter::WorkItem::at(OpBuilder &builder,
 }
 
 GradKernelWriter::WorkItem
-GradKernelWriter::beginPlannedItems(Value heads, Value plan, MaskDim rows,
-                                    const GradWorkspace &workspace) {
+GradKernelWriter::beginListedWorkItems(Value heads, Value workItemList,
+                                       MaskDim rows,
+                                       const GradWorkspace &workspace) {
   auto forall = scf::ForallOp::create(
-      b, ArrayRef<OpFoldResult>{heads, emitPlannedItems(b, plan)}, ValueRange(),
-      std::nullopt);
+      b, ArrayRef<OpFoldResult>{heads, emitNumListedWorkItems(b, workItemList)},
+      ValueRange(), std::nullopt);
   attn_tile::ReturnOp::create(b);
   b.setInsertionPointToStart(forall.getBody());
   SmallVector<Value> ids = forall.getInductionVars();
-  PlannedItem planned = emitPlannedItem(b, plan, ids[1]);
-  queryLength = planned.queryLength;
-  keyLength = planned.keyLength;
+  ListedWorkItem listed = emitListedWorkItem(b, workItemList, ids[1]);
+  queryLength = listed.queryLength;
+  keyLength = listed.keyLength;
   WorkItem item;
-  item.sequence = item.batch = planned.sequence;
+  item.sequence = item.batch = listed.sequence;
   item.head = ids[0];
-  item.first = planned.first;
+  item.first = listed.first;
   if (op.getSequenceLayout() != SequenceLayout::Packed)
     return item;
   item.batch = b.index(0);
-  item.queryBase = planned.queryRow;
-  item.keyBase = planned.keyRow;
+  item.queryBase = listed.queryRow;
+  item.keyBase = listed.keyRow;
   Value &ofTile = rows == MaskDim::Key ? item.keyBase : item.queryBase;
   ofTile = arith::SubIOp::create(b, ofTile, item.first);
-  // Rows up to the next multiple are those of the sequence before.
+  // Rows up to the next multiple belong to the previous sequence.
   constexpr int64_t unit = GradWorkspace::sequenceAlignment;
   Value aligned = arith::MulIOp::create(b, b.countTiles(item.queryBase, unit),
                                         b.index(unit));
@@ -114,22 +114,22 @@ GradKernelWriter::beginPlannedItems(Value heads, Value plan, MaskDim rows,
 // Scores
 //===----------------------------------------------------------------------===//
 
-Value GradKernelWriter::emitRawScores(Value product) {
+Value GradKernelWriter::emitRawScores(Value qk) {
   if (!mapsScores)
-    return product;
-  auto type = cast<VectorType>(product.getType());
+    return qk;
+  auto type = cast<VectorType>(qk.getType());
   return arith::MulFOp::create(
-      b, product, b.splat(type.getShape(), op.getScaleOrDefault()));
+      b, qk, b.splat(type.getShape(), op.getScaleOrDefault()));
 }
 
 Value GradKernelWriter::emitScores(const ScoreTile &tile, Value raw) {
-  if (op.getScoreRegion().empty())
+  if (op.getScoreMod().empty())
     return raw;
   attn_tile::MapOp map =
       b.createMap(raw, tile.batch, tile.head, tile.firstQuery, tile.firstKey,
                   queryLength, keyLength, tile.transposed);
   Block *body = &map.getBody().front();
-  b.cloneRegion(op.getScoreRegion(), body, body->getArguments(), captured);
+  b.cloneRegion(op.getScoreMod(), body, body->getArguments(), captured);
   return map;
 }
 
@@ -137,22 +137,22 @@ Value GradKernelWriter::emitMask(const ScoreTile &tile, Value scores) {
   auto mask = attn_tile::MaskOp::create(
       b, scores, tile.batch, tile.head, tile.firstQuery, tile.firstKey,
       queryLength, keyLength, op.getMaskAttr(), tile.transposed);
-  cloneKeepRegion(mask.getKeep());
+  cloneMaskMod(mask.getMaskMod());
   return mask;
 }
 
-void GradKernelWriter::cloneKeepRegion(Region &target) {
-  if (op.getKeepRegion().empty())
+void GradKernelWriter::cloneMaskMod(Region &target) {
+  if (op.getMaskMod().empty())
     return;
   OpBuilder::InsertionGuard guard(b);
   SmallVector<Type> types(4, b.getIndexType());
   SmallVector<Location> locs(types.size(), b.getLoc());
   Block *body = b.createBlock(&target, {}, types, locs);
-  b.cloneRegion(op.getKeepRegion(), body, body->getArguments(), captured);
+  b.cloneRegion(op.getMaskMod(), body, body->getArguments(), captured);
 }
 
-Value GradKernelWriter::emitWeights(const ScoreTile &tile, Value scores,
-                                    Value exponent) {
+Value GradKernelWriter::emitProbabilities(const ScoreTile &tile, Value scores,
+                                          Value exponent) {
   double factor = mapsScores ? log2e : op.getScaleOrDefault() * log2e;
   Value sum = math::FmaOp::create(b, scores, b.splat(tile.shape, factor),
                                   b.broadcast(exponent, tile.shape));
@@ -160,37 +160,37 @@ Value GradKernelWriter::emitWeights(const ScoreTile &tile, Value scores,
 }
 
 Value GradKernelWriter::emitScoreGrad(const ScoreTile &tile, Value raw,
-                                      Value weights, Value kept,
-                                      Value weightGrad, Value delta,
+                                      Value probabilities, Value kept,
+                                      Value probabilityGrad, Value delta,
                                       bool addsCaptures) {
   Value deltas = b.broadcast(delta, tile.shape);
   Value grad;
   if (dropout) {
-    // kept * weightGrad - weights * delta: the second product need not wait for
-    // the gradients of weights, and these are not cleared.
-    Value common = arith::MulFOp::create(b, weights, deltas);
-    grad = math::FmaOp::create(b, b.extend(kept), weightGrad,
+    // kept * probabilityGrad - P * delta: the second term does not wait for dP,
+    // and dP need not be masked.
+    Value common = arith::MulFOp::create(b, probabilities, deltas);
+    grad = math::FmaOp::create(b, b.extend(kept), probabilityGrad,
                                arith::NegFOp::create(b, common));
   } else {
-    Value centred = arith::SubFOp::create(b, weightGrad, deltas);
-    grad = arith::MulFOp::create(b, weights, centred);
+    Value centred = arith::SubFOp::create(b, probabilityGrad, deltas);
+    grad = arith::MulFOp::create(b, probabilities, centred);
   }
-  if (op.getScoreRegion().empty())
+  if (op.getScoreMod().empty())
     return grad;
   if (dropout)
     grad = arith::MulFOp::create(
         b, grad, b.splat(tile.shape, 1 / dropout.getKeepProbability()));
-  // Pairs without weight have no gradient, whatever the region makes of them.
+  // Pairs with P = 0 have no gradient, whatever value the region computes.
   Value zero = b.splat(tile.shape, 0);
   Value counts =
-      arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, weights, zero);
+      arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, probabilities, zero);
   if (addsCaptures)
     emitCaptureGrads(tile, raw, grad, counts);
   attn_tile::MapOp map =
       b.createMap({raw, grad}, tile.batch, tile.head, tile.firstQuery,
                   tile.firstKey, queryLength, keyLength, tile.transposed);
   Block *body = &map.getBody().front();
-  b.cloneRegion(op.getScoreGradRegion(), body, body->getArguments(), captured);
+  b.cloneRegion(op.getScoreModGrad(), body, body->getArguments(), captured);
   return arith::SelectOp::create(b, counts, map, zero);
 }
 

@@ -1,4 +1,4 @@
-//===- GradKernelWriter.h - Kernels of gradients ----------------*- C++ -*-===//
+//===- GradKernelWriter.h - Kernels of gradients ---------------*- C++ -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,22 +6,24 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Writes the plain tiled programs of the gradient of attention: weights are
-// recomputed tile by tile from the log-sum-exp (Dao et al. 2022).
+// Writes the plain tiled programs of the attention gradient. P is recomputed
+// tile by tile from the log-sum-exp (Dao et al. 2022).
 //
-// - The rows kernel computes what there is once for each query: the exponent
+// - The preprocess kernel computes two values for each query: the exponent
 //   -log2(e) * lse, and delta = rowsum(dout * out) - dlse.
-// - Keys kernels have a tile of keys for each work item, whose gradients stay
-//   in registers while the queries that attend it go by; rows of their tiles of
-//   scores are keys, so that the weights are left-hand sides of the products as
-//   they come. Heads that share keys belong to one work item.
-// - The queries kernel has a tile of queries for each work item. Instead of it,
-//   the keys kernel may add what each step contributes to f32 sums, which the
-//   kernel of sums scales and rounds.
+// - The dkdv kernel has one kv tile for each work item. dK and dV stay in
+//   registers over the loop over the query tiles that attend the kv tile. Rows
+//   of its score tiles are keys, so that P can be the left-hand side of the dV
+//   MMA without a transpose. Query heads that share a key head belong to one
+//   work item.
+// - The dq kernel has one query tile for each work item. Without it, the dkdv
+//   kernel adds its dQ contributions to the f32 dQ accumulator, and the
+//   dq_convert kernel scales and rounds the result.
 //
-// Work items of sequences are those of lists (see PlanSequences.h). What there
-// is once for each query has rows for whole tiles of each sequence, so that no
-// tile reaches into the rows of another one.
+// With packed or padded sequences, work items come from lists (see
+// WorkItemList.h). The buffers with one row for each query then hold whole
+// tiles of each sequence, so that no tile reaches into the rows of the next
+// one.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,44 +32,45 @@
 
 #include "ClassifyTiles.h"
 #include "KernelDropout.h"
-#include "PlanSequences.h"
 #include "TileProgramBuilder.h"
+#include "WorkItemList.h"
 #include "attn/Analysis/MaskTiles.h"
 
 namespace mlir::attn {
 
-/// Buffers beside the operands, one row for each query, padded to whole tiles.
-/// Of packed sequences each begins at a multiple of `sequenceAlignment` rows,
-/// and has `sequencePadding` rows more than queries.
+/// Buffers between the kernels, one row for each query, padded to whole tiles.
+/// Each packed sequence begins at a multiple of `sequenceAlignment` rows and
+/// has `sequencePadding` rows more than queries.
 struct GradWorkspace {
   static constexpr int64_t sequenceAlignment = 16;
   int64_t sequencePadding;
 
   /// -log2(e) * lse, or -inf where there is nothing to attend.
   Value exponent;
-  /// What is subtracted from the gradient of a weight.
+  /// Subtracted from dP, the gradient of the attention probabilities.
   Value delta;
-  /// Sums of the gradients of queries, as packed tiles; null if these have a
-  /// kernel of their own. In a ring, instead of batch entries and heads, it has
-  /// places of key heads, and the heads that share each.
-  Value sums;
-  /// For each place in the ring, how many tiles of keys have been added, and
-  /// how many shares of the sums have been rounded; null if there is no ring.
-  Value counters;
-  /// For each row of the sums, how many additions its tile has had, if they
-  /// have turns; null if not. Those of a tile are in its first rows.
-  Value turns;
-  /// The random streams of batch entries and heads; null if no decisions are
-  /// made.
+  /// The dQ accumulator, as tiles in fragment order; null if a dq kernel
+  /// computes dQ. As a dQ ring buffer, its first two dimensions are slots for
+  /// key heads and the query heads that share each key head.
+  Value dqAccumulator;
+  /// For each slot of the dQ ring buffer, the number of kv tiles that have been
+  /// added and of tile parts that have been converted; null without a ring.
+  Value dqRingSemaphores;
+  /// With ordered accumulation, how many additions each tile of the dQ
+  /// accumulator has had, in the tile's first rows; else null.
+  Value semaphores;
+  /// The Philox streams of batch entries and heads; null if the kernels
+  /// generate no keep mask.
   Value streams;
 };
 
-/// Prepares the `score_grad` region of `op` for kernels that add up gradients
-/// of captures: additions in conditionals become unconditional ones of perhaps
-/// zero. Fails if kernels cannot make these gradients.
+/// Prepares the `score_mod_grad` region of `op` for kernels that accumulate
+/// gradients of captures: conditional additions become unconditional ones, of
+/// zero where the condition is false. Fails if kernels cannot compute these
+/// gradients.
 LogicalResult prepareCaptureGrads(AttentionGradOp op);
 
-/// What a kernel computes.
+/// The results of a kernel; null for the ones it does not compute.
 struct Gradients {
   Value query, key, value;
 };
@@ -78,38 +81,41 @@ public:
   GradKernelWriter(OpBuilder &builder, AttentionGradOp op,
                    ScheduleAttrInterface schedule);
 
-  /// The operands of the kernel; `refer` makes one known and gives its number.
+  /// Appends operands of the kernel, which become its arguments in this order.
   void addOperand(Value operand);
   void addCaptures(ValueRange captures);
   ArrayRef<Value> getOperands() const { return operands; }
 
-  /// Each kernel walks over the list `plan` if there are sequences.
-  void writeRows(attn_tile::KernelOp kernel, const GradWorkspace &workspace,
-                 Value plan);
-  void writeKeys(attn_tile::KernelOp kernel, const GradWorkspace &workspace,
+  /// With sequences, each kernel iterates over the work-item list
+  /// `workItemList`.
+  void writePreprocess(attn_tile::KernelOp kernel,
+                       const GradWorkspace &workspace, Value workItemList);
+  void writeDkdv(attn_tile::KernelOp kernel, const GradWorkspace &workspace,
                  const Gradients &results, const ClassifiedTiles &listed,
-                 Value plan);
-  void writeQueries(attn_tile::KernelOp kernel, const GradWorkspace &workspace,
-                    Value result, const ClassifiedTiles &listed, Value plan);
-  /// Rounds sums of a ring while others are added up, on warps that are idle.
-  void writeRounding(attn_tile::KernelOp kernel, const GradWorkspace &workspace,
-                     Value result);
-  /// Rounds the sums, which a kernel with the tiles of `keys` has made; of a
-  /// ring, those that are left.
-  void writeSums(attn_tile::KernelOp kernel, const GradWorkspace &workspace,
-                 Value result, ScheduleAttrInterface keys, Value plan);
+                 Value workItemList);
+  void writeDq(attn_tile::KernelOp kernel, const GradWorkspace &workspace,
+               Value result, const ClassifiedTiles &listed, Value workItemList);
+  /// Converts finished tiles of the dQ ring buffer on auxiliary warps, while
+  /// other tiles are still accumulated.
+  void writeDqConversion(attn_tile::KernelOp kernel,
+                         const GradWorkspace &workspace, Value result);
+  /// Converts the dQ accumulator of a dkdv kernel with the schedule `keys`; of
+  /// a dQ ring buffer, only the heads that no auxiliary warp converts.
+  void writeDqConvert(attn_tile::KernelOp kernel,
+                      const GradWorkspace &workspace, Value result,
+                      ScheduleAttrInterface keys, Value workItemList);
 
 private:
   /// A work item.
   struct WorkItem {
     /// The sequence, which is the batch entry unless sequences are packed, and
-    /// the head of the queries or keys that its tile is of.
+    /// the query or key head of its tile.
     Value sequence, head;
     /// The position of the first row of its tile.
     Value first;
     /// Where the sequence is stored: the batch entry, and the rows of position
-    /// 0 of queries and keys, and of what there is once for each query. Null
-    /// where positions are rows.
+    /// 0 in queries, in keys and in the workspace. Null where positions are
+    /// rows.
     Value batch, queryBase, keyBase, workBase;
 
     SmallVector<Value> at(OpBuilder &builder, Value head, Value base,
@@ -121,188 +127,190 @@ private:
     bool transposed;
     SmallVector<int64_t> shape;
   };
-  /// The tiles of queries that a work item of keys visits.
+  /// The query tiles that a work item of the dkdv kernel visits.
   struct QueryTiles {
-    /// The row of the list that names them, if there is one; else, what follows
-    /// from the mask.
+    /// The list that names them, and its row; null if the tiles follow from the
+    /// mask.
     Value list;
     SmallVector<Value> row;
-    std::optional<TileWalk> walk;
-    /// The walk over those that are not masked.
-    TileWalk fullWalk{/*isDescending=*/false};
-    /// How many there are, and how many of them are masked: the first ones.
+    std::optional<TileIteration> iteration;
+    /// The iteration over the full tiles.
+    TileIteration fullIteration{/*isDescending=*/false};
+    /// The number of tiles, and of partial ones, which come first.
     Value count, masked;
-    /// Whether none is known to have no masked pair.
+    /// Whether no tile is known to be full.
     bool areAllMasked = false;
   };
 
-  /// The place of a tile of keys in the order in which tiles of queries are
-  /// visited and added to (see GradTurns.cpp).
-  struct TurnOrder {
-    /// The tile, how many there are, and how many of queries.
+  /// The position of a kv tile in the order of ordered accumulation (see
+  /// OrderedAccumulation.cpp).
+  struct AccumulationOrder {
+    /// The kv tile, and the numbers of kv tiles and query tiles.
     Value tile, keyTiles, queryTiles;
-    /// The tiles of its wave, or the pairs of a first and a last one.
+    /// The range of kv tiles, or of pairs of kv tiles, of its wave.
     Value first, end;
-    /// The first tile of queries that it visits, unless there are pairs.
+    /// The first query tile that it visits, unless kv tiles are paired.
     Value start;
-    /// Whether it is the second one of a pair.
+    /// Whether it is the second tile of a pair.
     Value isSecond;
   };
-  /// Whether groups work on a long tile of keys and then on a short one.
-  bool isTurnedInPairs();
-  /// How many tiles of keys have a place, of `keyTiles`.
-  Value countTurnedTiles(Value keyTiles);
-  /// Emits the place of `tile` of `keyTiles` where there are `programs` groups.
-  TurnOrder emitTurnOrder(Value tile, Value keyTiles, Value programs);
-  /// The number among `tiles` of what step `turn` visits.
-  Value emitTurnedStep(const TurnOrder &order, const QueryTiles &tiles,
-                       Value turn);
-  /// How many tiles of keys add to the tile of queries number `queries` before.
-  Value emitTurn(const TurnOrder &order, Value queries);
+  /// Whether a CTA processes kv tiles in pairs: a long one, then a short one.
+  bool isPaired();
+  /// The number of kv tiles in the order, `keyTiles` or one more for pairs.
+  Value countOrderedTiles(Value keyTiles);
+  /// Emits the position of kv tile `tile` in a grid of `programs` CTAs.
+  AccumulationOrder emitAccumulationOrder(Value tile, Value keyTiles,
+                                          Value programs);
+  /// The index into `tiles` of the query tile that is visited at `visitIndex`.
+  Value emitOrderedStep(const AccumulationOrder &order, const QueryTiles &tiles,
+                        Value visitIndex);
+  /// How many kv tiles add to query tile `queries` before this one.
+  Value emitOrdinal(const AccumulationOrder &order, Value queries);
 
   void begin(attn_tile::KernelOp kernel);
-  /// Counters of a place in the ring.
-  enum RingCounter : int64_t { Added, Rounded };
-  /// Parts of a packed tile that different warps round. Large ones have less
-  /// to wait for; two parts of queries leave no room for them.
-  int64_t getRoundedParts() const { return queryParts > 1 ? 4 : 2; }
-  /// Where a key head has its sums in a ring, and how many others have had that
-  /// place before.
-  struct RingPlace {
-    Value slot, turn;
+  /// Semaphores of a slot of the dQ ring buffer.
+  enum DqRingSemaphore : int64_t { Added, Converted };
+  /// Parts of a tile in fragment order that different warps convert. Large
+  /// parts wait less often, but with two query parts they do not fit.
+  int64_t getConvertedParts() const { return queryParts > 1 ? 4 : 2; }
+  /// The slot of a key head in the dQ ring buffer, and how many key heads have
+  /// used that slot before.
+  struct DqRingSlot {
+    Value slot, numEarlierUses;
   };
-  RingPlace emitRingPlace(Value sums, Value number);
-  /// Emits how many key heads there are, over all batch entries, and how many
-  /// of them, the last ones, have sums that no idle warp rounds.
-  std::pair<Value, Value> emitRingHeads(Value sums, Value batches,
-                                        Value keyHeads);
-  /// Emits how many shares of the sums of a key head are rounded one by one.
-  Value emitRoundedShares();
-  /// Clears what there is in the ring of a tile of queries, and the counters.
-  void clearRing(const WorkItem &item, const GradWorkspace &workspace,
-                 Value isFirst);
-  /// Whether sums have a row for each channel instead of one for each query:
-  /// like all tiles of their kernel, they are to have as many rows as a tile of
-  /// keys, or a multiple.
-  bool isSumTransposed(int64_t keyTile) const {
+  DqRingSlot emitDqRingSlot(Value dqAccumulator, Value number);
+  /// Emits the number of key heads over all batch entries, and how many of the
+  /// last ones are left to the dq_convert kernel.
+  std::pair<Value, Value> emitDqRingHeads(Value dqAccumulator, Value batches,
+                                          Value keyHeads);
+  /// Emits the number of parts of a key head's dQ that are converted
+  /// separately.
+  Value emitConvertedParts();
+  /// Clears a query tile's part of the dQ ring buffer, and the semaphores.
+  void clearDqRing(const WorkItem &item, const GradWorkspace &workspace,
+                   Value isFirst);
+  /// Whether the dQ accumulator is transposed, with a row for each element of
+  /// the head dim. Like all tiles of the kernel, its tiles need a multiple of
+  /// `keyTile` rows.
+  bool isDqTransposed(int64_t keyTile) const {
     return queryTile % keyTile != 0;
   }
-  /// Rows of a packed tile of sums with a row for each of `channels`, made with
-  /// the schedule `keys`: those of a tile of keys where products can be in
-  /// flight behind the additions of each, else all.
-  int64_t getSumRows(int64_t channels, ScheduleAttrInterface keys) const {
+  /// Rows of a tile in fragment order of the transposed dQ accumulator, for the
+  /// schedule `keys`. One kv tile's rows where MMAs can overlap the reduction
+  /// of each part, else all of `headDim`.
+  int64_t getDqRows(int64_t headDim, ScheduleAttrInterface keys) const {
     int64_t keyTile = keys.getKeyTile();
-    bool isInParts = keys.leavesWarps() && channels % keyTile == 0 &&
-                     keyTile * queryTile % channels == 0;
-    return isInParts ? keyTile : channels;
+    bool isInParts = keys.leavesWarps() && headDim % keyTile == 0 &&
+                     keyTile * queryTile % headDim == 0;
+    return isInParts ? keyTile : headDim;
   }
-  /// Calls `fn` with the first channel of each packed tile of `rows` rows, of
-  /// `channels` in all, and with its place among the sums, of which `place` is
-  /// that of the first one.
-  void forEachSumPart(int64_t channels, ArrayRef<Value> place, int64_t rows,
-                      function_ref<void(int64_t, ArrayRef<Value>)> fn);
-  /// Emits what the gradients of scores of a tile of queries, `grad`,
-  /// contribute to the gradients of these, and adds it to `sums`.
-  void emitAdditions(Value grad, Value keys, Value sums, ArrayRef<Value> place,
-                     Value turn, Value turns);
+  /// Calls `fn` for each tile in fragment order of `rows` of the `headDim`
+  /// rows, with its first row and its indices in the dQ accumulator. `place`
+  /// holds the indices of the first tile.
+  void forEachDqPart(int64_t headDim, ArrayRef<Value> place, int64_t rows,
+                     function_ref<void(int64_t, ArrayRef<Value>)> fn);
+  /// Emits the dQ contribution of the score gradients `grad` of a query tile,
+  /// and adds it to `dqAccumulator`.
+  void emitAdditions(Value grad, Value keys, Value dqAccumulator,
+                     ArrayRef<Value> place, Value ordinal, Value semaphores);
   /// The argument of the kernel that stands for an operand.
   Value get(Value operand) { return captured.lookup(operand); }
   int64_t padHeadDim(Value operand);
   /// Emits the loop over work items (batch, head, tile).
-  SmallVector<Value> beginItems(Value heads, Value tiles);
-  /// Emits that over the items of a list, whose tiles are `rows`. From there on
-  /// lengths are those of the item's sequence.
-  WorkItem beginPlannedItems(Value heads, Value plan, MaskDim rows,
-                             const GradWorkspace &workspace);
-  /// What of the position of a row a load or store has to know to leave out
-  /// what belongs to no sequence, or to another one; null if there are none.
+  SmallVector<Value> beginWorkItems(Value heads, Value tiles);
+  /// Emits the loop over a work-item list with tiles of dimension `rows`, and
+  /// sets the lengths of the item's sequence.
+  WorkItem beginListedWorkItems(Value heads, Value workItemList, MaskDim rows,
+                                const GradWorkspace &workspace);
+  /// The row position that a load or store needs to leave out rows of other
+  /// sequences; null without sequences.
   Value within(Value value) { return op.hasSequences() ? value : Value(); }
 
-  /// `tile` with elements of the type that those of `other` have: gradients of
-  /// the output may be f32 where queries, keys and values are not.
+  /// Converts `tile` to the element type of `other`: the gradient of the output
+  /// may be f32 where queries, keys and values are not.
   Value matchElements(Value tile, Value other) {
     Type element = getElementTypeOrSelf(other.getType());
     return element.isF32() ? b.extend(tile) : b.round(tile, element);
   }
-  /// Which steps of a loop have pairs to mask: the first ones, for some.
+  /// Which steps of a loop are masked; `Some` means the first ones.
   enum class MaskedSteps { None, Some, All };
-  /// A step of a work item of keys, and a part of it.
+  /// A step of a dkdv work item, and a part of its query tile.
   struct KeyStep {
     const WorkItem &item;
     Value head, firstKey, firstQuery, step;
-    /// Of the streams of what the loop walks over.
+    /// The number of steps of the pipes that the loop reads.
     Value length;
-    /// The place among the tiles.
-    Value turn;
+    /// The index of the query tile among the visited ones.
+    Value visitIndex;
     MaskedSteps masks;
     int64_t part;
   };
 
   QueryTiles emitQueryTiles(Value batch, Value keyHead, Value firstKey);
   QueryTiles emitListedTiles(Value list, ArrayRef<Value> row);
-  /// The tile of queries at a place among `tiles`, or among those that are not
-  /// masked.
-  Value emitTileAt(const QueryTiles &tiles, Value turn, bool isFull);
+  /// The query tile at index `visitIndex` among `tiles`, or among the full
+  /// ones if `isFull`.
+  Value emitTileAt(const QueryTiles &tiles, Value visitIndex, bool isFull);
   Value loadIndex(Value memref, ValueRange indices) {
     Value entry = memref::LoadOp::create(b, memref, indices);
     return arith::IndexCastOp::create(b, b.getIndexType(), entry);
   }
-  /// Emits what a part of a tile of queries adds to the gradients of keys and
-  /// values, which are `carried`, and returns the gradients of its scores, if
-  /// those of keys are wanted.
+  /// Adds the dK and dV contributions of a part of a query tile to `carried`.
+  /// Returns the score gradients, or null if dK is not a result.
   Value emitKeyPart(const KeyStep &step, const GradWorkspace &workspace,
                     const Gradients &results, Value keys, Value values,
                     const QueryTiles &tiles, SmallVectorImpl<Value> &carried);
-  /// The tile whose columns are those of `tiles`, in order.
+  /// Concatenates `tiles` along their columns.
   Value joinColumns(ArrayRef<Value> tiles);
-  /// The scores before the score region, scaled if there is one.
-  Value emitRawScores(Value product);
+  /// The scores before the score_mod region, scaled if there is one.
+  Value emitRawScores(Value qk);
   Value emitScores(const ScoreTile &tile, Value raw);
   Value emitMask(const ScoreTile &tile, Value scores);
-  /// Clones the keep region of the operation, if any, to `target`.
-  void cloneKeepRegion(Region &target);
+  /// Clones the mask_mod region of the operation, if any, to `target`.
+  void cloneMaskMod(Region &target);
   /// exp(score - lse).
-  Value emitWeights(const ScoreTile &tile, Value scores, Value exponent);
-  /// The decisions of dropout for a tile, or null.
-  Value emitDecisions(const ScoreTile &tile,
-                      const KernelDropout::Source &source) {
+  Value emitProbabilities(const ScoreTile &tile, Value scores, Value exponent);
+  /// The dropout keep mask of a tile, or null.
+  Value emitKeepMask(const ScoreTile &tile,
+                     const KernelDropout::Source &source) {
     using Placement = KernelDropout::WordPlacement;
-    return dropout.emitDecisions(
+    return dropout.emitKeepMask(
         b, source, tile.firstQuery, tile.firstKey, tile.shape,
         tile.transposed ? Placement::Transposed : Placement::Shared);
   }
-  /// The gradient of what `emitRawScores` gives, times `getGradFactor`, where
-  /// `kept` are the weights without those that dropout drops, as products have
-  /// them. Gradients of captures are added up along with it if `addsCaptures`.
-  Value emitScoreGrad(const ScoreTile &tile, Value raw, Value weights,
-                      Value kept, Value weightGrad, Value delta,
+  /// The gradient of the result of `emitRawScores`, times `getGradFactor`.
+  /// `kept` is P after dropout, in the element type of the MMA operands. With
+  /// `addsCaptures`, gradients of captures are accumulated as well.
+  Value emitScoreGrad(const ScoreTile &tile, Value raw, Value probabilities,
+                      Value kept, Value probabilityGrad, Value delta,
                       bool addsCaptures);
-  /// Adds what the pairs of a tile that `counts` contribute to the gradients of
-  /// captures. `grad` is the gradient of what the score region yields.
+  /// Adds the contributions of the pairs selected by `counts` to the gradients
+  /// of captures. `grad` is the gradient of the value that the score_mod
+  /// yields.
   void emitCaptureGrads(const ScoreTile &tile, Value raw, Value grad,
                         Value counts);
   /// With dropout the gradient of a score is `p * (dp / keep - delta)`. It is
-  /// computed as `p * (dp - keep * delta)`, where the rows have `keep * delta`
-  /// already, and the factor is left to what is stored. Score regions want the
+  /// computed as `p * (dp - keep * delta)`: the workspace holds `keep * delta`,
+  /// and the store of dQ or dK divides by `keep`. A score_mod region needs the
   /// gradient itself.
   double getGradFactor() {
-    return op.getScoreRegion().empty() ? dropout.getKeepProbability() : 1;
+    return op.getScoreMod().empty() ? dropout.getKeepProbability() : 1;
   }
-  /// Row `first` of `length` of a sequence is the first one that is stored, if
-  /// there are sequences.
+  /// Stores a tile. With sequences, its first row has position `first` in a
+  /// sequence of `length` rows.
   void emitStore(Value tile, Value dest, ValueRange indices, double factor,
                  Value first, Value length, bool isTransposed = false);
-  /// The number of keys more than queries; null if there are as many.
+  /// The number of keys minus the number of queries; null if they are equal.
   Value emitShift() {
     auto [queries, keys] = op.getStaticLengths();
     if (!ShapedType::isDynamic(queries) && queries == keys)
       return Value();
     return arith::SubIOp::create(b, keyLength, queryLength);
   }
-  /// Stores the gradients of a tile of values, given what products add up.
+  /// Stores the dV tile, given its accumulator.
   void storeValueGrads(Value tile, Value result, const WorkItem &item,
                        ArrayRef<Value> corner);
-  /// Adds the gradients that a tile of values has by the identity.
+  /// Adds the contribution of the identity to a dV tile.
   Value addIdentityGrads(Value tile, const WorkItem &item, Value firstKey);
 
   TileProgramBuilder b;

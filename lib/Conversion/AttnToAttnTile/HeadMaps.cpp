@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Tiles of rows of channels that go through a region, in attention and in
-// kernels of their own.
+// Applies scalar regions to row tiles of a head, in attention and in kernels of
+// their own.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,11 +23,11 @@
 using namespace mlir;
 using namespace mlir::attn;
 
-/// A map of the tile whose body has no operation yet.
+/// A map of the tile whose body is still empty.
 static attn_tile::MapOp createMap(TileProgramBuilder &b, const RowTile &rows) {
   return b.createMap(rows.tile, rows.batch, rows.head, rows.firstRow,
                      /*firstKey=*/b.index(0), rows.numRows,
-                     b.index(rows.numChannels));
+                     b.index(rows.headDim));
 }
 
 /// The mean of the squares of each row.
@@ -39,7 +39,7 @@ static Value emitMeanSquare(TileProgramBuilder &b, const RowTile &rows) {
       b, squares, b.splat(count, 0), ArrayRef<bool>{false, true},
       vector::CombiningKind::ADD);
   return arith::MulFOp::create(b, sums,
-                               b.splat(count, 1.0 / double(rows.numChannels)));
+                               b.splat(count, 1.0 / double(rows.headDim)));
 }
 
 Value attn::emitHeadMap(TileProgramBuilder &b, Region &region,
@@ -99,8 +99,8 @@ static void writeKernel(OpBuilder &builder, MapHeadsOp op,
   rows.batch = ids[0];
   rows.head = ids[1];
   rows.firstRow = arith::MulIOp::create(b, ids[2], b.index(rowTile));
-  rows.numChannels = cast<MemRefType>(in.getType()).getShape().back();
-  int64_t columns = llvm::alignTo(rows.numChannels, headDimMultiple);
+  rows.headDim = cast<MemRefType>(in.getType()).getShape().back();
+  int64_t columns = llvm::alignTo(rows.headDim, headDimMultiple);
   SmallVector<Value> corner = {rows.batch, rows.head, rows.firstRow,
                                b.index(0)};
   rows.tile = b.extend(b.load({rowTile, columns}, in, corner));

@@ -1,4 +1,4 @@
-//===- HeadMaps.h - Functions of elements of heads --------------*- C++ -*-===//
+//===- HeadMaps.h - Functions of elements of heads -------------*- C++ -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Tiles of rows of channels that go through a region.
+// Applies scalar regions to row tiles of a head.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,23 +17,23 @@
 
 namespace mlir::attn {
 
-/// A tile of rows of one head and all their channels.
+/// A tile of rows of one head, with the whole head dim.
 struct RowTile {
   /// f32.
   Value tile;
   Value batch, head, firstRow;
-  /// Rows that there are, from position 0 on, and channels, which the tile may
-  /// have more of.
+  /// The number of existing rows, from position 0 on, and the head dim; the
+  /// tile may be padded beyond either.
   Value numRows;
-  int64_t numChannels;
+  int64_t headDim;
 };
 
-/// What `region`, the body of attn.map_heads or the query region of attention,
-/// makes of a tile.
+/// Applies `region`, the body of attn.map_heads or the query region of
+/// attention, to a tile.
 Value emitHeadMap(TileProgramBuilder &b, Region &region, const RowTile &rows,
                   const IRMapping &captured);
 
-/// What `region`, the epilogue of attention, makes of a tile.
+/// Applies `region`, the epilogue of attention, to a tile.
 Value emitEpilogue(TileProgramBuilder &b, Region &region, const RowTile &rows,
                    const IRMapping &captured);
 

@@ -6,8 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Emits the random numbers of a work item, and what drops the weights of a
-// tile.
+// Emits the Philox stream of a work item, and the dropout of a tile of P.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,7 +38,8 @@ LogicalResult KernelDropout::check(ScheduleAttrInterface schedule) const {
 void attn::reportDropout(Location loc, DropoutAttr dropout) {
   remark::analysis(loc, remark::RemarkOpts::name("dropout").category(
                             "convert-attn-to-attn-tile"))
-      << llvm::formatv("drops weights with probability {0}/{1}, for p = {2:f8}",
+      << llvm::formatv("drops attention probabilities with probability "
+                       "{0}/{1}, for p = {2:f8}",
                        dropout.getThreshold(), int64_t(1) << dropout.getBits(),
                        dropout.getP().convertToDouble())
              .str();
@@ -80,7 +80,7 @@ void KernelDropout::emitStoreStream(OpBuilder &builder,
   auto ifOp = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
   b.setInsertionPointToStart(ifOp.thenBlock());
   Source source = emitSource(b, captured, batch, head);
-  auto each = attn_tile::EachOp::create(
+  auto each = attn_tile::ThreadForOp::create(
       b, arith::ConstantIndexOp::create(b, 1).getResult());
   b.createBlock(&each.getBody(), {}, b.getIndexType(), b.getLoc());
   for (auto [i, word] : llvm::enumerate(source.stream)) {
@@ -104,8 +104,8 @@ KernelDropout::Source KernelDropout::emitLoadStream(OpBuilder &builder,
   return source;
 }
 
-/// Whether rows of a mask begin at multiples of 16 bytes: those of buffers do,
-/// and those of arguments, which entry points check.
+/// Whether rows of a mask begin at multiples of 16 bytes. Allocated buffers do,
+/// and entry points check arguments.
 static bool hasAlignedRows(Value mask) {
   constexpr int64_t words = 4;
   int64_t columns = cast<MemRefType>(mask.getType()).getShape().back();
@@ -123,34 +123,34 @@ static bool hasAlignedRows(Value mask) {
          SymbolTable::symbolKnownUseEmpty(func, func->getParentOp());
 }
 
-Value KernelDropout::emitDecisions(OpBuilder &builder, const Source &source,
-                                   Value firstQuery, Value firstKey,
-                                   ArrayRef<int64_t> shape,
-                                   WordPlacement placement) const {
+Value KernelDropout::emitKeepMask(OpBuilder &builder, const Source &source,
+                                  Value firstQuery, Value firstKey,
+                                  ArrayRef<int64_t> shape,
+                                  WordPlacement placement) const {
   if (!*this)
     return Value();
-  // Threads can load whole words of a row, which lie side by side.
+  // Threads can load consecutive whole words of a row.
   bool isWhole = placement == WordPlacement::Whole && source.mask &&
                  op.getMaskLayout() == MaskLayout::Rows &&
                  hasAlignedRows(op.getDropoutMask());
-  auto type = attn_tile::DecisionsType::get(
+  auto type = attn_tile::KeepMaskType::get(
       builder.getContext(), shape[0], shape[1],
       placement == WordPlacement::Transposed, isWhole);
   if (source.mask)
-    return attn_tile::LoadDecisionsOp::create(
+    return attn_tile::LoadKeepMaskOp::create(
         builder, op->getLoc(), type, source.mask, source.batch, source.head,
         *op.getMaskLayout(), firstQuery, firstKey);
-  return attn_tile::MakeDecisionsOp::create(builder, op->getLoc(), type,
-                                            firstQuery, firstKey, source.stream,
-                                            op.getDropoutAttr());
+  return attn_tile::GenerateKeepMaskOp::create(
+      builder, op->getLoc(), type, firstQuery, firstKey, source.stream,
+      op.getDropoutAttr());
 }
 
-Value KernelDropout::emitDrop(OpBuilder &builder, Value tile, Value decisions,
-                              bool areWeights) const {
-  if (!decisions)
+Value KernelDropout::emitDrop(OpBuilder &builder, Value tile, Value keepMask,
+                              bool areBelowTwo) const {
+  if (!keepMask)
     return tile;
-  return attn_tile::DropoutOp::create(builder, op->getLoc(), tile, decisions,
-                                      areWeights);
+  return attn_tile::DropoutOp::create(builder, op->getLoc(), tile, keepMask,
+                                      areBelowTwo);
 }
 
 Value attn::emitRngState(OpBuilder &builder, Value state,

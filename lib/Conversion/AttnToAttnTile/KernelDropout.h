@@ -1,4 +1,4 @@
-//===- KernelDropout.h - Dropout in tiled programs --------------*- C++ -*-===//
+//===- KernelDropout.h - Dropout in tiled programs -------------*- C++ -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What the writers of tiled programs share of dropout.
+// Dropout, as the writers of tiled programs use it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +19,8 @@
 
 namespace mlir::attn {
 
-/// Reports the effective p of decisions that a kernel at `loc` makes.
+/// Reports the effective drop probability of keep masks that a kernel
+/// generates.
 void reportDropout(Location loc, DropoutAttr dropout);
 
 /// The dropout of an operation, if it has any.
@@ -29,23 +30,23 @@ public:
 
   explicit operator bool() const { return op.hasDropout(); }
 
-  /// Fails if the tiles of `schedule` cut decision words.
+  /// Fails if the tiles of `schedule` would cut words of the keep mask.
   LogicalResult check(ScheduleAttrInterface schedule) const;
 
-  /// Reports the effective p of decisions that are made.
+  /// Reports the effective drop probability if keep masks are generated.
   void report() const {
     if (isMade())
       reportDropout(op.getLoc(), op.getDropoutAttr());
   }
 
-  /// Adds the operands that kernels must be given: those that are no constants.
+  /// Adds the operands that kernels need; constants need no operand.
   void addOperands(SetVector<Value> &operands) const;
 
-  /// What the decisions of a batch entry and head are made of, or read from.
+  /// The source of the keep mask of a batch entry and head.
   struct Source {
-    /// Random numbers.
+    /// The Philox stream, if the keep mask is generated.
     SmallVector<Value, 4> stream;
-    /// Packed decisions, and the indices of those of the entry and head.
+    /// The packed keep mask, if it is read, and its batch and head indices.
     Value mask, batch, head;
   };
 
@@ -54,30 +55,30 @@ public:
   Source emitSource(OpBuilder &builder, const IRMapping &captured, Value batch,
                     Value head) const;
 
-  /// Whether decisions are made of random numbers.
+  /// Whether keep masks are generated from random numbers.
   bool isMade() const { return op.getDropoutAttr() != nullptr; }
 
-  /// Emits what stores the random stream of a batch entry and head in `streams`
-  /// if `isFirst`, and what reads it from there.
+  /// Emits the code that stores the random stream of a batch entry and head in
+  /// `streams` if `isFirst`, and the code that loads it.
   void emitStoreStream(OpBuilder &builder, const IRMapping &captured,
                        Value batch, Value head, Value isFirst,
                        Value streams) const;
   Source emitLoadStream(OpBuilder &builder, Value batch, Value head,
                         Value streams) const;
 
-  /// Where a tile has the words of its decisions: rows are queries or, if it is
-  /// transposed, keys; threads may read all words of their rows themselves.
+  /// How the threads of a tile hold keep-mask words. Rows are queries, or keys
+  /// if transposed; with `Whole` each thread loads all words of its own rows.
   enum class WordPlacement { Shared, Transposed, Whole };
 
-  /// Emits the decisions of a tile of `shape`. Null if there is no dropout.
-  Value emitDecisions(OpBuilder &builder, const Source &source,
-                      Value firstQuery, Value firstKey, ArrayRef<int64_t> shape,
-                      WordPlacement placement) const;
+  /// Emits the keep mask of a tile of `shape`. Null if there is no dropout.
+  Value emitKeepMask(OpBuilder &builder, const Source &source, Value firstQuery,
+                     Value firstKey, ArrayRef<int64_t> shape,
+                     WordPlacement placement) const;
 
-  /// Emits the tile with zeros where `decisions` drops; `tile` if there is no
-  /// dropout. What is kept is left to be divided by `getKeepProbability`.
-  Value emitDrop(OpBuilder &builder, Value tile, Value decisions,
-                 bool areWeights) const;
+  /// Emits `tile` with zeros where `keepMask` drops; `tile` if there is no
+  /// dropout. The kept elements remain to be divided by `getKeepProbability`.
+  Value emitDrop(OpBuilder &builder, Value tile, Value keepMask,
+                 bool areBelowTwo) const;
 
   /// One without dropout.
   double getKeepProbability() const { return op.getKeepProbability(); }
@@ -91,17 +92,17 @@ private:
 /// maps.
 Value emitRngState(OpBuilder &builder, Value state, const IRMapping &captured);
 
-/// What the program of a mask of decisions needs: the mask, and the seed and
-/// offset as far as they are no constants.
+/// The operands of the program of a dropout keep mask: the mask, and the seed
+/// and offset if they are not constants.
 SmallVector<Value> getMaskOperands(DropoutMaskOp op);
 
-/// Writes a program that makes the decisions of `op`: a loop over its work
-/// items. `arguments` stand for the operands of `getMaskOperands`.
+/// Writes a program that generates the keep mask of `op`: a loop over its work
+/// items. `arguments` replace the operands of `getMaskOperands`.
 void writeMaskProgram(OpBuilder &builder, DropoutMaskOp op,
                       ValueRange arguments);
 
-/// How many words a work item of that program has; `mask` stands for the mask.
-Value emitWordsOfItem(OpBuilder &builder, DropoutMaskOp op, Value mask);
+/// The number of words of a work item of that program, for the memref `mask`.
+Value emitWordsOfWorkItem(OpBuilder &builder, DropoutMaskOp op, Value mask);
 
 } // namespace mlir::attn
 

@@ -6,9 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Writes a kernel for each operation of linalg that stands around attention. A
-// work item is a piece of a row of the result, each thread of a warp having its
-// elements, or, of sums, one element, which the threads make together.
+// Writes a kernel for each linalg operation around attention. A work item is a
+// piece of a row of the result, and each thread of a warp computes some of its
+// elements. For f32 additions a work item is one element, which the threads
+// reduce together.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,7 +34,7 @@ namespace mlir::attn {
 using namespace mlir;
 using namespace mlir::attn;
 
-/// Elements of a row that one work item makes.
+/// Elements of a row that one work item computes.
 static constexpr int64_t rowPiece = 1024;
 
 namespace {
@@ -43,7 +44,7 @@ public:
   LinalgKernelWriter(RewriterBase &rewriter, linalg::LinalgOp op)
       : b(op.getLoc(), rewriter), op(op) {}
 
-  /// Finds out how; fails if there is no way.
+  /// Chooses how to write the kernel; fails if there is no way.
   LogicalResult analyze();
   ArrayRef<Value> getOperands() const { return operands.getArrayRef(); }
   void write(attn_tile::KernelOp kernel);
@@ -53,13 +54,13 @@ private:
   Value getLoopSize(unsigned loop);
   SmallVector<Value> emitIndices(OpOperand &operand, ValueRange point);
   Value emitLoad(OpOperand &operand, ValueRange point);
-  /// Emits the body for a point; `others` are the values of results so far.
+  /// Emits the body for a point; `results` are the values of results so far.
   SmallVector<Value> emitBody(ValueRange point, ValueRange results);
   /// Emits loops over the reduced dimensions from `number` on.
   SmallVector<Value> emitReduction(unsigned number, SmallVector<Value> point,
                                    ValueRange results);
   void emitElement(SmallVector<Value> point);
-  void writeSums();
+  void writeSumReductions();
   void writeElements();
   SmallVector<Value> loadResults(ValueRange point);
   void storeResults(ValueRange point, ValueRange values);
@@ -69,10 +70,10 @@ private:
   llvm::SetVector<Value> operands;
   IRMapping captured;
   SmallVector<unsigned> parallel, reduced;
-  /// The operand and dimension that each loop has its size from: there is one,
+  /// The operand and dimension from which each loop gets its size. One exists,
   /// since indexing maps are invertible.
   SmallVector<std::pair<Value, int64_t>> sizes;
-  /// Of sums of f32, what is added to each result.
+  /// If all results are f32 additions: the value that each step adds to each.
   SmallVector<Value> terms;
 };
 } // namespace
@@ -108,7 +109,7 @@ LogicalResult LinalgKernelWriter::analyze() {
       operands.insert(use->get());
   });
 
-  // Results that are nothing but sums.
+  // Detects results that only add up values.
   auto streamable = dyn_cast<StreamableOpInterface>(op.getOperation());
   if (!streamable || reduced.empty())
     return success();
@@ -155,8 +156,8 @@ Value LinalgKernelWriter::emitLoad(OpOperand &operand, ValueRange point) {
 
 SmallVector<Value> LinalgKernelWriter::loadResults(ValueRange point) {
   SmallVector<Value> values;
-  // Loops over reduced dimensions carry results, and keep those that no step
-  // changes.
+  // Loops over reduced dimensions carry results, so their initial values are
+  // loaded even if no step reads them.
   for (OpOperand &result : op.getDpsInitsMutable())
     values.push_back(!reduced.empty() || op.payloadUsesValueFromOperand(&result)
                          ? emitLoad(result, point)
@@ -240,7 +241,7 @@ void LinalgKernelWriter::writeElements() {
   });
 }
 
-void LinalgKernelWriter::writeSums() {
+void LinalgKernelWriter::writeSumReductions() {
   SmallVector<OpFoldResult> bounds;
   for (unsigned loop : parallel)
     bounds.push_back(getLoopSize(loop));
@@ -286,7 +287,7 @@ void LinalgKernelWriter::write(attn_tile::KernelOp kernel) {
   Block &entry = kernel.getBody().front();
   captured.map(operands.getArrayRef(), entry.getArguments());
   b.setInsertionPointToEnd(&entry);
-  // Constants; everything else is an argument.
+  // Constants are cloned; all else is an argument.
   auto cloneConstant = [&](Value value) {
     if (!captured.contains(value))
       b.clone(*value.getDefiningOp(), captured);
@@ -297,7 +298,7 @@ void LinalgKernelWriter::write(attn_tile::KernelOp kernel) {
   if (terms.empty())
     writeElements();
   else
-    writeSums();
+    writeSumReductions();
 }
 
 namespace {

@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A word of a map of bits is made by one thread, which goes over all entries of
-// the row: nothing is added to memory, and threads read the same entries at the
-// same time. What is wrong with the inputs is reported; no entry leads out of
-// the table or of the inputs.
+// One thread computes each word of a bitmap, from all entries of its row. This
+// needs no atomics, and the threads read the same entries at the same time.
+// Invalid inputs are reported; no entry causes an access outside of the table
+// or the inputs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,12 +22,12 @@ using namespace mlir;
 using namespace mlir::attn;
 using arith::CmpIPredicate;
 
-/// Bits of a word of a map.
+/// Bits of a word of a bitmap.
 static constexpr int64_t wordBits = 32;
 /// Positions of one work item.
-static constexpr int64_t positionsOfItem = 128;
+static constexpr int64_t positionsOfWorkItem = 128;
 
-/// Runs `body` for each number below `count`, with and for carried values.
+/// Runs `body` for each number below `count`, with loop-carried values.
 static SmallVector<Value>
 loop(ScalarKernelBuilder &b, Value count, ValueRange init,
      function_ref<SmallVector<Value>(Value, ValueRange)> body) {
@@ -52,8 +52,8 @@ static Value emitIsIn(ScalarKernelBuilder &b, Value number, Value word) {
   return b.compare(CmpIPredicate::eq, place, word);
 }
 
-/// Reports a fault from within a region that runs for single numbers: what was
-/// found, and what bounds it.
+/// Reports a fault, from within a region that one thread runs: the invalid
+/// value and its bound.
 static void reportHere(ScalarKernelBuilder &b, Value condition,
                        attnrt_fault code, Value found, Value bound,
                        Value fault) {
@@ -66,14 +66,14 @@ static void reportHere(ScalarKernelBuilder &b, Value condition,
   memref::StoreOp::create(b, word, fault, b.constant(0));
 }
 
-/// The same from outside of such regions.
+/// The same, from code that all threads of the work item run.
 static void report(ScalarKernelBuilder &b, Value condition, attnrt_fault code,
                    Value found, Value bound, Value fault) {
   b.each(b.constant(1),
          [&](Value) { reportHere(b, condition, code, found, bound, fault); });
 }
 
-/// Positions are counted among the boundaries that are not behind them.
+/// The sequence id of a position counts the boundaries at or before it.
 static void write(ScalarKernelBuilder &b, SequenceIdsOp op,
                   ValueRange arguments) {
   Value boundaries = arguments[0], table = arguments[1], fault = arguments[2];
@@ -81,7 +81,7 @@ static void write(ScalarKernelBuilder &b, SequenceIdsOp op,
   auto forall = scf::ForallOp::create(
       b,
       ArrayRef<OpFoldResult>{b.size(table, 0),
-                             b.tiles(length, positionsOfItem)},
+                             b.tiles(length, positionsOfWorkItem)},
       ValueRange(), std::nullopt);
   attn_tile::ReturnOp::create(b);
   b.setInsertionPointToStart(forall.getBody());
@@ -97,7 +97,7 @@ static void write(ScalarKernelBuilder &b, SequenceIdsOp op,
     Value boundary = read(number);
     Value before =
         read(arith::MaxSIOp::create(b, b.sub(number, one), zero).getResult());
-    // A negative number is a large one.
+    // The unsigned comparison also catches negative boundaries.
     return {boundary, before, b.compare(CmpIPredicate::ugt, boundary, length),
             b.compare(CmpIPredicate::slt, boundary, before)};
   };
@@ -106,9 +106,9 @@ static void write(ScalarKernelBuilder &b, SequenceIdsOp op,
     return {b.toIndex(b.either(boundary.isOutside, boundary.isSmaller))};
   })[0];
   Value isBad = b.compare(CmpIPredicate::ne, bad, zero);
-  Value first = b.mul(item, b.constant(positionsOfItem));
+  Value first = b.mul(item, b.constant(positionsOfWorkItem));
   Value count = arith::MinSIOp::create(b, b.sub(length, first),
-                                       b.constant(positionsOfItem));
+                                       b.constant(positionsOfWorkItem));
   Value otherwise = b.constant(static_cast<int32_t>(op.getOtherwise()));
   b.each(count, [&](Value number) {
     Value position = b.add(first, number);
@@ -132,8 +132,8 @@ static void write(ScalarKernelBuilder &b, SequenceIdsOp op,
   });
 }
 
-/// From the node itself to the root: a parent has a smaller number than its
-/// children.
+/// Goes from the node itself to the root: the parent of a node has a smaller
+/// number.
 static void write(ScalarKernelBuilder &b, AncestorMapOp, ValueRange arguments) {
   Value parents = arguments[0], table = arguments[1], fault = arguments[2];
   scf::ForallOp forall = b.forall(table, 2);
@@ -169,7 +169,8 @@ static void write(ScalarKernelBuilder &b, AncestorMapOp, ValueRange arguments) {
   });
 }
 
-static void write(ScalarKernelBuilder &b, BlockMapOp, ValueRange arguments) {
+static void write(ScalarKernelBuilder &b, BlockSparseMapOp,
+                  ValueRange arguments) {
   Value offsets = arguments[0], indices = arguments[1];
   Value columns = arguments[2], table = arguments[3], fault = arguments[4];
   scf::ForallOp forall = b.forall(table, 3);
@@ -180,13 +181,13 @@ static void write(ScalarKernelBuilder &b, BlockMapOp, ValueRange arguments) {
   Value listed = b.size(indices, 2);
   Value numOffsets = b.add(b.size(table, 2), one);
   Value isSized = b.compare(CmpIPredicate::eq, b.size(offsets, 2), numOffsets);
-  // Of offsets of another number, none is read.
+  // If the number of offsets is wrong, none is read.
   SmallVector<Value> ends =
       b.sum(b.toIndex(isSized), 2, [&](Value) -> SmallVector<Value> {
         return {b.loadIndex(offsets, ids),
                 b.loadIndex(offsets, {ids[0], ids[1], b.add(ids[2], one)})};
       });
-  // A negative number is a large one.
+  // The unsigned comparison also catches negative offsets.
   Value isFirstOutside = b.compare(CmpIPredicate::ugt, ends[0], listed);
   Value isOutside =
       b.either(isFirstOutside, b.compare(CmpIPredicate::ugt, ends[1], listed));
@@ -206,7 +207,7 @@ static void write(ScalarKernelBuilder &b, BlockMapOp, ValueRange arguments) {
         [&](Value number, ValueRange carried) {
           Value entry = memref::LoadOp::create(
               b, indices, ValueRange{ids[0], ids[1], b.add(ends[0], number)});
-          // A negative number is a large one.
+          // The unsigned comparison also catches negative columns.
           Value column =
               arith::IndexCastUIOp::create(b, b.getIndexType(), entry);
           Value exists = b.compare(CmpIPredicate::ult, column, columns);
@@ -243,9 +244,9 @@ LogicalResult attn::lowerMaskTableToKernel(RewriterBase &rewriter,
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint(op);
   SmallVector<Value> operands(op->getOperands());
-  operands.push_back(attn_tile::FaultWordOp::create(
+  operands.push_back(attn_tile::ErrorFlagOp::create(
       rewriter, op.getLoc(),
-      MemRefType::get({ATTNRT_FAULT_WORDS}, rewriter.getI32Type())));
+      MemRefType::get({ATTNRT_ERROR_FLAG_WORDS}, rewriter.getI32Type())));
   std::string suffix = ("_" + op->getName().stripDialect()).str();
   attn_tile::KernelOp kernel =
       createKernel(rewriter, op, schedule, symbols, suffix, operands);
@@ -253,7 +254,7 @@ LogicalResult attn::lowerMaskTableToKernel(RewriterBase &rewriter,
   Block *entry = &kernel.getBody().front();
   b.setInsertionPointToEnd(entry);
   llvm::TypeSwitch<Operation *>(op)
-      .Case<SequenceIdsOp, AncestorMapOp, BlockMapOp>(
+      .Case<SequenceIdsOp, AncestorMapOp, BlockSparseMapOp>(
           [&](auto table) { write(b, table, entry->getArguments()); });
   rewriter.eraseOp(op);
   return success();

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The kernels of operations that make tables of what masks read.
+// The kernels of operations that compute the tables that masks read.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +19,7 @@
 
 namespace mlir::attn {
 
-/// Replaces `op`, on memrefs, by the launch of a kernel. Reports why it cannot.
+/// Replaces `op`, on memrefs, by the launch of a kernel, or reports why not.
 LogicalResult lowerMaskTableToKernel(RewriterBase &rewriter,
                                      MaskTableOpInterface op,
                                      SymbolTable &symbols);

@@ -1,4 +1,4 @@
-//===- MatmulToAttnTile.cpp - Matrix products to tiled programs -----------===//
+//===- MatmulToAttnTile.cpp - Matmuls to tiled programs -------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Writes the plain tiled program of each matrix product: a loop over tiles of
-// the result, in it a loop over the contracted dimension.
+// Writes the plain tiled program of each matmul: a loop over tiles of the
+// result, and in it a loop over the contracted dimension.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +25,7 @@ using namespace mlir;
 using namespace mlir::attn;
 
 namespace {
-/// Writes the kernel of one matrix product.
+/// Writes the kernel of one matmul.
 class MatmulWriter {
 public:
   MatmulWriter(OpBuilder &builder, MatmulOp op, attn_tile::KernelOp kernel,
@@ -35,8 +35,8 @@ public:
 
 private:
   void writeWorkItem(Value batch, Value row, Value column);
-  /// Loads a tile of an input, whose rows are contracted elements if
-  /// `depthFirst`.
+  /// Loads a tile of an input. With `depthFirst`, its rows run along the
+  /// contracted dimension.
   Value loadTile(Value source, Value batch, Value depth, int64_t depthTile,
                  Value other, int64_t otherTile, bool depthFirst,
                  Value position, Value length);
@@ -106,7 +106,7 @@ Value MatmulWriter::loadTile(Value source, Value batch, Value depth,
 
 void MatmulWriter::writeWorkItem(Value batch, Value row, Value column) {
   Value zero = b.index(0), one = b.index(1);
-  // A product without depth takes one step, of zeros.
+  // A matmul of depth 0 takes one step, of zeros.
   Value count = arith::MaxUIOp::create(
       b, b.countTiles(b.size(lhs, op.getLhsDepthDim()), depthTile), one);
   bool transposeLhs = op.getTransposeLhs(), transposeRhs = op.getTransposeRhs();
@@ -147,49 +147,51 @@ Value MatmulWriter::writeEpilogue(Value sums, Value batch, Value row,
                                      row, column, rows, columns);
   Block *body = &map.getBody().front();
   SmallVector<Value> at(body->getArguments());
-  // A product has no heads.
+  // A matmul has no head index.
   at.erase(at.begin() + 2);
   b.cloneRegion(region, body, at, captured);
   return map.getResult();
 }
 
-/// Registers of a warp that makes decisions, as many as consumers of 216 leave.
-/// With more of them, the assembler keeps keys in them instead of in uniform
-/// registers, and products lose more.
+/// Registers of a warp that generates keep masks: as many as consumers with 216
+/// leave. With more, the assembler moves Philox keys from uniform registers
+/// into them, and the GEMM slows down.
 static constexpr int64_t maskRegisters = 72;
 
-/// Multiplications of the product that are made while an idle warp runs one
-/// instruction of a decision word. From the suite beside of
-/// `benchmarks/dropout.py`, H200, 2026-11-23.
-static constexpr int64_t productsPerInteger = 240;
-static constexpr int64_t productsPerWide = 900;
+/// Multiply-adds of the GEMM while an auxiliary warp runs one instruction of
+/// a keep-mask word. From the concurrent suite of `benchmarks/dropout.py`,
+/// H200, 2026-11-23.
+static constexpr int64_t multiplyAddsPerIntegerOp = 240;
+static constexpr int64_t multiplyAddsPerWideMultiply = 900;
 
-/// Writes the program of `mask` beside that of `op`. The operands of the mask
-/// are arguments of the kernel from number `first` on.
-static void writeMaskBeside(OpBuilder &builder, MatmulOp op, DropoutMaskOp mask,
-                            ValueRange arguments, size_t first) {
-  auto beside = attn_tile::BesideOp::create(builder, mask.getLoc(),
-                                            maskRegisters, /*joined=*/true);
-  builder.createBlock(&beside.getBody());
+/// Writes the program of `mask` into the kernel of `op`, on auxiliary warps.
+/// The operands of the mask are the kernel's arguments from number `first` on.
+static void writeMaskConcurrently(OpBuilder &builder, MatmulOp op,
+                                  DropoutMaskOp mask, ValueRange arguments,
+                                  size_t first) {
+  auto auxiliary = attn_tile::AuxiliaryWarpsOp::create(
+      builder, mask.getLoc(), maskRegisters, /*joined=*/true);
+  builder.createBlock(&auxiliary.getBody());
   ValueRange operands = arguments.drop_front(first);
   ImplicitLocOpBuilder b(mask.getLoc(), builder);
   auto index = [&](int64_t value) -> Value {
     return arith::ConstantIndexOp::create(b, value);
   };
-  // Words that a warp makes in the time of a tile of the product.
+  // Words that a warp generates in the time of a GEMM tile.
   ScheduleAttrInterface schedule = op.getScheduleAttr();
   int64_t depthTile = schedule.getDepthTile();
   RngWork work = mask.getDropout().countKeepWord();
-  int64_t perWord = std::max<int64_t>(productsPerInteger * work.integer +
-                                          productsPerWide * work.wideMultiply,
-                                      1);
+  int64_t perWord =
+      std::max<int64_t>(multiplyAddsPerIntegerOp * work.integer +
+                            multiplyAddsPerWideMultiply * work.wideMultiply,
+                        1);
   int64_t ofStep = schedule.getQueryTile() * schedule.getKeyTile() * depthTile;
   Value steps = arith::CeilDivUIOp::create(
       b, memref::DimOp::create(b, arguments[0], op.getLhsDepthDim()),
       index(depthTile));
   Value part = arith::MulIOp::create(b, steps, index(ofStep / perWord));
-  Value whole = emitWordsOfItem(b, mask, operands.front());
-  attn_tile::PaceOp::create(b, part, whole);
+  Value whole = emitWordsOfWorkItem(b, mask, operands.front());
+  attn_tile::ThroughputHintOp::create(b, part, whole);
   writeMaskProgram(b, mask, operands);
 }
 
@@ -224,7 +226,7 @@ mlir::attn::lowerMatmulToKernel(RewriterBase &rewriter, MatmulOp op,
   OpBuilder::InsertionGuard guard(rewriter);
   if (mask) {
     rewriter.setInsertionPointToEnd(&kernel.getBody().front());
-    writeMaskBeside(rewriter, op, mask, kernel.getArguments(), numOwn);
+    writeMaskConcurrently(rewriter, op, mask, kernel.getArguments(), numOwn);
     rewriter.eraseOp(mask);
   }
   MatmulWriter(rewriter, op, kernel, *captures).write();

@@ -1,4 +1,4 @@
-//===- PredicateBounds.cpp - What a predicate is in a tile ----------------===//
+//===- PredicateBounds.cpp - Bounds of a predicate in a tile --------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -203,7 +203,8 @@ bool PredicateBounds::isCell(Value value) {
          size.key >= minCellSize;
 }
 
-/// Whether bounds of operands say too little of a value that depends on both.
+/// Whether bounds of the operands are too loose for a value that depends on
+/// both.
 bool PredicateBounds::needsCells(Value value) {
   if (dependences.lookup(value) != Both)
     return false;
@@ -248,7 +249,7 @@ void PredicateBounds::emitCells(Value value) {
     mapping.map(block.getPositions().key,
                 getPosition(columns, keys,
                             arith::RemUIOp::create(b, number, columns.count)));
-    // What others need is left to those who remove dead code.
+    // Clones more than `value` needs; dead code elimination removes the rest.
     clone(Query, mapping);
     clone(Key, mapping);
     clone(Both, mapping);
@@ -545,7 +546,7 @@ PredicateBounds::Bounds PredicateBounds::combine(Operation *op) {
         return result;
       })
       .Case<arith::IndexCastOp, arith::ExtSIOp, arith::TruncIOp>([&](auto) {
-        // From and to types that hold what is known, that is of 32 bits.
+        // Only between types that hold the 32-bit range of known bounds.
         if (*getWidth(op->getOperand(0).getType()) < 2 || *getWidth(type) < 32)
           return getUnknown(type);
         return lhs;

@@ -1,4 +1,4 @@
-//===- PredicateBounds.h - What a predicate is in a tile --------*- C++ -*-===//
+//===- PredicateBounds.h - Bounds of a predicate in a tile -----*- C++ -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,12 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Bounds of a predicate over all pairs of a tile. What depends on the query
-// alone or on the key alone is evaluated for each row and each column; what
-// depends on both follows from the smallest and largest of these values by
-// interval arithmetic. So a tile takes as many evaluations as it has rows and
-// columns, not as many as it has pairs. What is read for each pair of blocks of
-// positions is evaluated for each pair of blocks.
+// Bounds of a predicate over all pairs of a tile. Values that depend on the
+// query alone or on the key alone are evaluated for each row and each column.
+// For values that depend on both, interval arithmetic combines the smallest and
+// largest of these values. So a tile takes as many evaluations as it has rows
+// and columns, not pairs. Values that are read for each pair of blocks of
+// positions are evaluated for each pair of blocks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,24 +27,24 @@
 
 namespace mlir::attn {
 
-/// A predicate, as code that is emitted in the parts that depend on the query,
-/// on the key, on both and on neither.
+/// A predicate, emitted in parts: code that depends on the query, on the key,
+/// on both and on neither.
 class PredicateBounds {
 public:
   /// Positions of one dimension of a tile; `last` is one of them.
   struct Positions {
     Value first, last, count;
   };
-  /// Whether the predicate holds for all pairs and for any pair, as far as that
-  /// is known.
+  /// Whether the predicate is known to hold for all pairs, and whether it may
+  /// hold for any pair.
   struct Result {
     Value all, any;
   };
 
   PredicateBounds(ImplicitLocOpBuilder &builder, PredicateBlock &block);
 
-  /// Emits what the predicate refers to for all pairs. `mapping` holds the
-  /// values of the kernel that stand for that, and for its batch and head.
+  /// Emits the values that are the same for all pairs. `mapping` maps captures,
+  /// batch and head to values of the kernel.
   void emitUniform(const IRMapping &mapping);
 
   /// Emits bounds of the predicate in a tile.
@@ -54,11 +54,11 @@ public:
   /// and of `count` keys from `firstKey` on.
   Value emitCount(Value firstKey, Value count);
 
-  /// Whether pairs of blocks are evaluated. Then bounds leave little open.
+  /// Whether pairs of blocks are evaluated. If so, bounds are nearly exact.
   bool hasCells() const { return !cells.empty(); }
 
-  /// Whether nothing but pairs of blocks is evaluated. That takes one thread
-  /// little time, so that threads need not share it.
+  /// Whether only pairs of blocks are evaluated. One thread does that quickly,
+  /// so threads need not divide the work.
   bool isSerial() const { return hasCells() && leaves.empty(); }
 
 private:
@@ -68,7 +68,7 @@ private:
     int64_t query = 0, key = 0;
   };
 
-  /// What a value depends on, as a set.
+  /// The positions that a value depends on, as a set.
   enum Dependence : unsigned { Nothing = 0, Query = 1, Key = 2, Both = 3 };
 
   /// Bounds of a value in the tile. An `i1` is surely true if `low` is, and
@@ -91,10 +91,10 @@ private:
   void yieldBounds(Value leaf, Value value, SmallVectorImpl<Value> &yielded);
   static void addKinds(Value leaf,
                        SmallVectorImpl<vector::CombiningKind> &kinds);
-  /// Takes the bounds of `leaf` from the next of the results.
+  /// Consumes the bounds of `leaf` from the reduction results.
   void takeBounds(Value leaf, ResultRange::iterator &next);
-  /// Emits combinations, over the numbers below `count`, of what `body` gives:
-  /// by one thread if `isSerial`.
+  /// Emits a reduction, over the numbers below `count`, of the results of
+  /// `body`; by one thread if `isSerial`.
   ResultRange emitReduction(Value count, ArrayRef<vector::CombiningKind> kinds,
                             function_ref<SmallVector<Value>(Value)> body);
 
@@ -116,7 +116,7 @@ private:
   Value isLess(Value lhs, Value rhs);
   Value isAtMost(Value lhs, Value rhs);
   Value invert(Value condition);
-  /// The condition, if what the bounds say is known; null stands for true.
+  /// The conjunction of two known-conditions; null stands for true.
   Value both(Value lhs, Value rhs);
   Value constant(int64_t value);
   Value boolean(bool value);
@@ -126,11 +126,11 @@ private:
 
   ImplicitLocOpBuilder &b;
   PredicateBlock &block;
-  /// What depends on neither.
+  /// Values that depend on neither position.
   IRMapping uniform;
   Positions queries, keys;
   DenseMap<Value, unsigned> dependences;
-  /// Values that depend on one side, of which bounds are needed.
+  /// Values that depend on one side and whose bounds are needed.
   SetVector<Value> leaves;
   /// Values that depend on both and are evaluated for pairs of blocks.
   SetVector<Value> cells;

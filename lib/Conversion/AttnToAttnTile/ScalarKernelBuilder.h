@@ -1,4 +1,4 @@
-//===- ScalarKernelBuilder.h - Kernels of scalars ------------*- C++ -*-===//
+//===- ScalarKernelBuilder.h - Kernels of scalars --------------*- C++ -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Index arithmetic, and loops that the threads of a group share, for kernels
-// that prepare the work of others.
+// Index arithmetic, and loops that the threads of a CTA divide, for kernels
+// that prepare data for others.
 //
 //===----------------------------------------------------------------------===//
 
@@ -75,7 +75,7 @@ struct ScalarKernelBuilder : ImplicitLocOpBuilder {
     value = arith::IndexCastOp::create(*this, getI32Type(), value);
     memref::StoreOp::create(*this, value, memref, indices);
   }
-  /// Sums, over the numbers below `count`, of what `body` gives for each.
+  /// Adds up the results of `body` over the numbers below `count`.
   SmallVector<Value> sum(Value count, unsigned numResults,
                          function_ref<SmallVector<Value>(Value)> body) {
     SmallVector<vector::CombiningKind> kinds(numResults,
@@ -88,7 +88,7 @@ struct ScalarKernelBuilder : ImplicitLocOpBuilder {
   }
   /// Runs `body` once for each number below `count`.
   void each(Value count, function_ref<void(Value)> body) {
-    auto op = attn_tile::EachOp::create(*this, count);
+    auto op = attn_tile::ThreadForOp::create(*this, count);
     OpBuilder::InsertionGuard guard(*this);
     Block *block = createBlock(&op.getBody(), {}, getIndexType(), getLoc());
     body(block->getArgument(0));

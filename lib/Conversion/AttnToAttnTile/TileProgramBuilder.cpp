@@ -68,7 +68,7 @@ Value TileProgramBuilder::loadHeadScalar(Value memref, Value head) {
 
 Value TileProgramBuilder::addScaledRows(Value tile, Value factor,
                                         const MatchingRows &rows) {
-  // Columns take the place of keys.
+  // The columns of a tile take the place of keys.
   auto source = cast<MemRefType>(rows.source.getType());
   attn_tile::MapOp map =
       createMap(tile, rows.batch, rows.head, rows.first, index(0),
@@ -80,7 +80,7 @@ Value TileProgramBuilder::addScaledRows(Value tile, Value factor,
   Value exists;
   if (rows.shift) {
     position = arith::AddIOp::create(*this, position, rows.shift);
-    // A negative position is a large one.
+    // The unsigned comparison also catches negative positions.
     exists = arith::CmpIOp::create(*this, arith::CmpIPredicate::ult, position,
                                    rows.length);
   }

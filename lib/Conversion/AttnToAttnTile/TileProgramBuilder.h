@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What the writers of tiled programs share: shorthands for tiles, and clones of
-// the scalar regions of attention.
+// Shorthands for tiles, and clones of the scalar regions of attention, for the
+// writers of tiled programs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,13 +23,13 @@
 
 namespace mlir::attn {
 
-/// Head dimensions of tiles are padded with zeros to a multiple of this, the
-/// depth of one step of the matrix instructions for 16-bit types.
+/// Head dims of tiles are padded with zeros to a multiple of this, the depth of
+/// one MMA instruction for 16-bit types.
 constexpr int64_t headDimMultiple = 16;
 
 constexpr double log2e = 1.4426950408889634074;
 
-/// Which operands of a product are stored with rows and columns exchanged.
+/// The operands of a contraction that are stored transposed.
 enum class ContractForm { Plain, TransposedRhs, TransposedLhs, TransposedBoth };
 
 /// Builder of operations on tiles.
@@ -88,8 +88,8 @@ struct TileProgramBuilder : ImplicitLocOpBuilder {
                                      source, indices, position, length,
                                      inBounds);
   }
-  /// Loads a tile of a stream whose first row is number `first` of `extent`
-  /// rows of a sequence; null if there are none.
+  /// Loads a tile through a pipe. Its first row is row `first` of a sequence of
+  /// `extent` rows; null without sequences.
   Value loadWithin(ArrayRef<int64_t> shape, Value source, ValueRange indices,
                    Value first, Value extent, Value position, Value length) {
     Type element = cast<MemRefType>(source.getType()).getElementType();
@@ -99,23 +99,23 @@ struct TileProgramBuilder : ImplicitLocOpBuilder {
   }
   Value contract(Value lhs, Value rhs, Value acc, ContractForm form);
 
-  /// A map of tiles whose body has no operation yet, and as arguments an
-  /// element of each, its batch entry, head, query and key.
+  /// A map of tiles with an empty body, whose arguments are an element of each
+  /// tile and its batch entry, head, query and key.
   attn_tile::MapOp createMap(ValueRange tiles, Value batch, Value head,
                              Value firstQuery, Value firstKey,
                              Value queryLength, Value keyLength,
                              bool transposed = false);
 
-  /// Rows of a tensor that belong to those of a tile.
+  /// Rows of a tensor that correspond to the rows of a tile.
   struct MatchingRows {
     Value source, batch, head;
-    /// The position of the first row of the tile, and the number of rows that
-    /// there are beside the tile, of which others are left out.
+    /// The position of the first row of the tile, and the length that bounds
+    /// the rows of the tile.
     Value first, tileLength;
-    /// What the position of a row in `source` is more than that in the tile,
-    /// and how many rows `source` has; null if positions and lengths are equal.
+    /// The offset from a position in the tile to one in `source`, and the
+    /// number of rows of `source`; null if positions and lengths are equal.
     Value shift, length;
-    /// Where the row at position 0 of `source` lies; null for row 0.
+    /// Where position 0 of `source` is stored; null for row 0.
     Value firstRow;
   };
   /// Adds `factor`, a scalar, times the rows to a tile; rows that do not exist
@@ -128,8 +128,8 @@ struct TileProgramBuilder : ImplicitLocOpBuilder {
   }
 
   /// Clones the only block of `source`, a region of attention, to the end of
-  /// `target`, that of an `attn_tile` operation whose arguments stand for those
-  /// of `source`. Additions to gradients of captures are left out.
+  /// `target`, the body of an `attn_tile` operation. `arguments` replace its
+  /// block arguments. Additions to gradients of captures are left out.
   void cloneRegion(Region &source, Block *target, ValueRange arguments,
                    const IRMapping &captured);
 };

@@ -40,8 +40,8 @@ public:
   void write(Value rowStep);
 
 private:
-  /// What a pair contributes: its weight after dropout and the scaled gradient
-  /// of its score.
+  /// The contributions of a pair: its probability after dropout and the scaled
+  /// gradient of its score.
   struct Weights {
     Value p, dx;
   };
@@ -62,23 +62,24 @@ private:
             query,
             key};
   }
-  /// Emits the code of `use` for the weights of the pair, if it attends.
+  /// Emits the code of `use` for the contributions of the pair, if it attends.
   void emitPair(const LoopPair &pair, Value delta, bool accumulate, UseFn use);
   Value emitScoreGrad(const LoopPair &pair, Value score, Value ds,
                       bool accumulate);
   void lowerAccumulate(AccumulateOp op);
-  /// `dot(dout, out) - dlse` of a row, where `out` is that of the weights
-  /// without the identity, times its factor.
+  /// `dot(dout, out) - dlse` of a row, where `out` is the output of the
+  /// softmax, without the identity, times its factor.
   Value emitDelta(const LoopPair &pair);
-  /// What of a weight is left beside the identity.
+  /// Multiplies by the factor `1 - identity` of the softmax, if there is an
+  /// identity.
   Value emitRest(Value weight, Value head) {
     if (!identity)
       return weight;
     Value rest = arith::SubFOp::create(b, constant(1), load(identity, head));
     return arith::MulFOp::create(b, rest, weight);
   }
-  /// The position of the key that belongs to query `query`, and whether there
-  /// is one; of keys and queries if not `isQuery`.
+  /// The key position that the identity assigns to query `position`, and
+  /// whether it exists; or the query position of a key if not `isQuery`.
   std::pair<Value, Value> emitOwn(const LoopSequence &sequence, Value position,
                                   bool isQuery);
   /// Emits `buffer[d] += weight * source[indices, d]`.
@@ -93,8 +94,8 @@ private:
 } // namespace
 
 void GradLoopWriter::write(Value rowStep) {
-  // Destinations of regions are added to along with the rows of queries, all of
-  // which must run for that.
+  // Gradients of captures are accumulated along with the rows of queries, so
+  // all of these must run.
   Value queryStep = grad.getDcaptures().empty() ? rowStep : one;
   scf::ParallelOp::create(
       b, ValueRange{zero, zero, zero},
@@ -125,24 +126,24 @@ void GradLoopWriter::writeQueryRow(Value batch, Value head,
   Value row = getRow(sequence.firstQueryRow, position);
   Value delta = emitDelta(
       getPair(batch, head, keyHead, sequence, position, /*key=*/zero));
-  Value buffer = allocateZeros(queryHeadDim);
+  Value buffer = allocateZeros(qkHeadDim);
   loop(sequence.keyLength, {}, [&](Value j, ValueRange) -> SmallVector<Value> {
     LoopPair pair = getPair(batch, head, keyHead, sequence, position, j);
     emitPair(pair, delta, /*accumulate=*/true, [&](const Weights &weights) {
       addScaled(weights.dx, key, {batch, keyHead, pair.keyRow}, buffer,
-                queryHeadDim);
+                qkHeadDim);
     });
     return {};
   });
-  storeRow(buffer, dquery, {batch, head, row}, queryHeadDim);
+  storeRow(buffer, dquery, {batch, head, row}, qkHeadDim);
   memref::DeallocOp::create(b, buffer);
 }
 
 void GradLoopWriter::writeKeyRow(Value batch, Value keyHead,
                                  const LoopSequence &sequence, Value position) {
   Value row = getRow(sequence.firstKeyRow, position);
-  Value keyBuffer = allocateZeros(queryHeadDim);
-  Value valueBuffer = allocateZeros(valueHeadDim);
+  Value keyBuffer = allocateZeros(qkHeadDim);
+  Value valueBuffer = allocateZeros(vHeadDim);
   Value group = index(grad.getGroupSize());
   Value firstHead = arith::MulIOp::create(b, keyHead, group);
   loop(group, {}, [&](Value g, ValueRange) -> SmallVector<Value> {
@@ -152,8 +153,8 @@ void GradLoopWriter::writeKeyRow(Value batch, Value keyHead,
       SmallVector<Value> at = {batch, head, pair.queryRow};
       Value delta = emitDelta(pair);
       emitPair(pair, delta, /*accumulate=*/false, [&](const Weights &weights) {
-        addScaled(weights.dx, query, at, keyBuffer, queryHeadDim);
-        addScaled(weights.p, dout, at, valueBuffer, valueHeadDim);
+        addScaled(weights.dx, query, at, keyBuffer, qkHeadDim);
+        addScaled(weights.p, dout, at, valueBuffer, vHeadDim);
       });
       return {};
     };
@@ -164,13 +165,13 @@ void GradLoopWriter::writeKeyRow(Value batch, Value keyHead,
     scf::IfOp::create(b, exists, [&, own = own](OpBuilder &, Location) {
       addScaled(load(identity, head), dout,
                 {batch, head, getRow(sequence.firstQueryRow, own)}, valueBuffer,
-                valueHeadDim);
+                vHeadDim);
       scf::YieldOp::create(b);
     });
     return {};
   });
-  storeRow(keyBuffer, dkey, {batch, keyHead, row}, queryHeadDim);
-  storeRow(valueBuffer, dvalue, {batch, keyHead, row}, valueHeadDim);
+  storeRow(keyBuffer, dkey, {batch, keyHead, row}, qkHeadDim);
+  storeRow(valueBuffer, dvalue, {batch, keyHead, row}, vHeadDim);
   memref::DeallocOp::create(b, keyBuffer);
   memref::DeallocOp::create(b, valueBuffer);
 }
@@ -179,12 +180,11 @@ void GradLoopWriter::emitPair(const LoopPair &pair, Value delta,
                               bool accumulate, UseFn use) {
   Value scale = constant(grad.getScaleOrDefault());
   auto emitAttended = [&] {
-    Value product =
-        emitDot(query, {pair.batch, pair.head, pair.queryRow}, key,
-                {pair.batch, pair.keyHead, pair.keyRow}, queryHeadDim);
+    Value product = emitDot(query, {pair.batch, pair.head, pair.queryRow}, key,
+                            {pair.batch, pair.keyHead, pair.keyRow}, qkHeadDim);
     Value score = arith::MulFOp::create(b, product, scale);
     Value changed = emitScore(pair, score);
-    // Comparing unordered keeps NaN scores.
+    // An unordered comparison keeps NaN scores.
     Value isFinite = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE,
                                            changed, minusInfinity);
     scf::IfOp::create(b, isFinite, [&](OpBuilder &, Location) {
@@ -192,7 +192,7 @@ void GradLoopWriter::emitPair(const LoopPair &pair, Value delta,
       Value p = math::ExpOp::create(
           b, arith::SubFOp::create(b, changed, rowLse).getResult());
       Value dp = emitDot(dout, {pair.batch, pair.head, pair.queryRow}, value,
-                         {pair.batch, pair.keyHead, pair.keyRow}, valueHeadDim);
+                         {pair.batch, pair.keyHead, pair.keyRow}, vHeadDim);
       dp = emitRest(emitDropout(pair, dp), pair.head);
       Value difference = arith::SubFOp::create(b, dp, delta);
       Value ds = arith::MulFOp::create(b, p, difference);
@@ -202,7 +202,7 @@ void GradLoopWriter::emitPair(const LoopPair &pair, Value delta,
       scf::YieldOp::create(b);
     });
   };
-  Value keep = emitKeep(pair);
+  Value keep = emitMaskMod(pair);
   if (!keep)
     return emitAttended();
   scf::IfOp::create(b, keep, [&](OpBuilder &, Location) {
@@ -213,7 +213,7 @@ void GradLoopWriter::emitPair(const LoopPair &pair, Value delta,
 
 Value GradLoopWriter::emitScoreGrad(const LoopPair &pair, Value score, Value ds,
                                     bool accumulate) {
-  Region &region = grad.getScoreGradRegion();
+  Region &region = grad.getScoreModGrad();
   if (region.empty())
     return ds;
   SmallVector<Value> arguments = {truncToF32(score), truncToF32(ds), pair.batch,
@@ -237,7 +237,7 @@ Value GradLoopWriter::emitScoreGrad(const LoopPair &pair, Value score, Value ds,
   return extToF64(inner.lookupOrDefault(yield.getValue()));
 }
 
-/// Writes an addition that other rows may make at the same time.
+/// Writes an addition atomically, since other rows may add at the same time.
 void GradLoopWriter::lowerAccumulate(AccumulateOp op) {
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(op);
@@ -265,14 +265,14 @@ std::pair<Value, Value> GradLoopWriter::emitOwn(const LoopSequence &sequence,
     std::swap(length, other);
   Value own = arith::AddIOp::create(
       b, position, arith::SubIOp::create(b, length, other).getResult());
-  // A negative position is a large one.
+  // The unsigned comparison also catches negative positions.
   return {own,
           arith::CmpIOp::create(b, arith::CmpIPredicate::ult, own, length)};
 }
 
 Value GradLoopWriter::emitDelta(const LoopPair &pair) {
   SmallVector<Value> row = {pair.batch, pair.head, pair.queryRow};
-  Value delta = emitDot(dout, row, out, row, valueHeadDim);
+  Value delta = emitDot(dout, row, out, row, vHeadDim);
   if (identity) {
     auto [own, exists] = emitOwn(pair.sequence, pair.query, /*isQuery=*/true);
     auto choice = scf::IfOp::create(
@@ -281,7 +281,7 @@ Value GradLoopWriter::emitDelta(const LoopPair &pair) {
           Value product = emitDot(dout, row, value,
                                   {pair.batch, pair.keyHead,
                                    getRow(pair.sequence.firstKeyRow, own)},
-                                  valueHeadDim);
+                                  vHeadDim);
           product =
               arith::MulFOp::create(b, product, load(identity, pair.head));
           scf::YieldOp::create(
@@ -330,9 +330,10 @@ LogicalResult attn::writeAttentionGradLoops(OpBuilder &builder,
                                             AttentionGradOp grad,
                                             const IRMapping &mapping,
                                             Value rowStep) {
-  if (!grad.getScoreRegion().empty() && !grad.statesScoreGrad())
-    return grad.emitOpError("with a score region must have a score_grad region "
-                            "before it is converted to loops");
+  if (!grad.getScoreMod().empty() && !grad.statesScoreGrad())
+    return grad.emitOpError(
+        "with a score_mod region must have a score_mod_grad region "
+        "before it is converted to loops");
   GradLoopWriter(builder, grad, mapping).write(rowStep);
   return success();
 }

@@ -6,8 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Writes attention as plain loops in f64: for each row the scores and their
-// maximum, then the sum of the exponentials and of the weighted values.
+// Writes attention as plain loops in f64. For each row: the scores and their
+// maximum, then the sum of the exponentials and of the exponentials times
+// values.
 //
 //===----------------------------------------------------------------------===//
 
@@ -48,17 +49,17 @@ public:
   void write(Value rowStep);
 
 private:
-  /// The row that is being written. Buffers hold f64 values.
+  /// The row to write. Buffers hold f64 values.
   struct Row {
-    /// The row, with no key.
+    /// The row's position, without a key.
     LoopPair pair;
     Value queryBuffer, scoreBuffer, outBuffer;
-    /// Score that takes part in the sum, or -inf.
+    /// The sink's score, which takes part in the sum, or -inf.
     Value sink;
   };
 
   void writeRow(const LoopPair &pair);
-  /// The pair of the row and key number `key` of its sequence.
+  /// The pair of the row and key `key` of its sequence.
   LoopPair getPair(const Row &row, Value key) {
     LoopPair pair = row.pair;
     pair.key = key;
@@ -67,11 +68,11 @@ private:
   }
   void writeQueries(const Row &row);
   Value writeScores(const Row &row);
-  Value writeSums(const Row &row, Value rowMax);
+  Value writeRowSum(const Row &row, Value rowMax);
   void writeResults(const Row &row, Value rowMax, Value rowSum);
 
-  /// Emits what the result of the row is with the identity, of which `result`
-  /// is channel `d` without it.
+  /// Emits the result of the row with the identity; `result` is element `d` of
+  /// the head dim without it.
   Value mixIdentity(const Row &row, Value result, Value d);
 
   Value out, lse, sinks, identity;
@@ -101,20 +102,20 @@ void LoopWriter::write(Value rowStep) {
 void LoopWriter::writeRow(const LoopPair &pair) {
   Row row;
   row.pair = pair;
-  row.queryBuffer = allocate(queryHeadDim);
+  row.queryBuffer = allocate(qkHeadDim);
   row.scoreBuffer = allocate(pair.sequence.keyLength);
-  row.outBuffer = allocate(valueHeadDim);
+  row.outBuffer = allocate(vHeadDim);
   row.sink = sinks ? load(sinks, pair.head) : minusInfinity;
 
   Value rowMax = writeScores(row);
-  Value rowSum = writeSums(row, rowMax);
+  Value rowSum = writeRowSum(row, rowMax);
   writeResults(row, rowMax, rowSum);
 
   for (Value buffer : {row.queryBuffer, row.scoreBuffer, row.outBuffer})
     memref::DeallocOp::create(b, buffer);
 }
 
-/// Stores the queries of the row, as the region computes them.
+/// Stores the queries of the row, after the query region.
 void LoopWriter::writeQueries(const Row &row) {
   SmallVector<Value> at = {row.pair.batch, row.pair.head, row.pair.queryRow};
   auto loadAt = [&](Value d) {
@@ -125,14 +126,13 @@ void LoopWriter::writeQueries(const Row &row) {
   Region &region = cast<AttentionOp>(attention.getOperation()).getQueryRegion();
   Value square;
   if (!region.empty()) {
-    Value sum = emitDot(query, at, query, at, queryHeadDim);
-    Value channels = arith::UIToFPOp::create(
+    Value sum = emitDot(query, at, query, at, qkHeadDim);
+    Value headDim = arith::UIToFPOp::create(
         b, b.getF64Type(),
-        arith::IndexCastOp::create(b, b.getI64Type(), queryHeadDim)
-            .getResult());
-    square = truncToF32(arith::DivFOp::create(b, sum, channels));
+        arith::IndexCastOp::create(b, b.getI64Type(), qkHeadDim).getResult());
+    square = truncToF32(arith::DivFOp::create(b, sum, headDim));
   }
-  loop(queryHeadDim, {}, [&](Value d, ValueRange) -> SmallVector<Value> {
+  loop(qkHeadDim, {}, [&](Value d, ValueRange) -> SmallVector<Value> {
     Value element = loadAt(d);
     if (square)
       element = extToF64(inlineRegion(
@@ -150,12 +150,12 @@ Value LoopWriter::writeScores(const Row &row) {
     auto emitPairScore = [&]() -> Value {
       Value product =
           emitDot(row.queryBuffer, {}, key,
-                  {pair.batch, pair.keyHead, pair.keyRow}, queryHeadDim);
+                  {pair.batch, pair.keyHead, pair.keyRow}, qkHeadDim);
       Value scale = constant(attention.getScaleOrDefault());
       return emitScore(pair, arith::MulFOp::create(b, product, scale));
     };
     Value score;
-    if (Value keep = emitKeep(pair)) {
+    if (Value keep = emitMaskMod(pair)) {
       auto choice = scf::IfOp::create(
           b, keep,
           [&](OpBuilder &, Location) {
@@ -176,16 +176,16 @@ Value LoopWriter::writeScores(const Row &row) {
 
 /// Writes the unnormalised output to the buffer of the row. Returns the sum
 /// that normalises it.
-Value LoopWriter::writeSums(const Row &row, Value rowMax) {
+Value LoopWriter::writeRowSum(const Row &row, Value rowMax) {
   Value zeroF64 = constant(0);
-  loop(valueHeadDim, {}, [&](Value d, ValueRange) -> SmallVector<Value> {
+  loop(vHeadDim, {}, [&](Value d, ValueRange) -> SmallVector<Value> {
     store(zeroF64, row.outBuffer, d);
     return {};
   });
   auto addKey = [&](Value j, ValueRange args) -> SmallVector<Value> {
     LoopPair pair = getPair(row, j);
     Value score = load(row.scoreBuffer, j);
-    // Comparing unordered keeps NaN scores.
+    // An unordered comparison keeps NaN scores.
     Value attended = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, score,
                                            minusInfinity);
     auto choice = scf::IfOp::create(
@@ -194,7 +194,7 @@ Value LoopWriter::writeSums(const Row &row, Value rowMax) {
           Value p = math::ExpOp::create(
               b, arith::SubFOp::create(b, score, rowMax).getResult());
           Value weight = emitDropout(pair, p);
-          loop(valueHeadDim, {}, [&](Value d, ValueRange) {
+          loop(vHeadDim, {}, [&](Value d, ValueRange) {
             Value v = load(value, {pair.batch, pair.keyHead, pair.keyRow, d});
             store(fma(weight, v, load(row.outBuffer, d)), row.outBuffer, d);
             return SmallVector<Value>();
@@ -224,7 +224,7 @@ Value LoopWriter::mixIdentity(const Row &row, Value result, Value d) {
   Value shift =
       arith::SubIOp::create(b, sequence.keyLength, sequence.queryLength);
   LoopPair pair = getPair(row, arith::AddIOp::create(b, row.pair.query, shift));
-  // A negative position is a large one.
+  // The unsigned comparison also catches negative positions.
   Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, pair.key,
                                        sequence.keyLength);
   auto choice = scf::IfOp::create(
@@ -242,7 +242,7 @@ void LoopWriter::writeResults(const Row &row, Value rowMax, Value rowSum) {
   Value zeroF64 = constant(0);
   Value empty =
       arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, rowSum, zeroF64);
-  loop(valueHeadDim, {}, [&](Value d, ValueRange) -> SmallVector<Value> {
+  loop(vHeadDim, {}, [&](Value d, ValueRange) -> SmallVector<Value> {
     Value quotient = arith::DivFOp::create(b, load(row.outBuffer, d), rowSum);
     Value result = arith::SelectOp::create(b, empty, zeroF64, quotient);
     if (identity)

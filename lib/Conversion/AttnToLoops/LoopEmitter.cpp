@@ -12,7 +12,7 @@
 
 #include "LoopEmitter.h"
 #include "attn/Analysis/BoundedReads.h"
-#include "attn/Dialect/Attn/IR/DecisionWords.h"
+#include "attn/Dialect/Attn/IR/KeepMaskLayout.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -32,8 +32,8 @@ LoopEmitter::LoopEmitter(OpBuilder &builder, AttentionOpInterface attention,
   value = lookup(attention.getValue());
   storedQueries = size(query, 2);
   storedKeys = size(key, 2);
-  queryHeadDim = size(query, 3);
-  valueHeadDim = size(value, 3);
+  qkHeadDim = size(query, 3);
+  vHeadDim = size(value, 3);
   if (attention.getDropoutAttr()) {
     auto read = [&](Value state) -> Value {
       state = lookup(state);
@@ -111,7 +111,8 @@ void LoopEmitter::forSequenceOf(
 
 Value LoopEmitter::emitKeyHead(Value head) {
   if (Value map = attention.getHeadMap()) {
-    // Entries are unsigned here: no read leaves the keys, whatever they are.
+    // Entries are read as unsigned: no entry, even a wrong one, leaves the
+    // keys.
     Value last = index(attention.getNumKeyHeads() - 1);
     return arith::MinUIOp::create(b, loadIndex(lookup(map), head), last);
   }
@@ -121,25 +122,25 @@ Value LoopEmitter::emitKeyHead(Value head) {
 }
 
 Value LoopEmitter::emitScore(const LoopPair &pair, Value score) {
-  if (attention.getScoreRegion().empty())
+  if (attention.getScoreMod().empty())
     return score;
-  Value changed = inlineRegion(attention.getScoreRegion(),
+  Value changed = inlineRegion(attention.getScoreMod(),
                                {truncToF32(score), pair.sequence.number,
                                 pair.head, pair.query, pair.key});
   return extToF64(changed);
 }
 
-Value LoopEmitter::emitKeep(const LoopPair &pair) {
+Value LoopEmitter::emitMaskMod(const LoopPair &pair) {
   Value keep;
   if (MaskAttrInterface mask = attention.getMaskAttr())
     keep = mask.emitPredicate(b, b.getLoc(),
                               {pair.sequence.number, pair.head, pair.query,
                                pair.key, pair.sequence.queryLength,
                                pair.sequence.keyLength});
-  if (attention.getKeepRegion().empty())
+  if (attention.getMaskMod().empty())
     return keep;
   Value kept =
-      inlineRegion(attention.getKeepRegion(),
+      inlineRegion(attention.getMaskMod(),
                    {pair.sequence.number, pair.head, pair.query, pair.key});
   return keep ? arith::AndIOp::create(b, keep, kept).getResult() : kept;
 }
@@ -155,7 +156,7 @@ Value LoopEmitter::emitIsKept(const LoopPair &pair) {
         b, loc, seed, offset, pair.sequence.number, pair.head);
     return dropout.emitIsKept(b, loc, stream, query, key);
   }
-  DecisionPlace at = emitDecisionPlace(b, loc, query, key);
+  KeepBitPlace at = emitKeepBitPlace(b, loc, query, key);
   auto toIndex = [&](Value word) -> Value {
     return arith::IndexCastOp::create(b, b.getIndexType(), word);
   };
@@ -164,7 +165,7 @@ Value LoopEmitter::emitIsKept(const LoopPair &pair) {
   if (attention.getMaskLayout() == MaskLayout::Columns)
     std::swap(indices[2], indices[3]);
   Value word = memref::LoadOp::create(b, dropoutMask, indices);
-  return emitDecision(b, loc, word, at.bit);
+  return emitKeepBit(b, loc, word, at.bit);
 }
 
 Value LoopEmitter::emitDropout(const LoopPair &pair, Value weight) {

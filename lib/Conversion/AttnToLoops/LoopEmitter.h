@@ -1,4 +1,4 @@
-//===- LoopEmitter.h - Loops of attention in f64 -------------*- C++ -*-===//
+//===- LoopEmitter.h - Loops of attention in f64 ---------------*- C++ -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What the loops of attention and of its gradient have in common: scores, masks
-// and regions, and arithmetic on elements as f64.
+// Common parts of the loops of attention and its gradient: scores, masks and
+// regions, and arithmetic on elements as f64.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,9 +32,9 @@ struct LoopSequence {
 
 /// One (query, key) pair of a sequence.
 struct LoopPair {
-  /// Where it is stored.
+  /// Where the pair is stored.
   Value batch, head, keyHead, queryRow, keyRow;
-  /// Where it is in its sequence: what regions and masks see.
+  /// Its position in its sequence, as regions and masks see it.
   LoopSequence sequence;
   Value query, key;
 };
@@ -50,9 +50,9 @@ protected:
 
   Value lookup(Value value) { return mapping.lookupOrDefault(value); }
 
-  /// Emits the code of `body` for the sequence that `row` of queries (of keys
-  /// if not `isQueryRow`) belongs to, if any, and the position of the row in
-  /// it.
+  /// Emits the code of `body` for the sequence that contains row `row` of
+  /// queries (of keys if not `isQueryRow`), if any, and the position of the row
+  /// in it.
   void forSequenceOf(Value batch, Value row, bool isQueryRow,
                      function_ref<void(const LoopSequence &, Value)> body);
   /// The row of the query or key at `position` of a sequence.
@@ -61,23 +61,23 @@ protected:
   }
   /// The key and value head of query head `head`.
   Value emitKeyHead(Value head);
-  /// What the score region, if any, makes of `score`, an f64; runs in f32.
+  /// Applies the score_mod region, if any, to `score`, an f64; it runs in f32.
   Value emitScore(const LoopPair &pair, Value score);
   /// Whether the pair attends; null if all pairs do.
-  Value emitKeep(const LoopPair &pair);
-  /// Emits whether dropout keeps the weight of a pair.
+  Value emitMaskMod(const LoopPair &pair);
+  /// Emits whether dropout keeps the pair.
   Value emitIsKept(const LoopPair &pair);
-  /// What dropout makes of `weight`, an f64, or of its gradient.
+  /// Applies dropout to the probability `weight`, an f64, or to its gradient.
   Value emitDropout(const LoopPair &pair, Value weight);
-  /// The product of two vectors, found by loading at `indices` and one more.
+  /// The dot product of two vectors, loaded at the indices and one more.
   Value emitDot(Value lhs, ValueRange lhsIndices, Value rhs,
                 ValueRange rhsIndices, Value length);
-  /// Clones the body of `region` here. Returns what it yields.
+  /// Clones the body of `region` here. Returns the yielded value.
   Value inlineRegion(Region &region, ValueRange arguments);
 
   /// Loads an i32 as an index.
   Value loadIndex(Value memref, Value i);
-  /// Writes a loop from 0 to `bound`; `body` returns what it yields.
+  /// Writes a loop from 0 to `bound`; `body` returns the values to yield.
   SmallVector<Value> loop(Value bound, ValueRange inits, BodyFn body);
   /// The size of a dimension, a constant if it is static.
   Value size(Value memref, int64_t dim);
@@ -86,8 +86,8 @@ protected:
   /// Loads an element as an f64; stores an f64, rounded to the element type.
   Value load(Value memref, ValueRange indices);
   void store(Value value, Value memref, ValueRange indices);
-  /// Emits `lhs * rhs + acc`. The order of the additions of a sum is left open,
-  /// so that the loop can be vectorised.
+  /// Emits `lhs * rhs + acc`. Additions may be reassociated, so that the loop
+  /// can be vectorised.
   Value fma(Value lhs, Value rhs, Value acc);
   Value truncToF32(Value value);
   Value extToF64(Value value);
@@ -103,13 +103,13 @@ protected:
   IRMapping mapping;
   Value zero, one, minusInfinity;
   Value query, key, value;
-  Value storedQueries, storedKeys, queryHeadDim, valueHeadDim;
+  Value storedQueries, storedKeys, qkHeadDim, vHeadDim;
   /// Seed and offset of the dropout, if any.
   Value seed, offset, dropoutMask;
 
 private:
-  /// The number of the packed sequence that holds `row`, by its boundaries;
-  /// that of sequences if none does.
+  /// The number of the packed sequence that holds `row`, by the boundaries; the
+  /// number of sequences if none does.
   Value findSequence(Value bounds, Value row);
 
   Value querySequences, keySequences;

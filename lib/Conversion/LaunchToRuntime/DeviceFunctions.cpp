@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Functions that handle memory of the device do so with all of their memrefs.
+// If a function handles device memory, all of its memrefs are in device memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +18,7 @@
 using namespace mlir;
 using namespace mlir::attn;
 
-/// The attribute of functions that attn-describe-arguments has described.
+/// Set by attn-describe-arguments on the functions it has described.
 static constexpr StringLiteral describedAttrName = "attn.symbols";
 
 llvm::SetVector<Operation *> attn::findDeviceFunctions(ModuleOp module) {

@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Converts the host side of kernels to calls of the runtime library. Works on
-// functions of memrefs, before they are LLVM functions: sizes, strides and
-// addresses are taken with memref operations, so that the result is valid at
+// Converts the host side of kernels to calls of the runtime library. It works
+// on functions of memrefs, before they are LLVM functions. It takes sizes,
+// strides and addresses with memref operations, so that the result is valid at
 // any later stage of the lowering to LLVM.
 //
 //===----------------------------------------------------------------------===//
@@ -58,8 +58,8 @@ static LogicalResult parseChip(StringRef chip, int32_t &major, int32_t &minor,
   return success();
 }
 
-/// Adds the globals of one kernel of `binary`; the mutable `attnrt_kernel` has
-/// the name `<kernel>_handle`.
+/// Adds the globals of one kernel of `binary`; the mutable `attnrt_kernel` is
+/// named `<kernel>_handle`.
 static LogicalResult createKernelGlobals(gpu::BinaryOp binary,
                                          gpu::ObjectAttr object,
                                          gpu::KernelMetadataAttr kernel,
@@ -124,7 +124,7 @@ static LogicalResult convertBinary(gpu::BinaryOp binary) {
   OpBuilder builder(binary);
   std::string imageName = (binary.getName() + "_image").str();
   std::string image = object.getObject().getValue().str();
-  // A zero after the image makes PTX text a C string.
+  // A terminating zero makes PTX text a C string.
   image.push_back('\0');
   LLVM::GlobalOp::create(
       builder, binary.getLoc(),
@@ -155,15 +155,15 @@ public:
   LogicalResult convert();
 
 private:
-  /// Allocates room for `count` values of `type` when the function is entered.
+  /// Allocates room for `count` values of `type` at function entry.
   Value emitAlloca(Location loc, Type type, int64_t count = 1,
                    int64_t alignment = 0);
 
-  /// Leaves the function if `status` is not 0. The builder goes on after the
-  /// check.
+  /// Returns from the function if `status` is not 0. The builder continues
+  /// after the check.
   void emitCheck(Location loc, Value status);
 
-  /// Allocates room for a pointer, which is null when the function is entered.
+  /// Allocates room for a pointer, which is null at function entry.
   Value emitSlot(Location loc) {
     OpBuilder::InsertionGuard guard(builder);
     Value slot = emitAlloca(loc, pointerType);
@@ -172,8 +172,8 @@ private:
     return slot;
   }
 
-  /// Fills the block by which functions leave that failed: it joins the streams
-  /// and frees the scratch memory that there are.
+  /// Fills the block through which failed functions return: it joins the
+  /// streams and frees the scratch memory.
   void emitLeave();
 
   /// Stores null at `slot`.
@@ -196,7 +196,7 @@ private:
 
   LogicalResult convertLaunch(attn_tile::LaunchOp op);
   LogicalResult convertTensorMap(attn_tile::MakeTensorMapOp op);
-  void convertFaultWord(attn_tile::FaultWordOp op);
+  void convertErrorFlag(attn_tile::ErrorFlagOp op);
   void convertForkStream(attn_tile::ForkStreamOp op);
   void convertJoinStream(attn_tile::JoinStreamOp op);
   LogicalResult convertAlloc(memref::AllocOp op);
@@ -211,16 +211,16 @@ private:
   Value stream;
   /// Memory of each tensor map.
   llvm::DenseMap<Value, Value> tensorMaps;
-  /// Where the address of each allocation is kept, null if there is none.
+  /// The slot with the address of each allocation, null if there is none.
   llvm::MapVector<Value, Value> scratch;
-  /// Of each stream that was forked: what joins it, null once it has, and the
-  /// stream itself.
+  /// For each forked stream: the slot of its join handle, which is null after
+  /// the join, and the stream itself.
   struct Fork {
     Value slot;
     Value stream;
   };
   llvm::MapVector<Value, Fork> forks;
-  /// Takes the status of what failed.
+  /// The block to which failed calls branch with their status.
   Block *leave = nullptr;
 };
 } // namespace
@@ -255,7 +255,7 @@ void FunctionConverter::emitLeave() {
     return;
   Location loc = func.getLoc();
   builder.setInsertionPointToEnd(leave);
-  // The status is of what failed first, whether or not the rest works.
+  // The returned status is the first failure's, whether or not the rest works.
   for (const auto &[value, fork] : forks)
     emitRuntimeCall(
         builder, loc, module, "attnrtJoinStream",
@@ -347,8 +347,7 @@ LogicalResult FunctionConverter::convertLaunch(attn_tile::LaunchOp op) {
   for (Value extent : op.getGrid())
     arguments.push_back(emitI64(loc, extent));
   arguments.push_back(emitIntConstant(
-      builder, loc, i32,
-      static_cast<int64_t>(op.getGroupsPerMultiprocessor().value_or(0))));
+      builder, loc, i32, static_cast<int64_t>(op.getCtasPerSm().value_or(0))));
   Value on = op.getStream() ? forks.lookup(op.getStream()).stream : stream;
   if (!on)
     return op.emitOpError("stream must be given by 'attn_tile.fork_stream' in "
@@ -382,14 +381,14 @@ FunctionConverter::convertTensorMap(attn_tile::MakeTensorMapOp op) {
     sizes.push_back(emitI64(loc, size));
   for (Value stride : metadata.getStrides())
     strides.push_back(emitI64(loc, stride));
-  // The box covers the last dimensions, one element of each of the others.
+  // The box covers the last dimensions, and one element of each leading one.
   int64_t leading = type.getRank() - type.getBox().size();
   for (int64_t i = 0; i < leading; ++i)
     box.push_back(emitIntConstant(builder, loc, i32, 1));
   for (int64_t extent : type.getBox())
     box.push_back(emitIntConstant(builder, loc, i32, extent));
   // Buffers keep each row of a column block in one swizzled line; single rows
-  // lie in memory as they are.
+  // are stored without swizzle.
   int64_t rowBytes =
       type.getBox().back() * type.getElementType().getIntOrFloatBitWidth() / 8;
   bool isSwizzled = type.getBox().front() > 1 &&
@@ -412,10 +411,10 @@ FunctionConverter::convertTensorMap(attn_tile::MakeTensorMapOp op) {
   return success();
 }
 
-void FunctionConverter::convertFaultWord(attn_tile::FaultWordOp op) {
+void FunctionConverter::convertErrorFlag(attn_tile::ErrorFlagOp op) {
   builder.setInsertionPoint(op);
   // The word is used after the status has been checked.
-  auto [status, word] = emitFaultWord(
+  auto [status, word] = emitErrorFlag(
       builder, op.getLoc(), module, cast<MemRefType>(op.getWord().getType()),
       ATTNRT_KIND_CUDA, &func.getBody().front());
   op.getWord().replaceAllUsesWith(word);
@@ -450,7 +449,7 @@ void FunctionConverter::convertForkStream(attn_tile::ForkStreamOp op) {
 void FunctionConverter::convertJoinStream(attn_tile::JoinStreamOp op) {
   Location loc = op.getLoc();
   builder.setInsertionPoint(op);
-  // Joined once: not again if something fails later.
+  // Joined once, not again if something fails later.
   Value slot = forks.lookup(op.getStream()).slot;
   Value fork = LLVM::LoadOp::create(builder, loc, pointerType, slot);
   emitClear(loc, slot);
@@ -471,7 +470,7 @@ LogicalResult FunctionConverter::convertAlloc(memref::AllocOp op) {
                                  {slot, bytes, stream}));
   Value data = LLVM::LoadOp::create(builder, loc, pointerType, slot);
 
-  // Build the descriptor; the identity layout's strides are products of sizes.
+  // Build the descriptor; strides of the identity layout multiply sizes.
   int64_t rank = type.getRank();
   Type i64 = builder.getI64Type();
   auto arrayType = LLVM::LLVMArrayType::get(i64, rank);
@@ -512,12 +511,12 @@ LogicalResult FunctionConverter::convertDealloc(memref::DeallocOp op) {
   Value memref = op.getMemref();
   if (!isa<MemRefType>(memref.getType()))
     return op.emitOpError("on the device must have a ranked operand");
-  // The address of an allocation is that of its first element.
+  // The address of an allocation is the address of its first element.
   Value address =
       memref::ExtractAlignedPointerAsIndexOp::create(builder, loc, memref);
   Value data = LLVM::IntToPtrOp::create(builder, loc, pointerType,
                                         emitI64(loc, address));
-  // Freed once: not again if something fails later.
+  // Freed once, not again if something fails later.
   while (auto view = memref.getDefiningOp<ViewLikeOpInterface>())
     memref = view.getViewSource();
   if (Value slot = scratch.lookup(memref))
@@ -549,7 +548,7 @@ LogicalResult FunctionConverter::convert() {
     auto call = dyn_cast<func::CallOp>(op);
     bool converts =
         isa<attn_tile::LaunchOp, attn_tile::MakeTensorMapOp,
-            attn_tile::FaultWordOp, attn_tile::ForkStreamOp,
+            attn_tile::ErrorFlagOp, attn_tile::ForkStreamOp,
             attn_tile::JoinStreamOp, memref::AllocOp, memref::DeallocOp>(op) ||
         (call &&
          deviceFunctions.contains(module.lookupSymbol(call.getCallee())));
@@ -594,8 +593,8 @@ LogicalResult FunctionConverter::convert() {
     } else if (auto map = dyn_cast<attn_tile::MakeTensorMapOp>(op)) {
       converted = convertTensorMap(map);
       maps.push_back(op);
-    } else if (auto word = dyn_cast<attn_tile::FaultWordOp>(op)) {
-      convertFaultWord(word);
+    } else if (auto word = dyn_cast<attn_tile::ErrorFlagOp>(op)) {
+      convertErrorFlag(word);
     } else if (auto fork = dyn_cast<attn_tile::ForkStreamOp>(op)) {
       convertForkStream(fork);
       streams.push_back(op);

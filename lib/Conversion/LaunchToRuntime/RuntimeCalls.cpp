@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Builds declarations, calls and constants that follow attn_runtime.h.
+// Builds declarations, calls and constants that match attn_runtime.h.
 //
 //===----------------------------------------------------------------------===//
 
@@ -49,7 +49,7 @@ Value attn::emitRuntimeCall(OpBuilder &builder, Location loc, ModuleOp module,
   return LLVM::CallOp::create(builder, loc, callee, arguments).getResult();
 }
 
-attn::RuntimeMemRef attn::emitFaultWord(OpBuilder &builder, Location loc,
+attn::RuntimeMemRef attn::emitErrorFlag(OpBuilder &builder, Location loc,
                                         ModuleOp module, MemRefType type,
                                         int32_t deviceKind, Block *entry) {
   Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
@@ -62,7 +62,7 @@ attn::RuntimeMemRef attn::emitFaultWord(OpBuilder &builder, Location loc,
                                   emitIntConstant(builder, loc, i32, 1));
   }
   Value status =
-      emitRuntimeCall(builder, loc, module, "attnrtGetFaultWord",
+      emitRuntimeCall(builder, loc, module, "attnrtGetErrorFlag",
                       {emitIntConstant(builder, loc, i32, deviceKind), slot});
   Value data = LLVM::LoadOp::create(builder, loc, pointer, slot);
   Type array = LLVM::LLVMArrayType::get(i64, 1);

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Expressions are interned: two of them are compared by their address. A tensor
-// is evaluated once for each tuple of indices.
+// Expressions are interned, so that equality is a comparison of addresses. A
+// tensor is evaluated once for each tuple of indices.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +23,7 @@
 using namespace mlir;
 using namespace mlir::attn;
 
-/// Operations on tensors that are looked through, one after another.
+/// The most producers on tensors that are followed, one after another.
 static constexpr unsigned maxDepth = 200;
 
 void Expr::Profile(llvm::FoldingSetNodeID &id) const {
@@ -52,7 +52,7 @@ void Expr::Profile(llvm::FoldingSetNodeID &id) const {
   }
 }
 
-/// The type of values that stand for those of `type`.
+/// The type that expressions of type `type` have.
 static Type getWorkingType(Type type) {
   return isa<FloatType>(type) ? Float32Type::get(type.getContext()) : type;
 }
@@ -168,8 +168,8 @@ std::optional<int64_t> ElementExprs::getBound(AffineExpr expr) {
   }
 }
 
-/// What `quotients`, `(x floordiv c) * c`, and `rest`, `x mod c`, are parts of;
-/// null if they are something else.
+/// The `x` of `quotients`, `(x floordiv c) * c`, and `rest`, `x mod c`; null
+/// for other expressions.
 static AffineExpr getDivided(AffineExpr quotients, AffineExpr rest) {
   auto isOf = [](AffineExpr expr, AffineExprKind kind) {
     return expr.getKind() == kind ? cast<AffineBinaryOpExpr>(expr)
@@ -257,7 +257,7 @@ attn::delinearize(ArrayRef<AffineExpr> indices, RankedTensorType large,
   SmallVector<AffineExpr> result(large.getRank());
   for (auto [index, group] : llvm::zip_equal(indices, groups)) {
     AffineExpr rest = index;
-    // Sizes of one need no part of the index.
+    // Dimensions of size one need no part of the index.
     SmallVector<int64_t> dims;
     for (int64_t dim : group) {
       if (large.getDimSize(dim) == 1)
@@ -309,7 +309,7 @@ static OpOperand *getCopiedOperand(linalg::LinalgOp op, unsigned number) {
   return op.getMatchingOpOperand(argument);
 }
 
-/// Whether elements of what `op` computes can be stated one by one.
+/// Whether the elements of the results of `op` have expressions of their own.
 static bool isElementwise(linalg::LinalgOp op) {
   return op.hasPureTensorSemantics() &&
          op.getNumParallelLoops() == op.getNumLoops() &&

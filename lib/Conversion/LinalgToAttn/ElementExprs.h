@@ -1,4 +1,4 @@
-//===- ElementExprs.h - Elements of tensors as expressions ------*- C++ -*-===//
+//===- ElementExprs.h - Elements of tensors as expressions -----*- C++ -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What one element of a tensor is, as a scalar expression of coordinates: the
-// view of linalg on tensors in which it makes no difference which operations
-// compute something, in which order of dimensions and in how many steps.
+// An element of a tensor as a scalar expression of coordinates. In this view of
+// linalg on tensors, it makes no difference which operations compute a value,
+// in which order of dimensions and in how many steps.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,8 +31,8 @@ struct ElementRef {
   SmallVector<AffineExpr> indices;
 };
 
-/// A scalar expression. Expressions of one `ElementExprs` are the same if they
-/// are the same object.
+/// A scalar expression. Expressions of one `ElementExprs` are equal if they are
+/// the same object.
 struct Expr : public llvm::FoldingSetNode {
   enum class Kind {
     /// A number.
@@ -41,7 +41,7 @@ struct Expr : public llvm::FoldingSetNode {
     Operation,
     /// An affine expression of coordinates, of type `index`.
     Index,
-    /// An element of a tensor that is not looked into.
+    /// An element of a tensor whose producer is not analyzed.
     Element,
     /// A value that is the same for all elements.
     Captured
@@ -60,7 +60,7 @@ struct Expr : public llvm::FoldingSetNode {
   Kind kind;
   /// The type of its values. Floating point numbers are f32.
   Type type;
-  /// Operation: one like it, whose operands are of no interest.
+  /// Operation: one like it; its own operands are irrelevant.
   Operation *op = nullptr;
   ArrayRef<const Expr *> operands;
   /// Constant.
@@ -74,11 +74,11 @@ struct Expr : public llvm::FoldingSetNode {
   ArrayRef<AffineExpr> indices;
 };
 
-/// Makes expressions of the elements of tensors. Elements of constants, and of
-/// what elementwise operations, broadcasts, transpositions and reshapes
-/// compute, are expressions of elements of their operands.
+/// Creates expressions of the elements of tensors. Elements of constants, and
+/// of results of elementwise operations, broadcasts, transpositions and
+/// reshapes, become expressions of elements of their operands.
 ///
-/// All floating point arithmetic is taken to be in f32: conversions between
+/// All floating point arithmetic is treated as f32: conversions between
 /// floating point types are identities.
 class ElementExprs {
 public:
@@ -90,20 +90,20 @@ public:
   /// The element of `ref`.
   const Expr *getElement(const ElementRef &ref) { return getElement(ref, 0); }
 
-  /// The value that result `number` of `op` has in the iteration with the given
-  /// indices of its loops; the element of the destination if it is read.
+  /// The value of result `number` of `op` in the iteration with the given loop
+  /// indices; the element of the destination if the body reads it.
   const Expr *getYielded(linalg::LinalgOp op, unsigned number,
                          ArrayRef<AffineExpr> loops);
 
-  /// An operation like `source`, which is of one result and no region, with
-  /// other operands.
+  /// An operation like `source`, which has one result and no region, with other
+  /// operands.
   const Expr *getOperation(Operation *source, ArrayRef<const Expr *> operands);
 
-  /// The element of which `ref` is a copy or view; none if it is computed.
+  /// The element that `ref` is a copy or view of; none if it is computed.
   std::optional<ElementRef> getViewSource(const ElementRef &ref);
 
-  /// The loops of `op` for an element of its result; failure if that does not
-  /// name all parallel ones. Others are null.
+  /// The loop indices of `op` for an element of its result; reduction loops are
+  /// null. Fails if the element does not determine all parallel loops.
   FailureOr<SmallVector<AffineExpr>> getLoops(linalg::LinalgOp op,
                                               AffineMap resultMap,
                                               ArrayRef<AffineExpr> indices);
@@ -141,26 +141,25 @@ private:
       elements;
 };
 
-/// The index into a tensor of type `large` for that into a form of it whose
-/// dimensions are groups of its dimensions. Fails where sizes other than the
-/// first of a group are dynamic.
+/// Converts an index into a reshaped tensor, whose dimensions are the `groups`
+/// of dimensions of `large`, to an index into `large`. Fails if a size other
+/// than the first of a group is dynamic.
 FailureOr<SmallVector<AffineExpr>>
 delinearize(ArrayRef<AffineExpr> indices, RankedTensorType large,
             ArrayRef<ReassociationIndices> groups);
 
-/// The index into that form for the one into the tensor.
+/// Converts an index into `large` to an index into the reshaped tensor.
 FailureOr<SmallVector<AffineExpr>>
 linearize(ArrayRef<AffineExpr> indices, RankedTensorType large,
           ArrayRef<ReassociationIndices> groups, MLIRContext *context);
 
-/// The number that `expr` is, if it is a constant one.
+/// The number of a constant `expr`.
 std::optional<double> getConstantFloat(const Expr *expr);
 
 /// Whether `expr` uses a coordinate for which `predicate` holds.
 bool usesCoordinate(const Expr *expr, function_ref<bool(unsigned)> predicate);
 
-/// Calls `callback` once for each expression that `expr` consists of, operands
-/// first.
+/// Calls `callback` once for each subexpression of `expr`, operands first.
 void walkExpr(const Expr *expr, function_ref<void(const Expr *)> callback);
 
 } // namespace mlir::attn

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Writes expressions of elements as scalar code of the positions of a pair.
+// Writes expressions of elements as scalar code of the position of a pair.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,10 +18,10 @@
 using namespace mlir;
 using namespace mlir::attn;
 
-/// Operations for one pair beyond which an expression is read from memory.
+/// With more operations for a pair, an expression is read from memory.
 static constexpr unsigned maxComputed = 16;
-/// The same for what does not depend on both positions, which takes little
-/// memory.
+/// The same for expressions that do not depend on both positions, which take
+/// little memory.
 static constexpr unsigned maxComputedOfRow = 4;
 
 DenseMap<unsigned, Value> attn::emitCoordinates(OpBuilder &builder,
@@ -88,10 +88,10 @@ Value ExprEmitter::emitElement(Value tensor, ArrayRef<AffineExpr> indices) {
 bool ExprEmitter::isCheaperToRead(const Expr *expr) {
   if (!expr->value)
     return false;
-  bool usesProduct = false, reads = false, isSlow = false;
+  bool usesMatmul = false, reads = false, isSlow = false;
   unsigned count = 0;
   walkExpr(expr, [&](const Expr *part) {
-    usesProduct |= part == match.product;
+    usesMatmul |= part == match.matmul;
     reads |=
         part->kind == Expr::Kind::Element ||
         (part->kind == Expr::Kind::Captured && isa<ShapedType>(part->type));
@@ -101,7 +101,7 @@ bool ExprEmitter::isCheaperToRead(const Expr *expr) {
     isSlow |= isa<math::MathDialect>(part->op->getDialect()) ||
               isa<arith::DivFOp>(part->op);
   });
-  if (usesProduct)
+  if (usesMatmul)
     return false;
   const AttentionCoordinates &at = match.at;
   bool isOfPair =
@@ -133,7 +133,7 @@ Value ExprEmitter::emit(const Expr *expr) {
     SmallVector<Value> operands;
     for (const Expr *operand : expr->operands)
       operands.push_back(emit(operand));
-    // What a tensor holds is read in its own type.
+    // Elements of a tensor are read in the tensor's own type.
     Type type = isa<tensor::ExtractOp>(expr->op)
                     ? getElementTypeOrSelf(operands.front().getType())
                     : expr->type;
@@ -146,9 +146,9 @@ Value ExprEmitter::emit(const Expr *expr) {
   return value;
 }
 
-Value ExprEmitter::emit(ArrayRef<KeepCondition> keep) {
+Value ExprEmitter::emit(ArrayRef<PairCondition> conditions) {
   Value result;
-  for (const KeepCondition &part : keep) {
+  for (const PairCondition &part : conditions) {
     Value condition = emit(part.condition);
     if (isa<FloatType>(condition.getType())) {
       Value zero = arith::ConstantOp::create(

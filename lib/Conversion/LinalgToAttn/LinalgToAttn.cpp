@@ -6,14 +6,14 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Writes what `AttentionMatcher` finds as `attn.attention`.
+// Writes the matches of `AttentionMatcher` as `attn.attention`.
 //
 //===----------------------------------------------------------------------===//
 
 #include "MatchAttention.h"
 #include "attn/Conversion/Passes.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
-#include "attn/Dialect/Attn/IR/DecisionWords.h"
+#include "attn/Dialect/Attn/IR/KeepMaskLayout.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -51,11 +51,11 @@ static Value transpose(OpBuilder &builder, Location loc, Value source,
       ->getResult(0);
 }
 
-/// `source` with a dimension for each of `groups`, which are counts of
-/// dimensions of it, one after another. An empty group becomes a size of one.
+/// Reshapes `source` to a dimension for each of `groups`, which count
+/// consecutive dimensions of it. An empty group becomes a size of one.
 static Value group(OpBuilder &builder, Location loc, Value source,
                    ArrayRef<int64_t> groups) {
-  // The dimensions that exist are collapsed, then those of size one are added.
+  // Existing dimensions are collapsed first, then sizes of one are added.
   auto type = cast<RankedTensorType>(source.getType());
   SmallVector<ReassociationIndices> collapsed, expanded;
   int64_t next = 0;
@@ -108,20 +108,20 @@ static Value broadcast(OpBuilder &builder, Location loc, Value source,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Writes a matched attention before its last product.
+/// Writes a matched attention before its second matmul.
 class AttentionBuilder {
 public:
   AttentionBuilder(OpBuilder &builder, const AttentionMatch &match)
-      : builder(builder), loc(match.secondProduct->getLoc()), match(match) {}
+      : builder(builder), loc(match.secondMatmul->getLoc()), match(match) {}
 
-  /// What stands for the result of the last product.
+  /// Returns the value that replaces the result of the second matmul.
   Value build();
 
 private:
   Value buildOperand(const AttentionOperandMatch &operand);
   OpFoldResult getBatchSize();
-  void buildScoreRegion(AttentionOp op);
-  void buildKeepRegion(AttentionOp op);
+  void buildScoreMod(AttentionOp op);
+  void buildMaskMod(AttentionOp op);
   Value buildDropoutMask(Value query, Value key);
   Value buildResult(Value attention);
 
@@ -131,7 +131,7 @@ private:
 };
 } // namespace
 
-/// The number of the batch entries, of an operand that has them.
+/// The number of batch entries, from an operand that has a batch dimension.
 OpFoldResult AttentionBuilder::getBatchSize() {
   for (const AttentionOperandMatch *operand :
        {&match.query, &match.key, &match.value})
@@ -154,8 +154,8 @@ Value AttentionBuilder::buildOperand(const AttentionOperandMatch &operand) {
   groups.push_back(operand.heads.size());
   llvm::append_range(order, operand.heads);
   groups.push_back(addDim(operand.position));
-  groups.push_back(addDim(operand.channel));
-  // The others have a size of one.
+  groups.push_back(addDim(operand.headDimAxis));
+  // All other dimensions have a size of one.
   int64_t numOthers = rank - order.size();
   for (int64_t dim = 0; dim < rank; ++dim)
     if (!llvm::is_contained(order, dim))
@@ -176,19 +176,18 @@ Value AttentionBuilder::buildOperand(const AttentionOperandMatch &operand) {
   return broadcast(builder, loc, value, batchSize);
 }
 
-void AttentionBuilder::buildScoreRegion(AttentionOp op) {
-  if (match.score == match.product)
+void AttentionBuilder::buildScoreMod(AttentionOp op) {
+  if (match.score == match.matmul)
     return;
   OpBuilder::InsertionGuard guard(builder);
   Type index = builder.getIndexType();
-  Block *block =
-      builder.createBlock(&op.getScoreRegion(), {},
-                          {builder.getF32Type(), index, index, index, index},
-                          SmallVector<Location>(5, loc));
+  Block *block = builder.createBlock(
+      &op.getScoreMod(), {}, {builder.getF32Type(), index, index, index, index},
+      SmallVector<Location>(5, loc));
   DenseMap<unsigned, Value> coordinates = emitCoordinates(
       builder, loc, match.at, block->getArguments().drop_front());
   ExprEmitter emitter(builder, loc, match, coordinates);
-  emitter.setProduct(block->getArgument(0));
+  emitter.setMatmul(block->getArgument(0));
   Value score = emitter.emit(match.score);
   if (match.scoreFactor != 1) {
     Value factor = arith::ConstantOp::create(
@@ -198,35 +197,35 @@ void AttentionBuilder::buildScoreRegion(AttentionOp op) {
   YieldOp::create(builder, loc, score);
 }
 
-void AttentionBuilder::buildKeepRegion(AttentionOp op) {
-  if (match.keep.empty())
+void AttentionBuilder::buildMaskMod(AttentionOp op) {
+  if (match.maskMod.empty())
     return;
   OpBuilder::InsertionGuard guard(builder);
   Type index = builder.getIndexType();
   Block *block =
-      builder.createBlock(&op.getKeepRegion(), {}, {index, index, index, index},
+      builder.createBlock(&op.getMaskMod(), {}, {index, index, index, index},
                           SmallVector<Location>(4, loc));
   DenseMap<unsigned, Value> coordinates =
       emitCoordinates(builder, loc, match.at, block->getArguments());
   YieldOp::create(
       builder, loc,
-      ExprEmitter(builder, loc, match, coordinates).emit(match.keep));
+      ExprEmitter(builder, loc, match, coordinates).emit(match.maskMod));
 }
 
-/// Packs where dropout keeps weights into words. Pairs beyond the lengths have
-/// the decisions of others.
+/// Packs the keep mask of dropout into words. Pairs past the lengths repeat the
+/// keep mask of the last query or key.
 Value AttentionBuilder::buildDropoutMask(Value query, Value key) {
   Type index = builder.getIndexType(), i32 = builder.getI32Type();
   auto size = [&](Value value, unsigned dim) {
     return tensor::getMixedSize(builder, loc, value, dim);
   };
   OpFoldResult numQueries = size(query, 2), numKeys = size(key, 2);
-  SmallVector<OpFoldResult> sizes = emitDecisionSizes(
+  SmallVector<OpFoldResult> sizes = emitKeepMaskSizes(
       builder, loc, size(query, 0), size(query, 1), numQueries, numKeys);
   Value zero = arith::ConstantIntOp::create(builder, loc, 0, 32);
   Value init = tensor::EmptyOp::create(builder, loc, sizes, i32);
   init = linalg::FillOp::create(builder, loc, zero, init).getResult(0);
-  // The loop over the bits of a word has its size from a tensor.
+  // The loop over the bits of a word needs a tensor that gives its size.
   constexpr int64_t bitsOfWord = 32;
   Value bits = tensor::EmptyOp::create(builder, loc,
                                        {builder.getIndexAttr(bitsOfWord)}, i32);
@@ -254,8 +253,8 @@ Value AttentionBuilder::buildDropoutMask(Value query, Value key) {
     auto toWord = [&](Value value) {
       return arith::IndexCastOp::create(b, loc, i32, value);
     };
-    DecisionPlace place{toWord(at[2]), toWord(at[3]), toWord(at[4])};
-    DecisionPair pair = emitDecisionPair(b, loc, place);
+    KeepBitPlace place{toWord(at[2]), toWord(at[3]), toWord(at[4])};
+    KeepBitPair pair = emitKeepBitPair(b, loc, place);
     auto toPosition = [&](Value word, Value last) -> Value {
       Value position = arith::IndexCastOp::create(b, loc, index, word);
       return arith::MinUIOp::create(b, loc, position, last);
@@ -265,7 +264,8 @@ Value AttentionBuilder::buildDropoutMask(Value query, Value key) {
                                       toPosition(pair.key, lastKey)};
     DenseMap<unsigned, Value> coordinates =
         emitCoordinates(b, loc, match.at, positions);
-    Value kept = ExprEmitter(b, loc, match, coordinates).emit(match.kept);
+    Value kept =
+        ExprEmitter(b, loc, match, coordinates).emit(match.dropoutKept);
     kept = arith::ExtUIOp::create(b, loc, i32, kept);
     kept = arith::ShLIOp::create(b, loc, kept, place.bit);
     kept = arith::OrIOp::create(b, loc, arguments.back(), kept);
@@ -277,10 +277,10 @@ Value AttentionBuilder::buildDropoutMask(Value query, Value key) {
       .getResult(0);
 }
 
-/// Writes the result of the attention as that of the last product.
+/// Brings the result of the attention into the layout of the second matmul's.
 Value AttentionBuilder::buildResult(Value attention) {
   const AttentionCoordinates &at = match.at;
-  // A dimension for each coordinate: batch, heads, query, channel.
+  // A dimension for each coordinate: batch, heads, query, head dim.
   SmallVector<unsigned> order;
   SmallVector<ReassociationIndices> groups(4);
   SmallVector<OpFoldResult> sizes;
@@ -297,8 +297,8 @@ Value AttentionBuilder::buildResult(Value attention) {
     addDim(1, head, builder.getIndexAttr(at.sizes[head]));
   if (at.query)
     addDim(2, *at.query, sizesOfResult[2]);
-  addDim(3, at.valueChannel, sizesOfResult[3]);
-  // Dimensions of size one that are no coordinate go with the next one.
+  addDim(3, at.vHeadDimCoordinate, sizesOfResult[3]);
+  // Dimensions of size one without a coordinate are merged with the next one.
   SmallVector<ReassociationIndices> kept;
   ReassociationIndices pending;
   for (auto [dim, group] : llvm::enumerate(groups)) {
@@ -321,11 +321,11 @@ Value AttentionBuilder::buildResult(Value attention) {
     value =
         tensor::ExpandShapeOp::create(builder, loc, type, value, groups, sizes);
   }
-  // The order of the last product's result.
-  linalg::LinalgOp product = match.secondProduct;
+  // Permutes the dimensions to the order of the second matmul's result.
+  linalg::LinalgOp matmul = match.secondMatmul;
   SmallVector<int64_t> permutation, counts;
   for (AffineExpr expr :
-       product.getMatchingIndexingMap(product.getDpsInitOperand(0))
+       matmul.getMatchingIndexingMap(matmul.getDpsInitOperand(0))
            .getResults()) {
     unsigned loop = cast<AffineDimExpr>(expr).getPosition();
     counts.push_back(match.loops[loop].size());
@@ -334,7 +334,7 @@ Value AttentionBuilder::buildResult(Value attention) {
   }
   value = transpose(builder, loc, value, permutation);
   value = group(builder, loc, value, counts);
-  Type type = product->getResult(0).getType();
+  Type type = matmul->getResult(0).getType();
   if (value.getType() != type)
     value = tensor::CastOp::create(builder, loc, type, value);
   return value;
@@ -344,7 +344,7 @@ Value AttentionBuilder::build() {
   Value query = buildOperand(match.query);
   Value key = buildOperand(match.key);
   Value value = buildOperand(match.value);
-  Type type = getElementTypeOrSelf(match.secondProduct->getResult(0));
+  Type type = getElementTypeOrSelf(match.secondMatmul->getResult(0));
   SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(builder, loc, query);
   sizes[3] = tensor::getMixedSize(builder, loc, value, 3);
   Value init = tensor::EmptyOp::create(builder, loc, sizes, type);
@@ -353,9 +353,9 @@ Value AttentionBuilder::build() {
   auto interface = cast<AttentionOpInterface>(op.getOperation());
   if (interface.getDefaultScale() == float(match.scale))
     op.removeScaleAttr();
-  buildScoreRegion(op);
-  buildKeepRegion(op);
-  if (!match.kept.empty()) {
+  buildScoreMod(op);
+  buildMaskMod(op);
+  if (!match.dropoutKept.empty()) {
     builder.setInsertionPoint(op);
     op.getDropoutMaskMutable().assign(buildDropoutMask(query, key));
     op.setMaskLayout(MaskLayout::Rows);
@@ -369,8 +369,7 @@ Value AttentionBuilder::build() {
 // Pass
 //===----------------------------------------------------------------------===//
 
-/// Erases `ops` and what they are computed from, as far as nothing else uses
-/// it.
+/// Erases `ops` and their producers if they have no other uses.
 static void eraseUnused(RewriterBase &rewriter, ArrayRef<Operation *> ops) {
   SetVector<Operation *> worklist(llvm::from_range, ops);
   while (!worklist.empty()) {
@@ -387,8 +386,8 @@ static void eraseUnused(RewriterBase &rewriter, ArrayRef<Operation *> ops) {
   }
 }
 
-/// Replaces the operation that divides `undivided` by what it divides, in its
-/// order of dimensions and its type. Returns what it was computed from.
+/// Replaces the division that uses `undivided` by its dividend, converted to
+/// the layout and type of the result. Returns the producers of its operands.
 static SmallVector<Operation *> eraseDivision(RewriterBase &rewriter,
                                               OpOperand &undivided) {
   Operation *division = undivided.getOwner();
@@ -439,20 +438,20 @@ struct AttnRaiseLinalgPass
   using Base::Base;
 
   void runOnOperation() override {
-    // A product may be part of an attention that was raised before.
-    SmallVector<linalg::LinalgOp> products;
-    getOperation()->walk([&](linalg::LinalgOp op) { products.push_back(op); });
+    // A matmul may be part of an attention that was raised before.
+    SmallVector<linalg::LinalgOp> matmuls;
+    getOperation()->walk([&](linalg::LinalgOp op) { matmuls.push_back(op); });
     IRRewriter rewriter(&getContext());
     llvm::SmallPtrSet<Operation *, 8> erased;
     TrackErased listener(erased);
     rewriter.setListener(&listener);
-    for (linalg::LinalgOp product : products)
-      if (!erased.contains(product))
-        raise(rewriter, product);
+    for (linalg::LinalgOp matmul : matmuls)
+      if (!erased.contains(matmul))
+        raise(rewriter, matmul);
   }
 
 private:
-  /// Remembers what was erased.
+  /// Records erased operations.
   struct TrackErased : public RewriterBase::Listener {
     explicit TrackErased(llvm::SmallPtrSetImpl<Operation *> &erased)
         : erased(erased) {}
@@ -460,27 +459,28 @@ private:
     llvm::SmallPtrSetImpl<Operation *> &erased;
   };
 
-  void raise(RewriterBase &rewriter, linalg::LinalgOp product) {
-    AttentionMatcher matcher(product, {assumeKeptRows, assumeDropoutMasks});
+  void raise(RewriterBase &rewriter, linalg::LinalgOp matmul) {
+    AttentionMatcher matcher(matmul, {assumeKeptRows, assumeDropoutMasks});
     FailureOr<AttentionMatch> match = matcher.match();
     auto options =
         remark::RemarkOpts::name("attention").category("attn-raise-linalg");
     if (failed(match)) {
       if (!matcher.getReason().empty())
-        remark::missed(product.getLoc(), options)
+        remark::missed(matmul.getLoc(), options)
             << ("no attention: " + matcher.getReason()).str();
       return;
     }
-    rewriter.setInsertionPoint(product);
+    rewriter.setInsertionPoint(matmul);
     Value result = AttentionBuilder(rewriter, *match).build();
-    rewriter.replaceAllUsesWith(product->getResult(0), result);
+    rewriter.replaceAllUsesWith(matmul->getResult(0), result);
     remark::passed(result.getLoc(), options)
-        << llvm::formatv("raised an attention of {0} query heads and {1} key "
-                         "heads{2}",
-                         match->at.getNumHeads(), match->key.numHeads,
-                         match->kept.empty() ? "" : ", with a mask of dropout")
+        << llvm::formatv(
+               "raised an attention of {0} query heads and {1} key "
+               "heads{2}",
+               match->at.getNumHeads(), match->key.numHeads,
+               match->dropoutKept.empty() ? "" : ", with a mask of dropout")
                .str();
-    SmallVector<Operation *> unused = {product};
+    SmallVector<Operation *> unused = {matmul};
     if (match->undivided)
       llvm::append_range(unused, eraseDivision(rewriter, *match->undivided));
     eraseUnused(rewriter, unused);

@@ -6,10 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The elements of the weights are taken apart as scalar expressions: a softmax,
-// of scores, that are a function of the elements of a product. Then the
-// elements of the operands of both products say which of their dimensions is
-// which.
+// The elements of P are decomposed as scalar expressions: a softmax of scores,
+// which are a function of the elements of a matmul. The elements of the
+// operands of both matmuls then show the role of each dimension.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,7 +29,7 @@
 using namespace mlir;
 using namespace mlir::attn;
 
-/// Producers that are searched for the shape of a dimension.
+/// The most producers that are searched for the shape of a dimension.
 static constexpr unsigned maxProducers = 32;
 
 int64_t AttentionCoordinates::getNumHeads() const {
@@ -52,11 +51,11 @@ std::string attn::getProducerName(Value value) {
 }
 
 //===----------------------------------------------------------------------===//
-// Products
+// Matmuls
 //===----------------------------------------------------------------------===//
 
-/// Whether `op` is a product of tensors of floating point numbers.
-static bool isProduct(linalg::LinalgOp op) {
+/// Whether `op` is a matmul of floating point tensors.
+static bool isMatmul(linalg::LinalgOp op) {
   return op && op.hasPureTensorSemantics() &&
          linalg::isaContractionOpInterface(op) &&
          llvm::all_of(*op.getBlock(), [](Operation &nested) {
@@ -74,7 +73,8 @@ static SmallVector<unsigned> getLoopsOf(OpOperand &operand) {
   return loops;
 }
 
-/// The sizes that were collapsed to dimension `dim` of `value`, if they were.
+/// The sizes of the dimensions that were collapsed to dimension `dim` of
+/// `value`.
 static SmallVector<int64_t> findFactors(Value value, unsigned dim) {
   for (unsigned i = 0; i < maxProducers; ++i) {
     Operation *op = value.getDefiningOp();
@@ -98,7 +98,7 @@ static SmallVector<int64_t> findFactors(Value value, unsigned dim) {
       auto *it = llvm::find_if(groups, [&](const ReassociationIndices &group) {
         return llvm::is_contained(group, dim);
       });
-      // Only sizes of one may be beside the dimension.
+      // Only sizes of one may be collapsed with the dimension.
       if (reshape.getResultType().getDimSize(dim) !=
           reshape.getSrcType().getDimSize(it - groups.begin()))
         return {};
@@ -136,17 +136,19 @@ static SmallVector<int64_t> findFactors(Value value, unsigned dim) {
 }
 
 FailureOr<SmallVector<AffineExpr>>
-AttentionMatcher::findCoordinates(unsigned weights) {
-  OpOperand &weightsOperand = product->getOpOperand(weights);
-  OpOperand &valuesOperand = product->getOpOperand(1 - weights);
-  SmallVector<unsigned> weightLoops = getLoopsOf(weightsOperand);
+AttentionMatcher::findCoordinates(unsigned probabilitiesOperandNumber) {
+  OpOperand &probabilitiesOperand =
+      matmul->getOpOperand(probabilitiesOperandNumber);
+  OpOperand &valuesOperand =
+      matmul->getOpOperand(1 - probabilitiesOperandNumber);
+  SmallVector<unsigned> probabilityLoops = getLoopsOf(probabilitiesOperand);
   SmallVector<unsigned> valueLoops = getLoopsOf(valuesOperand);
-  SmallVector<unsigned> outLoops = getLoopsOf(*product.getDpsInitOperand(0));
-  SmallVector<int64_t> sizes = product.getStaticLoopRanges();
+  SmallVector<unsigned> outLoops = getLoopsOf(*matmul.getDpsInitOperand(0));
+  SmallVector<int64_t> sizes = matmul.getStaticLoopRanges();
 
   AttentionCoordinates &at = result.at;
-  SmallVector<unsigned> batches, rows, keys, channels;
-  for (unsigned loop : weightLoops) {
+  SmallVector<unsigned> batches, rows, keys, headDim;
+  for (unsigned loop : probabilityLoops) {
     bool isOfValues = llvm::is_contained(valueLoops, loop);
     if (!llvm::is_contained(outLoops, loop))
       keys.push_back(loop);
@@ -154,27 +156,27 @@ AttentionMatcher::findCoordinates(unsigned weights) {
       (isOfValues ? batches : rows).push_back(loop);
   }
   for (unsigned loop : valueLoops)
-    if (!llvm::is_contained(weightLoops, loop))
-      channels.push_back(loop);
-  if (keys.size() != 1 || channels.size() != 1)
+    if (!llvm::is_contained(probabilityLoops, loop))
+      headDim.push_back(loop);
+  if (keys.size() != 1 || headDim.size() != 1)
     return failure();
 
-  // Each loop is one coordinate, but for collapsed dimensions.
+  // Each loop is one coordinate, unless it is a collapsed dimension.
   result.loops.assign(sizes.size(), {});
   SmallVector<AffineExpr> exprsOfLoops(sizes.size());
   auto addCoordinates = [&](unsigned loop, ArrayRef<int64_t> factors) {
-    AffineExpr expr = getAffineConstantExpr(0, product.getContext());
+    AffineExpr expr = getAffineConstantExpr(0, matmul.getContext());
     for (int64_t size : factors) {
       unsigned coordinate = at.sizes.size();
       at.sizes.push_back(size);
       result.loops[loop].push_back(coordinate);
-      AffineExpr dim = getAffineDimExpr(coordinate, product.getContext());
+      AffineExpr dim = getAffineDimExpr(coordinate, matmul.getContext());
       expr = factors.size() == 1 ? dim : expr * size + dim;
     }
     exprsOfLoops[loop] = expr;
   };
   auto getFactors = [&](unsigned loop) -> SmallVector<int64_t> {
-    for (OpOperand *operand : {&valuesOperand, &weightsOperand}) {
+    for (OpOperand *operand : {&valuesOperand, &probabilitiesOperand}) {
       SmallVector<unsigned> loops = getLoopsOf(*operand);
       auto *it = llvm::find(loops, loop);
       SmallVector<int64_t> factors =
@@ -199,13 +201,13 @@ AttentionMatcher::findCoordinates(unsigned weights) {
   }
   addCoordinates(keys.front(), sizes[keys.front()]);
   at.key = result.loops[keys.front()].front();
-  addCoordinates(channels.front(), sizes[channels.front()]);
-  at.valueChannel = result.loops[channels.front()].front();
-  at.queryChannel = at.sizes.size();
+  addCoordinates(headDim.front(), sizes[headDim.front()]);
+  at.vHeadDimCoordinate = result.loops[headDim.front()].front();
+  at.qkHeadDimCoordinate = at.sizes.size();
   at.sizes.push_back(ShapedType::kDynamic);
 
-  // One coordinate of static size is taken to be the head, of several the first
-  // one to be the batch.
+  // A single outer coordinate of static size is taken as the head. Otherwise
+  // the first one is the batch.
   bool hasBatch =
       outer.size() > 1 ||
       (outer.size() == 1 && ShapedType::isDynamic(at.sizes[outer.front()]));
@@ -251,7 +253,7 @@ LogicalResult AttentionMatcher::matchSum(const Expr *sum,
   SmallVector<unsigned> reduced;
   op.getReductionDims(reduced);
   (*loops)[reduced.front()] =
-      getAffineDimExpr(result.at.key, product.getContext());
+      getAffineDimExpr(result.at.key, matmul.getContext());
   int64_t size = op.getStaticLoopRanges()[reduced.front()];
   const Expr *term = exprs->getYielded(op, opResult.getResultNumber(), *loops);
   if (size != result.at.sizes[result.at.key] || !term ||
@@ -277,7 +279,7 @@ const Expr *AttentionMatcher::matchExponential(const Expr *numerator,
   if (failed(matchSum(denominator, numerator)))
     return nullptr;
   const Expr *scores = numerator->operands.front();
-  // A factor of the differences.
+  // The differences may have a common factor.
   while (scores->isa<arith::MulFOp>()) {
     unsigned inner = getConstantFloat(scores->operands[0]) ? 1 : 0;
     std::optional<double> factor =
@@ -287,7 +289,7 @@ const Expr *AttentionMatcher::matchExponential(const Expr *numerator,
     result.scoreFactor *= *factor;
     scores = scores->operands[inner];
   }
-  // Bases are exchanged by constants that are rounded.
+  // The constants that change the base are rounded.
   if (std::abs(result.scoreFactor - 1) <= std::numeric_limits<float>::epsilon())
     result.scoreFactor = 1;
   // Any value of the row may be subtracted, usually its maximum.
@@ -296,9 +298,8 @@ const Expr *AttentionMatcher::matchExponential(const Expr *numerator,
   return scores;
 }
 
-/// The indices of the element of the result of `use`'s owner that is computed
-/// from the element at `indices` of `use`; failure if there are several, or
-/// others.
+/// The indices of the result element of `use`'s owner that is computed from the
+/// element at `indices` of `use`. Fails unless it is exactly one.
 FailureOr<SmallVector<AffineExpr>>
 AttentionMatcher::getResultIndices(OpOperand &use,
                                    ArrayRef<AffineExpr> indices) {
@@ -313,7 +314,7 @@ AttentionMatcher::getResultIndices(OpOperand &use,
   if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op))
     return simplified(linearize(indices, collapse.getSrcType(),
                                 collapse.getReassociationIndices(),
-                                product.getContext()));
+                                matmul.getContext()));
   if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op))
     return simplified(delinearize(indices, expand.getResultType(),
                                   expand.getReassociationIndices()));
@@ -337,28 +338,29 @@ AttentionMatcher::getResultIndices(OpOperand &use,
   return found;
 }
 
-/// What the result of the product with the values is divided by, which sums of
-/// weights may be as well as what weights are divided by themselves.
+/// Finds the divisor of the result of the second matmul. The row sums of P
+/// divide either P itself or that result.
 const Expr *AttentionMatcher::findSumOfResult() {
   auto fails = [&](const Twine &text) {
-    return (void)fail("the weights are not divided by their sum" + text),
+    return (void)fail(
+               "the attention probabilities are not divided by their sum" +
+               text),
            nullptr;
   };
   SmallVector<AffineExpr> loops;
   for (ArrayRef<unsigned> coordinates : result.loops) {
-    AffineExpr loop = getAffineConstantExpr(0, product.getContext());
+    AffineExpr loop = getAffineConstantExpr(0, matmul.getContext());
     for (unsigned coordinate : coordinates) {
-      AffineExpr dim = getAffineDimExpr(coordinate, product.getContext());
+      AffineExpr dim = getAffineDimExpr(coordinate, matmul.getContext());
       int64_t size = result.at.sizes[coordinate];
       loop = coordinate == coordinates.front() ? dim : loop * size + dim;
     }
     loops.push_back(loop);
   }
-  Value value = product->getResult(0);
+  Value value = matmul->getResult(0);
   SmallVector<AffineExpr> indices;
   for (AffineExpr expr :
-       product.getMatchingIndexingMap(product.getDpsInitOperand(0))
-           .getResults())
+       matmul.getMatchingIndexingMap(matmul.getDpsInitOperand(0)).getResults())
     indices.push_back(exprs->simplify(expr.replaceDims(loops)));
   const Expr *whole = exprs->getElement({value, indices});
   for (unsigned i = 0; i < maxProducers; ++i) {
@@ -367,7 +369,7 @@ const Expr *AttentionMatcher::findSumOfResult() {
       if (isa<tensor::DimOp>(use.getOwner()))
         continue;
       if (only)
-        return fails(", and their product with the values is used more than "
+        return fails(", and their matmul with the values is used more than "
                      "once before it is");
       only = &use;
     }
@@ -375,7 +377,7 @@ const Expr *AttentionMatcher::findSumOfResult() {
       return fails("");
     FailureOr<SmallVector<AffineExpr>> next = getResultIndices(*only, indices);
     if (failed(next))
-      return fails(", nor is their product with the values, which '" +
+      return fails(", nor is their matmul with the values, which '" +
                    only->getOwner()->getName().getStringRef() + "' uses");
     value = only->getOwner()->getResult(0);
     indices = *next;
@@ -393,24 +395,24 @@ const Expr *AttentionMatcher::findSumOfResult() {
             getConstantFloat(inverse->operands[0]) == 1.0)
           return inverse->operands[1];
       }
-    return fails(", nor is their product with the values, which '" +
+    return fails(", nor is their matmul with the values, which '" +
                  only->getOwner()->getName().getStringRef() +
                  "' uses, by that alone");
   }
   return fails("");
 }
 
-const Expr *AttentionMatcher::matchSoftmax(const Expr *weights) {
-  WeightFactors factors;
-  if (failed(splitWeights(weights, /*isInverse=*/false, factors)))
+const Expr *AttentionMatcher::matchSoftmax(const Expr *probabilities) {
+  ProbabilityFactors factors;
+  if (failed(splitProbabilities(probabilities, /*isInverse=*/false, factors)))
     return nullptr;
   const Expr *numerator = factors.numerator;
   if (!numerator)
     return (void)fail("what is divided by a sum is no exponential"), nullptr;
   bool isSoftmax = numerator->kind == Expr::Kind::Element;
   if (factors.denominators.size() > (isSoftmax ? 0 : 1))
-    return (void)fail("the weights are divided after the softmax by what is "
-                      "no constant"),
+    return (void)fail("the attention probabilities are divided after the "
+                      "softmax by a value that is not constant"),
            nullptr;
   if (failed(matchDropout(factors.number)))
     return nullptr;
@@ -421,7 +423,7 @@ const Expr *AttentionMatcher::matchSoftmax(const Expr *weights) {
     return sum ? matchExponential(numerator, sum) : nullptr;
   }
   auto softmax = numerator->value.getDefiningOp<linalg::SoftmaxOp>();
-  AffineExpr key = getAffineDimExpr(result.at.key, product.getContext());
+  AffineExpr key = getAffineDimExpr(result.at.key, matmul.getContext());
   if (numerator->indices[softmax.getDimension()] != key ||
       llvm::count(numerator->indices, key) != 1)
     return (void)fail("the softmax is not over the keys"), nullptr;
@@ -433,7 +435,7 @@ const Expr *AttentionMatcher::matchSoftmax(const Expr *weights) {
 // Scores
 //===----------------------------------------------------------------------===//
 
-LogicalResult AttentionMatcher::matchFirstProduct(const Expr *scores) {
+LogicalResult AttentionMatcher::matchFirstMatmul(const Expr *scores) {
   AttentionCoordinates &at = result.at;
   Value opaque;
   SmallVector<const Expr *> leaves;
@@ -445,7 +447,7 @@ LogicalResult AttentionMatcher::matchFirstProduct(const Expr *scores) {
     auto op = leaf->value.getDefiningOp<linalg::LinalgOp>();
     if (isIndependentOfKey(leaf))
       continue;
-    if (!isProduct(op)) {
+    if (!isMatmul(op)) {
       if (at.query && !usesCoordinate(leaf, [&](unsigned coordinate) {
             return at.isQuery(coordinate);
           }))
@@ -460,7 +462,7 @@ LogicalResult AttentionMatcher::matchFirstProduct(const Expr *scores) {
     if (failed(loops) || reduced.size() != 1)
       continue;
     (*loops)[reduced.front()] =
-        getAffineDimExpr(at.queryChannel, product.getContext());
+        getAffineDimExpr(at.qkHeadDimCoordinate, matmul.getContext());
     for (unsigned i : {0, 1}) {
       ElementRef query = exprs->getOperandRef(op->getOpOperand(i), *loops);
       ElementRef key = exprs->getOperandRef(op->getOpOperand(1 - i), *loops);
@@ -475,25 +477,26 @@ LogicalResult AttentionMatcher::matchFirstProduct(const Expr *scores) {
       std::optional<double> start = getConstantFloat(exprs->getElement(
           exprs->getOperandRef(*op.getDpsInitOperand(0), *loops)));
       if (start != 0.0)
-        return fail("the product of queries and keys is added to a tensor");
-      result.firstProduct = op;
-      result.product = leaf;
-      at.sizes[at.queryChannel] = op.getStaticLoopRanges()[reduced.front()];
+        return fail("the matmul of queries and keys is added to a tensor");
+      result.firstMatmul = op;
+      result.matmul = leaf;
+      at.sizes[at.qkHeadDimCoordinate] =
+          op.getStaticLoopRanges()[reduced.front()];
       queryRef = query;
       keyRef = key;
       break;
     }
-    if (result.product)
+    if (result.matmul)
       break;
   }
-  if (!result.product && opaque)
+  if (!result.matmul && opaque)
     return fail("the scores come from " + getProducerName(opaque) +
-                ", which is no product of queries and keys");
-  if (!result.product)
-    return fail("the scores are no function of a product of queries and keys");
+                ", which is no matmul of queries and keys");
+  if (!result.matmul)
+    return fail("the scores are no function of a matmul of queries and keys");
   for (const Expr *leaf : leaves)
-    if (leaf != result.product && leaf->value == result.product->value)
-      return fail("a score depends on several elements of the product of "
+    if (leaf != result.matmul && leaf->value == result.matmul->value)
+      return fail("a score depends on several elements of the matmul of "
                   "queries and keys");
   return success();
 }
@@ -503,14 +506,14 @@ void AttentionMatcher::matchScale() {
     const Expr *scaled = nullptr;
     unsigned numUsers = 0;
     walkExpr(result.score, [&](const Expr *part) {
-      if (!llvm::is_contained(part->operands, result.product))
+      if (!llvm::is_contained(part->operands, result.matmul))
         return;
       ++numUsers;
       scaled = part;
     });
     if (numUsers != 1)
       return;
-    bool isFirst = scaled->operands.front() == result.product;
+    bool isFirst = scaled->operands.front() == result.matmul;
     if (!(scaled->isa<arith::MulFOp>() ||
           (scaled->isa<arith::DivFOp>() && isFirst)))
       return;
@@ -519,7 +522,7 @@ void AttentionMatcher::matchScale() {
     if (!factor || !std::isfinite(*factor) || *factor == 0.0)
       return;
     result.scale *= scaled->isa<arith::MulFOp>() ? *factor : 1 / *factor;
-    result.product = scaled;
+    result.matmul = scaled;
   }
 }
 
@@ -527,15 +530,17 @@ void AttentionMatcher::matchScale() {
 // Operands
 //===----------------------------------------------------------------------===//
 
-FailureOr<AttentionOperandMatch> AttentionMatcher::matchLayout(
-    const ElementRef &ref, std::optional<unsigned> position, unsigned channel) {
+FailureOr<AttentionOperandMatch>
+AttentionMatcher::matchLayout(const ElementRef &ref,
+                              std::optional<unsigned> position,
+                              unsigned headDimCoordinate) {
   const AttentionCoordinates &at = result.at;
   auto type = cast<RankedTensorType>(ref.tensor.getType());
   AttentionOperandMatch match;
   match.tensor = ref.tensor;
-  std::optional<unsigned> channelDim;
-  // The heads that each dimension of the tensor is, and what they are divided
-  // by.
+  std::optional<unsigned> headDimAxis;
+  // The range of head coordinates that a dimension of the tensor covers, and
+  // the divisor of the head index.
   struct HeadDim {
     unsigned begin, end, dim;
     int64_t divisor;
@@ -552,14 +557,14 @@ FailureOr<AttentionOperandMatch> AttentionMatcher::matchLayout(
       index = binary.getLHS();
     }
     for (unsigned begin = 0; begin < at.heads.size(); ++begin) {
-      AffineExpr expr = getAffineConstantExpr(0, product.getContext());
+      AffineExpr expr = getAffineConstantExpr(0, matmul.getContext());
       int64_t size = 1;
       for (unsigned end = begin; end < at.heads.size(); ++end) {
         int64_t factor = at.sizes[at.heads[end]];
         size *= factor;
         expr = exprs->simplify(
             expr * factor +
-            getAffineDimExpr(at.heads[end], product.getContext()));
+            getAffineDimExpr(at.heads[end], matmul.getContext()));
         if (expr != index || type.getDimSize(dim) * divisor != size)
           continue;
         headDims.push_back({begin, end + 1, dim, divisor});
@@ -585,18 +590,18 @@ FailureOr<AttentionOperandMatch> AttentionMatcher::matchLayout(
       found = &match.batch;
     else if (coordinate.getPosition() == position)
       found = &match.position;
-    else if (coordinate.getPosition() == channel)
-      found = &channelDim;
+    else if (coordinate.getPosition() == headDimCoordinate)
+      found = &headDimAxis;
     if (!found || *found)
       return failure();
     *found = dim;
   }
   bool isMissing =
-      !channelDim || (position && !match.position && at.sizes[*position] != 1);
+      !headDimAxis || (position && !match.position && at.sizes[*position] != 1);
   if (isMissing)
     return failure();
-  match.channel = *channelDim;
-  // Heads are those of the first coordinates.
+  match.headDimAxis = *headDimAxis;
+  // Sorts by the first head coordinate.
   llvm::sort(headDims, [](const HeadDim &a, const HeadDim &b) {
     return a.begin < b.begin;
   });
@@ -606,7 +611,7 @@ FailureOr<AttentionOperandMatch> AttentionMatcher::matchLayout(
       ++next;
     if (next != heads.begin)
       return failure();
-    // Nothing follows what is divided.
+    // No head coordinate may follow a divided one.
     next = heads.divisor == 1 ? heads.end : at.heads.size();
     match.heads.push_back(heads.dim);
     match.numHeads *= type.getDimSize(heads.dim);
@@ -614,8 +619,8 @@ FailureOr<AttentionOperandMatch> AttentionMatcher::matchLayout(
   return match;
 }
 
-/// The tensor of which `ref` is an element, or one multiplied by a constant,
-/// which multiplies `factor`, in a type that may have more bits.
+/// The element that `ref` is a view or widened copy of, or a multiple of by a
+/// constant, which multiplies `factor`.
 static std::optional<ElementRef> peel(ElementExprs &exprs, ElementRef ref,
                                       double &factor) {
   if (std::optional<ElementRef> source = exprs.getViewSource(ref))
@@ -690,15 +695,15 @@ static std::optional<ElementRef> peel(ElementExprs &exprs, ElementRef ref,
 
 LogicalResult AttentionMatcher::matchOperands(ElementRef query, ElementRef key,
                                               ElementRef value) {
-  // The tensors that each operand can be, the farthest one last.
+  // The candidate tensors of each operand, the farthest one last.
   auto getCandidates = [&](ElementRef ref, std::optional<unsigned> position,
-                           unsigned channel) {
+                           unsigned headDimCoordinate) {
     SmallVector<AttentionOperandMatch> candidates;
     double factor = 1;
     std::optional<ElementRef> next = ref;
     for (unsigned i = 0; next && i < maxProducers; ++i) {
       FailureOr<AttentionOperandMatch> match =
-          matchLayout(*next, position, channel);
+          matchLayout(*next, position, headDimCoordinate);
       if (succeeded(match)) {
         match->factor = factor;
         candidates.push_back(*match);
@@ -708,15 +713,15 @@ LogicalResult AttentionMatcher::matchOperands(ElementRef query, ElementRef key,
     return candidates;
   };
   const AttentionCoordinates &at = result.at;
-  auto queries = getCandidates(query, at.query, at.queryChannel);
-  auto keys = getCandidates(key, at.key, at.queryChannel);
-  auto values = getCandidates(value, at.key, at.valueChannel);
+  auto queries = getCandidates(query, at.query, at.qkHeadDimCoordinate);
+  auto keys = getCandidates(key, at.key, at.qkHeadDimCoordinate);
+  auto values = getCandidates(value, at.key, at.vHeadDimCoordinate);
   for (auto [candidates, name] :
        {std::pair(&queries, "queries"), std::pair(&keys, "keys"),
         std::pair(&values, "values")})
     if (candidates->empty())
       return fail(Twine("the dimensions of the ") + name +
-                  " are not a batch, heads, positions and channels");
+                  " are not batch, heads, positions and head dim");
   llvm::erase_if(queries, [&](const AttentionOperandMatch &match) {
     return match.numHeads != at.getNumHeads();
   });
@@ -725,7 +730,7 @@ LogicalResult AttentionMatcher::matchOperands(ElementRef query, ElementRef key,
   auto getType = [](const AttentionOperandMatch &match) {
     return getElementTypeOrSelf(match.tensor.getType());
   };
-  // Keys and values have the same heads.
+  // Keys and values must have the same number of heads.
   for (const AttentionOperandMatch &query : llvm::reverse(queries)) {
     for (const AttentionOperandMatch &key : llvm::reverse(keys)) {
       for (const AttentionOperandMatch &value : llvm::reverse(values)) {
@@ -749,42 +754,45 @@ LogicalResult AttentionMatcher::matchOperands(ElementRef query, ElementRef key,
 //===----------------------------------------------------------------------===//
 
 LogicalResult AttentionMatcher::checkUses() {
-  SmallVector<Operation *> worklist = {result.firstProduct};
+  SmallVector<Operation *> worklist = {result.firstMatmul};
   llvm::SmallPtrSet<Operation *, 16> seen;
   while (!worklist.empty()) {
     Operation *op = worklist.pop_back_val();
-    bool isLast = op == product ||
+    bool isLast = op == matmul ||
                   (result.undivided && op == result.undivided->getOwner());
     if (isLast || !seen.insert(op).second)
       continue;
     if (op->hasTrait<OpTrait::IsTerminator>() || !isMemoryEffectFree(op))
-      return fail("the scores or the weights are used elsewhere, too");
+      return fail(
+          "the scores or the attention probabilities are used elsewhere, too");
     for (Operation *user : op->getUsers()) {
       Operation *outer = op->getBlock()->findAncestorOpInBlock(*user);
       worklist.push_back(outer ? outer : user);
     }
   }
   bool usesScores = false;
-  for (const KeepCondition &kept : result.kept)
+  for (const PairCondition &kept : result.dropoutKept)
     walkExpr(kept.condition, [&](const Expr *part) {
       bool isLeaf = part->kind == Expr::Kind::Element ||
                     part->kind == Expr::Kind::Captured;
       usesScores |= isLeaf && seen.contains(part->value.getDefiningOp());
     });
   if (usesScores)
-    return fail("which weights are dropped depends on the scores");
+    return fail(
+        "which attention probabilities are dropped depends on the scores");
   return success();
 }
 
-LogicalResult AttentionMatcher::match(unsigned weights) {
+LogicalResult AttentionMatcher::match(unsigned probabilitiesOperandNumber) {
   result = AttentionMatch();
-  result.secondProduct = product;
-  FailureOr<SmallVector<AffineExpr>> loops = findCoordinates(weights);
+  result.secondMatmul = matmul;
+  FailureOr<SmallVector<AffineExpr>> loops =
+      findCoordinates(probabilitiesOperandNumber);
   if (failed(loops))
     return failure();
-  exprs.emplace(product.getContext(), result.at.sizes);
-  const Expr *element = exprs->getElement(
-      exprs->getOperandRef(product->getOpOperand(weights), *loops));
+  exprs.emplace(matmul.getContext(), result.at.sizes);
+  const Expr *element = exprs->getElement(exprs->getOperandRef(
+      matmul->getOpOperand(probabilitiesOperandNumber), *loops));
   if (!hasExponential(element))
     return failure();
   const AttentionCoordinates &at = result.at;
@@ -793,18 +801,18 @@ LogicalResult AttentionMatcher::match(unsigned weights) {
       }))
     return fail("the number of heads is not static");
   const Expr *scores = matchSoftmax(element);
-  if (!scores || failed(matchFirstProduct(scores)) || failed(checkUses()))
+  if (!scores || failed(matchFirstMatmul(scores)) || failed(checkUses()))
     return failure();
   std::optional<double> start = getConstantFloat(exprs->getElement(
-      exprs->getOperandRef(*product.getDpsInitOperand(0), *loops)));
+      exprs->getOperandRef(*matmul.getDpsInitOperand(0), *loops)));
   if (start != 0.0)
-    return fail("the product with the values is added to a tensor");
+    return fail("the matmul with the values is added to a tensor");
   result.score = matchMasks(scores);
   matchScale();
-  if (result.score == result.product)
+  if (result.score == result.matmul)
     result.scale *= std::exchange(result.scoreFactor, 1);
-  ElementRef value =
-      exprs->getOperandRef(product->getOpOperand(1 - weights), *loops);
+  ElementRef value = exprs->getOperandRef(
+      matmul->getOpOperand(1 - probabilitiesOperandNumber), *loops);
   if (failed(matchOperands(queryRef, keyRef, value)))
     return failure();
   Type type = getElementTypeOrSelf(result.query.tensor.getType());
@@ -813,17 +821,17 @@ LogicalResult AttentionMatcher::match(unsigned weights) {
     llvm::raw_string_ostream(name) << type;
     return fail("the element type " + name + " is not supported");
   }
-  if (ShapedType::isDynamic(at.sizes[at.queryChannel]) ||
-      ShapedType::isDynamic(at.sizes[at.valueChannel]))
-    return fail("the number of channels is not static");
+  if (ShapedType::isDynamic(at.sizes[at.qkHeadDimCoordinate]) ||
+      ShapedType::isDynamic(at.sizes[at.vHeadDimCoordinate]))
+    return fail("the head dim is not static");
   return success();
 }
 
 FailureOr<AttentionMatch> AttentionMatcher::match() {
-  if (!isProduct(product))
+  if (!isMatmul(matmul))
     return failure();
-  for (unsigned weights : {0, 1}) {
-    if (succeeded(match(weights)))
+  for (unsigned probabilitiesOperandNumber : {0, 1}) {
+    if (succeeded(match(probabilitiesOperandNumber)))
       return std::move(result);
     if (!reason.empty())
       return failure();

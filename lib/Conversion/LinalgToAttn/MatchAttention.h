@@ -1,4 +1,4 @@
-//===- MatchAttention.h - Attention in linalg on tensors --------*- C++ -*-===//
+//===- MatchAttention.h - Attention in linalg on tensors -------*- C++ -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Finds out whether a product is that of the weights of an attention with its
-// values, from the product backwards.
+// Finds out whether a matmul is the second one of an attention, of P and the
+// values. Matching goes backwards from this matmul.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,16 +20,16 @@
 
 namespace mlir::attn {
 
-/// The coordinates of an attention. Each is a loop of the product with the
-/// values, a part of one, or the loop that queries and keys are summed over.
+/// The coordinates of an attention. Each is a loop of the second matmul, a part
+/// of such a loop, or the contracted loop of queries and keys.
 struct AttentionCoordinates {
   std::optional<unsigned> batch;
   /// The head is the index into these, in row-major order.
   SmallVector<unsigned> heads;
   std::optional<unsigned> query;
   unsigned key = 0;
-  unsigned valueChannel = 0;
-  unsigned queryChannel = 0;
+  unsigned vHeadDimCoordinate = 0;
+  unsigned qkHeadDimCoordinate = 0;
   /// The static size of each coordinate, or dynamic.
   SmallVector<int64_t> sizes;
 
@@ -41,108 +41,108 @@ struct AttentionCoordinates {
 /// A tensor that holds queries, keys or values.
 struct AttentionOperandMatch {
   Value tensor;
-  /// For each coordinate that is a dimension of `tensor`, in the order of the
-  /// operands of attention, the number of the dimension.
+  /// The dimensions of `tensor` for the coordinates, in the order in which
+  /// attention operands have them.
   std::optional<unsigned> batch;
   SmallVector<unsigned> heads;
   std::optional<unsigned> position;
-  unsigned channel = 0;
-  /// The heads that the operand has.
+  unsigned headDimAxis = 0;
+  /// The number of heads of the operand.
   int64_t numHeads = 1;
-  /// What its elements are multiplied by.
+  /// The constant factor of its elements.
   double factor = 1;
 };
 
-/// Where a pair is kept.
-struct KeepCondition {
+/// The condition under which a pair is kept.
+struct PairCondition {
   /// An `i1`, or a number that is not zero there.
   const Expr *condition;
   bool isNegated = false;
 };
 
-/// An attention that was found.
+/// A matched attention.
 struct AttentionMatch {
-  /// The product of queries and keys, and that of weights and values.
-  linalg::LinalgOp firstProduct, secondProduct;
-  /// Where weights are divided by their sum after `secondProduct`: what is
-  /// divided, an operand of the operation that does it.
+  /// The matmul of queries and keys, and the matmul of P and the values.
+  linalg::LinalgOp firstMatmul, secondMatmul;
+  /// If P is divided by its sum after `secondMatmul`: the dividend, as an
+  /// operand of the division.
   OpOperand *undivided = nullptr;
   AttentionCoordinates at;
-  /// The coordinates that the loops of `secondProduct` are, the first one the
-  /// outermost.
+  /// The coordinates of each loop of `secondMatmul`, the outermost one first.
   SmallVector<SmallVector<unsigned>> loops;
   AttentionOperandMatch query, key, value;
   double scale = 1;
-  /// What `score` is multiplied by, after all else: not one if the softmax is
-  /// of another base than e.
+  /// The last factor of `score`; not one if the base of the softmax is not e.
   double scoreFactor = 1;
-  /// The score as a function of `product`, which includes `scale`.
+  /// The score as a function of `matmul`, including `scale`.
   const Expr *score = nullptr;
-  const Expr *product = nullptr;
-  SmallVector<KeepCondition> keep;
-  /// Where dropout keeps a weight, if there is any, and its probability to drop
-  /// one.
-  SmallVector<KeepCondition> kept;
+  const Expr *matmul = nullptr;
+  SmallVector<PairCondition> maskMod;
+  /// The conditions under which dropout keeps a probability, if there is
+  /// dropout, and the drop probability.
+  SmallVector<PairCondition> dropoutKept;
   float dropProbability = 0;
 };
 
-/// What may be taken for granted of tensors whose contents are not known.
+/// Assumptions about tensors whose contents are unknown.
 struct AttentionAssumptions {
   /// Every row keeps a pair, so that a large negative number masks one.
   bool keptRows = false;
-  /// Tensors that weights are multiplied by hold 0 and 1 alone.
+  /// Tensors that are multiplied with P hold only 0 and 1.
   bool dropoutMasks = false;
 };
 
-/// Matches attentions by their last product.
+/// Matches attentions by their second matmul.
 class AttentionMatcher {
 public:
-  AttentionMatcher(linalg::LinalgOp product, AttentionAssumptions assumed)
-      : product(product), assumed(assumed) {}
+  AttentionMatcher(linalg::LinalgOp matmul, AttentionAssumptions assumed)
+      : matmul(matmul), assumed(assumed) {}
 
-  /// Fails with a reason if `product` is not the last one of an attention, with
-  /// none if it has nothing of one.
+  /// Fails with a reason if `matmul` is not the second one of an attention, and
+  /// without one if it does not look like attention at all.
   FailureOr<AttentionMatch> match();
 
   StringRef getReason() const { return reason; }
 
 private:
   LogicalResult fail(const Twine &text);
-  LogicalResult match(unsigned weights);
-  FailureOr<SmallVector<AffineExpr>> findCoordinates(unsigned weights);
-  /// What weights are the product of.
-  struct WeightFactors {
+  LogicalResult match(unsigned probabilitiesOperandNumber);
+  FailureOr<SmallVector<AffineExpr>>
+  findCoordinates(unsigned probabilitiesOperandNumber);
+  /// The factors of the attention probabilities.
+  struct ProbabilityFactors {
     /// The element of a softmax, or an exponential.
     const Expr *numerator = nullptr;
-    /// What is divided by, but for numbers.
+    /// The denominators that are not constants.
     SmallVector<const Expr *> denominators;
     double number = 1;
-    /// How many expressions were looked at: factors may be shared.
+    /// How many expressions were visited: factors may occur several times.
     unsigned numVisited = 0;
   };
 
-  const Expr *matchSoftmax(const Expr *weights);
-  LogicalResult splitWeights(const Expr *weights, bool isInverse,
-                             WeightFactors &factors);
-  LogicalResult addDropoutFactor(const Expr *factor, WeightFactors &factors);
+  const Expr *matchSoftmax(const Expr *probabilities);
+  LogicalResult splitProbabilities(const Expr *probabilities, bool isInverse,
+                                   ProbabilityFactors &factors);
+  LogicalResult addDropoutFactor(const Expr *factor,
+                                 ProbabilityFactors &factors);
   LogicalResult matchDropout(double number);
   const Expr *matchExponential(const Expr *numerator, const Expr *denominator);
   const Expr *findSumOfResult();
   FailureOr<SmallVector<AffineExpr>>
   getResultIndices(OpOperand &use, ArrayRef<AffineExpr> indices);
   LogicalResult matchSum(const Expr *sum, const Expr *numerator);
-  LogicalResult matchFirstProduct(const Expr *scores);
+  LogicalResult matchFirstMatmul(const Expr *scores);
   const Expr *matchMasks(const Expr *scores);
   void matchScale();
   LogicalResult matchOperands(ElementRef query, ElementRef key,
                               ElementRef value);
   FailureOr<AttentionOperandMatch> matchLayout(const ElementRef &ref,
                                                std::optional<unsigned> position,
-                                               unsigned channel);
+                                               unsigned headDimCoordinate);
   LogicalResult checkUses();
   bool isIndependentOfKey(const Expr *expr);
 
-  linalg::LinalgOp product;
+  linalg::LinalgOp matmul;
   AttentionAssumptions assumed;
   std::string reason;
   AttentionMatch result;
@@ -158,11 +158,11 @@ public:
               const DenseMap<unsigned, Value> &coordinates)
       : builder(builder), loc(loc), match(match), coordinates(coordinates) {}
 
-  /// The value that stands for the product of queries and keys.
-  void setProduct(Value value) { values[match.product] = value; }
+  /// Sets the value of an element of the matmul of queries and keys.
+  void setMatmul(Value value) { values[match.matmul] = value; }
   Value emit(const Expr *expr);
-  /// A conjunction.
-  Value emit(ArrayRef<KeepCondition> keep);
+  /// Emits the conjunction of conditions.
+  Value emit(ArrayRef<PairCondition> conditions);
 
 private:
   Value emitIndex(AffineExpr expr);
@@ -177,13 +177,14 @@ private:
   DenseMap<const Expr *, Value> values;
 };
 
-/// The name of what computes `value`, for messages.
+/// The name of the producer of `value`, for messages.
 std::string getProducerName(Value value);
 
-/// Whether `expr` has a part of a softmax.
+/// Whether `expr` contains a part of a softmax.
 bool hasExponential(const Expr *expr);
 
-/// The coordinates of `match` for the positions of a region of attention.
+/// The values of the coordinates of `match` at the positions that a region of
+/// attention gets.
 DenseMap<unsigned, Value> emitCoordinates(OpBuilder &builder, Location loc,
                                           const AttentionCoordinates &at,
                                           ValueRange positions);

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Takes large negative numbers out of scores, as conditions under which pairs
-// are kept.
+// Removes large negative numbers from scores and makes them conditions under
+// which pairs are kept.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,20 +31,20 @@ static bool isMasked(const Expr *expr) {
 }
 
 namespace {
-/// Takes the masks out of scores.
+/// Removes the masks from scores.
 class MaskMatcher {
 public:
   /// Which numbers may mask.
   enum class Numbers { All, OfPositions, Infinite };
 
-  MaskMatcher(ElementExprs &exprs, const Expr *product, Numbers numbers)
-      : exprs(exprs), product(product), numbers(numbers) {}
+  MaskMatcher(ElementExprs &exprs, const Expr *matmul, Numbers numbers)
+      : exprs(exprs), matmul(matmul), numbers(numbers) {}
 
-  /// The scores without masks. What the masks keep is added to `keep`.
+  /// Returns the scores without masks, and adds the conditions to `maskMod`.
   const Expr *strip(const Expr *expr);
 
-  SmallVector<KeepCondition> keep;
-  /// Whether a mask is finite, so that it has an effect on rows without pairs.
+  SmallVector<PairCondition> maskMod;
+  /// Whether a mask is finite, so that it affects rows without kept pairs.
   bool hasFinite = false;
 
 private:
@@ -52,26 +52,26 @@ private:
   /// Adds the condition under which `expr` is 0 instead of masking.
   bool addAddend(const Expr *expr);
   bool addFactor(const Expr *factor, const Expr *number);
-  bool usesProduct(const Expr *expr) const;
+  bool usesMatmul(const Expr *expr) const;
 
   ElementExprs &exprs;
-  const Expr *product;
+  const Expr *matmul;
   Numbers numbers;
 };
 } // namespace
 
-bool MaskMatcher::usesProduct(const Expr *expr) const {
+bool MaskMatcher::usesMatmul(const Expr *expr) const {
   bool found = false;
-  walkExpr(expr, [&](const Expr *part) { found |= part == product; });
+  walkExpr(expr, [&](const Expr *part) { found |= part == matmul; });
   return found;
 }
 
-/// Whether `expr` is a function of coordinates alone.
+/// Whether `expr` is a function of coordinates only.
 static bool isOfPositions(const Expr *expr) {
   bool result = true;
   walkExpr(expr, [&](const Expr *part) {
     result &= part->kind != Expr::Kind::Element;
-    // Tensors that are read.
+    // This excludes reads of tensors.
     result &=
         part->kind != Expr::Kind::Captured || part->type.isIntOrIndexOrFloat();
   });
@@ -80,7 +80,7 @@ static bool isOfPositions(const Expr *expr) {
 
 bool MaskMatcher::addCondition(const Expr *condition, bool isNegated,
                                const Expr *number) {
-  if (!condition->type.isInteger(1) || usesProduct(condition))
+  if (!condition->type.isInteger(1) || usesMatmul(condition))
     return false;
   if (!std::isinf(*getConstantFloat(number))) {
     if (numbers == Numbers::Infinite ||
@@ -88,7 +88,7 @@ bool MaskMatcher::addCondition(const Expr *condition, bool isNegated,
       return false;
     hasFinite = true;
   }
-  keep.push_back({condition, isNegated});
+  maskMod.push_back({condition, isNegated});
   return true;
 }
 
@@ -114,11 +114,11 @@ bool MaskMatcher::addAddend(const Expr *expr) {
     return false;
   }
   if (expr->isa<arith::AddFOp>()) {
-    // Masks may be added to one another first.
-    size_t count = keep.size();
+    // Masks may be added to each other first.
+    size_t count = maskMod.size();
     if (addAddend(expr->operands[0]) && addAddend(expr->operands[1]))
       return true;
-    keep.truncate(count);
+    maskMod.truncate(count);
     return false;
   }
   if (!expr->isa<arith::MulFOp>())
@@ -131,7 +131,7 @@ bool MaskMatcher::addAddend(const Expr *expr) {
 }
 
 const Expr *MaskMatcher::strip(const Expr *expr) {
-  if (!usesProduct(expr) || expr == product)
+  if (!usesMatmul(expr) || expr == matmul)
     return expr;
   auto rebuild = [&](unsigned position) {
     const Expr *inner = strip(expr->operands[position]);
@@ -155,20 +155,20 @@ const Expr *MaskMatcher::strip(const Expr *expr) {
       if (addAddend(expr->operands[i]))
         return strip(expr->operands[1 - i]);
     for (unsigned i : {0, 1})
-      if (!usesProduct(expr->operands[i]))
+      if (!usesMatmul(expr->operands[i]))
         return rebuild(1 - i);
     return expr;
   }
-  // Scores are not let fall below what masks.
+  // A maximum may clamp scores at the masked score.
   if (expr->isa<arith::MaximumFOp>() || expr->isa<arith::MaxNumFOp>()) {
     for (unsigned i : {0, 1}) {
       if (!isMasked(expr->operands[i]))
         continue;
       if (numbers != Numbers::All)
         return expr;
-      size_t count = keep.size();
+      size_t count = maskMod.size();
       const Expr *inner = strip(expr->operands[1 - i]);
-      if (keep.size() == count)
+      if (maskMod.size() == count)
         return expr;
       hasFinite = true;
       return inner;
@@ -179,8 +179,8 @@ const Expr *MaskMatcher::strip(const Expr *expr) {
 
 /// Whether each row is known to keep a pair.
 static bool keepsPairOfEachRow(const AttentionMatch &match,
-                               ArrayRef<KeepCondition> keep) {
-  MLIRContext *context = match.secondProduct->getContext();
+                               ArrayRef<PairCondition> conditions) {
+  MLIRContext *context = match.secondMatmul->getContext();
   const AttentionCoordinates &at = match.at;
   auto getLength = [&](std::optional<unsigned> coordinate) -> int64_t {
     int64_t size = coordinate ? at.sizes[*coordinate] : 1;
@@ -192,7 +192,7 @@ static bool keepsPairOfEachRow(const AttentionMatch &match,
   auto keepsKey = [&](bool fromQuery, int64_t distance) {
     Region region;
     Block &block = region.emplaceBlock();
-    Location loc = match.secondProduct->getLoc();
+    Location loc = match.secondMatmul->getLoc();
     OpBuilder builder(context);
     builder.setInsertionPointToEnd(&block);
     for (unsigned i = 0; i < 4; ++i)
@@ -203,7 +203,8 @@ static bool keepsPairOfEachRow(const AttentionMatch &match,
     if (fromQuery)
       key = arith::AddIOp::create(builder, loc, block.getArgument(2), key);
     coordinates[at.key] = key;
-    Value predicate = ExprEmitter(builder, loc, match, coordinates).emit(keep);
+    Value predicate =
+        ExprEmitter(builder, loc, match, coordinates).emit(conditions);
     YieldOp::create(builder, loc, predicate);
     MaskScope scope(context, numQueries, numKeys);
     return scope.isNever({{scope.clonePredicate(region), /*isNegated=*/true}});
@@ -221,12 +222,12 @@ const Expr *AttentionMatcher::matchMasks(const Expr *scores) {
   using Numbers = MaskMatcher::Numbers;
   for (Numbers numbers :
        {Numbers::All, Numbers::OfPositions, Numbers::Infinite}) {
-    MaskMatcher masks(*exprs, result.product, numbers);
+    MaskMatcher masks(*exprs, result.matmul, numbers);
     const Expr *stripped = masks.strip(scores);
     if (masks.hasFinite && !assumed.keptRows &&
-        !keepsPairOfEachRow(result, masks.keep))
+        !keepsPairOfEachRow(result, masks.maskMod))
       continue;
-    result.keep = std::move(masks.keep);
+    result.maskMod = std::move(masks.maskMod);
     return stripped;
   }
   return scores;

@@ -1,4 +1,4 @@
-//===- RaiseMatmul.cpp - Matrix products from linalg ----------------------===//
+//===- RaiseMatmul.cpp - Matmuls from linalg ------------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Recognises contractions of two matrices by their indexing maps and bodies,
-// and puts the elementwise operations that follow them into their epilogues.
+// and moves the elementwise operations that follow them into their epilogues.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,8 +31,8 @@ using namespace mlir;
 using namespace mlir::attn;
 
 namespace {
-/// A contraction of linalg as a product of two matrices.
-struct Product {
+/// A linalg contraction as a matmul.
+struct MatchedMatmul {
   Value lhs, rhs, init;
   bool transposeLhs, transposeRhs;
 };
@@ -42,8 +42,8 @@ static bool isMatrixElement(Type type) {
   return isa<BFloat16Type, Float16Type, Float32Type>(type);
 }
 
-/// Whether an input with this map is a matrix of `row` and `column`, maybe
-/// after `batch`; and if so, whether it is stored transposed.
+/// Whether the map reads a matrix of `row` and `column`, perhaps after `batch`,
+/// and if so, whether the matrix is stored transposed.
 static std::optional<bool> isTransposed(AffineMap map, AffineExpr batch,
                                         AffineExpr row, AffineExpr column) {
   ArrayRef<AffineExpr> results = map.getResults();
@@ -59,8 +59,8 @@ static std::optional<bool> isTransposed(AffineMap map, AffineExpr batch,
   return std::nullopt;
 }
 
-/// Whether the body multiplies, widening what it multiplies at most, and adds.
-static bool hasProductBody(linalg::LinalgOp op) {
+/// Whether the body only multiplies, perhaps after widening, and adds.
+static bool hasMatmulBody(linalg::LinalgOp op) {
   Block *body = op.getBlock();
   bool isPlain = llvm::all_of(body->without_terminator(), [](Operation &op) {
     return isa<arith::ExtFOp, arith::MulFOp, arith::AddFOp>(op);
@@ -72,12 +72,12 @@ static bool hasProductBody(linalg::LinalgOp op) {
                         });
 }
 
-/// Recognises a product, or says in `reason` why `op` is none.
-static std::optional<Product> matchProduct(linalg::LinalgOp op,
-                                           StringRef &reason) {
+/// Recognises a matmul, or says in `reason` why `op` is none.
+static std::optional<MatchedMatmul> matchMatmul(linalg::LinalgOp op,
+                                                StringRef &reason) {
   if (!op.hasPureTensorSemantics() || op.getNumDpsInputs() != 2 ||
       op.getNumDpsInits() != 1 || op.getNumReductionLoops() != 1 ||
-      !hasProductBody(op)) {
+      !hasMatmulBody(op)) {
     reason = "is no contraction of two tensors";
     return std::nullopt;
   }
@@ -94,13 +94,13 @@ static std::optional<Product> matchProduct(linalg::LinalgOp op,
   AffineExpr batch = out.size() == 3 ? out.front() : AffineExpr();
   AffineExpr row = out[out.size() - 2], column = out.back();
 
-  Product product{op.getDpsInputs()[0], op.getDpsInputs()[1],
-                  op.getDpsInits()[0], false, false};
+  MatchedMatmul matched{op.getDpsInputs()[0], op.getDpsInputs()[1],
+                        op.getDpsInits()[0], false, false};
   std::optional<bool> lhs = isTransposed(maps[0], batch, row, depth);
   std::optional<bool> rhs = isTransposed(maps[1], batch, depth, column);
   if (!lhs || !rhs) {
-    // Inputs in the other order.
-    std::swap(product.lhs, product.rhs);
+    // The inputs may be swapped.
+    std::swap(matched.lhs, matched.rhs);
     lhs = isTransposed(maps[1], batch, row, depth);
     rhs = isTransposed(maps[0], batch, depth, column);
   }
@@ -108,27 +108,27 @@ static std::optional<Product> matchProduct(linalg::LinalgOp op,
     reason = "has inputs that are no matrices with the batch first";
     return std::nullopt;
   }
-  product.transposeLhs = *lhs;
-  product.transposeRhs = *rhs;
-  Type element = getElementTypeOrSelf(product.lhs.getType());
-  Type outElement = getElementTypeOrSelf(product.init.getType());
+  matched.transposeLhs = *lhs;
+  matched.transposeRhs = *rhs;
+  Type element = getElementTypeOrSelf(matched.lhs.getType());
+  Type outElement = getElementTypeOrSelf(matched.init.getType());
   if (!isMatrixElement(element) ||
-      getElementTypeOrSelf(product.rhs.getType()) != element ||
+      getElementTypeOrSelf(matched.rhs.getType()) != element ||
       (outElement != element && !outElement.isF32())) {
     reason = "has element types that attn.matmul does not";
     return std::nullopt;
   }
-  return product;
+  return matched;
 }
 
-/// The operand of the only use of `value`, if that is an elementwise operation
-/// that can follow it in an epilogue.
+/// The only use of `value`, if its owner is an elementwise operation that can
+/// be part of the epilogue.
 static OpOperand *getFusibleUse(Value value) {
   if (!value.hasOneUse())
     return nullptr;
   OpOperand *use = &*value.use_begin();
   auto op = dyn_cast<linalg::LinalgOp>(use->getOwner());
-  // In a loop the product would be computed again and again.
+  // Inside a loop the matmul would be recomputed in each iteration.
   if (!op || op->getBlock() != value.getParentBlock() ||
       !op.hasPureTensorSemantics() || op.getNumDpsInits() != 1 ||
       !linalg::isElementwise(op) || !op.isDpsInput(use) ||
@@ -140,29 +140,29 @@ static OpOperand *getFusibleUse(Value value) {
 }
 
 namespace {
-/// Writes the epilogue of one product.
+/// Writes the epilogue of one matmul.
 class EpilogueWriter {
 public:
-  EpilogueWriter(OpBuilder &builder, MatmulOp product)
-      : b(product.getLoc(), builder) {
+  EpilogueWriter(OpBuilder &builder, MatmulOp matched)
+      : b(matched.getLoc(), builder) {
     Type index = b.getIndexType();
-    Block *body = b.createBlock(&product.getEpilogue(), {},
+    Block *body = b.createBlock(&matched.getEpilogue(), {},
                                 {b.getF32Type(), index, index, index},
                                 SmallVector<Location>(4, b.getLoc()));
     value = body->getArgument(0);
     ValueRange positions = body->getArguments().drop_front();
     at.assign(positions.begin(), positions.end());
-    if (!MatmulOp::isBatched(product.getOut()))
+    if (!MatmulOp::isBatched(matched.getOut()))
       at.erase(at.begin());
   }
 
-  /// Adds the element of `tensor` to the sum.
+  /// Adds the element of `tensor` to the value.
   void addElement(Value tensor) {
     value = arith::AddFOp::create(b, value,
                                   convert(read(tensor, at), b.getF32Type()));
   }
 
-  /// Goes on with the result of `op`, which uses the value as `use`.
+  /// Appends `op`, which uses the value as `use`.
   void append(linalg::LinalgOp op, OpOperand *use) {
     IRMapping map;
     for (OpOperand &operand : op->getOpOperands()) {
@@ -195,8 +195,8 @@ public:
     value = map.lookupOrDefault(op.getBlock()->getTerminator()->getOperand(0));
   }
 
-  /// Ends the epilogue. What was rounded to the element type of the output last
-  /// is not, since that is done when it is stored.
+  /// Ends the epilogue. A final rounding to the element type of the output is
+  /// dropped, since the store rounds.
   void finish(Type element) {
     auto rounded = value.getDefiningOp<arith::TruncFOp>();
     if (rounded && rounded.getType() == element &&
@@ -217,7 +217,7 @@ private:
     return arith::TruncFOp::create(b, type, from);
   }
 
-  /// Reads an element; what is repeated is read from where it comes from.
+  /// Reads an element; broadcasts are read at their source.
   Value read(Value tensor, SmallVector<Value> indices) {
     while (auto broadcast = tensor.getDefiningOp<linalg::BroadcastOp>()) {
       SmallVector<Value> kept;
@@ -237,17 +237,18 @@ private:
 };
 } // namespace
 
-/// Replaces `op` and the `followers` of its result, each by its use of what is
-/// before it.
+/// Replaces `op` and the chain of `followers` of its result, which become the
+/// epilogue.
 static void convert(RewriterBase &rewriter, linalg::LinalgOp op,
-                    const Product &product, ArrayRef<OpOperand *> followers) {
+                    const MatchedMatmul &matched,
+                    ArrayRef<OpOperand *> followers) {
   Location loc = op.getLoc();
   linalg::LinalgOp last = op;
   if (!followers.empty())
     last = cast<linalg::LinalgOp>(followers.back()->getOwner());
   rewriter.setInsertionPoint(last);
 
-  auto fill = product.init.getDefiningOp<linalg::FillOp>();
+  auto fill = matched.init.getDefiningOp<linalg::FillOp>();
   bool isZero =
       fill && matchPattern(fill.getInputs().front(), m_AnyZeroFloat());
   Value out;
@@ -257,16 +258,16 @@ static void convert(RewriterBase &rewriter, linalg::LinalgOp op,
     out = fill.getOutputs().front();
   else
     out = tensor::EmptyOp::create(
-        rewriter, loc, tensor::getMixedSizes(rewriter, loc, product.init),
-        getElementTypeOrSelf(product.init.getType()));
+        rewriter, loc, tensor::getMixedSizes(rewriter, loc, matched.init),
+        getElementTypeOrSelf(matched.init.getType()));
   auto matmul = MatmulOp::create(
-      rewriter, loc, last->getResult(0).getType(), product.lhs, product.rhs,
-      out, product.transposeLhs, product.transposeRhs, /*schedule=*/nullptr);
+      rewriter, loc, last->getResult(0).getType(), matched.lhs, matched.rhs,
+      out, matched.transposeLhs, matched.transposeRhs, /*schedule=*/nullptr);
   if (!isZero || !followers.empty()) {
     OpBuilder::InsertionGuard guard(rewriter);
     EpilogueWriter writer(rewriter, matmul);
     if (!isZero)
-      writer.addElement(product.init);
+      writer.addElement(matched.init);
     for (OpOperand *use : followers)
       writer.append(cast<linalg::LinalgOp>(use->getOwner()), use);
     writer.finish(getElementTypeOrSelf(out.getType()));
@@ -293,20 +294,20 @@ struct AttnRaiseMatmulPass
         contractions.push_back(op);
     });
     IRRewriter rewriter(&getContext());
-    // The last one first: what follows two products follows the later one,
-    // which need not wait for the other then, with its inputs in memory.
+    // Contractions are visited last to first. An operation that follows two
+    // matmuls then becomes part of the later one, whose epilogue reads the
+    // earlier result from memory.
     for (linalg::LinalgOp op : llvm::reverse(contractions)) {
       StringRef reason;
-      std::optional<Product> product = matchProduct(op, reason);
-      if (!product) {
-        remark::missed(
-            op.getLoc(),
-            remark::RemarkOpts::name("product").category(getArgument()))
+      std::optional<MatchedMatmul> matched = matchMatmul(op, reason);
+      if (!matched) {
+        remark::missed(op.getLoc(), remark::RemarkOpts::name("matmul").category(
+                                        getArgument()))
             << op->getName().getStringRef() << " " << reason;
         continue;
       }
-      // The result of the last one is the output.
-      Type element = getElementTypeOrSelf(product->lhs.getType());
+      // The last follower with a supported element type gives the output.
+      Type element = getElementTypeOrSelf(matched->lhs.getType());
       SmallVector<OpOperand *> followers;
       unsigned kept = 0;
       Value result = op->getResult(0);
@@ -318,8 +319,8 @@ struct AttnRaiseMatmulPass
           kept = followers.size();
       }
       followers.truncate(kept);
-      convert(rewriter, op, *product, followers);
-      ++numProducts;
+      convert(rewriter, op, *matched, followers);
+      ++numMatmuls;
       numFused += kept;
     }
   }

@@ -7,7 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Lowers what is left of the math dialect in kernels for NVIDIA GPUs.
+// Lowers the remaining math operations in kernels for NVIDIA GPUs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,7 +41,7 @@ struct ConvertMathToLibdevicePass
     populateLibDeviceConversionPatterns(converter, patterns, PatternBenefit(2));
     populateMathToLLVMConversionPatterns(converter, patterns);
     ConversionTarget target(getContext());
-    // The patterns know arithmetic, too, which has instructions.
+    // The patterns would also convert arithmetic that has instructions.
     target.markUnknownOpDynamicallyLegal([](Operation *) { return true; });
     target.addIllegalDialect<math::MathDialect>();
     // The back end has instructions for these.

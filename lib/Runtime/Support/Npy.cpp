@@ -37,7 +37,7 @@ struct FileCloser {
 };
 using File = std::unique_ptr<FILE, FileCloser>;
 
-/// What the header's dictionary says.
+/// The entries of the header's dictionary.
 struct Header {
   std::string descr;
   bool fortranOrder = false;

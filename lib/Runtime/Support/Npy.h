@@ -9,9 +9,9 @@
 // Reads and writes tensors as .npy files. Versions 1, 2 and 3 of the format are
 // read, version 1 is written.
 //
-// bf16 is not a dtype of NumPy. The package ml_dtypes, which everybody uses for
-// it, writes it as two raw bytes ('<V2'); that is what is written here, and
-// 'bfloat16' is understood too. In NumPy: `a.view(ml_dtypes.bfloat16)`.
+// bf16 is not a dtype of NumPy. The common package for it, ml_dtypes, writes it
+// as two raw bytes ('<V2'). Files are written likewise, and 'bfloat16' is
+// understood, too. In NumPy: `a.view(ml_dtypes.bfloat16)`.
 //
 //===----------------------------------------------------------------------===//
 

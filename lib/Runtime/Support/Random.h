@@ -63,9 +63,9 @@ struct Fill {
   double b = 1;
 };
 
-/// What an argument is filled with unless asked otherwise: normal values if it
-/// is floating point, fair coins if it is i1, zeros if it is an integer (which
-/// are valid as ids, indices and offsets, whatever their range).
+/// The default contents of an argument: normal values if it is floating point,
+/// fair coins if it is i1, zeros if it is an integer (which are valid as ids,
+/// indices and offsets, whatever their range).
 Fill getDefaultFill(int32_t dtype);
 
 /// Parses "normal", "normal:SCALE", "uniform:LOW:HIGH", "zeros", "ones",

@@ -11,11 +11,16 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Target/HostObject.h"
+#include "mlir/IR/Remarks.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/Analysis/LoopInfo.h"
+#include "llvm/IR/Dominators.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/CRC.h"
+#include "llvm/Support/EndianStream.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -87,6 +92,48 @@ attn::HostVectors attn::getHostVectors(const HostObjectOptions &options) {
   return {128, 16};
 }
 
+/// Instructions of a basic block, and loops within loops, beyond which LLVM
+/// optimizes little or nothing: schedulers and analyses of loops take time that
+/// grows with their square or cube.
+static constexpr size_t maxInstructions = 12'000;
+static constexpr unsigned maxLoopDepth = 64;
+
+static bool hasLongBlock(const llvm::Function &function) {
+  return llvm::any_of(function, [](const llvm::BasicBlock &block) {
+    return block.size() > maxInstructions;
+  });
+}
+
+static bool hasDeepLoop(llvm::Function &function) {
+  if (function.isDeclaration())
+    return false;
+  llvm::DominatorTree dominators(function);
+  llvm::LoopInfo loops(dominators);
+  return llvm::any_of(function, [&](const llvm::BasicBlock &block) {
+    return loops.getLoopDepth(&block) > maxLoopDepth;
+  });
+}
+
+/// The level of optimization that takes time in proportion to the code; a
+/// remark says why it is not `level`.
+static unsigned limitLevel(Location loc, llvm::Module &module, unsigned level) {
+  auto limit = [&](unsigned limited, const Twine &why) {
+    if (level > limited)
+      remark::missed(
+          loc, remark::RemarkOpts::name("host-opt-level").category("attn-host"))
+          << ("host code is compiled with level " + Twine(limited) + ": " + why)
+                 .str();
+    return std::min(level, limited);
+  };
+  if (llvm::any_of(module, hasDeepLoop))
+    return limit(0,
+                 "loops are nested more than " + Twine(maxLoopDepth) + " deep");
+  if (llvm::any_of(module, hasLongBlock))
+    return limit(1, "a block has more than " + Twine(maxInstructions) +
+                        " instructions");
+  return level;
+}
+
 std::unique_ptr<llvm::Module>
 attn::translateForHost(ModuleOp module, llvm::LLVMContext &context,
                        llvm::TargetMachine &machine,
@@ -109,6 +156,11 @@ attn::translateForHost(ModuleOp module, llvm::LLVMContext &context,
     function.addFnAttr("frame-pointer", "none");
   }
 
+  unsigned wanted = std::min(options.optLevel, 3u);
+  unsigned optLevel = limitLevel(module.getLoc(), *llvmModule, wanted);
+  if (optLevel < wanted)
+    machine.setOptLevel(llvm::CodeGenOptLevel::None);
+
   llvm::LoopAnalysisManager loopAnalyses;
   llvm::FunctionAnalysisManager functionAnalyses;
   llvm::CGSCCAnalysisManager sccAnalyses;
@@ -123,10 +175,10 @@ attn::translateForHost(ModuleOp module, llvm::LLVMContext &context,
   const llvm::OptimizationLevel levels[] = {
       llvm::OptimizationLevel::O0, llvm::OptimizationLevel::O1,
       llvm::OptimizationLevel::O2, llvm::OptimizationLevel::O3};
-  llvm::OptimizationLevel level = levels[std::min(options.optLevel, 3u)];
+  llvm::OptimizationLevel level = levels[optLevel];
   llvm::ModulePassManager passes =
-      options.optLevel == 0 ? builder.buildO0DefaultPipeline(level)
-                            : builder.buildPerModuleDefaultPipeline(level);
+      optLevel == 0 ? builder.buildO0DefaultPipeline(level)
+                    : builder.buildPerModuleDefaultPipeline(level);
   passes.run(*llvmModule, moduleAnalyses);
   return llvmModule;
 }
@@ -139,6 +191,52 @@ LogicalResult attn::emitObject(Location loc, llvm::Module &llvmModule,
                                   llvm::CodeGenFileType::ObjectFile))
     return emitError(loc, "LLVM cannot write object files for this host");
   passes.run(llvmModule);
+  return success();
+}
+
+/// Appends a CRC-32 of the contents of a library, which loaders check. ELF
+/// files end where their headers say, whatever follows. The readers are
+/// `lib/Runtime/Support/LibraryFile.cpp` and `python/attn/artifact.py`.
+static LogicalResult appendChecksum(Location loc, StringRef library) {
+  llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> contents =
+      llvm::MemoryBuffer::getFile(library, /*IsText=*/false,
+                                  /*RequiresNullTerminator=*/false);
+  std::error_code error = contents.getError();
+  if (!error) {
+    uint32_t crc =
+        llvm::crc32(llvm::arrayRefFromStringRef((*contents)->getBuffer()));
+    llvm::raw_fd_ostream os(library, error, llvm::sys::fs::OF_Append);
+    if (!error) {
+      llvm::support::endian::Writer writer(os, llvm::endianness::little);
+      os << "ATTN-CRC";
+      writer.write<uint32_t>(crc);
+      writer.write<uint32_t>(0);
+      os.flush();
+      error = os.error();
+      os.clear_error();
+    }
+  }
+  if (error)
+    return emitError(loc) << "could not write '" << library
+                          << "': " << error.message();
+  return success();
+}
+
+/// `path`, so that a linker does not take it for an option or a list of these.
+static std::string getLinkerPath(StringRef path) {
+  return (path.starts_with("-") || path.starts_with("@") ? "./" + path : path)
+      .str();
+}
+
+/// Checks that the dynamic linker can look into the folder of the runtime.
+static LogicalResult verifySearchPath(Location loc, StringRef folder) {
+  for (StringRef part : {":", "$ORIGIN", "${ORIGIN}", "$LIB", "${LIB}",
+                         "$PLATFORM", "${PLATFORM}"})
+    if (folder.contains(part))
+      return emitError(loc)
+             << "the folder of the runtime must not contain '" << part
+             << "', which the dynamic linker replaces or splits paths at (was '"
+             << folder << "')";
   return success();
 }
 
@@ -158,13 +256,21 @@ LogicalResult attn::linkSharedLibrary(Location loc, StringRef object,
     return emitError(loc) << "runtime library '" << runtime
                           << "' does not exist";
 
-  std::string searchPath =
-      ("-Wl,-rpath,$ORIGIN:" + Twine(options.runtimeDir)).str();
-  SmallVector<StringRef> arguments{*linker, "-shared", "-o", library, object};
+  if (!options.staticRuntime &&
+      failed(verifySearchPath(loc, options.runtimeDir)))
+    return failure();
+
+  std::string searchPath = ("$ORIGIN:" + Twine(options.runtimeDir)).str();
+  std::string libraryPath = getLinkerPath(library);
+  std::string objectPath = getLinkerPath(object);
+  std::string runtimePath = getLinkerPath(runtime);
+  SmallVector<StringRef> arguments{*linker,     "-shared",  "-o",
+                                   libraryPath, objectPath, runtimePath};
   if (options.staticRuntime)
-    arguments.append({runtime, "-lstdc++", "-lpthread", "-ldl", "-lm"});
+    arguments.append({"-lstdc++", "-lpthread", "-ldl", "-lm"});
   else
-    arguments.append({runtime, searchPath, "-lm"});
+    // Options that begin with -Wl are split at commas.
+    arguments.append({"-Xlinker", "-rpath", "-Xlinker", searchPath, "-lm"});
 
   llvm::SmallString<128> log;
   if (std::error_code error =
@@ -185,5 +291,5 @@ LogicalResult attn::linkSharedLibrary(Location loc, StringRef object,
   (void)llvm::sys::fs::remove(log);
   if (status != 0)
     return emitError(loc) << "'" << *linker << "' failed: " << message;
-  return success();
+  return appendChecksum(loc, library);
 }

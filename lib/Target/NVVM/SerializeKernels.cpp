@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Translates gpu.module operations to LLVM IR, runs LLVM's NVPTX back end on
-// it, and the assembler on its result.
+// it, and ptxas on the PTX.
 //
 //===----------------------------------------------------------------------===//
 
@@ -53,8 +53,8 @@ namespace {
 ///
 /// Straight-line strength reduction compares each addition with 50 before it,
 /// and asks of each pair whether it is poison, through six levels of all
-/// operands: in rounds of random numbers, of which each has two, that takes 3
-/// ms for an addition. There is nothing to be reduced in them.
+/// operands. In rounds of random number generators, each of which has two
+/// additions, an addition takes 3 ms. There is nothing to reduce in them.
 class CompileTimeGate : public llvm::OptPassGate {
 public:
   /// Before the back end runs on `module`, whose context keeps a reference.
@@ -174,14 +174,14 @@ private:
   CompileTimeGate gate;
 };
 
-/// What the assembler says about a kernel.
+/// The assembler's report on a kernel.
 struct KernelReport {
   int64_t registers = 0;
   int64_t spillBytes = 0;
   int64_t stackBytes = 0;
 };
 
-/// What a module is compiled to, and the messages of the assembler if it ran.
+/// The object code of a module, and the messages of the assembler if it ran.
 struct SerializedModule {
   SmallVector<char, 0> object;
   std::string log;
@@ -258,15 +258,15 @@ static int64_t countSpillBytes(StringRef log) {
   return bytes;
 }
 
-/// Whether the assembler says that it serialized products. Each reason has a
+/// Whether the assembler says that it serialized MMAs. Each reason has a
 /// code of its own, from C7510 on.
 static bool isSerialization(StringRef text) {
   return text.contains("wgmma.mma_async instructions are serialized");
 }
 
-/// Runs the assembler on `ptx`, and where registers spill once more, without
-/// the optimizations that take more of them: above level 3 it keeps what it
-/// could compute again for each work item in registers beside the tiles.
+/// Runs the assembler on `ptx`. If registers spill, runs it once more at
+/// register usage level 3: above, it keeps values in registers that it could
+/// compute again for each work item.
 static llvm::Expected<SerializedModule>
 assembleWithoutSpills(StringRef ptx, StringRef chip, StringRef ptxas,
                       StringRef options) {
@@ -323,17 +323,14 @@ struct AttnSerializeKernelsPass
           << "unknown format '" << format << "' (expected ptx, cubin or llvm)";
       return signalPassFailure();
     }
-    for (StringRef feature : llvm::split(features, ','))
-      if (int64_t version;
-          feature.consume_front("+ptx") && !feature.getAsInteger(10, version))
-        if (std::optional<std::string> message =
-                attn::checkPTXVersion(chip, version)) {
-          getOperation().emitError() << *message;
-          return signalPassFailure();
-        }
+    std::optional<int64_t> ptxVersion = getChosenPTXVersion();
+    if (ptxVersion)
+      if (std::optional<std::string> message =
+              attn::checkPTXVersion(chip, *ptxVersion)) {
+        getOperation().emitError() << *message;
+        return signalPassFailure();
+      }
     NVVM::SerializeGPUModuleBase::init();
-    auto target = NVVM::NVVMTargetAttr::get(
-        &getContext(), /*optLevel=*/3, "nvptx64-nvidia-cuda", chip, features);
     // Modules are compiled side by side, each in an LLVM context of its own,
     // and replaced one after the other.
     auto modules = llvm::to_vector(getOperation().getOps<gpu::GPUModuleOp>());
@@ -348,16 +345,54 @@ struct AttnSerializeKernelsPass
         return signalPassFailure();
       }
     }
+    SmallVector<NVVM::NVVMTargetAttr> targets;
+    for (gpu::GPUModuleOp module : modules) {
+      FailureOr<NVVM::NVVMTargetAttr> target = getTarget(module, ptxVersion);
+      if (failed(target))
+        return signalPassFailure();
+      targets.push_back(*target);
+    }
     SmallVector<SerializedModule> results(modules.size());
     if (failed(failableParallelForEachN(
             &getContext(), 0, modules.size(), [&](size_t number) {
-              return compile(modules[number], target, *kind, ptxas,
+              return compile(modules[number], targets[number], *kind, ptxas,
                              results[number]);
             })))
       return signalPassFailure();
-    for (auto [module, result] : llvm::zip_equal(modules, results))
+    for (auto [module, target, result] :
+         llvm::zip_equal(modules, targets, results))
       if (failed(replace(module, target, *kind, result)))
         return signalPassFailure();
+  }
+
+  /// The version of PTX, times 10, among the features.
+  std::optional<int64_t> getChosenPTXVersion() const {
+    std::optional<int64_t> chosen;
+    for (StringRef feature : llvm::split(features, ','))
+      if (int64_t version;
+          feature.consume_front("+ptx") && !feature.getAsInteger(10, version))
+        chosen = version;
+    return chosen;
+  }
+
+  /// The target of `module`: in the oldest version of PTX that has its
+  /// instructions, unless another one was chosen.
+  FailureOr<NVVM::NVVMTargetAttr> getTarget(gpu::GPUModuleOp module,
+                                            std::optional<int64_t> ptxVersion) {
+    std::string all = features;
+    if (!ptxVersion) {
+      int64_t required = attn::getRequiredPTXVersion(module, chip);
+      all += (Twine(all.empty() ? "" : ",") + "+ptx" + Twine(required)).str();
+    } else if (attn::NewestInstruction newest =
+                   attn::findNewestInstruction(module);
+               newest.version > *ptxVersion) {
+      return newest.op->emitError("instruction '")
+             << newest.name << "' needs at least PTX " << newest.version / 10
+             << "." << newest.version % 10 << " (was " << *ptxVersion / 10
+             << "." << *ptxVersion % 10 << ")";
+    }
+    return NVVM::NVVMTargetAttr::get(&getContext(), /*optLevel=*/3,
+                                     "nvptx64-nvidia-cuda", chip, all);
   }
 
   /// Compiles `module`, which stays as it is. Leaves it to the first module
@@ -385,7 +420,7 @@ struct AttnSerializeKernelsPass
     return success();
   }
 
-  /// Replaces `module` by what it was compiled to.
+  /// Replaces `module` by the result of its compilation.
   LogicalResult replace(gpu::GPUModuleOp module, NVVM::NVVMTargetAttr target,
                         gpu::CompilationTarget kind,
                         const SerializedModule &result) {
@@ -448,7 +483,7 @@ struct AttnSerializeKernelsPass
       return failure();
     for (StringRef line : llvm::split(log, '\n'))
       if (isSerialization(line))
-        return complain("ptxas serialized matrix products: " + line.trim());
+        return complain("ptxas serialized MMAs: " + line.trim());
     return success();
   }
 };

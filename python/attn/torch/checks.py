@@ -1,7 +1,7 @@
 # Licensed under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Arguments that no plan can be made for, refused by their names."""
+"""Refuses, by their names, arguments that no plan can be made for."""
 
 import math
 import numbers
@@ -10,12 +10,15 @@ from typing import Any, Optional
 import torch
 from torch import Tensor
 
-from attn.errors import AttnError, UnsupportedError
+from attn.errors import AttnError, UnsupportedError, warn_once
+
+# Larger tensors are not copied unasked.
+_MAX_COPIED_BYTES = 1 << 20
 
 
 def check_arguments(scale: Optional[float], dropout_p: float, **tensors: Any) -> None:
-    """Refuses what is no tensor with strides, and numbers out of range. In the graphs of
-    ``torch.compile`` numbers may be unknown, and are not looked at."""
+    """Refuses arguments that are not tensors with strides, and numbers out of range. In the graphs of ``torch.compile``
+    numbers may be unknown, and are not checked."""
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
             raise AttnError(f"{name} is a {type(tensor).__name__}; pass a tensor of torch")
@@ -25,25 +28,48 @@ def check_arguments(scale: Optional[float], dropout_p: float, **tensors: Any) ->
     if torch.compiler.is_compiling():
         return
     if torch._C._functorch.peek_interpreter_stack() is not None:
-        raise UnsupportedError(
-            "attention has no rules for the transformations of torch.func, such as vmap and jvp; call it outside of "
-            "them, with batches in the first dimension and gradients by torch.autograd"
-        )
+        kinds = [interpreter.key() for interpreter in torch._C._functorch.get_interpreter_stack()]
+        if torch._C._functorch.TransformType.Jvp in kinds:
+            raise UnsupportedError(
+                "attention has no rules for torch.func.jvp, jacfwd and hessian; use vjp, grad or jacrev"
+            )
     if not isinstance(dropout_p, numbers.Real):
         raise AttnError(f"dropout_p is a {type(dropout_p).__name__}; pass a number")
-    if not 0.0 <= dropout_p < 1.0:
-        raise AttnError(f"dropout_p is {dropout_p}; it must be at least 0 and less than 1")
+    if not 0.0 <= dropout_p <= 1.0:
+        raise AttnError(f"dropout_p is {dropout_p}; it must be from 0 to 1")
     if scale is None or isinstance(scale, torch.SymFloat):
         return
     # A tensor may change from call to call.
     if not isinstance(scale, numbers.Real):
-        raise AttnError(f"scale is a {type(scale).__name__}; pass a number, or None for 1 / sqrt(channels)")
+        raise AttnError(f"scale is a {type(scale).__name__}; pass a number, or None for 1 / sqrt(head_dim)")
     if not math.isfinite(scale):
         raise AttnError(f"scale is {scale}; it must be finite")
 
 
+def with_unit_stride(tensor: Tensor, name: str) -> Tensor:
+    """A tensor whose last dimension has a stride of 1, as kernels need it: a small one is copied, with a warning."""
+    if tensor.dim() == 0 or tensor.shape[-1] <= 1 or tensor.stride(-1) == 1:
+        return tensor
+    if tensor.numel() * tensor.element_size() > _MAX_COPIED_BYTES:
+        raise AttnError(
+            f"{name} has a last dimension with a stride of {tensor.stride(-1)}, expected 1; call .contiguous() on it"
+        )
+    if not torch.compiler.is_compiling():
+        warn_once(
+            f"copy of {name}",
+            f"{name} has a last dimension with a stride of {tensor.stride(-1)}, expected 1: it is copied at each call",
+        )
+    return tensor.contiguous()
+
+
+def drop_all(out: Tensor) -> Tensor:
+    """Zeros in the place of an output all of whose probabilities are dropped, and zeros as gradients of the inputs of
+    ``out``."""
+    return out.masked_fill(torch.ones((), dtype=torch.bool, device=out.device), 0)
+
+
 def autocast_dtype(device: torch.device) -> Optional[torch.dtype]:
-    """What autocast converts tensors on a device to; None where it is off."""
+    """The dtype that autocast converts tensors on a device to; None where it is off."""
     kind = device.type
     # Tensors without memory have no autocast.
     if kind == "meta" or not torch.is_autocast_enabled(kind):

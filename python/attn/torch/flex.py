@@ -11,15 +11,18 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tup
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.attention.flex_attention import AuxOutput, AuxRequest, BlockMask, noop_mask
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import _disable_current_modes
 
 from attn.errors import AttnError, TraceError, UnsupportedError, warn_once
 from attn.masks import Mask
-from attn.torch.checks import check_arguments
-from attn.torch.kernels import Kind, read_mask
-from attn.torch.ops import attend, make_mask_plan
-from attn.torch.plans import MaskPlan
+from attn.torch.checks import check_arguments, drop_all, with_unit_stride
+from attn.torch.evaluate import evaluate_pairs
+from attn.torch.kernels import Kind, find_clauses, read_mask
+from attn.torch.ops import attend, make_block_mask
+from attn.torch.block_masks import PrecomputedBlockMask
 from attn.trace import BOOL, F32, INDEX, Row, Scalar, Tracer
 
 ScoreMod = Callable[[Any, Any, Any, Any, Any], Any]
@@ -44,12 +47,12 @@ def _constant(name: str, args: Tuple, kwargs: Dict[str, Any]) -> Optional[Union[
 
 
 class _Reads(TorchFunctionMode):
-    """Has reads of tensors traced, and notes what else is done with tensors."""
+    """Has reads of tensors traced, and notes other uses of tensors."""
 
     def __init__(self, tracer: Tracer):
         self.tracer = tracer
         self.computes = False
-        #: Whether sizes of tensors have a part in the result.
+        #: Whether the result depends on sizes of tensors.
         self.sizes = False
         tracer.note_sizes = self._note_sizes
 
@@ -116,16 +119,16 @@ def _run(function: Callable, captures: List[Tensor], kind: str, device: torch.de
                 "without dimensions; use operators, functions of torch and reads of tensors, as in tensor[h, q]"
             ) from error
         body = tracer.finish(result, kind)
-    is_nothing = body in ("attn.yield %s : f32", "%t0 = arith.constant true\nattn.yield %t0 : i1")
+    is_nothing = body in ("attn.yield %s : f32", "%t0 = arith.constant true attn.yield %t0 : i1")
     return "" if is_nothing else body, reads.computes, reads.sizes
 
 
 class _Trace(NamedTuple):
     score: str
     keep: str
-    #: Numbers of the captured tensors among those that the functions refer to.
+    #: Numbers of the captured tensors in the list of tensors that the functions refer to.
     captures: Tuple[int, ...]
-    #: The sizes of the tensors that they refer to, if they ask for some.
+    #: The sizes of the tensors that the functions refer to, if they ask for some.
     sizes: Optional[Tuple[Any, ...]]
 
 
@@ -133,13 +136,12 @@ _traces: Dict[Tuple, _Trace] = {}
 
 
 class _References:
-    """What a function can reach, as a key that stays equal as long as a trace of
-    it stays valid, and the tensors among it."""
+    """The objects that a function can reach, as a key that stays equal as long as a trace of it stays valid, and the
+    tensors among them."""
 
     def __init__(self) -> None:
         self.tensors: List[Tensor] = []
-        #: What was looked at: cells of closures and entries of scopes, with their
-        #: contents.
+        #: The objects that were inspected: cells of closures and entries of scopes, with their contents.
         self.cells: List[Tuple[Any, Any]] = []
         self.globals: List[Tuple[Dict[str, Any], str, Any]] = []
         #: The first thing found whose changes would go unnoticed.
@@ -209,7 +211,7 @@ class _Recent:
         result: Tuple[str, str, List[Tensor]],
     ):
         name = (*[id(function) for function in functions], device)
-        # What functions refer to is to be freed with them.
+        # Objects that functions refer to are to be freed with them.
         forget = functools.partial(_recent.pop, name, None)
         self._functions = [weakref.ref(function, lambda _: forget()) for function in functions if function is not None]
         self._cells, self._globals = references.cells, references.globals
@@ -230,22 +232,82 @@ _recent: Dict[Tuple, _Recent] = {}
 
 
 _blocks: "weakref.WeakKeyDictionary[BlockMask, Optional[MaskMod]]" = weakref.WeakKeyDictionary()
+# Pairs of a block at which the function of a mask is compared with the block.
+_SAMPLES_OF_BLOCK = 64
 
 
-def _blocks_alone(block_mask: BlockMask) -> Optional[MaskMod]:
-    """The function of a mask. One without a function, as ``BlockMask.from_kv_blocks``
-    makes it, keeps whole blocks of pairs, which it reads."""
-    if block_mask.mask_mod is not noop_mask:
+def _dense_blocks(counts: Optional[Tensor], indices: Optional[Tensor], columns: int) -> Optional[Tensor]:
+    """The blocks that lists name, as truth values ``[batch, heads, rows, columns]``."""
+    if counts is None or indices is None:
+        return None
+    listed = torch.arange(indices.shape[-1], device=indices.device) < counts[..., None]
+    dense = torch.zeros(*indices.shape[:-1], columns + 1, dtype=torch.bool, device=indices.device)
+    return dense.scatter_(-1, torch.where(listed, indices, columns).long(), True)[..., :columns]
+
+
+def _follows_blocks(block_mask: BlockMask, partial: Tensor, full: Tensor) -> bool:
+    """Whether the function keeps no pair of the blocks that are left out, and all pairs of the full ones.
+
+    ``_SAMPLES_OF_BLOCK`` pairs of each block are tested, on both diagonals of the block from corner to corner.
+    """
+    rows, columns = block_mask.BLOCK_SIZE
+    lengths = block_mask.seq_lengths
+    device = partial.device
+    steps = torch.arange(_SAMPLES_OF_BLOCK // 2, device=device)
+    inside_rows = (steps * (rows - 1) // (len(steps) - 1)).repeat(2)
+    inside_columns = steps * (columns - 1) // (len(steps) - 1)
+    inside_columns = torch.cat((inside_columns, columns - 1 - inside_columns))
+    batch, head, row, column = (index[:, None] for index in (~partial | full).nonzero(as_tuple=True))
+    query, key = row * rows + inside_rows, column * columns + inside_columns
+    position = torch.broadcast_tensors(batch, head, query, key)
+    is_inside = ((query < lengths[0]) & (key < lengths[1])).flatten()
+    points = [index.flatten()[is_inside] for index in position]
+    if points[0].numel() == 0:
+        return True
+    kept = torch.vmap(block_mask.mask_mod)(*points).bool()
+    return torch.equal(kept, full[points[0], points[1], points[2] // rows, points[3] // columns])
+
+
+def _with_blocks(block_mask: BlockMask) -> Optional[MaskMod]:
+    """The function of a mask, together with its blocks if they disagree: blocks that are left out have pairs that the
+    function keeps, or full blocks have pairs that it masks. Then full blocks attend in full, and partial ones by the
+    function."""
+    columns = -(-block_mask.seq_lengths[1] // block_mask.BLOCK_SIZE[1])
+    partial = _dense_blocks(block_mask.kv_num_blocks, block_mask.kv_indices, columns)
+    full = _dense_blocks(block_mask.full_kv_num_blocks, block_mask.full_kv_indices, columns)
+    assert partial is not None
+    if full is None:
+        full = torch.zeros_like(partial)
+    has_function = block_mask.mask_mod is not noop_mask
+    if has_function and _follows_blocks(block_mask, partial, full):
         return block_mask.mask_mod
+    rows, columns = block_mask.BLOCK_SIZE
+    function = block_mask.mask_mod
+    # With torch's noop_mask, partial blocks are full ones.
+    full = full if has_function else full | partial
+    batch, heads = ([size > 1 for size in full.shape[:2]])
+
+    def find(blocks: Tensor, b: Any, h: Any, q: Any, k: Any) -> Any:
+        return blocks[b if batch else 0, h if heads else 0, q // rows, k // columns]
+
+    if not has_function:
+        return None if bool(full.all()) else lambda *position: find(full, *position)
+    return lambda *position: find(full, *position) | (find(partial, *position) & function(*position))
+
+
+def _find_mask_mod(block_mask: BlockMask) -> Optional[MaskMod]:
+    """The function that decides about pairs, determined once for each mask. While a CUDA graph is captured, and for
+    tensors without memory, nothing can be tested, and the function alone is the mask."""
     if block_mask not in _blocks:
-        rows, columns = block_mask.BLOCK_SIZE
-        dense = block_mask.to_dense().bool()
-        batch, heads = ([size > 1 for size in dense.shape[:2]])
-
-        def mask_mod(b: Any, h: Any, q: Any, k: Any) -> Any:
-            return dense[b if batch else 0, h if heads else 0, q // rows, k // columns]
-
-        _blocks[block_mask] = None if bool(dense.all()) else mask_mod
+        indices = block_mask.kv_indices
+        is_unknown = isinstance(indices, FakeTensor) or (
+            indices.is_cuda and torch.cuda.is_current_stream_capturing()
+        )
+        if is_unknown and block_mask.mask_mod is not noop_mask:
+            return block_mask.mask_mod
+        # torch.export must not record the comparison.
+        with _disable_current_modes():
+            _blocks[block_mask] = _with_blocks(block_mask)
     return _blocks[block_mask]
 
 
@@ -253,7 +315,7 @@ def _trace(
     score_mod: Optional[ScoreMod], block_mask: Union[BlockMask, MaskMod, None], device: torch.device
 ) -> Tuple[str, str, List[Tensor]]:
     """Bodies of both regions, and the tensors that they read."""
-    mask_mod = _blocks_alone(block_mask) if isinstance(block_mask, BlockMask) else block_mask
+    mask_mod = _find_mask_mod(block_mask) if isinstance(block_mask, BlockMask) else block_mask
     recent = _recent.get((id(score_mod), id(mask_mod), device))
     if recent is not None and recent.is_valid():
         return recent.result
@@ -310,14 +372,14 @@ class Traced(NamedTuple):
     captures: List[Tensor]
 
 
-#: What ``flex_attention`` takes for scores and for masks.
+#: Arguments of ``flex_attention`` for scores and for masks.
 Scores = Union[ScoreMod, Traced, None]
 Blocks = Union[BlockMask, Mask, MaskMod, None]
 
 
 def trace(score_mod: Optional[ScoreMod] = None, mask_mod: Optional[MaskMod] = None) -> Traced:
-    """Traces functions once and for all: what their variables are bound to later
-    is not looked at, but tensors that they read may change their contents.
+    """Traces functions once and for all: later assignments to their variables have no effect, but tensors that they
+    read may change their contents.
 
     ``flex_attention(query, key, value, traced)`` compiles with ``fullgraph=True``.
     """
@@ -348,23 +410,31 @@ def _prepare(
     scale: Optional[float],
     enable_gqa: bool,
     dropout_p: float,
-) -> Tuple[Tensor, Tensor, List[Tensor], Kind]:
-    """Key and value for each batch entry, what functions read, and what they do."""
+    has_head_map: bool = False,
+) -> Tuple[Tensor, Tensor, Tensor, List[Tensor], Kind]:
+    """Query, key and value for each batch entry, the tensors that functions read, and the kind of attention."""
     check_arguments(scale, dropout_p, query=query, key=key, value=value)
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if tensor.dim() != 4:
-            raise AttnError(f"{name} has {tensor.dim()} dimensions; it needs 4: batch, heads, positions and channels")
-    if not enable_gqa and query.shape[1] != key.shape[1]:
+            raise AttnError(f"{name} has {tensor.dim()} dimensions; it needs 4: batch, heads, positions and head dim")
+    if not (enable_gqa or has_head_map) and query.shape[1] != key.shape[1]:
         raise AttnError(
             f"query has {query.shape[1]} heads and key {key.shape[1]}; pass enable_gqa=True if query heads share keys"
         )
+    if not query.stride(-1) == key.stride(-1) == value.stride(-1) == 1:
+        query, key, value = (
+            with_unit_stride(tensor, name) for name, tensor in (("query", query), ("key", key), ("value", value))
+        )
+    # A dropout of 1 drops all probabilities: the output becomes 0 afterwards.
+    dropout_p = 0.0 if dropout_p == 1 else dropout_p
     if key.shape[0] == 1 and query.shape[0] > 1:
         key, value = key.expand(query.shape[0], -1, -1, -1), value.expand(query.shape[0], -1, -1, -1)
     if isinstance(score_mod, Traced):
         if block_mask is not None:
             raise AttnError("score_mod has been traced, so that block_mask must be None; trace both with one another")
         score, keep, captures = score_mod
-        return key, value, captures, Kind(score=score, keep=keep, scale=scale, dropout_p=dropout_p)
+        captures = _readable_captures(captures)
+        return query, key, value, captures, Kind(score_mod=score, mask_mod=keep, scale=scale, dropout_p=dropout_p)
     mask: str = ""
     reads: Tuple[Tensor, ...] = ()
     functions = None
@@ -374,10 +444,17 @@ def _prepare(
         _check_block_mask(block_mask, query, key)
         functions = block_mask
     score, keep, captures = _trace(score_mod, functions, query.device)
-    return key, value, [*reads, *captures], Kind(mask, score, keep, scale, dropout_p, len(reads))
+    captures = _readable_captures([*reads, *captures])
+    return query, key, value, captures, Kind(mask, score, keep, scale, dropout_p, len(reads))
 
 
-def plan_mask(
+def _readable_captures(captures: List[Tensor]) -> List[Tensor]:
+    if all([tensor.dim() == 0 or tensor.stride(-1) == 1 for tensor in captures]):
+        return captures
+    return [with_unit_stride(tensor, f"captured tensor {number}") for number, tensor in enumerate(captures)]
+
+
+def create_block_mask(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -387,15 +464,17 @@ def plan_mask(
     enable_gqa: bool = False,
     *,
     dropout_p: float = 0.0,
-) -> MaskPlan:
-    """Finds out which tiles a mask that reads tensors keeps, once for many calls of
-    ``flex_attention`` with such arguments: those of a model's layers, for one.
+) -> PrecomputedBlockMask:
+    """Computes which tiles a mask that reads tensors keeps, once for many calls of ``flex_attention`` with such
+    arguments, for example in all layers of a model.
 
-    Of query, key and value it looks at all but the contents. Call it where gradients
-    are on if they are on in the calls, so that kernels are the same.
+    It does not read the contents of query, key and value. Call it where gradients are on if they are on in the calls,
+    so that kernels are the same.
     """
-    key, value, captures, kind = _prepare(query, key, value, score_mod, block_mask, scale, enable_gqa, dropout_p)
-    return make_mask_plan(query, key, value, captures, kind, with_lse=False)
+    query, key, value, captures, kind = _prepare(
+        query, key, value, score_mod, block_mask, scale, enable_gqa, dropout_p
+    )
+    return make_block_mask(query, key, value, captures, kind, with_lse=False)
 
 
 def flex_attention(
@@ -411,20 +490,26 @@ def flex_attention(
     *,
     return_aux: Optional[AuxRequest] = None,
     dropout_p: float = 0.0,
-    plan: Optional[MaskPlan] = None,
+    precomputed_block_mask: Optional[PrecomputedBlockMask] = None,
+    sinks: Optional[Tensor] = None,
+    head_map: Optional[Tensor] = None,
+    identity: Optional[Tensor] = None,
+    query_lengths: Optional[Tensor] = None,
+    key_lengths: Optional[Tensor] = None,
+    deterministic: bool = False,
 ) -> Union[Tensor, Tuple[Tensor, Tensor], Tuple[Tensor, AuxOutput]]:
     """Computes what ``torch.nn.attention.flex_attention.flex_attention`` does.
 
-    ``score_mod`` and ``mask_mod`` are traced: what depends on the position goes
-    into the kernel, reads of captured tensors included. In the place of both,
-    ``score_mod`` may be what ``trace`` made of them. ``block_mask`` may be a
-    ``mask_mod`` itself, or one of ``attn.masks``; of a ``BlockMask`` only the ``mask_mod`` is used, since the
-    compiler finds out which blocks it leaves out. If that is torch's ``noop_mask``, the
-    blocks are the mask. Dropout, which torch's function does not have, is that of ``sdpa``.
+    ``score_mod`` and ``mask_mod`` are traced: code that depends on the position becomes part of the kernel, including
+    reads of captured tensors. In the place of both, ``score_mod`` may be the result of ``trace``. ``block_mask`` may be
+    a ``mask_mod`` itself, or one of ``attn.masks``. Of a ``BlockMask`` usually only the ``mask_mod`` is used: the
+    compiler finds the blocks that it leaves out. If the blocks differ from the function, pairs attend as in kernels
+    that torch compiles: all pairs of full blocks, and the pairs of partial blocks that the function keeps. Dropout,
+    sinks, head map, identity, lengths and ``deterministic``, which torch's function does not have, are as in ``sdpa``.
 
-    If data decides which blocks these are, each call finds them out first. Calls with
-    one ``BlockMask`` do so once, as long as torch changes none of the tensors that it
-    reads. ``plan`` is what ``plan_mask`` has found out; compilers of torch ignore it.
+    If the blocks depend on data, each call computes the block mask first. Calls with one ``BlockMask`` do so once, as
+    long as torch changes none of the tensors that it reads. ``precomputed_block_mask`` is the result of
+    ``create_block_mask``; compilers of torch ignore it.
     """
     if kernel_options:
         warn_once(
@@ -434,12 +519,58 @@ def flex_attention(
         raise AttnError("return_lse and return_aux exclude each other; use return_aux=AuxRequest(lse=True)")
     if return_aux is not None and return_aux.max_scores:
         raise UnsupportedError("return_aux asks for max_scores, which kernels do not compute; ask for lse alone")
-    key, value, captures, kind = _prepare(query, key, value, score_mod, block_mask, scale, enable_gqa, dropout_p)
+    query, key, value, captures, kind = _prepare(
+        query, key, value, score_mod, block_mask, scale, enable_gqa, dropout_p, head_map is not None
+    )
+    if deterministic or not sinks is head_map is identity is query_lengths is key_lengths is None:
+        clauses, operands = find_clauses(query, key, sinks, head_map, identity, query_lengths, key_lengths)
+        if clauses and precomputed_block_mask is not None:
+            raise AttnError(
+                "precomputed_block_mask was made without sinks, head_map, identity and lengths; leave it out in calls "
+                "with these"
+            )
+        captures = [*captures[: kind.reads], *operands, *captures[kind.reads :]]
+        kind = kind._replace(clauses=clauses, deterministic=deterministic)
     with_lse = return_lse or (return_aux is not None and return_aux.lse)
-    if plan is not None and not isinstance(plan, MaskPlan):
-        raise AttnError(f"plan is a {type(plan).__name__}; pass what plan_mask returns")
-    mask_plan = block_mask if plan is None and isinstance(block_mask, BlockMask) else plan
-    out, lse = attend(query, key, value, captures, kind, with_lse, mask_plan)
+    if precomputed_block_mask is not None and not isinstance(precomputed_block_mask, PrecomputedBlockMask):
+        raise AttnError(
+            f"precomputed_block_mask is a {type(precomputed_block_mask).__name__}; pass what create_block_mask returns"
+        )
+    precomputed_mask = (
+        block_mask if precomputed_block_mask is None and isinstance(block_mask, BlockMask) else precomputed_block_mask
+    )
+    out, lse = attend(query, key, value, captures, kind, with_lse, precomputed_mask)
+    if dropout_p == 1:
+        out = drop_all(out)
     if return_aux is not None:
         return out, AuxOutput(lse=lse if with_lse else None)
     return (out, cast(Tensor, lse)) if return_lse else out
+
+
+class Pairs(NamedTuple):
+    """Scores, and probabilities after the softmax, of all pairs: ``[batch, heads, queries, keys]``."""
+
+    scores: Tensor
+    probabilities: Tensor
+
+
+def debug_pairs(
+    query: Tensor,
+    key: Tensor,
+    score_mod: Scores = None,
+    block_mask: Blocks = None,
+    scale: Optional[float] = None,
+    enable_gqa: bool = False,
+    *,
+    sinks: Optional[Tensor] = None,
+    head_map: Optional[Tensor] = None,
+    identity: Optional[Tensor] = None,
+) -> Pairs:
+    """Scores and probabilities that ``flex_attention`` with these arguments computes internally, in double precision,
+    for inspection: they take memory for all pairs. Scores of pairs that do not attend are -inf."""
+    query, key, _, captures, kind = _prepare(
+        query, key, key, score_mod, block_mask, scale, enable_gqa, 0.0, head_map is not None
+    )
+    clauses, operands = find_clauses(query, key, sinks, head_map, identity)
+    captures = [*captures[: kind.reads], *operands, *captures[kind.reads :]]
+    return Pairs(*evaluate_pairs(query.double(), key.double(), captures, kind._replace(clauses=clauses)))

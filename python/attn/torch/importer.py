@@ -3,10 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Attention in graphs of ``torch.export``.
 
-Attention is found as a call of torch's ``scaled_dot_product_attention``, or as a
-softmax between two products of matrices or sums of ``einsum``, before and after
-``run_decompositions``. Scales, caps, masks and biases between the first product and
-the softmax, casts, and dropout after it, belong to it. All else stays.
+Attention is found as a call of torch's ``scaled_dot_product_attention``, or as a softmax between two matmuls, which may
+be written as ``einsum``, before and after ``run_decompositions``. Scales, caps, masks and biases between the first
+matmul and the softmax, casts, and dropout after it, belong to it. All else stays.
 """
 
 import math
@@ -24,7 +23,7 @@ from attn.torch.sdpa import sdpa
 aten = torch.ops.aten
 
 _SOFTMAXES = (aten.softmax.int, aten._softmax.default)
-_PRODUCTS = (aten.matmul.default, aten.bmm.default)
+_MATMULS = (aten.matmul.default, aten.bmm.default)
 _CASTS = (aten.to.dtype, aten._to_copy.default, aten.type_as.default, aten.to.dtype_layout)
 _COPIES = (aten.clone.default, aten.contiguous.default, aten.detach.default, aten.alias.default)
 _VIEWS = (
@@ -51,20 +50,20 @@ _SCALES: Dict[Any, Callable[[float], float]] = {
 }
 _SUMS = (aten.add.Tensor, aten.sub.Tensor)
 _FILLS = (aten.masked_fill.Scalar, aten.masked_fill.Tensor)
-#: What may be between the product and the softmax, with scores as its first argument.
+#: Operations between the first matmul and the softmax, with scores as their first argument.
 _PASSED = (
     *(_CASTS + _COPIES + _VIEWS + _EXPANDS + _SQUEEZES + _PERMUTATIONS),
     *(*_SCALES, *_SUMS, *_FILLS, aten.tanh.default),
 )
-# Counts as impure for torch, but has no effect once its result is not used, or checks what is not there any more.
+# Impure for torch, but without effect once the result is unused or the checked tensor is gone.
 _CHECKS = (aten._assert_tensor_metadata.default,)
 _WITHOUT_EFFECT = (aten.dropout.default, aten.native_dropout.default, *_CHECKS)
-# What is added to a score, or takes its place, to mask it; less than any score.
+# Numbers that mask a score, added to it or in its place; less than any score.
 _MASKED = -1e4
 
 
 class _Mismatch(Exception):
-    """A softmax is not that of attention, or of one that is supported."""
+    """A softmax that does not belong to attention, or not to a supported one."""
 
 
 class _Attention(NamedTuple):
@@ -80,7 +79,7 @@ class _Attention(NamedTuple):
     scale: Optional[float] = None
     enable_gqa: bool = False
     soft_cap: Optional[float] = None
-    #: How the dimensions of the result are permuted to those of ``output``.
+    #: The permutation of the result's dimensions to the dimensions of ``output``.
     order: Optional[Tuple[int, ...]] = None
 
 
@@ -89,13 +88,13 @@ def _shape(node: Node) -> Tuple:
 
 
 def _rows(node: Node) -> Any:
-    """The number of rows of a tensor; None for what is no tensor."""
+    """The number of rows of a tensor; None for other values."""
     value = node.meta.get("val")
     return math.prod(value.shape[:-1]) if isinstance(value, Tensor) and value.dim() > 1 else None
 
 
 def _source(node: Node, passed: Tuple, same_shape: bool = False) -> Node:
-    """What ``node`` is by operations ``passed`` that copy it."""
+    """The origin of ``node`` through operations ``passed``, which copy it."""
     while node.op == "call_function" and node.target in passed:
         if same_shape and _shape(node.args[0]) != _shape(node):
             break
@@ -110,8 +109,7 @@ def _only_user(node: Node, what: str) -> Node:
     return users[0]
 
 
-#: For each dimension of a tensor the names of what is in it, the outermost first.
-#: Names of size 1 are in none.
+#: For each dimension of a tensor the names of the dimensions in it, the outermost first. Names of size 1 are in none.
 Groups = List[List[str]]
 
 
@@ -151,8 +149,7 @@ class _Names:
         return None if pending else result
 
     def move(self, node: Node, groups: Groups, is_forward: bool) -> Optional[Groups]:
-        """What is where in ``node``, of what is where in its first argument, or the
-        other way."""
+        """The names in ``node``, from the names in its first argument, or the other way."""
         if node.op != "call_function" or not node.args or not isinstance(node.args[0], Node):
             return None
         shape, source = _shape(node), _shape(node.args[0])
@@ -196,7 +193,7 @@ def _parse_einsum(node: Node) -> Optional[Tuple[str, str, str]]:
     operands, result = equation.split("->")
     left, right = operands.split(",")
     is_plain = all(len(set(letters)) == len(letters) for letters in (left, right, result))
-    # What is in one operand alone is in the result: nothing else is summed.
+    # Dimensions of only one operand are in the result: nothing else is contracted.
     return (left, right, result) if is_plain and set(left) ^ set(right) <= set(result) else None
 
 
@@ -209,7 +206,7 @@ class _Importer:
     # Constants
 
     def constant(self, node: Any) -> Any:
-        """The value of what depends on no input and no parameter, or None."""
+        """The value of a node that depends on no input and no parameter, or None."""
         if not isinstance(node, Node):
             return node
         if node not in self.values:
@@ -258,8 +255,7 @@ class _Importer:
     # Patterns
 
     def operand(self, node: Node, rank: int) -> Tuple[Node, float]:
-        """An operand of a product before batch and heads became one of its ``rank``
-        dimensions, and its scale."""
+        """An operand of a matmul before batch and heads became one of its ``rank`` dimensions, and its scale."""
         scale = 1.0
         while node.op == "call_function":
             source = node.args[0] if node.args and isinstance(node.args[0], Node) else None
@@ -279,8 +275,8 @@ class _Importer:
         return node, scale
 
     def shared_heads(self, node: Node) -> Tuple[Node, int]:
-        """What is repeated where ``node`` is keys or values that have each head
-        several times, one after another, and how often."""
+        """The repeated tensor where ``node`` is keys or values that have each head several times, one after another,
+        and the number of repetitions."""
         shape = _shape(node)
         repeated = _source(node, _COPIES)
         if len(shape) == 4 and repeated.target == aten.repeat_interleave.self_int:
@@ -303,7 +299,7 @@ class _Importer:
         return node, 1
 
     def share_heads(self, attention: _Attention) -> _Attention:
-        """Has query heads share keys and values where these are repeated."""
+        """Lets query heads share keys and values where these are repeated."""
         (key, key_times), (value, value_times) = map(self.shared_heads, (attention.key, attention.value))
         if key_times == 1 or key_times != value_times or _shape(key)[1] != _shape(value)[1]:
             return attention
@@ -323,7 +319,7 @@ class _Importer:
         if is_swap:
             key, more = self.operand(node.args[0], result_rank)
             return key, scale * more
-        # Other permutations, such as from [batch, positions, heads, channels] at once.
+        # Other permutations, such as from [batch, positions, heads, head dim] at once.
         with self.graph.inserting_after(node):
             key = self.graph.call_function(aten.transpose.int, (node, -2, -1))
             key.meta["val"] = node.meta["val"].transpose(-2, -1)
@@ -336,8 +332,7 @@ class _Importer:
         return node
 
     def arrange(self, node: Node, groups: Groups, names: _Names, wanted: List[str]) -> Tuple[Node, float]:
-        """A tensor whose dimensions are the ``wanted`` ones, of that from which
-        ``node`` was moved, and its scale."""
+        """The tensor that ``node`` was moved from, with the ``wanted`` dimensions, and its scale."""
         found: Optional[Tuple[Node, List[int], float]] = None
         scale = 1.0
         current: Optional[Groups] = groups
@@ -352,17 +347,17 @@ class _Importer:
             if current is not None:
                 node = node.args[0]
         if found is None:
-            raise _Mismatch("an operand of its products has other dimensions than batch, heads, positions and channels")
+            raise _Mismatch("an operand of its matmuls has other dimensions than batch, heads, positions and head dim")
         node, order, scale = found
         return (node if order == sorted(order) else self.insert(node, aten.permute.default, node, order)), scale
 
-    def match_moved_product(self, node: Node, shape: Tuple) -> Optional[Tuple[Node, Node, float]]:
-        """Query, key and scale if ``node`` is a product whose dimensions were moved, or
-        an ``einsum``, and None if it is a plain product or none."""
+    def match_moved_matmul(self, node: Node, shape: Tuple) -> Optional[Tuple[Node, Node, float]]:
+        """Query, key and scale if ``node`` is a matmul whose dimensions were moved, or an ``einsum``; None if it is a
+        plain matmul or no matmul."""
         names = _Names(shape)
         groups: Optional[Groups] = names.scores
         scale, is_moved = 1.0, False
-        while node.op == "call_function" and node.target not in (*_PRODUCTS, aten.einsum.default):
+        while node.op == "call_function" and node.target not in (*_MATMULS, aten.einsum.default):
             if node.target in _SCALES and self.number(node.args[1]) is not None:
                 scale *= _SCALES[node.target](cast(float, self.number(node.args[1])))
             else:
@@ -386,8 +381,8 @@ class _Importer:
             sides = [[places[letter] for letter in side] for side in (left, right)]
         elif is_moved:
             operands = node.args[:2]
-            channels_group = names.add(["d"], _shape(operands[0])[-1:])[0]
-            sides = [[*groups[:-1], channels_group], [*groups[:-2], channels_group, groups[-1]]]
+            head_dim_group = names.add(["d"], _shape(operands[0])[-1:])[0]
+            sides = [[*groups[:-1], head_dim_group], [*groups[:-2], head_dim_group, groups[-1]]]
         else:
             return None
         if any(not names.fit(side, operand) for side, operand in zip(sides, operands)):
@@ -407,11 +402,11 @@ class _Importer:
         shape = _shape(softmax)
         scale, cap = 1.0, None
         masks: List[Tuple[Node, bool]] = []
-        while node.target not in _PRODUCTS:
+        while node.target not in _MATMULS:
             if node.op != "call_function":
-                raise _Mismatch("it is not that of a product of matrices")
+                raise _Mismatch("it is not that of a matmul")
             if node.target in (*_PERMUTATIONS, *_SQUEEZES, *_VIEWS, aten.einsum.default) and _shape(node) == shape:
-                moved = self.match_moved_product(node, shape)
+                moved = self.match_moved_matmul(node, shape)
                 if moved is not None:
                     query, key, more = moved
                     return query, key, *self._capped(scale * more, cap), self._fitting(masks, shape)
@@ -426,7 +421,7 @@ class _Importer:
                 scale, cap = 1.0, scale
                 node = node.args[0]
             elif cap is not None:
-                raise _Mismatch(f"{node.target} is between the product and the cap of its scores")
+                raise _Mismatch(f"{node.target} is between the matmul and the cap of its scores")
             elif node.target == aten.baddbmm.default:
                 beta, alpha = node.kwargs.get("beta", 1), node.kwargs.get("alpha", 1)
                 if beta not in (0, 1) or (beta == 1 and scale != 1.0):
@@ -434,8 +429,8 @@ class _Importer:
                 if beta == 1:
                     masks.append((node.args[0], True))
                 return self._operands(node.args[1:], shape, scale * alpha, cap, masks)
-            elif node.target in _SUMS and self._take_product_with_mask(node, masks):
-                node = self._scores_beside_mask(node.args[0])[0]
+            elif node.target in _SUMS and self._take_matmul_with_mask(node, masks):
+                node = self._scores_with_mask(node.args[0])[0]
             elif node.target in _SUMS and not node.kwargs:
                 if scale != 1.0:
                     raise _Mismatch("scores are scaled after something is added to them")
@@ -450,7 +445,7 @@ class _Importer:
                 masks.append((node.args[0], False))
                 node = node.args[2]
             else:
-                raise _Mismatch(f"{node.target} is between the product and the softmax")
+                raise _Mismatch(f"{node.target} is between the matmul and the softmax")
         return self._operands(node.args, shape, scale, cap, masks)
 
     def _operands(
@@ -466,8 +461,7 @@ class _Importer:
         return (scale, None) if cap is None else (scale * cap, abs(cap))
 
     def _fitting(self, masks: List[Tuple[Node, bool]], shape: Tuple) -> List[Tuple[Node, bool]]:
-        """The masks as what can be broadcast to scores, whose batch and heads may
-        be one dimension of theirs."""
+        """The masks in shapes that broadcast to scores. In a mask, batch and heads may be one dimension."""
         result = []
         for mask, is_kept in masks:
             sizes = _shape(mask)
@@ -486,43 +480,43 @@ class _Importer:
         return number is not None and number <= _MASKED
 
     def _take_bias(self, node: Node, masks: List[Tuple[Node, bool]]) -> Node:
-        """Notes what is added, and returns what it is added to."""
+        """Notes the bias that is added, and returns the operand that it is added to."""
         sides = [(node.args[0], node.args[1]), (node.args[1], node.args[0])]
         is_sum = node.target == aten.add.Tensor
         for scores, bias in sides if is_sum else sides[:1]:
-            if isinstance(scores, Node) and isinstance(bias, Node) and self._leads_to_product(scores):
+            if isinstance(scores, Node) and isinstance(bias, Node) and self._leads_to_matmul(scores):
                 masks.append((bias if is_sum else self.insert(bias, aten.neg.default, bias), True))
                 return scores
         between = node.args[0]
         while isinstance(between, Node) and between.op == "call_function" and between.target in _PASSED:
             between = between.args[0]
-        if isinstance(between, Node) and not self._leads_to_product(between):
-            raise _Mismatch(f"{between.target} is between the product and the softmax")
+        if isinstance(between, Node) and not self._leads_to_matmul(between):
+            raise _Mismatch(f"{between.target} is between the matmul and the softmax")
         raise _Mismatch("something other than a tensor is added to scores")
 
-    def _leads_to_product(self, node: Any) -> bool:
+    def _leads_to_matmul(self, node: Any) -> bool:
         while isinstance(node, Node) and node.op == "call_function" and node.target in _PASSED:
             node = node.args[0]
         if not isinstance(node, Node) or node.op != "call_function":
             return False
         if node.target in (aten.where.self, aten.where.ScalarOther, aten.where.ScalarSelf):
-            return any(self._leads_to_product(arg) for arg in node.args[1:])
-        return node.target in (*_PRODUCTS, aten.einsum.default, aten.baddbmm.default)
+            return any(self._leads_to_matmul(arg) for arg in node.args[1:])
+        return node.target in (*_MATMULS, aten.einsum.default, aten.baddbmm.default)
 
-    def _scores_beside_mask(self, node: Any) -> Tuple[Any, Any]:
-        """Both factors of a product with a mask, that of the scores first."""
+    def _scores_with_mask(self, node: Any) -> Tuple[Any, Any]:
+        """Both factors of a multiplication by a mask, the scores first."""
         if not isinstance(node, Node) or node.target != aten.mul.Tensor or not isinstance(node.args[1], Node):
             return None, None
         first, second = node.args
-        return (first, second) if self._leads_to_product(first) else (second, first)
+        return (first, second) if self._leads_to_matmul(first) else (second, first)
 
-    def _take_product_with_mask(self, node: Node, masks: List[Tuple[Node, bool]]) -> bool:
+    def _take_matmul_with_mask(self, node: Node, masks: List[Tuple[Node, bool]]) -> bool:
         """Notes a mask of ones and zeros as in ``scores * mask - 1e9 * (1 - mask)``."""
-        scores, mask = self._scores_beside_mask(node.args[0])
+        scores, mask = self._scores_with_mask(node.args[0])
         bias = node.args[1]
         if node.kwargs or not isinstance(mask, Node) or not isinstance(bias, Node):
             return False
-        if not self._leads_to_product(scores):
+        if not self._leads_to_matmul(scores):
             return False
         ones, added = self.constant(mask), self.constant(bias)
         sign = 1.0 if node.target == aten.add.Tensor else -1.0
@@ -532,7 +526,7 @@ class _Importer:
             if not bool(is_mask.all()):
                 return False
         else:
-            # Ones and zeros are those of booleans, and one minus them is what is subtracted.
+            # Ones and zeros come from booleans, and one minus the mask is subtracted.
             source = _source(mask, _CASTS + _COPIES)
             factor = self.number(bias.args[1]) if bias.target in (aten.mul.Tensor, aten.mul.Scalar) else None
             rest = bias.args[0] if factor is not None else None
@@ -547,17 +541,17 @@ class _Importer:
         return True
 
     def match_moved_output(self, node: Node, shape: Tuple) -> Tuple[Node, Node, Tuple[int, ...]]:
-        """The output, the values, and how the output's dimensions were permuted, if
-        weights are moved before a product, or are an operand of an ``einsum``."""
-        unknown = _Mismatch("its weights are moved in a way that is not known")
+        """The output, the values, and the permutation of the output's dimensions, if the probabilities are moved before
+        a matmul, or are an operand of an ``einsum``."""
+        unknown = _Mismatch("its attention probabilities are moved in a way that is not known")
         names = _Names(shape)
         groups: Optional[Groups] = names.scores
-        user = _only_user(node, "weights")
-        while user.target not in (*_PRODUCTS, aten.einsum.default):
+        user = _only_user(node, "attention probabilities")
+        while user.target not in (*_MATMULS, aten.einsum.default):
             groups = names.move(user, cast(Groups, groups), is_forward=True)
             if groups is None:
-                raise _Mismatch(f"{user.target} is between the softmax and the product")
-            node, user = user, _only_user(user, "weights")
+                raise _Mismatch(f"{user.target} is between the softmax and the matmul")
+            node, user = user, _only_user(user, "attention probabilities")
         if user.target == aten.einsum.default:
             letters = _parse_einsum(user)
             if letters is None:
@@ -575,8 +569,8 @@ class _Importer:
             value = user.args[1]
             if user.args[0] is not node or groups[-1] != (["j"] if "j" in names.sizes else []):
                 raise unknown
-            channels_group = names.add(["d"], _shape(value)[-1:])[0]
-            sides = [[*groups[:-2], groups[-1], channels_group], [*groups[:-1], channels_group]]
+            head_dim_group = names.add(["d"], _shape(value)[-1:])[0]
+            sides = [[*groups[:-2], groups[-1], head_dim_group], [*groups[:-1], head_dim_group]]
         if not names.fit(sides[0], value) or not names.fit(sides[1], user):
             raise unknown
         has = [{name for group in side for name in group} for side in sides]
@@ -590,21 +584,21 @@ class _Importer:
             order = names.order(after, [*names.batch, "i", "d"])
             if order is not None:
                 return output, value, tuple(order.index(dim) for dim in range(len(order)))
-            output = _only_user(output, "products")
+            output = _only_user(output, "matmuls")
             moved = names.move(output, after, is_forward=True)
             if moved is None:
                 raise _Mismatch("the result has another shape")
             after = moved
 
-    def match_weights(self, softmax: Node) -> Tuple[Node, Node, float, Optional[Tuple[int, ...]]]:
-        """The output, the values, the probability of dropout, and how the output's
-        dimensions were permuted, if so."""
+    def match_probabilities(self, softmax: Node) -> Tuple[Node, Node, float, Optional[Tuple[int, ...]]]:
+        """The output, the values, the probability of dropout, and the permutation of the output's dimensions, if they
+        are permuted."""
         node, dropout = softmax, 0.0
         guard = self._find_guard(softmax)
         if guard is not None:
             node = guard
         while True:
-            user = _only_user(node, "weights")
+            user = _only_user(node, "attention probabilities")
             if user.target in (*_PERMUTATIONS, *_SQUEEZES, aten.einsum.default) and _shape(node) == _shape(softmax):
                 output, value, order = self.match_moved_output(node, _shape(softmax))
                 return output, value, float(dropout), order
@@ -617,27 +611,27 @@ class _Importer:
                 dropout = user.args[1] if user.args[2] is not False else 0.0
                 if {use.args[1] for use in user.users} != {0}:
                     raise _Mismatch("the mask of dropout is used")
-                node = _only_user(user, "weights")
+                node = _only_user(user, "attention probabilities")
             elif user.target == aten.nan_to_num.default and user.args[1:2] in ((), (None,), (0.0,)):
                 node = user
-            elif user.target in _PRODUCTS and user.args[0] is node:
+            elif user.target in _MATMULS and user.args[0] is node:
                 break
             else:
-                raise _Mismatch(f"{user.target} is between the softmax and the product")
+                raise _Mismatch(f"{user.target} is between the softmax and the matmul")
         value, value_scale = self.operand(user.args[1], len(_shape(softmax)))
         if value_scale != 1.0:
             value = user.args[1]
         output = user
         shape = (*_shape(softmax)[:-1], _shape(value)[-1])
         if _shape(output) != shape:
-            output = _only_user(output, "products")
+            output = _only_user(output, "matmuls")
             if output.target not in _VIEWS or _shape(output) != shape:
                 raise _Mismatch("the result has another shape")
         return output, value, float(dropout), None
 
     def _find_guard(self, softmax: Node) -> Optional[Node]:
-        """What makes rows zero whose scores are all masked, as torch's own function does,
-        or numbers that are none."""
+        """The operation that makes rows zero whose scores are all masked, as torch's own function does, or replaces
+        NaNs."""
         zero = None
         parts: Set[Node] = set()
         for user in softmax.users:
@@ -646,7 +640,7 @@ class _Importer:
                 parts |= {user, zero}
         is_where = zero is not None and zero.target == aten.where.self and zero.args[2] is softmax
         if zero is not None and is_where and self.number(zero.args[1]) == 0.0:
-            # As nan_to_num goes on: weights are never infinite.
+            # nan_to_num goes on to replace infinities; probabilities are never infinite.
             for user in softmax.users:
                 following = next(iter(zero.users)) if len(zero.users) == 1 else None
                 is_infinite = user.target == aten.eq.Scalar and math.isinf(user.args[1])
@@ -673,7 +667,7 @@ class _Importer:
         if softmax.args[1] % rank != rank - 1:
             raise _Mismatch("it is not over the last dimension")
         query, key, scale, cap, masks = self.match_scores(softmax)
-        output, value, dropout, order = self.match_weights(softmax)
+        output, value, dropout, order = self.match_probabilities(softmax)
         for tensor in (query, key, value):
             if len(_shape(tensor)) != len(_shape(output)):
                 raise _Mismatch("its operands have another number of dimensions than the result")
@@ -685,13 +679,13 @@ class _Importer:
             else:
                 kept.append((mask, is_kept))
         if is_causal and kept:
-            # One mask says it all: the others are joined with the causal one.
+            # One mask is enough: the others are joined with the causal one.
             is_causal, kept = False, masks
         joined = self._join(kept, query, output)
         return _Attention(output, query, key, value, joined, dropout, is_causal, scale, soft_cap=cap, order=order)
 
     def _join(self, masks: List[Tuple[Node, bool]], query: Node, output: Node) -> Optional[Node]:
-        """One mask for ``sdpa``: of booleans that keep, or what is added."""
+        """One mask for ``sdpa``: booleans that keep, or a bias."""
         if not masks:
             return None
 
@@ -745,7 +739,7 @@ class _Importer:
         return node
 
     def find_softmax(self, node: Node) -> Optional[Node]:
-        """A softmax in the place of one that is written out as other functions."""
+        """A softmax in the place of one that is written out as other operations."""
         scores = None
         if node.target == aten.exp.default:
             (log,) = node.args
@@ -771,8 +765,7 @@ class _Importer:
 
     @staticmethod
     def _is_over_last(node: Any, source: Node, functions: Tuple) -> bool:
-        """Whether it is one of these functions of the last dimension of ``source``,
-        which it keeps."""
+        """Whether ``node`` is one of these functions over the last dimension of ``source``, which it keeps."""
         if not isinstance(node, Node):
             return False
         node = _source(node, _COPIES + _EXPANDS)
@@ -784,9 +777,9 @@ class _Importer:
         rank = len(_shape(source))
         return [dim % rank for dim in dims] == [rank - 1]
 
-    def is_between_products(self, softmax: Node) -> bool:
-        """Whether there are products on both sides of a softmax, with nothing between
-        that makes other rows: it is some attention, then."""
+    def is_between_matmuls(self, softmax: Node) -> bool:
+        """Whether there are matmuls on both sides of a softmax, and nothing between them makes other rows: then it is
+        some attention."""
         rows = _rows(softmax)
 
         def reaches(start: List[Node], follow: Callable[[Node], Iterable[Node]]) -> bool:
@@ -796,7 +789,7 @@ class _Importer:
                 if node in seen or node.op != "call_function":
                     continue
                 seen.add(node)
-                if node.target in (*_PRODUCTS, aten.einsum.default, aten.baddbmm.default):
+                if node.target in (*_MATMULS, aten.einsum.default, aten.baddbmm.default):
                     return True
                 if _rows(node) == rows:
                     start += follow(node)
@@ -806,7 +799,8 @@ class _Importer:
         return before and reaches(list(softmax.users), lambda node: node.users)
 
     def run(self) -> Tuple[List[str], List[str], List[str]]:
-        """What was found, what was left and why, and which of that is attention."""
+        """Calls that were found, softmaxes and calls that were left, with reasons, and the ones of these that are
+        attention."""
         found, left, missed = [], [], []
         for node in list(self.graph.nodes):
             softmax = node if node.target in _SOFTMAXES else self.find_softmax(node)
@@ -822,7 +816,7 @@ class _Importer:
                 found.append(self.replace(self.share_heads(attention)).name)
             except _Mismatch as mismatch:
                 left.append(f"{node.name}: {mismatch}")
-                if softmax is None or self.is_between_products(softmax):
+                if softmax is None or self.is_between_matmuls(softmax):
                     missed.append(left[-1])
                 if softmax is not None and softmax is not node:
                     softmax.replace_all_uses_with(node)
@@ -837,16 +831,13 @@ def _renamed(options: Dict[str, Any]) -> Dict[str, Any]:
 def from_export(program: torch.export.ExportedProgram) -> GraphModule:
     """The module of an exported program, with its attention computed by Attn.
 
-    What is found are calls of torch's ``scaled_dot_product_attention`` and
-    softmaxes between two products, written out or decomposed. Everything else is
-    left to torch. ``meta["attn_found"]`` of the result names the calls of ``sdpa``
-    in it, ``meta["attn_left"]`` the softmaxes and calls that were left and why; a
-    warning names those that are attention. Kernels are compiled when they are first
-    called.
+    Attention is found as calls of torch's ``scaled_dot_product_attention`` and as softmaxes between two matmuls,
+    written out or decomposed. Everything else is left to torch. ``meta["attn_found"]`` of the result names the calls of
+    ``sdpa`` in it, ``meta["attn_left"]`` the softmaxes and calls that were left and why; a warning names the ones that
+    are attention. Kernels are compiled when they are first called.
 
-    Numbers that take the place of masked scores count as minus infinity if they are
-    -10000 or less, and those that are added to scores if they are less than -1e30: rows
-    in which all are masked give 0.
+    Numbers in the place of masked scores count as minus infinity if they are -10000 or less, and numbers that are added
+    to scores if they are less than -1e30: rows in which all are masked give 0.
     """
     if not isinstance(program, torch.export.ExportedProgram):
         raise WrongTypeError(
@@ -862,5 +853,5 @@ def from_export(program: torch.export.ExportedProgram) -> GraphModule:
         warn_once(f"nothing found: {reasons}", f"no attention was found, and all is left to torch: {reasons}")
     elif missed:
         reasons = "; ".join(missed)
-        warn_once(f"left: {reasons}", f"attention is left to torch beside {len(found)} that is not: {reasons}")
+        warn_once(f"left: {reasons}", f"some attention is left to torch, and {len(found)} is not: {reasons}")
     return module

@@ -11,27 +11,29 @@ so that a later call only fills in addresses.
 import contextlib
 import ctypes
 import functools
+import math
 import re
 import warnings
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
 from attn.artifact import Function, TensorView, element_types
 from attn.builder import Attention
-from attn.compiler import compile
+from attn.compiler import compile, find_gpu_target
 from attn.errors import AttnError, CompileError, UnsupportedError
 from attn.masks import Mask
+from attn.torch.checks import with_unit_stride
 from attn.trace import ELEMENTS, capture_type
 
 _NAMES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
-# Bytes that GPUs copy at a time: what addresses and strides are multiples of.
+# Bytes that GPUs copy at a time: addresses and strides are multiples of this.
 _GPU_ALIGNMENT = 16
-# Random numbers of dropout have 8 bits if the probability is met as closely as the compiler demands.
+# Random numbers of dropout have 8 bits if they meet the probability as closely as the compiler demands.
 _DROPOUT_TOLERANCE = 0.05
 
-# What compiled code of torch itself calls: the public functions take twice as long.
+# Functions that torch's own compiled code calls: the public functions take twice as long.
 _empty_strided_cpu = torch._C._dynamo.guards._empty_strided_cpu
 _empty_strided_cuda = torch._C._dynamo.guards._empty_strided_cuda
 _get_current_device = getattr(torch._C, "_cuda_getDevice", None)
@@ -39,32 +41,50 @@ _get_current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 _VIEW_WORDS = ctypes.sizeof(TensorView) // 8
 
 
+# How many operands each clause has, in order; they follow the operands of the mask.
+_CLAUSES = {"sinks": 1, "heads": 1, "identity": 1, "packed": 2, "padded": 2}
+
+
 class Kind(NamedTuple):
-    """What is computed, apart from shapes: the parameters of ``attn.Attention``."""
+    """The kind of attention, without shapes: the parameters of ``attn.Attention``."""
 
     mask: str = ""
-    score: str = ""
-    keep: str = ""
+    score_mod: str = ""
+    mask_mod: str = ""
     scale: Optional[float] = None
     dropout_p: float = 0.0
     #: How many of the captured tensors, the first ones, ``mask`` reads.
     reads: int = 0
+    #: Names of clauses in the order of ``_CLAUSES``, with a space between them, whose operands are the next ones.
+    clauses: str = ""
+    #: Whether gradients are deterministic, whatever the mode of torch is.
+    deterministic: bool = False
+
+    @property
+    def first_capture(self) -> int:
+        """The number of the first of the captured tensors that regions read."""
+        return self.reads + sum([_CLAUSES[clause] for clause in self.clauses.split()])
+
+    @property
+    def sequences(self) -> str:
+        """How sequences of different lengths are stored, if there are any."""
+        last = self.clauses.rpartition(" ")[2]
+        return last if last in ("packed", "padded") else ""
 
 
 class Mode(NamedTuple):
-    """What is wanted of it."""
+    """The results that are wanted."""
 
     with_lse: bool = False
-    #: Numbers of the captures whose gradients are wanted beside those of query,
-    #: key and value; None if no gradients are.
+    #: Numbers of the captures whose gradients are wanted in addition to the gradients of query, key and value; None if
+    #: no gradients are.
     gradients: Optional[Tuple[int, ...]] = None
-    #: Whether which tiles the mask keeps is given by its plan.
+    #: Whether the block mask is given.
     planned: bool = False
 
 
 def describe(tensor: Tensor) -> Tuple:
-    """All of a tensor that a plan depends on, the device by its number: tensors
-    in host memory have -1."""
+    """All properties of a tensor that a plan depends on. The device is a number: -1 for host memory."""
     return (tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device())
 
 
@@ -79,10 +99,9 @@ def find_target(device: torch.device) -> str:
     if device.type == "cpu":
         return "host"
     capability = torch.cuda.get_device_capability(device)
-    if capability == (9, 0):
-        return "sm_90a"
-    if capability >= (8, 0):
-        return "sm_80"
+    target = find_gpu_target(*capability)
+    if target is not None:
+        return target
     raise UnsupportedError(
         f"{torch.cuda.get_device_name(device)} has compute capability {capability[0]}.{capability[1]}; use a GPU with "
         "8.0 or later, or tensors on the CPU"
@@ -115,8 +134,86 @@ def read_mask(mask: Mask, argument: str) -> Tuple[str, Tuple[Tensor, ...]]:
     return text, tuple(reads)
 
 
-def check_tensors(query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor]) -> None:
-    """Refuses what no kernel takes, and says what to change."""
+# Names of the operands of clauses in diagnostics.
+_OPERANDS = {
+    "sinks": "sinks",
+    "heads": "head_map",
+    "identity": "identity",
+    "packed": "cu_seqlens",
+    "padded": "the tensor of lengths",
+}
+
+
+def _check_clauses(kind: Kind, query: Tensor, captures: Sequence[Tensor]) -> Dict[str, str]:
+    """The clauses, with the types of their operands where heads have an element each; refuses what does not fit."""
+    types: Dict[str, str] = {}
+    number = kind.reads
+    heads = query.shape[1]
+    for clause in kind.clauses.split():
+        operands = captures[number : number + _CLAUSES[clause]]
+        number += len(operands)
+        is_integer = clause not in ("sinks", "identity")
+        for operand in operands:
+            if is_integer and operand.dtype != torch.int32:
+                raise AttnError(f"{_OPERANDS[clause]} has the dtype {operand.dtype}, expected torch.int32")
+            if not is_integer and operand.dtype not in _NAMES:
+                raise AttnError(f"{_OPERANDS[clause]} has the dtype {operand.dtype}, expected one of bf16, f16 and f32")
+            expected = {"packed": None, "padded": (query.shape[0],)}.get(clause, (heads,))
+            if operand.ndim != 1 or (expected is not None and tuple(operand.shape) != tuple(expected)):
+                wanted = expected or "(sequences + 1,)"
+                raise AttnError(f"{_OPERANDS[clause]} has the shape {tuple(operand.shape)}, expected {wanted}")
+        if len(operands) == 2 and operands[0].shape != operands[1].shape:
+            raise AttnError(
+                f"{_OPERANDS[clause]} of queries and keys have the shapes {tuple(operands[0].shape)} and "
+                f"{tuple(operands[1].shape)}; make them equal"
+            )
+        types[clause] = f"tensor<{heads}x{'i32' if is_integer else _NAMES[operands[0].dtype]}>"
+    return types
+
+
+def find_clauses(
+    query: Tensor,
+    key: Tensor,
+    sinks: Optional[Tensor],
+    head_map: Optional[Tensor],
+    identity: Optional[Tensor],
+    query_lengths: Optional[Tensor] = None,
+    key_lengths: Optional[Tensor] = None,
+    sequences: str = "padded",
+) -> Tuple[str, List[Tensor]]:
+    """The clauses of attention that there are operands for, and their operands."""
+    clauses: List[str] = []
+    operands: List[Tensor] = []
+    for clause, name, tensor in (
+        ("sinks", "sinks", sinks), ("heads", "head_map", head_map), ("identity", "identity", identity)
+    ):  # fmt: skip
+        if tensor is not None:
+            if not isinstance(tensor, Tensor):
+                kind = type(tensor).__name__
+                raise AttnError(f"{name} is a {kind}; pass a tensor with an element for each query head")
+            clauses.append(clause)
+            operands.append(with_unit_stride(tensor, name))
+    if query_lengths is not None or key_lengths is not None:
+        for name, tensor, of in (("query_lengths", query_lengths, query), ("key_lengths", key_lengths, key)):
+            if tensor is None:
+                tensor = torch.full((of.shape[0],), of.shape[2], dtype=torch.int32, device=of.device)
+            elif not isinstance(tensor, Tensor):
+                kind = type(tensor).__name__
+                raise AttnError(f"{name} is a {kind}; pass a tensor with an element for each batch entry")
+            operands.append(with_unit_stride(tensor, name))
+        clauses.append(sequences)
+    return " ".join(clauses), operands
+
+
+def check_tensors(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    captures: Sequence[Tensor],
+    has_head_map: bool = False,
+    allows_double: bool = False,
+) -> None:
+    """Refuses arguments that no kernel takes, and says what to change."""
     names = ["query", "key", "value"] + [f"captured tensor {i}" for i in range(len(captures))]
     for name, tensor in zip(names, (query, key, value, *captures)):
         if tensor.device != query.device:
@@ -131,10 +228,10 @@ def check_tensors(query: Tensor, key: Tensor, value: Tensor, captures: Sequence[
             )
     if query.device.type not in ("cpu", "cuda", "meta"):
         raise UnsupportedError(f"tensors are on {query.device}; move them to a CUDA device or the CPU")
-    allowed = kernel_dtypes(query.device)
+    allowed = kernel_dtypes(query.device) + ((torch.float64,) if allows_double else ())
     for name, tensor in zip(names[:3], (query, key, value)):
         if tensor.ndim != 4:
-            raise AttnError(f"{name} has {tensor.ndim} dimensions; it needs 4: batch, heads, positions and channels")
+            raise AttnError(f"{name} has {tensor.ndim} dimensions; it needs 4: batch, heads, positions and head dim")
         if tensor.dtype not in allowed:
             raise UnsupportedError(
                 f"{name} has the dtype {tensor.dtype}, which {query.device.type} kernels do not take; convert it to "
@@ -142,12 +239,16 @@ def check_tensors(query: Tensor, key: Tensor, value: Tensor, captures: Sequence[
             )
         if tensor.dtype != query.dtype:
             raise AttnError(f"{name} has the dtype {tensor.dtype} and query {query.dtype}; convert them to one")
+    for name, tensor in (("query", query), ("value", value)):
+        if tensor.shape[3] == 0:
+            raise AttnError(f"{name} has a head dim of 0; it must be at least 1")
     for name, tensor in zip(names[3:], captures):
         if element_name(tensor) not in ELEMENTS:
             raise UnsupportedError(f"{name} has the dtype {tensor.dtype}; convert it to one of {', '.join(ELEMENTS)}")
     if key.shape[0] != query.shape[0] or value.shape[0] != query.shape[0]:
         raise AttnError(f"batch sizes differ: {query.shape[0]}, {key.shape[0]} and {value.shape[0]}")
-    if key.shape[1] != value.shape[1] or query.shape[1] % max(key.shape[1], 1) != 0:
+    is_grouped = has_head_map or query.shape[1] % max(key.shape[1], 1) == 0
+    if key.shape[1] != value.shape[1] or not is_grouped:
         raise AttnError(
             f"query, key and value have {query.shape[1]}, {key.shape[1]} and {value.shape[1]} heads; key and value "
             "need the same number, and it must divide that of query"
@@ -155,7 +256,7 @@ def check_tensors(query: Tensor, key: Tensor, value: Tensor, captures: Sequence[
     if key.shape[2] != value.shape[2]:
         raise AttnError(f"key has {key.shape[2]} positions and value {value.shape[2]}; they need the same number")
     if query.shape[3] != key.shape[3]:
-        raise AttnError(f"query has {query.shape[3]} channels and key {key.shape[3]}; they need the same number")
+        raise AttnError(f"query has the head dim {query.shape[3]} and key {key.shape[3]}; they need the same one")
 
 
 def element_name(tensor: Tensor) -> str:
@@ -163,9 +264,8 @@ def element_name(tensor: Tensor) -> str:
 
 
 def dense_like(tensor: Tensor, sizes: Sequence[int]) -> Tuple[int, ...]:
-    """Strides of a dense tensor of these sizes with the order of dimensions of
-    ``tensor``, whose last dimension stays last. So views such as those of heads
-    in a projection are undone without a copy."""
+    """Strides of a dense tensor of these sizes with the order of dimensions of ``tensor``, whose last dimension stays
+    last. So views, such as heads of a projection, are undone without a copy."""
     strides = [0] * len(sizes)
     order = sorted(range(len(sizes) - 1), key=lambda dim: tensor.stride(dim))
     step = 1
@@ -176,12 +276,13 @@ def dense_like(tensor: Tensor, sizes: Sequence[int]) -> Tuple[int, ...]:
 
 
 class Layout(NamedTuple):
-    """A tensor to be made."""
+    """A tensor to be made. If a kernel does not write all elements, the others are ``fill``."""
 
     shape: Tuple[int, ...]
     strides: Tuple[int, ...]
     dtype: torch.dtype
     device: torch.device
+    fill: Optional[float] = None
 
     def make(self) -> Tensor:
         return torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=self.device)
@@ -213,7 +314,7 @@ class _Frame:
         self._pointers = (ctypes.POINTER(TensorView) * len(arguments))(*map(ctypes.pointer, views))
         #: The views as numbers of eight bytes; a view begins with its address.
         self.words = memoryview(views).cast("B").cast("Q")
-        #: What C functions take.
+        #: The argument of C functions.
         self.address = ctypes.addressof(self._pointers)
 
 
@@ -250,6 +351,7 @@ class Binding:
         self._arguments = [self._as_argument(rank, *layout) for rank, layout in zip(ranks, layouts)]
         self._allocate = _empty_strided_cpu if self._device < 0 else _empty_strided_cuda
         self._outputs = [(layout.shape, layout.strides, layout.dtype) for layout in outputs]
+        self._fills = [(number, layout.fill) for number, layout in enumerate(outputs) if layout.fill is not None]
         self._count = len(self._arguments)
         # Frames that no call is using: calls may overlap in time.
         self._free: List[_Frame] = []
@@ -273,6 +375,8 @@ class Binding:
             stream = _get_current_stream(device)
         if outputs is None:
             outputs = [self._allocate(*layout) for layout in self._outputs]
+            for number, fill in self._fills:
+                outputs[number].fill_(fill)
         try:
             frame = self._free.pop()
         except IndexError:
@@ -291,11 +395,11 @@ class Binding:
 
 
 class Functions(NamedTuple):
-    """Compiled functions: of these, the latter two need not be there."""
+    """Compiled functions: the latter two are optional."""
 
     forward: Function
     backward: Optional[Function] = None
-    #: Makes the plan of the mask.
+    #: Makes the block mask.
     plan: Optional[Function] = None
 
 
@@ -307,12 +411,12 @@ def find_functions(
     planned: bool,
     deterministic: bool = False,
 ) -> Functions:
-    """The compiled functions, the one backward with gradients alone."""
+    """The compiled functions, the backward one only with gradients."""
     name = description.NAME
-    options = {"explicit_plans": True} if planned else None
+    options = {"explicit_block_masks": True} if planned else None
     if gradients is None:
         artifact = compile(description, target=target, options=options)
-        return Functions(artifact[name], plan=artifact.functions.get(f"{name}_plan"))
+        return Functions(artifact[name], plan=artifact.functions.get(f"{name}_block_mask"))
     wanted = ",".join(str(argument) for argument in (0, 1, 2, *(3 + capture for capture in gradients)))
     passes = (
         f"attn-differentiate{{function={name} arguments={wanted}{' deterministic' if deterministic else ''}}},"
@@ -328,11 +432,11 @@ def find_functions(
             f"gradients of captured tensors and of attn_mask cannot be computed {how} ({error}); call .detach() on "
             "them if they are not wanted"
         ) from error
-    return Functions(artifact[f"{name}_fwd"], artifact[f"{name}_bwd"], artifact.functions.get(f"{name}_fwd_plan"))
+    return Functions(artifact[f"{name}_fwd"], artifact[f"{name}_bwd"], artifact.functions.get(f"{name}_fwd_block_mask"))
 
 
-def _plan_layout(function: Function, query: Tensor, key: Tensor) -> Layout:
-    """What a function that makes a plan writes: its sizes are numbers of tiles."""
+def _block_mask_layout(function: Function, query: Tensor, key: Tensor) -> Layout:
+    """The layout of the output of a function that makes a block mask: its sizes are numbers of tiles."""
     lengths = {"batch": query.shape[0], "queries": query.shape[2], "keys": key.shape[2]}
 
     def measure(dim: int) -> int:
@@ -351,13 +455,13 @@ def _plan_layout(function: Function, query: Tensor, key: Tensor) -> Layout:
     return Layout(shape, tuple(strides), torch.int32, query.device)
 
 
-# What plans compile for apart from the device of their tensors.
+# Targets that plans compile for in addition to the device of their tensors.
 _further_targets: Tuple[str, ...] = ()
 
 
 @contextlib.contextmanager
 def compile_for(target: str) -> Iterator[None]:
-    """Has calls in a ``with`` statement compile their kernels for another target too.
+    """Lets calls in a ``with`` statement compile their kernels for another target, too.
 
     Results are those of the tensors' own device. A run of a model on the CPU, with
     small tensors in the dtype of the GPU, so fills the cache for machines that have
@@ -365,7 +469,7 @@ def compile_for(target: str) -> Iterator[None]:
     """
     global _further_targets
     before = _further_targets
-    # Plans that there are have compiled already.
+    # Existing plans have compiled already.
     _forget_plans()
     _further_targets = (*before, target)
     try:
@@ -378,8 +482,9 @@ class Plan:
     """How to compute attention, and its gradients, for tensors of some layout."""
 
     def __init__(self, kind: Kind, mode: Mode, query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor]):
-        check_tensors(query, key, value, captures)
-        for number in range(kind.reads, len(captures)):
+        clauses = _check_clauses(kind, query, captures)
+        check_tensors(query, key, value, captures, has_head_map="heads" in clauses)
+        for number in range(kind.first_capture, len(captures)):
             # Every pair reads it.
             if captures[number].numel() == 0 and query.numel() != 0 and key.shape[2] != 0:
                 raise AttnError(
@@ -396,17 +501,22 @@ class Plan:
             value_dim=value.shape[3],
             mask=kind.mask,
             scale=kind.scale,
-            score=kind.score,
-            keep=kind.keep,
-            captures=tuple(capture_type(tensor) for tensor in captures[kind.reads :]),
+            score_mod=kind.score_mod,
+            mask_mod=kind.mask_mod,
+            captures=tuple(capture_type(tensor) for tensor in captures[kind.first_capture :]),
             reads=tuple(capture_type(tensor) for tensor in captures[: kind.reads]),
+            sinks=clauses.get("sinks", ""),
+            head_map=clauses.get("heads", ""),
+            identity=clauses.get("identity", ""),
+            sequences=kind.sequences,
             with_lse=mode.with_lse,
             dropout=dropout_attribute(kind.dropout_p) if kind.dropout_p else "",
             # As in decoding, which has kernels of its own.
-            queries=1 if query.shape[2] == 1 and mode.gradients is None else None,
+            queries=1 if query.shape[2] == 1 and mode.gradients is None and not kind.sequences else None,
+            batch=1 if kind.sequences == "packed" else None,
         )
         for target in _further_targets:
-            find_functions(description, target, mode.gradients, mode.planned)
+            find_functions(description, target, mode.gradients, mode.planned, kind.deterministic)
             if mode.gradients is not None and torch.are_deterministic_algorithms_enabled():
                 find_functions(description, target, mode.gradients, mode.planned, deterministic=True)
         self._description = description
@@ -415,35 +525,43 @@ class Plan:
         inputs = (query, key, value, *captures)
         if self._has_dropout:
             inputs += (query.new_empty(2, dtype=torch.int64),)
-        functions = find_functions(description, find_target(query.device), mode.gradients, mode.planned)
+        self._is_deterministic = kind.deterministic
+        functions = find_functions(
+            description, find_target(query.device), mode.gradients, mode.planned, kind.deterministic
+        )
+        # Rows that belong to no sequence are not written.
+        self._gradient_fill = 0.0 if kind.sequences else None
+        fills = (0.0, -math.inf) if kind.sequences else (None, None)
         self._backward = functions.backward
-        #: Layout of the plan of the mask, and the numbers of queries and keys of its tiles. None if there is none:
+        #: Layout of the block mask, and the numbers of queries and keys of its tiles. None if there is none:
         #: the mask does not read tensors, or not at places that depend on the position.
         self.mask_layout: Optional[Layout] = None
         self.mask_tiles: Tuple[str, ...] = ()
         if functions.plan is not None:
-            self.mask_layout = _plan_layout(functions.plan, query, key)
+            self.mask_layout = _block_mask_layout(functions.plan, query, key)
             self.mask_tiles = tuple(re.findall(r"/ (\d+)", " ".join(functions.plan.symbols)))
-            self._plan_mask = Binding(functions.plan, inputs, [self.mask_layout], self._state)
+            self._create_block_mask = Binding(functions.plan, inputs, [self.mask_layout], self._state)
             inputs += (self.mask_layout.make(),)
-        self._run = Binding(functions.forward, inputs, output_layouts(query, value, self.with_lse), self._state)
+        layouts = output_layouts(query, value, self.with_lse)
+        layouts = [layout._replace(fill=fill) for layout, fill in zip(layouts, fills)]
+        self._run = Binding(functions.forward, inputs, layouts, self._state)
         self._gradients: Dict[Tuple, Binding] = {}
 
-    def run(self, tensors: Sequence[Tensor], mask_plan: Optional[Tensor] = None) -> List[Tensor]:
+    def run(self, tensors: Sequence[Tensor], precomputed_mask: Optional[Tensor] = None) -> List[Tensor]:
         """The output and perhaps its log-sum-exp. ``tensors`` are query, key, value,
         captures and, with dropout, seed and offset in one tensor. A plan with a
-        ``mask_layout`` takes what ``plan_mask`` has made."""
-        return self._run(tensors if mask_plan is None else (*tensors, mask_plan))
+        ``mask_layout`` takes what ``create_block_mask`` has made."""
+        return self._run(tensors if precomputed_mask is None else (*tensors, precomputed_mask))
 
-    def plan_mask(self, captures: Sequence[Tensor], out: Optional[Tensor] = None) -> Tensor:
-        """Finds out which tiles the mask keeps, into ``out`` if it is given."""
+    def create_block_mask(self, captures: Sequence[Tensor], out: Optional[Tensor] = None) -> Tensor:
+        """Computes which tiles the mask keeps, into ``out`` if it is given."""
         if out is None:
             assert self.mask_layout is not None
             out = self.mask_layout.make()
         if out.numel():
-            # Of query, key, value, seed and offset nothing but the sizes is read: any memory will do.
+            # Only the sizes of query, key, value, seed and offset are read: any memory will do.
             state = (out,) if self._has_dropout else ()
-            self._plan_mask((out, out, out, *captures, *state), [out])
+            self._create_block_mask((out, out, out, *captures, *state), [out])
         return out
 
     def run_backward(
@@ -455,19 +573,19 @@ class Plan:
         dlse: Optional[Tensor],
         gradients: Optional[List[Tensor]] = None,
     ) -> List[Tensor]:
-        """Gradients of query, key, value and of the captures asked for, new ones or
-        those that are given, which are of the layouts of what they belong to."""
+        """Gradients of query, key, value and of the captures asked for: new ones, or given ones with the layouts of
+        their tensors."""
         results = [out, lse, _readable(dout)]
         if self.mode.with_lse:
             results.append(torch.zeros_like(lse) if dlse is None else _readable(dlse))
         inputs = [*tensors, *results]
-        deterministic = torch.are_deterministic_algorithms_enabled()
+        deterministic = not self._is_deterministic and torch.are_deterministic_algorithms_enabled()
         layouts = (deterministic, gradients is None, *[tensor.stride() for tensor in results])
         binding = self._gradients.get(layouts)
         if binding is None:
             wanted = [*tensors[:3], *(tensors[3 + capture] for capture in self.mode.gradients or ())]
             if gradients is None:
-                made = [gradient_layout(tensor) for tensor in wanted]
+                made = [gradient_layout(tensor)._replace(fill=self._gradient_fill) for tensor in wanted]
             else:
                 made = [Layout(tuple(t.shape), t.stride(), t.dtype, t.device) for t in gradients]
             backward = self._find_deterministic(inputs[0].device) if deterministic else self._backward
@@ -492,7 +610,7 @@ class Plan:
 
 
 def _readable(gradient: Tensor) -> Tensor:
-    """A gradient as kernels read it. Those of sums, for one, have no strides."""
+    """A gradient as kernels read it. Expanded gradients, as of ``sum``, have strides of 0."""
     size = gradient.element_size()
     strides = gradient.stride()
     is_readable = strides[-1] == 1 and 0 not in strides

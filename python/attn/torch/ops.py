@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from attn.errors import AttnError, UnsupportedError
+from attn.torch import evaluate
 from attn.torch.kernels import (
     Kind,
     Mode,
@@ -25,13 +26,15 @@ from attn.torch.kernels import (
     gradient_layout,
     output_layouts,
 )
-from attn.torch.plans import MaskPlan, find_tensor, reads_tensors
+from attn.torch.block_masks import PrecomputedBlockMask, find_tensor, reads_tensors
 
 _library = torch.library.Library("attn", "DEF")
-# With dropout, seed and offset of its random numbers are the two numbers of `rng`.
+# `tensors` are query, key, value and the captures: AOTInductor cannot pass a list that may be empty. With dropout, seed
+# and offset of its random numbers are the two numbers of `rng`. Compilers of torch print text into comments and into
+# literals of C++: each is one line without quotes.
 _parameters = (
-    "Tensor query, Tensor key, Tensor value, Tensor[] captures, Tensor? rng, str mask, str score, str keep, "
-    "float? scale, float dropout_p, int reads, bool with_lse"
+    "Tensor[] tensors, Tensor? rng, str mask, str score_mod, str mask_mod, float? scale, float dropout_p, int reads, "
+    "str clauses, bool deterministic, bool with_lse"
 )
 _library.define(f"attention({_parameters}, int[]? gradients) -> (Tensor, Tensor)")
 _library.define(
@@ -39,21 +42,22 @@ _library.define(
 )
 
 
-def _find_plan(query, key, value, captures, rng, mask, score, keep, scale, dropout_p, reads, with_lse, gradients):
-    """The plan of an operator's arguments, and the tensors it runs on."""
-    tensors = (query, key, value, *captures)
+def _find_plan(tensors, rng, mask, score, keep, scale, dropout_p, reads, clauses, deterministic, with_lse, gradients):
+    """The plan for an operator's arguments, and the tensors it runs on."""
+    query, key, value, *captures = tensors
     if dropout_p != 0:
         if rng is None or rng.shape != (2,) or rng.dtype != torch.int64 or rng.device != query.device:
             raise AttnError(f"rng must have two numbers of torch.int64 on {query.device}: seed and offset of dropout")
-        tensors += (rng,)
+        tensors = (*tensors, rng)
     mode = Mode(with_lse, None if gradients is None else tuple(gradients))
-    return get_plan(Kind(mask, score, keep, scale, dropout_p, reads), mode, query, key, value, captures), tensors
+    kind = Kind(mask, score, keep, scale, dropout_p, reads, clauses, deterministic)
+    return get_plan(kind, mode, query, key, value, captures), tensors
 
 
-def _run(query, *arguments):
-    plan, tensors = _find_plan(query, *arguments)
+def _run(tensors, *arguments):
+    plan, tensors = _find_plan(tensors, *arguments)
     outputs = plan.run(tensors)
-    return outputs[0], outputs[1] if plan.with_lse else query.new_empty(0, dtype=torch.float32)
+    return outputs[0], outputs[1] if plan.with_lse else tensors[0].new_empty(0, dtype=torch.float32)
 
 
 def _run_backward(*arguments):
@@ -68,55 +72,170 @@ for _device in ("CPU", "CUDA"):
 
 
 @torch.library.register_fake("attn::attention", lib=_library)
-def _(query, key, value, captures, rng, mask, score, keep, scale, dropout_p, reads, with_lse, gradients):
-    check_tensors(query, key, value, captures)
+def _(tensors, rng, mask, score, keep, scale, dropout_p, reads, clauses, deterministic, with_lse, gradients):
+    query, key, value, *captures = tensors
+    check_tensors(query, key, value, captures, has_head_map="heads" in clauses.split())
     has_lse = with_lse or gradients is not None
     outputs = [layout.make() for layout in output_layouts(query, value, has_lse)]
     return outputs[0], outputs[1] if has_lse else query.new_empty(0, dtype=torch.float32)
 
 
 @torch.library.register_fake("attn::attention_backward", lib=_library)
-def _(query, key, value, captures, rng, mask, score, keep, scale, dropout_p, reads, with_lse, gradients, *results):
-    wanted = [query, key, value, *(captures[i] for i in gradients)]
+def _(tensors, rng, mask, score, keep, scale, dropout_p, reads, clauses, deterministic, with_lse, gradients, *results):
+    wanted = [*tensors[:3], *(tensors[3 + i] for i in gradients)]
     return [gradient_layout(tensor).make() for tensor in wanted]
 
 
 def _setup_context(ctx: Any, inputs: Tuple, output: Tuple) -> None:
-    query, key, value, captures, rng, *ctx.parameters = inputs
-    ctx.num_captures = len(captures)
+    tensors, rng, *ctx.parameters = inputs
     ctx.set_materialize_grads(False)
     out, lse = output
     if not ctx.parameters[-2]:
         ctx.mark_non_differentiable(lse)
-    ctx.save_for_backward(query, key, value, *captures, rng, out, lse)
+    ctx.save_for_backward(*tensors, rng, out, lse)
 
 
 def refuse_second_derivatives() -> None:
-    """Says that gradients have no gradients, in a backward function."""
+    """Fails in a backward function: gradients have no gradients."""
     # Gradients are recorded only to be differentiated themselves.
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():
         raise UnsupportedError("attention has no second derivatives; do not differentiate it with create_graph=True")
 
 
+def _by_tensor(count: int, gradients: Sequence[int], made: Sequence[Tensor]) -> List[Optional[Tensor]]:
+    """Gradients of so many tensors, of which some captures have one."""
+    by_tensor: List[Optional[Tensor]] = [None] * count
+    for number, gradient in zip((0, 1, 2, *(3 + number for number in gradients)), made):
+        by_tensor[number] = gradient
+    return by_tensor
+
+
 def _backward(ctx: Any, dout: Optional[Tensor], dlse: Optional[Tensor]) -> Tuple:
     refuse_second_derivatives()
-    query, key, value, *captures, rng, out, lse = ctx.saved_tensors
+    *tensors, rng, out, lse = ctx.saved_tensors
     gradients = ctx.parameters[-1]
     if gradients is None:
         raise RuntimeError("attn::attention was called without 'gradients'; pass the captures to differentiate, or []")
     if dout is None:
         dout = torch.zeros_like(out)
     with_lse = ctx.parameters[-2]
-    dquery, dkey, dvalue, *dcaptures = torch.ops.attn.attention_backward(
-        query, key, value, captures, rng, *ctx.parameters[:-1], gradients, out, lse, dout, dlse if with_lse else None
+    made = torch.ops.attn.attention_backward(
+        tensors, rng, *ctx.parameters[:-1], gradients, out, lse, dout, dlse if with_lse else None
     )
-    by_capture: List[Optional[Tensor]] = [None] * len(captures)
-    for number, gradient in zip(gradients, dcaptures):
-        by_capture[number] = gradient
-    return dquery, dkey, dvalue, by_capture, *[None] * 8, [None] * len(gradients)
+    return _by_tensor(len(tensors), gradients, made), *[None] * 10, [None] * len(gradients)
 
 
 torch.library.register_autograd("attn::attention", _backward, setup_context=_setup_context, lib=_library)
+
+
+def _slice(tensor: Optional[Tensor], dim: Optional[int], number: int) -> Optional[Tensor]:
+    return tensor if tensor is None or dim is None else tensor.select(dim, number)
+
+
+def _merge(tensor: Optional[Tensor], dim: Optional[int], size: int) -> Optional[Tensor]:
+    """A tensor whose first dimension has the entries of the mapped one and of the batch."""
+    if tensor is None:
+        return None
+    mapped = tensor.expand(size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
+    # Kernels read tensors in place if the last dimension has a stride of 1.
+    merged = mapped.flatten(0, 1)
+    return merged if merged.stride(-1) == 1 else merged.contiguous()
+
+
+def _is_batch(info: Any, in_dims: Tuple, tensors: Sequence[Tensor], rng: Optional[Tensor], *parameters: Any) -> bool:
+    """Whether mapped calls are one call with more batch entries: nothing but query, key and value is mapped, and
+    nothing depends on the number of the batch entry."""
+    _, score, keep, _, _, reads, clauses, *_ = parameters
+    depends_on_batch = "%b" in score or "%b" in keep or reads > 0 or clauses.endswith(("packed", "padded"))
+    is_random = rng is not None and (in_dims[1] is not None or info.randomness != "different")
+    is_mapped = any(dim is not None for dim in in_dims[0][3:])
+    return not (depends_on_batch or is_random or is_mapped)
+
+
+@torch.library.register_vmap("attn::attention", lib=_library)
+def _(info, in_dims, tensors, rng, *parameters):
+    size = info.batch_size
+    if _is_batch(info, in_dims, tensors, rng, *parameters):
+        merged = [_merge(tensor, dim, size) for tensor, dim in zip(tensors[:3], in_dims[0])]
+        out, lse = torch.ops.attn.attention([*merged, *tensors[3:]], rng, *parameters)
+        has_lse = lse.dim() > 1
+        return (out.unflatten(0, (size, -1)), lse.unflatten(0, (size, -1)) if has_lse else lse), (
+            0, 0 if has_lse else None,
+        )  # fmt: skip
+    calls = []
+    for number in range(size):
+        slices = [_slice(tensor, dim, number) for tensor, dim in zip(tensors, in_dims[0])]
+        calls.append(torch.ops.attn.attention(slices, _slice(rng, in_dims[1], number), *parameters))
+    return tuple([torch.stack(results) for results in zip(*calls)]), (0, 0)
+
+
+@torch.library.register_vmap("attn::attention_backward", lib=_library)
+def _(info, in_dims, tensors, rng, *arguments):
+    *parameters, out, lse, dout, dlse = arguments
+    results, dims = (out, lse, dout, dlse), in_dims[-4:]
+    size, gradients = info.batch_size, parameters[-1]
+    if not gradients and _is_batch(info, in_dims, tensors, rng, *parameters):
+        merged = [_merge(tensor, dim, size) for tensor, dim in zip(tensors[:3], in_dims[0])]
+        of_results = [_merge(tensor, dim, size) for tensor, dim in zip(results, dims)]
+        made = torch.ops.attn.attention_backward([*merged, *tensors[3:]], rng, *parameters, *of_results)
+        return [tensor.unflatten(0, (size, -1)) for tensor in made], [0] * len(made)
+    calls = []
+    for number in range(size):
+        slices = [_slice(tensor, dim, number) for tensor, dim in zip(tensors, in_dims[0])]
+        of_results = [_slice(tensor, dim, number) for tensor, dim in zip(results, dims)]
+        state = _slice(rng, in_dims[1], number)
+        calls.append(torch.ops.attn.attention_backward(slices, state, *parameters, *of_results))
+    return [torch.stack(made) for made in zip(*calls)], [0] * len(calls[0])
+
+
+class _TransformedBackward(torch.autograd.Function):
+    """The gradient in a transformation of torch.func, which records gradients whether they are differentiated or
+    not."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(parameters: Tuple, rng: Optional[Tensor], count: int, *tensors: Any) -> Tuple[Tensor, ...]:
+        return tuple(torch.ops.attn.attention_backward(tensors[:count], rng, *parameters, *tensors[count:]))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Tuple, output: Tuple) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tuple:
+        raise UnsupportedError(
+            "attention has no second derivatives; do not nest torch.func.grad, vjp and jacrev around it"
+        )
+
+
+class _Transformed(torch.autograd.Function):
+    """Attention in a transformation of torch.func, which does not take the functions that torch makes for operators
+    with lists of tensors."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(parameters: Tuple, rng: Optional[Tensor], *tensors: Tensor) -> Tuple[Tensor, Tensor]:
+        return torch.ops.attn.attention(tensors, rng, *parameters)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Tuple, output: Tuple) -> None:
+        ctx.parameters, rng, *tensors = inputs
+        ctx.has_rng = rng is not None
+        if not ctx.parameters[-2]:
+            ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(*tensors, *output, *([rng] if ctx.has_rng else []))
+
+    @staticmethod
+    def backward(ctx: Any, dout: Tensor, dlse: Optional[Tensor]) -> Tuple:
+        tensors = list(ctx.saved_tensors)
+        rng = tensors.pop() if ctx.has_rng else None
+        *tensors, out, lse = tensors
+        with_lse, gradients = ctx.parameters[-2:]
+        results = (out, lse, dout, dlse if with_lse else None)
+        made = _TransformedBackward.apply(ctx.parameters, rng, len(tensors), *tensors, *results)
+        return None, None, *_by_tensor(len(tensors), gradients, made)
 
 
 def _differentiate(plan: "AnyPlan", tensors: Sequence[Tensor], *results: Optional[Tensor]) -> Tuple:
@@ -165,12 +284,20 @@ class _AttentionWithLse(torch.autograd.Function):
         return _differentiate(ctx.plan, tensors, out, lse, torch.zeros_like(out) if dout is None else dout, dlse)
 
 
+def is_transformed() -> bool:
+    """Whether a transformation of torch.func is on."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
 _PLAIN = (Tensor, torch.nn.Parameter)
 
 
 def is_plain(*tensors: Tensor) -> bool:
-    """Whether tensors are what they seem, and nothing looks on."""
+    """Whether tensors are plain ones, and no mode or transformation observes the call."""
     if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() != 0:
+        return False
+    # Traces of torch.jit record operators, and would have all other results as constants.
+    if torch._C._get_tracing_state() is not None:
         return False
     # Tensors of torch.func are of the class Tensor, but without memory.
     if torch._C._functorch.peek_interpreter_stack() is not None:
@@ -229,9 +356,8 @@ def draw_state(device: torch.device) -> Tensor:
     """Seed and offset for dropout, from the generator that ``torch.manual_seed``
     sets, on the device, so that nothing waits for them.
 
-    A generator of CUDA has a seed and an offset itself. Where something looks on,
-    they are drawn by an operator: compilers of torch keep it, and graphs of CUDA
-    draw new ones at each replay.
+    A generator of CUDA has a seed and an offset itself. If a call is observed, they are drawn by an operator: compilers
+    of torch keep it, and graphs of CUDA draw new ones at each replay.
     """
     if device.type == "cuda" and is_plain():
         index = device.index
@@ -242,16 +368,16 @@ def draw_state(device: torch.device) -> Tensor:
 
 
 class _PlannedCall:
-    """A plan with that of its mask, in the place of a plan."""
+    """A plan with its block mask, in the place of a plan."""
 
-    def __init__(self, plan: Plan, mask_plan: Tensor):
+    def __init__(self, plan: Plan, precomputed_mask: Tensor):
         self.mode = plan.mode
         self.run_backward = plan.run_backward
         self._plan = plan
-        self._mask_plan = mask_plan
+        self._precomputed_mask = precomputed_mask
 
     def run(self, tensors: Sequence[Tensor]) -> List[Tensor]:
-        return self._plan.run(tensors, self._mask_plan)
+        return self._plan.run(tensors, self._precomputed_mask)
 
 
 AnyPlan = Union[Plan, _PlannedCall]
@@ -263,39 +389,53 @@ def _mask_sizes(query: Tensor, key: Tensor) -> Tuple[int, ...]:
 
 def _find_gradients(tensors: Sequence[Tensor], captures: Sequence[Tensor]) -> Optional[Tuple[int, ...]]:
     """Numbers of the captures with gradients, or None if nothing has one."""
-    if not torch.is_grad_enabled() or not any([tensor.requires_grad for tensor in (*tensors, *captures)]):
+    if not torch.is_grad_enabled() or not any([_requires_grad(tensor) for tensor in (*tensors, *captures)]):
         return None
-    return tuple([i for i, capture in enumerate(captures) if capture.requires_grad])
+    return tuple([i for i, capture in enumerate(captures) if _requires_grad(capture)])
 
 
-def make_mask_plan(
+def _requires_grad(tensor: Tensor) -> bool:
+    """Whether a tensor has a gradient, or what transformations of torch.func have wrapped."""
+    if tensor.requires_grad or torch.compiler.is_compiling() or not is_transformed():
+        return tensor.requires_grad
+    wrappers = torch._C._functorch
+    while wrappers.is_functorch_wrapped_tensor(tensor):
+        tensor = wrappers.get_unwrapped(tensor)
+        if tensor.requires_grad:
+            return True
+    return False
+
+
+def make_block_mask(
     query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor], kind: Kind, with_lse: bool
-) -> MaskPlan:
-    """The plan of a mask for calls of ``attend`` with these arguments."""
+) -> PrecomputedBlockMask:
+    """The block mask for calls of ``attend`` with these arguments."""
     if not is_plain(query, key, value, *captures):
-        raise UnsupportedError("plan_mask needs tensors with memory; call it outside of torch.compile and torch.export")
+        raise UnsupportedError(
+            "create_block_mask needs tensors with memory; call it outside of torch.compile and torch.export"
+        )
     gradients = _find_gradients((query, key, value), captures)
     plan = get_plan(kind, Mode(with_lse, gradients, planned=True), query, key, value, captures)
     if plan.mask_layout is None:
         raise AttnError(
             "the mask reads no tensor at places that depend on the position, so that kernels know which tiles it "
-            "keeps: leave the plan out"
+            "keeps: leave the block mask out"
         )
-    return MaskPlan(plan, kind, _mask_sizes(query, key), captures)
+    return PrecomputedBlockMask(plan, kind, _mask_sizes(query, key), captures)
 
 
 def _choose_plan(
-    mode: Mode, query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor], kind: Kind, mask_plan: Any
+    mode: Mode, query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor], kind: Kind, precomputed_mask: Any
 ) -> AnyPlan:
-    """The plan of a call whose mask has a plan, or a ``BlockMask`` that plans belong to."""
+    """The plan of a call whose mask has a block mask, or a ``BlockMask`` that owns block masks."""
     plan = get_plan(kind, mode._replace(planned=True), query, key, value, captures)
     sizes = _mask_sizes(query, key)
-    if isinstance(mask_plan, MaskPlan):
-        mask_plan.check(plan, kind, sizes, captures)
-        return _PlannedCall(plan, mask_plan.tensor)
+    if isinstance(precomputed_mask, PrecomputedBlockMask):
+        precomputed_mask.check(plan, kind, sizes, captures)
+        return _PlannedCall(plan, precomputed_mask.tensor)
     if plan.mask_layout is None:
         return plan
-    return _PlannedCall(plan, find_tensor(mask_plan, plan, kind, sizes, captures))
+    return _PlannedCall(plan, find_tensor(precomputed_mask, plan, kind, sizes, captures))
 
 
 def run_plan(plan: AnyPlan, tensors: Tuple[Tensor, ...], needs_gradient: bool) -> Tensor:
@@ -310,19 +450,23 @@ def attend(
     captures: Sequence[Tensor],
     kind: Kind,
     with_lse: bool,
-    mask_plan: Any = None,
+    precomputed_mask: Any = None,
 ) -> Tuple[Tensor, Optional[Tensor]]:
-    """Attention by the shortest way, with gradients if they are wanted. ``mask_plan``
-    is that of the mask, or the ``BlockMask`` that it may be kept for."""
+    """Attention by the shortest way, with gradients if they are wanted. ``precomputed_mask`` is the block mask, or the
+    ``BlockMask`` that it may be kept for."""
+    if query.dtype == torch.float64 and not query.is_cuda and not torch.compiler.is_compiling():
+        return evaluate.attend(query, key, value, captures, kind)
+    if captures and not torch.compiler.is_compiling() and evaluate.checks_reads():
+        evaluate.check_reads(query, key, captures, kind)
     gradients = _find_gradients((query, key, value), captures)
     rng = draw_state(query.device) if kind.dropout_p else None
     if is_plain(query, key, value, *captures):
         mode = Mode(with_lse, gradients)
         plan: AnyPlan
-        if mask_plan is None or not (reads_tensors(kind) or isinstance(mask_plan, MaskPlan)):
+        if precomputed_mask is None or not (reads_tensors(kind) or isinstance(precomputed_mask, PrecomputedBlockMask)):
             plan = get_plan(kind, mode, query, key, value, captures)
         else:
-            plan = _choose_plan(mode, query, key, value, captures, kind, mask_plan)
+            plan = _choose_plan(mode, query, key, value, captures, kind, precomputed_mask)
         tensors = (query, key, value, *captures)
         if rng is not None:
             tensors += (rng,)
@@ -330,7 +474,7 @@ def attend(
         if with_lse:
             return _AttentionWithLse.apply(plan, *tensors) if needs_gradient else tuple(plan.run(tensors))
         return run_plan(plan, tensors, needs_gradient), None
-    return torch.ops.attn.attention(
-        query, key, value, list(captures), rng, *kind, with_lse,
-        None if gradients is None else list(gradients),
-    )  # fmt: skip
+    parameters = (*kind, with_lse, None if gradients is None else list(gradients))
+    if gradients is not None and not torch.compiler.is_compiling() and is_transformed():
+        return _Transformed.apply(parameters, rng, query, key, value, *captures)
+    return torch.ops.attn.attention([query, key, value, *captures], rng, *parameters)

@@ -4,16 +4,16 @@
 """``sdpa_packed``: attention of queries, keys and values in one tensor."""
 
 import functools
-from typing import Any, List, Optional, Tuple
+from typing import Any, List, Optional, Tuple, cast
 
 import torch
 from torch import Tensor
 
 from attn.errors import AttnError
-from attn.torch.checks import autocast_dtype, check_arguments
+from attn.torch.checks import autocast_dtype, check_arguments, drop_all, with_unit_stride
 from attn.torch.kernels import Kind, Mode, Plan, check_tensors, get_plan
 from attn.torch.ops import _library, draw_state, refuse_second_derivatives
-from attn.torch.sdpa import CAUSAL
+from attn.torch.sdpa import CAUSAL, sdpa
 
 # `rng` is seed and offset of dropout.
 _parameters = "Tensor qkv, Tensor? rng, bool is_causal, float? scale, float dropout_p"
@@ -92,20 +92,26 @@ torch.library.register_autograd("attn::packed", _backward, setup_context=_setup_
 def sdpa_packed(
     qkv: Tensor, dropout_p: float = 0.0, is_causal: bool = False, scale: Optional[float] = None
 ) -> Tensor:
-    """Attention of ``qkv``, of shape ``[batch, positions, 3, heads, channels]``.
+    """Attention of ``qkv``, of shape ``[batch, positions, 3, heads, head dim]``.
 
-    Returns ``[batch, positions, heads, channels]``. It computes what ``sdpa`` does
-    of the three parts; the gradient is one tensor, too, where that of three views
-    of one tensor has to be put together.
+    Returns ``[batch, positions, heads, head dim]``. It computes ``sdpa`` of the three parts. The gradient is one
+    tensor, too; gradients of three views would have to be joined.
     """
     check_arguments(scale, dropout_p, qkv=qkv)
     if qkv.dim() != 5 or qkv.shape[2] != 3:
         raise AttnError(
-            f"qkv has the shape {tuple(qkv.shape)}; it must have five dimensions: batch, positions, 3, heads and channels"
+            f"qkv has the shape {tuple(qkv.shape)}; it must have five dimensions: batch, positions, 3, heads and "
+            "head dim"
         )
+    qkv = with_unit_stride(qkv, "qkv")
     dtype = autocast_dtype(qkv.device)
     if dtype is not None:
         qkv = qkv.to(dtype)
     needs_gradient = torch.is_grad_enabled() and qkv.requires_grad
+    if qkv.dtype == torch.float64 and qkv.device.type == "cpu" and not torch.compiler.is_compiling():
+        # Double precision has no kernels.
+        return cast(Tensor, sdpa(*_split(qkv), None, dropout_p, is_causal, scale)).transpose(1, 2)
+    drops_all, dropout_p = dropout_p == 1, 0.0 if dropout_p == 1 else dropout_p
     rng = draw_state(qkv.device) if dropout_p else None
-    return torch.ops.attn.packed(qkv, rng, is_causal, scale, dropout_p, needs_gradient)[0]
+    out = torch.ops.attn.packed(qkv, rng, is_causal, scale, dropout_p, needs_gradient)[0]
+    return drop_all(out) if drops_all else out

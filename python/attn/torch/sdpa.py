@@ -5,15 +5,15 @@
 
 import functools
 import math
-from typing import Optional, Tuple, Union
+from typing import Any, Optional, Sequence, Tuple, Union, cast
 
 import torch
 from torch import Tensor
 
 from attn.errors import AttnError, UnsupportedError
-from attn.masks import Mask
-from attn.torch.checks import autocast_dtype, check_arguments
-from attn.torch.kernels import Kind, Mode, call_plans, describe, get_plan, read_mask
+from attn.masks import Mask, causal
+from attn.torch.checks import autocast_dtype, check_arguments, drop_all, with_unit_stride
+from attn.torch.kernels import Kind, Mode, call_plans, describe, find_clauses, get_plan, read_mask
 from attn.torch.ops import attend, draw_state, is_plain, run_plan
 from attn.trace import capture_type, float_literal
 
@@ -25,46 +25,60 @@ _is_autocast_enabled = torch._C._is_any_autocast_enabled
 @functools.lru_cache(maxsize=None)
 def _make_kind(
     mask_type: Optional[str],
-    is_causal: bool,
+    mask: str,
+    reads: int,
     scale: Optional[float],
     dropout_p: float,
     soft_cap: Optional[float] = None,
 ) -> Kind:
-    """What is computed with a mask of this type, each of whose four dimensions
-    may be 1."""
-    mask = CAUSAL if is_causal else ""
+    """The kind of attention with a mask of this type, each of whose four dimensions may be 1, together with a named one
+    that reads so many tensors. Regions are one line each, as operators of torch want them."""
     cap = "" if soft_cap is None else _write_cap(soft_cap)
     capped = "%capped" if cap else "%s"
     score = f"{cap}attn.yield %capped : f32" if cap else ""
     if mask_type is None:
-        return Kind(mask=mask, score=score, scale=scale, dropout_p=dropout_p)
+        return Kind(mask=mask, score_mod=score, scale=scale, dropout_p=dropout_p, reads=reads)
     *sizes, element = mask_type[len("tensor<") : -1].split("x")
     indices = ["%first" if size == "1" else name for size, name in zip(sizes, ("%b", "%h", "%i", "%j"))]
-    read = "%first = arith.constant 0 : index\n" f"%m = tensor.extract %c0[{', '.join(indices)}] : {mask_type}\n"
+    read = f"%first = arith.constant 0 : index %m = tensor.extract %c0[{', '.join(indices)}] : {mask_type} "
     if element == "i1":
-        return Kind(mask=mask, score=score, keep=read + "attn.yield %m : i1", scale=scale, dropout_p=dropout_p)
-    widen = "" if element == "f32" else f"%w = arith.extf %m : {element} to f32\n"
-    add = f"%r = arith.addf {capped}, {'%w' if widen else '%m'} : f32\nattn.yield %r : f32"
-    return Kind(mask=mask, score=read + widen + cap + add, scale=scale, dropout_p=dropout_p)
+        return Kind(mask, score, read + "attn.yield %m : i1", scale, dropout_p, reads)
+    widen = "" if element == "f32" else f"%w = arith.extf %m : {element} to f32 "
+    add = f"%r = arith.addf {capped}, {'%w' if widen else '%m'} : f32 attn.yield %r : f32"
+    return Kind(mask, read + widen + cap + add, "", scale, dropout_p, reads)
 
 
 def _write_cap(soft_cap: float) -> str:
     return (
-        f"%cap = arith.constant {float_literal(soft_cap)} : f32\n"
-        "%part = arith.divf %s, %cap : f32\n"
-        "%bent = math.tanh %part : f32\n"
-        "%capped = arith.mulf %bent, %cap : f32\n"
+        f"%cap = arith.constant {float_literal(soft_cap)} : f32 %part = arith.divf %s, %cap : f32 "
+        "%bent = math.tanh %part : f32 %capped = arith.mulf %bent, %cap : f32 "
     )
 
 
-def _four_dimensions(tensor: Tensor, name: str) -> Tensor:
+def _four_dimensions(tensor: Tensor, name: str, enable_gqa: bool) -> Tensor:
+    """Three dimensions are batch, positions and head dim, or as for torch heads before these if heads are grouped."""
     if tensor.dim() < 2:
-        raise AttnError(f"{name} has {tensor.dim()} dimensions; it needs at least 2: positions and channels")
+        raise AttnError(f"{name} has {tensor.dim()} dimensions; it needs at least 2: positions and head dim")
     if tensor.dim() == 4:
         return tensor
     if tensor.dim() < 4:
-        return tensor[(None,) * (4 - tensor.dim())] if tensor.dim() == 2 else tensor[:, None]
+        return tensor[:, None] if tensor.dim() == 3 and not enable_gqa else tensor[(None,) * (4 - tensor.dim())]
     return tensor.flatten(0, -4)
+
+
+def _broadcast_batches(*tensors: Tensor) -> Tuple[Tensor, ...]:
+    """Tensors of more than four dimensions, all but the last three of which become equal."""
+    batches = [tensor.shape[:-3] for tensor in tensors]
+    if batches[0] == batches[1] == batches[2]:
+        return tensors
+    try:
+        batch = torch.broadcast_shapes(*batches)
+    except RuntimeError:
+        raise AttnError(
+            f"query, key and value have the batch sizes {', '.join(map(str, map(tuple, batches[:2])))} and "
+            f"{tuple(batches[2])}; make them equal, or 1"
+        ) from None
+    return tuple([tensor.expand(*batch, *tensor.shape[-3:]) for tensor in tensors])
 
 
 def _expand(tensor: Tensor, batch: int, heads: int) -> Tensor:
@@ -73,9 +87,11 @@ def _expand(tensor: Tensor, batch: int, heads: int) -> Tensor:
     return result.contiguous() if tensor.is_cuda and result.shape != tensor.shape else result
 
 
-def _broadcast(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> Tuple[Tensor, Tensor, Tensor]:
+def _broadcast(
+    query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool, has_head_map: bool
+) -> Tuple[Tensor, Tensor, Tensor]:
     """Tensors whose batch sizes are equal, and whose heads are as kernels want
-    them: key heads divide query heads."""
+    them: key heads divide query heads, if there is no map."""
     named = (("query", query), ("key", key), ("value", value))
     batch = max(query.shape[0], key.shape[0], value.shape[0])
     heads = max(query.shape[1], key.shape[1], value.shape[1])
@@ -84,12 +100,12 @@ def _broadcast(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> T
             raise AttnError(
                 f"{name} has a batch size of {tensor.shape[0]}, and another tensor {batch}; make them equal"
             )
-        if not enable_gqa and tensor.shape[1] not in (1, heads):
+        if not (enable_gqa or has_head_map) and tensor.shape[1] not in (1, heads):
             raise AttnError(
                 f"{name} has {tensor.shape[1]} heads, and another tensor {heads}; pass enable_gqa=True if query heads "
                 "share keys and values"
             )
-    query_heads = query.shape[1] if enable_gqa else heads
+    query_heads = query.shape[1] if enable_gqa or has_head_map else heads
     key_heads = max(key.shape[1], value.shape[1])
     if key.shape[1] not in (1, key_heads) or value.shape[1] not in (1, key_heads):
         raise AttnError(f"key has {key.shape[1]} heads and value {value.shape[1]}; they need the same number")
@@ -116,12 +132,30 @@ def _check_mask(attn_mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
             f"attn_mask has the shape {tuple(attn_mask.shape)}, which does not broadcast to {sizes}: batch, heads, "
             "queries and keys"
         )
-    if attn_mask.dim() and attn_mask.shape[-1] > 1 and attn_mask.stride(-1) != 1:
-        raise AttnError(
-            f"attn_mask has a last dimension with a stride of {attn_mask.stride(-1)}, which must be 1; call "
-            ".contiguous() on it"
-        )
+    if attn_mask.dim() and attn_mask.shape[-1] > 1 and attn_mask.stride(-1) == 0:
+        # All keys of a query read one element.
+        attn_mask = attn_mask[..., :1]
+    attn_mask = with_unit_stride(attn_mask, "attn_mask")
     return attn_mask if attn_mask.dim() == 4 else attn_mask[(None,) * (4 - attn_mask.dim())]
+
+
+def _combine(is_causal: bool, named: str) -> str:
+    """The causal mask of torch together with a named mask, each of which may be missing."""
+    if is_causal and named:
+        return f"#attn.and<{CAUSAL}, {named}>"
+    return CAUSAL if is_causal else named
+
+
+def _are_same(tensors: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
+    return all(tensor is other for tensor, other in zip(tensors, others))
+
+
+def _reads_as_is(captures: Sequence[Tensor], read: Sequence[Tensor]) -> bool:
+    """Whether kernels read captures at their own addresses, perhaps with dimensions of size 1 before theirs."""
+    return all(
+        tensor.data_ptr() == other.data_ptr() and tensor.shape == other.shape[other.dim() - tensor.dim() :]
+        for tensor, other in zip(captures, read)
+    )
 
 
 def sdpa(
@@ -134,94 +168,267 @@ def sdpa(
     scale: Optional[float] = None,
     enable_gqa: bool = False,
     soft_cap: Optional[float] = None,
-) -> Tensor:
-    """Computes what ``torch.nn.functional.scaled_dot_product_attention`` does.
+    *,
+    block_mask: Optional[Mask] = None,
+    sinks: Optional[Tensor] = None,
+    head_map: Optional[Tensor] = None,
+    identity: Optional[Tensor] = None,
+    query_lengths: Optional[Tensor] = None,
+    key_lengths: Optional[Tensor] = None,
+    return_lse: bool = False,
+    deterministic: bool = False,
+) -> Union[Tensor, Tuple[Tensor, Tensor]]:
+    """Computes ``torch.nn.functional.scaled_dot_product_attention``.
 
-    Rows with nothing to attend are 0. Tensors must have a last dimension with a
-    stride of 1, ``attn_mask`` included. As in torch's function dropout applies
-    whenever ``dropout_p`` is not 0, in training and evaluation alike.
+    Rows with nothing to attend are 0. Kernels need a last dimension with a
+    stride of 1, ``attn_mask`` included: small tensors are copied, with a warning. As in
+    torch's function dropout applies whenever ``dropout_p`` is not 0, in training and evaluation
+    alike. ``is_causal``, which torch does not take together with ``attn_mask``, applies together with it.
 
     ``soft_cap``, which torch's function does not have, keeps scaled scores below a
     number: each becomes ``soft_cap * tanh(score / soft_cap)`` before the mask.
 
-    ``attn_mask`` may be one of ``attn.masks``, for which there is no tensor of pairs:
-    kernels leave out the tiles that it masks. Those are aligned to the last query and
-    key if not said otherwise. What they read has one batch dimension, as many
-    as query may have before its heads.
+    ``attn_mask`` may be one of ``attn.masks``, for which there is no tensor of pairs: kernels leave out the tiles that
+    it masks. Such masks are aligned to the last query and key unless they say otherwise. The tensors that they read
+    have one batch dimension, for all dimensions that query has before its heads. ``block_mask`` is such a mask, too,
+    and applies together with ``attn_mask``.
+
+    Arguments that torch's function does not have:
+
+    - ``sinks``, a logit for each query head that takes part in the softmax without a value;
+    - ``head_map``, the key head of each query head (``torch.int32``), in the place of equal groups;
+    - ``identity``, for each query head the weight of the identity matrix (SoftPAG), which is mixed
+      with the probabilities;
+    - ``query_lengths`` and ``key_lengths`` (``torch.int32``), the number of positions of each batch entry
+      that count: masks see these lengths, and outputs and gradients of other positions are 0;
+    - ``return_lse``, the log-sum-exp of the scores as second result, which has gradients, too;
+    - ``deterministic``: gradients are bitwise equal each time, whatever the mode of torch is.
+
+    Jagged nested tensors of heads before positions are packed sequences, as ``varlen_attn`` takes them.
     """
     named = ""
     captures: Tuple[Tensor, ...] = ()
+    argument = "block_mask"
     if isinstance(attn_mask, Mask):
-        named, captures = read_mask(attn_mask, "attn_mask")
+        if block_mask is None:
+            argument, block_mask = "attn_mask", attn_mask
+        else:
+            block_mask = attn_mask & block_mask
         attn_mask = None
-    elif attn_mask is not None:
-        if not isinstance(attn_mask, Tensor):
-            raise AttnError(f"attn_mask is a {type(attn_mask).__name__}; pass a tensor or one of attn.masks")
-        captures = (attn_mask,)
+    elif attn_mask is not None and not isinstance(attn_mask, Tensor):
+        raise AttnError(f"attn_mask is a {type(attn_mask).__name__}; pass a tensor or one of attn.masks")
+    if block_mask is not None:
+        if not isinstance(block_mask, Mask):
+            raise AttnError(f"block_mask is a {type(block_mask).__name__}; pass one of attn.masks")
+        named, captures = read_mask(block_mask, argument)
+    reads = len(captures)
+    if attn_mask is not None:
+        captures = (*captures, attn_mask)
     call = None
     if (
         is_plain(query, key, value, *captures)
         and not _is_autocast_enabled()
+        and not (return_lse or deterministic)
+        and sinks is head_map is identity is query_lengths is key_lengths is None
         and (attn_mask is None or not attn_mask.requires_grad)
     ):
         needs_gradient = torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad)
         tensors = (query, key, value, *captures)
-        call = (is_causal, scale, enable_gqa, dropout_p, soft_cap, needs_gradient, named, *map(describe, tensors))
+        try:
+            layouts = tuple([describe(tensor) for tensor in tensors])
+        except RuntimeError:
+            # Sparse and nested tensors have no strides, and are refused or converted below.
+            layouts = ()
+        call = (is_causal, scale, enable_gqa, dropout_p, soft_cap, needs_gradient, named, layouts)
         plan = call_plans.get(call)
         if plan is not None:
             if needs_gradient and attn_mask is not None and attn_mask.dim() < 4:
-                # What is kept for the gradient is told by its dimensions.
-                tensors = (query, key, value, attn_mask[(None,) * (4 - attn_mask.dim())])
+                # Tensors that are kept for the gradient are identified by their dimensions.
+                tensors = (*tensors[:-1], attn_mask[(None,) * (4 - attn_mask.dim())])
             if dropout_p:
                 tensors += (draw_state(query.device),)
             return run_plan(plan, tensors, needs_gradient)
-    check_arguments(scale, dropout_p, query=query, key=key, value=value)
+    if isinstance(query, Tensor) and query.is_nested and query.layout == torch.jagged:
+        if attn_mask is not None:
+            raise UnsupportedError(
+                "attn_mask is a tensor, which has no meaning for sequences of different lengths; pass one of attn.masks"
+            )
+        if query_lengths is not None or key_lengths is not None or return_lse:
+            raise UnsupportedError(
+                "nested tensors go with neither lengths nor return_lse; call varlen_attn with their values()"
+            )
+        return _attend_jagged(
+            query, key, value, is_causal, block_mask, scale=scale, enable_gqa=enable_gqa, dropout_p=dropout_p,
+            soft_cap=soft_cap, sinks=sinks, head_map=head_map, identity=identity, deterministic=deterministic,
+        )  # fmt: skip
+    masks = {} if attn_mask is None else {"attn_mask": attn_mask}
+    check_arguments(scale, dropout_p, query=query, key=key, value=value, **masks)
     if soft_cap is not None and not 0.0 < soft_cap < math.inf:
         raise AttnError(f"soft_cap is {soft_cap}; it must be a finite number above 0, or None")
-    if is_causal and (attn_mask is not None or named):
-        part = 'combine the mask with masks.causal("top_left")' if named else "put the causal part into the mask"
-        raise AttnError(f"is_causal and attn_mask exclude each other; {part}")
+    # A dropout of 1 drops all probabilities: the output becomes 0 afterwards.
+    if dropout_p == 1 or query.dtype == torch.float64:
+        # Later calls have no plan either.
+        call = None
+    drops_all, dropout_p = dropout_p == 1, 0.0 if dropout_p == 1 else dropout_p
     dtype = autocast_dtype(query.device)
     if dtype is not None:
         query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
         if attn_mask is not None and attn_mask.dtype != torch.bool:
             attn_mask = attn_mask.to(dtype)
-    shapes = (query.shape, key.shape, value.shape)
+    original = (query, key, value)
+    batch = query.shape[:-3]
     if not (query.dim() == key.dim() == value.dim() == 4):
         if not (query.dim() == key.dim() == value.dim()):
             raise AttnError(
                 f"query, key and value have {query.dim()}, {key.dim()} and {value.dim()} dimensions; give them the "
                 "same number"
             )
-        if query.dim() > 4 and not query.shape[:-3] == key.shape[:-3] == value.shape[:-3]:
-            raise AttnError(
-                f"query, key and value have the batch sizes {tuple(query.shape[:-3])}, {tuple(key.shape[:-3])} and "
-                f"{tuple(value.shape[:-3])}; make them equal"
-            )
-        if attn_mask is not None and query.dim() == 3:
+        if query.dim() > 4:
+            query, key, value = _broadcast_batches(query, key, value)
+            batch = query.shape[:-3]
+        if attn_mask is not None and query.dim() == 3 and not enable_gqa:
             # The first dimension is the batch: the mask has no heads.
             attn_mask = attn_mask[:, None] if attn_mask.dim() == 3 else attn_mask
         elif attn_mask is not None and query.dim() > 4:
             attn_mask = attn_mask.expand(*query.shape[:-1], key.shape[-2]).flatten(0, -4)
         query, key, value = (
-            _four_dimensions(tensor, name) for tensor, name in ((query, "query"), (key, "key"), (value, "value"))
+            _four_dimensions(tensor, name, enable_gqa)
+            for tensor, name in ((query, "query"), (key, "key"), (value, "value"))
         )
+    query, key, value = (
+        with_unit_stride(tensor, name) for tensor, name in ((query, "query"), (key, "key"), (value, "value"))
+    )
     if not (query.shape[0] == key.shape[0] == value.shape[0] and query.shape[1] == key.shape[1] == value.shape[1]):
-        query, key, value = _broadcast(query, key, value, enable_gqa)
-    if named:
-        score = "" if soft_cap is None else _write_cap(soft_cap) + "attn.yield %capped : f32"
-        kind = Kind(mask=named, score=score, scale=scale, dropout_p=dropout_p, reads=len(captures))
-    else:
-        if attn_mask is not None:
-            attn_mask = _check_mask(attn_mask, query, key)
-            captures = (attn_mask,)
-        mask_type = None if attn_mask is None else capture_type(attn_mask)
-        # Compilers of torch do not follow caches.
-        make_kind = _make_kind.__wrapped__ if torch.compiler.is_compiling() else _make_kind
-        kind = make_kind(mask_type, is_causal, scale, dropout_p, soft_cap)
-    out, _ = attend(query, key, value, captures, kind, False)
-    if call is not None and shapes == (query.shape, key.shape, value.shape):
-        # Kernels read these tensors where they are: the next call need not look at them again.
+        query, key, value = _broadcast(query, key, value, enable_gqa, head_map is not None)
+    clauses, operands = find_clauses(query, key, sinks, head_map, identity, query_lengths, key_lengths)
+    read = tuple([with_unit_stride(tensor, "a tensor that the mask reads") for tensor in captures[:reads]])
+    read = (*read, *operands)
+    mask_type = None
+    if attn_mask is not None:
+        attn_mask = _check_mask(attn_mask, query, key)
+        read, mask_type = (*read, attn_mask), capture_type(attn_mask)
+    # Compilers of torch do not follow caches.
+    make_kind = _make_kind.__wrapped__ if torch.compiler.is_compiling() else _make_kind
+    kind = make_kind(mask_type, _combine(is_causal, named), reads, scale, dropout_p, soft_cap)
+    if clauses or deterministic:
+        kind = kind._replace(clauses=clauses, deterministic=deterministic)
+    out, lse = attend(query, key, value, read, kind, return_lse)
+    if drops_all:
+        out = drop_all(out)
+    if call is not None and _are_same((query, key, value), original) and _reads_as_is(captures, read):
+        # Kernels read these tensors in place: the next call need not check them again.
         mode = Mode(False, () if needs_gradient else None)
-        call_plans[call] = get_plan(kind, mode, query, key, value, captures)
-    return out if len(shapes[0]) == 4 else out.reshape(*shapes[0][:-1], out.shape[-1])
+        call_plans[call] = get_plan(kind, mode, query, key, value, read)
+    dims = original[0].dim()
+    out = _restore(out, dims, batch, enable_gqa)
+    return (out, _restore(lse, dims, batch, enable_gqa)) if return_lse else out
+
+
+def _restore(result: Tensor, dims: int, batch: Tuple[int, ...], enable_gqa: bool) -> Tensor:
+    """A result with as many dimensions before its heads as the tensors of the call."""
+    if dims == 4:
+        return result
+    if dims > 4:
+        return result.reshape(*batch, *result.shape[1:])
+    return result[0, 0] if dims == 2 else result[0] if enable_gqa else result[:, 0]
+
+
+def varlen_attn(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    cu_seq_q: Tensor,
+    cu_seq_k: Optional[Tensor] = None,
+    max_q: Optional[int] = None,
+    max_k: Optional[int] = None,
+    *,
+    return_lse: bool = False,
+    scale: Optional[float] = None,
+    window_size: Tuple[int, int] = (-1, -1),
+    enable_gqa: bool = False,
+    dropout_p: float = 0.0,
+    soft_cap: Optional[float] = None,
+    block_mask: Optional[Mask] = None,
+    sinks: Optional[Tensor] = None,
+    head_map: Optional[Tensor] = None,
+    identity: Optional[Tensor] = None,
+    deterministic: bool = False,
+) -> Union[Tensor, Tuple[Tensor, Tensor]]:
+    """Computes what ``torch.nn.attention.varlen.varlen_attn`` does: attention of sequences that are stored one after
+    another, in tensors ``[positions, heads, head dim]``.
+
+    Sequence ``s`` of the queries is at positions ``cu_seq_q[s]`` to ``cu_seq_q[s + 1]`` (``torch.int32``). ``cu_seq_k``
+    gives the positions of the keys, which are the same by default. The largest lengths, ``max_q`` and ``max_k``, are
+    not needed. ``window_size`` is the number of keys before and after the query that it attends to, -1 for all, where
+    the last query is at the last key. Masks, as ``block_mask``, see the positions of a sequence; masks that read
+    tensors do not go with sequences. The log-sum-exp is ``[heads, positions]``. All else is as in ``sdpa``; rows that
+    belong to no sequence are 0.
+    """
+    check_arguments(scale, dropout_p, query=query, key=key, value=value, cu_seq_q=cu_seq_q)
+    for name, tensor in (("query", query), ("key", key), ("value", value)):
+        if tensor.dim() != 3:
+            raise AttnError(f"{name} has {tensor.dim()} dimensions, expected 3: positions, heads and head dim")
+    if not enable_gqa and head_map is None and query.shape[1] != key.shape[1]:
+        raise AttnError(
+            f"query has {query.shape[1]} heads and key {key.shape[1]}; pass enable_gqa=True if query heads share keys"
+        )
+    if soft_cap is not None and not 0.0 < soft_cap < math.inf:
+        raise AttnError(f"soft_cap is {soft_cap}; it must be a finite number above 0, or None")
+    named = _write_window(*window_size)
+    if block_mask is not None:
+        if not isinstance(block_mask, Mask):
+            raise AttnError(f"block_mask is a {type(block_mask).__name__}; pass one of attn.masks")
+        text, captures = read_mask(block_mask, "block_mask")
+        if captures:
+            raise UnsupportedError("block_mask reads tensors, which masks of packed sequences cannot")
+        named = f"#attn.and<{named}, {text}>" if named else text
+    query, key, value = (with_unit_stride(x, name).transpose(0, 1)[None] for x, name in (
+        (query, "query"), (key, "key"), (value, "value")
+    ))  # fmt: skip
+    clauses, operands = find_clauses(
+        query, key, sinks, head_map, identity, cu_seq_q, cu_seq_q if cu_seq_k is None else cu_seq_k, "packed"
+    )
+    make_kind = _make_kind.__wrapped__ if torch.compiler.is_compiling() else _make_kind
+    kind = make_kind(None, named, 0, scale, 0.0 if dropout_p == 1 else dropout_p, soft_cap)
+    kind = kind._replace(clauses=clauses, deterministic=deterministic)
+    out, lse = attend(query, key, value, operands, kind, return_lse)
+    out = (drop_all(out) if dropout_p == 1 else out)[0].transpose(0, 1)
+    return (out, lse[0]) if return_lse else out
+
+
+def _write_window(left: int, right: int) -> str:
+    """The mask of a window of keys, each side of which may be -1 for all."""
+    for name, size in (("left", left), ("right", right)):
+        if not isinstance(size, int) or size < -1:
+            raise AttnError(f"window_size has {size!r} on the {name}, expected a number of keys, or -1 for all")
+    sides = [f"{name} = {size}" for name, size in (("left", left), ("right", right)) if size >= 0]
+    return f"#attn.sliding_window<{', '.join(sides)}>" if sides else ""
+
+
+def _attend_jagged(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    is_causal: bool,
+    block_mask: Optional[Mask],
+    **options: Any,
+) -> Tensor:
+    """``sdpa`` of jagged nested tensors ``[batch, heads, positions, head dim]``."""
+    packed = []
+    for name, tensor in (("query", query), ("key", key), ("value", value)):
+        if not (isinstance(tensor, Tensor) and tensor.is_nested and tensor.layout == torch.jagged):
+            raise AttnError(f"{name} is not a jagged nested tensor, as query is")
+        if tensor.dim() != 4 or tensor._ragged_idx != 2 or tensor.lengths() is not None:
+            raise UnsupportedError(
+                f"{name} is a nested tensor that is not of the form [batch, heads, positions, head dim] with positions "
+                "without gaps; make it one as in nested.transpose(1, 2)"
+            )
+        packed.append(tensor.values().transpose(0, 1))
+    offsets = [tensor.offsets() for tensor in (query, key, value)]
+    if offsets[1] is not offsets[2] and not torch.equal(offsets[1], offsets[2]):
+        raise AttnError("key and value are nested tensors of different lengths; make them equal")
+    mask = block_mask
+    if is_causal:
+        mask = causal("top_left") if mask is None else mask & causal("top_left")
+    out = varlen_attn(*packed, *(each.to(torch.int32) for each in offsets[:2]), block_mask=mask, **options)
+    return torch.nested.nested_tensor_from_jagged(cast(Tensor, out), offsets[0]).transpose(1, 2)

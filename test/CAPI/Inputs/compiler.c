@@ -76,6 +76,9 @@ static attnc_buffer *compile(attnc_context *context, const char *target,
 
 static void testVersions(void) {
   attnc_context *context = NULL;
+  attnc_buffer *facts = attncDescribe();
+  printf("facts: %s\n", attncBufferData(facts));
+  attncBufferDestroy(facts);
   CHECK(attncAbiVersion() == ATTN_C_ABI_VERSION);
   CHECK(strchr(attncVersion(), '.'));
   CHECK(attncContextCreate(ATTN_C_ABI_VERSION + 1, &context) ==
@@ -100,6 +103,15 @@ static void testErrors(attnc_context *context) {
   CHECK(attncModuleParse(context, NULL, 0, "bad.mlir", &module) ==
         ATTNC_INVALID_ARGUMENT);
   printf("null: %s\n", attncContextGetError(context));
+  /* Bytecode is read only if the context allows it: this has no version. */
+  CHECK(attncModuleParse(context, "ML\xefR", 4, "bad.mlirbc", &module) ==
+        ATTNC_PARSE_ERROR);
+  printf("bytecode: %s\n", attncContextGetError(context));
+  attncContextAllowBytecode(context, 1);
+  CHECK(attncModuleParse(context, "ML\xefR", 4, "bad.mlirbc", &module) ==
+        ATTNC_PARSE_ERROR);
+  printf("allowed bytecode: %s\n", attncContextGetError(context));
+  attncContextAllowBytecode(context, 0);
 
   CHECK(attncOptionsSet(context, options, "target", "sm_70") ==
         ATTNC_INVALID_ARGUMENT);

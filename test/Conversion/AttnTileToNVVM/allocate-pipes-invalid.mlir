@@ -22,7 +22,7 @@ attn_tile.kernel @element_type() {
 // -----
 
 attn_tile.kernel @rows() {
-  // expected-error @below {{'attn_tile.create_pipe' op sm_80 stages tiles whose rows are a multiple of 16 and whose columns are one of 8 (was '!attn_tile.buffer<72x64xbf16>')}}
+  // expected-error @below {{sm_80 stages tiles whose rows are a multiple of 16 and whose columns are one of 8 (was '!attn_tile.buffer<72x64xbf16>')}}
   %p = attn_tile.create_pipe : !attn_tile.pipe<72x64xbf16, stages = 1>
   attn_tile.return
 }
@@ -30,7 +30,7 @@ attn_tile.kernel @rows() {
 // -----
 
 attn_tile.kernel @columns() {
-  // expected-error @below {{'attn_tile.create_pipe' op sm_80 stages tiles whose rows are a multiple of 16 and whose columns are one of 8 (was '!attn_tile.buffer<64x68xbf16>')}}
+  // expected-error @below {{sm_80 stages tiles whose rows are a multiple of 16 and whose columns are one of 8 (was '!attn_tile.buffer<64x68xbf16>')}}
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x68xbf16, stages = 1>
   attn_tile.return
 }

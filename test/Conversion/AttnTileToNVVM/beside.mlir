@@ -33,14 +33,14 @@
 // CHECK:           nvvm.setmaxregister
 // CHECK-NOT:       llvm.store
 // CHECK:         llvm.return
-// CHECK-NOT:   attn_tile.beside
+// CHECK-NOT:   attn_tile.auxiliary_warps
 attn_tile.kernel @beside(%list: memref<?xi32>, %x: i32, %n: index)
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {
-  attn_tile.beside {
+  attn_tile.auxiliary_warps {
     %p = attn_tile.program_id 0
     %s = attn_tile.num_programs 0
     scf.for %g = %p to %n step %s {
-      attn_tile.each to(%n) {
+      attn_tile.thread_for to(%n) {
       ^bb0(%i: index):
         memref.store %x, %list[%i] : memref<?xi32>
         attn_tile.yield
@@ -76,11 +76,11 @@ attn_tile.kernel @beside(%list: memref<?xi32>, %x: i32, %n: index)
 // CHECK:           llvm.store
 attn_tile.kernel @shared(%list: memref<?xi32>, %x: i32, %n: index)
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {
-  attn_tile.beside {
+  attn_tile.auxiliary_warps {
     %p = attn_tile.program_id 0
     memref.store %x, %list[%p] : memref<?xi32>
   }
-  attn_tile.beside warps(1) {
+  attn_tile.auxiliary_warps warps(1) {
     memref.store %x, %list[%n] : memref<?xi32>
   }
   attn_tile.role producer warpgroups(1) registers(56) {
@@ -133,19 +133,19 @@ attn_tile.kernel @shared(%list: memref<?xi32>, %x: i32, %n: index)
 // CHECK:         llvm.return
 attn_tile.kernel @joined(%list: memref<?xi32>, %x: i32, %n: index)
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {
-  attn_tile.beside joined {
+  attn_tile.auxiliary_warps joined {
     %two = arith.constant 2 : index
-    %b = attn_tile.takes_part %two
+    %b = attn_tile.is_active_warp %two
     scf.if %b {
       scf.while : () -> index {
-        %k = attn_tile.take_number
+        %k = attn_tile.fetch_work_item
         %exists = arith.cmpi ult, %k, %n : index
         scf.condition(%exists) %k : index
       } do {
       ^bb0(%k: index):
         %p = attn_tile.program_id 0
         %last = arith.addi %k, %p : index
-        attn_tile.each to(%last) together(4) {
+        attn_tile.thread_for to(%last) together(4) {
         ^bb0(%i: index):
           memref.store %x, %list[%i] : memref<?xi32>
           attn_tile.yield

@@ -16,9 +16,9 @@ attn_tile.kernel @rows_are_queries(%in: memref<64x64xbf16>, %out: memref<64x64xb
   %c0 = arith.constant 0 : index
   %w = arith.constant 7 : i32
   %p = attn_tile.load %in[%c0, %c0] : memref<64x64xbf16> -> vector<64x64xbf16>
-  %d = attn_tile.make_decisions at(%c0, %c0) stream(%w, %w, %w, %w)
-      by(#attn.dropout<p = 0.125, rng = #attn.philox<rounds = 7>>) : !attn_tile.decisions<64x64>
-  %r = attn_tile.dropout %p by %d weights : vector<64x64xbf16>, !attn_tile.decisions<64x64>
+  %d = attn_tile.generate_keep_mask at(%c0, %c0) stream(%w, %w, %w, %w)
+      by(#attn.dropout<p = 0.125, rng = #attn.philox<rounds = 7>>) : !attn_tile.keep_mask<64x64>
+  %r = attn_tile.dropout %p by %d below_two : vector<64x64xbf16>, !attn_tile.keep_mask<64x64>
   attn_tile.store %r, %out[%c0, %c0] : vector<64x64xbf16>, memref<64x64xbf16>
   attn_tile.return
 }
@@ -35,9 +35,9 @@ attn_tile.kernel @halves(%in: memref<64x64xf16>, %out: memref<64x64xf16>)
   %c0 = arith.constant 0 : index
   %w = arith.constant 7 : i32
   %p = attn_tile.load %in[%c0, %c0] : memref<64x64xf16> -> vector<64x64xf16>
-  %d = attn_tile.make_decisions at(%c0, %c0) stream(%w, %w, %w, %w)
-      by(#attn.dropout<p = 0.125, rng = #attn.arx>) : !attn_tile.decisions<64x64>
-  %r = attn_tile.dropout %p by %d weights : vector<64x64xf16>, !attn_tile.decisions<64x64>
+  %d = attn_tile.generate_keep_mask at(%c0, %c0) stream(%w, %w, %w, %w)
+      by(#attn.dropout<p = 0.125, rng = #attn.arx>) : !attn_tile.keep_mask<64x64>
+  %r = attn_tile.dropout %p by %d below_two : vector<64x64xf16>, !attn_tile.keep_mask<64x64>
   attn_tile.store %r, %out[%c0, %c0] : vector<64x64xf16>, memref<64x64xf16>
   attn_tile.return
 }
@@ -64,9 +64,9 @@ attn_tile.kernel @rows_are_keys(%in: memref<64x64xf32>, %out: memref<64x64xf32>)
   %c0 = arith.constant 0 : index
   %w = arith.constant 7 : i32
   %p = attn_tile.load %in[%c0, %c0] : memref<64x64xf32> -> vector<64x64xf32>
-  %d = attn_tile.make_decisions at(%c0, %c0) stream(%w, %w, %w, %w)
-      by(#attn.dropout<p = 0.125, rng = #attn.arx>) : !attn_tile.decisions<64x64, transposed>
-  %r = attn_tile.dropout %p by %d : vector<64x64xf32>, !attn_tile.decisions<64x64, transposed>
+  %d = attn_tile.generate_keep_mask at(%c0, %c0) stream(%w, %w, %w, %w)
+      by(#attn.dropout<p = 0.125, rng = #attn.arx>) : !attn_tile.keep_mask<64x64, transposed>
+  %r = attn_tile.dropout %p by %d : vector<64x64xf32>, !attn_tile.keep_mask<64x64, transposed>
   attn_tile.store %r, %out[%c0, %c0] : vector<64x64xf32>, memref<64x64xf32>
   attn_tile.return
 }
@@ -82,9 +82,9 @@ attn_tile.kernel @read(%mask: memref<?x4x?x?xi32>, %out: memref<64x64xf32>)
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {
   %c0 = arith.constant 0 : index
   %p = arith.constant dense<1.0> : vector<64x64xf32>
-  %d = attn_tile.load_decisions %mask[%c0, %c0] columns at(%c0, %c0)
-      : memref<?x4x?x?xi32> -> !attn_tile.decisions<64x64, transposed>
-  %r = attn_tile.dropout %p by %d : vector<64x64xf32>, !attn_tile.decisions<64x64, transposed>
+  %d = attn_tile.load_keep_mask %mask[%c0, %c0] columns at(%c0, %c0)
+      : memref<?x4x?x?xi32> -> !attn_tile.keep_mask<64x64, transposed>
+  %r = attn_tile.dropout %p by %d : vector<64x64xf32>, !attn_tile.keep_mask<64x64, transposed>
   attn_tile.store %r, %out[%c0, %c0] : vector<64x64xf32>, memref<64x64xf32>
   attn_tile.return
 }
@@ -100,9 +100,9 @@ attn_tile.kernel @read_whole(%mask: memref<?x4x?x?xi32>, %out: memref<64x128xf32
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {
   %c0 = arith.constant 0 : index
   %p = arith.constant dense<1.0> : vector<64x128xf32>
-  %d = attn_tile.load_decisions %mask[%c0, %c0] rows at(%c0, %c0)
-      : memref<?x4x?x?xi32> -> !attn_tile.decisions<64x128, whole>
-  %r = attn_tile.dropout %p by %d : vector<64x128xf32>, !attn_tile.decisions<64x128, whole>
+  %d = attn_tile.load_keep_mask %mask[%c0, %c0] rows at(%c0, %c0)
+      : memref<?x4x?x?xi32> -> !attn_tile.keep_mask<64x128, whole>
+  %r = attn_tile.dropout %p by %d : vector<64x128xf32>, !attn_tile.keep_mask<64x128, whole>
   attn_tile.store %r, %out[%c0, %c0] : vector<64x128xf32>, memref<64x128xf32>
   attn_tile.return
 }

@@ -26,10 +26,10 @@ attn_tile.kernel @remaining_forall(%n: index)
 
 // -----
 
-attn_tile.kernel @beside_without_producer()
+attn_tile.kernel @auxiliary_without_producer()
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {
-  // expected-error @below {{'attn_tile.beside' op needs a producer whose warps but the first one are idle}}
-  attn_tile.beside {
+  // expected-error @below {{'attn_tile.auxiliary_warps' op needs a producer whose warps but the first one are idle}}
+  attn_tile.auxiliary_warps {
   }
   attn_tile.role consumer warpgroups(1) registers(240) {
   }
@@ -100,7 +100,7 @@ attn_tile.kernel @box(%m: !attn_tile.tensor_map<2, 32x64xbf16>)
 
 attn_tile.kernel @reduce_of_four_warps(%n: index)
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {
-  // expected-error @below {{'attn_tile.reduce' op must be run by groups of one warp on a GPU}}
+  // expected-error @below {{'attn_tile.reduce' op must be run by CTAs of one warp on a GPU}}
   // expected-error @below {{failed to legalize operation 'attn_tile.reduce'}}
   %s = attn_tile.reduce to(%n) by [#vector.kind<add>] : index {
   ^bb0(%i: index):
@@ -113,9 +113,9 @@ attn_tile.kernel @reduce_of_four_warps(%n: index)
 
 attn_tile.kernel @compact_by_four_warps(%n: index, %c: i1)
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {
-  // expected-error @below {{'attn_tile.compact' op must be run by groups of one warp on a GPU}}
-  // expected-error @below {{failed to legalize operation 'attn_tile.compact'}}
-  %m = attn_tile.compact to(%n) where {
+  // expected-error @below {{'attn_tile.warp_compact' op must be run by CTAs of one warp on a GPU}}
+  // expected-error @below {{failed to legalize operation 'attn_tile.warp_compact'}}
+  %m = attn_tile.warp_compact to(%n) where {
   ^bb0(%i: index):
     attn_tile.yield %c : i1
   } do {
@@ -132,9 +132,9 @@ attn_tile.kernel @share_columns()
   %c0 = arith.constant 0 : index
   %y = arith.constant dense<0.0> : vector<64x8xbf16>
   %sp = attn_tile.create_pipe : !attn_tile.pipe<64x8xbf16, stages = 2>
-  // expected-error @below {{'attn_tile.share' op columns must be a multiple of 16 to be shared on sm_90a (was 8 from column 0)}}
-  // expected-error @below {{failed to legalize operation 'attn_tile.share'}}
-  %b = attn_tile.share %y in %sp[%c0] : vector<64x8xbf16>, !attn_tile.pipe<64x8xbf16, stages = 2>
+  // expected-error @below {{'attn_tile.local_store' op columns must be a multiple of 16 to be stored to shared memory on sm_90a (was 8 from column 0)}}
+  // expected-error @below {{failed to legalize operation 'attn_tile.local_store'}}
+  %b = attn_tile.local_store %y in %sp[%c0] : vector<64x8xbf16>, !attn_tile.pipe<64x8xbf16, stages = 2>
   attn_tile.return
 }
 
@@ -168,7 +168,7 @@ attn_tile.kernel @store_of_wrong_blocks(%m: !attn_tile.tensor_map<2, 64x64xbf16>
   %c0 = arith.constant 0 : index
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x32xbf16, stages = 1>
   %t = arith.constant dense<1.0> : vector<64x64xbf16>
-  // expected-error @below {{'attn_tile.store_through' op must have a tile of 64 rows for each warpgroup, as many stages for each, and stages and boxes of 64x64 on sm_90a}}
+  // expected-error @below {{must have a tile of 64 rows for each warpgroup, as many stages for each, and stages and boxes of 64x64 on sm_90a}}
   // expected-error @below {{failed to legalize}}
   attn_tile.store_through %p, %t to %m[%c0, %c0] : !attn_tile.pipe<64x32xbf16, stages = 1>, vector<64x64xbf16> to !attn_tile.tensor_map<2, 64x64xbf16>
   attn_tile.return
@@ -180,7 +180,7 @@ attn_tile.kernel @read_of_wrong_rows() attributes {layout = #attn_tile.row_block
   %c0 = arith.constant 0 : index
   %p = attn_tile.create_pipe : !attn_tile.pipe<128x64xbf16, stages = 1>
   %b = attn_tile.wait %p[%c0] : !attn_tile.pipe<128x64xbf16, stages = 1>
-  // expected-error @below {{'attn_tile.read' op tile must have 64 rows for each warpgroup, and a multiple of 16 columns, to be read on sm_90a (was 'vector<128x64xbf16>')}}
+  // expected-error @below {{tile must have 64 rows for each warpgroup, and a multiple of 16 columns, to be read on sm_90a (was 'vector<128x64xbf16>')}}
   // expected-error @below {{failed to legalize}}
   %r = attn_tile.read %b : !attn_tile.buffer<128x64xbf16> -> vector<128x64xbf16>
   attn_tile.release %b : !attn_tile.buffer<128x64xbf16>
@@ -189,7 +189,7 @@ attn_tile.kernel @read_of_wrong_rows() attributes {layout = #attn_tile.row_block
 
 // -----
 
-attn_tile.kernel @product_of_f32(%x: memref<64x16xf32>) attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+attn_tile.kernel @matmul_of_f32(%x: memref<64x16xf32>) attributes {layout = #attn_tile.row_blocks<warps = 4>} {
   %c0 = arith.constant 0 : index
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
   %a = attn_tile.wait %p[%c0] : !attn_tile.pipe<64x16xf32, stages = 1>
@@ -205,7 +205,7 @@ attn_tile.kernel @product_of_f32(%x: memref<64x16xf32>) attributes {layout = #at
 
 attn_tile.kernel @parts_of_swizzled_rows()
     attributes {layout = #attn_tile.row_blocks<warps = 4>, cluster = 4 : i64} {
-  // expected-error @below {{'attn_tile.create_pipe' op sm_90a stages tiles of which each group of a cluster copies a multiple of 8 rows (was '!attn_tile.buffer<16x64xbf16, cluster = 4>')}}
+  // expected-error @below {{sm_90a stages tiles of which each CTA of a cluster copies a multiple of 8 rows (was '!attn_tile.buffer<16x64xbf16, cluster = 4>')}}
   %p = attn_tile.create_pipe : !attn_tile.pipe<16x64xbf16, stages = 1, cluster = 4>
   attn_tile.return
 }
@@ -228,7 +228,7 @@ attn_tile.kernel @box_of_cluster(%m: !attn_tile.tensor_map<2, 64x64xbf16>)
 
 // 512 for a thread of each role, where 384 threads are launched with 168 each.
 
-// expected-error @below {{'attn_tile.kernel' op roles take more registers than a group is launched with (65536 instead of at most 64512)}}
+// expected-error @below {{'attn_tile.kernel' op roles take more registers than a CTA is launched with (65536 instead of at most 64512)}}
 attn_tile.kernel @registers_of_roles() attributes {layout = #attn_tile.row_blocks<warps = 8>} {
   attn_tile.role producer warpgroups(1) registers(32) {
   }
@@ -241,9 +241,9 @@ attn_tile.kernel @registers_of_roles() attributes {layout = #attn_tile.row_block
 
 attn_tile.kernel @rounded_by_all(%m: memref<?x64xf32>, %d: memref<?x64xbf16>, %i: index)
     attributes {layout = #attn_tile.row_blocks<warps = 8>} {
-  // expected-error @below {{'attn_tile.round_packed' op must be run by groups of one warp on a GPU}}
+  // expected-error @below {{'attn_tile.convert_dq' op must be inside of 'attn_tile.auxiliary_warps' on a GPU}}
   // expected-error @below {{failed to legalize}}
-  attn_tile.round_packed %m[%i, %i] to %d[%i, %i] part(%i of 1) times 1.0
+  attn_tile.convert_dq %m[%i, %i] to %d[%i, %i] part(%i of 1) times 1.0
       : vector<128x64xf32> in memref<?x64xf32> to memref<?x64xbf16>
   attn_tile.return
 }
@@ -252,10 +252,10 @@ attn_tile.kernel @rounded_by_all(%m: memref<?x64xf32>, %d: memref<?x64xbf16>, %i
 
 attn_tile.kernel @rounded_parts(%m: memref<?x64xf32>, %d: memref<?x64xbf16>, %i: index)
     attributes {layout = #attn_tile.row_blocks<warps = 8>} {
-  attn_tile.beside {
-    // expected-error @below {{'attn_tile.round_packed' op cannot divide 'vector<128x64xf32>' by 3 as #attn_tile.row_blocks<warps = 8> does}}
+  attn_tile.auxiliary_warps {
+    // expected-error @below {{'attn_tile.convert_dq' op cannot divide 'vector<128x64xf32>' by 3 as #attn_tile.row_blocks<warps = 8> does}}
     // expected-error @below {{failed to legalize}}
-    attn_tile.round_packed %m[%i, %i] to %d[%i, %i] part(%i of 3) times 1.0
+    attn_tile.convert_dq %m[%i, %i] to %d[%i, %i] part(%i of 3) times 1.0
         : vector<128x64xf32> in memref<?x64xf32> to memref<?x64xbf16>
   }
   attn_tile.role producer warpgroups(1) registers(40) {
@@ -267,10 +267,10 @@ attn_tile.kernel @rounded_parts(%m: memref<?x64xf32>, %d: memref<?x64xbf16>, %i:
 
 attn_tile.kernel @rounded_columns(%m: memref<?x48xf32>, %d: memref<?x48xbf16>, %i: index)
     attributes {layout = #attn_tile.row_blocks<warps = 8>} {
-  attn_tile.beside {
-    // expected-error @below {{'attn_tile.round_packed' op cannot store 16 bytes at once of 'vector<128x48xf32>' to 'memref<?x48xbf16>'}}
+  attn_tile.auxiliary_warps {
+    // expected-error @below {{'attn_tile.convert_dq' op cannot store 16 bytes at once of 'vector<128x48xf32>' to 'memref<?x48xbf16>'}}
     // expected-error @below {{failed to legalize}}
-    attn_tile.round_packed %m[%i, %i] to %d[%i, %i] part(%i of 4) times 1.0
+    attn_tile.convert_dq %m[%i, %i] to %d[%i, %i] part(%i of 4) times 1.0
         : vector<128x48xf32> in memref<?x48xf32> to memref<?x48xbf16>
   }
   attn_tile.role producer warpgroups(1) registers(40) {
@@ -280,21 +280,21 @@ attn_tile.kernel @rounded_columns(%m: memref<?x48xf32>, %d: memref<?x48xbf16>, %
 
 // -----
 
-attn_tile.kernel @turn_without_roles(%v: vector<64x16xf32>, %m: memref<?x16xf32>, %c: memref<?xi32>, %i: index)
+attn_tile.kernel @order_without_roles(%v: vector<64x16xf32>, %m: memref<?x16xf32>, %c: memref<?xi32>, %i: index)
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {
-  // expected-error @below {{'attn_tile.add_packed' op with a turn needs roles, of which attn-tile-split-roles makes idle warps add}}
+  // expected-error @below {{'attn_tile.bulk_reduce_add' op with an order needs roles, of which attn-tile-split-roles makes idle warps add}}
   // expected-error @below {{failed to legalize}}
-  attn_tile.add_packed %v to %m[%i, %i] turn(%i of %c[%i]) : vector<64x16xf32> to memref<?x16xf32>, memref<?xi32>
+  attn_tile.bulk_reduce_add %v to %m[%i, %i] ordered(%i of %c[%i]) : vector<64x16xf32> to memref<?x16xf32>, memref<?xi32>
   attn_tile.return
 }
 
 // -----
 
-attn_tile.kernel @beside_without_warps() attributes {layout = #attn_tile.row_blocks<warps = 4>} {
-  attn_tile.beside warps(3) {
+attn_tile.kernel @auxiliary_without_warps() attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  attn_tile.auxiliary_warps warps(3) {
   }
-  // expected-error @below {{'attn_tile.beside' op has no idle warps: others have all of them}}
-  attn_tile.beside {
+  // expected-error @below {{'attn_tile.auxiliary_warps' op has no idle warps: others have all of them}}
+  attn_tile.auxiliary_warps {
   }
   attn_tile.role producer warpgroups(1) registers(24) {
   }
@@ -303,9 +303,9 @@ attn_tile.kernel @beside_without_warps() attributes {layout = #attn_tile.row_blo
 
 // -----
 
-attn_tile.kernel @beside_with_too_many() attributes {layout = #attn_tile.row_blocks<warps = 4>} {
-  // expected-error @below {{'attn_tile.beside' op needs 4 idle warps, but there are only 3 for it}}
-  attn_tile.beside warps(4) {
+attn_tile.kernel @auxiliary_with_too_many() attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  // expected-error @below {{'attn_tile.auxiliary_warps' op needs 4 idle warps, but there are only 3 for it}}
+  attn_tile.auxiliary_warps warps(4) {
   }
   attn_tile.role producer warpgroups(1) registers(24) {
   }
@@ -316,13 +316,13 @@ attn_tile.kernel @beside_with_too_many() attributes {layout = #attn_tile.row_blo
 
 attn_tile.kernel @rounded_twice(%m: memref<?x64xf32>, %d: memref<?x64xbf16>, %i: index)
     attributes {layout = #attn_tile.row_blocks<warps = 8>} {
-  attn_tile.beside warps(1) {
-    attn_tile.round_packed %m[%i, %i] to %d[%i, %i] part(%i of 4) times 1.0
+  attn_tile.auxiliary_warps warps(1) {
+    attn_tile.convert_dq %m[%i, %i] to %d[%i, %i] part(%i of 4) times 1.0
         : vector<128x64xf32> in memref<?x64xf32> to memref<?x64xbf16>
   }
-  // expected-error @below {{'attn_tile.beside' op cannot have 'attn_tile.round_packed' beside another one that has it}}
-  attn_tile.beside {
-    attn_tile.round_packed %m[%i, %i] to %d[%i, %i] part(%i of 4) times 1.0
+  // expected-error @below {{'attn_tile.auxiliary_warps' op cannot have 'attn_tile.convert_dq', which another 'attn_tile.auxiliary_warps' has}}
+  attn_tile.auxiliary_warps {
+    attn_tile.convert_dq %m[%i, %i] to %d[%i, %i] part(%i of 4) times 1.0
         : vector<128x64xf32> in memref<?x64xf32> to memref<?x64xbf16>
   }
   attn_tile.role producer warpgroups(1) registers(40) {
@@ -335,8 +335,8 @@ attn_tile.kernel @rounded_twice(%m: memref<?x64xf32>, %d: memref<?x64xbf16>, %i:
 attn_tile.kernel @count_after_nothing(%c: memref<?xi32>, %i: index)
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
-  // expected-error @below {{'attn_tile.count' op after additions needs one 'attn_tile.complete' of its pipe, and no other count}}
-  attn_tile.count %c[%i] of additions after(%p[%i]) : memref<?xi32>, !attn_tile.pipe<64x16xf32, stages = 1>
+  // expected-error @below {{after additions needs one 'attn_tile.semaphore_release' of its pipe, and no other 'attn_tile.semaphore_add'}}
+  attn_tile.semaphore_add %c[%i] of additions after(%p[%i]) : memref<?xi32>, !attn_tile.pipe<64x16xf32, stages = 1>
   attn_tile.return
 }
 
@@ -345,16 +345,16 @@ attn_tile.kernel @count_after_nothing(%c: memref<?xi32>, %i: index)
 attn_tile.kernel @count_after_staged_tiles(%c: memref<?xi32>, %i: index)
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
-  attn_tile.beside warps(1) {
-    // expected-error @below {{'attn_tile.count' op pipe must be one of the kernel, for tiles that consumers pack and add}}
-    attn_tile.count %c[%i] of additions after(%p[%i]) : memref<?xi32>, !attn_tile.pipe<64x16xf32, stages = 1>
+  attn_tile.auxiliary_warps warps(1) {
+    // expected-error @below {{'attn_tile.semaphore_add' op pipe must be created in the kernel, for tiles that consumers stage and add}}
+    attn_tile.semaphore_add %c[%i] of additions after(%p[%i]) : memref<?xi32>, !attn_tile.pipe<64x16xf32, stages = 1>
   }
   attn_tile.role producer warpgroups(1) registers(24) {
     %b = attn_tile.acquire %p[%i] : !attn_tile.pipe<64x16xf32, stages = 1>
     attn_tile.commit %b : !attn_tile.buffer<64x16xf32>
   }
   attn_tile.role consumer warpgroups(1) registers(240) {
-    attn_tile.complete %p : !attn_tile.pipe<64x16xf32, stages = 1>
+    attn_tile.semaphore_release %p : !attn_tile.pipe<64x16xf32, stages = 1>
   }
   attn_tile.return
 }
@@ -364,15 +364,15 @@ attn_tile.kernel @count_after_staged_tiles(%c: memref<?xi32>, %i: index)
 attn_tile.kernel @count_after_by_many(%c: memref<?xi32>, %i: index)
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
-  attn_tile.beside {
-    // expected-error @below {{'attn_tile.count' op after additions must be run by one idle warp, as attn-tile-split-roles makes it}}
+  attn_tile.auxiliary_warps {
+    // expected-error @below {{'attn_tile.semaphore_add' op after additions must be run by one idle warp, as attn-tile-split-roles makes it}}
     // expected-error @below {{failed to legalize}}
-    attn_tile.count %c[%i] of additions after(%p[%i]) : memref<?xi32>, !attn_tile.pipe<64x16xf32, stages = 1>
+    attn_tile.semaphore_add %c[%i] of additions after(%p[%i]) : memref<?xi32>, !attn_tile.pipe<64x16xf32, stages = 1>
   }
   attn_tile.role producer warpgroups(1) registers(24) {
   }
   attn_tile.role consumer warpgroups(1) registers(240) {
-    attn_tile.complete %p : !attn_tile.pipe<64x16xf32, stages = 1>
+    attn_tile.semaphore_release %p : !attn_tile.pipe<64x16xf32, stages = 1>
   }
   attn_tile.return
 }
@@ -384,9 +384,9 @@ attn_tile.kernel @complete_uncounted() attributes {layout = #attn_tile.row_block
   attn_tile.role producer warpgroups(1) registers(24) {
   }
   attn_tile.role consumer warpgroups(1) registers(240) {
-    // expected-error @below {{'attn_tile.complete' op needs an 'attn_tile.count' after the additions through its pipe}}
+    // expected-error @below {{'attn_tile.semaphore_release' op needs an 'attn_tile.semaphore_add' after the additions through its pipe}}
     // expected-error @below {{failed to legalize}}
-    attn_tile.complete %p : !attn_tile.pipe<64x16xf32, stages = 1>
+    attn_tile.semaphore_release %p : !attn_tile.pipe<64x16xf32, stages = 1>
   }
   attn_tile.return
 }

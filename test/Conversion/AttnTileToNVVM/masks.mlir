@@ -27,7 +27,7 @@ attn_tile.kernel @reads_columns(%q: vector<64x16xf16>, %ids: memref<?xi32>, %n: 
         -> !attn_tile.pending<vector<64x16xf32>>
     %s = attn_tile.mma_wait %p : !attn_tile.pending<vector<64x16xf32>>
     attn_tile.release %k : !attn_tile.buffer<16x16xf16>
-    %m = attn_tile.mask %s at(%c0, %c0, %row, %column) lengths(%n, %n) by(#attn.causal) : vector<64x16xf32> keep {
+    %m = attn_tile.mask %s at(%c0, %c0, %row, %column) lengths(%n, %n) by(#attn.causal) : vector<64x16xf32> mask_mod {
     ^bb0(%b: index, %h: index, %i: index, %j: index):
       %x = memref.load %ids[%i] : memref<?xi32>
       %y = memref.load %ids[%j] : memref<?xi32>
@@ -63,7 +63,7 @@ attn_tile.kernel @reads_columns_often(%q: vector<64x16xf16>, %ids: memref<?xi32>
         -> !attn_tile.pending<vector<64x16xf32>>
     %s = attn_tile.mma_wait %p : !attn_tile.pending<vector<64x16xf32>>
     attn_tile.release %k : !attn_tile.buffer<16x16xf16>
-    %m = attn_tile.mask %s at(%c0, %c0, %row, %column) lengths(%n, %n) : vector<64x16xf32> keep {
+    %m = attn_tile.mask %s at(%c0, %c0, %row, %column) lengths(%n, %n) : vector<64x16xf32> mask_mod {
     ^bb0(%b: index, %h: index, %i: index, %j: index):
       %c7 = arith.constant 7 : i32
       %x = memref.load %ids[%j] : memref<?xi32>
@@ -99,7 +99,7 @@ attn_tile.kernel @late_position(%q: vector<64x16xf16>, %ids: memref<?xi32>, %n: 
     %s = attn_tile.mma_wait %p : !attn_tile.pending<vector<64x16xf32>>
     attn_tile.release %k : !attn_tile.buffer<16x16xf16>
     %column = arith.muli %row, %n : index
-    %m = attn_tile.mask %s at(%c0, %c0, %row, %column) lengths(%n, %n) : vector<64x16xf32> keep {
+    %m = attn_tile.mask %s at(%c0, %c0, %row, %column) lengths(%n, %n) : vector<64x16xf32> mask_mod {
     ^bb0(%b: index, %h: index, %i: index, %j: index):
       %x = memref.load %ids[%i] : memref<?xi32>
       %y = memref.load %ids[%j] : memref<?xi32>
@@ -115,8 +115,8 @@ attn_tile.kernel @late_position(%q: vector<64x16xf16>, %ids: memref<?xi32>, %n: 
 
 // Few steps are masked. Where rows are keys, the queries of a key begin somewhere
 // and need no end: one comparison for each element, as those beyond the length may
-// attend anything. A region between a product and the wait for it does not keep
-// later products from staying in flight.
+// attend anything. A region between an MMA and the wait for it does not keep
+// later MMAs from staying in flight.
 
 // CHECK-LABEL: llvm.func @guarded_keys
 // CHECK-COUNT-2: wgmma.commit_group.sync.aligned

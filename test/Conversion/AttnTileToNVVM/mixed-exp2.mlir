@@ -24,7 +24,7 @@ attn_tile.kernel @mixed(%in: memref<64x8xf32>, %out: memref<64x8xf32>)
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {
   %c0 = arith.constant 0 : index
   %x = attn_tile.load %in[%c0, %c0] : memref<64x8xf32> -> vector<64x8xf32>
-  %r = attn_tile.mixed_exp2 %x polynomials 8 : vector<64x8xf32>
+  %r = attn_tile.emulate_exp2 %x polynomials 8 : vector<64x8xf32>
   attn_tile.store %r, %out[%c0, %c0] : vector<64x8xf32>, memref<64x8xf32>
   attn_tile.return
 }

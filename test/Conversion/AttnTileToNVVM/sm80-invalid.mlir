@@ -48,11 +48,11 @@ attn_tile.kernel @packed_in_bulk(%m: memref<?x64xf32>, %i: index)
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {
   %c0 = arith.constant 0 : index
   %p = attn_tile.create_pipe at(1024) barriers(0) : !attn_tile.pipe<64x16xf32, stages = 1>
-  %x = attn_tile.load_packed %m[%i, %c0] : memref<?x64xf32> to vector<64x16xf32>
-  // expected-error @below {{'attn_tile.pack' op cannot go through workgroup memory on sm_80}}
-  // expected-error @below {{failed to legalize operation 'attn_tile.pack'}}
-  %b = attn_tile.pack %x in %p : vector<64x16xf32>, !attn_tile.pipe<64x16xf32, stages = 1>
-  attn_tile.add_packed %b to %m[%i, %c0] : !attn_tile.buffer<64x16xf32> to memref<?x64xf32>
+  %x = attn_tile.load_fragments %m[%i, %c0] : memref<?x64xf32> to vector<64x16xf32>
+  // expected-error @below {{'attn_tile.stage_fragments' op cannot go through shared memory on sm_80}}
+  // expected-error @below {{failed to legalize operation 'attn_tile.stage_fragments'}}
+  %b = attn_tile.stage_fragments %x in %p : vector<64x16xf32>, !attn_tile.pipe<64x16xf32, stages = 1>
+  attn_tile.bulk_reduce_add %b to %m[%i, %c0] : !attn_tile.buffer<64x16xf32> to memref<?x64xf32>
   attn_tile.return
 }
 
@@ -63,9 +63,9 @@ attn_tile.kernel @share()
   %c0 = arith.constant 0 : index
   %y = arith.constant dense<0.0> : vector<64x64xbf16>
   %p = attn_tile.create_pipe at(1024) barriers(0) : !attn_tile.pipe<64x64xbf16, stages = 2>
-  // expected-error @below {{'attn_tile.share' op cannot share tiles on sm_80}}
-  // expected-error @below {{failed to legalize operation 'attn_tile.share'}}
-  %b = attn_tile.share %y in %p[%c0] : vector<64x64xbf16>, !attn_tile.pipe<64x64xbf16, stages = 2>
+  // expected-error @below {{'attn_tile.local_store' op cannot store register tiles to shared memory on sm_80}}
+  // expected-error @below {{failed to legalize operation 'attn_tile.local_store'}}
+  %b = attn_tile.local_store %y in %p[%c0] : vector<64x64xbf16>, !attn_tile.pipe<64x64xbf16, stages = 2>
   attn_tile.return
 }
 
@@ -76,7 +76,7 @@ attn_tile.kernel @store_through(%m: memref<?x64xbf16>)
   %c0 = arith.constant 0 : index
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 1>
   %t = arith.constant dense<1.0> : vector<64x64xbf16>
-  // expected-error @below {{'attn_tile.store_through' op cannot store through workgroup memory on sm_80}}
+  // expected-error @below {{'attn_tile.store_through' op cannot store through shared memory on sm_80}}
   // expected-error @below {{failed to legalize}}
   attn_tile.store_through %p, %t to %m[%c0, %c0] : !attn_tile.pipe<64x64xbf16, stages = 1>, vector<64x64xbf16> to memref<?x64xbf16>
   attn_tile.return
@@ -123,18 +123,18 @@ attn_tile.kernel @clusters() attributes {layout = #attn_tile.row_blocks<warps = 
 // -----
 
 attn_tile.kernel @counted(%c: memref<?xi32>, %i: index) attributes {layout = #attn_tile.row_blocks<warps = 4>} {
-  // expected-error @below {{'attn_tile.count' op cannot be on sm_80}}
+  // expected-error @below {{'attn_tile.semaphore_add' op cannot be on sm_80}}
   // expected-error @below {{failed to legalize}}
-  attn_tile.count %c[%i] : memref<?xi32>
+  attn_tile.semaphore_add %c[%i] : memref<?xi32>
   attn_tile.return
 }
 
 // -----
 
 attn_tile.kernel @awaited(%c: memref<?xi32>, %i: index) attributes {layout = #attn_tile.row_blocks<warps = 4>} {
-  // expected-error @below {{'attn_tile.await_count' op cannot be on sm_80}}
+  // expected-error @below {{'attn_tile.semaphore_wait' op cannot be on sm_80}}
   // expected-error @below {{failed to legalize}}
-  attn_tile.await_count %c[%i] to(%i) : memref<?xi32>
+  attn_tile.semaphore_wait %c[%i] to(%i) : memref<?xi32>
   attn_tile.return
 }
 
@@ -142,16 +142,16 @@ attn_tile.kernel @awaited(%c: memref<?xi32>, %i: index) attributes {layout = #at
 
 attn_tile.kernel @rounded(%m: memref<?x64xf32>, %d: memref<?x64xbf16>, %i: index)
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {
-  // expected-error @below {{'attn_tile.round_packed' op cannot be on sm_80}}
+  // expected-error @below {{'attn_tile.convert_dq' op cannot be on sm_80}}
   // expected-error @below {{failed to legalize}}
-  attn_tile.round_packed %m[%i, %i] to %d[%i, %i] part(%i of 1) times 1.0
+  attn_tile.convert_dq %m[%i, %i] to %d[%i, %i] part(%i of 1) times 1.0
       : vector<64x64xf32> in memref<?x64xf32> to memref<?x64xbf16>
   attn_tile.return
 }
 
 // -----
 
-attn_tile.kernel @product_of_rows(%out: memref<64x64xf32>)
+attn_tile.kernel @mma_of_rows(%out: memref<64x64xf32>)
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {
   %c0 = arith.constant 0 : index
   %pipe = attn_tile.create_pipe : !attn_tile.pipe<128x64xbf16, stages = 1>
@@ -174,9 +174,9 @@ attn_tile.kernel @product_of_rows(%out: memref<64x64xf32>)
 attn_tile.kernel @completed() attributes {layout = #attn_tile.row_blocks<warps = 4>} {
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
   attn_tile.role consumer warpgroups(1) registers(128) {
-    // expected-error @below {{'attn_tile.complete' op cannot be on sm_80}}
+    // expected-error @below {{'attn_tile.semaphore_release' op cannot be on sm_80}}
     // expected-error @below {{failed to legalize}}
-    attn_tile.complete %p : !attn_tile.pipe<64x16xf32, stages = 1>
+    attn_tile.semaphore_release %p : !attn_tile.pipe<64x16xf32, stages = 1>
   }
   attn_tile.return
 }

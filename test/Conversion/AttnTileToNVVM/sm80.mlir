@@ -61,7 +61,7 @@ attn_tile.kernel @copy(%m: memref<?x64xbf16, strided<[?, 1]>>, %row: index)
 // -----
 
 // 72 columns are a block of 64 and two chunks, the second of them zeros. The
-// group copies 16 rows at a time, more than the last 16 of 24 are.
+// CTA copies 16 rows at a time, more than the last 16 of 24 are.
 
 // CHECK-LABEL: llvm.func @copy_edges
 attn_tile.kernel @copy_edges(%m: memref<?x72xbf16>, %row: index)
@@ -135,7 +135,8 @@ attn_tile.kernel @transposed(%out: memref<32x16xf32>)
   // CHECK-NEXT: %[[B1:.*]] = llvm.extractvalue %[[KM]][1]
   // CHECK-NEXT: %[[B2:.*]] = llvm.extractvalue %[[KM]][2]
   // CHECK-NEXT: %[[B3:.*]] = llvm.extractvalue %[[KM]][3]
-  // CHECK:      %[[D0:.*]] = nvvm.mma.sync A[%[[A0]], {{.*}}] B[%[[B0]], %[[B1]]] C[%[[ZERO]], %[[ZERO]], %[[ZERO]], %[[ZERO]]] {{{.*}}bf16{{.*}}shape = #nvvm.shape<m = 16, n = 8, k = 16>}
+  // CHECK:      %[[D0:.*]] = nvvm.mma.sync A[%[[A0]], {{.*}}] B[%[[B0]], %[[B1]]] C[%[[ZERO]], %[[ZERO]], %[[ZERO]], %[[ZERO]]] {{{.*}}bf16
+  // CHECK-SAME:     shape = #nvvm.shape<m = 16, n = 8, k = 16>}
   // CHECK:      %[[S0:.*]] = llvm.extractvalue %[[D0]][0]
   // CHECK:      nvvm.mma.sync A[%[[A0]], {{.*}}] B[%[[B2]], %[[B3]]]
   // CHECK:      %[[QP1:.*]] = llvm.getelementptr %[[Q1]][0]

@@ -1,6 +1,6 @@
 // RUN: attn-opt %s -attn-tile-allocate-pipes=target=sm_90a -convert-attn-tile-to-nvvm=target=sm_90a | FileCheck %s
 
-// Two groups of a cluster: each copies half of the rows to both, waits until the
+// Two CTAs of a cluster: each copies half of the rows to both, waits until the
 // consumers of both have released a stage, and has barriers that nobody uses
 // before they are there or after they are gone.
 
@@ -8,7 +8,7 @@
 // CHECK-SAME:    %[[MAP:[a-z0-9]+]]: !llvm.ptr {{.*}}, %[[Q:[a-z0-9]+]]: !llvm.ptr
 // CHECK-SAME:    attn_tile.cluster_size = 2 : i32
 // CHECK-SAME:    nvvm.cluster_dim = array<i32: 2>
-// A producer and one thread of each of two consumers, of both groups.
+// A producer and one thread of each of two consumers, of both CTAs.
 // CHECK:         %[[RELEASES:.*]] = llvm.mlir.constant(4 : i32) : i32
 // CHECK-NEXT:    "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r" %{{.*}}, %[[RELEASES]]
 // CHECK:         %[[RELEASES:.*]] = llvm.mlir.constant(2 : i32) : i32

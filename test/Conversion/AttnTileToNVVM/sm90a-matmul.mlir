@@ -1,6 +1,6 @@
 // RUN: attn-opt %s -attn-tile-allocate-pipes=target=sm_90a -convert-attn-tile-to-nvvm=target=sm_90a -split-input-file | FileCheck %s
 
-// A product goes on with the registers of one in flight; the wait for those
+// An MMA goes on with the registers of one in flight; the wait for those
 // before it touches none.
 // CHECK-LABEL: llvm.func @in_flight
 // CHECK: %[[P:.*]] = llvm.inline_asm has_side_effects {{.*}} "{{.*}}setp.ne.b32 first, 0, 0;{{.*}}wgmma.mma_async{{.*}}wgmma.commit_group
@@ -31,7 +31,8 @@ attn_tile.kernel @in_flight(%out: memref<64x64xf32>)
 // CHECK-LABEL: llvm.func @store
 // CHECK: cp.async.bulk.wait_group.read 1;\0Abar.sync $1, 128
 // CHECK-COUNT-4: stmatrix.sync
-// CHECK: fence.proxy.async.shared::cta;\0Abar.sync $5, 128;{{.*}}@first cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [$0, {$3, $4}], [$1];\0A@first cp.async.bulk.commit_group
+// CHECK: fence.proxy.async.shared::cta;\0Abar.sync $5, 128;
+// CHECK-SAME:     @first cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [$0, {$3, $4}], [$1];\0A@first cp.async.bulk.commit_group
 // CHECK-COUNT-3: cp.async.bulk.tensor.2d.global
 // CHECK: "cp.async.bulk.wait_group 0;"
 // CHECK-NEXT: llvm.return

@@ -400,11 +400,11 @@ attn_tile.kernel @roles(%map: !attn_tile.tensor_map<3, 64x64xbf16>, %q: !attn_ti
     %s = attn_tile.wait %qp[%c0] : !attn_tile.pipe<128x128xbf16, stages = 1>
     %r = scf.for %t = %c0 to %n step %c1 iter_args(%a = %x) -> vector<128x64xf32> {
       %k = attn_tile.wait %kp[%t] : !attn_tile.pipe<64x128xbf16, stages = 2>
-      attn_tile.await_turn
+      attn_tile.pingpong_wait
       %p = attn_tile.mma_start %s, %k transpose_rhs acc %a
           : !attn_tile.buffer<128x128xbf16>, !attn_tile.buffer<64x128xbf16>
           -> !attn_tile.pending<vector<128x64xf32>>
-      attn_tile.pass_turn
+      attn_tile.pingpong_arrive
       %v = attn_tile.mma_wait %p : !attn_tile.pending<vector<128x64xf32>>
       attn_tile.release %k : !attn_tile.buffer<64x128xbf16>
       scf.yield %v : vector<128x64xf32>
@@ -417,7 +417,7 @@ attn_tile.kernel @roles(%map: !attn_tile.tensor_map<3, 64x64xbf16>, %q: !attn_ti
 
 // -----
 
-// A product leaves in flight those that were started after it. Without an
+// An MMA leaves in flight the MMAs that were started after it. Without an
 // accumulator the first instruction overwrites the result.
 
 // CHECK-LABEL: llvm.func @products
@@ -464,7 +464,7 @@ attn_tile.kernel @products(%p: vector<64x16xf16>, %out: memref<64x64xf32>, %out2
 
 // -----
 
-// Lanes take numbers in turn; sums are exchanged in the warp.
+// Lanes take numbers round-robin; sums are exchanged in the warp.
 
 // CHECK-LABEL: llvm.func @scalars
 attn_tile.kernel @scalars(%list: memref<?xi32>, %n: index)
@@ -484,8 +484,8 @@ attn_tile.kernel @scalars(%list: memref<?xi32>, %n: index)
     %y = arith.index_cast %x : i32 to index
     attn_tile.yield %y : index
   }
-  %m = attn_tile.at_most %s, %n
-  attn_tile.each to(%m) {
+  %m = attn_tile.assume_upper_bound %s, %n
+  attn_tile.thread_for to(%m) {
   ^bb0(%i: index):
     %x = arith.index_cast %i : index to i32
     memref.store %x, %list[%i] : memref<?xi32>
@@ -516,7 +516,7 @@ attn_tile.kernel @bounds(%list: memref<?xi32>, %n: index)
     %y = arith.index_cast %x : i32 to index
     attn_tile.yield %y, %y : index, index
   }
-  attn_tile.each to(%s#0) {
+  attn_tile.thread_for to(%s#0) {
   ^bb0(%i: index):
     %x = arith.index_cast %s#1 : index to i32
     memref.store %x, %list[%i] : memref<?xi32>
@@ -548,7 +548,7 @@ attn_tile.kernel @compact(%list: memref<?xi32>, %n: index)
   // CHECK:           llvm.store
   // CHECK:         %[[ALL:.*]] = llvm.intr.ctpop(%[[VOTES]])
   // CHECK:         arith.addi %[[BEFORE]], %[[ALL]]
-  %m = attn_tile.compact to(%n) where {
+  %m = attn_tile.warp_compact to(%n) where {
   ^bb0(%i: index):
     %c = arith.cmpi ne, %i, %n : index
     attn_tile.yield %c : i1
@@ -564,7 +564,7 @@ attn_tile.kernel @compact(%list: memref<?xi32>, %n: index)
 // -----
 
 // Each warpgroup clears for itself the rows that are not of the sequence, where
-// there are any, before its products read them.
+// there are any, before its MMAs read them.
 
 // CHECK-LABEL: llvm.func @clear
 attn_tile.kernel @clear(%i: index, %n: index)
@@ -585,7 +585,7 @@ attn_tile.kernel @clear(%i: index, %n: index)
 // -----
 
 // A shared tile is stored by matrices of 8x8 elements, of which four lie in one
-// instruction, behind the swizzle; all threads of the group wait for each other.
+// instruction, behind the swizzle; all threads of the CTA wait for each other.
 
 // CHECK-LABEL: llvm.func @share
 attn_tile.kernel @share(%x: vector<64x16xf32>, %out: memref<64x16xf32>)
@@ -599,7 +599,7 @@ attn_tile.kernel @share(%x: vector<64x16xf32>, %out: memref<64x16xf32>)
   // CHECK:      "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};", "r,r,r,r,r,~{memory}" %{{.*}}, %[[A:.*]], %[[B:.*]], %[[C:.*]], %[[D:.*]] :
   // CHECK-NEXT: "fence.proxy.async.shared::cta;"
   // CHECK:      "bar.sync $0, $1;"
-  %b = attn_tile.share %t in %sp[%c0] : vector<64x16xbf16>, !attn_tile.pipe<64x16xbf16, stages = 2>
+  %b = attn_tile.local_store %t in %sp[%c0] : vector<64x16xbf16>, !attn_tile.pipe<64x16xbf16, stages = 2>
   // Both operands have contiguous rows and columns instead of the contracted
   // dimension: 16 rows of 128 bytes further for each step.
   // CHECK:      add.s64 a, $8, 4611686293305294848;
@@ -634,8 +634,8 @@ attn_tile.kernel @share_columns(%x: vector<64x64xf32>)
   %sp = attn_tile.create_pipe at(1024) barriers(0) : !attn_tile.pipe<64x128xbf16, stages = 2>
   %c0 = arith.constant 0 : index
   %t = arith.truncf %x : vector<64x64xf32> to vector<64x64xbf16>
-  %a = attn_tile.share %t in %sp[%c0] : vector<64x64xbf16>, !attn_tile.pipe<64x128xbf16, stages = 2>
-  %b = attn_tile.share %t in %sp[%c0] from(64) : vector<64x64xbf16>, !attn_tile.pipe<64x128xbf16, stages = 2>
+  %a = attn_tile.local_store %t in %sp[%c0] : vector<64x64xbf16>, !attn_tile.pipe<64x128xbf16, stages = 2>
+  %b = attn_tile.local_store %t in %sp[%c0] from(64) : vector<64x64xbf16>, !attn_tile.pipe<64x128xbf16, stages = 2>
   attn_tile.return
 }
 
@@ -716,7 +716,7 @@ attn_tile.kernel @carried_row(%n: index, %out: memref<?x32xf32>)
 
 // Tiles that threads read: four matrices of 16-bit values at once, whose rows the
 // swizzle moves, or pairs of f32 values of two rows. Blocks of f32 values have 32
-// columns. The arrival depends on what it comes after, two rows of each thread.
+// columns. The arrival depends on the values it comes after, two rows of each thread.
 
 // CHECK-LABEL: llvm.func @tiles
 // CHECK:         %[[WARPS:.*]] = llvm.mlir.constant(8 : i32) : i32
@@ -740,7 +740,8 @@ attn_tile.kernel @carried_row(%n: index, %out: memref<?x32xf32>)
 // CHECK-NOT:     "ld.shared.v2.f32
 // CHECK-COUNT-4: nvvm.shfl.sync bfly
 // CHECK:         "bar.warp.sync 0xffffffff;"
-// CHECK:         setp.eq.s32 first, $1, 0;\0Asetp.ne.and.b32 first, $2, 0x7fffabcd, first;\0Asetp.ne.and.b32 first, $3, 0x7fffabcd, first;\0A@first mbarrier.arrive.shared::cta.b64 _, [$0];{{.*}}"r,r,f,f,~{memory}"
+// CHECK:         setp.eq.s32 first, $1, 0;\0Asetp.ne.and.b32 first, $2, 0x7fffabcd, first;\0Asetp.ne.and.b32 first, $3, 0x7fffabcd, first;
+// CHECK-SAME:        {{^}}\0A@first mbarrier.arrive.shared::cta.b64 _, [$0];{{.*}}"r,r,f,f,~{memory}"
 attn_tile.kernel @tiles(%map0: !attn_tile.tensor_map<2, 128x64xbf16>, %map1: !attn_tile.tensor_map<2, 128x32xf32>,
                         %out0: memref<128x80xbf16>, %out1: memref<128x48xf32>)
     attributes {layout = #attn_tile.row_blocks<warps = 8>} {
@@ -783,13 +784,13 @@ attn_tile.kernel @share_one_stage(%x: vector<64x16xf32>)
   %sp = attn_tile.create_pipe at(1024) barriers(0) : !attn_tile.pipe<64x16xbf16, stages = 1>
   %c0 = arith.constant 0 : index
   %t = arith.truncf %x : vector<64x16xf32> to vector<64x16xbf16>
-  %b = attn_tile.share %t in %sp[%c0] : vector<64x16xbf16>, !attn_tile.pipe<64x16xbf16, stages = 1>
+  %b = attn_tile.local_store %t in %sp[%c0] : vector<64x16xbf16>, !attn_tile.pipe<64x16xbf16, stages = 1>
   attn_tile.return
 }
 
 // -----
 
-// A thread's registers of a packed tile lie in groups of four, those of all
+// A thread's registers of a tile in fragment order lie in groups of four, those of all
 // threads after one another.
 
 // CHECK-LABEL: llvm.func @packed
@@ -798,8 +799,8 @@ attn_tile.kernel @share_one_stage(%x: vector<64x16xf32>)
 attn_tile.kernel @packed(%m: memref<?x64xf32>, %i: index)
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {
   %c0 = arith.constant 0 : index
-  %x = attn_tile.load_packed %m[%i, %c0] : memref<?x64xf32> to vector<64x16xf32>
-  attn_tile.add_packed %x to %m[%i, %c0] : vector<64x16xf32> to memref<?x64xf32>
+  %x = attn_tile.load_fragments %m[%i, %c0] : memref<?x64xf32> to vector<64x16xf32>
+  attn_tile.bulk_reduce_add %x to %m[%i, %c0] : vector<64x16xf32> to memref<?x64xf32>
   attn_tile.return
 }
 
@@ -852,16 +853,16 @@ attn_tile.kernel @known_rows(%m: memref<64xf32>) attributes {layout = #attn_tile
 
 // -----
 
-// A packed tile is stored as it is loaded, four values of a thread at once.
+// A tile in fragment order is stored as it is loaded, four values of a thread at once.
 
-// CHECK-LABEL: llvm.func @store_packed
+// CHECK-LABEL: llvm.func @store_fragments
 // CHECK-COUNT-2: llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xf32>, !llvm.ptr<1>
 // CHECK-NOT:     llvm.store
-attn_tile.kernel @store_packed(%m: memref<?x64xf32>, %i: index)
+attn_tile.kernel @store_fragments(%m: memref<?x64xf32>, %i: index)
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {
   %c0 = arith.constant 0 : index
   %x = arith.constant dense<0.0> : vector<64x16xf32>
-  attn_tile.store_packed %x to %m[%i, %c0] : vector<64x16xf32> to memref<?x64xf32>
+  attn_tile.store_fragments %x to %m[%i, %c0] : vector<64x16xf32> to memref<?x64xf32>
   attn_tile.return
 }
 
@@ -934,7 +935,7 @@ attn_tile.kernel @transposed_within(%m: memref<?x64xbf16>, %x: vector<64x32xbf16
 
 // -----
 
-// Through workgroup memory, a warp's part is added by one bulk operation, which
+// Through shared memory, a warp's part is added by one bulk operation, which
 // must have read it before the next one and before the kernel ends.
 
 // CHECK-LABEL: llvm.func @packed_in_bulk
@@ -948,9 +949,9 @@ attn_tile.kernel @packed_in_bulk(%m: memref<?x64xf32>, %i: index)
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {
   %c0 = arith.constant 0 : index
   %p = attn_tile.create_pipe at(1024) barriers(0) : !attn_tile.pipe<64x16xf32, stages = 1>
-  %x = attn_tile.load_packed %m[%i, %c0] : memref<?x64xf32> to vector<64x16xf32>
-  %b = attn_tile.pack %x in %p : vector<64x16xf32>, !attn_tile.pipe<64x16xf32, stages = 1>
-  attn_tile.add_packed %b to %m[%i, %c0] : !attn_tile.buffer<64x16xf32> to memref<?x64xf32>
+  %x = attn_tile.load_fragments %m[%i, %c0] : memref<?x64xf32> to vector<64x16xf32>
+  %b = attn_tile.stage_fragments %x in %p : vector<64x16xf32>, !attn_tile.pipe<64x16xf32, stages = 1>
+  attn_tile.bulk_reduce_add %b to %m[%i, %c0] : !attn_tile.buffer<64x16xf32> to memref<?x64xf32>
   attn_tile.return
 }
 
@@ -959,13 +960,13 @@ attn_tile.kernel @packed_in_bulk(%m: memref<?x64xf32>, %i: index)
 // More rows than warpgroups have are multiplied in blocks, one after the other,
 // that start at different blocks of columns of the transposed operand.
 
-// CHECK-LABEL: llvm.func @product_in_blocks
+// CHECK-LABEL: llvm.func @mma_in_blocks
 // CHECK:         wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {$0,$1,$2,$3,$4,$5,$6,$7}, a, b, first, 1, 1, 1, 1;
 // CHECK-SAME:    {$0,$1,$2,$3,$4,$5,$6,$7}, a, b, rest
 // CHECK-SAME:    wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {$8,$9,$10,$11,$12,$13,$14,$15}, a, b, first, 1, 1, 1, 1;
 // CHECK-SAME:    {$8,$9,$10,$11,$12,$13,$14,$15}, a, b, rest
 // CHECK-SAME:    wgmma.commit_group.sync.aligned;
-attn_tile.kernel @product_in_blocks(%out: memref<128x16xf32>)
+attn_tile.kernel @mma_in_blocks(%out: memref<128x16xf32>)
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {
   %c0 = arith.constant 0 : index
   %kp = attn_tile.create_pipe at(1024) barriers(0) : !attn_tile.pipe<64x128xbf16, stages = 1>
@@ -987,11 +988,11 @@ attn_tile.kernel @product_in_blocks(%out: memref<128x16xf32>)
 // Of some rows, those of the warpgroups begin at the block of columns that the
 // first one is in.
 
-// CHECK-LABEL: llvm.func @product_of_rows
+// CHECK-LABEL: llvm.func @mma_of_rows
 // CHECK:         add.s64 a, $8, 4611686293305295360;
 // CHECK-SAME:    wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {$0,$1,$2,$3,$4,$5,$6,$7}, a, b, first, 1, 1, 1, 1;
 // CHECK-SAME:    add.s64 a, $8, 4611686293305295488;
-attn_tile.kernel @product_of_rows(%out: memref<64x16xf32>)
+attn_tile.kernel @mma_of_rows(%out: memref<64x16xf32>)
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {
   %c0 = arith.constant 0 : index
   %kp = attn_tile.create_pipe at(1024) barriers(0) : !attn_tile.pipe<64x128xbf16, stages = 1>
@@ -1051,7 +1052,7 @@ attn_tile.kernel @scatter_elements(%t: memref<64x16xf32>, %dest: memref<?x?xf32>
 
 // -----
 
-// At a distance there are as many sums as registers, wherever they go.
+// At a distance there are as many partial sums as registers, wherever they go.
 
 // CHECK-LABEL: llvm.func @scatter_table
 // CHECK-NOT:      nvvm.shfl.sync bfly
@@ -1083,7 +1084,7 @@ attn_tile.kernel @order() attributes {layout = #attn_tile.row_blocks<warps = 4>}
 
 // -----
 
-// Two groups have the registers of these roles, but are launched with 80 of
+// Two CTAs have the registers of these roles, but are launched with 80 of
 // them for each thread, fewer than the consumers ask for and the producer gives
 // back: there is one.
 

@@ -7,7 +7,9 @@
 // CHECK-DAG:     %[[EIGHT:.*]] = llvm.mlir.constant(8 : i32) : i32
 // CHECK-DAG:     %[[FOUR:.*]] = llvm.mlir.constant(4 : i32) : i32
 // CHECK-DAG:     %[[ONE:.*]] = llvm.mlir.constant(1 : i32) : i32
-// CHECK:         llvm.inline_asm has_side_effects {{.*}}mbarrier.init.shared::cta.b64 [$0], $1;\0Ambarrier.init.shared::cta.b64 [$0 + 8], 1;\0Ambarrier.init.shared::cta.b64 [$0 + 16], $1;\0Ambarrier.init.shared::cta.b64 [$0 + 24], 1;{{.*}} %[[BARRIERS:[0-9]+]], %[[EIGHT]] : (i32, i32) -> ()
+// CHECK:         llvm.inline_asm has_side_effects
+// CHECK-SAME:        mbarrier.init.shared::cta.b64 [$0], $1;\0Ambarrier.init.shared::cta.b64 [$0 + 8], 1;\0Ambarrier.init.shared::cta.b64 [$0 + 16], $1;
+// CHECK-SAME:        {{^}}\0Ambarrier.init.shared::cta.b64 [$0 + 24], 1;{{.*}} %[[BARRIERS:[0-9]+]], %[[EIGHT]] : (i32, i32) -> ()
 
 // Idle warps are the second and third one of the producer. The turn is waited
 // for, then the tile; the stage is given back before the addition is complete.
@@ -38,7 +40,9 @@
 // CHECK:           %[[THREAD:.*]] = arith.andi %[[N]], %[[ONE]] : i32
 // CHECK-NEXT:      %[[OFFSET:.*]] = arith.shli %[[THREAD]], %[[FOUR]] : i32
 // CHECK-NEXT:      %[[FULL:.*]] = arith.addi %[[BARRIERS]], %[[OFFSET]] : i32
-// CHECK-NEXT:      llvm.inline_asm has_side_effects {{.*}}fence.proxy.async.shared::cta;\0Abar.warp.sync 0xffffffff;\0Asetp.eq.s32 first, $1, 0;\0A@first mbarrier.arrive.shared::cta.b64 _, [$0];{{.*}} %[[FULL]], %{{.*}} : (i32, i32) -> ()
+// CHECK-NEXT:      llvm.inline_asm has_side_effects
+// CHECK-SAME:          fence.proxy.async.shared::cta;\0Abar.warp.sync 0xffffffff;\0Asetp.eq.s32 first, $1, 0;\0A@first mbarrier.arrive.shared::cta.b64 _, [$0];
+// CHECK-SAME:          %[[FULL]], %{{.*}} : (i32, i32) -> ()
 // CHECK-NOT:     cp.reduce.async.bulk
 // CHECK:         llvm.return
 attn_tile.kernel @turns(%m: memref<?x16xf32>, %c: memref<?xi32>, %n: index) attributes {layout = #attn_tile.row_blocks<warps = 8>} {
@@ -46,9 +50,9 @@ attn_tile.kernel @turns(%m: memref<?x16xf32>, %c: memref<?xi32>, %n: index) attr
   %c1 = arith.constant 1 : index
   %v = arith.constant dense<1.0> : vector<128x16xf32>
   %p = attn_tile.create_pipe : !attn_tile.pipe<128x16xf32, stages = 1>
-  attn_tile.beside registers(24) {
+  attn_tile.auxiliary_warps registers(24) {
     scf.for %i = %c0 to %n step %c1 {
-      attn_tile.add_in_turn %p[%i] to %m[%i, %c0] turn(%i of %c[%i])
+      attn_tile.ordered_reduce_add %p[%i] to %m[%i, %c0] ordered(%i of %c[%i])
           : !attn_tile.pipe<128x16xf32, stages = 1> to memref<?x16xf32>, memref<?xi32>
     }
   }
@@ -56,8 +60,8 @@ attn_tile.kernel @turns(%m: memref<?x16xf32>, %c: memref<?xi32>, %n: index) attr
   }
   attn_tile.role consumer warpgroups(2) registers(240) {
     scf.for %i = %c0 to %n step %c1 {
-      %b = attn_tile.pack %v in %p[%i] : vector<128x16xf32>, !attn_tile.pipe<128x16xf32, stages = 1>
-      attn_tile.publish %b in %p[%i] : !attn_tile.pipe<128x16xf32, stages = 1>
+      %b = attn_tile.stage_fragments %v in %p[%i] : vector<128x16xf32>, !attn_tile.pipe<128x16xf32, stages = 1>
+      attn_tile.commit_fragments %b in %p[%i] : !attn_tile.pipe<128x16xf32, stages = 1>
     }
   }
   attn_tile.return

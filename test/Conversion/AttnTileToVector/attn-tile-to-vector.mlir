@@ -1,6 +1,6 @@
 // RUN: attn-opt %s --convert-attn-tile-to-vector='vector-bits=256 num-registers=16' --canonicalize --split-input-file | FileCheck %s
 
-// A product: a block of accumulators in registers, a loop over the depth.
+// A matmul: a block of accumulators in registers, a loop over the depth.
 
 // CHECK-LABEL: func.func private @product(
 // CHECK-SAME:    %[[A:[a-z0-9]+]]: memref<?x8xf32>, %[[B:[a-z0-9]+]]: memref<?x16xf32>, %[[C:[a-z0-9]+]]: memref<?x16xf32>)
@@ -17,7 +17,8 @@
 // CHECK:         scf.for %{{.*}} = %[[ROWS]] to %c8 step %c1
 // CHECK:           vector.store %{{.*}} : memref<8x8xf32>, vector<8xf32>
 // CHECK:         scf.for %[[I:.*]] = %c0 to %c8 step %c4
-// CHECK:           scf.for %[[K:.*]] = %c0 to %c8 step %c1 iter_args({{.*}}) -> (vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>)
+// CHECK:           scf.for %[[K:.*]] = %c0 to %c8 step %c1 iter_args({{.*}}) -> (vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>,
+// CHECK-SAME:          vector<8xf32>, vector<8xf32>, vector<8xf32>)
 // CHECK:             vector.load %{{.*}}[%[[K]], %c0] : memref<8x16xf32>, vector<8xf32>
 // CHECK:             vector.load %{{.*}}[%[[K]], %c8] : memref<8x16xf32>, vector<8xf32>
 // CHECK:             memref.load %{{.*}}[%[[I]], %[[K]]] : memref<8x8xf32>
@@ -31,7 +32,8 @@ attn_tile.kernel @product(%a: memref<?x8xf32>, %b: memref<?x16xf32>, %c: memref<
   %zero = arith.constant dense<0.0> : vector<8x16xf32>
   %at = attn_tile.load %a[%c0, %c0] : memref<?x8xf32> -> vector<8x8xf32>
   %bt = attn_tile.load %b[%c0, %c0] : memref<?x16xf32> -> vector<8x16xf32>
-  %ct = vector.contract {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]}
+  %ct = vector.contract {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>],
+      iterator_types = ["parallel", "parallel", "reduction"]}
       %at, %bt, %zero : vector<8x8xf32>, vector<8x16xf32> into vector<8x16xf32>
   attn_tile.store %ct, %c[%c0, %c0] : vector<8x16xf32>, memref<?x16xf32>
   attn_tile.return
@@ -50,7 +52,8 @@ func.func @launch(%a: memref<?x8xf32>, %b: memref<?x16xf32>) {
 // piece. The mask's predicate is vectorised; the last columns may not exist.
 
 // CHECK-LABEL: func.func private @mask(
-// CHECK-SAME:    %[[SRC:[a-z0-9]+]]: memref<?x12xbf16>, %{{.*}}: memref<?x12xf32>, %[[ROW:[a-z0-9]+]]: index, %[[SQ:[a-z0-9]+]]: index, %[[SKV:[a-z0-9]+]]: index)
+// CHECK-SAME:    %[[SRC:[a-z0-9]+]]: memref<?x12xbf16>, %{{.*}}: memref<?x12xf32>, %[[ROW:[a-z0-9]+]]: index, %[[SQ:[a-z0-9]+]]: index,
+// CHECK-SAME:    %[[SKV:[a-z0-9]+]]: index)
 // CHECK:         vector.transfer_read %[[SRC]]{{.*}} {in_bounds = [true]} : memref<?x12xbf16>, vector<8xbf16>
 // CHECK:         vector.transfer_read %[[SRC]]{{.*}} : memref<?x12xbf16>, vector<8xbf16>
 // CHECK-NOT:     memref.alloca
@@ -77,7 +80,8 @@ attn_tile.kernel @mask(%src: memref<?x12xbf16>, %dst: memref<?x12xf32>, %row: in
 // are read at once if they exist, others are gathered for keys that exist.
 
 // CHECK-LABEL: func.func private @regions(
-// CHECK-SAME:    %[[SRC:[a-z0-9]+]]: memref<?x8xf32>, %[[BIAS:[a-z0-9]+]]: memref<?x?xf32>, %[[SLOPES:[a-z0-9]+]]: memref<?xf32>, %[[TABLE:[a-z0-9]+]]: memref<?xf32>, %[[H:[a-z0-9]+]]: index
+// CHECK-SAME:    %[[SRC:[a-z0-9]+]]: memref<?x8xf32>, %[[BIAS:[a-z0-9]+]]: memref<?x?xf32>, %[[SLOPES:[a-z0-9]+]]: memref<?xf32>,
+// CHECK-SAME:    %[[TABLE:[a-z0-9]+]]: memref<?xf32>, %[[H:[a-z0-9]+]]: index
 // CHECK:         %[[SIZE:.*]] = memref.dim %[[SLOPES]], %c0
 // CHECK:         %[[NOT_EMPTY:.*]] = arith.maxui %[[SIZE]], %c1
 // CHECK:         %[[LAST:.*]] = arith.subi %[[NOT_EMPTY]], %c1
@@ -201,7 +205,8 @@ attn_tile.kernel @in_place(%a: memref<?x8xf32>, %b: memref<?x16xf32>, %c: memref
   %bt = attn_tile.load %b[%c0, %c0] : memref<?x16xf32> -> vector<8x16xf32>
   %r = scf.for %t = %c0 to %n step %c1 iter_args(%acc = %zero) -> vector<8x16xf32> {
     %scaled = arith.mulf %acc, %two : vector<8x16xf32>
-    %ct = vector.contract {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]}
+    %ct = vector.contract {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>],
+        iterator_types = ["parallel", "parallel", "reduction"]}
         %at, %bt, %scaled : vector<8x8xf32>, vector<8x16xf32> into vector<8x16xf32>
     scf.yield %ct : vector<8x16xf32>
   }
@@ -224,8 +229,8 @@ attn_tile.kernel @scalars(%list: memref<?xi32>, %n: index) {
     %y = arith.index_cast %x : i32 to index
     attn_tile.yield %y : index
   }
-  %m = attn_tile.at_most %s, %n
-  attn_tile.each to(%m) {
+  %m = attn_tile.assume_upper_bound %s, %n
+  attn_tile.thread_for to(%m) {
   ^bb0(%i: index):
     %x = arith.index_cast %i : index to i32
     memref.store %x, %list[%i] : memref<?xi32>
@@ -249,7 +254,7 @@ attn_tile.kernel @scalars(%list: memref<?xi32>, %n: index) {
 // CHECK:           else
 // CHECK:             scf.yield %[[RANK]]
 attn_tile.kernel @compact(%l: memref<?xindex>, %n: index) {
-  %m = attn_tile.compact to(%n) where {
+  %m = attn_tile.warp_compact to(%n) where {
   ^bb0(%i: index):
     %c = arith.cmpi ne, %i, %n : index
     attn_tile.yield %c : i1
@@ -280,14 +285,14 @@ attn_tile.kernel @sequence(%a: memref<?xf32>, %i: index, %n: index) {
 
 // -----
 
-// CHECK-LABEL: func.func @fault_word(
+// CHECK-LABEL: func.func @error_flag(
 // CHECK:         %[[SLOT:.*]] = llvm.alloca
-// CHECK:         llvm.call @attnrtGetFaultWord(%{{.*}}, %[[SLOT]])
+// CHECK:         llvm.call @attnrtGetErrorFlag(%{{.*}}, %[[SLOT]])
 // CHECK:         %[[WORD:.*]] = llvm.load %[[SLOT]]
 // CHECK:         builtin.unrealized_conversion_cast %{{.*}} to memref<1xi32>
-func.func @fault_word() -> i32 {
+func.func @error_flag() -> i32 {
   %c0 = arith.constant 0 : index
-  %word = attn_tile.fault_word : memref<1xi32>
+  %word = attn_tile.error_flag : memref<1xi32>
   %0 = memref.load %word[%c0] : memref<1xi32>
   return %0 : i32
 }

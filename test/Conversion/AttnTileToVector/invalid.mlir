@@ -32,7 +32,7 @@ attn_tile.kernel @reduce_columns(%v: vector<8xf32>) {
 
 attn_tile.kernel @map_with(%s: memref<8x8xf32>, %c: index) {
   %x = arith.constant dense<0.0> : vector<8x8xf32>
-  // expected-error @below {{'attn_tile.map' op must map one tile alone for the host (has 'vector<8x8xf32>' beside it)}}
+  // expected-error @below {{'attn_tile.map' op must map one tile alone for the host (also has 'vector<8x8xf32>')}}
   %0 = attn_tile.map %x at(%c, %c, %c, %c) lengths(%c, %c) with(%x : vector<8x8xf32>) : vector<8x8xf32> {
   ^bb0(%e: f32, %b: index, %h: index, %i: index, %j: index, %y: f32):
     attn_tile.yield %y : f32
@@ -44,7 +44,7 @@ attn_tile.kernel @map_with(%s: memref<8x8xf32>, %c: index) {
 
 attn_tile.kernel @turn(%m: memref<?x8xf32>, %c: memref<?xi32>, %i: index) {
   %v = arith.constant dense<0.0> : vector<8x8xf32>
-  // expected-error @below {{'attn_tile.add_packed' op has no form for the host}}
-  attn_tile.add_packed %v to %m[%i, %i] turn(%i of %c[%i]) : vector<8x8xf32> to memref<?x8xf32>, memref<?xi32>
+  // expected-error @below {{'attn_tile.bulk_reduce_add' op has no form for the host}}
+  attn_tile.bulk_reduce_add %v to %m[%i, %i] ordered(%i of %c[%i]) : vector<8x8xf32> to memref<?x8xf32>, memref<?xi32>
   attn_tile.return
 }

@@ -2,18 +2,18 @@
 
 // CHECK: llvm.func @attnrtParallelFor(i64, !llvm.ptr, !llvm.ptr) -> i32
 
-// CHECK-LABEL: func.func private @fill_items(
+// CHECK-LABEL: func.func private @fill_work_items(
 // CHECK-SAME:    %[[BEGIN:.*]]: i64, %[[END:.*]]: i64, %[[CONTEXT:.*]]: !llvm.ptr)
 // CHECK:         %[[VALUE:.*]] = arith.constant 1.000000e+00 : f32
 // CHECK:         %[[ADDRESS:.*]] = llvm.getelementptr %[[CONTEXT]][0, 0]
 // CHECK:         llvm.load %[[ADDRESS]]
 // CHECK:         %[[B:.*]] = arith.index_cast %[[BEGIN]]
 // CHECK:         %[[E:.*]] = arith.index_cast %[[END]]
-// The buffer is made once for all items.
+// The buffer is made once for all work items.
 // CHECK:         memref.alloca() : memref<4xf32>
-// CHECK:         scf.for %[[ITEM:.*]] = %[[B]] to %[[E]]
-// CHECK:           %[[J:.*]] = arith.remui %[[ITEM]], %{{.*}}
-// CHECK:           %[[I:.*]] = arith.divui %[[ITEM]], %{{.*}}
+// CHECK:         scf.for %[[WORK_ITEM:.*]] = %[[B]] to %[[E]]
+// CHECK:           %[[J:.*]] = arith.remui %[[WORK_ITEM]], %{{.*}}
+// CHECK:           %[[I:.*]] = arith.divui %[[WORK_ITEM]], %{{.*}}
 // CHECK:           memref.store %[[VALUE]], %{{.*}}[%[[I]], %[[J]]]
 
 // CHECK-LABEL: func.func @fill(
@@ -23,7 +23,7 @@
 // CHECK:         %[[COUNT64:.*]] = arith.index_cast %[[COUNT]] : index to i64
 // CHECK:         %[[CTX:.*]] = llvm.alloca
 // CHECK:         llvm.store
-// CHECK:         %[[F:.*]] = constant @fill_items
+// CHECK:         %[[F:.*]] = constant @fill_work_items
 // CHECK:         %[[P:.*]] = builtin.unrealized_conversion_cast %[[F]]
 // CHECK:         llvm.call @attnrtParallelFor(%[[COUNT64]], %[[P]], %[[CTX]])
 func.func @fill(%out: memref<?x?xf32>, %m: index, %n: index) {

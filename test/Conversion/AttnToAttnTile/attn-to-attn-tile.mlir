@@ -19,19 +19,22 @@
 // CHECK:           %[[ROW:.*]] = arith.muli %[[i]], %c32
 // CHECK:           %[[HK:.*]] = arith.divui %[[h]], %c4
 // CHECK:           %[[QT:.*]] = attn_tile.load %[[Q]][%[[b]], %[[h]], %[[ROW]], %c0{{.*}}] stream(%c0{{.*}} of %c1{{.*}}) : {{.*}} -> vector<32x128xbf16>
-// CHECK:           %[[TILES:.*]], %{{.*}}, %[[COUNT:.*]] = attn_tile.key_tiles at(%[[b]], %[[h]]) queries(%[[ROW]], 32) keys(64) lengths(%[[SQ]], %[[SKV]]) by(#attn.causal)
-// CHECK:           %[[LOOP:.*]]:3 = scf.for %[[T:.*]] = %c0{{.*}} to %[[COUNT]] step %c1{{.*}} iter_args(%[[M:.*]] = %{{.*}}, %[[L:.*]] = %{{.*}}, %[[ACC:.*]] = %{{.*}})
-// CHECK:             %[[TILE:.*]] = attn_tile.tile_at %[[TILES]][%[[T]]]
+// CHECK:           %[[TILES:.*]], %{{.*}}, %[[COUNT:.*]] = attn_tile.kv_tile_iterator at(%[[b]], %[[h]]) queries(%[[ROW]], 32) keys(64)
+// CHECK-SAME:          {{^}} lengths(%[[SQ]], %[[SKV]]) by(#attn.causal)
+// CHECK:           %[[LOOP:.*]]:3 = scf.for %[[T:.*]] = %c0{{.*}} to %[[COUNT]] step %c1
+// CHECK-SAME:          iter_args(%[[M:.*]] = %{{.*}}, %[[L:.*]] = %{{.*}}, %[[ACC:.*]] = %{{.*}})
+// CHECK:             %[[TILE:.*]] = attn_tile.kv_tile_at %[[TILES]][%[[T]]]
 // CHECK:             %[[COL:.*]] = arith.muli %[[TILE]], %c64
 // CHECK:             %[[KT:.*]] = attn_tile.load %[[K]][%[[b]], %[[HK]], %[[COL]], %c0{{.*}}] stream(%[[T]] of %[[COUNT]])
-// CHECK:             %[[S:.*]] = vector.contract {indexing_maps = [#[[LHS]], #[[RHST]], #[[OUT]]]{{.*}}} %[[QT]], %[[KT]], %{{.*}} : vector<32x128xbf16>, vector<64x128xbf16> into vector<32x64xf32>
+// CHECK:             %[[S:.*]] = vector.contract {indexing_maps = [#[[LHS]], #[[RHST]], #[[OUT]]]{{.*}}} %[[QT]], %[[KT]], %{{.*}} : vector<32x128xbf16>,
+// CHECK-SAME:            vector<64x128xbf16> into vector<32x64xf32>
 // CHECK-NOT:         attn_tile.map
 // CHECK:             %[[S2:.*]] = attn_tile.mask %[[S]] at(%[[b]], %[[h]], %[[ROW]], %[[COL]]) lengths(%[[SQ]], %[[SKV]]) by(#attn.causal) : vector<32x64xf32>
 // CHECK:             %[[M1:.*]] = vector.multi_reduction <maxnumf>, %[[S2]], %[[M]] [1]
-// The factor is 1/sqrt(128) * log2(e).
-// CHECK:             %[[C:.*]] = arith.constant dense<0.1275174{{.*}}> : vector<32xf32>
 // CHECK:             %[[EMPTY:.*]] = arith.cmpf oeq, %[[M1]], %{{.*}}
 // CHECK:             %[[FINITE:.*]] = arith.select %[[EMPTY]], %{{.*}}, %[[M1]]
+// The factor is 1/sqrt(128) * log2(e).
+// CHECK:             %[[C:.*]] = arith.constant dense<0.1275174{{.*}}> : vector<32xf32>
 // CHECK:             %[[MS:.*]] = arith.mulf %[[FINITE]], %[[C]]
 // CHECK:             %[[MOLD:.*]] = arith.mulf %[[M]], %[[C]]
 // CHECK:             %[[DIFF:.*]] = arith.subf %[[MOLD]], %[[MS]]
@@ -85,7 +88,7 @@ func.func @causal(%q: memref<?x8x?x128xbf16>, %k: memref<?x2x?x128xbf16>,
 // CHECK:         scf.forall (%[[B:.*]], %[[H:.*]], %{{.*}}) in (%c2, %c8, %{{.*}})
 // CHECK-NOT:     arith.divui
 // CHECK:         attn_tile.load %[[Q]]{{.*}} -> vector<16x80xf32>
-// CHECK:         attn_tile.key_tiles {{.*}} lengths(%{{.*}}, %{{.*}}) keep
+// CHECK:         attn_tile.kv_tile_iterator {{.*}} lengths(%{{.*}}, %{{.*}}) mask_mod
 // CHECK:         %[[S:.*]] = vector.contract
 // CHECK:         %[[S1:.*]] = attn_tile.map %[[S]] at(%[[B]], %[[H]], {{.*}} {
 // CHECK-NEXT:    ^bb0(%[[X:.*]]: f32, %{{.*}}: index, %{{.*}}: index, %[[I:.*]]: index, %[[J:.*]]: index):
@@ -94,7 +97,7 @@ func.func @causal(%q: memref<?x8x?x128xbf16>, %k: memref<?x2x?x128xbf16>,
 // CHECK-NEXT:      %[[BV:.*]] = memref.load %[[BIAS]][%[[I]], %[[J]]]
 // CHECK-NEXT:      %[[SUM:.*]] = arith.addf %[[SCALED]], %[[BV]]
 // CHECK:           attn_tile.yield %[[SUM]]
-// CHECK:         attn_tile.mask %[[S1]] {{.*}} keep {
+// CHECK:         attn_tile.mask %[[S1]] {{.*}} mask_mod {
 // CHECK-NEXT:    ^bb0(%{{.*}}: index, %{{.*}}: index, %{{.*}}: index, %[[J:.*]]: index):
 // CHECK-NEXT:      %[[KEEP:.*]] = arith.cmpi ult, %[[J]], %[[N]]
 // CHECK-NEXT:      attn_tile.yield %[[KEEP]]
@@ -110,13 +113,13 @@ func.func @regions(%q: memref<2x8x?x72xf32>, %k: memref<2x8x?x72xf32>,
       ins(%q, %k, %v : memref<2x8x?x72xf32>, memref<2x8x?x72xf32>, memref<2x8x?x72xf32>)
       outs(%o : memref<2x8x?x72xf32>) scale(0.5)
       schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %x = memref.load %bias[%i, %j] : memref<?x?xf32>
         %y = arith.addf %s, %x : f32
         %z = arith.mulf %y, %two : f32
         attn.yield %z : f32
-      } keep {
+      } mask_mod {
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         %x = arith.cmpi ult, %j, %n : index
         attn.yield %x : i1
@@ -170,23 +173,25 @@ func.func @twice(%q: memref<1x1x?x64xf32>, %o: memref<1x1x?x64xf32>) {
 // A small kernel lists the query tiles that sequences have; the list is the work
 // of the kernel. Positions count from the beginning of the sequence.
 
-// CHECK-LABEL: attn_tile.kernel @packed_plan(
-// CHECK-SAME:    %[[CUQ:[a-z0-9]+]]: memref<?xi32>, %[[CUK:[a-z0-9]+]]: memref<?xi32>, %[[PLAN:[a-z0-9]+]]: memref<?x8xi32>, %[[FAULT:[a-z0-9]+]]: memref<1xi32>, %[[SQ:[a-z0-9]+]]: index, %[[SKV:[a-z0-9]+]]: index)
+// CHECK-LABEL: attn_tile.kernel @packed_work_items(
+// CHECK-SAME:    %[[CUQ:[a-z0-9]+]]: memref<?xi32>, %[[CUK:[a-z0-9]+]]: memref<?xi32>, %[[PLAN:[a-z0-9]+]]: memref<?x8xi32>,
+// CHECK-SAME:    %[[FAULT:[a-z0-9]+]]: memref<1xi32>, %[[SQ:[a-z0-9]+]]: index, %[[SKV:[a-z0-9]+]]: index)
 // CHECK-SAME:    schedule = #attn_tile.sequential
 // CHECK:         scf.forall (%[[S:.*]]) in
 // CHECK:           attn_tile.reduce
 // CHECK:           attn_tile.reduce
-// CHECK:           attn_tile.each
+// CHECK:           attn_tile.thread_for
 // CHECK:             memref.store %{{.*}}, %[[PLAN]]
-// CHECK:           attn_tile.each
+// CHECK:           attn_tile.thread_for
 // CHECK:             memref.store %{{.*}}, %[[FAULT]]
 
 // CHECK-LABEL: attn_tile.kernel @packed_kernel(
-// CHECK-SAME:    %[[Q:[a-z0-9]+]]: memref<1x8x?x64xf32>, %[[K:[a-z0-9]+]]: memref<1x2x?x64xf32>, %[[V:[a-z0-9]+]]: memref<1x2x?x64xf32>, %[[OUT:[a-z0-9]+]]: memref<1x8x?x64xf32>, %[[LSE:[a-z0-9]+]]: memref<1x8x?xf32>, %[[PLAN:[a-z0-9]+]]: memref<?x8xi32>)
-// CHECK:         %[[N:.*]] = attn_tile.at_most
+// CHECK-SAME:    %[[Q:[a-z0-9]+]]: memref<1x8x?x64xf32>, %[[K:[a-z0-9]+]]: memref<1x2x?x64xf32>, %[[V:[a-z0-9]+]]: memref<1x2x?x64xf32>,
+// CHECK-SAME:    %[[OUT:[a-z0-9]+]]: memref<1x8x?x64xf32>, %[[LSE:[a-z0-9]+]]: memref<1x8x?xf32>, %[[PLAN:[a-z0-9]+]]: memref<?x8xi32>)
+// CHECK:         %[[N:.*]] = attn_tile.assume_upper_bound
 // CHECK:         scf.forall (%[[H:.*]], %[[E:.*]]) in (%{{.*}}, %[[N]])
 // CHECK:           %[[QTILE:.*]] = attn_tile.load %[[Q]][%{{.*}}, %[[H]], %[[QROW:.*]], %{{.*}}] stream
-// CHECK:           attn_tile.key_tiles at(%[[SEQ:.*]], %[[H]]) queries(%[[FIRST:.*]], 16) keys(64) lengths(%[[QLEN:.*]], %[[KLEN:.*]]) by(#attn.causal)
+// CHECK:           attn_tile.kv_tile_iterator at(%[[SEQ:.*]], %[[H]]) queries(%[[FIRST:.*]], 16) keys(64) lengths(%[[QLEN:.*]], %[[KLEN:.*]]) by(#attn.causal)
 // CHECK:           scf.for
 // CHECK:             attn_tile.load %[[K]][%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] stream
 // CHECK:             attn_tile.mask {{.*}} at(%[[SEQ]], %[[H]], %[[FIRST]], %[[KEY:.*]]) lengths(%[[QLEN]], %[[KLEN]])
@@ -197,8 +202,8 @@ func.func @twice(%q: memref<1x1x?x64xf32>, %o: memref<1x1x?x64xf32>) {
 
 // CHECK-LABEL: func.func @packed
 // CHECK:         %[[LIST:.*]] = memref.alloc
-// CHECK:         %[[WORD:.*]] = attn_tile.fault_word
-// CHECK:         attn_tile.launch @packed_plan args(%{{.*}}, %{{.*}}, %[[LIST]], %[[WORD]],
+// CHECK:         %[[WORD:.*]] = attn_tile.error_flag
+// CHECK:         attn_tile.launch @packed_work_items args(%{{.*}}, %{{.*}}, %[[LIST]], %[[WORD]],
 // CHECK-NEXT:    attn_tile.launch @packed_kernel args({{.*}}, %[[LIST]] :
 // CHECK-NEXT:    memref.dealloc %[[LIST]]
 func.func @packed(%q: memref<1x8x?x64xf32>, %k: memref<1x2x?x64xf32>, %v: memref<1x2x?x64xf32>,
@@ -219,7 +224,7 @@ func.func @packed(%q: memref<1x8x?x64xf32>, %k: memref<1x2x?x64xf32>, %v: memref
 
 // CHECK-LABEL: attn_tile.kernel @padded_kernel(
 // CHECK:           attn_tile.load %{{.*}}[%[[SEQ:.*]], %{{.*}}, %{{.*}}, %{{.*}}] stream
-// CHECK:           attn_tile.key_tiles at(%[[SEQ]], %{{.*}})
+// CHECK:           attn_tile.kv_tile_iterator at(%[[SEQ]], %{{.*}})
 func.func @padded(%q: memref<?x2x?x64xf32>, %len: memref<?xi32>, %out: memref<?x2x?x64xf32>) {
   attn.attention
       ins(%q, %q, %q : memref<?x2x?x64xf32>, memref<?x2x?x64xf32>, memref<?x2x?x64xf32>)
@@ -231,7 +236,7 @@ func.func @padded(%q: memref<?x2x?x64xf32>, %len: memref<?xi32>, %out: memref<?x
 
 // -----
 
-// Tiles of a mask that reads tensors are classified before: by bounds of what is
+// Tiles of a mask that reads tensors are classified before: by bounds of values
 // read for each query and for each key, and by counting pairs where these do
 // not say. Heads share the lists if the mask does not depend on them.
 
@@ -249,12 +254,12 @@ func.func @padded(%q: memref<?x2x?x64xf32>, %len: memref<?xi32>, %out: memref<?x
 // CHECK:                 scf.for
 // CHECK:                   memref.load %[[IDS]]
 // CHECK:                   arith.cmpi eq
-// CHECK:           attn_tile.each
+// CHECK:           attn_tile.thread_for
 // CHECK:             memref.store %{{.*}}, %[[CLASSES]]
 
 // CHECK-LABEL: attn_tile.kernel @documents_lists(
 // CHECK-SAME:    %[[CLASSES:[a-z0-9]+]]: memref<?x1x?x?xi32>, %[[LISTS:[a-z0-9]+]]: memref<?x1x?x?xi32>)
-// CHECK-COUNT-2: attn_tile.compact
+// CHECK-COUNT-2: attn_tile.warp_compact
 // CHECK:           memref.load %[[CLASSES]]
 // CHECK:           memref.store %{{.*}}, %[[LISTS]]
 
@@ -265,14 +270,14 @@ func.func @padded(%q: memref<?x2x?x64xf32>, %len: memref<?xi32>, %out: memref<?x
 // CHECK:         scf.forall (%{{.*}}, %{{.*}}, %[[I:.*]]) in
 // CHECK:           %[[PLACE:.*]] = attn_tile.reduce to(%{{.*}}) by [#vector.kind<add>]
 // CHECK:             memref.load %[[LISTS]]
-// CHECK:           attn_tile.each
+// CHECK:           attn_tile.thread_for
 // CHECK:             memref.store %{{.*}}, %[[ORDER]][%{{.*}}, %{{.*}}, %[[PLACE]]]
 
 // CHECK-LABEL: attn_tile.kernel @documents_kernel(
 // CHECK:         scf.forall (%[[B:.*]], %[[H:.*]], %[[PLACE:.*]]) in
 // CHECK:           %[[ORDERED:.*]] = memref.load %{{.*}}[%[[B]], %{{.*}}, %[[PLACE]]] : memref<?x1x?xi32>
 // CHECK:           %[[I:.*]] = arith.index_cast %[[ORDERED]]
-// CHECK:           attn_tile.key_tiles at(%[[B]], %[[H]]) {{.*}} listed(%{{.*}}[%[[B]], %{{.*}}, %[[I]]] : memref<?x1x?x?xi32>)
+// CHECK:           attn_tile.kv_tile_iterator at(%[[B]], %[[H]]) {{.*}} listed(%{{.*}}[%[[B]], %{{.*}}, %[[I]]] : memref<?x1x?x?xi32>)
 
 // CHECK-LABEL: func.func @documents
 // CHECK:         attn_tile.launch @documents_classes
@@ -288,7 +293,7 @@ func.func @documents(%q: memref<?x2x?x64xf32>, %ids: memref<?x?xi32>, %out: memr
       ins(%q, %q, %q : memref<?x2x?x64xf32>, memref<?x2x?x64xf32>, memref<?x2x?x64xf32>)
       outs(%out : memref<?x2x?x64xf32>) mask(#attn.causal)
       schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
-      keep {
+      mask_mod {
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         %x = memref.load %ids[%b, %i] : memref<?x?xi32>
         %y = memref.load %ids[%b, %j] : memref<?x?xi32>
@@ -303,7 +308,7 @@ func.func @by_head(%q: memref<?x2x?x64xf32>, %ids: memref<?x?xi32>, %out: memref
       ins(%q, %q, %q : memref<?x2x?x64xf32>, memref<?x2x?x64xf32>, memref<?x2x?x64xf32>)
       outs(%out : memref<?x2x?x64xf32>)
       schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
-      keep {
+      mask_mod {
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         %x = memref.load %ids[%h, %i] : memref<?x?xi32>
         %y = memref.load %ids[%h, %j] : memref<?x?xi32>
@@ -342,7 +347,7 @@ func.func @sinks(%q: memref<2x4x8x16xf32>, %o: memref<2x4x8x16xf32>,
 
 // -----
 
-// What is only added to scores of 16-bit inputs is what their products are added
+// A bias of scores of 16-bit inputs is what their matmuls are added
 // to, so that the scale stays with the exponent.
 // CHECK-LABEL: attn_tile.kernel @bias_kernel(
 // CHECK-SAME: %[[SLOPES:[a-z0-9]+]]: memref<4xf32>)
@@ -367,7 +372,7 @@ func.func @bias(%q: memref<2x4x8x16xbf16>, %o: memref<2x4x8x16xbf16>,
       ins(%q, %q, %q : memref<2x4x8x16xbf16>, memref<2x4x8x16xbf16>, memref<2x4x8x16xbf16>)
       outs(%o : memref<2x4x8x16xbf16>) scale(2.0)
       schedule(#attn_tile.sequential<query_tile = 64, key_tile = 32>)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %slope = memref.load %slopes[%h] : memref<4xf32>
         %d = arith.subi %j, %i : index
@@ -395,7 +400,7 @@ func.func @late(%q: memref<2x4x8x16xf32>, %q16: memref<2x4x8x16xbf16>,
       ins(%q, %q, %q : memref<2x4x8x16xf32>, memref<2x4x8x16xf32>, memref<2x4x8x16xf32>)
       outs(%o : memref<2x4x8x16xf32>)
       schedule(#attn_tile.sequential<query_tile = 64, key_tile = 32>)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %x = memref.load %bias[%h, %j] : memref<8x8xf32>
         %r = arith.addf %s, %x : f32
@@ -405,7 +410,7 @@ func.func @late(%q: memref<2x4x8x16xf32>, %q16: memref<2x4x8x16xbf16>,
       ins(%q16, %q16, %q16 : memref<2x4x8x16xbf16>, memref<2x4x8x16xbf16>, memref<2x4x8x16xbf16>)
       outs(%o : memref<2x4x8x16xf32>)
       schedule(#attn_tile.sequential<query_tile = 64, key_tile = 32>)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %x = memref.load %bias[%i, %j] : memref<8x8xf32>
         %r = arith.addf %s, %x : f32
@@ -437,7 +442,7 @@ func.func @late(%q: memref<2x4x8x16xf32>, %q16: memref<2x4x8x16xbf16>,
 // CHECK: %[[CODE:.*]] = arith.constant 2 : i32
 // CHECK: memref.store %[[CODE]], %[[FAULT]]
 // CHECK-LABEL: func.func @head_map(
-// CHECK: %[[WORD:.*]] = attn_tile.fault_word : memref<1xi32>
+// CHECK: %[[WORD:.*]] = attn_tile.error_flag : memref<1xi32>
 // CHECK: attn_tile.launch @head_map_kernel{{.*}}%[[WORD]]
 func.func @head_map(%q: memref<2x4x8x16xf32>, %k: memref<2x3x8x16xf32>, %o: memref<2x4x8x16xf32>,
                     %map: memref<4xi32>) {
@@ -458,7 +463,7 @@ func.func @head_map(%q: memref<2x4x8x16xf32>, %k: memref<2x3x8x16xf32>, %o: memr
 // CHECK: %[[HK:.*]] = arith.divui %[[H]]
 // CHECK: %[[WEIGHT:.*]] = memref.load %[[U]][%[[H]]] : memref<4xf32>
 // CHECK: %[[NEEDED:.*]] = arith.cmpf une, %[[WEIGHT]], %{{.*}} : f32
-// CHECK: attn_tile.key_tiles {{.*}} if(%[[NEEDED]])
+// CHECK: attn_tile.kv_tile_iterator {{.*}} if(%[[NEEDED]])
 // CHECK: scf.for
 // CHECK: %[[REST:.*]] = arith.subf %{{.*}}, %[[WEIGHT]] : f32
 // CHECK: vector.broadcast %[[REST]]

@@ -1,6 +1,6 @@
 // RUN: attn-opt %s --convert-attn-to-attn-tile --split-input-file | FileCheck %s
 
-// Two tiles of 128 queries walk over the tiles of keys that any of them needs.
+// Two tiles of 128 queries iterate over the tiles of keys that any of them needs.
 // Each loads, masks and stores its own.
 
 // CHECK-LABEL: attn_tile.kernel @causal_kernel(
@@ -10,7 +10,7 @@
 // CHECK:           %[[OFFSET:.*]] = arith.muli %[[R]], %{{.*}}
 // CHECK:           %[[ROW:.*]] = arith.addi %[[FIRST]], %[[OFFSET]]
 // CHECK:           attn_tile.load %{{.*}}[%[[B]], %[[H]], %[[ROW]], %{{.*}}] stream
-// CHECK:           attn_tile.key_tiles at(%[[B]], %[[H]]) queries(%[[FIRST]], 256) keys(64)
+// CHECK:           attn_tile.kv_tile_iterator at(%[[B]], %[[H]]) queries(%[[FIRST]], 256) keys(64)
 // CHECK:           attn_tile.mask %{{.*}} at(%[[B]], %[[H]], %[[ROW]], %{{.*}})
 // CHECK:           attn_tile.store %{{.*}}, %{{.*}}[%[[B]], %[[H]], %[[ROW]], %{{.*}}]
 func.func @causal(%q: memref<1x2x?x64xbf16>, %k: memref<1x2x?x64xbf16>, %o: memref<1x2x?x64xbf16>) {

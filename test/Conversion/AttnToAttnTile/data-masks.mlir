@@ -1,10 +1,10 @@
 // RUN: attn-opt %s --attn-expand-masks --convert-attn-to-attn-tile | FileCheck %s
 
-// The loop over the key tiles of a mask that reads operands goes over a list, of the tiles that what is named beside it
+// The loop over the key tiles of a mask that reads operands goes over a list, of the tiles that the named mask with it
 // leaves, too. Lists are those of each head where the mask is.
 
 // CHECK-LABEL: attn_tile.kernel @documents_kernel(
-// CHECK:         attn_tile.key_tiles {{.*}} by(#attn.causal) listed(%{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] : memref<?x1x?x?xi32>) keep {
+// CHECK:         attn_tile.kv_tile_iterator {{.*}} by(#attn.causal) listed(%{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] : memref<?x1x?x?xi32>) mask_mod {
 // CHECK-LABEL: func @documents(
 // CHECK:         attn_tile.launch @documents_classes
 // CHECK:         attn_tile.launch @documents_lists
@@ -19,7 +19,7 @@ func.func @documents(%q: memref<1x8x?x64xf32>, %x0: memref<1x?xi32>) {
 }
 
 // CHECK-LABEL: attn_tile.kernel @packed_documents_kernel(
-// CHECK:         attn_tile.key_tiles {{.*}} by(#attn.causal) listed(%{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] : memref<?x1x?x?xi32>) keep {
+// CHECK:         attn_tile.kv_tile_iterator {{.*}} by(#attn.causal) listed(%{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] : memref<?x1x?x?xi32>) mask_mod {
 // CHECK-LABEL: func @packed_documents(
 // CHECK:         attn_tile.launch @packed_documents_sequence_ids
 // CHECK:         attn_tile.launch @packed_documents_sequence_ids_0
@@ -36,7 +36,7 @@ func.func @packed_documents(%q: memref<1x8x?x64xf32>, %x0: memref<1x?xi32>) {
 }
 
 // CHECK-LABEL: attn_tile.kernel @tree_kernel(
-// CHECK:         attn_tile.key_tiles {{.*}} by(#attn.causal) listed(%{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] : memref<?x1x?x?xi32>) keep {
+// CHECK:         attn_tile.kv_tile_iterator {{.*}} by(#attn.causal) listed(%{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] : memref<?x1x?x?xi32>) mask_mod {
 // CHECK-LABEL: func @tree(
 // CHECK:         attn_tile.launch @tree_ancestor_map
 // CHECK:         attn_tile.launch @tree_classes
@@ -52,16 +52,16 @@ func.func @tree(%q: memref<1x8x?x64xf32>, %x0: memref<1x?xi32>) {
 }
 
 // CHECK-LABEL: attn_tile.kernel @blocks_kernel(
-// CHECK:         attn_tile.key_tiles {{.*}} by(#attn.causal) listed(%{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] : memref<?x8x?x?xi32>) keep {
+// CHECK:         attn_tile.kv_tile_iterator {{.*}} by(#attn.causal) listed(%{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] : memref<?x8x?x?xi32>) mask_mod {
 // CHECK-LABEL: func @blocks(
-// CHECK:         attn_tile.launch @blocks_block_map
+// CHECK:         attn_tile.launch @blocks_block_sparse_map
 // CHECK:         attn_tile.launch @blocks_classes
 // CHECK:         attn_tile.launch @blocks_lists
 // CHECK:         attn_tile.launch @blocks_order
 // CHECK:         attn_tile.launch @blocks_kernel
 func.func @blocks(%q: memref<1x8x?x64xf32>, %x0: memref<1x8x?xi32>, %x1: memref<1x8x?xi32>) {
   attn.attention ins(%q, %q, %q : memref<1x8x?x64xf32>, memref<1x8x?x64xf32>, memref<1x8x?x64xf32>)
-      outs(%q : memref<1x8x?x64xf32>) mask(#attn.and<#attn.causal, #attn.block_mask<rows = 64, columns = 32, offsets = 0, indices = 1>>)
+      outs(%q : memref<1x8x?x64xf32>) mask(#attn.and<#attn.causal, #attn.block_sparse<rows = 64, columns = 32, offsets = 0, indices = 1>>)
       reads(%x0, %x1 : memref<1x8x?xi32>, memref<1x8x?xi32>)
       schedule(#attn_tile.sequential<query_tile = 64, key_tile = 64>)
   return

@@ -2,26 +2,26 @@
 // RUN: attn-opt %s --convert-attn-to-attn-tile --split-input-file --remarks-filter=convert-attn-to-attn-tile \
 // RUN:   --remark-format=emitRemark 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
 
-// The decisions are a program of their own beside the product.
+// The keep mask is a program of its own, concurrent with the matmul.
 
 #tiles = #attn_tile.matmul_warp_specialized<row_tile = 128, column_tile = 256, depth_tile = 64, stages = 4, consumers = 2>
 #dropout = #attn.dropout<p = 0.125, rng = #attn.arx>
 
-// REMARK:      remark: {{.*}}idle warps of a product make decisions
+// REMARK:      remark: {{.*}}idle warps of a GEMM generate keep masks
 // CHECK-LABEL: attn_tile.kernel @layer_matmul_and_mask_kernel(
 // CHECK-SAME:    %[[X:[a-z0-9]+]]: memref<?x512xbf16>, %[[W:[a-z0-9]+]]: memref<96x512xbf16>, %[[Y:[a-z0-9]+]]: memref<?x96xbf16>,
 // CHECK-SAME:    %[[BIAS:[a-z0-9]+]]: memref<96xf32>, %[[MASK:[a-z0-9]+]]: memref<1x4x?x?xi32{{.*}}>, %[[SEED:[a-z0-9]+]]: memref<i64>)
 // CHECK-SAME:    schedule = #attn_tile.matmul_warp_specialized
-// CHECK-NEXT:    attn_tile.beside registers(72) joined {
+// CHECK-NEXT:    attn_tile.auxiliary_warps registers(72) joined {
 // CHECK:           %[[DEPTH:.*]] = memref.dim %[[X]]
 // CHECK:           %[[STEPS:.*]] = arith.ceildivui %[[DEPTH]]
 // CHECK:           %[[PART:.*]] = arith.muli %[[STEPS]]
 // CHECK:           %[[WORDS:.*]] = memref.dim %[[MASK]]
 // CHECK:           %[[WHOLE:.*]] = arith.muli %{{.*}}, %[[WORDS]]
-// CHECK:           attn_tile.pace %[[PART]] of %[[WHOLE]]
+// CHECK:           attn_tile.throughput_hint %[[PART]] of %[[WHOLE]]
 // CHECK:           memref.load %[[SEED]][]
 // CHECK:           scf.forall (%[[B:.*]], %[[H:.*]], %{{.*}}) in
-// CHECK:             attn_tile.each
+// CHECK:             attn_tile.thread_for
 // CHECK:               memref.store %{{.*}}, %[[MASK]][%[[B]], %[[H]], %{{.*}}, %{{.*}}]
 // CHECK:         scf.forall (%{{.*}}, %{{.*}}) in
 // CHECK:           attn_tile.load %[[X]]
@@ -64,14 +64,15 @@ func.func @layer(%x: memref<?x512xbf16>, %w: memref<96x512xbf16>, %y: memref<?x9
 #tiles = #attn_tile.matmul_warp_specialized<row_tile = 128, column_tile = 256, depth_tile = 64, stages = 4, consumers = 2>
 #dropout = #attn.dropout<p = 0.125, rng = #attn.arx>
 
-// REMARK:      remark: {{.*}}no fused kernel for the regions: all warps have work in kernels of #attn_tile.matmul_sequential<row_tile = 16, column_tile = 64, depth_tile = 32>
-// REMARK:      remark: {{.*}}no fused kernel for the regions: there is more than one product
-// REMARK:      remark: {{.*}}no fused kernel for the regions: there is no mask
-// REMARK:      remark: {{.*}}no fused kernel for the regions: there is no product
-// REMARK:      remark: {{.*}}no fused kernel for the regions: there is more than one mask
-// REMARK:      remark: {{.*}}no fused kernel for the regions: 'memref.store' is neither a product nor a mask
-// REMARK:      remark: {{.*}}no fused kernel for the regions: product and mask are in one region, and may depend on each other
-// CHECK-NOT:   attn_tile.beside
+// REMARK:      remark: {{.*}}no fused kernel for the regions: all warps have work in kernels of #attn_tile.matmul_sequential<row_tile = 16, column_tile = 64,
+// REMARK-SAME:     {{^}} depth_tile = 32>
+// REMARK:      remark: {{.*}}no fused kernel for the regions: there is more than one matmul
+// REMARK:      remark: {{.*}}no fused kernel for the regions: there is no keep mask
+// REMARK:      remark: {{.*}}no fused kernel for the regions: there is no matmul
+// REMARK:      remark: {{.*}}no fused kernel for the regions: there is more than one keep mask
+// REMARK:      remark: {{.*}}no fused kernel for the regions: 'memref.store' is neither a matmul nor a keep mask
+// REMARK:      remark: {{.*}}no fused kernel for the regions: matmul and keep mask are in one region, and may depend on each other
+// CHECK-NOT:   attn_tile.auxiliary_warps
 // CHECK-LABEL: func.func @host(
 // CHECK-NEXT:    attn.overlap by fused {
 // CHECK-NEXT:      attn_tile.launch @host_matmul_kernel

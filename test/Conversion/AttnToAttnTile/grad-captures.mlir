@@ -1,10 +1,10 @@
 // RUN: attn-opt %s --convert-attn-to-attn-tile --split-input-file | FileCheck %s
 // RUN: attn-opt %s --convert-attn-to-attn-tile --split-input-file | attn-opt --split-input-file --verify-roundtrip -o /dev/null
 
-// The kernel of the keys sees each pair once: it adds gradients of what the
-// score region reads. Pairs without weight add nothing.
+// The dkdv kernel sees each pair once: it adds gradients of what the
+// score_mod region reads. Pairs without weight add nothing.
 
-// CHECK-LABEL: attn_tile.kernel @bias_grad_keys_kernel(
+// CHECK-LABEL: attn_tile.kernel @bias_grad_dkdv_kernel(
 // CHECK-SAME:    %[[DX:[a-z0-9]+]]: memref<2x?x?xf32>
 // CHECK:         %[[P:.*]] = math.exp2
 // CHECK:         %[[DS:.*]] = arith.mulf %[[P]], %{{.*}} : vector<64x32xf32>
@@ -15,7 +15,7 @@
 // CHECK-NEXT:      attn_tile.yield %h, %i, %j : index, index, index
 // CHECK-NEXT:    }
 // CHECK:         attn_tile.map
-// CHECK-LABEL: attn_tile.kernel @bias_grad_queries_kernel(
+// CHECK-LABEL: attn_tile.kernel @bias_grad_dq_kernel(
 // CHECK-NOT:     scatter_add
 // CHECK-LABEL: func.func @bias
 func.func @bias(%q: memref<?x2x?x64xbf16>, %lse: memref<?x2x?xf32>, %bias: memref<2x?x?xf32>, %dbias: memref<2x?x?xf32>) {
@@ -24,12 +24,12 @@ func.func @bias(%q: memref<?x2x?x64xbf16>, %lse: memref<?x2x?xf32>, %bias: memre
           memref<?x2x?x64xbf16>, memref<?x2x?xf32>, memref<?x2x?x64xbf16>)
       outs(%q, %q, %q, %dbias : memref<?x2x?x64xbf16>, memref<?x2x?x64xbf16>, memref<?x2x?x64xbf16>, memref<2x?x?xf32>)
       schedule(#attn_tile.sequential<query_tile = 32, key_tile = 64>)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %x = memref.load %bias[%h, %i, %j] : memref<2x?x?xf32>
         %r = arith.addf %s, %x : f32
         attn.yield %r : f32
-      } score_grad {
+      } score_mod_grad {
       ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index, %dx: memref<2x?x?xf32>):
         attn.accumulate %ds into %dx[%h, %i, %j] : memref<2x?x?xf32>
         attn.yield %ds : f32
@@ -42,7 +42,7 @@ func.func @bias(%q: memref<?x2x?x64xbf16>, %lse: memref<?x2x?xf32>, %bias: memre
 // An addition in a conditional adds zero where the condition does not hold; its
 // indices are made without it. One key, query and head has one owner.
 
-// CHECK-LABEL: attn_tile.kernel @near_grad_keys_kernel(
+// CHECK-LABEL: attn_tile.kernel @near_grad_dkdv_kernel(
 // CHECK:         arith.cmpf une
 // CHECK-NEXT:    %[[TERMS:.*]] = attn_tile.map
 // CHECK-NEXT:    ^bb0(%{{.*}}: f32, %[[DS:.*]]: f32, %b: index, %h: index, %i: index, %j: index):
@@ -60,10 +60,10 @@ func.func @near(%q: memref<1x1x?x64xbf16>, %lse: memref<1x1x?xf32>, %dtable: mem
           memref<1x1x?x64xbf16>, memref<1x1x?xf32>, memref<1x1x?x64xbf16>)
       outs(%q, %q, %q, %dtable : memref<1x1x?x64xbf16>, memref<1x1x?x64xbf16>, memref<1x1x?x64xbf16>, memref<?xf32>)
       schedule(#attn_tile.sequential<query_tile = 32, key_tile = 64>)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         attn.yield %s : f32
-      } score_grad {
+      } score_mod_grad {
       ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index, %dx: memref<?xf32>):
         %near = arith.cmpi ult, %j, %i : index
         scf.if %near {
@@ -79,21 +79,21 @@ func.func @near(%q: memref<1x1x?x64xbf16>, %lse: memref<1x1x?xf32>, %dtable: mem
 
 // In order where one row of tiles adds to each element.
 
-// CHECK-LABEL: attn_tile.kernel @deterministic_grad_keys_kernel(
+// CHECK-LABEL: attn_tile.kernel @deterministic_grad_dkdv_kernel(
 // CHECK:         attn_tile.scatter_add
 func.func @deterministic(%q: memref<?x2x?x64xbf16>, %lse: memref<?x2x?xf32>, %dx: memref<?x2x?xf32>) {
   attn.attention_grad
       ins(%q, %q, %q, %q, %lse, %q : memref<?x2x?x64xbf16>, memref<?x2x?x64xbf16>, memref<?x2x?x64xbf16>,
           memref<?x2x?x64xbf16>, memref<?x2x?xf32>, memref<?x2x?x64xbf16>)
       outs(%q, %q, %q, %dx : memref<?x2x?x64xbf16>, memref<?x2x?x64xbf16>, memref<?x2x?x64xbf16>, memref<?x2x?xf32>)
-      schedule(#attn_tile.gradient<rows = #attn_tile.sequential<query_tile = 16, key_tile = 64>,
-                                   keys = #attn_tile.sequential<query_tile = 16, key_tile = 64>,
-                                   queries = #attn_tile.sequential<query_tile = 16, key_tile = 64>>)
+      schedule(#attn_tile.gradient<preprocess = #attn_tile.sequential<query_tile = 16, key_tile = 64>,
+                                   dkdv = #attn_tile.sequential<query_tile = 16, key_tile = 64>,
+                                   dq = #attn_tile.sequential<query_tile = 16, key_tile = 64>>)
       deterministic
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         attn.yield %s : f32
-      } score_grad {
+      } score_mod_grad {
       ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index, %x: memref<?x2x?xf32>):
         attn.accumulate %ds into %x[%b, %h, %j] : memref<?x2x?xf32>
         attn.yield %ds : f32

@@ -26,13 +26,13 @@ func.func @no_schedule(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>) {
 // -----
 
 func.func @deterministic(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>) {
-  // expected-error @below {{'attn.attention_grad' op must be deterministic, but its schedule adds up the gradients of queries in any order}}
+  // expected-error @below {{'attn.attention_grad' op must be deterministic, but its schedule accumulates dQ in any order}}
   attn.attention_grad
       ins(%q, %q, %q, %q, %lse, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>,
           memref<1x1x?x64xf32>, memref<1x1x?xf32>, memref<1x1x?x64xf32>)
       outs(%q, %q, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>)
-      schedule(#attn_tile.gradient<rows = #attn_tile.sequential<query_tile = 16, key_tile = 64>,
-                                   keys = #attn_tile.sequential<query_tile = 16, key_tile = 64>>)
+      schedule(#attn_tile.gradient<preprocess = #attn_tile.sequential<query_tile = 16, key_tile = 64>,
+                                   dkdv = #attn_tile.sequential<query_tile = 16, key_tile = 64>>)
       deterministic
   return
 }
@@ -40,13 +40,13 @@ func.func @deterministic(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>) {
 // -----
 
 func.func @score_grad(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>) {
-  // expected-error @below {{'attn.attention_grad' op needs the 'score_grad' region that belongs to its 'score' region}}
+  // expected-error @below {{'attn.attention_grad' op needs the 'score_mod_grad' region that belongs to its 'score_mod' region}}
   attn.attention_grad
       ins(%q, %q, %q, %q, %lse, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>,
           memref<1x1x?x64xf32>, memref<1x1x?xf32>, memref<1x1x?x64xf32>)
       outs(%q, %q, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>)
       schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         attn.yield %s : f32
       }
@@ -62,7 +62,7 @@ func.func @captured_tensor(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>, %x
           memref<1x1x?x64xf32>, memref<1x1x?xf32>, memref<1x1x?x64xf32>)
       outs(%q, %q, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>)
       schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
-      keep {
+      mask_mod {
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         %e = tensor.extract %x[%b] : tensor<1xf32>
         %k = arith.cmpf oeq, %e, %e : f32
@@ -75,17 +75,18 @@ func.func @captured_tensor(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>, %x
 
 func.func @order(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>, %x: memref<?xf32>) {
   attn.attention_grad
-      ins(%q, %q, %q, %q, %lse, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?xf32>, memref<1x1x?x64xf32>)
+      ins(%q, %q, %q, %q, %lse, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?xf32>,
+          memref<1x1x?x64xf32>)
       outs(%q, %q, %q, %x : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<?xf32>)
-      schedule(#attn_tile.gradient<rows = #attn_tile.sequential<query_tile = 16, key_tile = 64>,
-                                   keys = #attn_tile.sequential<query_tile = 16, key_tile = 64>,
-                                   queries = #attn_tile.sequential<query_tile = 16, key_tile = 64>>) deterministic
-      score {
+      schedule(#attn_tile.gradient<preprocess = #attn_tile.sequential<query_tile = 16, key_tile = 64>,
+                                   dkdv = #attn_tile.sequential<query_tile = 16, key_tile = 64>,
+                                   dq = #attn_tile.sequential<query_tile = 16, key_tile = 64>>) deterministic
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         attn.yield %s : f32
-      } score_grad {
+      } score_mod_grad {
       ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index, %dx: memref<?xf32>):
-        // expected-error @below {{'attn.accumulate' op has no order of additions, but the operation must be deterministic: its indices must tell batch entry, head and key apart}}
+        // expected-error @below {{has no order of additions, but the operation must be deterministic: its indices must tell batch entry, head and key apart}}
         attn.accumulate %ds into %dx[%h] : memref<?xf32>
         attn.yield %ds : f32
       }
@@ -96,13 +97,14 @@ func.func @order(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>, %x: memref<?
 
 func.func @index_of_score(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>, %x: memref<?xf32>) {
   attn.attention_grad
-      ins(%q, %q, %q, %q, %lse, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?xf32>, memref<1x1x?x64xf32>)
+      ins(%q, %q, %q, %q, %lse, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?xf32>,
+          memref<1x1x?x64xf32>)
       outs(%q, %q, %q, %x : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<?xf32>)
       schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>) 
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         attn.yield %s : f32
-      } score_grad {
+      } score_mod_grad {
       ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index, %dx: memref<?xf32>):
         %w = arith.fptosi %s : f32 to i32
         %n = arith.index_cast %w : i32 to index
@@ -121,10 +123,10 @@ func.func @loop(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>, %x: memref<?x
           memref<1x1x?x64xf32>, memref<1x1x?xf32>, memref<1x1x?x64xf32>)
       outs(%q, %q, %q, %x : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<?xf32>)
       schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         attn.yield %s : f32
-      } score_grad {
+      } score_mod_grad {
       ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index, %dx: memref<?xf32>):
         %c0 = arith.constant 0 : index
         %c1 = arith.constant 1 : index
@@ -159,9 +161,9 @@ func.func @identity_and_gradient_of_lse(%x: memref<2x4x8x16xf32>, %lse: memref<2
           memref<2x4x8x16xf32>, memref<2x4x8xf32>, memref<2x4x8x16xf32>, memref<2x4x8xf32>)
       outs(%x, %x, %x : memref<2x4x8x16xf32>, memref<2x4x8x16xf32>, memref<2x4x8x16xf32>)
       identity(%u : memref<4xf32>)
-      schedule(#attn_tile.gradient<rows = #attn_tile.sequential<query_tile = 8, key_tile = 8>,
-               keys = #attn_tile.sequential<query_tile = 8, key_tile = 8>,
-               queries = #attn_tile.sequential<query_tile = 8, key_tile = 8>>)
+      schedule(#attn_tile.gradient<preprocess = #attn_tile.sequential<query_tile = 8, key_tile = 8>,
+               dkdv = #attn_tile.sequential<query_tile = 8, key_tile = 8>,
+               dq = #attn_tile.sequential<query_tile = 8, key_tile = 8>>)
   return
 }
 
@@ -176,10 +178,10 @@ func.func @packed_captures(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>, %c
       sequences packed(%cu, %cu : memref<?xi32>, memref<?xi32>)
       schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
       deterministic
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         attn.yield %s : f32
-      } score_grad {
+      } score_mod_grad {
       ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index, %sum: memref<?xf32>):
         // expected-error @below {{has no order of additions, but the operation must be deterministic: its indices must tell batch entry, head and key apart}}
         attn.accumulate %ds into %sum[%j] : memref<?xf32>
@@ -190,66 +192,70 @@ func.func @packed_captures(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>, %c
 
 // -----
 
-func.func @turns_of_shared_heads(%q: memref<?x4x?x128xbf16>, %k: memref<?x2x?x128xbf16>, %lse: memref<?x4x?xf32>) {
-  // expected-error @below {{'attn.attention_grad' op cannot add up the gradients of queries in turns: that takes a head of keys for each head of queries, no mask or '#attn.causal' alone, no sequences and no gradients of captured tensors}}
+func.func @order_of_shared_heads(%q: memref<?x4x?x128xbf16>, %k: memref<?x2x?x128xbf16>, %lse: memref<?x4x?xf32>) {
+  // expected-error @below {{cannot accumulate dQ in order: that takes a head of keys for each head of queries, no mask or '#attn.causal' alone}}
   attn.attention_grad
-      ins(%q, %k, %k, %q, %lse, %q : memref<?x4x?x128xbf16>, memref<?x2x?x128xbf16>, memref<?x2x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?xf32>, memref<?x4x?x128xbf16>)
+      ins(%q, %k, %k, %q, %lse, %q : memref<?x4x?x128xbf16>, memref<?x2x?x128xbf16>, memref<?x2x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?xf32>,
+          memref<?x4x?x128xbf16>)
       outs(%q, %k, %k : memref<?x4x?x128xbf16>, memref<?x2x?x128xbf16>, memref<?x2x?x128xbf16>)
       schedule(#attn_tile.gradient<
-          rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
-          keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, in_turn = true>>)
+          preprocess = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+          dkdv = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, ordered_dq = true>>)
       deterministic
   return
 }
 
 // -----
 
-func.func @turns_under_window(%q: memref<?x4x?x128xbf16>, %lse: memref<?x4x?xf32>) {
-  // expected-error @below {{'attn.attention_grad' op cannot add up the gradients of queries in turns: that takes a head of keys for each head of queries, no mask or '#attn.causal' alone, no sequences and no gradients of captured tensors}}
+func.func @order_under_window(%q: memref<?x4x?x128xbf16>, %lse: memref<?x4x?xf32>) {
+  // expected-error @below {{cannot accumulate dQ in order: that takes a head of keys for each head of queries, no mask or '#attn.causal' alone}}
   attn.attention_grad
-      ins(%q, %q, %q, %q, %lse, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?xf32>, memref<?x4x?x128xbf16>)
+      ins(%q, %q, %q, %q, %lse, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?xf32>,
+          memref<?x4x?x128xbf16>)
       outs(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
       mask(#attn.sliding_window<left = 256, right = 0>)
       schedule(#attn_tile.gradient<
-          rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
-          keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, in_turn = true>>)
+          preprocess = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+          dkdv = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, ordered_dq = true>>)
       deterministic
   return
 }
 
 // -----
 
-func.func @turns_of_sequences(%q: memref<?x4x?x128xbf16>, %lse: memref<?x4x?xf32>, %n: memref<?xi32>) {
-  // expected-error @below {{'attn.attention_grad' op cannot add up the gradients of queries in turns: that takes a head of keys for each head of queries, no mask or '#attn.causal' alone, no sequences and no gradients of captured tensors}}
+func.func @order_of_sequences(%q: memref<?x4x?x128xbf16>, %lse: memref<?x4x?xf32>, %n: memref<?xi32>) {
+  // expected-error-re @below {{cannot accumulate dQ in order: {{.*}} no mask or '#attn.causal' alone, no sequences and no gradients of captured tensors}}
   attn.attention_grad
-      ins(%q, %q, %q, %q, %lse, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?xf32>, memref<?x4x?x128xbf16>)
+      ins(%q, %q, %q, %q, %lse, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?xf32>,
+          memref<?x4x?x128xbf16>)
       outs(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
       sequences padded(%n, %n : memref<?xi32>, memref<?xi32>)
       schedule(#attn_tile.gradient<
-          rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
-          keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, in_turn = true>>)
+          preprocess = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+          dkdv = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, ordered_dq = true>>)
       deterministic
   return
 }
 
 // -----
 
-func.func @turns_of_captures(%q: memref<?x4x?x128xbf16>, %lse: memref<?x4x?xf32>, %bias: memref<?xf32>, %dbias: memref<?xf32>) {
-  // expected-error @below {{'attn.attention_grad' op cannot add up the gradients of queries in turns: that takes a head of keys for each head of queries, no mask or '#attn.causal' alone, no sequences and no gradients of captured tensors}}
+func.func @order_of_captures(%q: memref<?x4x?x128xbf16>, %lse: memref<?x4x?xf32>, %bias: memref<?xf32>, %dbias: memref<?xf32>) {
+  // expected-error-re @below {{cannot accumulate dQ in order: {{.*}} no mask or '#attn.causal' alone, no sequences and no gradients of captured tensors}}
   attn.attention_grad
-      ins(%q, %q, %q, %q, %lse, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?xf32>, memref<?x4x?x128xbf16>)
+      ins(%q, %q, %q, %q, %lse, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?xf32>,
+          memref<?x4x?x128xbf16>)
       outs(%q, %q, %q, %dbias : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?xf32>)
       schedule(#attn_tile.gradient<
-          rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
-          keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, in_turn = true>>)
+          preprocess = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+          dkdv = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, ordered_dq = true>>)
       deterministic
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %x = memref.load %bias[%j] : memref<?xf32>
         %r = arith.addf %s, %x : f32
         attn.yield %r : f32
       }
-      score_grad {
+      score_mod_grad {
       ^bb0(%s: f32, %g: f32, %b: index, %h: index, %i: index, %j: index, %d: memref<?xf32>):
         attn.accumulate %g into %d[%j] : memref<?xf32>
         attn.yield %g : f32
@@ -259,15 +265,16 @@ func.func @turns_of_captures(%q: memref<?x4x?x128xbf16>, %lse: memref<?x4x?xf32>
 
 // -----
 
-func.func @ring_of_listed_mask(%q: memref<?x4x?x128xbf16>, %lse: memref<?x4x?xf32>, %ids: memref<?xi32>) {
-  // expected-error @below {{'attn.attention_grad' op sends the gradients of queries through a ring of sums ('ring_items'), for which groups must walk over one head after the other, not in the order of the lists of its mask}}
+func.func @dq_ring_of_listed_mask(%q: memref<?x4x?x128xbf16>, %lse: memref<?x4x?xf32>, %ids: memref<?xi32>) {
+  // expected-error-re @below {{accumulates dQ in a ring buffer ('dq_ring_depth'), {{.*}} one head after the other, not in the order of the lists of its mask}}
   attn.attention_grad
-      ins(%q, %q, %q, %q, %lse, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?xf32>, memref<?x4x?x128xbf16>)
+      ins(%q, %q, %q, %q, %lse, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?xf32>,
+          memref<?x4x?x128xbf16>)
       outs(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
       mask(#attn.causal) schedule(#attn_tile.gradient<
-          rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
-          keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired, ring_items = 4>>)
-      keep {
+          preprocess = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+          dkdv = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired, dq_ring_depth = 4>>)
+      mask_mod {
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         %0 = memref.load %ids[%i] : memref<?xi32>
         %1 = memref.load %ids[%j] : memref<?xi32>
@@ -279,42 +286,45 @@ func.func @ring_of_listed_mask(%q: memref<?x4x?x128xbf16>, %lse: memref<?x4x?xf3
 
 // -----
 
-func.func @turns_without_pairs(%q: memref<?x4x?x128xbf16>, %lse: memref<?x4x?xf32>) {
-  // expected-error @below {{'attn.attention_grad' op adds up the gradients of queries in turns, which takes 'traversal = paired' under a mask}}
+func.func @order_without_pairs(%q: memref<?x4x?x128xbf16>, %lse: memref<?x4x?xf32>) {
+  // expected-error @below {{'attn.attention_grad' op accumulates dQ in order, which takes 'traversal = paired' under a mask}}
   attn.attention_grad
-      ins(%q, %q, %q, %q, %lse, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?xf32>, memref<?x4x?x128xbf16>)
+      ins(%q, %q, %q, %q, %lse, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?xf32>,
+          memref<?x4x?x128xbf16>)
       outs(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
       mask(#attn.causal) schedule(#attn_tile.gradient<
-          rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
-          keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = persistent, in_turn = true>>)
+          preprocess = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+          dkdv = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = persistent, ordered_dq = true>>)
       deterministic
   return
 }
 
 // -----
 
-func.func @turns_of_pairs(%q: memref<?x4x?x128xbf16>, %lse: memref<?x4x?xf32>) {
-  // expected-error @below {{'attn.attention_grad' op adds up the gradients of queries in turns, which takes 'traversal = persistent' without a mask}}
+func.func @order_of_pairs(%q: memref<?x4x?x128xbf16>, %lse: memref<?x4x?xf32>) {
+  // expected-error @below {{'attn.attention_grad' op accumulates dQ in order, which takes 'traversal = persistent' without a mask}}
   attn.attention_grad
-      ins(%q, %q, %q, %q, %lse, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?xf32>, memref<?x4x?x128xbf16>)
+      ins(%q, %q, %q, %q, %lse, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?xf32>,
+          memref<?x4x?x128xbf16>)
       outs(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
       schedule(#attn_tile.gradient<
-          rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
-          keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired, in_turn = true>>)
+          preprocess = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+          dkdv = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired, ordered_dq = true>>)
       deterministic
   return
 }
 
 // -----
 
-func.func @turns_of_small_tiles(%q: memref<?x4x?x128xbf16>, %lse: memref<?x4x?xf32>) {
-  // expected-error @below {{'attn.attention_grad' op adds up the gradients of queries in turns, which under a mask takes a 'query_tile' that divides 'key_tile' (128, was 48)}}
+func.func @order_of_small_tiles(%q: memref<?x4x?x128xbf16>, %lse: memref<?x4x?xf32>) {
+  // expected-error @below {{'attn.attention_grad' op accumulates dQ in order, which under a mask takes a 'query_tile' that divides 'key_tile' (128, was 48)}}
   attn.attention_grad
-      ins(%q, %q, %q, %q, %lse, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?xf32>, memref<?x4x?x128xbf16>)
+      ins(%q, %q, %q, %q, %lse, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?xf32>,
+          memref<?x4x?x128xbf16>)
       outs(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
       mask(#attn.causal) schedule(#attn_tile.gradient<
-          rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
-          keys = #attn_tile.key_stationary<query_tile = 48, key_tile = 128, stages = 2, consumers = 2, traversal = paired, in_turn = true>>)
+          preprocess = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+          dkdv = #attn_tile.key_stationary<query_tile = 48, key_tile = 128, stages = 2, consumers = 2, traversal = paired, ordered_dq = true>>)
       deterministic
   return
 }

@@ -6,17 +6,17 @@
 
 #tile = #attn_tile.sequential<query_tile = 32, key_tile = 64>
 
-// CHECK-LABEL: attn_tile.kernel @heads_classes_keys(%{{.*}}: memref<?x8x?x?xi32>,
-// CHECK-LABEL: attn_tile.kernel @heads_lists_keys(
+// CHECK-LABEL: attn_tile.kernel @heads_classes_dkdv(%{{.*}}: memref<?x8x?x?xi32>,
+// CHECK-LABEL: attn_tile.kernel @heads_lists_dkdv(
 // CHECK-SAME:      %[[CLASSES:.*]]: memref<?x8x?x?xi32>, %{{.*}}: memref<?x2x?x?xi32>)
 // CHECK:         scf.forall (%{{.*}}, %[[KEY_HEAD:.*]], %[[ROW:.*]]) in
 // CHECK:           %[[TILES:.*]] = memref.dim %[[CLASSES]], %c2
-// CHECK:           attn_tile.compact
+// CHECK:           attn_tile.warp_compact
 // CHECK:             %[[MEMBER:.*]] = arith.divui %{{.*}}, %[[TILES]]
 // CHECK:             %[[HEAD:.*]] = arith.addi %{{.*}}, %[[MEMBER]]
 // CHECK:             memref.load %[[CLASSES]][%{{.*}}, %[[HEAD]], %{{.*}}, %[[ROW]]]
-// CHECK-LABEL: attn_tile.kernel @heads_order_keys(
-// CHECK-LABEL: attn_tile.kernel @heads_grad_keys_kernel
+// CHECK-LABEL: attn_tile.kernel @heads_order_dkdv(
+// CHECK-LABEL: attn_tile.kernel @heads_grad_dkdv_kernel
 // CHECK-SAME:      %[[LISTS:[a-z0-9]+]]: memref<?x2x?x?xi32>, %[[ORDER:[a-z0-9]+]]: memref<?x2x?xi32>
 // CHECK:         scf.forall (%[[B:.*]], %[[HK:.*]], %[[I:.*]]) in
 // CHECK:           memref.load %[[ORDER]][%[[B]], %[[HK]], %[[I]]]
@@ -33,20 +33,20 @@
 // CHECK:             %[[FULL:.*]] = memref.load %[[LISTS]]
 // CHECK-NOT:         attn_tile.mask
 // CHECK:             scf.yield
-// CHECK-LABEL: attn_tile.kernel @heads_lists_queries(
-// CHECK-LABEL: attn_tile.kernel @heads_grad_queries_kernel
-// CHECK:           attn_tile.key_tiles {{.*}} listed(%{{.*}}[%{{.*}}] : memref<?x8x?x?xi32>)
+// CHECK-LABEL: attn_tile.kernel @heads_lists_dq(
+// CHECK-LABEL: attn_tile.kernel @heads_grad_dq_kernel
+// CHECK:           attn_tile.kv_tile_iterator {{.*}} listed(%{{.*}}[%{{.*}}] : memref<?x8x?x?xi32>)
 // CHECK-LABEL: func @heads
-// CHECK:         attn_tile.launch @heads_order_keys
-// CHECK:         attn_tile.launch @heads_grad_keys_kernel
-// CHECK:         attn_tile.launch @heads_order_queries
-// CHECK:         attn_tile.launch @heads_grad_queries_kernel
+// CHECK:         attn_tile.launch @heads_order_dkdv
+// CHECK:         attn_tile.launch @heads_grad_dkdv_kernel
+// CHECK:         attn_tile.launch @heads_order_dq
+// CHECK:         attn_tile.launch @heads_grad_dq_kernel
 func.func @heads(%q: memref<?x8x?x64xf32>, %k: memref<?x2x?x64xf32>, %lse: memref<?x8x?xf32>, %ids: memref<8x?xi32>) {
   attn.attention_grad ins(%q, %k, %k, %q, %lse, %q : memref<?x8x?x64xf32>, memref<?x2x?x64xf32>,
           memref<?x2x?x64xf32>, memref<?x8x?x64xf32>, memref<?x8x?xf32>, memref<?x8x?x64xf32>)
       outs(%q, %k, %k : memref<?x8x?x64xf32>, memref<?x2x?x64xf32>, memref<?x2x?x64xf32>)
-      schedule(#attn_tile.gradient<rows = #tile, keys = #tile, queries = #tile>)
-      keep {
+      schedule(#attn_tile.gradient<preprocess = #tile, dkdv = #tile, dq = #tile>)
+      mask_mod {
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         %m = memref.load %ids[%h, %i] : memref<8x?xi32>
         %n = memref.load %ids[%h, %j] : memref<8x?xi32>
@@ -60,11 +60,11 @@ func.func @heads(%q: memref<?x8x?x64xf32>, %k: memref<?x2x?x64xf32>, %lse: memre
 
 // Lists that all heads share are walked over for all of them, one head after another in each tile: the masked tiles, then the full ones, the last queries
 // first. Rows of all heads have one order: first classes of rows whose lists end with the same eight tiles, those with long lists first, and in a class one
-// head after the other if what follows is enough for all groups while one is at the longest list.
+// head after the other if what follows is enough for all CTAs while one is at the longest list.
 
 #tile = #attn_tile.sequential<query_tile = 32, key_tile = 64>
 
-// CHECK-LABEL: attn_tile.kernel @shared_row_classes_keys(
+// CHECK-LABEL: attn_tile.kernel @shared_row_classes_dkdv(
 // CHECK-SAME:      %[[LISTS:.*]]: memref<?x1x?x?xi32>, %[[ROWS:.*]]: memref<?x1x?x4xi32>)
 // CHECK:         scf.forall (%[[B:.*]], %[[ROW:.*]]) in
 // CHECK:           memref.load %[[LISTS]][%[[B]], %c0, %[[ROW]], %c0]
@@ -77,25 +77,25 @@ func.func @heads(%q: memref<?x8x?x64xf32>, %k: memref<?x2x?x64xf32>, %lse: memre
 // CHECK:             attn_tile.yield %[[LENGTH]], %{{.*}}, %[[LENGTH]]
 // CHECK:           memref.store %{{.*}}, %[[ROWS]][%[[B]], %c0, %[[ROW]], %c0]
 // CHECK:           memref.store %{{.*}}, %[[ROWS]][%[[B]], %c0, %[[ROW]], %c3]
-// CHECK-LABEL: attn_tile.kernel @shared_order_keys(
+// CHECK-LABEL: attn_tile.kernel @shared_order_dkdv(
 // CHECK-SAME:      %{{.*}}: memref<?x1x?x?xi32>, %[[ROWS:.*]]: memref<?x1x?x4xi32>, %[[ORDER:.*]]: memref<?x1x?xi32>)
 // CHECK:         %[[NUM_ROWS:.*]] = memref.dim %[[ROWS]], %c2
 // CHECK:         scf.forall (%[[B:.*]], %[[ROW:.*]]) in
 // CHECK:           %[[LONGEST_WORD:.*]] = memref.load %[[ROWS]][%[[B]], %c0, %[[ROW]], %c1]
 // CHECK:           %[[LONGEST:.*]] = arith.index_cast %[[LONGEST_WORD]]
 // CHECK:           %[[SUMS:.*]]:3 = attn_tile.reduce
-// CHECK:           %[[ITEMS:.*]] = memref.dim %[[ORDER]], %c2
-// CHECK:           %[[HEADS:.*]] = arith.divui %[[ITEMS]], %[[NUM_ROWS]]
+// CHECK:           %[[WORK_ITEMS:.*]] = memref.dim %[[ORDER]], %c2
+// CHECK:           %[[HEADS:.*]] = arith.divui %[[WORK_ITEMS]], %[[NUM_ROWS]]
 // H200:            %[[STEPS:.*]] = arith.muli %[[LONGEST]], %c132
 // A100:            %[[STEPS:.*]] = arith.muli %[[LONGEST]], %c108
 // CHECK:           arith.minui %[[SUMS]]#2, %[[STEPS]]
-// CHECK:           %[[END:.*]] = arith.subi %[[ITEMS]], %c1
+// CHECK:           %[[END:.*]] = arith.subi %[[WORK_ITEMS]], %c1
 // CHECK:           %[[BEFORE:.*]] = arith.muli %[[SUMS]]#0, %[[HEADS]]
-// CHECK:           attn_tile.each to(%[[HEADS]])
+// CHECK:           attn_tile.thread_for to(%[[HEADS]])
 // CHECK:             %[[ENTRY:.*]] = arith.addi %{{.*}}, %[[ROW]]
 // CHECK:             %[[PLACE:.*]] = arith.subi %[[END]]
 // CHECK:             memref.store %{{.*}}, %[[ORDER]][%[[B]], %c0, %[[PLACE]]]
-// CHECK-LABEL: attn_tile.kernel @shared_grad_keys_kernel
+// CHECK-LABEL: attn_tile.kernel @shared_grad_dkdv_kernel
 // CHECK-SAME:      %[[LISTS:[a-z0-9]+]]: memref<?x1x?x?xi32>, %[[ORDER:[a-z0-9]+]]: memref<?x1x?xi32>
 // CHECK:         %[[TILES:.*]] = arith.divui %{{.*}}, %c64
 // CHECK:         %[[ALL:.*]] = arith.muli %[[TILES]], %c2
@@ -116,20 +116,20 @@ func.func @heads(%q: memref<?x8x?x64xf32>, %k: memref<?x2x?x64xf32>, %lse: memre
 // CHECK:             arith.divui %[[STEP]], %c4
 // CHECK:             attn_tile.mask
 // CHECK:           scf.for %[[LATE:.*]] = %[[ALL_MASKED]] to %[[TOTAL]]
-// CHECK:             %[[TURN:.*]] = arith.subi %[[LATE]], %[[ALL_MASKED]]
-// CHECK:             arith.remui %[[TURN]], %c4
-// CHECK:             %[[PLACE:.*]] = arith.divui %[[TURN]], %c4
+// CHECK:             %[[ORDINAL:.*]] = arith.subi %[[LATE]], %[[ALL_MASKED]]
+// CHECK:             arith.remui %[[ORDINAL]], %c4
+// CHECK:             %[[PLACE:.*]] = arith.divui %[[ORDINAL]], %c4
 // CHECK:             %[[BEGIN:.*]] = arith.subi %{{.*}}, %[[COUNT]]
 // CHECK:             %[[OFFSET:.*]] = arith.addi %[[MASKED]], %[[PLACE]]
 // CHECK:             arith.addi %[[BEGIN]], %[[OFFSET]]
 // CHECK-NOT:         attn_tile.mask
-// CHECK:             attn_tile.add_packed
+// CHECK:             attn_tile.bulk_reduce_add
 func.func @shared(%q: memref<?x8x?x64xf32>, %k: memref<?x2x?x64xf32>, %lse: memref<?x8x?xf32>, %ids: memref<?xi32>) {
   attn.attention_grad ins(%q, %k, %k, %q, %lse, %q : memref<?x8x?x64xf32>, memref<?x2x?x64xf32>,
           memref<?x2x?x64xf32>, memref<?x8x?x64xf32>, memref<?x8x?xf32>, memref<?x8x?x64xf32>)
       outs(%q, %k, %k : memref<?x8x?x64xf32>, memref<?x2x?x64xf32>, memref<?x2x?x64xf32>)
-      schedule(#attn_tile.gradient<rows = #tile, keys = #tile>)
-      keep {
+      schedule(#attn_tile.gradient<preprocess = #tile, dkdv = #tile>)
+      mask_mod {
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         %m = memref.load %ids[%i] : memref<?xi32>
         %n = memref.load %ids[%j] : memref<?xi32>

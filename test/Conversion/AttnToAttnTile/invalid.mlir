@@ -29,7 +29,7 @@ func.func @captured_tensor(%q: memref<1x1x?x64xf32>, %o: memref<1x1x?x64xf32>,
       ins(%q, %q, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>)
       outs(%o : memref<1x1x?x64xf32>)
       schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %x = tensor.extract %slopes[%h] : tensor<1xf32>
         %y = arith.addf %s, %x : f32
@@ -89,12 +89,12 @@ func.func @table_without_schedule(%x: memref<1x?xi32>, %t: memref<1x?xi32>) {
 // -----
 
 func.func @clusters_of_lists(%q: memref<1x1x?x64xbf16>, %o: memref<1x1x?x64xbf16>, %docs: memref<?xi32>) {
-  // expected-error @below {{'attn.attention' op cannot walk over keys in clusters: its mask reads tensors, so that each tile of queries has a list of key tiles of its own}}
+  // expected-error @below {{cannot iterate over keys in clusters: its mask reads tensors, so that each tile of queries has a list of key tiles of its own}}
   attn.attention
       ins(%q, %q, %q : memref<1x1x?x64xbf16>, memref<1x1x?x64xbf16>, memref<1x1x?x64xbf16>)
       outs(%o : memref<1x1x?x64xbf16>)
       schedule(#attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2, cluster = 2>)
-      keep {
+      mask_mod {
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         %x = memref.load %docs[%i] : memref<?xi32>
         %y = memref.load %docs[%j] : memref<?xi32>

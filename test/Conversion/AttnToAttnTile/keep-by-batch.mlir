@@ -1,4 +1,4 @@
-// RUN: attn-opt %s -convert-attn-to-attn-tile -attn-tile-expand-key-tiles | FileCheck %s
+// RUN: attn-opt %s -convert-attn-to-attn-tile -attn-tile-expand-kv-tile-iterators | FileCheck %s
 
 // What a region reads for each batch bounds the key tiles: it is read once,
 // before them, at an index that exists.
@@ -14,7 +14,7 @@ func.func @lengths(%q: memref<?x2x?x64xf32>, %x: memref<?xi32>, %out: memref<?x2
       ins(%q, %q, %q : memref<?x2x?x64xf32>, memref<?x2x?x64xf32>, memref<?x2x?x64xf32>)
       outs(%out : memref<?x2x?x64xf32>)
       schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
-      keep {
+      mask_mod {
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         %n = memref.load %x[%b] : memref<?xi32>
         %length = arith.index_cast %n : i32 to index

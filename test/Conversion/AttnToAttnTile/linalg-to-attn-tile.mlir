@@ -9,7 +9,7 @@
 // CHECK:         %[[ROWS:.*]] = memref.dim %[[OUT]], %c0
 // CHECK:         scf.forall (%[[I:.*]], %[[T:.*]]) in (%[[ROWS]], %{{.*}}) {
 // CHECK:           %[[FIRST:.*]] = arith.muli %[[T]], %c1024
-// CHECK:           attn_tile.each
+// CHECK:           attn_tile.thread_for
 // CHECK-NEXT:      ^bb0(%[[N:.*]]: index):
 // CHECK:             %[[J:.*]] = arith.addi %[[FIRST]], %[[N]]
 // CHECK:             memref.store %[[ZERO]], %[[OUT]][%[[I]], %[[J]]]
@@ -36,7 +36,7 @@ func.func @fill(%out: memref<?x100xf32>) {
 // CHECK:             %[[E:.*]] = memref.load %[[X]][%[[B]], %[[H]], %[[J]]]
 // CHECK:             %[[W:.*]] = arith.extf %[[E]]
 // CHECK:             attn_tile.yield %[[W]] : f32
-// CHECK:           attn_tile.each
+// CHECK:           attn_tile.thread_for
 // CHECK:             %[[OLD:.*]] = memref.load %[[OUT]][%[[H]]]
 // CHECK:             %[[NEW:.*]] = arith.addf %[[OLD]], %[[SUM]]
 // CHECK:             memref.store %[[NEW]], %[[OUT]][%[[H]]]
@@ -57,7 +57,7 @@ func.func @sum(%x: memref<?x4x?xbf16>, %out: memref<4xf32>) {
 // A thread for each other reduction.
 
 // CHECK-LABEL: attn_tile.kernel @largest_generic_kernel(
-// CHECK:         attn_tile.each
+// CHECK:         attn_tile.thread_for
 // CHECK:           %[[M:.*]] = scf.for {{.*}} iter_args
 // CHECK:             arith.maximumf
 // CHECK:           memref.store %[[M]]
@@ -78,7 +78,7 @@ func.func @largest(%x: memref<?x?xf32>, %out: memref<?xf32>) {
 
 // CHECK-LABEL: attn_tile.kernel @last_generic_kernel(
 // CHECK-SAME:    %[[X:[a-z0-9]+]]: memref<?x?xf32>, %[[OUT:[a-z0-9]+]]: memref<?xf32>)
-// CHECK:         attn_tile.each
+// CHECK:         attn_tile.thread_for
 // CHECK:           %[[OLD:.*]] = memref.load %[[OUT]]
 // CHECK:           %[[LAST:.*]] = scf.for {{.*}} iter_args(%{{.*}} = %[[OLD]])
 // CHECK:             %[[E:.*]] = memref.load %[[X]]

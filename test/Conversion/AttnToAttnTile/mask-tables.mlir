@@ -5,10 +5,10 @@
 // CHECK-SAME:    schedule = #attn_tile.scalar
 // CHECK:         scf.forall
 // CHECK:           %[[BAD:.*]] = attn_tile.reduce
-// CHECK:           attn_tile.each
+// CHECK:           attn_tile.thread_for
 // CHECK:             scf.for
 // CHECK:             memref.store %{{.*}}, %[[TABLE]]
-// CHECK:           attn_tile.each
+// CHECK:           attn_tile.thread_for
 // CHECK:             %[[BOUNDARY:.*]] = memref.load %[[BOUNDS]]
 // CHECK:             %[[SMALLER:.*]] = arith.cmpi slt,
 // CHECK:             scf.if %[[SMALLER]]
@@ -20,7 +20,7 @@
 // CHECK:               memref.store %{{.*}}, %[[FAULT]][%c7]
 // CHECK:               memref.store %c3_i32, %[[FAULT]][%c0]
 // CHECK-LABEL: func @ids
-// CHECK:         %[[WORD:.*]] = attn_tile.fault_word
+// CHECK:         %[[WORD:.*]] = attn_tile.error_flag
 // CHECK:         attn_tile.launch @ids_sequence_ids args(%{{.*}}, %{{.*}}, %[[WORD]] :
 func.func @ids(%x: memref<1x?xi32>, %t: memref<1x?xi32>) {
   attn.sequence_ids ins(%x : memref<1x?xi32>) outs(%t : memref<1x?xi32>) otherwise(-1) schedule(#attn_tile.scalar)
@@ -31,14 +31,15 @@ func.func @ids(%x: memref<1x?xi32>, %t: memref<1x?xi32>) {
 
 // A word is made by one thread, and written once.
 
-// CHECK-LABEL: attn_tile.kernel @map_block_map
-// CHECK-SAME:    (%[[OFFSETS:.*]]: memref<1x8x?xi32>, %[[INDICES:.*]]: memref<1x8x?xi32>, %[[COLUMNS:.*]]: index, %[[TABLE:.*]]: memref<1x8x?x?xi32>, %[[FAULT:.*]]: memref<24xi32>)
+// CHECK-LABEL: attn_tile.kernel @map_block_sparse_map
+// CHECK-SAME:    (%[[OFFSETS:.*]]: memref<1x8x?xi32>, %[[INDICES:.*]]: memref<1x8x?xi32>, %[[COLUMNS:.*]]: index, %[[TABLE:.*]]: memref<1x8x?x?xi32>,
+// CHECK-SAME:    %[[FAULT:.*]]: memref<24xi32>)
 // CHECK:         scf.forall
 // CHECK:           attn_tile.reduce
 // CHECK:             memref.load %[[OFFSETS]]
-// CHECK:           attn_tile.each
+// CHECK:           attn_tile.thread_for
 // CHECK:             memref.store %{{.*}}, %[[FAULT]]
-// CHECK:           attn_tile.each
+// CHECK:           attn_tile.thread_for
 // CHECK:             %[[WORD:.*]]:5 = scf.for
 // CHECK:               memref.load %[[INDICES]]
 // CHECK:               arith.cmpi ult, %{{.*}}, %[[COLUMNS]]
@@ -50,7 +51,7 @@ func.func @ids(%x: memref<1x?xi32>, %t: memref<1x?xi32>) {
 // CHECK:               arith.index_cast %[[WORD]]#2
 // CHECK:               memref.store %c10_i32, %[[FAULT]][%c0]
 func.func @map(%x: memref<1x8x?xi32>, %n: index, %t: memref<1x8x?x?xi32>) {
-  attn.block_map ins(%x, %x : memref<1x8x?xi32>, memref<1x8x?xi32>) columns(%n) outs(%t : memref<1x8x?x?xi32>)
+  attn.block_sparse_map ins(%x, %x : memref<1x8x?xi32>, memref<1x8x?xi32>) columns(%n) outs(%t : memref<1x8x?x?xi32>)
       schedule(#attn_tile.scalar)
   return
 }
@@ -59,10 +60,10 @@ func.func @map(%x: memref<1x8x?xi32>, %n: index, %t: memref<1x8x?x?xi32>) {
 
 // CHECK-LABEL: attn_tile.kernel @tree_ancestor_map
 // CHECK:         scf.forall
-// CHECK:           attn_tile.each
-// CHECK:           attn_tile.each
+// CHECK:           attn_tile.thread_for
+// CHECK:           attn_tile.thread_for
 // CHECK:             scf.if
-// CHECK:           attn_tile.each
+// CHECK:           attn_tile.thread_for
 // CHECK:             scf.for
 func.func @tree(%x: memref<1x?xi32>, %t: memref<1x?x?xi32>) {
   attn.ancestor_map ins(%x : memref<1x?xi32>) outs(%t : memref<1x?x?xi32>) schedule(#attn_tile.scalar)
@@ -78,7 +79,7 @@ func.func @tree(%x: memref<1x?xi32>, %t: memref<1x?x?xi32>) {
 // CHECK-SAME:    %[[MAP:[a-z0-9]+]]: memref<?x?xi8>)
 // CHECK:         scf.forall
 // CHECK-NOT:     attn_tile.reduce
-// CHECK:         attn_tile.each
+// CHECK:         attn_tile.thread_for
 // CHECK:           %{{.*}}:2 = scf.for
 // CHECK:             arith.minui
 // CHECK:             arith.minui
@@ -91,7 +92,7 @@ func.func @blocks(%q: memref<1x8x?x64xf32>, %map: memref<?x?xi8>) {
   attn.attention ins(%q, %q, %q : memref<1x8x?x64xf32>, memref<1x8x?x64xf32>, memref<1x8x?x64xf32>)
       outs(%q : memref<1x8x?x64xf32>) mask(#attn.causal)
       schedule(#attn_tile.sequential<query_tile = 128, key_tile = 128>)
-      keep {
+      mask_mod {
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         %c16 = arith.constant 16 : index
         %c64 = arith.constant 64 : index
@@ -116,12 +117,12 @@ func.func @blocks(%q: memref<1x8x?x64xf32>, %map: memref<?x?xi8>) {
 // CHECK:         attn_tile.reduce to(%{{.*}}) by [#vector.kind<minsi>, #vector.kind<maxsi>] : index, index
 // CHECK:         attn_tile.reduce to(%{{.*}}) by [#vector.kind<minsi>, #vector.kind<maxsi>] : index, index
 // CHECK-NOT:     attn_tile.reduce
-// CHECK:         attn_tile.each
+// CHECK:         attn_tile.thread_for
 func.func @blocks_of_documents(%q: memref<1x8x?x64xf32>, %map: memref<?x?xi8>, %ids: memref<?xi32>) {
   attn.attention ins(%q, %q, %q : memref<1x8x?x64xf32>, memref<1x8x?x64xf32>, memref<1x8x?x64xf32>)
       outs(%q : memref<1x8x?x64xf32>)
       schedule(#attn_tile.sequential<query_tile = 128, key_tile = 128>)
-      keep {
+      mask_mod {
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         %c16 = arith.constant 16 : index
         %zero = arith.constant 0 : i8

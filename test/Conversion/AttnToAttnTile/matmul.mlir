@@ -8,7 +8,7 @@
 // CHECK: scf.forall (%[[TI:.*]], %[[TJ:.*]]) in (%{{.*}}, %{{.*}}) {
 // CHECK-DAG: %[[I:.*]] = arith.muli %[[TI]], %c16
 // CHECK-DAG: %[[J:.*]] = arith.muli %[[TJ]], %c64
-// A product without depth has one step.
+// A matmul without depth has one step.
 // CHECK: %[[N:.*]] = arith.maxui %{{.*}}, %c1
 // CHECK: %[[ZERO:.*]] = arith.constant dense<0.000000e+00> : vector<16x64xf32>
 // CHECK: %[[SUM:.*]] = scf.for %[[T:.*]] = %c0{{.*}} to %[[N]] step %c1{{.*}} iter_args(%[[ACC:.*]] = %[[ZERO]])
@@ -25,7 +25,8 @@
 // CHECK: %[[OUT:.*]] = arith.truncf %[[MAPPED]] : vector<16x64xf32> to vector<16x64xbf16>
 // CHECK: attn_tile.store %[[OUT]], %[[Y]][%[[I]], %[[J]]]
 // CHECK-LABEL: func.func @linear
-// CHECK: attn_tile.launch @linear_matmul_kernel args(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : memref<?x?xbf16>, memref<96x?xbf16>, memref<?x96xbf16>, memref<96xf32>)
+// CHECK: attn_tile.launch @linear_matmul_kernel args(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : memref<?x?xbf16>, memref<96x?xbf16>, memref<?x96xbf16>,
+// CHECK-SAME:     memref<96xf32>)
 func.func @linear(%x: memref<?x?xbf16>, %w: memref<96x?xbf16>, %bias: memref<96xf32>, %y: memref<?x96xbf16>) {
   attn.matmul ins(%x, %w : memref<?x?xbf16>, memref<96x?xbf16>) outs(%y : memref<?x96xbf16>) transpose_rhs
       schedule(#tiles) epilogue {
@@ -39,7 +40,7 @@ func.func @linear(%x: memref<?x?xbf16>, %w: memref<96x?xbf16>, %bias: memref<96x
 
 // -----
 
-// A batch, of which one input has no part, and an output of sums.
+// A batch, of which one input has no part, and an output that is accumulated.
 // CHECK-LABEL: attn_tile.kernel @batch_matmul_kernel
 // CHECK-SAME: (%[[X:.*]]: memref<?x?x8xf16>, %[[W:.*]]: memref<?x8xf16>, %[[Y:.*]]: memref<?x8x8xf32>)
 // CHECK: scf.forall (%[[B:.*]], %{{.*}}, %{{.*}}) in

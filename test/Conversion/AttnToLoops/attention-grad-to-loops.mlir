@@ -3,7 +3,9 @@
 // One loop over the rows of queries and one over those of keys, which adds up
 // the heads of its group.
 // CHECK-LABEL: func @grouped
-// CHECK-SAME: %[[Q:[a-z0-9]+]]: memref<?x8x?x64xbf16>, %[[K:[a-z0-9]+]]: memref<?x2x?x64xbf16>, %[[V:[a-z0-9]+]]: memref<?x2x?x32xbf16>, %[[OUT:[a-z0-9]+]]: memref<?x8x?x32xbf16>, %[[LSE:[a-z0-9]+]]: memref<?x8x?xf32>, %[[DOUT:[a-z0-9]+]]: memref<?x8x?x32xbf16>, %[[DQ:[a-z0-9]+]]: memref<?x8x?x64xbf16>, %[[DK:[a-z0-9]+]]: memref<?x2x?x64xf32>, %[[DV:[a-z0-9]+]]: memref<?x2x?x32xbf16>)
+// CHECK-SAME: %[[Q:[a-z0-9]+]]: memref<?x8x?x64xbf16>, %[[K:[a-z0-9]+]]: memref<?x2x?x64xbf16>, %[[V:[a-z0-9]+]]: memref<?x2x?x32xbf16>,
+// CHECK-SAME: %[[OUT:[a-z0-9]+]]: memref<?x8x?x32xbf16>, %[[LSE:[a-z0-9]+]]: memref<?x8x?xf32>, %[[DOUT:[a-z0-9]+]]: memref<?x8x?x32xbf16>,
+// CHECK-SAME: %[[DQ:[a-z0-9]+]]: memref<?x8x?x64xbf16>, %[[DK:[a-z0-9]+]]: memref<?x2x?x64xf32>, %[[DV:[a-z0-9]+]]: memref<?x2x?x32xbf16>)
 // CHECK-DAG: %[[C4:.*]] = arith.constant 4 : index
 // CHECK-DAG: %[[SCALE:.*]] = arith.constant 1.250000e-01 : f64
 // CHECK-DAG: %[[MINUS_INF:.*]] = arith.constant 0xFFF0000000000000 : f64
@@ -87,11 +89,11 @@ func.func @regions(%q: memref<2x4x8x16xf32>, %lse: memref<2x4x8xf32>,
       outs(%dq, %dq, %dq, %dbias : memref<2x4x8x16xf32>, memref<2x4x8x16xf32>,
            memref<2x4x8x16xf32>, memref<8xf32>)
       mask(#attn.causal<alignment = top_left>)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %t = math.tanh %s : f32
         attn.yield %t : f32
-      } score_grad {
+      } score_mod_grad {
       ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index,
            %g: memref<8xf32>):
         attn.accumulate %ds into %g[%j] : memref<8xf32>

@@ -1,7 +1,8 @@
 // RUN: attn-opt %s --convert-attn-to-loops --canonicalize --split-input-file --verify-diagnostics | FileCheck %s
 
 // CHECK-LABEL: func @grouped
-// CHECK-SAME: (%[[Q:.*]]: memref<?x8x?x64xbf16, strided<[?, ?, ?, ?], offset: ?>>, %[[K:.*]]: memref<?x2x?x64xbf16>, %[[V:.*]]: memref<?x2x?x32xbf16>, %[[OUT:.*]]: memref<?x8x?x32xbf16>)
+// CHECK-SAME: (%[[Q:.*]]: memref<?x8x?x64xbf16, strided<[?, ?, ?, ?], offset: ?>>, %[[K:.*]]: memref<?x2x?x64xbf16>, %[[V:.*]]: memref<?x2x?x32xbf16>,
+// CHECK-SAME: %[[OUT:.*]]: memref<?x8x?x32xbf16>)
 // CHECK-DAG: %[[C0:.*]] = arith.constant 0 : index
 // CHECK-DAG: %[[C1:.*]] = arith.constant 1 : index
 // CHECK-DAG: %[[C2:.*]] = arith.constant 2 : index
@@ -59,7 +60,7 @@ func.func @grouped(%q: memref<?x8x?x64xbf16, strided<[?, ?, ?, ?], offset: ?>>,
 
 // -----
 
-// The score region runs in f32; the mask and the keep region are both asked.
+// The score_mod region runs in f32; the mask and the mask_mod region are both asked.
 // CHECK-LABEL: func @regions
 // CHECK-SAME: %[[BIAS:[a-z0-9]+]]: memref<?x?xf32>, %[[LENGTHS:[a-z0-9]+]]: memref<2xi32>)
 // CHECK: scf.parallel (%[[B:.*]], %[[H:.*]], %[[I:.*]]) =
@@ -93,12 +94,12 @@ func.func @regions(%q: memref<2x4x8x16xf32>, %out: memref<2x4x8x16xf32>,
           memref<2x4x8x16xf32>)
       outs(%out, %lse : memref<2x4x8x16xf32>, memref<2x4x8xf32>)
       mask(#attn.causal<alignment = top_left>)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %x = memref.load %bias[%i, %j] : memref<?x?xf32>
         %t = arith.addf %s, %x : f32
         attn.yield %t : f32
-      } keep {
+      } mask_mod {
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         %length = memref.load %lengths[%b] : memref<2xi32>
         %l = arith.index_cast %length : i32 to index
@@ -124,7 +125,8 @@ func.func @tensors(%q: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
 // Each stored row looks for the packed sequence that holds it.
 
 // CHECK-LABEL: func.func @packed(
-// CHECK-SAME: %[[Q:[a-z0-9]+]]: memref<1x2x?x8xf32>, %[[K:[a-z0-9]+]]: memref<1x1x?x8xf32>, %[[CUQ:[a-z0-9]+]]: memref<?xi32>, %[[CUK:[a-z0-9]+]]: memref<?xi32>
+// CHECK-SAME: %[[Q:[a-z0-9]+]]: memref<1x2x?x8xf32>, %[[K:[a-z0-9]+]]: memref<1x1x?x8xf32>, %[[CUQ:[a-z0-9]+]]: memref<?xi32>,
+// CHECK-SAME: %[[CUK:[a-z0-9]+]]: memref<?xi32>
 // CHECK: scf.parallel (%[[H:.*]], %[[ROW:.*]]) =
 // CHECK: %[[S:.*]] = scf.for %[[I:.*]] = %{{.*}} to %[[N:.*]] step %{{.*}} iter_args(%[[FOUND:.*]] = %[[N]])
 // CHECK: scf.yield
@@ -165,7 +167,7 @@ func.func @padded(%q: memref<?x2x?x8xf32>, %len_q: memref<?xi32>, %len_k: memref
 
 // -----
 
-// The normaliser is the sum of all weights; the output has those that are kept.
+// The normaliser is the sum of all exponentials; the output has the kept ones.
 // CHECK-LABEL: func @dropout
 // CHECK-SAME:    %[[SEED:[a-z0-9]+]]: memref<i64>
 // CHECK-DAG:     %[[FACTOR:.*]] = arith.constant 2.000000e+00 : f64

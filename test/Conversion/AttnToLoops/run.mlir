@@ -6,9 +6,9 @@
 // RUN:   --shared-libs=%mlir_lib_dir/libmlir_runner_utils%shlibext,%mlir_lib_dir/libmlir_c_runner_utils%shlibext \
 // RUN: | FileCheck %s
 
-// Two query heads share one key head of one channel. The scale is 1, so keys 0
-// and ln 3 give the query 1 (row 0 of head 0, row 1 of head 1) the weights 1/4
-// and 3/4, and the query 0 the weights 1/2 and 1/2.
+// Two query heads share one key head of head dim 1. The scale is 1, so keys 0
+// and ln 3 give the query 1 (row 0 of head 0, row 1 of head 1) the probabilities 1/4
+// and 3/4, and the query 0 the probabilities 1/2 and 1/2.
 memref.global "private" constant @query : memref<1x2x2x1xf32> =
     dense<[[[[1.0], [0.0]], [[0.0], [1.0]]]]>
 memref.global "private" constant @key : memref<1x1x2x1xf32> =
@@ -26,8 +26,8 @@ func.func @full(%q: memref<1x2x?x1xf32>, %k: memref<1x1x?x1xf32>,
   return
 }
 
-// Row 0 attends to key 0 only. The score region negates: the query 1 has the
-// weights 3/4 and 1/4. The keep region leaves nothing to row 0 of head 1.
+// Row 0 attends to key 0 only. The score_mod region negates: the query 1 has the
+// probabilities 3/4 and 1/4. The mask_mod region leaves nothing to row 0 of head 1.
 func.func @masked(%q: memref<1x2x?x1xf32>, %k: memref<1x1x?x1xf32>,
                   %v: memref<1x1x?x3xf32>, %out: memref<1x2x?x3xf32>,
                   %lse: memref<1x2x?xf32>) {
@@ -36,11 +36,11 @@ func.func @masked(%q: memref<1x2x?x1xf32>, %k: memref<1x1x?x1xf32>,
           memref<1x1x?x3xf32>)
       outs(%out, %lse : memref<1x2x?x3xf32>, memref<1x2x?xf32>)
       mask(#attn.causal)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %t = arith.negf %s : f32
         attn.yield %t : f32
-      } keep {
+      } mask_mod {
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         %c = arith.cmpi ule, %h, %i : index
         attn.yield %c : i1
@@ -104,7 +104,8 @@ func.func @main() {
   %lse64 = memref.alloc(%c2) : memref<1x2x?xf64>
   linalg.fill ins(%old : f64) outs(%out64 : memref<1x2x?x3xf64>)
   linalg.fill ins(%old : f64) outs(%lse64 : memref<1x2x?xf64>)
-  call @reference_of_full(%q, %k, %v, %out64, %lse64, %c2) : (memref<1x2x?x1xf32>, memref<1x1x?x1xf32>, memref<1x1x?x3xf32>, memref<1x2x?x3xf64>, memref<1x2x?xf64>, index) -> ()
+  call @reference_of_full(%q, %k, %v, %out64, %lse64, %c2)
+      : (memref<1x2x?x1xf32>, memref<1x1x?x1xf32>, memref<1x1x?x3xf32>, memref<1x2x?x3xf64>, memref<1x2x?xf64>, index) -> ()
   %printed_out64 = memref.cast %out64 : memref<1x2x?x3xf64> to memref<*xf64>
   %printed_lse64 = memref.cast %lse64 : memref<1x2x?xf64> to memref<*xf64>
   call @printMemrefF64(%printed_out64) : (memref<*xf64>) -> ()

@@ -64,7 +64,7 @@ gpu.binary @k_module [#gpu.object<#nvvm.target<chip = "sm_90a">, kernels = <[
     bin = "cubin">]
 memref.global "private" constant @slopes : memref<4xf32> = dense<[1.0, 2.0, 3.0, 4.0]>
 func.func @constant(%n: index) {
-  // expected-error @below {{'memref.get_global' op is a constant in the memory of the host, which kernels of the device cannot read; pass it to 'constant' as an argument}}
+  // expected-error @below {{is a constant in the memory of the host, which kernels of the device cannot read; pass it to 'constant' as an argument}}
   %m = memref.get_global @slopes : memref<4xf32>
   // expected-note @below {{used by 'attn_tile.launch' here}}
   attn_tile.launch @k_module::@k grid(%n, %n, %n) args(%m : memref<4xf32>)

@@ -33,7 +33,7 @@ func.func @launch(%a: memref<?x8xf32, strided<[?, 1], offset: ?>>, %n: index, %s
   // CHECK:   return %{{.*}} : i32
   // CHECK: ^[[LEAVE]](%[[FAILED:.*]]: i32):
   // CHECK-NEXT: return %[[FAILED]] : i32
-  attn_tile.launch @k_module::@k grid(%n, %n, %n) groups_per_multiprocessor(1)
+  attn_tile.launch @k_module::@k grid(%n, %n, %n) ctas_per_sm(1)
       args(%a, %n, %s : memref<?x8xf32, strided<[?, 1], offset: ?>>, index, f32)
   return
 }
@@ -115,7 +115,7 @@ func.func @scratch(%n: index) {
 
 // CHECK-LABEL: func.func @fault(
 // CHECK-SAME:    %[[STREAM:.*]]: !llvm.ptr) -> i32
-// CHECK:         %[[STATUS:.*]] = llvm.call @attnrtGetFaultWord(%{{.*}}, %[[SLOT:[0-9]+]])
+// CHECK:         %[[STATUS:.*]] = llvm.call @attnrtGetErrorFlag(%{{.*}}, %[[SLOT:[0-9]+]])
 // CHECK:         llvm.load %[[SLOT]]
 // CHECK:         llvm.icmp "eq" %[[STATUS]]
 // CHECK:         cf.cond_br
@@ -125,7 +125,7 @@ gpu.binary @kernels [#gpu.object<#nvvm.target<chip = "sm_90a">, kernels = <[
       metadata = {attn_tile.block_size = 32 : i32, attn_tile.shared_bytes = 0 : i32}>]>,
     bin = "image">]
 func.func @fault(%n: index) {
-  %word = attn_tile.fault_word : memref<1xi32>
+  %word = attn_tile.error_flag : memref<1xi32>
   attn_tile.launch @kernels::@report grid(%n, %n, %n) args(%word : memref<1xi32>)
   return
 }
@@ -180,20 +180,20 @@ func.func @early(%m: memref<?x32xf32>, %n: index) {
   return
 }
 
-// Groups that wait for one another.
+// CTAs that wait for one another.
 
 // CHECK-LABEL: func.func @together(
 // CHECK:         llvm.call @attnrtLaunchKernelTogether(
 func.func @together(%m: memref<?x32xf32>, %n: index) {
   %map = attn_tile.make_tensor_map %m {l2_promotion = 64 : i64} : memref<?x32xf32> -> !attn_tile.tensor_map<2, 32x32xf32>
-  attn_tile.launch @k_module::@k together grid(%n, %n, %n) groups_per_multiprocessor(1)
+  attn_tile.launch @k_module::@k together grid(%n, %n, %n) ctas_per_sm(1)
       args(%map : !attn_tile.tensor_map<2, 32x32xf32>)
   return
 }
 
 // -----
 
-// Groups of a cluster.
+// CTAs of a cluster.
 
 // CHECK-LABEL: llvm.mlir.global internal @k_handle()
 // CHECK:         %[[THREADS:.*]] = llvm.mlir.constant(384 : i32)

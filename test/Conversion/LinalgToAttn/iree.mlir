@@ -1,7 +1,7 @@
 // RUN: attn-opt %s --attn-raise-linalg --attn-simplify-masks --canonicalize --cse --split-input-file | FileCheck %s
 
-// Attention in the form of IREE's input: products with transposed operands by
-// indexing maps, f16 operands with f32 sums, elementwise operations fused.
+// Attention in the form of IREE's input: matmuls with transposed operands by
+// indexing maps, f16 operands with f32 accumulators, elementwise operations fused.
 // The functions are run by Integration/host/raise_linalg.py, too.
 
 #q = affine_map<(b, i, j, d) -> (b, i, d)>
@@ -18,7 +18,7 @@
 
 // CHECK-LABEL: func.func @fused(
 // CHECK:         attn.attention ins({{.*}} : tensor<1x4x18x16xf16>, tensor<1x4x18x16xf16>, tensor<1x4x18x16xf16>)
-// CHECK-SAME:        outs({{.*}} : tensor<1x4x18x16xf32>) scale(5.000000e-02) mask(#attn.causal) score {
+// CHECK-SAME:        outs({{.*}} : tensor<1x4x18x16xf32>) scale(5.000000e-02) mask(#attn.causal) score_mod {
 // CHECK:           math.tanh
 // CHECK-NOT:       arith.select
 // CHECK-NOT:     linalg.generic
@@ -29,7 +29,8 @@ func.func @fused(%q: tensor<4x18x16xf16>, %k: tensor<4x18x16xf16>, %v: tensor<4x
   %cap = arith.constant 5.0 : f32
   %e = tensor.empty() : tensor<4x18x18xf32>
   %e0 = linalg.fill ins(%zero : f32) outs(%e : tensor<4x18x18xf32>) -> tensor<4x18x18xf32>
-  %s = linalg.batch_matmul indexing_maps = [#q, #k, #s] ins(%q, %k : tensor<4x18x16xf16>, tensor<4x18x16xf16>) outs(%e0 : tensor<4x18x18xf32>) -> tensor<4x18x18xf32>
+  %s = linalg.batch_matmul indexing_maps = [#q, #k, #s] ins(%q, %k : tensor<4x18x16xf16>, tensor<4x18x16xf16>) outs(%e0 : tensor<4x18x18xf32>)
+      -> tensor<4x18x18xf32>
   %x = linalg.generic {indexing_maps = [#all, #all], iterator_types = ["parallel", "parallel", "parallel"]}
       ins(%s : tensor<4x18x18xf32>) outs(%e : tensor<4x18x18xf32>) {
   ^bb0(%in: f32, %out: f32):
@@ -110,7 +111,8 @@ func.func @base2(%q: tensor<4x18x16xf16>, %k: tensor<4x18x16xf16>, %v: tensor<4x
   %scale = arith.constant 0.72134752 : f32
   %e = tensor.empty() : tensor<4x18x18xf32>
   %e0 = linalg.fill ins(%zero : f32) outs(%e : tensor<4x18x18xf32>) -> tensor<4x18x18xf32>
-  %s = linalg.batch_matmul indexing_maps = [#q, #k, #s] ins(%q, %k : tensor<4x18x16xf16>, tensor<4x18x16xf16>) outs(%e0 : tensor<4x18x18xf32>) -> tensor<4x18x18xf32>
+  %s = linalg.batch_matmul indexing_maps = [#q, #k, #s] ins(%q, %k : tensor<4x18x16xf16>, tensor<4x18x16xf16>) outs(%e0 : tensor<4x18x18xf32>)
+      -> tensor<4x18x18xf32>
   %x = linalg.generic {indexing_maps = [#all, #all], iterator_types = ["parallel", "parallel", "parallel"]}
       ins(%s : tensor<4x18x18xf32>) outs(%e : tensor<4x18x18xf32>) {
   ^bb0(%in: f32, %out: f32):
@@ -181,7 +183,7 @@ func.func @base2(%q: tensor<4x18x16xf16>, %k: tensor<4x18x16xf16>, %v: tensor<4x
 
 // CHECK-LABEL: func.func @base2_cap(
 // CHECK:         attn.attention ins({{.*}} : tensor<1x4x18x16xf16>, tensor<1x4x18x16xf16>, tensor<1x4x18x16xf16>)
-// CHECK-SAME:        scale(5.000000e-02) mask(#attn.causal) score {
+// CHECK-SAME:        scale(5.000000e-02) mask(#attn.causal) score_mod {
 // CHECK:           %[[T:.*]] = math.tanh
 // CHECK-NEXT:      %[[S:.*]] = arith.mulf %[[T]], %{{.*}} : f32
 // CHECK-NEXT:      attn.yield %[[S]]
@@ -201,7 +203,8 @@ func.func @base2_cap(%q: tensor<4x18x16xf16>, %k: tensor<4x18x16xf16>, %v: tenso
   %cap = arith.constant 5.0 : f32
   %e = tensor.empty() : tensor<4x18x18xf32>
   %e0 = linalg.fill ins(%zero : f32) outs(%e : tensor<4x18x18xf32>) -> tensor<4x18x18xf32>
-  %s = linalg.batch_matmul indexing_maps = [#q, #k, #s] ins(%q, %scaled : tensor<4x18x16xf16>, tensor<4x18x16xf16>) outs(%e0 : tensor<4x18x18xf32>) -> tensor<4x18x18xf32>
+  %s = linalg.batch_matmul indexing_maps = [#q, #k, #s] ins(%q, %scaled : tensor<4x18x16xf16>, tensor<4x18x16xf16>) outs(%e0 : tensor<4x18x18xf32>)
+      -> tensor<4x18x18xf32>
   %x = linalg.generic {indexing_maps = [#all, #all], iterator_types = ["parallel", "parallel", "parallel"]}
       ins(%s : tensor<4x18x18xf32>) outs(%e : tensor<4x18x18xf32>) {
   ^bb0(%in: f32, %out: f32):

@@ -1,11 +1,11 @@
 // RUN: attn-opt %s --attn-raise-linalg --canonicalize --cse --split-input-file | FileCheck %s --check-prefixes=CHECK,KNOWN
 // RUN: attn-opt %s --attn-raise-linalg=assume-dropout-masks --canonicalize --cse --split-input-file | FileCheck %s --check-prefixes=CHECK,ASSUMED
 
-// Weights that are dropped by decisions that the caller has made. The functions
+// Weights that are dropped by keep masks that the caller has made. The functions
 // are run by Integration/host/raise_linalg.py, too.
 
 // As torch-mlir lowers `aten.dropout`: a mask of booleans, converted, times the
-// weights, times a number.
+// probabilities, times a number.
 
 #all = affine_map<(b, h, i, j) -> (b, h, i, j)>
 
@@ -81,7 +81,7 @@ func.func @dropout_torch(%q: tensor<2x3x20x8xf32>, %k: tensor<2x3x70x8xf32>, %v:
 
 // -----
 
-// As JAX has it: a selection between the scaled weights and zero, by integers
+// As JAX has it: a selection between the scaled probabilities and zero, by integers
 // that are compared, in f16, any length; the mask is shared by the heads and is
 // used for something else, too.
 
@@ -264,7 +264,7 @@ func.func @dropout_numbers(%q: tensor<3x16x8xf16>, %k: tensor<3x8x16xf16>, %v: t
 
 // -----
 
-// The same of integers, which the weights are divided after.
+// The same of integers, after which the probabilities are divided.
 
 #all = affine_map<(b, i, j) -> (b, i, j)>
 #queries = affine_map<(b, i, j) -> (i, j)>
@@ -307,7 +307,7 @@ func.func @dropout_integers(%q: tensor<3x16x8xf32>, %k: tensor<3x8x16xf32>, %v: 
 // CHECK-LABEL: func.func @before_softmax(
 // CHECK:         attn.attention
 // CHECK-NOT:     dropout_mask
-// CHECK:         score {
+// CHECK:         score_mod {
 // CHECK:           arith.uitofp
 func.func @before_softmax(%q: tensor<3x16x8xf32>, %k: tensor<3x8x16xf32>, %v: tensor<3x16x8xf32>, %mask: tensor<3x16x16xi1>) -> tensor<3x16x8xf32> {
   %zero = arith.constant 0.0 : f32

@@ -1,6 +1,6 @@
 // RUN: attn-opt %s --attn-raise-linalg --canonicalize --cse --split-input-file | FileCheck %s
 
-// Softmax whose weights are divided by their sum after the product with the
+// Softmax whose exponentials are divided by their sum after the matmul with the
 // values.
 
 
@@ -37,7 +37,7 @@ func.func @late_quotient(%q: tensor<3x20x8xf32>, %k: tensor<3x8x12xf32>, %v: ten
 
 // -----
 
-// Six query heads on two of keys, causal, f16 with sums in f32. The result is
+// Six query heads on two of keys, causal, f16 with f32 accumulators. The result is
 // expanded, widened, multiplied by the reciprocals of the sums and narrowed by
 // one operation that transposes, too.
 
@@ -52,7 +52,7 @@ func.func @late_quotient(%q: tensor<3x20x8xf32>, %k: tensor<3x8x12xf32>, %v: ten
 // CHECK-LABEL: func.func @late_grouped(
 // CHECK-SAME:    %[[Q:.*]]: tensor<2x6x20x16xf16>, %[[K:.*]]: tensor<2x2x20x16xf16>, %[[V:.*]]: tensor<2x2x20x16xf16>
 // CHECK:         %[[A:.*]] = attn.attention ins(%[[Q]], %[[K]], %[[V]] : tensor<2x6x20x16xf16>, tensor<2x2x20x16xf16>, tensor<2x2x20x16xf16>)
-// CHECK-SAME:        scale(1.000000e+00) keep {
+// CHECK-SAME:        scale(1.000000e+00) mask_mod {
 // CHECK:         }
 // CHECK:         %[[T:.*]] = linalg.generic {{.*}} ins(%[[A]] :
 // CHECK-NEXT:    ^bb0(%[[E:.*]]: f32, %{{.*}}: f16):
@@ -133,7 +133,7 @@ func.func @late_grouped(%q: tensor<2x6x20x16xf16>, %k: tensor<2x2x20x16xf16>, %v
 
 // -----
 
-// Lengths that are not known: sizes of the product are asked for as well.
+// Lengths that are not known: sizes of the matmul are asked for as well.
 
 #rows = affine_map<(b, h, i, j) -> (b, h, i)>
 #scores = affine_map<(b, h, i, j) -> (b, h, i, j)>

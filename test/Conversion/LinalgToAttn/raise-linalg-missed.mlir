@@ -16,7 +16,7 @@ func.func @unknown_scores(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tens
   %p = linalg.softmax dimension(2) ins(%s : tensor<2x8x8xf32>) outs(%e : tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
   %o0 = tensor.empty() : tensor<2x8x4xf32>
   %o1 = linalg.fill ins(%zero : f32) outs(%o0 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
-  // expected-remark @below {{no attention: the scores come from 'func.call', which is no product of queries and keys}}
+  // expected-remark @below {{no attention: the scores come from 'func.call', which is no matmul of queries and keys}}
   %o = linalg.batch_matmul ins(%p, %v : tensor<2x8x8xf32>, tensor<2x8x4xf32>) outs(%o1 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
   return %o : tensor<2x8x4xf32>
 }
@@ -56,14 +56,14 @@ func.func @dropout(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tensor<2x8x
   } -> tensor<2x8x8xf32>
   %o0 = tensor.empty() : tensor<2x8x4xf32>
   %o1 = linalg.fill ins(%zero : f32) outs(%o0 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
-  // expected-remark @below {{no attention: the weights are multiplied after the softmax, as dropout does, but by numbers of an argument that are not known to be 0 and 1}}
+  // expected-remark-re @below {{no attention: {{.*}} multiplied after the softmax, {{.*}} by numbers of an argument that are not known to be 0 and 1}}
   %o = linalg.batch_matmul ins(%d, %v : tensor<2x8x8xf32>, tensor<2x8x4xf32>) outs(%o1 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
   return %o : tensor<2x8x4xf32>
 }
 
 // -----
 
-// What makes up for dropped weights is computed.
+// The scale of kept probabilities is computed.
 
 #all = affine_map<(b, i, j) -> (b, i, j)>
 
@@ -83,7 +83,7 @@ func.func @dropout_scale(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tenso
   } -> tensor<2x8x8xf32>
   %o0 = tensor.empty() : tensor<2x8x4xf32>
   %o1 = linalg.fill ins(%zero : f32) outs(%o0 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
-  // expected-remark @below {{no attention: the weights are divided after the softmax by what is no constant}}
+  // expected-remark @below {{no attention: the attention probabilities are divided after the softmax by a value that is not constant}}
   %o = linalg.batch_matmul ins(%d, %v : tensor<2x8x8xf32>, tensor<2x8x4xf32>) outs(%o1 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
   return %o : tensor<2x8x4xf32>
 }
@@ -110,7 +110,7 @@ func.func @dropout_factor(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tens
   } -> tensor<2x8x8xf32>
   %o0 = tensor.empty() : tensor<2x8x4xf32>
   %o1 = linalg.fill ins(%zero : f32) outs(%o0 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
-  // expected-remark @below {{no attention: the weights are multiplied after the softmax by what is no constant}}
+  // expected-remark @below {{no attention: the attention probabilities are multiplied after the softmax by a value that is not constant}}
   %o = linalg.batch_matmul ins(%d, %v : tensor<2x8x8xf32>, tensor<2x8x4xf32>) outs(%o1 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
   return %o : tensor<2x8x4xf32>
 }
@@ -137,7 +137,7 @@ func.func @dropout_small_factor(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v
   } -> tensor<2x8x8xf32>
   %o0 = tensor.empty() : tensor<2x8x4xf32>
   %o1 = linalg.fill ins(%zero : f32) outs(%o0 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
-  // expected-remark @below {{no attention: the weights that dropout keeps are multiplied by 0.75, which is not one over a probability}}
+  // expected-remark @below {{no attention: the attention probabilities that dropout keeps are multiplied by 0.75, which is not one over a probability}}
   %o = linalg.batch_matmul ins(%d, %v : tensor<2x8x8xf32>, tensor<2x8x4xf32>) outs(%o1 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
   return %o : tensor<2x8x4xf32>
 }
@@ -163,7 +163,7 @@ func.func @dropout_no_mask(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: ten
   } -> tensor<2x8x8xf32>
   %o0 = tensor.empty() : tensor<2x8x4xf32>
   %o1 = linalg.fill ins(%zero : f32) outs(%o0 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
-  // expected-remark @below {{no attention: the weights are multiplied by 1.25 after the softmax, and none are dropped}}
+  // expected-remark @below {{no attention: the attention probabilities are multiplied by 1.25 after the softmax, and none are dropped}}
   %o = linalg.batch_matmul ins(%d, %v : tensor<2x8x8xf32>, tensor<2x8x4xf32>) outs(%o1 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
   return %o : tensor<2x8x4xf32>
 }
@@ -189,7 +189,7 @@ func.func @dropout_head_mask(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: t
   } -> tensor<2x8x8xf32>
   %o0 = tensor.empty() : tensor<2x8x4xf32>
   %o1 = linalg.fill ins(%zero : f32) outs(%o0 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
-  // expected-remark @below {{no attention: the weights are multiplied after the softmax, as dropout does, but by numbers of an argument that are not known to be 0 and 1}}
+  // expected-remark-re @below {{no attention: {{.*}} multiplied after the softmax, {{.*}} by numbers of an argument that are not known to be 0 and 1}}
   %o = linalg.batch_matmul ins(%d, %v : tensor<2x8x8xf32>, tensor<2x8x4xf32>) outs(%o1 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
   return %o : tensor<2x8x4xf32>
 }
@@ -215,14 +215,14 @@ func.func @dropout_signed(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tens
   } -> tensor<2x8x8xf32>
   %o0 = tensor.empty() : tensor<2x8x4xf32>
   %o1 = linalg.fill ins(%zero : f32) outs(%o0 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
-  // expected-remark @below {{no attention: the weights are multiplied after the softmax, as dropout does, but by numbers of 'arith.sitofp' that are not known to be 0 and 1}}
+  // expected-remark-re @below {{no attention: {{.*}} multiplied after the softmax, {{.*}} by numbers of 'arith.sitofp' that are not known to be 0 and 1}}
   %o = linalg.batch_matmul ins(%d, %v : tensor<2x8x8xf32>, tensor<2x8x4xf32>) outs(%o1 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
   return %o : tensor<2x8x4xf32>
 }
 
 // -----
 
-// The scores say which weights are dropped.
+// The scores say which probabilities are dropped.
 
 #all = affine_map<(b, i, j) -> (b, i, j)>
 
@@ -241,7 +241,7 @@ func.func @dropout_of_scores(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: t
   } -> tensor<2x8x8xf32>
   %o0 = tensor.empty() : tensor<2x8x4xf32>
   %o1 = linalg.fill ins(%zero : f32) outs(%o0 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
-  // expected-remark @below {{no attention: which weights are dropped depends on the scores}}
+  // expected-remark @below {{no attention: which attention probabilities are dropped depends on the scores}}
   %o = linalg.batch_matmul ins(%d, %v : tensor<2x8x8xf32>, tensor<2x8x4xf32>) outs(%o1 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
   return %o : tensor<2x8x4xf32>
 }
@@ -267,14 +267,14 @@ func.func @squared(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tensor<2x8x
   } -> tensor<2x8x8xf32>
   %o0 = tensor.empty() : tensor<2x8x4xf32>
   %o1 = linalg.fill ins(%zero : f32) outs(%o0 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
-  // expected-remark @below {{no attention: the weights are a product of exponentials}}
+  // expected-remark @below {{no attention: the attention probabilities are a product of exponentials}}
   %o = linalg.batch_matmul ins(%d, %v : tensor<2x8x8xf32>, tensor<2x8x4xf32>) outs(%o1 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
   return %o : tensor<2x8x4xf32>
 }
 
 // -----
 
-// Decisions that are multiplied again and again.
+// Keep masks that are multiplied again and again.
 
 #all = affine_map<(b, i, j) -> (b, i, j)>
 
@@ -300,7 +300,7 @@ func.func @dropout_powers(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tens
   } -> tensor<2x8x8xf32>
   %o0 = tensor.empty() : tensor<2x8x4xf32>
   %o1 = linalg.fill ins(%zero : f32) outs(%o0 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
-  // expected-remark @below {{no attention: the weights have too many factors}}
+  // expected-remark @below {{no attention: the attention probabilities have too many factors}}
   %o = linalg.batch_matmul ins(%d, %v : tensor<2x8x8xf32>, tensor<2x8x4xf32>) outs(%o1 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
   return %o : tensor<2x8x4xf32>
 }
@@ -337,7 +337,7 @@ func.func @dropout_in_sum(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tens
 
 // -----
 
-// The weights are returned, too.
+// The probabilities are returned, too.
 func.func @weights(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tensor<2x8x4xf32>) -> (tensor<2x8x4xf32>, tensor<2x8x8xf32>) {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<2x8x8xf32>
@@ -346,7 +346,7 @@ func.func @weights(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tensor<2x8x
   %p = linalg.softmax dimension(2) ins(%s : tensor<2x8x8xf32>) outs(%e : tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
   %o0 = tensor.empty() : tensor<2x8x4xf32>
   %o1 = linalg.fill ins(%zero : f32) outs(%o0 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
-  // expected-remark @below {{no attention: the scores or the weights are used elsewhere, too}}
+  // expected-remark @below {{no attention: the scores or the attention probabilities are used elsewhere, too}}
   %o = linalg.batch_matmul ins(%p, %v : tensor<2x8x8xf32>, tensor<2x8x4xf32>) outs(%o1 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
   return %o, %p : tensor<2x8x4xf32>, tensor<2x8x8xf32>
 }
@@ -398,7 +398,7 @@ func.func @sum_over_queries(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: te
 
 // -----
 
-// The weights are not normalised.
+// The exponentials are not normalised.
 func.func @exponentials(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tensor<2x8x4xf32>) -> tensor<2x8x4xf32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<2x8x8xf32>
@@ -407,14 +407,14 @@ func.func @exponentials(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tensor
   %x = linalg.exp ins(%s : tensor<2x8x8xf32>) outs(%e : tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
   %o0 = tensor.empty() : tensor<2x8x4xf32>
   %o1 = linalg.fill ins(%zero : f32) outs(%o0 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
-  // expected-remark @below {{no attention: the weights are not divided by their sum}}
+  // expected-remark @below {{no attention: the attention probabilities are not divided by their sum}}
   %o = linalg.batch_matmul ins(%x, %v : tensor<2x8x8xf32>, tensor<2x8x4xf32>) outs(%o1 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
   return %o : tensor<2x8x4xf32>
 }
 
 // -----
 
-// Their product with the values is divided, but used before that, too.
+// Their matmul with the values is divided, but used before that, too.
 func.func @late_used(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tensor<2x8x4xf32>) -> (tensor<2x8x4xf32>, tensor<2x8x4xf32>) {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<2x8x8xf32>
@@ -427,7 +427,7 @@ func.func @late_used(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tensor<2x
   %o0 = tensor.empty() : tensor<2x8x4xf32>
   %lb = linalg.broadcast ins(%l : tensor<2x8xf32>) outs(%o0 : tensor<2x8x4xf32>) dimensions = [2]
   %o1 = linalg.fill ins(%zero : f32) outs(%o0 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
-  // expected-remark @below {{no attention: the weights are not divided by their sum, and their product with the values is used more than once before it is}}
+  // expected-remark-re @below {{no attention: {{.*}} not divided by their sum, and their matmul with the values is used more than once before it is}}
   %o = linalg.batch_matmul ins(%x, %v : tensor<2x8x8xf32>, tensor<2x8x4xf32>) outs(%o1 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
   %n = linalg.div ins(%o, %lb : tensor<2x8x4xf32>, tensor<2x8x4xf32>) outs(%o0 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
   return %o, %n : tensor<2x8x4xf32>, tensor<2x8x4xf32>
@@ -435,7 +435,7 @@ func.func @late_used(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tensor<2x
 
 // -----
 
-// The sum that the product is divided by is a result, too.
+// The sum that the matmul is divided by is a result, too.
 func.func @late_sum_used(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tensor<2x8x4xf32>) -> (tensor<2x8x4xf32>, tensor<2x8xf32>) {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<2x8x8xf32>
@@ -448,7 +448,7 @@ func.func @late_sum_used(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tenso
   %o0 = tensor.empty() : tensor<2x8x4xf32>
   %lb = linalg.broadcast ins(%l : tensor<2x8xf32>) outs(%o0 : tensor<2x8x4xf32>) dimensions = [2]
   %o1 = linalg.fill ins(%zero : f32) outs(%o0 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
-  // expected-remark @below {{no attention: the scores or the weights are used elsewhere, too}}
+  // expected-remark @below {{no attention: the scores or the attention probabilities are used elsewhere, too}}
   %o = linalg.batch_matmul ins(%x, %v : tensor<2x8x8xf32>, tensor<2x8x4xf32>) outs(%o1 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
   %n = linalg.div ins(%o, %lb : tensor<2x8x4xf32>, tensor<2x8x4xf32>) outs(%o0 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
   return %n, %l : tensor<2x8x4xf32>, tensor<2x8xf32>
@@ -456,7 +456,7 @@ func.func @late_sum_used(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tenso
 
 // -----
 
-// The product with the values is divided by the sum of the scores.
+// The matmul with the values is divided by the sum of the scores.
 func.func @late_other_sum(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tensor<2x8x4xf32>) -> tensor<2x8x4xf32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<2x8x8xf32>
@@ -477,7 +477,7 @@ func.func @late_other_sum(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tens
 
 // -----
 
-// What divides the product does something else, too.
+// The operation that divides the matmul does something else, too.
 func.func @late_more(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tensor<2x8x4xf32>) -> tensor<2x8x4xf32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<2x8x8xf32>
@@ -490,7 +490,7 @@ func.func @late_more(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tensor<2x
   %o0 = tensor.empty() : tensor<2x8x4xf32>
   %lb = linalg.broadcast ins(%l : tensor<2x8xf32>) outs(%o0 : tensor<2x8x4xf32>) dimensions = [2]
   %o1 = linalg.fill ins(%zero : f32) outs(%o0 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
-  // expected-remark @below {{no attention: the weights are not divided by their sum, nor is their product with the values, which 'linalg.map' uses, by that alone}}
+  // expected-remark-re @below {{no attention: {{.*}} not divided by their sum, nor is their matmul with the values, which 'linalg.map' uses, by that alone}}
   %o = linalg.batch_matmul ins(%x, %v : tensor<2x8x8xf32>, tensor<2x8x4xf32>) outs(%o1 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
   %n = linalg.map ins(%o, %lb, %v : tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>) outs(%o0 : tensor<2x8x4xf32>)
     (%a: f32, %b: f32, %c: f32, %d: f32) {
@@ -503,7 +503,7 @@ func.func @late_more(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tensor<2x
 
 // -----
 
-// What uses the product is no function of its elements.
+// The user of the matmul is no function of its elements.
 func.func @late_reduced(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tensor<2x8x4xf32>) -> tensor<2x8xf32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<2x8x8xf32>
@@ -516,7 +516,7 @@ func.func @late_reduced(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tensor
   %o0 = tensor.empty() : tensor<2x8x4xf32>
   %lb = linalg.broadcast ins(%l : tensor<2x8xf32>) outs(%o0 : tensor<2x8x4xf32>) dimensions = [2]
   %o1 = linalg.fill ins(%zero : f32) outs(%o0 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
-  // expected-remark @below {{no attention: the weights are not divided by their sum, nor is their product with the values, which 'linalg.reduce' uses}}
+  // expected-remark-re @below {{no attention: {{.*}} not divided by their sum, nor is their matmul with the values, which 'linalg.reduce' uses}}
   %o = linalg.batch_matmul ins(%x, %v : tensor<2x8x8xf32>, tensor<2x8x4xf32>) outs(%o1 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
   %n = linalg.reduce { arith.addf } ins(%o : tensor<2x8x4xf32>) outs(%l : tensor<2x8xf32>) dimensions = [2]
   return %n : tensor<2x8xf32>
@@ -524,14 +524,14 @@ func.func @late_reduced(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tensor
 
 // -----
 
-// What the products are added to is no zero.
+// The inits of the matmuls are not zero.
 func.func @residual(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tensor<2x8x4xf32>, %r: tensor<2x8x4xf32>) -> tensor<2x8x4xf32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<2x8x8xf32>
   %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
   %s = linalg.batch_matmul ins(%q, %k : tensor<2x8x4xf32>, tensor<2x4x8xf32>) outs(%s0 : tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
   %p = linalg.softmax dimension(2) ins(%s : tensor<2x8x8xf32>) outs(%e : tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
-  // expected-remark @below {{no attention: the product with the values is added to a tensor}}
+  // expected-remark @below {{no attention: the matmul with the values is added to a tensor}}
   %o = linalg.batch_matmul ins(%p, %v : tensor<2x8x8xf32>, tensor<2x8x4xf32>) outs(%r : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
   return %o : tensor<2x8x4xf32>
 }
@@ -545,7 +545,7 @@ func.func @first_residual(%q: tensor<2x8x4xf32>, %k: tensor<2x4x8xf32>, %v: tens
   %p = linalg.softmax dimension(2) ins(%s : tensor<2x8x8xf32>) outs(%e : tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
   %o0 = tensor.empty() : tensor<2x8x4xf32>
   %o1 = linalg.fill ins(%zero : f32) outs(%o0 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
-  // expected-remark @below {{no attention: the product of queries and keys is added to a tensor}}
+  // expected-remark @below {{no attention: the matmul of queries and keys is added to a tensor}}
   %o = linalg.batch_matmul ins(%p, %v : tensor<2x8x8xf32>, tensor<2x8x4xf32>) outs(%o1 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
   return %o : tensor<2x8x4xf32>
 }
@@ -603,14 +603,14 @@ func.func @channels(%q: tensor<2x8x?xf32>, %k: tensor<2x?x8xf32>, %v: tensor<2x8
   %p = linalg.softmax dimension(2) ins(%s : tensor<2x8x8xf32>) outs(%e : tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
   %o0 = tensor.empty() : tensor<2x8x4xf32>
   %o1 = linalg.fill ins(%zero : f32) outs(%o0 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
-  // expected-remark @below {{no attention: the number of channels is not static}}
+  // expected-remark @below {{no attention: the head dim is not static}}
   %o = linalg.batch_matmul ins(%p, %v : tensor<2x8x8xf32>, tensor<2x8x4xf32>) outs(%o1 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
   return %o : tensor<2x8x4xf32>
 }
 
 // -----
 
-// A plain product is not worth a remark.
+// A plain matmul is not worth a remark.
 func.func @product(%a: tensor<2x8x4xf32>, %b: tensor<2x4x8xf32>, %c: tensor<2x8x8xf32>) -> tensor<2x8x8xf32> {
   %s = linalg.batch_matmul ins(%a, %b : tensor<2x8x4xf32>, tensor<2x4x8xf32>) outs(%c : tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
   return %s : tensor<2x8x8xf32>

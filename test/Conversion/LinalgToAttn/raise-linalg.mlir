@@ -29,7 +29,7 @@ func.func @named(%q: tensor<8x512x64xf32>, %kt: tensor<8x64x256xf32>,
 
 // -----
 
-// A product without a batch is one of one head.
+// A matmul without a batch is one of one head.
 
 // CHECK-LABEL: func.func @matmul(
 // CHECK-SAME:    %[[Q:.*]]: tensor<?x16xf16>, %[[K:.*]]: tensor<16x?xf16>, %[[V:.*]]: tensor<?x16xf16>
@@ -118,8 +118,8 @@ func.func @multi_query(%q: tensor<?x4x16xf32>, %k: tensor<?x?x16xf32>, %v: tenso
 // CHECK-LABEL: func.func @infinite_mask(
 // CHECK-SAME:    %[[MASK:[^:]*]]: tensor<2x8x8xi1>
 // CHECK:         attn.attention
-// CHECK-NOT:     score
-// CHECK:         keep {
+// CHECK-NOT:     score_mod
+// CHECK:         mask_mod {
 // CHECK:         ^bb0(%{{.*}}: index, %[[H:.*]]: index, %[[I:.*]]: index, %[[J:.*]]: index):
 // CHECK:           %[[X:.*]] = tensor.extract %[[MASK]][%[[H]], %[[I]], %[[J]]]
 // CHECK:           attn.yield %[[X]]
@@ -152,14 +152,14 @@ func.func @infinite_mask(%q: tensor<2x8x16xf32>, %k: tensor<2x16x8xf32>, %v: ten
 #keys = affine_map<(b, i, j) -> (j)>
 
 // CHECK-LABEL: func.func @finite_mask(
-// FINITE-NOT:    keep
-// FINITE:        score {
+// FINITE-NOT:    mask_mod
+// FINITE:        score_mod {
 // FINITE:          arith.select
-// FINITE-NOT:    keep
-// KEPT-NOT:      score
-// KEPT:          keep {
+// FINITE-NOT:    mask_mod
+// KEPT-NOT:      score_mod
+// KEPT:          mask_mod {
 // KEPT:            tensor.extract
-// KEPT-NOT:      score
+// KEPT-NOT:      score_mod
 // CHECK:         return
 func.func @finite_mask(%q: tensor<2x8x16xf32>, %k: tensor<2x16x8xf32>, %v: tensor<2x8x16xf32>, %mask: tensor<8xi1>) -> tensor<2x8x16xf32> {
   %zero = arith.constant 0.0 : f32
@@ -191,7 +191,7 @@ func.func @finite_mask(%q: tensor<2x8x16xf32>, %k: tensor<2x16x8xf32>, %v: tenso
 
 // CHECK-LABEL: func.func @soft_cap_alibi(
 // CHECK-SAME:    %[[SLOPES:[^:]*]]: tensor<2xf32>)
-// CHECK:         attn.attention {{.*}} scale(0.00833333{{[0-9]*}}) score {
+// CHECK:         attn.attention {{.*}} scale(0.00833333{{[0-9]*}}) score_mod {
 // CHECK:         ^bb0(%[[S:.*]]: f32, %{{.*}}: index, %[[H:.*]]: index, %[[I:.*]]: index, %[[J:.*]]: index):
 // CHECK-DAG:       %[[T:.*]] = math.tanh
 // CHECK-DAG:       %[[C:.*]] = arith.mulf %[[T]], %{{.*}}
@@ -232,7 +232,7 @@ func.func @soft_cap_alibi(%q: tensor<2x8x16xf32>, %k: tensor<2x16x8xf32>, %v: te
 
 // -----
 
-// What takes long to compute, and does not depend on the product, is read.
+// Values that take long to compute, and do not depend on the matmul, are read.
 
 #all = affine_map<(b, i, j) -> (b, i, j)>
 

@@ -60,7 +60,7 @@ func.func @swapped(%w: tensor<2x16x8xf32>, %x: tensor<4x16xf32>, %c: tensor<2x4x
   return %r : tensor<2x4x8xf32>
 }
 
-// What the product is added to is read by the epilogue.
+// The init of the matmul is read by the epilogue.
 // CHECK-LABEL: func @accumulate
 // CHECK-SAME: (%[[A:.*]]: tensor<?x16xbf16>, %[[B:.*]]: tensor<16x8xbf16>, %[[C:.*]]: tensor<?x8xbf16>)
 // CHECK: %[[E:.*]] = tensor.empty(%{{.*}}) : tensor<?x8xbf16>
@@ -78,7 +78,8 @@ func.func @accumulate(%a: tensor<?x16xbf16>, %b: tensor<16x8xbf16>, %c: tensor<?
 // A bias for each column, a factor for each row, a scalar, a broadcast, the position, and two roundings, of which
 // the last is that of the output.
 // CHECK-LABEL: func @epilogue
-// CHECK-SAME: (%[[A:[a-z0-9]+]]: tensor<4x16xbf16>, %[[B:[a-z0-9]+]]: tensor<16x8xbf16>, %[[BIAS:[a-z0-9]+]]: tensor<8xf32>, %[[FACTOR:[a-z0-9]+]]: tensor<4xf32>, %[[SCALAR:[a-z0-9]+]]: f32, %[[OUT:[a-z0-9]+]]: tensor<4x8xbf16>)
+// CHECK-SAME: (%[[A:[a-z0-9]+]]: tensor<4x16xbf16>, %[[B:[a-z0-9]+]]: tensor<16x8xbf16>, %[[BIAS:[a-z0-9]+]]: tensor<8xf32>,
+// CHECK-SAME: %[[FACTOR:[a-z0-9]+]]: tensor<4xf32>, %[[SCALAR:[a-z0-9]+]]: f32, %[[OUT:[a-z0-9]+]]: tensor<4x8xbf16>)
 // CHECK-NEXT: %[[R:.*]] = attn.matmul ins(%[[A]], %[[B]] : {{.*}}) outs(%[[OUT]] : tensor<4x8xbf16>) epilogue {
 // CHECK-NEXT: ^bb0(%[[S:.*]]: f32, %{{.*}}: index, %[[I:.*]]: index, %[[J:.*]]: index):
 // CHECK-NEXT:   %[[ROUNDED:.*]] = arith.truncf %[[S]] : f32 to bf16
@@ -126,7 +127,7 @@ func.func @epilogue(%a: tensor<4x16xbf16>, %b: tensor<16x8xbf16>, %bias: tensor<
   return %r : tensor<4x8xbf16>
 }
 
-// What follows two products is part of the epilogue of the later one: the other
+// An operation after two matmuls is part of the epilogue of the later one: the other
 // one need not be delayed, with its inputs in memory.
 
 // CHECK-LABEL: func @two(
@@ -146,7 +147,7 @@ func.func @two(%a: tensor<4x16xf32>, %b: tensor<16x8xf32>, %w: tensor<4x16xf32>,
   return %s : tensor<4x8xf32>
 }
 
-// A product that is used twice is written; what would give another element type
+// A matmul that is used twice is written; an epilogue that would give another element type
 // does not follow it.
 // CHECK-LABEL: func @kept
 // CHECK: %[[S:.*]] = attn.matmul {{.*}} -> tensor<4x8xbf16>
@@ -170,7 +171,7 @@ func.func @kept(%a: tensor<4x16xbf16>, %b: tensor<16x8xbf16>, %out: tensor<4x8xf
   return %t, %r : tensor<4x8xbf16>, tensor<4x8xf16>
 }
 
-// What is in a loop does not take the product there.
+// Operations in a loop do not move the matmul there.
 // CHECK-LABEL: func @region(
 // CHECK:         %[[X:.*]] = attn.matmul
 // CHECK-NOT:       epilogue
@@ -190,7 +191,7 @@ func.func @region(%a: tensor<4x16xf32>, %b: tensor<16x8xf32>, %c: tensor<4x8xf32
   return %r : tensor<4x8xf32>
 }
 
-// Not products of two matrices: a product with a vector, sums of integers and of
+// Not matmuls of two matrices: a matmul with a vector, sums of integers and of
 // f64, a batch that is not first, a sum of differences, two contracted dimensions.
 // CHECK-LABEL: func @others
 // CHECK-NOT: attn.matmul

@@ -1,6 +1,6 @@
 // RUN: attn-opt %s --attn-raise-linalg --attn-simplify-masks --canonicalize --cse --split-input-file | FileCheck %s
 
-// Attention in the form in which StableHLO is lowered to linalg: products of
+// Attention in the form in which StableHLO is lowered to linalg: matmuls of
 // any order of dimensions, positions that are compared, reciprocals of sums.
 // The functions are run by Integration/host/raise_linalg.py, too.
 
@@ -22,7 +22,7 @@
 // CHECK-DAG:     %[[K1:.*]] = linalg.transpose ins(%[[K]] {{.*}} permutation = [0, 2, 1, 3]
 // CHECK-DAG:     %[[V1:.*]] = linalg.transpose ins(%[[V]] {{.*}} permutation = [0, 2, 1, 3]
 // CHECK:         %[[A:.*]] = attn.attention ins(%[[Q1]], %[[K1]], %[[V1]] :
-// CHECK-SAME:        scale(1.000000e+00) score {
+// CHECK-SAME:        scale(1.000000e+00) score_mod {
 // CHECK:         ^bb0(%[[S:.*]]: f32, %{{.*}}: index, %[[H:.*]]: index, %[[I:.*]]: index, %[[J:.*]]: index):
 // CHECK:           %[[X:.*]] = tensor.extract %[[BIAS]][%[[H]], %[[I]], %[[J]]]
 // CHECK:           arith.addf %[[S]], %[[X]]

@@ -4,7 +4,7 @@
 // The functions are run by Integration/host/raise_linalg.py, too.
 
 // BERT: scores divided by a constant, a mask of the keys in large negative
-// numbers added, a softmax whose maximum has an index beside it.
+// numbers added, a softmax whose maximum comes with an index.
 
 #all3 = affine_map<(b, i, j) -> (b, i, j)>
 #all = affine_map<(b, h, i, j) -> (b, h, i, j)>
@@ -23,7 +23,7 @@
 // CHECK-DAG:     %[[V1:.*]] = linalg.transpose ins(%[[V0]] {{.*}} permutation = [0, 2, 1, 3]
 // CHECK:         attn.attention ins(%[[Q1]], %[[K1]], %[[V1]] :
 // CHECK-NOT:     scale
-// CHECK:         score {
+// CHECK:         score_mod {
 // CHECK:         ^bb0(%[[S:.*]]: f32, %[[B:.*]]: index, %{{.*}}: index, %{{.*}}: index, %[[J:.*]]: index):
 // CHECK:           %[[M:.*]] = tensor.extract %[[MASK]][%[[B]], %[[J]]]
 // CHECK:           %[[F:.*]] = arith.sitofp %[[M]] : i64 to f32

@@ -11,7 +11,7 @@
 // CHECK-DAG:     %[[V1:.*]] = tensor.expand_shape %[[V]] {{\[}}[0, 1], [2], [3]]
 // CHECK:         attn.attention ins(%[[Q1]], %[[K1]], %[[V1]] : tensor<1x4x17x8xf32>,
 // CHECK-NOT:     scale
-// CHECK-NOT:     score
+// CHECK-NOT:     score_mod
 // CHECK:         linalg.transpose {{.*}} permutation = [1, 0, 2]
 // CHECK-NOT:     linalg.batch_matmul
 func.func @vit(%q: tensor<4x17x8xf32>, %k: tensor<4x17x8xf32>, %v: tensor<4x17x8xf32>) -> tensor<1x17x32xf32> {

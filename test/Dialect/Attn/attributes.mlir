@@ -42,22 +42,22 @@ func.func private @more_masks() attributes {
 
 // CHECK: m0 = #attn.and<#attn.causal, #attn.packed_documents<queries = 1, keys = 1>>,
 // CHECK-SAME: m1 = #attn.tree<parents = 0>,
-// CHECK-SAME: m2 = #attn.block_mask<rows = 128, columns = 64, offsets = 0, indices = 1>
+// CHECK-SAME: m2 = #attn.block_sparse<rows = 128, columns = 64, offsets = 0, indices = 1>
 func.func private @masks_that_read() attributes {
   m0 = #attn.and<#attn.causal, #attn.packed_documents<queries = 1, keys = 1>>,
   m1 = #attn.tree<parents = 0>,
-  m2 = #attn.block_mask<rows = 128, columns = 64, offsets = 0, indices = 1>
+  m2 = #attn.block_sparse<rows = 128, columns = 64, offsets = 0, indices = 1>
 }
 
 // -----
 
 // expected-error @below {{block mask needs rows that are a positive multiple of 16 (was 0)}}
-func.func private @block_rows() attributes {m = #attn.block_mask<rows = 0, columns = 64, offsets = 0, indices = 1>}
+func.func private @block_rows() attributes {m = #attn.block_sparse<rows = 0, columns = 64, offsets = 0, indices = 1>}
 
 // -----
 
 // expected-error @below {{block mask needs columns that are a positive multiple of 16 (was 40)}}
-func.func private @block_columns() attributes {m = #attn.block_mask<rows = 16, columns = 40, offsets = 0, indices = 1>}
+func.func private @block_columns() attributes {m = #attn.block_sparse<rows = 16, columns = 40, offsets = 0, indices = 1>}
 
 // -----
 
@@ -127,7 +127,8 @@ func.func private @alignment() attributes {m = #attn.causal<alignment = centre>}
 
 // -----
 
-// CHECK: s = #attn.by_query_length<bound = 100, below = #attn_tile.sequential<query_tile = 16, key_tile = 64>, from = #attn_tile.sequential<query_tile = 32, key_tile = 64>>
+// CHECK: s = #attn.by_query_length<bound = 100, below = #attn_tile.sequential<query_tile = 16, key_tile = 64>,
+// CHECK-SAME:     {{^}} from = #attn_tile.sequential<query_tile = 32, key_tile = 64>>
 func.func private @by_query_length() attributes {
   s = #attn.by_query_length<bound = 100, below = #attn_tile.sequential<query_tile = 16, key_tile = 64>,
                             from = #attn_tile.sequential<query_tile = 32, key_tile = 64>>
@@ -136,7 +137,8 @@ func.func private @by_query_length() attributes {
 // -----
 
 // expected-error @below {{bound must be at least 2 (was 1)}}
-func.func private @bound() attributes {s = #attn.by_query_length<bound = 1, below = #attn_tile.sequential<query_tile = 16, key_tile = 64>, from = #attn_tile.sequential<query_tile = 32, key_tile = 64>>}
+func.func private @bound() attributes {s = #attn.by_query_length<bound = 1, below = #attn_tile.sequential<query_tile = 16, key_tile = 64>,
+    from = #attn_tile.sequential<query_tile = 32, key_tile = 64>>}
 
 // -----
 

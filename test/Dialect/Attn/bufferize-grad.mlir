@@ -7,10 +7,12 @@
 // CHECK-NOT: memref.copy
 // CHECK: %[[DQ:.*]] = memref.alloc() {{.*}} : memref<2x4x8x16xf16>
 // CHECK-NOT: memref.copy
-// CHECK: attn.attention_grad {{.*}} outs(%[[DQ]], %{{.*}}, %{{.*}}, %[[DBIAS]] : {{.*}}, memref<4x?xf32, strided<[?, ?], offset: ?>>) scale(2.000000e+00) deterministic attributes {note = "kept"} score {
+// CHECK: attn.attention_grad {{.*}} outs(%[[DQ]], %{{.*}}, %{{.*}}, %[[DBIAS]] : {{.*}}, memref<4x?xf32, strided<[?, ?], offset: ?>>) scale(2.000000e+00)
+// CHECK-SAME:     {{^}} deterministic attributes {note = "kept"} score_mod {
 // CHECK: memref.load %[[BIAS]]
-// CHECK: score_grad {
-// CHECK-NEXT: ^bb0(%{{.*}}: f32, %[[DS:.*]]: f32, %{{.*}}: index, %[[H:.*]]: index, %[[I:.*]]: index, %[[J:.*]]: index, %[[G:.*]]: memref<4x?xf32, strided<[?, ?], offset: ?>>):
+// CHECK: score_mod_grad {
+// CHECK-NEXT: ^bb0(%{{.*}}: f32, %[[DS:.*]]: f32, %{{.*}}: index, %[[H:.*]]: index, %[[I:.*]]: index, %[[J:.*]]: index,
+// CHECK-SAME:     %[[G:.*]]: memref<4x?xf32, strided<[?, ?], offset: ?>>):
 // CHECK-NEXT: attn.accumulate %[[DS]] into %[[G]][%[[H]], %[[J]]] : memref<4x?xf32, strided<[?, ?], offset: ?>>
 // CHECK: scf.if
 // CHECK-NEXT: attn.accumulate %{{.*}} into %[[G]][%[[H]], %[[I]]]
@@ -27,12 +29,12 @@ func.func @captures(%q: tensor<2x4x8x16xf16>, %lse: tensor<2x4x8xf32>,
       outs(%dq, %dq, %dq, %dbias : tensor<2x4x8x16xf16>, tensor<2x4x8x16xf16>,
            tensor<2x4x8x16xf16>, tensor<4x?xf32>)
       scale(2.0) deterministic attributes {note = "kept"}
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %x = tensor.extract %bias[%h, %j] : tensor<4x?xf32>
         %t = arith.addf %s, %x : f32
         attn.yield %t : f32
-      } score_grad {
+      } score_mod_grad {
       ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index,
            %g: tensor<4x?xf32>):
         attn.accumulate %ds into %g[%h, %j] : tensor<4x?xf32>
@@ -67,7 +69,7 @@ func.func @old_gradient_is_read(%q: tensor<2x4x8x16xf16>, %lse: tensor<2x4x8xf32
           tensor<2x4x8x16xf16>)
       outs(%dq, %dq, %dq, %dbias : tensor<2x4x8x16xf16>, tensor<2x4x8x16xf16>,
            tensor<2x4x8x16xf16>, tensor<8xf32>)
-      score_grad {
+      score_mod_grad {
       ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index,
            %g: tensor<8xf32>):
         attn.accumulate %ds into %g[%j] : tensor<8xf32>

@@ -5,16 +5,20 @@
 
 // A result in a fresh tensor becomes an argument; nothing is copied.
 // CHECK-LABEL: func @dynamic
-// CHECK-SAME: (%[[Q:[a-z0-9]+]]: memref<?x8x?x64xbf16, strided<[?, ?, ?, ?], offset: ?>>, %[[K:[a-z0-9]+]]: memref<?x2x?x64xbf16, strided<[?, ?, ?, ?], offset: ?>>)
+// CHECK-SAME: (%[[Q:[a-z0-9]+]]: memref<?x8x?x64xbf16, strided<[?, ?, ?, ?], offset: ?>>,
+// CHECK-SAME: %[[K:[a-z0-9]+]]: memref<?x2x?x64xbf16, strided<[?, ?, ?, ?], offset: ?>>)
 // CHECK-NOT: memref.copy
 // CHECK-DAG: %[[OUT:.*]] = memref.alloc(%{{.*}}) {{.*}} : memref<?x8x?x64xbf16>
 // CHECK-DAG: %[[LSE:.*]] = memref.alloc(%{{.*}}) {{.*}} : memref<?x8x?xf32>
-// CHECK: attn.attention ins(%[[Q]], %[[K]], %[[K]] : {{.*}}) outs(%[[OUT]], %[[LSE]] : memref<?x8x?x64xbf16>, memref<?x8x?xf32>) scale(2.000000e+00) mask(#attn.causal) attributes {note = "kept"}
+// CHECK: attn.attention ins(%[[Q]], %[[K]], %[[K]] : {{.*}}) outs(%[[OUT]], %[[LSE]] : memref<?x8x?x64xbf16>, memref<?x8x?xf32>) scale(2.000000e+00)
+// CHECK-SAME:     {{^}} mask(#attn.causal) attributes {note = "kept"}
 // CHECK-NOT: memref.copy
 // CHECK: return %[[OUT]], %[[LSE]]
 
 // PARAMS-LABEL: func @dynamic
-// PARAMS-SAME: (%[[Q:[a-z0-9]+]]: memref<?x8x?x64xbf16, strided<[?, ?, ?, ?], offset: ?>>, %[[K:[a-z0-9]+]]: memref<?x2x?x64xbf16, strided<[?, ?, ?, ?], offset: ?>>, %[[OUT:[a-z0-9]+]]: memref<?x8x?x64xbf16>, %[[LSE:[a-z0-9]+]]: memref<?x8x?xf32>) {
+// PARAMS-SAME: (%[[Q:[a-z0-9]+]]: memref<?x8x?x64xbf16, strided<[?, ?, ?, ?], offset: ?>>,
+// PARAMS-SAME: %[[K:[a-z0-9]+]]: memref<?x2x?x64xbf16, strided<[?, ?, ?, ?], offset: ?>>, %[[OUT:[a-z0-9]+]]: memref<?x8x?x64xbf16>,
+// PARAMS-SAME: %[[LSE:[a-z0-9]+]]: memref<?x8x?xf32>) {
 // PARAMS-NEXT: attn.attention ins(%[[Q]], %[[K]], %[[K]] : {{.*}}) outs(%[[OUT]], %[[LSE]] :
 // PARAMS-NEXT: return
 func.func @dynamic(%q: tensor<?x8x?x64xbf16>, %k: tensor<?x2x?x64xbf16>)
@@ -55,10 +59,10 @@ func.func @static(%q: tensor<2x8x8x64xf16>) -> tensor<2x8x8x64xf16> {
 // CHECK-LABEL: func @captures
 // CHECK-SAME: %[[BIAS:[a-z0-9]+]]: memref<?x?xf32, strided<[?, ?], offset: ?>>, %[[LENGTHS:[a-z0-9]+]]: memref<2xindex, strided<[?], offset: ?>>)
 // CHECK-NOT: memref.copy
-// CHECK: attn.attention {{.*}} score {
+// CHECK: attn.attention {{.*}} score_mod {
 // CHECK-NEXT: ^bb0(%{{.*}}: f32, %{{.*}}: index, %{{.*}}: index, %[[I:.*]]: index, %[[J:.*]]: index):
 // CHECK-NEXT: memref.load %[[BIAS]][%[[I]], %[[J]]]
-// CHECK: keep {
+// CHECK: mask_mod {
 // CHECK-NEXT: ^bb0(%[[B:.*]]: index, %{{.*}}: index, %{{.*}}: index, %{{.*}}: index):
 // CHECK-NEXT: memref.load %[[LENGTHS]][%[[B]]]
 func.func @captures(%q: tensor<2x8x8x64xf16>, %bias: tensor<?x?xf32>,
@@ -68,12 +72,12 @@ func.func @captures(%q: tensor<2x8x8x64xf16>, %bias: tensor<?x?xf32>,
       ins(%q, %q, %q : tensor<2x8x8x64xf16>, tensor<2x8x8x64xf16>,
           tensor<2x8x8x64xf16>)
       outs(%out : tensor<2x8x8x64xf16>)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %x = tensor.extract %bias[%i, %j] : tensor<?x?xf32>
         %t = arith.addf %s, %x : f32
         attn.yield %t : f32
-      } keep {
+      } mask_mod {
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         %length = tensor.extract %lengths[%b] : tensor<2xindex>
         %c = arith.cmpi slt, %j, %length : index
@@ -117,7 +121,7 @@ func.func @region_reads_init(%q: tensor<2x8x8x64xf32>, %init: tensor<2x8x8x64xf3
       ins(%q, %q, %q : tensor<2x8x8x64xf32>, tensor<2x8x8x64xf32>,
           tensor<2x8x8x64xf32>)
       outs(%init : tensor<2x8x8x64xf32>)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %x = tensor.extract %init[%b, %h, %i, %c0] : tensor<2x8x8x64xf32>
         %t = arith.addf %s, %x : f32

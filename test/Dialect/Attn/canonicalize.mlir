@@ -28,8 +28,8 @@ func.func @other_scale(%q: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
 // Regions that change nothing are dropped, with what only they use.
 // CHECK-LABEL: func @trivial_regions
 // CHECK-NEXT: attn.attention
-// CHECK-NOT: score
-// CHECK-NOT: keep
+// CHECK-NOT: score_mod
+// CHECK-NOT: mask_mod
 // CHECK: return
 func.func @trivial_regions(%q: memref<2x4x8x16xf32>, %out: memref<2x4x8x16xf32>,
                            %bias: memref<8xf32>) {
@@ -38,11 +38,11 @@ func.func @trivial_regions(%q: memref<2x4x8x16xf32>, %out: memref<2x4x8x16xf32>,
       ins(%q, %q, %q : memref<2x4x8x16xf32>, memref<2x4x8x16xf32>,
           memref<2x4x8x16xf32>)
       outs(%out : memref<2x4x8x16xf32>)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %x = memref.load %bias[%j] : memref<8xf32>
         attn.yield %s : f32
-      } keep {
+      } mask_mod {
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         attn.yield %true : i1
       }
@@ -52,9 +52,9 @@ func.func @trivial_regions(%q: memref<2x4x8x16xf32>, %out: memref<2x4x8x16xf32>,
 // -----
 
 // CHECK-LABEL: func @regions_with_effect
-// CHECK: attn.attention {{.*}} score {
+// CHECK: attn.attention {{.*}} score_mod {
 // CHECK: arith.negf
-// CHECK: keep {
+// CHECK: mask_mod {
 // CHECK: attn.yield %{{.*}} : i1
 func.func @regions_with_effect(%q: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
   %false = arith.constant false
@@ -62,11 +62,11 @@ func.func @regions_with_effect(%q: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32>
       ins(%q, %q, %q : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>,
           tensor<2x4x8x16xf32>)
       outs(%q : tensor<2x4x8x16xf32>)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %t = arith.negf %s : f32
         attn.yield %t : f32
-      } keep {
+      } mask_mod {
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         attn.yield %false : i1
       } -> tensor<2x4x8x16xf32>
@@ -84,7 +84,7 @@ func.func @constant_factor(%q: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
       ins(%q, %q, %q : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>,
           tensor<2x4x8x16xf32>)
       outs(%q : tensor<2x4x8x16xf32>)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %half = arith.constant 0.5 : f32
         %t = arith.mulf %s, %half : f32
@@ -94,7 +94,7 @@ func.func @constant_factor(%q: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
       ins(%q, %q, %q : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>,
           tensor<2x4x8x16xf32>)
       outs(%0 : tensor<2x4x8x16xf32>) scale(4.0)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %half = arith.constant -0.5 : f32
         %t = arith.mulf %half, %s : f32
@@ -105,9 +105,9 @@ func.func @constant_factor(%q: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
 
 // The square of the score is no constant factor, and the scale stays finite.
 // CHECK-LABEL: func @no_constant_factor
-// CHECK: attn.attention {{.*}} score {
+// CHECK: attn.attention {{.*}} score_mod {
 // CHECK: arith.mulf
-// CHECK: attn.attention {{.*}} scale(9.99999968E+37) score {
+// CHECK: attn.attention {{.*}} scale(9.99999968E+37) score_mod {
 // CHECK: arith.mulf
 func.func @no_constant_factor(%q: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
   %big = arith.constant 1.0e38 : f32
@@ -115,7 +115,7 @@ func.func @no_constant_factor(%q: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> 
       ins(%q, %q, %q : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>,
           tensor<2x4x8x16xf32>)
       outs(%q : tensor<2x4x8x16xf32>)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %t = arith.mulf %s, %s : f32
         attn.yield %t : f32
@@ -124,7 +124,7 @@ func.func @no_constant_factor(%q: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> 
       ins(%q, %q, %q : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>,
           tensor<2x4x8x16xf32>)
       outs(%0 : tensor<2x4x8x16xf32>) scale(1.0e38)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %t = arith.mulf %s, %big : f32
         attn.yield %t : f32
@@ -171,7 +171,8 @@ func.func @masked(%q: tensor<2x4x1x16xf32>, %k: tensor<2x4x8x16xf32>,
 
 // CHECK-LABEL: func @casts
 // CHECK-SAME: (%[[Q:.*]]: tensor<2x4x8x16xf32>)
-// CHECK: %[[R:.*]] = attn.attention ins(%[[Q]], %[[Q]], %[[Q]] : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>) outs(%[[Q]] : tensor<2x4x8x16xf32>) score {
+// CHECK: %[[R:.*]] = attn.attention ins(%[[Q]], %[[Q]], %[[Q]] : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>)
+// CHECK-SAME:     {{^}} outs(%[[Q]] : tensor<2x4x8x16xf32>) score_mod {
 // CHECK: -> tensor<2x4x8x16xf32>
 // CHECK: tensor.cast %[[R]]
 func.func @casts(%q: tensor<2x4x8x16xf32>) -> tensor<?x4x?x16xf32> {
@@ -180,7 +181,7 @@ func.func @casts(%q: tensor<2x4x8x16xf32>) -> tensor<?x4x?x16xf32> {
       ins(%c, %c, %c : tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>,
           tensor<?x4x?x16xf32>)
       outs(%c : tensor<?x4x?x16xf32>)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %t = arith.negf %s : f32
         attn.yield %t : f32
@@ -327,12 +328,12 @@ func.func @identity_of_one(%v: tensor<2x4x8x16xf32>, %q: tensor<2x4x8x32xf32>, %
 // CHECK-NOT: sinks
 // CHECK-SAME: identity
 // CHECK-NOT: mask
-// CHECK-NOT: keep
+// CHECK-NOT: mask_mod
 // CHECK: return
 func.func @grouped_identity_of_one(%q: tensor<2x4x8x16xf32>, %v: tensor<2x2x8x16xf32>, %s: tensor<4xf32>, %o: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
   %u = arith.constant dense<1.0> : tensor<4xf32>
   %0 = attn.attention ins(%q, %v, %v : tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32>)
-      outs(%o : tensor<2x4x8x16xf32>) sinks(%s : tensor<4xf32>) identity(%u : tensor<4xf32>) mask(#attn.causal) keep {
+      outs(%o : tensor<2x4x8x16xf32>) sinks(%s : tensor<4xf32>) identity(%u : tensor<4xf32>) mask(#attn.causal) mask_mod {
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         %k = arith.cmpi slt, %h, %j : index
         attn.yield %k : i1

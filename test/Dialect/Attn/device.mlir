@@ -6,14 +6,14 @@
 // CHECK-SAME: d2 = #attn.device<"h100">,
 // CHECK-SAME: d3 = #attn.device<"h200", clock_mhz = 1500, memory_gbps = 4100>,
 // CHECK-SAME: d4 = #attn.device<"host">,
-// CHECK-SAME: d5 = #attn.device<"mine", multiprocessors = 2, clock_mhz = 1000, fma = 32, memory_bytes = 1000000, memory_gbps = 10>
+// CHECK-SAME: d5 = #attn.device<"mine", sms = 2, clock_mhz = 1000, fma = 32, memory_bytes = 1000000, memory_gbps = 10>
 func.func private @devices() attributes {
   d0 = #attn.device<"a100">,
   d1 = #attn.device<"b200">,
   d2 = #attn.device<"h100", clock_mhz = 1830>,
   d3 = #attn.device<"h200", memory_gbps = 4100, clock_mhz = 1500>,
   d4 = #attn.device<"host">,
-  d5 = #attn.device<"mine", multiprocessors = 2, clock_mhz = 1000, fma = 32, memory_gbps = 10, memory_bytes = 1000000>
+  d5 = #attn.device<"mine", sms = 2, clock_mhz = 1000, fma = 32, memory_gbps = 10, memory_bytes = 1000000>
 }
 
 // -----
@@ -28,7 +28,7 @@ func.func private @unknown() attributes {d = #attn.device<"h300">}
 
 // -----
 
-// expected-error @below {{'multiprocessors' of device "mine" must be positive (was 0)}}
+// expected-error @below {{'sms' of device "mine" must be positive (was 0)}}
 func.func private @missing() attributes {d = #attn.device<"mine", clock_mhz = 1000>}
 
 // -----
@@ -48,7 +48,7 @@ func.func private @name() attributes {d = #attn.device<"", clock_mhz = 1000>}
 
 // -----
 
-// expected-error @below {{unknown figure 'clock' (expected multiprocessors, clock_mhz,}}
+// expected-error @below {{unknown figure 'clock' (expected sms, clock_mhz,}}
 func.func private @figure() attributes {d = #attn.device<"h200", clock = 1000>}
 
 // -----

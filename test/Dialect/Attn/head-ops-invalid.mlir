@@ -17,7 +17,7 @@ func.func @rope_rank(%q: tensor<1x2x8x16xf32>, %t: tensor<8xf32>) {
 // -----
 
 func.func @rope_heads(%q: tensor<1x?x8x16xf32>, %t: tensor<8x8xf32>) {
-  // expected-error @below {{'attn.rope' op heads and channels of 'source' must be static (was 'tensor<1x?x8x16xf32>')}}
+  // expected-error @below {{'attn.rope' op number of heads and head dim of 'source' must be static (was 'tensor<1x?x8x16xf32>')}}
   %0 = attn.rope %q, %t, %t : tensor<1x?x8x16xf32>, tensor<8x8xf32>, tensor<8x8xf32>
   return
 }
@@ -33,7 +33,7 @@ func.func @rope_columns(%q: tensor<1x2x8x16xf32>, %t: tensor<8x?xf32>) {
 // -----
 
 func.func @rope_channels(%q: tensor<1x2x8x16xf32>, %t: tensor<8x16xf32>) {
-  // expected-error @below {{'attn.rope' op tables must have at least 1 column and at most half as many as 'source' has channels, 8 (have 16)}}
+  // expected-error @below {{'attn.rope' op tables must have at least 1 column and at most half the head dim of 'source', 8 (have 16)}}
   %0 = attn.rope %q, %t, %t : tensor<1x2x8x16xf32>, tensor<8x16xf32>, tensor<8x16xf32>
   return
 }
@@ -57,7 +57,7 @@ func.func @norm_epsilon(%q: tensor<1x2x8x16xf32>) {
 // -----
 
 func.func @norm_heads(%q: tensor<1x2x8x?xf32>) {
-  // expected-error @below {{'attn.rms_norm' op heads and channels of 'source' must be static (was 'tensor<1x2x8x?xf32>')}}
+  // expected-error @below {{'attn.rms_norm' op number of heads and head dim of 'source' must be static (was 'tensor<1x2x8x?xf32>')}}
   %0 = attn.rms_norm %q epsilon(0.0) : tensor<1x2x8x?xf32>
   return
 }
@@ -65,7 +65,7 @@ func.func @norm_heads(%q: tensor<1x2x8x?xf32>) {
 // -----
 
 func.func @norm_weight(%q: tensor<1x2x8x16xf32>, %w: tensor<8xf32>) {
-  // expected-error @below {{'attn.rms_norm' op 'weight' must have one dimension, the channels of 'source', 16 (was 'tensor<8xf32>')}}
+  // expected-error @below {{'attn.rms_norm' op 'weight' must have one dimension, the head dim of 'source', 16 (was 'tensor<8xf32>')}}
   %0 = attn.rms_norm %q weight(%w : tensor<8xf32>) epsilon(0.0) : tensor<1x2x8x16xf32>
   return
 }
@@ -73,7 +73,7 @@ func.func @norm_weight(%q: tensor<1x2x8x16xf32>, %w: tensor<8xf32>) {
 // -----
 
 func.func @map_container(%x: tensor<1x2x8x16xf32>, %y: memref<1x2x8x16xf32>) {
-  // expected-error @below {{'attn.map_heads' op operands must be both tensors or both memrefs, but 'out' is 'memref<1x2x8x16xf32>' and 'in' is 'tensor<1x2x8x16xf32>'}}
+  // expected-error @below {{operands must be both tensors or both memrefs, but 'out' is 'memref<1x2x8x16xf32>' and 'in' is 'tensor<1x2x8x16xf32>'}}
   attn.map_heads ins(%x : tensor<1x2x8x16xf32>) outs(%y : memref<1x2x8x16xf32>) {
   ^bb0(%e: f32, %s: f32, %b: index, %h: index, %i: index, %d: index):
     attn.yield %e : f32
@@ -106,7 +106,7 @@ func.func @map_shape(%x: memref<1x2x8x16xf32>, %y: memref<1x2x9x16xf32>) {
 // -----
 
 func.func @map_static(%x: memref<1x?x8x16xf32>) {
-  // expected-error @below {{'attn.map_heads' op heads and channels of 'in' must be static (was 'memref<1x?x8x16xf32>')}}
+  // expected-error @below {{'attn.map_heads' op number of heads and head dim of 'in' must be static (was 'memref<1x?x8x16xf32>')}}
   attn.map_heads ins(%x : memref<1x?x8x16xf32>) outs(%x : memref<1x?x8x16xf32>) {
   ^bb0(%e: f32, %s: f32, %b: index, %h: index, %i: index, %d: index):
     attn.yield %e : f32
@@ -140,7 +140,7 @@ func.func @query_arguments(%q: memref<1x8x16x64xf32>) {
 // -----
 
 func.func @epilogue_sequences(%q: memref<1x8x16x64xf32>, %o: memref<1x8x16x64xf32>, %s: memref<3xi32>) {
-  // expected-error @below {{'attn.attention' op epilogue region must not be used beside 'sequences'}}
+  // expected-error @below {{'attn.attention' op epilogue region must not be used together with 'sequences'}}
   attn.attention ins(%q, %q, %q : memref<1x8x16x64xf32>, memref<1x8x16x64xf32>, memref<1x8x16x64xf32>) outs(%o : memref<1x8x16x64xf32>)
       sequences packed(%s, %s : memref<3xi32>, memref<3xi32>)
       epilogue {

@@ -1,9 +1,11 @@
 // RUN: attn-opt %s --split-input-file --verify-diagnostics
 
-func.func @rank_of_q(%q: tensor<2xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @rank_of_q(%q: tensor<2xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op operand #0 must be 4-D tensor or memref of bf16, f16 or f32 values, but got 'tensor<2xf32>'}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -11,7 +13,8 @@ func.func @rank_of_q(%q: tensor<2xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x
 
 // -----
 
-func.func @rank_of_k(%q: tensor<2x4x8x16xf32>, %k: tensor<2xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @rank_of_k(%q: tensor<2x4x8x16xf32>, %k: tensor<2xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op operand #1 must be 4-D tensor or memref of bf16, f16 or f32 values, but got 'tensor<2xf32>'}}
   %r:3 = attn.attention_grad
       ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
@@ -22,7 +25,8 @@ func.func @rank_of_k(%q: tensor<2x4x8x16xf32>, %k: tensor<2xf32>, %v: tensor<2x2
 
 // -----
 
-func.func @rank_of_v(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @rank_of_v(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op operand #2 must be 4-D tensor or memref of bf16, f16 or f32 values, but got 'tensor<2xf32>'}}
   %r:3 = attn.attention_grad
       ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
@@ -33,10 +37,12 @@ func.func @rank_of_v(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: te
 
 // -----
 
-func.func @rank_of_o(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @rank_of_o(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op operand #3 must be 4-D tensor or memref of bf16, f16 or f32 values, but got 'tensor<2xf32>'}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -44,10 +50,12 @@ func.func @rank_of_o(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: te
 
 // -----
 
-func.func @rank_of_lse(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf16>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @rank_of_lse(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf16>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op operand #4 must be 3-D tensor or memref of f32 values, but got 'tensor<2x4x8xf16>'}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf16>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf16>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -55,10 +63,12 @@ func.func @rank_of_lse(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: 
 
 // -----
 
-func.func @type_of_dout(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xi8>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @type_of_dout(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xi8>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op operand #5 must be 4-D tensor or memref of bf16, f16 or f32 values, but got 'tensor<2x4x8x64xi8>'}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xi8>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xi8>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -66,10 +76,12 @@ func.func @type_of_dout(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v:
 
 // -----
 
-func.func @type_of_dlse(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dlse: tensor<2x4xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @type_of_dlse(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dlse: tensor<2x4xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op operand #6 must be 3-D tensor or memref of f32 values, but got 'tensor<2x4xf32>'}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do, %dlse : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>, tensor<2x4xf32>)
+      ins(%q, %k, %v, %o, %lse, %do, %dlse : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>, tensor<2x4xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -77,10 +89,12 @@ func.func @type_of_dlse(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v:
 
 // -----
 
-func.func @rank_of_dq(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @rank_of_dq(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op operand #6 must be 4-D tensor or memref of bf16, f16 or f32 values, but got 'tensor<2xf32>'}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -88,10 +102,12 @@ func.func @rank_of_dq(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: t
 
 // -----
 
-func.func @rank_of_dk(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @rank_of_dk(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op operand #7 must be 4-D tensor or memref of bf16, f16 or f32 values, but got 'tensor<2xf32>'}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2xf32>, tensor<2x2x32x64xf32>
   return
@@ -99,10 +115,12 @@ func.func @rank_of_dk(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: t
 
 // -----
 
-func.func @rank_of_dv(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2xf32>) {
+func.func @rank_of_dv(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2xf32>) {
   // expected-error @below {{'attn.attention_grad' op operand #8 must be 4-D tensor or memref of bf16, f16 or f32 values, but got 'tensor<2xf32>'}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2xf32>
   return
@@ -110,12 +128,14 @@ func.func @rank_of_dv(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: t
 
 // -----
 
-func.func @type_of_capture(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>, %c: tensor<8xbf16>) {
+func.func @type_of_capture(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>, %c: tensor<8xbf16>) {
   // expected-error @below {{'attn.attention_grad' op operand #9 must be variadic of ranked tensor or memref of f32 values, but got 'tensor<8xbf16>'}}
   %r:4 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv, %c : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<8xbf16>)
-      score_grad {
+      score_mod_grad {
       ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index, %g: tensor<8xbf16>):
         
         attn.yield %ds : f32
@@ -125,10 +145,12 @@ func.func @type_of_capture(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, 
 
 // -----
 
-func.func @memref_k(%q: tensor<2x4x8x16xf32>, %k: memref<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
-  // expected-error @below {{'attn.attention_grad' op operands must be all tensors or all memrefs, but 'query' is 'tensor<2x4x8x16xf32>' and 'key' is 'memref<2x2x32x16xf32>'}}
+func.func @memref_k(%q: tensor<2x4x8x16xf32>, %k: memref<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+  // expected-error @below {{operands must be all tensors or all memrefs, but 'query' is 'tensor<2x4x8x16xf32>' and 'key' is 'memref<2x2x32x16xf32>'}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, memref<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, memref<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -136,10 +158,12 @@ func.func @memref_k(%q: tensor<2x4x8x16xf32>, %k: memref<2x2x32x16xf32>, %v: ten
 
 // -----
 
-func.func @memref_o(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: memref<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
-  // expected-error @below {{'attn.attention_grad' op operands must be all tensors or all memrefs, but 'query' is 'tensor<2x4x8x16xf32>' and 'out' is 'memref<2x4x8x64xf32>'}}
+func.func @memref_o(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: memref<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+  // expected-error @below {{operands must be all tensors or all memrefs, but 'query' is 'tensor<2x4x8x16xf32>' and 'out' is 'memref<2x4x8x64xf32>'}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, memref<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, memref<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -147,10 +171,12 @@ func.func @memref_o(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: ten
 
 // -----
 
-func.func @memref_lse(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: memref<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
-  // expected-error @below {{'attn.attention_grad' op operands must be all tensors or all memrefs, but 'query' is 'tensor<2x4x8x16xf32>' and 'lse' is 'memref<2x4x8xf32>'}}
+func.func @memref_lse(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: memref<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+  // expected-error @below {{operands must be all tensors or all memrefs, but 'query' is 'tensor<2x4x8x16xf32>' and 'lse' is 'memref<2x4x8xf32>'}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, memref<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, memref<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -158,10 +184,12 @@ func.func @memref_lse(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: t
 
 // -----
 
-func.func @memref_do(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: memref<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
-  // expected-error @below {{'attn.attention_grad' op operands must be all tensors or all memrefs, but 'query' is 'tensor<2x4x8x16xf32>' and 'dout' is 'memref<2x4x8x64xf32>'}}
+func.func @memref_do(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: memref<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+  // expected-error @below {{operands must be all tensors or all memrefs, but 'query' is 'tensor<2x4x8x16xf32>' and 'dout' is 'memref<2x4x8x64xf32>'}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, memref<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          memref<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -169,10 +197,12 @@ func.func @memref_do(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: te
 
 // -----
 
-func.func @memref_dlse(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dlse: memref<2x4x8xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
-  // expected-error @below {{'attn.attention_grad' op operands must be all tensors or all memrefs, but 'query' is 'tensor<2x4x8x16xf32>' and 'dlse' is 'memref<2x4x8xf32>'}}
+func.func @memref_dlse(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dlse: memref<2x4x8xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+  // expected-error @below {{operands must be all tensors or all memrefs, but 'query' is 'tensor<2x4x8x16xf32>' and 'dlse' is 'memref<2x4x8xf32>'}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do, %dlse : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>, memref<2x4x8xf32>)
+      ins(%q, %k, %v, %o, %lse, %do, %dlse : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>, memref<2x4x8xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -180,10 +210,12 @@ func.func @memref_dlse(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: 
 
 // -----
 
-func.func @element_of_k(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf16>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @element_of_k(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf16>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op element type of 'key' must be that of 'query', 'f32' (was 'f16')}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf16>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf16>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -191,10 +223,12 @@ func.func @element_of_k(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf16>, %v:
 
 // -----
 
-func.func @element_of_v(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf16>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @element_of_v(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf16>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op element type of 'value' must be that of 'query', 'f32' (was 'f16')}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf16>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf16>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -202,10 +236,12 @@ func.func @element_of_v(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v:
 
 // -----
 
-func.func @element_of_o(%q: tensor<2x4x8x16xbf16>, %k: tensor<2x2x32x16xbf16>, %v: tensor<2x2x32x64xbf16>, %o: tensor<2x4x8x64xf16>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xbf16>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @element_of_o(%q: tensor<2x4x8x16xbf16>, %k: tensor<2x2x32x16xbf16>, %v: tensor<2x2x32x64xbf16>, %o: tensor<2x4x8x64xf16>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xbf16>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op element type of 'out' must be that of 'query', 'bf16', or f32 (was 'f16')}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xbf16>, tensor<2x2x32x16xbf16>, tensor<2x2x32x64xbf16>, tensor<2x4x8x64xf16>, tensor<2x4x8xf32>, tensor<2x4x8x64xbf16>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xbf16>, tensor<2x2x32x16xbf16>, tensor<2x2x32x64xbf16>, tensor<2x4x8x64xf16>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xbf16>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -213,10 +249,12 @@ func.func @element_of_o(%q: tensor<2x4x8x16xbf16>, %k: tensor<2x2x32x16xbf16>, %
 
 // -----
 
-func.func @element_of_dq(%q: tensor<2x4x8x16xbf16>, %k: tensor<2x2x32x16xbf16>, %v: tensor<2x2x32x64xbf16>, %o: tensor<2x4x8x64xbf16>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xbf16>, %dq: tensor<2x4x8x16xf16>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @element_of_dq(%q: tensor<2x4x8x16xbf16>, %k: tensor<2x2x32x16xbf16>, %v: tensor<2x2x32x64xbf16>, %o: tensor<2x4x8x64xbf16>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xbf16>, %dq: tensor<2x4x8x16xf16>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op element type of 'dquery' must be that of 'query', 'bf16', or f32 (was 'f16')}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xbf16>, tensor<2x2x32x16xbf16>, tensor<2x2x32x64xbf16>, tensor<2x4x8x64xbf16>, tensor<2x4x8xf32>, tensor<2x4x8x64xbf16>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xbf16>, tensor<2x2x32x16xbf16>, tensor<2x2x32x64xbf16>, tensor<2x4x8x64xbf16>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xbf16>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf16>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf16>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -224,10 +262,12 @@ func.func @element_of_dq(%q: tensor<2x4x8x16xbf16>, %k: tensor<2x2x32x16xbf16>, 
 
 // -----
 
-func.func @element_of_dk(%q: tensor<2x4x8x16xbf16>, %k: tensor<2x2x32x16xbf16>, %v: tensor<2x2x32x64xbf16>, %o: tensor<2x4x8x64xbf16>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xbf16>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf16>, %dv: tensor<2x2x32x64xf32>) {
+func.func @element_of_dk(%q: tensor<2x4x8x16xbf16>, %k: tensor<2x2x32x16xbf16>, %v: tensor<2x2x32x64xbf16>, %o: tensor<2x4x8x64xbf16>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xbf16>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf16>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op element type of 'dkey' must be that of 'query', 'bf16', or f32 (was 'f16')}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xbf16>, tensor<2x2x32x16xbf16>, tensor<2x2x32x64xbf16>, tensor<2x4x8x64xbf16>, tensor<2x4x8xf32>, tensor<2x4x8x64xbf16>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xbf16>, tensor<2x2x32x16xbf16>, tensor<2x2x32x64xbf16>, tensor<2x4x8x64xbf16>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xbf16>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf16>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf16>, tensor<2x2x32x64xf32>
   return
@@ -235,10 +275,12 @@ func.func @element_of_dk(%q: tensor<2x4x8x16xbf16>, %k: tensor<2x2x32x16xbf16>, 
 
 // -----
 
-func.func @element_of_dv(%q: tensor<2x4x8x16xbf16>, %k: tensor<2x2x32x16xbf16>, %v: tensor<2x2x32x64xbf16>, %o: tensor<2x4x8x64xbf16>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xbf16>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf16>) {
+func.func @element_of_dv(%q: tensor<2x4x8x16xbf16>, %k: tensor<2x2x32x16xbf16>, %v: tensor<2x2x32x64xbf16>, %o: tensor<2x4x8x64xbf16>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xbf16>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf16>) {
   // expected-error @below {{'attn.attention_grad' op element type of 'dvalue' must be that of 'query', 'bf16', or f32 (was 'f16')}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xbf16>, tensor<2x2x32x16xbf16>, tensor<2x2x32x64xbf16>, tensor<2x4x8x64xbf16>, tensor<2x4x8xf32>, tensor<2x4x8x64xbf16>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xbf16>, tensor<2x2x32x16xbf16>, tensor<2x2x32x64xbf16>, tensor<2x4x8x64xbf16>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xbf16>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf16>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf16>
   return
@@ -246,10 +288,12 @@ func.func @element_of_dv(%q: tensor<2x4x8x16xbf16>, %k: tensor<2x2x32x16xbf16>, 
 
 // -----
 
-func.func @element_of_dout(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf16>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @element_of_dout(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf16>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op element type of 'dout' must be that of 'out', 'f32' (was 'f16')}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf16>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf16>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -257,10 +301,12 @@ func.func @element_of_dout(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, 
 
 // -----
 
-func.func @dim0_of_k_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<4x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @dim0_of_k_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<4x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 0 of 'key' must match dimension 0 of 'query', 2 (was 4)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<4x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<4x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -268,10 +314,12 @@ func.func @dim0_of_k_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<4x2x32x16xf32
 
 // -----
 
-func.func @dim3_of_k_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x18xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @dim3_of_k_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x18xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 3 of 'key' must match dimension 3 of 'query', 16 (was 18)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x18xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x18xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -279,10 +327,12 @@ func.func @dim3_of_k_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x18xf32
 
 // -----
 
-func.func @dim0_of_v_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<4x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @dim0_of_v_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<4x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 0 of 'value' must match dimension 0 of 'query', 2 (was 4)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<4x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<4x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -290,10 +340,12 @@ func.func @dim0_of_v_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32
 
 // -----
 
-func.func @dim1_of_v_is_key(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x4x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @dim1_of_v_is_key(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x4x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 1 of 'value' must match dimension 1 of 'key', 2 (was 4)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x4x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x4x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -301,10 +353,12 @@ func.func @dim1_of_v_is_key(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
 
 // -----
 
-func.func @dim2_of_v_is_key(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x34x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @dim2_of_v_is_key(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x34x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 2 of 'value' must match dimension 2 of 'key', 32 (was 34)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x34x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x34x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -312,10 +366,12 @@ func.func @dim2_of_v_is_key(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
 
 // -----
 
-func.func @dim0_of_o_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<4x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @dim0_of_o_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<4x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 0 of 'out' must match dimension 0 of 'query', 2 (was 4)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<4x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<4x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -323,10 +379,12 @@ func.func @dim0_of_o_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32
 
 // -----
 
-func.func @dim1_of_o_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x6x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @dim1_of_o_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x6x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 1 of 'out' must match dimension 1 of 'query', 4 (was 6)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x6x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x6x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -334,10 +392,12 @@ func.func @dim1_of_o_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32
 
 // -----
 
-func.func @dim2_of_o_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x10x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @dim2_of_o_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x10x64xf32>,
+    %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 2 of 'out' must match dimension 2 of 'query', 8 (was 10)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x10x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x10x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -345,10 +405,12 @@ func.func @dim2_of_o_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32
 
 // -----
 
-func.func @dim3_of_o_is_value(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x66xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @dim3_of_o_is_value(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x66xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 3 of 'out' must match dimension 3 of 'value', 64 (was 66)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x66xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x66xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -356,10 +418,12 @@ func.func @dim3_of_o_is_value(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32
 
 // -----
 
-func.func @dim0_of_lse_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<4x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @dim0_of_lse_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>,
+    %lse: tensor<4x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 0 of 'lse' must match dimension 0 of 'query', 2 (was 4)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<4x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<4x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -367,10 +431,12 @@ func.func @dim0_of_lse_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf
 
 // -----
 
-func.func @dim1_of_lse_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x6x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @dim1_of_lse_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>,
+    %lse: tensor<2x6x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 1 of 'lse' must match dimension 1 of 'query', 4 (was 6)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x6x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x6x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -378,10 +444,12 @@ func.func @dim1_of_lse_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf
 
 // -----
 
-func.func @dim2_of_lse_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x10xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @dim2_of_lse_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>,
+    %lse: tensor<2x4x10xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 2 of 'lse' must match dimension 2 of 'query', 8 (was 10)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x10xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x10xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -389,10 +457,12 @@ func.func @dim2_of_lse_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf
 
 // -----
 
-func.func @dim0_of_do_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<4x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @dim0_of_do_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>,
+    %lse: tensor<2x4x8xf32>, %do: tensor<4x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 0 of 'dout' must match dimension 0 of 'query', 2 (was 4)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<4x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<4x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -400,10 +470,12 @@ func.func @dim0_of_do_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf3
 
 // -----
 
-func.func @dim1_of_do_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x6x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @dim1_of_do_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>,
+    %lse: tensor<2x4x8xf32>, %do: tensor<2x6x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 1 of 'dout' must match dimension 1 of 'query', 4 (was 6)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x6x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x6x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -411,10 +483,12 @@ func.func @dim1_of_do_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf3
 
 // -----
 
-func.func @dim2_of_do_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x10x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @dim2_of_do_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>,
+    %lse: tensor<2x4x8xf32>, %do: tensor<2x4x10x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 2 of 'dout' must match dimension 2 of 'query', 8 (was 10)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x10x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x10x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -422,10 +496,12 @@ func.func @dim2_of_do_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf3
 
 // -----
 
-func.func @dim3_of_do_is_value(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x66xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @dim3_of_do_is_value(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>,
+    %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x66xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 3 of 'dout' must match dimension 3 of 'value', 64 (was 66)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x66xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x66xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -433,10 +509,12 @@ func.func @dim3_of_do_is_value(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf3
 
 // -----
 
-func.func @dim0_of_dq_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<4x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @dim0_of_dq_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>,
+    %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<4x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 0 of 'dquery' must match dimension 0 of 'query', 2 (was 4)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<4x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<4x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -444,10 +522,12 @@ func.func @dim0_of_dq_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf3
 
 // -----
 
-func.func @dim1_of_dq_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x6x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @dim1_of_dq_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>,
+    %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x6x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 1 of 'dquery' must match dimension 1 of 'query', 4 (was 6)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x6x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x6x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -455,10 +535,12 @@ func.func @dim1_of_dq_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf3
 
 // -----
 
-func.func @dim2_of_dq_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x10x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @dim2_of_dq_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>,
+    %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x10x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 2 of 'dquery' must match dimension 2 of 'query', 8 (was 10)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x10x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x10x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -466,10 +548,12 @@ func.func @dim2_of_dq_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf3
 
 // -----
 
-func.func @dim3_of_dq_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x18xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @dim3_of_dq_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>,
+    %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x18xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 3 of 'dquery' must match dimension 3 of 'query', 16 (was 18)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x18xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x18xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -477,10 +561,12 @@ func.func @dim3_of_dq_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf3
 
 // -----
 
-func.func @dim0_of_dk_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<4x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @dim0_of_dk_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>,
+    %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<4x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 0 of 'dkey' must match dimension 0 of 'query', 2 (was 4)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<4x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<4x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -488,10 +574,12 @@ func.func @dim0_of_dk_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf3
 
 // -----
 
-func.func @dim3_of_dk_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x18xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @dim3_of_dk_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>,
+    %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x18xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 3 of 'dkey' must match dimension 3 of 'query', 16 (was 18)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x18xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x18xf32>, tensor<2x2x32x64xf32>
   return
@@ -499,10 +587,12 @@ func.func @dim3_of_dk_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf3
 
 // -----
 
-func.func @dim1_of_dk_is_key(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x4x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @dim1_of_dk_is_key(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x4x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 1 of 'dkey' must match dimension 1 of 'key', 2 (was 4)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x4x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x4x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -510,10 +600,12 @@ func.func @dim1_of_dk_is_key(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>
 
 // -----
 
-func.func @dim2_of_dk_is_key(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x34x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @dim2_of_dk_is_key(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x34x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 2 of 'dkey' must match dimension 2 of 'key', 32 (was 34)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x34x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x34x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -521,10 +613,12 @@ func.func @dim2_of_dk_is_key(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>
 
 // -----
 
-func.func @dim0_of_dv_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<4x2x32x64xf32>) {
+func.func @dim0_of_dv_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>,
+    %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<4x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 0 of 'dvalue' must match dimension 0 of 'query', 2 (was 4)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<4x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<4x2x32x64xf32>
   return
@@ -532,10 +626,12 @@ func.func @dim0_of_dv_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf3
 
 // -----
 
-func.func @dim1_of_dv_is_key(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x4x32x64xf32>) {
+func.func @dim1_of_dv_is_key(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x4x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 1 of 'dvalue' must match dimension 1 of 'key', 2 (was 4)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x4x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x4x32x64xf32>
   return
@@ -543,10 +639,12 @@ func.func @dim1_of_dv_is_key(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>
 
 // -----
 
-func.func @dim2_of_dv_is_key(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x34x64xf32>) {
+func.func @dim2_of_dv_is_key(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x34x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 2 of 'dvalue' must match dimension 2 of 'key', 32 (was 34)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x34x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x34x64xf32>
   return
@@ -554,10 +652,12 @@ func.func @dim2_of_dv_is_key(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>
 
 // -----
 
-func.func @dim3_of_dv_is_value(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x66xf32>) {
+func.func @dim3_of_dv_is_value(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>,
+    %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x66xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 3 of 'dvalue' must match dimension 3 of 'value', 64 (was 66)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x66xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x66xf32>
   return
@@ -565,10 +665,12 @@ func.func @dim3_of_dv_is_value(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf3
 
 // -----
 
-func.func @dim0_of_dlse(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dlse: tensor<5x4x8xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @dim0_of_dlse(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dlse: tensor<5x4x8xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 0 of 'dlse' must match dimension 0 of 'query', 2 (was 5)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do, %dlse : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>, tensor<5x4x8xf32>)
+      ins(%q, %k, %v, %o, %lse, %do, %dlse : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>, tensor<5x4x8xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -576,10 +678,12 @@ func.func @dim0_of_dlse(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v:
 
 // -----
 
-func.func @dim1_of_dlse(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dlse: tensor<2x5x8xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @dim1_of_dlse(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dlse: tensor<2x5x8xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 1 of 'dlse' must match dimension 1 of 'query', 4 (was 5)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do, %dlse : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>, tensor<2x5x8xf32>)
+      ins(%q, %k, %v, %o, %lse, %do, %dlse : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>, tensor<2x5x8xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -587,10 +691,12 @@ func.func @dim1_of_dlse(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v:
 
 // -----
 
-func.func @dim2_of_dlse(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dlse: tensor<2x4x5xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @dim2_of_dlse(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dlse: tensor<2x4x5xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 2 of 'dlse' must match dimension 2 of 'query', 8 (was 5)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do, %dlse : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>, tensor<2x4x5xf32>)
+      ins(%q, %k, %v, %o, %lse, %do, %dlse : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>, tensor<2x4x5xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -598,10 +704,12 @@ func.func @dim2_of_dlse(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v:
 
 // -----
 
-func.func @static_heads(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x?x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @static_heads(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x?x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 1 of 'dout' must be static}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x?x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x?x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -609,10 +717,12 @@ func.func @static_heads(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v:
 
 // -----
 
-func.func @static_channels(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x?xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @static_channels(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x?xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 3 of 'dkey' must be static}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x?xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x?xf32>, tensor<2x2x32x64xf32>
   return
@@ -620,10 +730,12 @@ func.func @static_channels(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, 
 
 // -----
 
-func.func @no_channels(%q: tensor<2x4x8x0xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x0xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @no_channels(%q: tensor<2x4x8x0xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x0xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 3 of 'query' must be at least 1 (was 0)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x0xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x0xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x0xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x0xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -631,10 +743,12 @@ func.func @no_channels(%q: tensor<2x4x8x0xf32>, %k: tensor<2x2x32x16xf32>, %v: t
 
 // -----
 
-func.func @heads(%q: tensor<2x3x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x3x8x64xf32>, %lse: tensor<2x3x8xf32>, %do: tensor<2x3x8x64xf32>, %dq: tensor<2x3x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @heads(%q: tensor<2x3x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x3x8x64xf32>, %lse: tensor<2x3x8xf32>,
+    %do: tensor<2x3x8x64xf32>, %dq: tensor<2x3x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op number of heads of 'query' must be a multiple of that of 'key', 2 (was 3)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x3x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x3x8x64xf32>, tensor<2x3x8xf32>, tensor<2x3x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x3x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x3x8x64xf32>, tensor<2x3x8xf32>,
+          tensor<2x3x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x3x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x3x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -642,10 +756,12 @@ func.func @heads(%q: tensor<2x3x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor
 
 // -----
 
-func.func @scale(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @scale(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op scale must be finite (was +Inf)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
       scale(0x7F800000) -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -653,10 +769,12 @@ func.func @scale(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor
 
 // -----
 
-func.func @no_score_grad(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>, %c: tensor<8xf32>) {
-  // expected-error @below {{'attn.attention_grad' op with 'dcaptures' must have a score_grad region}}
+func.func @no_score_grad(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>, %c: tensor<8xf32>) {
+  // expected-error @below {{'attn.attention_grad' op with 'dcaptures' must have a score_mod_grad region}}
   %r:4 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv, %c : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<8xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<8xf32>
   return
@@ -664,10 +782,12 @@ func.func @no_score_grad(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v
 
 // -----
 
-func.func @too_few_results(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+func.func @too_few_results(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
   // expected-error @below {{'attn.attention_grad' op expected the number of tensor results (2) to be equal to the number of output tensors (3)}}
   %r:2 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
        -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>
   return
@@ -675,12 +795,14 @@ func.func @too_few_results(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, 
 
 // -----
 
-func.func @score_grad_arguments(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>, %c: tensor<8xf32>) {
-  // expected-error @below {{'attn.attention_grad' op score_grad region must have arguments 'f32', 'f32', 'index', 'index', 'index', 'index', 'tensor<8xf32>' (was 'f32', 'f32', 'index', 'index', 'index', 'index')}}
+func.func @score_grad_arguments(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>,
+    %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>, %c: tensor<8xf32>) {
+  // expected-error-re @below {{score_mod_grad region must have arguments {{.*}} 'tensor<8xf32>' (was 'f32', 'f32', 'index', 'index', 'index', 'index')}}
   %r:4 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv, %c : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<8xf32>)
-      score_grad {
+      score_mod_grad {
       ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index):
         
         attn.yield %ds : f32
@@ -690,12 +812,14 @@ func.func @score_grad_arguments(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf
 
 // -----
 
-func.func @score_grad_capture_type(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>, %c: tensor<8xf32>) {
-  // expected-error @below {{'attn.attention_grad' op score_grad region must have arguments 'f32', 'f32', 'index', 'index', 'index', 'index', 'tensor<8xf32>' (was 'f32', 'f32', 'index', 'index', 'index', 'index', 'tensor<?xf32>')}}
+func.func @score_grad_capture_type(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>,
+    %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>, %c: tensor<8xf32>) {
+  // expected-error-re @below {{region must have arguments {{.*}} 'tensor<8xf32>' (was 'f32', 'f32', 'index', 'index', 'index', 'index', 'tensor<?xf32>')}}
   %r:4 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv, %c : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<8xf32>)
-      score_grad {
+      score_mod_grad {
       ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index, %g: tensor<?xf32>):
         
         attn.yield %ds : f32
@@ -705,12 +829,14 @@ func.func @score_grad_capture_type(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x1
 
 // -----
 
-func.func @score_grad_yield(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>, %c: tensor<8xf32>) {
-  // expected-error @below {{'attn.attention_grad' op score_grad region must yield 'f32' (was 'index')}}
+func.func @score_grad_yield(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>, %c: tensor<8xf32>) {
+  // expected-error @below {{'attn.attention_grad' op score_mod_grad region must yield 'f32' (was 'index')}}
   %r:4 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv, %c : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<8xf32>)
-      score_grad {
+      score_mod_grad {
       ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index, %g: tensor<8xf32>):
         
         attn.yield %i : index
@@ -720,12 +846,14 @@ func.func @score_grad_yield(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
 
 // -----
 
-func.func @score_grad_store(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>, %c: tensor<8xf32>, %m: memref<?xf32>) {
-  // expected-error @below {{'attn.attention_grad' op score_grad region must only compute and read}}
+func.func @score_grad_store(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>, %c: tensor<8xf32>, %m: memref<?xf32>) {
+  // expected-error @below {{'attn.attention_grad' op score_mod_grad region must only compute and read}}
   %r:4 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv, %c : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<8xf32>)
-      score_grad {
+      score_mod_grad {
       ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index, %g: tensor<8xf32>):
         // expected-note @below {{'memref.store' has side effects}}
         memref.store %ds, %m[%j] : memref<?xf32>
@@ -736,12 +864,14 @@ func.func @score_grad_store(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
 
 // -----
 
-func.func @destination_read(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>, %c: tensor<8xf32>) {
-  // expected-error @below {{'attn.attention_grad' op score_grad region must only compute and read}}
+func.func @destination_read(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>, %c: tensor<8xf32>) {
+  // expected-error @below {{'attn.attention_grad' op score_mod_grad region must only compute and read}}
   %r:4 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv, %c : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<8xf32>)
-      score_grad {
+      score_mod_grad {
       ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index, %g: tensor<8xf32>):
         // expected-note @below {{'tensor.extract' uses a destination, which only 'attn.accumulate' may}}
         %x = tensor.extract %g[%j] : tensor<8xf32>
@@ -752,14 +882,17 @@ func.func @destination_read(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
 
 // -----
 
-func.func @accumulate_elsewhere(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>, %c: tensor<8xf32>, %m: memref<?xf32>) {
-  // expected-error @below {{'attn.attention_grad' op score_grad region must only compute and read}}
+func.func @accumulate_elsewhere(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>,
+    %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>, %c: tensor<8xf32>,
+    %m: memref<?xf32>) {
+  // expected-error @below {{'attn.attention_grad' op score_mod_grad region must only compute and read}}
   %r:4 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv, %c : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<8xf32>)
-      score_grad {
+      score_mod_grad {
       ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index, %g: tensor<8xf32>):
-        // expected-note @below {{'attn.accumulate' must add to a destination that is an argument of its score_grad region}}
+        // expected-note @below {{'attn.accumulate' must add to a destination that is an argument of its score_mod_grad region}}
         attn.accumulate %ds into %m[%j] : memref<?xf32>
         attn.yield %ds : f32
       } -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<8xf32>
@@ -768,11 +901,13 @@ func.func @accumulate_elsewhere(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf
 
 // -----
 
-func.func @accumulate_rank(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>, %c: tensor<8xf32>) {
+func.func @accumulate_rank(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>, %c: tensor<8xf32>) {
   %r:4 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv, %c : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<8xf32>)
-      score_grad {
+      score_mod_grad {
       ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index, %g: tensor<8xf32>):
         // expected-error @below {{'attn.accumulate' op must have as many indices as 'destination' has dimensions, 1 (was 2)}}
         attn.accumulate %ds into %g[%i, %j] : tensor<8xf32>
@@ -784,19 +919,21 @@ func.func @accumulate_rank(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, 
 // -----
 
 func.func @accumulate_into_value(%t: tensor<8xf32>, %x: f32, %i: index) {
-  // expected-error @below {{'attn.accumulate' op destination must be a memref or an argument of a score_grad region}}
+  // expected-error @below {{'attn.accumulate' op destination must be a memref or an argument of a score_mod_grad region}}
   attn.accumulate %x into %t[%i] : tensor<8xf32>
   return
 }
 
 // -----
 
-func.func @score_yield(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>, %c: i1, %x: f32) {
-  // expected-error @below {{'attn.attention_grad' op score region must yield 'f32' (was 'i1')}}
+func.func @score_yield(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>, %c: i1, %x: f32) {
+  // expected-error @below {{'attn.attention_grad' op score_mod region must yield 'f32' (was 'i1')}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         attn.yield %c : i1
       } -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
@@ -805,12 +942,14 @@ func.func @score_yield(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: 
 
 // -----
 
-func.func @keep_yield(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>, %c: i1, %x: f32) {
-  // expected-error @below {{'attn.attention_grad' op keep region must yield 'i1' (was 'f32')}}
+func.func @keep_yield(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>, %c: i1, %x: f32) {
+  // expected-error @below {{'attn.attention_grad' op mask_mod region must yield 'i1' (was 'f32')}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
-      keep {
+      mask_mod {
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         attn.yield %x : f32
       } -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
@@ -819,14 +958,16 @@ func.func @keep_yield(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: t
 
 // -----
 
-func.func @nested(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
-  // expected-error @below {{'attn.attention_grad' op score region must only compute and read}}
+func.func @nested(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
+  // expected-error @below {{'attn.attention_grad' op score_mod region must only compute and read}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
-        // expected-note @below {{'attn.attention' is not allowed in a region of attention or of a product}}
+        // expected-note @below {{'attn.attention' is not allowed in a region of attention or of a matmul}}
         %n = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
             outs(%o : tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
         attn.yield %s : f32
@@ -836,10 +977,12 @@ func.func @nested(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tenso
 
 // -----
 
-func.func @sequences_type(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>, %n: tensor<?xi64>) {
+func.func @sequences_type(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>, %n: tensor<?xi64>) {
   // expected-error @below {{'attn.attention_grad' op operand #9 must be 1-D tensor or memref of i32 values, but got 'tensor<?xi64>'}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
       sequences padded(%n, %n : tensor<?xi64>, tensor<?xi64>) -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -847,10 +990,12 @@ func.func @sequences_type(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %
 
 // -----
 
-func.func @sequences_container(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>, %n: memref<2xi32>) {
-  // expected-error @below {{'attn.attention_grad' op operands must be all tensors or all memrefs, but 'query' is 'tensor<2x4x8x16xf32>' and 'query_sequences' is 'memref<2xi32>'}}
+func.func @sequences_container(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>,
+    %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>, %n: memref<2xi32>) {
+  // expected-error @below {{operands must be all tensors or all memrefs, but 'query' is 'tensor<2x4x8x16xf32>' and 'query_sequences' is 'memref<2xi32>'}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
       sequences padded(%n, %n : memref<2xi32>, memref<2xi32>) -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -858,10 +1003,12 @@ func.func @sequences_container(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf3
 
 // -----
 
-func.func @sequences_padded(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>, %n: tensor<3xi32>) {
+func.func @sequences_padded(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>, %n: tensor<3xi32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 0 of 'query_sequences' must match dimension 0 of 'query', 2 (was 3)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
       sequences padded(%n, %n : tensor<3xi32>, tensor<3xi32>) -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return
@@ -869,10 +1016,12 @@ func.func @sequences_padded(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
 
 // -----
 
-func.func @sequences_packed(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>, %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>, %n: tensor<3xi32>) {
+func.func @sequences_packed(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>, %n: tensor<3xi32>) {
   // expected-error @below {{'attn.attention_grad' op dimension 0 of 'query' must be 1 where sequences are packed (was 2)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+          tensor<2x4x8x64xf32>)
       outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
       sequences packed(%n, %n : tensor<3xi32>, tensor<3xi32>) -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
   return

@@ -9,7 +9,7 @@ func.func @by_operation_before(%q: tensor<1x1x8x16xf32>, %k: tensor<1x1x8x16xf32
   %0 = attn.attention ins(%q, %k, %k : tensor<1x1x8x16xf32>, tensor<1x1x8x16xf32>, tensor<1x1x8x16xf32>)
       outs(%o : tensor<1x1x8x16xf32>)
       // expected-error @below {{defines a value that is used outside of it}}
-      keep {
+      mask_mod {
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         %kept = arith.cmpi sle, %j, %i : index
         attn.yield %kept : i1
@@ -23,13 +23,13 @@ func.func @by_other_region(%q: tensor<1x1x8x16xf32>, %k: tensor<1x1x8x16xf32>,
                            %o: tensor<1x1x8x16xf32>, %t: tensor<8xf32>) -> tensor<1x1x8x16xf32> {
   %0 = attn.attention ins(%q, %k, %k : tensor<1x1x8x16xf32>, tensor<1x1x8x16xf32>, tensor<1x1x8x16xf32>)
       outs(%o : tensor<1x1x8x16xf32>)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %n: index):
         %x = tensor.extract %t[%j] : tensor<8xf32>
         %y = arith.addf %s, %x : f32
         attn.yield %y : f32
       // expected-error @below {{defines a value that is used outside of it}}
-      } keep {
+      } mask_mod {
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         %kept = arith.cmpi sle, %j, %i : index
         attn.yield %kept : i1
@@ -44,7 +44,7 @@ func.func @by_region_that_is_given_up(%q: tensor<1x1x8x16xf32>, %k: tensor<1x1x8
   %sum = arith.addi %i, %c : index
   %0 = attn.attention ins(%q, %k, %k : tensor<1x1x8x16xf32>, tensor<1x1x8x16xf32>, tensor<1x1x8x16xf32>)
       outs(%o : tensor<1x1x8x16xf32>)
-      keep {
+      mask_mod {
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         // expected-error @below {{expected ','}}
         %kept = arith.cmpi sle, %j : index

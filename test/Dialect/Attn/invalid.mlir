@@ -66,7 +66,7 @@ func.func @memref_key(%q: tensor<2x4x8x16xf32>,
                       %k: memref<2x2x32x16xf32>,
                       %v: tensor<2x2x32x64xf32>,
                       %o: tensor<2x4x8x64xf32>) {
-  // expected-error @below {{'attn.attention' op operands must be all tensors or all memrefs, but 'query' is 'tensor<2x4x8x16xf32>' and 'key' is 'memref<2x2x32x16xf32>'}}
+  // expected-error @below {{operands must be all tensors or all memrefs, but 'query' is 'tensor<2x4x8x16xf32>' and 'key' is 'memref<2x2x32x16xf32>'}}
   %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, memref<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
       outs(%o : tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
   return
@@ -78,7 +78,7 @@ func.func @tensor_out(%q: memref<2x4x8x16xf32>,
                       %k: memref<2x2x32x16xf32>,
                       %v: memref<2x2x32x64xf32>,
                       %o: tensor<2x4x8x64xf32>) {
-  // expected-error @below {{'attn.attention' op operands must be all tensors or all memrefs, but 'query' is 'memref<2x4x8x16xf32>' and 'out' is 'tensor<2x4x8x64xf32>'}}
+  // expected-error @below {{operands must be all tensors or all memrefs, but 'query' is 'memref<2x4x8x16xf32>' and 'out' is 'tensor<2x4x8x64xf32>'}}
   %r = attn.attention ins(%q, %k, %v : memref<2x4x8x16xf32>, memref<2x2x32x16xf32>, memref<2x2x32x64xf32>)
       outs(%o : tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
   return
@@ -383,7 +383,7 @@ func.func @result_type(%q: tensor<2x4x8x16xf32>,
                        %k: tensor<2x2x32x16xf32>,
                        %v: tensor<2x2x32x64xf32>,
                        %o: tensor<2x4x8x64xf32>) {
-  // expected-error @below {{'attn.attention' op expected type of operand #3 ('tensor<2x4x8x64xf32>') to match type of corresponding result ('tensor<?x4x8x64xf32>')}}
+  // expected-error @below {{expected type of operand #3 ('tensor<2x4x8x64xf32>') to match type of corresponding result ('tensor<?x4x8x64xf32>')}}
   %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
       outs(%o : tensor<2x4x8x64xf32>) -> tensor<?x4x8x64xf32>
   return
@@ -431,9 +431,9 @@ func.func @score_arguments(%q: tensor<2x4x8x16xf32>,
                            %k: tensor<2x2x32x16xf32>,
                            %v: tensor<2x2x32x64xf32>,
                            %o: tensor<2x4x8x64xf32>) {
-  // expected-error @below {{'attn.attention' op score region must have arguments 'f32', 'index', 'index', 'index', 'index' (was 'f32', 'index')}}
+  // expected-error @below {{'attn.attention' op score_mod region must have arguments 'f32', 'index', 'index', 'index', 'index' (was 'f32', 'index')}}
   %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
-      outs(%o : tensor<2x4x8x64xf32>) score {
+      outs(%o : tensor<2x4x8x64xf32>) score_mod {
       ^bb0(%s: f32, %b: index):
         attn.yield %s : f32
       } -> tensor<2x4x8x64xf32>
@@ -446,9 +446,9 @@ func.func @score_argument_type(%q: tensor<2x4x8x16xf32>,
                                %k: tensor<2x2x32x16xf32>,
                                %v: tensor<2x2x32x64xf32>,
                                %o: tensor<2x4x8x64xf32>) {
-  // expected-error @below {{'attn.attention' op score region must have arguments 'f32', 'index', 'index', 'index', 'index' (was 'f16', 'index', 'index', 'index', 'index')}}
+  // expected-error @below {{score_mod region must have arguments 'f32', 'index', 'index', 'index', 'index' (was 'f16', 'index', 'index', 'index', 'index')}}
   %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
-      outs(%o : tensor<2x4x8x64xf32>) score {
+      outs(%o : tensor<2x4x8x64xf32>) score_mod {
       ^bb0(%s: f16, %b: index, %h: index, %i: index, %j: index):
         %e = arith.extf %s : f16 to f32
         attn.yield %e : f32
@@ -462,9 +462,9 @@ func.func @score_yield(%q: tensor<2x4x8x16xf32>,
                        %k: tensor<2x2x32x16xf32>,
                        %v: tensor<2x2x32x64xf32>,
                        %o: tensor<2x4x8x64xf32>) {
-  // expected-error @below {{'attn.attention' op score region must yield 'f32' (was 'index')}}
+  // expected-error @below {{'attn.attention' op score_mod region must yield 'f32' (was 'index')}}
   %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
-      outs(%o : tensor<2x4x8x64xf32>) score {
+      outs(%o : tensor<2x4x8x64xf32>) score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         attn.yield %i : index
       } -> tensor<2x4x8x64xf32>
@@ -477,9 +477,9 @@ func.func @score_terminator(%q: tensor<2x4x8x16xf32>,
                             %k: tensor<2x2x32x16xf32>,
                             %v: tensor<2x2x32x64xf32>,
                             %o: tensor<2x4x8x64xf32>) {
-  // expected-error @below {{'attn.attention' op score region must end with 'attn.yield' (was 'llvm.unreachable')}}
+  // expected-error @below {{'attn.attention' op score_mod region must end with 'attn.yield' (was 'llvm.unreachable')}}
   %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
-      outs(%o : tensor<2x4x8x64xf32>) score {
+      outs(%o : tensor<2x4x8x64xf32>) score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         llvm.unreachable
       } -> tensor<2x4x8x64xf32>
@@ -492,9 +492,9 @@ func.func @keep_arguments(%q: tensor<2x4x8x16xf32>,
                           %k: tensor<2x2x32x16xf32>,
                           %v: tensor<2x2x32x64xf32>,
                           %o: tensor<2x4x8x64xf32>) {
-  // expected-error @below {{'attn.attention' op keep region must have arguments 'index', 'index', 'index', 'index' (was 'f32', 'index', 'index', 'index', 'index')}}
+  // expected-error @below {{mask_mod region must have arguments 'index', 'index', 'index', 'index' (was 'f32', 'index', 'index', 'index', 'index')}}
   %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
-      outs(%o : tensor<2x4x8x64xf32>) keep {
+      outs(%o : tensor<2x4x8x64xf32>) mask_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %t = arith.constant true
         attn.yield %t : i1
@@ -508,9 +508,9 @@ func.func @keep_yield(%q: tensor<2x4x8x16xf32>,
                       %k: tensor<2x2x32x16xf32>,
                       %v: tensor<2x2x32x64xf32>,
                       %o: tensor<2x4x8x64xf32>) {
-  // expected-error @below {{'attn.attention' op keep region must yield 'i1' (was 'index')}}
+  // expected-error @below {{'attn.attention' op mask_mod region must yield 'i1' (was 'index')}}
   %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
-      outs(%o : tensor<2x4x8x64xf32>) keep {
+      outs(%o : tensor<2x4x8x64xf32>) mask_mod {
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         attn.yield %i : index
       } -> tensor<2x4x8x64xf32>
@@ -524,9 +524,9 @@ func.func @store(%q: tensor<2x4x8x16xf32>,
                  %v: tensor<2x2x32x64xf32>,
                  %o: tensor<2x4x8x64xf32>,
                  %m: memref<?xf32>) {
-  // expected-error @below {{'attn.attention' op score region must only compute and read}}
+  // expected-error @below {{'attn.attention' op score_mod region must only compute and read}}
   %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
-      outs(%o : tensor<2x4x8x64xf32>) score {
+      outs(%o : tensor<2x4x8x64xf32>) score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         // expected-note @below {{'memref.store' has side effects}}
         memref.store %s, %m[%j] : memref<?xf32>
@@ -541,9 +541,9 @@ func.func @allocation(%q: tensor<2x4x8x16xf32>,
                       %k: tensor<2x2x32x16xf32>,
                       %v: tensor<2x2x32x64xf32>,
                       %o: tensor<2x4x8x64xf32>) {
-  // expected-error @below {{'attn.attention' op keep region must only compute and read}}
+  // expected-error @below {{'attn.attention' op mask_mod region must only compute and read}}
   %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
-      outs(%o : tensor<2x4x8x64xf32>) keep {
+      outs(%o : tensor<2x4x8x64xf32>) mask_mod {
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         // expected-note @below {{'memref.alloc' has side effects}}
         %a = memref.alloc() : memref<i1>
@@ -561,9 +561,9 @@ func.func @call(%q: tensor<2x4x8x16xf32>,
                 %k: tensor<2x2x32x16xf32>,
                 %v: tensor<2x2x32x64xf32>,
                 %o: tensor<2x4x8x64xf32>) {
-  // expected-error @below {{'attn.attention' op score region must only compute and read}}
+  // expected-error @below {{'attn.attention' op score_mod region must only compute and read}}
   %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
-      outs(%o : tensor<2x4x8x64xf32>) score {
+      outs(%o : tensor<2x4x8x64xf32>) score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         // expected-note @below {{'func.call' has unknown side effects}}
         %t = func.call @f(%s) : (f32) -> f32
@@ -579,9 +579,9 @@ func.func @nested_store(%q: tensor<2x4x8x16xf32>,
                         %v: tensor<2x2x32x64xf32>,
                         %o: tensor<2x4x8x64xf32>,
                         %m: memref<?xf32>) {
-  // expected-error @below {{'attn.attention' op score region must only compute and read}}
+  // expected-error @below {{'attn.attention' op score_mod region must only compute and read}}
   %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
-      outs(%o : tensor<2x4x8x64xf32>) score {
+      outs(%o : tensor<2x4x8x64xf32>) score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %t = arith.cmpi sle, %j, %i : index
         scf.if %t {
@@ -599,11 +599,11 @@ func.func @nested_attention(%q: tensor<2x4x8x16xf32>,
                             %k: tensor<2x2x32x16xf32>,
                             %v: tensor<2x2x32x64xf32>,
                             %o: tensor<2x4x8x64xf32>) {
-  // expected-error @below {{'attn.attention' op score region must only compute and read}}
+  // expected-error @below {{'attn.attention' op score_mod region must only compute and read}}
   %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
-      outs(%o : tensor<2x4x8x64xf32>) score {
+      outs(%o : tensor<2x4x8x64xf32>) score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
-        // expected-note @below {{'attn.attention' is not allowed in a region of attention or of a product}}
+        // expected-note @below {{'attn.attention' is not allowed in a region of attention or of a matmul}}
         %n = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
             outs(%o : tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
         attn.yield %s : f32
@@ -617,9 +617,9 @@ func.func @read_of_out(%q: memref<2x4x8x16xf32>,
                        %k: memref<2x2x32x16xf32>,
                        %v: memref<2x2x32x64xf32>,
                        %o: memref<2x4x8x64xf32>) {
-  // expected-error @below {{'attn.attention' op score region must only compute and read}}
+  // expected-error @below {{'attn.attention' op score_mod region must only compute and read}}
   attn.attention ins(%q, %k, %v : memref<2x4x8x16xf32>, memref<2x2x32x16xf32>, memref<2x2x32x64xf32>)
-      outs(%o : memref<2x4x8x64xf32>) score {
+      outs(%o : memref<2x4x8x64xf32>) score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         // expected-note @below {{'memref.load' reads a buffer that the operation writes}}
         %t = memref.load %o[%b, %h, %i, %j] : memref<2x4x8x64xf32>
@@ -632,7 +632,7 @@ func.func @read_of_out(%q: memref<2x4x8x16xf32>,
 
 func.func @yield_outside() {
   %c = arith.constant true
-  // expected-error @below {{'attn.yield' op expects parent op to be one of 'attn.attention, attn.attention_grad, attn.map_heads, attn.matmul, attn.plan_mask'}}
+  // expected-error @below {{expects parent op to be one of 'attn.attention, attn.attention_grad, attn.map_heads, attn.matmul, attn.create_block_mask'}}
   attn.yield %c : i1
 }
 
@@ -680,7 +680,8 @@ func.func @sequences_without_layout(%q: memref<1x4x8x16xf32>, %cu: memref<?xi32>
 
 func.func @sequences_of_one_side(%q: memref<1x4x8x16xf32>, %cu: memref<?xi32>) {
   // expected-error @below {{'attn.attention' op needs all or none of 'sequence_layout', 'query_sequences' and 'key_sequences'}}
-  "attn.attention"(%q, %q, %q, %q, %cu) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0>, sequence_layout = #attn<sequence_layout packed>}> ({}, {}, {}, {})
+  "attn.attention"(%q, %q, %q, %q,
+      %cu) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0>, sequence_layout = #attn<sequence_layout packed>}> ({}, {}, {}, {})
       : (memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<?xi32>) -> ()
   return
 }
@@ -688,7 +689,7 @@ func.func @sequences_of_one_side(%q: memref<1x4x8x16xf32>, %cu: memref<?xi32>) {
 // -----
 
 func.func @sequences_mixed(%q: memref<1x4x8x16xf32>, %o: memref<1x4x8x16xf32>, %cu: tensor<?xi32>) {
-  // expected-error @below {{'attn.attention' op operands must be all tensors or all memrefs, but 'query' is 'memref<1x4x8x16xf32>' and 'query_sequences' is 'tensor<?xi32>'}}
+  // expected-error @below {{operands must be all tensors or all memrefs, but 'query' is 'memref<1x4x8x16xf32>' and 'query_sequences' is 'tensor<?xi32>'}}
   attn.attention ins(%q, %q, %q : memref<1x4x8x16xf32>, memref<1x4x8x16xf32>, memref<1x4x8x16xf32>)
       outs(%o : memref<1x4x8x16xf32>) sequences packed(%cu, %cu : tensor<?xi32>, tensor<?xi32>)
   return
@@ -762,7 +763,7 @@ func.func @type_of_sinks(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
 
 func.func @container_of_sinks(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
                  %o: tensor<2x4x8x16xf32>, %x: memref<4xf32>) {
-  // expected-error @below {{'attn.attention' op operands must be all tensors or all memrefs, but 'query' is 'tensor<2x4x8x16xf32>' and 'sinks' is 'memref<4xf32>'}}
+  // expected-error @below {{operands must be all tensors or all memrefs, but 'query' is 'tensor<2x4x8x16xf32>' and 'sinks' is 'memref<4xf32>'}}
   %r = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x16xf32>)
       outs(%o : tensor<2x4x8x16xf32>) sinks(%x : memref<4xf32>) -> tensor<2x4x8x16xf32>
   return
@@ -823,7 +824,7 @@ func.func @seed_of_wrong_type(%q: tensor<1x4x8x16xf32>, %seed: tensor<1xi64>) {
 // -----
 
 func.func @offset_in_memref(%q: tensor<1x4x8x16xf32>, %seed: i64, %offset: memref<i64>) {
-  // expected-error @below {{'attn.attention' op operands must be all tensors or all memrefs, but 'query' is 'tensor<1x4x8x16xf32>' and 'offset' is 'memref<i64>'}}
+  // expected-error @below {{operands must be all tensors or all memrefs, but 'query' is 'tensor<1x4x8x16xf32>' and 'offset' is 'memref<i64>'}}
   %0 = attn.attention ins(%q, %q, %q : tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>)
       outs(%q : tensor<1x4x8x16xf32>)
       dropout(#attn.dropout<p = 0.5, rng = #attn.arx>, %seed, %offset : i64, memref<i64>)
@@ -845,7 +846,7 @@ func.func @type_of_head_map(%q: tensor<2x4x8x16xf32>, %k: tensor<2x3x32x16xf32>,
 
 func.func @container_of_head_map(%q: tensor<2x4x8x16xf32>, %k: tensor<2x3x32x16xf32>,
                  %o: tensor<2x4x8x16xf32>, %x: memref<4xi32>) {
-  // expected-error @below {{'attn.attention' op operands must be all tensors or all memrefs, but 'query' is 'tensor<2x4x8x16xf32>' and 'head_map' is 'memref<4xi32>'}}
+  // expected-error @below {{operands must be all tensors or all memrefs, but 'query' is 'tensor<2x4x8x16xf32>' and 'head_map' is 'memref<4xi32>'}}
   %r = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x3x32x16xf32>, tensor<2x3x32x16xf32>)
       outs(%o : tensor<2x4x8x16xf32>) heads(%x : memref<4xi32>) -> tensor<2x4x8x16xf32>
   return
@@ -928,7 +929,7 @@ func.func @dropout_mask_type(%q: tensor<1x4x8x16xf32>, %m: tensor<1x4x8x8xi1>) {
 // -----
 
 func.func @dropout_mask_in_memref(%q: tensor<1x4x8x16xf32>, %m: memref<1x4x32x4xi32>) {
-  // expected-error @below {{'attn.attention' op operands must be all tensors or all memrefs, but 'query' is 'tensor<1x4x8x16xf32>' and 'dropout_mask' is 'memref<1x4x32x4xi32>'}}
+  // expected-error @below {{operands must be all tensors or all memrefs, but 'query' is 'tensor<1x4x8x16xf32>' and 'dropout_mask' is 'memref<1x4x32x4xi32>'}}
   %0 = attn.attention ins(%q, %q, %q : tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>)
       outs(%q : tensor<1x4x8x16xf32>)
       dropout_mask rows(%m : memref<1x4x32x4xi32>) p(0.5)
@@ -1016,7 +1017,7 @@ func.func @dropout_mask_of_blocks(%q: tensor<1x4x8x16xf32>, %b: tensor<4xi32>, %
 // -----
 
 func.func @mask_op_mixed(%seed: memref<i64>, %m: tensor<1x4x32x4xi32>) {
-  // expected-error @below {{'attn.dropout_mask' op operands must be all tensors or all memrefs, but 'out' is 'tensor<1x4x32x4xi32>' and 'seed' is 'memref<i64>'}}
+  // expected-error @below {{operands must be all tensors or all memrefs, but 'out' is 'tensor<1x4x32x4xi32>' and 'seed' is 'memref<i64>'}}
   %0 = attn.dropout_mask rows by(#attn.dropout<p = 0.5, rng = #attn.arx>, %seed, %seed : memref<i64>, memref<i64>)
       outs(%m : tensor<1x4x32x4xi32>) -> tensor<1x4x32x4xi32>
   return
@@ -1120,7 +1121,8 @@ func.func @read_of_negative_operand(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x32x
 func.func @unread_operand(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x32x16xf32>, %x: tensor<2x8xi32>) {
   // expected-error @below {{'attn.attention' op operand 0 of 'reads' is not read by the mask}}
   %r = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>)
-      outs(%q : tensor<2x4x8x16xf32>)  mask(#attn.or<#attn.causal, #attn.tree<parents = 1>>) reads(%x, %x : tensor<2x8xi32>, tensor<2x8xi32>) -> tensor<2x4x8x16xf32>
+      outs(%q : tensor<2x4x8x16xf32>)  mask(#attn.or<#attn.causal, #attn.tree<parents = 1>>) reads(%x, %x : tensor<2x8xi32>, tensor<2x8xi32>)
+      -> tensor<2x4x8x16xf32>
   return
 }
 
@@ -1145,7 +1147,7 @@ func.func @type_of_read(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x32x16xf32>, %x:
 // -----
 
 func.func @container_of_read(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x32x16xf32>, %x: memref<2x8xi32>) {
-  // expected-error @below {{'attn.attention' op operands must be all tensors or all memrefs, but 'query' is 'tensor<2x4x8x16xf32>' and 'reads' is 'memref<2x8xi32>'}}
+  // expected-error @below {{operands must be all tensors or all memrefs, but 'query' is 'tensor<2x4x8x16xf32>' and 'reads' is 'memref<2x8xi32>'}}
   %r = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>)
       outs(%q : tensor<2x4x8x16xf32>)  mask(#attn.tree<parents = 0>) reads(%x : memref<2x8xi32>) -> tensor<2x4x8x16xf32>
   return
@@ -1154,7 +1156,7 @@ func.func @container_of_read(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x32x16xf32>
 // -----
 
 func.func @reads_beside_sequences(%q: tensor<2x4x8x16xf32>, %n: tensor<2xi32>, %x: tensor<2x8xi32>) {
-  // expected-error @below {{'attn.attention' op mask must not read operands beside 'sequences'}}
+  // expected-error @below {{'attn.attention' op mask must not read operands together with 'sequences'}}
   %r = attn.attention ins(%q, %q, %q : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>)
       outs(%q : tensor<2x4x8x16xf32>) sequences padded(%n, %n : tensor<2xi32>, tensor<2xi32>)
       mask(#attn.tree<parents = 0>) reads(%x : tensor<2x8xi32>) -> tensor<2x4x8x16xf32>
@@ -1193,7 +1195,8 @@ func.func @documents_of_keys(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x32x16xf32>
 func.func @number_of_boundaries(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x32x16xf32>, %x: tensor<2x3xi32>, %y: tensor<1x4xi32>) {
   // expected-error @below {{'attn.attention' op mask dimension 1 of operand 1 of 'reads', 'keys', must be 3 (was 4)}}
   %r = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>)
-      outs(%q : tensor<2x4x8x16xf32>)  mask(#attn.packed_documents<queries = 0, keys = 1>) reads(%x, %y : tensor<2x3xi32>, tensor<1x4xi32>) -> tensor<2x4x8x16xf32>
+      outs(%q : tensor<2x4x8x16xf32>)  mask(#attn.packed_documents<queries = 0, keys = 1>) reads(%x, %y : tensor<2x3xi32>, tensor<1x4xi32>)
+      -> tensor<2x4x8x16xf32>
   return
 }
 
@@ -1220,7 +1223,8 @@ func.func @number_of_parents(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x32x16xf32>
 func.func @heads_of_blocks(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x32x16xf32>, %x: tensor<2x2x2xi32>, %y: tensor<2x4x9xi32>) {
   // expected-error @below {{'attn.attention' op mask dimension 1 of operand 0 of 'reads', 'offsets', must be 1 or 4 (was 2)}}
   %r = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>)
-      outs(%q : tensor<2x4x8x16xf32>)  mask(#attn.block_mask<rows = 16, columns = 32, offsets = 0, indices = 1>) reads(%x, %y : tensor<2x2x2xi32>, tensor<2x4x9xi32>) -> tensor<2x4x8x16xf32>
+      outs(%q : tensor<2x4x8x16xf32>)  mask(#attn.block_sparse<rows = 16, columns = 32, offsets = 0, indices = 1>)
+      reads(%x, %y : tensor<2x2x2xi32>, tensor<2x4x9xi32>) -> tensor<2x4x8x16xf32>
   return
 }
 
@@ -1229,7 +1233,8 @@ func.func @heads_of_blocks(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x32x16xf32>, 
 func.func @lists_of_blocks(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x32x16xf32>, %x: tensor<2x1x2xi32>, %y: tensor<2x4x9xi32>) {
   // expected-error @below {{'attn.attention' op mask 'offsets' and 'indices' must agree in dimension 1 (was 'tensor<2x1x2xi32>' and 'tensor<2x4x9xi32>')}}
   %r = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>)
-      outs(%q : tensor<2x4x8x16xf32>)  mask(#attn.block_mask<rows = 16, columns = 32, offsets = 0, indices = 1>) reads(%x, %y : tensor<2x1x2xi32>, tensor<2x4x9xi32>) -> tensor<2x4x8x16xf32>
+      outs(%q : tensor<2x4x8x16xf32>)  mask(#attn.block_sparse<rows = 16, columns = 32, offsets = 0, indices = 1>)
+      reads(%x, %y : tensor<2x1x2xi32>, tensor<2x4x9xi32>) -> tensor<2x4x8x16xf32>
   return
 }
 
@@ -1238,14 +1243,15 @@ func.func @lists_of_blocks(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x32x16xf32>, 
 func.func @rows_of_blocks(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x32x16xf32>, %x: tensor<2x4x3xi32>, %y: tensor<2x4x9xi32>) {
   // expected-error @below {{'attn.attention' op mask dimension 2 of operand 0 of 'reads', 'offsets', must be 2 (was 3)}}
   %r = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf32>, tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>)
-      outs(%q : tensor<2x4x8x16xf32>)  mask(#attn.block_mask<rows = 16, columns = 32, offsets = 0, indices = 1>) reads(%x, %y : tensor<2x4x3xi32>, tensor<2x4x9xi32>) -> tensor<2x4x8x16xf32>
+      outs(%q : tensor<2x4x8x16xf32>)  mask(#attn.block_sparse<rows = 16, columns = 32, offsets = 0, indices = 1>)
+      reads(%x, %y : tensor<2x4x3xi32>, tensor<2x4x9xi32>) -> tensor<2x4x8x16xf32>
   return
 }
 
 // -----
 
 func.func @container_of_table(%x: tensor<1x8xi32>, %t: memref<1x8xi32>) {
-  // expected-error @below {{'attn.sequence_ids' op operands must be all tensors or all memrefs, but 'table' is 'memref<1x8xi32>' and 'boundaries' is 'tensor<1x8xi32>'}}
+  // expected-error @below {{operands must be all tensors or all memrefs, but 'table' is 'memref<1x8xi32>' and 'boundaries' is 'tensor<1x8xi32>'}}
   attn.sequence_ids ins(%x : tensor<1x8xi32>) outs(%t : memref<1x8xi32>) otherwise(-1)
   return
 }
@@ -1261,8 +1267,8 @@ func.func @size_of_table(%x: memref<1x8xi32>, %t: memref<1x9x1xi32>) {
 // -----
 
 func.func @heads_of_table(%x: memref<1x2x8xi32>, %y: memref<1x4x8xi32>, %n: index, %t: memref<1x2x7x?xi32>) {
-  // expected-error @below {{'attn.block_map' op dimension 1 of 'table' must match dimension 1 of 'indices', 4 (was 2)}}
-  attn.block_map ins(%x, %y : memref<1x2x8xi32>, memref<1x4x8xi32>) columns(%n) outs(%t : memref<1x2x7x?xi32>)
+  // expected-error @below {{'attn.block_sparse_map' op dimension 1 of 'table' must match dimension 1 of 'indices', 4 (was 2)}}
+  attn.block_sparse_map ins(%x, %y : memref<1x2x8xi32>, memref<1x4x8xi32>) columns(%n) outs(%t : memref<1x2x7x?xi32>)
   return
 }
 

@@ -158,7 +158,7 @@ func.func @nested(%a: memref<4x8xbf16>, %b: memref<8x4xbf16>, %c: memref<4x4xbf1
   // expected-error @below {{'attn.matmul' op epilogue region must only compute and read}}
   attn.matmul ins(%a, %b : memref<4x8xbf16>, memref<8x4xbf16>) outs(%c : memref<4x4xbf16>) epilogue {
   ^bb0(%s: f32, %bb: index, %i: index, %j: index):
-    // expected-note @below {{'attn.matmul' is not allowed in a region of attention or of a product}}
+    // expected-note @below {{'attn.matmul' is not allowed in a region of attention or of a matmul}}
     attn.matmul ins(%a, %b : memref<4x8xbf16>, memref<8x4xbf16>) outs(%c : memref<4x4xbf16>)
     attn.yield %s : f32
   }

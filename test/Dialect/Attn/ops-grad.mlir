@@ -2,8 +2,10 @@
 // RUN: attn-opt %s --mlir-print-op-generic | attn-opt | FileCheck %s
 
 // CHECK-LABEL: func @minimal
-// CHECK: %{{.*}}:3 = attn.attention_grad ins(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
-// CHECK-SAME: outs(%{{.*}}, %{{.*}}, %{{.*}} : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>) -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
+// CHECK: %{{.*}}:3 = attn.attention_grad ins(%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}} : tensor<2x4x8x16xf32>,
+// CHECK-SAME:     tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>, tensor<2x4x8x64xf32>)
+// CHECK-SAME: outs(%{{.*}}, %{{.*}}, %{{.*}} : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>) -> tensor<2x4x8x16xf32>,
+// CHECK-SAME: tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
 func.func @minimal(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
                    %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>,
                    %lse: tensor<2x4x8xf32>) -> tensor<2x4x8x16xf32> {
@@ -19,15 +21,18 @@ func.func @minimal(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>,
 
 // Dynamic sizes, f32 outputs and gradients of bf16, everything that is optional.
 // CHECK-LABEL: func @all
-// CHECK: attn.attention_grad ins(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<?x4x?x16xbf16>, {{.*}}, tensor<?x4x?xf32>, tensor<?x4x?x16xf32>, tensor<?x4x?xf32>)
-// CHECK-SAME: outs(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<?x4x?x16xf32>, tensor<?x4x?x16xbf16>, tensor<?x4x?x16xf32>, tensor<4x?xf32>, tensor<f32>)
-// CHECK-SAME: scale(5.000000e-01) mask(#attn.causal) schedule(#attn_tile.sequential<{{.*}}>) deterministic attributes {note = "kept"} score {
+// CHECK: attn.attention_grad ins(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<?x4x?x16xbf16>, {{.*}}, tensor<?x4x?xf32>,
+// CHECK-SAME:     tensor<?x4x?x16xf32>, tensor<?x4x?xf32>)
+// CHECK-SAME: outs(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<?x4x?x16xf32>, tensor<?x4x?x16xbf16>, tensor<?x4x?x16xf32>, tensor<4x?xf32>,
+// CHECK-SAME: tensor<f32>)
+// CHECK-SAME: scale(5.000000e-01) mask(#attn.causal) schedule(#attn_tile.sequential<{{.*}}>) deterministic attributes {note = "kept"} score_mod {
 // CHECK-NEXT: ^bb0(%{{.*}}: f32, %{{.*}}: index, %[[H:.*]]: index, %{{.*}}: index, %[[J:.*]]: index):
 // CHECK: attn.yield
-// CHECK-NEXT: } keep {
+// CHECK-NEXT: } mask_mod {
 // CHECK: attn.yield
-// CHECK-NEXT: } score_grad {
-// CHECK-NEXT: ^bb0(%{{.*}}: f32, %[[DS:.*]]: f32, %{{.*}}: index, %[[H:.*]]: index, %{{.*}}: index, %[[J:.*]]: index, %[[G0:.*]]: tensor<4x?xf32>, %[[G1:.*]]: tensor<f32>):
+// CHECK-NEXT: } score_mod_grad {
+// CHECK-NEXT: ^bb0(%{{.*}}: f32, %[[DS:.*]]: f32, %{{.*}}: index, %[[H:.*]]: index, %{{.*}}: index, %[[J:.*]]: index, %[[G0:.*]]: tensor<4x?xf32>,
+// CHECK-SAME:     %[[G1:.*]]: tensor<f32>):
 // CHECK-NEXT: attn.accumulate %[[DS]] into %[[G0]][%[[H]], %[[J]]] : tensor<4x?xf32>
 // CHECK-NEXT: attn.accumulate %[[DS]] into %[[G1]][] : tensor<f32>
 // CHECK-NEXT: attn.yield %[[DS]] : f32
@@ -46,17 +51,17 @@ func.func @all(%q: tensor<?x4x?x16xbf16>, %o: tensor<?x4x?x16xf32>,
       scale(0.5) mask(#attn.causal)
       schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
       deterministic attributes {note = "kept"}
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %x = tensor.extract %bias[%h, %j] : tensor<4x?xf32>
         %t = arith.addf %s, %x : f32
         %u = arith.addf %t, %shift : f32
         attn.yield %u : f32
-      } keep {
+      } mask_mod {
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         %c = arith.cmpi sle, %j, %i : index
         attn.yield %c : i1
-      } score_grad {
+      } score_mod_grad {
       ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index,
            %g0: tensor<4x?xf32>, %g1: tensor<f32>):
         attn.accumulate %ds into %g0[%h, %j] : tensor<4x?xf32>
@@ -68,7 +73,7 @@ func.func @all(%q: tensor<?x4x?x16xbf16>, %o: tensor<?x4x?x16xf32>,
 }
 
 // CHECK-LABEL: func @memrefs
-// CHECK: attn.attention_grad {{.*}} score_grad {
+// CHECK: attn.attention_grad {{.*}} score_mod_grad {
 // CHECK: scf.if
 // CHECK: attn.accumulate %{{.*}} into %{{.*}}[%{{.*}}] : memref<?xf32, strided<[?]>>
 func.func @memrefs(%q: memref<?x4x?x16xf16, strided<[?, ?, ?, ?], offset: ?>>,
@@ -81,7 +86,7 @@ func.func @memrefs(%q: memref<?x4x?x16xf16, strided<[?, ?, ?, ?], offset: ?>>,
           memref<?x4x?x16xf16>, memref<?x4x?xf32>, memref<?x4x?x16xf16>)
       outs(%o, %o, %o, %dbias : memref<?x4x?x16xf16>, memref<?x4x?x16xf16>,
            memref<?x4x?x16xf16>, memref<?xf32, strided<[?]>>)
-      score_grad {
+      score_mod_grad {
       ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index,
            %g: memref<?xf32, strided<[?]>>):
         %c = arith.cmpi sle, %j, %i : index

@@ -3,7 +3,8 @@
 
 // CHECK-LABEL: func @tensors
 // CHECK-SAME: (%[[Q:.*]]: tensor<{{.*}}>, %[[K:.*]]: tensor<{{.*}}>, %[[V:.*]]: tensor<{{.*}}>, %[[O:.*]]: tensor<{{.*}}>)
-// CHECK: %[[R:.*]] = attn.attention ins(%[[Q]], %[[K]], %[[V]] : tensor<?x8x?x64xbf16>, tensor<?x2x?x64xbf16>, tensor<?x2x?x32xbf16>) outs(%[[O]] : tensor<?x8x?x32xbf16>) -> tensor<?x8x?x32xbf16>
+// CHECK: %[[R:.*]] = attn.attention ins(%[[Q]], %[[K]], %[[V]] : tensor<?x8x?x64xbf16>, tensor<?x2x?x64xbf16>, tensor<?x2x?x32xbf16>)
+// CHECK-SAME:     {{^}} outs(%[[O]] : tensor<?x8x?x32xbf16>) -> tensor<?x8x?x32xbf16>
 // CHECK: return %[[R]]
 func.func @tensors(%q: tensor<?x8x?x64xbf16>, %k: tensor<?x2x?x64xbf16>,
                    %v: tensor<?x2x?x32xbf16>,
@@ -16,7 +17,8 @@ func.func @tensors(%q: tensor<?x8x?x64xbf16>, %k: tensor<?x2x?x64xbf16>,
 }
 
 // CHECK-LABEL: func @f32_out_and_lse
-// CHECK: %{{.*}}:2 = attn.attention ins({{.*}}) outs(%{{.*}}, %{{.*}} : tensor<2x4x8x16xf32>, tensor<2x4x8xf32>) scale(2.500000e-01) -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+// CHECK: %{{.*}}:2 = attn.attention ins({{.*}}) outs(%{{.*}}, %{{.*}} : tensor<2x4x8x16xf32>, tensor<2x4x8xf32>) scale(2.500000e-01) -> tensor<2x4x8x16xf32>,
+// CHECK-SAME:     tensor<2x4x8xf32>
 func.func @f32_out_and_lse(%q: tensor<2x4x8x16xf16>, %k: tensor<2x4x8x16xf16>,
                            %out: tensor<2x4x8x16xf32>, %lse: tensor<2x4x8xf32>)
     -> (tensor<2x4x8x16xf32>, tensor<2x4x8xf32>) {
@@ -61,12 +63,12 @@ func.func @masks(%q: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
 }
 
 // CHECK-LABEL: func @regions
-// CHECK: attn.attention {{.*}} score {
+// CHECK: attn.attention {{.*}} score_mod {
 // CHECK-NEXT: ^bb0(%[[S:.*]]: f32, %{{.*}}: index, %[[H:.*]]: index, %{{.*}}: index, %{{.*}}: index):
 // CHECK-NEXT:   %[[SLOPE:.*]] = tensor.extract %{{.*}}[%[[H]]] : tensor<4xf32>
 // CHECK-NEXT:   %[[T:.*]] = arith.addf %[[S]], %[[SLOPE]] : f32
 // CHECK-NEXT:   attn.yield %[[T]] : f32
-// CHECK-NEXT: } keep {
+// CHECK-NEXT: } mask_mod {
 // CHECK-NEXT: ^bb0(%[[B:.*]]: index, %{{.*}}: index, %{{.*}}: index, %[[J:.*]]: index):
 // CHECK-NEXT:   %[[LENGTH:.*]] = tensor.extract %{{.*}}[%[[B]]] : tensor<2xindex>
 // CHECK-NEXT:   %[[C:.*]] = arith.cmpi slt, %[[J]], %[[LENGTH]] : index
@@ -78,13 +80,13 @@ func.func @regions(%q: tensor<2x4x8x16xf32>, %slopes: tensor<4xf32>,
       ins(%q, %q, %q : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>,
           tensor<2x4x8x16xf32>)
       outs(%q : tensor<2x4x8x16xf32>)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %slope = tensor.extract %slopes[%h] : tensor<4xf32>
         %t = arith.addf %s, %slope : f32
         attn.yield %t : f32
       }
-      keep {
+      mask_mod {
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         %length = tensor.extract %lengths[%b] : tensor<2xindex>
         %c = arith.cmpi slt, %j, %length : index
@@ -95,7 +97,8 @@ func.func @regions(%q: tensor<2x4x8x16xf32>, %slopes: tensor<4xf32>,
 
 // Memrefs of any strides; regions may read memory, also in control flow.
 // CHECK-LABEL: func @memrefs
-// CHECK: attn.attention ins({{.*}} : memref<?x4x?x16xf32, strided<[?, ?, ?, ?], offset: ?>>, {{.*}}) outs(%{{.*}}, %{{.*}} : memref<?x4x?x16xf32>, memref<?x4x?xf32>) score {
+// CHECK: attn.attention ins({{.*}} : memref<?x4x?x16xf32, strided<[?, ?, ?, ?], offset: ?>>, {{[^)]*}})
+// CHECK-SAME:     outs(%{{.*}}, %{{.*}} : memref<?x4x?x16xf32>, memref<?x4x?xf32>) score_mod {
 // CHECK: scf.if
 // CHECK: memref.load
 func.func @memrefs(%q: memref<?x4x?x16xf32, strided<[?, ?, ?, ?], offset: ?>>,
@@ -105,7 +108,7 @@ func.func @memrefs(%q: memref<?x4x?x16xf32, strided<[?, ?, ?, ?], offset: ?>>,
       ins(%q, %k, %k : memref<?x4x?x16xf32, strided<[?, ?, ?, ?], offset: ?>>,
           memref<?x4x?x16xf32>, memref<?x4x?x16xf32>)
       outs(%out, %lse : memref<?x4x?x16xf32>, memref<?x4x?xf32>)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %c = arith.cmpi sle, %j, %i : index
         %t = scf.if %c -> f32 {
@@ -122,7 +125,8 @@ func.func @memrefs(%q: memref<?x4x?x16xf32, strided<[?, ?, ?, ?], offset: ?>>,
 
 // Sequences of different lengths, one after another or each in a batch entry.
 // CHECK-LABEL: func @sequences
-// CHECK: attn.attention {{.*}} outs(%{{.*}}, %{{.*}} : memref<1x4x?x16xf32>, memref<1x4x?xf32>) sequences packed(%[[CU:.*]], %[[CU]] : memref<?xi32>, memref<?xi32>) scale(2.000000e+00) mask(#attn.causal)
+// CHECK: attn.attention {{.*}} outs(%{{.*}}, %{{.*}} : memref<1x4x?x16xf32>, memref<1x4x?xf32>) sequences packed(%[[CU:.*]], %[[CU]] : memref<?xi32>,
+// CHECK-SAME:     memref<?xi32>) scale(2.000000e+00) mask(#attn.causal)
 // CHECK: attn.attention {{.*}} outs(%{{.*}} : memref<1x4x?x16xf32>) sequences padded(%{{.*}}, %{{.*}} : memref<1xi32>, memref<?xi32>)
 func.func @sequences(%q: memref<1x4x?x16xf32>, %cu: memref<?xi32>,
                      %len: memref<1xi32>, %out: memref<1x4x?x16xf32>,
@@ -165,7 +169,8 @@ func.func @sinks(%q: memref<1x4x?x16xf32>, %cu: memref<?xi32>,
 // Seed and offset of dropout are numbers, or stored.
 // CHECK-LABEL: func @dropout
 // CHECK-SAME: %[[SEED:[a-z0-9]+]]: i64, %[[OFFSET:[a-z0-9]+]]: tensor<i64>
-// CHECK: attn.attention {{.*}} mask(#attn.causal) dropout(<p = 1.250000e-01, rng = #attn.philox<rounds = 7>>, %[[SEED]], %[[OFFSET]] : i64, tensor<i64>) -> tensor<?x4x?x16xf32>
+// CHECK: attn.attention {{.*}} mask(#attn.causal) dropout(<p = 1.250000e-01, rng = #attn.philox<rounds = 7>>, %[[SEED]], %[[OFFSET]] : i64, tensor<i64>)
+// CHECK-SAME:     {{^}} -> tensor<?x4x?x16xf32>
 func.func @dropout(%q: tensor<?x4x?x16xf32>, %seed: i64, %offset: tensor<i64>) -> tensor<?x4x?x16xf32> {
   %0 = attn.attention
       ins(%q, %q, %q : tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>,
@@ -178,7 +183,8 @@ func.func @dropout(%q: tensor<?x4x?x16xf32>, %seed: i64, %offset: tensor<i64>) -
 }
 
 // CHECK-LABEL: func @dropout_mask
-// CHECK: %[[BITS:.*]] = attn.dropout_mask columns by(<p = 1.250000e-01, rng = #attn.arx>, %{{.*}}, %{{.*}} : i64, tensor<i64>) outs(%{{.*}} : tensor<?x4x?x?xi32>) -> tensor<?x4x?x?xi32>
+// CHECK: %[[BITS:.*]] = attn.dropout_mask columns by(<p = 1.250000e-01, rng = #attn.arx>, %{{.*}}, %{{.*}} : i64, tensor<i64>)
+// CHECK-SAME:     {{^}} outs(%{{.*}} : tensor<?x4x?x?xi32>) -> tensor<?x4x?x?xi32>
 // CHECK: attn.attention {{.*}} dropout_mask columns(%[[BITS]] : tensor<?x4x?x?xi32>) p(1.250000e-01) -> tensor<?x4x?x16xf32>
 func.func @dropout_mask(%q: tensor<?x4x?x16xf32>, %m: tensor<?x4x?x?xi32>, %seed: i64, %offset: tensor<i64>) -> tensor<?x4x?x16xf32> {
   %bits = attn.dropout_mask columns by(#attn.dropout<p = 0.125, rng = #attn.arx>, %seed, %offset : i64, tensor<i64>)
@@ -274,12 +280,13 @@ func.func @mask_that_reads(%q: memref<?x8x?x64xbf16>, %x: memref<?x?xi32>, %y: m
 // CHECK-LABEL: func @tables
 // CHECK: attn.sequence_ids ins(%{{.*}} : memref<?x?xi32>) outs(%{{.*}} : memref<?x?xi32>) otherwise(-1)
 // CHECK: attn.ancestor_map ins(%{{.*}} : memref<?x?xi32>) outs(%{{.*}} : memref<?x?x?xi32>) schedule(#attn_tile.scalar)
-// CHECK: %{{.*}} = attn.block_map ins(%{{.*}}, %{{.*}} : tensor<1x8x?xi32>, tensor<1x8x?xi32>) columns(%{{.*}}) outs(%{{.*}} : tensor<1x8x?x?xi32>) -> tensor<1x8x?x?xi32>
+// CHECK: %{{.*}} = attn.block_sparse_map ins(%{{.*}}, %{{.*}} : tensor<1x8x?xi32>, tensor<1x8x?xi32>) columns(%{{.*}}) outs(%{{.*}} : tensor<1x8x?x?xi32>)
+// CHECK-SAME:     {{^}} -> tensor<1x8x?x?xi32>
 func.func @tables(%x: memref<?x?xi32>, %y: memref<?x?x?xi32>, %z: tensor<1x8x?xi32>, %n: index,
                   %t: tensor<1x8x?x?xi32>) -> tensor<1x8x?x?xi32> {
   attn.sequence_ids ins(%x : memref<?x?xi32>) outs(%x : memref<?x?xi32>) otherwise(-1)
   attn.ancestor_map ins(%x : memref<?x?xi32>) outs(%y : memref<?x?x?xi32>) schedule(#attn_tile.scalar)
-  %0 = attn.block_map ins(%z, %z : tensor<1x8x?xi32>, tensor<1x8x?xi32>) columns(%n)
+  %0 = attn.block_sparse_map ins(%z, %z : tensor<1x8x?xi32>, tensor<1x8x?xi32>) columns(%n)
       outs(%t : tensor<1x8x?x?xi32>) -> tensor<1x8x?x?xi32>
   return %0 : tensor<1x8x?x?xi32>
 }

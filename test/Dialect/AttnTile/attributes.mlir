@@ -29,17 +29,18 @@ func.func private @enums() attributes {
 // CHECK-SAME:    s2 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2, consumers = 2, ping_pong = true>,
 // CHECK-SAME:    s3 = #attn_tile.warp_specialized<query_tile = 64, key_tile = 16, stages = 1, consumers = 1, traversal = grid>,
 // CHECK-SAME:    s4 = #attn_tile.warp_specialized<query_tile = 192, key_tile = 256, stages = 1, consumers = 3, traversal = paired, interleave = 0>,
-// CHECK-SAME:    s5 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, interleave = 8, lazy_rescale = true>,
-// CHECK-SAME:    s6 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, delay_rescale = true>,
+// CHECK-SAME:    s5 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, interleave = 8, conditional_rescale = true>,
+// CHECK-SAME:    s6 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, deferred_rescale = true>,
 // CHECK-SAME:    s7 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, score_stages = 2>,
-// CHECK-SAME:    s8 = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, split_items = 132, pack_heads = true, l2_promotion = 128, groups = 2>,
-// CHECK-SAME:    s9 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, polynomial_exp2 = 4>,
+// CHECK-SAME:    s8 = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, split_kv_work_items = 132, pack_gqa = true,
+// CHECK-SAME:    {{^}} l2_promotion = 128, ctas_per_sm = 2>,
+// CHECK-SAME:    s9 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, exp2_emulation = 4>,
 // CHECK-SAME:    sa = #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2, consumers = 2, cluster = 2>,
-// CHECK-SAME:    sb = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, pair_bits = true>}
+// CHECK-SAME:    sb = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, mask_bits = true>}
 func.func private @warp_specialized() attributes {
   s0 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2, consumers = 2>,
   s1 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2, consumers = 2,
-      ping_pong = false, traversal = persistent, interleave = 1, lazy_rescale = false>,
+      ping_pong = false, traversal = persistent, interleave = 1, conditional_rescale = false>,
   s2 = #attn_tile.warp_specialized<ping_pong = true, consumers = 2, stages = 2,
       key_tile = 176, query_tile = 128>,
   s3 = #attn_tile.warp_specialized<query_tile = 64, key_tile = 16, stages = 1, consumers = 1,
@@ -47,15 +48,15 @@ func.func private @warp_specialized() attributes {
   s4 = #attn_tile.warp_specialized<query_tile = 192, key_tile = 256, stages = 1, consumers = 3,
       traversal = paired, interleave = 0>,
   s5 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2,
-      interleave = 8, lazy_rescale = true, delay_rescale = false>,
+      interleave = 8, conditional_rescale = true, deferred_rescale = false>,
   s6 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2,
-      delay_rescale = true>,
+      deferred_rescale = true>,
   s7 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, score_stages = 2>,
   s8 = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1,
-      split_items = 132, pack_heads = true, l2_promotion = 128, groups = 2>,
-  s9 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, polynomial_exp2 = 4>,
+      split_kv_work_items = 132, pack_gqa = true, l2_promotion = 128, ctas_per_sm = 2>,
+  s9 = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, exp2_emulation = 4>,
   sa = #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2, consumers = 2, cluster = 2>,
-  sb = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, pair_bits = true>
+  sb = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, mask_bits = true>
 }
 
 // -----
@@ -63,7 +64,8 @@ func.func private @warp_specialized() attributes {
 // CHECK-LABEL: func private @other_schedules() attributes {
 // CHECK-SAME:    s0 = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 4>,
 // CHECK-SAME:    s1 = #attn_tile.sequential<query_tile = 1, key_tile = 8>,
-// CHECK-SAME:    s2 = #attn_tile.by_alignment<aligned = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 4>, otherwise = #attn_tile.sequential<query_tile = 1, key_tile = 8>>}
+// CHECK-SAME:    s2 = #attn_tile.by_alignment<aligned = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 4>,
+// CHECK-SAME:    {{^}} otherwise = #attn_tile.sequential<query_tile = 1, key_tile = 8>>}
 func.func private @other_schedules() attributes {
   s0 = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 4>,
   s1 = #attn_tile.sequential<query_tile = 1, key_tile = 8>,
@@ -135,23 +137,23 @@ func.func private @score_stages() attributes {
 
 // -----
 
-func.func private @split_items() attributes {
-  // expected-error @below {{'split_items' must not be negative (was -1)}}
-  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, split_items = -1>
+func.func private @split_kv_work_items() attributes {
+  // expected-error @below {{'split_kv_work_items' must not be negative (was -1)}}
+  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, split_kv_work_items = -1>
 }
 
 // -----
 
-func.func private @split_items_multistage() attributes {
-  // expected-error @below {{'split_items' must not be negative (was -2)}}
-  s = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 4, split_items = -2>
+func.func private @split_work_items_multistage() attributes {
+  // expected-error @below {{'split_kv_work_items' must not be negative (was -2)}}
+  s = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 4, split_kv_work_items = -2>
 }
 
 // -----
 
-func.func private @split_items_sequential() attributes {
-  // expected-error @below {{'split_items' must not be negative (was -3)}}
-  s = #attn_tile.sequential<query_tile = 16, key_tile = 64, split_items = -3>
+func.func private @split_work_items_sequential() attributes {
+  // expected-error @below {{'split_kv_work_items' must not be negative (was -3)}}
+  s = #attn_tile.sequential<query_tile = 16, key_tile = 64, split_kv_work_items = -3>
 }
 
 // -----
@@ -262,24 +264,26 @@ func.func private @scalar() attributes {s = #attn_tile.scalar}
 
 // CHECK-LABEL: func private @key_stationary() attributes {
 // CHECK-SAME:    s0 = #attn_tile.key_stationary<query_tile = 80, key_tile = 128, stages = 2, consumers = 2>,
-// CHECK-SAME:    s1 = #attn_tile.key_stationary<query_tile = 64, key_tile = 64, stages = 4, consumers = 1, traversal = paired, interleave = 2, pipelined = true, query_parts = 2>,
-// CHECK-SAME:    s2 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, ring_items = 264>,
+// CHECK-SAME:    s1 = #attn_tile.key_stationary<query_tile = 64, key_tile = 64, stages = 4, consumers = 1, traversal = paired, interleave = 2,
+// CHECK-SAME:    {{^}} pipelined = true, query_parts = 2>,
+// CHECK-SAME:    s2 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, dq_ring_depth = 264>,
 // CHECK-SAME:    s3 = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, query_parts = 2, lhs_registers = true>,
-// CHECK-SAME:    s4 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired, in_turn = true, key_stages = 2>,
-// CHECK-SAME:    s5 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired, items_ahead = true>}
+// CHECK-SAME:    s4 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired, ordered_dq = true,
+// CHECK-SAME:    {{^}} key_stages = 2>,
+// CHECK-SAME:    s5 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired, prefetch_work_item = true>}
 func.func private @key_stationary() attributes {
   s0 = #attn_tile.key_stationary<query_tile = 80, key_tile = 128, stages = 2, consumers = 2,
       traversal = persistent>,
   s1 = #attn_tile.key_stationary<query_tile = 64, key_tile = 64, stages = 4, consumers = 1,
       traversal = paired, interleave = 2, pipelined = true, query_parts = 2>,
-  s2 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, ring_items = 264,
+  s2 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, dq_ring_depth = 264,
       lhs_registers = false>,
   s3 = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, query_parts = 2,
-      lhs_registers = true, in_turn = false>,
-  s4 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired, in_turn = true,
-      key_stages = 2, items_ahead = false>,
+      lhs_registers = true, ordered_dq = false>,
+  s4 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired, ordered_dq = true,
+      key_stages = 2, prefetch_work_item = false>,
   s5 = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired,
-      items_ahead = true>
+      prefetch_work_item = true>
 }
 
 // -----
@@ -293,12 +297,15 @@ func.func private @key_multistage() attributes {
 // -----
 
 // CHECK-LABEL: func private @gradient() attributes {
-// CHECK-SAME:    s0 = #attn_tile.gradient<rows = #attn_tile.sequential<query_tile = 16, key_tile = 64>, keys = #attn_tile.sequential<query_tile = 16, key_tile = 64>>,
-// CHECK-SAME:    s1 = #attn_tile.gradient<rows = #attn_tile.sequential<query_tile = 16, key_tile = 64>, keys = #attn_tile.sequential<query_tile = 16, key_tile = 64>, queries = #attn_tile.sequential<query_tile = 16, key_tile = 64>, values = #attn_tile.sequential<query_tile = 16, key_tile = 64>>}
+// CHECK-SAME:    s0 = #attn_tile.gradient<preprocess = #attn_tile.sequential<query_tile = 16, key_tile = 64>,
+// CHECK-SAME:    {{^}} dkdv = #attn_tile.sequential<query_tile = 16, key_tile = 64>>,
+// CHECK-SAME:    s1 = #attn_tile.gradient<preprocess = #attn_tile.sequential<query_tile = 16, key_tile = 64>,
+// CHECK-SAME:    {{^}} dkdv = #attn_tile.sequential<query_tile = 16, key_tile = 64>, dq = #attn_tile.sequential<query_tile = 16, key_tile = 64>,
+// CHECK-SAME:    {{^}} dv = #attn_tile.sequential<query_tile = 16, key_tile = 64>>}
 #seq = #attn_tile.sequential<query_tile = 16, key_tile = 64>
 func.func private @gradient() attributes {
-  s0 = #attn_tile.gradient<rows = #seq, keys = #seq>,
-  s1 = #attn_tile.gradient<rows = #seq, keys = #seq, queries = #seq, values = #seq>
+  s0 = #attn_tile.gradient<preprocess = #seq, dkdv = #seq>,
+  s1 = #attn_tile.gradient<preprocess = #seq, dkdv = #seq, dq = #seq, dv = #seq>
 }
 
 // -----
@@ -408,16 +415,16 @@ func.func private @key_stationary_many() attributes {
 
 // -----
 
-func.func private @key_stationary_ring() attributes {
-  // expected-error @below {{'ring_items' must not be negative (was -1)}}
-  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, ring_items = -1>
+func.func private @key_stationary_dq_ring() attributes {
+  // expected-error @below {{'dq_ring_depth' must not be negative (was -1)}}
+  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, dq_ring_depth = -1>
 }
 
 // -----
 
-func.func private @key_stationary_ring_long() attributes {
-  // expected-error @below {{'ring_items' must be at most 65536 (was 65537)}}
-  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, ring_items = 65537>
+func.func private @key_stationary_dq_ring_long() attributes {
+  // expected-error @below {{'dq_ring_depth' must be at most 65536 (was 65537)}}
+  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, dq_ring_depth = 65537>
 }
 
 // -----
@@ -492,16 +499,16 @@ func.func private @matmul_many_stages() attributes {
 
 // -----
 
-func.func private @key_stationary_ring_grid() attributes {
-  // expected-error @below {{'ring_items' needs groups that walk over one head after the other (was 264)}}
-  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = grid, ring_items = 264>
+func.func private @key_stationary_dq_ring_grid() attributes {
+  // expected-error @below {{'dq_ring_depth' needs CTAs that iterate over one head after the other (was 264)}}
+  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = grid, dq_ring_depth = 264>
 }
 
 // -----
 
-func.func private @key_stationary_ring_interleave() attributes {
-  // expected-error @below {{'ring_items' needs groups that walk over one head after the other (was 264)}}
-  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, interleave = 8, ring_items = 264>
+func.func private @key_stationary_dq_ring_interleave() attributes {
+  // expected-error @below {{'dq_ring_depth' needs CTAs that iterate over one head after the other (was 264)}}
+  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, interleave = 8, dq_ring_depth = 264>
 }
 
 // -----
@@ -513,30 +520,30 @@ func.func private @key_stationary_key_stages() attributes {
 
 // -----
 
-func.func private @key_stationary_turn_grid() attributes {
-  // expected-error @below {{'in_turn' needs groups that walk over one head after the other}}
-  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = grid, in_turn = true>
+func.func private @key_stationary_order_grid() attributes {
+  // expected-error @below {{'ordered_dq' needs CTAs that iterate over one head after the other}}
+  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = grid, ordered_dq = true>
 }
 
 // -----
 
-func.func private @key_stationary_turn_interleave() attributes {
-  // expected-error @below {{'in_turn' needs groups that walk over one head after the other}}
-  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, interleave = 8, in_turn = true>
+func.func private @key_stationary_order_interleave() attributes {
+  // expected-error @below {{'ordered_dq' needs CTAs that iterate over one head after the other}}
+  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, interleave = 8, ordered_dq = true>
 }
 
 // -----
 
 func.func private @key_stationary_ahead_grid() attributes {
-  // expected-error @below {{'items_ahead' needs groups that walk over several items}}
-  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = grid, items_ahead = true>
+  // expected-error @below {{'prefetch_work_item' needs CTAs that iterate over several work items}}
+  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = grid, prefetch_work_item = true>
 }
 
 // -----
 
-func.func private @key_stationary_turn_ring() attributes {
-  // expected-error @below {{'in_turn' and 'ring_items' need the same idle warps (was 264)}}
-  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, ring_items = 264, in_turn = true>
+func.func private @key_stationary_order_dq_ring() attributes {
+  // expected-error @below {{'ordered_dq' and 'dq_ring_depth' need the same idle warps (was 264)}}
+  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, dq_ring_depth = 264, ordered_dq = true>
 }
 
 // -----
@@ -549,105 +556,161 @@ func.func private @key_stationary_interleave() attributes {
 // -----
 
 func.func private @gradient_warps() attributes {
-  // expected-error @below {{'rows' must have as many warps as the consumers of 'keys' without 'queries' (expected 8, found 4)}}
+  // expected-error @below {{'preprocess' must have as many warps as the consumers of 'dkdv' without 'dq' (expected 8, found 4)}}
   s = #attn_tile.gradient<
-      rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 4>,
-      keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>>
+      preprocess = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 4>,
+      dkdv = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>>
 }
 
 // -----
 
-func.func private @gradient_ring() attributes {
-  // expected-error @below {{'ring_items' is for 'keys' without 'queries'}}
+func.func private @gradient_dq_ring() attributes {
+  // expected-error @below {{'dq_ring_depth' is for 'dkdv' without 'dq'}}
   s = #attn_tile.gradient<
-      rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
-      keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, ring_items = 264>,
-      queries = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2>>
+      preprocess = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+      dkdv = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, dq_ring_depth = 264>,
+      dq = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2>>
 }
 
 // -----
 
-func.func private @gradient_ring_of_values() attributes {
-  // expected-error @below {{'ring_items' is for 'keys' without 'queries'}}
+func.func private @gradient_dq_ring_of_values() attributes {
+  // expected-error @below {{'dq_ring_depth' is for 'dkdv' without 'dq'}}
   s = #attn_tile.gradient<
-      rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
-      keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>,
-      values = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, ring_items = 264>>
+      preprocess = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+      dkdv = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>,
+      dv = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, dq_ring_depth = 264>>
 }
 
 // -----
 
-func.func private @gradient_turn() attributes {
-  // expected-error @below {{'in_turn' is for 'keys' without 'queries'}}
+func.func private @gradient_order() attributes {
+  // expected-error @below {{'ordered_dq' is for 'dkdv' without 'dq'}}
   s = #attn_tile.gradient<
-      rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
-      keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, in_turn = true>,
-      queries = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2>>
+      preprocess = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+      dkdv = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, ordered_dq = true>,
+      dq = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2>>
 }
 
 // -----
 
-func.func private @gradient_turn_of_values() attributes {
-  // expected-error @below {{'in_turn' is for 'keys' without 'queries'}}
+func.func private @gradient_order_of_values() attributes {
+  // expected-error @below {{'ordered_dq' is for 'dkdv' without 'dq'}}
   s = #attn_tile.gradient<
-      rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
-      keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>,
-      values = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, in_turn = true>>
+      preprocess = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+      dkdv = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>,
+      dv = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, ordered_dq = true>>
 }
 
 // -----
 
 // CHECK-LABEL: func private @matmul() attributes {
 // CHECK-SAME: a = #attn_tile.matmul_sequential<row_tile = 3, column_tile = 5, depth_tile = 7>,
-// CHECK-SAME: b = #attn_tile.matmul_warp_specialized<row_tile = 192, column_tile = 128, depth_tile = 64, stages = 4, consumers = 3>}
+// CHECK-SAME: b = #attn_tile.matmul_warp_specialized<row_tile = 192, column_tile = 128, depth_tile = 64, stages = 4, consumers = 3>,
+// CHECK-SAME: c = #attn_tile.matmul_multistage<row_tile = 64, column_tile = 48, depth_tile = 32, stages = 3, warps = 2>}
 func.func private @matmul() attributes {
   a = #attn_tile.matmul_sequential<row_tile = 3, column_tile = 5, depth_tile = 7>,
-  b = #attn_tile.matmul_warp_specialized<row_tile = 192, column_tile = 128, depth_tile = 64, stages = 4, consumers = 3>}
+  b = #attn_tile.matmul_warp_specialized<row_tile = 192, column_tile = 128, depth_tile = 64, stages = 4, consumers = 3>,
+  c = #attn_tile.matmul_multistage<row_tile = 64, column_tile = 48, depth_tile = 32, stages = 3, warps = 2>}
 
 // -----
 
 // expected-error @below {{'consumers' must be positive (was 0)}}
-func.func private @a() attributes {a = #attn_tile.matmul_warp_specialized<row_tile = 0, column_tile = 64, depth_tile = 64, stages = 1, consumers = 0, interleave = 1>}
+func.func private @a() attributes {a = #attn_tile.matmul_warp_specialized<row_tile = 0, column_tile = 64, depth_tile = 64, stages = 1, consumers = 0,
+    interleave = 1>}
 
 // -----
 
 // expected-error @below {{'stages' must be positive (was 0)}}
-func.func private @a() attributes {a = #attn_tile.matmul_warp_specialized<row_tile = 64, column_tile = 64, depth_tile = 64, stages = 0, consumers = 1, interleave = 1>}
+func.func private @a() attributes {a = #attn_tile.matmul_warp_specialized<row_tile = 64, column_tile = 64, depth_tile = 64, stages = 0, consumers = 1,
+    interleave = 1>}
 
 // -----
 
 // expected-error @below {{'column_tile' must be a positive multiple of 64 (was 96)}}
-func.func private @a() attributes {a = #attn_tile.matmul_warp_specialized<row_tile = 64, column_tile = 96, depth_tile = 64, stages = 1, consumers = 1, interleave = 1>}
+func.func private @a() attributes {a = #attn_tile.matmul_warp_specialized<row_tile = 64, column_tile = 96, depth_tile = 64, stages = 1, consumers = 1,
+    interleave = 1>}
 
 // -----
 
 // expected-error @below {{'depth_tile' must be a positive multiple of 64 (was 32)}}
-func.func private @a() attributes {a = #attn_tile.matmul_warp_specialized<row_tile = 64, column_tile = 64, depth_tile = 32, stages = 1, consumers = 1, interleave = 1>}
+func.func private @a() attributes {a = #attn_tile.matmul_warp_specialized<row_tile = 64, column_tile = 64, depth_tile = 32, stages = 1, consumers = 1,
+    interleave = 1>}
 
 // -----
 
 // expected-error @below {{'interleave' must be positive (was 0)}}
-func.func private @a() attributes {a = #attn_tile.matmul_warp_specialized<row_tile = 64, column_tile = 64, depth_tile = 64, stages = 1, consumers = 1, interleave = 0>}
+func.func private @a() attributes {a = #attn_tile.matmul_warp_specialized<row_tile = 64, column_tile = 64, depth_tile = 64, stages = 1, consumers = 1,
+    interleave = 0>}
 
 // -----
 
 // expected-error @below {{'row_tile' must be 64 times 'consumers' (expected 128, was 64)}}
-func.func private @a() attributes {a = #attn_tile.matmul_warp_specialized<row_tile = 64, column_tile = 64, depth_tile = 64, stages = 1, consumers = 2, interleave = 1>}
+func.func private @a() attributes {a = #attn_tile.matmul_warp_specialized<row_tile = 64, column_tile = 64, depth_tile = 64, stages = 1, consumers = 2,
+    interleave = 1>}
 
 // -----
 
 // expected-error @below {{'column_tile' must be at most 256 (was 320)}}
-func.func private @a() attributes {a = #attn_tile.matmul_warp_specialized<row_tile = 64, column_tile = 320, depth_tile = 64, stages = 1, consumers = 1, interleave = 1>}
+func.func private @a() attributes {a = #attn_tile.matmul_warp_specialized<row_tile = 64, column_tile = 320, depth_tile = 64, stages = 1, consumers = 1,
+    interleave = 1>}
 
 // -----
 
 // expected-error @below {{'depth_tile' must be at most 256 (was 320)}}
-func.func private @a() attributes {a = #attn_tile.matmul_warp_specialized<row_tile = 64, column_tile = 64, depth_tile = 320, stages = 1, consumers = 1, interleave = 1>}
+func.func private @a() attributes {a = #attn_tile.matmul_warp_specialized<row_tile = 64, column_tile = 64, depth_tile = 320, stages = 1, consumers = 1,
+    interleave = 1>}
 
 // -----
 
 // expected-error @below {{'consumers' must be at most 3 (was 4)}}
-func.func private @a() attributes {a = #attn_tile.matmul_warp_specialized<row_tile = 256, column_tile = 64, depth_tile = 64, stages = 1, consumers = 4, interleave = 1>}
+func.func private @a() attributes {a = #attn_tile.matmul_warp_specialized<row_tile = 256, column_tile = 64, depth_tile = 64, stages = 1, consumers = 4,
+    interleave = 1>}
+
+// -----
+
+// expected-error @below {{'warps' must be positive (was 0)}}
+func.func private @a() attributes {a = #attn_tile.matmul_multistage<row_tile = 64, column_tile = 64, depth_tile = 64, stages = 2, warps = 0>}
+
+// -----
+
+// expected-error @below {{'warps' must be at most 16 (was 17)}}
+func.func private @a() attributes {a = #attn_tile.matmul_multistage<row_tile = 272, column_tile = 64, depth_tile = 64, stages = 2, warps = 17>}
+
+// -----
+
+// expected-error @below {{'stages' must be positive (was 0)}}
+func.func private @a() attributes {a = #attn_tile.matmul_multistage<row_tile = 64, column_tile = 64, depth_tile = 64, stages = 0, warps = 4>}
+
+// -----
+
+// expected-error @below {{'row_tile' must be a positive multiple of 64 (was 96)}}
+func.func private @a() attributes {a = #attn_tile.matmul_multistage<row_tile = 96, column_tile = 64, depth_tile = 64, stages = 2, warps = 4>}
+
+// -----
+
+// expected-error @below {{'column_tile' must be a positive multiple of 16 (was 24)}}
+func.func private @a() attributes {a = #attn_tile.matmul_multistage<row_tile = 64, column_tile = 24, depth_tile = 64, stages = 2, warps = 4>}
+
+// -----
+
+// expected-error @below {{'depth_tile' must be a positive multiple of 16 (was 8)}}
+func.func private @a() attributes {a = #attn_tile.matmul_multistage<row_tile = 64, column_tile = 64, depth_tile = 8, stages = 2, warps = 4>}
+
+// -----
+
+// expected-error @below {{'row_tile' must be at most 256 (was 320)}}
+func.func private @a() attributes {a = #attn_tile.matmul_multistage<row_tile = 320, column_tile = 64, depth_tile = 64, stages = 2, warps = 4>}
+
+// -----
+
+// expected-error @below {{'column_tile' must be at most 256 (was 272)}}
+func.func private @a() attributes {a = #attn_tile.matmul_multistage<row_tile = 64, column_tile = 272, depth_tile = 64, stages = 2, warps = 4>}
+
+// -----
+
+// expected-error @below {{'depth_tile' must be at most 256 (was 320)}}
+func.func private @a() attributes {a = #attn_tile.matmul_multistage<row_tile = 64, column_tile = 64, depth_tile = 320, stages = 2, warps = 4>}
 
 // -----
 
@@ -674,22 +737,22 @@ func.func private @l2_promotion() attributes {
 // -----
 
 func.func private @groups() attributes {
-  // expected-error @below {{'groups' must be at most 2 (was 3)}}
-  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, groups = 3>
+  // expected-error @below {{'ctas_per_sm' must be at most 2 (was 3)}}
+  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, ctas_per_sm = 3>
 }
 
 // -----
 
 func.func private @polynomials() attributes {
-  // expected-error @below {{'polynomial_exp2' must not be negative (was -1)}}
-  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, polynomial_exp2 = -1>
+  // expected-error @below {{'exp2_emulation' must not be negative (was -1)}}
+  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, exp2_emulation = -1>
 }
 
 // -----
 
 func.func private @polynomials() attributes {
-  // expected-error @below {{'polynomial_exp2' must be at most 16 (was 17)}}
-  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, polynomial_exp2 = 17>
+  // expected-error @below {{'exp2_emulation' must be at most 16 (was 17)}}
+  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, exp2_emulation = 17>
 }
 
 // -----
@@ -716,34 +779,34 @@ func.func private @parts_of_keys() attributes {
 // -----
 
 func.func private @few_queries_of_cluster() attributes {
-  // expected-error @below {{'cluster' is for many tiles of queries, which 'split_items' and 'pack_heads' are not (was 2)}}
-  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, split_items = 132, cluster = 2>
+  // expected-error @below {{'cluster' is for many tiles of queries, which 'split_kv_work_items' and 'pack_gqa' are not (was 2)}}
+  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, split_kv_work_items = 132, cluster = 2>
 }
 
 // -----
 
 func.func private @packed_cluster() attributes {
-  // expected-error @below {{'cluster' is for many tiles of queries, which 'split_items' and 'pack_heads' are not (was 2)}}
-  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, pack_heads = true, cluster = 2>
+  // expected-error @below {{'cluster' is for many tiles of queries, which 'split_kv_work_items' and 'pack_gqa' are not (was 2)}}
+  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, pack_gqa = true, cluster = 2>
 }
 
 // -----
 
 func.func private @bits_of_cluster() attributes {
-  // expected-error @below {{'pair_bits' are of whole rows of tiles, which 'split_items', 'pack_heads' and 'cluster' do not have}}
-  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, cluster = 2, pair_bits = true>
+  // expected-error @below {{'mask_bits' are of whole rows of tiles, which 'split_kv_work_items', 'pack_gqa' and 'cluster' do not have}}
+  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, cluster = 2, mask_bits = true>
 }
 
 // -----
 
 func.func private @bits_of_shared_keys() attributes {
-  // expected-error @below {{'pair_bits' are of whole rows of tiles, which 'split_items', 'pack_heads' and 'cluster' do not have}}
-  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, split_items = 132, pair_bits = true>
+  // expected-error @below {{'mask_bits' are of whole rows of tiles, which 'split_kv_work_items', 'pack_gqa' and 'cluster' do not have}}
+  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, split_kv_work_items = 132, mask_bits = true>
 }
 
 // -----
 
 func.func private @bits_of_packed_heads() attributes {
-  // expected-error @below {{'pair_bits' are of whole rows of tiles, which 'split_items', 'pack_heads' and 'cluster' do not have}}
-  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, pack_heads = true, pair_bits = true>
+  // expected-error @below {{'mask_bits' are of whole rows of tiles, which 'split_kv_work_items', 'pack_gqa' and 'cluster' do not have}}
+  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, pack_gqa = true, mask_bits = true>
 }

@@ -23,7 +23,7 @@ attn_tile.kernel @results() -> i32 {
 
 // -----
 
-// expected-error @below {{'attn_tile.kernel' op type of entry block argument #0('i32') must match the type of the corresponding argument in function signature('index')}}
+// expected-error @below {{type of entry block argument #0('i32') must match the type of the corresponding argument in function signature('index')}}
 "attn_tile.kernel"() <{function_type = (index) -> (), sym_name = "argument_type"}> ({
 ^bb0(%a: i32):
   attn_tile.return
@@ -78,8 +78,8 @@ attn_tile.kernel @kernel() {
   attn_tile.return
 }
 func.func @bound_without_grid() {
-  // expected-error @below {{'attn_tile.launch' op 'groups_per_multiprocessor' needs a grid}}
-  attn_tile.launch @kernel groups_per_multiprocessor(1) args()
+  // expected-error @below {{'attn_tile.launch' op 'ctas_per_sm' needs a grid}}
+  attn_tile.launch @kernel ctas_per_sm(1) args()
   return
 }
 
@@ -101,8 +101,8 @@ attn_tile.kernel @kernel() {
   attn_tile.return
 }
 func.func @bound_of_zero(%n: index) {
-  // expected-error @below {{'attn_tile.launch' op attribute 'groups_per_multiprocessor' failed to satisfy constraint: 64-bit signless integer attribute whose value is positive}}
-  attn_tile.launch @kernel grid(%n, %n, %n) groups_per_multiprocessor(0) args()
+  // expected-error @below {{attribute 'ctas_per_sm' failed to satisfy constraint: 64-bit signless integer attribute whose value is positive}}
+  attn_tile.launch @kernel grid(%n, %n, %n) ctas_per_sm(0) args()
   return
 }
 
@@ -161,7 +161,7 @@ attn_tile.kernel @kernel(%a: memref<?xf32>) {
   attn_tile.return
 }
 func.func @argument_types(%a: memref<?xf16>, %n: index) {
-  // expected-error @below {{'attn_tile.launch' op argument types do not match those of kernel @kernel (expected 'memref<?xf32>', found 'memref<?xf16>', 'index')}}
+  // expected-error @below {{argument types do not match those of kernel @kernel (expected 'memref<?xf32>', found 'memref<?xf16>', 'index')}}
   attn_tile.launch @kernel args(%a, %n : memref<?xf16>, index)
   return
 }
@@ -184,7 +184,7 @@ func.func @no_arguments() {
 //===----------------------------------------------------------------------===//
 
 attn_tile.kernel @program_id() {
-  // expected-error @below {{'attn_tile.program_id' op attribute 'dim' failed to satisfy constraint: 32-bit signless integer attribute whose value is non-negative whose maximum value is 2}}
+  // expected-error-re @below {{attribute 'dim' failed to satisfy constraint: {{.*}} whose value is non-negative whose maximum value is 2}}
   %0 = attn_tile.program_id 3
   attn_tile.return
 }
@@ -192,7 +192,7 @@ attn_tile.kernel @program_id() {
 // -----
 
 attn_tile.kernel @num_programs() {
-  // expected-error @below {{'attn_tile.num_programs' op attribute 'dim' failed to satisfy constraint: 32-bit signless integer attribute whose value is non-negative whose maximum value is 2}}
+  // expected-error-re @below {{attribute 'dim' failed to satisfy constraint: {{.*}} whose value is non-negative whose maximum value is 2}}
   %0 = attn_tile.num_programs -1
   attn_tile.return
 }
@@ -320,16 +320,16 @@ attn_tile.kernel @store_element_type(%v: vector<4xf32>, %m: memref<?xbf16>, %i: 
 //===----------------------------------------------------------------------===//
 
 attn_tile.kernel @query_tile(%i: index) {
-  // expected-error @below {{'attn_tile.key_tiles' op tiles must be positive (were 0 and 64)}}
-  %0:3 = attn_tile.key_tiles at(%i, %i) queries(%i, 0) keys(64) lengths(%i, %i)
+  // expected-error @below {{'attn_tile.kv_tile_iterator' op tiles must be positive (were 0 and 64)}}
+  %0:3 = attn_tile.kv_tile_iterator at(%i, %i) queries(%i, 0) keys(64) lengths(%i, %i)
   attn_tile.return
 }
 
 // -----
 
 attn_tile.kernel @key_tile(%i: index) {
-  // expected-error @below {{'attn_tile.key_tiles' op tiles must be positive (were 64 and -16)}}
-  %0:3 = attn_tile.key_tiles at(%i, %i) queries(%i, 64) keys(-16) lengths(%i, %i)
+  // expected-error @below {{'attn_tile.kv_tile_iterator' op tiles must be positive (were 64 and -16)}}
+  %0:3 = attn_tile.kv_tile_iterator at(%i, %i) queries(%i, 64) keys(-16) lengths(%i, %i)
   attn_tile.return
 }
 
@@ -337,15 +337,15 @@ attn_tile.kernel @key_tile(%i: index) {
 
 attn_tile.kernel @key_tiles_mask(%i: index) {
   // expected-error @below {{invalid kind of attribute specified}}
-  %0:3 = attn_tile.key_tiles at(%i, %i) queries(%i, 64) keys(64) lengths(%i, %i) by(#attn_tile.row_blocks<warps = 1>)
+  %0:3 = attn_tile.kv_tile_iterator at(%i, %i) queries(%i, 64) keys(64) lengths(%i, %i) by(#attn_tile.row_blocks<warps = 1>)
   attn_tile.return
 }
 
 // -----
 
 attn_tile.kernel @key_tiles_arguments(%i: index) {
-  // expected-error @below {{'attn_tile.key_tiles' op region must have arguments ('index', 'index', 'index', 'index'), found ('index')}}
-  %0:3 = attn_tile.key_tiles at(%i, %i) queries(%i, 64) keys(64) lengths(%i, %i) keep {
+  // expected-error @below {{'attn_tile.kv_tile_iterator' op region must have arguments ('index', 'index', 'index', 'index'), found ('index')}}
+  %0:3 = attn_tile.kv_tile_iterator at(%i, %i) queries(%i, 64) keys(64) lengths(%i, %i) mask_mod {
   ^bb0(%j: index):
     %true = arith.constant true
     attn_tile.yield %true : i1
@@ -356,8 +356,8 @@ attn_tile.kernel @key_tiles_arguments(%i: index) {
 // -----
 
 attn_tile.kernel @key_tiles_yield(%i: index) {
-  // expected-error @below {{'attn_tile.key_tiles' op region must yield 'i1' (yields 'index')}}
-  %0:3 = attn_tile.key_tiles at(%i, %i) queries(%i, 64) keys(64) lengths(%i, %i) keep {
+  // expected-error @below {{'attn_tile.kv_tile_iterator' op region must yield 'i1' (yields 'index')}}
+  %0:3 = attn_tile.kv_tile_iterator at(%i, %i) queries(%i, 64) keys(64) lengths(%i, %i) mask_mod {
   ^bb0(%b: index, %h: index, %q: index, %k: index):
     attn_tile.yield %k : index
   }
@@ -382,7 +382,7 @@ attn_tile.kernel @map_rank(%s: vector<16xf32>, %c: index) {
 // -----
 
 attn_tile.kernel @map_other(%s: vector<16x8xf32>, %t: vector<8xf32>, %c: index) {
-  // expected-error @below {{'attn_tile.map' op other tiles must have the shape of the tile or be vectors of its rows (found 'vector<8xf32>' beside 'vector<16x8xf32>')}}
+  // expected-error @below {{other tiles must have the shape of the tile or be vectors of its rows (found 'vector<8xf32>' for a tile of 'vector<16x8xf32>')}}
   %0 = attn_tile.map %s at(%c, %c, %c, %c) lengths(%c, %c) with(%t : vector<8xf32>) : vector<16x8xf32> {
   ^bb0(%x: f32, %b: index, %h: index, %i: index, %j: index, %y: f32):
     attn_tile.yield %x : f32
@@ -393,7 +393,7 @@ attn_tile.kernel @map_other(%s: vector<16x8xf32>, %t: vector<8xf32>, %c: index) 
 // -----
 
 attn_tile.kernel @map_other_argument(%s: vector<16x8xf32>, %t: vector<16xbf16>, %c: index) {
-  // expected-error @below {{'attn_tile.map' op region must have arguments ('f32', 'index', 'index', 'index', 'index', 'bf16'), found ('f32', 'index', 'index', 'index', 'index')}}
+  // expected-error @below {{region must have arguments ('f32', 'index', 'index', 'index', 'index', 'bf16'), found ('f32', 'index', 'index', 'index', 'index')}}
   %0 = attn_tile.map %s at(%c, %c, %c, %c) lengths(%c, %c) with(%t : vector<16xbf16>) : vector<16x8xf32> {
   ^bb0(%x: f32, %b: index, %h: index, %i: index, %j: index):
     attn_tile.yield %x : f32
@@ -415,7 +415,7 @@ attn_tile.kernel @map_arguments(%s: vector<16x8xf32>, %c: index) {
 // -----
 
 attn_tile.kernel @map_element(%s: vector<16x8xf32>, %c: index) {
-  // expected-error @below {{'attn_tile.map' op region must have arguments ('f32', 'index', 'index', 'index', 'index'), found ('f16', 'index', 'index', 'index', 'index')}}
+  // expected-error @below {{region must have arguments ('f32', 'index', 'index', 'index', 'index'), found ('f16', 'index', 'index', 'index', 'index')}}
   %0 = attn_tile.map %s at(%c, %c, %c, %c) lengths(%c, %c) : vector<16x8xf32> {
   ^bb0(%x: f16, %b: index, %h: index, %i: index, %j: index):
     attn_tile.yield %x : f16
@@ -477,7 +477,7 @@ attn_tile.kernel @map_result(%s: vector<16x8xf32>, %c: index) {
 // -----
 
 attn_tile.kernel @yield_of_kernel(%x: f32) {
-  // expected-error @below {{'attn_tile.yield' op expects parent op to be one of 'attn_tile.compact, attn_tile.each, attn_tile.key_tiles, attn_tile.map, attn_tile.mask, attn_tile.reduce, attn_tile.scatter_add'}}
+  // expected-error-re @below {{expects parent op to be one of 'attn_tile.warp_compact, {{.*}}, attn_tile.mask, attn_tile.reduce, attn_tile.scatter_add'}}
   attn_tile.yield %x : f32
 }
 
@@ -504,8 +504,8 @@ attn_tile.kernel @mask_element_type(%s: vector<16x8xi32>, %c: index) {
 // -----
 
 attn_tile.kernel @mask_arguments(%s: vector<16x8xf32>, %c: index) {
-  // expected-error @below {{'attn_tile.mask' op region must have arguments ('index', 'index', 'index', 'index'), found ('f32', 'index', 'index', 'index', 'index')}}
-  %0 = attn_tile.mask %s at(%c, %c, %c, %c) lengths(%c, %c) : vector<16x8xf32> keep {
+  // expected-error @below {{region must have arguments ('index', 'index', 'index', 'index'), found ('f32', 'index', 'index', 'index', 'index')}}
+  %0 = attn_tile.mask %s at(%c, %c, %c, %c) lengths(%c, %c) : vector<16x8xf32> mask_mod {
   ^bb0(%x: f32, %b: index, %h: index, %i: index, %j: index):
     %keep = arith.constant true
     attn_tile.yield %keep : i1
@@ -517,7 +517,7 @@ attn_tile.kernel @mask_arguments(%s: vector<16x8xf32>, %c: index) {
 
 attn_tile.kernel @mask_terminator(%s: vector<16x8xf32>, %c: index) {
   // expected-error @below {{'attn_tile.mask' op region must end with 'attn_tile.yield'}}
-  %0 = attn_tile.mask %s at(%c, %c, %c, %c) lengths(%c, %c) : vector<16x8xf32> keep {
+  %0 = attn_tile.mask %s at(%c, %c, %c, %c) lengths(%c, %c) : vector<16x8xf32> mask_mod {
   ^bb0(%b: index, %h: index, %i: index, %j: index):
     llvm.unreachable
   }
@@ -528,7 +528,7 @@ attn_tile.kernel @mask_terminator(%s: vector<16x8xf32>, %c: index) {
 
 attn_tile.kernel @mask_yield(%s: vector<16x8xf32>, %c: index) {
   // expected-error @below {{'attn_tile.mask' op region must yield 'i1' (yields 'index')}}
-  %0 = attn_tile.mask %s at(%c, %c, %c, %c) lengths(%c, %c) : vector<16x8xf32> keep {
+  %0 = attn_tile.mask %s at(%c, %c, %c, %c) lengths(%c, %c) : vector<16x8xf32> mask_mod {
   ^bb0(%b: index, %h: index, %i: index, %j: index):
     attn_tile.yield %i : index
   }
@@ -539,7 +539,7 @@ attn_tile.kernel @mask_yield(%s: vector<16x8xf32>, %c: index) {
 
 attn_tile.kernel @mask_blocks(%s: vector<16x8xf32>, %c: index) {
   // expected-error @below {{'attn_tile.mask' op expects region #0 to have 0 or 1 blocks}}
-  %0 = attn_tile.mask %s at(%c, %c, %c, %c) lengths(%c, %c) : vector<16x8xf32> keep {
+  %0 = attn_tile.mask %s at(%c, %c, %c, %c) lengths(%c, %c) : vector<16x8xf32> mask_mod {
   ^bb0(%b: index, %h: index, %i: index, %j: index):
     cf.br ^end
   ^end:
@@ -560,28 +560,44 @@ attn_tile.kernel @mask_attribute(%s: vector<16x8xf32>, %c: index) {
 // -----
 
 //===----------------------------------------------------------------------===//
-// mixed_exp2
+// emulate_exp2
 //===----------------------------------------------------------------------===//
 
 attn_tile.kernel @mixed_none(%s: vector<16x8xf32>) {
-  // expected-error @below {{'attn_tile.mixed_exp2' op attribute 'sixteenths' failed to satisfy constraint: 64-bit signless integer attribute whose minimum value is 1 whose maximum value is 16}}
-  %0 = attn_tile.mixed_exp2 %s polynomials 0 : vector<16x8xf32>
+  // expected-error-re @below {{attribute 'sixteenths' failed to satisfy constraint: {{.*}} whose minimum value is 1 whose maximum value is 16}}
+  %0 = attn_tile.emulate_exp2 %s polynomials 0 : vector<16x8xf32>
   attn_tile.return
 }
 
 // -----
 
 attn_tile.kernel @mixed_f16(%s: vector<16x8xf16>) {
-  // expected-error @below {{'attn_tile.mixed_exp2' op operand #0 must be vector of 32-bit float values of ranks 2, but got 'vector<16x8xf16>'}}
-  %0 = attn_tile.mixed_exp2 %s polynomials 4 : vector<16x8xf16>
+  // expected-error @below {{'attn_tile.emulate_exp2' op operand #0 must be vector of 32-bit float values of ranks 2, but got 'vector<16x8xf16>'}}
+  %0 = attn_tile.emulate_exp2 %s polynomials 4 : vector<16x8xf16>
   attn_tile.return
 }
 
 // -----
 
 //===----------------------------------------------------------------------===//
-// rescale and partial_sum
+// rescale, subtract_rows and partial_sum
 //===----------------------------------------------------------------------===//
+
+attn_tile.kernel @subtract_rows(%s: vector<16x8xf32>, %m: vector<8xf32>) {
+  // expected-error @below {{'attn_tile.subtract_rows' op needs one subtrahend for each row (expected 16, found 8)}}
+  %0 = attn_tile.subtract_rows %m from %s : vector<8xf32>, vector<16x8xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @subtract_rows_type(%s: vector<16x8xf16>, %m: vector<16xf32>) {
+  // expected-error @below {{'attn_tile.subtract_rows' op operand #1 must be vector of 32-bit float values of ranks 2, but got 'vector<16x8xf16>'}}
+  %0 = attn_tile.subtract_rows %m from %s : vector<16xf32>, vector<16x8xf16>
+  attn_tile.return
+}
+
+// -----
 
 attn_tile.kernel @rescale_rows(%acc: vector<16x8xf32>, %f: vector<8xf32>) {
   // expected-error @below {{'attn_tile.rescale' op needs one factor for each row (expected 16, found 8)}}
@@ -644,7 +660,7 @@ attn_tile.kernel @partial_sum_accumulator(%s: vector<16x64xf32>, %acc: vector<16
 //===----------------------------------------------------------------------===//
 
 attn_tile.kernel @pipe_offset() {
-  // expected-error @below {{'attn_tile.create_pipe' op attribute 'offset' failed to satisfy constraint: 64-bit signless integer attribute whose value is non-negative}}
+  // expected-error @below {{attribute 'offset' failed to satisfy constraint: 64-bit signless integer attribute whose value is non-negative}}
   %0 = attn_tile.create_pipe at(-1) : !attn_tile.pipe<64x64xbf16, stages = 2>
   attn_tile.return
 }
@@ -652,7 +668,7 @@ attn_tile.kernel @pipe_offset() {
 // -----
 
 attn_tile.kernel @pipe_barriers() {
-  // expected-error @below {{'attn_tile.create_pipe' op attribute 'barriers' failed to satisfy constraint: 64-bit signless integer attribute whose value is non-negative}}
+  // expected-error @below {{attribute 'barriers' failed to satisfy constraint: 64-bit signless integer attribute whose value is non-negative}}
   %0 = attn_tile.create_pipe barriers(-8) : !attn_tile.pipe<64x64xbf16, stages = 2>
   attn_tile.return
 }
@@ -668,7 +684,7 @@ attn_tile.kernel @pipe_type() {
 // -----
 
 attn_tile.kernel @pipe_of_other_cluster() attributes {cluster = 4 : i64} {
-  // expected-error @below {{'attn_tile.create_pipe' op pipe must be of one group or of the clusters of the kernel (expected 4, was 2)}}
+  // expected-error @below {{'attn_tile.create_pipe' op pipe must be of one CTA or of the clusters of the kernel (expected 4, was 2)}}
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2, cluster = 2>
   attn_tile.return
 }
@@ -676,7 +692,7 @@ attn_tile.kernel @pipe_of_other_cluster() attributes {cluster = 4 : i64} {
 // -----
 
 attn_tile.kernel @pipe_without_cluster() {
-  // expected-error @below {{'attn_tile.create_pipe' op pipe must be of one group or of the clusters of the kernel (expected 1, was 2)}}
+  // expected-error @below {{'attn_tile.create_pipe' op pipe must be of one CTA or of the clusters of the kernel (expected 1, was 2)}}
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2, cluster = 2>
   attn_tile.return
 }
@@ -883,7 +899,7 @@ attn_tile.kernel @copy_element_type_of_map(%k: !attn_tile.tensor_map<2, 64x64xf3
 // -----
 
 attn_tile.kernel @copy_source(%k: vector<64x64xbf16>, %a: !attn_tile.buffer<64x64xbf16>) {
-  // expected-error @below {{'attn_tile.copy' op operand #0 must be memref of any type values or a descriptor of a strided array for bulk copies, but got 'vector<64x64xbf16>'}}
+  // expected-error @below {{operand #0 must be memref of any type values or a descriptor of a strided array for bulk copies, but got 'vector<64x64xbf16>'}}
   attn_tile.copy %k[] to %a : vector<64x64xbf16> to !attn_tile.buffer<64x64xbf16>
   attn_tile.return
 }
@@ -950,7 +966,7 @@ attn_tile.kernel @contracted_transposed(%p: vector<16x64xbf16>, %v: !attn_tile.b
 
 // -----
 
-attn_tile.kernel @product_shape(%p: vector<16x64xbf16>, %v: !attn_tile.buffer<64x32xbf16>) {
+attn_tile.kernel @mma_shape(%p: vector<16x64xbf16>, %v: !attn_tile.buffer<64x32xbf16>) {
   // expected-error @below {{'attn_tile.mma_start' op result must be 'vector<16x32xf32>' (was 'vector<16x64xf32>')}}
   %0 = attn_tile.mma_start %p, %v : vector<16x64xbf16>, !attn_tile.buffer<64x32xbf16> -> !attn_tile.pending<vector<16x64xf32>>
   attn_tile.return
@@ -958,7 +974,7 @@ attn_tile.kernel @product_shape(%p: vector<16x64xbf16>, %v: !attn_tile.buffer<64
 
 // -----
 
-attn_tile.kernel @product_element_type(%p: vector<16x64xbf16>, %v: !attn_tile.buffer<64x32xbf16>) {
+attn_tile.kernel @mma_element_type(%p: vector<16x64xbf16>, %v: !attn_tile.buffer<64x32xbf16>) {
   // expected-error @below {{'attn_tile.mma_start' op result must be 'vector<16x32xf32>' (was 'vector<16x32xbf16>')}}
   %0 = attn_tile.mma_start %p, %v : vector<16x64xbf16>, !attn_tile.buffer<64x32xbf16> -> !attn_tile.pending<vector<16x32xbf16>>
   attn_tile.return
@@ -984,7 +1000,7 @@ attn_tile.kernel @accumulator_generic(%p: vector<16x64xbf16>, %v: !attn_tile.buf
 // -----
 
 attn_tile.kernel @accumulator_element_type(%p: vector<16x64xbf16>, %v: !attn_tile.buffer<64x32xbf16>, %acc: vector<16x32xf16>) {
-  // expected-error @below {{'attn_tile.mma_start' op operand #2 must be vector of 32-bit float values of ranks 2 or the result of a matrix product in flight, but got 'vector<16x32xf16>'}}
+  // expected-error @below {{operand #2 must be vector of 32-bit float values of ranks 2 or the result of an MMA in flight, but got 'vector<16x32xf16>'}}
   %0 = "attn_tile.mma_start"(%p, %v, %acc) : (vector<16x64xbf16>, !attn_tile.buffer<64x32xbf16>, vector<16x32xf16>) -> !attn_tile.pending<vector<16x32xf32>>
   attn_tile.return
 }
@@ -992,7 +1008,7 @@ attn_tile.kernel @accumulator_element_type(%p: vector<16x64xbf16>, %v: !attn_til
 // -----
 
 attn_tile.kernel @rhs_in_registers(%p: vector<16x64xbf16>, %v: vector<64x32xbf16>) {
-  // expected-error @below {{'attn_tile.mma_start' op operand #1 must be a tile staged in workgroup memory, but got 'vector<64x32xbf16>'}}
+  // expected-error @below {{'attn_tile.mma_start' op operand #1 must be a tile staged in shared memory, but got 'vector<64x32xbf16>'}}
   %0 = "attn_tile.mma_start"(%p, %v) : (vector<16x64xbf16>, vector<64x32xbf16>) -> !attn_tile.pending<vector<16x32xf32>>
   attn_tile.return
 }
@@ -1008,7 +1024,7 @@ attn_tile.kernel @wait_result(%s: !attn_tile.pending<vector<16x32xf32>>) {
 // -----
 
 attn_tile.kernel @wait_of_value(%s: vector<16x32xf32>) {
-  // expected-error @below {{'attn_tile.mma_wait' op operand #0 must be the result of a matrix product in flight, but got 'vector<16x32xf32>'}}
+  // expected-error @below {{'attn_tile.mma_wait' op operand #0 must be the result of an MMA in flight, but got 'vector<16x32xf32>'}}
   %0 = "attn_tile.mma_wait"(%s) : (vector<16x32xf32>) -> vector<16x32xf32>
   attn_tile.return
 }
@@ -1019,10 +1035,10 @@ attn_tile.kernel @wait_of_value(%s: vector<16x32xf32>) {
 // beside
 //===----------------------------------------------------------------------===//
 
-attn_tile.kernel @beside_with_tiles(%k: memref<?x16xf16>) {
+attn_tile.kernel @auxiliary_with_tiles(%k: memref<?x16xf16>) {
   %c0 = arith.constant 0 : index
-  // expected-error @below {{'attn_tile.beside' op must compute with scalars alone}}
-  attn_tile.beside {
+  // expected-error @below {{'attn_tile.auxiliary_warps' op must compute with scalars alone}}
+  attn_tile.auxiliary_warps {
     // expected-note @below {{'attn_tile.load' does not}}
     %t = attn_tile.load %k[%c0, %c0] : memref<?x16xf16> -> vector<16x16xf16>
   }
@@ -1031,9 +1047,9 @@ attn_tile.kernel @beside_with_tiles(%k: memref<?x16xf16>) {
 
 // -----
 
-attn_tile.kernel @beside_in_three_dimensions() {
-  attn_tile.beside {
-    // expected-error @below {{'attn_tile.num_programs' op in 'attn_tile.beside' must be of dimension 0, the only one that its groups have}}
+attn_tile.kernel @auxiliary_in_three_dimensions() {
+  attn_tile.auxiliary_warps {
+    // expected-error @below {{'attn_tile.num_programs' op in 'attn_tile.auxiliary_warps' must be of dimension 0, the only one that auxiliary warps have}}
     %n = attn_tile.num_programs 1
   }
   attn_tile.return
@@ -1041,21 +1057,21 @@ attn_tile.kernel @beside_in_three_dimensions() {
 
 // -----
 
-attn_tile.kernel @beside_twice() {
+attn_tile.kernel @auxiliary_twice() {
   // expected-note @below {{see the first one here}}
-  attn_tile.beside {
+  attn_tile.auxiliary_warps {
   }
-  // expected-error @below {{'attn_tile.beside' op is a second one without 'warps' in the kernel}}
-  attn_tile.beside {
+  // expected-error @below {{'attn_tile.auxiliary_warps' op is a second one without 'warps' in the kernel}}
+  attn_tile.auxiliary_warps {
   }
   attn_tile.return
 }
 
 // -----
 
-attn_tile.kernel @beside_joined_by_some() {
-  // expected-error @below {{'attn_tile.beside' op that is 'joined' cannot have 'warps': it has all that others leave, and those of the consumers}}
-  "attn_tile.beside"() <{joined, registers = 64 : i64, warps = 1 : i64}> ({
+attn_tile.kernel @auxiliary_joined_by_some() {
+  // expected-error @below {{'attn_tile.auxiliary_warps' op that is 'joined' cannot have 'warps': it has all that others leave, and those of the consumers}}
+  "attn_tile.auxiliary_warps"() <{joined, registers = 64 : i64, warps = 1 : i64}> ({
   ^bb0:
   }) : () -> ()
   attn_tile.return
@@ -1065,8 +1081,8 @@ attn_tile.kernel @beside_joined_by_some() {
 
 attn_tile.kernel @count_after_tiles(%c: memref<?xi32>, %i: index) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 2>
-  // expected-error @below {{'attn_tile.count' op pipe must have one stage of f32 values (was '!attn_tile.pipe<64x16xf32, stages = 2>')}}
-  attn_tile.count %c[%i] of additions after(%p[%i]) : memref<?xi32>, !attn_tile.pipe<64x16xf32, stages = 2>
+  // expected-error @below {{'attn_tile.semaphore_add' op pipe must have one stage of f32 values (was '!attn_tile.pipe<64x16xf32, stages = 2>')}}
+  attn_tile.semaphore_add %c[%i] of additions after(%p[%i]) : memref<?xi32>, !attn_tile.pipe<64x16xf32, stages = 2>
   attn_tile.return
 }
 
@@ -1074,8 +1090,8 @@ attn_tile.kernel @count_after_tiles(%c: memref<?xi32>, %i: index) {
 
 attn_tile.kernel @count_after_all(%c: memref<?xi32>, %i: index) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
-  // expected-error @below {{'attn_tile.count' op 'after' a pipe must be 'of additions'}}
-  attn_tile.count %c[%i] after(%p[%i]) : memref<?xi32>, !attn_tile.pipe<64x16xf32, stages = 1>
+  // expected-error @below {{'attn_tile.semaphore_add' op 'after' a pipe must be 'of additions'}}
+  attn_tile.semaphore_add %c[%i] after(%p[%i]) : memref<?xi32>, !attn_tile.pipe<64x16xf32, stages = 1>
   attn_tile.return
 }
 
@@ -1083,8 +1099,8 @@ attn_tile.kernel @count_after_all(%c: memref<?xi32>, %i: index) {
 
 attn_tile.kernel @count_without_position(%c: memref<?xi32>, %i: index) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
-  // expected-error @below {{'attn_tile.count' op needs 'pipe' and 'position' together}}
-  "attn_tile.count"(%c, %i, %p) <{additions, operandSegmentSizes = array<i32: 1, 1, 1, 0>}>
+  // expected-error @below {{'attn_tile.semaphore_add' op needs 'pipe' and 'position' together}}
+  "attn_tile.semaphore_add"(%c, %i, %p) <{additions, operandSegmentSizes = array<i32: 1, 1, 1, 0>}>
       : (memref<?xi32>, index, !attn_tile.pipe<64x16xf32, stages = 1>) -> ()
   attn_tile.return
 }
@@ -1094,8 +1110,8 @@ attn_tile.kernel @count_without_position(%c: memref<?xi32>, %i: index) {
 attn_tile.kernel @complete_halves() {
   attn_tile.role consumer warpgroups(1) registers(24) {
     %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf16, stages = 1>
-    // expected-error @below {{'attn_tile.complete' op pipe must have one stage of f32 values (was '!attn_tile.pipe<64x16xf16, stages = 1>')}}
-    attn_tile.complete %p : !attn_tile.pipe<64x16xf16, stages = 1>
+    // expected-error @below {{'attn_tile.semaphore_release' op pipe must have one stage of f32 values (was '!attn_tile.pipe<64x16xf16, stages = 1>')}}
+    attn_tile.semaphore_release %p : !attn_tile.pipe<64x16xf16, stages = 1>
   }
   attn_tile.return
 }
@@ -1105,8 +1121,8 @@ attn_tile.kernel @complete_halves() {
 attn_tile.kernel @complete_of_the_producer() {
   attn_tile.role producer warpgroups(1) registers(24) {
     %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
-    // expected-error @below {{'attn_tile.complete' op must be inside of the role of consumers}}
-    attn_tile.complete %p : !attn_tile.pipe<64x16xf32, stages = 1>
+    // expected-error @below {{'attn_tile.semaphore_release' op must be inside of the role of consumers}}
+    attn_tile.semaphore_release %p : !attn_tile.pipe<64x16xf32, stages = 1>
   }
   attn_tile.return
 }
@@ -1114,9 +1130,9 @@ attn_tile.kernel @complete_of_the_producer() {
 // -----
 
 attn_tile.kernel @number_of_a_warp() {
-  attn_tile.beside {
-    // expected-error @below {{'attn_tile.take_number' op must be inside of 'attn_tile.beside' that is 'joined'}}
-    %n = attn_tile.take_number
+  attn_tile.auxiliary_warps {
+    // expected-error @below {{'attn_tile.fetch_work_item' op must be inside of 'attn_tile.auxiliary_warps' that is 'joined'}}
+    %n = attn_tile.fetch_work_item
   }
   attn_tile.return
 }
@@ -1125,8 +1141,8 @@ attn_tile.kernel @number_of_a_warp() {
 
 attn_tile.kernel @number_of_a_role() {
   attn_tile.role consumer warpgroups(1) registers(24) {
-    // expected-error @below {{'attn_tile.take_number' op must be inside of 'attn_tile.beside' that is 'joined'}}
-    %n = attn_tile.take_number
+    // expected-error @below {{'attn_tile.fetch_work_item' op must be inside of 'attn_tile.auxiliary_warps' that is 'joined'}}
+    %n = attn_tile.fetch_work_item
   }
   attn_tile.return
 }
@@ -1134,30 +1150,30 @@ attn_tile.kernel @number_of_a_role() {
 // -----
 
 attn_tile.kernel @part_of_warps(%n: index) {
-  attn_tile.beside {
-    // expected-error @below {{'attn_tile.takes_part' op must be inside of 'attn_tile.beside' that is 'joined'}}
-    %b = attn_tile.takes_part %n
+  attn_tile.auxiliary_warps {
+    // expected-error @below {{'attn_tile.is_active_warp' op must be inside of 'attn_tile.auxiliary_warps' that is 'joined'}}
+    %b = attn_tile.is_active_warp %n
   }
   attn_tile.return
 }
 
 // -----
 
-attn_tile.kernel @pace_of_warps(%n: index) {
-  attn_tile.beside {
-    // expected-error @below {{'attn_tile.pace' op needs 'attn_tile.beside' to be 'joined'}}
-    attn_tile.pace %n of %n
+attn_tile.kernel @throughput_hint_of_warps(%n: index) {
+  attn_tile.auxiliary_warps {
+    // expected-error @below {{'attn_tile.throughput_hint' op needs 'attn_tile.auxiliary_warps' to be 'joined'}}
+    attn_tile.throughput_hint %n of %n
   }
   attn_tile.return
 }
 
 // -----
 
-attn_tile.kernel @pace_twice(%n: index) {
-  attn_tile.beside joined {
-    attn_tile.pace %n of %n
-    // expected-error @below {{'attn_tile.pace' op is a second one in 'attn_tile.beside'}}
-    attn_tile.pace %n of %n
+attn_tile.kernel @throughput_hint_twice(%n: index) {
+  attn_tile.auxiliary_warps joined {
+    attn_tile.throughput_hint %n of %n
+    // expected-error @below {{'attn_tile.throughput_hint' op is a second one in 'attn_tile.auxiliary_warps'}}
+    attn_tile.throughput_hint %n of %n
   }
   attn_tile.return
 }
@@ -1165,8 +1181,8 @@ attn_tile.kernel @pace_twice(%n: index) {
 // -----
 
 attn_tile.kernel @none_together(%n: index) {
-  // expected-error @below {{'attn_tile.each' op attribute 'together' failed to satisfy constraint: 64-bit signless integer attribute whose value is positive}}
-  attn_tile.each to(%n) together(0) {
+  // expected-error @below {{attribute 'together' failed to satisfy constraint: 64-bit signless integer attribute whose value is positive}}
+  attn_tile.thread_for to(%n) together(0) {
   ^bb0(%i: index):
     attn_tile.yield
   }
@@ -1175,10 +1191,10 @@ attn_tile.kernel @none_together(%n: index) {
 
 // -----
 
-attn_tile.kernel @beside_in_role() {
+attn_tile.kernel @auxiliary_in_role() {
   attn_tile.role producer warpgroups(1) registers(24) {
-    // expected-error @below {{'attn_tile.beside' op expects parent op 'attn_tile.kernel'}}
-    attn_tile.beside {
+    // expected-error @below {{'attn_tile.auxiliary_warps' op expects parent op 'attn_tile.kernel'}}
+    attn_tile.auxiliary_warps {
     }
   }
   attn_tile.return
@@ -1187,11 +1203,11 @@ attn_tile.kernel @beside_in_role() {
 // -----
 
 //===----------------------------------------------------------------------===//
-// role, await_turn and pass_turn
+// role, pingpong_wait and pingpong_arrive
 //===----------------------------------------------------------------------===//
 
 attn_tile.kernel @no_warpgroups() {
-  // expected-error @below {{'attn_tile.role' op attribute 'warpgroups' failed to satisfy constraint: 64-bit signless integer attribute whose value is positive}}
+  // expected-error @below {{attribute 'warpgroups' failed to satisfy constraint: 64-bit signless integer attribute whose value is positive}}
   attn_tile.role consumer warpgroups(0) registers(240) {
   }
   attn_tile.return
@@ -1264,18 +1280,18 @@ func.func @role_of_function() {
 
 // -----
 
-attn_tile.kernel @await_turn_outside() {
-  // expected-error @below {{'attn_tile.await_turn' op must be inside of a role}}
-  attn_tile.await_turn
+attn_tile.kernel @await_order_outside() {
+  // expected-error @below {{'attn_tile.pingpong_wait' op must be inside of a role}}
+  attn_tile.pingpong_wait
   attn_tile.return
 }
 
 // -----
 
-attn_tile.kernel @pass_turn_outside(%b: i1) {
+attn_tile.kernel @pass_order_outside(%b: i1) {
   scf.if %b {
-    // expected-error @below {{'attn_tile.pass_turn' op must be inside of a role}}
-    attn_tile.pass_turn
+    // expected-error @below {{'attn_tile.pingpong_arrive' op must be inside of a role}}
+    attn_tile.pingpong_arrive
   }
   attn_tile.return
 }
@@ -1376,8 +1392,8 @@ func.func @reduce_kind(%n: index) {
 // -----
 
 func.func @compact_condition(%n: index) {
-  // expected-error @below {{'attn_tile.compact' op region must yield 'i1' (yields 'index')}}
-  %0 = attn_tile.compact to(%n) where {
+  // expected-error @below {{'attn_tile.warp_compact' op region must yield 'i1' (yields 'index')}}
+  %0 = attn_tile.warp_compact to(%n) where {
   ^bb0(%i: index):
     attn_tile.yield %i : index
   } do {
@@ -1390,8 +1406,8 @@ func.func @compact_condition(%n: index) {
 // -----
 
 func.func @compact_body(%n: index, %c: i1) {
-  // expected-error @below {{'attn_tile.compact' op region must have arguments ('index', 'index'), found ('index')}}
-  %0 = attn_tile.compact to(%n) where {
+  // expected-error @below {{'attn_tile.warp_compact' op region must have arguments ('index', 'index'), found ('index')}}
+  %0 = attn_tile.warp_compact to(%n) where {
   ^bb0(%i: index):
     attn_tile.yield %c : i1
   } do {
@@ -1404,8 +1420,8 @@ func.func @compact_body(%n: index, %c: i1) {
 // -----
 
 func.func @each_yield(%n: index) {
-  // expected-error @below {{'attn_tile.each' op region must yield  (yields 'index')}}
-  attn_tile.each to(%n) {
+  // expected-error @below {{'attn_tile.thread_for' op region must yield  (yields 'index')}}
+  attn_tile.thread_for to(%n) {
   ^bb0(%i: index):
     attn_tile.yield %i : index
   }
@@ -1427,7 +1443,7 @@ attn_tile.kernel @map_no_source(%c: index) {
 // -----
 
 attn_tile.kernel @map_two_arguments(%s: vector<16x8xf32>, %c: index) {
-  // expected-error @below {{'attn_tile.map' op region must have arguments ('f32', 'f32', 'index', 'index', 'index', 'index'), found ('f32', 'index', 'index', 'index', 'index')}}
+  // expected-error @below {{region must have arguments ('f32', 'f32', 'index', 'index', 'index', 'index'), found ('f32', 'index', 'index', 'index', 'index')}}
   %0 = attn_tile.map %s, %s at(%c, %c, %c, %c) lengths(%c, %c) : vector<16x8xf32> {
   ^bb0(%x: f32, %b: index, %h: index, %i: index, %j: index):
     attn_tile.yield %x : f32
@@ -1446,95 +1462,95 @@ attn_tile.kernel @store_transposed(%v: vector<8xf32>, %m: memref<?x?xf32>, %i: i
 // -----
 
 attn_tile.kernel @packed_indices(%v: vector<8x8xf32>, %m: memref<?x8xf32>, %i: index) {
-  // expected-error @below {{'attn_tile.add_packed' op needs one index per dimension of the memref (expected 2, found 1)}}
-  attn_tile.add_packed %v to %m[%i] : vector<8x8xf32> to memref<?x8xf32>
+  // expected-error @below {{'attn_tile.bulk_reduce_add' op needs one index per dimension of the memref (expected 2, found 1)}}
+  attn_tile.bulk_reduce_add %v to %m[%i] : vector<8x8xf32> to memref<?x8xf32>
   attn_tile.return
 }
 
 // -----
 
-attn_tile.kernel @turn_indices(%v: vector<8x8xf32>, %m: memref<?x8xf32>, %c: memref<?x?xi32>, %i: index) {
-  // expected-error @below {{'attn_tile.add_packed' op turns have 2 dimensions, but 1 indices}}
-  attn_tile.add_packed %v to %m[%i, %i] turn(%i of %c[%i]) : vector<8x8xf32> to memref<?x8xf32>, memref<?x?xi32>
+attn_tile.kernel @semaphore_indices(%v: vector<8x8xf32>, %m: memref<?x8xf32>, %c: memref<?x?xi32>, %i: index) {
+  // expected-error @below {{'attn_tile.bulk_reduce_add' op semaphores have 2 dimensions, but 1 indices}}
+  attn_tile.bulk_reduce_add %v to %m[%i, %i] ordered(%i of %c[%i]) : vector<8x8xf32> to memref<?x8xf32>, memref<?x?xi32>
   attn_tile.return
 }
 
 // -----
 
-attn_tile.kernel @turns_alone(%v: vector<8x8xf32>, %m: memref<?x8xf32>, %c: memref<?xi32>, %i: index) {
-  // expected-error @below {{'attn_tile.add_packed' op needs 'turn' and 'turns' together}}
-  "attn_tile.add_packed"(%v, %m, %i, %i, %c, %i) <{operandSegmentSizes = array<i32: 1, 1, 2, 0, 1, 1>}>
+attn_tile.kernel @semaphores_alone(%v: vector<8x8xf32>, %m: memref<?x8xf32>, %c: memref<?xi32>, %i: index) {
+  // expected-error @below {{'attn_tile.bulk_reduce_add' op needs 'ordinal' and 'semaphores' together}}
+  "attn_tile.bulk_reduce_add"(%v, %m, %i, %i, %c, %i) <{operandSegmentSizes = array<i32: 1, 1, 2, 0, 1, 1>}>
       : (vector<8x8xf32>, memref<?x8xf32>, index, index, memref<?xi32>, index) -> ()
   attn_tile.return
 }
 
 // -----
 
-attn_tile.kernel @turn_alone(%v: vector<8x8xf32>, %m: memref<?x8xf32>, %i: index) {
-  // expected-error @below {{'attn_tile.add_packed' op needs 'turn' and 'turns' together}}
-  "attn_tile.add_packed"(%v, %m, %i, %i, %i) <{operandSegmentSizes = array<i32: 1, 1, 2, 1, 0, 0>}>
+attn_tile.kernel @order_alone(%v: vector<8x8xf32>, %m: memref<?x8xf32>, %i: index) {
+  // expected-error @below {{'attn_tile.bulk_reduce_add' op needs 'ordinal' and 'semaphores' together}}
+  "attn_tile.bulk_reduce_add"(%v, %m, %i, %i, %i) <{operandSegmentSizes = array<i32: 1, 1, 2, 1, 0, 0>}>
       : (vector<8x8xf32>, memref<?x8xf32>, index, index, index) -> ()
   attn_tile.return
 }
 
 // -----
 
-attn_tile.kernel @turn_indices_alone(%v: vector<8x8xf32>, %m: memref<?x8xf32>, %i: index) {
-  // expected-error @below {{'attn_tile.add_packed' op has 'turn_indices', but no 'turns'}}
-  "attn_tile.add_packed"(%v, %m, %i, %i, %i) <{operandSegmentSizes = array<i32: 1, 1, 2, 0, 0, 1>}>
+attn_tile.kernel @order_indices_alone(%v: vector<8x8xf32>, %m: memref<?x8xf32>, %i: index) {
+  // expected-error @below {{'attn_tile.bulk_reduce_add' op has 'semaphore_indices', but no 'semaphores'}}
+  "attn_tile.bulk_reduce_add"(%v, %m, %i, %i, %i) <{operandSegmentSizes = array<i32: 1, 1, 2, 0, 0, 1>}>
       : (vector<8x8xf32>, memref<?x8xf32>, index, index, index) -> ()
   attn_tile.return
 }
 
 // -----
 
-attn_tile.kernel @in_turn_indices(%m: memref<?x8xf32>, %c: memref<?x?xi32>, %i: index) {
+attn_tile.kernel @ordered_indices(%m: memref<?x8xf32>, %c: memref<?x?xi32>, %i: index) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<8x8xf32, stages = 1>
-  attn_tile.beside {
-    // expected-error @below {{'attn_tile.add_in_turn' op turns have 2 dimensions, but 1 indices}}
-    attn_tile.add_in_turn %p[%i] to %m[%i, %i] turn(%i of %c[%i]) : !attn_tile.pipe<8x8xf32, stages = 1> to memref<?x8xf32>, memref<?x?xi32>
+  attn_tile.auxiliary_warps {
+    // expected-error @below {{'attn_tile.ordered_reduce_add' op semaphores have 2 dimensions, but 1 indices}}
+    attn_tile.ordered_reduce_add %p[%i] to %m[%i, %i] ordered(%i of %c[%i]) : !attn_tile.pipe<8x8xf32, stages = 1> to memref<?x8xf32>, memref<?x?xi32>
   }
   attn_tile.return
 }
 
 // -----
 
-attn_tile.kernel @in_turn_outside(%m: memref<?x8xf32>, %c: memref<?xi32>, %i: index) {
+attn_tile.kernel @ordered_outside(%m: memref<?x8xf32>, %c: memref<?xi32>, %i: index) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<8x8xf32, stages = 1>
-  // expected-error @below {{'attn_tile.add_in_turn' op must be inside of 'attn_tile.beside'}}
-  attn_tile.add_in_turn %p[%i] to %m[%i, %i] turn(%i of %c[%i]) : !attn_tile.pipe<8x8xf32, stages = 1> to memref<?x8xf32>, memref<?xi32>
+  // expected-error @below {{'attn_tile.ordered_reduce_add' op must be inside of 'attn_tile.auxiliary_warps'}}
+  attn_tile.ordered_reduce_add %p[%i] to %m[%i, %i] ordered(%i of %c[%i]) : !attn_tile.pipe<8x8xf32, stages = 1> to memref<?x8xf32>, memref<?xi32>
   attn_tile.return
 }
 
 // -----
 
-attn_tile.kernel @in_turn_packed(%m: memref<?x8xf32>, %c: memref<?xi32>, %i: index) {
+attn_tile.kernel @ordered_packed(%m: memref<?x8xf32>, %c: memref<?xi32>, %i: index) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<8x8xf32, stages = 1>
-  attn_tile.beside {
-    // expected-error @below {{'attn_tile.add_in_turn' op needs one index per dimension of the memref (expected 2, found 1)}}
-    attn_tile.add_in_turn %p[%i] to %m[%i] turn(%i of %c[%i]) : !attn_tile.pipe<8x8xf32, stages = 1> to memref<?x8xf32>, memref<?xi32>
+  attn_tile.auxiliary_warps {
+    // expected-error @below {{'attn_tile.ordered_reduce_add' op needs one index per dimension of the memref (expected 2, found 1)}}
+    attn_tile.ordered_reduce_add %p[%i] to %m[%i] ordered(%i of %c[%i]) : !attn_tile.pipe<8x8xf32, stages = 1> to memref<?x8xf32>, memref<?xi32>
   }
   attn_tile.return
 }
 
 // -----
 
-attn_tile.kernel @in_turn_stages(%m: memref<?x8xf32>, %c: memref<?xi32>, %i: index) {
+attn_tile.kernel @ordered_stages(%m: memref<?x8xf32>, %c: memref<?xi32>, %i: index) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<8x8xf32, stages = 2>
-  attn_tile.beside {
-    // expected-error @below {{'attn_tile.add_in_turn' op pipe must have one stage of f32 values (was '!attn_tile.pipe<8x8xf32, stages = 2>')}}
-    attn_tile.add_in_turn %p[%i] to %m[%i, %i] turn(%i of %c[%i]) : !attn_tile.pipe<8x8xf32, stages = 2> to memref<?x8xf32>, memref<?xi32>
+  attn_tile.auxiliary_warps {
+    // expected-error @below {{'attn_tile.ordered_reduce_add' op pipe must have one stage of f32 values (was '!attn_tile.pipe<8x8xf32, stages = 2>')}}
+    attn_tile.ordered_reduce_add %p[%i] to %m[%i, %i] ordered(%i of %c[%i]) : !attn_tile.pipe<8x8xf32, stages = 2> to memref<?x8xf32>, memref<?xi32>
   }
   attn_tile.return
 }
 
 // -----
 
-attn_tile.kernel @in_turn_type(%m: memref<?x8xf32>, %c: memref<?xi32>, %i: index) {
+attn_tile.kernel @ordered_type(%m: memref<?x8xf32>, %c: memref<?xi32>, %i: index) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<8x8xbf16, stages = 1>
-  attn_tile.beside {
-    // expected-error @below {{'attn_tile.add_in_turn' op pipe must have one stage of f32 values (was '!attn_tile.pipe<8x8xbf16, stages = 1>')}}
-    attn_tile.add_in_turn %p[%i] to %m[%i, %i] turn(%i of %c[%i]) : !attn_tile.pipe<8x8xbf16, stages = 1> to memref<?x8xf32>, memref<?xi32>
+  attn_tile.auxiliary_warps {
+    // expected-error @below {{'attn_tile.ordered_reduce_add' op pipe must have one stage of f32 values (was '!attn_tile.pipe<8x8xbf16, stages = 1>')}}
+    attn_tile.ordered_reduce_add %p[%i] to %m[%i, %i] ordered(%i of %c[%i]) : !attn_tile.pipe<8x8xbf16, stages = 1> to memref<?x8xf32>, memref<?xi32>
   }
   attn_tile.return
 }
@@ -1543,8 +1559,8 @@ attn_tile.kernel @in_turn_type(%m: memref<?x8xf32>, %c: memref<?xi32>, %i: index
 
 attn_tile.kernel @publish_buffer(%b: !attn_tile.buffer<8x8xf32>, %i: index) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<8x8xf32, stages = 1>
-  // expected-error @below {{'attn_tile.publish' op buffer must be what 'attn_tile.pack' has put, in the same block, at the same position of the pipe}}
-  attn_tile.publish %b in %p[%i] : !attn_tile.pipe<8x8xf32, stages = 1>
+  // expected-error @below {{buffer must be what 'attn_tile.stage_fragments' has put, in the same block, at the same position of the pipe}}
+  attn_tile.commit_fragments %b in %p[%i] : !attn_tile.pipe<8x8xf32, stages = 1>
   attn_tile.return
 }
 
@@ -1553,9 +1569,9 @@ attn_tile.kernel @publish_buffer(%b: !attn_tile.buffer<8x8xf32>, %i: index) {
 attn_tile.kernel @publish_pipe(%v: vector<8x8xf32>, %i: index) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<8x8xf32, stages = 1>
   %q = attn_tile.create_pipe : !attn_tile.pipe<8x8xf32, stages = 1>
-  %b = attn_tile.pack %v in %p[%i] : vector<8x8xf32>, !attn_tile.pipe<8x8xf32, stages = 1>
-  // expected-error @below {{'attn_tile.publish' op buffer must be what 'attn_tile.pack' has put, in the same block, at the same position of the pipe}}
-  attn_tile.publish %b in %q[%i] : !attn_tile.pipe<8x8xf32, stages = 1>
+  %b = attn_tile.stage_fragments %v in %p[%i] : vector<8x8xf32>, !attn_tile.pipe<8x8xf32, stages = 1>
+  // expected-error @below {{buffer must be what 'attn_tile.stage_fragments' has put, in the same block, at the same position of the pipe}}
+  attn_tile.commit_fragments %b in %q[%i] : !attn_tile.pipe<8x8xf32, stages = 1>
   attn_tile.return
 }
 
@@ -1563,10 +1579,10 @@ attn_tile.kernel @publish_pipe(%v: vector<8x8xf32>, %i: index) {
 
 attn_tile.kernel @publish_block(%v: vector<8x8xf32>, %i: index, %c: i1) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<8x8xf32, stages = 1>
-  %b = attn_tile.pack %v in %p[%i] : vector<8x8xf32>, !attn_tile.pipe<8x8xf32, stages = 1>
+  %b = attn_tile.stage_fragments %v in %p[%i] : vector<8x8xf32>, !attn_tile.pipe<8x8xf32, stages = 1>
   scf.if %c {
-    // expected-error @below {{'attn_tile.publish' op buffer must be what 'attn_tile.pack' has put, in the same block, at the same position of the pipe}}
-    attn_tile.publish %b in %p[%i] : !attn_tile.pipe<8x8xf32, stages = 1>
+    // expected-error @below {{buffer must be what 'attn_tile.stage_fragments' has put, in the same block, at the same position of the pipe}}
+    attn_tile.commit_fragments %b in %p[%i] : !attn_tile.pipe<8x8xf32, stages = 1>
   }
   attn_tile.return
 }
@@ -1575,25 +1591,25 @@ attn_tile.kernel @publish_block(%v: vector<8x8xf32>, %i: index, %c: i1) {
 
 attn_tile.kernel @publish_position(%v: vector<8x8xf32>, %i: index) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<8x8xf32, stages = 1>
-  %b = attn_tile.pack %v in %p : vector<8x8xf32>, !attn_tile.pipe<8x8xf32, stages = 1>
-  // expected-error @below {{'attn_tile.publish' op buffer must be what 'attn_tile.pack' has put, in the same block, at the same position of the pipe}}
-  attn_tile.publish %b in %p[%i] : !attn_tile.pipe<8x8xf32, stages = 1>
+  %b = attn_tile.stage_fragments %v in %p : vector<8x8xf32>, !attn_tile.pipe<8x8xf32, stages = 1>
+  // expected-error @below {{buffer must be what 'attn_tile.stage_fragments' has put, in the same block, at the same position of the pipe}}
+  attn_tile.commit_fragments %b in %p[%i] : !attn_tile.pipe<8x8xf32, stages = 1>
   attn_tile.return
 }
 
 // -----
 
 attn_tile.kernel @packed_strided(%v: vector<8x8xf32>, %m: memref<?x8xf32, strided<[?, 1]>>, %i: index) {
-  // expected-error @below {{'attn_tile.add_packed' op memref must hold contiguous f32 values (was 'memref<?x8xf32, strided<[?, 1]>>')}}
-  attn_tile.add_packed %v to %m[%i, %i] : vector<8x8xf32> to memref<?x8xf32, strided<[?, 1]>>
+  // expected-error @below {{'attn_tile.bulk_reduce_add' op memref must hold contiguous f32 values (was 'memref<?x8xf32, strided<[?, 1]>>')}}
+  attn_tile.bulk_reduce_add %v to %m[%i, %i] : vector<8x8xf32> to memref<?x8xf32, strided<[?, 1]>>
   attn_tile.return
 }
 
 // -----
 
 attn_tile.kernel @rounded_indices(%m: memref<?x64xf32>, %d: memref<?x64xbf16>, %i: index) {
-  // expected-error @below {{'attn_tile.round_packed' op needs one index per dimension of the memref (expected 2, found 1)}}
-  attn_tile.round_packed %m[%i] to %d[%i, %i] part(%i of 1) times 1.0
+  // expected-error @below {{'attn_tile.convert_dq' op needs one index per dimension of the memref (expected 2, found 1)}}
+  attn_tile.convert_dq %m[%i] to %d[%i, %i] part(%i of 1) times 1.0
       : vector<64x16xf32> in memref<?x64xf32> to memref<?x64xbf16>
   attn_tile.return
 }
@@ -1601,8 +1617,8 @@ attn_tile.kernel @rounded_indices(%m: memref<?x64xf32>, %d: memref<?x64xbf16>, %
 // -----
 
 attn_tile.kernel @rounded_rows(%m: memref<?x48xf32>, %d: memref<?x64xbf16>, %i: index) {
-  // expected-error @below {{'attn_tile.round_packed' op tile must take whole rows of the memref (has 1024 elements, memref was 'memref<?x48xf32>')}}
-  attn_tile.round_packed %m[%i, %i] to %d[%i, %i] part(%i of 1) times 1.0
+  // expected-error @below {{'attn_tile.convert_dq' op tile must take whole rows of the memref (has 1024 elements, memref was 'memref<?x48xf32>')}}
+  attn_tile.convert_dq %m[%i, %i] to %d[%i, %i] part(%i of 1) times 1.0
       : vector<64x16xf32> in memref<?x48xf32> to memref<?x64xbf16>
   attn_tile.return
 }
@@ -1610,8 +1626,8 @@ attn_tile.kernel @rounded_rows(%m: memref<?x48xf32>, %d: memref<?x64xbf16>, %i: 
 // -----
 
 attn_tile.kernel @rounded_rank(%m: memref<?x64xf32>, %d: memref<64xbf16>, %i: index) {
-  // expected-error @below {{'attn_tile.round_packed' op destination must have at least two dimensions (has 1)}}
-  attn_tile.round_packed %m[%i, %i] to %d[%i] part(%i of 1) times 1.0
+  // expected-error @below {{'attn_tile.convert_dq' op destination must have at least two dimensions (has 1)}}
+  attn_tile.convert_dq %m[%i, %i] to %d[%i] part(%i of 1) times 1.0
       : vector<64x16xf32> in memref<?x64xf32> to memref<64xbf16>
   attn_tile.return
 }
@@ -1619,8 +1635,8 @@ attn_tile.kernel @rounded_rank(%m: memref<?x64xf32>, %d: memref<64xbf16>, %i: in
 // -----
 
 attn_tile.kernel @rounded_place(%m: memref<?x64xf32>, %d: memref<?x64xbf16>, %i: index) {
-  // expected-error @below {{'attn_tile.round_packed' op needs one index per dimension of the destination (expected 2, found 3)}}
-  attn_tile.round_packed %m[%i, %i] to %d[%i, %i, %i] part(%i of 1) times 1.0
+  // expected-error @below {{'attn_tile.convert_dq' op needs one index per dimension of the destination (expected 2, found 3)}}
+  attn_tile.convert_dq %m[%i, %i] to %d[%i, %i, %i] part(%i of 1) times 1.0
       : vector<64x16xf32> in memref<?x64xf32> to memref<?x64xbf16>
   attn_tile.return
 }
@@ -1628,48 +1644,48 @@ attn_tile.kernel @rounded_place(%m: memref<?x64xf32>, %d: memref<?x64xbf16>, %i:
 // -----
 
 attn_tile.kernel @counted(%c: memref<?x2xi32>, %i: index) {
-  // expected-error @below {{'attn_tile.count' op needs one index per dimension of the counters (expected 2, found 1)}}
-  attn_tile.count %c[%i] : memref<?x2xi32>
+  // expected-error @below {{'attn_tile.semaphore_add' op needs one index per dimension of the semaphores (expected 2, found 1)}}
+  attn_tile.semaphore_add %c[%i] : memref<?x2xi32>
   attn_tile.return
 }
 
 // -----
 
 attn_tile.kernel @awaited(%c: memref<?xi32>, %i: index) {
-  // expected-error @below {{'attn_tile.await_count' op needs one index per dimension of the counters (expected 1, found 2)}}
-  attn_tile.await_count %c[%i, %i] to(%i) : memref<?xi32>
+  // expected-error @below {{'attn_tile.semaphore_wait' op needs one index per dimension of the semaphores (expected 1, found 2)}}
+  attn_tile.semaphore_wait %c[%i, %i] to(%i) : memref<?xi32>
   attn_tile.return
 }
 
 // -----
 
 attn_tile.kernel @packed_stored(%v: vector<8x8xf32>, %m: memref<?x8xf32>, %i: index) {
-  // expected-error @below {{'attn_tile.store_packed' op needs one index per dimension of the memref (expected 2, found 1)}}
-  attn_tile.store_packed %v to %m[%i] : vector<8x8xf32> to memref<?x8xf32>
+  // expected-error @below {{'attn_tile.store_fragments' op needs one index per dimension of the memref (expected 2, found 1)}}
+  attn_tile.store_fragments %v to %m[%i] : vector<8x8xf32> to memref<?x8xf32>
   attn_tile.return
 }
 
 // -----
 
 attn_tile.kernel @packed_element(%m: memref<?x8xf16>, %i: index) {
-  // expected-error @below {{'attn_tile.load_packed' op memref must hold contiguous f32 values (was 'memref<?x8xf16>')}}
-  %0 = attn_tile.load_packed %m[%i, %i] : memref<?x8xf16> to vector<8x8xf32>
+  // expected-error @below {{'attn_tile.load_fragments' op memref must hold contiguous f32 values (was 'memref<?x8xf16>')}}
+  %0 = attn_tile.load_fragments %m[%i, %i] : memref<?x8xf16> to vector<8x8xf32>
   attn_tile.return
 }
 
 // -----
 
 attn_tile.kernel @packed_rows(%m: memref<?x24xf32>, %i: index) {
-  // expected-error @below {{'attn_tile.load_packed' op tile must take whole rows of the memref (has 64 elements, memref was 'memref<?x24xf32>')}}
-  %0 = attn_tile.load_packed %m[%i, %i] : memref<?x24xf32> to vector<8x8xf32>
+  // expected-error @below {{'attn_tile.load_fragments' op tile must take whole rows of the memref (has 64 elements, memref was 'memref<?x24xf32>')}}
+  %0 = attn_tile.load_fragments %m[%i, %i] : memref<?x24xf32> to vector<8x8xf32>
   attn_tile.return
 }
 
 // -----
 
 attn_tile.kernel @packed_columns(%m: memref<?x?xf32>, %i: index) {
-  // expected-error @below {{'attn_tile.load_packed' op tile must take whole rows of the memref (has 64 elements, memref was 'memref<?x?xf32>')}}
-  %0 = attn_tile.load_packed %m[%i, %i] : memref<?x?xf32> to vector<8x8xf32>
+  // expected-error @below {{'attn_tile.load_fragments' op tile must take whole rows of the memref (has 64 elements, memref was 'memref<?x?xf32>')}}
+  %0 = attn_tile.load_fragments %m[%i, %i] : memref<?x?xf32> to vector<8x8xf32>
   attn_tile.return
 }
 
@@ -1677,8 +1693,8 @@ attn_tile.kernel @packed_columns(%m: memref<?x?xf32>, %i: index) {
 
 attn_tile.kernel @share_shape(%v: vector<64x16xbf16>, %i: index) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x32xbf16, stages = 2>
-  // expected-error @below {{'attn_tile.share' op tile must be columns of what a stage of the pipe holds (which is 'vector<64x32xbf16>', found 'vector<64x16xbf16>' from column 24)}}
-  %b = attn_tile.share %v in %p[%i] from(24) : vector<64x16xbf16>, !attn_tile.pipe<64x32xbf16, stages = 2>
+  // expected-error @below {{tile must be columns of what a stage of the pipe holds (which is 'vector<64x32xbf16>', found 'vector<64x16xbf16>' from column 24)}}
+  %b = attn_tile.local_store %v in %p[%i] from(24) : vector<64x16xbf16>, !attn_tile.pipe<64x32xbf16, stages = 2>
   attn_tile.return
 }
 
@@ -1723,99 +1739,99 @@ attn_tile.kernel @mma_rows(%i: index) {
 
 attn_tile.kernel @packed_pipe(%v: vector<8x8xf32>) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<8x8xf32, stages = 2>
-  // expected-error @below {{'attn_tile.pack' op pipe must have one stage of the size of the tile (expected '!attn_tile.pipe<8x8xf32, stages = 1>', found '!attn_tile.pipe<8x8xf32, stages = 2>')}}
-  %b = attn_tile.pack %v in %p : vector<8x8xf32>, !attn_tile.pipe<8x8xf32, stages = 2>
+  // expected-error-re @below {{pipe must have one stage of the size of the tile (expected '{{.*}}<8x8xf32, stages = 1>', found '{{.*}}<8x8xf32, stages = 2>')}}
+  %b = attn_tile.stage_fragments %v in %p : vector<8x8xf32>, !attn_tile.pipe<8x8xf32, stages = 2>
   attn_tile.return
 }
 
 // -----
 
 func.func @key_tiles_row(%i: index, %list: memref<?x1x?x?xi32>) {
-  // expected-error @below {{'attn_tile.key_tiles' op needs three indices for a row of a list, and none without a list (has 2)}}
-  %0:3 = attn_tile.key_tiles at(%i, %i) queries(%i, 64) keys(64) lengths(%i, %i)
+  // expected-error @below {{'attn_tile.kv_tile_iterator' op needs three indices for a row of a list, and none without a list (has 2)}}
+  %0:3 = attn_tile.kv_tile_iterator at(%i, %i) queries(%i, 64) keys(64) lengths(%i, %i)
       listed(%list[%i, %i] : memref<?x1x?x?xi32>)
   return
 }
 
 // -----
 
-func.func @decisions_stream(%i: index, %w: i32) {
-  // expected-error @below {{'attn_tile.make_decisions' op 'stream' must have 4 words (has 3)}}
-  %0 = attn_tile.make_decisions at(%i, %i) stream(%w, %w, %w)
-      by(<p = 0.5, rng = #attn.arx>) : !attn_tile.decisions<16x16>
+func.func @keep_mask_stream(%i: index, %w: i32) {
+  // expected-error @below {{'attn_tile.generate_keep_mask' op 'stream' must have 4 words (has 3)}}
+  %0 = attn_tile.generate_keep_mask at(%i, %i) stream(%w, %w, %w)
+      by(<p = 0.5, rng = #attn.arx>) : !attn_tile.keep_mask<16x16>
   return
 }
 
 // -----
 
-// expected-error @below {{tiles of decisions must have two dimensions}}
-func.func @decisions_rank(%d: !attn_tile.decisions<16>)
+// expected-error @below {{keep masks of tiles must have two dimensions}}
+func.func @keep_mask_rank(%d: !attn_tile.keep_mask<16>)
 
 // -----
 
 // expected-error @below {{expected 'transposed' or 'whole'}}
-func.func @decisions_keyword(%d: !attn_tile.decisions<16x16, rows>)
+func.func @keep_mask_keyword(%d: !attn_tile.keep_mask<16x16, rows>)
 
 // -----
 
-// expected-error @below {{sizes of a tile of decisions must be positive multiples of 16 (was 16x24)}}
-func.func @decisions_size(%d: !attn_tile.decisions<16x24>)
+// expected-error @below {{sizes of a keep mask of a tile must be positive multiples of 16 (was 16x24)}}
+func.func @keep_mask_size(%d: !attn_tile.keep_mask<16x24>)
 
 // -----
 
-func.func @dropout_tile(%p: vector<16x32xbf16>, %d: !attn_tile.decisions<16x16>) {
-  // expected-error @below {{'attn_tile.dropout' op decisions must be those of a tile of 16x32 (was '!attn_tile.decisions<16x16>')}}
-  %0 = attn_tile.dropout %p by %d : vector<16x32xbf16>, !attn_tile.decisions<16x16>
+func.func @dropout_tile(%p: vector<16x32xbf16>, %d: !attn_tile.keep_mask<16x16>) {
+  // expected-error @below {{'attn_tile.dropout' op keep mask must be that of a tile of 16x32 (was '!attn_tile.keep_mask<16x16>')}}
+  %0 = attn_tile.dropout %p by %d : vector<16x32xbf16>, !attn_tile.keep_mask<16x16>
   return
 }
 
 // -----
 
 // expected-error @below {{tiles of bits must have two dimensions}}
-func.func @pair_bits_rank(%d: !attn_tile.pair_bits<16>)
+func.func @mask_bits_rank(%d: !attn_tile.mask_bits<16>)
 
 // -----
 
 // expected-error @below {{sizes of a tile of bits must be positive multiples of 16 (was 16x24)}}
-func.func @pair_bits_columns(%d: !attn_tile.pair_bits<16x24>)
+func.func @mask_bits_columns(%d: !attn_tile.mask_bits<16x24>)
 
 // -----
 
 // expected-error @below {{sizes of a tile of bits must be positive multiples of 16 (was 0x16)}}
-func.func @pair_bits_rows(%d: !attn_tile.pair_bits<0x16>)
+func.func @mask_bits_rows(%d: !attn_tile.mask_bits<0x16>)
 
 // -----
 
-func.func @load_pair_bits_words(%m: memref<?x1x?x?x64xi32>, %i: index) {
-  // expected-error @below {{'attn_tile.load_pair_bits' op source must have the words of '!attn_tile.pair_bits<32x80>' (expected 128, found 64)}}
-  %0 = attn_tile.load_pair_bits %m[%i, %i, %i, %i] : memref<?x1x?x?x64xi32> -> !attn_tile.pair_bits<32x80>
+func.func @load_mask_bits_words(%m: memref<?x1x?x?x64xi32>, %i: index) {
+  // expected-error @below {{'attn_tile.load_mask_bits' op source must have the words of '!attn_tile.mask_bits<32x80>' (expected 128, found 64)}}
+  %0 = attn_tile.load_mask_bits %m[%i, %i, %i, %i] : memref<?x1x?x?x64xi32> -> !attn_tile.mask_bits<32x80>
   return
 }
 
 // -----
 
-func.func @load_pair_bits_dynamic(%m: memref<?x1x?x?x?xi32>, %i: index) {
-  // expected-error @below {{'attn_tile.load_pair_bits' op source must have the words of '!attn_tile.pair_bits<16x64>' (expected 32, found ?)}}
-  %0 = attn_tile.load_pair_bits %m[%i, %i, %i, %i] : memref<?x1x?x?x?xi32> -> !attn_tile.pair_bits<16x64>
+func.func @load_mask_bits_dynamic(%m: memref<?x1x?x?x?xi32>, %i: index) {
+  // expected-error @below {{'attn_tile.load_mask_bits' op source must have the words of '!attn_tile.mask_bits<16x64>' (expected 32, found ?)}}
+  %0 = attn_tile.load_mask_bits %m[%i, %i, %i, %i] : memref<?x1x?x?x?xi32> -> !attn_tile.mask_bits<16x64>
   return
 }
 
 // -----
 
-func.func @keep_pairs_tile(%s: vector<16x32xf32>, %b: !attn_tile.pair_bits<32x16>) {
-  // expected-error @below {{'attn_tile.keep_pairs' op bits must be those of a tile of 16x32 (was '!attn_tile.pair_bits<32x16>')}}
-  %0 = attn_tile.keep_pairs %s by %b : vector<16x32xf32>, !attn_tile.pair_bits<32x16>
+func.func @apply_mask_bits_tile(%s: vector<16x32xf32>, %b: !attn_tile.mask_bits<32x16>) {
+  // expected-error @below {{'attn_tile.apply_mask_bits' op bits must be those of a tile of 16x32 (was '!attn_tile.mask_bits<32x16>')}}
+  %0 = attn_tile.apply_mask_bits %s by %b : vector<16x32xf32>, !attn_tile.mask_bits<32x16>
   return
 }
 
 // -----
 
-attn_tile.kernel @beside_with_bits(%m: memref<?x1x?x?x32xi32>) {
+attn_tile.kernel @auxiliary_with_bits(%m: memref<?x1x?x?x32xi32>) {
   %c0 = arith.constant 0 : index
-  // expected-error @below {{'attn_tile.beside' op must compute with scalars alone}}
-  attn_tile.beside {
-    // expected-note @below {{'attn_tile.load_pair_bits' does not}}
-    %b = attn_tile.load_pair_bits %m[%c0, %c0, %c0, %c0] : memref<?x1x?x?x32xi32> -> !attn_tile.pair_bits<16x64>
+  // expected-error @below {{'attn_tile.auxiliary_warps' op must compute with scalars alone}}
+  attn_tile.auxiliary_warps {
+    // expected-note @below {{'attn_tile.load_mask_bits' does not}}
+    %b = attn_tile.load_mask_bits %m[%c0, %c0, %c0, %c0] : memref<?x1x?x?x32xi32> -> !attn_tile.mask_bits<16x64>
   }
   attn_tile.return
 }
@@ -1870,7 +1886,7 @@ attn_tile.kernel @store_through_blocks(%out: memref<?x?xbf16>) {
   %c0 = arith.constant 0 : index
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
   %t = arith.constant dense<1.0> : vector<64x96xbf16>
-  // expected-error @below {{'attn_tile.store_through' op tile must be made of whole stages of the pipe ('vector<64x96xbf16>' is not, of '!attn_tile.pipe<64x64xbf16, stages = 2>')}}
+  // expected-error @below {{tile must be made of whole stages of the pipe ('vector<64x96xbf16>' is not, of '!attn_tile.pipe<64x64xbf16, stages = 2>')}}
   attn_tile.store_through %p, %t to %out[%c0, %c0] : !attn_tile.pipe<64x64xbf16, stages = 2>, vector<64x96xbf16> to memref<?x?xbf16>
   attn_tile.return
 }
@@ -1882,14 +1898,15 @@ attn_tile.kernel @acc_in_flight(%p: !attn_tile.pending<vector<64x32xf32>>) {
   %pipe = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 1>
   %b = attn_tile.wait %pipe[%c0] : !attn_tile.pipe<64x64xbf16, stages = 1>
   // expected-error @below {{'attn_tile.mma_start' op accumulator must be 'vector<64x64xf32>' (was 'vector<64x32xf32>')}}
-  %0 = "attn_tile.mma_start"(%b, %b, %p) : (!attn_tile.buffer<64x64xbf16>, !attn_tile.buffer<64x64xbf16>, !attn_tile.pending<vector<64x32xf32>>) -> !attn_tile.pending<vector<64x64xf32>>
+  %0 = "attn_tile.mma_start"(%b, %b, %p) : (!attn_tile.buffer<64x64xbf16>, !attn_tile.buffer<64x64xbf16>, !attn_tile.pending<vector<64x32xf32>>)
+      -> !attn_tile.pending<vector<64x64xf32>>
   attn_tile.return
 }
 
 // -----
 
 func.func @promotion(%m: memref<?x64xbf16>) {
-  // expected-error @below {{'attn_tile.make_tensor_map' op attribute 'l2_promotion' failed to satisfy constraint: 64-bit signless integer attribute whose value is 0, 64, 128 or 256}}
+  // expected-error @below {{attribute 'l2_promotion' failed to satisfy constraint: 64-bit signless integer attribute whose value is 0, 64, 128 or 256}}
   %map = attn_tile.make_tensor_map %m {l2_promotion = 32 : i64} : memref<?x64xbf16> -> !attn_tile.tensor_map<2, 64x64xbf16>
   return
 }

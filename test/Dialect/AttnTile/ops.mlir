@@ -41,13 +41,13 @@ attn_tile.kernel @two_arguments(%a: memref<?xf32>, %n: index) {
 // CHECK-NEXT:    attn_tile.launch @empty args(){{$}}
 // CHECK-NEXT:    attn_tile.launch @two_arguments args(%[[A]], %[[N]] : memref<?xf32>, index){{$}}
 // CHECK-NEXT:    attn_tile.launch @two_arguments grid(%[[N]], %[[N]], %[[N]]) args(%[[A]], %[[N]] : memref<?xf32>, index){{$}}
-// CHECK-NEXT:    attn_tile.launch @empty grid(%[[N]], %[[N]], %[[N]]) groups_per_multiprocessor(2) args(){{$}}
+// CHECK-NEXT:    attn_tile.launch @empty grid(%[[N]], %[[N]], %[[N]]) ctas_per_sm(2) args(){{$}}
 // CHECK-NEXT:    attn_tile.launch @empty early grid(%[[N]], %[[N]], %[[N]]) args(){{$}}
 func.func @launch(%a: memref<?xf32>, %n: index) {
   attn_tile.launch @empty args()
   attn_tile.launch @two_arguments args(%a, %n : memref<?xf32>, index)
   attn_tile.launch @two_arguments grid(%n, %n, %n) args(%a, %n : memref<?xf32>, index)
-  attn_tile.launch @empty grid(%n, %n, %n) groups_per_multiprocessor(2) args()
+  attn_tile.launch @empty grid(%n, %n, %n) ctas_per_sm(2) args()
   attn_tile.launch @empty early grid(%n, %n, %n) args()
   return
 }
@@ -150,37 +150,39 @@ attn_tile.kernel @store(%v: vector<64x128xbf16>, %r: vector<64xf32>,
 
 // CHECK-LABEL: attn_tile.kernel @packed(
 // CHECK-SAME:    %[[V:.*]]: vector<64x16xf32>, %[[M:.*]]: memref<?x?x64xf32>, %[[I:.*]]: index)
-// CHECK-NEXT:    attn_tile.add_packed %[[V]] to %[[M]][%[[I]], %[[I]], %[[I]]] : vector<64x16xf32> to memref<?x?x64xf32>
+// CHECK-NEXT:    attn_tile.bulk_reduce_add %[[V]] to %[[M]][%[[I]], %[[I]], %[[I]]] : vector<64x16xf32> to memref<?x?x64xf32>
 // CHECK-NEXT:    %[[P:.*]] = attn_tile.create_pipe
-// CHECK-NEXT:    %[[B:.*]] = attn_tile.pack %[[V]] in %[[P]] : vector<64x16xf32>, <64x16xf32, stages = 1>
-// CHECK-NEXT:    attn_tile.add_packed %[[B]] to %[[M]][%[[I]], %[[I]], %[[I]]] : !attn_tile.buffer<64x16xf32> to memref<?x?x64xf32>
-// CHECK-NEXT:    attn_tile.store_packed %[[V]] to %[[M]][%[[I]], %[[I]], %[[I]]] : vector<64x16xf32> to memref<?x?x64xf32>
-// CHECK-NEXT:    attn_tile.load_packed %[[M]][%[[I]], %[[I]], %[[I]]] : memref<?x?x64xf32> to vector<64x16xf32>
+// CHECK-NEXT:    %[[B:.*]] = attn_tile.stage_fragments %[[V]] in %[[P]] : vector<64x16xf32>, <64x16xf32, stages = 1>
+// CHECK-NEXT:    attn_tile.bulk_reduce_add %[[B]] to %[[M]][%[[I]], %[[I]], %[[I]]] : !attn_tile.buffer<64x16xf32> to memref<?x?x64xf32>
+// CHECK-NEXT:    attn_tile.store_fragments %[[V]] to %[[M]][%[[I]], %[[I]], %[[I]]] : vector<64x16xf32> to memref<?x?x64xf32>
+// CHECK-NEXT:    attn_tile.load_fragments %[[M]][%[[I]], %[[I]], %[[I]]] : memref<?x?x64xf32> to vector<64x16xf32>
 attn_tile.kernel @packed(%v: vector<64x16xf32>, %m: memref<?x?x64xf32>, %i: index) {
-  attn_tile.add_packed %v to %m[%i, %i, %i] : vector<64x16xf32> to memref<?x?x64xf32>
+  attn_tile.bulk_reduce_add %v to %m[%i, %i, %i] : vector<64x16xf32> to memref<?x?x64xf32>
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
-  %b = attn_tile.pack %v in %p : vector<64x16xf32>, !attn_tile.pipe<64x16xf32, stages = 1>
-  attn_tile.add_packed %b to %m[%i, %i, %i] : !attn_tile.buffer<64x16xf32> to memref<?x?x64xf32>
-  attn_tile.store_packed %v to %m[%i, %i, %i] : vector<64x16xf32> to memref<?x?x64xf32>
-  %0 = attn_tile.load_packed %m[%i, %i, %i] : memref<?x?x64xf32> to vector<64x16xf32>
+  %b = attn_tile.stage_fragments %v in %p : vector<64x16xf32>, !attn_tile.pipe<64x16xf32, stages = 1>
+  attn_tile.bulk_reduce_add %b to %m[%i, %i, %i] : !attn_tile.buffer<64x16xf32> to memref<?x?x64xf32>
+  attn_tile.store_fragments %v to %m[%i, %i, %i] : vector<64x16xf32> to memref<?x?x64xf32>
+  %0 = attn_tile.load_fragments %m[%i, %i, %i] : memref<?x?x64xf32> to vector<64x16xf32>
   attn_tile.return
 }
 
 // CHECK-LABEL: attn_tile.kernel @turns(
 // CHECK-SAME:    %[[V:.*]]: vector<64x16xf32>, %[[M:.*]]: memref<?x?x64xf32>, %[[C:.*]]: memref<?x?xi32>, %[[I:.*]]: index)
-// CHECK-NEXT:    attn_tile.add_packed %[[V]] to %[[M]][%[[I]], %[[I]], %[[I]]] turn(%[[I]] of %[[C]][%[[I]], %[[I]]]) : vector<64x16xf32> to memref<?x?x64xf32>, memref<?x?xi32>
+// CHECK-NEXT:    attn_tile.bulk_reduce_add %[[V]] to %[[M]][%[[I]], %[[I]], %[[I]]] ordered(%[[I]] of %[[C]][%[[I]], %[[I]]])
+// CHECK-SAME:        {{^}} : vector<64x16xf32> to memref<?x?x64xf32>, memref<?x?xi32>
 // CHECK-NEXT:    %[[P:.*]] = attn_tile.create_pipe
-// CHECK-NEXT:    %[[B:.*]] = attn_tile.pack %[[V]] in %[[P]][%[[I]]] : vector<64x16xf32>, <64x16xf32, stages = 1>
-// CHECK-NEXT:    attn_tile.publish %[[B]] in %[[P]][%[[I]]] : <64x16xf32, stages = 1>
-// CHECK-NEXT:    attn_tile.beside {
-// CHECK-NEXT:      attn_tile.add_in_turn %[[P]][%[[I]]] to %[[M]][%[[I]], %[[I]], %[[I]]] turn(%[[I]] of %[[C]][%[[I]], %[[I]]]) : <64x16xf32, stages = 1> to memref<?x?x64xf32>, memref<?x?xi32>
+// CHECK-NEXT:    %[[B:.*]] = attn_tile.stage_fragments %[[V]] in %[[P]][%[[I]]] : vector<64x16xf32>, <64x16xf32, stages = 1>
+// CHECK-NEXT:    attn_tile.commit_fragments %[[B]] in %[[P]][%[[I]]] : <64x16xf32, stages = 1>
+// CHECK-NEXT:    attn_tile.auxiliary_warps {
+// CHECK-NEXT:      attn_tile.ordered_reduce_add %[[P]][%[[I]]] to %[[M]][%[[I]], %[[I]], %[[I]]] ordered(%[[I]] of %[[C]][%[[I]], %[[I]]])
+// CHECK-SAME:          {{^}} : <64x16xf32, stages = 1> to memref<?x?x64xf32>, memref<?x?xi32>
 attn_tile.kernel @turns(%v: vector<64x16xf32>, %m: memref<?x?x64xf32>, %c: memref<?x?xi32>, %i: index) {
-  attn_tile.add_packed %v to %m[%i, %i, %i] turn(%i of %c[%i, %i]) : vector<64x16xf32> to memref<?x?x64xf32>, memref<?x?xi32>
+  attn_tile.bulk_reduce_add %v to %m[%i, %i, %i] ordered(%i of %c[%i, %i]) : vector<64x16xf32> to memref<?x?x64xf32>, memref<?x?xi32>
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
-  %b = attn_tile.pack %v in %p[%i] : vector<64x16xf32>, !attn_tile.pipe<64x16xf32, stages = 1>
-  attn_tile.publish %b in %p[%i] : !attn_tile.pipe<64x16xf32, stages = 1>
-  attn_tile.beside {
-    attn_tile.add_in_turn %p[%i] to %m[%i, %i, %i] turn(%i of %c[%i, %i])
+  %b = attn_tile.stage_fragments %v in %p[%i] : vector<64x16xf32>, !attn_tile.pipe<64x16xf32, stages = 1>
+  attn_tile.commit_fragments %b in %p[%i] : !attn_tile.pipe<64x16xf32, stages = 1>
+  attn_tile.auxiliary_warps {
+    attn_tile.ordered_reduce_add %p[%i] to %m[%i, %i, %i] ordered(%i of %c[%i, %i])
         : !attn_tile.pipe<64x16xf32, stages = 1> to memref<?x?x64xf32>, memref<?x?xi32>
   }
   attn_tile.return
@@ -188,20 +190,21 @@ attn_tile.kernel @turns(%v: vector<64x16xf32>, %m: memref<?x?x64xf32>, %c: memre
 
 // CHECK-LABEL: attn_tile.kernel @counters(
 // CHECK-SAME:    %[[M:.*]]: memref<?x?x64xf32>, %[[D:.*]]: memref<?x64xbf16>, %[[C:.*]]: memref<?x2xi32>, %[[I:.*]]: index)
-// CHECK-NEXT:    attn_tile.beside registers(40) {
-// CHECK-NEXT:      attn_tile.await_count %[[C]][%[[I]], %[[I]]] to(%[[I]]) : memref<?x2xi32>
-// CHECK-NEXT:      attn_tile.round_packed %[[M]][%[[I]], %[[I]], %[[I]]] to %[[D]][%[[I]], %[[I]]] part(%[[I]] of 4) times 1.250000e-01 transposed : vector<64x16xf32> in memref<?x?x64xf32> to memref<?x64xbf16>
-// CHECK-NEXT:      attn_tile.round_packed {{.*}} part(%[[I]] of 1) times 2.000000e+00 : vector<16x64xf32>
-// CHECK-NEXT:      attn_tile.count %[[C]][%[[I]], %[[I]]] : memref<?x2xi32>
+// CHECK-NEXT:    attn_tile.auxiliary_warps registers(40) {
+// CHECK-NEXT:      attn_tile.semaphore_wait %[[C]][%[[I]], %[[I]]] to(%[[I]]) : memref<?x2xi32>
+// CHECK-NEXT:      attn_tile.convert_dq %[[M]][%[[I]], %[[I]], %[[I]]] to %[[D]][%[[I]], %[[I]]] part(%[[I]] of 4) times 1.250000e-01 transposed
+// CHECK-SAME:          {{^}} : vector<64x16xf32> in memref<?x?x64xf32> to memref<?x64xbf16>
+// CHECK-NEXT:      attn_tile.convert_dq {{.*}} part(%[[I]] of 1) times 2.000000e+00 : vector<16x64xf32>
+// CHECK-NEXT:      attn_tile.semaphore_add %[[C]][%[[I]], %[[I]]] : memref<?x2xi32>
 // CHECK-NEXT:    }
 attn_tile.kernel @counters(%m: memref<?x?x64xf32>, %d: memref<?x64xbf16>, %c: memref<?x2xi32>, %i: index) {
-  attn_tile.beside registers(40) {
-    attn_tile.await_count %c[%i, %i] to(%i) : memref<?x2xi32>
-    attn_tile.round_packed %m[%i, %i, %i] to %d[%i, %i] part(%i of 4) times 0.125 transposed
+  attn_tile.auxiliary_warps registers(40) {
+    attn_tile.semaphore_wait %c[%i, %i] to(%i) : memref<?x2xi32>
+    attn_tile.convert_dq %m[%i, %i, %i] to %d[%i, %i] part(%i of 4) times 0.125 transposed
         : vector<64x16xf32> in memref<?x?x64xf32> to memref<?x64xbf16>
-    attn_tile.round_packed %m[%i, %i, %i] to %d[%i, %i] part(%i of 1) times 2.0
+    attn_tile.convert_dq %m[%i, %i, %i] to %d[%i, %i] part(%i of 1) times 2.0
         : vector<16x64xf32> in memref<?x?x64xf32> to memref<?x64xbf16>
-    attn_tile.count %c[%i, %i] : memref<?x2xi32>
+    attn_tile.semaphore_add %c[%i, %i] : memref<?x2xi32>
   }
   attn_tile.return
 }
@@ -209,22 +212,22 @@ attn_tile.kernel @counters(%m: memref<?x?x64xf32>, %d: memref<?x64xbf16>, %c: me
 // CHECK-LABEL: attn_tile.kernel @complete(
 // CHECK-SAME:    %[[C:.*]]: memref<?x2xi32>, %[[I:.*]]: index)
 // CHECK-NEXT:    %[[P:.*]] = attn_tile.create_pipe
-// CHECK-NEXT:    attn_tile.beside registers(40) {
+// CHECK-NEXT:    attn_tile.auxiliary_warps registers(40) {
 // CHECK-NEXT:    }
-// CHECK-NEXT:    attn_tile.beside warps(1) registers(40) {
-// CHECK-NEXT:      attn_tile.count %[[C]][%[[I]], %[[I]]] of additions after(%[[P]][%[[I]]]) : memref<?x2xi32>, !attn_tile.pipe<64x16xf32, stages = 1>
+// CHECK-NEXT:    attn_tile.auxiliary_warps warps(1) registers(40) {
+// CHECK-NEXT:      attn_tile.semaphore_add %[[C]][%[[I]], %[[I]]] of additions after(%[[P]][%[[I]]]) : memref<?x2xi32>, !attn_tile.pipe<64x16xf32, stages = 1>
 // CHECK-NEXT:    }
 // CHECK-NEXT:    attn_tile.role consumer
-// CHECK-NEXT:      attn_tile.complete %[[P]] : <64x16xf32, stages = 1>
+// CHECK-NEXT:      attn_tile.semaphore_release %[[P]] : <64x16xf32, stages = 1>
 attn_tile.kernel @complete(%c: memref<?x2xi32>, %i: index) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
-  attn_tile.beside registers(40) {
+  attn_tile.auxiliary_warps registers(40) {
   }
-  attn_tile.beside warps(1) registers(40) {
-    attn_tile.count %c[%i, %i] of additions after(%p[%i]) : memref<?x2xi32>, !attn_tile.pipe<64x16xf32, stages = 1>
+  attn_tile.auxiliary_warps warps(1) registers(40) {
+    attn_tile.semaphore_add %c[%i, %i] of additions after(%p[%i]) : memref<?x2xi32>, !attn_tile.pipe<64x16xf32, stages = 1>
   }
   attn_tile.role consumer warpgroups(1) registers(240) {
-    attn_tile.complete %p : !attn_tile.pipe<64x16xf32, stages = 1>
+    attn_tile.semaphore_release %p : !attn_tile.pipe<64x16xf32, stages = 1>
   }
   attn_tile.return
 }
@@ -232,22 +235,23 @@ attn_tile.kernel @complete(%c: memref<?x2xi32>, %i: index) {
 // CHECK-LABEL: func.func @together(
 // CHECK:         attn_tile.launch @counters together grid(
 func.func @together(%m: memref<?x?x64xf32>, %d: memref<?x64xbf16>, %c: memref<?x2xi32>, %i: index) {
-  attn_tile.launch @counters together grid(%i, %i, %i) groups_per_multiprocessor(1) args(%m, %d, %c, %i
+  attn_tile.launch @counters together grid(%i, %i, %i) ctas_per_sm(1) args(%m, %d, %c, %i
       : memref<?x?x64xf32>, memref<?x64xbf16>, memref<?x2xi32>, index)
   return
 }
 
 // CHECK-LABEL: attn_tile.kernel @share(
 // CHECK-SAME:    %[[V:.*]]: vector<64x16xbf16>, %[[I:.*]]: index)
-// CHECK:         %[[B:.*]] = attn_tile.share %[[V]] in %{{.*}}[%[[I]]] : vector<64x16xbf16>, <64x16xbf16, stages = 2>
-// CHECK:         attn_tile.share %[[V]] in %{{.*}}[%[[I]]] from(16) : vector<64x16xbf16>, <64x32xbf16, stages = 2>
+// CHECK:         %[[B:.*]] = attn_tile.local_store %[[V]] in %{{.*}}[%[[I]]] : vector<64x16xbf16>, <64x16xbf16, stages = 2>
+// CHECK:         attn_tile.local_store %[[V]] in %{{.*}}[%[[I]]] from(16) : vector<64x16xbf16>, <64x32xbf16, stages = 2>
 // CHECK-NEXT:    attn_tile.mma_start %[[B]], %[[B]] transpose_lhs : !attn_tile.buffer<64x16xbf16>, <64x16xbf16> -> !attn_tile.pending<vector<16x16xf32>>
-// CHECK:         attn_tile.mma_start %[[B]], %[[B]] transpose_lhs first_row(8) : !attn_tile.buffer<64x16xbf16>, <64x16xbf16> -> !attn_tile.pending<vector<8x16xf32>>
+// CHECK:         attn_tile.mma_start %[[B]], %[[B]] transpose_lhs first_row(8) : !attn_tile.buffer<64x16xbf16>, <64x16xbf16>
+// CHECK-SAME:        {{^}} -> !attn_tile.pending<vector<8x16xf32>>
 attn_tile.kernel @share(%v: vector<64x16xbf16>, %i: index) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xbf16, stages = 2>
-  %b = attn_tile.share %v in %p[%i] : vector<64x16xbf16>, !attn_tile.pipe<64x16xbf16, stages = 2>
+  %b = attn_tile.local_store %v in %p[%i] : vector<64x16xbf16>, !attn_tile.pipe<64x16xbf16, stages = 2>
   %w = attn_tile.create_pipe : !attn_tile.pipe<64x32xbf16, stages = 2>
-  %c = attn_tile.share %v in %w[%i] from(16) : vector<64x16xbf16>, !attn_tile.pipe<64x32xbf16, stages = 2>
+  %c = attn_tile.local_store %v in %w[%i] from(16) : vector<64x16xbf16>, !attn_tile.pipe<64x32xbf16, stages = 2>
   %s = attn_tile.mma_start %b, %b transpose_lhs
       : !attn_tile.buffer<64x16xbf16>, !attn_tile.buffer<64x16xbf16>
       -> !attn_tile.pending<vector<16x16xf32>>
@@ -265,27 +269,28 @@ attn_tile.kernel @share(%v: vector<64x16xbf16>, %i: index) {
 
 // CHECK-LABEL: attn_tile.kernel @key_tiles(
 // CHECK-SAME:    %[[B:.*]]: index, %[[H:.*]]: index, %[[I:.*]]: index, %[[SQ:.*]]: index, %[[SKV:.*]]: index)
-// CHECK-NEXT:    %[[TILES:.*]], %masked, %count = attn_tile.key_tiles at(%[[B]], %[[H]]) queries(%[[I]], 128) keys(176) lengths(%[[SQ]], %[[SKV]]){{$}}
-// CHECK-NEXT:    %tile = attn_tile.tile_at %[[TILES]][%masked]
-// CHECK-NEXT:    attn_tile.key_tiles at(%[[B]], %[[H]]) queries(%[[I]], 128) keys(176) lengths(%[[SQ]], %[[SKV]]) by(#attn.causal){{$}}
-// CHECK-NEXT:    attn_tile.key_tiles at(%[[B]], %[[H]]) queries(%[[I]], 128) keys(176) lengths(%[[SQ]], %[[SKV]]) keep {
+// CHECK-NEXT:    %[[TILES:.*]], %masked, %count = attn_tile.kv_tile_iterator at(%[[B]], %[[H]]) queries(%[[I]], 128) keys(176) lengths(%[[SQ]], %[[SKV]]){{$}}
+// CHECK-NEXT:    %tile = attn_tile.kv_tile_at %[[TILES]][%masked]
+// CHECK-NEXT:    attn_tile.kv_tile_iterator at(%[[B]], %[[H]]) queries(%[[I]], 128) keys(176) lengths(%[[SQ]], %[[SKV]]) by(#attn.causal){{$}}
+// CHECK-NEXT:    attn_tile.kv_tile_iterator at(%[[B]], %[[H]]) queries(%[[I]], 128) keys(176) lengths(%[[SQ]], %[[SKV]]) mask_mod {
 // CHECK-NEXT:    ^bb0(%b: index, %h: index, %i: index, %j: index):
 // CHECK-NEXT:      arith.cmpi
 // CHECK-NEXT:      attn_tile.yield
 // CHECK-NEXT:    }
-// CHECK-NEXT:    attn_tile.key_tiles at(%[[B]], %[[H]]) queries(%[[I]], 128) keys(176) lengths(%[[SQ]], %[[SKV]]) by(#attn.sliding_window<left = 64>) keep {
+// CHECK-NEXT:    attn_tile.kv_tile_iterator at(%[[B]], %[[H]]) queries(%[[I]], 128) keys(176) lengths(%[[SQ]], %[[SKV]])
+// CHECK-SAME:        {{^}} by(#attn.sliding_window<left = 64>) mask_mod {
 attn_tile.kernel @key_tiles(%batch: index, %head: index, %first: index, %sq: index, %skv: index) {
-  %0:3 = attn_tile.key_tiles at(%batch, %head) queries(%first, 128) keys(176) lengths(%sq, %skv)
-  %tile = attn_tile.tile_at %0#0[%0#1]
-  %1:3 = attn_tile.key_tiles at(%batch, %head) queries(%first, 128) keys(176) lengths(%sq, %skv)
+  %0:3 = attn_tile.kv_tile_iterator at(%batch, %head) queries(%first, 128) keys(176) lengths(%sq, %skv)
+  %tile = attn_tile.kv_tile_at %0#0[%0#1]
+  %1:3 = attn_tile.kv_tile_iterator at(%batch, %head) queries(%first, 128) keys(176) lengths(%sq, %skv)
       by(#attn.causal)
-  %2:3 = attn_tile.key_tiles at(%batch, %head) queries(%first, 128) keys(176) lengths(%sq, %skv) keep {
+  %2:3 = attn_tile.kv_tile_iterator at(%batch, %head) queries(%first, 128) keys(176) lengths(%sq, %skv) mask_mod {
   ^bb0(%b: index, %h: index, %i: index, %j: index):
     %keep = arith.cmpi ne, %i, %j : index
     attn_tile.yield %keep : i1
   }
-  %3:3 = attn_tile.key_tiles at(%batch, %head) queries(%first, 128) keys(176) lengths(%sq, %skv)
-      by(#attn.sliding_window<left = 64>) keep {
+  %3:3 = attn_tile.kv_tile_iterator at(%batch, %head) queries(%first, 128) keys(176) lengths(%sq, %skv)
+      by(#attn.sliding_window<left = 64>) mask_mod {
   ^bb0(%b: index, %h: index, %i: index, %j: index):
     %keep = arith.cmpi ne, %h, %j : index
     attn_tile.yield %keep : i1
@@ -327,7 +332,8 @@ attn_tile.kernel @map_two(%s: vector<64x48xf32>, %t: vector<64x48xf32>, %c: inde
 
 // CHECK-LABEL: attn_tile.kernel @map_with(
 // CHECK-SAME:    %[[S:.*]]: vector<64x48xf32>, %[[T:.*]]: vector<64x48xbf16>, %[[R:.*]]: vector<64xf32>, %[[I:.*]]: index)
-// CHECK-NEXT:    attn_tile.map %[[S]] at(%[[I]], %[[I]], %[[I]], %[[I]]) lengths(%[[I]], %[[I]]) with(%[[T]], %[[R]] : vector<64x48xbf16>, vector<64xf32>) : vector<64x48xf32> {
+// CHECK-NEXT:    attn_tile.map %[[S]] at(%[[I]], %[[I]], %[[I]], %[[I]]) lengths(%[[I]], %[[I]]) with(%[[T]], %[[R]] : vector<64x48xbf16>, vector<64xf32>)
+// CHECK-SAME:        {{^}} : vector<64x48xf32> {
 // CHECK-NEXT:    ^bb0(%x: f32, %{{.*}}: index, %{{.*}}: index, %{{.*}}: index, %{{.*}}: index, %[[Y:.*]]: bf16, %[[Z:.*]]: f32):
 // CHECK-NEXT:      attn_tile.yield %[[Z]] : f32
 attn_tile.kernel @map_with(%s: vector<64x48xf32>, %t: vector<64x48xbf16>, %rows: vector<64xf32>, %c: index) {
@@ -342,23 +348,24 @@ attn_tile.kernel @map_with(%s: vector<64x48xf32>, %t: vector<64x48xbf16>, %rows:
 // CHECK-SAME:    %[[S:.*]]: vector<64x48xf32>, %[[C:.*]]: index, %[[SQ:.*]]: index, %[[SKV:.*]]: index)
 // CHECK-NEXT:    %{{.*}} = attn_tile.mask %[[S]] at(%[[C]], %[[C]], %[[C]], %[[C]]) lengths(%[[SQ]], %[[SKV]]) : vector<64x48xf32>{{$}}
 // CHECK-NEXT:    %{{.*}} = attn_tile.mask %[[S]] at(%[[C]], %[[C]], %[[C]], %[[C]]) lengths(%[[SQ]], %[[SKV]]) by(#attn.causal) : vector<64x48xf32>{{$}}
-// CHECK-NEXT:    %{{.*}} = attn_tile.mask %[[S]] at(%[[C]], %[[C]], %[[C]], %[[C]]) lengths(%[[SQ]], %[[SKV]]) : vector<64x48xf32> keep {
+// CHECK-NEXT:    %{{.*}} = attn_tile.mask %[[S]] at(%[[C]], %[[C]], %[[C]], %[[C]]) lengths(%[[SQ]], %[[SKV]]) : vector<64x48xf32> mask_mod {
 // CHECK-NEXT:    ^bb0(%{{b.*}}: index, %{{h.*}}: index, %[[I:i.*]]: index, %[[J:j.*]]: index):
 // CHECK-NEXT:      %[[KEEP:.*]] = arith.cmpi sge, %[[I]], %[[J]] : index
 // CHECK-NEXT:      attn_tile.yield %[[KEEP]] : i1
 // CHECK-NEXT:    }
-// CHECK-NEXT:    %{{.*}} = attn_tile.mask %[[S]] at(%[[C]], %[[C]], %[[C]], %[[C]]) lengths(%[[SQ]], %[[SKV]]) by(#attn.sliding_window<left = 64>) : vector<64x48xf32> keep {
+// CHECK-NEXT:    %{{.*}} = attn_tile.mask %[[S]] at(%[[C]], %[[C]], %[[C]], %[[C]]) lengths(%[[SQ]], %[[SKV]]) by(#attn.sliding_window<left = 64>)
+// CHECK-SAME:        {{^}} : vector<64x48xf32> mask_mod {
 attn_tile.kernel @mask(%s: vector<64x48xf32>, %c: index, %sq: index, %skv: index) {
   %0 = attn_tile.mask %s at(%c, %c, %c, %c) lengths(%sq, %skv) : vector<64x48xf32>
   %1 = attn_tile.mask %s at(%c, %c, %c, %c) lengths(%sq, %skv)
       by(#attn.causal) : vector<64x48xf32>
-  %2 = attn_tile.mask %s at(%c, %c, %c, %c) lengths(%sq, %skv) : vector<64x48xf32> keep {
+  %2 = attn_tile.mask %s at(%c, %c, %c, %c) lengths(%sq, %skv) : vector<64x48xf32> mask_mod {
   ^bb0(%batch: index, %head: index, %query: index, %key: index):
     %keep = arith.cmpi sge, %query, %key : index
     attn_tile.yield %keep : i1
   }
   %3 = attn_tile.mask %s at(%c, %c, %c, %c) lengths(%sq, %skv)
-      by(#attn.sliding_window<left = 64>) : vector<64x48xf32> keep {
+      by(#attn.sliding_window<left = 64>) : vector<64x48xf32> mask_mod {
   ^bb0(%batch: index, %head: index, %query: index, %key: index):
     %keep = arith.constant true
     attn_tile.yield %keep : i1
@@ -374,11 +381,19 @@ attn_tile.kernel @rescale(%acc: vector<64x128xf32>, %alpha: vector<64xf32>) {
   attn_tile.return
 }
 
-// CHECK-LABEL: attn_tile.kernel @mixed_exp2(
+// CHECK-LABEL: attn_tile.kernel @subtract_rows(
+// CHECK-SAME:    %[[S:.*]]: vector<64x128xf32>, %[[M:.*]]: vector<64xf32>)
+// CHECK-NEXT:    %{{.*}} = attn_tile.subtract_rows %[[M]] from %[[S]] : vector<64xf32>, vector<64x128xf32>
+attn_tile.kernel @subtract_rows(%s: vector<64x128xf32>, %shift: vector<64xf32>) {
+  %0 = attn_tile.subtract_rows %shift from %s : vector<64xf32>, vector<64x128xf32>
+  attn_tile.return
+}
+
+// CHECK-LABEL: attn_tile.kernel @emulate_exp2(
 // CHECK-SAME:    %[[S:.*]]: vector<64x128xf32>)
-// CHECK-NEXT:    %{{.*}} = attn_tile.mixed_exp2 %[[S]] polynomials 4 : vector<64x128xf32>
-attn_tile.kernel @mixed_exp2(%s: vector<64x128xf32>) {
-  %0 = attn_tile.mixed_exp2 %s polynomials 4 : vector<64x128xf32>
+// CHECK-NEXT:    %{{.*}} = attn_tile.emulate_exp2 %[[S]] polynomials 4 : vector<64x128xf32>
+attn_tile.kernel @emulate_exp2(%s: vector<64x128xf32>) {
+  %0 = attn_tile.emulate_exp2 %s polynomials 4 : vector<64x128xf32>
   attn_tile.return
 }
 
@@ -459,7 +474,7 @@ func.func @make_tensor_map(%k: memref<?x8x?x128xbf16>) {
 }
 
 //===----------------------------------------------------------------------===//
-// Matrix products
+// Matmuls
 //===----------------------------------------------------------------------===//
 
 // CHECK-LABEL: attn_tile.kernel @products(
@@ -467,8 +482,10 @@ func.func @make_tensor_map(%k: memref<?x8x?x128xbf16>) {
 // CHECK:         %[[Q:.*]] = attn_tile.wait %{{.*}} : <64x128xbf16, stages = 1>
 // CHECK-NEXT:    %[[K:.*]] = attn_tile.wait
 // Both operands staged.
-// CHECK-NEXT:    %[[R0:.*]] = attn_tile.mma_start %[[Q]], %[[K]] transpose_rhs : !attn_tile.buffer<64x128xbf16>, <176x128xbf16> -> !attn_tile.pending<vector<64x176xf32>>
-// CHECK-NEXT:    %[[R1:.*]] = attn_tile.mma_start %[[Q]], %[[K]] transpose_rhs acc %[[ACC]] : !attn_tile.buffer<64x128xbf16>, <176x128xbf16> -> !attn_tile.pending<vector<64x176xf32>>
+// CHECK-NEXT:    %[[R0:.*]] = attn_tile.mma_start %[[Q]], %[[K]] transpose_rhs : !attn_tile.buffer<64x128xbf16>, <176x128xbf16>
+// CHECK-SAME:        {{^}} -> !attn_tile.pending<vector<64x176xf32>>
+// CHECK-NEXT:    %[[R1:.*]] = attn_tile.mma_start %[[Q]], %[[K]] transpose_rhs acc %[[ACC]] : !attn_tile.buffer<64x128xbf16>, <176x128xbf16>
+// CHECK-SAME:        {{^}} -> !attn_tile.pending<vector<64x176xf32>>
 // The left-hand side in registers.
 // CHECK-NEXT:    %[[R2:.*]] = attn_tile.mma_start %[[P]], %[[K]] : vector<64x176xbf16>, <176x128xbf16> -> !attn_tile.pending<vector<64x128xf32>>
 // CHECK-NEXT:    %[[R3:.*]] = attn_tile.mma_start %[[P]], %[[K]] acc %[[O]] : vector<64x176xbf16>, <176x128xbf16> -> !attn_tile.pending<vector<64x128xf32>>
@@ -503,7 +520,7 @@ attn_tile.kernel @products(%p: vector<64x176xbf16>, %o: vector<64x128xf32>,
   attn_tile.return
 }
 
-// A product in flight may be carried to where it is waited for.
+// An MMA in flight may be carried to where it is waited for.
 // CHECK-LABEL: attn_tile.kernel @carried(
 // CHECK:       ^[[NEXT:.*]](%[[S:.*]]: !attn_tile.pending<vector<64x128xf32>>):
 // CHECK-NEXT:    attn_tile.mma_wait %[[S]] : <vector<64x128xf32>>
@@ -525,28 +542,28 @@ attn_tile.kernel @carried(%p: vector<64x176xbf16>, %b: !attn_tile.buffer<176x128
 // CHECK-NEXT:    attn_tile.role producer warpgroups(1) registers(24) {
 // CHECK-NEXT:    }
 // CHECK-NEXT:    attn_tile.role consumer warpgroups(2) registers(256) attributes {attn.note} {
-// CHECK-NEXT:      attn_tile.await_turn
-// CHECK-NEXT:      attn_tile.pass_turn
+// CHECK-NEXT:      attn_tile.pingpong_wait
+// CHECK-NEXT:      attn_tile.pingpong_arrive
 // CHECK-NEXT:    }
 attn_tile.kernel @roles() {
   attn_tile.role producer warpgroups(1) registers(24) {
   }
   attn_tile.role consumer warpgroups(2) registers(256) attributes {attn.note} {
-    attn_tile.await_turn
-    attn_tile.pass_turn
+    attn_tile.pingpong_wait
+    attn_tile.pingpong_arrive
   }
   attn_tile.return
 }
 
 // CHECK-LABEL: attn_tile.kernel @beside(
-// CHECK-NEXT:    attn_tile.beside attributes {attn.note} {
+// CHECK-NEXT:    attn_tile.auxiliary_warps attributes {attn.note} {
 // CHECK-NEXT:      %[[P:.*]] = attn_tile.program_id 0
-// CHECK-NEXT:      attn_tile.each to(%[[P]]) {
+// CHECK-NEXT:      attn_tile.thread_for to(%[[P]]) {
 // CHECK:         attn_tile.return
 attn_tile.kernel @beside(%list: memref<?xindex>) {
-  attn_tile.beside attributes {attn.note} {
+  attn_tile.auxiliary_warps attributes {attn.note} {
     %p = attn_tile.program_id 0
-    attn_tile.each to(%p) {
+    attn_tile.thread_for to(%p) {
     ^bb0(%i: index):
       memref.store %i, %list[%i] : memref<?xindex>
       attn_tile.yield
@@ -556,17 +573,17 @@ attn_tile.kernel @beside(%list: memref<?xindex>) {
 }
 
 // CHECK-LABEL: attn_tile.kernel @joined(
-// CHECK-NEXT:    attn_tile.beside registers(72) joined {
-// CHECK-NEXT:      %[[N:.*]] = attn_tile.take_number
-// CHECK-NEXT:      attn_tile.pace %[[N]] of %[[N]]
-// CHECK-NEXT:      %{{.*}} = attn_tile.takes_part %[[N]]
-// CHECK-NEXT:      attn_tile.each to(%[[N]]) together(4) {
+// CHECK-NEXT:    attn_tile.auxiliary_warps registers(72) joined {
+// CHECK-NEXT:      %[[N:.*]] = attn_tile.fetch_work_item
+// CHECK-NEXT:      attn_tile.throughput_hint %[[N]] of %[[N]]
+// CHECK-NEXT:      %{{.*}} = attn_tile.is_active_warp %[[N]]
+// CHECK-NEXT:      attn_tile.thread_for to(%[[N]]) together(4) {
 attn_tile.kernel @joined(%list: memref<?xindex>) {
-  attn_tile.beside registers(72) joined {
-    %n = attn_tile.take_number
-    attn_tile.pace %n of %n
-    %b = attn_tile.takes_part %n
-    attn_tile.each to(%n) together(4) {
+  attn_tile.auxiliary_warps registers(72) joined {
+    %n = attn_tile.fetch_work_item
+    attn_tile.throughput_hint %n of %n
+    %b = attn_tile.is_active_warp %n
+    attn_tile.thread_for to(%n) together(4) {
     ^bb0(%i: index):
       memref.store %i, %list[%i] : memref<?xindex>
       attn_tile.yield
@@ -576,16 +593,16 @@ attn_tile.kernel @joined(%list: memref<?xindex>) {
 }
 
 // Turns may be taken in any part of a role.
-// CHECK-LABEL: attn_tile.kernel @nested_turn(
+// CHECK-LABEL: attn_tile.kernel @nested_order(
 // CHECK:         attn_tile.role consumer
 // CHECK-NEXT:      scf.if
-// CHECK-NEXT:        attn_tile.await_turn
-// CHECK-NEXT:        attn_tile.pass_turn
-attn_tile.kernel @nested_turn(%b: i1) {
+// CHECK-NEXT:        attn_tile.pingpong_wait
+// CHECK-NEXT:        attn_tile.pingpong_arrive
+attn_tile.kernel @nested_order(%b: i1) {
   attn_tile.role consumer warpgroups(2) registers(240) {
     scf.if %b {
-      attn_tile.await_turn
-      attn_tile.pass_turn
+      attn_tile.pingpong_wait
+      attn_tile.pingpong_arrive
     }
   }
   attn_tile.return
@@ -601,8 +618,8 @@ attn_tile.kernel @nested_turn(%b: i1) {
 // CHECK-NEXT:    ^bb0(%i: index):
 // CHECK-NEXT:      attn_tile.yield %i, %[[N]] : index, index
 // CHECK-NEXT:    }
-// CHECK-NEXT:    %[[M:.*]] = attn_tile.at_most %[[S]]#0, %[[N]]
-// CHECK-NEXT:    attn_tile.each to(%[[M]]) {
+// CHECK-NEXT:    %[[M:.*]] = attn_tile.assume_upper_bound %[[S]]#0, %[[N]]
+// CHECK-NEXT:    attn_tile.thread_for to(%[[M]]) {
 // CHECK-NEXT:    ^bb0(%i: index):
 // CHECK-NEXT:      %{{.*}} = memref.load %[[L]][%i] : memref<?xi32>
 // CHECK-NEXT:      attn_tile.yield
@@ -612,8 +629,8 @@ attn_tile.kernel @scalars(%l: memref<?xi32>, %n: index) {
   ^bb0(%i: index):
     attn_tile.yield %i, %n : index, index
   }
-  %m = attn_tile.at_most %s#0, %n
-  attn_tile.each to(%m) {
+  %m = attn_tile.assume_upper_bound %s#0, %n
+  attn_tile.thread_for to(%m) {
   ^bb0(%i: index):
     %x = memref.load %l[%i] : memref<?xi32>
     attn_tile.yield
@@ -623,7 +640,7 @@ attn_tile.kernel @scalars(%l: memref<?xi32>, %n: index) {
 
 // CHECK-LABEL: attn_tile.kernel @compact(
 // CHECK-SAME:    %[[L:.*]]: memref<?xindex>, %[[N:.*]]: index)
-// CHECK-NEXT:    %{{.*}} = attn_tile.compact to(%[[N]]) where {
+// CHECK-NEXT:    %{{.*}} = attn_tile.warp_compact to(%[[N]]) where {
 // CHECK-NEXT:    ^bb0(%i: index):
 // CHECK-NEXT:      %[[C:.*]] = arith.cmpi eq, %i, %[[N]] : index
 // CHECK-NEXT:      attn_tile.yield %[[C]] : i1
@@ -633,7 +650,7 @@ attn_tile.kernel @scalars(%l: memref<?xi32>, %n: index) {
 // CHECK-NEXT:      attn_tile.yield
 // CHECK-NEXT:    }
 attn_tile.kernel @compact(%l: memref<?xindex>, %n: index) {
-  %m = attn_tile.compact to(%n) where {
+  %m = attn_tile.warp_compact to(%n) where {
   ^bb0(%i: index):
     %c = arith.cmpi eq, %i, %n : index
     attn_tile.yield %c : i1
@@ -645,10 +662,10 @@ attn_tile.kernel @compact(%l: memref<?xindex>, %n: index) {
   attn_tile.return
 }
 
-// CHECK-LABEL: func @fault_word(
-// CHECK-NEXT:    %{{.*}} = attn_tile.fault_word : memref<1xi32>
-func.func @fault_word() {
-  %0 = attn_tile.fault_word : memref<1xi32>
+// CHECK-LABEL: func @error_flag(
+// CHECK-NEXT:    %{{.*}} = attn_tile.error_flag : memref<1xi32>
+func.func @error_flag() {
+  %0 = attn_tile.error_flag : memref<1xi32>
   return
 }
 
@@ -688,63 +705,67 @@ attn_tile.kernel @release_after(%i: index, %least: vector<64xf32>) {
 }
 
 // CHECK-LABEL: func @listed_tiles(
-// CHECK: attn_tile.key_tiles at(%[[I:.*]], %[[I]]) queries(%[[I]], 64) keys(64) lengths(%[[I]], %[[I]]) listed(%{{.*}}[%[[I]], %[[I]], %[[I]]] : memref<?x1x?x?xi32>)
+// CHECK: attn_tile.kv_tile_iterator at(%[[I:.*]], %[[I]]) queries(%[[I]], 64) keys(64) lengths(%[[I]], %[[I]])
+// CHECK-SAME:     {{^}} listed(%{{.*}}[%[[I]], %[[I]], %[[I]]] : memref<?x1x?x?xi32>)
 func.func @listed_tiles(%i: index, %list: memref<?x1x?x?xi32>) {
-  %0:3 = attn_tile.key_tiles at(%i, %i) queries(%i, 64) keys(64) lengths(%i, %i)
+  %0:3 = attn_tile.kv_tile_iterator at(%i, %i) queries(%i, 64) keys(64) lengths(%i, %i)
       listed(%list[%i, %i, %i] : memref<?x1x?x?xi32>)
   return
 }
 
 // CHECK-LABEL: func @shared_tiles(
 // CHECK-SAME: %[[I:.*]]: index, %[[P:.*]]: index, %[[N:.*]]: index)
-// CHECK: %[[TILES:.*]], %masked, %count = attn_tile.key_tiles at(%[[I]], %[[I]]) queries(%[[I]], 64) keys(64) lengths(%[[I]], %[[I]]) part(%[[P]] of %[[N]])
-// CHECK: attn_tile.walk_is_empty %[[TILES]]
+// CHECK: %[[TILES:.*]], %masked, %count = attn_tile.kv_tile_iterator at(%[[I]], %[[I]]) queries(%[[I]], 64) keys(64) lengths(%[[I]], %[[I]])
+// CHECK-SAME:     {{^}} split(%[[P]] of %[[N]])
+// CHECK: attn_tile.is_split_empty %[[TILES]]
 func.func @shared_tiles(%i: index, %p: index, %n: index) -> i1 {
-  %0:3 = attn_tile.key_tiles at(%i, %i) queries(%i, 64) keys(64) lengths(%i, %i) part(%p of %n)
-  %1 = attn_tile.walk_is_empty %0#0
+  %0:3 = attn_tile.kv_tile_iterator at(%i, %i) queries(%i, 64) keys(64) lengths(%i, %i) split(%p of %n)
+  %1 = attn_tile.is_split_empty %0#0
   return %1 : i1
 }
 
 // CHECK-LABEL: func @dropout(
 // CHECK-SAME: %[[P:.*]]: vector<16x32xbf16>, %[[M:.*]]: memref<?x4x?x?xi32>, %[[I:.*]]: index, %[[W:.*]]: i32)
-// CHECK: %[[D:.*]] = attn_tile.make_decisions at(%[[I]], %[[I]]) stream(%[[W]], %[[W]], %[[W]], %[[W]]) by(<p = 5.000000e-01, rng = #attn.arx>) : <16x32>
-// CHECK: %[[K:.*]] = attn_tile.dropout %[[P]] by %[[D]] weights : vector<16x32xbf16>, <16x32>
-// CHECK: %[[L:.*]] = attn_tile.load_decisions %[[M]][%[[I]], %[[I]]] columns at(%[[I]], %[[I]]) : memref<?x4x?x?xi32> -> <16x32, transposed>
+// CHECK: %[[D:.*]] = attn_tile.generate_keep_mask at(%[[I]], %[[I]]) stream(%[[W]], %[[W]], %[[W]], %[[W]]) by(<p = 5.000000e-01, rng = #attn.arx>) : <16x32>
+// CHECK: %[[K:.*]] = attn_tile.dropout %[[P]] by %[[D]] below_two : vector<16x32xbf16>, <16x32>
+// CHECK: %[[L:.*]] = attn_tile.load_keep_mask %[[M]][%[[I]], %[[I]]] columns at(%[[I]], %[[I]]) : memref<?x4x?x?xi32> -> <16x32, transposed>
 // CHECK: %[[DROPPED:.*]] = attn_tile.dropout %[[K]] by %[[L]] : vector<16x32xbf16>, <16x32, transposed>
-// CHECK: %[[A:.*]] = attn_tile.load_decisions %[[M]][%[[I]], %[[I]]] rows at(%[[I]], %[[I]]) : memref<?x4x?x?xi32> -> <16x32, whole>
+// CHECK: %[[A:.*]] = attn_tile.load_keep_mask %[[M]][%[[I]], %[[I]]] rows at(%[[I]], %[[I]]) : memref<?x4x?x?xi32> -> <16x32, whole>
 // CHECK: attn_tile.dropout %[[DROPPED]] by %[[A]] : vector<16x32xbf16>, <16x32, whole>
 func.func @dropout(%p: vector<16x32xbf16>, %m: memref<?x4x?x?xi32>, %i: index, %w: i32) -> vector<16x32xbf16> {
-  %d = attn_tile.make_decisions at(%i, %i) stream(%w, %w, %w, %w)
-      by(#attn.dropout<p = 0.5, rng = #attn.arx>) : !attn_tile.decisions<16x32>
-  %0 = attn_tile.dropout %p by %d weights : vector<16x32xbf16>, !attn_tile.decisions<16x32>
-  %l = attn_tile.load_decisions %m[%i, %i] columns at(%i, %i)
-      : memref<?x4x?x?xi32> -> !attn_tile.decisions<16x32, transposed>
-  %1 = attn_tile.dropout %0 by %l : vector<16x32xbf16>, !attn_tile.decisions<16x32, transposed>
-  %a = attn_tile.load_decisions %m[%i, %i] rows at(%i, %i)
-      : memref<?x4x?x?xi32> -> !attn_tile.decisions<16x32, whole>
-  %2 = attn_tile.dropout %1 by %a : vector<16x32xbf16>, !attn_tile.decisions<16x32, whole>
+  %d = attn_tile.generate_keep_mask at(%i, %i) stream(%w, %w, %w, %w)
+      by(#attn.dropout<p = 0.5, rng = #attn.arx>) : !attn_tile.keep_mask<16x32>
+  %0 = attn_tile.dropout %p by %d below_two : vector<16x32xbf16>, !attn_tile.keep_mask<16x32>
+  %l = attn_tile.load_keep_mask %m[%i, %i] columns at(%i, %i)
+      : memref<?x4x?x?xi32> -> !attn_tile.keep_mask<16x32, transposed>
+  %1 = attn_tile.dropout %0 by %l : vector<16x32xbf16>, !attn_tile.keep_mask<16x32, transposed>
+  %a = attn_tile.load_keep_mask %m[%i, %i] rows at(%i, %i)
+      : memref<?x4x?x?xi32> -> !attn_tile.keep_mask<16x32, whole>
+  %2 = attn_tile.dropout %1 by %a : vector<16x32xbf16>, !attn_tile.keep_mask<16x32, whole>
   return %2 : vector<16x32xbf16>
 }
 
-// CHECK-LABEL: func @pair_bits(
+// CHECK-LABEL: func @mask_bits(
 // CHECK-SAME: %[[S:.*]]: vector<32x128xf32>, %[[M:.*]]: memref<?x1x?x?x128xi32>, %[[I:.*]]: index)
-// CHECK: %[[B:.*]] = attn_tile.load_pair_bits %[[M]][%[[I]], %[[I]], %[[I]], %[[I]]] : memref<?x1x?x?x128xi32> -> <32x128>
-// CHECK: attn_tile.keep_pairs %[[S]] by %[[B]] : vector<32x128xf32>, <32x128>
-func.func @pair_bits(%s: vector<32x128xf32>, %m: memref<?x1x?x?x128xi32>, %i: index) -> vector<32x128xf32> {
-  %b = attn_tile.load_pair_bits %m[%i, %i, %i, %i]
-      : memref<?x1x?x?x128xi32> -> !attn_tile.pair_bits<32x128>
-  %0 = attn_tile.keep_pairs %s by %b : vector<32x128xf32>, !attn_tile.pair_bits<32x128>
+// CHECK: %[[B:.*]] = attn_tile.load_mask_bits %[[M]][%[[I]], %[[I]], %[[I]], %[[I]]] : memref<?x1x?x?x128xi32> -> <32x128>
+// CHECK: attn_tile.apply_mask_bits %[[S]] by %[[B]] : vector<32x128xf32>, <32x128>
+func.func @mask_bits(%s: vector<32x128xf32>, %m: memref<?x1x?x?x128xi32>, %i: index) -> vector<32x128xf32> {
+  %b = attn_tile.load_mask_bits %m[%i, %i, %i, %i]
+      : memref<?x1x?x?x128xi32> -> !attn_tile.mask_bits<32x128>
+  %0 = attn_tile.apply_mask_bits %s by %b : vector<32x128xf32>, !attn_tile.mask_bits<32x128>
   return %0 : vector<32x128xf32>
 }
 
 //===----------------------------------------------------------------------===//
-// Sums in flight, and stores through workgroup memory
+// Sums in flight, and stores through shared memory
 
 // CHECK-LABEL: attn_tile.kernel @in_flight
-// CHECK:         %[[S:.*]] = attn_tile.mma_start %{{.*}}, %{{.*}} acc %[[P:.*]] : !attn_tile.buffer<64x64xbf16>, <64x64xbf16> -> !attn_tile.pending<vector<64x64xf32>> in_flight
+// CHECK:         %[[S:.*]] = attn_tile.mma_start %{{.*}}, %{{.*}} acc %[[P:.*]] : !attn_tile.buffer<64x64xbf16>, <64x64xbf16>
+// CHECK-SAME:        {{^}} -> !attn_tile.pending<vector<64x64xf32>> in_flight
 // CHECK-NEXT:    attn_tile.mma_wait_before %[[S]] : <vector<64x64xf32>>
 // CHECK:         attn_tile.store_through %{{.*}}, %{{.*}} to %{{.*}}[%{{.*}}, %{{.*}}] : <64x64xbf16, stages = 2>, vector<64x128xbf16> to memref<?x?xbf16>
-// CHECK-NEXT:    attn_tile.store_through %{{.*}}, %{{.*}} to %{{.*}}[%{{.*}}, %{{.*}}] : <64x64xbf16, stages = 2>, vector<64x128xbf16> to !attn_tile.tensor_map<2, 64x64xbf16>
+// CHECK-NEXT:    attn_tile.store_through %{{.*}}, %{{.*}} to %{{.*}}[%{{.*}}, %{{.*}}] : <64x64xbf16, stages = 2>,
+// CHECK-SAME:        vector<64x128xbf16> to !attn_tile.tensor_map<2, 64x64xbf16>
 attn_tile.kernel @in_flight(%out: memref<?x?xbf16>, %map: !attn_tile.tensor_map<2, 64x64xbf16>) {
   %c0 = arith.constant 0 : index
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 1>
@@ -766,7 +787,8 @@ attn_tile.kernel @in_flight(%out: memref<?x?xbf16>, %map: !attn_tile.tensor_map<
 
 // CHECK-LABEL: attn_tile.kernel @scatter_add(
 // CHECK-SAME:    %[[T:.*]]: vector<64x32xf32>, %[[D:.*]]: memref<4x?xf32>, %[[S:.*]]: memref<f32>, %[[N:.*]]: index)
-// CHECK-NEXT:    attn_tile.scatter_add %[[T]] into %[[D]] at(%[[N]], %[[N]], %[[N]], %[[N]]) lengths(%[[N]], %[[N]]) transposed : vector<64x32xf32> into memref<4x?xf32> {
+// CHECK-NEXT:    attn_tile.scatter_add %[[T]] into %[[D]] at(%[[N]], %[[N]], %[[N]], %[[N]]) lengths(%[[N]], %[[N]]) transposed
+// CHECK-SAME:        {{^}} : vector<64x32xf32> into memref<4x?xf32> {
 // CHECK-NEXT:    ^bb0(%b: index, %h: index, %i: index, %j: index):
 // CHECK-NEXT:      attn_tile.yield %h, %j : index, index
 // CHECK-NEXT:    }

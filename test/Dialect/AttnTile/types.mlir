@@ -1,7 +1,8 @@
 // RUN: attn-opt %s --split-input-file --verify-diagnostics --verify-roundtrip | FileCheck %s
 
 // CHECK-LABEL: func private @buffers(
-// CHECK-SAME:    !attn_tile.buffer<176x128xbf16>, !attn_tile.buffer<16x8xf32>, !attn_tile.buffer<64x64xf8E4M3FN>, !attn_tile.buffer<64x64xi8>, !attn_tile.buffer<1x1xi1>)
+// CHECK-SAME:    !attn_tile.buffer<176x128xbf16>, !attn_tile.buffer<16x8xf32>, !attn_tile.buffer<64x64xf8E4M3FN>, !attn_tile.buffer<64x64xi8>,
+// CHECK-SAME:    !attn_tile.buffer<1x1xi1>)
 func.func private @buffers(!attn_tile.buffer<176x128xbf16>, !attn_tile.buffer<16x8xf32>,
                            !attn_tile.buffer<64x64xf8E4M3FN>, !attn_tile.buffer<64x64xi8>,
                            !attn_tile.buffer<1x1xi1>)
@@ -104,12 +105,12 @@ func.func private @pending_scalar(!attn_tile.pending<f32>)
 
 // -----
 
-// expected-error @below {{products in flight must be vectors of two fixed dimensions (was 'vector<16xf32>')}}
+// expected-error @below {{MMAs in flight must be vectors of two fixed dimensions (was 'vector<16xf32>')}}
 func.func private @pending_rank(!attn_tile.pending<vector<16xf32>>)
 
 // -----
 
-// expected-error @below {{products in flight must be vectors of two fixed dimensions (was 'vector<16x[8]xf32>')}}
+// expected-error @below {{MMAs in flight must be vectors of two fixed dimensions (was 'vector<16x[8]xf32>')}}
 func.func private @pending_scalable(!attn_tile.pending<vector<16x[8]xf32>>)
 
 // -----

@@ -6,7 +6,7 @@
 #
 # ===----------------------------------------------------------------------===#
 #
-# Masks, what they read, which pairs they keep, and inputs that are not valid.
+# Masks, the tensors that they read, the pairs that they keep, and invalid inputs.
 #
 # ===----------------------------------------------------------------------===#
 
@@ -174,14 +174,14 @@ DATA_MASKS = {
         _tree_keep,
     ),
     "blocks16": DataMask(
-        "#attn.block_mask<rows = 16, columns = 16, offsets = 0, indices = 1>",
+        "#attn.block_sparse<rows = 16, columns = 16, offsets = 0, indices = 1>",
         [["?", "h"], ["?", "h"]],
         _blocks16.make,
         _blocks16.keep,
         _blocks16.spoil,
     ),
     "causal_blocks": DataMask(
-        "#attn.and<#attn.causal, #attn.block_mask<rows = 48, columns = 32, offsets = 0, indices = 1>>",
+        "#attn.and<#attn.causal, #attn.block_sparse<rows = 48, columns = 32, offsets = 0, indices = 1>>",
         [["1", "1"], ["1", "1"]],
         _blocks48.make,
         lambda b, h, i, j, sq, skv, o: _blocks48.keep(b, h, i, j, sq, skv, o) & (j <= i + skv - sq),
@@ -189,7 +189,7 @@ DATA_MASKS = {
     ),
     "blocks_or_first": DataMask(
         "#attn.or<#attn.global_tokens<count = 5>, "
-        "#attn.not<#attn.block_mask<rows = 64, columns = 128, offsets = 1, indices = 0>>>",
+        "#attn.not<#attn.block_sparse<rows = 64, columns = 128, offsets = 1, indices = 0>>>",
         [["1", "1"], ["1", "1"]],
         lambda s, r: _blocks64.make(s, r)[::-1],
         lambda b, h, i, j, sq, skv, o: (i < 5) | (j < 5) | ~_blocks64.keep(b, h, i, j, sq, skv, o[::-1]),

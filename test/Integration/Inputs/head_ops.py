@@ -212,8 +212,8 @@ class Heads:
         return y
 
     def reference(self, wide):
-        """The result, and errors that are allowed: those of operands that are
-        rounded to the element type, and of the result."""
+        """The result, and allowed errors: the errors of operands that are rounded to the element type, and of the
+        result."""
         q, k = self._prepare(wide["q"], "q", wide), self._prepare(wide["k"], "k", wide)
         v = wide["v"]
         group = self.query_heads // self.key_heads
@@ -229,7 +229,7 @@ class Heads:
         p = np.divide(p, total, out=np.zeros_like(p), where=total > 0)
         out = p @ v
         eps = EPSILON[self.dtype]
-        # Scores are off by rounded queries and keys, weights by that and by their own rounding.
+        # Errors of scores come from rounded queries and keys; errors of probabilities also from their own rounding.
         error = 4 * eps * ((p * (2 + spread.max(-1, keepdims=True))) @ abs(v)) + 4e-6 * (p @ abs(v)) + 1e-7
         if self.gate == "merged":
             out, error = (x.transpose(0, 2, 1, 3).reshape(wide["gate"].shape) for x in (out, error))
@@ -239,7 +239,7 @@ class Heads:
         return out, error + 2 * eps * abs(out) + 1e-7
 
 
-#: Those that GPUs have kernels for, too.
+#: Variants that GPUs have kernels for, too.
 VARIANTS = [
     Heads("bf16", rope="halves"),
     Heads("bf16", 128, rope="halves", norm=True, causal=True),

@@ -1,29 +1,29 @@
-# ===- matmul.py - Matrix products in linalg, in many variants ---------------===#
+# ===- matmul.py - Matmuls in linalg, in many variants ---------------===#
 #
 # Licensed under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""What the numerics of matrix products on the host and on GPUs have in common."""
+"""What the numerics of matmuls on the host and on GPUs have in common."""
 
-from dropout import Dropout
+from dropout_reference import Dropout
 
 # What follows the sum, and the operands that it reads: (name, shape of it in terms of the output, element type).
 EPILOGUES = {
     "none": (),
     "bias": (("bias", "n", "f32"),),
-    # The product is rounded before the bias is added, and the sum once more.
+    # The result is rounded before the bias is added, and once more after.
     "bias_rounded": (("bias", "n", "in"),),
-    # A factor for each row, and what is added to the whole.
+    # A factor for each row, and a residual.
     "rows_residual": (("factor", "m", "f32"), ("residual", "mn", "in")),
-    # The product is added to what an output of f32 sums holds.
+    # The result is added to the contents of an f32 output.
     "accumulate": (("init", "mn", "f32"),),
 }
 
 
 class Matmul:
-    """One variant: how operands are stored, and what follows the product."""
+    """One variant: how operands are stored, and the epilogue."""
 
     def __init__(self, dtype, out=None, transpose_lhs=False, transpose_rhs=False, batch="", epilogue="none",
                  swapped=False, sizes=(None, None, None)):
@@ -179,8 +179,8 @@ class Matmul:
 MASK_HEADS = 4
 
 
-class MatmulBesideMask(Matmul):
-    """A product, with or without a bias, in whose kernel decisions of dropout are made."""
+class MatmulConcurrentWithMask(Matmul):
+    """A matmul, with or without a bias, whose kernel also generates dropout keep masks."""
 
     def __init__(self, dropout, layout="rows", first_head=0, schedule="", **options):
         super().__init__(**options)
@@ -252,20 +252,20 @@ SHAPES = [
     dict(b=2, m=64, n=40, k=512),
 ]
 
-# Column tiles of 256, 128 and 64; two are those that are chosen.
+# Column tiles of 256, 128 and 64; two are the compiler's choices.
 MASK_VARIANTS = [
-    MatmulBesideMask(Dropout(0.125, "arx", 6), dtype="bf16", transpose_rhs=True),
-    MatmulBesideMask(Dropout(0.1, "philox", 7), dtype="bf16", transpose_rhs=True, epilogue="bias"),
-    MatmulBesideMask(Dropout(0.5, "philox", 10), "columns", 3, dtype="f16", out="f32"),
-    MatmulBesideMask(Dropout(0.1, "arx", 6), "columns", dtype="bf16", batch="lr", sizes=(None, 64, None)),
-    MatmulBesideMask(Dropout(0.25, "threefry", 12), "rows", 1, dtype="bf16", transpose_rhs=True,
+    MatmulConcurrentWithMask(Dropout(0.125, "arx", 6), dtype="bf16", transpose_rhs=True),
+    MatmulConcurrentWithMask(Dropout(0.1, "philox", 7), dtype="bf16", transpose_rhs=True, epilogue="bias"),
+    MatmulConcurrentWithMask(Dropout(0.5, "philox", 10), "columns", 3, dtype="f16", out="f32"),
+    MatmulConcurrentWithMask(Dropout(0.1, "arx", 6), "columns", dtype="bf16", batch="lr", sizes=(None, 64, None)),
+    MatmulConcurrentWithMask(Dropout(0.25, "threefry", 12), "rows", 1, dtype="bf16", transpose_rhs=True,
                      schedule="#attn_tile.matmul_warp_specialized<row_tile = 192, column_tile = 128, depth_tile = 64, "
                      "stages = 3, consumers = 3, interleave = 4>"),
-    MatmulBesideMask(Dropout(0.125, "arx", 5), dtype="bf16",
+    MatmulConcurrentWithMask(Dropout(0.125, "arx", 5), dtype="bf16",
                      schedule="#attn_tile.matmul_warp_specialized<row_tile = 64, column_tile = 256, depth_tile = 64, "
                      "stages = 4, consumers = 1>"),
 ]
 
-# Sizes of masks: batch, heads, words of queries and of keys. The first one is little work beside most products, the last
-# one more than any of `SHAPES`.
+# Sizes of keep masks: batch, heads, words of queries and of keys. The first one is little work compared with most
+# matmuls, the last one more than any of `SHAPES`.
 MASK_SHAPES = [(1, MASK_HEADS, 32, 4), (2, MASK_HEADS, 96, 12), (1, MASK_HEADS, 512, 128)]

@@ -39,9 +39,9 @@ from types import SimpleNamespace
 from typing import Dict, Optional, Tuple
 
 import numpy as np
-from device_suite import make_parser, write_source
+from device_suite import make_parser, record, write_source
 from data_masks import DATA_MASKS
-from dropout import Dropout, packed_mask
+from dropout_reference import Dropout, packed_mask
 
 # What one rounding to a dtype changes, at most.
 ROUNDING = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24}
@@ -65,7 +65,7 @@ def band(left, right, top_left):
     return keep
 
 
-# Name to attribute and what it keeps.
+# Name to attribute and predicate.
 MASKS = {
     "full": ("", band(None, None, False)),
     "causal": ("#attn.causal", band(None, 0, False)),
@@ -276,8 +276,7 @@ KEEPS = {
         %r = arith.cmpi eq, %x, %y : i32""",
         lambda b, i, j, c: c["docs"][b, i] == c["docs"][b, j],
     ),
-    # Blocks of documents, each attends itself and those before it: computed from
-    # what is read at a key.
+    # Blocks of documents, each attends itself and those before it: computed from elements that are read at a key.
     "doc_blocks": (
         ("docs", "starts"),
         """%x = tensor.extract %docs[%b, %i] : tensor<?x?xi32>
@@ -379,21 +378,21 @@ class Variant:
     sinks: bool = False
     # The key head of each query head.
     head_map: Optional[Tuple[int, ...]] = None
-    # Whether weights are mixed with the identity.
+    # Whether probabilities are mixed with the identity.
     identity: bool = False
     dropout: Optional[Dropout] = None
-    # The layout of decisions, if they are made beforehand.
+    # The layout of keep masks, if they are made beforehand.
     bits: str = ""
     # Consumers, key tile, stages, ping-pong, traversal, interleave; none leaves
     # the choice to the compiler.
     schedule: Optional[Tuple[int, int, int, bool, str, int]] = None
-    # Work items among which keys are shared, of schedules that are given.
+    # The number of splits of given schedules.
     split: int = 0
-    # Sixteenths of the exponentials that are polynomials, of schedules that are given.
+    # Sixteenths of the exponentials that are polynomials, of given schedules.
     polynomials: int = 0
     # Whether the query heads of a key head are rows of a tile; there is one query then.
     pack: bool = False
-    # Groups of a cluster, which load keys together.
+    # CTAs of a cluster, which load keys together.
     cluster: int = 1
     # Stages of tiles that scores read, where they are aligned, of schedules that are given.
     score_stages: int = 0
@@ -460,10 +459,10 @@ class Variant:
             return (
                 f"#attn_tile.warp_specialized<query_tile = {64 * consumers}, key_tile = {tile},"
                 f" stages = {stages}, consumers = {consumers}, ping_pong = {str(ping_pong).lower()},"
-                f" traversal = {traversal}, interleave = {interleave}, split_items = {self.split},"
-                f" pack_heads = {str(self.pack).lower()}, score_stages = {score_stages},"
-                f" l2_promotion = {128 if self.pack else 256}, groups = {groups},"
-                f" polynomial_exp2 = {self.polynomials}, cluster = {self.cluster}>"
+                f" traversal = {traversal}, interleave = {interleave}, split_kv_work_items = {self.split},"
+                f" pack_gqa = {str(self.pack).lower()}, score_stages = {score_stages},"
+                f" l2_promotion = {128 if self.pack else 256}, ctas_per_sm = {groups},"
+                f" exp2_emulation = {self.polynomials}, cluster = {self.cluster}>"
             )
 
         if not self.score_stages:
@@ -499,14 +498,14 @@ class Variant:
             options += f" dropout({self.dropout}, %seed, %offset : tensor<i64>, tensor<i64>)"
         if self.score:
             options += f"""
-      score {{
+      score_mod {{
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         {SCORES[self.score][1]}
         attn.yield %r : f32
       }}"""
         if self.keep:
             options += f"""
-      keep {{
+      mask_mod {{
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         {KEEPS[self.keep][1]}
         attn.yield %r : i1
@@ -583,7 +582,7 @@ VARIANTS = [
     variant(64, mask="window_both", dtype="f16"),
     variant(128, mask="window_both_tl"),
     variant(64, mask="self"),
-    # Other masks, and what is made of several.
+    # Other masks, and combinations of several.
     variant(128, mask="prefix_lm"),
     variant(64, mask="dilated", dtype="f16"),
     variant(128, mask="block_diagonal"),
@@ -666,7 +665,7 @@ VARIANTS = [
     # Groups of 1, 0 and 4 heads, not in order; more heads than the keys have, and fewer.
     variant(128, mask="causal", heads=(5, 3), head_map=(2, 2, 0, 2, 2)),
     variant(64, dtype="f16", heads=(2, 6), head_map=(5, 1)),
-    # Weights mixed with the identity; without the log-sum-exp some heads need no scores.
+    # Identity mixed with the probabilities; without the log-sum-exp some heads need no scores.
     variant(128, heads=(8, 2), identity=True),
     variant(64, dtype="f16", mask="causal", identity=True, lse=False),
     variant(192, 128, mask="window_both", heads=(5, 3), head_map=(2, 2, 0, 2, 2), identity=True, lse=False),
@@ -692,7 +691,7 @@ SCHEDULED = [
     ]
 ]
 
-# Few queries; more shares than a multiprocessor has, than there are tiles, and fewer.
+# Few queries; fewer splits than tiles, and more.
 STREAM = (1, 64, 2, False, "grid", 1)
 SHARED = [
     variant(128, heads=(8, 2), schedule=STREAM, split=132, pack=True),
@@ -725,7 +724,8 @@ POLYNOMIALS = [
     variant(128, mask="nothing", schedule=(2, 128, 2, False, "grid", 1), polynomials=16),
 ]
 
-# Neighbouring tiles of queries that walk over keys together; of an odd number of them, the last one has no neighbour.
+# Neighbouring tiles of queries that share an iteration over keys; if their number is odd, the last one has no
+# neighbour.
 CLUSTERED = [
     variant(64, schedule=(3, 128, 2, True, "persistent", 1), cluster=2),
     variant(64, heads=(6, 1), dtype="f16", schedule=(2, 128, 2, True, "grid", 1), cluster=2),
@@ -850,7 +850,7 @@ def make_cases(per_variant, per_schedule):
     # Decoding, with less keys than queries, too, and none.
     for v in SHARED:
         for n, keys in enumerate((1, 0, 65, 257, 1000, 4097, 9001)):
-            # NumPy takes too long to make decisions of dropout for more.
+            # NumPy takes too long to make keep masks of dropout for more.
             queries = 1 if v.pack else (1, 3, 16, 2, 7, 16, 16 if v.dropout else 200)[n]
             layouts = tuple(rng.choice(list(LAYOUTS)) for _ in range(5))
             cases.append(Case(v, rng.randint(1, 3), queries, keys, layouts, seed=len(cases)))
@@ -902,7 +902,7 @@ def make_sanitizer_cases():
         "d128_128_h2_2_bf16_full_table",
         "d128_128_h8_2_bf16_causal_alibi",
         "d72_40_h2_2_bf16_full_docs_to_f32",
-        "d128_128_h2_2_bf16_full_c2_k176_s2_turns_persistent1_cluster2",
+        "d128_128_h2_2_bf16_full_c2_k176_s2_order_persistent1_cluster2",
     ]
     layouts = ("bhsd", "bshd", "bhsd", "bshd", "bhsd")
     sizes = [(65, 129), (129, 65), (193, 177)]
@@ -1085,7 +1085,7 @@ class Row:
 
     cases: int = 0
     failed: int = 0
-    # Errors over what is allowed, and the error of the log-sum-exp.
+    # Errors relative to the allowed ones, and the error of the log-sum-exp.
     norm: float = 0.0
     row: float = 0.0
     lse: float = 0.0
@@ -1099,10 +1099,14 @@ class Suite:
         print(f"{'variant':56s} cases failed  norm   row    lse   (norm and row: error over what is allowed)")
         for name, row in self.rows.items():
             print(f"{name:56s} {row.cases:5d} {row.failed:6d} {row.norm:5.2f} {row.row:5.2f} {row.lse:.1e}")
-        cases = sum(row.cases for row in self.rows.values())
+        passed, failed = self.count()
+        print(f"{passed} passed, {failed} failed", flush=True)
+        return 1 if failed or not passed else 0
+
+    def count(self):
+        """How many cases passed and failed."""
         failed = sum(row.failed for row in self.rows.values())
-        print(f"{cases - failed} passed, {failed} failed", flush=True)
-        return 1 if failed or not cases else 0
+        return sum(row.cases for row in self.rows.values()) - failed, failed
 
 
 def outside_is_same(torch, view, buffer, before):
@@ -1153,7 +1157,7 @@ def run_bad_reads(torch, run, case, captures):
 
 
 def run_case(torch, function, case, row):
-    """Runs a case; gives what is wrong with it."""
+    """Runs a case; gives the error, if there is one."""
     variant = case.variant
     dtypes = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
     nan = float("nan")
@@ -1305,6 +1309,7 @@ def main():
             print("the device is lost, the rest is left out", flush=True)
             suite.finish()
             return 1
+    record(options, *suite.count(), part=options.sanitizer_subset)
     return suite.finish()
 
 

@@ -14,7 +14,7 @@ torch and needs no compiler. Each case runs twice, and
 
 - the error of each gradient, a norm, is at most twice that of the same function
   in torch operations in the dtype of the inputs, plus one rounding; the gradient
-  of what a score change reads is that of the output as it is given, rounded;
+  of what a score_mod reads is that of the output as it is given, rounded;
 - gradients, filled with NaN before, are finite;
 - rows with nothing to attend, and keys that no query attends, have a gradient of exactly 0;
 - both runs of a deterministic gradient give the same bits.
@@ -30,7 +30,7 @@ from typing import Callable, Optional
 import numpy as np
 from device_suite import compile_artifact, load, make_parser, run_cases
 from data_masks import DATA_MASKS
-from dropout import Dropout, packed_mask
+from dropout_reference import Dropout, packed_mask
 
 ROUNDING = {"bf16": 2.0**-8, "f16": 2.0**-11}
 
@@ -60,8 +60,8 @@ POSITION_MASKS = {
 }
 
 SAME = "%same = arith.cmpi eq, %doc_i, %doc_j : i32\n        "
-# Masks that are regions: what they read for each token, their body, and the same on tensors of values for each token. The number of
-# a token's document, its first token, and which part of it the token is in.
+# Masks that are regions: the values they read for each token, their body, and the same on tensors of values for each
+# token: the number of its document, the document's first token, and the part of the document that the token is in.
 KEEPS = {
     "documents": (("doc",), "%r = arith.cmpi eq, %doc_i, %doc_j : i32", lambda i, j, t: t.doc[i] == t.doc[j]),
     "share_question": (
@@ -125,7 +125,7 @@ DISTANCE = """%d = arith.subi %j, %i : index
         %df = arith.sitofp %di : i32 to f32"""
 
 
-# Tables of distances: all of them, or those of at most TABLE_REACH, which many pairs share beyond.
+# Tables of distances: of all of them, or of at most TABLE_REACH; many pairs share the entries at the ends.
 TABLE_SIZE, TABLE_REACH = 2048, 60
 AT_DISTANCE = f"""%middle = arith.constant {TABLE_SIZE // 2} : index
         %d = arith.subi %j, %i : index
@@ -140,7 +140,7 @@ AT_REACH = f"""%low = arith.constant {-TABLE_REACH} : index
 
 @dataclass
 class Score:
-    """A score change that reads a tensor, whose gradient is wanted, too."""
+    """A score_mod that reads a tensor, whose gradient is wanted, too."""
 
     # Shape for batch, heads, queries and keys, None where it is not known beforehand.
     shape: Callable
@@ -211,45 +211,45 @@ SCORES = {
 }
 
 SUMS = """#attn_tile.gradient<
-    rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
-    keys = #attn_tile.key_stationary<query_tile = {tile}, key_tile = 128, stages = 2, consumers = 2>>"""
+    preprocess = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+    dkdv = #attn_tile.key_stationary<query_tile = {tile}, key_tile = 128, stages = 2, consumers = 2>>"""
 
 # Where gradients of keys and values do not fit one kernel.
 SUMS_BESIDE_VALUES = """#attn_tile.gradient<
-    rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
-    keys = #attn_tile.key_stationary<query_tile = {tile}, key_tile = 128, stages = 2, consumers = 2, traversal = grid,
+    preprocess = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+    dkdv = #attn_tile.key_stationary<query_tile = {tile}, key_tile = 128, stages = 2, consumers = 2, traversal = grid,
         interleave = 2, pipelined = true>,
-    values = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = grid>>"""
+    dv = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = grid>>"""
 IN_ORDER = """#attn_tile.gradient<
-    rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
-    keys = #attn_tile.key_stationary<query_tile = 48, key_tile = 128, stages = 2, consumers = 2>,
-    queries = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2, query_stages = 2>>"""
+    preprocess = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+    dkdv = #attn_tile.key_stationary<query_tile = 48, key_tile = 128, stages = 2, consumers = 2>,
+    dq = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2, query_stages = 2>>"""
 IN_PARTS = """#attn_tile.gradient<
-    rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
-    keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, query_parts = 2>>"""
-# Sums in a ring with places for few heads, which groups and idle warps wait for again and again.
-RING = """#attn_tile.gradient<
-    rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
-    keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = {traversal},
-        pipelined = true, ring_items = 1>>"""
-RING_IN_PARTS = """#attn_tile.gradient<
-    rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
-    keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = {traversal},
-        pipelined = true, query_parts = 2, ring_items = 1, lhs_registers = true>>"""
-# Keys of the next item that are loaded early.
+    preprocess = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+    dkdv = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, query_parts = 2>>"""
+# A dQ ring buffer with places for few heads, which CTAs and idle warps wait for again and again.
+DQ_RING = """#attn_tile.gradient<
+    preprocess = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+    dkdv = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = {traversal},
+        pipelined = true, dq_ring_depth = 1>>"""
+DQ_RING_IN_PARTS = """#attn_tile.gradient<
+    preprocess = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+    dkdv = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = {traversal},
+        pipelined = true, query_parts = 2, dq_ring_depth = 1, lhs_registers = true>>"""
+# Keys of the next work item that are loaded early.
 EARLY_KEYS = """#attn_tile.gradient<
-    rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
-    keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired,
+    preprocess = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+    dkdv = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired,
         pipelined = true, query_parts = 2, lhs_registers = true, key_stages = 2>>"""
-# Sums in turns, of pairs of items.
-TURNS = """#attn_tile.gradient<
-    rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
-    keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired,
-        pipelined = true, in_turn = true>>"""
-TURNS_IN_PARTS = """#attn_tile.gradient<
-    rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
-    keys = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired,
-        pipelined = true, query_parts = 2, in_turn = true>>"""
+# Ordered dQ accumulation, of pairs of work items.
+ORDERED = """#attn_tile.gradient<
+    preprocess = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+    dkdv = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = paired,
+        pipelined = true, ordered_dq = true>>"""
+ORDERED_IN_PARTS = """#attn_tile.gradient<
+    preprocess = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+    dkdv = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = paired,
+        pipelined = true, query_parts = 2, ordered_dq = true>>"""
 
 
 @dataclass
@@ -267,18 +267,18 @@ class Variant:
     # Of queries and keys: large ones give a log-sum-exp far from 0.
     spread: float = 1.0
     dropout: Optional[Dropout] = None
-    # The layout of decisions, if they are made beforehand.
+    # The layout of keep masks, if they are made beforehand.
     bits: str = ""
     # A mask that reads operands, in the place of `mask`.
     data: str = ""
-    # A mask that is a region, beside `mask`.
+    # A mask_mod, in addition to `mask`.
     keep: str = ""
-    # Whether weights are mixed with the identity.
+    # Whether probabilities are mixed with the identity.
     identity: bool = False
-    # A score change with a gradient of its own.
+    # A score_mod with a gradient of its own.
     score: str = ""
     schedule: str = ""
-    # Whether the idle warps that add in turns, which have few registers, may spill some.
+    # Whether the idle warps that accumulate in order, which have few registers, may spill some.
     may_spill: bool = False
 
     def mlir(self) -> str:
@@ -325,18 +325,20 @@ class Variant:
             result = "" if "%r =" in score.grad else "\n        %r = arith.addf %ds, %none : f32"
             reads += f", %c: {kind}"
             sizes = [f"%c_{dim}" for dim, size in enumerate(score.shape(None, 1, None, None)) if size is None]
-            zeros = "".join(f"\n  %at_{dim} = arith.constant {dim} : index\n  %c_{dim} = tensor.dim %c, %at_{dim} : {kind}" for dim in range(3) if f"%c_{dim}" in sizes)
+            zeros = "".join(
+                f"\n  %at_{dim} = arith.constant {dim} : index\n  %c_{dim} = tensor.dim %c, %at_{dim} : {kind}"
+                for dim in range(3) if f"%c_{dim}" in sizes)
             zeros += f"""
   %zero = arith.constant 0.0 : f32
   %room = tensor.empty({", ".join(sizes)}) : {kind}
   %dc0 = linalg.fill ins(%zero : f32) outs(%room : {kind}) -> {kind}"""
             into, types = ", %dc0", f", {kind}"
             options += f"""
-      score {{
+      score_mod {{
       ^bb0(%s: f32, {POSITIONS}):
         {score.body.replace("TYPE", kind)}
         attn.yield %r : f32
-      }} score_grad {{
+      }} score_mod_grad {{
       ^bb0(%s: f32, %ds: f32, {POSITIONS}, %sum: {kind}):
         %none = arith.constant 0.0 : f32
         {score.grad.replace("TYPE", kind)}{result}
@@ -348,7 +350,7 @@ class Variant:
             loads = "".join(f"%{name}_{position} = tensor.extract %{name}[%{position}] : tensor<?xi32>\n        " for name, position in places)
             reads += "".join(f", %{name}: tensor<?xi32>" for name in names)
             options += f"""
-      keep {{
+      mask_mod {{
       ^bb0({POSITIONS}):
         {loads}{body}
         attn.yield %r : i1
@@ -437,25 +439,26 @@ VARIANTS = [
     Variant("d64_bias_of_keys", 64, score="bias_of_keys", schedule=IN_PARTS, dlse=True),
     Variant("d64_slopes", 64, heads=(6, 2), mask="causal", score="slopes", schedule=IN_PARTS),
     Variant("d128_temperature", 128, score="temperature", sums=48, dlse=True),
-    Variant("d128_ring", 128, schedule=RING.format(traversal="persistent")),
-    Variant("d128_ring_causal", 128, dtype="f16", mask="causal", schedule=RING.format(traversal="paired")),
-    Variant("d96_ring_causal", 96, heads=(3, 3), mask="causal", dlse=True, schedule=RING.format(traversal="paired")),
-    # Keys that no query attends are items without a step.
-    Variant("d128_ring_tl", 128, mask="causal_tl", schedule=RING.format(traversal="persistent")),
-    Variant("d64_ring_tl", 64, heads=(3, 3), mask="causal_tl", schedule=RING_IN_PARTS.format(traversal="persistent")),
-    Variant("d64_ring", 64, schedule=RING_IN_PARTS.format(traversal="persistent")),
-    Variant("d64_ring_causal", 64, heads=(3, 3), mask="causal", schedule=RING_IN_PARTS.format(traversal="paired")),
-    # A ring with places for all heads that groups end with, whose items are dealt out one by one.
-    Variant("d64_ring_last", 64, heads=(3, 3), mask="causal", schedule=RING_IN_PARTS.format(traversal="paired").replace("ring_items = 1", "ring_items = 528")),
-    Variant("d32_ring_grouped", 32, heads=(4, 2), dtype="f16", schedule=RING_IN_PARTS.format(traversal="persistent")),
+    Variant("d128_dq_ring", 128, schedule=DQ_RING.format(traversal="persistent")),
+    Variant("d128_dq_ring_causal", 128, dtype="f16", mask="causal", schedule=DQ_RING.format(traversal="paired")),
+    Variant("d96_dq_ring_causal", 96, heads=(3, 3), mask="causal", dlse=True, schedule=DQ_RING.format(traversal="paired")),
+    # Keys that no query attends are work items without a step.
+    Variant("d128_dq_ring_tl", 128, mask="causal_tl", schedule=DQ_RING.format(traversal="persistent")),
+    Variant("d64_dq_ring_tl", 64, heads=(3, 3), mask="causal_tl", schedule=DQ_RING_IN_PARTS.format(traversal="persistent")),
+    Variant("d64_dq_ring", 64, schedule=DQ_RING_IN_PARTS.format(traversal="persistent")),
+    Variant("d64_dq_ring_causal", 64, heads=(3, 3), mask="causal", schedule=DQ_RING_IN_PARTS.format(traversal="paired")),
+    # A ring buffer with places for all last heads, whose work items are distributed one by one.
+    Variant("d64_dq_ring_last", 64, heads=(3, 3), mask="causal",
+            schedule=DQ_RING_IN_PARTS.format(traversal="paired").replace("dq_ring_depth = 1", "dq_ring_depth = 528")),
+    Variant("d32_dq_ring_grouped", 32, heads=(4, 2), dtype="f16", schedule=DQ_RING_IN_PARTS.format(traversal="persistent")),
     Variant("d64_early_keys", 64, heads=(3, 3), mask="causal", schedule=EARLY_KEYS),
     Variant("d64_early_keys_dropout", 64, dtype="f16", mask="causal", dropout=Dropout(0.1, "arx", 6), schedule=EARLY_KEYS),
-    # Gradients of queries that are added up in turns.
-    Variant("d128_turns_causal", 128, heads=(3, 3), mask="causal", deterministic=True, schedule=TURNS, may_spill=True),
-    Variant("d128_turns_causal_tl", 128, dtype="f16", mask="causal_tl", dlse=True, deterministic=True, schedule=TURNS, may_spill=True),
-    Variant("d128_turns_dropout", 128, heads=(3, 3), mask="causal", deterministic=True, dropout=Dropout(0.1, "arx", 6), schedule=TURNS, may_spill=True),
-    Variant("d96_turns", 96, heads=(5, 5), deterministic=True),
-    Variant("d64_turns_causal", 64, heads=(3, 3), mask="causal", deterministic=True, schedule=TURNS_IN_PARTS),
+    # Ordered dQ accumulation.
+    Variant("d128_order_causal", 128, heads=(3, 3), mask="causal", deterministic=True, schedule=ORDERED, may_spill=True),
+    Variant("d128_order_causal_tl", 128, dtype="f16", mask="causal_tl", dlse=True, deterministic=True, schedule=ORDERED, may_spill=True),
+    Variant("d128_order_dropout", 128, heads=(3, 3), mask="causal", deterministic=True, dropout=Dropout(0.1, "arx", 6), schedule=ORDERED, may_spill=True),
+    Variant("d96_order", 96, heads=(5, 5), deterministic=True),
+    Variant("d64_order_causal", 64, heads=(3, 3), mask="causal", deterministic=True, schedule=ORDERED_IN_PARTS),
     # Schedules that are chosen.
     Variant("d128_chosen_bias", 128, heads=(4, 2), mask="causal", score="bias", dlse=True),
     Variant("d128_chosen_deterministic", 128, score="bias_of_keys", deterministic=True),
@@ -473,18 +476,19 @@ VARIANTS = [
     Variant("d256_chosen_temperature", 256, score="temperature", dlse=True),
 ]
 
-# Batch, queries and keys. Of the last one there are more work items than multiprocessors; NumPy takes too long to make its
-# decisions of dropout.
-MANY_ITEMS = (64, 200, 333)
-# More tiles of keys, and pairs of them, than there are groups that could wait for one another.
+# Batch, queries and keys. Of the last one there are more work items than SMs; NumPy takes too long to make its
+# keep masks of dropout.
+MANY_WORK_ITEMS = (64, 200, 333)
+# More tiles of keys, and pairs of them, than there are CTAs that could wait for one another.
 MANY_KEYS = [(1, 130, 20000), (1, 70, 34100)]
-SHAPES = [(1, 128, 128), (2, 200, 333), (1, 1, 128), (1, 192, 64), (1, 127, 129), (3, 65, 1), (1, 1000, 777), MANY_ITEMS]
+SHAPES = [(1, 128, 128), (2, 200, 333), (1, 1, 128), (1, 192, 64), (1, 127, 129), (3, 65, 1), (1, 1000, 777), MANY_WORK_ITEMS]
 
 
 def gradients(torch, variant, q, k, v, dout, dlse, rng_state, reads, tokens, identity, captures, dtype, first_batch=0):
-    """Out, its log-sum-exp, and the gradients, by operations in `dtype`. Decisions of dropout are those of batch entries from `first_batch` on."""
+    """Out, its log-sum-exp, and the gradients, by operations in `dtype`. Keep masks of dropout are for batch entries
+    from `first_batch` on."""
     q, k, v = (x.to(dtype).detach().requires_grad_(True) for x in (q, k, v))
-    # Captures and what they change are f32 at least.
+    # Captures, and the scores that they modify, are f32 at least.
     captures = [x.to(torch.promote_types(dtype, torch.float32)).detach().requires_grad_(True) for x in captures]
     group = variant.heads[0] // variant.heads[1]
     scores = q @ k.repeat_interleave(group, 1).transpose(-1, -2) / math.sqrt(variant.qk_dim)
@@ -575,8 +579,8 @@ def run_case(torch, function, variant, shape, is_deterministic):
         if not result.isfinite().all():
             return f"{name} is not finite"
         error = (result.double() - expected).norm().item()
-        # Where exact gradients vanish, weights of one key, only roundings are left;
-        # alone, the output is the value itself, and not rounded.
+        # Where exact gradients vanish, as with a single key, only roundings are left; there, the output is the value
+        # itself, and not rounded.
         floor = (2e-2 if variant.dropout or variant.identity else 1e-2) * variant.spread * math.sqrt(result.numel())
         allowed = 1e-4 * floor + 2 * (other.double() - expected).norm().item() + ROUNDING[variant.dtype] * expected.norm().item()
         if error > allowed and error > (floor if keys == 1 else 0):
@@ -599,12 +603,12 @@ def choose_variants(options):
 def make_cases(torch, options):
     for variant in choose_variants(options):
         function = load(options, f"grad_{variant.name}", variant.name)
-        # Kernels for sm_80 add to nothing but what score changes read.
+        # Kernels for sm_80 accumulate only gradients of tensors that a score_mod reads.
         is_deterministic = variant.deterministic or (options.target == "sm_80" and not variant.score)
         # A mask without queries has no words.
-        more = MANY_KEYS * ("turns" in variant.name) + [(1, 0, 128)] * bool(variant.bits)
+        more = MANY_KEYS * ("_order" in variant.name) + [(1, 0, 128)] * bool(variant.bits)
         for shape in SHAPES + more:
-            if shape in (MANY_ITEMS, *MANY_KEYS) and variant.dropout:
+            if shape in (MANY_WORK_ITEMS, *MANY_KEYS) and variant.dropout:
                 continue
             yield f"{variant.name} {shape}", partial(run_case, torch, function, variant, shape, is_deterministic)
 
@@ -621,7 +625,7 @@ def main():
     import torch
 
     torch.manual_seed(0)
-    return run_cases(make_cases(torch, options))
+    return run_cases(make_cases(torch, options), options)
 
 
 if __name__ == "__main__":

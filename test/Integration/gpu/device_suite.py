@@ -12,6 +12,8 @@ also lets it import `attn` and what test/Integration/Inputs has.
 """
 
 import argparse
+import datetime
+import json
 import os
 import subprocess
 import sys
@@ -29,11 +31,13 @@ OPTIONS = {
 
 
 def make_parser(description, *more):
-    """The options of all programs, and those of OPTIONS with these names."""
+    """The options of all programs, and the named ones of OPTIONS."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--artifacts", required=True, help="directory of compiled artifacts")
     parser.add_argument("--compile", metavar="ATTN_COMPILE", help="compile the artifacts with this compiler and stop")
     parser.add_argument("--runtime", default="libattn_runtime.so", help="the runtime library")
+    parser.add_argument("--record", metavar="FILE", help="append the result to FILE, as report.py reads it")
+    parser.add_argument("--commit", default="", help="commit of the compiler that built the artifacts, for --record")
     for name in more:
         parser.add_argument(f"--{name}", **OPTIONS[name])
     return parser
@@ -49,7 +53,7 @@ def write_source(options, name, text):
 
 
 def compile_artifact(options, name, text, *flags, passes=()):
-    """Compiles a module, after passes of attn-opt, which lies beside the compiler; stops the program if that fails."""
+    """Compiles a module, after passes of the attn-opt in the compiler's folder; stops the program if that fails."""
     base = write_source(options, name, text)
     source = base + ".mlir"
     if passes:
@@ -67,8 +71,30 @@ def load(options, name, function):
     return Artifact(os.path.join(options.artifacts, name + ".so"), options.runtime)[function]
 
 
-def run_cases(cases):
-    """Runs cases, pairs of a name and of what to call, which gives a message if something is wrong; the exit status."""
+def record(options, passed, failed, part=False, device=None):
+    """Appends a row of the result to the file of --record, if there is one; report.py defines its form."""
+    if not options.record:
+        return
+    if not options.commit:
+        raise SystemExit("--record needs --commit, the commit of the compiler that built the artifacts")
+    if device is None:
+        import torch
+
+        device = torch.cuda.get_device_name()
+    subject = (sys.modules["__main__"].__doc__ or "all cases").strip().splitlines()[0].rstrip(".")
+    row = {"suite": os.path.basename(sys.argv[0]), "of": subject, "target": getattr(options, "target", "sm_90a")}
+    if getattr(options, "only", ""):
+        row["only"] = options.only
+    if part or "only" in row:
+        row["part"] = True
+    row.update(passed=passed, failed=failed, date=datetime.date.today().isoformat())
+    row.update(device=device, commit=options.commit)
+    with open(options.record, "a") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+def run_cases(cases, options):
+    """Runs cases, pairs of a name and a function that gives a message if something is wrong; gives the exit status."""
     passed = failed = 0
     for name, run in cases:
         try:
@@ -81,9 +107,10 @@ def run_cases(cases):
         else:
             passed += 1
     print(f"{passed} passed, {failed} failed", flush=True)
+    record(options, passed, failed)
     return 1 if failed or not passed else 0
 
 
 def describe_error(error):
-    """The message for an error in units of what is allowed, if it is more."""
+    """The message for an error, given as a multiple of the allowed one, if it is larger."""
     return None if error <= 1 else f"{error:.3g} of what is allowed"

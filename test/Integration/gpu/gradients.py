@@ -276,7 +276,7 @@ def main():
     import torch
 
     torch.manual_seed(0)
-    return run_cases(make_cases(torch, options))
+    return run_cases(make_cases(torch, options), options)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# ===- head_ops.py - Numerics of what is fused with attention, on a GPU ------===#
+# ===- head_ops.py - Numerics of operations fused with attention, on a GPU ---===#
 #
 # Licensed under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
@@ -57,7 +57,7 @@ def main():
 
     import torch
 
-    return run_cases(make_cases(torch, options))
+    return run_cases(make_cases(torch, options), options)
 
 
 if __name__ == "__main__":

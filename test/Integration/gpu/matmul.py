@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-# ===- matmul.py - Numerics of matrix products on a GPU -----------------------===#
+# ===- matmul.py - Numerics of matmuls on a GPU -----------------------===#
 #
 # Licensed under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Compares matrix products on a GPU with f64, and decisions made in their kernels with those that NumPy makes.
+"""Compares matmuls on a GPU with f64, and keep masks generated in their kernels with NumPy's keep masks.
 
     matmul.py --compile build/bin/attn-compile --artifacts DIR
     matmul.py --artifacts DIR --runtime libattn_runtime.so
+
+With --target=sm_80, kernels are those for sm_80, whose PTX later GPUs run.
 """
 
 import sys
@@ -41,7 +43,9 @@ def run_case(torch, function, variant, sizes, others=()):
 
 
 def pick(options, variants):
-    return [variant for variant in variants if options.only in str(variant)]
+    """Those that are asked for. Schedules that are given are for one target."""
+    given = options.target == "sm_90a"
+    return [v for v in variants if options.only in str(v) and (given or not getattr(v, "schedule", ""))]
 
 
 def make_words(torch, variant, shape):
@@ -54,13 +58,13 @@ def make_words(torch, variant, shape):
 
 
 def run_mask_case(torch, functions, variant, sizes, words):
-    """A message if a product, or decisions made in its kernel or in their own, are wrong."""
+    """A message if a matmul, or keep masks generated in its kernel or in their own, are wrong."""
     states = [torch.tensor(value, device="cuda") for value in (SEED, OFFSET)]
     beside, alone = torch.zeros_like(words), torch.zeros_like(words)
     message = run_case(torch, functions["matmul"], variant, sizes, [*states, beside])
     functions["mask"](*states, alone)
     torch.cuda.synchronize()
-    for name, made in (("beside the product", beside), ("by themselves", alone)):
+    for name, made in (("concurrent with the matmul", beside), ("by themselves", alone)):
         wrong = (made != words).sum().item()
         if wrong:
             message = f"{message or ''} {wrong} of {words.numel()} words made {name} are wrong"
@@ -91,16 +95,18 @@ def make_cases(torch, options):
 
 
 def main():
-    options = make_parser(__doc__, "only").parse_args()
+    options = make_parser(__doc__, "target", "assemble", "only").parse_args()
     if options.compile:
+        flags = ["--fail-on-spills"] if options.assemble or options.target == "sm_90a" else []
+        flags += ["--embed-ptx=false"] if options.assemble else []
         for variant in pick(options, VARIANTS + MASK_VARIANTS):
-            compile_artifact(options, str(variant), variant.module(), "--fail-on-spills")
+            compile_artifact(options, str(variant), variant.module(), *flags)
         return 0
 
     import torch
 
     torch.manual_seed(0)
-    return run_cases(make_cases(torch, options))
+    return run_cases(make_cases(torch, options), options)
 
 
 if __name__ == "__main__":

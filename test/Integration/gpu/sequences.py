@@ -260,7 +260,7 @@ def main():
     if options.sanitizer_subset:
         os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
     torch.zeros(1, device="cuda")
-    return run_cases(make_cases(torch, options, variants))
+    return run_cases(make_cases(torch, options, variants), options)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Compares gradients of packed and padded sequences with those of each sequence by itself in f64.
+"""Compares gradients of packed and padded sequences with f64 gradients of each sequence by itself.
 
     sequences_grad.py --compile build/bin/attn-compile --artifacts DIR
     sequences_grad.py --artifacts DIR --runtime libattn_runtime.so
@@ -28,7 +28,7 @@ from functools import partial
 import attention
 from attention_grad import ROUNDING, SCORES, Variant, gradients, make_tokens
 from device_suite import compile_artifact, load, make_parser, run_cases
-from dropout import Dropout
+from dropout_reference import Dropout
 from sequences import BAD, Batch, check_reports, make_lengths, take
 
 
@@ -94,7 +94,7 @@ SPILLING = {f"packed_d128_{name}" for name in ("full", "window", "chunked", "ide
 
 
 def lengths_of(variant):
-    """Those of the forward suite; fewer with dropout, whose decisions NumPy makes."""
+    """Those of the forward suite; fewer with dropout, whose keep masks NumPy makes."""
     lengths = make_lengths()
     if variant.dropout:
         return {name: lengths[name] for name in ("edges", "none", "empty")}
@@ -105,7 +105,7 @@ def lengths_of(variant):
 
 
 def check_sequence(torch, variant, exact, masked, tensors, states, results):
-    """What is wrong with the gradients of one sequence, those of `tensors` alone."""
+    """The error in the gradients of one sequence, which `tensors` hold alone."""
     q, k, dout, dlse = (tensors[n] for n in (0, 1, 3, 4))
     rounded = gradients(torch, variant, *tensors, *states[:-1], q.dtype, first_batch=states[-1])[2]
     empty, unattended = masked
@@ -301,7 +301,7 @@ def main():
     if options.sanitizer_subset:
         os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
     torch.zeros(1, device="cuda")
-    return run_cases(make_cases(torch, options))
+    return run_cases(make_cases(torch, options), options)
 
 
 if __name__ == "__main__":

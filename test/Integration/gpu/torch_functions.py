@@ -23,7 +23,7 @@ import traceback
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "python"))
 import torch  # noqa: E402
 from attn import masks  # noqa: E402
-from attn.torch import flex_attention, kernels, plan_mask, sdpa  # noqa: E402
+from attn.torch import flex_attention, kernels, create_block_mask, sdpa  # noqa: E402
 
 torch.manual_seed(0)
 HEADS, LONGEST = 4, 512
@@ -64,7 +64,7 @@ class Case:
         self.learned = options.pop("learned", None)
         self.mask = options.pop("mask", None)
         self.score, self.keep = options.pop("score", None), options.pop("keep", None)
-        # Whether documents are those of attn.masks, and whether the mask has a plan.
+        # Whether documents are a mask of attn.masks, and whether there is a precomputed block mask.
         self.named, self.planned = options.pop("named", False), options.pop("planned", False)
         self.options = options
         self.name = ", ".join(
@@ -103,7 +103,7 @@ class Case:
                 ids = captures["documents"]
                 keep = masks.documents(ids[:, : self.queries], ids[:, : self.keys])
             if self.planned:
-                options["plan"] = plan_mask(*tensors, score, keep, **options)
+                options["precomputed_block_mask"] = create_block_mask(*tensors, score, keep, **options)
             return flex_attention(*tensors, score, keep, **options)
         return sdpa(*tensors, attn_mask=captures.get("mask"), **options)
 

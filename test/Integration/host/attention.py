@@ -7,9 +7,8 @@
 # ===----------------------------------------------------------------------===#
 #
 # Compiles attention in many variants for the host, runs each with several
-# shapes, and compares with f64. An error may be twice that of the same
-# computation by NumPy operations that round to the element type after each
-# step, plus one rounding of the output.
+# shapes, and compares with f64. An error may be twice the error of the same computation by NumPy operations that round
+# to the element type after each step, plus one rounding of the output.
 #
 # ===----------------------------------------------------------------------===#
 # REQUIRES: host-cc, numpy
@@ -26,7 +25,7 @@ import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "Inputs"))
 from data_masks import DATA_MASKS  # noqa: E402
-from dropout import Dropout, pack  # noqa: E402
+from dropout_reference import Dropout, pack  # noqa: E402
 
 F64 = np.float64
 
@@ -215,7 +214,7 @@ def make_runs(shape, rng, dtype):
 
 
 def read(array, *indices):
-    """What a region reads at any index: the last element instead of what is outside, zero of an empty array."""
+    """The element that a region reads at any index: the last one for indices out of bounds, zero of an empty array."""
     if array.size == 0:
         return np.zeros(np.broadcast(*indices).shape, array.dtype)
     return array[tuple(np.minimum(np.asarray(index, np.int64).view(np.uint64), size - 1).astype(np.int64)
@@ -229,7 +228,7 @@ def t5_bucket(i, j):
     return np.where(n < 16, n, np.minimum(far, 31))
 
 
-# Score regions: captures, MLIR body (%s to %r), and the same on arrays.
+# Score_mod regions: captures, MLIR body (%s to %r), and the same on arrays.
 SCORES = {
     "none": ((), "", None),
     "alibi": (
@@ -341,7 +340,7 @@ SCORES = {
            %r = arith.addf %s, %x : f32""",
         lambda s, b, h, i, j, c: s + c["distances"][np.maximum(j - i, 0)],
     ),
-    # Positions and what is computed from them leave the arrays on all sides.
+    # Positions, and numbers computed from them, leave the arrays on all sides.
     "outside": (
         ("few", "few_pairs"),
         """%c9 = arith.constant 9 : index
@@ -514,7 +513,7 @@ KEEPS = {
 
 
 def make_random_keep(seed):
-    """A keep region of integer operations on what it reads and on positions, which may wrap around."""
+    """A mask_mod region of integer operations on elements that it reads and on positions, which may wrap around."""
     rng = np.random.default_rng(seed)
     lines = [
         "%x0 = memref.load %runs[%b, %i] : memref<?x?xi32>",
@@ -594,15 +593,15 @@ class Variant:
         self.out, self.layout, self.tile, self.sinks = out or dtype, layout, tile, sinks
         self.scale_given, self.scale = scale, scale if scale is not None else d**-0.5
         self.dropout, self.head_map = dropout, head_map
-        # The layout of decisions that an operation of their own makes, or that are given.
+        # The layout of keep masks that an operation of their own makes, or that are given.
         self.bits, self.packed = bits, packed
         # Without tiles, the compiler chooses the schedule.
-        # How many work items there should be, and whether heads fill the rows of a tile:
-        # there is one query for each of them then.
+        # The number of splits, and whether query heads of a group fill the rows of a tile: there is one query for each
+        # of them then.
         self.split, self.pack = split, pack
         # `data` names a mask that takes the place of `mask`.
         self.data = data
-        # The element type of the weights of the identity.
+        # The element type of the identity's weight for each head.
         self.identity, self.has_lse = identity, has_lse
         self.captures = list(dict.fromkeys(SCORES[score][0] + KEEPS[keep][0]))
 
@@ -645,9 +644,9 @@ class Variant:
     def keep_probability(self):
         return self.dropout.keep_probability if self.dropout else 0.75
 
-    def make_decisions(self, shape, rng):
-        """Arrays for the parameters of dropout, what is kept, and the words that must
-        be in the last array afterwards; or nothing and none."""
+    def generate_keep_mask(self, shape, rng):
+        """Arrays for the parameters of dropout, the pairs that are kept, and the words that must be in the last array
+        afterwards; or nothing and none."""
         if not self.dropout and not self.packed:
             return [], None, None
         where = np.ogrid[: shape.b, : self.hq, : shape.sq, : shape.skv]
@@ -714,13 +713,13 @@ class Variant:
         captures += parameters
         regions = ""
         if self.score != "none":
-            regions += f"""score {{
+            regions += f"""score_mod {{
           ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
             {SCORES[self.score][1]}
             attn.yield %r : f32
           }}"""
         if self.keep != "none":
-            regions += f""" keep {{
+            regions += f""" mask_mod {{
           ^bb0(%b: index, %h: index, %i: index, %j: index):
             {KEEPS[self.keep][1]}
             attn.yield %r : i1
@@ -729,7 +728,7 @@ class Variant:
         schedule = ""
         if self.tile:
             schedule = f"""schedule(#attn_tile.sequential<query_tile = {self.tile[0]}, key_tile = {self.tile[1]},
-                  split_items = {self.split}, pack_heads = {str(self.pack).lower()}>)"""
+                  split_kv_work_items = {self.split}, pack_gqa = {str(self.pack).lower()}>)"""
         return f"""func.func @run(%q: {q}, %k: {k}, %v: {v}, %o: {o}, %lse: {lse}{captures}) {{
           {before}
           attn.attention ins(%q, %k, %v : {q}, {k}, {v}) outs({outs})
@@ -825,7 +824,7 @@ VARIANTS = [
     Variant("f32", 32, data="causal_blocks", tile=(32, 64)),
     Variant("f32", 16, data="blocks_or_first", keep="docs", tile=(16, 16)),
     *(Variant("f32", 16, keep=f"random{seed}", tile=(8, 8)) for seed in range(NUM_RANDOM_KEEPS)),
-    # Keys that several work items share, one of them and more than there are tiles.
+    # Split-KV, with one split and with more splits than there are tiles.
     Variant("f32", 64, split=3, tile=(16, 16)),
     Variant("f32", 40, dv=24, mask="causal", split=60, tile=(16, 16), layout="bshd"),
     Variant("bf16", 64, hq=4, hkv=2, mask="window", split=1000, tile=(32, 8)),
@@ -1001,8 +1000,8 @@ def run(variant, library, runtime, shape, rng, bad_map=None, bad_reads=None):
         arrays.append(to_memory(identity, variant.identity))
         identity = from_memory(arrays[-1], variant.identity).astype(F64)
     reads = variant.make_reads(shape, rng)
-    decisions, kept, words = variant.make_decisions(shape, rng)
-    arrays += [*decisions, *(bad_reads or reads)]
+    keep_mask, kept, words = variant.generate_keep_mask(shape, rng)
+    arrays += [*keep_mask, *(bad_reads or reads)]
     descriptors = [descriptor(array) for array in arrays]
     library._mlir_ciface_run(*(ctypes.byref(d) for d in descriptors))
     fault = runtime.attnrtTakeFault(0)
@@ -1018,8 +1017,8 @@ def run(variant, library, runtime, shape, rng, bad_map=None, bad_reads=None):
     with np.errstate(invalid="ignore"):
         rounded, _ = attention(variant, *values, captures,
                                lambda x: round_to(x, variant.dtype), sinks, kept, reads, identity)
-    if words is not None and (decisions[-1] != words).any():
-        return f"{(decisions[-1] != words).sum()} of {words.size} words of decisions are wrong"
+    if words is not None and (keep_mask[-1] != words).any():
+        return f"{(keep_mask[-1] != words).sum()} of {words.size} words of keep masks are wrong"
     result = from_memory(out, variant.out).astype(F64)
     if not np.isfinite(result).all():
         return "output is not finite"

@@ -7,11 +7,9 @@
 # ===----------------------------------------------------------------------===#
 #
 # Compiles gradients of attention in many variants for the host, runs each with
-# several shapes, and compares dq, dk and dv with f64. What attention itself
-# gives, out and lse, is computed here in f64 and rounded. An error may be twice
-# that of the same computation by NumPy operations that round to the element
-# type after each step, plus one rounding of the output. Gradients of what score
-# regions read are compared likewise.
+# several shapes, and compares dq, dk and dv with f64. The inputs out and lse are computed here in f64 and rounded. An
+# error may be twice the error of the same computation by NumPy operations that round to the element type after each
+# step, plus one rounding of the output. Gradients of tensors that score_mod regions read are compared likewise.
 #
 # ===----------------------------------------------------------------------===#
 # REQUIRES: host-cc, numpy
@@ -27,7 +25,7 @@ import numpy as np
 
 sys.path.insert(0, os.path.dirname(__file__))
 import attention
-from dropout import Dropout
+from dropout_reference import Dropout
 from attention import CAPTURES, EPSILON, F64, KEEPS, SCORES
 
 # Entries of a table, read where positions are near one another.
@@ -48,7 +46,7 @@ SCORES["near"] = (
     lambda s, b, h, i, j, c: s + np.where(j < i + 32, c["table"][j % 32], 0),
 )
 
-# Gradients of score regions: MLIR body (%s and %ds to %r), and the factor of ds.
+# Gradients of score_mod regions: MLIR body (%s and %ds to %r), and the factor of ds.
 SCORE_GRADS = {
     "none": ("", None),
     "alibi": ("%r = arith.addf %ds, %zero : f32", lambda s, *_: 1),
@@ -80,7 +78,7 @@ SCORE_GRADS = {
 }
 
 
-# Gradients of what score regions read, which follow the bodies above: MLIR (to
+# Gradients of what score_mod regions read, which follow the bodies above: MLIR (to
 # %d<name>), what a pair adds as a factor of ds, and where.
 CAPTURE_GRADS = {
     "alibi": (("slopes", """
@@ -121,7 +119,7 @@ CAPTURE_GRADS = {
 
 
 class Variant(attention.Variant):
-    def __init__(self, *args, dlse=False, spread=1.0, parts="keys queries", reads=False,
+    def __init__(self, *args, dlse=False, spread=1.0, parts="dkdv dq", reads=False,
                  deterministic=False, **options):
         self.dlse, self.spread, self.parts = dlse, spread, parts
         self.deterministic = deterministic
@@ -140,13 +138,13 @@ class Variant(attention.Variant):
         reads, mask = self.mask_text()
         regions = ""
         if self.score != "none":
-            regions += f"""score {{
+            regions += f"""score_mod {{
           ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
             {SCORES[self.score][1]}
             attn.yield %r : f32
           }}"""
         if self.keep != "none":
-            regions += f""" keep {{
+            regions += f""" mask_mod {{
           ^bb0(%b: index, %h: index, %i: index, %j: index):
             {KEEPS[self.keep][1]}
             attn.yield %r : i1
@@ -157,7 +155,7 @@ class Variant(attention.Variant):
         outs = "".join(f", {name}" for name, *_ in grads)
         outs_types = "".join(f", {kind}" for _, _, kind, _ in grads)
         if self.score != "none":
-            regions += f""" score_grad {{
+            regions += f""" score_mod_grad {{
           ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index{inner}):
             %zero = arith.constant 0.0 : f32
             {SCORE_GRADS[self.score][0]}
@@ -174,7 +172,7 @@ class Variant(attention.Variant):
             identity = f"identity(%identity : {identity})"
         dlse, dlse_type = (", %dlse", f", {lse}") if self.dlse else ("", "")
         tiles = f"#attn_tile.sequential<query_tile = {self.tile[0]}, key_tile = {self.tile[1]}>"
-        parts = ", ".join(f"{part} = {tiles}" for part in ("rows " + self.parts).split())
+        parts = ", ".join(f"{part} = {tiles}" for part in ("preprocess " + self.parts).split())
         return f"""func.func @run(%q: {q}, %k: {k}, %v: {v}, %o: {o}, %lse: {lse}, %do: {o},
             %dlse: {lse}, %dq: {q}, %dk: {k}, %dv: {v}{captures}) {{
           {before}
@@ -205,20 +203,20 @@ VARIANTS = [
     Variant("f32", 64, keep="docs", mask="causal", score="alibi", layout="bshd"),
     Variant("f32", 64, keep="lengths", tile=(8, 24), dlse=True),
     Variant("f32", 64, scale=-0.2),
-    # Kernels of their own for the gradients of values, and none for queries:
-    # sums with a row for each channel, or for each query.
-    Variant("f32", 64, mask="causal", hq=4, hkv=2, parts="keys queries values", dlse=True),
-    Variant("f32", 64, mask="causal", hq=4, hkv=2, parts="keys", tile=(32, 64)),
-    Variant("f32", 72, dv=40, mask="window", parts="keys", tile=(16, 64), dlse=True),
-    Variant("f32", 40, score="softcap", keep="docs", parts="keys", tile=(32, 32)),
-    Variant("bf16", 64, mask="window_both", parts="keys", tile=(64, 32), layout="bshd"),
-    Variant("f16", 128, hq=4, hkv=1, parts="keys", tile=(16, 64)),
-    # Gradients of what is read: of one summand for each pair of positions, of
-    # entries that many pairs read, of factors; none of pairs that do not attend.
+    # Separate kernels for the gradients of values, and none for queries: accumulators with a row for each element of a
+    # head, or for each query.
+    Variant("f32", 64, mask="causal", hq=4, hkv=2, parts="dkdv dq dv", dlse=True),
+    Variant("f32", 64, mask="causal", hq=4, hkv=2, parts="dkdv", tile=(32, 64)),
+    Variant("f32", 72, dv=40, mask="window", parts="dkdv", tile=(16, 64), dlse=True),
+    Variant("f32", 40, score="softcap", keep="docs", parts="dkdv", tile=(32, 32)),
+    Variant("bf16", 64, mask="window_both", parts="dkdv", tile=(64, 32), layout="bshd"),
+    Variant("f16", 128, hq=4, hkv=1, parts="dkdv", tile=(16, 64)),
+    # Gradients of tensors that are read: of one summand for each pair of positions, of entries that many pairs read, of
+    # factors; none of pairs that do not attend.
     Variant("f32", 32, score="bias", reads=True, tile=(16, 24)),
-    Variant("f32", 40, score="bias", reads=True, mask="causal", parts="keys", tile=(32, 32)),
+    Variant("f32", 40, score="bias", reads=True, mask="causal", parts="dkdv", tile=(32, 32)),
     Variant("f32", 32, score="alibi", reads=True, mask="window", hq=4, hkv=2),
-    Variant("bf16", 64, score="table", reads=True, keep="lengths", parts="keys queries values"),
+    Variant("bf16", 64, score="table", reads=True, keep="lengths", parts="dkdv dq dv"),
     Variant("f32", 64, score="table", reads=True, tile=(16, 48), dropout=Dropout(0.3, "arx", 6)),
     Variant("f32", 24, score="near", reads=True, mask="causal"),
     Variant("f32", 32, score="qk_norm", reads=True, hq=4, hkv=2, dlse=True),
@@ -234,40 +232,40 @@ VARIANTS = [
     Variant("f16", 104, dv=24, mask="window_both"),
     Variant("f16", 64, score="alibi", keep="docs", hq=6, hkv=2),
     Variant("f32", 32, dropout=Dropout(0.125, "philox", 7)),
-    Variant("f32", 64, mask="causal", hq=4, hkv=2, parts="keys", dropout=Dropout(0.3, "arx", 6)),
-    Variant("f32", 64, score="softcap", parts="keys queries values", dlse=True, tile=(16, 48),
+    Variant("f32", 64, mask="causal", hq=4, hkv=2, parts="dkdv", dropout=Dropout(0.3, "arx", 6)),
+    Variant("f32", 64, score="softcap", parts="dkdv dq dv", dlse=True, tile=(16, 48),
             dropout=Dropout(0.5, "threefry", 20, bits=4)),
     Variant("bf16", 64, hq=4, hkv=2, mask="causal", dropout=Dropout(0.1, "arx", 6)),
-    Variant("f32", 64, mask="causal", hq=4, hkv=2, parts="keys", tile=(32, 64),
+    Variant("f32", 64, mask="causal", hq=4, hkv=2, parts="dkdv", tile=(32, 64),
             dropout=Dropout(0.125, "arx", 6), bits="columns"),
     Variant("f32", 64, score="softcap", dlse=True, tile=(16, 48), dropout=Dropout(0.5, "philox", 7), bits="rows"),
     Variant("bf16", 64, hq=4, hkv=2, mask="window", packed="columns"),
     Variant("f32", 32, data="documents", tile=(16, 32), dlse=True),
-    Variant("f32", 32, data="causal_packed_documents", parts="keys", hq=4, hkv=2, tile=(32, 32)),
-    Variant("f32", 32, data="tree", tile=(16, 16), parts="keys queries values"),
-    # Lists of each head, of which a group shares keys.
+    Variant("f32", 32, data="causal_packed_documents", parts="dkdv", hq=4, hkv=2, tile=(32, 32)),
+    Variant("f32", 32, data="tree", tile=(16, 16), parts="dkdv dq dv"),
+    # Lists of each query head, where the heads of a group share keys.
     Variant("f32", 16, data="blocks16", hq=6, hkv=2, tile=(16, 32)),
-    Variant("f32", 16, data="blocks16", hq=2, hkv=2, parts="keys", tile=(32, 16)),
+    Variant("f32", 16, data="blocks16", hq=2, hkv=2, parts="dkdv", tile=(32, 16)),
     Variant("bf16", 64, data="causal_blocks", hq=4, hkv=1, score="alibi"),
     Variant("f32", 16, data="blocks_or_first", hq=4, hkv=2, keep="docs", tile=(40, 24), dlse=True),
     Variant("f32", 64, mask="causal", hq=4, hkv=2, identity="f32"),
-    Variant("f32", 40, dv=24, mask="window", hq=6, hkv=2, parts="keys queries values", identity="bf16", layout="bshd"),
-    Variant("bf16", 64, parts="keys", tile=(32, 64), identity="f32", keep="docs"),
+    Variant("f32", 40, dv=24, mask="window", hq=6, hkv=2, parts="dkdv dq dv", identity="bf16", layout="bshd"),
+    Variant("bf16", 64, parts="dkdv", tile=(32, 64), identity="f32", keep="docs"),
     Variant("f32", 32, score="softcap", hq=4, hkv=1, identity="f32", dropout=Dropout(0.3, "arx", 6)),
     Variant("f32", 32, mask="nothing", identity="f16"),
     # Tiles of queries that are several ranges, of which some are masked.
-    Variant("f32", 16, mask="prefix_lm", tile=(16, 24), hq=4, hkv=2, parts="keys"),
+    Variant("f32", 16, mask="prefix_lm", tile=(16, 24), hq=4, hkv=2, parts="dkdv"),
     Variant("f32", 16, mask="dilated", tile=(8, 16)),
-    Variant("f32", 16, mask="block_diagonal", tile=(16, 16), parts="keys"),
+    Variant("f32", 16, mask="block_diagonal", tile=(16, 16), parts="dkdv"),
     Variant("f32", 16, mask="block_causal", tile=(8, 40), hq=4, hkv=1, dlse=True),
-    Variant("bf16", 32, mask="local_blocks", tile=(16, 32), parts="keys"),
-    Variant("f32", 16, mask="chunked", tile=(16, 32), hq=4, hkv=2, parts="keys queries values"),
-    Variant("f32", 16, mask="global_window", tile=(8, 16), hq=6, hkv=2, parts="keys"),
+    Variant("bf16", 32, mask="local_blocks", tile=(16, 32), parts="dkdv"),
+    Variant("f32", 16, mask="chunked", tile=(16, 32), hq=4, hkv=2, parts="dkdv dq dv"),
+    Variant("f32", 16, mask="global_window", tile=(8, 16), hq=6, hkv=2, parts="dkdv"),
     Variant("f32", 16, mask="blocks_before", tile=(16, 16)),
-    Variant("f32", 16, mask="not_or", tile=(8, 8), parts="keys"),
+    Variant("f32", 16, mask="not_or", tile=(8, 8), parts="dkdv"),
     Variant("f32", 16, mask="not_window", tile=(8, 16), hq=4, hkv=2),
-    Variant("f32", 16, mask="upper", tile=(24, 16), parts="keys"),
-    Variant("f32", 16, keep="named", tile=(8, 16), hq=4, hkv=2, parts="keys"),
+    Variant("f32", 16, mask="upper", tile=(24, 16), parts="dkdv"),
+    Variant("f32", 16, keep="named", tile=(8, 16), hq=4, hkv=2, parts="dkdv"),
     Variant("f32", 16, keep="affine", mask="causal", tile=(16, 16), dlse=True),
 ]
 
@@ -295,7 +293,7 @@ def gradient(variant, q, k, v, dout, dlse, captures, kept, step, results=None, r
     factor = np.ones_like(p)
     if kept is not None:
         factor = (kept / variant.keep_probability()).astype(p.dtype)
-    # What is left of weights beside the identity, and what that gives.
+    # The factor of the probabilities next to the identity, and the identity times its weight.
     rest, own = 1, np.zeros((*q.shape[:3], skv))
     if identity is not None:
         weight = identity.reshape(1, -1, 1, 1)
@@ -347,7 +345,7 @@ def run(variant, library, shape, rng):
     read = lambda x, dtype=variant.dtype: attention.from_memory(x, dtype)
     values = [read(q), read(k), read(v), read(dout, variant.out), dlse]
     wide = [x.astype(F64) for x in values]
-    decisions, kept, words = variant.make_decisions(shape, rng)
+    keep_mask, kept, words = variant.generate_keep_mask(shape, rng)
     reads = variant.make_reads(shape, rng)
     identity = None
     if variant.identity:
@@ -369,13 +367,13 @@ def run(variant, library, shape, rng):
     arrays = [q, k, v, out, lse, dout, dlse, *results,
               *(captures[c] for c in variant.captures)]
     capture_grads = [np.zeros(captures[name].shape, np.float32) for name, *_ in variant.capture_grads]
-    arrays += [*capture_grads, *decisions, *reads]
+    arrays += [*capture_grads, *keep_mask, *reads]
     if identity is not None:
         arrays.append(stored)
     descriptors = [attention.descriptor(array) for array in arrays]
     library._mlir_ciface_run(*(ctypes.byref(d) for d in descriptors))
-    if words is not None and (decisions[-1] != words).any():
-        return f"{(decisions[-1] != words).sum()} of {words.size} words of decisions are wrong"
+    if words is not None and (keep_mask[-1] != words).any():
+        return f"{(keep_mask[-1] != words).sum()} of {words.size} words of keep masks are wrong"
 
     results = [read(result) for result in results]
     return check(variant, values, captures, kept, reads, identity, read(out, variant.out), lse, results, capture_grads)
@@ -385,16 +383,16 @@ def check(variant, values, captures, kept, reads, identity, out, lse, results, c
     """What is wrong with gradients of q, k, v and captures, for an output and lse as they are given."""
     wide = [x.astype(F64) for x in values]
     exact, _, exact_lse = gradient(variant, *wide, captures, kept, lambda x: x, reads=reads, identity=identity)
-    # The gradients for an output as it is given, rounded, are what is expected.
+    # The expected gradients are for the output as it is given, rounded.
     wanted, _, _ = gradient(variant, *wide, captures, kept, lambda x: x, (out.astype(F64), exact_lse), reads, identity)
     # In f32, the rounding of large scores and of their lse is what counts.
     given = (out, lse) if variant.dtype == "f32" else None
     rounded, _, _ = gradient(variant, *values, captures, kept,
                              lambda x: attention.round_to(x, variant.dtype), given, reads, identity)
-    # Scores and their lse are rounded to f32, which moves weights in proportion.
+    # Scores and their lse are rounded to f32, which changes probabilities in proportion.
     finite = np.abs(np.where(np.isfinite(exact_lse), exact_lse, 0)).max()
     weight_error = 4 * EPSILON["f32"] * finite
-    # Gradients of weights may cancel with the row's delta.
+    # Gradients of probabilities may cancel with the row's delta.
     q64, k64, v64, dout64 = wide[:4]
     group = variant.hq // variant.hkv
     largest_dp = np.abs(dout64 @ np.repeat(v64, group, 1).transpose(0, 1, 3, 2)).max()

@@ -1,4 +1,4 @@
-# ===- dropout_statistics.py - How decisions of dropout are spread ----------===#
+# ===- dropout_statistics.py - How keep masks of dropout are spread ----------===#
 #
 # Licensed under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
@@ -6,11 +6,9 @@
 #
 # ===----------------------------------------------------------------------===#
 #
-# Decisions of each generator, as docs/rng.md defines them: rates of all, and of
-# each row, column, head and batch entry, and correlations of neighbours along
-# each axis, of offsets and of seeds. All are compared with those of independent
-# decisions, in standard deviations. Other tests show that what is compiled makes
-# the same decisions.
+# Keep masks of each generator, as docs/rng.md defines them: rates of all, and of each row, column, head and batch
+# entry, and correlations of neighbours along each axis, of offsets and of seeds. All are compared with figures of
+# independent keep masks, in standard deviations. Other tests show that compiled code makes the same keep masks.
 #
 # ===----------------------------------------------------------------------===#
 # REQUIRES: numpy
@@ -24,11 +22,11 @@ import sys
 import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "Inputs"))
-from dropout import Dropout  # noqa: E402
+from dropout_reference import Dropout  # noqa: E402
 
 SHAPE = (2, 3, 160, 192)
 AXES = ("batch", "head", "query", "key")
-# Within a word of decisions, from one to the next, and further.
+# Within a word of keep masks, from one to the next, and further.
 DISTANCES = ((1,), (1, 2), (1, 7, 8, 16, 64), (1, 2, 8, 16, 64))
 LIMIT = 4.5
 
@@ -45,8 +43,7 @@ DROPOUTS = [
 
 
 def figures(dropout):
-    """Yields names and deviations from what is expected, in units of its standard
-    deviation."""
+    """Yields names and deviations from the expected values, in units of their standard deviation."""
     positions = np.ogrid[tuple(slice(n) for n in SHAPE)]
     expected = dropout.keep_probability
     variance = expected * (1 - expected)
@@ -57,19 +54,19 @@ def figures(dropout):
     def correlation(first, second):
         return (first * second).sum() / (variance * np.sqrt(first.size))
 
-    decisions = decide(42, 8)
-    yield "rate", decisions.sum() / np.sqrt(variance * decisions.size)
+    keep_mask = decide(42, 8)
+    yield "rate", keep_mask.sum() / np.sqrt(variance * keep_mask.size)
     for axis, name in enumerate(AXES):
         others = tuple(a for a in range(4) if a != axis)
-        squares = decisions.sum(others) ** 2 / (variance * decisions.size / SHAPE[axis])
+        squares = keep_mask.sum(others) ** 2 / (variance * keep_mask.size / SHAPE[axis])
         yield f"rates by {name}", (squares.sum() - squares.size) / np.sqrt(2 * squares.size)
         for distance in DISTANCES[axis]:
             if distance < SHAPE[axis]:
-                before = np.take(decisions, range(SHAPE[axis] - distance), axis)
-                after = np.take(decisions, range(distance, SHAPE[axis]), axis)
+                before = np.take(keep_mask, range(SHAPE[axis] - distance), axis)
+                after = np.take(keep_mask, range(distance, SHAPE[axis]), axis)
                 yield f"{name} and {name} + {distance}", correlation(before, after)
     for seed, offset in ((42, 9), (42, 12), (43, 8), (42 + 2**32, 8), (42, 8 + 2**32), (8, 42)):
-        yield f"seed {seed}, offset {offset}", correlation(decisions, decide(seed, offset))
+        yield f"seed {seed}, offset {offset}", correlation(keep_mask, decide(seed, offset))
 
 
 def main():

@@ -79,13 +79,13 @@ class Variant:
         lse = f"tensor<{b}x{hq}x{sq}xf32>"
         regions = ""
         if self.body:
-            regions += f"""score {{
+            regions += f"""score_mod {{
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         {self.body}
         attn.yield %r : f32
       }}"""
         if self.keep:
-            regions += f""" keep {{
+            regions += f""" mask_mod {{
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         {self.keep}
         attn.yield %kept : i1
@@ -137,7 +137,7 @@ POSITIONS = {"b": lambda b, h, i, j: b, "h": lambda b, h, i, j: h, "i": lambda b
 
 
 def bias(name, dims, **options):
-    """A bias that is broadcast in all dimensions but those of `dims`."""
+    """A bias that is broadcast in all dimensions but `dims`."""
     sizes = {"b": "b", "h": "hq", "i": "sq", "j": "skv", "0": None}
     shape = lambda v: tuple(getattr(v, sizes[d]) if sizes[d] else 1 for d in dims)
     index = lambda b, h, i, j: tuple(POSITIONS[d](b, h, i, j) for d in dims)
@@ -280,8 +280,8 @@ VARIANTS = [
             lambda s, b, h, i, j, c: np.where(
                 j < 3, np.tanh(s * c["table"][np.minimum(j, 2)]), s),
             {"table": Capture(lambda v: (3,), lambda b, h, i, j: (np.minimum(j, 2),))}),
-    # Hard cases, against formulas: a sum of weights that only its logarithm can
-    # hold, ragged lengths with masks and both regions, weights of 0 and 1.
+    # Hard cases, against formulas: a sum of exponentials that only its logarithm can hold, ragged lengths with masks
+    # and both regions, probabilities of 0 and 1.
     bias("lse_below_88", "ij", shape=(1, 2, 2, 192, 192, 8, 8), mask="mask(#attn.causal)",
          # Scores of -120 are rounded to 8e-6.
          attended=CAUSAL, inputs={"bias": lambda x: x - 120}, tolerance=1e-5),
@@ -356,7 +356,7 @@ class Graph:
 
 
 def product(name, lhs, rhs, result, flags, function, epilogue="", **captured):
-    """A product of matrices, with an epilogue that makes %z of %sum and what is captured."""
+    """A matmul, with an epilogue that makes %z of %sum and the captures."""
     tensor = lambda shape: "tensor<" + "".join(f"{n}x" for n in shape) + "f32>"
     region = epilogue and f"""epilogue {{
       ^bb0(%sum: f32, %b: index, %i: index, %j: index):
@@ -373,7 +373,7 @@ def turned(x, flags, flag):
     return x.swapaxes(-1, -2) if flag in flags else x
 
 
-PRODUCTS = [
+MATMULS = [
     product(f"product{number}{'_'.join(str(len(s)) for s in (lhs, rhs))}",
             lhs[:-2] + (lhs[-1], lhs[-2]) if "lhs" in flags else lhs,
             rhs[:-2] + (rhs[-1], rhs[-2]) if "rhs" in flags else rhs, result, flags,
@@ -517,7 +517,7 @@ GRAPHS = [
   %q = tensor.expand_shape %x [[0, 1, 2], [3]] output_shape [1, 1, 3, 4] : tensor<3x4xf32> into tensor<1x1x3x4xf32>
   %e = tensor.empty() : tensor<1x1x3x4xf32>
   %o = attn.attention ins(%q, %q, %q : tensor<1x1x3x4xf32>, tensor<1x1x3x4xf32>, tensor<1x1x3x4xf32>)
-      outs(%e : tensor<1x1x3x4xf32>) scale(1.0) score {
+      outs(%e : tensor<1x1x3x4xf32>) scale(1.0) score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %u = arith.mulf %s, %a : f32
         attn.yield %u : f32
@@ -635,7 +635,7 @@ GRAPHS = [
   %e = tensor.empty() : tensor<3xf32>
   %r = linalg.exp ins(%y : tensor<3xf32>) outs(%e : tensor<3xf32>) -> tensor<3xf32>""",
           lambda x, a: np.exp(a + (x * x + x).sum(1))),
-    # A result that is written once, beside a sum, whose destination both read.
+    # A result that is written once, together with a sum, whose destination both read.
     Graph("sum_and_elements", {"x": (3, 4), "o": (3, 4), "a": (3,)}, (3, 4), """
   %y:2 = linalg.generic {
       indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>],
@@ -655,9 +655,9 @@ GRAPHS = [
 
 # Of operations that become kernels, compiled as those are.
 KERNELS = [
-    *PRODUCTS,
+    *MATMULS,
     # A bias, a factor of each row, a residual and the batch entry's own scale.
-    product("product_epilogue", (2, 3, 4), (5, 4), (2, 3, 5), "transpose_rhs",
+    product("matmul_epilogue", (2, 3, 4), (5, 4), (2, 3, 5), "transpose_rhs",
             lambda x, w, bias, factor, residual, scale:
                 np.tanh(x @ w.T * factor[:, :, None] * scale[0] + bias) + residual * np.arange(5),
             epilogue="""%zero = arith.constant 0 : index
@@ -674,8 +674,8 @@ KERNELS = [
         %p = arith.mulf %o, %m : f32
         %z = arith.addf %v, %p : f32""",
             bias=(5,), factor=(2, 3), residual=(2, 3, 5), scale=(1,)),
-    # What an epilogue makes of the sums alone.
-    product("product_square", (3, 4), (4, 5), (3, 5), "", lambda x, w: (x @ w)**2,
+    # An epilogue that reads only the accumulated value.
+    product("matmul_square", (3, 4), (4, 5), (3, 5), "", lambda x, w: (x @ w)**2,
             epilogue="%z = arith.mulf %sum, %sum : f32"),
     Graph("map_heads", {"x": (2, 2, 3, 4), "w": (4,), "g": (2, 2, 3)}, (2, 2, 3, 4), """
   %e = tensor.empty() : tensor<2x2x3x4xf32>
@@ -706,7 +706,7 @@ KERNELS = [
     Graph("library_functions", {"q": (1, 2, 5, 8), "k": (1, 2, 7, 8), "v": (1, 2, 7, 8)}, (1, 2, 5, 8), """
   %e = tensor.empty() : tensor<1x2x5x8xf32>
   %r = attn.attention ins(%q, %k, %v : tensor<1x2x5x8xf32>, tensor<1x2x7x8xf32>, tensor<1x2x7x8xf32>)
-      outs(%e : tensor<1x2x5x8xf32>) scale(0.5) score {
+      outs(%e : tensor<1x2x5x8xf32>) scale(0.5) score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %half = arith.constant 0.5 : f32
         %two = arith.constant 2.0 : f32
@@ -794,7 +794,7 @@ def identity_attention(q, k, v, u):
 
 
 def scores(v, a):
-    """Positions, products, and scores of all pairs with -inf where masked."""
+    """Positions, scaled scores, and scores of all pairs with -inf where masked."""
     group = v.hq // v.hkv
     k = np.repeat(a["k"], group, 1)
     grid = np.ogrid[: v.b, : v.hq, : v.sq, : v.skv]
@@ -839,7 +839,7 @@ def differences(function, a):
 
 
 def formulas(v, a, dout, dlse):
-    """Gradients by their formulas; only that of the score is by differences."""
+    """Gradients by their formulas; only the score_mod's is by differences."""
     group = v.hq // v.hkv
     grid, x, s = scores(v, a)
     out, lse = forward(v, a)

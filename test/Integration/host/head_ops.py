@@ -1,4 +1,4 @@
-# ===- head_ops.py - Numerics of what is fused with attention --------------===#
+# ===- head_ops.py - Numerics of operations fused with attention -----------===#
 #
 # Licensed under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
@@ -52,7 +52,7 @@ def view(array, dtype):
 
 
 def run(function, variant, sizes, rng):
-    """The largest error, in units of what is allowed."""
+    """The largest error, as a multiple of the allowed one."""
     wide, views, kept = {}, [], []
     for name, shape, dtype in variant.arguments(sizes):
         values = variant.make(name, shape, rng)
@@ -76,7 +76,7 @@ def get_wanted(variant):
 
 
 def run_gradients(function, variant, sizes, rng):
-    """The largest error of a gradient, by its norm, in units of what is allowed."""
+    """The largest error of a gradient, by its norm, as a multiple of the allowed one."""
     arguments = variant.arguments(sizes)
     inputs, out = arguments[:-1], arguments[-1]
     results = [out] + [inputs[number] for number in get_wanted(variant)]
@@ -107,7 +107,8 @@ def run_gradients(function, variant, sizes, rng):
             expected[at] = (sides[0] - sides[1]) / (2 * STEP)
         eps = head_ops.EPSILON[variant.dtype]
         error = np.linalg.norm(from_memory(memory, dtype).astype(np.float64) - expected)
-        # Operands of all products are rounded, and exponentials are off; where gradients cancel only that is left.
+        # Operands of all matmuls are rounded, and exponentials are off; where gradients cancel, only these errors are
+        # left.
         allowed = (4 * eps + 4e-6) * (np.linalg.norm(expected) + expected.size**0.5)
         worst = max(worst, np.inf if np.isnan(error) else error / allowed)
     return worst

@@ -1,4 +1,4 @@
-# ===- hoist_rng.py - Dropout beside products on the host --------------------===#
+# ===- hoist_rng.py - Dropout concurrent with matmuls on the host ------------===#
 #
 # Licensed under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
@@ -7,8 +7,8 @@
 # ===----------------------------------------------------------------------===#
 #
 # Compiles a layer (projection, attention with dropout and its gradient) with each
-# alternative of attn-hoist-rng. All drop the weights that docs/rng.md defines, so
-# that their results are equal bit by bit, and those of f64 with these decisions.
+# alternative of attn-hoist-rng. All drop the probabilities that docs/rng.md defines, so that their results are equal
+# bit by bit, and match f64 with these keep masks.
 #
 # ===----------------------------------------------------------------------===#
 # REQUIRES: host-cc, numpy
@@ -28,13 +28,13 @@ sys.path.insert(0, os.path.join(HERE, "..", "Inputs"))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "python"))
 
 from attn.artifact import DTYPES, Artifact, TensorView  # noqa: E402
-from dropout import Dropout, pack  # noqa: E402
+from dropout_reference import Dropout, pack  # noqa: E402
 
 HIDDEN, HEADS, DIM = 48, 4, 16
 COLUMNS = 3 * HEADS * DIM
 ALTERNATIVES = ("in-kernel", "sequential", "streams", "fused")
-# Both products make decisions.
-SHARED = "--pass-pipeline=builtin.module(func.func(attn-hoist-rng{alternative=fused most-products=2}))"
+# Both matmuls generate keep masks.
+SHARED = "--pass-pipeline=builtin.module(func.func(attn-hoist-rng{alternative=fused max-matmuls=2}))"
 DROPOUTS = (Dropout(0.125, "philox", 7), Dropout(0.25, "arx", 6), Dropout(0.1, "threefry", 12))
 LENGTHS = (1, 64, 100)
 Q, L, Y = f"tensor<1x{HEADS}x?x{DIM}xf32>", f"tensor<1x{HEADS}x?xf32>", f"tensor<?x{COLUMNS}xf32>"
@@ -42,7 +42,7 @@ Q, L, Y = f"tensor<1x{HEADS}x?x{DIM}xf32>", f"tensor<1x{HEADS}x?xf32>", f"tensor
 
 def module(dropout):
     state = f"dropout({dropout}, %seed, %offset : tensor<i64>, tensor<i64>)"
-    # A product of the layer before, and the projection.
+    # A matmul of the layer before, and the projection.
     text = f"""func.func @layer(%x0: tensor<?x{HIDDEN}xf32>, %w0: tensor<{HIDDEN}x{HIDDEN}xf32>,
     %w: tensor<{HIDDEN}x{COLUMNS}xf32>, %seed: tensor<i64>,
     %offset: tensor<i64>, %dout: {Q}) -> ({Y}, {Q}, {L}, {Q}, {Q}, {Q}) {{
@@ -70,7 +70,7 @@ def module(dropout):
       outs(%e1, %e2, %e3 : {Q}, {Q}, {Q}) mask(#attn.causal) {state} -> {Q}, {Q}, {Q}
   return %y, %out, %lse, %dq, %dk, %dv : {Y}, {Q}, {L}, {Q}, {Q}, {Q}
 }}
-// The decisions of some heads.
+// The keep mask of some heads.
 func.func @heads(%seed: tensor<i64>, %offset: tensor<i64>, %e: tensor<1x2x?x?xi32>) -> tensor<1x2x?x?xi32> {{
   %0 = attn.dropout_mask columns by({dropout}, %seed, %offset : tensor<i64>, tensor<i64>)
       outs(%e : tensor<1x2x?x?xi32>) from_head(1) -> tensor<1x2x?x?xi32>
@@ -170,11 +170,11 @@ def main():
             full[:, :, :length, :length] = True
             within = pack(full, "columns")
             if ((made ^ words) & within).any():
-                wrong.append("decisions of some heads differ")
+                wrong.append("keep masks of some heads differ")
             b, h, w, u = (np.arange(n).reshape(tuple(-1 if i == axis else 1 for i in range(4)))
                           for axis, n in enumerate(made.shape))
             if (made != dropout.words(seed, offset, b, h + 1, u, w)).any():
-                wrong.append("words of decisions of some heads differ")
+                wrong.append("words of keep masks of some heads differ")
             failures += bool(wrong)
             for text in wrong:
                 print(f"{dropout} {length}: {text}")

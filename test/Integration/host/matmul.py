@@ -1,4 +1,4 @@
-# ===- matmul.py - Numerics of matrix products on the host ------------------===#
+# ===- matmul.py - Numerics of matmuls on the host ------------------===#
 #
 # Licensed under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
@@ -6,7 +6,7 @@
 #
 # ===----------------------------------------------------------------------===#
 #
-# Compiles matrix products of linalg in many variants for the host, runs each with
+# Compiles matmuls of linalg in many variants for the host, runs each with
 # several shapes, and compares with f64.
 #
 # ===----------------------------------------------------------------------===#
@@ -54,7 +54,7 @@ def view(array, dtype):
 
 
 def run(function, variant, sizes, rng, padded):
-    """Returns the largest error, in units of what is allowed."""
+    """Returns the largest error, as a multiple of the allowed one."""
     arrays, views = {}, []
     for name, dims, dtype in variant.arguments():
         shape = variant.shape(dims, sizes)

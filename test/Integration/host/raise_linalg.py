@@ -144,7 +144,7 @@ def dropout_integers(q, k, v, mask):
     return dropout(q[None], swap_last(k)[None], v[None], mask != 0, 1.0, 0.5)[0]
 
 
-def decisions(dtype):
+def keep_mask(dtype):
     return lambda rng, shape: (rng.random(shape) < 0.8).astype(dtype)
 
 
@@ -171,7 +171,7 @@ class Case:
     def __init__(self, reference, file, element, inputs, special=None, assumed=None):
         self.name, self.reference, self.file = reference.__name__, reference, file
         self.element, self.inputs, self.special = element, inputs, special or {}
-        #: What attn-raise-linalg is to take for granted.
+        #: The assumptions of attn-raise-linalg.
         self.assumed = assumed
 
 
@@ -190,14 +190,14 @@ CASES = [
     Case(late_grouped, "raise-late", F16, [(2, 6, 20, 16), (2, 2, 20, 16), (2, 2, 20, 16)]),
     Case(late_dynamic, "raise-late", F32, [(2, 4, 19, 8), (2, 4, 27, 8), (2, 4, 27, 8)]),
     Case(dropout_torch, "raise-dropout", F32, [(2, 3, 20, 8), (2, 3, 70, 8), (2, 3, 70, 8), (2, 3, 20, 70)],
-         {3: decisions(bool)}),
+         {3: keep_mask(bool)}),
     Case(dropout_select, "raise-dropout", F16, [(2, 2, 37, 16), (2, 2, 65, 16), (2, 2, 65, 16), (2, 37, 65)],
-         {3: decisions(np.int8)}),
+         {3: keep_mask(np.int8)}),
     Case(dropout_random, "raise-dropout", BF16, [(3, 16, 8), (3, 8, 16), (3, 16, 8), (3, 16, 16)], {3: uniform}),
     Case(dropout_numbers, "raise-dropout", F16, [(3, 16, 8), (3, 8, 16), (3, 16, 8), (3, 16, 16)],
-         {3: decisions(np.float16)}, "assume-dropout-masks"),
+         {3: keep_mask(np.float16)}, "assume-dropout-masks"),
     Case(dropout_integers, "raise-dropout", F32, [(3, 16, 8), (3, 8, 16), (3, 16, 8), (16, 16)],
-         {3: decisions(np.int8)}, "assume-dropout-masks"),
+         {3: keep_mask(np.int8)}, "assume-dropout-masks"),
 ]
 
 TOSA = "builtin.module(func.func(tosa-to-linalg-named,tosa-to-linalg,tosa-to-arith,tosa-to-tensor))"
@@ -246,7 +246,7 @@ def main():
             subprocess.run(["attn-opt", module, f"--attn-raise-linalg={case.assumed}", "-o", module], check=True)
         raised = subprocess.run(["attn-compile", module, "--stop-after=raise", "--emit=mlir", "-o", "-"],
                                 capture_output=True, text=True, check=True).stdout
-        # Decisions are packed by a reduction over the bits of a word.
+        # Keep masks are packed by a reduction over the bits of a word.
         packs = len(re.findall(r"dropout_mask +rows", raised))
         found = len(re.findall(r"= attn\.attention ", raised)) == 1 and packs == case.name.startswith("dropout")
         if not found or len(re.findall("reduction", raised)) != packs or re.search(r"matmul|softmax", raised):

@@ -1,4 +1,4 @@
-# ===- reassociate.py - Numerics of products that move past attention --------===#
+# ===- reassociate.py - Numerics of matmuls that move past attention ---------===#
 #
 # Licensed under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
@@ -6,9 +6,8 @@
 #
 # ===----------------------------------------------------------------------===#
 #
-# Compiles attention whose keys and values are products for the host, makes sure
-# that they are multiplied on the other side of attention where that is expected,
-# and compares with the products as they are written, in f64.
+# Compiles attention whose keys and values are matmuls for the host, makes sure that these matmuls move to the other
+# side of attention where that is expected, and compares with the original order in f64.
 #
 # ===----------------------------------------------------------------------===#
 # REQUIRES: host-cc, numpy
@@ -32,7 +31,7 @@ from attention import from_memory, to_memory  # noqa: E402
 from attn.artifact import DTYPES, Artifact, TensorView  # noqa: E402
 
 EPSILON = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24}
-#: Channels of keys that heads have of their own, of those that they share, of values and of latents.
+#: Head dims: of keys that each head has of its own, of keys that heads share, and of values; and the size of latents.
 D, DR, DV, R = 24, 8, 16, 40
 
 
@@ -42,13 +41,13 @@ def tensor(shape, dtype):
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """Attention to products of a latent. ``form`` says where its weights are."""
+    """Attention to projections of a latent. ``form`` says how their matrices are stored."""
 
     #: "rows": [B * S, r] with [r, H * d] in linalg; "stored": [B, S, r] with [H * d, r];
-    #: "heads": [S, r] with [H, r, d]; "values": values of each head with weights they share.
-    #: One product of keys and values, which is sliced: "joined": like "heads"; "concat": like "stored", with channels
+    #: "heads": [S, r] with [H, r, d]; "values": values of each head with a matrix they share.
+    #: One matmul of keys and values, which is sliced: "joined": like "heads"; "concat": like "stored", with columns
     #: that all heads share, concatenated; "cache": these and the latent in one tensor; "insert": like "rows", all keys
-    #: before all values, with shared channels in front.
+    #: before all values, with shared columns in front.
     form: str
     dtype: str = "f32"
     batch: int = 2
@@ -65,7 +64,7 @@ class Variant:
         return self.form in ("concat", "cache", "insert")
 
     @property
-    def query_channels(self):
+    def qk_head_dim(self):
         return D + DR if self.is_shared else D
 
     def arguments(self):
@@ -73,7 +72,7 @@ class Variant:
         b, h, sq, sk = self.batch, self.heads, self.queries, self.keys
         latent = {"rows": (b * sk, R), "insert": (b * sk, R), "heads": (sk, R), "joined": (sk, R)}
         latent = latent.get(self.form, (b, sk, R))
-        inputs = [("q", (b, h, sq, self.query_channels)), ("sinks", (h,))]
+        inputs = [("q", (b, h, sq, self.qk_head_dim)), ("sinks", (h,))]
         weights = {"joined": (h, R, D + DV), "concat": (h * (D + DV), R), "insert": (R, h * (D + DV))}
         if self.form == "cache":
             inputs += [("cache", (b, sk, R + DR)), ("w", weights["concat"])]
@@ -121,7 +120,7 @@ class Variant:
 """
 
     def joined(self):
-        """Lines that make keys and values of each head of one product."""
+        """Lines that slice keys and values of each head from one matmul."""
         b, h, sk, t, d = self.batch, self.heads, self.keys, self.dtype, D + DV
         types = {n: tensor(shape, kind) for n, shape, kind in self.arguments()}
         heads, keys, values = (tensor((b, h, sk, n), t) for n in (d, D, DV))
@@ -200,9 +199,9 @@ class Variant:
   %zero = arith.constant 0.0 : {t}{products}
   %e = tensor.empty() : {types['out']}
   %l = tensor.empty() : {types['lse']}
-  %a:2 = attn.attention ins(%q, %k, %v : {types['q']}, {tensor((b, h, sk, self.query_channels), t)}, {tensor((b, h, sk, DV), t)})
+  %a:2 = attn.attention ins(%q, %k, %v : {types['q']}, {tensor((b, h, sk, self.qk_head_dim), t)}, {tensor((b, h, sk, DV), t)})
       outs(%e, %l : {types['out']}, {types['lse']}) sinks(%sinks : {types['sinks']}) mask(#attn.causal)
-      score {{
+      score_mod {{
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %x = tensor.extract %sinks[%h] : {types['sinks']}
         %y = arith.addf %s, %x : f32
@@ -242,7 +241,7 @@ class Variant:
         else:
             k = x["k"] if self.form == "values" else multiply(x["c"], x["wk"])
             v = multiply(x["c"], x["wv"])
-        channels = self.query_channels
+        channels = self.qk_head_dim
         sink = x["sinks"][:, None, None]
         s = x["q"] @ k.swapaxes(2, 3) / np.sqrt(channels) + sink
         i, j = np.ogrid[: self.queries, :sk]
@@ -250,7 +249,7 @@ class Variant:
         p = np.exp(s)
         total = p.sum(-1, keepdims=True) + np.exp(sink)
         p = p / total
-        # Rounded operands of products, in scores and in values.
+        # Rounded operands of matmuls, in scores and in values.
         spread = np.sqrt((x["q"] ** 2).sum(-1, keepdims=True) * (k**2).sum(-1).mean(-1)[..., None, None] / channels)
         allowed = 2 * eps * (1 + spread / 4) * (p @ abs(v)).mean(-1, keepdims=True) + 4e-6
         return p @ v, np.log(total)[..., 0], allowed, eps * (1 + spread[..., 0]) + 4e-6
@@ -271,7 +270,7 @@ VARIANTS = [
     Variant("cache", "bf16", batch=1, queries=1),
     Variant("insert"),
     Variant("insert", "f16", batch=1, queries=1),
-    # As many queries as keys: the products stay.
+    # As many queries as keys: the matmuls stay.
     Variant("stored", queries=200, keys=200, moves=False),
     Variant("concat", queries=200, keys=200, moves=False),
 ]
@@ -284,11 +283,11 @@ def view(array, dtype):
 
 
 def has_moved(variant, path):
-    """Whether attention is to what products are made of."""
+    """Whether attention reads the latents that keys and values are projected from."""
     done = subprocess.run(["attn-compile", path, "--target=host", "--stop-after=schedule", "--emit=mlir", "-o", "-"],
                           check=True, capture_output=True, text=True)
     (types,) = re.findall(r"= attn\.attention ins\([^:]*: tensor<[^>]*>, tensor<([^>]*)>, tensor<([^>]*)>", done.stdout)
-    channels = D if variant.form == "values" else R + variant.query_channels - D
+    channels = D if variant.form == "values" else R + variant.qk_head_dim - D
     return [kind.split("x")[3] for kind in types] == [str(channels), str(R)]
 
 
@@ -312,7 +311,7 @@ def main():
         wide, kept, views = {}, {}, []
         for name, shape, dtype in variant.arguments():
             values = np.full(shape, np.nan) if name in ("out", "lse") else rng.standard_normal(shape)
-            # Results of heads differ by much more than what is allowed.
+            # Results of heads differ by much more than the allowed error.
             values = values + 1 if name == "c" else values
             kept[name] = to_memory(values / np.sqrt(R) if name in ("w", "wk", "wv") else values, dtype)
             wide[name] = from_memory(kept[name], dtype).astype(np.float64)

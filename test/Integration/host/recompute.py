@@ -8,7 +8,7 @@
 #
 # Differentiates two layers (norm, projections, attention, MLP), without dropout
 # and with dropout that attention makes itself in one layer and reads from a tensor
-# of decisions in the other. Forward and backward functions whose memory is planned
+# of keep masks in the other. Forward and backward functions whose memory is planned
 # for several budgets give what the function of both gives.
 #
 # ===----------------------------------------------------------------------===#
@@ -35,7 +35,7 @@ X, H = f"tensor<{LENGTH}x{WIDTH}xf32>", f"tensor<1x{HEADS}x{LENGTH}x{DIM}xf32>"
 S, R = f"tensor<1x{LENGTH}x{HEADS}x{DIM}xf32>", f"tensor<{LENGTH}xf32>"
 W, G, B = f"tensor<{WIDTH}x{WIDTH}xf32>", f"tensor<{WIDTH}xf32>", f"tensor<{LENGTH}x{INNER}xf32>"
 W1, W2 = f"tensor<{WIDTH}x{INNER}xf32>", f"tensor<{INNER}x{WIDTH}xf32>"
-# Decisions of blocks of 64 queries and 64 keys, as words.
+# Keep masks of blocks of 64 queries and 64 keys, as words.
 D = f"tensor<1x{HEADS}x32x4xi32>"
 WEIGHTS = {"gain": G, "wq": W, "wk": W, "wv": W, "wo": W, "w1": W1, "w2": W2}
 DROPOUT = "#attn.dropout<p = 0.25, rng = #attn.philox<rounds = 7>>"

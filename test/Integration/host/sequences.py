@@ -6,10 +6,9 @@
 #
 # ===----------------------------------------------------------------------===#
 #
-# Runs host kernels on packed and padded sequences and compares each sequence
-# with attention.py's formula in f64. What belongs to no sequence is poisoned and
-# must neither matter nor change; boundaries that are not valid are reported and
-# nothing is written.
+# Runs host kernels on packed and padded sequences and compares each sequence with attention.py's formula in f64.
+# Elements that belong to no sequence are poisoned and must neither matter nor change; boundaries that are not valid are
+# reported and nothing is written.
 #
 # ===----------------------------------------------------------------------===#
 # REQUIRES: host-cc, numpy
@@ -26,7 +25,7 @@ import types
 import numpy as np
 from attention import (CAPTURES, EPSILON, F64, Variant, attention, compile_variant, descriptor,
                        from_memory, round_to, to_memory)
-from dropout import Dropout
+from dropout_reference import Dropout
 
 # Lengths of queries and keys of each sequence.
 CASES = {
@@ -146,11 +145,11 @@ def run(variant, library, batch, rng, runtime):
         _, numpy_type, make = CAPTURES[name]
         captures[name] = np.ascontiguousarray(make(Shape(variant, batch), rng), numpy_type)
     arrays = [*inputs, out, *sequences, lse, *captures.values()]
-    # Decisions are those of the longest sequence.
+    # Keep masks have the sizes of the longest sequence.
     longest = Shape(variant, batch)
     longest.sq, longest.skv = (max((row[2] for row in rows), default=0) for rows in batch.rows)
-    decisions, kept, _ = variant.make_decisions(longest, rng)
-    arrays += decisions
+    keep_mask, kept, _ = variant.generate_keep_mask(longest, rng)
+    arrays += keep_mask
     library._mlir_ciface_run(*(ctypes.byref(descriptor(a)) for a in arrays))
     if runtime.attnrtTakeFault(0) != 0:
         return "a fault was reported"
@@ -206,7 +205,7 @@ def run_bad(variant, library, entries, runtime):
     arrays = [q, k, v, out, *(np.array(e, np.int32) for e in entries), lse]
     count = len(entries[0]) - (variant.form == "packed")
     shape = types.SimpleNamespace(b=count, hq=variant.hq, sq=20, skv=20)
-    arrays += variant.make_decisions(shape, np.random.default_rng(0))[0]
+    arrays += variant.generate_keep_mask(shape, np.random.default_rng(0))[0]
     library._mlir_ciface_run(*(ctypes.byref(descriptor(a)) for a in arrays))
     if runtime.attnrtTakeFault(0) != 1 or runtime.attnrtTakeFault(0) != 0:
         return "not reported once"
@@ -216,7 +215,8 @@ def run_bad(variant, library, entries, runtime):
 
 
 def run_variants(variants, compile_variant, run, run_bad, takes_bad):
-    """Compiles and runs all cases of these; gives whether one failed. `takes_bad` says which meet what is not valid."""
+    """Compiles and runs all cases of these; gives whether one failed. `takes_bad` says which cases get invalid
+    operands."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--cc", required=True, help="clang")
     parser.add_argument("--library", required=True, help="folder of libattn_runtime")

@@ -6,10 +6,9 @@
 #
 # ===----------------------------------------------------------------------===#
 #
-# Runs gradients of packed and padded sequences on the host and compares those of
-# each sequence with attention_grad.py's formula in f64. What belongs to no
-# sequence is poisoned and must neither matter nor change; boundaries that are
-# not valid are reported and nothing is written.
+# Runs gradients of packed and padded sequences on the host and compares each sequence with attention_grad.py's formula
+# in f64. Elements that belong to no sequence are poisoned and must neither matter nor change; boundaries that are not
+# valid are reported and nothing is written.
 #
 # ===----------------------------------------------------------------------===#
 # REQUIRES: host-cc, numpy
@@ -22,7 +21,7 @@ import sys
 import numpy as np
 from attention import CAPTURES, F64, compile_variant, descriptor, from_memory, to_memory
 from attention_grad import Variant, check, gradient, to_numpy
-from dropout import Dropout
+from dropout_reference import Dropout
 from sequences import Batch, Shape, run_variants, take
 
 
@@ -47,25 +46,25 @@ class Sequences(Variant):
 
 VARIANTS = [
     Sequences("packed", "f32", 64, tile=(16, 64)),
-    Sequences("packed", "f32", 64, mask="causal", hq=4, hkv=2, parts="keys", tile=(32, 64), layout="bshd"),
-    Sequences("packed", "f32", 40, mask="window", parts="keys", tile=(16, 64), dlse=True),
+    Sequences("packed", "f32", 64, mask="causal", hq=4, hkv=2, parts="dkdv", tile=(32, 64), layout="bshd"),
+    Sequences("packed", "f32", 40, mask="window", parts="dkdv", tile=(16, 64), dlse=True),
     # Tiles of which some reach further behind a sequence than others.
-    Sequences("packed", "f32", 32, mask="causal", parts="keys queries values", tile=(24, 16), hq=4, hkv=1),
-    Sequences("packed", "bf16", 64, mask="window_both", parts="keys", tile=(64, 32), hq=6, hkv=2),
+    Sequences("packed", "f32", 32, mask="causal", parts="dkdv dq dv", tile=(24, 16), hq=4, hkv=1),
+    Sequences("packed", "bf16", 64, mask="window_both", parts="dkdv", tile=(64, 32), hq=6, hkv=2),
     Sequences("packed", "f32", 32, score="softcap", keep="docs", mask="causal", deterministic=True),
     Sequences("packed", "f32", 32, score="alibi", reads=True, hq=4, hkv=2),
     Sequences("packed", "f32", 64, mask="causal", hq=4, hkv=2, identity="f32"),
-    Sequences("packed", "f32", 32, mask="causal", parts="keys", tile=(32, 32), dropout=Dropout(0.1, "philox", 7)),
+    Sequences("packed", "f32", 32, mask="causal", parts="dkdv", tile=(32, 32), dropout=Dropout(0.1, "philox", 7)),
     Sequences("packed", "f32", 32, packed="rows"),
     Sequences("padded", "f32", 64, tile=(16, 64), mask="causal", layout="bshd"),
-    Sequences("padded", "f16", 64, parts="keys", tile=(32, 64), hq=4, hkv=2, dlse=True),
+    Sequences("padded", "f16", 64, parts="dkdv", tile=(32, 64), hq=4, hkv=2, dlse=True),
     Sequences("padded", "f32", 64, hq=4, hkv=2, dropout=Dropout(0.5, "arx", 6, bits=4)),
 ]
 
 
 def run(variant, library, batch, rng, runtime):
     """Returns a message if the results are wrong."""
-    # Heads, channels and whether of keys, of q, k, v, out and dout, each after what it is read as.
+    # Heads, head dim, whether of keys, and element type of q, k, v, out and dout.
     kinds = [(variant.hq, variant.d, 0, variant.dtype), (variant.hkv, variant.d, 1, variant.dtype),
              (variant.hkv, variant.dv, 1, variant.dtype), (variant.hq, variant.dv, 0, variant.out),
              (variant.hq, variant.dv, 0, variant.out)]
@@ -89,7 +88,7 @@ def run(variant, library, batch, rng, runtime):
         captures[name] = np.ascontiguousarray(make_capture(Shape(variant, batch), rng), numpy_type)
     longest = Shape(variant, batch)
     longest.sq, longest.skv = (max((row[2] for row in rows), default=0) for rows in batch.rows)
-    decisions, kept, _ = variant.make_decisions(longest, rng)
+    keep_mask, kept, _ = variant.generate_keep_mask(longest, rng)
     stored = identity = None
     if variant.identity:
         identity = rng.random(variant.hq)
@@ -126,7 +125,7 @@ def run(variant, library, batch, rng, runtime):
                for heads, dim, side, _ in kinds[:3]]
     sequences = [np.ascontiguousarray(entries, np.int32) for entries in batch.entries]
     capture_grads = [np.zeros(captures[name].shape, np.float32) for name, *_ in variant.capture_grads]
-    arrays = [q, k, v, out, lse, dout, dlse, *sequences, *results, *captures.values(), *capture_grads, *decisions]
+    arrays = [q, k, v, out, lse, dout, dlse, *sequences, *results, *captures.values(), *capture_grads, *keep_mask]
     if stored is not None:
         arrays.append(stored)
     library._mlir_ciface_run(*(ctypes.byref(descriptor(a)) for a in arrays))
@@ -178,7 +177,7 @@ def run_bad(variant, library, entries, runtime):
     arrays = [q, k, v, out, lse, dout, dlse, *(np.array(e, np.int32) for e in entries), *grads]
     shape = Shape(variant, Batch(variant.form, [(20, 20)] * (len(entries[0]) - (variant.form == "packed")), 0))
     shape.sq = shape.skv = 20
-    arrays += variant.make_decisions(shape, np.random.default_rng(0))[0]
+    arrays += variant.generate_keep_mask(shape, np.random.default_rng(0))[0]
     library._mlir_ciface_run(*(ctypes.byref(descriptor(a)) for a in arrays))
     if runtime.attnrtTakeFault(0) != 1 or runtime.attnrtTakeFault(0) != 0:
         return "not reported once"

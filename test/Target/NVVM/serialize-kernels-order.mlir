@@ -1,7 +1,8 @@
 // REQUIRES: ptxas
 // RUN: attn-opt %s --attn-serialize-kernels='chip=sm_90a report' -o /dev/null 2>&1 | FileCheck %s --implicit-check-not=remark
 // RUN: attn-opt %s --attn-serialize-kernels='chip=sm_90a report' --mlir-disable-threading -o /dev/null 2>&1 | FileCheck %s --implicit-check-not=remark
-// RUN: not attn-opt %s --attn-serialize-kernels='chip=sm_90a ptxas-options=--no-such-option' 2>&1 | FileCheck %s --check-prefix=FAILED --implicit-check-not=error
+// RUN: not attn-opt %s --attn-serialize-kernels='chip=sm_90a ptxas-options=--no-such-option' \
+// RUN:   2>&1 | FileCheck %s --check-prefix=FAILED --implicit-check-not=error
 
 // Modules are compiled side by side. What is said of them comes in their order,
 // and what fails in all of them is said of the first one.

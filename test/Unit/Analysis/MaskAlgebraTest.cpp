@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Simplifies thousands of random masks and compares them with what they were,
+// Simplifies thousands of random masks and compares them with the originals,
 // pair by pair; finds names for the code of random masks likewise.
 //
 //===----------------------------------------------------------------------===//

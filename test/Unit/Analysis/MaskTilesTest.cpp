@@ -20,6 +20,7 @@
 #include "llvm/Support/MathExtras.h"
 #include "gtest/gtest.h"
 
+#include <chrono>
 #include <memory>
 #include <random>
 
@@ -64,14 +65,17 @@ public:
             names[leaf]};
   }
 
-  template <typename OpTy, typename Fn>
-  Expression binary(Expression lhs, Expression rhs, const char *symbol, Fn fn) {
-    return {[=](const Point &point) {
+  /// `arguments` are what the operation has before its operands.
+  template <typename OpTy, typename Fn, typename... Arguments>
+  Expression binary(Expression lhs, Expression rhs, const char *symbol, Fn fn,
+                    Arguments... arguments) {
+    return {[=](const Point &point) -> int64_t {
               return fn(lhs.evaluate(point), rhs.evaluate(point));
             },
             [=](OpBuilder &b, Location loc, ArrayRef<Value> leaves) -> Value {
               Value left = lhs.emit(b, loc, leaves);
-              return OpTy::create(b, loc, left, rhs.emit(b, loc, leaves));
+              Value right = rhs.emit(b, loc, leaves);
+              return OpTy::create(b, loc, arguments..., left, right);
             },
             "(" + lhs.text + " " + symbol + " " + rhs.text + ")"};
   }
@@ -247,11 +251,11 @@ class MaskTilesTest : public ::testing::Test {
 protected:
   MaskTilesTest() { context.loadDialect<arith::ArithDialect, AttnDialect>(); }
 
-  /// What was emitted for a predicate: a block with the arguments first, and
-  /// those of `Leaf` but for query and key.
+  /// The code of a predicate: a block with the argument `first`, and the
+  /// arguments of `Leaf` but for query and key.
   struct Emitted {
     Block block;
-    Region keep;
+    Region maskMod;
     Value first;
     std::array<Value, NumLeaves> leaves;
   };
@@ -262,7 +266,7 @@ protected:
     emitted->first = emitted->block.addArgument(index, loc);
     for (Value &leaf : emitted->leaves)
       leaf = emitted->block.addArgument(index, loc);
-    Block &body = emitted->keep.emplaceBlock();
+    Block &body = emitted->maskMod.emplaceBlock();
     std::array<Value, NumLeaves> leaves = emitted->leaves;
     for (Leaf leaf : {Batch, Head, Query, Key})
       leaves[leaf] = body.addArgument(index, loc);
@@ -274,7 +278,7 @@ protected:
   }
 
   ScoreMask getMask(Emitted &emitted) {
-    return {MaskAttrInterface(),         &emitted.keep,
+    return {MaskAttrInterface(),         &emitted.maskMod,
             emitted.leaves[Batch],       emitted.leaves[Head],
             emitted.leaves[QueryLength], emitted.leaves[KeyLength]};
   }
@@ -282,15 +286,15 @@ protected:
   struct Shape {
     int64_t query, key;
   };
-  const std::vector<Shape> shapes = {{1, 1}, {13, 13}, {17, 5}, {9, 31}};
+  std::vector<Shape> shapes = {{1, 1}, {13, 13}, {17, 5}, {9, 31}};
 
   /// The number of masked steps, of all steps, and the tile of a step.
-  struct EmittedWalk {
+  struct EmittedIteration {
     Value masked, count, tile;
   };
 
   void checkTiles(const Expression &predicate, MaskDim dim, int64_t tileSize,
-                  int64_t walkedSize);
+                  int64_t streamedTileSize);
   void checkRanges(const Expression &predicate, MaskDim dim);
 
   MLIRContext context;
@@ -299,29 +303,30 @@ protected:
 };
 
 void MaskTilesTest::checkTiles(const Expression &predicate, MaskDim dim,
-                               int64_t tileSize, int64_t walkedSize) {
+                               int64_t tileSize, int64_t streamedTileSize) {
   std::unique_ptr<Emitted> emitted = start(predicate);
   ImplicitLocOpBuilder b(loc, &context);
   b.setInsertionPointToStart(&emitted->block);
-  TileRanges ranges = emitTileRanges(b, loc, getMask(*emitted), dim,
-                                     emitted->first, tileSize, walkedSize);
+  TileRanges ranges =
+      emitTileRanges(b, loc, getMask(*emitted), dim, emitted->first, tileSize,
+                     streamedTileSize);
   Value step = emitted->block.addArgument(b.getIndexType(), loc);
   Value zero = arith::ConstantIndexOp::create(b, 0);
-  std::array<EmittedWalk, 2> walks;
+  std::array<EmittedIteration, 2> walks;
   for (auto [number, walk] : llvm::enumerate(walks)) {
-    TileWalk order(/*isDescending=*/number == 0);
+    TileIteration order(/*isDescending=*/number == 0);
     walk.masked = order.add(b, ranges.masked, zero);
     walk.count = order.add(b, ranges.full, walk.masked);
     walk.tile = order.emitTile(b, step);
   }
   Leaf tiled = dim == MaskDim::Query ? Query : Key;
-  Leaf walked = dim == MaskDim::Query ? Key : Query;
+  Leaf streamed = dim == MaskDim::Query ? Key : Query;
   for (Shape shape : shapes) {
     for (int64_t extra : {0, 5}) {
       Point point = {0, 2, 0, 0, shape.query, shape.key, extra};
       int64_t length = tiled == Query ? shape.query : shape.key;
-      int64_t walkedLength = tiled == Query ? shape.key : shape.query;
-      int64_t numTiles = llvm::divideCeil(walkedLength, walkedSize);
+      int64_t streamedLength = tiled == Query ? shape.key : shape.query;
+      int64_t numTiles = llvm::divideCeil(streamedLength, streamedTileSize);
       for (int64_t first = 0; first < length; first += tileSize) {
         Interpreter interpreter;
         interpreter.set(emitted->first, first);
@@ -348,7 +353,7 @@ void MaskTilesTest::checkTiles(const Expression &predicate, MaskDim dim,
         if (HasFatalFailure())
           return;
         // Walks visit the same tiles, the masked ones first.
-        for (const EmittedWalk &walk : walks) {
+        for (const EmittedIteration &walk : walks) {
           std::vector<int> steps(numTiles, 0);
           int64_t count = interpreter.get(walk.count);
           for (int64_t i = 0; i < count; ++i) {
@@ -364,14 +369,14 @@ void MaskTilesTest::checkTiles(const Expression &predicate, MaskDim dim,
         for (int64_t tile = 0; tile < numTiles; ++tile) {
           bool any = false, all = true;
           for (int64_t i = first; i < std::min(first + tileSize, length); ++i) {
-            for (int64_t j = tile * walkedSize; j < (tile + 1) * walkedSize;
-                 ++j) {
+            for (int64_t j = tile * streamedTileSize;
+                 j < (tile + 1) * streamedTileSize; ++j) {
               // Queries that do not exist need no mask.
-              if (j >= walkedLength && walked == Query)
+              if (j >= streamedLength && streamed == Query)
                 continue;
               point[tiled] = i;
-              point[walked] = j;
-              bool keep = j < walkedLength && predicate.evaluate(point);
+              point[streamed] = j;
+              bool keep = j < streamedLength && predicate.evaluate(point);
               any |= keep;
               all &= keep;
             }
@@ -400,24 +405,24 @@ void MaskTilesTest::checkRanges(const Expression &predicate, MaskDim dim) {
     return;
   ++numExact;
   Leaf tiled = dim == MaskDim::Query ? Query : Key;
-  Leaf walked = dim == MaskDim::Query ? Key : Query;
+  Leaf streamed = dim == MaskDim::Query ? Key : Query;
   for (Shape shape : shapes) {
     Point point = {0, 2, 0, 0, shape.query, shape.key, 3};
     int64_t length = tiled == Query ? shape.query : shape.key;
-    int64_t walkedLength = tiled == Query ? shape.key : shape.query;
+    int64_t streamedLength = tiled == Query ? shape.key : shape.query;
     for (int64_t i = 0; i < length; ++i) {
       Interpreter interpreter;
       interpreter.set(emitted->first, i);
       for (auto [leaf, value] : llvm::zip(emitted->leaves, point))
         interpreter.set(leaf, value);
       interpreter.run(emitted->block);
-      for (int64_t j = 0; j < walkedLength; ++j) {
+      for (int64_t j = 0; j < streamedLength; ++j) {
         bool inRange = llvm::any_of(*ranges, [&](IndexRange range) {
           return (!range.begin || interpreter.get(range.begin) <= j) &&
                  j < interpreter.get(range.end);
         });
         point[tiled] = i;
-        point[walked] = j;
+        point[streamed] = j;
         ASSERT_EQ(inRange, predicate.evaluate(point) != 0)
             << "at " << i << ", " << j << " of " << shape.query << "x"
             << shape.key;
@@ -426,6 +431,99 @@ void MaskTilesTest::checkRanges(const Expression &predicate, MaskDim dim) {
   }
 }
 
+/// A predicate of positions in two or three dimensions, as vision models state
+/// them: quotients and remainders of quotients and remainders, clamped.
+class NestedGenerator : public Generator {
+public:
+  using Generator::Generator;
+
+  Expression floorDiv(Expression lhs, int64_t divisor) {
+    return binary<arith::FloorDivSIOp>(
+        std::move(lhs), constant(divisor), "//",
+        [](int64_t a, int64_t b) { return llvm::divideFloorSigned(a, b); });
+  }
+  Expression remainder(const Expression &lhs, int64_t divisor) {
+    return minus(lhs, times(floorDiv(lhs, divisor), divisor));
+  }
+  Expression times(Expression lhs, int64_t factor) {
+    return binary<arith::MulIOp>(std::move(lhs), constant(factor), "*",
+                                 std::multiplies<int64_t>());
+  }
+  Expression plus(Expression lhs, Expression rhs) {
+    return binary<arith::AddIOp>(std::move(lhs), std::move(rhs), "+",
+                                 std::plus<int64_t>());
+  }
+  Expression minus(Expression lhs, Expression rhs) {
+    return binary<arith::SubIOp>(std::move(lhs), std::move(rhs), "-",
+                                 std::minus<int64_t>());
+  }
+  Expression clamp(Expression lhs, int64_t low, int64_t high) {
+    Expression atLeast = binary<arith::MaxSIOp>(
+        std::move(lhs), constant(low), "max",
+        [](int64_t a, int64_t b) { return std::max(a, b); });
+    return binary<arith::MinSIOp>(
+        std::move(atLeast), constant(high), "min",
+        [](int64_t a, int64_t b) { return std::min(a, b); });
+  }
+  Expression atMost(Expression lhs, Expression rhs) {
+    return binary<arith::CmpIOp>(std::move(lhs), std::move(rhs),
+                                 "<=", std::less_equal<int64_t>(),
+                                 arith::CmpIPredicate::sle);
+  }
+  Expression both(Expression lhs, Expression rhs) {
+    return binary<arith::AndIOp>(std::move(lhs), std::move(rhs), "and",
+                                 std::bit_and<int64_t>());
+  }
+
+  /// A coordinate of a position, of the same kind for all positions.
+  using Coordinate = std::function<Expression(Expression)>;
+  Coordinate coordinate(int depth) {
+    if (depth == 0)
+      return [](Expression position) { return position; };
+    Coordinate inner = coordinate(depth - 1);
+    int64_t divisor = std::array<int64_t, 6>{2, 3, 4, 5, 8, 16}[pick(0, 5)];
+    switch (pick(0, 3)) {
+    case 0:
+      return [=](Expression position) {
+        return floorDiv(inner(std::move(position)), divisor);
+      };
+    case 1:
+      return [=](Expression position) {
+        return remainder(inner(std::move(position)), divisor);
+      };
+    case 2: {
+      Coordinate other = coordinate(depth - 1);
+      int64_t factor = pick(1, 4);
+      return [=](const Expression &position) {
+        return plus(times(inner(position), factor), other(position));
+      };
+    }
+    default: {
+      int64_t low = pick(0, 3), size = pick(0, 8);
+      return [=](Expression position) {
+        return clamp(inner(std::move(position)), low, low + size);
+      };
+    }
+    }
+  }
+
+  /// A window around the query in one to three coordinates.
+  Expression window() {
+    Expression result = constant(0);
+    for (int64_t dim = 0, numDims = pick(1, 3); dim < numDims; ++dim) {
+      int depth = pick(1, 3);
+      Coordinate ofKey = coordinate(depth);
+      Coordinate ofQuery = pick(0, 3) ? ofKey : coordinate(depth);
+      Expression query = ofQuery(leaf(Query)), key = ofKey(leaf(Key));
+      Expression inside = atMost(minus(query, constant(pick(0, 3))), key);
+      if (pick(0, 1))
+        inside = both(inside, atMost(key, plus(query, constant(pick(0, 3)))));
+      result = dim == 0 ? inside : both(result, inside);
+    }
+    return result;
+  }
+};
+
 /// Checks that the tiles of a named mask are not only right but the best: no
 /// tile is visited in vain, and none that is full is masked.
 class NamedMaskTest : public MaskTilesTest,
@@ -433,7 +531,7 @@ class NamedMaskTest : public MaskTilesTest,
 
 TEST_P(NamedMaskTest, TilesAreExact) {
   auto mask = cast<MaskAttrInterface>(parseAttribute(GetParam(), &context));
-  for (auto [dim, tileSize, walkedSize] :
+  for (auto [dim, tileSize, streamedTileSize] :
        {std::tuple(MaskDim::Query, 4, 3), std::tuple(MaskDim::Query, 8, 8),
         std::tuple(MaskDim::Query, 1, 1), std::tuple(MaskDim::Key, 4, 2),
         std::tuple(MaskDim::Key, 8, 4), std::tuple(MaskDim::Key, 4, 4),
@@ -448,12 +546,12 @@ TEST_P(NamedMaskTest, TilesAreExact) {
     b.setInsertionPointToStart(&block);
     TileRanges ranges = emitTileRanges(
         b, loc, {mask, nullptr, zero, zero, queryLength, keyLength}, dim, first,
-        tileSize, walkedSize);
+        tileSize, streamedTileSize);
     for (Shape shape : {Shape{1, 1}, Shape{24, 24}, Shape{13, 29},
                         Shape{29, 13}, Shape{64, 64}}) {
       bool isQuery = dim == MaskDim::Query;
       int64_t length = isQuery ? shape.query : shape.key;
-      int64_t walkedLength = isQuery ? shape.key : shape.query;
+      int64_t streamedLength = isQuery ? shape.key : shape.query;
       for (int64_t tile = 0; tile < length; tile += tileSize) {
         Interpreter interpreter;
         interpreter.set(first, tile);
@@ -467,14 +565,15 @@ TEST_P(NamedMaskTest, TilesAreExact) {
           });
         };
         int64_t visited = 0, attended = 0;
-        for (int64_t n = 0; n * walkedSize < walkedLength; ++n) {
+        for (int64_t n = 0; n * streamedTileSize < streamedLength; ++n) {
           int64_t pairs = 0, kept = 0;
           for (int64_t i = tile; i < std::min(tile + tileSize, length); ++i) {
-            for (int64_t j = n * walkedSize; j < (n + 1) * walkedSize; ++j) {
-              if (j >= walkedLength && !isQuery)
+            for (int64_t j = n * streamedTileSize;
+                 j < (n + 1) * streamedTileSize; ++j) {
+              if (j >= streamedLength && !isQuery)
                 continue;
               ++pairs;
-              kept += j < walkedLength &&
+              kept += j < streamedLength &&
                       mask.isAttended(isQuery ? i : j, isQuery ? j : i,
                                       shape.query, shape.key);
             }
@@ -488,7 +587,7 @@ TEST_P(NamedMaskTest, TilesAreExact) {
           visited += contains(ranges.masked, n) + contains(ranges.full, n);
           attended += kept > 0;
         }
-        // A walk has one step even if there is nothing to attend.
+        // An iteration has one step even if there is nothing to attend.
         EXPECT_LE(attended, visited);
         EXPECT_LE(visited, std::max<int64_t>(attended, 1))
             << "tile at " << tile << " of " << shape.query << "x" << shape.key;
@@ -585,17 +684,69 @@ INSTANTIATE_TEST_SUITE_P(
         "#attn.not<#attn.causal>",
         "#attn.not<#attn.sliding_window<left = 3, right = 3>>"));
 
+TEST_F(MaskTilesTest, NestedQuotientsTakeLittleWork) {
+  const std::chrono::seconds limit(2);
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    NestedGenerator generator(seed);
+    Expression predicate = generator.window();
+    MaskDim dim = generator.pick(0, 1) ? MaskDim::Query : MaskDim::Key;
+    SCOPED_TRACE(::testing::Message()
+                 << "seed " << seed << ": " << predicate.text);
+    auto begin = std::chrono::steady_clock::now();
+    checkTiles(predicate, dim, generator.pick(1, 6), generator.pick(1, 6));
+    checkRanges(predicate, dim);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, limit);
+    if (HasFailure())
+      break;
+  }
+  EXPECT_GT(numFull, 500);
+  EXPECT_GT(numSkipped, 3000);
+}
+
+/// Neighbours in an image of 16 columns, whose positions are stored in tiles of
+/// 4 by 4: every pair that a mask keeps is in a tile that is visited.
+TEST_F(MaskTilesTest, TiledNeighborhoods) {
+  NestedGenerator g(0);
+  auto y = [&](const Expression &i) {
+    return g.plus(g.times(g.floorDiv(i, 64), 4),
+                  g.floorDiv(g.remainder(i, 16), 4));
+  };
+  auto x = [&](const Expression &i) {
+    return g.plus(g.times(g.remainder(g.floorDiv(i, 16), 4), 4),
+                  g.remainder(g.remainder(i, 16), 4));
+  };
+  auto isNear = [&](const Expression &query, const Expression &key) {
+    Expression radius = g.constant(2);
+    return g.both(g.atMost(g.minus(query, radius), key),
+                  g.atMost(key, g.plus(query, radius)));
+  };
+  Expression query = g.leaf(Query), key = g.leaf(Key);
+  shapes = {{256, 256}};
+  Expression open = g.both(g.atMost(g.minus(x(query), g.constant(2)), x(key)),
+                           g.atMost(g.minus(y(query), g.constant(2)), y(key)));
+  checkTiles(open, MaskDim::Query, 64, 64);
+  Expression near = g.both(isNear(y(query), y(key)), isNear(x(query), x(key)));
+  for (MaskDim dim : {MaskDim::Query, MaskDim::Key})
+    checkTiles(near, dim, 64, 64);
+  // Windows at the edges are as large as others.
+  Expression clamped = g.both(isNear(g.clamp(y(query), 2, 13), y(key)),
+                              isNear(g.clamp(x(query), 2, 13), x(key)));
+  for (MaskDim dim : {MaskDim::Query, MaskDim::Key})
+    checkTiles(clamped, dim, 64, 64);
+}
+
 TEST_F(MaskTilesTest, RandomPredicates) {
   for (unsigned seed = 0; seed < 1000; ++seed) {
     Generator generator(seed);
     Expression predicate = generator.logic(generator.pick(0, 2));
     MaskDim dim = generator.pick(0, 3) ? MaskDim::Query : MaskDim::Key;
-    int64_t tileSize = generator.pick(1, 6), walkedSize = generator.pick(1, 6);
+    int64_t tileSize = generator.pick(1, 6),
+            streamedTileSize = generator.pick(1, 6);
     SCOPED_TRACE(::testing::Message()
                  << "seed " << seed << ": " << predicate.text << ", tiles "
-                 << tileSize << " and " << walkedSize << " of "
+                 << tileSize << " and " << streamedTileSize << " of "
                  << (dim == MaskDim::Query ? "queries" : "keys"));
-    checkTiles(predicate, dim, tileSize, walkedSize);
+    checkTiles(predicate, dim, tileSize, streamedTileSize);
     if (seed % 2 == 0)
       checkRanges(predicate, dim);
     if (HasFailure())

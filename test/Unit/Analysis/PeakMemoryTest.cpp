@@ -13,7 +13,7 @@
 
 #include "attn/Analysis/PeakMemory.h"
 #include "attn/Dialect/Attn/IR/AttnDialect.h"
-#include "attn/Dialect/Attn/Transforms/CostOpInterfaceImpl.h"
+#include "attn/PerfModel/CostOpInterfaceImpl.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -184,7 +184,7 @@ TEST(PeakMemoryTest, AgreesWithASimulation) {
   EXPECT_GT(peaks.size(), 10u);
 }
 
-/// A view that is returned keeps what it shows.
+/// A view that is returned keeps its memory alive.
 TEST(PeakMemoryTest, KeepsWhatViewsShow) {
   BlockMemory memory = measure(R"(
     func.func @f(%x: tensor<8x16xf32>) -> (tensor<8x4x4xf32>, tensor<8x16xf32>) {
@@ -198,7 +198,7 @@ TEST(PeakMemoryTest, KeepsWhatViewsShow) {
   EXPECT_EQ(memory.kept, 1024);
 }
 
-/// What shares memory with an argument, or was returned before, is copied.
+/// Results that alias an argument, or were returned before, are copied.
 TEST(PeakMemoryTest, CountsCopies) {
   BlockMemory memory = measure(R"(
     func.func @f(%x: tensor<8x16xf32>) -> (tensor<8x4x4xf32>, tensor<8x16xf32>, tensor<8x16xf32>) {

@@ -156,6 +156,30 @@ TEST_F(CheckTensors, BroadcastInputsOnly) {
                "entries would share memory");
 }
 
+TEST_F(CheckTensors, OutputsShareNoMemory) {
+  // [3, 2, 5, 64] in the order of the rows, heads between them.
+  out.strides = {640, 64, 128, 1};
+  EXPECT_EQ(check(), ATTN_OK) << attnGetLastError();
+  // Windows that overlap, as an input may have them.
+  out.strides = {640, 320, 32, 1};
+  EXPECT_ERROR(check(), ATTN_BAD_STRIDES,
+               "f: output 'out': stride of dimension 2 is 32, expected at "
+               "least 64, so that its entries share no memory");
+  out.strides = {320, 320, 64, 1};
+  EXPECT_ERROR(check(), ATTN_BAD_STRIDES,
+               "f: output 'out': stride of dimension 0 is 320, expected at "
+               "least 640, so that its entries share no memory");
+  out.strides = {640, 320, 64, 1};
+  query.strides = {640, 320, 32, 1};
+  EXPECT_EQ(check(), ATTN_OK) << attnGetLastError();
+}
+
+TEST_F(CheckTensors, Reserved) {
+  key.view.reserved = 7;
+  EXPECT_ERROR(check(), ATTN_INVALID_ARGUMENT,
+               "f: argument 'key': field 'reserved' must be 0 (was 7)");
+}
+
 TEST_F(CheckTensors, StridesOfSizeOneAreIgnored) {
   for (TestTensor *tensor : {&query, &key, &out}) {
     tensor->shape[0] = 1;
@@ -204,9 +228,9 @@ TEST_F(CheckTensors, ScalarsAndTooManySymbols) {
 
 TEST_F(CheckTensors, TileCounts) {
   const int64_t queryDims[] = {ATTN_SYMBOL_DIM(0)};
-  const int64_t planDims[] = {3, ATTN_SYMBOL_DIM(1)};
+  const int64_t blockMaskDims[] = {3, ATTN_SYMBOL_DIM(1)};
   attn_tensor_spec specs[] = {{"query", ATTN_F32, 1, queryDims, 4, 0},
-                              {"plan", ATTN_I32, 2, planDims, 4, 0}};
+                              {"block_mask", ATTN_I32, 2, blockMaskDims, 4, 0}};
   TestTensor query(ATTN_F32, {100}, memory), plan(ATTN_I32, {3, 8}, memory);
   const attn_tensor *args[] = {&query.view, &plan.view};
   auto checkCount = [&](int64_t tile, int64_t factor, int64_t extra) {
@@ -218,7 +242,7 @@ TEST_F(CheckTensors, TileCounts) {
   EXPECT_EQ(checkCount(64, 4, 0), ATTN_OK);
   EXPECT_EQ(checkCount(1, 1, -92), ATTN_OK);
   EXPECT_ERROR(checkCount(16, 1, 4), ATTN_SHAPE_MISMATCH,
-               "f: argument 'plan': dimension 1 is 8, expected 11 for "
+               "f: argument 'block_mask': dimension 1 is 8, expected 11 for "
                "dimension 0 of 'query', which is 100: it must be made for the "
                "lengths of the call");
 }

@@ -9,7 +9,7 @@
 // Stands in for libcuda.so.1 on machines without a GPU. Device memory is host
 // memory that the driver keeps account of, modules are tables of host
 // functions, and every call is counted. By default device 0 is an sm_90 with
-// 132 multiprocessors and device 1 an sm_80 with 108. FAKE_CUDA_DEVICES sets
+// 132 SMs and device 1 an sm_80 with 108. FAKE_CUDA_DEVICES sets
 // the number of devices, FAKE_CUDA_ARCH (as in 80) the architecture of device
 // 0, FAKE_CUDA_MEMORY the bytes of memory of each.
 //

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What a test asks the fake driver. The driver's own functions have the names
-// and signatures of the real one; these are what it adds.
+// Requests of a test to the fake driver. The driver's own functions have the
+// names and signatures of the real one; the functions here are additional.
 //
 //===----------------------------------------------------------------------===//
 

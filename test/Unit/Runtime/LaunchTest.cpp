@@ -193,7 +193,7 @@ TEST_F(Launch, Early) {
 TEST_F(Launch, Together) {
   auto launchTogether = [&](int64_t groups) {
     return attnrtLaunchKernelTogether(&kernel, groups, 1, 1,
-                                      /*ctas_per_multiprocessor=*/1, nullptr,
+                                      /*ctas_per_sm=*/1, nullptr,
                                       /*stream=*/nullptr);
   };
   ASSERT_EQ(launchTogether(7), ATTN_OK) << attnGetLastError();
@@ -320,7 +320,7 @@ TEST_F(Launch, Devices) {
                "there is no CUDA device 2 (the driver has 2)");
   EXPECT_ERROR(attnrtSetDevice(-1), ATTN_NO_DEVICE,
                "there is no CUDA device -1 (the driver has 2)");
-  EXPECT_EQ(attnrtGetMultiprocessorCount(&processors), ATTN_OK);
+  EXPECT_EQ(attnrtGetSmCount(&processors), ATTN_OK);
   EXPECT_EQ(processors, 132);
 }
 
@@ -340,9 +340,7 @@ TEST_F(Launch, CapacitiesNeedNoContext) {
 
 TEST_F(Launch, ThreadWithoutContextUsesDeviceZero) {
   int32_t processors = 0, status = -1;
-  std::thread([&] {
-    status = attnrtGetMultiprocessorCount(&processors);
-  }).join();
+  std::thread([&] { status = attnrtGetSmCount(&processors); }).join();
   EXPECT_EQ(status, ATTN_OK);
   EXPECT_EQ(processors, 132);
 }
@@ -363,12 +361,13 @@ TEST_F(Launch, Events) {
 TEST_F(Launch, FaultsOfTheDevice) {
   EXPECT_EQ(attnrtTakeFault(ATTNRT_KIND_CUDA), ATTN_OK);
   void *word = nullptr, *again = nullptr;
-  ASSERT_EQ(attnrtGetFaultWord(ATTNRT_KIND_CUDA, &word), ATTN_OK);
-  ASSERT_EQ(attnrtGetFaultWord(ATTNRT_KIND_CUDA, &again), ATTN_OK);
+  ASSERT_EQ(attnrtGetErrorFlag(ATTNRT_KIND_CUDA, &word), ATTN_OK);
+  ASSERT_EQ(attnrtGetErrorFlag(ATTNRT_KIND_CUDA, &again), ATTN_OK);
   EXPECT_EQ(word, again);
   EXPECT_EQ(attnrtTakeFault(ATTNRT_KIND_CUDA), ATTN_OK);
 
-  // A fault is reported once: by who asks, or by the next call's checks.
+  // A fault is reported once: to an explicit query, or by the next call's
+  // checks.
   *static_cast<int32_t *>(word) = ATTNRT_FAULT_SEQUENCES;
   EXPECT_ERROR(attnrtTakeFault(ATTNRT_KIND_CUDA), ATTN_INVALID_ARGUMENT,
                "a call was given lengths or boundaries of sequences that are "
@@ -382,7 +381,7 @@ TEST_F(Launch, FaultsOfTheDevice) {
   auto *words = static_cast<int32_t *>(word);
   for (int32_t code = ATTNRT_FAULT_BOUNDARY; code <= ATTNRT_FAULT_COLUMN_TWICE;
        ++code) {
-    ASSERT_LT(2 * code + 1, ATTNRT_FAULT_WORDS);
+    ASSERT_LT(2 * code + 1, ATTNRT_ERROR_FLAG_WORDS);
     words[2 * code] = -code;
     words[2 * code + 1] = 100 + code;
   }
@@ -421,12 +420,12 @@ TEST_F(Launch, FaultsOfTheDevice) {
 
 TEST_F(Launch, FaultsOfTheHost) {
   void *word = nullptr, *other = nullptr;
-  ASSERT_EQ(attnrtGetFaultWord(ATTNRT_KIND_HOST, &word), ATTN_OK);
-  std::thread([&] { attnrtGetFaultWord(ATTNRT_KIND_HOST, &other); }).join();
+  ASSERT_EQ(attnrtGetErrorFlag(ATTNRT_KIND_HOST, &word), ATTN_OK);
+  std::thread([&] { attnrtGetErrorFlag(ATTNRT_KIND_HOST, &other); }).join();
   EXPECT_NE(word, other);
   *static_cast<int32_t *>(word) = ATTNRT_FAULT_SEQUENCES;
   EXPECT_EQ(attnrtTakeFault(ATTNRT_KIND_HOST), ATTN_INVALID_ARGUMENT);
   EXPECT_EQ(attnrtTakeFault(ATTNRT_KIND_HOST), ATTN_OK);
-  EXPECT_ERROR(attnrtGetFaultWord(7, &word), ATTN_INVALID_ARGUMENT,
+  EXPECT_ERROR(attnrtGetErrorFlag(7, &word), ATTN_INVALID_ARGUMENT,
                "unknown kind of device 7");
 }

@@ -1,4 +1,4 @@
-//===- StreamsTest.cpp - Tests of streams beside the caller's -------------===//
+//===- StreamsTest.cpp - Tests of forked streams --------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What reaches the driver, and what is refused before.
+// Arguments that reach the driver, and arguments that are refused before.
 //
 //===----------------------------------------------------------------------===//
 

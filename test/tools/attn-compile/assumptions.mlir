@@ -4,7 +4,7 @@
 // RUN: attn-compile %s --assume-kept-rows --assume-dropout-masks -o %t.o && test -s %t.o
 // RUN: attn-opt %s --attn-raising-pipeline="assume-dropout-masks assume-kept-rows" | FileCheck %s --check-prefixes=CHECK,KEPT,DROPOUT
 
-// What is taken for granted of linalg: that weights are multiplied by decisions,
+// Assumptions about linalg: that probabilities are multiplied by keep masks,
 // and that rows keep a pair, so that large negative numbers mask.
 
 #all = affine_map<(b, i, j) -> (b, i, j)>
@@ -39,8 +39,8 @@ func.func @dropped(%q: tensor<3x16x8xf16>, %k: tensor<3x8x16xf16>, %v: tensor<3x
 
 // CHECK-LABEL: func.func @masked(
 // CHECK:         attn.attention
-// NONE-SAME:         score {
-// KEPT-SAME:         keep {
+// NONE-SAME:         score_mod {
+// KEPT-SAME:         mask_mod {
 // CHECK:         return
 func.func @masked(%q: tensor<3x16x8xf32>, %k: tensor<3x8x16xf32>, %v: tensor<3x16x8xf32>, %mask: tensor<3x16x16xi1>) -> tensor<3x16x8xf32> {
   %zero = arith.constant 0.0 : f32

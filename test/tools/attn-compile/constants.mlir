@@ -8,7 +8,8 @@
 // RUN: attn-compile %t/numbers.mlir --target=sm_90a --emit=mlir --stop-after=kernel -o - | FileCheck %s --check-prefix=NUMBERS
 // RUN: attn-compile %t/slopes.mlir --emit=mlir --stop-after=kernel -o - | FileCheck %s --check-prefix=HOST
 
-// SLOPES: slopes.mlir:2:{{[0-9]+}}: error: 'memref.get_global' op is a constant in the memory of the host, which kernels of the device cannot read; pass it to 'alibi' as an argument
+// SLOPES: slopes.mlir:2:{{[0-9]+}}: error: 'memref.get_global' op is a constant in the memory of the host, which kernels of the device cannot read;
+// SLOPES-SAME:     pass it to 'alibi' as an argument
 // SLOPES: note: used by 'attn_tile.launch' here
 // SINKS: sinks.mlir:2:{{[0-9]+}}: error: 'memref.get_global' op is a constant
 // NUMBERS-NOT: memref.get_global
@@ -21,7 +22,7 @@ func.func @alibi(%q: tensor<1x4x128x64xbf16>, %k: tensor<1x4x128x64xbf16>, %v: t
   %init = tensor.empty() : tensor<1x4x128x64xbf16>
   %o = attn.attention ins(%q, %k, %v : tensor<1x4x128x64xbf16>, tensor<1x4x128x64xbf16>, tensor<1x4x128x64xbf16>)
       outs(%init : tensor<1x4x128x64xbf16>)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %slope = tensor.extract %slopes[%h] : tensor<4xf32>
         %d = arith.subi %j, %i : index
@@ -50,7 +51,7 @@ func.func @scaled(%q: tensor<1x4x128x64xbf16>, %k: tensor<1x4x128x64xbf16>, %v: 
   %init = tensor.empty() : tensor<1x4x128x64xbf16>
   %o = attn.attention ins(%q, %k, %v : tensor<1x4x128x64xbf16>, tensor<1x4x128x64xbf16>, tensor<1x4x128x64xbf16>)
       outs(%init : tensor<1x4x128x64xbf16>)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %r = arith.mulf %s, %half : f32
         attn.yield %r : f32

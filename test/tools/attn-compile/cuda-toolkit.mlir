@@ -15,27 +15,35 @@
 // RUN: echo "no bitcode" > %t/venv/lib/python3.11/site-packages/nvidia/cu13/nvvm/libdevice/libdevice.10.bc
 // RUN: split-file %s %t
 
-// RUN: not env CUDA_HOME=%t/home PATH=%t/path VIRTUAL_ENV=%t/venv attn-compile %t/plain.mlir --target=sm_90a --emit=cubin -o %t/out --cuda-path=%t/named 2>&1 | FileCheck %s --check-prefix=NAMED
+// RUN: not env CUDA_HOME=%t/home PATH=%t/path VIRTUAL_ENV=%t/venv attn-compile %t/plain.mlir --target=sm_90a --emit=cubin -o %t/out --cuda-path=%t/named \
+// RUN:   2>&1 | FileCheck %s --check-prefix=NAMED
 // NAMED: error: '{{.*}}/named/bin/ptxas' failed: no assembler
 
-// RUN: not env -u CUDA_ROOT CUDA_HOME=%t/home PATH=%t/path VIRTUAL_ENV=%t/venv attn-compile %t/plain.mlir --target=sm_90a --emit=cubin -o %t/out 2>&1 | FileCheck %s --check-prefix=HOME
+// RUN: not env -u CUDA_ROOT CUDA_HOME=%t/home PATH=%t/path VIRTUAL_ENV=%t/venv attn-compile %t/plain.mlir --target=sm_90a --emit=cubin -o %t/out \
+// RUN:   2>&1 | FileCheck %s --check-prefix=HOME
 // HOME: error: '{{.*}}/home/bin/ptxas' failed: no assembler
 
-// RUN: not env -u CUDA_ROOT -u CUDA_HOME -u CUDA_PATH PATH=%t/path VIRTUAL_ENV=%t/venv attn-compile %t/plain.mlir --target=sm_90a --emit=cubin -o %t/out 2>&1 | FileCheck %s --check-prefix=PATH
+// RUN: not env -u CUDA_ROOT -u CUDA_HOME -u CUDA_PATH PATH=%t/path VIRTUAL_ENV=%t/venv attn-compile %t/plain.mlir --target=sm_90a --emit=cubin -o %t/out \
+// RUN:   2>&1 | FileCheck %s --check-prefix=PATH
 // PATH: error: '{{.*}}/path/ptxas' failed: no assembler
 
 // The package of the newest toolkit.
-// RUN: not env -u CUDA_ROOT -u CUDA_HOME -u CUDA_PATH PATH=%t/none VIRTUAL_ENV=%t/venv attn-compile %t/plain.mlir --target=sm_90a --emit=cubin -o %t/out 2>&1 | FileCheck %s --check-prefix=VENV
+// RUN: not env -u CUDA_ROOT -u CUDA_HOME -u CUDA_PATH PATH=%t/none VIRTUAL_ENV=%t/venv attn-compile %t/plain.mlir --target=sm_90a --emit=cubin -o %t/out \
+// RUN:   2>&1 | FileCheck %s --check-prefix=VENV
 // VENV: error: '{{.*}}/venv/lib/python3.11/site-packages/nvidia/cu13/bin/ptxas' failed: no assembler
 
-// RUN: not env -u CUDA_ROOT -u CUDA_HOME -u CUDA_PATH PATH=%t/none VIRTUAL_ENV=%t/venv attn-compile %t/device-library.mlir --target=sm_90a --emit=ptx -o %t/out 2>&1 | FileCheck %s --check-prefix=LIBDEVICE
+// RUN: not env -u CUDA_ROOT -u CUDA_HOME -u CUDA_PATH PATH=%t/none VIRTUAL_ENV=%t/venv attn-compile %t/device-library.mlir --target=sm_90a --emit=ptx \
+// RUN:   -o %t/out 2>&1 | FileCheck %s --check-prefix=LIBDEVICE
 // LIBDEVICE: error: could not read '{{.*}}/venv/lib/python3.11/site-packages/nvidia/cu13/nvvm/libdevice/libdevice.10.bc'
 
-// No folder is looked at beside the one that is named.
-// RUN: not env CUDA_HOME=%t/home PATH=%t/path VIRTUAL_ENV=%t/venv attn-compile %t/plain.mlir --target=sm_90a --emit=cubin -o %t/out --cuda-path=%t/none 2>&1 | FileCheck %s --check-prefix=NONE
+// No folder is searched but the named one.
+// RUN: not env CUDA_HOME=%t/home PATH=%t/path VIRTUAL_ENV=%t/venv attn-compile %t/plain.mlir --target=sm_90a --emit=cubin -o %t/out --cuda-path=%t/none \
+// RUN:   2>&1 | FileCheck %s --check-prefix=NONE
 // NONE: error: needs the assembler ptxas of the CUDA toolkit, which was not found in {{.*}}/none; set CUDA_HOME or install the package nvidia-cuda-nvcc
-// RUN: not env VIRTUAL_ENV=%t/venv attn-compile %t/device-library.mlir --target=sm_90a --emit=ptx -o %t/out --cuda-path=%t/none 2>&1 | FileCheck %s --check-prefix=NO-LIBDEVICE
-// NO-LIBDEVICE: error: needs '__nv_{{.*}}' of the CUDA toolkit's libdevice.10.bc, which was not found in {{.*}}/none; set CUDA_HOME or install the package nvidia-cuda-nvcc
+// RUN: not env VIRTUAL_ENV=%t/venv attn-compile %t/device-library.mlir --target=sm_90a --emit=ptx -o %t/out --cuda-path=%t/none \
+// RUN:   2>&1 | FileCheck %s --check-prefix=NO-LIBDEVICE
+// NO-LIBDEVICE: error: needs '__nv_{{.*}}' of the CUDA toolkit's libdevice.10.bc, which was not found in {{.*}}/none;
+// NO-LIBDEVICE-SAME:     set CUDA_HOME or install the package nvidia-cuda-nvcc
 
 // RUN: not test -e %t/out
 
@@ -54,7 +62,7 @@ func.func @device_library(%q: tensor<1x1x?x64xbf16>, %k: tensor<1x1x?x64xbf16>, 
   %0 = attn.attention
       ins(%q, %k, %v : tensor<1x1x?x64xbf16>, tensor<1x1x?x64xbf16>, tensor<1x1x?x64xbf16>)
       outs(%o : tensor<1x1x?x64xbf16>)
-      score {
+      score_mod {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
         %t = math.erf %s : f32
         attn.yield %t : f32

@@ -7,7 +7,8 @@
 
 // RUN: %if host-cc %{ attn-compile %s --target=sm_90a -o %t.so --embed-ptx %}
 // RUN: %if host-cc %{ %host_cc -std=gnu11 -O1 -shared -fPIC %S/../../Unit/Runtime/FakeCuda.c -o %t.cuda.so %}
-// RUN: %if host-cc %{ not env ATTN_CUDA_DRIVER=%t.cuda.so FAKE_CUDA_REPORT=1 attn-run %t.so --shape=q=1x4x8x64 --shape=k=1x2x8x64 2>&1 | FileCheck %s --check-prefix=FAIL %}
+// RUN: %if host-cc %{ not env ATTN_CUDA_DRIVER=%t.cuda.so FAKE_CUDA_REPORT=1 attn-run %t.so --shape=q=1x4x8x64 --shape=k=1x2x8x64 \
+// RUN:   2>&1 | FileCheck %s --check-prefix=FAIL %}
 
 // FAIL: error: cannot load the module of kernel
 // FAIL: fake CUDA: 0 bytes not freed, after 0 launches

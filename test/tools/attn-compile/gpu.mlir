@@ -7,7 +7,7 @@
 // RUN: not attn-compile %s --target=sm_90a -o %t.none.so --cuda-path=%t.nowhere 2>&1 | FileCheck %s --check-prefix=NOPTXAS
 // RUN: attn-compile %s --target=sm_90a -o %t.embed.o --embed-ptx --cuda-path=%t.nowhere
 
-// PTX:      .version 9.0
+// PTX:      .version 8.0
 // PTX-NEXT: .target sm_90a
 // PTX:      .visible .entry causal_kernel(
 // PTX:      wgmma.mma_async

@@ -3,7 +3,7 @@
 // RUN: attn-compile %s --target=sm_80 --emit=obj -o %t.o --ptx-version=80 --embed-ptx
 // RUN: attn-compile %s --emit=obj -o %t.o
 
-// Heads are read from and written to where they lie between the channels of
+// Heads are read from and written to where they lie within the rows of
 // the arguments: nothing is copied.
 
 // CHECK-LABEL: func.func @attention(

@@ -1,15 +1,15 @@
-// A function of products and attention compiles by itself.
+// A function of matmuls and attention compiles by itself.
 //
 // RUN: attn-compile %s --target=sm_90a --stop-after=kernel | FileCheck %s
 // RUN: attn-compile %s --target=host --stop-after=tile | FileCheck %s --check-prefix=HOST
 // RUN: attn-compile %s --target=sm_90a --stop-after=bufferize | FileCheck %s --check-prefix=ARGUMENTS
-// RUN: not attn-compile %s --target=sm_80 -o %t.so 2>&1 | FileCheck %s --check-prefix=SM80
+// RUN: attn-compile %s --target=sm_80 --stop-after=kernel | FileCheck %s --check-prefix=SM80
 
 // Rows of what is copied in blocks are aligned.
 // ARGUMENTS: func.func @project_and_attend(%{{[a-z0-9]+}}: memref<?x256xbf16, {{[^{]*}}> {attn.alignment = 16 : i32
 // ARGUMENTS-SAME: memref<4x64xf32, {{[^{]*}}> {attn.alignment = 4 : i32
 
-// CHECK-COUNT-3: attn_tile.launch @project_and_attend_matmul_kernel{{.*}} groups_per_multiprocessor(1)
+// CHECK-COUNT-3: attn_tile.launch @project_and_attend_matmul_kernel{{.*}} ctas_per_sm(1)
 // CHECK: attn_tile.launch @project_and_attend_kernel
 // CHECK: attn_tile.kernel @project_and_attend_matmul_kernel
 // CHECK: attn_tile.role producer
@@ -20,7 +20,10 @@
 // HOST-COUNT-3: attn_tile.launch @project_and_attend_matmul_kernel
 // HOST: attn_tile.launch @project_and_attend_kernel
 
-// SM80: error: 'attn.matmul' op has no kernels for sm_80
+// SM80-COUNT-3: attn_tile.launch @project_and_attend_matmul_kernel
+// SM80: attn_tile.launch @project_and_attend_kernel
+// SM80: attn_tile.kernel @project_and_attend_matmul_kernel
+// SM80-NOT: attn_tile.role
 #x = affine_map<(h, m, n, k) -> (m, k)>
 #w = affine_map<(h, m, n, k) -> (h, n, k)>
 #y = affine_map<(h, m, n, k) -> (h, m, n)>

@@ -11,8 +11,8 @@ func.func @grad(%q: !t, %k: !t, %v: !t, %out: !t, %lse: tensor<?x8x?xf32>, %dout
   %r:3 = attn.attention_grad ins(%q, %k, %v, %out, %lse, %dout : !t, !t, !t, !t, tensor<?x8x?xf32>, !t)
       outs(%dq, %dk, %dv : !t, !t, !t)
       schedule(#attn_tile.gradient<
-        rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
-        keys = #attn_tile.key_stationary<query_tile = 48, key_tile = 128, stages = 2, consumers = 2, pipelined = true>,
-        values = #attn_tile.key_stationary<query_tile = 80, key_tile = 128, stages = 2, consumers = 2>>) -> !t, !t, !t
+        preprocess = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+        dkdv = #attn_tile.key_stationary<query_tile = 48, key_tile = 128, stages = 2, consumers = 2, pipelined = true>,
+        dv = #attn_tile.key_stationary<query_tile = 80, key_tile = 128, stages = 2, consumers = 2>>) -> !t, !t, !t
   return %r#0, %r#1, %r#2 : !t, !t, !t
 }

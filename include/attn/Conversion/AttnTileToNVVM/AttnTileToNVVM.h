@@ -29,8 +29,8 @@ constexpr StringLiteral kBlockSizeAttrName = "attn_tile.block_size";
 constexpr StringLiteral kSharedBytesAttrName = "attn_tile.shared_bytes";
 constexpr StringLiteral kClusterSizeAttrName = "attn_tile.cluster_size";
 
-/// The bytes of shared memory that the pipes of `kernel` take. Fails if one has
-/// no place, or a tile that `target` cannot stage, or if it is too much.
+/// The bytes of shared memory that the pipes of `kernel` take. Fails if a pipe
+/// has no offset or a tile that `target` cannot stage, or if they do not fit.
 FailureOr<int64_t> getSharedBytes(attn_tile::KernelOp kernel,
                                   const TargetInfo &target);
 

@@ -23,7 +23,7 @@ class RewritePatternSet;
 
 namespace mlir::attn {
 
-/// What the lowering to vectors has to know of the processor.
+/// Properties of the processor for the lowering to vectors.
 struct HostLoweringOptions : PassPipelineOptions<HostLoweringOptions> {
   Option<int64_t> vectorBits{*this, "vector-bits",
                              llvm::cl::desc("Width of a vector register"),
@@ -43,8 +43,9 @@ struct HostLoweringOptions : PassPipelineOptions<HostLoweringOptions> {
 void buildHostKernelPipeline(OpPassManager &pm,
                              const HostLoweringOptions &options);
 
-/// Appends the upstream passes that take what `buildHostKernelPipeline` leaves,
-/// and functions on memrefs around it, to the LLVM dialect.
+/// Appends the upstream passes that lower the results of
+/// `buildHostKernelPipeline`, and functions on memrefs around them, to the LLVM
+/// dialect.
 void buildHostToLLVMPipeline(OpPassManager &pm);
 
 /// Both of the above, one after the other.

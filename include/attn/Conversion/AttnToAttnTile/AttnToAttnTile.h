@@ -1,4 +1,4 @@
-//===- AttnToAttnTile.h - Attention to tiled programs -----------*- C++ -*-===//
+//===- AttnToAttnTile.h - Attention to tiled programs ----------*- C++ -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -24,21 +24,20 @@ namespace mlir::attn {
 /// Replaces a bufferised attention that has a schedule by a launch of a new
 /// kernel, which is added to `symbols` before the function of the attention.
 /// Returns the kernel; on failure a diagnostic has been emitted, and the
-/// attention is still there, perhaps with packed heads and kernels before it.
+/// attention remains, perhaps with packed GQA heads and kernels before it.
 FailureOr<attn_tile::KernelOp> lowerAttentionToKernel(RewriterBase &rewriter,
                                                       AttentionOp attention,
                                                       SymbolTable &symbols);
 
 /// Replaces a bufferised gradient of attention that has a schedule by launches
-/// of new kernels, and buffers for what they exchange. Orders of work items are
-/// made for `device`. On failure a diagnostic has been emitted and the IR is as
-/// it was.
+/// of new kernels and the buffers between them. Work items are ordered for
+/// `device`. On failure a diagnostic has been emitted and the IR is as it was.
 LogicalResult lowerAttentionGradToKernels(RewriterBase &rewriter,
                                           AttentionGradOp op,
                                           const DeviceFigures &device,
                                           SymbolTable &symbols);
 
-/// Replaces a bufferised mask of decisions that has a schedule by a launch of a
+/// Replaces a bufferised dropout keep mask that has a schedule by a launch of a
 /// new kernel. On failure a diagnostic has been emitted and the IR is as it
 /// was.
 LogicalResult lowerDropoutMaskToKernel(RewriterBase &rewriter, DropoutMaskOp op,
@@ -50,9 +49,9 @@ LogicalResult lowerDropoutMaskToKernel(RewriterBase &rewriter, DropoutMaskOp op,
 LogicalResult lowerMapHeadsToKernel(RewriterBase &rewriter, MapHeadsOp op,
                                     SymbolTable &symbols);
 
-/// Replaces a bufferised matrix product that has a schedule by a launch of a
-/// new kernel, which is returned. On failure a diagnostic has been emitted and
-/// the IR is as it was.
+/// Replaces a bufferised matmul that has a schedule by a launch of a new
+/// kernel, which is returned. On failure a diagnostic has been emitted and the
+/// IR is as it was.
 FailureOr<attn_tile::KernelOp>
 lowerMatmulToKernel(RewriterBase &rewriter, MatmulOp op, SymbolTable &symbols);
 

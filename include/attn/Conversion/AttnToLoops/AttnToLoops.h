@@ -1,4 +1,4 @@
-//===- AttnToLoops.h - Attention to plain loops -----------------*- C++ -*-===//
+//===- AttnToLoops.h - Attention to plain loops ----------------*- C++ -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Writes attention as plain loops in f64. What computes with tiles is checked
-// against it, so it shares no code with them.
+// Writes attention as plain loops in f64. Tiled kernels are checked against
+// these loops, so the two have no code in common.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,19 +21,23 @@ namespace mlir::attn {
 
 /// Writes loops that compute the rows 0, `rowStep`, 2 * `rowStep`, ... of the
 /// bufferised `attention` in f64. Operands and captured values are looked up in
-/// `mapping`; what stands for an output may have another float element type
-/// than the output.
+/// `mapping`, which may map an output to a memref of another float type.
 void writeAttentionLoops(OpBuilder &builder, AttentionOp attention,
                          const IRMapping &mapping, Value rowStep);
 
-/// The same for the gradient: computes each `rowStep`-th row of the gradients
-/// of queries, keys and values, from all rows of the operands. What regions add
-/// to destinations comes from all rows. Fails, with a diagnostic, if the
-/// gradient of the score region is not written out.
+/// The same for the gradient: computes every `rowStep`-th row of dQ, dK and dV
+/// from all rows of the operands. Additions of regions to destinations come
+/// from all rows. Fails, with a diagnostic, if the `score_mod` region has no
+/// `score_mod_grad` region.
 LogicalResult writeAttentionGradLoops(OpBuilder &builder, AttentionGradOp grad,
                                       const IRMapping &mapping, Value rowStep);
 
-/// The same for any operation with loops.
+/// Writes loops that compute all elements of the bufferised matmul `op`, with
+/// accumulation in f64 and the epilogue in f32.
+void writeMatmulLoops(OpBuilder &builder, MatmulOp op,
+                      const IRMapping &mapping);
+
+/// The same for any operation of attention.
 LogicalResult writeLoops(OpBuilder &builder, AttentionOpInterface attention,
                          const IRMapping &mapping, Value rowStep);
 

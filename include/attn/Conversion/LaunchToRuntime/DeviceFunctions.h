@@ -1,4 +1,4 @@
-//===- DeviceFunctions.h - Functions of memory of the device ----*- C++ -*-===//
+//===- DeviceFunctions.h - Host functions on device memory ------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,8 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Which functions of the host handle memory of the device, and what they must
-// not do with it.
+// Finds the host functions that handle device memory and checks their memrefs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,12 +18,12 @@
 
 namespace mlir::attn {
 
-/// The functions whose memrefs are memory of the device: those that launch,
-/// that are entries of the artifact, or that call one of them.
+/// The functions whose memrefs are device memory: functions that launch kernels
+/// or are entries of the artifact, and their callers.
 llvm::SetVector<Operation *> findDeviceFunctions(ModuleOp module);
 
-/// Checks that `functions`, which `findDeviceFunctions` has found, have no
-/// memref that lies in the memory of the host: that of a constant tensor.
+/// Checks that `functions`, the result of `findDeviceFunctions`, use no memref
+/// of a constant tensor, which is in host memory.
 LogicalResult verifyDeviceMemory(const llvm::SetVector<Operation *> &functions);
 
 } // namespace mlir::attn

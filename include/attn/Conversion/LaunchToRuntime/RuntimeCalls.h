@@ -1,4 +1,4 @@
-//===- RuntimeCalls.h - Calls of the runtime library ------------*- C++ -*-===//
+//===- RuntimeCalls.h - Calls of the runtime library -----------*- C++ -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -21,7 +21,11 @@
 
 namespace mlir::attn {
 
-/// The runtime's number (an attn_dtype) of an element type, if it has one.
+/// Prefix of the runtime library's functions that compiled code calls. All of
+/// them return a status.
+inline constexpr llvm::StringLiteral runtimeFunctionPrefix = "attnrt";
+
+/// The `attn_dtype` of an element type, if the runtime supports it.
 std::optional<int32_t> getRuntimeDType(Type type);
 
 /// Emits a call of the runtime function `name`, which returns a status, and
@@ -35,9 +39,10 @@ struct RuntimeMemRef {
   Value memref;
 };
 
-/// Emits the word of type `type` to which kernels on `deviceKind` report
-/// faults. `entry` is the first block of the function, where room is allocated.
-RuntimeMemRef emitFaultWord(OpBuilder &builder, Location loc, ModuleOp module,
+/// Emits the error flag, of type `type`, to which kernels on `deviceKind`
+/// report faults. `entry` is the first block of the function, where stack
+/// memory is allocated.
+RuntimeMemRef emitErrorFlag(OpBuilder &builder, Location loc, ModuleOp module,
                             MemRefType type, int32_t deviceKind, Block *entry);
 
 /// Adds a private constant with the bytes of `text` and a terminating zero.

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Registration of the attributes, and choices of schedules.
+// Registers the attributes, and implements choices of schedules.
 //
 //===----------------------------------------------------------------------===//
 

@@ -55,23 +55,24 @@ struct DropDefaultScale
   }
 };
 
-/// Drops a score region that yields the score as it is.
+/// Drops a score_mod region that yields the score as it is.
 struct DropIdentityScore
     : public OpInterfaceRewritePattern<AttentionOpInterface> {
   using Base::Base;
 
   LogicalResult matchAndRewrite(AttentionOpInterface op,
                                 PatternRewriter &rewriter) const override {
-    Region &region = op.getScoreRegion();
+    Region &region = op.getScoreMod();
     Value yielded = getYielded(region);
     if (!yielded || yielded != region.getArgument(0))
-      return rewriter.notifyMatchFailure(op, "score region changes the score");
+      return rewriter.notifyMatchFailure(op,
+                                         "score_mod region changes the score");
     eraseRegion(rewriter, op, region);
     return success();
   }
 };
 
-/// Merges a score region that multiplies by a constant into the scale.
+/// Merges a score_mod region that multiplies by a constant into the scale.
 struct MergeScaleOfScore
     : public OpInterfaceRewritePattern<AttentionOpInterface> {
   using Base::Base;
@@ -80,12 +81,13 @@ struct MergeScaleOfScore
                                 PatternRewriter &rewriter) const override {
     if (op.statesScoreGrad())
       return rewriter.notifyMatchFailure(op, "has a gradient of the score");
-    Region &region = op.getScoreRegion();
+    Region &region = op.getScoreMod();
     Value yielded = getYielded(region);
     auto product =
         yielded ? yielded.getDefiningOp<arith::MulFOp>() : arith::MulFOp();
     if (!product)
-      return rewriter.notifyMatchFailure(op, "score region is not a product");
+      return rewriter.notifyMatchFailure(
+          op, "score_mod region is not a multiplication");
     Value score = region.getArgument(0);
     Value other =
         product.getLhs() == score ? product.getRhs() : product.getLhs();
@@ -93,7 +95,7 @@ struct MergeScaleOfScore
     if ((product.getLhs() != score && product.getRhs() != score) ||
         !matchPattern(other, m_Constant(&factor)))
       return rewriter.notifyMatchFailure(
-          op, "score region is not a product with a constant");
+          op, "score_mod region is not a multiplication by a constant");
     float scale = op.getScaleOrDefault() * factor.getValue().convertToFloat();
     if (!std::isfinite(scale))
       return rewriter.notifyMatchFailure(op, "scale would not be finite");
@@ -103,16 +105,18 @@ struct MergeScaleOfScore
   }
 };
 
-/// Drops a keep region that keeps everything.
-struct DropTrueKeep : public OpInterfaceRewritePattern<AttentionOpInterface> {
+/// Drops a mask_mod region that keeps everything.
+struct DropTrueMaskMod
+    : public OpInterfaceRewritePattern<AttentionOpInterface> {
   using Base::Base;
 
   LogicalResult matchAndRewrite(AttentionOpInterface op,
                                 PatternRewriter &rewriter) const override {
-    Value yielded = getYielded(op.getKeepRegion());
+    Value yielded = getYielded(op.getMaskMod());
     if (!yielded || !matchPattern(yielded, m_One()))
-      return rewriter.notifyMatchFailure(op, "keep region is not always true");
-    eraseRegion(rewriter, op, op.getKeepRegion());
+      return rewriter.notifyMatchFailure(op,
+                                         "mask_mod region is not always true");
+    eraseRegion(rewriter, op, op.getMaskMod());
     return success();
   }
 };
@@ -151,7 +155,8 @@ struct DropEmptyDropout
     if (!dropout)
       return rewriter.notifyMatchFailure(op, "no dropout");
     if (dropout.getThreshold() != 0)
-      return rewriter.notifyMatchFailure(op, "some weights are dropped");
+      return rewriter.notifyMatchFailure(
+          op, "some attention probabilities are dropped");
     rewriter.modifyOpInPlace(op, [&] {
       op.removeDropoutAttr();
       op.getSeedMutable().clear();
@@ -213,7 +218,7 @@ void AttnDialect::getCanonicalizationPatterns(
     RewritePatternSet &patterns) const {
   patterns
       .add<FoldTensorCasts, DropDefaultScale, DropEmptyDropout,
-           DropIdentityScore, DropTrueKeep, DropTrueMask, MergeScaleOfScore>(
+           DropIdentityScore, DropTrueMaskMod, DropTrueMask, MergeScaleOfScore>(
           getContext());
 }
 
@@ -221,7 +226,7 @@ void AttnDialect::getCanonicalizationPatterns(
 // Canonicalisation of AttentionOp
 //===----------------------------------------------------------------------===//
 
-/// Whether the weights of the identity are the same known number for all heads.
+/// Whether `identity` is the same known number for all heads.
 static bool isIdentityOf(AttentionOp op, double number) {
   DenseElementsAttr weights;
   return op.getIdentity() &&
@@ -231,7 +236,7 @@ static bool isIdentityOf(AttentionOp op, double number) {
 }
 
 namespace {
-/// Removes weights of the identity that are zero.
+/// Removes an `identity` that is zero.
 struct DropZeroIdentity : public OpRewritePattern<AttentionOp> {
   using Base::Base;
 
@@ -244,8 +249,8 @@ struct DropZeroIdentity : public OpRewritePattern<AttentionOp> {
   }
 };
 
-/// Where the weights are those of the identity, scores do not matter: the
-/// result is the values, if they have its shape.
+/// Where P is the identity, scores do not matter: the result is the values, if
+/// they have its shape.
 struct DropScoresOfIdentity : public OpRewritePattern<AttentionOp> {
   using Base::Base;
 
@@ -261,7 +266,7 @@ struct DropScoresOfIdentity : public OpRewritePattern<AttentionOp> {
       return success();
     }
     bool changes = op.getMaskAttr() || op.hasDropout() || op.getSinks();
-    for (Region *region : {&op.getScoreRegion(), &op.getKeepRegion()})
+    for (Region *region : {&op.getScoreMod(), &op.getMaskMod()})
       if (!region->empty()) {
         eraseRegion(rewriter, op, *region);
         changes = true;
@@ -273,7 +278,7 @@ struct DropScoresOfIdentity : public OpRewritePattern<AttentionOp> {
       op.removeDropoutAttr();
       op.removeMaskLayoutAttr();
       op.removeDropProbabilityAttr();
-      // Each is found anew: it moves when one before it goes.
+      // Each range is looked up anew: removing operands before it moves it.
       op.getMaskReadsMutable().clear();
       op.getSeedMutable().clear();
       op.getOffsetMutable().clear();
@@ -301,8 +306,8 @@ struct DropIdentityScoreGrad : public OpRewritePattern<AttentionGradOp> {
 
   LogicalResult matchAndRewrite(AttentionGradOp op,
                                 PatternRewriter &rewriter) const override {
-    Region &region = op.getScoreGradRegion();
-    if (!op.getScoreRegion().empty() || !op.getDcaptures().empty())
+    Region &region = op.getScoreModGrad();
+    if (!op.getScoreMod().empty() || !op.getDcaptures().empty())
       return rewriter.notifyMatchFailure(op, "scores or captures matter");
     Value yielded = getYielded(region);
     if (!yielded || yielded != region.getArgument(1))
@@ -312,7 +317,7 @@ struct DropIdentityScoreGrad : public OpRewritePattern<AttentionGradOp> {
   }
 };
 
-/// Passes destinations of `dcaptures` that nothing is added to on.
+/// Forwards destinations of `dcaptures` that nothing is added to.
 struct DropUnusedCaptures : public OpRewritePattern<AttentionGradOp> {
   using Base::Base;
 
@@ -350,7 +355,7 @@ struct DropUnusedCaptures : public OpRewritePattern<AttentionGradOp> {
     for (auto [from, to] :
          llvm::zip_equal(op->getRegions(), replacement->getRegions()))
       rewriter.inlineRegionBefore(from, to, to.end());
-    Block &block = replacement.getScoreGradRegion().front();
+    Block &block = replacement.getScoreModGrad().front();
     for (const RegionDestination &entry : llvm::reverse(destinations))
       if (entry.argument.use_empty())
         rewriter.modifyOpInPlace(replacement, [&] {
@@ -434,7 +439,7 @@ struct DropOverlapResults : public OpRewritePattern<OverlapOp> {
   }
 };
 
-/// Removes regions that compute nothing, and what is around a single one.
+/// Removes regions that compute nothing, and inlines a single one.
 struct DropEmptyOverlap : public OpRewritePattern<OverlapOp> {
   using Base::Base;
 

@@ -1,5 +1,4 @@
-//===- AttnDialect.cpp - The attn dialect
-//----------------------------------===//
+//===- AttnDialect.cpp - The attn dialect ---------------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.

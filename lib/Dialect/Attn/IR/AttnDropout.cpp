@@ -6,14 +6,14 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The generators, and the function from positions to decisions of dropout that
+// The RNGs, and the function from positions to keep masks of dropout that
 // docs/rng.md defines: once as emitted code and once computed.
 //
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/Attn/IR/AttnAttrs.h"
 #include "attn/Dialect/Attn/IR/CounterRng.h"
-#include "attn/Dialect/Attn/IR/DecisionWords.h"
+#include "attn/Dialect/Attn/IR/KeepMaskLayout.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/bit.h"
 #include "llvm/Support/MathExtras.h"
@@ -208,11 +208,11 @@ double DropoutAttr::getKeepProbability() const {
   return 1 - getDropProbability();
 }
 
-/// Computes a decision word from random words. Bits of the same place in words
-/// 0, 1, .. are the bits of one random number, from the highest one on; it is
-/// compared with the threshold from the lowest one on, 32 numbers at a time.
-/// Zeros at the end of the threshold decide nothing, and words for them are
-/// not made.
+/// Computes a word of the keep mask from random words. Bits at the same place
+/// in words 0, 1, .. are the bits of one random number, from the highest one
+/// on. It is compared with the threshold from the lowest bit on, 32 numbers at
+/// a time. Zeros at the end of the threshold do not matter, and words for them
+/// are not generated.
 template <typename Word, typename Ops>
 static Word makeKeepWord(
     DropoutAttr dropout, Ops ops, RngBlock<Word> stream, Word queryWord,
@@ -294,24 +294,24 @@ uint32_t DropoutAttr::computeKeepWord(RngBlock<uint32_t> stream,
       });
 }
 
-/// The decision word of a pair, and the bit of it.
+/// The word of the keep mask for a pair, and the bit in the word.
 namespace {
 template <typename Word>
-struct Decision {
+struct BitPlace {
   Word queryWord, keyWord, bit;
 };
 } // namespace
 
 template <typename Word, typename Ops>
-static Decision<Word> findDecision(Ops ops, Word query, Word key) {
+static BitPlace<Word> findKeepBit(Ops ops, Word query, Word key) {
   constexpr unsigned keyBits = llvm::ConstantLog2<DropoutAttr::keysOfWord>();
   constexpr unsigned queryBits =
       llvm::ConstantLog2<DropoutAttr::queryDistance>();
   auto lowBits = [&](Word word, unsigned count) {
     return ops.bitAnd(word, ops.constant(word, (1u << count) - 1));
   };
-  // The bit above those that number the queries of a block of words tells the
-  // two of a word apart; keys are numbered by the bits 0, 2 1, 3 of the key.
+  // The bit above the query number in a block of words selects one of the two
+  // queries of a word; keys are numbered by the bits 0, 2 1, 3 of the key.
   Word block = ops.shiftRight(query, queryBits + 1);
   Word bit = lowBits(ops.shiftRight(query, queryBits), 1);
   Word upper = lowBits(ops.shiftRight(key, 3), 1);
@@ -323,9 +323,9 @@ static Decision<Word> findDecision(Ops ops, Word query, Word key) {
           ops.shiftRight(key, keyBits), bit};
 }
 
-/// The inverse of `findDecision`.
+/// The inverse of `findKeepBit`.
 template <typename Word, typename Ops>
-static std::pair<Word, Word> findPair(Ops ops, Decision<Word> at) {
+static std::pair<Word, Word> findPair(Ops ops, BitPlace<Word> at) {
   constexpr unsigned keyBits = llvm::ConstantLog2<DropoutAttr::keysOfWord>();
   constexpr unsigned queryBits =
       llvm::ConstantLog2<DropoutAttr::queryDistance>();
@@ -343,22 +343,22 @@ static std::pair<Word, Word> findPair(Ops ops, Decision<Word> at) {
   return {query, ops.add(key, ops.shiftRight(at.bit, 4))};
 }
 
-DecisionPlace attn::emitDecisionPlace(OpBuilder &builder, Location loc,
-                                      Value query, Value key) {
-  Decision<Value> at = findDecision(ValueOps{builder, loc}, query, key);
+KeepBitPlace attn::emitKeepBitPlace(OpBuilder &builder, Location loc,
+                                    Value query, Value key) {
+  BitPlace<Value> at = findKeepBit(ValueOps{builder, loc}, query, key);
   return {at.queryWord, at.keyWord, at.bit};
 }
 
-DecisionPair attn::emitDecisionPair(OpBuilder &builder, Location loc,
-                                    DecisionPlace place) {
+KeepBitPair attn::emitKeepBitPair(OpBuilder &builder, Location loc,
+                                  KeepBitPlace place) {
   auto [query, key] =
       findPair(ValueOps{builder, loc},
-               Decision<Value>{place.queryWord, place.keyWord, place.bit});
+               BitPlace<Value>{place.queryWord, place.keyWord, place.bit});
   return {query, key};
 }
 
-Value attn::emitDecision(OpBuilder &builder, Location loc, Value word,
-                         Value bit) {
+Value attn::emitKeepBit(OpBuilder &builder, Location loc, Value word,
+                        Value bit) {
   Value shifted = arith::ShRUIOp::create(builder, loc, word, bit);
   Type type = builder.getI1Type();
   if (auto vector = dyn_cast<VectorType>(word.getType()))
@@ -369,14 +369,14 @@ Value attn::emitDecision(OpBuilder &builder, Location loc, Value word,
 Value DropoutAttr::emitIsKept(OpBuilder &builder, Location loc,
                               RngBlock<Value> stream, Value query,
                               Value key) const {
-  DecisionPlace at = emitDecisionPlace(builder, loc, query, key);
+  KeepBitPlace at = emitKeepBitPlace(builder, loc, query, key);
   Value word = emitKeepWord(builder, loc, stream, at.queryWord, at.keyWord);
-  return emitDecision(builder, loc, word, at.bit);
+  return emitKeepBit(builder, loc, word, at.bit);
 }
 
 bool DropoutAttr::isKept(RngBlock<uint32_t> stream, int64_t query,
                          int64_t key) const {
-  auto at = findDecision<uint32_t>(NumberOps(), query, key);
+  auto at = findKeepBit<uint32_t>(NumberOps(), query, key);
   return computeKeepWord(stream, at.queryWord, at.keyWord) >> at.bit & 1;
 }
 

@@ -7,13 +7,13 @@
 //===----------------------------------------------------------------------===//
 //
 // Effects and shapes of the operations. AttnVerifiers.cpp has the verifiers of
-// those that are attention.
+// attention.
 //
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/Attn/IR/ClosedRegion.h"
-#include "attn/Dialect/Attn/IR/DecisionWords.h"
+#include "attn/Dialect/Attn/IR/KeepMaskLayout.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -66,7 +66,7 @@ reifyDestinationShapes(OpBuilder &builder, AttentionOpInterface op,
   return success();
 }
 
-/// Names the arguments of a region: those in `names` and then, numbered, the
+/// Names the arguments of a region: first `names`, then the numbered
 /// destinations.
 static void setArgumentNames(Region &region, ArrayRef<StringLiteral> names,
                              OpAsmSetValueNameFn setName) {
@@ -96,12 +96,12 @@ bool AttentionOp::statesScoreGrad() { return false; }
 
 SmallVector<AttentionOperand> AttentionOp::getShapedOperands() {
   SmallVector<AttentionOperand> operands = {
-      {"query", "q", getQuery(), true, ChannelKind::Query},
-      {"key", "k", getKey(), false, ChannelKind::Query},
-      {"value", "v", getValue(), false, ChannelKind::Value},
-      {"out", "out", getOut(), true, ChannelKind::Value}};
+      {"query", "q", getQuery(), true, HeadDimKind::Query},
+      {"key", "k", getKey(), false, HeadDimKind::Query},
+      {"value", "v", getValue(), false, HeadDimKind::Value},
+      {"out", "out", getOut(), true, HeadDimKind::Value}};
   if (Value lse = getLse())
-    operands.push_back({"lse", "lse", lse, true, ChannelKind::None});
+    operands.push_back({"lse", "lse", lse, true, HeadDimKind::None});
   return operands;
 }
 
@@ -121,13 +121,13 @@ SmallVector<RegionDestination> AttentionOp::getRegionDestinations() {
 }
 
 int64_t AttentionOp::getFlopsPerPair() {
-  return 2 * (getQueryHeadDim() + getValueHeadDim());
+  return 2 * (getQKHeadDim() + getVHeadDim());
 }
 
 void AttentionOp::getAsmBlockArgumentNames(Region &region,
                                            OpAsmSetValueNameFn setName) {
   ArrayRef<StringLiteral> names = scoreArguments;
-  if (&region == &getKeepRegion())
+  if (&region == &getMaskMod())
     names = names.drop_front();
   if (&region == &getQueryRegion())
     names = queryArguments;
@@ -159,29 +159,27 @@ MutableOperandRange AttentionGradOp::getDpsInitsMutable() {
                              3 + getDcaptures().size());
 }
 
-bool AttentionGradOp::canAddInTurn() {
+bool AttentionGradOp::canOrderDq() {
   bool isPlain = !getMaskAttr() || isa<CausalAttr>(getMaskAttr());
-  return isPlain && getKeepRegion().empty() && getGroupSize() == 1 &&
+  return isPlain && getMaskMod().empty() && getGroupSize() == 1 &&
          !hasSequences() && getDcaptures().empty();
 }
 
-bool AttentionGradOp::statesScoreGrad() {
-  return !getScoreGradRegion().empty();
-}
+bool AttentionGradOp::statesScoreGrad() { return !getScoreModGrad().empty(); }
 
 SmallVector<AttentionOperand> AttentionGradOp::getShapedOperands() {
   SmallVector<AttentionOperand> operands = {
-      {"query", "q", getQuery(), true, ChannelKind::Query},
-      {"key", "k", getKey(), false, ChannelKind::Query},
-      {"value", "v", getValue(), false, ChannelKind::Value},
-      {"out", "out", getOut(), true, ChannelKind::Value},
-      {"lse", "lse", getLse(), true, ChannelKind::None},
-      {"dout", "dout", getDout(), true, ChannelKind::Value}};
+      {"query", "q", getQuery(), true, HeadDimKind::Query},
+      {"key", "k", getKey(), false, HeadDimKind::Query},
+      {"value", "v", getValue(), false, HeadDimKind::Value},
+      {"out", "out", getOut(), true, HeadDimKind::Value},
+      {"lse", "lse", getLse(), true, HeadDimKind::None},
+      {"dout", "dout", getDout(), true, HeadDimKind::Value}};
   if (Value dlse = getDlse())
-    operands.push_back({"dlse", "dlse", dlse, true, ChannelKind::None});
-  operands.append({{"dquery", "dq", getDquery(), true, ChannelKind::Query},
-                   {"dkey", "dk", getDkey(), false, ChannelKind::Query},
-                   {"dvalue", "dv", getDvalue(), false, ChannelKind::Value}});
+    operands.push_back({"dlse", "dlse", dlse, true, HeadDimKind::None});
+  operands.append({{"dquery", "dq", getDquery(), true, HeadDimKind::Query},
+                   {"dkey", "dk", getDkey(), false, HeadDimKind::Query},
+                   {"dvalue", "dv", getDvalue(), false, HeadDimKind::Value}});
   return operands;
 }
 
@@ -193,27 +191,27 @@ SmallVector<HeadOperand> AttentionGradOp::getHeadOperands() {
 
 SmallVector<RegionDestination> AttentionGradOp::getRegionDestinations() {
   SmallVector<RegionDestination> destinations;
-  if (getScoreGradRegion().empty())
+  if (getScoreModGrad().empty())
     return destinations;
   unsigned numScalars = std::size(scoreGradArguments);
-  for (auto [destination, argument] : llvm::zip_equal(
-           llvm::make_pointer_range(getDcapturesMutable()),
-           getScoreGradRegion().getArguments().drop_front(numScalars)))
+  for (auto [destination, argument] :
+       llvm::zip_equal(llvm::make_pointer_range(getDcapturesMutable()),
+                       getScoreModGrad().getArguments().drop_front(numScalars)))
     destinations.push_back({destination, argument});
   return destinations;
 }
 
-/// The scores and four gradients, two of which have the value's channels.
+/// The scores and four gradients, two of which have the head dim of V.
 int64_t AttentionGradOp::getFlopsPerPair() {
-  return 2 * (3 * getQueryHeadDim() + 2 * getValueHeadDim());
+  return 2 * (3 * getQKHeadDim() + 2 * getVHeadDim());
 }
 
 void AttentionGradOp::getAsmBlockArgumentNames(Region &region,
                                                OpAsmSetValueNameFn setName) {
   ArrayRef<StringLiteral> names = scoreArguments;
-  if (&region == &getKeepRegion())
+  if (&region == &getMaskMod())
     names = names.drop_front();
-  else if (&region == &getScoreGradRegion())
+  else if (&region == &getScoreModGrad())
     names = scoreGradArguments;
   setArgumentNames(region, names, setName);
 }
@@ -224,7 +222,7 @@ void AttentionGradOp::getEffects(EffectList &effects) {
     for (OpOperand &operand : getDcapturesMutable())
       effects.emplace_back(MemoryEffects::Read::get(), &operand,
                            SideEffects::DefaultResource::get());
-  // What the regions read. `attn.accumulate` writes destinations, which are
+  // Reads of the regions. `attn.accumulate` writes destinations, which are
   // effects of their operands above: on tensors there are none.
   getOperation()->walk([&](Operation *nested) {
     auto interface = dyn_cast<MemoryEffectOpInterface>(nested);
@@ -258,7 +256,7 @@ int64_t DropoutMaskOp::countKeyWords(int64_t keys) {
 }
 
 SmallVector<OpFoldResult>
-attn::emitDecisionSizes(OpBuilder &builder, Location loc, OpFoldResult batch,
+attn::emitKeepMaskSizes(OpBuilder &builder, Location loc, OpFoldResult batch,
                         OpFoldResult heads, OpFoldResult queries,
                         OpFoldResult keys) {
   constexpr int64_t block = DropoutMaskOp::blockSize;
@@ -405,7 +403,7 @@ LogicalResult OverlapOp::verifyRegions() {
 // AccumulateOp
 //===----------------------------------------------------------------------===//
 
-/// On a tensor, the effect is on the destination of the operation around.
+/// On a tensor, the effect is on the destination of the parent operation.
 void AccumulateOp::getEffects(EffectList &effects) {
   effects.emplace_back(MemoryEffects::Read::get(), &getDestinationMutable(),
                        SideEffects::DefaultResource::get());
@@ -426,7 +424,7 @@ LogicalResult AccumulateOp::verify() {
   if (!argument || !isa_and_present<AttentionOpInterface>(
                        argument.getOwner()->getParentOp()))
     return emitOpError() << "destination must be a memref or an argument of a "
-                            "score_grad region";
+                            "score_mod_grad region";
   return success();
 }
 
@@ -434,15 +432,15 @@ LogicalResult AccumulateOp::verify() {
 // Regions
 //===----------------------------------------------------------------------===//
 
-std::optional<std::string> attn::whyNotPackHeads(AttentionOp attention) {
+std::optional<std::string> attn::whyNotPackGqa(AttentionOp attention) {
   int64_t queries = getDimSize(attention.getQuery(), 2);
   if (queries != 1)
     return "it needs one query for each head (has " +
            (ShapedType::isDynamic(queries) ? std::string("any number")
                                            : std::to_string(queries)) +
            ")";
-  if (attention.getPlan())
-    return "its plan is for tiles of queries of one head";
+  if (attention.getBlockMask())
+    return "its block mask is for tiles of queries of one head";
   if (attention.getHeadMap())
     return "a head map gives each query head a key head of its own";
   if (attention.hasSequences())
@@ -458,9 +456,9 @@ std::optional<std::string> attn::whyNotPackHeads(AttentionOp attention) {
   return std::nullopt;
 }
 
-std::optional<std::string> attn::whyNotShareKeys(AttentionOp attention) {
+std::optional<std::string> attn::whyNotSplitKV(AttentionOp attention) {
   if (attention.getIdentity())
-    return "the identity is mixed with the weights of all keys";
+    return "the identity is mixed with the attention probabilities of all keys";
   if (!attention.getEpilogue().empty())
     return "its epilogue region is for the output of all keys";
   return std::nullopt;
@@ -469,18 +467,18 @@ std::optional<std::string> attn::whyNotShareKeys(AttentionOp attention) {
 std::optional<std::string> attn::whyNotCluster(AttentionOp attention) {
   if (attention.hasSequences())
     return "tiles of queries that are neighbours may be of different sequences";
-  if (readsByPosition(attention.getKeepRegion()))
+  if (readsByPosition(attention.getMaskMod()))
     return "its mask reads tensors, so that each tile of queries has a list of "
            "key tiles of its own";
   return std::nullopt;
 }
 
-bool attn::readsByPosition(Region &keep) {
-  if (keep.empty())
+bool attn::readsByPosition(Region &maskMod) {
+  if (maskMod.empty())
     return false;
   // The arguments are batch, head, query and key.
-  DenseSet<Value> dependent = {keep.getArgument(2), keep.getArgument(3)};
-  return keep
+  DenseSet<Value> dependent = {maskMod.getArgument(2), maskMod.getArgument(3)};
+  return maskMod
       .walk<WalkOrder::PreOrder>([&](Operation *op) {
         auto isDependent = [&](Value operand) {
           return dependent.contains(operand);
@@ -491,7 +489,8 @@ bool attn::readsByPosition(Region &keep) {
                          llvm::IsaPred<TensorType, BaseMemRefType>))
           return WalkResult::interrupt();
         dependent.insert_range(op->getResults());
-        // What a nested region yields are results of the operation around it.
+        // Values that a nested region yields are results of its parent
+        // operation.
         if (op->hasTrait<OpTrait::IsTerminator>())
           dependent.insert_range(op->getParentOp()->getResults());
         for (Region &region : op->getRegions())

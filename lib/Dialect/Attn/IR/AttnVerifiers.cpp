@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The verifiers of attention, of its gradient and of its decisions of dropout,
-// and of the regions that operations of attn have.
+// The verifiers of attention, of its gradient, of keep masks of dropout, and of
+// the regions of attn operations.
 //
 //===----------------------------------------------------------------------===//
 
@@ -48,7 +48,7 @@ static LogicalResult verifySameSize(Operation *op, OperandDim reference,
                            << " (was " << actual << ")";
 }
 
-/// Checks that `dim`, a number of heads or channels, is static and positive.
+/// Checks that `dim`, a number of heads or a head dim, is static and positive.
 static LogicalResult verifyStaticSize(Operation *op, OperandDim dim) {
   int64_t actual = getDimSize(dim.value, dim.dim);
   if (ShapedType::isDynamic(actual))
@@ -74,7 +74,7 @@ verifySameContainer(AttentionOpInterface op,
   return success();
 }
 
-/// Checks that the element type of `operand` is that of the query, or f32 if
+/// Checks that `operand` has the element type of the query, or f32 if
 /// `mayBeF32`.
 static LogicalResult verifyElementType(AttentionOpInterface op, StringRef name,
                                        Value operand, bool mayBeF32) {
@@ -114,7 +114,7 @@ static LogicalResult verifySequences(AttentionOpInterface op) {
   return success();
 }
 
-/// Checks that operands with an entry for each query head have as many.
+/// Checks that operands with an entry for each query head have that size.
 static LogicalResult verifyHeadOperands(AttentionOpInterface op) {
   for (const HeadOperand &operand : op.getHeadOperands()) {
     OperandDim dim{operand.name, operand.value, 0};
@@ -141,8 +141,8 @@ static LogicalResult verifyWords(Operation *op, OperandDim dim,
                            << actual << ")";
 }
 
-/// Checks that decisions of packed sequences have an entry for each of these,
-/// of whole blocks.
+/// Checks that keep masks of packed sequences have an entry of whole blocks for
+/// each sequence.
 static LogicalResult verifyMaskOfSequences(AttentionOpInterface op) {
   StringRef name = "dropout_mask";
   Value mask = op.getDropoutMask();
@@ -167,7 +167,7 @@ static LogicalResult verifyMaskOfSequences(AttentionOpInterface op) {
   return success();
 }
 
-/// Checks the operand that holds decisions of dropout.
+/// Checks the operand that holds keep masks of dropout.
 static LogicalResult verifyDropoutMask(AttentionOpInterface op) {
   Value mask = op.getDropoutMask();
   if (bool(mask) != op.getMaskLayout().has_value() ||
@@ -235,43 +235,47 @@ static LogicalResult verifyMaskReads(AttentionOpInterface op) {
   if (count == 0)
     return success();
   if (op.hasSequences())
-    return op->emitOpError("mask must not read operands beside 'sequences'");
+    return op->emitOpError(
+        "mask must not read operands together with 'sequences'");
   MaskReads scope{operands, op.getQuery(), op.getKey(), {}, {}, {}};
   return mask.verifyReads([&] { return op->emitOpError("mask "); }, scope);
 }
 
-/// Checks the operand that says which tiles the mask keeps.
-static LogicalResult verifyPlan(AttentionOp op) {
-  Value plan = op.getPlan();
-  if (!plan)
+/// Checks the block mask.
+static LogicalResult verifyBlockMask(AttentionOp op) {
+  Value blockMask = op.getBlockMask();
+  if (!blockMask)
     return success();
   if (op.hasSequences())
-    return op->emitOpError("'plan' must not be used beside 'sequences'");
-  StringRef name = "plan";
-  if (failed(verifySameContainer(op, {{name, plan}})) ||
-      failed(verifyStaticSize(op, {name, plan, 1})) ||
-      failed(verifySameSize(op, {"query", op.getQuery(), 0}, {name, plan, 0})))
+    return op->emitOpError(
+        "'block_mask' must not be used together with 'sequences'");
+  StringRef name = "block_mask";
+  if (failed(verifySameContainer(op, {{name, blockMask}})) ||
+      failed(verifyStaticSize(op, {name, blockMask, 1})) ||
+      failed(verifySameSize(op, {"query", op.getQuery(), 0},
+                            {name, blockMask, 0})))
     return failure();
-  if (getDimSize(plan, 1) != 1 &&
-      failed(verifySameSize(op, {"query", op.getQuery(), 1}, {name, plan, 1})))
+  if (getDimSize(blockMask, 1) != 1 &&
+      failed(verifySameSize(op, {"query", op.getQuery(), 1},
+                            {name, blockMask, 1})))
     return failure();
   Attribute schedule = op.getScheduleAttr();
   auto [queries, keys] = op.getStaticLengths();
-  if (failed(verifyPlanSizes(op, plan, schedule, queries, keys)))
+  if (failed(verifyBlockMaskSizes(op, blockMask, schedule, queries, keys)))
     return failure();
-  auto made = plan.getDefiningOp<PlanMaskOp>();
+  auto made = blockMask.getDefiningOp<CreateBlockMaskOp>();
   if (!made || !schedule || !made.getScheduleAttr() ||
       made.getScheduleAttr() == schedule)
     return success();
-  auto [queryTile, keyTile] = PlanMaskOp::getTiles(schedule);
+  auto [queryTile, keyTile] = CreateBlockMaskOp::getTiles(schedule);
   auto [queryTileMade, keyTileMade] =
-      PlanMaskOp::getTiles(made.getScheduleAttr());
+      CreateBlockMaskOp::getTiles(made.getScheduleAttr());
   bool isChoice = isa<ByQueryLengthAttr>(schedule) ||
                   isa<ByQueryLengthAttr>(made.getScheduleAttr());
   if (!isChoice && queryTile == queryTileMade && keyTile == keyTileMade)
     return success();
-  InFlightDiagnostic diag = op->emitOpError()
-                            << "plan must be made for the same schedule";
+  InFlightDiagnostic diag =
+      op->emitOpError() << "block mask must be created for the same schedule";
   diag.attachNote(made.getLoc()) << "it is for " << made.getScheduleAttr();
   return diag;
 }
@@ -282,7 +286,7 @@ static LogicalResult verifySizes(AttentionOpInterface op) {
   for (const AttentionOperand &operand : operands) {
     if (failed(verifyStaticSize(op, {operand.name, operand.value, 1})))
       return failure();
-    if (operand.channels != ChannelKind::None &&
+    if (operand.headDim != HeadDimKind::None &&
         failed(verifyStaticSize(op, {operand.name, operand.value, 3})))
       return failure();
   }
@@ -296,9 +300,9 @@ static LogicalResult verifySizes(AttentionOpInterface op) {
     if (failed(match("query", op.getQuery(), 0)) ||
         failed(match(side, sideValue, 1)) || failed(match(side, sideValue, 2)))
       return failure();
-    if ((operand.channels == ChannelKind::Query &&
+    if ((operand.headDim == HeadDimKind::Query &&
          failed(match("query", op.getQuery(), 3))) ||
-        (operand.channels == ChannelKind::Value &&
+        (operand.headDim == HeadDimKind::Value &&
          failed(match("value", op.getValue(), 3))))
       return failure();
   }
@@ -342,12 +346,13 @@ verifyRegionEffects(DestinationStyleOpInterface op, StringRef name,
           << "'" << nested->getName() << "' " << what;
       return WalkResult::interrupt();
     };
-    if (isa<AttentionOpInterface, MapHeadsOp, MatmulOp, PlanMaskOp>(nested))
-      return fail("is not allowed in a region of attention or of a product");
+    if (isa<AttentionOpInterface, MapHeadsOp, MatmulOp, CreateBlockMaskOp>(
+            nested))
+      return fail("is not allowed in a region of attention or of a matmul");
     if (auto accumulate = dyn_cast<AccumulateOp>(nested)) {
       if (!isDestination(accumulate.getDestination()))
         return fail("must add to a destination that is an argument of its "
-                    "score_grad region");
+                    "score_mod_grad region");
       return WalkResult::advance();
     }
     for (Value operand : nested->getOperands())
@@ -405,16 +410,16 @@ static LogicalResult verifyAttentionRegion(AttentionOpInterface op,
                       [&] { return op.getRegionDestinations(); });
 }
 
-/// Checks the score and the keep region.
-static LogicalResult verifyScoreAndKeep(AttentionOpInterface op) {
+/// Checks the score_mod and the mask_mod region.
+static LogicalResult verifyScoreAndMaskMod(AttentionOpInterface op) {
   Builder builder(op.getContext());
   Type f32 = builder.getF32Type();
   Type index = builder.getIndexType();
   SmallVector<Type> types = {f32, index, index, index, index};
   if (failed(
-          verifyAttentionRegion(op, "score", op.getScoreRegion(), types, f32)))
+          verifyAttentionRegion(op, "score_mod", op.getScoreMod(), types, f32)))
     return failure();
-  return verifyAttentionRegion(op, "keep", op.getKeepRegion(),
+  return verifyAttentionRegion(op, "mask_mod", op.getMaskMod(),
                                ArrayRef<Type>(types).drop_front(),
                                builder.getI1Type());
 }
@@ -423,8 +428,8 @@ static LogicalResult verifyScoreAndKeep(AttentionOpInterface op) {
 // Operations
 //===----------------------------------------------------------------------===//
 
-/// Checks what operands of attention and of its gradient have in common but
-/// sizes; `captureGradients` are beside those of the interface.
+/// Checks the operands that attention and its gradient have in common, except
+/// for sizes; `captureGradients` are further operands to check.
 static LogicalResult verifyOperands(AttentionOpInterface op, Value out,
                                     ValueRange captureGradients = {}) {
   SmallVector<std::pair<StringRef, Value>> operands;
@@ -444,13 +449,13 @@ static LogicalResult verifyOperands(AttentionOpInterface op, Value out,
 LogicalResult AttentionOp::verify() {
   if (failed(verifyOperands(*this, getOut())) || failed(verifySizes(*this)))
     return failure();
-  return verifyPlan(*this);
+  return verifyBlockMask(*this);
 }
 
 LogicalResult AttentionOp::verifyRegions() {
   Builder builder(getContext());
   Type f32 = builder.getF32Type(), index = builder.getIndexType();
-  if (failed(verifyScoreAndKeep(*this)) ||
+  if (failed(verifyScoreAndMaskMod(*this)) ||
       failed(verifyAttentionRegion(*this, "query", getQueryRegion(),
                                    {f32, f32, index, index, index, index},
                                    f32)) ||
@@ -460,8 +465,8 @@ LogicalResult AttentionOp::verifyRegions() {
   for (auto [name, region] : {std::pair("query", &getQueryRegion()),
                               std::pair("epilogue", &getEpilogue())})
     if (hasSequences() && !region->empty())
-      return emitOpError() << name
-                           << " region must not be used beside 'sequences'";
+      return emitOpError()
+             << name << " region must not be used together with 'sequences'";
   return success();
 }
 
@@ -476,8 +481,9 @@ LogicalResult AttentionGradOp::verify() {
   if (outElement != doutElement)
     return emitOpError() << "element type of 'dout' must be that of 'out', "
                          << outElement << " (was " << doutElement << ")";
-  if (!getDcaptures().empty() && getScoreGradRegion().empty())
-    return emitOpError() << "with 'dcaptures' must have a score_grad region";
+  if (!getDcaptures().empty() && getScoreModGrad().empty())
+    return emitOpError()
+           << "with 'dcaptures' must have a score_mod_grad region";
   return verifySizes(*this);
 }
 
@@ -488,10 +494,10 @@ LogicalResult AttentionGradOp::verifyRegions() {
   SmallVector<Type> types = {f32, f32};
   types.append(4, builder.getIndexType());
   llvm::append_range(types, getDcaptures().getTypes());
-  if (failed(verifyAttentionRegion(*this, "score_grad", getScoreGradRegion(),
+  if (failed(verifyAttentionRegion(*this, "score_mod_grad", getScoreModGrad(),
                                    types, f32)))
     return failure();
-  return verifyScoreAndKeep(*this);
+  return verifyScoreAndMaskMod(*this);
 }
 
 LogicalResult DropoutMaskOp::verify() {

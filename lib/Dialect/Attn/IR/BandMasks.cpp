@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Causal masks and sliding windows, and what bands have in common.
+// Causal masks and sliding windows, and the common parts of bands.
 //
 //===----------------------------------------------------------------------===//
 

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What masks that follow diagonals have in common.
+// Common parts of masks that follow diagonals.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,8 +26,8 @@ struct Band {
   MaskAlignment alignment;
 };
 
-/// Parameters of masks are at most this, so that sums with positions stay far
-/// from where 32 bits end.
+/// The largest parameter of masks, so that adding positions stays far from the
+/// limits of 32 bits.
 constexpr int64_t maxMaskParameter = (int64_t(1) << 30) - 1;
 
 /// Checks that a parameter of a mask is at least `lowest`, and not too large.
@@ -45,10 +45,10 @@ Value emitCompare(OpBuilder &builder, Location loc,
 /// Emits the key on the diagonal of the query of `at`.
 Value emitDiagonal(OpBuilder &builder, Location loc, MaskAlignment alignment,
                    const MaskPosition &at);
-/// The same of numbers.
+/// The same for numbers.
 int64_t getDiagonal(MaskAlignment alignment, int64_t query, int64_t queryLength,
                     int64_t keyLength);
-/// The alignment to state where diagonals of both may be the same.
+/// The alignment to use where both may give the same diagonals.
 MaskAlignment simplifyAlignment(MaskAlignment alignment, int64_t queryLength,
                                 int64_t keyLength);
 /// Position of the diagonal in row 0, if it is known.
@@ -62,7 +62,7 @@ bool isInBand(const Band &band, int64_t query, int64_t key, int64_t queryLength,
 /// Whether a band keeps all or no pairs of these lengths, if it is known.
 std::optional<bool> getBandConstant(const Band &band, int64_t queryLength,
                                     int64_t keyLength);
-/// The larger or smaller one of two sides, of which an absent one is unbounded.
+/// The larger or smaller of two sides; an absent one is unbounded.
 std::optional<int64_t> getWiderSide(std::optional<int64_t> lhs,
                                     std::optional<int64_t> rhs);
 std::optional<int64_t> getNarrowerSide(std::optional<int64_t> lhs,

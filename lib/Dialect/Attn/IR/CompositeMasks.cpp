@@ -34,7 +34,7 @@ LogicalResult OrAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return verifyComposite(emitError, masks);
 }
 
-/// The operands that parts of a composite read.
+/// The operands that the masks of a composite read.
 static SmallVector<int64_t> getReadsOf(ArrayRef<MaskAttrInterface> masks) {
   SmallVector<int64_t> reads;
   for (MaskAttrInterface mask : masks)
@@ -61,8 +61,8 @@ static Value emitComposite(OpBuilder &builder, Location loc,
   return result;
 }
 
-/// The value of a composite of which `absorbing` is the value as soon as one
-/// part has it.
+/// The value of a composite that has the value `absorbing` as soon as one mask
+/// has it.
 static std::optional<bool>
 getCompositeConstant(ArrayRef<MaskAttrInterface> masks, bool absorbing,
                      int64_t queryLength, int64_t keyLength) {
@@ -145,7 +145,7 @@ Value NotAttr::emitPredicate(OpBuilder &builder, Location loc,
 
 bool NotAttr::isAttended(int64_t query, int64_t key, int64_t queryLength,
                          int64_t keyLength) const {
-  // Of pairs that a mask of operands may keep, it may keep none.
+  // A mask that reads operands may keep none of the pairs that it may keep.
   return !getMask().getReads().empty() ||
          !getMask().isAttended(query, key, queryLength, keyLength);
 }
@@ -159,7 +159,7 @@ std::optional<bool> NotAttr::getConstantValue(int64_t queryLength,
   return std::nullopt;
 }
 
-/// De Morgan: what is left out by both, or by one, of two masks.
+/// De Morgan: the negation of both masks, or of one.
 static MaskAttrInterface getNegated(MaskAttrInterface mask) {
   return mask ? MaskAttrInterface(NotAttr::get(mask.getContext(), mask))
               : nullptr;

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Named masks that data decides, and the operations that make the tables they
-// read.
+// Named masks that depend on data, and the operations that compute the tables
+// they read.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,12 +22,12 @@
 using namespace mlir;
 using namespace mlir::attn;
 
-/// Bits of a word of a map.
+/// Bits of a word of a bitmap.
 static constexpr int64_t wordBits = 32;
-/// What sizes of blocks are multiples of.
+/// Sizes of blocks are multiples of this.
 static constexpr int64_t blockSizeUnit = 16;
-/// Document numbers of positions in no document: those of queries are not those
-/// of keys.
+/// Document numbers of positions in no document. They differ, so that such
+/// queries and keys do not match.
 static constexpr int32_t noQueryDocument = -1;
 static constexpr int32_t noKeyDocument = -2;
 
@@ -36,7 +36,7 @@ static constexpr int32_t noKeyDocument = -2;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Emits reads of tensors and memrefs, and what leads to them.
+/// Emits reads of tensors and memrefs, and their indices.
 struct TableBuilder : ImplicitLocOpBuilder {
   using ImplicitLocOpBuilder::ImplicitLocOpBuilder;
 
@@ -60,7 +60,7 @@ struct TableBuilder : ImplicitLocOpBuilder {
       return memref::LoadOp::create(*this, source, indices);
     return tensor::ExtractOp::create(*this, source, indices);
   }
-  /// `index`, or 0 in a dimension that all share.
+  /// `index`, or 0 in a dimension of size one, which all share.
   Value select(Value source, int64_t dim, Value index) {
     return getDimSize(source, dim) == 1 ? constant(0) : index;
   }
@@ -74,8 +74,8 @@ struct TableBuilder : ImplicitLocOpBuilder {
     Value shifted = arith::ShRUIOp::create(*this, word, shift);
     return arith::TruncIOp::create(*this, getI1Type(), shifted);
   }
-  /// An array for a table, whose leading dimensions are those of `like` and
-  /// whose others are `sizes`.
+  /// An array for a table, with the first `leading` dimensions of `like`,
+  /// followed by `sizes`.
   Value makeTable(Value like, int64_t leading, ValueRange sizes) {
     auto type = cast<ShapedType>(like.getType());
     SmallVector<int64_t> shape(type.getShape().take_front(leading));
@@ -100,7 +100,7 @@ static SmallVector<Type> getTableTypes(Value table) {
   return {table.getType()};
 }
 
-/// What was written to `table` by `op`.
+/// The table that `op` wrote to `table`.
 static Value getWritten(Operation *op, Value table) {
   return op->getNumResults() == 0 ? table : Value(op->getResult(0));
 }
@@ -109,7 +109,7 @@ static ScheduleAttrInterface getTableSchedule(const MaskReads &reads) {
   return cast_if_present<ScheduleAttrInterface>(reads.schedule);
 }
 
-/// A predicate of which nothing is known, but that it depends on the pair.
+/// An unknown predicate that depends on the pair.
 static Value emitUnknown(OpBuilder &builder, Location loc,
                          const MaskPosition &at) {
   return UnrealizedConversionCastOp::create(
@@ -123,7 +123,7 @@ static Value emitUnknown(OpBuilder &builder, Location loc,
 //===----------------------------------------------------------------------===//
 
 /// Checks that operand `number` has `rank` dimensions, of which the first
-/// `shared` are those of the query or 1.
+/// `shared` have the query's size or 1.
 static LogicalResult verifyRead(function_ref<InFlightDiagnostic()> emitError,
                                 const MaskReads &reads, StringRef name,
                                 int64_t number, int64_t rank, int64_t shared) {
@@ -161,9 +161,9 @@ verifyLastSize(function_ref<InFlightDiagnostic()> emitError,
                      << expected << " (was " << size << ")";
 }
 
-/// Adds that the first `shared` dimensions of operand `number` are those of the
-/// query, unless all share them, and that its last one is dimension `otherDim`
-/// of `other`, if that is given.
+/// Adds that the first `shared` dimensions of operand `number` have the sizes
+/// of the query, unless they are of size one. Its last dimension has the size
+/// of dimension `otherDim` of `other`, if that is given.
 static void addEqualSizes(SmallVectorImpl<EqualSizes> &sizes,
                           const MaskReads &reads, int64_t number,
                           int64_t shared, Value other = {},
@@ -210,7 +210,7 @@ SmallVector<Value> DocumentsAttr::emitTables(OpBuilder &, Location,
   return {reads.operands[getQueries()], reads.operands[getKeys()]};
 }
 
-/// Emits whether a query and a key have the same number in `tables`.
+/// Emits whether a query and a key have the same document in `tables`.
 static Value emitSameDocument(OpBuilder &builder, Location loc,
                               const MaskPosition &at, ValueRange tables) {
   TableBuilder b(loc, builder);
@@ -342,12 +342,12 @@ bool TreeAttr::isAttended(int64_t query, int64_t key, int64_t queryLength,
 }
 
 //===----------------------------------------------------------------------===//
-// BlockMaskAttr
+// BlockSparseAttr
 //===----------------------------------------------------------------------===//
 
 LogicalResult
-BlockMaskAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                      int64_t rows, int64_t columns, int64_t, int64_t) {
+BlockSparseAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                        int64_t rows, int64_t columns, int64_t, int64_t) {
   for (auto [name, size] :
        {std::pair("rows", rows), std::pair("columns", columns)})
     if (size < blockSizeUnit || size % blockSizeUnit != 0)
@@ -357,13 +357,13 @@ BlockMaskAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
-SmallVector<int64_t> BlockMaskAttr::getReads() const {
+SmallVector<int64_t> BlockSparseAttr::getReads() const {
   return {getOffsets(), getIndices()};
 }
 
 LogicalResult
-BlockMaskAttr::verifyReads(function_ref<InFlightDiagnostic()> emitError,
-                           const MaskReads &reads) const {
+BlockSparseAttr::verifyReads(function_ref<InFlightDiagnostic()> emitError,
+                             const MaskReads &reads) const {
   if (failed(verifyRead(emitError, reads, "offsets", getOffsets(), 3, 2)) ||
       failed(verifyRead(emitError, reads, "indices", getIndices(), 3, 2)))
     return failure();
@@ -382,29 +382,29 @@ BlockMaskAttr::verifyReads(function_ref<InFlightDiagnostic()> emitError,
 }
 
 SmallVector<EqualSizes>
-BlockMaskAttr::getEqualSizes(const MaskReads &reads) const {
+BlockSparseAttr::getEqualSizes(const MaskReads &reads) const {
   SmallVector<EqualSizes> sizes;
   addEqualSizes(sizes, reads, getOffsets(), 2);
   addEqualSizes(sizes, reads, getIndices(), 2);
   return sizes;
 }
 
-SmallVector<Value> BlockMaskAttr::emitTables(OpBuilder &builder, Location loc,
-                                             const MaskReads &reads) const {
+SmallVector<Value> BlockSparseAttr::emitTables(OpBuilder &builder, Location loc,
+                                               const MaskReads &reads) const {
   TableBuilder b(loc, builder);
   Value offsets = reads.operands[getOffsets()];
   Value columns = b.ceilDivide(reads.keyLength, getColumns());
   Value table = b.makeTable(offsets, 2,
                             {b.ceilDivide(reads.queryLength, getRows()),
                              b.ceilDivide(columns, wordBits)});
-  auto map = BlockMapOp::create(b, getTableTypes(table), offsets,
-                                reads.operands[getIndices()], columns, table,
-                                getTableSchedule(reads));
+  auto map = BlockSparseMapOp::create(b, getTableTypes(table), offsets,
+                                      reads.operands[getIndices()], columns,
+                                      table, getTableSchedule(reads));
   return {getWritten(map, table)};
 }
 
-Value BlockMaskAttr::emitPredicate(OpBuilder &builder, Location loc,
-                                   const MaskPosition &at) const {
+Value BlockSparseAttr::emitPredicate(OpBuilder &builder, Location loc,
+                                     const MaskPosition &at) const {
   if (!at.getTables)
     return emitUnknown(builder, loc, at);
   TableBuilder b(loc, builder);
@@ -415,7 +415,7 @@ Value BlockMaskAttr::emitPredicate(OpBuilder &builder, Location loc,
                    b.divide(at.key, getColumns()));
 }
 
-bool BlockMaskAttr::isAttended(int64_t, int64_t, int64_t, int64_t) const {
+bool BlockSparseAttr::isAttended(int64_t, int64_t, int64_t, int64_t) const {
   return true;
 }
 
@@ -482,11 +482,11 @@ LogicalResult AncestorMapOp::verify() {
   return verifyTable(*this, 2, {{"parents", getParents()}});
 }
 
-void BlockMapOp::getEffects(EffectList &effects) {
+void BlockSparseMapOp::getEffects(EffectList &effects) {
   addTableEffects(*this, effects);
 }
 
-LogicalResult BlockMapOp::verify() {
+LogicalResult BlockSparseMapOp::verify() {
   return verifyTable(*this, 2,
                      {{"offsets", getOffsets()}, {"indices", getIndices()}});
 }

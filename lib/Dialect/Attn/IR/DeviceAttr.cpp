@@ -20,36 +20,36 @@ using namespace mlir;
 using namespace mlir::attn;
 
 namespace {
-/// A figure, and what it is called in `#attn.device`.
+/// A figure, and its keyword in `#attn.device`.
 struct DeviceFigure {
   StringLiteral keyword;
   int64_t DeviceFigures::*member;
-  /// Whether every device has more than 0 of it.
+  /// Whether the figure must be positive.
   bool isRequired;
 };
 } // namespace
 
 /// All figures, in the order in which they are printed.
 static constexpr DeviceFigure figureTable[] = {
-    {"multiprocessors", &DeviceFigures::multiprocessors, true},
+    {"sms", &DeviceFigures::sms, true},
     {"clock_mhz", &DeviceFigures::clockMHz, true},
-    {"products32", &DeviceFigures::products32, false},
-    {"products16", &DeviceFigures::products16, false},
-    {"products8", &DeviceFigures::products8, false},
+    {"mma_flops_per_cycle_32b", &DeviceFigures::mmaFlopsPerCycle32b, false},
+    {"mma_flops_per_cycle_16b", &DeviceFigures::mmaFlopsPerCycle16b, false},
+    {"mma_flops_per_cycle_8b", &DeviceFigures::mmaFlopsPerCycle8b, false},
     {"fma", &DeviceFigures::fma, true},
     {"special", &DeviceFigures::special, false},
     {"integer", &DeviceFigures::integer, false},
     {"wide_multiply", &DeviceFigures::wideMultiply, false},
     {"registers", &DeviceFigures::registers, false},
     {"shared_bytes", &DeviceFigures::sharedBytes, false},
-    {"shared_bytes_per_clock", &DeviceFigures::sharedBytesPerClock, false},
+    {"shared_bytes_per_cycle", &DeviceFigures::sharedBytesPerCycle, false},
     {"l2_bytes", &DeviceFigures::l2Bytes, false},
-    {"l2_bytes_per_clock", &DeviceFigures::l2BytesPerClock, false},
+    {"l2_bytes_per_cycle", &DeviceFigures::l2BytesPerCycle, false},
     {"memory_bytes", &DeviceFigures::memoryBytes, true},
     {"memory_gbps", &DeviceFigures::memoryGBps, true},
     {"link_gbps", &DeviceFigures::linkGBps, false},
     {"launch_ns", &DeviceFigures::launchNs, false},
-    {"product_percent", &DeviceFigures::productPercent, true},
+    {"mma_percent", &DeviceFigures::mmaPercent, true},
     {"memory_percent", &DeviceFigures::memoryPercent, true},
 };
 
@@ -85,54 +85,53 @@ static constexpr int64_t gigabyte = 1'000'000'000;
 /// The tensor core has no 8-bit floats.
 static DeviceFigures getA100() {
   DeviceFigures figures;
-  figures.multiprocessors = 108;
+  figures.sms = 108;
   figures.clockMHz = 1410;
-  figures.products32 = 1024;
-  figures.products16 = 2048;
+  figures.mmaFlopsPerCycle32b = 1024;
+  figures.mmaFlopsPerCycle16b = 2048;
   figures.fma = 64;
   figures.special = 16;
   figures.integer = 64;
   figures.wideMultiply = 32;
   figures.registers = 65536;
   figures.sharedBytes = 163 * kib;
-  figures.sharedBytesPerClock = 128;
+  figures.sharedBytesPerCycle = 128;
   figures.l2Bytes = 40 * mib;
-  figures.l2BytesPerClock = 5120;
+  figures.l2BytesPerCycle = 5120;
   figures.memoryBytes = 80 * gigabyte;
   figures.memoryGBps = 2039;
   figures.linkGBps = 600;
   figures.launchNs = 3000;
-  figures.productPercent = 80;
+  figures.mmaPercent = 80;
   figures.memoryPercent = 83;
   return figures;
 }
 
 /// NVIDIA H100 Tensor Core GPU Architecture (whitepaper, 2022), SXM: 989.4
-/// TFLOP/s of dense bf16 products are 4096 per clock of 132 multiprocessors at
-/// 1830 MHz. Bandwidth of the second cache is not published; the figure is that
-/// of its predecessor.
+/// TFLOP/s of dense bf16 MMAs are 4096 FLOP per cycle of 132 SMs at 1830 MHz.
+/// Bandwidth of L2 is not published; the figure is the one of its predecessor.
 static DeviceFigures getH100() {
   DeviceFigures figures;
-  figures.multiprocessors = 132;
+  figures.sms = 132;
   figures.clockMHz = 1830;
-  figures.products32 = 2048;
-  figures.products16 = 4096;
-  figures.products8 = 8192;
+  figures.mmaFlopsPerCycle32b = 2048;
+  figures.mmaFlopsPerCycle16b = 4096;
+  figures.mmaFlopsPerCycle8b = 8192;
   figures.fma = 128;
   figures.special = 16;
   figures.integer = 64;
   figures.wideMultiply = 32;
   figures.registers = 65536;
   figures.sharedBytes = 227 * kib;
-  figures.sharedBytesPerClock = 128;
+  figures.sharedBytesPerCycle = 128;
   figures.l2Bytes = 50 * mib;
-  figures.l2BytesPerClock = 5120;
+  figures.l2BytesPerCycle = 5120;
   figures.memoryBytes = 80 * gigabyte;
   figures.memoryGBps = 3350;
   figures.linkGBps = 900;
   figures.launchNs = 3000;
-  // At its limit of power, large products sustain about 700 TFLOP/s.
-  figures.productPercent = 71;
+  // At the power limit, large GEMMs sustain about 700 TFLOP/s.
+  figures.mmaPercent = 71;
   figures.memoryPercent = 83;
   return figures;
 }
@@ -145,17 +144,17 @@ static DeviceFigures getH200() {
   return figures;
 }
 
-/// NVIDIA HGX B200 (datasheet, 2025): 2250 TFLOP/s of dense bf16 products on
-/// 148 multiprocessors. Bandwidth of the second cache is not published.
+/// NVIDIA HGX B200 (datasheet, 2025): 2250 TFLOP/s of dense bf16 MMAs on 148
+/// SMs. Bandwidth of L2 is not published.
 static DeviceFigures getB200() {
   DeviceFigures figures = getH100();
-  figures.multiprocessors = 148;
+  figures.sms = 148;
   figures.clockMHz = 1856;
-  figures.products32 = 4096;
-  figures.products16 = 8192;
-  figures.products8 = 16384;
+  figures.mmaFlopsPerCycle32b = 4096;
+  figures.mmaFlopsPerCycle16b = 8192;
+  figures.mmaFlopsPerCycle8b = 16384;
   figures.l2Bytes = 126 * mib;
-  figures.l2BytesPerClock = 0;
+  figures.l2BytesPerCycle = 0;
   figures.memoryBytes = 180 * gigabyte;
   figures.memoryGBps = 8000;
   figures.linkGBps = 1800;
@@ -163,21 +162,21 @@ static DeviceFigures getB200() {
 }
 
 /// A few cores of a processor with 16 vector registers of 256 bits, which
-/// begins two multiplications and additions of them and two loads in a clock:
-/// x86-64 processors from Haswell (2013) and Zen 2 (2019) on, whose caches are
-/// not smaller (Fog, The microarchitecture of Intel, AMD and VIA CPUs).
+/// begins two vector FMAs and two loads in a cycle: x86-64 processors from
+/// Haswell (2013) and Zen 2 (2019) on, whose caches are not smaller (Fog, The
+/// microarchitecture of Intel, AMD and VIA CPUs).
 static DeviceFigures getHost() {
   DeviceFigures figures;
-  figures.multiprocessors = 4;
+  figures.sms = 4;
   figures.clockMHz = 3000;
-  figures.products32 = 32;
-  figures.products16 = 32;
+  figures.mmaFlopsPerCycle32b = 32;
+  figures.mmaFlopsPerCycle16b = 32;
   figures.fma = 16;
   figures.registers = 16 * 8;
   figures.sharedBytes = 32 * kib;
-  figures.sharedBytesPerClock = 64;
+  figures.sharedBytesPerCycle = 64;
   figures.l2Bytes = 4 * 256 * kib;
-  figures.l2BytesPerClock = 4 * 32;
+  figures.l2BytesPerCycle = 4 * 32;
   figures.memoryBytes = 16 * gigabyte;
   figures.memoryGBps = 20;
   return figures;
@@ -218,7 +217,7 @@ LogicalResult DeviceAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                          << " (was " << value << ")";
   }
   for (const DeviceFigure &figure : figureTable)
-    if ((figure.member == &DeviceFigures::productPercent ||
+    if ((figure.member == &DeviceFigures::mmaPercent ||
          figure.member == &DeviceFigures::memoryPercent) &&
         figures.*figure.member > 100)
       return emitError() << "'" << figure.keyword << "' of device \"" << name

@@ -18,12 +18,12 @@
 using namespace mlir;
 using namespace mlir::attn;
 
-/// Checks that the numbers of heads and of channels are known.
+/// Checks that the number of heads and the head dim are known.
 static LogicalResult verifyHeads(Operation *op, StringRef name,
                                  ShapedType type) {
   if (!type.isDynamicDim(1) && !type.isDynamicDim(3))
     return success();
-  return op->emitOpError("heads and channels of '")
+  return op->emitOpError("number of heads and head dim of '")
          << name << "' must be static (was " << type << ")";
 }
 
@@ -47,13 +47,13 @@ LogicalResult RopeOp::verify() {
            << cos.getRank() << ")";
   if (failed(verifyHeads(*this, "source", source)))
     return failure();
-  int64_t channels = source.getShape().back();
+  int64_t headDim = source.getShape().back();
   if (ShapedType::isDynamic(cos.getShape().back()))
     return emitOpError("columns of tables must be static (was ") << cos << ")";
-  if (getNumRotated() < 2 || getNumRotated() > channels)
+  if (getNumRotated() < 2 || getNumRotated() > headDim)
     return emitOpError("tables must have at least 1 column and at most half "
-                       "as many as 'source' has channels, ")
-           << channels / 2 << " (have " << cos.getShape().back() << ")";
+                       "the head dim of 'source', ")
+           << headDim / 2 << " (have " << cos.getShape().back() << ")";
   if (cos.getRank() == 3 &&
       failed(verifyCompatibleDims({source.getDimSize(0), cos.getDimSize(0)})))
     return emitOpError("tables must have the batch size of 'source', ")
@@ -82,12 +82,12 @@ LogicalResult RmsNormOp::verify() {
   if (!getWeight())
     return success();
   auto weight = cast<RankedTensorType>(getWeight().getType());
-  int64_t channels = getSource().getType().getShape().back();
+  int64_t headDim = getSource().getType().getShape().back();
   if (weight.getRank() != 1 ||
-      failed(verifyCompatibleDims({weight.getDimSize(0), channels})))
-    return emitOpError("'weight' must have one dimension, the channels of "
-                       "'source', ")
-           << channels << " (was " << weight << ")";
+      failed(verifyCompatibleDims({weight.getDimSize(0), headDim})))
+    return emitOpError(
+               "'weight' must have one dimension, the head dim of 'source', ")
+           << headDim << " (was " << weight << ")";
   return success();
 }
 

@@ -1,4 +1,4 @@
-//===- MatmulOp.cpp - Matrix products -------------------------------------===//
+//===- MatmulOp.cpp - Matmuls ---------------------------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.

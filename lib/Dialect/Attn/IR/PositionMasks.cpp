@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Masks that positions decide and that are no bands: prefixes, dilated windows,
+// Masks that depend on positions and are no bands: prefixes, dilated windows,
 // blocks and global tokens.
 //
 //===----------------------------------------------------------------------===//
@@ -250,7 +250,7 @@ MaskAttrInterface LocalBlocksAttr::simplify(int64_t queryLength,
     if (after && ShapedType::isStatic(keyLength) &&
         *after >= getBlock(keyLength - 1) - getBlock(*offset))
       after = std::nullopt;
-    // Without bounds they are no blocks.
+    // Without bounds, blocks would keep everything.
     if (!before && !after) {
       before = getBefore();
       after = getAfter();

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What the regions of the operations of attn have in common.
+// Verification that all regions of attn operations have in common.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,8 +18,8 @@
 namespace mlir::attn {
 
 /// Checks a region of `op`, if it is not empty: its arguments, its terminator,
-/// and that it does nothing but compute, read and add to the destinations,
-/// which are asked for when the arguments are known to be as they should.
+/// and that it does nothing but compute, read and add to the destinations.
+/// `destinations` is called after the arguments have been verified.
 LogicalResult
 verifyRegion(DestinationStyleOpInterface op, StringRef name, Region &region,
              TypeRange argumentTypes, Type yieldType,

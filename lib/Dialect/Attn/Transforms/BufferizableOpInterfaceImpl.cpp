@@ -44,9 +44,9 @@ getBuffers(Operation *op, RewriterBase &rewriter,
 }
 
 namespace {
-/// Attention and its gradient read their inputs and overwrite their inits, but
-/// those that regions add to. What regions read is reported by the operations
-/// in them.
+/// Attention and its gradient read their inputs. They overwrite their inits,
+/// except for destinations that regions add to. Operations in regions report
+/// the reads of regions.
 template <typename OpTy>
 struct AttentionModel
     : public DstBufferizableOpInterfaceExternalModel<AttentionModel<OpTy>,
@@ -71,13 +71,13 @@ struct AttentionModel
 
   bool bufferizesToMemoryRead(Operation *op, OpOperand &opOperand,
                               const AnalysisState &state) const {
-    // Rows that belong to no sequence keep what they hold.
+    // Rows that belong to no sequence keep their elements.
     auto attention = cast<AttentionOpInterface>(op);
     return attention.hasSequences() || !attention.isDpsInit(&opOperand) ||
            getArgument(op, opOperand);
   }
 
-  /// Writes of a block argument are part of that of its destination.
+  /// Writes of a block argument are writes of its destination.
   bool isWritable(Operation *op, Value value,
                   const AnalysisState &state) const {
     return true;
@@ -132,7 +132,7 @@ struct AttentionModel
   }
 };
 
-/// Operations that make tables overwrite them.
+/// Operations that compute tables overwrite them.
 template <typename OpTy>
 struct MaskTableModel
     : public DstBufferizableOpInterfaceExternalModel<MaskTableModel<OpTy>,
@@ -161,8 +161,7 @@ struct MaskTableModel
 };
 
 /// Operations with one region, a scalar function, read their inputs and
-/// overwrite their init. What the region reads is reported by the operations in
-/// it.
+/// overwrite their init. Operations in the region report its reads.
 template <typename OpTy>
 struct ScalarRegionModel
     : public DstBufferizableOpInterfaceExternalModel<ScalarRegionModel<OpTy>,
@@ -247,8 +246,8 @@ struct PermuteModel
   }
 };
 
-/// Writes a buffer that its parent has chosen. What it reads of it are partial
-/// sums that no other operation sees.
+/// Writes a buffer that its parent has chosen. It reads partial results that no
+/// other operation sees.
 struct AccumulateModel
     : public BufferizableOpInterface::ExternalModel<AccumulateModel,
                                                     AccumulateOp> {
@@ -315,7 +314,7 @@ struct DropoutMaskModel
   }
 };
 
-/// The buffers of results are those of what the regions yield.
+/// The buffers of results are the buffers of the yielded values.
 struct OverlapModel
     : public BufferizableOpInterface::ExternalModel<OverlapModel, OverlapOp> {
   static OpOperand &getYielded(Operation *op, OpResult result) {
@@ -417,9 +416,11 @@ void attn::registerBufferizableOpInterfaceExternalModels(
     OverlapYieldOp::attachInterface<OverlapYieldModel>(*context);
     SequenceIdsOp::attachInterface<MaskTableModel<SequenceIdsOp>>(*context);
     AncestorMapOp::attachInterface<MaskTableModel<AncestorMapOp>>(*context);
-    BlockMapOp::attachInterface<MaskTableModel<BlockMapOp>>(*context);
+    BlockSparseMapOp::attachInterface<MaskTableModel<BlockSparseMapOp>>(
+        *context);
     MapHeadsOp::attachInterface<ScalarRegionModel<MapHeadsOp>>(*context);
     MatmulOp::attachInterface<ScalarRegionModel<MatmulOp>>(*context);
-    PlanMaskOp::attachInterface<ScalarRegionModel<PlanMaskOp>>(*context);
+    CreateBlockMaskOp::attachInterface<ScalarRegionModel<CreateBlockMaskOp>>(
+        *context);
   });
 }

@@ -1,4 +1,4 @@
-//===- CheckRegions.cpp - Errors of regions that can be known -------------===//
+//===- CheckRegions.cpp - Checks of regions at compile time ---------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -26,7 +26,7 @@ namespace mlir::attn {
 using namespace mlir;
 using namespace mlir::attn;
 
-/// A tile of queries to ask about: what is not affine does not depend on it.
+/// Any tile of queries: whether code is affine does not depend on it.
 static constexpr int64_t anyTile = 64;
 
 static MaskScope makeScope(AttentionOpInterface op) {
@@ -40,8 +40,8 @@ static LogicalResult checkStaticTiles(AttentionOpInterface op) {
   MaskAnalysis analysis(scope.getPositions());
   if (MaskAttrInterface mask = op.getMaskAttr())
     analysis.restrict(scope.getPredicate(mask));
-  if (!op.getKeepRegion().empty())
-    analysis.restrict(scope.clonePredicate(op.getKeepRegion()));
+  if (!op.getMaskMod().empty())
+    analysis.restrict(scope.clonePredicate(op.getMaskMod()));
   analysis.setTile(MaskDim::Query, anyTile);
   analysis.getAttended();
   analysis.getMasked();
@@ -57,7 +57,7 @@ static LogicalResult checkStaticTiles(AttentionOpInterface op) {
   return diag;
 }
 
-/// What an operation reads an element of, and where; null if it does not.
+/// The value and the indices that an operation reads; null if it reads none.
 static std::pair<Value, OperandRange> getRead(Operation *op) {
   if (auto extract = dyn_cast<tensor::ExtractOp>(op))
     return {extract.getTensor(), extract.getIndices()};
@@ -66,10 +66,9 @@ static std::pair<Value, OperandRange> getRead(Operation *op) {
   return {Value(), op->getOperands().take_front(0)};
 }
 
-/// Checks the reads of `region` that are made for all pairs that the mask
-/// keeps.
+/// Checks the reads of `region` that happen for all pairs that the mask keeps.
 static LogicalResult checkReads(AttentionOpInterface op, Region &region,
-                                bool isKeep) {
+                                bool isMaskMod) {
   if (region.empty())
     return success();
   MaskScope scope = makeScope(op);
@@ -84,12 +83,12 @@ static LogicalResult checkReads(AttentionOpInterface op, Region &region,
       int64_t size = getDimSize(source, dim);
       if (ShapedType::isDynamic(size))
         continue;
-      // Scores of pairs that are left out do not matter.
+      // Scores of pairs that are masked out do not matter.
       MaskAnalysis analysis(scope.getPositions());
       if (MaskAttrInterface mask = op.getMaskAttr())
         analysis.restrict(scope.getPredicate(mask));
-      if (!isKeep && !op.getKeepRegion().empty())
-        analysis.restrict(scope.clonePredicate(op.getKeepRegion()));
+      if (!isMaskMod && !op.getMaskMod().empty())
+        analysis.restrict(scope.clonePredicate(op.getMaskMod()));
       std::optional<MaskAnalysis::OutOfBounds> found = analysis.findOutOfBounds(
           mapping.lookupOrDefault(index), size, getDimSize(op.getQuery(), 0),
           op.getNumQueryHeads());
@@ -131,8 +130,8 @@ struct AttnCheckRegionsPass
       if (op->hasAttr(AttnDialect::getStaticTilesAttrName()) &&
           failed(checkStaticTiles(op)))
         signalPassFailure();
-      if (failed(checkReads(op, op.getScoreRegion(), /*isKeep=*/false)) ||
-          failed(checkReads(op, op.getKeepRegion(), /*isKeep=*/true)))
+      if (failed(checkReads(op, op.getScoreMod(), /*isMaskMod=*/false)) ||
+          failed(checkReads(op, op.getMaskMod(), /*isMaskMod=*/true)))
         signalPassFailure();
     });
     markAllAnalysesPreserved();

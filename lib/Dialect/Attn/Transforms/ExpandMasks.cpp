@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Turns named masks that data decides into code of the keep region and
-// operations that make the tables it reads.
+// Turns named masks that depend on data into code of the mask_mod region and
+// operations that compute the tables it reads.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,7 +31,7 @@ using namespace mlir::attn;
 /// The dimension of queries and keys that counts positions.
 static constexpr int64_t lengthDim = 2;
 
-/// The parts of a conjunction, those that read operands apart.
+/// Splits a conjunction into masks that read operands, and all others.
 static void splitConjunction(MaskAttrInterface mask,
                              SmallVectorImpl<MaskAttrInterface> &named,
                              SmallVectorImpl<MaskAttrInterface> &read) {
@@ -49,7 +49,7 @@ static Attribute getPreparation(AttentionOpInterface op) {
   return schedule ? schedule.getPreparation() : ScheduleAttrInterface();
 }
 
-/// The argument of the function around `op` that `value` is, but for casts.
+/// The function argument that `value` is, apart from casts.
 static BlockArgument getArgument(FunctionOpInterface func, Value value) {
   while (auto cast = value.getDefiningOp<tensor::CastOp>())
     value = cast.getSource();
@@ -60,8 +60,8 @@ static BlockArgument getArgument(FunctionOpInterface func, Value value) {
   return argument;
 }
 
-/// Notes on arguments of the function which of their sizes the mask needs to be
-/// equal: the code that takes its place does not tell.
+/// Notes on function arguments which of their sizes the mask needs to be equal:
+/// the code that replaces the mask does not tell.
 static void noteEqualSizes(RewriterBase &rewriter, AttentionOpInterface op,
                            const MaskReads &reads) {
   auto func = op->getParentOfType<FunctionOpInterface>();
@@ -113,8 +113,8 @@ static void expand(RewriterBase &rewriter, AttentionOpInterface op) {
           !llvm::is_contained(operands, table))
         memref::DeallocOp::create(rewriter, loc, table);
 
-  // What the keep region yields joins what the masks keep.
-  Region &region = op.getKeepRegion();
+  // The mask_mod predicate is combined with the predicates of the masks.
+  Region &region = op.getMaskMod();
   Value predicate;
   if (region.empty()) {
     SmallVector<Type> types(4, rewriter.getIndexType());
@@ -126,13 +126,13 @@ static void expand(RewriterBase &rewriter, AttentionOpInterface op) {
     rewriter.eraseOp(yield);
     rewriter.setInsertionPointToEnd(&region.front());
   }
-  Block &keep = region.front();
+  Block &maskMod = region.front();
   auto getTables = [&](Attribute mask) { return ValueRange(tables[mask]); };
   for (MaskAttrInterface mask : read) {
-    Value kept = mask.emitPredicate(rewriter, loc,
-                                    {keep.getArgument(0), keep.getArgument(1),
-                                     keep.getArgument(2), keep.getArgument(3),
-                                     queryLength, keyLength, getTables});
+    Value kept = mask.emitPredicate(
+        rewriter, loc,
+        {maskMod.getArgument(0), maskMod.getArgument(1), maskMod.getArgument(2),
+         maskMod.getArgument(3), queryLength, keyLength, getTables});
     predicate =
         predicate
             ? arith::AndIOp::create(rewriter, loc, predicate, kept).getResult()

@@ -1,4 +1,4 @@
-//===- HoistRng.cpp - Dropout made beside a product -----------------------===//
+//===- HoistRng.cpp - Generates keep masks before attention ---------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,18 +6,18 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Gives attentions whose weights are dropped a mask, which is made once, beside
-// matrix products that run before.
+// Gives attentions with dropout a keep mask, which is generated once,
+// concurrently with matmuls that run before.
 //
 //===----------------------------------------------------------------------===//
 
-#include "DropoutTime.h"
-#include "DropoutUsers.h"
-#include "attn/Analysis/Roofline.h"
+#include "attn/Analysis/DropoutUsers.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
-#include "attn/Dialect/Attn/IR/DecisionWords.h"
+#include "attn/Dialect/Attn/IR/KeepMaskLayout.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
-#include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
+#include "attn/PerfModel/Roofline.h"
+#include "attn/Scheduling/DropoutTime.h"
+#include "attn/Scheduling/ForwardSchedules.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/Transforms/Transforms.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -46,7 +46,7 @@ using namespace mlir::attn;
 // Rewriting
 //===----------------------------------------------------------------------===//
 
-/// Adds the `tensor.dim` that `size` is computed from to `dims`.
+/// Adds the `tensor.dim` operations from which `size` is computed to `dims`.
 static void collectDims(Value size, SmallVectorImpl<Operation *> &dims) {
   Operation *op = size.getDefiningOp();
   if (isa_and_present<tensor::DimOp>(op)) {
@@ -58,8 +58,8 @@ static void collectDims(Value size, SmallVectorImpl<Operation *> &dims) {
   }
 }
 
-/// An uninitialised mask for `users`, whose sizes are computed from as little
-/// as can be.
+/// An uninitialised mask for `users`, whose sizes depend on as few operations
+/// as possible.
 static tensor::EmptyOp emitMask(ImplicitLocOpBuilder &b,
                                 const DropoutUsers &users) {
   auto size = [&](Value value, unsigned dim) {
@@ -69,7 +69,7 @@ static tensor::EmptyOp emitMask(ImplicitLocOpBuilder &b,
       size(users.query, 0), size(users.query, 1), size(users.query, 2),
       size(users.key, 2)};
   SmallVector<OpFoldResult> sizes =
-      emitDecisionSizes(b, b.getLoc(), pairs[0], pairs[1], pairs[2], pairs[3]);
+      emitKeepMaskSizes(b, b.getLoc(), pairs[0], pairs[1], pairs[2], pairs[3]);
   if (users.getLayout() == MaskLayout::Columns)
     std::swap(sizes[2], sizes[3]);
   auto mask = tensor::EmptyOp::create(b, sizes, b.getI32Type());
@@ -80,30 +80,30 @@ static tensor::EmptyOp emitMask(ImplicitLocOpBuilder &b,
     RewritePatternSet patterns(b.getContext());
     memref::populateResolveRankedShapedTypeResultDimsPatterns(patterns);
     tensor::DimOp::getCanonicalizationPatterns(patterns, b.getContext());
-    // Sizes that cannot be resolved stay what they are.
+    // Sizes that cannot be resolved stay.
     (void)applyOpPatternsGreedily(dims, std::move(patterns));
   }
   return mask;
 }
 
-/// Makes the decisions of `heads` heads from `first` on in `mask`.
-static Value emitDecisions(ImplicitLocOpBuilder &b, const DropoutUsers &users,
-                           Value part, int64_t first) {
+/// Generates the keep mask of heads from `first` on in `part`.
+static Value emitKeepMask(ImplicitLocOpBuilder &b, const DropoutUsers &users,
+                          Value part, int64_t first) {
   return DropoutMaskOp::create(b, part.getType(), users.seed, users.offset,
                                part, users.dropout, users.getLayout(), first,
                                /*schedule=*/nullptr)
       .getResult();
 }
 
-/// Replaces `product` by an overlap of it with the decisions of `heads` heads
-/// from `first` on of `mask`, and returns the new contents of that.
-static Value overlap(RewriterBase &rewriter, MatmulOp product,
+/// Replaces `matmul` by an overlap with the keep mask of `heads` heads from
+/// `first` on. Returns the new contents of `mask`.
+static Value overlap(RewriterBase &rewriter, MatmulOp matmul,
                      const DropoutUsers &users, Value mask, int64_t first,
                      int64_t heads, OverlapKind kind) {
-  Location loc = product.getLoc();
-  rewriter.setInsertionPoint(product);
+  Location loc = matmul.getLoc();
+  rewriter.setInsertionPoint(matmul);
   ImplicitLocOpBuilder b(users.getLoc(), rewriter);
-  b.setInsertionPoint(product);
+  b.setInsertionPoint(matmul);
   bool isWhole = heads == getDimSize(mask, 1);
   SmallVector<OpFoldResult> offsets(4, b.getIndexAttr(0)),
       strides(4, b.getIndexAttr(1)), sizes;
@@ -116,18 +116,18 @@ static Value overlap(RewriterBase &rewriter, MatmulOp product,
   }
 
   OperationState state(loc, OverlapOp::getOperationName(), ValueRange(),
-                       {product.getResult().getType(), part.getType()});
+                       {matmul.getResult().getType(), part.getType()});
   state.getOrAddProperties<OverlapOp::Properties>().kind =
       OverlapKindAttr::get(b.getContext(), kind);
-  Block *productBody = &state.addRegion()->emplaceBlock();
+  Block *matmulBody = &state.addRegion()->emplaceBlock();
   Block *maskBody = &state.addRegion()->emplaceBlock();
   auto op = cast<OverlapOp>(b.create(state));
-  rewriter.replaceAllUsesWith(product.getResult(), op.getResult(0));
-  rewriter.moveOpBefore(product, productBody, productBody->end());
-  b.setInsertionPointToEnd(productBody);
-  OverlapYieldOp::create(b, loc, product->getResults());
+  rewriter.replaceAllUsesWith(matmul.getResult(), op.getResult(0));
+  rewriter.moveOpBefore(matmul, matmulBody, matmulBody->end());
+  b.setInsertionPointToEnd(matmulBody);
+  OverlapYieldOp::create(b, loc, matmul->getResults());
   b.setInsertionPointToEnd(maskBody);
-  OverlapYieldOp::create(b, ValueRange{emitDecisions(b, users, part, first)});
+  OverlapYieldOp::create(b, ValueRange{emitKeepMask(b, users, part, first)});
   b.setInsertionPointAfter(op);
   if (isWhole)
     return op.getResult(1);
@@ -135,7 +135,7 @@ static Value overlap(RewriterBase &rewriter, MatmulOp product,
                                        strides);
 }
 
-/// Erases `op`, and what it alone uses, if nothing uses it.
+/// Erases `op` if nothing uses it, and then its unused operands.
 static void eraseUnused(RewriterBase &rewriter, Operation *op) {
   if (!op || !isOpTriviallyDead(op))
     return;
@@ -167,12 +167,17 @@ static void readMask(RewriterBase &rewriter, OpTy op, Value mask,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What may be made of the dropout of some attentions.
+/// How the keep mask of some attentions may be generated.
 enum class Alternative { InKernel, Sequential, Streams, Fused };
 
 struct AttnHoistRngPass
     : public attn::impl::AttnHoistRngPassBase<AttnHoistRngPass> {
   using Base::Base;
+
+  void getDependentDialects(DialectRegistry &registry) const override {
+    AttnHoistRngPassBase::getDependentDialects(registry);
+    registerScheduleDialects(registry);
+  }
 
   void runOnOperation() override;
 
@@ -182,9 +187,9 @@ struct AttnHoistRngPass
                tensor::EmptyOp empty);
   Alternative choose(const DropoutTimes &times);
   SmallVector<int64_t> shareHeads(const DropoutUsers &users,
-                                  ArrayRef<MatmulOp> products);
+                                  ArrayRef<MatmulOp> matmuls);
 
-  /// Reports why nothing is done; returns false.
+  /// Reports why keep masks are not hoisted; returns false.
   bool missed(const DropoutUsers &users, const Twine &reason) {
     remark::missed(users.getLoc(), remark::RemarkOpts::name("dropout").category(
                                        "attn-hoist-rng"))
@@ -206,9 +211,9 @@ LogicalResult AttnHoistRngPass::readOptions() {
                                 << "' (expected host, sm_80 or sm_90a)";
   device = found.getFigures();
   assumptions = {dynamicSize, dynamicBatch};
-  if (mostProducts <= 0)
-    return function.emitError() << "most-products must be positive (was "
-                                << mostProducts.getValue() << ")";
+  if (maxMatmuls <= 0)
+    return function.emitError() << "max-matmuls must be positive (was "
+                                << maxMatmuls.getValue() << ")";
   auto known =
       llvm::StringSwitch<std::optional<std::optional<Alternative>>>(alternative)
           .Case("best", std::optional<Alternative>())
@@ -225,13 +230,13 @@ LogicalResult AttnHoistRngPass::readOptions() {
   return success();
 }
 
-/// What `times` and the options make of the dropout of `users`.
+/// The alternative that `times` and the options choose for `users`.
 Alternative AttnHoistRngPass::choose(const DropoutTimes &times) {
   if (forced)
     return *forced;
-  // Layers with fused kernels were never faster than those whose attention
-  // makes decisions itself (docs/rng.md): these are taken only if asked for, as
-  // side streams are.
+  // Layers with fused kernels were never faster than layers whose attention
+  // generates keep masks itself (docs/experiments/dropout-hoisting.md). So
+  // fused kernels are used only on request, as are side streams.
   return times.sequential && *times.sequential < times.inKernel
              ? Alternative::Sequential
              : Alternative::InKernel;
@@ -247,7 +252,7 @@ void AttnHoistRngPass::hoist(DropoutUsers &users) {
   b.setInsertionPoint(users.ops.front());
   tensor::EmptyOp empty = emitMask(b, users);
   if (!replace(rewriter, users, empty) && empty->use_empty()) {
-    // With what computes its sizes.
+    // With the operations that compute its sizes.
     llvm::SmallSetVector<Value, 4> sizes(empty->operand_begin(),
                                          empty->operand_end());
     rewriter.eraseOp(empty);
@@ -256,12 +261,12 @@ void AttnHoistRngPass::hoist(DropoutUsers &users) {
   }
 }
 
-/// Heads whose decisions are made beside each of `products`: as many as it
-/// takes of their time, at least one.
+/// Heads whose keep masks are generated concurrently with each of `matmuls`: in
+/// proportion to its time, at least one.
 SmallVector<int64_t> AttnHoistRngPass::shareHeads(const DropoutUsers &users,
-                                                  ArrayRef<MatmulOp> products) {
-  SmallVector<double> times = llvm::map_to_vector(products, [&](MatmulOp op) {
-    return estimateProduct(op, device, assumptions);
+                                                  ArrayRef<MatmulOp> matmuls) {
+  SmallVector<double> times = llvm::map_to_vector(matmuls, [&](MatmulOp op) {
+    return estimateMatmul(op, device, assumptions);
   });
   double total = std::accumulate(times.begin(), times.end(), 0.0);
   int64_t left = users.getNumHeads();
@@ -277,15 +282,15 @@ SmallVector<int64_t> AttnHoistRngPass::shareHeads(const DropoutUsers &users,
   return shares;
 }
 
-/// Makes `users` read decisions, in the memory `empty`, if that is possible and
-/// takes less time.
+/// Makes `users` read keep masks, in the memory `empty`, if that is possible
+/// and takes less time.
 bool AttnHoistRngPass::replace(RewriterBase &rewriter, DropoutUsers &users,
                                tensor::EmptyOp empty) {
   std::string reason;
   SmallVector<Value> needed = {users.seed, users.offset, empty};
-  SmallVector<MatmulOp> products = findProductsBefore(users, needed, reason);
+  SmallVector<MatmulOp> matmuls = findMatmulsBefore(users, needed, reason);
   DropoutTimes times =
-      estimateDropout(users.ops, products, target, device, assumptions);
+      estimateDropout(users.ops, matmuls, target, device, assumptions);
   Alternative best = choose(times);
   if (best == Alternative::InKernel)
     return missed(users, times.describe());
@@ -301,31 +306,31 @@ bool AttnHoistRngPass::replace(RewriterBase &rewriter, DropoutUsers &users,
                                 "may be used",
                                 times.maskBytes, budget)
                       .str());
-  bool isBeside = best != Alternative::Sequential;
-  if (isBeside && products.empty())
+  bool isConcurrent = best != Alternative::Sequential;
+  if (isConcurrent && matmuls.empty())
     return missed(users, reason);
 
   Value mask = empty;
   ImplicitLocOpBuilder b(users.getLoc(), rewriter);
-  if (isBeside) {
-    int64_t most = std::min<int64_t>(mostProducts, users.getNumHeads());
-    if (int64_t(products.size()) > most)
-      products.truncate(most);
-    if (failed(moveValueDefinitions(rewriter, needed, products.back())))
+  if (isConcurrent) {
+    int64_t most = std::min<int64_t>(maxMatmuls, users.getNumHeads());
+    if (int64_t(matmuls.size()) > most)
+      matmuls.truncate(most);
+    if (failed(moveValueDefinitions(rewriter, needed, matmuls.back())))
       return missed(users, "seed, offset or sizes cannot be moved");
-    SmallVector<int64_t> shares = shareHeads(users, products);
+    SmallVector<int64_t> shares = shareHeads(users, matmuls);
     int64_t head = 0;
-    for (auto [product, heads] :
-         llvm::reverse(llvm::zip_equal(products, shares))) {
-      mask = overlap(rewriter, product, users, mask, head, heads,
+    for (auto [matmul, heads] :
+         llvm::reverse(llvm::zip_equal(matmuls, shares))) {
+      mask = overlap(rewriter, matmul, users, mask, head, heads,
                      best == Alternative::Fused ? OverlapKind::Fused
                                                 : OverlapKind::Streams);
       head += heads;
     }
-    numProducts += products.size();
+    numMatmuls += matmuls.size();
   } else {
     b.setInsertionPointAfter(empty);
-    mask = emitDecisions(b, users, mask, /*first=*/0);
+    mask = emitKeepMask(b, users, mask, /*first=*/0);
   }
   ++numMasks;
   for (AttentionOpInterface op : users.ops)
@@ -336,10 +341,10 @@ bool AttnHoistRngPass::replace(RewriterBase &rewriter, DropoutUsers &users,
                users.getLayout());
   remark::passed(users.getLoc(),
                  remark::RemarkOpts::name("dropout").category("attn-hoist-rng"))
-      << llvm::formatv("reads decisions made {0}, {1} bytes: {2}",
-                       isBeside
-                           ? "beside " + Twine(products.size()) + " products"
-                           : Twine("before"),
+      << llvm::formatv("reads keep masks generated {0}, {1} bytes: {2}",
+                       isConcurrent ? "concurrently with " +
+                                          Twine(matmuls.size()) + " matmuls"
+                                    : Twine("before"),
                        int64_t(times.maskBytes), times.describe())
              .str();
   return true;

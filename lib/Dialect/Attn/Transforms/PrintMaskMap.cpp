@@ -1,4 +1,4 @@
-//===- PrintMaskMap.cpp - Pictures of what masks cost ---------------------===//
+//===- PrintMaskMap.cpp - Pictures of the cost of masks -------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -7,15 +7,15 @@
 //===----------------------------------------------------------------------===//
 //
 // Draws which tiles of the score matrix kernels visit, and which of them with
-// code for masks. The ranges are those that kernels walk over: their code is
-// emitted for each tile of queries and folded.
+// code for masks. Kernels iterate over the same ranges: their code is emitted
+// for each tile of queries and folded.
 //
 //===----------------------------------------------------------------------===//
 
-#include "Picture.h"
 #include "attn/Analysis/MaskArea.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
+#include "attn/Support/Picture.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/STLExtras.h"
@@ -36,13 +36,13 @@ using namespace mlir;
 using namespace mlir::attn;
 
 namespace {
-/// What a picture shows.
+/// The contents of a picture.
 struct MaskMap {
   std::string title;
   int64_t queryTile = 0, keyTile = 0;
   std::vector<TileRow> rows;
   int64_t numColumns = 0;
-  /// Whether only data says which pairs of masked tiles are kept.
+  /// Whether data decides which pairs of partial tiles are kept.
   bool readsData = false;
 };
 } // namespace
@@ -176,7 +176,7 @@ FailureOr<MaskMap> AttnPrintMaskMapPass::getMap(AttentionOp attention,
         "must have static lengths of at least one for its map to be drawn");
   int64_t rows = queryTile, columns = keyTile;
   if (ScheduleAttrInterface schedule = attention.getChosenSchedule()) {
-    // Items of a cluster visit the same tiles.
+    // Work items of a cluster visit the same tiles.
     rows = rows ? rows : schedule.getClusterSize() * schedule.getQueryTile();
     columns = columns ? columns : schedule.getKeyTile();
   }
@@ -188,13 +188,13 @@ FailureOr<MaskMap> AttnPrintMaskMapPass::getMap(AttentionOp attention,
   map.queryTile = rows;
   map.keyTile = columns;
   map.numColumns = llvm::divideCeil(keyLength, columns);
-  map.readsData = readsByPosition(attention.getKeepRegion());
+  map.readsData = readsByPosition(attention.getMaskMod());
   llvm::raw_string_ostream title(map.title);
   title << '@' << name << ": ";
   if (MaskAttrInterface mask = attention.getMaskAttr())
-    title << mask << (attention.getKeepRegion().empty() ? "" : " and ");
-  if (!attention.getKeepRegion().empty())
-    title << "keep region";
+    title << mask << (attention.getMaskMod().empty() ? "" : " and ");
+  if (!attention.getMaskMod().empty())
+    title << "mask_mod region";
   else if (!attention.getMaskAttr())
     title << "no mask";
   title << ", " << queryLength << " x " << keyLength << ", tiles " << rows

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Simplifies the masks of attention, and turns parts of keep regions into named
-// masks.
+// Simplifies the masks of attention, and replaces predicates of mask_mod
+// regions by named masks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,6 +19,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/PatternMatch.h"
+#include "mlir/IR/Remarks.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 namespace mlir::attn {
@@ -37,7 +38,7 @@ static MaskScope makeScope(AttentionOpInterface op) {
   return MaskScope(op->getContext(), queryLength, keyLength);
 }
 
-/// What the length of the dimension of positions is a size of.
+/// The value whose dimension of positions has the length `size`.
 static Value getSizedBy(Value size) {
   auto getSource = [&](auto dim) -> Value {
     return dim && dim.getConstantIndex() == lengthDim ? dim.getSource()
@@ -48,12 +49,13 @@ static Value getSizedBy(Value size) {
   return getSource(size.getDefiningOp<memref::DimOp>());
 }
 
-/// What stands for sizes of the queries and keys in a copy of the keep region.
+/// Maps sizes of the queries and keys to their values in a copy of the mask_mod
+/// region.
 static IRMapping mapLengths(AttentionOpInterface op, MaskScope &scope) {
   IRMapping mapping;
   if (op.hasSequences())
     return mapping;
-  op.getKeepRegion().walk([&](Operation *nested) {
+  op.getMaskMod().walk([&](Operation *nested) {
     auto mapSize = [&](Value size) {
       Value source = getSizedBy(size);
       if (source && source == op.getQuery())
@@ -62,7 +64,7 @@ static IRMapping mapLengths(AttentionOpInterface op, MaskScope &scope) {
         mapping.map(size, scope.getPositions().keyLength);
     };
     for (Value operand : nested->getOperands())
-      if (operand.getParentRegion() != &op.getKeepRegion())
+      if (operand.getParentRegion() != &op.getMaskMod())
         mapSize(operand);
   });
   return mapping;
@@ -95,6 +97,10 @@ struct SimplifyNamedMask
       return rewriter.notifyMatchFailure(op, "no named mask");
     MaskScope scope = makeScope(op);
     MaskAttrInterface simplified = simplifyMask(scope, mask);
+    if (scope.isExhausted())
+      remark::missed(op->getLoc(), remark::RemarkOpts::name("mask").category(
+                                       "attn-simplify-masks"))
+          << "the mask takes too much work to simplify: it stays as it is";
     if (simplified == mask)
       return rewriter.notifyMatchFailure(op, "mask is in its simplest form");
     rewriter.modifyOpInPlace(op, [&] {
@@ -107,33 +113,34 @@ struct SimplifyNamedMask
   }
 };
 
-/// Drops a keep region of which nothing is kept, or nothing beside a named
+/// Drops a mask_mod region that keeps nothing, alone or together with a named
 /// mask.
-struct DropNeverKeep : public OpInterfaceRewritePattern<AttentionOpInterface> {
+struct DropNeverMaskMod
+    : public OpInterfaceRewritePattern<AttentionOpInterface> {
   using Base::Base;
 
   LogicalResult matchAndRewrite(AttentionOpInterface op,
                                 PatternRewriter &rewriter) const override {
-    Region &keep = op.getKeepRegion();
-    if (keep.empty())
-      return rewriter.notifyMatchFailure(op, "no keep region");
+    Region &maskMod = op.getMaskMod();
+    if (maskMod.empty())
+      return rewriter.notifyMatchFailure(op, "no mask_mod region");
     MaskScope scope = makeScope(op);
     SmallVector<MaskScope::Literal> literals = {
-        {scope.clonePredicate(keep, mapLengths(op, scope))}};
+        {scope.clonePredicate(maskMod, mapLengths(op, scope))}};
     if (MaskAttrInterface mask = op.getMaskAttr())
       literals.push_back({scope.getPredicate(mask)});
     if (!scope.isNever(literals))
       return rewriter.notifyMatchFailure(op, "some pair may be kept");
     rewriter.modifyOpInPlace(op, [&] {
-      rewriter.eraseBlock(&keep.front());
+      rewriter.eraseBlock(&maskMod.front());
       op.setMaskAttr(NoneAttr::get(op->getContext()));
     });
     return success();
   }
 };
 
-/// Drops parts of a keep region that keep all that the rest keeps.
-struct DropRedundantKeep
+/// Drops predicates of a mask_mod region that are implied by the others.
+struct DropRedundantMaskMod
     : public OpInterfaceRewritePattern<AttentionOpInterface> {
   using Base::Base;
 
@@ -141,8 +148,8 @@ struct DropRedundantKeep
                                 PatternRewriter &rewriter) const override;
 };
 
-/// Turns parts of a keep region into a named mask.
-struct NameKeep : public OpInterfaceRewritePattern<AttentionOpInterface> {
+/// Replaces predicates of a mask_mod region by a named mask.
+struct NameMaskMod : public OpInterfaceRewritePattern<AttentionOpInterface> {
   using Base::Base;
 
   LogicalResult matchAndRewrite(AttentionOpInterface op,
@@ -150,15 +157,17 @@ struct NameKeep : public OpInterfaceRewritePattern<AttentionOpInterface> {
 };
 } // namespace
 
-/// Makes the conjunction of `kept`, parts of a keep region, all that it yields.
-static void keepConjuncts(PatternRewriter &rewriter, AttentionOpInterface op,
-                          ArrayRef<Value> kept) {
-  Region &keep = op.getKeepRegion();
+/// Makes a mask_mod region yield the conjunction of `kept`, a subset of its
+/// predicates.
+static void maskModConjuncts(PatternRewriter &rewriter, AttentionOpInterface op,
+                             ArrayRef<Value> kept) {
+  Region &maskMod = op.getMaskMod();
   if (kept.empty()) {
-    rewriter.modifyOpInPlace(op, [&] { rewriter.eraseBlock(&keep.front()); });
+    rewriter.modifyOpInPlace(op,
+                             [&] { rewriter.eraseBlock(&maskMod.front()); });
     return;
   }
-  Operation *yield = keep.front().getTerminator();
+  Operation *yield = maskMod.front().getTerminator();
   rewriter.setInsertionPoint(yield);
   Value predicate = kept.front();
   for (Value conjunct : kept.drop_front())
@@ -168,15 +177,15 @@ static void keepConjuncts(PatternRewriter &rewriter, AttentionOpInterface op,
 }
 
 LogicalResult
-DropRedundantKeep::matchAndRewrite(AttentionOpInterface op,
-                                   PatternRewriter &rewriter) const {
-  Region &keep = op.getKeepRegion();
-  if (keep.empty())
-    return rewriter.notifyMatchFailure(op, "no keep region");
+DropRedundantMaskMod::matchAndRewrite(AttentionOpInterface op,
+                                      PatternRewriter &rewriter) const {
+  Region &maskMod = op.getMaskMod();
+  if (maskMod.empty())
+    return rewriter.notifyMatchFailure(op, "no mask_mod region");
   MaskScope scope = makeScope(op);
   SmallVector<Value> conjuncts, copies;
-  getConjuncts(getYielded(keep), conjuncts);
-  getConjuncts(scope.clonePredicate(keep, mapLengths(op, scope)), copies);
+  getConjuncts(getYielded(maskMod), conjuncts);
+  getConjuncts(scope.clonePredicate(maskMod, mapLengths(op, scope)), copies);
   size_t count = conjuncts.size();
   for (unsigned i = count; i-- > 0;) {
     SmallVector<MaskScope::Literal> literals;
@@ -191,25 +200,25 @@ DropRedundantKeep::matchAndRewrite(AttentionOpInterface op,
   }
   if (conjuncts.size() == count)
     return rewriter.notifyMatchFailure(op, "no part is known to be redundant");
-  keepConjuncts(rewriter, op, conjuncts);
+  maskModConjuncts(rewriter, op, conjuncts);
   return success();
 }
 
-LogicalResult NameKeep::matchAndRewrite(AttentionOpInterface op,
-                                        PatternRewriter &rewriter) const {
-  Region &keep = op.getKeepRegion();
-  if (keep.empty())
-    return rewriter.notifyMatchFailure(op, "no keep region");
+LogicalResult NameMaskMod::matchAndRewrite(AttentionOpInterface op,
+                                           PatternRewriter &rewriter) const {
+  Region &maskMod = op.getMaskMod();
+  if (maskMod.empty())
+    return rewriter.notifyMatchFailure(op, "no mask_mod region");
   MaskScope scope = makeScope(op);
-  Value predicate = scope.clonePredicate(keep, mapLengths(op, scope));
+  Value predicate = scope.clonePredicate(maskMod, mapLengths(op, scope));
   SmallVector<MaskAttrInterface> masks;
   SmallVector<Value> unnamed;
-  // Parts without a name may have one together.
+  // Predicates that have no name may have one together.
   if (MaskAttrInterface mask = scope.recognize(predicate)) {
     masks.push_back(mask);
   } else {
     SmallVector<Value> conjuncts, copies;
-    getConjuncts(getYielded(keep), conjuncts);
+    getConjuncts(getYielded(maskMod), conjuncts);
     getConjuncts(predicate, copies);
     for (auto [conjunct, copy] : llvm::zip_equal(conjuncts, copies)) {
       if (MaskAttrInterface mask = scope.recognize(copy))
@@ -224,7 +233,7 @@ LogicalResult NameKeep::matchAndRewrite(AttentionOpInterface op,
     masks.insert(masks.begin(), mask);
   rewriter.modifyOpInPlace(
       op, [&] { op.setMaskAttr(AndAttr::get(op->getContext(), masks)); });
-  keepConjuncts(rewriter, op, unnamed);
+  maskModConjuncts(rewriter, op, unnamed);
   return success();
 }
 
@@ -254,6 +263,6 @@ private:
 } // namespace
 
 void attn::populateSimplifyMasksPatterns(RewritePatternSet &patterns) {
-  patterns.add<DropNeverKeep, DropRedundantKeep, NameKeep, SimplifyNamedMask>(
-      patterns.getContext());
+  patterns.add<DropNeverMaskMod, DropRedundantMaskMod, NameMaskMod,
+               SimplifyNamedMask>(patterns.getContext());
 }

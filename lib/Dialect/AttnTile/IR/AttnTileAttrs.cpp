@@ -1,4 +1,4 @@
-//===- AttnTileAttrs.cpp - Attributes of attn_tile -----------------------===//
+//===- AttnTileAttrs.cpp - Attributes of attn_tile ------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -154,11 +154,11 @@ SmallVector<int64_t> RowBlockLayoutAttr::getColumnShuffles() const {
 // Schedules
 //===----------------------------------------------------------------------===//
 
-/// Rows or columns of the largest tile. Tiles are unrolled: larger ones take
-/// compile time and registers without end.
+/// Rows or columns of the largest tile. Tiles are unrolled, so larger ones take
+/// unbounded compile time and registers.
 static constexpr int64_t maxTile = 256;
 
-/// Groups of a cluster that every device has room for, and rows in which stages
+/// CTAs of a cluster that every device has room for, and rows in which stages
 /// are swizzled.
 static constexpr int64_t maxCluster = 8, swizzleRows = 8;
 
@@ -169,22 +169,23 @@ bool attn_tile::isL2Promotion(int64_t bytes) {
 LogicalResult WarpSpecializedAttr::verify(
     EmitErrorFn emitError, int64_t queryTile, int64_t keyTile, int64_t stages,
     int64_t consumers, bool pingPong, TraversalKind, int64_t interleave, bool,
-    bool, int64_t queryStages, int64_t splitItems, bool packHeads,
-    int64_t scoreStages, int64_t l2Promotion, int64_t groups,
-    int64_t polynomialExp2, int64_t cluster, bool pairBits) {
+    bool, int64_t queryStages, int64_t splitKVWorkItems, bool packGqa,
+    int64_t scoreStages, int64_t l2Promotion, int64_t ctasPerSm,
+    int64_t exp2Emulation, int64_t cluster, bool maskBits) {
   if (!isL2Promotion(l2Promotion))
     return emitError() << "'l2_promotion' must be 0, 64, 128 or 256 (was "
                        << l2Promotion << ")";
   if (failed(verifyPositive(emitError, "consumers", consumers)) ||
-      failed(verifyNotNegative(emitError, "split_items", splitItems)) ||
+      failed(verifyNotNegative(emitError, "split_kv_work_items",
+                               splitKVWorkItems)) ||
       failed(verifyNotNegative(emitError, "score_stages", scoreStages)) ||
       failed(verifyAtMost(emitError, "score_stages", scoreStages, maxStages)) ||
       failed(verifyStages(emitError, "stages", stages)) ||
       failed(verifyStages(emitError, "query_stages", queryStages)) ||
-      failed(verifyPositive(emitError, "groups", groups)) ||
-      failed(verifyAtMost(emitError, "groups", groups, 2)) ||
-      failed(verifyNotNegative(emitError, "polynomial_exp2", polynomialExp2)) ||
-      failed(verifyAtMost(emitError, "polynomial_exp2", polynomialExp2, 16)) ||
+      failed(verifyPositive(emitError, "ctas_per_sm", ctasPerSm)) ||
+      failed(verifyAtMost(emitError, "ctas_per_sm", ctasPerSm, 2)) ||
+      failed(verifyNotNegative(emitError, "exp2_emulation", exp2Emulation)) ||
+      failed(verifyAtMost(emitError, "exp2_emulation", exp2Emulation, 16)) ||
       failed(verifyMultiple(emitError, "key_tile", keyTile, 16)))
     return failure();
   if (queryTile != consumers * 64)
@@ -202,29 +203,30 @@ LogicalResult WarpSpecializedAttr::verify(
   if (failed(verifyPositive(emitError, "cluster", cluster)) ||
       failed(verifyAtMost(emitError, "cluster", cluster, maxCluster)))
     return failure();
-  // Parts of a tile are whole groups of eight rows, in which stages are laid
-  // out.
+  // The part of each CTA is whole blocks of eight rows, in which stages are
+  // laid out.
   if (keyTile % (cluster * swizzleRows) != 0)
     return emitError() << "'key_tile' must be a multiple of "
                        << cluster * swizzleRows
                        << " with 'cluster' = " << cluster << " (was " << keyTile
                        << ")";
-  if (cluster > 1 && (splitItems > 0 || packHeads))
+  if (cluster > 1 && (splitKVWorkItems > 0 || packGqa))
     return emitError() << "'cluster' is for many tiles of queries, which "
-                          "'split_items' and 'pack_heads' are not (was "
+                          "'split_kv_work_items' and 'pack_gqa' are not (was "
                        << cluster << ")";
-  if (pairBits && (splitItems > 0 || packHeads || cluster > 1))
-    return emitError() << "'pair_bits' are of whole rows of tiles, which "
-                          "'split_items', 'pack_heads' and 'cluster' do not "
-                          "have";
+  if (maskBits && (splitKVWorkItems > 0 || packGqa || cluster > 1))
+    return emitError()
+           << "'mask_bits' are of whole rows of tiles, which "
+              "'split_kv_work_items', 'pack_gqa' and 'cluster' do not "
+              "have";
   return success();
 }
 
 LogicalResult KeyStationaryAttr::verify(
     EmitErrorFn emitError, int64_t queryTile, int64_t keyTile, int64_t stages,
     int64_t consumers, TraversalKind traversal, int64_t interleave,
-    bool pipelined, int64_t queryParts, int64_t ringItems, bool, bool inTurn,
-    int64_t keyStages, bool itemsAhead) {
+    bool pipelined, int64_t queryParts, int64_t dqRingDepth, bool,
+    bool orderedDq, int64_t keyStages, bool prefetchWorkItem) {
   if (failed(verifyPositive(emitError, "consumers", consumers)) ||
       failed(verifyStages(emitError, "stages", stages)) ||
       failed(verifyPositive(emitError, "query_parts", queryParts)) ||
@@ -245,30 +247,31 @@ LogicalResult KeyStationaryAttr::verify(
   if (stages % queryParts != 0)
     return emitError() << "'stages' must be a multiple of 'query_parts' = "
                        << queryParts << " (was " << stages << ")";
-  // Of a pipelined step, parts of the next one are waited for before the last
-  // part is released.
+  // A pipelined step waits for parts of the next step before it releases its
+  // last part.
   if (pipelined && stages <= queryParts)
     return emitError() << "'pipelined' needs more stages than 'query_parts' = "
                        << queryParts << " (was " << stages << ")";
-  if (failed(verifyNotNegative(emitError, "ring_items", ringItems)) ||
-      failed(verifyAtMost(emitError, "ring_items", ringItems, maxRingItems)))
+  if (failed(verifyNotNegative(emitError, "dq_ring_depth", dqRingDepth)) ||
+      failed(verifyAtMost(emitError, "dq_ring_depth", dqRingDepth,
+                          maxDqRingDepth)))
     return failure();
-  // Groups that wait for others must be sure that these have begun.
-  if (ringItems > 0 && (traversal == TraversalKind::Grid || interleave != 1))
-    return emitError() << "'ring_items' needs groups that walk over one head "
-                          "after the other (was "
-                       << ringItems << ")";
-  if (inTurn && (traversal == TraversalKind::Grid || interleave != 1))
+  // CTAs that wait for others must be sure that these have begun.
+  if (dqRingDepth > 0 && (traversal == TraversalKind::Grid || interleave != 1))
+    return emitError() << "'dq_ring_depth' needs CTAs that iterate over one "
+                          "head after the other (was "
+                       << dqRingDepth << ")";
+  if (orderedDq && (traversal == TraversalKind::Grid || interleave != 1))
+    return emitError() << "'ordered_dq' needs CTAs that iterate over one head "
+                          "after the other";
+  if (orderedDq && dqRingDepth > 0)
     return emitError()
-           << "'in_turn' needs groups that walk over one head after "
-              "the other";
-  if (inTurn && ringItems > 0)
-    return emitError() << "'in_turn' and 'ring_items' need the same idle warps "
-                          "(was "
-                       << ringItems << ")";
-  if (itemsAhead && traversal == TraversalKind::Grid)
-    return emitError() << "'items_ahead' needs groups that walk over several "
-                          "items";
+           << "'ordered_dq' and 'dq_ring_depth' need the same idle warps "
+              "(was "
+           << dqRingDepth << ")";
+  if (prefetchWorkItem && traversal == TraversalKind::Grid)
+    return emitError() << "'prefetch_work_item' needs CTAs that iterate over "
+                          "several work items";
   return success();
 }
 
@@ -286,33 +289,34 @@ LogicalResult KeyMultistageAttr::verify(EmitErrorFn emitError,
 }
 
 LogicalResult GradientAttr::verify(EmitErrorFn emitError,
-                                   attn::ScheduleAttrInterface rows,
-                                   attn::ScheduleAttrInterface keys,
-                                   attn::ScheduleAttrInterface queries,
-                                   attn::ScheduleAttrInterface values) {
-  auto hasRing = [](attn::ScheduleAttrInterface part) {
+                                   attn::ScheduleAttrInterface preprocess,
+                                   attn::ScheduleAttrInterface dkdv,
+                                   attn::ScheduleAttrInterface dq,
+                                   attn::ScheduleAttrInterface dv) {
+  auto hasDqRing = [](attn::ScheduleAttrInterface part) {
     auto byKey = dyn_cast_if_present<KeyStationaryAttr>(part);
-    return byKey && byKey.getRingItems() > 0;
+    return byKey && byKey.getDqRingDepth() > 0;
   };
-  if (hasRing(values) || (queries && hasRing(keys)))
-    return emitError() << "'ring_items' is for 'keys' without 'queries'";
-  auto isInTurn = [](attn::ScheduleAttrInterface part) {
+  if (hasDqRing(dv) || (dq && hasDqRing(dkdv)))
+    return emitError() << "'dq_ring_depth' is for 'dkdv' without 'dq'";
+  auto isOrderedDq = [](attn::ScheduleAttrInterface part) {
     auto byKey = dyn_cast_if_present<KeyStationaryAttr>(part);
-    return byKey && byKey.getInTurn();
+    return byKey && byKey.getOrderedDq();
   };
-  if (isInTurn(values) || (queries && isInTurn(keys)))
-    return emitError() << "'in_turn' is for 'keys' without 'queries'";
-  if (queries)
+  if (isOrderedDq(dv) || (dq && isOrderedDq(dkdv)))
+    return emitError() << "'ordered_dq' is for 'dkdv' without 'dq'";
+  if (dq)
     return success();
-  // Both kernels read the tiles that are added up.
-  auto rowsOnGPU = dyn_cast<MultistageAttr>(rows);
-  auto keysOnGPU = dyn_cast<KeyStationaryAttr>(keys);
-  if (rowsOnGPU && keysOnGPU &&
-      rowsOnGPU.getWarps() != 4 * keysOnGPU.getConsumers())
-    return emitError() << "'rows' must have as many warps as the consumers of "
-                          "'keys' without 'queries' (expected "
-                       << 4 * keysOnGPU.getConsumers() << ", found "
-                       << rowsOnGPU.getWarps() << ")";
+  // Kernels of both schedules access the dQ accumulator, whose fragment order
+  // depends on the number of warps.
+  auto preprocessOnGPU = dyn_cast<MultistageAttr>(preprocess);
+  auto dkdvOnGPU = dyn_cast<KeyStationaryAttr>(dkdv);
+  if (preprocessOnGPU && dkdvOnGPU &&
+      preprocessOnGPU.getWarps() != 4 * dkdvOnGPU.getConsumers())
+    return emitError() << "'preprocess' must have as many warps as the "
+                          "consumers of 'dkdv' without 'dq' (expected "
+                       << 4 * dkdvOnGPU.getConsumers() << ", found "
+                       << preprocessOnGPU.getWarps() << ")";
   return success();
 }
 
@@ -334,6 +338,22 @@ LogicalResult MatmulWarpSpecializedAttr::verify(
       succeeded(verifyAtMost(emitError, "consumers", consumers, 3)));
 }
 
+LogicalResult MatmulMultistageAttr::verify(EmitErrorFn emitError,
+                                           int64_t rowTile, int64_t columnTile,
+                                           int64_t depthTile, int64_t stages,
+                                           int64_t warps) {
+  return success(
+      succeeded(verifyPositive(emitError, "warps", warps)) &&
+      succeeded(verifyAtMost(emitError, "warps", warps, maxTile / 16)) &&
+      succeeded(verifyStages(emitError, "stages", stages)) &&
+      succeeded(verifyMultiple(emitError, "row_tile", rowTile, 16 * warps)) &&
+      succeeded(verifyMultiple(emitError, "column_tile", columnTile, 16)) &&
+      succeeded(verifyMultiple(emitError, "depth_tile", depthTile, 16)) &&
+      succeeded(verifyAtMost(emitError, "row_tile", rowTile, maxTile)) &&
+      succeeded(verifyAtMost(emitError, "column_tile", columnTile, maxTile)) &&
+      succeeded(verifyAtMost(emitError, "depth_tile", depthTile, maxTile)));
+}
+
 LogicalResult MatmulSequentialAttr::verify(EmitErrorFn emitError,
                                            int64_t rowTile, int64_t columnTile,
                                            int64_t depthTile) {
@@ -345,9 +365,11 @@ LogicalResult MatmulSequentialAttr::verify(EmitErrorFn emitError,
 
 LogicalResult MultistageAttr::verify(EmitErrorFn emitError, int64_t queryTile,
                                      int64_t keyTile, int64_t stages,
-                                     int64_t warps, int64_t splitItems, bool) {
+                                     int64_t warps, int64_t splitKVWorkItems,
+                                     bool) {
   if (failed(verifyPositive(emitError, "warps", warps)) ||
-      failed(verifyNotNegative(emitError, "split_items", splitItems)) ||
+      failed(verifyNotNegative(emitError, "split_kv_work_items",
+                               splitKVWorkItems)) ||
       failed(verifyAtMost(emitError, "warps", warps, maxTile / 16)) ||
       failed(verifyStages(emitError, "stages", stages)) ||
       failed(verifyMultiple(emitError, "key_tile", keyTile, 16)) ||
@@ -358,10 +380,11 @@ LogicalResult MultistageAttr::verify(EmitErrorFn emitError, int64_t queryTile,
 }
 
 LogicalResult SequentialAttr::verify(EmitErrorFn emitError, int64_t queryTile,
-                                     int64_t keyTile, int64_t splitItems,
+                                     int64_t keyTile, int64_t splitKVWorkItems,
                                      bool) {
   if (failed(verifyPositive(emitError, "query_tile", queryTile)) ||
-      failed(verifyNotNegative(emitError, "split_items", splitItems)) ||
+      failed(verifyNotNegative(emitError, "split_kv_work_items",
+                               splitKVWorkItems)) ||
       failed(verifyAtMost(emitError, "query_tile", queryTile, maxTile)) ||
       failed(verifyMultiple(emitError, "key_tile", keyTile, 8)))
     return failure();

@@ -1,4 +1,4 @@
-//===- AttnTileOps.cpp - Operations of attn_tile -------------------------===//
+//===- AttnTileOps.cpp - Operations of attn_tile --------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -93,7 +93,7 @@ ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
           getFunctionTypeAttrName(result.name), buildType,
           getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name)))
     return failure();
-  // Attributes of the wrong kind would be dropped without a word.
+  // Attributes of the wrong kind would be dropped silently.
   return verifyInherentAttrs(result.name, result.attributes, [&]() {
     return parser.emitError(loc) << "'" << result.name << "' op ";
   });
@@ -157,37 +157,38 @@ static bool isCarried(Value value) {
   });
 }
 
-/// Checks that the groups that share the tiles of `pipe` are those of a cluster
-/// of the kernel.
+/// Checks that the tiles of `pipe` belong to one CTA, or to a cluster of the
+/// size that the kernel has.
 static LogicalResult verifyClusterOf(CreatePipeOp pipe) {
   int64_t cluster = pipe.getPipe().getType().getCluster();
   auto kernel = pipe->getParentOfType<KernelOp>();
   if (cluster == 1 || cluster == kernel.getClusterSize())
     return success();
-  return pipe.emitOpError("pipe must be of one group or of the clusters of the "
+  return pipe.emitOpError("pipe must be of one CTA or of the clusters of the "
                           "kernel (expected ")
          << kernel.getClusterSize() << ", was " << cluster << ")";
 }
 
 LogicalResult KernelOp::verifyRegions() {
-  // Of several, all but one say how many warps they have.
-  BesideOp beside;
-  for (auto other : getBody().getOps<BesideOp>()) {
+  // At most one `attn_tile.auxiliary_warps` may leave out its number of warps.
+  AuxiliaryWarpsOp auxiliary;
+  for (auto other : getBody().getOps<AuxiliaryWarpsOp>()) {
     if (other.getWarps())
       continue;
-    if (beside)
+    if (auxiliary)
       return other.emitOpError("is a second one without 'warps' in the kernel")
-                 .attachNote(beside.getLoc())
+                 .attachNote(auxiliary.getLoc())
              << "see the first one here";
-    beside = other;
+    auxiliary = other;
   }
   WalkResult result = getBody().walk([](Operation *op) -> WalkResult {
     if (auto acquire = dyn_cast<AcquireOp>(op))
       return verifyGivenUp<CommitOp>(op, acquire.getBuffer(), "commit");
-    // A loop may carry a full stage to the step that gives it up.
+    // A loop may carry a full stage to the step that releases it.
     if (auto wait = dyn_cast<WaitOp>(op); wait && !isCarried(wait.getBuffer()))
       return verifyGivenUp<ReleaseOp>(op, wait.getBuffer(), "release");
-    if (isa<AwaitTurnOp, PassTurnOp>(op) && !op->getParentOfType<RoleOp>())
+    if (isa<PingpongWaitOp, PingpongArriveOp>(op) &&
+        !op->getParentOfType<RoleOp>())
       return op->emitOpError("must be inside of a role");
     if (auto pipe = dyn_cast<CreatePipeOp>(op))
       return verifyClusterOf(pipe);
@@ -204,8 +205,8 @@ LogicalResult LaunchOp::verify() {
   if (!getGrid().empty() && getGrid().size() != 3)
     return emitOpError("grid must have 0 or 3 dimensions (has ")
            << getGrid().size() << ")";
-  if (getGroupsPerMultiprocessor() && getGrid().empty())
-    return emitOpError("'groups_per_multiprocessor' needs a grid");
+  if (getCtasPerSm() && getGrid().empty())
+    return emitOpError("'ctas_per_sm' needs a grid");
   if (getEarly() && getTogether())
     return emitOpError("cannot be both 'early' and 'together'");
   return success();
@@ -264,13 +265,13 @@ void ClusterRankOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getResult(), "rank");
 }
 
-void KeyTilesOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+void KVTileIteratorOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getTiles(), "tiles");
   setName(getMasked(), "masked");
   setName(getCount(), "count");
 }
 
-void TileAtOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+void KVTileAtOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getTile(), "tile");
 }
 
@@ -280,8 +281,8 @@ static void setPositionNames(ArrayRef<StringRef> names, Region &region,
     setName(argument, name);
 }
 
-void KeyTilesOp::getAsmBlockArgumentNames(Region &region,
-                                          OpAsmSetValueNameFn setName) {
+void KVTileIteratorOp::getAsmBlockArgumentNames(Region &region,
+                                                OpAsmSetValueNameFn setName) {
   setPositionNames({"b", "h", "i", "j"}, region, setName);
 }
 
@@ -334,7 +335,7 @@ LogicalResult LoadOp::verify() {
     return emitOpError("tile must have two dimensions for any order of the "
                        "elements of a row (has ")
            << tile.getRank() << ")";
-  // What is staged, or loaded by elements, has an order of its own.
+  // Staged tiles, and tiles loaded by elements, have an order of their own.
   if (getAnyOrder() && (getPosition() || getUnaligned()))
     return emitOpError("of a stream or of unaligned rows must keep the order "
                        "of elements");
@@ -367,10 +368,11 @@ LogicalResult StoreOp::verify() {
                           getIndices().size());
 }
 
-/// Checks that a packed tile takes whole rows of contiguous f32 values.
-static LogicalResult verifyPackedAccess(Operation *op, VectorType tile,
-                                        MemRefType memref,
-                                        unsigned numIndices) {
+/// Checks that a tile in fragment order takes whole rows of contiguous f32
+/// values.
+static LogicalResult verifyFragmentAccess(Operation *op, VectorType tile,
+                                          MemRefType memref,
+                                          unsigned numIndices) {
   if (memref.getRank() != numIndices)
     return op->emitOpError("needs one index per dimension of the memref "
                            "(expected ")
@@ -418,12 +420,12 @@ LogicalResult StoreThroughOp::verify() {
 void StoreThroughOp::getEffects(
     SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
         &effects) {
-  // The stages and, of a memref, the destination.
+  // Writes the stages and, if it is a memref, the destination.
   effects.emplace_back(MemoryEffects::Write::get(),
                        SideEffects::DefaultResource::get());
 }
 
-LogicalResult PackOp::verify() {
+LogicalResult StageFragmentsOp::verify() {
   PipeType type = getPipe().getType();
   auto tile = cast<VectorType>(getTile().getType());
   auto expected = PipeType::get(getContext(), tile.getShape(),
@@ -435,73 +437,75 @@ LogicalResult PackOp::verify() {
   return success();
 }
 
-VectorType AddPackedOp::getTileType() {
+VectorType BulkReduceAddOp::getTileType() {
   if (auto buffer = dyn_cast<BufferType>(getValue().getType()))
     return VectorType::get(buffer.getShape(), buffer.getElementType());
   return cast<VectorType>(getValue().getType());
 }
 
-void PackOp::build(OpBuilder &builder, OperationState &state, Value tile,
-                   Value pipe, Value position) {
+void StageFragmentsOp::build(OpBuilder &builder, OperationState &state,
+                             Value tile, Value pipe, Value position) {
   build(builder, state, cast<PipeType>(pipe.getType()).getBufferType(), tile,
         pipe, position);
 }
 
-void AddPackedOp::build(OpBuilder &builder, OperationState &state, Value value,
-                        Value dest, ValueRange indices) {
-  build(builder, state, value, dest, indices, /*turn=*/Value(),
-        /*turns=*/Value(), /*turn_indices=*/ValueRange());
+void BulkReduceAddOp::build(OpBuilder &builder, OperationState &state,
+                            Value value, Value dest, ValueRange indices) {
+  build(builder, state, value, dest, indices, /*ordinal=*/Value(),
+        /*semaphores=*/Value(), /*semaphore_indices=*/ValueRange());
 }
 
-/// Checks that `turns` has as many indices as dimensions.
-static LogicalResult verifyTurns(Operation *op, Value turns,
-                                 ValueRange indices) {
-  int64_t rank = cast<MemRefType>(turns.getType()).getRank();
+/// Checks that `semaphores` has as many indices as dimensions.
+static LogicalResult verifySemaphores(Operation *op, Value semaphores,
+                                      ValueRange indices) {
+  int64_t rank = cast<MemRefType>(semaphores.getType()).getRank();
   if (rank == static_cast<int64_t>(indices.size()))
     return success();
-  return op->emitOpError("turns have ")
+  return op->emitOpError("semaphores have ")
          << rank << " dimensions, but " << indices.size() << " indices";
 }
 
-/// Checks that `pipe` has the type of those that packed tiles go through.
-static LogicalResult verifyPackedPipe(Operation *op, PipeType pipe) {
+/// Checks that tiles in fragment order can go through `pipe`.
+static LogicalResult verifyFragmentPipe(Operation *op, PipeType pipe) {
   if (pipe.getStages() == 1 && pipe.getElementType().isF32())
     return success();
   return op->emitOpError("pipe must have one stage of f32 values (was ")
          << pipe << ")";
 }
 
-LogicalResult PublishOp::verify() {
-  auto pack = getBuffer().getDefiningOp<PackOp>();
-  if (!pack || pack.getPipe() != getPipe() ||
-      pack.getPosition() != getPosition() ||
-      pack->getBlock() != (*this)->getBlock())
-    return emitOpError("buffer must be what 'attn_tile.pack' has put, in the "
-                       "same block, at the same position of the pipe");
+LogicalResult CommitFragmentsOp::verify() {
+  auto staged = getBuffer().getDefiningOp<StageFragmentsOp>();
+  if (!staged || staged.getPipe() != getPipe() ||
+      staged.getPosition() != getPosition() ||
+      staged->getBlock() != (*this)->getBlock())
+    return emitOpError(
+        "buffer must be what 'attn_tile.stage_fragments' has put, in the "
+        "same block, at the same position of the pipe");
   return success();
 }
 
-LogicalResult AddPackedOp::verify() {
-  if (bool(getTurn()) != bool(getTurns()))
-    return emitOpError("needs 'turn' and 'turns' together");
-  if (!getTurns() && !getTurnIndices().empty())
-    return emitOpError("has 'turn_indices', but no 'turns'");
-  if (getTurns() && failed(verifyTurns(*this, getTurns(), getTurnIndices())))
+LogicalResult BulkReduceAddOp::verify() {
+  if (bool(getOrdinal()) != bool(getSemaphores()))
+    return emitOpError("needs 'ordinal' and 'semaphores' together");
+  if (!getSemaphores() && !getSemaphoreIndices().empty())
+    return emitOpError("has 'semaphore_indices', but no 'semaphores'");
+  if (getSemaphores() &&
+      failed(verifySemaphores(*this, getSemaphores(), getSemaphoreIndices())))
     return failure();
-  return verifyPackedAccess(*this, getTileType(),
-                            cast<MemRefType>(getDest().getType()),
-                            getIndices().size());
+  return verifyFragmentAccess(*this, getTileType(),
+                              cast<MemRefType>(getDest().getType()),
+                              getIndices().size());
 }
 
-LogicalResult AddInTurnOp::verify() {
+LogicalResult OrderedReduceAddOp::verify() {
   PipeType pipe = getPipe().getType();
-  if (failed(verifyTurns(*this, getTurns(), getTurnIndices())))
+  if (failed(verifySemaphores(*this, getSemaphores(), getSemaphoreIndices())))
     return failure();
-  if (!(*this)->getParentOfType<BesideOp>())
-    return emitOpError("must be inside of 'attn_tile.beside'");
-  if (failed(verifyPackedPipe(*this, pipe)))
+  if (!(*this)->getParentOfType<AuxiliaryWarpsOp>())
+    return emitOpError("must be inside of 'attn_tile.auxiliary_warps'");
+  if (failed(verifyFragmentPipe(*this, pipe)))
     return failure();
-  return verifyPackedAccess(
+  return verifyFragmentAccess(
       *this, VectorType::get(pipe.getShape(), pipe.getElementType()),
       cast<MemRefType>(getDest().getType()), getIndices().size());
 }
@@ -517,51 +521,51 @@ static void addAdditionEffects(OpOperand &dest, EffectInstances &effects) {
     effects.emplace_back(effect, &dest, SideEffects::DefaultResource::get());
 }
 
-void AddPackedOp::getEffects(EffectInstances &effects) {
+void BulkReduceAddOp::getEffects(EffectInstances &effects) {
   addAdditionEffects(getDestMutable(), effects);
-  if (getTurns())
-    addAdditionEffects(getTurnsMutable()[0], effects);
+  if (getSemaphores())
+    addAdditionEffects(getSemaphoresMutable()[0], effects);
 }
 
-void AddInTurnOp::getEffects(EffectInstances &effects) {
+void OrderedReduceAddOp::getEffects(EffectInstances &effects) {
   addAdditionEffects(getDestMutable(), effects);
-  addAdditionEffects(getTurnsMutable(), effects);
+  addAdditionEffects(getSemaphoresMutable(), effects);
 }
 
 void ScatterAddOp::getEffects(EffectInstances &effects) {
   addAdditionEffects(getDestMutable(), effects);
 }
 
-LogicalResult StorePackedOp::verify() {
-  return verifyPackedAccess(*this, cast<VectorType>(getValue().getType()),
-                            cast<MemRefType>(getDest().getType()),
-                            getIndices().size());
+LogicalResult StoreFragmentsOp::verify() {
+  return verifyFragmentAccess(*this, cast<VectorType>(getValue().getType()),
+                              cast<MemRefType>(getDest().getType()),
+                              getIndices().size());
 }
 
-void StorePackedOp::getEffects(
+void StoreFragmentsOp::getEffects(
     SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
         &effects) {
   effects.emplace_back(MemoryEffects::Write::get(), &getDestMutable(),
                        SideEffects::DefaultResource::get());
 }
 
-LogicalResult LoadPackedOp::verify() {
-  return verifyPackedAccess(*this, cast<VectorType>(getResult().getType()),
-                            cast<MemRefType>(getSource().getType()),
-                            getIndices().size());
+LogicalResult LoadFragmentsOp::verify() {
+  return verifyFragmentAccess(*this, cast<VectorType>(getResult().getType()),
+                              cast<MemRefType>(getSource().getType()),
+                              getIndices().size());
 }
 
-void LoadPackedOp::getEffects(
+void LoadFragmentsOp::getEffects(
     SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
         &effects) {
   effects.emplace_back(MemoryEffects::Read::get(), &getSourceMutable(),
                        SideEffects::DefaultResource::get());
 }
 
-LogicalResult RoundPackedOp::verify() {
-  if (failed(verifyPackedAccess(*this, getTileType(),
-                                cast<MemRefType>(getSource().getType()),
-                                getIndices().size())))
+LogicalResult ConvertDqOp::verify() {
+  if (failed(verifyFragmentAccess(*this, getTileType(),
+                                  cast<MemRefType>(getSource().getType()),
+                                  getIndices().size())))
     return failure();
   auto dest = cast<MemRefType>(getDest().getType());
   if (dest.getRank() < 2)
@@ -574,50 +578,51 @@ LogicalResult RoundPackedOp::verify() {
   return success();
 }
 
-void RoundPackedOp::getEffects(EffectInstances &effects) {
+void ConvertDqOp::getEffects(EffectInstances &effects) {
   addAdditionEffects(getSourceMutable(), effects);
   effects.emplace_back(MemoryEffects::Write::get(), &getDestMutable(),
                        SideEffects::DefaultResource::get());
 }
 
-/// Checks that a counter has one index for each dimension.
-static LogicalResult verifyCounter(Operation *op, MemRefType counters,
-                                   unsigned numIndices) {
-  if (counters.getRank() == numIndices)
+/// Checks that a semaphore has one index for each dimension.
+static LogicalResult verifySemaphore(Operation *op, MemRefType semaphores,
+                                     unsigned numIndices) {
+  if (semaphores.getRank() == numIndices)
     return success();
-  return op->emitOpError("needs one index per dimension of the counters "
+  return op->emitOpError("needs one index per dimension of the semaphores "
                          "(expected ")
-         << counters.getRank() << ", found " << numIndices << ")";
+         << semaphores.getRank() << ", found " << numIndices << ")";
 }
 
-void CountOp::build(OpBuilder &builder, OperationState &state, Value counters,
-                    ValueRange indices, bool additions) {
-  build(builder, state, counters, indices, /*pipe=*/Value(),
+void SemaphoreAddOp::build(OpBuilder &builder, OperationState &state,
+                           Value semaphores, ValueRange indices,
+                           bool additions) {
+  build(builder, state, semaphores, indices, /*pipe=*/Value(),
         /*position=*/Value(), additions);
 }
 
-LogicalResult CountOp::verify() {
+LogicalResult SemaphoreAddOp::verify() {
   if (bool(getPipe()) != bool(getPosition()))
     return emitOpError("needs 'pipe' and 'position' together");
   if (getPipe() && !getAdditions())
     return emitOpError("'after' a pipe must be 'of additions'");
-  if (getPipe() && failed(verifyPackedPipe(*this, getPipe().getType())))
+  if (getPipe() && failed(verifyFragmentPipe(*this, getPipe().getType())))
     return failure();
-  return verifyCounter(*this, getCounters().getType(), getIndices().size());
+  return verifySemaphore(*this, getSemaphores().getType(), getIndices().size());
 }
 
-LogicalResult CompleteOp::verify() {
+LogicalResult SemaphoreReleaseOp::verify() {
   auto role = (*this)->getParentOfType<RoleOp>();
   if (!role || role.getKind() != RoleKind::Consumer)
     return emitOpError("must be inside of the role of consumers");
-  return verifyPackedPipe(*this, getPipe().getType());
+  return verifyFragmentPipe(*this, getPipe().getType());
 }
 
-LogicalResult AwaitCountOp::verify() {
-  return verifyCounter(*this, getCounters().getType(), getIndices().size());
+LogicalResult SemaphoreWaitOp::verify() {
+  return verifySemaphore(*this, getSemaphores().getType(), getIndices().size());
 }
 
-LogicalResult ShareOp::verify() {
+LogicalResult LocalStoreOp::verify() {
   auto tile = cast<VectorType>(getTile().getType());
   BufferType buffer = getBuffer().getType();
   int64_t end = getFirstColumn() + tile.getDimSize(1);
@@ -660,8 +665,8 @@ static LogicalResult verifyScalarRegion(Operation *op, Region &region,
   return success();
 }
 
-/// Checks the region, if any, that says which pairs are kept.
-static LogicalResult verifyKeepRegion(Operation *op, Region &region) {
+/// Checks the mask_mod region, if any.
+static LogicalResult verifyMaskMod(Operation *op, Region &region) {
   if (region.empty())
     return success();
   Type index = IndexType::get(op->getContext());
@@ -669,7 +674,7 @@ static LogicalResult verifyKeepRegion(Operation *op, Region &region) {
                             IntegerType::get(op->getContext(), 1));
 }
 
-LogicalResult KeyTilesOp::verify() {
+LogicalResult KVTileIteratorOp::verify() {
   int64_t queryTile = getQueryTile(), keyTile = getKeyTile();
   if (queryTile <= 0 || keyTile <= 0)
     return emitOpError("tiles must be positive (were ")
@@ -682,8 +687,8 @@ LogicalResult KeyTilesOp::verify() {
   return success();
 }
 
-LogicalResult KeyTilesOp::verifyRegions() {
-  return verifyKeepRegion(*this, getKeep());
+LogicalResult KVTileIteratorOp::verifyRegions() {
+  return verifyMaskMod(*this, getMaskMod());
 }
 
 static LogicalResult verifyScoreTile(Operation *op, Type type) {
@@ -717,7 +722,7 @@ LogicalResult MapOp::verify() {
     if (other != shape && other != shape.drop_back())
       return emitOpError("other tiles must have the shape of the tile or be "
                          "vectors of its rows (found ")
-             << type << " beside " << getResult().getType() << ")";
+             << type << " for a tile of " << getResult().getType() << ")";
   }
   return success();
 }
@@ -745,7 +750,7 @@ LogicalResult MaskOp::verifyRegions() {
   Type element = cast<VectorType>(getSource().getType()).getElementType();
   if (!isa<FloatType>(element))
     return emitOpError("tile must hold floats (holds ") << element << ")";
-  return verifyKeepRegion(*this, getKeep());
+  return verifyMaskMod(*this, getMaskMod());
 }
 
 void ReduceOp::build(OpBuilder &builder, OperationState &state, Value count,
@@ -804,7 +809,7 @@ void ReduceOp::getAsmBlockArgumentNames(Region &region,
   setPositionNames({"i"}, region, setName);
 }
 
-LogicalResult CompactOp::verifyRegions() {
+LogicalResult WarpCompactOp::verifyRegions() {
   Type index = IndexType::get(getContext());
   if (failed(verifyScalarRegion(*this, getCondition(), index,
                                 IntegerType::get(getContext(), 1))))
@@ -812,21 +817,21 @@ LogicalResult CompactOp::verifyRegions() {
   return verifyScalarRegion(*this, getBody(), {index, index}, {});
 }
 
-void CompactOp::getAsmBlockArgumentNames(Region &region,
-                                         OpAsmSetValueNameFn setName) {
+void WarpCompactOp::getAsmBlockArgumentNames(Region &region,
+                                             OpAsmSetValueNameFn setName) {
   setPositionNames({"i", "rank"}, region, setName);
 }
 
-LogicalResult EachOp::verifyRegions() {
+LogicalResult ThreadForOp::verifyRegions() {
   return verifyScalarRegion(*this, getBody(), IndexType::get(getContext()), {});
 }
 
-void EachOp::getAsmBlockArgumentNames(Region &region,
-                                      OpAsmSetValueNameFn setName) {
+void ThreadForOp::getAsmBlockArgumentNames(Region &region,
+                                           OpAsmSetValueNameFn setName) {
   setPositionNames({"i"}, region, setName);
 }
 
-LogicalResult MakeDecisionsOp::verify() {
+LogicalResult GenerateKeepMaskOp::verify() {
   constexpr unsigned numWords = std::tuple_size_v<attn::RngBlock<Value>>;
   if (getStream().size() != numWords)
     return emitOpError("'stream' must have ")
@@ -834,7 +839,7 @@ LogicalResult MakeDecisionsOp::verify() {
   return success();
 }
 
-void LoadDecisionsOp::getEffects(
+void LoadKeepMaskOp::getEffects(
     SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
         &effects) {
   effects.emplace_back(MemoryEffects::Read::get(), &getSourceMutable(),
@@ -843,23 +848,23 @@ void LoadDecisionsOp::getEffects(
 
 LogicalResult DropoutOp::verify() {
   auto type = cast<VectorType>(getSource().getType());
-  DecisionsType decisions = getDecisions().getType();
+  KeepMaskType keepMask = getKeepMask().getType();
   if (type.getShape() !=
-      ArrayRef<int64_t>{decisions.getRows(), decisions.getColumns()})
-    return emitOpError("decisions must be those of a tile of ")
+      ArrayRef<int64_t>{keepMask.getRows(), keepMask.getColumns()})
+    return emitOpError("keep mask must be that of a tile of ")
            << type.getDimSize(0) << "x" << type.getDimSize(1) << " (was "
-           << decisions << ")";
+           << keepMask << ")";
   return success();
 }
 
-void LoadPairBitsOp::getEffects(
+void LoadMaskBitsOp::getEffects(
     SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
         &effects) {
   effects.emplace_back(MemoryEffects::Read::get(), &getSourceMutable(),
                        SideEffects::DefaultResource::get());
 }
 
-LogicalResult LoadPairBitsOp::verify() {
+LogicalResult LoadMaskBitsOp::verify() {
   int64_t words = getSource().getType().getShape().back();
   int64_t expected = getResult().getType().getNumWords();
   if (words != expected)
@@ -870,9 +875,9 @@ LogicalResult LoadPairBitsOp::verify() {
   return success();
 }
 
-LogicalResult KeepPairsOp::verify() {
+LogicalResult ApplyMaskBitsOp::verify() {
   auto type = cast<VectorType>(getSource().getType());
-  PairBitsType bits = getBits().getType();
+  MaskBitsType bits = getBits().getType();
   if (type.getShape() != ArrayRef<int64_t>{bits.getRows(), bits.getColumns()})
     return emitOpError("bits must be those of a tile of ")
            << type.getDimSize(0) << "x" << type.getDimSize(1) << " (was "
@@ -886,6 +891,15 @@ LogicalResult RescaleOp::verify() {
   if (rows != factors)
     return emitOpError("needs one factor for each row (expected ")
            << rows << ", found " << factors << ")";
+  return success();
+}
+
+LogicalResult SubtractRowsOp::verify() {
+  int64_t rows = cast<VectorType>(getSource().getType()).getDimSize(0);
+  int64_t given = cast<VectorType>(getSubtrahend().getType()).getDimSize(0);
+  if (rows != given)
+    return emitOpError("needs one subtrahend for each row (expected ")
+           << rows << ", found " << given << ")";
   return success();
 }
 
@@ -1023,49 +1037,52 @@ LogicalResult RoleOp::verify() {
 }
 
 //===----------------------------------------------------------------------===//
-// BesideOp
+// AuxiliaryWarpsOp
 //===----------------------------------------------------------------------===//
 
-LogicalResult BesideOp::verifyRegions() {
+LogicalResult AuxiliaryWarpsOp::verifyRegions() {
   if (getJoined() && getWarps())
     return emitOpError("that is 'joined' cannot have 'warps': it has all that "
                        "others leave, and those of the consumers");
-  SmallVector<PaceOp> paces(getBody().getOps<PaceOp>());
+  SmallVector<ThroughputHintOp> paces(getBody().getOps<ThroughputHintOp>());
   if (paces.size() > 1)
-    return paces[1].emitOpError("is a second one in 'attn_tile.beside'");
+    return paces[1].emitOpError(
+        "is a second one in 'attn_tile.auxiliary_warps'");
   if (!paces.empty() && !getJoined())
-    return paces.front().emitOpError("needs 'attn_tile.beside' to be 'joined'");
+    return paces.front().emitOpError(
+        "needs 'attn_tile.auxiliary_warps' to be 'joined'");
   WalkResult walk = getBody().walk([&](Operation *op) -> WalkResult {
     if (llvm::any_of(
             op->getResultTypes(),
             llvm::IsaPred<VectorType, PendingType, PipeType, BufferType,
-                          TileWalkType, DecisionsType, PairBitsType>))
+                          KVTileIteratorType, KeepMaskType, MaskBitsType>))
       return LogicalResult(emitOpError("must compute with scalars alone")
                                .attachNote(op->getLoc())
                            << "'" << op->getName() << "' does not");
     auto id = dyn_cast<ProgramIdOp>(op);
     auto count = dyn_cast<NumProgramsOp>(op);
     if ((id && id.getDim() != 0) || (count && count.getDim() != 0))
-      return op->emitOpError("in 'attn_tile.beside' must be of dimension 0, "
-                             "the only one that its groups have");
+      return op->emitOpError(
+          "in 'attn_tile.auxiliary_warps' must be of dimension 0, the only one "
+          "that auxiliary warps have");
     return WalkResult::advance();
   });
   return failure(walk.wasInterrupted());
 }
 
 //===----------------------------------------------------------------------===//
-// TakeNumberOp, TakesPartOp
+// FetchWorkItemOp, IsActiveWarpOp
 //===----------------------------------------------------------------------===//
 
-/// Checks that `op` is where warps join.
+/// Checks that `op` is in `attn_tile.auxiliary_warps` that is joined.
 static LogicalResult verifyJoined(Operation *op) {
-  auto beside = op->getParentOfType<BesideOp>();
-  if (!beside || !beside.getJoined())
+  auto auxiliary = op->getParentOfType<AuxiliaryWarpsOp>();
+  if (!auxiliary || !auxiliary.getJoined())
     return op->emitOpError(
-        "must be inside of 'attn_tile.beside' that is 'joined'");
+        "must be inside of 'attn_tile.auxiliary_warps' that is 'joined'");
   return success();
 }
 
-LogicalResult TakeNumberOp::verify() { return verifyJoined(*this); }
+LogicalResult FetchWorkItemOp::verify() { return verifyJoined(*this); }
 
-LogicalResult TakesPartOp::verify() { return verifyJoined(*this); }
+LogicalResult IsActiveWarpOp::verify() { return verifyJoined(*this); }

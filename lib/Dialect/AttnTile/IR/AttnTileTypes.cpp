@@ -1,4 +1,4 @@
-//===- AttnTileTypes.cpp - Types of attn_tile ----------------------------===//
+//===- AttnTileTypes.cpp - Types of attn_tile -----------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -81,7 +81,7 @@ LogicalResult PipeType::verify(function_ref<InFlightDiagnostic()> emitError,
 LogicalResult PendingType::verify(function_ref<InFlightDiagnostic()> emitError,
                                   VectorType valueType) {
   if (valueType.getRank() != 2 || valueType.isScalable())
-    return emitError() << "products in flight must be vectors of two fixed "
+    return emitError() << "MMAs in flight must be vectors of two fixed "
                           "dimensions (was "
                        << valueType << ")";
   return success();
@@ -106,7 +106,7 @@ TensorMapType::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
-Type DecisionsType::parse(AsmParser &parser) {
+Type KeepMaskType::parse(AsmParser &parser) {
   SmallVector<int64_t> shape;
   StringRef form;
   SMLoc loc = parser.getCurrentLocation();
@@ -123,15 +123,15 @@ Type DecisionsType::parse(AsmParser &parser) {
   if (parser.parseGreater())
     return {};
   if (shape.size() != 2) {
-    parser.emitError(loc, "tiles of decisions must have two dimensions");
+    parser.emitError(loc, "keep masks of tiles must have two dimensions");
     return {};
   }
-  return parser.getChecked<DecisionsType>(loc, parser.getContext(), shape[0],
-                                          shape[1], form == "transposed",
-                                          form == "whole");
+  return parser.getChecked<KeepMaskType>(loc, parser.getContext(), shape[0],
+                                         shape[1], form == "transposed",
+                                         form == "whole");
 }
 
-void DecisionsType::print(AsmPrinter &printer) const {
+void KeepMaskType::print(AsmPrinter &printer) const {
   printer << '<' << getRows() << 'x' << getColumns();
   if (getTransposed())
     printer << ", transposed";
@@ -140,20 +140,19 @@ void DecisionsType::print(AsmPrinter &printer) const {
   printer << '>';
 }
 
-LogicalResult
-DecisionsType::verify(function_ref<InFlightDiagnostic()> emitError,
-                      int64_t rows, int64_t columns, bool, bool) {
+LogicalResult KeepMaskType::verify(function_ref<InFlightDiagnostic()> emitError,
+                                   int64_t rows, int64_t columns, bool, bool) {
   constexpr int64_t multiple = attn::DropoutAttr::keysOfWord;
   for (int64_t size : {rows, columns})
     if (size <= 0 || size % multiple != 0)
-      return emitError() << "sizes of a tile of decisions must be positive "
+      return emitError() << "sizes of a keep mask of a tile must be positive "
                             "multiples of "
                          << multiple << " (was " << rows << "x" << columns
                          << ")";
   return success();
 }
 
-Type PairBitsType::parse(AsmParser &parser) {
+Type MaskBitsType::parse(AsmParser &parser) {
   SmallVector<int64_t> shape;
   SMLoc loc = parser.getCurrentLocation();
   if (parser.parseLess() ||
@@ -165,15 +164,15 @@ Type PairBitsType::parse(AsmParser &parser) {
     parser.emitError(loc, "tiles of bits must have two dimensions");
     return {};
   }
-  return parser.getChecked<PairBitsType>(loc, parser.getContext(), shape[0],
+  return parser.getChecked<MaskBitsType>(loc, parser.getContext(), shape[0],
                                          shape[1]);
 }
 
-void PairBitsType::print(AsmPrinter &printer) const {
+void MaskBitsType::print(AsmPrinter &printer) const {
   printer << '<' << getRows() << 'x' << getColumns() << '>';
 }
 
-LogicalResult PairBitsType::verify(function_ref<InFlightDiagnostic()> emitError,
+LogicalResult MaskBitsType::verify(function_ref<InFlightDiagnostic()> emitError,
                                    int64_t rows, int64_t columns) {
   for (int64_t size : {rows, columns})
     if (size <= 0 || size % blockRows != 0)

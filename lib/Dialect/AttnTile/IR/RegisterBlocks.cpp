@@ -1,4 +1,4 @@
-//===- RegisterBlocks.cpp - Blocks of products on vectors -----------------===//
+//===- RegisterBlocks.cpp - Register blocks of matmuls on vectors ---------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 //
 // A step of a block loads a vector for each piece and a value for each row, and
-// multiplies each with each (Goto and van de Geijn 2008).
+// multiplies each value with each vector (Goto and van de Geijn 2008).
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,7 +31,7 @@ RegisterBlock attn_tile::getRegisterBlock(Registers registers, int64_t rows,
     lanes /= 2;
   int64_t pieces = columns / lanes;
   // One register is needed for the row's value and one for each piece; two are
-  // left for what the compiler may need.
+  // left to the compiler.
   RegisterBlock best = {1, 1, lanes};
   double bestRatio = 0;
   for (int64_t p = 1; p <= pieces; ++p) {

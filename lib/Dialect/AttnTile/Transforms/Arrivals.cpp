@@ -1,4 +1,4 @@
-//===- Arrivals.cpp - When what was read is in registers ------------------===//
+//===- Arrivals.cpp - When a read tile is in registers --------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Follows what is computed of a tile that threads read.
+// Follows the values that are computed from a tile that threads read.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,19 +16,18 @@
 using namespace mlir;
 using namespace mlir::attn_tile;
 
-/// Whether `op` hands all of its registers to what reads them at once: matrix
-/// instructions, other threads. Arithmetic may be put off behind a release, as
-/// nothing orders the two.
+/// Whether `op` consumes all of its registers at once: MMAs, stores to shared
+/// memory, and reductions across threads. Arithmetic does not: the compiler may
+/// move it behind a release, because nothing orders the two.
 static bool takesRegisters(Operation *op) {
   if (auto reduction = dyn_cast<vector::MultiDimReductionOp>(op))
     return reduction.getSourceVectorType().getRank() == 2 &&
            isa<VectorType>(reduction.getType()) &&
            getElementTypeOrSelf(reduction.getType()).isF32();
-  return isa<MmaStartOp, ShareOp, PackOp>(op);
+  return isa<MmaStartOp, LocalStoreOp, StageFragmentsOp>(op);
 }
 
-/// Whether all elements of the operand `operand` have a part in the result of
-/// `op`.
+/// Whether the result of `op` depends on every element of `operand`.
 static bool usesWhole(Operation *op, Value operand) {
   if (op->getNumResults() != 1 ||
       (op->getNumRegions() != 0 && !isa<MapOp, MaskOp>(op)))

@@ -1,4 +1,4 @@
-//===- Arrivals.h - When what was read is in registers ----------*- C++ -*-===//
+//===- Arrivals.h - When a read tile is in registers ------------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A thread goes on while what it reads from workgroup memory is on its way to
-// registers. A stage that threads read may only be released when all of it has
-// arrived, so passes that place releases ask which operation waits for it.
+// A thread runs ahead of its reads of shared memory. A stage may be released
+// only when all data that threads read from it has arrived in registers. Passes
+// that place releases ask here which operation waits for that.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,9 +19,9 @@
 
 namespace mlir::attn_tile {
 
-/// The first operation behind `read`, in its block, that is not issued before
-/// all that `read` reads is in registers, or null if no operation of the block
-/// is certain to wait for all of it.
+/// The first operation after `read`, in its block, that cannot issue before the
+/// whole tile of `read` is in registers. Null if no operation of the block is
+/// certain to wait for the whole tile.
 Operation *getArrival(ReadOp read);
 
 } // namespace mlir::attn_tile

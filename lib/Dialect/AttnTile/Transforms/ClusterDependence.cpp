@@ -1,4 +1,4 @@
-//===- ClusterDependence.cpp - What groups of a cluster share -------------===//
+//===- ClusterDependence.cpp - Values common to a cluster -----------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Follows a group's place in its cluster through values and control flow, until
-// nothing more depends on it.
+// Propagates the dependence on a CTA's rank in its cluster through values and
+// control flow, up to a fixed point.
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,8 +47,8 @@ bool ClusterDependence::add(ValueRange range) {
   return changed;
 }
 
-/// Adds what depends on the place of a group because of `op`; returns whether
-/// there was anything to add.
+/// Adds the values and the control flow that depend on the rank because of
+/// `op`; returns whether anything was added.
 bool ClusterDependence::update(Operation *op) {
   if (auto loop = dyn_cast<scf::ForOp>(op)) {
     if (depends({loop.getLowerBound(), loop.getUpperBound(), loop.getStep()})) {

@@ -1,4 +1,4 @@
-//===- ClusterDependence.h - What groups of a cluster share -----*- C++ -*-===//
+//===- ClusterDependence.h - Values common to a cluster ---------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Finds out what is the same in all groups of a cluster, and what depends on a
-// group's place in it.
+// Tells values that are the same in all CTAs of a cluster from values that
+// depend on the rank of a CTA in its cluster.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,14 +19,14 @@
 
 namespace mlir::attn_tile {
 
-/// What of a kernel depends on the place of a group in its cluster: values, and
-/// whether code runs, and how often. Memory that kernels read is taken to be
-/// the same for all groups.
+/// The values and the control flow of a kernel that depend on the rank of a CTA
+/// in its cluster. Memory that kernels read is assumed to be the same for all
+/// CTAs.
 class ClusterDependence {
 public:
   explicit ClusterDependence(KernelOp kernel);
 
-  /// Whether all groups of a cluster load the same tiles by `load`, at the same
+  /// Whether all CTAs of a cluster load the same tiles by `load`, at the same
   /// positions of its stream.
   bool isShared(LoadOp load) const;
 
@@ -36,7 +36,7 @@ private:
   bool update(Operation *op);
 
   llvm::DenseSet<Value> values;
-  /// Loops and conditionals that run differently.
+  /// Loops and conditionals whose execution depends on the rank.
   llvm::DenseSet<Operation *> controls;
 };
 

@@ -1,4 +1,4 @@
-//===- CreatePipes.cpp - Stage operands of products through pipes --------===//
+//===- CreatePipes.cpp - Stage the operands of MMAs through pipes ---------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Turns loads of tiles that matrix products read into stages of pipes, and the
-// products into asynchronous ones.
+// Turns loads of tiles that matmuls read into stages of pipes, and the matmuls
+// into asynchronous MMAs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,45 +41,45 @@ struct Stream {
   SmallVector<LoadOp> loads;
 };
 
-/// How a product reads its operands.
-struct ProductForm {
+/// The operands that an MMA reads transposed.
+struct MmaForm {
   bool transposeLhs;
   bool transposeRhs;
 };
 } // namespace
 
-/// How `product` reads its operands, if it is a product of two matrices with
-/// f32 accumulation.
-static std::optional<ProductForm> getForm(vector::ContractionOp product) {
-  MLIRContext *context = product.getContext();
+/// The form of the operands of `matmul`, if it contracts two matrices with f32
+/// accumulation.
+static std::optional<MmaForm> getForm(vector::ContractionOp matmul) {
+  MLIRContext *context = matmul.getContext();
   AffineExpr m, n, k;
   bindDims(context, m, n, k);
   auto map = [&](AffineExpr row, AffineExpr column) {
     return AffineMap::get(3, 0, {row, column}, context);
   };
-  auto result = dyn_cast<VectorType>(product.getResultType());
+  auto result = dyn_cast<VectorType>(matmul.getResultType());
   if (!result || result.getRank() != 2 || !result.getElementType().isF32() ||
-      product.getKind() != vector::CombiningKind::ADD ||
-      product.getLhsType().getElementType() !=
-          product.getRhsType().getElementType())
+      matmul.getKind() != vector::CombiningKind::ADD ||
+      matmul.getLhsType().getElementType() !=
+          matmul.getRhsType().getElementType())
     return std::nullopt;
-  SmallVector<AffineMap> maps = product.getIndexingMapsArray();
+  SmallVector<AffineMap> maps = matmul.getIndexingMapsArray();
   bool transposeLhs = maps[0] == map(k, m), transposeRhs = maps[1] == map(n, k);
   if ((maps[0] != map(m, k) && !transposeLhs) ||
       (maps[1] != map(k, n) && !transposeRhs) || maps[2] != map(m, n))
     return std::nullopt;
-  return ProductForm{transposeLhs, transposeRhs};
+  return MmaForm{transposeLhs, transposeRhs};
 }
 
 namespace {
-/// A tile, and from which of its columns on.
+/// A tile, and the first of its columns that an operand takes.
 struct TileColumns {
   Value tile;
   int64_t first;
 };
 } // namespace
 
-/// The tile of which an operand of a product is some columns, or all.
+/// The tile whose columns, some or all, are the operand of a matmul.
 static TileColumns getColumns(Value operand) {
   auto slice = operand.getDefiningOp<vector::ExtractStridedSliceOp>();
   if (!slice)
@@ -94,25 +94,25 @@ static TileColumns getColumns(Value operand) {
   return {slice.getSource(), offsets[1]};
 }
 
-/// The load of the tile of which an operand of a product is columns.
+/// The load of the tile whose columns are the operand of a matmul.
 static LoadOp getLoad(Value operand) {
   return getColumns(operand).tile.getDefiningOp<LoadOp>();
 }
 
-/// The operand of `product` that is computed but must be in workgroup memory: a
-/// right-hand side, or a left-hand side that is transposed.
-static OpOperand *getSharedOperand(vector::ContractionOp product) {
-  std::optional<ProductForm> form = getForm(product);
+/// The operand of `matmul` that is computed but must be in shared memory: a
+/// right-hand side, or a transposed left-hand side.
+static OpOperand *getSharedOperand(vector::ContractionOp matmul) {
+  std::optional<MmaForm> form = getForm(matmul);
   if (!form)
     return nullptr;
-  OpOperand &lhs = product->getOpOperand(0), &rhs = product->getOpOperand(1);
+  OpOperand &lhs = matmul->getOpOperand(0), &rhs = matmul->getOpOperand(1);
   if (form->transposeLhs && !getLoad(lhs.get()))
     return &lhs;
   return rhs.get().getDefiningOp<LoadOp>() ? nullptr : &rhs;
 }
 
-/// The loads that can be staged: those of streams of matrices that are read
-/// by products alone, which themselves have a staged right-hand side.
+/// The loads that can be staged: streams of matrices that only matmuls read, if
+/// these matmuls also have a staged right-hand side.
 static SetVector<LoadOp> collectLoads(KernelOp kernel) {
   SetVector<LoadOp> loads;
   kernel.walk([&](LoadOp load) {
@@ -122,10 +122,10 @@ static SetVector<LoadOp> collectLoads(KernelOp kernel) {
       loads.insert(load);
   });
   auto isStaged = [&](OpOperand &use) {
-    auto product = dyn_cast<vector::ContractionOp>(use.getOwner());
-    if (!product || use.getOperandNumber() > 1 || !getForm(product))
+    auto matmul = dyn_cast<vector::ContractionOp>(use.getOwner());
+    if (!matmul || use.getOperandNumber() > 1 || !getForm(matmul))
       return false;
-    auto rhs = product.getRhs().getDefiningOp<LoadOp>();
+    auto rhs = matmul.getRhs().getDefiningOp<LoadOp>();
     return rhs ? loads.contains(rhs) : use.getOperandNumber() == 0;
   };
   auto canStage = [&](LoadOp load) {
@@ -133,7 +133,7 @@ static SetVector<LoadOp> collectLoads(KernelOp kernel) {
       auto slice = dyn_cast<vector::ExtractStridedSliceOp>(use.getOwner());
       if (!slice)
         return isStaged(use);
-      // Columns are rows of left-hand sides that are transposed.
+      // Columns may be staged as the rows of a transposed left-hand side.
       return getLoad(slice) == load &&
              llvm::all_of(slice->getUses(), [&](OpOperand &useOfSlice) {
                return isStaged(useOfSlice) &&
@@ -143,13 +143,14 @@ static SetVector<LoadOp> collectLoads(KernelOp kernel) {
              });
     });
   };
-  // Each load that is dropped may take products from others.
+  // Dropping a load may leave other loads without staged matmuls.
   while (loads.remove_if([&](LoadOp load) { return !canStage(load); }))
     ;
   return loads;
 }
 
-/// Rows beside the tiles of `loads` that all threads read.
+/// Loads of streamed rows in the same blocks as `loads`. All threads read these
+/// rows.
 static SmallVector<LoadOp> collectRows(const SetVector<LoadOp> &loads) {
   SetVector<Block *> blocks;
   for (LoadOp load : loads)
@@ -165,7 +166,7 @@ static SmallVector<LoadOp> collectRows(const SetVector<LoadOp> &loads) {
   return rows;
 }
 
-/// Tiles of streams that maps alone read, in the block of the load.
+/// Streamed tiles that only maps read, in the block of the load.
 static SmallVector<LoadOp> collectMapped(KernelOp kernel) {
   SmallVector<LoadOp> tiles;
   kernel.walk([&](LoadOp load) {
@@ -182,7 +183,8 @@ static SmallVector<LoadOp> collectMapped(KernelOp kernel) {
   return tiles;
 }
 
-/// The operation of `block` that is or holds the first of `ops`, or the last.
+/// The operation of `block` that is or contains the first of `ops`, or the
+/// last.
 static Operation *getFirstIn(Block *block, ArrayRef<Operation *> ops) {
   Operation *first = nullptr;
   for (Operation *op : ops) {
@@ -230,13 +232,14 @@ static FailureOr<SmallVector<Stream>> collectStreams(ArrayRef<LoadOp> loads) {
   return streams;
 }
 
-/// Whether one product alone reads each tile of `stream`.
+/// Whether a single matmul reads each tile of `stream`.
 static bool isReadOnce(const Stream &stream) {
   return llvm::all_of(stream.loads,
                       [](LoadOp load) { return load.getResult().hasOneUse(); });
 }
 
-/// Whether `op` computes registers from those that a loop carries.
+/// Whether `op` converts, scales or drops elements of registers that a loop
+/// carries, and reads nothing else.
 static bool isWorkOnCarried(Operation *op) {
   return isa<arith::TruncFOp, arith::MulFOp, vector::ShapeCastOp,
              vector::BroadcastOp, DropoutOp>(op) &&
@@ -247,18 +250,19 @@ static bool isWorkOnCarried(Operation *op) {
          });
 }
 
-/// Where to wait for a stage that `user` is the first one to use: before work
-/// on carried registers that stands directly before it. Assemblers do not move
-/// that work across the wait, so that it stays behind the products that are in
-/// flight by then.
+/// Where to wait for a stage whose first user is `user`: before the work on
+/// loop-carried registers that directly precedes `user`. Assemblers do not move
+/// that work across the wait, so it stays behind the start of the MMAs that are
+/// in flight by then.
 static Operation *getWaitPoint(Operation *user) {
   while (user->getPrevNode() && isWorkOnCarried(user->getPrevNode()))
     user = user->getPrevNode();
   return user;
 }
 
-/// Where to wait for a stage that is first used by `user`, a map: before the
-/// wait for the product that it changes, so that the stage is read meanwhile.
+/// Where to wait for a stage whose first user is the map `user`: before the
+/// wait for the MMA whose result the map changes, so that the stage is read
+/// while the MMA is in flight.
 static Operation *getWaitPoint(MapOp user) {
   Operation *point = user;
   for (Value source : user.getSources())
@@ -269,7 +273,7 @@ static Operation *getWaitPoint(MapOp user) {
   return point;
 }
 
-/// Replaces `load` by the stage that `pipe` has for it.
+/// Replaces `load` by its stage in `pipe`.
 static WaitOp stageLoad(LoadOp load, Value pipe) {
   OpBuilder builder(load);
   Location loc = load.getLoc();
@@ -291,44 +295,45 @@ static WaitOp stageLoad(LoadOp load, Value pipe) {
   return stage;
 }
 
-/// Starts the product `product` on the stages of its operands.
-static MmaStartOp startProduct(vector::ContractionOp product,
-                               const DenseMap<Value, Value> &stages,
-                               const DenseMap<Value, Value> &shared) {
-  OpBuilder builder(product);
-  OpOperand *sharedOperand = getSharedOperand(product);
+/// Starts `matmul` on the stages of its operands.
+static MmaStartOp startMma(vector::ContractionOp matmul,
+                           const DenseMap<Value, Value> &stages,
+                           const DenseMap<Value, Value> &shared) {
+  OpBuilder builder(matmul);
+  OpOperand *sharedOperand = getSharedOperand(matmul);
   auto lookup = [&](unsigned number) -> Value {
-    OpOperand &operand = product->getOpOperand(number);
-    // A tile that others read from memory may stay in registers here.
+    OpOperand &operand = matmul->getOpOperand(number);
+    // A tile that other matmuls read from shared memory may stay in registers
+    // here.
     Value stage = &operand == sharedOperand
                       ? shared.lookup(operand.get())
                       : stages.lookup(getColumns(operand.get()).tile);
     return stage ? stage : operand.get();
   };
   IntegerAttr firstRow;
-  if (stages.contains(getColumns(product.getLhs()).tile) &&
-      product.getLhs().getDefiningOp<vector::ExtractStridedSliceOp>())
-    firstRow = OpBuilder(product).getI64IntegerAttr(
-        getColumns(product.getLhs()).first);
-  Value acc = product.getAcc();
+  if (stages.contains(getColumns(matmul.getLhs()).tile) &&
+      matmul.getLhs().getDefiningOp<vector::ExtractStridedSliceOp>())
+    firstRow =
+        OpBuilder(matmul).getI64IntegerAttr(getColumns(matmul.getLhs()).first);
+  Value acc = matmul.getAcc();
   if (matchPattern(acc, m_AnyZeroFloat()))
     acc = nullptr;
-  auto pending = PendingType::get(product.getContext(),
-                                  cast<VectorType>(product.getResultType()));
-  std::optional<ProductForm> form = getForm(product);
-  return MmaStartOp::create(builder, product.getLoc(), pending, lookup(0),
+  auto pending = PendingType::get(matmul.getContext(),
+                                  cast<VectorType>(matmul.getResultType()));
+  std::optional<MmaForm> form = getForm(matmul);
+  return MmaStartOp::create(builder, matmul.getLoc(), pending, lookup(0),
                             lookup(1), acc, form->transposeLhs,
                             form->transposeRhs, firstRow);
 }
 
-/// Whether `load` has one tile for each work item, so that its positions count
-/// the items.
+/// Whether `load` loads one tile for each work item, so that its positions
+/// count work items.
 static bool isLoadedOnce(LoadOp load) {
   return isConstantIntValue(load.getLength(), 1);
 }
 
-/// The position in its stream of a load whose stage is waited for in `block`,
-/// of those that `fits` is true of.
+/// The stream position of a load whose stage is waited for in `block`. Only
+/// loads for which `fits` returns true count.
 static Value getPositionIn(
     Block *block, const DenseMap<Value, WaitOp> &waits,
     function_ref<bool(LoadOp)> fits = [](LoadOp) { return true; }) {
@@ -339,35 +344,36 @@ static Value getPositionIn(
   return nullptr;
 }
 
-/// Parts in which a step of `kernel` stages and multiplies its tile of queries.
+/// The number of parts in which a step of `kernel` stages and multiplies its
+/// tile of queries.
 static int64_t getQueryParts(KernelOp kernel) {
   auto schedule = dyn_cast_if_present<attn::ScheduleAttrInterface>(
       Attribute(kernel.getScheduleAttr()));
   return schedule ? schedule.getQueryParts() : 1;
 }
 
-/// Waits for the products of one block, each as late as possible: not after the
-/// first use of its result, nor after a wait for a later product, nor after
-/// code that starts products of its own.
+/// Waits for the MMAs of one block, each as late as possible: before the first
+/// use of its result, before the wait for a later MMA, and before code that
+/// starts MMAs of its own.
 static SmallVector<MmaWaitOp>
-waitForProducts(ArrayRef<vector::ContractionOp> products,
-                ArrayRef<MmaStartOp> starts) {
+waitForMmas(ArrayRef<vector::ContractionOp> matmuls,
+            ArrayRef<MmaStartOp> starts) {
   Block *block = starts.front()->getBlock();
   SmallVector<Operation *> points(starts.size());
   Operation *limit = block->getTerminator();
   for (size_t i = starts.size(); i-- > 0;) {
     for (Operation *op = starts[i]->getNextNode(); op != limit;
          op = op->getNextNode()) {
-      bool startsProducts = false;
+      bool startsMmas = false;
       for (Region &region : op->getRegions())
-        region.walk([&](MmaStartOp) { startsProducts = true; });
-      if (startsProducts) {
+        region.walk([&](MmaStartOp) { startsMmas = true; });
+      if (startsMmas) {
         limit = op;
         break;
       }
     }
-    if (!products[i]->use_empty()) {
-      Operation *use = getFirstIn(block, to_vector(products[i]->getUsers()));
+    if (!matmuls[i]->use_empty()) {
+      Operation *use = getFirstIn(block, to_vector(matmuls[i]->getUsers()));
       if (use->isBeforeInBlock(limit))
         limit = use;
     }
@@ -383,9 +389,9 @@ waitForProducts(ArrayRef<vector::ContractionOp> products,
   return waits;
 }
 
-/// A product in flight still reads its registers. Where a loop carries them,
-/// their next value takes the place of the one that is read, so the operation
-/// that makes it moves down to after the wait.
+/// An MMA in flight still reads its operand registers. Where a loop carries
+/// them, their next value overwrites the value that is read. So the operation
+/// that computes the next value moves down to after the wait.
 static void keepRegistersInFlight(ArrayRef<MmaWaitOp> waits) {
   for (MmaWaitOp wait : waits) {
     auto start = wait.getPending().getDefiningOp<MmaStartOp>();
@@ -404,16 +410,16 @@ static void keepRegistersInFlight(ArrayRef<MmaWaitOp> waits) {
 }
 
 namespace {
-/// Pipes that the blocks of a kernel, which run one after the other, use in
-/// turn.
+/// Pipes that several blocks of a kernel share, since the blocks run one after
+/// the other.
 class SharedPipes {
 public:
   explicit SharedPipes(KernelOp kernel) : kernel(kernel) {}
 
-  /// The pipe of `type` that the next operation of `block` with what is in
-  /// `source`, if anything, uses: the first one gets that of the first one of
-  /// other blocks, and so on. Those at different positions of a stream, if that
-  /// is given, do not count as other ones.
+  /// The pipe of `type` for the next operation of `block`. The first operations
+  /// of all blocks share a pipe, the second operations share another one, and
+  /// so on. If `source` or `position` is given, only operations on the same
+  /// source, or at the same position of a stream, are counted together.
   Value getNext(Block *block, Location loc, PipeType type,
                 Value source = Value(), Value position = Value()) {
     unsigned number = numUsed[{{block, position}, {type, source}}]++;
@@ -440,27 +446,28 @@ private:
 };
 } // namespace
 
-/// Puts the computed operand of `product`, if it has one that must be there,
-/// into workgroup memory: into one of two stages in turn, so that a tile stays
-/// until the products that read it have been waited for, or into a single one,
-/// for which warpgroups wait for each other once more.
-static LogicalResult shareOperand(vector::ContractionOp product,
-                                  int64_t sharedStages,
-                                  const DenseMap<Value, WaitOp> &waits,
-                                  SharedPipes &pipes,
-                                  DenseMap<Value, Value> &shared) {
-  OpOperand *operand = getSharedOperand(product);
+/// Stores the computed operand of `matmul`, if it must be in shared memory, to
+/// a pipe of one or two stages. With two, a tile stays until the MMAs that read
+/// it have been waited for. With one, warpgroups wait for each other once more.
+static LogicalResult storeOperandLocally(vector::ContractionOp matmul,
+                                         int64_t sharedStages,
+                                         const DenseMap<Value, WaitOp> &waits,
+                                         SharedPipes &pipes,
+                                         DenseMap<Value, Value> &shared) {
+  OpOperand *operand = getSharedOperand(matmul);
   if (!operand || shared.contains(operand->get()))
     return success();
-  Value position = getPositionIn(product->getBlock(), waits);
+  Value position = getPositionIn(matmul->getBlock(), waits);
   if (!position)
-    return product.emitOpError("needs an operand in workgroup memory, but no "
-                               "stream of tiles beside it counts its steps");
+    return matmul.emitOpError(
+        "needs an operand in shared memory, but no stream "
+        "of tiles in its block counts its steps");
   auto tile = cast<VectorType>(operand->get().getType());
-  auto type = PipeType::get(product.getContext(), tile.getShape(),
+  auto type = PipeType::get(matmul.getContext(), tile.getShape(),
                             tile.getElementType(), sharedStages);
-  Value pipe = pipes.getNext(product->getBlock(), product.getLoc(), type);
-  // A tile that is put together of columns of others is shared as these.
+  Value pipe = pipes.getNext(matmul->getBlock(), matmul.getLoc(), type);
+  // A tile that is assembled from columns of other tiles is stored part by
+  // part.
   SmallVector<std::pair<Value, int64_t>> columns;
   for (Value whole = operand->get(); whole;) {
     auto insert = whole.getDefiningOp<vector::InsertStridedSliceOp>();
@@ -474,23 +481,24 @@ static LogicalResult shareOperand(vector::ContractionOp product,
                        (*std::next(offsets.begin())).getSExtValue()});
     whole = insert.getDest();
   }
-  OpBuilder builder(product);
+  OpBuilder builder(matmul);
   if (columns.size() > 1) {
-    // Positions count the tiles of queries that it is made of.
-    Value parts = arith::ConstantIndexOp::create(builder, product.getLoc(),
+    // Positions count the tiles of queries from which the operand is assembled.
+    Value parts = arith::ConstantIndexOp::create(builder, matmul.getLoc(),
                                                  columns.size());
     position =
-        arith::DivUIOp::create(builder, product.getLoc(), position, parts);
+        arith::DivUIOp::create(builder, matmul.getLoc(), position, parts);
   }
   for (auto [part, first] : llvm::reverse(columns))
     shared[operand->get()] =
-        ShareOp::create(builder, product.getLoc(), type.getBufferType(), part,
-                        pipe, position, first);
+        LocalStoreOp::create(builder, matmul.getLoc(), type.getBufferType(),
+                             part, pipe, position, first);
   return success();
 }
 
-/// Releases what `read` reads where all of it has come to registers. It may be
-/// on its way long after the read, behind additions in memory for one.
+/// Releases the buffer of `read` where the whole tile has arrived in registers.
+/// It may arrive long after the read, for example behind atomic additions to
+/// memory.
 static void releaseRead(OpBuilder &builder, ReadOp read) {
   if (Operation *arrival = getArrival(read)) {
     builder.setInsertionPointAfter(arrival);
@@ -499,7 +507,7 @@ static void releaseRead(OpBuilder &builder, ReadOp read) {
                       reduction ? reduction.getResult() : Value());
     return;
   }
-  // Loops may wait for the same stage.
+  // A loop may wait for the same stage, so the release comes before it.
   Operation *point = read->getNextNode();
   while (!isa<LoopLikeOpInterface>(point) &&
          !point->hasTrait<OpTrait::IsTerminator>())
@@ -508,17 +516,17 @@ static void releaseRead(OpBuilder &builder, ReadOp read) {
   ReleaseOp::create(builder, read.getLoc(), read.getBuffer());
 }
 
-/// Whether all that read the tile of `load` are products whose left-hand side
-/// it is as it is, neither transposed nor in parts.
+/// Whether all users of `load` are matmuls that take the whole tile as a
+/// left-hand side that is not transposed.
 static bool isPlainLhs(LoadOp load) {
   return llvm::all_of(load.getResult().getUses(), [](OpOperand &use) {
-    auto product = dyn_cast<vector::ContractionOp>(use.getOwner());
-    return product && use.getOperandNumber() == 0 &&
-           !getForm(product)->transposeLhs;
+    auto matmul = dyn_cast<vector::ContractionOp>(use.getOwner());
+    return matmul && use.getOperandNumber() == 0 &&
+           !getForm(matmul)->transposeLhs;
   });
 }
 
-/// Reads the whole stage of `wait`, as it is for products, to registers.
+/// Reads the whole stage of `wait`, with its cleared rows, to registers.
 static Value readStage(WaitOp wait) {
   Operation *ready = wait;
   while (isa<ClearOp>(ready->getNextNode()))
@@ -531,7 +539,7 @@ static Value readStage(WaitOp wait) {
                         wait.getBuffer());
 }
 
-/// Puts `load`, of a tile that threads read, through `pipe`.
+/// Stages `load`, of a tile that threads read, through `pipe`.
 static void stageRead(LoadOp load, Value pipe) {
   Location loc = load.getLoc();
   WaitOp stage = stageLoad(load, pipe);
@@ -544,7 +552,7 @@ static void stageRead(LoadOp load, Value pipe) {
   releaseRead(builder, read);
 }
 
-/// Puts `loads`, of tiles that threads read, through a pipe of their own.
+/// Stages `loads`, of tiles that threads read, through a pipe of their own.
 static void stageReads(ArrayRef<LoadOp> loads, int64_t stages) {
   LoadOp first = loads.front();
   auto tile = cast<VectorType>(first.getResult().getType());
@@ -559,8 +567,8 @@ static void stageReads(ArrayRef<LoadOp> loads, int64_t stages) {
     stageRead(load, pipe);
 }
 
-/// Puts `load`, of a row, through a pipe that no other load of its block uses,
-/// or none at the same position if it is `shared`.
+/// Stages `load`, of a row, through a pipe that no other load of its block
+/// uses. If `shared`, loads at other positions may use the same pipe.
 static void stageRow(LoadOp load, int64_t stages, bool shared,
                      SharedPipes &pipes) {
   auto row = cast<VectorType>(load.getResult().getType());
@@ -571,14 +579,15 @@ static void stageRow(LoadOp load, int64_t stages, bool shared,
                                 load.getSource(), position));
 }
 
-/// Lets the count of additions, of which there can be one, wait for those
-/// through the pipe of `addition`, where something staged beside it counts the
-/// work items.
-static LogicalResult countAfterAdditions(KernelOp kernel, AddPackedOp addition,
+/// Makes the semaphore add that counts additions wait for the additions through
+/// the pipe of `addition`. That needs a staged tile in its block that counts
+/// work items. A kernel has at most one such semaphore add.
+static LogicalResult countAfterAdditions(KernelOp kernel,
+                                         BulkReduceAddOp addition,
                                          const DenseMap<Value, WaitOp> &waits) {
-  CountOp first;
-  WalkResult walk = kernel.walk([&](CountOp op) -> WalkResult {
-    if (!op.getAdditions() || op->getParentOfType<BesideOp>())
+  SemaphoreAddOp first;
+  WalkResult walk = kernel.walk([&](SemaphoreAddOp op) -> WalkResult {
+    if (!op.getAdditions() || op->getParentOfType<AuxiliaryWarpsOp>())
       return WalkResult::advance();
     if (first) {
       InFlightDiagnostic diagnostic =
@@ -587,12 +596,12 @@ static LogicalResult countAfterAdditions(KernelOp kernel, AddPackedOp addition,
       return diagnostic;
     }
     first = op;
-    if (addition.getTurn())
-      return op.emitOpError("cannot be of additions that have turns, which "
+    if (addition.getOrdinal())
+      return op.emitOpError("cannot be of ordered additions, which "
                             "idle warps make");
     if (Value position = getPositionIn(op->getBlock(), waits, isLoadedOnce)) {
-      auto pack = addition.getValue().getDefiningOp<PackOp>();
-      op.getPipeMutable().assign(pack.getPipe());
+      auto staged = addition.getValue().getDefiningOp<StageFragmentsOp>();
+      op.getPipeMutable().assign(staged.getPipe());
       op.getPositionMutable().assign(position);
     }
     return WalkResult::advance();
@@ -618,7 +627,7 @@ void AttnTileCreatePipesPass::runOnOperation() {
     return kernel.emitError("pipes can have 1 to ")
            << PipeType::maxStages << " stages (asked for " << count << ")";
   };
-  // Those of one kind may have none.
+  // Pipes of read-once tiles and of score tiles may have no stages.
   if (failed(verifyStages(stages, 1)) || failed(verifyStages(queryStages, 1)) ||
       failed(verifyStages(readOnceStages, 0)) ||
       failed(verifyStages(scoreStages, 0)))
@@ -628,11 +637,11 @@ void AttnTileCreatePipesPass::runOnOperation() {
     remark::missed(kernel.getLoc(), remark::RemarkOpts::name("CreatePipes")
                                         .category(getArgument())
                                         .function(kernel.getName()))
-        << "no stream of tiles feeds products alone";
+        << "no stream of tiles feeds MMAs alone";
     return;
   }
   WalkResult walk = kernel.walk([](scf::ForallOp forall) {
-    forall.emitOpError("must be replaced by a walk over work items before "
+    forall.emitOpError("must be replaced by a traversal of work items before "
                        "pipes are created");
     return WalkResult::interrupt();
   });
@@ -644,13 +653,13 @@ void AttnTileCreatePipesPass::runOnOperation() {
   if (failed(streams) || failed(mapped))
     return signalPassFailure();
 
-  // The products, by block and in order.
-  llvm::MapVector<Block *, SmallVector<vector::ContractionOp>> products;
-  kernel.walk([&](vector::ContractionOp product) {
-    LoadOp lhs = getLoad(product.getLhs());
-    auto rhs = product.getRhs().getDefiningOp<LoadOp>();
+  // The matmuls, by block and in order.
+  llvm::MapVector<Block *, SmallVector<vector::ContractionOp>> matmuls;
+  kernel.walk([&](vector::ContractionOp matmul) {
+    LoadOp lhs = getLoad(matmul.getLhs());
+    auto rhs = matmul.getRhs().getDefiningOp<LoadOp>();
     if ((lhs && loads.contains(lhs)) || (rhs && loads.contains(rhs)))
-      products[product->getBlock()].push_back(product);
+      matmuls[matmul->getBlock()].push_back(matmul);
   });
 
   int64_t clusterSize = kernel.getClusterSize();
@@ -697,54 +706,54 @@ void AttnTileCreatePipesPass::runOnOperation() {
     if (lhsRegisters && isLoadedOnce(load) && isPlainLhs(load))
       buffers[load.getResult()] = readStage(wait);
   }
-  // Where the sums of a step are too large for workgroup memory, it has no room
-  // for two stages of what is shared either.
-  SmallVector<AddPackedOp> additions;
-  DenseMap<Block *, int64_t> bytesOfSums;
-  kernel.walk([&](AddPackedOp op) {
+  // If the dQ tiles of a step are too large for shared memory, there is no room
+  // for two stages of computed operands either.
+  SmallVector<BulkReduceAddOp> additions;
+  DenseMap<Block *, int64_t> bytesOfDqTiles;
+  kernel.walk([&](BulkReduceAddOp op) {
     auto tile = cast<VectorType>(op.getValue().getType());
-    bytesOfSums[op->getBlock()] +=
+    bytesOfDqTiles[op->getBlock()] +=
         tile.getNumElements() * tile.getElementTypeBitWidth() / /*bits=*/8;
     additions.push_back(op);
   });
-  bool hasLargeSums =
-      llvm::any_of(bytesOfSums, [&](const std::pair<Block *, int64_t> &sums) {
-        return sums.second > maxPackedBytes;
+  bool hasLargeDqTiles = llvm::any_of(
+      bytesOfDqTiles, [&](const std::pair<Block *, int64_t> &sums) {
+        return sums.second > maxFragmentBytes;
       });
-  if (hasLargeSums) {
-    for (AddPackedOp op : additions) {
-      if (!op.getTurn())
+  if (hasLargeDqTiles) {
+    for (BulkReduceAddOp op : additions) {
+      if (!op.getOrdinal())
         continue;
-      op.emitOpError("with a turn must go through workgroup memory, which has "
+      op.emitOpError("with an order must go through shared memory, which has "
                      "no room for ")
-          << bytesOfSums[op->getBlock()] << " bytes in a step (at most "
-          << maxPackedBytes.getValue() << ")";
+          << bytesOfDqTiles[op->getBlock()] << " bytes in a step (at most "
+          << maxFragmentBytes.getValue() << ")";
       return signalPassFailure();
     }
     additions.clear();
   }
-  int64_t sharedStages = hasLargeSums ? 1 : 2;
+  int64_t sharedStages = hasLargeDqTiles ? 1 : 2;
   DenseMap<Value, Value> shared;
-  SharedPipes ofOperands(kernel), ofSums(kernel), ofRows(kernel);
-  for (auto &[block, contractions] : products)
-    for (vector::ContractionOp product : contractions)
-      if (failed(shareOperand(product, sharedStages, waitsOfLoads, ofOperands,
-                              shared)))
+  SharedPipes ofOperands(kernel), ofDqTiles(kernel), ofRows(kernel);
+  for (auto &[block, contractions] : matmuls)
+    for (vector::ContractionOp matmul : contractions)
+      if (failed(storeOperandLocally(matmul, sharedStages, waitsOfLoads,
+                                     ofOperands, shared)))
         return signalPassFailure();
 
-  for (AddPackedOp op : additions) {
+  for (BulkReduceAddOp op : additions) {
     auto tile = cast<VectorType>(op.getValue().getType());
     auto type = PipeType::get(&getContext(), tile.getShape(),
                               tile.getElementType(), /*stages=*/1);
-    Value pipe = ofSums.getNext(op->getBlock(), op.getLoc(), type);
+    Value pipe = ofDqTiles.getNext(op->getBlock(), op.getLoc(), type);
     OpBuilder beforeOp(op);
-    // Who adds in turn is told by the steps which tile there is.
+    // Ordered accumulation finds its tile by a position that counts steps.
     Value position;
-    if (op.getTurn()) {
+    if (op.getOrdinal()) {
       position = getPositionIn(op->getBlock(), waitsOfLoads);
       if (!position) {
-        op.emitOpError("with a turn needs a stream of tiles beside it, which "
-                       "counts its steps");
+        op.emitOpError("with an order needs a stream of tiles in its block, "
+                       "which counts its steps");
         return signalPassFailure();
       }
       if (int64_t parts = getQueryParts(kernel); parts != 1)
@@ -752,8 +761,8 @@ void AttnTileCreatePipesPass::runOnOperation() {
             beforeOp, op.getLoc(), position,
             arith::ConstantIndexOp::create(beforeOp, op.getLoc(), parts));
     }
-    op.getValueMutable().assign(
-        PackOp::create(beforeOp, op.getLoc(), op.getValue(), pipe, position));
+    op.getValueMutable().assign(StageFragmentsOp::create(
+        beforeOp, op.getLoc(), op.getValue(), pipe, position));
   }
   if (!additions.empty() &&
       failed(countAfterAdditions(kernel, additions.front(), waitsOfLoads)))
@@ -761,18 +770,18 @@ void AttnTileCreatePipesPass::runOnOperation() {
 
   DenseMap<Value, SmallVector<Operation *>> readers;
   SmallVector<SmallVector<MmaStartOp>> starts;
-  for (auto &[block, contractions] : products) {
+  for (auto &[block, contractions] : matmuls) {
     SmallVector<MmaStartOp> &started = starts.emplace_back();
-    for (vector::ContractionOp product : contractions)
-      started.push_back(startProduct(product, buffers, shared));
+    for (vector::ContractionOp matmul : contractions)
+      started.push_back(startMma(matmul, buffers, shared));
   }
-  for (auto [entry, started] : llvm::zip(products, starts)) {
-    SmallVector<MmaWaitOp> waits = waitForProducts(entry.second, started);
-    for (auto [product, wait] : llvm::zip(entry.second, waits)) {
-      for (Value operand : {product.getLhs(), product.getRhs()})
+  for (auto [entry, started] : llvm::zip(matmuls, starts)) {
+    SmallVector<MmaWaitOp> waits = waitForMmas(entry.second, started);
+    for (auto [matmul, wait] : llvm::zip(entry.second, waits)) {
+      for (Value operand : {matmul.getLhs(), matmul.getRhs()})
         readers[getColumns(operand).tile].push_back(wait);
-      product->replaceAllUsesWith(ValueRange(wait.getResult()));
-      ++numProducts;
+      matmul->replaceAllUsesWith(ValueRange(wait.getResult()));
+      ++numMmas;
     }
     keepRegistersInFlight(waits);
   }
@@ -782,9 +791,9 @@ void AttnTileCreatePipesPass::runOnOperation() {
         getLastIn(stage->getBlock(), readers[load.getResult()]));
     ReleaseOp::create(builder, load.getLoc(), stage.getBuffer());
   }
-  for (auto &[block, contractions] : products)
-    for (vector::ContractionOp product : contractions)
-      product.erase();
+  for (auto &[block, contractions] : matmuls)
+    for (vector::ContractionOp matmul : contractions)
+      matmul.erase();
   kernel.walk([](vector::ExtractStridedSliceOp slice) {
     if (slice->use_empty())
       slice.erase();
@@ -795,5 +804,5 @@ void AttnTileCreatePipesPass::runOnOperation() {
     stageRow(row, stages, shareRows, ofRows);
   for (const Stream &stream : *mapped)
     stageReads(stream.loads, scoreStages);
-  numPipes += ofSums.getNumPipes() + ofRows.getNumPipes() + mapped->size();
+  numPipes += ofDqTiles.getNumPipes() + ofRows.getNumPipes() + mapped->size();
 }

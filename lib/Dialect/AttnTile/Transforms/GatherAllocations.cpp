@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Buffers are allocated earlier, but not before any is freed: that would take
-// more memory.
+// Moves allocations before the first launch, but not across a deallocation:
+// that would raise the peak of memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,8 +26,8 @@ namespace mlir::attn_tile {
 using namespace mlir;
 using namespace mlir::attn_tile;
 
-/// Moves `alloc` before `launch` of the same block, with what its sizes are
-/// computed from. Returns whether that could be moved.
+/// Moves `alloc`, with the operations that compute its sizes, before `launch`
+/// in the same block. Returns whether they could be moved.
 static bool moveBefore(memref::AllocOp alloc, LaunchOp launch) {
   SetVector<Operation *> slice;
   BackwardSliceOptions options;

@@ -6,7 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Finds the loops of a chain, and what an operation in a step depends on.
+// Finds the loops of a chain, and the operations on which an operation in a
+// step depends.
 //
 //===----------------------------------------------------------------------===//
 

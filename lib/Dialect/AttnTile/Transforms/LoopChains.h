@@ -20,15 +20,15 @@
 
 namespace mlir::attn_tile {
 
-/// The loop that takes up the values and the range of `loop` where it ends, if
-/// any.
+/// The loop that continues the values and the range of `loop`, if any.
 scf::ForOp getNextLoop(scf::ForOp loop);
 
-/// Whether `loop` takes up where another one ends.
+/// Whether `loop` continues another loop.
 bool hasPreviousLoop(scf::ForOp loop);
 
-/// Adds `op` and what it depends on in `block`, in order, to `slice`; values
-/// defined elsewhere and arguments of the block are added to `inputs`.
+/// Adds `op` and the operations in `block` on which it depends, in order, to
+/// `slice`. Values defined elsewhere and arguments of the block are added to
+/// `inputs`.
 void collectSlice(Operation *op, Block *block,
                   llvm::SetVector<Operation *> &slice,
                   llvm::SetVector<Value> &inputs);

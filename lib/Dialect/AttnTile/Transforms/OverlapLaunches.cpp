@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A kernel that waits for those before it first of all may be launched early
-// wherever it is. Only small ones are: what begins early takes room on the
-// multiprocessors.
+// Programmatic dependent launch: a kernel that first waits for its predecessors
+// may be launched before they end. Only small kernels are, since a kernel that
+// begins early takes room on the SMs.
 //
 //===----------------------------------------------------------------------===//
 

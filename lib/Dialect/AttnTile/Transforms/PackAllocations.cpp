@@ -1,4 +1,4 @@
-//===- PackAllocations.cpp - Use memory of dead buffers again -------------===//
+//===- PackAllocations.cpp - Reuse the memory of dead buffers -------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,12 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Buffers of static size that are not needed at the same time share the bytes
-// of one allocation, others share allocations with those of their size. Offsets
-// are found greedily, the largest buffer first, each at the lowest offset where
-// it overlaps with none that is needed at the same time (Pisarchyk and Lee
-// 2020, "Efficient memory management for deep neural net inference", "greedy by
-// size for offset calculation").
+// Buffers of static size that are not live at the same time share the bytes of
+// one allocation. Buffers of dynamic size share allocations with buffers of the
+// same size. Offsets are found greedily: the largest buffer first, each at the
+// lowest offset where it overlaps no buffer that is live at the same time
+// (Pisarchyk and Lee 2020, "Efficient memory management for deep neural net
+// inference", "greedy by size for offset calculation").
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,15 +33,15 @@ namespace mlir::attn_tile {
 using namespace mlir;
 using namespace mlir::attn_tile;
 
-/// Of all buffers: what allocators of devices align to.
+/// Alignment of all buffers in bytes, as of device allocators.
 static constexpr int64_t bufferAlignment = 256;
 
 namespace {
-/// A buffer, and the operations of its block that need it.
+/// A buffer, and the range of operations of its block that use it.
 struct Buffer {
   memref::AllocOp alloc;
   memref::DeallocOp dealloc;
-  /// If they are known.
+  /// The size, if it is static.
   std::optional<int64_t> bytes;
   /// The numbers of the first and of the last operation.
   int64_t first = 0, last = 0;
@@ -70,7 +70,7 @@ private:
 };
 } // namespace
 
-/// Bytes of a buffer that can be a part of another allocation.
+/// The size in bytes of a buffer that can be a part of another allocation.
 static std::optional<int64_t> getBytes(memref::AllocOp alloc) {
   MemRefType type = alloc.getType();
   if (!type.hasStaticShape() || !type.getLayout().isIdentity() ||
@@ -89,8 +89,8 @@ static bool mayBeView(Type type) {
   return !type.isIntOrIndexOrFloat() && !isa<VectorType>(type);
 }
 
-/// Whether `op` passes an operand on in a way that is not followed: to the end
-/// of a block, to the beginning of one, or as a number.
+/// Whether `op` passes an operand on in a way that the analysis does not
+/// follow: to the end of a block, to the beginning of one, or as a number.
 static bool isNotFollowed(Operation *op) {
   return op->hasTrait<OpTrait::IsTerminator>() ||
          isa<memref::ExtractAlignedPointerAsIndexOp>(op) ||
@@ -121,7 +121,7 @@ std::optional<Buffer> BlockBuffers::find(memref::AllocOp alloc) {
       Operation *ancestor = block.findAncestorOpInBlock(*user);
       if (!ancestor || isNotFollowed(user))
         return std::nullopt;
-      // What makes views and does nothing else needs no memory.
+      // Operations that only create views do not access the memory.
       if (!isMemoryEffectFree(user)) {
         int64_t number = numbers.lookup(ancestor);
         buffer.first = std::min(buffer.first, number);
@@ -146,7 +146,8 @@ SmallVector<Buffer> BlockBuffers::find() {
   return buffers;
 }
 
-/// Finds the offsets of `buffers`. Returns the bytes of all of them.
+/// Finds the offsets of `buffers`. Returns the bytes of the allocation that
+/// holds all of them.
 static int64_t findOffsets(MutableArrayRef<Buffer> buffers) {
   SmallVector<Buffer *> bySize =
       llvm::map_to_vector(buffers, [](Buffer &buffer) { return &buffer; });
@@ -216,7 +217,7 @@ static bool areEqual(memref::AllocOp lhs, memref::AllocOp rhs) {
          lhs->getAttrDictionary() == rhs->getAttrDictionary();
 }
 
-/// Makes `buffers`, in the order of their allocations, the first of them.
+/// Replaces `buffers`, in the order of their allocations, by the first one.
 static void merge(ArrayRef<Buffer> buffers) {
   memref::AllocOp first = Buffer(buffers.front()).alloc;
   memref::DeallocOp last = getLastDealloc(buffers);
@@ -230,8 +231,8 @@ static void merge(ArrayRef<Buffer> buffers) {
   }
 }
 
-/// Divides `buffers` of one size into groups of which no two are needed at the
-/// same time, as few as there can be.
+/// Divides `buffers` of one size into as few groups as possible, where no two
+/// buffers of a group are live at the same time.
 static SmallVector<SmallVector<Buffer>>
 groupBuffers(SmallVector<Buffer> buffers) {
   llvm::sort(buffers, [](const Buffer &lhs, const Buffer &rhs) {
@@ -260,7 +261,7 @@ struct AttnTilePackAllocationsPass
 
   void runOnOperation() override {
     func::FuncOp func = getOperation();
-    // Streams beside the function's have an order of their own.
+    // Forked streams run in an order of their own.
     if (func.walk([](ForkStreamOp) { return WalkResult::interrupt(); })
             .wasInterrupted())
       return;

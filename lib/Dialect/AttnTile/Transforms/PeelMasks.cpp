@@ -6,12 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Splits each loop over key tiles in two, of which the second one visits the
-// tiles that no mask cuts.
+// Splits each loop over key tiles in two. The second loop visits the tiles that
+// no mask cuts.
 //
 //===----------------------------------------------------------------------===//
 
-#include "attn/Dialect/AttnTile/Transforms/KeyTiles.h"
+#include "attn/Dialect/AttnTile/Transforms/KVTileIterator.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -28,7 +28,7 @@ using namespace mlir;
 using namespace mlir::attn_tile;
 
 /// Whether `loop` visits all steps of `tiles`.
-static bool isLoopOver(scf::ForOp loop, KeyTilesOp tiles) {
+static bool isLoopOver(scf::ForOp loop, KVTileIteratorOp tiles) {
   return loop.getUpperBound() == tiles.getCount() &&
          isConstantIntValue(loop.getLowerBound(), 0) &&
          isConstantIntValue(loop.getStep(), 1);
@@ -40,14 +40,14 @@ static bool isSameRegion(Region &lhs, Region &rhs) {
       &lhs, &rhs, OperationEquivalence::IgnoreLocations);
 }
 
-/// Erases what the masks of `loop` do, as far as `tiles` knows of it. A mask by
-/// another attribute or region stays.
+/// Erases the masks of `loop` that `tiles` accounts for. A mask with another
+/// attribute or region stays.
 static void eraseKnownMasks(RewriterBase &rewriter, scf::ForOp loop,
-                            KeyTilesOp tiles) {
-  // Bits are those of the tiles that are listed as masked.
-  SmallVector<KeepPairsOp> keeps;
-  loop.walk([&](KeepPairsOp keep) { keeps.push_back(keep); });
-  for (KeepPairsOp keep : keeps) {
+                            KVTileIteratorOp tiles) {
+  // Mask bits exist only for tiles that are listed as masked.
+  SmallVector<ApplyMaskBitsOp> keeps;
+  loop.walk([&](ApplyMaskBitsOp keep) { keeps.push_back(keep); });
+  for (ApplyMaskBitsOp keep : keeps) {
     Operation *load = keep.getBits().getDefiningOp();
     rewriter.replaceOp(keep, keep.getSource());
     if (load && isOpTriviallyDead(load))
@@ -59,16 +59,16 @@ static void eraseKnownMasks(RewriterBase &rewriter, scf::ForOp loop,
       masks.push_back(mask);
   });
   for (MaskOp mask : masks) {
-    if (mask.getKeep().empty() || isSameRegion(mask.getKeep(), tiles.getKeep()))
+    if (mask.getMaskMod().empty() ||
+        isSameRegion(mask.getMaskMod(), tiles.getMaskMod()))
       rewriter.replaceOp(mask, mask.getSource());
     else
       rewriter.modifyOpInPlace(mask, [&] { mask.removeMaskAttr(); });
   }
 }
 
-/// Appends a copy of `loop`, which follows it, over the steps from its upper
-/// bound to `end`, and hands its results to the former users of those of
-/// `loop`.
+/// Appends a copy of `loop` over the steps from its upper bound to `end`. The
+/// copy takes over the users of the results of `loop`.
 static scf::ForOp appendLoop(RewriterBase &rewriter, scf::ForOp loop,
                              Value end) {
   rewriter.setInsertionPointAfter(loop);
@@ -80,7 +80,7 @@ static scf::ForOp appendLoop(RewriterBase &rewriter, scf::ForOp loop,
   return next;
 }
 
-/// Removes `loop` if it makes no step. Returns whether it did.
+/// Removes `loop` if it has no steps. Returns whether it did.
 static bool removeIfEmpty(RewriterBase &rewriter, scf::ForOp loop) {
   std::optional<int64_t> begin = getConstantIntValue(loop.getLowerBound());
   std::optional<int64_t> end = getConstantIntValue(loop.getUpperBound());
@@ -97,15 +97,15 @@ struct PeelMasks : attn_tile::impl::AttnTilePeelMasksPassBase<PeelMasks> {
   using Base::Base;
 
   void runOnOperation() override {
-    SmallVector<KeyTilesOp> worklist;
-    getOperation().walk([&](KeyTilesOp op) { worklist.push_back(op); });
+    SmallVector<KVTileIteratorOp> worklist;
+    getOperation().walk([&](KVTileIteratorOp op) { worklist.push_back(op); });
     IRRewriter rewriter(&getContext());
-    for (KeyTilesOp tiles : worklist)
+    for (KVTileIteratorOp tiles : worklist)
       peel(rewriter, tiles);
   }
 
 private:
-  void peel(RewriterBase &rewriter, KeyTilesOp tiles) {
+  void peel(RewriterBase &rewriter, KVTileIteratorOp tiles) {
     SmallVector<scf::ForOp> loops;
     for (Operation *user : tiles.getCount().getUsers())
       if (auto loop = dyn_cast<scf::ForOp>(user))
@@ -119,7 +119,7 @@ private:
       eraseKnownMasks(rewriter, full, tiles);
       parts.append({masked, full});
     }
-    expandKeyTiles(rewriter, tiles);
+    expandKVTileIterator(rewriter, tiles);
     for (scf::ForOp loop : parts)
       if (!removeIfEmpty(rewriter, loop))
         ++numLoops;

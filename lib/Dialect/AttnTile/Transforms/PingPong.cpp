@@ -1,4 +1,4 @@
-//===- PingPong.cpp - Consumers take turns in starting products ----------===//
+//===- PingPong.cpp - Ping-pong of consumer warpgroups --------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Orders the warpgroups of a consumer role, so that one starts its products
-// while another is in its softmax.
+// Orders the warpgroups of a consumer role, so that one starts its MMAs while
+// another computes its softmax.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,18 +23,18 @@ namespace mlir::attn_tile {
 using namespace mlir;
 using namespace mlir::attn_tile;
 
-/// Brackets each run of products in `block` that are started with no wait for a
-/// product, nor a region, between them. Await and pass lie in one block, so
-/// that they are balanced on every path.
-static void bracketProducts(Block &block) {
+/// Brackets each run of MMA starts in `block` that no wait for an MMA and no
+/// region interrupts. The ping-pong wait and arrive lie in one block, so that
+/// they are balanced on every path.
+static void bracketMmas(Block &block) {
   MmaStartOp first, last;
   auto close = [&] {
     if (!first)
       return;
     OpBuilder builder(first);
-    AwaitTurnOp::create(builder, first.getLoc());
+    PingpongWaitOp::create(builder, first.getLoc());
     builder.setInsertionPointAfter(last);
-    PassTurnOp::create(builder, last.getLoc());
+    PingpongArriveOp::create(builder, last.getLoc());
     first = last = nullptr;
   };
   for (Operation &op : llvm::make_early_inc_range(block)) {
@@ -62,17 +62,17 @@ void AttnTilePingPongPass::runOnOperation() {
   KernelOp kernel = getOperation();
   bool applied = false;
   for (RoleOp role : kernel.getBody().getOps<RoleOp>()) {
-    bool takesTurns = false;
-    role.walk([&](AwaitTurnOp) { takesTurns = true; });
+    bool isPingpong = false;
+    role.walk([&](PingpongWaitOp) { isPingpong = true; });
     if (role.getKind() != RoleKind::Consumer || role.getWarpgroups() < 2 ||
-        takesTurns)
+        isPingpong)
       continue;
-    role.walk([](Block *block) { bracketProducts(*block); });
+    role.walk([](Block *block) { bracketMmas(*block); });
     applied = true;
   }
   if (!applied)
     remark::missed(kernel.getLoc(), remark::RemarkOpts::name("PingPong")
                                         .category(getArgument())
                                         .function(kernel.getName()))
-        << "no consumer role has several warpgroups that take no turns yet";
+        << "no consumer role has several warpgroups without ping-pong";
 }

@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Software pipelining of the steps of a gradient: what the next step can do
-// without this one is started between the products of this one, so that there
-// is always a product in flight.
+// Software pipelining of the steps of a gradient. The operations of the next
+// step that do not depend on this one start between the MMAs of this step, so
+// that an MMA is always in flight.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,59 +42,63 @@ public:
   /// Finds the order; returns failure, with a reason, if there is none.
   LogicalResult build(StringRef &reason);
 
-  /// The operations in order, with their stage: 0 for those of the next step.
+  /// The operations in order, with their stage: 0 for operations of the next
+  /// step.
   ArrayRef<std::pair<Operation *, unsigned>> getOrder() const { return order; }
 
 private:
-  /// The products of one tile of queries, in groups.
+  /// The MMAs of one tile of queries, by their operands.
   struct Part {
-    /// Scores, and gradients of weights.
+    /// The MMAs of the scores S and of dP.
     MmaStartOp scores, grads;
-    /// Products of the weights, of the gradients of scores in registers, and of
-    /// what has been shared by the end of the part.
-    SmallVector<MmaStartOp> ofWeights, ofGrads, ofShared;
-    SmallVector<ShareOp> shares;
+    /// The MMAs that read P, that read dS from registers, and that read dS from
+    /// shared memory, where it is by the end of the part.
+    SmallVector<MmaStartOp> ofProbabilities, ofGrads, ofShared;
+    SmallVector<LocalStoreOp> localStores;
     SmallVector<Operation *> exponentials;
-    /// The waits for rows that gradients of scores alone read, where gradients
-    /// of weights have their left-hand side in registers.
+    /// The waits for rows that only dS reads, if the MMA of dP has its
+    /// left-hand side in registers.
     SmallVector<WaitOp> rowWaits;
-    /// With dropout: the decisions, what drops weights by them, and products of
-    /// the weights that the gradients of scores add.
-    SmallVector<Operation *> decisions, drops, addends;
-    /// What loads decisions for the same part of the next step.
+    /// With dropout: the keep masks, the operations that apply them to P, and
+    /// the multiplications of P that dS reads.
+    SmallVector<Operation *> keepMasks, drops, addends;
+    /// The loads of keep masks for the same part of the next step.
     SmallVector<Operation *> loadsAhead;
   };
 
   LogicalResult findParts(StringRef &reason);
-  /// Moves the beginning of the first part to the step before.
+  /// Moves the beginning of the first part to the previous step.
   void beginEarly();
-  /// Finds the waits for rows of `part` that keep exponentials before them.
+  /// Finds the row waits of `part` that keep its exponentials before them.
   void findRowWaits(Part &part);
   /// Calls `fn` on each operation of the step whose result `op` uses.
   void forEachDef(Operation *op, function_ref<void(Operation *)> fn) const;
-  /// What depends on the result of `op` within the step, `op` included.
+  /// The operations of the step that depend on the result of `op`, `op`
+  /// included.
   DenseSet<Operation *> collectUsers(Operation *op) const;
   MmaWaitOp getWait(MmaStartOp start) const;
-  /// What loads `decisions` for the next step, if a step carries them.
-  Operation *getCarriedLoad(Value decisions) const;
-  /// Whether sums of what `part` shares are added straight from registers.
+  /// The load of `keepMask` for the next step, if the loop carries `keepMask`.
+  Operation *getCarriedLoad(Value keepMask) const;
+  /// Whether the dQ tiles of `part` are added to the dQ accumulator straight
+  /// from registers.
   bool addsRegisters(const Part &part) const;
-  /// Issues the products of what `part` shares, and what follows up to the next
-  /// scores: where sums are added from workgroup memory, or from registers.
+  /// Issues the MMAs that read dS of `part` from shared memory, and the
+  /// operations up to the next scores. dQ tiles are added from shared memory,
+  /// or from registers.
   void addThroughPipe(const Part &part, const Part &next);
   void addInParts(const Part &part, const Part &next);
-  /// Issues what adds the result of a product to sums.
+  /// Issues the additions of the result of an MMA to the dQ accumulator.
   void issueAdditions(MmaStartOp start);
-  /// Issues `op`, after those operations of its stage that it needs.
+  /// Issues `op`, after the operations of its stage that it needs.
   void issue(Operation *op);
-  /// Issues the wait for a product, and then the releases of the stages that
-  /// all who read them have read by then.
+  /// Issues the wait for an MMA, and then the releases of the stages that all
+  /// readers have read by then.
   void issueWait(MmaStartOp start);
   void issueReleases();
 
   Block *body;
   SmallVector<Part, 0> parts;
-  /// What is done for the next step.
+  /// The operations that are executed for the next step.
   DenseSet<Operation *> early;
   DenseSet<Operation *> issued;
   std::vector<std::pair<Operation *, unsigned>> order;
@@ -157,7 +161,7 @@ void StepSchedule::issueReleases() {
             user = getWait(start);
           else if (auto read = dyn_cast<ReadOp>(user))
             user = getArrival(read);
-          // What was done early was done in the step before.
+          // The previous step has executed the early operations.
           return user == release || issued.contains(user) ||
                  (early.contains(user) && !early.contains(release));
         });
@@ -166,22 +170,22 @@ void StepSchedule::issueReleases() {
   }
 }
 
-Operation *StepSchedule::getCarriedLoad(Value decisions) const {
-  auto argument = dyn_cast<BlockArgument>(decisions);
+Operation *StepSchedule::getCarriedLoad(Value keepMask) const {
+  auto argument = dyn_cast<BlockArgument>(keepMask);
   if (!argument || argument.getOwner() != body)
     return nullptr;
   auto loop = cast<scf::ForOp>(body->getParentOp());
   OpOperand *next = loop.getTiedLoopYieldedValue(argument);
-  auto load = next ? next->get().getDefiningOp<LoadDecisionsOp>() : nullptr;
+  auto load = next ? next->get().getDefiningOp<LoadKeepMaskOp>() : nullptr;
   return load && load->getBlock() == body ? load : nullptr;
 }
 
 LogicalResult StepSchedule::findParts(StringRef &reason) {
-  // Products that depend on no other ones begin a part, in pairs.
+  // MMAs that depend on no other MMA begin a part, in pairs.
   SmallVector<MmaStartOp> first, late;
   for (auto start : body->getOps<MmaStartOp>()) {
     if (!getWait(start)) {
-      reason = "a product is not waited for in its step";
+      reason = "an MMA is not waited for in its step";
       return failure();
     }
     SetVector<Operation *> slice;
@@ -193,7 +197,7 @@ LogicalResult StepSchedule::findParts(StringRef &reason) {
     (isFirst ? first : late).push_back(start);
   }
   if (first.empty() || first.size() % 2 != 0) {
-    reason = "a step does not begin with pairs of products";
+    reason = "a step does not begin with pairs of MMAs";
     return failure();
   }
   for (size_t i = 0; i < first.size(); i += 2) {
@@ -212,37 +216,38 @@ LogicalResult StepSchedule::findParts(StringRef &reason) {
       if (!ofScores.contains(drop))
         continue;
       part.drops.push_back(drop);
-      Operation *decisions = drop.getDecisions().getDefiningOp();
-      if (decisions && decisions->getBlock() == body)
-        part.decisions.push_back(decisions);
-      if (Operation *load = getCarriedLoad(drop.getDecisions()))
+      Operation *keepMask = drop.getKeepMask().getDefiningOp();
+      if (keepMask && keepMask->getBlock() == body)
+        part.keepMasks.push_back(keepMask);
+      if (Operation *load = getCarriedLoad(drop.getKeepMask()))
         part.loadsAhead.push_back(load);
     }
     if (!part.drops.empty())
-      for (auto product : body->getOps<arith::MulFOp>())
-        if (ofScores.contains(product) && !ofGrads.contains(product))
-          part.addends.push_back(product);
+      for (auto multiply : body->getOps<arith::MulFOp>())
+        if (ofScores.contains(multiply) && !ofGrads.contains(multiply))
+          part.addends.push_back(multiply);
     if (part.exponentials.empty()) {
-      reason = "a step has no exponentials of its first product";
+      reason = "a step has no exponentials of its first MMA";
       return failure();
     }
-    // Later parts depend on earlier ones by what they accumulate alone.
+    // Later parts depend on earlier parts only through accumulators.
     auto dependsOn = [&](Operation *op, const DenseSet<Operation *> &users) {
       return op && op->getBlock() == body && users.contains(op);
     };
-    for (auto share : body->getOps<ShareOp>())
-      if (dependsOn(share.getTile().getDefiningOp(), ofGrads))
-        part.shares.push_back(share);
+    for (auto localStore : body->getOps<LocalStoreOp>())
+      if (dependsOn(localStore.getTile().getDefiningOp(), ofGrads))
+        part.localStores.push_back(localStore);
     for (MmaStartOp start : late) {
       Operation *lhs = start.getLhs().getDefiningOp();
       Operation *rhs = start.getRhs().getDefiningOp();
-      if (isa_and_present<ShareOp>(lhs) || isa_and_present<ShareOp>(rhs)) {
+      if (isa_and_present<LocalStoreOp>(lhs) ||
+          isa_and_present<LocalStoreOp>(rhs)) {
         if (dependsOn(lhs, ofGrads) || dependsOn(rhs, ofGrads))
           part.ofShared.push_back(start);
       } else if (dependsOn(lhs, ofGrads)) {
         part.ofGrads.push_back(start);
       } else if (dependsOn(lhs, ofScores)) {
-        part.ofWeights.push_back(start);
+        part.ofProbabilities.push_back(start);
       }
     }
     findRowWaits(part);
@@ -270,7 +275,8 @@ void StepSchedule::findRowWaits(Part &part) {
 
 bool StepSchedule::addsRegisters(const Part &part) const {
   return llvm::any_of(part.ofShared, [&](MmaStartOp start) {
-    return llvm::any_of(getWait(start)->getUsers(), llvm::IsaPred<AddPackedOp>);
+    return llvm::any_of(getWait(start)->getUsers(),
+                        llvm::IsaPred<BulkReduceAddOp>);
   });
 }
 
@@ -281,7 +287,7 @@ void StepSchedule::beginEarly() {
   collectSlice(getWait(part.scores), body, slice, inputs);
   collectSlice(part.grads, body, slice, inputs);
   for (Operation *op :
-       llvm::concat<Operation *const>(part.exponentials, part.decisions))
+       llvm::concat<Operation *const>(part.exponentials, part.keepMasks))
     collectSlice(op, body, slice, inputs);
   for (WaitOp wait : part.rowWaits)
     collectSlice(wait, body, slice, inputs);
@@ -293,13 +299,13 @@ void StepSchedule::beginEarly() {
 
 void StepSchedule::issueAdditions(MmaStartOp start) {
   for (Operation *user : getWait(start)->getUsers())
-    if (isa<PackOp, AddPackedOp>(user))
+    if (isa<StageFragmentsOp, BulkReduceAddOp>(user))
       issue(user);
 }
 
 void StepSchedule::addThroughPipe(const Part &part, const Part &next) {
-  // The products of what was shared come first, for their results have far to
-  // go; the next scores are in flight meanwhile.
+  // The MMAs that read shared memory come first, because their results still
+  // have to reach global memory. The next scores are in flight meanwhile.
   for (MmaStartOp start : part.ofShared)
     issue(start);
   issue(next.scores);
@@ -312,9 +318,9 @@ void StepSchedule::addThroughPipe(const Part &part, const Part &next) {
 }
 
 void StepSchedule::addInParts(const Part &part, const Part &next) {
-  // Additions from registers hold up their warps, so that there are products in
-  // flight behind each part of the sums: the others of this step, and at last
-  // those that begin the next one, for which registers are free by then.
+  // Additions from registers stall their warps, so MMAs must be in flight
+  // behind each part of dQ. These are the other MMAs of this step and, at last,
+  // the MMAs that begin the next step, for which registers are free by then.
   issue(part.ofShared.front());
   for (MmaStartOp start : part.ofGrads)
     issue(start);
@@ -338,28 +344,28 @@ LogicalResult StepSchedule::build(StringRef &reason) {
   beginEarly();
   for (auto [i, part] : llvm::enumerate(parts)) {
     const Part &next = parts[(i + 1) % parts.size()];
-    // Weights are dropped while the gradients of weights are in flight.
+    // Dropout is applied to P while dP is in flight.
     for (Operation *drop : part.drops)
       issue(drop);
     for (Operation *addend : part.addends)
       issue(addend);
     issueWait(part.grads);
-    for (MmaStartOp start : part.ofWeights)
+    for (MmaStartOp start : part.ofProbabilities)
       issue(start);
     for (MmaStartOp start : part.ofGrads)
       issue(start.getLhs().getDefiningOp());
-    for (ShareOp share : part.shares)
-      issue(share);
-    for (MmaStartOp start : part.ofWeights)
+    for (LocalStoreOp localStore : part.localStores)
+      issue(localStore);
+    for (MmaStartOp start : part.ofProbabilities)
       issueWait(start);
     if (addsRegisters(part))
       addInParts(part, next);
     else
       addThroughPipe(part, next);
     issue(next.scores);
-    // Here the fewest registers hold tiles.
-    for (Operation *decisions : next.decisions)
-      issue(decisions);
+    // The fewest registers hold tiles at this point.
+    for (Operation *keepMask : next.keepMasks)
+      issue(keepMask);
     for (Operation *load : part.loadsAhead)
       issue(load);
     issue(next.grads);
@@ -367,10 +373,10 @@ LogicalResult StepSchedule::build(StringRef &reason) {
     for (Operation *exponential : next.exponentials)
       issue(exponential);
     // A wait for a stage polls, and assemblers move nothing across that. So the
-    // exponentials are computed here, while products are in flight, and not
-    // behind the waits for these. Where gradients of weights have their
-    // left-hand side in workgroup memory that is no faster for 64 channels, and
-    // slower for 128 (docs/Schedules.md, "What stays in registers").
+    // exponentials are computed here, while MMAs are in flight, and not behind
+    // the waits for the MMAs. If dP has its left-hand side in shared memory,
+    // that is no faster for head dim 64, and slower for 128
+    // (docs/experiments/backward-register-operands.md).
     for (WaitOp wait : next.rowWaits)
       issue(wait);
     for (MmaStartOp start : part.ofGrads)
@@ -399,7 +405,7 @@ static LogicalResult pipelineSteps(RewriterBase &rewriter, scf::ForOp loop,
       [&](scf::ForOp, std::vector<std::pair<Operation *, unsigned>> &order) {
         llvm::append_range(order, schedule.getOrder());
       };
-  // The guard makes sure that there is a step to begin and one to end.
+  // The guard ensures that the loop has at least one step.
   options.supportDynamicLoops = true;
   options.predicateFn = [](RewriterBase &, Operation *op, Value) { return op; };
   guardSteps(rewriter, loop);
@@ -408,7 +414,7 @@ static LogicalResult pipelineSteps(RewriterBase &rewriter, scf::ForOp loop,
       scf::pipelineForLoop(rewriter, loop, options);
   if (failed(pipelined))
     return failure();
-  // The last step exists, so its results are not selected.
+  // The last step exists, so its results need no select.
   for (Operation &op : llvm::make_early_inc_range(*(*pipelined)->getBlock())) {
     auto select = dyn_cast<arith::SelectOp>(op);
     if (select &&

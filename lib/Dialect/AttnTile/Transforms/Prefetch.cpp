@@ -7,8 +7,7 @@
 //===----------------------------------------------------------------------===//
 //
 // In a kernel without roles, moves the filling of pipes ahead of their use by
-// as many steps as the pipes have spare stages, so that copies overlap
-// products.
+// as many steps as the pipes have spare stages, so that copies overlap MMAs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,8 +31,8 @@ using namespace mlir;
 using namespace mlir::attn_tile;
 
 namespace {
-/// What fills one stage in a step: acquire, copies, commit, and the index
-/// arithmetic they need.
+/// The operations that fill one stage in a step: acquire, copies, commit, and
+/// the index arithmetic they need.
 struct Fill {
   AcquireOp acquire;
   SmallVector<Operation *> transfers;
@@ -61,8 +60,8 @@ static bool isConstantLoad(Operation *op) {
                                llvm::IsaPred<memref::StoreOp, StoreOp>);
 }
 
-/// The fills in the steps of `loop`; fails, with a reason, if one depends on
-/// more than the step's number and what is known before `head`.
+/// The fills in the steps of `loop`. Fails, with a reason, if one depends on
+/// values other than the step's number and values computed before `head`.
 static FailureOr<SmallVector<Fill>> collectFills(scf::ForOp loop,
                                                  scf::ForOp head,
                                                  const DominanceInfo &dominance,
@@ -136,8 +135,8 @@ static FailureOr<Chain> collectChain(scf::ForOp head,
   return chain;
 }
 
-/// Whether steps of two loops fill a stage in the same way: what one does for a
-/// step of the other is the same then.
+/// Whether steps of two loops fill a stage in the same way, so that either loop
+/// can fill it for a step of the other.
 static bool isSameFill(const Fill &lhs, scf::ForOp lhsLoop, const Fill &rhs,
                        scf::ForOp rhsLoop) {
   if (lhs.slice.size() != rhs.slice.size())
@@ -165,7 +164,7 @@ static bool isSameFill(const Fill &lhs, scf::ForOp lhsLoop, const Fill &rhs,
 /// loop of that step does: loop number `first` of the chain or a later one.
 static void emitFill(OpBuilder &builder, Chain &chain, size_t first,
                      size_t number, Value position) {
-  // Steps of loops that fill alike are told apart by nothing.
+  // Loops that fill alike need no branch between their steps.
   size_t last = first;
   auto at = [&](size_t loop) -> Fill & { return chain.fills[loop][number]; };
   while (last + 1 < chain.loops.size() &&
@@ -203,8 +202,8 @@ static Value emitAhead(OpBuilder &builder, Location loc, Value iv,
 }
 
 static void prefetch(Chain &chain) {
-  // The stages that are there when the first step begins. Their copies start
-  // before other stages that the loop reads are waited for.
+  // Fill the stages of the first steps. Their copies start before the waits for
+  // other stages that the loop reads.
   scf::ForOp head = chain.loops.front();
   Operation *start = head;
   while (isa_and_nonnull<WaitOp>(start->getPrevNode()))
@@ -221,7 +220,8 @@ static void prefetch(Chain &chain) {
         emitFill(builder, chain, /*first=*/0, number, position);
   }
 
-  // Earlier loops fill for steps of later ones, as these are.
+  // Earlier loops fill stages for steps of later loops, so they clone the fills
+  // of later loops before these are erased.
   for (auto [first, loop] : llvm::enumerate(chain.loops)) {
     for (auto [number, fill] : llvm::enumerate(chain.fills[first])) {
       if (fill.getDistance() == 0)

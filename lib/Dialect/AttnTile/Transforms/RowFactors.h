@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 //
 // The online softmax multiplies each row of an accumulator by a factor of its
-// own. Passes that move or skip this recognise it.
+// own. Passes that move or skip this multiplication recognise its factors.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +18,7 @@
 
 namespace mlir::attn_tile {
 
-/// A vector with an element for each row, as a tile.
+/// A vector with one element for each row, and its broadcast to a tile.
 struct RowFactors {
   Value rows;
   /// `rows` as a column, and that column as a tile.
@@ -26,7 +26,7 @@ struct RowFactors {
   vector::BroadcastOp tile;
 };
 
-/// What `tile` broadcasts along columns, if it does.
+/// The vector that `tile` broadcasts along columns, if any.
 std::optional<RowFactors> getRowFactors(Value tile);
 
 } // namespace mlir::attn_tile

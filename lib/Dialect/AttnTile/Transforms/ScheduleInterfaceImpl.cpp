@@ -11,10 +11,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/AttnTile/Transforms/ScheduleInterfaceImpl.h"
-#include "ScheduleTime.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
+#include "attn/PerfModel/ScheduleTime.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -26,8 +26,7 @@ static void addCleanUp(OpPassManager &pm) {
   pm.addNestedPass<KernelOp>(createCSEPass());
 }
 
-/// Checks that kernels with `schedule`, which are for `expected`, are wanted on
-/// `target`.
+/// Checks that `target` is `expected`, the target of kernels with `schedule`.
 static LogicalResult verifyTarget(Operation *op, Attribute schedule,
                                   StringRef target, StringRef expected) {
   if (target == expected)
@@ -36,44 +35,44 @@ static LogicalResult verifyTarget(Operation *op, Attribute schedule,
          << schedule << "' on target " << target << ", it is for " << expected;
 }
 
-/// Reports that `schedule` is not one of `op`, but for `use`.
+/// Reports that `op` cannot have `schedule`, which is for `use`.
 static LogicalResult emitWrongUse(Operation *op, Attribute schedule,
                                   StringRef use) {
   return op->emitOpError("cannot have schedule '")
          << schedule << "', it is for " << use;
 }
 
-/// Checks that heads can be packed, and keys shared, if `schedule` of `op` says
-/// so.
+/// Checks that `op` allows GQA packing and split-KV, if `schedule` asks for
+/// them.
 static LogicalResult verifyFewQueries(Operation *op,
                                       attn::ScheduleAttrInterface schedule) {
   auto attention = dyn_cast<attn::AttentionOp>(op);
   if (!attention)
     return success();
-  if (schedule.packsHeads())
-    if (std::optional<std::string> reason = attn::whyNotPackHeads(attention))
-      return op->emitOpError("cannot pack heads as schedule '")
+  if (schedule.packsGqa())
+    if (std::optional<std::string> reason = attn::whyNotPackGqa(attention))
+      return op->emitOpError("cannot pack GQA heads as schedule '")
              << schedule << "' says: " << *reason;
-  if (schedule.getSplitItems() > 0)
-    if (std::optional<std::string> reason = attn::whyNotShareKeys(attention))
-      return op->emitOpError("cannot share keys as schedule '")
+  if (schedule.getSplitKvWorkItems() > 0)
+    if (std::optional<std::string> reason = attn::whyNotSplitKV(attention))
+      return op->emitOpError("cannot split keys and values as schedule '")
              << schedule << "' says: " << *reason;
   return success();
 }
 
-/// Checks that groups can form clusters if `schedule` of `op` says so.
+/// Checks that `op` allows clusters, if `schedule` asks for them.
 static LogicalResult verifyCluster(Operation *op,
                                    attn::ScheduleAttrInterface schedule) {
   auto attention = dyn_cast<attn::AttentionOp>(op);
   if (!attention || schedule.getClusterSize() == 1)
     return success();
   if (std::optional<std::string> reason = attn::whyNotCluster(attention))
-    return op->emitOpError("cannot walk over keys in clusters as schedule '")
+    return op->emitOpError("cannot iterate over keys in clusters as schedule '")
            << schedule << "' says: " << *reason;
   return success();
 }
 
-/// The passes of kernels all of whose `warps` warps copy and compute.
+/// The passes of kernels in which all of the `warps` warps copy and compute.
 static void
 buildMultistagePipeline(OpPassManager &pm, int64_t stages, int64_t warps,
                         const AttnTileSplitRegionsPassOptions &split) {
@@ -92,7 +91,8 @@ buildMultistagePipeline(OpPassManager &pm, int64_t stages, int64_t warps,
 }
 
 namespace {
-/// What all schedules of the dialect share. `Model` adds `buildKernelPipeline`.
+/// The common base of the schedules of the dialect. `Model` adds
+/// `buildKernelPipeline`.
 template <typename Model, typename ScheduleAttr>
 struct TiledSchedule
     : attn::ScheduleAttrInterface::ExternalModel<Model, ScheduleAttr> {
@@ -108,18 +108,18 @@ struct TiledSchedule
   }
 };
 
-/// What schedules of forward kernels share as well.
+/// The common base of the schedules of forward kernels.
 template <typename Model, typename ScheduleAttr>
 struct ForwardSchedule : TiledSchedule<Model, ScheduleAttr> {
-  int64_t getSplitItems(Attribute schedule) const {
-    return cast<ScheduleAttr>(schedule).getSplitItems();
+  int64_t getSplitKvWorkItems(Attribute schedule) const {
+    return cast<ScheduleAttr>(schedule).getSplitKvWorkItems();
   }
-  bool packsHeads(Attribute schedule) const {
-    return cast<ScheduleAttr>(schedule).getPackHeads();
+  bool packsGqa(Attribute schedule) const {
+    return cast<ScheduleAttr>(schedule).getPackGqa();
   }
 };
 
-/// Kernels that prepare the work of others have work items of one warp.
+/// In kernels that prepare the work of others, one warp runs each work item.
 struct ScalarSchedule
     : attn::ScheduleAttrInterface::ExternalModel<ScalarSchedule, ScalarAttr> {
   int64_t getQueryTile(Attribute) const { return 1; }
@@ -177,7 +177,7 @@ struct MultistageSchedule
   SmallVector<attn::KernelTime>
   estimateKernels(Attribute schedule, const attn::VisitedTiles &tiles,
                   const attn::DeviceFigures &device) const {
-    if (device.products16 == 0 || device.special == 0)
+    if (device.mmaFlopsPerCycle16b == 0 || device.special == 0)
       return {};
     return {estimateMultistage(cast<MultistageAttr>(schedule), tiles, device)};
   }
@@ -206,7 +206,7 @@ struct KeyMultistageSchedule
   void buildKernelPipeline(Attribute attribute, OpPassManager &pm) const {
     auto schedule = cast<KeyMultistageAttr>(attribute);
     AttnTileSplitRegionsPassOptions split;
-    // The scores of both directions leave no registers for them.
+    // S and dP leave no registers for loaded tiles.
     split.loadTiles = false;
     buildMultistagePipeline(pm, schedule.getStages(), schedule.getWarps(),
                             split);
@@ -222,16 +222,16 @@ struct WarpSpecializedSchedule
   int64_t getClusterSize(Attribute schedule) const {
     return cast<WarpSpecializedAttr>(schedule).getCluster();
   }
-  bool isRescaleLazy(Attribute schedule) const {
-    return cast<WarpSpecializedAttr>(schedule).getLazyRescale();
+  bool isRescaleConditional(Attribute schedule) const {
+    return cast<WarpSpecializedAttr>(schedule).getConditionalRescale();
   }
-  bool readsPairBits(Attribute schedule) const {
-    return cast<WarpSpecializedAttr>(schedule).getPairBits();
+  bool readsMaskBits(Attribute schedule) const {
+    return cast<WarpSpecializedAttr>(schedule).getMaskBits();
   }
   SmallVector<attn::KernelTime>
   estimateKernels(Attribute schedule, const attn::VisitedTiles &tiles,
                   const attn::DeviceFigures &device) const {
-    if (device.products16 == 0 || device.special == 0)
+    if (device.mmaFlopsPerCycle16b == 0 || device.special == 0)
       return {};
     return estimateForward(cast<WarpSpecializedAttr>(schedule), tiles, device);
   }
@@ -247,20 +247,21 @@ struct WarpSpecializedSchedule
   }
   void buildKernelPipeline(Attribute attribute, OpPassManager &pm) const {
     auto schedule = cast<WarpSpecializedAttr>(attribute);
-    // Loops are rotated before anything is simplified: peeled loops of a single
-    // step must still be loops then.
+    // Loops are software-pipelined before anything is simplified: peeled loops
+    // of a single step must still be loops then.
     pm.addNestedPass<KernelOp>(createAttnTilePeelMasksPass());
-    AttnTileRotateLoopsPassOptions rotation;
-    rotation.delayRescale = schedule.getDelayRescale();
-    pm.addNestedPass<KernelOp>(createAttnTileRotateLoopsPass(rotation));
+    AttnTileSoftwarePipelineKVLoopPassOptions rotation;
+    rotation.deferredRescale = schedule.getDeferredRescale();
+    pm.addNestedPass<KernelOp>(
+        createAttnTileSoftwarePipelineKVLoopPass(rotation));
     AttnTileSplitRegionsPassOptions split;
     split.streamTiles = schedule.getScoreStages() != 0;
     pm.addNestedPass<KernelOp>(createAttnTileSplitRegionsPass(split));
-    pm.addNestedPass<KernelOp>(createAttnTileLoadAheadPass());
+    pm.addNestedPass<KernelOp>(createAttnTileHoistLoadsPass());
     AttnTileSetTraversalPassOptions traversal;
     traversal.kind = schedule.getTraversal();
     traversal.interleave = schedule.getInterleave();
-    traversal.groups = schedule.getGroups();
+    traversal.ctasPerSm = schedule.getCtasPerSm();
     traversal.cluster = schedule.getCluster();
     pm.addPass(createAttnTileSetTraversalPass(traversal));
     addCleanUp(pm);
@@ -269,19 +270,19 @@ struct WarpSpecializedSchedule
     pipes.queryStages = schedule.getQueryStages();
     pipes.scoreStages = schedule.getScoreStages();
     pm.addNestedPass<KernelOp>(createAttnTileCreatePipesPass(pipes));
-    if (schedule.getLazyRescale())
-      pm.addNestedPass<KernelOp>(createAttnTileSkipRescalePass());
-    if (schedule.getPolynomialExp2() > 0) {
-      AttnTileMixExponentialsPassOptions mix;
-      mix.sixteenths = schedule.getPolynomialExp2();
-      pm.addNestedPass<KernelOp>(createAttnTileMixExponentialsPass(mix));
+    if (schedule.getConditionalRescale())
+      pm.addNestedPass<KernelOp>(createAttnTileConditionalRescalePass());
+    if (schedule.getExp2Emulation() > 0) {
+      AttnTileEmulateExp2PassOptions mix;
+      mix.sixteenths = schedule.getExp2Emulation();
+      pm.addNestedPass<KernelOp>(createAttnTileEmulateExp2Pass(mix));
     }
     AttnTileSplitRolesPassOptions roles;
     roles.consumers = schedule.getConsumers();
-    roles.groups = schedule.getGroups();
+    roles.ctasPerSm = schedule.getCtasPerSm();
     pm.addNestedPass<KernelOp>(createAttnTileSplitRolesPass(roles));
     addCleanUp(pm);
-    pm.addNestedPass<KernelOp>(createAttnTileStartItemsPass());
+    pm.addNestedPass<KernelOp>(createAttnTileOverlapWorkItemsPass());
     if (schedule.getPingPong())
       pm.addNestedPass<KernelOp>(createAttnTilePingPongPass());
     AttnTileUseTensorMapsPassOptions maps;
@@ -290,7 +291,7 @@ struct WarpSpecializedSchedule
   }
 };
 
-/// A choice that `attn-dispatch-schedules` makes, before there are kernels.
+/// A choice that `attn-dispatch-schedules` makes before kernels exist.
 struct ByAlignmentSchedule
     : attn::ScheduleAttrInterface::ExternalModel<ByAlignmentSchedule,
                                                  ByAlignmentAttr> {
@@ -338,50 +339,51 @@ struct KeyStationarySchedule
   void buildKernelPipeline(Attribute attribute, OpPassManager &pm) const {
     auto schedule = cast<KeyStationaryAttr>(attribute);
     AttnTileSplitRegionsPassOptions split;
-    // The scores of both directions leave no registers for them.
+    // S and dP leave no registers for loaded tiles.
     split.loadTiles = false;
     pm.addNestedPass<KernelOp>(createAttnTileSplitRegionsPass(split));
     AttnTileSetTraversalPassOptions traversal;
     traversal.kind = schedule.getTraversal();
     traversal.interleave = schedule.getInterleave();
-    traversal.inOrder = schedule.getRingItems() > 0 || schedule.getInTurn();
-    // Heads that have places in the ring next to one another, of which most
-    // are free again by then. Where steps have one part, there are no registers
-    // for it.
-    if (!schedule.getInTurn() && schedule.getQueryParts() > 1)
-      traversal.lastItems = schedule.getRingItems() * 5 / 8;
+    traversal.inOrder =
+        schedule.getDqRingDepth() > 0 || schedule.getOrderedDq();
+    // The last items cover heads with neighbouring slots in the dQ ring buffer.
+    // Most of these slots are free again by then. With a single query part, no
+    // registers are left for this order.
+    if (!schedule.getOrderedDq() && schedule.getQueryParts() > 1)
+      traversal.lastWorkItems = schedule.getDqRingDepth() * 5 / 8;
     pm.addPass(createAttnTileSetTraversalPass(traversal));
     addCleanUp(pm);
     AttnTileCreatePipesPassOptions pipes;
     pipes.stages = schedule.getStages();
     pipes.queryStages = schedule.getKeyStages();
-    // What the first product of a step alone reads is free again early.
+    // A stage that only the first MMA of a step reads is free again early.
     if (schedule.getPipelined())
       pipes.readOnceStages = 1;
     pipes.lhsRegisters = schedule.getLhsRegisters();
-    // Warps that round take memory, too.
-    pipes.shareRows = schedule.getRingItems() > 0;
+    // The warps that convert dQ take shared memory, too.
+    pipes.shareRows = schedule.getDqRingDepth() > 0;
     pm.addNestedPass<KernelOp>(createAttnTileCreatePipesPass(pipes));
     AttnTileSplitRolesPassOptions roles;
     roles.consumers = schedule.getConsumers();
     pm.addNestedPass<KernelOp>(createAttnTileSplitRolesPass(roles));
     addCleanUp(pm);
-    AttnTileLoadAheadPassOptions ahead;
-    ahead.decisions = true;
-    pm.addNestedPass<KernelOp>(createAttnTileLoadAheadPass(ahead));
+    AttnTileHoistLoadsPassOptions ahead;
+    ahead.keepMask = true;
+    pm.addNestedPass<KernelOp>(createAttnTileHoistLoadsPass(ahead));
     if (schedule.getPipelined())
       pm.addNestedPass<KernelOp>(createAttnTilePipelineStepsPass());
     if (schedule.getPipelined() && schedule.getLhsRegisters())
-      pm.addNestedPass<KernelOp>(createAttnTileReadLatePass());
-    if (schedule.getItemsAhead()) {
-      pm.addNestedPass<KernelOp>(createAttnTileFindItemsAheadPass());
+      pm.addNestedPass<KernelOp>(createAttnTileSinkOperandReadsPass());
+    if (schedule.getPrefetchWorkItem()) {
+      pm.addNestedPass<KernelOp>(createAttnTilePrefetchWorkItemsPass());
       addCleanUp(pm);
     }
     pm.addPass(createAttnTileUseTensorMapsPass());
   }
 };
 
-/// What the schedules of matrix products share. `Model` adds
+/// The common base of the schedules of matmuls. `Model` adds
 /// `buildKernelPipeline` and the name of its target.
 template <typename Model, typename ScheduleAttr>
 struct MatmulSchedule
@@ -401,7 +403,7 @@ struct MatmulSchedule
   LogicalResult verifyUse(Attribute schedule, Operation *op,
                           StringRef target) const {
     if (!isa<attn::MatmulOp>(op))
-      return emitWrongUse(op, schedule, "matrix products");
+      return emitWrongUse(op, schedule, "matmuls");
     return verifyTarget(op, schedule, target, Model::target);
   }
 };
@@ -412,6 +414,19 @@ struct MatmulSequentialSchedule
   void buildKernelPipeline(Attribute, OpPassManager &) const {}
 };
 
+struct MatmulMultistageSchedule
+    : MatmulSchedule<MatmulMultistageSchedule, MatmulMultistageAttr> {
+  static constexpr StringLiteral target = "sm_80";
+  void buildKernelPipeline(Attribute attribute, OpPassManager &pm) const {
+    auto schedule = cast<MatmulMultistageAttr>(attribute);
+    AttnTileSplitRegionsPassOptions split;
+    // The accumulators leave no registers for loaded tiles.
+    split.loadTiles = false;
+    buildMultistagePipeline(pm, schedule.getStages(), schedule.getWarps(),
+                            split);
+  }
+};
+
 struct MatmulWarpSpecializedSchedule
     : MatmulSchedule<MatmulWarpSpecializedSchedule, MatmulWarpSpecializedAttr> {
   static constexpr StringLiteral target = "sm_90a";
@@ -420,7 +435,7 @@ struct MatmulWarpSpecializedSchedule
   void buildKernelPipeline(Attribute attribute, OpPassManager &pm) const {
     auto schedule = cast<MatmulWarpSpecializedAttr>(attribute);
     AttnTileSplitRegionsPassOptions split;
-    // The sums leave no registers for them.
+    // The accumulators leave no registers for loaded tiles.
     split.loadTiles = false;
     pm.addNestedPass<KernelOp>(createAttnTileSplitRegionsPass(split));
     AttnTileSetTraversalPassOptions traversal;
@@ -438,42 +453,42 @@ struct MatmulWarpSpecializedSchedule
     roles.consumers = schedule.getConsumers();
     pm.addNestedPass<KernelOp>(createAttnTileSplitRolesPass(roles));
     addCleanUp(pm);
-    pm.addNestedPass<KernelOp>(createAttnTileChainProductsPass());
+    pm.addNestedPass<KernelOp>(createAttnTilePipelineMmaPass());
     pm.addPass(createAttnTileUseTensorMapsPass());
   }
 };
 
-/// Kernels carry the schedules that this one is made of.
+/// The kernels of a gradient carry the parts of this schedule.
 struct GradientSchedule
     : attn::ScheduleAttrInterface::ExternalModel<GradientSchedule,
                                                  GradientAttr> {
   int64_t getQueryTile(Attribute schedule) const {
-    return cast<GradientAttr>(schedule).getKeys().getQueryTile();
+    return cast<GradientAttr>(schedule).getDkdv().getQueryTile();
   }
   int64_t getKeyTile(Attribute schedule) const {
-    return cast<GradientAttr>(schedule).getKeys().getKeyTile();
+    return cast<GradientAttr>(schedule).getDkdv().getKeyTile();
   }
   attn::ScheduleAttrInterface getPreparation(Attribute schedule) const {
-    return cast<GradientAttr>(schedule).getKeys().getPreparation();
+    return cast<GradientAttr>(schedule).getDkdv().getPreparation();
   }
   attn::GradSchedules getGradSchedules(Attribute attribute) const {
     auto schedule = cast<GradientAttr>(attribute);
-    auto keys = dyn_cast<KeyStationaryAttr>(Attribute(schedule.getKeys()));
-    return {schedule.getRows(),
-            schedule.getKeys(),
-            schedule.getValues(),
-            schedule.getQueries(),
-            keys ? keys.getRingItems() : 0,
-            keys && keys.getInTurn(),
+    auto keys = dyn_cast<KeyStationaryAttr>(Attribute(schedule.getDkdv()));
+    return {schedule.getPreprocess(),
+            schedule.getDkdv(),
+            schedule.getDv(),
+            schedule.getDq(),
+            keys ? keys.getDqRingDepth() : 0,
+            keys && keys.getOrderedDq(),
             keys && keys.getTraversal() == TraversalKind::Paired};
   }
   SmallVector<attn::KernelTime>
   estimateKernels(Attribute schedule, const attn::VisitedTiles &tiles,
                   const attn::DeviceFigures &device) const {
     attn::GradSchedules parts = getGradSchedules(schedule);
-    if (isa<SequentialAttr>(parts.keys))
+    if (isa<SequentialAttr>(parts.dkdv))
       return estimateSequentialGradient(parts, tiles, device);
-    if (device.products16 == 0 || device.special == 0)
+    if (device.mmaFlopsPerCycle16b == 0 || device.special == 0)
       return {};
     return estimateGradient(cast<GradientAttr>(schedule), tiles, device);
   }
@@ -484,20 +499,22 @@ struct GradientSchedule
     auto schedule = cast<GradientAttr>(attribute);
     auto verifyPart = [&](StringRef name, Attribute part, bool isForGPU) {
       if (auto given = dyn_cast_if_present<attn::ScheduleAttrInterface>(part))
-        if (given.getSplitItems() > 0 || given.packsHeads())
+        if (given.getSplitKvWorkItems() > 0 || given.packsGqa())
           return LogicalResult(
-              attention->emitOpError("cannot share keys or pack heads as '")
+              attention->emitOpError(
+                  "cannot split keys and values or pack GQA heads as '")
               << name << "' = '" << part << "' says: gradients cannot");
       if (auto given = dyn_cast_if_present<attn::ScheduleAttrInterface>(part))
-        if (given.readsPairBits())
+        if (given.readsMaskBits())
           return LogicalResult(
-              attention->emitOpError("cannot read bits of pairs as '")
+              attention->emitOpError("cannot read mask bits as '")
               << name << "' = '" << part << "' says: gradients cannot");
       if (auto given = dyn_cast_if_present<attn::ScheduleAttrInterface>(part))
         if (given.getClusterSize() > 1)
-          return LogicalResult(
-              attention->emitOpError("cannot walk over keys in clusters as '")
-              << name << "' = '" << part << "' says: gradients cannot");
+          return LogicalResult(attention->emitOpError(
+                                   "cannot iterate over keys in clusters as '")
+                               << name << "' = '" << part
+                               << "' says: gradients cannot");
       if (!part || (target == "host" ? isa<SequentialAttr>(part) : isForGPU))
         return LogicalResult(success());
       return LogicalResult(attention->emitOpError("cannot have '")
@@ -512,24 +529,22 @@ struct GradientSchedule
       return target == "sm_90a" ? isa_and_nonnull<WarpSpecializedAttr>(part)
                                 : isa_and_nonnull<MultistageAttr>(part);
     };
-    if (failed(verifyPart("rows", schedule.getRows(),
-                          isa<MultistageAttr>(schedule.getRows()))) ||
-        failed(verifyPart("keys", schedule.getKeys(),
-                          isOfKeys(schedule.getKeys()))) ||
-        failed(verifyPart("queries", schedule.getQueries(),
-                          isOfQueries(schedule.getQueries()))) ||
-        failed(verifyPart("values", schedule.getValues(),
-                          isOfKeys(schedule.getValues()))))
+    if (failed(verifyPart("preprocess", schedule.getPreprocess(),
+                          isa<MultistageAttr>(schedule.getPreprocess()))) ||
+        failed(verifyPart("dkdv", schedule.getDkdv(),
+                          isOfKeys(schedule.getDkdv()))) ||
+        failed(verifyPart("dq", schedule.getDq(),
+                          isOfQueries(schedule.getDq()))) ||
+        failed(verifyPart("dv", schedule.getDv(), isOfKeys(schedule.getDv()))))
       return failure();
-    if (target == "sm_80" && !schedule.getQueries())
-      return attention->emitOpError("needs 'queries' in schedule '")
+    if (target == "sm_80" && !schedule.getDq())
+      return attention->emitOpError("needs 'dq' in schedule '")
              << attribute
-             << "': no kernel for sm_80 adds up the gradients of queries "
-                "beside those of keys";
+             << "': no kernel for sm_80 accumulates dQ together with dK and dV";
     return success();
   }
   void buildKernelPipeline(Attribute schedule, OpPassManager &pm) const {
-    cast<GradientAttr>(schedule).getKeys().buildKernelPipeline(pm);
+    cast<GradientAttr>(schedule).getDkdv().buildKernelPipeline(pm);
   }
 };
 } // namespace
@@ -546,6 +561,7 @@ void mlir::attn_tile::registerScheduleInterfaceExternalModels(
     KeyMultistageAttr::attachInterface<KeyMultistageSchedule>(*context);
     GradientAttr::attachInterface<GradientSchedule>(*context);
     MatmulSequentialAttr::attachInterface<MatmulSequentialSchedule>(*context);
+    MatmulMultistageAttr::attachInterface<MatmulMultistageSchedule>(*context);
     MatmulWarpSpecializedAttr::attachInterface<MatmulWarpSpecializedSchedule>(
         *context);
   });

@@ -1,4 +1,4 @@
-//===- SetTraversal.cpp - How groups walk over work items ----------------===//
+//===- SetTraversal.cpp - Traversal of work items by CTAs -----------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,12 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Replaces the parallel loop over work items by what one group does
-// (ItemWalks), and gives the launches of the kernel a grid.
+// Replaces the parallel loop over work items by the work items of one CTA
+// (WorkItemIteration), and gives the launches of the kernel a grid.
 //
 //===----------------------------------------------------------------------===//
 
-#include "ItemWalks.h"
+#include "WorkItemIteration.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -45,7 +45,7 @@ static void inlineBody(IndexBuilder &builder, scf::ForallOp forall,
 }
 
 namespace {
-/// The loads whose streams have one length.
+/// Loads whose streams have the same length.
 struct Streams {
   OpFoldResult length;
   SmallVector<LoadOp> loads;
@@ -67,10 +67,11 @@ static SmallVector<Streams> collectStreams(Block *body) {
   return all;
 }
 
-/// Adds what `value` depends on in the body of `loop`, in order, to `slice`;
-/// fails if that is more than loads and computation on the number of the step.
-static LogicalResult collectItemSlice(Value value, scf::ForOp loop,
-                                      SetVector<Operation *> &slice) {
+/// Adds the operations in the body of `loop` on which `value` depends, in
+/// order, to `slice`. Fails unless they are loads and computation on the number
+/// of the step.
+static LogicalResult collectWorkItemSlice(Value value, scf::ForOp loop,
+                                          SetVector<Operation *> &slice) {
   Operation *op = value.getDefiningOp();
   if (value.getParentBlock() != loop.getBody() || slice.contains(op))
     return success();
@@ -80,24 +81,24 @@ static LogicalResult collectItemSlice(Value value, scf::ForOp loop,
       (!isMemoryEffectFree(op) && !isa<memref::LoadOp>(op)))
     return failure();
   for (Value operand : op->getOperands())
-    if (failed(collectItemSlice(operand, loop, slice)))
+    if (failed(collectWorkItemSlice(operand, loop, slice)))
       return failure();
   slice.insert(op);
   return success();
 }
 
-/// Makes each step find out early which item the next step has, `indices`, and
-/// load what describes it, so that no step begins by waiting for memory.
-/// `count` is the number of steps.
-static void loadItemsEarly(IndexBuilder &builder, scf::ForOp loop, Value count,
-                           ValueRange indices) {
+/// Makes each step find `indices`, the work item of the next step, and load its
+/// description early, so that no step begins by waiting for memory. `count` is
+/// the number of steps.
+static void loadWorkItemsEarly(IndexBuilder &builder, scf::ForOp loop,
+                               Value count, ValueRange indices) {
   SmallVector<Value> values;
   SetVector<Operation *> slice;
   auto add = [&](Value value) {
     SetVector<Operation *> longer = slice;
     if (value.getParentBlock() != loop.getBody() ||
         llvm::is_contained(values, value) ||
-        failed(collectItemSlice(value, loop, longer)))
+        failed(collectWorkItemSlice(value, loop, longer)))
       return;
     slice = std::move(longer);
     values.push_back(value);
@@ -117,7 +118,7 @@ static void loadItemsEarly(IndexBuilder &builder, scf::ForOp loop, Value count,
                                [&](Value value) { return map.lookup(value); });
   };
 
-  // The item of the first step, if there is one.
+  // The work item of the first step, if there is one.
   builder.setInsertionPoint(loop);
   Value zero = builder.constant(0), one = builder.constant(1);
   Value exists =
@@ -135,8 +136,8 @@ static void loadItemsEarly(IndexBuilder &builder, scf::ForOp loop, Value count,
         scf::YieldOp::create(inner, loc, zeros);
       });
 
-  // That of the next step, before the loop over key tiles; in the last step,
-  // its own again.
+  // The work item of the next step, before the loop over key tiles. The last
+  // step finds its own item again.
   auto nested = loop.getBody()->getOps<scf::ForOp>();
   builder.setInsertionPoint(nested.empty() ? loop.getBody()->getTerminator()
                                            : *nested.begin());
@@ -157,14 +158,14 @@ static void loadItemsEarly(IndexBuilder &builder, scf::ForOp loop, Value count,
       rewriter.eraseOp(op);
 }
 
-/// Replaces `forall` by what group number `program_id 0` does of it.
-static LogicalResult emitWalk(scf::ForallOp forall, TraversalKind kind,
-                              int64_t interleave, int64_t cluster,
-                              bool isInOrder, int64_t lastItems) {
+/// Replaces `forall` by the work items of the CTA with number `program_id 0`.
+static LogicalResult emitIteration(scf::ForallOp forall, TraversalKind kind,
+                                   int64_t interleave, int64_t cluster,
+                                   bool isInOrder, int64_t lastWorkItems) {
   IndexBuilder builder(forall.getLoc(), forall);
   SmallVector<OpFoldResult> sizes = forall.getMixedUpperBound();
-  Walkers walkers = {cluster};
-  // Groups of a cluster differ in the last dimension.
+  Programs ctas = {cluster};
+  // CTAs of a cluster differ in the last dimension.
   SmallVector<Value> rank;
   if (cluster > 1) {
     sizes.pop_back();
@@ -174,13 +175,13 @@ static LogicalResult emitWalk(scf::ForallOp forall, TraversalKind kind,
     llvm::append_range(indices, rank);
     return indices;
   };
-  // Of the groups that are launched for a bound, some may have no item.
+  // If CTAs are launched for an upper bound, some may have no work item.
   bool isCountBounded = llvm::any_of(sizes, [](OpFoldResult size) {
     auto value = dyn_cast<Value>(size);
-    return value && value.getDefiningOp<AtMostOp>();
+    return value && value.getDefiningOp<AssumeUpperBoundOp>();
   });
   if (kind == TraversalKind::Grid) {
-    Value item = walkers.emitId(builder);
+    Value item = ctas.emitId(builder);
     if (isCountBounded) {
       Value exists = arith::CmpIOp::create(builder, arith::CmpIPredicate::ult,
                                            item, emitProduct(builder, sizes));
@@ -188,7 +189,7 @@ static LogicalResult emitWalk(scf::ForallOp forall, TraversalKind kind,
       builder.setInsertionPointToStart(ifOp.thenBlock());
     }
     inlineBody(builder, forall,
-               withRank(emitItem(builder, item, sizes, interleave)));
+               withRank(emitWorkItem(builder, item, sizes, interleave)));
     forall.erase();
     return success();
   }
@@ -202,26 +203,29 @@ static LogicalResult emitWalk(scf::ForallOp forall, TraversalKind kind,
           "length of the stream must be known at the end of the work item");
   }
 
-  Walk walk;
+  WorkItemIteration iteration;
   if (kind != TraversalKind::Paired)
-    walk = Walk::overItems(builder, walkers, sizes, interleave, isInOrder);
+    iteration = WorkItemIteration::overWorkItems(builder, ctas, sizes,
+                                                 interleave, isInOrder);
   else if (isCountBounded)
-    walk = Walk::overNeighbours(builder, walkers, sizes, interleave);
+    iteration =
+        WorkItemIteration::overNeighbours(builder, ctas, sizes, interleave);
   else if (isInOrder)
-    walk = Walk::overPairsInOrder(builder, walkers, sizes, lastItems);
+    iteration = WorkItemIteration::overPairsInOrder(builder, ctas, sizes,
+                                                    lastWorkItems);
   else
-    walk = Walk::overPairs(builder, walkers, sizes);
+    iteration = WorkItemIteration::overPairs(builder, ctas, sizes);
   Value zero = builder.constant(0), one = builder.constant(1);
   SmallVector<Value> bases(streams.size(), zero);
-  auto loop = scf::ForOp::create(builder, zero, walk.count, one, bases);
+  auto loop = scf::ForOp::create(builder, zero, iteration.count, one, bases);
   if (!bases.empty())
     builder.setInsertionPointToStart(loop.getBody());
   else
     builder.setInsertionPoint(loop.getBody()->getTerminator());
   SmallVector<Value> indices =
-      walk.emitIndices(builder, loop.getInductionVar());
+      iteration.emitIndices(builder, loop.getInductionVar());
 
-  // Streams go on from one item to the next.
+  // Streams continue from one work item to the next.
   SmallVector<Value> next;
   for (auto [sameLength, base] : llvm::zip(streams, loop.getRegionIterArgs())) {
     for (LoadOp load : sameLength.loads) {
@@ -238,62 +242,63 @@ static LogicalResult emitWalk(scf::ForallOp forall, TraversalKind kind,
   if (!next.empty())
     scf::YieldOp::create(builder, next);
   forall.erase();
-  loadItemsEarly(builder, loop, walk.count, indices);
+  loadWorkItemsEarly(builder, loop, iteration.count, indices);
   return success();
 }
 
-/// Replaces `forall`, the loop of `attn_tile.beside`, by what one of its groups
-/// does: every item as far from the last one as there are groups, which takes
-/// few registers.
-static void emitBesideWalk(scf::ForallOp forall) {
+/// Replaces `forall`, the loop of `attn_tile.auxiliary_warps`, by the work
+/// items of one of its warps. Their stride is the number of these warps, so
+/// that the loop takes few registers.
+static void emitAuxiliaryIteration(scf::ForallOp forall) {
   IndexBuilder builder(forall.getLoc(), forall);
   SmallVector<OpFoldResult> sizes = forall.getMixedUpperBound();
-  Walkers walkers = {/*cluster=*/1};
+  Programs ctas = {/*cluster=*/1};
   Value total = emitProduct(builder, sizes);
-  auto loop = scf::ForOp::create(builder, walkers.emitId(builder), total,
-                                 walkers.emitCount(builder));
+  auto loop = scf::ForOp::create(builder, ctas.emitId(builder), total,
+                                 ctas.emitCount(builder));
   builder.setInsertionPoint(loop.getBody()->getTerminator());
   inlineBody(builder, forall,
-             emitItem(builder, loop.getInductionVar(), sizes,
-                      /*interleave=*/1));
+             emitWorkItem(builder, loop.getInductionVar(), sizes,
+                          /*interleave=*/1));
   forall.erase();
 }
 
-/// Emits how many idle warps take part in `count` items beside those of the
-/// rest, of which the group has `others`.
-static Value emitWarpsAtPace(IndexBuilder &builder, PaceOp pace, Value count,
-                             Value others) {
+/// Emits how many idle warps of a CTA process its `count` work items while the
+/// rest of the kernel processes the `others` work items of the CTA.
+static Value emitActiveWarps(IndexBuilder &builder, ThroughputHintOp hint,
+                             Value count, Value others) {
   Value one = builder.constant(1);
-  Value work = builder.mul(count, pace.getWhole());
+  Value work = builder.mul(count, hint.getWhole());
   Value ofWarp = builder.createOrFold<arith::MaxUIOp>(
-      builder.mul(others, pace.getPart()), one);
+      builder.mul(others, hint.getPart()), one);
   return builder.createOrFold<arith::CeilDivUIOp>(work, ofWarp);
 }
 
-/// Replaces `forall`, the loop of an `attn_tile.beside` that is joined, by what
-/// a warp does: it takes items of its group until there are none left.
-/// `otherSizes` count the items of the rest of the kernel, whose pace `pace`
-/// states if it is not null.
-static void emitJoinedWalk(scf::ForallOp forall, PaceOp pace,
-                           ArrayRef<OpFoldResult> otherSizes) {
+/// Replaces `forall`, the loop of an `attn_tile.auxiliary_warps` that is
+/// joined, by the work of one warp: it fetches work items of its CTA until none
+/// is left. `otherSizes` count the work items of the rest of the kernel.
+/// `hint`, if not null, relates the speed of a warp to theirs.
+static void emitJoinedIteration(scf::ForallOp forall, ThroughputHintOp hint,
+                                ArrayRef<OpFoldResult> otherSizes) {
   IndexBuilder builder(forall.getLoc(), forall);
   SmallVector<OpFoldResult> sizes = forall.getMixedUpperBound();
-  Value group = ProgramIdOp::create(builder, 0);
-  Value groups = NumProgramsOp::create(builder, 0);
-  Value count = emitShare(builder, emitProduct(builder, sizes), group, groups);
-  if (pace) {
+  Value cta = ProgramIdOp::create(builder, 0);
+  Value numCtas = NumProgramsOp::create(builder, 0);
+  Value count = emitShare(builder, emitProduct(builder, sizes), cta, numCtas);
+  if (hint) {
     Value others =
-        emitShare(builder, emitProduct(builder, otherSizes), group, groups);
-    Value takesPart = TakesPartOp::create(
-        builder, emitWarpsAtPace(builder, pace, count, others));
-    pace.erase();
-    auto ifOp = scf::IfOp::create(builder, takesPart, /*withElseRegion=*/false);
+        emitShare(builder, emitProduct(builder, otherSizes), cta, numCtas);
+    Value isActive = IsActiveWarpOp::create(
+        builder, emitActiveWarps(builder, hint, count, others));
+    hint.erase();
+    auto ifOp = scf::IfOp::create(builder, isActive, /*withElseRegion=*/false);
     builder.setInsertionPoint(ifOp.thenYield());
   }
   auto loop = scf::WhileOp::create(
       builder, TypeRange{builder.getIndexType()}, ValueRange{},
       [&](OpBuilder &nested, Location loc, ValueRange) {
-        Value number = TakeNumberOp::create(nested, loc, nested.getIndexType());
+        Value number =
+            FetchWorkItemOp::create(nested, loc, nested.getIndexType());
         Value exists = arith::CmpIOp::create(
             nested, loc, arith::CmpIPredicate::ult, number, count);
         scf::ConditionOp::create(nested, loc, exists, number);
@@ -303,13 +308,14 @@ static void emitJoinedWalk(scf::ForallOp forall, PaceOp pace,
       });
   builder.setInsertionPoint(loop.getAfterBody()->getTerminator());
   Value item = builder.add(
-      group, builder.mul(loop.getAfterBody()->getArgument(0), groups));
-  inlineBody(builder, forall, emitItem(builder, item, sizes, /*interleave=*/1));
+      cta, builder.mul(loop.getAfterBody()->getArgument(0), numCtas));
+  inlineBody(builder, forall,
+             emitWorkItem(builder, item, sizes, /*interleave=*/1));
   forall.erase();
 }
 
-/// Adds what `op` depends on, in order, to `slice`; fails if that is more than
-/// pure computation on the arguments of the kernel.
+/// Adds the operations on which `value` depends, in order, to `slice`. Fails
+/// unless they are pure computation on the arguments of the kernel.
 static LogicalResult collectHostSlice(Value value, KernelOp kernel,
                                       SetVector<Operation *> &slice) {
   if (auto argument = dyn_cast<BlockArgument>(value))
@@ -317,9 +323,9 @@ static LogicalResult collectHostSlice(Value value, KernelOp kernel,
   Operation *op = value.getDefiningOp();
   if (slice.contains(op))
     return success();
-  // Launches are made for the bound.
-  if (auto atMost = dyn_cast<AtMostOp>(op)) {
-    if (failed(collectHostSlice(atMost.getBound(), kernel, slice)))
+  // Launches use the upper bound.
+  if (auto assume = dyn_cast<AssumeUpperBoundOp>(op)) {
+    if (failed(collectHostSlice(assume.getBound(), kernel, slice)))
       return failure();
     slice.insert(op);
     return success();
@@ -335,31 +341,32 @@ static LogicalResult collectHostSlice(Value value, KernelOp kernel,
 }
 
 namespace {
-/// The loops over work items of a kernel, each null if there is none, and what
-/// their bounds are computed by.
-struct ItemLoops {
-  scf::ForallOp main, beside;
+/// The loops over work items of a kernel, each null if there is none, and the
+/// operations that compute their bounds.
+struct WorkItemLoops {
+  scf::ForallOp main, auxiliary;
   SetVector<Operation *> slice;
 
-  static FailureOr<ItemLoops> find(KernelOp kernel);
-  /// Replaces the loop beside by what a warp does.
-  void emitBeside();
+  static FailureOr<WorkItemLoops> find(KernelOp kernel);
+  /// Replaces the loop of the auxiliary warps by the work of one warp.
+  void emitAuxiliaryWarps();
 };
 } // namespace
 
-/// Gives `launch` a grid with one group for each work item of `loops`.
-static void setGrid(LaunchOp launch, KernelOp kernel, const ItemLoops &loops,
-                    TraversalKind kind, int64_t groups) {
+/// Gives `launch` a grid with one CTA for each work item of `loops`.
+static void setGrid(LaunchOp launch, KernelOp kernel,
+                    const WorkItemLoops &loops, TraversalKind kind,
+                    int64_t ctasPerSm) {
   IndexBuilder builder(launch.getLoc(), launch);
   IRMapping map;
   map.map(kernel.getArguments(), launch.getKernelOperands());
   for (Operation *op : loops.slice) {
-    if (auto atMost = dyn_cast<AtMostOp>(op))
-      map.map(atMost.getResult(), map.lookup(atMost.getBound()));
+    if (auto assume = dyn_cast<AssumeUpperBoundOp>(op))
+      map.map(assume.getResult(), map.lookup(assume.getBound()));
     else
       builder.clone(*op, map);
   }
-  auto countItems = [&](scf::ForallOp loop) {
+  auto countWorkItems = [&](scf::ForallOp loop) {
     SmallVector<OpFoldResult> sizes;
     // A kernel without a loop has a single work item.
     if (loop)
@@ -369,29 +376,29 @@ static void setGrid(LaunchOp launch, KernelOp kernel, const ItemLoops &loops,
         size = map.lookup(value);
     return emitProduct(builder, sizes);
   };
-  bool isWalk = kind != TraversalKind::Grid && loops.main;
-  Value total = countItems(loops.main);
-  // Groups without an item of the main loop are harmless if all of them walk.
-  if (isWalk && loops.beside)
-    total =
-        builder.createOrFold<arith::MaxUIOp>(total, countItems(loops.beside));
+  bool isIterated = kind != TraversalKind::Grid && loops.main;
+  Value total = countWorkItems(loops.main);
+  // CTAs without an item of the main loop are harmless if CTAs are persistent.
+  if (isIterated && loops.auxiliary)
+    total = builder.createOrFold<arith::MaxUIOp>(
+        total, countWorkItems(loops.auxiliary));
   Value one = builder.constant(1);
   launch.getGridMutable().assign({total, one, one});
-  if (isWalk)
-    launch.setGroupsPerMultiprocessor(groups);
+  if (isIterated)
+    launch.setCtasPerSm(ctasPerSm);
 }
 
-FailureOr<ItemLoops> ItemLoops::find(KernelOp kernel) {
-  ItemLoops loops;
+FailureOr<WorkItemLoops> WorkItemLoops::find(KernelOp kernel) {
+  WorkItemLoops loops;
   WalkResult walk = kernel.walk([&](scf::ForallOp loop) -> WalkResult {
-    bool isBeside = isa<BesideOp>(loop->getParentOp());
-    scf::ForallOp &found = isBeside ? loops.beside : loops.main;
+    bool isAuxiliary = isa<AuxiliaryWarpsOp>(loop->getParentOp());
+    scf::ForallOp &found = isAuxiliary ? loops.auxiliary : loops.main;
     if (found)
       return loop.emitOpError("is a second loop over work items of the kernel");
-    if ((loop->getParentOp() != kernel && !isBeside) || !loop.isNormalized() ||
-        loop->getNumResults() != 0)
+    if ((loop->getParentOp() != kernel && !isAuxiliary) ||
+        !loop.isNormalized() || loop->getNumResults() != 0)
       return loop.emitOpError("must be an outermost loop from 0 by 1 without "
-                              "results to walk over work items");
+                              "results to iterate over work items");
     for (OpFoldResult size : loop.getMixedUpperBound())
       if (auto value = dyn_cast<Value>(size))
         if (failed(collectHostSlice(value, kernel, loops.slice)))
@@ -405,21 +412,21 @@ FailureOr<ItemLoops> ItemLoops::find(KernelOp kernel) {
   return loops;
 }
 
-void ItemLoops::emitBeside() {
-  auto parent = cast<BesideOp>(beside->getParentOp());
+void WorkItemLoops::emitAuxiliaryWarps() {
+  auto parent = cast<AuxiliaryWarpsOp>(auxiliary->getParentOp());
   if (!parent.getJoined())
-    return emitBesideWalk(beside);
-  PaceOp pace;
-  for (PaceOp op : parent.getOps<PaceOp>())
-    pace = op;
-  // The bounds of the other loop may be computed behind this one.
+    return emitAuxiliaryIteration(auxiliary);
+  ThroughputHintOp hint;
+  for (ThroughputHintOp op : parent.getOps<ThroughputHintOp>())
+    hint = op;
+  // The bounds of the main loop may be computed behind the auxiliary one.
   SmallVector<OpFoldResult> sizes;
-  if (pace && main) {
-    OpBuilder builder(beside);
+  if (hint && main) {
+    OpBuilder builder(auxiliary);
     IRMapping map;
     for (Operation *op : slice) {
-      if (auto atMost = dyn_cast<AtMostOp>(op))
-        map.map(atMost.getResult(), map.lookupOrDefault(atMost.getBound()));
+      if (auto assume = dyn_cast<AssumeUpperBoundOp>(op))
+        map.map(assume.getResult(), map.lookupOrDefault(assume.getBound()));
       else
         builder.clone(*op, map);
     }
@@ -428,7 +435,7 @@ void ItemLoops::emitBeside() {
       if (auto value = dyn_cast<Value>(size))
         size = map.lookupOrDefault(value);
   }
-  emitJoinedWalk(beside, pace, sizes);
+  emitJoinedIteration(auxiliary, hint, sizes);
 }
 
 namespace {
@@ -447,50 +454,53 @@ private:
 LogicalResult
 AttnTileSetTraversalPass::setTraversal(KernelOp kernel,
                                        ArrayRef<LaunchOp> launches) {
-  FailureOr<ItemLoops> loops = ItemLoops::find(kernel);
+  FailureOr<WorkItemLoops> loops = WorkItemLoops::find(kernel);
   if (failed(loops))
     return failure();
-  // Without an item of the main loop there is no group.
+  // In a grid traversal, no CTA exists without an item of the main loop.
   auto isPositive = [](OpFoldResult size) {
     return getConstantIntValue(size).value_or(0) > 0;
   };
-  if (kind == TraversalKind::Grid && loops->main && loops->beside &&
+  if (kind == TraversalKind::Grid && loops->main && loops->auxiliary &&
       !llvm::all_of(loops->main.getMixedUpperBound(), isPositive))
-    return loops->beside
-        .emitOpError("needs groups that walk over items where the other loop "
-                     "may have none (expected the kind persistent or paired)")
+    return loops->auxiliary
+        .emitOpError(
+            "needs CTAs that iterate over work items where the other loop may "
+            "have none (expected the kind persistent or paired)")
         .attachNote(loops->main.getLoc())
         .append("the other loop");
-  bool waits = kernel
-                   .walk([](Operation *op) {
-                     auto add = dyn_cast<AddPackedOp>(op);
-                     return isa<AwaitCountOp>(op) || (add && add.getTurn())
-                                ? WalkResult::interrupt()
-                                : WalkResult::advance();
-                   })
-                   .wasInterrupted();
+  bool waits =
+      kernel
+          .walk([](Operation *op) {
+            auto add = dyn_cast<BulkReduceAddOp>(op);
+            return isa<SemaphoreWaitOp>(op) || (add && add.getOrdinal())
+                       ? WalkResult::interrupt()
+                       : WalkResult::advance();
+          })
+          .wasInterrupted();
   for (LaunchOp launch : launches) {
     launch.setTogether(launch.getTogether() || waits);
     if (launch.getGrid().empty())
-      setGrid(launch, kernel, *loops, kind, groups);
+      setGrid(launch, kernel, *loops, kind, ctasPerSm);
     else if (loops->main)
       return launch.emitOpError("has a grid, but kernel ")
-             << launch.getKernelAttr() << " walks over its items by itself";
+             << launch.getKernelAttr()
+             << " iterates over its work items by itself";
   }
-  if (loops->beside)
-    loops->emitBeside();
+  if (loops->auxiliary)
+    loops->emitAuxiliaryWarps();
   if (!loops->main)
     return success();
   if (cluster > 1) {
     SmallVector<OpFoldResult> sizes = loops->main.getMixedUpperBound();
     if (sizes.size() < 2 || getConstantIntValue(sizes.back()) != cluster)
-      return loops->main.emitOpError(
-                 "last dimension must count the items of a cluster (expected "
-                 "the size ")
+      return loops->main.emitOpError("last dimension must count the work items "
+                                     "of a cluster (expected the size ")
              << cluster.getValue() << ")";
     kernel.setCluster(cluster);
   }
-  return emitWalk(loops->main, kind, interleave, cluster, inOrder, lastItems);
+  return emitIteration(loops->main, kind, interleave, cluster, inOrder,
+                       lastWorkItems);
 }
 
 void AttnTileSetTraversalPass::runOnOperation() {
@@ -504,14 +514,14 @@ void AttnTileSetTraversalPass::runOnOperation() {
         << cluster.getValue() << ")";
     return signalPassFailure();
   }
-  if (lastItems < 0) {
-    getOperation().emitError("'last-items' must not be negative (was ")
-        << lastItems.getValue() << ")";
+  if (lastWorkItems < 0) {
+    getOperation().emitError("'last-work-items' must not be negative (was ")
+        << lastWorkItems.getValue() << ")";
     return signalPassFailure();
   }
-  if (groups < 1) {
-    getOperation().emitError("'groups' must be positive (was ")
-        << groups.getValue() << ")";
+  if (ctasPerSm < 1) {
+    getOperation().emitError("'ctas-per-sm' must be positive (was ")
+        << ctasPerSm.getValue() << ")";
     return signalPassFailure();
   }
   SymbolTableCollection symbols;

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Splits the regions of maps and masks into what is the same for all elements,
-// what can be loaded as a tile or as a vector of rows, and the rest.
+// Splits the regions of maps and masks into computation that is the same for
+// all elements, loads of a tile or of a vector of rows, and the rest.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,7 +36,7 @@ namespace {
 struct ScalarRegion {
   Operation *op;
   Block *body;
-  /// Arguments and what they stand for.
+  /// The arguments for a position, and the values that replace or bound them.
   BlockArgument batch, head, query, key;
   Value batchValue, headValue, firstQuery, firstKey;
 
@@ -95,8 +95,8 @@ static LogicalResult collectUniform(const ScalarRegion &region, Value value,
   return success();
 }
 
-/// The load, in the block of `map`, of the keys whose product with queries it
-/// changes, if that is one of a stream.
+/// The load, in the block of `map`, of the keys whose matmul with queries `map`
+/// changes, if that is a streamed load.
 static LoadOp getStreamOfKeys(MapOp map) {
   auto product =
       map.getSources().front().getDefiningOp<vector::ContractionOp>();
@@ -106,9 +106,9 @@ static LoadOp getStreamOfKeys(MapOp map) {
              : LoadOp();
 }
 
-/// Whether tiles of `memref` can be those of a stream that `map` reads, by bulk
-/// copies: of an argument of the kernel whose rows are contiguous, which `map`
-/// reads no other tile of.
+/// Whether bulk copies can stream tiles of `memref` to `map`: `memref` is an
+/// argument of the kernel with contiguous rows, and `map` streams no other tile
+/// of it.
 static bool canStream(MapOp map, Value memref) {
   auto argument = dyn_cast<BlockArgument>(memref);
   auto kernel = map->getParentOfType<KernelOp>();
@@ -127,8 +127,8 @@ static bool canStream(MapOp map, Value memref) {
 }
 
 /// Replaces a load whose last indices are the query and the key, or the query,
-/// and whose other ones are the same for all elements. With `streamTiles`,
-/// tiles are those of a stream if they can be.
+/// and whose other indices are the same for all elements. With `streamTiles`,
+/// tiles are streamed if they can be.
 static bool replaceByTile(MapOp map, const ScalarRegion &region,
                           memref::LoadOp load, bool streamTiles) {
   // Booleans and indices are stored in other types.
@@ -199,7 +199,7 @@ static ConstantIntRanges getIndexRange(int64_t last) {
 }
 
 /// The range of an index of a work item, if it is known.
-static ConstantIntRanges getItemRange(Value value) {
+static ConstantIntRanges getWorkItemRange(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
   auto forall =
       argument ? dyn_cast<scf::ForallOp>(argument.getOwner()->getParentOp())
@@ -218,8 +218,8 @@ Ranges::Ranges(const ScalarRegion &region) {
   // Positions go beyond the lengths, to the end of the tile.
   ConstantIntRanges position =
       getIndexRange(std::numeric_limits<int32_t>::max());
-  ranges.insert({region.batchValue, getItemRange(region.batchValue)});
-  ranges.insert({region.headValue, getItemRange(region.headValue)});
+  ranges.insert({region.batchValue, getWorkItemRange(region.batchValue)});
+  ranges.insert({region.headValue, getWorkItemRange(region.headValue)});
   ranges.insert({region.query, position});
   ranges.insert({region.key, position});
   region.body->walk([&](InferIntRangeInterface op) {
@@ -247,8 +247,8 @@ ConstantIntRanges Ranges::lookup(Value value) const {
                                 : value.getType().getIntOrFloatBitWidth());
 }
 
-/// Bounds those of `indices` that are not known to be within `memref`, and are
-/// none of `bounded`. Returns how many.
+/// Bounds the `indices` that are not known to be within `memref` and are not in
+/// `bounded`. Returns how many.
 static int64_t guard(MutableOperandRange indices, Value memref,
                      const Ranges &ranges, ValueRange bounded = {}) {
   int64_t count = 0;
@@ -274,7 +274,7 @@ static int64_t guard(MutableOperandRange indices, Value memref,
       last = arith::ConstantIndexOp::create(
           builder, loc, std::max<int64_t>(type.getDimSize(dim) - 1, 0));
     }
-    // A negative index is a large one.
+    // Read as unsigned, a negative index is a large one.
     operand.set(arith::MinUIOp::create(builder, loc, index, last));
     ++count;
   }
@@ -285,8 +285,8 @@ static int64_t guard(MutableOperandRange indices, Value memref,
 // Uniform work
 //===----------------------------------------------------------------------===//
 
-/// Moves what is the same for all elements out of the region. Reads are
-/// guarded, and nothing that a kernel reads is written by it.
+/// Moves computation that is the same for all elements out of the region. Reads
+/// may move: they are guarded, and the kernel writes nothing that it reads.
 static int64_t hoistUniform(const ScalarRegion &region) {
   int64_t count = 0;
   for (Operation &op :
@@ -304,8 +304,8 @@ static int64_t hoistUniform(const ScalarRegion &region) {
   return count;
 }
 
-/// Divisions by and chains of products with what is the same for all elements
-/// become one product.
+/// Turns divisions by values that are the same for all elements, and chains of
+/// multiplications by such values, into one multiplication.
 static void combineFactors(const ScalarRegion &region) {
   OpBuilder builder(region.op);
   auto emitUniform = [&](Operation *op) {
@@ -370,8 +370,8 @@ struct AttnTileSplitRegionsPass
       if (auto map = dyn_cast<MapOp>(op))
         regions.push_back(
             ScalarRegion::get(map, map.getBody(), map.getSources().size()));
-      if (auto mask = dyn_cast<MaskOp>(op); mask && !mask.getKeep().empty())
-        regions.push_back(ScalarRegion::get(mask, mask.getKeep(), 0));
+      if (auto mask = dyn_cast<MaskOp>(op); mask && !mask.getMaskMod().empty())
+        regions.push_back(ScalarRegion::get(mask, mask.getMaskMod(), 0));
       if (auto scatter = dyn_cast<ScatterAddOp>(op))
         regions.push_back(ScalarRegion::get(scatter, scatter.getBody(), 0));
     });
@@ -392,7 +392,7 @@ private:
     region.body->walk([&](memref::LoadOp load) {
       numGuards += guard(load.getIndicesMutable(), load.getMemRef(), ranges);
     });
-    // Lengths bound the query and the key themselves.
+    // The lengths already bound the query and the key.
     if (auto scatter = dyn_cast<ScatterAddOp>(region.op))
       numGuards +=
           guard(cast<YieldOp>(region.body->getTerminator()).getValuesMutable(),

@@ -1,4 +1,4 @@
-//===- SplitRoles.cpp - Split a kernel into producer and consumers -------===//
+//===- SplitRoles.cpp - Split a kernel into producer and consumers --------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Gives what fills pipes to a warpgroup of its own, with the control flow and
-// index arithmetic that it needs.
+// Moves the operations that fill pipes to a warpgroup of their own, with the
+// control flow and index arithmetic that they need.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,18 +34,18 @@ using namespace mlir::attn_tile;
 static constexpr int64_t warpsPerWarpgroup = 4;
 
 namespace {
-/// The part of a kernel that some of its operations need, with the loops and
-/// conditionals around them: what a role runs.
+/// The part of a kernel that a role runs: its root operations, the operations
+/// that they need, and the loops and conditionals around them.
 class RoleSlice {
 public:
   RoleSlice(KernelOp kernel, const DenseSet<Operation *> &shared)
       : kernel(kernel), shared(shared) {}
   virtual ~RoleSlice() = default;
 
-  /// Finds out what is needed of the kernel.
+  /// Finds the operations of the kernel that the role needs.
   LogicalResult analyze();
 
-  /// Copies what is needed of `block` to the builder's insertion point.
+  /// Copies the needed operations of `block` to the builder's insertion point.
   void clone(OpBuilder &builder, Block *block, IRMapping &map);
 
   /// Whether `op` is needed.
@@ -53,7 +53,7 @@ public:
   bool empty() const { return needed.empty(); }
 
 protected:
-  /// Whether the role exists for `op`.
+  /// Whether `op` is a root of the role.
   virtual bool hasRoot(Operation *op) const = 0;
   /// The values that a root needs.
   virtual SmallVector<Value> getNeeded(Operation *root) const {
@@ -62,7 +62,7 @@ protected:
   virtual void cloneRoot(OpBuilder &builder, Operation *root, IRMapping &map) {
     builder.clone(*root, map);
   }
-  /// What the role is for, for messages.
+  /// The purpose of the role, for diagnostics.
   virtual StringRef getPurpose() const = 0;
 
 private:
@@ -77,7 +77,7 @@ private:
   KernelOp kernel;
   const DenseSet<Operation *> &shared;
   DenseSet<Operation *> needed;
-  /// The results that are needed of loops and conditionals.
+  /// The needed results of loops and conditionals.
   DenseMap<Operation *, llvm::BitVector> neededResults;
 };
 
@@ -87,7 +87,7 @@ public:
   using RoleSlice::RoleSlice;
 
   static bool isRoot(Operation *op) {
-    return isa<AcquireOp, AwaitCountOp, CopyOp, CommitOp>(op);
+    return isa<AcquireOp, SemaphoreWaitOp, CopyOp, CommitOp>(op);
   }
 
 private:
@@ -95,44 +95,44 @@ private:
   StringRef getPurpose() const override { return "fill pipes"; }
 };
 
-/// Adds packed tiles in turns.
+/// Adds tiles in fragment order by ordered accumulation.
 class Adder : public RoleSlice {
 public:
   using RoleSlice::RoleSlice;
 
-  /// The addition that `op` is, if it has a turn.
-  static AddPackedOp getAddition(Operation *op) {
-    auto add = dyn_cast<AddPackedOp>(op);
-    return add && add.getTurn() ? add : AddPackedOp();
+  /// The addition that `op` is, if it is ordered.
+  static BulkReduceAddOp getAddition(Operation *op) {
+    auto add = dyn_cast<BulkReduceAddOp>(op);
+    return add && add.getOrdinal() ? add : BulkReduceAddOp();
   }
-  /// What has put the tile of an addition where it is added from.
-  static PackOp getPack(AddPackedOp add) {
-    return add.getValue().getDefiningOp<PackOp>();
+  /// The operation that has staged the tile of an addition.
+  static StageFragmentsOp getStaged(BulkReduceAddOp add) {
+    return add.getValue().getDefiningOp<StageFragmentsOp>();
   }
 
 private:
   bool hasRoot(Operation *op) const override { return bool(getAddition(op)); }
   SmallVector<Value> getNeeded(Operation *root) const override {
-    AddPackedOp add = getAddition(root);
-    PackOp pack = getPack(add);
-    SmallVector<Value> values = {pack.getPipe(), pack.getPosition()};
+    BulkReduceAddOp add = getAddition(root);
+    StageFragmentsOp staged = getStaged(add);
+    SmallVector<Value> values = {staged.getPipe(), staged.getPosition()};
     llvm::append_range(values, llvm::drop_begin(add->getOperands()));
     return values;
   }
   void cloneRoot(OpBuilder &builder, Operation *root, IRMapping &map) override {
-    AddPackedOp add = getAddition(root);
-    PackOp pack = getPack(add);
+    BulkReduceAddOp add = getAddition(root);
+    StageFragmentsOp staged = getStaged(add);
     auto lookup = [&](ValueRange values) {
       return llvm::map_to_vector(
           values, [&](Value value) { return map.lookupOrDefault(value); });
     };
     auto one = [&](Value value) { return map.lookupOrDefault(value); };
-    AddInTurnOp::create(builder, add.getLoc(), one(pack.getPipe()),
-                        one(pack.getPosition()), one(add.getDest()),
-                        lookup(add.getIndices()), one(add.getTurn()),
-                        one(add.getTurns()), lookup(add.getTurnIndices()));
+    OrderedReduceAddOp::create(
+        builder, add.getLoc(), one(staged.getPipe()), one(staged.getPosition()),
+        one(add.getDest()), lookup(add.getIndices()), one(add.getOrdinal()),
+        one(add.getSemaphores()), lookup(add.getSemaphoreIndices()));
   }
-  StringRef getPurpose() const override { return "add in turns"; }
+  StringRef getPurpose() const override { return "accumulate in order"; }
 };
 
 /// Counts work items whose additions are complete.
@@ -140,10 +140,10 @@ class Counter : public RoleSlice {
 public:
   using RoleSlice::RoleSlice;
 
-  /// The count that `op` is, if it comes after additions.
-  static CountOp getCount(Operation *op) {
-    auto count = dyn_cast<CountOp>(op);
-    return count && count.getPipe() ? count : CountOp();
+  /// The semaphore add that `op` is, if it comes after additions.
+  static SemaphoreAddOp getCount(Operation *op) {
+    auto count = dyn_cast<SemaphoreAddOp>(op);
+    return count && count.getPipe() ? count : SemaphoreAddOp();
   }
 
 private:
@@ -155,7 +155,7 @@ private:
 LogicalResult RoleSlice::analyze() {
   WalkResult walk =
       kernel.walk<WalkOrder::PreOrder>([&](Operation *op) -> WalkResult {
-        if (isa<BesideOp>(op))
+        if (isa<AuxiliaryWarpsOp>(op))
           return WalkResult::skip();
         return hasRoot(op) ? need(op) : success();
       });
@@ -190,7 +190,7 @@ LogicalResult RoleSlice::need(Operation *op) {
                  failed(needControl(op->getParentOp())));
 }
 
-/// Keeps the control flow `op` around something that is needed.
+/// Keeps the control flow `op` around a needed operation.
 LogicalResult RoleSlice::needControl(Operation *op) {
   if (op == kernel || !needed.insert(op).second)
     return success();
@@ -242,7 +242,8 @@ LogicalResult RoleSlice::need(Value value) {
   return needResult(loop, argument.getArgNumber() - 1);
 }
 
-/// The needed ones of `values`, one for each result of `control`.
+/// The needed ones of `values`, which match the results of a loop or
+/// conditional.
 static SmallVector<Value> lookupNeeded(const llvm::BitVector &results,
                                        ValueRange values, IRMapping &map) {
   SmallVector<Value> kept;
@@ -314,8 +315,8 @@ void RoleSlice::clone(OpBuilder &builder, Block *block, IRMapping &map) {
   }
 }
 
-/// What both roles may use: pipes, and scalars that are computed from the
-/// arguments of the kernel before anything happens.
+/// The operations whose results both roles may use: pipes, and scalars that are
+/// computed from the arguments of the kernel before anything else happens.
 static DenseSet<Operation *> collectShared(Block *body) {
   DenseSet<Operation *> shared;
   for (Operation &op : body->without_terminator()) {
@@ -361,20 +362,21 @@ LogicalResult AttnTileSplitRolesPass::checkTiles(RowBlockLayoutAttr layout) {
   return failure(walk.wasInterrupted());
 }
 
-/// Checks that additions with turns can be left to idle warps.
+/// Checks that ordered additions can be left to auxiliary warps.
 LogicalResult AttnTileSplitRolesPass::checkAdditions() {
-  WalkResult walk = getOperation().walk([&](AddPackedOp op) -> WalkResult {
-    AddPackedOp add = Adder::getAddition(op);
+  WalkResult walk = getOperation().walk([&](BulkReduceAddOp op) -> WalkResult {
+    BulkReduceAddOp add = Adder::getAddition(op);
     if (!add)
       return WalkResult::advance();
-    PackOp pack = Adder::getPack(add);
-    if (!pack || !pack.getPosition())
-      return add.emitOpError("with a turn must be of a tile that "
-                             "'attn_tile.pack' has put at a position");
-    for (auto beside : getOperation().getBody().getOps<BesideOp>()) {
+    StageFragmentsOp staged = Adder::getStaged(add);
+    if (!staged || !staged.getPosition())
+      return add.emitOpError(
+          "with an order must be of a tile that "
+          "'attn_tile.stage_fragments' has put at a position");
+    for (auto auxiliary : getOperation().getBody().getOps<AuxiliaryWarpsOp>()) {
       auto diagnostic = add.emitOpError(
-          "with a turn needs the idle warps, which run something else");
-      diagnostic.attachNote(beside.getLoc()) << "this";
+          "with an order needs the idle warps, which run something else");
+      diagnostic.attachNote(auxiliary.getLoc()) << "this";
       return diagnostic;
     }
     return WalkResult::advance();
@@ -382,9 +384,8 @@ LogicalResult AttnTileSplitRolesPass::checkAdditions() {
   return failure(walk.wasInterrupted());
 }
 
-/// Whether what fills pipes takes many registers: a loop that fills more stages
-/// in a step, or one in a loop that looks tiles up in memory instead of
-/// computing them.
+/// Whether filling pipes takes many registers: a loop fills more stages in a
+/// step, or a nested loop looks tiles up in memory instead of computing them.
 static bool needsManyRegisters(KernelOp kernel, const Producer &producer) {
   constexpr int64_t maxTiles = 4;
   auto isNested = [](scf::ForOp loop) {
@@ -405,16 +406,16 @@ static bool needsManyRegisters(KernelOp kernel, const Producer &producer) {
   return walk.wasInterrupted();
 }
 
-/// Registers of each thread of the consumers: what those of the producer leave
-/// of those that the group was launched with. Of the 64k registers of a
-/// multiprocessor, all threads of `groups` groups got the same number then, a
-/// multiple of 8: a consumer would wait for more than that for ever.
+/// Registers of each consumer thread: the registers of the CTA that the
+/// producer leaves. At launch, all threads of the `ctasPerSm` CTAs on an SM get
+/// the same number of its 64k registers, a multiple of 8. A consumer that asks
+/// for more than that would wait for ever.
 static int64_t getConsumerRegisters(int64_t producer, int64_t consumers,
-                                    int64_t groups) {
-  constexpr int64_t perWarpgroup = multiprocessorRegisters / warpgroupThreads;
+                                    int64_t ctasPerSm) {
+  constexpr int64_t perWarpgroup = smRegisters / warpgroupThreads;
   constexpr int64_t most = 240, unit = 8;
   int64_t warpgroups = consumers + 1;
-  int64_t launched = perWarpgroup / groups / warpgroups / unit * unit;
+  int64_t launched = perWarpgroup / ctasPerSm / warpgroups / unit * unit;
   int64_t left = (launched * warpgroups - producer) / consumers;
   return std::min(most, left / unit * unit);
 }
@@ -427,9 +428,9 @@ void AttnTileSplitRolesPass::runOnOperation() {
         << consumers.getValue() << ")";
     return signalPassFailure();
   }
-  if (groups < 1 || groups > 2) {
-    kernel.emitError("1 or 2 groups can share a multiprocessor (asked for ")
-        << groups.getValue() << ")";
+  if (ctasPerSm < 1 || ctasPerSm > 2) {
+    kernel.emitError("1 or 2 CTAs can share an SM (asked for ")
+        << ctasPerSm.getValue() << ")";
     return signalPassFailure();
   }
   if (!llvm::hasSingleElement(kernel.getBody()) ||
@@ -451,34 +452,36 @@ void AttnTileSplitRolesPass::runOnOperation() {
       failed(counter.analyze()))
     return signalPassFailure();
 
-  // By the number of consumers. With too few the producer spills, which the
-  // tests assembly-*.test of test/Integration/gpu show. One consumer leaves
-  // more than it can have, which the producer gets.
+  // Indexed by the number of consumers. With too few registers the producer
+  // spills, which the tests assembly-*.test of test/Integration/gpu show. One
+  // consumer leaves more registers than it can use, which the producer gets.
   constexpr int64_t producerBudgets[] = {56, 24, 24};
   constexpr int64_t largeProducerBudgets[] = {56, 40, 32};
-  // Where a part of a tile lies that a group of a cluster copies takes some.
+  // A CTA of a cluster needs registers for the place of the part that it
+  // copies.
   bool isLarge =
       kernel.getClusterSize() > 1 || needsManyRegisters(kernel, producer);
   int64_t producerRegisters =
       (isLarge ? largeProducerBudgets : producerBudgets)[consumers - 1];
-  for (BesideOp beside : body->getOps<BesideOp>())
-    producerRegisters = std::max(producerRegisters,
-                                 static_cast<int64_t>(beside.getRegisters()));
+  for (AuxiliaryWarpsOp auxiliary : body->getOps<AuxiliaryWarpsOp>())
+    producerRegisters = std::max(
+        producerRegisters, static_cast<int64_t>(auxiliary.getRegisters()));
   int64_t consumerRegisters =
-      getConsumerRegisters(producerRegisters, consumers, groups);
+      getConsumerRegisters(producerRegisters, consumers, ctasPerSm);
   OpBuilder builder(body->getTerminator());
-  auto createBeside = [&](RoleSlice &slice, IntegerAttr warps) {
+  auto createAuxiliaryWarps = [&](RoleSlice &slice, IntegerAttr warps) {
     if (slice.empty())
       return;
-    auto beside = BesideOp::create(builder, kernel.getLoc(), producerRegisters,
-                                   /*joined=*/false, warps);
+    auto auxiliary =
+        AuxiliaryWarpsOp::create(builder, kernel.getLoc(), producerRegisters,
+                                 /*joined=*/false, warps);
     IRMapping map;
-    auto besideBuilder =
-        OpBuilder::atBlockBegin(&beside.getBody().emplaceBlock());
-    slice.clone(besideBuilder, body, map);
+    auto auxiliaryBuilder =
+        OpBuilder::atBlockBegin(&auxiliary.getBody().emplaceBlock());
+    slice.clone(auxiliaryBuilder, body, map);
   };
-  createBeside(adder, /*warps=*/IntegerAttr());
-  createBeside(counter, builder.getI64IntegerAttr(1));
+  createAuxiliaryWarps(adder, /*warps=*/IntegerAttr());
+  createAuxiliaryWarps(counter, builder.getI64IntegerAttr(1));
   auto createRole = [&](RoleKind kind, int64_t warpgroups, int64_t registers) {
     auto role =
         RoleOp::create(builder, kernel.getLoc(), kind, warpgroups, registers);
@@ -498,23 +501,23 @@ void AttnTileSplitRolesPass::runOnOperation() {
   for (Operation &op : llvm::make_early_inc_range(*body)) {
     if (&op == producerRole)
       break;
-    if (!shared.contains(&op) && !isa<BesideOp>(op))
+    if (!shared.contains(&op) && !isa<AuxiliaryWarpsOp>(op))
       op.moveBefore(consumerBody, consumerBody->end());
   }
-  consumerRole.walk([](AddPackedOp op) {
+  consumerRole.walk([](BulkReduceAddOp op) {
     if (!Adder::getAddition(op))
       return;
     OpBuilder atAddition(op);
-    PackOp pack = Adder::getPack(op);
-    PublishOp::create(atAddition, op.getLoc(), pack.getBuffer(), pack.getPipe(),
-                      pack.getPosition());
+    StageFragmentsOp staged = Adder::getStaged(op);
+    CommitFragmentsOp::create(atAddition, op.getLoc(), staged.getBuffer(),
+                              staged.getPipe(), staged.getPosition());
     op.erase();
   });
-  consumerRole.walk([](CountOp op) {
+  consumerRole.walk([](SemaphoreAddOp op) {
     if (!Counter::getCount(op))
       return;
     OpBuilder atCount(op);
-    CompleteOp::create(atCount, op.getLoc(), op.getPipe());
+    SemaphoreReleaseOp::create(atCount, op.getLoc(), op.getPipe());
     op.erase();
   });
   consumerRole.walk<WalkOrder::PostOrder, ReverseIterator>([](Operation *op) {

@@ -1,4 +1,4 @@
-//===- StageStores.cpp - Store tiles through workgroup memory -------------===//
+//===- StageStores.cpp - Store tiles through shared memory ----------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Makes stores of whole tiles go through stages of their own, so that the group
-// goes on while they are copied to memory.
+// Makes stores of whole tiles go through stages of their own, so that the CTA
+// goes on while the tiles are copied to global memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,8 +22,8 @@ namespace mlir::attn_tile {
 using namespace mlir;
 using namespace mlir::attn_tile;
 
-/// Rows that one warpgroup has of each 64 times as many as there are, and
-/// columns of one block of a staged tile.
+/// Rows of a tile that one warpgroup holds, and columns of one block of a
+/// staged tile.
 static constexpr int64_t blockRows = 64;
 static constexpr int64_t blockColumns = 64;
 

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Makes copies between global memory and stages go through a tensor map, which
-// the host makes beside the launch.
+// the host creates just before the launch.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,7 +36,7 @@ static constexpr int64_t maxBoxSize = 256;
 /// The tensor map for copies between `memory` and `buffer`.
 static TensorMapType getMapType(MemRefType memory, BufferType buffer) {
   Type element = buffer.getElementType();
-  // Groups of a cluster copy the same number of rows each.
+  // The CTAs of a cluster copy the same number of rows each.
   int64_t rows = buffer.getShape()[0] / buffer.getCluster();
   int64_t columns = buffer.getShape()[1];
   // A single row lies in memory as it is.
@@ -50,14 +50,14 @@ namespace {
 /// Copies between global memory and stages.
 struct Transfer {
   Operation *op;
-  /// The operand in global memory, and what it is called.
+  /// The operand in global memory, and its name in diagnostics.
   OpOperand *memory;
   StringRef role;
   BufferType buffer;
 };
 } // namespace
 
-/// What `op` copies, if that is from or to a memref.
+/// The transfer that `op` makes, if it is from or to a memref.
 static std::optional<Transfer> getTransfer(Operation *op) {
   std::optional<Transfer> transfer;
   if (auto copy = dyn_cast<CopyOp>(op))
@@ -71,7 +71,7 @@ static std::optional<Transfer> getTransfer(Operation *op) {
   return transfer;
 }
 
-/// Checks those strides of `memory` that are known.
+/// Checks the static strides of `memory`.
 static LogicalResult checkStrides(const Transfer &transfer, MemRefType memory) {
   constexpr int64_t strideBytes = 16;
   SmallVector<int64_t> strides;

@@ -3,8 +3,9 @@
 // What reads no operand stays named.
 
 // CHECK-LABEL: func @documents
-// CHECK-SAME:    %[[IDS:[a-z0-9]+]]: tensor<?x?xi32> {attn.equal_sizes = array<i64: 0, 0, 0, 1, 0, 2>}, %[[OTHERS:[a-z0-9]+]]: tensor<1x?xi32> {attn.equal_sizes = array<i64: 1, 0, 2>})
-// CHECK:         attn.attention {{.*}} mask(#attn.causal) keep {
+// CHECK-SAME:    %[[IDS:[a-z0-9]+]]: tensor<?x?xi32> {attn.equal_sizes = array<i64: 0, 0, 0, 1, 0, 2>},
+// CHECK-SAME:    %[[OTHERS:[a-z0-9]+]]: tensor<1x?xi32> {attn.equal_sizes = array<i64: 1, 0, 2>})
+// CHECK:         attn.attention {{.*}} mask(#attn.causal) mask_mod {
 // CHECK-NEXT:    ^bb0(%[[B:.*]]: index, %{{.*}}: index, %[[I:.*]]: index, %[[J:.*]]: index):
 // CHECK-NEXT:      %[[X:.*]] = tensor.extract %[[IDS]][%[[B]], %[[I]]]
 // CHECK-NEXT:      %[[ZERO:.*]] = arith.constant 0 : index
@@ -20,7 +21,7 @@ func.func @documents(%q: tensor<?x8x?x64xbf16>, %ids: tensor<?x?xi32>, %others: 
 
 // -----
 
-// A keep region that is there is joined, tables are freed.
+// A mask_mod region that is there is joined, tables are freed.
 
 // CHECK-LABEL: func @packed
 // CHECK-SAME:    %[[BOUNDS:[a-z0-9]+]]: memref<1x?xi32>)
@@ -30,7 +31,7 @@ func.func @documents(%q: tensor<?x8x?x64xbf16>, %ids: tensor<?x?xi32>, %others: 
 // CHECK:         attn.sequence_ids ins(%[[BOUNDS]] : memref<1x?xi32>) outs(%[[KEYS]] : memref<1x?xi32>) otherwise(-2)
 // CHECK:         attn.attention
 // CHECK-NOT:     mask
-// CHECK:         schedule({{.*}}) keep {
+// CHECK:         schedule({{.*}}) mask_mod {
 // CHECK:           %[[EVEN:.*]] = arith.cmpi ult
 // CHECK:           memref.load %[[QUERIES]]
 // CHECK:           memref.load %[[KEYS]]
@@ -43,7 +44,7 @@ func.func @packed(%q: memref<1x8x?x64xbf16>, %bounds: memref<1x?xi32>) {
   attn.attention ins(%q, %q, %q : memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>)
       outs(%q : memref<1x8x?x64xbf16>) mask(#attn.packed_documents<queries = 0, keys = 0>)
       reads(%bounds : memref<1x?xi32>) schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
-      keep {
+      mask_mod {
       ^bb0(%b: index, %h: index, %i: index, %j: index):
         %lower = arith.cmpi ult, %j, %i : index
         attn.yield %lower : i1
@@ -59,7 +60,7 @@ func.func @packed(%q: memref<1x8x?x64xbf16>, %bounds: memref<1x?xi32>) {
 // CHECK:         %[[MAP:.*]] = attn.ancestor_map ins(%{{.*}} : tensor<1x64xi32>) outs(%{{.*}} : tensor<1x?x?xi32>) -> tensor<1x?x?xi32>
 // CHECK:         attn.attention
 // CHECK-NOT:     mask
-// CHECK:         keep {
+// CHECK:         mask_mod {
 // CHECK:           %[[FIRST:.*]] = arith.ori
 // CHECK:           %[[PREFIX:.*]] = arith.subi
 // CHECK:           %[[BEFORE:.*]] = arith.cmpi slt, %{{.*}}, %[[PREFIX]]
@@ -82,15 +83,16 @@ func.func @tree(%q: tensor<1x8x64x64xbf16>, %k: tensor<1x8x?x64xbf16>, %parents:
 
 // CHECK-LABEL: func @blocks
 // CHECK:         %[[COLUMNS:.*]] = arith.divui
-// CHECK:         attn.block_map ins(%{{.*}}, %{{.*}} : memref<?x8x?xi32>, memref<?x8x?xi32>) columns(%[[COLUMNS]]) outs(%[[MAP:.*]] : memref<?x8x?x?xi32>)
-// CHECK-NOT:     attn.block_map
-// CHECK:         attn.attention_grad {{.*}} mask(#attn.and<#attn.causal, #attn.sliding_window<left = 64>>) keep {
+// CHECK:         attn.block_sparse_map ins(%{{.*}}, %{{.*}} : memref<?x8x?xi32>, memref<?x8x?xi32>) columns(%[[COLUMNS]])
+// CHECK-SAME:        {{^}} outs(%[[MAP:.*]] : memref<?x8x?x?xi32>)
+// CHECK-NOT:     attn.block_sparse_map
+// CHECK:         attn.attention_grad {{.*}} mask(#attn.and<#attn.causal, #attn.sliding_window<left = 64>>) mask_mod {
 // CHECK-NEXT:    ^bb0(%[[B:.*]]: index, %[[H:.*]]: index, %[[I:.*]]: index, %[[J:.*]]: index):
 // CHECK:           %[[ROW:.*]] = arith.divui %[[I]], %{{.*}} : index
 // CHECK:           %[[COLUMN:.*]] = arith.divui %[[J]], %{{.*}} : index
 // CHECK:           %[[PLACE:.*]] = arith.divui %[[COLUMN]]
 // CHECK:           memref.load %[[MAP]][%[[B]], %[[H]], %[[ROW]], %[[PLACE]]]
-#blocks = #attn.block_mask<rows = 128, columns = 64, offsets = 0, indices = 1>
+#blocks = #attn.block_sparse<rows = 128, columns = 64, offsets = 0, indices = 1>
 func.func @blocks(%q: memref<?x8x?x64xbf16>, %lse: memref<?x8x?xf32>, %x: memref<?x8x?xi32>) {
   attn.attention_grad ins(%q, %q, %q, %q, %lse, %q : memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>,
           memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>, memref<?x8x?xf32>, memref<?x8x?x64xbf16>)

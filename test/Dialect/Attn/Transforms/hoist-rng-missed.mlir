@@ -2,15 +2,15 @@
 // RUN: attn-opt %s --attn-hoist-rng=alternative=streams --split-input-file \
 // RUN:   --remarks-filter=attn-hoist-rng --remark-format=emitRemark 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
 
-// Where decisions cannot be made beside a product, they stay in the kernel, and
+// Where keep masks cannot be generated concurrently with a matmul, they stay in the kernel, and
 // a remark says why.
 
 // CHECK-NOT: attn.overlap
 
 #dropout = #attn.dropout<p = 0.5, rng = #attn.philox>
 !t = tensor<1x2x64x32xf32>
-func.func @no_product(%q: !t, %seed: i64) -> !t {
-  // REMARK: makes random numbers in the kernel: no product runs before in the same block
+func.func @no_matmul(%q: !t, %seed: i64) -> !t {
+  // REMARK: makes random numbers in the kernel: no matmul runs before in the same block
   %r = attn.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
       dropout(#dropout, %seed, %seed : i64, i64) -> !t
   return %r : !t
@@ -21,13 +21,13 @@ func.func @no_product(%q: !t, %seed: i64) -> !t {
 #dropout = #attn.dropout<p = 0.5, rng = #attn.philox>
 !t = tensor<1x2x64x32xf32>
 !x = tensor<64x64xf32>
-// The seed is computed from the product.
+// The seed is computed from the matmul.
 func.func @dominance(%q: !t, %x: !x) -> !t {
   %c0 = arith.constant 0 : index
   %p = attn.matmul ins(%x, %x : !x, !x) outs(%x : !x) -> !x
   %e = tensor.extract %p[%c0, %c0] : !x
   %seed = arith.fptosi %e : f32 to i64
-  // REMARK: makes random numbers in the kernel: seed, offset or sizes are not known before the product
+  // REMARK: makes random numbers in the kernel: seed, offset or sizes are not known before the matmul
   %r = attn.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
       dropout(#dropout, %seed, %seed : i64, i64) -> !t
   return %r : !t
@@ -42,7 +42,7 @@ func.func private @advance_generator()
 func.func @side_effect(%q: !t, %x: !x, %seed: tensor<i64>) -> (!t, !x) {
   %p = attn.matmul ins(%x, %x : !x, !x) outs(%x : !x) -> !x
   call @advance_generator() : () -> ()
-  // REMARK: makes random numbers in the kernel: 'func.call' may write memory between product and attention
+  // REMARK: makes random numbers in the kernel: 'func.call' may write memory between matmul and attention
   %r = attn.attention ins(%q, %q, %q : !t, !t, !t) outs(%q : !t)
       dropout(#dropout, %seed, %seed : tensor<i64>, tensor<i64>) -> !t
   return %r, %p : !t, !x

@@ -1,6 +1,6 @@
-// RUN: attn-opt %s --attn-hoist-rng="alternative=fused most-products=2" | FileCheck %s
+// RUN: attn-opt %s --attn-hoist-rng="alternative=fused max-matmuls=2" | FileCheck %s
 
-// Two products share the decisions of eight heads. The second one takes three
+// Two matmuls share the keep mask of eight heads. The second one takes three
 // times as long.
 
 // CHECK-LABEL: func.func @share(

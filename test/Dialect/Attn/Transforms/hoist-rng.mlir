@@ -3,8 +3,8 @@
 // RUN: attn-opt %s --attn-hoist-rng=alternative=in-kernel --split-input-file | FileCheck %s --check-prefix=KERNEL
 // RUN: attn-opt %s --attn-hoist-rng="alternative=streams memory-budget=1000" --split-input-file | FileCheck %s --check-prefix=KERNEL
 
-// The projection of the queries runs before the attention: the decisions are
-// made beside it. What computes the offset moves up.
+// The projection of the queries runs before the attention: the keep mask is
+// generated concurrently. The computation of the offset moves up.
 
 #dropout = #attn.dropout<p = 0.125, rng = #attn.arx>
 
@@ -16,7 +16,8 @@
 // BESIDE-NEXT:      %[[P:.*]] = attn.matmul ins(%[[X]], %[[W]]
 // BESIDE-NEXT:      attn.overlap_yield %[[P]] : tensor<128x256xbf16>
 // BESIDE-NEXT:    } and {
-// BESIDE-NEXT:      %[[B:.*]] = attn.dropout_mask rows by(<p = 1.250000e-01, rng = #attn.arx>, %[[SEED]], %[[OFFSET]] : i64, i64) outs(%[[MASK]] : tensor<1x4x64x12xi32>) -> tensor<1x4x64x12xi32>
+// BESIDE-NEXT:      %[[B:.*]] = attn.dropout_mask rows by(<p = 1.250000e-01, rng = #attn.arx>, %[[SEED]], %[[OFFSET]] : i64, i64)
+// BESIDE-SAME:          {{^}} outs(%[[MASK]] : tensor<1x4x64x12xi32>) -> tensor<1x4x64x12xi32>
 // BESIDE-NEXT:      attn.overlap_yield %[[B]] : tensor<1x4x64x12xi32>
 // BESIDE-NEXT:    } -> (tensor<128x256xbf16>, tensor<1x4x64x12xi32>)
 // BESIDE-NEXT:    tensor.expand_shape %[[R]]#0
@@ -50,7 +51,7 @@ func.func @projection(%x: tensor<128x256xbf16>, %w: tensor<256x256xbf16>,
 
 // -----
 
-// An attention and its gradient that drop the same weights share a mask, in the
+// An attention and its gradient that drop the same probabilities share a keep mask, in the
 // layout from which the gradient gains.
 
 #dropout = #attn.dropout<p = 0.5, rng = #attn.philox>
@@ -101,7 +102,7 @@ func.func @gradient(%q: !t, %dout: !t, %lse: tensor<1x2x64xf32>, %seed: i64) -> 
 
 // -----
 
-// Sizes that the product does not determine.
+// Sizes that the matmul does not determine.
 
 #dropout = #attn.dropout<p = 0.5, rng = #attn.philox>
 !t = tensor<?x2x?x32xf32>
@@ -122,7 +123,7 @@ func.func @dynamic(%q: !t, %x: tensor<64x64xf32>, %seed: i64) -> (!t, tensor<64x
 
 // -----
 
-// The length is one of a tensor that the product makes, and known before.
+// The length is one of a tensor that the matmul makes, and known before.
 
 #dropout = #attn.dropout<p = 0.5, rng = #attn.philox>
 !t = tensor<1x2x?x32xf32>

@@ -34,7 +34,7 @@ func.func @captured(%q: memref<1x2x128x64xf32>, %n: index) {
   // expected-error @below {{has a mask whose tiles depend on values that are known at run time alone: no map can be drawn}}
   attn.attention ins(%q, %q, %q : memref<1x2x128x64xf32>, memref<1x2x128x64xf32>, memref<1x2x128x64xf32>)
     outs(%q : memref<1x2x128x64xf32>)
-    schedule(#attn_tile.sequential<query_tile = 64, key_tile = 64>) keep {
+    schedule(#attn_tile.sequential<query_tile = 64, key_tile = 64>) mask_mod {
     ^bb0(%b: index, %h: index, %i: index, %j: index):
       %keep = arith.cmpi slt, %j, %n : index
       attn.yield %keep : i1

@@ -49,14 +49,14 @@ func.func @causal(%q: memref<1x2x250x64xf32>) {
 }
 
 // The window is drawn for head 0. What it means in SVG is escaped.
-// CHECK: <title>@by_head: #attn.sliding_window&lt;right = 0&gt; and keep region, 128 x 128, tiles 16 x 32</title>
+// CHECK: <title>@by_head: #attn.sliding_window&lt;right = 0&gt; and mask_mod region, 128 x 128, tiles 16 x 32</title>
 // CHECK: full, no code for masks: 0 tiles
 // CHECK: partial, masked: 8 tiles
 // CHECK: empty, not visited: 24 tiles
 func.func @by_head(%q: memref<1x2x128x64xf32>) {
   attn.attention ins(%q, %q, %q : memref<1x2x128x64xf32>, memref<1x2x128x64xf32>, memref<1x2x128x64xf32>)
     outs(%q : memref<1x2x128x64xf32>) mask(#attn.sliding_window<right = 0>)
-    schedule(#attn_tile.sequential<query_tile = 16, key_tile = 32>) keep {
+    schedule(#attn_tile.sequential<query_tile = 16, key_tile = 32>) mask_mod {
     ^bb0(%b: index, %h: index, %i: index, %j: index):
       %d = arith.subi %i, %j : index
       %keep = arith.cmpi sle, %d, %h : index
@@ -65,16 +65,16 @@ func.func @by_head(%q: memref<1x2x128x64xf32>) {
   return
 }
 
-// JSON: "title": "@documents: #attn.causal and keep region
+// JSON: "title": "@documents: #attn.causal and mask_mod region
 // JSON: "reads_data": true
-// CHECK: <title>@documents: #attn.causal and keep region, 128 x 128, tiles 64 x 64</title>
+// CHECK: <title>@documents: #attn.causal and mask_mod region, 128 x 128, tiles 64 x 64</title>
 // CHECK: full, no code for masks: 0 tiles
 // CHECK: partial or decided by data: 3 tiles
 // CHECK: empty, not visited: 1 tiles
 func.func @documents(%q: memref<1x2x128x64xf32>, %ids: memref<128xi32>) {
   attn.attention ins(%q, %q, %q : memref<1x2x128x64xf32>, memref<1x2x128x64xf32>, memref<1x2x128x64xf32>)
     outs(%q : memref<1x2x128x64xf32>) mask(#attn.causal)
-    schedule(#attn_tile.sequential<query_tile = 64, key_tile = 64>) keep {
+    schedule(#attn_tile.sequential<query_tile = 64, key_tile = 64>) mask_mod {
     ^bb0(%b: index, %h: index, %i: index, %j: index):
       %x = memref.load %ids[%i] : memref<128xi32>
       %y = memref.load %ids[%j] : memref<128xi32>

@@ -37,7 +37,8 @@ func.func @de_morgan_merges(%q: tensor<1x2x?x16xf32>, %k: tensor<1x2x?x16xf32>) 
 // CHECK: mask(#attn.or<#attn.local_blocks<size = 8, after = 0>, #attn.global_tokens<count = 4>>) ->
 func.func @nested(%q: tensor<1x2x?x16xf32>, %k: tensor<1x2x?x16xf32>) -> tensor<1x2x?x16xf32> {
   %0 = attn.attention ins(%q, %k, %k : tensor<1x2x?x16xf32>, tensor<1x2x?x16xf32>, tensor<1x2x?x16xf32>) outs(%q : tensor<1x2x?x16xf32>)
-    mask(#attn.or<#attn.local_blocks<size = 8, after = 0>, #attn.or<#attn.global_tokens<count = 4>, #attn.not<#attn.and<#attn.not<#attn.causal>>>>>) -> tensor<1x2x?x16xf32>
+    mask(#attn.or<#attn.local_blocks<size = 8, after = 0>, #attn.or<#attn.global_tokens<count = 4>, #attn.not<#attn.and<#attn.not<#attn.causal>>>>>)
+    -> tensor<1x2x?x16xf32>
   return %0 : tensor<1x2x?x16xf32>
 }
 
@@ -259,10 +260,10 @@ func.func @tokens_cover(%q: tensor<1x2x64x16xf32>, %k: tensor<1x2x8x16xf32>) -> 
 
 // CHECK-LABEL: func @causal_region
 // CHECK: mask(#attn.causal) ->
-// CHECK-NOT: keep
+// CHECK-NOT: mask_mod
 func.func @causal_region(%q: tensor<1x2x64x16xf32>, %k: tensor<1x2x64x16xf32>) -> tensor<1x2x64x16xf32> {
   %0 = attn.attention ins(%q, %k, %k : tensor<1x2x64x16xf32>, tensor<1x2x64x16xf32>, tensor<1x2x64x16xf32>) outs(%q : tensor<1x2x64x16xf32>)
-    keep {
+    mask_mod {
     ^bb0(%b: index, %h: index, %i: index, %j: index):
       %keep = arith.cmpi sle, %j, %i : index
       attn.yield %keep : i1
@@ -274,10 +275,10 @@ func.func @causal_region(%q: tensor<1x2x64x16xf32>, %k: tensor<1x2x64x16xf32>) -
 
 // CHECK-LABEL: func @causal_of_dynamic
 // CHECK: mask(#attn.causal<alignment = top_left>) ->
-// CHECK-NOT: keep
+// CHECK-NOT: mask_mod
 func.func @causal_of_dynamic(%q: tensor<1x2x?x16xf32>, %k: tensor<1x2x?x16xf32>) -> tensor<1x2x?x16xf32> {
   %0 = attn.attention ins(%q, %k, %k : tensor<1x2x?x16xf32>, tensor<1x2x?x16xf32>, tensor<1x2x?x16xf32>) outs(%q : tensor<1x2x?x16xf32>)
-    keep {
+    mask_mod {
     ^bb0(%b: index, %h: index, %i: index, %j: index):
       %keep = arith.cmpi sge, %i, %j : index
       attn.yield %keep : i1
@@ -291,14 +292,14 @@ func.func @causal_of_dynamic(%q: tensor<1x2x?x16xf32>, %k: tensor<1x2x?x16xf32>)
 // The offset is computed outside of the region: its operands are not looked at.
 // CHECK: attn.attention
 // CHECK-NOT: mask(
-// CHECK: keep
+// CHECK: mask_mod
 func.func @causal_by_lengths(%q: tensor<1x2x?x16xf32>, %k: tensor<1x2x?x16xf32>) -> tensor<1x2x?x16xf32> {
   %c2 = arith.constant 2 : index
   %sq = tensor.dim %q, %c2 : tensor<1x2x?x16xf32>
   %sk = tensor.dim %k, %c2 : tensor<1x2x?x16xf32>
   %offset = arith.subi %sk, %sq : index
   %0 = attn.attention ins(%q, %k, %k : tensor<1x2x?x16xf32>, tensor<1x2x?x16xf32>, tensor<1x2x?x16xf32>) outs(%q : tensor<1x2x?x16xf32>)
-    keep {
+    mask_mod {
     ^bb0(%b: index, %h: index, %i: index, %j: index):
       %d = arith.addi %i, %offset : index
       %keep = arith.cmpi sle, %j, %d : index
@@ -311,13 +312,13 @@ func.func @causal_by_lengths(%q: tensor<1x2x?x16xf32>, %k: tensor<1x2x?x16xf32>)
 
 // CHECK-LABEL: func @causal_by_sizes
 // CHECK: mask(#attn.causal) ->
-// CHECK-NOT: keep
+// CHECK-NOT: mask_mod
 func.func @causal_by_sizes(%q: tensor<1x2x?x16xf32>, %k: tensor<1x2x?x16xf32>) -> tensor<1x2x?x16xf32> {
   %c2 = arith.constant 2 : index
   %sq = tensor.dim %q, %c2 : tensor<1x2x?x16xf32>
   %sk = tensor.dim %k, %c2 : tensor<1x2x?x16xf32>
   %0 = attn.attention ins(%q, %k, %k : tensor<1x2x?x16xf32>, tensor<1x2x?x16xf32>, tensor<1x2x?x16xf32>) outs(%q : tensor<1x2x?x16xf32>)
-    keep {
+    mask_mod {
     ^bb0(%b: index, %h: index, %i: index, %j: index):
       %e = arith.addi %i, %sk : index
       %d = arith.subi %e, %sq : index
@@ -331,10 +332,10 @@ func.func @causal_by_sizes(%q: tensor<1x2x?x16xf32>, %k: tensor<1x2x?x16xf32>) -
 
 // CHECK-LABEL: func @strictly_causal
 // CHECK: mask(#attn.not<#attn.sliding_window<left = 0, alignment = top_left>>) ->
-// CHECK-NOT: keep
+// CHECK-NOT: mask_mod
 func.func @strictly_causal(%q: tensor<1x2x?x16xf32>, %k: tensor<1x2x?x16xf32>) -> tensor<1x2x?x16xf32> {
   %0 = attn.attention ins(%q, %k, %k : tensor<1x2x?x16xf32>, tensor<1x2x?x16xf32>, tensor<1x2x?x16xf32>) outs(%q : tensor<1x2x?x16xf32>)
-    keep {
+    mask_mod {
     ^bb0(%b: index, %h: index, %i: index, %j: index):
       %keep = arith.cmpi slt, %j, %i : index
       attn.yield %keep : i1
@@ -346,10 +347,10 @@ func.func @strictly_causal(%q: tensor<1x2x?x16xf32>, %k: tensor<1x2x?x16xf32>) -
 
 // CHECK-LABEL: func @window_of_i32
 // CHECK: mask(#attn.sliding_window<left = 7, right = 0>) ->
-// CHECK-NOT: keep
+// CHECK-NOT: mask_mod
 func.func @window_of_i32(%q: tensor<1x2x64x16xf32>, %k: tensor<1x2x64x16xf32>) -> tensor<1x2x64x16xf32> {
   %0 = attn.attention ins(%q, %k, %k : tensor<1x2x64x16xf32>, tensor<1x2x64x16xf32>, tensor<1x2x64x16xf32>) outs(%q : tensor<1x2x64x16xf32>)
-    keep {
+    mask_mod {
     ^bb0(%b: index, %h: index, %i: index, %j: index):
       %x = arith.index_cast %i : index to i32
       %y = arith.index_cast %j : index to i32
@@ -368,10 +369,10 @@ func.func @window_of_i32(%q: tensor<1x2x64x16xf32>, %k: tensor<1x2x64x16xf32>) -
 
 // CHECK-LABEL: func @prefix_region
 // CHECK: mask(#attn.prefix_lm<length = 8>) ->
-// CHECK-NOT: keep
+// CHECK-NOT: mask_mod
 func.func @prefix_region(%q: tensor<1x2x64x16xf32>, %k: tensor<1x2x64x16xf32>) -> tensor<1x2x64x16xf32> {
   %0 = attn.attention ins(%q, %k, %k : tensor<1x2x64x16xf32>, tensor<1x2x64x16xf32>, tensor<1x2x64x16xf32>) outs(%q : tensor<1x2x64x16xf32>)
-    keep {
+    mask_mod {
     ^bb0(%b: index, %h: index, %i: index, %j: index):
       %c8 = arith.constant 8 : index
       %p = arith.cmpi ult, %j, %c8 : index
@@ -386,10 +387,10 @@ func.func @prefix_region(%q: tensor<1x2x64x16xf32>, %k: tensor<1x2x64x16xf32>) -
 
 // CHECK-LABEL: func @tokens_region
 // CHECK: mask(#attn.global_tokens<count = 8>) ->
-// CHECK-NOT: keep
+// CHECK-NOT: mask_mod
 func.func @tokens_region(%q: tensor<1x2x64x16xf32>, %k: tensor<1x2x64x16xf32>) -> tensor<1x2x64x16xf32> {
   %0 = attn.attention ins(%q, %k, %k : tensor<1x2x64x16xf32>, tensor<1x2x64x16xf32>, tensor<1x2x64x16xf32>) outs(%q : tensor<1x2x64x16xf32>)
-    keep {
+    mask_mod {
     ^bb0(%b: index, %h: index, %i: index, %j: index):
       %c8 = arith.constant 8 : index
       %p = arith.cmpi ult, %j, %c8 : index
@@ -404,10 +405,10 @@ func.func @tokens_region(%q: tensor<1x2x64x16xf32>, %k: tensor<1x2x64x16xf32>) -
 
 // CHECK-LABEL: func @no_tokens_region
 // CHECK: mask(#attn.not<#attn.global_tokens<count = 8>>) ->
-// CHECK-NOT: keep
+// CHECK-NOT: mask_mod
 func.func @no_tokens_region(%q: tensor<1x2x64x16xf32>, %k: tensor<1x2x64x16xf32>) -> tensor<1x2x64x16xf32> {
   %0 = attn.attention ins(%q, %k, %k : tensor<1x2x64x16xf32>, tensor<1x2x64x16xf32>, tensor<1x2x64x16xf32>) outs(%q : tensor<1x2x64x16xf32>)
-    keep {
+    mask_mod {
     ^bb0(%b: index, %h: index, %i: index, %j: index):
       %c8 = arith.constant 8 : index
       %p = arith.cmpi uge, %j, %c8 : index
@@ -422,10 +423,10 @@ func.func @no_tokens_region(%q: tensor<1x2x64x16xf32>, %k: tensor<1x2x64x16xf32>
 
 // CHECK-LABEL: func @chunks_region
 // CHECK: mask(#attn.and<#attn.local_blocks<size = 8, before = 0, after = 0>, #attn.causal>) ->
-// CHECK-NOT: keep
+// CHECK-NOT: mask_mod
 func.func @chunks_region(%q: tensor<1x2x64x16xf32>, %k: tensor<1x2x64x16xf32>) -> tensor<1x2x64x16xf32> {
   %0 = attn.attention ins(%q, %k, %k : tensor<1x2x64x16xf32>, tensor<1x2x64x16xf32>, tensor<1x2x64x16xf32>) outs(%q : tensor<1x2x64x16xf32>)
-    keep {
+    mask_mod {
     ^bb0(%b: index, %h: index, %i: index, %j: index):
       %c8 = arith.constant 8 : index
       %x = arith.divui %i, %c8 : index
@@ -443,10 +444,10 @@ func.func @chunks_region(%q: tensor<1x2x64x16xf32>, %k: tensor<1x2x64x16xf32>) -
 // CHECK-LABEL: func @true_region
 // CHECK: attn.attention
 // CHECK-NOT: mask(
-// CHECK-NOT: keep
+// CHECK-NOT: mask_mod
 func.func @true_region(%q: tensor<1x2x64x16xf32>, %k: tensor<1x2x64x16xf32>) -> tensor<1x2x64x16xf32> {
   %0 = attn.attention ins(%q, %k, %k : tensor<1x2x64x16xf32>, tensor<1x2x64x16xf32>, tensor<1x2x64x16xf32>) outs(%q : tensor<1x2x64x16xf32>)
-    keep {
+    mask_mod {
     ^bb0(%b: index, %h: index, %i: index, %j: index):
       %c64 = arith.constant 64 : index
       %keep = arith.cmpi slt, %j, %c64 : index
@@ -459,10 +460,10 @@ func.func @true_region(%q: tensor<1x2x64x16xf32>, %k: tensor<1x2x64x16xf32>) -> 
 
 // CHECK-LABEL: func @false_region
 // CHECK: mask(#attn.none) ->
-// CHECK-NOT: keep
+// CHECK-NOT: mask_mod
 func.func @false_region(%q: tensor<1x2x64x16xf32>, %k: tensor<1x2x64x16xf32>) -> tensor<1x2x64x16xf32> {
   %0 = attn.attention ins(%q, %k, %k : tensor<1x2x64x16xf32>, tensor<1x2x64x16xf32>, tensor<1x2x64x16xf32>) outs(%q : tensor<1x2x64x16xf32>)
-    mask(#attn.causal) keep {
+    mask(#attn.causal) mask_mod {
     ^bb0(%b: index, %h: index, %i: index, %j: index):
       %keep = arith.cmpi sgt, %j, %i : index
       attn.yield %keep : i1
@@ -474,10 +475,10 @@ func.func @false_region(%q: tensor<1x2x64x16xf32>, %k: tensor<1x2x64x16xf32>) ->
 
 // CHECK-LABEL: func @implied_region
 // CHECK: mask(#attn.causal) ->
-// CHECK-NOT: keep
+// CHECK-NOT: mask_mod
 func.func @implied_region(%q: tensor<1x2x64x16xf32>, %k: tensor<1x2x64x16xf32>) -> tensor<1x2x64x16xf32> {
   %0 = attn.attention ins(%q, %k, %k : tensor<1x2x64x16xf32>, tensor<1x2x64x16xf32>, tensor<1x2x64x16xf32>) outs(%q : tensor<1x2x64x16xf32>)
-    mask(#attn.causal) keep {
+    mask(#attn.causal) mask_mod {
     ^bb0(%b: index, %h: index, %i: index, %j: index):
       %c5 = arith.constant 5 : index
       %d = arith.addi %i, %c5 : index
@@ -490,12 +491,12 @@ func.func @implied_region(%q: tensor<1x2x64x16xf32>, %k: tensor<1x2x64x16xf32>) 
 // -----
 
 // CHECK-LABEL: func @causal_documents
-// CHECK: mask(#attn.sliding_window<left = 512, right = 0, alignment = top_left>) keep
+// CHECK: mask(#attn.sliding_window<left = 512, right = 0, alignment = top_left>) mask_mod
 // CHECK: %[[SAME:.*]] = arith.cmpi eq
 // CHECK: attn.yield %[[SAME]]
 func.func @causal_documents(%q: tensor<1x2x?x16xf32>, %k: tensor<1x2x?x16xf32>, %ids: tensor<?x?xi32>) -> tensor<1x2x?x16xf32> {
   %0 = attn.attention ins(%q, %k, %k : tensor<1x2x?x16xf32>, tensor<1x2x?x16xf32>, tensor<1x2x?x16xf32>) outs(%q : tensor<1x2x?x16xf32>)
-    mask(#attn.sliding_window<left = 512, alignment = top_left>) keep {
+    mask(#attn.sliding_window<left = 512, alignment = top_left>) mask_mod {
     ^bb0(%b: index, %h: index, %i: index, %j: index):
       %x = tensor.extract %ids[%b, %i] : tensor<?x?xi32>
       %y = tensor.extract %ids[%b, %j] : tensor<?x?xi32>
@@ -512,10 +513,10 @@ func.func @causal_documents(%q: tensor<1x2x?x16xf32>, %k: tensor<1x2x?x16xf32>, 
 // CHECK-LABEL: func @unnamed
 // CHECK: attn.attention
 // CHECK-NOT: mask(
-// CHECK: keep
+// CHECK: mask_mod
 func.func @unnamed(%q: tensor<1x2x?x16xf32>, %k: tensor<1x2x?x16xf32>) -> tensor<1x2x?x16xf32> {
   %0 = attn.attention ins(%q, %k, %k : tensor<1x2x?x16xf32>, tensor<1x2x?x16xf32>, tensor<1x2x?x16xf32>) outs(%q : tensor<1x2x?x16xf32>)
-    keep {
+    mask_mod {
     ^bb0(%b: index, %h: index, %i: index, %j: index):
       %c3 = arith.constant 3 : index
       %x = arith.muli %i, %c3 : index
@@ -542,13 +543,13 @@ func.func @sequences(%q: tensor<1x2x128x16xf32>, %cu: tensor<3xi32>) -> tensor<1
 // CHECK-LABEL: func @gradient
 // CHECK: attn.attention_grad
 // CHECK-SAME: mask(#attn.sliding_window<left = 8, right = 0>)
-// CHECK-NOT: keep
+// CHECK-NOT: mask_mod
 func.func @gradient(%q: memref<1x2x64x16xf32>, %lse: memref<1x2x64xf32>) {
   attn.attention_grad
     ins(%q, %q, %q, %q, %lse, %q : memref<1x2x64x16xf32>, memref<1x2x64x16xf32>, memref<1x2x64x16xf32>,
         memref<1x2x64x16xf32>, memref<1x2x64xf32>, memref<1x2x64x16xf32>)
     outs(%q, %q, %q : memref<1x2x64x16xf32>, memref<1x2x64x16xf32>, memref<1x2x64x16xf32>)
-    mask(#attn.sliding_window<left = 8>) keep {
+    mask(#attn.sliding_window<left = 8>) mask_mod {
     ^bb0(%b: index, %h: index, %i: index, %j: index):
       %keep = arith.cmpi sle, %j, %i : index
       attn.yield %keep : i1

@@ -5,41 +5,41 @@
 // RUN: attn-opt %s -attn-tile-set-traversal=kind=persistent -canonicalize -attn-tile-split-roles=consumers=1 \
 // RUN:   -split-input-file | FileCheck %s --check-prefix=ONE
 
-// What runs beside walks over its own items, in steps of its own number of
-// groups, whatever the rest of the kernel does.
+// Concurrent work iterates over its own work items, in steps of its own number of
+// CTAs, whatever the rest of the kernel does.
 
 // CHECK-LABEL: attn_tile.kernel @walks(
-// CHECK-SAME:    %{{.*}}: index, %[[BESIDE:[a-z0-9]+]]: index
-// CHECK:         attn_tile.beside {
+// CHECK-SAME:    %{{.*}}: index, %[[AUXILIARY:[a-z0-9]+]]: index
+// CHECK:         attn_tile.auxiliary_warps {
 // CHECK:           %[[P:.*]] = attn_tile.program_id 0
 // CHECK:           %[[N:.*]] = attn_tile.num_programs 0
-// CHECK:           scf.for %[[ITEM:.*]] = %[[P]] to %{{.*}} step %[[N]]
-// CHECK:             arith.remui %[[ITEM]], %{{.*}} : index
-// CHECK:             attn_tile.each to(%[[BESIDE]])
+// CHECK:           scf.for %[[WORK_ITEM:.*]] = %[[P]] to %{{.*}} step %[[N]]
+// CHECK:             arith.remui %[[WORK_ITEM]], %{{.*}} : index
+// CHECK:             attn_tile.thread_for to(%[[AUXILIARY]])
 // CHECK:         }
 // CHECK:         attn_tile.program_id 0
 // CHECK:         scf.for
 // CHECK:           attn_tile.copy
 
-// The kernel has as many groups as either loop has items.
+// The kernel has as many CTAs as either loop has work items.
 // CHECK-LABEL: func.func @launch(
-// CHECK-SAME:    %[[MAIN:.*]]: index, %[[BESIDE:.*]]: index
-// CHECK:         %[[ITEMS:.*]] = arith.muli %[[BESIDE]], %{{.*}} : index
-// CHECK:         %[[MOST:.*]] = arith.maxui %[[MAIN]], %[[ITEMS]] : index
-// CHECK:         attn_tile.launch @walks grid(%[[MOST]], %{{.*}}, %{{.*}}) groups_per_multiprocessor(1)
+// CHECK-SAME:    %[[MAIN:.*]]: index, %[[AUXILIARY:.*]]: index
+// CHECK:         %[[WORK_ITEMS:.*]] = arith.muli %[[AUXILIARY]], %{{.*}} : index
+// CHECK:         %[[MOST:.*]] = arith.maxui %[[MAIN]], %[[WORK_ITEMS]] : index
+// CHECK:         attn_tile.launch @walks grid(%[[MOST]], %{{.*}}, %{{.*}}) ctas_per_sm(1)
 
 // It is no part of a role. The producer, whose idle warps run it, has registers
 // for it.
 // ROLES-LABEL: attn_tile.kernel @walks(
-// ROLES:         attn_tile.beside {
-// ROLES:           attn_tile.each
+// ROLES:         attn_tile.auxiliary_warps {
+// ROLES:           attn_tile.thread_for
 // ROLES:         attn_tile.role producer warpgroups(1) registers(64) {
-// ROLES-NOT:       attn_tile.each
+// ROLES-NOT:       attn_tile.thread_for
 // ROLES:         attn_tile.role consumer warpgroups(2) registers(216) {
-// ROLES-NOT:       attn_tile.each
+// ROLES-NOT:       attn_tile.thread_for
 // ROLES:         attn_tile.return
 // ONE-LABEL:   attn_tile.kernel @walks(
-// ONE:           attn_tile.beside {
+// ONE:           attn_tile.auxiliary_warps {
 // ONE:           attn_tile.role producer warpgroups(1) registers(64) {
 // ONE:           attn_tile.role consumer warpgroups(1) registers(240) {
 attn_tile.kernel @walks(%items: index, %n: index, %list: memref<?xindex>, %k: memref<?x16xf16>,
@@ -47,9 +47,9 @@ attn_tile.kernel @walks(%items: index, %n: index, %list: memref<?xindex>, %k: me
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %pipe = attn_tile.create_pipe : !attn_tile.pipe<16x16xf16, stages = 2>
-  attn_tile.beside {
+  attn_tile.auxiliary_warps {
     scf.forall (%i, %j) in (%n, 3) {
-      attn_tile.each to(%n) {
+      attn_tile.thread_for to(%n) {
       ^bb0(%e: index):
         memref.store %j, %list[%i] : memref<?xindex>
         attn_tile.yield
@@ -77,16 +77,16 @@ func.func @launch(%items: index, %n: index, %list: memref<?xindex>, %k: memref<?
 
 // -----
 
-// Warps of what is joined take the items of their group one by one. As few idle
-// warps take part as make all items of the group, of 32 each, while it makes its
-// other items, if a warp makes 24 during one of these.
+// Warps of joined work take the work items of their CTA one by one. As few idle
+// warps take part as make all work items of the CTA, of 32 each, while it makes its
+// other work items, if a warp makes 24 during one of these.
 
 // CHECK-LABEL: attn_tile.kernel @joined(
-// CHECK-SAME:    %[[MAIN:[a-z0-9]+]]: index, %[[BESIDE:[a-z0-9]+]]: index
+// CHECK-SAME:    %[[MAIN:[a-z0-9]+]]: index, %[[AUXILIARY:[a-z0-9]+]]: index
 // CHECK-DAG:     %[[C1:.*]] = arith.constant 1 : index
 // CHECK-DAG:     %[[PART:.*]] = arith.constant 24 : index
 // CHECK-DAG:     %[[WHOLE:.*]] = arith.constant 32 : index
-// CHECK:         attn_tile.beside registers(72) joined {
+// CHECK:         attn_tile.auxiliary_warps registers(72) joined {
 // CHECK:           %[[GROUP:.*]] = attn_tile.program_id 0
 // CHECK:           %[[GROUPS:.*]] = attn_tile.num_programs 0
 // CHECK:           %[[COUNT:.*]] = arith.divui %{{.*}}, %[[GROUPS]]
@@ -95,19 +95,19 @@ func.func @launch(%items: index, %n: index, %list: memref<?xindex>, %k: memref<?
 // CHECK:           %[[MADE:.*]] = arith.muli %[[OTHERS]], %[[PART]]
 // CHECK:           %[[OFWARP:.*]] = arith.maxui %[[MADE]], %[[C1]]
 // CHECK:           %[[WARPS:.*]] = arith.ceildivui %[[WORK]], %[[OFWARP]]
-// CHECK:           %[[TAKES:.*]] = attn_tile.takes_part %[[WARPS]]
+// CHECK:           %[[TAKES:.*]] = attn_tile.is_active_warp %[[WARPS]]
 // CHECK:           scf.if %[[TAKES]] {
 // CHECK:             scf.while : () -> index {
-// CHECK:               %[[K:.*]] = attn_tile.take_number
+// CHECK:               %[[K:.*]] = attn_tile.fetch_work_item
 // CHECK:               %[[EXISTS:.*]] = arith.cmpi ult, %[[K]], %[[COUNT]]
 // CHECK:               scf.condition(%[[EXISTS]]) %[[K]]
 // CHECK:             } do {
 // CHECK:             ^bb0(%[[NUMBER:.*]]: index):
 // CHECK:               %[[FAR:.*]] = arith.muli %[[NUMBER]], %[[GROUPS]]
-// CHECK:               %[[ITEM:.*]] = arith.addi %[[GROUP]], %[[FAR]]
-// CHECK:               %[[REVERSED:.*]] = arith.subi %{{.*}}, %[[ITEM]]
+// CHECK:               %[[WORK_ITEM:.*]] = arith.addi %[[GROUP]], %[[FAR]]
+// CHECK:               %[[REVERSED:.*]] = arith.subi %{{.*}}, %[[WORK_ITEM]]
 // CHECK:               memref.store %[[REVERSED]], %{{.*}}[%[[REVERSED]]]
-// CHECK-NOT:       attn_tile.pace
+// CHECK-NOT:       attn_tile.throughput_hint
 // CHECK-LABEL: func.func @launch_joined(
 // ROLES-LABEL: attn_tile.kernel @joined(
 // ROLES:         attn_tile.role producer warpgroups(1) registers(72) {
@@ -116,10 +116,10 @@ attn_tile.kernel @joined(%items: index, %n: index, %list: memref<?xindex>, %k: m
                          %p: vector<128x16xf16>) {
   %c0 = arith.constant 0 : index
   %pipe = attn_tile.create_pipe : !attn_tile.pipe<16x16xf16, stages = 2>
-  attn_tile.beside registers(72) joined {
+  attn_tile.auxiliary_warps registers(72) joined {
     %part = arith.constant 24 : index
     %whole = arith.constant 32 : index
-    attn_tile.pace %part of %whole
+    attn_tile.throughput_hint %part of %whole
     scf.forall (%i) in (%n) {
       memref.store %i, %list[%i] : memref<?xindex>
     }

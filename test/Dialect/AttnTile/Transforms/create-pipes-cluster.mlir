@@ -5,7 +5,7 @@
 #values = affine_map<(m, n, k) -> (k, n)>
 #result = affine_map<(m, n, k) -> (m, n)>
 
-// Keys and values are the same in all groups of a cluster, queries are not.
+// Keys and values are the same in all CTAs of a cluster, queries are not.
 
 // CHECK-LABEL: attn_tile.kernel @shared
 // CHECK-NEXT:    attn_tile.create_pipe : <64x16xf16, stages = 1>
@@ -50,7 +50,7 @@ attn_tile.kernel @shared(%q: memref<?x16xf16>, %k: memref<?x16xf16>, %v: memref<
 #keys = affine_map<(m, n, k) -> (n, k)>
 #result = affine_map<(m, n, k) -> (m, n)>
 
-// A loop that runs as often as a group's place in the cluster says.
+// A loop that runs as often as a CTA's rank in the cluster says.
 
 // CHECK-LABEL: attn_tile.kernel @steps
 // CHECK-NEXT:    attn_tile.create_pipe : <64x16xf16, stages = 1>
@@ -83,7 +83,7 @@ attn_tile.kernel @steps(%q: memref<?x16xf16>, %k: memref<?x16xf16>, %out: memref
 #result = affine_map<(m, n, k) -> (m, n)>
 
 // What a loop carries depends on the place from its second step on, and so does
-// what a conditional gives; a load in such a conditional is not in all groups.
+// what a conditional gives; a load in such a conditional is not in all CTAs.
 
 // CHECK-LABEL: attn_tile.kernel @carried
 // CHECK-COUNT-3: attn_tile.create_pipe : <{{[0-9x]+}}xf16, stages = {{[12]}}>

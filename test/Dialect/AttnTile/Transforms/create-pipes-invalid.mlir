@@ -8,7 +8,7 @@ attn_tile.kernel @items(%v: memref<?x16xf16>, %p: vector<16x8xf16>, %acc: vector
                         %out: memref<?x16xf32>, %n: index) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
-  // expected-error @below {{'scf.forall' op must be replaced by a walk over work items before pipes are created}}
+  // expected-error @below {{'scf.forall' op must be replaced by a traversal of work items before pipes are created}}
   scf.forall (%i) in (%n) {
     %vt = attn_tile.load %v[%i, %c0] stream(%c0 of %c1) : memref<?x16xf16> -> vector<8x16xf16>
     %o = vector.contract {indexing_maps = [#lhs, #values, #result],
@@ -56,7 +56,7 @@ attn_tile.kernel @no_position(%v: memref<?x16xf16>, %p: vector<8x16xf16>, %acc: 
   %c1 = arith.constant 1 : index
   %v0 = attn_tile.load %v[%c0, %c0] stream(%c0 of %c1) : memref<?x16xf16> -> vector<8x16xf16>
   %o = scf.for %t = %c0 to %n step %c1 iter_args(%a = %acc) -> vector<16x16xf32> {
-    // expected-error @below {{'vector.contract' op needs an operand in workgroup memory, but no stream of tiles beside it counts its steps}}
+    // expected-error @below {{'vector.contract' op needs an operand in shared memory, but no stream of tiles in its block counts its steps}}
     %o0 = vector.contract {indexing_maps = [#columns, #values, #result],
         iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
         %v0, %p, %a : vector<8x16xf16>, vector<8x16xf16> into vector<16x16xf32>
@@ -72,9 +72,9 @@ attn_tile.kernel @no_position(%v: memref<?x16xf16>, %p: vector<8x16xf16>, %acc: 
 #values = affine_map<(m, n, k) -> (k, n)>
 #result = affine_map<(m, n, k) -> (m, n)>
 
-// Additions with turns go through workgroup memory, where their steps are counted.
-attn_tile.kernel @turn_without_stream(%v: memref<?x16xf16>, %p: vector<16x8xf16>, %acc: vector<16x16xf32>,
-                                      %sums: memref<?x16xf32>, %turns: memref<?xi32>, %n: index) {
+// Ordered additions go through shared memory, where their steps are counted.
+attn_tile.kernel @order_without_stream(%v: memref<?x16xf16>, %p: vector<16x8xf16>, %acc: vector<16x16xf32>,
+                                      %sums: memref<?x16xf32>, %semaphores: memref<?xi32>, %n: index) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %v0 = attn_tile.load %v[%c0, %c0] stream(%c0 of %c1) : memref<?x16xf16> -> vector<8x16xf16>
@@ -82,8 +82,8 @@ attn_tile.kernel @turn_without_stream(%v: memref<?x16xf16>, %p: vector<16x8xf16>
       iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
       %p, %v0, %acc : vector<16x8xf16>, vector<8x16xf16> into vector<16x16xf32>
   scf.for %t = %c0 to %n step %c1 {
-    // expected-error @below {{'attn_tile.add_packed' op with a turn needs a stream of tiles beside it, which counts its steps}}
-    attn_tile.add_packed %o to %sums[%t, %c0] turn(%t of %turns[%t]) : vector<16x16xf32> to memref<?x16xf32>, memref<?xi32>
+    // expected-error @below {{'attn_tile.bulk_reduce_add' op with an order needs a stream of tiles in its block, which counts its steps}}
+    attn_tile.bulk_reduce_add %o to %sums[%t, %c0] ordered(%t of %semaphores[%t]) : vector<16x16xf32> to memref<?x16xf32>, memref<?xi32>
   }
   attn_tile.return
 }

@@ -1,7 +1,7 @@
 // RUN: attn-opt %s -attn-tile-create-pipes -split-input-file | FileCheck %s
 // RUN: attn-opt %s -attn-tile-create-pipes='stages=3 query-stages=2' -split-input-file \
 // RUN:   | FileCheck %s --check-prefix=STAGES
-// RUN: attn-opt %s -attn-tile-create-pipes='read-once-stages=1 max-packed-bytes=16383' -split-input-file \
+// RUN: attn-opt %s -attn-tile-create-pipes='read-once-stages=1 max-fragment-bytes=16383' -split-input-file \
 // RUN:   | FileCheck %s --check-prefix=SCARCE
 // RUN: attn-opt %s -attn-tile-create-pipes='score-stages=1' -split-input-file \
 // RUN:   | FileCheck %s --check-prefix=SCORES
@@ -58,7 +58,7 @@ attn_tile.kernel @rotated(%q: memref<?x16xf16>, %k: memref<?x16xf16>, %v: memref
   // CHECK-NEXT: %[[LOOP:.*]]:2 = scf.for %[[T:.*]] = %[[C1:.*]] to {{.*}} iter_args(%[[P:.*]] = %[[P0]], %[[ACC:.*]] = %[[ACC0]])
   %done:2 = scf.for %t = %c1 to %count step %c1 iter_args(%p = %p0, %acc = %acc0)
       -> (vector<16x8xf16>, vector<16x16xf32>) {
-    // Both products are in flight, and each is waited for when it is used.
+    // Both MMAs are in flight, and each is waited for when it is used.
     // CHECK:        %[[KT:.*]] = attn_tile.wait %[[KPIPE]][%[[T]]]
     // CHECK-NEXT:   %[[SSTART:.*]] = attn_tile.mma_start %[[QT]], %[[KT]] transpose_rhs :
     // CHECK-NEXT:   %[[PREVIOUS:.*]] = arith.subi %[[T]]
@@ -72,7 +72,7 @@ attn_tile.kernel @rotated(%q: memref<?x16xf16>, %k: memref<?x16xf16>, %v: memref
     // CHECK-NEXT:   math.exp2 %[[S]]
     // CHECK-NEXT:   %[[O:.*]] = attn_tile.mma_wait %[[OSTART]]
     // CHECK-NEXT:   attn_tile.release %[[VT]]
-    // The product reads the registers of %p until here.
+    // The MMA reads the registers of %p until here.
     // CHECK-NEXT:   arith.truncf
     // CHECK-NEXT:   arith.negf %[[O]]
     %kt = attn_tile.load %k[%t, %c0] stream(%t of %count) : memref<?x16xf16> -> vector<8x16xf16>
@@ -111,9 +111,9 @@ attn_tile.kernel @rotated(%q: memref<?x16xf16>, %k: memref<?x16xf16>, %v: memref
 #result = affine_map<(m, n, k) -> (m, n)>
 
 // Left alone: the right-hand side is needed in registers, so the left-hand side
-// of the same product cannot be staged either.
+// of the same MMA cannot be staged either.
 
-// REMARK: Remark="no stream of tiles feeds products alone"
+// REMARK: Remark="no stream of tiles feeds MMAs alone"
 
 // CHECK-LABEL: attn_tile.kernel @registers
 // CHECK-NOT:     attn_tile.create_pipe
@@ -176,8 +176,8 @@ attn_tile.kernel @sequence(%q: memref<?x16xf16>, %v: memref<?x16xf16>, %out: mem
 #keys = affine_map<(m, n, k) -> (n, k)>
 #result = affine_map<(m, n, k) -> (m, n)>
 
-// A computed tile that is a right-hand side is put into workgroup memory; it
-// takes the position of the tile that is loaded beside it.
+// A computed tile that is a right-hand side is put into shared memory; it
+// takes the position of the tile that is loaded with it.
 
 // CHECK-LABEL: attn_tile.kernel @share
 // CHECK:         %[[SHARED:.*]] = attn_tile.create_pipe : <64x16xf16, stages = 2>
@@ -187,7 +187,7 @@ attn_tile.kernel @sequence(%q: memref<?x16xf16>, %v: memref<?x16xf16>, %out: mem
 // CHECK:           %[[S:.*]] = attn_tile.mma_start %[[KEYS]], %[[Q]] transpose_rhs
 // CHECK:           attn_tile.mma_wait %[[S]]
 // CHECK:           %[[P:.*]] = arith.truncf
-// CHECK:           %[[B:.*]] = attn_tile.share %[[P]] in %[[SHARED]][%[[T]]]
+// CHECK:           %[[B:.*]] = attn_tile.local_store %[[P]] in %[[SHARED]][%[[T]]]
 // CHECK:           attn_tile.mma_start %[[KEYS]], %[[B]] transpose_lhs
 // CHECK-SAME:        -> !attn_tile.pending<vector<128x16xf32>>
 attn_tile.kernel @share(%key: memref<?x128xf16>, %query: memref<?x128xf16>, %out: memref<?x16xf32>, %n: index) {
@@ -211,20 +211,21 @@ attn_tile.kernel @share(%key: memref<?x128xf16>, %query: memref<?x128xf16>, %out
 }
 
 // Columns of a staged tile are rows of a left-hand side that is transposed. Where
-// the sums of a step are too large together, they are added from registers, and
-// what is shared has one stage.
+// the accumulators of a step are too large together, they are added from registers, and
+// the stored tile has one stage.
 
 // CHECK-LABEL: attn_tile.kernel @columns
 // CHECK:         %[[SHARED:.*]] = attn_tile.create_pipe : <64x80xf16, stages = 1>
 // CHECK:         %[[KEYS:.*]] = attn_tile.wait
 // CHECK:         scf.for
-// CHECK:           %[[B:.*]] = attn_tile.share %{{.*}} in %[[SHARED]]
-// CHECK-NEXT:      %[[O0:.*]] = attn_tile.mma_start %[[KEYS]], %[[B]] transpose_lhs first_row(0) : !attn_tile.buffer<64x128xf16>, <64x80xf16> -> !attn_tile.pending<vector<64x80xf32>>
+// CHECK:           %[[B:.*]] = attn_tile.local_store %{{.*}} in %[[SHARED]]
+// CHECK-NEXT:      %[[O0:.*]] = attn_tile.mma_start %[[KEYS]], %[[B]] transpose_lhs first_row(0) : !attn_tile.buffer<64x128xf16>, <64x80xf16>
+// CHECK-SAME:          {{^}} -> !attn_tile.pending<vector<64x80xf32>>
 // CHECK-NEXT:      %[[W0:.*]] = attn_tile.mma_wait %[[O0]]
-// CHECK-NEXT:      attn_tile.add_packed %[[W0]]
+// CHECK-NEXT:      attn_tile.bulk_reduce_add %[[W0]]
 // CHECK:           %[[O1:.*]] = attn_tile.mma_start %[[KEYS]], %[[B]] transpose_lhs first_row(64) :
 // CHECK-NEXT:      %[[W1:.*]] = attn_tile.mma_wait %[[O1]]
-// CHECK:           attn_tile.add_packed %[[W1]]
+// CHECK:           attn_tile.bulk_reduce_add %[[W1]]
 // CHECK:         attn_tile.release %[[KEYS]]
 // CHECK-NOT:     vector.extract_strided_slice
 attn_tile.kernel @columns(%query: memref<?x128xf16>, %key: memref<?x128xf16>, %sums: memref<?x80xf32>, %n: index) {
@@ -244,19 +245,19 @@ attn_tile.kernel @columns(%query: memref<?x128xf16>, %key: memref<?x128xf16>, %s
     %o0 = vector.contract {indexing_maps = [#columns, #values, #result],
         iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
         %k0, %p, %zero : vector<64x64xf16>, vector<64x80xf16> into vector<64x80xf32>
-    attn_tile.add_packed %o0 to %sums[%t, %c0] : vector<64x80xf32> to memref<?x80xf32>
+    attn_tile.bulk_reduce_add %o0 to %sums[%t, %c0] : vector<64x80xf32> to memref<?x80xf32>
     %t1 = arith.addi %t, %c64 : index
     %k1 = vector.extract_strided_slice %k {offsets = [0, 64], sizes = [64, 64], strides = [1, 1]}
         : vector<64x128xf16> to vector<64x64xf16>
     %o1 = vector.contract {indexing_maps = [#columns, #values, #result],
         iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
         %k1, %p, %zero : vector<64x64xf16>, vector<64x80xf16> into vector<64x80xf32>
-    attn_tile.add_packed %o1 to %sums[%t1, %c0] : vector<64x80xf32> to memref<?x80xf32>
+    attn_tile.bulk_reduce_add %o1 to %sums[%t1, %c0] : vector<64x80xf32> to memref<?x80xf32>
   }
   attn_tile.return
 }
 
-// A row beside the tiles is staged, too, and read where it is used; its stage is
+// A row next to the tiles is staged, too, and read where it is used; its stage is
 // released when what is computed of all of it has been shared. A shared tile that is
 // made of columns of others is shared as these, in one stage.
 
@@ -269,9 +270,9 @@ attn_tile.kernel @columns(%query: memref<?x128xf16>, %key: memref<?x128xf16>, %s
 // CHECK-NEXT:      attn_tile.read %[[R]] : <1x16xf32> -> vector<1x16xf32>
 // CHECK-NOT:       attn_tile.release %[[R]]
 // CHECK:           %[[HALF:.*]] = arith.divui %[[T]], %{{.*}} : index
-// CHECK-NEXT:      attn_tile.share %[[P:.*]] in %[[SHARED]][%[[HALF]]] : vector<64x16xf16>
+// CHECK-NEXT:      attn_tile.local_store %[[P:.*]] in %[[SHARED]][%[[HALF]]] : vector<64x16xf16>
 // CHECK-NEXT:      attn_tile.release %[[R]]
-// CHECK-NEXT:      %[[B:.*]] = attn_tile.share %[[P]] in %[[SHARED]][%[[HALF]]] from(16) : vector<64x16xf16>
+// CHECK-NEXT:      %[[B:.*]] = attn_tile.local_store %[[P]] in %[[SHARED]][%[[HALF]]] from(16) : vector<64x16xf16>
 // CHECK-NEXT:      attn_tile.mma_start %{{.*}}, %[[B]] transpose_lhs
 attn_tile.kernel @rows_and_columns(%key: memref<?x128xf16>, %query: memref<?x128xf16>, %row: memref<?x?xf32>,
                                    %out: memref<?x32xf32>, %n: index) {
@@ -311,7 +312,7 @@ attn_tile.kernel @rows_and_columns(%key: memref<?x128xf16>, %query: memref<?x128
 // CHECK-NEXT:      attn_tile.read %[[R]]
 // CHECK-NOT:       attn_tile.release %[[R]]
 // CHECK:           attn_tile.scatter_add
-// CHECK:           %[[B:.*]] = attn_tile.share
+// CHECK:           %[[B:.*]] = attn_tile.local_store
 // CHECK-NEXT:      attn_tile.release %[[R]]
 // CHECK-NEXT:      attn_tile.mma_start %{{.*}}, %[[B]] transpose_lhs
 attn_tile.kernel @rows_behind_additions(%key: memref<?x128xf16>, %query: memref<?x128xf16>, %row: memref<?x?xf32>,
@@ -391,7 +392,7 @@ attn_tile.kernel @rows_of_parts(%key: memref<?x128xf16>, %query: memref<?x128xf1
 
 // -----
 
-// Each tile of %once is read by one product, each of %twice by two. What is added
+// Each tile of %once is read by one MMA, each of %twice by two. What is added
 // goes through a stage of its size, or straight from registers if that is too
 // large.
 
@@ -404,13 +405,13 @@ attn_tile.kernel @rows_of_parts(%key: memref<?x128xf16>, %query: memref<?x128xf1
 // CHECK-DAG:     attn_tile.create_pipe : <16x64xf16, stages = 2>
 // CHECK-DAG:     attn_tile.create_pipe : <16x128xf16, stages = 2>
 // CHECK-DAG:     %[[SUMS:.*]] = attn_tile.create_pipe : <64x64xf32, stages = 1>
-// CHECK:         %[[PACKED:.*]] = attn_tile.pack %{{.*}} in %[[SUMS]]
-// CHECK-NEXT:    attn_tile.add_packed %[[PACKED]] to
+// CHECK:         %[[PACKED:.*]] = attn_tile.stage_fragments %{{.*}} in %[[SUMS]]
+// CHECK-NEXT:    attn_tile.bulk_reduce_add %[[PACKED]] to
 // SCARCE-LABEL: attn_tile.kernel @scarce
 // SCARCE-NOT:    xf32, stages
 // SCARCE-DAG:    attn_tile.create_pipe : <16x64xf16, stages = 2>
 // SCARCE-DAG:    attn_tile.create_pipe : <16x128xf16, stages = 1>
-// SCARCE:        attn_tile.add_packed %{{.*}} : vector<64x64xf32> to memref<?x64xf32>
+// SCARCE:        attn_tile.bulk_reduce_add %{{.*}} : vector<64x64xf32> to memref<?x64xf32>
 attn_tile.kernel @scarce(%a: memref<?x128xf16>, %b: memref<?x64xf16>, %once: memref<?x128xf16>,
                          %twice: memref<?x64xf16>, %sums: memref<?x64xf32>, %out: memref<?x16xf32>, %n: index) {
   %c0 = arith.constant 0 : index
@@ -432,7 +433,7 @@ attn_tile.kernel @scarce(%a: memref<?x128xf16>, %b: memref<?x64xf16>, %once: mem
     %o = vector.contract {indexing_maps = [#rows, #values, #result],
         iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
         %p, %v, %zero1 : vector<64x16xf16>, vector<16x64xf16> into vector<64x64xf32>
-    attn_tile.add_packed %o to %sums[%t, %c0] : vector<64x64xf32> to memref<?x64xf32>
+    attn_tile.bulk_reduce_add %o to %sums[%t, %c0] : vector<64x64xf32> to memref<?x64xf32>
   }
   attn_tile.return
 }
@@ -444,7 +445,7 @@ attn_tile.kernel @scarce(%a: memref<?x128xf16>, %b: memref<?x64xf16>, %once: mem
 #result = affine_map<(m, n, k) -> (m, n)>
 
 // Tiles that maps read share a pipe, too, and are read before the wait for the
-// product that is changed; without stages for them they are loaded as they were. Their
+// MMA that is changed; without stages for them they are loaded as they were. Their
 // stages are released behind a reduction of the result, or before a loop that may wait
 // for them.
 
@@ -512,7 +513,7 @@ attn_tile.kernel @mapped(%q: vector<64x32xbf16>, %key: memref<?x32xbf16>, %bias:
 #result = affine_map<(m, n, k) -> (m, n)>
 
 // A left-hand side that stays for all steps may be read to registers once, when
-// rows that are not of the sequence have been cleared. It may not where a product
+// rows that are not of the sequence have been cleared. It may not where an MMA
 // has it transposed, nor is one of a step, which would be read in each.
 
 // CHECK-LABEL: attn_tile.kernel @held

@@ -22,10 +22,10 @@
 attn_tile.kernel @prefix_lm(%first: index, %sq: index, %skv: index, %s: vector<64x64xf32>, %out: memref<64x64xf32>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
-  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%first, 64) keys(64)
+  %tiles, %masked, %count = attn_tile.kv_tile_iterator at(%c0, %c0) queries(%first, 64) keys(64)
       lengths(%sq, %skv) by(#attn.prefix_lm<length = 100, alignment = top_left>)
   scf.for %t = %c0 to %count step %c1 {
-    %tile = attn_tile.tile_at %tiles[%t]
+    %tile = attn_tile.kv_tile_at %tiles[%t]
     %c64 = arith.constant 64 : index
     %col = arith.muli %tile, %c64 : index
     %s1 = attn_tile.mask %s at(%c0, %c0, %first, %col) lengths(%sq, %skv)
@@ -56,10 +56,10 @@ attn_tile.kernel @prefix_lm(%first: index, %sq: index, %skv: index, %s: vector<6
 attn_tile.kernel @block_diagonal(%first: index, %sq: index, %skv: index, %s: vector<64x64xf32>, %out: memref<64x64xf32>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
-  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%first, 64) keys(64)
+  %tiles, %masked, %count = attn_tile.kv_tile_iterator at(%c0, %c0) queries(%first, 64) keys(64)
       lengths(%sq, %skv) by(#attn.local_blocks<size = 256, before = 0, after = 0, alignment = top_left>)
   scf.for %t = %c0 to %count step %c1 {
-    %tile = attn_tile.tile_at %tiles[%t]
+    %tile = attn_tile.kv_tile_at %tiles[%t]
     %c64 = arith.constant 64 : index
     %col = arith.muli %tile, %c64 : index
     %s1 = attn_tile.mask %s at(%c0, %c0, %first, %col) lengths(%sq, %skv)
@@ -85,10 +85,10 @@ attn_tile.kernel @block_diagonal(%first: index, %sq: index, %skv: index, %s: vec
 attn_tile.kernel @block_causal(%first: index, %sq: index, %skv: index, %s: vector<64x64xf32>, %out: memref<64x64xf32>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
-  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%first, 64) keys(64)
+  %tiles, %masked, %count = attn_tile.kv_tile_iterator at(%c0, %c0) queries(%first, 64) keys(64)
       lengths(%sq, %skv) by(#attn.local_blocks<size = 256, after = 0, alignment = top_left>)
   scf.for %t = %c0 to %count step %c1 {
-    %tile = attn_tile.tile_at %tiles[%t]
+    %tile = attn_tile.kv_tile_at %tiles[%t]
     %c64 = arith.constant 64 : index
     %col = arith.muli %tile, %c64 : index
     %s1 = attn_tile.mask %s at(%c0, %c0, %first, %col) lengths(%sq, %skv)
@@ -115,10 +115,10 @@ attn_tile.kernel @block_causal(%first: index, %sq: index, %skv: index, %s: vecto
 attn_tile.kernel @global_tokens(%first: index, %sq: index, %skv: index, %s: vector<64x64xf32>, %out: memref<64x64xf32>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
-  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%first, 64) keys(64)
+  %tiles, %masked, %count = attn_tile.kv_tile_iterator at(%c0, %c0) queries(%first, 64) keys(64)
       lengths(%sq, %skv) by(#attn.global_tokens<count = 64>)
   scf.for %t = %c0 to %count step %c1 {
-    %tile = attn_tile.tile_at %tiles[%t]
+    %tile = attn_tile.kv_tile_at %tiles[%t]
     %c64 = arith.constant 64 : index
     %col = arith.muli %tile, %c64 : index
     %s1 = attn_tile.mask %s at(%c0, %c0, %first, %col) lengths(%sq, %skv)
@@ -143,10 +143,10 @@ attn_tile.kernel @global_tokens(%first: index, %sq: index, %skv: index, %s: vect
 attn_tile.kernel @dilated(%first: index, %sq: index, %skv: index, %s: vector<64x64xf32>, %out: memref<64x64xf32>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
-  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%first, 64) keys(64)
+  %tiles, %masked, %count = attn_tile.kv_tile_iterator at(%c0, %c0) queries(%first, 64) keys(64)
       lengths(%sq, %skv) by(#attn.dilated_window<left = 256, right = 0, dilation = 2, alignment = top_left>)
   scf.for %t = %c0 to %count step %c1 {
-    %tile = attn_tile.tile_at %tiles[%t]
+    %tile = attn_tile.kv_tile_at %tiles[%t]
     %c64 = arith.constant 64 : index
     %col = arith.muli %tile, %c64 : index
     %s1 = attn_tile.mask %s at(%c0, %c0, %first, %col) lengths(%sq, %skv)
@@ -176,10 +176,10 @@ attn_tile.kernel @dilated(%first: index, %sq: index, %skv: index, %s: vector<64x
 attn_tile.kernel @chunked(%first: index, %sq: index, %skv: index, %s: vector<64x64xf32>, %out: memref<64x64xf32>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
-  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%first, 64) keys(64)
+  %tiles, %masked, %count = attn_tile.kv_tile_iterator at(%c0, %c0) queries(%first, 64) keys(64)
       lengths(%sq, %skv) by(#attn.and<#attn.causal<alignment = top_left>, #attn.local_blocks<size = 256, before = 0, after = 0, alignment = top_left>>)
   scf.for %t = %c0 to %count step %c1 {
-    %tile = attn_tile.tile_at %tiles[%t]
+    %tile = attn_tile.kv_tile_at %tiles[%t]
     %c64 = arith.constant 64 : index
     %col = arith.muli %tile, %c64 : index
     %s1 = attn_tile.mask %s at(%c0, %c0, %first, %col) lengths(%sq, %skv)
@@ -206,10 +206,10 @@ attn_tile.kernel @chunked(%first: index, %sq: index, %skv: index, %s: vector<64x
 attn_tile.kernel @not(%first: index, %sq: index, %skv: index, %s: vector<64x64xf32>, %out: memref<64x64xf32>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
-  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%first, 64) keys(64)
+  %tiles, %masked, %count = attn_tile.kv_tile_iterator at(%c0, %c0) queries(%first, 64) keys(64)
       lengths(%sq, %skv) by(#attn.not<#attn.causal<alignment = top_left>>)
   scf.for %t = %c0 to %count step %c1 {
-    %tile = attn_tile.tile_at %tiles[%t]
+    %tile = attn_tile.kv_tile_at %tiles[%t]
     %c64 = arith.constant 64 : index
     %col = arith.muli %tile, %c64 : index
     %s1 = attn_tile.mask %s at(%c0, %c0, %first, %col) lengths(%sq, %skv)
@@ -238,10 +238,10 @@ attn_tile.kernel @not(%first: index, %sq: index, %skv: index, %s: vector<64x64xf
 attn_tile.kernel @or(%first: index, %sq: index, %skv: index, %s: vector<64x64xf32>, %out: memref<64x64xf32>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
-  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%first, 64) keys(64)
+  %tiles, %masked, %count = attn_tile.kv_tile_iterator at(%c0, %c0) queries(%first, 64) keys(64)
       lengths(%sq, %skv) by(#attn.or<#attn.causal<alignment = top_left>, #attn.global_tokens<count = 64>>)
   scf.for %t = %c0 to %count step %c1 {
-    %tile = attn_tile.tile_at %tiles[%t]
+    %tile = attn_tile.kv_tile_at %tiles[%t]
     %c64 = arith.constant 64 : index
     %col = arith.muli %tile, %c64 : index
     %s1 = attn_tile.mask %s at(%c0, %c0, %first, %col) lengths(%sq, %skv)

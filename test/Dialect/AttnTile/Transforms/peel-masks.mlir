@@ -1,5 +1,6 @@
 // RUN: attn-opt %s --pass-pipeline='builtin.module(attn_tile.kernel(attn-tile-peel-masks))' --split-input-file | FileCheck %s
-// RUN: attn-opt %s --pass-pipeline='builtin.module(attn_tile.kernel(attn-tile-expand-key-tiles))' --split-input-file | FileCheck %s --check-prefix=EXPAND
+// RUN: attn-opt %s --pass-pipeline='builtin.module(attn_tile.kernel(attn-tile-expand-kv-tile-iterators))' --split-input-file \
+// RUN:   | FileCheck %s --check-prefix=EXPAND
 
 // No bound on the left: two loops; the second has no mask, and tiles follow one
 // another. Keys up to the diagonal of the last query are attended by some
@@ -7,7 +8,7 @@
 
 // CHECK-LABEL: attn_tile.kernel @causal(
 // CHECK-SAME:    %[[S:.*]]: vector<32x64xf32>, %[[ROW:.*]]: index, %[[SQ:.*]]: index, %[[SKV:.*]]: index
-// CHECK-NOT:     attn_tile.key_tiles
+// CHECK-NOT:     attn_tile.kv_tile_iterator
 // CHECK:         %[[END:.*]] = arith.addi %[[ROW]], %c32
 // CHECK:         %[[CUT:.*]] = arith.minsi %[[END]], %[[SQ]]
 // CHECK:         %[[LASTQ:.*]] = arith.subi %[[CUT]], %c1
@@ -36,7 +37,7 @@
 // CHECK:         attn_tile.store %[[LOOP2]]
 
 // EXPAND-LABEL: attn_tile.kernel @causal(
-// EXPAND-NOT:     attn_tile.key_tiles
+// EXPAND-NOT:     attn_tile.kv_tile_iterator
 // EXPAND:         %[[TOP:.*]] = arith.maxsi %{{.*}}, %c1
 // EXPAND:         %[[LAST:.*]] = arith.subi %[[TOP]], %c1
 // EXPAND:         %[[COUNT:.*]] = arith.maxsi %{{.*}}, %c1
@@ -50,11 +51,11 @@ attn_tile.kernel @causal(%s: vector<32x64xf32>, %row: index, %sq: index,
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c64 = arith.constant 64 : index
-  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%row, 32) keys(64)
+  %tiles, %masked, %count = attn_tile.kv_tile_iterator at(%c0, %c0) queries(%row, 32) keys(64)
       lengths(%sq, %skv) by(#attn.causal)
   %m0 = arith.constant dense<0xFF800000> : vector<32xf32>
   %m = scf.for %t = %c0 to %count step %c1 iter_args(%m1 = %m0) -> vector<32xf32> {
-    %tile = attn_tile.tile_at %tiles[%t]
+    %tile = attn_tile.kv_tile_at %tiles[%t]
     %col = arith.muli %tile, %c64 : index
     %s1 = attn_tile.mask %s at(%c0, %c0, %row, %col) lengths(%sq, %skv)
         by(#attn.causal) : vector<32x64xf32>
@@ -91,10 +92,10 @@ attn_tile.kernel @window(%s: vector<32x64xf32>, %row: index, %sq: index,
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c64 = arith.constant 64 : index
-  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%row, 32) keys(64)
+  %tiles, %masked, %count = attn_tile.kv_tile_iterator at(%c0, %c0) queries(%row, 32) keys(64)
       lengths(%sq, %skv) by(#attn.sliding_window<left = 200, right = 0>)
   scf.for %t = %c0 to %count step %c1 {
-    %tile = attn_tile.tile_at %tiles[%t]
+    %tile = attn_tile.kv_tile_at %tiles[%t]
     %col = arith.muli %tile, %c64 : index
     %s1 = attn_tile.mask %s at(%c0, %c0, %row, %col) lengths(%sq, %skv)
         by(#attn.sliding_window<left = 200, right = 0>) : vector<32x64xf32>
@@ -109,7 +110,7 @@ attn_tile.kernel @window(%s: vector<32x64xf32>, %row: index, %sq: index,
 
 // CHECK-LABEL: attn_tile.kernel @region(
 // CHECK:         scf.for %{{.*}} = %c0{{.*}} to %[[MASKED:.*]] step
-// CHECK:           attn_tile.mask {{.*}} keep
+// CHECK:           attn_tile.mask {{.*}} mask_mod
 // CHECK:         scf.for %{{.*}} = %[[MASKED]] to
 // CHECK-NOT:       attn_tile.mask
 // CHECK:         attn_tile.return
@@ -117,15 +118,15 @@ attn_tile.kernel @region(%s: vector<32x64xf32>, %row: index, %sq: index,
                          %skv: index, %out: memref<32x64xf32>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
-  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%row, 32) keys(64)
-      lengths(%sq, %skv) keep {
+  %tiles, %masked, %count = attn_tile.kv_tile_iterator at(%c0, %c0) queries(%row, 32) keys(64)
+      lengths(%sq, %skv) mask_mod {
   ^bb0(%b: index, %h: index, %i: index, %j: index):
     %keep = arith.cmpi ne, %i, %j : index
     attn_tile.yield %keep : i1
   }
   scf.for %t = %c0 to %count step %c1 {
     %s1 = attn_tile.mask %s at(%c0, %c0, %row, %t) lengths(%sq, %skv)
-        : vector<32x64xf32> keep {
+        : vector<32x64xf32> mask_mod {
     ^bb0(%b: index, %h: index, %i: index, %j: index):
       %keep = arith.cmpi ne, %i, %j : index
       attn_tile.yield %keep : i1
@@ -145,15 +146,15 @@ attn_tile.kernel @region(%s: vector<32x64xf32>, %row: index, %sq: index,
 // CHECK:         %[[END:.*]] = arith.minsi %{{.*}}, %[[SQ]]
 // CHECK:         arith.minsi %[[END]], %[[SKV]]
 // CHECK:         scf.for
-// CHECK:           attn_tile.mask {{.*}} keep
+// CHECK:           attn_tile.mask {{.*}} mask_mod
 // CHECK-NOT:     scf.for
 // CHECK:         attn_tile.return
 attn_tile.kernel @opaque(%s: vector<32x64xf32>, %row: index, %sq: index,
                          %skv: index, %ids: memref<?xi32>, %out: memref<32x64xf32>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
-  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%row, 32) keys(64)
-      lengths(%sq, %skv) by(#attn.causal<alignment = top_left>) keep {
+  %tiles, %masked, %count = attn_tile.kv_tile_iterator at(%c0, %c0) queries(%row, 32) keys(64)
+      lengths(%sq, %skv) by(#attn.causal<alignment = top_left>) mask_mod {
   ^bb0(%b: index, %h: index, %i: index, %j: index):
     %x = memref.load %ids[%i] : memref<?xi32>
     %y = memref.load %ids[%j] : memref<?xi32>
@@ -162,7 +163,7 @@ attn_tile.kernel @opaque(%s: vector<32x64xf32>, %row: index, %sq: index,
   }
   scf.for %t = %c0 to %count step %c1 {
     %s1 = attn_tile.mask %s at(%c0, %c0, %row, %t) lengths(%sq, %skv)
-        by(#attn.causal<alignment = top_left>) : vector<32x64xf32> keep {
+        by(#attn.causal<alignment = top_left>) : vector<32x64xf32> mask_mod {
     ^bb0(%b: index, %h: index, %i: index, %j: index):
       %x = memref.load %ids[%i] : memref<?xi32>
       %y = memref.load %ids[%j] : memref<?xi32>
@@ -192,7 +193,7 @@ attn_tile.kernel @static(%s: vector<32x64xf32>, %out: memref<32x64xf32>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c192 = arith.constant 192 : index
-  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%c0, 32) keys(64)
+  %tiles, %masked, %count = attn_tile.kv_tile_iterator at(%c0, %c0) queries(%c0, 32) keys(64)
       lengths(%c192, %c192)
   scf.for %t = %c0 to %count step %c1 {
     %s1 = attn_tile.mask %s at(%c0, %c0, %c0, %t) lengths(%c192, %c192)
@@ -215,7 +216,7 @@ attn_tile.kernel @part(%s: vector<32x64xf32>, %row: index, %sq: index,
                        %skv: index, %out: memref<32x64xf32>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
-  %tiles, %masked, %count = attn_tile.key_tiles at(%c0, %c0) queries(%row, 32) keys(64)
+  %tiles, %masked, %count = attn_tile.kv_tile_iterator at(%c0, %c0) queries(%row, 32) keys(64)
       lengths(%sq, %skv)
   scf.for %t = %c1 to %count step %c1 {
     %s1 = attn_tile.mask %s at(%c0, %c0, %row, %t) lengths(%sq, %skv)
@@ -247,10 +248,10 @@ attn_tile.kernel @listed(%list: memref<?x1x?x?xi32>, %i: index, %s: vector<32x64
                          %out: memref<?x64xf32>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
-  %tiles, %masked, %count = attn_tile.key_tiles at(%i, %i) queries(%i, 32) keys(64)
+  %tiles, %masked, %count = attn_tile.kv_tile_iterator at(%i, %i) queries(%i, 32) keys(64)
       lengths(%i, %i) listed(%list[%i, %i, %i] : memref<?x1x?x?xi32>)
   scf.for %t = %c0 to %count step %c1 {
-    %tile = attn_tile.tile_at %tiles[%t]
+    %tile = attn_tile.kv_tile_at %tiles[%t]
     %s1 = attn_tile.mask %s at(%i, %i, %i, %tile) lengths(%i, %i) : vector<32x64xf32>
     attn_tile.store %s1, %out[%tile, %c0] : vector<32x64xf32>, memref<?x64xf32>
   }
@@ -264,8 +265,8 @@ attn_tile.kernel @listed(%list: memref<?x1x?x?xi32>, %i: index, %s: vector<32x64
 // CHECK-LABEL: attn_tile.kernel @bits(
 // CHECK-SAME:    %{{.*}}, %[[BITS:[a-z0-9]+]]: memref<?x1x?x?x128xi32>, %[[I:[a-z0-9]+]]: index
 // CHECK:         scf.for %[[T:.*]] =
-// CHECK:           %[[B:.*]] = attn_tile.load_pair_bits %[[BITS]][%[[I]], %[[I]], %[[I]], %[[T]]]
-// CHECK:           attn_tile.keep_pairs %{{.*}} by %[[B]]
+// CHECK:           %[[B:.*]] = attn_tile.load_mask_bits %[[BITS]][%[[I]], %[[I]], %[[I]], %[[T]]]
+// CHECK:           attn_tile.apply_mask_bits %{{.*}} by %[[B]]
 // CHECK:         scf.for
 // CHECK-NOT:       pair
 // CHECK:         attn_tile.return
@@ -273,12 +274,12 @@ attn_tile.kernel @bits(%list: memref<?x1x?x?xi32>, %bits: memref<?x1x?x?x128xi32
                        %out: memref<?x64xf32>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
-  %tiles, %masked, %count = attn_tile.key_tiles at(%i, %i) queries(%i, 64) keys(64)
+  %tiles, %masked, %count = attn_tile.kv_tile_iterator at(%i, %i) queries(%i, 64) keys(64)
       lengths(%i, %i) listed(%list[%i, %i, %i] : memref<?x1x?x?xi32>)
   scf.for %t = %c0 to %count step %c1 {
-    %tile = attn_tile.tile_at %tiles[%t]
-    %b = attn_tile.load_pair_bits %bits[%i, %i, %i, %t] : memref<?x1x?x?x128xi32> -> !attn_tile.pair_bits<64x64>
-    %s1 = attn_tile.keep_pairs %s by %b : vector<64x64xf32>, !attn_tile.pair_bits<64x64>
+    %tile = attn_tile.kv_tile_at %tiles[%t]
+    %b = attn_tile.load_mask_bits %bits[%i, %i, %i, %t] : memref<?x1x?x?x128xi32> -> !attn_tile.mask_bits<64x64>
+    %s1 = attn_tile.apply_mask_bits %s by %b : vector<64x64xf32>, !attn_tile.mask_bits<64x64>
     attn_tile.store %s1, %out[%tile, %c0] : vector<64x64xf32>, memref<?x64xf32>
   }
   attn_tile.return

@@ -2,9 +2,9 @@
 // RUN: attn-opt %s -attn-tile-pipeline-steps --split-input-file \
 // RUN:   --remarks-filter='attn-tile.*' --remark-format=emitRemark 2>&1 | FileCheck %s --check-prefix=REMARK
 
-// A step of the gradients of keys and values: scores and gradients of weights,
-// the product of the weights, the gradients of the scores, which are shared, and
-// their products.
+// A step of the gradients of keys and values: scores and gradients of probabilities,
+// the MMA of the probabilities, the gradients of the scores, which are shared, and
+// their MMAs.
 
 // REMARK:        Function=step | Remark="begins the next step early"
 
@@ -13,7 +13,7 @@
 // CHECK:         %[[ANY:.*]] = arith.cmpi sgt, %[[N]], %{{.*}}
 // CHECK:         %[[ALL:.*]]:2 = scf.if %[[ANY]]
 //
-// Of the first step, what it can do alone.
+// The part of the first step that can run alone.
 // CHECK:           %[[Q0:.*]] = attn_tile.wait %[[QP:.*]][
 // CHECK-NEXT:      %[[S0:.*]] = attn_tile.mma_start %[[K]], %[[Q0]] transpose_rhs
 // CHECK-NEXT:      %[[O0:.*]] = attn_tile.wait
@@ -24,13 +24,13 @@
 // CHECK-NOT:       attn_tile.release
 // CHECK:           %[[LOOP:.*]]:{{.*}} = scf.for {{.*}}iter_args(%[[DK:[^ ]+]] = %{{[^ ]+}}, %[[DV:[^ ]+]] = %{{[^ ]+}}, {{.*}}%[[P:[^ ]+]] = %[[P0]],
 //
-// The products of this step and, between them, those of the next one.
+// The MMAs of this step and, between them, those of the next one.
 // CHECK:             %[[G:.*]] = attn_tile.mma_wait
 // CHECK:             %[[PT:.*]] = arith.truncf %[[P]]
 // CHECK-NEXT:        %[[DV1:.*]] = attn_tile.mma_start %[[PT]], %{{.*}} acc %[[DV]]
 // CHECK-NEXT:        %[[DS:.*]] = arith.mulf %[[P]], %[[G]]
 // CHECK-NEXT:        %[[DST:.*]] = arith.truncf %[[DS]]
-// CHECK-NEXT:        %[[SHARED:.*]] = attn_tile.share %[[DST]]
+// CHECK-NEXT:        %[[SHARED:.*]] = attn_tile.local_store %[[DST]]
 // CHECK-NEXT:        %[[DVR:.*]] = attn_tile.mma_wait %[[DV1]]
 // CHECK-NEXT:        attn_tile.release %{{.*}} : <1x64xf32>
 // CHECK-NEXT:        attn_tile.release %{{.*}} : <64x64xbf16>
@@ -39,7 +39,7 @@
 // CHECK-NEXT:        %[[S1:.*]] = attn_tile.mma_start %[[K]], %[[Q1]] transpose_rhs
 // CHECK-NEXT:        %[[DK1:.*]] = attn_tile.mma_start %[[DST]], %{{.*}} acc %[[DK]]
 // CHECK-NEXT:        %[[DQR:.*]] = attn_tile.mma_wait %[[DQ]]
-// CHECK-NEXT:        %[[PACKED:.*]] = attn_tile.pack %[[DQR]]
+// CHECK-NEXT:        %[[PACKED:.*]] = attn_tile.stage_fragments %[[DQR]]
 // CHECK-NEXT:        %[[O1:.*]] = attn_tile.wait
 // CHECK-NEXT:        %[[DP1:.*]] = attn_tile.mma_start %[[K]], %[[O1]] transpose_rhs
 // CHECK-NEXT:        %[[R1:.*]] = attn_tile.mma_wait %[[S1]]
@@ -47,13 +47,13 @@
 // CHECK:             %[[P1:.*]] = math.exp2
 // CHECK-NEXT:        %[[DKR:.*]] = attn_tile.mma_wait %[[DK1]]
 // CHECK-NEXT:        attn_tile.release
-// CHECK:             attn_tile.add_packed %[[PACKED]]
+// CHECK:             attn_tile.bulk_reduce_add %[[PACKED]]
 // CHECK:             scf.yield %[[DKR]], %[[DVR]], {{.*}}%[[P1]]
 //
 // The rest of the last step. There was one, so nothing is selected.
 // CHECK:           attn_tile.mma_wait
 // CHECK:           attn_tile.mma_start %{{.*}} acc %[[LOOP]]#1
-// CHECK:           attn_tile.share
+// CHECK:           attn_tile.local_store
 // CHECK:           attn_tile.mma_start %{{.*}} acc %[[LOOP]]#0
 // CHECK-NOT:       arith.select
 // CHECK-NOT:       math.exp2
@@ -95,7 +95,7 @@ attn_tile.kernel @step(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums: mem
     %dst = arith.truncf %ds : vector<128x64xf32> to vector<128x64xbf16>
     %dk0 = attn_tile.mma_start %dst, %q acc %dk
         : vector<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
-    %shared = attn_tile.share %dst in %dsp[%t] : vector<128x64xbf16>, !attn_tile.pipe<128x64xbf16, stages = 2>
+    %shared = attn_tile.local_store %dst in %dsp[%t] : vector<128x64xbf16>, !attn_tile.pipe<128x64xbf16, stages = 2>
     %dq0 = attn_tile.mma_start %k, %shared transpose_lhs
         : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<128x64xbf16> -> !attn_tile.pending<vector<64x64xf32>>
     %dv1 = attn_tile.mma_wait %dv0 : !attn_tile.pending<vector<128x64xf32>>
@@ -103,8 +103,8 @@ attn_tile.kernel @step(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums: mem
     %dk1 = attn_tile.mma_wait %dk0 : !attn_tile.pending<vector<128x64xf32>>
     attn_tile.release %q : !attn_tile.buffer<64x64xbf16>
     %dq = attn_tile.mma_wait %dq0 : !attn_tile.pending<vector<64x64xf32>>
-    %packed = attn_tile.pack %dq in %sp : vector<64x64xf32>, !attn_tile.pipe<64x64xf32, stages = 1>
-    attn_tile.add_packed %packed to %sums[%row, %c0] : !attn_tile.buffer<64x64xf32> to memref<?x64xf32>
+    %packed = attn_tile.stage_fragments %dq in %sp : vector<64x64xf32>, !attn_tile.pipe<64x64xf32, stages = 1>
+    attn_tile.bulk_reduce_add %packed to %sums[%row, %c0] : !attn_tile.buffer<64x64xf32> to memref<?x64xf32>
     scf.yield %dk1, %dv1 : vector<128x64xf32>, vector<128x64xf32>
   }
   attn_tile.store %r#0, %out[%c0, %c0] : vector<128x64xf32>, memref<128x64xf32>
@@ -114,9 +114,9 @@ attn_tile.kernel @step(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums: mem
 
 // -----
 
-// Without gradients of values, what the first product of a step alone reads is
-// given back at once. Behind each part of sums that are added from registers there
-// are products in flight: the others of the step, and those that begin the next.
+// Without gradients of values, the stage that only the first MMA of a step reads is
+// given back at once. Behind each part of accumulators that are added from registers there
+// are MMAs in flight: the others of the step, and those that begin the next.
 
 // REMARK:        Function=registers | Remark="begins the next step early"
 
@@ -124,18 +124,18 @@ attn_tile.kernel @step(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums: mem
 // CHECK:           scf.for
 // CHECK:             attn_tile.mma_wait
 // CHECK-NEXT:        attn_tile.release
-// CHECK:             %[[SHARED:.*]] = attn_tile.share
+// CHECK:             %[[SHARED:.*]] = attn_tile.local_store
 // CHECK-NEXT:        %[[DQ0:.*]] = attn_tile.mma_start %{{.*}}, %[[SHARED]] transpose_lhs first_row(0)
 // CHECK-NEXT:        %[[DK:.*]] = attn_tile.mma_start %{{.*}} acc
 // CHECK-NEXT:        %[[DQ1:.*]] = attn_tile.mma_start %{{.*}}, %[[SHARED]] transpose_lhs first_row(32)
 // CHECK-NEXT:        %[[DQR0:.*]] = attn_tile.mma_wait %[[DQ0]]
-// CHECK:             attn_tile.add_packed %[[DQR0]] to
+// CHECK:             attn_tile.bulk_reduce_add %[[DQR0]] to
 // CHECK-NEXT:        %[[DQR1:.*]] = attn_tile.mma_wait %[[DQ1]]
 // CHECK-NEXT:        attn_tile.mma_wait %[[DK]]
 // CHECK-NEXT:        attn_tile.release
 // CHECK:             %[[S:.*]] = attn_tile.mma_start {{.*}} transpose_rhs
 // CHECK:             attn_tile.mma_start {{.*}} transpose_rhs
-// CHECK:             attn_tile.add_packed %[[DQR1]] to
+// CHECK:             attn_tile.bulk_reduce_add %[[DQR1]] to
 // CHECK-NEXT:        attn_tile.mma_wait %[[S]]
 // CHECK:             math.exp2
 // CHECK-NEXT:        scf.yield
@@ -166,7 +166,7 @@ attn_tile.kernel @registers(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums
     %dst = arith.truncf %ds : vector<128x64xf32> to vector<128x64xbf16>
     %dk0 = attn_tile.mma_start %dst, %q acc %dk
         : vector<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
-    %shared = attn_tile.share %dst in %dsp[%t] : vector<128x64xbf16>, !attn_tile.pipe<128x64xbf16, stages = 1>
+    %shared = attn_tile.local_store %dst in %dsp[%t] : vector<128x64xbf16>, !attn_tile.pipe<128x64xbf16, stages = 1>
     %dq0 = attn_tile.mma_start %k, %shared transpose_lhs first_row(0)
         : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<128x64xbf16> -> !attn_tile.pending<vector<32x64xf32>>
     %dq1 = attn_tile.mma_start %k, %shared transpose_lhs first_row(32)
@@ -174,10 +174,10 @@ attn_tile.kernel @registers(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums
     %dk1 = attn_tile.mma_wait %dk0 : !attn_tile.pending<vector<128x64xf32>>
     attn_tile.release %q : !attn_tile.buffer<64x64xbf16>
     %dq2 = attn_tile.mma_wait %dq0 : !attn_tile.pending<vector<32x64xf32>>
-    attn_tile.add_packed %dq2 to %sums[%row, %c0] : vector<32x64xf32> to memref<?x64xf32>
+    attn_tile.bulk_reduce_add %dq2 to %sums[%row, %c0] : vector<32x64xf32> to memref<?x64xf32>
     %row1 = arith.addi %row, %c32 : index
     %dq3 = attn_tile.mma_wait %dq1 : !attn_tile.pending<vector<32x64xf32>>
-    attn_tile.add_packed %dq3 to %sums[%row1, %c0] : vector<32x64xf32> to memref<?x64xf32>
+    attn_tile.bulk_reduce_add %dq3 to %sums[%row1, %c0] : vector<32x64xf32> to memref<?x64xf32>
     scf.yield %dk1 : vector<128x64xf32>
   }
   attn_tile.store %r, %out[%c0, %c0] : vector<128x64xf32>, memref<128x64xf32>
@@ -187,7 +187,7 @@ attn_tile.kernel @registers(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums
 // -----
 
 // The wait for a row that only gradients of scores read follows the one for the
-// own product, where the left-hand side of the gradients of weights is in memory.
+// own MMA, where the left-hand side of the gradients of probabilities is in memory.
 
 // REMARK:        Function=row | Remark="begins the next step early"
 
@@ -255,7 +255,7 @@ attn_tile.kernel @row(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %v: !attn_t
 // -----
 
 // It precedes that wait where the left-hand side is in registers, so that the next
-// exponentials are computed while the own product is in flight. The first row is
+// exponentials are computed while the own MMA is in flight. The first row is
 // waited for before the steps; each of them reads the one that it was given.
 
 // REMARK:        Function=row_held | Remark="begins the next step early"
@@ -329,8 +329,8 @@ attn_tile.kernel @row_held(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %v: ve
 
 // -----
 
-// With dropout weights are dropped before the gradients of weights are waited for.
-// The next decisions are made between the next products, when sums have left
+// With dropout, probabilities are dropped before their gradients are waited for.
+// The next keep masks are made between the next MMAs, when accumulators have left
 // their registers.
 
 // REMARK:        Function=dropped | Remark="begins the next step early"
@@ -339,7 +339,7 @@ attn_tile.kernel @row_held(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %v: ve
 // CHECK:           memref.load
 // CHECK:           scf.for {{.*}}iter_args(%{{[^,]+}}, %{{[^,]+}}, %[[P:[^ ]+]] = %{{[^,]+}}, %[[D:[^ ]+]] = %{{[^,]+}}, %[[DP:[^ ]+]] =
 // CHECK-NEXT:        %[[PT:.*]] = arith.truncf %[[P]]
-// CHECK-NEXT:        %[[KEPT:.*]] = attn_tile.dropout %[[PT]] by %[[D]] weights
+// CHECK-NEXT:        %[[KEPT:.*]] = attn_tile.dropout %[[PT]] by %[[D]] below_two
 // CHECK-NEXT:        %[[COMMON:.*]] = arith.mulf %[[P]], %{{.*}}
 // CHECK-NEXT:        %[[G:.*]] = attn_tile.mma_wait %[[DP]]
 // CHECK-NEXT:        attn_tile.mma_start %[[KEPT]], %{{.*}} acc
@@ -349,9 +349,9 @@ attn_tile.kernel @row_held(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %v: ve
 // CHECK:             attn_tile.mma_start %{{.*}} transpose_lhs
 // CHECK:             attn_tile.mma_start %{{.*}} transpose_rhs
 // CHECK:             attn_tile.mma_start %{{.*}} acc
-// CHECK:             attn_tile.pack
+// CHECK:             attn_tile.stage_fragments
 // CHECK:             %[[Y:.*]] = memref.load
-// CHECK-NEXT:        attn_tile.make_decisions {{.*}} stream(%[[Y]], %[[Y]], %[[Y]], %[[Y]])
+// CHECK-NEXT:        attn_tile.generate_keep_mask {{.*}} stream(%[[Y]], %[[Y]], %[[Y]], %[[Y]])
 // CHECK:             attn_tile.mma_start %{{.*}} transpose_rhs
 // CHECK:             math.exp2
 // CHECK:             scf.yield
@@ -375,12 +375,12 @@ attn_tile.kernel @dropped(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums: 
     %o = attn_tile.wait %op[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
     %dp0 = attn_tile.mma_start %k, %o transpose_rhs
         : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
-    %d = attn_tile.make_decisions at(%row, %c0) stream(%y, %y, %y, %y) by(<p = 1.250000e-01, rng = #attn.arx>)
+    %d = attn_tile.generate_keep_mask at(%row, %c0) stream(%y, %y, %y, %y) by(<p = 1.250000e-01, rng = #attn.arx>)
         : <128x64, transposed>
     %s = attn_tile.mma_wait %s0 : !attn_tile.pending<vector<128x64xf32>>
     %p = math.exp2 %s : vector<128x64xf32>
     %pt = arith.truncf %p : vector<128x64xf32> to vector<128x64xbf16>
-    %kept = attn_tile.dropout %pt by %d weights : vector<128x64xbf16>, !attn_tile.decisions<128x64, transposed>
+    %kept = attn_tile.dropout %pt by %d below_two : vector<128x64xbf16>, !attn_tile.keep_mask<128x64, transposed>
     %dv0 = attn_tile.mma_start %kept, %o acc %dv
         : vector<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
     %common = arith.mulf %p, %c : vector<128x64xf32>
@@ -391,7 +391,7 @@ attn_tile.kernel @dropped(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums: 
     %dst = arith.truncf %ds : vector<128x64xf32> to vector<128x64xbf16>
     %dk0 = attn_tile.mma_start %dst, %q acc %dk
         : vector<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
-    %shared = attn_tile.share %dst in %dsp[%t] : vector<128x64xbf16>, !attn_tile.pipe<128x64xbf16, stages = 2>
+    %shared = attn_tile.local_store %dst in %dsp[%t] : vector<128x64xbf16>, !attn_tile.pipe<128x64xbf16, stages = 2>
     %dq0 = attn_tile.mma_start %k, %shared transpose_lhs
         : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<128x64xbf16> -> !attn_tile.pending<vector<64x64xf32>>
     %dv1 = attn_tile.mma_wait %dv0 : !attn_tile.pending<vector<128x64xf32>>
@@ -399,8 +399,8 @@ attn_tile.kernel @dropped(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums: 
     %dk1 = attn_tile.mma_wait %dk0 : !attn_tile.pending<vector<128x64xf32>>
     attn_tile.release %q : !attn_tile.buffer<64x64xbf16>
     %dq = attn_tile.mma_wait %dq0 : !attn_tile.pending<vector<64x64xf32>>
-    %packed = attn_tile.pack %dq in %sp : vector<64x64xf32>, !attn_tile.pipe<64x64xf32, stages = 1>
-    attn_tile.add_packed %packed to %sums[%row, %c0] : !attn_tile.buffer<64x64xf32> to memref<?x64xf32>
+    %packed = attn_tile.stage_fragments %dq in %sp : vector<64x64xf32>, !attn_tile.pipe<64x64xf32, stages = 1>
+    attn_tile.bulk_reduce_add %packed to %sums[%row, %c0] : !attn_tile.buffer<64x64xf32> to memref<?x64xf32>
     scf.yield %dk1, %dv1 : vector<128x64xf32>, vector<128x64xf32>
   }
   attn_tile.store %r#0, %out[%c0, %c0] : vector<128x64xf32>, memref<128x64xf32>
@@ -410,23 +410,23 @@ attn_tile.kernel @dropped(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums: 
 
 // -----
 
-// Decisions that a step loads for the next one are loaded when sums have left
-// their registers, a step before weights are dropped by them.
+// Keep masks that a step loads for the next one are loaded when accumulators have left
+// their registers, a step before probabilities are dropped by them.
 
 // REMARK:        Function=dropped_ahead | Remark="begins the next step early"
 
 // CHECK-LABEL: attn_tile.kernel @dropped_ahead(
-// CHECK:           attn_tile.load_decisions
+// CHECK:           attn_tile.load_keep_mask
 // CHECK:           scf.for {{.*}}iter_args(%{{[^,]+}}, %{{[^,]+}}, %[[D:[^ ]+]] = %{{[^,]+}}, %[[P:[^ ]+]] =
 // CHECK-NEXT:        %[[PT:.*]] = arith.truncf %[[P]]
-// CHECK-NEXT:        attn_tile.dropout %[[PT]] by %[[D]] weights
-// CHECK:             attn_tile.pack
-// CHECK:             %[[D1:.*]] = attn_tile.load_decisions
+// CHECK-NEXT:        attn_tile.dropout %[[PT]] by %[[D]] below_two
+// CHECK:             attn_tile.stage_fragments
+// CHECK:             %[[D1:.*]] = attn_tile.load_keep_mask
 // CHECK-NEXT:        attn_tile.wait
 // CHECK-NEXT:        attn_tile.mma_start %{{.*}} transpose_rhs
 // CHECK:             math.exp2
 // CHECK:             scf.yield %{{[^,]+}}, %{{[^,]+}}, %[[D1]],
-// CHECK-NOT:       attn_tile.load_decisions
+// CHECK-NOT:       attn_tile.load_keep_mask
 attn_tile.kernel @dropped_ahead(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums: memref<?x64xf32>, %c: vector<128x64xf32>,
                           %mask: memref<1x1x?x?xi32>, %out: memref<128x64xf32>) {
   %c0 = arith.constant 0 : index
@@ -437,10 +437,10 @@ attn_tile.kernel @dropped_ahead(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %
   %op = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
   %dsp = attn_tile.create_pipe : !attn_tile.pipe<128x64xbf16, stages = 2>
   %sp = attn_tile.create_pipe : !attn_tile.pipe<64x64xf32, stages = 1>
-  %first = attn_tile.load_decisions %mask[%c0, %c0] rows at(%c0, %c0)
-      : memref<1x1x?x?xi32> -> !attn_tile.decisions<128x64, transposed>
+  %first = attn_tile.load_keep_mask %mask[%c0, %c0] rows at(%c0, %c0)
+      : memref<1x1x?x?xi32> -> !attn_tile.keep_mask<128x64, transposed>
   %r:3 = scf.for %t = %c0 to %n step %c1 iter_args(%dk = %zero, %dv = %zero, %d = %first)
-      -> (vector<128x64xf32>, vector<128x64xf32>, !attn_tile.decisions<128x64, transposed>) {
+      -> (vector<128x64xf32>, vector<128x64xf32>, !attn_tile.keep_mask<128x64, transposed>) {
     %row = arith.muli %t, %c64 : index
     %q = attn_tile.wait %qp[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
     %s0 = attn_tile.mma_start %k, %q transpose_rhs
@@ -451,7 +451,7 @@ attn_tile.kernel @dropped_ahead(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %
     %s = attn_tile.mma_wait %s0 : !attn_tile.pending<vector<128x64xf32>>
     %p = math.exp2 %s : vector<128x64xf32>
     %pt = arith.truncf %p : vector<128x64xf32> to vector<128x64xbf16>
-    %kept = attn_tile.dropout %pt by %d weights : vector<128x64xbf16>, !attn_tile.decisions<128x64, transposed>
+    %kept = attn_tile.dropout %pt by %d below_two : vector<128x64xbf16>, !attn_tile.keep_mask<128x64, transposed>
     %dv0 = attn_tile.mma_start %kept, %o acc %dv
         : vector<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
     %common = arith.mulf %p, %c : vector<128x64xf32>
@@ -462,19 +462,19 @@ attn_tile.kernel @dropped_ahead(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %
     %dst = arith.truncf %ds : vector<128x64xf32> to vector<128x64xbf16>
     %dk0 = attn_tile.mma_start %dst, %q acc %dk
         : vector<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
-    %shared = attn_tile.share %dst in %dsp[%t] : vector<128x64xbf16>, !attn_tile.pipe<128x64xbf16, stages = 2>
+    %shared = attn_tile.local_store %dst in %dsp[%t] : vector<128x64xbf16>, !attn_tile.pipe<128x64xbf16, stages = 2>
     %dq0 = attn_tile.mma_start %k, %shared transpose_lhs
         : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<128x64xbf16> -> !attn_tile.pending<vector<64x64xf32>>
-    %d1 = attn_tile.load_decisions %mask[%c0, %c0] rows at(%row, %c0)
-        : memref<1x1x?x?xi32> -> !attn_tile.decisions<128x64, transposed>
+    %d1 = attn_tile.load_keep_mask %mask[%c0, %c0] rows at(%row, %c0)
+        : memref<1x1x?x?xi32> -> !attn_tile.keep_mask<128x64, transposed>
     %dv1 = attn_tile.mma_wait %dv0 : !attn_tile.pending<vector<128x64xf32>>
     attn_tile.release %o : !attn_tile.buffer<64x64xbf16>
     %dk1 = attn_tile.mma_wait %dk0 : !attn_tile.pending<vector<128x64xf32>>
     attn_tile.release %q : !attn_tile.buffer<64x64xbf16>
     %dq = attn_tile.mma_wait %dq0 : !attn_tile.pending<vector<64x64xf32>>
-    %packed = attn_tile.pack %dq in %sp : vector<64x64xf32>, !attn_tile.pipe<64x64xf32, stages = 1>
-    attn_tile.add_packed %packed to %sums[%row, %c0] : !attn_tile.buffer<64x64xf32> to memref<?x64xf32>
-    scf.yield %dk1, %dv1, %d1 : vector<128x64xf32>, vector<128x64xf32>, !attn_tile.decisions<128x64, transposed>
+    %packed = attn_tile.stage_fragments %dq in %sp : vector<64x64xf32>, !attn_tile.pipe<64x64xf32, stages = 1>
+    attn_tile.bulk_reduce_add %packed to %sums[%row, %c0] : !attn_tile.buffer<64x64xf32> to memref<?x64xf32>
+    scf.yield %dk1, %dv1, %d1 : vector<128x64xf32>, vector<128x64xf32>, !attn_tile.keep_mask<128x64, transposed>
   }
   attn_tile.store %r#0, %out[%c0, %c0] : vector<128x64xf32>, memref<128x64xf32>
   attn_tile.store %r#1, %out[%c0, %c0] : vector<128x64xf32>, memref<128x64xf32>
@@ -483,13 +483,13 @@ attn_tile.kernel @dropped_ahead(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %
 
 // -----
 
-// A single product has no second one to begin with.
+// A single MMA has no second one to begin with.
 
-// REMARK: Function=one_product | Remark="a step does not begin with pairs of products"
+// REMARK: Function=one_mma | Remark="a step does not begin with pairs of MMAs"
 
-// CHECK-LABEL: attn_tile.kernel @one_product(
+// CHECK-LABEL: attn_tile.kernel @one_mma(
 // CHECK-NOT:     scf.if
-attn_tile.kernel @one_product(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %out: memref<128x64xf32>) {
+attn_tile.kernel @one_mma(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %out: memref<128x64xf32>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %qp = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
@@ -506,7 +506,7 @@ attn_tile.kernel @one_product(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %ou
 
 // -----
 
-// REMARK: Function=no_exponentials | Remark="a step has no exponentials of its first product"
+// REMARK: Function=no_exponentials | Remark="a step has no exponentials of its first MMA"
 
 // CHECK-LABEL: attn_tile.kernel @no_exponentials(
 // CHECK-NOT:     scf.if
@@ -531,7 +531,7 @@ attn_tile.kernel @no_exponentials(%n: index, %k: !attn_tile.buffer<128x64xbf16>,
 
 // -----
 
-// REMARK: Function=carried | Remark="a product is not waited for in its step"
+// REMARK: Function=carried | Remark="an MMA is not waited for in its step"
 
 // CHECK-LABEL: attn_tile.kernel @carried(
 // CHECK-NOT:     scf.if

@@ -1,7 +1,7 @@
 // RUN: attn-opt %s -attn-tile-set-traversal='cluster=2' -split-input-file -verify-diagnostics
 
-attn_tile.kernel @no_items_of_cluster(%n: index) {
-  // expected-error @below {{'scf.forall' op last dimension must count the items of a cluster (expected the size 2)}}
+attn_tile.kernel @no_work_items_of_cluster(%n: index) {
+  // expected-error @below {{'scf.forall' op last dimension must count the work items of a cluster (expected the size 2)}}
   scf.forall (%h, %i) in (%n, %n) {
   }
   attn_tile.return
@@ -9,8 +9,8 @@ attn_tile.kernel @no_items_of_cluster(%n: index) {
 
 // -----
 
-attn_tile.kernel @items_of_other_cluster(%n: index) {
-  // expected-error @below {{'scf.forall' op last dimension must count the items of a cluster (expected the size 2)}}
+attn_tile.kernel @work_items_of_other_cluster(%n: index) {
+  // expected-error @below {{'scf.forall' op last dimension must count the work items of a cluster (expected the size 2)}}
   scf.forall (%h, %i) in (%n, 4) {
   }
   attn_tile.return
@@ -19,7 +19,7 @@ attn_tile.kernel @items_of_other_cluster(%n: index) {
 // -----
 
 attn_tile.kernel @one_cluster() {
-  // expected-error @below {{'scf.forall' op last dimension must count the items of a cluster (expected the size 2)}}
+  // expected-error @below {{'scf.forall' op last dimension must count the work items of a cluster (expected the size 2)}}
   scf.forall (%i) in (2) {
   }
   attn_tile.return

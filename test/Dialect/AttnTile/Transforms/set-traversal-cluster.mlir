@@ -2,15 +2,15 @@
 // RUN: attn-opt %s -attn-tile-set-traversal='kind=persistent cluster=2' | FileCheck %s --check-prefixes=CHECK,WALK
 // RUN: attn-opt %s -attn-tile-set-traversal='kind=paired cluster=2' | FileCheck %s --check-prefixes=CHECK,WALK
 
-// Clusters walk over the items; groups of a cluster differ in the last index alone.
+// Clusters iterate over the work items; CTAs of a cluster differ in the last index alone.
 
 // CHECK-LABEL: attn_tile.kernel @items
 // CHECK-SAME:    %[[A:[a-z0-9]+]]: memref<?x?x8xf16>, %[[N:[a-z0-9]+]]: index) attributes {cluster = 2 : i64} {
 // CHECK-NOT:     attn_tile.program_id
 // GRID:          %[[RANK:.*]] = attn_tile.cluster_rank
-// GRID:          %[[ITEM:.*]] = attn_tile.cluster_id
-// GRID:          %[[TILE:.*]] = arith.remui %[[ITEM]], %[[N]]
-// GRID:          %[[OUTER:.*]] = arith.divui %[[ITEM]], %[[N]]
+// GRID:          %[[WORK_ITEM:.*]] = attn_tile.cluster_id
+// GRID:          %[[TILE:.*]] = arith.remui %[[WORK_ITEM]], %[[N]]
+// GRID:          %[[OUTER:.*]] = arith.divui %[[WORK_ITEM]], %[[N]]
 // GRID:          %[[I:.*]] = arith.subi %{{.*}}, %[[TILE]]
 // GRID:          %[[ROW:.*]] = arith.addi %[[I]], %[[RANK]]
 // GRID:          attn_tile.load %[[A]][%[[OUTER]], %[[ROW]], %{{.*}}]
@@ -34,7 +34,7 @@ attn_tile.kernel @items(%a: memref<?x?x8xf16>, %n: index) {
   attn_tile.return
 }
 
-// A group for each item, as many as are in all clusters.
+// A CTA for each work item, as many as are in all clusters.
 
 // CHECK-SAME:    %[[A:[a-z0-9]+]]: memref<?x?x8xf16>, %[[N:[a-z0-9]+]]: index
 // CHECK:         %[[SIZE:.*]] = memref.dim %[[A]]

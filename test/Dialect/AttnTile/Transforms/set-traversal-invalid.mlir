@@ -15,7 +15,7 @@ attn_tile.kernel @nested(%n: index) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   scf.for %t = %c0 to %n step %c1 {
-    // expected-error @below {{'scf.forall' op must be an outermost loop from 0 by 1 without results to walk over work items}}
+    // expected-error @below {{'scf.forall' op must be an outermost loop from 0 by 1 without results to iterate over work items}}
     scf.forall (%i) in (%n) {
     }
   }
@@ -42,15 +42,15 @@ attn_tile.kernel @launched(%n: index) {
 }
 
 func.func @launch(%n: index) {
-  // expected-error @below {{'attn_tile.launch' op has a grid, but kernel @launched walks over its items by itself}}
+  // expected-error @below {{'attn_tile.launch' op has a grid, but kernel @launched iterates over its work items by itself}}
   attn_tile.launch @launched grid(%n, %n, %n) args(%n : index)
   return
 }
 
 // -----
 
-attn_tile.kernel @beside_two_loops(%n: index) {
-  attn_tile.beside {
+attn_tile.kernel @auxiliary_two_loops(%n: index) {
+  attn_tile.auxiliary_warps {
     scf.forall (%i) in (%n) {
     }
     // expected-error @below {{'scf.forall' op is a second loop over work items of the kernel}}
@@ -62,8 +62,8 @@ attn_tile.kernel @beside_two_loops(%n: index) {
 
 // -----
 
-attn_tile.kernel @beside_unknown_bound(%n: memref<index>) {
-  attn_tile.beside {
+attn_tile.kernel @auxiliary_unknown_bound(%n: memref<index>) {
+  attn_tile.auxiliary_warps {
     %m = memref.load %n[] : memref<index>
     // expected-error @below {{'scf.forall' op bounds must be computed from the arguments of the kernel alone}}
     scf.forall (%i) in (%m) {

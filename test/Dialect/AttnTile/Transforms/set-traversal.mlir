@@ -19,9 +19,9 @@ attn_tile.kernel @items(%a: memref<?x?x?x8xf16>, %count: index) {
   // CHECK:      %[[N:.*]] = arith.ceildivsi
 
   // The query tile varies fastest and counts down.
-  // GRID:       %[[ITEM:.*]] = attn_tile.program_id 0
-  // GRID:       %[[TILE:.*]] = arith.remui %[[ITEM]], %[[N]]
-  // GRID:       %[[OUTER:.*]] = arith.divui %[[ITEM]], %[[N]]
+  // GRID:       %[[WORK_ITEM:.*]] = attn_tile.program_id 0
+  // GRID:       %[[TILE:.*]] = arith.remui %[[WORK_ITEM]], %[[N]]
+  // GRID:       %[[OUTER:.*]] = arith.divui %[[WORK_ITEM]], %[[N]]
   // GRID:       %[[TOP:.*]] = arith.subi %[[N]], %{{.*}}
   // GRID:       %[[I:.*]] = arith.subi %[[TOP]], %[[TILE]]
   // GRID:       %[[H:.*]] = arith.remui %[[OUTER]], %[[HEADS:.*]]
@@ -32,10 +32,10 @@ attn_tile.kernel @items(%a: memref<?x?x?x8xf16>, %count: index) {
   // GRID:         attn_tile.load {{.*}} stream(%[[T]] of %[[COUNT]])
 
   // The query tile varies slowest.
-  // LONGEST:    %[[ITEM:.*]] = attn_tile.program_id 0
+  // LONGEST:    %[[WORK_ITEM:.*]] = attn_tile.program_id 0
   // LONGEST:    %[[PAIRS:.*]] = arith.muli
-  // LONGEST:    %[[TILE:.*]] = arith.divui %[[ITEM]], %[[PAIRS]]
-  // LONGEST:    %[[OUTER:.*]] = arith.remui %[[ITEM]], %[[PAIRS]]
+  // LONGEST:    %[[TILE:.*]] = arith.divui %[[WORK_ITEM]], %[[PAIRS]]
+  // LONGEST:    %[[OUTER:.*]] = arith.remui %[[WORK_ITEM]], %[[PAIRS]]
   // LONGEST:    %[[TOP:.*]] = arith.subi %[[N]], %{{.*}}
   // LONGEST:    arith.subi %[[TOP]], %[[TILE]]
   // LONGEST:    arith.remui %[[OUTER]], %[[HEADS:.*]]
@@ -47,10 +47,10 @@ attn_tile.kernel @items(%a: memref<?x?x?x8xf16>, %count: index) {
   // PERSISTENT: %[[G:.*]] = attn_tile.num_programs 0
   // PERSISTENT: %[[SHARE:.*]] = arith.divui %{{.*}}, %[[G]]
 
-  // Pairs come first, all but those of an incomplete last round; then the tile
-  // in the middle of each odd number of tiles, first to who comes behind those
-  // with most of the last round; then the long or the short tiles of the pairs
-  // that are left.
+  // Pairs come first, all but the pairs of a partial last wave; then the tile
+  // in the middle of each odd number of tiles, first to the CTAs behind those
+  // with most of the last wave; then the long or the short tiles of the pairs
+  // of that wave.
   // PAIRED:     %[[HEADS:.*]] = arith.muli
   // PAIRED:     %[[HALF:.*]] = arith.divui %[[N]], %[[C2:.*]]
   // PAIRED:     %[[P:.*]] = attn_tile.program_id 0
@@ -74,7 +74,7 @@ attn_tile.kernel @items(%a: memref<?x?x?x8xf16>, %count: index) {
   // PAIRED:     %[[BEFORE:.*]] = arith.addi %{{.*}}, %[[MYMIDDLES]]
   // PAIRED:     %[[SHARE:.*]] = arith.addi %[[BEFORE]], %[[MYREST]]
 
-  // Each stream length has its own base, that grows from item to item.
+  // Each stream length has its own base, that grows from work item to work item.
   // WALK:       scf.for %[[R:.*]] = %[[ZERO:.*]] to %[[SHARE]] step
   // WALK-SAME:  iter_args(%[[ONES:.*]] = %[[ZERO]], %[[COUNTS:.*]] = %[[ZERO]])
   // PERSISTENT: %[[FIRST:.*]] = arith.muli %[[R]], %[[G]]
@@ -112,10 +112,10 @@ attn_tile.kernel @items(%a: memref<?x?x?x8xf16>, %count: index) {
   attn_tile.return
 }
 
-// A kernel without a loop has one item.
-// CHECK-LABEL: attn_tile.kernel @one_item
+// A kernel without a loop has one work item.
+// CHECK-LABEL: attn_tile.kernel @one_work_item
 // CHECK-NEXT:    attn_tile.return
-attn_tile.kernel @one_item() {
+attn_tile.kernel @one_work_item() {
   attn_tile.return
 }
 
@@ -126,17 +126,17 @@ attn_tile.kernel @one_item() {
 // CHECK:         %[[TILES:.*]] = arith.ceildivsi %[[ROWS]]
 // CHECK:         %[[TOTAL:.*]] = arith.muli %{{.*}}, %[[TILES]]
 // GRID:          attn_tile.launch @items grid(%[[TOTAL]], %[[ONE:.*]], %[[ONE]]) args(%[[A]], %[[COUNT]] :
-// WALK:          attn_tile.launch @items grid(%[[TOTAL]], %[[ONE:.*]], %[[ONE]]) groups_per_multiprocessor(1) args
-// CHECK:         attn_tile.launch @one_item grid(%{{.*}}, %{{.*}}, %{{.*}}) args()
+// WALK:          attn_tile.launch @items grid(%[[TOTAL]], %[[ONE:.*]], %[[ONE]]) ctas_per_sm(1) args
+// CHECK:         attn_tile.launch @one_work_item grid(%{{.*}}, %{{.*}}, %{{.*}}) args()
 func.func @launches(%a: memref<?x?x?x8xf16>, %count: index) {
   attn_tile.launch @items args(%a, %count : memref<?x?x?x8xf16>, index)
-  attn_tile.launch @one_item args()
+  attn_tile.launch @one_work_item args()
   return
 }
 
-// The number of items is found by the kernel; launches are made for the bound.
-// With one group for each item of the bound some groups have none. Elsewhere a
-// step loads what describes the item of the next one; pairs are neighbours.
+// The kernel computes the number of work items; launches are made for the bound.
+// With one CTA for each work item of the bound some CTAs have none. Elsewhere a
+// step loads what describes the work item of the next one; pairs are neighbours.
 
 // CHECK-LABEL: attn_tile.kernel @bounded
 // CHECK-SAME:    %[[LIST:[a-z0-9]+]]: memref<?xi32>, %[[OUT:[a-z0-9]+]]: memref<?xi32>
@@ -145,8 +145,8 @@ attn_tile.kernel @bounded(%list: memref<?xi32>, %out: memref<?xi32>) {
   %size = memref.dim %list, %c0 : memref<?xi32>
   %found = memref.load %list[%c0] : memref<?xi32>
   %n = arith.index_cast %found : i32 to index
-  %items = attn_tile.at_most %n, %size
-  // CHECK:      %[[N:.*]] = attn_tile.at_most
+  %items = attn_tile.assume_upper_bound %n, %size
+  // CHECK:      %[[N:.*]] = attn_tile.assume_upper_bound
   // PAIRED:     %[[UNITS:.*]] = arith.divui %[[N]], %{{.*}}
   // GRID:       %[[NUMBER:.*]] = attn_tile.program_id 0
   // GRID:       %[[HAS:.*]] = arith.cmpi ult, %[[NUMBER]], %{{.*}}
@@ -178,8 +178,8 @@ attn_tile.kernel @bounded(%list: memref<?xi32>, %out: memref<?xi32>) {
 // CHECK:         %[[SIZE:.*]] = memref.dim %[[LIST]]
 // CHECK-NOT:     memref.load
 // CHECK:         attn_tile.launch @bounded grid(%[[SIZE]],
-// GRID-NOT:      groups_per_multiprocessor
-// WALK-SAME:     groups_per_multiprocessor(1)
+// GRID-NOT:      ctas_per_sm
+// WALK-SAME:     ctas_per_sm(1)
 func.func @launch_bounded(%list: memref<?xi32>, %out: memref<?xi32>) {
   attn_tile.launch @bounded args(%list, %out : memref<?xi32>, memref<?xi32>)
   return

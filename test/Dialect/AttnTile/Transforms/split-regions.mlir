@@ -6,11 +6,13 @@
 // of rows before the loop; so is what it is indexed by.
 
 // CHECK-LABEL: attn_tile.kernel @tiles(
-// CHECK-SAME:    %[[S:.*]]: vector<64x48xf32>, %[[BIAS:.*]]: memref<?x8x?x?xbf16>, %[[ROWS:.*]]: memref<?x?xf32>, %[[B:.*]]: index, %[[H:.*]]: index, %[[I:.*]]: index, %[[N:.*]]: index)
+// CHECK-SAME:    %[[S:.*]]: vector<64x48xf32>, %[[BIAS:.*]]: memref<?x8x?x?xbf16>, %[[ROWS:.*]]: memref<?x?xf32>, %[[B:[^:,]*]]: index, %[[H:[^:,]*]]: index,
+// CHECK-SAME:    %[[I:.*]]: index, %[[N:.*]]: index)
 // CHECK:         %[[R:.*]] = attn_tile.load %[[ROWS]][%[[B]], %[[I]]] unaligned : memref<?x?xf32> -> vector<64xf32>
 // CHECK:         scf.for %[[J:.*]] =
 // CHECK-NEXT:      %[[T:.*]] = attn_tile.load %[[BIAS]][%{{.*}}, %[[H]], %[[I]], %[[J]]] unaligned : memref<?x8x?x?xbf16> -> vector<64x48xbf16>
-// CHECK-NEXT:      attn_tile.map %[[S]] at(%[[B]], %[[H]], %[[I]], %[[J]]) lengths(%[[N]], %[[N]]) with(%[[T]], %[[R]] : vector<64x48xbf16>, vector<64xf32>) : vector<64x48xf32> {
+// CHECK-NEXT:      attn_tile.map %[[S]] at(%[[B]], %[[H]], %[[I]], %[[J]]) lengths(%[[N]], %[[N]]) with(%[[T]], %[[R]] : vector<64x48xbf16>, vector<64xf32>)
+// CHECK-SAME:          {{^}} : vector<64x48xf32> {
 // CHECK-NEXT:      ^bb0(%[[X:.*]]: f32, %{{.*}}: index, %{{.*}}: index, %{{.*}}: index, %{{.*}}: index, %[[Y:.*]]: bf16, %[[Z:.*]]: f32):
 // CHECK-NEXT:        %[[W:.*]] = arith.extf %[[Y]] : bf16 to f32
 // CHECK-NEXT:        %[[U:.*]] = arith.addf %[[X]], %[[W]] : f32
@@ -105,7 +107,7 @@ attn_tile.kernel @guards(%s: vector<64x48xf32>, %table: memref<2047xf32>, %docs:
     %w = arith.addf %x, %v : f32
     attn_tile.yield %w : f32
   }
-  %m = attn_tile.mask %r at(%c0, %c0, %i0, %j0) lengths(%n, %n) : vector<64x48xf32> keep {
+  %m = attn_tile.mask %r at(%c0, %c0, %i0, %j0) lengths(%n, %n) : vector<64x48xf32> mask_mod {
   ^bb0(%b: index, %h: index, %q: index, %k: index):
     %y = memref.load %docs[%k] : memref<?xi32>
     %keep = arith.cmpi eq, %y, %doc : i32
@@ -149,7 +151,8 @@ attn_tile.kernel @booleans(%s: vector<64x48xf32>, %flags: memref<?x?xi1>, %i0: i
 // CHECK-LABEL:  attn_tile.kernel @streams(
 // CHECK-NOT:      attn_tile.load {{.*}}memref<8x?x?xbf16{{.*}}stream
 // STREAM-LABEL: attn_tile.kernel @streams(
-// STREAM-SAME:    %{{.*}}, %{{.*}}, %[[BIAS:.*]]: memref<8x?x?xbf16>, %[[OTHER:.*]]: memref<?x?xf32>, %[[CODES:.*]]: memref<?x?xi8>, %[[COLUMNS:.*]]: memref<?x?xf16, strided<[1, ?]>>, %[[B:.*]]: index, %[[H:.*]]: index, %[[I:.*]]: index, %[[N:.*]]: index)
+// STREAM-SAME:    %{{.*}}, %{{.*}}, %[[BIAS:.*]]: memref<8x?x?xbf16>, %[[OTHER:.*]]: memref<?x?xf32>, %[[CODES:.*]]: memref<?x?xi8>,
+// STREAM-SAME:    %[[COLUMNS:.*]]: memref<?x?xf16, strided<[1, ?]>>, %[[B:.*]]: index, %[[H:.*]]: index, %[[I:.*]]: index, %[[N:.*]]: index)
 // STREAM:         scf.for %[[T:.*]] =
 // STREAM:           %[[J:.*]] = arith.muli %[[T]]
 // STREAM:           attn_tile.load %[[BIAS]][%[[H]], %[[I]], %[[J]]] stream(%[[T]] of %[[N]]) : memref<8x?x?xbf16> -> vector<64x48xbf16>

@@ -1,6 +1,6 @@
 // RUN: attn-opt %s -attn-tile-split-roles -split-input-file -verify-diagnostics
 
-// Where the copies go depends on what a product gave.
+// Where the copies go depends on the result of an MMA.
 attn_tile.kernel @data_dependent(%k: memref<?x16xf16>, %p: vector<16xindex>) {
   %pipe = attn_tile.create_pipe : !attn_tile.pipe<16x16xf16, stages = 2>
   %c0 = arith.constant 0 : index
@@ -46,46 +46,46 @@ attn_tile.kernel @rows(%p: vector<64x16xf16>) {
 
 // -----
 
-// Idle warps read what is in workgroup memory, at a position.
-attn_tile.kernel @turn_of_registers(%t: vector<64x16xf32>, %sums: memref<?x16xf32>, %turns: memref<?xi32>, %i: index) {
+// Idle warps read what is in shared memory, at a position.
+attn_tile.kernel @order_of_registers(%t: vector<64x16xf32>, %sums: memref<?x16xf32>, %semaphores: memref<?xi32>, %i: index) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
-  // expected-error @below {{'attn_tile.add_packed' op with a turn must be of a tile that 'attn_tile.pack' has put at a position}}
-  attn_tile.add_packed %t to %sums[%i, %i] turn(%i of %turns[%i]) : vector<64x16xf32> to memref<?x16xf32>, memref<?xi32>
+  // expected-error @below {{'attn_tile.bulk_reduce_add' op with an order must be of a tile that 'attn_tile.stage_fragments' has put at a position}}
+  attn_tile.bulk_reduce_add %t to %sums[%i, %i] ordered(%i of %semaphores[%i]) : vector<64x16xf32> to memref<?x16xf32>, memref<?xi32>
   attn_tile.return
 }
 
 // -----
 
-attn_tile.kernel @turn_without_position(%t: vector<64x16xf32>, %sums: memref<?x16xf32>, %turns: memref<?xi32>, %i: index) {
+attn_tile.kernel @order_without_position(%t: vector<64x16xf32>, %sums: memref<?x16xf32>, %semaphores: memref<?xi32>, %i: index) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
-  %b = attn_tile.pack %t in %p : vector<64x16xf32>, !attn_tile.pipe<64x16xf32, stages = 1>
-  // expected-error @below {{'attn_tile.add_packed' op with a turn must be of a tile that 'attn_tile.pack' has put at a position}}
-  attn_tile.add_packed %b to %sums[%i, %i] turn(%i of %turns[%i]) : !attn_tile.buffer<64x16xf32> to memref<?x16xf32>, memref<?xi32>
+  %b = attn_tile.stage_fragments %t in %p : vector<64x16xf32>, !attn_tile.pipe<64x16xf32, stages = 1>
+  // expected-error @below {{'attn_tile.bulk_reduce_add' op with an order must be of a tile that 'attn_tile.stage_fragments' has put at a position}}
+  attn_tile.bulk_reduce_add %b to %sums[%i, %i] ordered(%i of %semaphores[%i]) : !attn_tile.buffer<64x16xf32> to memref<?x16xf32>, memref<?xi32>
   attn_tile.return
 }
 
 // -----
 
-attn_tile.kernel @turn_beside(%t: vector<64x16xf32>, %sums: memref<?x16xf32>, %turns: memref<?xi32>, %i: index) {
+attn_tile.kernel @order_auxiliary(%t: vector<64x16xf32>, %sums: memref<?x16xf32>, %semaphores: memref<?xi32>, %i: index) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
   // expected-note @below {{this}}
-  attn_tile.beside {
+  attn_tile.auxiliary_warps {
   }
-  %b = attn_tile.pack %t in %p[%i] : vector<64x16xf32>, !attn_tile.pipe<64x16xf32, stages = 1>
-  // expected-error @below {{'attn_tile.add_packed' op with a turn needs the idle warps, which run something else}}
-  attn_tile.add_packed %b to %sums[%i, %i] turn(%i of %turns[%i]) : !attn_tile.buffer<64x16xf32> to memref<?x16xf32>, memref<?xi32>
+  %b = attn_tile.stage_fragments %t in %p[%i] : vector<64x16xf32>, !attn_tile.pipe<64x16xf32, stages = 1>
+  // expected-error @below {{'attn_tile.bulk_reduce_add' op with an order needs the idle warps, which run something else}}
+  attn_tile.bulk_reduce_add %b to %sums[%i, %i] ordered(%i of %semaphores[%i]) : !attn_tile.buffer<64x16xf32> to memref<?x16xf32>, memref<?xi32>
   attn_tile.return
 }
 
 // -----
 
-// Whose turn it is depends on what a product gave.
-attn_tile.kernel @turn_of_tile(%t: vector<64x16xf32>, %v: vector<16xindex>, %sums: memref<?x16xf32>, %turns: memref<?xi32>, %i: index) {
+// Whose turn it is depends on the result of an MMA.
+attn_tile.kernel @order_of_tile(%t: vector<64x16xf32>, %v: vector<16xindex>, %sums: memref<?x16xf32>, %semaphores: memref<?xi32>, %i: index) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
-  %b = attn_tile.pack %t in %p[%i] : vector<64x16xf32>, !attn_tile.pipe<64x16xf32, stages = 1>
-  // expected-error @below {{'arith.addi' op is needed to add in turns, but a role that does can neither compute on tiles nor write}}
+  %b = attn_tile.stage_fragments %t in %p[%i] : vector<64x16xf32>, !attn_tile.pipe<64x16xf32, stages = 1>
+  // expected-error @below {{'arith.addi' op is needed to accumulate in order, but a role that does can neither compute on tiles nor write}}
   %w = arith.addi %v, %v : vector<16xindex>
   %n = vector.extract %w[0] : index from vector<16xindex>
-  attn_tile.add_packed %b to %sums[%i, %i] turn(%n of %turns[%i]) : !attn_tile.buffer<64x16xf32> to memref<?x16xf32>, memref<?xi32>
+  attn_tile.bulk_reduce_add %b to %sums[%i, %i] ordered(%n of %semaphores[%i]) : !attn_tile.buffer<64x16xf32> to memref<?x16xf32>, memref<?xi32>
   attn_tile.return
 }

@@ -93,21 +93,21 @@ attn_tile.kernel @no_pipes() {
 
 // CHECK-LABEL: attn_tile.kernel @counters
 // CHECK:         attn_tile.role producer warpgroups(1) registers(40) {
-// CHECK:           attn_tile.await_count
+// CHECK:           attn_tile.semaphore_wait
 // CHECK-NEXT:      attn_tile.acquire
-// CHECK-NOT:       attn_tile.count
+// CHECK-NOT:       attn_tile.semaphore_add
 // CHECK:         attn_tile.role consumer warpgroups(2) registers(232) {
-// CHECK-NOT:       attn_tile.await_count
+// CHECK-NOT:       attn_tile.semaphore_wait
 // CHECK:           attn_tile.mma_wait
-// CHECK:           attn_tile.count
+// CHECK:           attn_tile.semaphore_add
 attn_tile.kernel @counters(%k: memref<?x16xf16>, %p: vector<128x16xf16>, %n: index, %c: memref<?xi32>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %pipe = attn_tile.create_pipe : !attn_tile.pipe<16x16xf16, stages = 2>
-  attn_tile.beside registers(40) {
+  attn_tile.auxiliary_warps registers(40) {
   }
   scf.for %i = %c0 to %n step %c1 {
-    attn_tile.await_count %c[%i] to(%n) : memref<?xi32>
+    attn_tile.semaphore_wait %c[%i] to(%n) : memref<?xi32>
     %b = attn_tile.acquire %pipe[%i] : !attn_tile.pipe<16x16xf16, stages = 2>
     attn_tile.copy %k[%i, %c0] to %b : memref<?x16xf16> to !attn_tile.buffer<16x16xf16>
     attn_tile.commit %b : !attn_tile.buffer<16x16xf16>
@@ -116,7 +116,7 @@ attn_tile.kernel @counters(%k: memref<?x16xf16>, %p: vector<128x16xf16>, %n: ind
         -> !attn_tile.pending<vector<128x16xf32>>
     %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<128x16xf32>>
     attn_tile.release %f : !attn_tile.buffer<16x16xf16>
-    attn_tile.count %c[%i] : memref<?xi32>
+    attn_tile.semaphore_add %c[%i] : memref<?xi32>
   }
   attn_tile.return
 }
@@ -241,7 +241,7 @@ attn_tile.kernel @few_pipes(%k: memref<?x16xf16>, %p: vector<128x16xf16>, %n: in
 
 // -----
 
-// The producer of a group of a cluster needs more registers.
+// The producer of a CTA of a cluster needs more registers.
 
 // CHECK-LABEL: attn_tile.kernel @cluster
 // CHECK:         attn_tile.role producer warpgroups(1) registers(40)
@@ -267,33 +267,35 @@ attn_tile.kernel @cluster(%k: memref<?x16xf16>, %p: vector<128x16xf16>, %n: inde
 
 // -----
 
-// Idle warps run the loops and conditionals around additions with turns, with
+// Idle warps run the loops and conditionals around ordered additions, with
 // all that tells where they go and whose turn it is; consumers publish instead.
 
 // CHECK-LABEL: attn_tile.kernel @turns(
-// CHECK-SAME:    %[[K:[a-z0-9]+]]: memref<?x16xf16>, %[[P:[a-z0-9]+]]: vector<128x16xf16>, %[[SUMS:[a-z0-9]+]]: memref<?x16xf32>, %[[TURNS:[a-z0-9]+]]: memref<?xi32>, %[[N:[a-z0-9]+]]: index)
+// CHECK-SAME:    %[[K:[a-z0-9]+]]: memref<?x16xf16>, %[[P:[a-z0-9]+]]: vector<128x16xf16>, %[[SUMS:[a-z0-9]+]]: memref<?x16xf32>,
+// CHECK-SAME:    %[[ORDERED:[a-z0-9]+]]: memref<?xi32>, %[[N:[a-z0-9]+]]: index)
 // CHECK:         %[[PIPE:.*]] = attn_tile.create_pipe : <16x16xf16, stages = 2>
 // CHECK:         %[[PACKED:.*]] = attn_tile.create_pipe : <128x16xf32, stages = 1>
-// CHECK:         attn_tile.beside registers(24) {
+// CHECK:         attn_tile.auxiliary_warps registers(24) {
 // CHECK-NEXT:      scf.for %[[I:.*]] = %{{.*}} to %[[N]]
 // CHECK-NEXT:        %[[IS:.*]] = arith.cmpi ult, %[[I]], %[[N]] : index
 // CHECK-NEXT:        scf.if %[[IS]] {
 // CHECK-NEXT:          %[[NUMBER:.*]] = arith.addi %[[I]], %{{.*}} : index
-// CHECK-NEXT:          attn_tile.add_in_turn %[[PACKED]][%[[I]]] to %[[SUMS]][%[[I]], %{{.*}}] turn(%[[NUMBER]] of %[[TURNS]][%[[I]]]) : <128x16xf32, stages = 1> to memref<?x16xf32>, memref<?xi32>
+// CHECK-NEXT:          attn_tile.ordered_reduce_add %[[PACKED]][%[[I]]] to %[[SUMS]][%[[I]], %{{.*}}] ordered(%[[NUMBER]] of %[[ORDERED]][%[[I]]])
+// CHECK-SAME:              {{^}} : <128x16xf32, stages = 1> to memref<?x16xf32>, memref<?xi32>
 // CHECK-NEXT:        }
 // CHECK-NEXT:      }
 // CHECK-NEXT:    }
 // CHECK:         attn_tile.role producer
-// CHECK-NOT:       attn_tile.pack
+// CHECK-NOT:       attn_tile.stage_fragments
 // CHECK:         attn_tile.role consumer
 // CHECK:           scf.for %[[I:.*]] = %{{.*}} to %[[N]]
 // CHECK:             %[[R:.*]] = attn_tile.mma_wait
 // CHECK:             scf.if
-// CHECK:               %[[B:.*]] = attn_tile.pack %[[R]] in %[[PACKED]][%[[I]]]
-// CHECK-NEXT:          attn_tile.publish %[[B]] in %[[PACKED]][%[[I]]] : <128x16xf32, stages = 1>
+// CHECK:               %[[B:.*]] = attn_tile.stage_fragments %[[R]] in %[[PACKED]][%[[I]]]
+// CHECK-NEXT:          attn_tile.commit_fragments %[[B]] in %[[PACKED]][%[[I]]] : <128x16xf32, stages = 1>
 // CHECK-NEXT:        }
-// CHECK-NOT:     attn_tile.add_packed
-attn_tile.kernel @turns(%k: memref<?x16xf16>, %p: vector<128x16xf16>, %sums: memref<?x16xf32>, %turns: memref<?xi32>, %n: index) {
+// CHECK-NOT:     attn_tile.bulk_reduce_add
+attn_tile.kernel @turns(%k: memref<?x16xf16>, %p: vector<128x16xf16>, %sums: memref<?x16xf32>, %semaphores: memref<?xi32>, %n: index) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %pipe = attn_tile.create_pipe : !attn_tile.pipe<16x16xf16, stages = 2>
@@ -310,8 +312,8 @@ attn_tile.kernel @turns(%k: memref<?x16xf16>, %p: vector<128x16xf16>, %sums: mem
     %is = arith.cmpi ult, %i, %n : index
     scf.if %is {
       %number = arith.addi %i, %c1 : index
-      %t = attn_tile.pack %r in %packed[%i] : vector<128x16xf32>, !attn_tile.pipe<128x16xf32, stages = 1>
-      attn_tile.add_packed %t to %sums[%i, %c0] turn(%number of %turns[%i])
+      %t = attn_tile.stage_fragments %r in %packed[%i] : vector<128x16xf32>, !attn_tile.pipe<128x16xf32, stages = 1>
+      attn_tile.bulk_reduce_add %t to %sums[%i, %c0] ordered(%number of %semaphores[%i])
           : !attn_tile.buffer<128x16xf32> to memref<?x16xf32>, memref<?xi32>
     }
   }
@@ -321,32 +323,32 @@ attn_tile.kernel @turns(%k: memref<?x16xf16>, %p: vector<128x16xf16>, %sums: mem
 // -----
 
 // Counts after additions are left to an idle warp, which goes through the same
-// items; consumers say that they have added.
+// work items; consumers say that they have added.
 
-// CHECK-LABEL: attn_tile.kernel @counts_beside
+// CHECK-LABEL: attn_tile.kernel @semaphores_of_auxiliary_warps
 // CHECK-SAME:    %[[C:[a-z0-9]+]]: memref<?xi32>
 // CHECK:         %[[SUMS:.*]] = attn_tile.create_pipe : <128x16xf32, stages = 1>
-// CHECK:         attn_tile.beside registers(40) {
+// CHECK:         attn_tile.auxiliary_warps registers(40) {
 // CHECK-NEXT:    }
-// CHECK:         attn_tile.beside warps(1) registers(40) {
+// CHECK:         attn_tile.auxiliary_warps warps(1) registers(40) {
 // CHECK-NEXT:      scf.for %[[I:.*]] = %{{.*}} to
-// CHECK-NEXT:        attn_tile.count %[[C]][%[[I]]] of additions after(%[[SUMS]][%[[I]]])
+// CHECK-NEXT:        attn_tile.semaphore_add %[[C]][%[[I]]] of additions after(%[[SUMS]][%[[I]]])
 // CHECK-NEXT:      }
 // CHECK-NEXT:    }
 // CHECK:         attn_tile.role producer
-// CHECK-NOT:       attn_tile.count
+// CHECK-NOT:       attn_tile.semaphore_add
 // CHECK:         attn_tile.role consumer
-// CHECK:           attn_tile.add_packed
-// CHECK-NEXT:      attn_tile.complete %[[SUMS]] : <128x16xf32, stages = 1>
-// CHECK-NOT:       attn_tile.count
+// CHECK:           attn_tile.bulk_reduce_add
+// CHECK-NEXT:      attn_tile.semaphore_release %[[SUMS]] : <128x16xf32, stages = 1>
+// CHECK-NOT:       attn_tile.semaphore_add
 // CHECK:         attn_tile.return
-attn_tile.kernel @counts_beside(%c: memref<?xi32>, %k: memref<?x16xf16>, %p: vector<128x16xf16>, %sums: memref<?x16xf32>,
+attn_tile.kernel @semaphores_of_auxiliary_warps(%c: memref<?xi32>, %k: memref<?x16xf16>, %p: vector<128x16xf16>, %sums: memref<?x16xf32>,
                                 %n: index) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %pipe = attn_tile.create_pipe : !attn_tile.pipe<16x16xf16, stages = 2>
   %packed = attn_tile.create_pipe : !attn_tile.pipe<128x16xf32, stages = 1>
-  attn_tile.beside registers(40) {
+  attn_tile.auxiliary_warps registers(40) {
   }
   scf.for %i = %c0 to %n step %c1 {
     %b = attn_tile.acquire %pipe[%i] : !attn_tile.pipe<16x16xf16, stages = 2>
@@ -357,9 +359,9 @@ attn_tile.kernel @counts_beside(%c: memref<?xi32>, %k: memref<?x16xf16>, %p: vec
         -> !attn_tile.pending<vector<128x16xf32>>
     %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<128x16xf32>>
     attn_tile.release %f : !attn_tile.buffer<16x16xf16>
-    %t = attn_tile.pack %r in %packed : vector<128x16xf32>, !attn_tile.pipe<128x16xf32, stages = 1>
-    attn_tile.add_packed %t to %sums[%i, %c0] : !attn_tile.buffer<128x16xf32> to memref<?x16xf32>
-    attn_tile.count %c[%i] of additions after(%packed[%i]) : memref<?xi32>, !attn_tile.pipe<128x16xf32, stages = 1>
+    %t = attn_tile.stage_fragments %r in %packed : vector<128x16xf32>, !attn_tile.pipe<128x16xf32, stages = 1>
+    attn_tile.bulk_reduce_add %t to %sums[%i, %c0] : !attn_tile.buffer<128x16xf32> to memref<?x16xf32>
+    attn_tile.semaphore_add %c[%i] of additions after(%packed[%i]) : memref<?xi32>, !attn_tile.pipe<128x16xf32, stages = 1>
   }
   attn_tile.return
 }

@@ -65,7 +65,7 @@ attn_tile.kernel @strides(%k: memref<32x20xf16>) {
   %c0 = arith.constant 0 : index
   %pipe = attn_tile.create_pipe : !attn_tile.pipe<16x64xf16, stages = 2>
   %a = attn_tile.acquire %pipe[%c0] : !attn_tile.pipe<16x64xf16, stages = 2>
-  // expected-error @below {{'attn_tile.copy' op source must have strides of multiples of 16 bytes to be copied through a tensor map (that of dimension 0 is 40)}}
+  // expected-error @below {{source must have strides of multiples of 16 bytes to be copied through a tensor map (that of dimension 0 is 40)}}
   attn_tile.copy %k[%c0, %c0] to %a : memref<32x20xf16> to !attn_tile.buffer<16x64xf16>
   attn_tile.commit %a : !attn_tile.buffer<16x64xf16>
   attn_tile.return
@@ -77,7 +77,7 @@ attn_tile.kernel @strides_of_destination(%out: memref<32x20xf16>) {
   %c0 = arith.constant 0 : index
   %pipe = attn_tile.create_pipe : !attn_tile.pipe<64x64xf16, stages = 2>
   %t = arith.constant dense<1.0> : vector<64x64xf16>
-  // expected-error @below {{'attn_tile.store_through' op destination must have strides of multiples of 16 bytes to be copied through a tensor map (that of dimension 0 is 40)}}
+  // expected-error @below {{destination must have strides of multiples of 16 bytes to be copied through a tensor map (that of dimension 0 is 40)}}
   attn_tile.store_through %pipe, %t to %out[%c0, %c0] : !attn_tile.pipe<64x64xf16, stages = 2>, vector<64x64xf16> to memref<32x20xf16>
   attn_tile.return
 }

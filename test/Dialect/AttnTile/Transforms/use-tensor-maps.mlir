@@ -66,7 +66,7 @@ attn_tile.kernel @no_copies(%a: memref<?xf32>) {
   attn_tile.return
 }
 
-// Of a stage of a cluster, each group copies a part.
+// Of a stage of a cluster, each CTA copies a part.
 
 // CHECK-LABEL: attn_tile.kernel @cluster(
 // CHECK-SAME:    !attn_tile.tensor_map<2, 88x64xbf16>)

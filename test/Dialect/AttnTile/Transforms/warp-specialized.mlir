@@ -1,7 +1,7 @@
 // The passes of the warp specialised schedule, one after the other.
 //
 // RUN: attn-opt %S/Inputs/peeled-causal.mlir -pass-pipeline='builtin.module( \
-// RUN:   attn_tile.kernel(attn-tile-rotate-loops), \
+// RUN:   attn_tile.kernel(attn-tile-software-pipeline-kv-loop), \
 // RUN:   attn-tile-set-traversal{kind=persistent interleave=8}, \
 // RUN:   attn_tile.kernel(canonicalize,cse,attn-tile-create-pipes,attn-tile-split-roles,canonicalize,cse,attn-tile-ping-pong), \
 // RUN:   attn-tile-use-tensor-maps)' --verify-roundtrip | FileCheck %s
@@ -31,21 +31,21 @@
 
 // CHECK:        attn_tile.role consumer warpgroups(2) registers(240) {
 // CHECK-NOT:        attn_tile.copy
-// The first product.
+// The first MMA.
 // CHECK:            attn_tile.wait %[[Q]]
 // CHECK-NEXT:       attn_tile.wait %[[K]]
-// CHECK-NEXT:       attn_tile.await_turn
+// CHECK-NEXT:       attn_tile.pingpong_wait
 // CHECK-NEXT:       attn_tile.mma_start
-// CHECK-NEXT:       attn_tile.pass_turn
+// CHECK-NEXT:       attn_tile.pingpong_arrive
 // CHECK-NEXT:       attn_tile.mma_wait
 // Masked steps.
 // CHECK:            scf.for
 // CHECK:              attn_tile.wait %[[K]]
-// CHECK-NEXT:         attn_tile.await_turn
+// CHECK-NEXT:         attn_tile.pingpong_wait
 // CHECK-NEXT:         attn_tile.mma_start
 // CHECK:              attn_tile.wait %[[V]]
 // CHECK-NEXT:         attn_tile.mma_start
-// CHECK-NEXT:         attn_tile.pass_turn
+// CHECK-NEXT:         attn_tile.pingpong_arrive
 // CHECK-NEXT:         attn_tile.mma_wait
 // CHECK-NEXT:         attn_tile.release
 // CHECK-NEXT:         attn_tile.mask
@@ -59,14 +59,14 @@
 // CHECK:            scf.for
 // CHECK-NOT:          attn_tile.mask
 // CHECK:              scf.yield
-// The last product.
+// The last MMA.
 // CHECK:            attn_tile.release
 // CHECK:            attn_tile.wait %[[V]]
-// CHECK-NEXT:       attn_tile.await_turn
+// CHECK-NEXT:       attn_tile.pingpong_wait
 // CHECK-NEXT:       attn_tile.mma_start
-// CHECK-NEXT:       attn_tile.pass_turn
+// CHECK-NEXT:       attn_tile.pingpong_arrive
 // CHECK:            attn_tile.mma_wait
 // CHECK:            attn_tile.store
 // CHECK:      attn_tile.return
 
-// CHECK:      attn_tile.launch @causal grid(%{{.*}}, %{{.*}}, %{{.*}}) groups_per_multiprocessor(1)
+// CHECK:      attn_tile.launch @causal grid(%{{.*}}, %{{.*}}, %{{.*}}) ctas_per_sm(1)

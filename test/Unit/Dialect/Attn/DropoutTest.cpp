@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Compares the generators with published vectors, emitted code with what is
-// computed, and decisions with the definition in docs/rng.md.
+// Compares the generators with published vectors, emitted code with the C++
+// implementation, and keep masks with the definition in docs/rng.md.
 //
 //===----------------------------------------------------------------------===//
 
@@ -72,8 +72,8 @@ TEST(CounterRngTest, ThreefryVectors) {
             (Words{0x59cd1dbb, 0xb8879579, 0x86b5d00c, 0xac8b6d84}));
 }
 
-/// Instructions for each round as docs/rng.md says, and a shift and two
-/// combinations, of which a logic operation takes one in, for a word.
+/// Instructions for each round as docs/rng.md says, and for a word a shift and
+/// two combinations, one of which is a part of a logic operation.
 TEST(CounterRngTest, Counts) {
   MLIRContext context;
   context.loadDialect<AttnDialect>();
@@ -104,7 +104,7 @@ TEST(CounterRngTest, ArxRoundIsThatOfChaskey) {
     return v;
   };
   EXPECT_EQ(arx4x32(NumberOps(), {0, 0}, piCounter, 1), permute(piCounter));
-  // The key is added to the first sums of each round, with its constants.
+  // The key is added to the first values of each round, with its constants.
   Words state = piCounter;
   for (uint32_t round = 0; round < 6; ++round) {
     std::array<uint32_t, 2> key = {piKey[0] + round * weyl0,
@@ -154,9 +154,9 @@ TEST_P(DropoutTest, EmittedCodeAgrees) {
   }
 }
 
-/// A weight is kept if its number, made of bits of the random words of its
-/// decision word, is at least the threshold.
-TEST_P(DropoutTest, DecisionsCompareNumbers) {
+/// A probability is kept if its number, made of bits of the random words of its
+/// word of the keep mask, is at least the threshold.
+TEST_P(DropoutTest, KeepBitsCompareNumbers) {
   Words stream = dropout.computeStream(42, 4, 1, 3);
   for (int64_t query : {0, 5, 9, 31, 1000}) {
     for (int64_t key : {0, 3, 17, 40, 5000}) {

@@ -1,4 +1,4 @@
-//===- RegisterBlocksTest.cpp - Tests of blocks of products ---------------===//
+//===- RegisterBlocksTest.cpp - Tests of blocks of MMAs -------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -26,8 +26,8 @@ TEST(RegisterBlocks, TellsVectorsFromLanes) {
   expect(0, 1, 0);
 }
 
-// Every product is cut into whole blocks, and no block spills.
-TEST(RegisterBlocks, DivideProductsAndFitRegisters) {
+// Every MMA is cut into whole blocks, and no block spills.
+TEST(RegisterBlocks, DivideMmasAndFitRegisters) {
   for (Registers registers :
        {Registers{4, 16}, Registers{8, 16}, Registers{16, 32}})
     for (int64_t rows : {1, 2, 3, 8, 16, 48, 64, 100, 256})
@@ -54,7 +54,8 @@ TEST(RegisterBlocks, MultipliesMostForWhatItLoads) {
   RegisterBlock narrow = getRegisterBlock({8, 16}, 64, 64);
   EXPECT_EQ(narrow.rows, 4);
   EXPECT_EQ(narrow.pieces, 2);
-  // One row has nothing to reuse, but as many sums as there is room for.
+  // One row has nothing to reuse, but as many accumulators as there is room
+  // for.
   RegisterBlock row = getRegisterBlock({16, 32}, 1, 128);
   EXPECT_EQ(row.rows, 1);
   EXPECT_EQ(row.pieces, 8);

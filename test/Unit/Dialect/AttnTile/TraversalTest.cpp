@@ -1,4 +1,4 @@
-//===- TraversalTest.cpp - Tests of the walks over work items -------------===//
+//===- TraversalTest.cpp - Tests of traversals of work items --------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Runs the walks that `attn-tile-set-traversal` writes, for many shapes and
-// numbers of groups: each work item must be visited once, and pairs must share
-// the work of a causal mask out well.
+// Runs the traversals that `attn-tile-set-traversal` writes, for many shapes
+// and numbers of CTAs: each work item must be visited once, and pairs must
+// balance the work of a causal mask.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,7 +29,7 @@ struct Shape {
   int64_t batches, heads, tiles;
 };
 
-/// The items of one group, in order.
+/// The work items of one CTA, in order.
 using Items = std::vector<std::array<int64_t, 3>>;
 
 class TraversalTest : public ::testing::Test {
@@ -40,9 +40,9 @@ protected:
     context.allowUnregisteredDialects();
   }
 
-  /// Writes the walk of a kernel whose loop bounds are its arguments.
-  void writeWalk(TraversalKind kind, int64_t interleave = 1,
-                 bool inOrder = false, int64_t lastItems = 0) {
+  /// Writes the traversal of a kernel whose loop bounds are its arguments.
+  void writeIteration(TraversalKind kind, int64_t interleave = 1,
+                      bool inOrder = false, int64_t lastWorkItems = 0) {
     module = parseSourceString<ModuleOp>(R"mlir(
       attn_tile.kernel @items(%b: index, %h: index, %n: index) {
         scf.forall (%i, %j, %k) in (%b, %h, %n) {
@@ -57,7 +57,7 @@ protected:
     options.kind = kind;
     options.interleave = interleave;
     options.inOrder = inOrder;
-    options.lastItems = lastItems;
+    options.lastWorkItems = lastWorkItems;
     manager.addPass(createAttnTileSetTraversalPass(options));
     ASSERT_TRUE(succeeded(manager.run(*module)));
   }
@@ -126,12 +126,12 @@ Items TraversalTest::run(const Shape &shape, int64_t program,
   return visited;
 }
 
-/// Runs all groups and expects every item exactly once.
+/// Runs all CTAs and expects every work item exactly once.
 void TraversalTest::checkVisits(const Shape &shape, int64_t programs,
                                 std::vector<Items> &groups) {
   SCOPED_TRACE(::testing::Message()
                << shape.batches << "x" << shape.heads << "x" << shape.tiles
-               << " items, " << programs << " groups");
+               << " work items, " << programs << " CTAs");
   std::map<std::array<int64_t, 3>, int64_t> count;
   groups.clear();
   for (int64_t program = 0; program < programs; ++program) {
@@ -152,7 +152,7 @@ static const Shape shapes[] = {{1, 1, 1},  {1, 1, 2}, {2, 3, 1},  {1, 3, 5},
                                {3, 2, 4},  {2, 5, 7}, {1, 2, 16}, {4, 4, 9},
                                {1, 7, 12}, {2, 8, 24}};
 
-TEST_F(TraversalTest, VisitsEachItemOnce) {
+TEST_F(TraversalTest, VisitsEachWorkItemOnce) {
   std::vector<Items> groups;
   const std::pair<TraversalKind, int64_t> walks[] = {
       {TraversalKind::Persistent, 0},
@@ -161,41 +161,41 @@ TEST_F(TraversalTest, VisitsEachItemOnce) {
       {TraversalKind::Paired, 1}};
   for (auto [kind, interleave] : walks) {
     SCOPED_TRACE(stringifyTraversalKind(kind).str());
-    writeWalk(kind, interleave);
+    writeIteration(kind, interleave);
     for (const Shape &shape : shapes)
       for (int64_t programs : {1, 2, 3, 5, 7, 8, 11, 30})
         checkVisits(shape, programs, groups);
   }
 }
 
-TEST_F(TraversalTest, VisitsEachItemOnceInOrder) {
+TEST_F(TraversalTest, VisitsEachWorkItemOnceInOrder) {
   std::vector<Items> groups;
   for (TraversalKind kind :
        {TraversalKind::Persistent, TraversalKind::Paired}) {
     SCOPED_TRACE(stringifyTraversalKind(kind).str());
-    writeWalk(kind, /*interleave=*/1, /*inOrder=*/true);
+    writeIteration(kind, /*interleave=*/1, /*inOrder=*/true);
     for (const Shape &shape : shapes)
       for (int64_t programs : {1, 2, 3, 5, 7, 8, 11, 30})
         checkVisits(shape, programs, groups);
   }
 }
 
-TEST_F(TraversalTest, VisitsEachItemOnceWithLastItems) {
+TEST_F(TraversalTest, VisitsEachWorkItemOnceWithLastWorkItems) {
   std::vector<Items> groups;
-  for (int64_t lastItems : {1, 12, 64, 1000}) {
-    writeWalk(TraversalKind::Paired, /*interleave=*/1, /*inOrder=*/true,
-              lastItems);
+  for (int64_t lastWorkItems : {1, 12, 64, 1000}) {
+    writeIteration(TraversalKind::Paired, /*interleave=*/1, /*inOrder=*/true,
+                   lastWorkItems);
     for (const Shape &shape : shapes)
       for (int64_t programs : {1, 2, 3, 5, 7, 8, 11, 30})
         checkVisits(shape, programs, groups);
   }
 }
 
-// Groups that begin together have items that follow one another, those of a
-// head from the last tile on.
+// CTAs that begin together have consecutive work items, which start with the
+// last tile of a head.
 TEST_F(TraversalTest, RoundsAreInOrder) {
   std::vector<Items> groups;
-  writeWalk(TraversalKind::Persistent, /*interleave=*/1, /*inOrder=*/true);
+  writeIteration(TraversalKind::Persistent, /*interleave=*/1, /*inOrder=*/true);
   for (const Shape &shape : shapes) {
     for (int64_t programs : {1, 3, 8}) {
       checkVisits(shape, programs, groups);
@@ -210,7 +210,7 @@ TEST_F(TraversalTest, RoundsAreInOrder) {
   }
 }
 
-/// The most work of a group over the mean, where query tile `q` costs `q + 1`.
+/// The most work of a CTA over the mean, where query tile `q` costs `q + 1`.
 static double getImbalance(const std::vector<Items> &groups) {
   int64_t most = 0, total = 0;
   for (const Items &items : groups) {
@@ -224,10 +224,10 @@ static double getImbalance(const std::vector<Items> &groups) {
 }
 
 TEST_F(TraversalTest, PairsShareTheWorkOut) {
-  writeWalk(TraversalKind::Paired);
+  writeIteration(TraversalKind::Paired);
   std::vector<Items> groups;
-  // A multiprocessor of an H200 or an H100 PCIe for each group; 16 heads of
-  // 16384 queries, 32 heads, and short sequences.
+  // As many CTAs as SMs of an H200 or an H100 PCIe; 16 heads of 16384 queries,
+  // 32 heads, and short sequences.
   for (int64_t programs : {132, 114}) {
     for (const Shape &shape :
          {Shape{1, 16, 128}, Shape{1, 32, 128}, Shape{1, 32, 86},
@@ -240,9 +240,9 @@ TEST_F(TraversalTest, PairsShareTheWorkOut) {
   }
 }
 
-// Groups end at about the same time although pairs are no multiple of them: 64
-// batches of 16 heads of 1024 queries are 31.03 rounds on an H200.
-TEST_F(TraversalTest, LastItemsShareTheLastRoundsOut) {
+// CTAs end at about the same time although their number does not divide the
+// pairs: 64 batches of 16 heads of 1024 queries are 31.03 waves on an H200.
+TEST_F(TraversalTest, LastWorkItemsShareTheLastRoundsOut) {
   std::vector<Items> groups;
   const std::pair<Shape, double> shapes[] = {
       {{64, 16, 8}, 1.005}, {{16, 32, 8}, 1.015}, {{16, 16, 8}, 1.005},
@@ -251,29 +251,29 @@ TEST_F(TraversalTest, LastItemsShareTheLastRoundsOut) {
   for (auto [shape, expected] : shapes) {
     SCOPED_TRACE(::testing::Message()
                  << shape.batches << "x" << shape.heads << "x" << shape.tiles);
-    writeWalk(TraversalKind::Paired, /*interleave=*/1, /*inOrder=*/true);
+    writeIteration(TraversalKind::Paired, /*interleave=*/1, /*inOrder=*/true);
     checkVisits(shape, /*programs=*/132, groups);
     double inOrder = getImbalance(groups);
-    writeWalk(TraversalKind::Paired, /*interleave=*/1, /*inOrder=*/true,
-              /*lastItems=*/528);
+    writeIteration(TraversalKind::Paired, /*interleave=*/1, /*inOrder=*/true,
+                   /*lastWorkItems=*/528);
     checkVisits(shape, /*programs=*/132, groups);
     EXPECT_LE(getImbalance(groups), expected);
     EXPECT_LT(getImbalance(groups), inOrder);
   }
 }
 
-// No item of the heads before is begun after one of the last heads, and those
-// are no more than was allowed.
-TEST_F(TraversalTest, LastItemsAreOfTheLastHeads) {
+// No work item of earlier heads begins after one of the last heads, and no more
+// heads than allowed are last ones.
+TEST_F(TraversalTest, LastWorkItemsAreOfTheLastHeads) {
   std::vector<Items> groups;
   const Shape shape = {64, 16, 8};
-  for (int64_t lastItems : {100, 271, 272, 528}) {
-    SCOPED_TRACE(lastItems);
-    writeWalk(TraversalKind::Paired, /*interleave=*/1, /*inOrder=*/true,
-              lastItems);
+  for (int64_t lastWorkItems : {100, 271, 272, 528}) {
+    SCOPED_TRACE(lastWorkItems);
+    writeIteration(TraversalKind::Paired, /*interleave=*/1, /*inOrder=*/true,
+                   lastWorkItems);
     checkVisits(shape, /*programs=*/132, groups);
     int64_t first = shape.batches * shape.heads;
-    if (lastItems >= 272)
+    if (lastWorkItems >= 272)
       first -= 34;
     for (const Items &items : groups) {
       int64_t head = 0;
@@ -289,9 +289,9 @@ TEST_F(TraversalTest, LastItemsAreOfTheLastHeads) {
   }
 }
 
-// Tiles in the middle go to who has less of the last round.
+// Tiles in the middle go to CTAs with less work in the last partial wave.
 TEST_F(TraversalTest, MiddlesBalanceTheLastRound) {
-  writeWalk(TraversalKind::Paired);
+  writeIteration(TraversalKind::Paired);
   std::vector<Items> groups;
   checkVisits({1, 32, 43}, /*programs=*/132, groups);
   EXPECT_LE(getImbalance(groups), 1.07);
@@ -302,7 +302,7 @@ TEST_F(TraversalTest, MiddlesBalanceTheLastRound) {
 }
 
 TEST_F(TraversalTest, PairsAreNeverWorseThanWholeRounds) {
-  writeWalk(TraversalKind::Paired);
+  writeIteration(TraversalKind::Paired);
   std::vector<Items> groups;
   for (const Shape &shape : shapes) {
     if (shape.tiles % 2 != 0)

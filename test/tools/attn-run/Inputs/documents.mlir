@@ -1,4 +1,5 @@
-func.func @documents(%query: tensor<?x2x?x32xf32>, %key: tensor<?x1x?x32xf32>, %value: tensor<?x1x?x32xf32>, %ids: tensor<?x?xi32>, %key_ids: tensor<1x?xi32>) -> tensor<?x2x?x32xf32> {
+func.func @documents(%query: tensor<?x2x?x32xf32>, %key: tensor<?x1x?x32xf32>, %value: tensor<?x1x?x32xf32>, %ids: tensor<?x?xi32>, %key_ids: tensor<1x?xi32>)
+    -> tensor<?x2x?x32xf32> {
   %c0 = arith.constant 0 : index
   %c2 = arith.constant 2 : index
   %b = tensor.dim %query, %c0 : tensor<?x2x?x32xf32>

@@ -1,4 +1,5 @@
-func.func @dropout(%query: tensor<?x2x?x32xf32>, %key: tensor<?x1x?x32xf32>, %value: tensor<?x1x?x32xf32>, %seed: tensor<i64>, %offset: tensor<i64>) -> (tensor<?x2x?x32xf32>, tensor<?x2x?xf32>) {
+func.func @dropout(%query: tensor<?x2x?x32xf32>, %key: tensor<?x1x?x32xf32>, %value: tensor<?x1x?x32xf32>, %seed: tensor<i64>, %offset: tensor<i64>)
+    -> (tensor<?x2x?x32xf32>, tensor<?x2x?xf32>) {
   %c0 = arith.constant 0 : index
   %c2 = arith.constant 2 : index
   %b = tensor.dim %query, %c0 : tensor<?x2x?x32xf32>

@@ -1,4 +1,4 @@
-//===- AttnAttrs.td - Attributes of the attn dialect -------*- tablegen -*-===//
+//===- AttnAttrs.td - Attributes of the attn dialect ------*- tablegen -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Named masks, choices of schedules, devices.
+// Named masks, choices between schedules, devices.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,9 +41,8 @@ def Attn_SequenceLayoutAttr
     : EnumAttr<Attn_Dialect, Attn_SequenceLayout, "sequence_layout"> {
   let summary = "how sequences of different lengths are stored";
   let description = [{
-    `packed`: one after another in one batch entry; their boundaries are given.
-    `padded`: each in a batch entry of its own, of which it is the beginning;
-    their lengths are given.
+    `packed`: one after another in one batch entry, with boundaries (`cu_seqlens`).
+    `padded`: each at the beginning of its own batch entry, with lengths.
 
     ```mlir
     #attn<sequence_layout packed>
@@ -53,7 +52,7 @@ def Attn_SequenceLayoutAttr
 }
 
 def Attn_MaskLayout : I32EnumAttr<"MaskLayout",
-    "how words of decisions are stored", [
+    "how words of keep masks are stored", [
       I32EnumAttrCase<"Rows", 0, "rows">,
       I32EnumAttrCase<"Columns", 1, "columns">]> {
   let cppNamespace = "::mlir::attn";
@@ -62,10 +61,10 @@ def Attn_MaskLayout : I32EnumAttr<"MaskLayout",
 
 def Attn_MaskLayoutAttr
     : EnumAttr<Attn_Dialect, Attn_MaskLayout, "mask_layout"> {
-  let summary = "how words of decisions are stored";
+  let summary = "how words of keep masks are stored";
   let description = [{
-    `rows`: those of the same queries side by side, as attention reads them.
-    `columns`: those of the same keys side by side, as its gradient reads them.
+    `rows`: words of the same queries are contiguous, as attention reads them.
+    `columns`: words of the same keys are contiguous, as its gradient reads them.
     `attn.dropout_mask` defines both.
 
     ```mlir
@@ -91,8 +90,8 @@ def Attn_OverlapKindAttr
     | kind | the regions |
     |---|---|
     | `sequential` | run one after another |
-    | `streams` | are kernels that the device may run at the same time, each region's on a stream of its own |
-    | `fused` | are one kernel, whose threads share the work |
+    | `streams` | are launched on one CUDA stream each, so that the device may run their kernels concurrently |
+    | `fused` | are one kernel: MMA warps run the matmul, auxiliary warps the other region |
 
     ```mlir
     #attn<overlap_kind streams>
@@ -150,7 +149,7 @@ class Attn_MaskAttr<string name, string mnemonicName,
 def Attn_NoneAttr : Attn_MaskAttr<"None", "none"> {
   let summary = "no query attends to any key";
   let description = [{
-    What `attn-simplify-masks` makes of masks that keep no pair.
+    `attn-simplify-masks` replaces masks that keep no pair by it.
 
     ```mlir
     #attn.none
@@ -163,8 +162,8 @@ def Attn_PrefixLMAttr : Attn_MaskAttr<"PrefixLM", "prefix_lm",
   let summary = "causal, but for a prefix that all queries attend";
   let description = [{
     Query `i` attends to key `j` if `j < length` or `j <= i + offset`, with the
-    offset of `#attn.causal`. A length that is known at run time is stated with a
-    region.
+    offset of `#attn.causal`. For a length that is known only at run time, use a
+    `mask_mod` region.
 
     ```mlir
     #attn.prefix_lm<length = 4096>
@@ -198,11 +197,10 @@ def Attn_LocalBlocksAttr : Attn_MaskAttr<"LocalBlocks", "local_blocks",
     ["simplify", "getIntersection", "getUnion"]> {
   let summary = "each query attends to its own block and some around it";
   let description = [{
-    Positions are cut into blocks of `size`, counted from position 0. Query `i`
-    attends to key `j` if the block of `j` is at most `before` blocks before, and
-    at most `after` blocks behind, that of `i + offset`, with the offset of
-    `#attn.causal`. A side that is absent is unbounded. The block of a negative
-    position is before block 0.
+    Positions are cut into blocks of `size`, counted from position 0. Let `c` be
+    the block of `i + offset`, with the offset of `#attn.causal`. Query `i` attends
+    to key `j` if the block of `j` is between `c - before` and `c + after`. A side
+    that is absent is unbounded. Negative positions are in blocks before block 0.
 
     | mask | as local blocks |
     |---|---|
@@ -247,7 +245,7 @@ class Attn_CompositeMaskAttr<string name, string mnemonicName>
 }
 
 def Attn_AndAttr : Attn_CompositeMaskAttr<"And", "and"> {
-  let summary = "pairs that all of some masks keep";
+  let summary = "conjunction: pairs that all masks keep";
   let description = [{
     ```mlir
     #attn.and<#attn.causal, #attn.local_blocks<size = 512, before = 0, after = 0>>
@@ -256,7 +254,7 @@ def Attn_AndAttr : Attn_CompositeMaskAttr<"And", "and"> {
 }
 
 def Attn_OrAttr : Attn_CompositeMaskAttr<"Or", "or"> {
-  let summary = "pairs that one of some masks keeps";
+  let summary = "disjunction: pairs that at least one mask keeps";
   let description = [{
     ```mlir
     #attn.or<#attn.causal, #attn.global_tokens<count = 16>>
@@ -266,7 +264,7 @@ def Attn_OrAttr : Attn_CompositeMaskAttr<"Or", "or"> {
 
 def Attn_NotAttr : Attn_MaskAttr<"Not", "not",
     ["getIntersection", "getUnion", "getReads", "verifyReads"]> {
-  let summary = "pairs that a mask does not keep";
+  let summary = "negation: pairs that a mask does not keep";
   let description = [{
     ```mlir
     #attn.not<#attn.sliding_window<left = 0, right = 0>>
@@ -287,10 +285,10 @@ def Attn_ByQueryLengthAttr : Attn_Attr<"ByQueryLength", "by_query_length"> {
   let summary = "one of two schedules, by the number of queries";
   let description = [{
     `below` where there are fewer than `bound` queries, `from` where there are
-    `bound` or more. Large tiles of queries are efficient on long sequences and
-    waste work at the ends of short ones, so that no single schedule serves all
-    lengths of a function whose sizes are dynamic. `attn-dispatch-schedules` turns
-    it into a choice at run time.
+    `bound` or more. Large query tiles are efficient on long sequences and waste
+    work at the ends of short ones, so that no single schedule serves all lengths
+    of a function whose sizes are dynamic. `attn-dispatch-schedules` replaces it by a
+    branch at run time.
 
     ```mlir
     #attn.by_query_length<bound = 3072, below = #a, from = #b>
@@ -309,28 +307,33 @@ def Attn_AnyScheduleAttr
 def Attn_DeviceAttr : Attn_Attr<"Device", "device"> {
   let summary = "capacities and rates of a device";
   let description = [{
-    What the cost model knows of a device. `"a100"`, `"h100"`, `"h200"`, `"b200"`
-    and `"host"` are known by name, from public figures; other figures that are
-    given replace theirs. A device of another name has the figures that are given.
+    The figures of a device that the cost model uses. `"a100"`, `"h100"`, `"h200"`,
+    `"b200"` and `"host"` have built-in figures, from public sources; explicit figures
+    override them. A device of another name has the explicit figures only.
 
     | figure | unit |
     |---|---|
-    | `multiprocessors` | |
+    | `sms` | |
     | `clock_mhz` | MHz, under load |
-    | `products32`, `products16`, `products8` | FLOP per clock and multiprocessor, of matrix products of elements of that many bits with f32 sums |
-    | `fma`, `special`, `integer`, `wide_multiply` | operations per clock and multiprocessor: f32 multiplication and addition; exp2, log2, tanh and the like; 32-bit addition and logic; multiplications of 32 bits with 64-bit results |
-    | `registers` | of 32 bits, per multiprocessor |
-    | `shared_bytes`, `shared_bytes_per_clock` | bytes for one group of threads; per clock and multiprocessor |
-    | `l2_bytes`, `l2_bytes_per_clock` | bytes; per clock of the whole device |
+    | `mma_flops_per_cycle_32b` | FLOP per cycle and SM: MMAs on 32-bit elements, f32 accumulation |
+    | `mma_flops_per_cycle_16b` | FLOP per cycle and SM: MMAs on 16-bit elements, f32 accumulation |
+    | `mma_flops_per_cycle_8b` | FLOP per cycle and SM: MMAs on 8-bit elements, f32 accumulation |
+    | `fma` | operations per cycle and SM: f32 multiplication and addition |
+    | `special` | operations per cycle and SM: exp2, log2, tanh and the like |
+    | `integer` | operations per cycle and SM: 32-bit addition and logic |
+    | `wide_multiply` | operations per cycle and SM: 32-bit multiplications with 64-bit results |
+    | `registers` | of 32 bits, per SM |
+    | `shared_bytes`, `shared_bytes_per_cycle` | bytes for one CTA; bytes per cycle and SM |
+    | `l2_bytes`, `l2_bytes_per_cycle` | bytes; bytes per cycle of the whole device |
     | `memory_bytes`, `memory_gbps` | bytes; 10^9 bytes per second |
     | `link_gbps` | 10^9 bytes per second to other devices, both directions together |
-    | `launch_ns` | what a kernel takes beside its work |
-    | `product_percent`, `memory_percent` | of the rates of products and memory, what large kernels sustain |
+    | `launch_ns` | ns: launch overhead of a kernel |
+    | `mma_percent`, `memory_percent` | percent of the MMA and memory rates that large kernels sustain |
 
     A rate of 0 bounds nothing: the device lacks the unit, or the rate is not
-    known. On a module as `attn.device`, it is the device that programs are
-    compiled for; without, it is that of the target: `"h200"` for `sm_90a`,
-    `"a100"` for `sm_80`.
+    known. The attribute `attn.device` of a module is the device that programs are
+    compiled for. Without it, the target decides: `"h200"` for `sm_90a`, `"a100"` for
+    `sm_80`.
 
     ```mlir
     module attributes {attn.device = #attn.device<"h200", clock_mhz = 1500>} {}
@@ -341,7 +344,7 @@ def Attn_DeviceAttr : Attn_Attr<"Device", "device"> {
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// The device that is known by `name`, or null.
+    /// The device with built-in figures of that name, or null.
     static DeviceAttr getKnown(::mlir::MLIRContext *context,
                                ::llvm::StringRef name);
   }];

@@ -1,4 +1,4 @@
-//===- AttnDataMasks.td - Masks that read operands ---------*- tablegen -*-===//
+//===- AttnDataMasks.td - Masks that read operands --------*- tablegen -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Named masks that data decides, and the operations that make the tables they
-// read.
+// Named masks that depend on data, and the operations that compute the tables
+// they read.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,12 +30,13 @@ class Attn_DataMaskAttr<string name, string mnemonicName>
 }
 
 def Attn_DocumentsAttr : Attn_DataMaskAttr<"Documents", "documents"> {
-  let summary = "pairs of one document, by an id for each position";
+  let summary = "pairs within one document, by an id for each position";
   let description = [{
     Query `i` attends to key `j` if `queries[b, i] == keys[b, j]`, where `queries`
     and `keys` are numbers of operands that the mask reads. These are
-    `[B|1, positions]` of `i32`: ids of the batch entry, or of all. Both may be the
-    same operand. Causal documents are `#attn.and` of this and `#attn.causal`.
+    `[B|1, positions]` of `i32`: ids for each batch entry, or for all of them. Both
+    may be the same operand. For causal documents, combine it with `#attn.causal`
+    by `#attn.and`.
 
     ```mlir
     attn.attention ... mask(#attn.and<#attn.causal, #attn.documents<queries = 0, keys = 0>>)
@@ -47,20 +48,20 @@ def Attn_DocumentsAttr : Attn_DataMaskAttr<"Documents", "documents"> {
 
 def Attn_PackedDocumentsAttr
     : Attn_DataMaskAttr<"PackedDocuments", "packed_documents"> {
-  let summary = "pairs of one document, by the boundaries of documents";
+  let summary = "pairs within one document, by the boundaries of documents";
   let description = [{
-    Query `i` attends to key `j` if both are in the document of one number:
-    `queries[b, n] <= i < queries[b, n + 1]` and `keys[b, n] <= j < keys[b, n + 1]`
-    for some `n`, where `queries` and `keys` are numbers of operands that the mask
-    reads. These are `[B|1, N + 1]` of `i32`: sorted positions (`cu_seqlens`), of the
-    batch entry or of all, and may be the same operand. Positions before the first
-    or behind the last boundary are in no document. Boundaries that are not sorted
-    or not within the positions are reported by the runtime.
+    Query `i` attends to key `j` if both are in the same document `n`:
+    `queries[b, n] <= i < queries[b, n + 1]` and `keys[b, n] <= j < keys[b, n + 1]`.
+    `queries` and `keys` are numbers of operands that the mask reads. These are
+    `[B|1, N + 1]` of `i32`: sorted positions (`cu_seqlens`) for each batch entry, or
+    for all of them, and may be the same operand. Positions before the first or
+    after the last boundary are in no document. The runtime reports boundaries that
+    are not sorted or out of bounds.
 
     Positions count from the beginning of the batch entry, so that `#attn.causal`
-    beside it compares places in the entry. Where queries and keys of a document
-    differ in number, `sequences packed` of `attn.attention` counts from the
-    beginning of each document instead.
+    in the same conjunction compares positions in the entry. Where queries and keys
+    of a document differ in number, use `sequences packed` of `attn.attention`, which
+    counts from the beginning of each document.
 
     ```mlir
     attn.attention ... mask(#attn.and<#attn.causal, #attn.packed_documents<queries = 0, keys = 0>>)
@@ -77,8 +78,8 @@ def Attn_TreeAttr : Attn_DataMaskAttr<"Tree", "tree"> {
     the last keys are the same nodes. Query `i` attends to all keys before these,
     `j < keyLength - queryLength`, and to itself and its ancestors. `parents` is the
     number of an operand that the mask reads, `[B|1, queries]` of `i32`: the parent
-    of each node, which comes before it, or -1 for roots. Other entries are
-    reported by the runtime.
+    of each node, which comes before it, or -1 for roots. The runtime reports other
+    entries.
 
     ```mlir
     attn.attention ... mask(#attn.tree<parents = 0>) reads(%parents : tensor<1x64xi32>)
@@ -87,23 +88,23 @@ def Attn_TreeAttr : Attn_DataMaskAttr<"Tree", "tree"> {
   let parameters = (ins "int64_t":$parents);
 }
 
-def Attn_BlockMaskAttr : Attn_DataMaskAttr<"BlockMask", "block_mask"> {
-  let summary = "pairs in blocks that lists name";
+def Attn_BlockSparseAttr : Attn_DataMaskAttr<"BlockSparse", "block_sparse"> {
+  let summary = "block-sparse mask in block compressed sparse row format";
   let description = [{
     Scores are cut into blocks of `rows` queries and `columns` keys, multiples of
     16, counted from position 0. Query `i` attends to key `j` if block row
-    `i / rows` lists block column `j / columns`: if that is among
-    `indices[b, h, offsets[b, h, r] .. offsets[b, h, r + 1]]` for `r = i / rows`.
-    `offsets` and `indices` are numbers of operands that the mask reads, of `i32`:
-    `[B|1, H|1, R + 1]` for `R` block rows, and `[B|1, H|1, capacity]`. Columns of a
-    row need not be sorted.
+    `r = i / rows` lists block column `j / columns`, that is, if
+    `indices[b, h, offsets[b, h, r] .. offsets[b, h, r + 1]]` contains it. `offsets` and
+    `indices` are numbers of operands that the mask reads, of `i32`: `[B|1, H|1, R + 1]`
+    for `R` block rows, and `[B|1, H|1, capacity]`. Columns of a row need not be
+    sorted.
 
-    Lists that name a column twice, or one that does not exist, and offsets that
-    are not sorted, are beyond the capacity or are not `R + 1` in number are
-    reported by the runtime. Rows with such a list attend what is left.
+    The runtime reports lists with a duplicate column or one that does not exist,
+    and offsets that are not sorted, exceed the capacity or are not `R + 1` in
+    number. Block rows with such a list attend to their valid columns.
 
     ```mlir
-    attn.attention ... mask(#attn.block_mask<rows = 128, columns = 64, offsets = 0, indices = 1>)
+    attn.attention ... mask(#attn.block_sparse<rows = 128, columns = 64, offsets = 0, indices = 1>)
         reads(%offsets, %indices : tensor<1x32x?xi32>, tensor<1x32x?xi32>)
     ```
   }];
@@ -116,7 +117,7 @@ def Attn_BlockMaskAttr : Attn_DataMaskAttr<"BlockMask", "block_mask"> {
 // Tables
 //===----------------------------------------------------------------------===//
 
-/// i32, of a rank.
+/// i32, of rank `rank`.
 class Attn_IntTensor<int rank>
     : Type<And<[Or<[AnyRankedTensor.predicate, AnyMemRef.predicate]>,
                 CPred<"::llvm::cast<::mlir::ShapedType>($_self).getRank() == " #
@@ -141,10 +142,10 @@ class Attn_MaskTableOp<string mnemonic>
 def Attn_SequenceIdsOp : Attn_MaskTableOp<"sequence_ids"> {
   let summary = "the document of each position";
   let description = [{
-    `table[b, i]` is the number `n` with `boundaries[b, n] <= i <
-    boundaries[b, n + 1]`, or `otherwise` if there is none. Boundaries that are not
-    sorted, or not between 0 and the number of positions, are reported by the
-    runtime; all positions have `otherwise` then.
+    `table[b, i]` is the `n` with `boundaries[b, n] <= i < boundaries[b, n + 1]`, or
+    `otherwise` if there is none. The runtime reports boundaries that are not sorted,
+    or not between 0 and the number of positions; all positions are `otherwise`
+    then.
 
     ```mlir
     %ids = attn.sequence_ids ins(%boundaries : tensor<1x?xi32>)
@@ -162,11 +163,11 @@ def Attn_SequenceIdsOp : Attn_MaskTableOp<"sequence_ids"> {
 }
 
 def Attn_AncestorMapOp : Attn_MaskTableOp<"ancestor_map"> {
-  let summary = "which nodes of a tree are above each node";
+  let summary = "bitmap of the ancestors of each node of a tree";
   let description = [{
     Bit `m mod 32` of `table[b, n, m / 32]` says whether node `m` is node `n` or an
     ancestor of it. `parents[b, n]` is the parent of node `n`, less than `n`, or -1.
-    Other entries are reported by the runtime, and count as -1.
+    The runtime reports other entries, and they count as -1.
 
     ```mlir
     %map = attn.ancestor_map ins(%parents : tensor<1x?xi32>)
@@ -182,18 +183,18 @@ def Attn_AncestorMapOp : Attn_MaskTableOp<"ancestor_map"> {
   }];
 }
 
-def Attn_BlockMapOp : Attn_MaskTableOp<"block_map"> {
-  let summary = "a bit for each block that lists name";
+def Attn_BlockSparseMapOp : Attn_MaskTableOp<"block_sparse_map"> {
+  let summary = "bitmap of the blocks of a block-sparse mask";
   let description = [{
-    Bit `c mod 32` of `table[b, h, r, c / 32]` says whether row `r` lists column
-    `c`, which is less than `columns`: whether it is among
-    `indices[b, h, offsets[b, h, r] .. offsets[b, h, r + 1]]`. Lists with a column
-    that they name twice or that does not exist, and offsets that are not sorted,
-    are beyond the size of `indices`, or are not one more than rows of the table,
-    are reported by the runtime.
+    Bit `c mod 32` of `table[b, h, r, c / 32]` says whether block row `r` lists block
+    column `c`, that is, whether
+    `indices[b, h, offsets[b, h, r] .. offsets[b, h, r + 1]]` contains it. Columns are
+    less than `columns`. The runtime reports lists with a duplicate column or one
+    that does not exist, and offsets that are not sorted, exceed the size of
+    `indices`, or are not one more than the rows of the table.
 
     ```mlir
-    %map = attn.block_map ins(%offsets, %indices : tensor<1x8x?xi32>, tensor<1x8x?xi32>)
+    %map = attn.block_sparse_map ins(%offsets, %indices : tensor<1x8x?xi32>, tensor<1x8x?xi32>)
         columns(%n) outs(%init : tensor<1x8x?x?xi32>) -> tensor<1x8x?x?xi32>
     ```
   }];

@@ -13,6 +13,7 @@
 #ifndef ATTN_DIALECT_ATTN_IR_ATTNDIALECT_TD
 #define ATTN_DIALECT_ATTN_IR_ATTNDIALECT_TD
 
+include "attn/Dialect/Attn/IR/VerifiedSegments.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/OpBase.td"
 
@@ -21,14 +22,14 @@ def Attn_Dialect : Dialect {
   let cppNamespace = "::mlir::attn";
   let summary = "attention on tensors and buffers, with value semantics";
   let description = [{
-    The `attn` dialect states *what* attention computes: an operation over
-    query, key and value with an optional change of the scores and an optional
-    mask, each of them an attribute or a region. It says nothing of tiles,
-    memory or threads; those appear in the `attn_tile` dialect, to which
+    The `attn` dialect states *what* attention computes: an operation on query, key
+    and value with an optional `score_mod` and an optional mask, which is an
+    attribute, a `mask_mod` region or both. It says nothing of tiles, memory or
+    threads; these appear in the `attn_tile` dialect, to which
     `convert-attn-to-attn-tile` lowers.
 
     Operations take tensors (value semantics, destination style) or, after
-    bufferisation, memrefs.
+    bufferisation, memrefs. docs/Glossary.md defines the terms.
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasCanonicalizer = 1;
@@ -38,15 +39,14 @@ def Attn_Dialect : Dialect {
   let extraClassDeclaration = [{
     void registerAttributes();
 
-    /// Of a module: the `#attn.device` that it is compiled for.
+    /// Attribute of a module: the `#attn.device` that it is compiled for.
     static constexpr ::llvm::StringLiteral getDeviceAttrName() {
       return "attn.device";
     }
 
-    /// A unit attribute of attention: which tiles its mask leaves out must be
-    /// known at compile time, as closed forms of the lengths and of values that
-    /// do not depend on the pair. `attn-check-regions` reports masks of which
-    /// they are not.
+    /// A unit attribute of attention: the empty tiles of its mask must be known
+    /// at compile time, as closed forms of the lengths and of values that do not
+    /// depend on the pair. `attn-check-regions` reports other masks.
     static constexpr ::llvm::StringLiteral getStaticTilesAttrName() {
       return "attn.static_tiles";
     }
@@ -58,7 +58,9 @@ class Attn_Attr<string name, string mnemonicName, list<Trait> traits = []>
   let mnemonic = mnemonicName;
 }
 
-class Attn_Op<string mnemonic, list<Trait> traits = []>
-    : Op<Attn_Dialect, mnemonic, traits>;
+class Attn_Op<string mnemonic, list<Trait> opTraits = []>
+    : Op<Attn_Dialect, mnemonic> {
+  let traits = Attn_WithVerifiedSegments<opTraits, arguments>.result;
+}
 
 #endif // ATTN_DIALECT_ATTN_IR_ATTNDIALECT_TD

@@ -1,4 +1,4 @@
-//===- AttnHeadOps.td - Operations on heads ----------------*- tablegen -*-===//
+//===- AttnHeadOps.td - Operations on heads ---------------*- tablegen -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What is computed of queries and keys before attention: positions, norms, and
-// other functions of their elements.
+// Operations on queries and keys before attention: position embeddings, norms,
+// and other elementwise functions.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,7 +16,7 @@
 
 include "attn/Dialect/Attn/IR/AttnOps.td"
 
-/// bf16, f16 or f32, four dimensions: batch, head, position, channel.
+/// bf16, f16 or f32, four dimensions: batch, head, position, head dim.
 def Attn_HeadTensorValue
     : Type<And<[RankedTensorOf<[BF16, F16, F32]>.predicate,
                 CPred<"::llvm::cast<::mlir::ShapedType>($_self).getRank() == 4">]>,
@@ -28,9 +28,10 @@ def Attn_RopeOp : Attn_Op<"rope", [
     DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>]> {
   let summary = "rotary position embedding";
   let description = [{
-    Rotates pairs of channels by an angle of the position (Su et al. 2021). With
-    `R` twice the number of columns of the tables, the first `R` channels of
-    `source` are rotated, the others copied: for position `i` and pair `c`,
+    Rotates pairs of elements of the head dim by an angle that depends on the
+    position (Su et al. 2021). The first `R` elements of each row of `source` are
+    rotated, the others are copied; `R` is twice the number of columns of the tables
+    `cos` and `sin`. For position `i` and pair `c`,
 
     ```
     t           = i + offset
@@ -43,10 +44,11 @@ def Attn_RopeOp : Attn_Op<"rope", [
     | by default | `c` | `c + R / 2` | Llama, GPT-NeoX |
     | `interleaved` | `2 c` | `2 c + 1` | GPT-J, RoFormer |
 
-    Tables have two dimensions, or a batch before them. `offset` is 0 if absent.
-    With `inverse` the angle is the opposite one. All arithmetic is f32.
+    Tables are `[positions, R / 2]`, or have a batch dimension before these.
+    `offset` is 0 if absent. With `inverse` the angle is negated. All arithmetic is
+    f32.
 
-    `attn-fuse` makes it part of attention or turns it into `attn.map_heads`.
+    `attn-fuse` fuses it into attention or replaces it by `attn.map_heads`.
 
     ```mlir
     %r = attn.rope %q, %cos, %sin at(%start)
@@ -66,7 +68,7 @@ def Attn_RopeOp : Attn_Op<"rope", [
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// Channels that are rotated.
+    /// `R`: elements of a row that are rotated.
     int64_t getNumRotated() {
       return 2 * getCos().getType().getShape().back();
     }
@@ -76,15 +78,15 @@ def Attn_RopeOp : Attn_Op<"rope", [
 def Attn_RmsNormOp : Attn_Op<"rms_norm", [
     Pure, AllTypesMatch<["source", "result"]>,
     DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>]> {
-  let summary = "divides rows of channels by their root mean square";
+  let summary = "RMS norm along the head dim";
   let description = [{
     ```
     result[..., d] = source[..., d] / sqrt(mean over e of source[..., e]^2 + epsilon) * weight[d]
     ```
 
     `weight` is 1 if absent (Zhang and Sennrich 2019; of queries and keys: Henry
-    et al. 2020). All arithmetic is f32. `attn-fuse` makes it part of attention
-    or turns it into `attn.map_heads`.
+    et al. 2020). All arithmetic is f32. `attn-fuse` fuses it into attention or
+    replaces it by `attn.map_heads`.
 
     ```mlir
     %n = attn.rms_norm %q weight(%w : tensor<128xf32>) epsilon(1.0e-06)
@@ -111,18 +113,18 @@ def Attn_MapHeadsOp : Attn_Op<"map_heads", [
     DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
   let summary = "a scalar function of each element of heads";
   let description = [{
-    For each batch entry `b`, head `h`, position `i` and channel `d`:
+    For each batch entry `b`, head `h`, position `i` and index `d` in the head dim:
 
     ```
     out[b,h,i,d] = region(in[b,h,i,d], mean over e of in[b,h,i,e]^2, b, h, i, d)
     ```
 
-    The region may read what it captures, also other elements of `in`, but not
-    `out`. What it yields, an `f32`, is rounded to the element type of `out`.
+    The region may read captured tensors, including other elements of `in`, but not
+    `out`. It yields an `f32`, which is rounded to the element type of `out`.
 
-    It is how functions of queries and keys that do not become part of attention
-    are computed: one kernel, whatever they consist of. On GPUs the number of
-    channels is a multiple of 8.
+    Functions of queries and keys that `attn-fuse` cannot fuse into attention become
+    this operation: one kernel for any number of functions. On GPUs the head dim is
+    a multiple of 8.
 
     The operation is in destination style: on tensors it returns the new contents
     of `out`, which it overwrites, on memrefs it writes them.

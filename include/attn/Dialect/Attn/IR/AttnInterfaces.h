@@ -1,4 +1,4 @@
-//===- AttnInterfaces.h - Interfaces of the attn dialect -----*- C++ -*-===//
+//===- AttnInterfaces.h - Interfaces of the attn dialect -------*- C++ -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Attribute interfaces of masks and schedules, the interface of operations that
-// compute attention, and the values they exchange.
+// compute attention, and the structures they exchange.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,7 +38,7 @@ struct DeviceFigures;
 struct MaskReads;
 class VisitedTiles;
 
-/// One (query, key) pair and what a mask may depend on. All values have type
+/// One (query, key) pair: the values that a mask may depend on. All have type
 /// `index`.
 struct MaskPosition {
   Value batch;
@@ -47,23 +47,24 @@ struct MaskPosition {
   Value key;
   Value queryLength;
   Value keyLength;
-  /// What `emitTables` gave for a mask that reads operands. Without it, such a
-  /// mask emits a value of which nothing is known.
+  /// The values that `emitTables` returned for a mask that reads operands.
+  /// Without it, such a mask emits a value of which nothing is known.
   llvm::function_ref<ValueRange(Attribute)> getTables = nullptr;
 };
 
-/// The operands that masks of an attention read, and what tables of them
-/// depend on. Lengths have type `index`.
+/// The operands that masks of an attention read, and the values that their
+/// tables depend on. Lengths have type `index`.
 struct MaskReads {
   ValueRange operands;
   Value query, key;
   /// The lengths; null if only types are of interest.
   Value queryLength, keyLength;
-  /// Of the kernels that make tables: with `ScheduleAttrInterface`, or null.
+  /// The schedule of the kernels that compute tables, with
+  /// `ScheduleAttrInterface`; or null.
   Attribute schedule;
 };
 
-/// A dimension of an operand that must be as large as that of another.
+/// Dimensions of two operands that must have equal sizes.
 struct EqualSizes {
   Value operand;
   int64_t dim;
@@ -71,22 +72,21 @@ struct EqualSizes {
   int64_t otherDim;
 };
 
-/// Attribute of function arguments: what they are called in the source, or for
-/// callers; see the pass attn-describe-arguments.
+/// Attribute of function arguments: their name in the source, or for callers;
+/// see the pass attn-describe-arguments.
 inline constexpr llvm::StringLiteral argNameAttrName = "attn.name";
 
-/// Attribute of function arguments: sizes that must equal those of other
+/// Attribute of function arguments: sizes that must equal sizes of other
 /// arguments, as triples of a dimension, the other argument and its dimension.
 inline constexpr llvm::StringLiteral equalSizesAttrName = "attn.equal_sizes";
 
-/// The key of a random number generator, and its counter or what it makes of
-/// that.
+/// The key of a random number generator, and its counter or its output.
 template <typename Word>
 using RngKey = std::array<Word, 2>;
 template <typename Word>
 using RngBlock = std::array<Word, 4>;
 
-/// Instructions of a GPU that random numbers take, by the units they need.
+/// GPU instructions that generate random numbers, by execution unit.
 struct RngWork {
   /// Additions, logic and rotations of 32 bits.
   int64_t integer = 0;
@@ -100,24 +100,25 @@ struct RngWork {
   }
 };
 
-/// What the channels of an operand of attention are, its last dimension.
-enum class ChannelKind { None, Query, Value };
+/// The head dim that an operand of attention has as its last dimension: none,
+/// of queries and keys, or of values.
+enum class HeadDimKind { None, Query, Value };
 
-/// An operand of attention whose sizes are tied to those of the query, key and
-/// value: `[batch, head, position]` and, with channels, `[.., channel]`.
+/// An operand of attention whose sizes depend on the query, key and value:
+/// `[batch, head, position]` or `[batch, head, position, head dim]`.
 struct AttentionOperand {
-  /// Name in diagnostics, and that of a function argument that is passed on.
+  /// Name in diagnostics, and name of a function argument that is the operand.
   StringRef name;
   StringRef argumentName;
   Value value;
-  /// Whether heads and positions are those of queries, not of keys.
+  /// Whether heads and positions count queries, not keys.
   bool isQuerySide;
-  ChannelKind channels;
+  HeadDimKind headDim;
 };
 
 /// An operand of attention with one entry for each query head.
 struct HeadOperand {
-  /// As of `AttentionOperand`.
+  /// As in `AttentionOperand`.
   StringRef name;
   StringRef argumentName;
   Value value;
@@ -134,38 +135,38 @@ inline int64_t getDimSize(Value value, unsigned dim) {
   return cast<ShapedType>(value.getType()).getDimSize(dim);
 }
 
-/// What the time of a kernel is made of, in clocks of the multiprocessor that
-/// has most to do.
+/// The parts of a kernel's time, in cycles of the SM with the most work.
 struct KernelTime {
-  /// What it computes, of what the operation does.
+  /// The part of the operation that the kernel computes.
   StringRef name;
-  /// Warpgroups that take turns in a step, each with a share of its products; 0
-  /// of kernels that have none, as they only move memory or run on a core.
+  /// Consumer warpgroups that alternate between MMAs and softmax in a step; 0
+  /// for kernels that only move memory or run on the host.
   int64_t consumers = 0;
-  /// The products of a step; those of one consumer and what it computes of its
-  /// scores, one after the other; the exponentials of all; and all of it side
-  /// by side.
-  double products = 0, chain = 0, exponentials = 0, step = 0;
-  /// What a mask adds to a step, and an item of work to its steps.
-  double mask = 0, item = 0;
-  /// From the launch to full speed, and back.
+  /// Cycles of one step: the MMAs of all consumers; the dependent chain of one
+  /// consumer, its MMAs and then its softmax; the exponentials of all
+  /// consumers; and the step itself, in which these overlap.
+  double mma = 0, chain = 0, exponentials = 0, step = 0;
+  /// Cycles that a mask adds to a step, and that a work item adds to its steps.
+  double mask = 0, workItem = 0;
+  /// Ramp-up after the launch and ramp-down at the end.
   double launch = 0;
-  double numSteps = 0, numMasked = 0, numItems = 0;
-  /// What comes from memory, and the merge of shares of the keys.
-  double memory = 0, merge = 0;
-  double clocksPerSecond = 0;
+  double numSteps = 0, numMasked = 0, numWorkItems = 0;
+  /// Memory traffic, and the kernel that combines KV splits.
+  double memory = 0, combine = 0;
+  double cyclesPerSecond = 0;
 
   double getSeconds() const {
-    return getWorkSeconds() + launch / clocksPerSecond;
+    return getWorkSeconds() + launch / cyclesPerSecond;
   }
-  /// What depends on the schedule.
+  /// The part that depends on the schedule.
   double getWorkSeconds() const {
-    double computed = numSteps * step + numMasked * mask + numItems * item;
-    return (std::max(computed, memory) + merge) / clocksPerSecond;
+    double computed =
+        numSteps * step + numMasked * mask + numWorkItems * workItem;
+    return (std::max(computed, memory) + combine) / cyclesPerSecond;
   }
 };
 
-/// Of kernels that run one after the other.
+/// The time of kernels that run one after the other.
 inline double getSeconds(ArrayRef<KernelTime> kernels) {
   double seconds = 0;
   for (const KernelTime &kernel : kernels)
@@ -182,21 +183,24 @@ inline double getWorkSeconds(ArrayRef<KernelTime> kernels) {
 /// The schedules of the kernels of a gradient, each with
 /// `ScheduleAttrInterface`.
 struct GradSchedules {
-  /// What is computed once for each query.
-  Attribute rows;
-  /// Gradients of a tile of keys, and of its values unless they have a kernel.
-  Attribute keys;
-  /// Gradients of the values alone; null if the kernel of the keys has them.
-  Attribute values;
-  /// Gradients of a tile of queries. If null, the kernel of the keys adds to
-  /// these, from which the kernel of the rows makes them.
-  Attribute queries;
-  /// If not 0, the kernel of the keys adds them up in a ring of heads that have
-  /// at least so many tiles of keys, and rounds them itself.
-  int64_t ringItems = 0;
-  /// Whether it adds them up in the same order each time.
-  bool inTurn = false;
-  /// Whether its groups work on a long tile of keys and then on a short one.
+  /// The `preprocess` kernel: values that are computed once for each query.
+  Attribute preprocess;
+  /// The `dkdv` kernel: dK of a key tile, and dV unless it has its own kernel.
+  Attribute dkdv;
+  /// The kernel of dV alone; null if the `dkdv` kernel computes it.
+  Attribute dv;
+  /// The `dq` kernel: dQ of a query tile. If null, the `dkdv` kernel adds to
+  /// the dQ accumulator, which a kernel with the schedule `preprocess`
+  /// converts.
+  Attribute dq;
+  /// If not 0, the `dkdv` kernel accumulates dQ in a ring buffer of heads with
+  /// at least so many key tiles. It converts the dQ of all heads but the last
+  /// ones, which a kernel with the schedule `preprocess` converts.
+  int64_t dqRingDepth = 0;
+  /// Whether dQ is accumulated in a fixed order (ordered accumulation).
+  bool orderedDq = false;
+  /// Whether CTAs of the `dkdv` kernel process a long key tile and then a short
+  /// one.
   bool inPairs = false;
 };
 

@@ -1,4 +1,4 @@
-//===- AttnInterfaces.td - Interfaces of the attn dialect --*- tablegen -*-===//
+//===- AttnInterfaces.td - Interfaces of the attn dialect -*- tablegen -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 //
 // The attribute interfaces through which masks, random number generators and
-// schedules plug in, and what attention and its gradient have in common.
+// schedules plug in, and the op interface that attention and its gradient share.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,9 +21,9 @@ def Attn_MaskAttrInterface : AttrInterface<"MaskAttrInterface"> {
   let cppNamespace = "::mlir::attn";
   let description = [{
     A named mask: a predicate on (batch, head, query, key) positions that says
-    which pairs attend. The contract is "emit the predicate". What tiles need of
-    it is derived from the code that is emitted, which is exact where that is
-    integer arithmetic and logic that `MaskAnalysis` understands.
+    which pairs attend. The contract is "emit the predicate". `MaskAnalysis` derives
+    the tiles to visit from the emitted code. The result is exact where the code is
+    integer arithmetic and logic that the analysis understands.
 
     Positions are of type `index`, counted from zero within the sequence.
     Implementations must be correct for all sequence lengths of at least one,
@@ -46,7 +46,7 @@ def Attn_MaskAttrInterface : AttrInterface<"MaskAttrInterface"> {
            "int64_t":$keyLength)>,
     InterfaceMethod<[{
         Whether the mask keeps every pair, or no pair, for the given static
-        lengths; `std::nullopt` if it does neither or is not known to.
+        lengths; `std::nullopt` if neither holds or neither is known.
       }],
       "std::optional<bool>", "getConstantValue",
       (ins "int64_t":$queryLength, "int64_t":$keyLength),
@@ -60,23 +60,23 @@ def Attn_MaskAttrInterface : AttrInterface<"MaskAttrInterface"> {
       /*methodBody=*/"", /*defaultImplementation=*/"return $_attr;">,
     InterfaceMethod<[{
         A mask, simpler than the two, that keeps the pairs that both keep, for
-        all lengths; null if none is known. Composites need not look for it:
-        `simplifyMask` asks about their parts.
+        all lengths; null if none is known. Composite masks need not implement
+        it: `simplifyMask` calls it for their parts.
       }],
       "::mlir::attn::MaskAttrInterface", "getIntersection",
       (ins "::mlir::attn::MaskAttrInterface":$other),
       /*methodBody=*/"", /*defaultImplementation=*/"return nullptr;">,
     InterfaceMethod<[{
-        A mask, simpler than the two, that keeps the pairs that one of them
-        keeps, for all lengths; null if none is known.
+        A mask, simpler than the two, that keeps the pairs that at least one of
+        them keeps, for all lengths; null if none is known.
       }],
       "::mlir::attn::MaskAttrInterface", "getUnion",
       (ins "::mlir::attn::MaskAttrInterface":$other),
       /*methodBody=*/"", /*defaultImplementation=*/"return nullptr;">,
     InterfaceMethod<[{
         The numbers of the operands that the mask reads; none for a mask of
-        positions alone. What a mask with operands keeps is known to its emitted
-        predicate only: `isAttended` says for which pairs that may hold.
+        positions alone. Only the emitted predicate of a mask with operands
+        knows the pairs that attend: `isAttended` says which pairs may attend.
       }],
       "::llvm::SmallVector<int64_t>", "getReads", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return {};">,
@@ -89,17 +89,17 @@ def Attn_MaskAttrInterface : AttrInterface<"MaskAttrInterface"> {
            "const ::mlir::attn::MaskReads &":$reads), /*methodBody=*/"",
       /*defaultImplementation=*/"return ::mlir::success();">,
     InterfaceMethod<[{
-        Sizes of the operands that must equal those of others, beyond what types
-        say. `verifyReads` compares them where both are static; callers of a
-        compiled function are told of others.
+        Pairs of operand sizes that must be equal, beyond what types say.
+        `verifyReads` compares them where both are static; the other pairs
+        become requirements on the arguments of a compiled function.
       }],
       "::llvm::SmallVector<::mlir::attn::EqualSizes>", "getEqualSizes",
       (ins "const ::mlir::attn::MaskReads &":$reads), /*methodBody=*/"",
       /*defaultImplementation=*/"return {};">,
     InterfaceMethod<[{
-        Emits, before the attention, what the predicate of a mask with operands
-        reads: operands, and tables that are made of them. `emitPredicate` gets
-        them back by `MaskPosition::getTables`.
+        Emits, before the attention, the values that the predicate of a mask
+        with operands reads: operands, and tables computed from them.
+        `emitPredicate` gets them from `MaskPosition::getTables`.
       }],
       "::llvm::SmallVector<::mlir::Value>", "emitTables",
       (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc,
@@ -126,12 +126,12 @@ def Attn_RngAttrInterface : AttrInterface<"RngAttrInterface"> {
            "::mlir::attn::RngKey<::mlir::Value>":$key,
            "::mlir::attn::RngBlock<::mlir::Value>":$counter)>,
     InterfaceMethod<[{
-        Runs the generator. Agrees with what `emitBlock` emits.
+        Runs the generator. Agrees with the code that `emitBlock` emits.
       }],
       "::mlir::attn::RngBlock<uint32_t>", "computeBlock",
       (ins "::mlir::attn::RngKey<uint32_t>":$key,
            "::mlir::attn::RngBlock<uint32_t>":$counter)>,
-    InterfaceMethod<"Counts the instructions of what `emitBlock` emits.",
+    InterfaceMethod<"Counts the instructions that `emitBlock` emits.",
       "::mlir::attn::RngWork", "countBlock", (ins)>,
   ];
 }
@@ -139,72 +139,73 @@ def Attn_RngAttrInterface : AttrInterface<"RngAttrInterface"> {
 def Attn_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
   let cppNamespace = "::mlir::attn";
   let description = [{
-    How one attention is turned into one kernel: tile shapes, and the kernel
-    passes that realise the strategy. A new strategy is a new attribute.
+    How one attention is compiled to one kernel: tile shapes, and the kernel passes
+    that implement the strategy. A new strategy is a new attribute.
   }];
   let methods = [
-    InterfaceMethod<"Rows of queries that one work item handles.",
+    InterfaceMethod<"Rows of queries that one work item processes.",
       "int64_t", "getQueryTile", (ins)>,
     InterfaceMethod<"Keys in one step of the loop over keys.",
       "int64_t", "getKeyTile", (ins)>,
     InterfaceMethod<[{
-        Of a schedule of matrix products, whose tiles of queries and keys are
-        rows and columns of the result: contracted elements in one step. 0 of
-        all others.
+        Of a matmul schedule, whose query and kv tiles are rows and columns of
+        the result: the size of a step along the contracted dimension. 0 for all
+        other schedules.
       }],
       "int64_t", "getDepthTile", (ins), /*methodBody=*/"",
         /*defaultImplementation=*/"return 0;">,
     InterfaceMethod<[{
-        Rows of queries whose products read a tile of keys or values from shared
-        memory together; 0 if tiles are not staged there.
+        Rows of queries whose MMAs read a tile of keys or values from shared
+        memory together; 0 if tiles are not staged in shared memory.
       }],
       "int64_t", "getRowsPerRead", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return 0;">,
     InterfaceMethod<[{
-        Parts that a tile of queries is walked over in where a work item is a
-        tile of keys.
+        Where a work item is a kv tile: the number of parts in which each
+        query tile is processed.
       }],
       "int64_t", "getQueryParts", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return 1;">,
     InterfaceMethod<[{
-        Whether kernels have warps without work of their own, which can run
-        `attn_tile.beside`.
+        Whether kernels have idle warps, which can run
+        `attn_tile.auxiliary_warps`.
       }],
       "bool", "leavesWarps", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return false;">,
     InterfaceMethod<[{
-        Whether the reference that exponents are taken relative to may lag
-        behind the maximum of its row, so that rescaling the accumulator by one
-        can be skipped in most steps (FlashAttention-4). Costs a little in each
-        step; pays where the accumulator is large.
+        Whether the maximum that exponents are taken relative to may lag behind
+        the maximum of its row, so that most steps skip rescaling the
+        accumulator (conditional rescaling of FlashAttention-4). Costs a little
+        in each step; pays where the accumulator is large.
       }],
-      "bool", "isRescaleLazy", (ins), /*methodBody=*/"",
+      "bool", "isRescaleConditional", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return false;">,
     InterfaceMethod<[{
-        The schedule of kernels that prepare the work of a kernel with this one:
-        work items of scalar computations.
+        The schedule of the small kernels that run before or after a kernel with
+        this schedule: they prepare its work or combine its results. Their work
+        items are scalar computations.
       }],
       "::mlir::attn::ScheduleAttrInterface", "getPreparation", (ins)>,
     InterfaceMethod<[{
-        The schedules of the kernels of a gradient. A schedule that is made for
-        one kernel serves all of them.
+        The schedules of the kernels of a gradient. By default, this schedule
+        serves all of them.
       }],
       "::mlir::attn::GradSchedules", "getGradSchedules", (ins),
       /*methodBody=*/"", /*defaultImplementation=*/[{
         return {$_attr, $_attr, nullptr, $_attr};
       }]>,
     InterfaceMethod<[{
-        Estimates the time that the kernels of attention, or of its gradient,
-        take for what `tiles` counts, in the order in which they run; empty if
-        there is no model of it.
+        Estimates the time of each kernel of attention, or of its gradient, for
+        the visited `tiles`, in the order in which the kernels run; empty if
+        there is no model.
       }],
       "::llvm::SmallVector<::mlir::attn::KernelTime>", "estimateKernels",
       (ins "const ::mlir::attn::VisitedTiles &":$tiles,
            "const ::mlir::attn::DeviceFigures &":$device),
       /*methodBody=*/"", /*defaultImplementation=*/"return {};">,
     InterfaceMethod<[{
-        Whether the kernels of `op`, an attention, its gradient or a matrix
-        product, can have this schedule on `target`; reports on `op` why not.
+        Whether the kernels of `op` (an attention, its gradient or a matmul) can
+        have this schedule on `target`; reports on `op` why not.
       }],
       "::llvm::LogicalResult", "verifyUse",
       (ins "::mlir::Operation *":$op, "::llvm::StringRef":$target)>,
@@ -215,30 +216,30 @@ def Attn_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
       }],
       "void", "buildKernelPipeline", (ins "::mlir::OpPassManager &":$pm)>,
     InterfaceMethod<[{
-        How many work items there should be: as long as there are no more, the
-        key tiles of one tile of queries are shared among several. 0 if they
-        never are.
+        Split-KV: the number of work items to aim for. As long as there are no
+        more, the kv tiles of each query tile are split among several work
+        items. 0 for no split-KV.
       }],
-      "int64_t", "getSplitItems", (ins), /*methodBody=*/"",
+      "int64_t", "getSplitKvWorkItems", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return 0;">,
     InterfaceMethod<[{
-        How many work items, of neighbouring tiles of queries, walk over keys
-        together and share what they load of them: the work items of a cluster
-        of groups.
+        Cluster size: the number of work items, with neighbouring query tiles,
+        that iterate over keys together and share loaded key and value tiles.
       }],
       "int64_t", "getClusterSize", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return 1;">,
     InterfaceMethod<[{
-        Whether the query heads that share a key head fill the rows of one tile
-        of queries, of which there is one for each head (see `whyNotPackHeads`).
+        Whether the query heads that share a key head are packed into the rows
+        of one query tile (`pack_gqa`). There is one query for each head then
+        (see `whyNotPackGqa`).
       }],
-      "bool", "packsHeads", (ins), /*methodBody=*/"",
+      "bool", "packsGqa", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return false;">,
     InterfaceMethod<[{
-        Whether a kernel before evaluates what masks cut that read tensors but
-        not the head, a bit for each pair of a tile.
+        Whether a kernel before evaluates masks that read tensors but do not
+        depend on the head, and writes a bitmap of each partial tile.
       }],
-      "bool", "readsPairBits", (ins), /*methodBody=*/"",
+      "bool", "readsMaskBits", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return false;">,
   ];
 }
@@ -247,9 +248,9 @@ def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
     DestinationStyleOpInterface]> {
   let cppNamespace = "::mlir::attn";
   let description = [{
-    What attention and its gradient have in common: a walk over (query, key)
-    pairs whose scores are `scale * dot(query, key)`, changed by the score
-    region, for the pairs that the mask and the keep region leave.
+    Attention or its gradient: a computation on (query, key) pairs whose scores are
+    `scale * dot(query, key)`, modified by the `score_mod` region, for the pairs that
+    the mask and the `mask_mod` region keep.
 
     Passes that choose schedules, describe functions or move operands treat all
     operations with this interface alike.
@@ -268,8 +269,8 @@ def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
     InterfaceMethod<"How sequences of different lengths are stored, if any.",
       "::std::optional<::mlir::attn::SequenceLayout>", "getSequenceLayout">,
     InterfaceMethod<[{
-        The key head of each query head, or null where consecutive query heads
-        form groups of one size.
+        The key head of each query head, or null where groups of consecutive
+        query heads of equal size share a key head.
       }],
       "::mlir::Value", "getHeadMap", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return {};">,
@@ -287,7 +288,7 @@ def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
       "::mlir::OperandRange", "getMaskReads">,
     InterfaceMethod<"The operands that the named mask reads, to be changed.",
       "::mlir::MutableOperandRange", "getMaskReadsMutable">,
-    InterfaceMethod<"Which weights are dropped, or null.",
+    InterfaceMethod<"Dropout of attention probabilities, or null.",
       "::mlir::attn::DropoutAttr", "getDropoutAttr">,
     InterfaceMethod<"Removes the dropout; its operands stay.",
       "::mlir::Attribute", "removeDropoutAttr">,
@@ -299,29 +300,29 @@ def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
       "::mlir::MutableOperandRange", "getSeedMutable">,
     InterfaceMethod<"The offset as a range of at most one operand.",
       "::mlir::MutableOperandRange", "getOffsetMutable">,
-    InterfaceMethod<"Packed decisions of dropout, or null.",
+    InterfaceMethod<"Packed dropout keep mask, or null.",
       "::mlir::Value", "getDropoutMask">,
-    InterfaceMethod<"The layout of the packed decisions, if there are any.",
+    InterfaceMethod<"The layout of the packed keep mask, if there is one.",
       "::std::optional<::mlir::attn::MaskLayout>", "getMaskLayout">,
-    InterfaceMethod<"The probability with which packed decisions drop a weight.",
+    InterfaceMethod<"The probability with which the packed keep mask drops a pair.",
       "::std::optional<::llvm::APFloat>", "getDropProbability">,
     InterfaceMethod<"How kernels of the operation are built, or null.",
       "::mlir::Attribute", "getScheduleAttr">,
     InterfaceMethod<"Sets how kernels of the operation are built.",
       "void", "setScheduleAttr",
       (ins "::mlir::Attribute":$schedule)>,
-    InterfaceMethod<"Region that changes scores, or an empty one.",
-      "::mlir::Region &", "getScoreRegion">,
-    InterfaceMethod<"Region that keeps pairs, or an empty one.",
-      "::mlir::Region &", "getKeepRegion">,
+    InterfaceMethod<"The `score_mod` region; empty if absent.",
+      "::mlir::Region &", "getScoreMod">,
+    InterfaceMethod<"The `mask_mod` region; empty if absent.",
+      "::mlir::Region &", "getMaskMod">,
     InterfaceMethod<[{
-        Whether the operation states the derivative of the score region beside
-        it, so that the score region must not be changed alone.
+        Whether the operation has a `score_mod_grad` region, so that the
+        `score_mod` region must not be changed alone.
       }],
       "bool", "statesScoreGrad">,
     InterfaceMethod<[{
-        The query, key and value and all operands whose sizes are tied to
-        theirs, in the order of the operands.
+        The query, key and value and all operands whose sizes depend on their
+        sizes, in the order of the operands.
       }],
       "::llvm::SmallVector<::mlir::attn::AttentionOperand>",
       "getShapedOperands">,
@@ -332,12 +333,12 @@ def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
       (ins), /*methodBody=*/"", /*defaultImplementation=*/"return {};">,
     InterfaceMethod<[{
         Destinations that regions refer to by a block argument of the same
-        type, with these arguments.
+        type, each with its block argument.
       }],
       "::llvm::SmallVector<::mlir::attn::RegionDestination>",
       "getRegionDestinations">,
     InterfaceMethod<[{
-        Floating point operations of the matrix products for one attended
+        Floating point operations of the matmuls for one attended
         (query, key) pair of one query head; a multiplication and an addition
         are two.
       }],
@@ -351,7 +352,7 @@ def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
       return getDefaultScale();
     }
     float getDefaultScale() {
-      return 1.0f / std::sqrt(static_cast<float>(getQueryHeadDim()));
+      return 1.0f / std::sqrt(static_cast<float>(getQKHeadDim()));
     }
 
     /// The schedule, or null if there is none or a choice among several.
@@ -367,10 +368,10 @@ def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
     int64_t getNumKeyHeads() {
       return ::mlir::attn::getDimSize($_op.getKey(), 1);
     }
-    int64_t getQueryHeadDim() {
+    int64_t getQKHeadDim() {
       return ::mlir::attn::getDimSize($_op.getQuery(), 3);
     }
-    int64_t getValueHeadDim() {
+    int64_t getVHeadDim() {
       return ::mlir::attn::getDimSize($_op.getValue(), 3);
     }
     /// Query heads that share one key and value head, if there is no map.
@@ -386,11 +387,11 @@ def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
       return {getLength($_op.getQuery()), getLength($_op.getKey())};
     }
 
-    /// Whether weights are dropped.
+    /// Whether attention probabilities are dropped.
     bool hasDropout() {
       return $_op.getDropoutAttr() || $_op.getDropoutMask();
     }
-    /// The probability to keep a weight: what kept ones are divided by.
+    /// One minus the effective p: kept attention probabilities are divided by it.
     double getKeepProbability() {
       if (::mlir::attn::DropoutAttr dropout = $_op.getDropoutAttr())
         return dropout.getKeepProbability();
@@ -412,8 +413,9 @@ def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
 def Attn_MaskTableOpInterface : OpInterface<"MaskTableOpInterface"> {
   let cppNamespace = "::mlir::attn";
   let description = [{
-    An operation that makes a table of `i32` that masks read. It becomes a kernel
-    of its own, with a schedule of kernels that prepare the work of others.
+    An operation that computes a table of `i32` that masks read. It becomes a kernel
+    of its own, with a schedule for preparation kernels
+    (`ScheduleAttrInterface::getPreparation`).
   }];
   let methods = [
     InterfaceMethod<"How the kernel is built, or null.",

@@ -1,4 +1,4 @@
-//===- AttnOps.h - Operations of the attn dialect ------------*- C++ -*-===//
+//===- AttnOps.h - Operations of the attn dialect --------------*- C++ -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -14,6 +14,7 @@
 #define ATTN_DIALECT_ATTN_IR_ATTNOPS_H
 
 #include "attn/Dialect/Attn/IR/AttnAttrs.h"
+#include "attn/Dialect/Attn/IR/VerifiedSegments.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/OpImplementation.h"
@@ -30,30 +31,31 @@
 
 namespace mlir::attn {
 
-/// Whether `keep`, the keep region of an attention or an empty one, reads a
-/// tensor or memref at a place that depends on the query or the key. What it
-/// reads elsewhere, such as a length for each batch entry, is one value for a
+/// Whether `maskMod`, the mask_mod region of an attention or an empty one,
+/// reads a tensor or memref at an index that depends on the query or the key.
+/// Other reads, such as a length for each batch entry, give one value for a
 /// tile.
-bool readsByPosition(Region &keep);
+bool readsByPosition(Region &maskMod);
 
-/// Why the query heads of `attention` that share a key head cannot be rows of
-/// one tile of queries; `std::nullopt` if they can.
-std::optional<std::string> whyNotPackHeads(AttentionOp attention);
+/// Why the query heads of `attention` that share a key head cannot be packed
+/// into the rows of one query tile; `std::nullopt` if they can.
+std::optional<std::string> whyNotPackGqa(AttentionOp attention);
 
-/// Why several work items cannot share the keys of one tile of queries of
-/// `attention` (`ScheduleAttrInterface::getSplitItems`); `std::nullopt` if they
-/// can.
-std::optional<std::string> whyNotShareKeys(AttentionOp attention);
+/// Why the keys of a query tile of `attention` cannot be split among several
+/// work items (`ScheduleAttrInterface::getSplitKvWorkItems`); `std::nullopt` if
+/// they can.
+std::optional<std::string> whyNotSplitKV(AttentionOp attention);
 
-/// Why work items of neighbouring tiles of queries of `attention` cannot walk
+/// Why work items of neighbouring query tiles of `attention` cannot iterate
 /// over keys together (`ScheduleAttrInterface::getClusterSize`); `std::nullopt`
 /// if they can.
 std::optional<std::string> whyNotCluster(AttentionOp attention);
 
-/// Checks that the sizes of a plan of a mask suffice for the lengths and the
+/// Checks that the sizes of a block mask suffice for the lengths and the
 /// tiles of `schedule`, as far as these are known.
-LogicalResult verifyPlanSizes(Operation *op, Value plan, Attribute schedule,
-                              int64_t queries, int64_t keys);
+LogicalResult verifyBlockMaskSizes(Operation *op, Value blockMask,
+                                   Attribute schedule, int64_t queries,
+                                   int64_t keys);
 
 } // namespace mlir::attn
 

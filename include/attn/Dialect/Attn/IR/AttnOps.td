@@ -1,4 +1,4 @@
-//===- AttnOps.td - Operations of the attn dialect ---------*- tablegen -*-===//
+//===- AttnOps.td - Operations of the attn dialect --------*- tablegen -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -20,7 +20,7 @@ include "mlir/Interfaces/DestinationStyleOpInterface.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
-/// bf16, f16 or f32, four dimensions: batch, head, position, channel.
+/// bf16, f16 or f32, four dimensions: batch, head, position, head dim.
 def Attn_HeadTensor
     : Type<And<[Or<[AnyRankedTensor.predicate, AnyMemRef.predicate]>,
                 CPred<"::llvm::cast<::mlir::ShapedType>($_self).getRank() == 4">,
@@ -62,7 +62,7 @@ def Attn_HeadScalarTensor
                       ".getElementType())">]>,
            "1-D tensor or memref of bf16, f16 or f32 values">;
 
-/// i64, known now or stored where the operation runs.
+/// i64: a value, or memory that is read where the operation runs.
 def Attn_RngState
     : Type<And<[Or<[I64.predicate, AnyRankedTensor.predicate,
                     AnyMemRef.predicate]>,
@@ -72,8 +72,8 @@ def Attn_RngState
                       "::llvm::cast<::mlir::ShapedType>($_self).getRank() == 0">]>,
            "i64, or 0-D tensor or memref of i64">;
 
-/// i32, four dimensions: batch, head and two more, of words of decisions or of
-/// plans.
+/// i32, four dimensions: batch, head and two more. Holds the words of a dropout
+/// keep mask, or a block mask.
 def Attn_WordTensor
     : Type<And<[Or<[AnyRankedTensor.predicate, AnyMemRef.predicate]>,
                 CPred<"::llvm::cast<::mlir::ShapedType>($_self).getRank() == 4">,
@@ -119,7 +119,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     For each batch `b`, query head `h` and query position `i`:
 
     ```
-    s[j]   = score(scale * dot(query[b,h,i,:], key[b,h/g,j,:]), b, h, i, j)
+    s[j]   = score_mod(scale * dot(query[b,h,i,:], key[b,h/g,j,:]), b, h, i, j)
     p[j]   = exp(s[j] - lse[b,h,i])        where mask(b, h, i, j), else 0
     lse    = log(sum over attended j of exp(s[j]))
     out    = sum over j of p[j] * value[b,h/g,j,:]
@@ -128,10 +128,10 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     | operand | shape | element type |
     |---|---|---|
     | `query` | `[B, Hq, Sq, Dqk]` | bf16, f16 or f32 |
-    | `key` | `[B, Hkv, Skv, Dqk]` | that of `query` |
-    | `value` | `[B, Hkv, Skv, Dv]` | that of `query` |
-    | `out` | `[B, Hq, Sq, Dv]` | that of `query`, or f32 |
-    | `lse` | `[B, Hq, Sq]` | f32 |
+    | `key` | `[B, Hkv, Skv, Dqk]` | as `query` |
+    | `value` | `[B, Hkv, Skv, Dv]` | as `query` |
+    | `out` | `[B, Hq, Sq, Dv]` | as `query`, or f32 |
+    | `lse` (optional) | `[B, Hq, Sq]` | f32 |
     | `sinks` (optional) | `[Hq]` | bf16, f16 or f32 |
     | `head_map` (optional) | `[Hq]` | i32 |
     | `identity` (optional) | `[Hq]` | bf16, f16 or f32 |
@@ -143,31 +143,32 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     The softmax statistics, the accumulation and the log-sum-exp are f32. A row
     with no attended key gives `out = 0` and `lse = -inf`.
 
-    `scale` defaults to `1 / sqrt(Dqk)`; it may be applied at any point of the
-    computation of the product. The mask is the conjunction of the `mask`
-    attribute and the `keep` region, each of which may be absent. Both regions
-    may use values defined outside of the operation, such as tensors read with
-    `tensor.extract`. They may read memory but have no other effect, and do not
-    read the buffers that the operation writes. Index arithmetic in them is done
-    with at least 32 bits, and positions are less than 2^31.
+    `scale` defaults to `1 / sqrt(Dqk)`; it may be applied before, during or after
+    the matmul of queries and keys. The mask is the conjunction of the `mask`
+    attribute and the `mask_mod` region, each of which may be absent. The
+    `score_mod` and `mask_mod` regions may use values defined outside of the
+    operation, such as tensors read with `tensor.extract`. They may read memory but
+    have no other effect, and do not read the buffers that the operation writes.
+    Index arithmetic in them is done with at least 32 bits, and positions are less
+    than 2^31.
 
-    A read whose index is outside of its tensor accesses nothing outside of it:
-    the index becomes the last one of the dimension, also if it is negative, and
-    an empty tensor reads as zero. A read at the positions themselves,
-    `[..., i, j]` or `[..., i]`, may give zero instead where they are outside.
+    Reads in regions never access memory outside of their tensor. An index that is
+    out of bounds, also a negative one, becomes the last index of the dimension; an
+    empty tensor reads as zero. A read at the positions themselves, `[..., i, j]` or
+    `[..., i]`, may give zero instead where they are out of bounds.
 
-    Masks that data decides, such as `#attn.documents`, refer to operands of
-    `reads` by their number. They are read when the operation runs, on the device
-    that runs it. They cannot be used with `sequences`.
+    Masks that depend on data, such as `#attn.documents`, refer to operands of
+    `reads` by their number. These operands are read when the operation runs, on
+    the device that runs it. Such masks cannot be used with `sequences`.
 
-    `plan` holds what `attn.plan_mask` found out about the same mask, for the same
-    lengths and the same `schedule`: which tiles of pairs hold what. Kernels of masks
-    that read tensors walk over it; without it they have it made first, whenever
-    the operation runs. It has no influence on the meaning, but must belong to the mask: with
-    the plan of another one the results are any.
+    `block_mask` is the result of `attn.create_block_mask` for the same mask, lengths
+    and `schedule`: lists of the partial and full tiles. Kernels whose mask reads
+    tensors iterate over these lists and skip all other tiles. Without a `block_mask`, such an operation
+    creates one each time it runs. It does not change the meaning, but must belong
+    to the mask: with the block mask of another mask, results are undefined.
 
-    `sinks` holds a logit for each query head that takes part in the softmax
-    beside the scores and has no value, so that a row may attend to nothing:
+    `sinks` holds a logit for each query head. It takes part in the softmax like a
+    score, but has no value, so that a row may attend to nothing:
 
     ```
     lse    = log(exp(sinks[h]) + sum over attended j of exp(s[j]))
@@ -185,10 +186,10 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     ```
 
     `head_map` holds the key and value head of each query head, so that groups
-    may differ in size or be empty; it takes the place of `h / g`, and `Hkv` need
-    not divide `Hq` then. It is read when the operation runs, on the device that
-    runs it. Entries are between 0 and `Hkv - 1`; the runtime reports others as
-    an error, and the heads that have them hold any values then.
+    may differ in size or be empty. It replaces `h / g`, and `Hkv` need not divide
+    `Hq` then. It is read when the operation runs, on the device that runs it.
+    Entries are between 0 and `Hkv - 1`; the runtime reports others as an error, and
+    the results of their heads are undefined then.
 
     ```mlir
     attn.attention
@@ -197,7 +198,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
         outs(%out : memref<?x32x?x128xbf16>) heads(%map : memref<32xi32>)
     ```
 
-    `identity` mixes the weights of each query head with the identity matrix
+    `identity` mixes the probabilities of each query head with the identity matrix
     (SoftPAG: Ahn et al. 2025), after the softmax and after dropout:
 
     ```
@@ -206,11 +207,11 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     ```
 
     Like causal masks the identity is aligned to the bottom right corner. A row
-    whose `j` is not a key has none; masks and dropout have no influence on it, so
-    that a row with no attended key gives `out = identity[h] * value[b,h/g,j,:]`.
-    `lse` remains that of the scores. It costs a read of `value` where results
-    are written: `out = (1 - u) * out + u * value`. Without `lse`, heads whose
-    entry is 1 do not compute scores.
+    whose `j` is not a key has no identity term. Masks and dropout do not affect the
+    term: a row with no attended key gives `out = identity[h] * value[b,h/g,j,:]`.
+    `lse` is still computed from the scores alone. The cost is a read of `value`
+    where the output is written: `out = (1 - u) * out + u * value`. Without `lse`,
+    heads whose entry is 1 do not compute scores.
 
     ```mlir
     attn.attention
@@ -232,8 +233,8 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     between 0 and the size of the sequence dimension, lengths are between 0 and
     that size; the runtime reports others as an error, and nothing is computed
     then. Rows of `out` and `lse` that belong to no sequence keep their
-    contents. What other rows of `key` and `value` hold has no influence on a
-    sequence, even if it is not finite.
+    contents. Rows of `key` and `value` outside of a sequence have no influence on
+    it, even if they are not finite.
 
     ```mlir
     attn.attention
@@ -244,11 +245,11 @@ def Attn_AttentionOp : Attn_Op<"attention", [
         mask(#attn.causal)
     ```
 
-    `dropout` drops weights: `p[j]` becomes 0 for dropped pairs and is divided by
-    one minus the effective p for others, after `lse` has been formed. What is
-    dropped follows from the attribute, `seed`, `offset` and the positions
-    `b, h, i, j` alone. Seed and offset are numbers, or tensors or memrefs of no
-    dimension that are read when the operation runs, on the device that runs it.
+    `dropout` drops attention probabilities: `p[j]` becomes 0 for dropped pairs and
+    is divided by one minus the effective p for kept ones, after `lse` has been
+    computed. The attribute, `seed`, `offset` and the positions `b, h, i, j` alone
+    decide which pairs are dropped. Seed and offset are `i64` values, or 0-D tensors
+    or memrefs that are read when the operation runs, on the device that runs it.
 
     ```mlir
     %out = attn.attention
@@ -260,12 +261,13 @@ def Attn_AttentionOp : Attn_Op<"attention", [
         -> tensor<?x32x?x128xbf16>
     ```
 
-    Instead of making random numbers, the operation can read the decisions of a
-    `dropout_mask`, packed in the given layout (see `attn.dropout_mask`), whether
-    that operation or a user has made it. Dropped pairs have a bit of zero; the
-    weights of others are divided by one minus `p`. With packed `sequences`, the
-    first dimension of the mask counts sequences; a sequence uses the beginning
-    of the other two, which are large enough for the longest one.
+    Instead of generating random numbers, the operation can read a keep mask,
+    `dropout_mask`, packed in the given layout. `attn.dropout_mask` defines the
+    layouts and generates such masks; a user may supply one as well. Dropped pairs
+    have a bit of zero; the probabilities of kept pairs are divided by one minus `p`.
+    With packed `sequences`, the first dimension of the mask counts sequences; a
+    sequence uses the beginning of the last two, which are large enough for the
+    longest one.
 
     ```mlir
     %out = attn.attention
@@ -276,13 +278,13 @@ def Attn_AttentionOp : Attn_Op<"attention", [
         -> tensor<1x32x4096x128xbf16>
     ```
 
-    The `query` region computes the queries that take part from those that are
-    read: element `(b, h, i, d)`, an `f32` that is rounded to the element type of
-    the keys, from the element that is there, the mean of the squares of its row
-    and its position. It may read other elements of the tensor, as the rotation
-    of pairs of channels does. The `epilogue` region computes an element of `out`
-    from the sum over `j`, before it is rounded. Neither can be used with
-    `sequences`. `attn-fuse` writes them; see `attn.map_heads`.
+    The `query` region maps each element of the `query` operand to the element
+    that the scores use. Its arguments are element `(b, h, i, d)`, an `f32`, the mean
+    of the squares of its row, and its position; its result, an `f32`, is rounded to
+    the element type of the keys. The region may read other elements of the tensor,
+    as RoPE does. The `epilogue` region computes an element of `out` from the sum
+    over `j`, before it is rounded. Neither can be used with `sequences`. `attn-fuse`
+    creates them; see `attn.map_heads`.
 
     ```mlir
     %out = attn.attention
@@ -303,8 +305,8 @@ def Attn_AttentionOp : Attn_Op<"attention", [
         } -> tensor<1x8x512x64xbf16>
     ```
 
-    `schedule` says how the operation is to be compiled: an attribute of
-    `ScheduleAttrInterface`, or a choice of two by length. It has no influence on
+    `schedule` says how the operation is compiled: an attribute of
+    `ScheduleAttrInterface`, or a choice between two by length. It does not change
     the meaning.
 
     The operation is in destination style: on tensors it returns the new
@@ -316,7 +318,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
             tensor<?x8x?x128xbf16>)
         outs(%init : tensor<?x32x?x128xbf16>)
         mask(#attn.causal)
-        score {
+        score_mod {
         ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
           %t = math.tanh %s : f32
           attn.yield %t : f32
@@ -338,7 +340,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
                        Optional<Attn_RngState>:$seed,
                        Optional<Attn_RngState>:$offset,
                        Optional<Attn_WordTensor>:$dropout_mask,
-                       Optional<Attn_WordTensor>:$plan,
+                       Optional<Attn_WordTensor>:$block_mask,
                        OptionalAttr<Attn_SequenceLayoutAttr>:$sequence_layout,
                        OptionalAttr<F32Attr>:$scale,
                        OptionalAttr<Attn_MaskAttrInterface>:$mask,
@@ -347,8 +349,8 @@ def Attn_AttentionOp : Attn_Op<"attention", [
                        OptionalAttr<F32Attr>:$drop_probability,
                        OptionalAttr<Attn_AnyScheduleAttr>:$schedule);
   let results = (outs Variadic<AnyRankedTensor>:$results);
-  let regions = (region MaxSizedRegion<1>:$score_region,
-                        MaxSizedRegion<1>:$keep_region,
+  let regions = (region MaxSizedRegion<1>:$score_mod,
+                        MaxSizedRegion<1>:$mask_mod,
                         MaxSizedRegion<1>:$query_region,
                         MaxSizedRegion<1>:$epilogue);
   let assemblyFormat = [{
@@ -361,14 +363,14 @@ def Attn_AttentionOp : Attn_Op<"attention", [
         `:` type($query_sequences) `,` type($key_sequences) `)`)?
     (`scale` `(` $scale^ `)`)? (`mask` `(` $mask^ `)`)?
     (`reads` `(` $mask_reads^ `:` type($mask_reads) `)`)?
-    (`plan` `(` $plan^ `:` type($plan) `)`)?
+    (`block_mask` `(` $block_mask^ `:` type($block_mask) `)`)?
     (`dropout` `(` $dropout^ `,` $seed `,` $offset `:` type($seed) `,` type($offset) `)`)?
     (`dropout_mask` $mask_layout `(` $dropout_mask^ `:` type($dropout_mask) `)`
         `p` `(` $drop_probability `)`)?
     (`schedule` `(` $schedule^ `)`)?
     attr-dict-with-keyword
-    (`score` custom<ClosedRegion>($score_region)^)?
-    (`keep` custom<ClosedRegion>($keep_region)^)?
+    (`score_mod` custom<ClosedRegion>($score_mod)^)?
+    (`mask_mod` custom<ClosedRegion>($mask_mod)^)?
     (`query` custom<ClosedRegion>($query_region)^)?
     (`epilogue` custom<ClosedRegion>($epilogue)^)? (`->` type($results)^)?
   }];
@@ -408,14 +410,14 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
     DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
   let summary = "gradient of scaled dot-product attention";
   let description = [{
-    The gradient of `attn.attention` with the same `query`, `key`, `value`,
-    `scale`, `mask`, score and keep regions, whose results were `out` and `lse`,
-    where `dout` and `dlse` are the gradients of these. For each batch `b`, query
-    head `h`, query position `i` and key position `j` that attends:
+    The gradient of `attn.attention` with the same `query`, `key`, `value`, `scale`,
+    `mask`, and `score_mod` and `mask_mod` regions. `out` and `lse` are the results of
+    that attention, `dout` and `dlse` their gradients. For each batch `b`, query head
+    `h`, query position `i` and key position `j` that attends:
 
     ```
     x[i,j]  = scale * dot(query[b,h,i,:], key[b,h/g,j,:])
-    p[i,j]  = exp(score(x[i,j], b, h, i, j) - lse[b,h,i])
+    p[i,j]  = exp(score_mod(x[i,j], b, h, i, j) - lse[b,h,i])
     dp[i,j] = dot(dout[b,h,i,:], value[b,h/g,j,:])
     ds[i,j] = p[i,j] * (dp[i,j] - dot(dout[b,h,i,:], out[b,h,i,:]) + dlse[b,h,i])
     dx[i,j] = score_grad(x[i,j], ds[i,j], b, h, i, j)
@@ -427,40 +429,41 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
 
     | operand | shape | element type |
     |---|---|---|
-    | `query`, `key`, `value`, `out`, `lse` | as of `attn.attention` | as of `attn.attention` |
-    | `dout` | `[B, Hq, Sq, Dv]` | that of `out` |
+    | `query`, `key`, `value`, `out`, `lse` | as in `attn.attention` | as in `attn.attention` |
+    | `dout` | `[B, Hq, Sq, Dv]` | as `out` |
     | `dlse` (optional: 0) | `[B, Hq, Sq]` | f32 |
-    | `dquery` | `[B, Hq, Sq, Dqk]` | that of `query`, or f32 |
-    | `dkey` | `[B, Hkv, Skv, Dqk]` | that of `query`, or f32 |
-    | `dvalue` | `[B, Hkv, Skv, Dv]` | that of `query`, or f32 |
+    | `dquery` | `[B, Hq, Sq, Dqk]` | as `query`, or f32 |
+    | `dkey` | `[B, Hkv, Skv, Dqk]` | as `query`, or f32 |
+    | `dvalue` | `[B, Hkv, Skv, Dv]` | as `query`, or f32 |
     | `dcaptures` | any | f32 |
 
-    Pairs that the mask or the keep region leave out and pairs whose score is
-    -inf have `p = 0` and `dx = 0`: a row with nothing to attend contributes
-    nothing, and its `dquery` is 0. All arithmetic and accumulation is f32.
+    Pairs that the mask or the `mask_mod` region masks out and pairs whose score is
+    -inf have `p = 0` and `dx = 0`: a row with no attended key contributes nothing,
+    and its `dquery` is 0. All arithmetic and accumulation is f32.
 
-    The `score_grad` region computes the gradient of the score before the score
-    region, an `f32`, from that score and the gradient of what the score region
-    yields. If it is absent, it is the derivative of the score region, which
-    `attn-derive-score-grad` writes; with no score region it is the identity.
+    The `score_mod_grad` region computes the gradient of the score before the
+    `score_mod` region, an `f32`, from that score and the gradient of the modified
+    score. If it is absent, the gradient is the derivative of the `score_mod` region,
+    which `attn-derive-score-grad` writes; without a `score_mod` region it is the
+    identity.
 
-    `dcaptures` are the gradients of what the score region reads: they are added
-    to what these destinations hold. The score region's gradient has one more
-    block argument for each of them, of the same type, and adds to their
-    elements with `attn.accumulate`; so an element that is read for many pairs,
-    as that of a broadcast bias is, gets the sum over these pairs. The region
-    takes effect once for each pair that attends.
+    `dcaptures` are the gradients of tensors that the `score_mod` region reads. They
+    are added to the contents of these destinations. The `score_mod_grad` region has
+    one more block argument for each of them, of the same type, and adds to their
+    elements with `attn.accumulate`. So an element that is read for many pairs, such
+    as one of a broadcast bias, gets the sum over these pairs. The region takes
+    effect once for each pair that attends.
 
     `deterministic` demands results that are bitwise equal whenever the operation
     is run with the same operands on the same device; without it the order of
     additions may change from run to run.
 
-    With `dropout` or a `dropout_mask`, which are as of `attn.attention`, dropped
-    pairs have `dp[i,j] = 0` and contribute nothing to `dvalue`; for others both
-    are divided by one minus the effective p.
+    `dropout` and `dropout_mask` are as in `attn.attention`. Dropped pairs have
+    `dp[i,j] = 0` and contribute nothing to `dvalue`; for kept pairs both are divided
+    by one minus the effective p.
 
-    With `identity`, which is as of `attn.attention` and at most 1, `out` is what
-    that gave: the mixture. For `u = identity[h]`
+    `identity` is as in `attn.attention` and at most 1. With it, `out` is the mixed
+    output that `attn.attention` gave. For `u = identity[h]`
 
     ```
     ds[i,j]  = p[i,j] * ((1 - u) * dp[i,j] + u * dot(dout[b,h,i,:], value[b,h/g,i+Skv-Sq,:])
@@ -470,13 +473,13 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
     and `dvalue[b,h/g,j,:]` is the sum of `(1 - u) * p[i,j] * dout[b,h,i,:]`, plus
     `u * dout[b,h,j-Skv+Sq,:]` where that query exists.
 
-    `sequences` is as of `attn.attention`. Rows of `dquery`, `dkey` and `dvalue`
+    `sequences` is as in `attn.attention`. Rows of `dquery`, `dkey` and `dvalue`
     that belong to no sequence keep their contents; such rows of the inputs have
     no influence.
 
     The operation is in destination style: on tensors it returns the new
-    contents of its `outs`, on memrefs it writes them. Its regions obey the rules
-    of those of `attn.attention`.
+    contents of its `outs`, on memrefs it writes them. Its regions obey the same
+    rules as the regions of `attn.attention`.
 
     ```mlir
     %dq, %dk, %dv, %dbias = attn.attention_grad
@@ -486,12 +489,12 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
         outs(%dq0, %dk0, %dv0, %zero : tensor<?x32x?x128xbf16>,
              tensor<?x8x?x128xbf16>, tensor<?x8x?x128xbf16>, tensor<32x?xf32>)
         mask(#attn.causal) deterministic
-        score {
+        score_mod {
         ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
           %x = tensor.extract %bias[%h, %j] : tensor<32x?xf32>
           %t = arith.addf %s, %x : f32
           attn.yield %t : f32
-        } score_grad {
+        } score_mod_grad {
         ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index,
              %db: tensor<32x?xf32>):
           attn.accumulate %ds into %db[%h, %j] : tensor<32x?xf32>
@@ -500,7 +503,7 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
              tensor<?x8x?x128xbf16>, tensor<32x?xf32>
     ```
 
-    Method: recomputation of the weights from the log-sum-exp, as in
+    Method: recomputation of the probabilities from the log-sum-exp, as in
     FlashAttention (Dao et al. 2022).
   }];
   let arguments = (ins Attn_HeadTensor:$query, Attn_HeadTensor:$key,
@@ -526,9 +529,9 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
                        OptionalAttr<Attn_AnyScheduleAttr>:$schedule,
                        UnitAttr:$deterministic);
   let results = (outs Variadic<AnyRankedTensor>:$results);
-  let regions = (region MaxSizedRegion<1>:$score_region,
-                        MaxSizedRegion<1>:$keep_region,
-                        MaxSizedRegion<1>:$score_grad_region);
+  let regions = (region MaxSizedRegion<1>:$score_mod,
+                        MaxSizedRegion<1>:$mask_mod,
+                        MaxSizedRegion<1>:$score_mod_grad);
   let assemblyFormat = [{
     `ins` `(` $query `,` $key `,` $value `,` $out `,` $lse `,` $dout (`,` $dlse^)?
       `:` type($query) `,` type($key) `,` type($value) `,` type($out) `,`
@@ -547,9 +550,9 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
     (`schedule` `(` $schedule^ `)`)?
     (`deterministic` $deterministic^)?
     attr-dict-with-keyword
-    (`score` custom<ClosedRegion>($score_region)^)?
-    (`keep` custom<ClosedRegion>($keep_region)^)?
-    (`score_grad` custom<ClosedRegion>($score_grad_region)^)? (`->` type($results)^)?
+    (`score_mod` custom<ClosedRegion>($score_mod)^)?
+    (`mask_mod` custom<ClosedRegion>($mask_mod)^)?
+    (`score_mod_grad` custom<ClosedRegion>($score_mod_grad)^)? (`->` type($results)^)?
   }];
   let hasVerifier = 1;
   let hasRegionVerifier = 1;
@@ -558,10 +561,10 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
     /// DestinationStyleOpInterface: the gradients.
     ::mlir::MutableOperandRange getDpsInitsMutable();
 
-    /// Whether tiles of keys can add to the gradients of queries in turns: the
-    /// mask leaves all pairs or a triangle, heads have keys of their own, and
-    /// there are neither sequences nor gradients of captured tensors.
-    bool canAddInTurn();
+    /// Whether dQ can be accumulated in a fixed order: there is no mask or
+    /// `#attn.causal` alone, each query head has its own key head, and there are
+    /// neither sequences nor gradients of captured tensors.
+    bool canOrderDq();
   }];
 }
 
@@ -570,24 +573,24 @@ def Attn_DropoutMaskOp : Attn_Op<"dropout_mask", [
     DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>,
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
     DeclareOpInterfaceMethods<ConditionallySpeculatable>]> {
-  let summary = "decisions of dropout, one bit for each pair";
+  let summary = "dropout keep mask, one bit for each pair";
   let description = [{
-    Makes the decisions that `attn.attention` with the same dropout, seed and
-    offset would make, so that it can read them instead.
+    Generates the keep mask that `attn.attention` with the same dropout, seed and
+    offset would generate itself, so that attention can read it instead.
 
-    Decisions are packed into words of 32 bits as docs/rng.md defines: word
-    `(u, w)` holds those of queries `u / 8 * 16 + u mod 8` and the one 8 after
-    it, and of keys `16 w .. 16 w + 15`. A bit is set where a weight is kept.
+    The bits are packed into words of 32 bits as docs/rng.md defines: word `(u, w)`
+    covers queries `i = u / 8 * 16 + u mod 8` and `i + 8`, and keys
+    `16 w .. 16 w + 15`. A bit is 1 where the attention probability is kept.
 
-    | layout | shape of `out` | made for |
+    | layout | shape of `out` | preferred by |
     |---|---|---|
-    | `rows` | `[B, Hq, U, W]` | `attn.attention`: the words of a row of queries lie side by side |
-    | `columns` | `[B, Hq, W, U]` | `attn.attention_grad`: those of the same keys lie side by side |
+    | `rows` | `[B, Hq, U, W]` | `attn.attention`: words of the same queries are contiguous |
+    | `columns` | `[B, Hq, W, U]` | `attn.attention_grad`: words of the same keys are contiguous |
 
-    Each operation reads either. For `Sq` queries and `Skv` keys,
+    Both operations can read both layouts. For `Sq` queries and `Skv` keys,
     `U = 32 * ceil(Sq / 64)` and `W = 4 * ceil(Skv / 64)`: whole blocks of 64 by
     64 pairs, in which rows of words begin at multiples of 16 bytes. With
-    `from_head`, `out` is for part of the heads, from that one on.
+    `from_head`, `out` holds some of the heads, starting at that head.
 
     ```mlir
     %bits = attn.dropout_mask rows
@@ -609,9 +612,10 @@ def Attn_DropoutMaskOp : Attn_Op<"dropout_mask", [
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// Queries and keys of the blocks that a mask consists of.
+    /// Queries and keys of one block of the mask.
     static constexpr int64_t blockSize = 64;
-    /// Words of `queries` queries of one key, and of `keys` keys of one query.
+    /// Words along the query dimension for `queries` queries (`U`), and along the
+    /// key dimension for `keys` keys (`W`).
     static int64_t countQueryWords(int64_t queries);
     static int64_t countKeyWords(int64_t keys);
 
@@ -620,40 +624,41 @@ def Attn_DropoutMaskOp : Attn_Op<"dropout_mask", [
   }];
 }
 
-def Attn_PlanMaskOp : Attn_Op<"plan_mask", [
+def Attn_CreateBlockMaskOp : Attn_Op<"create_block_mask", [
     SingleBlock, RecursiveMemoryEffects,
     DestinationStyleOpInterface,
     DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>,
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
     DeclareOpInterfaceMethods<ConditionallySpeculatable>,
     DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
-  let summary = "which tiles a mask that reads tensors keeps";
+  let summary = "block mask of a mask that reads tensors";
   let description = [{
-    Finds out, once for all attentions that have this mask, these lengths and this
-    schedule, what `attn.attention` would find out each time it runs: which
-    tiles of pairs hold none that attends (empty), some (masked), or only such pairs
-    (full). `mask` and `keep` are those of `attn.attention` with no operands to
-    read by number (see `attn-expand-masks`). `attn-plan-masks` writes the operation.
+    Classifies the score tiles of a mask, as FlexAttention's `create_block_mask` does:
+    a tile is empty if none of its pairs attends, masked if some attend, and full if
+    all attend. All attentions with this mask, these lengths and this schedule can
+    read the result; without it, `attn.attention` classifies tiles each time it runs.
+    `mask` and `mask_mod` are as in `attn.attention`, but `mask` reads no operands (see
+    `attn-expand-masks`). `attn-create-block-masks` creates the operation.
 
-    For tiles of `M` queries and `N` keys, those of the schedule, `plan` is of `i32`
-    and of shape `[B, H, ceil(queries / M), ceil(keys / N) + 4]`, where `H` is the
-    number of query heads, or 1 if the mask does not depend on the head. Of a
-    choice of schedules, `M` and `N` are the smallest ones, and a plan for larger
-    tiles begins where it would.
+    For the schedule's tiles of `M` queries and `N` keys, `out` is of `i32` and of
+    shape `[B, H, ceil(queries / M), ceil(keys / N) + 4]`, where `H` is the number of
+    query heads, or 1 if the mask does not depend on the head. For a choice of
+    schedules, `M` and `N` are the smallest tile sizes; larger tiles use the
+    beginning of the last two dimensions.
 
-    | entry of `plan[b, h, r]` | is |
+    | entry of `out[b, h, r]` | contents |
     |---|---|
-    | 0 | the row of tiles that work item `r` takes: rows with short lists come first |
-    | 1 | the number of masked tiles of row `r` |
-    | 2 | the number of its tiles that are not empty |
-    | 3, ... | its masked tiles, by number |
-    | ..., last | its full tiles, from the end on; tile 0 if there is none |
+    | 0 | the row of tiles that work item `r` processes: rows with short lists come first |
+    | 1 | the number of partial tiles of row `r` |
+    | 2 | the number of masked and full tiles of row `r` |
+    | 3, ... | the indices of its partial tiles |
+    | ..., last | the indices of its full tiles, from the last entry backwards; 0 if there is none |
 
     ```mlir
-    %plan = attn.plan_mask sizes(%batch, %queries, %keys)
+    %block_mask = attn.create_block_mask sizes(%batch, %queries, %keys)
         outs(%init : tensor<?x1x?x?xi32>) mask(#attn.causal)
         schedule(#attn_tile.sequential<query_tile = 64, key_tile = 64>)
-        keep {
+        mask_mod {
         ^bb0(%b: index, %h: index, %i: index, %j: index):
           %x = tensor.extract %ids[%b, %i] : tensor<?x?xi32>
           %y = tensor.extract %ids[%b, %j] : tensor<?x?xi32>
@@ -667,19 +672,19 @@ def Attn_PlanMaskOp : Attn_Op<"plan_mask", [
                        OptionalAttr<Attn_MaskAttrInterface>:$mask,
                        OptionalAttr<Attn_AnyScheduleAttr>:$schedule);
   let results = (outs Optional<AnyRankedTensor>:$result);
-  let regions = (region SizedRegion<1>:$keep_region);
+  let regions = (region SizedRegion<1>:$mask_mod);
   let assemblyFormat = [{
     `sizes` `(` $batch `,` $queries `,` $keys `)`
     `outs` `(` $out `:` type($out) `)` (`mask` `(` $mask^ `)`)?
     (`schedule` `(` $schedule^ `)`)? attr-dict-with-keyword
-    `keep` custom<ClosedRegion>($keep_region) (`->` type($result)^)?
+    `mask_mod` custom<ClosedRegion>($mask_mod) (`->` type($result)^)?
   }];
   let hasVerifier = 1;
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
-    /// Entries of a row beside one for each tile.
+    /// Entries of a row in addition to one for each tile.
     static constexpr int64_t extraEntries = 4;
-    /// Queries and keys of the tiles of a plan for kernels with `schedule`.
+    /// Queries and keys in a tile of a block mask for kernels with `schedule`.
     static std::pair<int64_t, int64_t> getTiles(::mlir::Attribute schedule);
 
     /// Whether the operands are memrefs.
@@ -696,14 +701,13 @@ def Attn_OverlapOp : Attn_Op<"overlap", [
     RecursiveMemoryEffects, RecursivelySpeculatable, NoRegionArguments]> {
   let summary = "computations that may run at the same time";
   let description = [{
-    Runs each of its regions once, in any order or at the same time, and returns
-    what they yield, one after another. No region writes memory that another one
-    reads or writes.
+    Runs each of its regions once, in any order or at the same time. The results
+    are the yielded values of the first region, then of the second, and so on. No
+    region writes memory that another one reads or writes.
 
-    Where what a region computes leaves units of the device idle that another
-    one needs, running them at the same time takes less than running one after
-    the other. `by` says how they are to be run, and has no influence on the
-    meaning; without it they run one after another.
+    Overlap saves time where one region leaves units of the device idle that
+    another one needs. `by` says how the regions are run (see `#attn.overlap_kind`)
+    and does not change the meaning; without it they run one after another.
 
     ```mlir
     %product, %bits = attn.overlap by streams {
@@ -724,7 +728,8 @@ def Attn_OverlapOp : Attn_Op<"overlap", [
   let hasRegionVerifier = 1;
   let hasCanonicalizer = 1;
   let extraClassDeclaration = [{
-    /// What region `number` yields, and the first of its results.
+    /// The values that region `number` yields, and the index of the first
+    /// result that they become.
     ::mlir::OperandRange getYielded(unsigned number);
     unsigned getFirstResult(unsigned number);
   }];
@@ -751,9 +756,9 @@ def Attn_AccumulateOp : Attn_Op<"accumulate", [
   let summary = "add to an element of a gradient";
   let description = [{
     Adds `value` to the element of `destination` at `indices`. The destination
-    is a block argument of a `score_grad` region, which stands for one of the
-    `dcaptures` of `attn.attention_grad`, or the memref that it became. Sums of
-    several pairs are formed in any order.
+    is a block argument of a `score_mod_grad` region, which stands for one of the
+    `dcaptures` of `attn.attention_grad`, or the memref that it became. The values
+    of several pairs are added in any order.
 
     ```mlir
     attn.accumulate %ds into %dbias[%h, %j] : tensor<32x?xf32>
@@ -774,7 +779,7 @@ def Attn_MatmulOp : Attn_Op<"matmul", [
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
     DeclareOpInterfaceMethods<ConditionallySpeculatable>,
     DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
-  let summary = "matrix product with an epilogue";
+  let summary = "matmul with an epilogue";
   let description = [{
     For each batch entry `b`, row `i` and column `j`:
 
@@ -785,19 +790,20 @@ def Attn_MatmulOp : Attn_Op<"matmul", [
     | operand | shape | element type |
     |---|---|---|
     | `lhs` | `[B, M, K]`, or `[B, K, M]` with `transpose_lhs` | bf16, f16 or f32 |
-    | `rhs` | `[B, K, N]`, or `[B, N, K]` with `transpose_rhs` | that of `lhs` |
-    | `out` | `[B, M, N]` | that of `lhs`, or f32 |
+    | `rhs` | `[B, K, N]`, or `[B, N, K]` with `transpose_rhs` | as `lhs` |
+    | `out` | `[B, M, N]` | as `lhs`, or f32 |
 
     `B` is absent from all three, or from an input that is the same for the whole
-    batch. Products and sums are f32 and are rounded once, after the epilogue.
+    batch. Multiplication and accumulation are f32; the result is rounded once,
+    after the epilogue.
 
     The `epilogue` region computes an element, an `f32`, from the sum and its
-    position, and may read what it captures: a bias, a factor, a residual. It must
-    only compute and read, and must not read `out`.
+    position. It may read captured tensors, such as a bias, a factor or a residual,
+    but not `out`, and has no other effect.
 
     The operation is in destination style: on tensors it returns the new contents
     of `out`, which it overwrites, on memrefs it writes them.
-    `attn-raise-matmul` makes it of products in linalg.
+    `attn-raise-matmul` creates it from matmuls in linalg.
 
     ```mlir
     %c = attn.matmul ins(%x, %w : tensor<?x4096xbf16>, tensor<6144x4096xbf16>)
@@ -834,8 +840,8 @@ def Attn_MatmulOp : Attn_Op<"matmul", [
     static bool isBatched(::mlir::Value operand) {
       return ::llvm::cast<::mlir::ShapedType>(operand.getType()).getRank() == 3;
     }
-    /// The dimension of an input that is the contracted one, and that which is
-    /// one of the output.
+    /// The contracted dimension of each input, and the dimension of each input
+    /// that the output has.
     int64_t getLhsDepthDim() { return isBatched(getLhs()) + !getTransposeLhs(); }
     int64_t getLhsRowDim() { return isBatched(getLhs()) + getTransposeLhs(); }
     int64_t getRhsDepthDim() { return isBatched(getRhs()) + getTransposeRhs(); }
@@ -853,8 +859,8 @@ def Attn_PermuteOp : Attn_Op<"permute", [
   let description = [{
     Dimension `i` of the result is dimension `permutation[i]` of `source`. Unlike
     `linalg.transpose` nothing is copied: the result bufferizes to a memref of
-    other strides, and a write of it is one of `source`. Attention reads and
-    writes memrefs of any strides but those of channels.
+    other strides, and a write to it is a write to `source`. Attention reads and
+    writes memrefs of any strides, except that the head dim must be contiguous.
 
     ```mlir
     %heads = attn.permute %x [0, 2, 1, 3]
@@ -878,14 +884,18 @@ def Attn_PermuteOp : Attn_Op<"permute", [
 def Attn_YieldOp : Attn_Op<"yield", [
     Pure, ReturnLike, Terminator,
     ParentOneOf<["AttentionOp", "AttentionGradOp", "MapHeadsOp", "MatmulOp",
-                 "PlanMaskOp"]>]> {
+                 "CreateBlockMaskOp"]>]> {
   let summary = "result of a region";
   let description = [{
     Ends a region of `attn.attention`, `attn.attention_grad`, `attn.map_heads`,
-    `attn.matmul` or `attn.plan_mask` and yields its one scalar: the new score, an `f32`, from the score region;
-    whether the pair attends, an `i1`, from the keep region; the gradient of the
-    score before the score region, an `f32`, from the `score_grad` region; the
-    element, an `f32`, from the others.
+    `attn.matmul` or `attn.create_block_mask` and yields its one scalar:
+
+    | region | scalar |
+    |---|---|
+    | `score_mod` | the new score, an `f32` |
+    | `mask_mod` | whether the pair attends, an `i1` |
+    | `score_mod_grad` | the gradient of the score before the `score_mod` region, an `f32` |
+    | others | the element, an `f32` |
 
     ```mlir
     attn.yield %t : f32

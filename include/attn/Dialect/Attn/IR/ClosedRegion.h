@@ -9,12 +9,11 @@
 // The directive `custom<ClosedRegion>($region)` of assembly formats.
 //
 // A name that is used before it is defined may be defined in a region that
-// follows, so that while text is parsed a value of a region may have uses
-// outside of it. No verifier accepts that, but the parsers that are generated
-// from formats hold regions in variables and destroy them at the first error,
-// and what is left outside then writes to values that are no more. (MLIR 22.1;
-// regions that are in an OperationState are taken care of.) This directive
-// reports such uses, and leaves none behind.
+// follows, so that a value of a region may have uses outside of it while text
+// is parsed. No verifier accepts such uses. But generated parsers hold regions
+// in local variables and destroy them at the first error, and the uses outside
+// then refer to freed values. (MLIR 22.1; regions in an OperationState are
+// handled.) This directive reports such uses and removes them.
 //
 //===----------------------------------------------------------------------===//
 

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The generators, stated once for all kinds of words: numbers, and values of
-// code that is emitted. `Ops` has their arithmetic, as `NumberOps` has it for
+// The generators, as templates on the kind of word: numbers, or SSA values of
+// emitted code. `Ops` implements their arithmetic; `NumberOps` does so for
 // numbers.
 //
 //===----------------------------------------------------------------------===//
@@ -115,12 +115,12 @@ struct NumberOps {
   }
 };
 
-/// A word of which only what makes it is of interest: an instruction that could
-/// take one more operand, or anything else.
+/// A word of which only the defining instruction matters: an addition or logic,
+/// which could take one more operand, or any other instruction.
 enum class CountedWord { Other, Sum, Logic };
 
 /// Counts instructions of GPUs, which add three numbers in one, and combine
-/// three by logic. What is added to a key is computed once and not counted.
+/// three by logic. Additions to a key are computed once and not counted.
 struct CountOps {
   int64_t &integer;
   int64_t &wideMultiply;

@@ -1,4 +1,4 @@
-//===- DeviceFigures.h - What a device can do ----------------*- C++ -*-===//
+//===- DeviceFigures.h - What a device can do ------------------*- C++ -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Capacities and rates of a device: what `#attn.device` holds.
+// Capacities and rates of a device: the figures of `#attn.device`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,19 +22,19 @@
 
 namespace mlir::attn {
 
-/// Capacities and rates of a device. Rates of units are per clock and
-/// multiprocessor; a rate of 0 says that the device lacks the unit, or that the
-/// figure is not known: nothing is bounded by it.
+/// Capacities and rates of a device. Rates of units are per cycle and SM. A
+/// rate of 0 says that the device lacks the unit, or that the figure is not
+/// known: nothing is bounded by it.
 struct DeviceFigures {
-  int64_t multiprocessors = 0;
-  /// Clock of the multiprocessors under load.
+  int64_t sms = 0;
+  /// Clock of the SMs under load.
   int64_t clockMHz = 0;
 
-  /// Floating point operations of matrix products by the width of an element in
-  /// bits, with f32 sums; a multiplication and an addition are two.
-  int64_t products32 = 0;
-  int64_t products16 = 0;
-  int64_t products8 = 0;
+  /// Floating point operations of MMAs with f32 accumulation, by the width of
+  /// an element in bits; a multiplication and an addition are two.
+  int64_t mmaFlopsPerCycle32b = 0;
+  int64_t mmaFlopsPerCycle16b = 0;
+  int64_t mmaFlopsPerCycle8b = 0;
   /// f32 additions, multiplications or both at once.
   int64_t fma = 0;
   /// exp2, log2, sqrt, tanh and the like.
@@ -44,26 +44,25 @@ struct DeviceFigures {
   /// 32-bit multiplications with a 64-bit result, or their high halves.
   int64_t wideMultiply = 0;
 
-  /// 32-bit registers of a multiprocessor.
+  /// 32-bit registers of an SM.
   int64_t registers = 0;
-  /// Shared memory that one group of threads can have, in bytes.
+  /// Shared memory that one CTA can have, in bytes.
   int64_t sharedBytes = 0;
-  /// Bytes per clock of one multiprocessor.
-  int64_t sharedBytesPerClock = 0;
+  /// Bytes per cycle of one SM.
+  int64_t sharedBytesPerCycle = 0;
   int64_t l2Bytes = 0;
-  /// Bytes per clock of the whole device.
-  int64_t l2BytesPerClock = 0;
+  /// Bytes per cycle of the whole device.
+  int64_t l2BytesPerCycle = 0;
   int64_t memoryBytes = 0;
   /// In 10^9 bytes per second, of reading and writing together.
   int64_t memoryGBps = 0;
-  /// To other devices, both directions together.
+  /// To other devices, in 10^9 bytes per second, both directions together.
   int64_t linkGBps = 0;
-  /// What a kernel takes beside its work.
+  /// Launch overhead of a kernel.
   int64_t launchNs = 0;
 
-  /// Of the rates of products and of memory, the hundredths that large kernels
-  /// sustain.
-  int64_t productPercent = 100;
+  /// Percent of the MMA and memory rates that large kernels sustain.
+  int64_t mmaPercent = 100;
   int64_t memoryPercent = 100;
 
   bool operator==(const DeviceFigures &other) const;
@@ -74,8 +73,7 @@ struct DeviceFigures {
 
 llvm::hash_code hash_value(const DeviceFigures &figures);
 
-/// The figures of a device that is known by name: a100, h100, h200, b200 or
-/// host.
+/// The built-in figures of a device: a100, h100, h200, b200 or host.
 std::optional<DeviceFigures> getKnownDevice(llvm::StringRef name);
 
 /// Names that `getKnownDevice` knows.

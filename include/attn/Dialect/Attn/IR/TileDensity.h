@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// An assumption of the cost model about data.
+// The density of data-dependent masks that the cost model assumes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,16 +19,16 @@
 
 namespace mlir::attn {
 
-/// An attribute of attention whose mask depends on data: the tiles that are
-/// visited, and those of them that the mask cuts, as parts of all tiles, as in
-/// `attn.tile_density = array<f64: 0.12, 0.03>`. The cost model goes by it.
+/// An attribute of attention whose mask depends on data: the fraction of all
+/// tiles that are visited, and the fraction that are visited and masked, as in
+/// `attn.tile_density = array<f64: 0.12, 0.03>`. The cost model uses it.
 inline constexpr StringLiteral tileDensityAttrName = "attn.tile_density";
 
 struct TileDensity {
   double visited = 1, cut = 1;
 };
 
-/// What `op` has, if it has it.
+/// The tile density of `op`, if it has one.
 std::optional<TileDensity> getTileDensity(AttentionOpInterface op);
 
 } // namespace mlir::attn

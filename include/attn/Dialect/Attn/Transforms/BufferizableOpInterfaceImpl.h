@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Registration of how operations of the attn dialect bufferise.
+// Registration of the bufferization of operations of the attn dialect.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,4 +1,4 @@
-//===- AttnTileAttrs.h - Attributes of attn_tile ----------------*- C++ -*-===//
+//===- AttnTileAttrs.h - Attributes of attn_tile ---------------*- C++ -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -24,8 +24,7 @@
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h.inc"
 
 namespace mlir::attn_tile {
-/// Whether tensor maps may fetch blocks of this many bytes to the second level
-/// cache.
+/// Whether tensor maps may fetch blocks of `bytes` bytes to L2.
 bool isL2Promotion(int64_t bytes);
 } // namespace mlir::attn_tile
 

@@ -1,4 +1,4 @@
-//===- AttnTileDialect.td - Definition of the attn_tile dialect -*- tablegen -*-===//
+//===- AttnTileDialect.td - Definition of the attn_tile dialect -*- tablegen -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -13,6 +13,7 @@
 #ifndef ATTN_DIALECT_ATTNTILE_IR_ATTNTILEDIALECT_TD
 #define ATTN_DIALECT_ATTNTILE_IR_ATTNTILEDIALECT_TD
 
+include "attn/Dialect/Attn/IR/VerifiedSegments.td"
 include "mlir/IR/OpBase.td"
 
 def AttnTile_Dialect : Dialect {
@@ -20,18 +21,18 @@ def AttnTile_Dialect : Dialect {
   let cppNamespace = "::mlir::attn_tile";
   let summary = "one kernel as a program on register tiles";
   let description = [{
-    A kernel of the `attn_tile` dialect is a program that one cooperating group
-    of threads (a CTA on a GPU, one task on a CPU) runs for each work item.
-    Register tiles are upstream `vector` values of the whole group; elementwise
-    work on them is plain `arith` and `math`, control flow is `scf`.
+    A kernel of the `attn_tile` dialect is a program that one CTA runs for each
+    work item: a thread block on a GPU, one task on a CPU. Register tiles are
+    upstream `vector` values that the threads of the whole CTA hold. Elementwise
+    operations on them are `arith` and `math`, control flow is `scf`.
 
-    The dialect adds what upstream has no word for: the kernel itself, loads
-    and stores of tiles, masks by position, and - introduced step by step by the
-    kernel passes - pipes of staged tiles, matrix products in flight, and roles
-    of warpgroups. Asynchrony is explicit: a product in flight is a
-    `!attn_tile.pending` value that cannot be used before `mma_wait`, a staged
-    tile is a `!attn_tile.buffer` that exists only between `wait` and `release`
-    (or `acquire` and `commit`).
+    The dialect adds what upstream lacks: the kernel itself, loads and stores of
+    tiles, and masks by position. Kernel passes then introduce pipes of staged
+    tiles, MMAs in flight, and roles of warpgroups. Asynchrony is explicit. An
+    MMA in flight is a `!attn_tile.pending` value, which cannot be used before
+    `mma_wait`. A staged tile is a `!attn_tile.buffer`, which exists only
+    between `wait` and `release`, or between `acquire` and `commit`.
+    docs/Glossary.md defines the terms.
   }];
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
@@ -45,7 +46,9 @@ def AttnTile_Dialect : Dialect {
   }];
 }
 
-class AttnTile_Op<string mnemonic, list<Trait> traits = []>
-    : Op<AttnTile_Dialect, mnemonic, traits>;
+class AttnTile_Op<string mnemonic, list<Trait> opTraits = []>
+    : Op<AttnTile_Dialect, mnemonic> {
+  let traits = Attn_WithVerifiedSegments<opTraits, arguments>.result;
+}
 
 #endif // ATTN_DIALECT_ATTNTILE_IR_ATTNTILEDIALECT_TD

@@ -20,16 +20,17 @@ def AttnTile_ThreadLayoutAttrInterface
   let cppNamespace = "::mlir::attn_tile";
   let description = [{
     How the elements of a register tile are spread over the threads of a role:
-    a map (thread, register) -> (row, column) for `vector<MxN>`, and for
-    `vector<M>` or `vector<Mx1>`, a value per row, and `vector<1xN>`, a value per
-    column, which every thread that owns an element of the row or column holds a
-    copy of. The map is separable: the row
-    depends on (thread, row register), the column on (thread, column register),
-    and register `r * numColumnRegisters + c` holds row register `r`, column
-    register `c`.
+    a map (thread, register) -> (row, column) for `vector<MxN>`. `vector<M>` and
+    `vector<Mx1>` have one value per row, `vector<1xN>` one value per column.
+    Every thread that owns an element of a row or column holds a copy of its
+    value.
+
+    The map is separable: the row depends on (thread, row register), the column
+    on (thread, column register). Register `r * numColumnRegisters + c` holds
+    row register `r` and column register `c`.
   }];
   let methods = [
-    InterfaceMethod<"Number of threads that share a tile.",
+    InterfaceMethod<"Number of threads that hold a tile together.",
       "int64_t", "getNumThreads", (ins)>,
     InterfaceMethod<"Whether tiles of this shape can be spread.",
       "bool", "supports", (ins "::llvm::ArrayRef<int64_t>":$shape)>,
@@ -53,13 +54,14 @@ def AttnTile_ThreadLayoutAttrInterface
     InterfaceMethod<"Column of column register `c`, from the base column.",
       "int64_t", "getColumnOffset", (ins "int64_t":$c)>,
     InterfaceMethod<[{
-        Lane masks of the butterfly exchanges that combine the partial results
-        of the threads that own one row; all of them lie in one warp.
+        Lane masks of the butterfly shuffles that combine the partial results
+        of the threads that own one row. All of these threads are in one warp.
       }],
       "::llvm::SmallVector<int64_t>", "getRowShuffles", (ins)>,
     InterfaceMethod<[{
-        Lane masks of the exchanges that combine the partial results of those
-        threads of a warp that own one column. Other warps may own it, too.
+        Lane masks of the butterfly shuffles that combine the partial results
+        of the threads of a warp that own one column. Other warps may own it,
+        too.
       }],
       "::llvm::SmallVector<int64_t>", "getColumnShuffles", (ins)>,
   ];

@@ -14,6 +14,7 @@
 #define ATTN_DIALECT_ATTNTILE_IR_ATTNTILEOPS_H
 
 #include "attn/Dialect/Attn/IR/AttnAttrs.h"
+#include "attn/Dialect/Attn/IR/VerifiedSegments.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileTypes.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

@@ -1,4 +1,4 @@
-//===- AttnTileOps.td - Operations of attn_tile ------------*- tablegen -*-===//
+//===- AttnTileOps.td - Operations of attn_tile -----------*- tablegen -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -33,14 +33,16 @@ def AttnTile_KernelOp : AttnTile_Op<"kernel", [
     IsolatedFromAbove, OpAsmOpInterface]> {
   let summary = "a kernel as a program on tiles";
   let description = [{
-    A function that one group of threads runs. As first written, its body holds
-    one `scf.forall` over the work items; a traversal pass replaces that by a
-    walk over the items of this group.
+    A function that one CTA runs. Its arguments are memrefs, tensor maps and
+    scalars; it has no results. As first written, its body holds one
+    `scf.forall` over the work items. A traversal pass replaces that loop by a
+    loop over the work items of one CTA.
 
-    `layout` says how register tiles are spread over the threads of the group
-    (of each consumer role, once there are roles); it is absent on the host.
-    With `cluster`, that many groups with neighbouring places in the grid run at
-    the same time and can reach each other's workgroup memory.
+    `layout` maps the elements of register tiles to the threads of the CTA, or
+    to the threads of the consumer role once the kernel has roles. It is absent
+    on the host. `cluster` is the number of CTAs of a thread block cluster (1 by
+    default): CTAs with neighbouring positions in the grid, which run at the
+    same time and can access each other's shared memory.
 
     ```mlir
     attn_tile.kernel @fwd(%q: memref<?x32x?x128xbf16>) {
@@ -71,7 +73,7 @@ def AttnTile_KernelOp : AttnTile_Op<"kernel", [
     }
     ::mlir::Region *getCallableRegion() { return &getBody(); }
 
-    /// Groups of a cluster.
+    /// CTAs of a cluster.
     int64_t getClusterSize() {
       return static_cast<int64_t>(getCluster().value_or(1));
     }
@@ -80,9 +82,9 @@ def AttnTile_KernelOp : AttnTile_Op<"kernel", [
 
 def AttnTile_ReturnOp : AttnTile_Op<"return", [
     Pure, HasParent<"KernelOp">, Terminator, ReturnLike]> {
-  let summary = "end of a kernel";
+  let summary = "terminates a kernel";
   let description = [{
-    Ends the body of a kernel; kernels return nothing.
+    Ends the body of a kernel. Kernels return nothing.
 
     ```mlir
     attn_tile.return
@@ -93,54 +95,61 @@ def AttnTile_ReturnOp : AttnTile_Op<"return", [
 
 def AttnTile_LaunchOp : AttnTile_Op<"launch", [
     AttrSizedOperandSegments, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "runs a kernel";
+  let summary = "launches a kernel";
   let description = [{
-    Runs a kernel with the given arguments. Without a grid the kernel walks its
-    work items by itself. With a grid, `grid` groups are launched, each of which
-    reads its place with `attn_tile.program_id`. With `groups_per_multiprocessor`
-    the first grid dimension is an upper bound: no more groups are launched than
-    fit on the device that many to a multiprocessor. With `on` it runs on that
-    stream, else on the one that the function's caller gives. With `early` it
-    may begin while what is before it on the stream still runs: the kernel must
-    do all that depends on that after `attn_tile.await_launches`. With `together`
-    no group begins before all of them can run at the same time, so that they may
-    wait for one another.
+    Host side: runs the kernel with the operands `args`, whose types are those
+    of the kernel's arguments.
+
+    `grid` gives the three sizes of the grid in CTAs. A CTA reads its position
+    with `attn_tile.program_id`. Without a grid the kernel iterates over all
+    work items by itself.
+
+    - `ctas_per_sm(n)` makes the first grid size an upper bound: no more CTAs
+      are launched than fit the device with `n` CTAs per SM.
+    - `on(%s)` launches on the stream `%s`, otherwise the launch uses the stream
+      of the function's caller.
+    - `early` is a programmatic dependent launch: the kernel may begin while
+      earlier work on the stream still runs. The kernel must execute
+      `attn_tile.await_launches` before it depends on that work.
+    - `together` is a cooperative launch: no CTA begins before all CTAs can run
+      at the same time, so CTAs may wait for one another. It excludes `early`.
 
     ```mlir
     attn_tile.launch @fwd grid(%n, %c1, %c1) args(%q, %k) : memref<?xf32>, memref<?xf32>
-    attn_tile.launch @merge early args(%q, %k) : memref<?xf32>, memref<?xf32>
-    attn_tile.launch @walk together grid(%n, %c1, %c1) groups_per_multiprocessor(1) args(%q) : memref<?xf32>
+    attn_tile.launch @combine early args(%q, %k) : memref<?xf32>, memref<?xf32>
+    attn_tile.launch @persistent together grid(%n, %c1, %c1) ctas_per_sm(1) args(%q) : memref<?xf32>
     ```
   }];
   let arguments = (ins SymbolRefAttr:$kernel, Variadic<Index>:$grid,
                        Variadic<AnyType>:$kernel_operands,
-                       OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$groups_per_multiprocessor,
+                       OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$ctas_per_sm,
                        Optional<AttnTile_StreamType>:$stream, UnitAttr:$early,
                        UnitAttr:$together);
   let builders = [
     OpBuilder<(ins "::mlir::SymbolRefAttr":$kernel, "::mlir::ValueRange":$grid,
                    "::mlir::ValueRange":$kernel_operands,
-                   "::mlir::IntegerAttr":$groups_per_multiprocessor), [{
+                   "::mlir::IntegerAttr":$ctas_per_sm), [{
       build($_builder, $_state, kernel, grid, kernel_operands,
-            groups_per_multiprocessor, /*stream=*/::mlir::Value(),
+            ctas_per_sm, /*stream=*/::mlir::Value(),
             /*early=*/::mlir::UnitAttr(), /*together=*/::mlir::UnitAttr());
     }]>,
   ];
   let assemblyFormat = [{
     $kernel (`early` $early^)? (`together` $together^)? (`on` `(` $stream^ `)`)?
     (`grid` `(` $grid^ `)`)?
-    (`groups_per_multiprocessor` `(` $groups_per_multiprocessor^ `)`)?
+    (`ctas_per_sm` `(` $ctas_per_sm^ `)`)?
     `args` `(` ($kernel_operands^ `:` type($kernel_operands))? `)` attr-dict
   }];
   let hasVerifier = 1;
 }
 
 def AttnTile_AllowLaunchesOp : AttnTile_Op<"allow_launches"> {
-  let summary = "lets the next kernel begin";
+  let summary = "lets the next kernel on the stream begin";
   let description = [{
-    Once each group of the kernel has come here, or has ended, a kernel that is
-    launched `early` after it may begin. What this kernel does later is seen
-    there only after `attn_tile.await_launches`.
+    Once every CTA of the kernel has executed this operation or has ended, the
+    next kernel on the stream may begin if its launch is `early`
+    (`griddepcontrol.launch_dependents`). That kernel sees later stores of this
+    one only after `attn_tile.await_launches`.
 
     ```mlir
     attn_tile.allow_launches
@@ -150,10 +159,11 @@ def AttnTile_AllowLaunchesOp : AttnTile_Op<"allow_launches"> {
 }
 
 def AttnTile_AwaitLaunchesOp : AttnTile_Op<"await_launches"> {
-  let summary = "waits for the kernels before this one";
+  let summary = "waits for the preceding work on the stream";
   let description = [{
-    Waits until all that is before the launch of this kernel on its stream is
-    done, and its stores can be seen. Does nothing if the launch is not `early`.
+    Waits until all work before this launch on its stream is done and its stores
+    are visible (`griddepcontrol.wait`). Does nothing if the launch is not
+    `early`.
 
     ```mlir
     attn_tile.await_launches
@@ -163,14 +173,15 @@ def AttnTile_AwaitLaunchesOp : AttnTile_Op<"await_launches"> {
 }
 
 def AttnTile_ForkStreamOp : AttnTile_Op<"fork_stream"> {
-  let summary = "lets kernels run beside those that follow";
+  let summary = "starts a side stream";
   let description = [{
-    Gives a stream whose kernels start after what the caller's stream holds so
-    far. It is in use until `attn_tile.join_stream`.
+    Host side: returns a stream whose kernels start after all work that the
+    caller's stream holds at this point, and run concurrently with later work on
+    the caller's stream. The stream is in use until `attn_tile.join_stream`.
 
     ```mlir
     %side = attn_tile.fork_stream
-    attn_tile.launch @product args(%c) : memref<?xf32>
+    attn_tile.launch @gemm args(%c) : memref<?xf32>
     attn_tile.launch @mask on(%side) args(%m) : memref<?xi32>
     attn_tile.join_stream %side
     ```
@@ -180,10 +191,10 @@ def AttnTile_ForkStreamOp : AttnTile_Op<"fork_stream"> {
 }
 
 def AttnTile_JoinStreamOp : AttnTile_Op<"join_stream"> {
-  let summary = "waits for what runs beside";
+  let summary = "makes the caller's stream wait for a side stream";
   let description = [{
-    What follows on the caller's stream starts after what `stream` holds. The
-    stream must not be used afterwards.
+    Host side: later work on the caller's stream starts after all work that
+    `stream` holds. The stream must not be used afterwards.
 
     ```mlir
     attn_tile.join_stream %side
@@ -195,8 +206,11 @@ def AttnTile_JoinStreamOp : AttnTile_Op<"join_stream"> {
 
 def AttnTile_ProgramIdOp : AttnTile_Op<"program_id", [
     Pure, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
-  let summary = "this group's place in the grid";
+  let summary = "position of this CTA in the grid";
   let description = [{
+    The index of the CTA in dimension `dim` (0 to 2) of the grid. In
+    `attn_tile.auxiliary_warps` only dimension 0 exists.
+
     ```mlir
     %x = attn_tile.program_id 0
     ```
@@ -210,6 +224,9 @@ def AttnTile_NumProgramsOp : AttnTile_Op<"num_programs", [
     Pure, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
   let summary = "size of the grid";
   let description = [{
+    The number of CTAs in dimension `dim` (0 to 2) of the grid. In
+    `attn_tile.auxiliary_warps` only dimension 0 exists.
+
     ```mlir
     %n = attn_tile.num_programs 0
     ```
@@ -226,7 +243,7 @@ class AttnTile_ClusterOp<string mnemonic> : AttnTile_Op<mnemonic, [
 }
 
 def AttnTile_ClusterIdOp : AttnTile_ClusterOp<"cluster_id"> {
-  let summary = "the place of this group's cluster among the clusters";
+  let summary = "index of this CTA's cluster in the grid";
   let description = [{
     Clusters are counted along the first dimension of the grid.
 
@@ -237,8 +254,10 @@ def AttnTile_ClusterIdOp : AttnTile_ClusterOp<"cluster_id"> {
 }
 
 def AttnTile_NumClustersOp : AttnTile_ClusterOp<"num_clusters"> {
-  let summary = "number of clusters of the grid";
+  let summary = "number of clusters in the grid";
   let description = [{
+    Clusters are counted along the first dimension of the grid.
+
     ```mlir
     %n = attn_tile.num_clusters
     ```
@@ -246,9 +265,10 @@ def AttnTile_NumClustersOp : AttnTile_ClusterOp<"num_clusters"> {
 }
 
 def AttnTile_ClusterRankOp : AttnTile_ClusterOp<"cluster_rank"> {
-  let summary = "this group's place in its cluster";
+  let summary = "rank of this CTA in its cluster";
   let description = [{
-    What does not depend on it is the same in all groups of a cluster.
+    An index from 0 to the number of CTAs of a cluster minus 1. A value that
+    does not depend on it is the same in all CTAs of a cluster.
 
     ```mlir
     %r = attn_tile.cluster_rank
@@ -256,16 +276,16 @@ def AttnTile_ClusterRankOp : AttnTile_ClusterOp<"cluster_rank"> {
   }];
 }
 
-def AttnTile_AtMostOp : AttnTile_Op<"at_most", [
+def AttnTile_AssumeUpperBoundOp : AttnTile_Op<"assume_upper_bound", [
     Pure, AllTypesMatch<["value", "bound", "result"]>]> {
-  let summary = "a value with a bound that is known earlier";
+  let summary = "a run-time value with a bound that the host knows";
   let description = [{
-    The smaller of `value`, which the kernel finds out, and `bound`, which
-    follows from its arguments. Where work items are counted by such a value,
-    launches are made for the bound.
+    The smaller of `value`, which the kernel computes at run time, and `bound`,
+    which the host can compute from the launch operands. Where the number of
+    work items is such a value, the grid is sized for `bound`.
 
     ```mlir
-    %n = attn_tile.at_most %found, %rows
+    %n = attn_tile.assume_upper_bound %found, %rows
     ```
   }];
   let arguments = (ins Index:$value, Index:$bound);
@@ -273,17 +293,17 @@ def AttnTile_AtMostOp : AttnTile_Op<"at_most", [
   let assemblyFormat = "$value `,` $bound attr-dict";
 }
 
-def AttnTile_FaultWordOp : AttnTile_Op<"fault_word", [
+def AttnTile_ErrorFlagOp : AttnTile_Op<"error_flag", [
     MemoryEffects<[MemRead]>]> {
-  let summary = "where kernels report bad input";
+  let summary = "memory in which kernels report invalid input";
   let description = [{
-    Host side: one word of memory that kernels write when what they read is not
-    as it must be, and that the runtime looks at without waiting for them. A
-    kernel writes a code of `attnrt_fault` there, or leaves it as it is. Behind the
-    word there may be others, for numbers that belong to a code.
+    Host side: an array of 32-bit words that the runtime reads without waiting
+    for kernels. A kernel that finds invalid input writes an `attnrt_fault` code
+    to the first word; otherwise it leaves the word as it is. Further words, if
+    any, hold numbers that belong to a code.
 
     ```mlir
-    %fault = attn_tile.fault_word : memref<1xi32>
+    %fault = attn_tile.error_flag : memref<1xi32>
     ```
   }];
   let results = (outs MemRefRankOf<[I32], [1]>:$word);
@@ -291,10 +311,10 @@ def AttnTile_FaultWordOp : AttnTile_Op<"fault_word", [
 }
 
 //===----------------------------------------------------------------------===//
-// Scalars that the threads of a group share
+// Scalars that the threads of a CTA compute together
 //===----------------------------------------------------------------------===//
 
-/// Not by its own definition, whose enumerations would be defined once more.
+/// The upstream definition would define its enumerations a second time.
 def AttnTile_CombiningKindAttr : Attr<
     CPred<"::llvm::isa<::mlir::vector::CombiningKindAttr>($_self)">,
     "#vector.kind attribute">;
@@ -302,14 +322,18 @@ def AttnTile_CombiningKindAttr : Attr<
 def AttnTile_ReduceOp : AttnTile_Op<"reduce", [
     RecursiveMemoryEffects, SingleBlock,
     DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
-  let summary = "sums and bounds of scalars over a range";
+  let summary = "reduces scalars over a range";
   let description = [{
-    The region computes scalars from a number; the results are their sums
-    (`add`), smallest (`minsi`) or largest (`maxsi`) values over `[0, count)`:
-    of an empty range 0, the largest and the smallest number of 32 bits. Scalars
-    and results are numbers of 32 bits, or f32, which are summed up alone. The
-    threads of the group share the numbers, and all of them get the results. The
-    region may read memory, but has no other effect.
+    The region computes one scalar per result from an index. Each result is the
+    sum (`add`), minimum (`minsi`) or maximum (`maxsi`) of its scalars over the
+    indices `[0, count)`. Scalars and results are `index` values of 32 bits, or
+    f32, which only `add` accepts. Over an empty range `add` gives 0, `minsi`
+    the largest and `maxsi` the smallest 32-bit integer.
+
+    The threads of the CTA divide the indices among them, and all threads get
+    the results. The region may read memory but has no other effect. On a GPU
+    the CTA must have one warp, or the operation must be in
+    `attn_tile.auxiliary_warps`.
 
     ```mlir
     %n, %least = attn_tile.reduce to(%count)
@@ -342,7 +366,7 @@ def AttnTile_ReduceOp : AttnTile_Op<"reduce", [
       return ::mlir::cast<::mlir::vector::CombiningKindAttr>(
           getKinds()[result]).getValue();
     }
-    /// Emits what a reduction of kind `kind` to a `type` starts with.
+    /// Emits the neutral element of a reduction of kind `kind` to `type`.
     static ::mlir::Value emitNeutral(::mlir::OpBuilder &builder,
                                      ::mlir::Location loc,
                                      ::mlir::vector::CombiningKind kind,
@@ -350,19 +374,21 @@ def AttnTile_ReduceOp : AttnTile_Op<"reduce", [
   }];
 }
 
-def AttnTile_EachOp : AttnTile_Op<"each", [
+def AttnTile_ThreadForOp : AttnTile_Op<"thread_for", [
     RecursiveMemoryEffects, SingleBlock,
     DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
-  let summary = "runs a region for each number of a range";
+  let summary = "runs a region for each index of a range";
   let description = [{
-    Runs the region for each number in `[0, count)`. The threads of the group
-    share the numbers; the region must not read what it writes. A thread takes
-    `together` numbers at a time while there are as many for each thread: they
-    are as far apart as there are threads, and what they have in common is
-    computed once.
+    Runs the region for each index in `[0, count)`. The threads of the CTA, or
+    of the role or auxiliary warp that runs the operation, divide the indices
+    among them. The region must not read memory that it writes.
+
+    `together` is an unroll factor: a thread takes that many indices at a time
+    while enough are left for every thread. They are as far apart as there are
+    threads, and computation that they have in common is done once.
 
     ```mlir
-    attn_tile.each to(%count) together(4) {
+    attn_tile.thread_for to(%count) together(4) {
     ^bb0(%i: index):
       memref.store %x, %list[%i] : memref<?xi32>
       attn_tile.yield
@@ -380,18 +406,19 @@ def AttnTile_EachOp : AttnTile_Op<"each", [
   let hasRegionVerifier = 1;
 }
 
-def AttnTile_CompactOp : AttnTile_Op<"compact", [
+def AttnTile_WarpCompactOp : AttnTile_Op<"warp_compact", [
     RecursiveMemoryEffects, SingleBlock,
     DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
-  let summary = "runs a region for those numbers of a range that are chosen";
+  let summary = "runs a region for the selected indices of a range";
   let description = [{
-    The first region says which numbers of `[0, count)` are chosen. The second one
-    runs for each of these, with the number and its rank among them, from 0. The
-    result is how many there are. The threads of the group share the numbers;
-    no region may read what the second one writes.
+    The first region yields an `i1` for each index in `[0, count)`. The second
+    region runs for each selected index, with the index and its rank among the
+    selected indices, from 0. The result is the number of selected indices. The
+    threads of the CTA divide the indices among them. Neither region may read
+    memory that the second region writes. On a GPU the CTA must have one warp.
 
     ```mlir
-    %n = attn_tile.compact to(%count) where {
+    %n = attn_tile.warp_compact to(%count) where {
     ^bb0(%i: index):
       %x = memref.load %flags[%i] : memref<?xi1>
       attn_tile.yield %x : i1
@@ -418,27 +445,25 @@ def AttnTile_CompactOp : AttnTile_Op<"compact", [
 
 def AttnTile_LoadOp : AttnTile_Op<"load", [
     AttrSizedOperandSegments, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
-  let summary = "loads a tile";
+  let summary = "loads a tile from memory";
   let description = [{
-    Reads the tile that starts at `indices`; the tile's dimensions are the last
-    ones of the source. Elements outside of the source are zero; `in_bounds`
-    says that there are none.
+    Reads the tile that starts at `indices`, one per dimension of the source, in
+    elements. The dimensions of the tile are the last dimensions of the source,
+    with the same element type. Elements outside of the source are zero;
+    `in_bounds` states that the tile has none.
 
-    With `within`, row `r` of the tile is number `first + r` of a sequence of
-    `extent` rows; rows that are not of the sequence are zero, whatever the
-    source holds there.
-
-    `unaligned` says that rows of the source may start at any element; else
-    they start at multiples of 16 bytes.
-
-    `any_order` says that the order of the elements of a row does not matter, as
-    for the sum of a row of products. It is the same for all such tiles of one
-    type from sources with the same static last dimension, at the same constant
-    last index.
-
-    `position` and `length` place the load in a stream of loads: this is tile
-    number `position` (from 0) of the `length` that the work item reads from
-    this source, in order. Pipes are built from streams.
+    - `within(%first of %extent)`: row `r` of the tile is row `first + r` of a
+      sequence of `extent` rows. Rows outside of the sequence are zero, even if
+      the source holds other values there.
+    - `unaligned`: rows of the source may start at any element. Otherwise they
+      start at multiples of 16 bytes.
+    - `any_order`: the elements of a row may be permuted, for users such as a
+      row sum of an elementwise multiplication. The permutation is the same for
+      all `any_order` tiles of one type that are loaded at the same constant
+      last index from sources with the same static last dimension.
+    - `stream(%position of %length)`: this is tile number `position`, from 0, of
+      the `length` tiles that the work item reads from this source in order.
+      `attn-tile-create-pipes` builds pipes from streams.
 
     ```mlir
     %k = attn_tile.load %key[%b, %h, %j, %c0] stream(%t of %n)
@@ -471,15 +496,16 @@ def AttnTile_LoadOp : AttnTile_Op<"load", [
 
 def AttnTile_StoreOp : AttnTile_Op<"store", [
     AttrSizedOperandSegments, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
-  let summary = "stores a tile";
+  let summary = "stores a tile to memory";
   let description = [{
-    Writes a tile at `indices`; the tile's dimensions are the last ones of the
+    Writes a tile at `indices`, one per dimension of the destination, in
+    elements. The dimensions of the tile are the last dimensions of the
     destination, in reverse order with `transposed`. Elements outside of the
     destination are dropped.
 
-    With `within`, row `r` of the tile (column `r` with `transposed`) is number
-    `first + r` of a sequence of `extent` rows; rows that are not of the sequence
-    are dropped.
+    With `within(%first of %extent)`, row `r` of the tile (column `r` with
+    `transposed`) is row `first + r` of a sequence of `extent` rows. Rows
+    outside of the sequence are dropped.
 
     ```mlir
     attn_tile.store %o, %out[%b, %h, %i, %c0]
@@ -505,12 +531,13 @@ def AttnTile_StoreOp : AttnTile_Op<"store", [
 
 def AttnTile_StoreThroughOp : AttnTile_Op<"store_through", [
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
-  let summary = "stores a tile through workgroup memory";
+  let summary = "stores a tile by asynchronous copies from shared memory";
   let description = [{
-    Writes a tile at `indices`, as `attn_tile.store` does, by copies that go on
-    while the group does other things. The tile is cut into blocks of the size of
-    a stage of the pipe, which each warpgroup has the same number of and uses for
-    nothing else. A stage is written once the copies that read it have done so.
+    Writes a 16-bit tile at `indices`, as `attn_tile.store` does, by
+    asynchronous copies from the stages of a pipe. The destination is a memref
+    or a tensor map. The tile is cut into blocks of the size of a stage. Each
+    warpgroup uses the same number of stages, which must have no other use.
+    Before a stage is written, the copies that read it are waited for.
 
     ```mlir
     attn_tile.store_through %pipe, %c to %out[%i, %j]
@@ -529,22 +556,22 @@ def AttnTile_StoreThroughOp : AttnTile_Op<"store_through", [
   let hasVerifier = 1;
 }
 
-def AttnTile_PackOp : AttnTile_Op<"pack", [
+def AttnTile_StageFragmentsOp : AttnTile_Op<"stage_fragments", [
     MemoryEffects<[MemRead, MemWrite]>,
     TypesMatchWith<"buffer is one stage of the pipe", "pipe", "buffer",
                    "::llvm::cast<PipeType>($_self).getBufferType()">]> {
-  let summary = "puts a register tile into workgroup memory, packed";
+  let summary = "writes a tile to shared memory in fragment order";
   let description = [{
-    Writes the tile to the only stage of the pipe, which is as large as the tile
-    and used for nothing else, in the order of a packed tile (see
-    `attn_tile.add_packed`). Waits until the additions that read the stage have
-    done so. Those of `attn_tile.add_in_turn` need the position, which counts the
-    tiles from 0 on.
+    Writes an f32 tile in fragment order (see `attn_tile.bulk_reduce_add`) to
+    the single stage of the pipe, which has the shape of the tile and no other
+    use. Before that, it waits until the reductions that read the previous tile
+    have read the stage. `position` numbers the tiles from 0;
+    `attn_tile.ordered_reduce_add` needs it.
 
     ```mlir
-    %b = attn_tile.pack %t in %pipe : vector<128x64xf32>,
+    %b = attn_tile.stage_fragments %t in %pipe : vector<128x64xf32>,
         !attn_tile.pipe<128x64xf32, stages = 1>
-    %c = attn_tile.pack %t in %pipe[%n] : vector<128x64xf32>,
+    %c = attn_tile.stage_fragments %t in %pipe[%n] : vector<128x64xf32>,
         !attn_tile.pipe<128x64xf32, stages = 1>
     ```
   }];
@@ -559,17 +586,17 @@ def AttnTile_PackOp : AttnTile_Op<"pack", [
   let hasVerifier = 1;
 }
 
-def AttnTile_PublishOp : AttnTile_Op<"publish", [
+def AttnTile_CommitFragmentsOp : AttnTile_Op<"commit_fragments", [
     MemoryEffects<[MemRead, MemWrite]>,
     TypesMatchWith<"buffer is one stage of the pipe", "pipe", "buffer",
                    "::llvm::cast<PipeType>($_self).getBufferType()">]> {
-  let summary = "leaves a packed tile to those who add it";
+  let summary = "publishes a staged tile in fragment order";
   let description = [{
-    What `attn_tile.pack` has put into the stage, in the same block, may be read
-    from now on by the `attn_tile.add_in_turn` of its position.
+    Makes the tile that an `attn_tile.stage_fragments` of the same block wrote
+    available to the `attn_tile.ordered_reduce_add` of the same position.
 
     ```mlir
-    attn_tile.publish %b in %pipe[%n] : !attn_tile.pipe<128x64xf32, stages = 1>
+    attn_tile.commit_fragments %b in %pipe[%n] : !attn_tile.pipe<128x64xf32, stages = 1>
     ```
   }];
   let arguments = (ins AttnTile_BufferType:$buffer, AttnTile_PipeType:$pipe,
@@ -580,92 +607,98 @@ def AttnTile_PublishOp : AttnTile_Op<"publish", [
   let hasVerifier = 1;
 }
 
-def AttnTile_AddPackedOp : AttnTile_Op<"add_packed", [
+def AttnTile_BulkReduceAddOp : AttnTile_Op<"bulk_reduce_add", [
     AttrSizedOperandSegments, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
-  let summary = "adds a tile to a packed tile";
+  let summary = "adds a tile to a tile in fragment order";
   let description = [{
-    Adds the elements of a tile to those of a packed tile, each addition being
-    atomic. The order of additions of different groups is not defined, unless
-    they have turns. Those of a tile that `attn_tile.pack` has put into workgroup
-    memory go on while the group does other things.
+    Adds the elements of an f32 tile atomically to a tile in fragment order in
+    global memory. A tile in registers is added by atomic additions of its
+    threads. A tile in shared memory (from `attn_tile.stage_fragments`) is added
+    by an asynchronous bulk reduction. Without `ordered`, the order of the
+    additions of different CTAs is undefined.
 
-    With `turn`, all additions to a packed tile are made one after the other:
-    number 0 first. The counter at `turn_indices` is of this tile alone, and zero
-    at first. Groups wait for one another then (see `attn_tile.await_count`): there must be an order of all
-    additions which those of each group, and those to each tile, follow, and a
-    group waits for none but those that others have begun, or will without
+    With `ordered(%n of %semaphores[...])` the additions to one tile happen one
+    after another: this is addition `n`, from 0. The semaphore belongs to this
+    destination tile alone and starts at zero. Since CTAs then wait for one
+    another (see `attn_tile.semaphore_wait`), there must be a total order of all
+    additions that the additions of each CTA and of each tile follow. A CTA may
+    wait only for additions that other CTAs have begun, or will begin without
     waiting for it.
 
-    A packed tile is a tile in global memory whose elements follow one another in
-    an order that belongs to the target: that in which the threads of a group
-    hold them, so that each access is of consecutive bytes. It is understood only
-    by groups whose tiles have the same shape and are spread in the same way. The
-    tile takes the place of as many whole rows, from `indices` on, of an array
-    of contiguous f32 values.
+    A tile in *fragment order* lies in global memory in the order in which the
+    threads of a CTA hold its elements in registers. So each access is of
+    consecutive bytes. The order depends on the target. Only CTAs whose tiles
+    have the same shape and thread layout can access it. The tile takes the
+    place of as many whole rows of a contiguous f32 array, from `indices` on.
 
     ```mlir
-    attn_tile.add_packed %t to %sums[%b, %h, %i, %c0]
+    attn_tile.bulk_reduce_add %t to %sums[%b, %h, %i, %c0]
         : vector<128x64xf32> to memref<?x32x?x128xf32>
-    attn_tile.add_packed %buffer to %sums[%b, %h, %i, %c0]
+    attn_tile.bulk_reduce_add %buffer to %sums[%b, %h, %i, %c0]
         : !attn_tile.buffer<128x64xf32> to memref<?x32x?x128xf32>
-    attn_tile.add_packed %t to %sums[%b, %h, %i, %c0] turn(%n of %turns[%b, %h, %i])
+    attn_tile.bulk_reduce_add %t to %sums[%b, %h, %i, %c0] ordered(%n of %semaphores[%b, %h, %i])
         : vector<128x64xf32> to memref<?x32x?x128xf32>, memref<?x32x?xi32>
     ```
   }];
   let arguments = (ins
       AnyTypeOf<[VectorOfRankAndType<[2], [F32]>, AttnTile_BufferType]>:$value,
-      AnyMemRef:$dest, Variadic<Index>:$indices, Optional<Index>:$turn,
-      Optional<MemRefOf<[I32]>>:$turns, Variadic<Index>:$turn_indices);
+      AnyMemRef:$dest, Variadic<Index>:$indices, Optional<Index>:$ordinal,
+      Optional<MemRefOf<[I32]>>:$semaphores, Variadic<Index>:$semaphore_indices);
   let assemblyFormat = [{
     $value `to` $dest `[` $indices `]`
-    (`turn` `(` $turn^ `of` $turns `[` $turn_indices `]` `)`)? attr-dict
-    `:` type($value) `to` type($dest) (`,` type($turns)^)?
+    (`ordered` `(` $ordinal^ `of` $semaphores `[` $semaphore_indices `]` `)`)? attr-dict
+    `:` type($value) `to` type($dest) (`,` type($semaphores)^)?
   }];
   let builders = [OpBuilder<(ins "::mlir::Value":$value, "::mlir::Value":$dest,
                                  "::mlir::ValueRange":$indices)>];
   let extraClassDeclaration = [{
-    /// The type of the tile, also if it is in workgroup memory.
+    /// The type of the tile, in registers or in shared memory.
     ::mlir::VectorType getTileType();
   }];
   let hasVerifier = 1;
 }
 
-def AttnTile_AddInTurnOp : AttnTile_Op<"add_in_turn", [
+def AttnTile_OrderedReduceAddOp : AttnTile_Op<"ordered_reduce_add", [
     AttrSizedOperandSegments, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
-  let summary = "adds published tiles to packed tiles, in turns";
+  let summary = "adds a staged tile to a tile in fragment order, in semaphore order";
   let description = [{
-    What idle warps do for `attn_tile.add_packed` with a turn: one of two, in turn,
-    waits until it is the turn of the tile that is published at the position and
-    until that is there, starts the addition, gives the stage back once it has been
-    read, and counts once the addition is complete. So the others of the group wait
-    for no group.
+    The part of an ordered `attn_tile.bulk_reduce_add` that auxiliary warps run,
+    so that the consumer warps of the CTA wait for no other CTA. Two auxiliary
+    warps alternate between positions. For its position, a warp:
+
+    - waits until the semaphore has reached `ordinal`, and until
+      `attn_tile.commit_fragments` has published the tile,
+    - starts the asynchronous bulk reduction of the stage to `dest`,
+    - releases the stage once the reduction has read it,
+    - adds one to the semaphore once the reduction is complete.
 
     ```mlir
-    attn_tile.add_in_turn %pipe[%p] to %sums[%b, %h, %i, %c0] turn(%n of %turns[%b, %h, %i])
+    attn_tile.ordered_reduce_add %pipe[%p] to %sums[%b, %h, %i, %c0] ordered(%n of %semaphores[%b, %h, %i])
         : !attn_tile.pipe<128x64xf32, stages = 1> to memref<?x32x?x128xf32>, memref<?x32x?xi32>
     ```
   }];
   let arguments = (ins
       AttnTile_PipeType:$pipe, Index:$position, AnyMemRef:$dest,
-      Variadic<Index>:$indices, Index:$turn, MemRefOf<[I32]>:$turns,
-      Variadic<Index>:$turn_indices);
+      Variadic<Index>:$indices, Index:$ordinal, MemRefOf<[I32]>:$semaphores,
+      Variadic<Index>:$semaphore_indices);
   let assemblyFormat = [{
     $pipe `[` $position `]` `to` $dest `[` $indices `]`
-    `turn` `(` $turn `of` $turns `[` $turn_indices `]` `)` attr-dict
-    `:` type($pipe) `to` type($dest) `,` type($turns)
+    `ordered` `(` $ordinal `of` $semaphores `[` $semaphore_indices `]` `)` attr-dict
+    `:` type($pipe) `to` type($dest) `,` type($semaphores)
   }];
   let hasVerifier = 1;
 }
 
-def AttnTile_StorePackedOp : AttnTile_Op<"store_packed", [
+def AttnTile_StoreFragmentsOp : AttnTile_Op<"store_fragments", [
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
-  let summary = "stores a packed tile";
+  let summary = "stores a tile in fragment order";
   let description = [{
-    Stores a tile as a packed tile, as `attn_tile.add_packed` describes it. If all
-    elements are equal, groups with tiles of any shape may add to it.
+    Stores an f32 tile in fragment order (see `attn_tile.bulk_reduce_add`) as
+    whole rows of `dest` from `indices` on. If all elements are equal, CTAs with
+    tiles of any shape may add to it.
 
     ```mlir
-    attn_tile.store_packed %zeros to %sums[%b, %h, %i, %c0]
+    attn_tile.store_fragments %zeros to %sums[%b, %h, %i, %c0]
         : vector<128x128xf32> to memref<?x32x?x128xf32>
     ```
   }];
@@ -677,14 +710,16 @@ def AttnTile_StorePackedOp : AttnTile_Op<"store_packed", [
   let hasVerifier = 1;
 }
 
-def AttnTile_LoadPackedOp : AttnTile_Op<"load_packed", [
+def AttnTile_LoadFragmentsOp : AttnTile_Op<"load_fragments", [
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
-  let summary = "loads a packed tile";
+  let summary = "loads a tile in fragment order";
   let description = [{
-    Loads the elements of a packed tile, as `attn_tile.add_packed` added to them.
+    Loads an f32 tile in fragment order (see `attn_tile.bulk_reduce_add`) from
+    whole rows of `source` from `indices` on. The result has the thread layout
+    with which the tile was stored or added to.
 
     ```mlir
-    %t = attn_tile.load_packed %sums[%b, %h, %i, %c0]
+    %t = attn_tile.load_fragments %sums[%b, %h, %i, %c0]
         : memref<?x32x?x128xf32> to vector<128x64xf32>
     ```
   }];
@@ -696,18 +731,21 @@ def AttnTile_LoadPackedOp : AttnTile_Op<"load_packed", [
   let hasVerifier = 1;
 }
 
-def AttnTile_RoundPackedOp : AttnTile_Op<"round_packed", [
+def AttnTile_ConvertDqOp : AttnTile_Op<"convert_dq", [
     AttrSizedOperandSegments, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
-  let summary = "takes the elements of a packed tile";
+  let summary = "scales, converts and clears a tile of the dQ accumulator";
   let description = [{
-    Stores the elements of a packed tile (see `attn_tile.add_packed`), times
-    `factor` and rounded, and leaves zeros in their place. The tile's rows go to
-    those of the destination from `dest_indices` on, or to its columns if
-    `transposed`; what lies outside of the destination is left out. Of `parts`
-    parts of the tile, which different groups may take, it is number `part`.
+    Reads a tile in fragment order (see `attn_tile.bulk_reduce_add`) from the
+    f32 array `source` and multiplies it by `factor`. Rounds it to the element
+    type of `dest` (bf16 or f16) and stores it there. The tile in `source`
+    becomes zero. The rows of the tile are the rows of `dest` from
+    `dest_indices` on, or its columns with `transposed`. Elements outside of
+    `dest` are dropped. The operation handles number `part` of `parts` equal
+    parts of the tile; different warps may take them. On a GPU it must be in
+    `attn_tile.auxiliary_warps`.
 
     ```mlir
-    attn_tile.round_packed %sums[%s, %c0, %i, %c0] to %dq[%b, %h, %i, %c0] part(%p of 4) times 0.125 transposed
+    attn_tile.convert_dq %sums[%s, %c0, %i, %c0] to %dq[%b, %h, %i, %c0] part(%p of 4) times 0.125 transposed
         : vector<128x64xf32> in memref<?x1x?x128xf32> to memref<?x32x?x128xbf16>
     ```
   }];
@@ -731,55 +769,58 @@ def AttnTile_RoundPackedOp : AttnTile_Op<"round_packed", [
 }
 
 //===----------------------------------------------------------------------===//
-// Counters
+// Semaphores
 //===----------------------------------------------------------------------===//
 
-def AttnTile_CountOp : AttnTile_Op<"count", [
+def AttnTile_SemaphoreAddOp : AttnTile_Op<"semaphore_add", [
     AttrSizedOperandSegments, MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "counts what the group has done";
+  let summary = "adds one to a semaphore";
   let description = [{
-    Counts one more at `indices`, once all that the group has stored and added
-    before, in any way, is seen by who waits for that by `attn_tile.await_count`.
-    The unit of what is stored is up to the target; zero is zero.
+    Adds one to the i32 semaphore at `indices` in global memory, with release
+    semantics: an `attn_tile.semaphore_wait` that sees the new value also sees
+    all earlier stores and additions of the CTA. The value in memory is a
+    multiple of a unit of the target; zero is zero.
 
-    With `of additions`, that is said of `attn_tile.add_packed` alone. Where
-    these go through a pipe (see `attn_tile.pack`), `attn-tile-create-pipes` adds
-    `after`, with the pipe and the number of the work item, from 0 on; and
-    `attn-tile-split-roles` leaves the count to an idle warp: it waits for what
-    the device takes to order additions before a count, while consumers, who say
-    by `attn_tile.complete` that they have added, go on.
+    With `of additions`, only the effects of `attn_tile.bulk_reduce_add` are
+    released. Where these additions go through a pipe (see
+    `attn_tile.stage_fragments`), `attn-tile-create-pipes` adds `after` with the
+    pipe and the number of the work item, from 0. `attn-tile-split-roles` then
+    moves the operation to an auxiliary warp, which bears the latency of
+    ordering the additions before the semaphore. The consumers signal with
+    `attn_tile.semaphore_release` and go on.
 
     ```mlir
-    attn_tile.count %counters[%i] : memref<?xi32>
-    attn_tile.count %counters[%i] of additions : memref<?xi32>
-    attn_tile.count %counters[%i] of additions after(%pipe[%n])
+    attn_tile.semaphore_add %semaphores[%i] : memref<?xi32>
+    attn_tile.semaphore_add %semaphores[%i] of additions : memref<?xi32>
+    attn_tile.semaphore_add %semaphores[%i] of additions after(%pipe[%n])
         : memref<?xi32>, !attn_tile.pipe<128x64xf32, stages = 1>
     ```
   }];
-  let arguments = (ins MemRefOf<[I32]>:$counters, Variadic<Index>:$indices,
+  let arguments = (ins MemRefOf<[I32]>:$semaphores, Variadic<Index>:$indices,
                        Optional<AttnTile_PipeType>:$pipe,
                        Optional<Index>:$position, UnitAttr:$additions);
   let assemblyFormat = [{
-    $counters `[` $indices `]` (`of` `additions` $additions^)?
+    $semaphores `[` $indices `]` (`of` `additions` $additions^)?
     (`after` `(` $pipe^ `[` $position `]` `)`)?
-    attr-dict `:` type($counters) (`,` type($pipe)^)?
+    attr-dict `:` type($semaphores) (`,` type($pipe)^)?
   }];
-  let builders = [OpBuilder<(ins "::mlir::Value":$counters,
+  let builders = [OpBuilder<(ins "::mlir::Value":$semaphores,
                                  "::mlir::ValueRange":$indices,
                                  CArg<"bool", "false">:$additions)>];
   let hasVerifier = 1;
 }
 
-def AttnTile_CompleteOp : AttnTile_Op<"complete", [
+def AttnTile_SemaphoreReleaseOp : AttnTile_Op<"semaphore_release", [
     MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "says that the additions through a pipe are complete";
+  let summary = "signals that the reductions through a pipe are complete";
   let description = [{
-    Each warp of the consumers waits for its additions through the pipe (see
-    `attn_tile.pack`), and says so to the one `attn_tile.count` after them, which
-    an idle warp runs as often as they run this.
+    Each consumer warp waits for the completion of its bulk reductions through
+    the pipe (see `attn_tile.stage_fragments`). It then signals the
+    `attn_tile.semaphore_add` with that pipe. An auxiliary warp executes the
+    latter once per execution of this operation.
 
     ```mlir
-    attn_tile.complete %pipe : !attn_tile.pipe<128x64xf32, stages = 1>
+    attn_tile.semaphore_release %pipe : !attn_tile.pipe<128x64xf32, stages = 1>
     ```
   }];
   let arguments = (ins AttnTile_PipeType:$pipe);
@@ -787,25 +828,26 @@ def AttnTile_CompleteOp : AttnTile_Op<"complete", [
   let hasVerifier = 1;
 }
 
-def AttnTile_AwaitCountOp : AttnTile_Op<"await_count", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "waits until groups have counted to a number";
+def AttnTile_SemaphoreWaitOp : AttnTile_Op<"semaphore_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "waits until a semaphore reaches a number";
   let description = [{
-    Waits until `attn_tile.count` has counted to `number` at `indices`. Zero is
-    not waited for. A producer waits before it fills what comes after, and
-    consumers by waiting for that.
+    Waits until `attn_tile.semaphore_add` has been executed `number` times for
+    the i32 semaphore at `indices`. The number 0 needs no wait. In a kernel with
+    roles the producer waits before it fills further stages, and consumers wait
+    for those stages.
 
-    Groups that wait for one another need a launch that is `together`, which
-    `attn-tile-set-traversal` makes, and an order: there must always be one that
-    waits for nothing but what others have begun.
+    CTAs that wait for one another need a `together` launch, which
+    `attn-tile-set-traversal` makes. They also need an order without deadlock:
+    at any time some CTA waits only for work that other CTAs have begun.
 
     ```mlir
-    attn_tile.await_count %counters[%i] to(%n) : memref<?xi32>
+    attn_tile.semaphore_wait %semaphores[%i] to(%n) : memref<?xi32>
     ```
   }];
-  let arguments = (ins MemRefOf<[I32]>:$counters, Variadic<Index>:$indices,
+  let arguments = (ins MemRefOf<[I32]>:$semaphores, Variadic<Index>:$indices,
                        Index:$number);
   let assemblyFormat = [{
-    $counters `[` $indices `]` `to` `(` $number `)` attr-dict `:` type($counters)
+    $semaphores `[` $indices `]` `to` `(` $number `)` attr-dict `:` type($semaphores)
   }];
   let hasVerifier = 1;
 }
@@ -814,40 +856,40 @@ def AttnTile_AwaitCountOp : AttnTile_Op<"await_count", [MemoryEffects<[MemRead, 
 // Scores
 //===----------------------------------------------------------------------===//
 
-def AttnTile_KeyTilesOp : AttnTile_Op<"key_tiles", [
+def AttnTile_KVTileIteratorOp : AttnTile_Op<"kv_tile_iterator", [
     AttrSizedOperandSegments, Pure, SingleBlock,
     DeclareOpInterfaceMethods<OpAsmOpInterface,
         ["getAsmResultNames", "getAsmBlockArgumentNames"]>]> {
-  let summary = "which key tiles a tile of queries needs";
+  let summary = "iterates over the kv tiles that a query tile needs";
   let description = [{
-    The steps of the loop over key tiles. `attn_tile.tile_at` gives the tile that
-    a step visits. Tiles that are not visited hold no attended pair; no tile is
-    visited twice. Steps `[0, masked)` visit tiles in which some pairs may be
-    masked, steps `[masked, count)` tiles in which no pair is.
-    `1 <= masked <= count`: there is always one step, and the first one is always
-    treated as masked.
+    Describes the loop over the kv tiles (`key_tile` keys each) for the
+    `query_tile` queries from `first_query` on. `attn_tile.kv_tile_at` gives the
+    kv tile of an iteration. A kv tile that the iterator skips holds only
+    masked elements; no kv tile occurs twice. Iterations `[0, masked)` visit
+    partial tiles, which may hold masked elements. Iterations `[masked, count)`
+    visit full tiles, which hold none. `1 <= masked <= count`: there is always
+    one iteration, and the first one always counts as partial.
 
-    Pairs are masked by the key length, by the mask attribute (if any) and by the
-    region (if any), as by `attn_tile.mask`.
+    The key length, the mask attribute (`by`) and the `mask_mod` region mask
+    elements, as in `attn_tile.mask`.
 
-    With `listed`, tiles have been classified by a kernel that ran before. The
-    row of the list at the given place begins with the number of tiles in which
-    some pairs are masked and the number of all that hold a pair; the numbers of
-    the former follow, and those of the others end the row, the first one last.
-
-    If `needed` is given and false, nobody uses what comes of the tiles, and only
-    the step that there always is is left.
-
-    With `part(%i of %n)`, the steps are those of one share of this walk: of its
-    `count` steps, `[count * i / n, count * (i + 1) / n)`. A share without steps
-    has one all the same, which visits a tile of another share;
-    `attn_tile.walk_is_empty` tells so.
+    - `listed(%list[%b, %h, %row])`: an earlier kernel has classified the tiles.
+      A row of the i32 list begins with the number of partial tiles and the
+      number of all tiles that are not empty. The indices of the partial tiles
+      follow. The indices of the full tiles are at the end of the row, in
+      reverse order.
+    - `if(%needed)`: if false, no result of the tiles is used, and only the one
+      mandatory iteration remains.
+    - `split(%i of %n)`: the iterator covers split `i` of `n`, the iterations
+      `[count * i / n, count * (i + 1) / n)` of the unsplit iterator. An empty
+      split still has one iteration, which visits a tile of another split;
+      `attn_tile.is_split_empty` tells so.
 
     ```mlir
-    %tiles, %masked, %count = attn_tile.key_tiles at(%b, %h) queries(%i, 128)
+    %tiles, %masked, %count = attn_tile.kv_tile_iterator at(%b, %h) queries(%i, 128)
         keys(176) lengths(%sq, %skv) by(#attn.causal)
-    %share, %masked1, %count1 = attn_tile.key_tiles at(%b, %h) queries(%i, 128)
-        keys(176) lengths(%sq, %skv) by(#attn.causal) part(%p of %n)
+    %split, %masked1, %count1 = attn_tile.kv_tile_iterator at(%b, %h) queries(%i, 128)
+        keys(176) lengths(%sq, %skv) by(#attn.causal) split(%p of %n)
     ```
   }];
   let arguments = (ins Index:$batch, Index:$head, Index:$first_query,
@@ -856,7 +898,7 @@ def AttnTile_KeyTilesOp : AttnTile_Op<"key_tiles", [
                        OptionalAttr<Attn_MaskAttrInterface>:$mask,
                        Optional<MemRefRankOf<[I32], [4]>>:$list,
                        Variadic<Index>:$row, Optional<I1>:$needed,
-                       Optional<Index>:$part, Optional<Index>:$parts);
+                       Optional<Index>:$split, Optional<Index>:$splits);
   let builders = [OpBuilder<(ins
       "::mlir::Value":$batch, "::mlir::Value":$head,
       "::mlir::Value":$first_query, "int64_t":$query_tile, "int64_t":$key_tile,
@@ -866,50 +908,51 @@ def AttnTile_KeyTilesOp : AttnTile_Op<"key_tiles", [
       CArg<"::mlir::ValueRange", "{}">:$row), [{
     build($_builder, $_state, batch, head, first_query, query_tile, key_tile,
           query_length, key_length, mask, list, row, /*needed=*/nullptr,
-          /*part=*/nullptr, /*parts=*/nullptr);
+          /*split=*/nullptr, /*splits=*/nullptr);
   }]>];
-  let results = (outs AttnTile_TileWalkType:$tiles, Index:$masked, Index:$count);
-  let regions = (region MaxSizedRegion<1>:$keep);
+  let results = (outs AttnTile_KVTileIteratorType:$tiles, Index:$masked, Index:$count);
+  let regions = (region MaxSizedRegion<1>:$mask_mod);
   let assemblyFormat = [{
     `at` `(` $batch `,` $head `)` `queries` `(` $first_query `,` $query_tile `)`
     `keys` `(` $key_tile `)` `lengths` `(` $query_length `,` $key_length `)`
     (`by` `(` $mask^ `)`)?
     (`listed` `(` $list^ `[` $row `]` `:` type($list) `)`)?
     (`if` `(` $needed^ `)`)?
-    (`part` `(` $part^ `of` $parts `)`)?
-    attr-dict (`keep` custom<ClosedRegion>($keep)^)?
+    (`split` `(` $split^ `of` $splits `)`)?
+    attr-dict (`mask_mod` custom<ClosedRegion>($mask_mod)^)?
   }];
   let hasVerifier = 1;
   let hasRegionVerifier = 1;
 }
 
-def AttnTile_TileAtOp : AttnTile_Op<"tile_at", [
+def AttnTile_KVTileAtOp : AttnTile_Op<"kv_tile_at", [
     Pure, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
-  let summary = "the tile that a step visits";
+  let summary = "the kv tile of an iteration";
   let description = [{
-    The number of the tile that step `step` of a walk visits. The step must be
-    one of the walk.
+    The index of the kv tile that iteration `step` of an iterator visits.
+    `step` must be less than the `count` of the iterator.
 
     ```mlir
-    %tile = attn_tile.tile_at %tiles[%t]
+    %tile = attn_tile.kv_tile_at %tiles[%t]
     ```
   }];
-  let arguments = (ins AttnTile_TileWalkType:$tiles, Index:$step);
+  let arguments = (ins AttnTile_KVTileIteratorType:$tiles, Index:$step);
   let results = (outs Index:$tile);
   let assemblyFormat = "$tiles `[` $step `]` attr-dict";
 }
 
-def AttnTile_WalkIsEmptyOp : AttnTile_Op<"walk_is_empty", [Pure]> {
-  let summary = "whether a share of a walk has no steps";
+def AttnTile_IsSplitEmptyOp : AttnTile_Op<"is_split_empty", [Pure]> {
+  let summary = "whether a split has no kv tiles";
   let description = [{
-    Whether `tiles`, a share of a walk, has no step of its own, so that what its
-    one step computes must be left out. False of whole walks.
+    Whether `tiles`, an iterator over a split, has no iteration of its own. The
+    results of its one iteration must then be discarded. False for an unsplit
+    iterator.
 
     ```mlir
-    %none = attn_tile.walk_is_empty %tiles
+    %none = attn_tile.is_split_empty %tiles
     ```
   }];
-  let arguments = (ins AttnTile_TileWalkType:$tiles);
+  let arguments = (ins AttnTile_KVTileIteratorType:$tiles);
   let results = (outs I1:$empty);
   let assemblyFormat = "$tiles attr-dict";
 }
@@ -919,17 +962,18 @@ def AttnTile_MapOp : AttnTile_Op<"map", [
     DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
   let summary = "applies a scalar region to each element of a tile";
   let description = [{
-    The region gets an element and its position `(batch, head, query, key)`,
-    where element `(i, j)` of the tile is at `(batch, head, first_query + i,
-    first_key + j)`, and yields the new element. With several sources, all of
-    one type, it gets an element of each. With `transposed`, rows are keys and
-    columns queries: element `(i, j)` is at `(batch, head, first_query + j,
-    first_key + i)`. Elements whose query or key is beyond its length are not
-    mapped; the result has any value there.
+    The region gets an element and its position `(batch, head, query, key)` and
+    yields the new element. Element `(i, j)` of the tile is at
+    `(batch, head, first_query + i, first_key + j)`. With `transposed`, rows are
+    keys and columns are queries: element `(i, j)` is at
+    `(batch, head, first_query + j, first_key + i)`. With several sources, all
+    of the type of the result, the region gets one element of each. Elements
+    whose query or key is beyond `query_length` or `key_length` have an
+    undefined result.
 
-    `others` are tiles of the same shape, of which the region gets the element
-    at the same place, and vectors of rows, of which it gets the element of the
-    row, as further arguments.
+    `others` are tiles of the same shape or vectors with one element per row.
+    The region gets the element at the same place, or the element of the row, as
+    further arguments.
 
     ```mlir
     %r = attn_tile.map %s at(%b, %h, %i, %j) lengths(%sq, %skv)
@@ -976,11 +1020,12 @@ def AttnTile_MaskOp : AttnTile_Op<"mask", [
     DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
   let summary = "sets masked scores to minus infinity";
   let description = [{
-    Element `(i, j)` of the tile is at `(batch, head, first_query + i,
-    first_key + j)`; with `transposed`, at `(batch, head, first_query + j,
-    first_key + i)`. It is kept if its key is within the key length, the mask
-    attribute (if any) keeps it and the region (if any) yields true for it, and
-    is minus infinity otherwise. Elements beyond the query length have any value.
+    Element `(i, j)` of the tile is at position
+    `(batch, head, first_query + i, first_key + j)`. With `transposed`, it is at
+    `(batch, head, first_query + j, first_key + i)`. An element is kept if its
+    key is less than `key_length`, the mask attribute (if any) keeps it, and the
+    `mask_mod` region (if any) yields true for its position. Otherwise it
+    becomes minus infinity. Elements beyond `query_length` are undefined.
 
     ```mlir
     %r = attn_tile.mask %s at(%b, %h, %i, %j) lengths(%sq, %skv)
@@ -993,31 +1038,33 @@ def AttnTile_MaskOp : AttnTile_Op<"mask", [
                        OptionalAttr<Attn_MaskAttrInterface>:$mask,
                        UnitAttr:$transposed);
   let results = (outs AnyVectorOfNonZeroRank:$result);
-  let regions = (region MaxSizedRegion<1>:$keep);
+  let regions = (region MaxSizedRegion<1>:$mask_mod);
   let assemblyFormat = [{
     $source `at` `(` $batch `,` $head `,` $first_query `,` $first_key `)`
     `lengths` `(` $query_length `,` $key_length `)` (`by` `(` $mask^ `)`)?
     (`transposed` $transposed^)? attr-dict `:` type($source)
-    (`keep` custom<ClosedRegion>($keep)^)?
+    (`mask_mod` custom<ClosedRegion>($mask_mod)^)?
   }];
   let hasRegionVerifier = 1;
 }
 
-def AttnTile_LoadPairBitsOp : AttnTile_Op<"load_pair_bits", [
+def AttnTile_LoadMaskBitsOp : AttnTile_Op<"load_mask_bits", [
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
-  let summary = "reads a bit for each pair of a tile";
+  let summary = "loads the mask bitmap of a tile";
   let description = [{
-    Reads the bits of a tile that a kernel before has written: those of step
-    `step` of a row of tiles, of a batch entry and head.
+    Loads the mask bitmap of a tile, one bit per element, that an earlier kernel
+    has written: the bitmap of iteration `step` of the row `row` of tiles of a
+    batch entry and head. The last dimension of the i32 source has the number of
+    words of the result type.
 
     ```mlir
-    %m = attn_tile.load_pair_bits %bits[%b, %h, %row, %step]
-        : memref<?x1x?x?x512xi32> -> !attn_tile.pair_bits<128x128>
+    %m = attn_tile.load_mask_bits %bits[%b, %h, %row, %step]
+        : memref<?x1x?x?x512xi32> -> !attn_tile.mask_bits<128x128>
     ```
   }];
   let arguments = (ins MemRefRankOf<[I32], [5]>:$source, Index:$batch,
                        Index:$head, Index:$row, Index:$step);
-  let results = (outs AttnTile_PairBitsType:$result);
+  let results = (outs AttnTile_MaskBitsType:$result);
   let assemblyFormat = [{
     $source `[` $batch `,` $head `,` $row `,` $step `]` attr-dict
     `:` type($source) `->` type($result)
@@ -1025,19 +1072,20 @@ def AttnTile_LoadPairBitsOp : AttnTile_Op<"load_pair_bits", [
   let hasVerifier = 1;
 }
 
-def AttnTile_KeepPairsOp : AttnTile_Op<"keep_pairs", [
+def AttnTile_ApplyMaskBitsOp : AttnTile_Op<"apply_mask_bits", [
     Pure, AllTypesMatch<["source", "result"]>]> {
-  let summary = "sets scores without a bit to minus infinity";
+  let summary = "masks scores by a mask bitmap";
   let description = [{
-    Keeps the elements of a tile whose bit is set; others become minus infinity.
+    Keeps the elements of an f32 tile whose bit in `bits` is set. Other elements
+    become minus infinity.
 
     ```mlir
-    %r = attn_tile.keep_pairs %s by %m
-        : vector<128x128xf32>, !attn_tile.pair_bits<128x128>
+    %r = attn_tile.apply_mask_bits %s by %m
+        : vector<128x128xf32>, !attn_tile.mask_bits<128x128>
     ```
   }];
   let arguments = (ins VectorOfRankAndType<[2], [F32]>:$source,
-                       AttnTile_PairBitsType:$bits);
+                       AttnTile_MaskBitsType:$bits);
   let results = (outs VectorOfRankAndType<[2], [F32]>:$result);
   let assemblyFormat = [{
     $source `by` $bits attr-dict `:` type($source) `,` type($bits)
@@ -1050,16 +1098,16 @@ def AttnTile_ScatterAddOp : AttnTile_Op<"scatter_add", [
     DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
   let summary = "adds the elements of a tile to elements of an array";
   let description = [{
-    Adds each element of the tile that is not zero to the element of `dest` at
-    the indices that the region yields for its position `(batch, head, query,
-    key)`, which is that of an element of `attn_tile.map`. Elements whose query
-    or key is beyond its length are zero. Of elements whose indices are out of
-    bounds it is not defined which element they are added to, or whether they
-    are. Additions are atomic, and their order is not defined unless one row of
-    the tiles of a group makes them.
+    Adds each nonzero element of an f32 tile to an element of the f32 array
+    `dest`. The region maps the position `(batch, head, query, key)` of the
+    tile's element, as in `attn_tile.map`, to the indices in `dest`. Elements
+    whose query or key is beyond its length count as zero. If indices are out of
+    bounds, it is undefined whether and where the element is added. Additions
+    are atomic. Their order is undefined, unless all of them come from one row
+    of the tiles of one CTA.
 
-    Elements whose indices do not depend on the query, or on the key, are summed
-    up before they are added.
+    If the indices do not depend on the query, or not on the key, the elements
+    are summed along that dimension first.
 
     ```mlir
     attn_tile.scatter_add %ds into %dbias at(%b, %h, %i, %j) lengths(%sq, %skv)
@@ -1084,22 +1132,23 @@ def AttnTile_ScatterAddOp : AttnTile_Op<"scatter_add", [
   let hasRegionVerifier = 1;
 }
 
-def AttnTile_MakeDecisionsOp : AttnTile_Op<"make_decisions", [Pure]> {
-  let summary = "decides which weights dropout keeps";
+def AttnTile_GenerateKeepMaskOp : AttnTile_Op<"generate_keep_mask", [Pure]> {
+  let summary = "generates the dropout keep mask of a tile";
   let description = [{
-    Makes the decisions of the tile whose first element is the weight of query
-    `first_query` and key `first_key`, with the random numbers of `stream`, those
-    of a batch entry and head. Both positions are multiples of 16.
+    Generates the dropout keep mask of the tile of attention probabilities that
+    starts at query `first_query` and key `first_key`, both multiples of 16.
+    `stream` are the four i32 words of the random stream of a batch entry and
+    head (docs/rng.md).
 
     ```mlir
-    %d = attn_tile.make_decisions at(%i, %j) stream(%y0, %y1, %y2, %y3)
+    %d = attn_tile.generate_keep_mask at(%i, %j) stream(%y0, %y1, %y2, %y3)
         by(#attn.dropout<p = 0.125, rng = #attn.philox>)
-        : !attn_tile.decisions<64x176>
+        : !attn_tile.keep_mask<64x176>
     ```
   }];
   let arguments = (ins Index:$first_query, Index:$first_key,
                        Variadic<I32>:$stream, Attn_DropoutAttr:$dropout);
-  let results = (outs AttnTile_DecisionsType:$result);
+  let results = (outs AttnTile_KeepMaskType:$result);
   let assemblyFormat = [{
     `at` `(` $first_query `,` $first_key `)` `stream` `(` $stream `)`
     `by` `(` $dropout `)` attr-dict `:` type($result)
@@ -1107,7 +1156,7 @@ def AttnTile_MakeDecisionsOp : AttnTile_Op<"make_decisions", [Pure]> {
   let hasVerifier = 1;
 }
 
-/// Not by its own definition, whose enumerations would be defined once more.
+/// The upstream definition would define its enumerations a second time.
 def AttnTile_MaskLayoutAttr
     : Attr<CPred<"::llvm::isa<::mlir::attn::MaskLayoutAttr>($_self)">,
            "#attn<mask_layout> attribute"> {
@@ -1117,25 +1166,26 @@ def AttnTile_MaskLayoutAttr
   let constBuilderCall = "::mlir::attn::MaskLayoutAttr::get($_builder.getContext(), $0)";
 }
 
-def AttnTile_LoadDecisionsOp : AttnTile_Op<"load_decisions", [
+def AttnTile_LoadKeepMaskOp : AttnTile_Op<"load_keep_mask", [
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
-  let summary = "reads which weights dropout keeps";
+  let summary = "loads the dropout keep mask of a tile";
   let description = [{
-    Reads the decisions of the tile whose first element is the weight of query
-    `first_query` and key `first_key`, of a batch entry and head, from a mask
-    with the layout of `attn.dropout_mask`. Both positions are multiples of 16;
-    of whole words, keys begin at a multiple of the tile's, and rows of the mask
-    at multiples of 16 bytes. Those of positions beyond the mask are any.
+    Loads the dropout keep mask of the tile of attention probabilities that
+    starts at query `first_query` and key `first_key`, both multiples of 16. The
+    source is an i32 keep mask in a layout of `attn.dropout_mask`, indexed by
+    batch entry and head. For a `whole` result, `first_key` is a multiple of the
+    tile's columns and the rows of the source start at multiples of 16 bytes.
+    Bits of positions beyond the source are undefined.
 
     ```mlir
-    %d = attn_tile.load_decisions %mask[%b, %h] rows at(%i, %j)
-        : memref<?x32x?x?xi32> -> !attn_tile.decisions<64x176>
+    %d = attn_tile.load_keep_mask %mask[%b, %h] rows at(%i, %j)
+        : memref<?x32x?x?xi32> -> !attn_tile.keep_mask<64x176>
     ```
   }];
   let arguments = (ins MemRefRankOf<[I32], [4]>:$source, Index:$batch, Index:$head,
                        AttnTile_MaskLayoutAttr:$layout,
                        Index:$first_query, Index:$first_key);
-  let results = (outs AttnTile_DecisionsType:$result);
+  let results = (outs AttnTile_KeepMaskType:$result);
   let assemblyFormat = [{
     $source `[` $batch `,` $head `]` $layout
     `at` `(` $first_query `,` $first_key `)` attr-dict
@@ -1145,36 +1195,39 @@ def AttnTile_LoadDecisionsOp : AttnTile_Op<"load_decisions", [
 
 def AttnTile_DropoutOp : AttnTile_Op<"dropout", [
     Pure, AllTypesMatch<["source", "result"]>]> {
-  let summary = "sets dropped weights to zero";
+  let summary = "sets dropped attention probabilities to zero";
   let description = [{
-    Keeps the elements of a tile that `decisions` keeps; others become zero.
+    Keeps the elements of a tile that `keep_mask` keeps. Other elements become
+    zero.
 
-    With `weights` elements are weights of a softmax relative to the largest one
-    of their row, less than 2. It is enough then if dropped ones become less than
-    2^-31, which products in f32 do not tell from zero: on GPUs one bit of the
-    exponent of a bf16 is cleared instead of all bits.
+    `below_two` states that all elements are less than 2. Dropped elements then
+    only need to become less than 2^-31, which f32 accumulation does not
+    distinguish from zero: on GPUs one exponent bit of a bf16 is cleared instead
+    of all bits.
 
     ```mlir
-    %r = attn_tile.dropout %p by %d weights
-        : vector<64x176xbf16>, !attn_tile.decisions<64x176>
+    %r = attn_tile.dropout %p by %d below_two
+        : vector<64x176xbf16>, !attn_tile.keep_mask<64x176>
     ```
   }];
   let arguments = (ins VectorOfRankAndType<[2], [BF16, F16, F32]>:$source,
-                       AttnTile_DecisionsType:$decisions,
-                       UnitAttr:$weights);
+                       AttnTile_KeepMaskType:$keep_mask,
+                       UnitAttr:$below_two);
   let results = (outs VectorOfRankAndType<[2], [BF16, F16, F32]>:$result);
   let assemblyFormat = [{
-    $source `by` $decisions (`weights` $weights^)? attr-dict `:` type($source) `,` type($decisions)
+    $source `by` $keep_mask (`below_two` $below_two^)? attr-dict `:` type($source) `,` type($keep_mask)
   }];
   let hasVerifier = 1;
 }
 
 def AttnTile_YieldOp : AttnTile_Op<"yield", [
     Pure, ReturnLike, Terminator, 
-    ParentOneOf<["CompactOp", "EachOp", "KeyTilesOp", "MapOp", "MaskOp",
+    ParentOneOf<["WarpCompactOp", "ThreadForOp", "KVTileIteratorOp", "MapOp", "MaskOp",
                  "ReduceOp", "ScatterAddOp"]>]> {
-  let summary = "results of a scalar region";
+  let summary = "terminates a scalar region";
   let description = [{
+    Yields the results of a scalar region.
+
     ```mlir
     attn_tile.yield %y : f32
     ```
@@ -1191,8 +1244,8 @@ def AttnTile_RescaleOp : AttnTile_Op<"rescale", [Pure,
     AllTypesMatch<["source", "result"]>]> {
   let summary = "multiplies each row by a factor that is often one";
   let description = [{
-    `result[i, j] = source[i, j] * factor[i]`. The product may be left out where
-    all factors are one: a warp of a GPU skips it then.
+    `result[i, j] = source[i, j] * factor[i]`, in f32. The multiplication may be
+    skipped where all factors are one; on a GPU a warp branches around it then.
 
     ```mlir
     %acc1 = attn_tile.rescale %acc by %alpha : vector<64x128xf32>, vector<64xf32>
@@ -1206,19 +1259,44 @@ def AttnTile_RescaleOp : AttnTile_Op<"rescale", [Pure,
   let hasVerifier = 1;
 }
 
-def AttnTile_MixedExp2Op : AttnTile_Op<"mixed_exp2", [Pure,
+def AttnTile_SubtractRowsOp : AttnTile_Op<"subtract_rows", [Pure,
     AllTypesMatch<["source", "result"]>]> {
-  let summary = "powers of two, some of them by polynomials";
+  let summary = "subtracts a number that is nearly always zero from each row";
   let description = [{
-    `result[i, j] = 2^source[i, j]`, where a GPU computes `sixteenths` of 16
-    elements with multiplications and additions, the others with its special
-    function unit. A polynomial is of degree three on [-1/2, 1/2] and has a
-    relative error of at most 1.1e-4, which is less than rounding to 16 bits
-    adds; powers below 2^-126 are 0 (FlashAttention-4, Zadouri et al. 2026). The
-    source must be below 128. Only kernels for GPUs have it.
+    `result[i, j] = source[i, j] - subtrahend[i]`, in f32. The subtraction may
+    be skipped where all subtrahends are zero; on a GPU a warp branches around
+    it then.
+
+    The online softmax uses it for rows with a very large maximum. There the
+    maximum times the scale, rounded to f32, has an error that exceeds the
+    tolerance of the attention probabilities (docs/Numerics.md).
 
     ```mlir
-    %p = attn_tile.mixed_exp2 %s polynomials 4 : vector<64x128xf32>
+    %s1 = attn_tile.subtract_rows %shift from %s : vector<64xf32>, vector<64x128xf32>
+    ```
+  }];
+  let arguments = (ins VectorOfRankAndType<[1], [F32]>:$subtrahend,
+                       VectorOfRankAndType<[2], [F32]>:$source);
+  let results = (outs VectorOfRankAndType<[2], [F32]>:$result);
+  let assemblyFormat = [{
+    $subtrahend `from` $source attr-dict `:` type($subtrahend) `,` type($source)
+  }];
+  let hasVerifier = 1;
+}
+
+def AttnTile_EmulateExp2Op : AttnTile_Op<"emulate_exp2", [Pure,
+    AllTypesMatch<["source", "result"]>]> {
+  let summary = "computes powers of two, some of them by polynomials";
+  let description = [{
+    `result[i, j] = 2^source[i, j]`, in f32; the source must be below 128. A GPU
+    computes `sixteenths` of every 16 elements with FMAs and the others with its
+    special function units. The polynomial has degree three on [-1/2, 1/2] and a
+    relative error of at most 1.1e-4, less than rounding to 16 bits adds; powers
+    below 2^-126 are 0 (FlashAttention-4, Zadouri et al. 2026). Only kernels for
+    GPUs may contain it.
+
+    ```mlir
+    %p = attn_tile.emulate_exp2 %s polynomials 4 : vector<64x128xf32>
     ```
   }];
   let arguments = (ins VectorOfRankAndType<[2], [F32]>:$source,
@@ -1230,11 +1308,11 @@ def AttnTile_MixedExp2Op : AttnTile_Op<"mixed_exp2", [Pure,
 
 def AttnTile_PartialSumOp : AttnTile_Op<"partial_sum", [Pure,
     AllTypesMatch<["acc", "result"]>]> {
-  let summary = "adds groups of columns";
+  let summary = "adds column blocks of a tile";
   let description = [{
-    `result[i, c] = acc[i, c] + sum over k of source[i, k * P + c]` for a result
-    with `P` columns. A row sum that runs over many tiles is kept as `P` partial
-    sums until its end, so that no exchange between threads is needed on the way.
+    `result[i, c] = acc[i, c] + sum over k of source[i, k * P + c]`, in f32, for
+    a result with `P` columns. A row sum over many tiles is kept as `P` partial
+    values until the end of the loop, so that threads exchange values only once.
 
     ```mlir
     %l1 = attn_tile.partial_sum %p into %l : vector<64x64xf32> into vector<64x8xf32>
@@ -1254,11 +1332,12 @@ def AttnTile_PartialSumOp : AttnTile_Op<"partial_sum", [Pure,
 
 def AttnTile_CreatePipeOp : AttnTile_Op<"create_pipe", [
     MemoryEffects<[MemAlloc]>]> {
-  let summary = "makes a pipe";
+  let summary = "creates a pipe";
   let description = [{
-    Reserves workgroup memory for the stages and barriers of a pipe, for as
-    long as the kernel runs. `attn-tile-allocate-pipes` says where: the first
-    stage at byte `offset`, the first stage's barriers at byte `barriers`.
+    Reserves shared memory for the stages and the full and empty barriers of a
+    pipe while the kernel runs. `attn-tile-allocate-pipes` sets the byte offsets
+    in shared memory: `offset` of the first stage, `barriers` of the first
+    stage's barriers.
 
     ```mlir
     %p = attn_tile.create_pipe : !attn_tile.pipe<64x128xbf16, stages = 2>
@@ -1288,8 +1367,8 @@ class AttnTile_PipeAccessOp<string mnemonic> : AttnTile_Op<mnemonic, [
 def AttnTile_AcquireOp : AttnTile_PipeAccessOp<"acquire"> {
   let summary = "waits until a stage is empty and takes it for writing";
   let description = [{
-    Positions are acquired in order from 0, each one once. The buffer is given
-    up by exactly one `commit` in the same block.
+    Takes stage `position mod stages`. Positions are acquired in order from 0,
+    each one once. Exactly one `commit` in the same block gives the buffer up.
 
     ```mlir
     %b = attn_tile.acquire %p[%t] : !attn_tile.pipe<64x128xbf16, stages = 2>
@@ -1300,9 +1379,9 @@ def AttnTile_AcquireOp : AttnTile_PipeAccessOp<"acquire"> {
 def AttnTile_WaitOp : AttnTile_PipeAccessOp<"wait"> {
   let summary = "waits until a stage is full and takes it for reading";
   let description = [{
-    Positions are waited for in order from 0, each one once. The buffer is given
-    up by exactly one `release` in the same block, unless a loop carries it to
-    the step that gives it up.
+    Takes stage `position mod stages`. Positions are waited for in order from 0,
+    each one once. Exactly one `release` in the same block gives the buffer up,
+    unless a loop carries the buffer to the iteration that releases it.
 
     ```mlir
     %b = attn_tile.wait %p[%t] : !attn_tile.pipe<64x128xbf16, stages = 2>
@@ -1314,9 +1393,10 @@ def AttnTile_CopyOp : AttnTile_Op<"copy", [
     MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "starts a copy of a tile from global memory to a stage";
   let description = [{
-    Asynchronous: the copy is complete when the `commit` of its buffer is seen
-    by a `wait`. The source is a memref or a tensor map; elements outside of it
-    are zero.
+    Starts an asynchronous copy of the tile at `indices`, one per dimension of
+    the source, in elements. The copy is complete when a `wait` sees the
+    `commit` of the buffer. The source is a memref or a tensor map; elements
+    outside of it are zero.
 
     ```mlir
     attn_tile.copy %k[%b, %h, %j, %c0] to %buffer
@@ -1336,6 +1416,9 @@ def AttnTile_CommitOp : AttnTile_Op<"commit", [
     MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "marks a stage full once the copies to it are complete";
   let description = [{
+    Gives up a buffer that `attn_tile.acquire` took. The stage becomes full when
+    all copies to it have arrived.
+
     ```mlir
     attn_tile.commit %b : !attn_tile.buffer<64x128xbf16>
     ```
@@ -1346,11 +1429,11 @@ def AttnTile_CommitOp : AttnTile_Op<"commit", [
 
 def AttnTile_ClearOp : AttnTile_Op<"clear", [
     MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "clears the rows of a stage that are not of a sequence";
+  let summary = "clears the rows of a stage outside of a sequence";
   let description = [{
-    Row `r` of the buffer is number `first + r` of a sequence of `extent` rows;
-    the others become zero. All threads that read the buffer run this between its
-    `wait` and the first product that reads it.
+    Row `r` of the buffer is row `first + r` of a sequence of `extent` rows.
+    Rows outside of the sequence become zero. All threads that read the buffer
+    run this between its `wait` and the first MMA that reads it.
 
     ```mlir
     attn_tile.clear %b within(%j of %skv) : !attn_tile.buffer<64x128xbf16>
@@ -1364,10 +1447,11 @@ def AttnTile_ClearOp : AttnTile_Op<"clear", [
 
 def AttnTile_ReadOp : AttnTile_Op<"read", [
     MemoryEffects<[MemRead]>]> {
-  let summary = "reads a tile from a full stage";
+  let summary = "reads a tile from a full stage to registers";
   let description = [{
-    Each thread reads what it holds of the tile; of a single row, the columns that
-    it holds of every row.
+    Each thread reads the elements of the tile that the kernel's `layout`
+    assigns to it. Of a tile with one row, it reads the columns that it holds of
+    every row.
 
     ```mlir
     %row = attn_tile.read %b
@@ -1386,11 +1470,11 @@ def AttnTile_ReleaseOp : AttnTile_Op<"release", [
     MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "marks a stage empty";
   let description = [{
-    Products that read the buffer must have been waited for; what threads read
-    themselves must be in their registers. Values of rows that are computed of all
-    that was read, `after` which the stage is released, see to that, where no
-    product or shared tile before does: nothing else orders arithmetic and a
-    release.
+    Gives up a buffer that `attn_tile.wait` took. MMAs that read the buffer must
+    have been waited for, and values that threads read from it must have arrived
+    in their registers. If no MMA and no `local_store` before the release
+    ensures the latter, `after` does: row values that are computed from
+    everything that was read. Nothing else orders arithmetic before a release.
 
     ```mlir
     attn_tile.release %b : !attn_tile.buffer<64x128xbf16>
@@ -1409,25 +1493,26 @@ def AttnTile_ReleaseOp : AttnTile_Op<"release", [
   }];
 }
 
-def AttnTile_ShareOp : AttnTile_Op<"share", [
+def AttnTile_LocalStoreOp : AttnTile_Op<"local_store", [
     MemoryEffects<[MemRead, MemWrite]>,
     TypesMatchWith<"buffer is one stage of the pipe", "pipe", "buffer",
                    "::llvm::cast<PipeType>($_self).getBufferType()">]> {
-  let summary = "puts a register tile into workgroup memory";
+  let summary = "stores a register tile to shared memory";
   let description = [{
-    Every warpgroup of the role writes its part of the tile to the stage of
-    `position`, and goes on when all have: products may then read the whole tile.
-    Positions are shared in order, each one once, and the stages of the pipe are
-    used for nothing else. Products that read a tile must have been waited for
-    before the tile of the next position is shared.
+    Each warpgroup of the role writes its part of a 16-bit tile to the stage of
+    `position` and waits until all warpgroups have done so. MMAs may then read
+    the whole tile. Positions are stored in order, each one once, and the stages
+    of the pipe have no other use. MMAs that read a tile must have been waited
+    for before the tile of the next position is stored.
 
-    Tiles of fewer columns than a stage are shared from `first_column` on, one
-    after the other; the one with the last column waits for all warpgroups.
+    A tile with fewer columns than the stage is stored at column `first_column`.
+    Such tiles are stored in column order; the one with the last column waits
+    for all warpgroups.
 
     ```mlir
-    %b = attn_tile.share %ds in %pipe[%t] : vector<128x64xbf16>,
+    %b = attn_tile.local_store %ds in %pipe[%t] : vector<128x64xbf16>,
         !attn_tile.pipe<128x64xbf16, stages = 2>
-    %c = attn_tile.share %ds in %wide[%t] from(64) : vector<128x64xbf16>,
+    %c = attn_tile.local_store %ds in %wide[%t] from(64) : vector<128x64xbf16>,
         !attn_tile.pipe<128x128xbf16, stages = 2>
     ```
   }];
@@ -1443,7 +1528,7 @@ def AttnTile_ShareOp : AttnTile_Op<"share", [
   let hasVerifier = 1;
 }
 
-/// Bytes; those that the CUDA driver knows.
+/// Bytes; the values that the CUDA driver supports.
 def AttnTile_L2PromotionAttr
     : ConfinedAttr<I64Attr, [AttrConstraint<
         CPred<"::mlir::attn_tile::isL2Promotion(::llvm::cast<::mlir::IntegerAttr>($_self).getInt())">,
@@ -1451,13 +1536,13 @@ def AttnTile_L2PromotionAttr
 
 def AttnTile_MakeTensorMapOp : AttnTile_Op<"make_tensor_map", [
     MemoryEffects<[MemRead]>]> {
-  let summary = "describes a memref for bulk copies";
+  let summary = "creates a tensor map of a memref";
   let description = [{
-    Host side; uses sizes and strides of the memref at run time. What is read
-    through the map is fetched to the second level cache in blocks of
-    `l2_promotion` bytes: larger ones suit tiles whose neighbours other groups
-    read soon, smaller ones tiles that are read once, column block by column
-    block.
+    Host side: describes a memref, with its sizes and strides at run time, for
+    bulk copies (TMA). Reads through the map fetch blocks of `l2_promotion`
+    bytes (0, 64, 128 or 256) to L2. Large blocks suit tiles whose neighbours
+    other CTAs read soon. Small blocks suit tiles that are read once, column
+    block by column block.
 
     ```mlir
     %m = attn_tile.make_tensor_map %k
@@ -1472,19 +1557,22 @@ def AttnTile_MakeTensorMapOp : AttnTile_Op<"make_tensor_map", [
 }
 
 //===----------------------------------------------------------------------===//
-// Matrix products
+// MMAs
 //===----------------------------------------------------------------------===//
 
 def AttnTile_MmaStartOp : AttnTile_Op<"mma_start", [
     MemoryEffects<[MemRead]>]> {
-  let summary = "starts a matrix product";
+  let summary = "starts an asynchronous MMA";
   let description = [{
-    Starts `acc + lhs * rhs` (or `lhs * rhs` without `acc`), with f32
-    accumulation. `lhs` is `MxK`, in registers or staged, or staged as `KxM` with
-    `transpose_lhs`; `rhs` is staged as `KxN`, or as `NxK` with `transpose_rhs`.
-    Staged operands must stay until the product has been waited for. `acc` may
-    be a product `in_flight`, which the new one then goes on with. With
-    `first_row` the result is that of some rows of a staged `lhs`, from that one
+    Starts `acc + lhs * rhs`, or `lhs * rhs` without `acc`, with f32
+    accumulation. `lhs` is `MxK` in registers or in a stage, or `KxM` in a stage
+    with `transpose_lhs`. `rhs` is `KxN` in a stage, or `NxK` with
+    `transpose_rhs`. Both have the same element type; the result is a pending
+    `MxN` tile of f32.
+
+    Stages must not be released before the MMA has been waited for. `acc` may be
+    an MMA `in_flight`, on whose result the new one accumulates. With
+    `first_row`, the result has only the rows of a staged `lhs` from that row
     on.
 
     ```mlir
@@ -1519,10 +1607,10 @@ def AttnTile_MmaWaitOp : AttnTile_Op<"mma_wait", [
     MemoryEffects<[MemRead, MemWrite]>,
     TypesMatchWith<"result is the pending value", "pending", "result",
                    "::llvm::cast<PendingType>($_self).getValueType()">]> {
-  let summary = "waits for a matrix product";
+  let summary = "waits for an MMA";
   let description = [{
-    Products complete in the order in which they were started; waiting for one
-    waits for all that were started before it.
+    Returns the result of a pending MMA in registers. MMAs complete in the order
+    in which they were started, so this waits for all earlier ones, too.
 
     ```mlir
     %v = attn_tile.mma_wait %s : !attn_tile.pending<vector<64x176xf32>>
@@ -1535,10 +1623,10 @@ def AttnTile_MmaWaitOp : AttnTile_Op<"mma_wait", [
 
 def AttnTile_MmaWaitBeforeOp : AttnTile_Op<"mma_wait_before", [
     MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "waits for the products before one";
+  let summary = "waits for the MMAs before one";
   let description = [{
-    Waits for all products that were started before the given one, which stays
-    in flight. What these read may be released then.
+    Waits for all MMAs that were started before the given one, which stays in
+    flight. The stages that the completed MMAs read may then be released.
 
     ```mlir
     attn_tile.mma_wait_before %s : !attn_tile.pending<vector<64x176xf32>>
@@ -1554,12 +1642,13 @@ def AttnTile_MmaWaitBeforeOp : AttnTile_Op<"mma_wait_before", [
 
 def AttnTile_RoleOp : AttnTile_Op<"role", [
     HasParent<"KernelOp">, NoTerminator, SingleBlock, RecursiveMemoryEffects]> {
-  let summary = "what some of the warpgroups do";
+  let summary = "the program of some warpgroups";
   let description = [{
-    The roles of a kernel run at the same time, each on warpgroups of its own
-    that are handed out in the order of the roles. They exchange data through
+    The roles of a kernel run at the same time, each on its own warpgroups,
+    which are assigned in the order of the roles. Roles exchange data through
     pipes. Every warpgroup of a role runs the whole body; register tiles are
-    spread over all of them. `registers` is what each thread may use.
+    spread over all warpgroups of the role. `registers` is the number of 32-bit
+    registers per thread, a multiple of 8 from 24 to 256.
 
     ```mlir
     attn_tile.role consumer warpgroups(2) registers(240) {
@@ -1577,29 +1666,33 @@ def AttnTile_RoleOp : AttnTile_Op<"role", [
   let hasVerifier = 1;
 }
 
-def AttnTile_BesideOp : AttnTile_Op<"beside", [
+def AttnTile_AuxiliaryWarpsOp : AttnTile_Op<"auxiliary_warps", [
     HasParent<"KernelOp">, NoTerminator, SingleBlock, RecursiveMemoryEffects]> {
-  let summary = "a program of scalars that idle warps run";
+  let summary = "a scalar program on warps that are otherwise idle";
   let description = [{
-    Work that runs at the same time as the rest of the kernel. Neither of them
-    reads what the other one writes, unless it has waited for a count of that. It
-    runs on the warps that a producer leaves idle: all but the first one of its
-    warpgroup, whose threads have at least `registers` registers. It has `warps` of
-    them, or all that those leave which say how many they have. Each of these
-    warps is a group of its own there, which `attn_tile.program_id 0` and
-    `attn_tile.num_programs 0` count, and whose threads share the numbers of
-    `attn_tile.each`. As in kernels of `#attn_tile.scalar`, there are no tiles. As
-    first written, it holds one `scf.forall` over its own work items.
+    Work that runs concurrently with the rest of the kernel, on the warps that
+    the producer leaves idle: all warps of its warpgroup but the first. Neither
+    side reads memory that the other one writes, unless it has waited for a
+    semaphore. The threads of the producer warpgroup have at least `registers`
+    registers. `warps` is the number of idle warps that run the body. At most
+    one such operation of a kernel has no `warps`; it gets all idle warps that
+    the others leave.
 
-    If it is `joined`, the warps of consumers run it, too, once they have nothing
-    else to do. All of these warps take their work by `attn_tile.take_number`;
-    `attn_tile.program_id` and `attn_tile.num_programs` then count the groups of
+    Each of these warps acts as a CTA of one warp: `attn_tile.program_id 0` and
+    `attn_tile.num_programs 0` count the warps of all CTAs, and the threads of a
+    warp divide the indices of `attn_tile.thread_for`. As in kernels of
+    `#attn_tile.scalar`, there are no tiles. As first written, the body holds
+    one `scf.forall` over its own work items.
+
+    With `joined`, the consumer warps run the body, too, once they have finished
+    their own. All warps then get their work from `attn_tile.fetch_work_item`,
+    and `attn_tile.program_id` and `attn_tile.num_programs` count the CTAs of
     the kernel.
 
     ```mlir
-    attn_tile.kernel @product_and_list(%list: memref<?xi32>, %x: i32, %n: index) {
-      attn_tile.beside {
-        attn_tile.each to(%n) {
+    attn_tile.kernel @mma_and_list(%list: memref<?xi32>, %x: i32, %n: index) {
+      attn_tile.auxiliary_warps {
+        attn_tile.thread_for to(%n) {
         ^bb0(%i: index):
           memref.store %x, %list[%i] : memref<?xi32>
           attn_tile.yield
@@ -1626,15 +1719,15 @@ def AttnTile_BesideOp : AttnTile_Op<"beside", [
   let hasRegionVerifier = 1;
 }
 
-def AttnTile_TakeNumberOp : AttnTile_Op<"take_number", [
+def AttnTile_FetchWorkItemOp : AttnTile_Op<"fetch_work_item", [
     MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "the next number that no warp of the group has taken";
+  let summary = "takes the next work item number of the CTA";
   let description = [{
-    Gives each warp that runs it a number of its own, from 0 on in each group of
-    the kernel. Only in `attn_tile.beside` that is `joined`.
+    An atomic ticket: gives each warp that executes it a number of its own, from
+    0 in each CTA. Only in `attn_tile.auxiliary_warps` with `joined`.
 
     ```mlir
-    %k = attn_tile.take_number
+    %k = attn_tile.fetch_work_item
     ```
   }];
   let results = (outs Index:$number);
@@ -1642,32 +1735,33 @@ def AttnTile_TakeNumberOp : AttnTile_Op<"take_number", [
   let hasVerifier = 1;
 }
 
-def AttnTile_PaceOp : AttnTile_Op<"pace", [HasParent<"BesideOp">]> {
-  let summary = "how fast a warp is beside the rest of the kernel";
+def AttnTile_ThroughputHintOp : AttnTile_Op<"throughput_hint", [HasParent<"AuxiliaryWarpsOp">]> {
+  let summary = "relative speed of an auxiliary warp";
   let description = [{
-    States, in `attn_tile.beside` that is `joined`, that while the rest of the
-    kernel makes one of its work items, an idle warp makes `part` of an item of
-    `whole`. By that, `attn-tile-set-traversal` lets as few idle warps take part as
-    are done by the end of the rest: what they compute takes power from products,
-    which the device makes up for by lower clocks, and does so the least if it is
-    spread over all of the time.
+    Only in `attn_tile.auxiliary_warps` with `joined`: states that an idle warp
+    completes `part / whole` of an auxiliary work item while the rest of the
+    kernel completes one of its work items. From this, `attn-tile-set-traversal`
+    activates as few idle warps as finish together with the rest of the kernel.
+    Their arithmetic takes power from the MMAs, to which the device responds
+    with a lower clock rate. The loss is smallest if the arithmetic is spread
+    over the whole time.
 
     ```mlir
-    attn_tile.pace %part of %whole
+    attn_tile.throughput_hint %part of %whole
     ```
   }];
   let arguments = (ins Index:$part, Index:$whole);
   let assemblyFormat = "$part `of` $whole attr-dict";
 }
 
-def AttnTile_TakesPartOp : AttnTile_Op<"takes_part", [Pure]> {
-  let summary = "whether this warp is one of some idle ones";
+def AttnTile_IsActiveWarpOp : AttnTile_Op<"is_active_warp", [Pure]> {
+  let summary = "whether this warp takes auxiliary work items";
   let description = [{
-    Whether the warp is one of the first `count` idle warps, or of those that have
-    joined them. Only in `attn_tile.beside` that is `joined`.
+    True in the first `count` idle warps and in consumer warps that have joined.
+    Only in `attn_tile.auxiliary_warps` with `joined`.
 
     ```mlir
-    %b = attn_tile.takes_part %count
+    %b = attn_tile.is_active_warp %count
     ```
   }];
   let arguments = (ins Index:$count);
@@ -1676,26 +1770,31 @@ def AttnTile_TakesPartOp : AttnTile_Op<"takes_part", [Pure]> {
   let hasVerifier = 1;
 }
 
-def AttnTile_AwaitTurnOp : AttnTile_Op<"await_turn", [
+def AttnTile_PingpongWaitOp : AttnTile_Op<"pingpong_wait", [
     MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "waits until it is this warpgroup's turn";
+  let summary = "waits until this warpgroup may start MMAs";
   let description = [{
-    The warpgroups of a role take turns, the first one first. Used to let one
-    warpgroup start its matrix products while the other is in its softmax.
+    The warpgroups of a role alternate, the first one first: one warpgroup
+    starts its MMAs while the others compute their softmax. Each wait needs an
+    `attn_tile.pingpong_arrive` of the preceding warpgroup; the first warpgroup
+    starts without one.
 
     ```mlir
-    attn_tile.await_turn
+    attn_tile.pingpong_wait
     ```
   }];
   let assemblyFormat = "attr-dict";
 }
 
-def AttnTile_PassTurnOp : AttnTile_Op<"pass_turn", [
+def AttnTile_PingpongArriveOp : AttnTile_Op<"pingpong_arrive", [
     MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "gives the turn to the next warpgroup";
+  let summary = "lets the next warpgroup start MMAs";
   let description = [{
+    Wakes the `attn_tile.pingpong_wait` of the next warpgroup of the role; the
+    first warpgroup follows the last.
+
     ```mlir
-    attn_tile.pass_turn
+    attn_tile.pingpong_arrive
     ```
   }];
   let assemblyFormat = "attr-dict";

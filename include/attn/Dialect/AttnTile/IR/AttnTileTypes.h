@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Pipes, staged tiles, values in flight and tensor maps.
+// Pipes, staged tiles, MMAs in flight, masks, iterators and streams.
 //
 //===----------------------------------------------------------------------===//
 

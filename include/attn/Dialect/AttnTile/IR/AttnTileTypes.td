@@ -1,4 +1,4 @@
-//===- AttnTileTypes.td - Types of attn_tile ---------------*- tablegen -*-===//
+//===- AttnTileTypes.td - Types of attn_tile --------------*- tablegen -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Pipes, staged tiles and values in flight.
+// Pipes, staged tiles, MMAs in flight, masks, iterators and streams.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,15 +22,15 @@ class AttnTile_Type<string name, string mnemonicName>
 }
 
 def AttnTile_BufferType : AttnTile_Type<"Buffer", "buffer"> {
-  let summary = "a tile staged in workgroup memory";
+  let summary = "a tile staged in shared memory";
   let description = [{
-    A 2-D tile in memory that the group shares. Its physical layout (padding,
-    swizzle, split into column blocks) belongs to the target, which is why this
-    is not a memref: no strided layout describes it, and no generic memref
+    A 2-D tile in the shared memory of a CTA. Its physical layout (padding,
+    swizzle, split into column blocks) belongs to the target. Therefore it is
+    not a memref: no strided layout describes it, and no generic memref
     operation may touch it.
 
-    With `cluster`, all groups of a cluster of that many have the same tile, of
-    which each copies a part of the rows to all of them.
+    With `cluster = n`, all `n` CTAs of a thread block cluster hold the same
+    tile. Each CTA copies a part of its rows to all of them.
 
     ```mlir
     !attn_tile.buffer<176x128xbf16>
@@ -53,12 +53,14 @@ def AttnTile_BufferType : AttnTile_Type<"Buffer", "buffer"> {
 def AttnTile_PipeType : AttnTile_Type<"Pipe", "pipe"> {
   let summary = "a ring of staged tiles with full and empty barriers";
   let description = [{
-    `stages` buffers, 256 at most, used in turn. Position `n` of the stream of
-    tiles uses stage `n mod stages`; producers `acquire` a position when it is empty and
-    `commit` it, consumers `wait` until it is full and `release` it.
+    A ring buffer of `stages` buffers, at most 256. Position `n` of the stream
+    of tiles uses stage `n mod stages`. Producers `acquire` a position when it
+    is empty and `commit` it; consumers `wait` until it is full and `release`
+    it.
 
-    With `cluster`, the groups of a cluster use a pipe at the same positions. A
-    stage is empty when the consumers of all of them have released it.
+    With `cluster = n`, the `n` CTAs of a thread block cluster use the pipe at
+    the same positions. A stage is empty when the consumers of all of them have
+    released it.
 
     ```mlir
     !attn_tile.pipe<176x128xbf16, stages = 2>
@@ -79,7 +81,7 @@ def AttnTile_PipeType : AttnTile_Type<"Pipe", "pipe"> {
   }];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// More stages than shared memory has room for.
+    /// Upper limit of the stages: more than shared memory can hold.
     static constexpr int64_t maxStages = 256;
 
     /// The type of one stage.
@@ -88,9 +90,11 @@ def AttnTile_PipeType : AttnTile_Type<"Pipe", "pipe"> {
 }
 
 def AttnTile_PendingType : AttnTile_Type<"Pending", "pending"> {
-  let summary = "the result of a matrix product in flight";
+  let summary = "the result of an MMA in flight";
   let description = [{
-    Becomes a value by `attn_tile.mma_wait`; nothing else may use it.
+    Becomes a register tile by `attn_tile.mma_wait`. Before that, only an MMA
+    that accumulates on it, `attn_tile.mma_wait_before`, and a loop that carries
+    it may use it.
 
     ```mlir
     !attn_tile.pending<vector<128x176xf32>>
@@ -104,9 +108,9 @@ def AttnTile_PendingType : AttnTile_Type<"Pending", "pending"> {
 def AttnTile_TensorMapType : AttnTile_Type<"TensorMap", "tensor_map"> {
   let summary = "a descriptor of a strided array for bulk copies";
   let description = [{
-    Describes an array of rank `rank` in global memory and the box of it that
-    one bulk copy moves. Made on the host from sizes and strides known at run
-    time and passed to the kernel.
+    Describes an array of rank `rank` in global memory and the box of elements
+    that one bulk copy moves. The host makes it from sizes and strides known at
+    run time and passes it to the kernel.
 
     ```mlir
     !attn_tile.tensor_map<4, 176x64xbf16>
@@ -119,21 +123,22 @@ def AttnTile_TensorMapType : AttnTile_Type<"TensorMap", "tensor_map"> {
   let genVerifyDecl = 1;
 }
 
-def AttnTile_DecisionsType : AttnTile_Type<"Decisions", "decisions"> {
-  let summary = "which weights of a tile dropout keeps";
+def AttnTile_KeepMaskType : AttnTile_Type<"KeepMask", "keep_mask"> {
+  let summary = "a dropout keep mask of a tile";
   let description = [{
-    A decision for each element of a tile of weights, packed as the threads that
-    hold the tile want them. Rows are queries and columns are keys, or with
-    `transposed` the other way round. Both sizes are multiples of 16.
+    One bit for each element of a tile of attention probabilities, in 32-bit
+    words in the registers of the threads that hold the tile (docs/rng.md). Rows
+    are queries and columns are keys, with `transposed` the other way round.
+    Both sizes are multiples of 16.
 
-    Threads that hold the same rows have a part of their words each, and exchange
-    them. With `whole` each has all words of its rows: more registers, which
-    nobody waits for.
+    Threads that hold the same rows each have some of the words of these rows,
+    and exchange them by shuffles. With `whole` each thread has all words of its
+    rows, which takes more registers but no exchange.
 
     ```mlir
-    !attn_tile.decisions<64x176>
-    !attn_tile.decisions<64x48, transposed>
-    !attn_tile.decisions<64x128, whole>
+    !attn_tile.keep_mask<64x176>
+    !attn_tile.keep_mask<64x48, transposed>
+    !attn_tile.keep_mask<64x128, whole>
     ```
   }];
   let parameters = (ins "int64_t":$rows, "int64_t":$columns,
@@ -142,33 +147,33 @@ def AttnTile_DecisionsType : AttnTile_Type<"Decisions", "decisions"> {
   let genVerifyDecl = 1;
 }
 
-def AttnTile_PairBitsType : AttnTile_Type<"PairBits", "pair_bits"> {
-  let summary = "a bit for each pair of a tile";
+def AttnTile_MaskBitsType : AttnTile_Type<"MaskBits", "mask_bits"> {
+  let summary = "a mask bitmap of a tile";
   let description = [{
-    A bit for each element of a tile, in words of the threads that hold the
-    elements. Both sizes are multiples of 16. Of each 16 rows, lane `l` of a warp
-    holds rows `l / 4` and `l / 4 + 8` and of each eight columns two, as in
-    `#attn_tile.row_blocks`. Its elements are numbered row by row; bit `n % 32`
-    of its word `n / 32` is that of element `n`.
+    One bit for each element of a tile, set if the element is kept, in 32-bit
+    words of the threads that hold the elements. Both sizes are multiples of 16.
+    Of each 16 rows, lane `l` of a warp holds rows `l / 4` and `l / 4 + 8` and
+    two of every eight columns, as in `#attn_tile.row_blocks`. Its elements are
+    numbered row by row; element `n` is bit `n % 32` of its word `n / 32`.
 
-    In memory, word `w` of lane `l` of the rows from `16 * r` on is number
-    `(r * words + w) * 32 + l` of those of the tile, where lanes have `words`
-    words for 16 rows.
+    In memory, word `w` of lane `l` for the 16 rows from `16 * r` on is word
+    `(r * words + w) * 32 + l` of the tile. Here `words` is the number of words
+    of a lane for 16 rows.
 
     ```mlir
-    !attn_tile.pair_bits<128x128>
+    !attn_tile.mask_bits<128x128>
     ```
   }];
   let parameters = (ins "int64_t":$rows, "int64_t":$columns);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// Rows whose elements the lanes of a warp hold, lanes, and bits of a word.
+    /// Rows of a block that a warp holds, lanes of a warp, bits of a word.
     static constexpr int64_t blockRows = 16, lanes = 32, wordBits = 32;
 
-    /// Elements of a row that a lane holds.
+    /// Elements per row that a lane holds.
     int64_t getLaneColumns() const { return getColumns() / 4; }
-    /// Words that a lane has for 16 rows.
+    /// Words of a lane for 16 rows.
     int64_t getLaneWords() const {
       return (2 * getLaneColumns() + wordBits - 1) / wordBits;
     }
@@ -179,23 +184,25 @@ def AttnTile_PairBitsType : AttnTile_Type<"PairBits", "pair_bits"> {
   }];
 }
 
-def AttnTile_TileWalkType : AttnTile_Type<"TileWalk", "tile_walk"> {
-  let summary = "the tiles that the steps of a loop visit";
+def AttnTile_KVTileIteratorType : AttnTile_Type<"KVTileIterator", "kv_tile_iterator"> {
+  let summary = "an ordered sequence of tiles that a loop iterates over";
   let description = [{
-    What a loop over tiles visits, in order. `attn_tile.tile_at` gives the tile of
-    a step; how that is found is decided when the walk is expanded.
+    The tiles that a loop visits, in order. `attn_tile.kv_tile_at` gives the
+    tile of an iteration. `attn-tile-peel-masks` or
+    `attn-tile-expand-kv-tile-iterators` replaces it by index arithmetic.
 
     ```mlir
-    !attn_tile.tile_walk
+    !attn_tile.kv_tile_iterator
     ```
   }];
 }
 
 def AttnTile_StreamType : AttnTile_Type<"Stream", "stream"> {
-  let summary = "work of the device beside that of the caller's stream";
+  let summary = "a side stream of the device";
   let description = [{
-    Kernels that are launched on it run one after another, and at the same time
-    as those of other streams. `attn_tile.fork_stream` gives one.
+    Kernels that are launched on a stream run one after another, and
+    concurrently with the kernels of other streams. `attn_tile.fork_stream`
+    creates a side stream.
 
     ```mlir
     !attn_tile.stream

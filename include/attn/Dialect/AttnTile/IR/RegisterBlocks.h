@@ -1,4 +1,4 @@
-//===- RegisterBlocks.h - Blocks of products on vectors ------*- C++ -*-===//
+//===- RegisterBlocks.h - Register blocking of matmuls --------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// How products of tiles are cut for the vector registers of a core, which both
-// code and the model of its time depend on.
+// Register blocking of matmuls of tiles on a CPU core. Code generation and the
+// cost model share it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,20 +24,19 @@ struct Registers {
   int64_t count;
 };
 
-/// What a core has whose registers have so many lanes of 32 bits in all: at
-/// least 16 registers, of at most 512 bits. 64, 128 and 512 lanes are those of
-/// SSE, AVX2 and AVX-512.
+/// The registers of a core that has `lanes` 32-bit lanes in all its vector
+/// registers together: at least 16 registers of at most 512 bits. SSE has 64
+/// lanes, AVX2 128 and AVX-512 512.
 Registers getVectorRegisters(int64_t lanes);
 
-/// A block of sums that stays in registers: `rows` times `pieces` vectors of
-/// `lanes` elements.
+/// A block of accumulators that stays in registers: `rows` times `pieces`
+/// vectors of `lanes` elements.
 struct RegisterBlock {
   int64_t rows, pieces, lanes;
 };
 
-/// The block by which a product of `rows` rows and `columns` columns, both of
-/// which it divides, is computed: the one with most multiplications for what
-/// it loads.
+/// The register block for a result of `rows` rows and `columns` columns, both
+/// of which it divides: the block with the most multiplications per load.
 RegisterBlock getRegisterBlock(Registers registers, int64_t rows,
                                int64_t columns);
 

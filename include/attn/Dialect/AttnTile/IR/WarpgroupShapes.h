@@ -1,4 +1,4 @@
-//===- WarpgroupShapes.h - Shapes that warps impose on tiles -*- C++ -*-===//
+//===- WarpgroupShapes.h - Shapes that warps impose on tiles ---*- C++ -*--===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What is the same for all kernels with matrix instructions.
+// Constants of all kernels that use MMA instructions.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,35 +17,33 @@
 
 namespace mlir::attn_tile {
 
-/// Threads of a warp and of a warpgroup, and rows of a tile that one warpgroup
-/// computes.
+/// Threads of a warp and of a warpgroup, and rows of the MMA of one warpgroup.
 inline constexpr int64_t warpThreads = 32;
 inline constexpr int64_t warpgroupThreads = 128;
 inline constexpr int64_t warpgroupRows = 64;
-/// Matrix instructions contract over this many elements of 16 bits.
-inline constexpr int64_t channelStep = 16;
+/// 16-bit elements that one MMA instruction contracts over.
+inline constexpr int64_t headDimStep = 16;
 /// Rows of staged tiles are padded with zeros to this many bytes.
 inline constexpr int64_t columnBlockBytes = 128;
 
-/// 32-bit registers of a multiprocessor.
-inline constexpr int64_t multiprocessorRegisters = 65536;
+/// 32-bit registers of an SM.
+inline constexpr int64_t smRegisters = 65536;
 
-/// Registers that each of `threads` threads of a group is launched with where
-/// `groups` groups share a multiprocessor. Roles exchange some of them, but no
-/// instruction can have more operands in registers than these (ptxas, CUDA
-/// 13).
-constexpr int64_t getLaunchedRegisters(int64_t threads, int64_t groups) {
+/// Registers per thread at the launch of a CTA of `threads` threads, where
+/// `ctasPerSm` CTAs share an SM. `setmaxnreg` redistributes registers between
+/// roles, but no instruction can have more register operands than this number
+/// (ptxas, CUDA 13).
+constexpr int64_t getLaunchedRegisters(int64_t threads, int64_t ctasPerSm) {
   constexpr int64_t unit = 8, most = 255;
-  int64_t registers =
-      multiprocessorRegisters / (groups * threads) / unit * unit;
+  int64_t registers = smRegisters / (ctasPerSm * threads) / unit * unit;
   return registers < most ? registers : most;
 }
 
-/// Registers of a thread without which an instruction of a warpgroup that makes
-/// `columns` columns of 64 rows cannot be assembled: its sums, its left-hand
-/// side if that is in registers, and what the assembler keeps for itself. A
-/// kernel needs more than any of its instructions.
-constexpr int64_t getProductRegisters(int64_t columns, bool hasLhsInRegisters) {
+/// Registers per thread that ptxas needs to assemble an MMA of a warpgroup with
+/// 64 rows and `columns` columns: its accumulators, its left-hand side if that
+/// is in registers, and registers that ptxas reserves. A kernel needs more than
+/// any of its instructions.
+constexpr int64_t getMmaRegisters(int64_t columns, bool hasLhsInRegisters) {
   constexpr int64_t reserved = 26, lhs = 4;
   return warpgroupRows * columns / warpgroupThreads +
          (hasLhsInRegisters ? lhs : 0) + reserved;

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Registration of the schedules' ScheduleAttrInterface, which names passes and
-// so cannot live beside the attributes.
+// Registration of the schedules' ScheduleAttrInterface. It depends on passes,
+// so it cannot be in the library of the attributes.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,0 +1,28 @@
+//===- Passes.h - Differentiation -------------------------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Constructors and registration: passes that differentiate functions and
+// regions.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_AUTODIFF_PASSES_H
+#define ATTN_AUTODIFF_PASSES_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace mlir::attn {
+
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "attn/Autodiff/Passes.h.inc"
+
+} // namespace mlir::attn
+
+#endif // ATTN_AUTODIFF_PASSES_H

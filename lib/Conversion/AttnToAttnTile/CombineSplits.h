@@ -1,0 +1,53 @@
+//===- CombineSplits.h - Results of KV splits ------------------*- C++ -*--===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// With few query tiles, several work items (KV splits) divide the keys of one
+// query tile. A small kernel then combines their results.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_LIB_CONVERSION_ATTNTOATTNTILE_COMBINESPLITS_H
+#define ATTN_LIB_CONVERSION_ATTNTOATTNTILE_COMBINESPLITS_H
+
+#include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/IR/SymbolTable.h"
+
+namespace mlir::attn {
+
+/// KV splits, and the buffers for their results.
+struct KVSplits {
+  /// The number of splits; null without split-KV.
+  Value count;
+  /// Buffers of f32: `out` has the shape of the attention's output; the maxima
+  /// of scaled scores and the sums of probabilities relative to them have the
+  /// shape of its `lse`. They have more batch entries: entry `b` of split `s`
+  /// is entry `s * B + b`. A log-sum-exp would lose the sum next to a large
+  /// maximum.
+  Value out, rowMax, rowSum;
+  /// The memory of all three.
+  Value buffer;
+
+  explicit operator bool() const { return count != nullptr; }
+};
+
+/// Emits, before `attention`, the number of splits that its schedule wants, and
+/// buffers for their results. `workItemList` lists the work items of sequences,
+/// if any.
+KVSplits emitKVSplits(RewriterBase &rewriter, AttentionOp attention,
+                      Value workItemList);
+
+/// Writes the kernel that combines `splits`, and its launch before `place`.
+void combineSplits(RewriterBase &rewriter, AttentionOp attention,
+                   const KVSplits &splits, Value workItemList, Operation *place,
+                   SymbolTable &symbols);
+
+} // namespace mlir::attn
+
+#endif // ATTN_LIB_CONVERSION_ATTNTOATTNTILE_COMBINESPLITS_H

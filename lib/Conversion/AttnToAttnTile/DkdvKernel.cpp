@@ -1,0 +1,488 @@
+//===- DkdvKernel.cpp - Gradients of keys and values ----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The dkdv and dv kernels, which have one kv tile for each work item.
+//
+//===----------------------------------------------------------------------===//
+
+#include "GradKernelWriter.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+
+GradKernelWriter::QueryTiles
+GradKernelWriter::emitQueryTiles(Value batch, Value keyHead, Value firstKey) {
+  ScoreMask mask{op.getMaskAttr(), /*maskMod=*/nullptr, batch,
+                 keyHead,          queryLength,         keyLength};
+  // A mask_mod that depends on the head differs between heads that share a key
+  // head.
+  Region maskMod;
+  bool knowsMaskMod =
+      op.getMaskMod().empty() || op.getGroupSize() == 1 || !isMaskedByHead(op);
+  if (!op.getMaskMod().empty() && knowsMaskMod) {
+    cloneMaskMod(maskMod);
+    mask.maskMod = &maskMod;
+  }
+  bool isLimited = false;
+  TileRanges ranges = emitTileRanges(b, b.getLoc(), mask, MaskDim::Key,
+                                     firstKey, keyTile, queryTile, &isLimited);
+  if (isLimited)
+    reportLimitedTiles(b.getLoc());
+  QueryTiles tiles;
+  tiles.iteration = TileIteration(/*isDescending=*/false);
+  tiles.masked = tiles.iteration->add(b, ranges.masked, b.index(0));
+  tiles.count = tiles.iteration->add(b, ranges.full, tiles.masked);
+  tiles.fullIteration.add(b, ranges.full, b.index(0));
+  tiles.areAllMasked = !knowsMaskMod || ranges.full.empty();
+  if (op.hasSequences()) {
+    // The mask ranges do not account for sequences without queries.
+    Value none = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, queryLength,
+                                       b.index(0));
+    for (Value *steps : {&tiles.count, &tiles.masked})
+      *steps = arith::SelectOp::create(b, none, b.index(0), *steps);
+  }
+  // A kv tile that exceeds the keys needs masking.
+  Value endKey = arith::AddIOp::create(b, firstKey, b.index(keyTile));
+  Value isPartial =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, endKey, keyLength);
+  tiles.masked =
+      arith::SelectOp::create(b, isPartial, tiles.count, tiles.masked);
+  return tiles;
+}
+
+GradKernelWriter::QueryTiles
+GradKernelWriter::emitListedTiles(Value list, ArrayRef<Value> row) {
+  QueryTiles tiles;
+  tiles.list = list;
+  tiles.row.assign(row.begin(), row.end());
+  auto load = [&](int64_t column) {
+    return loadIndex(list, {row[0], row[1], row[2], b.index(column)});
+  };
+  tiles.masked = load(0);
+  tiles.count = load(1);
+  return tiles;
+}
+
+Value GradKernelWriter::emitTileAt(const QueryTiles &tiles, Value visitIndex,
+                                   bool isFull) {
+  if (!tiles.list)
+    return (isFull ? tiles.fullIteration : *tiles.iteration)
+        .emitTile(b, visitIndex);
+  // Partial tiles follow the two counts, full tiles end the row. The last query
+  // tile comes first, because many rows have it: their additions to its dQ then
+  // come at about the same time.
+  Value column;
+  if (isFull)
+    column = arith::AddIOp::create(
+        b,
+        arith::SubIOp::create(b, b.size(tiles.list, 3), tiles.count)
+            .getResult(),
+        arith::AddIOp::create(b, tiles.masked, visitIndex).getResult());
+  else
+    column = arith::AddIOp::create(b, visitIndex, b.index(2));
+  SmallVector<Value> indices(tiles.row);
+  indices.push_back(column);
+  return loadIndex(tiles.list, indices);
+}
+
+Value GradKernelWriter::joinColumns(ArrayRef<Value> tiles) {
+  if (tiles.size() == 1)
+    return tiles.front();
+  auto type = cast<VectorType>(tiles.front().getType());
+  int64_t rows = type.getDimSize(0), columns = type.getDimSize(1);
+  auto joinedType =
+      VectorType::get({rows, static_cast<int64_t>(tiles.size()) * columns},
+                      type.getElementType());
+  Value joined =
+      arith::ConstantOp::create(b, b.getZeroAttr(joinedType)).getResult();
+  for (auto [i, tile] : llvm::enumerate(tiles))
+    joined = vector::InsertStridedSliceOp::create(
+        b, tile, joined,
+        ArrayRef<int64_t>{0, static_cast<int64_t>(i) * columns},
+        ArrayRef<int64_t>{1, 1});
+  return joined;
+}
+
+void GradKernelWriter::emitAdditions(Value grad, Value keys,
+                                     Value dqAccumulator, ArrayRef<Value> place,
+                                     Value ordinal, Value semaphores) {
+  int64_t qkHeadDim = cast<VectorType>(keys.getType()).getDimSize(1);
+  auto add = [&](Value sum, ArrayRef<Value> placeOfDq) {
+    ArrayRef<Value> placeOfSemaphore =
+        ordinal ? place.drop_back() : ArrayRef<Value>();
+    attn_tile::BulkReduceAddOp::create(b, sum, dqAccumulator, placeOfDq,
+                                       ordinal, semaphores, placeOfSemaphore);
+  };
+  if (!isDqTransposed(keyTile)) {
+    Value sum = b.contract(grad, keys, b.splat({queryTile, qkHeadDim}, 0),
+                           ContractForm::TransposedLhs);
+    add(sum, place);
+    return;
+  }
+  int64_t rows = getDqRows(qkHeadDim, schedule);
+  forEachDqPart(
+      qkHeadDim, place, rows,
+      [&](int64_t firstHeadDimIndex, ArrayRef<Value> placeOfPart) {
+        Value ofPart = keys;
+        if (qkHeadDim != rows)
+          ofPart = vector::ExtractStridedSliceOp::create(
+              b, keys, ArrayRef<int64_t>{0, firstHeadDimIndex},
+              ArrayRef<int64_t>{keyTile, rows}, ArrayRef<int64_t>{1, 1});
+        Value sum = b.contract(ofPart, grad, b.splat({rows, queryTile}, 0),
+                               ContractForm::TransposedLhs);
+        add(sum, placeOfPart);
+      });
+}
+
+Value GradKernelWriter::emitKeyPart(const KeyStep &step,
+                                    const GradWorkspace &workspace,
+                                    const Gradients &results, Value keys,
+                                    Value values, const QueryTiles &tiles,
+                                    SmallVectorImpl<Value> &carried) {
+  int64_t rows = queryTile / queryParts;
+  Value zero = b.index(0);
+  Value firstQuery = step.firstQuery, position = step.step;
+  if (queryParts != 1) {
+    firstQuery =
+        arith::AddIOp::create(b, firstQuery, b.index(step.part * rows));
+    Value begin = arith::MulIOp::create(b, position, b.index(queryParts));
+    position = arith::AddIOp::create(b, begin, b.index(step.part));
+  }
+  const WorkItem &item = step.item;
+  ScoreTile at{item.sequence, step.head,           firstQuery,
+               step.firstKey, /*transposed=*/true, {keyTile, rows}};
+  // Rows of other sequences must be zero: the MMA would add them even where P
+  // is zero, and they may not be finite.
+  auto loadStaged = [&](Value source, int64_t headDim) {
+    SmallVector<Value> indices =
+        item.at(b, step.head, item.queryBase, firstQuery);
+    indices.push_back(zero);
+    return b.loadWithin({rows, headDim}, source, indices, within(firstQuery),
+                        within(queryLength), position, step.length);
+  };
+  auto loadRow = [&](Value source) {
+    return b.load({1, rows}, get(source),
+                  item.at(b, step.head, item.workBase, firstQuery), position,
+                  step.length, /*inBounds=*/true);
+  };
+  Value exponent = loadRow(workspace.exponent);
+
+  Value queries = loadStaged(get(op.getQuery()),
+                             cast<VectorType>(keys.getType()).getDimSize(1));
+  Value none = b.splat(at.shape, 0);
+  // In masked loops the mask is the initial accumulator of the MMA, so that it
+  // is evaluated before the MMA occupies registers.
+  bool addsMask = step.masks == MaskedSteps::All && !mapsScores;
+  Value qk = b.contract(keys, queries, addsMask ? emitMask(at, none) : none,
+                        ContractForm::TransposedRhs);
+  Value douts = loadStaged(get(op.getDout()), padHeadDim(op.getValue()));
+  Value probabilityGrad;
+  if (results.key)
+    probabilityGrad = b.contract(matchElements(values, douts), douts, none,
+                                 ContractForm::TransposedRhs);
+
+  // Generating the keep mask overlaps the MMAs. Kept in registers, the stream
+  // and the values derived from it would displace tiles.
+  Value keepMask = emitKeepMask(
+      at, workspace.streams
+              ? dropout.emitLoadStream(b, item.sequence, step.head,
+                                       get(workspace.streams))
+              : dropout.emitSource(b, captured, item.sequence, step.head));
+  Value raw = emitRawScores(qk);
+  Value scores = emitScores(at, raw);
+  switch (step.masks) {
+  case MaskedSteps::None:
+    break;
+  case MaskedSteps::All:
+    if (!addsMask)
+      scores = emitMask(at, scores);
+    break;
+  case MaskedSteps::Some: {
+    Value isMasked = arith::CmpIOp::create(b, arith::CmpIPredicate::slt,
+                                           step.visitIndex, tiles.masked);
+    auto ifOp = scf::IfOp::create(b, scores.getType(), isMasked,
+                                  /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard ifGuard(b);
+    b.setInsertionPointToStart(ifOp.thenBlock());
+    scf::YieldOp::create(b, emitMask(at, scores));
+    b.setInsertionPointToStart(ifOp.elseBlock());
+    scf::YieldOp::create(b, scores);
+    scores = ifOp.getResult(0);
+    break;
+  }
+  }
+  Value probabilities = emitProbabilities(at, scores, exponent);
+
+  Value kept =
+      dropout.emitDrop(b, matchElements(probabilities, douts), keepMask,
+                       /*areBelowTwo=*/true);
+  if (results.value)
+    carried.back() =
+        b.contract(kept, douts, carried.back(), ContractForm::Plain);
+  if (!results.key)
+    return Value();
+  Value delta = loadRow(workspace.delta);
+  Value grad =
+      emitScoreGrad(at, raw, probabilities, kept, probabilityGrad, delta,
+                    /*addsCaptures=*/true);
+  grad = matchElements(grad, queries);
+  // The MMAs on a warpgroup's own tiles come first: they run while it waits for
+  // tiles of other warpgroups.
+  carried.front() =
+      b.contract(grad, queries, carried.front(), ContractForm::Plain);
+  return grad;
+}
+
+void GradKernelWriter::writeDkdv(attn_tile::KernelOp kernel,
+                                 const GradWorkspace &workspace,
+                                 const Gradients &results,
+                                 const ClassifiedTiles &listed,
+                                 Value workItemList) {
+  begin(kernel);
+  Value query = get(op.getQuery()), key = get(op.getKey());
+  int64_t qkHeadDim = padHeadDim(op.getKey());
+  if (workspace.dqAccumulator)
+    qkHeadDim =
+        cast<MemRefType>(workspace.dqAccumulator.getType()).getShape().back();
+  int64_t vHeadDim = padHeadDim(op.getValue());
+  int64_t group = op.getGroupSize();
+  Value zero, one;
+  WorkItem item;
+  bool isListedByHead = listed.lists && isMaskedByHead(op);
+  bool isOrdered = results.key && workspace.semaphores;
+  AccumulationOrder order;
+  Value programs;
+  SmallVector<Value> listRow;
+  if (workItemList) {
+    item = beginListedWorkItems(b.size(key, 1), get(workItemList), MaskDim::Key,
+                                workspace);
+    zero = b.index(0);
+    one = b.index(1);
+  } else {
+    queryLength = b.size(query, 2);
+    keyLength = b.size(key, 2);
+    Value tileCount = b.countTiles(keyLength, keyTile);
+    if (isOrdered) {
+      tileCount = countOrderedTiles(tileCount);
+      programs = attn_tile::NumProgramsOp::create(b, /*dim=*/0);
+    }
+    Value heads = b.size(key, 1), tiles = tileCount;
+    if (listed.isOrderOfHeads) {
+      tiles = arith::MulIOp::create(b, heads, tileCount);
+      heads = b.index(1);
+    }
+    SmallVector<Value> ids = beginWorkItems(heads, tiles);
+    zero = b.index(0);
+    one = b.index(1);
+    item.sequence = item.batch = ids[0];
+    item.head = ids[1];
+    Value tileOfKeys;
+    if (listed.lists) {
+      Value listHead = isListedByHead ? ids[1] : zero;
+      tileOfKeys = loadIndex(get(listed.order), {ids[0], listHead, ids[2]});
+      if (listed.isOrderOfHeads) {
+        item.head = arith::DivUIOp::create(b, tileOfKeys, tileCount);
+        tileOfKeys = arith::RemUIOp::create(b, tileOfKeys, tileCount);
+      }
+      listRow = {ids[0], listHead, tileOfKeys};
+    } else {
+      // Under a causal mask the first keys have the most queries, and the last
+      // work items are expected to be the longest ones.
+      Value lastTile = arith::SubIOp::create(b, tileCount, one);
+      tileOfKeys = arith::SubIOp::create(b, lastTile, ids[2]);
+    }
+    item.first = arith::MulIOp::create(b, tileOfKeys, b.index(keyTile));
+    if (isOrdered)
+      order = emitAccumulationOrder(tileOfKeys, tileCount, programs);
+  }
+  Value firstKey = item.first;
+
+  // This comes before any load, so that the producer waits.
+  DqRingSlot dqRing;
+  if (workspace.dqRingSemaphores && results.key) {
+    Value before = arith::MulIOp::create(b, item.batch, b.size(key, 1));
+    dqRing = emitDqRingSlot(get(workspace.dqAccumulator),
+                            arith::AddIOp::create(b, before, item.head));
+    attn_tile::SemaphoreWaitOp::create(
+        b, get(workspace.dqRingSemaphores),
+        ValueRange{dqRing.slot, b.index(Converted)},
+        arith::MulIOp::create(b, dqRing.numEarlierUses, emitConvertedParts())
+            .getResult());
+  }
+
+  SmallVector<Value> corner = item.at(b, item.head, item.keyBase, firstKey);
+  corner.push_back(zero);
+  auto loadStationary = [&](Value source, int64_t headDim) {
+    return b.loadWithin({keyTile, headDim}, source, corner, within(firstKey),
+                        within(keyLength), zero, one);
+  };
+  Value keys = loadStationary(key, qkHeadDim);
+  Value values;
+  if (results.key)
+    values = loadStationary(get(op.getValue()), vHeadDim);
+  QueryTiles tiles = listed.lists
+                         ? emitListedTiles(get(listed.lists), listRow)
+                         : emitQueryTiles(item.sequence, item.head, firstKey);
+  if (isOrdered && isPaired()) {
+    // The tile that completes the last pair has no keys, and adds nothing.
+    Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, firstKey,
+                                         keyLength);
+    for (Value *steps : {&tiles.count, &tiles.masked})
+      *steps = arith::SelectOp::create(b, exists, *steps, zero);
+  }
+  // Lists that depend on the head hold the tiles of the whole GQA group.
+  bool isOncePerHead = group != 1 && !isListedByHead;
+  auto emitSteps = [&](Value tilesOfHead) -> Value {
+    if (!isOncePerHead)
+      return tilesOfHead;
+    return arith::MulIOp::create(b, tilesOfHead, b.index(group));
+  };
+  Value total = emitSteps(tiles.count);
+  Value length = total;
+  if (queryParts != 1)
+    length = arith::MulIOp::create(b, total, b.index(queryParts));
+
+  // Emits the loop over `count` tiles of each head; they are full ones if no
+  // step is masked. Steps continue the numbers of the previous loop.
+  auto emitLoop = [&](Value firstStep, Value end, Value count,
+                      MaskedSteps masks, ValueRange inits) {
+    auto loop = scf::ForOp::create(b, firstStep, end, one, inits);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    Value step = loop.getInductionVar(), head = item.head, visitIndex = step;
+    if (firstStep != zero)
+      visitIndex = arith::SubIOp::create(b, step, firstStep);
+    Value member;
+    if (isOncePerHead && listed.lists) {
+      // Heads are the inner loop over a listed tile: work items that run at the
+      // same time then need fewer tiles.
+      member = arith::RemUIOp::create(b, visitIndex, b.index(group));
+      visitIndex = arith::DivUIOp::create(b, visitIndex, b.index(group));
+    } else if (isOncePerHead) {
+      member = arith::DivUIOp::create(b, visitIndex, count);
+      visitIndex = arith::SubIOp::create(
+          b, visitIndex, arith::MulIOp::create(b, member, count).getResult());
+    }
+    Value visited =
+        isOrdered ? emitOrderedStep(order, tiles, visitIndex) : visitIndex;
+    Value tileOfQueries =
+        emitTileAt(tiles, visited, masks == MaskedSteps::None);
+    if (isListedByHead && group != 1) {
+      Value ofHead = b.countTiles(queryLength, queryTile);
+      member = arith::DivUIOp::create(b, tileOfQueries, ofHead);
+      tileOfQueries = arith::RemUIOp::create(b, tileOfQueries, ofHead);
+    }
+    if (member) {
+      head = arith::AddIOp::create(
+          b, arith::MulIOp::create(b, head, b.index(group)).getResult(),
+          member);
+    }
+    Value firstQuery =
+        arith::MulIOp::create(b, tileOfQueries, b.index(queryTile));
+    ValueRange carried = loop.getRegionIterArgs();
+    SmallVector<Value> next(carried), grads;
+    for (int64_t part = 0; part < queryParts; ++part) {
+      Value grad = emitKeyPart({item, head, firstKey, firstQuery, step, length,
+                                visitIndex, masks, part},
+                               workspace, results, keys, values, tiles, next);
+      if (results.key)
+        grads.push_back(grad);
+    }
+    if (results.key && workspace.dqAccumulator) {
+      SmallVector<Value> place = item.at(b, head, item.workBase, firstQuery);
+      if (dqRing.slot)
+        place = {dqRing.slot, member ? member : zero, firstQuery};
+      place.push_back(zero);
+      Value number, semaphores;
+      if (isOrdered) {
+        number = emitOrdinal(order, tileOfQueries);
+        semaphores = get(workspace.semaphores);
+      }
+      emitAdditions(joinColumns(grads), keys, get(workspace.dqAccumulator),
+                    place, number, semaphores);
+    }
+    scf::YieldOp::create(b, next);
+    return loop;
+  };
+  SmallVector<Value> inits;
+  if (results.key)
+    inits.push_back(b.splat({keyTile, qkHeadDim}, 0));
+  if (results.value)
+    inits.push_back(b.splat({keyTile, vHeadDim}, 0));
+  // A mask_mod region, and each range of the mask, occupy registers. A loop of
+  // full tiles does without them.
+  constexpr size_t maxPartsOfLoop = 3;
+  bool hasRegion = !op.getMaskMod().empty();
+  bool isPeeled =
+      !tiles.areAllMasked &&
+      (hasRegion ||
+       (tiles.iteration && tiles.iteration->getNumParts() > maxPartsOfLoop));
+  scf::ForOp loop;
+  if (!isPeeled) {
+    bool isByRegion = tiles.areAllMasked && hasRegion;
+    loop = emitLoop(zero, total, tiles.count,
+                    isByRegion ? MaskedSteps::All : MaskedSteps::Some, inits);
+  } else {
+    Value masked = emitSteps(tiles.masked);
+    Value full = arith::SubIOp::create(b, tiles.count, tiles.masked);
+    loop = emitLoop(zero, masked, tiles.masked, MaskedSteps::All, inits);
+    loop = emitLoop(masked, total, full, MaskedSteps::None, loop.getResults());
+  }
+  if (results.key)
+    emitStore(loop.getResults().front(), get(results.key), corner,
+              op.getScaleOrDefault() / getGradFactor(), firstKey, keyLength);
+  if (results.value)
+    storeValueGrads(loop.getResults().back(), results.value, item, corner);
+  // The bulk additions have completed by now, so nothing waits for them.
+  if (dqRing.slot)
+    attn_tile::SemaphoreAddOp::create(b, get(workspace.dqRingSemaphores),
+                                      ValueRange{dqRing.slot, b.index(Added)},
+                                      /*additions=*/true);
+}
+
+void GradKernelWriter::storeValueGrads(Value tile, Value result,
+                                       const WorkItem &item,
+                                       ArrayRef<Value> corner) {
+  double factor = 1 / dropout.getKeepProbability();
+  if (op.getIdentity()) {
+    if (factor != 1) {
+      auto type = cast<VectorType>(tile.getType());
+      tile = arith::MulFOp::create(b, tile, b.splat(type.getShape(), factor));
+    }
+    tile = addIdentityGrads(tile, item, item.first);
+    factor = 1;
+  }
+  emitStore(tile, get(result), corner, factor, item.first, keyLength);
+}
+
+Value GradKernelWriter::addIdentityGrads(Value tile, const WorkItem &item,
+                                         Value firstKey) {
+  Value shift = emitShift();
+  if (shift)
+    shift = arith::SubIOp::create(b, b.index(0), shift);
+  auto add = [&](Value sum, Value head) {
+    return b.addScaledRows(sum, b.loadHeadScalar(get(op.getIdentity()), head),
+                           {get(op.getDout()), item.batch, head, firstKey,
+                            keyLength, shift, shift ? queryLength : Value(),
+                            item.queryBase});
+  };
+  int64_t group = op.getGroupSize();
+  if (group == 1)
+    return add(tile, item.head);
+  Value firstHead = arith::MulIOp::create(b, item.head, b.index(group));
+  auto loop = scf::ForOp::create(b, b.index(0), b.index(group), b.index(1),
+                                 ValueRange{tile});
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  Value head = arith::AddIOp::create(b, firstHead, loop.getInductionVar());
+  scf::YieldOp::create(b, add(loop.getRegionIterArg(0), head));
+  return loop.getResult(0);
+}

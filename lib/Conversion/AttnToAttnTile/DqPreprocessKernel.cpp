@@ -1,0 +1,365 @@
+//===- DqPreprocessKernel.cpp - Preprocessing and conversion of dQ --------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The kernels that read each query once: the preprocess kernel and the
+// conversion of the dQ accumulator.
+//
+//===----------------------------------------------------------------------===//
+
+#include "GradKernelWriter.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace mlir::attn;
+
+static constexpr double infinity = std::numeric_limits<double>::infinity();
+/// The largest absolute log-sum-exp of a row that has gradients of its scores.
+/// In f32 a larger one is rounded by 1 or more, which leaves nothing of the sum
+/// of probabilities (docs/Numerics.md).
+static constexpr double maxLogSumExp = 1 << 24;
+
+void GradKernelWriter::writePreprocess(attn_tile::KernelOp kernel,
+                                       const GradWorkspace &workspace,
+                                       Value workItemList) {
+  begin(kernel);
+  Value out = get(op.getOut()), dout = get(op.getDout());
+  Value exponents = get(workspace.exponent), deltas = get(workspace.delta);
+  WorkItem item;
+  // Zero for the first tile of a sequence and head.
+  Value number;
+  if (workItemList) {
+    item = beginListedWorkItems(b.size(out, 1), get(workItemList),
+                                MaskDim::Query, workspace);
+    number = item.first;
+  } else {
+    queryLength = b.size(out, 2);
+    SmallVector<Value> ids = beginWorkItems(
+        b.size(out, 1), b.countTiles(b.size(deltas, 2), queryTile));
+    item.sequence = item.batch = ids[0];
+    item.head = ids[1];
+    item.first = arith::MulIOp::create(b, ids[2], b.index(queryTile));
+    number = ids[2];
+  }
+  Value row = item.first, zero = b.index(0);
+  SmallVector<Value> corner = item.at(b, item.head, item.queryBase, row);
+  SmallVector<Value> place = item.at(b, item.head, item.workBase, row);
+
+  int64_t headDim = padHeadDim(op.getOut());
+  // The small loads come first, so that nothing waits for them later.
+  auto loadRows = [&](Value source) {
+    return b.load(queryTile, source, corner);
+  };
+  Value lse = loadRows(get(op.getLse())), dlse;
+  if (op.getDlse())
+    dlse = loadRows(get(op.getDlse()));
+  auto loadWide = [&](Value source) {
+    Value tile = b.load({queryTile, headDim}, source,
+                        {corner[0], corner[1], corner[2], zero});
+    // The rows of values that the identity adds are in order.
+    tile.getDefiningOp<attn_tile::LoadOp>().setAnyOrder(!op.getIdentity());
+    return b.extend(tile);
+  };
+  // The output without the contribution of the identity.
+  Value weighted = loadWide(out), rest;
+  if (op.getIdentity()) {
+    if (!workItemList)
+      keyLength = b.size(get(op.getValue()), 2);
+    Value weight = b.loadHeadScalar(get(op.getIdentity()), item.head);
+    Value keyHead = item.head;
+    if (int64_t group = op.getGroupSize(); group != 1)
+      keyHead = arith::DivUIOp::create(b, keyHead, b.index(group));
+    Value shift = emitShift();
+    weighted = b.addScaledRows(weighted, arith::NegFOp::create(b, weight),
+                               {get(op.getValue()), item.batch, keyHead, row,
+                                queryLength, shift, shift ? keyLength : Value(),
+                                item.keyBase});
+    rest = vector::BroadcastOp::create(
+        b, b.f32Vector(queryTile),
+        arith::SubFOp::create(b, b.scalar(1), weight).getResult());
+  }
+  Value products = arith::MulFOp::create(b, weighted, loadWide(dout));
+  Value delta = vector::MultiDimReductionOp::create(
+      b, products, b.splat(queryTile, 0), ArrayRef<bool>{false, true},
+      vector::CombiningKind::ADD);
+  if (dlse)
+    delta = arith::SubFOp::create(b, delta, dlse);
+  if (dropout)
+    delta = arith::MulFOp::create(
+        b, delta, b.splat(queryTile, dropout.getKeepProbability()));
+
+  // Queries past the length attend nothing.
+  Value left = arith::MaxSIOp::create(
+      b, arith::SubIOp::create(b, queryLength, row).getResult(), zero);
+  Value exists = vector::CreateMaskOp::create(
+      b, VectorType::get(queryTile, b.getI1Type()), left);
+  Value lowest = b.splat(queryTile, -infinity);
+  Value attends =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, lse, lowest);
+  attends = arith::AndIOp::create(b, attends, exists);
+  Value isResolved = arith::CmpFOp::create(
+      b, arith::CmpFPredicate::ULE, math::AbsFOp::create(b, lse).getResult(),
+      b.splat(queryTile, maxLogSumExp));
+  attends = arith::AndIOp::create(b, attends, isResolved);
+  if (rest) {
+    // The exponent gives P the factor `1 - u`, so delta, which is subtracted
+    // from dP, must not have it.
+    lse = arith::SubFOp::create(b, lse, math::LogOp::create(b, rest));
+    delta = arith::DivFOp::create(b, delta, rest);
+    attends = arith::AndIOp::create(
+        b, attends,
+        arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, rest,
+                              b.splat(queryTile, 0)));
+  }
+  Value exponent = arith::MulFOp::create(b, lse, b.splat(queryTile, -log2e));
+  auto storeRows = [&](Value value, Value otherwise, Value dest) {
+    Value stored = arith::SelectOp::create(b, attends, value, otherwise);
+    attn_tile::StoreOp::create(b, stored, dest, place);
+  };
+  storeRows(exponent, lowest, exponents);
+  storeRows(delta, b.splat(queryTile, 0), deltas);
+  if (workspace.streams)
+    dropout.emitStoreStream(
+        b, captured, item.sequence, item.head,
+        arith::CmpIOp::create(b, arith::CmpIPredicate::eq, number, zero),
+        get(workspace.streams));
+  if (!workspace.dqAccumulator)
+    return;
+  if (workspace.dqRingSemaphores)
+    return clearDqRing(
+        item, workspace,
+        arith::CmpIOp::create(b, arith::CmpIPredicate::eq, number, zero));
+  Value dqAccumulator = get(workspace.dqAccumulator);
+  int64_t dqHeadDim =
+      cast<MemRefType>(dqAccumulator.getType()).getShape().back();
+  if (workspace.semaphores) {
+    auto each = attn_tile::ThreadForOp::create(b, b.index(queryTile));
+    OpBuilder::InsertionGuard guard(b);
+    Block *body =
+        b.createBlock(&each.getBody(), {}, b.getIndexType(), b.getLoc());
+    Value ofRow = arith::AddIOp::create(b, row, body->getArgument(0));
+    memref::StoreOp::create(
+        b, arith::ConstantIntOp::create(b, 0, 32).getResult(),
+        get(workspace.semaphores), ValueRange{item.batch, item.head, ofRow});
+    attn_tile::YieldOp::create(b, ValueRange());
+  }
+  place.push_back(zero);
+  attn_tile::StoreFragmentsOp::create(b, b.splat({queryTile, dqHeadDim}, 0),
+                                      dqAccumulator, place);
+}
+
+//===----------------------------------------------------------------------===//
+// dQ ring buffer
+//===----------------------------------------------------------------------===//
+
+GradKernelWriter::DqRingSlot
+GradKernelWriter::emitDqRingSlot(Value dqAccumulator, Value number) {
+  Value slots = b.size(dqAccumulator, 0);
+  return {arith::RemUIOp::create(b, number, slots),
+          arith::DivUIOp::create(b, number, slots)};
+}
+
+std::pair<Value, Value> GradKernelWriter::emitDqRingHeads(Value dqAccumulator,
+                                                          Value batches,
+                                                          Value keyHeads) {
+  // CTAs may be working on the heads of half of the slots when the kernel ends.
+  Value half = arith::DivUIOp::create(b, b.size(dqAccumulator, 0), b.index(2));
+  Value working = arith::AddIOp::create(b, half, b.index(1));
+  Value heads = arith::MulIOp::create(b, batches, keyHeads);
+  return {heads, arith::MinUIOp::create(b, working, heads)};
+}
+
+void GradKernelWriter::forEachDqPart(
+    int64_t headDim, ArrayRef<Value> place, int64_t rows,
+    function_ref<void(int64_t, ArrayRef<Value>)> fn) {
+  SmallVector<Value> placeOfPart(place);
+  for (int64_t headDimIndex = 0; headDimIndex < headDim; headDimIndex += rows) {
+    // The previous parts fill this many whole rows of the array.
+    int64_t first = headDimIndex * queryTile / headDim;
+    if (headDimIndex)
+      placeOfPart[place.size() - 2] =
+          arith::AddIOp::create(b, place[place.size() - 2], b.index(first));
+    fn(headDimIndex, placeOfPart);
+  }
+}
+
+Value GradKernelWriter::emitConvertedParts() {
+  return arith::MulIOp::create(
+      b, b.countTiles(queryLength, queryTile),
+      b.index(op.getGroupSize() * getConvertedParts()));
+}
+
+void GradKernelWriter::clearDqRing(const WorkItem &item,
+                                   const GradWorkspace &workspace,
+                                   Value isFirst) {
+  Value dqAccumulator = get(workspace.dqAccumulator),
+        dqRingSemaphores = get(workspace.dqRingSemaphores);
+  auto type = cast<MemRefType>(dqAccumulator.getType());
+  Value zero = b.index(0), group = b.index(op.getGroupSize());
+  // Only the first key heads need cleared slots; later heads reuse these.
+  Value keyHead = arith::DivUIOp::create(b, item.head, group);
+  Value member = arith::RemUIOp::create(b, item.head, group);
+  Value keyHeads =
+      arith::DivUIOp::create(b, b.size(get(op.getOut()), 1), group);
+  Value number = arith::AddIOp::create(
+      b, arith::MulIOp::create(b, item.batch, keyHeads).getResult(), keyHead);
+  Value isInDqRing = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, number,
+                                           b.size(dqAccumulator, 0));
+  auto ifOp = scf::IfOp::create(b, isInDqRing, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(ifOp.thenBlock());
+  attn_tile::StoreFragmentsOp::create(
+      b, b.splat({queryTile, type.getShape().back()}, 0), dqAccumulator,
+      ValueRange{number, member, item.first, zero});
+  Value isFirstMember =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::eq, member, zero);
+  Value clears = arith::AndIOp::create(b, isFirst, isFirstMember);
+  auto each = attn_tile::ThreadForOp::create(
+      b, arith::SelectOp::create(b, clears, b.size(dqRingSemaphores, 1), zero)
+             .getResult());
+  Block *body =
+      b.createBlock(&each.getBody(), {}, b.getIndexType(), b.getLoc());
+  memref::StoreOp::create(b, arith::ConstantIntOp::create(b, 0, 32).getResult(),
+                          dqRingSemaphores,
+                          ValueRange{number, body->getArgument(0)});
+  attn_tile::YieldOp::create(b, ValueRange());
+}
+
+void GradKernelWriter::writeDqConversion(attn_tile::KernelOp kernel,
+                                         const GradWorkspace &workspace,
+                                         Value result) {
+  // As many registers as the producer thread has; the consumers need the rest.
+  int64_t registers = queryParts > 1 ? 40 : 24;
+  begin(kernel);
+  OpBuilder::InsertionGuard guard(b);
+  auto auxiliary = attn_tile::AuxiliaryWarpsOp::create(b, registers);
+  b.createBlock(&auxiliary.getBody());
+  Value dest = get(result), dqAccumulator = get(workspace.dqAccumulator);
+  Value dqRingSemaphores = get(workspace.dqRingSemaphores),
+        key = get(op.getKey());
+  queryLength = b.size(dest, 2);
+  Value tiles = b.countTiles(queryLength, queryTile);
+  Value tilesOfKeys = b.countTiles(b.size(key, 2), keyTile);
+  Value batches = b.size(dest, 0), keyHeads = b.size(key, 1);
+  auto [heads, late] = emitDqRingHeads(dqAccumulator, batches, keyHeads);
+  Value early = arith::SubIOp::create(b, heads, late);
+  auto forall = scf::ForallOp::create(
+      b, ArrayRef<OpFoldResult>{early, emitConvertedParts()}, ValueRange(),
+      std::nullopt);
+  b.setInsertionPointToStart(forall.getBody());
+  SmallVector<Value> ids = forall.getInductionVars();
+  DqRingSlot dqRing = emitDqRingSlot(dqAccumulator, ids[0]);
+  Value next = arith::AddIOp::create(b, dqRing.numEarlierUses, b.index(1));
+  attn_tile::SemaphoreWaitOp::create(
+      b, dqRingSemaphores, ValueRange{dqRing.slot, b.index(Added)},
+      arith::MulIOp::create(b, next, tilesOfKeys).getResult());
+  Value parts = b.index(getConvertedParts());
+  Value part = arith::RemUIOp::create(b, ids[1], parts);
+  Value tile = arith::DivUIOp::create(b, ids[1], parts);
+  Value batch = arith::DivUIOp::create(b, ids[0], keyHeads);
+  Value member = b.index(0), head = arith::RemUIOp::create(b, ids[0], keyHeads);
+  if (int64_t group = op.getGroupSize(); group != 1) {
+    member = arith::DivUIOp::create(b, tile, tiles);
+    tile = arith::RemUIOp::create(b, tile, tiles);
+    head = arith::AddIOp::create(
+        b, arith::MulIOp::create(b, head, b.index(group)).getResult(), member);
+  }
+  Value row = arith::MulIOp::create(b, tile, b.index(queryTile));
+  Value zero = b.index(0);
+  int64_t headDim = cast<MemRefType>(dqAccumulator.getType()).getShape().back();
+  bool transposed = isDqTransposed(keyTile);
+  int64_t rows = getDqRows(headDim, schedule);
+  auto emitConversion = [&](int64_t firstHeadDimIndex,
+                            ArrayRef<Value> placeOfPart) {
+    SmallVector<int64_t> shape = {queryTile, headDim};
+    if (transposed)
+      shape = {rows, queryTile};
+    attn_tile::ConvertDqOp::create(
+        b, dqAccumulator, placeOfPart, dest,
+        ValueRange{batch, head, row, b.index(firstHeadDimIndex)}, part,
+        getConvertedParts(), APFloat(op.getScaleOrDefault() / getGradFactor()),
+        b.f32Vector(shape), transposed);
+  };
+  SmallVector<Value> placeOfDqAccumulator = {dqRing.slot, member, row, zero};
+  if (transposed)
+    forEachDqPart(headDim, placeOfDqAccumulator, rows, emitConversion);
+  else
+    emitConversion(0, placeOfDqAccumulator);
+  attn_tile::SemaphoreAddOp::create(
+      b, dqRingSemaphores, ValueRange{dqRing.slot, b.index(Converted)});
+}
+
+void GradKernelWriter::writeDqConvert(attn_tile::KernelOp kernel,
+                                      const GradWorkspace &workspace,
+                                      Value result, ScheduleAttrInterface keys,
+                                      Value workItemList) {
+  begin(kernel);
+  queryTile = keys.getQueryTile();
+  Value dqAccumulator = get(workspace.dqAccumulator), dest = get(result);
+  WorkItem item;
+  SmallVector<Value> place;
+  if (workItemList) {
+    item = beginListedWorkItems(b.size(dest, 1), get(workItemList),
+                                MaskDim::Query, workspace);
+  } else if (workspace.dqRingSemaphores) {
+    queryLength = b.size(dest, 2);
+    Value group = b.index(op.getGroupSize());
+    Value keyHeads = arith::DivUIOp::create(b, b.size(dest, 1), group);
+    auto [heads, late] =
+        emitDqRingHeads(dqAccumulator, b.size(dest, 0), keyHeads);
+    Value early = arith::SubIOp::create(b, heads, late);
+    auto forall = scf::ForallOp::create(
+        b,
+        ArrayRef<OpFoldResult>{late, group,
+                               b.countTiles(queryLength, queryTile)},
+        ValueRange(), std::nullopt);
+    attn_tile::ReturnOp::create(b);
+    b.setInsertionPointToStart(forall.getBody());
+    SmallVector<Value> ids = forall.getInductionVars();
+    Value number = arith::AddIOp::create(b, early, ids[0]);
+    Value first = arith::MulIOp::create(
+        b, arith::RemUIOp::create(b, number, keyHeads).getResult(), group);
+    item.sequence = item.batch = arith::DivUIOp::create(b, number, keyHeads);
+    item.head = arith::AddIOp::create(b, first, ids[1]);
+    item.first = arith::MulIOp::create(b, ids[2], b.index(queryTile));
+    place = {emitDqRingSlot(dqAccumulator, number).slot, ids[1], item.first};
+  } else {
+    SmallVector<Value> ids = beginWorkItems(
+        b.size(dest, 1), b.countTiles(b.size(dest, 2), queryTile));
+    item.sequence = item.batch = ids[0];
+    item.head = ids[1];
+    item.first = arith::MulIOp::create(b, ids[2], b.index(queryTile));
+  }
+  SmallVector<Value> corner = item.at(b, item.head, item.queryBase, item.first);
+  if (place.empty())
+    place = item.at(b, item.head, item.workBase, item.first);
+  for (SmallVector<Value> *indices : {&corner, &place})
+    indices->push_back(b.index(0));
+  int64_t headDim = cast<MemRefType>(dqAccumulator.getType()).getShape().back();
+  double factor = op.getScaleOrDefault() / getGradFactor();
+  if (!isDqTransposed(keys.getKeyTile())) {
+    Value sum = attn_tile::LoadFragmentsOp::create(
+        b, b.f32Vector({queryTile, headDim}), dqAccumulator, place);
+    emitStore(sum, dest, corner, factor, item.first, queryLength);
+    return;
+  }
+  int64_t rows = getDqRows(headDim, keys);
+  forEachDqPart(headDim, place, rows,
+                [&](int64_t firstHeadDimIndex, ArrayRef<Value> placeOfPart) {
+                  Value sum = attn_tile::LoadFragmentsOp::create(
+                      b, b.f32Vector({rows, queryTile}), dqAccumulator,
+                      placeOfPart);
+                  corner.back() = b.index(firstHeadDimIndex);
+                  emitStore(sum, dest, corner, factor, item.first, queryLength,
+                            /*isTransposed=*/true);
+                });
+}

@@ -1,0 +1,114 @@
+//===- PackGQA.cpp - Query heads as rows of a tile ------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// With groups of `g` query heads, query `r` of key head `h` is the only query
+// of query head `h * g + r`. A named mask becomes part of the mask_mod region,
+// because it would treat these rows as different positions.
+//
+//===----------------------------------------------------------------------===//
+
+#include "PackGQA.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+
+/// A view of `buffer`, `[B, Hq, 1, ...]`, as `[B, Hkv, g, ...]`.
+static Value packBuffer(OpBuilder &builder, Location loc, Value buffer,
+                        int64_t keyHeads) {
+  auto type = cast<MemRefType>(buffer.getType());
+  SmallVector<ReassociationIndices> groups = {{0}, {1, 2}};
+  for (int64_t dim = 3; dim < type.getRank(); ++dim)
+    groups.push_back({dim});
+  Value collapsed =
+      memref::CollapseShapeOp::create(builder, loc, buffer, groups);
+  SmallVector<int64_t> shape(type.getShape());
+  shape[2] = shape[1] / keyHeads;
+  shape[1] = keyHeads;
+  SmallVector<OpFoldResult> sizes = memref::getMixedSizes(builder, loc, buffer);
+  for (int64_t dim : {1, 2})
+    sizes[dim] = builder.getIndexAttr(shape[dim]);
+  return memref::ExpandShapeOp::create(builder, loc, shape, collapsed, groups,
+                                       sizes);
+}
+
+/// Rewrites a region whose arguments end with head, query and key: it sees the
+/// head and query that a row of a packed tile stands for.
+static void unpackPositions(OpBuilder &builder, Region &region,
+                            int64_t groupSize) {
+  if (region.empty())
+    return;
+  OpBuilder::InsertionGuard guard(builder);
+  Block &block = region.front();
+  builder.setInsertionPointToStart(&block);
+  Location loc = region.getLoc();
+  auto positions = block.getArguments().take_back(3);
+  Value size = arith::ConstantIndexOp::create(builder, loc, groupSize);
+  Value first = arith::MulIOp::create(builder, loc, positions[0], size);
+  Value head = arith::AddIOp::create(builder, loc, first, positions[1]);
+  Value query = arith::ConstantIndexOp::create(builder, loc, 0);
+  positions[0].replaceAllUsesExcept(head, first.getDefiningOp());
+  positions[1].replaceAllUsesExcept(query, head.getDefiningOp());
+}
+
+/// Moves the named mask of `op` to its mask_mod region.
+static void moveMaskToRegion(OpBuilder &builder, AttentionOp op) {
+  MaskAttrInterface mask = op.getMaskAttr();
+  if (!mask)
+    return;
+  Location loc = op.getLoc();
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(op);
+  auto length = [&](Value buffer) {
+    return builder.createOrFold<memref::DimOp>(loc, buffer, 2);
+  };
+  Value queryLength = length(op.getQuery()), keyLength = length(op.getKey());
+  Region &region = op.getMaskMod();
+  Value kept;
+  if (region.empty()) {
+    SmallVector<Type> types(4, builder.getIndexType());
+    SmallVector<Location> locs(types.size(), loc);
+    builder.createBlock(&region, {}, types, locs);
+  } else {
+    Operation *yield = region.front().getTerminator();
+    kept = yield->getOperand(0);
+    yield->erase();
+    builder.setInsertionPointToEnd(&region.front());
+  }
+  auto at = region.getArguments();
+  Value isAttended = mask.emitPredicate(
+      builder, loc, {at[0], at[1], at[2], at[3], queryLength, keyLength});
+  if (kept)
+    isAttended = arith::AndIOp::create(builder, loc, kept, isAttended);
+  YieldOp::create(builder, loc, isAttended);
+  op.removeMaskAttr();
+}
+
+AttentionOp attn::packGqa(RewriterBase &rewriter, AttentionOp attention) {
+  Location loc = attention.getLoc();
+  OpBuilder::InsertionGuard guard(rewriter);
+  rewriter.setInsertionPoint(attention);
+  int64_t keyHeads = attention.getNumKeyHeads();
+  int64_t groupSize = attention.getGroupSize();
+  // The default depends on the head dimension alone, which stays.
+  auto packed = cast<AttentionOp>(rewriter.clone(*attention));
+  moveMaskToRegion(rewriter, packed);
+  for (Region *region : {&packed.getScoreMod(), &packed.getMaskMod()})
+    unpackPositions(rewriter, *region, groupSize);
+  rewriter.setInsertionPoint(packed);
+  auto pack = [&](OpOperand &operand) {
+    operand.set(packBuffer(rewriter, loc, operand.get(), keyHeads));
+  };
+  pack(packed.getQueryMutable());
+  pack(packed.getOutMutable());
+  for (OpOperand &operand : packed.getLseMutable())
+    pack(operand);
+  rewriter.eraseOp(attention);
+  return packed;
+}

@@ -1,0 +1,330 @@
+//===- WorkItemList.cpp - Work items of sequences -------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The list is a memref<?x8xi32>. Row 0 begins with the number of work items;
+// row 1 + i is work item i, with the columns of `Field`. The kernels iterate
+// from the last work item to the first.
+//
+// For query tiles, sequences with few keys come first, so that CTAs end with
+// the shortest work items. Work items of a sequence are adjacent, so that they
+// share keys and values in L2. Within a sequence late and early tiles
+// alternate: under a causal mask, two consecutive work items then have about
+// the same work. If the number of work items is odd, the first one is listed,
+// and computed, twice.
+//
+// For kv tiles, sequences are ordered by the number of queries, and the
+// iteration begins with the first kv tile of a sequence. Their work items add
+// to dQ, so the additional work item has no rows.
+//
+// The kernel that writes the list has a work item for each sequence and one
+// more. Each of them loops over all sequences: its own tiles are placed after
+// the tiles of the sequences before it. The last one writes row 0. If a
+// boundary is invalid, no sequence has tiles, so that no access is out of
+// bounds, and the fault is reported.
+//
+//===----------------------------------------------------------------------===//
+
+#include "WorkItemList.h"
+#include "CreateKernel.h"
+#include "ScalarKernelBuilder.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+
+namespace {
+/// Columns of a work item.
+enum Field : int64_t {
+  Sequence,
+  First,
+  QueryLength,
+  KeyLength,
+  QueryRow,
+  KeyRow
+};
+} // namespace
+
+/// Columns of the list: a work item takes 32 bytes.
+static constexpr int64_t numColumns = 8;
+
+namespace {
+/// Where the rows of a sequence are in one tensor.
+struct Rows {
+  Value first, length;
+  /// Whether they are in the tensor.
+  Value exist;
+};
+
+/// Writes the kernel that lists the work items of one attention or gradient.
+class WorkItemListWriter {
+public:
+  WorkItemListWriter(OpBuilder &builder, AttentionOpInterface op,
+                     const SequenceTiles &request, attn_tile::KernelOp kernel);
+
+  void write();
+
+private:
+  Rows readRows(Value sequences, Value stored, Value longest, Value sequence);
+  Value countTiles(Value length);
+  void writeSequence(Value sequence);
+
+  ScalarKernelBuilder b;
+  SequenceLayout layout;
+  SequenceTiles request;
+  bool isOfKeys;
+  Block *entry;
+  Value querySequences, keySequences, workItemList, fault;
+  Value storedQueries, storedKeys;
+  /// The longest sequences for which a stored keep mask has words; null if
+  /// there is none.
+  Value longestQueries, longestKeys;
+  Value numSequences;
+};
+} // namespace
+
+WorkItemListWriter::WorkItemListWriter(OpBuilder &builder,
+                                       AttentionOpInterface op,
+                                       const SequenceTiles &request,
+                                       attn_tile::KernelOp kernel)
+    : b(op.getLoc(), builder), layout(*op.getSequenceLayout()),
+      request(request), isOfKeys(request.rows == MaskDim::Key),
+      entry(&kernel.getBody().front()) {
+  auto *next = entry->args_begin();
+  for (Value *argument : {&querySequences, &keySequences, &workItemList, &fault,
+                          &storedQueries, &storedKeys})
+    *argument = *next++;
+  if (next == entry->args_end())
+    return;
+  longestQueries = *next++;
+  longestKeys = *next++;
+}
+
+void WorkItemListWriter::write() {
+  b.setInsertionPointToEnd(entry);
+  // Without boundaries, or without sequences in a padded batch, there is
+  // nothing to read, and the list has no room for a work item.
+  Value entries = b.size(querySequences, 0);
+  numSequences = entries;
+  Value items = entries;
+  Value zero = b.constant(0), one = b.constant(1);
+  if (layout == SequenceLayout::Packed)
+    numSequences = b.sub(entries, one);
+  else
+    items = b.select(b.compare(arith::CmpIPredicate::eq, entries, zero), zero,
+                     b.add(entries, one));
+  auto forall = scf::ForallOp::create(b, ArrayRef<OpFoldResult>{items},
+                                      ValueRange(), std::nullopt);
+  attn_tile::ReturnOp::create(b);
+  b.setInsertionPointToStart(forall.getBody());
+  writeSequence(forall.getInductionVar(0));
+}
+
+/// `sequence` must be in bounds.
+Rows WorkItemListWriter::readRows(Value sequences, Value stored, Value longest,
+                                  Value sequence) {
+  using arith::CmpIPredicate;
+  Value zero = b.constant(0);
+  if (layout == SequenceLayout::Padded) {
+    Value length = b.loadIndex(sequences, sequence);
+    Value exist = b.both(b.compare(CmpIPredicate::sle, zero, length),
+                         b.compare(CmpIPredicate::sle, length, stored));
+    return {zero, length, exist};
+  }
+  Value begin = b.loadIndex(sequences, sequence);
+  Value end = b.loadIndex(sequences, b.add(sequence, b.constant(1)));
+  Value exist = b.both(b.compare(CmpIPredicate::sle, zero, begin),
+                       b.both(b.compare(CmpIPredicate::sle, begin, end),
+                              b.compare(CmpIPredicate::sle, end, stored)));
+  Value length = b.sub(end, begin);
+  if (longest)
+    exist = b.both(exist, b.compare(CmpIPredicate::sle, length, longest));
+  return {begin, length, exist};
+}
+
+Value WorkItemListWriter::countTiles(Value length) {
+  if (request.extra == 0)
+    return b.tiles(length, request.size);
+  Value zero = b.constant(0);
+  Value isNone = b.compare(arith::CmpIPredicate::eq, length, zero);
+  return b.select(
+      isNone, zero,
+      b.tiles(b.add(length, b.constant(request.extra)), request.size));
+}
+
+void WorkItemListWriter::writeSequence(Value sequence) {
+  using arith::CmpIPredicate;
+  Value zero = b.constant(0), one = b.constant(1);
+  // The work item after the last sequence matches none, so its values stay
+  // zero.
+  SmallVector<Value> own = b.sum(numSequences, 5, [&](Value s) {
+    Rows queries = readRows(querySequences, storedQueries, longestQueries, s);
+    Rows keys = readRows(keySequences, storedKeys, longestKeys, s);
+    Value isOwn = b.compare(CmpIPredicate::eq, s, sequence);
+    Value isBad = b.invert(b.both(queries.exist, keys.exist));
+    SmallVector<Value> sums;
+    for (Value value : {queries.first, queries.length, keys.first, keys.length})
+      sums.push_back(b.select(isOwn, value, zero));
+    sums.push_back(b.toIndex(isBad));
+    return sums;
+  });
+  Value firstQueryRow = own[0], queryLength = own[1];
+  Value firstKeyRow = own[2], keyLength = own[3];
+  Value isBad = b.compare(CmpIPredicate::ne, own[4], zero);
+  // Tiles divide one length, and their kernels iterate over the other.
+  Value length = isOfKeys ? keyLength : queryLength;
+  Value streamed = isOfKeys ? queryLength : keyLength;
+
+  SmallVector<Value> places = b.sum(numSequences, 2, [&](Value s) {
+    Rows queries = readRows(querySequences, storedQueries, longestQueries, s);
+    Rows keys = readRows(keySequences, storedKeys, longestKeys, s);
+    Value tiles = countTiles(isOfKeys ? keys.length : queries.length);
+    Value other = isOfKeys ? queries.length : keys.length;
+    Value isShorter = b.compare(CmpIPredicate::slt, other, streamed);
+    Value isTie = b.both(b.compare(CmpIPredicate::eq, other, streamed),
+                         b.compare(CmpIPredicate::slt, s, sequence));
+    Value isBefore = arith::OrIOp::create(b, isShorter, isTie);
+    return SmallVector<Value>{b.select(isBefore, tiles, zero), tiles};
+  });
+  Value isOdd = arith::AndIOp::create(b, places[1], one);
+  Value place = b.add(b.add(places[0], one), isOdd);
+  Value tiles = b.select(isBad, zero, countTiles(length));
+  auto writeWorkItem = [&](Value row, ArrayRef<Value> fields) {
+    for (auto [field, value] : llvm::enumerate(fields))
+      b.storeIndex(value, workItemList,
+                   {row, b.constant(static_cast<int64_t>(field))});
+  };
+  auto writeTile = [&](Value row, Value tile) {
+    Value first = b.mul(tile, b.constant(request.size));
+    Value queryRow = firstQueryRow, keyRow = firstKeyRow;
+    Value &ofTile = isOfKeys ? keyRow : queryRow;
+    ofTile = b.add(ofTile, first);
+    writeWorkItem(row,
+                  {sequence, first, queryLength, keyLength, queryRow, keyRow});
+  };
+  Value lastTile = b.sub(tiles, one);
+  b.each(tiles, [&](Value tile) {
+    // Kernels iterate from the last work item, so the first kv tile, the
+    // longest under a causal mask, comes last.
+    if (isOfKeys)
+      return writeTile(b.add(place, b.sub(lastTile, tile)), tile);
+    // From the end of the sequence's work items: the last tile, the first one,
+    // the last but one, the second one, and so on.
+    Value fromEnd = b.mul(b.sub(lastTile, tile), b.constant(2));
+    Value fromStart = b.add(b.mul(tile, b.constant(2)), one);
+    Value isLate = b.compare(CmpIPredicate::sle, fromEnd, lastTile);
+    Value fromLast = b.select(isLate, fromEnd, fromStart);
+    writeTile(b.add(place, b.sub(lastTile, fromLast)), tile);
+  });
+  // The additional first work item repeats the middle tile of its sequence, or
+  // has no rows.
+  Value isFirst = b.both(b.compare(CmpIPredicate::eq, places[0], zero),
+                         b.compare(CmpIPredicate::ne, tiles, zero));
+  Value again = b.select(isFirst, isOdd, zero);
+  b.each(again, [&](Value) {
+    if (isOfKeys)
+      writeWorkItem(one, SmallVector<Value>(KeyRow + 1, zero));
+    else
+      writeTile(one, arith::DivUIOp::create(b, lastTile, b.constant(2)));
+  });
+
+  Value isLast = b.compare(CmpIPredicate::eq, sequence, numSequences);
+  b.each(b.toIndex(isLast), [&](Value) {
+    Value count = b.select(isBad, zero, b.add(places[1], isOdd));
+    b.storeIndex(count, workItemList, {zero, zero});
+  });
+  b.report(b.both(isLast, isBad), ATTNRT_FAULT_SEQUENCES, fault);
+}
+
+/// Emits an upper bound of the number of work items: one more than the tiles of
+/// all sequences, so that it can be even.
+static Value emitCapacity(ScalarKernelBuilder &b, AttentionOpInterface op,
+                          const SequenceTiles &request) {
+  bool isOfKeys = request.rows == MaskDim::Key;
+  Value entries = b.size(op.getQuerySequences(), 0);
+  Value stored = b.size(isOfKeys ? op.getKey() : op.getQuery(), 2);
+  Value tile = b.constant(request.size);
+  Value zero = b.constant(0), one = b.constant(1);
+  Value capacity;
+  if (op.getSequenceLayout() == SequenceLayout::Padded) {
+    Value rounded = b.add(stored, b.constant(request.extra + request.size - 1));
+    Value tiles = arith::DivUIOp::create(b, rounded, tile);
+    capacity = b.add(b.mul(entries, tiles), one);
+  } else {
+    // Each sequence has at most one partial tile, and the tiles of `extra` rows
+    // past its end.
+    Value full = arith::DivUIOp::create(b, stored, tile);
+    Value others = entries;
+    if (request.extra != 0)
+      others =
+          b.mul(entries,
+                b.constant(1 + llvm::divideCeil(request.extra, request.size)));
+    capacity = b.add(full, others);
+  }
+  Value isNone = b.compare(arith::CmpIPredicate::eq, entries, zero);
+  return b.select(isNone, zero, capacity);
+}
+
+Value attn::listSequences(RewriterBase &rewriter, AttentionOpInterface op,
+                          const SequenceTiles &tiles, SymbolTable &symbols) {
+  Location loc = op.getLoc();
+  ScalarKernelBuilder b(loc, rewriter);
+  b.setInsertionPoint(op);
+  Value rows = b.add(emitCapacity(b, op, tiles), b.constant(1));
+  auto workItemsType =
+      MemRefType::get({ShapedType::kDynamic, numColumns}, b.getI32Type());
+  Value workItemList = memref::AllocOp::create(b, workItemsType, rows);
+  Value fault =
+      attn_tile::ErrorFlagOp::create(b, MemRefType::get({1}, b.getI32Type()));
+  SmallVector<Value> operands = {
+      op.getQuerySequences(),   op.getKeySequences(),  workItemList, fault,
+      b.size(op.getQuery(), 2), b.size(op.getKey(), 2)};
+  // This limits packed sequences to the positions for which the mask has words.
+  // Padded ones are never longer.
+  if (Value mask = op.getDropoutMask();
+      mask && op.getSequenceLayout() == SequenceLayout::Packed) {
+    constexpr int64_t block = DropoutMaskOp::blockSize;
+    bool isByRows = op.getMaskLayout() == MaskLayout::Rows;
+    auto addLongest = [&](int64_t dim, int64_t wordsOfBlock) {
+      operands.push_back(
+          b.mul(b.tiles(b.size(mask, dim), wordsOfBlock), b.constant(block)));
+    };
+    addLongest(isByRows ? 2 : 3, DropoutMaskOp::countQueryWords(block));
+    addLongest(isByRows ? 3 : 2, DropoutMaskOp::countKeyWords(block));
+  }
+
+  attn_tile::KernelOp kernel = createKernel(rewriter, op, tiles.preparation,
+                                            symbols, tiles.suffix, operands);
+  WorkItemListWriter(rewriter, op, tiles, kernel).write();
+  return workItemList;
+}
+
+Value attn::emitNumListedWorkItems(ImplicitLocOpBuilder &builder,
+                                   Value workItemList) {
+  ScalarKernelBuilder b(builder.getLoc(), builder);
+  Value zero = b.constant(0);
+  Value rows = b.size(workItemList, 0);
+  return attn_tile::AssumeUpperBoundOp::create(
+      b, b.loadIndex(workItemList, {zero, zero}), b.sub(rows, b.constant(1)));
+}
+
+ListedWorkItem attn::emitListedWorkItem(ImplicitLocOpBuilder &builder,
+                                        Value workItemList, Value number) {
+  ScalarKernelBuilder b(builder.getLoc(), builder);
+  Value row = b.add(number, b.constant(1));
+  auto load = [&](Field field) {
+    return b.loadIndex(workItemList, {row, b.constant(field)});
+  };
+  ListedWorkItem item;
+  item.sequence = load(Sequence);
+  item.first = load(First);
+  item.queryLength = load(QueryLength);
+  item.keyLength = load(KeyLength);
+  item.queryRow = load(QueryRow);
+  item.keyRow = load(KeyRow);
+  return item;
+}

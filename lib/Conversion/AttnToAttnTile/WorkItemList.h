@@ -1,0 +1,62 @@
+//===- WorkItemList.h - Work items of sequences ----------------*- C++ -*--===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The work-item list of sequences of different lengths, one work item for each
+// query tile or kv tile. A small kernel writes it, since only the device knows
+// the lengths. The kernels of an attention or its gradient iterate over it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_LIB_CONVERSION_ATTNTOATTNTILE_WORKITEMLIST_H
+#define ATTN_LIB_CONVERSION_ATTNTOATTNTILE_WORKITEMLIST_H
+
+#include "attn/Analysis/MaskTiles.h"
+#include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/IR/SymbolTable.h"
+
+namespace mlir::attn {
+
+/// The tiles to list.
+struct SequenceTiles {
+  /// Whether they are query or kv tiles, and their number of rows.
+  MaskDim rows;
+  int64_t size;
+  /// How many rows past the end of a sequence its tiles must cover, at least.
+  int64_t extra;
+  /// The schedule of the kernel that writes the list, and the end of its name.
+  ScheduleAttrInterface preparation;
+  StringRef suffix;
+};
+
+/// A work item of the list: where its sequence is stored and how long it is.
+struct ListedWorkItem {
+  Value sequence;
+  /// The position of the first row of the tile.
+  Value first;
+  Value queryLength, keyLength;
+  /// The row at which the tile is stored in its own tensors, and at which the
+  /// sequence begins in the other ones.
+  Value queryRow, keyRow;
+};
+
+/// Writes the kernel that lists the work items of `op`, and its launch before
+/// it. Returns the list, which the caller frees.
+Value listSequences(RewriterBase &rewriter, AttentionOpInterface op,
+                    const SequenceTiles &tiles, SymbolTable &symbols);
+
+/// Emits the number of work items in a list.
+Value emitNumListedWorkItems(ImplicitLocOpBuilder &builder, Value workItemList);
+
+/// Emits work item `number` of a list.
+ListedWorkItem emitListedWorkItem(ImplicitLocOpBuilder &builder,
+                                  Value workItemList, Value number);
+
+} // namespace mlir::attn
+
+#endif // ATTN_LIB_CONVERSION_ATTNTOATTNTILE_WORKITEMLIST_H

@@ -1,0 +1,80 @@
+//===- OverlapWorkItems.cpp - Start the MMAs of work items at once --------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Moves the first MMA of a work item of consumers to the beginning of the item.
+// It needs only the positions of its operands in their pipes. The indices of
+// the work item are computed while the MMA is in flight.
+//
+//===----------------------------------------------------------------------===//
+
+#include "LoopChains.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/Passes.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace mlir::attn_tile {
+#define GEN_PASS_DEF_ATTNTILEOVERLAPWORKITEMSPASS
+#include "attn/Dialect/AttnTile/Transforms/Passes.h.inc"
+} // namespace mlir::attn_tile
+
+using namespace mlir;
+using namespace mlir::attn_tile;
+
+/// The operations of its block that `start` needs, itself included, in order.
+static SmallVector<Operation *> getNeeded(MmaStartOp start) {
+  Block *block = start->getBlock();
+  SetVector<Operation *> slice;
+  SetVector<Value> inputs;
+  collectSlice(start, block, slice, inputs);
+  // Rows of a stage may have to be cleared before it is read.
+  for (Value operand : start->getOperands())
+    for (Operation *user : operand.getUsers())
+      if (isa<ClearOp>(user) && user->getBlock() == block &&
+          user->isBeforeInBlock(start))
+        collectSlice(user, block, slice, inputs);
+  SmallVector<Operation *> needed = slice.takeVector();
+  llvm::sort(needed, [](Operation *lhs, Operation *rhs) {
+    return lhs->isBeforeInBlock(rhs);
+  });
+  return needed;
+}
+
+namespace {
+struct AttnTileOverlapWorkItemsPass
+    : public attn_tile::impl::AttnTileOverlapWorkItemsPassBase<
+          AttnTileOverlapWorkItemsPass> {
+  using Base::Base;
+
+  void runOnOperation() override;
+};
+} // namespace
+
+void AttnTileOverlapWorkItemsPass::runOnOperation() {
+  for (RoleOp role : getOperation().getBody().getOps<RoleOp>()) {
+    if (role.getKind() != RoleKind::Consumer)
+      continue;
+    for (auto loop : role.getBody().getOps<scf::ForOp>()) {
+      Block *body = loop.getBody();
+      auto starts = body->getOps<MmaStartOp>();
+      if (starts.empty())
+        continue;
+      SmallVector<Operation *> needed = getNeeded(*starts.begin());
+      // Only waits for stages, clears and pure operations may move to the
+      // front.
+      auto isOther = [](Operation *op) {
+        return !isa<WaitOp, ClearOp, MmaStartOp>(op) && !isPure(op);
+      };
+      if (llvm::any_of(needed, isOther))
+        continue;
+      for (Operation *op : llvm::reverse(needed))
+        op->moveBefore(body, body->begin());
+      ++numLoops;
+    }
+  }
+}

@@ -1,0 +1,30 @@
+//===- ChooseMatmulSchedule.h - Schedules of matmuls ------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Derives the tile shapes of matmuls from the capacities of the target.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_LIB_SCHEDULING_CHOOSEMATMULSCHEDULE_H
+#define ATTN_LIB_SCHEDULING_CHOOSEMATMULSCHEDULE_H
+
+#include "attn/Dialect/Attn/IR/AttnOps.h"
+
+namespace mlir::attn {
+
+/// The schedule of `op` on `target` if it has none; null if `target` has no
+/// GEMM kernels.
+ScheduleAttrInterface getMatmulSchedule(MatmulOp op, StringRef target);
+
+/// Gives `op` a schedule for `target`, one of the known targets, or checks the
+/// schedule that it has. Emits a diagnostic on failure.
+LogicalResult chooseMatmulSchedule(MatmulOp op, StringRef target);
+
+} // namespace mlir::attn
+
+#endif // ATTN_LIB_SCHEDULING_CHOOSEMATMULSCHEDULE_H

@@ -1,0 +1,211 @@
+//===- DropoutTime.cpp - Estimates of the time of dropout -----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Adds the cost of dropout to the time of attention without it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Scheduling/DropoutTime.h"
+#include "ChooseMatmulSchedule.h"
+#include "ScheduleCandidates.h"
+#include "attn/Analysis/MaskArea.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
+#include "attn/PerfModel/Roofline.h"
+#include "attn/PerfModel/ScoreWork.h"
+#include "attn/Scheduling/ForwardSchedules.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+
+/// Constants of the model, fitted to `benchmarks/results/dropout.jsonl` (suites
+/// `grid`, `parts` and `concurrent`, on an H200, 2026-11-23);
+/// `benchmarks/dropout.py --predict` compares. `ScoreWork.cpp` has the cycles
+/// that keep masks take in attention. See docs/cost-model.md.
+///
+/// A kernel that generates a keep mask: cycles for each word and instruction,
+/// and seconds to begin and end between two other kernels.
+static constexpr double cyclesPerInteger = 0.0098;
+static constexpr double cyclesPerWide = 0.0178;
+static constexpr double secondsPerMask = 20e-6;
+/// Idle warps of a GEMM that generate keep masks: cycles for each word and
+/// instruction, and cycles that the GEMM loses by each instruction. When the
+/// GEMM has ended, all warps generate them as a kernel of its own does. From
+/// the suite `concurrent`, on an H200, 2026-11-23.
+static constexpr double cyclesPerConcurrentInteger = 0.047;
+static constexpr double cyclesPerConcurrentWide = 0.169;
+static constexpr double cyclesLostPerInteger = 0.0035;
+static constexpr double cyclesLostPerWide = 0.06;
+/// Percent of the peak that short GEMMs reach, and after how many seconds they
+/// only reach the sustained rate of the device.
+static constexpr int64_t mmaPercent = 82;
+static constexpr double secondsToSustained = 2.5e-3;
+/// Seconds from the launch of an attention to full speed, and back, where
+/// kernels follow one another.
+static constexpr double secondsPerAttention = 18.5e-6;
+
+/// Cycles of all SMs.
+static double getCyclesPerSecond(const DeviceFigures &device) {
+  return double(device.sms) * double(device.clockMHz) * 1e6;
+}
+
+static double countHeads(AttentionOpInterface op,
+                         const CostAssumptions &assumptions) {
+  return double(assumptions.getBatch(getDimSize(op.getQuery(), 0)) *
+                op.getNumQueryHeads());
+}
+
+static double countScores(AttentionOpInterface op,
+                          const CostAssumptions &assumptions) {
+  return countHeads(op, assumptions) * countAttendedPairs(op, assumptions);
+}
+
+namespace {
+/// The time of an attention whose kernels generate keep masks.
+struct MadeTime {
+  double seconds = 0;
+  /// Scores of the visited tiles.
+  double scores = 0;
+};
+} // namespace
+
+/// The time of the kernels of `op` with `schedule`; `std::nullopt` without a
+/// model of them.
+static std::optional<MadeTime>
+estimateKernels(AttentionOpInterface op, Attribute schedule,
+                const DeviceFigures &device,
+                const CostAssumptions &assumptions) {
+  auto interface = dyn_cast<ScheduleAttrInterface>(schedule);
+  if (!interface)
+    return std::nullopt;
+  VisitedTiles tiles(op, assumptions);
+  SmallVector<KernelTime> kernels = interface.estimateKernels(tiles, device);
+  if (kernels.empty())
+    return std::nullopt;
+  int64_t queryTile = interface.getQueryTile();
+  int64_t keyTile = interface.getKeyTile();
+  return MadeTime{getWorkSeconds(kernels) + secondsPerAttention,
+                  tiles.getNumHeads() * tiles.count(queryTile, keyTile).total *
+                      double(queryTile * keyTile)};
+}
+
+/// The time of `op`, whose keep masks take `cycles` for each score.
+static MadeTime estimateAttention(AttentionOpInterface op, StringRef target,
+                                  const DeviceFigures &device,
+                                  const CostAssumptions &assumptions,
+                                  double cycles) {
+  std::optional<MadeTime> time;
+  if (auto attention = dyn_cast<AttentionOp>(op.getOperation())) {
+    for (const ScheduleCandidate &candidate :
+         getBestSchedules(attention, target, device, /*most=*/1))
+      time = estimateKernels(op, candidate.schedule, device, assumptions);
+  } else if (auto gradient = dyn_cast<AttentionGradOp>(op.getOperation())) {
+    if (std::optional<ScheduleChoice> choice =
+            chooseGradientSchedule(gradient, target, device,
+                                   /*dqWorkspaceBytes=*/-1))
+      time = estimateKernels(op, choice->schedule, device, assumptions);
+  }
+  if (time)
+    return *time;
+  double scores = countScores(op, assumptions);
+  return {estimate(*getOpCost(op, assumptions), device).seconds +
+              scores * cycles / getCyclesPerSecond(device),
+          scores};
+}
+
+double attn::estimateMatmul(MatmulOp op, const DeviceFigures &device,
+                            const CostAssumptions &assumptions) {
+  OpCost cost = *getOpCost(op, assumptions);
+  DeviceFigures cool = device;
+  cool.mmaPercent = std::max(mmaPercent, device.mmaPercent);
+  double part =
+      std::min(estimate(cost, cool).seconds / secondsToSustained, 1.0);
+  cool.mmaPercent -=
+      int64_t(part * double(cool.mmaPercent - device.mmaPercent));
+  return estimate(cost, cool).seconds;
+}
+
+std::string DropoutTimes::describe() const {
+  auto show = [](std::optional<double> seconds) {
+    return seconds ? llvm::formatv("{0:f0} us", *seconds * 1e6).str()
+                   : std::string("not possible");
+  };
+  return "in the kernel " + show(inKernel) + ", one after another " +
+         show(sequential) + ", fused with matmuls " + show(fused);
+}
+
+DropoutTimes attn::estimateDropout(ArrayRef<AttentionOpInterface> ops,
+                                   ArrayRef<MatmulOp> matmuls, StringRef target,
+                                   const DeviceFigures &device,
+                                   const CostAssumptions &assumptions) {
+  DropoutTimes times;
+  AttentionOpInterface first = ops.front();
+  RngWork work = first.getDropoutAttr().countKeepWord();
+  double words =
+      countHeads(first, assumptions) *
+      double(DropoutMaskOp::countQueryWords(
+                 assumptions.getSize(getDimSize(first.getQuery(), 2))) *
+             DropoutMaskOp::countKeyWords(
+                 assumptions.getSize(getDimSize(first.getKey(), 2))));
+  times.maskBytes = 4 * words;
+
+  double base = 0, reading = 0;
+  for (MatmulOp matmul : matmuls)
+    base += estimateMatmul(matmul, device, assumptions);
+  double cyclesPerSecond = getCyclesPerSecond(device);
+  times.inKernel = base;
+  for (AttentionOpInterface op : ops) {
+    bool isGradient = isa<AttentionGradOp>(op);
+    int64_t headDimSum = op.getQKHeadDim() + op.getVHeadDim();
+    double made = getKeepMaskCycles(KeepMaskSource::Generated, work, headDimSum,
+                                    isGradient);
+    double read =
+        getKeepMaskCycles(KeepMaskSource::Loaded, work, headDimSum, isGradient);
+    MadeTime time = estimateAttention(op, target, device, assumptions, made);
+    times.inKernel += time.seconds;
+    reading += time.seconds + time.scores * (read - made) / cyclesPerSecond;
+  }
+  auto integer = double(work.integer), wide = double(work.wideMultiply);
+  // Without figures of the integer units, a kernel that only generates random
+  // numbers has no estimate.
+  if (device.integer == 0)
+    return times;
+  double makesMask = words *
+                     (cyclesPerInteger * integer + cyclesPerWide * wide) /
+                     cyclesPerSecond;
+  double writesMask =
+      times.maskBytes / getSustainedRate(device, MemoryLevel::Memory);
+  times.sequential =
+      base + reading + std::max(makesMask, writesMask) + secondsPerMask;
+  // The nearest matmul generates the whole mask.
+  if (matmuls.empty())
+    return times;
+  MatmulOp nearest = matmuls.front();
+  ScheduleAttrInterface schedule = nearest.getScheduleAttr();
+  if (!schedule)
+    schedule = getMatmulSchedule(nearest, target);
+  if (!schedule || !schedule.leavesWarps())
+    return times;
+  double matmul = estimateMatmul(nearest, device, assumptions);
+  double lost = words *
+                (cyclesLostPerInteger * integer + cyclesLostPerWide * wide) /
+                cyclesPerSecond;
+  double makesConcurrently =
+      words *
+      (cyclesPerConcurrentInteger * integer + cyclesPerConcurrentWide * wide) /
+      cyclesPerSecond;
+  // The part x of the mask that is generated while the GEMM runs, which takes
+  // longer by the cycles it loses: x = (matmul + lost x) / makesConcurrently.
+  double part = makesConcurrently > matmul + lost
+                    ? matmul / (makesConcurrently - lost)
+                    : 1.0;
+  times.fused =
+      base - matmul + reading +
+      std::max(matmul + lost * part + makesMask * (1 - part), writesMask);
+  return times;
+}

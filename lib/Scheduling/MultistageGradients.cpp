@@ -1,0 +1,269 @@
+//===- MultistageGradients.cpp - Schedules of gradients on sm_80 ----------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Chooses the tiles of kernels of gradients in which all warps copy and
+// compute: of the tiles that fit registers and shared memory, the ones with the
+// least estimated time.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ScheduleCandidates.h"
+#include "attn/Analysis/MaskArea.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <tuple>
+
+using namespace mlir;
+using namespace mlir::attn;
+using attn_tile::columnBlockBytes;
+using attn_tile::headDimStep;
+
+static constexpr int64_t gradientStages = 2;
+static constexpr int64_t valueBytes = 2, sumBytes = 4;
+
+/// Rows of the stationary tile, and the warps that share them.
+static constexpr std::pair<int64_t, int64_t> rowsAndWarps[] = {
+    {128, 8}, {128, 4}, {64, 4}};
+
+/// The largest tile that a kernel iterates over, and its unit.
+static constexpr int64_t maxStreamedTile = 128;
+
+/// Registers of a thread for tiles: 255 less room for addresses and the
+/// operands of instructions. The iteration over many ranges of tiles takes
+/// some; in four warps with 128 rows, operands serve two MMAs.
+static constexpr double tileRegisters = 208;
+static constexpr double tileRegistersManyRanges = 184;
+static constexpr double tileRegistersFourWarps = 224;
+
+/// Shared memory that barriers and the rows next to tiles take.
+static constexpr int64_t rowAndBarrierBytes = 4096;
+
+namespace {
+/// The storage of one of the kernels.
+struct KernelShape {
+  /// Sum of the head dims of the accumulators that stay in registers.
+  int64_t accumulatedHeadDimSum;
+  /// 32-bit values that are kept for each score.
+  double valuesOfScore;
+  /// Bytes of a row of the stationary tiles.
+  int64_t stationaryRowBytes;
+  /// Bytes of a row of the tiles that the kernel iterates over.
+  int64_t streamedRowBytes;
+};
+
+/// The tiles of a kernel: rows of the stationary tile, and of the tile that it
+/// iterates over.
+struct Tiles {
+  int64_t stationary, streamed, warps;
+};
+
+class MultistageGradients {
+public:
+  MultistageGradients(AttentionGradOp op, const DeviceFigures &device);
+
+  std::optional<ScheduleChoice> choose();
+
+private:
+  /// The tiles that fit, largest number of scores first.
+  SmallVector<Tiles> getCandidates(const KernelShape &shape);
+  ScheduleAttrInterface makeKeys(const Tiles &tiles);
+  ScheduleAttrInterface makeQueries(const Tiles &tiles);
+  Attribute makeGradient(ScheduleAttrInterface keys,
+                         ScheduleAttrInterface queries,
+                         ScheduleAttrInterface values);
+  /// The candidate whose gradient by `make` takes the least time, or the first
+  /// candidate where times are not known.
+  ScheduleAttrInterface
+  pick(ArrayRef<ScheduleAttrInterface> candidates,
+       function_ref<Attribute(ScheduleAttrInterface)> make);
+
+  AttentionGradOp op;
+  const DeviceFigures &device;
+  bool hasFewRanges;
+  /// Whether there is nothing but a named mask that leaves few ranges.
+  bool isPlain;
+};
+} // namespace
+
+MultistageGradients::MultistageGradients(AttentionGradOp op,
+                                         const DeviceFigures &device)
+    : op(op), device(device) {
+  // As in attention: up to three, as for a window or a prefix.
+  constexpr size_t maxRangesBesideTiles = 3;
+  constexpr int64_t tile = 64;
+  MaskAttrInterface mask =
+      op.getMaskReads().empty() ? op.getMaskAttr() : nullptr;
+  auto areFew = [&](MaskDim dim) {
+    return countTileRanges(op, mask, dim, tile, tile) <= maxRangesBesideTiles;
+  };
+  hasFewRanges = areFew(MaskDim::Query) && areFew(MaskDim::Key);
+  isPlain = hasFewRanges && op.getScoreMod().empty() &&
+            op.getMaskMod().empty() && !op.hasDropout() && !op.hasSequences() &&
+            !op.getIdentity();
+}
+
+SmallVector<Tiles>
+MultistageGradients::getCandidates(const KernelShape &shape) {
+  constexpr int64_t barrierBytes = 1024;
+  constexpr int64_t unit = keyTileUnit;
+  static_assert(unit % DropoutAttr::keysOfWord == 0,
+                "tiles hold whole words of keep masks");
+  SmallVector<Tiles> candidates;
+  for (auto [rows, warps] : rowsAndWarps) {
+    constexpr int64_t rowsOfWarp = 32;
+    bool isTall = rows / warps >= rowsOfWarp;
+    if (isTall && !isPlain)
+      continue;
+    double most = isTall         ? tileRegistersFourWarps
+                  : hasFewRanges ? tileRegisters
+                                 : tileRegistersManyRanges;
+    double threads = double(warps * attn_tile::warpThreads);
+    for (int64_t streamed = unit; streamed <= maxStreamedTile;
+         streamed += unit) {
+      double registers = double(rows) / threads *
+                         (double(shape.accumulatedHeadDimSum) +
+                          shape.valuesOfScore * double(streamed));
+      int64_t bytes = rows * shape.stationaryRowBytes +
+                      gradientStages * streamed * shape.streamedRowBytes;
+      if (registers <= most &&
+          bytes + rowAndBarrierBytes + barrierBytes <= device.sharedBytes)
+        candidates.push_back({rows, streamed, warps});
+    }
+  }
+  llvm::sort(candidates, [](const Tiles &a, const Tiles &b) {
+    return std::tuple(-a.streamed * a.stationary, a.streamed, -a.warps) <
+           std::tuple(-b.streamed * b.stationary, b.streamed, -b.warps);
+  });
+  return candidates;
+}
+
+ScheduleAttrInterface MultistageGradients::makeKeys(const Tiles &tiles) {
+  return cast<ScheduleAttrInterface>(Attribute(
+      attn_tile::KeyMultistageAttr::get(op.getContext(), tiles.streamed,
+                                        tiles.stationary, gradientStages,
+                                        tiles.warps)));
+}
+
+ScheduleAttrInterface MultistageGradients::makeQueries(const Tiles &tiles) {
+  return cast<ScheduleAttrInterface>(Attribute(attn_tile::MultistageAttr::get(
+      op.getContext(), tiles.stationary, tiles.streamed, gradientStages,
+      tiles.warps,
+      /*split_kv_work_items=*/0, /*pack_gqa=*/false)));
+}
+
+Attribute MultistageGradients::makeGradient(ScheduleAttrInterface keys,
+                                            ScheduleAttrInterface queries,
+                                            ScheduleAttrInterface values) {
+  auto rows =
+      cast<ScheduleAttrInterface>(Attribute(attn_tile::MultistageAttr::get(
+          op.getContext(), /*query_tile=*/128, /*key_tile=*/64, gradientStages,
+          /*warps=*/8, /*split_kv_work_items=*/0, /*pack_gqa=*/false)));
+  return attn_tile::GradientAttr::get(op.getContext(), rows, keys, queries,
+                                      values);
+}
+
+std::optional<double> attn::estimateGradient(AttentionGradOp op,
+                                             Attribute schedule,
+                                             const DeviceFigures &device,
+                                             CostAssumptions assumptions) {
+  VisitedTiles tiles(cast<AttentionOpInterface>(op.getOperation()),
+                     assumptions);
+  SmallVector<KernelTime> kernels =
+      cast<ScheduleAttrInterface>(schedule).estimateKernels(tiles, device);
+  if (kernels.empty())
+    return std::nullopt;
+  return getWorkSeconds(kernels);
+}
+
+ScheduleAttrInterface
+MultistageGradients::pick(ArrayRef<ScheduleAttrInterface> candidates,
+                          function_ref<Attribute(ScheduleAttrInterface)> make) {
+  ScheduleAttrInterface best = candidates.front();
+  if (candidates.size() == 1)
+    return best;
+  std::optional<double> least;
+  for (ScheduleAttrInterface candidate : candidates) {
+    std::optional<double> seconds =
+        estimateGradient(op, make(candidate), device);
+    if (seconds && (!least || *seconds < *least))
+      std::tie(best, least) = std::pair(candidate, seconds);
+  }
+  return best;
+}
+
+std::optional<ScheduleChoice> MultistageGradients::choose() {
+  int64_t qkHeadDim = llvm::alignTo(op.getQKHeadDim(), headDimStep);
+  int64_t vHeadDim = llvm::alignTo(op.getVHeadDim(), headDimStep);
+  int64_t keyBytes = llvm::alignTo(valueBytes * qkHeadDim, columnBlockBytes);
+  int64_t valuesBytes = llvm::alignTo(valueBytes * vHeadDim, columnBlockBytes);
+  // Scores and gradients of P in f32, and each of them in 16 bits. A score_mod
+  // also needs the scores before it, and generating keep masks takes some.
+  double changed = op.getScoreMod().empty() ? 0 : 1;
+  double more = changed + (op.hasDropout() ? 0.5 : 0) +
+                (op.getMaskMod().empty() ? 0 : 0.5);
+  double both = 3 + more, alone = 1.5 + more;
+  int64_t rowBytes = 2 * sumBytes, bothBytes = keyBytes + valuesBytes;
+  KernelShape together{qkHeadDim + vHeadDim, both, bothBytes,
+                       bothBytes + rowBytes};
+  KernelShape ofKeys = together, ofValues = together, ofQueries = together;
+  ofKeys.accumulatedHeadDimSum = ofQueries.accumulatedHeadDimSum = qkHeadDim;
+  ofValues = {vHeadDim, alone, keyBytes, bothBytes + rowBytes};
+
+  auto makeAll = [&](const KernelShape &shape, auto make) {
+    return llvm::map_to_vector(getCandidates(shape), make);
+  };
+  auto makeKeysOf = [&](const Tiles &tiles) { return makeKeys(tiles); };
+  SmallVector<ScheduleAttrInterface> queries = makeAll(
+      ofQueries, [&](const Tiles &tiles) { return makeQueries(tiles); });
+  SmallVector<ScheduleAttrInterface> keys = makeAll(together, makeKeysOf);
+  SmallVector<ScheduleAttrInterface> keysAlone = makeAll(ofKeys, makeKeysOf);
+  SmallVector<ScheduleAttrInterface> values = makeAll(ofValues, makeKeysOf);
+  if (queries.empty() || keysAlone.empty() || values.empty())
+    return std::nullopt;
+
+  ScheduleAttrInterface none;
+  auto pickKeys = [&](ArrayRef<ScheduleAttrInterface> candidates,
+                      ScheduleAttrInterface ofValues) {
+    return pick(candidates, [&](ScheduleAttrInterface candidate) {
+      return makeGradient(candidate, queries.front(), ofValues);
+    });
+  };
+  // With two kernels, all scores are computed twice.
+  ScheduleAttrInterface byKey, byValue;
+  if (!keys.empty()) {
+    byKey = pickKeys(keys, none);
+  } else {
+    byKey = pickKeys(keysAlone, values.front());
+    byValue = pick(values, [&](ScheduleAttrInterface candidate) {
+      return makeGradient(byKey, queries.front(), candidate);
+    });
+  }
+  ScheduleAttrInterface byQuery =
+      pick(queries, [&](ScheduleAttrInterface candidate) {
+        return makeGradient(byKey, candidate, byValue);
+      });
+  Attribute schedule = makeGradient(byKey, byQuery, byValue);
+  std::string reason =
+      llvm::formatv("tiles of {0} queries and {1} keys that stay, of {2} and "
+                    "{3} that fit",
+                    byQuery.getQueryTile(), byKey.getKeyTile(), queries.size(),
+                    byValue ? keysAlone.size() : keys.size());
+  if (byValue)
+    reason += "; gradients of keys and values do not fit one kernel";
+  if (std::optional<double> seconds = estimateGradient(op, schedule, device))
+    reason += llvm::formatv(", estimated {0:f0} us", *seconds * 1e6).str();
+  return ScheduleChoice{schedule, reason};
+}
+
+std::optional<ScheduleChoice>
+attn::chooseMultistageGradient(AttentionGradOp op,
+                               const DeviceFigures &device) {
+  return MultistageGradients(op, device).choose();
+}

@@ -1,0 +1,333 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Attention by operations of torch, from the same text that kernels are compiled from.
+
+In double precision on the host it takes the place of kernels, which have none, so that
+``torch.autograd.gradcheck`` runs on models. With ATTN_CHECK_READS=1 the indices of all
+reads of captured tensors are computed before each call, and those outside are an error.
+"""
+
+import functools
+import math
+import operator
+import os
+import re
+import struct
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import torch
+from torch import Tensor
+
+from attn.errors import AttnError, UnsupportedError
+from attn.torch.kernels import Kind, check_tensors
+
+
+# The functions of tensors for the operations, by name.
+_OPERATIONS: Dict[str, Callable] = {
+    **dict.fromkeys(("arith.addf", "arith.addi"), torch.add),
+    **dict.fromkeys(("arith.subf", "arith.subi"), torch.sub),
+    **dict.fromkeys(("arith.mulf", "arith.muli"), torch.mul),
+    **dict.fromkeys(("arith.minimumf", "arith.minsi"), torch.minimum),
+    **dict.fromkeys(("arith.maximumf", "arith.maxsi"), torch.maximum),
+    "arith.divf": torch.div,
+    "arith.floordivsi": lambda a, b: torch.div(a, torch.where(b == 0, 1, b), rounding_mode="floor"),
+    "arith.andi": torch.bitwise_and,
+    "arith.ori": torch.bitwise_or,
+    "arith.xori": torch.bitwise_xor,
+    "arith.negf": torch.neg,
+    "arith.select": torch.where,
+    "arith.sitofp": lambda a: a.double(),
+    "arith.uitofp": lambda a: a.double(),
+    "arith.fptosi": lambda a: a.long(),
+    "arith.index_cast": lambda a: a,
+    "arith.index_castui": lambda a: a.long(),
+    "arith.extf": lambda a: a,
+    "math.absf": torch.abs,
+    "math.powf": torch.pow,
+    "math.roundeven": torch.round,
+    **{f"math.{name}": getattr(torch, name) for name in (
+        "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "atan", "sinh",
+        "cosh", "tanh", "erf", "floor", "ceil", "trunc",
+    )},
+}  # fmt: skip
+_COMPARISONS = {name: getattr(torch, name) for name in ("lt", "le", "gt", "ge", "eq", "ne")}
+_ROUNDED = {"bf16": torch.bfloat16, "f16": torch.float16}
+
+
+class _Pairs(NamedTuple):
+    """Positions as tensors that broadcast to ``[batch, heads, queries, keys]``, and the captured tensors to read at
+    them."""
+
+    position: Tuple[Tensor, ...]
+    lengths: Tuple[int, int]
+    captures: Sequence[Tensor]
+
+
+def _constant(text: str, device: torch.device) -> Tensor:
+    """A literal as the tracer writes it."""
+    value, _, kind = text.partition(" : ")
+    if not kind:
+        return torch.tensor(value == "true", device=device)
+    if kind == "index":
+        return torch.tensor(int(value), device=device)
+    number = struct.unpack("<f", struct.pack("<I", int(value, 16)))[0] if value.startswith("0x") else float(value)
+    return torch.tensor(number, dtype=torch.float64, device=device)
+
+
+class _Region:
+    """The body of a region, evaluated at pairs."""
+
+    def __init__(self, text: str, pairs: _Pairs, read: Optional[Callable[[int, Tensor, Tuple], None]] = None):
+        self._pairs = pairs
+        self._read = read
+        self._values: Dict[str, Tensor] = dict(zip(("%b", "%h", "%i", "%j"), pairs.position))
+        self._lines = re.split(r"\s+(?=%\w+ = |attn\.yield )", text.strip())
+
+    def evaluate(self, score: Optional[Tensor] = None) -> Tensor:
+        if score is not None:
+            self._values["%s"] = score
+        for line in self._lines:
+            name, _, operation = line.partition(" = ")
+            if not operation:
+                return self._values[name.split()[1]]
+            self._values[name] = self._apply(*operation.split(" ", 1))
+        raise AttnError("a region ends without attn.yield")
+
+    def _apply(self, name: str, rest: str) -> Tensor:
+        if name == "arith.constant":
+            return _constant(rest, self._pairs.position[0].device)
+        if name == "tensor.extract":
+            return self._extract(rest)
+        operands = [self._values[operand] for operand in re.findall(r"%\w+", rest)]
+        if name in ("arith.cmpi", "arith.cmpf"):
+            return _COMPARISONS[rest.split(",")[0][-2:]](*operands)
+        if name == "arith.truncf":
+            return operands[0].to(_ROUNDED[rest.rpartition(" ")[2]]).double()
+        operation = _OPERATIONS.get(name)
+        if operation is None:
+            raise UnsupportedError(f"operation '{name}' of a region has no form by operations of torch")
+        return operation(*operands)
+
+    def _extract(self, rest: str) -> Tensor:
+        number, indices = re.match(r"%c(\d+)\[(.*?)\]", rest).groups()  # type: ignore[union-attr]
+        tensor = self._pairs.captures[int(number)]
+        tensor = tensor[None] if tensor.ndim == 0 else tensor
+        index = tuple([self._values[name] for name in indices.split(", ")])
+        if self._read is not None:
+            self._read(int(number), tensor, index)
+        inside = [torch.clamp(each, 0, size - 1) for each, size in zip(index, tensor.shape)]
+        value = tensor[tuple(inside)]
+        return value.double() if value.is_floating_point() else value if value.dtype == torch.bool else value.long()
+
+
+# Named masks
+
+
+def _split_parameters(text: str) -> List[str]:
+    """The parts of a list of parameters, at the commas of the outermost level."""
+    parts, depth, start = [], 0, 0
+    for place, letter in enumerate(text):
+        depth += (letter == "<") - (letter == ">")
+        if letter == "," and depth == 0:
+            parts.append(text[start:place].strip())
+            start = place + 1
+    return [*parts, text[start:].strip()]
+
+
+def _evaluate_mask(text: str, pairs: _Pairs) -> Tensor:
+    """Which pairs a named mask keeps."""
+    name, _, rest = text.removeprefix("#attn.").partition("<")
+    parts = _split_parameters(rest[:-1]) if rest else []
+    if name in ("and", "or", "not"):
+        masks = [_evaluate_mask(part, pairs) for part in parts]
+        return ~masks[0] if name == "not" else functools.reduce(operator.and_ if name == "and" else operator.or_, masks)
+    batch, _, query, key = pairs.position
+    parameters = dict(part.split(" = ") for part in parts)
+    is_top_left = parameters.pop("alignment", "") == "top_left"
+    numbers = {name: int(value) for name, value in parameters.items()}
+    row = query if is_top_left else query + (pairs.lengths[1] - pairs.lengths[0])
+    if name in ("documents", "packed_documents"):
+        of_queries, of_keys = (pairs.captures[numbers[side]].long() for side in ("queries", "keys"))
+        return _same_document(name == "packed_documents", of_queries, of_keys, batch, query, key)
+    if name not in _POSITIONAL:
+        raise UnsupportedError(f"the mask #attn.{name} has no form by operations of torch")
+    return _POSITIONAL[name](row, key, query, **numbers)
+
+
+def _same_document(is_packed: bool, queries: Tensor, keys: Tensor, batch: Tensor, query: Tensor, key: Tensor) -> Tensor:
+    def find(tensor: Tensor, position: Tensor) -> Tensor:
+        entry = batch if tensor.shape[0] > 1 else torch.zeros_like(batch)
+        if not is_packed:
+            return tensor[entry, position]
+        number = (position[..., None] >= tensor[entry]).sum(-1)
+        return torch.where((number == 0) | (number == tensor.shape[1]), -1, number)
+
+    first, second = find(queries, query), find(keys, key)
+    return (first == second) & (first >= 0) if is_packed else first == second
+
+
+def _window(row: Tensor, key: Tensor, query: Tensor, left: Optional[int] = None, right: Optional[int] = None) -> Tensor:
+    keep = torch.ones_like(row - key, dtype=torch.bool)
+    keep = keep if left is None else keep & (key >= row - left)
+    return keep if right is None else keep & (key <= row + right)
+
+
+def _dilated(row: Tensor, key: Tensor, query: Tensor, left: int, right: int, dilation: int) -> Tensor:
+    return _window(row, key, query, left, right) & ((row - key) % dilation == 0)
+
+
+def _local_blocks(
+    row: Tensor, key: Tensor, query: Tensor, size: int, before: Optional[int] = None, after: Optional[int] = None
+) -> Tensor:
+    blocks = (torch.div(each, size, rounding_mode="floor") for each in (row, key, query))
+    return _window(*blocks, left=before, right=after)
+
+
+_POSITIONAL: Dict[str, Callable] = {
+    "causal": lambda row, key, query: key <= row,
+    "sliding_window": _window,
+    "dilated_window": _dilated,
+    "prefix_lm": lambda row, key, query, length: (key < length) | (key <= row),
+    "local_blocks": _local_blocks,
+    "global_tokens": lambda row, key, query, count: (query < count) | (key < count),
+}
+
+
+# Attention
+
+
+def _positions(sizes: Sequence[int], device: torch.device, first_query: int = 0) -> Tuple[Tensor, ...]:
+    """Numbers of batch entries, heads, queries and keys, each in a dimension of its own."""
+    starts = (0, 0, first_query, 0)
+    return tuple([
+        torch.arange(start, start + size, device=device).view([-1 if dim == number else 1 for dim in range(4)])
+        for number, (start, size) in enumerate(zip(starts, sizes))
+    ])  # fmt: skip
+
+
+def attend(
+    query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor], kind: Kind
+) -> Tuple[Tensor, Tensor]:
+    """Output and log-sum-exp in double precision."""
+    check_tensors(query, key, value, (), has_head_map="heads" in kind.clauses.split(), allows_double=True)
+    if kind.dropout_p:
+        raise UnsupportedError("dropout has no double precision; convert tensors to torch.float32")
+    if kind.sequences:
+        raise UnsupportedError(
+            "sequences of different lengths have no double precision; convert tensors to torch.float32"
+        )
+    _, probabilities, lse = _evaluate(query, key, captures, kind)
+    return probabilities @ value[:, _find_heads(query, key, captures, kind)], lse
+
+
+def evaluate_pairs(query: Tensor, key: Tensor, captures: Sequence[Tensor], kind: Kind) -> Tuple[Tensor, Tensor]:
+    """Scores, -inf where pairs do not attend, and probabilities."""
+    check_tensors(query, key, key, (), has_head_map="heads" in kind.clauses.split(), allows_double=True)
+    return _evaluate(query, key, captures, kind)[:2]
+
+
+def _find_heads(query: Tensor, key: Tensor, captures: Sequence[Tensor], kind: Kind) -> Tensor:
+    """The key head of each query head."""
+    heads = dict(zip(kind.clauses.split(), captures[kind.reads :])).get("heads")
+    if heads is not None:
+        return heads.long()
+    group = query.shape[1] // max(key.shape[1], 1)
+    return torch.arange(query.shape[1], device=query.device) // max(group, 1)
+
+
+def _evaluate(
+    query: Tensor, key: Tensor, captures: Sequence[Tensor], kind: Kind
+) -> Tuple[Tensor, Tensor, Tensor]:
+    """Scores, probabilities and log-sum-exp."""
+    key = key[:, _find_heads(query, key, captures, kind)]
+    lengths = (query.shape[2], key.shape[2])
+    position = _positions((*query.shape[:2], *lengths), query.device)
+    scores = query @ key.mT * (1 / math.sqrt(query.shape[3]) if kind.scale is None else kind.scale)
+    pairs = _Pairs(position, lengths, captures[kind.first_capture :])
+    if kind.score_mod:
+        scores = _Region(kind.score_mod, pairs).evaluate(scores).expand(scores.shape)
+    keep = scores != -math.inf
+    if kind.mask_mod:
+        keep = keep & _Region(kind.mask_mod, pairs).evaluate()
+    if kind.mask:
+        keep = keep & _evaluate_mask(kind.mask, _Pairs(position, lengths, captures[: kind.reads]))
+    return _normalize(scores, keep, dict(zip(kind.clauses.split(), captures[kind.reads :])))
+
+
+def _normalize(scores: Tensor, keep: Tensor, operands: Dict[str, Tensor]) -> Tuple[Tensor, Tensor, Tensor]:
+    """The softmax of the kept scores; rows with nothing to attend are 0."""
+    is_empty = ~keep.any(-1, keepdim=True)
+    sinks = operands.get("sinks")
+    # Of an empty row all gradients are 0.
+    masked = scores.masked_fill(~keep, -math.inf).masked_fill(is_empty, 0.0)
+    if scores.shape[-1] == 0:
+        lse = scores.new_full(scores.shape[:-1], -math.inf)
+    else:
+        lse = masked.logsumexp(-1)
+    lse = lse.masked_fill(is_empty[..., 0], -math.inf)
+    if sinks is not None:
+        lse = torch.logaddexp(lse, sinks.double()[:, None].expand(lse.shape))
+    finite = lse.masked_fill(lse == -math.inf, 0.0)
+    probabilities = (masked - finite[..., None]).exp() * ~is_empty
+    identity = operands.get("identity")
+    if identity is not None:
+        queries, keys = scores.shape[-2:]
+        weight = identity.double()[:, None, None]
+        diagonal = torch.ones(queries, keys, dtype=torch.float64, device=scores.device)
+        diagonal = diagonal.tril(keys - queries).triu(keys - queries)
+        probabilities = (1 - weight) * probabilities + weight * diagonal
+    return scores.masked_fill(~keep, -math.inf), probabilities, lse
+
+
+# Reads
+
+
+@functools.lru_cache(maxsize=None)
+def checks_reads() -> bool:
+    """Whether ATTN_CHECK_READS asks for checks."""
+    value = os.environ.get("ATTN_CHECK_READS", "0")
+    if value not in ("", "0", "1"):
+        raise AttnError(f"the environment variable ATTN_CHECK_READS is '{value}', expected 0 or 1")
+    return value == "1"
+
+
+# The number of pairs that are checked together.
+_PAIRS_AT_ONCE = 1 << 22
+
+
+def check_reads(query: Tensor, key: Tensor, captures: Sequence[Tensor], kind: Kind) -> None:
+    """Refuses reads out of the bounds of captured tensors: in a score_mod at pairs that attend, in a mask_mod at pairs
+    that a named mask keeps. A score of 0 stands for all scores."""
+    sizes = (query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+    rows = max(1, _PAIRS_AT_ONCE // max(1, sizes[0] * sizes[1] * sizes[3]))
+    read = captures[kind.first_capture :]
+    for first in range(0, sizes[2], rows):
+        part = (*sizes[:2], min(rows, sizes[2] - first), sizes[3])
+        position = _positions(part, query.device, first)
+        pairs = _Pairs(position, sizes[2:], read)
+        keep = torch.ones((), dtype=torch.bool, device=query.device)
+        if kind.mask:
+            keep = _evaluate_mask(kind.mask, _Pairs(position, sizes[2:], captures[: kind.reads]))
+        if kind.mask_mod:
+            check = functools.partial(_check_read, "mask_mod", keep, position)
+            keep = keep & _Region(kind.mask_mod, pairs, check).evaluate()
+        if kind.score_mod:
+            check = functools.partial(_check_read, "score_mod", keep, position)
+            _Region(kind.score_mod, pairs, check).evaluate(torch.zeros((), dtype=torch.float64, device=query.device))
+
+
+def _check_read(
+    role: str, keep: Tensor, position: Sequence[Tensor], number: int, tensor: Tensor, index: Sequence[Tensor]
+) -> None:
+    for dim, (each, size) in enumerate(zip(index, tensor.shape)):
+        is_outside = ((each < 0) | (each >= size)) & keep
+        if not bool(is_outside.any()):
+            continue
+        is_outside, each = torch.broadcast_tensors(is_outside, each, *position)[:2]
+        place = is_outside.nonzero()[0].tolist()
+        where = [int(axis.flatten()[at]) for axis, at in zip(position, place)]
+        raise AttnError(
+            f"{role} reads index {int(each[tuple(place)])} of dimension {dim} of captured tensor {number}, of size "
+            f"{size}, at batch {where[0]}, head {where[1]}, query {where[2]} and key {where[3]}"
+        )

@@ -1,0 +1,103 @@
+// RUN: attn-opt %s --convert-attn-to-attn-tile --split-input-file | FileCheck %s
+
+// Eight work items are wanted, and there are two: each becomes four, with a share of the keys.
+// CHECK-LABEL: attn_tile.kernel @split_kernel(
+// CHECK-SAME:    %[[Q:.*]]: memref<1x2x16x64xf32>, %{{.*}}: memref<1x2x256x64xf32>, %{{.*}}: memref<1x2x256x64xf32>,
+// CHECK-SAME:    %[[O:.*]]: memref<4x2x16x64xf32, strided<[2048, 1024, 64, 1]>>, %[[MAX:.*]]: memref<4x2x16xf32, strided<[32, 16, 1], offset: 8192>>,
+// CHECK-SAME:    %[[SUM:.*]]: memref<4x2x16xf32, strided<[32, 16, 1], offset: 8320>>)
+// CHECK-DAG:     %[[N:.*]] = arith.constant 4 : index
+// CHECK-DAG:     %[[WORK_ITEMS:.*]] = arith.constant 8 : index
+// CHECK:         scf.forall (%[[B:.*]], %[[HP:.*]], %{{.*}}) in (%{{.*}}, %[[WORK_ITEMS]], %{{.*}})
+// CHECK-DAG:       %[[PART:.*]] = arith.remui %[[HP]], %[[N]]
+// CHECK-DAG:       %[[H:.*]] = arith.divui %[[HP]], %[[N]]
+// CHECK:           %[[TILES:.*]], %{{.*}}, %{{.*}} = attn_tile.kv_tile_iterator at(%[[B]], %[[H]]) {{.*}} split(%[[PART]] of %[[N]])
+// CHECK:           attn_tile.store %{{.*}}, %[[O]][%[[ENTRY:.*]], %[[H]], %{{.*}}, %{{.*}}]
+// CHECK:           %[[EMPTY:.*]] = attn_tile.is_split_empty %[[TILES]]
+// CHECK:           %[[ADDEND:.*]] = arith.select %[[EMPTY]]
+// CHECK:           vector.broadcast %[[ADDEND]]
+// CHECK:           attn_tile.store %{{.*}}, %[[MAX]][%[[ENTRY]], %[[H]], %{{.*}}]
+// CHECK:           attn_tile.store %{{.*}}, %[[SUM]][%[[ENTRY]], %[[H]], %{{.*}}]
+// CHECK-LABEL: attn_tile.kernel @split_combine(
+// CHECK-SAME:    %[[O:.*]]: memref<4x2x16x64xf32, strided<[2048, 1024, 64, 1]>>, %[[MAX:.*]]: memref<4x2x16xf32, strided<[32, 16, 1], offset: 8192>>,
+// CHECK-SAME:    %[[SUM:.*]]: memref<4x2x16xf32, strided<[32, 16, 1], offset: 8320>>, %[[OUT:.*]]: memref<1x2x16x64xf32>)
+// CHECK:         scf.forall
+// CHECK:           attn_tile.thread_for
+// CHECK-COUNT-4:     memref.load %[[MAX]]
+// CHECK-NOT:       memref.load %[[MAX]]
+// CHECK:           memref.store %{{.*}}, %[[OUT]]
+// CHECK-LABEL: func @split(
+// CHECK:         %[[BUFFER:.*]] = memref.alloc() : memref<8448xf32>
+// CHECK-DAG:     %[[PO:.*]] = memref.reinterpret_cast %[[BUFFER]] to offset: [0], sizes: [4, 2, 16, 64]
+// CHECK-DAG:     %[[PL:.*]] = memref.reinterpret_cast %[[BUFFER]] to offset: [8192], sizes: [4, 2, 16]
+// CHECK-DAG:     %[[PS:.*]] = memref.reinterpret_cast %[[BUFFER]] to offset: [8320], sizes: [4, 2, 16]
+// CHECK:         attn_tile.launch @split_kernel{{.*}}(%{{.*}}, %{{.*}}, %{{.*}}, %[[PO]], %[[PL]], %[[PS]]
+// CHECK-NEXT:    attn_tile.launch @split_combine{{.*}}(%[[PO]], %[[PL]], %[[PS]], %{{.*}}
+// CHECK:         memref.dealloc %[[BUFFER]]
+func.func @split(%q: memref<1x2x16x64xf32>, %k: memref<1x2x256x64xf32>, %o: memref<1x2x16x64xf32>) {
+  attn.attention ins(%q, %k, %k : memref<1x2x16x64xf32>, memref<1x2x256x64xf32>, memref<1x2x256x64xf32>)
+      outs(%o : memref<1x2x16x64xf32>)
+      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64, split_kv_work_items = 8>)
+  return
+}
+
+// -----
+
+// The number of splits is computed when the launches are made.
+// CHECK-LABEL: attn_tile.kernel @dynamic_kernel(
+// CHECK-SAME:    %[[N:[a-z0-9]*]]: index)
+// CHECK:         split(%{{.*}} of %[[N]])
+// CHECK-LABEL: attn_tile.kernel @dynamic_combine(
+// CHECK-SAME:    %[[N:[a-z0-9]*]]: index)
+// CHECK:         scf.for %{{.*}} = %{{.*}} to %[[N]]
+// CHECK-LABEL: func @dynamic(
+// CHECK:         arith.maxui
+// CHECK:         attn_tile.launch @dynamic_kernel args({{.*}}, %[[SPLITS:[0-9]+]] :
+// CHECK:         attn_tile.launch @dynamic_combine args({{.*}}, %[[SPLITS]] :
+func.func @dynamic(%q: memref<?x2x?x64xf32>, %k: memref<?x2x?x64xf32>, %o: memref<?x2x?x64xf32>) {
+  attn.attention ins(%q, %k, %k : memref<?x2x?x64xf32>, memref<?x2x?x64xf32>, memref<?x2x?x64xf32>)
+      outs(%o : memref<?x2x?x64xf32>)
+      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64, split_kv_work_items = 8>)
+  return
+}
+
+// -----
+
+// There are enough work items already.
+// CHECK-LABEL: attn_tile.kernel @enough_kernel(
+// CHECK-NOT:   part(
+// CHECK-NOT:   @enough_combine
+func.func @enough(%q: memref<4x2x16x64xf32>, %k: memref<4x2x256x64xf32>, %o: memref<4x2x16x64xf32>) {
+  attn.attention ins(%q, %k, %k : memref<4x2x16x64xf32>, memref<4x2x256x64xf32>, memref<4x2x256x64xf32>)
+      outs(%o : memref<4x2x16x64xf32>)
+      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64, split_kv_work_items = 8>)
+  return
+}
+
+// -----
+
+// Query heads that share a key head are rows of one tile; masks and regions see the position of the
+// one query.
+// CHECK-LABEL: attn_tile.kernel @packed_kernel(
+// CHECK-SAME:    memref<?x2x4x64xbf16>, %{{.*}}: memref<?x2x?x64xbf16>, %{{.*}}: memref<?x2x?x64xbf16>, %{{.*}}: memref<?x2x4x64xbf16>
+// CHECK:         scf.forall (%{{.*}}, %{{.*}}, %{{.*}}) in (%{{.*}}, %{{.*}}, %{{.*}})
+// CHECK:         attn_tile.kv_tile_iterator {{.*}} mask_mod {
+// CHECK:         attn_tile.map
+// CHECK-NEXT:    ^bb0(%{{.*}}: f32, %{{.*}}: index, %[[H:.*]]: index, %[[R:.*]]: index, %{{.*}}: index):
+// CHECK:           %[[FIRST:.*]] = arith.muli %[[H]], %{{.*}}
+// CHECK:           %[[HEAD:.*]] = arith.addi %[[FIRST]], %[[R]]
+// CHECK:           memref.load %{{.*}}[%[[HEAD]]]
+// CHECK-LABEL: func @packed(
+// CHECK:         memref.collapse_shape %{{.*}} {{\[\[}}0], [1, 2], [3]]
+// CHECK:         memref.expand_shape %{{.*}} {{\[\[}}0], [1, 2], [3]]
+func.func @packed(%q: memref<?x8x1x64xbf16>, %k: memref<?x2x?x64xbf16>, %o: memref<?x8x1x64xbf16>, %slopes: memref<8xf32>) {
+  attn.attention ins(%q, %k, %k : memref<?x8x1x64xbf16>, memref<?x2x?x64xbf16>, memref<?x2x?x64xbf16>)
+      outs(%o : memref<?x8x1x64xbf16>) mask(#attn.sliding_window<left = 100, right = 0>)
+      schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, pack_gqa = true>)
+      score_mod {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %slope = memref.load %slopes[%h] : memref<8xf32>
+        %r = arith.mulf %s, %slope : f32
+        attn.yield %r : f32
+      }
+  return
+}

@@ -1,0 +1,16 @@
+// Dropout with the ARX generator, causal.
+// attn-compile: --target=sm_90a
+// attn-compile: --target=sm_80
+// attn-compile: --target=host
+
+!q = tensor<?x8x?x128xbf16>
+!k = tensor<?x2x?x128xbf16>
+!v = tensor<?x2x?x128xbf16>
+!o = tensor<?x8x?x128xbf16>
+!l = tensor<?x8x?xf32>
+func.func @attention(%query: !q, %key: !k, %value: !v, %out: !o, %lse: !l, %seed: tensor<i64>, %offset: tensor<i64>) -> (!o, !l) {
+  %0:2 = attn.attention ins(%query, %key, %value : !q, !k, !v) outs(%out, %lse : !o, !l) mask(#attn.causal)
+      dropout(#attn.dropout<p = 0.1, rng = #attn.arx<rounds = 8>>, %seed, %offset : tensor<i64>, tensor<i64>)
+      -> !o, !l
+  return %0#0, %0#1 : !o, !l
+}

@@ -1,0 +1,10 @@
+// A dropout keep mask with a schedule.
+// attn-compile: --target=sm_90a
+
+!state = tensor<i64>
+!words = tensor<?x8x?x?xi32>
+func.func @rows(%seed: !state, %offset: !state, %out: !words) -> !words {
+  %0 = attn.dropout_mask rows by(#attn.dropout<p = 0.125, rng = #attn.threefry>, %seed, %offset : !state, !state)
+      outs(%out : !words) schedule(#attn_tile.scalar) -> !words
+  return %0 : !words
+}

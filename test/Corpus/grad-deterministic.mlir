@@ -1,0 +1,13 @@
+// A deterministic gradient: ordered accumulation of dQ.
+// attn-compile: --target=sm_90a
+
+!q = tensor<?x8x?x128xbf16>
+!k = tensor<?x8x?x128xbf16>
+!v = tensor<?x8x?x128xbf16>
+!o = tensor<?x8x?x128xbf16>
+!l = tensor<?x8x?xf32>
+func.func @gradient(%query: !q, %key: !k, %value: !v, %out: !o, %lse: !l, %dout: !o, %dquery: !q, %dkey: !k, %dvalue: !v) -> (!q, !k, !v) {
+  %0:3 = attn.attention_grad ins(%query, %key, %value, %out, %lse, %dout : !q, !k, !v, !o, !l, !o)
+      outs(%dquery, %dkey, %dvalue : !q, !k, !v) mask(#attn.causal) deterministic -> !q, !k, !v
+  return %0#0, %0#1, %0#2 : !q, !k, !v
+}

@@ -1,0 +1,13 @@
+// f32, which only the host supports.
+// attn-compile: --target=host
+
+!q = tensor<?x2x?x32xf32>
+!k = tensor<?x2x?x32xf32>
+!v = tensor<?x2x?x32xf32>
+!o = tensor<?x2x?x32xf32>
+!l = tensor<?x2x?xf32>
+func.func @gradient(%query: !q, %key: !k, %value: !v, %out: !o, %lse: !l, %dout: !o, %dquery: !q, %dkey: !k, %dvalue: !v) -> (!q, !k, !v) {
+  %0:3 = attn.attention_grad ins(%query, %key, %value, %out, %lse, %dout : !q, !k, !v, !o, !l, !o)
+      outs(%dquery, %dkey, %dvalue : !q, !k, !v) -> !q, !k, !v
+  return %0#0, %0#1, %0#2 : !q, !k, !v
+}

@@ -1,0 +1,14 @@
+// Multi-head attention, static sizes.
+// attn-compile: --target=sm_90a
+// attn-compile: --target=sm_80
+
+!q = tensor<2x8x2048x128xbf16>
+!k = tensor<2x8x2048x128xbf16>
+!v = tensor<2x8x2048x128xbf16>
+!o = tensor<2x8x2048x128xbf16>
+!l = tensor<2x8x2048xf32>
+func.func @gradient(%query: !q, %key: !k, %value: !v, %out: !o, %lse: !l, %dout: !o, %dquery: !q, %dkey: !k, %dvalue: !v) -> (!q, !k, !v) {
+  %0:3 = attn.attention_grad ins(%query, %key, %value, %out, %lse, %dout : !q, !k, !v, !o, !l, !o)
+      outs(%dquery, %dkey, %dvalue : !q, !k, !v) mask(#attn.causal) -> !q, !k, !v
+  return %0#0, %0#1, %0#2 : !q, !k, !v
+}

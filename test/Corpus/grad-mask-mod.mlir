@@ -1,0 +1,22 @@
+// A mask_mod that reads a tensor.
+// attn-compile: --target=sm_90a
+// attn-compile: --target=sm_80
+
+!q = tensor<?x8x?x128xbf16>
+!k = tensor<?x2x?x128xbf16>
+!v = tensor<?x2x?x128xbf16>
+!o = tensor<?x8x?x128xbf16>
+!l = tensor<?x8x?xf32>
+!ids = tensor<?x?xi32>
+func.func @gradient(%query: !q, %key: !k, %value: !v, %out: !o, %lse: !l, %dout: !o, %ids: !ids, %dquery: !q, %dkey: !k,
+    %dvalue: !v) -> (!q, !k, !v) {
+  %0:3 = attn.attention_grad ins(%query, %key, %value, %out, %lse, %dout : !q, !k, !v, !o, !l, !o)
+      outs(%dquery, %dkey, %dvalue : !q, !k, !v) mask_mod {
+  ^bb0(%b: index, %h: index, %i: index, %j: index):
+    %x = tensor.extract %ids[%b, %i] : !ids
+    %y = tensor.extract %ids[%b, %j] : !ids
+    %same = arith.cmpi eq, %x, %y : i32
+    attn.yield %same : i1
+  } -> !q, !k, !v
+  return %0#0, %0#1, %0#2 : !q, !k, !v
+}

@@ -1,0 +1,13 @@
+// A dilated window: every third key.
+// attn-compile: --target=sm_90a
+// attn-compile: --target=host
+
+!q = tensor<?x8x?x64xbf16>
+!k = tensor<?x2x?x64xbf16>
+!v = tensor<?x2x?x64xbf16>
+!o = tensor<?x8x?x64xbf16>
+func.func @attention(%query: !q, %key: !k, %value: !v, %out: !o) -> !o {
+  %0 = attn.attention ins(%query, %key, %value : !q, !k, !v) outs(%out : !o)
+      mask(#attn.dilated_window<left = 200, right = 50, dilation = 3, alignment = bottom_right>) -> !o
+  return %0 : !o
+}

@@ -1,0 +1,13 @@
+// Local blocks: each query block attends to itself and the block before.
+// attn-compile: --target=sm_90a
+// attn-compile: --target=sm_80
+
+!q = tensor<?x8x?x128xbf16>
+!k = tensor<?x2x?x128xbf16>
+!v = tensor<?x2x?x128xbf16>
+!o = tensor<?x8x?x128xbf16>
+func.func @attention(%query: !q, %key: !k, %value: !v, %out: !o) -> !o {
+  %0 = attn.attention ins(%query, %key, %value : !q, !k, !v) outs(%out : !o)
+      mask(#attn.local_blocks<size = 96, before = 1, after = 0, alignment = top_left>) -> !o
+  return %0 : !o
+}

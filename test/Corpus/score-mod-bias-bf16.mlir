@@ -1,0 +1,19 @@
+// A bf16 bias, which bulk copies load when it is aligned.
+// attn-compile: --target=sm_90a
+// attn-compile: --target=sm_80
+
+!q = tensor<?x8x?x128xbf16>
+!k = tensor<?x2x?x128xbf16>
+!v = tensor<?x2x?x128xbf16>
+!o = tensor<?x8x?x128xbf16>
+!bias = tensor<?x8x?x?xbf16>
+func.func @attention(%query: !q, %key: !k, %value: !v, %out: !o, %bias: !bias) -> !o {
+  %0 = attn.attention ins(%query, %key, %value : !q, !k, !v) outs(%out : !o) score_mod {
+  ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+    %x = tensor.extract %bias[%b, %h, %i, %j] : !bias
+    %y = arith.extf %x : bf16 to f32
+    %r = arith.addf %s, %y : f32
+    attn.yield %r : f32
+  } -> !o
+  return %0 : !o
+}

@@ -1,0 +1,16 @@
+// Packed sequences.
+// attn-compile: --target=sm_90a
+// attn-compile: --target=sm_80
+// attn-compile: --target=host
+
+!q = tensor<1x8x?x128xbf16>
+!k = tensor<1x2x?x128xbf16>
+!v = tensor<1x2x?x128xbf16>
+!o = tensor<1x8x?x128xbf16>
+!l = tensor<1x8x?xf32>
+func.func @attention(%query: !q, %key: !k, %value: !v, %out: !o, %lse: !l, %cu_query: tensor<?xi32>,
+    %cu_key: tensor<?xi32>) -> (!o, !l) {
+  %0:2 = attn.attention ins(%query, %key, %value : !q, !k, !v) outs(%out, %lse : !o, !l)
+      sequences packed(%cu_query, %cu_key : tensor<?xi32>, tensor<?xi32>) mask(#attn.causal) -> !o, !l
+  return %0#0, %0#1 : !o, !l
+}

@@ -1,0 +1,109 @@
+// RUN: attn-opt %s --pass-pipeline='builtin.module(func.func(attn-choose-schedule{target=sm_90a}))' | FileCheck %s
+// RUN: attn-opt %s --pass-pipeline='builtin.module(func.func(attn-choose-schedule{target=sm_90a}))' \
+// RUN:   --remarks-filter='.*' --remark-format=emitRemark -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
+
+// One query for each head of a group: keys are split, and heads are rows of a tile.
+// CHECK-LABEL: @decode(
+// CHECK: #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, traversal = grid, split_kv_work_items = 132, pack_gqa = true,
+// CHECK-SAME:     {{^}} l2_promotion = 128, ctas_per_sm = 2>
+// REMARK: split_kv_work_items = 132, pack_gqa = true, l2_promotion = 128, ctas_per_sm = 2>: key tile 64 of {{[0-9]+}} schedules that fit,
+// REMARK-SAME:     estimated 6{{[0-9]}} us for 1 queries
+func.func @decode(%q: memref<1x32x1x128xbf16>, %k: memref<1x8x65536x128xbf16>, %o: memref<1x32x1x128xbf16>) {
+  attn.attention ins(%q, %k, %k : memref<1x32x1x128xbf16>, memref<1x8x65536x128xbf16>, memref<1x8x65536x128xbf16>)
+      outs(%o : memref<1x32x1x128xbf16>)
+  return
+}
+
+// The number of splits is computed when it runs.
+// CHECK-LABEL: @decode_dynamic(
+// CHECK: split_kv_work_items = 132, pack_gqa = true, l2_promotion = 128, ctas_per_sm = 2>
+func.func @decode_dynamic(%q: memref<?x32x1x128xbf16>, %k: memref<?x8x?x128xbf16>, %o: memref<?x32x1x128xbf16>) {
+  attn.attention ins(%q, %k, %k : memref<?x32x1x128xbf16>, memref<?x8x?x128xbf16>, memref<?x8x?x128xbf16>)
+      outs(%o : memref<?x32x1x128xbf16>) mask(#attn.causal)
+  return
+}
+
+// Head dim 64 has larger tiles, head dim 256 one CTA on an SM.
+// CHECK-LABEL: @decode_d64(
+// CHECK: key_tile = 128, {{.*}}, pack_gqa = true, l2_promotion = 128, ctas_per_sm = 2>
+func.func @decode_d64(%q: memref<1x32x1x64xbf16>, %k: memref<1x8x65536x64xbf16>, %o: memref<1x32x1x64xbf16>) {
+  attn.attention ins(%q, %k, %k : memref<1x32x1x64xbf16>, memref<1x8x65536x64xbf16>, memref<1x8x65536x64xbf16>)
+      outs(%o : memref<1x32x1x64xbf16>)
+  return
+}
+
+// CHECK-LABEL: @decode_d256(
+// CHECK: key_tile = 64, {{.*}}, pack_gqa = true, l2_promotion = 128>
+func.func @decode_d256(%q: memref<1x32x1x256xbf16>, %k: memref<1x8x65536x256xbf16>, %o: memref<1x32x1x256xbf16>) {
+  attn.attention ins(%q, %k, %k : memref<1x32x1x256xbf16>, memref<1x8x65536x256xbf16>, memref<1x8x65536x256xbf16>)
+      outs(%o : memref<1x32x1x256xbf16>)
+  return
+}
+
+// The work of a score_mod is small compared with the reads.
+// CHECK-LABEL: @decode_slopes(
+// CHECK: key_tile = 64, {{.*}}, split_kv_work_items = 132, pack_gqa = true, l2_promotion = 128, ctas_per_sm = 2>
+func.func @decode_slopes(%q: memref<1x32x1x128xbf16>, %k: memref<1x8x65536x128xbf16>, %o: memref<1x32x1x128xbf16>, %slopes: memref<32xf32>) {
+  attn.attention ins(%q, %k, %k : memref<1x32x1x128xbf16>, memref<1x8x65536x128xbf16>, memref<1x8x65536x128xbf16>)
+      outs(%o : memref<1x32x1x128xbf16>)
+      score_mod {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %slope = memref.load %slopes[%h] : memref<32xf32>
+        %r = arith.mulf %s, %slope : f32
+        attn.yield %r : f32
+      }
+  return
+}
+
+// Keys are not split with an epilogue.
+// CHECK-LABEL: @decode_epilogue(
+// CHECK: #attn_tile.warp_specialized<query_tile = 64, {{.*}}consumers = 1
+// CHECK-NOT: split_kv_work_items
+func.func @decode_epilogue(%q: memref<1x32x1x128xbf16>, %k: memref<1x8x65536x128xbf16>, %o: memref<1x32x1x128xbf16>) {
+  attn.attention ins(%q, %k, %k : memref<1x32x1x128xbf16>, memref<1x8x65536x128xbf16>, memref<1x8x65536x128xbf16>)
+      outs(%o : memref<1x32x1x128xbf16>)
+      epilogue {
+      ^bb0(%x: f32, %b: index, %h: index, %i: index, %d: index):
+        %y = arith.negf %x : f32
+        attn.yield %y : f32
+      }
+  return
+}
+
+// A short sequence has smaller tiles of queries; sharing its keys would take longer.
+// CHECK-LABEL: @short(
+// CHECK: #attn_tile.warp_specialized<query_tile = 64, {{.*}}consumers = 1
+// CHECK-NOT: split_kv_work_items
+func.func @short(%q: memref<1x8x1024x128xbf16>, %o: memref<1x8x1024x128xbf16>) {
+  attn.attention ins(%q, %q, %q : memref<1x8x1024x128xbf16>, memref<1x8x1024x128xbf16>, memref<1x8x1024x128xbf16>)
+      outs(%o : memref<1x8x1024x128xbf16>)
+  return
+}
+
+// With many keys sharing them is worth the merge.
+// CHECK-LABEL: @many_keys(
+// CHECK: split_kv_work_items = 132
+func.func @many_keys(%q: memref<1x8x256x128xbf16>, %k: memref<1x8x16384x128xbf16>, %o: memref<1x8x256x128xbf16>) {
+  attn.attention ins(%q, %k, %k : memref<1x8x256x128xbf16>, memref<1x8x16384x128xbf16>, memref<1x8x16384x128xbf16>)
+      outs(%o : memref<1x8x256x128xbf16>)
+  return
+}
+
+// Few tiles of queries with a bias that pipes may bring: candidates with shared
+// keys have both forms, too.
+// CHECK-LABEL: @few_tiles_bias(
+// CHECK: schedule(#attn_tile.by_alignment<aligned = #attn_tile.warp_specialized<query_tile = {{[0-9]+}}, key_tile = 128, stages = 2, consumers = 1,
+// CHECK-SAME:     score_stages = 2>, otherwise =
+func.func @few_tiles_bias(%q: tensor<1x8x512x64xbf16>, %bias: tensor<512x512xbf16>, %o: tensor<1x8x512x64xbf16>)
+    -> tensor<1x8x512x64xbf16> {
+  %0 = attn.attention ins(%q, %q, %q : tensor<1x8x512x64xbf16>, tensor<1x8x512x64xbf16>, tensor<1x8x512x64xbf16>)
+      outs(%o : tensor<1x8x512x64xbf16>)
+      score_mod {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %x = tensor.extract %bias[%i, %j] : tensor<512x512xbf16>
+        %y = arith.extf %x : bf16 to f32
+        %z = arith.addf %s, %y : f32
+        attn.yield %z : f32
+      } -> tensor<1x8x512x64xbf16>
+  return %0 : tensor<1x8x512x64xbf16>
+}

@@ -1,0 +1,200 @@
+// RUN: attn-opt %s -attn-dispatch-schedules | FileCheck %s
+
+#small = #attn_tile.sequential<query_tile = 16, key_tile = 64>
+#large = #attn_tile.sequential<query_tile = 32, key_tile = 64>
+#choice = #attn.by_query_length<bound = 100, below = #small, from = #large>
+
+// On buffers, as in the pipelines.
+// CHECK-LABEL: func.func @dynamic
+// CHECK-SAME:    %[[Q:[a-z0-9]+]]: memref<1x2x?x64xf32>
+func.func @dynamic(%q: memref<1x2x?x64xf32>, %k: memref<1x2x?x64xf32>, %o: memref<1x2x?x64xf32>) {
+  // CHECK:      %[[LENGTH:.*]] = memref.dim %[[Q]], %{{.*}}
+  // CHECK:      %[[BOUND:.*]] = arith.constant 100 : index
+  // CHECK:      %[[SHORT:.*]] = arith.cmpi ult, %[[LENGTH]], %[[BOUND]] : index
+  // CHECK:      scf.if %[[SHORT]] {
+  // CHECK-NEXT:   attn.attention ins(%[[Q]], {{.*}} mask(#attn.causal) schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
+  // CHECK-NEXT: } else {
+  // CHECK-NEXT:   attn.attention ins(%[[Q]], {{.*}} mask(#attn.causal) schedule(#attn_tile.sequential<query_tile = 32, key_tile = 64>)
+  // CHECK-NEXT: }
+  attn.attention ins(%q, %k, %k : memref<1x2x?x64xf32>, memref<1x2x?x64xf32>, memref<1x2x?x64xf32>)
+      outs(%o : memref<1x2x?x64xf32>) mask(#attn.causal) schedule(#choice)
+  return
+}
+
+// Gradients.
+// CHECK-LABEL: func.func @gradient
+// CHECK-SAME:    %[[Q:[a-z0-9]+]]: memref<1x2x?x64xf32>
+func.func @gradient(%q: memref<1x2x?x64xf32>, %lse: memref<1x2x?xf32>, %o: memref<1x2x?x64xf32>) {
+  // CHECK:      %[[LENGTH:.*]] = memref.dim %[[Q]], %{{.*}}
+  // CHECK:      %[[SHORT:.*]] = arith.cmpi ult, %[[LENGTH]], %{{.*}} : index
+  // CHECK:      scf.if %[[SHORT]] {
+  // CHECK-NEXT:   attn.attention_grad ins(%[[Q]], {{.*}} schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
+  // CHECK-NEXT: } else {
+  // CHECK-NEXT:   attn.attention_grad ins(%[[Q]], {{.*}} schedule(#attn_tile.sequential<query_tile = 32, key_tile = 64>)
+  // CHECK-NEXT: }
+  attn.attention_grad ins(%q, %q, %q, %q, %lse, %q : memref<1x2x?x64xf32>, memref<1x2x?x64xf32>, memref<1x2x?x64xf32>,
+          memref<1x2x?x64xf32>, memref<1x2x?xf32>, memref<1x2x?x64xf32>)
+      outs(%o, %o, %o : memref<1x2x?x64xf32>, memref<1x2x?x64xf32>, memref<1x2x?x64xf32>) schedule(#choice)
+  return
+}
+
+// On tensors, with regions.
+// CHECK-LABEL: func.func @tensors
+// CHECK-SAME:    %[[Q:[a-z0-9]+]]: tensor<1x2x?x64xf32>
+func.func @tensors(%q: tensor<1x2x?x64xf32>, %o: tensor<1x2x?x64xf32>) -> tensor<1x2x?x64xf32> {
+  // CHECK:      %[[LENGTH:.*]] = tensor.dim %[[Q]]
+  // CHECK:      %[[R:.*]] = scf.if {{.*}} -> (tensor<1x2x?x64xf32>) {
+  // CHECK:        %[[A:.*]] = attn.attention
+  // CHECK:          math.tanh
+  // CHECK:        scf.yield %[[A]]
+  // CHECK:      } else {
+  // CHECK:        %[[B:.*]] = attn.attention
+  // CHECK:          math.tanh
+  // CHECK:        scf.yield %[[B]]
+  // CHECK:      return %[[R]]
+  %r = attn.attention ins(%q, %q, %q : tensor<1x2x?x64xf32>, tensor<1x2x?x64xf32>, tensor<1x2x?x64xf32>)
+      outs(%o : tensor<1x2x?x64xf32>) schedule(#choice)
+      score_mod {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %t = math.tanh %s : f32
+        attn.yield %t : f32
+      } -> tensor<1x2x?x64xf32>
+  return %r : tensor<1x2x?x64xf32>
+}
+
+// A static length decides.
+// CHECK-LABEL: func.func @static
+// CHECK-NOT:     scf.if
+// CHECK:         schedule(#attn_tile.sequential<query_tile = 16
+// CHECK:         schedule(#attn_tile.sequential<query_tile = 32
+func.func @static(%q: memref<1x2x99x64xf32>, %p: memref<1x2x100x64xf32>, %k: memref<1x2x?x64xf32>) {
+  attn.attention ins(%q, %k, %k : memref<1x2x99x64xf32>, memref<1x2x?x64xf32>, memref<1x2x?x64xf32>)
+      outs(%q : memref<1x2x99x64xf32>) schedule(#choice)
+  attn.attention ins(%p, %k, %k : memref<1x2x100x64xf32>, memref<1x2x?x64xf32>, memref<1x2x?x64xf32>)
+      outs(%p : memref<1x2x100x64xf32>) schedule(#choice)
+  return
+}
+
+// The mean length of packed sequences.
+// CHECK-LABEL: func.func @packed
+// CHECK-SAME:    %[[Q:[a-z0-9]+]]: memref<1x2x?x64xf32>, %[[CU:[a-z0-9]+]]: memref<?xi32>
+func.func @packed(%q: memref<1x2x?x64xf32>, %cu: memref<?xi32>) {
+  // CHECK:      %[[ROWS:.*]] = memref.dim %[[Q]]
+  // CHECK:      %[[ENTRIES:.*]] = memref.dim %[[CU]]
+  // CHECK:      %[[SOME:.*]] = arith.maxui %[[ENTRIES]], %{{.*}}
+  // CHECK:      %[[COUNT:.*]] = arith.subi %[[SOME]], %{{.*}}
+  // CHECK:      %[[MEAN:.*]] = arith.divui %[[ROWS]], %[[COUNT]]
+  // CHECK:      arith.cmpi ult, %[[MEAN]]
+  // CHECK:      scf.if
+  attn.attention ins(%q, %q, %q : memref<1x2x?x64xf32>, memref<1x2x?x64xf32>, memref<1x2x?x64xf32>)
+      outs(%q : memref<1x2x?x64xf32>) sequences packed(%cu, %cu : memref<?xi32>, memref<?xi32>) schedule(#choice)
+  return
+}
+
+// Others stay.
+// CHECK-LABEL: func.func @plain
+// CHECK-NEXT:    attn.attention {{.*}} schedule(#attn_tile.sequential<query_tile = 16
+// CHECK-NEXT:    return
+func.func @plain(%q: memref<1x2x?x64xf32>) {
+  attn.attention ins(%q, %q, %q : memref<1x2x?x64xf32>, memref<1x2x?x64xf32>, memref<1x2x?x64xf32>)
+      outs(%q : memref<1x2x?x64xf32>) schedule(#small)
+  return
+}
+
+#staged = #attn_tile.by_alignment<aligned = #large, otherwise = #small>
+
+// Where a bias begins, and its rows.
+// CHECK-LABEL: func.func @alignment
+// CHECK-SAME:    %[[Q:[a-z0-9]+]]: memref<1x2x?x64xf32>, %[[BIAS:[a-z0-9]+]]: memref<2x?x?xbf16, strided<[?, ?, 1], offset: ?>>
+func.func @alignment(%q: memref<1x2x?x64xf32>, %bias: memref<2x?x?xbf16, strided<[?, ?, 1], offset: ?>>) {
+  // CHECK:      %{{.*}}, %[[OFFSET:.*]], %{{.*}}:3, %[[STRIDES:.*]]:3 = memref.extract_strided_metadata %[[BIAS]]
+  // CHECK:      %[[POINTER:.*]] = memref.extract_aligned_pointer_as_index %[[BIAS]]
+  // CHECK:      %[[BYTES:.*]] = arith.muli %[[OFFSET]], %{{.*}} : index
+  // CHECK:      %[[FIRST:.*]] = arith.ori %{{.*}}, %[[BYTES]] : index
+  // CHECK:      %[[HEAD:.*]] = arith.muli %[[STRIDES]]#0, %{{.*}} : index
+  // CHECK:      %[[A:.*]] = arith.ori %[[FIRST]], %[[HEAD]] : index
+  // CHECK:      %[[ROW:.*]] = arith.muli %[[STRIDES]]#1, %{{.*}} : index
+  // CHECK:      %[[B:.*]] = arith.ori %[[A]], %[[ROW]] : index
+  // CHECK:      %[[LOW:.*]] = arith.andi %[[B]], %{{.*}} : index
+  // CHECK:      %[[ALIGNED:.*]] = arith.cmpi eq, %[[LOW]], %{{.*}} : index
+  // CHECK:      scf.if %[[ALIGNED]] {
+  // CHECK-NEXT:   attn.attention {{.*}} schedule(#attn_tile.sequential<query_tile = 32
+  // CHECK:      } else {
+  // CHECK-NEXT:   attn.attention {{.*}} schedule(#attn_tile.sequential<query_tile = 16
+  attn.attention ins(%q, %q, %q : memref<1x2x?x64xf32>, memref<1x2x?x64xf32>, memref<1x2x?x64xf32>)
+      outs(%q : memref<1x2x?x64xf32>) schedule(#staged)
+      score_mod {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %x = memref.load %bias[%h, %i, %j] : memref<2x?x?xbf16, strided<[?, ?, 1], offset: ?>>
+        %y = arith.extf %x : bf16 to f32
+        %r = arith.addf %s, %y : f32
+        attn.yield %r : f32
+      }
+  return
+}
+
+// Nothing is read; rows are known not to be contiguous; there is no memory yet.
+// CHECK-LABEL: func.func @known_alignment
+// CHECK-NOT:     scf.if
+// CHECK:         schedule(#attn_tile.sequential<query_tile = 32
+// CHECK:         schedule(#attn_tile.sequential<query_tile = 16
+func.func @known_alignment(%q: memref<1x2x?x64xf32>, %bias: memref<?x?xf32, strided<[1, ?]>>) {
+  attn.attention ins(%q, %q, %q : memref<1x2x?x64xf32>, memref<1x2x?x64xf32>, memref<1x2x?x64xf32>)
+      outs(%q : memref<1x2x?x64xf32>) schedule(#staged)
+  attn.attention ins(%q, %q, %q : memref<1x2x?x64xf32>, memref<1x2x?x64xf32>, memref<1x2x?x64xf32>)
+      outs(%q : memref<1x2x?x64xf32>) schedule(#staged)
+      score_mod {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %x = memref.load %bias[%i, %j] : memref<?x?xf32, strided<[1, ?]>>
+        %r = arith.addf %s, %x : f32
+        attn.yield %r : f32
+      }
+  return
+}
+
+// CHECK-LABEL: func.func @alignment_of_tensors
+// CHECK-NOT:     scf.if
+// CHECK:         schedule(#attn_tile.sequential<query_tile = 16
+func.func @alignment_of_tensors(%q: tensor<1x2x?x64xf32>, %bias: tensor<?x?xf32>) -> tensor<1x2x?x64xf32> {
+  %o = attn.attention ins(%q, %q, %q : tensor<1x2x?x64xf32>, tensor<1x2x?x64xf32>, tensor<1x2x?x64xf32>)
+      outs(%q : tensor<1x2x?x64xf32>) schedule(#staged)
+      score_mod {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %x = tensor.extract %bias[%i, %j] : tensor<?x?xf32>
+        %r = arith.addf %s, %x : f32
+        attn.yield %r : f32
+      } -> tensor<1x2x?x64xf32>
+  return %o : tensor<1x2x?x64xf32>
+}
+
+// Where work items are as many as are wanted, each has all keys, and there is
+// nothing to merge: 8 packed heads of each batch entry, of 132 work items.
+// CHECK-LABEL: func.func @shares(
+// CHECK-SAME:      %[[Q:[a-z0-9]+]]: memref<?x32x1x64xf32>
+// CHECK:         %[[BATCH:.*]] = memref.dim %[[Q]], %{{.*}}
+// CHECK:         %[[WORK_ITEMS:.*]] = arith.muli %[[BATCH]], %{{.*}}
+// CHECK:         %[[TWICE:.*]] = arith.muli %[[WORK_ITEMS]], %{{.*}}
+// CHECK:         %[[UNSHARED:.*]] = arith.cmpi ugt, %[[TWICE]], %{{.*}}
+// CHECK:         scf.if %[[UNSHARED]] {
+// CHECK-NEXT:      attn.attention {{.*}} schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64, pack_gqa = true>)
+// CHECK:         } else {
+// CHECK-NEXT:      attn.attention {{.*}} schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64, split_kv_work_items = 132, pack_gqa = true>)
+func.func @shares(%q: memref<?x32x1x64xf32>, %k: memref<?x8x?x64xf32>, %o: memref<?x32x1x64xf32>) {
+  attn.attention ins(%q, %k, %k : memref<?x32x1x64xf32>, memref<?x8x?x64xf32>, memref<?x8x?x64xf32>)
+      outs(%o : memref<?x32x1x64xf32>)
+      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64, split_kv_work_items = 132, pack_gqa = true>)
+  return
+}
+
+// 8 heads can have 16 splits each, 128 none.
+// CHECK-LABEL: func.func @known_shares(
+// CHECK-NOT:     scf.if
+// CHECK:         split_kv_work_items = 132>
+// CHECK-NOT:     split_kv_work_items
+func.func @known_shares(%q: memref<1x8x1x64xf32>, %r: memref<16x8x1x64xf32>) {
+  attn.attention ins(%q, %q, %q : memref<1x8x1x64xf32>, memref<1x8x1x64xf32>, memref<1x8x1x64xf32>)
+      outs(%q : memref<1x8x1x64xf32>) schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64, split_kv_work_items = 132>)
+  attn.attention ins(%r, %r, %r : memref<16x8x1x64xf32>, memref<16x8x1x64xf32>, memref<16x8x1x64xf32>)
+      outs(%r : memref<16x8x1x64xf32>) schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64, split_kv_work_items = 132>)
+  return
+}

@@ -1,0 +1,176 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Double precision on the host, and checks of reads of captured tensors."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import attn  # noqa: E402
+import attn.torch  # noqa: E402
+from attn import masks  # noqa: E402
+from attn.torch import evaluate, flex_attention, sdpa, sdpa_packed  # noqa: E402
+from test_flex import MASKS, SCORES  # noqa: E402
+from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
+
+B, H, S, D = 2, 4, 24, 16
+IDS = torch.tensor([[0] * 7 + [1] * 11 + [2] * 6, [0] * 20 + [1] * 4], dtype=torch.int32)
+BOUNDS = torch.tensor([[0, 7, 18, 24], [2, 9, 9, 20]], dtype=torch.int32)
+
+
+def make(*shape, seed=0, dtype=torch.float64):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype).requires_grad_()
+
+
+def make_inputs(queries=S, key_heads=H):
+    return [make(B, heads, length, D, seed=seed) for seed, (heads, length) in enumerate(
+        ((H, queries), (key_heads, S), (key_heads, S))
+    )]  # fmt: skip
+
+
+def agree(call, inputs):
+    """Results and gradients of both agree with kernels in single precision."""
+    narrow = [tensor.detach().float().requires_grad_() for tensor in inputs]
+    results = []
+    for tensors in (inputs, narrow):
+        out, lse = call(*tensors)
+        assert out.dtype == tensors[0].dtype
+        loss = out.square().sum() + torch.where(lse.isinf(), 0.0, lse).sum()
+        results.append((out, lse, *torch.autograd.grad(loss, tensors)))
+    for wide, actual in zip(*results):
+        torch.testing.assert_close(wide.float(), actual, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", [*SCORES, *MASKS])
+def test_functions(name):
+    score_mod, mask_mod = SCORES.get(name), MASKS.get(name)
+    agree(lambda *tensors: flex_attention(*tensors, score_mod, mask_mod, return_lse=True), make_inputs())
+
+
+NAMED = {
+    "causal": masks.causal(),
+    "causal, top left": masks.causal("top_left"),
+    "window": masks.sliding_window(left=5, right=2),
+    "left": masks.sliding_window(left=5),
+    "dilated": masks.dilated_window(left=8, right=4, dilation=2),
+    "prefix": masks.prefix_lm(6),
+    "blocks": masks.local_blocks(5, before=1, after=0),
+    "chunked": masks.chunked(7),
+    "global": masks.global_tokens(3) | ~masks.causal(),
+    "documents": masks.documents(IDS) & masks.causal(),
+    "one batch entry": masks.documents(IDS[:1]),
+    "packed documents": masks.packed_documents(BOUNDS),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_named_masks(name):
+    queries = S if "document" in name or "batch" in name else 20
+    agree(lambda *tensors: sdpa(*tensors, NAMED[name], return_lse=True), make_inputs(queries))
+
+
+def test_options():
+    """All that sdpa has and a kernel of one call does, the last two of which are float tensors."""
+    sinks, bias = make(H, seed=4), make(S, S, seed=5)
+    agree(
+        lambda q, k, v, s, b: sdpa(q, k, v, b, is_causal=True, soft_cap=3.0, enable_gqa=True, sinks=s, return_lse=True),
+        [*make_inputs(key_heads=2), sinks, bias],
+    )
+    heads = torch.tensor([2, 0, 2, 2], dtype=torch.int32)
+    agree(lambda *tensors: sdpa(*tensors, head_map=heads, return_lse=True), make_inputs(key_heads=3))
+    weights = torch.tensor([0.0, 0.5, 0.25, 1.0])
+    inputs = [tensor.detach() for tensor in make_inputs(20)]
+    out = sdpa(*inputs, masks.causal(), identity=weights)
+    torch.testing.assert_close(out.float(), sdpa(*(x.float() for x in inputs), masks.causal(), identity=weights))
+
+
+def test_torch_agrees():
+    inputs = make_inputs()
+    for options in ({}, {"is_causal": True}, {"scale": 0.3}, {"attn_mask": make(S, S, seed=5)}):
+        torch.testing.assert_close(sdpa(*inputs, **options), scaled_dot_product_attention(*inputs, **options))
+    qkv = make(B, S, 3, H, D)
+    parts = [part.transpose(1, 2) for part in qkv.unbind(2)]
+    expected = scaled_dot_product_attention(*parts, is_causal=True).transpose(1, 2)
+    torch.testing.assert_close(sdpa_packed(qkv, is_causal=True), expected)
+
+
+def test_gradcheck():
+    """Also where rows have nothing to attend, and twice."""
+    inputs = [make(1, 2, 5, 3, seed=seed) for seed in range(3)]
+    slopes = make(2, seed=4)
+
+    def alibi(q, k, v, slopes):
+        return flex_attention(
+            q, k, v, lambda s, b, h, i, j: s + slopes[h] * (j - i), lambda b, h, i, j: (i >= j) & (i > 1)
+        )
+
+    assert torch.autograd.gradcheck(alibi, (*inputs, slopes))
+    assert torch.autograd.gradcheck(lambda *tensors: sdpa(*tensors, masks.causal(), return_lse=True), inputs)
+    assert torch.autograd.gradgradcheck(lambda *tensors: sdpa(*tensors, is_causal=True), inputs)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda x: sdpa(x, x, x, dropout_p=0.5), "dropout has no double precision"),
+        (lambda x: sdpa(x, x, x, key_lengths=torch.ones(2, dtype=torch.int32)), "different lengths have no double"),
+        (lambda x: sdpa(x, x, x, masks.tree(IDS - 1)), "#attn.tree has no form by operations of torch"),
+        (lambda x: sdpa(x, x.float(), x), "key has the dtype torch.float32 and query torch.float64"),
+    ],
+)
+def test_what_double_precision_has_not(call, message):
+    with pytest.raises(attn.AttnError, match=message):
+        call(make_inputs()[0])
+
+
+def test_scores_and_probabilities():
+    query, key, value = (tensor.detach().float() for tensor in make_inputs(key_heads=2))
+    sinks = make(H, seed=4).detach().float()
+    options = {"score_mod": SCORES["alibi"], "block_mask": masks.causal(), "enable_gqa": True, "sinks": sinks}
+    pairs = attn.torch.debug_pairs(query, key, **options)
+    assert (pairs.scores == -float("inf")).equal(~torch.ones(B, H, S, S, dtype=torch.bool).tril())
+    out = pairs.probabilities @ value.double().repeat_interleave(2, 1)
+    actual, lse = flex_attention(query, key, value, **options, return_lse=True)
+    torch.testing.assert_close(actual.double(), out, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close((pairs.scores - lse[..., None]).exp(), pairs.probabilities, rtol=1e-4, atol=1e-5)
+
+
+@pytest.fixture
+def check_reads(monkeypatch):
+    def set_value(value):
+        monkeypatch.setenv("ATTN_CHECK_READS", value)
+        evaluate.checks_reads.cache_clear()
+
+    yield set_value
+    monkeypatch.undo()
+    evaluate.checks_reads.cache_clear()
+
+
+def test_reads_are_checked(check_reads, monkeypatch):
+    x = make_inputs()[0].detach().float()
+    table, flags = torch.zeros(H, 30), torch.ones(S - 1, dtype=torch.bool)
+
+    def score_mod(s, b, h, i, j):
+        return s + table[h, i - j]
+
+    # Without checks the nearest element is read.
+    flex_attention(x, x, x, score_mod)
+    check_reads("1")
+    monkeypatch.setattr(evaluate, "_PAIRS_AT_ONCE", 4 * B * H * S)
+    with pytest.raises(
+        attn.AttnError,
+        match="score_mod reads index -1 of dimension 1 of captured tensor 0, of size 30, at batch 0, head 0, "
+        "query 0 and key 1",
+    ):
+        flex_attention(x, x, x, score_mod)
+    # Reads at masked pairs are not checked.
+    flex_attention(x, x, x, score_mod, lambda b, h, i, j: i >= j)
+    flex_attention(x, x, x, score_mod, masks.causal())
+    with pytest.raises(attn.AttnError, match="mask_mod reads index 23 of dimension 0 .* 23, at .* query 23 and key 0"):
+        flex_attention(x, x, x, None, lambda b, h, i, j: flags[i])
+    check_reads("0")
+    flex_attention(x, x, x, score_mod)
+    check_reads("always")
+    with pytest.raises(attn.AttnError, match="ATTN_CHECK_READS is 'always', expected 0 or 1"):
+        flex_attention(x, x, x, score_mod)

@@ -1,0 +1,114 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The tables of GPU suites: test/Integration/gpu/report.py, and the results that suites record."""
+
+import argparse
+import importlib.util
+import json
+import sys
+
+import pytest
+from conftest import ROOT
+
+FOLDER = ROOT / "test" / "Integration" / "gpu"
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(f"gpu_{name}", FOLDER / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+report = load("report")
+
+
+def row(**changes):
+    fields = dict(suite="attention.py", of="attention", target="sm_90a", passed=7, failed=0)
+    return {**fields, "date": "2026-01-02", "device": "GPU", "commit": "0123456789", **changes}
+
+
+@pytest.fixture
+def project(tmp_path):
+    """write(rows): a project whose results are these rows."""
+    folder = tmp_path / "test" / "Integration" / "gpu"
+    folder.mkdir(parents=True)
+    (folder / "attention.py").touch()
+    (tmp_path / "CONTRIBUTING.md").write_text("before\n<!-- gpu-suites -->\nold\n<!-- /gpu-suites -->\nafter\n")
+
+    def write(rows):
+        (folder / "results.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+        return tmp_path
+
+    return write
+
+
+def test_the_page_is_current(capsys):
+    assert report.main(["--check"]) == 0, capsys.readouterr().err
+
+
+def test_tables(project):
+    rows = [
+        row(passed=1),
+        row(passed=2, failed=3, date="2026-01-03"),
+        row(target="sm_80", commit=None, noted_in="abcdef0123"),
+        row(of="dropout", part=True, only="dropout"),
+        row(of="rings", part=True),
+        {**row(of="clusters", tool="memcheck"), "failed": 2},
+    ]
+    root = project(rows)
+    assert report.main(["--root", str(root), "--check"]) == 1
+    assert report.main(["--root", str(root)]) == 0
+    page = (root / "CONTRIBUTING.md").read_text()
+    assert page.startswith("before\n") and page.endswith("after\n") and "old" not in page
+    whole, parts, tools = page.split("| suite |")[1:]
+    # The last run of a suite and target counts.
+    assert "| `attention.py` | attention | sm_90a | 2 passed, **3 failed** | 2026-01-03 | `0123456` | GPU |" in whole
+    assert "1 passed" not in page
+    assert "| sm_80 | 7 passed | 2026-01-02 | `abcdef0` or before | GPU |" in whole
+    assert parts.index("| rings |") < parts.index("| `attention.py --only dropout` | dropout |")
+    assert "| clusters (memcheck) | sm_90a | 2 reports |" in tools
+    assert report.main(["--root", str(root), "--check"]) == 0
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"suite": "nothing.py"}, "'suite' must be a program of test/Integration/gpu or a path, found 'nothing.py'"),
+        ({"passed": -1}, "'passed' must be a number of cases, found -1"),
+        ({"failed": None}, "'failed' must be a number of cases, found None"),
+        ({"of": ""}, "'of' must be a text that is not empty, found ''"),
+        ({"date": "yesterday"}, "Invalid isoformat string: 'yesterday'"),
+        ({"commit": None}, "needs 'commit', or 'noted_in' if that is not known"),
+    ],
+)
+def test_rows_that_are_refused(project, capsys, changes, message):
+    root = project([row(), row(**changes)])
+    assert report.main(["--root", str(root)]) == 1
+    assert f"results.jsonl:2: {message}" in capsys.readouterr().err
+
+
+def test_a_page_without_marks_is_refused(project, capsys):
+    root = project([row()])
+    (root / "CONTRIBUTING.md").write_text("text\n")
+    assert report.main(["--root", str(root)]) == 1
+    assert "has 0 of them" in capsys.readouterr().err
+
+
+def test_suites_record_their_results(project, tmp_path, monkeypatch):
+    suite = load("device_suite")
+    root = project([])
+    results = root / "test" / "Integration" / "gpu" / "results.jsonl"
+    monkeypatch.setattr(sys, "argv", ["test/Integration/gpu/attention.py"])
+    options = argparse.Namespace(record=str(results), commit="89abcdef", target="sm_80", only="")
+    suite.record(options, 5, 1, device="GPU")
+    suite.record(argparse.Namespace(**{**vars(options), "only": "ring"}), 2, 0, device="GPU")
+    assert report.main(["--root", str(root)]) == 0
+    page = (root / "CONTRIBUTING.md").read_text()
+    assert "| sm_80 | 5 passed, **1 failed** |" in page and "| `attention.py --only ring` |" in page
+    with pytest.raises(SystemExit, match="--record needs --commit"):
+        suite.record(argparse.Namespace(record=str(results), commit=""), 1, 0, device="GPU")
+    # Without --record nothing is written, and no device is asked.
+    suite.record(argparse.Namespace(record=None), 1, 0)
+    assert len(results.read_text().splitlines()) == 2

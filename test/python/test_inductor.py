@@ -1,0 +1,140 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""attn.torch under Inductor: torch.compile, cpp_wrapper, AOTInductor, and exported programs in another process.
+
+They run in bf16 on a GPU if there is one, and else in f32 on the host.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch._inductor.config as inductor  # noqa: E402
+import torch._inductor.ir as inductor_ir  # noqa: E402
+from attn import masks  # noqa: E402
+from attn.torch import flex_attention, sdpa, trace  # noqa: E402
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor compiles C++ for the host")
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def inductor_cache(tmp_path, monkeypatch):
+    """Compiles everything, and precompiles no headers, which takes longer than one kernel."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
+    torch._dynamo.reset()
+    with inductor.patch(cpp_cache_precompile_headers=False, fx_graph_cache=False):
+        yield
+    torch._dynamo.reset()
+
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+DTYPE = torch.bfloat16 if DEVICE == "cuda" else torch.float32
+TOLERANCE = {"rtol": 2e-2, "atol": 6e-2} if DEVICE == "cuda" else {"rtol": 1e-4, "atol": 1e-4}
+SLOPES = torch.tensor([0.5, 0.25], device=DEVICE)
+TRACED = trace(lambda s, b, h, q, k: s + SLOPES[h] * (k - q), lambda b, h, q, k: q + 3 >= k)
+
+
+def make_model():
+    torch.manual_seed(0)
+    return Model().to(DEVICE, DTYPE)
+
+
+class Model(torch.nn.Module):
+    """Attention without captures, with a bool mask, and with traced functions, each between elementwise operations."""
+
+    def __init__(self):
+        super().__init__()
+        self.project = torch.nn.Linear(32, 96)
+
+    def forward(self, x, mask):
+        q, k, v = (self.project(x) * 1.5).view(*x.shape[:2], 3, 2, 16).permute(2, 0, 3, 1, 4)
+        q = sdpa(q, k, v, attn_mask=masks.causal()) * 2
+        q = sdpa(q, k, v, attn_mask=mask, soft_cap=20.0) + 1
+        return (flex_attention(q, k, v, TRACED) + q).transpose(1, 2).flatten(2)
+
+
+def make_arguments(length):
+    generator = torch.Generator().manual_seed(length)
+    x = torch.randn(2, length, 32, generator=generator)
+    return x.to(DEVICE, DTYPE), (torch.rand(length, length, generator=generator) > 0.2).to(DEVICE)
+
+
+def run_step(call, model, length):
+    """The output, and the gradient of the projection."""
+    model.zero_grad()
+    out = call(*make_arguments(length))
+    out.square().sum().backward()
+    return out.detach(), model.project.weight.grad.clone()
+
+
+def check_steps(compiled, model, *lengths):
+    for length in lengths:
+        for actual, expected in zip(run_step(compiled, model, length), run_step(model, model, length)):
+            torch.testing.assert_close(actual, expected, **TOLERANCE)
+
+
+def test_arguments_survive_comments_of_kernels(monkeypatch):
+    """Inductor prints calls of operators behind one mark of a comment, which ends with the line."""
+    printed = []
+    get_metadata = inductor_ir.get_kernel_metadata
+
+    def record(node, wrapper):
+        texts = get_metadata(node, wrapper)
+        printed.extend(line for text in texts for line in text.split("\n"))
+        return texts
+
+    monkeypatch.setattr(inductor_ir, "get_kernel_metadata", record)
+    model = make_model()
+    compiled = torch.compile(model, fullgraph=True, dynamic=True)
+    check_steps(compiled, model, 20, 37)
+    assert sum("attn.attention" in line for line in printed) >= 6
+    assert [line for line in printed if not line.startswith("#")] == []
+
+
+def test_max_autotune():
+    model = make_model()
+    with torch.no_grad():
+        actual = torch.compile(model, mode="max-autotune", fullgraph=True)(*make_arguments(20))
+        torch.testing.assert_close(actual, model(*make_arguments(20)), **TOLERANCE)
+
+
+def test_cpp_wrapper():
+    model = make_model()
+    with inductor.patch(cpp_wrapper=True):
+        check_steps(torch.compile(model, fullgraph=True), model, 20)
+
+
+_IN_ANOTHER_PROCESS = """
+import sys
+import torch
+import attn.torch
+x, mask, expected, tolerance = torch.load(sys.argv[1])
+with torch.no_grad():
+    for call in (torch._inductor.aoti_load_package(sys.argv[2]), torch.export.load(sys.argv[3]).module()):
+        torch.testing.assert_close(call(x, mask), expected, **tolerance)
+print("both agree")
+"""
+
+
+def test_packages_run_in_another_process(tmp_path):
+    model = make_model()
+    arguments = make_arguments(20)
+    data, package, exported = (str(tmp_path / name) for name in ("data.pt", "model.pt2", "exported.pt2"))
+    # With gradients on, whose numbers are an empty list.
+    program = torch.export.export(model, arguments)
+    torch.export.save(program, exported)
+    torch.save((*arguments, model(*arguments).detach(), TOLERANCE), data)
+    torch._inductor.aoti_compile_and_package(program, package_path=package)
+    command = [sys.executable, "-c", _IN_ANOTHER_PROCESS, data, package, exported]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert "both agree" in result.stdout

@@ -1,0 +1,96 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The table of support in README.md is true: each cell compiles, and no dtype that a cell leaves out does."""
+
+import subprocess
+
+import pytest
+from conftest import BUILD, ROOT
+
+HEADS = "tensor<1x4x256x64xDTYPE>"
+
+
+def attention(clauses="", arguments="", before="", batch=HEADS):
+    """A function of attention whose operation has some clauses."""
+    return f"""
+func.func @f(%q: {batch}, %k: {batch}, %v: {batch}{arguments}) -> {batch} {{
+  %init = tensor.empty() : {batch}
+  {before}
+  %out = attn.attention ins(%{"r" if before else "q"}, %k, %v : {batch}, {batch}, {batch}) outs(%init : {batch})
+      {clauses} -> {batch}
+  return %out : {batch}
+}}"""
+
+
+DROPOUT = attention(
+    "dropout(#attn.dropout<p = 0.125, rng = #attn.philox>, %seed, %offset : tensor<i64>, tensor<i64>)",
+    ", %seed: tensor<i64>, %offset: tensor<i64>",
+)
+PACKED = attention("sequences packed(%b, %b : tensor<5xi32>, tensor<5xi32>)", ", %b: tensor<5xi32>")
+PADDED = attention("sequences padded(%b, %b : tensor<1xi32>, tensor<1xi32>)", ", %b: tensor<1xi32>")
+HEAD_OPS = attention(
+    "mask(#attn.causal)",
+    ", %cos: tensor<256x32xf32>, %sin: tensor<256x32xf32>",
+    f"""%n = attn.rms_norm %q epsilon(1.0e-05) : {HEADS}
+  %r = attn.rope %n, %cos, %sin : {HEADS}, tensor<256x32xf32>, tensor<256x32xf32>""",
+)
+MATMUL = """
+func.func @f(%x: tensor<512x256xDTYPE>, %w: tensor<256x512xDTYPE>) -> tensor<512x512xDTYPE> {
+  %zero = arith.constant 0.0 : DTYPE
+  %e = tensor.empty() : tensor<512x512xDTYPE>
+  %f = linalg.fill ins(%zero : DTYPE) outs(%e : tensor<512x512xDTYPE>) -> tensor<512x512xDTYPE>
+  %y = linalg.matmul ins(%x, %w : tensor<512x256xDTYPE>, tensor<256x512xDTYPE>)
+      outs(%f : tensor<512x512xDTYPE>) -> tensor<512x512xDTYPE>
+  %r = linalg.max ins(%y, %f : tensor<512x512xDTYPE>, tensor<512x512xDTYPE>)
+      outs(%e : tensor<512x512xDTYPE>) -> tensor<512x512xDTYPE>
+  return %r : tensor<512x512xDTYPE>
+}"""
+
+# {row: [(module, whether its gradient is compiled, too)]}
+MODULES = {
+    "attention (`attn.attention`)": [(attention("mask(#attn.causal)"), False)],
+    "its gradients": [(attention("mask(#attn.causal)"), True)],
+    "dropout, in attention and its gradients": [(DROPOUT, True)],
+    "packed and padded sequences, and their gradients": [(PACKED, True), (PADDED, True)],
+    "rotary positions and norms of heads (`attn.rope`, `attn.rms_norm`)": [(HEAD_OPS, False)],
+    "matmul with an epilogue (`attn.matmul`)": [(MATMUL, False)],
+}
+
+
+def read_table():
+    """{(row, target): dtypes} of the table of support."""
+    text = (ROOT / "README.md").read_text().split("<!-- support -->")[1].split("<!-- /support -->")[0]
+    header, _, *rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.strip().splitlines()]
+    return {(row, target): cell for row, *cells in rows for target, cell in zip(header[1:], cells)}
+
+
+TABLE = read_table()
+
+
+def compiles(module, with_gradient, dtype, target, folder):
+    """Whether the compiler makes kernels of a module, and gives no other error than that about its dtype or target."""
+    source = folder / "in.mlir"
+    source.write_text(module.replace("DTYPE", dtype))
+    if with_gradient:
+        command = [BUILD / "bin" / "attn-opt", source, "--attn-differentiate=mode=combined", "-o", folder / "grad.mlir"]
+        subprocess.run(command, check=True)
+        source = folder / "grad.mlir"
+    options = [f"--target={target}", "--emit=mlir", "--stop-after=kernel", "-o", folder / "out.mlir"]
+    result = subprocess.run([BUILD / "bin" / "attn-compile", source, *options], capture_output=True, text=True)
+    if result.returncode:
+        refusals = (f"element type on {target} must be", f"has no kernels for {target}")
+        assert any(refusal in result.stderr for refusal in refusals), result.stderr
+        return False
+    return "attn_tile.kernel" in (folder / "out.mlir").read_text()
+
+
+def test_rows():
+    assert {row for row, _ in TABLE} == MODULES.keys()
+
+
+@pytest.mark.parametrize("row, target", TABLE, ids=lambda text: text.split(" ")[0])
+def test_cell(row, target, tmp_path):
+    for module, with_gradient in MODULES[row]:
+        found = [dtype for dtype in ("bf16", "f16", "f32") if compiles(module, with_gradient, dtype, target, tmp_path)]
+        assert ", ".join(found) == TABLE[row, target]
