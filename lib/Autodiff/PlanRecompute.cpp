@@ -15,6 +15,7 @@
 #include "attn/Analysis/PeakMemory.h"
 #include "attn/Autodiff/Passes.h"
 #include "attn/Autodiff/RecomputePlan.h"
+#include "attn/Interfaces/Target.h"
 #include "attn/PerfModel/Roofline.h"
 #include "attn/Support/DeadOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -473,12 +474,9 @@ struct AttnPlanRecomputePass
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    DeviceAttr device = getDevice(module, target);
-    if (!device) {
-      module.emitError("unknown target '")
-          << target << "' (expected host, sm_80 or sm_90a)";
+    if (failed(lookupTarget(module, target)))
       return signalPassFailure();
-    }
+    DeviceAttr device = getDevice(module, target);
     CostAssumptions assumptions{dynamicSize, dynamicBatch};
     std::optional<int64_t> bytes, peakBytes;
     if (budget >= 0)

@@ -15,6 +15,7 @@
 #include "attn/InitAllDialects.h"
 #include "attn/InitAllPasses.h"
 #include "attn/Target/CUDAToolkit.h"
+#include "attn/Target/TargetInfo.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -157,6 +158,7 @@ uint32_t attncAbiVersion(void) { return ATTN_C_ABI_VERSION; }
 const char *attncVersion(void) { return ATTN_VERSION_STRING; }
 
 attnc_buffer *attncDescribe(void) {
+  attn::registerAllTargets();
   auto buffer = std::make_unique<attnc_buffer>();
   llvm::raw_svector_ostream os(buffer->bytes);
   llvm::json::OStream json(os);
@@ -165,8 +167,8 @@ attnc_buffer *attncDescribe(void) {
     json.attribute("version", ATTN_VERSION_STRING);
     json.attribute("llvm", LLVM_VERSION_STRING);
     json.attributeArray("targets", [&] {
-      for (StringRef name : attn::getTargetNames())
-        json.value(name);
+      for (const attn::Target *target : attn::getTargets())
+        json.value(target->getName());
     });
     json.attribute("ptxas", ptxas.empty() ? llvm::json::Value(nullptr)
                                           : llvm::json::Value(ptxas));

@@ -16,6 +16,7 @@
 #include "attn/Conversion/AttnTileToVector/AttnTileToVector.h"
 #include "attn/Conversion/Passes.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/Interfaces/Target.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "llvm/ADT/ScopeExit.h"
@@ -71,20 +72,6 @@ std::optional<OutputKind> attn::getOutputKindForFile(StringRef file) {
       .Case(".so", OutputKind::SharedLibrary)
       .Case(".h", OutputKind::Header)
       .Default(std::nullopt);
-}
-
-ArrayRef<StringLiteral> attn::getTargetNames() {
-  static constexpr StringLiteral names[] = {"host", "sm_80", "sm_90a"};
-  return names;
-}
-
-std::string attn::describeTargets() {
-  ArrayRef<StringLiteral> names = getTargetNames();
-  return llvm::join(names.drop_back(), ", ") + " or " + names.back().str();
-}
-
-bool attn::isKnownTarget(StringRef name) {
-  return llvm::is_contained(getTargetNames(), name);
 }
 
 //===----------------------------------------------------------------------===//
@@ -161,9 +148,8 @@ static void buildStage(OpPassManager &pm, const CompilerOptions &options,
 
 LogicalResult attn::runStages(ModuleOp module, const CompilerOptions &options,
                               Stage last) {
-  if (!isKnownTarget(options.target))
-    return module.emitError("unknown target '")
-           << options.target << "' (expected " << describeTargets() << ")";
+  if (failed(lookupTarget(module, options.target)))
+    return failure();
   for (auto [name, stage] : stages) {
     if (stage > last)
       break;

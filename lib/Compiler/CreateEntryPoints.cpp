@@ -15,6 +15,7 @@
 #include "Signature.h"
 #include "attn/Compiler/Passes.h"
 #include "attn/Conversion/LaunchToRuntime/RuntimeCalls.h"
+#include "attn/Interfaces/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -35,7 +36,7 @@ namespace {
 class EntryPointBuilder {
 public:
   EntryPointBuilder(ModuleOp module, StringRef target)
-      : module(module), target(target),
+      : module(module), target(target), isHost(!isGPUTarget(target)),
         builder(OpBuilder::atBlockEnd(module.getBody())), loc(module.getLoc()),
         i32(builder.getI32Type()), i64(builder.getI64Type()),
         pointer(LLVM::LLVMPointerType::get(module.getContext())) {}
@@ -90,6 +91,8 @@ private:
 
   ModuleOp module;
   StringRef target;
+  /// Whether kernels run on the host.
+  bool isHost;
   OpBuilder builder;
   Location loc;
   Type i32, i64, pointer;
@@ -218,7 +221,7 @@ void EntryPointBuilder::createCall(StringRef name, StringRef specs,
   unsigned numArguments = getNumDescribed(described);
 
   builder.setInsertionPointToStart(check);
-  bool onHost = isReference || target == "host";
+  bool onHost = isReference || isHost;
   Value status = emitRuntimeCall(
       builder, loc, module, "attnrtCheckTensors",
       {emitAddressOf(builder, loc, specs),

@@ -17,8 +17,12 @@
 using namespace mlir;
 using namespace mlir::attn;
 
+bool CompilerOptions::isGPU() const { return isGPUTarget(target); }
+
 std::optional<std::string> attn::setOption(CompilerOptions &options,
                                            StringRef name, StringRef value) {
+  // Options may be read before there is a context.
+  registerAllTargets();
   auto expect = [&](bool isValid,
                     StringRef expected) -> std::optional<std::string> {
     if (isValid)
@@ -38,7 +42,7 @@ std::optional<std::string> attn::setOption(CompilerOptions &options,
 
   if (name == "target") {
     options.target = value.str();
-    return expect(isKnownTarget(value), describeTargets());
+    return expect(lookupTarget(value) != nullptr, describeTargets());
   }
   if (name == "emit") {
     std::optional<OutputKind> kind = parseOutputKind(value);
@@ -107,11 +111,11 @@ std::optional<std::string> attn::completeOptions(CompilerOptions &options) {
   bool isDeviceCode =
       options.output == OutputKind::PTX || options.output == OutputKind::Cubin;
   if (isDeviceCode && !options.isGPU())
-    return "the target host has no PTX or cubin; use the target sm_80 or "
-           "sm_90a";
+    return "the target " + options.target +
+           " has no PTX or cubin; use the target " + describeGPUTargets();
   if (options.stopAfter && options.output != OutputKind::MLIR)
     return "the option 'stop-after' needs MLIR as output";
-  if (std::unique_ptr<TargetInfo> target = createTargetInfo(options.target)) {
+  if (const TargetInfo *target = lookupTargetInfo(options.target)) {
     if (options.ptxVersion != 0)
       if (std::optional<std::string> message =
               checkPTXVersion(options.target, options.ptxVersion))

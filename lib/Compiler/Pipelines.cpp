@@ -40,6 +40,8 @@ using namespace mlir::attn;
 /// copies blocks of them.
 static constexpr int64_t blockCopyAlignment = 16;
 
+bool TargetPipelineOptions::isGPU() const { return isGPUTarget(target); }
+
 static void addCleanup(OpPassManager &pm) {
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
@@ -102,7 +104,8 @@ void attn::buildBufferizationPipeline(
   pm.addPass(createAttnBufferizePass());
   addCleanup(pm);
   AttnDescribeArgumentsPassOptions describe;
-  describe.stagedAlignment = options.target == "host" ? 0 : blockCopyAlignment;
+  describe.stagedAlignment =
+      isGPUTarget(options.target) ? blockCopyAlignment : 0;
   pm.addPass(createAttnDescribeArgumentsPass(describe));
 }
 
@@ -125,7 +128,7 @@ void attn::buildKernelPipeline(OpPassManager &pm,
   if (options.isGPU())
     pm.addNestedPass<func::FuncOp>(
         attn_tile::createAttnTileGatherAllocationsPass());
-  std::unique_ptr<TargetInfo> target = createTargetInfo(options.target);
+  const TargetInfo *target = lookupTargetInfo(options.target);
   if (target && target->hasEarlyLaunches())
     pm.addPass(attn_tile::createAttnTileOverlapLaunchesPass());
   pm.addNestedPass<func::FuncOp>(

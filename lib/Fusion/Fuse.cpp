@@ -16,6 +16,7 @@
 #include "attn/Fusion/Passes.h"
 #include "attn/Interfaces/CostOpInterface.h"
 #include "attn/Interfaces/FusibleOpInterface.h"
+#include "attn/Interfaces/Target.h"
 #include "attn/PerfModel/Roofline.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
@@ -367,15 +368,12 @@ struct AttnFusePass : attn::impl::AttnFusePassBase<AttnFusePass> {
   using Base::Base;
 
   void runOnOperation() override {
-    DeviceAttr device = getDevice(getOperation(), target);
-    if (!device) {
-      getOperation()->emitError("unknown target '")
-          << target << "' (expected host, sm_80 or sm_90a)";
+    FailureOr<const Target *> found = lookupTarget(getOperation(), target);
+    if (failed(found))
       return signalPassFailure();
-    }
-    DeviceFigures figures = device.getFigures();
+    DeviceFigures figures = getDevice(getOperation(), target).getFigures();
     IRRewriter rewriter(&getContext());
-    FusionContext context{rewriter, target, figures, elements};
+    FusionContext context{rewriter, **found, figures, elements};
     SmallVector<AttentionOp> attentions;
     getOperation()->walk([&](AttentionOp op) { attentions.push_back(op); });
     for (AttentionOp op : attentions)

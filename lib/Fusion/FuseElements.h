@@ -16,6 +16,7 @@
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/Attn/IR/DeviceFigures.h"
 #include "attn/Interfaces/CostOpInterface.h"
+#include "attn/Interfaces/Target.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/IR/Remarks.h"
 
@@ -24,7 +25,7 @@ namespace mlir::attn {
 /// The inputs for choices of fusion.
 struct FusionContext {
   RewriterBase &rewriter;
-  StringRef target;
+  const Target &target;
   const DeviceFigures &device;
   /// Whether functions of elements become regions and kernels.
   bool elements;

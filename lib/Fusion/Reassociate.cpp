@@ -16,6 +16,7 @@
 #include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
 #include "attn/Fusion/Passes.h"
 #include "attn/Interfaces/CostOpInterface.h"
+#include "attn/Interfaces/Target.h"
 #include "attn/PerfModel/Roofline.h"
 #include "attn/Scheduling/ForwardSchedules.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
@@ -44,7 +45,7 @@ namespace {
 /// The common part of both reassociations of one attention.
 class Reassociation {
 protected:
-  Reassociation(RewriterBase &rewriter, AttentionOp op, StringRef target,
+  Reassociation(RewriterBase &rewriter, AttentionOp op, const Target &target,
                 const DeviceFigures &device)
       : rewriter(rewriter), op(op), target(target), device(device) {}
 
@@ -64,8 +65,8 @@ protected:
 
   /// Whether kernels support `attention`.
   bool fits(AttentionOp attention) {
-    return isSupportedHeadDim(attention.getQKHeadDim(), target) &&
-           isSupportedHeadDim(attention.getVHeadDim(), target) &&
+    return target.supportsHeadDim(attention.getQKHeadDim()) &&
+           target.supportsHeadDim(attention.getVHeadDim()) &&
            !getBestSchedules(attention, target, device, 1).empty();
   }
 
@@ -74,7 +75,7 @@ protected:
 
   RewriterBase &rewriter;
   AttentionOp op;
-  StringRef target;
+  const Target &target;
   const DeviceFigures &device;
   CostAssumptions assumptions;
 };
@@ -82,7 +83,7 @@ protected:
 /// Moves the matmul that computes the values of one attention.
 class Reassociator : Reassociation {
 public:
-  Reassociator(RewriterBase &rewriter, AttentionOp op, StringRef target,
+  Reassociator(RewriterBase &rewriter, AttentionOp op, const Target &target,
                const DeviceFigures &device)
       : Reassociation(rewriter, op, target, device) {}
 
@@ -126,7 +127,7 @@ struct LatentHeads {
 /// that all heads share is concatenated to the latent.
 class Absorber : Reassociation {
 public:
-  Absorber(RewriterBase &rewriter, AttentionOp op, StringRef target,
+  Absorber(RewriterBase &rewriter, AttentionOp op, const Target &target,
            const DeviceFigures &device)
       : Reassociation(rewriter, op, target, device) {}
 
@@ -791,19 +792,16 @@ struct AttnReassociatePass
   using Base::Base;
 
   void runOnOperation() override {
-    DeviceAttr device = getDevice(getOperation(), target);
-    if (!device) {
-      getOperation()->emitError("unknown target '")
-          << target << "' (expected host, sm_80 or sm_90a)";
+    FailureOr<const Target *> found = lookupTarget(getOperation(), target);
+    if (failed(found))
       return signalPassFailure();
-    }
-    DeviceFigures figures = device.getFigures();
+    DeviceFigures figures = getDevice(getOperation(), target).getFigures();
     IRRewriter rewriter(&getContext());
     SmallVector<AttentionOp> attentions;
     getOperation()->walk([&](AttentionOp op) { attentions.push_back(op); });
     for (AttentionOp op : attentions)
-      numReassociated += Absorber(rewriter, op, target, figures).run() ||
-                         Reassociator(rewriter, op, target, figures).run();
+      numReassociated += Absorber(rewriter, op, **found, figures).run() ||
+                         Reassociator(rewriter, op, **found, figures).run();
   }
 };
 } // namespace

@@ -12,8 +12,8 @@
 
 #include "attn/PerfModel/Roofline.h"
 #include "attn/Dialect/Attn/IR/AttnDialect.h"
+#include "attn/Interfaces/Target.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -26,12 +26,9 @@ DeviceAttr attn::getDevice(Operation *op, StringRef target) {
     if (auto device =
             module->getAttrOfType<DeviceAttr>(AttnDialect::getDeviceAttrName()))
       return device;
-  StringRef name = llvm::StringSwitch<StringRef>(target)
-                       .Case("host", "host")
-                       .Case("sm_80", "a100")
-                       .Case("sm_90a", "h200")
-                       .Default("");
-  return DeviceAttr::getKnown(op->getContext(), name);
+  const Target *found = lookupTarget(target);
+  return DeviceAttr::getKnown(op->getContext(),
+                              found ? found->getDefaultDevice() : "");
 }
 
 double attn::getPeakRate(const DeviceFigures &device, ExecutionUnit unit) {

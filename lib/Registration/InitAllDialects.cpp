@@ -19,6 +19,7 @@
 #include "attn/Fusion/FusibleOpInterfaceImpl.h"
 #include "attn/PerfModel/CostOpInterfaceImpl.h"
 #include "attn/PerfModel/StreamableOpInterfaceImpl.h"
+#include "attn/Target/TargetInfo.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
@@ -34,6 +35,7 @@ void attn::registerAllDialects(DialectRegistry &registry) {
   registerFusibleOpInterfaceExternalModels(registry);
   registerStreamableOpInterfaceExternalModels(registry);
   attn_tile::registerScheduleInterfaceExternalModels(registry);
+  registerAllTargets();
 }
 
 void attn::registerCompilerDialects(DialectRegistry &registry) {

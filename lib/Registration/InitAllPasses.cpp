@@ -21,6 +21,7 @@
 #include "attn/Fusion/Passes.h"
 #include "attn/Scheduling/Passes.h"
 #include "attn/Target/Passes.h"
+#include "attn/Target/TargetInfo.h"
 
 using namespace mlir;
 
@@ -33,6 +34,7 @@ void attn::registerAllPasses() {
   registerAttnTargetPasses();
   registerAttnTransformsPasses();
   attn_tile::registerAttnTileTransformsPasses();
+  registerAllTargets();
   registerPipelines();
   registerHostLoweringPipeline();
 }

@@ -14,16 +14,16 @@
 #define ATTN_LIB_SCHEDULING_CHOOSEMATMULSCHEDULE_H
 
 #include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/Interfaces/Target.h"
 
 namespace mlir::attn {
 
-/// The schedule of `op` on `target` if it has none; null if `target` has no
-/// GEMM kernels.
-ScheduleAttrInterface getMatmulSchedule(MatmulOp op, StringRef target);
+/// The schedule of `op` on `target` if it has none.
+ScheduleAttrInterface getMatmulSchedule(MatmulOp op, const Target &target);
 
-/// Gives `op` a schedule for `target`, one of the known targets, or checks the
-/// schedule that it has. Emits a diagnostic on failure.
-LogicalResult chooseMatmulSchedule(MatmulOp op, StringRef target);
+/// Gives `op` a schedule for `target`, or checks the schedule that it has.
+/// Emits a diagnostic on failure.
+LogicalResult chooseMatmulSchedule(MatmulOp op, const Target &target);
 
 } // namespace mlir::attn
 

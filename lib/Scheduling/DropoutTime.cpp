@@ -18,6 +18,7 @@
 #include "attn/PerfModel/Roofline.h"
 #include "attn/PerfModel/ScoreWork.h"
 #include "attn/Scheduling/ForwardSchedules.h"
+#include "attn/Scheduling/ScheduleFamily.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -95,7 +96,7 @@ estimateKernels(AttentionOpInterface op, Attribute schedule,
 }
 
 /// The time of `op`, whose keep masks take `cycles` for each score.
-static MadeTime estimateAttention(AttentionOpInterface op, StringRef target,
+static MadeTime estimateAttention(AttentionOpInterface op, const Target &target,
                                   const DeviceFigures &device,
                                   const CostAssumptions &assumptions,
                                   double cycles) {
@@ -106,8 +107,8 @@ static MadeTime estimateAttention(AttentionOpInterface op, StringRef target,
       time = estimateKernels(op, candidate.schedule, device, assumptions);
   } else if (auto gradient = dyn_cast<AttentionGradOp>(op.getOperation())) {
     if (std::optional<ScheduleChoice> choice =
-            chooseGradientSchedule(gradient, target, device,
-                                   /*dqWorkspaceBytes=*/-1))
+            ScheduleFamily::get(target).chooseGradient(gradient, device,
+                                                       /*dqWorkspaceBytes=*/-1))
       time = estimateKernels(op, choice->schedule, device, assumptions);
   }
   if (time)
@@ -140,7 +141,8 @@ std::string DropoutTimes::describe() const {
 }
 
 DropoutTimes attn::estimateDropout(ArrayRef<AttentionOpInterface> ops,
-                                   ArrayRef<MatmulOp> matmuls, StringRef target,
+                                   ArrayRef<MatmulOp> matmuls,
+                                   const Target &target,
                                    const DeviceFigures &device,
                                    const CostAssumptions &assumptions) {
   DropoutTimes times;

@@ -20,6 +20,7 @@
 #include "attn/Scheduling/DropoutTime.h"
 #include "attn/Scheduling/ForwardSchedules.h"
 #include "attn/Scheduling/Passes.h"
+#include "attn/Scheduling/ScheduleFamily.h"
 #include "attn/Support/Picture.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -78,7 +79,7 @@ static bool hasDynamicSizes(FunctionOpInterface function) {
 /// Counts the operations of `function` that take time, in order. Operations in
 /// regions of counted operations belong to them.
 static CostReportFunction makeCostReport(FunctionOpInterface function,
-                                         StringRef target,
+                                         const Target &target,
                                          const DeviceFigures &device,
                                          const CostAssumptions &assumptions) {
   CostReportFunction report;
@@ -111,7 +112,8 @@ static CostReportFunction makeCostReport(FunctionOpInterface function,
         {users.ops.size(), matmuls.size(),
          estimateDropout(users.ops, matmuls, target, device, assumptions)});
   }
-  std::optional<TileCapacities> capacities = getTileCapacities(target, device);
+  std::optional<TileCapacities> capacities =
+      ScheduleFamily::get(target).getTileCapacities(device);
   for (OpChain &chain : findChains(function.getFunctionBody())) {
     std::optional<Derivation> tiles;
     if (capacities)
@@ -417,12 +419,10 @@ struct AttnExplainPass
   void runOnOperation() override {
     markAllAnalysesPreserved();
     ModuleOp module = getOperation();
-    DeviceAttr device = getDevice(module, target);
-    if (!device) {
-      module.emitError("unknown target '")
-          << target << "' (expected host, sm_80 or sm_90a)";
+    FailureOr<const Target *> found = lookupTarget(module, target);
+    if (failed(found))
       return signalPassFailure();
-    }
+    DeviceAttr device = getDevice(module, target);
     if (format != "table" && format != "json") {
       module.emitError("unknown format '")
           << format << "' (expected table or json)";
@@ -442,7 +442,7 @@ struct AttnExplainPass
       if (function.isExternal())
         continue;
       functions.push_back(
-          makeCostReport(function, target, device.getFigures(), assumptions));
+          makeCostReport(function, **found, device.getFigures(), assumptions));
       if (hasDynamicSizes(function))
         assumed = assumptions;
     }

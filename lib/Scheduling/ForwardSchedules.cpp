@@ -36,24 +36,6 @@ void attn::registerScheduleDialects(DialectRegistry &registry) {
   registry.insert<attn_tile::AttnTileDialect>();
 }
 
-namespace {
-/// Typical sizes for a length that is not known: each candidate is timed at
-/// these lengths, with this many queries in all batch entries.
-struct Timing {
-  std::array<int64_t, 5> lengths;
-  int64_t queries;
-  /// Keys, if their number is not known but the number of queries is.
-  int64_t keys;
-  /// Two kernels are worth their size if they save this much on average.
-  double leastGain;
-};
-} // namespace
-
-static constexpr Timing deviceTiming = {
-    {1024, 2048, 4096, 8192, 16384}, 16384, 4096, 0.005};
-/// Hosts have fewer queries, and take as long again to compile a second kernel.
-static constexpr Timing hostTiming = {
-    {32, 128, 512, 2048, 4096}, 4096, 4096, 0.05};
 /// Typical sizes for few queries of a batch that is not known: each candidate
 /// is timed with these numbers of entries.
 static constexpr int64_t typicalBatches[] = {1, 4, 16, 64};
@@ -83,8 +65,8 @@ class TimedSchedules {
 public:
   TimedSchedules(AttentionOpInterface op,
                  ArrayRef<ScheduleCandidate> candidates,
-                 const Timing &timing = deviceTiming)
-      : op(op), candidates(candidates), timing(timing),
+                 const TypicalSizes &typical)
+      : op(op), candidates(candidates), typical(typical),
         times(candidates.size()) {}
 
   /// Takes times from models; fails if there is a candidate without one.
@@ -110,7 +92,7 @@ private:
 
   AttentionOpInterface op;
   ArrayRef<ScheduleCandidate> candidates;
-  const Timing &timing;
+  const TypicalSizes &typical;
   double indifference = measuredIndifference;
   StringRef origin = "measured";
   SmallVector<int64_t> lengths;
@@ -126,21 +108,21 @@ LogicalResult TimedSchedules::estimate(const DeviceFigures &device) {
   indifference = modelIndifference;
   SmallVector<CostAssumptions> sizes;
   if (hasDynamicLength(op)) {
-    lengths = llvm::to_vector(ArrayRef(timing.lengths));
+    lengths = llvm::to_vector(ArrayRef(typical.lengths));
     for (int64_t length : lengths)
-      sizes.push_back({length, timing.queries / length});
+      sizes.push_back({length, typical.queries / length});
   } else {
     int64_t length = getDimSize(op.getQuery(), 2);
-    int64_t keys = std::max(length, timing.keys);
+    int64_t keys = std::max(length, typical.keys);
     if (length <= warpgroupRows &&
         ShapedType::isDynamic(getDimSize(op.getQuery(), 0)))
       for (int64_t batch : typicalBatches)
         sizes.push_back({keys, batch});
     else
       sizes.push_back(
-          {keys,
-           std::max<int64_t>(1, timing.queries /
-                                    std::max(length, timing.lengths.front()))});
+          {keys, std::max<int64_t>(
+                     1, typical.queries /
+                            std::max(length, typical.lengths.front()))});
     lengths.assign(sizes.size(), length);
   }
   for (const CostAssumptions &assumptions : sizes) {
@@ -216,7 +198,7 @@ ScheduleChoice TimedSchedules::choose() const {
               std::tuple(rank, below, from, split);
   }
   if (!bestRank || std::get<2>(*oneRank) - std::get<2>(*bestRank) <
-                       timing.leastGain * double(lengths.size()))
+                       typical.leastGain * double(lengths.size()))
     return {candidates[one].schedule, explain(one, lengths.size() - 1)};
   // Between two lengths that were tried.
   int64_t bound = (lengths[bestSplit - 1] + lengths[bestSplit]) / 2;
@@ -249,40 +231,25 @@ chooseLargest(AttentionOp op, ArrayRef<ScheduleCandidate> largest,
                             " queries on " + describe(from)};
 }
 
-/// The schedule with which attention or a gradient takes least time on the
-/// host, by the model of its kernels.
-static std::optional<ScheduleChoice>
-chooseOnHost(AttentionOpInterface op, ArrayRef<ScheduleCandidate> candidates,
-             const DeviceFigures &device) {
-  TimedSchedules timed(op, candidates, hostTiming);
+std::optional<ScheduleChoice>
+attn::chooseByModel(AttentionOpInterface op,
+                    ArrayRef<ScheduleCandidate> candidates,
+                    const TypicalSizes &sizes, const DeviceFigures &device) {
+  TimedSchedules timed(op, candidates, sizes);
   if (candidates.empty() || failed(timed.estimate(device)))
     return std::nullopt;
   return timed.choose();
 }
 
-std::optional<ScheduleChoice>
-attn::chooseHostGradSchedule(AttentionGradOp op, const DeviceFigures &device) {
-  return chooseOnHost(cast<AttentionOpInterface>(op.getOperation()),
-                      getGradScheduleCandidates(op, device), device);
-}
-
-/// Whether a model says how long the kernel of `op` takes: the pairs that a
-/// mask keeps by data are not known.
-static bool isModelled(AttentionOp op) {
-  return !readsByPosition(op.getMaskMod());
-}
-
 SmallVector<ScheduleCandidate>
-attn::getBestSchedules(AttentionOp op, StringRef target,
+attn::getBestSchedules(AttentionOp op, const Target &target,
                        const DeviceFigures &device, size_t most) {
-  SmallVector<ScheduleCandidate> candidates =
-      getScheduleCandidates(op, target, device);
+  const ScheduleFamily &family = ScheduleFamily::get(target);
+  SmallVector<ScheduleCandidate> candidates = family.getCandidates(op, device);
   TimedSchedules timed(cast<AttentionOpInterface>(op.getOperation()),
-                       candidates,
-                       target == "host" ? hostTiming : deviceTiming);
+                       candidates, family.getTypicalSizes());
   SmallVector<ScheduleCandidate> best;
-  if ((target == "host" || isModelled(op)) &&
-      succeeded(timed.estimate(device))) {
+  if (family.isModelled(op) && succeeded(timed.estimate(device))) {
     for (size_t index : timed.sort())
       best.push_back(candidates[index]);
   } else {
@@ -299,7 +266,7 @@ attn::getBestSchedules(AttentionOp op, StringRef target,
 /// The schedule that `text` of a database says, if `op` can have it: files may
 /// be older than the known schedules. Else null, and `reason` says why.
 static ScheduleAttrInterface parseUsableSchedule(StringRef text, AttentionOp op,
-                                                 StringRef target,
+                                                 const Target &target,
                                                  std::string &reason) {
   // Other threads may report diagnostics meanwhile.
   uint64_t thread = llvm::get_threadid();
@@ -320,11 +287,12 @@ static ScheduleAttrInterface parseUsableSchedule(StringRef text, AttentionOp op,
 }
 
 FailureOr<std::optional<ScheduleChoice>>
-attn::chooseMeasuredSchedule(AttentionOp op, StringRef target, StringRef device,
+attn::chooseMeasuredSchedule(AttentionOp op, const Target &target,
+                             StringRef device,
                              const ScheduleDatabase &database) {
   std::optional<ScheduleChoice> none;
   const std::map<int64_t, ScheduleDatabase::Times> *measured =
-      database.lookup(getTuningKey(op, target, device));
+      database.lookup(getTuningKey(op, target.getName(), device));
   if (!measured)
     return none;
   std::map<int64_t, ScheduleDatabase::Times> lengths = *measured;
@@ -356,8 +324,9 @@ attn::chooseMeasuredSchedule(AttentionOp op, StringRef target, StringRef device,
   }
   if (candidates.empty())
     return none;
+  // Measured times decide without the margin that estimates on hosts have.
   TimedSchedules timed(cast<AttentionOpInterface>(op.getOperation()),
-                       candidates);
+                       candidates, deviceSizes);
   for (const auto &[length, times] : lengths) {
     SmallVector<double> microseconds;
     for (const std::string &text : texts)
@@ -368,20 +337,17 @@ attn::chooseMeasuredSchedule(AttentionOp op, StringRef target, StringRef device,
 }
 
 std::optional<ScheduleChoice>
-attn::chooseForwardSchedule(AttentionOp op, StringRef target,
+attn::chooseForwardSchedule(AttentionOp op, const Target &target,
                             const DeviceFigures &device) {
-  SmallVector<ScheduleCandidate> candidates =
-      getScheduleCandidates(op, target, device);
+  const ScheduleFamily &family = ScheduleFamily::get(target);
+  SmallVector<ScheduleCandidate> candidates = family.getCandidates(op, device);
   if (candidates.empty())
     return std::nullopt;
-  if (target == "host")
-    return chooseOnHost(cast<AttentionOpInterface>(op.getOperation()),
-                        candidates, device);
-  TimedSchedules timed(cast<AttentionOpInterface>(op.getOperation()),
-                       candidates);
-  if (isModelled(op) && succeeded(timed.estimate(device)))
-    return timed.choose();
+  if (family.isModelled(op))
+    if (std::optional<ScheduleChoice> choice =
+            chooseByModel(cast<AttentionOpInterface>(op.getOperation()),
+                          candidates, family.getTypicalSizes(), device))
+      return choice;
   int64_t bound = 0;
-  return chooseLargest(
-      op, getLargestSchedules(op, target, device, candidates, bound), bound);
+  return chooseLargest(op, family.getLargest(op, device, bound), bound);
 }

@@ -38,9 +38,9 @@ static constexpr int64_t maxStreamedTile = 128;
 /// Registers of a thread for tiles: 255 less room for addresses and the
 /// operands of instructions. The iteration over many ranges of tiles takes
 /// some; in four warps with 128 rows, operands serve two MMAs.
-static constexpr double tileRegisters = 208;
-static constexpr double tileRegistersManyRanges = 184;
-static constexpr double tileRegistersFourWarps = 224;
+static constexpr double gradRegisters = 208;
+static constexpr double gradRegistersManyRanges = 184;
+static constexpr double gradRegistersFourWarps = 224;
 
 /// Shared memory that barriers and the rows next to tiles take.
 static constexpr int64_t rowAndBarrierBytes = 4096;
@@ -121,9 +121,9 @@ MultistageGradients::getCandidates(const KernelShape &shape) {
     bool isTall = rows / warps >= rowsOfWarp;
     if (isTall && !isPlain)
       continue;
-    double most = isTall         ? tileRegistersFourWarps
-                  : hasFewRanges ? tileRegisters
-                                 : tileRegistersManyRanges;
+    double most = isTall         ? gradRegistersFourWarps
+                  : hasFewRanges ? gradRegisters
+                                 : gradRegistersManyRanges;
     double threads = double(warps * attn_tile::warpThreads);
     for (int64_t streamed = unit; streamed <= maxStreamedTile;
          streamed += unit) {

@@ -6,7 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Functions that choose a schedule, in addition to `getScheduleCandidates`.
+// What the families of schedules share, and the families themselves. Registers
+// that values other than tiles take depend on the assembler: with the numbers
+// here kernels do not spill, or spill as the pages of docs/experiments say.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,34 +18,76 @@
 #include "attn/Analysis/MaskTiles.h"
 #include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 #include "attn/Scheduling/ForwardSchedules.h"
+#include "attn/Scheduling/ScheduleFamily.h"
 
 namespace mlir::attn {
 
 using attn_tile::warpgroupRows;
 
-/// Schedules of the kernels of a gradient on the host.
-SmallVector<ScheduleCandidate>
-getGradScheduleCandidates(AttentionGradOp op, const DeviceFigures &device);
+inline constexpr int64_t registerBytes = 4;
 
-/// The schedule of a kernel on the host that maps rows without matmuls.
-ScheduleAttrInterface getHostMapSchedule(MapHeadsOp op,
-                                         const DeviceFigures &device);
+/// Shared memory of a block that barriers take.
+inline constexpr int64_t barrierBytes = 1024;
+
+/// Registers per thread for register tiles: the registers of a consumer (240 of
+/// two consumers, 160 of three, 255 of four or eight warps) less room for
+/// addresses, row statistics and the operands of instructions. One consumer has
+/// 240 as well, or 200 if two CTAs share an SM.
+inline constexpr int64_t tileRegistersTwoConsumers = 200;
+inline constexpr int64_t tileRegistersThreeConsumers = 132;
+inline constexpr int64_t tileRegistersTwoCtas = 160;
+inline constexpr int64_t tileRegistersFourWarps = 192;
+inline constexpr int64_t tileRegistersEightWarps = 160;
+
+/// Sizes at which candidates for GPUs are timed.
+inline constexpr TypicalSizes deviceSizes = {
+    {1024, 2048, 4096, 8192, 16384}, 16384, 4096, 0.005};
+/// Hosts have fewer queries, and take as long again to compile a second kernel.
+inline constexpr TypicalSizes hostSizes = {
+    {32, 128, 512, 2048, 4096}, 4096, 4096, 0.05};
+
+/// The one object of each family.
+const ScheduleFamily &getSequentialFamily();
+const ScheduleFamily &getMultistageFamily();
+const ScheduleFamily &getWarpSpecializedFamily();
+
+/// Work items with tiles of `queryTile` queries; none if a size is not known.
+std::optional<int64_t> countWorkItems(AttentionOp op, OpChain &chain,
+                                      int64_t queryTile);
+
+/// `schedule` with split-KV until there are `items` work items.
+ScheduleAttrInterface splitKV(ScheduleAttrInterface schedule, int64_t items);
 
 /// Ranges of tiles that `mask` keeps where a tile of `rowTile` rows along `dim`
 /// stays. Each step of the tile iteration selects among them.
 size_t countTileRanges(Operation *op, MaskAttrInterface mask, MaskDim dim,
                        int64_t rowTile, int64_t columnTile);
 
-/// Schedules of the kernels of a gradient on `target`, a GPU; `std::nullopt` if
-/// none fit. The dQ accumulator takes at most `dqWorkspaceBytes` bytes, if that
-/// is not negative, where a dQ ring buffer is possible.
-std::optional<ScheduleChoice>
-chooseGradientSchedule(AttentionGradOp op, StringRef target,
-                       const DeviceFigures &device, int64_t dqWorkspaceBytes);
+/// Columns of a tile of a matmul: all columns of a narrow result, else
+/// `maxTile`.
+int64_t getMatmulColumnTile(MatmulOp op, int64_t maxTile);
 
-/// The same for kernels in which all warps copy and compute.
+/// Whether the epilogue of a matmul reads an element for each element of the
+/// result.
+bool readsMatrix(MatmulOp op);
+
+/// The candidate with which attention or a gradient takes least time, by the
+/// model of its kernels; `std::nullopt` without candidates or model.
+std::optional<ScheduleChoice>
+chooseByModel(AttentionOpInterface op, ArrayRef<ScheduleCandidate> candidates,
+              const TypicalSizes &sizes, const DeviceFigures &device);
+
+/// The schedules of the kernels of a gradient in which all warps copy and
+/// compute; `std::nullopt` if none fit.
 std::optional<ScheduleChoice>
 chooseMultistageGradient(AttentionGradOp op, const DeviceFigures &device);
+
+/// The same for kernels with producers and consumers. The dQ accumulator takes
+/// at most `dqWorkspaceBytes` bytes, if that is not negative, where a dQ ring
+/// buffer is possible.
+std::optional<ScheduleChoice>
+chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
+                              int64_t dqWorkspaceBytes);
 
 /// Seconds of all kernels of a gradient with `schedule`, by its model.
 /// `assumptions` replace unknown lengths, by default with the lengths at which
@@ -53,13 +97,6 @@ std::optional<double> estimateGradient(AttentionGradOp op, Attribute schedule,
                                        CostAssumptions assumptions = {
                                            /*dynamicSize=*/4096,
                                            /*dynamicBatch=*/4});
-
-/// The schedules with the largest tiles, from `candidates` or others. If there
-/// is a second one, it is for at least `bound` queries.
-SmallVector<ScheduleCandidate>
-getLargestSchedules(AttentionOp op, StringRef target,
-                    const DeviceFigures &device,
-                    ArrayRef<ScheduleCandidate> candidates, int64_t &bound);
 
 } // namespace mlir::attn
 

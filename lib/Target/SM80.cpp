@@ -48,6 +48,10 @@ namespace {
 class SM80Target : public TargetInfo {
 public:
   StringRef getName() const override { return "sm_80"; }
+  StringRef getDefaultDevice() const override { return "a100"; }
+  KernelScheduleKind getKernelScheduleKind() const override {
+    return KernelScheduleKind::Multistage;
+  }
   int64_t getMinPTXVersion() const override { return 70; }
   bool isForwardCompatible() const override { return true; }
   int64_t getSharedMemoryBytes() const override { return 163 * 1024; }
@@ -665,6 +669,6 @@ SM80Target::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
   return registers;
 }
 
-std::unique_ptr<TargetInfo> attn::createSM80Target() {
-  return std::make_unique<SM80Target>();
+void attn::registerSM80Target() {
+  registerTarget(std::make_unique<SM80Target>());
 }

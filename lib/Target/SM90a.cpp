@@ -41,13 +41,25 @@ static constexpr int64_t warpgroupThreads = 128;
 static constexpr int64_t firstClearBarrier = 12;
 
 namespace {
-class SM90aTarget : public TargetInfo {
+class SM90aTarget : public TargetInfo,
+                    public ClusterTarget,
+                    public BulkReductionTarget,
+                    public SemaphoreTarget,
+                    public OrderedAccumulationTarget {
 public:
   StringRef getName() const override { return "sm_90a"; }
+  StringRef getDefaultDevice() const override { return "h200"; }
+  KernelScheduleKind getKernelScheduleKind() const override {
+    return KernelScheduleKind::WarpSpecialized;
+  }
   int64_t getMinPTXVersion() const override { return 80; }
   bool hasEarlyLaunches() const override { return true; }
-  bool hasClusters() const override { return true; }
-  bool hasSemaphores() const override { return true; }
+  const ClusterTarget *getClusters() const override { return this; }
+  const BulkReductionTarget *getBulkReductions() const override { return this; }
+  const SemaphoreTarget *getSemaphores() const override { return this; }
+  const OrderedAccumulationTarget *getOrderedAccumulation() const override {
+    return this;
+  }
   int64_t getSharedMemoryBytes() const override { return 227 * 1024; }
 
   LogicalResult
@@ -94,9 +106,9 @@ public:
                                  const ThreadPosition &position) const override;
   void emitAtomicAdd(OpBuilder &builder, Location loc, Value address,
                      ValueRange values) const override;
-  LogicalResult emitStageFragments(OpBuilder &builder, Location loc,
-                                   Value stage, Value lane, ValueRange values,
-                                   const OrderedStage *ordered) const override;
+  void emitStageFragments(OpBuilder &builder, Location loc, Value stage,
+                          Value lane, ValueRange values,
+                          const OrderedStage *ordered) const override;
   void emitInitOrderedStages(OpBuilder &builder, Location loc, Value barriers,
                              int64_t warps) const override;
   void emitCommitFragments(OpBuilder &builder, Location loc,
@@ -726,10 +738,9 @@ static Value emitOrderedStageBarrier(OpBuilder &builder, Location loc,
   return arith::AddIOp::create(builder, loc, stage.barriers, offset);
 }
 
-LogicalResult
-SM90aTarget::emitStageFragments(OpBuilder &builder, Location loc, Value stage,
-                                Value lane, ValueRange values,
-                                const OrderedStage *ordered) const {
+void SM90aTarget::emitStageFragments(OpBuilder &builder, Location loc,
+                                     Value stage, Value lane, ValueRange values,
+                                     const OrderedStage *ordered) const {
   if (ordered) {
     // The position of the tile before. Before the first tile, waiting for the
     // phase before a fresh barrier's first one passes.
@@ -761,7 +772,6 @@ SM90aTarget::emitStageFragments(OpBuilder &builder, Location loc, Value stage,
                   "], {$1, $2, $3, $4};",
               "r,f,f,f,f,~{memory}", operands);
   }
-  return success();
 }
 
 void SM90aTarget::emitBulkAdd(OpBuilder &builder, Location loc, Value address,
@@ -1195,6 +1205,6 @@ void SM90aTarget::emitSetRegisters(OpBuilder &builder, Location loc,
   NVVM::SetMaxRegisterOp::create(builder, loc, registers, action);
 }
 
-std::unique_ptr<TargetInfo> attn::createSM90aTarget() {
-  return std::make_unique<SM90aTarget>();
+void attn::registerSM90aTarget() {
+  registerTarget(std::make_unique<SM90aTarget>());
 }

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The list of targets.
+// What architectures have in common, and the list of targets.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,8 +17,6 @@
 
 using namespace mlir;
 using namespace mlir::attn;
-
-TargetInfo::~TargetInfo() = default;
 
 LogicalResult TargetInfo::emitLocalStore(OpBuilder &,
                                          attn_tile::LocalStoreOp op, ValueRange,
@@ -61,10 +59,21 @@ void TargetInfo::emitAtomicAdd(OpBuilder &builder, Location loc, Value address,
   }
 }
 
-std::unique_ptr<TargetInfo> attn::createTargetInfo(StringRef name) {
-  if (name == "sm_80")
-    return createSM80Target();
-  if (name == "sm_90a")
-    return createSM90aTarget();
-  return nullptr;
+const TargetInfo *attn::lookupTargetInfo(StringRef name) {
+  const Target *target = lookupTarget(name);
+  return target ? target->getTargetInfo() : nullptr;
+}
+
+FailureOr<const TargetInfo *> attn::lookupTargetInfo(Operation *op,
+                                                     StringRef name) {
+  if (const TargetInfo *info = lookupTargetInfo(name))
+    return info;
+  return op->emitError("unknown GPU architecture '")
+         << name << "' (expected " << describeGPUTargets() << ")";
+}
+
+void attn::registerAllTargets() {
+  registerHostTarget();
+  registerSM80Target();
+  registerSM90aTarget();
 }

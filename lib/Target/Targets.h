@@ -1,4 +1,4 @@
-//===- Targets.h - Constructors of the targets ----------------*- C++ -*-===//
+//===- Targets.h - Registration of the targets ----------------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -17,8 +17,9 @@
 
 namespace mlir::attn {
 
-std::unique_ptr<TargetInfo> createSM80Target();
-std::unique_ptr<TargetInfo> createSM90aTarget();
+void registerHostTarget();
+void registerSM80Target();
+void registerSM90aTarget();
 
 } // namespace mlir::attn
 

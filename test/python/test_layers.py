@@ -87,6 +87,35 @@ def find_cycle(graph):
     return []
 
 
+NAME = r'"(?:host|sm_\d+a?)"'
+COMPARISON = re.compile(rf'[=!]=\s*{NAME}|{NAME}\s*[=!]=|Case\(\s*"sm_')
+
+
+def find_comparisons(root):
+    """Lines of code outside of lib/Target that compare the name of a target. `tools/attn-run` includes no header of the
+    compiler: it knows targets of artifacts by name alone."""
+    lines = []
+    for folder in ("include/attn", "lib", "tools"):
+        for path in sorted((root / folder).rglob("*")):
+            own = path.relative_to(root).as_posix()
+            if path.suffix not in (".h", ".cpp") or own.startswith(("lib/Target/", "tools/attn-run/")):
+                continue
+            lines += [f"{own}:{number}" for number, line in enumerate(path.read_text().splitlines(), 1)
+                      if COMPARISON.search(line)]
+    return lines
+
+
+def test_no_code_compares_names_of_targets():
+    assert not find_comparisons(ROOT)
+
+
+def test_comparisons_are_found(tmp_path):
+    path = tmp_path / "lib/Scheduling/A.cpp"
+    path.parent.mkdir(parents=True)
+    path.write_text('if (target == "sm_90a")\n  return;\nname = "sm_90a";\n')
+    assert find_comparisons(tmp_path) == ["lib/Scheduling/A.cpp:1"]
+
+
 def test_layers():
     assert not find_violations(ROOT)
 

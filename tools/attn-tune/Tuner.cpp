@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Tuner.h"
+#include "attn/Interfaces/Target.h"
 #include "attn/PerfModel/Roofline.h"
 #include "attn/Scheduling/ForwardSchedules.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -172,10 +173,13 @@ LogicalResult Tuner::plan(ModuleOp module) {
   if (op.hasSequences())
     return fail("sequences of different lengths cannot be tuned: their lengths "
                 "are data");
+  FailureOr<const Target *> target = lookupTarget(module, options.target);
+  if (failed(target))
+    return failure();
   DeviceAttr device = getDevice(module, options.target);
   key = getTuningKey(op, options.target, device.getName());
   for (const ScheduleCandidate &each : getBestSchedules(
-           op, options.target, device.getFigures(), options.candidates)) {
+           op, **target, device.getFigures(), options.candidates)) {
     std::string text;
     llvm::raw_string_ostream(text) << each.schedule;
     schedules.push_back(std::move(text));

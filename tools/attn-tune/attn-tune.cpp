@@ -14,6 +14,8 @@
 #include "Tuner.h"
 #include "attn/Compiler/Compiler.h"
 #include "attn/InitAllDialects.h"
+#include "attn/Interfaces/Target.h"
+#include "attn/Target/TargetInfo.h"
 #include "mlir/Support/FileUtilities.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
@@ -153,9 +155,10 @@ int main(int argc, char **argv) {
     return usageError("--compile-only and --collect-only exclude one another");
   if (flags.database.empty() && !flags.compileOnly)
     return usageError("expected a file with --database, or --compile-only");
-  if (!attn::isKnownTarget(flags.target))
+  attn::registerAllTargets();
+  if (!attn::lookupTarget(flags.target))
     return usageError("unknown target '" + Twine(flags.target) +
-                      "' (expected host, sm_80 or sm_90a)");
+                      "' (expected " + attn::describeTargets() + ")");
   for (int64_t length : flags.lengths)
     if (length < 1)
       return usageError("lengths must be positive (was " + Twine(length) + ")");

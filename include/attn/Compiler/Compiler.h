@@ -62,7 +62,7 @@ enum class Stage {
 
 /// How a module is compiled.
 struct CompilerOptions {
-  /// "host", "sm_80" or "sm_90a".
+  /// Name of a registered target, such as "host" or "sm_90a".
   std::string target = "host";
   OutputKind output = OutputKind::SharedLibrary;
   /// The last stage to run; by default, the one that the output needs.
@@ -116,7 +116,8 @@ struct CompilerOptions {
   /// programs, not for libraries.
   bool removeOnSignals = false;
 
-  bool isGPU() const { return target != "host"; }
+  /// Whether kernels run on a GPU.
+  bool isGPU() const;
 };
 
 /// Names of the stages: "input", "raise", ..., "host".
@@ -127,15 +128,6 @@ std::optional<OutputKind> parseOutputKind(StringRef name);
 
 /// The output that the extension of a file name stands for.
 std::optional<OutputKind> getOutputKindForFile(StringRef file);
-
-/// The names of all targets.
-ArrayRef<StringLiteral> getTargetNames();
-
-/// The names of all targets as text: "host, sm_80 or sm_90a".
-std::string describeTargets();
-
-/// Whether `name` is a target.
-bool isKnownTarget(StringRef name);
 
 /// Sets an option; `name` and `value` are as on the command line of
 /// attn-compile. Returns an error text if there is no such option or value.

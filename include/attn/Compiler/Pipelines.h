@@ -66,7 +66,7 @@ struct TargetPipelineOptions
       llvm::cl::init(false)};
 
   /// Whether kernels run on a GPU.
-  bool isGPU() const { return target != "host"; }
+  bool isGPU() const;
 };
 
 /// Options of the stage that describes and bufferizes functions.

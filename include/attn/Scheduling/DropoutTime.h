@@ -17,6 +17,7 @@
 
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Interfaces/CostOpInterface.h"
+#include "attn/Interfaces/Target.h"
 
 #include <optional>
 #include <string>
@@ -45,7 +46,7 @@ double estimateMatmul(MatmulOp op, const DeviceFigures &device,
 /// Estimates for `ops`, which have the same dropout and sizes, and `matmuls`,
 /// which run before them, nearest first.
 DropoutTimes estimateDropout(ArrayRef<AttentionOpInterface> ops,
-                             ArrayRef<MatmulOp> matmuls, StringRef target,
+                             ArrayRef<MatmulOp> matmuls, const Target &target,
                              const DeviceFigures &device,
                              const CostAssumptions &assumptions);
 

@@ -16,6 +16,7 @@
 
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Interfaces/CostOpInterface.h"
+#include "attn/Interfaces/Target.h"
 #include "attn/PerfModel/Derivation.h"
 #include "attn/Scheduling/ScheduleDatabase.h"
 #include "llvm/ADT/SmallVector.h"
@@ -37,9 +38,6 @@ void registerScheduleDialects(DialectRegistry &registry);
 /// The largest N of an MMA instruction, and the step of N.
 inline constexpr int64_t maxKeyTileMma = 256;
 inline constexpr int64_t keyTileUnit = 16;
-
-/// Whether kernels on `target` support this head dim.
-bool isSupportedHeadDim(int64_t headDim, StringRef target);
 
 /// The number of queries from which a mask bitmap takes too much memory: one
 /// bit for each query and key.
@@ -92,11 +90,6 @@ std::pair<int64_t, StringRef> getLargestKeyTile(const KeyTileBounds &bounds);
 /// number of consumer warpgroups, and shared memory of `device`.
 KeyTileBounds getConsumerBounds(int64_t consumers, const DeviceFigures &device);
 
-/// The capacities of one CTA on `target`, for any chain of operations;
-/// `std::nullopt` if the target does not bound tiles.
-std::optional<TileCapacities> getTileCapacities(StringRef target,
-                                                const DeviceFigures &device);
-
 /// A schedule of one kernel that fits the capacities.
 struct ScheduleCandidate {
   ScheduleAttrInterface schedule;
@@ -107,17 +100,11 @@ struct ScheduleCandidate {
   std::string limit;
 };
 
-/// The schedules of the kernel of `op` that fit the capacities of `target`, a
-/// known target. There is at least one for the host.
-SmallVector<ScheduleCandidate>
-getScheduleCandidates(AttentionOp op, StringRef target,
-                      const DeviceFigures &device);
-
 /// At most `most` schedules that fit, fastest by the model first; without a
 /// model, the ones with the largest tiles. Unknown lengths are assumed to be
 /// typical.
 SmallVector<ScheduleCandidate> getBestSchedules(AttentionOp op,
-                                                StringRef target,
+                                                const Target &target,
                                                 const DeviceFigures &device,
                                                 size_t most);
 
@@ -132,19 +119,15 @@ struct ScheduleChoice {
 /// kernel or, where there is no model, the one with the largest tiles.
 /// `std::nullopt` if none fits.
 std::optional<ScheduleChoice>
-chooseForwardSchedule(AttentionOp op, StringRef target,
+chooseForwardSchedule(AttentionOp op, const Target &target,
                       const DeviceFigures &device);
 
 /// Chooses a schedule by measured times; `std::nullopt` if there are none for
 /// `op`, or none for a matching length. Reports on `op` a database entry that
 /// is no schedule for it.
 FailureOr<std::optional<ScheduleChoice>>
-chooseMeasuredSchedule(AttentionOp op, StringRef target, StringRef device,
+chooseMeasuredSchedule(AttentionOp op, const Target &target, StringRef device,
                        const ScheduleDatabase &database);
-
-/// Chooses the schedule of a gradient on the host by the model of its kernels.
-std::optional<ScheduleChoice>
-chooseHostGradSchedule(AttentionGradOp op, const DeviceFigures &device);
 
 } // namespace mlir::attn
 

@@ -17,9 +17,9 @@
 
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
+#include "attn/Interfaces/Target.h"
+#include "attn/Target/TargetCapabilities.h"
 #include "mlir/IR/Builders.h"
-
-#include <memory>
 
 namespace mlir::attn {
 
@@ -30,20 +30,6 @@ struct StagedTile {
   /// Barriers of the stage; their layout depends on the target.
   Value full;
   Value empty;
-};
-
-/// A stage of dQ tiles for ordered accumulation. Consumers write fragments to
-/// it, and two threads of idle warps alternate in adding its tiles to global
-/// memory. Two, because an addition completes and releases the semaphore only
-/// after more than one step.
-struct OrderedStage {
-  static constexpr int64_t numThreads = 2;
-
-  /// First byte of the stage, and of the barriers of the first thread. The
-  /// barriers of the second thread follow.
-  Value address, barriers;
-  /// The number of the tile.
-  Value position;
 };
 
 /// How many threads fill the stages of a kernel, and how many read them. Where
@@ -68,15 +54,19 @@ struct ThreadPosition {
 
 /// One GPU architecture. Methods that emit code put it at the builder's
 /// insertion point; `i32` is the type of all addresses and positions.
-class TargetInfo {
+class TargetInfo : public Target {
 public:
   /// Bytes of a warp's progress counter (see `emitInitCompleted`).
   static constexpr int64_t numberBytes = 4;
 
-  virtual ~TargetInfo();
+  const TargetInfo *getTargetInfo() const final { return this; }
+  bool supportsElementType(Type type) const override {
+    return type.isBF16() || type.isF16();
+  }
+  StringRef describeElementTypes() const override { return "bf16 or f16"; }
+  int64_t getHeadDimUnit() const override { return 8; }
+  int64_t getMaxHeadDim() const override { return 256; }
 
-  /// Name on command lines and in artifacts, and LLVM's name of the chip.
-  virtual StringRef getName() const = 0;
   /// The first version of PTX that has the architecture, times 10.
   virtual int64_t getMinPTXVersion() const = 0;
   /// Whether later architectures run code for this one, if it is kept as PTX.
@@ -84,8 +74,19 @@ public:
   /// Whether a kernel can begin while the kernel before it runs (programmatic
   /// dependent launch).
   virtual bool hasEarlyLaunches() const { return false; }
-  /// Whether CTAs can form clusters.
-  virtual bool hasClusters() const { return false; }
+
+  //===--------------------------------------------------------------------===//
+  // Optional capabilities, null if the architecture lacks them
+  //===--------------------------------------------------------------------===//
+
+  virtual const ClusterTarget *getClusters() const { return nullptr; }
+  virtual const BulkReductionTarget *getBulkReductions() const {
+    return nullptr;
+  }
+  virtual const SemaphoreTarget *getSemaphores() const { return nullptr; }
+  virtual const OrderedAccumulationTarget *getOrderedAccumulation() const {
+    return nullptr;
+  }
 
   //===--------------------------------------------------------------------===//
   // Capacities
@@ -126,10 +127,6 @@ public:
   /// `cluster` CTAs; run by all of them.
   virtual void emitInitDone(OpBuilder &builder, Location loc,
                             int64_t cluster) const = 0;
-  /// Waits, at the end of a kernel, until no other CTA of the cluster accesses
-  /// shared memory of this one.
-  virtual void emitClusterDone(OpBuilder &, Location) const {}
-
   /// Waits until the stage is empty; `parity` is the parity of the number of
   /// its use, from 0.
   virtual void emitAcquire(OpBuilder &builder, Location loc,
@@ -178,36 +175,6 @@ public:
   /// being atomic.
   virtual void emitAtomicAdd(OpBuilder &builder, Location loc, Value address,
                              ValueRange values) const;
-  /// Writes the values of a warp to its part of a stage, once earlier
-  /// `emitBulkAdd` have read it. The first four values of all lanes come first,
-  /// then the next four of all lanes. If `ordered` is given, waits instead
-  /// until `emitOrderedReduceAdd` has read the previous tile. Returns failure
-  /// if the target cannot.
-  virtual LogicalResult emitStageFragments(OpBuilder &, Location, Value stage,
-                                           Value lane, ValueRange values,
-                                           const OrderedStage *ordered) const {
-    return failure();
-  }
-  /// Initialises the barriers of a stage that `warps` warps write fragments to.
-  virtual void emitInitOrderedStages(OpBuilder &, Location, Value barriers,
-                                     int64_t warps) const {}
-  /// Signals that the fragments of the warp are in the stage.
-  virtual void emitCommitFragments(OpBuilder &, Location, const OrderedStage &,
-                                   Value lane) const {}
-  /// Emits the ordered accumulation, which idle warps run; `firstWarp` is the
-  /// first of them. One thread waits until the semaphore `semaphore` in global
-  /// memory is `number` and the tile is in the stage. It adds the `bytes` of
-  /// the tile to global memory from `address` on, releases the stage and
-  /// increments the semaphore.
-  virtual void emitOrderedReduceAdd(OpBuilder &, Location, const OrderedStage &,
-                                    Value address, Value semaphore,
-                                    Value number, int64_t firstWarp,
-                                    int64_t bytes) const {}
-  /// Starts to add the fragments that `emitStageFragments` has written,
-  /// `registers` values of each lane, to consecutive values in global memory,
-  /// from `address` on.
-  virtual void emitBulkAdd(OpBuilder &, Location, Value address, Value stage,
-                           Value lane, int64_t registers) const {}
   /// Stores a tile, `values` of each thread, through the stages of a pipe, of
   /// which `stages` is the first.
   virtual LogicalResult emitStoreThrough(OpBuilder &builder,
@@ -215,52 +182,6 @@ public:
                                          ValueRange values, ValueRange dest,
                                          ValueRange indices, Value stages,
                                          const ThreadPosition &position) const;
-  /// Waits, at the end of a kernel, until stages have been read by
-  /// `emitBulkAdd` and `emitStoreThrough`.
-  virtual void emitBulkDone(OpBuilder &, Location) const {}
-  //===--------------------------------------------------------------------===//
-  // Semaphores
-  //===--------------------------------------------------------------------===//
-
-  /// Whether CTAs can signal progress to other CTAs by semaphores.
-  virtual bool hasSemaphores() const { return false; }
-  /// Adds `amount` to a semaphore in global memory, once the stores of the
-  /// warp, and its additions by `emitBulkAdd` if `hasAdded`, are visible to
-  /// waiting threads.
-  virtual void emitSemaphoreAdd(OpBuilder &, Location, Value address,
-                                Value lane, int64_t amount,
-                                bool hasAdded) const {}
-  /// Initialises the progress counters by which `emitSemaphoreRelease` signals
-  /// `emitSemaphoreAddReleased`: 32 bits for each of `warps` warps, in place of
-  /// the barriers of a stage. Run by one thread.
-  virtual void emitInitCompleted(OpBuilder &, Location, Value numbers,
-                                 int64_t warps) const {}
-  /// Waits until the additions of the warp by `emitBulkAdd` are complete, and
-  /// increments its progress counter.
-  virtual void emitSemaphoreRelease(OpBuilder &, Location, Value numbers,
-                                    Value warp, Value lane) const {}
-  /// Waits until the progress counters of all `warps` warps are greater than
-  /// `position`, and adds `amount` to a semaphore in global memory.
-  virtual void emitSemaphoreAddReleased(OpBuilder &, Location, Value address,
-                                        Value lane, int64_t amount,
-                                        Value numbers, Value position,
-                                        int64_t warps) const {}
-  /// Waits until a semaphore has reached `number`. Run by a warp if `lane` is
-  /// given, else by a single thread.
-  virtual void emitSemaphoreWait(OpBuilder &, Location, Value address,
-                                 Value number, Value lane) const {}
-  /// Starts `count` copies of 16 bytes, `distance` bytes apart, of accumulated
-  /// dQ from global to shared memory.
-  virtual void emitStartDqCopy(OpBuilder &, Location, Value stage,
-                               Value address, int64_t count,
-                               int64_t distance) const {}
-  /// Waits for these copies of the thread.
-  virtual void emitAwaitDqCopies(OpBuilder &, Location) const {}
-  /// Reads four f32 values of a copy, and zeroes their source in global memory.
-  virtual SmallVector<Value>
-  emitReadAndClearDq(OpBuilder &, Location, Value stage, Value address) const {
-    return {};
-  }
 
   //===--------------------------------------------------------------------===//
   // MMAs
@@ -301,8 +222,16 @@ public:
            const ThreadPosition &position) const;
 };
 
-/// The target of that name, or null.
-std::unique_ptr<TargetInfo> createTargetInfo(StringRef name);
+/// Registers the targets of the project: `host` and the GPU architectures.
+void registerAllTargets();
+
+/// The registered GPU architecture of that name, which is also LLVM's name of
+/// the chip; null if there is none.
+const TargetInfo *lookupTargetInfo(StringRef name);
+
+/// The registered GPU architecture of that name; otherwise reports an error on
+/// `op` that names the registered ones.
+FailureOr<const TargetInfo *> lookupTargetInfo(Operation *op, StringRef name);
 
 } // namespace mlir::attn
 

@@ -172,14 +172,12 @@ struct AttnTileAllocatePipesPass
   using Base::Base;
 
   void runOnOperation() override {
-    std::unique_ptr<TargetInfo> target = createTargetInfo(targetName);
-    if (!target) {
-      getOperation().emitError("unknown GPU architecture '")
-          << targetName << "'";
+    FailureOr<const TargetInfo *> target =
+        lookupTargetInfo(getOperation(), targetName);
+    if (failed(target))
       return signalPassFailure();
-    }
-    allocatePipes(getOperation(), *target);
-    FailureOr<int64_t> bytes = getSharedBytes(getOperation(), *target);
+    allocatePipes(getOperation(), **target);
+    FailureOr<int64_t> bytes = getSharedBytes(getOperation(), **target);
     if (failed(bytes))
       return signalPassFailure();
     numBytes += *bytes;

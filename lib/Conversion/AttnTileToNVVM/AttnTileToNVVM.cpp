@@ -94,10 +94,11 @@ struct ReturnLowering : public KernelPattern<attn_tile::ReturnOp> {
   LogicalResult
   matchAndRewrite(attn_tile::ReturnOp op, OneToNOpAdaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    if (context.copiesFromStages)
-      context.target.emitBulkDone(rewriter, op.getLoc());
+    if (const BulkReductionTarget *bulk = context.target.getBulkReductions();
+        bulk && context.copiesFromStages)
+      bulk->emitBulkDone(rewriter, op.getLoc());
     if (context.cluster > 1)
-      context.target.emitClusterDone(rewriter, op.getLoc());
+      context.target.getClusters()->emitClusterDone(rewriter, op.getLoc());
     rewriter.replaceOpWithNewOp<LLVM::ReturnOp>(op, ValueRange{});
     return success();
   }
@@ -174,15 +175,13 @@ struct ConvertAttnTileToNVVMPass
   using Base::Base;
 
   void runOnOperation() override {
-    std::unique_ptr<TargetInfo> target = createTargetInfo(targetName);
-    if (!target) {
-      getOperation().emitError("unknown GPU architecture '")
-          << targetName << "'";
+    FailureOr<const TargetInfo *> target =
+        lookupTargetInfo(getOperation(), targetName);
+    if (failed(target))
       return signalPassFailure();
-    }
     SmallVector<KernelOp> kernels(getOperation().getOps<KernelOp>());
     for (KernelOp kernel : kernels)
-      if (failed(lowerKernel(kernel, *target)))
+      if (failed(lowerKernel(kernel, **target)))
         return signalPassFailure();
   }
 
@@ -449,8 +448,8 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
   context.sharedBytes = *sharedBytes;
   context.ticketOffset = getTicketOffset(kernel, *sharedBytes);
   context.cluster = kernel.getClusterSize();
-  if (context.cluster > 1 && !target.hasClusters())
-    return kernel.emitOpError("cannot be of clusters on ") << target.getName();
+  if (context.cluster > 1 && !target.getClusters())
+    return emitMissing(kernel, "clusters", target);
   context.idleWarps = getIdleWarps(kernel);
   DenseSet<Operation *> pingpongRoles;
   int64_t warpgroups = 0, registers = 0;

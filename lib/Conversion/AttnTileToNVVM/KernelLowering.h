@@ -211,6 +211,13 @@ private:
   }
 };
 
+/// Reports that `op` needs a capability that `target` lacks.
+inline LogicalResult emitMissing(Operation *op, StringRef capability,
+                                 const TargetInfo &target) {
+  return op->emitOpError("needs ")
+         << capability << ", which " << target.getName() << " does not have";
+}
+
 /// Base of patterns that need the kernel's context.
 template <typename OpTy>
 struct KernelPattern : public OpConversionPattern<OpTy> {

@@ -576,6 +576,9 @@ struct StageFragmentsLowering : public KernelPattern<StageFragmentsOp> {
   LogicalResult
   matchAndRewrite(StageFragmentsOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
+    const BulkReductionTarget *bulk = context.target.getBulkReductions();
+    if (!bulk)
+      return emitMissing(op, "bulk reductions", context.target);
     Location loc = op.getLoc();
     ValueRange values = adaptor.getTile();
     if (values.size() % 4 != 0)
@@ -588,11 +591,9 @@ struct StageFragmentsLowering : public KernelPattern<StageFragmentsOp> {
     std::optional<OrderedStage> ordered;
     if (op.getPosition())
       ordered = OrderedStage{pipe[0], pipe[1], adaptor.getPosition().front()};
-    if (failed(context.target.emitStageFragments(
-            rewriter, loc, stage, emitLane(rewriter, loc, position), values,
-            ordered ? &*ordered : nullptr)))
-      return op.emitOpError("cannot go through shared memory on ")
-             << context.target.getName();
+    bulk->emitStageFragments(rewriter, loc, stage,
+                             emitLane(rewriter, loc, position), values,
+                             ordered ? &*ordered : nullptr);
     // Nothing waits for the barriers of this stage.
     rewriter.replaceOpWithMultiple(
         op, SmallVector<SmallVector<Value>>{{pipe[0], pipe[1], pipe[1]}});
@@ -606,10 +607,14 @@ struct CommitFragmentsLowering : public KernelPattern<CommitFragmentsOp> {
   LogicalResult
   matchAndRewrite(CommitFragmentsOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
+    const OrderedAccumulationTarget *ordered =
+        context.target.getOrderedAccumulation();
+    if (!ordered)
+      return emitMissing(op, "ordered accumulation", context.target);
     Location loc = op.getLoc();
     ThreadPosition position = context.getPosition(rewriter, op);
     ValueRange pipe = adaptor.getPipe();
-    context.target.emitCommitFragments(
+    ordered->emitCommitFragments(
         rewriter, loc, {pipe[0], pipe[1], adaptor.getPosition().front()},
         emitLane(rewriter, loc, position));
     rewriter.eraseOp(op);
@@ -623,8 +628,10 @@ struct OrderedReduceAddLowering : public KernelPattern<OrderedReduceAddOp> {
   LogicalResult
   matchAndRewrite(OrderedReduceAddOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    if (!context.target.hasSemaphores())
-      return op.emitOpError("cannot be on ") << context.target.getName();
+    const OrderedAccumulationTarget *ordered =
+        context.target.getOrderedAccumulation();
+    if (!ordered)
+      return emitMissing(op, "ordered accumulation", context.target);
     Location loc = op.getLoc();
     PipeType type = op.getPipe().getType();
     constexpr int64_t elementBytes = 4;
@@ -634,7 +641,7 @@ struct OrderedReduceAddLowering : public KernelPattern<OrderedReduceAddOp> {
       return LoweredMemRef(cast<MemRefType>(memref.getType()), parts)
           .emitAddress(rewriter, loc, SmallVector<Value>(indices));
     };
-    context.target.emitOrderedReduceAdd(
+    ordered->emitOrderedReduceAdd(
         rewriter, loc, {pipe[0], pipe[1], adaptor.getPosition().front()},
         emitAddress(op.getDest(), adaptor.getDest(),
                     getSingleValues(adaptor.getIndices())),
@@ -665,6 +672,9 @@ struct BulkReduceAddLowering : public KernelPattern<BulkReduceAddOp> {
     SmallVector<Value> indices = getSingleValues(adaptor.getIndices());
     ThreadPosition position = context.getPosition(rewriter, op);
     if (isa<BufferType>(op.getValue().getType())) {
+      const BulkReductionTarget *bulk = context.target.getBulkReductions();
+      if (!bulk)
+        return emitMissing(op, "bulk reductions", context.target);
       Value first = emitFragmentWarp(rewriter, loc, position, registers);
       Value base = LoweredMemRef(destType, adaptor.getDest())
                        .emitAddress(rewriter, loc, indices);
@@ -674,8 +684,8 @@ struct BulkReduceAddLowering : public KernelPattern<BulkReduceAddOp> {
       Value stage = emitFragmentStage(rewriter, loc, position,
                                       getStagedTile(adaptor.getValue()).address,
                                       registers);
-      context.target.emitBulkAdd(rewriter, loc, address, stage,
-                                 emitLane(rewriter, loc, position), registers);
+      bulk->emitBulkAdd(rewriter, loc, address, stage,
+                        emitLane(rewriter, loc, position), registers);
       rewriter.eraseOp(op);
       return success();
     }

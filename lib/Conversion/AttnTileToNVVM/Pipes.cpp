@@ -24,6 +24,15 @@ struct CreatePipeLowering : public KernelPattern<CreatePipeOp> {
   LogicalResult
   matchAndRewrite(CreatePipeOp op, OneToNOpAdaptor,
                   ConversionPatternRewriter &rewriter) const override {
+    bool isOrdered = context.addedInOrder.contains(op);
+    bool isCounted = !isOrdered && context.counted.contains(op);
+    const OrderedAccumulationTarget *ordered =
+        context.target.getOrderedAccumulation();
+    if (isOrdered && !ordered)
+      return emitMissing(op, "ordered accumulation", context.target);
+    const SemaphoreTarget *semaphores = context.target.getSemaphores();
+    if (isCounted && !semaphores)
+      return emitMissing(op, "semaphores", context.target);
     Location loc = op.getLoc();
     PipeType type = op.getPipe().getType();
     Value stage = emitAdd(rewriter, loc, context.shared, *op.getOffset());
@@ -33,11 +42,11 @@ struct CreatePipeLowering : public KernelPattern<CreatePipeOp> {
                               context.thread, createI32(rewriter, loc, 0));
     int64_t bytes = context.target.getBarrierBytes();
     emitIf(rewriter, loc, isFirst, [&](OpBuilder &builder) {
-      if (context.addedInOrder.contains(op))
-        return context.target.emitInitOrderedStages(
+      if (isOrdered)
+        return ordered->emitInitOrderedStages(
             builder, loc, barriers, context.stageThreads.consumers / 32);
-      if (context.counted.contains(op))
-        return context.target.emitInitCompleted(
+      if (isCounted)
+        return semaphores->emitInitCompleted(
             builder, loc, barriers, context.stageThreads.consumers / 32);
       for (int64_t i = 0; i < type.getStages(); ++i) {
         Value full = emitAdd(builder, loc, barriers, i * bytes);

@@ -44,8 +44,9 @@ struct SemaphoreAddLowering : public KernelPattern<SemaphoreAddOp> {
   LogicalResult
   matchAndRewrite(SemaphoreAddOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    if (!context.target.hasSemaphores())
-      return op.emitOpError("cannot be on ") << context.target.getName();
+    const SemaphoreTarget *semaphores = context.target.getSemaphores();
+    if (!semaphores)
+      return emitMissing(op, "semaphores", context.target);
     Location loc = op.getLoc();
     ThreadPosition position = context.getPosition(rewriter, op);
     int64_t warps = position.numThreads / warpSize;
@@ -56,7 +57,7 @@ struct SemaphoreAddLowering : public KernelPattern<SemaphoreAddOp> {
       if (!isAuxiliary || context.getIdleWarps(op).count != 1)
         return op.emitOpError("after additions must be run by one idle warp, "
                               "as attn-tile-split-roles makes it");
-      context.target.emitSemaphoreAddReleased(
+      semaphores->emitSemaphoreAddReleased(
           rewriter, loc, emitSemaphoreAddress(rewriter, op, adaptor),
           emitLane(rewriter, loc, position.thread), semaphoreUnit,
           adaptor.getPipe()[1], adaptor.getPosition().front(),
@@ -64,7 +65,7 @@ struct SemaphoreAddLowering : public KernelPattern<SemaphoreAddOp> {
       rewriter.eraseOp(op);
       return success();
     }
-    context.target.emitSemaphoreAdd(
+    semaphores->emitSemaphoreAdd(
         rewriter, loc, emitSemaphoreAddress(rewriter, op, adaptor),
         emitLane(rewriter, loc, position.thread), semaphoreUnit / warps,
         /*hasAdded=*/context.copiesFromStages && !isAuxiliary);
@@ -79,17 +80,18 @@ struct SemaphoreReleaseLowering : public KernelPattern<SemaphoreReleaseOp> {
   LogicalResult
   matchAndRewrite(SemaphoreReleaseOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    if (!context.target.hasSemaphores())
-      return op.emitOpError("cannot be on ") << context.target.getName();
+    const SemaphoreTarget *semaphores = context.target.getSemaphores();
+    if (!semaphores)
+      return emitMissing(op, "semaphores", context.target);
     if (!context.counted.contains(op.getPipe().getDefiningOp()))
       return op.emitOpError(
           "needs an 'attn_tile.semaphore_add' after the additions "
           "through its pipe");
     Location loc = op.getLoc();
     ThreadPosition position = context.getPosition(rewriter, op);
-    context.target.emitSemaphoreRelease(
-        rewriter, loc, adaptor.getPipe()[1], position.warp,
-        emitLane(rewriter, loc, position.thread));
+    semaphores->emitSemaphoreRelease(rewriter, loc, adaptor.getPipe()[1],
+                                     position.warp,
+                                     emitLane(rewriter, loc, position.thread));
     rewriter.eraseOp(op);
     return success();
   }
@@ -101,8 +103,9 @@ struct SemaphoreWaitLowering : public KernelPattern<SemaphoreWaitOp> {
   LogicalResult
   matchAndRewrite(SemaphoreWaitOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    if (!context.target.hasSemaphores())
-      return op.emitOpError("cannot be on ") << context.target.getName();
+    const SemaphoreTarget *semaphores = context.target.getSemaphores();
+    if (!semaphores)
+      return emitMissing(op, "semaphores", context.target);
     Location loc = op.getLoc();
     Value number =
         arith::MulIOp::create(rewriter, loc, adaptor.getNumber().front(),
@@ -113,9 +116,9 @@ struct SemaphoreWaitLowering : public KernelPattern<SemaphoreWaitOp> {
     Value lane;
     if (!isSingle)
       lane = emitLane(rewriter, loc, context.getPosition(rewriter, op).thread);
-    context.target.emitSemaphoreWait(
-        rewriter, loc, emitSemaphoreAddress(rewriter, op, adaptor), number,
-        lane);
+    semaphores->emitSemaphoreWait(rewriter, loc,
+                                  emitSemaphoreAddress(rewriter, op, adaptor),
+                                  number, lane);
     rewriter.eraseOp(op);
     return success();
   }
@@ -131,8 +134,9 @@ struct ConvertDqLowering : public KernelPattern<ConvertDqOp> {
   matchAndRewrite(ConvertDqOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Location loc = op.getLoc();
-    if (!context.target.hasSemaphores())
-      return op.emitOpError("cannot be on ") << context.target.getName();
+    const SemaphoreTarget *semaphores = context.target.getSemaphores();
+    if (!semaphores)
+      return emitMissing(op, "semaphores", context.target);
     if (!op->getParentOfType<AuxiliaryWarpsOp>())
       return op.emitOpError(
           "must be inside of 'attn_tile.auxiliary_warps' on a GPU");
@@ -216,9 +220,9 @@ struct ConvertDqLowering : public KernelPattern<ConvertDqOp> {
                 multiply(idleWarp, constant(loads * bytesOfLoads))),
             multiply(lane, constant(loadBytes)));
     Value source0 = emitOffset(rewriter, sum, base, offset);
-    context.target.emitStartDqCopy(rewriter, loc, stage, source0, loads,
-                                   bytesOfLoads);
-    context.target.emitAwaitDqCopies(rewriter, loc);
+    semaphores->emitStartDqCopy(rewriter, loc, stage, source0, loads,
+                                bytesOfLoads);
+    semaphores->emitAwaitDqCopies(rewriter, loc);
 
     // Pointers advance from warp to warp instead of being recomputed.
     SmallVector<Value> inits = {source0, stage,
@@ -241,7 +245,7 @@ struct ConvertDqLowering : public KernelPattern<ConvertDqOp> {
       Value address = LLVM::GEPOp::create(
           rewriter, loc, registers.getType(), sum, registers,
           ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(group * 4 * warpSize)});
-      return context.target.emitReadAndClearDq(
+      return semaphores->emitReadAndClearDq(
           rewriter, loc, emitAdd(rewriter, loc, copied, group * bytesOfLoads),
           address);
     };

@@ -13,6 +13,7 @@
 #include "attn/Conversion/Passes.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Interfaces/Target.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/IR/Remarks.h"
@@ -87,17 +88,20 @@ struct AttnLowerOverlapPass
   using Base::Base;
 
   void runOnOperation() override {
+    FailureOr<const Target *> found = lookupTarget(getOperation(), target);
+    if (failed(found))
+      return signalPassFailure();
     SmallVector<OverlapOp> worklist;
     // Inner ones first.
     getOperation()->walk([&](OverlapOp op) { worklist.push_back(op); });
     IRRewriter rewriter(&getContext());
     for (OverlapOp op : worklist)
-      lower(rewriter, op);
+      lower(rewriter, op, **found);
   }
 
-  void lower(RewriterBase &rewriter, OverlapOp op) {
+  void lower(RewriterBase &rewriter, OverlapOp op, const Target &target) {
     OverlapKind kind = op.getKind().value_or(OverlapKind::Sequential);
-    if (target == "host")
+    if (target.isHost())
       kind = OverlapKind::Sequential;
     auto missed = [&](const Twine &reason) {
       remark::missed(op.getLoc(), remark::RemarkOpts::name("overlap").category(

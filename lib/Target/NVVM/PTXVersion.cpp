@@ -45,7 +45,7 @@ static bool isKnownPTXVersion(int64_t version) {
 
 std::optional<std::string> attn::checkPTXVersion(StringRef target,
                                                  int64_t version) {
-  std::unique_ptr<TargetInfo> info = createTargetInfo(target);
+  const TargetInfo *info = lookupTargetInfo(target);
   if (!info ||
       (version >= info->getMinPTXVersion() && isKnownPTXVersion(version)))
     return std::nullopt;
@@ -164,7 +164,7 @@ NewestInstruction attn::findNewestInstruction(gpu::GPUModuleOp module) {
 }
 
 int64_t attn::getRequiredPTXVersion(gpu::GPUModuleOp module, StringRef target) {
-  std::unique_ptr<TargetInfo> info = createTargetInfo(target);
+  const TargetInfo *info = lookupTargetInfo(target);
   int64_t oldest = info ? info->getMinPTXVersion() : defaultPTXVersion;
   return std::max({oldest, oldestSelectedPTXVersion,
                    findNewestInstruction(module).version});

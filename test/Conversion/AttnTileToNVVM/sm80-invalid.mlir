@@ -49,7 +49,7 @@ attn_tile.kernel @packed_in_bulk(%m: memref<?x64xf32>, %i: index)
   %c0 = arith.constant 0 : index
   %p = attn_tile.create_pipe at(1024) barriers(0) : !attn_tile.pipe<64x16xf32, stages = 1>
   %x = attn_tile.load_fragments %m[%i, %c0] : memref<?x64xf32> to vector<64x16xf32>
-  // expected-error @below {{'attn_tile.stage_fragments' op cannot go through shared memory on sm_80}}
+  // expected-error @below {{'attn_tile.stage_fragments' op needs bulk reductions, which sm_80 does not have}}
   // expected-error @below {{failed to legalize operation 'attn_tile.stage_fragments'}}
   %b = attn_tile.stage_fragments %x in %p : vector<64x16xf32>, !attn_tile.pipe<64x16xf32, stages = 1>
   attn_tile.bulk_reduce_add %b to %m[%i, %c0] : !attn_tile.buffer<64x16xf32> to memref<?x64xf32>
@@ -115,7 +115,7 @@ attn_tile.kernel @late() attributes {layout = #attn_tile.row_blocks<warps = 4>} 
 
 // -----
 
-// expected-error @below {{'attn_tile.kernel' op cannot be of clusters on sm_80}}
+// expected-error @below {{'attn_tile.kernel' op needs clusters, which sm_80 does not have}}
 attn_tile.kernel @clusters() attributes {layout = #attn_tile.row_blocks<warps = 4>, cluster = 2 : i64} {
   attn_tile.return
 }
@@ -123,7 +123,7 @@ attn_tile.kernel @clusters() attributes {layout = #attn_tile.row_blocks<warps = 
 // -----
 
 attn_tile.kernel @counted(%c: memref<?xi32>, %i: index) attributes {layout = #attn_tile.row_blocks<warps = 4>} {
-  // expected-error @below {{'attn_tile.semaphore_add' op cannot be on sm_80}}
+  // expected-error @below {{'attn_tile.semaphore_add' op needs semaphores, which sm_80 does not have}}
   // expected-error @below {{failed to legalize}}
   attn_tile.semaphore_add %c[%i] : memref<?xi32>
   attn_tile.return
@@ -132,7 +132,7 @@ attn_tile.kernel @counted(%c: memref<?xi32>, %i: index) attributes {layout = #at
 // -----
 
 attn_tile.kernel @awaited(%c: memref<?xi32>, %i: index) attributes {layout = #attn_tile.row_blocks<warps = 4>} {
-  // expected-error @below {{'attn_tile.semaphore_wait' op cannot be on sm_80}}
+  // expected-error @below {{'attn_tile.semaphore_wait' op needs semaphores, which sm_80 does not have}}
   // expected-error @below {{failed to legalize}}
   attn_tile.semaphore_wait %c[%i] to(%i) : memref<?xi32>
   attn_tile.return
@@ -142,7 +142,7 @@ attn_tile.kernel @awaited(%c: memref<?xi32>, %i: index) attributes {layout = #at
 
 attn_tile.kernel @rounded(%m: memref<?x64xf32>, %d: memref<?x64xbf16>, %i: index)
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {
-  // expected-error @below {{'attn_tile.convert_dq' op cannot be on sm_80}}
+  // expected-error @below {{'attn_tile.convert_dq' op needs semaphores, which sm_80 does not have}}
   // expected-error @below {{failed to legalize}}
   attn_tile.convert_dq %m[%i, %i] to %d[%i, %i] part(%i of 1) times 1.0
       : vector<64x64xf32> in memref<?x64xf32> to memref<?x64xbf16>
@@ -174,7 +174,7 @@ attn_tile.kernel @mma_of_rows(%out: memref<64x64xf32>)
 attn_tile.kernel @completed() attributes {layout = #attn_tile.row_blocks<warps = 4>} {
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
   attn_tile.role consumer warpgroups(1) registers(128) {
-    // expected-error @below {{'attn_tile.semaphore_release' op cannot be on sm_80}}
+    // expected-error @below {{'attn_tile.semaphore_release' op needs semaphores, which sm_80 does not have}}
     // expected-error @below {{failed to legalize}}
     attn_tile.semaphore_release %p : !attn_tile.pipe<64x16xf32, stages = 1>
   }

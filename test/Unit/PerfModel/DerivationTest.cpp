@@ -15,7 +15,8 @@
 #include "attn/Dialect/Attn/IR/AttnDialect.h"
 #include "attn/PerfModel/CostOpInterfaceImpl.h"
 #include "attn/PerfModel/StreamableOpInterfaceImpl.h"
-#include "attn/Scheduling/ForwardSchedules.h"
+#include "attn/Scheduling/ScheduleFamily.h"
+#include "attn/Target/TargetInfo.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -32,7 +33,9 @@ using namespace mlir::attn;
 
 /// What two warpgroups of consumers have on Hopper.
 static TileCapacities getHopperCapacities() {
-  return *getTileCapacities("sm_90a", *getKnownDevice("h200"));
+  registerAllTargets();
+  return *ScheduleFamily::get(*lookupTarget("sm_90a"))
+              .getTileCapacities(*getKnownDevice("h200"));
 }
 
 namespace {

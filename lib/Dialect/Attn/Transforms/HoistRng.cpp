@@ -15,6 +15,7 @@
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/Attn/IR/KeepMaskLayout.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
+#include "attn/Interfaces/Target.h"
 #include "attn/PerfModel/Roofline.h"
 #include "attn/Scheduling/DropoutTime.h"
 #include "attn/Scheduling/ForwardSchedules.h"
@@ -197,6 +198,7 @@ struct AttnHoistRngPass
     return false;
   }
 
+  const Target *targetInfo = nullptr;
   DeviceFigures device;
   CostAssumptions assumptions;
   std::optional<Alternative> forced;
@@ -205,11 +207,11 @@ struct AttnHoistRngPass
 
 LogicalResult AttnHoistRngPass::readOptions() {
   func::FuncOp function = getOperation();
-  DeviceAttr found = getDevice(function, target);
-  if (!found)
-    return function.emitError() << "unknown target '" << target
-                                << "' (expected host, sm_80 or sm_90a)";
-  device = found.getFigures();
+  FailureOr<const Target *> found = lookupTarget(function, target);
+  if (failed(found))
+    return failure();
+  targetInfo = *found;
+  device = getDevice(function, target).getFigures();
   assumptions = {dynamicSize, dynamicBatch};
   if (maxMatmuls <= 0)
     return function.emitError() << "max-matmuls must be positive (was "
@@ -290,7 +292,7 @@ bool AttnHoistRngPass::replace(RewriterBase &rewriter, DropoutUsers &users,
   SmallVector<Value> needed = {users.seed, users.offset, empty};
   SmallVector<MatmulOp> matmuls = findMatmulsBefore(users, needed, reason);
   DropoutTimes times =
-      estimateDropout(users.ops, matmuls, target, device, assumptions);
+      estimateDropout(users.ops, matmuls, *targetInfo, device, assumptions);
   Alternative best = choose(times);
   if (best == Alternative::InKernel)
     return missed(users, times.describe());

@@ -14,6 +14,7 @@
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
+#include "attn/Interfaces/Target.h"
 #include "attn/PerfModel/ScheduleTime.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
@@ -26,13 +27,15 @@ static void addCleanUp(OpPassManager &pm) {
   pm.addNestedPass<KernelOp>(createCSEPass());
 }
 
-/// Checks that `target` is `expected`, the target of kernels with `schedule`.
+/// Checks that `target` runs kernels of `kind`, as kernels with `schedule` are.
 static LogicalResult verifyTarget(Operation *op, Attribute schedule,
-                                  StringRef target, StringRef expected) {
-  if (target == expected)
+                                  const attn::Target &target,
+                                  attn::KernelScheduleKind kind) {
+  if (target.getKernelScheduleKind() == kind)
     return success();
   return op->emitOpError("cannot have schedule '")
-         << schedule << "' on target " << target << ", it is for " << expected;
+         << schedule << "' on target " << target.getName() << ", it is for "
+         << attn::describeTargets(kind);
 }
 
 /// Reports that `op` cannot have `schedule`, which is for `use`.
@@ -128,7 +131,7 @@ struct ScalarSchedule
     return cast<attn::ScheduleAttrInterface>(schedule);
   }
   LogicalResult verifyUse(Attribute schedule, Operation *attention,
-                          StringRef) const {
+                          const attn::Target &) const {
     return emitWrongUse(attention, schedule,
                         "kernels that prepare the work of others");
   }
@@ -155,13 +158,14 @@ struct SequentialSchedule
     return {estimateSequential(cast<SequentialAttr>(schedule), tiles, device)};
   }
   LogicalResult verifyUse(Attribute schedule, Operation *attention,
-                          StringRef target) const {
+                          const attn::Target &target) const {
     if (isa<attn::MatmulOp>(attention))
       return emitWrongUse(attention, schedule, "attention and gradients");
     if (failed(verifyFewQueries(attention,
                                 cast<attn::ScheduleAttrInterface>(schedule))))
       return failure();
-    return verifyTarget(attention, schedule, target, "host");
+    return verifyTarget(attention, schedule, target,
+                        attn::KernelScheduleKind::Sequential);
   }
   void buildKernelPipeline(Attribute, OpPassManager &pm) const {
     pm.addNestedPass<KernelOp>(createAttnTilePeelMasksPass());
@@ -182,13 +186,14 @@ struct MultistageSchedule
     return {estimateMultistage(cast<MultistageAttr>(schedule), tiles, device)};
   }
   LogicalResult verifyUse(Attribute schedule, Operation *attention,
-                          StringRef target) const {
+                          const attn::Target &target) const {
     if (!isa<attn::AttentionOp>(attention))
       return emitWrongUse(attention, schedule, "attention");
     if (failed(verifyFewQueries(attention,
                                 cast<attn::ScheduleAttrInterface>(schedule))))
       return failure();
-    return verifyTarget(attention, schedule, target, "sm_80");
+    return verifyTarget(attention, schedule, target,
+                        attn::KernelScheduleKind::Multistage);
   }
   void buildKernelPipeline(Attribute attribute, OpPassManager &pm) const {
     auto schedule = cast<MultistageAttr>(attribute);
@@ -199,7 +204,7 @@ struct MultistageSchedule
 struct KeyMultistageSchedule
     : TiledSchedule<KeyMultistageSchedule, KeyMultistageAttr> {
   LogicalResult verifyUse(Attribute schedule, Operation *attention,
-                          StringRef) const {
+                          const attn::Target &) const {
     return emitWrongUse(attention, schedule,
                         "kernels of '#attn_tile.gradient'");
   }
@@ -236,14 +241,15 @@ struct WarpSpecializedSchedule
     return estimateForward(cast<WarpSpecializedAttr>(schedule), tiles, device);
   }
   LogicalResult verifyUse(Attribute schedule, Operation *attention,
-                          StringRef target) const {
+                          const attn::Target &target) const {
     if (!isa<attn::AttentionOp>(attention))
       return emitWrongUse(attention, schedule, "attention");
     auto interface = cast<attn::ScheduleAttrInterface>(schedule);
     if (failed(verifyFewQueries(attention, interface)) ||
         failed(verifyCluster(attention, interface)))
       return failure();
-    return verifyTarget(attention, schedule, target, "sm_90a");
+    return verifyTarget(attention, schedule, target,
+                        attn::KernelScheduleKind::WarpSpecialized);
   }
   void buildKernelPipeline(Attribute attribute, OpPassManager &pm) const {
     auto schedule = cast<WarpSpecializedAttr>(attribute);
@@ -311,7 +317,7 @@ struct ByAlignmentSchedule
                                                                         device);
   }
   LogicalResult verifyUse(Attribute attribute, Operation *attention,
-                          StringRef target) const {
+                          const attn::Target &target) const {
     auto schedule = cast<ByAlignmentAttr>(attribute);
     if (!isa<attn::AttentionOp>(attention))
       return emitWrongUse(attention, attribute, "attention");
@@ -332,7 +338,7 @@ struct KeyStationarySchedule
     return cast<KeyStationaryAttr>(schedule).getQueryParts();
   }
   LogicalResult verifyUse(Attribute schedule, Operation *attention,
-                          StringRef) const {
+                          const attn::Target &) const {
     return emitWrongUse(attention, schedule,
                         "kernels of '#attn_tile.gradient'");
   }
@@ -384,7 +390,7 @@ struct KeyStationarySchedule
 };
 
 /// The common base of the schedules of matmuls. `Model` adds
-/// `buildKernelPipeline` and the name of its target.
+/// `buildKernelPipeline` and the kind of its kernels.
 template <typename Model, typename ScheduleAttr>
 struct MatmulSchedule
     : attn::ScheduleAttrInterface::ExternalModel<Model, ScheduleAttr> {
@@ -401,22 +407,22 @@ struct MatmulSchedule
     return cast<attn::ScheduleAttrInterface>(schedule);
   }
   LogicalResult verifyUse(Attribute schedule, Operation *op,
-                          StringRef target) const {
+                          const attn::Target &target) const {
     if (!isa<attn::MatmulOp>(op))
       return emitWrongUse(op, schedule, "matmuls");
-    return verifyTarget(op, schedule, target, Model::target);
+    return verifyTarget(op, schedule, target, Model::kind);
   }
 };
 
 struct MatmulSequentialSchedule
     : MatmulSchedule<MatmulSequentialSchedule, MatmulSequentialAttr> {
-  static constexpr StringLiteral target = "host";
+  static constexpr auto kind = attn::KernelScheduleKind::Sequential;
   void buildKernelPipeline(Attribute, OpPassManager &) const {}
 };
 
 struct MatmulMultistageSchedule
     : MatmulSchedule<MatmulMultistageSchedule, MatmulMultistageAttr> {
-  static constexpr StringLiteral target = "sm_80";
+  static constexpr auto kind = attn::KernelScheduleKind::Multistage;
   void buildKernelPipeline(Attribute attribute, OpPassManager &pm) const {
     auto schedule = cast<MatmulMultistageAttr>(attribute);
     AttnTileSplitRegionsPassOptions split;
@@ -429,7 +435,7 @@ struct MatmulMultistageSchedule
 
 struct MatmulWarpSpecializedSchedule
     : MatmulSchedule<MatmulWarpSpecializedSchedule, MatmulWarpSpecializedAttr> {
-  static constexpr StringLiteral target = "sm_90a";
+  static constexpr auto kind = attn::KernelScheduleKind::WarpSpecialized;
   // One thread of the producer does all of its work.
   bool leavesWarps(Attribute) const { return true; }
   void buildKernelPipeline(Attribute attribute, OpPassManager &pm) const {
@@ -493,7 +499,7 @@ struct GradientSchedule
     return estimateGradient(cast<GradientAttr>(schedule), tiles, device);
   }
   LogicalResult verifyUse(Attribute attribute, Operation *attention,
-                          StringRef target) const {
+                          const attn::Target &target) const {
     if (!isa<attn::AttentionGradOp>(attention))
       return emitWrongUse(attention, attribute, "gradients");
     auto schedule = cast<GradientAttr>(attribute);
@@ -515,19 +521,21 @@ struct GradientSchedule
                                    "cannot iterate over keys in clusters as '")
                                << name << "' = '" << part
                                << "' says: gradients cannot");
-      if (!part || (target == "host" ? isa<SequentialAttr>(part) : isForGPU))
+      if (!part || (target.isHost() ? isa<SequentialAttr>(part) : isForGPU))
         return LogicalResult(success());
       return LogicalResult(attention->emitOpError("cannot have '")
                            << name << "' = '" << part << "' on target "
-                           << target);
+                           << target.getName());
     };
+    bool isWarpSpecialized = target.getKernelScheduleKind() ==
+                             attn::KernelScheduleKind::WarpSpecialized;
     auto isOfKeys = [&](Attribute part) {
-      return target == "sm_90a" ? isa_and_nonnull<KeyStationaryAttr>(part)
-                                : isa_and_nonnull<KeyMultistageAttr>(part);
+      return isWarpSpecialized ? isa_and_nonnull<KeyStationaryAttr>(part)
+                               : isa_and_nonnull<KeyMultistageAttr>(part);
     };
     auto isOfQueries = [&](Attribute part) {
-      return target == "sm_90a" ? isa_and_nonnull<WarpSpecializedAttr>(part)
-                                : isa_and_nonnull<MultistageAttr>(part);
+      return isWarpSpecialized ? isa_and_nonnull<WarpSpecializedAttr>(part)
+                               : isa_and_nonnull<MultistageAttr>(part);
     };
     if (failed(verifyPart("preprocess", schedule.getPreprocess(),
                           isa<MultistageAttr>(schedule.getPreprocess()))) ||
@@ -537,10 +545,12 @@ struct GradientSchedule
                           isOfQueries(schedule.getDq()))) ||
         failed(verifyPart("dv", schedule.getDv(), isOfKeys(schedule.getDv()))))
       return failure();
-    if (target == "sm_80" && !schedule.getDq())
+    if (target.getKernelScheduleKind() ==
+            attn::KernelScheduleKind::Multistage &&
+        !schedule.getDq())
       return attention->emitOpError("needs 'dq' in schedule '")
-             << attribute
-             << "': no kernel for sm_80 accumulates dQ together with dK and dV";
+             << attribute << "': no kernel for " << target.getName()
+             << " accumulates dQ together with dK and dV";
     return success();
   }
   void buildKernelPipeline(Attribute schedule, OpPassManager &pm) const {

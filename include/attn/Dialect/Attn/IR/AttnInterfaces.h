@@ -33,6 +33,10 @@
 #include "attn/Dialect/Attn/IR/AttnEnums.h.inc"
 
 namespace mlir::attn {
+class Target;
+} // namespace mlir::attn
+
+namespace mlir::attn {
 
 struct DeviceFigures;
 struct MaskReads;

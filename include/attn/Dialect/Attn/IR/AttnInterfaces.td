@@ -208,7 +208,8 @@ def Attn_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
         have this schedule on `target`; reports on `op` why not.
       }],
       "::llvm::LogicalResult", "verifyUse",
-      (ins "::mlir::Operation *":$op, "::llvm::StringRef":$target)>,
+      (ins "::mlir::Operation *":$op,
+           "const ::mlir::attn::Target &":$target)>,
     InterfaceMethod<[{
         Appends the passes that turn the plain tiled program of
         `convert-attn-to-attn-tile` into this strategy's final `attn_tile`

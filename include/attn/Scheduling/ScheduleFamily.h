@@ -1,0 +1,77 @@
+//===- ScheduleFamily.h - Schedules of one kind of kernel ------*- C++ -*--===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The schedules that targets with one kind of kernel have: candidates for each
+// operation, and a preference among them where no model gives times.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_SCHEDULING_SCHEDULEFAMILY_H
+#define ATTN_SCHEDULING_SCHEDULEFAMILY_H
+
+#include "attn/Interfaces/Target.h"
+#include "attn/Scheduling/ForwardSchedules.h"
+
+#include <array>
+
+namespace mlir::attn {
+
+/// Typical sizes for a length that is not known: each candidate is timed at
+/// these lengths, with this many queries in all batch entries.
+struct TypicalSizes {
+  std::array<int64_t, 5> lengths;
+  int64_t queries;
+  /// Keys, if their number is not known but the number of queries is.
+  int64_t keys;
+  /// Two kernels are worth their size if they save this much on average.
+  double leastGain;
+};
+
+/// The schedules of one `KernelScheduleKind`. There is one object for each
+/// kind; none has state.
+class ScheduleFamily {
+public:
+  virtual ~ScheduleFamily();
+
+  /// The family of the kernels of `target`.
+  static const ScheduleFamily &get(const Target &target);
+
+  /// The largest tiles that registers and shared memory of `device` hold;
+  /// `std::nullopt` where tiles are in caches.
+  virtual std::optional<TileCapacities>
+  getTileCapacities(const DeviceFigures &device) const = 0;
+  /// Sizes at which candidates are timed.
+  virtual const TypicalSizes &getTypicalSizes() const = 0;
+  /// Whether a model gives the time of the kernel of `op`.
+  virtual bool isModelled(AttentionOp op) const = 0;
+
+  /// All schedules of `op` that fit `device`.
+  virtual SmallVector<ScheduleCandidate>
+  getCandidates(AttentionOp op, const DeviceFigures &device) const = 0;
+  /// The schedules with the largest tiles, for operations without a model. If
+  /// there is a second one, it is for at least `bound` queries.
+  virtual SmallVector<ScheduleCandidate> getLargest(AttentionOp op,
+                                                    const DeviceFigures &device,
+                                                    int64_t &bound) const = 0;
+  /// The schedule of the kernels of a gradient; `std::nullopt` if none fit. The
+  /// dQ accumulator takes at most `dqWorkspaceBytes` bytes, if that is not
+  /// negative, where there is another way.
+  virtual std::optional<ScheduleChoice>
+  chooseGradient(AttentionGradOp op, const DeviceFigures &device,
+                 int64_t dqWorkspaceBytes) const = 0;
+  virtual ScheduleAttrInterface getMatmul(MatmulOp op) const = 0;
+  /// The schedule of a kernel that computes functions of heads, without MMAs.
+  virtual ScheduleAttrInterface getMap(MapHeadsOp op,
+                                       const DeviceFigures &device) const = 0;
+  /// The schedule of kernels without tiles, such as kernels that fill tables.
+  virtual ScheduleAttrInterface getScalar(MLIRContext *context) const = 0;
+};
+
+} // namespace mlir::attn
+
+#endif // ATTN_SCHEDULING_SCHEDULEFAMILY_H

@@ -1,0 +1,83 @@
+//===- KeyTileBounds.cpp - Capacities of GPU kernels ----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Finds the largest key tile whose scores fit registers and whose stages fit
+// shared memory.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ScheduleCandidates.h"
+#include "attn/Dialect/AttnTile/IR/RegisterBlocks.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+using attn_tile::columnBlockBytes;
+using attn_tile::headDimStep;
+using attn_tile::warpgroupThreads;
+
+double KeyTileBounds::getRegisters(int64_t keyTile) const {
+  double scores = double(queryTile * keyTile) / double(threads);
+  double held = double(scoreBytes + (sharesProbabilities ? 0 : elementBytes));
+  // Tiles have whole steps of the contracted dimension.
+  double output = double(queryTile * llvm::alignTo(vHeadDim, headDimStep)) /
+                  double(threads);
+  return scores * (1 + held / registerBytes) + output;
+}
+
+int64_t KeyTileBounds::getMmaRegisters(int64_t keyTile) const {
+  return std::max(
+      attn_tile::getMmaRegisters(keyTile, /*hasLhsInRegisters=*/false),
+      attn_tile::getMmaRegisters(llvm::alignTo(vHeadDim, headDimStep),
+                                 !sharesProbabilities));
+}
+
+int64_t KeyTileBounds::getSharedBytes(int64_t keyTile) const {
+  auto getRowBytes = [&](int64_t headDim) {
+    return int64_t(llvm::alignTo(elementBytes * headDim, columnBlockBytes));
+  };
+  int64_t queryBytes = getRowBytes(qkHeadDim);
+  int64_t probabilities =
+      sharesProbabilities ? elementBytes * queryTile * keyTile : 0;
+  int64_t scoreRow = 0;
+  for (int64_t bytes : stagedScoreBytes)
+    scoreRow += llvm::alignTo(bytes * keyTile, columnBlockBytes);
+  return queryStages * queryTile * queryBytes +
+         stages * keyTile * (queryBytes + getRowBytes(vHeadDim)) +
+         scoreStages * queryTile * scoreRow + probabilities;
+}
+
+std::pair<int64_t, StringRef>
+attn::getLargestKeyTile(const KeyTileBounds &bounds) {
+  std::pair<int64_t, StringRef> best(0, "");
+  for (int64_t tile = keyTileUnit; tile <= bounds.maxKeyTile;
+       tile += keyTileUnit) {
+    if (bounds.getRegisters(tile) > double(bounds.registers) ||
+        (bounds.launchedRegisters &&
+         bounds.getMmaRegisters(tile) > *bounds.launchedRegisters))
+      return {best.first, "registers"};
+    if (bounds.getSharedBytes(tile) > bounds.sharedBytes)
+      return {best.first, "shared memory"};
+    best = {tile, "instruction shape"};
+  }
+  return best;
+}
+
+KeyTileBounds attn::getConsumerBounds(int64_t consumers,
+                                      const DeviceFigures &device) {
+  KeyTileBounds bounds;
+  bounds.queryTile = consumers * warpgroupRows;
+  bounds.threads = consumers * warpgroupThreads;
+  bounds.registers =
+      consumers == 3 ? tileRegistersThreeConsumers : tileRegistersTwoConsumers;
+  // The producer is launched with as many registers per thread.
+  bounds.launchedRegisters = attn_tile::getLaunchedRegisters(
+      bounds.threads + warpgroupThreads, /*ctasPerSm=*/1);
+  bounds.sharedBytes = device.sharedBytes - barrierBytes;
+  return bounds;
+}

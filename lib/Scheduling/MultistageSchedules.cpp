@@ -1,0 +1,217 @@
+//===- MultistageSchedules.cpp - All warps copy and compute ---------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Schedules of kernels whose warps all copy tiles ahead and compute.
+//
+//===----------------------------------------------------------------------===//
+
+#include "GPUScheduleFamily.h"
+#include "RegionRequirements.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
+#include "attn/Dialect/AttnTile/IR/SplitKV.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <tuple>
+
+using namespace mlir;
+using namespace mlir::attn;
+using attn_tile::warpThreads;
+
+//===----------------------------------------------------------------------===//
+// Forward kernels
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Four or eight warps that prefetch and compute.
+class MultistageSchedules {
+public:
+  MultistageSchedules(AttentionOp op, const DeviceFigures &device);
+
+  SmallVector<ScheduleCandidate> getAll();
+  /// The one with the largest tiles.
+  std::optional<ScheduleCandidate> getLargest();
+
+private:
+  KeyTileBounds getBounds(int64_t queryTile, int64_t warps);
+  ScheduleCandidate makeCandidate(const KeyTileBounds &bounds, int64_t keyTile,
+                                  StringRef limit);
+
+  AttentionOp op;
+  const DeviceFigures &device;
+  OpChain chain;
+  /// Whether a step finds its tile among few ranges, whose ends fit registers
+  /// next to the largest tiles.
+  bool hasFewRanges;
+};
+} // namespace
+
+MultistageSchedules::MultistageSchedules(AttentionOp op,
+                                         const DeviceFigures &device)
+    : op(op), device(device), chain(op.getOperation()) {
+  // Up to three, as for a window or a prefix.
+  constexpr size_t maxRangesBesideTiles = 3;
+  constexpr int64_t queryTile = 128, keyTile = 128;
+  MaskAttrInterface mask =
+      op.getMaskReads().empty() ? op.getMaskAttr() : nullptr;
+  hasFewRanges = countTileRanges(op, mask, MaskDim::Query, queryTile,
+                                 keyTile) <= maxRangesBesideTiles;
+}
+
+KeyTileBounds MultistageSchedules::getBounds(int64_t queryTile, int64_t warps) {
+  constexpr int64_t maxKeyTile = 128, rowsOfWarp = 32;
+  KeyTileBounds bounds = withShapes(KeyTileBounds(), op);
+  bounds.queryTile = queryTile;
+  bounds.threads = warpThreads * warps;
+  bounds.maxKeyTile = maxKeyTile;
+  bounds.sharedBytes = device.sharedBytes - barrierBytes;
+  // Where there is nothing but a named mask, tiles may be somewhat larger.
+  bool isPlain = hasFewRanges && op.getScoreMod().empty() &&
+                 op.getMaskMod().empty() && op.getQueryRegion().empty() &&
+                 op.getEpilogue().empty() && !op.hasDropout() &&
+                 !op.hasSequences() && !op.getIdentity() && !op.getSinks() &&
+                 !op.getHeadMap() && op.getMaskReads().empty();
+  // A mask that reads tensors needs registers for their addresses.
+  int64_t readRegisters = readsByPosition(op.getMaskMod()) ? 16 : 0;
+  if (queryTile / warps >= rowsOfWarp)
+    bounds.registers = tileRegistersFourWarps + (isPlain ? 8 : 0) -
+                       readRegisters - 2 * getQueryRegisters(op);
+  else
+    bounds.registers = tileRegistersEightWarps + (isPlain ? 4 : 0) -
+                       (hasFewRanges ? 0 : 32) - getQueryRegisters(op);
+  return bounds;
+}
+
+ScheduleCandidate
+MultistageSchedules::makeCandidate(const KeyTileBounds &bounds, int64_t keyTile,
+                                   StringRef limit) {
+  Attribute schedule = attn_tile::MultistageAttr::get(
+      op.getContext(), bounds.queryTile, keyTile, bounds.stages,
+      bounds.threads / warpThreads, /*split_kv_work_items=*/0,
+      /*pack_gqa=*/false);
+  return ScheduleCandidate{cast<ScheduleAttrInterface>(schedule), keyTile,
+                           /*preloadsQueries=*/false, limit.str()};
+}
+
+SmallVector<ScheduleCandidate> MultistageSchedules::getAll() {
+  // The smallest key tiles whose kernels have been measured.
+  constexpr int64_t minKeyTile = 32;
+  // With 128 rows, each of four warps has twice the rows of one of eight, so
+  // that its reads of keys and values serve two MMAs.
+  constexpr std::pair<int64_t, int64_t> rowsAndWarps[] = {
+      {128, 4}, {128, 8}, {64, 4}};
+  SmallVector<ScheduleCandidate> all;
+  for (auto [queryTile, warps] : rowsAndWarps) {
+    KeyTileBounds bounds = getBounds(queryTile, warps);
+    auto [largest, limit] = getLargestKeyTile(bounds);
+    for (int64_t keyTile = minKeyTile; keyTile <= largest;
+         keyTile += keyTileUnit)
+      all.push_back(makeCandidate(bounds, keyTile, limit));
+  }
+  if (whyNotSplitKV(op))
+    return all;
+  // As many work items as two CTAs on each SM have.
+  int64_t items = 2 * device.sms;
+  for (ScheduleCandidate candidate : SmallVector<ScheduleCandidate>(all)) {
+    std::optional<int64_t> whole =
+        countWorkItems(op, chain, candidate.schedule.getQueryTile());
+    if (!whole || 2 * *whole > device.sms)
+      continue;
+    candidate.schedule = splitKV(candidate.schedule, items);
+    all.push_back(std::move(candidate));
+  }
+  // One query for each head: the query heads of a key head are rows of one
+  // tile.
+  if (op.getGroupSize() == 1 || whyNotPackGqa(op))
+    return all;
+  for (ScheduleCandidate candidate : SmallVector<ScheduleCandidate>(all)) {
+    auto plain = cast<attn_tile::MultistageAttr>(Attribute(candidate.schedule));
+    if (plain.getSplitKvWorkItems() > 0)
+      continue;
+    Attribute packed = attn_tile::MultistageAttr::get(
+        op.getContext(), plain.getQueryTile(), plain.getKeyTile(),
+        plain.getStages(), plain.getWarps(), items, /*pack_gqa=*/true);
+    candidate.schedule = cast<ScheduleAttrInterface>(packed);
+    all.push_back(std::move(candidate));
+  }
+  return all;
+}
+
+std::optional<ScheduleCandidate> MultistageSchedules::getLargest() {
+  // Bytes that an SM reserves for each CTA on top of the bytes that the CTA
+  // asks for. `sharedBytes` leaves room for one CTA.
+  constexpr int64_t reservedBytes = 1024;
+  constexpr int64_t queryTile = 128, minKeyTileFourWarps = 48;
+  // Two CTAs of four warps share an SM: one computes while the other waits.
+  KeyTileBounds bounds = getBounds(queryTile, /*warps=*/4);
+  bounds.sharedBytes =
+      (device.sharedBytes + reservedBytes) / 2 - reservedBytes - barrierBytes;
+  auto [keyTile, limit] = getLargestKeyTile(bounds);
+  if (keyTile < minKeyTileFourWarps) {
+    bounds = getBounds(queryTile, /*warps=*/8);
+    std::tie(keyTile, limit) = getLargestKeyTile(bounds);
+  }
+  if (keyTile == 0)
+    return std::nullopt;
+  return makeCandidate(bounds, keyTile, limit);
+}
+
+//===----------------------------------------------------------------------===//
+// Matmuls
+//===----------------------------------------------------------------------===//
+
+/// Each warp has 32 rows, whose accumulator takes 128 registers of a thread,
+/// and reads each staged column for two blocks of 16 rows. Two stages let two
+/// CTAs share an SM.
+static ScheduleAttrInterface getMatmulSchedule(MatmulOp op) {
+  constexpr int64_t rowTile = 128, maxColumnTile = 128;
+  constexpr int64_t depthTile = 64, stages = 2, warps = 4;
+  // Elements that an epilogue reads take as many registers as the accumulator.
+  int64_t maxTile = readsMatrix(op) ? maxColumnTile / 2 : maxColumnTile;
+  Attribute schedule = attn_tile::MatmulMultistageAttr::get(
+      op.getContext(), rowTile, getMatmulColumnTile(op, maxTile), depthTile,
+      stages, warps);
+  return cast<ScheduleAttrInterface>(schedule);
+}
+
+//===----------------------------------------------------------------------===//
+// The family
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct MultistageFamily : GPUScheduleFamily {
+  std::optional<TileCapacities>
+  getTileCapacities(const DeviceFigures &device) const override {
+    return getRegisterTileCapacities(device, tileRegistersEightWarps);
+  }
+  SmallVector<ScheduleCandidate>
+  getCandidates(AttentionOp op, const DeviceFigures &device) const override {
+    return MultistageSchedules(op, device).getAll();
+  }
+  SmallVector<ScheduleCandidate> getLargest(AttentionOp op,
+                                            const DeviceFigures &device,
+                                            int64_t &) const override {
+    if (std::optional<ScheduleCandidate> largest =
+            MultistageSchedules(op, device).getLargest())
+      return {*largest};
+    return {};
+  }
+  std::optional<ScheduleChoice> chooseGradient(AttentionGradOp op,
+                                               const DeviceFigures &device,
+                                               int64_t) const override {
+    return chooseMultistageGradient(op, device);
+  }
+  ScheduleAttrInterface getMatmul(MatmulOp op) const override {
+    return getMatmulSchedule(op);
+  }
+};
+} // namespace
+
+const ScheduleFamily &attn::getMultistageFamily() {
+  static const MultistageFamily family;
+  return family;
+}

@@ -1,0 +1,60 @@
+//===- ScheduleFamily.cpp - Families of schedules by target ---------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Finds the family of a target, and what kernels for GPUs have in common.
+//
+//===----------------------------------------------------------------------===//
+
+#include "GPUScheduleFamily.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
+#include "llvm/Support/ErrorHandling.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+using attn_tile::warpThreads;
+
+ScheduleFamily::~ScheduleFamily() = default;
+
+const ScheduleFamily &ScheduleFamily::get(const Target &target) {
+  switch (target.getKernelScheduleKind()) {
+  case KernelScheduleKind::Sequential:
+    return getSequentialFamily();
+  case KernelScheduleKind::Multistage:
+    return getMultistageFamily();
+  case KernelScheduleKind::WarpSpecialized:
+    return getWarpSpecializedFamily();
+  }
+  llvm_unreachable("unknown kind of kernels");
+}
+
+TileCapacities
+GPUScheduleFamily::getRegisterTileCapacities(const DeviceFigures &device,
+                                             int64_t tileRegisters) {
+  constexpr int64_t threads = 256;
+  TileCapacities capacities;
+  capacities.distributedUnit = warpgroupRows;
+  capacities.streamUnit = keyTileUnit;
+  capacities.maxTile = maxKeyTileMma;
+  capacities.registerBytes = registerBytes * threads * tileRegisters;
+  capacities.sharedBytes = device.sharedBytes - barrierBytes;
+  return capacities;
+}
+
+ScheduleAttrInterface GPUScheduleFamily::getMap(MapHeadsOp op,
+                                                const DeviceFigures &) const {
+  constexpr int64_t warps = 4, rowsOfWarp = 16;
+  Attribute schedule = attn_tile::MultistageAttr::get(
+      op.getContext(), warps * rowsOfWarp, /*key_tile=*/64, /*stages=*/2, warps,
+      /*split_kv_work_items=*/0, /*pack_gqa=*/false);
+  return cast<ScheduleAttrInterface>(schedule);
+}
+
+ScheduleAttrInterface GPUScheduleFamily::getScalar(MLIRContext *context) const {
+  Attribute schedule = attn_tile::ScalarAttr::get(context);
+  return cast<ScheduleAttrInterface>(schedule).getPreparation();
+}

@@ -1,0 +1,459 @@
+//===- WarpSpecializedSchedules.cpp - Producers and consumers -------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Schedules of kernels with one producer and one to three consumer warpgroups.
+//
+//===----------------------------------------------------------------------===//
+
+#include "GPUScheduleFamily.h"
+#include "RegionRequirements.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
+#include "attn/Dialect/AttnTile/IR/RegisterBlocks.h"
+#include "attn/Dialect/AttnTile/IR/SplitKV.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+using attn_tile::columnBlockBytes;
+using attn_tile::headDimStep;
+using attn_tile::warpgroupThreads;
+
+/// Bytes that a copy promotes to L2 at once, for tiles of keys that several
+/// CTAs read.
+static constexpr int64_t sharedPromotion = 256;
+
+//===----------------------------------------------------------------------===//
+// Forward kernels
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// One producer and two or three consumer warpgroups.
+class WarpSpecializedSchedules {
+public:
+  WarpSpecializedSchedules(AttentionOp op, const DeviceFigures &device);
+
+  SmallVector<ScheduleCandidate> getAll();
+  /// A schedule for so few queries that reading keys and values takes most of
+  /// the time.
+  std::optional<ScheduleCandidate> getForFewQueries();
+  /// The schedule with the largest tiles. If there is a second one, it is for
+  /// at least `bound` queries.
+  SmallVector<ScheduleCandidate> getLargest(int64_t &bound);
+
+private:
+  std::optional<ScheduleCandidate> getLargest(int64_t consumers,
+                                              int64_t maxKeyTile);
+  /// The same schedule with pipes for tiles that the score_mod reads, and
+  /// `plain` where their alignment does not allow it.
+  std::optional<ScheduleCandidate> getStaged(KeyTileBounds bounds,
+                                             int64_t consumers,
+                                             const ScheduleCandidate &plain);
+  ScheduleCandidate makeCandidate(KeyTileBounds bounds, int64_t consumers,
+                                  int64_t keyTile, StringRef limit);
+  /// A schedule with tiles as small as the blocks that a mask keeps.
+  std::optional<ScheduleCandidate> getForBlocks();
+  int64_t getMaxKeyTile();
+  bool canHaveThreeConsumers();
+  AttentionOp op;
+  const DeviceFigures &device;
+  OpChain chain;
+  bool isMasked, readsMaskMod;
+  /// Whether an earlier kernel evaluates the mask to a mask bitmap.
+  bool readsBits;
+  attn_tile::TraversalKind traversal = attn_tile::TraversalKind::Persistent;
+  int64_t interleave = 1;
+};
+} // namespace
+
+WarpSpecializedSchedules::WarpSpecializedSchedules(AttentionOp op,
+                                                   const DeviceFigures &device)
+    : op(op), device(device), chain(op.getOperation()),
+      isMasked(op.getMaskAttr() || !op.getMaskMod().empty()),
+      readsMaskMod(readsByPosition(op.getMaskMod())),
+      readsBits(
+          canReadMaskBits(cast<AttentionOpInterface>(op.getOperation()))) {
+  // Under a mask, long and short work items are paired to equal amounts. That
+  // is needless where work items are alike, and where lists give their lengths,
+  // by which they are sorted.
+  bool isListed = readsMaskMod && !op.hasSequences();
+  bool hasUnequalWorkItems =
+      isMasked && !isListed && !cutsMiddleKeys(op.getMaskAttr());
+  if (hasUnequalWorkItems)
+    traversal = attn_tile::TraversalKind::Paired;
+  // Work items that need few keys each, at about the same time, may be
+  // interleaved over several key heads. Then the few that are longer than most
+  // are spread over all CTAs. Sequences are sorted by their work; the order
+  // holds over all heads only if all are interleaved
+  // (docs/experiments/masked-work-item-order.md, packed-sequences.md).
+  constexpr int64_t maskedKeyHeads = 8;
+  if (op.hasSequences())
+    interleave = 0;
+  else if (isMasked && !hasUnequalWorkItems)
+    interleave = maskedKeyHeads * op.getGroupSize();
+}
+
+std::optional<ScheduleCandidate>
+WarpSpecializedSchedules::getLargest(int64_t consumers, int64_t maxKeyTile) {
+  KeyTileBounds bounds = withShapes(getConsumerBounds(consumers, device), op);
+  bounds.maxKeyTile = maxKeyTile;
+  // A mask_mod that reads by position is evaluated beforehand and listed by
+  // tiles. Iterating over the list takes registers of the consumers. So do keep
+  // masks of dropout together with a score_mod.
+  if (readsMaskMod)
+    bounds.registers -= 24;
+  if (readsMaskMod && !readsBits && countPositionTables(op.getMaskMod()) > 1)
+    bounds.registers -= computesFromKeyReads(op.getMaskMod()) ? 32 : 16;
+  if (readsMaskMod && op.hasDropout() && !op.getScoreMod().empty())
+    bounds.registers -= 32;
+  // Where keep masks are read, dropped probabilities are cleared in the step
+  // after (`attn-tile-software-pipeline-kv-loop`), so that P of two steps is
+  // live.
+  if (op.getDropoutMask())
+    bounds.scoreBytes += bounds.elementBytes;
+  bounds.registers -= getQueryRegisters(op);
+  KeyTileBounds plainBounds = bounds;
+  // Reads of a score_mod need registers for addresses, too.
+  if (getScoreBytes(op) > 0)
+    plainBounds.registers -= 24;
+  auto [keyTile, limit] = getLargestKeyTile(plainBounds);
+  if (keyTile == 0)
+    return std::nullopt;
+  ScheduleCandidate plain =
+      makeCandidate(plainBounds, consumers, keyTile, limit);
+  if (std::optional<ScheduleCandidate> staged =
+          getStaged(bounds, consumers, plain))
+    return staged;
+  return plain;
+}
+
+std::optional<ScheduleCandidate>
+WarpSpecializedSchedules::getStaged(KeyTileBounds bounds, int64_t consumers,
+                                    const ScheduleCandidate &plain) {
+  // Whole blocks of columns; larger tiles have not been measured.
+  constexpr int64_t maxKeyTile = 128, scoreStages = 2;
+  if (!canStageScores(op))
+    return std::nullopt;
+  forEachPairRead(op, [&](tensor::ExtractOp extract) {
+    bounds.stagedScoreBytes.push_back(getElementBytes(extract));
+  });
+  bounds.scoreStages = scoreStages;
+  bounds.maxKeyTile = std::min(bounds.maxKeyTile, maxKeyTile);
+  auto [keyTile, limit] = getLargestKeyTile(bounds);
+  if (keyTile == 0)
+    return std::nullopt;
+  ScheduleCandidate staged = makeCandidate(bounds, consumers, keyTile, limit);
+  Attribute choice = attn_tile::ByAlignmentAttr::get(
+      op.getContext(), staged.schedule, plain.schedule);
+  staged.schedule = cast<ScheduleAttrInterface>(choice);
+  return staged;
+}
+
+ScheduleCandidate WarpSpecializedSchedules::makeCandidate(KeyTileBounds bounds,
+                                                          int64_t consumers,
+                                                          int64_t keyTile,
+                                                          StringRef limit) {
+  // The queries of the next work item are loaded early if there is room.
+  bounds.queryStages = 2;
+  bool preloads = bounds.getSharedBytes(keyTile) <= bounds.sharedBytes;
+  // Rescaling is worth skipping. With a small head dim the test takes as long
+  // as rescaling, unless rescaling is deferred to the next step. That gains 1
+  // to 4 % of the time at head dims 64 to 128 (H200, 2026-11-22,
+  // docs/experiments/conditional-rescale.md), but not where it would make the
+  // clearing of dropped probabilities two operations. A mask_mod that computes
+  // from its reads of each pair leaves no registers for the factors. Pipes for
+  // a score_mod have not been measured with deferred rescaling.
+  constexpr int64_t minVHeadDimConditional = 192, minVHeadDimDeferred = 64;
+  int64_t vHeadDim = op.getVHeadDim();
+  bool isConditional = vHeadDim >= minVHeadDimConditional;
+  bool clearsCheaply =
+      !op.hasDropout() || getElementTypeOrSelf(op.getValue()).isBF16();
+  bool isDeferred = !isConditional && vHeadDim >= minVHeadDimDeferred &&
+                    clearsCheaply && bounds.scoreStages == 0 &&
+                    (readsBits || !computesFromPairReads(op.getMaskMod()));
+  Attribute schedule = attn_tile::WarpSpecializedAttr::get(
+      op.getContext(), bounds.queryTile, keyTile, bounds.stages, consumers,
+      /*ping_pong=*/consumers > 1, traversal, interleave,
+      /*conditional_rescale=*/isConditional || isDeferred,
+      /*deferred_rescale=*/isDeferred,
+      /*query_stages=*/preloads ? 2 : 1, /*split_kv_work_items=*/0,
+      /*pack_gqa=*/false, bounds.scoreStages, sharedPromotion,
+      /*ctas_per_sm=*/1,
+      /*exp2_emulation=*/0, /*cluster=*/1, readsBits);
+  return ScheduleCandidate{cast<ScheduleAttrInterface>(schedule), keyTile,
+                           preloads, limit.str()};
+}
+
+std::optional<ScheduleCandidate> WarpSpecializedSchedules::getForBlocks() {
+  // A tile that is larger than a block is visited once for each block in it.
+  // Measured with lists of random blocks of 64 by 64 that keep 1, 10 and 50 %
+  // of the pairs: 169, 421 and 432 TFLOP/s instead of 122, 179 and 299 (H200,
+  // 2026-11-22, benchmarks/blocks.py).
+  // docs/experiments/small-block-sparse-tiles.md has smaller blocks and other
+  // tiles; other head dims have not been measured.
+  constexpr int64_t keyTile = 64, stages = 4, headDim = 128;
+  BlockSize block = getReadBlock(op.getMaskMod());
+  if (op.hasSequences() || block.rows != warpgroupRows ||
+      block.columns != keyTile || op.getQKHeadDim() != headDim ||
+      op.getVHeadDim() != headDim || !op.getScoreMod().empty() ||
+      op.hasDropout())
+    return std::nullopt;
+  KeyTileBounds bounds = withShapes(getConsumerBounds(1, device), op);
+  bounds.maxKeyTile = keyTile;
+  bounds.stages = stages;
+  if (getLargestKeyTile(bounds).first != keyTile)
+    return std::nullopt;
+  Attribute schedule = attn_tile::WarpSpecializedAttr::get(
+      op.getContext(), bounds.queryTile, keyTile, stages, /*consumers=*/1,
+      /*ping_pong=*/false, attn_tile::TraversalKind::Persistent,
+      /*interleave=*/1, /*conditional_rescale=*/false,
+      /*deferred_rescale=*/false,
+      /*query_stages=*/1, /*split_kv_work_items=*/0, /*pack_gqa=*/false,
+      /*score_stages=*/0, sharedPromotion, /*ctas_per_sm=*/1,
+      /*exp2_emulation=*/0, /*cluster=*/1, /*mask_bits=*/false);
+  return ScheduleCandidate{cast<ScheduleAttrInterface>(schedule), keyTile,
+                           /*preloadsQueries=*/false, "blocks of the mask"};
+}
+
+/// Whether the RNG of dropout has more keys than stay in registers next to
+/// large tiles: one key belongs to each wide multiplication. `philox` with 10
+/// rounds spills 324 bytes with three consumers, and 132 with key tile 176.
+static bool hasManyRngKeys(AttentionOp op) {
+  constexpr int64_t most = 14;
+  DropoutAttr dropout = op.getDropoutAttr();
+  return dropout && dropout.getRng().countBlock().wideMultiply > most;
+}
+
+/// Reads in both regions need registers for their addresses. So do the keys of
+/// an RNG.
+int64_t WarpSpecializedSchedules::getMaxKeyTile() {
+  constexpr int64_t maxKeyTileReads = 80, maxKeyTileRngKeys = 128;
+  if (hasManyRngKeys(op))
+    return maxKeyTileRngKeys;
+  return readsMaskMod && readsElements(op) ? maxKeyTileReads : maxKeyTileMma;
+}
+
+/// Three consumers have too few registers for the iteration over a list of
+/// tiles, for keep masks that are read under a mask, and for RNGs with many
+/// keys. They also have too few for a score_mod that reads elements, together
+/// with dropout, a mask_mod or a large head dim of the output (6 % slower with
+/// 128, docs/experiments/cost-model-gain.md).
+bool WarpSpecializedSchedules::canHaveThreeConsumers() {
+  constexpr int64_t maxVHeadDimReads = 64;
+  bool isCrowded = op.hasDropout() || !op.getMaskMod().empty() ||
+                   op.getVHeadDim() > maxVHeadDimReads;
+  return !readsMaskMod && !(readsElements(op) && isCrowded) &&
+         !(isMasked && op.getDropoutMask()) && !hasManyRngKeys(op);
+}
+
+std::optional<ScheduleCandidate> WarpSpecializedSchedules::getForFewQueries() {
+  // Measured with one query for each head: two stages of 64 keys at head dim
+  // 128 keep enough bytes in flight, and larger tiles are slower
+  // (docs/experiments/split-kv-decoding.md).
+  constexpr int64_t stageBytes = 32 * 1024, stages = 2;
+  constexpr int64_t streamedPromotion = 128;
+  int64_t queries = getDimSize(op.getQuery(), 2);
+  if (op.hasSequences() || ShapedType::isDynamic(queries) ||
+      queries > warpgroupRows)
+    return std::nullopt;
+  KeyTileBounds bounds = withShapes(getConsumerBounds(1, device), op);
+  bounds.stages = stages;
+  // Two CTAs share an SM if their instructions have few enough columns for the
+  // registers at the launch.
+  int64_t ctasPerSm = 1;
+  if (std::max(bounds.qkHeadDim, bounds.vHeadDim) <= 2 * warpgroupRows) {
+    ctasPerSm = 2;
+    bounds.registers = tileRegistersTwoCtas;
+    bounds.launchedRegisters = attn_tile::getLaunchedRegisters(
+        bounds.threads + warpgroupThreads, ctasPerSm);
+    bounds.sharedBytes = device.sharedBytes / ctasPerSm - barrierBytes;
+  }
+  int64_t keyBytes =
+      llvm::alignTo(bounds.elementBytes * bounds.qkHeadDim, columnBlockBytes) +
+      llvm::alignTo(bounds.elementBytes * bounds.vHeadDim, columnBlockBytes);
+  bounds.maxKeyTile =
+      std::clamp(stageBytes / keyBytes / keyTileUnit * keyTileUnit,
+                 warpgroupRows, 2 * warpgroupRows);
+  bounds.registers -= getQueryRegisters(op);
+  auto [keyTile, limit] = getLargestKeyTile(bounds);
+  if (keyTile == 0)
+    return std::nullopt;
+  Attribute schedule = attn_tile::WarpSpecializedAttr::get(
+      op.getContext(), bounds.queryTile, keyTile, stages, /*consumers=*/1,
+      /*ping_pong=*/false, attn_tile::TraversalKind::Grid, /*interleave=*/1,
+      /*conditional_rescale=*/false, /*deferred_rescale=*/false,
+      /*query_stages=*/1,
+      /*split_kv_work_items=*/whyNotSplitKV(op) ? 0 : device.sms,
+      /*pack_gqa=*/op.getGroupSize() > 1 && !whyNotPackGqa(op),
+      /*score_stages=*/0, streamedPromotion, ctasPerSm, /*exp2_emulation=*/0,
+      /*cluster=*/1, /*mask_bits=*/false);
+  return ScheduleCandidate{cast<ScheduleAttrInterface>(schedule), keyTile,
+                           /*preloadsQueries=*/false, "what is read at a time"};
+}
+
+SmallVector<ScheduleCandidate> WarpSpecializedSchedules::getAll() {
+  // The smallest key tiles whose kernels have been measured; smaller ones are
+  // considered only where these do not fit.
+  constexpr int64_t minKeyTile = 64;
+  // One consumer has smaller tiles of queries, for small grids.
+  constexpr int64_t maxKeyTileOneConsumer = 128;
+  std::optional<int64_t> smallWorkItems =
+      countWorkItems(op, chain, warpgroupRows);
+  bool isSmall = smallWorkItems && *smallWorkItems <= device.sms;
+  SmallVector<ScheduleCandidate> all;
+  for (int64_t consumers = isSmall ? 1 : 2;
+       consumers <= (canHaveThreeConsumers() ? 3 : 2); ++consumers)
+    for (int64_t keyTile = minKeyTile;
+         keyTile <= std::min(getMaxKeyTile(), consumers == 1
+                                                  ? maxKeyTileOneConsumer
+                                                  : maxKeyTileMma);
+         keyTile += keyTileUnit)
+      if (auto candidate = getLargest(consumers, keyTile);
+          candidate && (candidate->keyTile == keyTile ||
+                        (all.empty() && keyTile == minKeyTile)))
+        all.push_back(std::move(*candidate));
+  // Where there are fewer work items than half of the SMs, several may split
+  // the keys of one.
+  if (!whyNotSplitKV(op))
+    for (ScheduleCandidate candidate : SmallVector<ScheduleCandidate>(all)) {
+      std::optional<int64_t> items =
+          countWorkItems(op, chain, candidate.schedule.getQueryTile());
+      if (!items || 2 * *items > device.sms)
+        continue;
+      candidate.schedule = splitKV(candidate.schedule, device.sms);
+      all.push_back(std::move(candidate));
+    }
+  if (std::optional<ScheduleCandidate> forFew = getForFewQueries())
+    all.push_back(std::move(*forFew));
+  return all;
+}
+
+SmallVector<ScheduleCandidate>
+WarpSpecializedSchedules::getLargest(int64_t &bound) {
+  // A third consumer hides more of the softmax, if key tiles stay large enough
+  // for efficient MMAs.
+  const int64_t minKeyTileThreeConsumers = op.getDropoutMask() ? 96 : 128;
+  // The smallest key tiles whose MMAs are efficient.
+  constexpr int64_t maxKeyTilePreload = 128;
+  // Key tiles that a mask cuts are computed in full: small tiles waste less.
+  constexpr int64_t maxKeyTileMasked = 128;
+  // Where a score_mod calls functions, the softmax takes longer than the MMAs;
+  // its dependent steps are shorter in smaller tiles.
+  constexpr int64_t maxKeyTileFunctions = 128;
+
+  if (std::optional<ScheduleCandidate> forBlocks = getForBlocks())
+    return {*forBlocks};
+  std::optional<ScheduleCandidate> three;
+  if (canHaveThreeConsumers())
+    three = getLargest(3, minKeyTileThreeConsumers);
+  if (three && three->keyTile < minKeyTileThreeConsumers)
+    three = std::nullopt;
+  if (three && !isMasked)
+    return {*three};
+  int64_t maxKeyTile = isMasked          ? maxKeyTileMasked
+                       : hasFunction(op) ? maxKeyTileFunctions
+                                         : maxKeyTileMma;
+  std::optional<ScheduleCandidate> two =
+      getLargest(2, std::min(maxKeyTile, getMaxKeyTile()));
+  if (!two)
+    return {};
+  if (readsBits) {
+    readsBits = false;
+    std::optional<ScheduleCandidate> plain =
+        getLargest(2, std::min(maxKeyTile, getMaxKeyTile()));
+    readsBits = true;
+    if (plain) {
+      bound = maxMaskBitQueries;
+      return {*two, *plain};
+    }
+  }
+  if (three) {
+    // The larger query tile wastes more on the edges of a mask and at the end
+    // of the queries. That matters less for longer sequences
+    // (docs/experiments/forward-key-tile.md).
+    bound = 3072;
+    return {*two, *three};
+  }
+  if (!two->preloadsQueries && two->keyTile > maxKeyTilePreload) {
+    // Smaller key tiles leave room for the queries of the next work item, which
+    // matters where work items are short (docs/experiments/query-prefetch.md).
+    std::optional<ScheduleCandidate> small = getLargest(2, maxKeyTilePreload);
+    if (small && small->preloadsQueries) {
+      bound = 6144;
+      return {*small, *two};
+    }
+  }
+  return {*two};
+}
+
+//===----------------------------------------------------------------------===//
+// Matmuls
+//===----------------------------------------------------------------------===//
+
+static ScheduleAttrInterface getMatmulSchedule(MatmulOp op) {
+  // Contracted elements of one step: the elements in a row of a staged block.
+  constexpr int64_t depthTile = 64;
+  // Tiles are stored in blocks of this many columns, of which as many may be on
+  // their way to memory at the same time.
+  constexpr int64_t columnUnit = 64, storeStages = 2;
+  constexpr int64_t maxColumnTile = 256, consumers = 2, elementBytes = 2;
+  // Rows of tiles that CTAs visit together, column by column: at 128 rows each,
+  // the inputs that 132 CTAs read at a time stay in L2.
+  constexpr int64_t interleave = 16;
+  // Shared memory that a CTA may use, less room for barriers.
+  constexpr int64_t sharedBytes = (227 - 1) * 1024;
+  int64_t rowTile = consumers * warpgroupRows;
+  // The most columns that fit next to the elements that an epilogue reads.
+  int64_t columnTile = getMatmulColumnTile(
+      op, readsMatrix(op) ? maxColumnTile / 2 : maxColumnTile);
+  int64_t stageBytes = elementBytes * depthTile * (rowTile + columnTile);
+  int64_t storeBytes = storeStages * elementBytes * rowTile * columnUnit;
+  Attribute schedule = attn_tile::MatmulWarpSpecializedAttr::get(
+      op.getContext(), rowTile, columnTile, depthTile,
+      (sharedBytes - storeBytes) / stageBytes, consumers, interleave);
+  return cast<ScheduleAttrInterface>(schedule);
+}
+
+//===----------------------------------------------------------------------===//
+// The family
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct WarpSpecializedFamily : GPUScheduleFamily {
+  std::optional<TileCapacities>
+  getTileCapacities(const DeviceFigures &device) const override {
+    return getRegisterTileCapacities(device, tileRegistersTwoConsumers);
+  }
+  SmallVector<ScheduleCandidate>
+  getCandidates(AttentionOp op, const DeviceFigures &device) const override {
+    return WarpSpecializedSchedules(op, device).getAll();
+  }
+  SmallVector<ScheduleCandidate> getLargest(AttentionOp op,
+                                            const DeviceFigures &device,
+                                            int64_t &bound) const override {
+    WarpSpecializedSchedules schedules(op, device);
+    // Regions compute little in comparison with the bytes that are read.
+    if (std::optional<ScheduleCandidate> forFew = schedules.getForFewQueries())
+      return {*forFew};
+    return schedules.getLargest(bound);
+  }
+  std::optional<ScheduleChoice>
+  chooseGradient(AttentionGradOp op, const DeviceFigures &device,
+                 int64_t dqWorkspaceBytes) const override {
+    return chooseWarpSpecializedGradient(op, device, dqWorkspaceBytes);
+  }
+  ScheduleAttrInterface getMatmul(MatmulOp op) const override {
+    return getMatmulSchedule(op);
+  }
+};
+} // namespace
+
+const ScheduleFamily &attn::getWarpSpecializedFamily() {
+  static const WarpSpecializedFamily family;
+  return family;
+}
