@@ -28,6 +28,7 @@
 #include "llvm/ADT/EquivalenceClasses.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/MathExtras.h"
 
 namespace mlir::attn {
 #define GEN_PASS_DEF_ATTNDESCRIBEARGUMENTSPASS
@@ -601,6 +602,36 @@ static SmallVector<std::string> getArgumentNames(func::FuncOp func) {
   return names;
 }
 
+/// Checks that a call can have an argument of the static sizes of `argument`:
+/// the runtime refuses larger dimensions, and kernels count bytes with 64 bits.
+static LogicalResult verifySizes(func::FuncOp func, BlockArgument argument) {
+  constexpr int64_t maxSize = std::numeric_limits<int32_t>::max();
+  auto type = cast<MemRefType>(argument.getType());
+  Location loc = isa<UnknownLoc>(argument.getLoc()) ? func.getLoc()
+                                                    : argument.getLoc();
+  auto emitTooLarge = [&] {
+    return emitError(loc) << "argument #" << argument.getArgNumber()
+                          << " of function '" << func.getName() << "' ";
+  };
+  int64_t bytes = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+  bool isTooLarge = false;
+  for (auto [dim, size] : llvm::enumerate(type.getShape())) {
+    if (ShapedType::isDynamic(size))
+      continue;
+    if (size > maxSize)
+      return emitTooLarge() << "has a size that no call can have: dimension "
+                            << dim << " must be at most " << maxSize << " (was "
+                            << size << ")";
+    isTooLarge |= llvm::MulOverflow(bytes, size, bytes);
+  }
+  if (isTooLarge && !llvm::is_contained(type.getShape(), 0))
+    return emitTooLarge() << "has more bytes than an address space (was "
+                          << RankedTensorType::get(type.getShape(),
+                                                   type.getElementType())
+                          << ")";
+  return success();
+}
+
 static LogicalResult describe(func::FuncOp func, int64_t stagedAlignment) {
   MLIRContext *context = func.getContext();
   Builder builder(context);
@@ -612,6 +643,8 @@ static LogicalResult describe(func::FuncOp func, int64_t stagedAlignment) {
              << " of a public function must be a ranked tensor or memref of "
                 "bf16, f16, f32, f64, i64, i32, i8 or i1 values (was "
              << argument.getType() << ")";
+    if (failed(verifySizes(func, argument)))
+      return failure();
   }
   if (func.getNumResults() != 0)
     return func.emitOpError("is public and must not have results once its "

@@ -40,3 +40,27 @@ func.func @attnrtParallelFor(%a: memref<4xf32>) {
 func.func private @attn_artifact(%a: memref<4xf32>) {
   return
 }
+
+// -----
+
+func.func @dimension(
+    %a: memref<4xf32>,
+    // expected-error @below {{argument #1 of function 'dimension' has a size that no call can have: dimension 2 must be at most 2147483647 (was 1099511627776)}}
+    %b: memref<?x1x1099511627776xbf16>) {
+  return
+}
+
+// -----
+
+func.func @bytes(
+    // expected-error @below {{argument #0 of function 'bytes' has more bytes than an address space (was 'tensor<2147483647x?x2147483647x64xbf16>')}}
+    %a: memref<2147483647x?x2147483647x64xbf16>) {
+  return
+}
+
+// -----
+
+// Empty tensors have no bytes.
+func.func @empty(%a: memref<0x2147483647x2147483647x64xbf16>, %b: memref<2147483647x2147483647x64x0xbf16>, %c: memref<2147483647xi8>) {
+  return
+}
