@@ -28,6 +28,8 @@
 #include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
+#include <climits>
+#include <unistd.h>
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -296,6 +298,29 @@ static LogicalResult writeFile(ModuleOp module, const CompilerOptions &options,
   return success();
 }
 
+/// Sets `target` to the file that `path` leads to through symbolic links. The
+/// file need not exist.
+static std::error_code followLinks(StringRef path, SmallString<128> &target) {
+  // As many as Linux follows.
+  constexpr unsigned maxLinks = 40;
+  target = path;
+  for (unsigned i = 0; llvm::sys::fs::is_symlink_file(target); ++i) {
+    char link[PATH_MAX];
+    ssize_t length = readlink(target.c_str(), link, sizeof(link));
+    if (length < 0)
+      return std::error_code(errno, std::generic_category());
+    if (i == maxLinks || length == sizeof(link))
+      return std::make_error_code(std::errc::too_many_symbolic_link_levels);
+    StringRef next(link, length);
+    if (llvm::sys::path::is_absolute(next))
+      target.clear();
+    else
+      llvm::sys::path::remove_filename(target);
+    llvm::sys::path::append(target, next);
+  }
+  return std::error_code();
+}
+
 LogicalResult attn::compileToFile(ModuleOp module,
                                   const CompilerOptions &options,
                                   StringRef path) {
@@ -306,9 +331,11 @@ LogicalResult attn::compileToFile(ModuleOp module,
   if (isInPlace && options.output == OutputKind::SharedLibrary)
     return emitError(loc, "a shared library must be written to a regular file");
   // Links stay: the file behind them is replaced.
-  SmallString<128> target;
-  if (isInPlace || llvm::sys::fs::real_path(path, target))
-    target = path;
+  SmallString<128> target(path);
+  if (!isInPlace)
+    if (std::error_code error = followLinks(path, target))
+      return emitError(loc) << "could not write '" << path
+                            << "': " << error.message();
   // Make sure that the result can be written before taking time to compute it.
   SmallVector<std::string, 2> temporaries;
   llvm::scope_exit removeTemporaries([&] {
