@@ -35,9 +35,9 @@ std::optional<std::string> attn::setOption(CompilerOptions &options,
     flag = value == "true";
     return expect(value == "true" || value == "false", "true or false");
   };
-  auto setText = [&](std::string &text) -> std::optional<std::string> {
+  auto setText = [&](std::string &text, StringRef expected) {
     text = value.str();
-    return std::nullopt;
+    return expect(!value.empty(), expected);
   };
 
   if (name == "target") {
@@ -79,11 +79,11 @@ std::optional<std::string> attn::setOption(CompilerOptions &options,
   if (name == "static-runtime")
     return setFlag(options.link.staticRuntime);
   if (name == "schedule")
-    return setText(options.schedule);
+    return setText(options.schedule, "an attribute");
   if (name == "database")
-    return setText(options.database);
+    return setText(options.database, "a file");
   if (name == "dropout")
-    return setText(options.dropout);
+    return setText(options.dropout, "best, in-kernel, sequential, streams or fused");
   if (name == "mask-budget")
     return expect(!value.getAsInteger(10, options.maskBudget) &&
                       options.maskBudget >= 0,
@@ -95,15 +95,17 @@ std::optional<std::string> attn::setOption(CompilerOptions &options,
   if (name == "explicit-block-masks")
     return setFlag(options.explicitBlockMasks);
   if (name == "cuda-path")
-    return setText(options.toolkit);
-  if (name == "ptxas-options")
-    return setText(options.assemblerOptions);
+    return setText(options.toolkit, "a folder");
+  if (name == "ptxas-options") {
+    options.assemblerOptions = value.str();
+    return std::nullopt;
+  }
   if (name == "host-cpu")
-    return setText(options.host.cpu);
+    return setText(options.host.cpu, "the name of a processor");
   if (name == "linker")
-    return setText(options.link.linker);
+    return setText(options.link.linker, "a program");
   if (name == "runtime-dir")
-    return setText(options.link.runtimeDir);
+    return setText(options.link.runtimeDir, "a folder");
   return ("unknown option '" + name + "'").str();
 }
 

@@ -24,6 +24,7 @@
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
+#include <csignal>
 
 using namespace mlir;
 namespace cl = llvm::cl;
@@ -209,7 +210,9 @@ static std::string findRuntimeDir(const char *argv0) {
 static std::optional<std::string> readOptions(const char *argv0,
                                               const Flags &flags,
                                               attn::CompilerOptions &options) {
-  if (flags.emit.empty()) {
+  if (flags.outputFile.empty())
+    return "unknown value '' of the option 'o' (expected a file)";
+  if (flags.emit.getNumOccurrences() == 0) {
     std::optional<attn::OutputKind> kind = attn::OutputKind::MLIR;
     if (flags.outputFile != "-")
       kind = attn::getOutputKindForFile(flags.outputFile);
@@ -222,8 +225,10 @@ static std::optional<std::string> readOptions(const char *argv0,
     options.output = *kind;
   }
   for (const cl::opt<std::string> *flag :
-       {&flags.target, &flags.emit, &flags.stopAfter, &flags.optLevel})
-    if (!flag->empty())
+       {&flags.target, &flags.emit, &flags.stopAfter, &flags.optLevel,
+        &flags.schedule, &flags.database, &flags.dropout, &flags.cudaPath,
+        &flags.ptxasOptions, &flags.hostCPU, &flags.linker, &flags.runtimeDir})
+    if (flag->getNumOccurrences() > 0)
       if (std::optional<std::string> error =
               attn::setOption(options, flag->ArgStr, *flag))
         return error;
@@ -239,28 +244,37 @@ static std::optional<std::string> readOptions(const char *argv0,
   options.assumeKeptRows = flags.assumeKeptRows;
   options.assumeDropoutMasks = flags.assumeDropoutMasks;
   options.withReference = flags.withReference;
-  options.schedule = flags.schedule;
-  options.database = flags.database;
-  options.dropout = flags.dropout;
   options.explicitBlockMasks = flags.explicitBlockMasks;
   if (flags.embedPTX.getNumOccurrences() > 0)
     options.embedPTX = flags.embedPTX;
-  options.toolkit = flags.cudaPath;
-  options.assemblerOptions = flags.ptxasOptions;
   options.failOnSpills = flags.failOnSpills;
   options.report = flags.verbose;
   options.removeOnSignals = true;
-  options.host.cpu = flags.hostCPU;
-  options.link.linker = flags.linker;
-  options.link.runtimeDir = flags.runtimeDir.empty()
-                                ? findRuntimeDir(argv0)
-                                : flags.runtimeDir.getValue();
+  if (flags.runtimeDir.getNumOccurrences() == 0)
+    options.link.runtimeDir = findRuntimeDir(argv0);
   options.link.staticRuntime = flags.staticRuntime;
   return attn::completeOptions(options);
 }
 
+/// Sets up LLVM, whose signal handlers leave signals alone that the parent of
+/// this process wants to be ignored, as `nohup` and shells do.
+static void initialize(std::optional<llvm::InitLLVM> &init, int &argc,
+                       char **&argv) {
+  llvm::SmallVector<std::pair<int, struct sigaction>> ignored;
+  for (int signal : {SIGHUP, SIGINT, SIGTERM}) {
+    struct sigaction action;
+    if (sigaction(signal, nullptr, &action) == 0 &&
+        action.sa_handler == SIG_IGN)
+      ignored.emplace_back(signal, action);
+  }
+  init.emplace(argc, argv);
+  for (const auto &[signal, action] : ignored)
+    sigaction(signal, &action, nullptr);
+}
+
 int main(int argc, char **argv) {
-  llvm::InitLLVM init(argc, argv);
+  std::optional<llvm::InitLLVM> init;
+  initialize(init, argc, argv);
   cl::SetVersionPrinter([](raw_ostream &os) {
     os << "attn-compile " << ATTN_VERSION_STRING << " (LLVM "
        << LLVM_VERSION_STRING << ")\n";
