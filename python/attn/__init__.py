@@ -14,7 +14,15 @@ from attn.artifact import Artifact
 from attn.builder import Attention
 from attn.compiler import compile, explain
 from attn.draw import draw
-from attn.errors import AttnError, AttnWarning, CompileError, TraceError, UnsupportedError, WrongTypeError
+from attn.errors import (
+    AttnError,
+    AttnWarning,
+    CompileError,
+    TraceError,
+    UnsupportedError,
+    WrongTypeError,
+    WrongValueError,
+)
 from attn.version import __version__
 
 __all__ = [
@@ -26,6 +34,7 @@ __all__ = [
     "TraceError",
     "UnsupportedError",
     "WrongTypeError",
+    "WrongValueError",
     "__version__",
     "compile",
     "draw",

@@ -12,7 +12,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Protocol, Tuple
 
 from attn import cache
 from attn.artifact import Artifact
-from attn.errors import AttnError, CompileError
+from attn.errors import AttnError, CompileError, WrongValueError
 from attn.library import load_compiler
 
 _logger = logging.getLogger("attn")
@@ -34,11 +34,22 @@ class Builder(Protocol):
 Source = Union[str, Builder]
 
 
+def _check_text(name: str, text: str) -> str:
+    """Returns ``text`` if it can be encoded: Python's texts may hold halves of surrogate pairs."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        found = f"character {error.start} is {text[error.start]!a}"
+        raise WrongValueError(f"{name} must be Unicode text, but {found}, half of a surrogate pair") from None
+    return text
+
+
 def _text(source: Source) -> str:
     if not isinstance(source, str):
         if not hasattr(source, "mlir"):
             raise AttnError(f"source is a {type(source).__name__}; pass MLIR text, or attn.Attention")
-        return source.mlir()
+        return _check_text("source", source.mlir())
+    _check_text("source", source)
     if source.endswith((".mlir", ".mlirbc")) and "\n" not in source:
         raise AttnError(f"source is the name of a file, '{source}'; pass the text in it")
     return source
@@ -48,6 +59,8 @@ def _option_texts(target: str, options: Optional[Options]) -> Tuple[Tuple[str, s
     for name, value in {"target": target, **(options or {})}.items():
         if not isinstance(value, (str, int)):
             raise AttnError(f"the option '{name}' is a {type(value).__name__}; pass text, a number or a bool")
+        _check_text("the name of an option", name)
+        _check_text(f"the option '{name}'", str(value))
     texts = {name.replace("_", "-"): str(value) for name, value in (options or {}).items()}
     for name, value in (options or {}).items():
         if isinstance(value, bool):
@@ -120,7 +133,7 @@ class _Session:
 
 @contextlib.contextmanager
 def _session(source: Source, passes: str, target: str, options: Optional[Options]) -> Iterator[_Session]:
-    session = _Session(_text(source), passes, _option_texts(target, options))
+    session = _Session(_text(source), _check_text("passes", passes), _option_texts(target, options))
     try:
         yield session
     finally:
@@ -192,7 +205,7 @@ def compile(source: Source, *, target: str = "host", passes: str = "", options: 
     Results are kept in memory and on disk (see ``attn.cache``); the compiler is loaded only if the result is not there.
     """
     text, texts = _text(source), _option_texts(target, options)
-    key = cache.make_key(text, passes, target, texts)
+    key = cache.make_key(text, _check_text("passes", passes), target, texts)
     artifact = _artifacts.get(key)
     if artifact is not None:
         return artifact

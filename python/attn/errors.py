@@ -23,6 +23,10 @@ class WrongTypeError(AttnError, TypeError):
     """An argument of another type than the one that is wanted."""
 
 
+class WrongValueError(AttnError, ValueError):
+    """An argument of the right type whose value cannot be used."""
+
+
 class TraceError(AttnError, TypeError):
     """A Python function that cannot become a region of attention."""
 

@@ -104,6 +104,26 @@ def test_errors(fresh, arguments, text):
     assert not fresh.exists() or not list(fresh.iterdir())
 
 
+@pytest.mark.parametrize(
+    "arguments,text",
+    [
+        ({"source": "\ud800"}, "source must be Unicode text, but character 0 is '\\ud800', half of a surrogate pair"),
+        ({"source": attn.Attention("f32", 2, 1, 64, mask="#attn.caus\udfffal")}, "source must be .* '\\udfff'"),
+        ({"source": TINY, "passes": "cse,\ud801"}, "passes must be .* character 4 is '\\ud801'"),
+        ({"source": TINY, "target": "\ud800"}, "the option 'target' must be"),
+        ({"source": TINY, "options": {"linker": "c\ud800"}}, "the option 'linker' must be .* character 1"),
+        ({"source": TINY, "options": {"\ud800": 1}}, "the name of an option must be"),
+    ],
+)
+def test_surrogates(fresh, arguments, text):
+    with pytest.raises(ValueError, match=text.replace("\\", "\\\\")) as caught:
+        attn.compile(**arguments)
+    assert isinstance(caught.value, attn.AttnError)
+    with pytest.raises(attn.WrongValueError):
+        attn.explain(**arguments)
+    assert not fresh.exists() or not list(fresh.iterdir())
+
+
 def test_disk_cache_needs_no_compiler(fresh, monkeypatch):
     attn.compile(TINY)
     forget(monkeypatch)
