@@ -4,7 +4,6 @@
 """Attention as a module of one function."""
 
 import dataclasses
-import math
 import re
 import textwrap
 from typing import Optional, Tuple, Union
@@ -13,6 +12,8 @@ from attn.errors import AttnError
 from attn.masks import Mask
 
 
+# The largest f32: kernels multiply scores by scales in f32.
+MAX_SCALE = 3.4028234663852886e38
 # The type of boundaries and of lengths of sequences.
 _LENGTHS = "tensor<?xi32>"
 
@@ -75,8 +76,8 @@ class Attention:
                 continue
             if not isinstance(size, int) or size < 0:
                 raise AttnError(f"{name} is {size!r}; it must be a number from 1")
-        if self.scale is not None and not math.isfinite(self.scale):
-            raise AttnError(f"scale is {self.scale}; it must be finite")
+        if self.scale is not None and not abs(self.scale) <= MAX_SCALE:
+            raise AttnError(f"scale is {self.scale}; it must be finite, and at most {MAX_SCALE:.3g}, as an f32")
         if self.sequences not in ("", "packed", "padded"):
             raise AttnError(f"sequences is {self.sequences!r}; it must be 'packed' or 'padded'")
         for name in ("captures", "reads"):

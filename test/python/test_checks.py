@@ -37,6 +37,7 @@ NESTED = torch.nested.nested_tensor([torch.ones(2, 8, 16)])
         # It could change behind a plan.
         ((X, X, X), {"scale": torch.tensor(0.5)}, "scale is a Tensor; pass a number"),
         ((X, X, X), {"scale": float("nan")}, "scale is nan; it must be finite"),
+        ((X, X, X), {"scale": -1e39}, "scale is -1e[+]39; it must be finite, and at most 3.4e[+]38, as an f32"),
         ((X, X, X), {"attn_mask": torch.ones(8, 8).to_sparse()}, "attn_mask is a tensor of the kind torch.sparse_coo"),
         ((X, X, X), {"block_mask": torch.ones(8, 8)}, "block_mask is a Tensor; pass one of attn.masks"),
         ((X, X, X), {"dropout_p": 1.25}, "dropout_p is 1.25; it must be from 0 to 1"),

@@ -124,6 +124,11 @@ def test_surrogates(fresh, arguments, text):
     assert not fresh.exists() or not list(fresh.iterdir())
 
 
+def test_scales_are_f32():
+    with pytest.raises(attn.AttnError, match="scale is 1e[+]39; it must be finite"):
+        attn.compile(attn.Attention("f32", 2, 1, 16, scale=1e39))
+
+
 def test_disk_cache_needs_no_compiler(fresh, monkeypatch):
     attn.compile(TINY)
     forget(monkeypatch)

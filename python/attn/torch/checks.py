@@ -3,13 +3,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Refuses, by their names, arguments that no plan can be made for."""
 
-import math
 import numbers
 from typing import Any, Optional
 
 import torch
 from torch import Tensor
 
+from attn.builder import MAX_SCALE
 from attn.errors import AttnError, UnsupportedError, warn_once
 
 # Larger tensors are not copied unasked.
@@ -42,8 +42,8 @@ def check_arguments(scale: Optional[float], dropout_p: float, **tensors: Any) ->
     # A tensor may change from call to call.
     if not isinstance(scale, numbers.Real):
         raise AttnError(f"scale is a {type(scale).__name__}; pass a number, or None for 1 / sqrt(head_dim)")
-    if not math.isfinite(scale):
-        raise AttnError(f"scale is {scale}; it must be finite")
+    if not abs(scale) <= MAX_SCALE:
+        raise AttnError(f"scale is {scale}; it must be finite, and at most {MAX_SCALE:.3g}, as an f32")
 
 
 def with_unit_stride(tensor: Tensor, name: str) -> Tensor:
