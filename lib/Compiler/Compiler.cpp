@@ -12,6 +12,7 @@
 
 #include "attn/Compiler/Compiler.h"
 #include "HostDevice.h"
+#include "attn/Compiler/CheckSource.h"
 #include "attn/Compiler/Pipelines.h"
 #include "attn/Conversion/AttnTileToVector/AttnTileToVector.h"
 #include "attn/Conversion/Passes.h"
@@ -82,6 +83,9 @@ std::optional<OutputKind> attn::getOutputKindForFile(StringRef file) {
 
 /// Gives every attention the schedule of the options.
 static LogicalResult overrideSchedules(ModuleOp module, StringRef text) {
+  if (failed(checkSource(llvm::MemoryBufferRef(text, "schedule"),
+                         module.getContext())))
+    return failure();
   Attribute schedule = parseAttribute(text, module.getContext());
   if (!isa_and_nonnull<ScheduleAttrInterface, ByQueryLengthAttr>(schedule))
     return module.emitError("'") << text << "' is not a schedule";

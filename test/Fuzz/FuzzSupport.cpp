@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "FuzzSupport.h"
+#include "attn/Compiler/CheckSource.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Compiler.h"
@@ -105,11 +106,10 @@ static bool hasBinaryWithoutHandler(StringRef text) {
 }
 
 bool attn::fuzz::mayHitDefectOfMLIR(StringRef text) {
-  // Bytecode: its reader is not under test.
-  return text.starts_with("ML\xefR") || hasUncheckedIteratorTypes(text) ||
-         hasArrayOfIndices(text) || hasUncheckedDimensions(text) ||
-         hasHugeResultNumber(text) || hasUnguardedRegion(text) ||
-         hasNegativeDimension(text) || hasBinaryWithoutHandler(text);
+  return hasUncheckedIteratorTypes(text) || hasArrayOfIndices(text) ||
+         hasUncheckedDimensions(text) || hasHugeResultNumber(text) ||
+         hasUnguardedRegion(text) || hasNegativeDimension(text) ||
+         hasBinaryWithoutHandler(text);
 }
 
 /// libFuzzer clears these before each input, and looks afterwards which are
@@ -156,6 +156,9 @@ MLIRContext &ModuleParser::beginModule() {
   return *context;
 }
 
-OwningOpRef<ModuleOp> ModuleParser::parse(StringRef text) {
+OwningOpRef<ModuleOp> ModuleParser::parse(StringRef text, bool allowBytecode) {
+  if (failed(checkSource(llvm::MemoryBufferRef(text, "input"), context.get(),
+                         allowBytecode)))
+    return nullptr;
   return parseSourceString<ModuleOp>(text, ParserConfig(context.get()));
 }

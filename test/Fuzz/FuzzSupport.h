@@ -45,8 +45,9 @@ public:
   /// that were parsed before.
   MLIRContext &beginModule();
 
-  /// Parses `text` in the context of the last call of beginModule.
-  OwningOpRef<ModuleOp> parse(StringRef text);
+  /// Parses `text`, or bytecode if that is allowed, in the context of the last
+  /// call of beginModule. Returns null, after an error, if it is malformed.
+  OwningOpRef<ModuleOp> parse(StringRef text, bool allowBytecode = false);
 
 private:
   DialectRegistry registry;

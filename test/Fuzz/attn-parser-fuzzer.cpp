@@ -126,7 +126,7 @@ void Harness::checkBytecode(ModuleOp module) {
       secondStream(second);
   if (failed(writeBytecodeToFile(module, stream)))
     llvm::report_fatal_error("module cannot be written as bytecode");
-  OwningOpRef<ModuleOp> reparsed = parser.parse(bytes);
+  OwningOpRef<ModuleOp> reparsed = parser.parse(bytes, /*allowBytecode=*/true);
   if (!reparsed)
     llvm::report_fatal_error("bytecode cannot be read");
   module.print(firstStream);

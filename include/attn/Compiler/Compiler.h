@@ -138,11 +138,6 @@ std::optional<std::string> setOption(CompilerOptions &options, StringRef name,
 /// text if options contradict one another.
 std::optional<std::string> completeOptions(CompilerOptions &options);
 
-/// Checks that `buffer`, MLIR as text, is not nested so deeply that parsers and
-/// passes would overflow the stack of a thread.
-LogicalResult checkNesting(const llvm::MemoryBuffer &buffer,
-                           MLIRContext &context);
-
 /// Parses the main file of `sourceMgr`: text, or bytecode if that is allowed,
 /// since damaged bytecode can crash MLIR's reader. Arguments of functions keep
 /// their names in the attribute `attn.name`. Returns null, after an error, if
