@@ -22,6 +22,7 @@ import math
 import pathlib
 import re
 import sys
+import textwrap
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 
@@ -44,6 +45,8 @@ OWN = {"attn_batch", "attn_groups", "attn_unchecked"}
 # Rows of the summary that say more about another one.
 DETAILS = {"Training step with dropout, projection as it is", "Attention of a training step with dropout"}
 BEGIN, END = "<!-- performance -->", "<!-- /performance -->"
+# The most columns of a line of text, and of a row of a table.
+TEXT_COLUMNS, TABLE_COLUMNS = 120, 160
 
 
 @dataclass(frozen=True, order=True)
@@ -95,7 +98,32 @@ class Case:
 
 
 class ReportError(Exception):
-    """A results file cannot be read."""
+    """A results file cannot be read, or a page not be written."""
+
+
+def fill(text):
+    """The lines of a paragraph, or of an item of a list."""
+    indent = "  " if text.startswith("- ") else ""
+    return textwrap.wrap(
+        text, TEXT_COLUMNS, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def make_table(header, rows):
+    """The lines of a table, whose cells are texts."""
+    lines = ["| " + " | ".join(cells) + " |" for cells in (header, *rows)]
+    for line in lines:
+        if len(line) > TABLE_COLUMNS:
+            raise ReportError(f"a row of a table has {len(line)} columns, expected at most {TABLE_COLUMNS}: {line}")
+    return [lines[0], "|---" * len(header) + "|", *lines[1:]]
+
+
+def group_by(items, get_key):
+    """{key: items with that key}, in the order of the items."""
+    groups = defaultdict(list)
+    for item in items:
+        groups[get_key(item)].append(item)
+    return groups
 
 
 def get_run(row):
@@ -167,13 +195,13 @@ def gemm_table(rows):
     lines = [
         "## GEMM",
         "",
-        "bf16, [M, K] by [N, K] (nt, a linear layer) or by [K, N] (nn), sides timed in turn, several launches at a "
-        "time; in brackets the",
-        "rate relative to cuBLAS, whose GEMMs have no bias. By `benchmarks/gemm.py`.",
+        *fill(
+            "bf16, [M, K] by [N, K] (nt, a linear layer) or by [K, N] (nn), sides timed in turn, several launches at a "
+            "time; in brackets the rate relative to cuBLAS, whose GEMMs have no bias. By `benchmarks/gemm.py`."
+        ),
         "",
-        "| M x N x K | form | Attn | Attn with bias | cuBLAS | device | date |",
-        "|---|---|---|---|---|---|---|",
     ]
+    table = []
     for (device, m, n, k, form, op, _), peer in rows.items():
         if op != "cublas":
             continue
@@ -182,9 +210,9 @@ def gemm_table(rows):
             row = rows.get((device, m, n, k, form, OURS, epilogue))
             same_run = row and get_run(row) == get_run(peer)
             cells.append(f"{rate(row)} ({peer['ms'] / row['ms']:.2f}x)" if same_run else "")
-        cells += [rate(peer), device, peer.get("date", "")]
-        lines.append("| " + " | ".join(cells) + " |")
-    return [*lines, ""]
+        table.append([*cells, rate(peer), device, peer.get("date", "")])
+    header = ["M x N x K", "form", "Attn", "Attn with bias", "cuBLAS", "device", "date"]
+    return [*lines, *make_table(header, table), ""]
 
 
 DROPOUT_OPS = {
@@ -249,14 +277,12 @@ def dropout_attention_table(cases):
         ("cudnn", "torch"): "cuDNN",
         ("fa2", "torch"): "FlashAttention-2",
     }
-    lines = [
-        "Attention alone, and its gradient, p = 0.125: milliseconds; in brackets, of Attn how much longer than "
-        "without dropout in the same run,",
-        "and of its peers with dropout how many times as long as the faster of its two generators.",
-        "",
-        "| mode | mask | head dim | heads | length | batch | " + " | ".join(columns.values()) + " | device | date |",
-        "|---" * (8 + len(columns)) + "|",
-    ]
+    lines = fill(
+        "Attention alone, and its gradient, p = 0.125: milliseconds; in brackets, of Attn how much longer than without "
+        "dropout in the same run, and of its peers with dropout how many times as long as the faster of its two "
+        "generators."
+    )
+    tables = defaultdict(list)
     for (device, mode, mask, dim, heads, batch, length), rows in cases.items():
         if not {("attn_nodrop", "none"), ("attn", "philox7"), ("attn", "arx6")} <= rows.keys():
             continue
@@ -265,7 +291,7 @@ def dropout_attention_table(cases):
         if beside is not None:
             rows["attn_nodrop", "none"] = beside
         best = min(rows["attn", rng]["ms"] for rng in ("philox7", "arx6"))
-        cells = [mode, mask, str(dim), str(heads), str(length), str(batch)]
+        cells = [mode, mask, f"{heads} of {dim}", str(length), str(batch)]
         for op, rng in columns:
             if (op, rng) not in rows:
                 cells.append("")
@@ -276,7 +302,10 @@ def dropout_attention_table(cases):
             slower = f" ({ms / best:.2f}x)"
             note = {"attn": longer, "attn_hoisted": longer, "cudnn": slower, "fa2": slower}.get(op, "")
             cells.append(f"{ms:.3f}{note}")
-        lines.append("| " + " | ".join([*cells, device, rows["attn", "arx6"].get("date", "")]) + " |")
+        tables[device].append([*cells, rows["attn", "arx6"].get("date", "")])
+    header = ["mode", "mask", "heads", "length", "batch", *columns.values(), "date"]
+    for device, table in tables.items():
+        lines += ["", f"{device}:", "", *make_table(header, table)]
     return [*lines, ""]
 
 
@@ -302,35 +331,51 @@ def draw_dropout(cases):
 
 
 def dropout_table(cases):
-    """Layers with dropout, by where keep masks are made."""
-    columns = [(op, rng) for op in ("attn", "attn_sequential", "attn_hoisted") for rng in ("philox7", "arx6")]
-    columns += [("attn_nodrop", "none"), ("cudnn", "torch"), ("fa2", "torch")]
-    columns = [column for column in columns if any(column in rows for rows in cases.values())]
-    titles = [DROPOUT_OPS[op] + (f", {rng}" if rng not in ("none", "torch") else "") for op, rng in columns]
+    """Layers with dropout: times of Attn by where keep masks are made, and times of its peers."""
+    places = {"attn": "in kernel", "attn_sequential": "before", "attn_hoisted": "concurrent"}
+    ours = {(op, rng): f"{place}, {rng}" for op, place in places.items() for rng in ("philox7", "arx6")}
+    others = {
+        ("attn_nodrop", "none"): "Attn, no dropout",
+        ("cudnn", "torch"): DROPOUT_OPS["cudnn"],
+        ("fa2", "torch"): DROPOUT_OPS["fa2"],
+    }
     lines = [
         "## Dropout",
         "",
-        "Projection to queries, keys and values and causal attention (fwd), and its gradient (train), bf16, batch 1, "
-        "p = 0.125;",
-        "milliseconds, in brackets how many times faster the best of Attn's columns with dropout is. By "
-        "`benchmarks/dropout.py`.",
+        *fill(
+            "Projection to queries, keys and values and causal attention (fwd), and its gradient (train), bf16, batch "
+            "1, p = 0.125; milliseconds, in brackets how many times faster the best of Attn's columns with dropout is. "
+            "By `benchmarks/dropout.py`."
+        ),
         "",
         "![layers with dropout](images/performance-dropout.svg)",
         "",
-        "| layer | mode | N | " + " | ".join(titles) + " | device | date |",
-        "|---" * (5 + len(columns)) + "|",
+        *fill(
+            "Attn's columns say where keep masks are made, and by which generator. In kernel: "
+            f"{DROPOUT_OPS['attn']} of attention; before: {DROPOUT_OPS['attn_sequential']} it; concurrent: "
+            f"{DROPOUT_OPS['attn_hoisted']}."
+        ),
     ]
-    for (device, model, mode, length), rows in cases.items():
-        ours = [rows[op, rng]["ms"] for op, rng in columns if rng not in ("none", "torch") and (op, rng) in rows]
-        if not ours:
-            continue
-        cells = [model, mode, str(length)]
-        for column in columns:
-            row = rows.get(column)
-            ratio = f" ({row['ms'] / min(ours):.2f}x)" if row else ""
-            cells.append(f"{row['ms']:.3f}{ratio}" if row else "")
-        cells += [device, next(iter(rows.values())).get("date", "")]
-        lines.append("| " + " | ".join(cells) + " |")
+    for device, rows_of in group_by(cases.items(), lambda item: item[0][0]).items():
+        best_of = {case: min((row["ms"] for op, row in rows.items() if op in ours), default=0) for case, rows in rows_of}
+        for columns in ours, others:
+            present = [column for column in columns if any(column in rows for _, rows in rows_of)]
+            table = []
+            for case, rows in rows_of:
+                best = best_of[case]
+                if not best:
+                    continue
+                cells = [case[1], case[2], str(case[3])]
+                if columns is others:
+                    cells.append(f"{best:.3f}")
+                for column in present:
+                    row = rows.get(column)
+                    cells.append(f"{row['ms']:.3f} ({row['ms'] / best:.2f}x)" if row else "")
+                table.append([*cells, next(iter(rows.values())).get("date", "")])
+            header = ["layer", "mode", "tokens", *([] if columns is ours else ["best of Attn"])]
+            header += [columns[column] for column in present] + ["date"]
+            lines += ["", f"{device}{', other kernels' if columns is others else ', Attn'}:", ""]
+            lines += make_table(header, table)
     return [*lines, ""]
 
 
@@ -356,18 +401,15 @@ def training_table(cases):
     lines = [
         "## Training",
         "",
-        f"A step (forward, backward, AdamW) of a model with {row['layers']} layers, width {row['width']}, "
-        f"{row['heads']} heads, and dropout",
-        "of its attention, all under `torch.compile`; and the attention of one layer alone, forward and backward. "
-        "Milliseconds, medians on",
-        "the host's clock, in brackets how many times faster Attn is; by `benchmarks/training.py`. Unfused attention "
-        "is one operation of",
-        "torch after another.",
+        *fill(
+            f"A step (forward, backward, AdamW) of a model with {row['layers']} layers, width {row['width']}, "
+            f"{row['heads']} heads, and dropout of its attention, all under `torch.compile`; and the attention of one "
+            "layer alone, forward and backward. Milliseconds, medians on the host's clock, in brackets how many times "
+            "faster Attn is; by `benchmarks/training.py`. Unfused attention is one operation of torch after another."
+        ),
         "",
-        "| device | sequences | length | dtype | dropout | attention by | step | attention | its forward | date | "
-        "commit |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
+    table = []
     for (device, batch, length, dtype, dropout), rows in cases.items():
         ours = rows[OURS]
         for backend, row in rows.items():
@@ -379,14 +421,11 @@ def training_table(cases):
                 ratio = "" if backend == OURS else f" ({row[name] / ours[name]:.2f}x)"
                 cells.append(f"{row[name]:.{1 if name == 'step_ms' else 2}f}{ratio}")
             by = {OURS: "Attn", "attn-packed": "Attn, projection as it is"}.get(backend, f"torch, {backend}")
-            lines.append(
-                "| "
-                + " | ".join(
-                    [device, str(batch), str(length), dtype, f"{dropout:g}", by, *cells, row["date"], row["commit"]]
-                )
-                + " |"
-            )
-    return [*lines, ""]
+            case = [device, str(batch), str(length), dtype, f"{dropout:g}"]
+            table.append([*case, by, *cells, row["date"], row["commit"]])
+    header = ["device", "sequences", "length", "dtype", "dropout"]
+    header += ["attention by", "step", "attention", "its forward", "date", "commit"]
+    return [*lines, *make_table(header, table), ""]
 
 
 def compiler_table(rows):
@@ -400,17 +439,20 @@ def compiler_table(rows):
     lines = [
         "## The compiler",
         "",
-        "Elapsed time (the shortest of several runs), time of processors, and the largest resident memory, of "
-        "programs as users",
-        "start them; by `benchmarks/compiler.py`, `first_calls.py` and `python_overhead.py`.",
-        "",
-        "| what | elapsed | to stay below | processors | memory | machine | date |",
-        "|---|---|---|---|---|---|---|",
+        *fill(
+            "Elapsed time (the shortest of several runs), time of processors, and the largest resident memory, of "
+            "programs as users start them; by `benchmarks/compiler.py`, `benchmarks/first_calls.py` and "
+            "`benchmarks/python_overhead.py`."
+        ),
     ]
-    for row in rows.values():
-        memory = f"{row['peak_mb']:.0f} MB" if "peak_mb" in row else ""
-        cells = [row["what"], seconds(row["wall_s"]), seconds(row.get("limit_s")), seconds(row.get("cpu_s")), memory]
-        lines.append("| " + " | ".join([*cells, row["machine"], row.get("date", "")]) + " |")
+    for machine, group in group_by(rows.values(), lambda row: row["machine"]).items():
+        table = []
+        for row in group:
+            memory = f"{row['peak_mb']:.0f} MB" if "peak_mb" in row else ""
+            times = [seconds(row["wall_s"]), seconds(row.get("limit_s")), seconds(row.get("cpu_s"))]
+            table.append([row["what"], *times, memory, row.get("date", "")])
+        header = ["what", "elapsed", "to stay below", "processors", "memory", "date"]
+        lines += ["", f"{machine}:", "", *make_table(header, table)]
     return [*lines, ""]
 
 
@@ -437,9 +479,14 @@ def geometric_mean(values):
     return math.exp(sum(math.log(value) for value in values) / len(values))
 
 
-def describe(case):
+def describe_heads(case):
+    """Query heads, key heads if there are fewer, and the head dim."""
     heads = str(case.H) if case.H == case.Hkv else f"{case.H}/{case.Hkv}"
-    text = f"{case.mask}, length {case.S}, heads {heads} of {case.D}, batch {case.B}"
+    return f"{heads} of {case.D}"
+
+
+def describe(case):
+    text = f"{case.mask}, length {case.S}, heads {describe_heads(case)}, batch {case.B}"
     return f"{text}, dropout {case.p:g}" if case.p else text
 
 
@@ -514,14 +561,11 @@ def compare_others(gemm_rows, dropout_rows, dropout_attention_rows, training_row
 
 
 def summary_table(groups, others):
-    lines = [
-        "| what | cases | peer | geometric mean | worst | best |",
-        "|---|---|---|---|---|---|",
-    ]
+    rows = []
 
     def add(what, device, peer, values):
-        numbers = f"{geometric_mean(values):.2f} | {min(values):.2f} | {max(values):.2f}"
-        lines.append(f"| {what}, {device} | {len(values)} | {peer} | {numbers} |")
+        numbers = [geometric_mean(values), min(values), max(values)]
+        rows.append([f"{what}, {device}", str(len(values)), peer, *(f"{number:.2f}" for number in numbers)])
 
     for (device, group), cases in groups.items():
         ratios = compare(cases)
@@ -530,7 +574,7 @@ def summary_table(groups, others):
     for (what, device), cases in others.items():
         for peer in dict.fromkeys(peer for ratios in cases.values() for peer in ratios):
             add(what, device, peer, [ratios[peer] for ratios in cases.values() if peer in ratios])
-    return lines
+    return make_table(["what", "cases", "peer", "geometric mean", "worst", "best"], rows)
 
 
 def rank_kind(kind):
@@ -539,6 +583,18 @@ def rank_kind(kind):
     variant = kind.removeprefix(mode)
     order = ["", ", grouped heads", " with masks", " with score_mod", " with dropout"]
     return order.index(variant) if variant in order else len(order), list(MODES.values()).index(mode) if mode else 0
+
+
+def list_peers(counts):
+    """Peers and their counts, the most frequent first; backends of one implementation are listed behind its name."""
+    texts = []
+    for name, group in group_by(counts.most_common(), lambda item: item[0].split(" (")[0]).items():
+        if len(group) == 1:
+            texts += [f"{peer} ({count})" for peer, count in group]
+        else:
+            backends = (f"{peer.removeprefix(name).strip(' ()')} {count}".strip() for peer, count in group)
+            texts.append(f"{name} ({', '.join(backends)})")
+    return ", ".join(texts)
 
 
 def best_peer_tables(groups, others):
@@ -557,19 +613,16 @@ def best_peer_tables(groups, others):
         kinds = {kind: cases for kind, cases in kinds.items() if cases and kind not in DETAILS}
         if not kinds:
             continue
-        lines += [
-            *([""] if lines else []),
-            f"| {device} | the fastest peer, in how many cases | Attn is ahead in | mean | least | where |",
-            "|---|---|---|---|---|---|",
-        ]
+        rows = []
         for kind, cases in sorted(kinds.items(), key=lambda item: rank_kind(item[0])):
             best = {case: min(ratios.items(), key=lambda item: item[1]) for case, ratios in cases.items()}
-            fastest = Counter(peer for peer, _ in best.values())
+            peers = list_peers(Counter(peer for peer, _ in best.values()))
             ratios = [ratio for _, ratio in best.values()]
             worst = min(best, key=lambda case: best[case][1])
-            peers = ", ".join(f"{peer} ({count})" for peer, count in fastest.most_common())
             ahead = f"{sum(ratio > 1 for ratio in ratios)} of {len(ratios)}"
-            lines.append(f"| {kind} | {peers} | {ahead} | {geometric_mean(ratios):.2f} | {min(ratios):.2f} | {worst} |")
+            rows.append([kind, peers, ahead, f"{geometric_mean(ratios):.2f}", f"{min(ratios):.2f}", worst])
+        header = [device, "the fastest peer, in how many cases", "Attn is ahead in", "mean", "least", "where"]
+        lines += [*([""] if lines else []), *make_table(header, rows)]
     return lines
 
 
@@ -587,9 +640,12 @@ def page(groups, others, images, gemm_rows, dropout_rows, dropout_attention_rows
         "",
         "Generated by `benchmarks/report.py` from `benchmarks/results`; do not edit.",
         "",
-        "A number is the rate in TFLOP/s by the operations that the mask leaves (a causal mask: half); in brackets how",
-        "many times faster Attn is than the peer. Times are medians between events on the device, without launch",
-        "overhead, of all kernels in one process, run in turn: see `benchmarks/forward.py --help`.",
+        *fill(
+            "A number is the rate in TFLOP/s by the operations that the mask leaves (a causal mask: half); in brackets "
+            "how many times faster Attn is than the peer. Times are medians between events on the device, without "
+            "launch overhead, of all kernels in one process, run in turn: see `benchmarks/forward.py --help`. Heads "
+            "`64/8 of 128` are 64 query heads and 8 key heads of head dim 128."
+        ),
         "",
         "## Summary",
         "",
@@ -603,30 +659,26 @@ def page(groups, others, images, gemm_rows, dropout_rows, dropout_attention_rows
         lines += [f"## {group}, {device}", "", stamp(cases.values()), ""]
         if (device, group) in images:
             lines += [f"![{group}](images/{images[device, group]})", ""]
-        lines.append(
-            "| mask | head dim | heads | length | batch | Attn | "
-            + " | ".join(NAMES.get(op, op) for op in peers)
-            + " |"
-        )
-        lines.append("|---" * (6 + len(peers)) + "|")
+        table = []
         for case, rows in cases.items():
-            heads = str(case.H) if case.H == case.Hkv else f"{case.H}/{case.Hkv}"
             mask = f"{case.mask}, p = {case.p:g}" if case.p else case.mask
-            cells = [mask, str(case.D), heads, str(case.S), str(case.B), rate(rows[OURS])]
+            cells = [mask, describe_heads(case), str(case.S), str(case.B), rate(rows[OURS])]
             for op in peers:
                 ratio = get_ratio(rows, op) if op in rows else 0
                 cells.append(f"{rate(rows[op])} ({ratio:.2f}x)" if ratio else "")
-            lines.append("| " + " | ".join(cells) + " |")
+            table.append(cells)
+        header = ["mask", "heads", "length", "batch", "Attn", *(NAMES.get(op, op) for op in peers)]
+        lines += make_table(header, table)
         lines.append("")
         ratios = compare(cases)
         for op in order_ops(op for op in ratios if op):
             worst, case = min(ratios[op], key=lambda item: item[0])
             mean = geometric_mean([ratio for ratio, _ in ratios[op]])
-            lines.append(f"- {NAMES.get(op, op)}: geometric mean {mean:.3f}x, worst {worst:.3f}x ({describe(case)})")
+            lines += fill(f"- {NAMES.get(op, op)}: geometric mean {mean:.3f}x, worst {worst:.3f}x ({describe(case)})")
         if len(ratios) > 2:
             mean = geometric_mean([ratio for ratio, _ in ratios[""]])
             worst, case = min(ratios[""], key=lambda item: item[0])
-            lines.append(
+            lines += fill(
                 f"- the fastest peer of each case: geometric mean {mean:.3f}x, worst {worst:.3f}x ({describe(case)})"
             )
         lines.append("")
@@ -738,11 +790,11 @@ def update_readme(path, groups, others):
     body = [
         BEGIN,
         "",
-        "Speed relative to the fastest peer of each case, both measured in one process: 1 is equal, more is faster. "
-        "The",
-        "mean is geometric; the last column is the case in which Attn does worst. "
-        "[docs/performance.md](docs/performance.md)",
-        "has every case, every peer, and how they were measured.",
+        *fill(
+            "Speed relative to the fastest peer of each case, both measured in one process: 1 is equal, more is "
+            "faster. The mean is geometric; the last column is the case in which Attn does worst. "
+            "[docs/performance.md](docs/performance.md) has every case, every peer, and how they were measured."
+        ),
         "",
         *best_peer_tables(groups, others),
         "",

@@ -48,11 +48,11 @@ def test_pages(project):
     )
     assert report.main(["--root", str(project), "--no-plots"]) == 0
     page = (project / "docs" / "performance.md").read_text()
-    assert "| full | 128 | 16 | 1024 | 1 | 100 | 50 (2.00x) | 25 (4.00x) |" in page
-    assert "| full | 128 | 16 | 2048 | 1 | 50 | 100 (0.50x) |  |" in page
+    assert "| full | 16 of 128 | 1024 | 1 | 100 | 50 (2.00x) | 25 (4.00x) |" in page
+    assert "| full | 16 of 128 | 2048 | 1 | 50 | 100 (0.50x) |  |" in page
     assert "- cuDNN: geometric mean 1.000x, worst 0.500x (full, length 2048, heads 16 of 128, batch 1)" in page
     assert "- the fastest peer of each case: geometric mean 1.000x, worst 0.500x" in page
-    assert "## Forward, grouped heads, GPU" in page
+    assert "## Forward, grouped heads, GPU" in page and "| full | 16/4 of 128 | 1024 | 1 | 100 | 67 (1.50x) |" in page
     assert "Measured 2026-01-02, commit 0123456789ab." in page
     readme = (project / "README.md").read_text()
     assert readme.startswith("# Title\n\n<!-- performance -->\n") and readme.endswith("<!-- /performance -->\n\nrest\n")
@@ -95,12 +95,16 @@ def test_compiler(project):
         {"what": "start", "limit_s": 0.1, "wall_s": 9.0, "cpu_s": 9.0, "peak_mb": 9.0, **common},
         {"what": "start", "limit_s": 0.1, "wall_s": 0.05, "cpu_s": 0.03, "peak_mb": 99.6, **common},
         {"what": "call", "limit_s": 1e-5, "wall_s": 6.7e-7, **common},
+        {"what": "call", "wall_s": 5e-7, **common, "machine": "GPU"},
     ]
     write(project, rows, "compiler.jsonl")
     assert report.main(["--root", str(project), "--no-plots"]) == 0
     page = (project / "docs" / "performance.md").read_text()
-    assert "| start | 0.050 s | 0.100 s | 0.030 s | 100 MB | 2 cores | 2026-01-02 |" in page
-    assert "| call | 0.67 us | 10.00 us |  |  | 2 cores | 2026-01-02 |" in page and "9.000" not in page
+    tables = page.split("## The compiler")[1].split("| what |")
+    assert len(tables) == 3 and tables[0].endswith("\n2 cores:\n\n") and tables[1].endswith("\nGPU:\n\n")
+    assert "| start | 0.050 s | 0.100 s | 0.030 s | 100 MB | 2026-01-02 |" in tables[1]
+    assert "| call | 0.67 us | 10.00 us |  |  | 2026-01-02 |" in tables[1] and "9.000" not in page
+    assert "| call | 0.50 us |  |  |  | 2026-01-02 |" in tables[2]
     write(project, [{"what": "start"}], "compiler.jsonl")
     assert report.main(["--root", str(project), "--no-plots"]) == 1
 
@@ -155,8 +159,9 @@ def test_attention_with_dropout(project):
     write(project, rows, "dropout.jsonl")
     assert report.main(["--root", str(project), "--no-plots"]) == 0
     page = (project / "docs" / "performance.md").read_text()
-    expected = "| bwd | full | 64 | 4 | 128 | 2 | 1.000 | 1.250 (+25.0%) | 1.200 (+20.0%) | 1.100 (+10.0%) |  | 1.800 (1.50x) |  | GPU | 2026-01-02 |"
-    assert expected in page
+    expected = "| bwd | full | 4 of 64 | 128 | 2 | 1.000 | 1.250 (+25.0%) | 1.200 (+20.0%) | 1.100 (+10.0%) |  |"
+    expected += " 1.800 (1.50x) |  | 2026-01-02 |"
+    assert expected in page.split("\nGPU:\n")[1]
     assert "| Backward with dropout, GPU | 1 | cuDNN | 1.50 | 1.50 | 1.50 |" in page
     expected_row = (
         "| Backward with dropout | cuDNN (1) | 1 of 1 | 1.50 | 1.50 | full, length 128, heads 4 of 64, batch 2 |"
@@ -203,6 +208,11 @@ def test_layers_with_dropout(project):
         "| Projection and attention with dropout, and their gradients, GPU | 1 | cuBLAS + cuDNN | 1.50 | 1.50 | 1.50 |"
         in page
     )
+    # Columns without a time in any row are left out.
+    assert "| layer | mode | tokens | in kernel, philox7 | in kernel, arx6 | concurrent, arx6 | date |" in page
+    assert "| llama | fwd | 64 | 1.600 (1.28x) |  | 1.250 (1.00x) | 2026-01-02 |" in page
+    assert "| llama | fwd | 64 | 1.250 | 1.000 (0.80x) | 2.500 (2.00x) | 5.000 (4.00x) | 2026-01-02 |" in page
+    assert "| llama | train | 64 | 2.000 |  | 3.000 (1.50x) |  | 2026-01-02 |" in page
     readme = (project / "README.md").read_text()
     assert (
         "| Projection and attention with dropout | cuBLAS + cuDNN (1) | 1 of 1 | 2.00 | 2.00 | llama, 64 tokens |"
@@ -243,6 +253,25 @@ def test_training(project):
     assert row_of_step in readme and "projection as it is" not in readme
     write(project, [{**common, "backend": "attn", "step_ms": 0, "attention_ms": 9.0}], "training.jsonl")
     assert report.main(["--root", str(project), "--no-plots"]) == 1
+
+
+def test_backends_of_one_implementation_are_listed_together(project):
+    rows = [row("attn", 1.0, mask="window", S=s) for s in (1, 2, 3)]
+    rows += [row("flex", 2.0, mask="window", S=1), row("flex_flash", 2.0, mask="window", S=2)]
+    write(project, [*rows, row("flex", 2.0, mask="window", S=3)])
+    assert report.main(["--root", str(project), "--no-plots"]) == 0
+    assert "| Forward with masks | FlexAttention (Triton 2, FLASH 1) | 3 of 3 |" in (project / "README.md").read_text()
+
+
+def test_lines_are_not_too_wide(project, capsys):
+    write(project, [row(op, 1.0, Hkv=4) for op in report.NAMES])
+    assert report.main(["--root", str(project), "--no-plots"]) == 1
+    assert "report.py: error: a row of a table has " in capsys.readouterr().err
+    write(project, [row(op, 1.0, Hkv=4) for op in report.NAMES if op not in report.OWN])
+    assert report.main(["--root", str(project), "--no-plots"]) == 0
+    for name in ("README.md", "docs/performance.md"):
+        for line in (project / name).read_text().splitlines():
+            assert len(line) <= (report.TABLE_COLUMNS if line.startswith("|") else report.TEXT_COLUMNS)
 
 
 def test_is_idempotent(project):

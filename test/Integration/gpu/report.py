@@ -16,8 +16,8 @@ compiler that built the artifacts; null where nobody wrote it down, and noted_in
 Runs of a part of a suite have part, and only if a filter of names made it; runs under compute-sanitizer have tool, and
 failed counts the reports of the tool.
 `SUITE.py --record test/Integration/gpu/results.jsonl --commit ID` appends a line. The last line of a suite and target
-counts; of parts and tools, the last one of each subject. With --check nothing is written, and the exit status is 1 if
-the tables are stale.
+counts; of parts and tools, the last one of each subject. There is a table for each device. A subject that makes its
+row too wide is a footnote. With --check nothing is written, and the exit status is 1 if the tables are stale.
 """
 
 import argparse
@@ -26,9 +26,12 @@ import json
 import pathlib
 import re
 import sys
+import textwrap
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
+# The most columns of a row of a table, of its subject, and of a line of text.
+TABLE_COLUMNS, SUBJECT_COLUMNS, TEXT_COLUMNS = 160, 50, 120
 MARKS = re.compile(r"(?<=<!-- gpu-suites -->\n).*?(?=<!-- /gpu-suites -->)", re.S)
 
 
@@ -80,14 +83,38 @@ def describe_result(row):
     return f"{row['passed']} passed" + (f", **{row['failed']} failed**" if row["failed"] else "")
 
 
+def cut_subject(text):
+    """The beginning of a subject: it ends before a comma or a bracket, or is the whole subject."""
+    cuts = [cut.start() for cut in re.finditer(r", | \(", text) if cut.start() <= SUBJECT_COLUMNS]
+    return text[: cuts[-1]] if cuts else text
+
+
+def make_row(cells):
+    return "| " + " | ".join(cells) + " |"
+
+
 def make_table(rows):
-    lines = ["| suite | of | target | result | date | commit | device |", "|---|---|---|---|---|---|---|"]
+    """A table of the runs on one device, with its footnotes."""
+    lines = ["| suite | of | target | result | date | commit |", "|---|---|---|---|---|---|"]
+    notes = []
     for row in rows:
-        tool = f" ({row['tool']})" if "tool" in row else ""
+        subject = row["of"] + (f" ({row['tool']})" if "tool" in row else "")
         only = f" --only {row['only']}" if "only" in row else ""
-        cells = [f"`{row['suite']}{only}`", row["of"] + tool, row["target"], describe_result(row)]
-        cells += [row["date"], describe_commit(row), row["device"]]
-        lines.append("| " + " | ".join(cells) + " |")
+        cells = [f"`{row['suite']}{only}`", subject, row["target"], describe_result(row)]
+        cells += [row["date"], describe_commit(row)]
+        if len(make_row(cells)) > TABLE_COLUMNS:
+            if subject not in notes:
+                notes.append(subject)
+            cells[1] = f"{cut_subject(subject)} ({chr(ord('a') + notes.index(subject))})"
+        line = make_row(cells)
+        if len(line) > TABLE_COLUMNS:
+            raise ReportError(f"a row of a table has {len(line)} columns, expected at most {TABLE_COLUMNS}: {line}")
+        lines.append(line)
+    if notes:
+        lines.append("")
+    for number, note in enumerate(notes):
+        item = f"- ({chr(ord('a') + number)}) {note}"
+        lines += textwrap.wrap(item, TEXT_COLUMNS, subsequent_indent="  ", break_on_hyphens=False)
     return lines
 
 
@@ -96,12 +123,13 @@ def make_text(rows):
     whole = [row for row in rows if "part" not in row and "tool" not in row]
     parts = [row for row in rows if "part" in row and "tool" not in row]
     tools = [row for row in rows if "tool" in row]
-    lines = ["", *make_table(whole)]
-    groups = {"Parts of suites that ran by themselves, the latest first:": parts[::-1]}
-    groups["Under compute-sanitizer:"] = tools
+    groups = {"Whole suites": whole, "Parts of suites that ran by themselves, the latest first": parts[::-1]}
+    groups["Under compute-sanitizer"] = tools
+    lines = []
     for title, group in groups.items():
-        if group:
-            lines += ["", title, "", *make_table(group)]
+        for device in dict.fromkeys(row["device"] for row in group):
+            table = make_table([row for row in group if row["device"] == device])
+            lines += ["", f"{title}, {device}:", "", *table]
     return "\n".join([*lines, "", ""])
 
 
