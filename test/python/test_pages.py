@@ -18,6 +18,8 @@ import pytest
 from conftest import BUILD, ROOT
 
 PAGES = ["Tutorials/WriteAttentionInMLIR", "Architecture", "Runtime", "HowTo/HideDropout"]
+# Pages about one program, docs/examples/extend, which the first one builds.
+EXTENDING_PAGES = ["HowTo/AddAMask", "HowTo/AddASchedule"]
 BLOCK = re.compile(r"^( *)```(sh|text|mlir|ptx|c)\n(.*?)^ *```$", re.M | re.S)
 FILE = re.compile(r"// (\S+\.\w+)\n")
 
@@ -46,12 +48,21 @@ def find_missing(excerpt, output):
     return None
 
 
+def read_cmake_cache(name):
+    """A variable of the build tree."""
+    return re.search(rf"^{name}:\w+=(.*)$", (BUILD / "CMakeCache.txt").read_text(), re.M)[1]
+
+
 def run(command, folder):
     environment = {
         **os.environ,
         "PATH": f"{BUILD / 'bin'}:{os.environ['PATH']}",
         "INCLUDE": str(ROOT / "include"),
         "LIB": str(BUILD / "lib"),
+        "ATTN": str(BUILD),
+        "MLIR_DIR": read_cmake_cache("MLIR_DIR"),
+        "CC": read_cmake_cache("CMAKE_C_COMPILER"),
+        "CXX": read_cmake_cache("CMAKE_CXX_COMPILER"),
     }
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     return subprocess.run(["sh", "-e", "-c", command], cwd=folder, env=environment, **streams)
@@ -78,6 +89,12 @@ def check(text, folder):
 def test_page(page, tmp_path):
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     assert check((ROOT / "docs" / f"{page}.md").read_text(), tmp_path) > 0
+
+
+def test_pages_about_extending(tmp_path):
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    text = "\n".join((ROOT / "docs" / f"{page}.md").read_text() for page in EXTENDING_PAGES)
+    assert check(text, tmp_path) >= 5
 
 
 def make_page(command, excerpt):

@@ -14,7 +14,7 @@ TUTORIALS = sorted((ROOT / "docs" / "Tutorials").glob("*.md"))
 
 
 def blocks_of(page, *languages):
-    pattern = rf"^```({'|'.join(map(re.escape, languages))})\n(.*?)^```$"
+    pattern = rf"^( *)```({'|'.join(map(re.escape, languages))})\n(.*?)^\1```$"
     return list(re.finditer(pattern, page.read_text(), re.MULTILINE | re.DOTALL))
 
 
@@ -25,15 +25,21 @@ def test_python(page, tmp_path, monkeypatch):
     scope = {"__name__": "tutorial"}
     for block in blocks_of(page, "python"):
         # Errors name the line of the page.
-        padding = "\n" * text.count("\n", 0, block.start(2))
-        exec(compile(padding + block.group(2), str(page), "exec"), scope)
+        padding = "\n" * text.count("\n", 0, block.start(3))
+        exec(compile(padding + block.group(3), str(page), "exec"), scope)
 
 
-def test_embedding_shows_lines_of_its_example():
-    """Its commands are run by test/Examples/embed.test."""
-    example = [path.read_text() for path in (ROOT / "docs" / "examples" / "embed").iterdir()]
-    lines = {line for text in example for line in text.splitlines()}
-    blocks = blocks_of(ROOT / "docs" / "Tutorials" / "EmbedAttn.md", "c++", "cmake", "mlir")
-    assert len(blocks) >= 5
-    for block in blocks:
-        assert [line for line in block.group(2).splitlines() if line not in lines] == []
+@pytest.mark.parametrize(
+    "page, example, count",
+    [("Tutorials/EmbedAttn", "embed", 5), ("HowTo/AddAMask", "extend", 3), ("HowTo/AddASchedule", "extend", 2)],
+)
+def test_pages_show_lines_of_their_example(page, example, count):
+    """The commands are run by test/Examples/embed.test and by test_pages.py."""
+    texts = [path.read_text() for path in (ROOT / "docs" / "examples" / example).iterdir()]
+    lines = {line for text in texts for line in text.splitlines()}
+    blocks = blocks_of(ROOT / "docs" / f"{page}.md", "c++", "cmake", "mlir", "tablegen")
+    shown = [block for block in blocks if not block.group(3).lstrip().startswith("// ")]
+    assert len(shown) >= count
+    for block in shown:
+        indent = len(block.group(1))
+        assert [line for line in block.group(3).splitlines() if line[indent:] not in lines] == []
