@@ -232,10 +232,25 @@ static void printDerivation(raw_ostream &os,
         tiles->cost.bytes(MemoryLevel::Memory) * 1e-6,
         stringifyMemoryLevel(MemoryLevel::Memory), tiles->time.seconds * 1e6,
         tiles->time.bound);
-  if (ScheduleAttrInterface schedule = derivation.schedule)
-    os << llvm::formatv("  the kernel has the tiles of its schedule instead: "
-                        "query {0}, key {1}\n",
-                        schedule.getQueryTile(), schedule.getKeyTile());
+  auto attention = dyn_cast<AttentionOpInterface>(ops.front());
+  if (ops.size() > 1 || !attention)
+    return;
+  if (!derivation.schedule) {
+    os << "  no schedule is chosen yet: attn-choose-schedule, run before, "
+          "chooses the tiles of the kernel\n";
+    return;
+  }
+  ScheduleAttrInterface schedule = derivation.schedule;
+  os << llvm::formatv("  the kernel has the tiles of its schedule instead: "
+                      "query {0}, key {1}",
+                      schedule.getQueryTile(), schedule.getKeyTile());
+  // A choice by length has other tiles for other lengths.
+  if (auto choice =
+          dyn_cast_if_present<ByQueryLengthAttr>(attention.getScheduleAttr()))
+    os << (schedule == choice.getBelow() ? ", for less than "
+                                         : ", for at least ")
+       << choice.getBound() << " queries";
+  os << "\n";
 }
 
 static void printTable(raw_ostream &os, DeviceAttr device,

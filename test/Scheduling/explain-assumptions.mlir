@@ -30,7 +30,8 @@ func.func @dynamic(%q: tensor<?x8x?x128xbf16>) -> tensor<?x8x?x128xbf16> {
 // CHECK:     device
 // CHECK-NOT: assumed
 // CHECK-LABEL: @static
-// CHECK-NOT: schedule
+// CHECK-NOT: of its schedule
+// CHECK: {{^}}  no schedule is chosen yet: attn-choose-schedule, run before, chooses the tiles of the kernel
 // JSON-NOT: "dynamic_size"
 // JSON-LABEL: "name": "static"
 // JSON-NOT: "schedule"
@@ -39,4 +40,23 @@ func.func @static(%q: tensor<1x8x512x128xbf16>) -> tensor<1x8x512x128xbf16> {
       ins(%q, %q, %q : tensor<1x8x512x128xbf16>, tensor<1x8x512x128xbf16>, tensor<1x8x512x128xbf16>)
       outs(%q : tensor<1x8x512x128xbf16>) -> tensor<1x8x512x128xbf16>
   return %0 : tensor<1x8x512x128xbf16>
+}
+
+// -----
+
+// The schedule for the assumed length is one of a choice.
+
+// CHECK-LABEL: @choice
+// CHECK: the kernel has the tiles of its schedule instead: query 128, key 96, for less than 4096 queries
+// JSON-LABEL: "name": "choice"
+// JSON: "key_tile": 128
+func.func @choice(%q: tensor<1x8x?x128xbf16>) -> tensor<1x8x?x128xbf16> {
+  %0 = attn.attention
+      ins(%q, %q, %q : tensor<1x8x?x128xbf16>, tensor<1x8x?x128xbf16>, tensor<1x8x?x128xbf16>)
+      outs(%q : tensor<1x8x?x128xbf16>)
+      schedule(#attn.by_query_length<bound = 4096,
+          below = #attn_tile.warp_specialized<query_tile = 128, key_tile = 96, stages = 2, consumers = 2>,
+          from = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2>>)
+      -> tensor<1x8x?x128xbf16>
+  return %0 : tensor<1x8x?x128xbf16>
 }

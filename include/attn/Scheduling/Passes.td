@@ -113,9 +113,11 @@ def AttnExplainPass : Pass<"attn-explain", "::mlir::ModuleOp"> {
     also gives the fastest tiles that fit into registers and shared memory, the
     traffic of their steps, and their time. Chains end at operations without the
     interface, such as reshapes. If the attention has a schedule, the tiles of its
-    kernel follow.
+    kernel follow, which `attn-choose-schedule` also reports in its remark. Run that
+    pass before this one: without a schedule, times are rooflines.
 
-    Sizes that are not static are assumed, and the report states the assumptions.
+    Sizes that are not static are assumed, and the report states the assumptions. Of a
+    choice of schedules by length, the report has the schedule for the assumed length.
 
     As JSON, there is one object:
 
@@ -133,7 +135,7 @@ def AttnExplainPass : Pass<"attn-explain", "::mlir::ModuleOp"> {
     - a derivation: `operations`, `axes`, and the tiles of the `schedule` if there is one;
       except for the host also `fits`, `register_bytes`, `shared_bytes`, `limit`, and the
       counts and `bound` of an operation;
-    - an axis: `name`, `size` (null if dynamic), `use` (`group`, `stream` or `whole`),
+    - an axis: `name`, `size` (null if dynamic), `use` (`distribute`, `stream` or `whole`),
       `reason`, and `tile` except for the host.
 
     `roofline` and `flow` name files for pictures, as SVG: operations below the roofs of
