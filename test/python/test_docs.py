@@ -1,8 +1,11 @@
 # Licensed under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Links between pages, and from code to pages, lead somewhere; experiments have one form."""
+"""Links between pages, and from code to pages, lead somewhere, pages name files and options that exist, and experiments
+have one form."""
 
+import fnmatch
+import pathlib
 import re
 import subprocess
 
@@ -18,6 +21,12 @@ WRITTEN_BY_TABLEGEN = set((DOCS / "reference").glob("*.md"))
 CODE = [path for folder in ("lib", "include", "python", "benchmarks", "test", "tools", "cmake", ".ci")
         for path in sorted((ROOT / folder).rglob("*"))
         if path.is_file() and path.suffix in (".cpp", ".h", ".td", ".py", ".c", ".mlir", ".test", ".txt", ".cmake", "")]
+
+
+# Files that a page names and that are no files of the project: of other programs, of the reader, or written by a test.
+OTHER_FILES = {"MLIRConfig.cmake", "settings.json", "in.mlir", "streaming.mlir"}
+FILE_NAME = re.compile(r"[\w*.-]+\.(?:c|cmake|cpp|h|json|jsonl|md|mlir|py|svg|td|test|toml)")
+TOOL = re.compile(r"(?<![\w/-])(attn-(?:opt|compile|run|tune|reduce))((?: +(?:'[^']*'|\"[^\"]*\"|[^\s`|;&]+))*)")
 
 
 def name_of(path):
@@ -87,6 +96,88 @@ def test_references_of_code():
 def test_broken_references_are_found():
     assert broken_references("see docs/none.md and docs/rng.md") == ["docs/none.md: no such file"]
     assert broken_references('docs/Schedules.md,\n/// "Decoding"') == ["docs/Schedules.md: names a heading"]
+
+
+def list_files():
+    """Names of the project's files, and of the folders that hold them."""
+    list_all = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    result = subprocess.run(list_all, cwd=ROOT, capture_output=True, text=True)
+    if result.returncode != 0:
+        pytest.skip("the project is no git repository")
+    files = {name for name in result.stdout.splitlines() if (ROOT / name).exists()}
+    return files, {str(folder) for name in files for folder in pathlib.PurePath(name).parents} - {"."}
+
+
+def missing_paths(text, files, folders):
+    """Paths and names of files, in backquotes or in commands of a page, that do not exist."""
+    own = set(re.findall(r"^ *```\w+\n *(?://|#) (\S+\.\w+)$", text, re.MULTILINE)) | OTHER_FILES
+    blocks = "\n".join(re.findall(r"^ *```\w*\n(.*?)^ *```$", text, re.MULTILINE | re.DOTALL))
+    words = {(word, False) for word in blocks.split()}
+    words |= {(word, True) for quoted in re.findall(r"`([^`\n]+)`", without_code(text)) for word in quoted.split()}
+    missing = []
+    for word, is_quoted in words:
+        name = word.strip("\"'(),;:")
+        top, slash, rest = name.partition("/")
+        is_path = slash and rest and top in folders
+        if not is_path and not (is_quoted and FILE_NAME.fullmatch(name)):
+            continue
+        # Words in capitals and in angle brackets stand for others.
+        if name in own or re.search(r"(?<![^/_])[A-Z]+(?![^./_])|<", re.sub(r"README|CONTRIBUTING", "", name)):
+            continue
+        known = files | folders if is_path else {pathlib.PurePath(file).name for file in files}
+        if not fnmatch.filter(known, name.partition("#")[0].rstrip("/.")):
+            missing.append(name)
+    return sorted(missing)
+
+
+@pytest.fixture(scope="module")
+def project_files():
+    return list_files()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_paths_of_pages(page, project_files):
+    assert missing_paths(page.read_text(), *project_files) == []
+
+
+def test_missing_paths_are_found():
+    files, folders = {"lib/a.cpp", "docs/in.mlir", "test/x-1.mlir"}, {"lib", "docs", "test"}
+    text = "`lib/a.cpp` `lib/b.cpp` `a.cpp` `b.cpp` `lib/` `docs/X.md` `build/x` `test/x*.mlir`, `test/y*.mlir`\n"
+    assert missing_paths(text, files, folders) == ["b.cpp", "lib/b.cpp", "test/y*.mlir"]
+    text = "```sh\nattn-opt docs/in.mlir lib/none.cpp x.mlir\n```\n`y.mlir`\n```mlir\n// y.mlir\n```\n"
+    assert missing_paths(text, files, folders) == ["lib/none.cpp"]
+
+
+def unknown_options(text, options_of):
+    """Options in commands of a page that their tools do not have."""
+    unknown = []
+    for tool, arguments in TOOL.findall(text.replace("\\\n", " ")):
+        given = re.findall(r"(?<=\s)--?([a-zA-Z][\w-]*)", re.sub(r"'[^']*'|\"[^\"]*\"", "", arguments))
+        unknown += [f"{tool} --{option}" for option in given if option not in options_of(tool)]
+    return unknown
+
+
+@pytest.mark.skipif(not (BUILD / "bin" / "attn-opt").exists(), reason="attn-opt is not built")
+def test_options_of_pages():
+    known = {}
+
+    def options_of(tool):
+        if tool not in known:
+            # Of the others, --help leaves options of MLIR out.
+            argument = "--help" if tool == "attn-run" else "--help-hidden"
+            result = subprocess.run([BUILD / "bin" / tool, argument], capture_output=True, text=True)
+            known[tool] = set(re.findall(r"(?<![\w-])--?([a-zA-Z][\w-]*)", result.stdout))
+            assert result.returncode == 0 and known[tool]
+        return known[tool]
+
+    unknown = {name_of(page): unknown_options(page.read_text(), options_of) for page in PAGES}
+    assert len(known) >= 4 and {name: options for name, options in unknown.items() if options} == {}
+
+
+def test_unknown_options_are_found():
+    text = "`attn-opt in.mlir --a=b --none` and\nattn-run x.so '--no' --list \\\n  --neither | grep --other\n"
+    unknown = unknown_options(text, lambda tool: {"a", "list"})
+    assert unknown == ["attn-opt --none", "attn-run --neither"]
 
 
 @pytest.mark.parametrize("page", EXPERIMENTS, ids=name_of)
