@@ -5,6 +5,7 @@
 have one form."""
 
 import fnmatch
+import inspect
 import pathlib
 import re
 import subprocess
@@ -24,7 +25,7 @@ CODE = [path for folder in ("lib", "include", "python", "benchmarks", "test", "t
 
 
 # Files that a page names and that are no files of the project: of other programs, of the reader, or written by a test.
-OTHER_FILES = {"MLIRConfig.cmake", "settings.json", "in.mlir", "streaming.mlir"}
+OTHER_FILES = {"MLIRConfig.cmake", "attention.h", "in.mlir", "settings.json", "streaming.mlir"}
 FILE_NAME = re.compile(r"[\w*.-]+\.(?:c|cmake|cpp|h|json|jsonl|md|mlir|py|svg|td|test|toml)")
 TOOL = re.compile(r"(?<![\w/-])(attn-(?:opt|compile|run|tune|reduce))((?: +(?:'[^']*'|\"[^\"]*\"|[^\s`|;&]+))*)")
 
@@ -200,6 +201,47 @@ def test_columns(page):
     wide = [number for number, line in enumerate(page.read_text().splitlines(), 1)
             if len(line) > (160 if line.lstrip().startswith("|") else most) and not line.startswith("![")]
     assert wide == [], "lines are too wide"
+
+
+def named_masks():
+    """{name in the IR: parameters} of the masks that TableGen defines."""
+    masks = {}
+    for name in ("AttnAttrs.td", "AttnDataMasks.td"):
+        text = (ROOT / "include" / "attn" / "Dialect" / "Attn" / "IR" / name).read_text()
+        for definition in re.split(r"^(?=def |class )", text, flags=re.MULTILINE):
+            head = re.match(r'def \w+\s+: Attn_(\w*Mask|)Attr<"\w+",\s*"(\w+)"', definition)
+            if head and (head[1] or "Attn_MaskAttrInterface" in definition):
+                parameters = re.search(r"let parameters = \(ins(.*?)\);", definition, re.DOTALL)
+                masks[head[2]] = re.findall(r":\$(\w+)", parameters[1]) if parameters else []
+    return masks
+
+
+def test_table_of_masks():
+    """The tutorial has all masks with their parameters."""
+    text = (DOCS / "Tutorials" / "WriteAttentionInMLIR.md").read_text()
+    rows = [line.split("|") for line in text.split("\n## Masks\n")[1].split("\n## ")[0].splitlines()]
+    table = {}
+    for cells in rows:
+        for name in re.findall(r"#attn\.(\w+)", cells[1] if len(cells) > 3 else ""):
+            table[name] = set(re.findall(r"`(\w+)`", cells[2])) - {"reads"}
+    masks = named_masks()
+    assert len(masks) >= 13 and table.keys() == masks.keys()
+    # Composite masks have masks without names.
+    composite = {"and", "or", "not"}
+    assert {name: parameters for name, parameters in table.items() if name not in composite} == {
+        name: set(parameters) for name, parameters in masks.items() if name not in composite}
+
+
+def test_table_of_masks_in_python():
+    """Python.md has all functions of attn.masks with their arguments."""
+    masks = pytest.importorskip("attn.masks")
+    expected = set()
+    for name, function in inspect.getmembers(masks, inspect.isfunction):
+        if not name.startswith("_"):
+            arguments = inspect.signature(function).parameters.values()
+            expected.add(f"{name}({', '.join(str(a.replace(annotation=a.empty)) for a in arguments)})")
+    section = (DOCS / "Python.md").read_text().split("\n## Named masks\n")[1].split("\n## ")[0]
+    assert set(re.findall(r"^\| `(\w+\([^`]*\))` \|", section, re.MULTILINE)) == expected
 
 
 def attributes_of(text):

@@ -17,7 +17,7 @@ import subprocess
 import pytest
 from conftest import BUILD, ROOT
 
-PAGES = ["Tutorials/WriteAttentionInMLIR", "Architecture", "Runtime", "HowTo/HideDropout"]
+PAGES = ["Tutorials/WriteAttentionInMLIR", "Architecture", "Runtime", "cost-model", "HowTo/HideDropout"]
 # Pages about one program, docs/examples/extend, which the first one builds.
 EXTENDING_PAGES = ["HowTo/AddAMask", "HowTo/AddASchedule"]
 BLOCK = re.compile(r"^( *)```(sh|text|mlir|ptx|c)\n(.*?)^ *```$", re.M | re.S)
