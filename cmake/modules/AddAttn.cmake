@@ -79,14 +79,21 @@ function(add_attn_tool name)
 endfunction()
 
 # attn_tablegen(target file.td "-gen-x" out.inc ...)
-# One IncGen target for the outputs of one .td file.
+# One IncGen target for the outputs of one .td file. Generators are those of
+# mlir-tblgen, or with "attn-tblgen " in front those of tools/attn-tblgen.
 function(attn_tablegen target td)
   set(LLVM_TARGET_DEFINITIONS ${td})
   set(args ${ARGN})
   while(args)
     list(POP_FRONT args generator output)
     separate_arguments(generator)
-    mlir_tablegen(${output} ${generator})
+    list(GET generator 0 tool)
+    if(tool STREQUAL "attn-tblgen")
+      list(POP_FRONT generator)
+      tablegen(ATTN ${output} ${generator})
+    else()
+      mlir_tablegen(${output} ${generator})
+    endif()
   endwhile()
   add_public_tablegen_target(${target})
   add_dependencies(attn-headers ${target})

@@ -196,30 +196,30 @@ void attn::buildHostPipeline(OpPassManager &pm,
 }
 
 void attn::registerPipelines() {
-  PassPipelineRegistration<RaisingPipelineOptions>(
+  registerPipeline<RaisingPipelineOptions>(
       "attn-raising-pipeline", "Find attention in linalg on tensors",
       buildRaisingPipeline);
-  PassPipelineRegistration<TargetPipelineOptions>(
+  registerPipeline<TargetPipelineOptions>(
       "attn-schedule-pipeline", "Choose a schedule for each attention",
       buildSchedulePipeline);
-  PassPipelineRegistration<BufferizationPipelineOptions>(
+  registerPipeline<BufferizationPipelineOptions>(
       "attn-bufferization-pipeline",
       "Turn functions of tensors into described functions of memrefs",
       buildBufferizationPipeline);
-  PassPipelineRegistration<TargetPipelineOptions>(
+  registerPipeline<TargetPipelineOptions>(
       "attn-tiling-pipeline", "Turn attention into plain tiled programs",
       buildTilingPipeline);
-  PassPipelineRegistration<TargetPipelineOptions>(
+  registerPipeline<TargetPipelineOptions>(
       "attn-kernel-pipeline", "Run the passes of each kernel's schedule",
       buildKernelPipeline);
-  PassPipelineRegistration<TargetPipelineOptions>(
+  registerPipeline<TargetPipelineOptions>(
       "attn-to-kernel-pipeline",
       "Turn functions of tensors into finished kernels",
       buildAttnToKernelPipeline);
-  PassPipelineRegistration<NVVMPipelineOptions>(
-      "attn-nvvm-pipeline", "Compile kernels for NVIDIA GPUs",
-      buildNVVMPipeline);
-  PassPipelineRegistration<TargetPipelineOptions>(
+  registerPipeline<NVVMPipelineOptions>("attn-nvvm-pipeline",
+                                        "Compile kernels for NVIDIA GPUs",
+                                        buildNVVMPipeline);
+  registerPipeline<TargetPipelineOptions>(
       "attn-host-pipeline",
       "Lower what runs on the host to the LLVM dialect, with C entry points",
       buildHostPipeline);

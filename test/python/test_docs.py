@@ -273,4 +273,4 @@ def test_unknown_schedules_are_found():
     assert attributes == ["#attn_tile.multistage<query_tile = 64, \n  none = 1>", "#a.b<1>"]
     module = f"module attributes {{test.schedule = {attributes[0]}}} {{}}"
     result = subprocess.run([BUILD / "bin" / "attn-opt", "-"], input=module, capture_output=True, text=True)
-    assert result.returncode != 0 and "parameter name: none" in result.stderr
+    assert result.returncode != 0 and "unknown parameter 'none'" in result.stderr

@@ -13,9 +13,9 @@
 #ifndef ATTN_AUTODIFF_PASSES_TD
 #define ATTN_AUTODIFF_PASSES_TD
 
-include "mlir/Pass/PassBase.td"
+include "attn/Support/PassBase.td"
 
-def AttnDeriveScoreGradPass : Pass<"attn-derive-score-grad"> {
+def AttnDeriveScoreGradPass : Attn_Pass<"attn-derive-score-grad"> {
   let summary = "write out the gradient of each score_mod region";
   let description = [{
     Adds a `score_mod_grad` region to each `attn.attention_grad` that has a `score_mod`
@@ -50,7 +50,7 @@ def AttnDeriveScoreGradPass : Pass<"attn-derive-score-grad"> {
     "::mlir::math::MathDialect", "::mlir::scf::SCFDialect"];
 }
 
-def AttnDifferentiatePass : Pass<"attn-differentiate", "::mlir::ModuleOp"> {
+def AttnDifferentiatePass : Attn_Pass<"attn-differentiate", "::mlir::ModuleOp"> {
   let summary = "add functions that compute gradients";
   let description = [{
     For a function `@f` of one block on tensors, adds in mode `pair`
@@ -99,7 +99,7 @@ def AttnDifferentiatePass : Pass<"attn-differentiate", "::mlir::ModuleOp"> {
     "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];
 }
 
-def AttnPlanRecomputePass : Pass<"attn-plan-recompute", "::mlir::ModuleOp"> {
+def AttnPlanRecomputePass : Attn_Pass<"attn-plan-recompute", "::mlir::ModuleOp"> {
   let summary = "choose what to save for the backward pass";
   let description = [{
     Works on the pairs of functions that `attn-differentiate` adds. For each value that

@@ -13,7 +13,7 @@
 #ifndef ATTN_COMPILER_PASSES_H
 #define ATTN_COMPILER_PASSES_H
 
-#include "mlir/Pass/Pass.h"
+#include "attn/Support/PassOptions.h"
 
 namespace mlir::attn {
 

@@ -14,10 +14,10 @@
 #ifndef ATTN_COMPILER_PASSES_TD
 #define ATTN_COMPILER_PASSES_TD
 
-include "mlir/Pass/PassBase.td"
+include "attn/Support/PassBase.td"
 
 def AttnResultsToArgumentsPass
-    : Pass<"attn-results-to-arguments", "::mlir::ModuleOp"> {
+    : Attn_Pass<"attn-results-to-arguments", "::mlir::ModuleOp"> {
   let summary = "let callers provide the memory of tensor results";
   let description = [{
     Each tensor result of a public function gets a writable argument, after the
@@ -46,7 +46,7 @@ def AttnResultsToArgumentsPass
   let dependentDialects = ["::mlir::bufferization::BufferizationDialect"];
 }
 
-def AttnExpandPowersPass : Pass<"attn-expand-powers"> {
+def AttnExpandPowersPass : Attn_Pass<"attn-expand-powers"> {
   let summary = "expand powers into multiplications and supported functions";
   let description = [{
     Powers with small constant exponents become multiplications, roots and divisions.
@@ -69,7 +69,7 @@ def AttnExpandPowersPass : Pass<"attn-expand-powers"> {
                            "::mlir::vector::VectorDialect"];
 }
 
-def AttnDecomposeLinalgPass : Pass<"attn-decompose-linalg"> {
+def AttnDecomposeLinalgPass : Attn_Pass<"attn-decompose-linalg"> {
   let summary = "decompose linalg operations that have no lowering to loops";
   let description = [{
     Operations of linalg without a direct lowering to loops or kernels are decomposed
@@ -94,7 +94,7 @@ def AttnDecomposeLinalgPass : Pass<"attn-decompose-linalg"> {
                            "::mlir::tensor::TensorDialect"];
 }
 
-def AttnBufferizePass : Pass<"attn-bufferize", "::mlir::ModuleOp"> {
+def AttnBufferizePass : Attn_Pass<"attn-bufferize", "::mlir::ModuleOp"> {
   let summary = "bufferize with unit inner strides at function boundaries";
   let description = [{
     One-shot bufferization of the whole module. Tensors of function signatures
@@ -111,7 +111,7 @@ def AttnBufferizePass : Pass<"attn-bufferize", "::mlir::ModuleOp"> {
 }
 
 def AttnDescribeArgumentsPass
-    : Pass<"attn-describe-arguments", "::mlir::ModuleOp"> {
+    : Attn_Pass<"attn-describe-arguments", "::mlir::ModuleOp"> {
   let summary = "record the requirements of public functions on their arguments";
   let description = [{
     For the arguments of public functions of memrefs, attaches:
@@ -154,7 +154,7 @@ def AttnDescribeArgumentsPass
 }
 
 def AttnCheckDeviceMemoryPass
-    : Pass<"attn-check-device-memory", "::mlir::ModuleOp"> {
+    : Attn_Pass<"attn-check-device-memory", "::mlir::ModuleOp"> {
   let summary = "report constants that kernels cannot read";
   let description = [{
     A constant tensor lies in host memory, unless it is part of the code of a kernel,
@@ -175,7 +175,7 @@ def AttnCheckDeviceMemoryPass
 }
 
 def AttnApplySchedulesPass
-    : Pass<"attn-apply-schedules", "::mlir::ModuleOp"> {
+    : Attn_Pass<"attn-apply-schedules", "::mlir::ModuleOp"> {
   let summary = "run the passes of each kernel's schedule";
   let description = [{
     Moves the kernels of each schedule, with their launches, into a module of
@@ -190,7 +190,7 @@ def AttnApplySchedulesPass
 }
 
 def AttnCreateEntryPointsPass
-    : Pass<"attn-create-entry-points", "::mlir::ModuleOp"> {
+    : Attn_Pass<"attn-create-entry-points", "::mlir::ModuleOp"> {
   let summary = "add C entry points and the description of the artifact";
   let description = [{
     For each function with described arguments, adds

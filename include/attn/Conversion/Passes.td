@@ -13,9 +13,9 @@
 #ifndef ATTN_CONVERSION_PASSES_TD
 #define ATTN_CONVERSION_PASSES_TD
 
-include "mlir/Pass/PassBase.td"
+include "attn/Support/PassBase.td"
 
-def AttnRaiseLinalgPass : Pass<"attn-raise-linalg"> {
+def AttnRaiseLinalgPass : Attn_Pass<"attn-raise-linalg"> {
   let summary = "find attention in linalg on tensors";
   let description = [{
     Replaces the matmuls and the softmax of attention, as frontends write them
@@ -95,7 +95,7 @@ def AttnRaiseLinalgPass : Pass<"attn-raise-linalg"> {
 }
 
 def ConvertAttnToAttnTilePass
-    : Pass<"convert-attn-to-attn-tile", "::mlir::ModuleOp"> {
+    : Attn_Pass<"convert-attn-to-attn-tile", "::mlir::ModuleOp"> {
   let summary = "write the plain tiled program of each attention and matmul";
   let description = [{
     Each bufferised `attn.attention` with a schedule becomes a kernel and its
@@ -136,7 +136,7 @@ def ConvertAttnToAttnTilePass
 }
 
 def ConvertLinalgToAttnTilePass
-    : Pass<"convert-linalg-to-attn-tile", "::mlir::ModuleOp"> {
+    : Attn_Pass<"convert-linalg-to-attn-tile", "::mlir::ModuleOp"> {
   let summary = "write a kernel for each remaining operation of linalg";
   let description = [{
     Operations around attention, such as conversions and reductions, run on the
@@ -171,7 +171,7 @@ def ConvertLinalgToAttnTilePass
     "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"];
 }
 
-def AttnRaiseMatmulPass : Pass<"attn-raise-matmul"> {
+def AttnRaiseMatmulPass : Attn_Pass<"attn-raise-matmul"> {
   let summary = "find matmuls in linalg on tensors";
   let description = [{
     Each contraction of linalg on tensors, named or generic, that multiplies
@@ -216,7 +216,7 @@ def AttnRaiseMatmulPass : Pass<"attn-raise-matmul"> {
     "::mlir::tensor::TensorDialect"];
 }
 
-def ConvertAttnToLoopsPass : Pass<"convert-attn-to-loops"> {
+def ConvertAttnToLoopsPass : Attn_Pass<"convert-attn-to-loops"> {
   let summary = "write attention as plain loops in f64";
   let description = [{
     Replaces each bufferised `attn.attention` by a parallel loop over its rows.
@@ -259,7 +259,7 @@ def ConvertAttnToLoopsPass : Pass<"convert-attn-to-loops"> {
     "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"];
 }
 
-def AttnMakeReferencePass : Pass<"attn-make-reference", "::mlir::ModuleOp"> {
+def AttnMakeReferencePass : Attn_Pass<"attn-make-reference", "::mlir::ModuleOp"> {
   let summary = "add an f64 reference to each public function of attention";
   let description = [{
     For each public function `@f` of attention, matmuls or linalg, adds the
@@ -293,7 +293,7 @@ def AttnMakeReferencePass : Pass<"attn-make-reference", "::mlir::ModuleOp"> {
 }
 
 def AttnTileAllocatePipesPass
-    : Pass<"attn-tile-allocate-pipes", "::mlir::attn_tile::KernelOp"> {
+    : Attn_Pass<"attn-tile-allocate-pipes", "::mlir::attn_tile::KernelOp"> {
   let summary = "place the pipes of a kernel in shared memory";
   let description = [{
     Sets the byte offsets of each `attn_tile.create_pipe` in shared memory:
@@ -312,7 +312,7 @@ def AttnTileAllocatePipesPass
 }
 
 def ConvertAttnTileToNVVMPass
-    : Pass<"convert-attn-tile-to-nvvm", "::mlir::ModuleOp"> {
+    : Attn_Pass<"convert-attn-tile-to-nvvm", "::mlir::ModuleOp"> {
   let summary = "lower kernels to the program of one GPU thread";
   let description = [{
     Each `attn_tile.kernel @k` becomes a `gpu.module @k_module` with an
@@ -350,7 +350,7 @@ def ConvertAttnTileToNVVMPass
     "::mlir::scf::SCFDialect"];
 }
 
-def AttnReturnStatusesPass : Pass<"attn-return-statuses", "::mlir::ModuleOp"> {
+def AttnReturnStatusesPass : Attn_Pass<"attn-return-statuses", "::mlir::ModuleOp"> {
   let summary = "return the statuses of calls of the runtime library";
   let description = [{
     A function that calls the runtime library, directly or through other
@@ -365,7 +365,7 @@ def AttnReturnStatusesPass : Pass<"attn-return-statuses", "::mlir::ModuleOp"> {
 }
 
 def ConvertLaunchToRuntimePass
-    : Pass<"convert-launch-to-runtime", "::mlir::ModuleOp"> {
+    : Attn_Pass<"convert-launch-to-runtime", "::mlir::ModuleOp"> {
   let summary = "launch serialized kernels through the runtime library";
   let description = [{
     Converts the host side of kernels: `attn_tile.launch` of a kernel in a
@@ -397,7 +397,7 @@ def ConvertLaunchToRuntimePass
 }
 
 def ConvertAttnTileToVectorPass
-    : Pass<"convert-attn-tile-to-vector", "::mlir::ModuleOp"> {
+    : Attn_Pass<"convert-attn-tile-to-vector", "::mlir::ModuleOp"> {
   let summary = "lower kernels to functions on vectors for the host";
   let description = [{
     Each kernel becomes a private function and each launch a call. The loop over
@@ -423,7 +423,7 @@ def ConvertAttnTileToVectorPass
 }
 
 def AttnOutlineParallelPass
-    : Pass<"attn-outline-parallel", "::mlir::ModuleOp"> {
+    : Attn_Pass<"attn-outline-parallel", "::mlir::ModuleOp"> {
   let summary = "run parallel loops through the runtime library";
   let description = [{
     Each outermost `scf.forall` becomes a function over a range of its
@@ -437,7 +437,7 @@ def AttnOutlineParallelPass
     "::mlir::LLVM::LLVMDialect", "::mlir::scf::SCFDialect"];
 }
 
-def AttnApproximateMathPass : Pass<"attn-approximate-math"> {
+def AttnApproximateMathPass : Attn_Pass<"attn-approximate-math"> {
   let summary = "expand math functions to polynomials on vectors";
   let description = [{
     Replaces functions of the math dialect on f32 and vectors of f32 by
@@ -451,7 +451,7 @@ def AttnApproximateMathPass : Pass<"attn-approximate-math"> {
 }
 
 def ConvertMathToLibdevicePass
-    : Pass<"convert-math-to-libdevice", "::mlir::gpu::GPUModuleOp"> {
+    : Attn_Pass<"convert-math-to-libdevice", "::mlir::gpu::GPUModuleOp"> {
   let summary = "call libdevice for math functions without a GPU instruction";
   let description = [{
     Operations of `math` become calls of libdevice (`math.tanh` to
@@ -461,7 +461,7 @@ def ConvertMathToLibdevicePass
   let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
 }
 
-def AttnLowerOverlapPass : Pass<"attn-lower-overlap"> {
+def AttnLowerOverlapPass : Attn_Pass<"attn-lower-overlap"> {
   let summary = "order the kernels of attn.overlap";
   let description = [{
     Replaces `attn.overlap`, whose regions launch kernels, by its regions. With

@@ -13,9 +13,9 @@
 #ifndef ATTN_FUSION_PASSES_TD
 #define ATTN_FUSION_PASSES_TD
 
-include "mlir/Pass/PassBase.td"
+include "attn/Support/PassBase.td"
 
-def AttnFusePass : Pass<"attn-fuse"> {
+def AttnFusePass : Attn_Pass<"attn-fuse"> {
   let summary = "fuse producers and consumers into attention";
   let description = [{
     Operations that copy, convert or scale the operands or the result of
@@ -80,7 +80,7 @@ def AttnFusePass : Pass<"attn-fuse"> {
                            "::mlir::tensor::TensorDialect"];
 }
 
-def AttnReassociatePass : Pass<"attn-reassociate"> {
+def AttnReassociatePass : Attn_Pass<"attn-reassociate"> {
   let summary = "multiply queries and results instead of keys and values";
   let description = [{
     Where values are the result of a matmul `X W`, attention returns `P (X W)`, which

@@ -14,8 +14,8 @@
 #ifndef ATTN_SCHEDULING_PASSES_H
 #define ATTN_SCHEDULING_PASSES_H
 
+#include "attn/Support/PassOptions.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Pass/Pass.h"
 
 namespace mlir::attn {
 

@@ -13,9 +13,9 @@
 #ifndef ATTN_SCHEDULING_PASSES_TD
 #define ATTN_SCHEDULING_PASSES_TD
 
-include "mlir/Pass/PassBase.td"
+include "attn/Support/PassBase.td"
 
-def ChooseSchedulePass : Pass<"attn-choose-schedule", "::mlir::func::FuncOp"> {
+def ChooseSchedulePass : Attn_Pass<"attn-choose-schedule", "::mlir::func::FuncOp"> {
   let summary = "attach a schedule to each attention";
   let description = [{
     Derives a schedule for the target from the shapes of each attention, and attaches
@@ -52,7 +52,7 @@ def ChooseSchedulePass : Pass<"attn-choose-schedule", "::mlir::func::FuncOp"> {
 }
 
 def DispatchSchedulesPass
-    : Pass<"attn-dispatch-schedules", "::mlir::func::FuncOp"> {
+    : Attn_Pass<"attn-dispatch-schedules", "::mlir::func::FuncOp"> {
   let summary = "choose among schedules at run time";
   let description = [{
     Replaces each `attn.attention`, `attn.attention_grad` and `attn.create_block_mask`
@@ -85,7 +85,7 @@ def DispatchSchedulesPass
                            "::mlir::tensor::TensorDialect"];
 }
 
-def AttnExplainPass : Pass<"attn-explain", "::mlir::ModuleOp"> {
+def AttnExplainPass : Attn_Pass<"attn-explain", "::mlir::ModuleOp"> {
   let summary = "print the work of each operation, and its bottleneck";
   let description = [{
     Prints a cost report. It lists, for each operation that takes time:

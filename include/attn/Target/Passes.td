@@ -13,10 +13,10 @@
 #ifndef ATTN_TARGET_PASSES_TD
 #define ATTN_TARGET_PASSES_TD
 
-include "mlir/Pass/PassBase.td"
+include "attn/Support/PassBase.td"
 
 def AttnSerializeKernelsPass
-    : Pass<"attn-serialize-kernels", "::mlir::ModuleOp"> {
+    : Attn_Pass<"attn-serialize-kernels", "::mlir::ModuleOp"> {
   let summary = "compile gpu.module operations to PTX, cubin or bitcode";
   let description = [{
     Replaces each `gpu.module` by a `gpu.binary` with one object. Its kernel table

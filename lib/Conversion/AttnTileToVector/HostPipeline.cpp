@@ -72,7 +72,7 @@ void mlir::attn::buildHostLoweringPipeline(OpPassManager &pm,
 }
 
 void mlir::attn::registerHostLoweringPipeline() {
-  PassPipelineRegistration<HostLoweringOptions>(
+  registerPipeline<HostLoweringOptions>(
       "attn-host-lowering-pipeline",
       "Lower kernels and functions to the LLVM dialect for the host",
       buildHostLoweringPipeline);

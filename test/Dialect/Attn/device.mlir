@@ -23,7 +23,7 @@ module attributes {attn.device = #attn.device<"h200">} {}
 
 // -----
 
-// expected-error @below {{unknown device "h300" (expected a100, h100, h200, b200, host, or another name with figures)}}
+// expected-error @below {{unknown device "h300"; did you mean 'h100'? (expected a100, h100, h200, b200, host, or another name with figures)}}
 func.func private @unknown() attributes {d = #attn.device<"h300">}
 
 // -----

@@ -13,7 +13,7 @@
 #ifndef ATTN_CONVERSION_LAUNCHTORUNTIME_LAUNCHTORUNTIME_H
 #define ATTN_CONVERSION_LAUNCHTORUNTIME_LAUNCHTORUNTIME_H
 
-#include "mlir/Pass/Pass.h"
+#include "attn/Support/PassOptions.h"
 
 namespace mlir::attn {
 

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/Attn/IR/AttnAttrs.h"
+#include "attn/Support/KnownNames.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -25,11 +26,29 @@ using namespace mlir::attn;
 #define GET_ATTRDEF_CLASSES
 #include "attn/Dialect/Attn/IR/AttnAttrs.cpp.inc"
 
+#include "attn/Dialect/Attn/IR/AttnStructParameters.cpp.inc"
+
 void AttnDialect::registerAttributes() {
   addAttributes<
 #define GET_ATTRDEF_LIST
 #include "attn/Dialect/Attn/IR/AttnAttrs.cpp.inc"
       >();
+}
+
+Attribute AttnDialect::parseAttribute(DialectAsmParser &parser,
+                                      Type type) const {
+  return attn::parseAttributeOrSuggest(*this, parser, type,
+                                       attn::getMnemonics<
+#define GET_ATTRDEF_LIST
+#include "attn/Dialect/Attn/IR/AttnAttrs.cpp.inc"
+                                           >(),
+                                       generatedAttributeParser,
+                                       getStructParameters);
+}
+
+void AttnDialect::printAttribute(Attribute attribute,
+                                 DialectAsmPrinter &printer) const {
+  (void)generatedAttributePrinter(attribute, printer);
 }
 
 //===----------------------------------------------------------------------===//

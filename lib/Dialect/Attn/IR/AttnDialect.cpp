@@ -14,6 +14,7 @@
 #include "attn/Dialect/Attn/IR/AttnAttrs.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/Attn/IR/TileDensity.h"
+#include "attn/Support/KnownNames.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -42,6 +43,11 @@ void AttnDialect::initialize() {
 #define GET_OP_LIST
 #include "attn/Dialect/Attn/IR/AttnOps.cpp.inc"
       >();
+}
+
+std::optional<Dialect::ParseOpHook>
+AttnDialect::getParseOperationHook(StringRef) const {
+  return ParseOpHook(attn::suggestOperation);
 }
 
 static LogicalResult verifyStaticTiles(Operation *op, Attribute value) {

@@ -11,9 +11,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/Attn/IR/AttnAttrs.h"
+#include "attn/Support/KnownNames.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
@@ -52,6 +52,12 @@ static constexpr DeviceFigure figureTable[] = {
     {"mma_percent", &DeviceFigures::mmaPercent, true},
     {"memory_percent", &DeviceFigures::memoryPercent, true},
 };
+
+SmallVector<StringRef> attn::getDeviceFigureNames() {
+  return llvm::map_to_vector(
+      figureTable,
+      [](const DeviceFigure &figure) -> StringRef { return figure.keyword; });
+}
 
 bool DeviceFigures::operator==(const DeviceFigures &other) const {
   return llvm::all_of(figureTable, [&](const DeviceFigure &figure) {
@@ -245,13 +251,8 @@ Attribute DeviceAttr::parse(AsmParser &parser, Type) {
         });
     if (figure == std::end(figureTable)) {
       parser.emitError(keywordLoc)
-          << "unknown figure '" << keyword << "' (expected "
-          << llvm::join(llvm::map_range(figureTable,
-                                        [](const DeviceFigure &figure) {
-                                          return figure.keyword;
-                                        }),
-                        ", ")
-          << ")";
+          << "unknown figure '" << keyword << "'"
+          << suggestNames(keyword, getDeviceFigureNames());
       return {};
     }
     if (!seen.insert(figure->keyword).second) {
@@ -265,9 +266,10 @@ Attribute DeviceAttr::parse(AsmParser &parser, Type) {
   if (parser.parseGreater())
     return {};
   if (!known && seen.empty()) {
-    parser.emitError(loc) << "unknown device \"" << name << "\" (expected "
-                          << llvm::join(getKnownDeviceNames(), ", ")
-                          << ", or another name with figures)";
+    auto names = llvm::to_vector_of<StringRef>(getKnownDeviceNames());
+    parser.emitError(loc) << "unknown device \"" << name << "\""
+                          << suggestNames(name, names,
+                                          "or another name with figures");
     return {};
   }
   return getChecked([&] { return parser.emitError(loc); }, parser.getContext(),

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
+#include "attn/Support/KnownNames.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -25,11 +26,29 @@ using namespace mlir::attn_tile;
 #define GET_ATTRDEF_CLASSES
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.cpp.inc"
 
+#include "attn/Dialect/AttnTile/IR/AttnTileStructParameters.cpp.inc"
+
 void AttnTileDialect::registerAttributes() {
   addAttributes<
 #define GET_ATTRDEF_LIST
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.cpp.inc"
       >();
+}
+
+Attribute AttnTileDialect::parseAttribute(DialectAsmParser &parser,
+                                          Type type) const {
+  return attn::parseAttributeOrSuggest(*this, parser, type,
+                                       attn::getMnemonics<
+#define GET_ATTRDEF_LIST
+#include "attn/Dialect/AttnTile/IR/AttnTileAttrs.cpp.inc"
+                                           >(),
+                                       generatedAttributeParser,
+                                       getStructParameters);
+}
+
+void AttnTileDialect::printAttribute(Attribute attribute,
+                                     DialectAsmPrinter &printer) const {
+  (void)generatedAttributePrinter(attribute, printer);
 }
 
 using EmitErrorFn = function_ref<InFlightDiagnostic()>;

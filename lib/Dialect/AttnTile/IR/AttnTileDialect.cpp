@@ -13,6 +13,7 @@
 #include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
 #include "attn/Dialect/Attn/IR/AttnDialect.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Support/KnownNames.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
@@ -30,4 +31,9 @@ void AttnTileDialect::initialize() {
       >();
   declarePromisedInterfaces<attn::ScheduleAttrInterface, WarpSpecializedAttr,
                             MultistageAttr, SequentialAttr>();
+}
+
+std::optional<Dialect::ParseOpHook>
+AttnTileDialect::getParseOperationHook(StringRef) const {
+  return ParseOpHook(attn::suggestOperation);
 }

@@ -12,6 +12,7 @@
 
 #include "attn/Dialect/AttnTile/IR/AttnTileTypes.h"
 #include "attn/Dialect/Attn/IR/AttnAttrs.h"
+#include "attn/Support/KnownNames.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -42,6 +43,19 @@ void AttnTileDialect::registerTypes() {
 #define GET_TYPEDEF_LIST
 #include "attn/Dialect/AttnTile/IR/AttnTileTypes.cpp.inc"
       >();
+}
+
+Type AttnTileDialect::parseType(DialectAsmParser &parser) const {
+  return attn::parseTypeOrSuggest(*this, parser,
+                                  attn::getMnemonics<
+#define GET_TYPEDEF_LIST
+#include "attn/Dialect/AttnTile/IR/AttnTileTypes.cpp.inc"
+                                      >(),
+                                  generatedTypeParser);
+}
+
+void AttnTileDialect::printType(Type type, DialectAsmPrinter &printer) const {
+  (void)generatedTypePrinter(type, printer);
 }
 
 static LogicalResult

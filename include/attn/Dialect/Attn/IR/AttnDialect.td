@@ -31,13 +31,20 @@ def Attn_Dialect : Dialect {
     Operations take tensors (value semantics, destination style) or, after
     bufferisation, memrefs. docs/Glossary.md defines the terms.
   }];
-  let useDefaultAttributePrinterParser = 1;
   let hasCanonicalizer = 1;
   let hasOperationAttrVerify = 1;
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::tensor::TensorDialect"];
   let extraClassDeclaration = [{
     void registerAttributes();
+
+    /// Messages about unknown names list the known ones.
+    ::mlir::Attribute parseAttribute(::mlir::DialectAsmParser &parser,
+                                     ::mlir::Type type) const override;
+    void printAttribute(::mlir::Attribute attribute,
+                        ::mlir::DialectAsmPrinter &printer) const override;
+    ::std::optional<ParseOpHook>
+    getParseOperationHook(::llvm::StringRef name) const override;
 
     /// Attribute of a module: the `#attn.device` that it is compiled for.
     static constexpr ::llvm::StringLiteral getDeviceAttrName() {

@@ -15,6 +15,7 @@
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/Hashing.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <cstdint>
@@ -78,6 +79,9 @@ std::optional<DeviceFigures> getKnownDevice(llvm::StringRef name);
 
 /// Names that `getKnownDevice` knows.
 llvm::ArrayRef<llvm::StringLiteral> getKnownDeviceNames();
+
+/// The keywords of figures in `#attn.device`.
+llvm::SmallVector<llvm::StringRef> getDeviceFigureNames();
 
 } // namespace mlir::attn
 

@@ -13,9 +13,9 @@
 #ifndef ATTN_DIALECT_ATTN_TRANSFORMS_PASSES_TD
 #define ATTN_DIALECT_ATTN_TRANSFORMS_PASSES_TD
 
-include "mlir/Pass/PassBase.td"
+include "attn/Support/PassBase.td"
 
-def AttnExpandMasksPass : Pass<"attn-expand-masks"> {
+def AttnExpandMasksPass : Attn_Pass<"attn-expand-masks"> {
   let summary = "expand masks that read operands to mask_mod regions";
   let description = [{
     Named masks that depend on data become code in the `mask_mod` region, and the
@@ -47,7 +47,7 @@ def AttnExpandMasksPass : Pass<"attn-expand-masks"> {
                            "::mlir::tensor::TensorDialect"];
 }
 
-def AttnSimplifyMasksPass : Pass<"attn-simplify-masks"> {
+def AttnSimplifyMasksPass : Attn_Pass<"attn-simplify-masks"> {
   let summary = "simplify the masks of attention";
   let description = [{
     Replaces the named mask of each attention by the simplest mask that is known to
@@ -97,7 +97,7 @@ def AttnSimplifyMasksPass : Pass<"attn-simplify-masks"> {
                            "::mlir::attn::AttnDialect"];
 }
 
-def AttnHoistRngPass : Pass<"attn-hoist-rng", "::mlir::func::FuncOp"> {
+def AttnHoistRngPass : Attn_Pass<"attn-hoist-rng", "::mlir::func::FuncOp"> {
   let summary = "generate dropout keep masks before attention";
   let description = [{
     Attentions and gradients of attention in one block that have the same dropout can
@@ -173,7 +173,7 @@ def AttnHoistRngPass : Pass<"attn-hoist-rng", "::mlir::func::FuncOp"> {
     "::mlir::tensor::TensorDialect"];
 }
 
-def AttnDefineDivisionsPass : Pass<"attn-define-divisions"> {
+def AttnDefineDivisionsPass : Attn_Pass<"attn-define-divisions"> {
   let summary = "define the result of all integer divisions and shifts";
   let description = [{
     In arith, integer division by zero, overflow of a quotient, and shifts by at least
@@ -203,7 +203,7 @@ def AttnDefineDivisionsPass : Pass<"attn-define-divisions"> {
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
-def AttnCheckRegionsPass : Pass<"attn-check-regions"> {
+def AttnCheckRegionsPass : Attn_Pass<"attn-check-regions"> {
   let summary = "report errors in regions that are known at compile time";
   let description = [{
     - A `score_mod` or `mask_mod` region that reads a captured tensor out of bounds for
@@ -227,7 +227,7 @@ def AttnCheckRegionsPass : Pass<"attn-check-regions"> {
   }];
 }
 
-def AttnCreateBlockMasksPass : Pass<"attn-create-block-masks", "::mlir::ModuleOp"> {
+def AttnCreateBlockMasksPass : Attn_Pass<"attn-create-block-masks", "::mlir::ModuleOp"> {
   let summary = "create block masks of masks that read tensors once";
   let description = [{
     Several attentions on tensors that have the same mask, lengths and schedule get one
@@ -263,7 +263,7 @@ def AttnCreateBlockMasksPass : Pass<"attn-create-block-masks", "::mlir::ModuleOp
                            "::mlir::tensor::TensorDialect"];
 }
 
-def AttnPrintMaskMapPass : Pass<"attn-print-mask-map"> {
+def AttnPrintMaskMapPass : Attn_Pass<"attn-print-mask-map"> {
   let summary = "draw the tiles of masks";
   let description = [{
     Draws, for each `attn.attention` of static lengths, the tiles of its mask: tiles that

@@ -14,7 +14,7 @@
 #define ATTN_DIALECT_ATTNTILE_TRANSFORMS_PASSES_H
 
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
-#include "mlir/Pass/Pass.h"
+#include "attn/Support/PassOptions.h"
 
 namespace mlir::attn_tile {
 

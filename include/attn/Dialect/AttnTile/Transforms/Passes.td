@@ -13,10 +13,10 @@
 #ifndef ATTN_DIALECT_ATTNTILE_TRANSFORMS_PASSES_TD
 #define ATTN_DIALECT_ATTNTILE_TRANSFORMS_PASSES_TD
 
-include "mlir/Pass/PassBase.td"
+include "attn/Support/PassBase.td"
 
 def AttnTileSplitRegionsPass
-    : Pass<"attn-tile-split-regions", "::mlir::attn_tile::KernelOp"> {
+    : Attn_Pass<"attn-tile-split-regions", "::mlir::attn_tile::KernelOp"> {
   let summary = "hoist uniform computation and loads out of scalar regions";
   let description = [{
     Splits the regions of `attn_tile.map` and `attn_tile.mask`:
@@ -74,7 +74,7 @@ def AttnTileSplitRegionsPass
 }
 
 def AttnTilePackAllocationsPass
-    : Pass<"attn-tile-pack-allocations", "::mlir::func::FuncOp"> {
+    : Attn_Pass<"attn-tile-pack-allocations", "::mlir::func::FuncOp"> {
   let summary = "reuse the memory of dead buffers";
   let description = [{
     Packs buffers of static size that a block allocates and frees into one
@@ -117,7 +117,7 @@ def AttnTilePackAllocationsPass
 }
 
 def AttnTilePeelMasksPass
-    : Pass<"attn-tile-peel-masks", "::mlir::attn_tile::KernelOp"> {
+    : Attn_Pass<"attn-tile-peel-masks", "::mlir::attn_tile::KernelOp"> {
   let summary = "split loops over kv tiles so that full tiles carry no mask code";
   let description = [{
     A loop `for t = 0 to count` whose bound is the `count` of an
@@ -135,7 +135,7 @@ def AttnTilePeelMasksPass
 }
 
 def AttnTileExpandKVTileIteratorsPass
-    : Pass<"attn-tile-expand-kv-tile-iterators", "::mlir::attn_tile::KernelOp"> {
+    : Attn_Pass<"attn-tile-expand-kv-tile-iterators", "::mlir::attn_tile::KernelOp"> {
   let summary = "expand kv tile iterators to index arithmetic";
   let description = [{
     Replaces each `attn_tile.kv_tile_iterator` and its `attn_tile.kv_tile_at`
@@ -146,7 +146,7 @@ def AttnTileExpandKVTileIteratorsPass
 }
 
 def AttnTileSoftwarePipelineKVLoopPass
-    : Pass<"attn-tile-software-pipeline-kv-loop", "::mlir::attn_tile::KernelOp"> {
+    : Attn_Pass<"attn-tile-software-pipeline-kv-loop", "::mlir::attn_tile::KernelOp"> {
   let summary = "delay the PV matmul of an iteration into the next iteration";
   let description = [{
     Software pipelining of a chain of loops over kv tiles. The PV matmul of
@@ -170,7 +170,7 @@ def AttnTileSoftwarePipelineKVLoopPass
 }
 
 def AttnTileHoistLoadsPass
-    : Pass<"attn-tile-hoist-loads", "::mlir::attn_tile::KernelOp"> {
+    : Attn_Pass<"attn-tile-hoist-loads", "::mlir::attn_tile::KernelOp"> {
   let summary = "load or compute tiles one iteration ahead";
   let description = [{
     A loop that loads a tile to registers, not as part of a stream, loads the
@@ -225,7 +225,7 @@ def AttnTileHoistLoadsPass
 }
 
 def AttnTileSetTraversalPass
-    : Pass<"attn-tile-set-traversal", "::mlir::ModuleOp"> {
+    : Attn_Pass<"attn-tile-set-traversal", "::mlir::ModuleOp"> {
   let summary = "replace the loop over all work items by the work items of each CTA";
   let description = [{
     Replaces the `scf.forall` over the work items of each kernel, and gives its
@@ -311,7 +311,7 @@ def AttnTileSetTraversalPass
 }
 
 def AttnTileCreatePipesPass
-    : Pass<"attn-tile-create-pipes", "::mlir::attn_tile::KernelOp"> {
+    : Attn_Pass<"attn-tile-create-pipes", "::mlir::attn_tile::KernelOp"> {
   let summary = "stage the operands of matmuls through pipes";
   let description = [{
     Each tile load of a stream that only feeds `vector.contract` becomes a stage
@@ -409,7 +409,7 @@ def AttnTileCreatePipesPass
 }
 
 def AttnTilePrefetchPass
-    : Pass<"attn-tile-prefetch", "::mlir::attn_tile::KernelOp"> {
+    : Attn_Pass<"attn-tile-prefetch", "::mlir::attn_tile::KernelOp"> {
   let summary = "fill pipes some iterations ahead in a kernel without roles";
   let description = [{
     An iteration of a chain of loops that fills position `t` of a pipe with `s`
@@ -458,7 +458,7 @@ def AttnTilePrefetchPass
 }
 
 def AttnTileSetLayoutPass
-    : Pass<"attn-tile-set-layout", "::mlir::attn_tile::KernelOp"> {
+    : Attn_Pass<"attn-tile-set-layout", "::mlir::attn_tile::KernelOp"> {
   let summary = "spread register tiles over the warps of a CTA";
   let description = [{
     Sets `layout` of a kernel without roles to row blocks over `warps` warps.
@@ -470,7 +470,7 @@ def AttnTileSetLayoutPass
 }
 
 def AttnTileSplitRolesPass
-    : Pass<"attn-tile-split-roles", "::mlir::attn_tile::KernelOp"> {
+    : Attn_Pass<"attn-tile-split-roles", "::mlir::attn_tile::KernelOp"> {
   let summary = "split a kernel into a producer and a consumer role";
   let description = [{
     The producer, one warpgroup, gets the operations that acquire, fill and
@@ -509,7 +509,7 @@ def AttnTileSplitRolesPass
 }
 
 def AttnTilePipelineStepsPass
-    : Pass<"attn-tile-pipeline-steps", "::mlir::attn_tile::KernelOp"> {
+    : Attn_Pass<"attn-tile-pipeline-steps", "::mlir::attn_tile::KernelOp"> {
   let summary = "begin the next iteration of a dK/dV loop early";
   let description = [{
     Software pipelining of loops whose iterations begin with two MMAs that need
@@ -539,7 +539,7 @@ def AttnTilePipelineStepsPass
 }
 
 def AttnTilePipelineMmaPass
-    : Pass<"attn-tile-pipeline-mma", "::mlir::attn_tile::KernelOp"> {
+    : Attn_Pass<"attn-tile-pipeline-mma", "::mlir::attn_tile::KernelOp"> {
   let summary = "keep an accumulating MMA in flight";
   let description = [{
     For a loop whose iterations accumulate one MMA on a carried value: the MMA
@@ -564,7 +564,7 @@ def AttnTilePipelineMmaPass
 }
 
 def AttnTileStageStoresPass
-    : Pass<"attn-tile-stage-stores", "::mlir::attn_tile::KernelOp"> {
+    : Attn_Pass<"attn-tile-stage-stores", "::mlir::attn_tile::KernelOp"> {
   let summary = "store tiles through shared memory";
   let description = [{
     Stores of 16-bit tiles become `attn_tile.store_through`, with `stages`
@@ -585,7 +585,7 @@ def AttnTileStageStoresPass
 }
 
 def AttnTileOverlapWorkItemsPass
-    : Pass<"attn-tile-overlap-work-items", "::mlir::attn_tile::KernelOp"> {
+    : Attn_Pass<"attn-tile-overlap-work-items", "::mlir::attn_tile::KernelOp"> {
   let summary = "start the first MMA of a work item at once";
   let description = [{
     Divisions turn the number of a work item into indices, and more arithmetic
@@ -618,7 +618,7 @@ def AttnTileOverlapWorkItemsPass
 }
 
 def AttnTilePrefetchWorkItemsPass
-    : Pass<"attn-tile-prefetch-work-items", "::mlir::attn_tile::KernelOp"> {
+    : Attn_Pass<"attn-tile-prefetch-work-items", "::mlir::attn_tile::KernelOp"> {
   let summary = "find the next work item when the iterations of this one end";
   let description = [{
     Divisions turn the number of a work item into indices, and more arithmetic
@@ -659,7 +659,7 @@ def AttnTilePrefetchWorkItemsPass
 }
 
 def AttnTileSinkOperandReadsPass
-    : Pass<"attn-tile-sink-operand-reads", "::mlir::attn_tile::KernelOp"> {
+    : Attn_Pass<"attn-tile-sink-operand-reads", "::mlir::attn_tile::KernelOp"> {
   let summary = "read operands that stay in registers behind the first MMA";
   let description = [{
     A work item waits for a tile that it keeps in registers (`lhs_registers`),
@@ -708,7 +708,7 @@ def AttnTileSinkOperandReadsPass
 }
 
 def AttnTileConditionalRescalePass
-    : Pass<"attn-tile-conditional-rescale", "::mlir::attn_tile::KernelOp"> {
+    : Attn_Pass<"attn-tile-conditional-rescale", "::mlir::attn_tile::KernelOp"> {
   let summary = "allow rescaling by one to be skipped";
   let description = [{
     The online softmax multiplies the output accumulator by a factor for each
@@ -723,7 +723,7 @@ def AttnTileConditionalRescalePass
 }
 
 def AttnTileEmulateExp2Pass
-    : Pass<"attn-tile-emulate-exp2", "::mlir::attn_tile::KernelOp"> {
+    : Attn_Pass<"attn-tile-emulate-exp2", "::mlir::attn_tile::KernelOp"> {
   let summary = "compute some of the exponentials of scores by polynomials";
   let description = [{
     The special function units of a GPU have at most a quarter of the FMA rate.
@@ -742,7 +742,7 @@ def AttnTileEmulateExp2Pass
 }
 
 def AttnTilePingPongPass
-    : Pass<"attn-tile-ping-pong", "::mlir::attn_tile::KernelOp"> {
+    : Attn_Pass<"attn-tile-ping-pong", "::mlir::attn_tile::KernelOp"> {
   let summary = "let consumer warpgroups alternate in starting MMAs";
   let description = [{
     Brackets the MMAs that a consumer starts in each iteration with
@@ -756,7 +756,7 @@ def AttnTilePingPongPass
 }
 
 def AttnTileGatherAllocationsPass
-    : Pass<"attn-tile-gather-allocations", "::mlir::func::FuncOp"> {
+    : Attn_Pass<"attn-tile-gather-allocations", "::mlir::func::FuncOp"> {
   let summary = "allocate before the first launch";
   let description = [{
     Moves allocations before the first launch of their block, or before the
@@ -786,7 +786,7 @@ def AttnTileGatherAllocationsPass
 }
 
 def AttnTileOverlapLaunchesPass
-    : Pass<"attn-tile-overlap-launches", "::mlir::ModuleOp"> {
+    : Attn_Pass<"attn-tile-overlap-launches", "::mlir::ModuleOp"> {
   let summary = "launch small kernels while the preceding kernel runs";
   let description = [{
     A kernel on scalars alone takes about as long to start as to run. Where one
@@ -826,7 +826,7 @@ def AttnTileOverlapLaunchesPass
 }
 
 def AttnTileUseTensorMapsPass
-    : Pass<"attn-tile-use-tensor-maps", "::mlir::ModuleOp"> {
+    : Attn_Pass<"attn-tile-use-tensor-maps", "::mlir::ModuleOp"> {
   let summary = "make copies to stages use tensor maps";
   let description = [{
     Copies from a memref that is an argument of the kernel, and
