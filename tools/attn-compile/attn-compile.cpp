@@ -140,8 +140,8 @@ struct Flags {
       "cuda-path",
       cl::desc("Folder of the CUDA toolkit (default: CUDA_ROOT, "
                "CUDA_HOME, CUDA_PATH, then ptxas in PATH, then the package "
-               "nvidia-cuda-nvcc in VIRTUAL_ENV, then what was found when "
-               "Attn was built)"),
+               "nvidia-cuda-nvcc next to the package attn or in VIRTUAL_ENV, "
+               "then what was found when Attn was built)"),
       cl::value_desc("folder"), cl::cat(category)};
   cl::opt<std::string> ptxasOptions{
       "ptxas-options", cl::desc("More options for ptxas, separated by spaces"),
@@ -162,8 +162,11 @@ struct Flags {
                "(default: 3)"),
       cl::value_desc("n"), cl::init("3"), cl::cat(category)};
   cl::opt<std::string> linker{
-      "linker", cl::desc("Compiler driver to link with (default: cc)"),
-      cl::value_desc("program"), cl::init("cc"), cl::cat(category)};
+      "linker",
+      cl::desc("Compiler driver or linker (ld, ld.*) to link with (default: "
+               "ld.lld in ../bin of the runtime's folder, then cc, ld.lld and "
+               "ld in PATH)"),
+      cl::value_desc("program"), cl::cat(category)};
   cl::opt<std::string> runtimeDir{
       "runtime-dir",
       cl::desc(

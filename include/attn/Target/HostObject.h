@@ -43,8 +43,10 @@ struct HostVectors {
 
 /// How to link artifacts.
 struct LinkOptions {
-  /// The compiler driver to link with; looked up in the path.
-  std::string linker = "cc";
+  /// The compiler driver or linker (`ld`, `ld.*`) to link with, looked up in
+  /// the path. Empty for `ld.lld` in the folder `bin` next to the runtime's, or
+  /// else the first of `cc`, `ld.lld` and `ld` in the path.
+  std::string linker;
   /// The folder of the runtime library.
   std::string runtimeDir;
   /// Whether to link the runtime into the artifact.

@@ -31,6 +31,8 @@
 #include "llvm/TargetParser/Host.h"
 #include "llvm/TargetParser/SubtargetFeature.h"
 
+#include <dlfcn.h>
+
 using namespace mlir;
 
 /// Returns null, and sets `message`, if LLVM does not support the host.
@@ -240,14 +242,72 @@ static LogicalResult verifySearchPath(Location loc, StringRef folder) {
   return success();
 }
 
+/// Whether a program is a linker, and not a compiler driver that calls one.
+static bool isBareLinker(StringRef program) {
+  StringRef name = llvm::sys::path::filename(program);
+  return name == "ld" || name.starts_with("ld.");
+}
+
+/// The program to link with: the one of the options, or the first that exists
+/// of the linker next to the runtime, as in wheels, a compiler driver, and
+/// linkers.
+static FailureOr<std::string> findLinker(Location loc,
+                                         const attn::LinkOptions &options) {
+  if (!options.linker.empty()) {
+    if (llvm::ErrorOr<std::string> linker =
+            llvm::sys::findProgramByName(options.linker))
+      return *linker;
+    return emitError(loc) << "needs a linker: '" << options.linker
+                          << "' was not found in the path";
+  }
+  if (!options.staticRuntime) {
+    llvm::SmallString<128> bundled(options.runtimeDir);
+    llvm::sys::path::append(bundled, "..", "bin", "ld.lld");
+    if (llvm::sys::fs::can_execute(bundled))
+      return bundled.str().str();
+  }
+  for (StringRef name : {"cc", "ld.lld", "ld"})
+    if (!options.staticRuntime || !isBareLinker(name))
+      if (llvm::ErrorOr<std::string> linker =
+              llvm::sys::findProgramByName(name))
+        return *linker;
+  return emitError(loc) << "needs a linker: "
+                        << (options.staticRuntime
+                                ? "'cc' was not found in the path"
+                                : "none of 'cc', 'ld.lld' and 'ld' was found "
+                                  "in the path");
+}
+
+/// The libraries of C that this process has loaded: object code may call
+/// functions of them. A compiler driver adds the same ones.
+static SmallVector<std::string> getSystemLibraries() {
+  SmallVector<std::string> libraries;
+  // A function of libm, of libgcc_s and of libc that nobody interposes.
+  for (const char *function :
+       {"fesetround", "_Unwind_Resume", "gnu_get_libc_version"}) {
+    Dl_info info;
+    void *address = dlsym(RTLD_DEFAULT, function);
+    if (!address || !dladdr(address, &info) || !info.dli_fname)
+      continue;
+    std::string file = info.dli_fname;
+    if (StringRef(file).contains(".so") && llvm::sys::fs::exists(file) &&
+        !llvm::is_contained(libraries, file))
+      libraries.push_back(file);
+  }
+  return libraries;
+}
+
 LogicalResult attn::linkSharedLibrary(Location loc, StringRef object,
                                       StringRef library,
                                       const LinkOptions &options) {
-  llvm::ErrorOr<std::string> linker =
-      llvm::sys::findProgramByName(options.linker);
-  if (!linker)
-    return emitError(loc) << "needs a linker: '" << options.linker
-                          << "' was not found in the path";
+  FailureOr<std::string> linker = findLinker(loc, options);
+  if (failed(linker))
+    return failure();
+  bool isBare = isBareLinker(*linker);
+  if (isBare && options.staticRuntime)
+    return emitError(loc) << "linking the runtime into an artifact needs a "
+                             "compiler driver as linker, such as 'cc' (was '"
+                          << *linker << "')";
   llvm::SmallString<128> runtime(options.runtimeDir);
   llvm::sys::path::append(runtime, options.staticRuntime
                                        ? "libattn_runtime.a"
@@ -264,13 +324,20 @@ LogicalResult attn::linkSharedLibrary(Location loc, StringRef object,
   std::string libraryPath = getLinkerPath(library);
   std::string objectPath = getLinkerPath(object);
   std::string runtimePath = getLinkerPath(runtime);
+  SmallVector<std::string> systemLibraries;
   SmallVector<StringRef> arguments{*linker,     "-shared",  "-o",
                                    libraryPath, objectPath, runtimePath};
-  if (options.staticRuntime)
+  if (isBare) {
+    arguments.append({"-rpath", searchPath, "--eh-frame-hdr",
+                      "--hash-style=gnu", "-z", "defs", "--as-needed"});
+    systemLibraries = getSystemLibraries();
+    llvm::append_range(arguments, systemLibraries);
+  } else if (options.staticRuntime) {
     arguments.append({"-lstdc++", "-lpthread", "-ldl", "-lm"});
-  else
+  } else {
     // Options that begin with -Wl are split at commas.
     arguments.append({"-Xlinker", "-rpath", "-Xlinker", searchPath, "-lm"});
+  }
 
   llvm::SmallString<128> log;
   if (std::error_code error =
