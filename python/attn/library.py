@@ -30,6 +30,20 @@ def library_dir() -> pathlib.Path:
     return pathlib.Path(folder)
 
 
+def runtime_path() -> pathlib.Path:
+    return library_dir() / _RUNTIME
+
+
+def runtime_header() -> pathlib.Path:
+    """The C header of the runtime: in the package, or in the sources that the package lies in."""
+    package = pathlib.Path(__file__).parent
+    for folder in (package, package.parents[1]):
+        header = folder / "include" / "attn-runtime" / "attn_runtime.h"
+        if header.is_file():
+            return header
+    raise AttnError(f"the package in {package} has no header attn_runtime.h; install it again")
+
+
 def _load(path: pathlib.Path, mode: int) -> ctypes.CDLL:
     try:
         return ctypes.CDLL(os.path.abspath(path), mode=mode)
@@ -40,7 +54,7 @@ def _load(path: pathlib.Path, mode: int) -> ctypes.CDLL:
 @functools.lru_cache(maxsize=None)
 def load_runtime(path: Optional[str] = None) -> ctypes.CDLL:
     """The runtime, visible to the artifacts that are loaded after it."""
-    return _load(pathlib.Path(path) if path else library_dir() / _RUNTIME, ctypes.RTLD_GLOBAL)
+    return _load(pathlib.Path(path) if path else runtime_path(), ctypes.RTLD_GLOBAL)
 
 
 def compiler_path() -> pathlib.Path:

@@ -21,8 +21,9 @@ namespace mlir::attn {
 
 /// Path of `ptxas`, empty if there is none. Looks in `toolkit` if that is not
 /// empty, and else in $CUDA_ROOT, $CUDA_HOME, $CUDA_PATH, $PATH, the package
-/// nvidia-cuda-nvcc of the virtual environment $VIRTUAL_ENV, the folder found
-/// when the project was configured, and /usr/local/cuda.
+/// nvidia-cuda-nvcc next to Attn's package for Python and of the virtual
+/// environment $VIRTUAL_ENV, the folder found when the project was configured,
+/// and /usr/local/cuda.
 std::string findPtxas(llvm::StringRef toolkit = {});
 
 /// Path of `libdevice.10.bc`, empty if there is none. Looks in the same places

@@ -20,6 +20,8 @@
 #include "llvm/Support/Process.h"
 #include "llvm/Support/Program.h"
 
+#include <dlfcn.h>
+
 using namespace mlir;
 
 namespace {
@@ -47,9 +49,36 @@ static llvm::SmallVector<std::string> listFolder(llvm::StringRef folder,
   return names;
 }
 
-/// Adds the folders of NVIDIA's packages in the active virtual environment of
-/// Python. The package nvidia-cuda-nvcc is laid out like a toolkit.
+/// Adds the folders of NVIDIA's packages for Python in `packages`, a folder
+/// site-packages. The package nvidia-cuda-nvcc is laid out like a toolkit.
+static void addPackages(llvm::SmallString<128> packages,
+                        llvm::SmallVectorImpl<std::string> &folders) {
+  llvm::sys::path::append(packages, "nvidia");
+  for (const std::string &package : listFolder(packages, "cu")) {
+    llvm::SmallString<128> folder(packages);
+    llvm::sys::path::append(folder, package);
+    folders.push_back(folder.str().str());
+  }
+}
+
+/// The file that has this code: a shared library or a program.
+static std::string getOwnFile() {
+  auto *self = reinterpret_cast<void *>(&getOwnFile);
+  // A program may be known by a relative name.
+  Dl_info info;
+  if (dladdr(self, &info) && llvm::sys::path::is_absolute(info.dli_fname))
+    return info.dli_fname;
+  return llvm::sys::fs::getMainExecutable(/*argv0=*/nullptr, self);
+}
+
+/// Adds the folders of NVIDIA's packages next to Attn's own package for Python,
+/// whose folders `lib` and `bin` may have this code, and in the active virtual
+/// environment.
 static void addPackages(llvm::SmallVectorImpl<std::string> &folders) {
+  llvm::SmallString<128> own(getOwnFile());
+  for (int i = 0; i < 3; ++i)
+    llvm::sys::path::remove_filename(own);
+  addPackages(own, folders);
   std::optional<std::string> environment =
       llvm::sys::Process::GetEnv("VIRTUAL_ENV");
   if (!environment || environment->empty())
@@ -58,12 +87,8 @@ static void addPackages(llvm::SmallVectorImpl<std::string> &folders) {
   llvm::sys::path::append(libraries, "lib");
   for (const std::string &python : listFolder(libraries, "python3")) {
     llvm::SmallString<128> packages(libraries);
-    llvm::sys::path::append(packages, python, "site-packages", "nvidia");
-    for (const std::string &package : listFolder(packages, "cu")) {
-      llvm::SmallString<128> folder(packages);
-      llvm::sys::path::append(folder, package);
-      folders.push_back(folder.str().str());
-    }
+    llvm::sys::path::append(packages, python, "site-packages");
+    addPackages(packages, folders);
   }
 }
 

@@ -1,7 +1,7 @@
 // Where the assembler and libdevice are looked for: in what is named on the
 // command line, then in the environment, in the path, and in the package
-// nvidia-cuda-nvcc of the active virtual environment. Failing stand-ins show
-// which was found.
+// nvidia-cuda-nvcc next to Attn's own package for Python or in the active
+// virtual environment. Failing stand-ins show which was found.
 
 // RUN: rm -rf %t && mkdir -p %t/named/bin %t/home/bin %t/path
 // RUN: mkdir -p %t/venv/lib/python3.11/site-packages/nvidia/cu12/bin
@@ -31,6 +31,13 @@
 // RUN: not env -u CUDA_ROOT -u CUDA_HOME -u CUDA_PATH PATH=%t/none VIRTUAL_ENV=%t/venv attn-compile %t/plain.mlir --target=sm_90a --emit=cubin -o %t/out \
 // RUN:   2>&1 | FileCheck %s --check-prefix=VENV
 // VENV: error: '{{.*}}/venv/lib/python3.11/site-packages/nvidia/cu13/bin/ptxas' failed: no assembler
+
+// The package next to the package attn, without any variable.
+// RUN: mkdir -p %t/site/attn/bin %t/site/nvidia/cu13/bin && cp %attn_obj_root/bin/attn-compile %t/site/attn/bin
+// RUN: cp %S/Inputs/fake-ptxas.sh %t/site/nvidia/cu13/bin/ptxas
+// RUN: cd %t/site && not env -u CUDA_ROOT -u CUDA_HOME -u CUDA_PATH -u VIRTUAL_ENV PATH=%t/none attn/bin/attn-compile %t/plain.mlir \
+// RUN:   --target=sm_90a --emit=cubin -o %t/out 2>&1 | FileCheck %s --check-prefix=SITE
+// SITE: error: '{{.*}}/site/nvidia/cu13/bin/ptxas' failed: no assembler
 
 // RUN: not env -u CUDA_ROOT -u CUDA_HOME -u CUDA_PATH PATH=%t/none VIRTUAL_ENV=%t/venv attn-compile %t/device-library.mlir --target=sm_90a --emit=ptx \
 // RUN:   -o %t/out 2>&1 | FileCheck %s --check-prefix=LIBDEVICE
