@@ -22,10 +22,7 @@ import hashlib
 import json
 import os
 import pathlib
-import platform
-import secrets
 import stat
-import tempfile
 from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
 from attn.artifact import ABI_VERSION, Artifact
@@ -51,12 +48,20 @@ def cache_dir() -> pathlib.Path:
 @functools.lru_cache(maxsize=None)
 def _host() -> str:
     """The properties of the machine that code for the host depends on."""
-    try:
-        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
+    machine = os.uname().machine
     names = ("model name", "flags", "Features", "CPU part")
-    return "\n".join([platform.machine()] + sorted({line for line in lines if line.startswith(names)}))
+    found = set()
+    try:
+        # The kernel writes the file while it is read, and takes long for many processors, which are all alike on x86.
+        with open("/proc/cpuinfo") as file:
+            for line in file:
+                if line.startswith(names):
+                    found.add(line.rstrip("\n"))
+                elif not line.strip() and machine == "x86_64":
+                    break
+    except OSError:
+        pass
+    return "\n".join([machine, *sorted(found)])
 
 
 def make_key(text: str, passes: str, target: str, options: Tuple[Tuple[str, str], ...]) -> str:
@@ -96,6 +101,8 @@ def _open_folder(create: bool = False) -> Iterator[int]:
 
 def _write(name: str, library: bytes) -> Artifact:
     """Writes an entry in full or not at all, and loads it."""
+    import secrets
+
     description = {
         "sha256": hashlib.sha256(library).hexdigest(),
         "compiler": compiler_fingerprint(),
@@ -115,7 +122,7 @@ def _write(name: str, library: bytes) -> Artifact:
             os.unlink(temporary, dir_fd=folder)
             raise
     try:
-        return Artifact(str(cache_dir() / name), descriptor=descriptor)
+        return Artifact(str(cache_dir() / name), descriptor=descriptor, is_checked=True)
     finally:
         os.close(descriptor)
 
@@ -160,7 +167,8 @@ def _load(name: str) -> Optional[Artifact]:
             compiler = compiler_fingerprint()
             if compiler is not None and description["compiler"] != compiler:
                 return None
-            return Artifact(str(path), descriptor=descriptor)
+            # Its SHA-256 covers the library and the checksum behind it.
+            return Artifact(str(path), descriptor=descriptor, is_checked=True)
         finally:
             os.close(descriptor)
     except (FileNotFoundError, NotADirectoryError):
@@ -174,6 +182,8 @@ def _load(name: str) -> Optional[Artifact]:
 
 def _load_uncached(library: bytes) -> Artifact:
     """Loads a library that no folder keeps."""
+    import tempfile
+
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "artifact.so"
         file.write_bytes(library)

@@ -6,7 +6,6 @@
 import contextlib
 import ctypes
 import json
-import logging
 import threading
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Protocol, Tuple, Union
 
@@ -15,7 +14,6 @@ from attn.artifact import Artifact
 from attn.errors import AttnError, CompileError, WrongValueError
 from attn.library import load_compiler
 
-_logger = logging.getLogger("attn")
 # Compilations that take longer are announced.
 _SECONDS_TO_NOTICE = 2.0
 _ABI_VERSION = 1
@@ -172,12 +170,15 @@ def compile_bytes(
 @contextlib.contextmanager
 def _notice(target: str) -> Iterator[None]:
     """Announces a compilation that takes long, and the folder of the result."""
+    import logging
+
+    logger = logging.getLogger("attn")
     try:
         kept = f"; the result is kept in {cache.cache_dir()}"
     except RuntimeError:
         kept = ""
     text = "attn: compiling for %s takes more than %g s%s"
-    timer = threading.Timer(_SECONDS_TO_NOTICE, _logger.warning, (text, target, _SECONDS_TO_NOTICE, kept))
+    timer = threading.Timer(_SECONDS_TO_NOTICE, logger.warning, (text, target, _SECONDS_TO_NOTICE, kept))
     timer.daemon = True
     timer.start()
     try:

@@ -5,7 +5,6 @@
 
 import json
 import pathlib
-import tempfile
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Tuple
 
 from attn.compiler import Source, run_passes
@@ -49,6 +48,8 @@ def draw(
     for name, value in (("size", size), ("batch", batch)):
         if not isinstance(value, int):
             raise AttnError(f"{name} is a {type(value).__name__}; pass a number")
+    import tempfile
+
     try:
         from matplotlib.figure import Figure
     except ImportError:

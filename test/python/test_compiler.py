@@ -4,12 +4,14 @@
 """The compiler and its cache from Python, without PyTorch."""
 
 import concurrent.futures
+import contextlib
 import hashlib
 import json
 import os
 import subprocess
 import sys
 import time
+import types
 
 import attn
 import attn.errors
@@ -142,6 +144,71 @@ def test_disk_cache_needs_no_compiler(fresh, monkeypatch):
             compiler.compile_bytes(TINY)
         finally:
             attn.library.load_compiler.cache_clear()
+
+
+def test_entries_are_read_and_hashed_once(fresh, monkeypatch):
+    """A new process with a filled cache compiles nothing, and goes over each entry once."""
+    descriptions = [TINY, attn.Attention("f32", 2, 2, 16)]
+    for description in descriptions:
+        attn.compile(description)
+    sizes = [len(entry.read_bytes()) for entry in entries(fresh)]
+    forget(monkeypatch)
+    monkeypatch.setattr(compiler, "load_compiler", lambda: pytest.fail("the compiler was loaded"))
+    monkeypatch.setattr(attn.artifact, "check_contents", lambda data: pytest.fail("the contents were checked again"))
+    hashed, opened = [], []
+
+    def count_hashed(data=b""):
+        hashed.append(len(data))
+        return hashlib.new("sha256", data)
+
+    def count_opened(file, *args, **options):
+        opened.append(file)
+        return open(file, *args, **options)
+
+    monkeypatch.setattr(cache.hashlib, "sha256", count_hashed)
+    for module in (cache, attn.artifact):
+        monkeypatch.setattr(module, "open", count_opened, raising=False)
+    for description in descriptions:
+        attn.compile(description)
+    assert len([file for file in opened if isinstance(file, int)]) == len(sizes)
+    # All else that is hashed is the text of modules.
+    libraries = [size for size in hashed if size > min(sizes) / 2]
+    assert len(libraries) == len(sizes) and sum(sizes) - sum(libraries) < 1000
+
+
+def test_processors_that_are_alike_are_not_read(monkeypatch):
+    lines = ["model name : one\n", "flags : a b\n", "\n", "model name : one\n", "flags : a b\n", "\n"]
+    taken = []
+
+    @contextlib.contextmanager
+    def open_processors(path):
+        assert path == "/proc/cpuinfo"
+        yield (taken.append(line) or line for line in lines)
+
+    monkeypatch.setattr(cache, "open", open_processors, raising=False)
+    for machine, count in (("x86_64", 3), ("aarch64", 6)):
+        taken.clear()
+        monkeypatch.setattr(cache.os, "uname", lambda machine=machine: types.SimpleNamespace(machine=machine))
+        assert cache._host.__wrapped__() == f"{machine}\nflags : a b\nmodel name : one"
+        assert len(taken) == count
+
+
+def test_import_is_light():
+    """Importing the package takes less than 100 ms of a processor, and imports no large package."""
+    code = (
+        "import sys, time\nbegin = time.process_time()\nimport attn\nprint(time.process_time() - begin)\n"
+        "print(*(sys.modules.keys() & {'torch', 'numpy', 'matplotlib', 'transformers', 'logging', 'tempfile'}))"
+    )
+    results = [
+        subprocess.run(
+            [sys.executable, "-S", "-c", code],
+            env={**os.environ, "PYTHONPATH": str(ROOT / "python")}, check=True, capture_output=True, text=True,
+        ).stdout.split()  # fmt: skip
+        for _ in range(3)
+    ]
+    assert all(len(result) == 1 for result in results), results
+    # Machines of tests are slow and busy.
+    assert min(float(seconds) for (seconds,) in results) < 0.25
 
 
 def cut(data):
