@@ -4,12 +4,14 @@
 """Attn: a compiler for attention.
 
 ``attn.compile`` turns MLIR text, or a description such as ``attn.Attention``,
-into a loaded artifact; ``attn.explain`` says what the compiler chooses and why,
+into a loaded artifact, and ``attn.aot`` writes a directory that C++ programs
+call without Python; ``attn.explain`` says what the compiler chooses and why,
 and ``attn.draw`` shows it.
 ``attn.torch`` has attention for PyTorch on top of it.
 """
 
 from attn import masks
+from attn.aot import Shape, aot
 from attn.artifact import Artifact
 from attn.builder import Attention
 from attn.compiler import compile, explain
@@ -31,11 +33,13 @@ __all__ = [
     "AttnError",
     "AttnWarning",
     "CompileError",
+    "Shape",
     "TraceError",
     "UnsupportedError",
     "WrongTypeError",
     "WrongValueError",
     "__version__",
+    "aot",
     "compile",
     "draw",
     "explain",

@@ -10,6 +10,7 @@ so that a later call only fills in addresses.
 
 import contextlib
 import ctypes
+import dataclasses
 import functools
 import math
 import re
@@ -478,12 +479,42 @@ def compile_for(target: str) -> Iterator[None]:
         _further_targets = before
 
 
+def describe_attention(
+    kind: Kind, with_lse: bool, query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor]
+) -> Attention:
+    """Attention of a kind for tensors of some heads and head dims, whose batch and lengths may vary."""
+    clauses = _check_clauses(kind, query, captures)
+    check_tensors(query, key, value, captures, has_head_map="heads" in clauses)
+    return Attention(
+        dtype=_NAMES[query.dtype],
+        query_heads=query.shape[1],
+        key_heads=key.shape[1],
+        query_dim=query.shape[3],
+        value_dim=value.shape[3],
+        mask=kind.mask,
+        scale=kind.scale,
+        score_mod=kind.score_mod,
+        mask_mod=kind.mask_mod,
+        captures=tuple(capture_type(tensor) for tensor in captures[kind.first_capture :]),
+        reads=tuple(capture_type(tensor) for tensor in captures[: kind.reads]),
+        sinks=clauses.get("sinks", ""),
+        head_map=clauses.get("heads", ""),
+        identity=clauses.get("identity", ""),
+        sequences=kind.sequences,
+        with_lse=with_lse,
+        dropout=dropout_attribute(kind.dropout_p) if kind.dropout_p else "",
+        batch=1 if kind.sequences == "packed" else None,
+    )
+
+
 class Plan:
     """How to compute attention, and its gradients, for tensors of some layout."""
 
     def __init__(self, kind: Kind, mode: Mode, query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor]):
-        clauses = _check_clauses(kind, query, captures)
-        check_tensors(query, key, value, captures, has_head_map="heads" in clauses)
+        description = describe_attention(kind, mode.with_lse, query, key, value, captures)
+        # As in decoding, which has kernels of its own.
+        if query.shape[2] == 1 and mode.gradients is None and not kind.sequences:
+            description = dataclasses.replace(description, queries=1)
         for number in range(kind.first_capture, len(captures)):
             # Every pair reads it.
             if captures[number].numel() == 0 and query.numel() != 0 and key.shape[2] != 0:
@@ -493,28 +524,6 @@ class Plan:
                 )
         self.mode = mode
         self.with_lse = mode.with_lse or mode.gradients is not None
-        description = Attention(
-            dtype=_NAMES[query.dtype],
-            query_heads=query.shape[1],
-            key_heads=key.shape[1],
-            query_dim=query.shape[3],
-            value_dim=value.shape[3],
-            mask=kind.mask,
-            scale=kind.scale,
-            score_mod=kind.score_mod,
-            mask_mod=kind.mask_mod,
-            captures=tuple(capture_type(tensor) for tensor in captures[kind.first_capture :]),
-            reads=tuple(capture_type(tensor) for tensor in captures[: kind.reads]),
-            sinks=clauses.get("sinks", ""),
-            head_map=clauses.get("heads", ""),
-            identity=clauses.get("identity", ""),
-            sequences=kind.sequences,
-            with_lse=mode.with_lse,
-            dropout=dropout_attribute(kind.dropout_p) if kind.dropout_p else "",
-            # As in decoding, which has kernels of its own.
-            queries=1 if query.shape[2] == 1 and mode.gradients is None and not kind.sequences else None,
-            batch=1 if kind.sequences == "packed" else None,
-        )
         for target in _further_targets:
             find_functions(description, target, mode.gradients, mode.planned, kind.deterministic)
             if mode.gradients is not None and torch.are_deterministic_algorithms_enabled():

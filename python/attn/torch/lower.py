@@ -1,0 +1,341 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Functions of torch as modules of MLIR, for ``attn.aot``.
+
+A graph of ``torch.export`` becomes one function. Its attention calls functions of ``attn.Attention``, which the
+compiler inlines; permutations and dimensions of size 1 become views. Nothing else is lowered.
+"""
+
+import dataclasses
+import inspect
+import operator
+import re
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+
+from attn.aot import _DEFAULT_SIZE, Lowered, Shape, check_shape
+from attn.artifact import DTYPES, element_types
+from attn.errors import AttnError, UnsupportedError, WrongTypeError
+from attn.torch.importer import _CHECKS, _COPIES, _EXPANDS, _VIEWS, _Importer
+from attn.torch.kernels import Kind, describe_attention
+
+aten = torch.ops.aten
+
+_SAME = (*_COPIES, aten.to.dtype, aten._to_copy.default, *_EXPANDS, *_VIEWS)
+
+
+class _Value(NamedTuple):
+    """A value of MLIR and its type."""
+
+    name: str
+    type: str
+
+
+def _sizes(tensor: Tensor) -> Tuple[str, ...]:
+    return tuple(str(size) if isinstance(size, int) else "?" for size in tensor.shape)
+
+
+def _type(tensor: Tensor) -> str:
+    return f"tensor<{''.join(size + 'x' for size in _sizes(tensor))}{DTYPES[element_types()[tensor.dtype]]}>"
+
+
+def _signature(text: str) -> Tuple[List[str], List[str]]:
+    """The types of the arguments and results of the function in the module of ``attn.Attention``."""
+    found = re.match(r"func\.func @\w+\((.*)\)\s*-> \((.*)\) \{", text)
+    assert found is not None, text
+    arguments, results = (re.findall(r"tensor<[^>]*>", part) for part in found.groups())
+    return arguments, results
+
+
+class _Lowering:
+    def __init__(self, module: torch.fx.GraphModule, name: str, names: Sequence[str]):
+        self.module = module
+        self.name = name
+        self.names = list(names)
+        self.functions: List[str] = []
+        self.lines: List[str] = []
+        self.arguments: List[_Value] = []
+        #: Names of the arguments that are inputs of the graph.
+        self.inputs: List[str] = []
+        self.values: Dict[Node, _Value] = {}
+        self.parts: Dict[Tuple[Node, int], _Value] = {}
+        self.data: Dict[str, Tensor] = {}
+        self.count = 0
+
+    def emit(self, operation: str, kind: str) -> _Value:
+        self.count += 1
+        self.lines.append(f"  %v{self.count} = {operation}")
+        return _Value(f"%v{self.count}", kind)
+
+    def cast(self, value: _Value, kind: str) -> str:
+        """The value as this type, which may know other sizes."""
+        if value.type == kind:
+            return value.name
+        return self.emit(f"tensor.cast {value.name} : {value.type} to {kind}", kind).name
+
+    def size(self, value: _Value, dim: int) -> str:
+        number = self.emit(f"arith.constant {dim} : index", "index")
+        return self.emit(f"tensor.dim {value.name}, {number.name} : {value.type}", "index").name
+
+    def argument(self, wanted: str, kind: str) -> _Value:
+        """A new argument, whose name is an identifier."""
+        name = re.sub(r"\W", "_", wanted)
+        name = name if re.match(r"[A-Za-z]", name) else f"arg_{name}"
+        while any(argument.name == f"%{name}" for argument in self.arguments):
+            name += "_"
+        self.arguments.append(_Value(f"%{name}", kind))
+        return self.arguments[-1]
+
+    # Nodes
+
+    def attention(self, node: Node) -> None:
+        tensors, rng, *parameters = node.args
+        *kind_parameters, with_lse, gradients = parameters
+        kind = Kind(*kind_parameters)
+        if kind.dropout_p or rng is not None:
+            raise UnsupportedError(f"{node.name} has dropout; call .eval() on the module, or pass dropout_p=0")
+        query, key, value, *captures = (tensor.meta["val"] for tensor in tensors)
+        description = describe_attention(kind, with_lse, query, key, value, captures)
+        sizes = {"batch": query.shape[0], "queries": query.shape[2], "keys": key.shape[2]}
+        known = {name: size for name, size in sizes.items() if isinstance(size, int)}
+        if kind.sequences == "packed":
+            known["batch"] = 1
+        text = dataclasses.replace(description, **known).mlir()
+        types, results = _signature(text)
+        name = f"{self.name}_{len(self.functions)}"
+        self.functions.append(text.replace(f"func.func @{description.NAME}(", f"func.func private @{name}("))
+        operands = [self.cast(self.values[tensor], kind) for tensor, kind in zip(tensors, types)]
+        self.count += 1
+        self.lines.append(
+            f"  %v{self.count}:{len(results)} = func.call @{name}({', '.join(operands)})\n"
+            f"      : ({', '.join(types)}) -> ({', '.join(results)})"
+        )
+        for number, kind_of_result in enumerate(results):
+            self.parts[node, number] = _Value(f"%v{self.count}#{number}", kind_of_result)
+
+    def permute(self, node: Node) -> None:
+        source = self.values[node.args[0]]
+        rank = node.args[0].meta["val"].dim()
+        order = list(range(rank))
+        if node.target == aten.permute.default:
+            order = [dim % rank for dim in node.args[1]]
+        else:
+            a, b = node.args[1:3] if node.target == aten.transpose.int else (-2, -1)
+            order[a], order[b] = order[b], order[a]
+        varying = ", ".join(self.size(source, dim) for dim in order if _size_of(source, dim) == "?")
+        sizes = "".join(f"{_size_of(source, dim)}x" for dim in order)
+        kind = f"tensor<{sizes}{source.type.rpartition('x')[2]}"
+        empty = self.emit(f"tensor.empty({varying}) : {kind}", kind)
+        self.values[node] = self.emit(
+            f"linalg.transpose ins({source.name} : {source.type}) outs({empty.name} : {kind}) "
+            f"permutation = [{', '.join(map(str, order))}]",
+            kind,
+        )
+
+    def unsqueeze(self, node: Node) -> None:
+        source = self.values[node.args[0]]
+        sizes = [_size_of(source, dim) for dim in range(node.args[0].meta["val"].dim())]
+        if not sizes:
+            raise UnsupportedError(f"{node.name} adds a dimension to a tensor without any")
+        place = node.args[1] % (len(sizes) + 1)
+        groups = [[dim] if dim < place else [dim + 1] for dim in range(len(sizes))]
+        groups[min(place, len(sizes) - 1)] = [place, place + 1] if place < len(sizes) else [place - 1, place]
+        results = [*sizes[:place], "1", *sizes[place:]]
+        dims = [dim for dim in range(len(results)) if dim != place]
+        shape = [
+            "1" if dim == place else size if size != "?" else self.size(source, dims.index(dim))
+            for dim, size in enumerate(results)
+        ]
+        kind = f"tensor<{''.join(size + 'x' for size in results)}{source.type.rpartition('x')[2]}"
+        self.values[node] = self.emit(
+            f"tensor.expand_shape {source.name} {groups} output_shape [{', '.join(shape)}] : {source.type} into {kind}",
+            kind,
+        )
+
+    def call(self, node: Node) -> None:
+        target = node.target
+        if target is torch.ops.attn.attention.default:
+            return self.attention(node)
+        source = node.args[0] if node.args and isinstance(node.args[0], Node) else None
+        if target is operator.getitem and (source, node.args[1]) in self.parts:
+            self.values[node] = self.parts[source, node.args[1]]  # type: ignore[index]
+        elif target in (aten.permute.default, aten.transpose.int, aten.mT.default):
+            self.permute(node)
+        elif target == aten.unsqueeze.default:
+            self.unsqueeze(node)
+        elif target in _SAME and source in self.values and self.is_same(source, node):
+            self.values[node] = self.values[source]
+        else:
+            raise UnsupportedError(self.refusal(node))
+
+    @staticmethod
+    def is_same(a: Any, b: Node) -> bool:
+        """Whether two tensors have the same elements at the same places."""
+        return a.meta["val"].shape == b.meta["val"].shape and a.meta["val"].dtype == b.meta["val"].dtype
+
+    def refusal(self, node: Node) -> str:
+        return (
+            f"the graph has the operation {node.target} ({node.name}), which Attn does not compile; pass a function "
+            "that has attention, permutations and new dimensions alone, or package the model with AOTInductor, which "
+            "keeps Attn's kernels"
+        )
+
+    def run(self) -> str:
+        """The module as text."""
+        returned: List[_Value] = []
+        inputs = iter(self.names)
+        for node in self.module.graph.nodes:
+            value = node.meta.get("val")
+            if node.op == "placeholder":
+                if not isinstance(value, Tensor):
+                    raise UnsupportedError(f"the argument '{node.name}' is a {type(value).__name__}; pass tensors")
+                self.values[node] = self.argument(next(inputs, node.name), _type(value))
+                self.inputs.append(self.values[node].name[1:])
+            elif node.op == "get_attr" and isinstance(constant := _attribute(self.module, node.target), Tensor):
+                node.meta.setdefault("val", constant)
+                argument = self.argument(str(node.target), _type(constant))
+                self.data[argument.name[1:]] = constant
+                self.values[node] = argument
+            elif node.op == "output":
+                results = node.args[0] if isinstance(node.args[0], (tuple, list)) else (node.args[0],)
+                for result in results:
+                    if result not in self.values:
+                        raise UnsupportedError(f"the function returns {result}, which is not a tensor that it computes")
+                    returned.append(self.values[result])
+            elif node.op == "call_function" and node.users and node.target not in _CHECKS and _is_tensor(value):
+                self.call(node)
+        if not self.functions:
+            raise UnsupportedError("the graph has no attention; pass a function that calls it")
+        for value in returned:
+            if value in self.arguments:
+                raise UnsupportedError(f"the function returns its argument '{value.name[1:]}'; return computed tensors")
+        arguments = ", ".join(f"{argument.name}: {argument.type}" for argument in self.arguments)
+        types = ", ".join(value.type for value in returned)
+        outputs = ["out"] if len(returned) == 1 else [f"out{number}" for number in range(len(returned))]
+        results = ", ".join(f'{value.type} {{attn.name = "{name}"}}' for value, name in zip(returned, outputs))
+        return "\n".join(
+            [
+                *self.functions,
+                f"func.func @{self.name}({arguments}) -> ({results}) {{",
+                *self.lines,
+                f"  return {', '.join(value.name for value in returned)} : {types}",
+                "}",
+                "",
+            ]
+        )
+
+
+def _size_of(value: _Value, dim: int) -> str:
+    return value.type[len("tensor<") :].split("x")[dim]
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, Tensor) or (isinstance(value, (tuple, list)) and any(isinstance(v, Tensor) for v in value))
+
+
+def _attribute(module: Any, target: Any) -> Any:
+    for part in str(target).split("."):
+        module = getattr(module, part, None)
+    return module
+
+
+def _parameter_names(function: Callable, count: int) -> List[str]:
+    """The names of the parameters that so many arguments by position are for."""
+    names: List[str] = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            names.append(parameter.name)
+    return names[:count]
+
+
+class _Function(torch.nn.Module):
+    """A function as a module, which ``torch.export`` wants."""
+
+    def __init__(self, function: Callable):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Tensor) -> Any:
+        return self.function(*args)
+
+
+def _make_examples(examples: Optional[Sequence[Any]]) -> Tuple[Tuple[Tensor, ...], Tuple[Any, ...]]:
+    """Tensors to export a function with, and which of their sizes vary."""
+    if examples is None:
+        raise AttnError("example_inputs is None; pass a tensor or attn.Shape for each argument of the function")
+    dtypes = {DTYPES[number]: dtype for dtype, number in element_types().items()}
+    # Sizes of examples that have different names differ.
+    named: Dict[str, Tuple[int, Any]] = {}
+    tensors, dynamic = [], []
+    for number, example in enumerate(examples):
+        if isinstance(example, Shape):
+            check_shape(number, example)
+            sizes = [size for size in example.sizes if isinstance(size, str)]
+            for name in sizes:
+                named.setdefault(name, (_DEFAULT_SIZE + 8 * len(named), torch.export.Dim(name)))
+            shape = [named[size][0] if isinstance(size, str) else size for size in example.sizes]
+            tensors.append(torch.zeros(shape, dtype=dtypes[example.dtype]))
+            dynamic.append({dim: named[size][1] for dim, size in enumerate(example.sizes) if isinstance(size, str)})
+        elif isinstance(example, Tensor):
+            marked = getattr(example, "_dynamo_dynamic_indices", ())
+            tensors.append(example.detach())
+            dynamic.append({dim: torch.export.Dim.DYNAMIC for dim in marked})
+        else:
+            raise WrongTypeError(f"example_inputs[{number}] is a {type(example).__name__}; pass a tensor or attn.Shape")
+    return tuple(tensors), tuple(dynamic)
+
+
+def _spec(module: torch.nn.Module, dynamic: Sequence[Dict[int, Any]]) -> Any:
+    """``dynamic_shapes`` of ``torch.export`` for the arguments of a module."""
+    if not any(dynamic):
+        return None
+    parameters = inspect.signature(module.forward).parameters.values()
+    is_packed = any(parameter.kind == parameter.VAR_POSITIONAL for parameter in parameters)
+    return (tuple(dynamic),) if is_packed else tuple(dynamic)
+
+
+def _export(
+    source: Any, examples: Optional[Sequence[Any]]
+) -> Tuple[torch.export.ExportedProgram, Tuple[Tensor, ...], List[str]]:
+    """The program, its example inputs, and their names."""
+    if isinstance(source, torch.export.ExportedProgram):
+        if examples is not None:
+            raise AttnError("source is an exported program, which has example inputs; leave example_inputs out")
+        inputs = source.example_inputs
+        if inputs is None or inputs[1] or not all(isinstance(value, Tensor) for value in inputs[0]):
+            raise UnsupportedError("the exported program must take tensors by position alone")
+        return source, tuple(inputs[0]), []
+    tensors, dynamic = _make_examples(examples)
+    module = source if isinstance(source, torch.nn.Module) else _Function(source)
+    names = _parameter_names(source.forward if module is source else source, len(tensors))
+    return torch.export.export(module, tensors, dynamic_shapes=_spec(module, dynamic), strict=False), tensors, names
+
+
+def lower(source: Any, examples: Optional[Sequence[Any]], name: Optional[str]) -> Tuple[str, Lowered]:
+    """The name of a function, and its module."""
+    name = name or getattr(source, "__name__", "") or type(source).__name__.lower()
+    name = name if re.fullmatch(r"[A-Za-z_]\w*", name) and name != "exportedprogram" else "attention"
+    with torch.no_grad():
+        program, tensors, names = _export(source, examples)
+        inputs = {spec.arg.name for spec in program.graph_signature.input_specs if spec.kind.name == "USER_INPUT"}
+        shapes = [node.meta["val"].shape for node in program.graph.nodes if node.name in inputs]
+        dynamic = [
+            {dim: torch.export.Dim.AUTO for dim, size in enumerate(shape) if not isinstance(size, int)}
+            for shape in shapes
+        ]
+        module = program.module()
+        _, left, _ = _Importer(module).run()
+        if left:
+            raise UnsupportedError(f"attention is left to torch: {'; '.join(left)}")
+        module.recompile()
+        again = torch.export.export(module, tensors, dynamic_shapes=_spec(module, dynamic), strict=False)
+    lowering = _Lowering(again.module(), name, names)
+    text = lowering.run()
+    data = {key: tensor.detach().cpu().contiguous().reshape(-1) for key, tensor in lowering.data.items()}
+    contents = {key: tensor.view(torch.uint8).numpy().tobytes() for key, tensor in data.items()}
+    sizes = {argument: tuple(tensor.shape) for argument, tensor in zip(lowering.inputs, tensors)}
+    return name, Lowered(text, contents, sizes)
