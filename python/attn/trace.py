@@ -187,6 +187,12 @@ def _flatten(value: Any) -> Any:
         yield value
 
 
+def _is_integer(value: Any) -> bool:
+    """Whether it is an integer of Python or torch, which may stand for sizes of graphs."""
+    is_number = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    return is_number or type(value).__name__ == "SymInt"
+
+
 def _is_tensor(value: Any) -> bool:
     return hasattr(value, "data_ptr") and hasattr(value, "stride")
 
@@ -213,6 +219,8 @@ class Tracer:
         #: Called where the function asks for sizes of tensors; ``read`` asks, too.
         self.note_sizes: Callable[[], None] = lambda: None
         self.is_reading = False
+        #: Makes a tensor without dimensions of a number that varies from call to call; None if there is none.
+        self.capture_number: Callable[[Any], Any] = lambda value: None
         #: Tensors of one number that the function made, with the number.
         self.constants: List[Tuple[Any, Any]] = []
         self._lines: List[str] = []
@@ -258,6 +266,9 @@ class Tracer:
             )
         if isinstance(value, bool):
             return self.emit(f"arith.constant {'true' if value else 'false'}", BOOL)
+        captured = self.capture_number(value)
+        if captured is not None:
+            return self.read(captured, ())
         if isinstance(value, numbers.Integral):
             if not -(2**63) <= value < 2**63:
                 raise TraceError(f"{self.function} computes with {value}; integers have 64 bits")
@@ -343,13 +354,13 @@ class Tracer:
                 raise TraceError(
                     f"{self.function} reads a tensor with an index that is no number; give an index for each dimension"
                 )
-            if isinstance(index, numbers.Integral) and not isinstance(index, bool):
+            if _is_integer(index):
                 size = tensor.shape[dim]
                 if not -size <= index < size:
                     raise TraceError(
                         f"{self.function} reads index {index} of a dimension of size {size}; stay inside of it"
                     )
-                index = int(index) % size
+                index = index if index >= 0 else index + size
             position = self.lift(index)
             if position.kind != INDEX:
                 raise TraceError(

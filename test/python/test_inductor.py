@@ -39,26 +39,28 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 DTYPE = torch.bfloat16 if DEVICE == "cuda" else torch.float32
 TOLERANCE = {"rtol": 2e-2, "atol": 6e-2} if DEVICE == "cuda" else {"rtol": 1e-4, "atol": 1e-4}
 SLOPES = torch.tensor([0.5, 0.25], device=DEVICE)
-TRACED = trace(lambda s, b, h, q, k: s + SLOPES[h] * (k - q), lambda b, h, q, k: q + 3 >= k)
+FUNCTIONS = (lambda s, b, h, q, k: s + SLOPES[h] * (k - q), lambda b, h, q, k: q + 3 >= k)
+TRACED = trace(*FUNCTIONS)
 
 
-def make_model():
+def make_model(*functions):
     torch.manual_seed(0)
-    return Model().to(DEVICE, DTYPE)
+    return Model(functions or (TRACED,)).to(DEVICE, DTYPE)
 
 
 class Model(torch.nn.Module):
     """Attention without captures, with a bool mask, and with traced functions, each between elementwise operations."""
 
-    def __init__(self):
+    def __init__(self, functions=(TRACED,)):
         super().__init__()
         self.project = torch.nn.Linear(32, 96)
+        self.functions = functions
 
     def forward(self, x, mask):
         q, k, v = (self.project(x) * 1.5).view(*x.shape[:2], 3, 2, 16).permute(2, 0, 3, 1, 4)
         q = sdpa(q, k, v, attn_mask=masks.causal()) * 2
         q = sdpa(q, k, v, attn_mask=mask, soft_cap=20.0) + 1
-        return (flex_attention(q, k, v, TRACED) + q).transpose(1, 2).flatten(2)
+        return (flex_attention(q, k, v, *self.functions) + q).transpose(1, 2).flatten(2)
 
 
 def make_arguments(length):
@@ -97,6 +99,11 @@ def test_arguments_survive_comments_of_kernels(monkeypatch):
     check_steps(compiled, model, 20, 37)
     assert sum("attn.attention" in line for line in printed) >= 6
     assert [line for line in printed if not line.startswith("#")] == []
+
+
+def test_functions_are_traced_in_graphs():
+    model = make_model(*FUNCTIONS)
+    check_steps(torch.compile(model, fullgraph=True, dynamic=True), model, 20, 37)
 
 
 def test_max_autotune():

@@ -20,6 +20,7 @@ from attn.errors import AttnError, TraceError, UnsupportedError, warn_once
 from attn.masks import Mask
 from attn.torch.checks import check_arguments, drop_all, with_unit_stride
 from attn.torch.evaluate import evaluate_pairs
+from attn.torch.graphs import GraphOperators, bind
 from attn.torch.kernels import Kind, find_clauses, read_mask
 from attn.torch.ops import attend, make_block_mask
 from attn.torch.block_masks import PrecomputedBlockMask
@@ -94,6 +95,12 @@ def _check_parameters(function: Callable, role: str, name: str, arguments: List[
         ) from None
 
 
+def _make_number(value: Union[torch.SymInt, torch.SymFloat], device: torch.device) -> Tensor:
+    """A tensor of a number that varies."""
+    dtype = torch.float32 if isinstance(value, torch.SymFloat) else torch.int64
+    return torch.full((), value, dtype=dtype, device=device)
+
+
 _DTYPES = {F32: torch.float32, INDEX: torch.int64, BOOL: torch.bool}
 
 
@@ -105,6 +112,18 @@ def _run(function: Callable, captures: List[Tensor], kind: str, device: torch.de
         raise AttnError(f"{role} is a {type(function).__name__}; pass a function")
     name = getattr(function, "__name__", type(function).__name__)
     tracer = Tracer(f"{role} ({name})", captures, device, _DTYPES)
+    varying: List[Tuple[Any, Tensor]] = []
+
+    def capture_number(value: Any) -> Optional[Tensor]:
+        if not isinstance(value, (torch.SymInt, torch.SymFloat)):
+            return None
+        for known, tensor in varying:
+            if known is value:
+                return tensor
+        varying.append((value, _make_number(value, device)))
+        return varying[-1][1]
+
+    tracer.capture_number = capture_number
     position = [tracer.argument(name, INDEX) for name in _POSITION]
     arguments = [tracer.argument("%s", F32), *position] if kind == F32 else position
     _check_parameters(function, role, name, arguments)
@@ -268,31 +287,44 @@ def _follows_blocks(block_mask: BlockMask, partial: Tensor, full: Tensor) -> boo
     return torch.equal(kept, full[points[0], points[1], points[2] // rows, points[3] // columns])
 
 
-def _with_blocks(block_mask: BlockMask) -> Optional[MaskMod]:
-    """The function of a mask, together with its blocks if they disagree: blocks that are left out have pairs that the
-    function keeps, or full blocks have pairs that it masks. Then full blocks attend in full, and partial ones by the
-    function."""
+def _list_blocks(block_mask: BlockMask) -> Tuple[Tensor, Tensor]:
+    """The partial and the full blocks of a mask, as truth values. With torch's noop_mask, partial blocks are full."""
     columns = -(-block_mask.seq_lengths[1] // block_mask.BLOCK_SIZE[1])
     partial = _dense_blocks(block_mask.kv_num_blocks, block_mask.kv_indices, columns)
     full = _dense_blocks(block_mask.full_kv_num_blocks, block_mask.full_kv_indices, columns)
     assert partial is not None
-    if full is None:
-        full = torch.zeros_like(partial)
-    has_function = block_mask.mask_mod is not noop_mask
-    if has_function and _follows_blocks(block_mask, partial, full):
-        return block_mask.mask_mod
-    rows, columns = block_mask.BLOCK_SIZE
+    return partial, torch.zeros_like(partial) if full is None else full
+
+
+def _combine_blocks(block_mask: BlockMask, partial: Tensor, full: Tensor) -> MaskMod:
+    """The function of a mask together with its blocks: full blocks attend in full, and partial ones by the function."""
     function = block_mask.mask_mod
-    # With torch's noop_mask, partial blocks are full ones.
+    has_function = function is not noop_mask
     full = full if has_function else full | partial
-    batch, heads = ([size > 1 for size in full.shape[:2]])
+    rows, columns = block_mask.BLOCK_SIZE
+    batch, heads = full.shape[0] > 1, full.shape[1] > 1
 
     def find(blocks: Tensor, b: Any, h: Any, q: Any, k: Any) -> Any:
         return blocks[b if batch else 0, h if heads else 0, q // rows, k // columns]
 
-    if not has_function:
-        return None if bool(full.all()) else lambda *position: find(full, *position)
-    return lambda *position: find(full, *position) | (find(partial, *position) & function(*position))
+    def blocks_alone(b: Any, h: Any, q: Any, k: Any) -> Any:
+        return find(full, b, h, q, k)
+
+    def both(b: Any, h: Any, q: Any, k: Any) -> Any:
+        return find(full, b, h, q, k) | (find(partial, b, h, q, k) & function(b, h, q, k))
+
+    return both if has_function else blocks_alone
+
+
+def _with_blocks(block_mask: BlockMask) -> Optional[MaskMod]:
+    """The function of a mask, together with its blocks if they disagree: blocks that are left out have pairs that the
+    function keeps, or full blocks have pairs that it masks."""
+    partial, full = _list_blocks(block_mask)
+    if block_mask.mask_mod is noop_mask:
+        return None if bool((full | partial).all()) else _combine_blocks(block_mask, partial, full)
+    if _follows_blocks(block_mask, partial, full):
+        return block_mask.mask_mod
+    return _combine_blocks(block_mask, partial, full)
 
 
 def _find_mask_mod(block_mask: BlockMask) -> Optional[MaskMod]:
@@ -308,7 +340,35 @@ def _find_mask_mod(block_mask: BlockMask) -> Optional[MaskMod]:
         # torch.export must not record the comparison.
         with _disable_current_modes():
             _blocks[block_mask] = _with_blocks(block_mask)
+        # Compiled functions guard the attribute.
+        block_mask._attn_needs_blocks = _blocks[block_mask] not in (None, block_mask.mask_mod)
     return _blocks[block_mask]
+
+
+# How many masks with one function are compared with their blocks while functions are compiled: each is a compilation.
+_MAX_INSPECTED = 2
+_inspected: Dict[Any, int] = {}
+
+
+def _inspect(block_mask: Any) -> None:
+    """Compares a mask that a function is compiled for with its blocks."""
+    if not isinstance(block_mask, BlockMask) or block_mask in _blocks:
+        return
+    name = getattr(block_mask.mask_mod, "__code__", None)
+    _inspected[name] = _inspected.get(name, 0) + 1
+    if _inspected[name] <= _MAX_INSPECTED:
+        _find_mask_mod(block_mask)
+
+
+def _find_graph_mask(block_mask: Union[BlockMask, MaskMod, None]) -> Optional[MaskMod]:
+    """The function that decides about pairs in a graph: with the blocks of a ``BlockMask``, unless they were compared
+    with its function and do not matter."""
+    if not isinstance(block_mask, BlockMask):
+        return block_mask
+    _in_graphs.inspect(block_mask)
+    if not getattr(block_mask, "_attn_needs_blocks", True):
+        return None if block_mask.mask_mod is noop_mask else block_mask.mask_mod
+    return _combine_blocks(block_mask, *_list_blocks(block_mask))
 
 
 def _trace(
@@ -355,13 +415,50 @@ def _trace(
     return score, keep, captures
 
 
-# Python that runs as it is: compilers of torch see the operator alone.
+# Python that runs as it is: compilers of torch see operators alone.
 _trace._torchdynamo_disable = True  # type: ignore[attr-defined]
 _trace._torchdynamo_disable_msg = (  # type: ignore[attr-defined]
-    "score_mod and block_mask are traced in Python. For fullgraph=True trace them before, as in "
-    "traced = attn.torch.trace(score_mod, mask_mod), and call flex_attention(query, key, value, traced); "
-    "torch.export.export does it by itself with strict=False"
+    "score_mod and block_mask are traced in Python, since this version of torch does not record them. For "
+    "fullgraph=True trace them before, as in traced = attn.torch.trace(score_mod, mask_mod), and call "
+    "flex_attention(query, key, value, traced); torch.export.export does it by itself with strict=False"
 )
+
+
+def _attend_functions(
+    score_mod: Any,
+    score_captures: Tuple,
+    mask_mod: Any,
+    mask_captures: Tuple,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    operands: List[Tensor],
+    mask: str,
+    scale: Optional[float],
+    dropout_p: float,
+    reads: int,
+    clauses: str,
+    deterministic: bool,
+    with_lse: bool,
+) -> Tuple[Tensor, Tensor]:
+    """Attention with functions, or with the graphs that Dynamo has recorded of them, which take captured tensors and
+    numbers behind their scalars."""
+    captures: List[Tensor] = []
+    score = keep = ""
+    if isinstance(score_mod, torch.fx.GraphModule) or isinstance(mask_mod, torch.fx.GraphModule):
+        if score_mod is not None:
+            score = _run(bind(score_mod, score_captures, "score_mod"), captures, F32, query.device)[0]
+        if mask_mod is not None:
+            keep = _run(bind(mask_mod, mask_captures, "mask_mod"), captures, BOOL, query.device)[0]
+    else:
+        score, keep, captures = _trace(score_mod, mask_mod, query.device)
+    captures = [*operands, *_readable_captures(captures)]
+    kind = Kind(mask, score, keep, scale, dropout_p, reads, clauses, deterministic)
+    out, lse = attend(query, key, value, captures, kind, with_lse)
+    return out, query.new_empty(0, dtype=torch.float32) if lse is None else lse
+
+
+_in_graphs = GraphOperators(_attend_functions, _inspect)
 
 
 class Traced(NamedTuple):
@@ -381,7 +478,7 @@ def trace(score_mod: Optional[ScoreMod] = None, mask_mod: Optional[MaskMod] = No
     """Traces functions once and for all: later assignments to their variables have no effect, but tensors that they
     read may change their contents.
 
-    ``flex_attention(query, key, value, traced)`` compiles with ``fullgraph=True``.
+    ``torch.compile`` does not look at the functions of ``flex_attention(query, key, value, traced)``.
     """
     return Traced(*_trace(score_mod, mask_mod, torch.get_default_device()))
 
@@ -411,8 +508,10 @@ def _prepare(
     enable_gqa: bool,
     dropout_p: float,
     has_head_map: bool = False,
+    in_graph: bool = False,
 ) -> Tuple[Tensor, Tensor, Tensor, List[Tensor], Kind]:
-    """Query, key and value for each batch entry, the tensors that functions read, and the kind of attention."""
+    """Query, key and value for each batch entry, the tensors that functions read, and the kind of attention. In a graph
+    functions are traced later."""
     check_arguments(scale, dropout_p, query=query, key=key, value=value)
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if tensor.dim() != 4:
@@ -443,6 +542,8 @@ def _prepare(
     else:
         _check_block_mask(block_mask, query, key)
         functions = block_mask
+    if in_graph:
+        return query, key, value, list(reads), Kind(mask, "", "", scale, dropout_p, len(reads))
     score, keep, captures = _trace(score_mod, functions, query.device)
     captures = _readable_captures([*reads, *captures])
     return query, key, value, captures, Kind(mask, score, keep, scale, dropout_p, len(reads))
@@ -519,8 +620,9 @@ def flex_attention(
         raise AttnError("return_lse and return_aux exclude each other; use return_aux=AuxRequest(lse=True)")
     if return_aux is not None and return_aux.max_scores:
         raise UnsupportedError("return_aux asks for max_scores, which kernels do not compute; ask for lse alone")
+    in_graph = torch.compiler.is_dynamo_compiling() and _in_graphs.is_available and not isinstance(score_mod, Traced)
     query, key, value, captures, kind = _prepare(
-        query, key, value, score_mod, block_mask, scale, enable_gqa, dropout_p, head_map is not None
+        query, key, value, score_mod, block_mask, scale, enable_gqa, dropout_p, head_map is not None, in_graph
     )
     if deterministic or not sinks is head_map is identity is query_lengths is key_lengths is None:
         clauses, operands = find_clauses(query, key, sinks, head_map, identity, query_lengths, key_lengths)
@@ -539,7 +641,15 @@ def flex_attention(
     precomputed_mask = (
         block_mask if precomputed_block_mask is None and isinstance(block_mask, BlockMask) else precomputed_block_mask
     )
-    out, lse = attend(query, key, value, captures, kind, with_lse, precomputed_mask)
+    lse: Optional[Tensor]
+    if in_graph:
+        mask_mod = None if isinstance(block_mask, Mask) else _find_graph_mask(block_mask)
+        out, lse = _in_graphs.attend(
+            score_mod, (), mask_mod, (), query, key, value, captures, kind.mask, kind.scale, kind.dropout_p,
+            kind.reads, kind.clauses, kind.deterministic, with_lse,
+        )  # fmt: skip
+    else:
+        out, lse = attend(query, key, value, captures, kind, with_lse, precomputed_mask)
     if dropout_p == 1:
         out = drop_all(out)
     if return_aux is not None:

@@ -122,7 +122,8 @@ def _backward(ctx: Any, dout: Optional[Tensor], dlse: Optional[Tensor]) -> Tuple
     made = torch.ops.attn.attention_backward(
         tensors, rng, *ctx.parameters[:-1], gradients, out, lse, dout, dlse if with_lse else None
     )
-    return _by_tensor(len(tensors), gradients, made), *[None] * 10, [None] * len(gradients)
+    # Torch takes an empty list for one of tensors, and a list of numbers for a number.
+    return _by_tensor(len(tensors), gradients, made), *[None] * 10, None if gradients else []
 
 
 torch.library.register_autograd("attn::attention", _backward, setup_context=_setup_context, lib=_library)
@@ -456,7 +457,7 @@ def attend(
     ``BlockMask`` that it may be kept for."""
     if query.dtype == torch.float64 and not query.is_cuda and not torch.compiler.is_compiling():
         return evaluate.attend(query, key, value, captures, kind)
-    if captures and not torch.compiler.is_compiling() and evaluate.checks_reads():
+    if captures and is_plain(query, key, value, *captures) and evaluate.checks_reads():
         evaluate.check_reads(query, key, captures, kind)
     gradients = _find_gradients((query, key, value), captures)
     rng = draw_state(query.device) if kind.dropout_p else None
