@@ -8,6 +8,8 @@ of torch through ``__torch_function__``, and reads of tensors, ``bias[h, q_idx, 
 records. Only code that depends on the position is traced; all else is Python and runs while tracing.
 """
 
+import functools
+import itertools
 import math
 import numbers
 import struct
@@ -32,6 +34,10 @@ ELEMENTS = {
 _READ = {**ELEMENTS, "float64": ("f32", F32)}
 
 
+#: How many elements of captured tensors a function may combine.
+MAX_ELEMENTS = 256
+
+
 class Scalar:
     """A value that depends on the position: a score, an index or a truth value."""
 
@@ -42,7 +48,7 @@ class Scalar:
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Tuple = (), kwargs: Optional[Dict] = None) -> Any:
-        tracer = next(arg.tracer for arg in _flatten((args, kwargs)) if isinstance(arg, (Scalar, Row)))
+        tracer = next(arg.tracer for arg in _flatten((args, kwargs)) if isinstance(arg, (Scalar, Row, Array)))
         return tracer.call(getattr(func, "__name__", str(func)), args, kwargs or {})
 
     def _refuse(self, what: str, instead: str) -> NoReturn:
@@ -106,7 +112,7 @@ class Scalar:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        if name not in _FUNCTIONS:
+        if name not in _FUNCTIONS and name not in _SHAPED:
             raise TraceError(f"{self.tracer.function} uses '{name}', which is not supported on scalars; {_KNOWN}")
         return lambda *args, **kwargs: self.tracer.call(name, (self, *args), kwargs)
 
@@ -130,17 +136,20 @@ def _add_operators() -> None:
     for name in ("lt", "le", "gt", "ge", "eq", "ne"):
         setattr(Scalar, f"__{name}__", operator(name, False))
 
-    def refuse(self: Row, *_: Any) -> Any:
+    def refuse(self: Any, *_: Any) -> Any:
         return self.tracer.lift(self)
 
-    for python in (*binary, "matmul", "divmod"):
-        setattr(Row, f"__{python}__", refuse)
-        setattr(Row, f"__r{python}__", refuse)
-    for python in ("lt", "le", "gt", "ge", "eq", "ne", "neg", "abs", "invert", "pos", "bool", "int", "float", "index",
-                   "len", "iter", "round", "hash"):  # fmt: skip
-        setattr(Row, f"__{python}__", refuse)
+    for each in (Row, Array):
+        for python, name in {**binary, "matmul": "matmul"}.items():
+            setattr(each, f"__{python}__", operator(name, False))
+            setattr(each, f"__r{python}__", operator(name, True))
+        for name in ("lt", "le", "gt", "ge", "eq", "ne"):
+            setattr(each, f"__{name}__", operator(name, False))
+        for python in ("divmod", "rdivmod", "bool", "int", "float", "index", "len", "iter", "round", "hash"):
+            setattr(each, f"__{python}__", refuse)
     for python, name in (("neg", "neg"), ("abs", "abs"), ("invert", "bitwise_not"), ("pos", "positive")):
-        setattr(Scalar, f"__{python}__", lambda self, name=name: self.tracer.call(name, (self,), {}))
+        for each in (Scalar, Row, Array):
+            setattr(each, f"__{python}__", lambda self, name=name: self.tracer.call(name, (self,), {}))
 
 
 class Row:
@@ -166,12 +175,45 @@ class Row:
         return tuple(self.tensor.shape)[len(self.indices) :]
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise TraceError(
-            f"{self.tracer.function} uses '{name}' of a part of a captured tensor of shape {_shape(self.tensor)}; "
-            "index all dimensions, or compute it for the whole tensor before, as in a variable of its own"
-        )
+        return _find_method(self, name)
+
+
+class Array:
+    """Scalars in the order of the elements of a small tensor."""
+
+    __slots__ = ("tracer", "shape", "elements")
+
+    def __init__(self, tracer: "Tracer", shape: Tuple[int, ...], elements: Sequence[Scalar]):
+        self.tracer, self.shape, self.elements = tracer, shape, tuple(elements)
+
+    __torch_function__ = Scalar.__torch_function__
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.tracer.call("__getitem__", (self, index), {})
+
+    dtype = property(lambda self: self.tracer.dtype(self.elements[0].kind if self.elements else F32))
+    device = property(lambda self: self.tracer.device)
+    ndim = property(lambda self: len(self.shape))
+
+    def __getattr__(self, name: str) -> Any:
+        return _find_method(self, name)
+
+
+def _find_method(value: Any, name: str) -> Callable:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    if name in _FUNCTIONS or name in _SHAPED:
+        return lambda *args, **kwargs: value.tracer.call(name, (value, *args), kwargs)
+    raise TraceError(
+        f"{value.tracer.function} uses '{name}' of {_describe(value)}; index all dimensions, or compute it for the "
+        "whole tensor before, as in a variable of its own"
+    )
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, Row):
+        return f"a part of a captured tensor of shape {_shape(value.tensor)}"
+    return f"a tensor of shape {_shape(value)}"
 
 
 _add_operators()
@@ -194,7 +236,8 @@ def _is_integer(value: Any) -> bool:
 
 
 def _is_tensor(value: Any) -> bool:
-    return hasattr(value, "data_ptr") and hasattr(value, "stride")
+    is_traced = isinstance(value, (Scalar, Row, Array))
+    return not is_traced and hasattr(value, "data_ptr") and hasattr(value, "stride")
 
 
 def float_literal(value: float) -> str:
@@ -263,6 +306,11 @@ class Tracer:
             raise TraceError(
                 f"{self.function} computes with a part of a captured tensor of shape {_shape(value.tensor)} that has "
                 f"only {len(value.indices)} indices; index all dimensions"
+            )
+        if isinstance(value, Array):
+            raise TraceError(
+                f"{self.function} uses a tensor of shape {_shape(value)} where a scalar is expected; reduce it, as by "
+                "any() or sum()"
             )
         if isinstance(value, bool):
             return self.emit(f"arith.constant {'true' if value else 'false'}", BOOL)
@@ -392,13 +440,41 @@ class Tracer:
         self.captures.append(tensor)
         return len(self.captures) - 1
 
+    # Small tensors
+
+    def array(self, value: Any, name: str) -> Array:
+        """The elements of a scalar, of a part of a captured tensor or of a captured tensor, for a function ``name``."""
+        if isinstance(value, Array):
+            return value
+        if isinstance(value, Row):
+            tensor, first = value.tensor, value.indices
+        elif _is_tensor(value) and value.ndim != 0:
+            tensor, first = value, ()
+        else:
+            return Array(self, (), [self.lift(value)])
+        self.note_sizes()
+        shape = tuple([int(size) for size in tensor.shape[len(first) :]])
+        if math.prod(shape) > MAX_ELEMENTS:
+            what = _describe(value) if isinstance(value, Row) else "a captured tensor"
+            raise TraceError(
+                f"{self.function} uses '{name}' of {what} with {math.prod(shape)} elements, expected at most "
+                f"{MAX_ELEMENTS}; index all dimensions, or compute it for the whole tensor before, as in a variable of "
+                "its own"
+            )
+        places = itertools.product(*[range(size) for size in shape])
+        return Array(self, shape, [self.read(tensor, (*first, *place)) for place in places])
+
     # Functions
 
     def call(self, name: str, args: Tuple, kwargs: Dict[str, Any]) -> Any:
         """Applies a function of torch, by its name, to scalars."""
         if name == "__getitem__":
-            return self.read(args[0], args[1] if isinstance(args[1], tuple) else (args[1],))
-        function = _FUNCTIONS.get(name.strip("_"))
+            index = args[1] if isinstance(args[1], tuple) else (args[1],)
+            return _select(self, args[0], index) if isinstance(args[0], Array) else self.read(args[0], index)
+        name = name.strip("_")
+        function = _SHAPED.get(name) or _FUNCTIONS.get(name)
+        if name in _FUNCTIONS and any(isinstance(arg, (Row, Array)) for arg in (*args, *kwargs.values())):
+            function = _SHAPED.get(name) or functools.partial(_apply_to_elements, name=name)
         if function is None:
             raise TraceError(f"{self.function} calls torch's '{name}', which is not supported on scalars; {_KNOWN}")
         try:
@@ -613,8 +689,13 @@ def _where(tracer: Tracer, condition: Any, *args: Any, **kwargs: Any) -> Scalar:
     return choose(*args, **kwargs)
 
 
+# Of greater exponents, the square of an exponential overflows, and gradients of quotients are not numbers.
+_MAX_EXPONENT = 80.0
+
+
 def _sigmoid(tracer: Tracer, a: Any) -> Scalar:
-    exponential = tracer.call("exp", (_negate(tracer, tracer.float(a)),), {})
+    exponent = tracer.call("minimum", (_negate(tracer, tracer.float(a)), _MAX_EXPONENT), {})
+    exponential = tracer.call("exp", (exponent,), {})
     return _divide(tracer, 1.0, tracer.call("add", (exponential, 1.0), {}))
 
 
@@ -684,6 +765,158 @@ def _full_like(tracer: Tracer, a: Any, fill_value: Any, *, dtype: Any = None, **
     return _fill(tracer, tracer.lift(a), fill_value, dtype)
 
 
+def _make_array(tracer: Tracer, shape: Tuple[int, ...], elements: Sequence[Scalar]) -> Any:
+    return Array(tracer, shape, elements) if shape else elements[0]
+
+
+def _apply_to_elements(tracer: Tracer, *args: Any, name: str, **kwargs: Any) -> Any:
+    """A function of scalars at each element of tensors, which are broadcast."""
+    keeps = name in ("to", "type", "type_as")
+
+    def expand(value: Any, is_first: bool) -> Any:
+        is_whole = _is_tensor(value) and value.ndim != 0
+        if isinstance(value, (Row, Array)) or is_whole:
+            return value if keeps and not is_first else tracer.array(value, name)
+        return value
+
+    values = [expand(value, number == 0) for number, value in enumerate(args)]
+    named = {key: expand(value, False) for key, value in kwargs.items()}
+    arrays = [value for value in (*values, *named.values()) if isinstance(value, Array)]
+    rank = max(len(array.shape) for array in arrays)
+    sizes = [[1] * (rank - len(array.shape)) + list(array.shape) for array in arrays]
+    shape = tuple([next((size for size in each if size != 1), 1) for each in zip(*sizes)])
+    if any(size not in (1, wanted) for each in sizes for size, wanted in zip(each, shape)):
+        shapes = " and ".join(_shape(array) for array in arrays)
+        raise TraceError(f"{tracer.function} calls torch's '{name}' with shapes {shapes}, which do not broadcast")
+
+    def find(value: Any, place: Tuple[int, ...]) -> Any:
+        if not isinstance(value, Array):
+            return value
+        number = 0
+        for size, index in zip(value.shape, place[rank - len(value.shape) :]):
+            number = number * size + (index if size != 1 else 0)
+        return value.elements[number]
+
+    elements = [
+        tracer.call(name, tuple([find(value, place) for value in values]), {
+            key: find(value, place) for key, value in named.items()
+        })
+        for place in itertools.product(*[range(size) for size in shape])
+    ]  # fmt: skip
+    return _make_array(tracer, shape, elements)
+
+
+def _normalize_dim(tracer: Tracer, dim: Any, rank: int, name: str) -> int:
+    if not _is_integer(dim) or not -rank <= dim < rank:
+        raise TraceError(f"{tracer.function} calls torch's '{name}' with dim={dim} of a tensor of {rank} dimensions")
+    return int(dim) % rank
+
+
+def _reduce(name: str, combine: Callable, kind: Optional[str] = None) -> Callable:
+    """A reduction of all elements, or along dimensions. Elements become ``kind``; truth values are counted."""
+
+    def apply(tracer: Tracer, input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+        array = tracer.array(input, name)
+        rank = len(array.shape)
+        dims = range(rank) if dim is None else dim if isinstance(dim, (tuple, list)) else (dim,)
+        # Torch takes the dimensions 0 and -1 of scalars.
+        reduced = {_normalize_dim(tracer, each, max(rank, 1), name) for each in dims}
+        groups: Dict[Tuple[int, ...], List[Scalar]] = {}
+        for place, element in zip(itertools.product(*[range(size) for size in array.shape]), array.elements):
+            element = element if dtype is None else _to(tracer, element, dtype)
+            element = tracer.cast(element, kind or (INDEX if element.kind == BOOL else element.kind))
+            groups.setdefault(tuple([0 if dim in reduced else at for dim, at in enumerate(place)]), []).append(element)
+        if not groups:
+            raise TraceError(f"{tracer.function} calls torch's '{name}' of no elements, in shape {_shape(array)}")
+        shape = tuple([1 if number in reduced else size for number, size in enumerate(array.shape)])
+        if not keepdim:
+            shape = tuple([size for number, size in enumerate(array.shape) if number not in reduced])
+        results = [functools.reduce(functools.partial(combine, tracer), group) for group in groups.values()]
+        return _make_array(tracer, shape, results)
+
+    return apply
+
+
+def _combine_by(name: str) -> Callable:
+    return lambda tracer, a, b: tracer.call(name, (a, b), {})
+
+
+def _mean(tracer: Tracer, input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    array = tracer.array(input, "mean")
+    total = _SHAPED["sum"](tracer, Array(tracer, array.shape, [tracer.float(x) for x in array.elements]), dim, keepdim)
+    count = len(array.elements) // (len(total.elements) if isinstance(total, Array) else 1)
+    return tracer.call("div", (total, count), {})
+
+
+def _dot(name: str) -> Callable:
+    def apply(tracer: Tracer, input: Any, other: Any) -> Any:
+        if isinstance(input, Scalar) and isinstance(other, Scalar):
+            raise TraceError(f"{tracer.function} calls torch's '{name}' of scalars: multiply by '*'")
+        arrays = [tracer.array(value, name) for value in (input, other)]
+        if len(arrays[0].shape) != 1 or arrays[0].shape != arrays[1].shape:
+            raise TraceError(
+                f"{tracer.function} calls torch's '{name}' with shapes {_shape(arrays[0])} and {_shape(arrays[1])}, "
+                "expected two vectors of one size"
+            )
+        return _SHAPED["sum"](tracer, tracer.call("mul", tuple(arrays), {}))
+
+    return apply
+
+
+def _unsqueeze(tracer: Tracer, input: Any, dim: int) -> Array:
+    array = tracer.array(input, "unsqueeze")
+    place = _normalize_dim(tracer, dim, len(array.shape) + 1, "unsqueeze")
+    return Array(tracer, (*array.shape[:place], 1, *array.shape[place:]), array.elements)
+
+
+def _squeeze(tracer: Tracer, input: Any, dim: Any = None) -> Any:
+    array = tracer.array(input, "squeeze")
+    rank = len(array.shape)
+    dims = range(rank) if dim is None else dim if isinstance(dim, (tuple, list)) else (dim,)
+    removed = {_normalize_dim(tracer, each, max(rank, 1), "squeeze") for each in dims}
+    shape = tuple([size for number, size in enumerate(array.shape) if number not in removed or size != 1])
+    return _make_array(tracer, shape, array.elements)
+
+
+def _select(tracer: Tracer, array: Array, index: Tuple) -> Any:
+    """An element or a part of a small tensor, at constant places."""
+    elements, shape = array.elements, array.shape
+    for each in index:
+        if not _is_integer(each) or not shape or not -shape[0] <= each < shape[0]:
+            raise TraceError(
+                f"{tracer.function} reads a tensor of shape {_shape(array)} that it has computed at {index!r}; use "
+                "constant numbers inside of it, or read the captured tensor before"
+            )
+        size = len(elements) // shape[0]
+        first = (int(each) % shape[0]) * size
+        elements, shape = elements[first : first + size], shape[1:]
+    return _make_array(tracer, shape, elements)
+
+
+def _silu(tracer: Tracer, a: Any, inplace: bool = False) -> Scalar:
+    a = tracer.float(a)
+    return tracer.call("mul", (a, _sigmoid(tracer, a)), {})
+
+
+def _softplus(tracer: Tracer, a: Any, beta: Any = 1.0, threshold: Any = 20.0) -> Scalar:
+    a = tracer.float(a)
+    scaled = tracer.call("mul", (a, beta), {})
+    is_linear = tracer.compare("gt", scaled, threshold)
+    # The other branch is finite, so that its gradient is, too.
+    bent = tracer.call("log1p", (tracer.call("exp", (tracer.select(is_linear, 0.0, scaled),), {}),), {})
+    return tracer.select(is_linear, a, _divide(tracer, bent, beta))
+
+
+def _elu(
+    tracer: Tracer, a: Any, alpha: Any = 1.0, scale: Any = 1.0, input_scale: Any = 1.0, inplace: bool = False
+) -> Scalar:
+    a = tracer.float(a)
+    is_positive = tracer.compare("gt", a, 0.0)
+    bent = tracer.call("mul", (tracer.select(is_positive, 0.0, a), input_scale), {})
+    bent = tracer.call("mul", (tracer.call("expm1", (bent,), {}), alpha), {})
+    return tracer.call("mul", (tracer.select(is_positive, a, bent), scale), {})
+
+
 def _is(a: float) -> Callable:
     return lambda tracer, value: tracer.compare("eq", tracer.call("abs", (tracer.float(value),), {}), a)
 
@@ -738,6 +971,9 @@ _FUNCTIONS: Dict[str, Callable] = {
     "atan2": _atan2,
     "leaky_relu": _leaky_relu,
     "gelu": _gelu,
+    "silu": _silu,
+    "softplus": _softplus,
+    "elu": _elu,
     "bitwise_left_shift": _shift(is_left=True),
     "bitwise_right_shift": _shift(is_left=False),
     "dim": lambda tracer, a: 0,
@@ -765,6 +1001,20 @@ for _alias, _name in {
     "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
 }.items():  # fmt: skip
     _FUNCTIONS[_alias] = _FUNCTIONS[_name]
+
+
+#: Functions that know shapes of small tensors.
+_SHAPED: Dict[str, Callable] = {
+    "any": _reduce("any", _combine_by("logical_or"), BOOL),
+    "all": _reduce("all", _combine_by("logical_and"), BOOL),
+    "sum": _reduce("sum", _combine_by("add")),
+    "amax": _reduce("amax", _combine_by("maximum")),
+    "amin": _reduce("amin", _combine_by("minimum")),
+    "mean": _mean,
+    **{name: _dot(name) for name in ("dot", "inner", "vdot", "matmul")},
+    "unsqueeze": _unsqueeze,
+    "squeeze": _squeeze,
+}
 
 
 def _reversed(name: str) -> Callable:

@@ -134,6 +134,90 @@ def test_masks(name):
     compare(mask_mod=MASKS[name])
 
 
+functional = torch.nn.functional
+POINTS = torch.randn(S, 3, generator=torch.Generator().manual_seed(7))
+TAGS = torch.randint(0, 3, (S, 4), generator=torch.Generator().manual_seed(8))
+# Functions of small parts of tensors, which whole tensors of positions do not have.
+SMALL = {
+    "dot": lambda s, b, h, q, k: s + torch.dot(POINTS[q], POINTS[k]) - 0.5 * (POINTS[q] @ POINTS[k]),
+    "distance": lambda s, b, h, q, k: s - ((POINTS[q] - POINTS[k]) ** 2).sum(-1) + (-POINTS[k]).amax(),
+    "mean": lambda s, b, h, q, k: s + POINTS[q].mean() + TAGS[k].sum(0) * POINTS[k].amin(-1) + POINTS[h].mean(-1),
+    "unsqueeze": lambda s, b, h, q, k: (s.unsqueeze(0) * POINTS[q].unsqueeze(-1).squeeze(-1)).sum(),
+    "broadcast": lambda s, b, h, q, k: (
+        s + (POINTS[q].unsqueeze(1) * TAGS[k].to(torch.float32)).sum(0, keepdim=True).sum((0, 1)) * 0.1
+    ),
+    "silu": lambda s, b, h, q, k: functional.silu(3 * s),
+    "softplus": lambda s, b, h, q, k: functional.softplus(s) + functional.softplus(s * 30, beta=2.0, threshold=5.0),
+    "elu": lambda s, b, h, q, k: functional.elu(s) + functional.elu(2 * s, alpha=0.5),
+}
+SMALL_MASKS = {
+    "any": lambda b, h, q, k: (TAGS[q].unsqueeze(-1) == TAGS[k].unsqueeze(0)).any(-1).all(-1),
+    "all": lambda b, h, q, k: (TAGS[q] >= TAGS[k]).all() | (q == k),
+    "count": lambda b, h, q, k: (TAGS[q] == TAGS[k]).sum() > 1,
+    "element": lambda b, h, q, k: (TAGS[q] == TAGS[k])[1] & ~(TAGS[k] == 7).any(dim=-1),
+}
+
+
+def at_each_pair(function):
+    """A function of scalars as one of whole tensors of positions."""
+
+    def apply(*position):
+        position = torch.broadcast_tensors(*position)
+        return torch.vmap(function)(*[each.flatten() for each in position]).view(position[0].shape)
+
+    return apply
+
+
+@pytest.mark.parametrize("name", [*SMALL, *SMALL_MASKS])
+def test_small_parts_of_tensors(name):
+    """In double precision, which needs no kernels."""
+    inputs = [tensor.detach().double().requires_grad_() for tensor in make_inputs()]
+    score_mod, mask_mod = SMALL.get(name), SMALL_MASKS.get(name)
+    out, lse = flex_attention(*inputs, score_mod, mask_mod, return_lse=True)
+    exact, exact_lse = reference(
+        *inputs, score_mod and at_each_pair(score_mod), mask_mod and at_each_pair(mask_mod)
+    )
+    actual, expected = (
+        (each, each_lse, *gradients(each, each_lse, inputs)) for each, each_lse in ((out, lse), (exact, exact_lse))
+    )
+    for a, e in zip(actual, expected):
+        torch.testing.assert_close(a, e, rtol=1e-5, atol=1e-6)
+
+
+def test_kernels_of_small_parts_of_tensors():
+    points = POINTS.clone().requires_grad_()
+
+    def score_mod(s, b, h, q, k):
+        s = functional.silu(s) + functional.softplus(-s) + functional.elu(3 * s)
+        return s + torch.dot(points[q], points[k])
+
+    inputs = make_inputs()
+    out, lse = flex_attention(*inputs, score_mod, SMALL_MASKS["all"], return_lse=True)
+    wide = [tensor.detach().double().requires_grad_() for tensor in inputs]
+    exact, exact_lse = reference(*wide, at_each_pair(score_mod), at_each_pair(SMALL_MASKS["all"]))
+    actual = (out, lse, *gradients(out, lse, [*inputs, points]))
+    expected = (exact, exact_lse, *gradients(exact, exact_lse, [*wide, points]))
+    for a, e in zip(actual, expected):
+        torch.testing.assert_close(a.double(), e.double(), rtol=1e-4, atol=2e-5)
+
+
+def test_gradients_of_large_scores_are_finite():
+    x = torch.full((1, 1, 4, 8), 16.0)
+    x.requires_grad_()
+    tensors = (x, -x, x)
+    out = flex_attention(*tensors, score_mod=lambda s, b, h, q, k: torch.sigmoid(s) * k)
+    assert torch.autograd.grad(out.sum(), x)[0].isfinite().all()
+
+
+def test_sizes_of_small_parts_are_followed():
+    inputs = [tensor.detach().double() for tensor in make_inputs()]
+    for size in (3, 5):
+        points = torch.randn(S, size)
+        score_mod = lambda s, b, h, q, k: s + torch.dot(points[q], points[k])  # noqa: E731
+        exact, _ = reference(*inputs, at_each_pair(score_mod))
+        torch.testing.assert_close(flex_attention(*inputs, score_mod), exact, rtol=1e-5, atol=1e-6)
+
+
 def test_python_functions_of_scalars():
     inputs = make_inputs()
     expected = flex_attention(*inputs, score_mod=SCORES["divmod"])
@@ -472,7 +556,13 @@ def _loop(s, b, h, i, j):
         (lambda s, b, h, i, j: s.to(torch.float64), "use float32"),
         (lambda s, b, h, i, j: s.shape[0], "cannot be traced: IndexError: .* scalars without dimensions"),
         (lambda s, b, h, i, j: s + PLANE[0, h].sum(), "uses 'sum' of a part of a captured tensor .* compute it for"),
-        (lambda s, b, h, i, j: PLANE[0, h] + 1, "index all dimensions"),
+        (lambda s, b, h, i, j: PLANE[0, h] + 1, "uses 'add' of a part .* with 576 elements, expected at most 256"),
+        (lambda s, b, h, i, j: s * POINTS[i], r"uses a tensor of shape \(3,\) where a scalar is expected; reduce it"),
+        (lambda s, b, h, i, j: (TAGS[i] == POINTS[j]).sum(), r"'eq' with shapes \(4,\) and \(3,\), which do not broad"),
+        (lambda s, b, h, i, j: torch.dot(TAGS[i], POINTS[j]), r"shapes \(4,\) and \(3,\), expected two vectors of one"),
+        (lambda s, b, h, i, j: (POINTS[i] * 2).sum(1), "'sum' with dim=1 of a tensor of 1 dimensions"),
+        (lambda s, b, h, i, j: (POINTS[i] * 2)[h], "use constant numbers inside of it"),
+        (lambda s, b, h, i, j: POINTS[i].cumsum(0), "uses 'cumsum' of a part of a captured tensor"),
         (lambda s, b, h, i, j: -PLANE[0, h], "index all dimensions"),
         (lambda s, b, h, i, j: s @ s, r"a matmul, '@', .* multiply by '\*'"),
         (lambda s, b, h, i, j: s[0], "asks for the elements"),

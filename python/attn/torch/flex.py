@@ -24,12 +24,13 @@ from attn.torch.graphs import GraphOperators, bind
 from attn.torch.kernels import Kind, find_clauses, read_mask
 from attn.torch.ops import attend, make_block_mask
 from attn.torch.block_masks import PrecomputedBlockMask
-from attn.trace import BOOL, F32, INDEX, Row, Scalar, Tracer
+from attn.trace import BOOL, F32, INDEX, Array, Row, Scalar, Tracer
 
 ScoreMod = Callable[[Any, Any, Any, Any, Any], Any]
 MaskMod = Callable[[Any, Any, Any, Any], Any]
 _CONSTANT_MODULES = ("attn", "builtins", "math", "torch")
 _POSITION = ("%b", "%h", "%i", "%j")
+_TRACED = (Scalar, Row, Array)
 
 
 def _constant(name: str, args: Tuple, kwargs: Dict[str, Any]) -> Optional[Union[bool, int, float]]:
@@ -63,9 +64,9 @@ class _Reads(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Tuple = (), kwargs: Optional[Dict] = None) -> Any:
         name = getattr(func, "__name__", "")
         values = args[1] if name == "__getitem__" and isinstance(args[1], tuple) else args
-        if name == "__getitem__" and any(isinstance(value, (Scalar, Row)) for value in (*values, *args)):
+        if name == "__getitem__" and any(isinstance(value, _TRACED) for value in (*values, *args)):
             return self.tracer.call(name, args, kwargs or {})
-        if not any(isinstance(value, (Scalar, Row)) for value in args):
+        if not any(isinstance(value, _TRACED) for value in args):
             number = _constant(name, args, kwargs or {})
             if number is not None:
                 made = func(*args, **(kwargs or {}))
@@ -446,6 +447,8 @@ def _attend_functions(
     captures: List[Tensor] = []
     score = keep = ""
     if isinstance(score_mod, torch.fx.GraphModule) or isinstance(mask_mod, torch.fx.GraphModule):
+        if query.dtype == torch.float64:
+            raise UnsupportedError("query has the dtype torch.float64, which graphs do not have; call it in eager mode")
         if score_mod is not None:
             score = _run(bind(score_mod, score_captures, "score_mod"), captures, F32, query.device)[0]
         if mask_mod is not None:
