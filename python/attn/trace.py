@@ -12,6 +12,7 @@ import functools
 import itertools
 import math
 import numbers
+import re
 import struct
 from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tuple
 
@@ -268,6 +269,10 @@ class Tracer:
         self.constants: List[Tuple[Any, Any]] = []
         self._lines: List[str] = []
         self._known: Dict[str, str] = {}
+        #: Operations by the names of their results.
+        self._texts: Dict[str, str] = {}
+        #: Whether a name is a number that varies from call to call, or is computed from such alone.
+        self._is_number: Dict[str, bool] = {}
 
     def argument(self, name: str, kind: str) -> Scalar:
         return Scalar(self, name, kind)
@@ -280,8 +285,35 @@ class Tracer:
         name = self._known.get(text)
         if name is None:
             name = self._known[text] = f"%t{len(self._known)}"
+            self._texts[name] = text
             self._lines.append(f"{name} = {text}")
         return Scalar(self, name, kind)
+
+    def number(self, tensor: Any) -> Scalar:
+        """A number that varies from call to call, in a tensor without dimensions."""
+        number = self.read(tensor, ())
+        self._is_number[number.name] = True
+        return number
+
+    def is_number(self, value: Any) -> bool:
+        """Whether a value is computed from numbers that vary from call to call, and from nothing else but constants."""
+        if not isinstance(value, Scalar):
+            return False
+        known = self._is_number.get(value.name)
+        if known is None:
+            text = self._texts.get(value.name, "")
+            operands = [Scalar(self, name, INDEX) for name in re.findall(r"%\w+", text)]
+            are_numbers = [self.is_number(operand) for operand in operands]
+            known = any(are_numbers) and all(
+                is_number or "arith.constant" in self._texts.get(operand.name, "")
+                for operand, is_number in zip(operands, are_numbers)
+            )
+            self._is_number[value.name] = known
+        return known
+
+    def refuse_number(self, value: Any, what: str) -> None:
+        if self.is_number(value):
+            raise TraceError(f"{self.function} uses a number that varies from call to call as {what}")
 
     def finish(self, result: Any, kind: str) -> str:
         """The body of the region that yields ``result``, in one line: compilers of torch print it into comments."""
@@ -409,6 +441,8 @@ class Tracer:
                         f"{self.function} reads index {index} of a dimension of size {size}; stay inside of it"
                     )
                 index = index if index >= 0 else index + size
+            # Negative ones count from the end.
+            self.refuse_number(index, "an index")
             position = self.lift(index)
             if position.kind != INDEX:
                 raise TraceError(
@@ -649,6 +683,8 @@ def _masked_fill(tracer: Tracer, a: Any, mask: Any, value: Any) -> Scalar:
 
 
 def _power(tracer: Tracer, a: Any, b: Any) -> Scalar:
+    # Integers to the power of constants are integers.
+    tracer.refuse_number(b, "an exponent")
     if isinstance(b, int) and 1 <= b <= 4:
         result = a = tracer.lift(a)
         for _ in range(b - 1):

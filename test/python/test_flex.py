@@ -446,6 +446,105 @@ def test_traces_are_kept_and_renewed():
     assert len(flex._traces) == 3
 
 
+@pytest.fixture
+def compilations(monkeypatch):
+    """The modules that are compiled, or found in the cache, from now on."""
+    texts = []
+    compile_text = kernels.compile
+    monkeypatch.setattr(kernels, "compile", lambda source, **k: texts.append(source) or compile_text(source, **k))
+    kernels.find_functions.cache_clear()
+    kernels._forget_plans()
+    flex._traces.clear()
+    flex._numbers.clear()
+    flex._recent.clear()
+    return texts
+
+
+def detached_inputs():
+    return [tensor.detach() for tensor in make_inputs()]
+
+
+def check_mask(mask_mod):
+    inputs = detached_inputs()
+    exact, _ = reference(*(tensor.double() for tensor in inputs), None, mask_mod)
+    torch.testing.assert_close(flex_attention(*inputs, None, mask_mod).double(), exact, rtol=1e-4, atol=2e-5)
+
+
+def test_integers_that_vary_are_captured(compilations):
+    def between(low, high):
+        return lambda b, h, q, k: (k >= low) & (k < high)
+
+    # Both are one number where they are found to vary.
+    for low, high in ((3, 9), (4, 4), (2, 11), (0, 24), (3, 9)):
+        check_mask(between(low, high))
+    assert len(compilations) == 2
+    for number in (1, 2):
+        check_mask(between(5, 20 + number))
+    assert len(compilations) == 2
+
+
+def test_integers_of_other_places_vary():
+    """In double precision, which needs no kernels: defaults, globals, tuples, and functions in closures."""
+    global LIMIT
+    inputs = [tensor.double() for tensor in detached_inputs()]
+
+    def inner(number):
+        return lambda k: k < number
+
+    def make(number):
+        is_inside = inner(number)
+        return (
+            lambda b, h, q, k: k < LIMIT,
+            lambda b, h, q, k, limit=number: k < limit,
+            lambda b, h, q, k: is_inside(k) & (k < bounds[1]),
+            and_masks(lambda b, h, q, k: k < number, MASKS["causal"]),
+        )
+
+    expected = {}
+    for number in (5, 7, 9, 6):
+        LIMIT, bounds = number, (0, number)
+        for place, mask_mod in enumerate(make(number)):
+            out = flex_attention(*inputs, None, mask_mod)
+            exact, _ = reference(*inputs, None, mask_mod)
+            torch.testing.assert_close(out, exact)
+            expected.setdefault(place, set()).add(flex._trace(None, mask_mod, inputs[0].device)[1])
+    assert [len(texts) for texts in expected.values()] == [2] * 4
+
+
+@pytest.mark.parametrize("name", ["branch", "loop", "shift", "index", "difference", "power", "type", "size"])
+def test_integers_that_functions_need_as_constants(name):
+    inputs = [tensor.double() for tensor in detached_inputs()]
+
+    def make(n):
+        return {
+            "branch": lambda b, h, q, k: k < q if n > 6 else k > q,
+            "loop": lambda b, h, q, k: sum((k % (i + 2) == 0) * 1 for i in range(n)) > 1,
+            "shift": lambda b, h, q, k: (k >> n) == 0,
+            "index": lambda b, h, q, k: FLAGS[n - 8] & (k < 9),
+            "difference": lambda b, h, q, k: FLAGS[n - 8] | (k < n),
+            "power": lambda b, h, q, k: (k**n) % 3 == 1,
+            "type": lambda b, h, q, k: k < n if isinstance(n, int) else k < 0,
+            "size": lambda b, h, q, k: k.new_full((), n) > k,
+        }[name]
+
+    for n in (1, 2, 3, 8) if name in ("power", "shift") else (5, 7, 9, 6):
+        mask_mod = make(n)
+        exact, _ = reference(*inputs, None, at_each_pair(mask_mod) if name == "size" else mask_mod)
+        torch.testing.assert_close(flex_attention(*inputs, None, mask_mod), exact)
+
+
+def test_block_masks_of_integers_that_vary():
+    inputs = detached_inputs()
+
+    def make(n):
+        return lambda b, h, q, k: (DOCUMENTS[b, q] == DOCUMENTS[b, k]) & (k < n)
+
+    plans = {n: flex.create_block_mask(*inputs, block_mask=make(n)) for n in (20, 21, 22)}
+    for n, plan in plans.items():
+        out = flex_attention(*inputs, block_mask=make(n), precomputed_block_mask=plan)
+        torch.testing.assert_close(out, flex_attention(*inputs, block_mask=make(n)))
+
+
 def test_tensors_that_are_one_are_told_from_two():
     def add(x, y):
         return lambda s, b, h, i, j: s + x[i] * y[j]

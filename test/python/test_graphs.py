@@ -65,6 +65,18 @@ def test_functions_are_part_of_the_graph():
     assert counter.frame_count == 2
 
 
+def test_integers_of_graphs_vary(monkeypatch):
+    """Torch makes them inputs of the graph at their second value; kernels read them."""
+    texts = set()
+    run_functions = flex._run
+    monkeypatch.setattr(flex, "_run", lambda *args: texts.add(body := run_functions(*args)) or body)
+    compiled, counter = compile_whole(lambda q, k, v, n: flex_attention(q, k, v, None, lambda b, h, i, j: j < n))
+    inputs = [tensor.detach() for tensor in make_inputs()]
+    for n in (5, 9, 12, 20):
+        check(compiled(*inputs, n), inputs, mask_mod=lambda b, h, q, k: k < n)
+    assert counter.frame_count == 2 and len(texts) == 2
+
+
 def test_functions_that_change():
     compiled, counter = compile_whole(lambda q, k, v, mask: flex_attention(q, k, v, None, mask))
     inputs = [tensor.detach() for tensor in make_inputs()]

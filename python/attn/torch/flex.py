@@ -3,11 +3,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``flex_attention``: attention with Python functions of scores and positions."""
 
+import collections
 import functools
 import inspect
+import math
 import types
 import weakref
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple, Union, cast
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Set, Tuple, Union, cast
 
 import torch
 from torch import Tensor
@@ -105,9 +107,15 @@ def _make_number(value: Union[torch.SymInt, torch.SymFloat], device: torch.devic
 _DTYPES = {F32: torch.float32, INDEX: torch.int64, BOOL: torch.bool}
 
 
-def _run(function: Callable, captures: List[Tensor], kind: str, device: torch.device) -> Tuple[str, bool, bool]:
+def _run(
+    function: Callable,
+    captures: List[Tensor],
+    kind: str,
+    device: torch.device,
+    replace: Optional[Callable[[Callable, Tracer], Callable]] = None,
+) -> Tuple[str, bool, bool]:
     """The body of the region for a function, whether it computed tensors, and
-    whether it asked for sizes of some."""
+    whether it asked for sizes of some. ``replace`` gives the function other numbers."""
     role = "score_mod" if kind == F32 else "mask_mod"
     if not callable(function):
         raise AttnError(f"{role} is a {type(function).__name__}; pass a function")
@@ -125,6 +133,8 @@ def _run(function: Callable, captures: List[Tensor], kind: str, device: torch.de
         return varying[-1][1]
 
     tracer.capture_number = capture_number
+    if replace is not None:
+        function = replace(function, tracer)
     position = [tracer.argument(name, INDEX) for name in _POSITION]
     arguments = [tracer.argument("%s", F32), *position] if kind == F32 else position
     _check_parameters(function, role, name, arguments)
@@ -146,7 +156,8 @@ def _run(function: Callable, captures: List[Tensor], kind: str, device: torch.de
 class _Trace(NamedTuple):
     score: str
     keep: str
-    #: Numbers of the captured tensors in the list of tensors that the functions refer to.
+    #: Places of the captured tensors in the list of tensors that the functions refer to, and -1 - place for those of
+    #: integers that vary in the list of integers.
     captures: Tuple[int, ...]
     #: The sizes of the tensors that the functions refer to, if they ask for some.
     sizes: Optional[Tuple[Any, ...]]
@@ -155,12 +166,112 @@ class _Trace(NamedTuple):
 _traces: Dict[Tuple, _Trace] = {}
 
 
+class _Numbers:
+    """Which integers of functions vary: those that had a second value, until a function turns out to need them as
+    constants."""
+
+    def __init__(self, first: Tuple[int, ...]):
+        self._first = first
+        self._varying: Set[int] = set()
+        self.are_constants = False
+
+    def find_varying(self, numbers: Tuple[int, ...]) -> Tuple[int, ...]:
+        """Places of the integers that vary, after a call with these."""
+        if self.are_constants:
+            return ()
+        self._varying.update([place for place, pair in enumerate(zip(self._first, numbers)) if pair[0] != pair[1]])
+        return tuple(sorted(self._varying))
+
+
+_numbers: Dict[Tuple, _Numbers] = {}
+# Tensors of integers that vary. Block masks are valid for the same tensors: some stay alive.
+_number_tensors: "weakref.WeakValueDictionary[Tuple, Tensor]" = weakref.WeakValueDictionary()
+_recent_numbers: "collections.deque[Tensor]" = collections.deque(maxlen=256)
+
+
+def _find_number_tensors(numbers: List[int], device: torch.device) -> List[Tensor]:
+    """Integers on a device, as one tensor for each, which nobody changes."""
+    is_observed = torch._C._len_torch_dispatch_stack() != 0
+    if is_observed or (device.type == "cuda" and torch.cuda.is_current_stream_capturing()):
+        return [torch.full((), number, dtype=torch.int64, device=device) for number in numbers]
+    tensors = []
+    for place, number in enumerate(numbers):
+        # Equal numbers have tensors of their own, since they may differ in the next call.
+        name = (number, numbers[:place].count(number), device)
+        tensor = _number_tensors.get(name)
+        if tensor is None:
+            with torch.inference_mode(False):
+                tensor = _number_tensors[name] = torch.full((), number, dtype=torch.int64, device=device)
+            _recent_numbers.append(tensor)
+        tensors.append(tensor)
+    return tensors
+
+
+class _Replacement:
+    """Functions whose integers at some places are replaced, in the order in which ``_References`` lists them."""
+
+    def __init__(self, first: int, objects: Mapping[int, Any]):
+        self._place = first
+        self._objects = objects
+
+    def __call__(self, value: Any) -> Any:
+        if type(value) is int:
+            self._place += 1
+            return self._objects.get(self._place - 1, value)
+        if isinstance(value, types.FunctionType):
+            return self._replace_function(value)
+        if isinstance(value, tuple):
+            items = [self(item) for item in value]
+            is_same = all(item is old for item, old in zip(items, value))
+            return value if is_same else getattr(value, "_make", tuple)(items)
+        return value
+
+    def _replace_function(self, function: types.FunctionType) -> types.FunctionType:
+        is_same = True
+
+        def replace(value: Any) -> Any:
+            nonlocal is_same
+            replaced = self(value)
+            is_same = is_same and replaced is value
+            return replaced
+
+        closure = []
+        for cell in function.__closure__ or ():
+            is_kept = cell == types.CellType() or cell.cell_contents is function
+            closure.append(cell if is_kept else types.CellType(replace(cell.cell_contents)))
+        defaults = function.__defaults__ and tuple([replace(value) for value in function.__defaults__])
+        scope = function.__globals__
+        names = [name for name in _names(function.__code__) if name in scope and scope[name] is not function]
+        scope = {**scope, **{name: replace(scope[name]) for name in names}} if names else scope
+        if is_same:
+            return function
+        made = types.FunctionType(function.__code__, scope, function.__name__, defaults, tuple(closure))
+        made.__kwdefaults__ = function.__kwdefaults__
+        return made
+
+
+def _names(code: types.CodeType) -> Tuple[str, ...]:
+    """Names that code and the functions in it look up, each once."""
+    names = code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names += constant.co_names
+    return tuple(dict.fromkeys(names))
+
+
+# Functions that look up one of these may tell an integer from a scalar.
+_INSPECTIONS = frozenset(("isinstance", "issubclass", "type", "hasattr", "getattr", "callable", "id", "str", "repr"))
+
+
 class _References:
     """The objects that a function can reach, as a key that stays equal as long as a trace of it stays valid, and the
-    tensors among them."""
+    tensors and integers among them."""
 
     def __init__(self) -> None:
         self.tensors: List[Tensor] = []
+        self.numbers: List[int] = []
+        #: Whether a function may look at types.
+        self.inspects = False
         #: The objects that were inspected: cells of closures and entries of scopes, with their contents.
         self.cells: List[Tuple[Any, Any]] = []
         self.globals: List[Tuple[Dict[str, Any], str, Any]] = []
@@ -168,6 +279,9 @@ class _References:
         self.unknown: Optional[str] = None
 
     def key(self, value: Any, name: str) -> Any:
+        if type(value) is int:
+            self.numbers.append(value)
+            return int
         if value is None or isinstance(value, (bool, int, float, str)):
             return (type(value), value)
         if isinstance(value, Tensor):
@@ -199,10 +313,8 @@ class _References:
 
     def _function(self, function: types.FunctionType) -> Any:
         code = function.__code__
-        names = code.co_names
-        constants = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
-        for inner in constants:
-            names += inner.co_names
+        names = _names(code)
+        self.inspects = self.inspects or not _INSPECTIONS.isdisjoint(names)
         parts: List[Any] = [code]
         for name, cell in zip(code.co_freevars, function.__closure__ or ()):
             if cell == types.CellType():
@@ -372,6 +484,32 @@ def _find_graph_mask(block_mask: Union[BlockMask, MaskMod, None]) -> Optional[Ma
     return _combine_blocks(block_mask, *_list_blocks(block_mask))
 
 
+def _run_both(
+    score_mod: Optional[ScoreMod],
+    mask_mod: Optional[MaskMod],
+    device: torch.device,
+    first_of_mask: int,
+    of_numbers: Mapping[int, Tensor],
+) -> Tuple[str, str, List[Tensor], bool, bool]:
+    """Bodies of both regions, the tensors that they read, whether functions computed tensors, and whether they asked
+    for sizes of some. ``of_numbers`` has tensors for integers of the functions, by their places."""
+    captures: List[Tensor] = []
+    bodies = ["", ""]
+    computes = sizes = False
+    for role, (function, kind, first) in enumerate(((score_mod, F32, 0), (mask_mod, BOOL, first_of_mask))):
+        if function is None:
+            continue
+        end = first_of_mask if role == 0 else math.inf
+        own = {place: tensor for place, tensor in of_numbers.items() if first <= place < end}
+
+        def replace(function: Callable, tracer: Tracer) -> Callable:
+            return _Replacement(first, {place: tracer.number(tensor) for place, tensor in own.items()})(function)
+
+        bodies[role], has_computed, has_asked = _run(function, captures, kind, device, replace if own else None)
+        computes, sizes = computes or has_computed, sizes or has_asked
+    return bodies[0], bodies[1], captures, computes, sizes
+
+
 def _trace(
     score_mod: Optional[ScoreMod], block_mask: Union[BlockMask, MaskMod, None], device: torch.device
 ) -> Tuple[str, str, List[Tensor]]:
@@ -381,38 +519,52 @@ def _trace(
     if recent is not None and recent.is_valid():
         return recent.result
     references = _References()
-    key = (references.key(score_mod, "score_mod"), references.key(mask_mod, "mask_mod"), device)
+    score_key = references.key(score_mod, "score_mod")
+    first_of_mask = len(references.numbers)
+    name = (score_key, references.key(mask_mod, "mask_mod"), device)
+    numbers, shapes = tuple(references.numbers), tuple([tuple(tensor.shape) for tensor in references.tensors])
+    key: Tuple = (name, numbers)
     trace = _traces.get(key) if references.unknown is None else None
-    shapes = tuple([tuple(tensor.shape) for tensor in references.tensors])
+    varying: Tuple[int, ...] = ()
+    if trace is None and references.unknown is None and not references.inspects:
+        varying = _numbers.setdefault(name, _Numbers(numbers)).find_varying(numbers)
+        if varying:
+            key = (name, tuple([None if place in varying else number for place, number in enumerate(numbers)]))
+            trace = _traces.get(key)
+    of_numbers = dict(zip(varying, _find_number_tensors([numbers[place] for place in varying], device)))
     if trace is not None and trace.sizes in (None, shapes):
-        result = (trace.score, trace.keep, [references.tensors[number] for number in trace.captures])
+        captures = [
+            references.tensors[place] if place >= 0 else of_numbers[-1 - place] for place in trace.captures
+        ]
+        result = (trace.score, trace.keep, captures)
         _Recent((score_mod, mask_mod), device, references, result)
         return result
-    captures: List[Tensor] = []
-    score = keep = ""
-    computes = sizes = False
-    if score_mod is not None:
-        score, computes, sizes = _run(score_mod, captures, F32, device)
-    if mask_mod is not None:
-        keep, mask_computes, mask_sizes = _run(mask_mod, captures, BOOL, device)
-        computes, sizes = computes or mask_computes, sizes or mask_sizes
-    numbers = []
+    try:
+        score, keep, captures, computes, sizes = _run_both(score_mod, mask_mod, device, first_of_mask, of_numbers)
+    except Exception:
+        if not varying:
+            raise
+        # The functions need these integers as constants.
+        _numbers[name].are_constants = True
+        return _trace(score_mod, mask_mod, device)
+    places = []
     for capture in captures:
-        numbers += [number for number, tensor in enumerate(references.tensors) if tensor is capture]
+        places += [place for place, tensor in enumerate(references.tensors) if tensor is capture]
+        places += [-1 - place for place, tensor in of_numbers.items() if tensor is capture]
     if references.unknown is not None:
         warn_once(
             "traced again",
             f"score_mod or mask_mod refers to {references.unknown}, which may change: it is traced again at each call. "
             "Bind what it reads to local variables: tensors, numbers and functions",
         )
-    elif computes or len(numbers) != len(captures):
+    elif computes or len(places) != len(captures):
         warn_once(
             "computed again",
             "score_mod or mask_mod computes with tensors apart from reading elements: it is traced again, and computes "
             "them again, at each call. Compute them before",
         )
     else:
-        _traces[key] = _Trace(score, keep, tuple(numbers), shapes if sizes else None)
+        _traces[key] = _Trace(score, keep, tuple(places), shapes if sizes else None)
     return score, keep, captures
 
 
