@@ -338,8 +338,8 @@ LogicalResult attn::compileToFile(ModuleOp module,
   SmallString<128> target(path);
   if (!isInPlace)
     if (std::error_code error = followLinks(path, target))
-      return emitError(loc) << "could not write '" << path
-                            << "': " << error.message();
+      return emitError(loc)
+             << "could not write '" << path << "': " << error.message();
   // Make sure that the result can be written before taking time to compute it.
   SmallVector<std::string, 2> temporaries;
   llvm::scope_exit removeTemporaries([&] {

@@ -607,8 +607,8 @@ static SmallVector<std::string> getArgumentNames(func::FuncOp func) {
 static LogicalResult verifySizes(func::FuncOp func, BlockArgument argument) {
   constexpr int64_t maxSize = std::numeric_limits<int32_t>::max();
   auto type = cast<MemRefType>(argument.getType());
-  Location loc = isa<UnknownLoc>(argument.getLoc()) ? func.getLoc()
-                                                    : argument.getLoc();
+  Location loc =
+      isa<UnknownLoc>(argument.getLoc()) ? func.getLoc() : argument.getLoc();
   auto emitTooLarge = [&] {
     return emitError(loc) << "argument #" << argument.getArgNumber()
                           << " of function '" << func.getName() << "' ";
@@ -619,9 +619,9 @@ static LogicalResult verifySizes(func::FuncOp func, BlockArgument argument) {
     if (ShapedType::isDynamic(size))
       continue;
     if (size > maxSize)
-      return emitTooLarge() << "has a size that no call can have: dimension "
-                            << dim << " must be at most " << maxSize << " (was "
-                            << size << ")";
+      return emitTooLarge()
+             << "has a size that no call can have: dimension " << dim
+             << " must be at most " << maxSize << " (was " << size << ")";
     isTooLarge |= llvm::MulOverflow(bytes, size, bytes);
   }
   if (isTooLarge && !llvm::is_contained(type.getShape(), 0))

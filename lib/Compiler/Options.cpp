@@ -83,7 +83,8 @@ std::optional<std::string> attn::setOption(CompilerOptions &options,
   if (name == "database")
     return setText(options.database, "a file");
   if (name == "dropout")
-    return setText(options.dropout, "best, in-kernel, sequential, streams or fused");
+    return setText(options.dropout,
+                   "best, in-kernel, sequential, streams or fused");
   if (name == "mask-budget")
     return expect(!value.getAsInteger(10, options.maskBudget) &&
                       options.maskBudget >= 0,

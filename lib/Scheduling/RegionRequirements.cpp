@@ -1,4 +1,4 @@
-//===- RegionRequirements.cpp - Requirements of regions --------------------===//
+//===- RegionRequirements.cpp - Requirements of regions -----------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Counts the reads of score_mod and mask_mod regions, and the positions on which
-// they depend: reads take registers and bandwidth of the kernel.
+// Counts the reads of score_mod and mask_mod regions, and finds the positions
+// on which they depend: reads take registers and bandwidth of the kernel.
 //
 //===----------------------------------------------------------------------===//
 

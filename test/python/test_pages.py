@@ -95,6 +95,21 @@ def test_pages_about_extending(tmp_path):
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     text = "\n".join((ROOT / "docs" / f"{page}.md").read_text() for page in EXTENDING_PAGES)
     assert check(text, tmp_path) >= 5
+    # The reference of the artifact has the predicate of the mask itself.
+    numpy = pytest.importorskip("numpy")
+    queries, keys, rng = 300, 333, numpy.random.default_rng(0)
+    arrays = {n: rng.standard_normal((1, 4, s, 64)).astype("f2") for n, s in zip("qkv", (queries, keys, keys))}
+    for name, array in arrays.items():
+        numpy.save(tmp_path / f"{name}.npy", array)
+    inputs = " ".join(f"--input={name}={name}.npy" for name in arrays)
+    result = run(f"attn-run streaming.so {inputs} --output-f32 --output=out=out.npy", tmp_path)
+    assert result.returncode == 0, result.stdout
+    q, k, v = (array.astype("f8") for array in arrays.values())
+    position, key = numpy.arange(queries)[:, None] + keys - queries, numpy.arange(keys)
+    kept = (key <= position) & ((key < 4) | (key > position - 100))
+    p = numpy.where(kept, numpy.exp(q @ k.swapaxes(2, 3) / 8), 0)
+    expected = p / p.sum(-1, keepdims=True) @ v
+    assert numpy.abs(numpy.load(tmp_path / "out.npy") - expected).max() < 5e-3
 
 
 def make_page(command, excerpt):

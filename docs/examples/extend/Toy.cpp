@@ -10,6 +10,7 @@
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
+#include "attn/Interfaces/Target.h"
 #include "attn/PerfModel/ScheduleTime.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -106,13 +107,16 @@ attn::ScheduleAttrInterface SingleStageAttr::getPreparation() const {
 }
 
 LogicalResult SingleStageAttr::verifyUse(Operation *op,
-                                         StringRef target) const {
+                                         const attn::Target &target) const {
   if (!isa<attn::AttentionOp>(op))
     return op->emitOpError("cannot have schedule '")
            << *this << "', it is for attention";
-  if (target != "sm_80")
+  // All of its warps copy and compute.
+  constexpr auto kind = attn::KernelScheduleKind::Multistage;
+  if (target.getKernelScheduleKind() != kind)
     return op->emitOpError("cannot have schedule '")
-           << *this << "' on target " << target << ", it is for sm_80";
+           << *this << "' on target " << target.getName() << ", it is for "
+           << attn::describeTargets(kind);
   return success();
 }
 
