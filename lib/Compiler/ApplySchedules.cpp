@@ -59,6 +59,28 @@ static void inlineLaunch(attn_tile::LaunchOp launch, func::FuncOp function) {
   launch.erase();
 }
 
+/// Whether `kernel` writes nothing: static sizes leave it no work items.
+static bool isEmpty(attn_tile::KernelOp kernel) {
+  return llvm::all_of(kernel.getBody().getOps(),
+                      [](Operation &op) { return isMemoryEffectFree(&op); });
+}
+
+/// The operations of `module` that use `kernel`.
+static FailureOr<SmallVector<Operation *>> findUsers(attn_tile::KernelOp kernel,
+                                                     ModuleOp module) {
+  std::optional<SymbolTable::UseRange> uses =
+      SymbolTable::getSymbolUses(kernel, module);
+  if (!uses)
+    return kernel.emitOpError("may have unknown uses");
+  SmallVector<Operation *> users;
+  for (SymbolTable::SymbolUse use : *uses) {
+    if (!isa<attn_tile::LaunchOp>(use.getUser()))
+      return use.getUser()->emitOpError("uses a kernel and is not a launch");
+    users.push_back(use.getUser());
+  }
+  return users;
+}
+
 namespace {
 struct AttnApplySchedulesPass
     : public attn::impl::AttnApplySchedulesPassBase<AttnApplySchedulesPass> {
@@ -69,11 +91,21 @@ struct AttnApplySchedulesPass
     llvm::MapVector<attn::ScheduleAttrInterface,
                     SmallVector<attn_tile::KernelOp>>
         groups;
-    for (auto kernel : module.getOps<attn_tile::KernelOp>()) {
+    for (auto kernel :
+         llvm::make_early_inc_range(module.getOps<attn_tile::KernelOp>())) {
       attn::ScheduleAttrInterface schedule = kernel.getScheduleAttr();
       if (!schedule) {
         kernel.emitOpError("has no schedule");
         return signalPassFailure();
+      }
+      if (isEmpty(kernel)) {
+        FailureOr<SmallVector<Operation *>> users = findUsers(kernel, module);
+        if (failed(users))
+          return signalPassFailure();
+        for (Operation *user : *users)
+          user->erase();
+        kernel.erase();
+        continue;
       }
       groups[schedule].push_back(kernel);
     }
@@ -90,18 +122,12 @@ struct AttnApplySchedulesPass
 
     SmallVector<std::pair<attn_tile::LaunchOp, func::FuncOp>> launches;
     for (attn_tile::KernelOp kernel : kernels) {
-      std::optional<SymbolTable::UseRange> uses =
-          SymbolTable::getSymbolUses(kernel, module);
-      if (!uses)
-        return kernel.emitOpError("may have unknown uses");
-      SmallVector<Operation *> users;
-      for (SymbolTable::SymbolUse use : *uses)
-        users.push_back(use.getUser());
+      FailureOr<SmallVector<Operation *>> users = findUsers(kernel, module);
+      if (failed(users))
+        return failure();
       kernel->moveBefore(part.getBody(), part.getBody()->end());
-      for (Operation *user : users) {
-        auto launch = dyn_cast<attn_tile::LaunchOp>(user);
-        if (!launch)
-          return user->emitOpError("uses a kernel and is not a launch");
+      for (Operation *user : *users) {
+        auto launch = cast<attn_tile::LaunchOp>(user);
         launches.emplace_back(launch,
                               outlineLaunch(launch, part, launches.size()));
       }

@@ -124,6 +124,9 @@ def ConvertAttnToAttnTilePass
     Where the kernels of a gradient iterate over lists of tiles, the order of a
     list depends on the number of SMs. It is taken from the `attn.device` of the
     module, or from the default device of the target.
+
+    A gradient whose static sizes leave no pairs of a query and a key becomes
+    `linalg.fill` operations.
   }];
   let options = [
     Option<"target", "target", "std::string", /*default=*/"\"host\"",

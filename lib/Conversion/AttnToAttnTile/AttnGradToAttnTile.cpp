@@ -19,6 +19,7 @@
 #include "WorkItemList.h"
 #include "attn/Conversion/AttnToAttnTile/AttnToAttnTile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/MapVector.h"
@@ -385,9 +386,36 @@ LogicalResult GradLowering::lower() {
   return success();
 }
 
+/// Whether static sizes leave `op` no pairs of a query and a key.
+static bool hasNoPairs(AttentionGradOp op) {
+  auto query = cast<ShapedType>(op.getQuery().getType());
+  auto key = cast<ShapedType>(op.getKey().getType());
+  return query.getDimSize(0) == 0 || query.getDimSize(2) == 0 ||
+         key.getDimSize(2) == 0;
+}
+
+/// Replaces `op`, which has no pairs, by zeros for its gradients. Captures get
+/// no contributions.
+static void fillGradients(RewriterBase &rewriter, AttentionGradOp op) {
+  rewriter.setInsertionPoint(op);
+  for (Value gradient : {op.getDquery(), op.getDkey(), op.getDvalue()}) {
+    auto type = cast<ShapedType>(gradient.getType());
+    if (llvm::is_contained(type.getShape(), 0))
+      continue;
+    Value zero = arith::ConstantOp::create(
+        rewriter, op.getLoc(), rewriter.getZeroAttr(type.getElementType()));
+    linalg::FillOp::create(rewriter, op.getLoc(), zero, gradient);
+  }
+  rewriter.eraseOp(op);
+}
+
 LogicalResult mlir::attn::lowerAttentionGradToKernels(
     RewriterBase &rewriter, AttentionGradOp op, const DeviceFigures &device,
     SymbolTable &symbols) {
   OpBuilder::InsertionGuard guard(rewriter);
+  if (hasNoPairs(op)) {
+    fillGradients(rewriter, op);
+    return success();
+  }
   return GradLowering(rewriter, op, device, symbols).lower();
 }

@@ -24,6 +24,7 @@
 #include "attn/Conversion/Passes.h"
 #include "attn/PerfModel/Roofline.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -179,6 +180,11 @@ namespace {
 struct ConvertAttnToAttnTile
     : attn::impl::ConvertAttnToAttnTilePassBase<ConvertAttnToAttnTile> {
   using Base::Base;
+
+  void getDependentDialects(DialectRegistry &registry) const override {
+    Base::getDependentDialects(registry);
+    registry.insert<linalg::LinalgDialect>();
+  }
 
   void runOnOperation() override {
     SymbolTableCollection symbolTables;

@@ -47,6 +47,19 @@ func.func @yield(%n: index, %init: memref<1x1x?x?xi32>) {
 
 // -----
 
+func.func @batch(%n: index, %init: memref<1x1x?x?xi32>) {
+  %two = arith.constant 2 : index
+  // expected-error @+1 {{dimension 0 of the block mask must be at least 2, the batch (was 1)}}
+  attn.create_block_mask sizes(%two, %n, %n) outs(%init : memref<1x1x?x?xi32>) mask_mod {
+  ^bb0(%b: index, %h: index, %i: index, %j: index):
+    %t = arith.constant true
+    attn.yield %t : i1
+  }
+  return
+}
+
+// -----
+
 func.func @rows(%init: memref<1x1x6x12xi32>) {
   %one = arith.constant 1 : index
   %n = arith.constant 100 : index

@@ -102,6 +102,12 @@ LogicalResult CreateBlockMaskOp::verify() {
   auto getLength = [](Value length) {
     return getConstantIntValue(length).value_or(ShapedType::kDynamic);
   };
+  int64_t batch = getLength(getBatch());
+  int64_t entries = getDimSize(getOut(), 0);
+  if (ShapedType::isStatic(batch) && ShapedType::isStatic(entries) &&
+      entries < batch)
+    return emitOpError("dimension 0 of the block mask must be at least ")
+           << batch << ", the batch (was " << entries << ")";
   return verifyBlockMaskSizes(*this, getOut(), getScheduleAttr(),
                               getLength(getQueries()), getLength(getKeys()));
 }
