@@ -18,6 +18,7 @@
 #include "attn/Conversion/Passes.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Interfaces/Target.h"
+#include "attn/Support/TemporaryFolder.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "llvm/ADT/ScopeExit.h"
@@ -265,17 +266,15 @@ LogicalResult attn::compileToBuffer(ModuleOp module,
   }
   // Linkers write files.
   Location loc = UnknownLoc::get(module.getContext());
-  SmallString<128> file;
-  if (std::error_code error =
-          llvm::sys::fs::createTemporaryFile("attn", "so", file))
-    return emitError(loc) << "could not create a temporary file: "
-                          << error.message();
-  llvm::scope_exit remove([&] { (void)llvm::sys::fs::remove(file); });
-  if (failed(compileToFile(module, options, file)))
+  TemporaryPath file = createTemporaryFile("so");
+  if (!file)
+    return emitError(loc) << file.error;
+  llvm::scope_exit remove([&] { (void)llvm::sys::fs::remove(file.path); });
+  if (failed(compileToFile(module, options, file.path)))
     return failure();
-  auto contents = llvm::MemoryBuffer::getFile(file);
+  auto contents = llvm::MemoryBuffer::getFile(file.path);
   if (!contents)
-    return emitError(loc) << "could not read '" << file
+    return emitError(loc) << "could not read '" << file.path
                           << "': " << contents.getError().message();
   llvm::append_range(buffer, (*contents)->getBuffer());
   return success();
@@ -341,15 +340,15 @@ LogicalResult attn::compileToFile(ModuleOp module,
       return emitError(loc)
              << "could not write '" << path << "': " << error.message();
   // Make sure that the result can be written before taking time to compute it.
-  SmallVector<std::string, 2> temporaries;
-  llvm::scope_exit removeTemporaries([&] {
-    for (StringRef file : temporaries) {
-      (void)llvm::sys::fs::remove(file);
-      if (options.removeOnSignals)
-        llvm::sys::DontRemoveFileOnSignal(file);
-    }
+  std::string output = path.str();
+  llvm::scope_exit removeOutput([&] {
+    if (isInPlace || output == path)
+      return;
+    (void)llvm::sys::fs::remove(output);
+    if (options.removeOnSignals)
+      llvm::sys::DontRemoveFileOnSignal(output);
   });
-  auto createTemporary = [&]() -> FailureOr<std::string> {
+  if (!isInPlace) {
     SmallString<128> file;
     int descriptor;
     std::error_code error = llvm::sys::fs::createUniqueFile(
@@ -359,28 +358,24 @@ LogicalResult attn::compileToFile(ModuleOp module,
       return emitError(loc)
              << "could not write '" << path << "': " << error.message();
     llvm::raw_fd_ostream(descriptor, /*shouldClose=*/true).flush();
-    temporaries.push_back(file.str().str());
+    output = file.str().str();
     if (options.removeOnSignals)
-      llvm::sys::RemoveFileOnSignal(file);
-    return temporaries.back();
-  };
-  std::string output = path.str();
-  if (!isInPlace) {
-    FailureOr<std::string> file = createTemporary();
-    if (failed(file))
-      return failure();
-    output = *file;
+      llvm::sys::RemoveFileOnSignal(output);
   }
 
   if (failed(runStages(module, options, getLastStage(options))))
     return failure();
   if (options.output == OutputKind::SharedLibrary) {
-    FailureOr<std::string> object = createTemporary();
-    if (failed(object) || failed(writeFile(module, options, *object)))
+    TemporaryPath object = createTemporaryFile("o");
+    if (!object)
+      return emitError(loc) << object.error;
+    llvm::scope_exit removeObject(
+        [&] { (void)llvm::sys::fs::remove(object.path); });
+    if (failed(writeFile(module, options, object.path)))
       return failure();
     if (options.onProgress)
       options.onProgress("link");
-    if (failed(linkSharedLibrary(loc, *object, output, options.link)))
+    if (failed(linkSharedLibrary(loc, object.path, output, options.link)))
       return failure();
   } else if (failed(writeFile(module, options, output))) {
     return failure();

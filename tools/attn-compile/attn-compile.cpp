@@ -14,6 +14,7 @@
 #include "Progress.h"
 #include "attn/Compiler/Compiler.h"
 #include "attn/InitAllDialects.h"
+#include "attn/Support/TemporaryFolder.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Pass/PassManager.h"
@@ -273,6 +274,7 @@ static void initialize(std::optional<llvm::InitLLVM> &init, int &argc,
   init.emplace(argc, argv);
   for (const auto &[signal, action] : ignored)
     sigaction(signal, &action, nullptr);
+  attn::removeTemporaryFolderOnSignals();
 }
 
 int main(int argc, char **argv) {

@@ -6,20 +6,19 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Runs attn-compile as a child process (without a shell, into a fresh directory
-// that is removed as soon as its result is loaded) and opens artifacts with
-// dlopen.
+// Runs attn-compile as a child process (without a shell, into a temporary file
+// that is removed as soon as it is loaded) and opens artifacts with dlopen.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Artifact.h"
 #include "LibraryFile.h"
 #include "Progress.h"
+#include "attn/Support/TemporaryFolder.h"
 
 #include <cerrno>
 #include <climits>
 #include <cstring>
-#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -28,48 +27,6 @@
 #include <unistd.h>
 
 using namespace attnrt;
-
-namespace {
-
-/// A fresh directory, removed with the files in it.
-class TemporaryDirectory {
-public:
-  TemporaryDirectory() = default;
-  TemporaryDirectory(const TemporaryDirectory &) = delete;
-  TemporaryDirectory &operator=(const TemporaryDirectory &) = delete;
-  ~TemporaryDirectory();
-
-  int32_t create();
-  const std::string &getPath() const { return path; }
-
-private:
-  std::string path;
-};
-
-} // namespace
-
-TemporaryDirectory::~TemporaryDirectory() {
-  if (path.empty())
-    return;
-  if (DIR *directory = opendir(path.c_str())) {
-    while (struct dirent *entry = readdir(directory))
-      if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-        unlink((path + "/" + entry->d_name).c_str());
-    closedir(directory);
-  }
-  rmdir(path.c_str());
-}
-
-int32_t TemporaryDirectory::create() {
-  const char *parent = getenv("TMPDIR");
-  std::string pattern =
-      std::string(parent && *parent ? parent : "/tmp") + "/attn-run-XXXXXX";
-  if (!mkdtemp(&pattern[0]))
-    return attnrtSetError(ATTN_IO_ERROR, "cannot create the directory '%s': %s",
-                          pattern.c_str(), strerror(errno));
-  path = pattern;
-  return ATTN_OK;
-}
 
 static bool endsWith(const std::string &text, const char *suffix) {
   size_t length = strlen(suffix);
@@ -263,13 +220,15 @@ int32_t Artifact::load(const Options &options, Artifact &result) {
   if (target == "auto")
     if (int32_t status = chooseTarget(options.device, target))
       return status;
-  TemporaryDirectory directory;
-  if (int32_t status = directory.create())
-    return status;
-  std::string library = directory.getPath() + "/artifact.so";
-  if (int32_t status = compile(options, target, library))
-    return status;
-  return result.open(library, input);
+  mlir::attn::TemporaryPath library = mlir::attn::createTemporaryFile("so");
+  if (!library)
+    return attnrtSetError(ATTN_IO_ERROR, "%s", library.error.c_str());
+  int32_t status = compile(options, target, library.path);
+  if (status == ATTN_OK)
+    status = result.open(library.path, input);
+  // A loaded library stays when its file is removed.
+  unlink(library.path.c_str());
+  return status;
 }
 
 int32_t Artifact::getFunction(const std::string &name,

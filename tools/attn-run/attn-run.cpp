@@ -13,10 +13,12 @@
 
 #include "Probe.h"
 #include "Runner.h"
+#include "attn/Support/TemporaryFolder.h"
 
 #include <cstdio>
 
 int main(int argc, char **argv) {
+  mlir::attn::removeTemporaryFolderOnSignals();
   attnrt::Options options;
   auto exitCode = attnrt::parseOptions(argc, argv, options);
   if (!exitCode)

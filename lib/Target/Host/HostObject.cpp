@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Target/HostObject.h"
+#include "attn/Support/TemporaryFolder.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/Analysis/LoopInfo.h"
@@ -30,6 +31,7 @@
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
 #include "llvm/TargetParser/SubtargetFeature.h"
+#include <unistd.h>
 
 #include <dlfcn.h>
 
@@ -339,15 +341,21 @@ LogicalResult attn::linkSharedLibrary(Location loc, StringRef object,
     arguments.append({"-Xlinker", "-rpath", "-Xlinker", searchPath, "-lm"});
   }
 
-  llvm::SmallString<128> log;
-  if (std::error_code error =
-          llvm::sys::fs::createTemporaryFile("attn", "log", log))
-    return emitError(loc) << "could not create a temporary file: "
-                          << error.message();
-  std::optional<StringRef> redirects[] = {StringRef(), StringRef(log),
-                                          StringRef(log)};
+  TemporaryPath folder = getTemporaryFolder();
+  TemporaryPath logFile = createTemporaryFile("log");
+  if (!folder || !logFile)
+    return emitError(loc) << (folder ? logFile : folder).error;
+  StringRef log = logFile.path;
+  std::optional<StringRef> redirects[] = {StringRef(), log, log};
+  // The linker's own temporary files are removed with ours.
+  std::string temporaries = "TMPDIR=" + folder.path;
+  SmallVector<StringRef> environment{temporaries};
+  for (char **variable = environ; *variable; ++variable)
+    if (!StringRef(*variable).starts_with("TMPDIR="))
+      environment.push_back(*variable);
   std::string message;
-  int status = llvm::sys::ExecuteAndWait(*linker, arguments, std::nullopt,
+  int status = llvm::sys::ExecuteAndWait(*linker, arguments,
+                                         ArrayRef<StringRef>(environment),
                                          redirects, /*SecondsToWait=*/0,
                                          /*MemoryLimit=*/0, &message);
   if (status != 0 && message.empty())

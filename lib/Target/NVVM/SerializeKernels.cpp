@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "attn/Support/TemporaryFolder.h"
 #include "attn/Target/CUDAToolkit.h"
 #include "attn/Target/PTXVersion.h"
 #include "attn/Target/Passes.h"
@@ -193,18 +194,16 @@ struct SerializedModule {
 /// Runs the assembler `ptxas` on `ptx`.
 static llvm::Expected<SerializedModule>
 assemble(StringRef ptx, StringRef chip, StringRef ptxas, StringRef options) {
-  SmallVector<SmallString<128>, 3> files;
+  SmallVector<std::string, 3> files;
   llvm::scope_exit removeFiles([&] {
     for (StringRef file : files)
       (void)llvm::sys::fs::remove(file);
   });
   for (StringRef suffix : {"ptx", "cubin", "log"}) {
-    SmallString<128> file;
-    if (std::error_code error =
-            llvm::sys::fs::createTemporaryFile("attn", suffix, file))
-      return llvm::createStringError(
-          error, "could not create a temporary file: " + error.message());
-    files.push_back(file);
+    attn::TemporaryPath file = attn::createTemporaryFile(suffix.str());
+    if (!file)
+      return llvm::createStringError(file.error);
+    files.push_back(file.path);
   }
   StringRef input = files[0], output = files[1], log = files[2];
   {
