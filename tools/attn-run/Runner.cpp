@@ -236,6 +236,11 @@ static int32_t runFunction(const Artifact &artifact,
     report.producer = artifact.get().producer;
   report.arguments = &arguments;
 
+  if (artifact.isHost() && options.device != 0)
+    return attnrtSetError(ATTN_INVALID_ARGUMENT,
+                          "--device=%d: the function '%s' runs on the host, "
+                          "expected no device",
+                          options.device, function.name);
   int32_t device = artifact.isHost() ? ATTN_DEVICE_HOST : options.device;
   if (!artifact.isHost())
     if (int32_t status = describeDevice(device, report.device))

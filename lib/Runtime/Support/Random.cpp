@@ -63,6 +63,11 @@ static bool parseNumber(const std::string &text, double &value) {
   return !text.empty() && *end == 0;
 }
 
+/// The same for numbers that others are computed from.
+static bool parseFiniteNumber(const std::string &text, double &value) {
+  return parseNumber(text, value) && std::isfinite(value);
+}
+
 int32_t attnrt::parseFill(const std::string &text, Fill &fill) {
   std::vector<std::string> parts;
   size_t begin = 0;
@@ -88,16 +93,17 @@ int32_t attnrt::parseFill(const std::string &text, Fill &fill) {
   }
   fill = {Fill::Kind::Normal, 1, 1};
   if (kind == "normal" &&
-      (count == 1 || (count == 2 && parseNumber(parts[1], fill.a))))
+      (count == 1 || (count == 2 && parseFiniteNumber(parts[1], fill.a))))
     return ATTN_OK;
   fill.kind = Fill::Kind::Uniform;
-  if (kind == "uniform" && count == 3 && parseNumber(parts[1], fill.a) &&
-      parseNumber(parts[2], fill.b))
+  if (kind == "uniform" && count == 3 && parseFiniteNumber(parts[1], fill.a) &&
+      parseFiniteNumber(parts[2], fill.b) && std::isfinite(fill.b - fill.a))
     return ATTN_OK;
   return attnrtSetError(
       ATTN_INVALID_ARGUMENT,
       "'%s' is not a way to fill a tensor (expected normal[:SCALE], "
-      "uniform:LOW:HIGH, zeros, ones, const:VALUE or iota)",
+      "uniform:LOW:HIGH, zeros, ones, const:VALUE or iota; scales and bounds "
+      "are finite)",
       text.c_str());
 }
 
