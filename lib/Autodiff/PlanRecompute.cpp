@@ -478,6 +478,13 @@ struct AttnPlanRecomputePass
       return signalPassFailure();
     DeviceAttr device = getDevice(module, target);
     CostAssumptions assumptions{dynamicSize, dynamicBatch};
+    for (const auto *limit : {&budget, &peakBudget})
+      if (*limit < -1) {
+        module.emitError() << limit->ArgStr
+                           << " must be a number of bytes, or -1 for no limit "
+                           << "(was " << limit->getValue() << ")";
+        return signalPassFailure();
+      }
     std::optional<int64_t> bytes, peakBytes;
     if (budget >= 0)
       bytes = budget;

@@ -253,6 +253,12 @@ void ChooseSchedulePass::runOnOperation() {
   FailureOr<const Target *> found = lookupTarget(getOperation(), target);
   if (failed(found))
     return signalPassFailure();
+  if (dqWorkspaceBytes < -1) {
+    getOperation().emitError("dq-workspace-bytes must be a number of bytes, "
+                             "or -1 for no limit (was ")
+        << dqWorkspaceBytes.getValue() << ")";
+    return signalPassFailure();
+  }
   ScheduleDatabase measured;
   if (!database.empty() && failed(measured.read(getOperation(), database)))
     return signalPassFailure();

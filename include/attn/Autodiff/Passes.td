@@ -141,10 +141,9 @@ def AttnPlanRecomputePass : Attn_Pass<"attn-plan-recompute", "::mlir::ModuleOp">
     Option<"target", "target", "std::string", /*default=*/"\"sm_90a\"",
            "Target whose rates are used: host, sm_80 or sm_90a">,
     Option<"budget", "budget", "int64_t", /*default=*/"-1",
-           "Bytes that may be saved; unlimited if negative">,
+           "Bytes that may be saved; unlimited if -1">,
     Option<"peakBudget", "peak-budget", "int64_t", /*default=*/"-1",
-           "Bytes of peak memory, without arguments; unlimited if "
-           "negative">,
+           "Bytes of peak memory, without arguments; unlimited if -1">,
     Option<"dynamicSize", "dynamic-size", "int64_t", /*default=*/"4096",
            "Size that dynamic dimensions are taken to have">,
     Option<"dynamicBatch", "dynamic-batch", "int64_t", /*default=*/"1",

@@ -50,13 +50,13 @@ struct TargetPipelineOptions
       llvm::cl::init("in-kernel")};
   Option<int64_t> maskBudget{
       *this, "mask-budget",
-      llvm::cl::desc("Bytes that a dropout keep mask may take; if negative, an "
+      llvm::cl::desc("Bytes that a dropout keep mask may take; if -1, an "
                      "eighth of the device's memory"),
       llvm::cl::init(-1)};
   Option<int64_t> dqWorkspaceBytes{
       *this, "dq-workspace-bytes",
       llvm::cl::desc("Bytes that the dQ accumulator may take; "
-                     "if negative, as many as it takes"),
+                     "if -1, as many as it takes"),
       llvm::cl::init(-1)};
 
   Option<bool> explicitBlockMasks{

@@ -44,7 +44,7 @@ def ChooseSchedulePass : Attn_Pass<"attn-choose-schedule", "::mlir::func::FuncOp
            "File of measured times, written by attn-tune">,
     Option<"dqWorkspaceBytes", "dq-workspace-bytes", "int64_t", /*default=*/"-1",
            "Bytes that the dQ accumulator may take; "
-           "unlimited if negative">,
+           "unlimited if -1">,
   ];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::attn::AttnDialect",

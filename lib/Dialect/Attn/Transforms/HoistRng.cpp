@@ -216,6 +216,11 @@ LogicalResult AttnHoistRngPass::readOptions() {
   if (maxMatmuls <= 0)
     return function.emitError() << "max-matmuls must be positive (was "
                                 << maxMatmuls.getValue() << ")";
+  if (memoryBudget < -1)
+    return function.emitError()
+           << "memory-budget must be a number of bytes, or -1 for an eighth of "
+              "the device's memory (was "
+           << memoryBudget.getValue() << ")";
   auto known =
       llvm::StringSwitch<std::optional<std::optional<Alternative>>>(alternative)
           .Case("best", std::optional<Alternative>())

@@ -153,7 +153,7 @@ def AttnHoistRngPass : Attn_Pass<"attn-hoist-rng", "::mlir::func::FuncOp"> {
     Option<"alternative", "alternative", "std::string", /*default=*/"\"best\"",
            "best, in-kernel, sequential, streams or fused">,
     Option<"memoryBudget", "memory-budget", "int64_t", /*default=*/"-1",
-           "Bytes that a mask may take; if negative, an eighth of the device's "
+           "Bytes that a mask may take; if -1, an eighth of the device's "
            "memory">,
     Option<"maxMatmuls", "max-matmuls", "int64_t", /*default=*/"1",
            "Matmuls among which the generation of one keep mask may be distributed">,
