@@ -30,7 +30,9 @@ from attn.self_check import HEADS, KV_HEADS, TorchChecks, find_checks, format_re
 # The comparison begins no measurement after this time, so that it ends within a minute.
 _SECONDS_OF_COMPARISON = 40.0
 # Environment variables that the package and its libraries read.
-_VARIABLES = ("ATTN_CACHE_DIR", "ATTN_CHECK_READS", "ATTN_CUDA_DRIVER", "ATTN_LIBRARY_DIR", "ATTN_NUM_THREADS")
+_VARIABLES = (
+    "ATTN_CACHE_DIR", "ATTN_CHECK_READS", "ATTN_CUDA_DRIVER", "ATTN_LIBRARY_DIR", "ATTN_NUM_THREADS", "ATTN_PROGRESS"
+)  # fmt: skip
 
 
 # Facts. A missing value is None, and `missing` has the reason.

@@ -18,10 +18,9 @@ import zlib
 from typing import Any, Dict, List, Optional, Sequence
 
 from attn.errors import AttnError
-from attn.library import load_runtime
+from attn.library import ABI_VERSION, find_gpu_problem, load_runtime
 from attn.version import __version__
 
-ABI_VERSION = 2
 DTYPES = ("bf16", "f16", "f32", "f64", "i32", "i64", "i8", "i1")
 TORCH_NAMES = ("bfloat16", "float16", "float32", "float64", "int32", "int64", "int8", "bool")
 
@@ -114,6 +113,17 @@ def _describe(tensor: Any, name: str) -> TensorView:
     return view
 
 
+def _add_gpu_problem(text: str) -> str:
+    """An error of a call, with the reason if tensors cannot be on a GPU since there is none."""
+    problem = find_gpu_problem() if "expected a CUDA device" in text else None
+    if problem is None:
+        return text
+    return (
+        f"{text}. There is no GPU: {problem}; install the NVIDIA driver, name it by ATTN_CUDA_DRIVER, or compile for "
+        "target='host'"
+    )
+
+
 class Function:
     """One function of an artifact: called with its inputs, then its outputs."""
 
@@ -151,7 +161,7 @@ class Function:
 
         def run(_keep: Any = (tensors, views)) -> None:
             if call(array, count, stream) != 0:
-                raise AttnError(error().decode())
+                raise AttnError(_add_gpu_problem(error().decode()))
 
         run.array = array  # type: ignore[attr-defined]
         return run

@@ -23,10 +23,11 @@ import json
 import os
 import pathlib
 import stat
-from typing import Any, Callable, Dict, Iterator, Optional, Tuple
+import time
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from attn.artifact import ABI_VERSION, Artifact
-from attn.errors import AttnError, warn_once
+from attn.errors import AttnError, get_logger, warn_once
 from attn.library import compiler_fingerprint
 from attn.version import __version__
 
@@ -99,7 +100,7 @@ def _open_folder(create: bool = False) -> Iterator[int]:
         os.close(folder)
 
 
-def _write(name: str, library: bytes) -> Artifact:
+def _write(name: str, library: bytes, target: str) -> Artifact:
     """Writes an entry in full or not at all, and loads it."""
     import secrets
 
@@ -107,6 +108,7 @@ def _write(name: str, library: bytes) -> Artifact:
         "sha256": hashlib.sha256(library).hexdigest(),
         "compiler": compiler_fingerprint(),
         "version": __version__,
+        "target": target,
     }
     tail = json.dumps(description).encode()
     temporary = f"{name}{os.getpid()}-{secrets.token_hex(8)}.tmp"
@@ -157,15 +159,77 @@ def _open_entry(name: str) -> int:
         raise
 
 
+def _find_other_build(description: Dict[str, Any]) -> Optional[str]:
+    """Why an entry of this description is of another build than the compiler; None if it is not, or there is no
+    compiler."""
+    compiler = compiler_fingerprint()
+    made_by = str(description["compiler"])
+    if compiler is None or made_by == compiler:
+        return None
+    version = description.get("version", "unknown")
+    return (
+        f"it was made by build {made_by[:8]} of attn {version}, expected build {compiler[:8]} of attn {__version__}"
+    )
+
+
+class Entry(NamedTuple):
+    """An entry of the cache."""
+
+    path: str
+    bytes: int
+    #: The target, and the version of Attn that made it; None if the entry does not tell.
+    target: Optional[str]
+    version: Optional[str]
+    #: Seconds since it was written.
+    age_s: float
+    #: Why it is not used, and compiled again instead; None if it is used.
+    refused: Optional[str]
+
+
+def inspect() -> List[Entry]:
+    """The entries of the cache, the newest first. Nothing of them is run."""
+    path = cache_dir()
+    problem = None
+    try:
+        with _open_folder():
+            pass
+    except FileNotFoundError:
+        return []
+    except (_Untrusted, OSError) as error:
+        problem = str(error)
+    entries = []
+    for file in path.glob("*.so") if path.is_dir() else ():
+        description: Dict[str, Any] = {}
+        refused = problem
+        try:
+            status = file.lstat()
+            if refused is None:
+                descriptor = _open_entry(file.name)
+                try:
+                    description = _read_description(descriptor)
+                    refused = _find_other_build(description)
+                finally:
+                    os.close(descriptor)
+        except FileNotFoundError:
+            # Another process has removed it.
+            continue
+        except (_Untrusted, OSError, ValueError, KeyError, TypeError) as error:
+            refused = "it is not a regular file" if getattr(error, "errno", None) == errno.ELOOP else str(error)
+        age = max(0.0, time.time() - status.st_mtime)
+        target, version = description.get("target"), description.get("version")
+        entries.append(Entry(str(file), status.st_size, target, version, age, refused))
+    return sorted(entries, key=lambda entry: entry.age_s)
+
+
 def _load(name: str) -> Optional[Artifact]:
     """The artifact of an entry; None if it must be made."""
     path = cache_dir() / name
     try:
         descriptor = _open_entry(name)
         try:
-            description = _read_description(descriptor)
-            compiler = compiler_fingerprint()
-            if compiler is not None and description["compiler"] != compiler:
+            reason = _find_other_build(_read_description(descriptor))
+            if reason is not None:
+                get_logger().info("the cache entry %s is compiled again: %s", path, reason)
                 return None
             # Its SHA-256 covers the library and the checksum behind it.
             return Artifact(str(path), descriptor=descriptor, is_checked=True)
@@ -191,8 +255,8 @@ def _load_uncached(library: bytes) -> Artifact:
         return Artifact(str(file))
 
 
-def load_or_create(key: str, create: Callable[[], bytes]) -> Artifact:
-    """The artifact of this name, made and stored if it is not there."""
+def load_or_create(key: str, create: Callable[[], bytes], target: str) -> Artifact:
+    """The artifact of this name for a target, made and stored if it is not there."""
     name = f"{key}.so"
     try:
         cache_dir()
@@ -208,7 +272,7 @@ def load_or_create(key: str, create: Callable[[], bytes]) -> Artifact:
         return artifact
     library = create()
     try:
-        return _write(name, library)
+        return _write(name, library, target)
     except _Untrusted as error:
         warn_once("untrusted cache", f"{error}; nothing in the cache is used, and everything is compiled again")
     except OSError as error:

@@ -6,16 +6,19 @@
 import contextlib
 import ctypes
 import json
+import os
+import sys
 import threading
+import time
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Protocol, Tuple, Union
 
 from attn import cache
 from attn.artifact import Artifact
-from attn.errors import AttnError, CompileError, WrongValueError
+from attn.errors import AttnError, CompileError, WrongValueError, get_logger
 from attn.library import load_compiler
 
 # Compilations that take longer are announced.
-_SECONDS_TO_NOTICE = 2.0
+_SECONDS_TO_NOTICE = 1.0
 _ABI_VERSION = 1
 _VERSION_MISMATCH = 2
 
@@ -167,28 +170,61 @@ def compile_bytes(
         return session.run("attncCompile")
 
 
-@contextlib.contextmanager
-def _notice(target: str) -> Iterator[None]:
-    """Announces a compilation that takes long, and the folder of the result."""
-    import logging
+def _shows_progress() -> bool:
+    """Whether a line on stderr announces compilations: ATTN_PROGRESS, or else whether it is a terminal."""
+    value = os.environ.get("ATTN_PROGRESS", "")
+    if value not in ("", "0", "1"):
+        raise AttnError(f"the environment variable ATTN_PROGRESS is '{value}', expected 0 or 1")
+    return value == "1" or (value == "" and sys.stderr is not None and sys.stderr.isatty())
 
-    logger = logging.getLogger("attn")
-    try:
-        kept = f"; the result is kept in {cache.cache_dir()}"
-    except RuntimeError:
-        kept = ""
-    text = "attn: compiling for %s takes more than %g s%s"
-    timer = threading.Timer(_SECONDS_TO_NOTICE, logger.warning, (text, target, _SECONDS_TO_NOTICE, kept))
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
+
+class _Progress:
+    """Announces a compilation that takes long, and the folder of the result, to the logger ``attn`` and as a line on
+    stderr."""
+
+    def __init__(self, target: str):
+        self._target = target
+        self._is_shown = _shows_progress()
+        self._lock = threading.Lock()
+        self._has_begun = self._has_ended = False
+        self._timer = threading.Timer(_SECONDS_TO_NOTICE, self._begin)
+        self._timer.daemon = True
+        self._start = time.monotonic()
+
+    def _begin(self) -> None:
+        try:
+            kept = f"; the result is kept in {cache.cache_dir()}"
+        except RuntimeError:
+            kept = ""
+        with self._lock:
+            if self._has_ended:
+                return
+            self._has_begun = True
+            if self._is_shown:
+                print(f"attn: compiling for {self._target}{kept} ...", end="", file=sys.stderr, flush=True)
+        get_logger().info("attn: compiling for %s takes more than %g s%s", self._target, _SECONDS_TO_NOTICE, kept)
+
+    def __enter__(self) -> None:
+        self._timer.start()
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        self._timer.cancel()
+        with self._lock:
+            self._has_ended = True
+            if self._has_begun and self._is_shown:
+                how = "done in" if kind is None else "failed after"
+                print(f" {how} {time.monotonic() - self._start:.1f} s", file=sys.stderr, flush=True)
 
 
 def _compile_noticed(text: str, passes: str, texts: Tuple[Tuple[str, str], ...], target: str) -> bytes:
-    with _notice(target):
+    try:
+        load_compiler()
+    except AttnError as error:
+        raise AttnError(
+            f"no usable entry of the cache has this module for {target}, and it cannot be compiled: {error}. Entries "
+            "of a machine with a compiler may be copied, see attn.cache.inspect()"
+        ) from None
+    with _Progress(target):
         return compile_bytes(text, target=target, passes=passes, options=dict(texts))
 
 
@@ -213,7 +249,9 @@ def compile(source: Source, *, target: str = "host", passes: str = "", options: 
     with _lock:
         artifact = _artifacts.get(key)
         if artifact is None:
-            artifact = cache.load_or_create(key, lambda: _compile_noticed(text, passes, texts, target))
+            artifact = cache.load_or_create(
+                key, lambda: _compile_noticed(text, passes, texts, target), target
+            )
             _artifacts[key] = artifact
     return artifact
 

@@ -4,7 +4,7 @@
 """Exceptions and warnings of the package."""
 
 import warnings
-from typing import Set
+from typing import Any, Set
 
 
 class AttnError(RuntimeError):
@@ -43,3 +43,10 @@ def warn_once(kind: str, text: str) -> None:
     if kind not in _warned:
         _warned.add(kind)
         warnings.warn(text, AttnWarning, stacklevel=3)
+
+
+def get_logger() -> Any:
+    """The logger ``attn``, for what users need not see. Most processes never import ``logging``."""
+    import logging
+
+    return logging.getLogger("attn")

@@ -15,7 +15,10 @@ import pathlib
 from typing import Optional
 
 from attn.errors import AttnError
+from attn.version import __version__
 
+#: The version of the layouts and signatures of ``attn_runtime.h``.
+ABI_VERSION = 2
 _RUNTIME = "libattn_runtime.so.2"
 _COMPILER = "libattn_c.so.1"
 
@@ -45,16 +48,37 @@ def runtime_header() -> pathlib.Path:
 
 
 def _load(path: pathlib.Path, mode: int) -> ctypes.CDLL:
+    if not path.exists():
+        place = "ATTN_LIBRARY_DIR names it" if os.environ.get("ATTN_LIBRARY_DIR") else "it is the package's own"
+        raise AttnError(
+            f"there is no {path.name} in the folder {path.parent} ({place}); install the package again, or set "
+            "ATTN_LIBRARY_DIR to the folder 'lib' of a build of Attn"
+        )
     try:
         return ctypes.CDLL(os.path.abspath(path), mode=mode)
     except OSError as error:
-        raise AttnError(f"cannot load {path}: {error}; install the package again or set ATTN_LIBRARY_DIR") from None
+        raise AttnError(
+            f"cannot load {path}: {error}; install the library that is missing or the package again, or set "
+            "ATTN_LIBRARY_DIR to the folder 'lib' of a build of Attn"
+        ) from None
+
+
+def _refuse_version(path: pathlib.Path, found: str, expected: str) -> None:
+    raise AttnError(
+        f"{path} is of another build: it has {found}, expected {expected}, of the Python package "
+        f"{pathlib.Path(__file__).parent}; install both from one build"
+    )
 
 
 @functools.lru_cache(maxsize=None)
 def load_runtime(path: Optional[str] = None) -> ctypes.CDLL:
     """The runtime, visible to the artifacts that are loaded after it."""
-    return _load(pathlib.Path(path) if path else runtime_path(), ctypes.RTLD_GLOBAL)
+    file = pathlib.Path(path) if path else runtime_path()
+    library = _load(file, ctypes.RTLD_GLOBAL)
+    version = library.attnrtAbiVersion()
+    if version != ABI_VERSION:
+        _refuse_version(file, f"ABI version {version}", f"ABI version {ABI_VERSION}")
+    return library
 
 
 def compiler_path() -> pathlib.Path:
@@ -63,7 +87,22 @@ def compiler_path() -> pathlib.Path:
 
 @functools.lru_cache(maxsize=None)
 def load_compiler() -> ctypes.CDLL:
-    return _load(compiler_path(), ctypes.RTLD_LOCAL)
+    library = _load(compiler_path(), ctypes.RTLD_LOCAL)
+    library.attncVersion.restype = ctypes.c_char_p
+    version = library.attncVersion().decode(errors="replace")
+    if version != __version__:
+        _refuse_version(compiler_path(), f"version {version}", f"version {__version__}")
+    return library
+
+
+def find_gpu_problem() -> Optional[str]:
+    """Why there is no GPU; None if there is one."""
+    runtime = load_runtime()
+    count = ctypes.c_int32()
+    if runtime.attnrtDeviceCount(ctypes.byref(count)) == 0 and count.value > 0:
+        return None
+    runtime.attnGetLastError.restype = ctypes.c_char_p
+    return (runtime.attnGetLastError() or b"").decode(errors="replace") or "the driver reports none"
 
 
 @functools.lru_cache(maxsize=None)

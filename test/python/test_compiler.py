@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -48,16 +49,125 @@ def test_compile(fresh):
     assert len(entries(fresh)) == 1
 
 
-def test_slow_compilations_say_so(monkeypatch, caplog):
+@pytest.mark.parametrize(
+    "value,is_terminal,is_shown",
+    [(None, False, False), (None, True, True), ("0", True, False), ("1", False, True)],
+)
+def test_slow_compilations_say_so(monkeypatch, caplog, capsys, value, is_terminal, is_shown):
     monkeypatch.setattr(compiler, "_SECONDS_TO_NOTICE", 0.01)
-    with compiler._notice("sm_90a"):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal, raising=False)
+    monkeypatch.delenv("ATTN_PROGRESS", raising=False)
+    if value is not None:
+        monkeypatch.setenv("ATTN_PROGRESS", value)
+    caplog.set_level("INFO", "attn")
+    with compiler._Progress("sm_90a"):
         time.sleep(0.5)
     (record,) = caplog.records
+    assert record.levelname == "INFO"
     assert record.getMessage().startswith("attn: compiling for sm_90a takes more than 0.01 s; the result is kept in ")
+    line = capsys.readouterr().err
+    if is_shown:
+        assert re.fullmatch(r"attn: compiling for sm_90a; the result is kept in \S+ \.\.\. done in 0\.\d s\n", line)
+    else:
+        assert line == ""
+    with pytest.raises(ZeroDivisionError), compiler._Progress("host"):
+        time.sleep(0.2)
+        1 / 0
+    assert ("failed after" in capsys.readouterr().err) == is_shown
     monkeypatch.setattr(compiler, "_SECONDS_TO_NOTICE", 60.0)
-    with compiler._notice("sm_90a"):
+    with compiler._Progress("sm_90a"):
         pass
-    assert len(caplog.records) == 1
+    assert len(caplog.records) == 2 and capsys.readouterr().err == ""
+
+
+def test_invalid_progress(fresh, monkeypatch):
+    monkeypatch.setenv("ATTN_PROGRESS", "yes")
+    with pytest.raises(attn.AttnError, match="ATTN_PROGRESS is 'yes', expected 0 or 1"):
+        attn.compile(TINY)
+
+
+def test_entries_are_listed(fresh, monkeypatch):
+    assert cache.inspect() == []
+    attn.compile(TINY)
+    (entry,) = cache.inspect()
+    (file,) = entries(fresh)
+    assert entry.path == str(file) and entry.bytes == file.stat().st_size
+    assert (entry.target, entry.version, entry.refused) == ("host", attn.__version__, None)
+    assert 0 <= entry.age_s < 600
+    whole = file.read_bytes()
+    for number, contents in enumerate((cut(whole), flip(whole))):
+        (fresh / f"{number}.so").write_bytes(contents)
+        (fresh / f"{number}.so").chmod(0o600)
+    (fresh / "link.so").symlink_to(file)
+    (fresh / "open.so").write_bytes(whole)
+    (fresh / "open.so").chmod(0o666)
+    os.utime(file, (0, 0))
+    listed = cache.inspect()
+    assert listed[-1].path == str(file) and listed[-1].age_s > 1e9
+    reasons = {os.path.basename(entry.path): entry.refused for entry in listed[:-1]}
+    assert reasons.pop("open.so").endswith("can be written by others than its owner (mode 666, expected go-w)")
+    assert reasons == {
+        "0.so": "it is cut off",
+        "1.so": "its checksum is wrong",
+        "link.so": "it is not a regular file",
+    }
+    fresh.chmod(0o777)
+    assert all("can be written by others" in entry.refused for entry in cache.inspect())
+
+
+def test_entries_of_another_build_name_both(fresh, monkeypatch, caplog):
+    monkeypatch.setattr(cache, "compiler_fingerprint", lambda: "0123456789")
+    monkeypatch.setattr(cache, "__version__", "0.0.9")
+    attn.compile(TINY)
+    (name,) = entries(fresh)
+    monkeypatch.undo()
+    monkeypatch.setenv("ATTN_CACHE_DIR", str(fresh))
+    (entry,) = cache.inspect()
+    build = attn.library.compiler_fingerprint()[:8]
+    text = f"it was made by build 01234567 of attn 0.0.9, expected build {build} of attn {attn.__version__}"
+    assert entry.refused == text
+    caplog.set_level("INFO", "attn")
+    assert cache._load(name.name) is None
+    assert text in caplog.text
+
+
+@pytest.fixture
+def forget_libraries():
+    """Libraries are loaded anew, and again afterwards."""
+    for function in (attn.library.load_compiler, attn.library.load_runtime):
+        function.cache_clear()
+    yield
+    for function in (attn.library.load_compiler, attn.library.load_runtime):
+        function.cache_clear()
+
+
+def test_libraries_of_another_version(forget_libraries, monkeypatch):
+    monkeypatch.setattr(attn.library, "__version__", "9.9")
+    with pytest.raises(attn.AttnError, match=r"libattn_c.so.1 is of another build: it has version \S+, expected "):
+        attn.library.load_compiler()
+    monkeypatch.setattr(attn.library, "ABI_VERSION", 7)
+    with pytest.raises(attn.AttnError, match=r"runtime.so.2 is .* has ABI version 2, expected ABI version 7, "):
+        attn.library.load_runtime()
+
+
+def test_libraries_that_are_missing(forget_libraries, fresh, monkeypatch, tmp_path):
+    monkeypatch.setenv("ATTN_LIBRARY_DIR", str(tmp_path))
+    with pytest.raises(attn.AttnError, match="there is no libattn_runtime.so.2 in the folder .*ATTN_LIBRARY_DIR names"):
+        attn.library.load_runtime()
+    with pytest.raises(attn.AttnError, match="no usable entry of the cache has this module for host, and .* libattn_c"):
+        attn.compile(TINY)
+    (tmp_path / "libattn_c.so.1").write_bytes(b"no library")
+    with pytest.raises(attn.AttnError, match="cannot load .*libattn_c.so.1: .*; install the library that is missing"):
+        attn.library.load_compiler()
+
+
+def test_calls_without_a_gpu(monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(attn.artifact, "find_gpu_problem", lambda: "cannot open the CUDA driver: libcuda.so.1")
+    query = torch.zeros(1, 2, 4, 64, dtype=torch.bfloat16)
+    key = torch.zeros(1, 1, 4, 64, dtype=torch.bfloat16)
+    with pytest.raises(attn.AttnError, match="There is no GPU: cannot open the CUDA driver: .* target='host'"):
+        attn.compile(TINY_GPU, target="sm_80")["attention"](query, key, key, query.clone())
 
 
 def test_outputs():
