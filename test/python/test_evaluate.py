@@ -136,6 +136,69 @@ def test_scores_and_probabilities():
     torch.testing.assert_close((pairs.scores - lse[..., None]).exp(), pairs.probabilities, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("dims", [2, 3, 4, 5])
+def test_scores_and_probabilities_of_sdpa(dims):
+    query, key, value = (tensor.detach().float() for tensor in make_inputs())
+    bias = make(S, S, seed=5).detach().bfloat16()
+    if dims == 5:
+        query, key, value = (tensor[None] for tensor in (query, key, value))
+    elif dims < 4:
+        query, key, value = (tensor[(0,) * (4 - dims)] for tensor in (query, key, value))
+    pairs = attn.torch.debug_sdpa(query, key, bias, is_causal=True, soft_cap=3.0, scale=0.5)
+    scores = 3 * (query.double() @ key.double().mT / 6).tanh() + bias.double()
+    scores = scores.masked_fill(~torch.ones(S, S, dtype=torch.bool).tril(), -float("inf"))
+    torch.testing.assert_close(pairs.scores, scores, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(pairs.probabilities, scores.softmax(-1), rtol=1e-6, atol=1e-6)
+    assert evaluate._records == []
+
+
+def test_probabilities_have_gradients_and_options():
+    query, key = make_inputs()[:2]
+    sinks = make(H, seed=4)
+    pairs = attn.torch.debug_sdpa(query, key, masks.causal(), sinks=sinks)
+    scores = torch.cat((pairs.scores, sinks[:, None, None].expand(B, H, S, 1)), -1)
+    torch.testing.assert_close(pairs.probabilities, scores.softmax(-1)[..., :-1])
+    made = torch.autograd.grad(pairs.probabilities.square().sum(), (query, key, sinks))
+    assert all(gradient.abs().sum() > 0 for gradient in made)
+    with pytest.raises(attn.AttnError, match="key is a list; pass a tensor"):
+        attn.torch.debug_sdpa(query, [])
+
+
+def attend_in_parts(query, key, value, split=4):
+    """Attention to two parts of the keys, combined by the log-sum-exp of each."""
+    parts = [slice(None, split), slice(split, None)]
+    calls = [sdpa(query, key[:, :, part], value[:, :, part], return_lse=True) for part in parts]
+    lse = torch.logaddexp(calls[0][1], calls[1][1])
+    return sum(out * (each - lse).exp()[..., None] for out, each in calls), lse
+
+
+def test_log_sum_exps_combine_parts():
+    inputs = [make(1, 2, 6, 4, seed=seed) for seed in range(3)]
+    assert torch.autograd.gradcheck(attend_in_parts, inputs)
+    narrow = [tensor.detach().float().requires_grad_() for tensor in inputs]
+    results = []
+    for call, tensors in ((attend_in_parts, narrow), (lambda *x: sdpa(*x, return_lse=True), inputs)):
+        out, lse = call(*tensors)
+        results.append((out, lse, *torch.autograd.grad(out.square().sum() + lse.sin().sum(), tensors)))
+    for actual, expected in zip(*results):
+        torch.testing.assert_close(actual.double(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_forward_mode():
+    """It works by operations of torch, and is refused by kernels, rather than without tangents."""
+    inputs = [make(1, 2, 5, 3, seed=seed) for seed in range(3)]
+    assert torch.autograd.gradcheck(
+        lambda *tensors: sdpa(*tensors, is_causal=True), inputs, check_forward_ad=True, check_backward_ad=False
+    )
+    forward_ad = torch.autograd.forward_ad
+    x = inputs[0].detach().float()
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, x)
+        for call in (lambda: sdpa(x, dual, x), lambda: flex_attention(dual, x, x)):
+            with pytest.raises(attn.UnsupportedError, match="no forward-mode derivatives .* has a tangent"):
+                call()
+
+
 @pytest.fixture
 def check_reads(monkeypatch):
     def set_value(value):

@@ -15,7 +15,7 @@ from attn.torch.importer import from_export
 from attn.torch.kernels import compile_for
 from attn.torch.packed import sdpa_packed
 from attn.torch.block_masks import PrecomputedBlockMask
-from attn.torch.sdpa import sdpa, varlen_attn
+from attn.torch.sdpa import debug_sdpa, sdpa, varlen_attn
 
 __all__ = [
     "PrecomputedBlockMask",
@@ -23,6 +23,7 @@ __all__ = [
     "Traced",
     "compile_for",
     "debug_pairs",
+    "debug_sdpa",
     "flex_attention",
     "from_export",
     "create_block_mask",

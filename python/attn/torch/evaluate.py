@@ -8,13 +8,14 @@ In double precision on the host it takes the place of kernels, which have none, 
 reads of captured tensors are computed before each call, and those outside are an error.
 """
 
+import contextlib
 import functools
 import math
 import operator
 import os
 import re
 import struct
-from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -53,6 +54,13 @@ _OPERATIONS: Dict[str, Callable] = {
 }  # fmt: skip
 _COMPARISONS = {name: getattr(torch, name) for name in ("lt", "le", "gt", "ge", "eq", "ne")}
 _ROUNDED = {"bf16": torch.bfloat16, "f16": torch.float16}
+
+
+class Pairs(NamedTuple):
+    """Scores, and probabilities after the softmax, of all pairs: ``[batch, heads, queries, keys]``."""
+
+    scores: Tensor
+    probabilities: Tensor
 
 
 class _Pairs(NamedTuple):
@@ -206,6 +214,26 @@ def _positions(sizes: Sequence[int], device: torch.device, first_query: int = 0)
     ])  # fmt: skip
 
 
+# Scores and probabilities of calls are appended to the last one.
+_records: List[List[Tuple[Tensor, Tensor]]] = []
+
+
+@contextlib.contextmanager
+def record_pairs() -> Iterator[List[Tuple[Tensor, Tensor]]]:
+    """Has calls in double precision, on any device, record scores and probabilities."""
+    record: List[Tuple[Tensor, Tensor]] = []
+    _records.append(record)
+    try:
+        yield record
+    finally:
+        _records.remove(record)
+
+
+def takes(query: Tensor) -> bool:
+    """Whether a call is computed by operations of torch."""
+    return query.dtype == torch.float64 and (not query.is_cuda or bool(_records))
+
+
 def attend(
     query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor], kind: Kind
 ) -> Tuple[Tensor, Tensor]:
@@ -217,7 +245,9 @@ def attend(
         raise UnsupportedError(
             "sequences of different lengths have no double precision; convert tensors to torch.float32"
         )
-    _, probabilities, lse = _evaluate(query, key, captures, kind)
+    scores, probabilities, lse = _evaluate(query, key, captures, kind)
+    if _records:
+        _records[-1].append((scores, probabilities))
     return probabilities @ value[:, _find_heads(query, key, captures, kind)], lse
 
 

@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from attn.errors import AttnError, TraceError, UnsupportedError, warn_once
 from attn.masks import Mask
 from attn.torch.checks import check_arguments, drop_all, with_unit_stride
-from attn.torch.evaluate import evaluate_pairs
+from attn.torch.evaluate import Pairs, evaluate_pairs
 from attn.torch.graphs import GraphOperators, bind
 from attn.torch.kernels import Kind, find_clauses, read_mask
 from attn.torch.ops import attend, make_block_mask
@@ -810,13 +810,6 @@ def flex_attention(
     if return_aux is not None:
         return out, AuxOutput(lse=lse if with_lse else None)
     return (out, cast(Tensor, lse)) if return_lse else out
-
-
-class Pairs(NamedTuple):
-    """Scores, and probabilities after the softmax, of all pairs: ``[batch, heads, queries, keys]``."""
-
-    scores: Tensor
-    probabilities: Tensor
 
 
 def debug_pairs(

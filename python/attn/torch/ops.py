@@ -12,6 +12,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from attn.errors import AttnError, UnsupportedError
 from attn.torch import evaluate
@@ -290,12 +291,25 @@ def is_transformed() -> bool:
     return torch._C._functorch.peek_interpreter_stack() is not None
 
 
+def _has_dual_level() -> bool:
+    """Whether ``torch.autograd.forward_ad`` is on."""
+    return getattr(forward_ad, "_current_level", -1) >= 0
+
+
+def _refuse_tangents(*tensors: Tensor) -> None:
+    if any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
+        raise UnsupportedError(
+            "attention has no forward-mode derivatives but in double precision on the host, and a tensor has a "
+            "tangent of torch.autograd.forward_ad; use torch.autograd.grad, or torch.float64"
+        )
+
+
 _PLAIN = (Tensor, torch.nn.Parameter)
 
 
 def is_plain(*tensors: Tensor) -> bool:
     """Whether tensors are plain ones, and no mode or transformation observes the call."""
-    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() != 0:
+    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() != 0 or _has_dual_level():
         return False
     # Traces of torch.jit record operators, and would have all other results as constants.
     if torch._C._get_tracing_state() is not None:
@@ -455,8 +469,11 @@ def attend(
 ) -> Tuple[Tensor, Optional[Tensor]]:
     """Attention by the shortest way, with gradients if they are wanted. ``precomputed_mask`` is the block mask, or the
     ``BlockMask`` that it may be kept for."""
-    if query.dtype == torch.float64 and not query.is_cuda and not torch.compiler.is_compiling():
-        return evaluate.attend(query, key, value, captures, kind)
+    if not torch.compiler.is_compiling():
+        if evaluate.takes(query):
+            return evaluate.attend(query, key, value, captures, kind)
+        if _has_dual_level():
+            _refuse_tangents(query, key, value, *captures)
     if captures and is_plain(query, key, value, *captures) and evaluate.checks_reads():
         evaluate.check_reads(query, key, captures, kind)
     gradients = _find_gradients((query, key, value), captures)

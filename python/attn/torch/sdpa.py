@@ -13,6 +13,7 @@ from torch import Tensor
 from attn.errors import AttnError, UnsupportedError
 from attn.masks import Mask, causal
 from attn.torch.checks import autocast_dtype, check_arguments, drop_all, with_unit_stride
+from attn.torch.evaluate import Pairs, record_pairs
 from attn.torch.kernels import Kind, Mode, call_plans, describe, find_clauses, get_plan, read_mask
 from attn.torch.ops import attend, draw_state, is_plain, run_plan
 from attn.trace import capture_type, float_literal
@@ -331,6 +332,35 @@ def _restore(result: Tensor, dims: int, batch: Tuple[int, ...], enable_gqa: bool
     if dims > 4:
         return result.reshape(*batch, *result.shape[1:])
     return result[0, 0] if dims == 2 else result[0] if enable_gqa else result[:, 0]
+
+
+def debug_sdpa(
+    query: Tensor,
+    key: Tensor,
+    attn_mask: Union[Tensor, Mask, None] = None,
+    is_causal: bool = False,
+    scale: Optional[float] = None,
+    enable_gqa: bool = False,
+    soft_cap: Optional[float] = None,
+    *,
+    block_mask: Optional[Mask] = None,
+    sinks: Optional[Tensor] = None,
+    head_map: Optional[Tensor] = None,
+    identity: Optional[Tensor] = None,
+) -> Pairs:
+    """Scores and probabilities that ``sdpa`` with these arguments computes internally, in double precision, for
+    inspection: they take memory for all pairs. Scores of pairs that do not attend are -inf. Both have gradients."""
+    check_arguments(scale, 0.0, query=query, key=key)
+    if isinstance(attn_mask, Tensor) and attn_mask.is_floating_point():
+        attn_mask = attn_mask.double()
+    query, key = query.double(), key.double()
+    with record_pairs() as record:
+        sdpa(
+            query, key, key, attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa, soft_cap=soft_cap,
+            block_mask=block_mask, sinks=sinks, head_map=head_map, identity=identity,
+        )  # fmt: skip
+    batch = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3])
+    return Pairs(*[_restore(tensor, query.dim(), batch, enable_gqa) for tensor in record[0]])
 
 
 def varlen_attn(
