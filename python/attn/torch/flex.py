@@ -156,8 +156,8 @@ def _run(
 class _Trace(NamedTuple):
     score: str
     keep: str
-    #: Places of the captured tensors in the list of tensors that the functions refer to, and -1 - place for those of
-    #: integers that vary in the list of integers.
+    #: Places of the captured tensors in the list of tensors that the functions refer to; for tensors of integers that
+    #: vary, -1 - the place in the list of integers.
     captures: Tuple[int, ...]
     #: The sizes of the tensors that the functions refer to, if they ask for some.
     sizes: Optional[Tuple[Any, ...]]
@@ -167,7 +167,7 @@ _traces: Dict[Tuple, _Trace] = {}
 
 
 class _Numbers:
-    """Which integers of functions vary: those that had a second value, until a function turns out to need them as
+    """Which integers of functions vary: integers that had a second value, unless a function needs them as
     constants."""
 
     def __init__(self, first: Tuple[int, ...]):
