@@ -98,7 +98,8 @@ def _find_driver_version(missing: Dict[str, str]) -> Optional[str]:
 
 def _find_ptxas_version(path: Optional[str], missing: Dict[str, str]) -> Optional[str]:
     if path is None:
-        missing.setdefault("ptxas", "the compiler finds none in CUDA_HOME, PATH, VIRTUAL_ENV and /usr/local/cuda")
+        places = "CUDA_HOME, PATH, the package nvidia-cuda-nvcc and /usr/local/cuda"
+        missing.setdefault("ptxas", f"the compiler finds none in {places}")
         return None
     try:
         text = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10).stdout

@@ -21,6 +21,17 @@ from attn.torch import flex_attention  # noqa: E402
 HEADS, KEY_HEADS, DIM = 4, 2, 16
 
 
+CUDA_RUNTIME = """
+#include <stddef.h>
+typedef enum { cudaSuccess = 0 } cudaError_t;
+typedef enum { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2 } cudaMemcpyKind;
+const char *cudaGetErrorString(cudaError_t error);
+cudaError_t cudaMalloc(void **pointer, size_t size);
+cudaError_t cudaFree(void *pointer);
+cudaError_t cudaMemcpy(void *to, const void *from, size_t size, cudaMemcpyKind kind);
+"""
+
+
 def attention(query, key, value):
     """As models call it: positions before heads."""
     query, key, value = (tensor.transpose(1, 2) for tensor in (query, key, value))
@@ -110,6 +121,12 @@ def test_example_of_the_page(tmp_path, monkeypatch):
     table = {name.split("/")[0] for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
     assert {path.split("/")[0] for path in files} | {"data"} == table
 
+    # The program for GPUs needs no more of CUDA's runtime library than this.
+    (tmp_path / "cuda_runtime_api.h").write_text(CUDA_RUNTIME)
+    includes = [f"-I{folder}" for folder in (directory / "include", directory / "include" / "sm_80", tmp_path)]
+    flags = ["-std=c++17", "-fsyntax-only", "-Wall", "-Werror", "-DATTN_EXAMPLE_CUDA", '-DATTN_DATA_DIR=""']
+    subprocess.run(["c++", *flags, *includes, directory / "main.cpp"], check=True)
+
 
 def test_tensors_of_the_function(tmp_path):
     """Tensors that a function owns are arguments with data; sizes of tensors are static unless they are marked."""
@@ -158,6 +175,34 @@ def test_exported_program(tmp_path):
     torch.testing.assert_close(out, model(q, k, v).detach())
 
 
+class Block(torch.nn.Module):
+    """Projections, heads and a residual around attention."""
+
+    def __init__(self):
+        super().__init__()
+        self.project = torch.nn.Linear(HEADS * DIM, HEADS * DIM)
+        self.out = torch.nn.Linear(HEADS * DIM, HEADS * DIM, bias=False)
+
+    def forward(self, x, scale):
+        heads = [part.unflatten(-1, (HEADS, DIM)).transpose(1, 2) for part in (self.project(x), x * scale, x - scale)]
+        out = F.scaled_dot_product_attention(*heads, is_causal=True)
+        return x + self.out(out.transpose(1, 2).flatten(2))
+
+
+def test_module(tmp_path):
+    model, x, scale = Block(), torch.randn(1, 24, HEADS * DIM), torch.randn(HEADS * DIM)
+    torch._dynamo.mark_dynamic(x, 1)
+    directory = attn.aot(model, (x, scale), directory=tmp_path / "made")
+    artifact = Artifact(str(directory / "lib" / "libblock.host.so"))
+    for length in (24, 40):
+        x = torch.randn(1, length, HEADS * DIM)
+        out = torch.empty_like(x)
+        owned = {name.replace(".", "_"): tensor.detach() for name, tensor in model.named_parameters()}
+        tensors = {"x": x, "scale": scale, "out": out, **owned}
+        artifact["block"](*[tensors[name] for name, *_ in artifact["block"].args])
+        torch.testing.assert_close(out, model(x, scale).detach())
+
+
 def test_description(tmp_path, monkeypatch):
     """Attention without torch, with and without sizes; a directory is replaced as a whole or not at all."""
     description = attn.Attention("bf16", 2, 1, 64)
@@ -180,8 +225,15 @@ def test_description(tmp_path, monkeypatch):
     assert not (made / "include" / "sm_80" / "mine.h").exists()
 
 
-def linear(x):
-    return F.linear(x, x)
+def softplus(x):
+    return F.softplus(x)
+
+
+def join(x):
+    return x.flatten(0, 1) + 0.5 * x.flatten(0, 1)
+
+
+VARYING = attn.Shape(("n", "m", 8))
 
 
 QUERY = attn.Shape((1, HEADS, 8, DIM))
@@ -191,11 +243,13 @@ KEY = attn.Shape((1, KEY_HEADS, 8, DIM))
 @pytest.mark.parametrize(
     "source,examples,options,text",
     [
-        (linear, [attn.Shape((2, 2))], {}, r"aten\.linear.* which Attn does not compile"),
+        (softplus, [attn.Shape((2, 2))], {}, r"aten\.softplus.* which Attn does not compile"),
+        (join, [VARYING], {}, "a view splits or joins a size that varies; give it a number"),
+        (F.linear, [VARYING, attn.Shape((8, 8))], {}, "has more than one size that varies before the last"),
         (lambda x: x.transpose(0, 1), [attn.Shape((2, 2))], {}, "the graph has no attention"),
-        (linear, None, {}, "example_inputs is None; pass a tensor or attn.Shape"),
-        (linear, [attn.Shape((2.0, 2))], {}, "has the size 2.0; sizes are numbers from 0"),
-        (linear, [3], {}, r"example_inputs\[0\] is a int; pass a tensor or attn.Shape"),
+        (softplus, None, {}, "example_inputs is None; pass a tensor or attn.Shape"),
+        (softplus, [attn.Shape((2.0, 2))], {}, "has the size 2.0; sizes are numbers from 0"),
+        (softplus, [3], {}, r"example_inputs\[0\] is a int; pass a tensor or attn.Shape"),
         (3, None, {}, "source is a int; pass a function or module of torch"),
         (attn.Attention("f32", 2, 1, 16), [QUERY] * 3, {}, r"the example of 'query' has the sizes \[1, 4, 8, 16\]"),
         (attn.Attention("f32", 2, 1, 16), [QUERY], {}, "example_inputs has 1 entries, expected at least 3"),

@@ -17,7 +17,7 @@ PROGRAMS = ("attn-compile", "attn-lsp-server", "attn-opt", "attn-run")
 
 # Kernels for the host and for a GPU: the first call loads no library but those of the wheel and of the system.
 SCRIPT = """
-import ctypes, pathlib, sys
+import pathlib, sys
 import attn
 from attn import compiler, library
 

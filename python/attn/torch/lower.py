@@ -4,11 +4,13 @@
 """Functions of torch as modules of MLIR, for ``attn.aot``.
 
 A graph of ``torch.export`` becomes one function. Its attention calls functions of ``attn.Attention``, which the
-compiler inlines; permutations and dimensions of size 1 become views. Nothing else is lowered.
+compiler inlines; linear layers, additions and multiplications become operations of ``linalg``, and permutations and
+reshapes views. Nothing else is lowered.
 """
 
 import dataclasses
 import inspect
+import math
 import operator
 import re
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
@@ -25,6 +27,8 @@ from attn.torch.kernels import Kind, describe_attention
 
 aten = torch.ops.aten
 
+_ELEMENTWISE = {aten.add.Tensor: "arith.addf", aten.sub.Tensor: "arith.subf", aten.mul.Tensor: "arith.mulf"}
+_RESHAPES = (*_VIEWS, aten.squeeze.dim, aten.squeeze.default)
 _SAME = (*_COPIES, aten.to.dtype, aten._to_copy.default, *_EXPANDS, *_VIEWS)
 
 
@@ -63,6 +67,8 @@ class _Lowering:
         self.inputs: List[str] = []
         self.values: Dict[Node, _Value] = {}
         self.parts: Dict[Tuple[Node, int], _Value] = {}
+        #: Arguments for tensors of the module, and the tensors by names of the arguments.
+        self.owned: Dict[str, _Value] = {}
         self.data: Dict[str, Tensor] = {}
         self.count = 0
 
@@ -156,6 +162,130 @@ class _Lowering:
             kind,
         )
 
+    def empty(self, kind: str, sources: Sequence[Optional[Tuple[_Value, int]]]) -> _Value:
+        """An empty tensor; ``sources`` has a value and its dimension of the same size for each size that varies."""
+        varying = ", ".join(self.size(*source) for source in sources if source is not None)
+        return self.emit(f"tensor.empty({varying}) : {kind}", kind)
+
+    def regroup(self, value: _Value, groups: Sequence[Tuple[List[int], List[int]]], shape: Sequence[str]) -> _Value:
+        """A view of ``value`` with this shape: each group of its dimensions becomes a group of dimensions."""
+        element = value.type[:-1].rpartition("x")[2]
+        before = [_size_of(value, dim) for sources, _ in groups for dim in sources]
+        merged = [_merged([_size_of(value, dim) for dim in sources]) for sources, _ in groups]
+        if len(merged) != len(before):
+            kind = f"tensor<{''.join(size + 'x' for size in merged)}{element}>"
+            dims = [sources for sources, _ in groups]
+            value = self.emit(f"tensor.collapse_shape {value.name} {dims} : {value.type} into {kind}", kind)
+        if len(merged) != len(shape):
+            kind = f"tensor<{''.join(size + 'x' for size in shape)}{element}>"
+            sizes = list(shape)
+            for number, (_, targets) in enumerate(groups):
+                for dim in targets:
+                    sizes[dim] = self.size(value, number) if shape[dim] == "?" else shape[dim]
+            dims = [targets for _, targets in groups]
+            value = self.emit(
+                f"tensor.expand_shape {value.name} {dims} output_shape [{', '.join(sizes)}] : {value.type} into {kind}",
+                kind,
+            )
+        return value
+
+    def reshape(self, node: Node) -> None:
+        before, after = list(node.args[0].meta["val"].shape), list(node.meta["val"].shape)
+        groups: List[Tuple[List[int], List[int]]] = []
+        i = j = 0
+        while i < len(before) and j < len(after):
+            sources, targets = [i], [j]
+            if str(before[i]) != str(after[j]):
+                while not _is_equal(before, sources, after, targets):
+                    grown, dims, limit = (sources, i, len(before)) if _is_less(before, sources, after, targets) else (
+                        targets, j, len(after)
+                    )  # fmt: skip
+                    if dims + len(grown) >= limit:
+                        raise UnsupportedError(self.refusal(node))
+                    grown.append(dims + len(grown))
+            groups.append((sources, targets))
+            i, j = sources[-1] + 1, targets[-1] + 1
+        if not groups:
+            raise UnsupportedError(self.refusal(node))
+        # Sizes of 1 at the end.
+        groups[-1][0].extend(range(i, len(before)))
+        groups[-1][1].extend(range(j, len(after)))
+        if any(size != 1 for size in (*before[i:], *after[j:])):
+            raise UnsupportedError(self.refusal(node))
+        self.values[node] = self.regroup(self.values[node.args[0]], groups, _sizes(node.meta["val"]))
+
+    def linear(self, node: Node) -> None:
+        source, weight = self.values[node.args[0]], self.values[node.args[1]]
+        shape = _sizes(node.args[0].meta["val"])
+        features, width = _sizes(node.args[1].meta["val"])
+        last = len(shape) - 1
+        if shape[:-1].count("?") > 1 or not last:
+            raise UnsupportedError(f"{node.name} has more than one size that varies before the last; give it one size")
+        element = weight.type[:-1].rpartition("x")[2]
+        leading = list(range(last))
+        rows = self.regroup(source, [(leading, [0]), ([last], [1])], (_merged(shape[:-1]), width))
+        kind = f"tensor<{_size_of(rows, 0)}x{features}x{element}>"
+        empty = self.empty(kind, [(rows, 0) if _size_of(rows, 0) == "?" else None])
+        zero = self.emit(f"arith.constant 0.0 : {element}", element)
+        init = self.emit(f"linalg.fill ins({zero.name} : {element}) outs({empty.name} : {kind}) -> {kind}", kind)
+        maps = ", ".join(f"affine_map<(i, j, k) -> ({dims})>" for dims in ("i, k", "j, k", "i, j"))
+        out = self.emit(
+            f"linalg.matmul indexing_maps = [{maps}] ins({rows.name}, {weight.name} : {rows.type}, {weight.type}) "
+            f"outs({init.name} : {kind}) -> {kind}",
+            kind,
+        )
+        if len(node.args) > 2 and node.args[2] is not None:
+            bias = self.values[node.args[2]]
+            out = self.combine("arith.addf", [out, bias], [2, 1], kind)
+        self.values[node] = self.regroup(out, [([0], leading), ([1], [last])], _sizes(node.meta["val"]))
+
+    def combine(self, operation: str, operands: Sequence[_Value], ranks: Sequence[int], kind: str) -> _Value:
+        """Elements of tensors that broadcast to the type ``kind``."""
+        rank = kind.count("x")
+        names = [f"d{dim}" for dim in range(rank)]
+        sources: List[Optional[Tuple[_Value, int]]] = [None] * rank
+        maps = []
+        for operand, own in zip(operands, ranks):
+            dims = []
+            for dim in range(own):
+                place = rank - own + dim
+                size = _size_of(operand, dim)
+                dims.append("0" if size == "1" and _size_of(_Value("", kind), place) != "1" else names[place])
+                if size == "?":
+                    sources[place] = (operand, dim)
+            maps.append(dims)
+        maps.append(names)
+        empty = self.empty(kind, sources)
+        element = kind[:-1].rpartition("x")[2]
+        texts = ", ".join(f"affine_map<({', '.join(names)}) -> ({', '.join(dims)})>" for dims in maps)
+        iterators = ", ".join(['"parallel"'] * rank)
+        return self.emit(
+            f"linalg.generic {{indexing_maps = [{texts}], iterator_types = [{iterators}]}}\n"
+            f"      ins({', '.join(operand.name for operand in operands)} : "
+            f"{', '.join(operand.type for operand in operands)}) outs({empty.name} : {kind}) {{\n"
+            f"    ^bb0(%a: {element}, %b: {element}, %o: {element}):\n      %r = {operation} %a, %b : {element}\n"
+            f"      linalg.yield %r : {element}\n  }} -> {kind}",
+            kind,
+        )
+
+    def elementwise(self, node: Node) -> None:
+        tensors = [argument.meta["val"] for argument in node.args]
+        self.values[node] = self.combine(
+            _ELEMENTWISE[node.target],
+            [self.values[argument] for argument in node.args],
+            [tensor.dim() for tensor in tensors],
+            _type(node.meta["val"]),
+        )
+
+    def is_elementwise(self, node: Node) -> bool:
+        """Whether a node combines two tensors of the dtype of the result, which are floating-point numbers."""
+        if node.target not in _ELEMENTWISE or node.kwargs or len(node.args) != 2:
+            return False
+        value = node.meta["val"]
+        return value.dtype.is_floating_point and all(
+            argument in self.values and argument.meta["val"].dtype == value.dtype for argument in node.args
+        )
+
     def call(self, node: Node) -> None:
         target = node.target
         if target is torch.ops.attn.attention.default:
@@ -169,6 +299,12 @@ class _Lowering:
             self.unsqueeze(node)
         elif target in _SAME and source in self.values and self.is_same(source, node):
             self.values[node] = self.values[source]
+        elif target in _RESHAPES and source in self.values:
+            self.reshape(node)
+        elif target == aten.linear.default and all(argument in self.values for argument in node.args if argument):
+            self.linear(node)
+        elif self.is_elementwise(node):
+            self.elementwise(node)
         else:
             raise UnsupportedError(self.refusal(node))
 
@@ -179,9 +315,9 @@ class _Lowering:
 
     def refusal(self, node: Node) -> str:
         return (
-            f"the graph has the operation {node.target} ({node.name}), which Attn does not compile; pass a function "
-            "that has attention, permutations and new dimensions alone, or package the model with AOTInductor, which "
-            "keeps Attn's kernels"
+            f"the graph has the operation {node.target} ({node.name}), which Attn does not compile here; pass a "
+            "function that has attention, linear layers, additions, multiplications and views alone, or package the "
+            "model with AOTInductor, which keeps Attn's kernels"
         )
 
     def run(self) -> str:
@@ -195,11 +331,15 @@ class _Lowering:
                     raise UnsupportedError(f"the argument '{node.name}' is a {type(value).__name__}; pass tensors")
                 self.values[node] = self.argument(next(inputs, node.name), _type(value))
                 self.inputs.append(self.values[node].name[1:])
+            elif node.op == "get_attr" and not node.users:
+                continue
             elif node.op == "get_attr" and isinstance(constant := _attribute(self.module, node.target), Tensor):
                 node.meta.setdefault("val", constant)
-                argument = self.argument(str(node.target), _type(constant))
-                self.data[argument.name[1:]] = constant
-                self.values[node] = argument
+                owned = self.owned.get(str(node.target))
+                if owned is None:
+                    owned = self.owned[str(node.target)] = self.argument(str(node.target), _type(constant))
+                    self.data[owned.name[1:]] = constant
+                self.values[node] = owned
             elif node.op == "output":
                 results = node.args[0] if isinstance(node.args[0], (tuple, list)) else (node.args[0],)
                 for result in results:
@@ -229,6 +369,28 @@ class _Lowering:
         )
 
 
+def _merged(sizes: Sequence[str]) -> str:
+    """The size of these dimensions as one."""
+    return "?" if "?" in sizes else str(math.prod(map(int, sizes)))
+
+
+def _product(shape: Sequence[Any], dims: Sequence[int]) -> Optional[int]:
+    """The number of elements; None where a size varies."""
+    return math.prod(shape[dim] for dim in dims) if all(isinstance(shape[dim], int) for dim in dims) else None
+
+
+def _is_equal(before: Sequence[Any], sources: Sequence[int], after: Sequence[Any], targets: Sequence[int]) -> bool:
+    product = _product(before, sources)
+    return product is not None and product == _product(after, targets)
+
+
+def _is_less(before: Sequence[Any], sources: Sequence[int], after: Sequence[Any], targets: Sequence[int]) -> bool:
+    products = _product(before, sources), _product(after, targets)
+    if None in products:
+        raise UnsupportedError("a view splits or joins a size that varies; give it a number")
+    return products[0] < products[1]
+
+
 def _size_of(value: _Value, dim: int) -> str:
     return value.type[len("tensor<") :].split("x")[dim]
 
@@ -244,9 +406,14 @@ def _attribute(module: Any, target: Any) -> Any:
 
 
 def _parameter_names(function: Callable, count: int) -> List[str]:
-    """The names of the parameters that so many arguments by position are for."""
+    """The names of the parameters that so many arguments by position are for, if they are known."""
     names: List[str] = []
-    for parameter in inspect.signature(function).parameters.values():
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:
+        # Functions that are not written in Python may have no signature.
+        return names
+    for parameter in parameters:
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             names.append(parameter.name)
     return names[:count]
