@@ -198,13 +198,14 @@ def test_exported_models_train_alike(block):
 
 
 class Model(torch.nn.Module):
-    def __init__(self):
+    def __init__(self, dropout_p=0.0):
         super().__init__()
+        self.dropout_p = dropout_p
         self.qkv, self.out = (torch.nn.Linear(H * D, n * H * D) for n in (3, 1))
 
     def forward(self, x):
         q, k, v = self.qkv(x).unflatten(-1, (3, H, D)).permute(2, 0, 3, 1, 4)
-        return self.out(sdpa(q, k, v, is_causal=True, dropout_p=0.125).transpose(1, 2).flatten(2))
+        return self.out(sdpa(q, k, v, is_causal=True, dropout_p=self.dropout_p).transpose(1, 2).flatten(2))
 
 
 def test_sinks_and_head_maps():
@@ -249,18 +250,21 @@ def test_sequences():
     assert not out[1, :, 77:].any()
 
 
-def test_compile():
+@pytest.mark.parametrize("p", [0.0, 0.125])
+def test_compile(p):
     torch.manual_seed(0)
-    model, x = Model().to(DEVICE, torch.bfloat16), torch.randn(B, S, H * D).to(DEVICE, torch.bfloat16)
+    model, x = Model(p).to(DEVICE, torch.bfloat16), torch.randn(B, S, H * D).to(DEVICE, torch.bfloat16)
     compiled = torch.compile(model, backend="inductor" if DEVICE == "cuda" else "aot_eager", fullgraph=True)
-    # The same random numbers, which the default backend has its own of.
-    with torch._inductor.config.patch(fallback_random=True):
-        results = []
-        for module in (model, compiled):
-            model.zero_grad()
-            torch.manual_seed(1)
-            out = module(x)
-            out.float().square().sum().backward()
-            results.append((out, model.qkv.weight.grad.clone()))
-    for actual, expected in zip(*results):
-        assert (actual - expected).norm() <= 2e-2 * expected.norm()
+    # With dropout, the numbers of compiled calls on a GPU are others than those of calls that are not: they are
+    # compared with themselves.
+    modules = (model, compiled) if p == 0 or DEVICE == "cpu" else (compiled, compiled)
+    results = []
+    for module, seed in (*((module, 1) for module in modules), (compiled, 2)):
+        model.zero_grad()
+        torch.manual_seed(seed)
+        out = module(x)
+        out.float().square().sum().backward()
+        results.append((out.detach(), model.qkv.weight.grad.clone()))
+    same, other = ([(a - b).norm() / a.norm() for a, b in zip(results[0], result)] for result in results[1:])
+    assert max(same) <= 2e-2
+    assert (min(other) > 0.1) == (p > 0)

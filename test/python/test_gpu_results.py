@@ -127,3 +127,15 @@ def test_suites_record_their_results(project, tmp_path, monkeypatch):
     # Without --record nothing is written, and no device is asked.
     suite.record(argparse.Namespace(record=None), 1, 0)
     assert len(results.read_text().splitlines()) == 2
+
+
+def test_cases_have_artifacts(monkeypatch):
+    """Cases for sanitizers name variants, and other targets have no cases of schedules that are given."""
+    pytest.importorskip("numpy")
+    monkeypatch.syspath_prepend(str(FOLDER))
+    suite = importlib.import_module("attention")
+    assert {case.variant for case in suite.make_sanitizer_cases()} <= set(suite.ALL)
+    options = argparse.Namespace(only="", target="sm_80")
+    cases = suite.choose_cases(options, suite.make_cases(1, 1))
+    assert cases and not any(case.variant.schedule for case in cases)
+    assert len(cases) < len(suite.choose_cases(argparse.Namespace(only="", target="sm_90a"), suite.make_cases(1, 1)))

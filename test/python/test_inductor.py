@@ -80,7 +80,8 @@ def run_step(call, model, length):
 def check_steps(compiled, model, *lengths):
     for length in lengths:
         for actual, expected in zip(run_step(compiled, model, length), run_step(model, model, length)):
-            torch.testing.assert_close(actual, expected, **TOLERANCE)
+            # Gradients are sums, whose elements may be small where their terms, rounded in 16 bits, are not.
+            assert (actual - expected).norm() <= (2e-2 if DEVICE == "cuda" else 1e-4) * expected.norm()
 
 
 def test_arguments_survive_comments_of_kernels(monkeypatch):

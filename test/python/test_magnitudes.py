@@ -138,5 +138,7 @@ def test_gradients(dtype, device, make):
         exact = torch.autograd.grad(reference(*wide, bias), wide, dout.double())
         for gradient, peer, wanted in zip(actual, peers, exact):
             assert not gradient.isnan().any()
+            # A kernel of torch for GPUs gives NaN where a query attends to padding alone.
+            other = torch.nan_to_num(peer.double() - wanted).norm()
             rounding = torch.finfo(gradient.dtype).eps * wanted.norm()
-            assert (gradient.double() - wanted).norm() <= 2 * (peer.double() - wanted).norm() + rounding
+            assert (gradient.double() - wanted).norm() <= 2 * other + rounding

@@ -582,7 +582,10 @@ def run_case(torch, function, variant, shape, is_deterministic):
         # Where exact gradients vanish, as with a single key, only roundings are left; there, the output is the value
         # itself, and not rounded.
         floor = (2e-2 if variant.dropout or variant.identity else 1e-2) * variant.spread * math.sqrt(result.numel())
-        allowed = 1e-4 * floor + 2 * (other.double() - expected).norm().item() + ROUNDING[variant.dtype] * expected.norm().item()
+        # Of few numbers, as captured tensors have, a single rounding may be most of the error.
+        roundings = 2 if name == "dcapture" else 1
+        allowed = 1e-4 * floor + 2 * (other.double() - expected).norm().item()
+        allowed += roundings * ROUNDING[variant.dtype] * expected.norm().item()
         if error > allowed and error > (floor if keys == 1 else 0):
             return f"{name}: error {error:.3g}, allowed {allowed:.3g}"
     if runs[0][0].masked_fill(~empty[..., None], 0).any():
