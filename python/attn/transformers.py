@@ -221,7 +221,8 @@ class _Pattern:
 
     def reads(self) -> bool:
         """Whether a mask of this pattern reads tensors."""
-        return any([bool(part.equal or part.of_query or part.of_key) for part in self._parts()])
+        # Dynamo of torch 2.11 knows no bool of a list.
+        return any([len(part.equal) + len(part.of_query) + len(part.of_key) > 0 for part in self._parts()])
 
     def is_relative(self) -> bool:
         """Whether the distance of query and key counts."""
@@ -551,14 +552,15 @@ def make_mask(
     that are padding. Returns an ``AttentionMask``, or, for a mask that is no expression of those that are known, a
     tensor ``[batch, 1, queries, keys]`` of torch.bool.
     """
-    from transformers import masking_utils
+    # Dynamo of torch 2.11 cannot import from the package itself, which is no plain module.
+    from transformers.masking_utils import causal_mask_function, sdpa_mask
 
     if mask_function is None:
-        mask_function = masking_utils.causal_mask_function
+        mask_function = causal_mask_function
 
     def make_dense() -> Tensor:
         kwargs.update(allow_is_causal_skip=False, allow_is_bidirectional_skip=False)
-        return masking_utils.sdpa_mask(
+        return sdpa_mask(
             batch_size=batch_size, q_length=q_length, kv_length=kv_length, q_offset=q_offset, kv_offset=kv_offset,
             mask_function=mask_function, attention_mask=attention_mask, use_vmap=use_vmap, device=device, **kwargs,
         )  # fmt: skip
