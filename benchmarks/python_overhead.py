@@ -7,7 +7,7 @@
     python_overhead.py [--device=cpu|cuda] [--out benchmarks/results/compiler.jsonl]
 
 Tensors have one position, so that a call takes as long as its overhead. On a GPU
-calls are only submitted. The host's thread pool is left out: with
+calls are only submitted, and the calls in CUDA graphs are computed. The host's thread pool is left out: with
 ATTN_NUM_THREADS=1 its kernels run on the calling thread.
 """
 
@@ -17,6 +17,7 @@ import os
 import pathlib
 import sys
 import time
+from functools import partial
 
 os.environ.setdefault("ATTN_NUM_THREADS", "1")
 
@@ -29,6 +30,8 @@ from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
 
 
 LIMIT = 25e-6  # Seconds of a call without gradients.
+# Calls that are measured in CUDA graphs, too.
+GRAPHS = ("`sdpa`", "`sdpa`, causal", "torch's own function")
 
 
 def measure(call, device, repetitions=200, rounds=50):
@@ -41,6 +44,26 @@ def measure(call, device, repetitions=200, rounds=50):
         for _ in range(repetitions):
             call()
         times.append((time.perf_counter() - begin) / repetitions * 1e6)
+    return min(times)
+
+
+def measure_in_graph(call, calls=100, rounds=50):
+    """Microseconds that a call takes as one of many in a CUDA graph: the best of several replays."""
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        call()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(calls):
+            call()
+    times = []
+    for _ in range(rounds):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        graph.replay()
+        torch.cuda.synchronize()
+        times.append((time.perf_counter() - begin) / calls * 1e6)
     return min(times)
 
 
@@ -89,11 +112,16 @@ def main(arguments=None):
     machine = describe_machine()
     if options.device == "cuda":
         machine = f"{torch.cuda.get_device_name()}, {machine}"
-    for name, call in make_calls(options.device).items():
-        seconds = measure(call, options.device) * 1e-6
+    measurements = {name: partial(measure, call, options.device) for name, call in make_calls(options.device).items()}
+    if options.device == "cuda":
+        for name, call in make_calls(options.device).items():
+            if name in GRAPHS:
+                measurements[f"{name}, in a CUDA graph"] = partial(measure_in_graph, call)
+    for name, run in measurements.items():
+        seconds = run() * 1e-6
         print(f"| {name} | {seconds * 1e6:.1f} us |", flush=True)
         # Torch's engine, which is not ours, runs gradients in a thread of its own.
-        limit = LIMIT if name.startswith("`") and "backward" not in name else None
+        limit = LIMIT if name.startswith("`") and "backward" not in name and "graph" not in name else None
         row = {"what": f"call from Python on one position, {name}", "limit_s": limit, "wall_s": round(seconds, 9)}
         harness.append_row(options.out, row | {"machine": machine} | common, harness.read_history())
 

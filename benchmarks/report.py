@@ -428,6 +428,46 @@ def training_table(cases):
     return [*lines, *make_table(header, table), ""]
 
 
+def read_llama_rows(path):
+    """The last row of each side of a Llama's training step: {(device, mask, batch, length): {op: row}}."""
+    cases = defaultdict(dict)
+    for number, line in enumerate(path.read_text().splitlines() if path.exists() else [], 1):
+        try:
+            row = json.loads(line)
+            if not row["ms"] > 0:
+                raise ValueError("'ms' must be positive")
+            cases[tuple(row[key] for key in ("device", "mask", "B", "S"))][row["op"]] = row
+        except (ValueError, KeyError, TypeError) as error:
+            raise ReportError(f"{path}:{number}: {error}") from error
+    return {case: rows for case, rows in cases.items() if OURS in rows}
+
+
+def llama_table(cases):
+    """Training steps of a Llama of Transformers."""
+    row = next(iter(cases.values()))[OURS]
+    lines = [
+        "## Training a Llama of Transformers",
+        "",
+        f"A step (forward, backward, AdamW) of `LlamaForCausalLM` with {row['layers']} layers, hidden size "
+        f"{row['hidden']}, intermediate size {row['intermediate']},",
+        f"{row['H']} query and {row['Hkv']} key heads of {row['D']} and {row['vocabulary']} tokens in its vocabulary, "
+        "in bf16, compiled by `torch.compile` as one graph.",
+        "Milliseconds, in brackets how many times faster Attn is; by `benchmarks/llama.py`, whose `--help` explains "
+        "the masks.",
+        "",
+        "| device | mask | sequences | length | attention by | step | first step | date | commit |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for (device, mask, batch, length), rows in cases.items():
+        for op, row in rows.items():
+            by = NAMES[op] if op == OURS else f"torch, {NAMES.get(op, op)}"
+            ratio = "" if op == OURS else f" ({row['ms'] / rows[OURS]['ms']:.2f}x)"
+            cells = [device, mask, str(batch), str(length), by, f"{row['ms']:.2f}{ratio}"]
+            cells += [f"{row['first_step_s']:.1f} s", row["date"], row["commit"][:12]]
+            lines.append("| " + " | ".join(cells) + " |")
+    return [*lines, ""]
+
+
 def compiler_table(rows):
     """The cost of the compiler and of calls."""
 
@@ -513,7 +553,7 @@ def rate(row):
     return f"{row['ms']:.3f} ms"
 
 
-def compare_others(gemm_rows, dropout_rows, dropout_attention_rows, training_rows):
+def compare_others(gemm_rows, dropout_rows, dropout_attention_rows, training_rows, llama_rows):
     """Speeds relative to peers in the same run, in other cases than attention alone.
 
     {(kernel, device): {case: {peer: ratio}}}
@@ -557,6 +597,10 @@ def compare_others(gemm_rows, dropout_rows, dropout_attention_rows, training_row
                     "step_ms",
                 )
                 add("Attention of a training step with dropout", device, case, peer, row, [rows[OURS]], "attention_ms")
+    for (device, mask, batch, length), rows in llama_rows.items():
+        for op in order_ops(rows.keys() - {OURS}):
+            case = f"{mask}, length {length}, batch {batch}"
+            add("Training step of a Llama", device, case, f"torch, {NAMES.get(op, op)}", rows[op], [rows[OURS]])
     return ratios
 
 
@@ -634,7 +678,9 @@ def stamp(rows):
     return f"Measured {span}, commit {', '.join(commits) or 'unknown'}."
 
 
-def page(groups, others, images, gemm_rows, dropout_rows, dropout_attention_rows, training_rows, compiler_rows):
+def page(
+    groups, others, images, gemm_rows, dropout_rows, dropout_attention_rows, training_rows, llama_rows, compiler_rows
+):
     lines = [
         "# Performance",
         "",
@@ -690,6 +736,8 @@ def page(groups, others, images, gemm_rows, dropout_rows, dropout_attention_rows
         lines += dropout_attention_table(dropout_attention_rows)
     if training_rows:
         lines += training_table(training_rows)
+    if llama_rows:
+        lines += llama_table(llama_rows)
     if compiler_rows:
         lines += compiler_table(compiler_rows)
     while lines[-1] == "":
@@ -817,16 +865,16 @@ def main(arguments=None):
         dropout_rows = read_dropout_rows(results)
         dropout_attention_rows = read_dropout_attention_rows(results)
         training_rows = read_training_rows(results / "training.jsonl")
+        llama_rows = read_llama_rows(results / "llama.jsonl")
         if not groups:
             raise ReportError(f"{results}: no measurements of Attn")
         docs = options.root / "docs"
         images = {} if options.no_plots else plot(groups, docs / "images")
         if dropout_rows and not options.no_plots:
             save(draw_dropout(dropout_rows), docs / "images" / "performance-dropout.svg")
-        others = compare_others(gemm_rows, dropout_rows, dropout_attention_rows, training_rows)
-        (docs / "performance.md").write_text(
-            page(groups, others, images, gemm_rows, dropout_rows, dropout_attention_rows, training_rows, compiler_rows)
-        )
+        tables = gemm_rows, dropout_rows, dropout_attention_rows, training_rows, llama_rows
+        others = compare_others(*tables)
+        (docs / "performance.md").write_text(page(groups, others, images, *tables, compiler_rows))
         update_readme(options.root / "README.md", groups, others)
     except ReportError as error:
         print(f"report.py: error: {error}", file=sys.stderr)

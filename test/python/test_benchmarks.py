@@ -88,7 +88,7 @@ def test_compilers_that_fail_end_the_program(name, options, artifacts, compiler,
     assert done.returncode != 0 and not (tmp_path / "artifacts" / "commits.json").exists()
 
 
-@pytest.mark.parametrize("name", ["compiler.py", "first_calls.py", "python_overhead.py", "training.py"])
+@pytest.mark.parametrize("name", ["compiler.py", "first_calls.py", "python_overhead.py", "training.py", "llama.py"])
 def test_help_of_benchmarks_without_artifacts(name):
     if name in ("python_overhead.py", "training.py"):
         pytest.importorskip("torch")

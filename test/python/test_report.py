@@ -274,6 +274,31 @@ def test_lines_are_not_too_wide(project, capsys):
             assert len(line) <= (report.TABLE_COLUMNS if line.startswith("|") else report.TEXT_COLUMNS)
 
 
+def test_llama(project):
+    write(project, [row("attn", 1.0), row("cudnn", 2.0)])
+    common = {"suite": "llama", "mask": "causal", "B": 1, "S": 64, "layers": 2, "hidden": 32, "intermediate": 48, "H": 4}
+    common.update(Hkv=2, D=8, vocabulary=50, first_step_s=2.0, device="GPU", date="2026-01-02", commit="0123456")
+    rows = [
+        {**common, "op": "attn", "ms": 99.0},
+        {**common, "op": "attn", "ms": 10.0},
+        {**common, "op": "cudnn", "ms": 11.0},
+        {**common, "op": "efficient", "ms": 15.0},
+        # Attn was not measured with this mask.
+        {**common, "op": "cudnn", "ms": 77.0, "mask": "sequences"},
+    ]
+    write(project, rows, "llama.jsonl")
+    assert report.main(["--root", str(project), "--no-plots"]) == 0
+    page = (project / "docs" / "performance.md").read_text()
+    assert "2 layers, hidden size 32" in page and "99.0" not in page and "77.0" not in page
+    assert "| GPU | causal | 1 | 64 | Attn | 10.00 | 2.0 s | 2026-01-02 | 0123456 |" in page
+    assert "| GPU | causal | 1 | 64 | torch, cuDNN | 11.00 (1.10x) | 2.0 s | 2026-01-02 | 0123456 |" in page
+    assert "| Training step of a Llama, GPU | 1 | torch, efficient | 1.50 | 1.50 | 1.50 |" in page
+    readme = (project / "README.md").read_text()
+    assert "| Training step of a Llama | torch, cuDNN (1) | 1 of 1 | 1.10 | 1.10 | causal, length 64, batch 1 |" in readme
+    write(project, [{**common, "op": "attn", "ms": 0}], "llama.jsonl")
+    assert report.main(["--root", str(project), "--no-plots"]) == 1
+
+
 def test_is_idempotent(project):
     write(project, [row("attn", 1.0), row("cudnn", 2.0)])
     report.main(["--root", str(project), "--no-plots"])
