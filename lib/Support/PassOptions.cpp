@@ -22,6 +22,7 @@ namespace {
 /// name it, and defines the function that reads it.
 template <mlir::detail::PassOptions Pass::*member>
 struct PassOptionsMember {
+  // NOLINTNEXTLINE(llvm-prefer-static-over-anonymous-namespace)
   friend mlir::detail::PassOptions &readPassOptions(Pass &pass) {
     return pass.*member;
   }
