@@ -376,7 +376,7 @@ static void flatten(const Formula &formula, Formula::Kind kind,
     parts.push_back(formula);
     return;
   }
-  for (const Formula &part : formula.parts)
+  for (const Formula &part : formula.getParts())
     flatten(part, kind, parts);
 }
 

@@ -54,7 +54,8 @@ class RowProgram {
 public:
   RowProgram(AttentionOpInterface op, bool hasMaskMod, int64_t batch,
              int64_t head, int64_t queries, int64_t keys, MaskDim dim,
-             int64_t rowTile, int64_t streamedTile);
+             int64_t rowTile, int64_t streamedTile,
+             WorkBudget *budget = nullptr);
 
   /// The tiles that the row visits whose first position is `first`;
   /// `std::nullopt` if they depend on values that are not known.
@@ -74,7 +75,8 @@ private:
 
 RowProgram::RowProgram(AttentionOpInterface op, bool hasMaskMod, int64_t batch,
                        int64_t head, int64_t queries, int64_t keys, MaskDim dim,
-                       int64_t rowTile, int64_t streamedTile) {
+                       int64_t rowTile, int64_t streamedTile,
+                       WorkBudget *budget) {
   OpBuilder builder(op->getContext());
   Location loc = op.getLoc();
   block = builder.createBlock(&region, {}, builder.getIndexType(), loc);
@@ -89,7 +91,7 @@ RowProgram::RowProgram(AttentionOpInterface op, bool hasMaskMod, int64_t batch,
                     constant(queries),
                     constant(keys)};
   ranges = emitTileRanges(builder, loc, mask, dim, block->getArgument(0),
-                          rowTile, streamedTile);
+                          rowTile, streamedTile, /*isLimited=*/nullptr, budget);
 }
 
 Attribute RowProgram::lookup(Value value) const {
@@ -212,10 +214,20 @@ double attn::countAttendedPairs(AttentionOpInterface op,
 // Visited tiles
 //===----------------------------------------------------------------------===//
 
+/// Work of all analyses of the masks of one attention, in operations on
+/// coefficients, which take about 2 ns each: as much as three analyses that
+/// reach their own limits.
+static constexpr int64_t maxTilesWork = 400'000'000;
+
+std::shared_ptr<WorkBudget> VisitedTiles::createBudget() {
+  return std::make_shared<WorkBudget>(maxTilesWork);
+}
+
 VisitedTiles::VisitedTiles(AttentionOpInterface op,
                            const CostAssumptions &assumptions, int64_t batch,
-                           int64_t head)
-    : op(op), assumptions(assumptions), batch(batch), head(head) {
+                           int64_t head, std::shared_ptr<WorkBudget> shared)
+    : op(op), assumptions(assumptions), batch(batch), head(head),
+      budget(shared ? std::move(shared) : createBudget()) {
   // Operands give the sum of the sequence lengths, or the longest length.
   if (op.hasSequences())
     queries = keys = assumptions.dynamicSize;
@@ -254,6 +266,14 @@ VisitedTiles::getRows(int64_t queryTile, int64_t keyTile) const {
 
 TileCounts VisitedTiles::count(int64_t queryTile, int64_t keyTile,
                                MaskDim dim) const {
+  auto [it, isNew] = counted.try_emplace({queryTile, keyTile, dim});
+  if (isNew)
+    it->second = compute(queryTile, keyTile, dim);
+  return it->second;
+}
+
+TileCounts VisitedTiles::compute(int64_t queryTile, int64_t keyTile,
+                                 MaskDim dim) const {
   constexpr int64_t mostRows = 1024;
   bool isByQuery = dim == MaskDim::Query;
   int64_t rowTile = isByQuery ? queryTile : keyTile;
@@ -265,7 +285,7 @@ TileCounts VisitedTiles::count(int64_t queryTile, int64_t keyTile,
     if (density)
       break;
     RowProgram program(op, hasMaskMod, batch, head, queries, keys, dim, rowTile,
-                       streamedTile);
+                       streamedTile, budget.get());
     TileCounts counts;
     bool isKnown = true;
     auto add = [&](int64_t row, double weight) {

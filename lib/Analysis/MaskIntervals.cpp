@@ -173,7 +173,7 @@ MaskAnalysis::expandParts(const Formula &formula, bool negated,
     bool isUnion = (formula.kind == Formula::Kind::Or) != negated;
     if (!isUnion)
       result.push_back(context);
-    for (const Formula &part : formula.parts) {
+    for (const Formula &part : formula.getParts()) {
       SmallVector<Conjunction> next;
       auto expandIn = [&](const Conjunction &rows) {
         FailureOr<SmallVector<Conjunction>> cases =
@@ -236,7 +236,7 @@ MaskAnalysis::findOutOfBounds(Value index, int64_t size, int64_t numBatches,
          {piece.form * -1 + -1, piece.form + -size}) {
       Formula both;
       both.kind = Formula::Kind::And;
-      both.parts = {formula, piece.guard};
+      both.setParts({formula, piece.guard});
       Conjunction context = within;
       context.push_back(outside);
       FailureOr<SmallVector<Conjunction>> cases =
@@ -615,7 +615,7 @@ void MaskAnalysis::dropContained(std::vector<Interval> &intervals) {
 FailureOr<std::vector<Interval>> MaskAnalysis::project(bool negated,
                                                        Projection projection) {
   bool isBound = projection == Projection::Bound;
-  WorkBudget work(isBound ? maxBoundWork : maxEliminationWork);
+  WorkBudget work(isBound ? maxBoundWork : maxEliminationWork, total);
   llvm::SaveAndRestore useBudget(budget, &work);
   Conjunction context = getPairContext(/*isBounded=*/!negated);
   llvm::append_range(context, getTileContext());

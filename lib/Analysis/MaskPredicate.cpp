@@ -125,7 +125,7 @@ static Formula combine(Formula::Kind kind, Formula lhs, Formula rhs) {
   Formula result;
   result.kind = kind;
   result.size = lhs.size + rhs.size;
-  result.parts = {std::move(lhs), std::move(rhs)};
+  result.setParts({std::move(lhs), std::move(rhs)});
   return result;
 }
 
@@ -148,9 +148,11 @@ Formula attn::negate(Formula formula) {
   case Formula::Kind::AtLeastZero:
     return atLeastZero(formula.form * -1 + -1);
   case Formula::Kind::And:
-    return disjoin(negate(formula.parts[0]), negate(formula.parts[1]));
+    return disjoin(negate(formula.getParts()[0]),
+                   negate(formula.getParts()[1]));
   case Formula::Kind::Or:
-    return conjoin(negate(formula.parts[0]), negate(formula.parts[1]));
+    return conjoin(negate(formula.getParts()[0]),
+                   negate(formula.getParts()[1]));
   }
   llvm_unreachable("unknown kind of formula");
 }
@@ -159,9 +161,10 @@ Formula attn::negate(Formula formula) {
 // Variables
 //===----------------------------------------------------------------------===//
 
-MaskAnalysis::MaskAnalysis(const Positions &positions, WorkBudget *shared)
-    : positions(positions), ownBudget(maxQuestionWork),
-      budget(shared ? shared : &ownBudget) {
+MaskAnalysis::MaskAnalysis(const Positions &positions, WorkBudget *shared,
+                           WorkBudget *total)
+    : positions(positions), ownBudget(maxQuestionWork, total),
+      budget(shared ? shared : &ownBudget), total(total) {
   queryVariable = addVariable({VariableKind::Query});
   keyVariable = addVariable({VariableKind::Key});
   variables[queryVariable].isLocal = true;

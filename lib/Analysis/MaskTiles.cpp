@@ -32,7 +32,8 @@ using Group = std::vector<Interval>;
 class IntervalEmitter {
 public:
   IntervalEmitter(OpBuilder &builder, Location loc, const ScoreMask &mask,
-                  MaskDim dim, Value first, int64_t tileSize);
+                  MaskDim dim, Value first, int64_t tileSize,
+                  WorkBudget *total = nullptr);
 
   TileRanges emitTiles(int64_t streamedTileSize);
   std::optional<SmallVector<IndexRange>> emitRanges(unsigned maxRanges);
@@ -110,10 +111,11 @@ PredicateBlock::PredicateBlock(Location loc, const ScoreMask &mask) {
 
 IntervalEmitter::IntervalEmitter(OpBuilder &builder, Location loc,
                                  const ScoreMask &mask, MaskDim dim,
-                                 Value first, int64_t tileSize)
-    : b(loc, builder), block(loc, mask), analysis(block.getPositions()),
-      first(first), zero(index(0)), one(index(1)),
-      isKeyIteration(dim == MaskDim::Query) {
+                                 Value first, int64_t tileSize,
+                                 WorkBudget *total)
+    : b(loc, builder), block(loc, mask),
+      analysis(block.getPositions(), /*budget=*/nullptr, total), first(first),
+      zero(index(0)), one(index(1)), isKeyIteration(dim == MaskDim::Query) {
   if (Value predicate = block.getPredicate())
     analysis.restrict(predicate);
   analysis.setTile(dim, tileSize);
@@ -494,8 +496,8 @@ IntervalEmitter::emitRanges(unsigned maxRanges) {
 TileRanges attn::emitTileRanges(OpBuilder &builder, Location loc,
                                 const ScoreMask &mask, MaskDim dim, Value first,
                                 int64_t tileSize, int64_t streamedTileSize,
-                                bool *isLimited) {
-  IntervalEmitter emitter(builder, loc, mask, dim, first, tileSize);
+                                bool *isLimited, WorkBudget *total) {
+  IntervalEmitter emitter(builder, loc, mask, dim, first, tileSize, total);
   TileRanges ranges = emitter.emitTiles(streamedTileSize);
   if (isLimited)
     *isLimited = emitter.isLimited();
@@ -507,6 +509,13 @@ void attn::reportLimitedTiles(Location loc) {
       << "the mask takes too much work to analyse: more tiles than it needs "
          "may "
          "be visited, with the mask applied";
+}
+
+void attn::reportLimitedEstimates(Location loc) {
+  remark::missed(loc, remark::RemarkOpts::name("mask-tiles").category("attn"))
+      << "the mask takes too much work to analyse for all schedules: some "
+         "times are estimated as if all tiles were visited, with the mask "
+         "applied";
 }
 
 Value TileIteration::add(ImplicitLocOpBuilder &b, ArrayRef<IndexRange> ranges,

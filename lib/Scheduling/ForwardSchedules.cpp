@@ -15,6 +15,7 @@
 #include "attn/Scheduling/ForwardSchedules.h"
 #include "ScheduleCandidates.h"
 #include "attn/Analysis/MaskArea.h"
+#include "attn/Analysis/MaskTiles.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/IR/DialectRegistry.h"
@@ -125,9 +126,10 @@ LogicalResult TimedSchedules::estimate(const DeviceFigures &device) {
                             std::max(length, typical.lengths.front()))});
     lengths.assign(sizes.size(), length);
   }
+  std::shared_ptr<WorkBudget> budget = VisitedTiles::createBudget();
   for (const CostAssumptions &assumptions : sizes) {
     VisitedTiles tiles(cast<AttentionOpInterface>(op.getOperation()),
-                       assumptions);
+                       assumptions, /*batch=*/0, /*head=*/0, budget);
     least.push_back(std::numeric_limits<double>::infinity());
     for (auto [candidate, candidateTimes] :
          llvm::zip_equal(candidates, times)) {
@@ -139,6 +141,8 @@ LogicalResult TimedSchedules::estimate(const DeviceFigures &device) {
       least.back() = std::min(least.back(), getWorkSeconds(kernels));
     }
   }
+  if (budget->isExhausted())
+    reportLimitedEstimates(op->getLoc());
   return success();
 }
 

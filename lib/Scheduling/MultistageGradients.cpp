@@ -14,6 +14,7 @@
 
 #include "ScheduleCandidates.h"
 #include "attn/Analysis/MaskArea.h"
+#include "attn/Analysis/MaskTiles.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
@@ -86,6 +87,8 @@ private:
 
   AttentionGradOp op;
   const DeviceFigures &device;
+  /// For the analyses of all candidates.
+  std::shared_ptr<WorkBudget> work = VisitedTiles::createBudget();
   bool hasFewRanges;
   /// Whether there is nothing but a named mask that leaves few ranges.
   bool isPlain;
@@ -172,9 +175,10 @@ Attribute MultistageGradients::makeGradient(ScheduleAttrInterface keys,
 std::optional<double> attn::estimateGradient(AttentionGradOp op,
                                              Attribute schedule,
                                              const DeviceFigures &device,
+                                             std::shared_ptr<WorkBudget> work,
                                              CostAssumptions assumptions) {
-  VisitedTiles tiles(cast<AttentionOpInterface>(op.getOperation()),
-                     assumptions);
+  VisitedTiles tiles(cast<AttentionOpInterface>(op.getOperation()), assumptions,
+                     /*batch=*/0, /*head=*/0, std::move(work));
   SmallVector<KernelTime> kernels =
       cast<ScheduleAttrInterface>(schedule).estimateKernels(tiles, device);
   if (kernels.empty())
@@ -191,7 +195,7 @@ MultistageGradients::pick(ArrayRef<ScheduleAttrInterface> candidates,
   std::optional<double> least;
   for (ScheduleAttrInterface candidate : candidates) {
     std::optional<double> seconds =
-        estimateGradient(op, make(candidate), device);
+        estimateGradient(op, make(candidate), device, work);
     if (seconds && (!least || *seconds < *least))
       std::tie(best, least) = std::pair(candidate, seconds);
   }
@@ -257,8 +261,11 @@ std::optional<ScheduleChoice> MultistageGradients::choose() {
                     byValue ? keysAlone.size() : keys.size());
   if (byValue)
     reason += "; gradients of keys and values do not fit one kernel";
-  if (std::optional<double> seconds = estimateGradient(op, schedule, device))
+  if (std::optional<double> seconds =
+          estimateGradient(op, schedule, device, work))
     reason += llvm::formatv(", estimated {0:f0} us", *seconds * 1e6).str();
+  if (work->isExhausted())
+    reportLimitedEstimates(op.getLoc());
   return ScheduleChoice{schedule, reason};
 }
 

@@ -91,12 +91,13 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
 
 /// Seconds of all kernels of a gradient with `schedule`, by its model.
 /// `assumptions` replace unknown lengths, by default with the lengths at which
-/// attention is timed. `std::nullopt` if there are no figures for an estimate.
-std::optional<double> estimateGradient(AttentionGradOp op, Attribute schedule,
-                                       const DeviceFigures &device,
-                                       CostAssumptions assumptions = {
-                                           /*dynamicSize=*/4096,
-                                           /*dynamicBatch=*/4});
+/// attention is timed. The analyses of the mask share `work`. `std::nullopt` if
+/// there are no figures for an estimate.
+std::optional<double>
+estimateGradient(AttentionGradOp op, Attribute schedule,
+                 const DeviceFigures &device, std::shared_ptr<WorkBudget> work,
+                 CostAssumptions assumptions = {/*dynamicSize=*/4096,
+                                                /*dynamicBatch=*/4});
 
 } // namespace mlir::attn
 

@@ -12,8 +12,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "ScheduleCandidates.h"
+#include "attn/Analysis/MaskArea.h"
+#include "attn/Analysis/MaskTiles.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -102,11 +105,17 @@ static ScheduleChoice chooseByTime(AttentionGradOp op,
                                    Attribute added, StringRef reason) {
   // The number of all queries is the same at each length, as in the benchmarks.
   constexpr int64_t tokens = 16384, shortest = 1024;
+  std::shared_ptr<WorkBudget> work = VisitedTiles::createBudget();
+  llvm::scope_exit report([&] {
+    if (work->isExhausted())
+      reportLimitedEstimates(op.getLoc());
+  });
   auto isFaster = [&](int64_t length) {
     CostAssumptions assumptions{length, std::max<int64_t>(tokens / length, 1)};
-    std::optional<double> of = estimateGradient(op, added, device, assumptions);
+    std::optional<double> of =
+        estimateGradient(op, added, device, work, assumptions);
     std::optional<double> ofApart =
-        estimateGradient(op, apart, device, assumptions);
+        estimateGradient(op, apart, device, work, assumptions);
     return of && ofApart && *of < *ofApart;
   };
   std::string text =

@@ -22,6 +22,7 @@
 #include "mlir/IR/Value.h"
 #include "llvm/ADT/DenseMap.h"
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -49,14 +50,25 @@ LinearForm operator+(LinearForm form, int64_t constant);
 LinearForm operator-(const LinearForm &lhs, const LinearForm &rhs);
 
 /// A predicate as and/or over inequalities `form >= 0`. An unknown part may be
-/// true or false anywhere, and so may its negation.
+/// true or false anywhere, and so may its negation. Copies share their parts.
 struct Formula {
   enum class Kind { True, False, Unknown, AtLeastZero, And, Or };
+
+  /// The parts of a conjunction or a disjunction.
+  ArrayRef<Formula> getParts() const {
+    return parts ? ArrayRef<Formula>(*parts) : ArrayRef<Formula>();
+  }
+  void setParts(std::vector<Formula> formulas) {
+    parts = std::make_shared<const std::vector<Formula>>(std::move(formulas));
+  }
+
   Kind kind = Kind::True;
   LinearForm form;
-  std::vector<Formula> parts;
   /// The number of inequalities and constants in it.
   size_t size = 1;
+
+private:
+  std::shared_ptr<const std::vector<Formula>> parts;
 };
 
 /// True where `formula` is false; unknown parts stay unknown.
@@ -90,17 +102,24 @@ struct NotAffine {
 /// coefficients. Unlike time, it is the same on every machine.
 class WorkBudget {
 public:
-  explicit WorkBudget(int64_t work) : rest(work) {}
+  /// The work counts for `total`, too, if that is given.
+  explicit WorkBudget(int64_t work, WorkBudget *total = nullptr)
+      : rest(work), total(total) {}
 
   /// Spends `work`; returns false if the budget is exceeded.
   bool spend(int64_t work) {
     rest = work > rest ? -1 : rest - work;
-    return rest >= 0;
+    if (total)
+      total->spend(work);
+    return !isExhausted();
   }
-  bool isExhausted() const { return rest < 0; }
+  bool isExhausted() const {
+    return rest < 0 || (total && total->isExhausted());
+  }
 
 private:
   int64_t rest;
+  WorkBudget *total;
 };
 
 /// The analysis of one predicate.
@@ -113,10 +132,12 @@ public:
     Value queryLength, keyLength;
   };
 
-  /// Queries share `budget`, if given, with other analyses. Once it is
-  /// exhausted, answers are conservative: nothing is proved.
+  /// Queries share `budget`, if given, with other analyses, and all work counts
+  /// for `total`, if given. Once one is exhausted, answers are conservative:
+  /// nothing is proved.
   explicit MaskAnalysis(const Positions &positions,
-                        WorkBudget *budget = nullptr);
+                        WorkBudget *budget = nullptr,
+                        WorkBudget *total = nullptr);
   MaskAnalysis(const MaskAnalysis &) = delete;
 
   /// Restricts the predicate to where `predicate`, an `i1`, is true, or false
@@ -339,6 +360,7 @@ private:
   SmallVector<unsigned> scratch;
   WorkBudget ownBudget;
   WorkBudget *budget;
+  WorkBudget *total;
   bool limited = false;
 };
 

@@ -18,7 +18,10 @@
 #include "attn/Interfaces/CostOpInterface.h"
 #include "llvm/ADT/SmallVector.h"
 
+#include <map>
+#include <memory>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -54,8 +57,17 @@ struct TileCounts {
 /// length of sequences are the ones assumed for dynamic sizes.
 class VisitedTiles {
 public:
+  /// The work of analyses counts for `shared`, if given, else for a budget of
+  /// this object. Once it is exhausted, all tiles count as partial.
   VisitedTiles(AttentionOpInterface op, const CostAssumptions &assumptions,
-               int64_t batch = 0, int64_t head = 0);
+               int64_t batch = 0, int64_t head = 0,
+               std::shared_ptr<WorkBudget> shared = nullptr);
+
+  /// A budget for all analyses of one attention.
+  static std::shared_ptr<WorkBudget> createBudget();
+
+  /// Whether more work would have made counts more precise.
+  bool isLimited() const { return budget->isExhausted(); }
 
   AttentionOpInterface getOp() const { return op; }
   /// Query heads of all batch entries or sequences.
@@ -80,10 +92,15 @@ public:
                    MaskDim dim = MaskDim::Query) const;
 
 private:
+  TileCounts compute(int64_t queryTile, int64_t keyTile, MaskDim dim) const;
+
   AttentionOpInterface op;
   CostAssumptions assumptions;
   int64_t batch, head;
   int64_t queries, keys;
+  std::shared_ptr<WorkBudget> budget;
+  /// What has been counted, by the tiles and the dimension.
+  mutable std::map<std::tuple<int64_t, int64_t, MaskDim>, TileCounts> counted;
 };
 
 } // namespace mlir::attn

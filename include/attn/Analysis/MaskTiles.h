@@ -65,14 +65,20 @@ struct TileRanges {
 /// Emits the tiles to visit for one tile of size `tileSize` in dimension `dim`,
 /// whose first position is `first`, a multiple of its size. Visited tiles have
 /// size `streamedTileSize` in the other dimension. Sets `isLimited` if more
-/// work for the analysis could give fewer tiles.
+/// work for the analysis could give fewer tiles. The work counts for `total`,
+/// if given.
 TileRanges emitTileRanges(OpBuilder &builder, Location loc,
                           const ScoreMask &mask, MaskDim dim, Value first,
                           int64_t tileSize, int64_t streamedTileSize,
-                          bool *isLimited = nullptr);
+                          bool *isLimited = nullptr,
+                          WorkBudget *total = nullptr);
 
 /// Reports that the mask of a kernel took too much work to analyse.
 void reportLimitedTiles(Location loc);
+
+/// Reports that the mask took too much work to analyse for each of the
+/// schedules among which one is chosen.
+void reportLimitedEstimates(Location loc);
 
 /// The tiles of several ranges as the steps of one loop, range after range.
 class TileIteration {

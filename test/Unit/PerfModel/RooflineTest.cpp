@@ -19,6 +19,8 @@
 #include "gtest/gtest.h"
 
 #include <chrono>
+#include <limits>
+#include <memory>
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -189,6 +191,26 @@ TEST(MaskArea, IsThatOfAllPairs) {
     for (auto [queryTile, keyTile] :
          {std::pair<int64_t, int64_t>(128, 128), {64, 80}, {7, 13}})
       compareArea(context, mask, queryTile, keyTile);
+}
+
+TEST(MaskArea, CountsAllTilesAsPartialWithoutWork) {
+  MLIRContext context;
+  context.loadDialect<AttnDialect, func::FuncDialect>();
+  OwningOpRef<ModuleOp> module = parseMasked(context, 256, 512, "#attn.causal");
+  ASSERT_TRUE(module);
+  (*module)->walk([&](AttentionOpInterface op) {
+    VisitedTiles known(op, {});
+    EXPECT_EQ(known.count(64, 64).total, 26);
+    EXPECT_EQ(known.count(64, 64).masked, 4);
+    EXPECT_FALSE(known.isLimited());
+    // All analyses of an attention share a budget, and this one is spent.
+    std::shared_ptr<WorkBudget> shared = VisitedTiles::createBudget();
+    EXPECT_FALSE(shared->spend(std::numeric_limits<int64_t>::max()));
+    VisitedTiles limited(op, {}, /*batch=*/0, /*head=*/0, shared);
+    EXPECT_EQ(limited.count(64, 64).total, 32);
+    EXPECT_EQ(limited.count(64, 64).masked, 32);
+    EXPECT_TRUE(limited.isLimited());
+  });
 }
 
 double countPairs(ModuleOp module) {
