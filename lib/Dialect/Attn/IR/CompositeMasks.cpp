@@ -12,6 +12,7 @@
 
 #include "attn/Dialect/Attn/IR/AttnAttrs.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -143,11 +144,50 @@ Value NotAttr::emitPredicate(OpBuilder &builder, Location loc,
   return arith::XOrIOp::create(builder, loc, kept, one);
 }
 
+namespace {
+/// A mask at one pair.
+struct MaskValue {
+  bool isAttended;
+  bool readsOperands;
+};
+} // namespace
+
+/// Evaluates each part of `mask` once, however deeply negations are nested.
+static MaskValue evaluate(MaskAttrInterface mask, int64_t query, int64_t key,
+                          int64_t queryLength, int64_t keyLength) {
+  auto evaluateAll = [&](ArrayRef<MaskAttrInterface> parts, bool isAnd) {
+    MaskValue all = {isAnd, false};
+    for (MaskAttrInterface part : parts) {
+      MaskValue value = evaluate(part, query, key, queryLength, keyLength);
+      if (value.isAttended != isAnd)
+        all.isAttended = value.isAttended;
+      all.readsOperands |= value.readsOperands;
+    }
+    return all;
+  };
+  return TypeSwitch<Attribute, MaskValue>(mask)
+      .Case([&](AndAttr composite) {
+        return evaluateAll(composite.getMasks(), /*isAnd=*/true);
+      })
+      .Case([&](OrAttr composite) {
+        return evaluateAll(composite.getMasks(), /*isAnd=*/false);
+      })
+      .Case([&](NotAttr composite) -> MaskValue {
+        MaskValue value =
+            evaluate(composite.getMask(), query, key, queryLength, keyLength);
+        // A mask that reads operands may keep none of the pairs that it may
+        // keep.
+        return {value.readsOperands || !value.isAttended, value.readsOperands};
+      })
+      .Default([&](Attribute) -> MaskValue {
+        return {mask.isAttended(query, key, queryLength, keyLength),
+                !mask.getReads().empty()};
+      });
+}
+
 bool NotAttr::isAttended(int64_t query, int64_t key, int64_t queryLength,
                          int64_t keyLength) const {
-  // A mask that reads operands may keep none of the pairs that it may keep.
-  return !getMask().getReads().empty() ||
-         !getMask().isAttended(query, key, queryLength, keyLength);
+  return evaluate(*this, query, key, queryLength, keyLength).isAttended;
 }
 
 std::optional<bool> NotAttr::getConstantValue(int64_t queryLength,
