@@ -496,6 +496,7 @@ def test_integers_of_other_places_vary():
         return (
             lambda b, h, q, k: k < LIMIT,
             lambda b, h, q, k, limit=number: k < limit,
+            lambda b, h, q, k, *, limit=number: k < limit,
             lambda b, h, q, k: is_inside(k) & (k < bounds[1]),
             and_masks(lambda b, h, q, k: k < number, MASKS["causal"]),
         )
@@ -508,7 +509,7 @@ def test_integers_of_other_places_vary():
             exact, _ = reference(*inputs, None, mask_mod)
             torch.testing.assert_close(out, exact)
             expected.setdefault(place, set()).add(flex._trace(None, mask_mod, inputs[0].device)[1])
-    assert [len(texts) for texts in expected.values()] == [2] * 4
+    assert [len(texts) for texts in expected.values()] == [2] * 5
 
 
 @pytest.mark.parametrize("name", ["branch", "loop", "shift", "index", "difference", "power", "type", "size"])

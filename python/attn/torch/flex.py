@@ -240,13 +240,14 @@ class _Replacement:
             is_kept = cell == types.CellType() or cell.cell_contents is function
             closure.append(cell if is_kept else types.CellType(replace(cell.cell_contents)))
         defaults = function.__defaults__ and tuple([replace(value) for value in function.__defaults__])
+        keyword_defaults = {name: replace(value) for name, value in (function.__kwdefaults__ or {}).items()}
         scope = function.__globals__
         names = [name for name in _names(function.__code__) if name in scope and scope[name] is not function]
         scope = {**scope, **{name: replace(scope[name]) for name in names}} if names else scope
         if is_same:
             return function
         made = types.FunctionType(function.__code__, scope, function.__name__, defaults, tuple(closure))
-        made.__kwdefaults__ = function.__kwdefaults__
+        made.__kwdefaults__ = keyword_defaults or None
         return made
 
 
@@ -324,6 +325,8 @@ class _References:
                 parts.append(self.key(cell.cell_contents, f"'{name}'"))
         for value in function.__defaults__ or ():
             parts.append(self.key(value, "a default value"))
+        for name, value in (function.__kwdefaults__ or {}).items():
+            parts.append((name, self.key(value, "a default value")))
         scope = function.__globals__
         for name in names:
             self.globals.append((scope, name, scope.get(name)))

@@ -99,7 +99,7 @@ TEST(Random, Fills) {
   EXPECT_ERROR(parseFill("normal:x", fill), ATTN_INVALID_ARGUMENT,
                "'normal:x' is not a way to fill a tensor (expected "
                "normal[:SCALE], uniform:LOW:HIGH, zeros, ones, const:VALUE or "
-               "iota)");
+               "iota; scales and bounds are finite)");
 }
 
 TEST(HostTensor, SaturatesIntegers) {
