@@ -39,9 +39,6 @@ public:
   int32_t checkShape(int32_t arg);
   int32_t checkLayout(int32_t arg) const;
   int32_t checkDevice(int32_t arg);
-  /// Fails if an output overlaps another tensor: a kernel may write one before
-  /// it has read, or while it writes, the other.
-  int32_t checkSharing(int32_t numArgs) const;
   /// Fails if a kernel of an earlier call has reported a fault.
   int32_t checkFaults();
 
@@ -70,129 +67,7 @@ private:
   const ContextInfo *context = nullptr;
 };
 
-/// The distances between the bytes of two tensors: sums of multiples of steps.
-class Distances {
-public:
-  Distances(const attn_tensor &from, const attn_tensor &to);
-
-  /// Whether `target` certainly is one of the distances.
-  bool contain(int64_t target) {
-    remainingSteps = maxSteps;
-    return isComplete && search(0, target);
-  }
-
-private:
-  /// Multiples of `step`, from `low` to `high` times it.
-  struct Term {
-    int64_t step, low, high;
-    /// The least and the greatest sum of the terms after this one.
-    int64_t restLow, restHigh;
-  };
-  static constexpr int32_t maxTerms = 32;
-  /// Layouts whose dimensions nest take a few steps for each term.
-  static constexpr int32_t maxSteps = 1000;
-
-  void add(int64_t step, int64_t low, int64_t high);
-  void addSizes(const attn_tensor &tensor, bool isNegative);
-  bool search(int32_t index, int64_t target);
-
-  /// Sorted by step, the greatest first.
-  Term terms[maxTerms];
-  int32_t numTerms = 0;
-  int32_t remainingSteps = 0;
-  bool isComplete = true;
-};
-
-/// The bytes from the first one of a tensor to behind the last one.
-struct ByteRange {
-  uintptr_t begin;
-  int64_t size;
-
-  explicit ByteRange(const attn_tensor &tensor)
-      : begin(reinterpret_cast<uintptr_t>(tensor.data)) {
-    // The sum has been found to fit.
-    int64_t last = 0;
-    for (int32_t dim = 0; dim < tensor.rank; ++dim)
-      if (tensor.shape[dim] != 1)
-        last += (tensor.shape[dim] - 1) * tensor.strides[dim];
-    size = (last + 1) * attnDTypeSize(tensor.dtype);
-  }
-
-  bool meets(const ByteRange &other) const {
-    // No memory is larger, and sums of such sizes fit.
-    constexpr int64_t maxSize = int64_t(1) << 60;
-    return size <= maxSize && other.size <= maxSize &&
-           begin < other.begin + static_cast<uintptr_t>(other.size) &&
-           other.begin < begin + static_cast<uintptr_t>(size);
-  }
-};
-
 } // namespace
-
-static int64_t divideDown(int64_t value, int64_t divisor) {
-  return value / divisor - (value % divisor < 0 ? 1 : 0);
-}
-
-void Distances::add(int64_t step, int64_t low, int64_t high) {
-  if (step == 0 || low == high)
-    return;
-  int32_t index = 0;
-  while (index < numTerms && terms[index].step > step)
-    ++index;
-  if (index < numTerms && terms[index].step == step) {
-    terms[index].low += low;
-    terms[index].high += high;
-    return;
-  }
-  if (numTerms == maxTerms) {
-    isComplete = false;
-    return;
-  }
-  for (int32_t i = numTerms++; i > index; --i)
-    terms[i] = terms[i - 1];
-  terms[index] = {step, low, high, 0, 0};
-}
-
-void Distances::addSizes(const attn_tensor &tensor, bool isNegative) {
-  auto addSize = [&](int64_t step, int64_t size) {
-    add(step, isNegative ? 1 - size : 0, isNegative ? 0 : size - 1);
-  };
-  int64_t elementSize = attnDTypeSize(tensor.dtype);
-  for (int32_t dim = 0; dim < tensor.rank; ++dim)
-    // The stride of a single element is never used.
-    if (tensor.shape[dim] != 1)
-      addSize(tensor.strides[dim] * elementSize, tensor.shape[dim]);
-  addSize(1, elementSize);
-}
-
-Distances::Distances(const attn_tensor &from, const attn_tensor &to) {
-  addSizes(from, /*isNegative=*/true);
-  addSizes(to, /*isNegative=*/false);
-  int64_t low = 0, high = 0;
-  for (int32_t i = numTerms; i-- > 0;) {
-    terms[i].restLow = low;
-    terms[i].restHigh = high;
-    low += terms[i].low * terms[i].step;
-    high += terms[i].high * terms[i].step;
-  }
-}
-
-bool Distances::search(int32_t index, int64_t target) {
-  if (index == numTerms)
-    return target == 0;
-  const Term &term = terms[index];
-  int64_t low = -divideDown(term.restHigh - target, term.step);
-  int64_t high = divideDown(target - term.restLow, term.step);
-  low = low > term.low ? low : term.low;
-  high = high < term.high ? high : term.high;
-  for (int64_t factor = low; factor <= high; ++factor) {
-    if (--remainingSteps < 0)
-      return false;
-    if (search(index + 1, target - factor * term.step))
-      return true;
-  }
-  return false;
-}
 
 static long long asLong(int64_t value) { return value; }
 
@@ -427,32 +302,6 @@ int32_t ArgumentChecker::checkDevice(int32_t arg) {
                          : checkDevicePointer(arg);
 }
 
-int32_t ArgumentChecker::checkSharing(int32_t numArgs) const {
-  for (int32_t arg = 0; arg < numArgs; ++arg) {
-    if (!specs[arg].is_output || isEmpty(*args[arg]))
-      continue;
-    ByteRange range(*args[arg]);
-    for (int32_t other = 0; other < numArgs; ++other) {
-      // A pair of outputs is compared once.
-      if ((specs[other].is_output && other <= arg) || isEmpty(*args[other]))
-        continue;
-      ByteRange otherRange(*args[other]);
-      if (!range.meets(otherRange))
-        continue;
-      // Tensors may be interleaved, such as slices of one tensor.
-      if (Distances(*args[arg], *args[other])
-              .contain(static_cast<int64_t>(range.begin - otherRange.begin)))
-        return attnrtSetError(
-            ATTN_INVALID_ARGUMENT,
-            "%s: output '%s' overlaps %s '%s', expected memory of "
-            "its own",
-            function, specs[arg].name,
-            specs[other].is_output ? "output" : "argument", specs[other].name);
-    }
-  }
-  return ATTN_OK;
-}
-
 int32_t ArgumentChecker::checkFaults() {
   return context ? takeFault(*context) : static_cast<int32_t>(ATTN_OK);
 }
@@ -477,8 +326,6 @@ int32_t attnrtCheckTensors(const attn_tensor_spec *specs, int32_t num_specs,
     if (int32_t status = checker.checkDevice(arg))
       return status;
   }
-  if (int32_t status = checker.checkSharing(num_args))
-    return status;
   return checker.checkFaults();
 }
 
