@@ -642,7 +642,8 @@ def list_peers(counts):
 
 
 def best_peer_tables(groups, others):
-    """A table for each device, with a row for each kind of kernel: Attn and the fastest peer of each case."""
+    """A table for each device, the one with the most kinds of kernels first, with a row for each kind: Attn and the
+    fastest peer of each case."""
     tables = defaultdict(dict)
     for (device, group), cases in groups.items():
         rows = {
@@ -653,7 +654,7 @@ def best_peer_tables(groups, others):
     for (what, device), cases in others.items():
         tables[device][what] = cases
     lines = []
-    for device, kinds in tables.items():
+    for device, kinds in sorted(tables.items(), key=lambda item: -len(item[1])):
         kinds = {kind: cases for kind, cases in kinds.items() if cases and kind not in DETAILS}
         if not kinds:
             continue

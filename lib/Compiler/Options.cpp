@@ -111,6 +111,7 @@ std::optional<std::string> attn::setOption(CompilerOptions &options,
 }
 
 std::optional<std::string> attn::completeOptions(CompilerOptions &options) {
+  registerAllTargets();
   bool isDeviceCode =
       options.output == OutputKind::PTX || options.output == OutputKind::Cubin;
   if (isDeviceCode && !options.isGPU())

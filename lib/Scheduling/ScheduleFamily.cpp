@@ -16,7 +16,6 @@
 
 using namespace mlir;
 using namespace mlir::attn;
-using attn_tile::warpThreads;
 
 ScheduleFamily::~ScheduleFamily() = default;
 

@@ -21,7 +21,6 @@
 using namespace mlir;
 using namespace mlir::attn;
 using attn_tile::columnBlockBytes;
-using attn_tile::headDimStep;
 using attn_tile::warpgroupThreads;
 
 /// Bytes that a copy promotes to L2 at once, for tiles of keys that several

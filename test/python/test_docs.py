@@ -25,7 +25,9 @@ CODE = [path for folder in ("lib", "include", "python", "benchmarks", "test", "t
 
 
 # Files that a page names and that are no files of the project: of other programs, of the reader, or written by a test.
-OTHER_FILES = {"MLIRConfig.cmake", "attention.h", "in.mlir", "settings.json", "streaming.mlir"}
+OTHER_FILES = {
+    "MLIRConfig.cmake", "attention.h", "in.mlir", "main.cpp", "manifest.json", "settings.json", "streaming.mlir",
+}
 FILE_NAME = re.compile(r"[\w*.-]+\.(?:c|cmake|cpp|h|json|jsonl|md|mlir|py|svg|td|test|toml)")
 TOOL = re.compile(r"(?<![\w/-])(attn-(?:opt|compile|run|tune|reduce))((?: +(?:'[^']*'|\"[^\"]*\"|[^\s`|;&]+))*)")
 

@@ -210,8 +210,6 @@ LogicalResult GradLowering::checkOrder(const GradSchedules &parts) {
 }
 
 LogicalResult GradLowering::lower() {
-  if (!op.isBufferized())
-    return op.emitOpError("must be bufferised");
   if (!op.getScheduleAttr())
     return op.emitOpError("needs a schedule");
   ScheduleAttrInterface schedule = op.getChosenSchedule();
@@ -413,6 +411,8 @@ LogicalResult mlir::attn::lowerAttentionGradToKernels(
     RewriterBase &rewriter, AttentionGradOp op, const DeviceFigures &device,
     SymbolTable &symbols) {
   OpBuilder::InsertionGuard guard(rewriter);
+  if (!op.isBufferized())
+    return op.emitOpError("must be bufferised");
   if (hasNoPairs(op)) {
     fillGradients(rewriter, op);
     return success();

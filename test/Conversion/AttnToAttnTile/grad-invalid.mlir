@@ -14,6 +14,19 @@ func.func @tensors(%q: tensor<1x1x?x64xf32>, %lse: tensor<1x1x?xf32>)
 
 // -----
 
+func.func @tensors_without_queries(%q: tensor<1x1x0x64xf32>, %k: tensor<1x1x8x64xf32>, %lse: tensor<1x1x0xf32>)
+    -> (tensor<1x1x0x64xf32>, tensor<1x1x8x64xf32>, tensor<1x1x8x64xf32>) {
+  // expected-error @below {{'attn.attention_grad' op must be bufferised}}
+  %r:3 = attn.attention_grad
+      ins(%q, %k, %k, %q, %lse, %q : tensor<1x1x0x64xf32>, tensor<1x1x8x64xf32>, tensor<1x1x8x64xf32>,
+          tensor<1x1x0x64xf32>, tensor<1x1x0xf32>, tensor<1x1x0x64xf32>)
+      outs(%q, %k, %k : tensor<1x1x0x64xf32>, tensor<1x1x8x64xf32>, tensor<1x1x8x64xf32>)
+      -> tensor<1x1x0x64xf32>, tensor<1x1x8x64xf32>, tensor<1x1x8x64xf32>
+  return %r#0, %r#1, %r#2 : tensor<1x1x0x64xf32>, tensor<1x1x8x64xf32>, tensor<1x1x8x64xf32>
+}
+
+// -----
+
 func.func @no_schedule(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>) {
   // expected-error @below {{'attn.attention_grad' op needs a schedule}}
   attn.attention_grad
