@@ -35,8 +35,8 @@ namespace {
 /// Adds entry points to one module.
 class EntryPointBuilder {
 public:
-  EntryPointBuilder(ModuleOp module, StringRef target)
-      : module(module), target(target), isHost(!isGPUTarget(target)),
+  EntryPointBuilder(ModuleOp module, const Target &target)
+      : module(module), target(target),
         builder(OpBuilder::atBlockEnd(module.getBody())), loc(module.getLoc()),
         i32(builder.getI32Type()), i64(builder.getI64Type()),
         pointer(LLVM::LLVMPointerType::get(module.getContext())) {}
@@ -90,9 +90,7 @@ private:
   };
 
   ModuleOp module;
-  StringRef target;
-  /// Whether kernels run on the host.
-  bool isHost;
+  const Target &target;
   OpBuilder builder;
   Location loc;
   Type i32, i64, pointer;
@@ -221,7 +219,7 @@ void EntryPointBuilder::createCall(StringRef name, StringRef specs,
   unsigned numArguments = getNumDescribed(described);
 
   builder.setInsertionPointToStart(check);
-  bool onHost = isReference || isHost;
+  bool onHost = isReference || target.isHost();
   Value status = emitRuntimeCall(
       builder, loc, module, "attnrtCheckTensors",
       {emitAddressOf(builder, loc, specs),
@@ -360,7 +358,7 @@ void EntryPointBuilder::createArtifact() {
           function = LLVM::InsertValueOp::create(b, l, function, field, index);
         return function;
       });
-  createStringConstant(builder, loc, "attn_target", target);
+  createStringConstant(builder, loc, "attn_target", target.getName());
   createStringConstant(builder, loc, "attn_producer",
                        "attn " ATTN_VERSION_STRING);
   // A program may link several object files, and call functions by their own
@@ -433,11 +431,14 @@ struct AttnCreateEntryPointsPass
   using Base::Base;
 
   void runOnOperation() override {
+    FailureOr<const Target *> found = lookupTarget(getOperation(), target);
+    if (failed(found))
+      return signalPassFailure();
     SmallVector<func::FuncOp> functions;
     for (auto func : getOperation().getOps<func::FuncOp>())
       if (func.isPublic() && func->hasAttrOfType<ArrayAttr>(symbolsAttrName))
         functions.push_back(func);
-    EntryPointBuilder builder(getOperation(), target);
+    EntryPointBuilder builder(getOperation(), **found);
     for (func::FuncOp func : functions) {
       if (failed(verifyDescription(func)) ||
           failed(verifyReference(func, getOperation())))
