@@ -25,6 +25,7 @@ import pathlib
 import shlex
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -36,6 +37,23 @@ def default_cache():
     """The folder that remembers clean results, next to other tools' caches."""
     base = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
     return pathlib.Path(base) / "attn-clang-tidy"
+
+
+def without_precompiled_headers(entry):
+    """An entry of compile_commands.json whose command reads no precompiled header.
+
+    clang-tidy would load all declarations of a precompiled header, which takes longer than parsing the headers that a
+    source includes, and would not see that a source lacks an include.
+    """
+    words = shlex.split(entry["command"])
+    kept, position = [], 0
+    while position < len(words):
+        if words[position:position + 2] in (["-Xclang", "-include-pch"], ["-Xclang", "-include"]):
+            position += 4
+        else:
+            kept.append(words[position])
+            position += 1
+    return {**entry, "command": shlex.join(kept)}
 
 
 def read_dependencies(build):
@@ -87,6 +105,8 @@ def key_of(entry, dependencies, build, tool):
                 parts.append(digest_of(path))
         for name in includes:
             path = (build / name).resolve()
+            if path.name.startswith("cmake_pch.hxx"):
+                continue
             parts.append(f"{relocatable(str(path))} {digest_of(path)}")
     except OSError:
         return None
@@ -100,7 +120,7 @@ def select(entries, files):
     for entry in entries:
         source = pathlib.Path(entry["file"]).resolve()
         if source in wanted if wanted else any(source.is_relative_to(ROOT / folder) for folder in FOLDERS):
-            selected.setdefault(source, entry)
+            selected.setdefault(source, without_precompiled_headers(entry))
     for missing in sorted(wanted - set(selected)):
         sys.exit(f"clang_tidy.py: error: {missing} is not compiled in this build tree")
     return [selected[source] for source in sorted(selected)]
@@ -144,9 +164,11 @@ def main(arguments=None):
             todo.append((entry, key))
 
     def check(entry):
-        command = [options.clang_tidy, "--quiet", "-p", build, entry["file"]]
+        command = [options.clang_tidy, "--quiet", "-p", commands.name, entry["file"]]
         return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
+    commands = tempfile.TemporaryDirectory(prefix="attn-clang-tidy-")
+    (pathlib.Path(commands.name) / "compile_commands.json").write_text(json.dumps(entries))
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         results = {pool.submit(check, entry): (entry, key) for entry, key in todo}

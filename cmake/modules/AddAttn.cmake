@@ -14,6 +14,75 @@
 
 include(GNUInstallDirs)
 
+# Upstream headers that at least five sources include. Parsing them takes most of
+# the time that a source compiles. They hold no header of the project, so that a
+# change of the project never builds them again. clang-tidy reads sources without
+# them: a source has to include what it uses.
+set(attn_upstream_headers
+  <llvm/ADT/DenseSet.h>
+  <llvm/ADT/MapVector.h>
+  <llvm/ADT/STLExtras.h>
+  <llvm/ADT/SetVector.h>
+  <llvm/ADT/StringExtras.h>
+  <llvm/ADT/TypeSwitch.h>
+  <llvm/Support/FormatVariadic.h>
+  <llvm/Support/MathExtras.h>
+  <llvm/Support/raw_ostream.h>
+  <mlir/Dialect/Arith/IR/Arith.h>
+  <mlir/Dialect/Arith/Utils/Utils.h>
+  <mlir/Dialect/Func/IR/FuncOps.h>
+  <mlir/Dialect/GPU/IR/GPUDialect.h>
+  <mlir/Dialect/LLVMIR/LLVMDialect.h>
+  <mlir/Dialect/LLVMIR/NVVMDialect.h>
+  <mlir/Dialect/Linalg/IR/Linalg.h>
+  <mlir/Dialect/Math/IR/Math.h>
+  <mlir/Dialect/MemRef/IR/MemRef.h>
+  <mlir/Dialect/SCF/IR/SCF.h>
+  <mlir/Dialect/Tensor/IR/Tensor.h>
+  <mlir/Dialect/Utils/IndexingUtils.h>
+  <mlir/Dialect/Utils/StaticValueUtils.h>
+  <mlir/Dialect/Vector/IR/VectorOps.h>
+  <mlir/IR/BuiltinOps.h>
+  <mlir/IR/DialectImplementation.h>
+  <mlir/IR/IRMapping.h>
+  <mlir/IR/ImplicitLocOpBuilder.h>
+  <mlir/IR/Matchers.h>
+  <mlir/IR/PatternMatch.h>
+  <mlir/IR/Remarks.h>
+  <mlir/IR/TypeUtilities.h>
+  <mlir/Interfaces/DestinationStyleOpInterface.h>
+  <mlir/Interfaces/SideEffectInterfaces.h>
+  <mlir/Transforms/GreedyPatternRewriteDriver.h>
+  <mlir/Transforms/RegionUtils.h>)
+
+# Compiles the sources of library `name` with the precompiled upstream headers.
+function(attn_use_precompiled_headers name)
+  if(NOT ATTN_PRECOMPILE_HEADERS)
+    return()
+  endif()
+  if(NOT TARGET attn-precompiled-headers)
+    file(WRITE ${ATTN_BINARY_DIR}/precompiled-headers.cpp "")
+    add_library(attn-precompiled-headers OBJECT ${ATTN_BINARY_DIR}/precompiled-headers.cpp)
+    llvm_update_compile_flags(attn-precompiled-headers)
+    target_precompile_headers(attn-precompiled-headers PRIVATE ${attn_upstream_headers})
+    if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+      # ccache takes a header without a time stamp for the same one when it is built again.
+      target_compile_options(attn-precompiled-headers PRIVATE
+        "SHELL:-Xclang -fno-pch-timestamp")
+    endif()
+  endif()
+  # MLIR compiles the sources of a library in an object library.
+  foreach(target obj.${name} ${name})
+    if(TARGET ${target})
+      target_precompile_headers(${target} REUSE_FROM attn-precompiled-headers)
+      if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+        target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
+      endif()
+      return()
+    endif()
+  endforeach()
+endfunction()
+
 # Adds `name` to the exported package.
 function(attn_export_library name)
   target_include_directories(${name} PUBLIC
@@ -49,6 +118,7 @@ function(add_attn_library name)
     endforeach()
     target_link_options(${name} INTERFACE -fsanitize=fuzzer-no-link)
   endif()
+  attn_use_precompiled_headers(${name})
   attn_export_library(${name})
   set_property(GLOBAL APPEND PROPERTY ATTN_LIBS ${name})
 endfunction()

@@ -27,7 +27,7 @@ using namespace mlir::attn;
 
 namespace {
 /// The numbers from `low` to `high`, and perhaps -inf, which masks a pair.
-struct Range {
+struct Bounds {
   double low, high;
 };
 
@@ -38,15 +38,15 @@ public:
     ranges[region.getArgument(0)] = {-given, given};
     for (Operation &op : region.front().without_terminator())
       if (op.getNumResults() == 1)
-        if (std::optional<Range> range = visit(&op))
+        if (std::optional<Bounds> range = visit(&op))
           ranges[op.getResult(0)] = *range;
   }
 
-  std::optional<Range> lookup(Value value) const {
+  std::optional<Bounds> lookup(Value value) const {
     FloatAttr constant;
     if (matchPattern(value, m_Constant(&constant))) {
       double number = constant.getValueAsDouble();
-      return std::isfinite(number) ? std::optional(Range{number, number})
+      return std::isfinite(number) ? std::optional(Bounds{number, number})
                                    : std::nullopt;
     }
     auto known = ranges.find(value);
@@ -54,12 +54,12 @@ public:
   }
 
 private:
-  std::optional<Range> visit(Operation *op) const;
+  std::optional<Bounds> visit(Operation *op) const;
   /// The range of the four results of `fn` on the ends of both operands.
-  std::optional<Range> combine(Operation *op,
+  std::optional<Bounds> combine(Operation *op,
                                double (*fn)(double, double)) const;
 
-  llvm::DenseMap<Value, Range> ranges;
+  llvm::DenseMap<Value, Bounds> ranges;
 };
 } // namespace
 
@@ -70,19 +70,19 @@ static double divide(double a, double b) { return a / b; }
 static double smaller(double a, double b) { return std::min(a, b); }
 static double larger(double a, double b) { return std::max(a, b); }
 
-std::optional<Range>
+std::optional<Bounds>
 RangeAnalysis::combine(Operation *op, double (*fn)(double, double)) const {
-  std::optional<Range> a = lookup(op->getOperand(0));
-  std::optional<Range> b = lookup(op->getOperand(1));
+  std::optional<Bounds> a = lookup(op->getOperand(0));
+  std::optional<Bounds> b = lookup(op->getOperand(1));
   if (!a || !b)
     return std::nullopt;
   auto [low, high] = std::minmax({fn(a->low, b->low), fn(a->low, b->high),
                                   fn(a->high, b->low), fn(a->high, b->high)});
-  return Range{low, high};
+  return Bounds{low, high};
 }
 
-std::optional<Range> RangeAnalysis::visit(Operation *op) const {
-  using Result = std::optional<Range>;
+std::optional<Bounds> RangeAnalysis::visit(Operation *op) const {
+  using Result = std::optional<Bounds>;
   return llvm::TypeSwitch<Operation *, Result>(op)
       .Case<arith::AddFOp>([&](auto) { return combine(op, add); })
       .Case<arith::SubFOp>([&](auto) { return combine(op, subtract); })
@@ -101,7 +101,7 @@ std::optional<Range> RangeAnalysis::visit(Operation *op) const {
         Result range = lookup(abs.getOperand());
         if (!range)
           return std::nullopt;
-        return Range{0, std::max(std::abs(range->low), std::abs(range->high))};
+        return Bounds{0, std::max(std::abs(range->low), std::abs(range->high))};
       })
       .Case<arith::DivFOp>([&](auto division) -> Result {
         Result divisor = lookup(division.getRhs());
@@ -118,14 +118,14 @@ std::optional<Range> RangeAnalysis::visit(Operation *op) const {
           return a;
         if (!a || !b)
           return std::nullopt;
-        return Range{std::min(a->low, b->low), std::max(a->high, b->high)};
+        return Bounds{std::min(a->low, b->low), std::max(a->high, b->high)};
       })
       .Default(Result());
 }
 
 bool attn::isScoreBounded(Region &region, double given, double bound) {
   auto yield = cast<YieldOp>(region.front().getTerminator());
-  std::optional<Range> range =
+  std::optional<Bounds> range =
       RangeAnalysis(region, given).lookup(yield.getValue());
   return range && range->low >= -bound && range->high <= bound;
 }

@@ -89,6 +89,22 @@ def test_changes_are_checked(project):
     assert project.run() == (0, ["two.cpp"])
 
 
+def test_precompiled_headers_are_left_out(project):
+    """clang-tidy parses the headers that a source includes, and a rebuilt precompiled header changes nothing."""
+    pch = project.folder / "cmake_pch.hxx.pch"
+    pch.write_text("first")
+    entries = json.loads((project.build / "compile_commands.json").read_text())
+    entries[0]["command"] += f" -Xclang -include-pch -Xclang {pch} -Xclang -include -Xclang cmake_pch.hxx -Xclang -ftime"
+    project.write("build/compile_commands.json", json.dumps(entries))
+    project.dependencies["one.o"].append(str(pch))
+    project.write("tool", TOOL.replace("for source", 'grep command "$3/compile_commands.json" >> "$0.seen"; for source'))
+    assert project.run() == (0, ["one.cpp", "two.cpp"])
+    seen = (project.folder / "tool.seen").read_text()
+    assert "pch" not in seen and "-Xclang -ftime" in seen
+    pch.write_text("second")
+    assert project.run() == (0, [])
+
+
 def test_unknown_headers_are_never_clean(project):
     del project.dependencies["one.o"]
     for _ in range(2):
