@@ -57,7 +57,7 @@ private:
   std::optional<Bounds> visit(Operation *op) const;
   /// The range of the four results of `fn` on the ends of both operands.
   std::optional<Bounds> combine(Operation *op,
-                               double (*fn)(double, double)) const;
+                                double (*fn)(double, double)) const;
 
   llvm::DenseMap<Value, Bounds> ranges;
 };
