@@ -19,7 +19,7 @@ from conftest import BUILD, ROOT
 
 PAGES = ["Tutorials/WriteAttentionInMLIR", "Architecture", "Runtime", "cost-model", "HowTo/HideDropout"]
 # Pages about one program, docs/examples/extend, which the first one builds.
-EXTENDING_PAGES = ["HowTo/AddAMask", "HowTo/AddASchedule"]
+EXTENDING_PAGES = ["HowTo/AddAMask", "HowTo/AddASchedule", "HowTo/AddATarget"]
 BLOCK = re.compile(r"^( *)```(sh|text|mlir|ptx|c)\n(.*?)^ *```$", re.M | re.S)
 FILE = re.compile(r"// (\S+\.\w+)\n")
 
@@ -110,6 +110,17 @@ def test_pages_about_extending(tmp_path):
     p = numpy.where(kept, numpy.exp(q @ k.swapaxes(2, 3) / 8), 0)
     expected = p / p.sum(-1, keepdims=True) @ v
     assert numpy.abs(numpy.load(tmp_path / "out.npy") - expected).max() < 5e-3
+
+
+@pytest.mark.parametrize("page", EXTENDING_PAGES)
+def test_excerpts_of_the_program(page):
+    """The C++ and TableGen of a page are lines of a file of docs/examples/extend, in this order."""
+    files = [path.read_text() for path in (ROOT / "docs" / "examples" / "extend").iterdir()]
+    blocks = re.findall(r"^ *```(?:c\+\+|tablegen)\n(.*?)^ *```$", (ROOT / "docs" / f"{page}.md").read_text(), re.M | re.S)
+    assert blocks
+    for block in blocks:
+        missing = [find_missing(block, file) for file in files]
+        assert None in missing, f"no file of docs/examples/extend has these lines in this order:\n{block}"
 
 
 def make_page(command, excerpt):

@@ -1,4 +1,4 @@
-//===- toy-compile.cpp - Attn's compiler with the dialect toy -------------===//
+//===- toy-compile.cpp - Attn's compiler with toy and sm_89 ---------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Toy.h"
+#include "ToyTarget.h"
 #include "attn/Compiler/Compiler.h"
 #include "attn/InitAllDialects.h"
 #include "mlir/Parser/Parser.h"
@@ -24,6 +25,7 @@ int main(int argc, char **argv) {
     llvm::errs() << "usage: toy-compile in.mlir OUTPUT [OPTION=VALUE]...\n";
     return 2;
   }
+  toy::registerToyTarget();
   attn::CompilerOptions options;
   for (StringRef argument : ArrayRef(argv + 3, argc - 3)) {
     auto [name, value] = argument.split('=');
