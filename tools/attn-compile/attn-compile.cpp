@@ -14,7 +14,9 @@
 #include "Progress.h"
 #include "attn/Compiler/Compiler.h"
 #include "attn/InitAllDialects.h"
+#include "attn/Interfaces/Target.h"
 #include "attn/Support/TemporaryFolder.h"
+#include "attn/Target/TargetInfo.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Pass/PassManager.h"
@@ -56,14 +58,19 @@ static cl::OptionCategory category("Attn options");
 namespace {
 /// The command line.
 struct Flags {
+  /// Names the targets that are registered.
+  std::string targetHelp = [] {
+    attn::registerAllTargets();
+    return "Target: " + attn::describeTargets() + " (default: host)";
+  }();
   cl::opt<std::string> inputFile{cl::Positional, cl::desc("<input file>"),
                                  cl::init("-"), cl::cat(category)};
   cl::opt<std::string> outputFile{
       "o", cl::desc("Output file, \"-\" for the standard output (default)"),
       cl::value_desc("file"), cl::init("-"), cl::cat(category)};
-  cl::opt<std::string> target{
-      "target", cl::desc("Target: host (default), sm_80 or sm_90a"),
-      cl::value_desc("name"), cl::init("host"), cl::cat(category)};
+  cl::opt<std::string> target{"target", cl::desc(targetHelp),
+                              cl::value_desc("name"), cl::init("host"),
+                              cl::cat(category)};
   cl::opt<std::string> emit{
       "emit",
       cl::desc("What to write: mlir, llvm, ptx, cubin, obj, so or header "

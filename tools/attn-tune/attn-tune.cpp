@@ -51,11 +51,16 @@ namespace {
 cl::OptionCategory category("attn-tune options");
 
 struct Flags {
+  /// Names the targets that are registered.
+  std::string targetHelp = [] {
+    attn::registerAllTargets();
+    return "Target: " + attn::describeTargets() + " (default: host)";
+  }();
   cl::opt<std::string> input{cl::Positional, cl::desc("<module>"), cl::Required,
                              cl::cat(category)};
-  cl::opt<std::string> target{
-      "target", cl::desc("Target: host (default), sm_80 or sm_90a"),
-      cl::value_desc("name"), cl::init("host"), cl::cat(category)};
+  cl::opt<std::string> target{"target", cl::desc(targetHelp),
+                              cl::value_desc("name"), cl::init("host"),
+                              cl::cat(category)};
   cl::opt<std::string> database{"database",
                                 cl::desc("File to add measured times to"),
                                 cl::value_desc("file"), cl::cat(category)};

@@ -139,7 +139,7 @@ def AttnPlanRecomputePass : Attn_Pass<"attn-plan-recompute", "::mlir::ModuleOp">
   }];
   let options = [
     Option<"target", "target", "std::string", /*default=*/"\"sm_90a\"",
-           "Target whose rates are used: host, sm_80 or sm_90a">,
+           "Registered target whose rates are used, such as sm_90a">,
     Option<"budget", "budget", "int64_t", /*default=*/"-1",
            "Bytes that may be saved; unlimited if -1">,
     Option<"peakBudget", "peak-budget", "int64_t", /*default=*/"-1",

@@ -206,7 +206,7 @@ def AttnCreateEntryPointsPass
   }];
   let options = [
     Option<"target", "target", "std::string", /*default=*/"\"host\"",
-           "Target: host, sm_80 or sm_90a">,
+           "Name of a registered target, such as sm_90a">,
   ];
   let dependentDialects = ["::mlir::func::FuncDialect",
                            "::mlir::LLVM::LLVMDialect"];

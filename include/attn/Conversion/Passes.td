@@ -130,7 +130,7 @@ def ConvertAttnToAttnTilePass
   }];
   let options = [
     Option<"target", "target", "std::string", /*default=*/"\"host\"",
-           "Target: host, sm_80 or sm_90a">,
+           "Name of a registered target, such as sm_90a">,
   ];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::attn_tile::AttnTileDialect",
@@ -497,7 +497,7 @@ def AttnLowerOverlapPass : Attn_Pass<"attn-lower-overlap"> {
   }];
   let options = [
     Option<"target", "target", "std::string", /*default=*/"\"host\"",
-           "Target: host, sm_80 or sm_90a">,
+           "Name of a registered target, such as sm_90a">,
   ];
   let dependentDialects = ["::mlir::attn_tile::AttnTileDialect"];
 }

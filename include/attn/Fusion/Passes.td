@@ -67,7 +67,7 @@ def AttnFusePass : Attn_Pass<"attn-fuse"> {
   }];
   let options = [
     Option<"target", "target", "std::string", /*default=*/"\"host\"",
-           "Target whose rates are used: host, sm_80 or sm_90a">,
+           "Registered target whose rates are used, such as sm_90a">,
     Option<"elements", "elements", "bool", /*default=*/"true",
            "Whether elementwise functions become regions and attn.map_heads">,
   ];
@@ -138,7 +138,7 @@ def AttnReassociatePass : Attn_Pass<"attn-reassociate"> {
   }];
   let options = [
     Option<"target", "target", "std::string", /*default=*/"\"host\"",
-           "Target whose rates are used: host, sm_80 or sm_90a">,
+           "Registered target whose rates are used, such as sm_90a">,
   ];
   let statistics = [Statistic<"numReassociated", "num-reassociated",
                               "Number of reassociated matmuls">];

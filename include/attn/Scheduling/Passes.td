@@ -39,7 +39,7 @@ def ChooseSchedulePass : Attn_Pass<"attn-choose-schedule", "::mlir::func::FuncOp
   }];
   let options = [
     Option<"target", "target", "std::string", /*default=*/"\"host\"",
-           "Target: host, sm_80 or sm_90a">,
+           "Name of a registered target, such as sm_90a">,
     Option<"database", "database", "std::string", /*default=*/"\"\"",
            "File of measured times, written by attn-tune">,
     Option<"dqWorkspaceBytes", "dq-workspace-bytes", "int64_t", /*default=*/"-1",
@@ -148,7 +148,7 @@ def AttnExplainPass : Attn_Pass<"attn-explain", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"target", "target", "std::string", /*default=*/"\"sm_90a\"",
-           "Target: host, sm_80 or sm_90a">,
+           "Name of a registered target, such as sm_90a">,
     Option<"format", "format", "std::string", /*default=*/"\"table\"",
            "How to print: table or json">,
     Option<"output", "output", "std::string", /*default=*/"\"\"",

@@ -44,7 +44,7 @@ def AttnSerializeKernelsPass
   }];
   let options = [
     Option<"chip", "chip", "std::string", /*default=*/"\"sm_90a\"",
-           "Chip: sm_80, sm_90a, ...">,
+           "Name of a registered GPU target, such as sm_90a">,
     Option<"features", "features", "std::string", /*default=*/"",
            "Features of the back end, such as the PTX version, +ptx80; if there "
            "is none, the oldest one that has the instructions">,

@@ -149,7 +149,7 @@ def AttnHoistRngPass : Attn_Pass<"attn-hoist-rng", "::mlir::func::FuncOp"> {
   }];
   let options = [
     Option<"target", "target", "std::string", /*default=*/"\"sm_90a\"",
-           "Target: host, sm_80 or sm_90a">,
+           "Name of a registered target, such as sm_90a">,
     Option<"alternative", "alternative", "std::string", /*default=*/"\"best\"",
            "best, in-kernel, sequential, streams or fused">,
     Option<"memoryBudget", "memory-budget", "int64_t", /*default=*/"-1",
