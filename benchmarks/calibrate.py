@@ -249,10 +249,11 @@ def gradient_points():
 
 def decode_points():
     for row in read_last("decode.jsonl", KEYS, is_ours):
-        case = (row["B"], row["H"], row["Hkv"], row["S"], row["D"])
+        case = decode.Case(row["B"], row["H"], row["Hkv"], row["S"], row["D"], row.get("queries", 1),
+                           row.get("sinks", False))
         yield Point("decoding", describe(row), row["D"], row["ms"], decode.make_module(case, ""))
     for row in read_rows("decode-sm_80.jsonl"):
-        case = (row["B"], row["H"], row["Hkv"], row["S"], row["D"])
+        case = decode.Case(row["B"], row["H"], row["Hkv"], row["S"], row["D"])
         if row.get("schedule"):
             text = decode.make_module(case, row["schedule"])
             label = f"{describe(row)} ({row['schedule'].split('<')[1].removesuffix('>')})"

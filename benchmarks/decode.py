@@ -2,7 +2,7 @@
 # Licensed under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Times decoding, one query for each head, and its peers, and appends rows to a results file.
+"""Times decoding, few queries for each head, and its peers, and appends rows to a results file.
 
     python3 benchmarks/decode.py --compile BUILD/bin/attn-compile --artifacts DIR
     python3 benchmarks/decode.py --artifacts DIR [--out FILE]
@@ -17,31 +17,54 @@ import math
 import os
 import statistics
 import sys
+import typing
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import harness  # noqa: E402
 
-# Batch, query heads, key/value heads, keys, head dim.
-CASES = ((1, 32, 8, 65536, 128), (16, 32, 8, 8192, 128), (64, 32, 8, 4096, 128))
+
+
+class Case(typing.NamedTuple):
+    """Sizes, and whether each query head has a sink (f32, the last input)."""
+
+    batch: int
+    heads: int
+    kv_heads: int
+    keys: int
+    dim: int
+    queries: int = 1
+    sinks: bool = False
+
+
+CASES = (
+    Case(1, 32, 8, 65536, 128), Case(16, 32, 8, 8192, 128), Case(64, 32, 8, 4096, 128),
+    Case(1, 32, 8, 65536, 128, queries=4), Case(1, 32, 8, 65536, 128, queries=16),
+    Case(16, 32, 8, 8192, 128, queries=4), Case(64, 32, 8, 4096, 128, queries=4),
+    Case(1, 32, 8, 65536, 128, sinks=True), Case(16, 32, 8, 8192, 128, sinks=True),
+    Case(32, 64, 1, 32768, 256),
+)
 ROUNDS = 5
 
 
 def get_name(case):
-    B, H, Hkv, S, D = case
-    return f"decode_b{B}_h{H}_{Hkv}_s{S}_d{D}"
+    few = f"_q{case.queries}" if case.queries != 1 else ""
+    return (f"decode_b{case.batch}_h{case.heads}_{case.kv_heads}_s{case.keys}_d{case.dim}{few}"
+            f"{'_sinks' if case.sinks else ''}")
 
 
 def make_module(case, schedule):
-    """Query, key and value in; output and log-sum-exp back."""
-    B, H, Hkv, S, D = case
-    q, k, lse = f"tensor<{B}x{H}x1x{D}xbf16>", f"tensor<{B}x{Hkv}x{S}x{D}xbf16>", f"tensor<{B}x{H}x1xf32>"
+    """Query, key, value and perhaps sinks in; output and log-sum-exp back."""
+    B, H, Hkv, S, D, Q, has_sinks = Case(*case)
+    q, k, lse = f"tensor<{B}x{H}x{Q}x{D}xbf16>", f"tensor<{B}x{Hkv}x{S}x{D}xbf16>", f"tensor<{B}x{H}x{Q}xf32>"
     given = f"schedule({schedule}) " if schedule else ""
-    return f"""func.func @decode(%query: {q}, %key: {k}, %value: {k}) -> ({q}, {lse}) {{
+    argument = f", %sinks: tensor<{H}xf32>" if has_sinks else ""
+    sinks = f"sinks(%sinks : tensor<{H}xf32>) " if has_sinks else ""
+    return f"""func.func @decode(%query: {q}, %key: {k}, %value: {k}{argument}) -> ({q}, {lse}) {{
   %out = tensor.empty() : {q}
   %lse = tensor.empty() : {lse}
   %r:2 = attn.attention ins(%query, %key, %value : {q}, {k}, {k})
-      outs(%out, %lse : {q}, {lse}) {given}-> {q}, {lse}
+      outs(%out, %lse : {q}, {lse}) {sinks}{given}-> {q}, {lse}
   return %r#0, %r#1 : {q}, {lse}
 }}
 """
@@ -60,18 +83,27 @@ def get_artifact(case, schedule):
     return get_name(case) + ("" if schedule == "attn" else f".{schedule}")
 
 
-def get_errors(torch, q, k, v, out, lse):
+def get_errors(torch, q, k, v, sinks, out, lse):
     """Relative error of the output, and largest error of the log-sum-exp, against float64."""
     if out.isnan().any().item() or lse.isnan().any().item():
         return math.inf, math.inf
     error, lse_error = 0.0, 0.0
-    group = q.shape[1] // k.shape[1]
+    heads, queries, dim = q.shape[1:]
     for b in range(q.shape[0]):
-        queries = q[b, :, 0].double().unflatten(0, (k.shape[1], group))
-        scores = torch.einsum("hgd,hsd->hgs", queries, k[b].double()) / math.sqrt(q.shape[3])
-        expected = torch.einsum("hgs,hsd->hgd", scores.softmax(-1), v[b].double()).flatten(0, 1)
-        error = max(error, ((out[b, :, 0].double() - expected).norm() / expected.norm()).item())
-        lse_error = max(lse_error, (lse[b, :, 0].double() - scores.logsumexp(-1).flatten()).abs().max().item())
+        # One key head at a time: scores in float64 are large.
+        for group in range(k.shape[1]):
+            which = slice(group * heads // k.shape[1], (group + 1) * heads // k.shape[1])
+            scores = q[b, which].double().flatten(0, 1) @ k[b, group].double().T / math.sqrt(dim)
+            maximum = scores.max(-1, keepdim=True).values
+            weights = (scores - maximum).exp()
+            total = weights.sum(-1, keepdim=True)
+            if sinks is not None:
+                total = total + (sinks[which].double().repeat_interleave(queries)[:, None] - maximum).exp()
+            expected = weights / total @ v[b, group].double()
+            expected_lse = (total.log() + maximum).flatten()
+            actual = out[b, which].double().flatten(0, 1)
+            error = max(error, ((actual - expected).norm() / expected.norm()).item())
+            lse_error = max(lse_error, (lse[b, which].double().flatten() - expected_lse).abs().max().item())
     return error, lse_error
 
 
@@ -85,14 +117,17 @@ def make_parser():
 
 def measure(torch, options, schedules, artifacts, peers, case):
     """Milliseconds of the artifacts of a case and of the peers, and errors of the artifacts."""
-    batch, heads, kv_heads, keys, dim = case
+    batch, heads, kv_heads, keys, dim, queries, has_sinks = case
 
     def make(heads, length):
         return torch.randn(batch, heads, length, dim, device=harness.DEVICE, dtype=torch.bfloat16)
 
-    problem = harness.Problem(make(heads, 1), make(kv_heads, keys), make(kv_heads, keys))
-    inputs = problem.q, problem.k, problem.v
-    out, lse = torch.empty_like(problem.q), torch.empty(batch, heads, 1, device=harness.DEVICE)
+    problem = harness.Problem(make(heads, queries), make(kv_heads, keys), make(kv_heads, keys))
+    inputs = [problem.q, problem.k, problem.v]
+    sinks = torch.randn(heads, device=harness.DEVICE) if has_sinks else None
+    if has_sinks:
+        inputs.append(sinks)
+    out, lse = torch.empty_like(problem.q), torch.empty(batch, heads, queries, device=harness.DEVICE)
     runs, errors = {}, {}
     for op in schedules:
         name = get_artifact(case, op)
@@ -103,8 +138,10 @@ def measure(torch, options, schedules, artifacts, peers, case):
         lse.fill_(math.nan)
         runs[op]()
         harness.synchronize(torch)
-        errors[op] = get_errors(torch, *inputs, out, lse)
-    runs.update(harness.prepare_peers(peers, problem))
+        errors[op] = get_errors(torch, problem.q, problem.k, problem.v, sinks, out, lse)
+    # No peer has sinks.
+    if not has_sinks:
+        runs.update(harness.prepare_peers(peers, problem))
     times = harness.time_in_turn(torch, runs, options.repeats, ROUNDS, statistics.median, sleep=4_000_000)
     return times, errors
 
@@ -114,7 +151,7 @@ def main():
     schedules = read_schedules(options)
     if options.compile:
         modules = {get_artifact(case, op): make_module(case, schedule)
-                   for case in CASES for op, schedule in schedules.items()}
+                   for case in (Case(*case) for case in CASES) for op, schedule in schedules.items()}
         harness.compile_modules(options, modules, *(["--fail-on-spills"] if options.target != "host" else []))
         return 0
 
@@ -124,8 +161,8 @@ def main():
     rows = harness.Rows(options, harness.describe_device(torch))
     artifacts, peers = harness.Artifacts(options), harness.select_peers(options.peers)
     failures = 0
-    for case in CASES:
-        batch, heads, kv_heads, keys, dim = case
+    for case in (Case(*case) for case in CASES):
+        batch, heads, kv_heads, keys, dim, queries, has_sinks = case
         times, errors = measure(torch, options, schedules, artifacts, peers, case)
         print(get_name(case))
         for op, ms in times.items():
@@ -135,11 +172,15 @@ def main():
                 more.update(target=options.target, schedule=schedules.get(op, ""))
             if op in errors:
                 more.update(error=errors[op][0], lse_error=errors[op][1])
+            # Rows of other cases are told apart by the kind of the mask.
+            if queries != 1 or has_sinks:
+                more.update(queries=queries, sinks=has_sinks)
+            kind = " and ".join(["sinks"] * has_sinks + [f"{queries} queries"] * (queries != 1)) or "full"
             rate = 4.0 * batch * kv_heads * keys * dim / ms / 1e9
             if options.record or op == "attn" or op not in schedules:
                 commit = artifacts.commit_of(get_artifact(case, op if op in schedules else "attn"))
                 rows.add(commit, op=op, mode="decode", B=batch, H=heads, Hkv=kv_heads, S=keys, D=dim, causal=False,
-                         p=0.0, mask="full", ms=ms, tbytes_per_s=rate, **more)
+                         p=0.0, mask=kind, ms=ms, tbytes_per_s=rate, **more)
             text = f"  {op:24s} {ms * 1e3:7.1f} us  {rate:.2f} TB/s  {ms / times['attn']:.3f}x the time of attn"
             if op in errors:
                 error, lse_error = errors[op]

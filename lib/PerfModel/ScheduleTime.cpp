@@ -186,6 +186,15 @@ static double getScoreModCycles(const attn::ScoreWork &work, bool isStaged) {
          (isStaged ? cyclesPerStagedLoad : cyclesPerLoad) * work.loads;
 }
 
+/// Tiles of `queryTile` rows for all query heads of a key head, for each tile
+/// of the queries of one head.
+static double countPackedTiles(const attn::VisitedTiles &tiles,
+                               int64_t queryTile) {
+  int64_t rows = tiles.getNumQueries() * tiles.getOp().getGroupSize();
+  return double(llvm::divideCeil(rows, queryTile)) /
+         double(tiles.getNumRows(queryTile));
+}
+
 double attn_tile::countSplits(int64_t splitKVWorkItems, double wholeWorkItems,
                               const attn::TileCounts &counts) {
   return std::clamp(
@@ -272,7 +281,7 @@ estimateWarpSpecialized(WarpSpecializedAttr schedule,
   double heads = tiles.getNumHeads();
   auto keyHeads = double(op.getNumKeyHeads()) / double(op.getNumQueryHeads());
   if (schedule.getPackGqa())
-    heads *= keyHeads;
+    heads *= keyHeads * countPackedTiles(tiles, schedule.getQueryTile());
   // The work items of a cluster visit the tiles that any of them needs.
   int64_t clusterTile = schedule.getCluster() * schedule.getQueryTile();
   attn::TileCounts counts = tiles.count(clusterTile, schedule.getKeyTile());
@@ -415,7 +424,7 @@ attn_tile::estimateMultistage(MultistageAttr schedule,
   double heads = tiles.getNumHeads();
   auto keyHeads = double(op.getNumKeyHeads()) / double(op.getNumQueryHeads());
   if (schedule.getPackGqa())
-    heads *= keyHeads;
+    heads *= keyHeads * countPackedTiles(tiles, schedule.getQueryTile());
   attn::TileCounts counts =
       tiles.count(schedule.getQueryTile(), schedule.getKeyTile());
   auto sms = double(device.sms);

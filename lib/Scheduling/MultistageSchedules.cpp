@@ -124,13 +124,13 @@ SmallVector<ScheduleCandidate> MultistageSchedules::getAll() {
     candidate.schedule = splitKV(candidate.schedule, items);
     all.push_back(std::move(candidate));
   }
-  // One query for each head: the query heads of a key head are rows of one
-  // tile.
+  // Few queries for each head: the query heads of a key head are rows of tiles.
   if (op.getGroupSize() == 1 || whyNotPackGqa(op))
     return all;
   for (ScheduleCandidate candidate : SmallVector<ScheduleCandidate>(all)) {
     auto plain = cast<attn_tile::MultistageAttr>(Attribute(candidate.schedule));
-    if (plain.getSplitKvWorkItems() > 0)
+    if (plain.getSplitKvWorkItems() > 0 ||
+        !paysToPackGqa(op, plain.getQueryTile()))
       continue;
     Attribute packed = attn_tile::MultistageAttr::get(
         op.getContext(), plain.getQueryTile(), plain.getKeyTile(),

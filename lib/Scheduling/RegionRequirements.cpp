@@ -150,6 +150,18 @@ int64_t attn::getQueryRegisters(AttentionOp op) {
   return llvm::alignTo(op.getQKHeadDim(), headDimStep) / 4;
 }
 
+int64_t attn::getPackedQueryRegisters(AttentionOp op) {
+  if (getDimSize(op.getQuery(), 2) == 1)
+    return 0;
+  return llvm::alignTo(op.getQKHeadDim(), headDimStep) / 4;
+}
+
+bool attn::paysToPackGqa(AttentionOp op, int64_t queryTile) {
+  int64_t queries = getDimSize(op.getQuery(), 2);
+  return llvm::divideCeil(queries * op.getGroupSize(), queryTile) <
+         op.getGroupSize() * llvm::divideCeil(queries, queryTile);
+}
+
 KeyTileBounds attn::withShapes(KeyTileBounds bounds, AttentionOp op) {
   bounds.qkHeadDim = op.getQKHeadDim();
   bounds.vHeadDim = op.getVHeadDim();

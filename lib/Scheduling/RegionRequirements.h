@@ -55,6 +55,15 @@ BlockSize getReadBlock(Region &maskMod);
 /// share 64 rows.
 int64_t getQueryRegisters(AttentionOp op);
 
+/// Registers of a thread for the queries of `op` where the query heads of a key
+/// head are rows of a tile: those of several queries do not go through shared
+/// memory.
+int64_t getPackedQueryRegisters(AttentionOp op);
+
+/// Whether query heads as rows of tiles of `queryTile` rows make fewer tiles
+/// than a tile for each head. `op` must have a static number of queries.
+bool paysToPackGqa(AttentionOp op, int64_t queryTile);
+
 KeyTileBounds withShapes(KeyTileBounds bounds, AttentionOp op);
 
 /// How many tensors `mask_mod` reads at the query or the key itself. Each has

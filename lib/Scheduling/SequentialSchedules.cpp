@@ -92,7 +92,7 @@ SmallVector<ScheduleCandidate> SequentialSchedules::getAll() {
     return all;
   // One query for each head: the query heads of a key head are rows of one
   // tile.
-  if (op.getGroupSize() > 1 && !whyNotPackGqa(attention))
+  if (op.getGroupSize() > 1 && !whyNotReshapeGqa(attention))
     addTiles(op.getGroupSize(), /*splitKVWorkItems=*/0, /*packsGqa=*/true);
   // Where cores would be idle, they split the keys.
   if (device.sms == 1 || whyNotSplitKV(attention))

@@ -278,7 +278,10 @@ std::optional<ScheduleCandidate> WarpSpecializedSchedules::getForFewQueries() {
   bounds.maxKeyTile =
       std::clamp(stageBytes / keyBytes / keyTileUnit * keyTileUnit,
                  warpgroupRows, 2 * warpgroupRows);
-  bounds.registers -= getQueryRegisters(op);
+  bool packsGqa = op.getGroupSize() > 1 && !whyNotPackGqa(op) &&
+                  paysToPackGqa(op, bounds.queryTile);
+  bounds.registers -=
+      packsGqa ? getPackedQueryRegisters(op) : getQueryRegisters(op);
   auto [keyTile, limit] = getLargestKeyTile(bounds);
   if (keyTile == 0)
     return std::nullopt;
@@ -287,8 +290,7 @@ std::optional<ScheduleCandidate> WarpSpecializedSchedules::getForFewQueries() {
       /*ping_pong=*/false, attn_tile::TraversalKind::Grid, /*interleave=*/1,
       /*conditional_rescale=*/false, /*deferred_rescale=*/false,
       /*query_stages=*/1,
-      /*split_kv_work_items=*/whyNotSplitKV(op) ? 0 : device.sms,
-      /*pack_gqa=*/op.getGroupSize() > 1 && !whyNotPackGqa(op),
+      /*split_kv_work_items=*/whyNotSplitKV(op) ? 0 : device.sms, packsGqa,
       /*score_stages=*/0, streamedPromotion, ctasPerSm, /*exp2_emulation=*/0,
       /*cluster=*/1, /*mask_bits=*/false);
   return ScheduleCandidate{cast<ScheduleAttrInterface>(schedule), keyTile,

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Target/LoweredMemRef.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -36,10 +37,33 @@ Value LoweredMemRef::getStride(OpBuilder &builder, Location loc,
   return arith::ConstantIntOp::create(builder, loc, stride, 64);
 }
 
+/// Indices of the query head and the query of a row, in place of the key head
+/// and the row.
+static SmallVector<Value> emitUnpacked(OpBuilder &builder, Location loc,
+                                       attn_tile::PackedGQALayoutAttr layout,
+                                       ValueRange indices) {
+  SmallVector<Value> unpacked(indices);
+  Value &head = unpacked[layout.getRows() - 1],
+        &row = unpacked[layout.getRows()];
+  Value size = arith::ConstantIntOp::create(builder, loc, row.getType(),
+                                            layout.getGroupSize());
+  Value inGroup = arith::RemUIOp::create(builder, loc, row, size);
+  Value first = arith::MulIOp::create(builder, loc, head, size);
+  head = arith::AddIOp::create(builder, loc, first, inGroup);
+  row = arith::DivUIOp::create(builder, loc, row, size);
+  return unpacked;
+}
+
 Value LoweredMemRef::emitAddress(OpBuilder &builder, Location loc,
                                  ValueRange indices) const {
   Type i64 = builder.getI64Type();
   Value offset;
+  SmallVector<Value> unpacked;
+  if (auto layout =
+          dyn_cast<attn_tile::PackedGQALayoutAttr>(type.getLayout())) {
+    unpacked = emitUnpacked(builder, loc, layout, indices);
+    indices = unpacked;
+  }
   for (auto [dim, index] : llvm::enumerate(indices)) {
     Value wide = arith::ExtSIOp::create(builder, loc, i64, index);
     Value stride = getStride(builder, loc, dim);

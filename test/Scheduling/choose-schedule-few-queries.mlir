@@ -14,6 +14,35 @@ func.func @decode(%q: memref<1x32x1x128xbf16>, %k: memref<1x8x65536x128xbf16>, %
   return
 }
 
+// Sinks of the heads are rows of the tile, too.
+// CHECK-LABEL: @decode_sinks(
+// CHECK: split_kv_work_items = 132, pack_gqa = true, l2_promotion = 128, ctas_per_sm = 2>
+func.func @decode_sinks(%q: memref<1x32x1x128xbf16>, %k: memref<1x8x65536x128xbf16>, %o: memref<1x32x1x128xbf16>, %sinks: memref<32xf32>) {
+  attn.attention ins(%q, %k, %k : memref<1x32x1x128xbf16>, memref<1x8x65536x128xbf16>, memref<1x8x65536x128xbf16>)
+      outs(%o : memref<1x32x1x128xbf16>) sinks(%sinks : memref<32xf32>)
+  return
+}
+
+// So are several queries of each head.
+// CHECK-LABEL: @speculative(
+// CHECK: split_kv_work_items = 132, pack_gqa = true, l2_promotion = 128, ctas_per_sm = 2>
+// REMARK: pack_gqa = true, {{.*}} estimated 7{{[0-9]}} us for 16 queries
+func.func @speculative(%q: memref<1x32x16x128xbf16>, %k: memref<1x8x65536x128xbf16>, %o: memref<1x32x16x128xbf16>) {
+  attn.attention ins(%q, %k, %k : memref<1x32x16x128xbf16>, memref<1x8x65536x128xbf16>, memref<1x8x65536x128xbf16>)
+      outs(%o : memref<1x32x16x128xbf16>) mask(#attn.causal)
+  return
+}
+
+// With 64 queries each head has a tile of its own.
+// CHECK-LABEL: @whole_tiles(
+// CHECK-NOT: pack_gqa
+// CHECK: return
+func.func @whole_tiles(%q: memref<1x32x64x128xbf16>, %k: memref<1x8x65536x128xbf16>, %o: memref<1x32x64x128xbf16>) {
+  attn.attention ins(%q, %k, %k : memref<1x32x64x128xbf16>, memref<1x8x65536x128xbf16>, memref<1x8x65536x128xbf16>)
+      outs(%o : memref<1x32x64x128xbf16>)
+  return
+}
+
 // The number of splits is computed when it runs.
 // CHECK-LABEL: @decode_dynamic(
 // CHECK: split_kv_work_items = 132, pack_gqa = true, l2_promotion = 128, ctas_per_sm = 2>

@@ -55,3 +55,23 @@ func.func @value_head_dim(%q: memref<1x1x4x8xf32>, %v: memref<1x1x4x2147483648xf
       outs(%v : memref<1x1x4x2147483648xf32>)
   return
 }
+
+// -----
+
+func.func @pack_several(%q: memref<1x8x3x64xf32>, %k: memref<1x2x?x64xf32>, %o: memref<1x8x3x64xf32>) {
+  // expected-error-re @below {{cannot pack GQA heads as schedule '{{.*}}pack_gqa = true>' says: kernels of the host need one query for each head (has 3)}}
+  attn.attention ins(%q, %k, %k : memref<1x8x3x64xf32>, memref<1x2x?x64xf32>, memref<1x2x?x64xf32>)
+      outs(%o : memref<1x8x3x64xf32>)
+      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64, pack_gqa = true>)
+  return
+}
+
+// -----
+
+func.func @pack_sinks(%q: memref<1x8x1x64xf32>, %k: memref<1x2x?x64xf32>, %o: memref<1x8x1x64xf32>, %s: memref<8xf32>) {
+  // expected-error-re @below {{cannot pack GQA heads as schedule '{{.*}}pack_gqa = true>' says: kernels of the host have one sink for a tile}}
+  attn.attention ins(%q, %k, %k : memref<1x8x1x64xf32>, memref<1x2x?x64xf32>, memref<1x2x?x64xf32>)
+      outs(%o : memref<1x8x1x64xf32>) sinks(%s : memref<8xf32>)
+      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64, pack_gqa = true>)
+  return
+}

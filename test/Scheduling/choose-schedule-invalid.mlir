@@ -229,7 +229,7 @@ func.func @values(%q: memref<1x8x?x64xbf16>, %lse: memref<1x8x?xf32>, %o: memref
 // -----
 
 func.func @pack_any_number(%q: memref<1x8x?x64xbf16>, %k: memref<1x8x?x64xbf16>, %o: memref<1x8x?x64xbf16>) {
-  // expected-error-re @below {{cannot pack GQA heads as schedule '{{.*}}pack_gqa = true>' says: it needs one query for each head (has any number)}}
+  // expected-error-re @below {{cannot pack GQA heads as schedule '{{.*}}pack_gqa = true>' says: it needs 1 to 64 queries for each head (has any number)}}
   attn.attention
       ins(%q, %k, %k : memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>)
       outs(%o : memref<1x8x?x64xbf16>)
@@ -239,11 +239,11 @@ func.func @pack_any_number(%q: memref<1x8x?x64xbf16>, %k: memref<1x8x?x64xbf16>,
 
 // -----
 
-func.func @pack_several(%q: memref<1x8x3x64xbf16>, %k: memref<1x8x?x64xbf16>, %o: memref<1x8x3x64xbf16>) {
-  // expected-error-re @below {{cannot pack GQA heads as schedule '{{.*}}pack_gqa = true>' says: it needs one query for each head (has 3)}}
+func.func @pack_several(%q: memref<1x8x65x64xbf16>, %k: memref<1x8x?x64xbf16>, %o: memref<1x8x65x64xbf16>) {
+  // expected-error-re @below {{cannot pack GQA heads as schedule '{{.*}}pack_gqa = true>' says: it needs 1 to 64 queries for each head (has 65)}}
   attn.attention
-      ins(%q, %k, %k : memref<1x8x3x64xbf16>, memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>)
-      outs(%o : memref<1x8x3x64xbf16>)
+      ins(%q, %k, %k : memref<1x8x65x64xbf16>, memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>)
+      outs(%o : memref<1x8x65x64xbf16>)
       schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, pack_gqa = true>)
   return
 }
@@ -261,12 +261,17 @@ func.func @pack_head_map(%q: memref<1x8x1x64xbf16>, %k: memref<1x2x?x64xbf16>, %
 
 // -----
 
-func.func @pack_sinks(%q: memref<1x8x1x64xbf16>, %k: memref<1x2x?x64xbf16>, %o: memref<1x8x1x64xbf16>, %sinks: memref<8xf32>) {
-  // expected-error-re @below {{cannot pack GQA heads as schedule '#attn_tile.warp_specialized<{{.*}}pack_gqa = true>' says: sinks depend on the query head}}
+func.func @pack_mask(%q: memref<1x8x4x64xbf16>, %k: memref<1x2x?x64xbf16>, %o: memref<1x8x4x64xbf16>, %m: memref<4x?xi1>) {
+  // expected-error-re @below {{cannot pack GQA heads as schedule '{{.*}}pack_gqa = true>' says: its mask reads tensors, so that each tile of queries of one head has a list of key tiles}}
   attn.attention
-      ins(%q, %k, %k : memref<1x8x1x64xbf16>, memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>)
-      outs(%o : memref<1x8x1x64xbf16>) sinks(%sinks : memref<8xf32>)
+      ins(%q, %k, %k : memref<1x8x4x64xbf16>, memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>)
+      outs(%o : memref<1x8x4x64xbf16>)
       schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, pack_gqa = true>)
+      mask_mod {
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+        %keep = memref.load %m[%i, %j] : memref<4x?xi1>
+        attn.yield %keep : i1
+      }
   return
 }
 

@@ -221,6 +221,10 @@ def test_decode(measure, capsys):
     for name in ("wide", "=a", "attn=#attn_tile.scalar"):
         with pytest.raises(SystemExit, match="--schedule takes NAME=SCHEDULE"):
             measure("decode", *common, f"--schedule={name}")
+    few = ["--target=host", "--peers=none", "--repeats=1"]
+    code, rows = measure("decode", *few, CASES=((2, 4, 2, 200, 32, 3), (2, 4, 2, 200, 32, 1, True)), ROUNDS=1)
+    assert code == 0 and [row["mask"] for row in rows][-2:] == ["3 queries", "sinks"]
+    assert all(row["error"] < 6e-3 and row["lse_error"] < 1e-3 for row in rows)
 
 
 def test_blocks(measure, capsys):

@@ -20,7 +20,9 @@
 namespace mlir::attn {
 
 /// A memref after conversion: its pointer (offset applied), its sizes and its
-/// strides, in elements, as `i64`.
+/// strides, in elements, as `i64`. With the layout `#attn_tile.packed_gqa`,
+/// query heads and queries have the strides of the dimensions of key heads and
+/// rows.
 struct LoweredMemRef {
   LoweredMemRef(MemRefType type, ValueRange values)
       : type(type), values(values) {}

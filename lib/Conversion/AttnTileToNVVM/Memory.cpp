@@ -38,6 +38,33 @@ struct DimLowering : public KernelPattern<memref::DimOp> {
   }
 };
 
+struct PackGQALowering : public KernelPattern<PackGQAOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(PackGQAOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
+    auto type = cast<MemRefType>(op.getPacked().getType());
+    LoweredMemRef source(cast<MemRefType>(op.getSource().getType()),
+                         adaptor.getSource());
+    int64_t sourceRank = source.type.getRank();
+    SmallVector<Value> values = {source.getPointer()};
+    for (int64_t dim = 0, e = type.getRank(); dim < e; ++dim)
+      values.push_back(type.isDynamicDim(dim)
+                           ? source.getSize(rewriter, loc, dim)
+                           : arith::ConstantIntOp::create(
+                                 rewriter, loc, type.getDimSize(dim), 64));
+    // Without queries, all queries of a head have the same element.
+    for (int64_t dim = 0, e = type.getRank(); dim < e; ++dim)
+      values.push_back(dim < sourceRank ? source.getStride(rewriter, loc, dim)
+                                        : arith::ConstantIntOp::create(
+                                              rewriter, loc, 0, 64));
+    rewriter.replaceOpWithMultiple(op, SmallVector<SmallVector<Value>>{values});
+    return success();
+  }
+};
+
 struct ElementLoadLowering : public KernelPattern<memref::LoadOp> {
   using KernelPattern::KernelPattern;
 
@@ -758,10 +785,10 @@ struct LoadFragmentsLowering : public KernelPattern<LoadFragmentsOp> {
 void attn::populateMemoryPatterns(RewritePatternSet &patterns,
                                   const TypeConverter &converter,
                                   const KernelContext &context) {
-  patterns.add<DimLowering, ElementLoadLowering, ElementStoreLowering,
-               LoadLowering, UnalignedLoadLowering, StageFragmentsLowering,
-               CommitFragmentsLowering, OrderedReduceAddLowering,
-               BulkReduceAddLowering, StoreFragmentsLowering,
-               LoadFragmentsLowering>(converter, patterns.getContext(),
-                                      context);
+  patterns.add<DimLowering, PackGQALowering, ElementLoadLowering,
+               ElementStoreLowering, LoadLowering, UnalignedLoadLowering,
+               StageFragmentsLowering, CommitFragmentsLowering,
+               OrderedReduceAddLowering, BulkReduceAddLowering,
+               StoreFragmentsLowering, LoadFragmentsLowering>(
+      converter, patterns.getContext(), context);
 }

@@ -70,6 +70,9 @@ public:
 private:
   using RowsCols = std::pair<int64_t, int64_t>;
 
+  /// Views the operands of several query heads as rows of their key heads.
+  void packGqa();
+
   /// Positions and operands of the work item that is being written.
   struct WorkItem {
     /// The position as masks and regions see it: in the sequence of these
@@ -109,8 +112,14 @@ private:
                                         Value newMax);
   /// The state before the first step, of a row without keys.
   State emitInitialState(const WorkItem &item);
+  /// The same with a sink for each row, and the accumulator `acc`.
+  State emitInitialStateOfRows(const WorkItem &item, Value acc);
   void writeResults(const WorkItem &item, attn_tile::KVTileIteratorOp tiles,
                     const State &state);
+  /// Stores the scaled row maxima and the row sums of a KV split at `place`.
+  void storeSplitStatistics(const WorkItem &item,
+                            attn_tile::KVTileIteratorOp tiles, Value scaledMax,
+                            Value sum, ValueRange place);
   /// Adds the values times the identity factor to a tile of results.
   Value addIdentity(const WorkItem &item, Value tile);
   /// Masks by `bits` if not null, else by position.
@@ -152,9 +161,14 @@ private:
   IRMapping captured;
 
   int64_t queryTileSize, keyTileSize, qkHeadDim, vHeadDim;
+  /// Whether the query heads of a key head are rows of a tile.
+  bool packsGqa;
   /// CTAs of a cluster, which iterate over key tiles together.
   int64_t clusterSize;
   Value query, key, value, out, lse, sinks, headMap, fault, identity;
+  /// The query before packing. Hosts, which compute grids, know no packed
+  /// views.
+  Value storedQuery;
   /// The row maxima and the row sums of probabilities of each KV split.
   Value splitMax, splitSum;
   /// The list of work items, if there are sequences.
@@ -192,6 +206,7 @@ KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
   ScheduleAttrInterface schedule = attention.getChosenSchedule();
   queryTileSize = schedule.getQueryTile();
   keyTileSize = schedule.getKeyTile();
+  packsGqa = schedule.packsGqa();
   clusterSize = schedule.getClusterSize();
   isRescaleConditional = schedule.isRescaleConditional();
   // f16 probabilities would lose bits below the reference.
@@ -220,7 +235,7 @@ KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
 
   Block &entry = kernel.getBody().front();
   auto *next = entry.args_begin();
-  query = *next++;
+  query = storedQuery = *next++;
   key = *next++;
   value = *next++;
   out = *next++;
@@ -248,12 +263,32 @@ KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
   }
   for (Value capture : captures)
     captured.map(capture, *next++);
+  b.setInsertionPointToEnd(&entry);
+  if (packsGqa)
+    packGqa();
   if (!splitCount)
     return;
-  b.setInsertionPointToEnd(&entry);
   numSplits = getConstantIntValue(splitCount)
                   ? b.index(*getConstantIntValue(splitCount))
                   : Value(*next++);
+}
+
+void KernelWriter::packGqa() {
+  constexpr int64_t rows = 2;
+  int64_t numRows = getDimSize(query, rows);
+  if (int64_t groupSize = attention.getGroupSize(); groupSize != 1) {
+    for (Value *memref : {&query, &out, &lse, &splitMax, &splitSum})
+      if (*memref)
+        *memref =
+            attn_tile::PackGQAOp::create(b, *memref, rows, groupSize, numRows);
+    numRows *= groupSize;
+  }
+  // The operands of one query have been reshaped, but not the sinks.
+  if (sinks) {
+    int64_t groupSize = getDimSize(sinks, 0) / attention.getNumKeyHeads();
+    sinks = attn_tile::PackGQAOp::create(b, sinks, /*rows=*/1, groupSize,
+                                         numRows / groupSize);
+  }
 }
 
 void KernelWriter::write() {
@@ -273,7 +308,7 @@ void KernelWriter::write() {
   if (workItemList) {
     bounds = {heads, emitNumListedWorkItems(b, workItemList)};
   } else {
-    Value batches = b.size(query, 0);
+    Value batches = b.size(storedQuery, 0);
     storedQueries = b.size(query, 2);
     storedKeys = b.size(key, 2);
     bounds = {batches, heads,
@@ -337,7 +372,7 @@ KernelWriter::WorkItem KernelWriter::makeWorkItem(ValueRange ids) {
     item.keyHead = arith::MinUIOp::create(
         b, arith::IndexCastOp::create(b, b.getIndexType(), entry).getResult(),
         b.index(attention.getNumKeyHeads() - 1));
-  } else if (int64_t group = attention.getGroupSize(); group != 1)
+  } else if (int64_t group = attention.getGroupSize(); group != 1 && !packsGqa)
     item.keyHead = arith::DivUIOp::create(b, item.head, b.index(group));
   item.dropout = dropout.emitSource(b, captured, item.sequence, item.head);
   if (identity)
@@ -400,6 +435,9 @@ void KernelWriter::checkHeadMap(const WorkItem &item) {
 Value KernelWriter::loadQueries(const WorkItem &item) {
   Value zero = b.index(0);
   SmallVector<Value> corner = {item.batch, item.head, item.firstQueryRow, zero};
+  // Packed queries have no tensor map: their rows have two strides.
+  if (packsGqa && attention.getGroupSize() != 1)
+    return b.load({queryTileSize, qkHeadDim}, query, corner);
   Region &region = attention.getQueryRegion();
   if (region.empty())
     return b.load({queryTileSize, qkHeadDim}, query, corner, zero, b.index(1));
@@ -418,6 +456,9 @@ KernelWriter::State KernelWriter::emitInitialState(const WorkItem &item) {
   if (!sinks)
     return {b.splat(queryTileSize, -std::numeric_limits<double>::infinity()),
             b.splat({queryTileSize, numPartialSums}, 0), acc};
+
+  if (packsGqa)
+    return emitInitialStateOfRows(item, acc);
 
   // A sink contributes exp(0) to the row sum, relative to its own score, and
   // nothing to the output.
@@ -439,6 +480,27 @@ KernelWriter::State KernelWriter::emitInitialState(const WorkItem &item) {
           vector::BroadcastOp::create(
               b, b.f32Vector({queryTileSize, numPartialSums}), part),
           acc};
+}
+
+KernelWriter::State KernelWriter::emitInitialStateOfRows(const WorkItem &item,
+                                                         Value acc) {
+  double infinity = std::numeric_limits<double>::infinity();
+  Value sink =
+      b.extend(b.load(queryTileSize, sinks, {item.head, item.firstQueryRow}));
+  Value lowest = b.splat(queryTileSize, -infinity);
+  if (item.split) {
+    // Only the first KV split counts it.
+    Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                                          item.split, b.index(0));
+    sink = arith::SelectOp::create(b, isFirst, sink, lowest);
+  }
+  Value exists =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, sink, lowest);
+  Value part = arith::SelectOp::create(
+      b, exists, b.splat(queryTileSize, 1.0 / numPartialSums),
+      b.splat(queryTileSize, 0));
+  return {arith::MulFOp::create(b, sink, b.splat(queryTileSize, 1 / tileScale)),
+          broadcastRows(part, numPartialSums), acc};
 }
 
 KernelWriter::State KernelWriter::writeStep(const WorkItem &item,
@@ -681,7 +743,9 @@ void KernelWriter::writeResults(const WorkItem &item,
   Value batch = item.batch;
   if (numSplits)
     batch = arith::AddIOp::create(
-        b, arith::MulIOp::create(b, item.split, b.size(query, 0)).getResult(),
+        b,
+        arith::MulIOp::create(b, item.split, b.size(storedQuery, 0))
+            .getResult(),
         batch);
   Value zero = b.splat(queryTileSize, 0);
   Value sum = vector::MultiDimReductionOp::create(b, state.rowSums, zero,
@@ -707,6 +771,12 @@ void KernelWriter::writeResults(const WorkItem &item,
                            item.queryLength, attention.getVHeadDim()},
                           captured);
   }
+  if (sinks && numSplits) {
+    // An empty split with a sink counts, but its output is zero.
+    Value isEmpty = attn_tile::IsSplitEmptyOp::create(b, tiles.getTiles());
+    result = arith::SelectOp::create(
+        b, isEmpty, b.splat({queryTileSize, vHeadDim}, 0), result);
+  }
   result = b.round(result, getElementTypeOrSelf(out.getType()));
   storeTile(item, result, out,
             {batch, item.head, item.firstQueryRow, b.index(0)});
@@ -725,15 +795,34 @@ void KernelWriter::writeResults(const WorkItem &item,
     storeTile(item, arith::AddFOp::create(b, scaledMax, logSum), lse, place);
     return;
   }
-  // An empty split iterates over another split's tile; -inf drops its results.
+  storeSplitStatistics(item, tiles, scaledMax, sum, place);
+}
+
+void KernelWriter::storeSplitStatistics(const WorkItem &item,
+                                        attn_tile::KVTileIteratorOp tiles,
+                                        Value scaledMax, Value sum,
+                                        ValueRange place) {
+  // An empty split iterates over another split's tile. Its results are dropped:
+  // a maximum of -inf does that, unless it counts a sink.
   Value isEmpty = attn_tile::IsSplitEmptyOp::create(b, tiles.getTiles());
-  Value addend = arith::SelectOp::create(
-      b, isEmpty, b.scalar(-std::numeric_limits<double>::infinity()),
-      b.scalar(0));
-  scaledMax = arith::AddFOp::create(
-      b, scaledMax,
-      vector::BroadcastOp::create(b, b.f32Vector(queryTileSize), addend)
-          .getResult());
+  if (sinks) {
+    State init = emitInitialState(item);
+    Value initialMax = arith::MulFOp::create(b, init.rowMax,
+                                             b.splat(queryTileSize, tileScale));
+    Value initialSum = vector::MultiDimReductionOp::create(
+        b, init.rowSums, b.splat(queryTileSize, 0), ArrayRef<bool>{false, true},
+        vector::CombiningKind::ADD);
+    scaledMax = arith::SelectOp::create(b, isEmpty, initialMax, scaledMax);
+    sum = arith::SelectOp::create(b, isEmpty, initialSum, sum);
+  } else {
+    Value addend = arith::SelectOp::create(
+        b, isEmpty, b.scalar(-std::numeric_limits<double>::infinity()),
+        b.scalar(0));
+    scaledMax = arith::AddFOp::create(
+        b, scaledMax,
+        vector::BroadcastOp::create(b, b.f32Vector(queryTileSize), addend)
+            .getResult());
+  }
   storeTile(item, scaledMax, splitMax, place);
   storeTile(item, sum, splitSum, place);
 }

@@ -57,12 +57,16 @@ KVSplits attn::emitKVSplits(RewriterBase &rewriter, AttentionOp attention,
   };
   Value query = attention.getQuery(), key = attention.getKey();
   Value one = b.constant(1), heads = b.size(query, 1);
-  Value items =
-      workItemList
-          ? mul(heads,
-                b.createOrFold<arith::SubIOp>(b.size(workItemList, 0), one))
-          : mul(mul(b.size(query, 0), heads),
-                tiles(b.size(query, 2), schedule.getQueryTile()));
+  Value rows = b.size(query, 2);
+  // The kernel has a row for each query head of several queries.
+  if (schedule.packsGqa() && attention.getGroupSize() != 1) {
+    rows = mul(rows, b.constant(attention.getGroupSize()));
+    heads = b.constant(attention.getNumKeyHeads());
+  }
+  Value items = workItemList ? mul(heads, b.createOrFold<arith::SubIOp>(
+                                              b.size(workItemList, 0), one))
+                             : mul(mul(b.size(query, 0), heads),
+                                   tiles(rows, schedule.getQueryTile()));
   items = b.createOrFold<arith::MaxUIOp>(items, one);
   Value numSplits = b.createOrFold<arith::MinUIOp>(
       b.createOrFold<arith::DivUIOp>(b.constant(wanted), items),

@@ -6,9 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// With groups of `g` query heads, query `r` of key head `h` is the only query
-// of query head `h * g + r`. A named mask becomes part of the mask_mod region,
-// because it would treat these rows as different positions.
+// With groups of `g` query heads, row `r` of key head `h` is query `r / g` of
+// query head `h * g + r % g`. A named mask becomes part of the mask_mod region,
+// because it would treat these rows as different positions. The operands of a
+// single query are reshaped; the kernel views those of several queries as rows
+// (`attn_tile.pack_gqa`).
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,7 +43,7 @@ static Value packBuffer(OpBuilder &builder, Location loc, Value buffer,
 /// Rewrites a region whose arguments end with head, query and key: it sees the
 /// head and query that a row of a packed tile stands for.
 static void unpackPositions(OpBuilder &builder, Region &region,
-                            int64_t groupSize) {
+                            int64_t groupSize, bool hasOneQuery) {
   if (region.empty())
     return;
   OpBuilder::InsertionGuard guard(builder);
@@ -51,10 +53,20 @@ static void unpackPositions(OpBuilder &builder, Region &region,
   auto positions = block.getArguments().take_back(3);
   Value size = arith::ConstantIndexOp::create(builder, loc, groupSize);
   Value first = arith::MulIOp::create(builder, loc, positions[0], size);
-  Value head = arith::AddIOp::create(builder, loc, first, positions[1]);
-  Value query = arith::ConstantIndexOp::create(builder, loc, 0);
+  Value row = positions[1], query, inGroup = row;
+  SmallPtrSet<Operation *, 2> unpacking;
+  if (hasOneQuery) {
+    query = arith::ConstantIndexOp::create(builder, loc, 0);
+  } else {
+    query = arith::DivUIOp::create(builder, loc, row, size);
+    inGroup = arith::RemUIOp::create(builder, loc, row, size);
+    unpacking = {query.getDefiningOp(), inGroup.getDefiningOp()};
+  }
+  Value head = arith::AddIOp::create(builder, loc, first, inGroup);
+  if (hasOneQuery)
+    unpacking = {head.getDefiningOp()};
   positions[0].replaceAllUsesExcept(head, first.getDefiningOp());
-  positions[1].replaceAllUsesExcept(query, head.getDefiningOp());
+  row.replaceAllUsesExcept(query, unpacking);
 }
 
 /// Moves the named mask of `op` to its mask_mod region.
@@ -99,8 +111,13 @@ AttentionOp attn::packGqa(RewriterBase &rewriter, AttentionOp attention) {
   // The default depends on the head dimension alone, which stays.
   auto packed = cast<AttentionOp>(rewriter.clone(*attention));
   moveMaskToRegion(rewriter, packed);
+  bool hasOneQuery = getDimSize(attention.getQuery(), 2) == 1;
   for (Region *region : {&packed.getScoreMod(), &packed.getMaskMod()})
-    unpackPositions(rewriter, *region, groupSize);
+    unpackPositions(rewriter, *region, groupSize, hasOneQuery);
+  if (!hasOneQuery) {
+    rewriter.eraseOp(attention);
+    return packed;
+  }
   rewriter.setInsertionPoint(packed);
   auto pack = [&](OpOperand &operand) {
     operand.set(packBuffer(rewriter, loc, operand.get(), keyHeads));

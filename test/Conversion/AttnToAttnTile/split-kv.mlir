@@ -101,3 +101,49 @@ func.func @packed(%q: memref<?x8x1x64xbf16>, %k: memref<?x2x?x64xbf16>, %o: memr
       }
   return
 }
+
+// -----
+
+// A sink counts even if the first split, which has it, is empty: the split then has the sink's maximum and sum.
+// CHECK-LABEL: attn_tile.kernel @sinks_kernel(
+// CHECK-SAME:    %[[SINKS:[a-z0-9]*]]: memref<2xf32>)
+// CHECK:           %[[TILES:.*]], %{{.*}}, %{{.*}} = attn_tile.kv_tile_iterator
+// CHECK:           %[[EMPTY:.*]] = attn_tile.is_split_empty %[[TILES]]
+// CHECK:           arith.select %[[EMPTY]], %{{.*}}, %{{.*}} : vector<16x64xf32>
+// CHECK:           %[[EMPTY:.*]] = attn_tile.is_split_empty %[[TILES]]
+// CHECK:           memref.load %[[SINKS]]
+// CHECK:           %[[MAX:.*]] = arith.select %[[EMPTY]]
+// CHECK:           %[[SUM:.*]] = arith.select %[[EMPTY]]
+// CHECK:           attn_tile.store %[[MAX]]
+// CHECK:           attn_tile.store %[[SUM]]
+func.func @sinks(%q: memref<1x2x16x64xf32>, %k: memref<1x2x256x64xf32>, %o: memref<1x2x16x64xf32>, %s: memref<2xf32>) {
+  attn.attention ins(%q, %k, %k : memref<1x2x16x64xf32>, memref<1x2x256x64xf32>, memref<1x2x256x64xf32>)
+      outs(%o : memref<1x2x16x64xf32>) sinks(%s : memref<2xf32>) mask(#attn.sliding_window<left = 8, right = 0>)
+      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64, split_kv_work_items = 8>)
+  return
+}
+
+// -----
+
+// With several queries, row `r` of a key head is query `r / 4` of its query head `r % 4`. Queries go to registers, and
+// results and sinks are viewed in the same way.
+// CHECK-LABEL: attn_tile.kernel @several_kernel(
+// CHECK-SAME:    %[[Q:[a-z0-9]*]]: memref<1x8x3x64xbf16>, %{{.*}}: memref<1x2x512x64xbf16>, %{{.*}}: memref<1x2x512x64xbf16>,
+// CHECK-SAME:    %[[O:[a-z0-9]*]]: memref<8x8x3x64xf32,
+// CHECK:         %[[PQ:.*]] = attn_tile.pack_gqa %[[Q]] : memref<1x8x3x64xbf16> to memref<1x2x12x64xbf16, #attn_tile.packed_gqa<rank = 4, rows = 2, group_size = 4>>
+// CHECK:         %[[PO:.*]] = attn_tile.pack_gqa %[[O]]
+// CHECK:         %[[PS:.*]] = attn_tile.pack_gqa %{{.*}} : memref<8xf32> to memref<2x12xf32, #attn_tile.packed_gqa<rank = 2, rows = 1, group_size = 4>>
+// CHECK:         scf.forall
+// CHECK:           attn_tile.load %[[PQ]][%{{.*}}, %[[H:.*]], %{{.*}}, %{{.*}}] : memref<1x2x12x64xbf16, #{{.*}}> -> vector<64x64xbf16>
+// CHECK:           attn_tile.kv_tile_iterator {{.*}} mask_mod {
+// CHECK-NEXT:      ^bb0(%{{.*}}: index, %{{.*}}: index, %[[ROW:.*]]: index, %{{.*}}: index):
+// CHECK:             arith.divui %[[ROW]], %c4
+// CHECK:           attn_tile.load %[[PS]][%[[H]], %{{.*}}] : memref<2x12xf32, #{{.*}}> -> vector<64xf32>
+// CHECK:           attn_tile.store %{{.*}}, %[[PO]]
+func.func @several(%q: memref<1x8x3x64xbf16>, %k: memref<1x2x512x64xbf16>, %o: memref<1x8x3x64xbf16>, %s: memref<8xf32>) {
+  attn.attention ins(%q, %k, %k : memref<1x8x3x64xbf16>, memref<1x2x512x64xbf16>, memref<1x2x512x64xbf16>)
+      outs(%o : memref<1x8x3x64xbf16>) sinks(%s : memref<8xf32>) mask(#attn.causal)
+      schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1,
+          traversal = grid, split_kv_work_items = 132, pack_gqa = true>)
+  return
+}

@@ -1910,3 +1910,91 @@ func.func @promotion(%m: memref<?x64xbf16>) {
   %map = attn_tile.make_tensor_map %m {l2_promotion = 32 : i64} : memref<?x64xbf16> -> !attn_tile.tensor_map<2, 64x64xbf16>
   return
 }
+
+// -----
+
+func.func @packed_group_size(%q: memref<1x8x3x64xf32>) {
+  // expected-error @below {{'group_size' must be positive (was 0)}}
+  %0 = attn_tile.pack_gqa %q : memref<1x8x3x64xf32> to memref<1x2x12x64xf32, #attn_tile.packed_gqa<rank = 4, rows = 2, group_size = 0>>
+  return
+}
+
+// -----
+
+func.func @packed_rank(%q: memref<8xf32>) {
+  // expected-error @below {{'rank' must be at least 2 (was 1)}}
+  %0 = attn_tile.pack_gqa %q : memref<8xf32> to memref<8xf32, #attn_tile.packed_gqa<rank = 1, rows = 0, group_size = 4>>
+  return
+}
+
+// -----
+
+func.func @packed_rows(%q: memref<1x8x3x64xf32>) {
+  // expected-error @below {{'rows' must be a dimension after the first one of 4 dimensions (was 4)}}
+  %0 = attn_tile.pack_gqa %q : memref<1x8x3x64xf32> to memref<1x2x12x64xf32, #attn_tile.packed_gqa<rank = 4, rows = 4, group_size = 4>>
+  return
+}
+
+// -----
+
+func.func @packed_rank_of_memref(%q: memref<1x8x3x64xf32>) {
+  // expected-error @below {{packed GQA layout needs a memref of rank 4 (has rank 3)}}
+  %0 = attn_tile.pack_gqa %q : memref<1x8x3x64xf32> to memref<2x12x64xf32, #attn_tile.packed_gqa<rank = 4, rows = 2, group_size = 4>>
+  return
+}
+
+// -----
+
+func.func @packed_number_of_rows(%q: memref<1x8x3x64xf32>) {
+  // expected-error @below {{packed GQA layout needs a static number of rows that is a multiple of 'group_size' (4) in dimension 2}}
+  %0 = attn_tile.pack_gqa %q : memref<1x8x3x64xf32> to memref<1x2x13x64xf32, #attn_tile.packed_gqa<rank = 4, rows = 2, group_size = 4>>
+  return
+}
+
+// -----
+
+func.func @pack_plain(%q: memref<1x8x3x64xf32>) {
+  // expected-error @below {{'attn_tile.pack_gqa' op result must have a layout #attn_tile.packed_gqa (was 'memref<1x2x12x64xf32>')}}
+  %0 = attn_tile.pack_gqa %q : memref<1x8x3x64xf32> to memref<1x2x12x64xf32>
+  return
+}
+
+// -----
+
+func.func @pack_rank(%q: memref<8x3xf32>) {
+  // expected-error @below {{'attn_tile.pack_gqa' op source must have rank 4, or 3 without queries (was 2)}}
+  %0 = attn_tile.pack_gqa %q : memref<8x3xf32> to memref<1x2x12x64xf32, #attn_tile.packed_gqa<rank = 4, rows = 2, group_size = 4>>
+  return
+}
+
+// -----
+
+func.func @pack_without_queries(%q: memref<1x8x64xf32>) {
+  // expected-error @below {{'attn_tile.pack_gqa' op source without queries needs rows as the last dimension of the result (was dimension 2 of 4)}}
+  %0 = attn_tile.pack_gqa %q : memref<1x8x64xf32> to memref<1x2x12x64xf32, #attn_tile.packed_gqa<rank = 4, rows = 2, group_size = 4>>
+  return
+}
+
+// -----
+
+func.func @pack_heads(%q: memref<1x6x3x64xf32>) {
+  // expected-error @below {{'attn_tile.pack_gqa' op source must have a static number of query heads that is a multiple of 'group_size' (4)}}
+  %0 = attn_tile.pack_gqa %q : memref<1x6x3x64xf32> to memref<1x2x12x64xf32, #attn_tile.packed_gqa<rank = 4, rows = 2, group_size = 4>>
+  return
+}
+
+// -----
+
+func.func @pack_queries(%q: memref<1x8x5x64xf32>) {
+  // expected-error @below {{'attn_tile.pack_gqa' op result has rows for 3 queries, the source has 5}}
+  %0 = attn_tile.pack_gqa %q : memref<1x8x5x64xf32> to memref<1x2x12x64xf32, #attn_tile.packed_gqa<rank = 4, rows = 2, group_size = 4>>
+  return
+}
+
+// -----
+
+func.func @pack_elements(%q: memref<1x8x3x64xf32>) {
+  // expected-error @below {{'attn_tile.pack_gqa' op result must view the elements of the source (expected shape 1, 2, 12, 64 of 'f32', was 'memref<1x2x12x64xbf16, #attn_tile.packed_gqa<rank = 4, rows = 2, group_size = 4>>')}}
+  %0 = attn_tile.pack_gqa %q : memref<1x8x3x64xf32> to memref<1x2x12x64xbf16, #attn_tile.packed_gqa<rank = 4, rows = 2, group_size = 4>>
+  return
+}

@@ -390,8 +390,8 @@ class Variant:
     split: int = 0
     # Sixteenths of the exponentials that are polynomials, of given schedules.
     polynomials: int = 0
-    # Whether the query heads of a key head are rows of a tile; there is one query then.
-    pack: bool = False
+    # Queries of each head where the heads of a group are rows of a tile; 0: they are not.
+    pack: int = 0
     # CTAs of a cluster, which load keys together.
     cluster: int = 1
     # Stages of tiles that scores read, where they are aligned, of schedules that are given.
@@ -400,7 +400,7 @@ class Variant:
     @property
     def length(self) -> str:
         """The number of queries in types."""
-        return "1" if self.pack else "?"
+        return str(int(self.pack)) if self.pack else "?"
 
     @property
     def out_dtype(self) -> str:
@@ -441,7 +441,7 @@ class Variant:
         if self.schedule:
             consumers, tile, stages, ping_pong, traversal, interleave = self.schedule
             parts.append(f"c{consumers}_k{tile}_s{stages}_{'turns' if ping_pong else 'free'}_{traversal}{interleave}")
-        parts += [f"split{self.split}" if self.split else "", "pack" if self.pack else ""]
+        parts += [f"split{self.split}" if self.split else "", f"pack{self.pack if self.pack > 1 else ''}" if self.pack else ""]
         parts.append(f"poly{self.polynomials}" if self.polynomials else "")
         parts += [f"scores{self.score_stages}" if self.score_stages else ""]
         parts += [f"cluster{self.cluster}" if self.cluster > 1 else ""]
@@ -460,7 +460,7 @@ class Variant:
                 f"#attn_tile.warp_specialized<query_tile = {64 * consumers}, key_tile = {tile},"
                 f" stages = {stages}, consumers = {consumers}, ping_pong = {str(ping_pong).lower()},"
                 f" traversal = {traversal}, interleave = {interleave}, split_kv_work_items = {self.split},"
-                f" pack_gqa = {str(self.pack).lower()}, score_stages = {score_stages},"
+                f" pack_gqa = {str(bool(self.pack)).lower()}, score_stages = {score_stages},"
                 f" l2_promotion = {128 if self.pack else 256}, ctas_per_sm = {groups},"
                 f" exp2_emulation = {self.polynomials}, cluster = {self.cluster}>"
             )
@@ -702,6 +702,14 @@ SHARED = [
     variant(256, heads=(6, 1), keep="docs", schedule=STREAM, split=100, pack=True),
     variant(128, heads=(8, 2), score="alibi", mask="causal", schedule=STREAM, split=132, pack=True),
     variant(128, heads=(8, 2), score="softcap", sinks=True, schedule=STREAM, split=132),
+    # Several queries; sinks, also where the first split is empty.
+    variant(128, heads=(8, 2), mask="causal", schedule=STREAM, split=132, pack=5),
+    variant(64, heads=(8, 1), dtype="f16", mask="window", sinks=True, schedule=STREAM, split=1000, pack=16),
+    variant(192, heads=(6, 2), score="alibi", schedule=STREAM, split=100, pack=3),
+    variant(128, heads=(4, 4), mask="causal", sinks=True, schedule=STREAM, pack=7),
+    variant(96, heads=(6, 2), score="softcap", schedule=STREAM, pack=64, lse=False),
+    variant(128, heads=(8, 2), mask="window", sinks=True, schedule=STREAM, split=1000, pack=True),
+    variant(128, heads=(8, 2), mask="window", sinks=True, schedule=STREAM, split=1000),
     variant(64, heads=(8, 2), score="bias16", dtype="f16", schedule=STREAM, split=50, pack=True, out="f32"),
     variant(128, heads=(4, 4), mask="causal", schedule=STREAM, split=132),
     variant(128, heads=(8, 2), mask="causal", schedule=STREAM, split=1000),
@@ -857,7 +865,7 @@ def make_cases(per_variant, per_schedule):
     for v in SHARED:
         for n, keys in enumerate((1, 0, 65, 257, 1000, 4097, 9001)):
             # NumPy takes too long to make keep masks of dropout for more.
-            queries = 1 if v.pack else (1, 3, 16, 2, 7, 16, 16 if v.dropout else 200)[n]
+            queries = int(v.pack) if v.pack else (1, 3, 16, 2, 7, 16, 16 if v.dropout else 200)[n]
             layouts = tuple(rng.choice(list(LAYOUTS)) for _ in range(5))
             cases.append(Case(v, rng.randint(1, 3), queries, keys, layouts, seed=len(cases)))
     for v in POLYNOMIALS:

@@ -831,6 +831,8 @@ VARIANTS = [
     Variant("f16", 32, mask="nothing", split=7, out="f32"),
     Variant("f32", 32, keep="docs", mask="causal", split=40, tile=(16, 16)),
     Variant("f32", 32, score="alibi", keep="lengths", split=40, tile=(16, 16), sinks="f32"),
+    Variant("f32", 32, mask="window", split=60, tile=(16, 16), sinks="f32"),
+    Variant("f32", 32, mask="nothing", split=7, tile=(16, 16), sinks="f32"),
     Variant("f32", 32, split=50, tile=(16, 16), dropout=Dropout(0.125, "philox", 7)),
     Variant("bf16", 64, hq=5, hkv=3, head_map=[2, 2, 0, 2, 2], split=30, tile=(16, 16)),
     # Heads of one query as rows of a tile.

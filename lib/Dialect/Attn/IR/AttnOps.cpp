@@ -433,14 +433,19 @@ LogicalResult AccumulateOp::verify() {
 //===----------------------------------------------------------------------===//
 
 std::optional<std::string> attn::whyNotPackGqa(AttentionOp attention) {
+  constexpr int64_t maxQueries = 64;
   int64_t queries = getDimSize(attention.getQuery(), 2);
-  if (queries != 1)
-    return "it needs one query for each head (has " +
+  if (ShapedType::isDynamic(queries) || queries < 1 || queries > maxQueries)
+    return "it needs 1 to " + std::to_string(maxQueries) +
+           " queries for each head (has " +
            (ShapedType::isDynamic(queries) ? std::string("any number")
                                            : std::to_string(queries)) +
            ")";
   if (attention.getBlockMask())
     return "its block mask is for tiles of queries of one head";
+  if (queries > 1 && readsByPosition(attention.getMaskMod()))
+    return "its mask reads tensors, so that each tile of queries of one head "
+           "has a list of key tiles";
   if (attention.getHeadMap())
     return "a head map gives each query head a key head of its own";
   if (attention.hasSequences())
@@ -449,10 +454,19 @@ std::optional<std::string> attn::whyNotPackGqa(AttentionOp attention) {
     return "dropout depends on the query head";
   if (attention.getIdentity())
     return "the weight of the identity depends on the query head";
-  if (attention.getSinks())
-    return "sinks depend on the query head";
   if (!attention.getQueryRegion().empty() || !attention.getEpilogue().empty())
     return "its query or epilogue region depends on the query head";
+  return std::nullopt;
+}
+
+std::optional<std::string> attn::whyNotReshapeGqa(AttentionOp attention) {
+  if (std::optional<std::string> reason = whyNotPackGqa(attention))
+    return reason;
+  if (int64_t queries = getDimSize(attention.getQuery(), 2); queries != 1)
+    return "kernels of the host need one query for each head (has " +
+           std::to_string(queries) + ")";
+  if (attention.getSinks())
+    return "kernels of the host have one sink for a tile";
   return std::nullopt;
 }
 

@@ -107,6 +107,61 @@ LogicalResult RowBlockLayoutAttr::verify(EmitErrorFn emitError, int64_t warps) {
   return verifyPositive(emitError, "warps", warps);
 }
 
+//===----------------------------------------------------------------------===//
+// PackedGQALayoutAttr
+//===----------------------------------------------------------------------===//
+
+LogicalResult PackedGQALayoutAttr::verify(EmitErrorFn emitError, int64_t rank,
+                                          int64_t rows, int64_t groupSize) {
+  if (failed(verifyPositive(emitError, "group_size", groupSize)))
+    return failure();
+  if (rank < 2)
+    return emitError() << "'rank' must be at least 2 (was " << rank << ")";
+  if (rows < 1 || rows >= rank)
+    return emitError() << "'rows' must be a dimension after the first one of "
+                       << rank << " dimensions (was " << rows << ")";
+  return success();
+}
+
+/// The symbols are the offset and the strides of batch, query head, query and
+/// so on.
+AffineMap PackedGQALayoutAttr::getAffineMap() const {
+  MLIRContext *context = getContext();
+  AffineExpr place = getAffineSymbolExpr(0, context);
+  for (int64_t dim = 0; dim < getRank(); ++dim) {
+    AffineExpr index = getAffineDimExpr(dim, context);
+    AffineExpr row = getAffineDimExpr(getRows(), context);
+    if (dim == getRows())
+      index = row.floorDiv(getGroupSize());
+    else if (dim == getRows() - 1)
+      index = index * getGroupSize() + row % getGroupSize();
+    place = place + index * getAffineSymbolExpr(dim + 1, context);
+  }
+  return AffineMap::get(getRank(), getRank() + 1, place);
+}
+
+LogicalResult PackedGQALayoutAttr::verifyLayout(ArrayRef<int64_t> shape,
+                                                EmitErrorFn emitError) const {
+  if (static_cast<int64_t>(shape.size()) != getRank())
+    return emitError() << "packed GQA layout needs a memref of rank "
+                       << getRank() << " (has rank " << shape.size() << ")";
+  int64_t rows = shape[getRows()];
+  if (ShapedType::isDynamic(rows) || rows % getGroupSize() != 0)
+    return emitError() << "packed GQA layout needs a static number of rows "
+                          "that is a multiple of 'group_size' ("
+                       << getGroupSize() << ") in dimension " << getRows();
+  return success();
+}
+
+LogicalResult PackedGQALayoutAttr::getStridesAndOffset(
+    ArrayRef<int64_t>, SmallVectorImpl<int64_t> &, int64_t &) const {
+  return failure();
+}
+
+//===----------------------------------------------------------------------===//
+// RowBlockLayoutAttr
+//===----------------------------------------------------------------------===//
+
 int64_t RowBlockLayoutAttr::getNumThreads() const {
   return getWarps() * threadsPerWarp;
 }

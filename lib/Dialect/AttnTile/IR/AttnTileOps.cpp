@@ -304,6 +304,72 @@ void ScatterAddOp::getAsmBlockArgumentNames(Region &region,
 }
 
 //===----------------------------------------------------------------------===//
+// PackGQAOp
+//===----------------------------------------------------------------------===//
+
+SmallVector<int64_t> PackGQAOp::getPackedShape(ArrayRef<int64_t> shape,
+                                               int64_t rows, int64_t groupSize,
+                                               int64_t numQueries) {
+  SmallVector<int64_t> packed(shape);
+  packed[rows - 1] /= groupSize;
+  if (rows == static_cast<int64_t>(packed.size()))
+    packed.push_back(0);
+  packed[rows] = numQueries * groupSize;
+  return packed;
+}
+
+void PackGQAOp::build(OpBuilder &builder, OperationState &state, Value source,
+                      int64_t rows, int64_t groupSize, int64_t numQueries) {
+  auto type = cast<MemRefType>(source.getType());
+  SmallVector<int64_t> shape =
+      getPackedShape(type.getShape(), rows, groupSize, numQueries);
+  auto layout = PackedGQALayoutAttr::get(builder.getContext(), shape.size(),
+                                         rows, groupSize);
+  build(builder, state,
+        MemRefType::get(shape, type.getElementType(), layout,
+                        type.getMemorySpace()),
+        source);
+}
+
+LogicalResult PackGQAOp::verify() {
+  auto packed = cast<MemRefType>(getPacked().getType());
+  auto source = cast<MemRefType>(getSource().getType());
+  auto layout = dyn_cast<PackedGQALayoutAttr>(packed.getLayout());
+  if (!layout)
+    return emitOpError("result must have a layout #attn_tile.packed_gqa (was ")
+           << packed << ")";
+  int64_t rows = layout.getRows(), groupSize = layout.getGroupSize();
+  int64_t rank = packed.getRank();
+  if (source.getRank() != rank && source.getRank() != rank - 1)
+    return emitOpError("source must have rank ")
+           << rank << ", or " << rank - 1 << " without queries (was "
+           << source.getRank() << ")";
+  if (source.getRank() == rank - 1 && rows != rank - 1)
+    return emitOpError("source without queries needs rows as the last "
+                       "dimension of the result (was dimension ")
+           << rows << " of " << rank << ")";
+  int64_t heads = source.getDimSize(rows - 1);
+  if (ShapedType::isDynamic(heads) || heads % groupSize != 0)
+    return emitOpError("source must have a static number of query heads that "
+                       "is a multiple of 'group_size' (")
+           << groupSize << ")";
+  int64_t queries = packed.getDimSize(rows) / groupSize;
+  if (source.getRank() == rank && source.getDimSize(rows) != queries)
+    return emitOpError("result has rows for ")
+           << queries << " queries, the source has " << source.getDimSize(rows);
+  if (packed.getElementType() != source.getElementType() ||
+      packed.getShape() !=
+          ArrayRef(getPackedShape(source.getShape(), rows, groupSize, queries)))
+    return emitOpError("result must view the elements of the source (expected "
+                       "shape ")
+           << getPackedShape(source.getShape(), rows, groupSize, queries)
+           << " of " << source.getElementType() << ", was " << packed << ")";
+  return success();
+}
+
+Value PackGQAOp::getViewSource() { return getSource(); }
+
+//===----------------------------------------------------------------------===//
 // LoadOp and StoreOp
 //===----------------------------------------------------------------------===//
 

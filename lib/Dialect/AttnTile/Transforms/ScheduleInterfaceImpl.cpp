@@ -45,6 +45,12 @@ static LogicalResult emitWrongUse(Operation *op, Attribute schedule,
          << schedule << "', it is for " << use;
 }
 
+static LogicalResult emitWhyNotPackGqa(Operation *op, Attribute schedule,
+                                       StringRef reason) {
+  return op->emitOpError("cannot pack GQA heads as schedule '")
+         << schedule << "' says: " << reason;
+}
+
 /// Checks that `op` allows GQA packing and split-KV, if `schedule` asks for
 /// them.
 static LogicalResult verifyFewQueries(Operation *op,
@@ -54,8 +60,7 @@ static LogicalResult verifyFewQueries(Operation *op,
     return success();
   if (schedule.packsGqa())
     if (std::optional<std::string> reason = attn::whyNotPackGqa(attention))
-      return op->emitOpError("cannot pack GQA heads as schedule '")
-             << schedule << "' says: " << *reason;
+      return emitWhyNotPackGqa(op, schedule, *reason);
   if (schedule.getSplitKvWorkItems() > 0)
     if (std::optional<std::string> reason = attn::whyNotSplitKV(attention))
       return op->emitOpError("cannot split keys and values as schedule '")
@@ -164,6 +169,10 @@ struct SequentialSchedule
     if (failed(verifyFewQueries(attention,
                                 cast<attn::ScheduleAttrInterface>(schedule))))
       return failure();
+    if (auto op = dyn_cast<attn::AttentionOp>(attention);
+        op && cast<SequentialAttr>(schedule).getPackGqa())
+      if (std::optional<std::string> reason = attn::whyNotReshapeGqa(op))
+        return emitWhyNotPackGqa(op, schedule, *reason);
     return verifyTarget(attention, schedule, target,
                         attn::KernelScheduleKind::Sequential);
   }

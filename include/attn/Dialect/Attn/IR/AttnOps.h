@@ -41,6 +41,10 @@ bool readsByPosition(Region &maskMod);
 /// into the rows of one query tile; `std::nullopt` if they can.
 std::optional<std::string> whyNotPackGqa(AttentionOp attention);
 
+/// The same where the operands must be reshaped: kernels of hosts have no
+/// `attn_tile.pack_gqa`.
+std::optional<std::string> whyNotReshapeGqa(AttentionOp attention);
+
 /// Why the keys of a query tile of `attention` cannot be split among several
 /// work items (`ScheduleAttrInterface::getSplitKvWorkItems`); `std::nullopt` if
 /// they can.

@@ -17,6 +17,7 @@ include "attn/Dialect/Attn/IR/AttnInterfaces.td"
 include "attn/Dialect/AttnTile/IR/AttnTileDialect.td"
 include "attn/Dialect/AttnTile/IR/AttnTileInterfaces.td"
 include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/BuiltinAttributeInterfaces.td"
 include "mlir/IR/EnumAttr.td"
 
 class AttnTile_Attr<string name, string mnemonicName, list<Trait> traits = []>
@@ -41,6 +42,26 @@ def AttnTile_RowBlockLayoutAttr : AttnTile_Attr<"RowBlockLayout",
     ```
   }];
   let parameters = (ins "int64_t":$warps);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def AttnTile_PackedGQALayoutAttr : AttnTile_Attr<"PackedGQALayout",
+    "packed_gqa", [DeclareAttrInterfaceMethods<MemRefLayoutAttrInterface,
+                   ["verifyLayout", "getStridesAndOffset"]>]> {
+  let summary = "query heads of a GQA group as rows of one key head";
+  let description = [{
+    The layout of a memref whose dimension `rows - 1` is the key head `h` and whose
+    dimension `rows` holds the queries of all `group_size` query heads that share this
+    key head: row `r` is query `r / group_size` of query head
+    `h * group_size + r % group_size`. The query heads and queries have strides of
+    their own, so that packing copies nothing. FlashAttention calls this `pack_gqa`.
+
+    ```mlir
+    memref<1x8x64x128xbf16, #attn_tile.packed_gqa<rank = 4, rows = 2, group_size = 4>>
+    ```
+  }];
+  let parameters = (ins "int64_t":$rank, "int64_t":$rows, "int64_t":$group_size);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

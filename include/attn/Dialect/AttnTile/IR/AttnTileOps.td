@@ -23,6 +23,7 @@ include "mlir/Interfaces/ControlFlowInterfaces.td"
 include "mlir/Interfaces/FunctionInterfaces.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/Interfaces/ViewLikeInterface.td"
 
 //===----------------------------------------------------------------------===//
 // Kernels
@@ -955,6 +956,41 @@ def AttnTile_IsSplitEmptyOp : AttnTile_Op<"is_split_empty", [Pure]> {
   let arguments = (ins AttnTile_KVTileIteratorType:$tiles);
   let results = (outs I1:$empty);
   let assemblyFormat = "$tiles attr-dict";
+}
+
+def AttnTile_PackGQAOp : AttnTile_Op<"pack_gqa", [
+    Pure, DeclareOpInterfaceMethods<ViewLikeOpInterface>]> {
+  let summary = "views the query heads of a GQA group as rows of one key head";
+  let description = [{
+    The result views `source`, which has query heads in dimension `rows - 1` and
+    queries in dimension `rows` of the result's layout, with one row for each query
+    and query head of a key head (see `#attn_tile.packed_gqa`). A source with one
+    dimension less has no queries: its elements are the same for all queries of a
+    head.
+
+    ```mlir
+    %q = attn_tile.pack_gqa %query : memref<?x32x16x128xbf16>
+        to memref<?x8x64x128xbf16, #attn_tile.packed_gqa<rank = 4, rows = 2, group_size = 4>>
+    %s = attn_tile.pack_gqa %sinks : memref<32xf32>
+        to memref<8x64xf32, #attn_tile.packed_gqa<rank = 2, rows = 1, group_size = 4>>
+    ```
+  }];
+  let arguments = (ins AnyMemRef:$source);
+  let results = (outs AnyMemRef:$packed);
+  let builders = [OpBuilder<(ins "::mlir::Value":$source, "int64_t":$rows,
+                                 "int64_t":$groupSize, "int64_t":$numQueries)>];
+  let assemblyFormat = "$source attr-dict `:` type($source) `to` type($packed)";
+  let extraClassDeclaration = [{
+    /// Whether the source has a dimension of queries.
+    bool hasQueries() {
+      return getSource().getType().getRank() == getPacked().getType().getRank();
+    }
+    /// The shape of the view of a source of `shape`.
+    static ::llvm::SmallVector<int64_t>
+    getPackedShape(::llvm::ArrayRef<int64_t> shape, int64_t rows,
+                   int64_t groupSize, int64_t numQueries);
+  }];
+  let hasVerifier = 1;
 }
 
 def AttnTile_MapOp : AttnTile_Op<"map", [
