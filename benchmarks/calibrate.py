@@ -8,16 +8,20 @@
     python3 benchmarks/calibrate.py --opt BUILD/bin/attn-opt --document docs/cost-model.md \\
         --plot docs/images/calibration.svg
     python3 benchmarks/calibrate.py --opt BUILD/bin/attn-opt --least 44
+    python3 benchmarks/calibrate.py --opt BUILD/bin/attn-opt --device h100 --fit share/attn/calibration/h100.json
 
 The first form takes the last row of each benchmark in benchmarks/results. It lets attn-choose-schedule choose a
 schedule, or takes the given one, and compares the estimate of attn-explain with the measured time, by groups. Where a
 mask depends on data, the visited tiles are counted here, from the data of the benchmark. With --check it fails if
 errors are larger than BOUNDS allow, or if the table of a document that --document names has other figures. The second
 form writes that table, and a plot. The third one compares the choices with the fastest of the schedules that
-schedules.py has measured. Needs NumPy, but no GPU; --plot needs matplotlib.
+schedules.py has measured. The fourth one fits the terms of a calibration file, which becomes part of the library with
+the next build, to three quarters of the cases, and writes their errors and the errors of the others to the file. Of
+another device than the H200, --device takes the rows. Needs NumPy, but no GPU; --plot needs matplotlib.
 """
 
 import argparse
+import concurrent.futures
 import dataclasses
 import functools
 import json
@@ -30,6 +34,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import calibration_fit  # noqa: E402
 import decode  # noqa: E402
 import dropout  # noqa: E402
 import gemm  # noqa: E402
@@ -41,8 +46,9 @@ from cases import Case  # noqa: E402
 
 RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
 CHOOSE = "--attn-choose-schedule=target=sm_90a"
-# The GPU that the models describe by default. Rows of other GPUs are not compared.
-DEVICE = "NVIDIA H200"
+# Names of devices in rows, by `#attn.device`. Rows of one GPU are compared.
+DEVICES = {"h200": "NVIDIA H200", "h100": "NVIDIA H100 80GB HBM3"}
+DEFAULT_DEVICE = "h200"
 # The rate that synchronous MMAs reach on an H200, where kernels for sm_80 were measured.
 SYNCHRONOUS = '#attn.device<"h200", mma_flops_per_cycle_16b = 2140>'
 # One core of the processor in host.jsonl, as `attn-compile` describes it: with vectors of 512 bits or, with the option
@@ -98,10 +104,20 @@ class Point:
         return self.seconds * 1e3 / self.ms - 1
 
 
+class Selection:
+    """The device whose rows are read."""
+
+    device = DEFAULT_DEVICE
+
+
 def read_rows(name):
     with open(os.path.join(RESULTS, name)) as file:
         rows = [json.loads(line) for line in file]
-    return [row for row in rows if not row.get("device", "").startswith("NVIDIA ") or row["device"] == DEVICE]
+    return [
+        row
+        for row in rows
+        if not row.get("device", "").startswith("NVIDIA ") or row["device"] == DEVICES[Selection.device]
+    ]
 
 
 def read_last(name, keys, condition=lambda row: True):
@@ -289,21 +305,59 @@ def run(opt, text, passes):
     return subprocess.run([opt, "-", *passes], input=text, capture_output=True, text=True, check=True).stdout
 
 
-def estimate(opt, points):
-    """Lets attn-explain estimate all points, points with the same options in one run."""
-    runs = {}
-    for point in points:
-        runs.setdefault((point.passes, point.size, point.batch, point.target, point.device), []).append(point)
-    for (passes, size, batch, target, device), group in runs.items():
+@dataclasses.dataclass
+class Module:
+    """Points with the same options, in one module, whose functions have their schedules."""
+
+    points: list
+    text: str
+
+    @classmethod
+    def make(cls, opt, passes, device, points):
         functions = [
-            re.sub(r"func\.func @\w+", f"func.func @f{i}", point.text, count=1) for i, point in enumerate(group)
+            re.sub(r"func\.func @\w+", f"func.func @f{i}", point.text, count=1) for i, point in enumerate(points)
         ]
         attributes = f" attributes {{attn.device = {device}}}" if device else ""
-        explain = f"--attn-explain=format=json output=- target={target} dynamic-size={size} dynamic-batch={batch}"
-        text = run(opt, f"module{attributes} {{\n{''.join(functions)}}}\n", [*passes, explain, "-o", os.devnull])
-        for point, function in zip(group, json.loads(text)["functions"]):
+        text = f"module{attributes} {{\n{''.join(functions)}}}\n"
+        return cls(points, run(opt, text, passes) if passes else text)
+
+    def estimate(self, opt, calibration):
+        first = self.points[0]
+        load = [f"--attn-load-calibration=file={calibration} target={first.target}"] if calibration else []
+        explain = f"--attn-explain=format=json output=- target={first.target} dynamic-size={first.size}"
+        explain += f" dynamic-batch={first.batch}"
+        text = run(opt, self.text, [*load, explain, "-o", os.devnull])
+        for point, function in zip(self.points, json.loads(text)["functions"]):
             point.operation = function["operations"][0]
             point.seconds = point.operation["seconds"]
+
+
+def make_modules(opt, points):
+    runs = {}
+    for point in points:
+        device = point.device or (f'#attn.device<"{Selection.device}">' if Selection.device != DEFAULT_DEVICE else "")
+        runs.setdefault((point.passes, point.size, point.batch, point.target, device), []).append(point)
+    return [Module.make(opt, passes, device, group) for (passes, _, _, _, device), group in runs.items()]
+
+
+def estimate_modules(opt, modules, calibration=None):
+    """Lets attn-explain estimate all points, with the terms of a calibration file if one is given."""
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for _ in pool.map(lambda module: module.estimate(opt, calibration), modules):
+            pass
+
+
+def fit(opt, path, points, steps):
+    """Fits the terms in the file `path`, with the schedules that are chosen before."""
+    modules = {}
+
+    def evaluate(calibration, some):
+        key = tuple(map(id, some))
+        if key not in modules:
+            modules[key] = make_modules(opt, some)
+        estimate_modules(opt, modules[key], calibration)
+
+    calibration_fit.fit(path, points, evaluate, steps)
 
 
 def print_errors(what, points):
@@ -343,7 +397,8 @@ def choose(opt, cases, is_static):
   return %0 : {tensor}
 }}
 """)
-    text = run(opt, "".join(functions), [CHOOSE])
+    attributes = f' attributes {{attn.device = #attn.device<"{Selection.device}">}}'
+    text = run(opt, f"module{attributes} {{\n{''.join(functions)}}}\n", [CHOOSE])
     tiles = []
     for (_, _, length), found in zip(cases, re.findall(r"schedule\((.*)\) ->", text)):
         by_length = re.fullmatch(r"#attn.by_query_length<bound = (\d+), below = (.*>), from = (.*>)>", found)
@@ -475,12 +530,20 @@ def main():
     parser.add_argument(
         "--verbose", action="store_true", help="print all times that are off by more than the bound of the median"
     )
+    parser.add_argument("--device", default=DEFAULT_DEVICE, choices=DEVICES, help="the GPU whose rows are taken")
+    parser.add_argument("--calibration", metavar="FILE", help="a calibration file instead of the one of the library")
+    parser.add_argument("--fit", metavar="FILE", help="fit the terms of this calibration file, and write it")
+    parser.add_argument("--steps", type=int, default=3, help="steps of the fit at most")
     options = parser.parse_args()
+    Selection.device = options.device
     if options.least is not None:
         return 0 if check_choices(options.opt, options.least) else 1
     names = options.only.split(",") if options.only else list(GROUPS)
     points = [point for name in names for point in GROUPS[name](options.opt)]
-    estimate(options.opt, points)
+    if options.fit:
+        fit(options.opt, options.fit, points, options.steps)
+        return 0
+    estimate_modules(options.opt, make_modules(options.opt, points), options.calibration)
     groups, is_good = {}, True
     for point in points:
         groups.setdefault(point.group, []).append(point)

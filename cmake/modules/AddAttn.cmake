@@ -148,6 +148,18 @@ function(add_attn_tool name)
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 
+# attn_embed_files(output folder names...): makes `output`, in the build folder,
+# which has an initializer {"name", "text"} for each file folder/name.json.
+function(attn_embed_files output folder)
+  list(TRANSFORM ARGN PREPEND ${folder}/ OUTPUT_VARIABLE files)
+  list(TRANSFORM files APPEND .json)
+  set(script ${ATTN_SOURCE_DIR}/cmake/modules/EmbedFiles.cmake)
+  add_custom_command(OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${output}
+    COMMAND ${CMAKE_COMMAND} "-DFILES=${files}"
+      -DOUTPUT=${CMAKE_CURRENT_BINARY_DIR}/${output} -P ${script}
+    DEPENDS ${files} ${script} VERBATIM)
+endfunction()
+
 # attn_tablegen(target file.td "-gen-x" out.inc ...)
 # One IncGen target for the outputs of one .td file. Generators are those of
 # mlir-tblgen, or with "attn-tblgen " in front those of tools/attn-tblgen.

@@ -99,6 +99,7 @@ static void buildStage(OpPassManager &pm, const CompilerOptions &options,
   TargetPipelineOptions target;
   target.target = options.target;
   target.database = options.database;
+  target.calibration = options.calibration;
   target.dropout = options.dropout;
   target.maskBudget = options.maskBudget;
   target.dqWorkspaceBytes = options.dqWorkspaceBytes;

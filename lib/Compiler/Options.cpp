@@ -80,6 +80,8 @@ std::optional<std::string> attn::setOption(CompilerOptions &options,
     return setFlag(options.link.staticRuntime);
   if (name == "schedule")
     return setText(options.schedule, "an attribute");
+  if (name == "calibration")
+    return setText(options.calibration, "a file");
   if (name == "database")
     return setText(options.database, "a file");
   if (name == "dropout")

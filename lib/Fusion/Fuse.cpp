@@ -371,9 +371,11 @@ struct AttnFusePass : attn::impl::AttnFusePassBase<AttnFusePass> {
     FailureOr<const Target *> found = lookupTarget(getOperation(), target);
     if (failed(found))
       return signalPassFailure();
-    DeviceFigures figures = getDevice(getOperation(), target).getFigures();
+    FailureOr<DeviceModel> device = getDeviceModel(getOperation(), **found);
+    if (failed(device))
+      return signalPassFailure();
     IRRewriter rewriter(&getContext());
-    FusionContext context{rewriter, **found, figures, elements};
+    FusionContext context{rewriter, **found, *device, elements};
     SmallVector<AttentionOp> attentions;
     getOperation()->walk([&](AttentionOp op) { attentions.push_back(op); });
     for (AttentionOp op : attentions)

@@ -14,9 +14,9 @@
 #define ATTN_LIB_FUSION_FUSEELEMENTS_H
 
 #include "attn/Dialect/Attn/IR/AttnOps.h"
-#include "attn/Dialect/Attn/IR/DeviceFigures.h"
 #include "attn/Interfaces/CostOpInterface.h"
 #include "attn/Interfaces/Target.h"
+#include "attn/PerfModel/Calibration.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/IR/Remarks.h"
 
@@ -26,7 +26,7 @@ namespace mlir::attn {
 struct FusionContext {
   RewriterBase &rewriter;
   const Target &target;
-  const DeviceFigures &device;
+  const DeviceModel &device;
   /// Whether functions of elements become regions and kernels.
   bool elements;
   CostAssumptions assumptions = {};

@@ -46,7 +46,7 @@ namespace {
 class Reassociation {
 protected:
   Reassociation(RewriterBase &rewriter, AttentionOp op, const Target &target,
-                const DeviceFigures &device)
+                const DeviceModel &device)
       : rewriter(rewriter), op(op), target(target), device(device) {}
 
   double getSeconds(Operation *operation) {
@@ -76,7 +76,7 @@ protected:
   RewriterBase &rewriter;
   AttentionOp op;
   const Target &target;
-  const DeviceFigures &device;
+  const DeviceModel &device;
   CostAssumptions assumptions;
 };
 
@@ -84,7 +84,7 @@ protected:
 class Reassociator : Reassociation {
 public:
   Reassociator(RewriterBase &rewriter, AttentionOp op, const Target &target,
-               const DeviceFigures &device)
+               const DeviceModel &device)
       : Reassociation(rewriter, op, target, device) {}
 
   /// Returns whether it did.
@@ -128,7 +128,7 @@ struct LatentHeads {
 class Absorber : Reassociation {
 public:
   Absorber(RewriterBase &rewriter, AttentionOp op, const Target &target,
-           const DeviceFigures &device)
+           const DeviceModel &device)
       : Reassociation(rewriter, op, target, device) {}
 
   /// Returns whether it did.
@@ -795,13 +795,15 @@ struct AttnReassociatePass
     FailureOr<const Target *> found = lookupTarget(getOperation(), target);
     if (failed(found))
       return signalPassFailure();
-    DeviceFigures figures = getDevice(getOperation(), target).getFigures();
+    FailureOr<DeviceModel> device = getDeviceModel(getOperation(), **found);
+    if (failed(device))
+      return signalPassFailure();
     IRRewriter rewriter(&getContext());
     SmallVector<AttentionOp> attentions;
     getOperation()->walk([&](AttentionOp op) { attentions.push_back(op); });
     for (AttentionOp op : attentions)
-      numReassociated += Absorber(rewriter, op, **found, figures).run() ||
-                         Reassociator(rewriter, op, **found, figures).run();
+      numReassociated += Absorber(rewriter, op, **found, *device).run() ||
+                         Reassociator(rewriter, op, **found, *device).run();
   }
 };
 } // namespace

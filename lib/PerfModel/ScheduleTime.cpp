@@ -24,155 +24,22 @@
 using namespace mlir;
 using namespace mlir::attn_tile;
 
-/// Constants of the model, in cycles, fitted to 621 kernels on an H200
-/// (`benchmarks/results/schedules.jsonl` and `schedules-changes.jsonl`,
-/// `benchmarks/calibrate.py`): see docs/cost-model.md.
-static constexpr double cyclesPerMmaCycle = 0.934;
-static constexpr double cyclesPerExponentialCycle = 0.903;
-/// The softmax of one warpgroup, for each score of a thread, and the extra
-/// cycles of a mask.
-static constexpr double cyclesPerScore = 14.7;
-static constexpr double cyclesPerMaskedScore = 12.5;
-/// Extra cycles of a thread for an exponential that is a polynomial: eight more
-/// instructions, each as long as an instruction of the softmax.
-static constexpr double cyclesPerEmulatedExp2 = 22;
-/// A score_mod, for each score of a thread: an instruction on the path from a
-/// score to its probability, the extra cycles of a special function, and an
-/// element from memory or from a stage. Instructions that do not depend on the
-/// score run ahead, and only take issue slots.
-static constexpr double cyclesPerInstruction = 1.8;
-static constexpr double cyclesPerSpecial = 6.6;
-static constexpr double cyclesPerLoad = 11.4;
-static constexpr double cyclesPerStagedLoad = 2.95;
-/// Instructions that the softmax issues for each score, and the number of
-/// instructions that a load is worth.
-static constexpr double instructionsPerScore = 6.4;
-static constexpr double instructionsPerLoad = 4.1;
-/// Bytes of staged score addends that an SM reads in a cycle.
-static constexpr double addendBytesPerCycle = 52;
-/// Cycles of an SM for each element at an index that was read from memory: each
-/// lane of a warp reads a line of its own.
-static constexpr double cyclesPerGather = 0.56;
-/// A ping-pong handover of the tensor cores to another warpgroup.
-static constexpr double cyclesPerPingpong = 274;
-/// A work item, and the extra cycles if its queries are not loaded early.
-static constexpr double cyclesPerWorkItem = 2270;
-static constexpr double cyclesOfLateQueries = 1130;
-/// Ramp-up and ramp-down of a kernel, at most; and the cycles of work of a
-/// kernel that takes half of that.
-static constexpr double cyclesPerKernel = 61000;
-static constexpr double cyclesOfHalfSpeed = 147000;
-/// Power throttling: the largest relative slowdown of long-running MMAs, and
-/// the milliseconds of work at which half of it is reached.
-static constexpr double throttlingOfMma = 0.18;
-static constexpr double millisecondsOfThrottling = 3;
-
-/// Launch overhead of any kernel, and the only overhead of kernels with one
-/// consumer or bound by memory. This and the next two constants were measured
-/// on kernels of one query for each head on an H200, 2026-11-22
-/// (docs/experiments/split-kv-decoding.md).
-static constexpr double cyclesPerStream = 7000;
-/// The fraction of the nominal memory bandwidth that a kernel which only reads
-/// reaches.
-static constexpr double readRate = 0.89;
-/// Relative time of reads if L2 promotion fetches more than the columns of one
-/// copy, and keys are read once.
-static constexpr double readTimeOfWidePromotion = 1.04;
-/// Bytes that one SM reads from memory in a cycle, at most.
-static constexpr double bytesPerSmCycle = 34;
-/// Bytes that move from L2 to the shared memory of one SM in a cycle, at most;
-/// and the cycles for which the CTAs of a cluster wait for each other at the
-/// beginning and at the end. Neither is fitted: GEMMs reach 46 bytes.
-static constexpr double copiedBytesPerCycle = 64;
-static constexpr double cyclesPerCluster = 800;
-/// The small kernel that combines KV splits: two memory latencies and an early
-/// launch; and, on one SM, each block of `combineBlock` elements of a row.
-static constexpr double cyclesPerCombine = 4000;
-static constexpr double cyclesPerCombineBlock = 157;
+/// Elements of a row that a warp of the kernel that combines KV splits has.
 static constexpr int64_t combineBlock = 32;
-
-/// Kernels with one role, fitted to `benchmarks/results/schedules-sm_80.jsonl`
-/// and `decode-sm_80.jsonl` (216 kernels for sm_80 on an H200, whose
-/// synchronous MMAs reach 2140 FLOP per cycle and SM). Instructions for each
-/// score, of a CTA that is alone on its SM, of a CTA that is not, and of a
-/// mask. Cycles of a staged byte, and of a step in addition to its MMAs and
-/// shared memory. Cycles of a work item, and of ramp-up and ramp-down.
-static constexpr double instructionsAlone = 7.5;
-static constexpr double instructionsBesideOthers = 4;
-static constexpr double instructionsPerMask = 4.75;
-static constexpr double cyclesPerStagedByte = 0.8;
-static constexpr double cyclesPerSyncStep = 463;
-static constexpr double cyclesPerSyncWorkItem = 1190;
-static constexpr double cyclesPerSyncKernel = 150000;
-static constexpr double cyclesOfHalfSyncSpeed = 680000;
-/// The fraction of the steps of the longest work item for which an SM waits at
-/// the end, for each of its CTAs.
-static constexpr double stepsOfLastWorkItems = 0.43;
-/// Gradients with one role, from the differences between 24 tile shapes
-/// (docs/experiments/sm80-backward-tiles.md): cycles of a staged byte, and of a
-/// step in addition to its MMAs and shared memory. The extra instructions of dP
-/// for each score are not fitted: they are taken to be as many as the
-/// instructions of P.
-static constexpr double cyclesPerStagedGradientByte = 0.95;
-static constexpr double cyclesPerSyncGradientStep = 850;
-static constexpr double gradientInstructions = 4;
-/// Shared memory of a CTA, and registers of a thread, in addition to their
-/// tiles.
+/// Shared memory that an SM reserves for a CTA, and registers of a thread in
+/// addition to their tiles.
 static constexpr int64_t reservedCtaBytes = 1024;
 static constexpr double registersBesideTiles = 57;
 static constexpr int64_t mostRegisters = 255;
-
-/// Gradients, fitted to the 100 functions of the groups `gradients` of
-/// `benchmarks/calibrate.py` (an H200). In the dkdv kernel, P and dP are on the
-/// path from one MMA to the next. In the other kernels they are hidden. A mask
-/// costs more if it reads tensors.
-static constexpr double cyclesPerGradientMmaCycle = 1.136;
-static constexpr double cyclesPerGradientScore = 25.8;
-static constexpr double cyclesPerMaskedGradient = 38;
-static constexpr double cyclesPerMaskedGradientRead = 200;
-static constexpr double cyclesPerGradientWorkItem = 2700;
-/// Extra cycles of a work item with a dQ ring buffer: warps count the dQ tiles
-/// that have been added, and convert finished ones
-/// (docs/experiments/backward-dq-ring-buffer.md).
-static constexpr double cyclesPerDqRingWorkItem = 4000;
-/// Cycles that a work item saves if its keys are loaded early, or if it is
-/// prefetched (docs/experiments/backward-work-item-overlap.md).
-static constexpr double cyclesOfEarlyKeys = 1000;
-static constexpr double cyclesOfPrefetchedWorkItem = 1000;
-/// Time of a step whose left-hand sides stay in registers, relative to a step
-/// whose MMAs read them from shared memory
-/// (docs/experiments/backward-register-operands.md).
-static constexpr double stepOfLhsRegisters = 0.93;
-/// Extra cycles for each query of a step with ordered dQ accumulation, for
-/// which CTAs wait (docs/experiments/backward-ordered-accumulation.md).
-static constexpr double cyclesPerOrderedQuery = 4.9;
-/// Extra cycles for each byte of dQ that is added straight from registers:
-/// these additions stall their warps
-/// (docs/experiments/backward-head-dim-256.md).
-static constexpr double cyclesPerAddedByte = 0.024;
-static constexpr double throttlingOfGradients = 0.246;
-static constexpr double millisecondsOfGradientThrottling = 10;
-/// A step and a work item that look up their sequence.
-static constexpr double cyclesPerSequenceStep = 288;
-static constexpr double cyclesPerSequenceWorkItem = 790;
 /// Padding queries of a sequence.
 static constexpr double paddedQueries = 128;
-
-/// The kernels that list the tiles of a mask that reads tensors, for attention
-/// and for a gradient; the kernel that lists the tiles of sequences; and a
-/// mask_mod, for each instruction and read.
-static constexpr double cyclesPerLists = 55000;
-static constexpr double cyclesPerWorkItemList = 13000;
-static constexpr double cyclesPerGradientLists = 100000;
-static constexpr double cyclesPerMaskModInstruction = 2.5;
 
 /// Instructions of single threads that an SM issues in a cycle.
 static constexpr double issuedPerCycle = 128;
 
 /// Concurrent work takes as long as its longest part, and somewhat longer if
 /// other parts are nearly as long.
-static double overlap(std::initializer_list<double> cycles) {
-  constexpr double power = 6;
+static double overlap(std::initializer_list<double> cycles, double power) {
   double sum = 0;
   for (double each : cycles)
     sum += std::pow(each, power);
@@ -180,10 +47,10 @@ static double overlap(std::initializer_list<double> cycles) {
 }
 
 /// Cycles of a thread that a score_mod takes for each score.
-static double getScoreModCycles(const attn::ScoreWork &work, bool isStaged) {
-  return cyclesPerInstruction * work.instructions +
-         cyclesPerSpecial * work.special +
-         (isStaged ? cyclesPerStagedLoad : cyclesPerLoad) * work.loads;
+static double getScoreModCycles(const attn::ScoreWork &work, bool isStaged,
+                                const attn::Calibration &fit) {
+  return fit.instruction * work.instructions + fit.special * work.special +
+         (isStaged ? fit.stagedLoad : fit.load) * work.loads;
 }
 
 /// Tiles of `queryTile` rows for all query heads of a key head, for each tile
@@ -203,33 +70,34 @@ double attn_tile::countSplits(int64_t splitKVWorkItems, double wholeWorkItems,
 }
 
 static double getCombineCycles(const attn::VisitedTiles &tiles,
-                               const attn::DeviceFigures &device) {
+                               const attn::DeviceModel &device) {
+  const attn::Calibration &fit = device.calibration;
   attn::AttentionOpInterface op = tiles.getOp();
   double blocks = tiles.getNumHeads() * double(tiles.getNumQueries()) *
                   double(llvm::divideCeil(op.getVHeadDim(), combineBlock));
-  return cyclesPerCombine + cyclesPerCombineBlock * blocks / double(device.sms);
+  return fit.combine + fit.combineBlock * blocks / double(device.sms);
 }
 
 /// Sets the ramp-up of `time`, and slows it down by power throttling.
-static void
-setLaunch(attn::KernelTime &time, double throttling = throttlingOfMma,
-          double throttlingMilliseconds = millisecondsOfThrottling) {
+static void setLaunch(attn::KernelTime &time, double throttling,
+                      double throttlingMs, const attn::Calibration &fit) {
   double computed = time.numSteps * time.step + time.numMasked * time.mask +
                     time.numWorkItems * time.workItem;
-  time.launch = cyclesPerStream;
+  time.launch = fit.stream;
   if (time.memory > computed)
     return;
   double milliseconds = computed / time.cyclesPerSecond * 1e3;
   time.cyclesPerSecond /=
-      1 + throttling * milliseconds / (milliseconds + throttlingMilliseconds);
+      1 + throttling * milliseconds / (milliseconds + throttlingMs);
   if (time.consumers > 1)
-    time.launch += cyclesPerKernel * computed / (computed + cyclesOfHalfSpeed);
+    time.launch += fit.ramp * computed / (computed + fit.rampHalf);
 }
 
 static attn::KernelTime
 estimateWarpSpecialized(WarpSpecializedAttr schedule,
                         const attn::VisitedTiles &tiles,
-                        const attn::DeviceFigures &device) {
+                        const attn::DeviceModel &device) {
+  const attn::Calibration &fit = device.calibration;
   attn::AttentionOpInterface op = tiles.getOp();
   auto queryTile = double(schedule.getQueryTile());
   auto keyTile = double(schedule.getKeyTile());
@@ -239,41 +107,40 @@ estimateWarpSpecialized(WarpSpecializedAttr schedule,
   // While one warpgroup computes its softmax, the others run their MMAs. A
   // single warpgroup needs the time of its MMAs and of its softmax.
   double scores = queryTile * keyTile;
-  double mma = cyclesPerMmaCycle * 2 * scores * (qkHeadDim + vHeadDim) /
+  double mma = fit.mmaCycle * 2 * scores * (qkHeadDim + vHeadDim) /
                double(device.mmaFlopsPerCycle16b);
   double threadScores = keyTile * warpgroupRows / warpgroupThreads;
   double consumers = double(schedule.getConsumers());
   double polynomials = double(schedule.getExp2Emulation()) / 16;
   attn::ScoreWork work = attn::countScoreWork(op.getScoreMod());
   bool isStaged = schedule.getScoreStages() > 0;
-  double chain =
-      mma / consumers + (cyclesPerScore + cyclesPerEmulatedExp2 * polynomials +
-                         getScoreModCycles(work, isStaged)) *
-                            threadScores;
-  double exponentials = cyclesPerExponentialCycle *
+  double chain = mma / consumers + (fit.score + fit.emulatedExp2 * polynomials +
+                                    getScoreModCycles(work, isStaged, fit)) *
+                                       threadScores;
+  double exponentials = fit.exponentialCycle *
                         (1 - polynomials + work.special) * scores /
                         double(device.special);
-  double instructions = instructionsPerScore + work.instructions + work.ahead +
-                        instructionsPerLoad * (isStaged ? 0 : work.loads);
+  double instructions = fit.issuedPerScore + work.instructions + work.ahead +
+                        fit.issuedPerLoad * (isStaged ? 0 : work.loads);
   double issued = instructions * scores / issuedPerCycle;
-  double step = overlap({mma, chain, exponentials, issued}) +
-                cyclesPerPingpong * (consumers - 1);
-  step += cyclesPerGather * work.gathers * scores;
+  double step = overlap({mma, chain, exponentials, issued}, fit.overlapNorm) +
+                fit.pingpong * (consumers - 1);
+  step += fit.gather * work.gathers * scores;
   if (isStaged)
-    step += work.bytes * scores / addendBytesPerCycle;
-  step += attn::getKeepMaskCycles(op, /*isGradient=*/false) * scores;
+    step += work.bytes * scores / fit.addendBytesPerCycle;
+  step += attn::getKeepMaskCycles(op, /*isGradient=*/false, fit) * scores;
   // Each CTA of a cluster copies its part of the keys and values to all CTAs.
   auto cluster = double(schedule.getCluster());
   double bytes =
       double(getElementTypeOrSelf(op.getQuery()).getIntOrFloatBitWidth()) / 8 *
       double(op.getQKHeadDim() + op.getVHeadDim());
-  step = std::max(step, keyTile * bytes / cluster / copiedBytesPerCycle);
+  step = std::max(step, keyTile * bytes / cluster / fit.copiedBytesPerCycle);
   attn::ScoreWork maskMod = attn::countScoreWork(op.getMaskMod());
-  double mask = (cyclesPerMaskedScore + cyclesPerMaskModInstruction *
-                                            (maskMod.ahead + maskMod.loads)) *
+  double mask = (fit.maskedScore +
+                 fit.maskModInstruction * (maskMod.ahead + maskMod.loads)) *
                 threadScores;
-  double workItem = cyclesPerWorkItem +
-                    (schedule.getQueryStages() == 1 ? cyclesOfLateQueries : 0);
+  double workItem =
+      fit.workItem + (schedule.getQueryStages() == 1 ? fit.lateQueries : 0);
 
   // The SM with the most work. The paired traversal gives all CTAs the same
   // amount of work. Otherwise some CTAs get one work item more, of the longest
@@ -308,18 +175,19 @@ estimateWarpSpecialized(WarpSpecializedAttr schedule,
   double streamed = tiles.getNumHeads() * keyHeads * keys * bytes;
   double cyclesPerSecond = double(device.clockMHz) * 1e6;
   double bytesPerCycle =
-      readRate * double(device.memoryGBps) * 1e9 / cyclesPerSecond;
+      fit.readRate * attn::getSustainedRate(device, attn::MemoryLevel::Memory) /
+      cyclesPerSecond;
   double memory = streamed / bytesPerCycle;
   // If a head has a single tile of queries, each work item reads its keys and
   // values from memory, limited by the rate of its SM.
   if (tiles.getNumRows(schedule.getQueryTile()) == 1) {
     if (schedule.getL2Promotion() > columnBlockBytes)
-      memory *= readTimeOfWidePromotion;
+      memory *= fit.widePromotion;
     memory = std::max(memory, std::ceil(items) * most * keyTile * bytes /
-                                  bytesPerSmCycle);
+                                  fit.smBytesPerCycle);
   }
   double combine = splits > 1 ? getCombineCycles(tiles, device) : 0;
-  double clusterCycles = schedule.getCluster() > 1 ? cyclesPerCluster : 0;
+  double clusterCycles = schedule.getCluster() > 1 ? fit.cluster : 0;
   attn::KernelTime time;
   time.name = "attention";
   time.consumers = schedule.getConsumers();
@@ -335,7 +203,7 @@ estimateWarpSpecialized(WarpSpecializedAttr schedule,
   time.memory = memory;
   time.combine = combine;
   time.cyclesPerSecond = cyclesPerSecond;
-  setLaunch(time);
+  setLaunch(time, fit.throttling, fit.throttlingMs, fit);
   time.launch += clusterCycles;
   return time;
 }
@@ -343,7 +211,7 @@ estimateWarpSpecialized(WarpSpecializedAttr schedule,
 /// The number of CTAs of `threads` threads, with `registers` registers each and
 /// `bytes` of shared memory, that fit on an SM.
 static int64_t countCtas(int64_t threads, double registers, int64_t bytes,
-                         const attn::DeviceFigures &device) {
+                         const attn::DeviceModel &device) {
   auto byRegisters =
       int64_t(smRegisters /
               (double(threads) * std::min(registers, double(mostRegisters))));
@@ -353,7 +221,7 @@ static int64_t countCtas(int64_t threads, double registers, int64_t bytes,
 }
 
 static int64_t countCtas(MultistageAttr schedule, attn::AttentionOpInterface op,
-                         const attn::DeviceFigures &device) {
+                         const attn::DeviceModel &device) {
   int64_t elementBytes = llvm::divideCeil(
       getElementTypeOrSelf(op.getQuery()).getIntOrFloatBitWidth(), 8);
   auto rowBytes = [&](int64_t headDim) {
@@ -378,9 +246,9 @@ static int64_t countCtas(MultistageAttr schedule, attn::AttentionOpInterface op,
 /// alike, some SMs have one more than others. If they are `uneven`, long ones
 /// may be the last.
 static void addLastWorkItems(attn::KernelTime &time, bool uneven, double most,
-                             double ctasPerSm) {
+                             double ctasPerSm, const attn::Calibration &fit) {
   if (uneven) {
-    time.numSteps += stepsOfLastWorkItems * most * ctasPerSm;
+    time.numSteps += fit.syncLastWorkItems * most * ctasPerSm;
     return;
   }
   double rounds = std::ceil(time.numWorkItems / ctasPerSm) * ctasPerSm;
@@ -389,19 +257,20 @@ static void addLastWorkItems(attn::KernelTime &time, bool uneven, double most,
 }
 
 /// Sets the ramp-up and ramp-down of a kernel with one role.
-static void setSyncLaunch(attn::KernelTime &time) {
+static void setSyncLaunch(attn::KernelTime &time,
+                          const attn::Calibration &fit) {
   double computed = time.numSteps * time.step + time.numMasked * time.mask +
                     time.numWorkItems * time.workItem;
-  time.launch = cyclesPerStream;
+  time.launch = fit.stream;
   if (computed > time.memory)
-    time.launch +=
-        cyclesPerSyncKernel * computed / (computed + cyclesOfHalfSyncSpeed);
+    time.launch += fit.syncRamp * computed / (computed + fit.syncRampHalf);
 }
 
 attn::KernelTime
 attn_tile::estimateMultistage(MultistageAttr schedule,
                               const attn::VisitedTiles &tiles,
-                              const attn::DeviceFigures &device) {
+                              const attn::DeviceModel &device) {
+  const attn::Calibration &fit = device.calibration;
   attn::AttentionOpInterface op = tiles.getOp();
   auto queryTile = double(schedule.getQueryTile());
   auto keyTile = double(schedule.getKeyTile());
@@ -420,7 +289,7 @@ attn_tile::estimateMultistage(MultistageAttr schedule,
       elementBytes *
       (keyTile * (qkHeadDim + vHeadDim) * (1 + warps) + queryTile * qkHeadDim);
   double shared =
-      cyclesPerStagedByte * staged / double(device.sharedBytesPerCycle);
+      fit.syncStagedByte * staged / double(device.sharedBytesPerCycle);
   double heads = tiles.getNumHeads();
   auto keyHeads = double(op.getNumKeyHeads()) / double(op.getNumQueryHeads());
   if (schedule.getPackGqa())
@@ -440,20 +309,20 @@ attn_tile::estimateMultistage(MultistageAttr schedule,
   attn::ScoreWork work = attn::countScoreWork(op.getScoreMod());
   double issued = scores / issuedPerCycle;
   double softmax =
-      (ctasPerSm > 1 ? instructionsBesideOthers : instructionsAlone) +
+      (ctasPerSm > 1 ? fit.syncInstructions : fit.syncInstructionsAlone) +
       work.instructions + work.ahead + work.special +
-      instructionsPerLoad * work.loads;
+      fit.issuedPerLoad * work.loads;
   attn::KernelTime time;
   time.name = "attention";
   time.consumers = 1;
   time.mma = mma;
   time.exponentials = scores / double(device.special);
-  time.chain = mma + shared + softmax * issued + cyclesPerSyncStep;
-  time.step = overlap({mma, shared}) + softmax * issued +
-              cyclesPerSyncStep / ctasPerSm +
-              attn::getKeepMaskCycles(op, /*isGradient=*/false) * scores;
-  time.mask = instructionsPerMask * issued;
-  time.workItem = cyclesPerSyncWorkItem;
+  time.chain = mma + shared + softmax * issued + fit.syncStep;
+  time.step = overlap({mma, shared}, fit.overlapNorm) + softmax * issued +
+              fit.syncStep / ctasPerSm +
+              attn::getKeepMaskCycles(op, /*isGradient=*/false, fit) * scores;
+  time.mask = fit.syncMaskInstructions * issued;
+  time.workItem = fit.syncWorkItem;
   time.cyclesPerSecond = double(device.clockMHz) * 1e6;
 
   double most = std::ceil(double(counts.most) / splits);
@@ -461,15 +330,16 @@ attn_tile::estimateMultistage(MultistageAttr schedule,
   time.numSteps = heads * counts.total / sms;
   time.numMasked = heads * counts.masked / sms;
   addLastWorkItems(time, counts.total < double(counts.most) * rows, most,
-                   ctasPerSm);
+                   ctasPerSm, fit);
   double keys = std::min(double(tiles.getNumKeys()), counts.total * keyTile);
   double bytes = tiles.getNumHeads() * keyHeads * keys * elementBytes *
                  double(op.getQKHeadDim() + op.getVHeadDim());
   time.memory = bytes * time.cyclesPerSecond /
-                (readRate * double(device.memoryGBps) * 1e9);
+                (fit.readRate *
+                 attn::getSustainedRate(device, attn::MemoryLevel::Memory));
   if (splits > 1)
     time.combine = getCombineCycles(tiles, device);
-  setSyncLaunch(time);
+  setSyncLaunch(time, fit);
   return time;
 }
 
@@ -495,7 +365,8 @@ struct GradientKernel {
 static attn::KernelTime
 estimateGradientKernel(const GradientKernel &kernel,
                        const attn::VisitedTiles &tiles,
-                       const attn::DeviceFigures &device) {
+                       const attn::DeviceModel &device) {
+  const attn::Calibration &fit = device.calibration;
   attn::AttentionOpInterface op = tiles.getOp();
   bool isByKey = kernel.dim == attn::MaskDim::Key;
   int64_t queryTile = kernel.schedule.getQueryTile();
@@ -505,7 +376,7 @@ estimateGradientKernel(const GradientKernel &kernel,
   attn::KernelTime time;
   time.name = kernel.name;
   time.consumers = kernel.consumers;
-  time.mma = cyclesPerGradientMmaCycle * 2 * scores * kernel.headDimSum /
+  time.mma = fit.gradientMmaCycle * 2 * scores * kernel.headDimSum /
              double(device.mmaFlopsPerCycle16b);
   time.exponentials = scores / double(device.special);
   time.step = time.mma + kernel.cyclesPerScore * threadScores +
@@ -513,13 +384,13 @@ estimateGradientKernel(const GradientKernel &kernel,
   time.chain = time.mma / double(kernel.consumers) +
                kernel.cyclesPerScore * threadScores;
   time.mask =
-      (attn::readsByPosition(op.getMaskMod()) ? cyclesPerMaskedGradientRead
-                                              : cyclesPerMaskedGradient) *
+      (attn::readsByPosition(op.getMaskMod()) ? fit.gradientMaskedRead
+                                              : fit.gradientMaskedScore) *
       threadScores;
-  time.workItem = cyclesPerGradientWorkItem;
+  time.workItem = fit.gradientWorkItem;
   if (op.hasSequences()) {
-    time.step += cyclesPerSequenceStep;
-    time.workItem += cyclesPerSequenceWorkItem;
+    time.step += fit.sequenceStep;
+    time.workItem += fit.sequenceWorkItem;
   }
 
   // Tiles of keys see all query heads that share them.
@@ -540,7 +411,7 @@ estimateGradientKernel(const GradientKernel &kernel,
     time.numWorkItems = rounds;
   }
   time.cyclesPerSecond = double(device.clockMHz) * 1e6;
-  setLaunch(time, throttlingOfGradients, millisecondsOfGradientThrottling);
+  setLaunch(time, fit.gradientThrottling, fit.gradientThrottlingMs, fit);
   return time;
 }
 
@@ -561,10 +432,10 @@ struct SyncGradientKernel {
 };
 } // namespace
 
-static attn::KernelTime
-estimateSyncGradient(const SyncGradientKernel &kernel,
-                     const attn::VisitedTiles &tiles,
-                     const attn::DeviceFigures &device) {
+static attn::KernelTime estimateSyncGradient(const SyncGradientKernel &kernel,
+                                             const attn::VisitedTiles &tiles,
+                                             const attn::DeviceModel &device) {
+  const attn::Calibration &fit = device.calibration;
   attn::AttentionOpInterface op = tiles.getOp();
   bool isByKey = kernel.dim == attn::MaskDim::Key;
   auto rows = double(isByKey ? kernel.keyTile : kernel.queryTile);
@@ -583,7 +454,7 @@ estimateSyncGradient(const SyncGradientKernel &kernel,
       (streamed * (kernel.streamedHeadDimSum + warps * kernel.headDimSum) +
        rows * kernel.lhsHeadDimSum);
   double shared =
-      cyclesPerStagedGradientByte * staged / double(device.sharedBytesPerCycle);
+      fit.syncGradientStagedByte * staged / double(device.sharedBytesPerCycle);
 
   double group = isByKey ? double(op.getGroupSize()) : 1;
   double heads = tiles.getNumHeads() / group;
@@ -607,7 +478,7 @@ estimateSyncGradient(const SyncGradientKernel &kernel,
 
   double issued = scores / issuedPerCycle;
   double work =
-      ((ctasPerSm > 1 ? instructionsBesideOthers : instructionsAlone) +
+      ((ctasPerSm > 1 ? fit.syncInstructions : fit.syncInstructionsAlone) +
        kernel.instructions) *
       issued;
   attn::KernelTime time;
@@ -615,25 +486,24 @@ estimateSyncGradient(const SyncGradientKernel &kernel,
   time.consumers = 1;
   time.mma = mma;
   time.exponentials = scores / double(device.special);
-  time.chain = mma + shared + work + cyclesPerSyncGradientStep;
-  time.step = overlap({mma, shared}) + work +
-              cyclesPerSyncGradientStep / ctasPerSm +
-              kernel.keepMaskCycles * scores;
-  time.mask = instructionsPerMask * issued;
-  time.workItem = cyclesPerSyncWorkItem;
+  time.chain = mma + shared + work + fit.syncGradientStep;
+  time.step = overlap({mma, shared}, fit.overlapNorm) + work +
+              fit.syncGradientStep / ctasPerSm + kernel.keepMaskCycles * scores;
+  time.mask = fit.syncMaskInstructions * issued;
+  time.workItem = fit.syncWorkItem;
   time.cyclesPerSecond = double(device.clockMHz) * 1e6;
   time.numWorkItems = items;
   time.numSteps = heads * group * counts.total / sms;
   time.numMasked = heads * group * counts.masked / sms;
   addLastWorkItems(time, counts.total < double(counts.most) * numRows,
-                   group * double(counts.most), ctasPerSm);
-  setSyncLaunch(time);
+                   group * double(counts.most), ctasPerSm, fit);
+  setSyncLaunch(time, fit);
   return time;
 }
 
 /// A kernel that only moves `bytes` between memory and registers.
 static attn::KernelTime
-estimateMove(StringRef name, double bytes, const attn::DeviceFigures &device,
+estimateMove(StringRef name, double bytes, const attn::DeviceModel &device,
              attn::MemoryLevel level = attn::MemoryLevel::Memory) {
   attn::KernelTime time;
   time.name = name;
@@ -646,7 +516,7 @@ estimateMove(StringRef name, double bytes, const attn::DeviceFigures &device,
 /// Kernels that list the tiles to visit. Their time does not depend on the
 /// schedule.
 static attn::KernelTime estimateLists(double cycles,
-                                      const attn::DeviceFigures &device) {
+                                      const attn::DeviceModel &device) {
   attn::KernelTime time;
   time.name = "lists";
   time.cyclesPerSecond = double(device.clockMHz) * 1e6;
@@ -657,12 +527,13 @@ static attn::KernelTime estimateLists(double cycles,
 SmallVector<attn::KernelTime>
 attn_tile::estimateForward(WarpSpecializedAttr schedule,
                            const attn::VisitedTiles &tiles,
-                           const attn::DeviceFigures &device) {
+                           const attn::DeviceModel &device) {
+  const attn::Calibration &fit = device.calibration;
   SmallVector<attn::KernelTime> kernels;
   if (attn::readsByPosition(tiles.getOp().getMaskMod()))
-    kernels.push_back(estimateLists(cyclesPerLists, device));
+    kernels.push_back(estimateLists(fit.lists, device));
   if (tiles.getOp().hasSequences())
-    kernels.push_back(estimateLists(cyclesPerWorkItemList, device));
+    kernels.push_back(estimateLists(fit.workItemList, device));
   kernels.push_back(estimateWarpSpecialized(schedule, tiles, device));
   return kernels;
 }
@@ -681,23 +552,24 @@ static std::pair<double, double> countDqRing(KeyStationaryAttr keys,
 /// The kernels of a gradient that have one role.
 static SmallVector<attn::KernelTime>
 estimateSyncGradients(GradientAttr schedule, const attn::VisitedTiles &tiles,
-                      const attn::DeviceFigures &device) {
+                      const attn::DeviceModel &device) {
+  const attn::Calibration &fit = device.calibration;
   attn::AttentionOpInterface op = tiles.getOp();
   auto qkHeadDim = double(llvm::alignTo(op.getQKHeadDim(), headDimStep));
   auto vHeadDim = double(llvm::alignTo(op.getVHeadDim(), headDimStep));
   double both = qkHeadDim + vHeadDim;
   attn::ScoreWork scoreMod = attn::countScoreWork(op.getScoreMod());
-  auto countInstructions = [](const attn::ScoreWork &work) {
+  auto countInstructions = [&](const attn::ScoreWork &work) {
     return work.instructions + work.ahead + work.special +
-           instructionsPerLoad * work.loads;
+           fit.issuedPerLoad * work.loads;
   };
   double ofProbabilities = countInstructions(scoreMod),
          ofGradients = ofProbabilities;
   if (auto gradient = dyn_cast<attn::AttentionGradOp>(op.getOperation()))
     ofGradients +=
         countInstructions(attn::countScoreWork(gradient.getScoreModGrad()));
-  ofGradients += gradientInstructions;
-  double keepMaskCycles = attn::getKeepMaskCycles(op, /*isGradient=*/true);
+  ofGradients += fit.syncGradientInstructions;
+  double keepMaskCycles = attn::getKeepMaskCycles(op, /*isGradient=*/true, fit);
   SmallVector<attn::KernelTime> kernels;
   auto addKeys = [&](StringRef name, attn::ScheduleAttrInterface part,
                      double headDimSum, double lhsHeadDimSum,
@@ -728,7 +600,8 @@ estimateSyncGradients(GradientAttr schedule, const attn::VisitedTiles &tiles,
 SmallVector<attn::KernelTime>
 attn_tile::estimateGradient(GradientAttr schedule,
                             const attn::VisitedTiles &tiles,
-                            const attn::DeviceFigures &device) {
+                            const attn::DeviceModel &device) {
+  const attn::Calibration &fit = device.calibration;
   attn::AttentionOpInterface op = tiles.getOp();
   auto keys = dyn_cast<KeyStationaryAttr>(Attribute(schedule.getDkdv()));
   bool isSync = isa<KeyMultistageAttr>(Attribute(schedule.getDkdv()));
@@ -749,14 +622,14 @@ attn_tile::estimateGradient(GradientAttr schedule,
   SmallVector<attn::KernelTime> kernels;
   // The score_mod, and its gradient.
   attn::ScoreWork scoreMod = attn::countScoreWork(op.getScoreMod());
-  double scoreModCycles = getScoreModCycles(scoreMod, /*isStaged=*/false);
+  double scoreModCycles = getScoreModCycles(scoreMod, /*isStaged=*/false, fit);
   if (auto gradient = dyn_cast<attn::AttentionGradOp>(op.getOperation()))
     scoreModCycles +=
         getScoreModCycles(attn::countScoreWork(gradient.getScoreModGrad()),
-                          /*isStaged=*/false);
-  double keepMaskCycles = attn::getKeepMaskCycles(op, /*isGradient=*/true);
+                          /*isStaged=*/false, fit);
+  double keepMaskCycles = attn::getKeepMaskCycles(op, /*isGradient=*/true, fit);
   if (attn::readsByPosition(op.getMaskMod()))
-    kernels.push_back(estimateLists(cyclesPerGradientLists, device));
+    kernels.push_back(estimateLists(fit.gradientLists, device));
   double cleared = hasDqAccumulator ? sumBytes * qkHeadDim : 0, late = 1;
   bool hasDqRing = keys && keys.getDqRingDepth() > 0;
   if (hasDqRing) {
@@ -798,20 +671,20 @@ attn_tile::estimateGradient(GradientAttr schedule,
   add("dkdv", schedule.getDkdv(),
       qkHeadDim + vHeadDim + qkHeadDim + (hasValues ? 0 : vHeadDim) +
           (hasDqAccumulator ? qkHeadDim : 0),
-      cyclesPerGradientScore);
+      fit.gradientScore);
   if (hasDqRing)
-    kernels.back().workItem += cyclesPerDqRingWorkItem;
+    kernels.back().workItem += fit.dqRingWorkItem;
   if (keys.getKeyStages() > 1)
-    kernels.back().workItem -= cyclesOfEarlyKeys;
+    kernels.back().workItem -= fit.earlyKeys;
   if (keys.getPrefetchWorkItem())
-    kernels.back().workItem -= cyclesOfPrefetchedWorkItem;
+    kernels.back().workItem -= fit.prefetchedWorkItem;
   if (keys.getLhsRegisters())
-    kernels.back().step *= stepOfLhsRegisters;
+    kernels.back().step *= fit.lhsRegistersStep;
   if (keys.getOrderedDq())
-    kernels.back().step += cyclesPerOrderedQuery * double(keys.getQueryTile());
+    kernels.back().step += fit.orderedQuery * double(keys.getQueryTile());
   if (hasDqAccumulator && qkHeadDim > double(keys.getKeyTile()))
     kernels.back().step +=
-        cyclesPerAddedByte * sumBytes * qkHeadDim * double(keys.getQueryTile());
+        fit.addedByte * sumBytes * qkHeadDim * double(keys.getQueryTile());
   if (hasValues)
     add("dv", schedule.getDv(), qkHeadDim + vHeadDim,
         /*cyclesPerScore=*/0);

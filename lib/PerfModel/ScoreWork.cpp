@@ -198,46 +198,33 @@ ScoreWork attn::countScoreWork(Region &region) {
 // Dropout
 //===----------------------------------------------------------------------===//
 
-/// Fitted to `benchmarks/results/dropout.jsonl` (suites attention and grid, an
-/// H200, 2026-11-23; `benchmarks/calibrate.py`, see docs/cost-model.md). Of
-/// generated keep masks: cycles independent of the generator, in attention and
-/// in gradients, and cycles for each instruction per score. Then cycles of keep
-/// masks that are read.
-static constexpr double cyclesPerScoreMade = 0.015;
-static constexpr double cyclesPerScoreMadeGradient = 0.027;
-static constexpr double cyclesPerIntegerMade = 0.0026;
-static constexpr double cyclesPerWideMade = 0.045;
-static constexpr double cyclesPerScoreRead = 0.010;
-static constexpr double cyclesPerScoreReadGradient = 0.03;
-/// At this sum of the head dims of query and value, MMAs run nearly all of the
-/// time. While they do, instructions are hidden, but wide multiplications wait
-/// for them.
-static constexpr double headDimSumOfFullRate = 256, minMatmulShare = 0.25;
 /// Scores that one word of the keep mask covers.
 static constexpr double bitsOfWord = 32;
 
 double attn::getKeepMaskCycles(KeepMaskSource source, const RngWork &rng,
-                               int64_t headDimSum, bool isGradient) {
+                               int64_t headDimSum, bool isGradient,
+                               const Calibration &fit) {
   if (source == KeepMaskSource::Loaded)
-    return isGradient ? cyclesPerScoreReadGradient : cyclesPerScoreRead;
-  double share = std::clamp(double(headDimSum) / headDimSumOfFullRate,
-                            minMatmulShare, 1.0);
-  double wide = cyclesPerWideMade * share * double(rng.wideMultiply);
-  double integer = cyclesPerIntegerMade * double(rng.integer);
+    return isGradient ? fit.gradientLoadedKeepMask : fit.loadedKeepMask;
+  double share = std::clamp(double(headDimSum) / fit.keepMaskFullRate,
+                            fit.keepMaskLeastRate, 1.0);
+  double wide = fit.keepMaskWide * share * double(rng.wideMultiply);
+  double integer = fit.keepMaskInteger * double(rng.integer);
   // Gradients have five matmuls, which hide as much at any head dim.
   if (!isGradient)
     integer /= share;
-  return (isGradient ? cyclesPerScoreMadeGradient : cyclesPerScoreMade) +
+  return (isGradient ? fit.gradientKeepMask : fit.keepMask) +
          (integer + wide) / bitsOfWord;
 }
 
-double attn::getKeepMaskCycles(AttentionOpInterface op, bool isGradient) {
+double attn::getKeepMaskCycles(AttentionOpInterface op, bool isGradient,
+                               const Calibration &fit) {
   int64_t headDimSum = op.getQKHeadDim() + op.getVHeadDim();
   if (op.getDropoutMask())
     return getKeepMaskCycles(KeepMaskSource::Loaded, RngWork(), headDimSum,
-                             isGradient);
+                             isGradient, fit);
   if (DropoutAttr dropout = op.getDropoutAttr())
     return getKeepMaskCycles(KeepMaskSource::Generated, dropout.countKeepWord(),
-                             headDimSum, isGradient);
+                             headDimSum, isGradient, fit);
   return 0;
 }

@@ -27,60 +27,20 @@
 using namespace mlir;
 using namespace mlir::attn_tile;
 
-/// Constants of the model, fitted to `benchmarks/results/host.jsonl` (kernels
-/// on one core of an EPYC of family 25 with vectors of 512 and of 256 bits,
-/// `benchmarks/calibrate.py`): see docs/cost-model.md. Time of a matmul
-/// relative to the peak rate of the FMA units, and cycles to begin and to end a
-/// register block.
-static constexpr double cyclesPerMmaCycle = 1.129;
-static constexpr double cyclesPerBlock = 40.8;
-/// Vector instructions of the softmax for each score, and cycles of a row of
-/// scores, most of which its maximum takes.
-static constexpr double instructionsPerScore = 11.8;
-static constexpr double cyclesPerRow = 18.9;
-/// Vector instructions of a mask for each score, with predicate registers,
-/// which come with vectors of 512 bits, and without.
-static constexpr double instructionsPerMask = 3.8;
-static constexpr double instructionsPerMaskWithout = 29.8;
+/// Lanes of vectors with which predicate registers come.
 static constexpr int64_t lanesWithPredicates = 16;
-/// Vector instructions for each element of keys and values, which are converted
-/// to f32 (keys are transposed, too), and of rows at the beginning and end of a
-/// work item.
-static constexpr double instructionsPerElement = 3.73;
-static constexpr double instructionsPerWorkItem = 2.57;
-/// Cycles of a cache line that a step reads and L1 does not hold, and of a line
-/// of keys that L2 does not keep for the next work item. Tiles are transposed
-/// some columns at a time. On longer rows, the part of a row that prefetchers
-/// bring in is lost.
-static constexpr double cyclesPerLine = 0.98;
-static constexpr double cyclesPerStreamedLine = 1.1;
 static constexpr double lineBytes = 64;
+/// Bytes of a row of keys that prefetchers bring in. Tiles are transposed some
+/// columns at a time; on longer rows, that part is lost.
 static constexpr double fetchedBytes = 256;
-/// The fraction of L1 that one tile has, which is not fitted.
-static constexpr double roomOfCache = 0.5;
-/// Vector instructions of a score_mod or mask_mod, for an instruction, for a
-/// function such as tanh, and for an element at an index that was read.
-static constexpr double instructionsPerModInstruction = 6.3;
-static constexpr double instructionsPerSpecial = 5.7;
-static constexpr double instructionsPerGather = 8;
-/// Vector instructions of a gradient for each score: for P and for dS.
-static constexpr double instructionsPerGradient = 8.6;
-/// Vector instructions of the kernel that combines KV splits, for each element
-/// of a split.
-static constexpr double instructionsPerCombinedElement = 4;
-
 /// Parts of the work that each thread takes, as in `attnrt_parallel_for`.
 static constexpr double partsPerThread = 16;
-/// FMAs and loads that a core begins in a cycle, at most, and the latency of an
-/// FMA in cycles.
-static constexpr double pipes = 2;
-static constexpr double latency = 4;
 
 namespace {
 /// Cycles of one core.
 class CoreModel {
 public:
-  explicit CoreModel(const attn::DeviceFigures &device);
+  explicit CoreModel(const attn::DeviceModel &device);
 
   /// A matmul to a tile of `rows` times `columns` that contracts over `depth`.
   double getMma(int64_t rows, int64_t columns, int64_t depth) const;
@@ -90,8 +50,8 @@ public:
   }
   /// Tiles of `elements` that a step loads as the right-hand sides of matmuls.
   double getOperands(double elements) const {
-    return getVectors(elements, instructionsPerElement) +
-           cyclesPerLine * getLines(elements);
+    return getVectors(elements, fit.hostElement) +
+           fit.hostLine * getLines(elements);
   }
   /// Extra cycles to load a tile of keys, of `rows` rows of `rowBytes` each, if
   /// the loop over keys and values reads `streamed` bytes.
@@ -111,18 +71,20 @@ public:
                  double splits = 1) const;
 
 private:
-  const attn::DeviceFigures &device;
+  const attn::DeviceModel &device;
+  const attn::Calibration &fit;
   Registers registers;
 };
 } // namespace
 
-CoreModel::CoreModel(const attn::DeviceFigures &device)
-    : device(device), registers(getVectorRegisters(device.registers)) {}
+CoreModel::CoreModel(const attn::DeviceModel &device)
+    : device(device), fit(device.calibration),
+      registers(getVectorRegisters(device.registers)) {}
 
 double CoreModel::getLines(double elements) const {
   constexpr double elementBytes = 4;
   double bytes = elements * elementBytes;
-  double cache = roomOfCache * double(device.sharedBytes);
+  double cache = fit.hostTileCache * double(device.sharedBytes);
   double missing = cache == 0 ? 0 : std::clamp(bytes / cache - 1, 0.0, 1.0);
   return missing * bytes / lineBytes;
 }
@@ -134,10 +96,12 @@ double CoreModel::getMma(int64_t rows, int64_t columns, int64_t depth) const {
       double(rows * columns) / double(block.rows * block.pieces * block.lanes);
   // A step of a block begins so many FMAs and loads, and the next one waits for
   // its accumulators.
-  double rate = std::min(pipes, double(device.fma) / double(block.lanes));
-  double step = std::max(
-      {sums / rate, double(block.rows + block.pieces) / pipes, latency});
-  return blocks * (cyclesPerMmaCycle * double(depth) * step + cyclesPerBlock);
+  double rate =
+      std::min(fit.hostPipes, double(device.fma) / double(block.lanes));
+  double step =
+      std::max({sums / rate, double(block.rows + block.pieces) / fit.hostPipes,
+                fit.hostLatency});
+  return blocks * (fit.hostMmaCycle * double(depth) * step + fit.hostBlock);
 }
 
 double CoreModel::getStreamed(int64_t rows, double rowBytes,
@@ -145,24 +109,24 @@ double CoreModel::getStreamed(int64_t rows, double rowBytes,
   double cache = double(device.l2Bytes) / double(device.sms);
   if (rowBytes <= fetchedBytes || cache == 0)
     return 0;
-  return cyclesPerStreamedLine * std::clamp(streamed / cache - 1, 0.0, 1.0) *
+  return fit.hostStreamedLine * std::clamp(streamed / cache - 1, 0.0, 1.0) *
          double(rows) * rowBytes / lineBytes;
 }
 
 /// Vector instructions of a score_mod or mask_mod for each score.
-static double getScoreModInstructions(Region &region) {
+static double getScoreModInstructions(Region &region,
+                                      const attn::Calibration &fit) {
   attn::ScoreWork work = attn::countScoreWork(region);
-  return instructionsPerModInstruction *
+  return fit.hostModInstruction *
              (work.instructions + work.ahead + work.loads) +
-         instructionsPerSpecial * work.special +
-         instructionsPerGather * work.gathers;
+         fit.hostSpecial * work.special + fit.hostGather * work.gathers;
 }
 
 double CoreModel::getMask(attn::AttentionOpInterface op, double scores) const {
-  double mask = registers.lanes >= lanesWithPredicates
-                    ? instructionsPerMask
-                    : instructionsPerMaskWithout;
-  return getVectors(scores, mask + getScoreModInstructions(op.getMaskMod()));
+  double mask =
+      registers.lanes >= lanesWithPredicates ? fit.hostMask : fit.hostMaskBlend;
+  return getVectors(scores,
+                    mask + getScoreModInstructions(op.getMaskMod(), fit));
 }
 
 attn::KernelTime CoreModel::getKernel(StringRef name) const {
@@ -199,7 +163,8 @@ void CoreModel::setCounts(attn::KernelTime &time, double heads,
 attn::KernelTime
 attn_tile::estimateSequential(SequentialAttr schedule,
                               const attn::VisitedTiles &tiles,
-                              const attn::DeviceFigures &device) {
+                              const attn::DeviceModel &device) {
+  const attn::Calibration &fit = device.calibration;
   attn::AttentionOpInterface op = tiles.getOp();
   CoreModel model(device);
   int64_t queryTile = schedule.getQueryTile(), keyTile = schedule.getKeyTile();
@@ -212,18 +177,18 @@ attn_tile::estimateSequential(SequentialAttr schedule,
   time.mma = model.getMma(queryTile, keyTile, qkHeadDim) +
              model.getMma(queryTile, vHeadDim, keyTile);
   double scores = double(queryTile) * double(keyTile);
-  time.exponentials = model.getVectors(scores, instructionsPerScore) +
-                      cyclesPerRow * double(queryTile);
+  time.exponentials =
+      model.getVectors(scores, fit.hostScore) + fit.hostRow * double(queryTile);
   time.step =
       time.mma + time.exponentials +
-      model.getVectors(scores, getScoreModInstructions(op.getScoreMod())) +
+      model.getVectors(scores, getScoreModInstructions(op.getScoreMod(), fit)) +
       model.getOperands(double(keyTile * (qkHeadDim + vHeadDim))) +
       model.getStreamed(keyTile, elementBytes * double(qkHeadDim),
                         double(tiles.getNumKeys()) * rowBytes);
   time.chain = time.step;
   time.mask = model.getMask(op, scores);
   time.workItem = model.getVectors(double(queryTile * (qkHeadDim + vHeadDim)),
-                                   instructionsPerWorkItem);
+                                   fit.hostWorkItemElement);
 
   double heads = tiles.getNumHeads();
   auto rows = double(tiles.getNumRows(queryTile));
@@ -242,7 +207,7 @@ attn_tile::estimateSequential(SequentialAttr schedule,
   if (splits > 1)
     time.combine =
         model.getVectors(heads * rows * splits * double(queryTile * vHeadDim),
-                         instructionsPerCombinedElement) /
+                         fit.hostCombinedElement) /
             double(device.sms) +
         time.launch;
   return time;
@@ -251,22 +216,23 @@ attn_tile::estimateSequential(SequentialAttr schedule,
 SmallVector<attn::KernelTime>
 attn_tile::estimateSequentialGradient(const attn::GradSchedules &schedules,
                                       const attn::VisitedTiles &tiles,
-                                      const attn::DeviceFigures &device) {
+                                      const attn::DeviceModel &device) {
+  const attn::Calibration &fit = device.calibration;
   attn::AttentionOpInterface op = tiles.getOp();
   CoreModel model(device);
   auto qkHeadDim = int64_t(llvm::alignTo(op.getQKHeadDim(), headDimStep));
   auto vHeadDim = int64_t(llvm::alignTo(op.getVHeadDim(), headDimStep));
-  double scoreMod = getScoreModInstructions(op.getScoreMod());
+  double scoreMod = getScoreModInstructions(op.getScoreMod(), fit);
   if (auto gradient = dyn_cast<attn::AttentionGradOp>(op.getOperation()))
-    scoreMod += getScoreModInstructions(gradient.getScoreModGrad());
+    scoreMod += getScoreModInstructions(gradient.getScoreModGrad(), fit);
   SmallVector<attn::KernelTime> kernels;
 
   auto rowsSchedule = cast<attn::ScheduleAttrInterface>(schedules.preprocess);
   attn::KernelTime rows = model.getKernel("preprocess");
   int64_t rowTile = rowsSchedule.getQueryTile();
   rows.workItem =
-      cyclesPerRow * double(rowTile) +
-      model.getVectors(double(2 * rowTile * vHeadDim), instructionsPerWorkItem);
+      fit.hostRow * double(rowTile) +
+      model.getVectors(double(2 * rowTile * vHeadDim), fit.hostWorkItemElement);
   model.setCounts(rows, tiles.getNumHeads(), {},
                   double(tiles.getNumRows(rowTile)));
   kernels.push_back(rows);
@@ -287,14 +253,14 @@ attn_tile::estimateSequentialGradient(const attn::GradSchedules &schedules,
     if (isByKey)
       time.mma += model.getMma(own, vHeadDim, streamed);
     double scores = double(queryTile) * double(keyTile);
-    time.exponentials = model.getVectors(scores, instructionsPerGradient);
+    time.exponentials = model.getVectors(scores, fit.hostGradientScore);
     time.step = time.mma + time.exponentials +
                 model.getVectors(scores, scoreMod) +
                 model.getOperands(double(streamed * (qkHeadDim + vHeadDim)));
     time.chain = time.step;
     time.mask = model.getMask(op, scores);
     time.workItem = model.getVectors(double(own * 2 * (qkHeadDim + vHeadDim)),
-                                     instructionsPerWorkItem);
+                                     fit.hostWorkItemElement);
     // Tiles of keys see all query heads that share them.
     double group = isByKey ? double(op.getGroupSize()) : 1;
     attn::TileCounts counts = tiles.count(queryTile, keyTile, dim);

@@ -108,8 +108,8 @@ static LogicalResult setOrVerifySchedule(OpTy op,
 /// The fewest bytes of shared memory, more than `device` has, with which a
 /// schedule fits; `std::nullopt` if shared memory is not the limit.
 static std::optional<int64_t>
-findSmallestSharedBytes(DeviceFigures device,
-                        function_ref<bool(const DeviceFigures &)> fits) {
+findSmallestSharedBytes(DeviceModel device,
+                        function_ref<bool(const DeviceModel &)> fits) {
   constexpr int64_t most = int64_t(1) << 30;
   int64_t tooFew = device.sharedBytes, enough = most;
   device.sharedBytes = enough;
@@ -133,11 +133,11 @@ struct ChooseSchedulePass
 /// Gives each operation of a function a schedule.
 class Chooser {
 public:
-  Chooser(const Target &target, DeviceAttr deviceAttr,
+  Chooser(const Target &target, StringRef deviceName, const DeviceModel &device,
           const ScheduleDatabase &measured, int64_t dqWorkspaceBytes)
       : target(target), family(ScheduleFamily::get(target)),
-        deviceAttr(deviceAttr), device(deviceAttr.getFigures()),
-        measured(measured), dqWorkspaceBytes(dqWorkspaceBytes) {}
+        deviceName(deviceName), device(device), measured(measured),
+        dqWorkspaceBytes(dqWorkspaceBytes) {}
 
   LogicalResult choose(Operation *op);
 
@@ -146,8 +146,8 @@ private:
 
   /// Choices for a device with the figures of this one, or with more shared
   /// memory.
-  Choice find(AttentionOp op, const DeviceFigures &figures);
-  Choice find(AttentionGradOp op, const DeviceFigures &figures);
+  Choice find(AttentionOp op, const DeviceModel &figures);
+  Choice find(AttentionGradOp op, const DeviceModel &figures);
   template <typename OpTy>
   LogicalResult chooseAttention(OpTy op);
   template <typename OpTy>
@@ -156,26 +156,24 @@ private:
 
   const Target &target;
   const ScheduleFamily &family;
-  DeviceAttr deviceAttr;
-  DeviceFigures device;
+  StringRef deviceName;
+  const DeviceModel &device;
   const ScheduleDatabase &measured;
   int64_t dqWorkspaceBytes;
 };
 } // namespace
 
-Chooser::Choice Chooser::find(AttentionOp op, const DeviceFigures &figures) {
+Chooser::Choice Chooser::find(AttentionOp op, const DeviceModel &figures) {
   // Measured times hold for the device itself, not for one with more memory.
   if (figures.sharedBytes == device.sharedBytes) {
-    Choice choice =
-        chooseMeasuredSchedule(op, target, deviceAttr.getName(), measured);
+    Choice choice = chooseMeasuredSchedule(op, target, deviceName, measured);
     if (failed(choice) || *choice)
       return choice;
   }
   return chooseForwardSchedule(op, target, figures);
 }
 
-Chooser::Choice Chooser::find(AttentionGradOp op,
-                              const DeviceFigures &figures) {
+Chooser::Choice Chooser::find(AttentionGradOp op, const DeviceModel &figures) {
   return family.chooseGradient(op, figures, dqWorkspaceBytes);
 }
 
@@ -186,15 +184,15 @@ LogicalResult Chooser::reportTooLarge(OpTy op) {
       op.emitOpError("has no schedule that fits the capacities of ")
       << target.getName();
   std::optional<int64_t> smallest =
-      findSmallestSharedBytes(device, [&](const DeviceFigures &larger) {
+      findSmallestSharedBytes(device, [&](const DeviceModel &larger) {
         Choice candidate = find(op, larger);
         return succeeded(candidate) && *candidate;
       });
   if (!smallest)
     return diagnostic << ": all of them need more registers than a thread has";
   return diagnostic << ": the smallest one needs " << *smallest
-                    << " bytes of shared memory, but " << deviceAttr.getName()
-                    << " has " << device.sharedBytes << " ("
+                    << " bytes of shared memory, but " << deviceName << " has "
+                    << device.sharedBytes << " ("
                     << *smallest - device.sharedBytes << " too many)";
 }
 
@@ -262,8 +260,11 @@ void ChooseSchedulePass::runOnOperation() {
   ScheduleDatabase measured;
   if (!database.empty() && failed(measured.read(getOperation(), database)))
     return signalPassFailure();
-  Chooser chooser(**found, getDevice(getOperation(), target), measured,
-                  dqWorkspaceBytes);
+  FailureOr<DeviceModel> device = getDeviceModel(getOperation(), **found);
+  if (failed(device))
+    return signalPassFailure();
+  StringRef deviceName = getDevice(getOperation(), target).getName();
+  Chooser chooser(**found, deviceName, *device, measured, dqWorkspaceBytes);
   WalkResult result = getOperation().walk(
       [&](Operation *op) { return WalkResult(chooser.choose(op)); });
   if (result.wasInterrupted())

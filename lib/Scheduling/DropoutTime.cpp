@@ -21,37 +21,13 @@
 #include "attn/Scheduling/ScheduleFamily.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace mlir::attn;
 
-/// Constants of the model, fitted to `benchmarks/results/dropout.jsonl` (suites
-/// `grid`, `parts` and `concurrent`, on an H200, 2026-11-23);
-/// `benchmarks/dropout.py --predict` compares. `ScoreWork.cpp` has the cycles
-/// that keep masks take in attention. See docs/cost-model.md.
-///
-/// A kernel that generates a keep mask: cycles for each word and instruction,
-/// and seconds to begin and end between two other kernels.
-static constexpr double cyclesPerInteger = 0.0098;
-static constexpr double cyclesPerWide = 0.0178;
-static constexpr double secondsPerMask = 20e-6;
-/// Idle warps of a GEMM that generate keep masks: cycles for each word and
-/// instruction, and cycles that the GEMM loses by each instruction. When the
-/// GEMM has ended, all warps generate them as a kernel of its own does. From
-/// the suite `concurrent`, on an H200, 2026-11-23.
-static constexpr double cyclesPerConcurrentInteger = 0.047;
-static constexpr double cyclesPerConcurrentWide = 0.169;
-static constexpr double cyclesLostPerInteger = 0.0035;
-static constexpr double cyclesLostPerWide = 0.06;
-/// Percent of the peak that short GEMMs reach, and after how many seconds they
-/// only reach the sustained rate of the device.
-static constexpr int64_t mmaPercent = 82;
-static constexpr double secondsToSustained = 2.5e-3;
-/// Seconds from the launch of an attention to full speed, and back, where
-/// kernels follow one another.
-static constexpr double secondsPerAttention = 18.5e-6;
-
 /// Cycles of all SMs.
-static double getCyclesPerSecond(const DeviceFigures &device) {
+static double getCyclesPerSecond(const DeviceModel &device) {
   return double(device.sms) * double(device.clockMHz) * 1e6;
 }
 
@@ -79,8 +55,7 @@ struct MadeTime {
 /// model of them.
 static std::optional<MadeTime>
 estimateKernels(AttentionOpInterface op, Attribute schedule,
-                const DeviceFigures &device,
-                const CostAssumptions &assumptions) {
+                const DeviceModel &device, const CostAssumptions &assumptions) {
   auto interface = dyn_cast<ScheduleAttrInterface>(schedule);
   if (!interface)
     return std::nullopt;
@@ -90,14 +65,14 @@ estimateKernels(AttentionOpInterface op, Attribute schedule,
     return std::nullopt;
   int64_t queryTile = interface.getQueryTile();
   int64_t keyTile = interface.getKeyTile();
-  return MadeTime{getWorkSeconds(kernels) + secondsPerAttention,
+  return MadeTime{getWorkSeconds(kernels) + device.calibration.layerSeconds,
                   tiles.getNumHeads() * tiles.count(queryTile, keyTile).total *
                       double(queryTile * keyTile)};
 }
 
 /// The time of `op`, whose keep masks take `cycles` for each score.
 static MadeTime estimateAttention(AttentionOpInterface op, const Target &target,
-                                  const DeviceFigures &device,
+                                  const DeviceModel &device,
                                   const CostAssumptions &assumptions,
                                   double cycles) {
   std::optional<MadeTime> time;
@@ -119,13 +94,18 @@ static MadeTime estimateAttention(AttentionOpInterface op, const Target &target,
           scores};
 }
 
-double attn::estimateMatmul(MatmulOp op, const DeviceFigures &device,
+double attn::estimateMatmul(MatmulOp op, const DeviceModel &device,
                             const CostAssumptions &assumptions) {
+  const Calibration &fit = device.calibration;
   OpCost cost = *getOpCost(op, assumptions);
+  // Hosts have no rate of short GEMMs.
+  if (fit.gemmRate == 0)
+    return estimate(cost, device).seconds;
   DeviceFigures cool = device;
-  cool.mmaPercent = std::max(mmaPercent, device.mmaPercent);
+  cool.mmaPercent =
+      std::max(int64_t(std::lround(100 * fit.gemmRate)), device.mmaPercent);
   double part =
-      std::min(estimate(cost, cool).seconds / secondsToSustained, 1.0);
+      std::min(estimate(cost, cool).seconds * 1e3 / fit.gemmSustainedMs, 1.0);
   cool.mmaPercent -=
       int64_t(part * double(cool.mmaPercent - device.mmaPercent));
   return estimate(cost, cool).seconds;
@@ -143,8 +123,9 @@ std::string DropoutTimes::describe() const {
 DropoutTimes attn::estimateDropout(ArrayRef<AttentionOpInterface> ops,
                                    ArrayRef<MatmulOp> matmuls,
                                    const Target &target,
-                                   const DeviceFigures &device,
+                                   const DeviceModel &device,
                                    const CostAssumptions &assumptions) {
+  const Calibration &fit = device.calibration;
   DropoutTimes times;
   AttentionOpInterface first = ops.front();
   RngWork work = first.getDropoutAttr().countKeepWord();
@@ -165,9 +146,9 @@ DropoutTimes attn::estimateDropout(ArrayRef<AttentionOpInterface> ops,
     bool isGradient = isa<AttentionGradOp>(op);
     int64_t headDimSum = op.getQKHeadDim() + op.getVHeadDim();
     double made = getKeepMaskCycles(KeepMaskSource::Generated, work, headDimSum,
-                                    isGradient);
-    double read =
-        getKeepMaskCycles(KeepMaskSource::Loaded, work, headDimSum, isGradient);
+                                    isGradient, fit);
+    double read = getKeepMaskCycles(KeepMaskSource::Loaded, work, headDimSum,
+                                    isGradient, fit);
     MadeTime time = estimateAttention(op, target, device, assumptions, made);
     times.inKernel += time.seconds;
     reading += time.seconds + time.scores * (read - made) / cyclesPerSecond;
@@ -177,13 +158,13 @@ DropoutTimes attn::estimateDropout(ArrayRef<AttentionOpInterface> ops,
   // numbers has no estimate.
   if (device.integer == 0)
     return times;
-  double makesMask = words *
-                     (cyclesPerInteger * integer + cyclesPerWide * wide) /
-                     cyclesPerSecond;
+  double makesMask =
+      words * (fit.maskKernelInteger * integer + fit.maskKernelWide * wide) /
+      cyclesPerSecond;
   double writesMask =
       times.maskBytes / getSustainedRate(device, MemoryLevel::Memory);
   times.sequential =
-      base + reading + std::max(makesMask, writesMask) + secondsPerMask;
+      base + reading + std::max(makesMask, writesMask) + fit.maskKernelSeconds;
   // The nearest matmul generates the whole mask.
   if (matmuls.empty())
     return times;
@@ -194,12 +175,10 @@ DropoutTimes attn::estimateDropout(ArrayRef<AttentionOpInterface> ops,
   if (!schedule || !schedule.leavesWarps())
     return times;
   double matmul = estimateMatmul(nearest, device, assumptions);
-  double lost = words *
-                (cyclesLostPerInteger * integer + cyclesLostPerWide * wide) /
+  double lost = words * (fit.lostInteger * integer + fit.lostWide * wide) /
                 cyclesPerSecond;
   double makesConcurrently =
-      words *
-      (cyclesPerConcurrentInteger * integer + cyclesPerConcurrentWide * wide) /
+      words * (fit.concurrentInteger * integer + fit.concurrentWide * wide) /
       cyclesPerSecond;
   // The part x of the mask that is generated while the GEMM runs, which takes
   // longer by the cycles it loses: x = (matmul + lost x) / makesConcurrently.

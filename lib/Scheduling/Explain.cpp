@@ -50,7 +50,7 @@ static ScheduleAttrInterface getSchedule(AttentionOpInterface op,
 /// The times of the kernels of an attention, or of its gradient, whose schedule
 /// has a model.
 static SmallVector<KernelTime>
-estimateKernels(AttentionOpInterface op, const DeviceFigures &device,
+estimateKernels(AttentionOpInterface op, const DeviceModel &device,
                 const CostAssumptions &assumptions) {
   VisitedTiles tiles(op, assumptions);
   ScheduleAttrInterface schedule = getSchedule(op, tiles);
@@ -80,7 +80,7 @@ static bool hasDynamicSizes(FunctionOpInterface function) {
 /// regions of counted operations belong to them.
 static CostReportFunction makeCostReport(FunctionOpInterface function,
                                          const Target &target,
-                                         const DeviceFigures &device,
+                                         const DeviceModel &device,
                                          const CostAssumptions &assumptions) {
   CostReportFunction report;
   report.name = function.getName().str();
@@ -254,11 +254,14 @@ static void printDerivation(raw_ostream &os,
 }
 
 static void printTable(raw_ostream &os, DeviceAttr device,
+                       StringRef calibration,
                        ArrayRef<CostReportFunction> functions,
                        const std::optional<CostAssumptions> &assumed) {
   os << "device " << device
      << llvm::formatv("; ridge {0:f1} FLOP per byte\n",
                       getRidge(device.getFigures()));
+  if (calibration != device.getName())
+    os << "the model has the calibration of " << calibration << "\n";
   if (assumed)
     os << llvm::formatv("dynamic sizes (?) are assumed to be {0}, batch sizes "
                         "{1}; see the options dynamic-size and dynamic-batch\n",
@@ -377,7 +380,7 @@ static void printDerivation(llvm::json::OStream &json,
   json.attribute("bound", tiles->time.bound);
 }
 
-static void printJSON(raw_ostream &os, DeviceAttr device,
+static void printJSON(raw_ostream &os, DeviceAttr device, StringRef calibration,
                       ArrayRef<CostReportFunction> functions,
                       const std::optional<CostAssumptions> &assumed) {
   llvm::json::OStream json(os, /*IndentSize=*/2);
@@ -385,6 +388,7 @@ static void printJSON(raw_ostream &os, DeviceAttr device,
     std::string text;
     llvm::raw_string_ostream(text) << device;
     json.attribute("device", text);
+    json.attribute("calibration", calibration);
     json.attribute("ridge", getRidge(device.getFigures()));
     json.attribute("bandwidth",
                    getPeakRate(device.getFigures(), MemoryLevel::Memory));
@@ -438,6 +442,9 @@ struct AttnExplainPass
     if (failed(found))
       return signalPassFailure();
     DeviceAttr device = getDevice(module, target);
+    FailureOr<DeviceModel> model = getDeviceModel(module, **found);
+    if (failed(model))
+      return signalPassFailure();
     if (format != "table" && format != "json") {
       module.emitError("unknown format '")
           << format << "' (expected table or json)";
@@ -457,16 +464,16 @@ struct AttnExplainPass
       if (function.isExternal())
         continue;
       functions.push_back(
-          makeCostReport(function, **found, device.getFigures(), assumptions));
+          makeCostReport(function, **found, *model, assumptions));
       if (hasDynamicSizes(function))
         assumed = assumptions;
     }
 
     auto print = [&](raw_ostream &os) {
       if (format == "json")
-        printJSON(os, device, functions, assumed);
+        printJSON(os, device, model->calibratedFor, functions, assumed);
       else
-        printTable(os, device, functions, assumed);
+        printTable(os, device, model->calibratedFor, functions, assumed);
     };
     if (output.empty())
       print(llvm::errs());

@@ -71,7 +71,7 @@ public:
         times(candidates.size()) {}
 
   /// Takes times from models; fails if there is a candidate without one.
-  LogicalResult estimate(const DeviceFigures &device);
+  LogicalResult estimate(const DeviceModel &device);
   /// Adds times, in microseconds, at one more length.
   void add(int64_t length, ArrayRef<double> microseconds);
 
@@ -104,7 +104,7 @@ private:
 };
 } // namespace
 
-LogicalResult TimedSchedules::estimate(const DeviceFigures &device) {
+LogicalResult TimedSchedules::estimate(const DeviceModel &device) {
   origin = "estimated";
   indifference = modelIndifference;
   SmallVector<CostAssumptions> sizes;
@@ -238,16 +238,17 @@ chooseLargest(AttentionOp op, ArrayRef<ScheduleCandidate> largest,
 std::optional<ScheduleChoice>
 attn::chooseByModel(AttentionOpInterface op,
                     ArrayRef<ScheduleCandidate> candidates,
-                    const TypicalSizes &sizes, const DeviceFigures &device) {
+                    const TypicalSizes &sizes, const DeviceModel &device) {
   TimedSchedules timed(op, candidates, sizes);
   if (candidates.empty() || failed(timed.estimate(device)))
     return std::nullopt;
   return timed.choose();
 }
 
-SmallVector<ScheduleCandidate>
-attn::getBestSchedules(AttentionOp op, const Target &target,
-                       const DeviceFigures &device, size_t most) {
+SmallVector<ScheduleCandidate> attn::getBestSchedules(AttentionOp op,
+                                                      const Target &target,
+                                                      const DeviceModel &device,
+                                                      size_t most) {
   const ScheduleFamily &family = ScheduleFamily::get(target);
   SmallVector<ScheduleCandidate> candidates = family.getCandidates(op, device);
   TimedSchedules timed(cast<AttentionOpInterface>(op.getOperation()),
@@ -342,7 +343,7 @@ attn::chooseMeasuredSchedule(AttentionOp op, const Target &target,
 
 std::optional<ScheduleChoice>
 attn::chooseForwardSchedule(AttentionOp op, const Target &target,
-                            const DeviceFigures &device) {
+                            const DeviceModel &device) {
   const ScheduleFamily &family = ScheduleFamily::get(target);
   SmallVector<ScheduleCandidate> candidates = family.getCandidates(op, device);
   if (candidates.empty())

@@ -24,7 +24,7 @@ struct GPUScheduleFamily : ScheduleFamily {
     return !readsByPosition(op.getMaskMod());
   }
   ScheduleAttrInterface getMap(MapHeadsOp op,
-                               const DeviceFigures &device) const override;
+                               const DeviceModel &device) const override;
   ScheduleAttrInterface getScalar(MLIRContext *context) const override;
 
 protected:

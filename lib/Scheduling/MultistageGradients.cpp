@@ -67,7 +67,7 @@ struct Tiles {
 
 class MultistageGradients {
 public:
-  MultistageGradients(AttentionGradOp op, const DeviceFigures &device);
+  MultistageGradients(AttentionGradOp op, const DeviceModel &device);
 
   std::optional<ScheduleChoice> choose();
 
@@ -86,7 +86,7 @@ private:
        function_ref<Attribute(ScheduleAttrInterface)> make);
 
   AttentionGradOp op;
-  const DeviceFigures &device;
+  const DeviceModel &device;
   /// For the analyses of all candidates.
   std::shared_ptr<WorkBudget> work = VisitedTiles::createBudget();
   bool hasFewRanges;
@@ -96,7 +96,7 @@ private:
 } // namespace
 
 MultistageGradients::MultistageGradients(AttentionGradOp op,
-                                         const DeviceFigures &device)
+                                         const DeviceModel &device)
     : op(op), device(device) {
   // As in attention: up to three, as for a window or a prefix.
   constexpr size_t maxRangesBesideTiles = 3;
@@ -174,7 +174,7 @@ Attribute MultistageGradients::makeGradient(ScheduleAttrInterface keys,
 
 std::optional<double> attn::estimateGradient(AttentionGradOp op,
                                              Attribute schedule,
-                                             const DeviceFigures &device,
+                                             const DeviceModel &device,
                                              std::shared_ptr<WorkBudget> work,
                                              CostAssumptions assumptions) {
   VisitedTiles tiles(cast<AttentionOpInterface>(op.getOperation()), assumptions,
@@ -270,7 +270,6 @@ std::optional<ScheduleChoice> MultistageGradients::choose() {
 }
 
 std::optional<ScheduleChoice>
-attn::chooseMultistageGradient(AttentionGradOp op,
-                               const DeviceFigures &device) {
+attn::chooseMultistageGradient(AttentionGradOp op, const DeviceModel &device) {
   return MultistageGradients(op, device).choose();
 }

@@ -30,7 +30,7 @@ namespace {
 /// Four or eight warps that prefetch and compute.
 class MultistageSchedules {
 public:
-  MultistageSchedules(AttentionOp op, const DeviceFigures &device);
+  MultistageSchedules(AttentionOp op, const DeviceModel &device);
 
   SmallVector<ScheduleCandidate> getAll();
   /// The one with the largest tiles.
@@ -42,7 +42,7 @@ private:
                                   StringRef limit);
 
   AttentionOp op;
-  const DeviceFigures &device;
+  const DeviceModel &device;
   OpChain chain;
   /// Whether a step finds its tile among few ranges, whose ends fit registers
   /// next to the largest tiles.
@@ -51,7 +51,7 @@ private:
 } // namespace
 
 MultistageSchedules::MultistageSchedules(AttentionOp op,
-                                         const DeviceFigures &device)
+                                         const DeviceModel &device)
     : op(op), device(device), chain(op.getOperation()) {
   // Up to three, as for a window or a prefix.
   constexpr size_t maxRangesBesideTiles = 3;
@@ -189,11 +189,11 @@ struct MultistageFamily : GPUScheduleFamily {
     return getRegisterTileCapacities(device, tileRegistersEightWarps);
   }
   SmallVector<ScheduleCandidate>
-  getCandidates(AttentionOp op, const DeviceFigures &device) const override {
+  getCandidates(AttentionOp op, const DeviceModel &device) const override {
     return MultistageSchedules(op, device).getAll();
   }
   SmallVector<ScheduleCandidate> getLargest(AttentionOp op,
-                                            const DeviceFigures &device,
+                                            const DeviceModel &device,
                                             int64_t &) const override {
     if (std::optional<ScheduleCandidate> largest =
             MultistageSchedules(op, device).getLargest())
@@ -201,7 +201,7 @@ struct MultistageFamily : GPUScheduleFamily {
     return {};
   }
   std::optional<ScheduleChoice> chooseGradient(AttentionGradOp op,
-                                               const DeviceFigures &device,
+                                               const DeviceModel &device,
                                                int64_t) const override {
     return chooseMultistageGradient(op, device);
   }

@@ -75,18 +75,18 @@ bool readsMatrix(MatmulOp op);
 /// model of its kernels; `std::nullopt` without candidates or model.
 std::optional<ScheduleChoice>
 chooseByModel(AttentionOpInterface op, ArrayRef<ScheduleCandidate> candidates,
-              const TypicalSizes &sizes, const DeviceFigures &device);
+              const TypicalSizes &sizes, const DeviceModel &device);
 
 /// The schedules of the kernels of a gradient in which all warps copy and
 /// compute; `std::nullopt` if none fit.
 std::optional<ScheduleChoice>
-chooseMultistageGradient(AttentionGradOp op, const DeviceFigures &device);
+chooseMultistageGradient(AttentionGradOp op, const DeviceModel &device);
 
 /// The same for kernels with producers and consumers. The dQ accumulator takes
 /// at most `dqWorkspaceBytes` bytes, if that is not negative, where a dQ ring
 /// buffer is possible.
 std::optional<ScheduleChoice>
-chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
+chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceModel &device,
                               int64_t dqWorkspaceBytes);
 
 /// Seconds of all kernels of a gradient with `schedule`, by its model.
@@ -95,7 +95,7 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceFigures &device,
 /// there are no figures for an estimate.
 std::optional<double>
 estimateGradient(AttentionGradOp op, Attribute schedule,
-                 const DeviceFigures &device, std::shared_ptr<WorkBudget> work,
+                 const DeviceModel &device, std::shared_ptr<WorkBudget> work,
                  CostAssumptions assumptions = {/*dynamicSize=*/4096,
                                                 /*dynamicBatch=*/4});
 

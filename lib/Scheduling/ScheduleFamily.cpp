@@ -45,7 +45,7 @@ GPUScheduleFamily::getRegisterTileCapacities(const DeviceFigures &device,
 }
 
 ScheduleAttrInterface GPUScheduleFamily::getMap(MapHeadsOp op,
-                                                const DeviceFigures &) const {
+                                                const DeviceModel &) const {
   constexpr int64_t warps = 4, rowsOfWarp = 16;
   Attribute schedule = attn_tile::MultistageAttr::get(
       op.getContext(), warps * rowsOfWarp, /*key_tile=*/64, /*stages=*/2, warps,

@@ -24,7 +24,7 @@ namespace {
 /// Tasks of one core, with tiles on the stack of its thread.
 class SequentialSchedules {
 public:
-  SequentialSchedules(AttentionOpInterface op, const DeviceFigures &device);
+  SequentialSchedules(AttentionOpInterface op, const DeviceModel &device);
 
   SmallVector<ScheduleCandidate> getAll();
 
@@ -34,7 +34,7 @@ private:
   void addTiles(int64_t mostRows, int64_t splitKVWorkItems, bool packsGqa);
 
   AttentionOpInterface op;
-  const DeviceFigures &device;
+  const DeviceModel &device;
   SmallVector<ScheduleCandidate> all;
 };
 } // namespace
@@ -43,7 +43,7 @@ private:
 static constexpr int64_t maxHostTile = 256;
 
 SequentialSchedules::SequentialSchedules(AttentionOpInterface op,
-                                         const DeviceFigures &device)
+                                         const DeviceModel &device)
     : op(op), device(device) {}
 
 void SequentialSchedules::addTiles(int64_t mostRows, int64_t splitKVWorkItems,
@@ -118,17 +118,17 @@ struct SequentialFamily : ScheduleFamily {
   const TypicalSizes &getTypicalSizes() const override { return hostSizes; }
   bool isModelled(AttentionOp) const override { return true; }
   SmallVector<ScheduleCandidate>
-  getCandidates(AttentionOp op, const DeviceFigures &device) const override {
+  getCandidates(AttentionOp op, const DeviceModel &device) const override {
     return SequentialSchedules(cast<AttentionOpInterface>(op.getOperation()),
                                device)
         .getAll();
   }
-  SmallVector<ScheduleCandidate> getLargest(AttentionOp, const DeviceFigures &,
+  SmallVector<ScheduleCandidate> getLargest(AttentionOp, const DeviceModel &,
                                             int64_t &) const override {
     return {};
   }
   std::optional<ScheduleChoice> chooseGradient(AttentionGradOp op,
-                                               const DeviceFigures &device,
+                                               const DeviceModel &device,
                                                int64_t) const override {
     auto attention = cast<AttentionOpInterface>(op.getOperation());
     return chooseByModel(attention,
@@ -142,7 +142,7 @@ struct SequentialFamily : ScheduleFamily {
     return cast<ScheduleAttrInterface>(schedule);
   }
   ScheduleAttrInterface getMap(MapHeadsOp op,
-                               const DeviceFigures &device) const override;
+                               const DeviceModel &device) const override;
   ScheduleAttrInterface getScalar(MLIRContext *context) const override {
     Attribute schedule = attn_tile::SequentialAttr::get(
         context, /*query_tile=*/1, /*key_tile=*/8, /*split_kv_work_items=*/0,
@@ -153,7 +153,7 @@ struct SequentialFamily : ScheduleFamily {
 } // namespace
 
 ScheduleAttrInterface
-SequentialFamily::getMap(MapHeadsOp op, const DeviceFigures &device) const {
+SequentialFamily::getMap(MapHeadsOp op, const DeviceModel &device) const {
   // The rows that are read and the rows made of them stay in the L1 cache.
   constexpr int64_t elementBytes = 4, tiles = 2, minKeyTile = 16;
   int64_t headDim = cast<ShapedType>(op.getIn().getType()).getShape().back();

@@ -101,7 +101,7 @@ static bool isDqWorkspaceWithin(int64_t budget, AttentionGradOp op,
 /// Chooses by estimated time: `apart` has a dq kernel, `added` accumulates dQ
 /// in the kernel of the keys.
 static ScheduleChoice chooseByTime(AttentionGradOp op,
-                                   const DeviceFigures &device, Attribute apart,
+                                   const DeviceModel &device, Attribute apart,
                                    Attribute added, StringRef reason) {
   // The number of all queries is the same at each length, as in the benchmarks.
   constexpr int64_t tokens = 16384, shortest = 1024;
@@ -144,11 +144,6 @@ static ScheduleChoice chooseByTime(AttentionGradOp op,
 /// kernels with large tiles are faster.
 static constexpr int64_t minStreamedTile = 48;
 
-/// Ordered dQ accumulation of pairs of work items is faster than a dq kernel
-/// from this many queries on
-/// (docs/experiments/backward-ordered-accumulation.md).
-static constexpr int64_t minQueriesOfOrderedDq = 4096;
-
 static constexpr int64_t elementBytes = 2;
 /// Rows of the tiles that stay.
 static constexpr int64_t rows = gradConsumers * warpgroupRows;
@@ -157,7 +152,7 @@ namespace {
 /// Schedules of dkdv and dq kernels with one producer and two consumers.
 class WarpSpecializedGradients {
 public:
-  WarpSpecializedGradients(AttentionGradOp op, const DeviceFigures &device,
+  WarpSpecializedGradients(AttentionGradOp op, const DeviceModel &device,
                            int64_t dqWorkspaceBytes);
 
   std::optional<ScheduleChoice> choose();
@@ -211,7 +206,7 @@ private:
                                  std::string reason);
 
   AttentionGradOp op;
-  const DeviceFigures &device;
+  const DeviceModel &device;
   int64_t dqWorkspaceBytes;
   KeyTileBounds consumers;
   /// Head dims as they are staged.
@@ -229,7 +224,7 @@ private:
 } // namespace
 
 WarpSpecializedGradients::WarpSpecializedGradients(AttentionGradOp op,
-                                                   const DeviceFigures &device,
+                                                   const DeviceModel &device,
                                                    int64_t dqWorkspaceBytes)
     : op(op), device(device), dqWorkspaceBytes(dqWorkspaceBytes),
       consumers(getConsumerBounds(gradConsumers, device)),
@@ -383,7 +378,10 @@ int64_t WarpSpecializedGradients::getDqRingBound(int64_t parts) {
       op.getGroupSize() != 1 || !op.getDcaptures().empty() ||
       headDim != op.getQKHeadDim() || headDim % convertedHeadDimUnit != 0)
     return 0;
-  return parts > 1 && isPaired && op.hasDropout() ? 3072 : 6144;
+  const Calibration &fit = device.calibration;
+  return int64_t(parts > 1 && isPaired && op.hasDropout()
+                     ? fit.dqRingQueriesDropout
+                     : fit.dqRingQueries);
 }
 
 bool WarpSpecializedGradients::canAccumulateDq(int64_t parts) {
@@ -475,7 +473,7 @@ WarpSpecializedGradients::chooseWholeDqAccumulator() {
     return std::nullopt;
   int64_t queries = op.getStaticLengths().first;
   if (isOrderedBound() && !ShapedType::isDynamic(queries) &&
-      queries < minQueriesOfOrderedDq)
+      double(queries) < device.calibration.orderedDqQueries)
     return std::nullopt;
   return chooseDqAccumulator(tile, /*parts=*/1);
 }
@@ -534,14 +532,15 @@ std::optional<ScheduleChoice> WarpSpecializedGradients::chooseApart(
           .str();
   if (!op.getDeterministic() && !hasRoom)
     reason += "; dQ accumulator " + describeBudget(dqWorkspaceBytes);
-  if (orderedDq)
-    return ScheduleChoice{ByQueryLengthAttr::get(
-                              op.getContext(), minQueriesOfOrderedDq,
-                              cast<ScheduleAttrInterface>(schedule),
-                              cast<ScheduleAttrInterface>(orderedDq->schedule)),
-                          (reason + "; from " + Twine(minQueriesOfOrderedDq) +
-                           " queries on " + orderedDq->reason)
-                              .str()};
+  if (orderedDq) {
+    auto bound = int64_t(device.calibration.orderedDqQueries);
+    return ScheduleChoice{
+        ByQueryLengthAttr::get(
+            op.getContext(), bound, cast<ScheduleAttrInterface>(schedule),
+            cast<ScheduleAttrInterface>(orderedDq->schedule)),
+        (reason + "; from " + Twine(bound) + " queries on " + orderedDq->reason)
+            .str()};
+  }
   if (!values)
     return ScheduleChoice{schedule, reason};
   reason += "; gradients of keys and values do not fit one kernel";
@@ -578,6 +577,6 @@ ScheduleChoice WarpSpecializedGradients::choosePartsOfDq(Attribute apart,
 }
 
 std::optional<ScheduleChoice> attn::chooseWarpSpecializedGradient(
-    AttentionGradOp op, const DeviceFigures &device, int64_t dqWorkspaceBytes) {
+    AttentionGradOp op, const DeviceModel &device, int64_t dqWorkspaceBytes) {
   return WarpSpecializedGradients(op, device, dqWorkspaceBytes).choose();
 }

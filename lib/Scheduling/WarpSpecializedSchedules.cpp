@@ -35,7 +35,7 @@ namespace {
 /// One producer and two or three consumer warpgroups.
 class WarpSpecializedSchedules {
 public:
-  WarpSpecializedSchedules(AttentionOp op, const DeviceFigures &device);
+  WarpSpecializedSchedules(AttentionOp op, const DeviceModel &device);
 
   SmallVector<ScheduleCandidate> getAll();
   /// A schedule for so few queries that reading keys and values takes most of
@@ -60,7 +60,7 @@ private:
   int64_t getMaxKeyTile();
   bool canHaveThreeConsumers();
   AttentionOp op;
-  const DeviceFigures &device;
+  const DeviceModel &device;
   OpChain chain;
   bool isMasked, readsMaskMod;
   /// Whether an earlier kernel evaluates the mask to a mask bitmap.
@@ -71,7 +71,7 @@ private:
 } // namespace
 
 WarpSpecializedSchedules::WarpSpecializedSchedules(AttentionOp op,
-                                                   const DeviceFigures &device)
+                                                   const DeviceModel &device)
     : op(op), device(device), chain(op.getOperation()),
       isMasked(op.getMaskAttr() || !op.getMaskMod().empty()),
       readsMaskMod(readsByPosition(op.getMaskMod())),
@@ -377,7 +377,7 @@ WarpSpecializedSchedules::getLargest(int64_t &bound) {
     // The larger query tile wastes more on the edges of a mask and at the end
     // of the queries. That matters less for longer sequences
     // (docs/experiments/forward-key-tile.md).
-    bound = 3072;
+    bound = int64_t(device.calibration.threeConsumersQueries);
     return {*two, *three};
   }
   if (!two->preloadsQueries && two->keyTile > maxKeyTilePreload) {
@@ -385,7 +385,7 @@ WarpSpecializedSchedules::getLargest(int64_t &bound) {
     // matters where work items are short (docs/experiments/query-prefetch.md).
     std::optional<ScheduleCandidate> small = getLargest(2, maxKeyTilePreload);
     if (small && small->preloadsQueries) {
-      bound = 6144;
+      bound = int64_t(device.calibration.lateQueriesQueries);
       return {*small, *two};
     }
   }
@@ -431,11 +431,11 @@ struct WarpSpecializedFamily : GPUScheduleFamily {
     return getRegisterTileCapacities(device, tileRegistersTwoConsumers);
   }
   SmallVector<ScheduleCandidate>
-  getCandidates(AttentionOp op, const DeviceFigures &device) const override {
+  getCandidates(AttentionOp op, const DeviceModel &device) const override {
     return WarpSpecializedSchedules(op, device).getAll();
   }
   SmallVector<ScheduleCandidate> getLargest(AttentionOp op,
-                                            const DeviceFigures &device,
+                                            const DeviceModel &device,
                                             int64_t &bound) const override {
     WarpSpecializedSchedules schedules(op, device);
     // Regions compute little in comparison with the bytes that are read.
@@ -444,7 +444,7 @@ struct WarpSpecializedFamily : GPUScheduleFamily {
     return schedules.getLargest(bound);
   }
   std::optional<ScheduleChoice>
-  chooseGradient(AttentionGradOp op, const DeviceFigures &device,
+  chooseGradient(AttentionGradOp op, const DeviceModel &device,
                  int64_t dqWorkspaceBytes) const override {
     return chooseWarpSpecializedGradient(op, device, dqWorkspaceBytes);
   }

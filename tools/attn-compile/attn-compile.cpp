@@ -129,6 +129,11 @@ struct Flags {
       cl::desc("Let callers keep the block masks of masks that read tensors: a "
                "function f takes what f_block_mask makes"),
       cl::cat(category)};
+  cl::opt<std::string> calibration{
+      "calibration",
+      cl::desc("Calibration file of the device, instead of the one of the "
+               "library"),
+      cl::value_desc("file"), cl::cat(category)};
   cl::opt<std::string> database{
       "database",
       cl::desc("Measured times to choose schedules by, written by attn-tune"),
@@ -237,8 +242,9 @@ static std::optional<std::string> readOptions(const char *argv0,
   }
   for (const cl::opt<std::string> *flag :
        {&flags.target, &flags.emit, &flags.stopAfter, &flags.optLevel,
-        &flags.schedule, &flags.database, &flags.dropout, &flags.cudaPath,
-        &flags.ptxasOptions, &flags.hostCPU, &flags.linker, &flags.runtimeDir})
+        &flags.schedule, &flags.calibration, &flags.database, &flags.dropout,
+        &flags.cudaPath, &flags.ptxasOptions, &flags.hostCPU, &flags.linker,
+        &flags.runtimeDir})
     if (flag->getNumOccurrences() > 0)
       if (std::optional<std::string> error =
               attn::setOption(options, flag->ArgStr, *flag))

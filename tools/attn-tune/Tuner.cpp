@@ -177,9 +177,12 @@ LogicalResult Tuner::plan(ModuleOp module) {
   if (failed(target))
     return failure();
   DeviceAttr device = getDevice(module, options.target);
+  FailureOr<DeviceModel> model = getDeviceModel(module, **target);
+  if (failed(model))
+    return failure();
   key = getTuningKey(op, options.target, device.getName());
-  for (const ScheduleCandidate &each : getBestSchedules(
-           op, **target, device.getFigures(), options.candidates)) {
+  for (const ScheduleCandidate &each :
+       getBestSchedules(op, **target, *model, options.candidates)) {
     std::string text;
     llvm::raw_string_ostream(text) << each.schedule;
     schedules.push_back(std::move(text));

@@ -79,6 +79,8 @@ struct CompilerOptions {
   std::string schedule;
   /// A file of measured times to choose by, written by attn-tune; may be empty.
   std::string database;
+  /// A calibration file that replaces the one of the library; none if empty.
+  std::string calibration;
   /// Where dropout keep masks are generated, as in attn-hoist-rng, and the
   /// bytes that a keep mask may take: if negative, an eighth of the device's
   /// memory.

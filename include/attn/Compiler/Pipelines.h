@@ -40,6 +40,10 @@ struct TargetPipelineOptions
   Option<std::string> target{*this, "target",
                              llvm::cl::desc("Target: host, sm_80 or sm_90a"),
                              llvm::cl::init("host")};
+  Option<std::string> calibration{
+      *this, "calibration",
+      llvm::cl::desc("Calibration file of the device, instead of the one of "
+                     "the library")};
   Option<std::string> database{
       *this, "database", llvm::cl::desc("File of measured times of schedules"),
       llvm::cl::init("")};

@@ -15,6 +15,7 @@
 #define ATTN_PERFMODEL_SCOREWORK_H
 
 #include "attn/Dialect/Attn/IR/AttnInterfaces.h"
+#include "attn/PerfModel/Calibration.h"
 
 namespace mlir::attn {
 
@@ -44,10 +45,12 @@ enum class KeepMaskSource { Generated, Loaded };
 /// query and value together, tells how long MMAs run, which hide part of the
 /// work.
 double getKeepMaskCycles(KeepMaskSource source, const RngWork &rng,
-                         int64_t headDimSum, bool isGradient);
+                         int64_t headDimSum, bool isGradient,
+                         const Calibration &fit);
 
 /// The same for `op`; 0 if it has no dropout.
-double getKeepMaskCycles(AttentionOpInterface op, bool isGradient);
+double getKeepMaskCycles(AttentionOpInterface op, bool isGradient,
+                         const Calibration &fit);
 
 } // namespace mlir::attn
 

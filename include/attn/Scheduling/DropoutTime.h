@@ -18,6 +18,7 @@
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Interfaces/CostOpInterface.h"
 #include "attn/Interfaces/Target.h"
+#include "attn/PerfModel/Calibration.h"
 
 #include <optional>
 #include <string>
@@ -40,14 +41,14 @@ struct DropoutTimes {
 };
 
 /// Seconds of a matmul alone.
-double estimateMatmul(MatmulOp op, const DeviceFigures &device,
+double estimateMatmul(MatmulOp op, const DeviceModel &device,
                       const CostAssumptions &assumptions);
 
 /// Estimates for `ops`, which have the same dropout and sizes, and `matmuls`,
 /// which run before them, nearest first.
 DropoutTimes estimateDropout(ArrayRef<AttentionOpInterface> ops,
                              ArrayRef<MatmulOp> matmuls, const Target &target,
-                             const DeviceFigures &device,
+                             const DeviceModel &device,
                              const CostAssumptions &assumptions);
 
 } // namespace mlir::attn

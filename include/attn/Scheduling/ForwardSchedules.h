@@ -17,6 +17,7 @@
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Interfaces/CostOpInterface.h"
 #include "attn/Interfaces/Target.h"
+#include "attn/PerfModel/Calibration.h"
 #include "attn/PerfModel/Derivation.h"
 #include "attn/Scheduling/ScheduleDatabase.h"
 #include "llvm/ADT/SmallVector.h"
@@ -105,7 +106,7 @@ struct ScheduleCandidate {
 /// typical.
 SmallVector<ScheduleCandidate> getBestSchedules(AttentionOp op,
                                                 const Target &target,
-                                                const DeviceFigures &device,
+                                                const DeviceModel &device,
                                                 size_t most);
 
 /// A schedule, and why it was chosen.
@@ -118,9 +119,9 @@ struct ScheduleChoice {
 /// Chooses a schedule for `op` on `target`: the fastest by the model of its
 /// kernel or, where there is no model, the one with the largest tiles.
 /// `std::nullopt` if none fits.
-std::optional<ScheduleChoice>
-chooseForwardSchedule(AttentionOp op, const Target &target,
-                      const DeviceFigures &device);
+std::optional<ScheduleChoice> chooseForwardSchedule(AttentionOp op,
+                                                    const Target &target,
+                                                    const DeviceModel &device);
 
 /// Chooses a schedule by measured times; `std::nullopt` if there are none for
 /// `op`, or none for a matching length. Reports on `op` a database entry that

@@ -15,6 +15,29 @@
 
 include "attn/Support/PassBase.td"
 
+def AttnLoadCalibrationPass : Attn_Pass<"attn-load-calibration", "::mlir::ModuleOp"> {
+  let summary = "read the measured terms of the performance model from a file";
+  let description = [{
+    Reads a calibration file, which `benchmarks/calibrate.py` writes, and attaches its
+    terms to the module as `attn.calibration`. Passes that estimate times
+    (`attn-fuse`, `attn-hoist-rng`, `attn-choose-schedule`, `attn-explain`) then have
+    these terms instead of the ones that the library has for the device. The file must
+    be for the device of the module: its `attn.device`, or the default device of
+    `target`. docs/cost-model.md describes the format.
+
+    ```mlir
+    module attributes {attn.calibration = {device = "h200", kind = "gpu",
+        terms = {mma_cycle = 0.934 : f64, ...}}} {}
+    ```
+  }];
+  let options = [
+    Option<"file", "file", "std::string", /*default=*/"\"\"",
+           "Calibration file">,
+    Option<"target", "target", "std::string", /*default=*/"\"host\"",
+           "Target: host, sm_80 or sm_90a">,
+  ];
+}
+
 def ChooseSchedulePass : Attn_Pass<"attn-choose-schedule", "::mlir::func::FuncOp"> {
   let summary = "attach a schedule to each attention";
   let description = [{
@@ -121,7 +144,7 @@ def AttnExplainPass : Attn_Pass<"attn-explain", "::mlir::ModuleOp"> {
 
     As JSON, there is one object:
 
-    - top level: `device`, `ridge` (FLOP per byte), `bandwidth` (of memory, bytes per
+    - top level: `device`, `calibration` (the device whose measured terms the model has), `ridge` (FLOP per byte), `bandwidth` (of memory, bytes per
       second), `functions`, and `dynamic_size` and `dynamic_batch` if sizes are assumed;
     - a function: `name`, `operations`, `total`, `dropout` and `derivations`;
     - an operation: `name`, `flops`, `units`, `bytes`, `intensity` (FLOP per byte, null if

@@ -52,22 +52,22 @@ public:
 
   /// All schedules of `op` that fit `device`.
   virtual SmallVector<ScheduleCandidate>
-  getCandidates(AttentionOp op, const DeviceFigures &device) const = 0;
+  getCandidates(AttentionOp op, const DeviceModel &device) const = 0;
   /// The schedules with the largest tiles, for operations without a model. If
   /// there is a second one, it is for at least `bound` queries.
   virtual SmallVector<ScheduleCandidate> getLargest(AttentionOp op,
-                                                    const DeviceFigures &device,
+                                                    const DeviceModel &device,
                                                     int64_t &bound) const = 0;
   /// The schedule of the kernels of a gradient; `std::nullopt` if none fit. The
   /// dQ accumulator takes at most `dqWorkspaceBytes` bytes, if that is not
   /// negative, where there is another way.
   virtual std::optional<ScheduleChoice>
-  chooseGradient(AttentionGradOp op, const DeviceFigures &device,
+  chooseGradient(AttentionGradOp op, const DeviceModel &device,
                  int64_t dqWorkspaceBytes) const = 0;
   virtual ScheduleAttrInterface getMatmul(MatmulOp op) const = 0;
   /// The schedule of a kernel that computes functions of heads, without MMAs.
   virtual ScheduleAttrInterface getMap(MapHeadsOp op,
-                                       const DeviceFigures &device) const = 0;
+                                       const DeviceModel &device) const = 0;
   /// The schedule of kernels without tiles, such as kernels that fill tables.
   virtual ScheduleAttrInterface getScalar(MLIRContext *context) const = 0;
 };

@@ -119,20 +119,24 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(info.param.name);
     });
 
+static Calibration getCalibration() {
+  return getDeviceModel("h200", *getKnownDevice("h200"), "").calibration;
+}
+
 TEST(ScoreWork, KeepMasksThatAreReadTakeNoGenerator) {
   RngWork none, much;
   much.integer = 100;
   much.wideMultiply = 20;
   constexpr int64_t headDimSum = 256;
+  const Calibration fit = getCalibration();
   for (bool isGradient : {false, true}) {
-    EXPECT_EQ(
-        getKeepMaskCycles(KeepMaskSource::Loaded, none, headDimSum, isGradient),
-        getKeepMaskCycles(KeepMaskSource::Loaded, much, headDimSum,
-                          isGradient));
-    EXPECT_LT(getKeepMaskCycles(KeepMaskSource::Generated, none, headDimSum,
-                                isGradient),
-              getKeepMaskCycles(KeepMaskSource::Generated, much, headDimSum,
-                                isGradient));
+    auto get = [&](KeepMaskSource source, const RngWork &work) {
+      return getKeepMaskCycles(source, work, headDimSum, isGradient, fit);
+    };
+    EXPECT_EQ(get(KeepMaskSource::Loaded, none),
+              get(KeepMaskSource::Loaded, much));
+    EXPECT_LT(get(KeepMaskSource::Generated, none),
+              get(KeepMaskSource::Generated, much));
   }
 }
 
@@ -142,9 +146,10 @@ TEST(ScoreWork, KeepMasksDependOnMatmuls) {
   integer.integer = 100;
   wide.wideMultiply = 20;
   constexpr int64_t few = 128, many = 256, more = 512;
-  auto get = [](const RngWork &work, int64_t headDimSum) {
+  const Calibration fit = getCalibration();
+  auto get = [&](const RngWork &work, int64_t headDimSum) {
     return getKeepMaskCycles(KeepMaskSource::Generated, work, headDimSum,
-                             /*isGradient=*/false);
+                             /*isGradient=*/false, fit);
   };
   EXPECT_GT(get(integer, few), get(integer, many));
   EXPECT_LT(get(wide, few), get(wide, many));

@@ -16,6 +16,7 @@
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
 #include "attn/Dialect/AttnTile/Transforms/ScheduleInterfaceImpl.h"
+#include "attn/PerfModel/Calibration.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Parser/Parser.h"
@@ -34,7 +35,7 @@ protected:
     attn_tile::registerScheduleInterfaceExternalModels(registry);
     context.appendDialectRegistry(registry);
     context.loadAllAvailableDialects();
-    device = *getKnownDevice("host");
+    device = getDeviceModel("host", *getKnownDevice("host"), "");
     device.sms = 1;
   }
 
@@ -73,7 +74,7 @@ protected:
   }
 
   MLIRContext context;
-  DeviceFigures device;
+  DeviceModel device;
   OwningOpRef<ModuleOp> module;
 };
 
@@ -124,11 +125,11 @@ TEST_F(SequentialTimeTest, DevicesMatter) {
   EXPECT_NEAR(seconds(), one / 2, 0.01 * one);
   device.sms = 3;
   EXPECT_GT(seconds(), one / 3);
-  device = *getKnownDevice("host");
+  device = getDeviceModel("host", *getKnownDevice("host"), "");
   device.sms = 1;
   device.registers = 512;
   EXPECT_LT(seconds(), one);
-  device = *getKnownDevice("host");
+  device = getDeviceModel("host", *getKnownDevice("host"), "");
   device.sms = 1;
   device.sharedBytes /= 4;
   EXPECT_GT(seconds(), one);

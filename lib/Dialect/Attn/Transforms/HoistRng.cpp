@@ -199,7 +199,7 @@ struct AttnHoistRngPass
   }
 
   const Target *targetInfo = nullptr;
-  DeviceFigures device;
+  DeviceModel device;
   CostAssumptions assumptions;
   std::optional<Alternative> forced;
 };
@@ -211,7 +211,10 @@ LogicalResult AttnHoistRngPass::readOptions() {
   if (failed(found))
     return failure();
   targetInfo = *found;
-  device = getDevice(function, target).getFigures();
+  FailureOr<DeviceModel> model = getDeviceModel(function, *targetInfo);
+  if (failed(model))
+    return failure();
+  device = *model;
   assumptions = {dynamicSize, dynamicBatch};
   if (maxMatmuls <= 0)
     return function.emitError() << "max-matmuls must be positive (was "

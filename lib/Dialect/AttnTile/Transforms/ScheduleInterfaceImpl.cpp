@@ -159,8 +159,9 @@ struct SequentialSchedule
                   const attn::DeviceFigures &device) const {
     if (isa<attn::AttentionGradOp>(tiles.getOp().getOperation()))
       return estimateSequentialGradient({schedule, schedule, nullptr, schedule},
-                                        tiles, device);
-    return {estimateSequential(cast<SequentialAttr>(schedule), tiles, device)};
+                                        tiles, attn::DeviceModel::get(device));
+    return {estimateSequential(cast<SequentialAttr>(schedule), tiles,
+                               attn::DeviceModel::get(device))};
   }
   LogicalResult verifyUse(Attribute schedule, Operation *attention,
                           const attn::Target &target) const {
@@ -192,7 +193,8 @@ struct MultistageSchedule
                   const attn::DeviceFigures &device) const {
     if (device.mmaFlopsPerCycle16b == 0 || device.special == 0)
       return {};
-    return {estimateMultistage(cast<MultistageAttr>(schedule), tiles, device)};
+    return {estimateMultistage(cast<MultistageAttr>(schedule), tiles,
+                               attn::DeviceModel::get(device))};
   }
   LogicalResult verifyUse(Attribute schedule, Operation *attention,
                           const attn::Target &target) const {
@@ -247,7 +249,8 @@ struct WarpSpecializedSchedule
                   const attn::DeviceFigures &device) const {
     if (device.mmaFlopsPerCycle16b == 0 || device.special == 0)
       return {};
-    return estimateForward(cast<WarpSpecializedAttr>(schedule), tiles, device);
+    return estimateForward(cast<WarpSpecializedAttr>(schedule), tiles,
+                           attn::DeviceModel::get(device));
   }
   LogicalResult verifyUse(Attribute schedule, Operation *attention,
                           const attn::Target &target) const {
@@ -502,10 +505,12 @@ struct GradientSchedule
                   const attn::DeviceFigures &device) const {
     attn::GradSchedules parts = getGradSchedules(schedule);
     if (isa<SequentialAttr>(parts.dkdv))
-      return estimateSequentialGradient(parts, tiles, device);
+      return estimateSequentialGradient(parts, tiles,
+                                        attn::DeviceModel::get(device));
     if (device.mmaFlopsPerCycle16b == 0 || device.special == 0)
       return {};
-    return estimateGradient(cast<GradientAttr>(schedule), tiles, device);
+    return estimateGradient(cast<GradientAttr>(schedule), tiles,
+                            attn::DeviceModel::get(device));
   }
   LogicalResult verifyUse(Attribute attribute, Operation *attention,
                           const attn::Target &target) const {

@@ -1,0 +1,71 @@
+//===- LoadCalibration.cpp - Read a calibration file ----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Attaches the terms of a file to a module.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Dialect/Attn/IR/AttnDialect.h"
+#include "attn/PerfModel/Calibration.h"
+#include "attn/PerfModel/Roofline.h"
+#include "attn/Scheduling/Passes.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+namespace mlir::attn {
+#define GEN_PASS_DEF_ATTNLOADCALIBRATIONPASS
+#include "attn/Scheduling/Passes.h.inc"
+} // namespace mlir::attn
+
+using namespace mlir;
+using namespace mlir::attn;
+
+/// Reads the file `path`, which must be for `device`.
+static FailureOr<CalibrationFile> readFile(ModuleOp module, StringRef path,
+                                           StringRef device) {
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
+  if (!buffer)
+    return module.emitError("cannot read the calibration file '")
+           << path << "': " << buffer.getError().message();
+  auto report = [&](const Twine &key, const Twine &expected,
+                    const Twine &found) {
+    module.emitError("calibration file '")
+        << path << "': " << key << ": expected " << expected << ", found "
+        << found;
+  };
+  FailureOr<CalibrationFile> file =
+      parseCalibration((*buffer)->getBuffer(), report);
+  if (failed(file))
+    return failure();
+  if (file->device != device) {
+    report("device", "'" + device + "'", "'" + file->device + "'");
+    return failure();
+  }
+  return file;
+}
+
+namespace {
+struct AttnLoadCalibrationPass
+    : public attn::impl::AttnLoadCalibrationPassBase<AttnLoadCalibrationPass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    FailureOr<const Target *> found = lookupTarget(module, target);
+    if (failed(found))
+      return signalPassFailure();
+    DeviceAttr device = getDevice(module, target);
+    FailureOr<CalibrationFile> read = readFile(module, file, device.getName());
+    if (failed(read))
+      return signalPassFailure();
+    module->setAttr(calibrationAttrName, toAttribute(&getContext(), *read));
+    // A calibration that `target` cannot have is an error here, not later.
+    if (failed(getDeviceModel(module, **found)))
+      signalPassFailure();
+  }
+};
+} // namespace
