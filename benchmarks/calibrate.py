@@ -347,7 +347,7 @@ def estimate_modules(opt, modules, calibration=None):
             pass
 
 
-def fit(opt, path, points, steps):
+def fit(opt, path, points, steps, names):
     """Fits the terms in the file `path`, with the schedules that are chosen before."""
     modules = {}
 
@@ -357,7 +357,7 @@ def fit(opt, path, points, steps):
             modules[key] = make_modules(opt, some)
         estimate_modules(opt, modules[key], calibration)
 
-    calibration_fit.fit(path, points, evaluate, steps)
+    calibration_fit.fit(path, points, evaluate, steps, names)
 
 
 def print_errors(what, points):
@@ -533,6 +533,7 @@ def main():
     parser.add_argument("--device", default=DEFAULT_DEVICE, choices=DEVICES, help="the GPU whose rows are taken")
     parser.add_argument("--calibration", metavar="FILE", help="a calibration file instead of the one of the library")
     parser.add_argument("--fit", metavar="FILE", help="fit the terms of this calibration file, and write it")
+    parser.add_argument("--terms", default="", help="fit only these terms, joined by commas")
     parser.add_argument("--steps", type=int, default=3, help="steps of the fit at most")
     options = parser.parse_args()
     Selection.device = options.device
@@ -541,7 +542,8 @@ def main():
     names = options.only.split(",") if options.only else list(GROUPS)
     points = [point for name in names for point in GROUPS[name](options.opt)]
     if options.fit:
-        fit(options.opt, options.fit, points, options.steps)
+        names = options.terms.split(",") if options.terms else []
+        fit(options.opt, options.fit, points, options.steps, names)
         return 0
     estimate_modules(options.opt, make_modules(options.opt, points), options.calibration)
     groups, is_good = {}, True

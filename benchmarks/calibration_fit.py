@@ -47,13 +47,17 @@ def describe_errors(points):
 class Fit:
     """The points, the file, and the terms that are fitted."""
 
-    def __init__(self, path, points, evaluate):
+    def __init__(self, path, points, evaluate, names):
         """`evaluate(path, points)` sets the seconds of points by the calibration file of that path."""
         import numpy
 
         self.np, self.data, self.points, self.evaluate = numpy, read_file(path), points, evaluate
         terms = self.data["terms"]
-        self.names = [name for name, term in terms.items() if term["fit"].startswith(FITTED) and term["value"] > 0]
+        unknown = set(names) - terms.keys()
+        if unknown:
+            raise ValueError(f"{path} has no terms {', '.join(sorted(unknown))}")
+        fitted = [name for name, term in terms.items() if term["fit"].startswith(FITTED) and term["value"] > 0]
+        self.names = [name for name in fitted if not names or name in names]
         self.start = self.np.log([terms[name]["value"] for name in self.names])
         counts = {}
         for point in points:
@@ -112,11 +116,12 @@ class Fit:
         return self.data
 
 
-def fit(path, points, evaluate, steps):
-    """Writes the file with terms that are fitted to the points that are not held out, and the errors of both."""
+def fit(path, points, evaluate, steps, names):
+    """Writes the file with terms that are fitted to the points that are not held out, and the errors of both. Terms
+    other than `names`, if there are some, stay as they are."""
     fitted = [point for point in points if not is_held_out(point)]
     held = [point for point in points if is_held_out(point)]
-    data = Fit(path, fitted, evaluate).run(steps)
+    data = Fit(path, fitted, evaluate, names).run(steps)
     write_file(path, data)
     evaluate(path, points)
     data["errors"] = {"fitted": describe_errors(fitted), "held_out": describe_errors(held)}

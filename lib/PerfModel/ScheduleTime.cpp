@@ -13,6 +13,7 @@
 #include "attn/PerfModel/ScheduleTime.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
+#include "attn/PerfModel/DeviceTime.h"
 #include "attn/PerfModel/Roofline.h"
 #include "attn/PerfModel/ScoreWork.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -78,19 +79,17 @@ static double getCombineCycles(const attn::VisitedTiles &tiles,
   return fit.combine + fit.combineBlock * blocks / double(device.sms);
 }
 
-/// Sets the ramp-up of `time`, and slows it down by power throttling.
-static void setLaunch(attn::KernelTime &time, double throttling,
-                      double throttlingMs, const attn::Calibration &fit) {
+/// Sets the launch of `time`, and slows it down by power throttling. Kernels
+/// with `ramps` fill the device slowly, and empty it slowly.
+static void setLaunch(attn::KernelTime &time, bool ramps,
+                      const attn::Calibration &fit) {
   double computed = time.numSteps * time.step + time.numMasked * time.mask +
                     time.numWorkItems * time.workItem;
-  time.launch = fit.stream;
-  if (time.memory > computed)
-    return;
-  double milliseconds = computed / time.cyclesPerSecond * 1e3;
-  time.cyclesPerSecond /=
-      1 + throttling * milliseconds / (milliseconds + throttlingMs);
-  if (time.consumers > 1)
-    time.launch += fit.ramp * computed / (computed + fit.rampHalf);
+  bool isComputing = computed >= time.memory;
+  time.launch = attn::getLaunchCycles(isComputing && ramps ? computed : 0, fit);
+  if (isComputing)
+    time.cyclesPerSecond /=
+        attn::getThrottling(computed / time.cyclesPerSecond, fit);
 }
 
 static attn::KernelTime
@@ -174,10 +173,8 @@ estimateWarpSpecialized(WarpSpecializedAttr schedule,
   double keys = std::min(double(tiles.getNumKeys()), counts.total * keyTile);
   double streamed = tiles.getNumHeads() * keyHeads * keys * bytes;
   double cyclesPerSecond = double(device.clockMHz) * 1e6;
-  double bytesPerCycle =
-      fit.readRate * attn::getSustainedRate(device, attn::MemoryLevel::Memory) /
-      cyclesPerSecond;
-  double memory = streamed / bytesPerCycle;
+  double memory = cyclesPerSecond *
+                  attn::getMemorySeconds(streamed, attn::Traffic::Read, device);
   // If a head has a single tile of queries, each work item reads its keys and
   // values from memory, limited by the rate of its SM.
   if (tiles.getNumRows(schedule.getQueryTile()) == 1) {
@@ -203,7 +200,7 @@ estimateWarpSpecialized(WarpSpecializedAttr schedule,
   time.memory = memory;
   time.combine = combine;
   time.cyclesPerSecond = cyclesPerSecond;
-  setLaunch(time, fit.throttling, fit.throttlingMs, fit);
+  setLaunch(time, /*ramps=*/time.consumers > 1, fit);
   time.launch += clusterCycles;
   return time;
 }
@@ -254,16 +251,6 @@ static void addLastWorkItems(attn::KernelTime &time, bool uneven, double most,
   double rounds = std::ceil(time.numWorkItems / ctasPerSm) * ctasPerSm;
   time.numSteps += (rounds - time.numWorkItems) * most;
   time.numWorkItems = rounds;
-}
-
-/// Sets the ramp-up and ramp-down of a kernel with one role.
-static void setSyncLaunch(attn::KernelTime &time,
-                          const attn::Calibration &fit) {
-  double computed = time.numSteps * time.step + time.numMasked * time.mask +
-                    time.numWorkItems * time.workItem;
-  time.launch = fit.stream;
-  if (computed > time.memory)
-    time.launch += fit.syncRamp * computed / (computed + fit.syncRampHalf);
 }
 
 attn::KernelTime
@@ -334,12 +321,11 @@ attn_tile::estimateMultistage(MultistageAttr schedule,
   double keys = std::min(double(tiles.getNumKeys()), counts.total * keyTile);
   double bytes = tiles.getNumHeads() * keyHeads * keys * elementBytes *
                  double(op.getQKHeadDim() + op.getVHeadDim());
-  time.memory = bytes * time.cyclesPerSecond /
-                (fit.readRate *
-                 attn::getSustainedRate(device, attn::MemoryLevel::Memory));
+  time.memory = time.cyclesPerSecond *
+                attn::getMemorySeconds(bytes, attn::Traffic::Read, device);
   if (splits > 1)
     time.combine = getCombineCycles(tiles, device);
-  setSyncLaunch(time, fit);
+  setLaunch(time, /*ramps=*/true, fit);
   return time;
 }
 
@@ -411,7 +397,7 @@ estimateGradientKernel(const GradientKernel &kernel,
     time.numWorkItems = rounds;
   }
   time.cyclesPerSecond = double(device.clockMHz) * 1e6;
-  setLaunch(time, fit.gradientThrottling, fit.gradientThrottlingMs, fit);
+  setLaunch(time, /*ramps=*/time.consumers > 1, fit);
   return time;
 }
 
@@ -497,7 +483,7 @@ static attn::KernelTime estimateSyncGradient(const SyncGradientKernel &kernel,
   time.numMasked = heads * group * counts.masked / sms;
   addLastWorkItems(time, counts.total < double(counts.most) * numRows,
                    group * double(counts.most), ctasPerSm, fit);
-  setSyncLaunch(time, fit);
+  setLaunch(time, /*ramps=*/true, fit);
   return time;
 }
 
@@ -508,8 +494,11 @@ estimateMove(StringRef name, double bytes, const attn::DeviceModel &device,
   attn::KernelTime time;
   time.name = name;
   time.cyclesPerSecond = double(device.clockMHz) * 1e6;
-  time.memory =
-      bytes * time.cyclesPerSecond / attn::getSustainedRate(device, level);
+  double seconds =
+      level == attn::MemoryLevel::Memory
+          ? attn::getMemorySeconds(bytes, attn::Traffic::ReadAndWrite, device)
+          : bytes / attn::getSustainedRate(device, level);
+  time.memory = time.cyclesPerSecond * seconds;
   return time;
 }
 

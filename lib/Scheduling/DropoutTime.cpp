@@ -15,13 +15,14 @@
 #include "ScheduleCandidates.h"
 #include "attn/Analysis/MaskArea.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
+#include "attn/PerfModel/DeviceTime.h"
 #include "attn/PerfModel/Roofline.h"
 #include "attn/PerfModel/ScoreWork.h"
 #include "attn/Scheduling/ForwardSchedules.h"
 #include "attn/Scheduling/ScheduleFamily.h"
 #include "llvm/Support/FormatVariadic.h"
 
-#include <cmath>
+#include <algorithm>
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -65,7 +66,8 @@ estimateKernels(AttentionOpInterface op, Attribute schedule,
     return std::nullopt;
   int64_t queryTile = interface.getQueryTile();
   int64_t keyTile = interface.getKeyTile();
-  return MadeTime{getWorkSeconds(kernels) + device.calibration.layerSeconds,
+  return MadeTime{getWorkSeconds(kernels) +
+                      device.calibration.chainedKernelSeconds,
                   tiles.getNumHeads() * tiles.count(queryTile, keyTile).total *
                       double(queryTile * keyTile)};
 }
@@ -98,17 +100,24 @@ double attn::estimateMatmul(MatmulOp op, const DeviceModel &device,
                             const CostAssumptions &assumptions) {
   const Calibration &fit = device.calibration;
   OpCost cost = *getOpCost(op, assumptions);
-  // Hosts have no rate of short GEMMs.
+  // Hosts have no throttling.
   if (fit.gemmRate == 0)
     return estimate(cost, device).seconds;
-  DeviceFigures cool = device;
-  cool.mmaPercent =
-      std::max(int64_t(std::lround(100 * fit.gemmRate)), device.mmaPercent);
-  double part =
-      std::min(estimate(cost, cool).seconds * 1e3 / fit.gemmSustainedMs, 1.0);
-  cool.mmaPercent -=
-      int64_t(part * double(cool.mmaPercent - device.mmaPercent));
-  return estimate(cost, cool).seconds;
+  double mma = 0;
+  for (ExecutionUnit unit :
+       {ExecutionUnit::Mma32b, ExecutionUnit::Mma16b, ExecutionUnit::Mma8b})
+    if (double rate = getPeakRate(device, unit))
+      mma += cost.operations(unit) / (fit.gemmRate * rate);
+  // Short ones are faster than the sustained rate of MMAs, by which large ones
+  // are bounded; other bounds stay.
+  OpCost others = cost;
+  for (ExecutionUnit unit :
+       {ExecutionUnit::Mma32b, ExecutionUnit::Mma16b, ExecutionUnit::Mma8b})
+    others.operations(unit) = 0;
+  others.launches = 0;
+  double launch = getLaunchCycles(0, fit) / (double(device.clockMHz) * 1e6);
+  return launch + std::max(mma * getThrottling(mma, fit),
+                           estimate(others, device).seconds);
 }
 
 std::string DropoutTimes::describe() const {
@@ -162,9 +171,9 @@ DropoutTimes attn::estimateDropout(ArrayRef<AttentionOpInterface> ops,
       words * (fit.maskKernelInteger * integer + fit.maskKernelWide * wide) /
       cyclesPerSecond;
   double writesMask =
-      times.maskBytes / getSustainedRate(device, MemoryLevel::Memory);
-  times.sequential =
-      base + reading + std::max(makesMask, writesMask) + fit.maskKernelSeconds;
+      getMemorySeconds(times.maskBytes, Traffic::ReadAndWrite, device);
+  times.sequential = base + reading + std::max(makesMask, writesMask) +
+                     fit.chainedKernelSeconds;
   // The nearest matmul generates the whole mask.
   if (matmuls.empty())
     return times;
