@@ -355,8 +355,6 @@ std::vector<OpChain> attn::findChains(Region &region) {
 /// Stages of streamed operands in shared memory: one that is used and one that
 /// arrives.
 static constexpr double stages = 2;
-/// Bytes of an accumulated element, or of an intermediate result.
-static constexpr double registerBytes = 4;
 /// Times that differ by less than this fraction count as equal.
 static constexpr double indifference = 0.015;
 
@@ -486,7 +484,7 @@ double TileSearch::countRegisters(std::optional<unsigned> streamed,
       else if (ends && !isMatmulOp[op])
         places.push_back(live.elements);
       else
-        bytes += registerBytes * live.elements;
+        bytes += double(registerBytes) * live.elements;
       // Matmuls read operands that are rounded.
       if (isMatmulOp[op] && live.tensor->isReadBy(op))
         bytes += double(live.tensor->elementBytes) * live.elements;
@@ -494,7 +492,7 @@ double TileSearch::countRegisters(std::optional<unsigned> streamed,
     double ending = 0;
     for (double place : places)
       ending += place;
-    bytes += registerBytes * std::max(results, ending);
+    bytes += double(registerBytes) * std::max(results, ending);
     for (const auto &[owner, tile] : chain.getHeldTiles()) {
       if (owner != op)
         continue;
@@ -528,8 +526,8 @@ Derivation TileSearch::evaluate(std::optional<unsigned> streamed,
   result.tiles = llvm::to_vector(tiles);
   result.registerBytes = countRegisters(streamed, tiles);
   result.sharedBytes = countShared(streamed, tiles);
-  result.fits = result.registerBytes <= double(capacities.registerBytes) &&
-                result.sharedBytes <= double(capacities.sharedBytes);
+  result.fits = capacities.getCapacity().fits(
+      capacities.getNeed(result.registerBytes, result.sharedBytes));
   // A CTA reads its part of each input once, all of it along axes that are not
   // distributed, and writes its part of the results.
   double ctas = 1;
@@ -567,11 +565,10 @@ StringRef TileSearch::getLimit(const Derivation &derivation) const {
   larger[axis] += capacities.streamUnit;
   if (derivation.tiles[axis] >= sizes[axis])
     return "the axis";
-  if (countRegisters(axis, larger) > double(capacities.registerBytes))
-    return "registers";
-  if (countShared(axis, larger) > double(capacities.sharedBytes))
-    return "shared memory";
-  return "instruction shape";
+  std::optional<Resource> exceeded =
+      capacities.getCapacity().findExceeded(capacities.getNeed(
+          countRegisters(axis, larger), countShared(axis, larger)));
+  return exceeded ? stringifyResource(*exceeded) : "instruction shape";
 }
 
 void TileSearch::tryTiles(std::optional<unsigned> streamed, unsigned from,
@@ -611,11 +608,10 @@ Derivation TileSearch::run() {
       least = std::min(least, each.time.seconds);
   auto getRank = [&](const Derivation &each) {
     if (!each.fits)
-      return std::tuple(
-          true,
-          std::max(each.registerBytes / double(capacities.registerBytes),
-                   each.sharedBytes / double(capacities.sharedBytes)),
-          0.0, 0.0);
+      return std::tuple(true,
+                        capacities.getCapacity().getLoad(capacities.getNeed(
+                            each.registerBytes, each.sharedBytes)),
+                        0.0, 0.0);
     return std::tuple(false,
                       std::max(each.time.seconds, (1 + indifference) * least),
                       each.cost.steps, each.cost.bytes(MemoryLevel::L2));

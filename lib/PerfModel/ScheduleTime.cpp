@@ -13,6 +13,7 @@
 #include "attn/PerfModel/ScheduleTime.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
+#include "attn/PerfModel/Capacity.h"
 #include "attn/PerfModel/DeviceTime.h"
 #include "attn/PerfModel/Roofline.h"
 #include "attn/PerfModel/ScoreWork.h"
@@ -27,11 +28,8 @@ using namespace mlir::attn_tile;
 
 /// Elements of a row that a warp of the kernel that combines KV splits has.
 static constexpr int64_t combineBlock = 32;
-/// Shared memory that an SM reserves for a CTA, and registers of a thread in
-/// addition to their tiles.
-static constexpr int64_t reservedCtaBytes = 1024;
+/// Registers of a thread in addition to its tiles.
 static constexpr double registersBesideTiles = 57;
-static constexpr int64_t mostRegisters = 255;
 /// Padding queries of a sequence.
 static constexpr double paddedQueries = 128;
 
@@ -205,18 +203,7 @@ estimateWarpSpecialized(WarpSpecializedAttr schedule,
   return time;
 }
 
-/// The number of CTAs of `threads` threads, with `registers` registers each and
-/// `bytes` of shared memory, that fit on an SM.
-static int64_t countCtas(int64_t threads, double registers, int64_t bytes,
-                         const attn::DeviceModel &device) {
-  auto byRegisters =
-      int64_t(smRegisters /
-              (double(threads) * std::min(registers, double(mostRegisters))));
-  return std::max<int64_t>(
-      1,
-      std::min((device.sharedBytes + reservedCtaBytes) / bytes, byRegisters));
-}
-
+/// CTAs of `schedule` that an SM holds at a time.
 static int64_t countCtas(MultistageAttr schedule, attn::AttentionOpInterface op,
                          const attn::DeviceModel &device) {
   int64_t elementBytes = llvm::divideCeil(
@@ -224,18 +211,18 @@ static int64_t countCtas(MultistageAttr schedule, attn::AttentionOpInterface op,
   auto rowBytes = [&](int64_t headDim) {
     return int64_t(llvm::alignTo(elementBytes * headDim, columnBlockBytes));
   };
-  int64_t bytes =
-      schedule.getQueryTile() * rowBytes(op.getQKHeadDim()) +
-      schedule.getStages() * schedule.getKeyTile() *
-          (rowBytes(op.getQKHeadDim()) + rowBytes(op.getVHeadDim())) +
-      reservedCtaBytes;
   int64_t threads = warpThreads * schedule.getWarps();
-  double registers =
+  attn::CapacityNeed need;
+  need.sharedBytes =
+      double(schedule.getQueryTile() * rowBytes(op.getQKHeadDim()) +
+             schedule.getStages() * schedule.getKeyTile() *
+                 (rowBytes(op.getQKHeadDim()) + rowBytes(op.getVHeadDim())));
+  need.registers =
       1.5 * double(schedule.getQueryTile() * schedule.getKeyTile()) /
           double(threads) +
       double(schedule.getQueryTile() * op.getVHeadDim()) / double(threads) +
       registersBesideTiles;
-  return countCtas(threads, registers, bytes, device);
+  return attn::countCtasPerSm(need, threads, device);
 }
 
 /// Adds the idle steps of SMs at the end of a kernel with one role, whose work
@@ -452,15 +439,16 @@ static attn::KernelTime estimateSyncGradient(const SyncGradientKernel &kernel,
   auto sms = double(device.sms);
   double items = heads * numRows / sms;
   int64_t threads = warpThreads * kernel.warps;
-  double registers =
+  attn::CapacityNeed need;
+  need.registers =
       (3 * scores + rows * kernel.accumulatedHeadDimSum) / double(threads) +
       registersBesideTiles;
-  auto bytes = int64_t(elementBytes * (rows * kernel.lhsHeadDimSum +
-                                       double(kernel.stages) * streamed *
-                                           kernel.streamedHeadDimSum)) +
-               reservedCtaBytes;
+  need.sharedBytes =
+      std::floor(elementBytes * (rows * kernel.lhsHeadDimSum +
+                                 double(kernel.stages) * streamed *
+                                     kernel.streamedHeadDimSum));
   double ctasPerSm = std::min(
-      double(countCtas(threads, registers, bytes, device)), std::ceil(items));
+      double(attn::countCtasPerSm(need, threads, device)), std::ceil(items));
 
   double issued = scores / issuedPerCycle;
   double work =

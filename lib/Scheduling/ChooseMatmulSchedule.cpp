@@ -47,12 +47,13 @@ int64_t attn::getMatmulColumnTile(MatmulOp op, int64_t maxTile) {
   return std::max<int64_t>(columnUnit, llvm::alignTo(columns, columnUnit));
 }
 
-ScheduleAttrInterface attn::getMatmulSchedule(MatmulOp op,
-                                              const Target &target) {
-  return ScheduleFamily::get(target).getMatmul(op);
+ScheduleAttrInterface attn::getMatmulSchedule(MatmulOp op, const Target &target,
+                                              const DeviceModel &device) {
+  return ScheduleFamily::get(target).getMatmul(op, device);
 }
 
-LogicalResult attn::chooseMatmulSchedule(MatmulOp op, const Target &target) {
+LogicalResult attn::chooseMatmulSchedule(MatmulOp op, const Target &target,
+                                         const DeviceModel &device) {
   Type element = getElementTypeOrSelf(op.getLhs().getType());
   if (!target.supportsElementType(element))
     return op.emitOpError("element type on ")
@@ -60,7 +61,7 @@ LogicalResult attn::chooseMatmulSchedule(MatmulOp op, const Target &target) {
            << " (was " << element << ")";
   if (ScheduleAttrInterface schedule = op.getScheduleAttr())
     return schedule.verifyUse(op, target);
-  ScheduleAttrInterface schedule = getMatmulSchedule(op, target);
+  ScheduleAttrInterface schedule = getMatmulSchedule(op, target, device);
   op.setScheduleAttr(schedule);
   std::string text = "chose ";
   llvm::raw_string_ostream(text) << Attribute(schedule);

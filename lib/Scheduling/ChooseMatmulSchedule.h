@@ -15,15 +15,18 @@
 
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Interfaces/Target.h"
+#include "attn/PerfModel/Calibration.h"
 
 namespace mlir::attn {
 
 /// The schedule of `op` on `target` if it has none.
-ScheduleAttrInterface getMatmulSchedule(MatmulOp op, const Target &target);
+ScheduleAttrInterface getMatmulSchedule(MatmulOp op, const Target &target,
+                                        const DeviceModel &device);
 
 /// Gives `op` a schedule for `target`, or checks the schedule that it has.
 /// Emits a diagnostic on failure.
-LogicalResult chooseMatmulSchedule(MatmulOp op, const Target &target);
+LogicalResult chooseMatmulSchedule(MatmulOp op, const Target &target,
+                                   const DeviceModel &device);
 
 } // namespace mlir::attn
 

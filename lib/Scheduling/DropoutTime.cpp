@@ -180,7 +180,7 @@ DropoutTimes attn::estimateDropout(ArrayRef<AttentionOpInterface> ops,
   MatmulOp nearest = matmuls.front();
   ScheduleAttrInterface schedule = nearest.getScheduleAttr();
   if (!schedule)
-    schedule = getMatmulSchedule(nearest, target);
+    schedule = getMatmulSchedule(nearest, target, device);
   if (!schedule || !schedule.leavesWarps())
     return times;
   double matmul = estimateMatmul(nearest, device, assumptions);

@@ -52,20 +52,21 @@ int64_t KeyTileBounds::getSharedBytes(int64_t keyTile) const {
          scoreStages * queryTile * scoreRow + probabilities;
 }
 
-std::pair<int64_t, StringRef>
-attn::getLargestKeyTile(const KeyTileBounds &bounds) {
-  std::pair<int64_t, StringRef> best(0, "");
-  for (int64_t tile = keyTileUnit; tile <= bounds.maxKeyTile;
-       tile += keyTileUnit) {
-    if (bounds.getRegisters(tile) > double(bounds.registers) ||
-        (bounds.launchedRegisters &&
-         bounds.getMmaRegisters(tile) > *bounds.launchedRegisters))
-      return {best.first, "registers"};
-    if (bounds.getSharedBytes(tile) > bounds.sharedBytes)
-      return {best.first, "shared memory"};
-    best = {tile, "instruction shape"};
-  }
-  return best;
+LargestTile attn::getLargestKeyTile(const KeyTileBounds &bounds) {
+  Capacity capacity;
+  capacity.registers = double(bounds.registers);
+  if (bounds.launchedRegisters)
+    capacity.launchedRegisters = *bounds.launchedRegisters;
+  capacity.sharedBytes = double(bounds.sharedBytes);
+  auto getNeed = [&](int64_t keyTile) {
+    CapacityNeed need;
+    need.registers = bounds.getRegisters(keyTile);
+    if (bounds.launchedRegisters)
+      need.mmaRegisters = bounds.getMmaRegisters(keyTile);
+    need.sharedBytes = double(bounds.getSharedBytes(keyTile));
+    return need;
+  };
+  return findLargestTile(capacity, keyTileUnit, bounds.maxKeyTile, getNeed);
 }
 
 KeyTileBounds attn::getConsumerBounds(int64_t consumers,
@@ -78,6 +79,6 @@ KeyTileBounds attn::getConsumerBounds(int64_t consumers,
   // The producer is launched with as many registers per thread.
   bounds.launchedRegisters = attn_tile::getLaunchedRegisters(
       bounds.threads + warpgroupThreads, /*ctasPerSm=*/1);
-  bounds.sharedBytes = device.sharedBytes - barrierBytes;
+  bounds.sharedBytes = getTileBytes(device);
   return bounds;
 }

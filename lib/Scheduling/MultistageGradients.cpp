@@ -114,7 +114,6 @@ MultistageGradients::MultistageGradients(AttentionGradOp op,
 
 SmallVector<Tiles>
 MultistageGradients::getCandidates(const KernelShape &shape) {
-  constexpr int64_t barrierBytes = 1024;
   constexpr int64_t unit = keyTileUnit;
   static_assert(unit % DropoutAttr::keysOfWord == 0,
                 "tiles hold whole words of keep masks");
@@ -128,15 +127,19 @@ MultistageGradients::getCandidates(const KernelShape &shape) {
                   : hasFewRanges ? gradRegisters
                                  : gradRegistersManyRanges;
     double threads = double(warps * attn_tile::warpThreads);
+    Capacity capacity;
+    capacity.registers = most;
+    capacity.sharedBytes = double(getTileBytes(device) - rowAndBarrierBytes);
     for (int64_t streamed = unit; streamed <= maxStreamedTile;
          streamed += unit) {
-      double registers = double(rows) / threads *
-                         (double(shape.accumulatedHeadDimSum) +
-                          shape.valuesOfScore * double(streamed));
-      int64_t bytes = rows * shape.stationaryRowBytes +
-                      gradientStages * streamed * shape.streamedRowBytes;
-      if (registers <= most &&
-          bytes + rowAndBarrierBytes + barrierBytes <= device.sharedBytes)
+      CapacityNeed need;
+      need.registers = double(rows) / threads *
+                       (double(shape.accumulatedHeadDimSum) +
+                        shape.valuesOfScore * double(streamed));
+      need.sharedBytes =
+          double(rows * shape.stationaryRowBytes +
+                 gradientStages * streamed * shape.streamedRowBytes);
+      if (capacity.fits(need))
         candidates.push_back({rows, streamed, warps});
     }
   }

@@ -68,7 +68,7 @@ KeyTileBounds MultistageSchedules::getBounds(int64_t queryTile, int64_t warps) {
   bounds.queryTile = queryTile;
   bounds.threads = warpThreads * warps;
   bounds.maxKeyTile = maxKeyTile;
-  bounds.sharedBytes = device.sharedBytes - barrierBytes;
+  bounds.sharedBytes = getTileBytes(device);
   // Where there is nothing but a named mask, tiles may be somewhat larger.
   bool isPlain = hasFewRanges && op.getScoreMod().empty() &&
                  op.getMaskMod().empty() && op.getQueryRegion().empty() &&
@@ -142,18 +142,17 @@ SmallVector<ScheduleCandidate> MultistageSchedules::getAll() {
 }
 
 std::optional<ScheduleCandidate> MultistageSchedules::getLargest() {
-  // Bytes that an SM reserves for each CTA on top of the bytes that the CTA
-  // asks for. `sharedBytes` leaves room for one CTA.
-  constexpr int64_t reservedBytes = 1024;
   constexpr int64_t queryTile = 128, minKeyTileFourWarps = 48;
   // Two CTAs of four warps share an SM: one computes while the other waits.
   KeyTileBounds bounds = getBounds(queryTile, /*warps=*/4);
-  bounds.sharedBytes =
-      (device.sharedBytes + reservedBytes) / 2 - reservedBytes - barrierBytes;
+  bounds.sharedBytes = (device.sharedBytes + reservedCtaBytes) / 2 -
+                       reservedCtaBytes - barrierBytes;
   auto [keyTile, limit] = getLargestKeyTile(bounds);
   if (keyTile < minKeyTileFourWarps) {
     bounds = getBounds(queryTile, /*warps=*/8);
-    std::tie(keyTile, limit) = getLargestKeyTile(bounds);
+    LargestTile ofEight = getLargestKeyTile(bounds);
+    keyTile = ofEight.size;
+    limit = ofEight.limit;
   }
   if (keyTile == 0)
     return std::nullopt;
@@ -205,7 +204,8 @@ struct MultistageFamily : GPUScheduleFamily {
                                                int64_t) const override {
     return chooseMultistageGradient(op, device);
   }
-  ScheduleAttrInterface getMatmul(MatmulOp op) const override {
+  ScheduleAttrInterface getMatmul(MatmulOp op,
+                                  const DeviceModel &) const override {
     return getMatmulSchedule(op);
   }
 };

@@ -17,17 +17,13 @@
 
 #include "attn/Analysis/MaskTiles.h"
 #include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
+#include "attn/PerfModel/Capacity.h"
 #include "attn/Scheduling/ForwardSchedules.h"
 #include "attn/Scheduling/ScheduleFamily.h"
 
 namespace mlir::attn {
 
 using attn_tile::warpgroupRows;
-
-inline constexpr int64_t registerBytes = 4;
-
-/// Shared memory of a block that barriers take.
-inline constexpr int64_t barrierBytes = 1024;
 
 /// Registers per thread for register tiles: the registers of a consumer (240 of
 /// two consumers, 160 of three, 255 of four or eight warps) less room for

@@ -40,7 +40,8 @@ GPUScheduleFamily::getRegisterTileCapacities(const DeviceFigures &device,
   capacities.streamUnit = keyTileUnit;
   capacities.maxTile = maxKeyTileMma;
   capacities.registerBytes = registerBytes * threads * tileRegisters;
-  capacities.sharedBytes = device.sharedBytes - barrierBytes;
+  capacities.threads = threads;
+  capacities.sharedBytes = getTileBytes(device);
   return capacities;
 }
 

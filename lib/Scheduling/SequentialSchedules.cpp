@@ -135,7 +135,8 @@ struct SequentialFamily : ScheduleFamily {
                          SequentialSchedules(attention, device).getAll(),
                          hostSizes, device);
   }
-  ScheduleAttrInterface getMatmul(MatmulOp op) const override {
+  ScheduleAttrInterface getMatmul(MatmulOp op,
+                                  const DeviceModel &) const override {
     constexpr int64_t rowTile = 16, columnTile = 64, depthTile = 64;
     Attribute schedule = attn_tile::MatmulSequentialAttr::get(
         op.getContext(), rowTile, columnTile, depthTile);

@@ -61,13 +61,17 @@ static constexpr int64_t maskedKeyHeads = 8;
 /// The largest tile within `bounds`, or 0.
 static int64_t getStreamedTile(const StreamedTileBounds &bounds,
                                int64_t unit = keyTileUnit) {
-  int64_t best = 0;
-  for (int64_t tile = unit; tile <= bounds.maxTile; tile += unit)
-    if (bounds.accumulators + bounds.registersPerRow * tile <=
-            bounds.registers &&
-        bounds.fixedBytes + bounds.bytesPerRow * tile <= bounds.sharedBytes)
-      best = tile;
-  return best;
+  Capacity capacity;
+  capacity.registers = double(bounds.registers);
+  capacity.sharedBytes = double(bounds.sharedBytes);
+  auto getNeed = [&](int64_t tile) {
+    CapacityNeed need;
+    need.registers =
+        double(bounds.accumulators) + bounds.registersPerRow * double(tile);
+    need.sharedBytes = double(bounds.fixedBytes + bounds.bytesPerRow * tile);
+    return need;
+  };
+  return findLargestTile(capacity, unit, bounds.maxTile, getNeed).size;
 }
 
 /// Whether each query attends all keys up to its position and no others, so

@@ -205,7 +205,7 @@ std::optional<ScheduleCandidate> WarpSpecializedSchedules::getForBlocks() {
   KeyTileBounds bounds = withShapes(getConsumerBounds(1, device), op);
   bounds.maxKeyTile = keyTile;
   bounds.stages = stages;
-  if (getLargestKeyTile(bounds).first != keyTile)
+  if (getLargestKeyTile(bounds).size != keyTile)
     return std::nullopt;
   Attribute schedule = attn_tile::WarpSpecializedAttr::get(
       op.getContext(), bounds.queryTile, keyTile, stages, /*consumers=*/1,
@@ -270,7 +270,7 @@ std::optional<ScheduleCandidate> WarpSpecializedSchedules::getForFewQueries() {
     bounds.registers = tileRegistersTwoCtas;
     bounds.launchedRegisters = attn_tile::getLaunchedRegisters(
         bounds.threads + warpgroupThreads, ctasPerSm);
-    bounds.sharedBytes = device.sharedBytes / ctasPerSm - barrierBytes;
+    bounds.sharedBytes = getTileBytes(device, ctasPerSm);
   }
   int64_t keyBytes =
       llvm::alignTo(bounds.elementBytes * bounds.qkHeadDim, columnBlockBytes) +
@@ -396,7 +396,8 @@ WarpSpecializedSchedules::getLargest(int64_t &bound) {
 // Matmuls
 //===----------------------------------------------------------------------===//
 
-static ScheduleAttrInterface getMatmulSchedule(MatmulOp op) {
+static ScheduleAttrInterface getMatmulSchedule(MatmulOp op,
+                                               const DeviceModel &device) {
   // Contracted elements of one step: the elements in a row of a staged block.
   constexpr int64_t depthTile = 64;
   // Tiles are stored in blocks of this many columns, of which as many may be on
@@ -406,8 +407,6 @@ static ScheduleAttrInterface getMatmulSchedule(MatmulOp op) {
   // Rows of tiles that CTAs visit together, column by column: at 128 rows each,
   // the inputs that 132 CTAs read at a time stay in L2.
   constexpr int64_t interleave = 16;
-  // Shared memory that a CTA may use, less room for barriers.
-  constexpr int64_t sharedBytes = (227 - 1) * 1024;
   int64_t rowTile = consumers * warpgroupRows;
   // The most columns that fit next to the elements that an epilogue reads.
   int64_t columnTile = getMatmulColumnTile(
@@ -416,7 +415,8 @@ static ScheduleAttrInterface getMatmulSchedule(MatmulOp op) {
   int64_t storeBytes = storeStages * elementBytes * rowTile * columnUnit;
   Attribute schedule = attn_tile::MatmulWarpSpecializedAttr::get(
       op.getContext(), rowTile, columnTile, depthTile,
-      (sharedBytes - storeBytes) / stageBytes, consumers, interleave);
+      countStages(getTileBytes(device), storeBytes, stageBytes), consumers,
+      interleave);
   return cast<ScheduleAttrInterface>(schedule);
 }
 
@@ -448,8 +448,9 @@ struct WarpSpecializedFamily : GPUScheduleFamily {
                  int64_t dqWorkspaceBytes) const override {
     return chooseWarpSpecializedGradient(op, device, dqWorkspaceBytes);
   }
-  ScheduleAttrInterface getMatmul(MatmulOp op) const override {
-    return getMatmulSchedule(op);
+  ScheduleAttrInterface getMatmul(MatmulOp op,
+                                  const DeviceModel &device) const override {
+    return getMatmulSchedule(op, device);
   }
 };
 } // namespace

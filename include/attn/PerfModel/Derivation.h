@@ -16,6 +16,7 @@
 #define ATTN_PERFMODEL_DERIVATION_H
 
 #include "attn/Interfaces/StreamableOpInterface.h"
+#include "attn/PerfModel/Capacity.h"
 #include "attn/PerfModel/Roofline.h"
 
 #include <utility>
@@ -110,11 +111,34 @@ std::vector<OpChain> findChains(Region &region);
 struct TileCapacities {
   int64_t registerBytes = 0;
   int64_t sharedBytes = 0;
+  /// Threads that share the registers.
+  int64_t threads = 256;
   /// Units of the tiles of distributed and streamed axes, and the largest tile,
   /// by the shapes of MMA instructions.
   int64_t distributedUnit = 64;
   int64_t streamUnit = 16;
   int64_t maxTile = 256;
+
+  /// What tiles need that take these bytes of registers and of shared memory,
+  /// and what they can have.
+  CapacityNeed getNeed(double registers, double shared) const {
+    CapacityNeed need;
+    need.registers = registers / double(registerBytesOfThreads());
+    need.sharedBytes = shared;
+    return need;
+  }
+  Capacity getCapacity() const {
+    Capacity capacity;
+    capacity.registers =
+        double(registerBytes) / double(registerBytesOfThreads());
+    capacity.sharedBytes = double(sharedBytes);
+    return capacity;
+  }
+
+private:
+  int64_t registerBytesOfThreads() const {
+    return attn::registerBytes * threads;
+  }
 };
 
 /// How a kernel cuts the axes of a chain.

@@ -18,6 +18,7 @@
 #include "attn/Interfaces/CostOpInterface.h"
 #include "attn/Interfaces/Target.h"
 #include "attn/PerfModel/Calibration.h"
+#include "attn/PerfModel/Capacity.h"
 #include "attn/PerfModel/Derivation.h"
 #include "attn/Scheduling/ScheduleDatabase.h"
 #include "llvm/ADT/SmallVector.h"
@@ -85,7 +86,7 @@ struct KeyTileBounds {
 
 /// The largest key tile within `bounds`, 0 if there is none, and the resource
 /// that limits it.
-std::pair<int64_t, StringRef> getLargestKeyTile(const KeyTileBounds &bounds);
+LargestTile getLargestKeyTile(const KeyTileBounds &bounds);
 
 /// The bounds for a CTA on Hopper: registers of a thread for tiles, by the
 /// number of consumer warpgroups, and shared memory of `device`.

@@ -64,7 +64,8 @@ public:
   virtual std::optional<ScheduleChoice>
   chooseGradient(AttentionGradOp op, const DeviceModel &device,
                  int64_t dqWorkspaceBytes) const = 0;
-  virtual ScheduleAttrInterface getMatmul(MatmulOp op) const = 0;
+  virtual ScheduleAttrInterface getMatmul(MatmulOp op,
+                                          const DeviceModel &device) const = 0;
   /// The schedule of a kernel that computes functions of heads, without MMAs.
   virtual ScheduleAttrInterface getMap(MapHeadsOp op,
                                        const DeviceModel &device) const = 0;

@@ -444,8 +444,8 @@ TEST_F(DerivationTest, AgreesWithTheBoundsOfKernels) {
     bounds.qkHeadDim = bounds.vHeadDim = headDim;
     ASSERT_EQ(derivation.tiles[2], bounds.queryTile) << headDim;
     int64_t keyTile = derivation.tiles[3];
-    EXPECT_EQ(getLargestKeyTile(bounds).first, keyTile) << headDim;
-    EXPECT_EQ(getLargestKeyTile(bounds).second, derivation.limit) << headDim;
+    EXPECT_EQ(getLargestKeyTile(bounds).size, keyTile) << headDim;
+    EXPECT_EQ(getLargestKeyTile(bounds).limit, derivation.limit) << headDim;
     EXPECT_EQ(4 * bounds.getRegisters(keyTile) * double(bounds.threads),
               derivation.registerBytes)
         << headDim;

@@ -32,7 +32,7 @@ int64_t deriveKeyTile(const PublishedTile &published) {
   bounds.qkHeadDim = bounds.vHeadDim = published.headDim;
   bounds.elementBytes = published.elementBytes;
   bounds.sharesProbabilities = published.sharesProbabilities;
-  return getLargestKeyTile(bounds).first;
+  return getLargestKeyTile(bounds).size;
 }
 
 // Capacities alone lead to the tiles that were found by hand, or next to them.
@@ -67,13 +67,13 @@ TEST(ForwardSchedules, DerivesPublishedTiles) {
 TEST(ForwardSchedules, NamesTheLimit) {
   KeyTileBounds bounds = getConsumerBounds(2, *getKnownDevice("h100"));
   bounds.qkHeadDim = bounds.vHeadDim = 128;
-  EXPECT_EQ(getLargestKeyTile(bounds).second, "registers");
+  EXPECT_EQ(getLargestKeyTile(bounds).limit, "registers");
   bounds.qkHeadDim = bounds.vHeadDim = 256;
-  EXPECT_EQ(getLargestKeyTile(bounds).second, "shared memory");
+  EXPECT_EQ(getLargestKeyTile(bounds).limit, "shared memory");
   bounds.maxKeyTile = 64;
-  EXPECT_EQ(getLargestKeyTile(bounds).second, "instruction shape");
+  EXPECT_EQ(getLargestKeyTile(bounds).limit, "instruction shape");
   bounds.queryStages = 3;
-  EXPECT_EQ(getLargestKeyTile(bounds).first, 16);
+  EXPECT_EQ(getLargestKeyTile(bounds).size, 16);
 }
 
 // The largest tile by shared memory alone (FlashAttention on a Napkin): 192
@@ -82,8 +82,8 @@ TEST(ForwardSchedules, CountsSharedMemory) {
   KeyTileBounds bounds = getConsumerBounds(2, *getKnownDevice("h100"));
   bounds.registers = 1 << 20;
   bounds.qkHeadDim = bounds.vHeadDim = 128;
-  EXPECT_EQ(getLargestKeyTile(bounds).first, 192);
+  EXPECT_EQ(getLargestKeyTile(bounds).size, 192);
   bounds.sharesProbabilities = true;
-  EXPECT_EQ(getLargestKeyTile(bounds).first, 144);
+  EXPECT_EQ(getLargestKeyTile(bounds).size, 144);
 }
 } // namespace
