@@ -29,6 +29,8 @@ struct CostReportEntry {
   RooflineEstimate time;
   /// Of attention or its gradient, if their schedule has a model.
   SmallVector<KernelTime> kernels;
+  /// Their schedule for the assumed sizes, if they have one.
+  ScheduleAttrInterface schedule;
 };
 
 /// Times of the dropout of attentions for each place where its keep masks can

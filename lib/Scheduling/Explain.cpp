@@ -51,9 +51,10 @@ static ScheduleAttrInterface getSchedule(AttentionOpInterface op,
 /// has a model.
 static SmallVector<KernelTime>
 estimateKernels(AttentionOpInterface op, const DeviceModel &device,
-                const CostAssumptions &assumptions) {
+                const CostAssumptions &assumptions,
+                ScheduleAttrInterface &schedule) {
   VisitedTiles tiles(op, assumptions);
-  ScheduleAttrInterface schedule = getSchedule(op, tiles);
+  schedule = getSchedule(op, tiles);
   if (!schedule)
     return {};
   return schedule.estimateKernels(tiles, device);
@@ -90,15 +91,16 @@ static CostReportFunction makeCostReport(FunctionOpInterface function,
       return WalkResult::advance();
     RooflineEstimate time = estimate(*cost, device);
     SmallVector<KernelTime> kernels;
+    ScheduleAttrInterface schedule;
     if (auto attention = dyn_cast<AttentionOpInterface>(op))
-      kernels = estimateKernels(attention, device, assumptions);
+      kernels = estimateKernels(attention, device, assumptions, schedule);
     if (!kernels.empty())
       time.seconds = getSeconds(kernels);
     else if (auto matmul = dyn_cast<MatmulOp>(op))
       time.seconds = estimateMatmul(matmul, device, assumptions);
     if (time.seconds > 0) {
       report.entries.push_back(
-          {op->getName().getStringRef().str(), *cost, time, kernels});
+          {op->getName().getStringRef().str(), *cost, time, kernels, schedule});
       report.total += *cost;
       report.seconds += time.seconds;
     }
@@ -181,6 +183,16 @@ static void printSteps(raw_ostream &os, const OpCost &cost) {
     os << llvm::formatv(", {0:f1} kB {1}",
                         cost.bytes(level) / cost.steps * 1e-3,
                         stringifyMemoryLevel(level));
+  os << "\n";
+}
+
+/// The schedule of an attention, and the time by which it was chosen.
+static void printSchedule(raw_ostream &os, const CostReportEntry &entry) {
+  if (!entry.schedule)
+    return;
+  os << "  schedule " << Attribute(entry.schedule);
+  if (!entry.kernels.empty())
+    os << llvm::formatv(", estimated {0:f0} us", entry.time.seconds * 1e6);
   os << "\n";
 }
 
@@ -274,6 +286,7 @@ static void printTable(raw_ostream &os, DeviceAttr device,
       printRow(os, entry.name, entry.cost, entry.time.seconds,
                entry.time.bound);
       printSteps(os, entry.cost);
+      printSchedule(os, entry);
     }
     printRow(os, "total", function.total, function.seconds, "");
     for (const CostReportDropout &dropout : function.dropouts)
@@ -308,6 +321,12 @@ static void printCost(llvm::json::OStream &json, const OpCost &cost,
                                   : llvm::json::Value(nullptr));
   json.attribute("steps", cost.steps);
   json.attribute("seconds", seconds);
+}
+
+static std::string toText(Attribute attribute) {
+  std::string text;
+  llvm::raw_string_ostream(text) << attribute;
+  return text;
 }
 
 static void printKernel(llvm::json::OStream &json, const KernelTime &kernel) {
@@ -385,9 +404,7 @@ static void printJSON(raw_ostream &os, DeviceAttr device, StringRef calibration,
                       const std::optional<CostAssumptions> &assumed) {
   llvm::json::OStream json(os, /*IndentSize=*/2);
   json.object([&] {
-    std::string text;
-    llvm::raw_string_ostream(text) << device;
-    json.attribute("device", text);
+    json.attribute("device", toText(device));
     json.attribute("calibration", calibration);
     json.attribute("ridge", getRidge(device.getFigures()));
     json.attribute("bandwidth",
@@ -406,6 +423,8 @@ static void printJSON(raw_ostream &os, DeviceAttr device, StringRef calibration,
                 json.attribute("name", entry.name);
                 printCost(json, entry.cost, entry.time.seconds);
                 json.attribute("bound", entry.time.bound);
+                if (entry.schedule)
+                  json.attribute("schedule", toText(entry.schedule));
                 if (!entry.kernels.empty())
                   json.attributeArray("kernels", [&] {
                     for (const KernelTime &kernel : entry.kernels)

@@ -90,6 +90,8 @@ private:
   using Rank = std::tuple<double, int64_t, double>;
   Rank getRank(size_t below, size_t from, size_t split) const;
   std::string explain(size_t index, size_t length) const;
+  /// The best candidate but `chosen`, and how much longer it takes.
+  std::string describeRunnerUp(size_t chosen) const;
 
   AttentionOpInterface op;
   ArrayRef<ScheduleCandidate> candidates;
@@ -185,6 +187,22 @@ std::string TimedSchedules::explain(size_t index, size_t length) const {
       .str();
 }
 
+std::string TimedSchedules::describeRunnerUp(size_t chosen) const {
+  for (size_t index : sort()) {
+    if (index == chosen)
+      continue;
+    double loss = std::get<2>(getRank(index, index, 0)) -
+                  std::get<2>(getRank(chosen, chosen, 0));
+    ScheduleAttrInterface schedule = candidates[index].schedule;
+    return llvm::formatv("; runner-up: tiles of {0} queries and {1} keys, "
+                         "{2:f1} % of the time",
+                         schedule.getQueryTile(), schedule.getKeyTile(),
+                         100 * std::exp(loss / double(lengths.size())))
+        .str();
+  }
+  return "";
+}
+
 ScheduleChoice TimedSchedules::choose() const {
   size_t one = 0, bestBelow = 0, bestFrom = 0, bestSplit = 0;
   std::optional<Rank> oneRank, bestRank;
@@ -203,7 +221,8 @@ ScheduleChoice TimedSchedules::choose() const {
   }
   if (!bestRank || std::get<2>(*oneRank) - std::get<2>(*bestRank) <
                        typical.leastGain * double(lengths.size()))
-    return {candidates[one].schedule, explain(one, lengths.size() - 1)};
+    return {candidates[one].schedule,
+            explain(one, lengths.size() - 1) + describeRunnerUp(one)};
   // Between two lengths that were tried.
   int64_t bound = (lengths[bestSplit - 1] + lengths[bestSplit]) / 2;
   return {combine(bound, candidates[bestBelow], candidates[bestFrom]),

@@ -264,9 +264,7 @@ std::optional<ScheduleChoice> MultistageGradients::choose() {
                     byValue ? keysAlone.size() : keys.size());
   if (byValue)
     reason += "; gradients of keys and values do not fit one kernel";
-  if (std::optional<double> seconds =
-          estimateGradient(op, schedule, device, work))
-    reason += llvm::formatv(", estimated {0:f0} us", *seconds * 1e6).str();
+  reason += describeGradientTime(op, schedule, device);
   if (work->isExhausted())
     reportLimitedEstimates(op.getLoc());
   return ScheduleChoice{schedule, reason};

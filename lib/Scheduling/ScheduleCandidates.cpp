@@ -11,8 +11,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "ScheduleCandidates.h"
+#include "attn/Analysis/MaskArea.h"
 #include "attn/Dialect/AttnTile/IR/SplitKV.h"
 #include "attn/PerfModel/Derivation.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -34,6 +36,23 @@ std::optional<int64_t> attn::countWorkItems(AttentionOp op, OpChain &chain,
     items *= int64_t(llvm::divideCeil(axis.size, tile));
   }
   return items;
+}
+
+std::string attn::describeGradientTime(AttentionGradOp op, Attribute schedule,
+                                       const DeviceModel &device) {
+  constexpr CostAssumptions sizes{/*dynamicSize=*/4096, /*dynamicBatch=*/4};
+  VisitedTiles tiles(cast<AttentionOpInterface>(op.getOperation()), sizes,
+                     /*batch=*/0, /*head=*/0, VisitedTiles::createBudget());
+  if (auto byLength = dyn_cast<ByQueryLengthAttr>(schedule))
+    schedule = tiles.getNumQueries() < byLength.getBound() ? byLength.getBelow()
+                                                           : byLength.getFrom();
+  SmallVector<KernelTime> kernels =
+      cast<ScheduleAttrInterface>(schedule).estimateKernels(tiles, device);
+  if (kernels.empty())
+    return "";
+  return llvm::formatv("; estimated {0:f0} us for {1} queries",
+                       getSeconds(kernels) * 1e6, tiles.getNumQueries())
+      .str();
 }
 
 ScheduleAttrInterface attn::splitKV(ScheduleAttrInterface schedule,

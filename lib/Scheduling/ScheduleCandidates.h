@@ -95,6 +95,12 @@ estimateGradient(AttentionGradOp op, Attribute schedule,
                  CostAssumptions assumptions = {/*dynamicSize=*/4096,
                                                 /*dynamicBatch=*/4});
 
+/// As text for a reason: the time of a gradient with `schedule`, which may be a
+/// choice by length, for the sizes that `estimateGradient` assumes; empty
+/// without an estimate.
+std::string describeGradientTime(AttentionGradOp op, Attribute schedule,
+                                 const DeviceModel &device);
+
 } // namespace mlir::attn
 
 #endif // ATTN_LIB_SCHEDULING_SCHEDULECANDIDATES_H

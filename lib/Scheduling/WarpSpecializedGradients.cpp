@@ -582,5 +582,9 @@ ScheduleChoice WarpSpecializedGradients::choosePartsOfDq(Attribute apart,
 
 std::optional<ScheduleChoice> attn::chooseWarpSpecializedGradient(
     AttentionGradOp op, const DeviceModel &device, int64_t dqWorkspaceBytes) {
-  return WarpSpecializedGradients(op, device, dqWorkspaceBytes).choose();
+  std::optional<ScheduleChoice> choice =
+      WarpSpecializedGradients(op, device, dqWorkspaceBytes).choose();
+  if (choice)
+    choice->reason += describeGradientTime(op, choice->schedule, device);
+  return choice;
 }

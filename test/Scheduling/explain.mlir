@@ -46,6 +46,7 @@ func.func @sum(%a: tensor<128x128xbf16>, %c: tensor<128x128xf32>) -> tensor<128x
 // CHECK-NOT:  tensor.dim
 // CHECK:      attn.attention {{.*}} mma_16b
 // CHECK-NEXT:   264192 steps; per step 8.40 MFLOP, 66.6 kB l2, 229.4 kB shared
+// CHECK-NEXT:   schedule #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2>, estimated
 // CHECK-NEXT: total
 // Its schedule has a model of its time: a step takes longer than any part of it.
 // JSON-LABEL: "name": "attention"
