@@ -111,8 +111,12 @@ class Selection:
 
 
 def read_rows(name):
-    with open(os.path.join(RESULTS, name)) as file:
-        rows = [json.loads(line) for line in file]
+    """Rows of a file, and of the file of that name in the folder of the device, if there is one."""
+    rows = []
+    for path in (os.path.join(RESULTS, name), os.path.join(RESULTS, Selection.device, name)):
+        if os.path.exists(path):
+            with open(path) as file:
+                rows += [json.loads(line) for line in file]
     return [
         row
         for row in rows
