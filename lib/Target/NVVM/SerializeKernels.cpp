@@ -21,6 +21,7 @@
 #include "mlir/IR/Threading.h"
 #include "mlir/Target/LLVM/NVVM/Utils.h"
 #include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/SmallVectorExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/IR/InstIterator.h"
@@ -304,6 +305,18 @@ static KernelReport parseReport(StringRef log, StringRef name) {
   return report;
 }
 
+/// The numbers of `modules`, from the largest one to the smallest one. In this
+/// order, no thread starts a long compilation when the others have ended.
+static SmallVector<size_t> sortBySize(ArrayRef<gpu::GPUModuleOp> modules) {
+  SmallVector<std::pair<int64_t, size_t>> sizes;
+  for (auto [number, module] : llvm::enumerate(modules)) {
+    sizes.emplace_back(0, number);
+    gpu::GPUModuleOp(module).walk([&](Operation *) { --sizes.back().first; });
+  }
+  llvm::sort(sizes);
+  return llvm::map_to_vector(sizes, [](auto size) { return size.second; });
+}
+
 namespace {
 struct AttnSerializeKernelsPass
     : public attn::impl::AttnSerializeKernelsPassBase<
@@ -352,8 +365,10 @@ struct AttnSerializeKernelsPass
       targets.push_back(*target);
     }
     SmallVector<SerializedModule> results(modules.size());
+    SmallVector<size_t> order = sortBySize(modules);
     if (failed(failableParallelForEachN(
-            &getContext(), 0, modules.size(), [&](size_t number) {
+            &getContext(), 0, modules.size(), [&](size_t place) {
+              size_t number = order[place];
               return compile(modules[number], targets[number], *kind, ptxas,
                              results[number]);
             })))
