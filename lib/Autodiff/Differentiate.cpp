@@ -373,16 +373,34 @@ struct AttnDifferentiatePass
       eraseDeadOps(combined->function.getBody().front());
       return resolveSizes(combined->function);
     }
-    return splitCombined(*combined, function, names[0], names[1]);
+    if (failed(splitCombined(*combined, function, names[0], names[1])))
+      return failure();
+    eraseOther(names[0], names[1]);
+    return success();
   }
 
-  bool isPair() const { return mode == "pair"; }
+  bool isPair() const { return mode != "combined"; }
+
+  /// In a mode that adds one function of the pair, erases the other one.
+  void eraseOther(StringRef forward, StringRef backward) {
+    ModuleOp module = getOperation();
+    if (mode == "forward")
+      module.lookupSymbol(backward)->erase();
+    if (mode != "backward")
+      return;
+    module.lookupSymbol(forward)->erase();
+    Operation *kept = module.lookupSymbol(backward);
+    kept->removeAttr(forwardAttrName);
+    kept->removeAttr(numSavedAttrName);
+  }
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    if (mode != "pair" && mode != "combined") {
+    constexpr StringLiteral modes[] = {"pair", "forward", "backward",
+                                       "combined"};
+    if (!llvm::is_contained(modes, mode)) {
       module.emitError("unknown mode '")
-          << mode << "' (expected pair or combined)";
+          << mode << "' (expected pair, forward, backward or combined)";
       return signalPassFailure();
     }
     SymbolTable symbols(module);

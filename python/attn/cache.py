@@ -255,6 +255,14 @@ def _load_uncached(library: bytes) -> Artifact:
         return Artifact(str(file))
 
 
+def has_entry(key: str) -> bool:
+    """Whether there is a file for an entry, which may turn out to be damaged."""
+    try:
+        return (cache_dir() / f"{key}.so").is_file()
+    except (OSError, RuntimeError):
+        return False
+
+
 def load_or_create(key: str, create: Callable[[], bytes], target: str) -> Artifact:
     """The artifact of this name for a target, made and stored if it is not there."""
     name = f"{key}.so"

@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import time
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Protocol, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Protocol, Tuple, Union
 
 from attn import cache
 from attn.artifact import Artifact
@@ -216,7 +216,7 @@ class _Progress:
                 print(f" {how} {time.monotonic() - self._start:.1f} s", file=sys.stderr, flush=True)
 
 
-def _compile_noticed(text: str, passes: str, texts: Tuple[Tuple[str, str], ...], target: str) -> bytes:
+def _compile_text(text: str, passes: str, texts: Tuple[Tuple[str, str], ...], target: str, is_noticed: bool) -> bytes:
     try:
         load_compiler()
     except AttnError as error:
@@ -224,12 +224,78 @@ def _compile_noticed(text: str, passes: str, texts: Tuple[Tuple[str, str], ...],
             f"no usable entry of the cache has this module for {target}, and it cannot be compiled: {error}. Entries "
             "of a machine with a compiler may be copied, see attn.cache.inspect()"
         ) from None
-    with _Progress(target):
+    with _Progress(target) if is_noticed else contextlib.nullcontext():
         return compile_bytes(text, target=target, passes=passes, options=dict(texts))
 
 
 _artifacts: Dict[str, Artifact] = {}
+# Locks of results, by their keys: one thread makes a result, and others wait for it.
+_locks: Dict[str, threading.Lock] = {}
 _lock = threading.Lock()
+
+
+def _forget_locks() -> None:
+    """In a process that was forked while another thread compiled, nobody releases its lock."""
+    global _lock
+    _lock = threading.Lock()
+    _locks.clear()
+
+
+os.register_at_fork(after_in_child=_forget_locks)
+
+
+class _Request:
+    """A module with its passes and options, whose result has a key."""
+
+    def __init__(self, source: Source, target: str, passes: str, options: Optional[Options]):
+        self.target = target
+        self._text, self._texts = _text(source), _option_texts(target, options)
+        self._passes = _check_text("passes", passes)
+        self.key = cache.make_key(self._text, self._passes, target, self._texts)
+
+    def load(self, is_noticed: bool = True) -> Artifact:
+        """The result, from memory, from disk, or compiled."""
+        artifact = _artifacts.get(self.key)
+        if artifact is not None:
+            return artifact
+        with _lock:
+            lock = _locks.setdefault(self.key, threading.Lock())
+        with lock:
+            artifact = _artifacts.get(self.key)
+            if artifact is None:
+                artifact = cache.load_or_create(
+                    self.key,
+                    lambda: _compile_text(self._text, self._passes, self._texts, self.target, is_noticed),
+                    self.target,
+                )
+                _artifacts[self.key] = artifact
+        return artifact
+
+
+class _Compilation:
+    """A result that a thread of its own makes, which a call waits for."""
+
+    def __init__(self, request: _Request):
+        self._request = request
+        self._error: Optional[BaseException] = None
+        # No daemon: the libraries of the compiler must not end before it.
+        self._thread = threading.Thread(target=self._run, name="attn compiler")
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._request.load(is_noticed=False)
+        except BaseException as error:
+            self._error = error
+
+    def __call__(self) -> Artifact:
+        if self._thread.is_alive():
+            with _Progress(self._request.target):
+                self._thread.join()
+        if self._error is not None:
+            raise self._error
+        # A forked process has neither the thread nor its result.
+        return self._request.load()
 
 
 def compile(source: Source, *, target: str = "host", passes: str = "", options: Optional[Options] = None) -> Artifact:
@@ -241,19 +307,18 @@ def compile(source: Source, *, target: str = "host", passes: str = "", options: 
 
     Results are kept in memory and on disk (see ``attn.cache``); the compiler is loaded only if the result is not there.
     """
-    text, texts = _text(source), _option_texts(target, options)
-    key = cache.make_key(text, _check_text("passes", passes), target, texts)
-    artifact = _artifacts.get(key)
-    if artifact is not None:
-        return artifact
-    with _lock:
-        artifact = _artifacts.get(key)
-        if artifact is None:
-            artifact = cache.load_or_create(
-                key, lambda: _compile_noticed(text, passes, texts, target), target
-            )
-            _artifacts[key] = artifact
-    return artifact
+    return _Request(source, target, passes, options).load()
+
+
+def compile_in_background(
+    source: Source, *, target: str = "host", passes: str = "", options: Optional[Options] = None
+) -> Callable[[], Artifact]:
+    """Has another thread do what ``compile`` does, if the result is neither in memory nor on disk. A call of the result
+    waits for the artifact, or raises the error."""
+    request = _Request(source, target, passes, options)
+    if request.key in _artifacts or cache.has_entry(request.key):
+        return request.load
+    return _Compilation(request)
 
 
 def explain(

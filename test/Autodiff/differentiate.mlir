@@ -1,4 +1,6 @@
 // RUN: attn-opt %s --attn-differentiate --canonicalize --split-input-file | FileCheck %s
+// RUN: attn-opt %s --attn-differentiate=mode=forward --split-input-file | FileCheck %s --check-prefix=FORWARD --implicit-check-not=_bwd
+// RUN: attn-opt %s --attn-differentiate=mode=backward --split-input-file | FileCheck %s --check-prefix=BACKWARD --implicit-check-not=_fwd
 // RUN: attn-opt %s --attn-differentiate=mode=combined --canonicalize --split-input-file | FileCheck %s --check-prefix=COMBINED
 // RUN: attn-opt %s --attn-differentiate="mode=combined arguments=1" --canonicalize --split-input-file | FileCheck %s --check-prefix=KEYS
 // RUN: attn-opt %s --attn-differentiate=deterministic --split-input-file | FileCheck %s --check-prefix=DETERMINISTIC
@@ -24,6 +26,13 @@
 // CHECK: %[[DBF16:.*]] = linalg.generic {{.*}} ins(%[[G]]#3 :
 // CHECK: arith.truncf
 // CHECK: return %[[G]]#0, %[[DK]], %[[DBF16]]
+
+// One function of the pair refers to nothing of the other one.
+// FORWARD-LABEL: func.func @attention_fwd(
+// FORWARD-SAME: -> (tensor<2x4x?x16xf32>, tensor<2x4x?xf32>) {
+// BACKWARD-LABEL: func.func @attention_bwd(
+// BACKWARD-SAME: -> (tensor<2x4x?x16xf32>, tensor<2x2x?x16xf32>, tensor<4x?xbf16>) {
+// BACKWARD: attn.attention_grad
 
 // Sums in a fixed order have to be asked for.
 // DETERMINISTIC-LABEL: func.func @attention_bwd(

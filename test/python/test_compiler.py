@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 import types
 
@@ -565,6 +566,67 @@ def test_threads_share_the_compiler(fresh):
     with concurrent.futures.ThreadPoolExecutor(6) as pool:
         artifacts = list(pool.map(attn.compile, sources))
     assert artifacts[:4] * 3 == artifacts
+
+
+def test_gradients_are_compiled_in_the_background(fresh, monkeypatch):
+    torch = pytest.importorskip("torch")
+    from attn.torch import kernels, sdpa
+
+    may_go_on = threading.Event()
+    compile_bytes = compiler.compile_bytes
+
+    def wait(text, **options):
+        if "mode=backward" in options["passes"]:
+            assert may_go_on.wait(60)
+        return compile_bytes(text, **options)
+
+    monkeypatch.setattr(compiler, "compile_bytes", wait)
+    kernels.find_functions.cache_clear()
+    kernels.find_backward.cache_clear()
+    kernels._forget_plans()
+    q = torch.randn(1, 2, 8, 24, generator=torch.Generator().manual_seed(1)).requires_grad_()
+    try:
+        out = sdpa(q, q, q)
+        assert len(entries(fresh)) == 1
+    finally:
+        may_go_on.set()
+    exact = torch.nn.functional.scaled_dot_product_attention(q, q, q)
+    torch.testing.assert_close(out, exact)
+    grads = [torch.autograd.grad(each.square().sum(), q)[0] for each in (out, exact)]
+    torch.testing.assert_close(*grads, rtol=1e-4, atol=1e-4)
+    assert len(entries(fresh)) == 2
+
+
+def test_compilations_in_the_background(fresh, monkeypatch):
+    wait = compiler.compile_in_background("func.func @f(%x: tensor<i3>) { return }")
+    for _ in range(2):
+        with pytest.raises(attn.CompileError, match="i3"):
+            wait()
+    artifact = compiler.compile_in_background(TINY)()
+    assert attn.compile(TINY) is artifact
+    monkeypatch.setattr(compiler, "_Compilation", None)
+    assert compiler.compile_in_background(TINY)() is artifact
+    forget(monkeypatch)
+    assert compiler.compile_in_background(TINY)().names() == ["attention"]
+
+
+def test_forked_processes_do_not_wait_for_threads(fresh, monkeypatch):
+    may_go_on = threading.Event()
+    compile_bytes = compiler.compile_bytes
+    monkeypatch.setattr(compiler, "compile_bytes", lambda *a, **k: may_go_on.wait(60) and compile_bytes(*a, **k))
+    wait = compiler.compile_in_background(TINY)
+    child = os.fork()
+    if child == 0:
+        may_go_on.set()
+        os._exit(0 if wait().names() == ["attention"] else 1)
+    try:
+        deadline = time.monotonic() + 60
+        while os.waitpid(child, os.WNOHANG) == (0, 0) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert time.monotonic() < deadline
+    finally:
+        may_go_on.set()
+    assert wait().names() == ["attention"]
 
 
 def test_kernels_for_machines_without_a_compiler(tmp_path, monkeypatch):

@@ -453,6 +453,7 @@ def compilations(monkeypatch):
     compile_text = kernels.compile
     monkeypatch.setattr(kernels, "compile", lambda source, **k: texts.append(source) or compile_text(source, **k))
     kernels.find_functions.cache_clear()
+    kernels.find_backward.cache_clear()
     kernels._forget_plans()
     flex._traces.clear()
     flex._numbers.clear()
@@ -746,7 +747,12 @@ def test_deterministic_algorithms(deterministic, monkeypatch):
     passes = []
     compile_text = kernels.compile
     monkeypatch.setattr(kernels, "compile", lambda *a, **k: passes.append(k.get("passes")) or compile_text(*a, **k))
+    compile_later = kernels.compile_in_background
+    monkeypatch.setattr(
+        kernels, "compile_in_background", lambda *a, **k: passes.append(k.get("passes")) or compile_later(*a, **k)
+    )
     kernels.find_functions.cache_clear()
+    kernels.find_backward.cache_clear()
     kernels._forget_plans()
 
     def plain(score, b, h, i, j):

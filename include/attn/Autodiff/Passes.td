@@ -72,8 +72,9 @@ def AttnDifferentiatePass : Attn_Pass<"attn-differentiate", "::mlir::ModuleOp"> 
     such as the log-sum-exp of attention; sizes, constants and empty tensors are
     recomputed instead. A pair suits frameworks that keep tensors between the forward
     and the backward call: unused arguments of `@f_bwd` are marked `attn.unused` and
-    need not be kept. The combined function is for compilers and tests. `@f` is
-    unchanged.
+    need not be kept. The modes `forward` and `backward` add one function of the pair,
+    so that two processes or threads can compile them at the same time. The combined
+    function is for compilers and tests. `@f` is unchanged.
 
     Differentiation is in reverse mode, through `DifferentiableOpInterface`. Values
     that do not depend on the selected arguments have no gradient. An operation
@@ -87,7 +88,7 @@ def AttnDifferentiatePass : Attn_Pass<"attn-differentiate", "::mlir::ModuleOp"> 
                "Numbers of the arguments to compute gradients of; all tensors "
                "of floats if empty">,
     Option<"mode", "mode", "std::string", /*default=*/"\"pair\"",
-           "Functions to add: pair or combined">,
+           "Functions to add: pair, forward, backward or combined">,
     Option<"deterministic", "deterministic", "bool", /*default=*/"false",
            "Demand gradients of attention that are bitwise equal each time">,
   ];

@@ -15,14 +15,14 @@ import functools
 import math
 import re
 import warnings
-from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
 from attn.artifact import Function, TensorView, element_types
 from attn.builder import Attention
-from attn.compiler import compile, find_gpu_target
+from attn.compiler import compile, compile_in_background, find_gpu_target
 from attn.errors import AttnError, CompileError, UnsupportedError
 from attn.masks import Mask
 from attn.torch.checks import with_unit_stride
@@ -399,7 +399,8 @@ class Functions(NamedTuple):
     """Compiled functions: the latter two are optional."""
 
     forward: Function
-    backward: Optional[Function] = None
+    #: Waits for the function that another thread may be compiling.
+    backward: Optional[Callable[[], Function]] = None
     #: Makes the block mask.
     plan: Optional[Function] = None
 
@@ -412,19 +413,29 @@ def find_functions(
     planned: bool,
     deterministic: bool = False,
 ) -> Functions:
-    """The compiled functions, the backward one only with gradients."""
+    """The compiled functions, the backward one only with gradients. While this one waits for the forward function,
+    another thread compiles the backward one."""
     name = description.NAME
-    options = {"explicit_block_masks": True} if planned else None
-    if gradients is None:
-        artifact = compile(description, target=target, options=options)
-        return Functions(artifact[name], plan=artifact.functions.get(f"{name}_block_mask"))
+# Suffixes of the names of functions that `attn-differentiate` adds, by its mode.
+_SUFFIXES = {"forward": "fwd", "backward": "bwd"}
+
+
+def _differentiate(description: Attention, gradients: Tuple[int, ...], deterministic: bool, mode: str) -> str:
+    """The passes that add one of the functions forward and backward, and remove the given one."""
+    name = description.NAME
     wanted = ",".join(str(argument) for argument in (0, 1, 2, *(3 + capture for capture in gradients)))
-    passes = (
-        f"attn-differentiate{{function={name} arguments={wanted}{' deterministic' if deterministic else ''}}},"
-        f"symbol-privatize{{exclude={name}_fwd,{name}_bwd}},symbol-dce"
+    how = f"mode={mode}{' deterministic' if deterministic else ''}"
+    return (
+        f"attn-differentiate{{function={name} arguments={wanted} {how}}},"
+        f"symbol-privatize{{exclude={name}_{_SUFFIXES[mode]}}},symbol-dce"
     )
+
+
+@contextlib.contextmanager
+def _explain_gradients(gradients: Tuple[int, ...], deterministic: bool) -> Iterator[None]:
+    """Says what to do if gradients of captured tensors cannot be compiled."""
     try:
-        artifact = compile(description, target=target, passes=passes, options=options)
+        yield
     except CompileError as error:
         if not gradients:
             raise
@@ -433,7 +444,33 @@ def find_functions(
             f"gradients of captured tensors and of attn_mask cannot be computed {how} ({error}); call .detach() on "
             "them if they are not wanted"
         ) from error
-    return Functions(artifact[f"{name}_fwd"], artifact[f"{name}_bwd"], artifact.functions.get(f"{name}_fwd_block_mask"))
+
+
+@functools.lru_cache(maxsize=None)
+def find_backward(
+    description: Attention, target: str, gradients: Tuple[int, ...], planned: bool, deterministic: bool
+) -> Callable[[], Function]:
+    """The compiled function backward: its compilation starts now, and a call waits for the end."""
+    options = {"explicit_block_masks": True} if planned else None
+    passes = _differentiate(description, gradients, deterministic, "backward")
+    wait = compile_in_background(description, target=target, passes=passes, options=options)
+
+    def find() -> Function:
+        with _explain_gradients(gradients, deterministic):
+            return wait()[f"{description.NAME}_bwd"]
+
+    return find
+
+
+    options = {"explicit_block_masks": True} if planned else None
+    if gradients is None:
+        artifact = compile(description, target=target, options=options)
+        return Functions(artifact[name], plan=artifact.functions.get(f"{name}_block_mask"))
+    passes = _differentiate(description, gradients, deterministic, "forward")
+    backward = find_backward(description, target, gradients, planned, deterministic)
+    with _explain_gradients(gradients, deterministic):
+        artifact = compile(description, target=target, passes=passes, options=options)
+    return Functions(artifact[f"{name}_fwd"], backward, artifact.functions.get(f"{name}_fwd_block_mask"))
 
 
 def _block_mask_layout(function: Function, query: Tensor, key: Tensor) -> Layout:
@@ -489,6 +526,16 @@ def describe_attention(
         dtype=_NAMES[query.dtype],
         query_heads=query.shape[1],
         key_heads=key.shape[1],
+def _compile_all(description: Attention, target: str, mode: Mode, deterministic: bool) -> None:
+    """Compiles what calls on a device of this target will need."""
+    wanted = [find_functions(description, target, mode.gradients, mode.planned, deterministic).backward]
+    if mode.gradients is not None and torch.are_deterministic_algorithms_enabled():
+        wanted.append(find_backward(description, target, mode.gradients, mode.planned, deterministic=True))
+    for backward in wanted:
+        if backward is not None:
+            backward()
+
+
         query_dim=query.shape[3],
         value_dim=value.shape[3],
         mask=kind.mask,
@@ -525,9 +572,7 @@ class Plan:
         self.mode = mode
         self.with_lse = mode.with_lse or mode.gradients is not None
         for target in _further_targets:
-            find_functions(description, target, mode.gradients, mode.planned, kind.deterministic)
-            if mode.gradients is not None and torch.are_deterministic_algorithms_enabled():
-                find_functions(description, target, mode.gradients, mode.planned, deterministic=True)
+            _compile_all(description, target, mode, kind.deterministic)
         self._description = description
         self._has_dropout = kind.dropout_p != 0
         self._state = 3 + len(captures) if self._has_dropout else None
@@ -597,25 +642,25 @@ class Plan:
                 made = [gradient_layout(tensor)._replace(fill=self._gradient_fill) for tensor in wanted]
             else:
                 made = [Layout(tuple(t.shape), t.stride(), t.dtype, t.device) for t in gradients]
-            backward = self._find_deterministic(inputs[0].device) if deterministic else self._backward
-            assert backward is not None
+            assert self._backward is not None
+            backward = self._find_deterministic(inputs[0].device) if deterministic else self._backward()
             binding = Binding(backward, inputs, made, self._state)
             self._gradients[layouts] = binding
         return binding(inputs, gradients)
 
-    def _find_deterministic(self, device: torch.device) -> Optional[Function]:
+    def _find_deterministic(self, device: torch.device) -> Function:
         """The function backward that adds in one order, as torch.use_deterministic_algorithms asks for."""
         try:
-            mode = self.mode
-            functions = find_functions(
+            return find_backward(
                 self._description, find_target(device), mode.gradients, mode.planned, deterministic=True
-            )
-            return functions.backward
+            )()
         except UnsupportedError as error:
             if not torch.is_deterministic_algorithms_warn_only_enabled():
                 raise
             warnings.warn(f"attention is not deterministic: {error}", stacklevel=2)
-            return self._backward
+        mode = self.mode
+        assert mode.gradients is not None and self._backward is not None
+            return self._backward()
 
 
 def _readable(gradient: Tensor) -> Tensor:
