@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 import attn  # noqa: E402
 import attn.torch  # noqa: E402
 from attn import masks  # noqa: E402
-from attn.torch import evaluate, flex_attention, sdpa, sdpa_packed  # noqa: E402
+from attn.torch import evaluate, flex_attention, sdpa, sdpa_packed, varlen_attn  # noqa: E402
 from test_flex import MASKS, SCORES  # noqa: E402
 from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
 
@@ -110,11 +110,92 @@ def test_gradcheck():
     assert torch.autograd.gradgradcheck(lambda *tensors: sdpa(*tensors, is_causal=True), inputs)
 
 
+def with_lse(function, *tensors, **options):
+    """Output and log-sum-exp, of which kernels have no gradient together with an identity."""
+    if "identity" in options:
+        return function(*tensors, **options), torch.zeros(())
+    return function(*tensors, **options, return_lse=True)
+
+
+LENGTHS = dict(
+    query_lengths=torch.tensor([20, 11], dtype=torch.int32), key_lengths=torch.tensor([24, 7], dtype=torch.int32)
+)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        dict(is_causal=True),
+        dict(attn_mask=masks.causal()),
+        dict(attn_mask=masks.sliding_window(left=5, right=2), sinks=torch.randn(H)),
+        dict(identity=torch.rand(H), attn_mask=masks.causal()),
+        dict(query_lengths=torch.tensor([0, 24], dtype=torch.int32), key_lengths=torch.tensor([9, 0], dtype=torch.int32)),
+        dict(dropout_p=0.25),
+        dict(dropout_p=0.003, soft_cap=2.0),
+    ],
+    ids=str,
+)
+def test_padded_sequences_and_dropout(options):
+    def call(*tensors):
+        torch.manual_seed(3)
+        return with_lse(sdpa, *tensors, **{**LENGTHS, **options})
+
+    agree(call, make_inputs())
+    lengths = LENGTHS["query_lengths"] if "query_lengths" not in options else options["query_lengths"]
+    for entry, length in zip(call(*make_inputs())[0], lengths):
+        assert not entry[:, length:].any()
+
+
+def test_dropout_without_lengths():
+    def call(*tensors):
+        torch.manual_seed(-5)
+        return flex_attention(
+            *tensors, lambda s, b, h, i, j: s * (1 + h), dropout_p=0.5, return_lse=True, enable_gqa=True
+        )
+
+    agree(call, make_inputs(queries=40, key_heads=2))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        dict(block_mask=masks.causal("top_left"), dropout_p=0.25),
+        dict(window_size=(3, 0), sinks=torch.randn(H)),
+        dict(cu_seq_k=torch.tensor([0, 3, 3, 20], dtype=torch.int32), identity=torch.rand(H)),
+    ],
+    ids=str,
+)
+def test_packed_sequences(options):
+    starts = torch.tensor([2, 9, 15, 24], dtype=torch.int32)
+
+    def call(*tensors):
+        torch.manual_seed(3)
+        return with_lse(varlen_attn, *tensors, starts, **options)
+
+    agree(call, [make(26, H, D, seed=seed) for seed in range(3)])
+
+
+def test_gradcheck_of_sequences_and_dropout():
+    inputs = [make(2, 2, 5, 3, seed=seed) for seed in range(3)]
+    lengths = torch.tensor([5, 3], dtype=torch.int32)
+
+    def padded(*tensors):
+        torch.manual_seed(7)
+        return sdpa(*tensors, masks.causal(), query_lengths=lengths, key_lengths=lengths, dropout_p=0.5)
+
+    assert torch.autograd.gradcheck(padded, inputs)
+    packed = [make(6, 2, 3, seed=seed) for seed in range(3)]
+    starts = torch.tensor([0, 2, 6], dtype=torch.int32)
+    assert torch.autograd.gradcheck(lambda *tensors: varlen_attn(*tensors, starts, return_lse=True), packed)
+
+
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda x: sdpa(x, x, x, dropout_p=0.5), "dropout has no double precision"),
-        (lambda x: sdpa(x, x, x, key_lengths=torch.ones(2, dtype=torch.int32)), "different lengths have no double"),
+        (lambda x: sdpa(x, x, x, dropout_p=1e-9), "dropout_p is 1e-09, which random numbers of 16 bits do not meet"),
+        (lambda x: sdpa(x, x, x, key_lengths=torch.ones(2)), "lengths has the dtype torch.float32, expected torch.int"),
         (lambda x: sdpa(x, x, x, masks.tree(IDS - 1)), "#attn.tree has no form by operations of torch"),
         (lambda x: sdpa(x, x.float(), x), "key has the dtype torch.float32 and query torch.float64"),
     ],

@@ -15,13 +15,13 @@ import operator
 import os
 import re
 import struct
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
 
 from attn.errors import AttnError, UnsupportedError
-from attn.torch.kernels import Kind, check_tensors
+from attn.torch.kernels import CLAUSES, DROPOUT_ROUNDS, Kind, check_clauses, check_tensors, find_dropout_threshold
 
 
 # The functions of tensors for the operations, by name.
@@ -68,7 +68,8 @@ class _Pairs(NamedTuple):
     them."""
 
     position: Tuple[Tensor, ...]
-    lengths: Tuple[int, int]
+    #: Numbers of queries and keys; of sequences, tensors that broadcast, too.
+    lengths: Tuple[Union[int, Tensor], Union[int, Tensor]]
     captures: Sequence[Tensor]
 
 
@@ -235,19 +236,24 @@ def takes(query: Tensor) -> bool:
 
 
 def attend(
-    query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor], kind: Kind
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    captures: Sequence[Tensor],
+    kind: Kind,
+    rng: Optional[Tensor] = None,
 ) -> Tuple[Tensor, Tensor]:
-    """Output and log-sum-exp in double precision."""
+    """Output and log-sum-exp in double precision. With dropout, ``rng`` has seed and offset."""
     check_tensors(query, key, value, (), has_head_map="heads" in kind.clauses.split(), allows_double=True)
-    if kind.dropout_p:
-        raise UnsupportedError("dropout has no double precision; convert tensors to torch.float32")
     if kind.sequences:
-        raise UnsupportedError(
-            "sequences of different lengths have no double precision; convert tensors to torch.float32"
-        )
+        operands = _find_operands(captures, kind)[kind.sequences]
+        check_clauses(Kind(clauses=kind.sequences), query, operands)
     scores, probabilities, lse = _evaluate(query, key, captures, kind)
     if _records:
         _records[-1].append((scores, probabilities))
+    if rng is not None:
+        position = _locate(query, key, captures, kind).position
+        probabilities = _drop(probabilities, kind.dropout_p, rng, position)
     return probabilities @ value[:, _find_heads(query, key, captures, kind)], lse
 
 
@@ -257,13 +263,58 @@ def evaluate_pairs(query: Tensor, key: Tensor, captures: Sequence[Tensor], kind:
     return _evaluate(query, key, captures, kind)[:2]
 
 
+def _find_operands(captures: Sequence[Tensor], kind: Kind) -> Dict[str, Sequence[Tensor]]:
+    """The operands of each clause."""
+    operands, number = {}, kind.reads
+    for clause in kind.clauses.split():
+        operands[clause] = captures[number : number + CLAUSES[clause]]
+        number += CLAUSES[clause]
+    return operands
+
+
 def _find_heads(query: Tensor, key: Tensor, captures: Sequence[Tensor], kind: Kind) -> Tensor:
     """The key head of each query head."""
-    heads = dict(zip(kind.clauses.split(), captures[kind.reads :])).get("heads")
+    heads = _find_operands(captures, kind).get("heads")
     if heads is not None:
-        return heads.long()
+        return heads[0].long()
     group = query.shape[1] // max(key.shape[1], 1)
     return torch.arange(query.shape[1], device=query.device) // max(group, 1)
+
+
+class _Places(NamedTuple):
+    """Where rows and columns are in their sequences."""
+
+    position: Tuple[Tensor, ...]
+    lengths: Tuple[Union[int, Tensor], Union[int, Tensor]]
+    #: The pairs of one sequence, and the rows of any sequence; None for all.
+    pairs: Optional[Tensor] = None
+    rows: Optional[Tensor] = None
+
+
+def _locate(query: Tensor, key: Tensor, captures: Sequence[Tensor], kind: Kind) -> _Places:
+    sizes = (query.shape[2], key.shape[2])
+    position = _positions((*query.shape[:2], *sizes), query.device)
+    if not kind.sequences:
+        return _Places(position, sizes)
+    operands = _find_operands(captures, kind)[kind.sequences]
+    if kind.sequences == "packed":
+        return _locate_packed(position, operands)
+    lengths = [each.long().clamp(0, size).view(-1, 1, 1, 1) for each, size in zip(operands, sizes)]
+    rows, columns = (place < length for place, length in zip(position[2:], lengths))
+    return _Places(position, (lengths[0], lengths[1]), rows & columns, rows)
+
+
+def _locate_packed(position: Sequence[Tensor], operands: Sequence[Tensor]) -> _Places:
+    """Places of sequences that begin at the positions of ``operands``, of queries and of keys."""
+    numbers, places, insides, starts = [], [], [], [bounds.long() for bounds in operands]
+    for place, bounds in zip(position[2:], starts):
+        number = torch.searchsorted(bounds, place.flatten(), right=True).view(place.shape) - 1
+        insides.append((number >= 0) & (number < len(bounds) - 1))
+        numbers.append(number.clamp(0, max(len(bounds) - 2, 0)))
+        places.append(place - bounds[numbers[-1]])
+    of_rows = [(bounds[1:] - bounds[:-1])[numbers[0]] for bounds in starts]
+    pairs = insides[0] & insides[1] & (numbers[0] == numbers[1])
+    return _Places((numbers[0], position[1], *places), (of_rows[0], of_rows[1]), pairs, insides[0])
 
 
 def _evaluate(
@@ -271,24 +322,26 @@ def _evaluate(
 ) -> Tuple[Tensor, Tensor, Tensor]:
     """Scores, probabilities and log-sum-exp."""
     key = key[:, _find_heads(query, key, captures, kind)]
-    lengths = (query.shape[2], key.shape[2])
-    position = _positions((*query.shape[:2], *lengths), query.device)
+    places = _locate(query, key, captures, kind)
     scores = query @ key.mT * (1 / math.sqrt(query.shape[3]) if kind.scale is None else kind.scale)
-    pairs = _Pairs(position, lengths, captures[kind.first_capture :])
+    pairs = _Pairs(places.position, places.lengths, captures[kind.first_capture :])
     if kind.score_mod:
         scores = _Region(kind.score_mod, pairs).evaluate(scores).expand(scores.shape)
     keep = scores != -math.inf
+    if places.pairs is not None:
+        keep = keep & places.pairs
     if kind.mask_mod:
         keep = keep & _Region(kind.mask_mod, pairs).evaluate()
     if kind.mask:
-        keep = keep & _evaluate_mask(kind.mask, _Pairs(position, lengths, captures[: kind.reads]))
-    return _normalize(scores, keep, dict(zip(kind.clauses.split(), captures[kind.reads :])))
+        keep = keep & _evaluate_mask(kind.mask, pairs._replace(captures=captures[: kind.reads]))
+    return _normalize(scores, keep, places, _find_operands(captures, kind))
 
 
-def _normalize(scores: Tensor, keep: Tensor, operands: Dict[str, Tensor]) -> Tuple[Tensor, Tensor, Tensor]:
+def _normalize(
+    scores: Tensor, keep: Tensor, places: _Places, operands: Dict[str, Sequence[Tensor]]
+) -> Tuple[Tensor, Tensor, Tensor]:
     """The softmax of the kept scores; rows with nothing to attend are 0."""
     is_empty = ~keep.any(-1, keepdim=True)
-    sinks = operands.get("sinks")
     # Of an empty row all gradients are 0.
     masked = scores.masked_fill(~keep, -math.inf).masked_fill(is_empty, 0.0)
     if scores.shape[-1] == 0:
@@ -296,18 +349,61 @@ def _normalize(scores: Tensor, keep: Tensor, operands: Dict[str, Tensor]) -> Tup
     else:
         lse = masked.logsumexp(-1)
     lse = lse.masked_fill(is_empty[..., 0], -math.inf)
-    if sinks is not None:
-        lse = torch.logaddexp(lse, sinks.double()[:, None].expand(lse.shape))
+    if "sinks" in operands:
+        lse = torch.logaddexp(lse, operands["sinks"][0].double()[:, None].expand(lse.shape))
     finite = lse.masked_fill(lse == -math.inf, 0.0)
     probabilities = (masked - finite[..., None]).exp() * ~is_empty
-    identity = operands.get("identity")
-    if identity is not None:
-        queries, keys = scores.shape[-2:]
-        weight = identity.double()[:, None, None]
-        diagonal = torch.ones(queries, keys, dtype=torch.float64, device=scores.device)
-        diagonal = diagonal.tril(keys - queries).triu(keys - queries)
+    if "identity" in operands:
+        weight = operands["identity"][0].double()[:, None, None]
+        row = places.position[2] + (places.lengths[1] - places.lengths[0])
+        diagonal = places.position[3] == row
+        diagonal = diagonal if places.pairs is None else diagonal & places.pairs
         probabilities = (1 - weight) * probabilities + weight * diagonal
+    if places.rows is not None:
+        lse = lse.masked_fill(~places.rows[..., 0], -math.inf)
     return scores.masked_fill(~keep, -math.inf), probabilities, lse
+
+
+# Dropout
+
+_WORD = 2**32 - 1
+
+
+def _rotate(word: Tensor, by: int) -> Tensor:
+    return ((word << by) | (word >> (32 - by))) & _WORD
+
+
+def _generate(key: Sequence[Tensor], counter: Sequence[Tensor]) -> Tuple[Tensor, ...]:
+    """Four words of `#attn.arx` (docs/rng.md), as integers of 64 bits."""
+    x0, x1, x2, x3 = counter
+    for number in range(DROPOUT_ROUNDS):
+        x0 = (x0 + x1 + key[0] + number * 0x9E3779B9) & _WORD
+        x1 = _rotate(x1, 5) ^ x0
+        x0 = _rotate(x0, 16)
+        x2 = (x2 + x3 + key[1] + number * 0xBB67AE85) & _WORD
+        x3 = _rotate(x3, 8) ^ x2
+        x0 = (x0 + x3) & _WORD
+        x3 = _rotate(x3, 13) ^ x0
+        x2 = (x2 + x1) & _WORD
+        x1 = _rotate(x1, 7) ^ x2
+        x2 = _rotate(x2, 16)
+    return x0, x1, x2, x3
+
+
+def _drop(probabilities: Tensor, p: float, rng: Tensor, position: Sequence[Tensor]) -> Tensor:
+    """Probabilities of which kernels with this state keep some: the others are 0."""
+    threshold, bits = find_dropout_threshold(p)
+    seed, offset = rng.long()
+    batch, head, query, key = position
+    y0, y1, *others = _generate((seed & _WORD, seed >> 32 & _WORD), (offset & _WORD, offset >> 32 & _WORD, batch, head))
+    row = query // 16 * 8 + query % 8
+    # The place of a pair in words for 16 queries or keys.
+    place = key % 2 * 16 + key % 8 // 2 * 4 + key % 16 // 8 * 2 + query % 16 // 8
+    number = torch.zeros_like(place)
+    for first in range(0, bits, 4):
+        for word in _generate((y0, y1), (key // 16 * 4 + first // 4, row, *others)):
+            number = number * 2 + (word >> place & 1)
+    return torch.where(number >= threshold, probabilities / (1 - threshold / 2**bits), 0.0)
 
 
 # Reads

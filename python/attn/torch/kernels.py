@@ -43,7 +43,7 @@ _VIEW_WORDS = ctypes.sizeof(TensorView) // 8
 
 
 # How many operands each clause has, in order; they follow the operands of the mask.
-_CLAUSES = {"sinks": 1, "heads": 1, "identity": 1, "packed": 2, "padded": 2}
+CLAUSES = {"sinks": 1, "heads": 1, "identity": 1, "packed": 2, "padded": 2}
 
 
 class Kind(NamedTuple):
@@ -56,7 +56,7 @@ class Kind(NamedTuple):
     dropout_p: float = 0.0
     #: How many of the captured tensors, the first ones, ``mask`` reads.
     reads: int = 0
-    #: Names of clauses in the order of ``_CLAUSES``, with a space between them, whose operands are the next ones.
+    #: Names of clauses in the order of ``CLAUSES``, with a space between them, whose operands are the next ones.
     clauses: str = ""
     #: Whether gradients are deterministic, whatever the mode of torch is.
     deterministic: bool = False
@@ -64,7 +64,7 @@ class Kind(NamedTuple):
     @property
     def first_capture(self) -> int:
         """The number of the first of the captured tensors that regions read."""
-        return self.reads + sum([_CLAUSES[clause] for clause in self.clauses.split()])
+        return self.reads + sum([CLAUSES[clause] for clause in self.clauses.split()])
 
     @property
     def sequences(self) -> str:
@@ -109,6 +109,21 @@ def find_target(device: torch.device) -> str:
     )
 
 
+#: Rounds of the generator of dropout.
+DROPOUT_ROUNDS = 6
+
+
+def find_dropout_threshold(p: float) -> Tuple[int, int]:
+    """The numbers below which random numbers of so many bits drop a probability."""
+    for bits in (8, 16):
+        threshold = int(p * 2**bits + 0.5)
+        if 0 < threshold < 2**bits and abs(threshold / 2**bits - p) <= _DROPOUT_TOLERANCE * p:
+            return threshold, bits
+    raise UnsupportedError(
+        f"dropout_p is {p}, which random numbers of 16 bits do not meet; it must be 0, or from 0.00016 to 0.99999"
+    )
+
+
 def dropout_attribute(p: float) -> str:
     """Dropout with this probability as the compiler's attribute.
 
@@ -116,13 +131,8 @@ def dropout_attribute(p: float) -> str:
     with its gradient, by 1.0 to 1.7 %, and 0.6 and 1.3 % more in the other two
     (docs/performance.md, Dropout).
     """
-    for bits in (8, 16):
-        threshold = int(p * 2**bits + 0.5)
-        if 0 < threshold < 2**bits and abs(threshold / 2**bits - p) <= _DROPOUT_TOLERANCE * p:
-            return f"#attn.dropout<p = {threshold / 2**bits!r}, rng = #attn.arx<rounds = 6>, bits = {bits}>"
-    raise UnsupportedError(
-        f"dropout_p is {p}, which random numbers of 16 bits do not meet; it must be 0, or from 0.00016 to 0.99999"
-    )
+    threshold, bits = find_dropout_threshold(p)
+    return f"#attn.dropout<p = {threshold / 2**bits!r}, rng = #attn.arx<rounds = {DROPOUT_ROUNDS}>, bits = {bits}>"
 
 
 def read_mask(mask: Mask, argument: str) -> Tuple[str, Tuple[Tensor, ...]]:
@@ -145,13 +155,13 @@ _OPERANDS = {
 }
 
 
-def _check_clauses(kind: Kind, query: Tensor, captures: Sequence[Tensor]) -> Dict[str, str]:
+def check_clauses(kind: Kind, query: Tensor, captures: Sequence[Tensor]) -> Dict[str, str]:
     """The clauses, with the types of their operands where heads have an element each; refuses what does not fit."""
     types: Dict[str, str] = {}
     number = kind.reads
     heads = query.shape[1]
     for clause in kind.clauses.split():
-        operands = captures[number : number + _CLAUSES[clause]]
+        operands = captures[number : number + CLAUSES[clause]]
         number += len(operands)
         is_integer = clause not in ("sinks", "identity")
         for operand in operands:
@@ -405,17 +415,6 @@ class Functions(NamedTuple):
     plan: Optional[Function] = None
 
 
-@functools.lru_cache(maxsize=None)
-def find_functions(
-    description: Attention,
-    target: str,
-    gradients: Optional[Tuple[int, ...]],
-    planned: bool,
-    deterministic: bool = False,
-) -> Functions:
-    """The compiled functions, the backward one only with gradients. While this one waits for the forward function,
-    another thread compiles the backward one."""
-    name = description.NAME
 # Suffixes of the names of functions that `attn-differentiate` adds, by its mode.
 _SUFFIXES = {"forward": "fwd", "backward": "bwd"}
 
@@ -462,6 +461,17 @@ def find_backward(
     return find
 
 
+@functools.lru_cache(maxsize=None)
+def find_functions(
+    description: Attention,
+    target: str,
+    gradients: Optional[Tuple[int, ...]],
+    planned: bool,
+    deterministic: bool = False,
+) -> Functions:
+    """The compiled functions, the backward one only with gradients. While this one waits for the forward function,
+    another thread compiles the backward one."""
+    name = description.NAME
     options = {"explicit_block_masks": True} if planned else None
     if gradients is None:
         artifact = compile(description, target=target, options=options)
@@ -516,16 +526,6 @@ def compile_for(target: str) -> Iterator[None]:
         _further_targets = before
 
 
-def describe_attention(
-    kind: Kind, with_lse: bool, query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor]
-) -> Attention:
-    """Attention of a kind for tensors of some heads and head dims, whose batch and lengths may vary."""
-    clauses = _check_clauses(kind, query, captures)
-    check_tensors(query, key, value, captures, has_head_map="heads" in clauses)
-    return Attention(
-        dtype=_NAMES[query.dtype],
-        query_heads=query.shape[1],
-        key_heads=key.shape[1],
 def _compile_all(description: Attention, target: str, mode: Mode, deterministic: bool) -> None:
     """Compiles what calls on a device of this target will need."""
     wanted = [find_functions(description, target, mode.gradients, mode.planned, deterministic).backward]
@@ -536,6 +536,16 @@ def _compile_all(description: Attention, target: str, mode: Mode, deterministic:
             backward()
 
 
+def describe_attention(
+    kind: Kind, with_lse: bool, query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor]
+) -> Attention:
+    """Attention of a kind for tensors of some heads and head dims, whose batch and lengths may vary."""
+    clauses = check_clauses(kind, query, captures)
+    check_tensors(query, key, value, captures, has_head_map="heads" in clauses)
+    return Attention(
+        dtype=_NAMES[query.dtype],
+        query_heads=query.shape[1],
+        key_heads=key.shape[1],
         query_dim=query.shape[3],
         value_dim=value.shape[3],
         mask=kind.mask,
@@ -650,6 +660,8 @@ class Plan:
 
     def _find_deterministic(self, device: torch.device) -> Function:
         """The function backward that adds in one order, as torch.use_deterministic_algorithms asks for."""
+        mode = self.mode
+        assert mode.gradients is not None and self._backward is not None
         try:
             return find_backward(
                 self._description, find_target(device), mode.gradients, mode.planned, deterministic=True
@@ -658,8 +670,6 @@ class Plan:
             if not torch.is_deterministic_algorithms_warn_only_enabled():
                 raise
             warnings.warn(f"attention is not deterministic: {error}", stacklevel=2)
-        mode = self.mode
-        assert mode.gradients is not None and self._backward is not None
             return self._backward()
 
 

@@ -471,7 +471,8 @@ def attend(
     ``BlockMask`` that it may be kept for."""
     if not torch.compiler.is_compiling():
         if evaluate.takes(query):
-            return evaluate.attend(query, key, value, captures, kind)
+            state = draw_state(query.device) if kind.dropout_p else None
+            return evaluate.attend(query, key, value, captures, kind, state)
         if _has_dual_level():
             _refuse_tangents(query, key, value, *captures)
     if captures and is_plain(query, key, value, *captures) and evaluate.checks_reads():
