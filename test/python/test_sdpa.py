@@ -5,6 +5,7 @@
 
 import io
 import math
+import sys
 import warnings
 
 import pytest
@@ -13,7 +14,7 @@ torch = pytest.importorskip("torch")
 
 import attn  # noqa: E402
 from attn import masks  # noqa: E402
-from attn.torch import sdpa  # noqa: E402
+from attn.torch import kernels, sdpa  # noqa: E402
 from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
@@ -394,6 +395,57 @@ def test_masks_of_few_dimensions_in_later_calls(dims):
     for _ in range(3):
         for actual, wanted in zip(torch.autograd.grad(sdpa(q, k, v, bias).square().sum(), (q, k, v)), expected):
             torch.testing.assert_close(actual.double(), wanted, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.skipif(kernels._TensorGuards is None, reason="torch has no guards")
+def test_equal_calls_are_recognised_by_guards(monkeypatch):
+    """Without looking at each property of tensors, which takes microseconds."""
+    kernels._forget_plans()
+    wide = make_inputs((1, 2, 9, 16), (1, 2, 9, 16), requires_grad=False)
+    narrow = [tensor[:, :, :5] for tensor in wide]
+    masked = [*wide, torch.randn(9, 9)]
+    calls = [wide, narrow, masked, [wide[0].clone().requires_grad_(), *wide[1:]]]
+    for _ in range(2):
+        expected = [sdpa(*tensors) for tensors in calls]
+    monkeypatch.setattr(sys.modules[sdpa.__module__], "describe", None)
+    for tensors, each in zip(calls, expected):
+        out = sdpa(*tensors)
+        assert torch.equal(out, each) and out.requires_grad == each.requires_grad
+    with torch.no_grad():
+        assert not sdpa(*calls[-1]).requires_grad
+    assert torch.equal(sdpa(*masked, dropout_p=0.0), expected[2])
+    with pytest.raises(TypeError):
+        sdpa(*wide, scale=2.0)
+    assert max(map(len, kernels.recent_plans.values())) <= kernels._MAX_RECENT
+
+
+class _Names(torch.utils._python_dispatch.TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names = [*getattr(self, "names", []), str(func)]
+        return func(*args, **(kwargs or {}))
+
+
+def test_guards_tell_observed_calls():
+    inputs = make_inputs((1, 2, 9, 16), (1, 2, 9, 16), requires_grad=False)
+    exact = [sdpa(*inputs) for _ in range(3)][0]
+    with _Names() as mode:
+        sdpa(*inputs)
+    assert "attn.attention.default" in mode.names
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert sdpa(*inputs).dtype == torch.bfloat16
+    batch = [tensor.expand(3, *tensor.shape) for tensor in inputs]
+    torch.testing.assert_close(torch.func.vmap(sdpa)(*batch), exact.expand(3, *exact.shape))
+    with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True):
+        assert type(sdpa(*inputs)).__name__ == "FakeTensor"
+    traced = torch.jit.trace(lambda *tensors: sdpa(*tensors), inputs)
+    torch.testing.assert_close(traced(*[-tensor for tensor in inputs]), sdpa(*[-tensor for tensor in inputs]))
+    with torch.autograd.forward_ad.dual_level(), pytest.raises(attn.UnsupportedError, match="forward-mode"):
+        sdpa(torch.autograd.forward_ad.make_dual(inputs[0], inputs[0]), *inputs[1:])
+    torch.testing.assert_close(sdpa(*inputs), exact)
+    with torch.inference_mode():
+        assert sdpa(*inputs).is_inference()
+    narrow = [tensor.double() for tensor in inputs]
+    assert sdpa(*narrow).dtype == torch.float64
 
 
 @pytest.mark.parametrize("length", [20, 33, 200])

@@ -400,7 +400,7 @@ class Binding:
             words[seed + _VIEW_WORDS] = words[seed] + 8
         status = self._call(frame.address, self._count, stream)
         self._free.append(frame)
-        if status != 0:
+        if status:
             raise AttnError(self._last_error().decode(errors="replace"))
         return outputs
 
@@ -692,9 +692,43 @@ _plans: Dict[Tuple, Plan] = {}
 call_plans: Dict[Tuple, Plan] = {}
 
 
+class RecentPlan(NamedTuple):
+    """A plan of a call, and what tells whether it is for other tensors, too."""
+
+    #: Compares all that ``describe`` tells, and classes, modes and transformations, in one call.
+    check: Callable[..., bool]
+    plan: Plan
+    needs_gradient: bool
+
+
+# Each check takes a part of the time that looking up a plan by descriptions takes.
+_MAX_RECENT = 4
+#: The latest plans of ``call_plans``, by all arguments of the call but its tensors.
+recent_plans: Dict[Tuple, List[RecentPlan]] = {}
+# Torch guards its own compiled code by this. It is private.
+_TensorGuards = getattr(torch._C._dynamo.guards, "TensorGuards", None)
+
+
+def remember_plan(name: Tuple, plan: Plan, needs_gradient: bool, tensors: Sequence[Tensor]) -> None:
+    """Adds a plan to ``recent_plans``."""
+    try:
+        check = _TensorGuards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
+        # Torch of another version may compare other things.
+        is_usable = check(*tensors) is True
+    except TypeError:
+        return
+    if is_usable:
+        if len(recent_plans) >= _MAX_PLANS:
+            recent_plans.clear()
+        known = recent_plans.get(name, [])
+        # A call in another thread may go through the list.
+        recent_plans[name] = [RecentPlan(check, plan, needs_gradient), *known[: _MAX_RECENT - 1]]
+
+
 def _forget_plans() -> None:
     _plans.clear()
     call_plans.clear()
+    recent_plans.clear()
 
 
 def get_plan(kind: Kind, mode: Mode, query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor]) -> Plan:

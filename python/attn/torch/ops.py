@@ -304,12 +304,18 @@ def _refuse_tangents(*tensors: Tensor) -> None:
         )
 
 
+def is_observed() -> bool:
+    """Whether compilers or modes of torch observe calls, which checks of tensors do not all tell."""
+    return torch.compiler.is_compiling() or _len_dispatch_stack() != 0 or _has_dual_level()
+
+
+_len_dispatch_stack = torch._C._len_torch_dispatch_stack
 _PLAIN = (Tensor, torch.nn.Parameter)
 
 
 def is_plain(*tensors: Tensor) -> bool:
     """Whether tensors are plain ones, and no mode or transformation observes the call."""
-    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() != 0 or _has_dual_level():
+    if is_observed():
         return False
     # Traces of torch.jit record operators, and would have all other results as constants.
     if torch._C._get_tracing_state() is not None:
