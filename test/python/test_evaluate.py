@@ -131,7 +131,7 @@ LENGTHS = dict(
         dict(attn_mask=masks.sliding_window(left=5, right=2), sinks=torch.randn(H)),
         dict(identity=torch.rand(H), attn_mask=masks.causal()),
         dict(query_lengths=torch.tensor([0, 24], dtype=torch.int32), key_lengths=torch.tensor([9, 0], dtype=torch.int32)),
-        dict(dropout_p=0.25),
+        dict(dropout_p=0.25, identity=torch.rand(H)),
         dict(dropout_p=0.003, soft_cap=2.0),
     ],
     ids=str,

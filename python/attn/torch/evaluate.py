@@ -248,12 +248,9 @@ def attend(
     if kind.sequences:
         operands = _find_operands(captures, kind)[kind.sequences]
         check_clauses(Kind(clauses=kind.sequences), query, operands)
-    scores, probabilities, lse = _evaluate(query, key, captures, kind)
+    scores, probabilities, lse = _evaluate(query, key, captures, kind, rng)
     if _records:
         _records[-1].append((scores, probabilities))
-    if rng is not None:
-        position = _locate(query, key, captures, kind).position
-        probabilities = _drop(probabilities, kind.dropout_p, rng, position)
     return probabilities @ value[:, _find_heads(query, key, captures, kind)], lse
 
 
@@ -318,9 +315,9 @@ def _locate_packed(position: Sequence[Tensor], operands: Sequence[Tensor]) -> _P
 
 
 def _evaluate(
-    query: Tensor, key: Tensor, captures: Sequence[Tensor], kind: Kind
+    query: Tensor, key: Tensor, captures: Sequence[Tensor], kind: Kind, rng: Optional[Tensor] = None
 ) -> Tuple[Tensor, Tensor, Tensor]:
-    """Scores, probabilities and log-sum-exp."""
+    """Scores, probabilities, some of which ``rng`` drops, and log-sum-exp."""
     key = key[:, _find_heads(query, key, captures, kind)]
     places = _locate(query, key, captures, kind)
     scores = query @ key.mT * (1 / math.sqrt(query.shape[3]) if kind.scale is None else kind.scale)
@@ -334,13 +331,19 @@ def _evaluate(
         keep = keep & _Region(kind.mask_mod, pairs).evaluate()
     if kind.mask:
         keep = keep & _evaluate_mask(kind.mask, pairs._replace(captures=captures[: kind.reads]))
-    return _normalize(scores, keep, places, _find_operands(captures, kind))
+    operands = _find_operands(captures, kind)
+    probabilities, lse = _normalize(scores, keep, operands.get("sinks"))
+    if rng is not None:
+        probabilities = _drop(probabilities, kind.dropout_p, rng, places.position)
+    if "identity" in operands:
+        probabilities = _mix_identity(probabilities, places, operands["identity"][0])
+    if places.rows is not None:
+        lse = lse.masked_fill(~places.rows[..., 0], -math.inf)
+    return scores.masked_fill(~keep, -math.inf), probabilities, lse
 
 
-def _normalize(
-    scores: Tensor, keep: Tensor, places: _Places, operands: Dict[str, Sequence[Tensor]]
-) -> Tuple[Tensor, Tensor, Tensor]:
-    """The softmax of the kept scores; rows with nothing to attend are 0."""
+def _normalize(scores: Tensor, keep: Tensor, sinks: Optional[Sequence[Tensor]]) -> Tuple[Tensor, Tensor]:
+    """The softmax of the kept scores and its log-sum-exp; rows with nothing to attend are 0."""
     is_empty = ~keep.any(-1, keepdim=True)
     # Of an empty row all gradients are 0.
     masked = scores.masked_fill(~keep, -math.inf).masked_fill(is_empty, 0.0)
@@ -349,19 +352,18 @@ def _normalize(
     else:
         lse = masked.logsumexp(-1)
     lse = lse.masked_fill(is_empty[..., 0], -math.inf)
-    if "sinks" in operands:
-        lse = torch.logaddexp(lse, operands["sinks"][0].double()[:, None].expand(lse.shape))
+    if sinks is not None:
+        lse = torch.logaddexp(lse, sinks[0].double()[:, None].expand(lse.shape))
     finite = lse.masked_fill(lse == -math.inf, 0.0)
-    probabilities = (masked - finite[..., None]).exp() * ~is_empty
-    if "identity" in operands:
-        weight = operands["identity"][0].double()[:, None, None]
-        row = places.position[2] + (places.lengths[1] - places.lengths[0])
-        diagonal = places.position[3] == row
-        diagonal = diagonal if places.pairs is None else diagonal & places.pairs
-        probabilities = (1 - weight) * probabilities + weight * diagonal
-    if places.rows is not None:
-        lse = lse.masked_fill(~places.rows[..., 0], -math.inf)
-    return scores.masked_fill(~keep, -math.inf), probabilities, lse
+    return (masked - finite[..., None]).exp() * ~is_empty, lse
+
+
+def _mix_identity(probabilities: Tensor, places: _Places, identity: Tensor) -> Tensor:
+    weight = identity.double()[:, None, None]
+    row = places.position[2] + (places.lengths[1] - places.lengths[0])
+    diagonal = places.position[3] == row
+    diagonal = diagonal if places.pairs is None else diagonal & places.pairs
+    return (1 - weight) * probabilities + weight * diagonal
 
 
 # Dropout
