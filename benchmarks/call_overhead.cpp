@@ -37,11 +37,11 @@ static constexpr int64_t QueryDims[] = {-1, 32, -2, 128};
 static constexpr int64_t KeyDims[] = {-1, 8, -3, 128};
 static constexpr int64_t LseDims[] = {-1, 32, -2};
 static constexpr attn_tensor_spec Specs[] = {
-    {"query", ATTN_BF16, 4, QueryDims, 16, 0},
-    {"key", ATTN_BF16, 4, KeyDims, 16, 0},
-    {"value", ATTN_BF16, 4, KeyDims, 16, 0},
-    {"out", ATTN_BF16, 4, QueryDims, 16, 1},
-    {"lse", ATTN_F32, 3, LseDims, 4, 1}};
+    {"query", ATTN_BF16, 4, QueryDims, 16, ATTN_ACCESS_READ},
+    {"key", ATTN_BF16, 4, KeyDims, 16, ATTN_ACCESS_READ},
+    {"value", ATTN_BF16, 4, KeyDims, 16, ATTN_ACCESS_READ},
+    {"out", ATTN_BF16, 4, QueryDims, 16, ATTN_ACCESS_WRITE},
+    {"lse", ATTN_F32, 3, LseDims, 4, ATTN_ACCESS_WRITE}};
 static constexpr int NumArgs = 5;
 
 static void check(int32_t status) {

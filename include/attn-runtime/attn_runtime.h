@@ -45,7 +45,7 @@ extern "C" {
 /*===----------------------------------------------------------------------===*/
 
 /** The version of every layout and signature below. */
-#define ATTN_RUNTIME_ABI_VERSION 2u
+#define ATTN_RUNTIME_ABI_VERSION 3u
 
 /** The version that the library was built with. */
 ATTNRT_EXPORT uint32_t attnrtAbiVersion(void);
@@ -118,6 +118,14 @@ typedef struct attn_tensor {
   int32_t reserved;       /* 36: 0 */
 } attn_tensor;
 
+/** How a function uses the elements of an argument: a set of bits. */
+typedef enum attn_access {
+  ATTN_ACCESS_SIZES = 0, /* it uses the sizes alone */
+  ATTN_ACCESS_READ = 1,
+  ATTN_ACCESS_WRITE = 2, /* the argument is an output */
+  ATTN_ACCESS_READ_WRITE = 3
+} attn_access;
+
 /** The requirements of a compiled function on one argument. Size 32. */
 typedef struct attn_tensor_spec {
   const char *name;    /*  0: used in messages and on command lines */
@@ -129,11 +137,14 @@ typedef struct attn_tensor_spec {
   int32_t alignment;   /* 24: bytes; a power of two that the data pointer and
                               every stride but the last are multiples of.
                               0 and 1: no requirement. */
-  int32_t is_output;   /* 28: 0 or 1 */
+  int32_t access;      /* 28: an attn_access */
 } attn_tensor_spec;
 
 /** The most dynamic sizes that a function may have. */
 #define ATTN_MAX_SYMBOLS 64
+
+/** Whether an attn_tensor_spec is of an output: 0 or 1. */
+#define ATTN_IS_OUTPUT(spec) (((spec).access & ATTN_ACCESS_WRITE) != 0)
 
 /** The symbol number of a negative entry of attn_tensor_spec::dims. */
 #define ATTN_DIM_SYMBOL(dim) (-(dim) - 1)
@@ -205,10 +216,15 @@ typedef enum attnrt_device_kind {
 /** Checks `args` against `specs`. Verifies count, null pointers, rank, dtype,
     static sizes, agreement of dynamic sizes, 0 <= size < 2^31, a last stride of
     1, non-negative strides, strides of outputs whose entries share no memory,
-    alignment, reserved fields, and that all tensors are of the given kind and
-    on one device. Only dimensions of size > 1 have a meaningful stride. Neither
-    the strides nor the data pointer of a tensor with a dimension of 0 are
-    checked.
+    outputs that share no memory with other arguments, alignment, reserved
+    fields, and that all tensors are of the given kind and on one device. Only
+    dimensions of size > 1 have a meaningful stride. Neither the strides nor the
+    data pointer are checked of a tensor with a dimension of 0, or of
+    ATTN_ACCESS_SIZES.
+
+    Tensors that are interleaved, such as slices of one tensor, share no memory.
+    To find out takes long for some strides that no tensor in practice has: such
+    tensors pass.
 
     With ATTNRT_KIND_CUDA each data pointer must be device memory of the device
     that the tensor names, and that device must be the one of the thread's

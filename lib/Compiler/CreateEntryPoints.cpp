@@ -163,7 +163,6 @@ void EntryPointBuilder::createSpecs(StringRef name, func::FuncOp described,
           if (auto attr = described.getArgAttrOfType<IntegerAttr>(
                   i, argAlignmentAttrName))
             alignment = attr.getInt();
-        bool isOutput = bool(described.getArgAttr(i, argOutputAttrName));
         Value spec = LLVM::UndefOp::create(b, l, type);
         for (auto [index, field] : llvm::enumerate(SmallVector<Value>{
                  emitAddressOf(b, l, argumentGlobal("name", i)),
@@ -172,7 +171,7 @@ void EntryPointBuilder::createSpecs(StringRef name, func::FuncOp described,
                  emitIntConstant(b, l, i32, memref.getRank()),
                  emitAddressOf(b, l, argumentGlobal("dims", i)),
                  emitIntConstant(b, l, i32, alignment),
-                 emitIntConstant(b, l, i32, isOutput)}))
+                 emitIntConstant(b, l, i32, getAccess(described, i))}))
           spec = LLVM::InsertValueOp::create(b, l, spec, field, index);
         return spec;
       });

@@ -400,6 +400,26 @@ static bool mayBeWritten(Value memref) {
   return false;
 }
 
+/// Whether `memref` or a view of it may be read. Operations whose effects are
+/// unknown may read it, and so may users of memrefs that may be `memref`.
+static bool mayBeRead(Value memref) {
+  return llvm::any_of(memref.getUsers(), [&](Operation *user) {
+    for (Value result : user->getResults())
+      if (isa<BaseMemRefType>(result.getType()) &&
+          (getViewedMemRef(result) != memref || mayBeRead(result)))
+        return true;
+    auto effects = dyn_cast<MemoryEffectOpInterface>(user);
+    return !effects || user->hasTrait<OpTrait::IsTerminator>() ||
+           effects.getEffectOnValue<MemoryEffects::Read>(memref);
+  });
+}
+
+attn_access attn::getAccess(func::FuncOp func, unsigned index) {
+  return attn_access(
+      (func.getArgAttr(index, argReadAttrName) ? ATTN_ACCESS_READ : 0) |
+      (func.getArgAttr(index, argOutputAttrName) ? ATTN_ACCESS_WRITE : 0));
+}
+
 //===----------------------------------------------------------------------===//
 // Floating point operations
 //===----------------------------------------------------------------------===//
@@ -725,6 +745,8 @@ static LogicalResult describe(func::FuncOp func, int64_t stagedAlignment) {
                     builder.getI32IntegerAttr(alignment));
     if (written.contains(argument) || mayBeWritten(argument))
       func.setArgAttr(index, argOutputAttrName, builder.getUnitAttr());
+    if (mayBeRead(argument))
+      func.setArgAttr(index, argReadAttrName, builder.getUnitAttr());
     derived.attachTo(func, index);
   }
   if (symbols.size() > ATTN_MAX_SYMBOLS)

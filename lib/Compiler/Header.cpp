@@ -122,21 +122,37 @@ static std::string describeTensor(func::FuncOp func, unsigned index) {
   return text;
 }
 
+static StringRef describeAccess(func::FuncOp func, unsigned index) {
+  switch (getAccess(func, index)) {
+  case ATTN_ACCESS_SIZES:
+    return "sizes";
+  case ATTN_ACCESS_READ:
+    return "in";
+  case ATTN_ACCESS_WRITE:
+    return "out";
+  case ATTN_ACCESS_READ_WRITE:
+    return "inout";
+  }
+  llvm_unreachable("unknown access");
+}
+
 static void writeFunction(func::FuncOp func, bool withReference,
                           raw_ostream &os) {
   StringRef name = func.getName();
   unsigned numArguments = func.getNumArguments();
   os << "/** Arguments of " << getComment(name) << ":\n";
   for (unsigned i = 0; i < numArguments; ++i) {
-    bool isOutput = bool(func.getArgAttr(i, argOutputAttrName));
-    os << "    " << i << "  " << (isOutput ? "out" : "in ") << "  "
+    os << "    " << i << "  " << llvm::left_justify(describeAccess(func, i), 5)
+       << "  "
        << getComment(func.getArgAttrOfType<StringAttr>(i, argNameAttrName))
        << ": " << describeTensor(func, i) << ", alignment "
        << func.getArgAttrOfType<IntegerAttr>(i, argAlignmentAttrName).getInt()
        << '\n';
   }
   os << "    Names instead of numbers are sizes that are known at run time;\n"
-        "    equal names must be equal sizes. Returns an attn_status. */\n";
+        "    equal names must be equal sizes. Of 'sizes', the elements are "
+        "not\n"
+        "    accessed. Returns an attn_status. */\n";
   auto [call, callLabel] = getSymbol(abi::callPrefix, name);
   os << "int32_t " << call
      << "(const attn_tensor *const *args, int32_t num_args,\n"

@@ -16,6 +16,7 @@
 
 #include "attn-runtime/attn_runtime.h"
 #include "attn/Dialect/Attn/IR/AttnInterfaces.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <cstddef>
@@ -27,6 +28,7 @@ namespace mlir::attn {
 inline constexpr llvm::StringLiteral argDimsAttrName = "attn.dims";
 inline constexpr llvm::StringLiteral argAlignmentAttrName = "attn.alignment";
 inline constexpr llvm::StringLiteral argOutputAttrName = "attn.output";
+inline constexpr llvm::StringLiteral argReadAttrName = "attn.read";
 inline constexpr llvm::StringLiteral argTileCountsAttrName = "attn.tile_counts";
 /// Numbers in an `attn.tile_counts` for each size.
 inline constexpr size_t tileCountFields = 6;
@@ -35,6 +37,9 @@ inline constexpr llvm::StringLiteral argMultiplesAttrName = "attn.multiples";
 inline constexpr size_t multipleFields = 4;
 /// Attribute of functions.
 inline constexpr llvm::StringLiteral symbolsAttrName = "attn.symbols";
+
+/// How `func` uses the elements of its argument number `index`.
+attn_access getAccess(func::FuncOp func, unsigned index);
 
 namespace abi {
 inline constexpr llvm::StringLiteral callPrefix = "attn_call_";

@@ -28,6 +28,17 @@ struct SymbolUse {
 };
 
 constexpr int32_t maxSymbols = ATTN_MAX_SYMBOLS;
+/// Arguments whose memory is kept: of further ones it is computed again.
+constexpr int32_t maxRanges = 32;
+
+/// The bytes from the first one of a tensor to behind the last one.
+struct ByteRange {
+  uintptr_t begin, end;
+
+  bool meets(const ByteRange &other) const {
+    return begin < other.end && other.begin < end;
+  }
+};
 
 /// The arguments of one call.
 class ArgumentChecker {
@@ -39,6 +50,9 @@ public:
   int32_t checkShape(int32_t arg);
   int32_t checkLayout(int32_t arg) const;
   int32_t checkDevice(int32_t arg);
+  /// Fails if an output overlaps another tensor: a kernel may write one before
+  /// it has read, or while it writes, the other.
+  int32_t checkSharing(int32_t numArgs);
   /// Fails if a kernel of an earlier call has reported a fault.
   int32_t checkFaults();
 
@@ -46,6 +60,17 @@ private:
   int32_t checkDevicePointer(int32_t arg) const;
   int32_t checkOverlap(int32_t arg) const;
   int32_t checkSymbol(int32_t arg, int32_t dim);
+  int32_t checkPair(int32_t output, int32_t other) const;
+
+  /// Whether the function accesses elements of an argument.
+  bool isAccessed(int32_t arg) const {
+    return specs[arg].access != ATTN_ACCESS_SIZES && !isEmpty(*args[arg]);
+  }
+  bool isOutput(int32_t arg) const { return ATTN_IS_OUTPUT(specs[arg]); }
+  ByteRange getRange(int32_t arg) const {
+    return arg < maxRanges ? ranges[arg] : computeRange(arg);
+  }
+  ByteRange computeRange(int32_t arg) const;
 
   static bool isEmpty(const attn_tensor &tensor) {
     for (int32_t i = 0; i < tensor.rank; ++i)
@@ -63,11 +88,111 @@ private:
   SymbolUse symbols[maxSymbols];
   int32_t numSymbols = 0;
 
+  ByteRange ranges[maxRanges];
+
   const CudaDriver *driver = nullptr;
   const ContextInfo *context = nullptr;
 };
 
+/// The distances between bytes of two tensors: integer combinations of steps.
+class Distances {
+public:
+  Distances(const attn_tensor &from, const attn_tensor &to);
+
+  /// Whether `target` certainly is one of the distances.
+  bool contain(int64_t target) {
+    remainingSteps = maxSteps;
+    return isComplete && search(0, target);
+  }
+
+private:
+  /// Multiples of `step`, from `low` to `high` times it.
+  struct Term {
+    int64_t step, low, high;
+    /// The least and the greatest sum of the terms after this one.
+    int64_t restLow, restHigh;
+  };
+  static constexpr int32_t maxTerms = 32;
+  /// Layouts whose dimensions nest take a few steps for each term.
+  static constexpr int32_t maxSteps = 1000;
+
+  void add(int64_t step, int64_t low, int64_t high);
+  void addSizes(const attn_tensor &tensor, bool isNegative);
+  bool search(int32_t index, int64_t target);
+
+  /// Sorted by step, the greatest first.
+  Term terms[maxTerms];
+  int32_t numTerms = 0;
+  int32_t remainingSteps = 0;
+  bool isComplete = true;
+};
+
 } // namespace
+
+static int64_t divideDown(int64_t value, int64_t divisor) {
+  return value / divisor - (value % divisor < 0 ? 1 : 0);
+}
+
+void Distances::add(int64_t step, int64_t low, int64_t high) {
+  if (step == 0 || low == high)
+    return;
+  int32_t index = 0;
+  while (index < numTerms && terms[index].step > step)
+    ++index;
+  if (index < numTerms && terms[index].step == step) {
+    terms[index].low += low;
+    terms[index].high += high;
+    return;
+  }
+  if (numTerms == maxTerms) {
+    isComplete = false;
+    return;
+  }
+  for (int32_t i = numTerms++; i > index; --i)
+    terms[i] = terms[i - 1];
+  terms[index] = {step, low, high, 0, 0};
+}
+
+void Distances::addSizes(const attn_tensor &tensor, bool isNegative) {
+  auto addSize = [&](int64_t step, int64_t size) {
+    add(step, isNegative ? 1 - size : 0, isNegative ? 0 : size - 1);
+  };
+  int64_t elementSize = attnDTypeSize(tensor.dtype);
+  for (int32_t dim = 0; dim < tensor.rank; ++dim)
+    // The stride of a single element is never used.
+    if (tensor.shape[dim] != 1)
+      addSize(tensor.strides[dim] * elementSize, tensor.shape[dim]);
+  addSize(1, elementSize);
+}
+
+Distances::Distances(const attn_tensor &from, const attn_tensor &to) {
+  addSizes(from, /*isNegative=*/true);
+  addSizes(to, /*isNegative=*/false);
+  int64_t low = 0, high = 0;
+  for (int32_t i = numTerms; i-- > 0;) {
+    terms[i].restLow = low;
+    terms[i].restHigh = high;
+    low += terms[i].low * terms[i].step;
+    high += terms[i].high * terms[i].step;
+  }
+}
+
+bool Distances::search(int32_t index, int64_t target) {
+  if (index == numTerms)
+    return target == 0;
+  const Term &term = terms[index];
+  int64_t low = -divideDown(term.restHigh - target, term.step);
+  int64_t high = divideDown(target - term.restLow, term.step);
+  low = low > term.low ? low : term.low;
+  high = high < term.high ? high : term.high;
+  for (int64_t factor = low; factor <= high; ++factor) {
+    if (--remainingSteps < 0)
+      return false;
+    if (search(index + 1, target - factor * term.step))
+      return true;
+  }
+  return false;
+}
 
 static long long asLong(int64_t value) { return value; }
 
@@ -175,7 +300,7 @@ int32_t ArgumentChecker::checkOverlap(int32_t arg) const {
 int32_t ArgumentChecker::checkLayout(int32_t arg) const {
   const attn_tensor_spec &spec = specs[arg];
   const attn_tensor &tensor = *args[arg];
-  if (isEmpty(tensor))
+  if (!isAccessed(arg))
     return ATTN_OK;
 
   int64_t alignment = spec.alignment > 1 ? spec.alignment : 1;
@@ -197,7 +322,7 @@ int32_t ArgumentChecker::checkLayout(int32_t arg) const {
                             "%s: argument '%s': stride of dimension %d is "
                             "%lld, expected no negative one",
                             function, spec.name, dim, asLong(stride));
-    if (stride == 0 && spec.is_output)
+    if (stride == 0 && ATTN_IS_OUTPUT(spec))
       return attnrtSetError(ATTN_BAD_STRIDES,
                             "%s: output '%s': stride of dimension %d is 0, so "
                             "that its %lld entries would share memory",
@@ -219,7 +344,7 @@ int32_t ArgumentChecker::checkLayout(int32_t arg) const {
           asLong(stride * elementSize), asLong(alignment));
   }
 
-  if (spec.is_output)
+  if (ATTN_IS_OUTPUT(spec))
     if (int32_t status = checkOverlap(arg))
       return status;
   if (!tensor.data)
@@ -298,8 +423,68 @@ int32_t ArgumentChecker::checkDevice(int32_t arg) {
           "the calling thread",
           function, tensor.device, context->device);
   }
-  return isEmpty(tensor) ? static_cast<int32_t>(ATTN_OK)
-                         : checkDevicePointer(arg);
+  return isAccessed(arg) ? checkDevicePointer(arg)
+                         : static_cast<int32_t>(ATTN_OK);
+}
+
+/// The memory of an argument, empty if the function does not access it.
+ByteRange ArgumentChecker::computeRange(int32_t arg) const {
+  if (!isAccessed(arg))
+    return {0, 0};
+  const attn_tensor &tensor = *args[arg];
+  // The sum has been found to fit. No dimension is 0.
+  int64_t last = 0;
+  for (int32_t dim = 0; dim < tensor.rank; ++dim)
+    if (tensor.shape[dim] != 1)
+      last += (tensor.shape[dim] - 1) * tensor.strides[dim];
+  auto begin = reinterpret_cast<uintptr_t>(tensor.data);
+  auto size = static_cast<uintptr_t>(last + 1) *
+              static_cast<uintptr_t>(attnDTypeSize(tensor.dtype));
+  return {begin, begin + size};
+}
+
+/// Checks two arguments whose ranges of bytes meet. They may be interleaved,
+/// such as slices of one tensor.
+int32_t ArgumentChecker::checkPair(int32_t output, int32_t other) const {
+  ByteRange range = getRange(output), otherRange = getRange(other);
+  // No memory is larger, and additions of such sizes do not overflow.
+  constexpr uintptr_t maxSize = uintptr_t(1) << 60;
+  if (range.end - range.begin > maxSize ||
+      otherRange.end - otherRange.begin > maxSize)
+    return ATTN_OK;
+  if (!Distances(*args[output], *args[other])
+           .contain(static_cast<int64_t>(range.begin - otherRange.begin)))
+    return ATTN_OK;
+  auto asPointer = [](uintptr_t address) {
+    return reinterpret_cast<void *>(address);
+  };
+  return attnrtSetError(
+      ATTN_INVALID_ARGUMENT,
+      "%s: output '%s' (bytes %p to %p) overlaps %s '%s' (bytes %p to %p), "
+      "expected memory of its own",
+      function, specs[output].name, asPointer(range.begin),
+      asPointer(range.end), isOutput(other) ? "output" : "argument",
+      specs[other].name, asPointer(otherRange.begin),
+      asPointer(otherRange.end));
+}
+
+int32_t ArgumentChecker::checkSharing(int32_t numArgs) {
+  for (int32_t arg = 0; arg < numArgs && arg < maxRanges; ++arg)
+    ranges[arg] = computeRange(arg);
+  for (int32_t output = 0; output < numArgs; ++output) {
+    if (!isOutput(output))
+      continue;
+    ByteRange range = getRange(output);
+    for (int32_t other = 0; other < numArgs; ++other) {
+      // A pair of outputs is compared once.
+      if (other == output || (isOutput(other) && other < output) ||
+          !range.meets(getRange(other)))
+        continue;
+      if (int32_t status = checkPair(output, other))
+        return status;
+    }
+  }
+  return ATTN_OK;
 }
 
 int32_t ArgumentChecker::checkFaults() {
@@ -326,6 +511,8 @@ int32_t attnrtCheckTensors(const attn_tensor_spec *specs, int32_t num_specs,
     if (int32_t status = checker.checkDevice(arg))
       return status;
   }
+  if (int32_t status = checker.checkSharing(num_args))
+    return status;
   return checker.checkFaults();
 }
 

@@ -23,7 +23,7 @@ static_assert(sizeof(attn_tensor) == 40 && offsetof(attn_tensor, device) == 32,
               "layout of attn_tensor");
 static_assert(sizeof(attn_tensor_spec) == 32 &&
                   offsetof(attn_tensor_spec, dims) == 16 &&
-                  offsetof(attn_tensor_spec, is_output) == 28,
+                  offsetof(attn_tensor_spec, access) == 28,
               "layout of attn_tensor_spec");
 static_assert(sizeof(attn_function) == 56 &&
                   offsetof(attn_function, args) == 16 &&

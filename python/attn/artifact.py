@@ -46,6 +46,10 @@ class TensorView(ctypes.Structure):
         return cls(None, sizes(*shape), sizes(*strides), rank, dtype, device, 0)
 
 
+# The bit of ``attn_access`` that outputs have.
+_WRITE = 2
+
+
 class _TensorSpec(ctypes.Structure):
     _fields_ = [
         ("name", ctypes.c_char_p),
@@ -53,7 +57,7 @@ class _TensorSpec(ctypes.Structure):
         ("rank", ctypes.c_int32),
         ("dims", ctypes.POINTER(ctypes.c_int64)),
         ("alignment", ctypes.c_int32),
-        ("is_output", ctypes.c_int32),
+        ("access", ctypes.c_int32),
     ]
 
 
@@ -136,7 +140,7 @@ class Function:
                 function.args[i].name.decode(),
                 DTYPES[function.args[i].dtype],
                 tuple(function.args[i].dims[d] for d in range(function.args[i].rank)),
-                bool(function.args[i].is_output),
+                bool(function.args[i].access & _WRITE),
             )
             for i in range(function.num_args)
         ]

@@ -18,7 +18,7 @@ from attn.errors import AttnError
 from attn.version import __version__
 
 #: The version of the layouts and signatures of ``attn_runtime.h``.
-ABI_VERSION = 2
+ABI_VERSION = 3
 _RUNTIME = "libattn_runtime.so.2"
 _COMPILER = "libattn_c.so.1"
 

@@ -5,7 +5,7 @@
 
 // CHECK-LABEL: func.func private @f(
 func.func @f(%a: memref<?x4xf32, strided<[?, 1], offset: ?>> {attn.name = "a", attn.dims = array<i64: -1, 4>,
-                                                               attn.alignment = 16 : i32, attn.output},
+                                                               attn.alignment = 16 : i32, attn.output, attn.read},
              %stream: !llvm.ptr) -> i32 attributes {attn.symbols = ["n"]} {
   %c0 = llvm.mlir.constant(0 : i32) : i32
   return %c0 : i32

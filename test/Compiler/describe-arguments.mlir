@@ -4,9 +4,9 @@
 // its own. Blocks of query, key, value and out are copied, rows of lse are not.
 
 // CHECK-LABEL: func.func @symbols(
-// CHECK-SAME:    {attn.alignment = 16 : i32, attn.dims = array<i64: -1, 4, -2, 64>, attn.name = "q"}
-// CHECK-SAME:    {attn.alignment = 16 : i32, attn.dims = array<i64: -1, 2, -3, 64>, attn.name = "k"}
-// CHECK-SAME:    {attn.alignment = 16 : i32, attn.dims = array<i64: -1, 2, -3, 64>, attn.name = "v"}
+// CHECK-SAME:    {attn.alignment = 16 : i32, attn.dims = array<i64: -1, 4, -2, 64>, attn.name = "q", attn.read}
+// CHECK-SAME:    {attn.alignment = 16 : i32, attn.dims = array<i64: -1, 2, -3, 64>, attn.name = "k", attn.read}
+// CHECK-SAME:    {attn.alignment = 16 : i32, attn.dims = array<i64: -1, 2, -3, 64>, attn.name = "v", attn.read}
 // CHECK-SAME:    {attn.alignment = 4 : i32, attn.dims = array<i64: -4, 16>, attn.name = "slopes"}
 // CHECK-SAME:    {attn.alignment = 16 : i32, attn.dims = array<i64: -1, 4, -2, 64>, attn.name = "out", attn.output}
 // CHECK-SAME:    {attn.alignment = 4 : i32, attn.dims = array<i64: -1, 4, -2>, attn.name = "lse", attn.output}
@@ -67,7 +67,7 @@ func.func @dilated(%q: memref<2x4x?x64xf16>, %k: memref<2x4x?x64xf16>, %v: memre
 // Other functions that write an argument.
 
 // CHECK-LABEL: func.func @copy(
-// CHECK-SAME:    attn.name = "arg0"},
+// CHECK-SAME:    attn.name = "arg0", attn.read},
 // CHECK-SAME:    attn.name = "arg1", attn.output}
 // CHECK-NOT:   attn_flops_copy
 func.func @copy(%a: memref<?xi32>, %b: memref<?xi32>) {
@@ -101,8 +101,8 @@ func.func @padded(%q: memref<?x4x?x64xf16>, %k: memref<?x4x?x64xf16>,
 }
 
 // CHECK-LABEL: func.func @dropout(
-// CHECK-SAME: %{{[a-z0-9]+}}: memref<i64> {{{.*}}attn.name = "seed"}
-// CHECK-SAME: %{{[a-z0-9]+}}: memref<i64> {{{.*}}attn.name = "offset"}
+// CHECK-SAME: %{{[a-z0-9]+}}: memref<i64> {{{.*}}attn.name = "seed", attn.read}
+// CHECK-SAME: %{{[a-z0-9]+}}: memref<i64> {{{.*}}attn.name = "offset", attn.read}
 func.func @dropout(%q: memref<1x4x64x16xf32>, %out: memref<1x4x64x16xf32>, %seed: memref<i64>, %offset: memref<i64>) {
   attn.attention
       ins(%q, %q, %q : memref<1x4x64x16xf32>, memref<1x4x64x16xf32>, memref<1x4x64x16xf32>)
@@ -127,8 +127,8 @@ func.func @no_such_size(%q: memref<1x2x?x64xf32>) {
 // Sizes of a matmul have names, its operations are counted, and tensors copied
 // in blocks are aligned.
 // CHECK-LABEL: func.func @matmul(
-// CHECK-SAME:    {attn.alignment = 16 : i32, attn.dims = array<i64: -1, -2, -3>, attn.name = "lhs"}
-// CHECK-SAME:    {attn.alignment = 16 : i32, attn.dims = array<i64: 64, -3>, attn.name = "rhs"}
+// CHECK-SAME:    {attn.alignment = 16 : i32, attn.dims = array<i64: -1, -2, -3>, attn.name = "lhs", attn.read}
+// CHECK-SAME:    {attn.alignment = 16 : i32, attn.dims = array<i64: 64, -3>, attn.name = "rhs", attn.read}
 // CHECK-SAME:    {attn.alignment = 4 : i32, attn.dims = array<i64: -1, -2, 64>, attn.name = "out", attn.output}
 // CHECK-SAME:    attributes {attn.symbols = ["batch", "rows", "depth"]}
 // CHECK-LABEL: llvm.func @attn_flops_matmul(
@@ -166,7 +166,7 @@ func.func @noted(%q: memref<?x4x?x64xf16>, %k: memref<?x4x?x64xf16>,
 // CHECK-LABEL: func.func @planned(
 // CHECK-SAME:    attn.dims = array<i64: -1, 4, -2, 64>
 // CHECK-SAME:    attn.dims = array<i64: -1, 4, -3, 64>
-// CHECK-SAME:    {attn.alignment = 4 : i32, attn.dims = array<i64: -1, 1, -4, -5>, attn.name = "block_mask", attn.tile_counts = array<i64: 2, 0, 2, 16, 1, 0,
+// CHECK-SAME:    {attn.alignment = 4 : i32, attn.dims = array<i64: -1, 1, -4, -5>, attn.name = "block_mask", attn.read, attn.tile_counts = array<i64: 2, 0, 2, 16, 1, 0,
 // CHECK-SAME:    3, 1, 2, 32, 1, 4>}
 // CHECK-SAME:    attributes {attn.symbols = ["batch", "queries", "keys", "ceil(queries / 16)", "ceil(keys / 32) + 4"]}
 func.func @planned(%q: memref<?x4x?x64xf16>, %k: memref<?x4x?x64xf16>, %block_mask: memref<?x1x?x?xi32>, %o: memref<?x4x?x64xf16>) {
@@ -176,10 +176,10 @@ func.func @planned(%q: memref<?x4x?x64xf16>, %k: memref<?x4x?x64xf16>, %block_ma
 }
 
 // CHECK-LABEL: func.func @plan(
-// CHECK-SAME:    attn.dims = array<i64: -1, 4, -2, 64>
-// CHECK-SAME:    attn.dims = array<i64: -3, 4, 96, 64>
-// CHECK-SAME:    attn.dims = array<i64: -4>
-// CHECK-SAME:    attn.dims = array<i64: -1, 1, -5, 7>
+// CHECK-SAME:    attn.dims = array<i64: -1, 4, -2, 64>, attn.name = "arg0"}
+// CHECK-SAME:    attn.dims = array<i64: -3, 4, 96, 64>, attn.name = "arg1"}
+// CHECK-SAME:    attn.dims = array<i64: -4>, attn.name = "arg2", attn.read}
+// CHECK-SAME:    attn.dims = array<i64: -1, 1, -5, 7>, attn.name = "arg3"
 // CHECK-SAME:    attn.output, attn.tile_counts = array<i64: 2, 0, 2, 16, 1, 0>}
 // CHECK-SAME:    attributes {attn.symbols = ["batch", "queries", "size2", "size3", "ceil(queries / 16)"]}
 func.func @plan(%q: memref<?x4x?x64xf16>, %k: memref<?x4x96x64xf16>, %ids: memref<?xi32>, %block_mask: memref<?x1x?x7xi32>) {
@@ -221,7 +221,7 @@ func.func @given_columns(%q: memref<?x4x?x64xbf16>, %m: memref<?x4x?x?xi32>, %o:
 // Also where only the lengths are dynamic.
 
 // CHECK-LABEL: func.func @given_static_keep_mask(
-// CHECK:         attn.dims = array<i64: 1, 4, 32, 4>, attn.name = "dropout_mask", attn.tile_counts = array<i64: 2, 0, 2, 64, 32, 0>}
+// CHECK:         attn.dims = array<i64: 1, 4, 32, 4>, attn.name = "dropout_mask", attn.read, attn.tile_counts = array<i64: 2, 0, 2, 64, 32, 0>}
 func.func @given_static_keep_mask(%q: memref<1x4x?x64xbf16>, %k: memref<1x4x9x64xbf16>, %m: memref<1x4x32x4xi32>) {
   attn.attention ins(%q, %k, %k : memref<1x4x?x64xbf16>, memref<1x4x9x64xbf16>, memref<1x4x9x64xbf16>)
       outs(%q : memref<1x4x?x64xbf16>) dropout_mask rows(%m : memref<1x4x32x4xi32>) p(0.25)
@@ -245,7 +245,7 @@ func.func @given_of_sequences(%q: memref<1x4x?x64xbf16>, %k: memref<1x4x?x64xbf1
 // They may be a view of an argument, of which only the sizes that it shares are known.
 
 // CHECK-LABEL: func.func @given_view(
-// CHECK:         attn.dims = array<i64: 2, -2, -3>, attn.name = "dropout_mask", attn.tile_counts = array<i64: 2, 0, 2, 64, 32, 0, 1, 0, 2, 64, 4, 0>}
+// CHECK:         attn.dims = array<i64: 2, -2, -3>, attn.name = "dropout_mask", attn.read, attn.tile_counts = array<i64: 2, 0, 2, 64, 32, 0, 1, 0, 2, 64, 4, 0>}
 func.func @given_view(%q: memref<1x2x?x64xbf16>, %m: memref<2x?x?xi32>, %o: memref<1x2x?x64xbf16>) {
   %c1 = arith.constant 1 : index
   %c2 = arith.constant 2 : index
@@ -260,7 +260,7 @@ func.func @given_view(%q: memref<1x2x?x64xbf16>, %m: memref<2x?x?xi32>, %o: memr
 }
 
 // CHECK-LABEL: func.func @given_part(
-// CHECK:         attn.dims = array<i64: 1, 2, -2, -3>, attn.name = "dropout_mask"}
+// CHECK:         attn.dims = array<i64: 1, 2, -2, -3>, attn.name = "dropout_mask", attn.read}
 func.func @given_part(%q: memref<1x2x?x64xbf16>, %m: memref<1x2x?x?xi32>, %o: memref<1x2x?x64xbf16>) {
   %c2 = arith.constant 2 : index
   %u = memref.dim %q, %c2 : memref<1x2x?x64xbf16>
@@ -279,5 +279,29 @@ func.func @given_part(%q: memref<1x2x?x64xbf16>, %m: memref<1x2x?x?xi32>, %o: me
 func.func @made_keep_mask(%m: memref<?x4x?x?xi32>, %seed: memref<i64>) {
   attn.dropout_mask columns by(#attn.dropout<p = 0.5, rng = #attn.arx>, %seed, %seed : memref<i64>, memref<i64>)
       outs(%m : memref<?x4x?x?xi32>)
+  return
+}
+
+// An argument may be read and written, or through a view. Of a memref that may be one of several, nothing is known.
+
+// CHECK-LABEL: func.func @in_place(
+// CHECK-SAME:    attn.name = "arg0", attn.output, attn.read}
+// CHECK-SAME:    attn.name = "arg1", attn.read}
+// CHECK-SAME:    attn.name = "arg2", attn.output}
+// CHECK-SAME:    attn.name = "arg3", attn.read}
+// CHECK-SAME:    attn.name = "arg4"}
+func.func @in_place(%x: memref<4xf32>, %y: memref<2x2xf32>, %z: memref<4xf32>, %a: memref<4xf32>, %b: memref<4xf32>) {
+  %c0 = arith.constant 0 : index
+  %true = arith.constant true
+  %flat = memref.collapse_shape %y [[0, 1]] : memref<2x2xf32> into memref<4xf32>
+  linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+      ins(%flat : memref<4xf32>) outs(%x : memref<4xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %sum = arith.addf %in, %out : f32
+    linalg.yield %sum : f32
+  }
+  %either = arith.select %true, %a, %a : memref<4xf32>
+  memref.copy %either, %z : memref<4xf32> to memref<4xf32>
+  %size = memref.dim %b, %c0 : memref<4xf32>
   return
 }

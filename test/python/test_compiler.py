@@ -147,7 +147,7 @@ def test_libraries_of_another_version(forget_libraries, monkeypatch):
     with pytest.raises(attn.AttnError, match=r"libattn_c.so.1 is of another build: it has version \S+, expected "):
         attn.library.load_compiler()
     monkeypatch.setattr(attn.library, "ABI_VERSION", 7)
-    with pytest.raises(attn.AttnError, match=r"runtime.so.2 is .* has ABI version 2, expected ABI version 7, "):
+    with pytest.raises(attn.AttnError, match=r"runtime.so.2 is .* has ABI version 3, expected ABI version 7, "):
         attn.library.load_runtime()
 
 
@@ -516,7 +516,7 @@ def test_older_artifacts_are_refused(tmp_path):
     """
     command = ["cc", "-shared", "-fPIC", "-I", ROOT / "include", "-x", "c", "-", "-o", old]
     subprocess.run(command, input=source, text=True, check=True)
-    with pytest.raises(attn.AttnError, match="has ABI version 0, expected 2, that of attn .*; compile it again"):
+    with pytest.raises(attn.AttnError, match="has ABI version 0, expected 3, that of attn .*; compile it again"):
         attn.Artifact(str(old))
 
 

@@ -173,7 +173,7 @@ int32_t ArgumentMaker::readInputs() {
       unnamed.push_back(&text);
       continue;
     }
-    if (function.args[arg].is_output)
+    if (ATTN_IS_OUTPUT(function.args[arg]))
       return attnrtSetError(ATTN_INVALID_ARGUMENT,
                             "--input: argument '%s' is an output",
                             function.args[arg].name);
@@ -182,8 +182,8 @@ int32_t ArgumentMaker::readInputs() {
   }
   int32_t arg = 0;
   for (const std::string *path : unnamed) {
-    while (arg < function.num_args &&
-           (function.args[arg].is_output || !arguments[arg].source.empty()))
+    while (arg < function.num_args && (ATTN_IS_OUTPUT(function.args[arg]) ||
+                                       !arguments[arg].source.empty()))
       ++arg;
     if (arg == function.num_args)
       return attnrtSetError(ATTN_INVALID_ARGUMENT,
@@ -202,8 +202,9 @@ int32_t ArgumentMaker::assignOutputs() {
   for (const NamedValue &output : options.outputs) {
     int32_t arg = findArgument(output.first);
     if (output.first.empty()) {
-      while (next < function.num_args && (!function.args[next].is_output ||
-                                          !arguments[next].outputPath.empty()))
+      while (next < function.num_args &&
+             (!ATTN_IS_OUTPUT(function.args[next]) ||
+              !arguments[next].outputPath.empty()))
         ++next;
       if (next == function.num_args)
         return attnrtSetError(ATTN_INVALID_ARGUMENT,
@@ -215,7 +216,7 @@ int32_t ArgumentMaker::assignOutputs() {
     }
     if (arg < 0)
       return setUnknownArgument("output", output.first);
-    if (!function.args[arg].is_output)
+    if (!ATTN_IS_OUTPUT(function.args[arg]))
       return attnrtSetError(ATTN_INVALID_ARGUMENT,
                             "--output: argument '%s' is an input",
                             function.args[arg].name);
@@ -391,14 +392,15 @@ int32_t ArgumentMaker::make() {
     int32_t arg = findArgument(named.first);
     if (arg < 0)
       return setUnknownArgument("fill", named.first);
-    if (function.args[arg].is_output)
+    if (ATTN_IS_OUTPUT(function.args[arg]))
       return attnrtSetError(ATTN_INVALID_ARGUMENT,
                             "--fill: argument '%s' is an output",
                             named.first.c_str());
   }
   for (const auto &named : options.tolerances) {
     int32_t arg = named.first.empty() ? 0 : findArgument(named.first);
-    if (!named.first.empty() && (arg < 0 || !function.args[arg].is_output))
+    if (!named.first.empty() &&
+        (arg < 0 || !ATTN_IS_OUTPUT(function.args[arg])))
       return attnrtSetError(ATTN_INVALID_ARGUMENT,
                             "--tolerance: function '%s' has no output '%s'; "
                             "its arguments are %s",
@@ -421,7 +423,7 @@ int32_t ArgumentMaker::make() {
   for (int32_t arg = 0; arg < function.num_args; ++arg) {
     if (int32_t status = createTensor(arg))
       return status;
-    if (function.args[arg].is_output) {
+    if (ATTN_IS_OUTPUT(function.args[arg])) {
       arguments[arg].tensor.poison();
       continue;
     }

@@ -239,7 +239,7 @@ int32_t attnrt::checkOutputs(const attn_function &function,
   std::vector<HostTensor> references(arguments.size());
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Argument &argument = arguments[i];
-    if (!argument.spec->is_output)
+    if (!ATTN_IS_OUTPUT(*argument.spec))
       continue;
     int32_t dtype =
         isFloatDType(argument.spec->dtype) ? ATTN_F64 : argument.spec->dtype;
@@ -260,7 +260,7 @@ int32_t attnrt::checkOutputs(const attn_function &function,
   Progress progress("comparing");
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Argument &argument = arguments[i];
-    if (!argument.spec->is_output)
+    if (!ATTN_IS_OUTPUT(*argument.spec))
       continue;
     double tolerance = isFloatDType(argument.spec->dtype)
                            ? getTolerance(function, *argument.spec, options)

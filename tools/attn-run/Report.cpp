@@ -147,7 +147,7 @@ std::string Report::toText() const {
   table.add({"argument", "kind", "dtype", "shape", "values"});
   for (const Argument &argument : *arguments)
     table.add({argument.spec->name,
-               argument.spec->is_output ? "output" : "input",
+               ATTN_IS_OUTPUT(*argument.spec) ? "output" : "input",
                attnDTypeName(argument.spec->dtype),
                formatShape(argument.tensor.getShape()), argument.source});
   text += table.print();
@@ -205,7 +205,7 @@ std::string Report::toJson() const {
     json.open('{');
     json.key("name").value(std::string(argument.spec->name));
     json.key("kind").value(
-        std::string(argument.spec->is_output ? "output" : "input"));
+        std::string(ATTN_IS_OUTPUT(*argument.spec) ? "output" : "input"));
     json.key("dtype").value(std::string(attnDTypeName(argument.spec->dtype)));
     json.key("shape").open('[');
     for (int64_t size : argument.tensor.getShape())

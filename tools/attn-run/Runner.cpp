@@ -62,7 +62,7 @@ int32_t Runner::download() {
     return ATTN_OK;
   for (size_t i = 0; i < arguments.size(); ++i) {
     HostTensor &tensor = arguments[i].tensor;
-    if (!arguments[i].spec->is_output)
+    if (!ATTN_IS_OUTPUT(*arguments[i].spec))
       continue;
     if (int32_t status = attnrtCopyFromDevice(tensor.getData(), buffers[i],
                                               tensor.getNumBytes()))
@@ -194,7 +194,8 @@ static void printFunctions(const Artifact &artifact) {
     printf("%s%s\n", function.name,
            function.reference ? "" : " (without a reference)");
     for (int32_t arg = 0; arg < function.num_args; ++arg)
-      printf("  %s %s\n", function.args[arg].is_output ? "output" : "input ",
+      printf("  %s %s\n",
+             ATTN_IS_OUTPUT(function.args[arg]) ? "output" : "input ",
              formatSpec(function, function.args[arg]).c_str());
   }
 }
@@ -260,7 +261,7 @@ static int32_t runFunction(const Artifact &artifact,
     return status;
 
   for (const Argument &argument : arguments) {
-    if (!argument.spec->is_output)
+    if (!ATTN_IS_OUTPUT(*argument.spec))
       continue;
     report.outputs.push_back(summarize(argument));
     if (!argument.outputPath.empty())

@@ -122,6 +122,7 @@ def AttnDescribeArgumentsPass
     | `attn.dims` | argument | a size for each dimension, `-1 - n` for the dynamic size number `n` |
     | `attn.alignment` | argument | bytes; address and strides are multiples of it |
     | `attn.output` | argument | unit attribute of written arguments |
+    | `attn.read` | argument | unit attribute of arguments whose elements are read; others that are not written have sizes alone |
     | `attn.tile_counts` | argument | tuples `(dim, argument, argument dim, tile, factor, extra)`, see below |
     | `attn.multiples` | argument | tuples `(dim, argument, argument dim, divisor)`, see below |
     | `attn.symbols` | function | names of the dynamic sizes |

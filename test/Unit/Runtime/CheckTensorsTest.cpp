@@ -14,6 +14,8 @@
 
 #include "gtest/gtest.h"
 
+#include <algorithm>
+#include <set>
 #include <thread>
 
 namespace {
@@ -21,9 +23,9 @@ namespace {
 constexpr int64_t QueryDims[] = {-1, 2, -2, 64};
 constexpr int64_t KeyDims[] = {-1, 2, -3, 64};
 constexpr attn_tensor_spec Specs[] = {
-    {"query", ATTN_BF16, 4, QueryDims, 16, 0},
-    {"key", ATTN_BF16, 4, KeyDims, 16, 0},
-    {"out", ATTN_BF16, 4, QueryDims, 16, 1},
+    {"query", ATTN_BF16, 4, QueryDims, 16, ATTN_ACCESS_READ},
+    {"key", ATTN_BF16, 4, KeyDims, 16, ATTN_ACCESS_READ},
+    {"out", ATTN_BF16, 4, QueryDims, 16, ATTN_ACCESS_WRITE},
 };
 
 /// A valid call on three tensors, which each test spoils in one way.
@@ -34,13 +36,31 @@ protected:
     return attnrtCheckTensors(Specs, 3, args, 3, kind, "f");
   }
 
-  alignas(16) static char memory[64];
+  /// The text of an overlap of two of the arguments.
+  static std::string getOverlapText(const char *output, const TestTensor &x,
+                                    int64_t xSize, const char *other,
+                                    const TestTensor &y, int64_t ySize) {
+    char text[512];
+    char *xData = static_cast<char *>(x.view.data);
+    char *yData = static_cast<char *>(y.view.data);
+    snprintf(text, sizeof(text),
+             "f: output '%s' (bytes %p to %p) overlaps %s (bytes %p to %p), "
+             "expected memory of its own",
+             output, static_cast<void *>(xData),
+             static_cast<void *>(xData + xSize), other,
+             static_cast<void *>(yData), static_cast<void *>(yData + ySize));
+    return text;
+  }
+
+  /// Bytes of memory for each tensor, more than it has.
+  static constexpr size_t tensorBytes = 1 << 14;
+  alignas(16) static char memory[3 * tensorBytes];
   TestTensor query{ATTN_BF16, {3, 2, 5, 64}, memory};
-  TestTensor key{ATTN_BF16, {3, 2, 7, 64}, memory};
-  TestTensor out{ATTN_BF16, {3, 2, 5, 64}, memory};
+  TestTensor key{ATTN_BF16, {3, 2, 7, 64}, memory + tensorBytes};
+  TestTensor out{ATTN_BF16, {3, 2, 5, 64}, memory + 2 * tensorBytes};
 };
 
-alignas(16) char CheckTensors::memory[64];
+alignas(16) char CheckTensors::memory[3 * tensorBytes];
 
 /// The same in the memory of a fake device.
 class CheckCudaTensors : public CheckTensors {
@@ -49,9 +69,11 @@ protected:
     getFakeDriver().reset();
     ASSERT_EQ(attnrtSetDevice(0), ATTN_OK) << attnGetLastError();
     ASSERT_EQ(attnrtMalloc(&buffer, 1 << 20), ATTN_OK);
+    auto *data = static_cast<char *>(buffer);
     for (TestTensor *tensor : {&query, &key, &out}) {
-      tensor->view.data = buffer;
+      tensor->view.data = data;
       tensor->view.device = 0;
+      data += tensorBytes;
     }
   }
   void TearDown() override {
@@ -174,6 +196,133 @@ TEST_F(CheckTensors, OutputsShareNoMemory) {
   EXPECT_EQ(check(), ATTN_OK) << attnGetLastError();
 }
 
+TEST_F(CheckTensors, OutputSharesMemoryWithInput) {
+  constexpr int64_t rowSize = 128, size = 3 * 2 * 5 * rowSize;
+  auto getText = [&] {
+    return getOverlapText("out", out, size, "argument 'query'", query, size);
+  };
+  out.view.data = query.view.data;
+  EXPECT_ERROR(check(), ATTN_INVALID_ARGUMENT, getText().c_str());
+  // The last row of the output is the first one of the input.
+  query.view.data = memory + size - rowSize;
+  out.view.data = memory;
+  EXPECT_ERROR(check(), ATTN_INVALID_ARGUMENT, getText().c_str());
+  query.view.data = memory + size;
+  EXPECT_EQ(check(), ATTN_OK) << attnGetLastError();
+  // Inputs may share memory.
+  key.view.data = query.view.data;
+  EXPECT_EQ(check(), ATTN_OK) << attnGetLastError();
+}
+
+TEST_F(CheckTensors, InterleavedTensors) {
+  // Slices of a tensor [3, 5, 3, 2, 64], as of a joint projection.
+  for (TestTensor *tensor : {&query, &key, &out}) {
+    tensor->shape[2] = 5;
+    tensor->strides = {1920, 64, 384, 1};
+  }
+  query.view.data = memory;
+  key.view.data = memory + 2 * 128;
+  out.view.data = memory + 2 * 256;
+  EXPECT_EQ(check(), ATTN_OK) << attnGetLastError();
+  // The first of the two heads is the last one of the keys.
+  out.view.data = memory + 2 * 192;
+  EXPECT_EQ(check(), ATTN_INVALID_ARGUMENT);
+  std::string text = attnGetLastError();
+  EXPECT_NE(text.find("overlaps argument 'key'"), std::string::npos) << text;
+  // A broadcast input between the rows of the output.
+  key.strides = {0, 0, 0, 1};
+  out.view.data = memory + 2 * 256;
+  EXPECT_EQ(check(), ATTN_OK) << attnGetLastError();
+  key.view.data = memory + 2 * (256 + 384 * 4 + 1920 * 2 + 64);
+  EXPECT_EQ(check(), ATTN_INVALID_ARGUMENT);
+}
+
+TEST_F(CheckTensors, OutputsShareMemoryWithEachOther) {
+  const int64_t dims[] = {8, 8};
+  const attn_tensor_spec specs[] = {
+      {"x", ATTN_F32, 2, dims, 4, ATTN_ACCESS_WRITE},
+      {"y", ATTN_F64, 2, dims, 8, ATTN_ACCESS_READ_WRITE}};
+  TestTensor x(ATTN_F32, {8, 8}, memory);
+  TestTensor y(ATTN_F64, {8, 8}, memory + 32);
+  const attn_tensor *args[] = {&x.view, &y.view};
+  auto check = [&] {
+    return attnrtCheckTensors(specs, 2, args, 2, ATTNRT_KIND_HOST, "f");
+  };
+  EXPECT_ERROR(check(), ATTN_INVALID_ARGUMENT,
+               getOverlapText("x", x, 256, "output 'y'", y, 512).c_str());
+  // Rows of 32 and rows of 64 bytes alternate.
+  x.strides[0] = 24;
+  y.strides[0] = 12;
+  EXPECT_EQ(check(), ATTN_OK) << attnGetLastError();
+  // Row 1 of 'x' ends at byte 136, row 1 of 'y' begins at byte 128.
+  x.strides[0] = 26;
+  EXPECT_EQ(check(), ATTN_INVALID_ARGUMENT);
+}
+
+// An exhaustive comparison of small tensors with the bytes that they cover.
+TEST_F(CheckTensors, OverlapsOfSmallTensors) {
+  const int64_t dims[] = {ATTN_SYMBOL_DIM(0), ATTN_SYMBOL_DIM(1), 2};
+  const attn_tensor_spec specs[] = {
+      {"x", ATTN_I8, 3, dims, 1, ATTN_ACCESS_WRITE},
+      {"y", ATTN_BF16, 3, dims, 1, ATTN_ACCESS_READ}};
+  auto getBytes = [](const TestTensor &tensor) {
+    std::set<const char *> bytes;
+    int64_t size = attnDTypeSize(tensor.view.dtype);
+    auto *data = static_cast<const char *>(tensor.view.data);
+    for (int64_t i = 0; i < tensor.shape[0]; ++i)
+      for (int64_t j = 0; j < tensor.shape[1]; ++j)
+        for (int64_t byte = 0; byte < 2 * size; ++byte)
+          bytes.insert(data +
+                       (i * tensor.strides[0] + j * tensor.strides[1]) * size +
+                       byte);
+    return bytes;
+  };
+  int64_t numOverlaps = 0, numSeparate = 0;
+  for (int64_t code = 0; code < 5000; ++code) {
+    int64_t number = code * 7919;
+    auto take = [&](int64_t count) {
+      int64_t digit = number % count;
+      number /= count;
+      return digit;
+    };
+    TestTensor x(ATTN_I8, {3, 2, 2}, memory + 100), y(ATTN_BF16, {3, 2, 2}, 0);
+    x.strides[1] = 2 + take(4);
+    x.strides[0] = 2 * x.strides[1] + take(9);
+    y.strides[1] = take(7);
+    y.strides[0] = take(11);
+    y.view.data = memory + 70 + take(64);
+    std::set<const char *> xBytes = getBytes(x), yBytes = getBytes(y);
+    bool overlap =
+        std::any_of(yBytes.begin(), yBytes.end(),
+                    [&](const char *byte) { return xBytes.count(byte); });
+    const attn_tensor *args[] = {&x.view, &y.view};
+    EXPECT_EQ(attnrtCheckTensors(specs, 2, args, 2, ATTNRT_KIND_HOST, "f"),
+              overlap ? ATTN_INVALID_ARGUMENT : ATTN_OK)
+        << code;
+    ++(overlap ? numOverlaps : numSeparate);
+  }
+  EXPECT_GT(numOverlaps, 1000);
+  EXPECT_GT(numSeparate, 1000);
+}
+
+// Of some arguments the sizes alone are used, as in functions that make block
+// masks: their pointers may be any.
+TEST_F(CheckCudaTensors, SizesAlone) {
+  attn_tensor_spec specs[] = {Specs[0], Specs[1], Specs[2]};
+  specs[1].access = ATTN_ACCESS_SIZES;
+  const attn_tensor *args[] = {&query.view, &key.view, &out.view};
+  auto check = [&] {
+    return attnrtCheckTensors(specs, 3, args, 3, ATTNRT_KIND_CUDA, "f");
+  };
+  for (void *data : {out.view.data, static_cast<void *>(memory),
+                     static_cast<void *>(nullptr)}) {
+    key.view.data = data;
+    EXPECT_EQ(check(), ATTN_OK) << attnGetLastError();
+  }
+  key.shape[3] = 32;
+  EXPECT_EQ(check(), ATTN_SHAPE_MISMATCH);
+}
+
 TEST_F(CheckTensors, Reserved) {
   key.view.reserved = 7;
   EXPECT_ERROR(check(), ATTN_INVALID_ARGUMENT,
@@ -209,7 +358,7 @@ TEST_F(CheckTensors, DeviceOfHostFunction) {
 }
 
 TEST_F(CheckTensors, ScalarsAndTooManySymbols) {
-  attn_tensor_spec scalar = {"seed", ATTN_I64, 0, nullptr, 8, 0};
+  attn_tensor_spec scalar = {"seed", ATTN_I64, 0, nullptr, 8, ATTN_ACCESS_READ};
   attn_tensor view = {};
   view.data = memory;
   view.dtype = ATTN_I64;
@@ -219,7 +368,7 @@ TEST_F(CheckTensors, ScalarsAndTooManySymbols) {
             ATTN_OK);
 
   const int64_t dims[] = {ATTN_SYMBOL_DIM(64)};
-  attn_tensor_spec spec = {"x", ATTN_I64, 1, dims, 8, 0};
+  attn_tensor_spec spec = {"x", ATTN_I64, 1, dims, 8, ATTN_ACCESS_READ};
   TestTensor x(ATTN_I64, {3}, memory);
   args[0] = &x.view;
   EXPECT_EQ(attnrtCheckTensors(&spec, 1, args, 1, ATTNRT_KIND_HOST, "f"),
@@ -229,8 +378,9 @@ TEST_F(CheckTensors, ScalarsAndTooManySymbols) {
 TEST_F(CheckTensors, TileCounts) {
   const int64_t queryDims[] = {ATTN_SYMBOL_DIM(0)};
   const int64_t blockMaskDims[] = {3, ATTN_SYMBOL_DIM(1)};
-  attn_tensor_spec specs[] = {{"query", ATTN_F32, 1, queryDims, 4, 0},
-                              {"block_mask", ATTN_I32, 2, blockMaskDims, 4, 0}};
+  attn_tensor_spec specs[] = {
+      {"query", ATTN_F32, 1, queryDims, 4, ATTN_ACCESS_READ},
+      {"block_mask", ATTN_I32, 2, blockMaskDims, 4, ATTN_ACCESS_READ}};
   TestTensor query(ATTN_F32, {100}, memory), plan(ATTN_I32, {3, 8}, memory);
   const attn_tensor *args[] = {&query.view, &plan.view};
   auto checkCount = [&](int64_t tile, int64_t factor, int64_t extra) {
@@ -250,9 +400,10 @@ TEST_F(CheckTensors, TileCounts) {
 TEST_F(CheckTensors, Multiples) {
   const int64_t dims[] = {ATTN_SYMBOL_DIM(0)};
   const int64_t maskDims[] = {ATTN_SYMBOL_DIM(1), ATTN_SYMBOL_DIM(2)};
-  attn_tensor_spec specs[] = {{"query", ATTN_F32, 1, dims, 4, 0},
-                              {"none", ATTN_F32, 1, dims, 4, 0},
-                              {"mask", ATTN_I32, 2, maskDims, 4, 0}};
+  attn_tensor_spec specs[] = {
+      {"query", ATTN_F32, 1, dims, 4, ATTN_ACCESS_READ},
+      {"none", ATTN_F32, 1, dims, 4, ATTN_ACCESS_READ},
+      {"mask", ATTN_I32, 2, maskDims, 4, ATTN_ACCESS_READ}};
   TestTensor query(ATTN_F32, {100}, memory), none(ATTN_F32, {0}, memory);
   TestTensor mask(ATTN_I32, {0, 12}, memory);
   const attn_tensor *args[] = {&query.view, &none.view, &mask.view};

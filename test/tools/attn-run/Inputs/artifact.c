@@ -68,9 +68,9 @@ static int64_t num_rows(const attn_tensor *const *args) {
 static const int64_t x_dims[] = {-1, 2, -2, 8};
 static const int64_t sum_dims[] = {-1, 2, -2};
 static const attn_tensor_spec scale_specs[] = {
-    {"x", ATTN_BF16, 4, x_dims, 16, 0},
-    {"out", ATTN_BF16, 4, x_dims, 16, 1},
-    {"sum", ATTN_F32, 3, sum_dims, 4, 1}};
+    {"x", ATTN_BF16, 4, x_dims, 16, ATTN_ACCESS_READ},
+    {"out", ATTN_BF16, 4, x_dims, 16, ATTN_ACCESS_WRITE},
+    {"sum", ATTN_F32, 3, sum_dims, 4, ATTN_ACCESS_WRITE}};
 
 #ifdef CUDA
 
@@ -160,10 +160,10 @@ static int32_t forgetful(const attn_tensor *const *args, int32_t num_args,
 
 static const int64_t n_dims[] = {-1};
 static const attn_tensor_spec negate_specs[] = {
-    {"n", ATTN_I32, 1, n_dims, 4, 0},
-    {"scalar", ATTN_F32, 0, NULL, 4, 0},
-    {"negated", ATTN_I32, 1, n_dims, 4, 1},
-    {"copy", ATTN_F32, 0, NULL, 4, 1}};
+    {"n", ATTN_I32, 1, n_dims, 4, ATTN_ACCESS_READ},
+    {"scalar", ATTN_F32, 0, NULL, 4, ATTN_ACCESS_READ},
+    {"negated", ATTN_I32, 1, n_dims, 4, ATTN_ACCESS_WRITE},
+    {"copy", ATTN_F32, 0, NULL, 4, ATTN_ACCESS_WRITE}};
 static const char *const negate_symbols[] = {"N"};
 
 static int32_t negate(const attn_tensor *const *args, int32_t num_args,

@@ -83,8 +83,9 @@ static attnrt_kernel kernel = {ptx, sizeof(ptx), "twice", 256, 65536,
                                9,   0,           0,       2,   NULL};
 
 static const int64_t dims[] = {-1, -2};
-static const attn_tensor_spec specs[] = {{"x", ATTN_F32, 2, dims, 16, 0},
-                                         {"out", ATTN_F32, 2, dims, 16, 1}};
+static const attn_tensor_spec specs[] = {
+    {"x", ATTN_F32, 2, dims, 16, ATTN_ACCESS_READ},
+    {"out", ATTN_F32, 2, dims, 16, ATTN_ACCESS_WRITE}};
 
 static int32_t twice(const attn_tensor *const *args, int32_t num_args,
                      void *stream) {
