@@ -27,7 +27,7 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-LIBRARIES = ("libattn_c.so.1", "libattn_runtime.so.2", "libattn_runtime.so")
+LIBRARIES = ("libattn_c.so.1", "libattn_runtime.so.3", "libattn_runtime.so")
 PROGRAMS = ("attn-compile", "attn-lsp-server", "attn-opt", "attn-run")
 LINKER = "ld.lld"
 # The packages that .ci/install-deps installs.

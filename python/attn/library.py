@@ -19,7 +19,7 @@ from attn.version import __version__
 
 #: The version of the layouts and signatures of ``attn_runtime.h``.
 ABI_VERSION = 3
-_RUNTIME = "libattn_runtime.so.2"
+_RUNTIME = "libattn_runtime.so.3"
 _COMPILER = "libattn_c.so.1"
 
 

@@ -115,7 +115,7 @@ def test_example_of_the_page(tmp_path, monkeypatch):
     artifacts = json.loads((directory / "manifest.json").read_text())["artifacts"]
     assert [artifact["target"] for artifact in artifacts] == ["host", "sm_80"]
     named = {artifact[kind] for artifact in artifacts for kind in ("library", "header")}
-    shared = {"manifest.json", "main.cpp", "CMakeLists.txt", "lib/libattn_runtime.so.2"}
+    shared = {"manifest.json", "main.cpp", "CMakeLists.txt", "lib/libattn_runtime.so.3"}
     assert files == named | shared | {"include/attn-runtime/attn_runtime.h"}
     cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
     table = {name.split("/")[0] for cell in cells for name in re.findall(r"`([^`]+)`", cell)}

@@ -142,18 +142,23 @@ def forget_libraries():
         function.cache_clear()
 
 
+def test_the_runtime_is_named_by_its_version():
+    """The dynamic linker must not give an artifact the runtime of another ABI version."""
+    assert attn.library.runtime_path().name == f"libattn_runtime.so.{attn.library.ABI_VERSION}"
+
+
 def test_libraries_of_another_version(forget_libraries, monkeypatch):
     monkeypatch.setattr(attn.library, "__version__", "9.9")
     with pytest.raises(attn.AttnError, match=r"libattn_c.so.1 is of another build: it has version \S+, expected "):
         attn.library.load_compiler()
     monkeypatch.setattr(attn.library, "ABI_VERSION", 7)
-    with pytest.raises(attn.AttnError, match=r"runtime.so.2 is .* has ABI version 3, expected ABI version 7, "):
+    with pytest.raises(attn.AttnError, match=r"runtime.so.3 is .* has ABI version 3, expected ABI version 7, "):
         attn.library.load_runtime()
 
 
 def test_libraries_that_are_missing(forget_libraries, fresh, monkeypatch, tmp_path):
     monkeypatch.setenv("ATTN_LIBRARY_DIR", str(tmp_path))
-    with pytest.raises(attn.AttnError, match="there is no libattn_runtime.so.2 in the folder .*ATTN_LIBRARY_DIR names"):
+    with pytest.raises(attn.AttnError, match="there is no libattn_runtime.so.3 in the folder .*ATTN_LIBRARY_DIR names"):
         attn.library.load_runtime()
     with pytest.raises(attn.AttnError, match="no usable entry of the cache has this module for host, and .* libattn_c"):
         attn.compile(TINY)

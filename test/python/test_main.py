@@ -189,7 +189,7 @@ def test_without_libraries(tmp_path):
     folders = {"ATTN_LIBRARY_DIR": str(tmp_path), "ATTN_CACHE_DIR": str(tmp_path / "cache")}
     result = run_module("--no-bench", blocked=True, **folders)
     assert result.returncode == 1
-    assert f"runtime library   none: expected {tmp_path / 'libattn_runtime.so.2'}, found no such file" in result.stdout
+    assert f"runtime library   none: expected {tmp_path / 'libattn_runtime.so.3'}, found no such file" in result.stdout
     message = r"^error: self test 'dense' on cpu: expected a result, found AttnError: .*there is no libattn_c"
     assert re.search(message, result.stderr, re.M)
     assert "the first compilation makes it" in result.stdout

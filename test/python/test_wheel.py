@@ -68,7 +68,7 @@ def environment(site, tmp_path):
 
 def test_wheel_is_complete(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
-    libraries = {"attn/lib/libattn_c.so.1", "attn/lib/libattn_runtime.so.2", "attn/include/attn-runtime/attn_runtime.h"}
+    libraries = {"attn/lib/libattn_c.so.1", "attn/lib/libattn_runtime.so.3", "attn/include/attn-runtime/attn_runtime.h"}
     modules = {"attn/py.typed", "attn/torch/flex.py", "attn/__main__.py", "attn/self_check.py", "attn/bench.py"}
     assert modules | libraries | {f"attn/bin/{name}" for name in (*PROGRAMS, "ld.lld")} <= names
     assert not [name for name in names if "test" in name]
