@@ -440,17 +440,20 @@ def AttnOutlineParallelPass
     "::mlir::LLVM::LLVMDialect", "::mlir::scf::SCFDialect"];
 }
 
-def AttnApproximateMathPass : Attn_Pass<"attn-approximate-math"> {
+def AttnApproximateMathPass
+    : Attn_Pass<"attn-approximate-math", "::mlir::ModuleOp"> {
   let summary = "expand math functions to polynomials on vectors";
   let description = [{
     Replaces functions of the math dialect on f32 and vectors of f32 by
     polynomial approximations. `math.exp2` is exact to one unit in the last
     place, and results below the smallest normal number are zero. Other
-    functions are expanded as upstream does.
+    functions are expanded as upstream does. A function with very many of them
+    calls private functions that are not inlined, one for each operation and
+    type, since the time to compile it would be out of proportion.
   }];
   let dependentDialects = [
-    "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
-    "::mlir::vector::VectorDialect"];
+    "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
+    "::mlir::math::MathDialect", "::mlir::vector::VectorDialect"];
 }
 
 def ConvertMathToLibdevicePass

@@ -15,14 +15,19 @@
 #include "attn/Conversion/AttnTileToVector/AttnTileToVector.h"
 #include "attn/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/PatternMatch.h"
+#include "mlir/IR/Remarks.h"
+#include "mlir/IR/SymbolTable.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "llvm/ADT/MapVector.h"
 
 #include <limits>
+#include <tuple>
 
 namespace mlir::attn {
 #define GEN_PASS_DEF_ATTNAPPROXIMATEMATHPASS
@@ -30,6 +35,13 @@ namespace mlir::attn {
 } // namespace mlir::attn
 
 using namespace mlir;
+
+/// The most operations that are expanded in a function. LLVM compiles about 400
+/// expansions per second.
+static constexpr size_t maxExpanded = 1000;
+
+/// In functions with more, the most operations of one kind that are expanded.
+static constexpr size_t maxExpandedOfKind = 64;
 
 namespace {
 /// exp2(x) = 2^n * exp2(f) with n the integer next to x. exp2(f) on [-1/2, 1/2]
@@ -105,6 +117,7 @@ struct ApproximateMath
   using Base::Base;
 
   void runOnOperation() override {
+    outlineMath(getOperation());
     RewritePatternSet patterns(&getContext());
     attn::populateExpandExp2Patterns(patterns);
     auto others = [](StringRef name) {
@@ -114,8 +127,83 @@ struct ApproximateMath
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();
   }
+
+private:
+  static void outlineMath(ModuleOp module);
 };
 } // namespace
+
+/// A private function that does what `op` does to its operands.
+static func::FuncOp createFunction(Operation *op, SymbolTable &symbols) {
+  OpBuilder builder(op->getContext());
+  auto func = func::FuncOp::create(
+      op->getLoc(), ("attn_" + op->getName().stripDialect()).str(),
+      builder.getFunctionType(op->getOperandTypes(), op->getResultTypes()));
+  func.setPrivate();
+  // The function becomes one of LLVM, which has this attribute of its own.
+  func->setAttr("passthrough", builder.getStrArrayAttr({"noinline"}));
+  symbols.insert(func);
+  Block *entry = func.addEntryBlock();
+  builder.setInsertionPointToStart(entry);
+  Operation *body = builder.clone(*op);
+  body->setOperands(entry->getArguments());
+  func::ReturnOp::create(builder, op->getLoc(), body->getResults());
+  return func;
+}
+
+/// Whether the pass expands `op` to tens of operations.
+static bool isExpanded(Operation *op) {
+  if (!isa_and_present<math::MathDialect>(op->getDialect()) ||
+      op->getNumResults() != 1)
+    return false;
+  Type type = op->getResult(0).getType();
+  return getElementTypeOrSelf(type).isF32() &&
+         isa<VectorType, FloatType>(type) &&
+         !isa<math::AbsFOp, math::CeilOp, math::CopySignOp, math::FloorOp,
+              math::FmaOp, math::RoundEvenOp, math::RoundOp, math::SqrtOp,
+              math::TruncOp>(op);
+}
+
+/// Makes functions of the operations that a function has very many of: one for
+/// each operation, type and set of attributes.
+void ApproximateMath::outlineMath(ModuleOp module) {
+  using Key = std::tuple<OperationName, Type, Attribute>;
+  SymbolTable symbols(module);
+  llvm::DenseMap<Key, func::FuncOp> functions;
+  for (auto func : llvm::to_vector(module.getOps<func::FuncOp>())) {
+    llvm::MapVector<Key, SmallVector<Operation *>> kinds;
+    size_t numExpanded = 0;
+    func.walk([&](Operation *op) {
+      if (!isExpanded(op))
+        return;
+      kinds[Key(op->getName(), op->getResult(0).getType(),
+                op->getPropertiesAsAttribute())]
+          .push_back(op);
+      ++numExpanded;
+    });
+    if (numExpanded <= maxExpanded)
+      continue;
+    remark::missed(func.getLoc(), remark::RemarkOpts::name("outlined-math")
+                                      .category("attn-approximate-math"))
+        << ("math functions are called, not expanded in place: there are " +
+            Twine(numExpanded) + ", more than " + Twine(maxExpanded))
+               .str();
+    for (auto &[key, ops] : kinds) {
+      if (ops.size() <= maxExpandedOfKind)
+        continue;
+      func::FuncOp &callee = functions[key];
+      if (!callee)
+        callee = createFunction(ops.front(), symbols);
+      for (Operation *op : ops) {
+        OpBuilder builder(op);
+        auto call = func::CallOp::create(builder, op->getLoc(), callee,
+                                         op->getOperands());
+        op->replaceAllUsesWith(call);
+        op->erase();
+      }
+    }
+  }
+}
 
 void mlir::attn::populateExpandExp2Patterns(RewritePatternSet &patterns) {
   patterns.add<ExpandExp2>(patterns.getContext());

@@ -18,6 +18,7 @@
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/Remarks.h"
 #include "mlir/Transforms/DialectConversion.h"
 
 namespace mlir::attn {
@@ -27,6 +28,28 @@ namespace mlir::attn {
 
 using namespace mlir;
 using namespace mlir::attn;
+
+/// The most calls of libdevice in a module that are inlined. A copy of each
+/// function takes LLVM and the assembler milliseconds.
+static constexpr size_t maxInlinedCalls = 1000;
+
+/// Keeps calls of libdevice if there are very many.
+static void limitInlining(gpu::GPUModuleOp module) {
+  SmallVector<LLVM::CallOp> calls;
+  module.walk([&](LLVM::CallOp call) {
+    if (call.getCallee().value_or("").starts_with("__nv_"))
+      calls.push_back(call);
+  });
+  if (calls.size() <= maxInlinedCalls)
+    return;
+  remark::missed(module.getLoc(), remark::RemarkOpts::name("outlined-math")
+                                      .category("convert-math-to-libdevice"))
+      << ("functions of libdevice are called, not inlined: there are " +
+          Twine(calls.size()) + " calls, more than " + Twine(maxInlinedCalls))
+             .str();
+  for (LLVM::CallOp call : calls)
+    call.setNoInline(true);
+}
 
 namespace {
 struct ConvertMathToLibdevicePass
@@ -52,7 +75,8 @@ struct ConvertMathToLibdevicePass
                       math::RsqrtOp, math::SqrtOp, math::TruncOp>();
     if (failed(applyPartialConversion(getOperation(), target,
                                       std::move(patterns))))
-      signalPassFailure();
+      return signalPassFailure();
+    limitInlining(getOperation());
   }
 };
 } // namespace
