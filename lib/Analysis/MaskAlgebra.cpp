@@ -151,26 +151,31 @@ void Simplifier::merge(SmallVectorImpl<MaskAttrInterface> &parts, bool isAnd) {
   auto mergeTwo = [&](MaskAttrInterface lhs, MaskAttrInterface rhs) {
     if (lhs == rhs)
       return lhs;
-    return isAnd ? lhs.getIntersection(rhs) : lhs.getUnion(rhs);
+    if (MaskAttrInterface merged =
+            isAnd ? lhs.getIntersection(rhs) : lhs.getUnion(rhs))
+      return merged;
+    return isAnd ? rhs.getIntersection(lhs) : rhs.getUnion(lhs);
   };
-  auto mergeAny = [&] {
-    for (unsigned i = 0; i < parts.size(); ++i) {
-      for (unsigned j = i + 1; j < parts.size(); ++j) {
-        MaskAttrInterface merged = mergeTwo(parts[i], parts[j]);
-        if (!merged)
-          merged = mergeTwo(parts[j], parts[i]);
-        if (!merged)
-          continue;
-        parts[i] = merged;
-        parts.erase(parts.begin() + j);
-        return true;
+  // Each part is compared with the first ones that are kept, so that the work
+  // grows with the number of parts.
+  SmallVector<MaskAttrInterface> kept;
+  for (MaskAttrInterface part : parts) {
+    size_t place = kept.size();
+    for (size_t i = 0; i < std::min(kept.size(), maxMergedParts);) {
+      MaskAttrInterface merged = mergeTwo(kept[i], part);
+      if (!merged) {
+        ++i;
+        continue;
       }
+      // It may go with parts that were looked at before.
+      part = merged;
+      kept.erase(kept.begin() + i);
+      place = std::min(place, i);
+      i = 0;
     }
-    return false;
-  };
-  // A merged part may go with parts that were looked at before.
-  while (parts.size() <= maxMergedParts && mergeAny())
-    continue;
+    kept.insert(kept.begin() + std::min(place, kept.size()), part);
+  }
+  parts.assign(kept.begin(), kept.end());
 }
 
 void Simplifier::dropRedundant(SmallVectorImpl<MaskAttrInterface> &parts,

@@ -10,9 +10,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ElementLoop.h"
 #include "KernelLowering.h"
 #include "RegionEmitter.h"
 #include "attn/Analysis/MaskTiles.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/Transforms/RegionUtils.h"
 
 #include <functional>
@@ -31,10 +33,13 @@ struct TilePositions {
   template <typename OpTy>
   TilePositions(OpBuilder &builder, OpTy op, VectorType type,
                 const KernelContext &context)
-      : builder(builder), loc(op.getLoc()), context(context),
-        transposed(op.getTransposed()) {
+      : builder(builder), loc(op.getLoc()), transposed(op.getTransposed()) {
     rows = context.getRows(type);
     columns = context.getColumns(type);
+    for (int64_t r = 0; r < rows; ++r)
+      rowOffsets.push_back(context.layout.getRowOffset(r));
+    for (int64_t c = 0; c < columns; ++c)
+      columnOffsets.push_back(context.layout.getColumnOffset(c));
     Value thread = context.getPosition(builder, op).thread;
     Value baseRow = context.layout.emitBaseRow(builder, loc, thread);
     Value baseColumn = context.layout.emitBaseColumn(builder, loc, thread);
@@ -61,11 +66,6 @@ struct TilePositions {
   template <typename OpTy>
   void setArguments(RegionEmitter &emitter, ArrayRef<BlockArgument> arguments,
                     OpTy op) {
-    SmallVector<int64_t> rowOffsets, columnOffsets;
-    for (int64_t r = 0; r < rows; ++r)
-      rowOffsets.push_back(context.layout.getRowOffset(r));
-    for (int64_t c = 0; c < columns; ++c)
-      columnOffsets.push_back(context.layout.getColumnOffset(c));
     emitter.setUniform(arguments[0], op.getBatch());
     emitter.setUniform(arguments[1], op.getHead());
     BlockArgument byRow = arguments[2], byColumn = arguments[3];
@@ -77,10 +77,21 @@ struct TilePositions {
                                columnOffsets);
   }
 
+  /// A loop over the registers of the tile.
+  ElementLoop getLoop() const {
+    return ElementLoop(builder, loc, rowOffsets, columnOffsets);
+  }
+  /// The query and the key of an element in such a loop.
+  std::pair<Value, Value> getPair(const ElementLoop::Element &element) {
+    Value row = element.rowOffset, column = element.columnOffset;
+    if (transposed)
+      std::swap(row, column);
+    return {emitBase(baseQuery, row), emitBase(baseKey, column)};
+  }
+
 private:
   int64_t getOffset(int64_t i, bool isRow) const {
-    return isRow ? context.layout.getRowOffset(i)
-                 : context.layout.getColumnOffset(i);
+    return isRow ? rowOffsets[i] : columnOffsets[i];
   }
   Value emitBase(Value first, Value base) {
     Value index =
@@ -96,13 +107,32 @@ private:
 
   OpBuilder &builder;
   Location loc;
-  const KernelContext &context;
   bool transposed;
   int64_t rows, columns;
+  SmallVector<int64_t> rowOffsets, columnOffsets;
   Value baseQuery;
   Value baseKey;
 };
+} // namespace
 
+/// Operations in `region`, nested ones included.
+static int64_t countOperations(Region &region) {
+  int64_t count = 0;
+  region.walk([&](Operation *) { ++count; });
+  return count;
+}
+
+/// Emits the block `body` with `arguments`, and returns the yielded value.
+static Value emitCopy(OpBuilder &builder, Block &body,
+                      ArrayRef<Value> arguments) {
+  IRMapping mapping;
+  mapping.map(body.getArguments(), arguments);
+  for (Operation &op : body.without_terminator())
+    builder.clone(op, mapping);
+  return mapping.lookupOrDefault(body.getTerminator()->getOperand(0));
+}
+
+namespace {
 struct MapLowering : public KernelPattern<MapOp> {
   using KernelPattern::KernelPattern;
 
@@ -113,6 +143,13 @@ struct MapLowering : public KernelPattern<MapOp> {
     int64_t rows = context.getRows(type), columns = context.getColumns(type);
     TilePositions positions(rewriter, op, type, context);
     Block &body = op.getBody().front();
+    ElementLoop loop = positions.getLoop();
+    if (loop.isWorthwhile(countOperations(op.getBody()))) {
+      rewriter.replaceOpWithMultiple(
+          op, SmallVector<SmallVector<Value>>{
+                  emitInLoop(rewriter, op, adaptor, positions, loop)});
+      return success();
+    }
     RegionEmitter emitter(rewriter, body, rows, columns);
     ArrayRef<BlockArgument> arguments = body.getArguments();
     for (ValueRange source : adaptor.getSources()) {
@@ -136,6 +173,42 @@ struct MapLowering : public KernelPattern<MapOp> {
     rewriter.replaceOpWithMultiple(
         op, SmallVector<SmallVector<Value>>{emitter.run()});
     return success();
+  }
+
+private:
+  /// Runs a long region in a loop.
+  SmallVector<Value> emitInLoop(OpBuilder &builder, MapOp op,
+                                OneToNOpAdaptor adaptor,
+                                TilePositions &positions,
+                                ElementLoop &loop) const {
+    // The memory of each tile, and whether it has an element for each row.
+    SmallVector<std::pair<Value, bool>> sources, others;
+    for (ValueRange source : adaptor.getSources())
+      sources.emplace_back(loop.store(source), false);
+    for (auto [tile, registers] :
+         llvm::zip(op.getOthers().getTypes(), adaptor.getOthers())) {
+      auto tileType = cast<VectorType>(tile);
+      SmallVector<Value> elements(registers);
+      if (context.isPacked(tileType))
+        elements = unpackPairs(builder, op.getLoc(), tileType.getElementType(),
+                               registers);
+      others.emplace_back(loop.store(elements), tileType.getRank() == 1);
+    }
+    Block &body = op.getBody().front();
+    Type type = cast<VectorType>(op.getResult().getType()).getElementType();
+    return loop.emitValues(type, [&](const ElementLoop::Element &element) {
+      SmallVector<Value> arguments;
+      auto addElement = [&](std::pair<Value, bool> memory) {
+        arguments.push_back(loop.load(
+            body.getArgument(arguments.size()).getType(), memory.first,
+            memory.second ? element.row : element.number));
+      };
+      llvm::for_each(sources, addElement);
+      auto [query, key] = positions.getPair(element);
+      arguments.append({op.getBatch(), op.getHead(), query, key});
+      llvm::for_each(others, addElement);
+      return emitCopy(builder, body, arguments);
+    });
   }
 };
 
@@ -358,8 +431,13 @@ struct MaskLowering : public KernelPattern<MaskOp> {
         rewriter, loc, floatType,
         APFloat::getInf(floatType.getFloatSemantics(), /*Negative=*/true));
     int64_t numRegisters = adaptor.getSource().size();
-    SmallVector<Value> keep =
-        emitByRanges(rewriter, op, &op.getMaskMod(), positions, numRegisters);
+    ElementLoop loop = positions.getLoop();
+    SmallVector<Value> keep;
+    if (loop.isWorthwhile(countOperations(op)))
+      keep = emitInLoop(rewriter, op, positions, loop);
+    else
+      keep =
+          emitByRanges(rewriter, op, &op.getMaskMod(), positions, numRegisters);
     if (keep.empty())
       keep = emitByPredicate(rewriter, op, positions, early, numRegisters);
     SmallVector<Value> results;
@@ -374,6 +452,42 @@ struct MaskLowering : public KernelPattern<MaskOp> {
   }
 
 private:
+  /// Operations that attribute and region take for a pair.
+  static int64_t countOperations(MaskOp op) {
+    int64_t count = ::countOperations(op.getMaskMod());
+    MaskAttrInterface mask = op.getMaskAttr();
+    if (!mask)
+      return count;
+    Region region;
+    Block &block = region.emplaceBlock();
+    OpBuilder builder(op.getContext());
+    builder.setInsertionPointToEnd(&block);
+    SmallVector<Value> arguments;
+    for (int i = 0; i < 6; ++i)
+      arguments.push_back(
+          block.addArgument(builder.getIndexType(), op.getLoc()));
+    mask.emitPredicate(builder, op.getLoc(),
+                       {arguments[0], arguments[1], arguments[2], arguments[3],
+                        arguments[4], arguments[5]});
+    return count + ::countOperations(region);
+  }
+
+  /// The kept pairs, by a loop over pairs.
+  static SmallVector<Value> emitInLoop(OpBuilder &builder, MaskOp op,
+                                       TilePositions &positions,
+                                       ElementLoop &loop) {
+    return loop.emitBits([&](const ElementLoop::Element &element) {
+      auto [query, key] = positions.getPair(element);
+      Value keep = emitMaskMod(builder, op, query, key);
+      if (op.getMaskMod().empty())
+        return keep;
+      Value kept = emitCopy(builder, op.getMaskMod().front(),
+                            {op.getBatch(), op.getHead(), query, key});
+      return arith::AndIOp::create(builder, op.getLoc(), keep, kept)
+          .getResult();
+    });
+  }
+
   /// Whether the scores are MMAs in flight in a consumer of attention. Other
   /// kernels have no registers left to reorder masks: kernels with one role,
   /// and gradient kernels, whose scores are transposed.

@@ -11,8 +11,23 @@ if kind == "alternating":
     for i in range(size):
         mask = f"#attn.not<#attn.and<{mask}, #attn.sliding_window<left = {5 + i}, right = {5 + i}>>>"
     change = f"mask({mask})"
+elif kind == "windows":
+    # Of different sizes, so that none contains another: they end before the next one begins.
+    parts = (
+        f"#attn.and<#attn.sliding_window<left = {10 * i + 5}, right = 0>, "
+        f"#attn.not<#attn.sliding_window<left = {10 * i + 1}, right = 0>>>"
+        for i in range(size)
+    )
+    change = f"mask(#attn.or<{', '.join(parts)}>)"
+elif kind == "nested_windows":
+    parts = (f"#attn.sliding_window<left = {3 * i % size}, right = {7 * i % size}>" for i in range(size))
+    change = f"mask(#attn.or<{', '.join(parts)}>)"
 else:
-    lines = [f"  %x{i + 1} = arith.{'addf' if i % 2 else 'mulf'} %x{i}, %c : f32" for i in range(size - 1)]
+    operations = {"tanh": ["tanh"], "math": ["tanh", "exp", "sin", "log1p", "erf"]}.get(kind)
+    if operations:
+        lines = [f"  %x{i + 1} = math.{operations[i % len(operations)]} %x{i} : f32" for i in range(size - 1)]
+    else:
+        lines = [f"  %x{i + 1} = arith.{'addf' if i % 2 else 'mulf'} %x{i}, %c : f32" for i in range(size - 1)]
     change = "\n".join(
         [
             "score_mod {",
