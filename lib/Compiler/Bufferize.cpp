@@ -183,6 +183,27 @@ static LogicalResult freeBuffers(ModuleOp module) {
   return success();
 }
 
+/// Checks that no dimension is expanded to several of dynamic size: upstream's
+/// lowering of such views crashes.
+static LogicalResult verifyExpansions(ModuleOp module) {
+  WalkResult walk = module.walk([](memref::ExpandShapeOp op) -> WalkResult {
+    MemRefType type = op.getResultType();
+    for (auto [dim, group] : llvm::enumerate(op.getReassociationIndices())) {
+      auto isDynamic = [&](int64_t expanded) {
+        return type.isDynamicDim(expanded);
+      };
+      int64_t numDynamic = llvm::count_if(group, isDynamic);
+      if (numDynamic > 1)
+        return emitError(op.getLoc())
+               << "dimension " << dim << " is expanded to " << numDynamic
+               << " dimensions of dynamic size, and at most one may be; make "
+                  "the other sizes static";
+    }
+    return WalkResult::advance();
+  });
+  return failure(walk.wasInterrupted());
+}
+
 namespace {
 struct AttnBufferizePass
     : public attn::impl::AttnBufferizePassBase<AttnBufferizePass> {
@@ -209,7 +230,8 @@ struct AttnBufferizePass
     for (auto func : getOperation().getOps<func::FuncOp>())
       if (func.isPublic() && failed(dropReturnedArguments(func)))
         return signalPassFailure();
-    if (failed(freeBuffers(getOperation())))
+    if (failed(verifyExpansions(getOperation())) ||
+        failed(freeBuffers(getOperation())))
       return signalPassFailure();
   }
 };
