@@ -15,6 +15,7 @@
 #include "Npy.h"
 
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -395,12 +396,29 @@ static bool writeData(FILE *file, const HostTensor &tensor) {
   return true;
 }
 
-/// Where a file is written: behind links, so that these stay.
+/// Where a file is written: behind links, so that these stay. The file need not
+/// exist. Empty, with the reason in `errno`, if a link cannot be followed.
 static std::string resolve(const std::string &path) {
-  char *real = realpath(path.c_str(), nullptr);
-  std::string result = real ? real : path;
-  free(real);
-  return result;
+  // As many as Linux follows.
+  constexpr int maxLinks = 40;
+  std::string target = path;
+  for (int i = 0; i <= maxLinks; ++i) {
+    struct stat status;
+    if (lstat(target.c_str(), &status) != 0 || !S_ISLNK(status.st_mode))
+      return target;
+    char link[PATH_MAX];
+    ssize_t length = readlink(target.c_str(), link, sizeof(link));
+    if (length < 0)
+      return "";
+    std::string next(link, length);
+    size_t slash = target.rfind('/');
+    bool isRelative = next.empty() || next.front() != '/';
+    if (isRelative && slash != std::string::npos)
+      next = target.substr(0, slash + 1) + next;
+    target = next;
+  }
+  errno = ELOOP;
+  return "";
 }
 
 /// Whether a path is a device or a pipe, which must not be replaced by a file.
@@ -413,6 +431,9 @@ static bool isSpecial(const std::string &path) {
 int32_t attnrt::writeNpy(const std::string &path, const HostTensor &tensor) {
   bool inPlace = isSpecial(path);
   std::string target = inPlace ? path : resolve(path);
+  if (target.empty())
+    return attnrtSetError(ATTN_IO_ERROR, "%s: cannot follow the link: %s",
+                          path.c_str(), strerror(errno));
   std::string temporary = inPlace ? path : target + ".XXXXXX";
   int descriptor = inPlace ? open(path.c_str(), O_WRONLY | O_CLOEXEC)
                            : mkstemp(&temporary[0]);

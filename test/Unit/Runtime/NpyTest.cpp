@@ -271,6 +271,36 @@ TEST_F(Npy, KeepsPipesAndLinks) {
   EXPECT_EQ(listFiles().size(), 3u);
 }
 
+TEST_F(Npy, FollowsLinksToNewFiles) {
+  HostTensor tensor;
+  ASSERT_EQ(HostTensor::create(ATTN_F32, {4}, Layout::BHSD, tensor), ATTN_OK);
+  // The links name the file relative to their own folder, and by its path.
+  std::string relative = directory + "/relative", first = directory + "/first";
+  ASSERT_EQ(symlink("new.npy", relative.c_str()), 0);
+  ASSERT_EQ(symlink(relative.c_str(), first.c_str()), 0);
+  EXPECT_EQ(writeNpy(first, tensor), ATTN_OK) << attnGetLastError();
+  struct stat status;
+  for (const std::string &link : {relative, first}) {
+    ASSERT_EQ(lstat(link.c_str(), &status), 0);
+    EXPECT_TRUE(S_ISLNK(status.st_mode));
+  }
+  ASSERT_EQ(lstat((directory + "/new.npy").c_str(), &status), 0);
+  EXPECT_TRUE(S_ISREG(status.st_mode));
+  EXPECT_EQ(listFiles().size(), 3u);
+
+  std::string cycle = directory + "/cycle", lost = directory + "/lost";
+  ASSERT_EQ(symlink("cycle", cycle.c_str()), 0);
+  EXPECT_ERROR(
+      writeNpy(cycle, tensor), ATTN_IO_ERROR,
+      (cycle + ": cannot follow the link: Too many levels of symbolic links")
+          .c_str());
+  ASSERT_EQ(symlink("none/new.npy", lost.c_str()), 0);
+  EXPECT_EQ(writeNpy(lost, tensor), ATTN_IO_ERROR);
+  ASSERT_EQ(lstat(lost.c_str(), &status), 0);
+  EXPECT_TRUE(S_ISLNK(status.st_mode));
+  EXPECT_EQ(listFiles().size(), 5u);
+}
+
 TEST_F(Npy, FailedWriteLeavesNothing) {
   HostTensor tensor;
   ASSERT_EQ(HostTensor::create(ATTN_F32, {4}, Layout::BHSD, tensor), ATTN_OK);
