@@ -176,6 +176,17 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
   return kernel;
 }
 
+/// Whether static sizes leave `op` nothing to write.
+static bool isEmpty(AttentionOp op) {
+  return op.isBufferized() && (getDimSize(op.getQuery(), 0) == 0 ||
+                               getDimSize(op.getQuery(), 2) == 0);
+}
+static bool isEmpty(CreateBlockMaskOp op) {
+  return op.isBufferized() &&
+         (getDimSize(op.getOut(), 0) == 0 || getDimSize(op.getOut(), 2) == 0 ||
+          isConstantIntValue(op.getBatch(), 0));
+}
+
 namespace {
 struct ConvertAttnToAttnTile
     : attn::impl::ConvertAttnToAttnTilePassBase<ConvertAttnToAttnTile> {
@@ -227,6 +238,17 @@ struct ConvertAttnToAttnTile
       else if (auto map = dyn_cast<MapHeadsOp>(op))
         maps.push_back(map);
     });
+    // Otherwise kernels would list the tiles of attention that has none.
+    auto eraseEmpty = [&](auto &ops) {
+      llvm::erase_if(ops, [&](auto op) {
+        if (!isEmpty(op))
+          return false;
+        rewriter.eraseOp(op);
+        return true;
+      });
+    };
+    eraseEmpty(attentions);
+    eraseEmpty(blockMasks);
     lowerAll(attentions, lowerAttentionToKernel);
     lowerAll(gradients, [&](RewriterBase &rewriter, AttentionGradOp gradient,
                             SymbolTable &symbols) {
