@@ -18,6 +18,7 @@
 #include "attn/Compiler/Passes.h"
 #include "attn/Conversion/LaunchToRuntime/RuntimeCalls.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/Interfaces/Target.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -775,6 +776,9 @@ struct AttnDescribeArgumentsPass
   using Base::Base;
 
   void runOnOperation() override {
+    // The alignment of an unknown target would be a guess.
+    if (!target.empty() && failed(lookupTarget(getOperation(), target)))
+      return signalPassFailure();
     for (auto func :
          llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
       if (failed(verifyName(func)))

@@ -110,6 +110,7 @@ void attn::buildBufferizationPipeline(
   pm.addPass(createAttnBufferizePass());
   addCleanup(pm);
   AttnDescribeArgumentsPassOptions describe;
+  describe.target = options.target;
   describe.stagedAlignment =
       isGPUTarget(options.target) ? blockCopyAlignment : 0;
   pm.addPass(createAttnDescribeArgumentsPass(describe));

@@ -148,6 +148,9 @@ def AttnDescribeArgumentsPass
     Option<"stagedAlignment", "staged-alignment", "int64_t", /*default=*/"0",
            "Alignment in bytes of tensors that kernels copy in blocks; 0 for "
            "the alignment of their elements">,
+    Option<"target", "target", "std::string", /*default=*/"\"\"",
+           "Target that the alignment is for, which must be known; empty for "
+           "any">,
   ];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::LLVM::LLVMDialect",
