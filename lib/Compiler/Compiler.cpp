@@ -12,12 +12,12 @@
 
 #include "attn/Compiler/Compiler.h"
 #include "HostDevice.h"
-#include "attn/Compiler/CheckSource.h"
 #include "attn/Compiler/Pipelines.h"
 #include "attn/Conversion/AttnTileToVector/AttnTileToVector.h"
 #include "attn/Conversion/Passes.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Interfaces/Target.h"
+#include "attn/Support/CheckSource.h"
 #include "attn/Support/TemporaryFolder.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"

@@ -10,9 +10,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "attn/Compiler/CheckSource.h"
 #include "attn/Compiler/Compiler.h"
 #include "attn/Dialect/Attn/IR/AttnInterfaces.h"
+#include "attn/Support/CheckSource.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/AsmParser/AsmParserState.h"
 #include "mlir/Bytecode/BytecodeReader.h"

@@ -17,6 +17,7 @@
 #include "attn/Analysis/MaskArea.h"
 #include "attn/Analysis/MaskTiles.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
+#include "attn/Support/CheckSource.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "llvm/ADT/STLExtras.h"
@@ -301,6 +302,9 @@ static ScheduleAttrInterface parseUsableSchedule(StringRef text, AttentionOp op,
       reason = diagnostic.str();
     return success();
   });
+  if (failed(checkSource(llvm::MemoryBufferRef(text, "schedule"),
+                         op.getContext())))
+    return nullptr;
   Attribute attribute = parseAttribute(text, op.getContext());
   auto schedule = dyn_cast_if_present<ScheduleAttrInterface>(attribute);
   if (attribute && !schedule)

@@ -12,7 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "FuzzSupport.h"
-#include "attn/Compiler/CheckSource.h"
+#include "attn/Support/CheckSource.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Compiler.h"

@@ -46,6 +46,14 @@
 // SCHEDULE-NOT: error
 // SCHEDULE:     schedule(#attn_tile.sequential<query_tile = 16, key_tile = 32>)
 
+// The parser of schedules is recursive.
+
+// RUN: %python %S/Inputs/deep.py %t/strings.json > %t/nested.json
+// RUN: attn-opt %t/f.mlir --pass-pipeline='builtin.module(func.func(attn-choose-schedule{database=%t/nested.json}))' 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=NESTED
+// NESTED: warning: schedule '#attn.not<#attn.not<{{.*}}' of the database is left out: brackets are nested more than 1000 deep
+// NESTED: schedule(#attn_tile.sequential<query_tile = 16, key_tile = 32>)
+
 // Where none is left, it is as if nothing had been measured.
 
 // RUN: attn-opt %t/f.mlir --pass-pipeline='builtin.module(func.func(attn-choose-schedule))' > %t/unmeasured.mlir

@@ -97,6 +97,7 @@ void Proxy::handleEditorMessage(StringRef text) {
     return refuse(nullptr, lsp::ErrorCode::ParseError,
                   toString(parsed.takeError()));
   json::Object *message = parsed->getAsObject();
+  bool isChanged = false;
   if (!message)
     return refuse(nullptr, lsp::ErrorCode::InvalidRequest,
                   "the message is not an object");
@@ -112,13 +113,15 @@ void Proxy::handleEditorMessage(StringRef text) {
     return refuse(id, lsp::ErrorCode::InvalidRequest,
                   "the message has no \"method\"");
   if (method) {
-    const json::Object *params = message->getObject("params");
-    if (idValue)
+    json::Object *params = message->getObject("params");
+    if (idValue) {
       prepareExtension(*method, params, id);
-    else if (params)
+    } else if (params) {
       trackDocument(*method, *params);
+      isChanged = hideDocument(*method, *params);
+    }
   }
-  writeMessage(toServer, text);
+  writeMessage(toServer, isChanged ? toString(*parsed) : text.str());
 }
 
 void Proxy::refuse(json::Value id, lsp::ErrorCode code, StringRef message) {
@@ -165,6 +168,39 @@ void Proxy::trackDocument(StringRef method, const json::Object &params) {
       text->second.replace(from, to - from, newText->str());
     }
   }
+}
+
+/// Makes a document empty for MLIR's server while it is nested too deeply for
+/// MLIR's parser, and whole again afterwards. Returns whether it changes the
+/// notification.
+bool Proxy::hideDocument(StringRef method, json::Object &params) {
+  json::Object *document = params.getObject("textDocument");
+  std::optional<StringRef> address =
+      document ? document->getString("uri") : std::nullopt;
+  if (!address)
+    return false;
+  std::lock_guard<std::mutex> lock(hiddenMutex);
+  auto text = documents.find(*address);
+  if (text == documents.end()) {
+    hidden.erase(*address);
+    return false;
+  }
+  bool wasHidden = hidden.erase(*address);
+  std::optional<mlir::attn::SourceExcess> excess =
+      mlir::attn::findSourceExcess(text->second);
+  if (excess)
+    hidden[*address] = *excess;
+  if (!excess && !wasHidden)
+    return false;
+  std::string shown = excess ? "" : text->second;
+  if (method == "textDocument/didOpen")
+    (*document)["text"] = std::move(shown);
+  else if (method == "textDocument/didChange")
+    params["contentChanges"] =
+        json::Array{json::Object{{"text", std::move(shown)}}};
+  else
+    return false;
+  return true;
 }
 
 void Proxy::prepareExtension(StringRef method, const json::Object *params,
@@ -229,7 +265,34 @@ void Proxy::handleServerMessage(StringRef text) {
     if (extension)
       extend(*message, *extension);
   }
+  if (message && message->getString("method") ==
+                     StringRef("textDocument/publishDiagnostics"))
+    reportHidden(*message);
   sendToEditor(*parsed);
+}
+
+/// Puts the reason for hiding a document in place of the diagnostics that
+/// MLIR's server has for an empty one.
+void Proxy::reportHidden(json::Object &notification) {
+  json::Object *params = notification.getObject("params");
+  std::optional<StringRef> address =
+      params ? params->getString("uri") : std::nullopt;
+  std::lock_guard<std::mutex> lock(hiddenMutex);
+  auto excess = address ? hidden.find(*address) : hidden.end();
+  if (excess == hidden.end())
+    return;
+  // The first line and the first character of the protocol have number 0.
+  auto position = [&](int64_t character) {
+    return json::Object{{"line", static_cast<int64_t>(excess->second.line) - 1},
+                        {"character", character}};
+  };
+  int64_t character = static_cast<int64_t>(excess->second.column) - 1;
+  (*params)["diagnostics"] = json::Array{
+      json::Object{{"range", json::Object{{"start", position(character)},
+                                          {"end", position(character + 1)}}},
+                   {"severity", 1},
+                   {"source", "attn"},
+                   {"message", excess->second.message}}};
 }
 
 void Proxy::extend(json::Object &answer, Extension &extension) {

@@ -15,6 +15,7 @@
 #define ATTN_TOOLS_ATTN_LSP_SERVER_PROXY_H
 
 #include "Assist.h"
+#include "attn/Support/CheckSource.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/LSP/Transport.h"
@@ -47,6 +48,8 @@ private:
   void handleEditorMessage(llvm::StringRef text);
   void handleServerMessage(llvm::StringRef text);
   void trackDocument(llvm::StringRef method, const llvm::json::Object &params);
+  bool hideDocument(llvm::StringRef method, llvm::json::Object &params);
+  void reportHidden(llvm::json::Object &notification);
   void prepareExtension(llvm::StringRef method,
                         const llvm::json::Object *params,
                         const llvm::json::Value &id);
@@ -61,6 +64,11 @@ private:
   std::mutex outputMutex;
   /// Texts of open documents by their address, of the editor's thread.
   llvm::StringMap<std::string> documents;
+  /// Guards `hidden`.
+  std::mutex hiddenMutex;
+  /// Documents that MLIR's parser would not survive, by their address: MLIR's
+  /// server takes them for empty.
+  llvm::StringMap<mlir::attn::SourceExcess> hidden;
   /// Guards `extensions`.
   std::mutex extensionsMutex;
   /// By the identifiers of requests.

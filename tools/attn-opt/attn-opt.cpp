@@ -11,9 +11,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "attn/Compiler/CheckSource.h"
 #include "attn/InitAllDialects.h"
 #include "attn/InitAllPasses.h"
+#include "attn/Support/CheckSource.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/IR/MLIRContext.h"

@@ -11,16 +11,30 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ATTN_COMPILER_CHECKSOURCE_H
-#define ATTN_COMPILER_CHECKSOURCE_H
+#ifndef ATTN_SUPPORT_CHECKSOURCE_H
+#define ATTN_SUPPORT_CHECKSOURCE_H
 
 #include "mlir/Support/LLVM.h"
 #include "llvm/Support/MemoryBufferRef.h"
+
+#include <optional>
+#include <string>
 
 namespace mlir {
 class MLIRContext;
 
 namespace attn {
+
+/// Where and why MLIR's parser cannot read a text. Lines and columns begin with
+/// 1.
+struct SourceExcess {
+  size_t line, column;
+  std::string message;
+};
+
+/// The first place at which `text` is nested so deeply that parsers and passes
+/// overflow the stack of a thread.
+std::optional<SourceExcess> findSourceExcess(StringRef text);
 
 /// Checks that MLIR's parser can read `buffer`, and reports to `context` why it
 /// cannot. Text must not be nested so deeply that parsers and passes overflow
@@ -32,4 +46,4 @@ LogicalResult checkSource(llvm::MemoryBufferRef buffer, MLIRContext *context,
 } // namespace attn
 } // namespace mlir
 
-#endif // ATTN_COMPILER_CHECKSOURCE_H
+#endif // ATTN_SUPPORT_CHECKSOURCE_H

@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "attn/Compiler/CheckSource.h"
+#include "attn/Support/CheckSource.h"
 #include "mlir/Bytecode/BytecodeReader.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Location.h"
@@ -215,6 +215,18 @@ std::optional<NestingScanner::Excess> NestingScanner::scan() {
   return std::nullopt;
 }
 
+std::optional<attn::SourceExcess> attn::findSourceExcess(StringRef text) {
+  std::optional<NestingScanner::Excess> excess = NestingScanner(text).scan();
+  if (!excess)
+    return std::nullopt;
+  StringRef before = text.take_front(excess->offset);
+  return SourceExcess{before.count('\n') + 1,
+                      before.size() - (before.rfind('\n') + 1) + 1,
+                      (excess->what + Twine(" are nested more than ") +
+                       Twine(excess->limit) + " deep")
+                          .str()};
+}
+
 LogicalResult attn::checkSource(llvm::MemoryBufferRef buffer,
                                 MLIRContext *context, bool allowBytecode) {
   auto getLoc = [&](size_t line, size_t column) {
@@ -228,14 +240,7 @@ LogicalResult attn::checkSource(llvm::MemoryBufferRef buffer,
            << "input is bytecode, which is read only where that is allowed: "
               "damaged bytecode ends the process that reads it";
   }
-  std::optional<NestingScanner::Excess> excess =
-      NestingScanner(buffer.getBuffer()).scan();
-  if (!excess)
-    return success();
-  StringRef before = buffer.getBuffer().take_front(excess->offset);
-  size_t line = before.count('\n') + 1;
-  size_t column = before.size() - (before.rfind('\n') + 1) + 1;
-  return emitError(getLoc(line, column))
-         << excess->what << " are nested more than " << excess->limit
-         << " deep";
+  if (std::optional<SourceExcess> excess = findSourceExcess(buffer.getBuffer()))
+    return emitError(getLoc(excess->line, excess->column)) << excess->message;
+  return success();
 }
