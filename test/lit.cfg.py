@@ -12,6 +12,7 @@
 #   torch       PyTorch for that interpreter
 #   ptxas       a PTX assembler, substituted for `ptxas`
 #   assemblers  the oldest and the newest PTX assembler, in %assemblers
+#   fuzzers     the fuzzers, which ATTN_BUILD_FUZZERS builds
 #   long-tests  asked for by the parameter long_tests=1, as .ci/run does
 #   cuda-sm80   a usable CUDA device of compute capability 8.0 or newer
 #   cuda-sm90   a usable CUDA device of compute capability 9.0
@@ -72,7 +73,7 @@ tools = [
     ToolSubst("mlir-runner", unresolved="fatal"),
     ToolSubst("split-file", unresolved="fatal"),
 ]
-for tool in ["attn-compile", "attn-run", "attn-tune", "attn-reduce", "attn-lsp-server"]:
+for tool in ["attn-compile", "attn-run", "attn-tune", "attn-reduce", "attn-lsp-server", "attn-execution-fuzzer"]:
     tools.append(ToolSubst(tool, unresolved="ignore"))
 
 if importlib.util.find_spec("numpy"):
@@ -81,6 +82,8 @@ if importlib.util.find_spec("torch"):
     config.available_features.add("torch")
 if lit_config.params.get("long_tests") == "1":
     config.available_features.add("long-tests")
+if os.path.exists(os.path.join(config.attn_tools_dir, "attn-execution-fuzzer")):
+    config.available_features.add("fuzzers")
 if config.host_cc:
     config.available_features.add("host-cc")
     config.substitutions.append(("%host_cc", config.host_cc))

@@ -15,6 +15,7 @@
 #include "attn/Analysis/BoundedReads.h"
 #include "attn/Dialect/Attn/IR/KeepMaskLayout.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 #include <limits>
 
@@ -343,6 +344,31 @@ void TileEmitter::emitGenerateKeepMask(GenerateKeepMaskOp op) {
       });
 }
 
+Value TileEmitter::emitUnlessEmpty(Value source,
+                                   function_ref<Value()> emitValue,
+                                   Value otherwise) {
+  auto type = cast<MemRefType>(source.getType());
+  Value isEmpty;
+  for (auto [dim, size] : llvm::enumerate(type.getShape())) {
+    if (!ShapedType::isDynamic(size) && size != 0)
+      continue;
+    Value isZero = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                                         memref::DimOp::create(b, source, dim),
+                                         arith::ConstantIndexOp::create(b, 0));
+    isEmpty = isEmpty ? arith::OrIOp::create(b, isEmpty, isZero) : isZero;
+  }
+  if (!isEmpty)
+    return emitValue();
+  auto choice = scf::IfOp::create(b, otherwise.getType(), isEmpty,
+                                  /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(choice.thenBlock());
+  scf::YieldOp::create(b, otherwise);
+  b.setInsertionPointToStart(choice.elseBlock());
+  scf::YieldOp::create(b, emitValue());
+  return choice.getResult(0);
+}
+
 void TileEmitter::emitLoadKeepMask(LoadKeepMaskOp op) {
   Value source = lookup(op.getSource());
   Value batch = lookup(op.getBatch()), head = lookup(op.getHead());
@@ -363,18 +389,22 @@ void TileEmitter::emitLoadKeepMask(LoadKeepMaskOp op) {
   };
   keepMasks[op.getResult()] = emitKeepMask(
       op.getResult().getType(), op.getFirstQuery(), op.getFirstKey(),
-      [this, load](Value query, Value key) {
+      [this, load, source](Value query, Value key) {
         attn::KeepBitPlace at =
             attn::emitKeepBitPlace(b, b.getLoc(), query, key);
         auto type = cast<VectorType>(query.getType());
-        SmallVector<Value> words;
-        for (int64_t lane = 0; lane < type.getNumElements(); ++lane) {
-          auto extract = [&](Value value) -> Value {
-            return vector::ExtractOp::create(b, value, lane);
-          };
-          words.push_back(load(extract(at.queryWord), extract(at.keyWord)));
-        }
-        Value word = vector::FromElementsOp::create(b, type, words);
+        auto loadAll = [&]() -> Value {
+          SmallVector<Value> words;
+          for (int64_t lane = 0; lane < type.getNumElements(); ++lane) {
+            auto extract = [&](Value value) -> Value {
+              return vector::ExtractOp::create(b, value, lane);
+            };
+            words.push_back(load(extract(at.queryWord), extract(at.keyWord)));
+          }
+          return vector::FromElementsOp::create(b, type, words);
+        };
+        // Without keys there is no word to load, but a tile to compute.
+        Value word = emitUnlessEmpty(source, loadAll, zeroOf(type));
         return attn::emitKeepBit(b, b.getLoc(), word, at.bit);
       });
 }

@@ -94,6 +94,10 @@ private:
                        IsKeptFn isKept);
   void emitGenerateKeepMask(GenerateKeepMaskOp op);
   void emitLoadKeepMask(LoadKeepMaskOp op);
+  /// The value that `emitValue` emits, or `otherwise` where `source` has no
+  /// elements.
+  Value emitUnlessEmpty(Value source, function_ref<Value()> emitValue,
+                        Value otherwise);
   void emitDropout(DropoutOp op);
 
   //===--------------------------------------------------------------------===//
