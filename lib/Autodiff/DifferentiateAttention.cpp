@@ -419,7 +419,7 @@ struct AttentionModel
         attention.getSequenceLayoutAttr(), attention.getScaleAttr(),
         attention.getMaskAttr(), attention.getDropoutAttr(),
         attention.getMaskLayoutAttr(), attention.getDropProbabilityAttr(),
-        attention.getScheduleAttr());
+        attention.getPrecisionAttr(), attention.getScheduleAttr());
     replacement->setDiscardableAttrs(op->getDiscardableAttrDictionary());
     for (auto [from, to] :
          llvm::zip_equal(op->getRegions(), replacement->getRegions()))
@@ -496,7 +496,7 @@ struct AttentionModel
         attention.getDropoutMask(), attention.getSequenceLayoutAttr(),
         attention.getScaleAttr(), attention.getMaskAttr(),
         attention.getDropoutAttr(), attention.getMaskLayoutAttr(),
-        attention.getDropProbabilityAttr(),
+        attention.getDropProbabilityAttr(), attention.getPrecisionAttr(),
         /*schedule=*/Attribute(),
         state.isDeterministic() ? builder.getUnitAttr() : UnitAttr());
     IRMapping mapping;

@@ -209,22 +209,24 @@ struct MatmulModel
          isRhsTransposed = matmul.getTransposeRhs();
     gradient = convertFloat(builder, op->getLoc(), gradient,
                             getElementTypeOrSelf(lhs));
+    auto multiply = [&](Value like, Input first, Input second) {
+      return emitMatmul(builder, like, first, second,
+                        matmul.getPrecisionAttr());
+    };
     if (state.isActive(lhs)) {
       // gradient * rhs^T, or rhs * gradient^T
-      Value product = isLhsTransposed
-                          ? emitMatmul(builder, lhs, {rhs, isRhsTransposed},
-                                       {gradient, true})
-                          : emitMatmul(builder, lhs, {gradient, false},
-                                       {rhs, !isRhsTransposed});
+      Value product =
+          isLhsTransposed
+              ? multiply(lhs, {rhs, isRhsTransposed}, {gradient, true})
+              : multiply(lhs, {gradient, false}, {rhs, !isRhsTransposed});
       state.addGradient(builder, op->getLoc(), lhs, product);
     }
     if (state.isActive(rhs)) {
       // lhs^T * gradient, or gradient^T * lhs
-      Value product = isRhsTransposed
-                          ? emitMatmul(builder, rhs, {gradient, true},
-                                       {lhs, isLhsTransposed})
-                          : emitMatmul(builder, rhs, {lhs, !isLhsTransposed},
-                                       {gradient, false});
+      Value product =
+          isRhsTransposed
+              ? multiply(rhs, {gradient, true}, {lhs, isLhsTransposed})
+              : multiply(rhs, {lhs, !isLhsTransposed}, {gradient, false});
       state.addGradient(builder, op->getLoc(), rhs, product);
     }
     return success();
@@ -258,7 +260,7 @@ private:
     Value sums =
         MatmulOp::create(builder, loc, init.getType(), matmul.getLhs(),
                          matmul.getRhs(), init, matmul.getTransposeLhs(),
-                         matmul.getTransposeRhs(),
+                         matmul.getTransposeRhs(), matmul.getPrecisionAttr(),
                          /*schedule=*/nullptr)
             .getResult();
     Value out = tensor::EmptyOp::create(builder, loc, sizes,
@@ -279,8 +281,8 @@ private:
 
   /// Emits `lhs * rhs` with the shape of `like`. The result is summed up over
   /// the batch if `like` alone has no batch dimension.
-  static Value emitMatmul(OpBuilder &builder, Value like, Input lhs,
-                          Input rhs) {
+  static Value emitMatmul(OpBuilder &builder, Value like, Input lhs, Input rhs,
+                          MatmulPrecisionAttr precision) {
     Location loc = like.getLoc();
     Type element = getElementTypeOrSelf(like);
     bool isSummed =
@@ -305,7 +307,7 @@ private:
     Value init = tensor::EmptyOp::create(builder, loc, sizes, element);
     Value product =
         MatmulOp::create(builder, loc, init.getType(), lhs.value, rhs.value,
-                         init, lhs.isTransposed, rhs.isTransposed,
+                         init, lhs.isTransposed, rhs.isTransposed, precision,
                          /*schedule=*/nullptr)
             .getResult();
     if (!isSummed)

@@ -259,7 +259,8 @@ bool Reassociator::run() {
                                        getElementTypeOrSelf(op.getOut()));
   auto moved = MatmulOp::create(
       rewriter, loc, init.getType(), rows, matmul.getRhs(), init,
-      /*transpose_lhs=*/false, matmul.getTransposeRhs(), /*schedule=*/nullptr);
+      /*transpose_lhs=*/false, matmul.getTransposeRhs(),
+      matmul.getPrecisionAttr(), /*schedule=*/nullptr);
   auto result = tensor::ExpandShapeOp::create(
       rewriter, loc, op->getResult(0).getType(), moved.getResult(),
       getHeadGroups(), tensor::getMixedSizes(rewriter, loc, op.getOut()));
@@ -630,7 +631,7 @@ Value Absorber::emitMatmul(Value rows, LatentHeads &latent, bool isTransposed,
       MatmulOp::create(rewriter, loc, init.getType(), rows, weights, init,
                        /*transpose_lhs=*/false,
                        /*transpose_rhs=*/isTransposed != isStoredTransposed,
-                       /*schedule=*/nullptr)
+                       latent.matmul.getPrecisionAttr(), /*schedule=*/nullptr)
           .getResult();
   SmallVector<int64_t> shape;
   SmallVector<Value> dynamicSizes;

@@ -102,9 +102,11 @@ describeIf(function_ref<bool(const Target &target)> isMeant) {
 
 std::string attn::describeTargets() { return describe(getTargets()); }
 
-std::string attn::describeTargets(KernelScheduleKind kind) {
+std::string attn::describeTargets(KernelScheduleKind kind, Type type) {
   return describeIf([&](const Target &target) {
-    return target.getKernelScheduleKind() == kind;
+    return type ? target.getMma(type, /*isHighest=*/true) &&
+                      target.getKernelScheduleKindFor(type) == kind
+                : target.getKernelScheduleKind() == kind;
   });
 }
 

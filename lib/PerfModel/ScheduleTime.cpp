@@ -203,6 +203,29 @@ estimateWarpSpecialized(WarpSpecializedAttr schedule,
   return time;
 }
 
+/// The instruction of the MMAs of `op` where all warps copy and compute.
+static MmaAttrInterface getMmaSync(attn::AttentionOpInterface op) {
+  Type element = getElementTypeOrSelf(op.getQuery());
+  MLIRContext *context = element.getContext();
+  if (!element.isF32())
+    return MmaSyncAttr::get(context, element, /*terms=*/1);
+  auto precision = op->getAttrOfType<attn::MatmulPrecisionAttr>("precision");
+  bool isHighest =
+      !precision || precision.getValue() == attn::MatmulPrecision::Highest;
+  return MmaSyncAttr::get(context, FloatTF32Type::get(context),
+                          /*terms=*/isHighest ? 3 : 1);
+}
+
+/// Cycles in which a CTA rounds `elements` to the multiplicands of
+/// `instruction`, as often as warps read them.
+static double getRoundingCycles(MmaAttrInterface instruction, double elements) {
+  if (!instruction.getElementType().isF32())
+    return 0;
+  // A rounding; or a mask, a subtraction and a rounding.
+  double instructions = double(instruction.getNumTerms());
+  return instructions * elements / issuedPerCycle;
+}
+
 /// CTAs of `schedule` that an SM holds at a time.
 static int64_t countCtas(MultistageAttr schedule, attn::AttentionOpInterface op,
                          const attn::DeviceModel &device) {
@@ -212,13 +235,16 @@ static int64_t countCtas(MultistageAttr schedule, attn::AttentionOpInterface op,
     return int64_t(llvm::alignTo(elementBytes * headDim, columnBlockBytes));
   };
   int64_t threads = warpThreads * schedule.getWarps();
+  // P takes half a register of each score next to it, or as f32 its register.
+  double registersPerScore = elementBytes == 4 ? 1 : 1.5;
   attn::CapacityNeed need;
   need.sharedBytes =
       double(schedule.getQueryTile() * rowBytes(op.getQKHeadDim()) +
              schedule.getStages() * schedule.getKeyTile() *
                  (rowBytes(op.getQKHeadDim()) + rowBytes(op.getVHeadDim())));
   need.registers =
-      1.5 * double(schedule.getQueryTile() * schedule.getKeyTile()) /
+      registersPerScore *
+          double(schedule.getQueryTile() * schedule.getKeyTile()) /
           double(threads) +
       double(schedule.getQueryTile() * op.getVHeadDim()) / double(threads) +
       registersBesideTiles;
@@ -257,8 +283,9 @@ attn_tile::estimateMultistage(MultistageAttr schedule,
   // Each warp reads the keys and values that all warps have staged, and the
   // queries of its rows.
   double scores = queryTile * keyTile;
-  double mma =
-      2 * scores * (qkHeadDim + vHeadDim) / double(device.mmaFlopsPerCycle16b);
+  MmaAttrInterface instruction = getMmaSync(op);
+  double mma = 2 * scores * (qkHeadDim + vHeadDim) /
+               instruction.getFlopsPerCycle(device);
   double staged =
       elementBytes *
       (keyTile * (qkHeadDim + vHeadDim) * (1 + warps) + queryTile * qkHeadDim);
@@ -291,9 +318,12 @@ attn_tile::estimateMultistage(MultistageAttr schedule,
   time.consumers = 1;
   time.mma = mma;
   time.exponentials = scores / double(device.special);
-  time.chain = mma + shared + softmax * issued + fit.syncStep;
+  double rounding =
+      getRoundingCycles(instruction, warps * keyTile * (qkHeadDim + vHeadDim) +
+                                         queryTile * qkHeadDim + scores);
+  time.chain = mma + shared + softmax * issued + rounding + fit.syncStep;
   time.step = overlap({mma, shared}, fit.overlapNorm) + softmax * issued +
-              fit.syncStep / ctasPerSm +
+              rounding + fit.syncStep / ctasPerSm +
               attn::getKeepMaskCycles(op, /*isGradient=*/false, fit) * scores;
   time.mask = fit.syncMaskInstructions * issued;
   time.workItem = fit.syncWorkItem;
@@ -420,8 +450,9 @@ static attn::KernelTime estimateSyncGradient(const SyncGradientKernel &kernel,
 
   // Each warp reads the streamed tiles once for each matmul, and its rows of
   // the stationary tiles.
+  MmaAttrInterface instruction = getMmaSync(op);
   double mma =
-      2 * scores * kernel.headDimSum / double(device.mmaFlopsPerCycle16b);
+      2 * scores * kernel.headDimSum / instruction.getFlopsPerCycle(device);
   double staged =
       elementBytes *
       (streamed * (kernel.streamedHeadDimSum + warps * kernel.headDimSum) +
@@ -460,8 +491,11 @@ static attn::KernelTime estimateSyncGradient(const SyncGradientKernel &kernel,
   time.consumers = 1;
   time.mma = mma;
   time.exponentials = scores / double(device.special);
-  time.chain = mma + shared + work + fit.syncGradientStep;
-  time.step = overlap({mma, shared}, fit.overlapNorm) + work +
+  double rounding = getRoundingCycles(
+      instruction, warps * streamed * kernel.headDimSum +
+                       rows * kernel.lhsHeadDimSum + 2 * scores);
+  time.chain = mma + shared + work + rounding + fit.syncGradientStep;
+  time.step = overlap({mma, shared}, fit.overlapNorm) + work + rounding +
               fit.syncGradientStep / ctasPerSm + kernel.keepMaskCycles * scores;
   time.mask = fit.syncMaskInstructions * issued;
   time.workItem = fit.syncWorkItem;

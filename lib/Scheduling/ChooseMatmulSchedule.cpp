@@ -49,7 +49,8 @@ int64_t attn::getMatmulColumnTile(MatmulOp op, int64_t maxTile) {
 
 ScheduleAttrInterface attn::getMatmulSchedule(MatmulOp op, const Target &target,
                                               const DeviceModel &device) {
-  return ScheduleFamily::get(target).getMatmul(op, device);
+  return ScheduleFamily::get(target, getElementTypeOrSelf(op.getLhs()))
+      .getMatmul(op, device);
 }
 
 LogicalResult attn::chooseMatmulSchedule(MatmulOp op, const Target &target,

@@ -174,7 +174,8 @@ Chooser::Choice Chooser::find(AttentionOp op, const DeviceModel &figures) {
 }
 
 Chooser::Choice Chooser::find(AttentionGradOp op, const DeviceModel &figures) {
-  return family.chooseGradient(op, figures, dqWorkspaceBytes);
+  return ScheduleFamily::get(target, getElementTypeOrSelf(op.getQuery()))
+      .chooseGradient(op, figures, dqWorkspaceBytes);
 }
 
 /// Reports that no schedule of `op` fits the device, and how much it lacks.

@@ -84,8 +84,9 @@ static MadeTime estimateAttention(AttentionOpInterface op, const Target &target,
       time = estimateKernels(op, candidate.schedule, device, assumptions);
   } else if (auto gradient = dyn_cast<AttentionGradOp>(op.getOperation())) {
     if (std::optional<ScheduleChoice> choice =
-            ScheduleFamily::get(target).chooseGradient(gradient, device,
-                                                       /*dqWorkspaceBytes=*/-1))
+            ScheduleFamily::get(target,
+                                getElementTypeOrSelf(gradient.getQuery()))
+                .chooseGradient(gradient, device, /*dqWorkspaceBytes=*/-1))
       time = estimateKernels(op, choice->schedule, device, assumptions);
   }
   if (time)

@@ -269,7 +269,8 @@ SmallVector<ScheduleCandidate> attn::getBestSchedules(AttentionOp op,
                                                       const Target &target,
                                                       const DeviceModel &device,
                                                       size_t most) {
-  const ScheduleFamily &family = ScheduleFamily::get(target);
+  const ScheduleFamily &family =
+      ScheduleFamily::get(target, getElementTypeOrSelf(op.getQuery()));
   SmallVector<ScheduleCandidate> candidates = family.getCandidates(op, device);
   TimedSchedules timed(cast<AttentionOpInterface>(op.getOperation()),
                        candidates, family.getTypicalSizes());
@@ -367,7 +368,8 @@ attn::chooseMeasuredSchedule(AttentionOp op, const Target &target,
 std::optional<ScheduleChoice>
 attn::chooseForwardSchedule(AttentionOp op, const Target &target,
                             const DeviceModel &device) {
-  const ScheduleFamily &family = ScheduleFamily::get(target);
+  const ScheduleFamily &family =
+      ScheduleFamily::get(target, getElementTypeOrSelf(op.getQuery()));
   SmallVector<ScheduleCandidate> candidates = family.getCandidates(op, device);
   if (candidates.empty())
     return std::nullopt;

@@ -23,7 +23,13 @@ using attn_tile::warpgroupThreads;
 
 double KeyTileBounds::getRegisters(int64_t keyTile) const {
   double scores = double(queryTile * keyTile) / double(threads);
-  double held = double(scoreBytes + (sharesProbabilities ? 0 : elementBytes));
+  // f32 probabilities take the registers of the scores, apart from the
+  // operands that are being rounded.
+  constexpr double bytesBeingRounded = 0.6;
+  double probabilityBytes =
+      elementBytes == registerBytes ? bytesBeingRounded : double(elementBytes);
+  double held =
+      double(scoreBytes) + (sharesProbabilities ? 0 : probabilityBytes);
   // Tiles have whole steps of the contracted dimension.
   double output = double(queryTile * llvm::alignTo(vHeadDim, headDimStep)) /
                   double(threads);

@@ -27,7 +27,7 @@ using attn_tile::columnBlockBytes;
 using attn_tile::headDimStep;
 
 static constexpr int64_t gradientStages = 2;
-static constexpr int64_t valueBytes = 2, sumBytes = 4;
+static constexpr int64_t sumBytes = 4;
 
 /// Rows of the stationary tile, and the warps that share them.
 static constexpr std::pair<int64_t, int64_t> rowsAndWarps[] = {
@@ -92,6 +92,9 @@ private:
   bool hasFewRanges;
   /// Whether there is nothing but a named mask that leaves few ranges.
   bool isPlain;
+  /// Registers that the operands of MMAs take beyond those of 16-bit operands.
+  /// In the highest precision, S and dP each need two multiplicands.
+  int64_t operandRegisters = 0;
 };
 } // namespace
 
@@ -110,6 +113,10 @@ MultistageGradients::MultistageGradients(AttentionGradOp op,
   isPlain = hasFewRanges && op.getScoreMod().empty() &&
             op.getMaskMod().empty() && !op.hasDropout() && !op.hasSequences() &&
             !op.getIdentity();
+  bool isF32 = getElementTypeOrSelf(op.getQuery()).isF32();
+  if (isF32)
+    operandRegisters = isHighest(op.getPrecision()) ? 2 * f32OperandRegisters
+                                                    : f32OperandRegisters;
 }
 
 SmallVector<Tiles>
@@ -134,8 +141,9 @@ MultistageGradients::getCandidates(const KernelShape &shape) {
          streamed += unit) {
       CapacityNeed need;
       need.registers = double(rows) / threads *
-                       (double(shape.accumulatedHeadDimSum) +
-                        shape.valuesOfScore * double(streamed));
+                           (double(shape.accumulatedHeadDimSum) +
+                            shape.valuesOfScore * double(streamed)) +
+                       double(operandRegisters);
       need.sharedBytes =
           double(rows * shape.stationaryRowBytes +
                  gradientStages * streamed * shape.streamedRowBytes);
@@ -208,14 +216,18 @@ MultistageGradients::pick(ArrayRef<ScheduleAttrInterface> candidates,
 std::optional<ScheduleChoice> MultistageGradients::choose() {
   int64_t qkHeadDim = llvm::alignTo(op.getQKHeadDim(), headDimStep);
   int64_t vHeadDim = llvm::alignTo(op.getVHeadDim(), headDimStep);
+  int64_t valueBytes =
+      getElementTypeOrSelf(op.getQuery()).getIntOrFloatBitWidth() / 8;
+  bool isF32 = getElementTypeOrSelf(op.getQuery()).isF32();
   int64_t keyBytes = llvm::alignTo(valueBytes * qkHeadDim, columnBlockBytes);
   int64_t valuesBytes = llvm::alignTo(valueBytes * vHeadDim, columnBlockBytes);
-  // Scores and gradients of P in f32, and each of them in 16 bits. A score_mod
+  // Scores and gradients of P in f32, and each of them in 16 bits; f32 values
+  // are operands themselves, and few of them are being rounded. A score_mod
   // also needs the scores before it, and generating keep masks takes some.
   double changed = op.getScoreMod().empty() ? 0 : 1;
   double more = changed + (op.hasDropout() ? 0.5 : 0) +
                 (op.getMaskMod().empty() ? 0 : 0.5);
-  double both = 3 + more, alone = 1.5 + more;
+  double both = (isF32 ? 2.25 : 3) + more, alone = (isF32 ? 1.15 : 1.5) + more;
   int64_t rowBytes = 2 * sumBytes, bothBytes = keyBytes + valuesBytes;
   KernelShape together{qkHeadDim + vHeadDim, both, bothBytes,
                        bothBytes + rowBytes};

@@ -75,14 +75,18 @@ KeyTileBounds MultistageSchedules::getBounds(int64_t queryTile, int64_t warps) {
                  op.getEpilogue().empty() && !op.hasDropout() &&
                  !op.hasSequences() && !op.getIdentity() && !op.getSinks() &&
                  !op.getHeadMap() && op.getMaskReads().empty();
+  bool isF32 = getElementTypeOrSelf(op.getQuery()).isF32();
+  int64_t operandRegisters = isF32 ? f32OperandRegisters : 0;
   // A mask that reads tensors needs registers for their addresses.
   int64_t readRegisters = readsByPosition(op.getMaskMod()) ? 16 : 0;
   if (queryTile / warps >= rowsOfWarp)
     bounds.registers = tileRegistersFourWarps + (isPlain ? 8 : 0) -
-                       readRegisters - 2 * getQueryRegisters(op);
+                       operandRegisters - readRegisters -
+                       2 * getQueryRegisters(op);
   else
     bounds.registers = tileRegistersEightWarps + (isPlain ? 4 : 0) -
-                       (hasFewRanges ? 0 : 32) - getQueryRegisters(op);
+                       operandRegisters - (hasFewRanges ? 0 : 32) -
+                       getQueryRegisters(op);
   return bounds;
 }
 
@@ -98,8 +102,10 @@ MultistageSchedules::makeCandidate(const KeyTileBounds &bounds, int64_t keyTile,
 }
 
 SmallVector<ScheduleCandidate> MultistageSchedules::getAll() {
-  // The smallest key tiles whose kernels have been measured.
-  constexpr int64_t minKeyTile = 32;
+  // The smallest key tiles whose kernels have been measured. Rows of f32 take
+  // twice the bytes.
+  int64_t minKeyTile =
+      getElementTypeOrSelf(op.getQuery()).isF32() ? keyTileUnit : 32;
   // With 128 rows, each of four warps has twice the rows of one of eight, so
   // that its reads of keys and values serve two MMAs.
   constexpr std::pair<int64_t, int64_t> rowsAndWarps[] = {
@@ -147,16 +153,18 @@ std::optional<ScheduleCandidate> MultistageSchedules::getLargest() {
   KeyTileBounds bounds = getBounds(queryTile, /*warps=*/4);
   bounds.sharedBytes = (device.sharedBytes + reservedCtaBytes) / 2 -
                        reservedCtaBytes - barrierBytes;
-  auto [keyTile, limit] = getLargestKeyTile(bounds);
-  if (keyTile < minKeyTileFourWarps) {
+  LargestTile largest = getLargestKeyTile(bounds);
+  if (largest.size < minKeyTileFourWarps) {
     bounds = getBounds(queryTile, /*warps=*/8);
-    LargestTile ofEight = getLargestKeyTile(bounds);
-    keyTile = ofEight.size;
-    limit = ofEight.limit;
+    largest = getLargestKeyTile(bounds);
   }
-  if (keyTile == 0)
+  if (largest.size == 0) {
+    bounds = getBounds(queryTile / 2, /*warps=*/4);
+    largest = getLargestKeyTile(bounds);
+  }
+  if (largest.size == 0)
     return std::nullopt;
-  return makeCandidate(bounds, keyTile, limit);
+  return makeCandidate(bounds, largest.size, largest.limit);
 }
 
 //===----------------------------------------------------------------------===//
@@ -168,9 +176,14 @@ std::optional<ScheduleCandidate> MultistageSchedules::getLargest() {
 /// CTAs share an SM.
 static ScheduleAttrInterface getMatmulSchedule(MatmulOp op) {
   constexpr int64_t rowTile = 128, maxColumnTile = 128;
-  constexpr int64_t depthTile = 64, stages = 2, warps = 4;
+  constexpr int64_t stages = 2, warps = 4;
+  bool isF32 = getElementTypeOrSelf(op.getLhs()).isF32();
+  // Rows of a stage have 128 bytes.
+  int64_t depthTile = isF32 ? 32 : 64;
   // Elements that an epilogue reads take as many registers as the accumulator.
-  int64_t maxTile = readsMatrix(op) ? maxColumnTile / 2 : maxColumnTile;
+  // The addresses and roundings of single f32 values take many, too.
+  int64_t maxTile =
+      readsMatrix(op) || isF32 ? maxColumnTile / 2 : maxColumnTile;
   Attribute schedule = attn_tile::MatmulMultistageAttr::get(
       op.getContext(), rowTile, getMatmulColumnTile(op, maxTile), depthTile,
       stages, warps);

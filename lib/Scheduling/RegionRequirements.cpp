@@ -165,6 +165,8 @@ bool attn::paysToPackGqa(AttentionOp op, int64_t queryTile) {
 KeyTileBounds attn::withShapes(KeyTileBounds bounds, AttentionOp op) {
   bounds.qkHeadDim = op.getQKHeadDim();
   bounds.vHeadDim = op.getVHeadDim();
+  bounds.elementBytes =
+      getElementTypeOrSelf(op.getQuery()).getIntOrFloatBitWidth() / 8;
   bounds.scoreBytes = getScoreBytes(op);
   return bounds;
 }

@@ -34,6 +34,9 @@ inline constexpr int64_t tileRegistersThreeConsumers = 132;
 inline constexpr int64_t tileRegistersTwoCtas = 160;
 inline constexpr int64_t tileRegistersFourWarps = 192;
 inline constexpr int64_t tileRegistersEightWarps = 160;
+/// Registers that f32 operands of MMAs take beyond those of 16-bit operands:
+/// the values before and after they are rounded, and addresses of single words.
+inline constexpr int64_t f32OperandRegisters = 16;
 
 /// Sizes at which candidates for GPUs are timed.
 inline constexpr TypicalSizes deviceSizes = {

@@ -19,8 +19,9 @@ using namespace mlir::attn;
 
 ScheduleFamily::~ScheduleFamily() = default;
 
-const ScheduleFamily &ScheduleFamily::get(const Target &target) {
-  switch (target.getKernelScheduleKind()) {
+const ScheduleFamily &ScheduleFamily::get(const Target &target, Type element) {
+  switch (element ? target.getKernelScheduleKindFor(element)
+                  : target.getKernelScheduleKind()) {
   case KernelScheduleKind::Sequential:
     return getSequentialFamily();
   case KernelScheduleKind::Multistage:

@@ -8,11 +8,17 @@
 //
 // Writes kernels in the instructions of sm_80.
 //
-// A staged tile is cut into blocks of 64 columns of 16-bit values. A block is
-// rows x 128 bytes; blocks follow one another. In row r, chunk c of 16 bytes is
-// at place c ^ (r % 8), so that the eight rows that ldmatrix reads of a column
-// are in different banks. Columns beyond the tile's, up to a multiple of 16,
-// are zero. All threads of a CTA copy and compute; MMAs are synchronous.
+// A staged tile is cut into blocks of 128 bytes of columns: 64 of 16-bit
+// values, 32 of f32. A block is rows x 128 bytes; blocks follow one another. In
+// row r, chunk c of 16 bytes is at place c ^ (r % 8), so that the eight rows
+// that ldmatrix reads of a column are in different banks. Columns beyond the
+// tile's, up to a multiple of 16, are zero. All threads of a CTA copy and
+// compute; MMAs are synchronous.
+//
+// ldmatrix transposes only 16-bit values. f32 values whose contracted dimension
+// is not contiguous are therefore read word by word: lane 4 * g + t reads
+// column g of rows 2 * t and 2 * t + 1 of eight, in banks that no other lane
+// reads.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,34 +33,32 @@ using namespace mlir;
 using namespace mlir::attn;
 using attn_tile::BufferType;
 
-/// Bytes of a chunk, of a value, and of a row of one swizzled block.
+/// Bytes of a chunk and of a row of one swizzled block.
 static constexpr int64_t chunkBytes = 16;
-static constexpr int64_t valueBytes = 2;
 static constexpr int64_t blockRowBytes = 128;
-/// The same, in values and chunks.
-static constexpr int64_t chunkColumns = chunkBytes / valueBytes;
-static constexpr int64_t blockColumns = blockRowBytes / valueBytes;
 static constexpr int64_t blockChunks = blockRowBytes / chunkBytes;
+/// Chunks that a step of the contracted dimension has.
+static constexpr int64_t stepChunks = 2;
 /// Values of a chunk of a row of f32.
 static constexpr int64_t rowChunkColumns = chunkBytes / 4;
-/// Shape of mma.m16n8k16. ldmatrix reads four 8x8 matrices: the left-hand side
-/// of one MMA or the right-hand sides of two.
+/// Rows and columns of the result of an MMA. ldmatrix reads four matrices of 8
+/// rows and a chunk of columns: the left-hand side of one MMA or the right-hand
+/// sides of two.
 static constexpr int64_t mmaRows = 16;
 static constexpr int64_t mmaColumns = 8;
-static constexpr int64_t mmaStep = 16;
+/// Rows and columns of tiles are padded to a multiple of this number.
+static constexpr int64_t tileUnit = 16;
 static constexpr int64_t threadsPerWarp = 32;
 
 namespace {
-class SM80Target : public TargetInfo {
+/// Kernels in which all threads copy and compute. They also run on later
+/// architectures, for elements that the instructions of these do not multiply.
+class MultistageTarget : public TargetInfo {
 public:
-  StringRef getName() const override { return "sm_80"; }
-  StringRef getDefaultDevice() const override { return "a100"; }
   KernelScheduleKind getKernelScheduleKind() const override {
     return KernelScheduleKind::Multistage;
   }
-  int64_t getMinPTXVersion() const override { return 70; }
-  bool isForwardCompatible() const override { return true; }
-  int64_t getSharedMemoryBytes() const override { return 163 * 1024; }
+  Attribute getMma(Type type, bool isHighest) const override;
 
   LogicalResult
   verifyStagedTile(BufferType type,
@@ -98,12 +102,73 @@ public:
     // All threads keep the registers of their launch.
   }
 };
+
+class SM80Target : public MultistageTarget {
+public:
+  StringRef getName() const override { return "sm_80"; }
+  StringRef getDefaultDevice() const override { return "a100"; }
+  int64_t getMinPTXVersion() const override { return 70; }
+  bool isForwardCompatible() const override { return true; }
+  int64_t getSharedMemoryBytes() const override { return 163 * 1024; }
+};
+
+/// The multistage kernels of a later architecture.
+class LaterMultistageTarget : public MultistageTarget {
+public:
+  explicit LaterMultistageTarget(const TargetInfo &architecture)
+      : architecture(architecture) {}
+
+  StringRef getName() const override { return architecture.getName(); }
+  StringRef getDefaultDevice() const override {
+    return architecture.getDefaultDevice();
+  }
+  int64_t getMinPTXVersion() const override {
+    return architecture.getMinPTXVersion();
+  }
+  bool hasEarlyLaunches() const override {
+    return architecture.hasEarlyLaunches();
+  }
+  int64_t getSharedMemoryBytes() const override {
+    return architecture.getSharedMemoryBytes();
+  }
+
+private:
+  const TargetInfo &architecture;
+};
 } // namespace
+
+std::unique_ptr<const TargetInfo>
+attn::createMultistageTarget(const TargetInfo &architecture) {
+  return std::make_unique<LaterMultistageTarget>(architecture);
+}
+
+Attribute MultistageTarget::getMma(Type type, bool isHighest) const {
+  if (type.isBF16() || type.isF16())
+    return attn_tile::MmaSyncAttr::get(type.getContext(), type, /*terms=*/1);
+  if (type.isF32())
+    return attn_tile::MmaSyncAttr::get(type.getContext(),
+                                       FloatTF32Type::get(type.getContext()),
+                                       /*terms=*/isHighest ? 3 : 1);
+  return {};
+}
 
 /// Whether a stage holds a row, which threads read and MMAs do not. A row has
 /// no swizzle.
 static bool isRow(BufferType type) {
   return type.getShape()[0] == 1 && type.getElementType().isF32();
+}
+
+/// Bytes of a value.
+static int64_t getValueBytes(BufferType type) {
+  return type.getElementType().getIntOrFloatBitWidth() / 8;
+}
+
+/// Columns of a chunk, and of a block.
+static int64_t getChunkColumns(BufferType type) {
+  return chunkBytes / getValueBytes(type);
+}
+static int64_t getBlockColumns(BufferType type) {
+  return blockRowBytes / getValueBytes(type);
 }
 
 /// Bytes of one block.
@@ -172,33 +237,34 @@ static void emitBarrierWait(OpBuilder &builder, Location loc, Value barrier,
             "r,r,~{memory}", {barrier, parity});
 }
 
-LogicalResult SM80Target::verifyStagedTile(
+LogicalResult MultistageTarget::verifyStagedTile(
     BufferType type, function_ref<InFlightDiagnostic()> emitError) const {
   if (isRow(type) && type.getShape()[1] % rowChunkColumns == 0)
     return success();
-  if (!isa<BFloat16Type, Float16Type>(type.getElementType()))
-    return emitError() << "sm_80 stages tiles of bf16 or f16 values (was "
+  if (!getMma(type.getElementType(), /*isHighest=*/true))
+    return emitError() << "sm_80 stages tiles of bf16, f16 or f32 values (was "
                        << type.getElementType() << ")";
-  if (type.getShape()[0] % mmaStep != 0 ||
+  int64_t chunkColumns = getChunkColumns(type);
+  if (type.getShape()[0] % tileUnit != 0 ||
       type.getShape()[1] % chunkColumns != 0)
     return emitError() << "sm_80 stages tiles whose rows are a multiple of "
-                       << mmaStep << " and whose columns are one of "
+                       << tileUnit << " and whose columns are one of "
                        << chunkColumns << " (was " << type << ")";
   return success();
 }
 
-int64_t SM80Target::getStageBytes(BufferType type) const {
+int64_t MultistageTarget::getStageBytes(BufferType type) const {
   if (isRow(type))
     return llvm::alignTo(type.getShape()[1] / rowChunkColumns * chunkBytes,
                          blockRowBytes);
-  return llvm::divideCeil(type.getShape()[1], blockColumns) *
+  return llvm::divideCeil(type.getShape()[1], getBlockColumns(type)) *
          getBlockBytes(type);
 }
 
-void SM80Target::emitInitBarriers(OpBuilder &builder, Location loc,
-                                  const StagedTile &stage,
-                                  const StageThreads &threads, bool,
-                                  int64_t) const {
+void MultistageTarget::emitInitBarriers(OpBuilder &builder, Location loc,
+                                        const StagedTile &stage,
+                                        const StageThreads &threads, bool,
+                                        int64_t) const {
   // Each producer arrives for its copies, each consumer when it has read.
   StringRef code = "mbarrier.init.shared.b64 [$0], $1;";
   ptx::emit(builder, loc, code, "r,r",
@@ -207,13 +273,14 @@ void SM80Target::emitInitBarriers(OpBuilder &builder, Location loc,
             {stage.empty, ptx::constant(builder, loc, threads.consumers)});
 }
 
-void SM80Target::emitInitDone(OpBuilder &builder, Location loc, int64_t) const {
+void MultistageTarget::emitInitDone(OpBuilder &builder, Location loc,
+                                    int64_t) const {
   NVVM::Barrier0Op::create(builder, loc);
 }
 
-void SM80Target::emitAcquire(OpBuilder &builder, Location loc,
-                             const StagedTile &stage, Value parity,
-                             BufferType) const {
+void MultistageTarget::emitAcquire(OpBuilder &builder, Location loc,
+                                   const StagedTile &stage, Value parity,
+                                   BufferType) const {
   // A fresh barrier is in phase 0, so waiting for the phase before it, of
   // parity 1, passes: the stage is empty at its first use.
   Value opposite = arith::XOrIOp::create(builder, loc, parity,
@@ -262,7 +329,9 @@ static Value emitBytesInside(OpBuilder &builder, attn_tile::CopyOp op,
                              Value column, int64_t block) {
   Location loc = op.getLoc();
   int64_t dim = source.type.getRank() - 1;
-  int64_t tileColumns = op.getBuffer().getType().getShape()[1];
+  BufferType type = op.getBuffer().getType();
+  int64_t tileColumns = type.getShape()[1];
+  int64_t blockColumns = getBlockColumns(type);
   int64_t end = (block + 1) * blockColumns;
   Value all = ptx::constant(builder, loc, chunkBytes);
   APInt first;
@@ -277,7 +346,7 @@ static Value emitBytesInside(OpBuilder &builder, attn_tile::CopyOp op,
   Value columns = arith::SubIOp::create(
       builder, loc, limit, emitAdd(builder, loc, column, block * blockColumns));
   Value bytes = arith::MaxSIOp::create(
-      builder, loc, emitMul(builder, loc, columns, valueBytes),
+      builder, loc, emitMul(builder, loc, columns, getValueBytes(type)),
       ptx::constant(builder, loc, 0));
   return arith::MinSIOp::create(builder, loc, bytes, all);
 }
@@ -307,10 +376,11 @@ static void emitCopyRow(OpBuilder &builder, Location loc, BufferType type,
   }
 }
 
-LogicalResult SM80Target::emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
-                                   ValueRange source, ValueRange indices,
-                                   const StagedTile &stage,
-                                   const ThreadPosition &position) const {
+LogicalResult MultistageTarget::emitCopy(OpBuilder &builder,
+                                         attn_tile::CopyOp op,
+                                         ValueRange source, ValueRange indices,
+                                         const StagedTile &stage,
+                                         const ThreadPosition &position) const {
   Location loc = op.getLoc();
   BufferType type = op.getBuffer().getType();
   auto memrefType = dyn_cast<MemRefType>(op.getSource().getType());
@@ -338,11 +408,13 @@ LogicalResult SM80Target::emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
   SmallVector<Value> start(indices);
   start[rowDim] = arith::AddIOp::create(builder, loc, start[rowDim], tileRow);
   start.back() = arith::AddIOp::create(
-      builder, loc, start.back(), emitMul(builder, loc, chunk, chunkColumns));
+      builder, loc, start.back(),
+      emitMul(builder, loc, chunk, getChunkColumns(type)));
   Value pointer = memref.emitAddress(builder, loc, start);
   Value rowStride = arith::MulIOp::create(
       builder, loc, memref.getStride(builder, loc, rowDim),
-      arith::ConstantIntOp::create(builder, loc, rowStep * valueBytes, 64));
+      arith::ConstantIntOp::create(builder, loc, rowStep * getValueBytes(type),
+                                   64));
   Value numRows = arith::TruncIOp::create(builder, loc, builder.getI32Type(),
                                           memref.getSize(builder, loc, rowDim));
 
@@ -354,7 +426,7 @@ LogicalResult SM80Target::emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
   };
   SmallVector<Block> blocks;
   int64_t usedChunks =
-      llvm::alignTo(type.getShape()[1], mmaStep) / chunkColumns;
+      llvm::alignTo(type.getShape()[1], tileUnit) / getChunkColumns(type);
   for (int64_t first = 0; first < usedChunks; first += blockChunks) {
     Block block;
     block.bytes = emitBytesInside(builder, op, memref, indices.back(),
@@ -400,22 +472,23 @@ LogicalResult SM80Target::emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
   return success();
 }
 
-void SM80Target::emitCommit(OpBuilder &builder, Location loc,
-                            const StagedTile &stage) const {
+void MultistageTarget::emitCommit(OpBuilder &builder, Location loc,
+                                  const StagedTile &stage) const {
   ptx::emit(builder, loc, "cp.async.mbarrier.arrive.noinc.shared.b64 [$0];",
             "r,~{memory}", {stage.full});
 }
 
-void SM80Target::emitWait(OpBuilder &builder, Location loc,
-                          const StagedTile &stage, Value parity) const {
+void MultistageTarget::emitWait(OpBuilder &builder, Location loc,
+                                const StagedTile &stage, Value parity) const {
   emitBarrierWait(builder, loc, stage.full, parity);
 }
 
-void SM80Target::emitClear(OpBuilder &builder, Location loc,
-                           const StagedTile &stage, BufferType type,
-                           Value firstRow,
-                           const ThreadPosition &position) const {
+void MultistageTarget::emitClear(OpBuilder &builder, Location loc,
+                                 const StagedTile &stage, BufferType type,
+                                 Value firstRow,
+                                 const ThreadPosition &position) const {
   Value offset = emitMul(builder, loc, firstRow, blockRowBytes);
+  int64_t blockColumns = getBlockColumns(type);
   for (int64_t block = 0; block * blockColumns < type.getShape()[1]; ++block) {
     Value begin = arith::AddIOp::create(
         builder, loc,
@@ -429,9 +502,9 @@ void SM80Target::emitClear(OpBuilder &builder, Location loc,
   NVVM::Barrier0Op::create(builder, loc);
 }
 
-void SM80Target::emitRelease(OpBuilder &builder, Location loc,
-                             const StagedTile &stage, bool, ValueRange, int64_t,
-                             const ThreadPosition &) const {
+void MultistageTarget::emitRelease(OpBuilder &builder, Location loc,
+                                   const StagedTile &stage, bool, ValueRange,
+                                   int64_t, const ThreadPosition &) const {
   // One arrival for each warp, behind a barrier of the warp, would do and is
   // not faster; racecheck does not see that it orders the reads of the other
   // threads.
@@ -448,21 +521,23 @@ void SM80Target::emitRelease(OpBuilder &builder, Location loc,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// How the 16x16 values that one ldmatrix reads are cut into its four matrices:
-/// by rows, then columns, or by columns, then rows.
+/// How the four matrices that one ldmatrix reads are numbered: by rows, then
+/// columns, or by columns, then rows.
 enum class MatrixOrder { RowsFirst, ColumnsFirst };
 
-/// Reads a staged tile by 16x16 values, with each lane's addresses computed
-/// once.
+/// Reads a staged tile by 16 rows and two chunks of columns, with each lane's
+/// addresses computed once.
 class FragmentReader {
 public:
   /// `row` is the first row to read, if not the tile's first; `column`
-  /// likewise, in units of 16. Reads then begin at columns that are multiples
-  /// of a block.
+  /// likewise, in units of two chunks. Reads then begin at columns that are
+  /// multiples of a block.
   FragmentReader(OpBuilder &builder, Location loc, Value stage, BufferType type,
                  Value thread, MatrixOrder order, Value row = nullptr,
                  Value column = nullptr)
-      : loc(loc), blockBytes(getBlockBytes(type)) {
+      : loc(loc), blockBytes(getBlockBytes(type)),
+        blockColumns(getBlockColumns(type)),
+        pairColumns(stepChunks * getChunkColumns(type)) {
     // Lanes 8i to 8i + 7 give the addresses of the rows of matrix i.
     Value lane = emitAnd(builder, loc, thread, threadsPerWarp - 1);
     Value rowInMatrix = emitAnd(builder, loc, lane, 7);
@@ -477,9 +552,9 @@ public:
     // Stages start at multiples of 128 bytes, so that the pair of chunks can be
     // chosen by bits 5 and 6 of the address.
     Value first = emitChunkAddress(builder, loc, stage, laneRow, high);
-    constexpr int64_t blockPairs = blockColumns / mmaStep;
+    constexpr int64_t blockPairs = blockChunks / stepChunks;
     int64_t pairs = std::min<int64_t>(
-        llvm::divideCeil(type.getShape()[1], mmaStep), blockPairs);
+        llvm::divideCeil(type.getShape()[1], pairColumns), blockPairs);
     if (column) {
       Value pair = emitAnd(builder, loc, column, blockPairs - 1);
       first = arith::XOrIOp::create(
@@ -502,11 +577,12 @@ public:
     }
   }
 
-  /// The four registers of the values at `row` and `column`, multiples of 16.
+  /// The four registers of the values at `row`, a multiple of 16, and `column`,
+  /// a multiple of two chunks.
   SmallVector<Value, 4> read(OpBuilder &builder, int64_t row, int64_t column,
                              bool transpose) const {
     int64_t offset = column / blockColumns * blockBytes + row * blockRowBytes;
-    Value base = pointers[column % blockColumns / mmaStep];
+    Value base = pointers[column % blockColumns / pairColumns];
     Value pointer = LLVM::GEPOp::create(
         builder, loc, base.getType(), builder.getI8Type(), base,
         ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(offset)});
@@ -527,9 +603,99 @@ public:
 
 private:
   Location loc;
-  int64_t blockBytes;
+  int64_t blockBytes, blockColumns, pairColumns;
   /// For each pair of chunks of the first block, the lane's pointer.
   SmallVector<Value, 4> pointers;
+};
+
+/// Reads f32 values of a staged tile word by word, for MMAs whose contracted
+/// elements are in the order of the accumulator.
+class WordReader {
+public:
+  /// `isTransposed` says that the columns of the tile are contracted. `across`
+  /// is the first index of the other dimension, a multiple of 16, if not 0;
+  /// reads then begin at multiples of a block in that dimension.
+  WordReader(OpBuilder &builder, Location loc, Value stage, BufferType type,
+             Value thread, bool isTransposed, Value across = nullptr)
+      : loc(loc), isTransposed(isTransposed), blockBytes(getBlockBytes(type)),
+        blockColumns(getBlockColumns(type)) {
+    Value lane = emitAnd(builder, loc, thread, threadsPerWarp - 1);
+    Value quad = emitShiftRight(builder, loc, lane, 2);
+    Value along = emitMul(builder, loc, emitAnd(builder, loc, lane, 3), 2);
+    Value row = isTransposed ? quad : along,
+          column = isTransposed ? along : quad;
+    if (across && isTransposed)
+      row = arith::AddIOp::create(builder, loc, row, across);
+    // The chunk of a column of eight is 0 or 1; the other columns of a block
+    // are bits 5 and 6 of the address, as stages start at multiples of 128
+    // bytes.
+    Value first = emitChunkAddress(builder, loc, stage, row,
+                                   emitShiftRight(builder, loc, column, 2));
+    first = arith::AddIOp::create(
+        builder, loc, first,
+        emitMul(builder, loc, emitAnd(builder, loc, column, 3), 4));
+    if (across && !isTransposed) {
+      // Half a block is 16 columns, four chunks.
+      Value half = emitShiftRight(builder, loc, across, 4);
+      first = arith::XOrIOp::create(builder, loc, first,
+                                    emitMul(builder, loc,
+                                            emitAnd(builder, loc, half, 1),
+                                            4 * chunkBytes));
+      first = arith::AddIOp::create(
+          builder, loc, first,
+          emitMul(builder, loc, emitShiftRight(builder, loc, half, 1),
+                  blockBytes));
+    }
+    // The second element of a lane is in the next row, whose chunks are swapped
+    // in pairs, or in the next column.
+    Value second = isTransposed
+                       ? emitAdd(builder, loc, first, 4)
+                       : emitAdd(builder, loc,
+                                 arith::XOrIOp::create(
+                                     builder, loc, first,
+                                     ptx::constant(builder, loc, chunkBytes)),
+                                 blockRowBytes);
+    auto pointer = LLVM::LLVMPointerType::get(
+        builder.getContext(),
+        static_cast<unsigned>(NVVM::NVVMMemorySpace::Shared));
+    constexpr int64_t blockPairs = blockChunks / stepChunks;
+    Value lanes[] = {first, second};
+    for (auto [number, address] : llvm::enumerate(lanes))
+      for (int64_t pair = 0; pair < blockPairs; ++pair) {
+        Value ofPair = arith::XOrIOp::create(
+            builder, loc, address,
+            ptx::constant(builder, loc, pair * 2 * chunkBytes));
+        pointers[number].push_back(
+            LLVM::IntToPtrOp::create(builder, loc, pointer, ofPair));
+      }
+  }
+
+  /// A lane's two elements of the eight contracted ones from `along` on, at its
+  /// index of the eight ones of the other dimension from `across` on.
+  SmallVector<Value, 2> read(OpBuilder &builder, int64_t along,
+                             int64_t across) const {
+    int64_t row = isTransposed ? across : along;
+    int64_t column = isTransposed ? along : across;
+    int64_t offset = column / blockColumns * blockBytes + row * blockRowBytes;
+    SmallVector<Value, 2> words;
+    for (const SmallVector<Value, 4> &bases : pointers) {
+      Value base = bases[column % blockColumns / mmaColumns];
+      Value pointer = LLVM::GEPOp::create(
+          builder, loc, base.getType(), builder.getI8Type(), base,
+          ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(offset)});
+      words.push_back(
+          LLVM::LoadOp::create(builder, loc, builder.getI32Type(), pointer));
+    }
+    return words;
+  }
+
+private:
+  Location loc;
+  bool isTransposed;
+  int64_t blockBytes, blockColumns;
+  /// The lane's pointers to its first and to its second element, for each eight
+  /// columns of the first block.
+  std::array<SmallVector<Value, 4>, 2> pointers;
 };
 
 /// The registers of a tile of f32 in the layout of accumulators, by 16x8 block.
@@ -544,22 +710,68 @@ struct Accumulator {
     return registers[row * columns / 4 + columnBlock * 2 + i % 2];
   }
 };
+
+/// The registers of an operand of one MMA. Elements that are split into two
+/// multiplicands have the smaller ones in `low`.
+struct Fragment {
+  SmallVector<Value, 4> high, low;
+};
 } // namespace
 
-/// mma.m16n8k16 on one block of `acc`.
-static void emitMma(OpBuilder &builder, Location loc, Type element,
-                    ValueRange lhs, ValueRange rhs, const Accumulator &acc,
-                    int64_t rowBlock, int64_t columnBlock) {
-  // Pairs of bf16 are passed as words, pairs of f16 as vectors.
-  bool isBF16 = isa<BFloat16Type>(element);
-  Type pair = builder.getI32Type();
-  if (!isBF16)
-    pair = VectorType::get(2, element);
+/// Rounds f32 values, given as words or as floats, to multiplicands of `mma`.
+static Fragment makeFragment(OpBuilder &builder, Location loc,
+                             attn_tile::MmaAttrInterface mma,
+                             ValueRange values) {
+  Fragment fragment;
+  if (!mma.getElementType().isF32()) {
+    fragment.high.assign(values.begin(), values.end());
+    return fragment;
+  }
+  Type f32 = builder.getF32Type(), i32 = builder.getI32Type();
+  auto cast = [&](Type type, Value value) -> Value {
+    if (value.getType() == type)
+      return value;
+    return LLVM::BitcastOp::create(builder, loc, type, value);
+  };
+  auto round = [&](Value value) -> Value {
+    return LLVM::CallIntrinsicOp::create(
+               builder, loc, i32, builder.getStringAttr("llvm.nvvm.f2tf32.rna"),
+               ValueRange{cast(f32, value)})
+        .getResults();
+  };
+  for (Value value : values) {
+    if (mma.getNumTerms() == 1) {
+      fragment.high.push_back(round(value));
+      continue;
+    }
+    // The bits of a tf32 value; rounding instead could overflow. The rest is
+    // exact before it is rounded.
+    constexpr int32_t tf32Bits = ~0x1fff;
+    Value high = arith::AndIOp::create(builder, loc, cast(i32, value),
+                                       ptx::constant(builder, loc, tf32Bits));
+    Value low =
+        arith::SubFOp::create(builder, loc, cast(f32, value), cast(f32, high));
+    fragment.high.push_back(high);
+    fragment.low.push_back(round(low));
+  }
+  return fragment;
+}
+
+/// One MMA on a block of `acc`.
+static void emitMma(OpBuilder &builder, Location loc,
+                    attn_tile::MmaAttrInterface mma, ValueRange lhs,
+                    ValueRange rhs, const Accumulator &acc, int64_t rowBlock,
+                    int64_t columnBlock) {
+  // Pairs of bf16 and tf32 values are passed as words, pairs of f16 as vectors.
+  Type multiplicand = mma.getMultiplicandType();
+  Type wordType = builder.getI32Type();
+  if (multiplicand.isF16())
+    wordType = VectorType::get(2, multiplicand);
   auto cast = [&](ValueRange words) {
     return llvm::map_to_vector<4>(words, [&](Value word) -> Value {
-      if (word.getType() == pair)
+      if (word.getType() == wordType)
         return word;
-      return LLVM::BitcastOp::create(builder, loc, pair, word);
+      return LLVM::BitcastOp::create(builder, loc, wordType, word);
     });
   };
   Type f32 = builder.getF32Type();
@@ -568,103 +780,214 @@ static void emitMma(OpBuilder &builder, Location loc, Type element,
   SmallVector<Value, 4> sums;
   for (int64_t i = 0; i < 4; ++i)
     sums.push_back(acc.get(rowBlock, columnBlock, i));
-  NVVM::MMATypes kind = isBF16 ? NVVM::MMATypes::bf16 : NVVM::MMATypes::f16;
-  Value result =
-      NVVM::MmaOp::create(builder, loc, type, cast(lhs), cast(rhs), sums,
-                          ArrayRef<int64_t>{mmaRows, mmaColumns, mmaStep},
-                          /*b1Op=*/std::nullopt, /*intOverflow=*/std::nullopt,
-                          std::array<NVVM::MMATypes, 2>{kind, kind},
-                          std::array<NVVM::MMALayout, 2>{NVVM::MMALayout::row,
-                                                         NVVM::MMALayout::col});
+  NVVM::MMATypes kind = multiplicand.isBF16()  ? NVVM::MMATypes::bf16
+                        : multiplicand.isF16() ? NVVM::MMATypes::f16
+                                               : NVVM::MMATypes::tf32;
+  Value result = NVVM::MmaOp::create(
+      builder, loc, type, cast(lhs), cast(rhs), sums,
+      ArrayRef<int64_t>{mma.getRows(), mma.getMaxColumns(), mma.getDepth()},
+      /*b1Op=*/std::nullopt, /*intOverflow=*/std::nullopt,
+      std::array<NVVM::MMATypes, 2>{kind, kind},
+      std::array<NVVM::MMALayout, 2>{NVVM::MMALayout::row,
+                                     NVVM::MMALayout::col});
   for (int64_t i = 0; i < 4; ++i)
     acc.get(rowBlock, columnBlock, i) =
         LLVM::ExtractValueOp::create(builder, loc, result, i);
 }
 
-FailureOr<SmallVector<Value>>
-SM80Target::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
-                         ValueRange lhs, const StagedTile &rhs, ValueRange acc,
-                         const ThreadPosition &position) const {
-  Location loc = op.getLoc();
+/// The parts of two fragments that `mma` multiplies and adds, smallest first.
+static SmallVector<std::pair<ValueRange, ValueRange>, 3>
+getTerms(const Fragment &lhs, const Fragment &rhs) {
+  SmallVector<std::pair<ValueRange, ValueRange>, 3> terms;
+  if (!lhs.low.empty()) {
+    terms.emplace_back(lhs.low, rhs.high);
+    terms.emplace_back(lhs.high, rhs.low);
+  }
+  terms.emplace_back(lhs.high, rhs.high);
+  return terms;
+}
+
+namespace {
+/// The operands of an MMA, read in its steps.
+class Operands {
+public:
+  Operands(OpBuilder &builder, attn_tile::MmaStartOp op,
+           attn_tile::MmaAttrInterface mma, ValueRange lhs,
+           const StagedTile &rhs, const ThreadPosition &position);
+
+  int64_t getRowBlocks() const { return rowBlocks; }
+  int64_t getColumnBlocks() const { return columnBlocks; }
+  int64_t getSteps() const { return steps; }
+
+  /// Why the left-hand side cannot be read, if it cannot.
+  LogicalResult verifyLhs(attn_tile::MmaStartOp op) const;
+
+  /// The left-hand side of rows `16 * warps * rowBlock` and of a step.
+  Fragment getLhs(OpBuilder &builder, int64_t rowBlock, int64_t step) const;
+  /// The right-hand sides of a step for column blocks `column` and `column +
+  /// 1`.
+  std::array<Fragment, 2> getRhs(OpBuilder &builder, int64_t column,
+                                 int64_t step) const;
+
+private:
+  /// Whether f32 elements of an operand are read word by word. ldmatrix reads
+  /// others, which must then be of an operand whose contracted dimension is
+  /// contiguous, as the words of a lane are not neighbours.
+  bool readsWords() const { return isF32 && isAccumulatorOrder; }
+
+  Location loc;
+  attn_tile::MmaAttrInterface mma;
+  ValueRange lhs;
+  bool lhsTransposed, rhsTransposed, isF32, isAccumulatorOrder;
+  int64_t warps, rowBlocks, columnBlocks, steps;
+  std::optional<FragmentReader> lhsReader, rhsReader;
+  std::optional<WordReader> lhsWords, rhsWords;
+};
+} // namespace
+
+Operands::Operands(OpBuilder &builder, attn_tile::MmaStartOp op,
+                   attn_tile::MmaAttrInterface mma, ValueRange lhs,
+                   const StagedTile &rhs, const ThreadPosition &position)
+    : loc(op.getLoc()), mma(mma), lhs(lhs), lhsTransposed(op.getTransposeLhs()),
+      rhsTransposed(op.getTransposeRhs()), isF32(mma.getElementType().isF32()),
+      warps(position.numThreads / threadsPerWarp) {
   VectorType resultType = op.getResult().getType().getValueType();
   BufferType rhsType = op.getRhs().getType();
-  Type element = rhsType.getElementType();
+  columnBlocks = resultType.getDimSize(1) / mmaColumns;
+  rowBlocks = resultType.getDimSize(0) / (mmaRows * warps);
+  steps = llvm::divideCeil(rhsType.getShape()[rhsTransposed ? 1 : 0],
+                           mma.getDepth());
+  auto lhsType = dyn_cast<BufferType>(op.getLhs().getType());
+  isAccumulatorOrder = !lhsType || lhsTransposed || !rhsTransposed;
+  if (lhsType) {
+    Value warp = emitShiftRight(builder, loc, position.thread, 5);
+    Value row = emitMul(builder, loc, warp, mmaRows);
+    if (readsWords())
+      lhsWords.emplace(builder, loc, this->lhs[0], lhsType, position.thread,
+                       /*isTransposed=*/!lhsTransposed, row);
+    else if (lhsTransposed)
+      lhsReader.emplace(builder, loc, this->lhs[0], lhsType, position.thread,
+                        MatrixOrder::ColumnsFirst, /*row=*/nullptr, warp);
+    else
+      lhsReader.emplace(builder, loc, this->lhs[0], lhsType, position.thread,
+                        MatrixOrder::RowsFirst, row);
+  }
+  if (readsWords())
+    rhsWords.emplace(builder, loc, rhs.address, rhsType, position.thread,
+                     rhsTransposed);
+  else
+    rhsReader.emplace(builder, loc, rhs.address, rhsType, position.thread,
+                      rhsTransposed ? MatrixOrder::ColumnsFirst
+                                    : MatrixOrder::RowsFirst);
+}
+
+LogicalResult Operands::verifyLhs(attn_tile::MmaStartOp op) const {
+  auto lhsType = dyn_cast<BufferType>(op.getLhs().getType());
+  if (!lhsType && static_cast<int64_t>(lhs.size()) != rowBlocks * steps * 4)
+    return op.emitOpError("lhs in registers must contract a multiple of ")
+           << mma.getDepth() << " on sm_80";
+  if (!lhsType || !lhsTransposed)
+    return success();
+  // All warps together compute `mmaRows * warps` rows of the result.
+  int64_t blockColumns = getBlockColumns(lhsType);
+  if (rowBlocks > 1 && mmaRows * warps % blockColumns != 0)
+    return op.emitOpError("transposed lhs needs a multiple of ")
+           << blockColumns / mmaRows << " warps on sm_80 (was " << warps << ")";
+  return success();
+}
+
+Fragment Operands::getLhs(OpBuilder &builder, int64_t rowBlock,
+                          int64_t step) const {
+  int64_t row = rowBlock * mmaRows * warps, along = step * mma.getDepth();
+  SmallVector<Value, 4> words;
+  if (lhsWords) {
+    // The instruction counts by element, then row.
+    SmallVector<Value, 2> upper = lhsWords->read(builder, along, row);
+    SmallVector<Value, 2> lower =
+        lhsWords->read(builder, along, row + mmaRows / 2);
+    words = {upper[0], lower[0], upper[1], lower[1]};
+  } else if (lhsReader) {
+    words = lhsTransposed
+                ? lhsReader->read(builder, along, row, /*transpose=*/true)
+                : lhsReader->read(builder, row, along, /*transpose=*/false);
+  } else {
+    // Four registers: by register of a row, then row, where the tile's are by
+    // row first.
+    int64_t perRow = steps * 2;
+    int64_t first = rowBlock * 2 * perRow + step * 2;
+    words = {lhs[first], lhs[first + perRow], lhs[first + 1],
+             lhs[first + perRow + 1]};
+  }
+  return makeFragment(builder, loc, mma, words);
+}
+
+std::array<Fragment, 2> Operands::getRhs(OpBuilder &builder, int64_t column,
+                                         int64_t step) const {
+  int64_t along = step * mma.getDepth(), across = column * mmaColumns;
+  std::array<SmallVector<Value, 4>, 2> words;
+  if (rhsWords) {
+    for (int64_t i = 0; i < std::min<int64_t>(2, columnBlocks - column); ++i)
+      words[i] = rhsWords->read(builder, along, across + i * mmaColumns);
+  } else {
+    SmallVector<Value, 4> two =
+        rhsTransposed
+            ? rhsReader->read(builder, across, along, /*transpose=*/false)
+            : rhsReader->read(builder, along, across, /*transpose=*/true);
+    words = {SmallVector<Value, 4>{two[0], two[1]},
+             SmallVector<Value, 4>{two[2], two[3]}};
+  }
+  return {makeFragment(builder, loc, mma, words[0]),
+          makeFragment(builder, loc, mma, words[1])};
+}
+
+FailureOr<SmallVector<Value>>
+MultistageTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
+                               ValueRange lhs, const StagedTile &rhs,
+                               ValueRange acc,
+                               const ThreadPosition &position) const {
+  Location loc = op.getLoc();
+  VectorType resultType = op.getResult().getType().getValueType();
   if (op.getFirstRow())
     return op.emitOpError("must be of all rows of lhs on sm_80");
-  bool transposed = op.getTransposeRhs();
-  int64_t columnBlocks = resultType.getDimSize(1) / mmaColumns;
-  int64_t steps =
-      llvm::divideCeil(rhsType.getShape()[transposed ? 1 : 0], mmaStep);
+  FailureOr<attn_tile::MmaAttrInterface> mma = getMmaOf(op);
+  if (failed(mma))
+    return failure();
   int64_t warps = position.numThreads / threadsPerWarp;
-  int64_t rowBlocks = resultType.getDimSize(0) / (mmaRows * warps);
-
+  int64_t numRegisters = resultType.getNumElements() / (warps * threadsPerWarp);
   SmallVector<Value> registers(acc);
   if (acc.empty())
-    registers.assign(rowBlocks * columnBlocks * 4,
+    registers.assign(numRegisters,
                      arith::ConstantFloatOp::create(
                          builder, loc, builder.getF32Type(), APFloat(0.0f)));
   Accumulator accumulator{registers, resultType.getDimSize(1)};
+  Operands operands(builder, op, *mma, lhs, rhs, position);
+  if (failed(operands.verifyLhs(op)))
+    return failure();
 
-  std::optional<FragmentReader> lhsReader;
-  bool lhsTransposed = op.getTransposeLhs();
-  if (auto lhsType = dyn_cast<BufferType>(op.getLhs().getType())) {
-    Value warp = emitShiftRight(builder, loc, position.thread, 5);
-    // All warps together compute `mmaRows * warps` rows of the result.
-    if (lhsTransposed && rowBlocks > 1 && mmaRows * warps % blockColumns != 0)
-      return op.emitOpError("transposed lhs needs a multiple of ")
-             << blockColumns / mmaRows << " warps on sm_80 (was " << warps
-             << ")";
-    if (lhsTransposed)
-      lhsReader.emplace(builder, loc, lhs[0], lhsType, position.thread,
-                        MatrixOrder::ColumnsFirst, /*row=*/nullptr, warp);
-    else
-      lhsReader.emplace(builder, loc, lhs[0], lhsType, position.thread,
-                        MatrixOrder::RowsFirst,
-                        emitMul(builder, loc, warp, mmaRows));
-  } else if (static_cast<int64_t>(lhs.size()) != rowBlocks * steps * 4) {
-    return op.emitOpError("lhs in registers must contract a multiple of ")
-           << mmaStep << " on sm_80";
-  }
-  // Four registers of rows `16 * warps * rowBlock` and columns `16 * step`: by
-  // column pair, then row, where the tile's registers are by row, then pair.
-  auto getLhs = [&](int64_t rowBlock, int64_t step) -> SmallVector<Value, 4> {
-    int64_t row = rowBlock * mmaRows * warps, along = step * mmaStep;
-    if (lhsReader)
-      return lhsTransposed
-                 ? lhsReader->read(builder, along, row, /*transpose=*/true)
-                 : lhsReader->read(builder, row, along, /*transpose=*/false);
-    int64_t pairs = steps * 2;
-    int64_t first = rowBlock * 2 * pairs + step * 2;
-    return {lhs[first], lhs[first + pairs], lhs[first + 1],
-            lhs[first + pairs + 1]};
-  };
-
-  FragmentReader rhsReader(builder, loc, rhs.address, rhsType, position.thread,
-                           transposed ? MatrixOrder::ColumnsFirst
-                                      : MatrixOrder::RowsFirst);
+  int64_t rowBlocks = operands.getRowBlocks();
+  int64_t columnBlocks = operands.getColumnBlocks();
   auto multiply = [&](int64_t step) {
-    SmallVector<SmallVector<Value, 4>> lhsRegisters;
+    SmallVector<Fragment> rows;
     for (int64_t rowBlock = 0; rowBlock < rowBlocks; ++rowBlock)
-      lhsRegisters.push_back(getLhs(rowBlock, step));
+      rows.push_back(operands.getLhs(builder, rowBlock, step));
     for (int64_t column = 0; column < columnBlocks; column += 2) {
-      int64_t along = step * mmaStep, across = column * mmaColumns;
-      SmallVector<Value, 4> two =
-          transposed
-              ? rhsReader.read(builder, across, along, /*transpose=*/false)
-              : rhsReader.read(builder, along, across, /*transpose=*/true);
-      for (int64_t rowBlock = 0; rowBlock < rowBlocks; ++rowBlock)
-        for (int64_t i = 0; i < std::min<int64_t>(2, columnBlocks - column);
-             ++i)
-          emitMma(builder, loc, element, lhsRegisters[rowBlock],
-                  ValueRange(two).slice(2 * i, 2), accumulator, rowBlock,
-                  column + i);
+      std::array<Fragment, 2> two = operands.getRhs(builder, column, step);
+      // MMAs that follow one another have different accumulators.
+      for (int64_t n = 0; n < mma->getNumTerms(); ++n)
+        for (int64_t rowBlock = 0; rowBlock < rowBlocks; ++rowBlock)
+          for (int64_t i = 0; i < std::min<int64_t>(2, columnBlocks - column);
+               ++i) {
+            auto [left, right] = getTerms(rows[rowBlock], two[i])[n];
+            emitMma(builder, loc, *mma, left, right, accumulator, rowBlock,
+                    column + i);
+          }
     }
   };
   // Steps that read the same chunks of different blocks follow one another, so
   // that few addresses are live.
-  constexpr int64_t blockSteps = blockColumns / mmaStep;
+  constexpr int64_t blockSteps = blockChunks / stepChunks;
   for (int64_t first = 0; first < blockSteps; ++first)
-    for (int64_t step = first; step < steps; step += blockSteps)
+    for (int64_t step = first; step < operands.getSteps(); step += blockSteps)
       multiply(step);
   return registers;
 }

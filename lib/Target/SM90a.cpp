@@ -30,10 +30,8 @@ using attn_tile::BufferType;
 /// Columns of 16-bit values and bytes of a row of one swizzled block.
 static constexpr int64_t blockColumns = 64;
 static constexpr int64_t blockRowBytes = 128;
-/// Rows of a staged tile that one warpgroup multiplies, and columns of one step
-/// of the contracted dimension.
+/// Rows of a staged tile that one warpgroup multiplies.
 static constexpr int64_t warpgroupRows = 64;
-static constexpr int64_t contractStep = 16;
 static constexpr int64_t warpgroupThreads = 128;
 
 /// Named barrier on which warpgroup 0 of the consumers waits for its own
@@ -52,6 +50,12 @@ public:
   KernelScheduleKind getKernelScheduleKind() const override {
     return KernelScheduleKind::WarpSpecialized;
   }
+  KernelScheduleKind getKernelScheduleKindFor(Type type) const override {
+    return type.isF32() ? KernelScheduleKind::Multistage
+                        : getKernelScheduleKind();
+  }
+  Attribute getMma(Type type, bool isHighest) const override;
+  const TargetInfo &getKernelInfo(attn_tile::KernelOp kernel) const override;
   int64_t getMinPTXVersion() const override { return 80; }
   bool hasEarlyLaunches() const override { return true; }
   const ClusterTarget *getClusters() const override { return this; }
@@ -150,8 +154,28 @@ public:
                                  int64_t newer) const override;
   void emitSetRegisters(OpBuilder &builder, Location loc, int64_t registers,
                         int64_t before) const override;
+
+private:
+  std::unique_ptr<const TargetInfo> multistage = createMultistageTarget(*this);
 };
 } // namespace
+
+Attribute SM90aTarget::getMma(Type type, bool isHighest) const {
+  if (type.isBF16() || type.isF16())
+    return attn_tile::WgmmaAttr::get(type.getContext(), type);
+  // wgmma reads tf32 operands only if their contracted dimension is contiguous,
+  // which the keys of values are not.
+  return multistage->getMma(type, isHighest);
+}
+
+const TargetInfo &SM90aTarget::getKernelInfo(attn_tile::KernelOp kernel) const {
+  WalkResult walk = kernel.walk([](attn_tile::MmaStartOp op) {
+    return op.getRhs().getType().getElementType().isF32()
+               ? WalkResult::interrupt()
+               : WalkResult::advance();
+  });
+  return walk.wasInterrupted() ? *multistage : *this;
+}
 
 /// Whether a stage holds a row, which threads read and MMAs do not. A row has
 /// no swizzle.
@@ -1050,15 +1074,15 @@ SM90aTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
   VectorType resultType = op.getResult().getType().getValueType();
   BufferType rhsType = op.getRhs().getType();
   int64_t columns = resultType.getDimSize(1);
+  FailureOr<attn_tile::MmaAttrInterface> mma = getMmaOf(op);
+  if (failed(mma))
+    return failure();
+  int64_t depth = mma->getDepth(), valueBytes = mma->getElementBytes();
   int64_t contracted = rhsType.getShape()[op.getTransposeRhs() ? 1 : 0];
-  int64_t steps = llvm::divideCeil(contracted, contractStep);
-  if (!isa<BFloat16Type, Float16Type>(rhsType.getElementType()))
-    return op.emitOpError("operands must be bf16 or f16 on sm_90a (were ")
-           << rhsType.getElementType() << ")";
-  if (columns % 8 != 0 || columns > 256)
-    return op.emitOpError("result columns must be a multiple of 8 and at most "
-                          "256 on sm_90a (was ")
-           << columns << ")";
+  int64_t steps = llvm::divideCeil(contracted, depth);
+  if (columns % 8 != 0 || columns > mma->getMaxColumns())
+    return op.emitOpError("result columns must be a multiple of 8 and at most ")
+           << mma->getMaxColumns() << " on sm_90a (was " << columns << ")";
   // Rows of the result are distributed over the warpgroups in blocks.
   int64_t warpgroups = position.numThreads / warpgroupThreads;
   int64_t blocks = resultType.getDimSize(0) / (warpgroups * warpgroupRows);
@@ -1117,8 +1141,7 @@ SM90aTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
   unsigned rhsOperand =
       addOperand(emitDescriptorAddress(builder, loc, rhs.address));
 
-  StringRef element =
-      isa<BFloat16Type>(rhsType.getElementType()) ? "bf16" : "f16";
+  StringRef element = mma->getMultiplicandType().isBF16() ? "bf16" : "f16";
   std::string code;
   llvm::raw_string_ostream os(code);
   os << "{\n.reg .pred first, rest;\n.reg .b64 a, b;\n"
@@ -1128,9 +1151,9 @@ SM90aTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
   for (int64_t i = 0; i < blocks * steps; ++i) {
     int64_t block = i / steps, step = i % steps;
     auto advanceKMajor = [&](BufferType type) {
-      int64_t column = step * contractStep;
+      int64_t column = step * depth;
       return (column / blockColumns * getBlockBytes(type) +
-              column % blockColumns * 2) >>
+              column % blockColumns * valueBytes) >>
              4;
     };
     // Constants are added to the whole descriptor: adding an address never
@@ -1140,7 +1163,7 @@ SM90aTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
       os << "add.s64 " << name << ", $" << address << ", "
          << getDescriptorBits(leading) + advance << ";\n";
     };
-    int64_t advanceRows = (step * contractStep * blockRowBytes) >> 4;
+    int64_t advanceRows = (step * depth * blockRowBytes) >> 4;
     if (lhsBuffer) {
       int64_t nextBlock = transposeLhs ? getBlockBytes(lhsBuffer)
                                        : warpgroupRows * blockRowBytes;
@@ -1152,8 +1175,8 @@ SM90aTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
     int64_t rhsAdvance =
         op.getTransposeRhs() ? advanceKMajor(rhsType) : advanceRows;
     describe('b', rhsOperand, leadingBytes, rhsAdvance);
-    os << "wgmma.mma_async.sync.aligned.m64n" << columns << "k16.f32."
-       << element << "." << element << " "
+    os << "wgmma.mma_async.sync.aligned.m64n" << columns << "k" << depth
+       << ".f32." << element << "." << element << " "
        << ptx::registerList(block * blockResults, blockResults) << ", ";
     if (lhsBuffer) {
       os << "a";

@@ -18,6 +18,32 @@
 using namespace mlir;
 using namespace mlir::attn;
 
+FailureOr<attn_tile::MmaAttrInterface>
+TargetInfo::getMmaOf(attn_tile::MmaStartOp op) const {
+  Type element = op.getRhs().getType().getElementType();
+  auto kernel = op->getParentOfType<attn_tile::KernelOp>();
+  bool highest = !kernel || isHighest(kernel.getPrecision());
+  auto find = [&](bool isHighest) {
+    return cast_if_present<attn_tile::MmaAttrInterface>(
+        getMma(element, isHighest));
+  };
+  attn_tile::MmaAttrInterface given = op.getMmaAttr();
+  attn_tile::MmaAttrInterface chosen = find(highest);
+  if (!given && chosen)
+    return chosen;
+  if (!given)
+    return op.emitOpError("operands must be ")
+           << describeElementTypes() << " on " << getName() << " (were "
+           << element << ")";
+  if (given == find(true) || given == find(false))
+    return given;
+  InFlightDiagnostic diagnostic = op.emitOpError("cannot be '")
+                                  << given << "' on " << getName();
+  if (chosen)
+    diagnostic << ", which has '" << chosen << "' for " << element;
+  return diagnostic;
+}
+
 LogicalResult TargetInfo::emitLocalStore(OpBuilder &,
                                          attn_tile::LocalStoreOp op, ValueRange,
                                          const StagedTile &,

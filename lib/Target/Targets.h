@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Declares the function that each target's file defines.
+// Declares the functions that the files of targets define.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,7 +15,14 @@
 
 #include "attn/Target/TargetInfo.h"
 
+#include <memory>
+
 namespace mlir::attn {
+
+/// The instructions of sm_80 on a later architecture, which must outlive the
+/// result.
+std::unique_ptr<const TargetInfo>
+createMultistageTarget(const TargetInfo &architecture);
 
 void registerHostTarget();
 void registerSM80Target();

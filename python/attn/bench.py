@@ -846,10 +846,7 @@ def _find_device(device: Optional[str]) -> str:
 def make_problems(options: argparse.Namespace) -> List[Problem]:
     """A problem for each number of queries. Raises _OptionError if options do not fit together."""
     device = _find_device(options.device)
-    allowed = ("bf16", "f16", "f32") if device == "cpu" else ("bf16", "f16")
     dtype = options.dtype or ("f32" if device == "cpu" else "bf16")
-    if dtype not in allowed:
-        raise _OptionError("dtype", f"{' or '.join(allowed)} on {device}", f"'{dtype}'")
     kv_heads = options.kv_heads or options.heads
     if options.heads % kv_heads:
         raise _OptionError("kv-heads", f"a divisor of --heads {options.heads}", kv_heads)

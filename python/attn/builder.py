@@ -62,6 +62,8 @@ class Attention:
     batch: Optional[int] = None
     queries: Optional[int] = None
     keys: Optional[int] = None
+    #: How GPUs multiply f32 values: "highest", which is meant without it, or "high".
+    precision: str = ""
 
     #: The function's name.
     NAME = "attention"
@@ -78,6 +80,8 @@ class Attention:
                 raise AttnError(f"{name} is {size!r}; it must be a number from 1")
         if self.scale is not None and not abs(self.scale) <= MAX_SCALE:
             raise AttnError(f"scale is {self.scale}; it must be finite, and at most {MAX_SCALE:.3g}, as an f32")
+        if self.precision not in ("", "highest", "high"):
+            raise AttnError(f"precision is {self.precision!r}; it must be 'highest' or 'high'")
         if self.sequences not in ("", "packed", "padded"):
             raise AttnError(f"sequences is {self.sequences!r}; it must be 'packed' or 'padded'")
         for name in ("captures", "reads"):
@@ -115,6 +119,8 @@ class Attention:
             clauses.append(f"reads({', '.join(f'%r{i}' for i in range(len(reads)))} : {', '.join(reads)})")
         if self.dropout:
             clauses.append(f"dropout({self.dropout}, %seed, %offset : tensor<i64>, tensor<i64>)")
+        if self.precision:
+            clauses.append(f"precision({self.precision})")
         if self.score_mod:
             clauses.append(_region("score_mod", "%s: f32, %b: index, %h: index, %i: index, %j: index", self.score_mod))
         if self.mask_mod:

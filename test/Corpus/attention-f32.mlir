@@ -1,5 +1,7 @@
-// f32, which only the host supports.
+// f32. GPUs split each factor into two tf32 values, since no precision is given.
 // attn-compile: --target=host
+// attn-compile: --target=sm_80
+// attn-compile: --target=sm_90a
 
 !q = tensor<?x2x?x64xf32>
 !k = tensor<?x2x?x64xf32>

@@ -1,9 +1,12 @@
 // RUN: attn-opt %s --pass-pipeline='builtin.module(func.func(attn-choose-schedule{target=sm_90a}))' --split-input-file --verify-diagnostics
 
+// sm_90a has the kernels of sm_80 for f32.
+
 func.func @element(%q: memref<1x4x?x64xf32>, %k: memref<1x4x?x64xf32>, %v: memref<1x4x?x64xf32>, %o: memref<1x4x?x64xf32>) {
-  // expected-error @below {{'attn.attention' op element type on sm_90a must be bf16 or f16 (was 'f32')}}
+  // expected-error @below {{'attn.attention' op cannot have schedule '#attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2>' on target sm_90a with 'f32' elements}}
   attn.attention ins(%q, %k, %v : memref<1x4x?x64xf32>, memref<1x4x?x64xf32>, memref<1x4x?x64xf32>)
       outs(%o : memref<1x4x?x64xf32>)
+      schedule(#attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2>)
   return
 }
 

@@ -10,7 +10,7 @@
 // NONE: unknown option 'target' of 'attn-simplify-masks' (there are none)
 
 // RUN: not attn-opt %s --attn-schedule-pipeline=targets=host 2>&1 | FileCheck %s --check-prefix=PIPELINE
-// PIPELINE: unknown option 'targets' of 'attn-schedule-pipeline'; did you mean 'target'? (expected database, {{.*}}target)
+// PIPELINE: unknown option 'targets' of 'attn-schedule-pipeline'; did you mean 'target'? (expected {{.*}}database, {{.*}}target)
 
 // A value that is wrong is reported as before.
 

@@ -1,8 +1,9 @@
 // RUN: attn-opt %s --pass-pipeline='builtin.module(func.func(attn-choose-schedule{target=sm_90a}))' --split-input-file --verify-diagnostics
 
 func.func @element(%a: tensor<?x?xf32>, %c: tensor<?x?xf32>) -> tensor<?x?xf32> {
-  // expected-error @below {{'attn.matmul' op element type on sm_90a must be bf16 or f16 (was 'f32')}}
-  %r = attn.matmul ins(%a, %a : tensor<?x?xf32>, tensor<?x?xf32>) outs(%c : tensor<?x?xf32>) -> tensor<?x?xf32>
+  // expected-error-re @below {{cannot have schedule '#attn_tile.matmul_warp_specialized<row_tile = 128, column_tile = 128{{.*}}>' on target sm_90a with 'f32' elements}}
+  %r = attn.matmul ins(%a, %a : tensor<?x?xf32>, tensor<?x?xf32>) outs(%c : tensor<?x?xf32>)
+      schedule(#attn_tile.matmul_warp_specialized<row_tile = 128, column_tile = 128, depth_tile = 64, stages = 4, consumers = 2>) -> tensor<?x?xf32>
   return %r : tensor<?x?xf32>
 }
 

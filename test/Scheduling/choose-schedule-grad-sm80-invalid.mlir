@@ -11,17 +11,6 @@ func.func @output(%q: memref<1x8x?x64xf16>, %o: memref<1x8x?x64xf32>, %lse: memr
 
 // -----
 
-func.func @element(%q: memref<1x8x?x64xf32>, %lse: memref<1x8x?xf32>) {
-  // expected-error @below {{'attn.attention_grad' op element type on sm_80 must be bf16 or f16 (was 'f32')}}
-  attn.attention_grad
-      ins(%q, %q, %q, %q, %lse, %q : memref<1x8x?x64xf32>, memref<1x8x?x64xf32>, memref<1x8x?x64xf32>,
-          memref<1x8x?x64xf32>, memref<1x8x?xf32>, memref<1x8x?x64xf32>)
-      outs(%q, %q, %q : memref<1x8x?x64xf32>, memref<1x8x?x64xf32>, memref<1x8x?x64xf32>)
-  return
-}
-
-// -----
-
 func.func @sums(%q: memref<1x8x?x64xf16>, %lse: memref<1x8x?xf32>) {
   // expected-error-re @below {{needs 'dq' in schedule '#attn_tile.gradient<{{.*}}>': no kernel for sm_80 accumulates dQ together with dK and dV}}
   attn.attention_grad

@@ -45,7 +45,7 @@ func.func @d256(%q: memref<?x8x?x256xf16>, %lse: memref<?x8x?xf32>) {
 
 // CHECK-LABEL: func @dropout
 // CHECK:         schedule(#attn_tile.gradient<preprocess = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
-// CHECK-SAME:      dkdv = #attn_tile.key_multistage<query_tile = 32, key_tile = 64, stages = 2, warps = 4>,
+// CHECK-SAME:      dkdv = #attn_tile.key_multistage<query_tile = 32, key_tile = 128, stages = 2, warps = 8>,
 // CHECK-SAME:      dq = #attn_tile.multistage<query_tile = 128, key_tile = 80, stages = 2, warps = 8>>)
 func.func @dropout(%q: memref<?x8x?x128xf16>, %lse: memref<?x8x?xf32>, %seed: i64, %offset: i64) {
   attn.attention_grad

@@ -9,7 +9,7 @@
 // CHECK:      attn.attention {{.*}} mma_16b
 // CHECK-NEXT:   266240 steps; per step 8.33 MFLOP, 33.8 kB l2, 229.4 kB shared
 // JSON:        "step": 2415.8
-// JSON:        "launch": 67163
+// JSON:        "launch": 61467.0
 // JSON-NEXT:   "steps": 2141.09
 // JSON-NEXT:   "masked_steps": 64,
 // JSON-NEXT:   "work_items": 32,

@@ -51,6 +51,7 @@ func.func @sum(%a: tensor<128x128xbf16>, %c: tensor<128x128xf32>) -> tensor<128x
 // Its schedule has a model of its time: a step takes longer than any part of it.
 // JSON-LABEL: "name": "attention"
 // JSON:      "bound": "mma_16b",
+// JSON-NEXT: "schedule": "#attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2>",
 // JSON-NEXT: "kernels": [
 // JSON-NEXT: {
 // JSON-NEXT:   "name": "attention",
@@ -61,13 +62,13 @@ func.func @sum(%a: tensor<128x128xbf16>, %c: tensor<128x128xf32>) -> tensor<128x
 // JSON-NEXT:   "step": 2415.8
 // JSON-NEXT:   "mask": 800,
 // JSON-NEXT:   "work_item": 3400,
-// JSON-NEXT:   "launch": 66344
+// JSON-NEXT:   "launch": 60650.5
 // JSON-NEXT:   "steps": 2125.57
 // JSON-NEXT:   "masked_steps": 32,
 // JSON-NEXT:   "work_items": 32,
 // JSON-NEXT:   "memory": {{[0-9.]+}},
 // JSON-NEXT:   "combine": 0,
-// JSON-NEXT:   "cycles_per_second": 16817
+// JSON-NEXT:   "cycles_per_second": 16876
 // JSON-NEXT: }
 // JSON-LABEL: "name": "gradient"
 // JSON-NOT:  "kernels"
@@ -104,8 +105,8 @@ func.func @gradient(%q: tensor<1x16x2048x128xbf16>, %k: tensor<1x16x2048x128xbf1
 // JSON:        "memory": 15412
 // JSON:        "name": "dkdv",
 // JSON-NEXT:   "consumers": 2,
-// JSON-NEXT:   "mma": 2908.1
-// JSON:        "step": 3733.7
+// JSON-NEXT:   "mma": 2926.0
+// JSON:        "step": 3664.6
 // JSON:        "steps": 32.969
 // JSON-NEXT:   "masked_steps": 3.8
 // JSON-NEXT:   "work_items": 1.9

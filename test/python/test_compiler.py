@@ -644,11 +644,40 @@ def test_kernels_for_machines_without_a_compiler(tmp_path, monkeypatch):
     expected = sdpa(q, q, q)
     with compile_for("sm_80"):
         torch.testing.assert_close(sdpa(q, q, q), expected)
-        with pytest.raises(attn.CompileError, match="must be bf16 or f16"):
-            sdpa(q.float(), q.float(), q.float())
-    assert "sm_80" in [Artifact(str(path)).target for path in tmp_path.glob("*.so")]
+        sdpa(q.float(), q.float(), q.float())
+        with pytest.raises(attn.CompileError, match="must be a multiple of 8"):
+            sdpa(q[..., :20], q[..., :20], q[..., :20])
     sdpa(q.half(), q.half(), q.half())
-    assert [Artifact(str(path)).target for path in tmp_path.glob("*.so")].count("sm_80") == 1
+    assert [Artifact(str(path)).target for path in tmp_path.glob("*.so")].count("sm_80") == 2
+
+
+def test_f32_follows_the_precision_of_torch(tmp_path, monkeypatch):
+    """Kernels of GPUs multiply f32 values as torch's matmuls do, in calls before and after a change."""
+    torch = pytest.importorskip("torch")
+    from attn.torch import compile_for, sdpa
+    from attn.torch.kernels import describe_attention, Kind
+
+    monkeypatch.setenv("ATTN_CACHE_DIR", str(tmp_path))
+    q = torch.randn(1, 2, 8, 24, requires_grad=True)
+    before = torch.get_float32_matmul_precision()
+    counts = []
+    try:
+        for precision, clause in (("highest", ""), ("high", "high"), ("medium", "high"), ("highest", "")):
+            torch.set_float32_matmul_precision(precision)
+            assert describe_attention(Kind(), False, q, q, q, ()).precision == clause
+            # 16-bit elements are multiplied in one way.
+            assert describe_attention(Kind(), False, q.half(), q.half(), q.half(), ()).precision == ""
+            with compile_for("sm_80"):
+                sdpa(q, q, q).sum().backward()
+            counts.append(len(list(tmp_path.glob("*.so"))))
+    finally:
+        torch.set_float32_matmul_precision(before)
+    # For the CPU and the GPU. "medium" has the kernels of "high".
+    assert counts == [2, 4, 4, 4]
+    text = attn.Attention("f32", 2, 2, 64, precision="high").mlir()
+    assert "precision(high)" in text
+    with pytest.raises(attn.AttnError, match="precision is 'low'; it must be 'highest' or 'high'"):
+        attn.Attention("f32", 2, 2, 64, precision="low")
 
 
 def test_first_calls_are_measured(tmp_path, monkeypatch):

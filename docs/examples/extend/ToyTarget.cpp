@@ -35,6 +35,9 @@ public:
     return KernelScheduleKind::Multistage;
   }
   int64_t getMaxHeadDim() const override { return 128; }
+  Attribute getMma(Type type, bool isHighest) const override {
+    return sm80.getMma(type, isHighest);
+  }
 
   // Capacities: 100 KiB on an SM, of which each CTA reserves one.
   int64_t getSharedMemoryBytes() const override { return 99 * 1024; }

@@ -15,6 +15,7 @@
 #ifndef ATTN_INTERFACES_TARGET_H
 #define ATTN_INTERFACES_TARGET_H
 
+#include "mlir/IR/Attributes.h"
 #include "mlir/IR/Types.h"
 #include "mlir/Support/LLVM.h"
 #include "llvm/ADT/SmallVector.h"
@@ -57,6 +58,16 @@ public:
   /// names none.
   virtual StringRef getDefaultDevice() const = 0;
   virtual KernelScheduleKind getKernelScheduleKind() const = 0;
+  /// The same for kernels that multiply elements of `type`, which may need
+  /// other instructions.
+  virtual KernelScheduleKind getKernelScheduleKindFor(Type type) const {
+    return getKernelScheduleKind();
+  }
+
+  /// The MMA instruction for elements of `type`, an attribute of attn_tile with
+  /// `MmaAttrInterface`; null if there is none. `isHighest` demands MMAs as
+  /// accurate as arithmetic in `type`.
+  virtual Attribute getMma(Type type, bool isHighest) const { return {}; }
 
   /// Whether kernels are code of the host; else they are NVVM.
   bool isHost() const {
@@ -99,8 +110,9 @@ SmallVector<const Target *> getTargets();
 
 /// Names of the registered targets as text: "host, sm_80 or sm_90a".
 std::string describeTargets();
-/// The same for targets that run kernels of `kind`.
-std::string describeTargets(KernelScheduleKind kind);
+/// The same for targets that run kernels of `kind`, on elements of `type` if it
+/// is given.
+std::string describeTargets(KernelScheduleKind kind, Type type = {});
 /// The same for all targets but hosts.
 std::string describeGPUTargets();
 

@@ -38,8 +38,9 @@ class ScheduleFamily {
 public:
   virtual ~ScheduleFamily();
 
-  /// The family of the kernels of `target`.
-  static const ScheduleFamily &get(const Target &target);
+  /// The family of the kernels of `target`, or of its kernels on elements of
+  /// `element`, if it is given.
+  static const ScheduleFamily &get(const Target &target, Type element = {});
 
   /// The largest tiles that registers and shared memory of `device` hold;
   /// `std::nullopt` where tiles are in caches.

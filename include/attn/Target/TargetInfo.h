@@ -61,14 +61,26 @@ public:
 
   const TargetInfo *getTargetInfo() const final { return this; }
   bool supportsElementType(Type type) const override {
-    return type.isBF16() || type.isF16();
+    return getMma(type, /*isHighest=*/true) != nullptr;
   }
-  StringRef describeElementTypes() const override { return "bf16 or f16"; }
+  StringRef describeElementTypes() const override { return "bf16, f16 or f32"; }
   int64_t getHeadDimUnit() const override { return 8; }
   int64_t getMaxHeadDim() const override { return 256; }
 
   /// The first version of PTX that has the architecture, times 10.
   virtual int64_t getMinPTXVersion() const = 0;
+  /// The instructions that `kernel` is written in: the target's own, or those
+  /// of an older architecture that it runs, too.
+  virtual const TargetInfo &getKernelInfo(attn_tile::KernelOp kernel) const {
+    return *this;
+  }
+
+  /// The instruction of `op`: its own, or else the target's for its elements
+  /// and the precision of its kernel. Reports an instruction that the target
+  /// does not have.
+  FailureOr<attn_tile::MmaAttrInterface>
+  getMmaOf(attn_tile::MmaStartOp op) const;
+
   /// Whether later architectures run code for this one, if it is kept as PTX.
   virtual bool isForwardCompatible() const { return false; }
   /// Whether a kernel can begin while the kernel before it runs (programmatic

@@ -176,8 +176,9 @@ struct AttnTileAllocatePipesPass
         lookupTargetInfo(getOperation(), targetName);
     if (failed(target))
       return signalPassFailure();
-    allocatePipes(getOperation(), **target);
-    FailureOr<int64_t> bytes = getSharedBytes(getOperation(), **target);
+    const TargetInfo &info = (*target)->getKernelInfo(getOperation());
+    allocatePipes(getOperation(), info);
+    FailureOr<int64_t> bytes = getSharedBytes(getOperation(), info);
     if (failed(bytes))
       return signalPassFailure();
     numBytes += *bytes;

@@ -181,7 +181,7 @@ struct ConvertAttnTileToNVVMPass
       return signalPassFailure();
     SmallVector<KernelOp> kernels(getOperation().getOps<KernelOp>());
     for (KernelOp kernel : kernels)
-      if (failed(lowerKernel(kernel, **target)))
+      if (failed(lowerKernel(kernel, (*target)->getKernelInfo(kernel))))
         return signalPassFailure();
   }
 
@@ -436,9 +436,22 @@ static LogicalResult verifyMmas(KernelOp kernel, const KernelContext &context) {
   return diagnostic;
 }
 
+/// Gives each MMA its instruction, which depends on the kernel.
+static LogicalResult chooseMmas(KernelOp kernel, const TargetInfo &target) {
+  WalkResult walk = kernel.walk([&](MmaStartOp op) -> WalkResult {
+    FailureOr<MmaAttrInterface> mma = target.getMmaOf(op);
+    if (failed(mma))
+      return WalkResult::interrupt();
+    op.setMmaAttr(*mma);
+    return WalkResult::advance();
+  });
+  return failure(walk.wasInterrupted());
+}
+
 LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
                                                      const TargetInfo &target) {
-  if (failed(verifyKernel(kernel, target)))
+  if (failed(verifyKernel(kernel, target)) ||
+      failed(chooseMmas(kernel, target)))
     return failure();
   FailureOr<int64_t> sharedBytes = getSharedBytes(kernel, target);
   if (failed(sharedBytes))

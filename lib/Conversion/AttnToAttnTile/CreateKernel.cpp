@@ -48,6 +48,8 @@ attn_tile::KernelOp attn::createKernel(RewriterBase &rewriter, Operation *user,
       rewriter, loc, name + suffix.str(),
       rewriter.getFunctionType(TypeRange(operands), {}));
   kernel.setScheduleAttr(schedule);
+  if (auto precision = user->getAttrOfType<MatmulPrecisionAttr>("precision"))
+    kernel.setPrecisionAttr(precision);
   // This only makes the name unique: the kernel is in place already.
   symbols.insert(kernel);
   rewriter.setInsertionPoint(user);

@@ -262,7 +262,8 @@ static void convert(RewriterBase &rewriter, linalg::LinalgOp op,
         getElementTypeOrSelf(matched.init.getType()));
   auto matmul = MatmulOp::create(
       rewriter, loc, last->getResult(0).getType(), matched.lhs, matched.rhs,
-      out, matched.transposeLhs, matched.transposeRhs, /*schedule=*/nullptr);
+      out, matched.transposeLhs, matched.transposeRhs, /*precision=*/nullptr,
+      /*schedule=*/nullptr);
   if (!isZero || !followers.empty()) {
     OpBuilder::InsertionGuard guard(rewriter);
     EpilogueWriter writer(rewriter, matmul);

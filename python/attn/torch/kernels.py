@@ -91,8 +91,17 @@ def describe(tensor: Tensor) -> Tuple:
 
 def kernel_dtypes(device: torch.device) -> Tuple[torch.dtype, ...]:
     """The dtypes of query, key and value that kernels for a device take."""
-    gpu = (torch.bfloat16, torch.float16)
-    return {"cuda": gpu, "cpu": (torch.float32, *gpu), "meta": (torch.float32, *gpu)}.get(device.type, ())
+    if device.type not in ("cuda", "cpu", "meta"):
+        return ()
+    return (torch.float32, torch.bfloat16, torch.float16)
+
+
+def matmul_precision(tensor: Tensor) -> str:
+    """How GPU kernels multiply the elements of a tensor, as torch's own matmuls do: "high", or "" for the highest
+    precision. Torch has a third level, "medium", below "high", which stands for "high" here."""
+    if tensor.dtype is not torch.float32 or torch.get_float32_matmul_precision() == "highest":
+        return ""
+    return "high"
 
 
 def find_target(device: torch.device) -> str:
@@ -561,6 +570,7 @@ def describe_attention(
         with_lse=with_lse,
         dropout=dropout_attribute(kind.dropout_p) if kind.dropout_p else "",
         batch=1 if kind.sequences == "packed" else None,
+        precision=matmul_precision(query),
     )
 
 
@@ -733,7 +743,8 @@ def _forget_plans() -> None:
 
 def get_plan(kind: Kind, mode: Mode, query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor]) -> Plan:
     """The plan for these arguments."""
-    names = (kind, mode, describe(query), describe(key), describe(value), *map(describe, captures))
+    precision = matmul_precision(query)
+    names = (kind, mode, precision, describe(query), describe(key), describe(value), *map(describe, captures))
     plan = _plans.get(names)
     if plan is None:
         if len(_plans) >= _MAX_PLANS:

@@ -22,6 +22,7 @@ from attn.torch.kernels import (
     describe,
     find_clauses,
     get_plan,
+    matmul_precision,
     read_mask,
     recent_plans,
     remember_plan,
@@ -240,7 +241,9 @@ def sdpa(
     has_options = (
         return_lse or deterministic or not (sinks is head_map is identity is query_lengths is key_lengths is None)
     )
-    name = (is_causal, scale, enable_gqa, dropout_p, soft_cap, named, len(captures))
+    name = (
+        is_causal, scale, enable_gqa, dropout_p, soft_cap, named, len(captures), torch.get_float32_matmul_precision()
+    )  # fmt: skip
     if not (has_options or is_observed()):
         tensors = (query, key, value, *captures)
         for check, plan, needs_gradient in recent_plans.get(name, ()):
@@ -259,7 +262,8 @@ def sdpa(
         except RuntimeError:
             # Sparse and nested tensors have no strides, and are refused or converted below.
             layouts = ()
-        call = (is_causal, scale, enable_gqa, dropout_p, soft_cap, needs_gradient, named, layouts)
+        precision = matmul_precision(query)
+        call = (is_causal, scale, enable_gqa, dropout_p, soft_cap, needs_gradient, named, precision, layouts)
         plan = call_plans.get(call)
         if plan is not None:
             remember_plan(name, plan, needs_gradient, tensors)

@@ -18,15 +18,16 @@
   } while (0)
 
 static const char source[] =
-    "func.func @causal(%q: tensor<?x2x?x32xbf16>, %k: tensor<?x2x?x32xbf16>,\n"
-    "    %v: tensor<?x2x?x32xbf16>, %out: tensor<?x2x?x32xbf16>)\n"
-    "    -> tensor<?x2x?x32xbf16> {\n"
+    "func.func @causal(%q: tensor<?x2x256x32xbf16>, %k: "
+    "tensor<?x2x256x32xbf16>,\n"
+    "    %v: tensor<?x2x256x32xbf16>, %out: tensor<?x2x256x32xbf16>)\n"
+    "    -> tensor<?x2x256x32xbf16> {\n"
     "  %r = attn.attention\n"
-    "      ins(%q, %k, %v : tensor<?x2x?x32xbf16>, tensor<?x2x?x32xbf16>,\n"
-    "                       tensor<?x2x?x32xbf16>)\n"
-    "      outs(%out : tensor<?x2x?x32xbf16>)\n"
-    "      mask(#attn.causal) -> tensor<?x2x?x32xbf16>\n"
-    "  return %r : tensor<?x2x?x32xbf16>\n"
+    "      ins(%q, %k, %v : tensor<?x2x256x32xbf16>, tensor<?x2x256x32xbf16>,\n"
+    "                       tensor<?x2x256x32xbf16>)\n"
+    "      outs(%out : tensor<?x2x256x32xbf16>)\n"
+    "      mask(#attn.causal) -> tensor<?x2x256x32xbf16>\n"
+    "  return %r : tensor<?x2x256x32xbf16>\n"
     "}\n";
 
 typedef struct diagnostics {

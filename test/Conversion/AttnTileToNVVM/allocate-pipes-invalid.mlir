@@ -14,8 +14,8 @@ attn_tile.kernel @shared_memory() {
 // -----
 
 attn_tile.kernel @element_type() {
-  // expected-error @below {{'attn_tile.create_pipe' op sm_80 stages tiles of bf16 or f16 values (was 'f32')}}
-  %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xf32, stages = 1>
+  // expected-error @below {{'attn_tile.create_pipe' op sm_80 stages tiles of bf16, f16 or f32 values (was 'i8')}}
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xi8, stages = 1>
   attn_tile.return
 }
 
@@ -24,6 +24,16 @@ attn_tile.kernel @element_type() {
 attn_tile.kernel @rows() {
   // expected-error @below {{sm_80 stages tiles whose rows are a multiple of 16 and whose columns are one of 8 (was '!attn_tile.buffer<72x64xbf16>')}}
   %p = attn_tile.create_pipe : !attn_tile.pipe<72x64xbf16, stages = 1>
+  attn_tile.return
+}
+
+// -----
+
+// A chunk of 16 bytes has four f32 columns.
+
+attn_tile.kernel @columns_of_f32() {
+  // expected-error @below {{sm_80 stages tiles whose rows are a multiple of 16 and whose columns are one of 4 (was '!attn_tile.buffer<64x66xf32>')}}
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x66xf32, stages = 1>
   attn_tile.return
 }
 

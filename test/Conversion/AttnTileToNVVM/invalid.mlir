@@ -189,15 +189,14 @@ attn_tile.kernel @read_of_wrong_rows() attributes {layout = #attn_tile.row_block
 
 // -----
 
-attn_tile.kernel @matmul_of_f32(%x: memref<64x16xf32>) attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+attn_tile.kernel @other_instruction(%x: memref<64x16xbf16>) attributes {layout = #attn_tile.row_blocks<warps = 4>} {
   %c0 = arith.constant 0 : index
-  %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
-  %a = attn_tile.wait %p[%c0] : !attn_tile.pipe<64x16xf32, stages = 1>
-  // expected-error @below {{'attn_tile.mma_start' op operands must be bf16 or f16 on sm_90a (were 'f32')}}
-  // expected-error @below {{failed to legalize}}
-  %s = attn_tile.mma_start %a, %a transpose_rhs : !attn_tile.buffer<64x16xf32>, !attn_tile.buffer<64x16xf32> -> !attn_tile.pending<vector<64x64xf32>>
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xbf16, stages = 1>
+  %a = attn_tile.wait %p[%c0] : !attn_tile.pipe<64x16xbf16, stages = 1>
+  // expected-error @below {{'attn_tile.mma_start' op cannot be '#attn_tile.mma_sync<multiplicand = bf16>' on sm_90a, which has '#attn_tile.wgmma<multiplicand = bf16>' for 'bf16'}}
+  %s = attn_tile.mma_start %a, %a transpose_rhs mma(#attn_tile.mma_sync<multiplicand = bf16>) : !attn_tile.buffer<64x16xbf16>, !attn_tile.buffer<64x16xbf16> -> !attn_tile.pending<vector<64x64xf32>>
   %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<64x64xf32>>
-  attn_tile.release %a : !attn_tile.buffer<64x16xf32>
+  attn_tile.release %a : !attn_tile.buffer<64x16xbf16>
   attn_tile.return
 }
 

@@ -48,3 +48,13 @@ func.func @twice(%a: tensor<8x8xbf16>, %c: tensor<8x8xbf16>) -> tensor<8x8xbf16>
   %r = attn.matmul ins(%t, %a : tensor<8x8xbf16>, tensor<8x8xbf16>) outs(%c : tensor<8x8xbf16>) -> tensor<8x8xbf16>
   return %r : tensor<8x8xbf16>
 }
+
+// CHECK-LABEL: func @precision
+// CHECK: attn.matmul ins({{.*}}) outs({{.*}}) transpose_rhs precision(high) -> tensor<4x8xf32>
+// MEMREF-LABEL: func @precision
+// MEMREF: attn.matmul {{.*}} precision(high)
+func.func @precision(%a: tensor<4x?xf32>, %b: tensor<8x?xf32>, %c: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %r = attn.matmul ins(%a, %b : tensor<4x?xf32>, tensor<8x?xf32>) outs(%c : tensor<4x8xf32>)
+      transpose_rhs precision(high) -> tensor<4x8xf32>
+  return %r : tensor<4x8xf32>
+}

@@ -122,3 +122,13 @@ func.func @mask_that_reads(%q: memref<?x8x?x64xbf16>, %lse: memref<?x8x?xf32>, %
       mask(#attn.tree<parents = 0>) reads(%x : memref<1x?xi32>)
   return
 }
+
+// CHECK-LABEL: func @precision
+// CHECK: attn.attention_grad ins({{.*}}) outs({{.*}}) mask(#attn.causal) precision(high)
+func.func @precision(%q: memref<?x8x?x64xf32>, %lse: memref<?x8x?xf32>) {
+  attn.attention_grad ins(%q, %q, %q, %q, %lse, %q : memref<?x8x?x64xf32>, memref<?x8x?x64xf32>,
+          memref<?x8x?x64xf32>, memref<?x8x?x64xf32>, memref<?x8x?xf32>, memref<?x8x?x64xf32>)
+      outs(%q, %q, %q : memref<?x8x?x64xf32>, memref<?x8x?x64xf32>, memref<?x8x?x64xf32>)
+      mask(#attn.causal) precision(high)
+  return
+}

@@ -315,3 +315,15 @@ func.func @identity(%q: memref<1x4x?x16xf32>, %map: memref<4xi32>,
       identity(%u : memref<4xf32>) scale(0.5)
   return
 }
+
+// CHECK-LABEL: func @precision
+// CHECK: attn.attention ins({{.*}}) outs({{.*}}) mask(#attn.causal) precision(high)
+// CHECK: attn.attention ins({{.*}}) outs({{.*}}) precision(highest) schedule(
+func.func @precision(%q: memref<?x8x?x64xf32>) {
+  attn.attention ins(%q, %q, %q : memref<?x8x?x64xf32>, memref<?x8x?x64xf32>, memref<?x8x?x64xf32>)
+      outs(%q : memref<?x8x?x64xf32>) mask(#attn.causal) precision(high)
+  attn.attention ins(%q, %q, %q : memref<?x8x?x64xf32>, memref<?x8x?x64xf32>, memref<?x8x?x64xf32>)
+      outs(%q : memref<?x8x?x64xf32>) precision(highest)
+      schedule(#attn_tile.sequential<query_tile = 64, key_tile = 64>)
+  return
+}

@@ -810,3 +810,45 @@ func.func private @bits_of_packed_heads() attributes {
   // expected-error @below {{'mask_bits' are of whole rows of tiles, which 'split_kv_work_items', 'pack_gqa' and 'cluster' do not have}}
   s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, pack_gqa = true, mask_bits = true>
 }
+
+// -----
+
+// CHECK-LABEL: func private @instructions() attributes {
+// CHECK-SAME:    a = #attn_tile.mma_sync<multiplicand = bf16>
+// CHECK-SAME:    b = #attn_tile.mma_sync<multiplicand = tf32>
+// CHECK-SAME:    c = #attn_tile.mma_sync<multiplicand = tf32, terms = 3>
+// CHECK-SAME:    d = #attn_tile.wgmma<multiplicand = f16>
+func.func private @instructions() attributes {
+  a = #attn_tile.mma_sync<multiplicand = bf16>,
+  b = #attn_tile.mma_sync<multiplicand = tf32, terms = 1>,
+  c = #attn_tile.mma_sync<multiplicand = tf32, terms = 3>,
+  d = #attn_tile.wgmma<multiplicand = f16>
+}
+
+// -----
+
+func.func private @multiplicand() attributes {
+  // expected-error @below {{'multiplicand' must be bf16, f16 or tf32 (was 'f32')}}
+  m = #attn_tile.mma_sync<multiplicand = f32>
+}
+
+// -----
+
+func.func private @terms() attributes {
+  // expected-error @below {{'terms' must be 1 for 'bf16' (was 3)}}
+  m = #attn_tile.mma_sync<multiplicand = bf16, terms = 3>
+}
+
+// -----
+
+func.func private @two_products() attributes {
+  // expected-error @below {{'terms' must be 1 or 3 for 'tf32' (was 2)}}
+  m = #attn_tile.mma_sync<multiplicand = tf32, terms = 2>
+}
+
+// -----
+
+func.func private @wgmma() attributes {
+  // expected-error @below {{'multiplicand' must be bf16 or f16 (was 'tf32')}}
+  m = #attn_tile.wgmma<multiplicand = tf32>
+}

@@ -843,3 +843,18 @@ func.func @pack_gqa(%q: memref<?x32x16x128xbf16>, %s: memref<32xf32>) {
       to memref<8x64xf32, #attn_tile.packed_gqa<rank = 2, rows = 1, group_size = 4>>
   return
 }
+
+// -----
+
+// CHECK-LABEL: attn_tile.kernel @instruction(
+// CHECK-SAME:    attributes {precision = #attn<matmul_precision high>}
+// CHECK:         attn_tile.mma_start %{{.*}}, %{{.*}} transpose_rhs mma(#attn_tile.mma_sync<multiplicand = tf32>) : !attn_tile.buffer<64x32xf32>, <64x32xf32>
+attn_tile.kernel @instruction(%t: index) attributes {precision = #attn<matmul_precision high>} {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x32xf32, stages = 2>
+  %b = attn_tile.wait %p[%t] : !attn_tile.pipe<64x32xf32, stages = 2>
+  %s = attn_tile.mma_start %b, %b transpose_rhs mma(#attn_tile.mma_sync<multiplicand = tf32>)
+      : !attn_tile.buffer<64x32xf32>, !attn_tile.buffer<64x32xf32> -> !attn_tile.pending<vector<64x64xf32>>
+  %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<64x64xf32>>
+  attn_tile.release %b : !attn_tile.buffer<64x32xf32>
+  attn_tile.return
+}

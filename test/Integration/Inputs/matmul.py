@@ -148,13 +148,13 @@ class Matmul:
 }}
 """
 
-    def reference(self, arrays, einsum):
+    def reference(self, arrays, einsum, product_error=2.0**-22):
         """What the output should hold, from arrays in f64, and the largest error that is allowed for each element:
-        that of a sum in f32 and of each rounding."""
+        of an accumulation in f32, relative to the accumulated magnitudes, and of each rounding."""
         unit = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24}
         letters = f"{self.lhs_dims()},{self.rhs_dims()}->{self.out_dims()}"
         result = einsum(letters, arrays["lhs"], arrays["rhs"])
-        error = einsum(letters, abs(arrays["lhs"]), abs(arrays["rhs"])) * 2.0**-22
+        error = einsum(letters, abs(arrays["lhs"]), abs(arrays["rhs"])) * product_error
         if self.epilogue == "bias":
             result = result + arrays["bias"]
         elif self.epilogue == "bias_rounded":
@@ -241,6 +241,10 @@ VARIANTS = [
     Matmul("bf16", swapped=True),
     Matmul("bf16", sizes=(None, 96, 80), transpose_rhs=True, epilogue="bias"),
     Matmul("bf16", sizes=(None, 64, 64)),
+    Matmul("f32"),
+    Matmul("f32", transpose_rhs=True, epilogue="bias"),
+    Matmul("f32", transpose_lhs=True, out="bf16", epilogue="rows_residual"),
+    Matmul("f32", batch="lr", transpose_lhs=True, transpose_rhs=True, epilogue="accumulate"),
 ]
 
 # b, m, n and k, of which all but m are multiples of what GPUs copy at once.

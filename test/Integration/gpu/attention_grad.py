@@ -259,6 +259,8 @@ class Variant:
     v_dim: int = 0
     heads: tuple = (2, 2)
     dtype: str = "bf16"
+    # How f32 values are multiplied: "high", or the highest precision.
+    precision: str = ""
     mask: str = "full"
     # Tile of queries of the kernel that adds up the gradients of queries.
     sums: int = 0
@@ -280,6 +282,13 @@ class Variant:
     schedule: str = ""
     # Whether the idle warps that accumulate in order, which have few registers, may spill some.
     may_spill: bool = False
+
+    @property
+    def rounding(self) -> float:
+        """The relative error of a factor, with the accumulation of tensor cores."""
+        if self.dtype != "f32":
+            return ROUNDING[self.dtype]
+        return 2.0**-11 if self.precision else 2.0**-19
 
     def mlir(self) -> str:
         v_dim = self.v_dim or self.qk_dim
@@ -310,6 +319,8 @@ class Variant:
             options += option
         elif self.dropout:
             options += f" dropout({self.dropout}, %seed, %offset : tensor<i64>, tensor<i64>)"
+        if self.precision:
+            options += f" precision({self.precision})"
         if self.sums:
             schedule = SUMS if self.qk_dim <= 128 else SUMS_BESIDE_VALUES
             options += f" schedule({schedule.format(tile=self.sums)})"
@@ -395,6 +406,13 @@ VARIANTS = [
     Variant("d256_sums_causal", 256, heads=(3, 3), mask="causal", dtype="f16", sums=48),
     Variant("d256_sums_tl", 256, heads=(6, 2), mask="causal_tl", sums=48, dlse=True),
     Variant("d256_128_sums", 256, 128, mask="causal", sums=48),
+    Variant("f32_d64_causal", 64, dtype="f32", mask="causal"),
+    Variant("f32_d128_grouped", 128, dtype="f32", heads=(8, 2), dlse=True),
+    Variant("f32_d256", 256, dtype="f32", mask="window_both"),
+    Variant("f32_d80_40_dropout", 80, 40, dtype="f32", mask="causal", dropout=Dropout(0.125, "philox", 7)),
+    Variant("f32_d64_causal_high", 64, dtype="f32", mask="causal", heads=(4, 2), precision="high"),
+    Variant("f32_d128_high", 128, dtype="f32", dlse=True, precision="high"),
+    Variant("f32_d192_128_high", 192, 128, dtype="f32", mask="causal", precision="high"),
     Variant("d64_dropout", 64, dropout=Dropout(0.125, "philox", 7)),
     Variant("d64_dropout_causal_grouped", 64, heads=(4, 2), mask="causal", dtype="f16", dropout=Dropout(0.3, "arx", 6)),
     Variant("d128_dropout_sums", 128, dtype="f16", dlse=True, dropout=Dropout(0.125, "philox", 7)),
@@ -533,7 +551,7 @@ def gradients(torch, variant, q, k, v, dout, dlse, rng_state, reads, tokens, ide
 def run_case(torch, function, variant, shape, is_deterministic):
     """A message if something is wrong."""
     batch, queries, keys = shape
-    dtype = {"bf16": torch.bfloat16, "f16": torch.float16}[variant.dtype]
+    dtype = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}[variant.dtype]
     v_dim = variant.v_dim or variant.qk_dim
 
     def make(heads, length, channels, spread=1.0):
@@ -585,7 +603,7 @@ def run_case(torch, function, variant, shape, is_deterministic):
         # Of few numbers, as captured tensors have, a single rounding may be most of the error.
         roundings = 2 if name == "dcapture" else 1
         allowed = 1e-4 * floor + 2 * (other.double() - expected).norm().item()
-        allowed += roundings * ROUNDING[variant.dtype] * expected.norm().item()
+        allowed += roundings * variant.rounding * expected.norm().item()
         if error > allowed and error > (floor if keys == 1 else 0):
             return f"{name}: error {error:.3g}, allowed {allowed:.3g}"
     if runs[0][0].masked_fill(~empty[..., None], 0).any():
@@ -606,8 +624,9 @@ def choose_variants(options):
 def make_cases(torch, options):
     for variant in choose_variants(options):
         function = load(options, f"grad_{variant.name}", variant.name)
-        # Kernels for sm_80 accumulate only gradients of tensors that a score_mod reads.
-        is_deterministic = variant.deterministic or (options.target == "sm_80" and not variant.score)
+        # Kernels for sm_80, and kernels on f32, accumulate only gradients of tensors that a score_mod reads.
+        has_multistage_kernels = options.target == "sm_80" or variant.dtype == "f32"
+        is_deterministic = variant.deterministic or (has_multistage_kernels and not variant.score)
         # A mask without queries has no words.
         more = MANY_KEYS * ("_order" in variant.name) + [(1, 0, 128)] * bool(variant.bits)
         for shape in SHAPES + more:

@@ -32,8 +32,6 @@ from attn.artifact import DTYPES, Artifact, TensorView  # noqa: E402
 
 # On the host nothing has to be a multiple of anything.
 VARIANTS = matmul.VARIANTS + [
-    matmul.Matmul("f32"),
-    matmul.Matmul("f32", transpose_rhs=True, epilogue="bias"),
     matmul.Matmul("f32", batch="l", epilogue="rows_residual"),
     matmul.Matmul("f32", epilogue="accumulate"),
 ]

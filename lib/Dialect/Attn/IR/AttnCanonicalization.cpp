@@ -349,8 +349,8 @@ struct DropUnusedCaptures : public OpRewritePattern<AttentionGradOp> {
         op.getKeySequences(), op.getMaskReads(), op.getSeed(), op.getOffset(),
         op.getDropoutMask(), op.getSequenceLayoutAttr(), op.getScaleAttr(),
         op.getMaskAttr(), op.getDropoutAttr(), op.getMaskLayoutAttr(),
-        op.getDropProbabilityAttr(), op.getScheduleAttr(),
-        op.getDeterministicAttr());
+        op.getDropProbabilityAttr(), op.getPrecisionAttr(),
+        op.getScheduleAttr(), op.getDeterministicAttr());
     replacement->setDiscardableAttrs(op->getDiscardableAttrDictionary());
     for (auto [from, to] :
          llvm::zip_equal(op->getRegions(), replacement->getRegions()))

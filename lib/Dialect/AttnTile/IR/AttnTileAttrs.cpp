@@ -11,6 +11,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
+#include "attn/Dialect/Attn/IR/DeviceFigures.h"
+#include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 #include "attn/Support/KnownNames.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -102,6 +104,8 @@ static LogicalResult verifyStages(EmitErrorFn emitError, StringRef name,
 static constexpr int64_t rowsPerWarp = 16;
 static constexpr int64_t columnsPerAtom = 8;
 static constexpr int64_t threadsPerWarp = 32;
+/// Columns of the widest wgmma.
+static constexpr int64_t maxWgmmaColumns = 256;
 
 LogicalResult RowBlockLayoutAttr::verify(EmitErrorFn emitError, int64_t warps) {
   return verifyPositive(emitError, "warps", warps);
@@ -222,6 +226,119 @@ SmallVector<int64_t> RowBlockLayoutAttr::getRowShuffles() const {
 
 SmallVector<int64_t> RowBlockLayoutAttr::getColumnShuffles() const {
   return {4, 8, 16};
+}
+
+//===----------------------------------------------------------------------===//
+// MMA instructions
+//===----------------------------------------------------------------------===//
+
+/// Bytes of multiplicands in one step of the contracted dimension: of mma.sync,
+/// with tf32 values in words, and of wgmma.
+static constexpr int64_t stepBytes = 32;
+
+/// Lanes of a quad, which hold a row together, and the consecutive columns that
+/// a lane holds of each atom.
+static constexpr int64_t quadLanes = 4, columnsOfLane = 2;
+
+/// The type of elements that are rounded to `multiplicand`.
+static Type getMmaElement(Type multiplicand) {
+  if (multiplicand.isTF32())
+    return Float32Type::get(multiplicand.getContext());
+  return multiplicand;
+}
+
+/// The columns of an accumulator of `depth` columns that a lane of a quad
+/// holds.
+static SmallVector<int64_t> getAccumulatorColumns(int64_t depth, int64_t lane) {
+  SmallVector<int64_t> columns;
+  for (int64_t atom = 0; atom < depth; atom += columnsPerAtom)
+    for (int64_t i = 0; i < columnsOfLane; ++i)
+      columns.push_back(atom + columnsOfLane * (lane % quadLanes) + i);
+  return columns;
+}
+
+LogicalResult MmaSyncAttr::verify(EmitErrorFn emitError, Type multiplicand,
+                                  int64_t terms) {
+  if (!multiplicand.isBF16() && !multiplicand.isF16() && !multiplicand.isTF32())
+    return emitError() << "'multiplicand' must be bf16, f16 or tf32 (was "
+                       << multiplicand << ")";
+  if (terms != 1 && (terms != 3 || !multiplicand.isTF32()))
+    return emitError() << "'terms' must be 1"
+                       << (multiplicand.isTF32() ? " or 3" : "") << " for "
+                       << multiplicand << " (was " << terms << ")";
+  return success();
+}
+
+Type MmaSyncAttr::getMultiplicandType() const { return getMultiplicand(); }
+
+Type MmaSyncAttr::getElementType() const {
+  return getMmaElement(getMultiplicand());
+}
+
+Type MmaSyncAttr::getAccumulatorType() const {
+  return Float32Type::get(getContext());
+}
+
+int64_t MmaSyncAttr::getRows() const { return rowsPerWarp; }
+int64_t MmaSyncAttr::getMaxColumns() const { return columnsPerAtom; }
+
+int64_t MmaSyncAttr::getDepth() const {
+  return stepBytes * 8 / getElementType().getIntOrFloatBitWidth();
+}
+
+int64_t MmaSyncAttr::getNumThreads() const { return threadsPerWarp; }
+bool MmaSyncAttr::readsSharedMemory() const { return false; }
+bool MmaSyncAttr::supportsMNMajor() const { return true; }
+
+SmallVector<int64_t> MmaSyncAttr::getFragmentIndices(int64_t lane) const {
+  return getAccumulatorColumns(getDepth(), lane);
+}
+
+int64_t MmaSyncAttr::getNumTerms() const { return getTerms(); }
+
+double MmaSyncAttr::getFlopsPerCycle(const attn::DeviceFigures &device) const {
+  return (getMultiplicand().isTF32() ? device.mmaFlopsPerCycle32b
+                                     : device.mmaFlopsPerCycle16b) /
+         double(getTerms());
+}
+
+LogicalResult WgmmaAttr::verify(EmitErrorFn emitError, Type multiplicand) {
+  if (!multiplicand.isBF16() && !multiplicand.isF16())
+    return emitError() << "'multiplicand' must be bf16 or f16 (was "
+                       << multiplicand << ")";
+  return success();
+}
+
+Type WgmmaAttr::getMultiplicandType() const { return getMultiplicand(); }
+Type WgmmaAttr::getElementType() const { return getMultiplicand(); }
+
+Type WgmmaAttr::getAccumulatorType() const {
+  return Float32Type::get(getContext());
+}
+
+int64_t WgmmaAttr::getRows() const { return warpgroupRows; }
+int64_t WgmmaAttr::getMaxColumns() const { return maxWgmmaColumns; }
+
+int64_t WgmmaAttr::getDepth() const {
+  return stepBytes * 8 / getElementType().getIntOrFloatBitWidth();
+}
+
+int64_t WgmmaAttr::getNumThreads() const { return warpgroupThreads; }
+bool WgmmaAttr::readsSharedMemory() const { return true; }
+
+bool WgmmaAttr::supportsMNMajor() const {
+  constexpr unsigned bits = 16;
+  return getElementType().getIntOrFloatBitWidth() == bits;
+}
+
+SmallVector<int64_t> WgmmaAttr::getFragmentIndices(int64_t lane) const {
+  return getAccumulatorColumns(getDepth(), lane);
+}
+
+int64_t WgmmaAttr::getNumTerms() const { return 1; }
+
+double WgmmaAttr::getFlopsPerCycle(const attn::DeviceFigures &device) const {
+  return device.mmaFlopsPerCycle16b;
 }
 
 //===----------------------------------------------------------------------===//

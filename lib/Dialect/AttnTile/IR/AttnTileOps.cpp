@@ -1055,6 +1055,11 @@ LogicalResult MmaStartOp::verify() {
     return emitOpError("lhs and rhs must have the same element type (found ")
            << lhsElement << " and " << getRhs().getType().getElementType()
            << ")";
+  if (MmaAttrInterface mma = getMmaAttr();
+      mma && mma.getElementType() != lhsElement)
+    return emitOpError("elements must be ")
+           << mma.getElementType() << ", which '" << mma
+           << "' multiplies (were " << lhsElement << ")";
   int64_t k = rhs[getTransposeRhs() ? 1 : 0];
   int64_t n = rhs[getTransposeRhs() ? 0 : 1];
   int64_t m = lhs[getTransposeLhs() ? 1 : 0];

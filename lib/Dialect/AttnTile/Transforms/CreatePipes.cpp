@@ -323,7 +323,8 @@ static MmaStartOp startMma(vector::ContractionOp matmul,
   std::optional<MmaForm> form = getForm(matmul);
   return MmaStartOp::create(builder, matmul.getLoc(), pending, lookup(0),
                             lookup(1), acc, form->transposeLhs,
-                            form->transposeRhs, firstRow);
+                            form->transposeRhs, firstRow,
+                            /*mma=*/nullptr);
 }
 
 /// Whether `load` loads one tile for each work item, so that its positions

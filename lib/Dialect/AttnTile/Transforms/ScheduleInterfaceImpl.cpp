@@ -27,15 +27,28 @@ static void addCleanUp(OpPassManager &pm) {
   pm.addNestedPass<KernelOp>(createCSEPass());
 }
 
+/// The kind of the kernels of `op`, which multiply elements of its first
+/// operand.
+static attn::KernelScheduleKind getKernelKind(Operation *op,
+                                              const attn::Target &target) {
+  return target.getKernelScheduleKindFor(
+      getElementTypeOrSelf(op->getOperand(0)));
+}
+
 /// Checks that `target` runs kernels of `kind`, as kernels with `schedule` are.
 static LogicalResult verifyTarget(Operation *op, Attribute schedule,
                                   const attn::Target &target,
                                   attn::KernelScheduleKind kind) {
-  if (target.getKernelScheduleKind() == kind)
+  if (getKernelKind(op, target) == kind)
     return success();
-  return op->emitOpError("cannot have schedule '")
-         << schedule << "' on target " << target.getName() << ", it is for "
-         << attn::describeTargets(kind);
+  Type element = getElementTypeOrSelf(op->getOperand(0));
+  InFlightDiagnostic diagnostic = op->emitOpError("cannot have schedule '")
+                                  << schedule << "' on target "
+                                  << target.getName();
+  // The target has such kernels, for other elements.
+  if (target.getKernelScheduleKind() == kind)
+    return diagnostic << " with " << element << " elements";
+  return diagnostic << ", it is for " << attn::describeTargets(kind);
 }
 
 /// Reports that `op` cannot have `schedule`, which is for `use`.
@@ -537,12 +550,16 @@ struct GradientSchedule
                                << "' says: gradients cannot");
       if (!part || (target.isHost() ? isa<SequentialAttr>(part) : isForGPU))
         return LogicalResult(success());
-      return LogicalResult(attention->emitOpError("cannot have '")
-                           << name << "' = '" << part << "' on target "
-                           << target.getName());
+      InFlightDiagnostic diagnostic = attention->emitOpError("cannot have '")
+                                      << name << "' = '" << part
+                                      << "' on target " << target.getName();
+      if (getKernelKind(attention, target) != target.getKernelScheduleKind())
+        diagnostic << " with " << getElementTypeOrSelf(attention->getOperand(0))
+                   << " elements";
+      return LogicalResult(diagnostic);
     };
-    bool isWarpSpecialized = target.getKernelScheduleKind() ==
-                             attn::KernelScheduleKind::WarpSpecialized;
+    attn::KernelScheduleKind kind = getKernelKind(attention, target);
+    bool isWarpSpecialized = kind == attn::KernelScheduleKind::WarpSpecialized;
     auto isOfKeys = [&](Attribute part) {
       return isWarpSpecialized ? isa_and_nonnull<KeyStationaryAttr>(part)
                                : isa_and_nonnull<KeyMultistageAttr>(part);
@@ -559,9 +576,7 @@ struct GradientSchedule
                           isOfQueries(schedule.getDq()))) ||
         failed(verifyPart("dv", schedule.getDv(), isOfKeys(schedule.getDv()))))
       return failure();
-    if (target.getKernelScheduleKind() ==
-            attn::KernelScheduleKind::Multistage &&
-        !schedule.getDq())
+    if (kind == attn::KernelScheduleKind::Multistage && !schedule.getDq())
       return attention->emitOpError("needs 'dq' in schedule '")
              << attribute << "': no kernel for " << target.getName()
              << " accumulates dQ together with dK and dV";

@@ -16,4 +16,17 @@
 #include "attn/Dialect/Attn/IR/AttnDialect.h"
 #include "attn/Dialect/Attn/IR/AttnInterfaces.h"
 
+#include <optional>
+
+namespace mlir::attn {
+
+/// Whether MMAs of f32 values must be as accurate as f32 arithmetic, which is
+/// the default.
+inline bool isHighest(std::optional<MatmulPrecision> precision) {
+  return precision.value_or(MatmulPrecision::Highest) ==
+         MatmulPrecision::Highest;
+}
+
+} // namespace mlir::attn
+
 #endif // ATTN_DIALECT_ATTN_IR_ATTNATTRS_H

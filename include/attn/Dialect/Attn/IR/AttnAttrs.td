@@ -51,6 +51,30 @@ def Attn_SequenceLayoutAttr
   let assemblyFormat = "$value";
 }
 
+def Attn_MatmulPrecision : I32EnumAttr<"MatmulPrecision",
+    "how GPUs multiply f32 values", [
+      I32EnumAttrCase<"Highest", 0, "highest">,
+      I32EnumAttrCase<"High", 1, "high">]> {
+  let cppNamespace = "::mlir::attn";
+  let genSpecializedAttr = 0;
+}
+
+def Attn_MatmulPrecisionAttr
+    : EnumAttr<Attn_Dialect, Attn_MatmulPrecision, "matmul_precision"> {
+  let summary = "how GPUs multiply f32 values";
+  let description = [{
+    Names and meanings follow `torch.set_float32_matmul_precision`. `highest`:
+    each factor is split into two tf32 values (3xTF32 in CUTLASS), so that the
+    result is as accurate as f32 arithmetic. `high`: factors are rounded to tf32, which has
+    11 significant bits. Hosts multiply f32 values in both cases.
+
+    ```mlir
+    #attn<matmul_precision high>
+    ```
+  }];
+  let assemblyFormat = "$value";
+}
+
 def Attn_MaskLayout : I32EnumAttr<"MaskLayout",
     "how words of keep masks are stored", [
       I32EnumAttrCase<"Rows", 0, "rows">,

@@ -347,6 +347,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
                        OptionalAttr<Attn_DropoutAttr>:$dropout,
                        OptionalAttr<Attn_MaskLayoutAttr>:$mask_layout,
                        OptionalAttr<F32Attr>:$drop_probability,
+                       OptionalAttr<Attn_MatmulPrecisionAttr>:$precision,
                        OptionalAttr<Attn_AnyScheduleAttr>:$schedule);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let regions = (region MaxSizedRegion<1>:$score_mod,
@@ -367,7 +368,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     (`dropout` `(` $dropout^ `,` $seed `,` $offset `:` type($seed) `,` type($offset) `)`)?
     (`dropout_mask` $mask_layout `(` $dropout_mask^ `:` type($dropout_mask) `)`
         `p` `(` $drop_probability `)`)?
-    (`schedule` `(` $schedule^ `)`)?
+    (`precision` `(` custom<Precision>($precision)^ `)`)? (`schedule` `(` $schedule^ `)`)?
     attr-dict-with-keyword
     (`score_mod` custom<ClosedRegion>($score_mod)^)?
     (`mask_mod` custom<ClosedRegion>($mask_mod)^)?
@@ -526,6 +527,7 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
                        OptionalAttr<Attn_DropoutAttr>:$dropout,
                        OptionalAttr<Attn_MaskLayoutAttr>:$mask_layout,
                        OptionalAttr<F32Attr>:$drop_probability,
+                       OptionalAttr<Attn_MatmulPrecisionAttr>:$precision,
                        OptionalAttr<Attn_AnyScheduleAttr>:$schedule,
                        UnitAttr:$deterministic);
   let results = (outs Variadic<AnyRankedTensor>:$results);
@@ -547,7 +549,7 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
     (`dropout` `(` $dropout^ `,` $seed `,` $offset `:` type($seed) `,` type($offset) `)`)?
     (`dropout_mask` $mask_layout `(` $dropout_mask^ `:` type($dropout_mask) `)`
         `p` `(` $drop_probability `)`)?
-    (`schedule` `(` $schedule^ `)`)?
+    (`precision` `(` custom<Precision>($precision)^ `)`)? (`schedule` `(` $schedule^ `)`)?
     (`deterministic` $deterministic^)?
     attr-dict-with-keyword
     (`score_mod` custom<ClosedRegion>($score_mod)^)?
@@ -795,7 +797,8 @@ def Attn_MatmulOp : Attn_Op<"matmul", [
 
     `B` is absent from all three, or from an input that is the same for the whole
     batch. Multiplication and accumulation are f32; the result is rounded once,
-    after the epilogue.
+    after the epilogue. `precision` says how GPUs multiply f32 values
+    (`#attn.matmul_precision`, `highest` if absent).
 
     The `epilogue` region computes an element, an `f32`, from the sum and its
     position. It may read captured tensors, such as a bias, a factor or a residual,
@@ -819,6 +822,7 @@ def Attn_MatmulOp : Attn_Op<"matmul", [
   let arguments = (ins Attn_MatrixTensor:$lhs, Attn_MatrixTensor:$rhs,
                        Attn_MatrixTensor:$out,
                        UnitAttr:$transpose_lhs, UnitAttr:$transpose_rhs,
+                       OptionalAttr<Attn_MatmulPrecisionAttr>:$precision,
                        OptionalAttr<Attn_ScheduleAttrInterface>:$schedule);
   let results = (outs Optional<AnyRankedTensor>:$result);
   let regions = (region MaxSizedRegion<1>:$epilogue);
@@ -826,7 +830,8 @@ def Attn_MatmulOp : Attn_Op<"matmul", [
     `ins` `(` $lhs `,` $rhs `:` type($lhs) `,` type($rhs) `)`
     `outs` `(` $out `:` type($out) `)`
     (`transpose_lhs` $transpose_lhs^)? (`transpose_rhs` $transpose_rhs^)?
-    (`schedule` `(` $schedule^ `)`)? attr-dict-with-keyword
+    (`precision` `(` custom<Precision>($precision)^ `)`)? (`schedule` `(` $schedule^ `)`)?
+    attr-dict-with-keyword
     (`epilogue` $epilogue^)? (`->` type($result)^)?
   }];
   let hasVerifier = 1;

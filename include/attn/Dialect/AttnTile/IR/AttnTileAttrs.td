@@ -66,6 +66,50 @@ def AttnTile_PackedGQALayoutAttr : AttnTile_Attr<"PackedGQALayout",
   let genVerifyDecl = 1;
 }
 
+def AttnTile_MmaSyncAttr : AttnTile_Attr<"MmaSync", "mma_sync",
+    [DeclareAttrInterfaceMethods<AttnTile_MmaAttrInterface>]> {
+  let summary = "the MMA instructions of a warp, mma.sync.m16n8";
+  let description = [{
+    `multiplicand` is `bf16` or `f16`, with 16 of them in a step, or `tf32`,
+    with 8. Elements of a tf32 MMA are f32. With `terms = 1` they are rounded
+    to tf32. With `terms = 3` each is split into two tf32 values, `a` and `b`
+    for short, and the instructions add `a * b' + b * a' + a * a'`: the term
+    that is left out is below a rounding of f32.
+
+    Operands come from registers. The order of the contracted elements of a tf32
+    step is the order of the accumulator, which is therefore an operand, too: index
+    `t` of the instruction is element `2 * t`, and index `t + 4` is element
+    `2 * t + 1`. PTX ISA, "Matrix fragments for mma.m16n8k8" and "for
+    mma.m16n8k16".
+
+    ```mlir
+    #attn_tile.mma_sync<multiplicand = bf16>
+    #attn_tile.mma_sync<multiplicand = tf32, terms = 3>
+    ```
+  }];
+  let parameters = (ins "::mlir::Type":$multiplicand,
+                        DefaultValuedParameter<"int64_t", "1">:$terms);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def AttnTile_WgmmaAttr : AttnTile_Attr<"Wgmma", "wgmma",
+    [DeclareAttrInterfaceMethods<AttnTile_MmaAttrInterface>]> {
+  let summary = "the MMA instructions of a warpgroup, wgmma.m64";
+  let description = [{
+    `multiplicand` is `bf16` or `f16`, with 16 of them in a step. The right-hand
+    side is read from shared memory, the left-hand side from there or from
+    registers.
+
+    ```mlir
+    #attn_tile.wgmma<multiplicand = bf16>
+    ```
+  }];
+  let parameters = (ins "::mlir::Type":$multiplicand);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 def AttnTile_RoleKind : I32EnumAttr<"RoleKind", "what a role does", [
       I32EnumAttrCase<"Producer", 0, "producer">,
       I32EnumAttrCase<"Consumer", 1, "consumer">]> {

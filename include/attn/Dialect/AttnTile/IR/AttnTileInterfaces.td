@@ -67,4 +67,71 @@ def AttnTile_ThreadLayoutAttrInterface
   ];
 }
 
+def AttnTile_MmaAttrInterface : AttrInterface<"MmaAttrInterface"> {
+  let cppNamespace = "::mlir::attn_tile";
+  let description = [{
+    A matrix instruction, which multiplies a tile of `getRows()` rows and
+    `getDepth()` columns by one of as many rows and up to `getMaxColumns()`
+    columns. Its accumulator is f32 and has the layout of
+    `#attn_tile.row_blocks`. The compiler asks this interface for the bytes of
+    elements, the steps of the contracted dimension, the operands that may be
+    transposed, and the time.
+  }];
+  let methods = [
+    InterfaceMethod<"Type of the elements in memory and in registers.",
+      "::mlir::Type", "getElementType", (ins)>,
+    InterfaceMethod<[{
+        Type to which elements are rounded before they are multiplied.
+      }],
+      "::mlir::Type", "getMultiplicandType", (ins)>,
+    InterfaceMethod<"Type of the accumulator's elements.",
+      "::mlir::Type", "getAccumulatorType", (ins)>,
+    InterfaceMethod<"Rows of the result of one instruction.",
+      "int64_t", "getRows", (ins)>,
+    InterfaceMethod<"Columns of the result of one instruction, at most.",
+      "int64_t", "getMaxColumns", (ins)>,
+    InterfaceMethod<"Elements of the contracted dimension of one instruction.",
+      "int64_t", "getDepth", (ins)>,
+    InterfaceMethod<"Threads that execute one instruction together.",
+      "int64_t", "getNumThreads", (ins)>,
+    InterfaceMethod<[{
+        Whether the instruction reads staged operands itself. Otherwise threads
+        load them to registers first.
+      }],
+      "bool", "readsSharedMemory", (ins)>,
+    InterfaceMethod<[{
+        Whether a staged left-hand side of which columns are contiguous, and a
+        right-hand side of which rows are, can be read. The other order always
+        can.
+      }],
+      "bool", "supportsMNMajor", (ins)>,
+    InterfaceMethod<[{
+        The contracted indices, from 0 to `getDepth() - 1`, of a thread's
+        elements of one row of the left-hand side in registers, in the order of
+        the registers. `lane` is the thread's lane in its quad. Operands that
+        threads load have the same order. It need not be the instruction's,
+        whose sum does not depend on it.
+      }],
+      "::llvm::SmallVector<int64_t>", "getFragmentIndices",
+      (ins "int64_t":$lane)>,
+    InterfaceMethod<[{
+        Instructions for each step of the contracted dimension: more than one if
+        an element is split into several multiplicands.
+      }],
+      "int64_t", "getNumTerms", (ins)>,
+    InterfaceMethod<[{
+        FLOP per cycle of an SM of `device`, in which the terms of an element
+        count once; 0 if they are not known.
+      }],
+      "double", "getFlopsPerCycle",
+      (ins "const ::mlir::attn::DeviceFigures &":$device)>,
+  ];
+  let extraSharedClassDeclaration = [{
+    /// Bytes of an element.
+    int64_t getElementBytes() const {
+      return $_attr.getElementType().getIntOrFloatBitWidth() / 8;
+    }
+  }];
+}
+
 #endif // ATTN_DIALECT_ATTNTILE_IR_ATTNTILEINTERFACES_TD

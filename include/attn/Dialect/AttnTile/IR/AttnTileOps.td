@@ -29,6 +29,16 @@ include "mlir/Interfaces/ViewLikeInterface.td"
 // Kernels
 //===----------------------------------------------------------------------===//
 
+/// The precision of attn: its definition brings enums that attn_tile must not
+/// define again.
+def AttnTile_MatmulPrecisionAttr
+    : Attr<CPred<"::llvm::isa<::mlir::attn::MatmulPrecisionAttr>($_self)">,
+           "#attn.matmul_precision"> {
+  let storageType = "::mlir::attn::MatmulPrecisionAttr";
+  let returnType = "::mlir::attn::MatmulPrecision";
+  let convertFromStorage = "$_self.getValue()";
+}
+
 def AttnTile_KernelOp : AttnTile_Op<"kernel", [
     AffineScope, AutomaticAllocationScope, FunctionOpInterface,
     IsolatedFromAbove, OpAsmOpInterface]> {
@@ -43,7 +53,8 @@ def AttnTile_KernelOp : AttnTile_Op<"kernel", [
     to the threads of the consumer role once the kernel has roles. It is absent
     on the host. `cluster` is the number of CTAs of a thread block cluster (1 by
     default): CTAs with neighbouring positions in the grid, which run at the
-    same time and can access each other's shared memory.
+    same time and can access each other's shared memory. `precision` says how
+    MMAs multiply f32 values, `highest` if it is absent.
 
     ```mlir
     attn_tile.kernel @fwd(%q: memref<?x32x?x128xbf16>) {
@@ -57,7 +68,8 @@ def AttnTile_KernelOp : AttnTile_Op<"kernel", [
                        OptionalAttr<DictArrayAttr>:$res_attrs,
                        OptionalAttr<AttnTile_ThreadLayoutAttrInterface>:$layout,
                        OptionalAttr<Attn_ScheduleAttrInterface>:$schedule,
-                       OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$cluster);
+                       OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$cluster,
+                       OptionalAttr<AttnTile_MatmulPrecisionAttr>:$precision);
   let regions = (region AnyRegion:$body);
   let builders = [OpBuilder<(ins "::llvm::StringRef":$name,
                                  "::mlir::FunctionType":$type)>];
@@ -1609,7 +1621,8 @@ def AttnTile_MmaStartOp : AttnTile_Op<"mma_start", [
     Stages must not be released before the MMA has been waited for. `acc` may be
     an MMA `in_flight`, on whose result the new one accumulates. With
     `first_row`, the result has only the rows of a staged `lhs` from that row
-    on.
+    on. `mma` is the instruction; if it is absent, the target chooses one by the
+    element type and the `precision` of the kernel.
 
     ```mlir
     %s = attn_tile.mma_start %q, %k transpose_rhs
@@ -1629,11 +1642,12 @@ def AttnTile_MmaStartOp : AttnTile_Op<"mma_start", [
       Optional<AnyTypeOf<[VectorOfRankAndType<[2], [F32]>,
                           AttnTile_PendingType]>>:$acc,
       UnitAttr:$transpose_lhs, UnitAttr:$transpose_rhs,
-      OptionalAttr<ConfinedAttr<I64Attr, [IntNonNegative]>>:$first_row);
+      OptionalAttr<ConfinedAttr<I64Attr, [IntNonNegative]>>:$first_row,
+      OptionalAttr<AttnTile_MmaAttrInterface>:$mma);
   let results = (outs AttnTile_PendingType:$result);
   let assemblyFormat = [{
     $lhs `,` $rhs (`transpose_lhs` $transpose_lhs^)? (`transpose_rhs` $transpose_rhs^)?
-    (`first_row` `(` $first_row^ `)`)? (`acc` $acc^)? attr-dict
+    (`first_row` `(` $first_row^ `)`)? (`mma` `(` $mma^ `)`)? (`acc` $acc^)? attr-dict
     `:` type($lhs) `,` type($rhs) custom<AccType>(ref($acc), type($acc), type($result))
   }];
   let hasVerifier = 1;
