@@ -32,6 +32,8 @@ static constexpr int64_t sumBytes = 4;
 /// Rows of the stationary tile, and the warps that share them.
 static constexpr std::pair<int64_t, int64_t> rowsAndWarps[] = {
     {128, 8}, {128, 4}, {64, 4}};
+/// Where none of them fits, as with wide heads of f32.
+static constexpr std::pair<int64_t, int64_t> fewRowsAndWarps[] = {{32, 2}};
 
 /// The largest tile that a kernel iterates over, and its unit.
 static constexpr int64_t maxStreamedTile = 128;
@@ -74,6 +76,9 @@ public:
 private:
   /// The tiles that fit, largest number of scores first.
   SmallVector<Tiles> getCandidates(const KernelShape &shape);
+  SmallVector<Tiles>
+  getCandidates(const KernelShape &shape,
+                ArrayRef<std::pair<int64_t, int64_t>> choices);
   ScheduleAttrInterface makeKeys(const Tiles &tiles);
   ScheduleAttrInterface makeQueries(const Tiles &tiles);
   Attribute makeGradient(ScheduleAttrInterface keys,
@@ -95,6 +100,8 @@ private:
   /// Registers that the operands of MMAs take beyond those of 16-bit operands.
   /// In the highest precision, S and dP each need two multiplicands.
   int64_t operandRegisters = 0;
+  /// Whether elements are split into two multiplicands.
+  bool isSplit = false;
 };
 } // namespace
 
@@ -114,21 +121,33 @@ MultistageGradients::MultistageGradients(AttentionGradOp op,
             op.getMaskMod().empty() && !op.hasDropout() && !op.hasSequences() &&
             !op.getIdentity();
   bool isF32 = getElementTypeOrSelf(op.getQuery()).isF32();
+  isSplit = isF32 && isHighest(op.getPrecision());
   if (isF32)
-    operandRegisters = isHighest(op.getPrecision()) ? 2 * f32OperandRegisters
-                                                    : f32OperandRegisters;
+    operandRegisters = (isSplit ? 4 : 3) * f32OperandRegisters / 2;
 }
 
 SmallVector<Tiles>
 MultistageGradients::getCandidates(const KernelShape &shape) {
+  SmallVector<Tiles> candidates = getCandidates(shape, rowsAndWarps);
+  if (candidates.empty())
+    candidates = getCandidates(shape, fewRowsAndWarps);
+  llvm::sort(candidates, [](const Tiles &a, const Tiles &b) {
+    return std::tuple(-a.streamed * a.stationary, a.streamed, -a.warps) <
+           std::tuple(-b.streamed * b.stationary, b.streamed, -b.warps);
+  });
+  return candidates;
+}
+
+SmallVector<Tiles> MultistageGradients::getCandidates(
+    const KernelShape &shape, ArrayRef<std::pair<int64_t, int64_t>> choices) {
   constexpr int64_t unit = keyTileUnit;
   static_assert(unit % DropoutAttr::keysOfWord == 0,
                 "tiles hold whole words of keep masks");
   SmallVector<Tiles> candidates;
-  for (auto [rows, warps] : rowsAndWarps) {
+  for (auto [rows, warps] : choices) {
     constexpr int64_t rowsOfWarp = 32;
     bool isTall = rows / warps >= rowsOfWarp;
-    if (isTall && !isPlain)
+    if (isTall && (!isPlain || isSplit))
       continue;
     double most = isTall         ? gradRegistersFourWarps
                   : hasFewRanges ? gradRegisters
@@ -151,10 +170,6 @@ MultistageGradients::getCandidates(const KernelShape &shape) {
         candidates.push_back({rows, streamed, warps});
     }
   }
-  llvm::sort(candidates, [](const Tiles &a, const Tiles &b) {
-    return std::tuple(-a.streamed * a.stationary, a.streamed, -a.warps) <
-           std::tuple(-b.streamed * b.stationary, b.streamed, -b.warps);
-  });
   return candidates;
 }
 

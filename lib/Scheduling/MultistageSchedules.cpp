@@ -40,6 +40,9 @@ private:
   KeyTileBounds getBounds(int64_t queryTile, int64_t warps);
   ScheduleCandidate makeCandidate(const KeyTileBounds &bounds, int64_t keyTile,
                                   StringRef limit);
+  /// The smallest tiles, for wide heads of f32 whose operands need all
+  /// registers: some then spill.
+  std::optional<ScheduleCandidate> getSmallest();
 
   AttentionOp op;
   const DeviceModel &device;
@@ -77,16 +80,22 @@ KeyTileBounds MultistageSchedules::getBounds(int64_t queryTile, int64_t warps) {
                  !op.getHeadMap() && op.getMaskReads().empty();
   bool isF32 = getElementTypeOrSelf(op.getQuery()).isF32();
   int64_t operandRegisters = isF32 ? f32OperandRegisters : 0;
+  bool isTall = queryTile / warps >= rowsOfWarp;
+  // The second multiplicands of keys and values, and the accumulators of single
+  // steps.
+  int64_t splitRegisters = 0;
+  if (isF32 && isHighest(op.getPrecision()))
+    splitRegisters = isTall ? 44 : 8;
   // A mask that reads tensors needs registers for their addresses.
   int64_t readRegisters = readsByPosition(op.getMaskMod()) ? 16 : 0;
-  if (queryTile / warps >= rowsOfWarp)
+  if (isTall)
     bounds.registers = tileRegistersFourWarps + (isPlain ? 8 : 0) -
-                       operandRegisters - readRegisters -
+                       operandRegisters - splitRegisters - readRegisters -
                        2 * getQueryRegisters(op);
   else
     bounds.registers = tileRegistersEightWarps + (isPlain ? 4 : 0) -
-                       operandRegisters - (hasFewRanges ? 0 : 32) -
-                       getQueryRegisters(op);
+                       operandRegisters - splitRegisters -
+                       (hasFewRanges ? 0 : 32) - getQueryRegisters(op);
   return bounds;
 }
 
@@ -118,6 +127,9 @@ SmallVector<ScheduleCandidate> MultistageSchedules::getAll() {
          keyTile += keyTileUnit)
       all.push_back(makeCandidate(bounds, keyTile, limit));
   }
+  if (all.empty())
+    if (std::optional<ScheduleCandidate> smallest = getSmallest())
+      all.push_back(*smallest);
   if (whyNotSplitKV(op))
     return all;
   // As many work items as two CTAs on each SM have.
@@ -147,6 +159,16 @@ SmallVector<ScheduleCandidate> MultistageSchedules::getAll() {
   return all;
 }
 
+std::optional<ScheduleCandidate> MultistageSchedules::getSmallest() {
+  constexpr int64_t queryTile = 64, maxRegisters = 255;
+  KeyTileBounds bounds = getBounds(queryTile, /*warps=*/4);
+  bounds.registers = maxRegisters;
+  if (bounds.elementBytes != registerBytes ||
+      getLargestKeyTile(bounds).size == 0)
+    return std::nullopt;
+  return makeCandidate(bounds, keyTileUnit, "registers");
+}
+
 std::optional<ScheduleCandidate> MultistageSchedules::getLargest() {
   constexpr int64_t queryTile = 128, minKeyTileFourWarps = 48;
   // Two CTAs of four warps share an SM: one computes while the other waits.
@@ -163,7 +185,7 @@ std::optional<ScheduleCandidate> MultistageSchedules::getLargest() {
     largest = getLargestKeyTile(bounds);
   }
   if (largest.size == 0)
-    return std::nullopt;
+    return getSmallest();
   return makeCandidate(bounds, largest.size, largest.limit);
 }
 
@@ -175,15 +197,16 @@ std::optional<ScheduleCandidate> MultistageSchedules::getLargest() {
 /// and reads each staged column for two blocks of 16 rows. Two stages let two
 /// CTAs share an SM.
 static ScheduleAttrInterface getMatmulSchedule(MatmulOp op) {
-  constexpr int64_t rowTile = 128, maxColumnTile = 128;
-  constexpr int64_t stages = 2, warps = 4;
+  constexpr int64_t rowTile = 128, maxColumnTile = 128, warps = 4;
   bool isF32 = getElementTypeOrSelf(op.getLhs()).isF32();
+  bool isSplit = isF32 && isHighest(op.getPrecision());
   // Rows of a stage have 128 bytes.
   int64_t depthTile = isF32 ? 32 : 64;
-  // Elements that an epilogue reads take as many registers as the accumulator.
-  // The addresses and roundings of single f32 values take many, too.
+  int64_t stages = isSplit ? 3 : 2;
+  // Elements that an epilogue reads take as many registers as the accumulator,
+  // and so do the second multiplicands of f32.
   int64_t maxTile =
-      readsMatrix(op) || isF32 ? maxColumnTile / 2 : maxColumnTile;
+      readsMatrix(op) || isSplit ? maxColumnTile / 2 : maxColumnTile;
   Attribute schedule = attn_tile::MatmulMultistageAttr::get(
       op.getContext(), rowTile, getMatmulColumnTile(op, maxTile), depthTile,
       stages, warps);

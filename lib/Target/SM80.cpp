@@ -711,6 +711,9 @@ struct Accumulator {
   }
 };
 
+/// The block of an accumulator that an MMA adds to.
+using AccumulatorBlock = std::array<Value, 4>;
+
 /// The registers of an operand of one MMA. Elements that are split into two
 /// multiplicands have the smaller ones in `low`.
 struct Fragment {
@@ -733,11 +736,16 @@ static Fragment makeFragment(OpBuilder &builder, Location loc,
       return value;
     return LLVM::BitcastOp::create(builder, loc, type, value);
   };
+  // MMAs ignore the lower 13 bits. A third to two thirds of the upper part's
+  // last bit are added before, which rounds with an error of at most two thirds
+  // of that bit, keeps tf32 values, infinities and NaN, and is one instruction;
+  // cvt.rna.tf32 is two.
+  constexpr float roundingFactor = 1.0f + 0x1.5555p-12f;
   auto round = [&](Value value) -> Value {
-    return LLVM::CallIntrinsicOp::create(
-               builder, loc, i32, builder.getStringAttr("llvm.nvvm.f2tf32.rna"),
-               ValueRange{cast(f32, value)})
-        .getResults();
+    Value factor = arith::ConstantFloatOp::create(
+        builder, loc, builder.getF32Type(), APFloat(roundingFactor));
+    return cast(i32,
+                arith::MulFOp::create(builder, loc, cast(f32, value), factor));
   };
   for (Value value : values) {
     if (mma.getNumTerms() == 1) {
@@ -757,11 +765,10 @@ static Fragment makeFragment(OpBuilder &builder, Location loc,
   return fragment;
 }
 
-/// One MMA on a block of `acc`.
+/// One MMA, which adds to `block`.
 static void emitMma(OpBuilder &builder, Location loc,
                     attn_tile::MmaAttrInterface mma, ValueRange lhs,
-                    ValueRange rhs, const Accumulator &acc, int64_t rowBlock,
-                    int64_t columnBlock) {
+                    ValueRange rhs, AccumulatorBlock &block) {
   // Pairs of bf16 and tf32 values are passed as words, pairs of f16 as vectors.
   Type multiplicand = mma.getMultiplicandType();
   Type wordType = builder.getI32Type();
@@ -777,22 +784,18 @@ static void emitMma(OpBuilder &builder, Location loc,
   Type f32 = builder.getF32Type();
   auto type = LLVM::LLVMStructType::getLiteral(builder.getContext(),
                                                {f32, f32, f32, f32});
-  SmallVector<Value, 4> sums;
-  for (int64_t i = 0; i < 4; ++i)
-    sums.push_back(acc.get(rowBlock, columnBlock, i));
   NVVM::MMATypes kind = multiplicand.isBF16()  ? NVVM::MMATypes::bf16
                         : multiplicand.isF16() ? NVVM::MMATypes::f16
                                                : NVVM::MMATypes::tf32;
   Value result = NVVM::MmaOp::create(
-      builder, loc, type, cast(lhs), cast(rhs), sums,
+      builder, loc, type, cast(lhs), cast(rhs), ValueRange(block),
       ArrayRef<int64_t>{mma.getRows(), mma.getMaxColumns(), mma.getDepth()},
       /*b1Op=*/std::nullopt, /*intOverflow=*/std::nullopt,
       std::array<NVVM::MMATypes, 2>{kind, kind},
       std::array<NVVM::MMALayout, 2>{NVVM::MMALayout::row,
                                      NVVM::MMALayout::col});
-  for (int64_t i = 0; i < 4; ++i)
-    acc.get(rowBlock, columnBlock, i) =
-        LLVM::ExtractValueOp::create(builder, loc, result, i);
+  for (auto [i, value] : llvm::enumerate(block))
+    value = LLVM::ExtractValueOp::create(builder, loc, result, i);
 }
 
 /// The parts of two fragments that `mma` multiplies and adds, smallest first.
@@ -940,6 +943,47 @@ std::array<Fragment, 2> Operands::getRhs(OpBuilder &builder, int64_t column,
           makeFragment(builder, loc, mma, words[1])};
 }
 
+/// The MMAs of a step on the blocks of `accumulator` in the rows of `rows` and
+/// in the columns of `columns`, of which `column` is the first. `rounds` says
+/// that the result of the step is rounded to f32 when it is accumulated.
+static void emitStep(OpBuilder &builder, Location loc,
+                     attn_tile::MmaAttrInterface mma, ArrayRef<Fragment> rows,
+                     ArrayRef<Fragment> columns, const Accumulator &accumulator,
+                     int64_t column, bool rounds) {
+  // Tensor cores truncate when they accumulate. To round, a step starts from 0,
+  // and f32 additions follow (Ootomo and Yokota, "Recovering single precision
+  // accuracy from Tensor Cores while surpassing the FP32 theoretical peak
+  // performance", 2022). The 0 depends on the accumulator: ptxas would begin
+  // independent steps early, and run out of registers.
+  auto getStart = [&](Value accumulated) -> Value {
+    if (!rounds)
+      return accumulated;
+    return arith::SubFOp::create(builder, loc, accumulated, accumulated);
+  };
+  // MMAs that follow one another have different accumulators.
+  SmallVector<AccumulatorBlock> blocks;
+  for (int64_t r = 0, e = rows.size(); r < e; ++r)
+    for (int64_t c = 0, f = columns.size(); c < f; ++c) {
+      AccumulatorBlock &block = blocks.emplace_back();
+      for (int64_t i = 0; i < 4; ++i)
+        block[i] = getStart(accumulator.get(r, column + c, i));
+    }
+  for (int64_t term = 0; term < mma.getNumTerms(); ++term)
+    for (auto [number, block] : llvm::enumerate(blocks)) {
+      auto [left, right] = getTerms(rows[number / columns.size()],
+                                    columns[number % columns.size()])[term];
+      emitMma(builder, loc, mma, left, right, block);
+    }
+  for (auto [number, block] : llvm::enumerate(blocks))
+    for (int64_t i = 0; i < 4; ++i) {
+      Value &sum = accumulator.get(number / columns.size(),
+                                   column + number % columns.size(), i);
+      if (rounds)
+        block[i] = arith::AddFOp::create(builder, loc, sum, block[i]);
+      sum = block[i];
+    }
+}
+
 FailureOr<SmallVector<Value>>
 MultistageTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
                                ValueRange lhs, const StagedTile &rhs,
@@ -966,21 +1010,22 @@ MultistageTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
 
   int64_t rowBlocks = operands.getRowBlocks();
   int64_t columnBlocks = operands.getColumnBlocks();
+  // Other MMAs accumulate few steps: the head dim's.
+  bool rounds = mma->getNumTerms() > 1 && op.getAcc();
+  // Four blocks of an accumulator hide the latency of an MMA that another one
+  // with the same block waits for.
+  int64_t group = rowBlocks == 1 && mma->getNumTerms() > 1 ? 4 : 2;
   auto multiply = [&](int64_t step) {
     SmallVector<Fragment> rows;
     for (int64_t rowBlock = 0; rowBlock < rowBlocks; ++rowBlock)
       rows.push_back(operands.getLhs(builder, rowBlock, step));
-    for (int64_t column = 0; column < columnBlocks; column += 2) {
-      std::array<Fragment, 2> two = operands.getRhs(builder, column, step);
-      // MMAs that follow one another have different accumulators.
-      for (int64_t n = 0; n < mma->getNumTerms(); ++n)
-        for (int64_t rowBlock = 0; rowBlock < rowBlocks; ++rowBlock)
-          for (int64_t i = 0; i < std::min<int64_t>(2, columnBlocks - column);
-               ++i) {
-            auto [left, right] = getTerms(rows[rowBlock], two[i])[n];
-            emitMma(builder, loc, *mma, left, right, accumulator, rowBlock,
-                    column + i);
-          }
+    for (int64_t column = 0; column < columnBlocks; column += group) {
+      int64_t end = std::min(column + group, columnBlocks);
+      SmallVector<Fragment> columns;
+      for (int64_t pair = column; pair < end; pair += 2)
+        llvm::append_range(columns, operands.getRhs(builder, pair, step));
+      columns.resize(end - column);
+      emitStep(builder, loc, *mma, rows, columns, accumulator, column, rounds);
     }
   };
   // Steps that read the same chunks of different blocks follow one another, so

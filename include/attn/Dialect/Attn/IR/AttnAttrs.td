@@ -65,8 +65,9 @@ def Attn_MatmulPrecisionAttr
   let description = [{
     Names and meanings follow `torch.set_float32_matmul_precision`. `highest`:
     each factor is split into two tf32 values (3xTF32 in CUTLASS), so that the
-    result is as accurate as f32 arithmetic. `high`: factors are rounded to tf32, which has
-    11 significant bits. Hosts multiply f32 values in both cases.
+    result is as accurate as f32 arithmetic. `high`: factors are rounded to
+    tf32, which has 11 significant bits. Hosts multiply f32 values in both
+    cases.
 
     ```mlir
     #attn<matmul_precision high>
