@@ -84,8 +84,15 @@ KeyTileBounds MultistageSchedules::getBounds(int64_t queryTile, int64_t warps) {
   // The second multiplicands of keys and values, and the accumulators of single
   // steps.
   int64_t splitRegisters = 0;
-  if (isF32 && isHighest(op.getPrecision()))
+  if (isF32 && isHighest(op.getPrecision())) {
     splitRegisters = isTall ? 44 : 8;
+    // Two CTAs of small tiles share an SM and hide the latency of MMAs that
+    // wait for one another. Larger tiles were measured to be slower.
+    constexpr int64_t keyElements = 4096;
+    bounds.maxKeyTile =
+        std::max(keyElements / op.getQKHeadDim() / keyTileUnit * keyTileUnit,
+                 keyTileUnit);
+  }
   // A mask that reads tensors needs registers for their addresses.
   int64_t readRegisters = readsByPosition(op.getMaskMod()) ? 16 : 0;
   if (isTall)

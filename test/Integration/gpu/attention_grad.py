@@ -288,7 +288,7 @@ class Variant:
         """The relative error of a factor, with the accumulation of tensor cores."""
         if self.dtype != "f32":
             return ROUNDING[self.dtype]
-        return 2.0**-10 if self.precision else 2.0**-19
+        return 2.0**-10 if self.precision else 2.0**-18
 
     def mlir(self) -> str:
         v_dim = self.v_dim or self.qk_dim
