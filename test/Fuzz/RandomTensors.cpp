@@ -248,8 +248,8 @@ bool TensorMaker::fillMaskRead(Value argument, Attribute mask,
       check(documents.getKeys(), [&] { fillSorted(tensor, keys); });
     }
     if (auto tree = dyn_cast<TreeAttr>(part)) {
-      int64_t at = 0, count = std::max<int64_t>(tensor.getShape().back(), 1);
       check(tree.getParents(), [&] {
+        int64_t at = 0, count = std::max<int64_t>(tensor.getShape().back(), 1);
         tensor.fillIntegers(
             [&] { return random.between(-1, at++ % count - 1); });
       });
