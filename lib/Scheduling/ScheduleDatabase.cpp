@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Scheduling/ScheduleDatabase.h"
+#include "mlir/IR/AsmState.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -37,8 +38,14 @@ static void describeRegion(raw_ostream &os, StringRef name, Region &region) {
   llvm::raw_string_ostream stream(text);
   OpPrintingFlags flags;
   flags.useLocalScope().printGenericOpForm();
+  // Values are numbered once for all operations.
+  Operation *scope = region.getParentOp();
+  while (!scope->hasTrait<OpTrait::IsIsolatedFromAbove>() &&
+         scope->getParentOp())
+    scope = scope->getParentOp();
+  AsmState state(scope, flags);
   for (Operation &op : region.front()) {
-    op.print(stream, flags);
+    op.print(stream, state);
     stream << '\n';
   }
   os << ", " << name << ' ' << llvm::utohexstr(llvm::xxh3_64bits(text), true);

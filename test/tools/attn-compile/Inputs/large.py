@@ -1,7 +1,9 @@
-"""Prints attention with a mask or a score_mod of `size` parts."""
+"""Prints attention, or with --gradient its gradient, with a mask or a score_mod of `size` parts."""
 
 import sys
 
+gradient = "--gradient" in sys.argv
+sys.argv = [argument for argument in sys.argv if argument != "--gradient"]
 kind, size = sys.argv[1], int(sys.argv[2])
 length = sys.argv[3] if len(sys.argv) > 3 else "?"
 tensor = f"tensor<1x4x{length}x64xf16>"
@@ -38,9 +40,19 @@ else:
             "}",
         ]
     )
+if gradient:
+    lse = f"tensor<1x4x{length}xf32>"
+    operands = f"{', '.join([tensor] * 4)}, {lse}, {tensor}"
+    operation = f"attn.attention_grad ins(%q, %q, %q, %q, %lse, %q : {operands}) outs(%out, %dk, %dv"
+    results, arguments = [tensor] * 3, f", %lse: {lse}, %dk: {tensor}, %dv: {tensor}"
+else:
+    operation = f"attn.attention ins(%q, %q, %q : {tensor}, {tensor}, {tensor}) outs(%out"
+    results, arguments = [tensor], ""
+types = ", ".join(results)
+names = ", ".join(f"%0#{i}" for i in range(len(results)))
 print(
-    f"""func.func @large(%q: {tensor}, %out: {tensor}) -> {tensor} {{
-%0 = attn.attention ins(%q, %q, %q : {tensor}, {tensor}, {tensor}) outs(%out : {tensor}) {change} -> {tensor}
-return %0 : {tensor}
+    f"""func.func @large(%q: {tensor}, %out: {tensor}{arguments}) -> ({types}) {{
+%0:{len(results)} = {operation} : {types}) {change} -> {types}
+return {names} : {types}
 }}"""
 )
