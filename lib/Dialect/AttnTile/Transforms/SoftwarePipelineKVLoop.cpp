@@ -400,8 +400,10 @@ void AttnTileSoftwarePipelineKVLoopPass::rotateFrom(scf::ForOp first) {
     }
     chain.push_back(std::move(*step));
   }
+  // The chain is erased.
+  Location loc = first.getLoc();
   rotateChain(chain);
-  remark::passed(first.getLoc(), opts) << "software-pipelined a chain of loops";
+  remark::passed(loc, opts) << "software-pipelined a chain of loops";
 }
 
 void AttnTileSoftwarePipelineKVLoopPass::runOnOperation() {
