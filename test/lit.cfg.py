@@ -13,6 +13,7 @@
 #   ptxas       a PTX assembler, substituted for `ptxas`
 #   assemblers  the oldest and the newest PTX assembler, in %assemblers
 #   fuzzers     the fuzzers, which ATTN_BUILD_FUZZERS builds
+#   sanitizers  compiled with ATTN_SANITIZE
 #   long-tests  asked for by the parameter long_tests=1, as .ci/run does
 #   cuda-sm80   a usable CUDA device of compute capability 8.0 or newer
 #   cuda-sm90   a usable CUDA device of compute capability 9.0
@@ -63,6 +64,13 @@ llvm_config.with_system_environment(["HOME", "TMP", "TEMP", "CUDA_HOME", "LD_LIB
 llvm_config.with_environment("PATH", config.attn_tools_dir, append_path=True)
 llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
 llvm_config.use_default_substitutions()
+
+# What programs need in a build tree with ATTN_SANITIZE.
+environment = os.path.join(config.attn_obj_root, "sanitizer-environment")
+if os.path.exists(environment):
+    config.available_features.add("sanitizers")
+    with open(environment) as lines:
+        config.environment.update(line.rstrip("\n").split("=", 1) for line in lines)
 
 tool_dirs = [config.attn_tools_dir, config.llvm_tools_dir]
 attn_opt = "attn-opt"

@@ -22,3 +22,9 @@ config.test_format = lit.formats.GoogleTest(".", "Tests")
 for variable in ["HOME", "TMP", "TEMP"]:
     if variable in os.environ:
         config.environment[variable] = os.environ[variable]
+
+# What programs need in a build tree with ATTN_SANITIZE.
+environment = os.path.join(config.attn_obj_root, "sanitizer-environment")
+if os.path.exists(environment):
+    with open(environment) as lines:
+        config.environment.update(line.rstrip("\n").split("=", 1) for line in lines)
