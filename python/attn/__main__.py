@@ -31,7 +31,7 @@ from attn.self_check import HEADS, KV_HEADS, TorchChecks, find_checks, format_re
 _SECONDS_OF_COMPARISON = 40.0
 # Environment variables that the package and its libraries read.
 _VARIABLES = (
-    "ATTN_CACHE_DIR", "ATTN_CHECK_READS", "ATTN_CUDA_DRIVER", "ATTN_LIBRARY_DIR", "ATTN_NUM_THREADS", "ATTN_PROGRESS"
+    "ATTN_CACHE_DIR", "ATTN_CACHE_SIZE", "ATTN_CHECK_READS", "ATTN_CUDA_DRIVER", "ATTN_LIBRARY_DIR", "ATTN_NUM_THREADS", "ATTN_PROGRESS"
 )  # fmt: skip
 
 
@@ -156,7 +156,13 @@ def _find_paths(ptxas: Optional[str], missing: Dict[str, str]) -> Dict[str, Opti
 
 def _inspect_cache() -> Dict[str, Any]:
     """The folder of the cache, whether it is used, and the entries in it."""
-    facts: Dict[str, Any] = {"folder": None, "is_used": False, "reason": None, "entries": 0, "bytes": 0}
+    facts: Dict[str, Any] = {
+        "folder": None, "is_used": False, "reason": None, "entries": 0, "bytes": 0, "limit_bytes": None
+    }  # fmt: skip
+    try:
+        facts["limit_bytes"] = cache.size_limit()
+    except AttnError as error:
+        return {**facts, "reason": str(error)}
     try:
         folder = cache.cache_dir()
     except RuntimeError as error:
@@ -217,11 +223,12 @@ def format_facts(facts: Dict[str, Any]) -> str:
     add("versions", list(facts["versions"].items()))
     add("paths", list(facts["paths"].items()))
     kept = facts["cache"]
+    limit = f"{kept['limit_bytes'] / 2**20:.1f} MiB" if kept["limit_bytes"] is not None else "no limit"
     state = "is used" if kept["is_used"] else "is not used"
     add("cache", [
         ("folder", f"{kept['folder']}" if kept["folder"] else "none"),
         ("state", state + (f": {kept['reason']}" if kept["reason"] else "")),
-        ("size", f"{kept['entries']} entries, {kept['bytes'] / 2**20:.1f} MiB"),
+        ("size", f"{kept['entries']} entries, {kept['bytes'] / 2**20:.1f} MiB of {limit}"),
     ])  # fmt: skip
     variables = facts["environment"].items()
     add("environment", [

@@ -7,7 +7,7 @@ An entry is a shared library, with a description and a checksum behind its end, 
 ``$XDG_CACHE_HOME/attn`` or ``~/.cache/attn``. Its name is a hash of all that it depends on. Entries are written to
 another file and then renamed, so that any number of processes may use one folder; they may be deleted at any time. An
 entry that is damaged, or was made by another build of the compiler, is made again; without a compiler, existing entries
-are used.
+are used. Each time an entry is written, the least recently used ones beyond ``$ATTN_CACHE_SIZE`` bytes are removed.
 
 Entries are code that runs. So a folder or an entry that belongs to another user
 than root, or that others can write, is not used: a warning says so once, and
@@ -17,17 +17,19 @@ one descriptor.
 
 import contextlib
 import errno
+import fcntl
 import functools
 import hashlib
 import json
 import os
 import pathlib
+import re
 import stat
 import time
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from attn.artifact import ABI_VERSION, Artifact
-from attn.errors import AttnError, get_logger, warn_once
+from attn.errors import AttnError, WrongValueError, get_logger, warn_once
 from attn.library import compiler_fingerprint
 from attn.version import __version__
 
@@ -35,6 +37,10 @@ _FORMAT = 2
 # The last bytes of an entry: the size of the description before, and this.
 _MAGIC = b"ATTNCACHE"
 _SIZE_BYTES = 4
+_DEFAULT_LIMIT = "4G"
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+# A file that is being written is older than this only if its process has ended.
+_SECONDS_OF_WRITING = 3600
 
 
 def cache_dir() -> pathlib.Path:
@@ -44,6 +50,20 @@ def cache_dir() -> pathlib.Path:
         return pathlib.Path(folder)
     base = os.environ.get("XDG_CACHE_HOME")
     return (pathlib.Path(base) if base else pathlib.Path.home() / ".cache") / "attn"
+
+
+def size_limit() -> Optional[int]:
+    """The bytes that entries may take together, ``$ATTN_CACHE_SIZE``; None if there is no limit."""
+    text = os.environ.get("ATTN_CACHE_SIZE") or _DEFAULT_LIMIT
+    if text == "unlimited":
+        return None
+    match = re.fullmatch(r"(\d+) ?([KMGT]?)(?:i?B)?", text, re.ASCII)
+    if match is None or int(match[1]) == 0:
+        raise WrongValueError(
+            f"the environment variable ATTN_CACHE_SIZE is '{text}', expected a positive number of bytes, perhaps with "
+            "K, M, G or T behind it, as in 4G, or 'unlimited'"
+        )
+    return int(match[1]) * _UNITS[match[2]]
 
 
 @functools.lru_cache(maxsize=None)
@@ -100,6 +120,100 @@ def _open_folder(create: bool = False) -> Iterator[int]:
         os.close(folder)
 
 
+@contextlib.contextmanager
+def _try_lock(descriptor: int) -> Iterator[bool]:
+    """Whether no other process holds a lock of this file, which this one then holds."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        # Some file systems have no locks.
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def _remove(folder: int, name: str) -> bool:
+    """Removes an entry that nobody is loading. Returns whether it is gone."""
+    try:
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    try:
+        with _try_lock(descriptor) as is_mine:
+            if not is_mine:
+                return False
+            # Another process may have written the entry again.
+            if os.path.samestat(os.fstat(descriptor), os.stat(name, dir_fd=folder, follow_symlinks=False)):
+                os.unlink(name, dir_fd=folder)
+            return True
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def _list_files(folder: int) -> List[Tuple[str, os.stat_result]]:
+    """The regular files of a folder."""
+    found = []
+    with os.scandir(folder) as files:
+        for file in files:
+            with contextlib.suppress(OSError):
+                if file.is_file(follow_symlinks=False):
+                    found.append((file.name, file.stat(follow_symlinks=False)))
+    return found
+
+
+def _evict(folder: int, written: str) -> None:
+    """Removes the least recently used entries but ``written`` until the rest is within the limit, and files that
+    processes have left half written."""
+    limit = size_limit()
+    with _try_lock(folder) as is_mine:
+        # A process that holds the lock is evicting.
+        if limit is None or not is_mine:
+            return
+        files = _list_files(folder)
+        for name, status in files:
+            if name.endswith(".tmp") and time.time() - status.st_mtime > _SECONDS_OF_WRITING:
+                _remove(folder, name)
+        entries = [(name, status) for name, status in files if name.endswith(".so")]
+        size = sum([status.st_size for _, status in entries])
+        # Loading an entry sets the time of its last access; file systems may not.
+        for name, status in sorted(entries, key=lambda entry: max(entry[1].st_atime_ns, entry[1].st_mtime_ns)):
+            if size <= limit:
+                break
+            if name != written and _remove(folder, name):
+                size -= status.st_size
+                get_logger().info("the cache entry %s is removed: the cache is larger than %d bytes", name, limit)
+
+
+@contextlib.contextmanager
+def _keep(descriptor: int) -> Iterator[None]:
+    """Has other processes keep the file of an entry while it is loaded, and notes that it is used."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+    except OSError:
+        # Without locks a file that is removed stays readable here.
+        pass
+    try:
+        status = os.fstat(descriptor)
+        if status.st_nlink == 0:
+            raise FileNotFoundError(errno.ENOENT, "it has just been removed")
+        with contextlib.suppress(OSError):
+            os.utime(descriptor, ns=(time.time_ns(), status.st_mtime_ns))
+        yield
+    finally:
+        # Forked processes share the lock.
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
 def _write(name: str, library: bytes, target: str) -> Artifact:
     """Writes an entry in full or not at all, and loads it."""
     import secrets
@@ -123,6 +237,7 @@ def _write(name: str, library: bytes, target: str) -> Artifact:
             os.close(descriptor)
             os.unlink(temporary, dir_fd=folder)
             raise
+        _evict(folder, name)
     try:
         return Artifact(str(cache_dir() / name), descriptor=descriptor, is_checked=True)
     finally:
@@ -227,12 +342,13 @@ def _load(name: str) -> Optional[Artifact]:
     try:
         descriptor = _open_entry(name)
         try:
-            reason = _find_other_build(_read_description(descriptor))
-            if reason is not None:
-                get_logger().info("the cache entry %s is compiled again: %s", path, reason)
-                return None
-            # Its SHA-256 covers the library and the checksum behind it.
-            return Artifact(str(path), descriptor=descriptor, is_checked=True)
+            with _keep(descriptor):
+                reason = _find_other_build(_read_description(descriptor))
+                if reason is not None:
+                    get_logger().info("the cache entry %s is compiled again: %s", path, reason)
+                    return None
+                # Its SHA-256 covers the library and the checksum behind it.
+                return Artifact(str(path), descriptor=descriptor, is_checked=True)
         finally:
             os.close(descriptor)
     except (FileNotFoundError, NotADirectoryError):
@@ -278,6 +394,8 @@ def load_or_create(key: str, create: Callable[[], bytes], target: str) -> Artifa
         return _load_uncached(create())
     if artifact is not None:
         return artifact
+    # An invalid limit is an error before the compilation.
+    size_limit()
     library = create()
     try:
         return _write(name, library, target)

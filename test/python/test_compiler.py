@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import types
+import warnings
 
 import attn
 import attn.errors
@@ -564,6 +565,123 @@ def test_processes_share_the_cache(fresh):
             assert result.returncode == 0, result.stderr
     assert list(fresh.iterdir()) == entries(fresh)
     assert len(entries(fresh)) == 1
+
+
+def make_entry(folder, name, size, used_s):
+    """A file like an entry, whose last use was so many seconds ago."""
+    path = folder / name
+    path.write_bytes(bytes(size))
+    now = time.time()
+    os.utime(path, (now - used_s, now - 10_000))
+    return path
+
+
+@pytest.mark.parametrize(
+    "text,limit",
+    [("", 4 * 2**30), ("123", 123), ("2K", 2048), ("3 MiB", 3 * 2**20), ("1GB", 2**30), ("unlimited", None)],
+)
+def test_limits_of_the_cache(monkeypatch, text, limit):
+    monkeypatch.setenv("ATTN_CACHE_SIZE", text)
+    assert cache.size_limit() == limit
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1.5G", "4 gib", "G", "1P", "all"])
+def test_invalid_limits_of_the_cache(fresh, monkeypatch, text):
+    monkeypatch.setenv("ATTN_CACHE_SIZE", text)
+    monkeypatch.setattr(compiler, "compile_bytes", lambda *_, **__: pytest.fail("compiled"))
+    with pytest.raises(attn.AttnError, match=f"ATTN_CACHE_SIZE is '{re.escape(text)}', expected a positive number"):
+        attn.compile(TINY)
+
+
+def test_least_recently_used_entries_are_removed(fresh, monkeypatch):
+    fresh.mkdir(mode=0o700)
+    monkeypatch.setenv("ATTN_CACHE_SIZE", "1M")
+    old, loaded, recent = (
+        make_entry(fresh, f"{name}.so", 400_000, used) for name, used in (("a", 900), ("b", 9000), ("c", 60))
+    )
+    other = make_entry(fresh, "notes.txt", 5_000_000, 9000)
+    left, begun = fresh / "left.tmp", fresh / "begun.tmp"
+    for path in (left, begun):
+        path.write_bytes(b"half")
+    os.utime(left, (time.time() - 7200,) * 2)
+    attn.compile(TINY)
+    # The two that were used last, and the new one, are within the limit.
+    assert not loaded.exists() and not left.exists()
+    assert old.exists() and recent.exists() and other.exists() and begun.exists()
+    (written,) = set(entries(fresh)) - {old, recent}
+    monkeypatch.setenv("ATTN_CACHE_SIZE", "1K")
+    attn.compile(attn.Attention("f32", 3, 1, 16))
+    # The entry that has just been written stays, whatever its size is.
+    assert len(entries(fresh)) == 1 and entries(fresh)[0] not in (old, recent, written)
+
+
+def test_loading_an_entry_is_its_use(fresh, monkeypatch):
+    attn.compile(TINY)
+    (entry,) = entries(fresh)
+    size = entry.stat().st_size
+    os.utime(entry, (time.time() - 5000,) * 2)
+    other = make_entry(fresh, "other.so", size, 3000)
+    forget(monkeypatch)
+    before = entry.stat().st_mtime_ns
+    attn.compile(TINY)
+    assert entry.stat().st_mtime_ns == before
+    monkeypatch.setenv("ATTN_CACHE_SIZE", str(2 * size + 1000))
+    attn.compile(attn.Attention("f32", 3, 1, 16, mask="#attn.causal"))
+    assert entry.exists() and not other.exists()
+
+
+def test_entries_that_are_loaded_stay(fresh, monkeypatch):
+    fresh.mkdir(mode=0o700)
+    entry = make_entry(fresh, "a.so", 1000, 9000)
+    monkeypatch.setenv("ATTN_CACHE_SIZE", "1K")
+    hold = "import fcntl, sys; f = open(sys.argv[1]); fcntl.flock(f, fcntl.LOCK_SH); print(1, flush=True); input()"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", hold, str(entry)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with holder:
+        holder.stdout.readline()
+        attn.compile(TINY)
+        assert entry.exists()
+        holder.communicate("\n")
+    attn.compile(attn.Attention("f32", 3, 1, 16))
+    assert not entry.exists()
+
+
+def test_an_entry_that_is_removed_while_it_is_opened(fresh, monkeypatch):
+    attn.compile(TINY)
+    (entry,) = entries(fresh)
+    forget(monkeypatch)
+    open_entry = cache._open_entry
+
+    def open_and_remove(name):
+        descriptor = open_entry(name)
+        entry.unlink()
+        return descriptor
+
+    monkeypatch.setattr(cache, "_open_entry", open_and_remove)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        attn.compile(TINY)
+    assert entry.exists()
+
+
+def test_processes_evict_at_the_same_time(fresh, monkeypatch):
+    script = """
+import sys
+import attn
+for heads in range(1, 4):
+    attn.compile(attn.Attention("f32", heads, 1, 16, mask=sys.argv[1]))
+"""
+    masks = ("#attn.causal", "", "#attn.sliding_window<left = 3>")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "ATTN_CACHE_SIZE": "200K"}
+    running = [
+        subprocess.Popen([sys.executable, "-W", "error", "-c", script, mask], env=environment, stderr=subprocess.PIPE)
+        for mask in masks
+    ]
+    for process in running:
+        _, errors = process.communicate()
+        assert process.returncode == 0, errors.decode()
+    assert 1 <= len(entries(fresh)) < 9
 
 
 def test_threads_share_the_compiler(fresh):

@@ -61,10 +61,10 @@ def test_text(capsys):
         r"^  CUDA driver +(\d+\.\d+|none: .*)$",
         r"^  ptxas +(\d+\.\d+.*|none: .*)$",
         r"^  compiler library +.*libattn_c\.so\.1$",
-        r"^  runtime library +.*libattn_runtime\.so\.2$",
+        r"^  runtime library +.*libattn_runtime\.so\.3$",
         rf"^  folder +{os.environ['ATTN_CACHE_DIR']}$",
         r"^  state +is used",
-        r"^  size +\d+ entries, [\d.]+ MiB$",
+        r"^  size +\d+ entries, [\d.]+ MiB of 4096.0 MiB$",
         r"^  ATTN_CACHE_DIR +/",
         r"^  comparison with torch: --no-bench$",
     ):
@@ -202,8 +202,14 @@ def test_caches_that_are_not_used(tmp_path, monkeypatch):
     (tmp_path / "entry.so").write_bytes(bytes(100))
     facts = program._inspect_cache()
     assert facts["is_used"] and (facts["entries"], facts["bytes"], facts["reason"]) == (1, 100, None)
+    assert facts["limit_bytes"] == 4 * 2**30
+    monkeypatch.setenv("ATTN_CACHE_SIZE", "much")
+    facts = program._inspect_cache()
+    assert not facts["is_used"] and "ATTN_CACHE_SIZE is 'much', expected" in facts["reason"]
+    monkeypatch.setenv("ATTN_CACHE_SIZE", "3M")
     tmp_path.chmod(0o777)
     facts = program._inspect_cache()
+    assert facts["limit_bytes"] == 3 * 2**20
     assert not facts["is_used"] and "can be written by others" in facts["reason"]
     monkeypatch.setenv("ATTN_CACHE_DIR", str(tmp_path / "entry.so"))
     facts = program._inspect_cache()
