@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """attn.torch.flex_attention against torch's flex_attention, eager and in f64."""
 
+import functools
 import gc
 import math
 import types
@@ -563,6 +564,28 @@ def test_names_of_modules_are_followed():
     compare(scale)
     WEIGHT = 2.0
     compare(scale)
+
+
+def test_partials_are_traced_once(monkeypatch):
+    """New partials of equal functions over new tensors cost nothing, and integers that vary are captured."""
+
+    def penalty(slopes, s, b, h, i, j, factor=1.0, distance=0):
+        return s + factor * slopes[h] * (i - j + distance)
+
+    traced = []
+    run = flex._run
+    monkeypatch.setattr(flex, "_run", lambda *arguments: traced.append(1) or run(*arguments))
+    attn.errors._warned.discard("traced again")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", attn.AttnWarning)
+        for number in range(4):
+            compare(functools.partial(functools.partial(penalty, torch.randn(H)), factor=0.5))
+        once = len(traced)
+        compare(functools.partial(penalty, torch.randn(H), factor=2.0))
+        another = len(traced)
+        for distance in (1, 2, 3, 4):
+            compare(functools.partial(penalty, torch.ones(H), distance=distance))
+    assert once == 1 and another == 2 and len(traced) == 4
 
 
 def test_objects_are_traced_again_with_a_warning():

@@ -220,11 +220,21 @@ class _Replacement:
             return self._objects.get(self._place - 1, value)
         if isinstance(value, types.FunctionType):
             return self._replace_function(value)
+        if type(value) is functools.partial:
+            return self._replace_partial(value)
         if isinstance(value, tuple):
             items = [self(item) for item in value]
             is_same = all(item is old for item, old in zip(items, value))
             return value if is_same else getattr(value, "_make", tuple)(items)
         return value
+
+    def _replace_partial(self, partial: functools.partial) -> functools.partial:
+        function, arguments = self(partial.func), self(partial.args)
+        keywords = {name: self(value) for name, value in partial.keywords.items()}
+        is_same = function is partial.func and arguments is partial.args
+        if is_same and all(value is partial.keywords[name] for name, value in keywords.items()):
+            return partial
+        return functools.partial(function, *arguments, **keywords)
 
     def _replace_function(self, function: types.FunctionType) -> types.FunctionType:
         is_same = True
@@ -293,6 +303,8 @@ class _References:
             return ("tensor", value.dtype, tuple([size == 1 for size in value.shape]), self._constant(value))
         if isinstance(value, types.FunctionType):
             return self._function(value)
+        if type(value) is functools.partial:
+            return self._partial(value, name)
         if isinstance(value, tuple):
             return (tuple, tuple([self.key(item, name) for item in value]))
         if isinstance(value, (types.BuiltinFunctionType, torch.dtype)) or self._is_constant(value):
@@ -311,6 +323,13 @@ class _References:
     def _constant(tensor: Tensor) -> Any:
         # Indices that are numbers are taken modulo the size.
         return tuple(tensor.shape) if tensor.ndim <= 1 else tensor.ndim
+
+    def _partial(self, partial: functools.partial, name: str) -> Any:
+        parts = [self.key(partial.func, name), self.key(partial.args, "an argument of functools.partial")]
+        for keyword, value in partial.keywords.items():
+            self.globals.append((partial.keywords, keyword, value))
+            parts.append((keyword, self.key(value, f"'{keyword}'")))
+        return (functools.partial, *parts)
 
     def _function(self, function: types.FunctionType) -> Any:
         code = function.__code__
