@@ -279,15 +279,21 @@ TileCounts VisitedTiles::count(int64_t queryTile, int64_t keyTile,
 TileCounts VisitedTiles::compute(int64_t queryTile, int64_t keyTile,
                                  MaskDim dim) const {
   constexpr int64_t mostRows = 1024;
+  AttentionOpInterface op = this->op;
   bool isByQuery = dim == MaskDim::Query;
   int64_t rowTile = isByQuery ? queryTile : keyTile;
   int64_t streamedTile = isByQuery ? keyTile : queryTile;
   int64_t numRows = llvm::divideCeil(isByQuery ? queries : keys, rowTile);
-  // The named mask alone is known without run-time values.
+  // The named mask alone is known without run-time values. Of a mask_mod region
+  // whose tiles have no closed form, the analysis finds nothing.
   std::optional<TileDensity> density = getTileDensity(op);
+  bool isClassified = op->hasAttr(AttnDialect::getClassifiedTilesAttrName()) &&
+                      !op.getMaskMod().empty();
   for (bool hasMaskMod : {true, false}) {
     if (density)
       break;
+    if (hasMaskMod && isClassified)
+      continue;
     RowProgram program(op, hasMaskMod, batch, head, queries, keys, dim, rowTile,
                        streamedTile, budget.get());
     TileCounts counts;
@@ -308,6 +314,8 @@ TileCounts VisitedTiles::compute(int64_t queryTile, int64_t keyTile,
       for (const TileRow::Range &range : tiles->full)
         visited += getSize(range);
       visited += masked;
+      if (isClassified)
+        masked = visited;
       counts.total += weight * double(visited);
       counts.masked += weight * double(masked);
       counts.most = std::max(counts.most, visited);

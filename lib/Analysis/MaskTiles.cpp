@@ -13,6 +13,7 @@
 
 #include "attn/Analysis/MaskTiles.h"
 #include "attn/Analysis/BoundedReads.h"
+#include "attn/Analysis/MaskAlgebra.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
@@ -502,6 +503,23 @@ TileRanges attn::emitTileRanges(OpBuilder &builder, Location loc,
   if (isLimited)
     *isLimited = emitter.isLimited();
   return ranges;
+}
+
+bool attn::hasClosedFormTiles(AttentionOpInterface op) {
+  // Whether a mask has closed forms does not depend on the size of tiles.
+  constexpr int64_t anyTile = 64;
+  auto [queryLength, keyLength] = op.getStaticLengths();
+  MaskScope scope(op->getContext(), queryLength, keyLength);
+  MaskAnalysis analysis(scope.getPositions());
+  if (MaskAttrInterface mask = op.getMaskAttr())
+    analysis.restrict(scope.getPredicate(mask));
+  if (!op.getMaskMod().empty())
+    analysis.restrict(scope.clonePredicate(op.getMaskMod()));
+  analysis.setTile(MaskDim::Query, anyTile);
+  size_t numRanges = analysis.getAttended().size();
+  analysis.getMasked();
+  return analysis.getNotAffine().empty() && !analysis.isLimited() &&
+         numRanges <= maxRangesOfTiles;
 }
 
 void attn::reportLimitedTiles(Location loc) {

@@ -86,6 +86,7 @@ void attn::buildSchedulePipeline(OpPassManager &pm,
   pm.addPass(createAttnFusePass(fuse));
   pm.addPass(createAttnCheckRegionsPass());
   pm.addPass(createAttnSimplifyMasksPass());
+  pm.addPass(createAttnClassifyMasksPass());
   AttnHoistRngPassOptions hoist;
   hoist.target = options.target;
   hoist.alternative = options.dropout;

@@ -541,7 +541,7 @@ attn_tile::estimateForward(WarpSpecializedAttr schedule,
                            const attn::DeviceModel &device) {
   const attn::Calibration &fit = device.calibration;
   SmallVector<attn::KernelTime> kernels;
-  if (attn::readsByPosition(tiles.getOp().getMaskMod()))
+  if (attn::needsClassification(tiles.getOp()))
     kernels.push_back(estimateLists(fit.lists, device));
   if (tiles.getOp().hasSequences())
     kernels.push_back(estimateLists(fit.workItemList, device));
@@ -639,7 +639,7 @@ attn_tile::estimateGradient(GradientAttr schedule,
         getScoreModCycles(attn::countScoreWork(gradient.getScoreModGrad()),
                           /*isStaged=*/false, fit);
   double keepMaskCycles = attn::getKeepMaskCycles(op, /*isGradient=*/true, fit);
-  if (attn::readsByPosition(op.getMaskMod()))
+  if (attn::needsClassification(op))
     kernels.push_back(estimateLists(fit.gradientLists, device));
   double cleared = hasDqAccumulator ? sumBytes * qkHeadDim : 0, late = 1;
   bool hasDqRing = keys && keys.getDqRingDepth() > 0;

@@ -19,9 +19,9 @@ namespace mlir::attn {
 
 struct GPUScheduleFamily : ScheduleFamily {
   const TypicalSizes &getTypicalSizes() const override { return deviceSizes; }
-  /// The pairs that a mask keeps by data are not known.
+  /// The pairs that a mask keeps are not known if kernels classify its tiles.
   bool isModelled(AttentionOp op) const override {
-    return !readsByPosition(op.getMaskMod());
+    return !readsByPosition(op.getMaskMod()) && !needsClassification(op);
   }
   ScheduleAttrInterface getMap(MapHeadsOp op,
                                const DeviceModel &device) const override;

@@ -93,8 +93,10 @@ KeyTileBounds MultistageSchedules::getBounds(int64_t queryTile, int64_t warps) {
         std::max(keyElements / op.getQKHeadDim() / keyTileUnit * keyTileUnit,
                  keyTileUnit);
   }
-  // A mask that reads tensors needs registers for their addresses.
-  int64_t readRegisters = readsByPosition(op.getMaskMod()) ? 16 : 0;
+  // A mask that reads tensors needs registers for their addresses, and lists of
+  // tiles for the iteration.
+  bool isRead = readsByPosition(op.getMaskMod()) || needsClassification(op);
+  int64_t readRegisters = isRead ? 16 : 0;
   if (isTall)
     bounds.registers = tileRegistersFourWarps + (isPlain ? 8 : 0) -
                        operandRegisters - splitRegisters - readRegisters -

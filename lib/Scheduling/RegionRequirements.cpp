@@ -227,7 +227,6 @@ bool attn::computesFromPairReads(Region &maskMod) {
 bool attn::canReadMaskBits(AttentionOpInterface attention) {
   Region &maskMod = attention.getMaskMod();
   int64_t queries = getDimSize(attention.getQuery(), 2);
-  return readsByPosition(maskMod) && maskMod.getArgument(1).use_empty() &&
-         !attention.hasSequences() &&
+  return needsClassification(attention) && maskMod.getArgument(1).use_empty() &&
          (ShapedType::isDynamic(queries) || queries < maxMaskBitQueries);
 }

@@ -74,7 +74,7 @@ WarpSpecializedSchedules::WarpSpecializedSchedules(AttentionOp op,
                                                    const DeviceModel &device)
     : op(op), device(device), chain(op.getOperation()),
       isMasked(op.getMaskAttr() || !op.getMaskMod().empty()),
-      readsMaskMod(readsByPosition(op.getMaskMod())),
+      readsMaskMod(readsByPosition(op.getMaskMod()) || needsClassification(op)),
       readsBits(
           canReadMaskBits(cast<AttentionOpInterface>(op.getOperation()))) {
   // Under a mask, long and short work items are paired to equal amounts. That

@@ -262,7 +262,7 @@ func.func @pack_head_map(%q: memref<1x8x1x64xbf16>, %k: memref<1x2x?x64xbf16>, %
 // -----
 
 func.func @pack_mask(%q: memref<1x8x4x64xbf16>, %k: memref<1x2x?x64xbf16>, %o: memref<1x8x4x64xbf16>, %m: memref<4x?xi1>) {
-  // expected-error-re @below {{cannot pack GQA heads as schedule '{{.*}}pack_gqa = true>' says: its mask reads tensors, so that each tile of queries of one head has a list of key tiles}}
+  // expected-error-re @below {{cannot pack GQA heads as schedule '{{.*}}pack_gqa = true>' says: kernels classify the tiles of its mask, so that each tile of queries of one head has a list of key tiles}}
   attn.attention
       ins(%q, %k, %k : memref<1x8x4x64xbf16>, memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>)
       outs(%o : memref<1x8x4x64xbf16>)
@@ -368,7 +368,7 @@ func.func @share_gradient(%q: memref<1x8x?x64xbf16>, %lse: memref<1x8x?xf32>, %o
 // -----
 
 func.func @cluster_of_lists(%q: memref<1x8x?x64xbf16>, %o: memref<1x8x?x64xbf16>, %docs: memref<?xi32>) {
-  // expected-error-re @below {{in clusters {{.*}} says: its mask reads tensors, so that each tile of queries has a list of key tiles of its own}}
+  // expected-error-re @below {{in clusters {{.*}} says: kernels classify the tiles of its mask, so that each tile of queries has a list of key tiles of its own}}
   attn.attention
       ins(%q, %q, %q : memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>, memref<1x8x?x64xbf16>)
       outs(%o : memref<1x8x?x64xbf16>)

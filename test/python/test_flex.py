@@ -801,3 +801,38 @@ def test_deterministic_algorithms(deterministic, monkeypatch):
     with pytest.warns(UserWarning, match="attention is not deterministic: .*no order of additions"):
         # The order of additions differs from call to call.
         torch.testing.assert_close(differentiate(alibi, slopes)[0], of_slopes, rtol=1e-4, atol=0)
+
+
+def test_tiles_of_masks_without_closed_forms_are_classified():
+    """Neighbours of points in a picture that is stored in blocks: attention visits no empty tiles."""
+
+    def place(i):
+        return i // 16 % 4 * 4 + i % 16 % 4, i // 64 * 4 + i % 16 // 4
+
+    def neighbours(batch, head, query, key):
+        (x, y), (other_x, other_y) = place(query), place(key)
+        return (x - 2 <= other_x) & (other_x <= x + 2) & (y - 2 <= other_y) & (other_y <= y + 2)
+
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, 2, 700, 16, requires_grad=True) for _ in range(3))
+    out = flex_attention(q, k, v, None, neighbours)
+    positions = torch.arange(700)
+    keep = neighbours(0, 0, positions[:, None], positions)
+    wide = [tensor.detach().double().requires_grad_() for tensor in (q, k, v)]
+    expected = torch.nn.functional.scaled_dot_product_attention(*wide, attn_mask=keep)
+    torch.testing.assert_close(out.double(), expected, rtol=1e-4, atol=1e-5)
+    # Entries of a row of tiles are its place in the order, the numbers of its tiles and of the partial ones, and tiles.
+    body = flex._run(neighbours, [], "i1", q.device)[0]
+    plan = kernels.get_plan(kernels.Kind(mask_mod=body), kernels.Mode(planned=True), q, k, v, ())
+    listed = plan.create_block_mask(())[0, 0, :, 1].tolist()
+
+    def count(size):
+        tiles = torch.nn.functional.pad(keep, (0, -700 % size, 0, -700 % size)).unflatten(1, (-1, size))
+        return tiles.unflatten(0, (-1, size)).any(3).any(1).sum(1).tolist()
+
+    # The schedule for this length has tiles of one of these sizes.
+    assert any(listed[: len(counts)] == counts for counts in map(count, (32, 64, 128)))
+    dout = torch.randn_like(out)
+    gradients = torch.autograd.grad(out, (q, k, v), dout)
+    for actual, wanted in zip(gradients, torch.autograd.grad(expected, wide, dout.double())):
+        torch.testing.assert_close(actual.double(), wanted, rtol=1e-3, atol=1e-4)

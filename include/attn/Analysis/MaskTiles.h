@@ -73,6 +73,11 @@ TileRanges emitTileRanges(OpBuilder &builder, Location loc,
                           bool *isLimited = nullptr,
                           WorkBudget *total = nullptr);
 
+/// Whether closed forms give the tiles of the mask of `op`: its parts are
+/// piecewise affine, their analysis stays within its budget, and few ranges
+/// hold the tiles of a row.
+bool hasClosedFormTiles(AttentionOpInterface op);
+
 /// Reports that the mask of a kernel took too much work to analyse.
 void reportLimitedTiles(Location loc);
 

@@ -64,10 +64,6 @@ struct ListedMask {
 };
 } // namespace
 
-bool attn::needsClassification(AttentionOpInterface attention) {
-  return !attention.hasSequences() && readsByPosition(attention.getMaskMod());
-}
-
 bool attn::isMaskedByHead(AttentionOpInterface attention) {
   return !attention.getMaskMod().getArgument(1).use_empty();
 }

@@ -23,9 +23,6 @@
 
 namespace mlir::attn {
 
-/// Whether kernels that run before `attention` must classify its tiles.
-bool needsClassification(AttentionOpInterface attention);
-
 /// Whether the mask of `attention` depends on the head.
 bool isMaskedByHead(AttentionOpInterface attention);
 

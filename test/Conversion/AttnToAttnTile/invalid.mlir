@@ -89,7 +89,7 @@ func.func @table_without_schedule(%x: memref<1x?xi32>, %t: memref<1x?xi32>) {
 // -----
 
 func.func @clusters_of_lists(%q: memref<1x1x?x64xbf16>, %o: memref<1x1x?x64xbf16>, %docs: memref<?xi32>) {
-  // expected-error @below {{cannot iterate over keys in clusters: its mask reads tensors, so that each tile of queries has a list of key tiles of its own}}
+  // expected-error @below {{cannot iterate over keys in clusters: kernels classify the tiles of its mask, so that each tile of queries has a list of key tiles of its own}}
   attn.attention
       ins(%q, %q, %q : memref<1x1x?x64xbf16>, memref<1x1x?x64xbf16>, memref<1x1x?x64xbf16>)
       outs(%o : memref<1x1x?x64xbf16>)

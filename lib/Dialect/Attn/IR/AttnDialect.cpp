@@ -50,8 +50,9 @@ AttnDialect::getParseOperationHook(StringRef) const {
   return ParseOpHook(attn::suggestOperation);
 }
 
-static LogicalResult verifyStaticTiles(Operation *op, Attribute value) {
-  StringRef name = AttnDialect::getStaticTilesAttrName();
+/// Checks a unit attribute of attention.
+static LogicalResult verifyUnit(Operation *op, StringRef name,
+                                Attribute value) {
   if (!isa<AttentionOpInterface>(op))
     return op->emitOpError("must compute attention to have '") << name << "'";
   if (!isa<UnitAttr>(value))
@@ -94,8 +95,9 @@ std::optional<TileDensity> attn::getTileDensity(AttentionOpInterface op) {
 
 LogicalResult AttnDialect::verifyOperationAttribute(Operation *op,
                                                     NamedAttribute attribute) {
-  if (attribute.getName() == getStaticTilesAttrName())
-    return verifyStaticTiles(op, attribute.getValue());
+  StringRef name = attribute.getName();
+  if (name == getStaticTilesAttrName() || name == getClassifiedTilesAttrName())
+    return verifyUnit(op, name, attribute.getValue());
   if (attribute.getName() == getDeviceAttrName())
     return verifyDevice(op, attribute.getValue());
   if (attribute.getName() == tileDensityAttrName)

@@ -463,9 +463,9 @@ std::optional<std::string> attn::whyNotPackGqa(AttentionOp attention) {
            ")";
   if (attention.getBlockMask())
     return "its block mask is for tiles of queries of one head";
-  if (queries > 1 && readsByPosition(attention.getMaskMod()))
-    return "its mask reads tensors, so that each tile of queries of one head "
-           "has a list of key tiles";
+  if (queries > 1 && needsClassification(attention))
+    return "kernels classify the tiles of its mask, so that each tile of "
+           "queries of one head has a list of key tiles";
   if (attention.getHeadMap())
     return "a head map gives each query head a key head of its own";
   if (attention.hasSequences())
@@ -501,10 +501,17 @@ std::optional<std::string> attn::whyNotSplitKV(AttentionOp attention) {
 std::optional<std::string> attn::whyNotCluster(AttentionOp attention) {
   if (attention.hasSequences())
     return "tiles of queries that are neighbours may be of different sequences";
-  if (readsByPosition(attention.getMaskMod()))
-    return "its mask reads tensors, so that each tile of queries has a list of "
-           "key tiles of its own";
+  if (needsClassification(attention))
+    return "kernels classify the tiles of its mask, so that each tile of "
+           "queries has a list of key tiles of its own";
   return std::nullopt;
+}
+
+bool attn::needsClassification(AttentionOpInterface attention) {
+  Region &maskMod = attention.getMaskMod();
+  return !attention.hasSequences() && !maskMod.empty() &&
+         (attention->hasAttr(AttnDialect::getClassifiedTilesAttrName()) ||
+          readsByPosition(maskMod));
 }
 
 bool attn::readsByPosition(Region &maskMod) {

@@ -48,7 +48,7 @@ static bool packsGqa(Attribute schedule) {
 static bool needsBlockMask(AttentionOp op) {
   return !op.isBufferized() && !op.getBlockMask() && !op.hasSequences() &&
          op.getMaskReads().empty() && op.getScheduleAttr() &&
-         !packsGqa(op.getScheduleAttr()) && readsByPosition(op.getMaskMod());
+         !packsGqa(op.getScheduleAttr()) && needsClassification(op);
 }
 
 /// Creates a block mask for `op`, before it.

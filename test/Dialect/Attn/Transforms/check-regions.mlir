@@ -183,6 +183,11 @@ func.func private @no_attention() attributes {attn.static_tiles}
 
 // -----
 
+// expected-error @below {{must compute attention to have 'attn.classified_tiles'}}
+func.func private @no_attention_to_classify() attributes {attn.classified_tiles}
+
+// -----
+
 func.func @no_unit(%q: memref<1x2x64x16xf32>) {
   // expected-error @below {{'attn.static_tiles' must be a unit attribute (was true)}}
   attn.attention ins(%q, %q, %q : memref<1x2x64x16xf32>, memref<1x2x64x16xf32>, memref<1x2x64x16xf32>)

@@ -57,6 +57,13 @@ def Attn_Dialect : Dialect {
     static constexpr ::llvm::StringLiteral getStaticTilesAttrName() {
       return "attn.static_tiles";
     }
+
+    /// A unit attribute of attention: kernels that run before it classify the
+    /// tiles of its mask, as they do for masks that read tensors.
+    /// `attn-classify-masks` adds it where closed forms do not give the tiles.
+    static constexpr ::llvm::StringLiteral getClassifiedTilesAttrName() {
+      return "attn.classified_tiles";
+    }
   }];
 }
 

@@ -37,6 +37,11 @@ namespace mlir::attn {
 /// tile.
 bool readsByPosition(Region &maskMod);
 
+/// Whether kernels that run before `attention` classify the tiles of its mask,
+/// for lists over which it iterates: the mask reads tensors, or it has
+/// `attn.classified_tiles`.
+bool needsClassification(AttentionOpInterface attention);
+
 /// Why the query heads of `attention` that share a key head cannot be packed
 /// into the rows of one query tile; `std::nullopt` if they can.
 std::optional<std::string> whyNotPackGqa(AttentionOp attention);

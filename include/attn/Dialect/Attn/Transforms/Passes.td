@@ -227,6 +227,33 @@ def AttnCheckRegionsPass : Attn_Pass<"attn-check-regions"> {
   }];
 }
 
+def AttnClassifyMasksPass : Attn_Pass<"attn-classify-masks"> {
+  let summary = "mark masks whose tiles have no closed form";
+  let description = [{
+    The tiles that a mask keeps are computed from closed forms of the lengths if the mask
+    is piecewise affine in the positions, and its analysis takes little work. This pass
+    adds `attn.classified_tiles` to attention with another mask_mod region: kernels that
+    run before it then classify each tile, and it visits no empty tiles.
+
+    Attention with fewer than 64 queries, with sequences, with masks that read tensors
+    (whose tiles are always classified) or with `attn.static_tiles` is not changed.
+
+    ```mlir
+    attn.attention ... mask_mod {
+    ^bb0(%b: index, %h: index, %i: index, %j: index):
+      %ij = arith.muli %i, %j : index     // not affine
+      ...
+    }
+    // becomes
+    attn.attention ... attributes {attn.classified_tiles} mask_mod {
+      ...
+    ```
+  }];
+  let statistics = [
+    Statistic<"numMasks", "num-masks", "Number of masks whose tiles are classified">,
+  ];
+}
+
 def AttnCreateBlockMasksPass : Attn_Pass<"attn-create-block-masks", "::mlir::ModuleOp"> {
   let summary = "create block masks of masks that read tensors once";
   let description = [{
