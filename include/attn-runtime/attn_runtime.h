@@ -347,11 +347,15 @@ typedef enum attnrt_fault {
   ATTNRT_FAULT_PARENTS = 5, /* wrong number of parents */
   ATTNRT_FAULT_PARENT = 6,  /* invalid parent; the bound is the node */
   /* Operands of masks: lists of blocks */
-  ATTNRT_FAULT_OFFSETS = 7,      /* wrong number of offsets */
-  ATTNRT_FAULT_OFFSET = 8,       /* more than the number of listed columns */
-  ATTNRT_FAULT_OFFSET_ORDER = 9, /* less than the offset before */
-  ATTNRT_FAULT_COLUMN = 10,      /* not less than the number of columns */
-  ATTNRT_FAULT_COLUMN_TWICE = 11 /* column listed twice in one row */
+  ATTNRT_FAULT_OFFSETS = 7,       /* wrong number of offsets */
+  ATTNRT_FAULT_OFFSET = 8,        /* more than the number of listed columns */
+  ATTNRT_FAULT_OFFSET_ORDER = 9,  /* less than the offset before */
+  ATTNRT_FAULT_COLUMN = 10,       /* not less than the number of columns */
+  ATTNRT_FAULT_COLUMN_TWICE = 11, /* column listed twice in one row */
+  /* KV caches: a number of keys that is negative or has no room, and an entry
+     of a page table that is no page */
+  ATTNRT_FAULT_KEY_LENGTHS = 12,
+  ATTNRT_FAULT_PAGES = 13
 } attnrt_fault;
 
 /** The number of 32-bit words, from the error flag on, that kernels may

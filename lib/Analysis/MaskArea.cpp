@@ -44,7 +44,8 @@ static void forEachSample(int64_t size, int64_t most,
 static std::pair<int64_t, int64_t>
 getLengths(AttentionOpInterface op, const CostAssumptions &assumptions) {
   return {assumptions.getSize(getDimSize(op.getQuery(), 2)),
-          assumptions.getSize(getDimSize(op.getKey(), 2))};
+          assumptions.getSize(
+              getKVAddressing(op).getMaxKeys(op.getKey(), op.getPageTable()))};
 }
 
 //===----------------------------------------------------------------------===//

@@ -414,6 +414,7 @@ struct AttentionModel
         attention.getValue(), attention.getOut(), lse, attention.getSinks(),
         attention.getHeadMap(), attention.getIdentity(),
         attention.getQuerySequences(), attention.getKeySequences(),
+        attention.getKeyLengths(), attention.getPageTable(),
         attention.getMaskReads(), attention.getSeed(), attention.getOffset(),
         attention.getDropoutMask(), attention.getBlockMask(),
         attention.getSequenceLayoutAttr(), attention.getScaleAttr(),
@@ -436,6 +437,11 @@ struct AttentionModel
              << op->getName()
              << "' with a query or epilogue region: differentiate before "
                 "attn-fuse";
+    if (attention.getKeyLengths())
+      return op->emitError("cannot differentiate '")
+             << op->getName() << "' with '"
+             << (attention.getPageTable() ? "page_table" : "key_lengths")
+             << "': gradients of a KV cache are not supported";
     bool wantsIdentityGrad =
         attention.getIdentity() && state.isActive(attention.getIdentity());
     if (wantsIdentityGrad && attention.hasSequences())

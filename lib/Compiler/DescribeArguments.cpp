@@ -182,9 +182,10 @@ static void unite(ArrayRef<std::pair<Value, int64_t>> dims, StringRef name,
 /// Unites the sizes that `op` needs to be equal.
 static void uniteSizes(AttentionOpInterface op, func::FuncOp func,
                        SizeClasses &sizes) {
-  SmallVector<std::pair<Value, int64_t>> batches, queries, keys;
+  SmallVector<std::pair<Value, int64_t>> batches, pages, queries, keys;
   for (const AttentionOperand &operand : op.getShapedOperands()) {
-    batches.emplace_back(operand.value, 0);
+    bool isPaged = op.getPageTable() && !operand.isQuerySide;
+    (isPaged ? pages : batches).emplace_back(operand.value, 0);
     (operand.isQuerySide ? queries : keys).emplace_back(operand.value, 2);
   }
   if (op.hasSequences()) {
@@ -195,12 +196,16 @@ static void uniteSizes(AttentionOpInterface op, func::FuncOp func,
     else
       llvm::append_range(batches, sequences);
   }
+  for (Value operand : {op.getKeyLengths(), op.getPageTable()})
+    if (operand)
+      batches.emplace_back(operand, 0);
   if (auto attention = dyn_cast<AttentionOp>(op.getOperation());
       attention && attention.getBlockMask())
     batches.emplace_back(attention.getBlockMask(), 0);
   if (op.getDropoutMask() && op.getSequenceLayout() != SequenceLayout::Packed)
     batches.emplace_back(op.getDropoutMask(), 0);
   unite(batches, "batch", func, sizes);
+  unite(pages, "pages", func, sizes);
   unite(queries, "queries", func, sizes);
   unite(keys, "keys", func, sizes);
 }
@@ -502,8 +507,8 @@ static void createFlopCount(func::FuncOp func) {
   bool countable = true;
   func.walk([&](AttentionOpInterface op) {
     attentions.push_back(op);
-    // Only the device knows the lengths of sequences.
-    countable &= op->getParentOp() == func && !op.hasSequences();
+    // Only the device knows the lengths of sequences and of caches.
+    countable &= op->getParentOp() == func && !op.readsKeyLengths();
   });
   auto isKnown = [&](Value value, int64_t dim) {
     return !cast<MemRefType>(value.getType()).isDynamicDim(dim) ||
@@ -603,6 +608,10 @@ static SmallVector<std::string> getArgumentNames(func::FuncOp func) {
       setName(getArgument(op.getQuerySequences(), func), "q_sequences");
       setName(getArgument(op.getKeySequences(), func), "k_sequences");
     }
+    if (Value lengths = op.getKeyLengths())
+      setName(getArgument(lengths, func), "key_lengths");
+    if (Value table = op.getPageTable())
+      setName(getArgument(table, func), "page_table");
     if (op.getDropoutAttr()) {
       setName(getArgument(op.getSeed(), func), "seed");
       setName(getArgument(op.getOffset(), func), "offset");

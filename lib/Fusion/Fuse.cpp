@@ -355,8 +355,9 @@ unsigned Fuser::run() {
     return count;
   changed = true;
   while (changed) {
-    changed = fuseResultConversion() ||
-              (context.elements && fuseEpilogue(context, op));
+    changed =
+        fuseResultConversion() || (context.elements && !op.readsKeyLengths() &&
+                                   fuseEpilogue(context, op));
     count += changed;
   }
   count += fuseResultLayout();

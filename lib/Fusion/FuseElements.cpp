@@ -352,7 +352,7 @@ bool attn::fuseQueries(const FusionContext &context, AttentionOp op) {
   std::optional<Chain> chain = findChain(operand.get());
   if (!chain || !op.getQueryRegion().empty())
     return false;
-  if (op.hasSequences()) {
+  if (op.readsKeyLengths()) {
     context.reportMissed(chain->last,
                          "rows of sequences are not where positions say");
     return false;

@@ -223,8 +223,8 @@ bool Reassociator::run() {
         return user == split || isa<tensor::DimOp>(user);
       }))
     return miss("its result is used elsewhere, too");
-  if (op.hasSequences() || !op.getEpilogue().empty())
-    return miss("attention has sequences or an epilogue");
+  if (op.readsKeyLengths() || !op.getEpilogue().empty())
+    return miss("attention has lengths or an epilogue");
   if (getElementTypeOrSelf(matmul.getOut()) !=
       getElementTypeOrSelf(matmul.getLhs()))
     return miss("it is not of the type of its operands");
@@ -730,9 +730,9 @@ bool Absorber::run() {
     return miss("the result of one of them is used elsewhere, too");
   if (op.getHeadMap() || op.getNumQueryHeads() != op.getNumKeyHeads())
     return miss("query heads share keys, whose weights differ");
-  if (op.hasSequences() || !op.getQueryRegion().empty() ||
+  if (op.readsKeyLengths() || !op.getQueryRegion().empty() ||
       !op.getEpilogue().empty())
-    return miss("attention has sequences, a query region or an epilogue");
+    return miss("attention has lengths, a query region or an epilogue");
 
   // Both forms, of which one is erased.
   OpBuilder::InsertionGuard guard(rewriter);

@@ -25,6 +25,10 @@ using namespace mlir::attn;
 // Attention
 //===----------------------------------------------------------------------===//
 
+static int64_t getMaxKeys(AttentionOpInterface op) {
+  return getKVAddressing(op).getMaxKeys(op.getKey(), op.getPageTable());
+}
+
 namespace {
 /// The online form of attention. Its state is the state of the online softmax,
 /// with which the key axis can be streamed.
@@ -34,14 +38,14 @@ struct AttentionModel
 
   SmallVector<OpAxis> getAxes(Operation *operation) const {
     auto op = cast<AttentionOp>(operation);
-    return {
-        OpAxis::map(getDimSize(op.getQuery(), 0), "batch"),
-        OpAxis::map(getDimSize(op.getQuery(), 1), "head"),
-        OpAxis::map(getDimSize(op.getQuery(), 2), "query"),
-        OpAxis::merge(getDimSize(op.getKey(), 2), onlineSoftmaxLemma, "key"),
-        OpAxis::whole(op.getQKHeadDim(),
-                      "takes exponentials of complete scores", "qk head dim"),
-        OpAxis::map(op.getVHeadDim(), "v head dim")};
+    return {OpAxis::map(getDimSize(op.getQuery(), 0), "batch"),
+            OpAxis::map(getDimSize(op.getQuery(), 1), "head"),
+            OpAxis::map(getDimSize(op.getQuery(), 2), "query"),
+            OpAxis::merge(getMaxKeys(op), onlineSoftmaxLemma, "key"),
+            OpAxis::whole(op.getQKHeadDim(),
+                          "takes exponentials of complete scores",
+                          "qk head dim"),
+            OpAxis::map(op.getVHeadDim(), "v head dim")};
   }
 
   DimAxes getDimAxes(Operation *operation, OpOperand &operand) const {
@@ -63,7 +67,7 @@ struct AttentionModel
                         const CostAssumptions &assumptions) const {
     auto op = cast<AttentionOp>(operation);
     double pairs = double(assumptions.getSize(getDimSize(op.getQuery(), 2))) *
-                   double(assumptions.getSize(getDimSize(op.getKey(), 2)));
+                   double(assumptions.getSize(getMaxKeys(op)));
     auto interface = cast<AttentionOpInterface>(operation);
     return pairs == 0 ? 1 : countAttendedPairs(interface, assumptions) / pairs;
   }

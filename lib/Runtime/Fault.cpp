@@ -63,6 +63,14 @@ static int32_t setFaultError(int32_t fault, const int32_t *words) {
     return attnrtSetError(ATTN_INVALID_ARGUMENT,
                           "a call was given a map of heads with an entry that "
                           "is no key head");
+  if (fault == ATTNRT_FAULT_KEY_LENGTHS)
+    return attnrtSetError(ATTN_INVALID_ARGUMENT,
+                          "a call was given a number of keys that is negative "
+                          "or more than its cache has room for");
+  if (fault == ATTNRT_FAULT_PAGES)
+    return attnrtSetError(ATTN_INVALID_ARGUMENT,
+                          "a call was given a page table with an entry that is "
+                          "no page of its cache");
   if (const char *text = getMaskText(fault)) {
     char message[128];
     snprintf(message, sizeof(message), text, words[2 * fault],

@@ -76,7 +76,7 @@ KeyTileBounds MultistageSchedules::getBounds(int64_t queryTile, int64_t warps) {
   bool isPlain = hasFewRanges && op.getScoreMod().empty() &&
                  op.getMaskMod().empty() && op.getQueryRegion().empty() &&
                  op.getEpilogue().empty() && !op.hasDropout() &&
-                 !op.hasSequences() && !op.getIdentity() && !op.getSinks() &&
+                 !op.readsKeyLengths() && !op.getIdentity() && !op.getSinks() &&
                  !op.getHeadMap() && op.getMaskReads().empty();
   bool isF32 = getElementTypeOrSelf(op.getQuery()).isF32();
   int64_t operandRegisters = isF32 ? f32OperandRegisters : 0;

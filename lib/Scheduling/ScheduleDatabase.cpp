@@ -60,6 +60,10 @@ TuningKey attn::getTuningKey(AttentionOp op, StringRef target,
      << ", head dim " << op.getQKHeadDim() << '/' << op.getVHeadDim();
   if (op.hasSequences())
     os << ", sequences";
+  if (op.getPageTable())
+    os << ", pages of " << getDimSize(op.getKey(), 2);
+  else if (op.getKeyLengths())
+    os << ", key lengths";
   if (MaskAttrInterface mask = op.getMaskAttr())
     os << ", mask " << mask;
   describeRegion(os, "score_mod", op.getScoreMod());

@@ -80,7 +80,7 @@ WarpSpecializedSchedules::WarpSpecializedSchedules(AttentionOp op,
   // Under a mask, long and short work items are paired to equal amounts. That
   // is needless where work items are alike, and where lists give their lengths,
   // by which they are sorted.
-  bool isListed = readsMaskMod && !op.hasSequences();
+  bool isListed = readsMaskMod && !op.readsKeyLengths();
   bool hasUnequalWorkItems =
       isMasked && !isListed && !cutsMiddleKeys(op.getMaskAttr());
   if (hasUnequalWorkItems)
@@ -95,6 +95,18 @@ WarpSpecializedSchedules::WarpSpecializedSchedules(AttentionOp op,
     interleave = 0;
   else if (isMasked && !hasUnequalWorkItems)
     interleave = maskedKeyHeads * op.getGroupSize();
+}
+
+/// The largest key tile up to `keyTile` that is copied in boxes of whole pages,
+/// or of this many keys if pages are larger. Otherwise boxes would be as small
+/// as the greatest common divisor of tile and page.
+static int64_t roundToPages(int64_t keyTile, AttentionOp op) {
+  constexpr int64_t maxBoxKeys = 64;
+  int64_t pageSize = getKVAddressing(op).getPageSize();
+  if (pageSize == 0)
+    return keyTile;
+  int64_t box = std::min(pageSize, maxBoxKeys);
+  return keyTile < box ? keyTile : keyTile / box * box;
 }
 
 std::optional<ScheduleCandidate>
@@ -116,6 +128,9 @@ WarpSpecializedSchedules::getLargest(int64_t consumers, int64_t maxKeyTile) {
   if (op.getDropoutMask())
     bounds.scoreBytes += bounds.elementBytes;
   bounds.registers -= getQueryRegisters(op);
+  // The producer takes registers for table entries (`attn-tile-split-roles`).
+  if (getKVAddressing(op).getPageSize() != 0)
+    bounds.registers -= 8;
   KeyTileBounds plainBounds = bounds;
   // Reads of a score_mod need registers for addresses, too.
   if (getScoreBytes(op) > 0)
@@ -123,6 +138,7 @@ WarpSpecializedSchedules::getLargest(int64_t consumers, int64_t maxKeyTile) {
   auto [keyTile, limit] = getLargestKeyTile(plainBounds);
   if (keyTile == 0)
     return std::nullopt;
+  keyTile = roundToPages(keyTile, op);
   ScheduleCandidate plain =
       makeCandidate(plainBounds, consumers, keyTile, limit);
   if (std::optional<ScheduleCandidate> staged =
@@ -197,7 +213,7 @@ std::optional<ScheduleCandidate> WarpSpecializedSchedules::getForBlocks() {
   // tiles; other head dims have not been measured.
   constexpr int64_t keyTile = 64, stages = 4, headDim = 128;
   BlockSize block = getReadBlock(op.getMaskMod());
-  if (op.hasSequences() || block.rows != warpgroupRows ||
+  if (op.readsKeyLengths() || block.rows != warpgroupRows ||
       block.columns != keyTile || op.getQKHeadDim() != headDim ||
       op.getVHeadDim() != headDim || !op.getScoreMod().empty() ||
       op.hasDropout())
@@ -285,6 +301,7 @@ std::optional<ScheduleCandidate> WarpSpecializedSchedules::getForFewQueries() {
   auto [keyTile, limit] = getLargestKeyTile(bounds);
   if (keyTile == 0)
     return std::nullopt;
+  keyTile = roundToPages(keyTile, op);
   Attribute schedule = attn_tile::WarpSpecializedAttr::get(
       op.getContext(), bounds.queryTile, keyTile, stages, /*consumers=*/1,
       /*ping_pong=*/false, attn_tile::TraversalKind::Grid, /*interleave=*/1,

@@ -11,6 +11,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "PTX.h"
+#include "attn-runtime/attn_runtime.h"
+#include "attn/Target/LoweredMemRef.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -91,6 +95,48 @@ void ptx::emitClear(OpBuilder &builder, Location loc, Value begin, Value end,
                      "cleared_${:uid}:\n"
                      "}";
   emit(builder, loc, code, "r,r,r,~{memory}", {begin, end, thread});
+}
+
+SmallVector<Value> ptx::emitPageLookups(OpBuilder &builder,
+                                        attn_tile::CopyOp op,
+                                        const CopiedPages &pages, Value row,
+                                        ValueRange positions) {
+  Location loc = op.getLoc();
+  LoweredMemRef table(cast<MemRefType>(op.getPageTable().getType()),
+                      pages.table);
+  LoweredMemRef fault(cast<MemRefType>(op.getFault().getType()), pages.fault);
+  Value shift = constant(builder, loc,
+                         int32_t(llvm::Log2_64(uint64_t(op.getPageSize()))));
+  Type i32 = builder.getI32Type();
+  // All entries are read before the first one is waited for.
+  SmallVector<Value> found;
+  for (Value position : positions) {
+    Value number = arith::ShRUIOp::create(builder, loc, position, shift);
+    Value address = table.emitAddress(builder, loc, {row, number});
+    llvm::append_range(found,
+                       emitWithResults(builder, loc, i32,
+                                       "{\n"
+                                       ".reg .pred exists;\n"
+                                       "setp.lt.s32 exists, $1, $2;\n"
+                                       "mov.b32 $0, -1;\n"
+                                       "@exists ld.global.nc.b32 $0, [$3];\n"
+                                       "}",
+                                       "=&r,r,r,l",
+                                       {position, pages.numKeys, address}));
+  }
+  Value word = fault.emitAddress(builder, loc, {constant(builder, loc, 0)});
+  for (auto [page, position] : llvm::zip_equal(found, positions))
+    emit(builder, loc,
+         "{\n"
+         ".reg .pred wrong;\n"
+         "setp.lt.s32 wrong, $0, $1;\n"
+         "setp.ge.and.u32 wrong, $2, $3, wrong;\n"
+         "@wrong st.global.b32 [$4], $5;\n"
+         "}",
+         "r,r,r,r,l,r,~{memory}",
+         {position, pages.numKeys, page, pages.numPages, word,
+          constant(builder, loc, ATTNRT_FAULT_PAGES)});
+  return found;
 }
 
 Value ptx::constant(OpBuilder &builder, Location loc, int32_t value) {

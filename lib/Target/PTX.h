@@ -14,6 +14,7 @@
 #ifndef ATTN_LIB_TARGET_PTX_H
 #define ATTN_LIB_TARGET_PTX_H
 
+#include "attn/Target/TargetInfo.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Builders.h"
 
@@ -41,6 +42,13 @@ std::string tied(unsigned count);
 /// bytes that go round-robin to the threads numbered by `thread`.
 void emitClear(OpBuilder &builder, Location loc, Value begin, Value end,
                Value thread, int64_t numThreads);
+
+/// Emits the pages of keys `positions` (`i32`) of row `row` of a page table,
+/// and reports the ones that are no pages. Keys from the number of keys on have
+/// page -1, and their entries are not read.
+SmallVector<Value> emitPageLookups(OpBuilder &builder, attn_tile::CopyOp op,
+                                   const CopiedPages &pages, Value row,
+                                   ValueRange positions);
 
 /// An `i32` constant.
 Value constant(OpBuilder &builder, Location loc, int32_t value);

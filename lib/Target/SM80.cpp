@@ -77,7 +77,7 @@ public:
                    Value parity, BufferType type) const override;
   LogicalResult emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
                          ValueRange source, ValueRange indices,
-                         const StagedTile &stage,
+                         const CopiedPages &pages, const StagedTile &stage,
                          const ThreadPosition &position) const override;
   void emitCommit(OpBuilder &builder, Location loc,
                   const StagedTile &stage) const override;
@@ -379,6 +379,7 @@ static void emitCopyRow(OpBuilder &builder, Location loc, BufferType type,
 LogicalResult MultistageTarget::emitCopy(OpBuilder &builder,
                                          attn_tile::CopyOp op,
                                          ValueRange source, ValueRange indices,
+                                         const CopiedPages &pages,
                                          const StagedTile &stage,
                                          const ThreadPosition &position) const {
   Location loc = op.getLoc();
@@ -410,7 +411,21 @@ LogicalResult MultistageTarget::emitCopy(OpBuilder &builder,
   start.back() = arith::AddIOp::create(
       builder, loc, start.back(),
       emitMul(builder, loc, chunk, getChunkColumns(type)));
-  Value pointer = memref.emitAddress(builder, loc, start);
+  int64_t steps = llvm::divideCeil(rows, rowStep);
+  // The page and the row in it of each step, if the source has pages.
+  SmallVector<Value> found, rowsInPages;
+  if (op.getPageTable()) {
+    SmallVector<Value> positions;
+    for (int64_t i = 0; i < steps; ++i)
+      positions.push_back(emitAdd(builder, loc, start[rowDim], i * rowStep));
+    found = ptx::emitPageLookups(builder, op, pages, /*row=*/indices.front(),
+                                 positions);
+    for (Value row : positions)
+      rowsInPages.push_back(emitAnd(builder, loc, row, op.getPageSize() - 1));
+  }
+  Value pointer;
+  if (found.empty())
+    pointer = memref.emitAddress(builder, loc, start);
   Value rowStride = arith::MulIOp::create(
       builder, loc, memref.getStride(builder, loc, rowDim),
       arith::ConstantIntOp::create(builder, loc, rowStep * getValueBytes(type),
@@ -445,10 +460,20 @@ LogicalResult MultistageTarget::emitCopy(OpBuilder &builder,
         emitChunkAddress(builder, loc, stage.address,
                          emitAdd(builder, loc, tileRow, i * rowStep), chunk));
   Value none = ptx::constant(builder, loc, 0);
-  for (int64_t i = 0, e = llvm::divideCeil(rows, rowStep); i < e; ++i) {
-    Value inside =
-        emitLess(builder, loc,
-                 emitAdd(builder, loc, start[rowDim], i * rowStep), numRows);
+  for (int64_t i = 0; i < steps; ++i) {
+    Value inside;
+    if (found.empty()) {
+      inside =
+          emitLess(builder, loc,
+                   emitAdd(builder, loc, start[rowDim], i * rowStep), numRows);
+    } else {
+      inside = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult,
+                                     found[i], pages.numPages);
+      SmallVector<Value> at(start);
+      at[rowDim] = rowsInPages[i];
+      at.front() = found[i];
+      pointer = memref.emitAddress(builder, loc, at);
+    }
     Value inTile;
     if ((i + 1) * rowStep > rows)
       inTile = emitLess(builder, loc, tileRow,
@@ -465,7 +490,7 @@ LogicalResult MultistageTarget::emitCopy(OpBuilder &builder,
       copy.predicate = emitBoth(builder, loc, inTile, block.predicate);
       emitChunkCopy(builder, loc, copy);
     }
-    if (i + 1 < e)
+    if (i + 1 < steps && found.empty())
       pointer = LLVM::GEPOp::create(builder, loc, pointer.getType(),
                                     builder.getI8Type(), pointer, rowStride);
   }

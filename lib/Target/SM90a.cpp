@@ -84,7 +84,7 @@ public:
                    Value parity, BufferType type) const override;
   LogicalResult emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
                          ValueRange source, ValueRange indices,
-                         const StagedTile &stage,
+                         const CopiedPages &pages, const StagedTile &stage,
                          const ThreadPosition &position) const override;
   void emitCommit(OpBuilder &, Location, const StagedTile &) const override {
     // The bulk copies signal the barrier themselves.
@@ -313,8 +313,40 @@ void SM90aTarget::emitAcquire(OpBuilder &builder, Location loc,
             "r,r,~{memory}", {stage.full, ptx::constant(builder, loc, bytes)});
 }
 
+/// Page table entries that are read before the first one is waited for. The
+/// producer has registers for no more.
+static constexpr int64_t maxPageLookups = 4;
+
+/// The corners of the boxes that a copy from pages at `indices` takes, from row
+/// `first` of the tile on, at most `maxPageLookups`.
+static SmallVector<SmallVector<Value>>
+emitBoxCorners(OpBuilder &builder, attn_tile::CopyOp op, ValueRange indices,
+               const CopiedPages &pages, int64_t first) {
+  Location loc = op.getLoc();
+  int64_t boxRows = op.getContiguousRows();
+  int64_t end = std::min(op.getBuffer().getType().getShape()[0],
+                         first + maxPageLookups * boxRows);
+  Value inPage = ptx::constant(builder, loc, int32_t(op.getPageSize()) - 1);
+  unsigned rowDim = indices.size() - 2;
+  SmallVector<Value> positions;
+  for (int64_t row = first; row < end; row += boxRows)
+    positions.push_back(arith::AddIOp::create(
+        builder, loc, indices[rowDim], ptx::constant(builder, loc, row)));
+  // A box of page -1, or of another one that does not exist, is zero.
+  SmallVector<Value> found = ptx::emitPageLookups(
+      builder, op, pages, /*row=*/indices.front(), positions);
+  SmallVector<SmallVector<Value>> corners;
+  for (auto [page, position] : llvm::zip_equal(found, positions)) {
+    SmallVector<Value> &corner = corners.emplace_back(indices);
+    corner.front() = page;
+    corner[rowDim] = arith::AndIOp::create(builder, loc, position, inPage);
+  }
+  return corners;
+}
+
 LogicalResult SM90aTarget::emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
                                     ValueRange source, ValueRange indices,
+                                    const CopiedPages &pages,
                                     const StagedTile &stage,
                                     const ThreadPosition &) const {
   Location loc = op.getLoc();
@@ -324,7 +356,7 @@ LogicalResult SM90aTarget::emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
     return op.emitOpError("must copy through a tensor map on sm_90a");
   int64_t boxColumns = isRow(type) ? type.getShape()[1] : getBlockColumns(type);
   int64_t cluster = type.getCluster();
-  int64_t boxRows = type.getShape()[0] / cluster;
+  int64_t boxRows = op.getContiguousRows();
   if (map.getBox() != ArrayRef<int64_t>{boxRows, boxColumns})
     return op.emitOpError("tensor map must have the box ")
            << boxRows << "x" << boxColumns << " on sm_90a";
@@ -355,18 +387,31 @@ LogicalResult SM90aTarget::emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
            std::to_string((1 << cluster) - 1) + ";\n}";
   }
   std::string constraints = "r,l,r," + ptx::repeat("r", rank) + ",~{memory}";
-  for (int64_t block = 0, e = isRow(type) ? 1 : getNumBlocks(type); block < e;
-       ++block) {
-    Value address = arith::AddIOp::create(
-        builder, loc, stage.address,
-        ptx::constant(builder, loc, block * getBlockBytes(type)));
-    Value column =
-        arith::AddIOp::create(builder, loc, indices.back(),
-                              ptx::constant(builder, loc, block * boxColumns));
-    SmallVector<Value> operands = {address, source.front(), stage.full, column};
-    llvm::append_range(operands, llvm::reverse(indices.drop_back()));
-    ptx::emit(builder, loc, code, constraints, operands);
+  auto emitBox = [&](ArrayRef<Value> corner, int64_t firstRow) {
+    for (int64_t block = 0, e = isRow(type) ? 1 : getNumBlocks(type); block < e;
+         ++block) {
+      int64_t offset = block * getBlockBytes(type) + firstRow * blockRowBytes;
+      Value address = arith::AddIOp::create(
+          builder, loc, stage.address, ptx::constant(builder, loc, offset));
+      Value column = arith::AddIOp::create(
+          builder, loc, corner.back(),
+          ptx::constant(builder, loc, block * boxColumns));
+      SmallVector<Value> operands = {address, source.front(), stage.full,
+                                     column};
+      llvm::append_range(operands, llvm::reverse(corner.drop_back()));
+      ptx::emit(builder, loc, code, constraints, operands);
+    }
+  };
+  if (!op.getPageTable()) {
+    emitBox(SmallVector<Value>(indices), /*firstRow=*/0);
+    return success();
   }
+  for (int64_t row = 0; row < type.getShape()[0];)
+    for (ArrayRef<Value> corner :
+         emitBoxCorners(builder, op, indices, pages, row)) {
+      emitBox(corner, row);
+      row += boxRows;
+    }
   return success();
 }
 

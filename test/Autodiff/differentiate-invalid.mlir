@@ -404,3 +404,26 @@ func.func @f(%bias: tensor<16xf32>, %a: tensor<8x4xf32>, %b: tensor<4x6xf32>) ->
   } -> tensor<8x6xf32>
   return %r : tensor<8x6xf32>
 }
+
+// -----
+
+func.func @f(%q: tensor<2x4x8x64xf32>, %k: tensor<9x2x16x64xf32>, %v: tensor<9x2x16x64xf32>,
+             %n: tensor<2xi32>, %t: tensor<2x3xi32>) -> tensor<2x4x8x64xf32> {
+  %e = tensor.empty() : tensor<2x4x8x64xf32>
+  // expected-error @below {{cannot differentiate 'attn.attention' with 'page_table': gradients of a KV cache are not supported}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x64xf32>, tensor<9x2x16x64xf32>, tensor<9x2x16x64xf32>)
+      outs(%e : tensor<2x4x8x64xf32>) key_lengths(%n : tensor<2xi32>) page_table(%t : tensor<2x3xi32>)
+      -> tensor<2x4x8x64xf32>
+  return %r : tensor<2x4x8x64xf32>
+}
+
+// -----
+
+func.func @f(%q: tensor<2x4x8x64xf32>, %k: tensor<2x2x16x64xf32>, %v: tensor<2x2x16x64xf32>,
+             %n: tensor<2xi32>) -> tensor<2x4x8x64xf32> {
+  %e = tensor.empty() : tensor<2x4x8x64xf32>
+  // expected-error @below {{cannot differentiate 'attn.attention' with 'key_lengths': gradients of a KV cache are not supported}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x64xf32>, tensor<2x2x16x64xf32>, tensor<2x2x16x64xf32>)
+      outs(%e : tensor<2x4x8x64xf32>) key_lengths(%n : tensor<2xi32>) -> tensor<2x4x8x64xf32>
+  return %r : tensor<2x4x8x64xf32>
+}

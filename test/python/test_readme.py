@@ -29,6 +29,10 @@ DROPOUT = attention(
 )
 PACKED = attention("sequences packed(%b, %b : tensor<5xi32>, tensor<5xi32>)", ", %b: tensor<5xi32>")
 PADDED = attention("sequences padded(%b, %b : tensor<1xi32>, tensor<1xi32>)", ", %b: tensor<1xi32>")
+LENGTHS = attention("key_lengths(%n : tensor<1xi32>)", ", %n: tensor<1xi32>")
+PAGED = attention(
+    "key_lengths(%n : tensor<1xi32>) page_table(%t : tensor<1x9xi32>)", ", %n: tensor<1xi32>, %t: tensor<1x9xi32>"
+)
 HEAD_OPS = attention(
     "mask(#attn.causal)",
     ", %cos: tensor<256x32xf32>, %sin: tensor<256x32xf32>",
@@ -53,6 +57,7 @@ MODULES = {
     "its gradients": [(attention("mask(#attn.causal)"), True)],
     "dropout, in attention and its gradients": [(DROPOUT, True)],
     "packed and padded sequences, and their gradients": [(PACKED, True), (PADDED, True)],
+    "KV caches with lengths, contiguous and paged": [(LENGTHS, False), (PAGED, False)],
     "rotary positions and norms of heads (`attn.rope`, `attn.rms_norm`)": [(HEAD_OPS, False)],
     "matmul with an epilogue (`attn.matmul`)": [(MATMUL, False)],
 }

@@ -170,7 +170,7 @@ LogicalResult Tuner::plan(ModuleOp module) {
     return fail("expected one attention in '" + options.input + "' (found " +
                 Twine(found.size()) + ")");
   AttentionOp op = found.front();
-  if (op.hasSequences())
+  if (op.readsKeyLengths())
     return fail("sequences of different lengths cannot be tuned: their lengths "
                 "are data");
   FailureOr<const Target *> target = lookupTarget(module, options.target);

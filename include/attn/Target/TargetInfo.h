@@ -23,6 +23,15 @@
 
 namespace mlir::attn {
 
+/// The converted operands of a copy from pages: the page table and the flag of
+/// the fault, in the form of `LoweredMemRef`, and the numbers of keys and pages
+/// as `i32`. Without a page table all are empty.
+struct CopiedPages {
+  SmallVector<Value> table;
+  Value numKeys, numPages;
+  SmallVector<Value> fault;
+};
+
 /// A staged tile after lowering: addresses in shared memory, as `i32`.
 struct StagedTile {
   /// First byte of the stage.
@@ -144,9 +153,11 @@ public:
   virtual void emitAcquire(OpBuilder &builder, Location loc,
                            const StagedTile &stage, Value parity,
                            attn_tile::BufferType type) const = 0;
-  /// Starts the copy of a tile. `source` is the converted source of the copy.
+  /// Starts the copy of a tile. `source` is the converted source of the copy,
+  /// and `pages` the converted page table if it has one.
   virtual LogicalResult emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
                                  ValueRange source, ValueRange indices,
+                                 const CopiedPages &pages,
                                  const StagedTile &stage,
                                  const ThreadPosition &position) const = 0;
   /// Announces the copies of the stage.

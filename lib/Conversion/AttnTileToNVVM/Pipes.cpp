@@ -151,8 +151,16 @@ struct CopyLowering : public KernelPattern<CopyOp> {
   LogicalResult
   matchAndRewrite(CopyOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
+    CopiedPages pages;
+    if (op.getPageTable()) {
+      llvm::append_range(pages.table, adaptor.getPageTable());
+      llvm::append_range(pages.fault, adaptor.getFault());
+      pages.numKeys = adaptor.getNumKeys().front();
+      pages.numPages = adaptor.getNumPages().front();
+    }
     if (failed(context.target.emitCopy(rewriter, op, adaptor.getSource(),
                                        getSingleValues(adaptor.getIndices()),
+                                       pages,
                                        getStagedTile(adaptor.getBuffer()),
                                        context.getPosition(rewriter, op))))
       return failure();

@@ -11,37 +11,97 @@
 //===----------------------------------------------------------------------===//
 
 #include "TileEmitter.h"
+#include "attn-runtime/attn_runtime.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+
+#include <numeric>
 
 using namespace mlir;
 using namespace mlir::attn_tile;
 
-void TileEmitter::emitTileCopy(LoadOp op, Value buffer) {
-  Value source = lookup(op.getSource());
-  SmallVector<Value> indices = llvm::map_to_vector(
-      op.getIndices(), [&](Value index) { return lookup(index); });
-  ArrayRef<int64_t> shape = cast<MemRefType>(buffer.getType()).getShape();
-  Value &row = indices[indices.size() - 2];
-  Value first = row;
-  Value present = countRows(op, source, first, shape[0]);
-  loop(index(0), present, 1, [&](Value r) {
-    row = add(first, r);
-    forEachPiece(shape[1], [&](int64_t column, int64_t lanes) {
-      SmallVector<Value> at(indices);
+void TileEmitter::emitRowCopy(Value source, ValueRange indices, Value buffer,
+                              Value first, Value rows) {
+  int64_t columns = cast<MemRefType>(buffer.getType()).getDimSize(1);
+  SmallVector<Value> corner(indices);
+  Value &row = corner[corner.size() - 2];
+  Value firstRow = row;
+  loop(index(0), rows, 1, [&](Value r) {
+    row = add(firstRow, r);
+    Value target = isConstantIntValue(first, 0) ? r : add(first, r);
+    forEachPiece(columns, [&](int64_t column, int64_t lanes) {
+      SmallVector<Value> at(corner);
       at.back() = add(at.back(), column);
-      Value piece = toF32(readPiece(
-          source, at, lanes, isInBounds(source, indices, column, lanes)));
-      vector::StoreOp::create(b, piece, buffer, ValueRange{r, index(column)});
+      Value piece = toF32(readPiece(source, at, lanes,
+                                    isInBounds(source, corner, column, lanes)));
+      vector::StoreOp::create(b, piece, buffer,
+                              ValueRange{target, index(column)});
     });
   });
-  loop(present, index(shape[0]), 1, [&](Value r) {
-    forEachPiece(shape[1], [&](int64_t column, int64_t lanes) {
-      auto type = VectorType::get(
-          lanes, cast<MemRefType>(buffer.getType()).getElementType());
+}
+
+void TileEmitter::emitZeroRows(Value buffer, Value first, Value end) {
+  auto memref = cast<MemRefType>(buffer.getType());
+  loop(first, end, 1, [&](Value r) {
+    forEachPiece(memref.getDimSize(1), [&](int64_t column, int64_t lanes) {
+      auto type = VectorType::get(lanes, memref.getElementType());
       vector::StoreOp::create(b, zeroOf(type), buffer,
                               ValueRange{r, index(column)});
     });
   });
+}
+
+void TileEmitter::emitPagedCopy(LoadOp op, Value buffer) {
+  Value source = lookup(op.getSource()), table = lookup(op.getPageTable());
+  SmallVector<Value> indices = llvm::map_to_vector(
+      op.getIndices(), [&](Value index) { return lookup(index); });
+  auto memref = cast<MemRefType>(source.getType());
+  int64_t pageSize = memref.getDimSize(memref.getRank() - 2);
+  int64_t tileRows = cast<MemRefType>(buffer.getType()).getDimSize(0);
+  Value entry = indices.front(), first = indices[indices.size() - 2];
+  Value present = arith::SubIOp::create(b, lookup(op.getNumKeys()), first);
+  present = arith::MaxSIOp::create(b, present, index(0));
+  present = arith::MinSIOp::create(b, present, index(tileRows));
+  // Tiles begin at multiples of their size.
+  int64_t step = std::gcd(tileRows, pageSize);
+  loop(index(0), present, step, [&](Value r) {
+    Value key = add(first, r);
+    Value page = memref::LoadOp::create(
+        b, table,
+        ValueRange{
+            entry,
+            arith::DivUIOp::create(b, key, index(pageSize)).getResult()});
+    page = arith::IndexCastOp::create(b, b.getIndexType(), page);
+    Value left = arith::SubIOp::create(b, present, r);
+    Value rows = arith::MinSIOp::create(b, left, index(step));
+    // The unsigned comparison also catches negative pages.
+    Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, page,
+                                         lookup(op.getNumPages()));
+    auto ifOp = scf::IfOp::create(b, TypeRange(), exists, /*withElse=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(ifOp.thenBlock());
+    SmallVector<Value> corner(indices);
+    corner.front() = page;
+    corner[corner.size() - 2] = arith::RemUIOp::create(b, key, index(pageSize));
+    emitRowCopy(source, corner, buffer, r, rows);
+    b.setInsertionPointToStart(ifOp.elseBlock());
+    emitZeroRows(buffer, r, arith::AddIOp::create(b, r, rows));
+    Value code = arith::ConstantIntOp::create(b, ATTNRT_FAULT_PAGES, 32);
+    memref::StoreOp::create(b, code, lookup(op.getFault()), index(0));
+  });
+  emitZeroRows(buffer, present, index(tileRows));
+}
+
+void TileEmitter::emitTileCopy(LoadOp op, Value buffer) {
+  if (op.getPageTable())
+    return emitPagedCopy(op, buffer);
+  Value source = lookup(op.getSource());
+  SmallVector<Value> indices = llvm::map_to_vector(
+      op.getIndices(), [&](Value index) { return lookup(index); });
+  int64_t rows = cast<MemRefType>(buffer.getType()).getDimSize(0);
+  Value present = countRows(op, source, indices[indices.size() - 2], rows);
+  emitRowCopy(source, indices, buffer, index(0), present);
+  emitZeroRows(buffer, present, index(rows));
 }
 
 /// Whether `use` is the right-hand side of a contraction, as `NxK`.
@@ -85,6 +145,11 @@ LogicalResult TileEmitter::emitLoad(LoadOp op) {
   }
   Value target = makeBuffer({type.getDimSize(1), type.getDimSize(0)}, element);
   transposed[op.getResult()] = target;
+  if (op.getPageTable()) {
+    emitTileCopy(op, buffer);
+    emitTranspose(buffer, {index(0), index(0)}, type.getDimSize(1), target);
+    return success();
+  }
   Value source = lookup(op.getSource());
   SmallVector<Value> indices = llvm::map_to_vector(
       op.getIndices(), [&](Value index) { return lookup(index); });

@@ -126,6 +126,13 @@ private:
   void emitTranspose(Value source, ValueRange indices, int64_t columns,
                      Value target);
   void emitTileCopy(LoadOp op, Value buffer);
+  /// Copies `rows` rows from `indices` on to `buffer`, from row `first` on.
+  void emitRowCopy(Value source, ValueRange indices, Value buffer, Value first,
+                   Value rows);
+  /// Makes rows of `buffer` from `first` on zero, up to `end`.
+  void emitZeroRows(Value buffer, Value first, Value end);
+  /// Copies a tile of pages to `buffer`.
+  void emitPagedCopy(LoadOp op, Value buffer);
   /// Calls `emit` for each element of a tile in fragment order, with its row,
   /// column and index in `memref`.
   template <typename EmitFn>

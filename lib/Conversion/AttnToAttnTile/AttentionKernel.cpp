@@ -101,8 +101,13 @@ private:
   /// The work item for the induction variables of the loop over work items.
   WorkItem makeWorkItem(ValueRange ids);
   void writeWorkItem(const WorkItem &item);
-  /// Reports an entry of the head map that is not a key head.
-  void checkHeadMap(const WorkItem &item);
+  /// Reports an entry of the head map that is not a key head, and a number of
+  /// keys that the cache has no room for.
+  void checkInputs(const WorkItem &item);
+  /// Reports `code` if `isWrong`.
+  void report(Value isWrong, attnrt_fault code);
+  /// Emits the number of keys of batch entry `batch`; 0 if it is not valid.
+  Value loadKeyLength(Value batch);
   Value loadQueries(const WorkItem &item);
   State writeStep(const WorkItem &item, Value queryTile, Value step,
                   attn_tile::KVTileIteratorOp tiles, State state);
@@ -166,6 +171,10 @@ private:
   /// CTAs of a cluster, which iterate over key tiles together.
   int64_t clusterSize;
   Value query, key, value, out, lse, sinks, headMap, fault, identity;
+  KVAddressingAttrInterface addressing;
+  /// The number of keys of each batch entry, and its pages; null if the keys
+  /// have no lengths, or are not in pages.
+  Value keyLengths, pageTable;
   /// The query before packing. Hosts, which compute grids, know no packed
   /// views.
   Value storedQuery;
@@ -202,7 +211,7 @@ KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
                            attn_tile::KernelOp kernel, ValueRange captures,
                            Value splitCount)
     : b(attention.getLoc(), builder), attention(attention), dropout(attention),
-      kernel(kernel) {
+      kernel(kernel), addressing(getKVAddressing(attention)) {
   ScheduleAttrInterface schedule = attention.getChosenSchedule();
   queryTileSize = schedule.getQueryTile();
   keyTileSize = schedule.getKeyTile();
@@ -247,13 +256,17 @@ KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
   }
   if (attention.getSinks())
     sinks = *next++;
-  if (attention.getHeadMap()) {
+  if (attention.getHeadMap())
     headMap = *next++;
+  if (attention.getKeyLengths())
+    keyLengths = *next++;
+  if (attention.getPageTable())
+    pageTable = *next++;
+  if (headMap || keyLengths)
     fault = *next++;
-  }
   if (attention.getIdentity())
     identity = *next++;
-  if (attention.hasSequences())
+  if (addressing.isListed())
     workItemList = *next++;
   if (needsClassification(attention)) {
     lists = *next++;
@@ -310,7 +323,7 @@ void KernelWriter::write() {
   } else {
     Value batches = b.size(storedQuery, 0);
     storedQueries = b.size(query, 2);
-    storedKeys = b.size(key, 2);
+    storedKeys = addressing.emitMaxKeys(b, b.getLoc(), key, pageTable);
     bounds = {batches, heads,
               b.countTiles(storedQueries, clusterSize * queryTileSize)};
     if (clusterSize > 1)
@@ -338,9 +351,7 @@ KernelWriter::WorkItem KernelWriter::makeWorkItem(ValueRange ids) {
     item.keyLength = listed.keyLength;
     item.firstKeyRow = listed.keyRow;
     item.firstQueryRow = listed.queryRow;
-    item.batch = attention.getSequenceLayout() == SequenceLayout::Packed
-                     ? b.index(0)
-                     : item.sequence;
+    item.batch = addressing.hasEntries() ? item.sequence : b.index(0);
   } else {
     item.batch = item.sequence = ids[0];
     Value tile = ids[2];
@@ -362,7 +373,7 @@ KernelWriter::WorkItem KernelWriter::makeWorkItem(ValueRange ids) {
           arith::AddIOp::create(b, item.firstOfCluster, offset);
     }
     item.queryLength = storedQueries;
-    item.keyLength = storedKeys;
+    item.keyLength = keyLengths ? loadKeyLength(item.batch) : storedKeys;
   }
   item.keyHead = item.head;
   if (headMap) {
@@ -409,11 +420,25 @@ void KernelWriter::writeWorkItem(const WorkItem &item) {
   }
   writeResults(item, tiles,
                {loop.getResult(0), loop.getResult(1), loop.getResult(2)});
-  if (headMap)
-    checkHeadMap(item);
+  if (headMap || keyLengths)
+    checkInputs(item);
 }
 
-void KernelWriter::checkHeadMap(const WorkItem &item) {
+Value KernelWriter::loadKeyLength(Value batch) {
+  SequenceRows rows =
+      addressing.emitRows(b, b.getLoc(), keyLengths, storedKeys, batch);
+  return arith::SelectOp::create(b, rows.isValid, rows.length, b.index(0));
+}
+
+void KernelWriter::report(Value isWrong, attnrt_fault code) {
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(
+      scf::IfOp::create(b, isWrong, /*withElseRegion=*/false).thenBlock());
+  Value word = arith::ConstantIntOp::create(b, code, 32);
+  memref::StoreOp::create(b, word, fault, b.index(0));
+}
+
+void KernelWriter::checkInputs(const WorkItem &item) {
   // Only the first query tile of a head checks: otherwise every consumer would
   // wait for an entry that only the producer needs.
   OpBuilder::InsertionGuard guard(b);
@@ -421,15 +446,21 @@ void KernelWriter::checkHeadMap(const WorkItem &item) {
                                         item.firstQuery, b.index(0));
   b.setInsertionPointToStart(
       scf::IfOp::create(b, isFirst, /*withElseRegion=*/false).thenBlock());
-  Value entry = memref::LoadOp::create(b, headMap, item.head);
-  // The unsigned comparison also catches negative entries.
-  Value count = arith::ConstantIntOp::create(b, attention.getNumKeyHeads(), 32);
-  Value isWrong =
-      arith::CmpIOp::create(b, arith::CmpIPredicate::uge, entry, count);
-  b.setInsertionPointToStart(
-      scf::IfOp::create(b, isWrong, /*withElseRegion=*/false).thenBlock());
-  Value code = arith::ConstantIntOp::create(b, ATTNRT_FAULT_HEADS, 32);
-  memref::StoreOp::create(b, code, fault, b.index(0));
+  if (headMap) {
+    Value entry = memref::LoadOp::create(b, headMap, item.head);
+    // The unsigned comparison also catches negative entries.
+    Value count =
+        arith::ConstantIntOp::create(b, attention.getNumKeyHeads(), 32);
+    report(arith::CmpIOp::create(b, arith::CmpIPredicate::uge, entry, count),
+           ATTNRT_FAULT_HEADS);
+  }
+  if (keyLengths) {
+    Value isValid =
+        addressing.emitRows(b, b.getLoc(), keyLengths, storedKeys, item.batch)
+            .isValid;
+    Value one = arith::ConstantIntOp::create(b, 1, 1);
+    report(arith::XOrIOp::create(b, isValid, one), ATTNRT_FAULT_KEY_LENGTHS);
+  }
 }
 
 Value KernelWriter::loadQueries(const WorkItem &item) {
@@ -849,14 +880,19 @@ Value KernelWriter::loadKeyTile(const WorkItem &item, Value source,
                                 Value firstKey, int64_t columns, Value position,
                                 Value length, bool clears) {
   Value zero = b.index(0);
-  if (!workItemList)
+  if (!workItemList && !keyLengths)
     return b.load({keyTileSize, columns}, source,
                   {item.batch, item.keyHead, firstKey, zero}, position, length);
-  Value row = arith::AddIOp::create(b, item.firstKeyRow, firstKey);
-  return b.loadWithin({keyTileSize, columns}, source,
-                      {item.batch, item.keyHead, row, zero},
-                      clears ? firstKey : Value(),
-                      clears ? item.keyLength : Value(), position, length);
+  Value row = firstKey;
+  if (workItemList)
+    row = arith::AddIOp::create(b, item.firstKeyRow, firstKey);
+  TileProgramBuilder::Pages pages;
+  if (pageTable)
+    pages = {pageTable, item.keyLength, b.size(key, 0), fault};
+  return b.loadWithin(
+      {keyTileSize, columns}, source, {item.batch, item.keyHead, row, zero},
+      clears ? firstKey : Value(), clears ? item.keyLength : Value(), position,
+      length, pages);
 }
 
 void KernelWriter::storeTile(const WorkItem &item, Value tile, Value dest,

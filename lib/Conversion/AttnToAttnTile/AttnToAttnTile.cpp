@@ -126,12 +126,14 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
     operands.push_back(lse);
   if (Value sinks = attention.getSinks())
     operands.push_back(sinks);
-  if (Value map = attention.getHeadMap()) {
-    Value fault = attn_tile::ErrorFlagOp::create(
+  for (Value operand : {attention.getHeadMap(), attention.getKeyLengths(),
+                        attention.getPageTable()})
+    if (operand)
+      operands.push_back(operand);
+  if (attention.getHeadMap() || attention.getKeyLengths())
+    operands.push_back(attn_tile::ErrorFlagOp::create(
         rewriter, attention.getLoc(),
-        MemRefType::get({1}, rewriter.getI32Type()));
-    operands.append({map, fault});
-  }
+        MemRefType::get({1}, rewriter.getI32Type())));
   if (Value identity = attention.getIdentity())
     operands.push_back(identity);
   if (workItemList)

@@ -70,7 +70,9 @@ KVSplits attn::emitKVSplits(RewriterBase &rewriter, AttentionOp attention,
   items = b.createOrFold<arith::MaxUIOp>(items, one);
   Value numSplits = b.createOrFold<arith::MinUIOp>(
       b.createOrFold<arith::DivUIOp>(b.constant(wanted), items),
-      tiles(b.size(key, 2), schedule.getKeyTile()));
+      tiles(getKVAddressing(attention).emitMaxKeys(b, b.getLoc(), key,
+                                                   attention.getPageTable()),
+            schedule.getKeyTile()));
   numSplits = b.createOrFold<arith::MaxUIOp>(numSplits, one);
   if (isConstantIntValue(numSplits, 1))
     return {};

@@ -94,6 +94,12 @@ static void moveMaskToRegion(OpBuilder &builder, AttentionOp op) {
     builder.setInsertionPointToEnd(&region.front());
   }
   auto at = region.getArguments();
+  // The device reads the number of keys of a cache.
+  if (Value lengths = op.getKeyLengths()) {
+    Value length = memref::LoadOp::create(builder, loc, lengths, at[0]);
+    keyLength = arith::IndexCastOp::create(builder, loc, builder.getIndexType(),
+                                           length);
+  }
   Value isAttended = mask.emitPredicate(
       builder, loc, {at[0], at[1], at[2], at[3], queryLength, keyLength});
   if (kept)

@@ -88,14 +88,20 @@ struct TileProgramBuilder : ImplicitLocOpBuilder {
                                      source, indices, position, length,
                                      inBounds);
   }
+  /// The pages of a source; null if it has none. See `attn_tile.load`.
+  struct Pages {
+    Value table, numKeys, numPages, fault;
+  };
   /// Loads a tile through a pipe. Its first row is row `first` of a sequence of
   /// `extent` rows; null without sequences.
   Value loadWithin(ArrayRef<int64_t> shape, Value source, ValueRange indices,
-                   Value first, Value extent, Value position, Value length) {
+                   Value first, Value extent, Value position, Value length,
+                   const Pages &pages = {}) {
     Type element = cast<MemRefType>(source.getType()).getElementType();
     return attn_tile::LoadOp::create(*this, VectorType::get(shape, element),
-                                     source, indices, first, extent, position,
-                                     length);
+                                     source, indices, pages.table,
+                                     pages.numKeys, pages.numPages, pages.fault,
+                                     first, extent, position, length);
   }
   Value contract(Value lhs, Value rhs, Value acc, ContractForm form);
 

@@ -53,13 +53,6 @@ enum Field : int64_t {
 static constexpr int64_t numColumns = 8;
 
 namespace {
-/// Where the rows of a sequence are in one tensor.
-struct Rows {
-  Value first, length;
-  /// Whether they are in the tensor.
-  Value exist;
-};
-
 /// Writes the kernel that lists the work items of one attention or gradient.
 class WorkItemListWriter {
 public:
@@ -69,12 +62,13 @@ public:
   void write();
 
 private:
-  Rows readRows(Value sequences, Value stored, Value longest, Value sequence);
+  SequenceRows readRows(Value sequences, Value stored, Value longest,
+                        Value sequence);
   Value countTiles(Value length);
   void writeSequence(Value sequence);
 
   ScalarKernelBuilder b;
-  SequenceLayout layout;
+  KVAddressingAttrInterface addressing;
   SequenceTiles request;
   bool isOfKeys;
   Block *entry;
@@ -91,7 +85,7 @@ WorkItemListWriter::WorkItemListWriter(OpBuilder &builder,
                                        AttentionOpInterface op,
                                        const SequenceTiles &request,
                                        attn_tile::KernelOp kernel)
-    : b(op.getLoc(), builder), layout(*op.getSequenceLayout()),
+    : b(op.getLoc(), builder), addressing(getKVAddressing(op)),
       request(request), isOfKeys(request.rows == MaskDim::Key),
       entry(&kernel.getBody().front()) {
   auto *next = entry->args_begin();
@@ -112,7 +106,7 @@ void WorkItemListWriter::write() {
   numSequences = entries;
   Value items = entries;
   Value zero = b.constant(0), one = b.constant(1);
-  if (layout == SequenceLayout::Packed)
+  if (!addressing.hasEntries())
     numSequences = b.sub(entries, one);
   else
     items = b.select(b.compare(arith::CmpIPredicate::eq, entries, zero), zero,
@@ -125,25 +119,14 @@ void WorkItemListWriter::write() {
 }
 
 /// `sequence` must be in bounds.
-Rows WorkItemListWriter::readRows(Value sequences, Value stored, Value longest,
-                                  Value sequence) {
-  using arith::CmpIPredicate;
-  Value zero = b.constant(0);
-  if (layout == SequenceLayout::Padded) {
-    Value length = b.loadIndex(sequences, sequence);
-    Value exist = b.both(b.compare(CmpIPredicate::sle, zero, length),
-                         b.compare(CmpIPredicate::sle, length, stored));
-    return {zero, length, exist};
-  }
-  Value begin = b.loadIndex(sequences, sequence);
-  Value end = b.loadIndex(sequences, b.add(sequence, b.constant(1)));
-  Value exist = b.both(b.compare(CmpIPredicate::sle, zero, begin),
-                       b.both(b.compare(CmpIPredicate::sle, begin, end),
-                              b.compare(CmpIPredicate::sle, end, stored)));
-  Value length = b.sub(end, begin);
+SequenceRows WorkItemListWriter::readRows(Value sequences, Value stored,
+                                          Value longest, Value sequence) {
+  SequenceRows rows =
+      addressing.emitRows(b, b.getLoc(), sequences, stored, sequence);
   if (longest)
-    exist = b.both(exist, b.compare(CmpIPredicate::sle, length, longest));
-  return {begin, length, exist};
+    rows.isValid = b.both(rows.isValid, b.compare(arith::CmpIPredicate::sle,
+                                                  rows.length, longest));
+  return rows;
 }
 
 Value WorkItemListWriter::countTiles(Value length) {
@@ -162,10 +145,11 @@ void WorkItemListWriter::writeSequence(Value sequence) {
   // The work item after the last sequence matches none, so its values stay
   // zero.
   SmallVector<Value> own = b.sum(numSequences, 5, [&](Value s) {
-    Rows queries = readRows(querySequences, storedQueries, longestQueries, s);
-    Rows keys = readRows(keySequences, storedKeys, longestKeys, s);
+    SequenceRows queries =
+        readRows(querySequences, storedQueries, longestQueries, s);
+    SequenceRows keys = readRows(keySequences, storedKeys, longestKeys, s);
     Value isOwn = b.compare(CmpIPredicate::eq, s, sequence);
-    Value isBad = b.invert(b.both(queries.exist, keys.exist));
+    Value isBad = b.invert(b.both(queries.isValid, keys.isValid));
     SmallVector<Value> sums;
     for (Value value : {queries.first, queries.length, keys.first, keys.length})
       sums.push_back(b.select(isOwn, value, zero));
@@ -180,8 +164,9 @@ void WorkItemListWriter::writeSequence(Value sequence) {
   Value streamed = isOfKeys ? queryLength : keyLength;
 
   SmallVector<Value> places = b.sum(numSequences, 2, [&](Value s) {
-    Rows queries = readRows(querySequences, storedQueries, longestQueries, s);
-    Rows keys = readRows(keySequences, storedKeys, longestKeys, s);
+    SequenceRows queries =
+        readRows(querySequences, storedQueries, longestQueries, s);
+    SequenceRows keys = readRows(keySequences, storedKeys, longestKeys, s);
     Value tiles = countTiles(isOfKeys ? keys.length : queries.length);
     Value other = isOfKeys ? queries.length : keys.length;
     Value isShorter = b.compare(CmpIPredicate::slt, other, streamed);
@@ -250,7 +235,7 @@ static Value emitCapacity(ScalarKernelBuilder &b, AttentionOpInterface op,
   Value tile = b.constant(request.size);
   Value zero = b.constant(0), one = b.constant(1);
   Value capacity;
-  if (op.getSequenceLayout() == SequenceLayout::Padded) {
+  if (getKVAddressing(op).hasEntries()) {
     Value rounded = b.add(stored, b.constant(request.extra + request.size - 1));
     Value tiles = arith::DivUIOp::create(b, rounded, tile);
     capacity = b.add(b.mul(entries, tiles), one);
@@ -286,7 +271,7 @@ Value attn::listSequences(RewriterBase &rewriter, AttentionOpInterface op,
   // This limits packed sequences to the positions for which the mask has words.
   // Padded ones are never longer.
   if (Value mask = op.getDropoutMask();
-      mask && op.getSequenceLayout() == SequenceLayout::Packed) {
+      mask && !getKVAddressing(op).hasEntries()) {
     constexpr int64_t block = DropoutMaskOp::blockSize;
     bool isByRows = op.getMaskLayout() == MaskLayout::Rows;
     auto addLongest = [&](int64_t dim, int64_t wordsOfBlock) {

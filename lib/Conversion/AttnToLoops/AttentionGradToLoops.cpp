@@ -57,6 +57,7 @@ private:
             head,
             keyHead,
             getRow(sequence.firstQueryRow, query),
+            /*keyEntry=*/batch,
             getRow(sequence.firstKeyRow, key),
             sequence,
             query,

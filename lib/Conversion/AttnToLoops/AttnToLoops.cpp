@@ -63,7 +63,8 @@ private:
   LoopPair getPair(const Row &row, Value key) {
     LoopPair pair = row.pair;
     pair.key = key;
-    pair.keyRow = getRow(pair.sequence.firstKeyRow, key);
+    std::tie(pair.keyEntry, pair.keyRow) =
+        getKeyPlace(pair.batch, pair.sequence, key);
     return pair;
   }
   void writeQueries(const Row &row);
@@ -150,7 +151,7 @@ Value LoopWriter::writeScores(const Row &row) {
     auto emitPairScore = [&]() -> Value {
       Value product =
           emitDot(row.queryBuffer, {}, key,
-                  {pair.batch, pair.keyHead, pair.keyRow}, qkHeadDim);
+                  {pair.keyEntry, pair.keyHead, pair.keyRow}, qkHeadDim);
       Value scale = constant(attention.getScaleOrDefault());
       return emitScore(pair, arith::MulFOp::create(b, product, scale));
     };
@@ -195,7 +196,8 @@ Value LoopWriter::writeRowSum(const Row &row, Value rowMax) {
               b, arith::SubFOp::create(b, score, rowMax).getResult());
           Value weight = emitDropout(pair, p);
           loop(vHeadDim, {}, [&](Value d, ValueRange) {
-            Value v = load(value, {pair.batch, pair.keyHead, pair.keyRow, d});
+            Value v =
+                load(value, {pair.keyEntry, pair.keyHead, pair.keyRow, d});
             store(fma(weight, v, load(row.outBuffer, d)), row.outBuffer, d);
             return SmallVector<Value>();
           });

@@ -23,7 +23,8 @@ using namespace mlir::attn;
 
 LoopEmitter::LoopEmitter(OpBuilder &builder, AttentionOpInterface attention,
                          const IRMapping &mapping)
-    : b(attention.getLoc(), builder), attention(attention), mapping(mapping) {
+    : b(attention.getLoc(), builder), attention(attention), mapping(mapping),
+      addressing(getKVAddressing(attention)) {
   zero = index(0);
   one = index(1);
   minusInfinity = constant(-std::numeric_limits<double>::infinity());
@@ -31,7 +32,9 @@ LoopEmitter::LoopEmitter(OpBuilder &builder, AttentionOpInterface attention,
   key = lookup(attention.getKey());
   value = lookup(attention.getValue());
   storedQueries = size(query, 2);
-  storedKeys = size(key, 2);
+  Value pageTable = attention.getPageTable();
+  storedKeys = addressing.emitMaxKeys(b, b.getLoc(), key,
+                                      pageTable ? lookup(pageTable) : Value());
   qkHeadDim = size(query, 3);
   vHeadDim = size(value, 3);
   if (attention.getDropoutAttr()) {
@@ -50,7 +53,7 @@ LoopEmitter::LoopEmitter(OpBuilder &builder, AttentionOpInterface attention,
     return;
   querySequences = lookup(attention.getQuerySequences());
   keySequences = lookup(attention.getKeySequences());
-  if (attention.getSequenceLayout() == SequenceLayout::Packed)
+  if (!addressing.hasEntries())
     numPacked = arith::SubIOp::create(b, size(querySequences, 0), one);
 }
 
@@ -74,10 +77,16 @@ void LoopEmitter::forSequenceOf(
     Value batch, Value row, bool isQueryRow,
     function_ref<void(const LoopSequence &, Value)> body) {
   LoopSequence sequence = {batch, zero, zero, storedQueries, storedKeys};
-  if (!attention.hasSequences())
+  if (Value lengths = attention.getKeyLengths()) {
+    SequenceRows rows =
+        addressing.emitRows(b, b.getLoc(), lookup(lengths), storedKeys, batch);
+    sequence.keyLength =
+        arith::SelectOp::create(b, rows.isValid, rows.length, zero);
+  }
+  if (!addressing.isListed())
     return body(sequence, row);
 
-  bool isPacked = attention.getSequenceLayout() == SequenceLayout::Packed;
+  bool isPacked = !addressing.hasEntries();
   Value exists;
   if (isPacked) {
     sequence.number =
@@ -107,6 +116,22 @@ void LoopEmitter::forSequenceOf(
     body(sequence, position);
     scf::YieldOp::create(b);
   });
+}
+
+std::pair<Value, Value>
+LoopEmitter::getKeyPlace(Value batch, const LoopSequence &sequence, Value key) {
+  Value row = getRow(sequence.firstKeyRow, key);
+  if (!attention.getPageTable())
+    return {batch, row};
+  Value pageSize = index(addressing.getPageSize());
+  Value number = arith::DivUIOp::create(b, row, pageSize);
+  Value page = memref::LoadOp::create(b, lookup(attention.getPageTable()),
+                                      ValueRange{batch, number});
+  page = arith::IndexCastOp::create(b, b.getIndexType(), page);
+  // Entries are read as unsigned: no entry, even a wrong one, leaves the pool.
+  Value last = arith::SubIOp::create(b, size(this->key, 0), one);
+  return {arith::MinUIOp::create(b, page, last),
+          arith::RemUIOp::create(b, row, pageSize)};
 }
 
 Value LoopEmitter::emitKeyHead(Value head) {

@@ -32,8 +32,9 @@ struct LoopSequence {
 
 /// One (query, key) pair of a sequence.
 struct LoopPair {
-  /// Where the pair is stored.
-  Value batch, head, keyHead, queryRow, keyRow;
+  /// Where the pair is stored; `keyEntry` is the batch entry or page of the
+  /// key.
+  Value batch, head, keyHead, queryRow, keyEntry, keyRow;
   /// Its position in its sequence, as regions and masks see it.
   LoopSequence sequence;
   Value query, key;
@@ -55,6 +56,10 @@ protected:
   /// in it.
   void forSequenceOf(Value batch, Value row, bool isQueryRow,
                      function_ref<void(const LoopSequence &, Value)> body);
+  /// The batch entry or page, and the row in it, of key `key` of a sequence of
+  /// batch entry `batch`.
+  std::pair<Value, Value> getKeyPlace(Value batch, const LoopSequence &sequence,
+                                      Value key);
   /// The row of the query or key at `position` of a sequence.
   Value getRow(Value first, Value position) {
     return b.createOrFold<arith::AddIOp>(position, first);
@@ -112,6 +117,7 @@ private:
   /// number of sequences if none does.
   Value findSequence(Value bounds, Value row);
 
+  KVAddressingAttrInterface addressing;
   Value querySequences, keySequences;
   /// Number of packed sequences.
   Value numPacked;

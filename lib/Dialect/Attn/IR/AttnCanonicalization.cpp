@@ -130,8 +130,8 @@ struct DropTrueMask : public OpInterfaceRewritePattern<AttentionOpInterface> {
     MaskAttrInterface mask = op.getMaskAttr();
     if (!mask)
       return rewriter.notifyMatchFailure(op, "no mask");
-    if (op.hasSequences())
-      return rewriter.notifyMatchFailure(op, "lengths are those of sequences");
+    if (op.readsKeyLengths())
+      return rewriter.notifyMatchFailure(op, "the device reads the lengths");
     int64_t queryLength = getDimSize(op.getQuery(), 2);
     int64_t keyLength = getDimSize(op.getKey(), 2);
     if (ShapedType::isDynamic(queryLength) || queryLength == 0 ||

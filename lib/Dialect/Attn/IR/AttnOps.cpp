@@ -501,6 +501,8 @@ std::optional<std::string> attn::whyNotSplitKV(AttentionOp attention) {
 std::optional<std::string> attn::whyNotCluster(AttentionOp attention) {
   if (attention.hasSequences())
     return "tiles of queries that are neighbours may be of different sequences";
+  if (attention.getPageTable())
+    return "a tile of keys is copied from several pages";
   if (needsClassification(attention))
     return "kernels classify the tiles of its mask, so that each tile of "
            "queries has a list of key tiles of its own";
@@ -509,7 +511,7 @@ std::optional<std::string> attn::whyNotCluster(AttentionOp attention) {
 
 bool attn::needsClassification(AttentionOpInterface attention) {
   Region &maskMod = attention.getMaskMod();
-  return !attention.hasSequences() && !maskMod.empty() &&
+  return !attention.readsKeyLengths() && !maskMod.empty() &&
          (attention->hasAttr(AttnDialect::getClassifiedTilesAttrName()) ||
           readsByPosition(maskMod));
 }

@@ -88,30 +88,104 @@ static LogicalResult verifyElementType(AttentionOpInterface op, StringRef name,
                            << element << ")";
 }
 
-/// Checks the operands that give the lengths of sequences.
+LogicalResult DenseKVAttr::verifyOperands(Operation *op) const {
+  return success();
+}
+
+/// Checks the boundaries or lengths of the queries and keys of sequences.
 static LogicalResult verifySequences(AttentionOpInterface op) {
+  Value queries = op.getQuerySequences(), keys = op.getKeySequences();
+  OperandDim queryDim{"query_sequences", queries, 0};
+  OperandDim keyDim{"key_sequences", keys, 0};
+  if (failed(verifySameContainer(
+          op, {{queryDim.operand, queries}, {keyDim.operand, keys}})))
+    return failure();
+  return verifySameSize(op, queryDim, keyDim);
+}
+
+LogicalResult PackedKVAttr::verifyOperands(Operation *op) const {
+  auto attention = cast<AttentionOpInterface>(op);
+  if (failed(verifySequences(attention)))
+    return failure();
+  if (int64_t batch = getDimSize(attention.getQuery(), 0); batch != 1)
+    return attention->emitOpError(
+               "dimension 0 of 'query' must be 1 where sequences "
+               "are packed (was ")
+           << (ShapedType::isDynamic(batch) ? "?" : Twine(batch).str()) << ")";
+  if (getDimSize(attention.getQuerySequences(), 0) == 0)
+    return attention->emitOpError("'query_sequences' must have at least one "
+                                  "entry where sequences are packed");
+  return success();
+}
+
+/// Checks the number of keys of each batch entry of a KV cache, and that the
+/// operation has no operands that need other lengths.
+static LogicalResult verifyKeyLengths(AttentionOpInterface op) {
+  StringRef name = "key_lengths";
+  Value lengths = op.getKeyLengths();
+  if (failed(verifySameContainer(op, {{name, lengths}})) ||
+      failed(
+          verifySameSize(op, {"query", op.getQuery(), 0}, {name, lengths, 0})))
+    return failure();
+  auto attention = cast<AttentionOp>(op.getOperation());
+  for (auto [other, isUsed] :
+       {std::pair("identity", bool(attention.getIdentity())),
+        std::pair("reads", !op.getMaskReads().empty()),
+        std::pair("block_mask", bool(attention.getBlockMask())),
+        std::pair("dropout", bool(op.getDropoutAttr())),
+        std::pair("dropout_mask", bool(op.getDropoutMask()))})
+    if (isUsed)
+      return op->emitOpError()
+             << "'" << name << "' must not be used together with '" << other
+             << "'";
+  return success();
+}
+
+LogicalResult PaddedKVAttr::verifyOperands(Operation *op) const {
+  auto attention = cast<AttentionOpInterface>(op);
+  if (!getQueries())
+    return verifyKeyLengths(attention);
+  if (failed(verifySequences(attention)))
+    return failure();
+  return verifySameSize(attention, {"query", attention.getQuery(), 0},
+                        {"query_sequences", attention.getQuerySequences(), 0});
+}
+
+LogicalResult PagedKVAttr::verifyOperands(Operation *op) const {
+  auto attention = cast<AttentionOpInterface>(op);
+  StringRef name = "page_table";
+  Value table = attention.getPageTable();
+  if (failed(verifyKeyLengths(attention)) ||
+      failed(verifySameContainer(attention, {{name, table}})))
+    return failure();
+  return verifySameSize(attention, {"query", attention.getQuery(), 0},
+                        {name, table, 0});
+}
+
+/// Checks the operands that give the lengths of sequences and the places of
+/// keys.
+static LogicalResult verifyKVAddressing(AttentionOpInterface op) {
   Value queries = op.getQuerySequences(), keys = op.getKeySequences();
   if (op.hasSequences() != bool(queries) || bool(queries) != bool(keys))
     return op->emitOpError("needs all or none of 'sequence_layout', "
                            "'query_sequences' and 'key_sequences'");
-  if (!queries)
-    return success();
-  OperandDim queryDim{"query_sequences", queries, 0};
-  OperandDim keyDim{"key_sequences", keys, 0};
-  if (failed(verifySameContainer(
-          op, {{queryDim.operand, queries}, {keyDim.operand, keys}})) ||
-      failed(verifySameSize(op, queryDim, keyDim)))
-    return failure();
-  if (op.getSequenceLayout() == SequenceLayout::Padded)
-    return verifySameSize(op, {"query", op.getQuery(), 0}, queryDim);
-  if (int64_t batch = getDimSize(op.getQuery(), 0); batch != 1)
-    return op->emitOpError("dimension 0 of 'query' must be 1 where sequences "
-                           "are packed (was ")
-           << (ShapedType::isDynamic(batch) ? "?" : Twine(batch).str()) << ")";
-  if (getDimSize(queries, 0) == 0)
-    return op->emitOpError("'query_sequences' must have at least one entry "
-                           "where sequences are packed");
-  return success();
+  if (queries && op.getKeyLengths())
+    return op->emitOpError(
+        "'key_lengths' must not be used together with 'sequences'");
+  if (op.getPageTable()) {
+    if (!op.getKeyLengths())
+      return op->emitOpError("'page_table' needs 'key_lengths'");
+    int64_t pageSize = getDimSize(op.getKey(), 2);
+    if (ShapedType::isDynamic(pageSize))
+      return op->emitOpError(
+          "dimension 2 of 'key', the page size, must be static");
+    auto emitError = [&] {
+      return op->emitOpError("dimension 2 of 'key' is not valid: ");
+    };
+    if (failed(PagedKVAttr::verify(emitError, pageSize)))
+      return failure();
+  }
+  return getKVAddressing(op).verifyOperands(op);
 }
 
 /// Checks that operands with an entry for each query head have that size.
@@ -297,7 +371,10 @@ static LogicalResult verifySizes(AttentionOpInterface op) {
     };
     StringRef side = operand.isQuerySide ? "query" : "key";
     Value sideValue = operand.isQuerySide ? op.getQuery() : op.getKey();
-    if (failed(match("query", op.getQuery(), 0)) ||
+    // Pages of keys belong to no batch entry.
+    bool isPaged = op.getPageTable() && !operand.isQuerySide;
+    if (failed(match(isPaged ? "key" : "query",
+                     isPaged ? op.getKey() : op.getQuery(), 0)) ||
         failed(match(side, sideValue, 1)) || failed(match(side, sideValue, 2)))
       return failure();
     if ((operand.headDim == HeadDimKind::Query &&
@@ -437,7 +514,7 @@ static LogicalResult verifyOperands(AttentionOpInterface op, Value out,
     operands.emplace_back(operand.name, operand.value);
   for (Value gradient : captureGradients)
     operands.emplace_back("dcaptures", gradient);
-  if (failed(verifySequences(op)) || failed(verifyDropout(op)) ||
+  if (failed(verifyKVAddressing(op)) || failed(verifyDropout(op)) ||
       failed(verifyMaskReads(op)) ||
       failed(verifySameContainer(op, operands)) ||
       failed(verifyElementType(op, "key", op.getKey(), false)) ||
@@ -464,9 +541,10 @@ LogicalResult AttentionOp::verifyRegions() {
     return failure();
   for (auto [name, region] : {std::pair("query", &getQueryRegion()),
                               std::pair("epilogue", &getEpilogue())})
-    if (hasSequences() && !region->empty())
-      return emitOpError()
-             << name << " region must not be used together with 'sequences'";
+    if (readsKeyLengths() && !region->empty())
+      return emitOpError() << name << " region must not be used together with '"
+                           << (hasSequences() ? "sequences" : "key_lengths")
+                           << "'";
   return success();
 }
 

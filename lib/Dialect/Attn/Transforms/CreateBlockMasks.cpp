@@ -46,7 +46,7 @@ static bool packsGqa(Attribute schedule) {
 /// Whether the kernel of `op` iterates over a list of tiles, for which `op` has
 /// no block mask yet.
 static bool needsBlockMask(AttentionOp op) {
-  return !op.isBufferized() && !op.getBlockMask() && !op.hasSequences() &&
+  return !op.isBufferized() && !op.getBlockMask() && !op.readsKeyLengths() &&
          op.getMaskReads().empty() && op.getScheduleAttr() &&
          !packsGqa(op.getScheduleAttr()) && needsClassification(op);
 }

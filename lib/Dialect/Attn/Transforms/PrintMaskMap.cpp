@@ -165,9 +165,11 @@ private:
 
 FailureOr<MaskMap> AttnPrintMaskMapPass::getMap(AttentionOp attention,
                                                 StringRef name) {
-  if (attention.hasSequences())
-    return attention.emitOpError("has sequences, whose lengths are known at "
-                                 "run time alone: no map can be drawn");
+  if (attention.readsKeyLengths())
+    return attention.emitOpError(attention.hasSequences()
+                                     ? "has sequences, whose lengths"
+                                     : "has 'key_lengths', which")
+           << " are known at run time alone: no map can be drawn";
   int64_t queryLength = getDimSize(attention.getQuery(), 2);
   int64_t keyLength = getDimSize(attention.getKey(), 2);
   if (ShapedType::isDynamic(queryLength) || ShapedType::isDynamic(keyLength) ||

@@ -53,7 +53,7 @@ static Value getSizedBy(Value size) {
 /// region.
 static IRMapping mapLengths(AttentionOpInterface op, MaskScope &scope) {
   IRMapping mapping;
-  if (op.hasSequences())
+  if (op.readsKeyLengths())
     return mapping;
   op.getMaskMod().walk([&](Operation *nested) {
     auto mapSize = [&](Value size) {

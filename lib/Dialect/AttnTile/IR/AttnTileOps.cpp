@@ -18,6 +18,8 @@
 #include "mlir/Interfaces/FunctionImplementation.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace mlir::attn_tile;
 
@@ -391,6 +393,26 @@ static LogicalResult verifyTileAccess(Operation *op, VectorType tile,
   return success();
 }
 
+/// Checks that the operands of pages come together, for a source of pages.
+static LogicalResult verifyPages(Operation *op, ArrayRef<Value> operands,
+                                 int64_t sourceRank, int64_t pageSize) {
+  if (!llvm::all_equal(llvm::map_range(
+          operands, [](Value operand) { return bool(operand); })))
+    return op->emitOpError("needs all or none of page table, number of keys, "
+                           "number of pages and fault");
+  if (!operands.front())
+    return success();
+  if (sourceRank != 4)
+    return op->emitOpError("source must have four dimensions to be paged (has ")
+           << sourceRank << ")";
+  if (ShapedType::isDynamic(pageSize) ||
+      !llvm::isPowerOf2_64(uint64_t(pageSize)))
+    return op->emitOpError("page size must be a static power of two (was ")
+           << (ShapedType::isDynamic(pageSize) ? "?" : Twine(pageSize).str())
+           << ")";
+  return success();
+}
+
 LogicalResult LoadOp::verify() {
   if (!getFirst() != !getExtent())
     return emitOpError("needs both first row and extent of a sequence");
@@ -406,6 +428,11 @@ LogicalResult LoadOp::verify() {
     return emitOpError("of a stream or of unaligned rows must keep the order "
                        "of elements");
   auto source = cast<MemRefType>(getSource().getType());
+  int64_t rank = source.getRank();
+  if (failed(verifyPages(
+          *this, {getPageTable(), getNumKeys(), getNumPages(), getFault()},
+          rank, rank < 2 ? 0 : source.getDimSize(rank - 2))))
+    return failure();
   if (getAnyOrder() &&
       (source.getRank() == 0 || source.isDynamicDim(source.getRank() - 1)))
     return emitOpError("source must have a static last dimension for any order "
@@ -420,6 +447,11 @@ void LoadOp::getEffects(
         &effects) {
   effects.emplace_back(MemoryEffects::Read::get(), &getSourceMutable(),
                        SideEffects::DefaultResource::get());
+  // A fault is reported whenever a wrong page is read, in any order: that is no
+  // effect that keeps loads from being moved or dropped.
+  for (OpOperand &table : getPageTableMutable())
+    effects.emplace_back(MemoryEffects::Read::get(), &table,
+                         SideEffects::DefaultResource::get());
 }
 
 LogicalResult StoreOp::verify() {
@@ -1004,7 +1036,16 @@ LogicalResult CopyOp::verify() {
                        "(found ")
            << element << " and " << getBuffer().getType().getElementType()
            << ")";
-  return success();
+  return verifyPages(*this,
+                     {getPageTable(), getNumKeys(), getNumPages(), getFault()},
+                     rank, int64_t(getPageSize()));
+}
+
+int64_t CopyOp::getContiguousRows() {
+  BufferType buffer = getBuffer().getType();
+  int64_t rows = buffer.getShape()[0] / buffer.getCluster();
+  // Tiles begin at multiples of their size.
+  return getPageTable() ? std::gcd(rows, int64_t(getPageSize())) : rows;
 }
 
 LogicalResult ReadOp::verify() {

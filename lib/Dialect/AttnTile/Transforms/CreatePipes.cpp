@@ -281,7 +281,13 @@ static WaitOp stageLoad(LoadOp load, Value pipe) {
   auto type = cast<PipeType>(pipe.getType());
   Value target =
       AcquireOp::create(builder, loc, type.getBufferType(), pipe, position);
-  CopyOp::create(builder, loc, load.getSource(), load.getIndices(), target);
+  int64_t pageSize = 0;
+  if (load.getPageTable())
+    pageSize = *std::next(
+        cast<MemRefType>(load.getSource().getType()).getShape().rbegin());
+  CopyOp::create(builder, loc, load.getSource(), load.getIndices(), target,
+                 load.getPageTable(), load.getNumKeys(), load.getNumPages(),
+                 load.getFault(), pageSize);
   CommitOp::create(builder, loc, target);
   Operation *user =
       getFirstIn(load->getBlock(), to_vector(load.getResult().getUsers()));
@@ -671,8 +677,9 @@ void AttnTileCreatePipesPass::runOnOperation() {
     bool isShared =
         dependence &&
         cast<VectorType>(stream.tile).getDimSize(0) % clusterSize == 0 &&
-        llvm::all_of(stream.loads,
-                     [&](LoadOp load) { return dependence->isShared(load); });
+        llvm::all_of(stream.loads, [&](LoadOp load) {
+          return !load.getPageTable() && dependence->isShared(load);
+        });
     return isShared ? clusterSize : 1;
   };
 

@@ -385,9 +385,10 @@ LogicalResult AttnTileSplitRolesPass::checkAdditions() {
 }
 
 /// Whether filling pipes takes many registers: a loop fills more stages in a
-/// step, or a nested loop looks tiles up in memory instead of computing them.
+/// step, a nested loop looks tiles up in memory instead of computing them, or a
+/// tile comes from many pages.
 static bool needsManyRegisters(KernelOp kernel, const Producer &producer) {
-  constexpr int64_t maxTiles = 4;
+  constexpr int64_t maxTiles = 4, maxPages = 2;
   auto isNested = [](scf::ForOp loop) {
     return loop && loop->getParentOfType<scf::ForOp>();
   };
@@ -396,6 +397,10 @@ static bool needsManyRegisters(KernelOp kernel, const Producer &producer) {
     if (auto inner = dyn_cast<scf::ForOp>(op)) {
       auto tiles = inner.getBody()->getOps<AcquireOp>();
       if (llvm::range_size(tiles) > maxTiles)
+        return WalkResult::interrupt();
+    } else if (auto copy = dyn_cast<CopyOp>(op)) {
+      int64_t rows = copy.getBuffer().getType().getShape()[0];
+      if (rows > maxPages * copy.getContiguousRows() && copy.getPageTable())
         return WalkResult::interrupt();
     } else if (isa<memref::LoadOp>(op) && producer.needs(op) &&
                isNested(loop) && !loop.getBody()->getOps<AcquireOp>().empty()) {

@@ -33,11 +33,10 @@ static constexpr int64_t boxBytes = 128;
 /// Most elements of a box in one dimension.
 static constexpr int64_t maxBoxSize = 256;
 
-/// The tensor map for copies between `memory` and `buffer`.
-static TensorMapType getMapType(MemRefType memory, BufferType buffer) {
+/// The tensor map for copies of `rows` rows each between `memory` and `buffer`.
+static TensorMapType getMapType(MemRefType memory, BufferType buffer,
+                                int64_t rows) {
   Type element = buffer.getElementType();
-  // The CTAs of a cluster copy the same number of rows each.
-  int64_t rows = buffer.getShape()[0] / buffer.getCluster();
   int64_t columns = buffer.getShape()[1];
   // A single row lies in memory as it is.
   if (rows != 1)
@@ -54,18 +53,22 @@ struct Transfer {
   OpOperand *memory;
   StringRef role;
   BufferType buffer;
+  /// Rows that are copied at once.
+  int64_t rows;
 };
 } // namespace
 
 /// The transfer that `op` makes, if it is from or to a memref.
 static std::optional<Transfer> getTransfer(Operation *op) {
   std::optional<Transfer> transfer;
-  if (auto copy = dyn_cast<CopyOp>(op))
+  if (auto copy = dyn_cast<CopyOp>(op)) {
     transfer = Transfer{op, &copy.getSourceMutable(), "source",
-                        copy.getBuffer().getType()};
-  else if (auto store = dyn_cast<StoreThroughOp>(op))
-    transfer = Transfer{op, &store.getDestMutable(), "destination",
-                        store.getPipe().getType().getBufferType()};
+                        copy.getBuffer().getType(), copy.getContiguousRows()};
+  } else if (auto store = dyn_cast<StoreThroughOp>(op)) {
+    BufferType buffer = store.getPipe().getType().getBufferType();
+    transfer = Transfer{op, &store.getDestMutable(), "destination", buffer,
+                        buffer.getShape()[0] / buffer.getCluster()};
+  }
   if (!transfer || !isa<MemRefType>(transfer->memory->get().getType()))
     return std::nullopt;
   return transfer;
@@ -148,8 +151,8 @@ static FailureOr<SmallVector<MapArgument>> collectMaps(KernelOp kernel) {
       return failure();
     Value memory = transfer->memory->get();
     unsigned number = cast<BlockArgument>(memory).getArgNumber();
-    TensorMapType type =
-        getMapType(cast<MemRefType>(memory.getType()), transfer->buffer);
+    TensorMapType type = getMapType(cast<MemRefType>(memory.getType()),
+                                    transfer->buffer, transfer->rows);
     auto *map = llvm::find_if(maps, [&](const MapArgument &other) {
       return other.memory == number && other.type == type;
     });

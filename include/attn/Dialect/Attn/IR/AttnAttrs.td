@@ -51,6 +51,67 @@ def Attn_SequenceLayoutAttr
   let assemblyFormat = "$value";
 }
 
+class Attn_KVAddressingAttr<string name, string mnemonicName, list<string> methods>
+    : Attn_Attr<name, mnemonicName, [
+        DeclareAttrInterfaceMethods<Attn_KVAddressingAttrInterface, methods>]>;
+
+def Attn_DenseKVAttr : Attn_KVAddressingAttr<"DenseKV", "dense_kv", []> {
+  let summary = "all sequences have all stored keys";
+  let description = [{
+    KV addressing of attention without lengths.
+
+    ```mlir
+    #attn.dense_kv
+    ```
+  }];
+}
+
+def Attn_PackedKVAttr : Attn_KVAddressingAttr<"PackedKV", "packed_kv",
+    ["isListed", "hasEntries"]> {
+  let summary = "sequences are one after another in one batch entry";
+  let description = [{
+    KV addressing of packed sequences (`cu_seqlens`).
+
+    ```mlir
+    #attn.packed_kv
+    ```
+  }];
+}
+
+def Attn_PaddedKVAttr : Attn_KVAddressingAttr<"PaddedKV", "padded_kv",
+    ["isListed"]> {
+  let summary = "each sequence is at the beginning of its batch entry";
+  let description = [{
+    KV addressing of padded sequences (`seqlens`), and of a KV cache with the
+    `key_lengths` of its entries. `queries` says that the queries have lengths, too.
+
+    ```mlir
+    #attn.padded_kv<queries = true>
+    ```
+  }];
+  let parameters = (ins "bool":$queries);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
+def Attn_PagedKVAttr : Attn_KVAddressingAttr<"PagedKV", "paged_kv",
+    ["getMaxKeys"]> {
+  let summary = "the keys of a sequence are in pages that a table lists";
+  let description = [{
+    KV addressing of a paged KV cache (Kwon et al. 2023) with a `page_table`.
+
+    ```mlir
+    #attn.paged_kv<page_size = 64>
+    ```
+  }];
+  let parameters = (ins "int64_t":$page_size);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Sizes of pages: powers of two in this range.
+    static constexpr int64_t minPageSize = 16, maxPageSize = 256;
+  }];
+}
+
 def Attn_MatmulPrecision : I32EnumAttr<"MatmulPrecision",
     "how GPUs multiply f32 values", [
       I32EnumAttrCase<"Highest", 0, "highest">,

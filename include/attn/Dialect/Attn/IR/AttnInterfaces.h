@@ -40,6 +40,7 @@ namespace mlir::attn {
 
 struct DeviceFigures;
 struct MaskReads;
+class AttentionOpInterface;
 class VisitedTiles;
 
 /// One (query, key) pair: the values that a mask may depend on. All have type
@@ -126,6 +127,12 @@ struct HeadOperand {
   StringRef name;
   StringRef argumentName;
   Value value;
+};
+
+/// The rows of a tensor that a sequence has. `isValid`, an `i1`, says whether
+/// they are in the tensor.
+struct SequenceRows {
+  Value first, length, isValid;
 };
 
 /// A destination and the block argument that stands for it in a region.
@@ -217,5 +224,10 @@ struct GradSchedules {
 #include "attn/Dialect/Attn/IR/AttnAttrs.h.inc"
 
 #include "attn/Dialect/Attn/IR/AttnOpInterfaces.h.inc"
+
+namespace mlir::attn {
+/// How kernels find the rows of the keys and values of `op`.
+KVAddressingAttrInterface getKVAddressing(AttentionOpInterface op);
+} // namespace mlir::attn
 
 #endif // ATTN_DIALECT_ATTN_IR_ATTNINTERFACES_H

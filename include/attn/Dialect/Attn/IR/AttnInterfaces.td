@@ -245,6 +245,62 @@ def Attn_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
   ];
 }
 
+def Attn_KVAddressingAttrInterface : AttrInterface<"KVAddressingAttrInterface"> {
+  let cppNamespace = "::mlir::attn";
+  let description = [{
+    KV addressing: where the keys and values of a sequence are stored. Kernel writers
+    ask it for the rows of a sequence and do not distinguish its kinds. `attention`
+    gives its operands, and `getKVAddressing` the addressing of an attention.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        Checks the operands that give the addressing of `attention`, which has
+        `AttentionOpInterface`.
+      }],
+      "::llvm::LogicalResult", "verifyOperands",
+      (ins "::mlir::Operation *":$attention)>,
+    InterfaceMethod<[{
+        Whether the lengths of the queries are also read on the device, so that
+        kernels iterate over a list of work items.
+      }],
+      "bool", "isListed", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return false;">,
+    InterfaceMethod<"Whether each sequence has a batch entry of its own.",
+      "bool", "hasEntries", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return true;">,
+    InterfaceMethod<[{
+        The number of keys that are contiguous from each multiple of it on; 0 if
+        all keys of a sequence are.
+      }],
+      "int64_t", "getPageSize", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return 0;">,
+    InterfaceMethod<[{
+        The largest number of keys that a sequence can have, or dynamic.
+        `pageTable` is null if there is none.
+      }],
+      "int64_t", "getMaxKeys",
+      (ins "::mlir::Value":$key, "::mlir::Value":$pageTable), /*methodBody=*/"",
+      /*defaultImplementation=*/"return ::mlir::attn::getDimSize(key, 2);">,
+    InterfaceMethod<[{
+        Emits the largest number of keys that a sequence can have. `key` and
+        `pageTable` are the operands, which may be arguments of a kernel instead
+        of operands of the attention; `pageTable` is null if there is none.
+      }],
+      "::mlir::Value", "emitMaxKeys",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc,
+           "::mlir::Value":$key, "::mlir::Value":$pageTable)>,
+    InterfaceMethod<[{
+        Emits the rows of sequence `sequence`, an `index` in bounds, of a tensor
+        with `stored` rows for each batch entry. `lengths` holds its boundaries or
+        lengths, and is null where all sequences have `stored` rows.
+      }],
+      "::mlir::attn::SequenceRows", "emitRows",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc,
+           "::mlir::Value":$lengths, "::mlir::Value":$stored,
+           "::mlir::Value":$sequence)>,
+  ];
+}
+
 def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
     DestinationStyleOpInterface]> {
   let cppNamespace = "::mlir::attn";
@@ -269,6 +325,15 @@ def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
       "::mlir::Value", "getKeySequences">,
     InterfaceMethod<"How sequences of different lengths are stored, if any.",
       "::std::optional<::mlir::attn::SequenceLayout>", "getSequenceLayout">,
+    InterfaceMethod<[{
+        The number of keys of each batch entry, or null. Unlike `key_sequences`, it
+        comes without lengths of the queries.
+      }],
+      "::mlir::Value", "getKeyLengths", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return {};">,
+    InterfaceMethod<"The pages of each batch entry, `[B, max_pages]`, or null.",
+      "::mlir::Value", "getPageTable", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return {};">,
     InterfaceMethod<[{
         The key head of each query head, or null where groups of consecutive
         query heads of equal size share a key head.
@@ -380,12 +445,12 @@ def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
 
     /// The lengths that masks see, each dynamic if it is not known, or zero.
     std::pair<int64_t, int64_t> getStaticLengths() {
-      auto getLength = [&](::mlir::Value operand) {
+      auto getLength = [&](::mlir::Value operand, bool isRead) {
         int64_t length = ::mlir::attn::getDimSize(operand, 2);
-        return hasSequences() || length == 0 ? ::mlir::ShapedType::kDynamic
-                                             : length;
+        return isRead || length == 0 ? ::mlir::ShapedType::kDynamic : length;
       };
-      return {getLength($_op.getQuery()), getLength($_op.getKey())};
+      return {getLength($_op.getQuery(), hasSequences()),
+              getLength($_op.getKey(), readsKeyLengths())};
     }
 
     /// Whether attention probabilities are dropped.
@@ -403,6 +468,9 @@ def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
 
     /// Whether the lengths of sequences are given.
     bool hasSequences() { return $_op.getSequenceLayout().has_value(); }
+
+    /// Whether the device reads the number of keys: of sequences, or of a cache.
+    bool readsKeyLengths() { return hasSequences() || $_op.getKeyLengths(); }
 
     /// Whether the operands are memrefs.
     bool isBufferized() {

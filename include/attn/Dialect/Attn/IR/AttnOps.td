@@ -45,6 +45,14 @@ def Attn_SequenceTensor
                       ".isSignlessInteger(32)">]>,
            "1-D tensor or memref of i32 values">;
 
+/// i32, two dimensions: the pages of each batch entry.
+def Attn_PageTable
+    : Type<And<[Or<[AnyRankedTensor.predicate, AnyMemRef.predicate]>,
+                CPred<"::llvm::cast<::mlir::ShapedType>($_self).getRank() == 2">,
+                CPred<"::llvm::cast<::mlir::ShapedType>($_self).getElementType()"
+                      ".isSignlessInteger(32)">]>,
+           "2-D tensor or memref of i32 values">;
+
 /// i32, one dimension: a key head for each query head.
 def Attn_HeadMapTensor
     : Type<And<[Or<[AnyRankedTensor.predicate, AnyMemRef.predicate]>,
@@ -245,6 +253,37 @@ def Attn_AttentionOp : Attn_Op<"attention", [
         mask(#attn.causal)
     ```
 
+    `key_lengths` gives the number of keys of each batch entry of a KV cache,
+    `[B]`. `Skv` in the formulas and in masks is then `key_lengths[b]`, and keys and
+    values from there on have no influence, even if they are not finite. With
+    `page_table`, the cache is paged (PagedAttention, Kwon et al. 2023):
+
+    | operand | shape | element type |
+    |---|---|---|
+    | `key` | `[pages, Hkv, page, Dqk]` | as `query` |
+    | `value` | `[pages, Hkv, page, Dv]` | as `query` |
+    | `key_lengths` | `[B]` | i32 |
+    | `page_table` | `[B, max_pages]` | i32 |
+
+    Key `j` of batch entry `b` is row `j % page` of page `page_table[b, j / page]`.
+    The page size is static, a power of two from 16 to 256. Lengths and tables are
+    read when the operation runs, on the device that runs it. Table entries behind
+    the last key are not read. Lengths are between 0 and the number of keys that an
+    entry has room for, `max_pages * page`; pages that are read are between 0 and
+    `pages - 1`. The runtime reports others as an error, nothing outside of the
+    tensors is read, and the results of their batch entries are undefined then.
+    Neither can be used with `sequences`, `identity`, `reads`, `block_mask`, dropout,
+    or the `query` and `epilogue` regions, and there is no gradient.
+
+    ```mlir
+    attn.attention
+        ins(%q, %k, %v : memref<?x32x1x128xbf16>, memref<?x8x64x128xbf16>,
+            memref<?x8x64x128xbf16>)
+        outs(%out : memref<?x32x1x128xbf16>)
+        key_lengths(%lengths : memref<?xi32>)
+        page_table(%table : memref<?x?xi32>) mask(#attn.causal)
+    ```
+
     `dropout` drops attention probabilities: `p[j]` becomes 0 for dropped pairs and
     is divided by one minus the effective p for kept ones, after `lse` has been
     computed. The attribute, `seed`, `offset` and the positions `b, h, i, j` alone
@@ -336,6 +375,8 @@ def Attn_AttentionOp : Attn_Op<"attention", [
                        Optional<Attn_HeadScalarTensor>:$identity,
                        Optional<Attn_SequenceTensor>:$query_sequences,
                        Optional<Attn_SequenceTensor>:$key_sequences,
+                       Optional<Attn_SequenceTensor>:$key_lengths,
+                       Optional<Attn_PageTable>:$page_table,
                        Variadic<Attn_MaskRead>:$mask_reads,
                        Optional<Attn_RngState>:$seed,
                        Optional<Attn_RngState>:$offset,
@@ -362,6 +403,8 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     (`identity` `(` $identity^ `:` type($identity) `)`)?
     (`sequences` $sequence_layout `(` $query_sequences^ `,` $key_sequences
         `:` type($query_sequences) `,` type($key_sequences) `)`)?
+    (`key_lengths` `(` $key_lengths^ `:` type($key_lengths) `)`)?
+    (`page_table` `(` $page_table^ `:` type($page_table) `)`)?
     (`scale` `(` $scale^ `)`)? (`mask` `(` $mask^ `)`)?
     (`reads` `(` $mask_reads^ `:` type($mask_reads) `)`)?
     (`block_mask` `(` $block_mask^ `:` type($block_mask) `)`)?

@@ -468,6 +468,13 @@ def AttnTile_LoadOp : AttnTile_Op<"load", [
     - `within(%first of %extent)`: row `r` of the tile is row `first + r` of a
       sequence of `extent` rows. Rows outside of the sequence are zero, even if
       the source holds other values there.
+    - `pages(%table, %keys, %count, %fault)`: the source is a pool of `count`
+      pages, `[pages, heads, page, head dim]`. The first index is a row of the
+      page table, the last but one a key of a sequence of `keys` keys. Row `r`
+      of the tile is row `(key + r) % page` of page `table[row, (key + r) / page]`
+      for a key below `keys`; other rows hold any elements or zero, and their
+      table entries are not read. A wrong page has rows of zero, and
+      `ATTNRT_FAULT_PAGES` is written to `fault`.
     - `unaligned`: rows of the source may start at any element. Otherwise they
       start at multiples of 16 bytes.
     - `any_order`: the elements of a row may be permuted, for users such as a
@@ -484,6 +491,9 @@ def AttnTile_LoadOp : AttnTile_Op<"load", [
     ```
   }];
   let arguments = (ins AnyMemRef:$source, Variadic<Index>:$indices,
+                       Optional<MemRefRankOf<[I32], [2]>>:$page_table,
+                       Optional<Index>:$num_keys, Optional<Index>:$num_pages,
+                       Optional<MemRefRankOf<[I32], [1]>>:$fault,
                        Optional<Index>:$first, Optional<Index>:$extent,
                        Optional<Index>:$position, Optional<Index>:$length,
                        UnitAttr:$in_bounds, UnitAttr:$unaligned,
@@ -493,12 +503,16 @@ def AttnTile_LoadOp : AttnTile_Op<"load", [
       "::mlir::Type":$type, "::mlir::Value":$source,
       "::mlir::ValueRange":$indices, "::mlir::Value":$position,
       "::mlir::Value":$length, CArg<"bool", "false">:$inBounds), [{
-    build($_builder, $_state, type, source, indices, /*first=*/nullptr,
-          /*extent=*/nullptr, position, length, inBounds, /*unaligned=*/false,
-          /*any_order=*/false);
+    build($_builder, $_state, type, source, indices, /*page_table=*/nullptr,
+          /*num_keys=*/nullptr, /*num_pages=*/nullptr, /*fault=*/nullptr,
+          /*first=*/nullptr, /*extent=*/nullptr, position, length, inBounds,
+          /*unaligned=*/false, /*any_order=*/false);
   }]>];
   let assemblyFormat = [{
-    $source `[` $indices `]` (`within` `(` $first^ `of` $extent `)`)?
+    $source `[` $indices `]`
+    (`pages` `(` $page_table^ `,` $num_keys `,` $num_pages `,` $fault `:`
+        type($page_table) `,` type($fault) `)`)?
+    (`within` `(` $first^ `of` $extent `)`)?
     (`stream` `(` $position^ `of` $length `)`)?
     (`in_bounds` $in_bounds^)? (`unaligned` $unaligned^)?
     (`any_order` $any_order^)? attr-dict
@@ -1438,13 +1452,14 @@ def AttnTile_WaitOp : AttnTile_PipeAccessOp<"wait"> {
 }
 
 def AttnTile_CopyOp : AttnTile_Op<"copy", [
-    MemoryEffects<[MemRead, MemWrite]>]> {
+    AttrSizedOperandSegments, MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "starts a copy of a tile from global memory to a stage";
   let description = [{
     Starts an asynchronous copy of the tile at `indices`, one per dimension of
     the source, in elements. The copy is complete when a `wait` sees the
     `commit` of the buffer. The source is a memref or a tensor map; elements
-    outside of it are zero.
+    outside of it are zero. `pages` is as in `attn_tile.load`, with the page
+    size.
 
     ```mlir
     attn_tile.copy %k[%b, %h, %j, %c0] to %buffer
@@ -1452,10 +1467,27 @@ def AttnTile_CopyOp : AttnTile_Op<"copy", [
     ```
   }];
   let arguments = (ins AnyTypeOf<[AnyMemRef, AttnTile_TensorMapType]>:$source,
-                       Variadic<Index>:$indices, AttnTile_BufferType:$buffer);
+                       Variadic<Index>:$indices, AttnTile_BufferType:$buffer,
+                       Optional<MemRefRankOf<[I32], [2]>>:$page_table,
+                       Optional<Index>:$num_keys, Optional<Index>:$num_pages,
+                       Optional<MemRefRankOf<[I32], [1]>>:$fault,
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>,
+                                         "0">:$page_size);
+  let builders = [OpBuilder<(ins
+      "::mlir::Value":$source, "::mlir::ValueRange":$indices,
+      "::mlir::Value":$buffer), [{
+    build($_builder, $_state, source, indices, buffer, /*page_table=*/nullptr,
+          /*num_keys=*/nullptr, /*num_pages=*/nullptr, /*fault=*/nullptr);
+  }]>];
+  let extraClassDeclaration = [{
+    /// Rows that are contiguous in the source: of the tile, or of a page.
+    int64_t getContiguousRows();
+  }];
   let assemblyFormat = [{
-    $source `[` $indices `]` `to` $buffer attr-dict
-    `:` type($source) `to` type($buffer)
+    $source `[` $indices `]`
+    (`pages` $page_size `(` $page_table^ `,` $num_keys `,` $num_pages `,` $fault
+        `:` type($page_table) `,` type($fault) `)`)?
+    `to` $buffer attr-dict `:` type($source) `to` type($buffer)
   }];
   let hasVerifier = 1;
 }

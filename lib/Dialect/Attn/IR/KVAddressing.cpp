@@ -1,0 +1,155 @@
+//===- KVAddressing.cpp - Where keys and values are stored ----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The rows of sequences in the tensors of keys and values, for each KV
+// addressing. AttnVerifiers.cpp checks their operands.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+
+KVAddressingAttrInterface attn::getKVAddressing(AttentionOpInterface op) {
+  MLIRContext *context = op.getContext();
+  if (op.getSequenceLayout() == SequenceLayout::Packed)
+    return PackedKVAttr::get(context);
+  if (op.hasSequences())
+    return PaddedKVAttr::get(context, /*queries=*/true);
+  if (op.getPageTable())
+    return PagedKVAttr::get(context, getDimSize(op.getKey(), 2));
+  if (op.getKeyLengths())
+    return PaddedKVAttr::get(context, /*queries=*/false);
+  return DenseKVAttr::get(context);
+}
+
+static Value emitSize(OpBuilder &builder, Location loc, Value memref,
+                      int64_t dim) {
+  return builder.createOrFold<memref::DimOp>(loc, memref, dim);
+}
+
+static Value loadIndex(OpBuilder &builder, Location loc, Value memref,
+                       Value index) {
+  Value element = memref::LoadOp::create(builder, loc, memref, index);
+  return arith::IndexCastOp::create(builder, loc, builder.getIndexType(),
+                                    element);
+}
+
+static Value emitAtMost(OpBuilder &builder, Location loc, Value lhs,
+                        Value rhs) {
+  return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, lhs,
+                               rhs);
+}
+
+/// The rows from 0 on, as many as entry `sequence` of `lengths` says.
+static SequenceRows emitFirstRows(OpBuilder &builder, Location loc,
+                                  Value lengths, Value stored, Value sequence) {
+  Value zero = arith::ConstantIndexOp::create(builder, loc, 0);
+  Value length = loadIndex(builder, loc, lengths, sequence);
+  Value isValid = arith::AndIOp::create(
+      builder, loc, emitAtMost(builder, loc, zero, length),
+      emitAtMost(builder, loc, length, stored));
+  return {zero, length, isValid};
+}
+
+//===----------------------------------------------------------------------===//
+// DenseKVAttr
+//===----------------------------------------------------------------------===//
+
+Value DenseKVAttr::emitMaxKeys(OpBuilder &builder, Location loc, Value key,
+                               Value) const {
+  return emitSize(builder, loc, key, 2);
+}
+
+SequenceRows DenseKVAttr::emitRows(OpBuilder &builder, Location loc, Value,
+                                   Value stored, Value) const {
+  return {arith::ConstantIndexOp::create(builder, loc, 0), stored,
+          arith::ConstantIntOp::create(builder, loc, 1, 1)};
+}
+
+//===----------------------------------------------------------------------===//
+// PackedKVAttr
+//===----------------------------------------------------------------------===//
+
+bool PackedKVAttr::isListed() const { return true; }
+
+bool PackedKVAttr::hasEntries() const { return false; }
+
+Value PackedKVAttr::emitMaxKeys(OpBuilder &builder, Location loc, Value key,
+                                Value) const {
+  return emitSize(builder, loc, key, 2);
+}
+
+SequenceRows PackedKVAttr::emitRows(OpBuilder &builder, Location loc,
+                                    Value lengths, Value stored,
+                                    Value sequence) const {
+  Value zero = arith::ConstantIndexOp::create(builder, loc, 0);
+  Value begin = loadIndex(builder, loc, lengths, sequence);
+  Value one = arith::ConstantIndexOp::create(builder, loc, 1);
+  Value next = arith::AddIOp::create(builder, loc, sequence, one);
+  Value end = loadIndex(builder, loc, lengths, next);
+  Value isFirst = emitAtMost(builder, loc, zero, begin);
+  Value isSorted = emitAtMost(builder, loc, begin, end);
+  Value isLast = emitAtMost(builder, loc, end, stored);
+  Value isInOrder = arith::AndIOp::create(builder, loc, isSorted, isLast);
+  Value isValid = arith::AndIOp::create(builder, loc, isFirst, isInOrder);
+  Value length = arith::SubIOp::create(builder, loc, end, begin);
+  return {begin, length, isValid};
+}
+
+//===----------------------------------------------------------------------===//
+// PaddedKVAttr
+//===----------------------------------------------------------------------===//
+
+bool PaddedKVAttr::isListed() const { return getQueries(); }
+
+Value PaddedKVAttr::emitMaxKeys(OpBuilder &builder, Location loc, Value key,
+                                Value) const {
+  return emitSize(builder, loc, key, 2);
+}
+
+SequenceRows PaddedKVAttr::emitRows(OpBuilder &builder, Location loc,
+                                    Value lengths, Value stored,
+                                    Value sequence) const {
+  return emitFirstRows(builder, loc, lengths, stored, sequence);
+}
+
+//===----------------------------------------------------------------------===//
+// PagedKVAttr
+//===----------------------------------------------------------------------===//
+
+LogicalResult PagedKVAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                  int64_t pageSize) {
+  if (pageSize >= minPageSize && pageSize <= maxPageSize &&
+      llvm::isPowerOf2_64(uint64_t(pageSize)))
+    return success();
+  return emitError() << "page size must be a power of two from " << minPageSize
+                     << " to " << maxPageSize << " (was " << pageSize << ")";
+}
+
+int64_t PagedKVAttr::getMaxKeys(Value, Value pageTable) const {
+  int64_t pages = getDimSize(pageTable, 1);
+  return ShapedType::isDynamic(pages) ? pages : pages * getPageSize();
+}
+
+Value PagedKVAttr::emitMaxKeys(OpBuilder &builder, Location loc, Value,
+                               Value pageTable) const {
+  Value pages = emitSize(builder, loc, pageTable, 1);
+  Value pageSize = arith::ConstantIndexOp::create(builder, loc, getPageSize());
+  return builder.createOrFold<arith::MulIOp>(loc, pages, pageSize);
+}
+
+SequenceRows PagedKVAttr::emitRows(OpBuilder &builder, Location loc,
+                                   Value lengths, Value stored,
+                                   Value sequence) const {
+  return emitFirstRows(builder, loc, lengths, stored, sequence);
+}

@@ -1,0 +1,12 @@
+// A paged KV cache, for decoding.
+// attn-compile: --target=sm_90a
+// attn-compile: --target=sm_80
+// attn-compile: --target=host
+
+!q = tensor<?x8x1x128xbf16>
+!kv = tensor<?x2x16x128xbf16>
+func.func @attention(%query: !q, %key: !kv, %value: !kv, %out: !q, %lengths: tensor<?xi32>, %table: tensor<?x?xi32>) -> !q {
+  %0 = attn.attention ins(%query, %key, %value : !q, !kv, !kv) outs(%out : !q)
+      key_lengths(%lengths : tensor<?xi32>) page_table(%table : tensor<?x?xi32>) mask(#attn.causal) -> !q
+  return %0 : !q
+}

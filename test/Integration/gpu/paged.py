@@ -1,0 +1,253 @@
+#!/usr/bin/env python3
+# ===- paged.py - KV caches on the GPU -----------------------------------------===#
+#
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------===#
+"""Compares attention with paged KV caches with attention.py's formula in f64, one batch entry at a time.
+
+    paged.py --compile build/bin/attn-compile --artifacts DIR
+    paged.py --artifacts DIR --runtime libattn_runtime.so
+    compute-sanitizer paged.py --artifacts DIR --sanitizer-subset
+
+Keys behind the lengths and pages of no entry hold NaN and must not matter, nor may the order of pages. Table entries
+behind the last key are no pages. Wrong pages and lengths are reported by the next call.
+"""
+
+import ctypes
+import os
+import random
+import sys
+from dataclasses import dataclass
+from functools import partial
+
+import attention
+from attention import Case, Variant, choose_variants, compile_artifacts
+from device_suite import load, make_parser, run_cases
+from sequences import check_sequence
+
+
+@dataclass(frozen=True)
+class Paged(Variant):
+    """A function whose keys and values are in pages, or contiguous with lengths if the page size is 0."""
+
+    page: int = 64
+
+    @property
+    def name(self) -> str:
+        return f"page{self.page}_{super().name}"
+
+    def mlir(self) -> str:
+        text = super().mlir()
+        q = f"tensor<?x{self.heads}x{self.length}x{self.qk_dim}x{self.dtype}>"
+        k, v = (f"tensor<?x{self.kv_heads}x?x{dim}x{self.dtype}>" for dim in (self.qk_dim, self.v_dim))
+        rows = self.page or "?"
+        cached = [f"tensor<?x{self.kv_heads}x{rows}x{dim}x{self.dtype}>" for dim in (self.qk_dim, self.v_dim)]
+        for name, old, new in (("key", k, cached[0]), ("value", v, cached[1])):
+            text = text.replace(f"%{name}: {old}", f"%{name}: {new}")
+        text = text.replace(f"{q}, {k}, {v})", f"{q}, {', '.join(cached)})")
+        parameters, clauses = ", %lengths: tensor<?xi32>", " key_lengths(%lengths : tensor<?xi32>)"
+        if self.page:
+            parameters += ", %table: tensor<?x?xi32>"
+            clauses += " page_table(%table : tensor<?x?xi32>)"
+        text = text.replace(") -> (", f"{parameters}) -> (", 1)
+        end = text.index(")", text.index("sinks(%sinks") if self.sinks else text.index("outs(")) + 1
+        return text[:end] + clauses + text[end:]
+
+
+def variant(page, qk_dim, v_dim=None, heads=(2, 2), **rest):
+    return Paged(qk_dim, v_dim or qk_dim, heads=heads[0], kv_heads=heads[1], page=page, **rest)
+
+
+# A tile of queries for decoding: heads of a group are its rows, and work items split the keys.
+DECODE = (1, 64, 2, False, "grid", 1)
+
+VARIANTS = [
+    variant(64, 128, heads=(8, 2), mask="causal"),
+    variant(16, 128, heads=(8, 2), mask="causal"),
+    variant(256, 128, mask="causal"),
+    variant(32, 64, dtype="f16", mask="window"),
+    variant(128, 64, mask="causal", heads=(6, 1), lse=False),
+    variant(64, 256, mask="causal"),
+    variant(16, 72, 40, mask="window_both"),
+    variant(64, 128, mask="causal", score="alibi"),
+    variant(64, 128, mask="causal", keep="docs"),
+    variant(64, 128, mask="causal", out="f32"),
+    variant(16, 128, heads=(8, 2), mask="causal", pack=1),
+    variant(64, 128, heads=(32, 8), mask="causal", pack=1),
+    variant(128, 64, heads=(16, 2), mask="causal", pack=4),
+    variant(64, 192, 128, heads=(8, 1), mask="causal", pack=2, dtype="f16"),
+    variant(64, 128, heads=(8, 2), mask="causal", pack=1, schedule=DECODE, split=132),
+    variant(16, 128, heads=(8, 2), mask="causal", pack=3, schedule=DECODE, split=132),
+    variant(32, 128, mask="causal", schedule=(2, 128, 2, True, "paired", 1)),
+    variant(64, 64, schedule=(3, 128, 2, True, "persistent", 1)),
+    variant(0, 128, heads=(8, 2), mask="causal"),
+    variant(0, 128, heads=(8, 2), mask="causal", pack=1),
+]
+
+
+def make_lengths():
+    rng = random.Random(7)
+    return {
+        "edges": [0, 1, 15, 16, 17, 63, 64, 65, 127, 128, 129, 175, 176, 177, 300],
+        "long": [5000, 0, 777],
+        "one": [4096],
+        "many": [rng.randrange(700) for _ in range(100)],
+        "empty": [0, 0],
+        "none": [],
+    }
+
+
+class Cache:
+    """Where the keys of entries are stored."""
+
+    def __init__(self, torch, page, lengths, seed):
+        generator = torch.Generator().manual_seed(seed)
+        self.page, self.lengths = page, lengths
+        longest = max(lengths, default=0)
+        self.pages = -(-longest // page) + 1 if page else 1
+        self.rows = page or longest + 5
+        self.count = len(lengths) * self.pages + (3 if page else 0)
+        order = torch.randperm(self.count, generator=generator) if page else torch.arange(self.count)
+        self.table = order[: len(lengths) * self.pages].view(len(lengths), self.pages)
+        behind = torch.arange(self.pages) * self.rows >= torch.tensor(lengths, dtype=torch.long).view(-1, 1)
+        self.given = torch.where(behind, 2**31 - 1, self.table).to(torch.int32).cuda()
+        self.key_lengths = torch.tensor(lengths, dtype=torch.int32, device="cuda")
+
+    def fill(self, torch, tensor, heads, dim, generator):
+        """Fills the pages of keys; gives the keys of each entry."""
+        keys = []
+        for entry, length in zip(self.table.tolist(), self.lengths):
+            rows = torch.randn(heads, length, dim, device="cuda", generator=generator).to(tensor.dtype)
+            for number, page in enumerate(entry):
+                part = rows[:, number * self.rows : (number + 1) * self.rows]
+                tensor[page, :, : part.shape[1]] = part
+            keys.append(rows[None])
+        return keys
+
+    def operands(self):
+        return [self.key_lengths, *([self.given] if self.page else [])]
+
+
+def run_case(torch, function, v, lengths, queries, layout, seed):
+    """What is wrong with a case, if anything."""
+    dtypes = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+    generator = torch.Generator("cuda").manual_seed(seed)
+    batch = len(lengths)
+    caches = [Cache(torch, v.page, lengths, seed + n) for n in range(2 if v.page else 1)]
+    q, _ = attention.place(torch, (batch, v.heads, queries, v.qk_dim), dtypes[v.dtype], layout, float("nan"), 0)
+    q.normal_(generator=generator)
+    captures = {}
+    for name in v.captures:
+        if name == "slopes":
+            captures[name] = 2.0 ** -torch.arange(1, v.heads + 1, device="cuda", dtype=torch.float32)
+        else:
+            size = (max(batch, 1), max([queries, *lengths]))
+            captures[name] = torch.randint(3, size, device="cuda", dtype=torch.int32, generator=generator)
+    results = []
+    # The same keys in pages of another order.
+    for cache in caches:
+        generator.manual_seed(seed + 100)
+        inputs, keys = [q], []
+        for dim in (v.qk_dim, v.v_dim):
+            shape = (cache.count, v.kv_heads, cache.rows, dim)
+            tensor, _ = attention.place(torch, shape, dtypes[v.dtype], layout, float("nan"), 0)
+            keys.append(cache.fill(torch, tensor, v.kv_heads, dim, generator))
+            inputs.append(tensor)
+        out, _ = attention.place(torch, (batch, v.heads, queries, v.v_dim), dtypes[v.out_dtype], layout, 7, 0)
+        lse = torch.full((batch, v.heads, queries), 7.0, device="cuda")
+        run = function.bind(*inputs, *captures.values(), *cache.operands(), out, *([lse] if v.lse else []),
+                            stream=torch.cuda.current_stream().cuda_stream)
+        run()
+        torch.cuda.synchronize()
+        results.append((out, lse))
+    for s, length in enumerate(lengths):
+        case = Case(v, 1, queries, length)
+        own = {name: x[s : s + 1] if name == "docs" else x for name, x in captures.items()}
+        out, lse = (x[s : s + 1] for x in results[0])
+        wrong = check_sequence(torch, case, [q[s : s + 1], keys[0][s], keys[1][s]], own, out, lse if v.lse else None)
+        if wrong:
+            return f"entry {s} {queries}x{length}: {wrong}"
+    if not all(torch.equal(*pair) for pair in zip(results[0], results[-1])):
+        return "the order of pages matters"
+    return None
+
+
+def run_bad(torch, function, v, runtime, change, word):
+    """What is wrong with how a wrong page or length is met. `change` makes it."""
+    dtypes = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+    queries = v.pack or 9
+    cache = Cache(torch, v.page, [200, 130, 65], 0)
+    q = torch.ones(3, v.heads, queries, v.qk_dim, device="cuda", dtype=dtypes[v.dtype])
+    k, value = (torch.ones(cache.count, v.kv_heads, cache.rows, dim, device="cuda", dtype=dtypes[v.dtype])
+                for dim in (v.qk_dim, v.v_dim))
+    out = torch.full((3, v.heads, queries, v.v_dim), 7.0, device="cuda", dtype=dtypes[v.out_dtype])
+    lse = torch.full((3, v.heads, queries), 7.0, device="cuda")
+    change(cache)
+    run = function.bind(q, k, value, *cache.operands(), out, *([lse] if v.lse else []),
+                        stream=torch.cuda.current_stream().cuda_stream)
+    run()
+    torch.cuda.synchronize()
+    if not torch.allclose(out[::2].float(), torch.ones((), device="cuda"), atol=1e-2):
+        return "other entries have changed"
+    try:
+        run()
+        return "the next call did not report it"
+    except RuntimeError as error:
+        if word not in str(error):
+            return f"reported as '{error}'"
+    run()
+    torch.cuda.synchronize()
+    if runtime.attnrtTakeFault(1) != 1 or runtime.attnrtTakeFault(1) != 0:
+        return "not reported once when asked for"
+    return None
+
+
+def set_page(value, cache):
+    cache.given[1, 0] = value
+
+
+def set_length(value, cache):
+    cache.key_lengths[1] = value
+
+
+def make_cases(torch, options, variants):
+    runtime = ctypes.CDLL(options.runtime)
+    for v in variants:
+        function = load(options, v.name, v.name)
+        for number, (name, lengths) in enumerate(make_lengths().items()):
+            if options.sanitizer_subset and name != "edges":
+                continue
+            queries = v.pack or (1, 3, 64, 130, 200, 7)[number]
+            layout = "bshd" if number % 2 else "bhsd"
+            yield f"{v.name} {name} {layout}", partial(run_case, torch, function, v, lengths, queries, layout, number)
+        if v.captures:
+            continue
+        for value in (-1, 2**31 - 1, -(2**31)):
+            if v.page:
+                yield f"{v.name} page {value}", partial(
+                    run_bad, torch, function, v, runtime, partial(set_page, value), "page table")
+            yield f"{v.name} length {value}", partial(
+                run_bad, torch, function, v, runtime, partial(set_length, value), "number of keys")
+
+
+def main():
+    parser = make_parser(__doc__, "target", "assemble", "only")
+    parser.add_argument("--sanitizer-subset", action="store_true", help="one small case of each, for compute-sanitizer")
+    options = parser.parse_args()
+    variants = choose_variants(options, VARIANTS)
+    if options.compile:
+        return compile_artifacts(options, variants)
+
+    import torch
+
+    if options.sanitizer_subset:
+        os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
+    torch.zeros(1, device="cuda")
+    return run_cases(make_cases(torch, options, variants), options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
