@@ -16,6 +16,8 @@ from attn.masks import Mask
 MAX_SCALE = 3.4028234663852886e38
 # The type of boundaries and of lengths of sequences.
 _LENGTHS = "tensor<?xi32>"
+# The type of page tables.
+_PAGES = "tensor<?x?xi32>"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +32,8 @@ class Attention:
     attribute such as ``#attn.dropout<p = 0.125, rng = #attn.philox<rounds = 7>>``,
     its last arguments are ``seed`` and ``offset``. Sinks, head map, identity, and boundaries
     (``packed``) or lengths (``padded``) of the queries' and the keys' sequences follow the
-    reads. Batch and lengths may vary from call to call unless they are given. ``score_mod`` and
+    reads. So do the lengths of the entries of a KV cache, with ``key_lengths``, and its page
+    table, with ``page_size``; pages are ``[pages, key heads, page size, head dim]``. Batch and lengths may vary from call to call unless they are given. ``score_mod`` and
     ``mask_mod`` are bodies of regions in MLIR. They see the score ``%s`` and the position
     ``%b, %h, %i, %j``, read the captures ``%c0, %c1, ...``, and end with ``attn.yield``.
 
@@ -57,6 +60,9 @@ class Attention:
     identity: str = ""
     #: How sequences of different lengths are stored: "packed", in one batch entry, or "padded".
     sequences: str = ""
+    #: Whether a KV cache has lengths, and the size of its pages if it is paged.
+    key_lengths: bool = False
+    page_size: Optional[int] = None
     with_lse: bool = False
     dropout: str = ""
     batch: Optional[int] = None
@@ -84,6 +90,8 @@ class Attention:
             raise AttnError(f"precision is {self.precision!r}; it must be 'highest' or 'high'")
         if self.sequences not in ("", "packed", "padded"):
             raise AttnError(f"sequences is {self.sequences!r}; it must be 'packed' or 'padded'")
+        if self.page_size is not None and not self.key_lengths:
+            raise AttnError(f"page_size is {self.page_size}, which needs key_lengths")
         for name in ("captures", "reads"):
             if isinstance(getattr(self, name), str):
                 raise AttnError(f"{name} is text; give a tuple of types, as in ({getattr(self, name)!r},)")
@@ -92,8 +100,9 @@ class Attention:
         batch, queries, keys = ("?" if size is None else size for size in (self.batch, self.queries, self.keys))
         value_dim = self.query_dim if self.value_dim is None else self.value_dim
         query = f"tensor<{batch}x{self.query_heads}x{queries}x{self.query_dim}x{self.dtype}>"
-        key = f"tensor<{batch}x{self.key_heads}x{keys}x{self.query_dim}x{self.dtype}>"
-        value = f"tensor<{batch}x{self.key_heads}x{keys}x{value_dim}x{self.dtype}>"
+        entries, rows = (batch, keys) if self.page_size is None else ("?", self.page_size)
+        key = f"tensor<{entries}x{self.key_heads}x{rows}x{self.query_dim}x{self.dtype}>"
+        value = f"tensor<{entries}x{self.key_heads}x{rows}x{value_dim}x{self.dtype}>"
         out = f"tensor<{batch}x{self.query_heads}x{queries}x{value_dim}x{self.dtype}>"
         lse = f"tensor<{batch}x{self.query_heads}x{queries}xf32>"
         results = [out, lse] if self.with_lse else [out]
@@ -102,6 +111,8 @@ class Attention:
         captures = "".join(f", %r{i}: {kind}" for i, kind in enumerate(reads))
         captures += "".join(f", %{name}: {kind}" for name, kind in heads.items() if kind)
         captures += f", %query_sequences: {_LENGTHS}, %key_sequences: {_LENGTHS}" if self.sequences else ""
+        captures += f", %key_lengths: {_LENGTHS}" if self.key_lengths else ""
+        captures += f", %page_table: {_PAGES}" if self.page_size is not None else ""
         captures += "".join(f", %c{i}: {kind}" for i, kind in enumerate(self.captures))
         state = ", %seed: tensor<i64>, %offset: tensor<i64>" if self.dropout else ""
         inits = ["%out_init", "%lse_init"][: len(results)]
@@ -111,6 +122,10 @@ class Attention:
                 clauses.append(f"{'heads' if name == 'head_map' else name}(%{name} : {kind})")
         if self.sequences:
             clauses.append(f"sequences {self.sequences}(%query_sequences, %key_sequences : {_LENGTHS}, {_LENGTHS})")
+        if self.key_lengths:
+            clauses.append(f"key_lengths(%key_lengths : {_LENGTHS})")
+        if self.page_size is not None:
+            clauses.append(f"page_table(%page_table : {_PAGES})")
         if self.scale is not None:
             clauses.append(f"scale({_float(self.scale)})")
         if mask:

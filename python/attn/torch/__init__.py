@@ -5,6 +5,7 @@
 
 ``sdpa``, ``flex_attention`` and ``varlen_attn`` have the signatures and the meanings of torch's
 ``scaled_dot_product_attention``, ``flex_attention`` and ``varlen_attn``, the function for packed sequences.
+``flash_attn_with_kvcache`` has the signature of the package flash-attn, for KV caches, also paged ones.
 ``sdpa_packed`` takes queries, keys and values in one tensor. ``from_export`` puts attention into graphs of
 ``torch.export``. Kernels are compiled when they are first needed, for the device that the tensors are on: a GPU, or the
 host.
@@ -13,6 +14,7 @@ host.
 from attn.torch.flex import Pairs, Traced, debug_pairs, flex_attention, create_block_mask, trace
 from attn.torch.importer import from_export
 from attn.torch.kernels import compile_for
+from attn.torch.kv_cache import flash_attn_with_kvcache
 from attn.torch.packed import sdpa_packed
 from attn.torch.block_masks import PrecomputedBlockMask
 from attn.torch.sdpa import debug_sdpa, sdpa, varlen_attn
@@ -24,6 +26,7 @@ __all__ = [
     "compile_for",
     "debug_pairs",
     "debug_sdpa",
+    "flash_attn_with_kvcache",
     "flex_attention",
     "from_export",
     "create_block_mask",

@@ -244,7 +244,13 @@ def attend(
     rng: Optional[Tensor] = None,
 ) -> Tuple[Tensor, Tensor]:
     """Output and log-sum-exp in double precision. With dropout, ``rng`` has seed and offset."""
-    check_tensors(query, key, value, (), has_head_map="heads" in kind.clauses.split(), allows_double=True)
+    is_paged = "page_table" in kind.clauses.split()
+    has_head_map = "heads" in kind.clauses.split()
+    check_tensors(query, key, value, (), has_head_map, allows_double=True, is_paged=is_paged)
+    for clause in ("key_lengths", "page_table"):
+        if clause in kind.clauses.split():
+            check_clauses(Kind(clauses=clause), query, _find_operands(captures, kind)[clause])
+    key, value = (_gather_pages(tensor, captures, kind) for tensor in (key, value))
     if kind.sequences:
         operands = _find_operands(captures, kind)[kind.sequences]
         check_clauses(Kind(clauses=kind.sequences), query, operands)
@@ -252,6 +258,18 @@ def attend(
     if _records:
         _records[-1].append((scores, probabilities))
     return probabilities @ value[:, _find_heads(query, key, captures, kind)], lse
+
+
+def _gather_pages(tensor: Tensor, captures: Sequence[Tensor], kind: Kind) -> Tensor:
+    """The keys or values of each batch entry of a cache, 0 behind its length."""
+    operands = _find_operands(captures, kind)
+    if "page_table" in operands:
+        table = operands["page_table"][0].long().clamp(0, max(tensor.shape[0] - 1, 0))
+        tensor = tensor[table].transpose(1, 2).flatten(2, 3)
+    if "key_lengths" not in operands:
+        return tensor
+    behind = torch.arange(tensor.shape[2], device=tensor.device) >= operands["key_lengths"][0].view(-1, 1)
+    return tensor.masked_fill(behind[:, None, :, None], 0.0)
 
 
 def evaluate_pairs(query: Tensor, key: Tensor, captures: Sequence[Tensor], kind: Kind) -> Tuple[Tensor, Tensor]:
@@ -291,6 +309,9 @@ class _Places(NamedTuple):
 def _locate(query: Tensor, key: Tensor, captures: Sequence[Tensor], kind: Kind) -> _Places:
     sizes = (query.shape[2], key.shape[2])
     position = _positions((*query.shape[:2], *sizes), query.device)
+    if "key_lengths" in kind.clauses.split():
+        length = _find_operands(captures, kind)["key_lengths"][0].long().clamp(0, sizes[1]).view(-1, 1, 1, 1)
+        return _Places(position, (sizes[0], length), position[3] < length)
     if not kind.sequences:
         return _Places(position, sizes)
     operands = _find_operands(captures, kind)[kind.sequences]

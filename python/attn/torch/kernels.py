@@ -43,7 +43,7 @@ _VIEW_WORDS = ctypes.sizeof(TensorView) // 8
 
 
 # How many operands each clause has, in order; they follow the operands of the mask.
-CLAUSES = {"sinks": 1, "heads": 1, "identity": 1, "packed": 2, "padded": 2}
+CLAUSES = {"sinks": 1, "heads": 1, "identity": 1, "packed": 2, "padded": 2, "key_lengths": 1, "page_table": 1}
 
 
 class Kind(NamedTuple):
@@ -161,6 +161,8 @@ _OPERANDS = {
     "identity": "identity",
     "packed": "cu_seqlens",
     "padded": "the tensor of lengths",
+    "key_lengths": "cache_seqlens",
+    "page_table": "block_table",
 }
 
 
@@ -178,7 +180,15 @@ def check_clauses(kind: Kind, query: Tensor, captures: Sequence[Tensor]) -> Dict
                 raise AttnError(f"{_OPERANDS[clause]} has the dtype {operand.dtype}, expected torch.int32")
             if not is_integer and operand.dtype not in _NAMES:
                 raise AttnError(f"{_OPERANDS[clause]} has the dtype {operand.dtype}, expected one of bf16, f16 and f32")
-            expected = {"packed": None, "padded": (query.shape[0],)}.get(clause, (heads,))
+            if clause == "page_table":
+                if operand.ndim != 2 or operand.shape[0] != query.shape[0]:
+                    raise AttnError(
+                        f"{_OPERANDS[clause]} has the shape {tuple(operand.shape)}, expected ({query.shape[0]}, pages "
+                        "of an entry)"
+                    )
+                continue
+            by_entry = (query.shape[0],)
+            expected = {"packed": None, "padded": by_entry, "key_lengths": by_entry}.get(clause, (heads,))
             if operand.ndim != 1 or (expected is not None and tuple(operand.shape) != tuple(expected)):
                 wanted = expected or "(sequences + 1,)"
                 raise AttnError(f"{_OPERANDS[clause]} has the shape {tuple(operand.shape)}, expected {wanted}")
@@ -232,6 +242,7 @@ def check_tensors(
     captures: Sequence[Tensor],
     has_head_map: bool = False,
     allows_double: bool = False,
+    is_paged: bool = False,
 ) -> None:
     """Refuses arguments that no kernel takes, and says what to change."""
     names = ["query", "key", "value"] + [f"captured tensor {i}" for i in range(len(captures))]
@@ -265,7 +276,10 @@ def check_tensors(
     for name, tensor in zip(names[3:], captures):
         if element_name(tensor) not in ELEMENTS:
             raise UnsupportedError(f"{name} has the dtype {tensor.dtype}; convert it to one of {', '.join(ELEMENTS)}")
-    if key.shape[0] != query.shape[0] or value.shape[0] != query.shape[0]:
+    if is_paged:
+        if key.shape[0] != value.shape[0]:
+            raise AttnError(f"key has {key.shape[0]} pages and value {value.shape[0]}; they need the same number")
+    elif key.shape[0] != query.shape[0] or value.shape[0] != query.shape[0]:
         raise AttnError(f"batch sizes differ: {query.shape[0]}, {key.shape[0]} and {value.shape[0]}")
     is_grouped = has_head_map or query.shape[1] % max(key.shape[1], 1) == 0
     if key.shape[1] != value.shape[1] or not is_grouped:
@@ -550,7 +564,8 @@ def describe_attention(
 ) -> Attention:
     """Attention of a kind for tensors of some heads and head dims, whose batch and lengths may vary."""
     clauses = check_clauses(kind, query, captures)
-    check_tensors(query, key, value, captures, has_head_map="heads" in clauses)
+    is_paged = "page_table" in clauses
+    check_tensors(query, key, value, captures, has_head_map="heads" in clauses, is_paged=is_paged)
     return Attention(
         dtype=_NAMES[query.dtype],
         query_heads=query.shape[1],
@@ -567,6 +582,8 @@ def describe_attention(
         head_map=clauses.get("heads", ""),
         identity=clauses.get("identity", ""),
         sequences=kind.sequences,
+        key_lengths="key_lengths" in clauses,
+        page_size=key.shape[2] if is_paged else None,
         with_lse=with_lse,
         dropout=dropout_attribute(kind.dropout_p) if kind.dropout_p else "",
         batch=1 if kind.sequences == "packed" else None,

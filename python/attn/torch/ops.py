@@ -75,7 +75,8 @@ for _device in ("CPU", "CUDA"):
 @torch.library.register_fake("attn::attention", lib=_library)
 def _(tensors, rng, mask, score, keep, scale, dropout_p, reads, clauses, deterministic, with_lse, gradients):
     query, key, value, *captures = tensors
-    check_tensors(query, key, value, captures, has_head_map="heads" in clauses.split())
+    kinds = clauses.split()
+    check_tensors(query, key, value, captures, has_head_map="heads" in kinds, is_paged="page_table" in kinds)
     has_lse = with_lse or gradients is not None
     outputs = [layout.make() for layout in output_layouts(query, value, has_lse)]
     return outputs[0], outputs[1] if has_lse else query.new_empty(0, dtype=torch.float32)
@@ -148,7 +149,9 @@ def _is_batch(info: Any, in_dims: Tuple, tensors: Sequence[Tensor], rng: Optiona
     """Whether mapped calls are one call with more batch entries: nothing but query, key and value is mapped, and
     nothing depends on the number of the batch entry."""
     _, score, keep, _, _, reads, clauses, *_ = parameters
-    depends_on_batch = "%b" in score or "%b" in keep or reads > 0 or clauses.endswith(("packed", "padded"))
+    depends_on_batch = "%b" in score or "%b" in keep or reads > 0 or clauses.endswith(
+        ("packed", "padded", "key_lengths", "page_table")
+    )
     is_random = rng is not None and (in_dims[1] is not None or info.randomness != "different")
     is_mapped = any(dim is not None for dim in in_dims[0][3:])
     return not (depends_on_batch or is_random or is_mapped)

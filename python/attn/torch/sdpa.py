@@ -61,6 +61,13 @@ def _make_kind(
     return Kind(mask, read + widen + cap + add, "", scale, dropout_p, reads)
 
 
+def make_kind(mask: str, scale: Optional[float], soft_cap: Optional[float]) -> Kind:
+    """The kind of attention with a named mask that reads nothing."""
+    # Compilers of torch do not follow caches.
+    make = _make_kind.__wrapped__ if torch.compiler.is_compiling() else _make_kind
+    return make(None, mask, 0, scale, 0.0, soft_cap)
+
+
 def _write_cap(soft_cap: float) -> str:
     return (
         f"%cap = arith.constant {float_literal(soft_cap)} : f32 %part = arith.divf %s, %cap : f32 "
@@ -435,7 +442,7 @@ def varlen_attn(
         )
     if soft_cap is not None and not 0.0 < soft_cap < math.inf:
         raise AttnError(f"soft_cap is {soft_cap}; it must be a finite number above 0, or None")
-    named = _write_window(*window_size)
+    named = write_window(*window_size)
     if block_mask is not None:
         if not isinstance(block_mask, Mask):
             raise AttnError(f"block_mask is a {type(block_mask).__name__}; pass one of attn.masks")
@@ -457,7 +464,7 @@ def varlen_attn(
     return (out, lse[0]) if return_lse else out
 
 
-def _write_window(left: int, right: int) -> str:
+def write_window(left: int, right: int) -> str:
     """The mask of a window of keys, each side of which may be -1 for all."""
     for name, size in (("left", left), ("right", right)):
         if not isinstance(size, int) or size < -1:

@@ -1,0 +1,156 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""``flash_attn_with_kvcache`` on the CPU, against f64."""
+
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import attn  # noqa: E402
+from attn.torch import flash_attn_with_kvcache  # noqa: E402
+
+H, HKV, D = 4, 2, 32
+LENGTHS = [0, 1, 37, 80]
+
+
+def make(*shape, seed=0, dtype=torch.float32):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def make_cache(page, lengths, dtype=torch.float32):
+    """Keys and values of each entry, not finite behind its length, and the same in pages in any order."""
+    pages = -(-max(lengths) // page) + 1
+    order = torch.randperm(len(lengths) * pages + 2, generator=torch.Generator().manual_seed(5))
+    table = order[: len(lengths) * pages].view(len(lengths), pages).to(torch.int32)
+    caches = []
+    for seed in (1, 2):
+        dense = make(len(lengths), pages * page, HKV, D, seed=seed, dtype=dtype)
+        for entry, length in enumerate(lengths):
+            dense[entry, length:] = math.nan
+        paged = torch.full((len(order), page, HKV, D), math.nan, dtype=dtype)
+        paged[table.long()] = dense.view(len(lengths), pages, page, HKV, D)
+        caches.append((dense, paged))
+    return caches, table, torch.tensor(lengths, dtype=torch.int32)
+
+
+def reference(q, k, v, length, scale=None, causal=False, window=(-1, -1), softcap=0.0):
+    """Output and log-sum-exp of one entry: positions before heads."""
+    q, k, v = (x.double().transpose(0, 1) for x in (q, k[:length], v[:length]))
+    k, v = (x.repeat_interleave(H // HKV, 0) for x in (k, v))
+    s = q @ k.mT * (scale or 1 / math.sqrt(D))
+    if softcap:
+        s = softcap * torch.tanh(s / softcap)
+    i, j = torch.arange(q.shape[1])[:, None] + length - q.shape[1], torch.arange(length)
+    right = 0 if causal else window[1]
+    keep = torch.ones(q.shape[1], length, dtype=torch.bool)
+    keep &= (j >= i - window[0]) | (window[0] < 0)
+    keep &= (j <= i + right) | (right < 0)
+    s = s.masked_fill(~keep, -math.inf)
+    lse = s.logsumexp(-1)
+    p = torch.exp(s - lse.masked_fill(lse == -math.inf, 0.0)[..., None])
+    return (p @ v).transpose(0, 1), lse
+
+
+@pytest.mark.parametrize("page", [0, 16, 64])
+@pytest.mark.parametrize("queries", [1, 5])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"causal": True}, {"window_size": (9, 3)}, {"causal": True, "window_size": (20, -1), "softcap": 3.0},
+     {"softmax_scale": 0.3, "num_splits": 4}],
+)  # fmt: skip
+def test_against_f64(page, queries, options):
+    caches, table, lengths = make_cache(page or 16, LENGTHS)
+    q = make(len(LENGTHS), queries, H, D)
+    out, lse = flash_attn_with_kvcache(
+        q, *(cache[bool(page)] for cache in caches), cache_seqlens=lengths, block_table=table if page else None,
+        return_softmax_lse=True, **options,
+    )  # fmt: skip
+    assert out.shape == q.shape and lse.shape == (len(LENGTHS), H, queries)
+    named = {"softmax_scale": "scale", "window_size": "window"}
+    given = {named.get(name, name): value for name, value in options.items() if name != "num_splits"}
+    for entry, length in enumerate(LENGTHS):
+        exact, exact_lse = reference(q[entry], *(cache[0][entry] for cache in caches), length, **given)
+        torch.testing.assert_close(out[entry].double(), exact, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(lse[entry].double(), exact_lse, rtol=1e-4, atol=1e-5)
+
+
+def test_double_precision():
+    caches, table, lengths = make_cache(16, LENGTHS, torch.float64)
+    q = make(len(LENGTHS), 3, H, D, dtype=torch.float64)
+    pools = [cache[1] for cache in caches]
+    out = flash_attn_with_kvcache(q, *pools, cache_seqlens=lengths, block_table=table, causal=True)
+    for entry, length in enumerate(LENGTHS):
+        exact, _ = reference(q[entry], *(cache[0][entry] for cache in caches), length, causal=True)
+        torch.testing.assert_close(out[entry], exact)
+
+
+def test_all_keys():
+    q, k, v = make(2, 3, H, D), make(2, 20, HKV, D, seed=1), make(2, 20, HKV, D, seed=2)
+    expected = torch.stack([reference(*each, 20, causal=True)[0] for each in zip(q, k, v)])
+    for seqlens in (None, 20):
+        out = flash_attn_with_kvcache(q, k, v, cache_seqlens=seqlens, causal=True)
+        torch.testing.assert_close(out.double(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_compile():
+    """New lengths and tables do not compile anything again."""
+    caches, table, lengths = make_cache(16, LENGTHS)
+    q = make(len(LENGTHS), 1, H, D)
+    paged = [cache[1] for cache in caches]
+    count = 0
+
+    def backend(graph, inputs):
+        nonlocal count
+        count += 1
+        return graph.forward
+
+    @torch.compile(fullgraph=True, backend=backend)
+    def function(q, k, v, lengths, table):
+        return flash_attn_with_kvcache(q, k, v, cache_seqlens=lengths, block_table=table, causal=True)
+
+    for number in range(3):
+        now = (lengths - number).clamp(min=0)
+        expected = flash_attn_with_kvcache(q, *paged, cache_seqlens=now, block_table=table, causal=True)
+        torch.testing.assert_close(function(q, *paged, now, table), expected, rtol=0, atol=0)
+    assert count == 1
+
+
+def test_refusals():
+    q, pool = make(2, 1, H, D), make(9, 16, HKV, D)
+    lengths, table = torch.zeros(2, dtype=torch.int32), torch.zeros(2, 4, dtype=torch.int32)
+
+    def call(*arguments, **options):
+        return flash_attn_with_kvcache(*(arguments or (q, pool, pool)), **{
+            "cache_seqlens": lengths, "block_table": table, **options
+        })  # fmt: skip
+
+    for name in ("k", "rotary_cos", "alibi_slopes", "cache_batch_idx", "cache_leftpad"):
+        with pytest.raises(attn.UnsupportedError, match=f"^{name} is given"):
+            call(**{name: q})
+    with pytest.raises(attn.UnsupportedError, match="k_cache has pages of 24 positions; they must have 16, 32"):
+        call(q, pool[:, :8].repeat(1, 3, 1, 1), pool)
+    with pytest.raises(attn.AttnError, match=r"block_table has the shape \(3, 4\), expected \(2, pages of an entry\)"):
+        call(block_table=torch.zeros(3, 4, dtype=torch.int32))
+    with pytest.raises(attn.AttnError, match="block_table has the dtype torch.int64, expected torch.int32"):
+        call(block_table=table.long())
+    with pytest.raises(attn.AttnError, match=r"cache_seqlens has the shape \(3,\), expected \(2,\)"):
+        call(cache_seqlens=torch.zeros(3, dtype=torch.int32))
+    with pytest.raises(attn.AttnError, match="key has 9 pages and value 8"):
+        call(q, pool, pool[:8])
+    with pytest.raises(attn.UnsupportedError, match="q requires a gradient"):
+        call(q.clone().requires_grad_(), pool, pool)
+    with pytest.raises(attn.AttnError, match="q has 3 dimensions, expected 4"):
+        call(q[0], pool, pool)
+
+
+@pytest.mark.parametrize("page", [-1, 9])
+def test_wrong_pages_are_reported(page):
+    q, pool = make(2, 1, H, D), make(9, 16, HKV, D)
+    table = torch.tensor([[0, 1], [page, 2]], dtype=torch.int32)
+    lengths = torch.tensor([20, 20], dtype=torch.int32)
+    with pytest.raises(attn.AttnError, match="page table with an entry that is no page"):
+        for _ in range(2):
+            flash_attn_with_kvcache(q, pool, pool, cache_seqlens=lengths, block_table=table)
