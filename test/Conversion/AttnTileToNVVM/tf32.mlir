@@ -63,8 +63,7 @@ attn_tile.kernel @values(%in: memref<16x16xf32>, %out: memref<16x8xf32>)
 
 // In the highest precision, which is the default, a value is the sum of its
 // upper 19 bits and of a rest, which is rounded. Three MMAs add to the same
-// accumulator, which starts from 0, the largest terms last. MMAs of other
-// accumulators are between. Additions that round follow.
+// accumulator, the largest terms last. MMAs of other accumulators are between.
 
 // CHECK-LABEL: llvm.func @highest
 // CHECK:         %[[MASK:.*]] = llvm.mlir.constant(-8192 : i32)
@@ -81,13 +80,36 @@ attn_tile.kernel @values(%in: memref<16x16xf32>, %out: memref<16x8xf32>)
 // CHECK:         nvvm.mma.sync A[%[[HIGH]], %{{[^]]*}}] B[%[[BH]],
 // CHECK:         nvvm.mma.sync A[%[[HIGH]],
 // CHECK-NOT:     nvvm.mma.sync
-// CHECK-COUNT-8: arith.addf
 attn_tile.kernel @highest(%out: memref<16x16xf32>)
     attributes {layout = #attn_tile.row_blocks<warps = 1>} {
   %c0 = arith.constant 0 : index
   %p = attn_tile.create_pipe : !attn_tile.pipe<16x8xf32, stages = 1>
   %q = attn_tile.wait %p[%c0] : !attn_tile.pipe<16x8xf32, stages = 1>
   %s = attn_tile.mma_start %q, %q transpose_rhs : !attn_tile.buffer<16x8xf32>, !attn_tile.buffer<16x8xf32> -> !attn_tile.pending<vector<16x16xf32>>
+  %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<16x16xf32>>
+  attn_tile.release %q : !attn_tile.buffer<16x8xf32>
+  attn_tile.store %r, %out[%c0, %c0] : vector<16x16xf32>, memref<16x16xf32>
+  attn_tile.return
+}
+
+// -----
+
+// An MMA that adds to the result of another one starts from 0, the difference
+// of the accumulator and itself, and f32 additions, which round, follow.
+
+// CHECK-LABEL: llvm.func @rounded
+// CHECK-COUNT-8: arith.subf %[[SUM:[0-9a-z_]+]], %[[SUM]] : f32
+// CHECK-NOT:     arith.addf
+// CHECK-COUNT-6: nvvm.mma.sync
+// CHECK-NOT:     nvvm.mma.sync
+// CHECK-COUNT-8: arith.addf {{.*}} : f32
+attn_tile.kernel @rounded(%in: memref<16x16xf32>, %out: memref<16x16xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 1>} {
+  %c0 = arith.constant 0 : index
+  %p = attn_tile.create_pipe : !attn_tile.pipe<16x8xf32, stages = 1>
+  %acc = attn_tile.load %in[%c0, %c0] : memref<16x16xf32> -> vector<16x16xf32>
+  %q = attn_tile.wait %p[%c0] : !attn_tile.pipe<16x8xf32, stages = 1>
+  %s = attn_tile.mma_start %q, %q transpose_rhs acc %acc : !attn_tile.buffer<16x8xf32>, !attn_tile.buffer<16x8xf32> -> !attn_tile.pending<vector<16x16xf32>>
   %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<16x16xf32>>
   attn_tile.release %q : !attn_tile.buffer<16x8xf32>
   attn_tile.store %r, %out[%c0, %c0] : vector<16x16xf32>, memref<16x16xf32>
