@@ -62,6 +62,18 @@ def test_sdpa(arguments, options, message):
         sdpa(*arguments, **options)
 
 
+@pytest.mark.parametrize("place", range(4))
+def test_nested_tensors_after_calls_whose_plans_are_known(place):
+    """Guards of torch, which find the plan of a repeated call, end the process when they see a nested tensor."""
+    for _ in range(3):
+        sdpa(X, X, X)
+        sdpa(X, X, X, torch.zeros(8, 8))
+    arguments = [X, X, X, *([torch.zeros(8, 8)] if place == 3 else [])]
+    arguments[place] = NESTED
+    with pytest.raises(AttnError, match="is a tensor of the kind nested"):
+        sdpa(*arguments)
+
+
 def test_strides():
     """Small tensors are copied, with one warning; larger ones are the caller's to copy."""
     values = make(1, 2, 16, 8).mT

@@ -248,13 +248,15 @@ def sdpa(
     has_options = (
         return_lse or deterministic or not (sinks is head_map is identity is query_lengths is key_lengths is None)
     )
-    name = (
-        is_causal, scale, enable_gqa, dropout_p, soft_cap, named, len(captures), torch.get_float32_matmul_precision()
-    )  # fmt: skip
+    name = None
     if not (has_options or is_observed()):
+        name = (
+            is_causal, scale, enable_gqa, dropout_p, soft_cap, named, len(captures),
+            torch.get_float32_matmul_precision(),
+        )  # fmt: skip
         tensors = (query, key, value, *captures)
         for check, plan, needs_gradient in recent_plans.get(name, ()):
-            if check(*tensors):
+            if not _has_nested(tensors) and check(*tensors):
                 return _run_again(plan, tensors, attn_mask, dropout_p, needs_gradient)
     if (
         is_plain(query, key, value, *captures)
@@ -273,7 +275,8 @@ def sdpa(
         call = (is_causal, scale, enable_gqa, dropout_p, soft_cap, needs_gradient, named, precision, layouts)
         plan = call_plans.get(call)
         if plan is not None:
-            remember_plan(name, plan, needs_gradient, tensors)
+            if name is not None:
+                remember_plan(name, plan, needs_gradient, tensors)
             return _run_again(plan, tensors, attn_mask, dropout_p, needs_gradient)
     if isinstance(query, Tensor) and query.is_nested and query.layout == torch.jagged:
         if attn_mask is not None:
@@ -349,6 +352,14 @@ def sdpa(
     dims = original[0].dim()
     out = _restore(out, dims, batch, enable_gqa)
     return (out, _restore(lse, dims, batch, enable_gqa)) if return_lse else out
+
+
+def _has_nested(tensors: Tuple[Tensor, ...]) -> bool:
+    """Whether a tensor is nested, whose sizes guards of torch ask for: that would end the process."""
+    for tensor in tensors:
+        if not isinstance(tensor, Tensor) or tensor.is_nested:
+            return True
+    return False
 
 
 def _run_again(
