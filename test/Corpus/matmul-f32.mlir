@@ -11,6 +11,6 @@ func.func @rows(%x: !a, %y: !b, %out: !c) -> !c {
   return %0 : !c
 }
 func.func @columns(%x: !a, %y: !t, %out: !c) -> !c {
-  %0 = attn.matmul ins(%x, %y : !a, !t) outs(%out : !c) -> !c
+  %0 = attn.matmul ins(%x, %y : !a, !t) outs(%out : !c) precision(highest) -> !c
   return %0 : !c
 }
