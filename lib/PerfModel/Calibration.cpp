@@ -111,7 +111,7 @@ const CalibrationTerm *TermReader::find(StringRef key) {
 
 LogicalResult TermReader::set(const CalibrationTerm &term, double value,
                               const Twine &key) {
-  if (!(value >= term.least && value <= term.most)) {
+  if (std::isnan(value) || value < term.least || value > term.most) {
     report(
         key,
         llvm::formatv("a number from {0} to {1}", term.least, term.most).str(),
@@ -325,9 +325,7 @@ static std::optional<CalibrationFile> getEmbedded(StringRef device) {
       text, [](const Twine &, const Twine &, const Twine &) {});
   // CalibrationTest.cpp checks that all files can be read.
   assert(succeeded(file) && "malformed calibration of the library");
-  if (failed(file))
-    return std::nullopt;
-  return *file;
+  return std::optional<CalibrationFile>(std::move(file));
 }
 
 DeviceModel attn::getDeviceModel(StringRef name, const DeviceFigures &figures,

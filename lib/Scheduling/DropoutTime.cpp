@@ -20,6 +20,7 @@
 #include "attn/PerfModel/ScoreWork.h"
 #include "attn/Scheduling/ForwardSchedules.h"
 #include "attn/Scheduling/ScheduleFamily.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <algorithm>

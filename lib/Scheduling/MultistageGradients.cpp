@@ -16,6 +16,7 @@
 #include "attn/Analysis/MaskArea.h"
 #include "attn/Analysis/MaskTiles.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
