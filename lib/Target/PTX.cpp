@@ -105,8 +105,8 @@ SmallVector<Value> ptx::emitPageLookups(OpBuilder &builder,
   LoweredMemRef table(cast<MemRefType>(op.getPageTable().getType()),
                       pages.table);
   LoweredMemRef fault(cast<MemRefType>(op.getFault().getType()), pages.fault);
-  Value shift = constant(builder, loc,
-                         int32_t(llvm::Log2_64(uint64_t(op.getPageSize()))));
+  Value shift =
+      constant(builder, loc, int32_t(llvm::Log2_64(op.getPageSize())));
   Type i32 = builder.getI32Type();
   // All entries are read before the first one is waited for.
   SmallVector<Value> found;
