@@ -72,9 +72,9 @@ public:
   }
   LogicalResult emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
                          ValueRange source, ValueRange indices,
-                         const StagedTile &stage,
+                         const CopiedPages &pages, const StagedTile &stage,
                          const ThreadPosition &position) const override {
-    return sm80.emitCopy(builder, op, source, indices, stage, position);
+    return sm80.emitCopy(builder, op, source, indices, pages, stage, position);
   }
   void emitCommit(OpBuilder &builder, Location loc,
                   const StagedTile &stage) const override {
