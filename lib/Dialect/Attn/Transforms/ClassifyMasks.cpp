@@ -31,7 +31,7 @@ static constexpr int64_t minClassifiedQueries = 64;
 /// Whether kernels may classify the tiles of `op`, and do not do so anyway.
 static bool mayClassify(AttentionOpInterface op) {
   int64_t queries = getDimSize(op.getQuery(), 2);
-  return !op.getMaskMod().empty() && !op.hasSequences() &&
+  return !op.getMaskMod().empty() && !op.readsKeyLengths() &&
          !op->hasAttr(AttnDialect::getStaticTilesAttrName()) &&
          !needsClassification(op) &&
          (ShapedType::isDynamic(queries) || queries >= minClassifiedQueries);

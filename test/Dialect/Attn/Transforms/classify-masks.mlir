@@ -79,9 +79,29 @@ func.func @few_queries(%q: tensor<1x2x4x64xf16>, %k: tensor<1x2x?x64xf16>) -> te
     outs(%q : tensor<1x2x4x64xf16>) mask_mod {
     ^bb0(%b: index, %h: index, %i: index, %j: index):
       %c100 = arith.constant 100 : index
-      %product = arith.muli %i, %j : index
-      %keep = arith.cmpi slt, %product, %c100 : index
+      %area = arith.muli %i, %j : index
+      %keep = arith.cmpi slt, %area, %c100 : index
       attn.yield %keep : i1
     } -> tensor<1x2x4x64xf16>
   return %0 : tensor<1x2x4x64xf16>
+}
+
+// -----
+
+// Lengths on the device: no kernel classifies tiles.
+
+// CHECK-LABEL: func.func @key_lengths
+// CHECK-NOT: attn.classified_tiles
+// TILES: attn_tile.kernel @key_lengths_kernel
+// TILES-NOT: listed(
+func.func @key_lengths(%q: tensor<1x2x?x64xf16>, %lengths: tensor<1xi32>) -> tensor<1x2x?x64xf16> {
+  %0 = attn.attention ins(%q, %q, %q : tensor<1x2x?x64xf16>, tensor<1x2x?x64xf16>, tensor<1x2x?x64xf16>)
+    outs(%q : tensor<1x2x?x64xf16>) key_lengths(%lengths : tensor<1xi32>) mask_mod {
+    ^bb0(%b: index, %h: index, %i: index, %j: index):
+      %c1024 = arith.constant 1024 : index
+      %area = arith.muli %i, %j : index
+      %keep = arith.cmpi sle, %area, %c1024 : index
+      attn.yield %keep : i1
+    } -> tensor<1x2x?x64xf16>
+  return %0 : tensor<1x2x?x64xf16>
 }
