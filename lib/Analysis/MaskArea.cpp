@@ -33,12 +33,14 @@ using namespace mlir::attn;
 static void forEachSample(int64_t size, int64_t most,
                           function_ref<void(int64_t, double)> visit) {
   int64_t samples = std::min(size, most);
-  // `(2 * i + 1) * size / (2 * samples)`, whose product may overflow.
-  for (int64_t i = 0; i < samples; ++i) {
-    int64_t whole = size / (2 * samples), rest = size % (2 * samples);
+  if (samples == 0)
+    return;
+  // The middles of equal parts, `(2 * i + 1) * size / (2 * samples)`, computed
+  // without an overflow of the numerator.
+  int64_t whole = size / (2 * samples), rest = size % (2 * samples);
+  for (int64_t i = 0; i < samples; ++i)
     visit((2 * i + 1) * whole + (2 * i + 1) * rest / (2 * samples),
           double(size) / double(samples));
-  }
 }
 
 static std::pair<int64_t, int64_t>
