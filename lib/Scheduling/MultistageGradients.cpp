@@ -98,8 +98,8 @@ private:
   bool hasFewRanges;
   /// Whether there is nothing but a named mask that leaves few ranges.
   bool isPlain;
-  /// Registers that the operands of MMAs take beyond those of 16-bit operands.
-  /// In the highest precision, S and dP each need two multiplicands.
+  /// Registers that the operands of MMAs take beyond 16-bit operands. In the
+  /// highest precision, S and dP each need two multiplicands.
   int64_t operandRegisters = 0;
   /// Whether elements are split into two multiplicands.
   bool isSplit = false;
@@ -122,7 +122,7 @@ MultistageGradients::MultistageGradients(AttentionGradOp op,
             op.getMaskMod().empty() && !op.hasDropout() && !op.hasSequences() &&
             !op.getIdentity();
   bool isF32 = getElementTypeOrSelf(op.getQuery()).isF32();
-  isSplit = isF32 && isHighest(op.getPrecision());
+  isSplit = splitsElements(op.getQuery(), op.getPrecision());
   if (isF32)
     operandRegisters = (isSplit ? 4 : 3) * f32OperandRegisters / 2;
 }

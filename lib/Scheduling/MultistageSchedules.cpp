@@ -85,7 +85,7 @@ KeyTileBounds MultistageSchedules::getBounds(int64_t queryTile, int64_t warps) {
   // The second multiplicands of keys and values, and the accumulators of single
   // steps.
   int64_t splitRegisters = 0;
-  if (isF32 && isHighest(op.getPrecision())) {
+  if (splitsElements(op.getQuery(), op.getPrecision())) {
     splitRegisters = isTall ? 44 : 8;
     // Two CTAs of small tiles share an SM and hide the latency of MMAs that
     // wait for one another. Larger tiles were measured to be slower.
@@ -209,7 +209,7 @@ std::optional<ScheduleCandidate> MultistageSchedules::getLargest() {
 static ScheduleAttrInterface getMatmulSchedule(MatmulOp op) {
   constexpr int64_t rowTile = 128, maxColumnTile = 128, warps = 4;
   bool isF32 = getElementTypeOrSelf(op.getLhs()).isF32();
-  bool isSplit = isF32 && isHighest(op.getPrecision());
+  bool isSplit = splitsElements(op.getLhs(), op.getPrecision());
   // Rows of a stage have 128 bytes.
   int64_t depthTile = isF32 ? 32 : 64;
   int64_t stages = isSplit ? 3 : 2;

@@ -20,6 +20,7 @@
 #include "attn/PerfModel/Capacity.h"
 #include "attn/Scheduling/ForwardSchedules.h"
 #include "attn/Scheduling/ScheduleFamily.h"
+#include "mlir/IR/TypeUtilities.h"
 
 namespace mlir::attn {
 
@@ -34,9 +35,15 @@ inline constexpr int64_t tileRegistersThreeConsumers = 132;
 inline constexpr int64_t tileRegistersTwoCtas = 160;
 inline constexpr int64_t tileRegistersFourWarps = 192;
 inline constexpr int64_t tileRegistersEightWarps = 160;
-/// Registers that f32 operands of MMAs take beyond those of 16-bit operands:
-/// the values before and after they are rounded, and addresses of single words.
+/// Registers that f32 operands of MMAs take beyond 16-bit operands: the values
+/// before and after they are rounded, and addresses of single words.
 inline constexpr int64_t f32OperandRegisters = 16;
+
+/// Whether MMAs split each element of `operand` into two multiplicands.
+inline bool splitsElements(Value operand,
+                           std::optional<MatmulPrecision> precision) {
+  return getElementTypeOrSelf(operand).isF32() && isHighest(precision);
+}
 
 /// Sizes at which candidates for GPUs are timed.
 inline constexpr TypicalSizes deviceSizes = {
