@@ -111,6 +111,24 @@ def run_cases(cases, options):
     return 1 if failed or not passed else 0
 
 
+def run_subset_suite(description, variants, choose, compile_all, make_cases):
+    """The program of a suite that has a subset for sanitizers. `choose` picks of `variants` what the options ask for,
+    `compile_all` compiles them, and `make_cases(torch, options, variants)` gives their cases for `run_cases`."""
+    parser = make_parser(description, "target", "assemble", "only")
+    parser.add_argument("--sanitizer-subset", action="store_true", help="one small case of each, for compute-sanitizer")
+    options = parser.parse_args()
+    variants = choose(options, variants)
+    if options.compile:
+        return compile_all(options, variants)
+
+    import torch
+
+    if options.sanitizer_subset:
+        os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
+    torch.zeros(1, device="cuda")
+    return run_cases(make_cases(torch, options, variants), options)
+
+
 def describe_error(error):
     """The message for an error, given as a multiple of the allowed one, if it is larger."""
     return None if error <= 1 else f"{error:.3g} of what is allowed"

@@ -17,7 +17,6 @@ another. Boundaries that are not valid are reported by the next call, and nothin
 """
 
 import ctypes
-import os
 import random
 import re
 import sys
@@ -26,7 +25,7 @@ from functools import partial
 
 import attention
 from attention import ROUNDING, Case, Variant, choose_variants, compile_artifacts
-from device_suite import load, make_parser, run_cases
+from device_suite import load, run_subset_suite
 
 
 @dataclass(frozen=True)
@@ -247,21 +246,5 @@ def make_cases(torch, options, variants):
             yield f"{v.name} {entries}", partial(run_bad, torch, function, v, runtime, entries)
 
 
-def main():
-    parser = make_parser(__doc__, "target", "assemble", "only")
-    parser.add_argument("--sanitizer-subset", action="store_true", help="one small case of each, for compute-sanitizer")
-    options = parser.parse_args()
-    variants = choose_variants(options, VARIANTS)
-    if options.compile:
-        return compile_artifacts(options, variants)
-
-    import torch
-
-    if options.sanitizer_subset:
-        os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
-    torch.zeros(1, device="cuda")
-    return run_cases(make_cases(torch, options, variants), options)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_subset_suite(__doc__, VARIANTS, choose_variants, compile_artifacts, make_cases))

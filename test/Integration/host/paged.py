@@ -23,8 +23,8 @@ import sys
 import types
 
 import numpy as np
-from attention import (CAPTURES, EPSILON, F64, Variant, attention, compile_variant, descriptor,
-                       from_memory, round_to, to_memory)
+from attention import CAPTURES, Variant, compile_variant, descriptor, from_memory, round_to, to_memory
+from sequences import compare
 
 
 class Paged(Variant):
@@ -116,23 +116,6 @@ def store(variant, values):
     return to_memory(values.transpose(order), variant.dtype).transpose(np.argsort(order))
 
 
-def compare(variant, values, captures, sinks, out, lse):
-    exact, exact_lse = attention(variant, *(x.astype(F64) for x in values), captures, lambda x: x, sinks=sinks)
-    rounded, _ = attention(variant, *values, captures, lambda x: round_to(x, variant.dtype), sinks=sinks)
-    result = from_memory(out, variant.out).astype(F64)
-    if not np.isfinite(result).all():
-        return "output is not finite"
-    allowed = 2 * np.abs(rounded - exact).max() + EPSILON[variant.out] * np.abs(exact).max() + 1e-6
-    if np.abs(result - exact).max() > allowed:
-        return f"output: error {np.abs(result - exact).max():.3g}, allowed {allowed:.3g}"
-    empty = np.isneginf(exact_lse)
-    if (np.isneginf(lse) != empty).any() or (result[empty] != 0).any():
-        return "rows with nothing to attend"
-    if (np.abs(lse[~empty] - exact_lse[~empty]) > 4e-6 + 2e-6 * np.abs(exact_lse[~empty])).any():
-        return "lse"
-    return None
-
-
 def check_entry(variant, inputs, captures, sinks, s, length, out, lse):
     """What is wrong with the results of entry `s`."""
     out, lse = out[s : s + 1], lse[s : s + 1]
@@ -145,7 +128,7 @@ def check_entry(variant, inputs, captures, sinks, s, length, out, lse):
         return None
     own = {name: x[s : s + 1] if name == "docs" else x for name, x in captures.items()}
     values = [round_to(x[s : s + 1, :, : None if n == 0 else length], variant.dtype) for n, x in enumerate(inputs)]
-    return compare(variant, values, own, sinks, out, lse)
+    return compare(variant, values, own, out, lse, sinks=sinks)
 
 
 def run(variant, libraries, lengths, queries, rng, runtime, bad=None):

@@ -164,7 +164,10 @@ def run(variant, library, batch, rng, runtime):
                   for n, x in enumerate(inputs)]
         own = {name: x[s : s + 1] if name == "docs" else x for name, x in captures.items()}
         own_kept = None if kept is None else kept[s : s + 1, :, : rows[2], : batch.rows[1][s][2]]
-        message = compare(variant, values, own, own_kept, take(out, rows), lse[rows[0] : rows[0] + 1, :, rows[1] : rows[1] + rows[2]])
+        message = compare(
+            variant, values, own, take(out, rows), lse[rows[0] : rows[0] + 1, :, rows[1] : rows[1] + rows[2]],
+            kept=own_kept,
+        )  # fmt: skip
         if message:
             return f"sequence {s}: {message}"
     if (out.transpose(0, 2, 1, 3)[free] != 7).any() or (lse.transpose(0, 2, 1)[free] != 7).any():
@@ -172,14 +175,14 @@ def run(variant, library, batch, rng, runtime):
     return None
 
 
-def compare(variant, values, captures, kept, out, lse):
+def compare(variant, values, captures, out, lse, **operands):
+    """What is wrong with the results of one sequence. `operands` are further ones of the reference."""
     if values[1].shape[2] == 0:
         if (from_memory(out, variant.out) != 0).any() or not np.isneginf(lse).all():
             return "rows with nothing to attend"
         return None
-    exact, exact_lse = attention(variant, *(x.astype(F64) for x in values), captures, lambda x: x,
-                                 kept=kept)
-    rounded, _ = attention(variant, *values, captures, lambda x: round_to(x, variant.dtype), kept=kept)
+    exact, exact_lse = attention(variant, *(x.astype(F64) for x in values), captures, lambda x: x, **operands)
+    rounded, _ = attention(variant, *values, captures, lambda x: round_to(x, variant.dtype), **operands)
     result = from_memory(out, variant.out).astype(F64)
     if not np.isfinite(result).all():
         return "output is not finite"
