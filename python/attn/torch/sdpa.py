@@ -255,9 +255,11 @@ def sdpa(
             torch.get_float32_matmul_precision(),
         )  # fmt: skip
         tensors = (query, key, value, *captures)
-        for check, plan, needs_gradient in recent_plans.get(name, ()):
-            if not _has_nested(tensors) and check(*tensors):
-                return _run_again(plan, tensors, attn_mask, dropout_p, needs_gradient)
+        recent = recent_plans.get(name)
+        if recent is not None and not _has_nested(tensors):
+            for check, plan, needs_gradient in recent:
+                if check(*tensors):
+                    return _run_again(plan, tensors, attn_mask, dropout_p, needs_gradient)
     if (
         is_plain(query, key, value, *captures)
         and not _is_autocast_enabled()
@@ -355,7 +357,8 @@ def sdpa(
 
 
 def _has_nested(tensors: Tuple[Tensor, ...]) -> bool:
-    """Whether a tensor is nested, whose sizes guards of torch ask for: that would end the process."""
+    """Whether an argument is nested or no tensor. Guards of torch ask for sizes, which nested tensors do not have: that
+    would end the process."""
     for tensor in tensors:
         if not isinstance(tensor, Tensor) or tensor.is_nested:
             return True
