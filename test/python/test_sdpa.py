@@ -407,6 +407,8 @@ def test_equal_calls_are_recognised_by_guards(monkeypatch):
     calls = [wide, narrow, masked, [wide[0].clone().requires_grad_(), *wide[1:]]]
     for _ in range(2):
         expected = [sdpa(*tensors) for tensors in calls]
+        with torch.no_grad():
+            sdpa(*calls[-1])
     monkeypatch.setattr(sys.modules[sdpa.__module__], "describe", None)
     for tensors, each in zip(calls, expected):
         out = sdpa(*tensors)
@@ -417,6 +419,16 @@ def test_equal_calls_are_recognised_by_guards(monkeypatch):
     with pytest.raises(TypeError):
         sdpa(*wide, scale=2.0)
     assert max(map(len, kernels.recent_plans.values())) <= kernels._MAX_RECENT
+
+
+def test_guards_tell_whether_gradients_are_recorded():
+    """A call without gradients, as in an evaluation, and then the same one with them."""
+    kernels._forget_plans()
+    inputs = make_inputs((1, 2, 9, 16), (1, 2, 9, 16))
+    for is_enabled in (False, True, False, True):
+        with torch.set_grad_enabled(is_enabled):
+            for _ in range(3):
+                assert sdpa(*inputs).requires_grad == is_enabled
 
 
 class _Names(torch.utils._python_dispatch.TorchDispatchMode):

@@ -252,7 +252,7 @@ def sdpa(
     if not (has_options or is_observed()):
         name = (
             is_causal, scale, enable_gqa, dropout_p, soft_cap, named, len(captures),
-            torch.get_float32_matmul_precision(),
+            torch.get_float32_matmul_precision(), torch.is_grad_enabled(),
         )  # fmt: skip
         tensors = (query, key, value, *captures)
         recent = recent_plans.get(name)
