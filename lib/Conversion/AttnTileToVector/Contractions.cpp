@@ -71,11 +71,11 @@ LogicalResult TileEmitter::emitContraction(vector::ContractionOp op) {
   Tile acc = tiles.lookup(op.getAcc());
   loop(columns, block.pieces * lanes, [&](Value column) {
     loop(rows, block.rows, [&](Value row) {
-      SmallVector<Value> init;
-      for (int64_t r = 0; r < block.rows; ++r)
-        for (int64_t p = 0; p < block.pieces; ++p)
-          init.push_back(
-              acc.emitPiece(add(row, r), add(column, p * lanes), lanes));
+      // The tile is accumulated from 0, and then added: with thousands of keys,
+      // roundings of a single long sum would exceed the contract of
+      // docs/Numerics.md.
+      Value zero = arith::ConstantOp::create(b, b.getZeroAttr(pieceType));
+      SmallVector<Value> init(block.rows * block.pieces, zero);
       auto inner =
           scf::ForOp::create(b, index(0), index(depth), index(1), init);
       {
@@ -99,10 +99,14 @@ LogicalResult TileEmitter::emitContraction(vector::ContractionOp op) {
         scf::YieldOp::create(b, sums);
       }
       for (int64_t r = 0; r < block.rows; ++r)
-        for (int64_t p = 0; p < block.pieces; ++p)
-          vector::StoreOp::create(
-              b, inner.getResult(r * block.pieces + p), result,
-              ValueRange{add(row, r), add(column, p * lanes)});
+        for (int64_t p = 0; p < block.pieces; ++p) {
+          Value rowIndex = add(row, r), columnIndex = add(column, p * lanes);
+          Value sum = arith::AddFOp::create(
+              b, acc.emitPiece(rowIndex, columnIndex, lanes),
+              inner.getResult(r * block.pieces + p));
+          vector::StoreOp::create(b, sum, result,
+                                  ValueRange{rowIndex, columnIndex});
+        }
     });
   });
   setBuffer(op.getResult(), result);

@@ -184,16 +184,21 @@ attn_tile.kernel @control_flow(%src: memref<?x8xf32>, %h: index, %sq: index, %sk
 
 // -----
 
-// The accumulator that a loop carries is updated in place: one buffer.
+// The accumulator that a loop carries is updated in place: one buffer. A tile is
+// accumulated from 0, and then added to the accumulator.
 
 // CHECK-LABEL: func.func private @in_place(
 // CHECK-DAG:     memref.alloca() {{.*}} : memref<8x8xf32>
 // CHECK-DAG:     memref.alloca() {{.*}} : memref<8x16xf32>
 // CHECK-DAG:     memref.alloca() {{.*}} : memref<8x16xf32>
+// CHECK-DAG:     %[[ZERO:.*]] = arith.constant dense<0.000000e+00> : vector<8xf32>
 // CHECK-NOT:     memref.alloca()
 // CHECK:         scf.for %{{.*}} = %c0 to %{{.*}} step %c1
-// CHECK:           arith.mulf
-// CHECK:           vector.fma
+// CHECK:           %[[TILE:.*]]:8 = scf.for {{.*}} iter_args(%{{[a-z0-9]*}} = %[[ZERO]], %{{[a-z0-9]*}} = %[[ZERO]],
+// CHECK:             vector.fma
+// CHECK:           %[[SCALED:.*]] = arith.mulf
+// CHECK:           %[[SUM:.*]] = arith.addf %[[SCALED]], %[[TILE]]#0
+// CHECK:           vector.store %[[SUM]]
 // CHECK-NOT:     memref.alloca()
 // CHECK:         return
 attn_tile.kernel @in_place(%a: memref<?x8xf32>, %b: memref<?x16xf32>, %c: memref<?x16xf32>, %n: index) {
