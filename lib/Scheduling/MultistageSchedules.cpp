@@ -83,10 +83,10 @@ KeyTileBounds MultistageSchedules::getBounds(int64_t queryTile, int64_t warps) {
   int64_t operandRegisters = isF32 ? f32OperandRegisters : 0;
   bool isTall = queryTile / warps >= rowsOfWarp;
   // The second multiplicands of keys and values, and the accumulators of single
-  // steps.
+  // steps. A warp with 32 rows has no room for them.
   int64_t splitRegisters = 0;
   if (splitsElements(op.getQuery(), op.getPrecision())) {
-    splitRegisters = isTall ? 44 : 8;
+    splitRegisters = isTall ? tileRegistersFourWarps : 8;
     // Two CTAs of small tiles share an SM and hide the latency of MMAs that
     // wait for one another. Larger tiles were measured to be slower.
     constexpr int64_t keyElements = 4096;
