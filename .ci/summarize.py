@@ -6,7 +6,7 @@
 
     summarize.py [--passed=STEP] [--failed=STEP] REPORT.xml...
 
-Names what failed, prints 'N passed, N failed, N skipped' and exits with 1 if
+Names what failed, with the lines that say why, prints 'N passed, N failed, N skipped' and exits with 1 if
 anything failed or nothing ran. A report that is missing or holds no test is a
 failure: its tests did not run.
 """
@@ -16,14 +16,28 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 
+# How much of the output of a failed test is shown.
+SHOWN_LINES = 6
+SHOWN_COLUMNS = 200
+
+
+def explain(failure):
+    """The lines of a failure that say why: those of pytest's errors, otherwise the last ones."""
+    lines = [line.rstrip() for line in (failure.text or failure.get("message") or "").splitlines()]
+    errors = [line for line in lines if line.startswith("E ")]
+    shown = errors[:SHOWN_LINES] or [line for line in lines if line.strip("-* ")][-SHOWN_LINES:]
+    return [f"    {line[:SHOWN_COLUMNS]}" for line in shown]
+
+
 def read_report(path):
-    """Outcomes of a report's tests: (name, 'passed' | 'failed' | 'skipped')."""
+    """Outcomes of a report's tests: (name, 'passed' | 'failed' | 'skipped'), a failure's name with its reason."""
     outcomes = []
     for case in ElementTree.parse(path).iter("testcase"):
         name = f"{case.get('classname', '')} {case.get('name', '')}".strip()
         tags = {child.tag for child in case}
-        if tags & {"failure", "error"}:
-            outcomes.append((name, "failed"))
+        failure = next((child for child in case if child.tag in ("failure", "error")), None)
+        if failure is not None:
+            outcomes.append(("\n".join([name, *explain(failure)]), "failed"))
         elif "skipped" in tags:
             outcomes.append((name, "skipped"))
         else:

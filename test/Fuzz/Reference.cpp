@@ -131,6 +131,9 @@ public:
   /// The pairs of one query with all keys.
   std::vector<Pair> getPairs(const Sequence &sequence, int64_t head, int64_t i);
 
+  /// The probability that dropout keeps a pair; 1 without dropout.
+  double getKeepProbability();
+
   /// Whether scores may be any numbers of f32, without a limit for 16-bit
   /// inputs.
   bool takesAnyScore() {
@@ -265,17 +268,21 @@ void Rows::applyRegions(const MaskPair &at, Pair &pair) {
     pair.mayAttend = pair.mustAttend = false;
 }
 
+double Rows::getKeepProbability() {
+  if (op.getDropoutMask())
+    return 1 - double(op.getDropProbability()->convertToFloat());
+  DropoutAttr dropout = op.getDropoutAttr();
+  if (!dropout)
+    return 1;
+  double threshold = std::llround(
+      std::ldexp(dropout.getP().convertToDouble(), dropout.getBits()));
+  return 1 - std::ldexp(threshold, -dropout.getBits());
+}
+
 std::vector<Pair> Rows::getPairs(const Sequence &sequence, int64_t head,
                                  int64_t i) {
   std::vector<Pair> pairs(sequence.numKeys);
-  double keepProbability = 1;
-  if (op.getDropoutMask())
-    keepProbability = 1 - double(op.getDropProbability()->convertToFloat());
-  if (DropoutAttr dropout = op.getDropoutAttr())
-    keepProbability =
-        1 - std::ldexp(std::llround(std::ldexp(dropout.getP().convertToDouble(),
-                                               dropout.getBits())),
-                       -dropout.getBits());
+  double keepProbability = getKeepProbability();
   for (auto [j, pair] : llvm::enumerate(pairs)) {
     MaskPair at = {sequence.number, head, i, int64_t(j), sequence.numQueries,
                    sequence.numKeys};
@@ -619,10 +626,14 @@ Interval GradientReference::getDot(const DenseElements &a, int64_t rowA,
   return dot.get();
 }
 
-/// `x` rounded to the type of inputs, as the operand of a matmul.
-static Interval roundOperand(Interval x, Type type) {
+/// `x` rounded to the type of inputs, as the operand of a matmul. The result
+/// may be divided by the keep probability afterwards: subnormal numbers, which
+/// are rounded by an absolute error, are rounded more coarsely then.
+static Interval roundOperand(Interval x, Type type, double keepProbability) {
   x = roundTo(roundF32(x, 4), type);
-  return x.isFinite() ? x : Interval::unknown();
+  if (!x.isFinite())
+    return Interval::unknown();
+  return widen(x, 2 * getRounding(type).absolute / keepProbability);
 }
 
 void GradientReference::addPair(const Sequence &sequence, int64_t head,
@@ -638,9 +649,10 @@ void GradientReference::addPair(const Sequence &sequence, int64_t head,
   Interval difference = dp - delta;
   double error = 16 * kRoundoff * (dp.magnitude() + delta.magnitude());
   Interval ds = roundF32(p * widen(difference, error), 8);
-  Interval dx = roundOperand(ds * pair.slope, rows.inputType);
-  Interval weight =
-      roundOperand(p * Interval(pair.dropout * (1 - u)), rows.inputType);
+  double keepProbability = rows.getKeepProbability();
+  Interval dx = roundOperand(ds * pair.slope, rows.inputType, keepProbability);
+  Interval weight = roundOperand(p * Interval(pair.dropout * (1 - u)),
+                                 rows.inputType, keepProbability);
   for (int64_t d = 0; d < rows.query.shape[3]; ++d) {
     dq[rows.query.getPosition({sequence.entry, head, query, d})].add(
         dx * Interval(Rows::read(rows.key, sequence, keyHead, key, d)));

@@ -769,13 +769,14 @@ def test_kernels_for_machines_without_a_compiler(tmp_path, monkeypatch):
     assert [Artifact(str(path)).target for path in tmp_path.glob("*.so")].count("sm_80") == 2
 
 
-def test_f32_follows_the_precision_of_torch(tmp_path, monkeypatch):
+def test_f32_follows_the_precision_of_torch(fresh):
     """Kernels of GPUs multiply f32 values as torch's matmuls do, in calls before and after a change."""
     torch = pytest.importorskip("torch")
-    from attn.torch import compile_for, sdpa
+    from attn.torch import compile_for, kernels, sdpa
     from attn.torch.kernels import describe_attention, Kind
 
-    monkeypatch.setenv("ATTN_CACHE_DIR", str(tmp_path))
+    kernels.find_functions.cache_clear()
+    kernels.find_backward.cache_clear()
     q = torch.randn(1, 2, 8, 24, requires_grad=True)
     before = torch.get_float32_matmul_precision()
     counts = []
@@ -787,7 +788,7 @@ def test_f32_follows_the_precision_of_torch(tmp_path, monkeypatch):
             assert describe_attention(Kind(), False, q.half(), q.half(), q.half(), ()).precision == ""
             with compile_for("sm_80"):
                 sdpa(q, q, q).sum().backward()
-            counts.append(len(list(tmp_path.glob("*.so"))))
+            counts.append(len(entries(fresh)))
     finally:
         torch.set_float32_matmul_precision(before)
     # "medium" has the kernels of "high".

@@ -22,7 +22,27 @@ def test_counts(tmp_path, capsys):
     report.write_text(REPORT)
     code, lines = run(capsys, "--passed=build", str(report))
     assert code == 1
-    assert lines == ["failed: c bad", "2 passed, 1 failed, 1 skipped"]
+    assert lines == ["failed: c bad", "    text", "2 passed, 1 failed, 1 skipped"]
+
+
+def test_reasons(tmp_path, capsys):
+    """Of pytest's report its errors, of lit's output the last lines are shown."""
+    long = 300 * "x"
+    report = tmp_path / "report.xml"
+    report.write_text(f"""<testsuite>
+<testcase name="python"><failure message="m">def f():
+>   assert 1 == 2
+E   assert 1 == 2
+{long}</failure></testcase>
+<testcase name="lit"><failure>{"".join(f"line {i}{chr(10)}" for i in range(9))}{long}
+--
+********</failure></testcase>
+<testcase name="short"><error message="no text"/></testcase>
+</testsuite>""")
+    _, lines = run(capsys, str(report))
+    assert lines[:2] == ["failed: python", "    E   assert 1 == 2"]
+    assert lines[2:9] == ["failed: lit", *(f"    line {i}" for i in range(4, 9)), f"    {200 * 'x'}"]
+    assert lines[9:11] == ["failed: short", "    no text"]
 
 
 def test_all_pass(tmp_path, capsys):

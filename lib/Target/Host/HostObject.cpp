@@ -14,6 +14,7 @@
 #include "attn/Support/TemporaryFolder.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/Analysis/LoopInfo.h"
 #include "llvm/IR/Dominators.h"
 #include "llvm/IR/LegacyPassManager.h"
@@ -198,31 +199,51 @@ LogicalResult attn::emitObject(Location loc, llvm::Module &llvmModule,
   return success();
 }
 
-/// Appends a CRC-32 of the contents of a library, which loaders check. ELF
-/// files end where their headers say, whatever follows. The readers are
+/// Writes `contents`, and the CRC-32 of it.
+static void writeWithChecksum(StringRef contents, raw_ostream &os) {
+  llvm::support::endian::Writer writer(os, llvm::endianness::little);
+  os << contents << "ATTN-CRC";
+  writer.write<uint32_t>(llvm::crc32(llvm::arrayRefFromStringRef(contents)));
+  writer.write<uint32_t>(0);
+}
+
+/// Lets everybody who may read a file execute it.
+static std::error_code makeExecutable(StringRef path) {
+  llvm::ErrorOr<llvm::sys::fs::perms> permissions =
+      llvm::sys::fs::getPermissions(path);
+  if (!permissions)
+    return permissions.getError();
+  auto readers = *permissions & llvm::sys::fs::all_read;
+  return llvm::sys::fs::setPermissions(
+      path, *permissions | static_cast<llvm::sys::fs::perms>(readers >> 2));
+}
+
+/// Copies a library, and appends a CRC-32 of its contents, which loaders check.
+/// ELF files end where their headers say, whatever follows. The readers are
 /// `lib/Runtime/Support/LibraryFile.cpp` and `python/attn/artifact.py`.
-static LogicalResult appendChecksum(Location loc, StringRef library) {
-  llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> contents =
-      llvm::MemoryBuffer::getFile(library, /*IsText=*/false,
-                                  /*RequiresNullTerminator=*/false);
-  std::error_code error = contents.getError();
-  if (!error) {
-    uint32_t crc =
-        llvm::crc32(llvm::arrayRefFromStringRef((*contents)->getBuffer()));
-    llvm::raw_fd_ostream os(library, error, llvm::sys::fs::OF_Append);
-    if (!error) {
-      llvm::support::endian::Writer writer(os, llvm::endianness::little);
-      os << "ATTN-CRC";
-      writer.write<uint32_t>(crc);
-      writer.write<uint32_t>(0);
-      os.flush();
-      error = os.error();
-      os.clear_error();
-    }
-  }
-  if (error)
-    return emitError(loc) << "could not write '" << library
+static LogicalResult copyWithChecksum(Location loc, StringRef linked,
+                                      StringRef library) {
+  auto fail = [&](StringRef verb, StringRef path, std::error_code error) {
+    return emitError(loc) << "could not " << verb << " '" << path
                           << "': " << error.message();
+  };
+  llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> contents =
+      llvm::MemoryBuffer::getFile(linked, /*IsText=*/false,
+                                  /*RequiresNullTerminator=*/false);
+  if (!contents)
+    return fail("read", linked, contents.getError());
+  std::error_code error;
+  llvm::raw_fd_ostream os(library, error);
+  if (!error) {
+    writeWithChecksum((*contents)->getBuffer(), os);
+    os.close();
+    error = os.error();
+    os.clear_error();
+  }
+  if (!error)
+    error = makeExecutable(library);
+  if (error)
+    return fail("write", library, error);
   return success();
 }
 
@@ -323,7 +344,17 @@ LogicalResult attn::linkSharedLibrary(Location loc, StringRef object,
     return failure();
 
   std::string searchPath = ("$ORIGIN:" + Twine(options.runtimeDir)).str();
-  std::string libraryPath = getLinkerPath(library);
+  // A linker may outlive this process, if a signal ends it. It then finds no
+  // folder to write to any more.
+  TemporaryPath linked = createTemporaryFile("so");
+  TemporaryPath logFile = createTemporaryFile("log");
+  if (!linked || !logFile)
+    return emitError(loc) << (linked ? logFile : linked).error;
+  llvm::scope_exit removeFiles([&] {
+    (void)llvm::sys::fs::remove(linked.path);
+    (void)llvm::sys::fs::remove(logFile.path);
+  });
+  std::string libraryPath = getLinkerPath(linked.path);
   std::string objectPath = getLinkerPath(object);
   std::string runtimePath = getLinkerPath(runtime);
   SmallVector<std::string> systemLibraries;
@@ -341,14 +372,10 @@ LogicalResult attn::linkSharedLibrary(Location loc, StringRef object,
     arguments.append({"-Xlinker", "-rpath", "-Xlinker", searchPath, "-lm"});
   }
 
-  TemporaryPath folder = getTemporaryFolder();
-  TemporaryPath logFile = createTemporaryFile("log");
-  if (!folder || !logFile)
-    return emitError(loc) << (folder ? logFile : folder).error;
   StringRef log = logFile.path;
   std::optional<StringRef> redirects[] = {StringRef(), log, log};
   // The linker's own temporary files are removed with ours.
-  std::string temporaries = "TMPDIR=" + folder.path;
+  std::string temporaries = "TMPDIR=" + getTemporaryFolder().path;
   SmallVector<StringRef> environment{temporaries};
   for (char **variable = environ; *variable; ++variable)
     if (!StringRef(*variable).starts_with("TMPDIR="))
@@ -363,8 +390,7 @@ LogicalResult attn::linkSharedLibrary(Location loc, StringRef object,
       message = (*buffer)->getBuffer().trim().str();
   if (message.empty())
     message = "exit code " + std::to_string(status);
-  (void)llvm::sys::fs::remove(log);
   if (status != 0)
     return emitError(loc) << "'" << *linker << "' failed: " << message;
-  return appendChecksum(loc, library);
+  return copyWithChecksum(loc, linked.path, library);
 }
