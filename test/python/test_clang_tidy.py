@@ -105,6 +105,17 @@ def test_precompiled_headers_are_left_out(project):
     assert project.run() == (0, [])
 
 
+def test_generated_headers_are_not_looked_at(project):
+    """They are headers of the system to clang-tidy, those of the project are not."""
+    entries = json.loads((project.build / "compile_commands.json").read_text())
+    entries[0]["command"] += f" -I{project.build}/include -I{project.folder}/include"
+    project.write("build/compile_commands.json", json.dumps(entries))
+    project.write("tool", TOOL.replace("for source", 'grep command "$3/compile_commands.json" >> "$0.seen"; for source'))
+    project.run()
+    seen = (project.folder / "tool.seen").read_text()
+    assert f"-isystem {project.build}/include -I{project.folder}/include" in seen
+
+
 def test_unknown_headers_are_never_clean(project):
     del project.dependencies["one.o"]
     for _ in range(2):

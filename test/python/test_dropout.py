@@ -229,7 +229,7 @@ def test_states_made_for_inference_serve_gradients(draw):
     assert len(ops._tables) == 1
     for state in (first, second):
         q, k, v = make_inputs()
-        torch.ops.attn.attention([q, k, v], state, "", "", "", None, 0.3, 0, "", False, False, [])[0].sum().backward()
+        torch.ops.attn.attention([q, k, v], state, "", "", "", None, 0.3, 0, "", False, False, "inputs")[0].sum().backward()
 
 
 class Model(torch.nn.Module):
@@ -343,12 +343,19 @@ def test_operators_obey_the_rules_of_torch():
     q, k, v = make_inputs()
     rng = torch.tensor([3, 4])
     torch.library.opcheck(
-        torch.ops.attn.attention.default, ([q, k, v], rng, "", "", "", None, 0.3, 0, "", False, False, []),
+        torch.ops.attn.attention.default, ([q, k, v], rng, "", "", "", None, 0.3, 0, "", False, False, "inputs"),
         test_utils=("test_schema", "test_faketensor", "test_autograd_registration", "test_aot_dispatch_static"),
     )  # fmt: skip
     for wrong in (None, rng[:1], rng.int()):
         with pytest.raises(attn.AttnError, match="rng must have two numbers of torch.int64 on cpu"):
-            torch.ops.attn.attention([q, k, v], wrong, "", "", "", None, 0.3, 0, "", False, False, [])
+            torch.ops.attn.attention([q, k, v], wrong, "", "", "", None, 0.3, 0, "", False, False, "inputs")
+
+
+@pytest.mark.parametrize("text", ["q", "inputs -1", "inputs 1", "inputs x", "0"])
+def test_operators_refuse_other_gradients(text):
+    q, k, v = make_inputs()
+    with pytest.raises(attn.AttnError, match=f"gradients is '{text}'; it must be '', or 'inputs' and .* there are 1$"):
+        torch.ops.attn.attention([q, k, v, q], None, "", "", "", None, 0.0, 0, "", False, False, text)
 
 
 @pytest.mark.parametrize("p", [-0.1, 1.5, float("nan")])

@@ -37,10 +37,27 @@ _parameters = (
     "Tensor[] tensors, Tensor? rng, str mask, str score_mod, str mask_mod, float? scale, float dropout_p, int reads, "
     "str clauses, bool deterministic, bool with_lse"
 )
-_library.define(f"attention({_parameters}, int[]? gradients) -> (Tensor, Tensor)")
+_library.define(f"attention({_parameters}, str gradients) -> (Tensor, Tensor)")
 _library.define(
-    f"attention_backward({_parameters}, int[] gradients, Tensor out, Tensor lse, Tensor dout, Tensor? dlse) -> Tensor[]"
+    f"attention_backward({_parameters}, str gradients, Tensor out, Tensor lse, Tensor dout, Tensor? dlse) -> Tensor[]"
 )
+
+
+def write_gradients(gradients: Optional[Sequence[int]]) -> str:
+    """The operators' argument `gradients`: empty if no gradient is recorded, otherwise "inputs" for query, key and
+    value, followed by the numbers of captures that have one. C++ that compilers of torch write takes no empty list."""
+    return "" if gradients is None else " ".join(["inputs", *map(str, gradients)])
+
+
+def read_gradients(text: str, count: int) -> Optional[Tuple[int, ...]]:
+    """The numbers in `text`, of which ``write_gradients`` says the form; there are so many captures."""
+    first, *numbers = text.split() or ("",)
+    if first not in ("", "inputs") or not all(number.isdecimal() and int(number) < count for number in numbers):
+        raise AttnError(
+            f"gradients is {text!r}; it must be '', or 'inputs' and the numbers of captured tensors, of which there "
+            f"are {count}"
+        )
+    return tuple(map(int, numbers)) if first else None
 
 
 def _find_plan(tensors, rng, mask, score, keep, scale, dropout_p, reads, clauses, deterministic, with_lse, gradients):
@@ -50,7 +67,7 @@ def _find_plan(tensors, rng, mask, score, keep, scale, dropout_p, reads, clauses
         if rng is None or rng.shape != (2,) or rng.dtype != torch.int64 or rng.device != query.device:
             raise AttnError(f"rng must have two numbers of torch.int64 on {query.device}: seed and offset of dropout")
         tensors = (*tensors, rng)
-    mode = Mode(with_lse, None if gradients is None else tuple(gradients))
+    mode = Mode(with_lse, read_gradients(gradients, len(captures)))
     kind = Kind(mask, score, keep, scale, dropout_p, reads, clauses, deterministic)
     return get_plan(kind, mode, query, key, value, captures), tensors
 
@@ -77,14 +94,15 @@ def _(tensors, rng, mask, score, keep, scale, dropout_p, reads, clauses, determi
     query, key, value, *captures = tensors
     kinds = clauses.split()
     check_tensors(query, key, value, captures, has_head_map="heads" in kinds, is_paged="page_table" in kinds)
-    has_lse = with_lse or gradients is not None
+    has_lse = with_lse or read_gradients(gradients, len(captures)) is not None
     outputs = [layout.make() for layout in output_layouts(query, value, has_lse)]
     return outputs[0], outputs[1] if has_lse else query.new_empty(0, dtype=torch.float32)
 
 
 @torch.library.register_fake("attn::attention_backward", lib=_library)
 def _(tensors, rng, mask, score, keep, scale, dropout_p, reads, clauses, deterministic, with_lse, gradients, *results):
-    wanted = [*tensors[:3], *(tensors[3 + i] for i in gradients)]
+    captures = tensors[3:]
+    wanted = [*tensors[:3], *(captures[i] for i in read_gradients(gradients, len(captures)) or ())]
     return [gradient_layout(tensor).make() for tensor in wanted]
 
 
@@ -104,10 +122,11 @@ def refuse_second_derivatives() -> None:
         raise UnsupportedError("attention has no second derivatives; do not differentiate it with create_graph=True")
 
 
-def _by_tensor(count: int, gradients: Sequence[int], made: Sequence[Tensor]) -> List[Optional[Tensor]]:
+def _by_tensor(count: int, gradients: str, made: Sequence[Tensor]) -> List[Optional[Tensor]]:
     """Gradients of so many tensors, of which some captures have one."""
     by_tensor: List[Optional[Tensor]] = [None] * count
-    for number, gradient in zip((0, 1, 2, *(3 + number for number in gradients)), made):
+    captures = read_gradients(gradients, count - 3) or ()
+    for number, gradient in zip((0, 1, 2, *(3 + number for number in captures)), made):
         by_tensor[number] = gradient
     return by_tensor
 
@@ -116,16 +135,15 @@ def _backward(ctx: Any, dout: Optional[Tensor], dlse: Optional[Tensor]) -> Tuple
     refuse_second_derivatives()
     *tensors, rng, out, lse = ctx.saved_tensors
     gradients = ctx.parameters[-1]
-    if gradients is None:
-        raise RuntimeError("attn::attention was called without 'gradients'; pass the captures to differentiate, or []")
+    if not gradients:
+        raise RuntimeError("attn::attention was called without gradients; pass 'inputs' and numbers of captured tensors")
     if dout is None:
         dout = torch.zeros_like(out)
     with_lse = ctx.parameters[-2]
     made = torch.ops.attn.attention_backward(
         tensors, rng, *ctx.parameters[:-1], gradients, out, lse, dout, dlse if with_lse else None
     )
-    # Torch takes an empty list for one of tensors, and a list of numbers for a number.
-    return _by_tensor(len(tensors), gradients, made), *[None] * 10, None if gradients else []
+    return _by_tensor(len(tensors), gradients, made), *[None] * 11
 
 
 torch.library.register_autograd("attn::attention", _backward, setup_context=_setup_context, lib=_library)
@@ -179,7 +197,7 @@ def _(info, in_dims, tensors, rng, *arguments):
     *parameters, out, lse, dout, dlse = arguments
     results, dims = (out, lse, dout, dlse), in_dims[-4:]
     size, gradients = info.batch_size, parameters[-1]
-    if not gradients and _is_batch(info, in_dims, tensors, rng, *parameters):
+    if gradients == "inputs" and _is_batch(info, in_dims, tensors, rng, *parameters):
         merged = [_merge(tensor, dim, size) for tensor, dim in zip(tensors[:3], in_dims[0])]
         of_results = [_merge(tensor, dim, size) for tensor, dim in zip(results, dims)]
         made = torch.ops.attn.attention_backward([*merged, *tensors[3:]], rng, *parameters, *of_results)
@@ -502,7 +520,7 @@ def attend(
         if with_lse:
             return _AttentionWithLse.apply(plan, *tensors) if needs_gradient else tuple(plan.run(tensors))
         return run_plan(plan, tensors, needs_gradient), None
-    parameters = (*kind, with_lse, None if gradients is None else list(gradients))
+    parameters = (*kind, with_lse, write_gradients(gradients))
     if gradients is not None and not torch.compiler.is_compiling() and is_transformed():
         return _Transformed.apply(parameters, rng, query, key, value, *captures)
     return torch.ops.attn.attention([query, key, value, *captures], rng, *parameters)
