@@ -115,14 +115,8 @@ LogicalResult TileEmitter::emitOp(Operation &op) {
   }
   if (isa<AttnTileDialect>(op.getDialect()) || op.getNumRegions() != 0)
     return op.emitOpError("has no form for the host");
-  if (auto load = dyn_cast<memref::LoadOp>(op)) {
-    auto indices = llvm::map_to_vector(
-        load.getIndices(), [&](Value index) { return lookup(index); });
-    mapping.map(
-        load.getResult(),
-        attn::readElement(b, b.getLoc(), lookup(load.getMemRef()), indices));
-    return success();
-  }
+  if (auto load = dyn_cast<memref::LoadOp>(op))
+    return emitRead(load), success();
   b.clone(op, mapping);
   return success();
 }

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "TileEmitter.h"
+#include "attn/Analysis/BoundedReads.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 using namespace mlir;
@@ -162,8 +163,31 @@ void TileEmitter::emitEach(ThreadForOp op) {
 }
 
 void TileEmitter::emitScalars(Block &block) {
-  for (Operation &op : block.without_terminator())
-    b.clone(op, mapping);
+  for (Operation &op : block.without_terminator()) {
+    if (auto load = dyn_cast<memref::LoadOp>(op)) {
+      emitRead(load);
+      continue;
+    }
+    SmallVector<memref::LoadOp> nested;
+    b.clone(op, mapping)->walk([&](memref::LoadOp load) {
+      nested.push_back(load);
+    });
+    OpBuilder::InsertionGuard guard(b);
+    for (memref::LoadOp load : nested) {
+      b.setInsertionPoint(load);
+      load.replaceAllUsesWith(attn::readElement(b, b.getLoc(), load.getMemRef(),
+                                                load.getIndices()));
+      load.erase();
+    }
+  }
+}
+
+void TileEmitter::emitRead(memref::LoadOp load) {
+  auto indices = llvm::map_to_vector(
+      load.getIndices(), [&](Value index) { return lookup(index); });
+  mapping.map(
+      load.getResult(),
+      attn::readElement(b, b.getLoc(), lookup(load.getMemRef()), indices));
 }
 
 LogicalResult TileEmitter::emitIf(scf::IfOp op) {

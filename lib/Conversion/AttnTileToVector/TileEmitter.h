@@ -68,6 +68,8 @@ private:
   void emitEach(ThreadForOp op);
   /// Copies the body of a scalar region.
   void emitScalars(Block &block);
+  /// Reads an element of a memref, zero if it is empty.
+  void emitRead(memref::LoadOp load);
   LogicalResult emitIf(scf::IfOp op);
   LogicalResult emitLoad(LoadOp op);
   LogicalResult emitStore(StoreOp op);

@@ -224,6 +224,10 @@ attn_tile.kernel @in_place(%a: memref<?x8xf32>, %b: memref<?x16xf32>, %c: memref
 // CHECK-LABEL: func.func private @scalars(
 // CHECK-SAME:    %[[L:[a-z0-9]+]]: memref<?xi32>, %[[N:[a-z0-9]+]]: index)
 // CHECK:         %[[SUM:.*]] = scf.for %{{.*}} = %{{.*}} to %[[N]] step %{{.*}} iter_args
+// CHECK:           %[[SIZE:.*]] = memref.dim %[[L]]
+// CHECK:           %[[HAS:.*]] = arith.cmpi ne, %[[SIZE]], %{{.*}}
+// CHECK:           scf.if %[[HAS]]
+// CHECK-NEXT:        memref.load %[[L]]
 // CHECK:         %[[M:.*]] = arith.minsi %[[SUM]], %[[N]]
 // CHECK:         scf.for %[[I:.*]] = %{{.*}} to %[[M]]
 // CHECK:           memref.store %{{.*}}, %[[L]][%[[I]]]
