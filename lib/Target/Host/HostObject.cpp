@@ -170,7 +170,11 @@ attn::translateForHost(ModuleOp module, llvm::LLVMContext &context,
   llvm::FunctionAnalysisManager functionAnalyses;
   llvm::CGSCCAnalysisManager sccAnalyses;
   llvm::ModuleAnalysisManager moduleAnalyses;
-  llvm::PassBuilder builder(&machine);
+  // Kernels are unrolled already, by tiles and vectors: their loops are long.
+  // Unrolling them once more takes a third of the time of all passes.
+  llvm::PipelineTuningOptions tuning;
+  tuning.LoopUnrolling = false;
+  llvm::PassBuilder builder(&machine, tuning);
   builder.registerModuleAnalyses(moduleAnalyses);
   builder.registerCGSCCAnalyses(sccAnalyses);
   builder.registerFunctionAnalyses(functionAnalyses);
