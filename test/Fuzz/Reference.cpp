@@ -14,6 +14,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Reference.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/ErrorHandling.h"
@@ -136,9 +138,7 @@ public:
 
   /// Whether scores may be any numbers of f32, without a limit for 16-bit
   /// inputs.
-  bool takesAnyScore() {
-    return inputType.isF32() || !op.getScoreMod().empty();
-  }
+  bool takesAnyScore() const { return anyScore; }
 
   /// The error of an exponent at `distance` from the maximum.
   double getExponentError(double maximum, double distance);
@@ -165,8 +165,45 @@ private:
 
   RegionInterpreter interpreter;
   SmallVector<const DenseElements *> reads;
+  bool anyScore;
 };
 } // namespace
+
+/// Whether `value` is a constant, or computed of constants alone.
+static bool isConstant(Value value) {
+  Operation *definition = value.getDefiningOp();
+  return definition && !isa<tensor::ExtractOp>(definition) &&
+         llvm::all_of(definition->getOperands(), isConstant);
+}
+
+/// Whether `value` may be `score` times a constant, which then is a part of the
+/// scale, after operations are folded.
+static bool isScaledScore(Value value, Value score) {
+  if (value == score)
+    return true;
+  Operation *definition = value.getDefiningOp();
+  if (!definition)
+    return false;
+  auto isScaled = [&](Value operand) { return isScaledScore(operand, score); };
+  if (isa<arith::SelectOp>(definition))
+    return llvm::any_of(definition->getOperands().drop_front(), isScaled);
+  return isa<arith::MulFOp, arith::DivFOp, arith::NegFOp, arith::AddFOp,
+             arith::SubFOp, arith::MaximumFOp, arith::MinimumFOp, arith::ExtFOp,
+             arith::TruncFOp>(definition) &&
+         llvm::any_of(definition->getOperands(), isScaled) &&
+         llvm::all_of(definition->getOperands(), [&](Value operand) {
+           return isScaled(operand) || isConstant(operand);
+         });
+}
+
+/// Whether a region does more with a score than to scale it.
+static bool changesScores(Region &scoreMod) {
+  if (scoreMod.empty())
+    return false;
+  Block &block = scoreMod.front();
+  return !isScaledScore(block.getTerminator()->getOperand(0),
+                        block.getArgument(0));
+}
 
 /// How often sums in regions may be rounded more than once: 16-bit inputs add
 /// terms before the dot product.
@@ -180,7 +217,8 @@ Rows::Rows(AttentionOpInterface op, const TensorMap &tensors)
       key(get(op.getKey())), value(get(op.getValue())),
       inputType(getElementTypeOrSelf(op.getQuery().getType())),
       scale(1 / std::sqrt(double(query.shape[3]))),
-      interpreter(tensors, countAddedRoundings(op)) {
+      interpreter(tensors, countAddedRoundings(op)),
+      anyScore(inputType.isF32() || changesScores(op.getScoreMod())) {
   if (auto given = op.getScale())
     scale = given->convertToFloat();
   for (Value operand : op.getMaskReads())
@@ -288,9 +326,9 @@ std::vector<Pair> Rows::getPairs(const Sequence &sequence, int64_t head,
                    sequence.numKeys};
     Attribute mask = op.getMaskAttr();
     pair.mayAttend = pair.mustAttend = !mask || isKeptByMask(mask, at, reads);
+    pair.input = pair.score = getDot(sequence, head, i, j);
     if (!pair.mayAttend)
       continue;
-    pair.input = pair.score = getDot(sequence, head, i, j);
     applyRegions(at, pair);
     pair.dropout = isDropped(at) ? 0 : 1 / keepProbability;
   }
@@ -365,8 +403,12 @@ static std::optional<Maximum> findMaximum(Rows &rows, ArrayRef<Pair> pairs,
   Maximum maximum;
   maximum.include(sink, true);
   for (const Pair &pair : pairs) {
-    if (!pair.mayAttend)
+    if (!pair.mayAttend) {
+      // A kernel may add minus infinity to the score.
+      if (!pair.input.isFinite())
+        return std::nullopt;
       continue;
+    }
     if (!pair.score.isKnown() || pair.score.high > largest ||
         (pair.score.low > -kInfinity && pair.score.low < -largest))
       return std::nullopt;
@@ -449,8 +491,9 @@ static Interval getOutput(Rows &rows, const Sequence &sequence, int64_t keyHead,
     double value =
         Rows::read(rows.value, sequence, keyHead, sequence.firstKey + j, d);
     range = range ? hull(*range, value) : Interval(value);
-    largest += std::min(softmax.exponentials[j].high, 1.0) * std::fabs(value) *
-               pair.dropout;
+    // Exponentials are relative to the maximum of the tiles so far, or of those
+    // of a split: those of each pair may be one.
+    largest += std::fabs(value) * pair.dropout;
     isAverage &= pair.dropout == 1;
     Interval p = widen(softmax.probabilities[j],
                        softmax.probabilities[j].high * 2 * rounding.relative +
@@ -492,9 +535,8 @@ static Interval getMixedOutput(Rows &rows, const Sequence &sequence,
     return value;
   double u = rows.getIdentity(head);
   double diagonal = getDiagonal(rows, sequence, keyHead, i, d);
-  // Heads whose entry is 1 do not compute scores.
   if (u == 1)
-    return diagonal;
+    return value.isFinite() ? diagonal : Interval::unknown();
   return roundF32(value * Interval(1 - u) + Interval(u * diagonal), 8);
 }
 
@@ -572,6 +614,12 @@ private:
   void addRow(const Sequence &sequence, int64_t head, int64_t i);
   void addPair(const Sequence &sequence, int64_t head, int64_t i, int64_t j,
                const Pair &pair, Interval delta);
+  /// The gradient of the probability of a pair.
+  Interval getProbabilityGradient(const Sequence &sequence, int64_t head,
+                                  int64_t i, int64_t j, const Pair &pair);
+  /// Adds what a masked pair may add: nothing, or zero times infinity.
+  void addMaskedPair(const Sequence &sequence, int64_t head, int64_t i,
+                     int64_t j, const Pair &pair, Interval delta);
   /// `p[i, j]`, before dropout.
   Interval getProbability(const Pair &pair, double lse);
   Interval getDot(const DenseElements &a, int64_t rowA, const DenseElements &b,
@@ -636,6 +684,38 @@ static Interval roundOperand(Interval x, Type type, double keepProbability) {
   return widen(x, 2 * getRounding(type).absolute / keepProbability);
 }
 
+Interval GradientReference::getProbabilityGradient(const Sequence &sequence,
+                                                   int64_t head, int64_t i,
+                                                   int64_t j,
+                                                   const Pair &pair) {
+  Interval dot =
+      getDot(dout, sequence.firstQuery + i, rows.value, sequence.firstKey + j,
+             rows.getKeyHead(head), sequence, head);
+  return dot * Interval(pair.dropout * (1 - rows.getIdentity(head)));
+}
+
+void GradientReference::addMaskedPair(const Sequence &sequence, int64_t head,
+                                      int64_t i, int64_t j, const Pair &pair,
+                                      Interval delta) {
+  // A kernel may add minus infinity to the score.
+  bool hasScore = pair.input.isFinite();
+  Interval dp = getProbabilityGradient(sequence, head, i, j, pair);
+  if (hasScore && roundF32(dp - delta).isFinite())
+    return;
+  int64_t query = sequence.firstQuery + i, key = sequence.firstKey + j;
+  int64_t keyHead = rows.getKeyHead(head);
+  auto forget = [](Sums &sums, const DenseElements &elements, int64_t entry,
+                   int64_t head, int64_t row) {
+    for (int64_t d = 0; d < elements.shape[3]; ++d)
+      sums[elements.getPosition({entry, head, row, d})].add(
+          Interval::unknown());
+  };
+  forget(dq, rows.query, sequence.entry, head, query);
+  forget(dk, rows.key, sequence.entry, keyHead, key);
+  if (!hasScore)
+    forget(dv, rows.value, sequence.entry, keyHead, key);
+}
+
 void GradientReference::addPair(const Sequence &sequence, int64_t head,
                                 int64_t i, int64_t j, const Pair &pair,
                                 Interval delta) {
@@ -644,8 +724,7 @@ void GradientReference::addPair(const Sequence &sequence, int64_t head,
   double u = rows.getIdentity(head);
   double rowLse = lse.reals[lse.getPosition({sequence.entry, head, query})];
   Interval p = getProbability(pair, rowLse);
-  Interval dp = getDot(dout, query, rows.value, key, keyHead, sequence, head) *
-                Interval(pair.dropout * (1 - u));
+  Interval dp = getProbabilityGradient(sequence, head, i, j, pair);
   Interval difference = dp - delta;
   double error = 16 * kRoundoff * (dp.magnitude() + delta.magnitude());
   Interval ds = roundF32(p * widen(difference, error), 8);
@@ -693,6 +772,8 @@ void GradientReference::addRow(const Sequence &sequence, int64_t head,
   for (auto [j, pair] : llvm::enumerate(pairs))
     if (pair.mayAttend)
       addPair(sequence, head, i, j, pair, delta);
+    else
+      addMaskedPair(sequence, head, i, j, pair, delta);
 }
 
 void GradientReference::finish(Value destination, Sums &sums,

@@ -377,11 +377,19 @@ Scalar RegionInterpreter::evaluateFloat(Operation *op) {
 // Others
 //===----------------------------------------------------------------------===//
 
+/// `taken`, next to a branch that is not taken. That one has a gradient of
+/// zero, whose product with an infinite derivative is not a number.
+static Scalar chooseBranch(Scalar taken, const Scalar &other) {
+  if (!other.slope.isFinite())
+    taken.slope = Interval::unknown();
+  return taken;
+}
+
 Scalar RegionInterpreter::evaluateSelect(Operation *op) {
   Scalar condition = get(op->getOperand(0));
   Scalar yes = get(op->getOperand(1)), no = get(op->getOperand(2));
   if (condition.isKnownInteger)
-    return condition.integer ? yes : no;
+    return condition.integer ? chooseBranch(yes, no) : chooseBranch(no, yes);
   if (isa<FloatType>(op->getResult(0).getType()))
     return Scalar::getReal(hull(yes.real, no.real), hull(yes.slope, no.slope));
   bool same =
