@@ -14,7 +14,7 @@
 #   assemblers  the oldest and the newest PTX assembler, in %assemblers
 #   fuzzers     the fuzzers, which ATTN_BUILD_FUZZERS builds
 #   sanitizers  compiled with ATTN_SANITIZE
-#   long-tests  asked for by the parameter long_tests=1, as .ci/run does
+#   long-tests  asked for by the parameter long_tests=1, as .ci/run does, or long_tests=all
 #   cuda-sm80   a usable CUDA device of compute capability 8.0 or newer
 #   cuda-sm90   a usable CUDA device of compute capability 9.0
 #
@@ -88,8 +88,13 @@ if importlib.util.find_spec("numpy"):
     config.available_features.add("numpy")
 if importlib.util.find_spec("torch"):
     config.available_features.add("torch")
-if lit_config.params.get("long_tests") == "1":
+long_tests = lit_config.params.get("long_tests", "0")
+if long_tests not in ("0", "1", "all"):
+    lit_config.fatal(f"the parameter long_tests is {long_tests!r}, expected 0, 1 or all")
+if long_tests != "0":
     config.available_features.add("long-tests")
+# Which variants of the suites of GPUs are assembled.
+config.substitutions.append(("%every", "--every=1" if long_tests == "all" else "--every=3"))
 if os.path.exists(os.path.join(config.attn_tools_dir, "attn-execution-fuzzer")):
     config.available_features.add("fuzzers")
 if config.host_cc:

@@ -729,6 +729,13 @@ void GradientReference::addPair(const Sequence &sequence, int64_t head,
   double error = 16 * kRoundoff * (dp.magnitude() + delta.magnitude());
   Interval ds = roundF32(p * widen(difference, error), 8);
   double keepProbability = rows.getKeepProbability();
+  // With dropout, dP is multiplied by the probability as an operand of a
+  // matmul, before delta is subtracted.
+  if (keepProbability < 1) {
+    Rounding rounding = getRounding(rows.inputType);
+    double roundings = p.magnitude() * rounding.relative + rounding.absolute;
+    ds = widen(ds, 2 * roundings * dp.magnitude());
+  }
   Interval dx = roundOperand(ds * pair.slope, rows.inputType, keepProbability);
   Interval weight = roundOperand(p * Interval(pair.dropout * (1 - u)),
                                  rows.inputType, keepProbability);

@@ -135,7 +135,12 @@ def test_cases_have_artifacts(monkeypatch):
     monkeypatch.syspath_prepend(str(FOLDER))
     suite = importlib.import_module("attention")
     assert {case.variant for case in suite.make_sanitizer_cases()} <= set(suite.ALL)
-    options = argparse.Namespace(only="", target="sm_80")
+    options = argparse.Namespace(only="", every=1, target="sm_80")
     cases = suite.choose_cases(options, suite.make_cases(1, 1))
     assert cases and not any(case.variant.schedule for case in cases)
-    assert len(cases) < len(suite.choose_cases(argparse.Namespace(only="", target="sm_90a"), suite.make_cases(1, 1)))
+    options.target = "sm_90a"
+    assert len(cases) < len(suite.choose_cases(options, suite.make_cases(1, 1)))
+    variants = suite.choose_variants(options, suite.ALL)
+    options.every = 3
+    sample = suite.choose_variants(options, suite.ALL)
+    assert len(variants) / 4 < len(sample) < len(variants) / 2 and set(sample) < set(variants)

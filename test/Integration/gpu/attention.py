@@ -39,7 +39,7 @@ from types import SimpleNamespace
 from typing import Dict, Optional, Tuple
 
 import numpy as np
-from device_suite import make_parser, record, write_source
+from device_suite import choose_variants, make_parser, record, write_source
 from data_masks import DATA_MASKS
 from dropout_reference import Dropout, packed_mask
 
@@ -788,11 +788,6 @@ ALL = VARIANTS + SCHEDULED + SHARED + POLYNOMIALS + CLUSTERED + [LARGE_KEYS, LAR
 # ---------------------------------------------------------------------------
 
 
-def choose_variants(options, variants):
-    """Those that are asked for. Schedules that are given are for one target."""
-    return [v for v in variants if options.only in v.name and (options.target == "sm_90a" or not v.schedule)]
-
-
 def choose_cases(options, cases):
     """Those whose variants are asked for, and compiled for the target."""
     chosen = set(choose_variants(options, ALL))
@@ -1298,7 +1293,7 @@ def run_case(torch, function, case, row):
 
 
 def main():
-    parser = make_parser(__doc__, "target", "assemble", "only")
+    parser = make_parser(__doc__, "target", "assemble", "only", "every")
     parser.add_argument("--cases", type=int, default=5, help="cases of each variant")
     parser.add_argument("--sanitizer-subset", action="store_true", help="a few tiny cases, for compute-sanitizer")
     parser.add_argument("--timeout", type=float, default=60, help="seconds after which a case counts as hung")

@@ -28,7 +28,7 @@ from types import SimpleNamespace
 from typing import Callable, Optional
 
 import numpy as np
-from device_suite import compile_artifact, load, make_parser, run_cases
+from device_suite import choose_variants, compile_artifact, load, make_parser, run_cases
 from data_masks import DATA_MASKS
 from dropout_reference import Dropout, packed_mask
 
@@ -615,14 +615,8 @@ def run_case(torch, function, variant, shape, is_deterministic):
     return None
 
 
-def choose_variants(options):
-    """Those that are asked for. Schedules that are given are for one target."""
-    given = options.target == "sm_90a"
-    return [v for v in VARIANTS if options.only in v.name and (given or not (v.schedule or v.sums))]
-
-
 def make_cases(torch, options):
-    for variant in choose_variants(options):
+    for variant in choose_variants(options, VARIANTS):
         function = load(options, f"grad_{variant.name}", variant.name)
         # Kernels for sm_80, and kernels on f32, accumulate only gradients of tensors that a score_mod reads.
         has_multistage_kernels = options.target == "sm_80" or variant.dtype == "f32"
@@ -636,11 +630,11 @@ def make_cases(torch, options):
 
 
 def main():
-    options = make_parser(__doc__, "target", "assemble", "only").parse_args()
+    options = make_parser(__doc__, "target", "assemble", "only", "every").parse_args()
     if options.compile:
         flags = ["--fail-on-spills"] if options.assemble or options.target == "sm_90a" else []
         assembled = ["--embed-ptx=false"] if options.assemble else []
-        for variant in choose_variants(options):
+        for variant in choose_variants(options, VARIANTS):
             compile_artifact(options, f"grad_{variant.name}", variant.mlir(), *assembled, *(() if variant.may_spill else flags))
         return 0
 

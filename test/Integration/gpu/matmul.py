@@ -18,7 +18,7 @@ import sys
 from functools import partial
 
 import numpy as np
-from device_suite import compile_artifact, describe_error, load, make_parser, run_cases
+from device_suite import choose_variants, compile_artifact, describe_error, load, make_parser, run_cases
 from matmul import MASK_SHAPES, MASK_VARIANTS, SHAPES, VARIANTS
 
 SEED, OFFSET = -(2**40) + 5, 2**33 + 7
@@ -42,12 +42,6 @@ def run_case(torch, function, variant, sizes, others=()):
     result, error = variant.reference(wide, torch.einsum, product_error)
     difference = (out.double() - result).abs() / (error + 1e-30)
     return describe_error(torch.where(difference.isnan(), torch.inf, difference).max().item())
-
-
-def pick(options, variants):
-    """Those that are asked for. Schedules that are given are for one target."""
-    given = options.target == "sm_90a"
-    return [v for v in variants if options.only in str(v) and (given or not getattr(v, "schedule", ""))]
 
 
 def make_words(torch, variant, shape):
@@ -83,11 +77,11 @@ def list_shapes(variant):
 
 
 def make_cases(torch, options):
-    for variant in pick(options, VARIANTS):
+    for variant in choose_variants(options, VARIANTS):
         function = load(options, str(variant), "matmul")
         for sizes in list_shapes(variant):
             yield f"{variant} {sizes}", partial(run_case, torch, function, variant, sizes)
-    for variant in pick(options, MASK_VARIANTS):
+    for variant in choose_variants(options, MASK_VARIANTS):
         functions = {name: load(options, str(variant), name) for name in ("matmul", "mask")}
         for shape in MASK_SHAPES:
             words = make_words(torch, variant, shape)
@@ -97,11 +91,11 @@ def make_cases(torch, options):
 
 
 def main():
-    options = make_parser(__doc__, "target", "assemble", "only").parse_args()
+    options = make_parser(__doc__, "target", "assemble", "only", "every").parse_args()
     if options.compile:
         flags = ["--fail-on-spills"] if options.assemble or options.target == "sm_90a" else []
         flags += ["--embed-ptx=false"] if options.assemble else []
-        for variant in pick(options, VARIANTS + MASK_VARIANTS):
+        for variant in choose_variants(options, VARIANTS + MASK_VARIANTS):
             compile_artifact(options, str(variant), variant.module(), *flags)
         return 0
 

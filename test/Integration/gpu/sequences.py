@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import attention
-from attention import ROUNDING, Case, Variant, choose_variants, compile_artifacts
+from attention import ROUNDING, Case, Variant, compile_artifacts
 from device_suite import load, run_subset_suite
 
 
@@ -247,4 +247,4 @@ def make_cases(torch, options, variants):
 
 
 if __name__ == "__main__":
-    sys.exit(run_subset_suite(__doc__, VARIANTS, choose_variants, compile_artifacts, make_cases))
+    sys.exit(run_subset_suite(__doc__, VARIANTS, compile_artifacts, make_cases))

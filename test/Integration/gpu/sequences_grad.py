@@ -27,7 +27,7 @@ from functools import partial
 
 import attention
 from attention_grad import ROUNDING, SCORES, Variant, gradients, make_tokens
-from device_suite import compile_artifact, load, make_parser, run_cases
+from device_suite import choose_variants, compile_artifact, load, make_parser, run_cases
 from dropout_reference import Dropout
 from sequences import BAD, Batch, check_reports, make_lengths, take
 
@@ -267,9 +267,7 @@ def run_bad(torch, function, variant, runtime, entries):
 
 def make_cases(torch, options):
     runtime = ctypes.CDLL(options.runtime)
-    for variant in VARIANTS:
-        if options.only not in variant.name:
-            continue
+    for variant in choose_variants(options, VARIANTS):
         function = load(options, f"grad_{variant.name}", variant.name)
         for number, (name, lengths) in enumerate(lengths_of(variant).items()):
             if options.sanitizer_subset and name != "edges":
@@ -283,17 +281,16 @@ def make_cases(torch, options):
 
 
 def main():
-    parser = make_parser(__doc__, "target", "assemble", "only")
+    parser = make_parser(__doc__, "target", "assemble", "only", "every")
     parser.add_argument("--sanitizer-subset", action="store_true", help="one small case of each, for compute-sanitizer")
     options = parser.parse_args()
     if options.compile:
-        for variant in VARIANTS:
-            if options.only in variant.name:
-                assembles = options.assemble or options.target == "sm_90a"
-                may_spill = options.target == "sm_90a" and variant.name in SPILLING
-                flags = ["--fail-on-spills"] if assembles and not may_spill else []
-                flags += ["--embed-ptx=false"] if options.assemble else []
-                compile_artifact(options, f"grad_{variant.name}", variant.mlir(), *flags)
+        for variant in choose_variants(options, VARIANTS):
+            assembles = options.assemble or options.target == "sm_90a"
+            may_spill = options.target == "sm_90a" and variant.name in SPILLING
+            flags = ["--fail-on-spills"] if assembles and not may_spill else []
+            flags += ["--embed-ptx=false"] if options.assemble else []
+            compile_artifact(options, f"grad_{variant.name}", variant.mlir(), *flags)
         return 0
 
     import torch
