@@ -185,7 +185,7 @@ def draw():
     """Draws a state from a generator: its two numbers, unsigned."""
     ops._tables.clear()
     yield lambda generator, stream=0: [
-        number % 2**64 for number in ops._advance(generator, torch.device("cpu"), stream).tolist()
+        number % 2**64 for number in ops._advance(generator, torch.device("cpu"), stream).make_tensor().tolist()
     ]
     ops._tables.clear()
 
@@ -224,12 +224,41 @@ def test_states_are_drawn_once_by_threads(draw):
 def test_states_made_for_inference_serve_gradients(draw):
     generator, device = CudaGenerator(3), torch.device("cpu")
     with torch.inference_mode():
-        first = ops._advance(generator, device, 0)
-    second = ops._advance(generator, device, 0)
+        first = ops._advance(generator, device, 0).make_tensor()
+    second = ops._advance(generator, device, 0).make_tensor()
     assert len(ops._tables) == 1
     for state in (first, second):
         q, k, v = make_inputs()
         torch.ops.attn.attention([q, k, v], state, "", "", "", None, 0.3, 0, "", False, False, "inputs")[0].sum().backward()
+
+
+@pytest.mark.parametrize("function", [sdpa, flex_attention])
+def test_rows_are_read_by_their_addresses(draw, monkeypatch, function):
+    """Without a tensor for each, whose making takes as long as the rest of drawing."""
+    made = []
+    monkeypatch.setattr(ops.Row, "make_tensor", lambda self: pytest.fail("a tensor for a row"))
+
+    def draw_row(device):
+        made.append(ops._advance(generator, device, 0))
+        return made[-1]
+
+    q, k, v = make_inputs()
+    expected = []
+    for offset in (0, 4, 8):
+        state = torch.tensor([3, offset])
+        out, _ = torch.ops.attn.attention([q, k, v], state, "", "", "", None, 0.3, 0, "", False, False, "inputs")
+        expected.append((out, *gradients(out, (q, k, v))))
+    for name in (ops.__name__, sdpa.__module__):
+        monkeypatch.setattr(sys.modules[name], "draw_row", draw_row)
+    for is_recorded in (True, False):
+        generator = CudaGenerator(3)
+        for each in expected:
+            with torch.set_grad_enabled(is_recorded):
+                out = function(q, k, v, dropout_p=0.3)
+            results = (out, *gradients(out, (q, k, v))) if is_recorded else (out,)
+            for actual, wanted in zip(results, each):
+                assert torch.equal(actual, wanted) and actual.data_ptr() != wanted.data_ptr()
+    assert len(made) == 6 and len(ops._tables) == 1
 
 
 class Model(torch.nn.Module):

@@ -836,3 +836,96 @@ def test_tiles_of_masks_without_closed_forms_are_classified():
     gradients = torch.autograd.grad(out, (q, k, v), dout)
     for actual, wanted in zip(gradients, torch.autograd.grad(expected, wide, dout.double())):
         torch.testing.assert_close(actual.double(), wanted, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.skipif(kernels._TensorGuards is None, reason="torch has no guards")
+def test_equal_calls_are_recognised_by_guards(monkeypatch):
+    """Without preparing the call, which takes more time than all else together."""
+    kernels._forget_plans()
+    q, k, v = (tensor.detach() for tensor in make_inputs())
+    leaf = q.clone().requires_grad_()
+    slopes = SLOPES.clone().requires_grad_()
+    documents = create_block_mask(lambda b, h, i, j: DOCUMENTS[b, i] == DOCUMENTS[b, j], B, None, S, S, device="cpu")
+
+    def causal(b, h, i, j):
+        return i >= j
+
+    def make_penalty(tensor):
+        return lambda s, b, h, i, j: s - tensor[h] * (i - j)
+
+    penalty = make_penalty(SLOPES)
+    made = flex.create_block_mask(q, k, v, block_mask=documents.mask_mod)
+    calls = [
+        lambda: flex_attention(q, k, v, penalty),
+        lambda: flex_attention(q, k, v, make_penalty(SLOPES * 2)),
+        lambda: flex_attention(q, k, v, penalty, causal),
+        lambda: flex_attention(leaf, k, v, None, causal, scale=0.5),
+        lambda: flex_attention(q, k, v, make_penalty(slopes)),
+        lambda: flex_attention(q, k, v, None, documents, return_aux=AuxRequest(lse=True))[0],
+        lambda: flex_attention(q, k, v, None, documents.mask_mod, return_lse=True)[1],
+        lambda: flex_attention(q, k, v, None, documents.mask_mod, precomputed_block_mask=made),
+        lambda: flex_attention(q, k, v, penalty, attn.masks.documents(DOCUMENTS) & attn.masks.causal()),
+        lambda: flex_attention(q, k, v, trace(penalty, causal)),
+        lambda: flex_attention(q, k, v, None, causal, dropout_p=0.25),
+    ]
+
+    def run(call):
+        torch.manual_seed(2)
+        return call()
+
+    expected = [run(call) for call in calls]
+    # No two of these calls differ in their tensors alone.
+    assert not torch.equal(expected[0], expected[1]) and expected[4].requires_grad
+    monkeypatch.setattr(flex, "_prepare", None)
+    for call, each in zip(calls, expected):
+        out = run(call)
+        assert torch.equal(out, each) and out.requires_grad == each.requires_grad
+    (gradient,) = torch.autograd.grad(calls[4]().sum(), slopes)
+    assert gradient.abs().sum() > 0
+    with torch.no_grad(), pytest.raises(TypeError):
+        # Another plan: functions forward differ.
+        flex_attention(leaf, k, v, None, causal, scale=0.5)
+
+
+def test_guards_tell_other_calls():
+    """Calls that only look like the ones before."""
+    kernels._forget_plans()
+    q, k, v = (tensor.detach() for tensor in make_inputs())
+    slopes = SLOPES.clone()
+    mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, S, S, device="cpu")
+    documents = DOCUMENTS.clone()
+    of_documents = create_block_mask(lambda b, h, i, j: documents[b, i] == documents[b, j], B, None, S, S, device="cpu")
+
+    def penalty(s, b, h, i, j):
+        return s - slopes[h] * (i - j)
+
+    def call(*tensors, **options):
+        return flex_attention(*tensors, penalty, mask, **options)
+
+    exact = [call(q, k, v) for _ in range(3)][0]
+    batch = [tensor.expand(3, *tensor.shape) for tensor in (q, k, v)]
+    torch.testing.assert_close(torch.func.vmap(call)(*batch), exact.expand(3, *exact.shape))
+    assert call(*(tensor.double() for tensor in (q, k, v))).dtype == torch.float64
+    with torch.inference_mode():
+        assert call(q, k, v).is_inference()
+    with pytest.raises(attn.AttnError, match="query has 4 heads and key 2"):
+        call(q, k[:, :2], v[:, :2])
+    with pytest.raises(attn.AttnError, match="block_mask was made for 24 queries and 24 keys, and there are 24 and 20"):
+        call(q, k[:, :, :20], v[:, :, :20])
+    with pytest.raises(attn.AttnError, match="key is a list"):
+        call(q, [k], v)
+    with pytest.raises(attn.AttnError, match="dropout_p is a list"):
+        call(q, k, v, dropout_p=[])
+    with pytest.raises(attn.AttnError, match="block_mask is a int"):
+        flex_attention(q, k, v, None, 3)
+    # The contents of captured tensors, and variables, change.
+    slopes.mul_(2)
+    doubled = flex_attention(q, k, v, lambda s, b, h, i, j: s - 2 * SLOPES[h] * (i - j), mask)
+    torch.testing.assert_close(call(q, k, v), doubled)
+    slopes = SLOPES[::2].repeat_interleave(2)
+    assert not torch.equal(call(q, k, v), doubled)
+    before = [flex_attention(q, k, v, None, of_documents) for _ in range(3)][0]
+    documents.zero_()
+    changed = flex_attention(q, k, v, None, of_documents)
+    assert not torch.equal(before, changed)
+    torch.testing.assert_close(changed, flex_attention(q, k, v))

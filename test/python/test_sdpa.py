@@ -409,16 +409,35 @@ def test_equal_calls_are_recognised_by_guards(monkeypatch):
         expected = [sdpa(*tensors) for tensors in calls]
         with torch.no_grad():
             sdpa(*calls[-1])
-    monkeypatch.setattr(sys.modules[sdpa.__module__], "describe", None)
+    monkeypatch.setattr(sys.modules[sdpa.__module__], "describe", lambda tensor: pytest.fail("described"))
     for tensors, each in zip(calls, expected):
         out = sdpa(*tensors)
         assert torch.equal(out, each) and out.requires_grad == each.requires_grad
     with torch.no_grad():
         assert not sdpa(*calls[-1]).requires_grad
     assert torch.equal(sdpa(*masked, dropout_p=0.0), expected[2])
-    with pytest.raises(TypeError):
+    with pytest.raises(pytest.fail.Exception):
         sdpa(*wide, scale=2.0)
     assert max(map(len, kernels.recent_plans.values())) <= kernels._MAX_RECENT
+
+
+def test_tensors_that_have_left_a_transformation():
+    """They are wrappers of tensors, without memory."""
+    kernels._forget_plans()
+    q, k, v = make_inputs((1, 2, 9, 16), (1, 2, 9, 16), requires_grad=False)
+    left = []
+
+    def look(tensor):
+        left.append(tensor)
+        return tensor.sum()
+
+    torch.func.grad(look)(q)
+    leaf = k.clone().requires_grad_()
+    for function in (sdpa, attn.torch.flex_attention):
+        expected = function(q, k, v)
+        for _ in range(3):
+            assert torch.equal(function(left[0], k, v), expected)
+            assert torch.equal(function(left[0], leaf, v), expected)
 
 
 def test_guards_tell_whether_gradients_are_recorded():
@@ -458,6 +477,8 @@ def test_guards_tell_observed_calls():
         assert sdpa(*inputs).is_inference()
     narrow = [tensor.double() for tensor in inputs]
     assert sdpa(*narrow).dtype == torch.float64
+    with pytest.raises(attn.AttnError, match="scale is a list"):
+        sdpa(*inputs, scale=[2.0])
 
 
 @pytest.mark.parametrize("length", [20, 33, 200])

@@ -21,10 +21,10 @@ from torch.utils._python_dispatch import _disable_current_modes
 from attn.errors import AttnError, TraceError, UnsupportedError, warn_once
 from attn.masks import Mask
 from attn.torch.checks import check_arguments, drop_all, with_unit_stride
-from attn.torch.evaluate import Pairs, evaluate_pairs
+from attn.torch.evaluate import Pairs, checks_reads, evaluate_pairs
 from attn.torch.graphs import GraphOperators, bind
-from attn.torch.kernels import Kind, find_clauses, read_mask
-from attn.torch.ops import attend, make_block_mask
+from attn.torch.kernels import Kind, find_clauses, find_recent_plan, read_mask
+from attn.torch.ops import AnyPlan, attend, is_observed, make_block_mask, run_recent, with_block_mask
 from attn.torch.block_masks import PrecomputedBlockMask
 from attn.trace import BOOL, F32, INDEX, Array, Row, Scalar, Tracer
 
@@ -660,12 +660,39 @@ def trace(score_mod: Optional[ScoreMod] = None, mask_mod: Optional[MaskMod] = No
     return Traced(*_trace(score_mod, mask_mod, torch.get_default_device()))
 
 
-def _check_block_mask(block_mask: Union[BlockMask, MaskMod, None], query: Tensor, key: Tensor) -> None:
-    if block_mask is None:
-        return
+class _Functions(NamedTuple):
+    """All functions of a call as text: a mask with a name and the tensors that it reads, bodies of both regions, and
+    the tensors that these read."""
+
+    mask: str
+    score: str
+    keep: str
+    reads: Tuple[Tensor, ...]
+    captures: List[Tensor]
+
+
+def _read_functions(score_mod: Scores, block_mask: Blocks, device: torch.device) -> _Functions:
+    if isinstance(score_mod, Traced):
+        if block_mask is not None:
+            raise AttnError("score_mod has been traced, so that block_mask must be None; trace both with one another")
+        return _Functions("", score_mod.score, score_mod.keep, (), score_mod.captures)
+    _check_kind(block_mask)
+    mask: str = ""
+    reads: Tuple[Tensor, ...] = ()
+    if isinstance(block_mask, Mask):
+        mask, reads = read_mask(block_mask, "block_mask")
+        block_mask = None
+    score, keep, captures = _trace(score_mod, block_mask, device)
+    return _Functions(mask, score, keep, reads, captures)
+
+
+def _check_kind(block_mask: Blocks) -> None:
+    if not (block_mask is None or isinstance(block_mask, (BlockMask, Mask)) or callable(block_mask)):
+        raise AttnError(f"block_mask is a {type(block_mask).__name__}; pass a BlockMask or a mask_mod")
+
+
+def _check_lengths(block_mask: Blocks, query: Tensor, key: Tensor) -> None:
     if not isinstance(block_mask, BlockMask):
-        if not callable(block_mask):
-            raise AttnError(f"block_mask is a {type(block_mask).__name__}; pass a BlockMask or a mask_mod")
         return
     lengths = (query.shape[2], key.shape[2])
     if tuple(block_mask.seq_lengths) != lengths:
@@ -686,9 +713,10 @@ def _prepare(
     dropout_p: float,
     has_head_map: bool = False,
     in_graph: bool = False,
+    functions: Optional[_Functions] = None,
 ) -> Tuple[Tensor, Tensor, Tensor, List[Tensor], Kind]:
     """Query, key and value for each batch entry, the tensors that functions read, and the kind of attention. In a graph
-    functions are traced later."""
+    functions are traced later. ``functions`` are given where they have been read."""
     check_arguments(scale, dropout_p, query=query, key=key, value=value)
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if tensor.dim() != 4:
@@ -705,25 +733,16 @@ def _prepare(
     dropout_p = 0.0 if dropout_p == 1 else dropout_p
     if key.shape[0] == 1 and query.shape[0] > 1:
         key, value = key.expand(query.shape[0], -1, -1, -1), value.expand(query.shape[0], -1, -1, -1)
-    if isinstance(score_mod, Traced):
-        if block_mask is not None:
-            raise AttnError("score_mod has been traced, so that block_mask must be None; trace both with one another")
-        score, keep, captures = score_mod
-        captures = _readable_captures(captures)
-        return query, key, value, captures, Kind(score_mod=score, mask_mod=keep, scale=scale, dropout_p=dropout_p)
-    mask: str = ""
-    reads: Tuple[Tensor, ...] = ()
-    functions = None
-    if isinstance(block_mask, Mask):
-        mask, reads = read_mask(block_mask, "block_mask")
-    else:
-        _check_block_mask(block_mask, query, key)
-        functions = block_mask
+    _check_kind(block_mask)
+    _check_lengths(block_mask, query, key)
     if in_graph:
+        mask, reads = read_mask(block_mask, "block_mask") if isinstance(block_mask, Mask) else ("", ())
         return query, key, value, list(reads), Kind(mask, "", "", scale, dropout_p, len(reads))
-    score, keep, captures = _trace(score_mod, functions, query.device)
-    captures = _readable_captures([*reads, *captures])
-    return query, key, value, captures, Kind(mask, score, keep, scale, dropout_p, len(reads))
+    if functions is None:
+        functions = _read_functions(score_mod, block_mask, query.device)
+    captures = _readable_captures([*functions.reads, *functions.captures])
+    kind = Kind(functions.mask, functions.score, functions.keep, scale, dropout_p, len(functions.reads))
+    return query, key, value, captures, kind
 
 
 def _readable_captures(captures: List[Tensor]) -> List[Tensor]:
@@ -797,19 +816,6 @@ def flex_attention(
         raise AttnError("return_lse and return_aux exclude each other; use return_aux=AuxRequest(lse=True)")
     if return_aux is not None and return_aux.max_scores:
         raise UnsupportedError("return_aux asks for max_scores, which kernels do not compute; ask for lse alone")
-    in_graph = torch.compiler.is_dynamo_compiling() and _in_graphs.is_available and not isinstance(score_mod, Traced)
-    query, key, value, captures, kind = _prepare(
-        query, key, value, score_mod, block_mask, scale, enable_gqa, dropout_p, head_map is not None, in_graph
-    )
-    if deterministic or not sinks is head_map is identity is query_lengths is key_lengths is None:
-        clauses, operands = find_clauses(query, key, sinks, head_map, identity, query_lengths, key_lengths)
-        if clauses and precomputed_block_mask is not None:
-            raise AttnError(
-                "precomputed_block_mask was made without sinks, head_map, identity and lengths; leave it out in calls "
-                "with these"
-            )
-        captures = [*captures[: kind.reads], *operands, *captures[kind.reads :]]
-        kind = kind._replace(clauses=clauses, deterministic=deterministic)
     with_lse = return_lse or (return_aux is not None and return_aux.lse)
     if precomputed_block_mask is not None and not isinstance(precomputed_block_mask, PrecomputedBlockMask):
         raise AttnError(
@@ -818,6 +824,39 @@ def flex_attention(
     precomputed_mask = (
         block_mask if precomputed_block_mask is None and isinstance(block_mask, BlockMask) else precomputed_block_mask
     )
+    has_options = deterministic or not sinks is head_map is identity is query_lengths is key_lengths is None
+    name = functions = None
+    if not (has_options or is_observed()) and isinstance(query, Tensor):
+        functions = _read_functions(score_mod, block_mask, query.device)
+        mask, score, keep, reads, captures = functions
+        lengths = block_mask.seq_lengths if isinstance(block_mask, BlockMask) else None
+        name = (
+            mask, score, keep, len(reads), lengths, type(precomputed_mask), with_lse, scale, enable_gqa, dropout_p,
+            torch.get_float32_matmul_precision(), torch.is_grad_enabled(),
+        )  # fmt: skip
+        tensors = (query, key, value, *reads, *captures)
+        recent = find_recent_plan(name, tensors)
+        if recent is not None:
+            plan: AnyPlan = recent.plan
+            if precomputed_mask is not None:
+                plan = with_block_mask(recent.plan, query, key, tensors[3:], precomputed_mask)
+            results = run_recent(recent, plan, tensors, with_lse)
+            return _finish(*(results if with_lse else (results, None)), return_lse, return_aux)
+    in_graph = torch.compiler.is_dynamo_compiling() and _in_graphs.is_available and not isinstance(score_mod, Traced)
+    original = (query, key, value)
+    query, key, value, captures, kind = _prepare(
+        query, key, value, score_mod, block_mask, scale, enable_gqa, dropout_p, head_map is not None, in_graph,
+        functions,
+    )  # fmt: skip
+    if has_options:
+        clauses, operands = find_clauses(query, key, sinks, head_map, identity, query_lengths, key_lengths)
+        if clauses and precomputed_block_mask is not None:
+            raise AttnError(
+                "precomputed_block_mask was made without sinks, head_map, identity and lengths; leave it out in calls "
+                "with these"
+            )
+        captures = [*captures[: kind.reads], *operands, *captures[kind.reads :]]
+        kind = kind._replace(clauses=clauses, deterministic=deterministic)
     lse: Optional[Tensor]
     if in_graph:
         mask_mod = None if isinstance(block_mask, Mask) else _find_graph_mask(block_mask)
@@ -826,11 +865,22 @@ def flex_attention(
             kind.reads, kind.clauses, kind.deterministic, with_lse,
         )  # fmt: skip
     else:
-        out, lse = attend(query, key, value, captures, kind, with_lse, precomputed_mask)
+        # Kernels must read the tensors of the call as they are, and nothing else may be left to do.
+        is_same = query is original[0] and key is original[1] and value is original[2]
+        if not is_same or dropout_p == 1 or checks_reads():
+            name = None
+        out, lse = attend(query, key, value, captures, kind, with_lse, precomputed_mask, name)
     if dropout_p == 1:
         out = drop_all(out)
+    return _finish(out, lse if with_lse else None, return_lse, return_aux)
+
+
+def _finish(
+    out: Tensor, lse: Optional[Tensor], return_lse: bool, return_aux: Optional[AuxRequest]
+) -> Union[Tensor, Tuple[Tensor, Tensor], Tuple[Tensor, AuxOutput]]:
+    """Results in the form that the caller asks for."""
     if return_aux is not None:
-        return out, AuxOutput(lse=lse if with_lse else None)
+        return out, AuxOutput(lse=lse)
     return (out, cast(Tensor, lse)) if return_lse else out
 
 

@@ -13,6 +13,7 @@ import ctypes
 import dataclasses
 import functools
 import math
+import operator
 import re
 import warnings
 from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
@@ -370,7 +371,8 @@ class Binding:
         self._last_error = function.last_error
         self._device = inputs[0].get_device()
         layouts = [
-            *(describe(tensor) for tensor in inputs),
+            # Seed and offset may be no tensor.
+            *(() if number == state else describe(tensor) for number, tensor in enumerate(inputs)),
             *((layout.shape, layout.strides, layout.dtype, self._device) for layout in outputs),
         ]
         # Numbers of the words that have the addresses of tensors.
@@ -606,15 +608,16 @@ class Plan:
                     f"captured tensor {number} has the shape {tuple(captures[number].shape)}: there is no element to "
                     "read"
                 )
+        self.kind = kind
         self.mode = mode
         self.with_lse = mode.with_lse or mode.gradients is not None
         for target in _further_targets:
             _compile_all(description, target, mode, kind.deterministic)
         self._description = description
-        self._has_dropout = kind.dropout_p != 0
-        self._state = 3 + len(captures) if self._has_dropout else None
+        self.has_dropout = kind.dropout_p != 0
+        self._state = 3 + len(captures) if self.has_dropout else None
         inputs = (query, key, value, *captures)
-        if self._has_dropout:
+        if self.has_dropout:
             inputs += (query.new_empty(2, dtype=torch.int64),)
         self._is_deterministic = kind.deterministic
         functions = find_functions(
@@ -651,7 +654,7 @@ class Plan:
             out = self.mask_layout.make()
         if out.numel():
             # Only the sizes of query, key, value, seed and offset are read: any memory will do.
-            state = (out,) if self._has_dropout else ()
+            state = (out,) if self.has_dropout else ()
             self._create_block_mask((out, out, out, *captures, *state), [out])
         return out
 
@@ -726,6 +729,7 @@ class RecentPlan(NamedTuple):
     check: Callable[..., bool]
     plan: Plan
     needs_gradient: bool
+    has_dropout: bool
 
 
 # Each check takes a part of the time that looking up a plan by descriptions takes.
@@ -738,6 +742,9 @@ _TensorGuards = getattr(torch._C._dynamo.guards, "TensorGuards", None)
 
 def remember_plan(name: Tuple, plan: Plan, needs_gradient: bool, tensors: Sequence[Tensor]) -> None:
     """Adds a plan to ``recent_plans``."""
+    if any(map(torch._C._functorch.is_functorch_wrapped_tensor, tensors)):
+        # Wrappers that have left their transformation have no memory themselves.
+        return
     try:
         check = _TensorGuards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
         # Torch of another version may compare other things.
@@ -749,7 +756,26 @@ def remember_plan(name: Tuple, plan: Plan, needs_gradient: bool, tensors: Sequen
             recent_plans.clear()
         known = recent_plans.get(name, [])
         # A call in another thread may go through the list.
-        recent_plans[name] = [RecentPlan(check, plan, needs_gradient), *known[: _MAX_RECENT - 1]]
+        recent_plans[name] = [RecentPlan(check, plan, needs_gradient, plan.has_dropout), *known[: _MAX_RECENT - 1]]
+
+
+_is_nested = operator.attrgetter("is_nested")
+
+
+def find_recent_plan(name: Tuple, tensors: Sequence[Tensor]) -> Optional[RecentPlan]:
+    """The plan that ``remember_plan`` has added for such tensors."""
+    try:
+        known = recent_plans.get(name)
+        # Guards of torch ask for sizes, which nested tensors do not have: that would end the process.
+        if known is None or any(map(_is_nested, tensors)):
+            return None
+    except (AttributeError, TypeError):
+        # An argument is not of its type, and is refused elsewhere.
+        return None
+    for recent in known:
+        if recent.check(*tensors):
+            return recent
+    return None
 
 
 def _forget_plans() -> None:

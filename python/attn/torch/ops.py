@@ -20,12 +20,14 @@ from attn.torch.kernels import (
     Kind,
     Mode,
     Plan,
+    RecentPlan,
     _get_current_device,
     _get_current_stream,
     check_tensors,
     get_plan,
     gradient_layout,
     output_layouts,
+    remember_plan,
 )
 from attn.torch.block_masks import PrecomputedBlockMask, find_tensor, reads_tensors
 
@@ -261,42 +263,43 @@ class _Transformed(torch.autograd.Function):
         return None, None, *_by_tensor(len(tensors), gradients, made)
 
 
-def _differentiate(plan: "AnyPlan", tensors: Sequence[Tensor], *results: Optional[Tensor]) -> Tuple:
+def _differentiate(ctx: Any, tensors: Sequence[Tensor], *results: Optional[Tensor]) -> Tuple:
     """Gradients for the arguments of the functions below."""
     refuse_second_derivatives()
-    gradients = plan.run_backward(tensors, *results)
+    plan = ctx.plan
+    gradients = plan.run_backward(tensors if ctx.rng is None else (*tensors, ctx.rng), *results)
     if len(tensors) == 3:
-        return (None, *gradients)
+        return (None, None, *gradients)
     by_tensor: List[Optional[Tensor]] = [None] * len(tensors)
     by_tensor[:3] = gradients[:3]
     for number, gradient in zip(plan.mode.gradients, gradients[3:]):
         by_tensor[3 + number] = gradient
-    return (None, *by_tensor)
+    return (None, None, *by_tensor)
 
 
 class _Attention(torch.autograd.Function):
-    """The same in eager mode, for the output alone: each output takes time."""
+    """The same in eager mode, for the output alone: each output takes time. ``rng`` has seed and offset of dropout."""
 
     @staticmethod
-    def forward(ctx: Any, plan: "AnyPlan", *tensors: Tensor) -> Tensor:
-        out, ctx.lse = plan.run(tensors)
-        ctx.plan = plan
+    def forward(ctx: Any, plan: "AnyPlan", rng: "State", *tensors: Tensor) -> Tensor:
+        out, ctx.lse = plan.run(tensors if rng is None else (*tensors, rng))
+        ctx.plan, ctx.rng = plan, rng
         ctx.save_for_backward(*tensors, out)
         return out
 
     @staticmethod
     def backward(ctx: Any, dout: Tensor) -> Tuple:
         *tensors, out = ctx.saved_tensors
-        return _differentiate(ctx.plan, tensors, out, ctx.lse, dout, None)
+        return _differentiate(ctx, tensors, out, ctx.lse, dout, None)
 
 
 class _AttentionWithLse(torch.autograd.Function):
     """The output and the log-sum-exp, both of which have gradients."""
 
     @staticmethod
-    def forward(ctx: Any, plan: "AnyPlan", *tensors: Tensor) -> Tuple[Tensor, Tensor]:
-        out, lse = plan.run(tensors)
-        ctx.plan = plan
+    def forward(ctx: Any, plan: "AnyPlan", rng: "State", *tensors: Tensor) -> Tuple[Tensor, Tensor]:
+        out, lse = plan.run(tensors if rng is None else (*tensors, rng))
+        ctx.plan, ctx.rng = plan, rng
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*tensors, out, lse)
         return out, lse
@@ -304,7 +307,12 @@ class _AttentionWithLse(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dout: Optional[Tensor], dlse: Optional[Tensor]) -> Tuple:
         *tensors, out, lse = ctx.saved_tensors
-        return _differentiate(ctx.plan, tensors, out, lse, torch.zeros_like(out) if dout is None else dout, dlse)
+        return _differentiate(ctx, tensors, out, lse, torch.zeros_like(out) if dout is None else dout, dlse)
+
+
+# Torch's own ``apply`` first looks for transformations of torch.func, of which recent plans know that there are none.
+_apply = super(torch.autograd.Function, _Attention).apply
+_apply_with_lse = super(torch.autograd.Function, _AttentionWithLse).apply
 
 
 def is_transformed() -> bool:
@@ -355,7 +363,9 @@ _OFFSET_STEP = 4
 # Offsets of one table, which takes 64 KiB of the device.
 _TABLE_ROWS = 4096
 _MAX_TABLES = 16
-_tables: Dict[Tuple, Tensor] = {}
+_ROW_BYTES = 16
+#: Tables and their addresses.
+_tables: Dict[Tuple, Tuple[Tensor, int]] = {}
 _draws = threading.Lock()
 _is_capturing = getattr(torch._C, "_cuda_isCurrentStreamCapturing", None)
 
@@ -374,7 +384,25 @@ def _make_table(seed: int, first: int, device: torch.device) -> Tensor:
         return torch.stack((torch.full_like(offsets, _as_signed(seed)), offsets), 1)
 
 
-def _advance(generator: torch.Generator, device: torch.device, stream: int) -> Tensor:
+class Row:
+    """A row of a table in the place of a tensor: kernels need its address alone, and making a tensor takes time."""
+
+    __slots__ = ("_table", "_number", "_address")
+
+    def __init__(self, table: Tensor, number: int, address: int):
+        # Keeps the memory.
+        self._table = table
+        self._number = number
+        self._address = address
+
+    def data_ptr(self) -> int:
+        return self._address
+
+    def make_tensor(self) -> Tensor:
+        return self._table[self._number]
+
+
+def _advance(generator: torch.Generator, device: torch.device, stream: int) -> Row:
     """Seed and offset of a generator of CUDA, which then has the next offset.
 
     They are a row of a table, so that no kernel writes them. ``stream`` is the current
@@ -386,12 +414,24 @@ def _advance(generator: torch.Generator, device: torch.device, stream: int) -> T
         seed = generator.initial_seed()
         block, row = divmod(offset // _OFFSET_STEP, _TABLE_ROWS)
         name = (device.index, stream, seed, block)
-        table = _tables.get(name)
-        if table is None:
+        found = _tables.get(name)
+        if found is None:
             if len(_tables) >= _MAX_TABLES:
                 del _tables[next(iter(_tables))]
-            table = _tables[name] = _make_table(seed, block * _TABLE_ROWS, device)
-    return table[row]
+            table = _make_table(seed, block * _TABLE_ROWS, device)
+            found = _tables[name] = (table, table.data_ptr())
+    table, address = found
+    return Row(table, row, address + row * _ROW_BYTES)
+
+
+def draw_row(device: torch.device) -> Union[Tensor, Row]:
+    """``draw_state`` for a call that nothing observes."""
+    if device.type == "cuda":
+        index = device.index
+        # Whether the stream of another device captures is not told.
+        if _get_current_device() == index and not _is_capturing():
+            return _advance(torch.cuda.default_generators[index], device, _get_current_stream(index))
+    return torch.randint(2**63 - 1, (2,), dtype=torch.int64, device=device)
 
 
 def draw_state(device: torch.device) -> Tensor:
@@ -401,11 +441,9 @@ def draw_state(device: torch.device) -> Tensor:
     A generator of CUDA has a seed and an offset itself. If a call is observed, they are drawn by an operator: compilers
     of torch keep it, and graphs of CUDA draw new ones at each replay.
     """
-    if device.type == "cuda" and is_plain():
-        index = device.index
-        # Whether the stream of another device captures is not told.
-        if _get_current_device() == index and not _is_capturing():
-            return _advance(torch.cuda.default_generators[index], device, _get_current_stream(index))
+    if is_plain():
+        state = draw_row(device)
+        return state if isinstance(state, Tensor) else state.make_tensor()
     return torch.randint(2**63 - 1, (2,), dtype=torch.int64, device=device)
 
 
@@ -418,11 +456,13 @@ class _PlannedCall:
         self._plan = plan
         self._precomputed_mask = precomputed_mask
 
-    def run(self, tensors: Sequence[Tensor]) -> List[Tensor]:
+    def run(self, tensors: Sequence[Any]) -> List[Tensor]:
         return self._plan.run(tensors, self._precomputed_mask)
 
 
 AnyPlan = Union[Plan, _PlannedCall]
+#: Seed and offset of dropout, if there is any.
+State = Union[Tensor, Row, None]
 
 
 def _mask_sizes(query: Tensor, key: Tensor) -> Tuple[int, ...]:
@@ -466,23 +506,37 @@ def make_block_mask(
     return PrecomputedBlockMask(plan, kind, _mask_sizes(query, key), captures)
 
 
-def _choose_plan(
-    mode: Mode, query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor], kind: Kind, precomputed_mask: Any
+def with_block_mask(
+    plan: Plan, query: Tensor, key: Tensor, captures: Sequence[Tensor], precomputed_mask: Any
 ) -> AnyPlan:
-    """The plan of a call whose mask has a block mask, or a ``BlockMask`` that owns block masks."""
-    plan = get_plan(kind, mode._replace(planned=True), query, key, value, captures)
+    """A plan with its block mask, if it takes one: the given one, or one that belongs to a ``BlockMask``."""
+    if not plan.mode.planned:
+        return plan
     sizes = _mask_sizes(query, key)
     if isinstance(precomputed_mask, PrecomputedBlockMask):
-        precomputed_mask.check(plan, kind, sizes, captures)
+        precomputed_mask.check(plan, plan.kind, sizes, captures)
         return _PlannedCall(plan, precomputed_mask.tensor)
     if plan.mask_layout is None:
         return plan
-    return _PlannedCall(plan, find_tensor(precomputed_mask, plan, kind, sizes, captures))
+    return _PlannedCall(plan, find_tensor(precomputed_mask, plan, plan.kind, sizes, captures))
 
 
-def run_plan(plan: AnyPlan, tensors: Tuple[Tensor, ...], needs_gradient: bool) -> Tensor:
-    """The output alone, for tensors that ``is_plain``."""
-    return _Attention.apply(plan, *tensors) if needs_gradient else plan.run(tensors)[0]
+def run_plan(plan: AnyPlan, tensors: Tuple[Tensor, ...], needs_gradient: bool, rng: State, with_lse: bool) -> Any:
+    """The output, or the output and the log-sum-exp, for tensors that ``is_plain``."""
+    if needs_gradient:
+        return (_AttentionWithLse if with_lse else _Attention).apply(plan, rng, *tensors)
+    results = plan.run(tensors if rng is None else (*tensors, rng))
+    return tuple(results) if with_lse else results[0]
+
+
+def run_recent(recent: RecentPlan, plan: AnyPlan, tensors: Tuple[Tensor, ...], with_lse: bool) -> Any:
+    """The same for a plan that ``find_recent_plan`` has found for these tensors. ``plan`` is the recent one, perhaps
+    with its block mask."""
+    rng = draw_row(tensors[0].device) if recent.has_dropout else None
+    if recent.needs_gradient:
+        return (_apply_with_lse if with_lse else _apply)(plan, rng, *tensors)
+    results = plan.run(tensors if rng is None else (*tensors, rng))
+    return tuple(results) if with_lse else results[0]
 
 
 def attend(
@@ -493,9 +547,10 @@ def attend(
     kind: Kind,
     with_lse: bool,
     precomputed_mask: Any = None,
+    name: Optional[Tuple] = None,
 ) -> Tuple[Tensor, Optional[Tensor]]:
     """Attention by the shortest way, with gradients if they are wanted. ``precomputed_mask`` is the block mask, or the
-    ``BlockMask`` that it may be kept for."""
+    ``BlockMask`` that it may be kept for. ``find_recent_plan`` then finds the plan by ``name``, if there is one."""
     if not torch.compiler.is_compiling():
         if evaluate.takes(query):
             state = draw_state(query.device) if kind.dropout_p else None
@@ -505,21 +560,20 @@ def attend(
     if captures and is_plain(query, key, value, *captures) and evaluate.checks_reads():
         evaluate.check_reads(query, key, captures, kind)
     gradients = _find_gradients((query, key, value), captures)
-    rng = draw_state(query.device) if kind.dropout_p else None
     if is_plain(query, key, value, *captures):
-        mode = Mode(with_lse, gradients)
-        plan: AnyPlan
-        if precomputed_mask is None or not (reads_tensors(kind) or isinstance(precomputed_mask, PrecomputedBlockMask)):
-            plan = get_plan(kind, mode, query, key, value, captures)
-        else:
-            plan = _choose_plan(mode, query, key, value, captures, kind, precomputed_mask)
+        is_planned = precomputed_mask is not None and (
+            reads_tensors(kind) or isinstance(precomputed_mask, PrecomputedBlockMask)
+        )
+        plan = get_plan(kind, Mode(with_lse, gradients, is_planned), query, key, value, captures)
         tensors = (query, key, value, *captures)
-        if rng is not None:
-            tensors += (rng,)
         needs_gradient = gradients is not None
-        if with_lse:
-            return _AttentionWithLse.apply(plan, *tensors) if needs_gradient else tuple(plan.run(tensors))
-        return run_plan(plan, tensors, needs_gradient), None
+        if name is not None:
+            remember_plan(name, plan, needs_gradient, tensors)
+        call = with_block_mask(plan, query, key, captures, precomputed_mask)
+        state = draw_row(query.device) if kind.dropout_p else None
+        results = run_plan(call, tensors, needs_gradient, state, with_lse)
+        return results if with_lse else (results, None)
+    rng = draw_state(query.device) if kind.dropout_p else None
     parameters = (*kind, with_lse, write_gradients(gradients))
     if gradients is not None and not torch.compiler.is_compiling() and is_transformed():
         return _Transformed.apply(parameters, rng, query, key, value, *captures)

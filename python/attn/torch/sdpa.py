@@ -17,17 +17,16 @@ from attn.torch.evaluate import Pairs, record_pairs
 from attn.torch.kernels import (
     Kind,
     Mode,
-    Plan,
     call_plans,
     describe,
     find_clauses,
+    find_recent_plan,
     get_plan,
     matmul_precision,
     read_mask,
-    recent_plans,
     remember_plan,
 )
-from attn.torch.ops import attend, draw_state, is_observed, is_plain, run_plan
+from attn.torch.ops import attend, draw_row, is_observed, is_plain, run_plan, run_recent
 from attn.trace import capture_type, float_literal
 
 #: Torch aligns causal masks to the first query and key.
@@ -255,11 +254,11 @@ def sdpa(
             torch.get_float32_matmul_precision(), torch.is_grad_enabled(),
         )  # fmt: skip
         tensors = (query, key, value, *captures)
-        recent = recent_plans.get(name)
-        if recent is not None and not _has_nested(tensors):
-            for check, plan, needs_gradient in recent:
-                if check(*tensors):
-                    return _run_again(plan, tensors, attn_mask, dropout_p, needs_gradient)
+        recent = find_recent_plan(name, tensors)
+        if recent is not None:
+            if attn_mask is not None and recent.needs_gradient:
+                tensors = _with_full_mask(tensors, attn_mask)
+            return run_recent(recent, recent.plan, tensors, with_lse=False)
     if (
         is_plain(query, key, value, *captures)
         and not _is_autocast_enabled()
@@ -268,18 +267,23 @@ def sdpa(
     ):
         needs_gradient = torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad)
         tensors = (query, key, value, *captures)
+        plan = None
         try:
             layouts = tuple([describe(tensor) for tensor in tensors])
-        except RuntimeError:
-            # Sparse and nested tensors have no strides, and are refused or converted below.
-            layouts = ()
-        precision = matmul_precision(query)
-        call = (is_causal, scale, enable_gqa, dropout_p, soft_cap, needs_gradient, named, precision, layouts)
-        plan = call_plans.get(call)
+            precision = matmul_precision(query)
+            call = (is_causal, scale, enable_gqa, dropout_p, soft_cap, needs_gradient, named, precision, layouts)
+            plan = call_plans.get(call)
+        except (RuntimeError, TypeError):
+            # Sparse and nested tensors have no strides, and are refused or converted below; so are arguments that are
+            # not numbers.
+            call = None
         if plan is not None:
             if name is not None:
                 remember_plan(name, plan, needs_gradient, tensors)
-            return _run_again(plan, tensors, attn_mask, dropout_p, needs_gradient)
+            if attn_mask is not None and needs_gradient:
+                tensors = _with_full_mask(tensors, attn_mask)
+            state = draw_row(query.device) if dropout_p else None
+            return run_plan(plan, tensors, needs_gradient, state, with_lse=False)
     if isinstance(query, Tensor) and query.is_nested and query.layout == torch.jagged:
         if attn_mask is not None:
             raise UnsupportedError(
@@ -356,25 +360,9 @@ def sdpa(
     return (out, _restore(lse, dims, batch, enable_gqa)) if return_lse else out
 
 
-def _has_nested(tensors: Tuple[Tensor, ...]) -> bool:
-    """Whether an argument is nested or no tensor. Guards of torch ask for sizes, which nested tensors do not have: that
-    would end the process."""
-    for tensor in tensors:
-        if not isinstance(tensor, Tensor) or tensor.is_nested:
-            return True
-    return False
-
-
-def _run_again(
-    plan: Plan, tensors: Tuple[Tensor, ...], attn_mask: Optional[Tensor], dropout_p: float, needs_gradient: bool
-) -> Tensor:
-    """The output of a call whose plan is known."""
-    if needs_gradient and attn_mask is not None and attn_mask.dim() < 4:
-        # Tensors that are kept for the gradient are identified by their dimensions.
-        tensors = (*tensors[:-1], attn_mask[(None,) * (4 - attn_mask.dim())])
-    if dropout_p:
-        tensors += (draw_state(tensors[0].device),)
-    return run_plan(plan, tensors, needs_gradient)
+def _with_full_mask(tensors: Tuple[Tensor, ...], attn_mask: Tensor) -> Tuple[Tensor, ...]:
+    """The tensors with a mask of four dimensions, by which tensors that are kept for the gradient are identified."""
+    return (*tensors[:-1], attn_mask[(None,) * (4 - attn_mask.dim())]) if attn_mask.dim() < 4 else tensors
 
 
 def _restore(result: Tensor, dims: int, batch: Tuple[int, ...], enable_gqa: bool) -> Tensor:
