@@ -684,7 +684,8 @@ def _masked_fill(tracer: Tracer, a: Any, mask: Any, value: Any) -> Scalar:
 
 def _power(tracer: Tracer, a: Any, b: Any) -> Scalar:
     # Integers to the power of constants are integers.
-    tracer.refuse_number(b, "an exponent")
+    if tracer.lift(b).kind != F32:
+        tracer.refuse_number(b, "an exponent")
     if isinstance(b, int) and 1 <= b <= 4:
         result = a = tracer.lift(a)
         for _ in range(b - 1):

@@ -442,6 +442,7 @@ def test_traces_are_kept_and_renewed():
     assert len(flex._traces) == 1
     compare(biased(second, 3.0))
     compare(biased(torch.randn(H).bfloat16().float(), 2.0))
+    # For one and for all factors.
     assert len(flex._traces) == 2
     compare(biased(torch.randn(1), 2.0) if H == 1 else biased(torch.randn(H).int(), 2.0))
     assert len(flex._traces) == 3
@@ -470,6 +471,12 @@ def check_mask(mask_mod):
     inputs = detached_inputs()
     exact, _ = reference(*(tensor.double() for tensor in inputs), None, mask_mod)
     torch.testing.assert_close(flex_attention(*inputs, None, mask_mod).double(), exact, rtol=1e-4, atol=2e-5)
+
+
+def check_score(score_mod):
+    inputs = detached_inputs()
+    exact, _ = reference(*(tensor.double() for tensor in inputs), score_mod)
+    torch.testing.assert_close(flex_attention(*inputs, score_mod).double(), exact, rtol=1e-4, atol=2e-5)
 
 
 def test_integers_that_vary_are_captured(compilations):
@@ -534,6 +541,63 @@ def test_integers_that_functions_need_as_constants(name):
         mask_mod = make(n)
         exact, _ = reference(*inputs, None, at_each_pair(mask_mod) if name == "size" else mask_mod)
         torch.testing.assert_close(flex_attention(*inputs, None, mask_mod), exact)
+
+
+def test_floats_that_vary_are_captured(compilations):
+    def modify(cap, slope, exponent):
+        return lambda s, b, h, q, k: cap * torch.tanh(s / cap) - slope * (q - k).abs() + s.abs() ** exponent
+
+    for numbers in ((5.0, 0.5, 1.5), (6.0, 0.25, 2.5), (0.5, 0.5, 0.75), (7.5, -0.125, 2.0)):
+        check_score(modify(*numbers))
+    assert len(compilations) == 2
+    # A mask, and integers with floats.
+    for number, share in ((3, 0.5), (5, 0.25), (9, 0.75), (1, 0.1)):
+        check_mask(lambda b, h, q, k: (k < number) | (k < q * share))
+    assert len(compilations) == 4
+
+
+@pytest.mark.parametrize("name", ["branch", "math", "infinite", "large", "index"])
+def test_floats_that_functions_need_as_constants(name):
+    inputs = [tensor.double() for tensor in detached_inputs()]
+
+    def make(x, n):
+        return {
+            "branch": lambda s, b, h, q, k: s * x if x > 0.6 else s + (k < n),
+            "math": lambda s, b, h, q, k: s * math.sqrt(x) + (k < n),
+            "infinite": lambda s, b, h, q, k: torch.where(k < n, s, x),
+            "large": lambda s, b, h, q, k: torch.where(k < n, s, s * (x * 1e-38)),
+            "index": lambda s, b, h, q, k: s * x * (k % 3 + [1, 2, 3, 4][n % 4]),
+        }[name]
+
+    numbers = {"infinite": (0.5, -math.inf, 2.0), "large": (1e38, 1e37, 2e38)}
+    for number, x in enumerate(numbers.get(name, (0.5, 0.75, 0.25, 0.625))):
+        score_mod = make(x, 20 - number)
+        exact, _ = reference(*inputs, score_mod)
+        torch.testing.assert_close(flex_attention(*inputs, score_mod), exact, rtol=1e-6, atol=1e-6)
+
+
+def test_floats_as_constants_leave_integers_to_vary(compilations):
+    def make(x, n):
+        return lambda s, b, h, q, k: torch.where(k < n, s * math.sqrt(x), s)
+
+    for n in (5, 7, 9, 6):
+        check_score(make(0.5, n))
+    check_score(make(0.25, 8))
+    count = len(compilations)
+    assert count <= 4
+    for n in (10, 11):
+        check_score(make(0.25, n))
+    assert len(compilations) == count
+
+
+def test_zeros_of_other_signs_are_other_constants():
+    inputs = [tensor.double() for tensor in detached_inputs()]
+
+    def make(zero):
+        return lambda s, b, h, q, k: torch.where(1.0 / (zero + s * 0.0) > 0, s, -s)
+
+    texts = {flex._trace(make(zero), None, inputs[0].device)[0] for zero in (0.0, -0.0, 0.0)}
+    assert len(texts) == 2
 
 
 def test_block_masks_of_integers_that_vary():

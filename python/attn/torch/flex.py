@@ -98,9 +98,9 @@ def _check_parameters(function: Callable, role: str, name: str, arguments: List[
         ) from None
 
 
-def _make_number(value: Union[torch.SymInt, torch.SymFloat], device: torch.device) -> Tensor:
+def _make_number(value: Union[int, float, torch.SymInt, torch.SymFloat], device: torch.device) -> Tensor:
     """A tensor of a number that varies."""
-    dtype = torch.float32 if isinstance(value, torch.SymFloat) else torch.int64
+    dtype = torch.float32 if isinstance(value, (float, torch.SymFloat)) else torch.int64
     return torch.full((), value, dtype=dtype, device=device)
 
 
@@ -156,8 +156,8 @@ def _run(
 class _Trace(NamedTuple):
     score: str
     keep: str
-    #: Places of the captured tensors in the list of tensors that the functions refer to; for tensors of integers that
-    #: vary, -1 - the place in the list of integers.
+    #: Places of the captured tensors in the list of tensors that the functions refer to; for tensors of numbers that
+    #: vary, -1 - the place in the list of numbers.
     captures: Tuple[int, ...]
     #: The sizes of the tensors that the functions refer to, if they ask for some.
     sizes: Optional[Tuple[Any, ...]]
@@ -166,56 +166,68 @@ class _Trace(NamedTuple):
 _traces: Dict[Tuple, _Trace] = {}
 
 
-class _Numbers:
-    """Which integers of functions vary: integers that had a second value, unless a function needs them as
-    constants."""
+Number = Union[int, float]
+# Kernels compute in f32.
+_LARGEST = torch.finfo(torch.float32).max
 
-    def __init__(self, first: Tuple[int, ...]):
+
+def _may_vary(value: Any) -> bool:
+    """Whether a value is a number that may become an argument of the kernel. Zeros have signs, which comparisons do not
+    tell."""
+    return type(value) is int or (type(value) is float and 0 < abs(value) <= _LARGEST)
+
+
+class _Numbers:
+    """Which numbers of functions vary: numbers that had a second value, unless a function needs them as constants."""
+
+    def __init__(self, first: Tuple[Number, ...]):
         self._first = first
         self._varying: Set[int] = set()
-        self.are_constants = False
+        self._constants: Tuple[type, ...] = ()
 
-    def find_varying(self, numbers: Tuple[int, ...]) -> Tuple[int, ...]:
-        """Places of the integers that vary, after a call with these."""
-        if self.are_constants:
-            return ()
+    def find_varying(self, numbers: Tuple[Number, ...]) -> Tuple[int, ...]:
+        """Places of the numbers that vary, after a call with these."""
         self._varying.update([place for place, pair in enumerate(zip(self._first, numbers)) if pair[0] != pair[1]])
-        return tuple(sorted(self._varying))
+        return tuple([place for place in sorted(self._varying) if type(numbers[place]) not in self._constants])
+
+    def keep_constants(self, varying: List[Number]) -> None:
+        """Notes that a function cannot be traced if these vary: first its floats become constants, then all numbers."""
+        self._constants = (float,) if any([type(number) is float for number in varying]) else (float, int)
 
 
 _numbers: Dict[Tuple, _Numbers] = {}
-# Tensors of integers that vary. Block masks are valid for the same tensors: some stay alive.
+# Tensors of numbers that vary. Block masks are valid for the same tensors: some stay alive.
 _number_tensors: "weakref.WeakValueDictionary[Tuple, Tensor]" = weakref.WeakValueDictionary()
 _recent_numbers: "collections.deque[Tensor]" = collections.deque(maxlen=256)
 
 
-def _find_number_tensors(numbers: List[int], device: torch.device) -> List[Tensor]:
-    """Integers on a device, as one tensor for each, which nobody changes."""
+def _find_number_tensors(numbers: List[Number], device: torch.device) -> List[Tensor]:
+    """Numbers on a device, as one tensor for each, which nobody changes."""
     is_observed = torch._C._len_torch_dispatch_stack() != 0
     if is_observed or (device.type == "cuda" and torch.cuda.is_current_stream_capturing()):
-        return [torch.full((), number, dtype=torch.int64, device=device) for number in numbers]
+        return [_make_number(number, device) for number in numbers]
     tensors = []
     for place, number in enumerate(numbers):
         # Equal numbers have tensors of their own, since they may differ in the next call.
-        name = (number, numbers[:place].count(number), device)
+        name = (type(number), number, numbers[:place].count(number), device)
         tensor = _number_tensors.get(name)
         if tensor is None:
             with torch.inference_mode(False):
-                tensor = _number_tensors[name] = torch.full((), number, dtype=torch.int64, device=device)
+                tensor = _number_tensors[name] = _make_number(number, device)
             _recent_numbers.append(tensor)
         tensors.append(tensor)
     return tensors
 
 
 class _Replacement:
-    """Functions whose integers at some places are replaced, in the order in which ``_References`` lists them."""
+    """Functions whose numbers at some places are replaced, in the order in which ``_References`` lists them."""
 
     def __init__(self, first: int, objects: Mapping[int, Any]):
         self._place = first
         self._objects = objects
 
     def __call__(self, value: Any) -> Any:
-        if type(value) is int:
+        if _may_vary(value):
             self._place += 1
             return self._objects.get(self._place - 1, value)
         if isinstance(value, types.FunctionType):
@@ -270,17 +282,17 @@ def _names(code: types.CodeType) -> Tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-# Functions that look up one of these may tell an integer from a scalar.
+# Functions that look up one of these may tell a number from a scalar.
 _INSPECTIONS = frozenset(("isinstance", "issubclass", "type", "hasattr", "getattr", "callable", "id", "str", "repr"))
 
 
 class _References:
     """The objects that a function can reach, as a key that stays equal as long as a trace of it stays valid, and the
-    tensors and integers among them."""
+    tensors and numbers among them."""
 
     def __init__(self) -> None:
         self.tensors: List[Tensor] = []
-        self.numbers: List[int] = []
+        self.numbers: List[Number] = []
         #: Whether a function may look at types.
         self.inspects = False
         #: The objects that were inspected: cells of closures and entries of scopes, with their contents.
@@ -290,9 +302,12 @@ class _References:
         self.unknown: Optional[str] = None
 
     def key(self, value: Any, name: str) -> Any:
-        if type(value) is int:
+        if _may_vary(value):
             self.numbers.append(value)
-            return int
+            return type(value)
+        if type(value) is float:
+            # Unlike zeros, texts of zeros with other signs differ.
+            return (float, repr(value))
         if value is None or isinstance(value, (bool, int, float, str)):
             return (type(value), value)
         if isinstance(value, Tensor):
@@ -514,7 +529,7 @@ def _run_both(
     of_numbers: Mapping[int, Tensor],
 ) -> Tuple[str, str, List[Tensor], bool, bool]:
     """Bodies of both regions, the tensors that they read, whether functions computed tensors, and whether they asked
-    for sizes of some. ``of_numbers`` has tensors for integers of the functions, by their places."""
+    for sizes of some. ``of_numbers`` has tensors for numbers of the functions, by their places."""
     captures: List[Tensor] = []
     bodies = ["", ""]
     computes = sizes = False
@@ -566,8 +581,7 @@ def _trace(
     except Exception:
         if not varying:
             raise
-        # The functions need these integers as constants.
-        _numbers[name].are_constants = True
+        _numbers[name].keep_constants([numbers[place] for place in varying])
         return _trace(score_mod, mask_mod, device)
     places = []
     for capture in captures:
