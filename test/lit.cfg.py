@@ -81,7 +81,8 @@ tools = [
     ToolSubst("mlir-runner", unresolved="fatal"),
     ToolSubst("split-file", unresolved="fatal"),
 ]
-for tool in ["attn-compile", "attn-run", "attn-tune", "attn-reduce", "attn-lsp-server", "attn-execution-fuzzer"]:
+for tool in ["attn-compile", "attn-run", "attn-tune", "attn-reduce", "attn-lsp-server", "attn-execution-fuzzer",
+             "attn-fuzz-cases"]:  # fmt: skip
     tools.append(ToolSubst(tool, unresolved="ignore"))
 
 if importlib.util.find_spec("numpy"):

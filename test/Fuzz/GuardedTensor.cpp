@@ -215,6 +215,14 @@ DenseElements GuardedTensor::getElements() const {
   return elements;
 }
 
+std::vector<char> GuardedTensor::getBytes() const {
+  std::vector<char> bytes;
+  forEachOffset([&](int64_t offset) {
+    bytes.insert(bytes.end(), data + offset, data + offset + elementSize);
+  });
+  return bytes;
+}
+
 void GuardedTensor::remember() { before.assign(data, data + dataSize); }
 
 bool GuardedTensor::isUnchanged() const {

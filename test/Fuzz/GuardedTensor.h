@@ -63,6 +63,8 @@ public:
   void poison();
 
   DenseElements getElements() const;
+  /// The bytes of the elements, in the same order.
+  std::vector<char> getBytes() const;
 
   /// Remembers all bytes. Whether all bytes, or those outside of elements, are
   /// as they were then.

@@ -7,7 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // The bytes of an input as a sequence of choices. When they are used up, random
-// numbers that begin with a hash of the bytes follow.
+// numbers that begin with a hash of the bytes follow. Without an input, all
+// choices are random numbers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,6 +30,7 @@ class RandomChoices {
 public:
   explicit RandomChoices(llvm::ArrayRef<uint8_t> bytes)
       : bytes(bytes), random(llvm::xxh3_64bits(bytes)) {}
+  explicit RandomChoices(uint64_t seed) : random(seed) {}
 
   /// A number below `bound`, which is at least 1.
   uint64_t below(uint64_t bound) { return next() % bound; }

@@ -41,7 +41,8 @@ class RegionWriter;
 
 class ModuleWriter {
 public:
-  explicit ModuleWriter(RandomChoices &random) : random(random) {}
+  ModuleWriter(RandomChoices &random, const ModuleOptions &options)
+      : random(random), options(options) {}
 
   std::string write();
 
@@ -55,6 +56,7 @@ public:
 private:
   void chooseSizes();
   std::string chooseSize();
+  int64_t chooseDim();
   std::string writeAttention();
   std::string writeGradient();
   std::string writeMatmul();
@@ -78,6 +80,7 @@ private:
   int64_t chooseConstant(int64_t least);
 
   RandomChoices &random;
+  const ModuleOptions &options;
   Sizes sizes;
   StringRef inputType;
   std::vector<std::pair<std::string, std::string>> arguments;
@@ -482,22 +485,26 @@ std::string ModuleWriter::chooseSize() {
     return "?";
   return std::to_string(random.onceIn(3)
                             ? random.pick<int64_t>({1, 7, 8, 9, 15, 16, 17, 32})
-                            : random.between(1, 40));
+                            : random.between(1, options.largestLength));
+}
+
+/// A head dim.
+int64_t ModuleWriter::chooseDim() {
+  if (options.isForGPU)
+    return random.pick<int64_t>({8, 8, 16, 16, 16, 24, 32, 32, 40, 64, 72});
+  return random.pick<int64_t>(
+      {1, 2, 3, 5, 8, 8, 8, 12, 16, 16, 17, 20, 24, 32, 40});
 }
 
 void ModuleWriter::chooseSizes() {
-  auto chooseDim = [&] {
-    return std::to_string(random.pick<int64_t>(
-        {1, 2, 3, 5, 8, 8, 8, 12, 16, 16, 17, 20, 24, 32, 40}));
-  };
   int64_t keyHeads = random.between(1, 3), groups = random.between(1, 3);
   sizes.batch = random.onceIn(2) ? "?" : PICK(random, "1", "2");
   sizes.keyHeads = std::to_string(keyHeads);
   sizes.queryHeads = std::to_string(keyHeads * groups);
   sizes.queries = chooseSize();
   sizes.keys = chooseSize();
-  sizes.qkDim = chooseDim();
-  sizes.vDim = random.onceIn(3) ? chooseDim() : sizes.qkDim;
+  sizes.qkDim = std::to_string(chooseDim());
+  sizes.vDim = random.onceIn(3) ? std::to_string(chooseDim()) : sizes.qkDim;
   inputType = PICK(random, "f32", "f32", "bf16", "f16");
 }
 
@@ -641,7 +648,7 @@ std::string ModuleWriter::writeAttention() {
   text += extra + writeScale() + writeMasks(sequenceLayout.empty());
   std::string dropout = writeDropout(sequenceLayout);
   text += dropout;
-  if (!random.onceIn(5))
+  if (!options.isForGPU && !random.onceIn(5))
     text += " schedule(" +
             writeTiles(!hasIdentity, !dropout.empty(), !extra.empty()) + ")";
   return finish(text + writeRegions(false), outs);
@@ -689,7 +696,7 @@ std::string ModuleWriter::writeGradient() {
   text += extra + writeScale() + writeMasks(sequenceLayout.empty());
   std::string dropout = writeDropout(sequenceLayout);
   text += dropout;
-  if (!random.onceIn(5)) {
+  if (!options.isForGPU && !random.onceIn(5)) {
     std::string tiles = writeTiles(false, !dropout.empty(), !extra.empty());
     StringRef parts = PICK(random, "preprocess dkdv dq", "preprocess dkdv",
                            "preprocess dkdv dq dv");
@@ -731,7 +738,7 @@ std::string ModuleWriter::writeMatmul() {
                      ", " + rhsType + ") outs(" + out + " : " + outType + ")";
   text += transposeLhs ? " transpose_lhs" : "";
   text += transposeRhs ? " transpose_rhs" : "";
-  if (random.onceIn(2))
+  if (!options.isForGPU && random.onceIn(2))
     text += (" schedule(#attn_tile.matmul_sequential<row_tile = " +
              PICK(random, "4", "8", "16") +
              ", column_tile = " + PICK(random, "8", "16") +
@@ -755,6 +762,7 @@ std::string ModuleWriter::write() {
   }
 }
 
-std::string mlir::attn::fuzz::writeRandomModule(RandomChoices &random) {
-  return ModuleWriter(random).write();
+std::string mlir::attn::fuzz::writeRandomModule(RandomChoices &random,
+                                                const ModuleOptions &options) {
+  return ModuleWriter(random, options).write();
 }

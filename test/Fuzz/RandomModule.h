@@ -20,8 +20,18 @@
 
 namespace mlir::attn::fuzz {
 
+/// What modules are for.
+struct ModuleOptions {
+  /// Whether tensor cores must accept the sizes, and the target chooses the
+  /// schedules. Otherwise they are for the host.
+  bool isForGPU = false;
+  /// The largest number of queries and of keys.
+  int64_t largestLength = 40;
+};
+
 /// The text of a module.
-std::string writeRandomModule(RandomChoices &random);
+std::string writeRandomModule(RandomChoices &random,
+                              const ModuleOptions &options = {});
 
 } // namespace mlir::attn::fuzz
 

@@ -26,9 +26,9 @@ namespace {
 class TensorMaker {
 public:
   TensorMaker(Operation *op, const attn_function &function,
-              RandomChoices &random)
+              RandomChoices &random, int64_t largestSize)
       : op(op), attention(dyn_cast<AttentionOpInterface>(op)),
-        function(function), random(random),
+        function(function), random(random), largestSize(largestSize),
         block(&op->getParentOfType<func::FuncOp>().getBody().front()) {}
 
   ArgumentTensors make();
@@ -55,6 +55,7 @@ private:
   AttentionOpInterface attention;
   const attn_function &function;
   RandomChoices &random;
+  int64_t largestSize;
   Block *block;
   SmallVector<int64_t> symbols;
 };
@@ -95,7 +96,7 @@ void TensorMaker::chooseSymbols() {
   for (int32_t i = 0; i < function.num_symbols; ++i)
     symbols.push_back(random.onceIn(24)  ? 0
                       : random.onceIn(3) ? random.between(1, 8)
-                                         : random.between(1, 40));
+                                         : random.between(1, largestSize));
   if (!attention)
     return;
   // Few batch entries: each is computed by the reference, too.
@@ -314,7 +315,8 @@ void TensorMaker::fillForwardResults(AttentionGradOp gradient,
   TensorMap elements;
   for (const auto &[argument, tensor] : tensors)
     elements[argument] = tensor->getElements();
-  ForwardResults results = computeForwardResults(gradient, elements);
+  ForwardResults results =
+      computeForwardResults(gradient, elements, Accuracy::ofHost());
   for (const auto &[argument, tensor] : tensors) {
     size_t at = 0;
     if (argument == gradient.getLse())
@@ -359,6 +361,7 @@ ArgumentTensors TensorMaker::make() {
 
 ArgumentTensors mlir::attn::fuzz::makeTensors(Operation *op,
                                               const attn_function &function,
-                                              RandomChoices &random) {
-  return TensorMaker(op, function, random).make();
+                                              RandomChoices &random,
+                                              int64_t largestSize) {
+  return TensorMaker(op, function, random, largestSize).make();
 }

@@ -27,9 +27,9 @@ using ArgumentTensors =
     std::vector<std::pair<Value, std::unique_ptr<GuardedTensor>>>;
 
 /// Tensors for the function around `op`, which was compiled to `function`.
-/// Outputs hold NaN.
+/// Outputs hold NaN. Sizes that are not known are `largestSize` at most.
 ArgumentTensors makeTensors(Operation *op, const attn_function &function,
-                            RandomChoices &random);
+                            RandomChoices &random, int64_t largestSize = 40);
 
 } // namespace mlir::attn::fuzz
 

@@ -80,7 +80,18 @@ namespace {
 /// A sum of products in f32, in any order.
 class Sum {
 public:
-  void add(Interval x) {
+  /// Adds `a * b`, which a matmul multiplies in f32 if `isF32`.
+  void addProduct(Interval a, Interval b, bool isF32,
+                  const Accuracy &accuracy) {
+    Interval product = a * b;
+    if (isF32)
+      product =
+          widen(product, accuracy.product * product.magnitude() +
+                             accuracy.factor * (a.magnitude() + b.magnitude()));
+    add(product, accuracy);
+  }
+  void add(Interval x, const Accuracy &accuracy) {
+    unit = accuracy.roundingsPerTerm * kRoundoff;
     total = total + x;
     magnitude += x.magnitude();
     ++count;
@@ -91,13 +102,13 @@ public:
     if (!total.isKnown() || !(magnitude * 4 < FLT_MAX))
       return Interval::unknown();
     double terms = count + roundings;
-    return widen(total, terms * (2 * kRoundoff * magnitude + kSmallestNormal));
+    return widen(total, terms * (unit * magnitude + kSmallestNormal));
   }
   double getMagnitude() const { return magnitude; }
 
 private:
   Interval total = 0;
-  double magnitude = 0;
+  double magnitude = 0, unit = 0;
   int64_t count = 0;
 };
 
@@ -122,7 +133,8 @@ struct Pair {
 /// What attention and its gradient have in common.
 class Rows {
 public:
-  Rows(AttentionOpInterface op, const TensorMap &tensors);
+  Rows(AttentionOpInterface op, const TensorMap &tensors,
+       const Accuracy &accuracy);
 
   std::vector<Sequence> getSequences();
   int64_t getNumHeads() const { return query.shape[1]; }
@@ -154,6 +166,7 @@ public:
 
   AttentionOpInterface op;
   const TensorMap &tensors;
+  const Accuracy &accuracy;
   const DenseElements &query, &key, &value;
   Type inputType;
   double scale;
@@ -212,12 +225,13 @@ static double countAddedRoundings(AttentionOpInterface op) {
   return type.getElementType().isF32() ? 4 : type.getDimSize(3) + 8;
 }
 
-Rows::Rows(AttentionOpInterface op, const TensorMap &tensors)
-    : op(op), tensors(tensors), query(get(op.getQuery())),
+Rows::Rows(AttentionOpInterface op, const TensorMap &tensors,
+           const Accuracy &accuracy)
+    : op(op), tensors(tensors), accuracy(accuracy), query(get(op.getQuery())),
       key(get(op.getKey())), value(get(op.getValue())),
       inputType(getElementTypeOrSelf(op.getQuery().getType())),
       scale(1 / std::sqrt(double(query.shape[3]))),
-      interpreter(tensors, countAddedRoundings(op)),
+      interpreter(tensors, countAddedRoundings(op), accuracy),
       anyScore(inputType.isF32() || changesScores(op.getScoreMod())) {
   if (auto given = op.getScale())
     scale = given->convertToFloat();
@@ -271,8 +285,10 @@ Interval Rows::getDot(const Sequence &sequence, int64_t head, int64_t i,
                       int64_t j) {
   Sum dot;
   for (int64_t d = 0; d < query.shape[3]; ++d)
-    dot.add(read(query, sequence, head, sequence.firstQuery + i, d) *
-            read(key, sequence, getKeyHead(head), sequence.firstKey + j, d));
+    dot.addProduct(
+        read(query, sequence, head, sequence.firstQuery + i, d),
+        read(key, sequence, getKeyHead(head), sequence.firstKey + j, d),
+        inputType.isF32(), accuracy);
   return roundF32(dot.get() * Interval(scale), 2);
 }
 
@@ -493,20 +509,23 @@ static Interval getOutput(Rows &rows, const Sequence &sequence, int64_t keyHead,
     range = range ? hull(*range, value) : Interval(value);
     // Exponentials are relative to the maximum of the tiles so far, or of those
     // of a split: those of each pair may be one.
-    largest += std::fabs(value) * pair.dropout;
+    largest +=
+        rows.accuracy.largestExponential * std::fabs(value) * pair.dropout;
     isAverage &= pair.dropout == 1;
     Interval p = widen(softmax.probabilities[j],
                        softmax.probabilities[j].high * 2 * rounding.relative +
                            2 * rounding.absolute);
-    sum.add(p * Interval(value * pair.dropout));
+    sum.addProduct(p, value * pair.dropout, rows.inputType.isF32(),
+                   rows.accuracy);
   }
   if (!(largest * 4 < FLT_MAX))
     return Interval::unknown();
   Interval result = sum.get(16);
   // Probabilities that add up to one lead to a number between the values.
   if (isAverage && range && result.isKnown()) {
+    double product = rows.inputType.isF32() ? 2 * rows.accuracy.product : 0;
     Interval bounds = widen(
-        *range, range->magnitude() * (2 * rounding.relative +
+        *range, range->magnitude() * (2 * rounding.relative + product +
                                       (pairs.size() + 16) * 4 * kRoundoff) +
                     2 * pairs.size() * rounding.absolute * range->magnitude() +
                     pairs.size() * kSmallestNormal);
@@ -540,10 +559,9 @@ static Interval getMixedOutput(Rows &rows, const Sequence &sequence,
   return roundF32(value * Interval(1 - u) + Interval(u * diagonal), 8);
 }
 
-ForwardResults
-mlir::attn::fuzz::computeForwardResults(AttentionGradOp op,
-                                        const TensorMap &tensors) {
-  Rows rows(cast<AttentionOpInterface>(op.getOperation()), tensors);
+ForwardResults mlir::attn::fuzz::computeForwardResults(
+    AttentionGradOp op, const TensorMap &tensors, const Accuracy &accuracy) {
+  Rows rows(cast<AttentionOpInterface>(op.getOperation()), tensors, accuracy);
   const DenseElements &out = rows.get(op.getOut()),
                       &lse = rows.get(op.getLse());
   ForwardResults results;
@@ -563,8 +581,9 @@ mlir::attn::fuzz::computeForwardResults(AttentionGradOp op,
   return results;
 }
 
-static ExpectedMap computeAttention(AttentionOp op, const TensorMap &tensors) {
-  Rows rows(cast<AttentionOpInterface>(op.getOperation()), tensors);
+static ExpectedMap computeAttention(AttentionOp op, const TensorMap &tensors,
+                                    const Accuracy &accuracy) {
+  Rows rows(cast<AttentionOpInterface>(op.getOperation()), tensors, accuracy);
   const DenseElements &out = rows.get(op.getOut());
   std::vector<ExpectedElement> outputs(out.size()), lses;
   if (op.getLse())
@@ -604,7 +623,8 @@ static ExpectedMap computeAttention(AttentionOp op, const TensorMap &tensors) {
 namespace {
 class GradientReference {
 public:
-  GradientReference(AttentionGradOp op, const TensorMap &tensors);
+  GradientReference(AttentionGradOp op, const TensorMap &tensors,
+                    const Accuracy &accuracy);
 
   ExpectedMap compute();
 
@@ -637,8 +657,10 @@ private:
 } // namespace
 
 GradientReference::GradientReference(AttentionGradOp op,
-                                     const TensorMap &tensors)
-    : op(op), rows(cast<AttentionOpInterface>(op.getOperation()), tensors),
+                                     const TensorMap &tensors,
+                                     const Accuracy &accuracy)
+    : op(op),
+      rows(cast<AttentionOpInterface>(op.getOperation()), tensors, accuracy),
       out(rows.get(op.getOut())), lse(rows.get(op.getLse())),
       dout(rows.get(op.getDout())), dq(rows.query.size()), dk(rows.key.size()),
       dv(rows.value.size()), writtenQueries(rows.query.size()),
@@ -669,8 +691,9 @@ Interval GradientReference::getDot(const DenseElements &a, int64_t rowA,
                                    int64_t head) const {
   Sum dot;
   for (int64_t d = 0; d < a.shape[3]; ++d)
-    dot.add(Rows::read(a, sequence, head, rowA, d) *
-            Rows::read(b, sequence, headB, rowB, d));
+    dot.addProduct(Rows::read(a, sequence, head, rowA, d),
+                   Rows::read(b, sequence, headB, rowB, d),
+                   rows.inputType.isF32(), rows.accuracy);
   return dot.get();
 }
 
@@ -739,15 +762,18 @@ void GradientReference::addPair(const Sequence &sequence, int64_t head,
   Interval dx = roundOperand(ds * pair.slope, rows.inputType, keepProbability);
   Interval weight = roundOperand(p * Interval(pair.dropout * (1 - u)),
                                  rows.inputType, keepProbability);
+  auto add = [&](Sum &sum, Interval a, double b) {
+    sum.addProduct(a, b, rows.inputType.isF32(), rows.accuracy);
+  };
   for (int64_t d = 0; d < rows.query.shape[3]; ++d) {
-    dq[rows.query.getPosition({sequence.entry, head, query, d})].add(
-        dx * Interval(Rows::read(rows.key, sequence, keyHead, key, d)));
-    dk[rows.key.getPosition({sequence.entry, keyHead, key, d})].add(
-        dx * Interval(Rows::read(rows.query, sequence, head, query, d)));
+    add(dq[rows.query.getPosition({sequence.entry, head, query, d})], dx,
+        Rows::read(rows.key, sequence, keyHead, key, d));
+    add(dk[rows.key.getPosition({sequence.entry, keyHead, key, d})], dx,
+        Rows::read(rows.query, sequence, head, query, d));
   }
   for (int64_t d = 0; d < rows.value.shape[3]; ++d)
-    dv[rows.value.getPosition({sequence.entry, keyHead, key, d})].add(
-        weight * Interval(Rows::read(dout, sequence, head, query, d)));
+    add(dv[rows.value.getPosition({sequence.entry, keyHead, key, d})], weight,
+        Rows::read(dout, sequence, head, query, d));
 }
 
 void GradientReference::addRow(const Sequence &sequence, int64_t head,
@@ -773,7 +799,7 @@ void GradientReference::addRow(const Sequence &sequence, int64_t head,
     delta = roundF32(widen(delta - own, error));
     for (int64_t d = 0; d < rows.value.shape[3]; ++d)
       dv[rows.value.getPosition({sequence.entry, keyHead, key, d})].add(
-          u * Rows::read(dout, sequence, head, query, d));
+          u * Rows::read(dout, sequence, head, query, d), rows.accuracy);
   }
   std::vector<Pair> pairs = rows.getPairs(sequence, head, i);
   for (auto [j, pair] : llvm::enumerate(pairs))
@@ -828,7 +854,8 @@ ExpectedMap GradientReference::compute() {
 // Matmuls
 //===----------------------------------------------------------------------===//
 
-static ExpectedMap computeMatmul(MatmulOp op, const TensorMap &tensors) {
+static ExpectedMap computeMatmul(MatmulOp op, const TensorMap &tensors,
+                                 const Accuracy &accuracy) {
   const DenseElements &lhs = tensors.find(op.getLhs())->second;
   const DenseElements &rhs = tensors.find(op.getRhs())->second;
   const DenseElements &out = tensors.find(op.getOut())->second;
@@ -836,7 +863,8 @@ static ExpectedMap computeMatmul(MatmulOp op, const TensorMap &tensors) {
   bool isBatched = MatmulOp::isBatched(op.getOut());
   int64_t numRows = out.shape[isBatched], numColumns = out.shape[isBatched + 1];
   int64_t depth = lhs.shape[op.getLhsDepthDim()];
-  RegionInterpreter interpreter(tensors, depth + 8);
+  bool isF32 = getElementTypeOrSelf(op.getLhs().getType()).isF32();
+  RegionInterpreter interpreter(tensors, depth + 8, accuracy);
   auto read = [&](const DenseElements &matrix, int64_t b, int64_t row,
                   int64_t column, bool isTransposed) {
     SmallVector<int64_t> index = {row, column};
@@ -852,8 +880,9 @@ static ExpectedMap computeMatmul(MatmulOp op, const TensorMap &tensors) {
       for (int64_t j = 0; j < numColumns; ++j) {
         Sum sum;
         for (int64_t k = 0; k < depth; ++k)
-          sum.add(read(lhs, b, i, k, op.getTransposeLhs()) *
-                  read(rhs, b, k, j, op.getTransposeRhs()));
+          sum.addProduct(read(lhs, b, i, k, op.getTransposeLhs()),
+                         read(rhs, b, k, j, op.getTransposeRhs()), isF32,
+                         accuracy);
         Interval value = sum.get();
         if (!op.getEpilogue().empty())
           value = interpreter
@@ -869,10 +898,11 @@ static ExpectedMap computeMatmul(MatmulOp op, const TensorMap &tensors) {
 }
 
 ExpectedMap mlir::attn::fuzz::computeReference(Operation *op,
-                                               const TensorMap &tensors) {
+                                               const TensorMap &tensors,
+                                               const Accuracy &accuracy) {
   if (auto attention = dyn_cast<AttentionOp>(op))
-    return computeAttention(attention, tensors);
+    return computeAttention(attention, tensors, accuracy);
   if (auto gradient = dyn_cast<AttentionGradOp>(op))
-    return GradientReference(gradient, tensors).compute();
-  return computeMatmul(cast<MatmulOp>(op), tensors);
+    return GradientReference(gradient, tensors, accuracy).compute();
+  return computeMatmul(cast<MatmulOp>(op), tensors, accuracy);
 }

@@ -32,7 +32,8 @@ using ExpectedMap = llvm::DenseMap<Value, std::vector<ExpectedElement>>;
 
 /// The expected contents of the outputs of `op`, an attention, a gradient or a
 /// matmul.
-ExpectedMap computeReference(Operation *op, const TensorMap &tensors);
+ExpectedMap computeReference(Operation *op, const TensorMap &tensors,
+                             const Accuracy &accuracy = Accuracy::ofHost());
 
 /// The results of the attention that `op` is the gradient of, in the order of
 /// the elements of `out` and `lse`.
@@ -40,7 +41,8 @@ struct ForwardResults {
   std::vector<Interval> out, lse;
 };
 ForwardResults computeForwardResults(AttentionGradOp op,
-                                     const TensorMap &tensors);
+                                     const TensorMap &tensors,
+                                     const Accuracy &accuracy);
 
 /// Whether a dropout keep mask word of `layout` keeps a pair.
 bool isKeptByWords(const DenseElements &words, MaskLayout layout, int64_t batch,

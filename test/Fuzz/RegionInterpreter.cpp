@@ -220,7 +220,8 @@ static Interval applyWave(Function function, Interval x) {
 static double getSine(double x) { return std::sin(x); }
 static double getCosine(double x) { return std::cos(x); }
 
-static Scalar evaluateUnary(Operation *op, const Scalar &x) {
+static Scalar evaluateUnary(Operation *op, const Scalar &x,
+                            const Accuracy &accuracy) {
   Interval real = x.real;
   return llvm::TypeSwitch<Operation *, Scalar>(op)
       .Case([&](arith::NegFOp) { return Scalar::getReal(-real, -x.slope); })
@@ -239,8 +240,8 @@ static Scalar evaluateUnary(Operation *op, const Scalar &x) {
         return applyFunction(x, value, value * Interval(M_LN2));
       })
       .Case([&](math::TanhOp) {
-        Interval value =
-            applyApproximate([](double v) { return std::tanh(v); }, real);
+        Interval value = applyRising([](double v) { return std::tanh(v); },
+                                     real, accuracy.tanh, kFunctionFloor);
         return applyFunction(x, value, Interval(1) - abs(value) * abs(value));
       })
       .Case([&](math::SqrtOp) {
@@ -299,9 +300,15 @@ static Scalar negate(const Scalar &x) {
   return Scalar::getReal(-x.real, -x.slope);
 }
 
-static Scalar multiply(const Scalar &a, const Scalar &b) {
+static Scalar multiply(const Scalar &a, const Scalar &b,
+                       const Accuracy &accuracy) {
+  double error = 0;
+  if (a.isConverted)
+    error += accuracy.position * b.real.magnitude();
+  if (b.isConverted)
+    error += accuracy.position * a.real.magnitude();
   return Scalar::getReal(
-      roundF32(a.real * b.real, 4),
+      roundF32(widen(a.real * b.real, error), 4),
       roundF32(a.slope * b.real + b.slope * a.real, kSlopeRoundings));
 }
 
@@ -353,15 +360,17 @@ Scalar RegionInterpreter::evaluateFloat(Operation *op) {
     double value = isa<arith::UIToFPOp>(op)
                        ? double(getUnsigned(a.integer, width))
                        : double(a.integer);
-    return Scalar::getReal(double(float(value)));
+    Scalar converted = Scalar::getReal(double(float(value)));
+    converted.isConverted = true;
+    return converted;
   }
   if (op->getNumOperands() == 1)
-    return evaluateUnary(op, a);
+    return evaluateUnary(op, a, accuracy);
   Scalar b = get(op->getOperand(1));
   return llvm::TypeSwitch<Operation *, Scalar>(op)
       .Case([&](arith::AddFOp) { return addFloats(a, b); })
       .Case([&](arith::SubFOp) { return addFloats(a, negate(b)); })
-      .Case([&](arith::MulFOp) { return multiply(a, b); })
+      .Case([&](arith::MulFOp) { return multiply(a, b, accuracy); })
       .Case([&](arith::DivFOp) { return divide(a, b); })
       .Case([&](arith::MaximumFOp) { return getLarger(a, b); })
       .Case([&](arith::MinimumFOp) {

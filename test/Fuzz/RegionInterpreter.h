@@ -14,6 +14,7 @@
 #ifndef ATTN_TEST_FUZZ_REGIONINTERPRETER_H
 #define ATTN_TEST_FUZZ_REGIONINTERPRETER_H
 
+#include "Accuracy.h"
 #include "GuardedTensor.h"
 #include "Interval.h"
 #include "mlir/IR/Block.h"
@@ -31,6 +32,8 @@ struct Scalar {
   /// another one.
   int64_t integer = 0;
   bool isKnownInteger = false;
+  /// Whether the float is a converted integer.
+  bool isConverted = false;
 
   static Scalar getInteger(int64_t value) {
     Scalar scalar;
@@ -53,8 +56,9 @@ class RegionInterpreter {
 public:
   /// Sums may be rounded `roundings` times more than once, in proportion to
   /// their terms.
-  RegionInterpreter(const TensorMap &tensors, double roundings)
-      : tensors(tensors), roundings(roundings) {}
+  RegionInterpreter(const TensorMap &tensors, double roundings,
+                    const Accuracy &accuracy)
+      : tensors(tensors), roundings(roundings), accuracy(accuracy) {}
 
   /// The scalar that the block yields for `arguments`.
   Scalar run(Block &block, ArrayRef<Scalar> arguments);
@@ -72,6 +76,7 @@ private:
 
   const TensorMap &tensors;
   double roundings;
+  const Accuracy &accuracy;
   llvm::DenseMap<Value, Scalar> values;
 };
 
