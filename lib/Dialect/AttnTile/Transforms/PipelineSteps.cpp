@@ -95,6 +95,8 @@ private:
   /// readers have read by then.
   void issueWait(MmaStartOp start);
   void issueReleases();
+  /// Whether each operation comes after what it needs.
+  bool isInOrder() const;
 
   Block *body;
   SmallVector<Part, 0> parts;
@@ -384,7 +386,43 @@ LogicalResult StepSchedule::build(StringRef &reason) {
   }
   for (Operation &op : body->without_terminator())
     issue(&op);
+  if (!isInOrder()) {
+    reason = "operations of the next step need results of this one";
+    return failure();
+  }
   return success();
+}
+
+bool StepSchedule::isInOrder() const {
+  auto loop = cast<scf::ForOp>(body->getParentOp());
+  DenseSet<Operation *> before;
+  for (auto [op, stage] : order) {
+    WalkResult walk = op->walk([&, stage = stage](Operation *nested) {
+      for (Value operand : nested->getOperands()) {
+        // The next step takes the value that this step yields.
+        auto argument = dyn_cast<BlockArgument>(operand);
+        bool isCarried = argument && argument.getOwner() == body &&
+                         argument != loop.getInductionVar();
+        if (isCarried && stage == 0)
+          operand = loop.getTiedLoopYieldedValue(argument)->get();
+        Operation *def = operand.getDefiningOp();
+        if (!def || def->getBlock() != body)
+          continue;
+        // The previous step has executed the early operations.
+        bool isOfSameStep = stage == 1 || isCarried;
+        bool isDone = early.contains(def)
+                          ? isOfSameStep || before.contains(def)
+                          : isOfSameStep && before.contains(def);
+        if (!isDone)
+          return WalkResult::interrupt();
+      }
+      return WalkResult::advance();
+    });
+    if (walk.wasInterrupted())
+      return false;
+    before.insert(op);
+  }
+  return true;
 }
 
 namespace {

@@ -438,16 +438,18 @@ void AttnTileSplitRolesPass::runOnOperation() {
         << ctasPerSm.getValue() << ")";
     return signalPassFailure();
   }
+  auto layout =
+      RowBlockLayoutAttr::get(&getContext(), warpsPerWarpgroup * consumers);
   if (!llvm::hasSingleElement(kernel.getBody()) ||
       body->getOps<CreatePipeOp>().empty() || !body->getOps<RoleOp>().empty()) {
     remark::missed(kernel.getLoc(), remark::RemarkOpts::name("SplitRoles")
                                         .category(getArgument())
                                         .function(kernel.getName()))
         << "there is no pipe to fill, or there are roles already";
+    if (!kernel.getLayoutAttr())
+      kernel.setLayoutAttr(layout);
     return;
   }
-  auto layout =
-      RowBlockLayoutAttr::get(&getContext(), warpsPerWarpgroup * consumers);
   DenseSet<Operation *> shared = collectShared(body);
   Producer producer(kernel, shared);
   Adder adder(kernel, shared);
