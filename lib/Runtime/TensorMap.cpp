@@ -14,6 +14,8 @@
 
 #include "CudaDriver.h"
 
+#include <algorithm>
+
 using namespace attnrt;
 
 namespace {
@@ -104,46 +106,54 @@ static int32_t getZeros(const CudaDriver &driver, const ContextInfo &context,
 
 static long long asLong(int64_t value) { return value; }
 
-int32_t attnrtEncodeTensorMap(void *map, const void *data, int32_t dtype,
-                              int32_t rank, const int64_t *sizes,
-                              const int64_t *strides, const int32_t *box,
-                              int32_t swizzle_bytes,
-                              int32_t l2_promotion_bytes) {
-  int mapDType = getTensorMapDType(dtype);
-  int swizzle = getSwizzle(swizzle_bytes);
-  int l2Promotion = getL2Promotion(l2_promotion_bytes);
-  if (mapDType < 0)
+namespace {
+/// A view as the driver describes it: from the innermost dimension on, with
+/// strides in bytes and without that of the innermost dimension.
+struct DriverView {
+  uint64_t sizes[maxRank];
+  uint64_t strides[maxRank] = {};
+  uint32_t box[maxRank];
+  uint32_t elementStrides[maxRank];
+};
+} // namespace
+
+/// Checks the numbers that do not depend on the view.
+static int32_t verifyForm(const void *map, int32_t dtype, int32_t rank,
+                          int32_t swizzleBytes, int32_t l2PromotionBytes) {
+  if (getTensorMapDType(dtype) < 0)
     return attnrtSetError(ATTN_INVALID_ARGUMENT,
                           "tensor map: dtype %d is not supported", dtype);
   if (rank < 1 || rank > maxRank)
     return attnrtSetError(ATTN_INVALID_ARGUMENT,
                           "tensor map: rank must be 1 to %d (was %d)", maxRank,
                           rank);
-  if (swizzle < 0)
+  if (getSwizzle(swizzleBytes) < 0)
     return attnrtSetError(
         ATTN_INVALID_ARGUMENT,
         "tensor map: swizzle must be 0, 32, 64 or 128 bytes (was %d)",
-        swizzle_bytes);
-  if (l2Promotion < 0)
+        swizzleBytes);
+  if (getL2Promotion(l2PromotionBytes) < 0)
     return attnrtSetError(
         ATTN_INVALID_ARGUMENT,
         "tensor map: L2 promotion must be 0, 64, 128 or 256 bytes (was %d)",
-        l2_promotion_bytes);
+        l2PromotionBytes);
   if (!map || reinterpret_cast<uintptr_t>(map) % mapAlignment != 0)
     return attnrtSetError(ATTN_MISALIGNED,
                           "tensor map: the map at %p must be aligned to 64 "
                           "bytes",
                           map);
+  return ATTN_OK;
+}
 
-  int64_t elementSize = attnDTypeSize(dtype);
-  bool empty = false;
+/// Checks the sizes of the view and of the box that one copy moves.
+static int32_t verifyBox(int32_t rank, const int64_t *sizes, const int32_t *box,
+                         int64_t elementSize, int32_t swizzleBytes) {
   for (int32_t dim = 0; dim < rank; ++dim) {
     if (sizes[dim] < 0 || sizes[dim] > sizeLimit)
       return attnrtSetError(ATTN_SHAPE_MISMATCH,
                             "tensor map: dimension %d is %lld, expected 0 to "
                             "2^32",
                             dim, asLong(sizes[dim]));
-    empty |= sizes[dim] == 0;
     if (box[dim] < 1 || box[dim] > maxBox)
       return attnrtSetError(ATTN_INVALID_ARGUMENT,
                             "tensor map: box dimension %d must be 1 to 256 "
@@ -156,49 +166,30 @@ int32_t attnrtEncodeTensorMap(void *map, const void *data, int32_t dtype,
                           "tensor map: innermost box dimension must be a "
                           "multiple of 16 bytes (was %lld)",
                           asLong(boxRow));
-  if (swizzle_bytes && boxRow > swizzle_bytes)
+  if (swizzleBytes && boxRow > swizzleBytes)
     return attnrtSetError(ATTN_INVALID_ARGUMENT,
                           "tensor map: innermost box dimension is %lld bytes, "
                           "more than the swizzle of %d bytes",
-                          asLong(boxRow), swizzle_bytes);
-  const CudaDriver *driver;
-  const ContextInfo *context;
-  if (int32_t status = getDriverAndContext(&driver, &context))
-    return status;
+                          asLong(boxRow), swizzleBytes);
+  return ATTN_OK;
+}
 
-  // The hardware has no notion of a view without elements; one zero stands for
-  // it, as for all that is out of bounds.
-  static constexpr int64_t ones[maxRank] = {1, 1, 1, 1, 1};
-  if (empty) {
-    sizes = ones;
-    if (int32_t status = getZeros(*driver, *context, &data))
-      return status;
-  }
-
-  if (reinterpret_cast<uintptr_t>(data) % strideUnit != 0)
-    return attnrtSetError(ATTN_MISALIGNED,
-                          "tensor map: data pointer %p is not aligned to 16 "
-                          "bytes",
-                          data);
+/// Checks the strides, and describes the view to the driver.
+static int32_t describeView(int32_t rank, const int64_t *sizes,
+                            const int64_t *strides, const int32_t *box,
+                            int64_t elementSize, DriverView &view) {
   if (sizes[rank - 1] > 1 && strides[rank - 1] != 1)
     return attnrtSetError(ATTN_BAD_STRIDES,
                           "tensor map: stride of the last dimension is %lld, "
                           "expected 1",
                           asLong(strides[rank - 1]));
-
-  // The driver counts from the innermost dimension, gives strides in bytes, and
-  // leaves out the innermost one.
-  uint64_t mapSizes[maxRank];
-  uint64_t mapStrides[maxRank] = {};
-  uint32_t mapBox[maxRank];
-  uint32_t elementStrides[maxRank];
   int64_t row = sizes[rank - 1] * elementSize;
   int64_t legalStride = (row + strideUnit - 1) / strideUnit * strideUnit;
   for (int32_t dim = 0; dim < rank; ++dim) {
     int32_t mapDim = rank - 1 - dim;
-    mapSizes[mapDim] = sizes[dim];
-    mapBox[mapDim] = box[dim];
-    elementStrides[mapDim] = 1;
+    view.sizes[mapDim] = sizes[dim];
+    view.box[mapDim] = box[dim];
+    view.elementStrides[mapDim] = 1;
     if (mapDim == 0)
       continue;
     int64_t stride;
@@ -218,16 +209,52 @@ int32_t attnrtEncodeTensorMap(void *map, const void *data, int32_t dtype,
                             "bytes",
                             dim, asLong(strides[dim]), asLong(stride));
     }
-    mapStrides[mapDim - 1] = stride;
+    view.strides[mapDim - 1] = stride;
   }
+  return ATTN_OK;
+}
 
+int32_t attnrtEncodeTensorMap(void *map, const void *data, int32_t dtype,
+                              int32_t rank, const int64_t *sizes,
+                              const int64_t *strides, const int32_t *box,
+                              int32_t swizzle_bytes,
+                              int32_t l2_promotion_bytes) {
+  if (int32_t status =
+          verifyForm(map, dtype, rank, swizzle_bytes, l2_promotion_bytes))
+    return status;
+  int64_t elementSize = attnDTypeSize(dtype);
+  if (int32_t status = verifyBox(rank, sizes, box, elementSize, swizzle_bytes))
+    return status;
+  const CudaDriver *driver;
+  const ContextInfo *context;
+  if (int32_t status = getDriverAndContext(&driver, &context))
+    return status;
+
+  // The hardware has no notion of a view without elements; one zero stands for
+  // it, as for all that is out of bounds.
+  static constexpr int64_t ones[maxRank] = {1, 1, 1, 1, 1};
+  if (std::find(sizes, sizes + rank, 0) != sizes + rank) {
+    sizes = ones;
+    if (int32_t status = getZeros(*driver, *context, &data))
+      return status;
+  }
+  if (reinterpret_cast<uintptr_t>(data) % strideUnit != 0)
+    return attnrtSetError(ATTN_MISALIGNED,
+                          "tensor map: data pointer %p is not aligned to 16 "
+                          "bytes",
+                          data);
+  DriverView view;
+  if (int32_t status =
+          describeView(rank, sizes, strides, box, elementSize, view))
+    return status;
   if (!driver->tensorMapEncodeTiled)
     return attnrtSetError(ATTN_UNSUPPORTED,
                           "the CUDA driver has no tensor maps; 12.0 or later "
                           "is needed");
   CUresult result = driver->tensorMapEncodeTiled(
-      map, mapDType, rank, const_cast<void *>(data), mapSizes, mapStrides,
-      mapBox, elementStrides, /*interleave=*/0, swizzle, l2Promotion,
+      map, getTensorMapDType(dtype), rank, const_cast<void *>(data), view.sizes,
+      view.strides, view.box, view.elementStrides, /*interleave=*/0,
+      getSwizzle(swizzle_bytes), getL2Promotion(l2_promotion_bytes),
       /*outOfBoundsFill=*/0);
   if (result)
     return setCudaError(*driver, result, "cannot encode a tensor map");

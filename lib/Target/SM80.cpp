@@ -376,6 +376,38 @@ static void emitCopyRow(OpBuilder &builder, Location loc, BufferType type,
   }
 }
 
+namespace {
+/// The chunks of a row in one block: the number of bytes inside of the source,
+/// and whether a thread has a chunk, null if all threads have one.
+struct BlockOfRow {
+  Value bytes, predicate;
+};
+} // namespace
+
+/// The blocks of the rows that `op` copies. The thread's chunk, with number
+/// `chunk`, begins at `column`.
+static SmallVector<BlockOfRow> emitBlocksOfRow(OpBuilder &builder,
+                                               attn_tile::CopyOp op,
+                                               const LoweredMemRef &memref,
+                                               Value firstColumn, Value column,
+                                               Value chunk) {
+  Location loc = op.getLoc();
+  BufferType type = op.getBuffer().getType();
+  SmallVector<BlockOfRow> blocks;
+  int64_t usedChunks =
+      llvm::alignTo(type.getShape()[1], tileUnit) / getChunkColumns(type);
+  for (int64_t first = 0; first < usedChunks; first += blockChunks) {
+    BlockOfRow block;
+    block.bytes = emitBytesInside(builder, op, memref, firstColumn, column,
+                                  blocks.size());
+    if (usedChunks - first < blockChunks)
+      block.predicate = emitLess(
+          builder, loc, chunk, ptx::constant(builder, loc, usedChunks - first));
+    blocks.push_back(block);
+  }
+  return blocks;
+}
+
 LogicalResult MultistageTarget::emitCopy(OpBuilder &builder,
                                          attn_tile::CopyOp op,
                                          ValueRange source, ValueRange indices,
@@ -433,24 +465,8 @@ LogicalResult MultistageTarget::emitCopy(OpBuilder &builder,
   Value numRows = arith::TruncIOp::create(builder, loc, builder.getI32Type(),
                                           memref.getSize(builder, loc, rowDim));
 
-  // The chunks of each block: the number of bytes inside, and which threads
-  // have a chunk if the last block is not full.
-  struct Block {
-    Value bytes;
-    Value predicate;
-  };
-  SmallVector<Block> blocks;
-  int64_t usedChunks =
-      llvm::alignTo(type.getShape()[1], tileUnit) / getChunkColumns(type);
-  for (int64_t first = 0; first < usedChunks; first += blockChunks) {
-    Block block;
-    block.bytes = emitBytesInside(builder, op, memref, indices.back(),
-                                  start.back(), blocks.size());
-    if (usedChunks - first < blockChunks)
-      block.predicate = emitLess(
-          builder, loc, chunk, ptx::constant(builder, loc, usedChunks - first));
-    blocks.push_back(block);
-  }
+  SmallVector<BlockOfRow> blocks =
+      emitBlocksOfRow(builder, op, memref, indices.back(), start.back(), chunk);
 
   // The swizzle repeats every eight rows, that is every `period` steps.
   int64_t period = llvm::divideCeil(8, rowStep);

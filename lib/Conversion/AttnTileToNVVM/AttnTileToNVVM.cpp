@@ -448,23 +448,10 @@ static LogicalResult chooseMmas(KernelOp kernel, const TargetInfo &target) {
   return failure(walk.wasInterrupted());
 }
 
-LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
-                                                     const TargetInfo &target) {
-  if (failed(verifyKernel(kernel, target)) ||
-      failed(chooseMmas(kernel, target)))
-    return failure();
-  FailureOr<int64_t> sharedBytes = getSharedBytes(kernel, target);
-  if (failed(sharedBytes))
-    return failure();
-
-  KernelContext context(target, kernel.getLayoutAttr());
-  context.sharedBytes = *sharedBytes;
-  context.ticketOffset = getTicketOffset(kernel, *sharedBytes);
-  context.cluster = kernel.getClusterSize();
-  if (context.cluster > 1 && !target.getClusters())
-    return emitMissing(kernel, "clusters", target);
-  context.idleWarps = getIdleWarps(kernel);
-  DenseSet<Operation *> pingpongRoles;
+/// Gives roles their threads and the kernel its CTAs. As many share an SM as
+/// the registers of their roles allow: a role that requests more registers than
+/// the CTA has at launch, and than other roles release, would wait forever.
+static LogicalResult assignThreads(KernelOp kernel, KernelContext &context) {
   int64_t warpgroups = 0, registers = 0;
   for (RoleOp role : kernel.getOps<RoleOp>()) {
     context.firstWarpgroup[role] = warpgroups;
@@ -474,19 +461,18 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
                          ? context.stageThreads.producers
                          : context.stageThreads.consumers;
     users += role.getWarpgroups() * warpgroupSize;
-    role.walk([&](PingpongWaitOp) { pingpongRoles.insert(role); });
   }
   context.numThreads =
       warpgroups ? warpgroups * warpgroupSize : context.layout.getNumThreads();
-  // As many CTAs on an SM as the registers of their roles allow. A role that
-  // requests more registers than the CTA has at launch, and than other roles
-  // release, would wait forever.
+  if (!warpgroups)
+    context.stageThreads = {context.numThreads, context.numThreads};
   auto getLaunched = [&](int64_t ctasPerSm) -> int64_t {
     return getLaunchedRegisters(context.numThreads, ctasPerSm) *
            context.numThreads;
   };
   if (registers)
-    context.ctasPerSm = std::max<int64_t>(1, target.getRegisters() / registers);
+    context.ctasPerSm =
+        std::max<int64_t>(1, context.target.getRegisters() / registers);
   while (context.ctasPerSm > 1 && registers > getLaunched(context.ctasPerSm))
     --context.ctasPerSm;
   if (registers > getLaunched(context.ctasPerSm))
@@ -494,14 +480,13 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
                "roles take more registers than a CTA is launched with (")
            << registers << " instead of at most "
            << getLaunched(context.ctasPerSm) << ")";
-  if (failed(verifyMmas(kernel, context)))
-    return failure();
-  if (!warpgroups)
-    context.stageThreads = {context.numThreads, context.numThreads};
+  return success();
+}
+
+/// Collects what patterns have to know of other operations of the kernel.
+static void collectUses(KernelOp kernel, KernelContext &context) {
   kernel.walk([&](Operation *op) {
     context.copiesFromStages |= isa<StageFragmentsOp, StoreThroughOp>(op);
-  });
-  kernel.walk([&](Operation *op) {
     if (auto wait = dyn_cast<MmaWaitOp>(op))
       context.newerMmas[op] = countNewerMmas(op, wait.getPending());
     else if (auto wait = dyn_cast<MmaWaitBeforeOp>(op))
@@ -518,41 +503,35 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
     if (context.readByThreads.contains(getPipe(release.getBuffer())))
       context.readByThreads.insert(release);
   });
+}
 
-  expectFewMasks(kernel);
-
-  // The function goes to a module of its own, to which launches refer.
-  IRRewriter rewriter(&getContext());
-  rewriter.setInsertionPoint(kernel);
-  std::string moduleName = (kernel.getName() + "_module").str();
-  auto gpuModule =
-      gpu::GPUModuleOp::create(rewriter, kernel.getLoc(), moduleName);
-  LLVM::GlobalOp shared = declareSharedMemory(rewriter, gpuModule, target);
-  emitEntryValues(kernel, context, shared, declareZeros(rewriter, gpuModule));
-
-  TileTypeConverter converter(context);
-  LLVM::LLVMFuncOp function =
-      createFunction(rewriter, kernel, gpuModule, converter);
-  function->setAttr(kBlockSizeAttrName,
-                    rewriter.getI32IntegerAttr(context.numThreads));
-  function->setAttr(kSharedBytesAttrName,
-                    rewriter.getI32IntegerAttr(*sharedBytes));
-  if (context.cluster > 1) {
-    function->setAttr(kClusterSizeAttrName,
-                      rewriter.getI32IntegerAttr(context.cluster));
-    function->setAttr(
-        NVVM::NVVMDialect::getClusterDimAttrName(),
-        rewriter.getDenseI32ArrayAttr({static_cast<int32_t>(context.cluster)}));
+/// Attaches what a launch, and the assembler, have to know of a kernel.
+static void setLaunchAttributes(LLVM::LLVMFuncOp function,
+                                const KernelContext &context) {
+  Builder builder(function.getContext());
+  auto numThreads = static_cast<int32_t>(context.numThreads);
+  auto cluster = static_cast<int32_t>(context.cluster);
+  function->setAttr(kBlockSizeAttrName, builder.getI32IntegerAttr(numThreads));
+  function->setAttr(
+      kSharedBytesAttrName,
+      builder.getI32IntegerAttr(static_cast<int32_t>(context.sharedBytes)));
+  if (cluster > 1) {
+    function->setAttr(kClusterSizeAttrName, builder.getI32IntegerAttr(cluster));
+    function->setAttr(NVVM::NVVMDialect::getClusterDimAttrName(),
+                      builder.getDenseI32ArrayAttr({cluster}));
   }
   function->setAttr(NVVM::NVVMDialect::getReqntidAttrName(),
-                    rewriter.getDenseI32ArrayAttr(
-                        {static_cast<int32_t>(context.numThreads)}));
+                    builder.getDenseI32ArrayAttr({numThreads}));
   function->setAttr(
       NVVM::NVVMDialect::getMinctasmAttrName(),
-      rewriter.getI32IntegerAttr(static_cast<int32_t>(context.ctasPerSm)));
+      builder.getI32IntegerAttr(static_cast<int32_t>(context.ctasPerSm)));
+}
 
-  // The kernel's arguments are casts of the function's parameters, which the
-  // conversion resolves.
+/// Moves the body of a kernel to its function. The kernel's arguments become
+/// casts of the function's parameters, which the conversion resolves.
+static LogicalResult moveBody(IRRewriter &rewriter, KernelOp kernel,
+                              LLVM::LLVMFuncOp function,
+                              const TypeConverter &converter) {
   Block *body = &kernel.getBody().front();
   Block *entry = function.addEntryBlock(rewriter);
   rewriter.setInsertionPointToStart(entry);
@@ -578,9 +557,16 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
                             .getResult(0));
   }
   rewriter.mergeBlocks(body, entry, arguments);
+  return success();
+}
 
-  RewritePatternSet patterns(&getContext());
-  ConversionTarget conversionTarget(getContext());
+/// Converts the operations of a kernel's function.
+static LogicalResult convertBody(LLVM::LLVMFuncOp function,
+                                 TileTypeConverter &converter,
+                                 KernelContext &context) {
+  MLIRContext *mlirContext = function.getContext();
+  RewritePatternSet patterns(mlirContext);
+  ConversionTarget conversionTarget(*mlirContext);
   populatePatterns(patterns, converter, context);
   scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns,
                                                        conversionTarget);
@@ -602,11 +588,14 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
   conversionTarget.addIllegalOp<arith::FloorDivSIOp, arith::CeilDivSIOp,
                                 arith::CeilDivUIOp>();
   conversionTarget.addLegalOp<UnrealizedConversionCastOp>();
-  if (failed(applyPartialConversion(function, conversionTarget,
-                                    std::move(patterns))))
-    return failure();
-  // Invariants of `attn_tile.thread_for` loops are hoisted only in warps that
-  // generate keep masks and nothing else: they have the registers for it.
+  return applyPartialConversion(function, conversionTarget,
+                                std::move(patterns));
+}
+
+/// Invariants of `attn_tile.thread_for` loops are hoisted only in warps that
+/// generate keep masks and nothing else: they have the registers for it.
+static void hoistInvariants(LLVM::LLVMFuncOp function,
+                            const KernelContext &context) {
   auto hoist = [](Operation *root) {
     root->walk([](scf::ForOp loop) { moveLoopInvariantCode(loop); });
   };
@@ -615,9 +604,53 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
       hoist(auxiliary);
   if (context.numThreads == warpSize)
     hoist(function);
+}
+
+LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
+                                                     const TargetInfo &target) {
+  if (failed(verifyKernel(kernel, target)) ||
+      failed(chooseMmas(kernel, target)))
+    return failure();
+  FailureOr<int64_t> sharedBytes = getSharedBytes(kernel, target);
+  if (failed(sharedBytes))
+    return failure();
+
+  KernelContext context(target, kernel.getLayoutAttr());
+  context.sharedBytes = *sharedBytes;
+  context.ticketOffset = getTicketOffset(kernel, *sharedBytes);
+  context.cluster = kernel.getClusterSize();
+  if (context.cluster > 1 && !target.getClusters())
+    return emitMissing(kernel, "clusters", target);
+  context.idleWarps = getIdleWarps(kernel);
+  if (failed(assignThreads(kernel, context)) ||
+      failed(verifyMmas(kernel, context)))
+    return failure();
+  DenseSet<Operation *> pingpongRoles;
+  kernel.walk([&](PingpongWaitOp wait) {
+    if (auto role = wait->getParentOfType<RoleOp>())
+      pingpongRoles.insert(role);
+  });
+  collectUses(kernel, context);
+  expectFewMasks(kernel);
+
+  // The function goes to a module of its own, to which launches refer.
+  IRRewriter rewriter(&getContext());
+  rewriter.setInsertionPoint(kernel);
+  std::string moduleName = (kernel.getName() + "_module").str();
+  auto gpuModule =
+      gpu::GPUModuleOp::create(rewriter, kernel.getLoc(), moduleName);
+  LLVM::GlobalOp shared = declareSharedMemory(rewriter, gpuModule, target);
+  emitEntryValues(kernel, context, shared, declareZeros(rewriter, gpuModule));
+  TileTypeConverter converter(context);
+  LLVM::LLVMFuncOp function =
+      createFunction(rewriter, kernel, gpuModule, converter);
+  setLaunchAttributes(function, context);
+  if (failed(moveBody(rewriter, kernel, function, converter)) ||
+      failed(convertBody(function, converter, context)))
+    return failure();
+  hoistInvariants(function, context);
   lowerRoles(function, context, pingpongRoles);
 
-  // Launches refer to the function.
   auto symbol = SymbolRefAttr::get(
       &getContext(), moduleName,
       {FlatSymbolRefAttr::get(&getContext(), function.getSymName())});

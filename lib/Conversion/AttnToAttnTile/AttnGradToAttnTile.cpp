@@ -44,18 +44,37 @@ public:
   LogicalResult lower();
 
 private:
+  using KernelBody =
+      function_ref<void(GradKernelWriter &, attn_tile::KernelOp)>;
+
+  /// Checks the operation, and takes its schedules.
+  LogicalResult verify();
   /// Checks that the dkdv kernel can accumulate dQ in order.
-  LogicalResult checkOrder(const GradSchedules &parts);
+  LogicalResult checkOrder();
+  /// Finds what regions and dropout read.
+  LogicalResult collectCaptures(const KernelDropout &dropout);
   /// Finds the padding of the workspace from the query tiles of all kernels.
-  void findRows(const GradSchedules &parts);
+  void findRows();
+  /// Allocates the workspace.
+  void makeWorkspace(const KernelDropout &dropout);
+  /// Writes a kernel with the schedule `part`, and its launch. `reads` are
+  /// further values that its regions read.
+  void writeKernel(Attribute part, StringRef name, ArrayRef<Value> operands,
+                   ArrayRef<Value> reads, KernelBody writeBody);
+  void writePreprocess();
+  void writeDkdv(Attribute part, StringRef name, const Gradients &results);
+  void writeDq();
+  void writeDqConvert();
+  /// Classifies the tiles of a kernel, if the mask needs that.
+  ClassifiedTiles classify(Attribute part, StringRef name, MaskDim rows);
+  void freeBuffers();
   /// Allocates an array of f32, or of `element`, padded to whole tiles. Each
   /// query has a row of `headDim` elements, or one element if that is 0.
   Value makeRows(int64_t headDim = 0, Type element = Type());
   /// Allocates the dQ ring buffer and its semaphores. It has slots for the key
   /// heads that `dqRingDepth` kv tiles cover, and two more, at most one for
   /// each key head.
-  void makeDqRing(GradWorkspace &workspace, int64_t headDim,
-                  int64_t dqRingDepth, int64_t keyTile);
+  void makeDqRing(int64_t headDim, int64_t keyTile);
   /// Allocates an array for the Philox streams of all sequences and heads.
   Value makeStreams();
   /// Emits the number of packed sequences.
@@ -68,6 +87,14 @@ private:
   const DeviceFigures &device;
   SymbolTable &symbols;
   bool isPacked;
+  ScheduleAttrInterface schedule;
+  GradSchedules parts;
+  GradWorkspace workspace;
+  /// The values that regions, and that dropout alone, read.
+  SmallVector<Value> captures;
+  SetVector<Value> states;
+  /// Lists of classified tiles.
+  SmallVector<Value> lists;
   /// A common multiple of the query tiles of all kernels. Then the rows past a
   /// sequence that the preprocess kernel must cover for the tiles of other
   /// kernels, and the rows that it may cover.
@@ -77,7 +104,7 @@ private:
 };
 } // namespace
 
-void GradLowering::findRows(const GradSchedules &parts) {
+void GradLowering::findRows() {
   int64_t largest = 1;
   for (Attribute part : {parts.preprocess, parts.dkdv, parts.dv, parts.dq})
     if (part) {
@@ -130,8 +157,7 @@ Value GradLowering::makeRows(int64_t headDim, Type element) {
   return memref::AllocOp::create(b, MemRefType::get(shape, element), sizes);
 }
 
-void GradLowering::makeDqRing(GradWorkspace &workspace, int64_t headDim,
-                              int64_t dqRingDepth, int64_t keyTile) {
+void GradLowering::makeDqRing(int64_t headDim, int64_t keyTile) {
   TileProgramBuilder b(op.getLoc(), rewriter);
   Value key = op.getKey();
   Value one = b.index(1);
@@ -139,7 +165,7 @@ void GradLowering::makeDqRing(GradWorkspace &workspace, int64_t headDim,
       arith::MaxUIOp::create(b, b.countTiles(b.size(key, 2), keyTile), one);
   Value last = arith::SubIOp::create(b, tiles, one);
   Value wanted = arith::DivUIOp::create(
-      b, arith::AddIOp::create(b, b.index(dqRingDepth), last).getResult(),
+      b, arith::AddIOp::create(b, b.index(parts.dqRingDepth), last).getResult(),
       tiles);
   Value heads =
       arith::MulIOp::create(b, b.size(key, 0), b.size(key, 1)).getResult();
@@ -187,7 +213,7 @@ Value GradLowering::getWorkItemList(MaskDim rows, int64_t size, int64_t extra) {
   return workItemList;
 }
 
-LogicalResult GradLowering::checkOrder(const GradSchedules &parts) {
+LogicalResult GradLowering::checkOrder() {
   if (!op.canOrderDq())
     return op.emitOpError(
         "cannot accumulate dQ in order: "
@@ -209,17 +235,17 @@ LogicalResult GradLowering::checkOrder(const GradSchedules &parts) {
   return success();
 }
 
-LogicalResult GradLowering::lower() {
+LogicalResult GradLowering::verify() {
   if (!op.getScheduleAttr())
     return op.emitOpError("needs a schedule");
-  ScheduleAttrInterface schedule = op.getChosenSchedule();
+  schedule = op.getChosenSchedule();
   if (!schedule)
     return op.emitOpError("has a choice of schedules, which "
                           "attn-dispatch-schedules must resolve");
   if (!op.getMaskReads().empty())
     return op.emitOpError("has a mask that reads operands, which "
                           "attn-expand-masks must expand");
-  GradSchedules parts = schedule.getGradSchedules();
+  parts = schedule.getGradSchedules();
   if (op.getDeterministic() && !parts.dq && !parts.orderedDq)
     return op.emitOpError(
         "must be deterministic, but its schedule accumulates dQ in any order");
@@ -230,148 +256,153 @@ LogicalResult GradLowering::lower() {
     return op.emitOpError(
         "needs the 'score_mod_grad' region that belongs to its "
         "'score_mod' region");
-  if (parts.orderedDq && failed(checkOrder(parts)))
+  if (parts.orderedDq && failed(checkOrder()))
     return failure();
   // CTAs that visit heads in another order would deadlock.
   if (parts.dqRingDepth > 0 && needsClassification(op) && !isMaskedByHead(op))
     return op.emitOpError("accumulates dQ in a ring buffer ('dq_ring_depth'), "
                           "for which CTAs must iterate over one head after the "
                           "other, not in the order of the lists of its mask");
-  if (failed(prepareCaptureGrads(op)))
-    return failure();
-  KernelDropout dropout(op);
-  for (Attribute part : {parts.dkdv, parts.dv, parts.dq})
-    if (part && failed(dropout.check(cast<ScheduleAttrInterface>(part))))
-      return failure();
-  dropout.report();
+  return success();
+}
+
+LogicalResult GradLowering::collectCaptures(const KernelDropout &dropout) {
   SetVector<Value> used;
   getUsedValuesDefinedAbove(op->getRegions(), used);
-  SetVector<Value> states;
   dropout.addOperands(states);
   used.insert_range(states);
-  FailureOr<SmallVector<Value>> captures = getCaptures(op, used.getArrayRef());
-  if (failed(captures))
+  FailureOr<SmallVector<Value>> found = getCaptures(op, used.getArrayRef());
+  if (failed(found))
     return failure();
+  captures = std::move(*found);
+  return success();
+}
 
-  findRows(parts);
-  rewriter.setInsertionPoint(op);
-  GradWorkspace workspace{padding, makeRows(), makeRows(), Value(),
-                          Value(), Value(),    Value()};
+void GradLowering::makeWorkspace(const KernelDropout &dropout) {
+  workspace = {padding, makeRows(), makeRows(), Value(),
+               Value(), Value(),    Value()};
   if (dropout.isMade())
     workspace.streams = makeStreams();
-  if (!parts.dq) {
-    auto keys = cast<ScheduleAttrInterface>(parts.dkdv);
-    int64_t qkHeadDim = llvm::alignTo(op.getQKHeadDim(), headDimMultiple);
-    // The transposed dQ accumulator is tiled by rows of a kv tile.
-    if (keys.getQueryTile() % keys.getKeyTile() != 0)
-      qkHeadDim = llvm::alignTo(qkHeadDim, keys.getKeyTile());
-    if (parts.dqRingDepth > 0)
-      makeDqRing(workspace, qkHeadDim, parts.dqRingDepth, keys.getKeyTile());
-    else
-      workspace.dqAccumulator = makeRows(qkHeadDim);
-    if (parts.orderedDq)
-      workspace.semaphores = makeRows(/*headDim=*/0, rewriter.getI32Type());
-  }
+  if (parts.dq)
+    return;
+  auto keys = cast<ScheduleAttrInterface>(parts.dkdv);
+  int64_t qkHeadDim = llvm::alignTo(op.getQKHeadDim(), headDimMultiple);
+  // The transposed dQ accumulator is tiled by rows of a kv tile.
+  if (keys.getQueryTile() % keys.getKeyTile() != 0)
+    qkHeadDim = llvm::alignTo(qkHeadDim, keys.getKeyTile());
+  if (parts.dqRingDepth > 0)
+    makeDqRing(qkHeadDim, keys.getKeyTile());
+  else
+    workspace.dqAccumulator = makeRows(qkHeadDim);
+  if (parts.orderedDq)
+    workspace.semaphores = makeRows(/*headDim=*/0, rewriter.getI32Type());
+}
 
-  auto write = [&](Attribute attribute, StringRef name,
-                   ArrayRef<Value> operands, auto writeKernel) {
-    auto part = cast<ScheduleAttrInterface>(attribute);
-    GradKernelWriter writer(rewriter, op, part);
-    for (Value operand : operands)
-      writer.addOperand(operand);
-    if (name != "preprocess" && name != "dq_convert")
-      writer.addCaptures(*captures);
-    else if (name == "preprocess" && workspace.streams)
-      writer.addCaptures(states.getArrayRef());
-    writeKernel(writer, createKernel(rewriter, op, part, symbols,
-                                     ("_grad_" + name + "_kernel").str(),
-                                     writer.getOperands()));
-  };
+void GradLowering::writeKernel(Attribute part, StringRef name,
+                               ArrayRef<Value> operands, ArrayRef<Value> reads,
+                               KernelBody writeBody) {
+  auto partSchedule = cast<ScheduleAttrInterface>(part);
+  GradKernelWriter writer(rewriter, op, partSchedule);
+  for (Value operand : operands)
+    writer.addOperand(operand);
+  writer.addCaptures(reads);
+  writeBody(writer, createKernel(rewriter, op, partSchedule, symbols,
+                                 ("_grad_" + name + "_kernel").str(),
+                                 writer.getOperands()));
+}
+
+void GradLowering::writePreprocess() {
   int64_t rowTile =
       cast<ScheduleAttrInterface>(parts.preprocess).getQueryTile();
-  Value rowWorkItemList = getWorkItemList(MaskDim::Query, rowTile, extraRows);
-  write(parts.preprocess, "preprocess",
-        {op.getOut(), op.getDout(), op.getLse(), op.getDlse(), op.getIdentity(),
-         op.getIdentity() ? op.getValue() : Value(), workspace.exponent,
-         workspace.delta, workspace.dqAccumulator, workspace.dqRingSemaphores,
-         workspace.semaphores, workspace.streams, rowWorkItemList},
-        [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
-          writer.writePreprocess(kernel, workspace, rowWorkItemList);
-        });
-  SmallVector<Value> buffers;
-  auto classify = [&](Attribute attribute, StringRef name, MaskDim rows) {
-    if (!needsClassification(op))
-      return ClassifiedTiles();
-    auto part = cast<ScheduleAttrInterface>(attribute);
-    ClassifiedTiles listed = classifyTiles(
-        rewriter, op,
-        {part.getQueryTile(), part.getKeyTile(), schedule.getPreparation(),
-         rows, ("_" + name).str(), std::max<int64_t>(device.sms, 1)},
-        symbols);
-    buffers.append({listed.lists, listed.order});
-    return listed;
-  };
-  auto writeDkdv = [&](Attribute part, StringRef name,
-                       const Gradients &results) {
-    ClassifiedTiles listed = classify(part, name, MaskDim::Key);
-    Value workItemList = getWorkItemList(
-        MaskDim::Key, cast<ScheduleAttrInterface>(part).getKeyTile());
-    SmallVector<Value> operands = {
-        op.getQuery(),
-        op.getKey(),
-        results.key ? op.getValue() : Value(),
-        op.getDout(),
-        workspace.exponent,
-        results.key ? workspace.delta : Value(),
-        results.key,
-        results.value,
-        results.key ? workspace.dqAccumulator : Value(),
-        results.key ? workspace.dqRingSemaphores : Value(),
-        results.key ? workspace.semaphores : Value(),
-        results.key ? results.query : Value(),
-        workspace.streams,
-        results.value ? op.getIdentity() : Value(),
-        listed.lists,
-        listed.order,
-        workItemList};
-    if (results.key)
-      llvm::append_range(operands, op.getDcaptures());
-    write(part, name, operands,
-          [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
-            if (results.query)
-              writer.writeDqConversion(kernel, workspace, results.query);
-            writer.writeDkdv(kernel, workspace, results, listed, workItemList);
-          });
-  };
-  Gradients results{op.getDquery(), op.getDkey(), op.getDvalue()};
-  if (parts.dv)
-    writeDkdv(parts.dv, "dv", {Value(), Value(), results.value});
-  writeDkdv(parts.dkdv, "dkdv",
-            {workspace.dqRingSemaphores ? results.query : Value(), results.key,
-             parts.dv ? Value() : results.value});
-  if (parts.dq) {
-    ClassifiedTiles listed = classify(parts.dq, "dq", MaskDim::Query);
-    Value workItemList = getWorkItemList(
-        MaskDim::Query, cast<ScheduleAttrInterface>(parts.dq).getQueryTile());
-    write(parts.dq, "dq",
-          {op.getQuery(), op.getKey(), op.getValue(), op.getDout(),
-           workspace.exponent, workspace.delta, results.query, listed.lists,
-           listed.order, workItemList},
-          [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
-            writer.writeDq(kernel, workspace, results.query, listed,
-                           workItemList);
-          });
-  } else {
-    auto keys = cast<ScheduleAttrInterface>(parts.dkdv);
-    Value workItemList = getWorkItemList(MaskDim::Query, keys.getQueryTile());
-    write(parts.preprocess, "dq_convert",
-          {results.query, workspace.dqAccumulator, workItemList},
-          [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
-            writer.writeDqConvert(kernel, workspace, results.query, keys,
-                                  workItemList);
-          });
-  }
+  Value workItemList = getWorkItemList(MaskDim::Query, rowTile, extraRows);
+  writeKernel(parts.preprocess, "preprocess",
+              {op.getOut(), op.getDout(), op.getLse(), op.getDlse(),
+               op.getIdentity(), op.getIdentity() ? op.getValue() : Value(),
+               workspace.exponent, workspace.delta, workspace.dqAccumulator,
+               workspace.dqRingSemaphores, workspace.semaphores,
+               workspace.streams, workItemList},
+              workspace.streams ? states.getArrayRef() : ArrayRef<Value>(),
+              [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
+                writer.writePreprocess(kernel, workspace, workItemList);
+              });
+}
 
+ClassifiedTiles GradLowering::classify(Attribute part, StringRef name,
+                                       MaskDim rows) {
+  if (!needsClassification(op))
+    return ClassifiedTiles();
+  auto partSchedule = cast<ScheduleAttrInterface>(part);
+  ClassifiedTiles listed =
+      classifyTiles(rewriter, op,
+                    {partSchedule.getQueryTile(), partSchedule.getKeyTile(),
+                     schedule.getPreparation(), rows, ("_" + name).str(),
+                     std::max<int64_t>(device.sms, 1)},
+                    symbols);
+  lists.append({listed.lists, listed.order});
+  return listed;
+}
+
+void GradLowering::writeDkdv(Attribute part, StringRef name,
+                             const Gradients &results) {
+  ClassifiedTiles listed = classify(part, name, MaskDim::Key);
+  Value workItemList = getWorkItemList(
+      MaskDim::Key, cast<ScheduleAttrInterface>(part).getKeyTile());
+  SmallVector<Value> operands = {
+      op.getQuery(),
+      op.getKey(),
+      results.key ? op.getValue() : Value(),
+      op.getDout(),
+      workspace.exponent,
+      results.key ? workspace.delta : Value(),
+      results.key,
+      results.value,
+      results.key ? workspace.dqAccumulator : Value(),
+      results.key ? workspace.dqRingSemaphores : Value(),
+      results.key ? workspace.semaphores : Value(),
+      results.key ? results.query : Value(),
+      workspace.streams,
+      results.value ? op.getIdentity() : Value(),
+      listed.lists,
+      listed.order,
+      workItemList};
+  if (results.key)
+    llvm::append_range(operands, op.getDcaptures());
+  writeKernel(part, name, operands, captures,
+              [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
+                if (results.query)
+                  writer.writeDqConversion(kernel, workspace, results.query);
+                writer.writeDkdv(kernel, workspace, results, listed,
+                                 workItemList);
+              });
+}
+
+void GradLowering::writeDq() {
+  ClassifiedTiles listed = classify(parts.dq, "dq", MaskDim::Query);
+  Value workItemList = getWorkItemList(
+      MaskDim::Query, cast<ScheduleAttrInterface>(parts.dq).getQueryTile());
+  writeKernel(
+      parts.dq, "dq",
+      {op.getQuery(), op.getKey(), op.getValue(), op.getDout(),
+       workspace.exponent, workspace.delta, op.getDquery(), listed.lists,
+       listed.order, workItemList},
+      captures, [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
+        writer.writeDq(kernel, workspace, op.getDquery(), listed, workItemList);
+      });
+}
+
+void GradLowering::writeDqConvert() {
+  auto keys = cast<ScheduleAttrInterface>(parts.dkdv);
+  Value workItemList = getWorkItemList(MaskDim::Query, keys.getQueryTile());
+  writeKernel(parts.preprocess, "dq_convert",
+              {op.getDquery(), workspace.dqAccumulator, workItemList}, {},
+              [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
+                writer.writeDqConvert(kernel, workspace, op.getDquery(), keys,
+                                      workItemList);
+              });
+}
+
+void GradLowering::freeBuffers() {
+  SmallVector<Value> buffers(lists);
   buffers.append({workspace.exponent, workspace.delta, workspace.dqAccumulator,
                   workspace.dqRingSemaphores, workspace.semaphores,
                   workspace.streams});
@@ -380,6 +411,33 @@ LogicalResult GradLowering::lower() {
   for (Value buffer : buffers)
     if (buffer)
       memref::DeallocOp::create(rewriter, op.getLoc(), buffer);
+}
+
+LogicalResult GradLowering::lower() {
+  if (failed(verify()) || failed(prepareCaptureGrads(op)))
+    return failure();
+  KernelDropout dropout(op);
+  for (Attribute part : {parts.dkdv, parts.dv, parts.dq})
+    if (part && failed(dropout.check(cast<ScheduleAttrInterface>(part))))
+      return failure();
+  dropout.report();
+  if (failed(collectCaptures(dropout)))
+    return failure();
+  findRows();
+  rewriter.setInsertionPoint(op);
+  makeWorkspace(dropout);
+  writePreprocess();
+  Gradients results{op.getDquery(), op.getDkey(), op.getDvalue()};
+  if (parts.dv)
+    writeDkdv(parts.dv, "dv", {Value(), Value(), results.value});
+  writeDkdv(parts.dkdv, "dkdv",
+            {workspace.dqRingSemaphores ? results.query : Value(), results.key,
+             parts.dv ? Value() : results.value});
+  if (parts.dq)
+    writeDq();
+  else
+    writeDqConvert();
+  freeBuffers();
   rewriter.eraseOp(op);
   return success();
 }

@@ -241,182 +241,181 @@ Value GradKernelWriter::emitKeyPart(const KeyStep &step,
   return grad;
 }
 
-void GradKernelWriter::writeDkdv(attn_tile::KernelOp kernel,
-                                 const GradWorkspace &workspace,
-                                 const Gradients &results,
-                                 const ClassifiedTiles &listed,
-                                 Value workItemList) {
-  begin(kernel);
-  Value query = get(op.getQuery()), key = get(op.getKey());
-  int64_t qkHeadDim = padHeadDim(op.getKey());
-  if (workspace.dqAccumulator)
-    qkHeadDim =
-        cast<MemRefType>(workspace.dqAccumulator.getType()).getShape().back();
-  int64_t vHeadDim = padHeadDim(op.getValue());
-  int64_t group = op.getGroupSize();
-  Value zero, one;
-  WorkItem item;
-  bool isListedByHead = listed.lists && isMaskedByHead(op);
-  bool isOrdered = results.key && workspace.semaphores;
-  AccumulationOrder order;
-  Value programs;
-  SmallVector<Value> listRow;
+GradKernelWriter::KeyWorkItem
+GradKernelWriter::beginKeyTiles(const GradWorkspace &workspace,
+                                const ClassifiedTiles &listed,
+                                Value workItemList, bool isOrdered) {
+  Value key = get(op.getKey());
+  KeyWorkItem result;
+  WorkItem &item = result.item;
   if (workItemList) {
     item = beginListedWorkItems(b.size(key, 1), get(workItemList), MaskDim::Key,
                                 workspace);
-    zero = b.index(0);
-    one = b.index(1);
-  } else {
-    queryLength = b.size(query, 2);
-    keyLength = b.size(key, 2);
-    Value tileCount = b.countTiles(keyLength, keyTile);
-    if (isOrdered) {
-      tileCount = countOrderedTiles(tileCount);
-      programs = attn_tile::NumProgramsOp::create(b, /*dim=*/0);
-    }
-    Value heads = b.size(key, 1), tiles = tileCount;
+    return result;
+  }
+  queryLength = b.size(get(op.getQuery()), 2);
+  keyLength = b.size(key, 2);
+  Value tileCount = b.countTiles(keyLength, keyTile), programs;
+  if (isOrdered) {
+    tileCount = countOrderedTiles(tileCount);
+    programs = attn_tile::NumProgramsOp::create(b, /*dim=*/0);
+  }
+  Value heads = b.size(key, 1), tiles = tileCount;
+  if (listed.isOrderOfHeads) {
+    tiles = arith::MulIOp::create(b, heads, tileCount);
+    heads = b.index(1);
+  }
+  SmallVector<Value> ids = beginWorkItems(heads, tiles);
+  item.sequence = item.batch = ids[0];
+  item.head = ids[1];
+  Value tileOfKeys;
+  if (listed.lists) {
+    Value listHead = isMaskedByHead(op) ? ids[1] : b.index(0);
+    tileOfKeys = loadIndex(get(listed.order), {ids[0], listHead, ids[2]});
     if (listed.isOrderOfHeads) {
-      tiles = arith::MulIOp::create(b, heads, tileCount);
-      heads = b.index(1);
+      item.head = arith::DivUIOp::create(b, tileOfKeys, tileCount);
+      tileOfKeys = arith::RemUIOp::create(b, tileOfKeys, tileCount);
     }
-    SmallVector<Value> ids = beginWorkItems(heads, tiles);
-    zero = b.index(0);
-    one = b.index(1);
-    item.sequence = item.batch = ids[0];
-    item.head = ids[1];
-    Value tileOfKeys;
-    if (listed.lists) {
-      Value listHead = isListedByHead ? ids[1] : zero;
-      tileOfKeys = loadIndex(get(listed.order), {ids[0], listHead, ids[2]});
-      if (listed.isOrderOfHeads) {
-        item.head = arith::DivUIOp::create(b, tileOfKeys, tileCount);
-        tileOfKeys = arith::RemUIOp::create(b, tileOfKeys, tileCount);
-      }
-      listRow = {ids[0], listHead, tileOfKeys};
-    } else {
-      // Under a causal mask the first keys have the most queries, and the last
-      // work items are expected to be the longest ones.
-      Value lastTile = arith::SubIOp::create(b, tileCount, one);
-      tileOfKeys = arith::SubIOp::create(b, lastTile, ids[2]);
-    }
-    item.first = arith::MulIOp::create(b, tileOfKeys, b.index(keyTile));
-    if (isOrdered)
-      order = emitAccumulationOrder(tileOfKeys, tileCount, programs);
+    result.listRow = {ids[0], listHead, tileOfKeys};
+  } else {
+    // Under a causal mask the first keys have the most queries, and the last
+    // work items are expected to be the longest ones.
+    Value lastTile = arith::SubIOp::create(b, tileCount, b.index(1));
+    tileOfKeys = arith::SubIOp::create(b, lastTile, ids[2]);
   }
-  Value firstKey = item.first;
+  item.first = arith::MulIOp::create(b, tileOfKeys, b.index(keyTile));
+  if (isOrdered)
+    result.order = emitAccumulationOrder(tileOfKeys, tileCount, programs);
+  return result;
+}
 
-  // This comes before any load, so that the producer waits.
-  DqRingSlot dqRing;
-  if (workspace.dqRingSemaphores && results.key) {
-    Value before = arith::MulIOp::create(b, item.batch, b.size(key, 1));
-    dqRing = emitDqRingSlot(get(workspace.dqAccumulator),
-                            arith::AddIOp::create(b, before, item.head));
-    attn_tile::SemaphoreWaitOp::create(
-        b, get(workspace.dqRingSemaphores),
-        ValueRange{dqRing.slot, b.index(Converted)},
-        arith::MulIOp::create(b, dqRing.numEarlierUses, emitConvertedParts())
-            .getResult());
-  }
+GradKernelWriter::DqRingSlot
+GradKernelWriter::waitForDqRing(const WorkItem &item,
+                                const GradWorkspace &workspace) {
+  Value before =
+      arith::MulIOp::create(b, item.batch, b.size(get(op.getKey()), 1));
+  DqRingSlot dqRing =
+      emitDqRingSlot(get(workspace.dqAccumulator),
+                     arith::AddIOp::create(b, before, item.head));
+  attn_tile::SemaphoreWaitOp::create(
+      b, get(workspace.dqRingSemaphores),
+      ValueRange{dqRing.slot, b.index(Converted)},
+      arith::MulIOp::create(b, dqRing.numEarlierUses, emitConvertedParts())
+          .getResult());
+  return dqRing;
+}
 
-  SmallVector<Value> corner = item.at(b, item.head, item.keyBase, firstKey);
-  corner.push_back(zero);
-  auto loadStationary = [&](Value source, int64_t headDim) {
-    return b.loadWithin({keyTile, headDim}, source, corner, within(firstKey),
-                        within(keyLength), zero, one);
-  };
-  Value keys = loadStationary(key, qkHeadDim);
-  Value values;
-  if (results.key)
-    values = loadStationary(get(op.getValue()), vHeadDim);
+GradKernelWriter::QueryTiles
+GradKernelWriter::emitTilesOfKeys(const KeyWorkItem &workItem,
+                                  const ClassifiedTiles &listed,
+                                  bool isOrdered) {
+  const WorkItem &item = workItem.item;
   QueryTiles tiles = listed.lists
-                         ? emitListedTiles(get(listed.lists), listRow)
-                         : emitQueryTiles(item.sequence, item.head, firstKey);
-  if (isOrdered && isPaired()) {
-    // The tile that completes the last pair has no keys, and adds nothing.
-    Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, firstKey,
-                                         keyLength);
-    for (Value *steps : {&tiles.count, &tiles.masked})
-      *steps = arith::SelectOp::create(b, exists, *steps, zero);
-  }
-  // Lists that depend on the head hold the tiles of the whole GQA group.
-  bool isOncePerHead = group != 1 && !isListedByHead;
-  auto emitSteps = [&](Value tilesOfHead) -> Value {
-    if (!isOncePerHead)
-      return tilesOfHead;
-    return arith::MulIOp::create(b, tilesOfHead, b.index(group));
-  };
-  Value total = emitSteps(tiles.count);
-  Value length = total;
-  if (queryParts != 1)
-    length = arith::MulIOp::create(b, total, b.index(queryParts));
+                         ? emitListedTiles(get(listed.lists), workItem.listRow)
+                         : emitQueryTiles(item.sequence, item.head, item.first);
+  if (!isOrdered || !isPaired())
+    return tiles;
+  // The tile that completes the last pair has no keys, and adds nothing.
+  Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, item.first,
+                                       keyLength);
+  for (Value *steps : {&tiles.count, &tiles.masked})
+    *steps = arith::SelectOp::create(b, exists, *steps, b.index(0));
+  return tiles;
+}
 
-  // Emits the loop over `count` tiles of each head; they are full ones if no
-  // step is masked. Steps continue the numbers of the previous loop.
-  auto emitLoop = [&](Value firstStep, Value end, Value count,
-                      MaskedSteps masks, ValueRange inits) {
-    auto loop = scf::ForOp::create(b, firstStep, end, one, inits);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(loop.getBody());
-    Value step = loop.getInductionVar(), head = item.head, visitIndex = step;
-    if (firstStep != zero)
-      visitIndex = arith::SubIOp::create(b, step, firstStep);
-    Value member;
-    if (isOncePerHead && listed.lists) {
-      // Heads are the inner loop over a listed tile: work items that run at the
-      // same time then need fewer tiles.
-      member = arith::RemUIOp::create(b, visitIndex, b.index(group));
-      visitIndex = arith::DivUIOp::create(b, visitIndex, b.index(group));
-    } else if (isOncePerHead) {
-      member = arith::DivUIOp::create(b, visitIndex, count);
-      visitIndex = arith::SubIOp::create(
-          b, visitIndex, arith::MulIOp::create(b, member, count).getResult());
-    }
-    Value visited =
-        isOrdered ? emitOrderedStep(order, tiles, visitIndex) : visitIndex;
-    Value tileOfQueries =
-        emitTileAt(tiles, visited, masks == MaskedSteps::None);
-    if (isListedByHead && group != 1) {
-      Value ofHead = b.countTiles(queryLength, queryTile);
-      member = arith::DivUIOp::create(b, tileOfQueries, ofHead);
-      tileOfQueries = arith::RemUIOp::create(b, tileOfQueries, ofHead);
-    }
-    if (member) {
-      head = arith::AddIOp::create(
-          b, arith::MulIOp::create(b, head, b.index(group)).getResult(),
-          member);
-    }
-    Value firstQuery =
-        arith::MulIOp::create(b, tileOfQueries, b.index(queryTile));
-    ValueRange carried = loop.getRegionIterArgs();
-    SmallVector<Value> next(carried), grads;
-    for (int64_t part = 0; part < queryParts; ++part) {
-      Value grad = emitKeyPart({item, head, firstKey, firstQuery, step, length,
-                                visitIndex, masks, part},
-                               workspace, results, keys, values, tiles, next);
-      if (results.key)
-        grads.push_back(grad);
-    }
-    if (results.key && workspace.dqAccumulator) {
-      SmallVector<Value> place = item.at(b, head, item.workBase, firstQuery);
-      if (dqRing.slot)
-        place = {dqRing.slot, member ? member : zero, firstQuery};
-      place.push_back(zero);
-      Value number, semaphores;
-      if (isOrdered) {
-        number = emitOrdinal(order, tileOfQueries);
-        semaphores = get(workspace.semaphores);
-      }
-      emitAdditions(joinColumns(grads), keys, get(workspace.dqAccumulator),
-                    place, number, semaphores);
-    }
-    scf::YieldOp::create(b, next);
-    return loop;
+GradKernelWriter::StepPlace GradKernelWriter::emitStepPlace(const KeyLoop &loop,
+                                                            Value visitIndex,
+                                                            Value count,
+                                                            bool isFull) {
+  int64_t group = op.getGroupSize();
+  StepPlace place;
+  place.head = loop.workItem.item.head;
+  if (loop.isOncePerHead && loop.listed.lists) {
+    // Heads are the inner loop over a listed tile: work items that run at the
+    // same time then need fewer tiles.
+    place.member = arith::RemUIOp::create(b, visitIndex, b.index(group));
+    visitIndex = arith::DivUIOp::create(b, visitIndex, b.index(group));
+  } else if (loop.isOncePerHead) {
+    place.member = arith::DivUIOp::create(b, visitIndex, count);
+    visitIndex = arith::SubIOp::create(
+        b, visitIndex,
+        arith::MulIOp::create(b, place.member, count).getResult());
+  }
+  place.visitIndex = visitIndex;
+  if (loop.isOrdered)
+    visitIndex = emitOrderedStep(loop.workItem.order, loop.tiles, visitIndex);
+  place.tile = emitTileAt(loop.tiles, visitIndex, isFull);
+  if (loop.isListedByHead && group != 1) {
+    Value ofHead = b.countTiles(queryLength, queryTile);
+    place.member = arith::DivUIOp::create(b, place.tile, ofHead);
+    place.tile = arith::RemUIOp::create(b, place.tile, ofHead);
+  }
+  if (place.member)
+    place.head = arith::AddIOp::create(
+        b, arith::MulIOp::create(b, place.head, b.index(group)).getResult(),
+        place.member);
+  return place;
+}
+
+void GradKernelWriter::addToDq(const KeyLoop &loop, const StepPlace &place,
+                               Value firstQuery, ArrayRef<Value> grads) {
+  const GradWorkspace &workspace = loop.workspace;
+  const WorkItem &item = loop.workItem.item;
+  Value zero = b.index(0);
+  SmallVector<Value> corner = item.at(b, place.head, item.workBase, firstQuery);
+  if (loop.dqRing.slot)
+    corner = {loop.dqRing.slot, place.member ? place.member : zero, firstQuery};
+  corner.push_back(zero);
+  Value ordinal, semaphores;
+  if (loop.isOrdered) {
+    ordinal = emitOrdinal(loop.workItem.order, place.tile);
+    semaphores = get(workspace.semaphores);
+  }
+  emitAdditions(joinColumns(grads), loop.keys, get(workspace.dqAccumulator),
+                corner, ordinal, semaphores);
+}
+
+scf::ForOp GradKernelWriter::emitKeySteps(const KeyLoop &loop,
+                                          const KeySteps &steps,
+                                          ValueRange inits) {
+  auto forOp = scf::ForOp::create(b, steps.first ? steps.first : b.index(0),
+                                  steps.end, b.index(1), inits);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(forOp.getBody());
+  Value step = forOp.getInductionVar(), visitIndex = step;
+  if (steps.first)
+    visitIndex = arith::SubIOp::create(b, step, steps.first);
+  StepPlace place = emitStepPlace(loop, visitIndex, steps.count,
+                                  steps.masks == MaskedSteps::None);
+  const WorkItem &item = loop.workItem.item;
+  Value firstQuery = arith::MulIOp::create(b, place.tile, b.index(queryTile));
+  ValueRange carried = forOp.getRegionIterArgs();
+  SmallVector<Value> next(carried), grads;
+  for (int64_t part = 0; part < queryParts; ++part) {
+    Value grad = emitKeyPart({item, place.head, item.first, firstQuery, step,
+                              loop.length, place.visitIndex, steps.masks, part},
+                             loop.workspace, loop.results, loop.keys,
+                             loop.values, loop.tiles, next);
+    if (loop.results.key)
+      grads.push_back(grad);
+  }
+  if (loop.results.key && loop.workspace.dqAccumulator)
+    addToDq(loop, place, firstQuery, grads);
+  scf::YieldOp::create(b, next);
+  return forOp;
+}
+
+ValueRange GradKernelWriter::emitKeyLoops(KeyLoop &loop, ValueRange inits) {
+  const QueryTiles &tiles = loop.tiles;
+  auto countSteps = [&](Value tilesOfHead) -> Value {
+    if (!loop.isOncePerHead)
+      return tilesOfHead;
+    return arith::MulIOp::create(b, tilesOfHead, b.index(op.getGroupSize()));
   };
-  SmallVector<Value> inits;
-  if (results.key)
-    inits.push_back(b.splat({keyTile, qkHeadDim}, 0));
-  if (results.value)
-    inits.push_back(b.splat({keyTile, vHeadDim}, 0));
+  Value total = countSteps(tiles.count);
+  loop.length = total;
+  if (queryParts != 1)
+    loop.length = arith::MulIOp::create(b, total, b.index(queryParts));
   // A mask_mod region, and each range of the mask, occupy registers. A loop of
   // full tiles does without them.
   constexpr size_t maxPartsOfLoop = 3;
@@ -425,27 +424,71 @@ void GradKernelWriter::writeDkdv(attn_tile::KernelOp kernel,
       !tiles.areAllMasked &&
       (hasRegion ||
        (tiles.iteration && tiles.iteration->getNumParts() > maxPartsOfLoop));
-  scf::ForOp loop;
   if (!isPeeled) {
     bool isByRegion = tiles.areAllMasked && hasRegion;
-    loop = emitLoop(zero, total, tiles.count,
-                    isByRegion ? MaskedSteps::All : MaskedSteps::Some, inits);
-  } else {
-    Value masked = emitSteps(tiles.masked);
-    Value full = arith::SubIOp::create(b, tiles.count, tiles.masked);
-    loop = emitLoop(zero, masked, tiles.masked, MaskedSteps::All, inits);
-    loop = emitLoop(masked, total, full, MaskedSteps::None, loop.getResults());
+    MaskedSteps masks = isByRegion ? MaskedSteps::All : MaskedSteps::Some;
+    return emitKeySteps(loop, {Value(), total, tiles.count, masks}, inits)
+        .getResults();
   }
+  Value masked = countSteps(tiles.masked);
+  Value full = arith::SubIOp::create(b, tiles.count, tiles.masked);
+  scf::ForOp first = emitKeySteps(
+      loop, {Value(), masked, tiles.masked, MaskedSteps::All}, inits);
+  return emitKeySteps(loop, {masked, total, full, MaskedSteps::None},
+                      first.getResults())
+      .getResults();
+}
+
+void GradKernelWriter::writeDkdv(attn_tile::KernelOp kernel,
+                                 const GradWorkspace &workspace,
+                                 const Gradients &results,
+                                 const ClassifiedTiles &listed,
+                                 Value workItemList) {
+  begin(kernel);
+  int64_t qkHeadDim = padHeadDim(op.getKey());
+  if (workspace.dqAccumulator)
+    qkHeadDim =
+        cast<MemRefType>(workspace.dqAccumulator.getType()).getShape().back();
+  int64_t vHeadDim = padHeadDim(op.getValue());
+  KeyLoop loop{workspace, results, listed};
+  loop.isOrdered = results.key && workspace.semaphores;
+  loop.isListedByHead = listed.lists && isMaskedByHead(op);
+  // Lists that depend on the head hold the tiles of the whole GQA group.
+  loop.isOncePerHead = op.getGroupSize() != 1 && !loop.isListedByHead;
+  loop.workItem =
+      beginKeyTiles(workspace, listed, workItemList, loop.isOrdered);
+  const WorkItem &item = loop.workItem.item;
+  // This comes before any load, so that the producer waits.
+  if (workspace.dqRingSemaphores && results.key)
+    loop.dqRing = waitForDqRing(item, workspace);
+
+  Value zero = b.index(0), one = b.index(1);
+  SmallVector<Value> corner = item.at(b, item.head, item.keyBase, item.first);
+  corner.push_back(zero);
+  auto loadStationary = [&](Value source, int64_t headDim) {
+    return b.loadWithin({keyTile, headDim}, source, corner, within(item.first),
+                        within(keyLength), zero, one);
+  };
+  loop.keys = loadStationary(get(op.getKey()), qkHeadDim);
   if (results.key)
-    emitStore(loop.getResults().front(), get(results.key), corner,
-              op.getScaleOrDefault() / getGradFactor(), firstKey, keyLength);
+    loop.values = loadStationary(get(op.getValue()), vHeadDim);
+  loop.tiles = emitTilesOfKeys(loop.workItem, listed, loop.isOrdered);
+  SmallVector<Value> inits;
+  if (results.key)
+    inits.push_back(b.splat({keyTile, qkHeadDim}, 0));
   if (results.value)
-    storeValueGrads(loop.getResults().back(), results.value, item, corner);
+    inits.push_back(b.splat({keyTile, vHeadDim}, 0));
+  ValueRange sums = emitKeyLoops(loop, inits);
+  if (results.key)
+    emitStore(sums.front(), get(results.key), corner,
+              op.getScaleOrDefault() / getGradFactor(), item.first, keyLength);
+  if (results.value)
+    storeValueGrads(sums.back(), results.value, item, corner);
   // The bulk additions have completed by now, so nothing waits for them.
-  if (dqRing.slot)
-    attn_tile::SemaphoreAddOp::create(b, get(workspace.dqRingSemaphores),
-                                      ValueRange{dqRing.slot, b.index(Added)},
-                                      /*additions=*/true);
+  if (loop.dqRing.slot)
+    attn_tile::SemaphoreAddOp::create(
+        b, get(workspace.dqRingSemaphores),
+        ValueRange{loop.dqRing.slot, b.index(Added)}, /*additions=*/true);
 }
 
 void GradKernelWriter::storeValueGrads(Value tile, Value result,

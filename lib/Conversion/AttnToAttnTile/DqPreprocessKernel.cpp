@@ -28,31 +28,92 @@ static constexpr double infinity = std::numeric_limits<double>::infinity();
 /// of probabilities (docs/Numerics.md).
 static constexpr double maxLogSumExp = 1 << 24;
 
+GradKernelWriter::WorkItem
+GradKernelWriter::beginRows(const GradWorkspace &workspace, Value workItemList,
+                            Value &number) {
+  Value out = get(op.getOut());
+  if (workItemList) {
+    WorkItem item = beginListedWorkItems(b.size(out, 1), get(workItemList),
+                                         MaskDim::Query, workspace);
+    number = item.first;
+    return item;
+  }
+  queryLength = b.size(out, 2);
+  SmallVector<Value> ids = beginWorkItems(
+      b.size(out, 1), b.countTiles(b.size(get(workspace.delta), 2), queryTile));
+  WorkItem item;
+  item.sequence = item.batch = ids[0];
+  item.head = ids[1];
+  item.first = arith::MulIOp::create(b, ids[2], b.index(queryTile));
+  number = ids[2];
+  return item;
+}
+
+Value GradKernelWriter::removeIdentity(Value &output, const WorkItem &item) {
+  // Lists of work items set the length.
+  if (!keyLength)
+    keyLength = b.size(get(op.getValue()), 2);
+  Value weight = b.loadHeadScalar(get(op.getIdentity()), item.head);
+  Value keyHead = item.head;
+  if (int64_t group = op.getGroupSize(); group != 1)
+    keyHead = arith::DivUIOp::create(b, keyHead, b.index(group));
+  Value shift = emitShift();
+  output = b.addScaledRows(output, arith::NegFOp::create(b, weight),
+                           {get(op.getValue()), item.batch, keyHead, item.first,
+                            queryLength, shift, shift ? keyLength : Value(),
+                            item.keyBase});
+  return vector::BroadcastOp::create(
+      b, b.f32Vector(queryTile),
+      arith::SubFOp::create(b, b.scalar(1), weight).getResult());
+}
+
+Value GradKernelWriter::emitAttends(Value lse, Value row) {
+  // Queries past the length attend nothing.
+  Value left = arith::MaxSIOp::create(
+      b, arith::SubIOp::create(b, queryLength, row).getResult(), b.index(0));
+  Value exists = vector::CreateMaskOp::create(
+      b, VectorType::get(queryTile, b.getI1Type()), left);
+  Value attends = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, lse,
+                                        b.splat(queryTile, -infinity));
+  attends = arith::AndIOp::create(b, attends, exists);
+  Value isResolved = arith::CmpFOp::create(
+      b, arith::CmpFPredicate::ULE, math::AbsFOp::create(b, lse).getResult(),
+      b.splat(queryTile, maxLogSumExp));
+  return arith::AndIOp::create(b, attends, isResolved);
+}
+
+void GradKernelWriter::clearDqTile(const WorkItem &item,
+                                   const GradWorkspace &workspace,
+                                   ArrayRef<Value> corner) {
+  Value dqAccumulator = get(workspace.dqAccumulator);
+  int64_t headDim = cast<MemRefType>(dqAccumulator.getType()).getShape().back();
+  if (workspace.semaphores) {
+    auto each = attn_tile::ThreadForOp::create(b, b.index(queryTile));
+    OpBuilder::InsertionGuard guard(b);
+    Block *body =
+        b.createBlock(&each.getBody(), {}, b.getIndexType(), b.getLoc());
+    Value ofRow = arith::AddIOp::create(b, item.first, body->getArgument(0));
+    memref::StoreOp::create(
+        b, arith::ConstantIntOp::create(b, 0, 32).getResult(),
+        get(workspace.semaphores), ValueRange{item.batch, item.head, ofRow});
+    attn_tile::YieldOp::create(b, ValueRange());
+  }
+  SmallVector<Value> place(corner);
+  place.push_back(b.index(0));
+  attn_tile::StoreFragmentsOp::create(b, b.splat({queryTile, headDim}, 0),
+                                      dqAccumulator, place);
+}
+
 void GradKernelWriter::writePreprocess(attn_tile::KernelOp kernel,
                                        const GradWorkspace &workspace,
                                        Value workItemList) {
   begin(kernel);
-  Value out = get(op.getOut()), dout = get(op.getDout());
-  Value exponents = get(workspace.exponent), deltas = get(workspace.delta);
-  WorkItem item;
   // Zero for the first tile of a sequence and head.
   Value number;
-  if (workItemList) {
-    item = beginListedWorkItems(b.size(out, 1), get(workItemList),
-                                MaskDim::Query, workspace);
-    number = item.first;
-  } else {
-    queryLength = b.size(out, 2);
-    SmallVector<Value> ids = beginWorkItems(
-        b.size(out, 1), b.countTiles(b.size(deltas, 2), queryTile));
-    item.sequence = item.batch = ids[0];
-    item.head = ids[1];
-    item.first = arith::MulIOp::create(b, ids[2], b.index(queryTile));
-    number = ids[2];
-  }
-  Value row = item.first, zero = b.index(0);
-  SmallVector<Value> corner = item.at(b, item.head, item.queryBase, row);
-  SmallVector<Value> place = item.at(b, item.head, item.workBase, row);
+  WorkItem item = beginRows(workspace, workItemList, number);
+  Value zero = b.index(0);
+  SmallVector<Value> corner = item.at(b, item.head, item.queryBase, item.first);
+  SmallVector<Value> place = item.at(b, item.head, item.workBase, item.first);
 
   int64_t headDim = padHeadDim(op.getOut());
   // The small loads come first, so that nothing waits for them later.
@@ -70,24 +131,11 @@ void GradKernelWriter::writePreprocess(attn_tile::KernelOp kernel,
     return b.extend(tile);
   };
   // The output without the contribution of the identity.
-  Value weighted = loadWide(out), rest;
-  if (op.getIdentity()) {
-    if (!workItemList)
-      keyLength = b.size(get(op.getValue()), 2);
-    Value weight = b.loadHeadScalar(get(op.getIdentity()), item.head);
-    Value keyHead = item.head;
-    if (int64_t group = op.getGroupSize(); group != 1)
-      keyHead = arith::DivUIOp::create(b, keyHead, b.index(group));
-    Value shift = emitShift();
-    weighted = b.addScaledRows(weighted, arith::NegFOp::create(b, weight),
-                               {get(op.getValue()), item.batch, keyHead, row,
-                                queryLength, shift, shift ? keyLength : Value(),
-                                item.keyBase});
-    rest = vector::BroadcastOp::create(
-        b, b.f32Vector(queryTile),
-        arith::SubFOp::create(b, b.scalar(1), weight).getResult());
-  }
-  Value products = arith::MulFOp::create(b, weighted, loadWide(dout));
+  Value weighted = loadWide(get(op.getOut())), rest;
+  if (op.getIdentity())
+    rest = removeIdentity(weighted, item);
+  Value products =
+      arith::MulFOp::create(b, weighted, loadWide(get(op.getDout())));
   Value delta = vector::MultiDimReductionOp::create(
       b, products, b.splat(queryTile, 0), ArrayRef<bool>{false, true},
       vector::CombiningKind::ADD);
@@ -97,19 +145,7 @@ void GradKernelWriter::writePreprocess(attn_tile::KernelOp kernel,
     delta = arith::MulFOp::create(
         b, delta, b.splat(queryTile, dropout.getKeepProbability()));
 
-  // Queries past the length attend nothing.
-  Value left = arith::MaxSIOp::create(
-      b, arith::SubIOp::create(b, queryLength, row).getResult(), zero);
-  Value exists = vector::CreateMaskOp::create(
-      b, VectorType::get(queryTile, b.getI1Type()), left);
-  Value lowest = b.splat(queryTile, -infinity);
-  Value attends =
-      arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, lse, lowest);
-  attends = arith::AndIOp::create(b, attends, exists);
-  Value isResolved = arith::CmpFOp::create(
-      b, arith::CmpFPredicate::ULE, math::AbsFOp::create(b, lse).getResult(),
-      b.splat(queryTile, maxLogSumExp));
-  attends = arith::AndIOp::create(b, attends, isResolved);
+  Value attends = emitAttends(lse, item.first);
   if (rest) {
     // The exponent gives P the factor `1 - u`, so delta, which is subtracted
     // from dP, must not have it.
@@ -121,40 +157,23 @@ void GradKernelWriter::writePreprocess(attn_tile::KernelOp kernel,
                               b.splat(queryTile, 0)));
   }
   Value exponent = arith::MulFOp::create(b, lse, b.splat(queryTile, -log2e));
-  auto storeRows = [&](Value value, Value otherwise, Value dest) {
-    Value stored = arith::SelectOp::create(b, attends, value, otherwise);
-    attn_tile::StoreOp::create(b, stored, dest, place);
+  auto storeRows = [&](Value value, double otherwise, Value dest) {
+    Value stored = arith::SelectOp::create(b, attends, value,
+                                           b.splat(queryTile, otherwise));
+    attn_tile::StoreOp::create(b, stored, get(dest), place);
   };
-  storeRows(exponent, lowest, exponents);
-  storeRows(delta, b.splat(queryTile, 0), deltas);
+  storeRows(exponent, -infinity, workspace.exponent);
+  storeRows(delta, 0, workspace.delta);
+  auto isFirst = [&]() -> Value {
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, number, zero);
+  };
   if (workspace.streams)
-    dropout.emitStoreStream(
-        b, captured, item.sequence, item.head,
-        arith::CmpIOp::create(b, arith::CmpIPredicate::eq, number, zero),
-        get(workspace.streams));
-  if (!workspace.dqAccumulator)
-    return;
+    dropout.emitStoreStream(b, captured, item.sequence, item.head, isFirst(),
+                            get(workspace.streams));
   if (workspace.dqRingSemaphores)
-    return clearDqRing(
-        item, workspace,
-        arith::CmpIOp::create(b, arith::CmpIPredicate::eq, number, zero));
-  Value dqAccumulator = get(workspace.dqAccumulator);
-  int64_t dqHeadDim =
-      cast<MemRefType>(dqAccumulator.getType()).getShape().back();
-  if (workspace.semaphores) {
-    auto each = attn_tile::ThreadForOp::create(b, b.index(queryTile));
-    OpBuilder::InsertionGuard guard(b);
-    Block *body =
-        b.createBlock(&each.getBody(), {}, b.getIndexType(), b.getLoc());
-    Value ofRow = arith::AddIOp::create(b, row, body->getArgument(0));
-    memref::StoreOp::create(
-        b, arith::ConstantIntOp::create(b, 0, 32).getResult(),
-        get(workspace.semaphores), ValueRange{item.batch, item.head, ofRow});
-    attn_tile::YieldOp::create(b, ValueRange());
-  }
-  place.push_back(zero);
-  attn_tile::StoreFragmentsOp::create(b, b.splat({queryTile, dqHeadDim}, 0),
-                                      dqAccumulator, place);
+    clearDqRing(item, workspace, isFirst());
+  else if (workspace.dqAccumulator)
+    clearDqTile(item, workspace, place);
 }
 
 //===----------------------------------------------------------------------===//

@@ -186,6 +186,19 @@ private:
   /// Emits the number of parts of a key head's dQ that are converted
   /// separately.
   Value emitConvertedParts();
+  /// Begins the work items of the preprocess kernel. `number` becomes zero for
+  /// the first tile of a sequence and head.
+  WorkItem beginRows(const GradWorkspace &workspace, Value workItemList,
+                     Value &number);
+  /// Subtracts the contribution of the identity from a tile of the output.
+  /// Returns, for each row, the factor of the probabilities.
+  Value removeIdentity(Value &output, const WorkItem &item);
+  /// Whether rows exist, attend something and have gradients.
+  Value emitAttends(Value lse, Value row);
+  /// Clears a query tile of the dQ accumulator, and its semaphores. `corner`
+  /// holds the indices of the tile without its column.
+  void clearDqTile(const WorkItem &item, const GradWorkspace &workspace,
+                   ArrayRef<Value> corner);
   /// Clears a query tile's part of the dQ ring buffer, and the semaphores.
   void clearDqRing(const WorkItem &item, const GradWorkspace &workspace,
                    Value isFirst);
@@ -260,6 +273,61 @@ private:
   Value emitKeyPart(const KeyStep &step, const GradWorkspace &workspace,
                     const Gradients &results, Value keys, Value values,
                     const QueryTiles &tiles, SmallVectorImpl<Value> &carried);
+  /// A work item of the dkdv kernel, its position in the order of ordered
+  /// accumulation, and the row of lists with its query tiles.
+  struct KeyWorkItem {
+    WorkItem item;
+    AccumulationOrder order;
+    SmallVector<Value> listRow;
+  };
+  /// What the steps of a work item of the dkdv kernel have in common.
+  struct KeyLoop {
+    const GradWorkspace &workspace;
+    const Gradients &results;
+    const ClassifiedTiles &listed;
+    KeyWorkItem workItem = {};
+    QueryTiles tiles = {};
+    DqRingSlot dqRing = {};
+    /// The tiles of keys and of values.
+    Value keys = {}, values = {};
+    /// The number of steps of the pipes that the loops read.
+    Value length = {};
+    /// Whether additions to dQ are ordered; whether the lists of tiles depend
+    /// on the head; and whether each query head of a GQA group visits the
+    /// tiles by itself.
+    bool isOrdered = false, isListedByHead = false, isOncePerHead = false;
+  };
+  /// The steps of one loop, from `first` (null: 0) to `end`: `count` tiles of
+  /// each head.
+  struct KeySteps {
+    Value first, end, count;
+    MaskedSteps masks;
+  };
+  /// The query head of a step, as one of its GQA group too (null if the step
+  /// does not choose one), the index of its query tile among the visited ones,
+  /// and that tile.
+  struct StepPlace {
+    Value head, member, visitIndex, tile;
+  };
+  KeyWorkItem beginKeyTiles(const GradWorkspace &workspace,
+                            const ClassifiedTiles &listed, Value workItemList,
+                            bool isOrdered);
+  /// Waits until the slot of a key head in the dQ ring buffer is free.
+  DqRingSlot waitForDqRing(const WorkItem &item,
+                           const GradWorkspace &workspace);
+  QueryTiles emitTilesOfKeys(const KeyWorkItem &workItem,
+                             const ClassifiedTiles &listed, bool isOrdered);
+  StepPlace emitStepPlace(const KeyLoop &loop, Value visitIndex, Value count,
+                          bool isFull);
+  /// Adds the dQ contributions of the score gradients `grads` of the parts of a
+  /// query tile.
+  void addToDq(const KeyLoop &loop, const StepPlace &place, Value firstQuery,
+               ArrayRef<Value> grads);
+  scf::ForOp emitKeySteps(const KeyLoop &loop, const KeySteps &steps,
+                          ValueRange inits);
+  /// Emits one loop over the query tiles, or one over the partial and one over
+  /// the full ones. Returns the dK and dV accumulators.
+  ValueRange emitKeyLoops(KeyLoop &loop, ValueRange inits);
   /// Concatenates `tiles` along their columns.
   Value joinColumns(ArrayRef<Value> tiles);
   /// The scores before the score_mod region, scaled if there is one.

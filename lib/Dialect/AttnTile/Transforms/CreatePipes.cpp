@@ -617,58 +617,97 @@ static LogicalResult countAfterAdditions(KernelOp kernel,
 }
 
 namespace {
+/// What a kernel stages.
+struct StagedKernel {
+  SetVector<LoadOp> loads;
+  /// The streams of `loads`, and those that only maps read.
+  SmallVector<Stream> streams, mapped;
+  /// The matmuls, by block and in order.
+  llvm::MapVector<Block *, SmallVector<vector::ContractionOp>> matmuls;
+  /// Additions of tiles in fragment order that go through shared memory.
+  SmallVector<BulkReduceAddOp> additions;
+  /// The waits for loads, and the buffers, or values in registers, that MMAs
+  /// read instead of their results.
+  DenseMap<Value, WaitOp> waits;
+  DenseMap<Value, Value> buffers;
+  /// Buffers of computed operands.
+  DenseMap<Value, Value> shared;
+};
+
 struct AttnTileCreatePipesPass
     : public attn_tile::impl::AttnTileCreatePipesPassBase<
           AttnTileCreatePipesPass> {
   using Base::Base;
 
   void runOnOperation() override;
+
+private:
+  LogicalResult verifyOptions();
+  LogicalResult collect(StagedKernel &staged);
+  int64_t getStages(const Stream &stream);
+  void stageLoads(StagedKernel &staged);
+  FailureOr<int64_t> collectAdditions(StagedKernel &staged);
+  LogicalResult stageAdditions(StagedKernel &staged, SharedPipes &pipes);
+  void startMmas(StagedKernel &staged);
 };
 } // namespace
 
-void AttnTileCreatePipesPass::runOnOperation() {
-  KernelOp kernel = getOperation();
+LogicalResult AttnTileCreatePipesPass::verifyOptions() {
   auto verifyStages = [&](int64_t count, int64_t least) -> LogicalResult {
     if (count >= least && count <= PipeType::maxStages)
       return success();
-    return kernel.emitError("pipes can have 1 to ")
+    return getOperation().emitError("pipes can have 1 to ")
            << PipeType::maxStages << " stages (asked for " << count << ")";
   };
   // Pipes of read-once tiles and of score tiles may have no stages.
-  if (failed(verifyStages(stages, 1)) || failed(verifyStages(queryStages, 1)) ||
-      failed(verifyStages(readOnceStages, 0)) ||
-      failed(verifyStages(scoreStages, 0)))
-    return signalPassFailure();
-  SetVector<LoadOp> loads = collectLoads(kernel);
-  if (loads.empty()) {
-    remark::missed(kernel.getLoc(), remark::RemarkOpts::name("CreatePipes")
-                                        .category(getArgument())
-                                        .function(kernel.getName()))
-        << "no stream of tiles feeds MMAs alone";
-    return;
-  }
+  return failure(failed(verifyStages(stages, 1)) ||
+                 failed(verifyStages(queryStages, 1)) ||
+                 failed(verifyStages(readOnceStages, 0)) ||
+                 failed(verifyStages(scoreStages, 0)));
+}
+
+/// Finds the streams and matmuls of a kernel, which has `staged.loads`.
+LogicalResult AttnTileCreatePipesPass::collect(StagedKernel &staged) {
+  KernelOp kernel = getOperation();
   WalkResult walk = kernel.walk([](scf::ForallOp forall) {
     forall.emitOpError("must be replaced by a traversal of work items before "
                        "pipes are created");
     return WalkResult::interrupt();
   });
   if (walk.wasInterrupted())
-    return signalPassFailure();
-  FailureOr<SmallVector<Stream>> streams = collectStreams(loads.getArrayRef());
+    return failure();
+  FailureOr<SmallVector<Stream>> streams =
+      collectStreams(staged.loads.getArrayRef());
   FailureOr<SmallVector<Stream>> mapped = collectStreams(
       scoreStages != 0 ? collectMapped(kernel) : SmallVector<LoadOp>());
   if (failed(streams) || failed(mapped))
-    return signalPassFailure();
-
-  // The matmuls, by block and in order.
-  llvm::MapVector<Block *, SmallVector<vector::ContractionOp>> matmuls;
+    return failure();
+  staged.streams = std::move(*streams);
+  staged.mapped = std::move(*mapped);
   kernel.walk([&](vector::ContractionOp matmul) {
     LoadOp lhs = getLoad(matmul.getLhs());
     auto rhs = matmul.getRhs().getDefiningOp<LoadOp>();
-    if ((lhs && loads.contains(lhs)) || (rhs && loads.contains(rhs)))
-      matmuls[matmul->getBlock()].push_back(matmul);
+    if ((lhs && staged.loads.contains(lhs)) ||
+        (rhs && staged.loads.contains(rhs)))
+      staged.matmuls[matmul->getBlock()].push_back(matmul);
   });
+  return success();
+}
 
+/// The number of stages of the pipe of a stream.
+int64_t AttnTileCreatePipesPass::getStages(const Stream &stream) {
+  if (isLoadedOnce(stream.loads.front()))
+    return lhsRegisters && llvm::all_of(stream.loads, isPlainLhs)
+               ? int64_t(1)
+               : queryStages.getValue();
+  if (readOnceStages != 0 && isReadOnce(stream))
+    return readOnceStages;
+  return stages;
+}
+
+/// Creates the pipes of the streams, and stages their loads.
+void AttnTileCreatePipesPass::stageLoads(StagedKernel &staged) {
+  KernelOp kernel = getOperation();
   int64_t clusterSize = kernel.getClusterSize();
   std::optional<ClusterDependence> dependence;
   if (clusterSize > 1)
@@ -682,88 +721,74 @@ void AttnTileCreatePipesPass::runOnOperation() {
         });
     return isShared ? clusterSize : 1;
   };
-
-  SmallVector<LoadOp> rows = collectRows(loads);
   DenseMap<Value, Value> pipes;
   auto builder = OpBuilder::atBlockBegin(&kernel.getBody().front());
-  for (Stream &stream : *streams) {
-    LoadOp first = stream.loads.front();
+  for (Stream &stream : staged.streams) {
     auto tile = cast<VectorType>(stream.tile);
-    int64_t count = stages;
-    if (isLoadedOnce(first))
-      count = lhsRegisters && llvm::all_of(stream.loads, isPlainLhs)
-                  ? int64_t(1)
-                  : queryStages.getValue();
-    else if (readOnceStages != 0 && isReadOnce(stream))
-      count = readOnceStages;
-    auto type = PipeType::get(&getContext(), tile.getShape(),
-                              tile.getElementType(), count, getCluster(stream));
-    Value pipe = CreatePipeOp::create(builder, first.getLoc(), type,
-                                      /*offset=*/IntegerAttr(),
-                                      /*barriers=*/IntegerAttr());
+    auto type =
+        PipeType::get(&getContext(), tile.getShape(), tile.getElementType(),
+                      getStages(stream), getCluster(stream));
+    Value pipe =
+        CreatePipeOp::create(builder, stream.loads.front().getLoc(), type,
+                             /*offset=*/IntegerAttr(),
+                             /*barriers=*/IntegerAttr());
     for (LoadOp load : stream.loads)
       pipes[load.getResult()] = pipe;
     ++numPipes;
   }
-  DenseMap<Value, WaitOp> waitsOfLoads;
-  DenseMap<Value, Value> buffers;
-  for (LoadOp load : loads) {
+  for (LoadOp load : staged.loads) {
     WaitOp wait = stageLoad(load, pipes[load.getResult()]);
-    waitsOfLoads[load.getResult()] = wait;
-    buffers[load.getResult()] = wait.getBuffer();
+    staged.waits[load.getResult()] = wait;
+    staged.buffers[load.getResult()] = wait.getBuffer();
     if (lhsRegisters && isLoadedOnce(load) && isPlainLhs(load))
-      buffers[load.getResult()] = readStage(wait);
+      staged.buffers[load.getResult()] = readStage(wait);
   }
-  // If the dQ tiles of a step are too large for shared memory, there is no room
-  // for two stages of computed operands either.
-  SmallVector<BulkReduceAddOp> additions;
+}
+
+/// Finds the additions that go through shared memory. Returns the stages of
+/// computed operands: if the dQ tiles of a step are too large for shared
+/// memory, there is no room for two stages of these either.
+FailureOr<int64_t>
+AttnTileCreatePipesPass::collectAdditions(StagedKernel &staged) {
   DenseMap<Block *, int64_t> bytesOfDqTiles;
-  kernel.walk([&](BulkReduceAddOp op) {
+  getOperation().walk([&](BulkReduceAddOp op) {
     auto tile = cast<VectorType>(op.getValue().getType());
     bytesOfDqTiles[op->getBlock()] +=
         tile.getNumElements() * tile.getElementTypeBitWidth() / /*bits=*/8;
-    additions.push_back(op);
+    staged.additions.push_back(op);
   });
-  bool hasLargeDqTiles = llvm::any_of(
-      bytesOfDqTiles, [&](const std::pair<Block *, int64_t> &sums) {
-        return sums.second > maxFragmentBytes;
-      });
-  if (hasLargeDqTiles) {
-    for (BulkReduceAddOp op : additions) {
-      if (!op.getOrdinal())
-        continue;
-      op.emitOpError("with an order must go through shared memory, which has "
-                     "no room for ")
-          << bytesOfDqTiles[op->getBlock()] << " bytes in a step (at most "
-          << maxFragmentBytes.getValue() << ")";
-      return signalPassFailure();
-    }
-    additions.clear();
-  }
-  int64_t sharedStages = hasLargeDqTiles ? 1 : 2;
-  DenseMap<Value, Value> shared;
-  SharedPipes ofOperands(kernel), ofDqTiles(kernel), ofRows(kernel);
-  for (auto &[block, contractions] : matmuls)
-    for (vector::ContractionOp matmul : contractions)
-      if (failed(storeOperandLocally(matmul, sharedStages, waitsOfLoads,
-                                     ofOperands, shared)))
-        return signalPassFailure();
+  if (llvm::none_of(bytesOfDqTiles,
+                    [&](const std::pair<Block *, int64_t> &sums) {
+                      return sums.second > maxFragmentBytes;
+                    }))
+    return 2;
+  for (BulkReduceAddOp op : staged.additions)
+    if (op.getOrdinal())
+      return op.emitOpError("with an order must go through shared memory, "
+                            "which has no room for ")
+             << bytesOfDqTiles[op->getBlock()] << " bytes in a step (at most "
+             << maxFragmentBytes.getValue() << ")";
+  staged.additions.clear();
+  return 1;
+}
 
-  for (BulkReduceAddOp op : additions) {
+/// Lets the additions read tiles in shared memory.
+LogicalResult AttnTileCreatePipesPass::stageAdditions(StagedKernel &staged,
+                                                      SharedPipes &pipes) {
+  KernelOp kernel = getOperation();
+  for (BulkReduceAddOp op : staged.additions) {
     auto tile = cast<VectorType>(op.getValue().getType());
     auto type = PipeType::get(&getContext(), tile.getShape(),
                               tile.getElementType(), /*stages=*/1);
-    Value pipe = ofDqTiles.getNext(op->getBlock(), op.getLoc(), type);
+    Value pipe = pipes.getNext(op->getBlock(), op.getLoc(), type);
     OpBuilder beforeOp(op);
     // Ordered accumulation finds its tile by a position that counts steps.
     Value position;
     if (op.getOrdinal()) {
-      position = getPositionIn(op->getBlock(), waitsOfLoads);
-      if (!position) {
-        op.emitOpError("with an order needs a stream of tiles in its block, "
-                       "which counts its steps");
-        return signalPassFailure();
-      }
+      position = getPositionIn(op->getBlock(), staged.waits);
+      if (!position)
+        return op.emitOpError("with an order needs a stream of tiles in its "
+                              "block, which counts its steps");
       if (int64_t parts = getQueryParts(kernel); parts != 1)
         position = arith::DivUIOp::create(
             beforeOp, op.getLoc(), position,
@@ -772,18 +797,21 @@ void AttnTileCreatePipesPass::runOnOperation() {
     op.getValueMutable().assign(StageFragmentsOp::create(
         beforeOp, op.getLoc(), op.getValue(), pipe, position));
   }
-  if (!additions.empty() &&
-      failed(countAfterAdditions(kernel, additions.front(), waitsOfLoads)))
-    return signalPassFailure();
+  if (staged.additions.empty())
+    return success();
+  return countAfterAdditions(kernel, staged.additions.front(), staged.waits);
+}
 
-  DenseMap<Value, SmallVector<Operation *>> readers;
+/// Replaces the matmuls by MMAs, and releases the stages that they read.
+void AttnTileCreatePipesPass::startMmas(StagedKernel &staged) {
   SmallVector<SmallVector<MmaStartOp>> starts;
-  for (auto &[block, contractions] : matmuls) {
+  for (auto &[block, contractions] : staged.matmuls) {
     SmallVector<MmaStartOp> &started = starts.emplace_back();
     for (vector::ContractionOp matmul : contractions)
-      started.push_back(startMma(matmul, buffers, shared));
+      started.push_back(startMma(matmul, staged.buffers, staged.shared));
   }
-  for (auto [entry, started] : llvm::zip(matmuls, starts)) {
+  DenseMap<Value, SmallVector<Operation *>> readers;
+  for (auto [entry, started] : llvm::zip(staged.matmuls, starts)) {
     SmallVector<MmaWaitOp> waits = waitForMmas(entry.second, started);
     for (auto [matmul, wait] : llvm::zip(entry.second, waits)) {
       for (Value operand : {matmul.getLhs(), matmul.getRhs()})
@@ -793,24 +821,62 @@ void AttnTileCreatePipesPass::runOnOperation() {
     }
     keepRegistersInFlight(waits);
   }
-  for (LoadOp load : loads) {
-    WaitOp stage = waitsOfLoads[load.getResult()];
+  OpBuilder builder(&getContext());
+  for (LoadOp load : staged.loads) {
+    WaitOp stage = staged.waits[load.getResult()];
     builder.setInsertionPointAfter(
         getLastIn(stage->getBlock(), readers[load.getResult()]));
     ReleaseOp::create(builder, load.getLoc(), stage.getBuffer());
   }
-  for (auto &[block, contractions] : matmuls)
+}
+
+/// Erases what pipes have replaced.
+static void eraseStaged(KernelOp kernel, StagedKernel &staged) {
+  for (auto &[block, contractions] : staged.matmuls)
     for (vector::ContractionOp matmul : contractions)
       matmul.erase();
   kernel.walk([](vector::ExtractStridedSliceOp slice) {
     if (slice->use_empty())
       slice.erase();
   });
-  for (LoadOp load : loads)
+  for (LoadOp load : staged.loads)
     load.erase();
+}
+
+void AttnTileCreatePipesPass::runOnOperation() {
+  KernelOp kernel = getOperation();
+  if (failed(verifyOptions()))
+    return signalPassFailure();
+  StagedKernel staged;
+  staged.loads = collectLoads(kernel);
+  if (staged.loads.empty()) {
+    remark::missed(kernel.getLoc(), remark::RemarkOpts::name("CreatePipes")
+                                        .category(getArgument())
+                                        .function(kernel.getName()))
+        << "no stream of tiles feeds MMAs alone";
+    return;
+  }
+  if (failed(collect(staged)))
+    return signalPassFailure();
+  SmallVector<LoadOp> rows = collectRows(staged.loads);
+  stageLoads(staged);
+  FailureOr<int64_t> sharedStages = collectAdditions(staged);
+  if (failed(sharedStages))
+    return signalPassFailure();
+  SharedPipes ofOperands(kernel), ofDqTiles(kernel), ofRows(kernel);
+  for (auto &[block, contractions] : staged.matmuls)
+    for (vector::ContractionOp matmul : contractions)
+      if (failed(storeOperandLocally(matmul, *sharedStages, staged.waits,
+                                     ofOperands, staged.shared)))
+        return signalPassFailure();
+  if (failed(stageAdditions(staged, ofDqTiles)))
+    return signalPassFailure();
+  startMmas(staged);
+  eraseStaged(kernel, staged);
   for (LoadOp row : rows)
     stageRow(row, stages, shareRows, ofRows);
-  for (const Stream &stream : *mapped)
+  for (const Stream &stream : staged.mapped)
     stageReads(stream.loads, scoreStages);
-  numPipes += ofDqTiles.getNumPipes() + ofRows.getNumPipes() + mapped->size();
+  numPipes +=
+      ofDqTiles.getNumPipes() + ofRows.getNumPipes() + staged.mapped.size();
 }
