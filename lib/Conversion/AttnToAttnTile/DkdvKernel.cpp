@@ -316,10 +316,11 @@ GradKernelWriter::emitTilesOfKeys(const KeyWorkItem &workItem,
   if (!isOrdered || !isPaired())
     return tiles;
   // The tile that completes the last pair has no keys, and adds nothing.
+  Value zero = b.index(0);
   Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, item.first,
                                        keyLength);
   for (Value *steps : {&tiles.count, &tiles.masked})
-    *steps = arith::SelectOp::create(b, exists, *steps, b.index(0));
+    *steps = arith::SelectOp::create(b, exists, *steps, zero);
   return tiles;
 }
 

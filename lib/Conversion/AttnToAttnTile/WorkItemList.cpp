@@ -100,17 +100,13 @@ WorkItemListWriter::WorkItemListWriter(OpBuilder &builder,
 
 void WorkItemListWriter::write() {
   b.setInsertionPointToEnd(entry);
-  // Without boundaries, or without sequences in a padded batch, there is
-  // nothing to read, and the list has no room for a work item.
-  Value entries = b.size(querySequences, 0);
-  numSequences = entries;
-  Value items = entries;
-  Value zero = b.constant(0), one = b.constant(1);
+  // Packed sequences have one boundary more than sequences. Without boundaries
+  // there are no sequences either, which row 0 must say, too.
+  numSequences = b.size(querySequences, 0);
+  Value one = b.constant(1);
   if (!addressing.hasEntries())
-    numSequences = b.sub(entries, one);
-  else
-    items = b.select(b.compare(arith::CmpIPredicate::eq, entries, zero), zero,
-                     b.add(entries, one));
+    numSequences = b.sub(arith::MaxSIOp::create(b, numSequences, one), one);
+  Value items = b.add(numSequences, one);
   auto forall = scf::ForallOp::create(b, ArrayRef<OpFoldResult>{items},
                                       ValueRange(), std::nullopt);
   attn_tile::ReturnOp::create(b);
