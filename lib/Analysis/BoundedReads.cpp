@@ -62,24 +62,27 @@ Value attn::emitHasElements(OpBuilder &builder, Location loc, Value memref) {
 
 Value attn::readElement(OpBuilder &builder, Location loc, Value memref,
                         ValueRange indices) {
-  auto read = [&]() -> Value {
-    return memref::LoadOp::create(builder, loc, memref, indices);
-  };
+  Type element = cast<MemRefType>(memref.getType()).getElementType();
   Value has = emitHasElements(builder, loc, memref);
   if (!has)
-    return read();
-  auto yield = [&](function_ref<Value()> emit) {
-    return [&, emit](OpBuilder &, Location) {
-      scf::YieldOp::create(builder, loc, emit());
-    };
+    return memref::LoadOp::create(builder, loc, memref, indices);
+  // LLVM passes bf16 values between blocks as f32, and rounds them back by an
+  // instruction that takes subnormal numbers for zero. Bits stay as they are.
+  Type passed = element.isBF16() ? builder.getI16Type() : element;
+  auto read = [&](OpBuilder &b, Location) {
+    Value value = memref::LoadOp::create(b, loc, memref, indices);
+    if (passed != element)
+      value = arith::BitcastOp::create(b, loc, passed, value);
+    scf::YieldOp::create(b, loc, value);
   };
-  auto zero = [&]() -> Value {
-    Type element = cast<MemRefType>(memref.getType()).getElementType();
-    return arith::ConstantOp::create(builder, loc,
-                                     builder.getZeroAttr(element));
+  auto zero = [&](OpBuilder &b, Location) {
+    Value value = arith::ConstantOp::create(b, loc, b.getZeroAttr(passed));
+    scf::YieldOp::create(b, loc, value);
   };
-  return scf::IfOp::create(builder, loc, has, yield(read), yield(zero))
-      .getResult(0);
+  Value value = scf::IfOp::create(builder, loc, has, read, zero).getResult(0);
+  if (passed != element)
+    value = arith::BitcastOp::create(builder, loc, element, value);
+  return value;
 }
 
 static Value readBounded(OpBuilder &builder, Location loc, Value memref,

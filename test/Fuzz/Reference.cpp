@@ -720,18 +720,21 @@ Interval GradientReference::getProbabilityGradient(const Sequence &sequence,
 void GradientReference::addMaskedPair(const Sequence &sequence, int64_t head,
                                       int64_t i, int64_t j, const Pair &pair,
                                       Interval delta) {
-  // A kernel may add minus infinity to the score.
-  bool hasScore = pair.input.isFinite();
+  // A kernel may add minus infinity to the score. The probabilities of a row
+  // without a log-sum-exp are no numbers either.
+  double rowLse = lse.reals[lse.getPosition(
+      {sequence.entry, head, sequence.firstQuery + i})];
+  bool hasScore = pair.input.isFinite() && !std::isnan(rowLse);
   Interval dp = getProbabilityGradient(sequence, head, i, j, pair);
   if (hasScore && roundF32(dp - delta).isFinite())
     return;
   int64_t query = sequence.firstQuery + i, key = sequence.firstKey + j;
   int64_t keyHead = rows.getKeyHead(head);
-  auto forget = [](Sums &sums, const DenseElements &elements, int64_t entry,
-                   int64_t head, int64_t row) {
+  auto forget = [&](Sums &sums, const DenseElements &elements, int64_t entry,
+                    int64_t head, int64_t row) {
     for (int64_t d = 0; d < elements.shape[3]; ++d)
-      sums[elements.getPosition({entry, head, row, d})].add(
-          Interval::unknown());
+      sums[elements.getPosition({entry, head, row, d})].add(Interval::unknown(),
+                                                            rows.accuracy);
   };
   forget(dq, rows.query, sequence.entry, head, query);
   forget(dk, rows.key, sequence.entry, keyHead, key);

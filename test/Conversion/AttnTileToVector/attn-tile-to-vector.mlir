@@ -305,3 +305,21 @@ func.func @error_flag() -> i32 {
   %0 = memref.load %word[%c0] : memref<1xi32>
   return %0 : i32
 }
+
+// -----
+
+// Values of bf16 pass between blocks as bits: LLVM would round subnormal ones to
+// zero.
+
+// CHECK-LABEL: func.func private @bits(
+// CHECK:         %[[BITS:.*]] = scf.if %{{.*}} -> (i16) {
+// CHECK:           %[[X:.*]] = memref.load
+// CHECK:           %[[B:.*]] = arith.bitcast %[[X]] : bf16 to i16
+// CHECK:           scf.yield %[[B]] : i16
+// CHECK:         arith.bitcast %[[BITS]] : i16 to bf16
+attn_tile.kernel @bits(%x: memref<?xbf16>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %s = memref.load %x[%c0] : memref<?xbf16>
+  memref.store %s, %x[%n] : memref<?xbf16>
+  attn_tile.return
+}
