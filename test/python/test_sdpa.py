@@ -348,6 +348,20 @@ def test_traces_of_torch_jit():
         assert torch.equal(call(other, k, v), sdpa(other, k, v, is_causal=True))
 
 
+def test_traces_of_torch_jit_have_gradients():
+    q, k, v = make_inputs((1, 2, 9, 16), (1, 2, 9, 16))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        # With torch's comparison of the trace, which is without gradients.
+        traced = torch.jit.trace(lambda q, k, v: sdpa(q, k, v, is_causal=True), (q, k, v))
+    actual, expected = (
+        torch.autograd.grad(call(q, k, v).square().sum(), (q, k, v))
+        for call in (traced, lambda *tensors: sdpa(*tensors, is_causal=True))
+    )
+    for one, other in zip(actual, expected):
+        torch.testing.assert_close(one, other)
+
+
 @pytest.mark.parametrize("mask", [None, "causal", "keep", "bias", "named"])
 def test_soft_caps(mask):
     torch.manual_seed(0)

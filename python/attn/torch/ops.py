@@ -471,7 +471,9 @@ def _mask_sizes(query: Tensor, key: Tensor) -> Tuple[int, ...]:
 
 def _find_gradients(tensors: Sequence[Tensor], captures: Sequence[Tensor]) -> Optional[Tuple[int, ...]]:
     """Numbers of the captures with gradients, or None if nothing has one."""
-    if not torch.is_grad_enabled() or not any([_requires_grad(tensor) for tensor in (*tensors, *captures)]):
+    # Traces of torch.jit are compared with traces without gradients, and must be the same.
+    is_recorded = torch.is_grad_enabled() or torch._C._get_tracing_state() is not None
+    if not is_recorded or not any([_requires_grad(tensor) for tensor in (*tensors, *captures)]):
         return None
     return tuple([i for i, capture in enumerate(captures) if _requires_grad(capture)])
 
