@@ -878,6 +878,31 @@ def _combine_by(name: str) -> Callable:
     return lambda tracer, a, b: tracer.call(name, (a, b), {})
 
 
+def _or_reduce(name: str, reduction: str) -> Callable:
+    """The function of two scalars, or the reduction of all elements where there is one argument alone."""
+
+    def apply(tracer: Tracer, input: Any, *args: Any, **kwargs: Any) -> Any:
+        if not args and not kwargs:
+            return _SHAPED[reduction](tracer, input)
+        is_shaped = any(isinstance(value, (Row, Array)) for value in (input, *args, *kwargs.values()))
+        if args and _is_integer(args[0]) and is_shaped or "dim" in kwargs:
+            raise TraceError(f"{tracer.function} calls torch's '{name}' along a dimension; use '{reduction}'")
+        return tracer.call(f"{name}imum", (input, *args), kwargs)
+
+    return apply
+
+
+def _norm(tracer: Tracer, input: Any, p: Any = 2, dim: Any = None, keepdim: bool = False, **options: Any) -> Any:
+    order = options.pop("ord", p)
+    if order not in (1, 2, 2.0, "fro") or any(value is not None for value in options.values()):
+        raise TraceError(f"{tracer.function} computes a norm of the order {order!r}; the orders 1 and 2 are supported")
+    array = tracer.array(input, "norm")
+    power = _absolute if order == 1 else lambda tracer, a: _power(tracer, a, 2)
+    powers = Array(tracer, array.shape, [power(tracer, tracer.float(a)) for a in array.elements])
+    total = _SHAPED["sum"](tracer, powers, dim, keepdim)
+    return total if order == 1 else tracer.call("sqrt", (total,), {})
+
+
 def _mean(tracer: Tracer, input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     array = tracer.array(input, "mean")
     total = _SHAPED["sum"](tracer, Array(tracer, array.shape, [tracer.float(x) for x in array.elements]), dim, keepdim)
@@ -954,6 +979,54 @@ def _elu(
     return tracer.call("mul", (tracer.select(is_positive, a, bent), scale), {})
 
 
+def _log_sigmoid(tracer: Tracer, a: Any) -> Scalar:
+    # As torch computes it: the exponent is never above 0.
+    a = tracer.float(a)
+    exponential = tracer.call("exp", (_negate(tracer, _absolute(tracer, a)),), {})
+    return tracer.call("sub", (_clamp(tracer, a, max=0.0), tracer.call("log1p", (exponential,), {})), {})
+
+
+def _mish(tracer: Tracer, a: Any, inplace: bool = False) -> Scalar:
+    a = tracer.float(a)
+    return tracer.call("mul", (a, tracer.call("tanh", (_softplus(tracer, a),), {})), {})
+
+
+def _hardtanh(tracer: Tracer, a: Any, min_val: Any = -1.0, max_val: Any = 1.0, inplace: bool = False) -> Scalar:
+    return _clamp(tracer, tracer.float(a), min_val, max_val)
+
+
+def _hardsigmoid(tracer: Tracer, a: Any, inplace: bool = False) -> Scalar:
+    shifted = _hardtanh(tracer, tracer.call("add", (tracer.float(a), 3.0), {}), 0.0, 6.0)
+    return tracer.call("mul", (shifted, 1 / 6), {})
+
+
+def _hardswish(tracer: Tracer, a: Any, inplace: bool = False) -> Scalar:
+    return tracer.call("mul", (a, _hardsigmoid(tracer, a)), {})
+
+
+def _sign(tracer: Tracer, a: Any) -> Scalar:
+    a = tracer.lift(a)
+    one, zero = (1.0, 0.0) if a.kind == F32 else (1, 0)
+    negative = tracer.select(tracer.compare("lt", a, zero), -one, zero)
+    return tracer.select(tracer.compare("gt", a, zero), one, negative)
+
+
+def _hypot(tracer: Tracer, a: Any, b: Any) -> Scalar:
+    """Of quotients by the larger magnitude, since squares overflow."""
+    a, b = _absolute(tracer, tracer.float(a)), _absolute(tracer, tracer.float(b))
+    longer, shorter = tracer.call("maximum", (a, b), {}), tracer.call("minimum", (a, b), {})
+    divisor = tracer.select(tracer.compare("eq", longer, 0.0), 1.0, longer)
+    square = _power(tracer, _divide(tracer, shorter, divisor), 2)
+    return tracer.call("mul", (longer, tracer.call("sqrt", (tracer.call("add", (square, 1.0), {}),), {})), {})
+
+
+def _add_scaled(op: str) -> Callable:
+    def apply(tracer: Tracer, a: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Scalar:
+        return tracer.call("add", (a, tracer.call("mul", (tracer.call(op, (tensor1, tensor2), {}), value), {})), {})
+
+    return apply
+
+
 def _is(a: float) -> Callable:
     return lambda tracer, value: tracer.compare("eq", tracer.call("abs", (tracer.float(value),), {}), a)
 
@@ -979,6 +1052,11 @@ _FUNCTIONS: Dict[str, Callable] = {
     "clamp": _clamp,
     "where": _where,
     "isinf": _is(math.inf),
+    "isfinite": lambda tracer, a: tracer.compare("lt", tracer.call("abs", (tracer.float(a),), {}), math.inf),
+    "sign": _sign,
+    "hypot": _hypot,
+    "addcmul": _add_scaled("mul"),
+    "addcdiv": _add_scaled("div"),
     "isnan": lambda tracer, a: tracer.compare("ne", tracer.float(a), tracer.float(a)),
     "bitwise_and": _logic("arith.andi", only_bool=False),
     "bitwise_or": _logic("arith.ori", only_bool=False),
@@ -1011,6 +1089,13 @@ _FUNCTIONS: Dict[str, Callable] = {
     "silu": _silu,
     "softplus": _softplus,
     "elu": _elu,
+    "log_sigmoid": _log_sigmoid,
+    "logsigmoid": _log_sigmoid,
+    "mish": _mish,
+    "hardtanh": _hardtanh,
+    "relu6": lambda tracer, a, inplace=False: _hardtanh(tracer, a, 0.0, 6.0),
+    "hardsigmoid": _hardsigmoid,
+    "hardswish": _hardswish,
     "bitwise_left_shift": _shift(is_left=True),
     "bitwise_right_shift": _shift(is_left=False),
     "dim": lambda tracer, a: 0,
@@ -1047,6 +1132,12 @@ _SHAPED: Dict[str, Callable] = {
     "sum": _reduce("sum", _combine_by("add")),
     "amax": _reduce("amax", _combine_by("maximum")),
     "amin": _reduce("amin", _combine_by("minimum")),
+    "prod": _reduce("prod", _combine_by("mul")),
+    "max": _or_reduce("max", "amax"),
+    "min": _or_reduce("min", "amin"),
+    "norm": _norm,
+    "linalg_vector_norm": _norm,
+    "linalg_norm": _norm,
     "mean": _mean,
     **{name: _dot(name) for name in ("dot", "inner", "vdot", "matmul")},
     "unsqueeze": _unsqueeze,

@@ -150,6 +150,22 @@ SMALL = {
     "silu": lambda s, b, h, q, k: functional.silu(3 * s),
     "softplus": lambda s, b, h, q, k: functional.softplus(s) + functional.softplus(s * 30, beta=2.0, threshold=5.0),
     "elu": lambda s, b, h, q, k: functional.elu(s) + functional.elu(2 * s, alpha=0.5),
+    "log sigmoid": lambda s, b, h, q, k: functional.logsigmoid(5 * s) + functional.mish(s),
+    "hard": lambda s, b, h, q, k: (
+        functional.hardswish(4 * s) + functional.relu6(8 * s) + functional.hardtanh(s, -0.5) + functional.hardsigmoid(s)
+    ),
+    "sign": lambda s, b, h, q, k: s * torch.sign(q - k) + (s - 0.5).sign() + torch.where(torch.isfinite(s), 0.5, s),
+    "hypot": lambda s, b, h, q, k: torch.hypot(s, q - k - 0.5) + torch.hypot(1e30 * s, torch.full((), 1e30)) * 1e-30,
+    "scaled": lambda s, b, h, q, k: torch.addcmul(s, s, s, value=0.5) + torch.addcdiv(s, s, k + 1.5, value=2),
+    "product": lambda s, b, h, q, k: s * POINTS[q].prod() + TAGS[k].prod(0) + torch.prod(POINTS[k] + 1, 0),
+    "extrema": lambda s, b, h, q, k: s + POINTS[q].max() - torch.min(POINTS[k]) + torch.max(s, POINTS[q, 0]),
+    "norms": lambda s, b, h, q, k: (
+        s
+        - (POINTS[q] - POINTS[k] + 0.5).norm()
+        - torch.linalg.vector_norm(POINTS[q]) * 0.5
+        - torch.linalg.norm(POINTS[k], 1)
+        - POINTS[q].norm(p=1, dim=-1)
+    ),
 }
 SMALL_MASKS = {
     "any": lambda b, h, q, k: (TAGS[q].unsqueeze(-1) == TAGS[k].unsqueeze(0)).any(-1).all(-1),
