@@ -170,6 +170,30 @@ def test_block_masks_keep_their_plans(monkeypatch):
     assert not block_masks._of_block_masks
 
 
+def test_masks_of_positions_without_a_closed_form(monkeypatch):
+    """They read no tensors, so that the block mask of a BlockMask is valid for ever."""
+    inputs, made = make_inputs(), []
+    make = block_masks.PrecomputedBlockMask
+    monkeypatch.setattr(block_masks, "PrecomputedBlockMask", lambda *a: made.append(a) or make(*a))
+
+    def neighbours(b, h, q, k):
+        return (q // 16 % 4 - 1 <= k // 16 % 4) & (q % 16 // 4 + q // 64 * 4 <= k % 16 // 4 + k // 64 * 4)
+
+    expected = dense(inputs, neighbours)
+    block_mask = create_torch_block_mask(neighbours, None, None, S, S, device="cpu")
+    for _ in range(3):
+        torch.testing.assert_close(attend(inputs, block_mask), expected, rtol=1e-4, atol=2e-5)
+    assert len(made) == 1
+    other = create_torch_block_mask(lambda b, h, q, k: q >= k, None, None, S, S, device="cpu")
+    torch.testing.assert_close(attend(inputs, other), dense(inputs, other.mask_mod), rtol=1e-4, atol=2e-5)
+    # A closed form needs none.
+    assert len(made) == 1
+    plan = create_block_mask(*inputs, block_mask=neighbours, enable_gqa=True)
+    for _ in range(2):
+        out = attend(inputs, neighbours, precomputed_block_mask=plan)
+        torch.testing.assert_close(out, expected, rtol=1e-4, atol=2e-5)
+
+
 def test_the_compiler_ignores_plans():
     inputs, mask = make_inputs(), documents(make_ids())
     plan = create_block_mask(*inputs, block_mask=mask, enable_gqa=True)

@@ -16,9 +16,10 @@ from attn.torch.kernels import Kind, Plan
 _get_current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
 
-def reads_tensors(kind: Kind) -> bool:
-    """Whether the mask reads captured tensors."""
-    return kind.reads > 0 or "%c" in kind.mask_mod
+def may_have_block_mask(kind: Kind) -> bool:
+    """Whether kernels may need a block mask: the mask reads captured tensors, or is a function of positions, which may
+    have no closed form."""
+    return kind.reads > 0 or kind.mask_mod != ""
 
 
 def _version(tensor: Tensor) -> int:
@@ -76,9 +77,10 @@ class PrecomputedBlockMask:
                 "has {}, {}, {} and "
                 "{}; call create_block_mask for these".format(*self._sizes, *sizes)
             )
-        if self.tensor.device != captures[0].device:
+        if plan.mask_layout is not None and self.tensor.device != plan.mask_layout.device:
             raise AttnError(
-                f"precomputed_block_mask is on {self.tensor.device} and query on {captures[0].device}; make one there"
+                f"precomputed_block_mask is on {self.tensor.device} and query on {plan.mask_layout.device}; make one "
+                "there"
             )
         if plan.mask_tiles != self._plan.mask_tiles or plan.mask_layout != self._plan.mask_layout:
             raise AttnError(
@@ -108,9 +110,10 @@ _of_block_masks: "weakref.WeakKeyDictionary[Any, Dict[Tuple, PrecomputedBlockMas
 def find_tensor(owner: Any, plan: Plan, kind: Kind, sizes: Tuple[int, ...], captures: Sequence[Tensor]) -> Tensor:
     """The block mask for a mask that belongs to ``owner``, a ``BlockMask``: like it, it is valid until the tensors that
     it depends on change."""
-    device = captures[0].get_device()
+    assert plan.mask_layout is not None
+    device = plan.mask_layout.device.index
     stream = None
-    if device >= 0:
+    if device is not None:
         if torch.cuda.is_current_stream_capturing():
             # The block mask is computed when the graph runs, not now.
             return plan.create_block_mask(captures)

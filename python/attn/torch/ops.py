@@ -29,7 +29,7 @@ from attn.torch.kernels import (
     output_layouts,
     remember_plan,
 )
-from attn.torch.block_masks import PrecomputedBlockMask, find_tensor, reads_tensors
+from attn.torch.block_masks import PrecomputedBlockMask, find_tensor, may_have_block_mask
 
 _library = torch.library.Library("attn", "DEF")
 # `tensors` are query, key, value and the captures: AOTInductor cannot pass a list that may be empty. With dropout, seed
@@ -564,7 +564,7 @@ def attend(
     gradients = _find_gradients((query, key, value), captures)
     if is_plain(query, key, value, *captures):
         is_planned = precomputed_mask is not None and (
-            reads_tensors(kind) or isinstance(precomputed_mask, PrecomputedBlockMask)
+            may_have_block_mask(kind) or isinstance(precomputed_mask, PrecomputedBlockMask)
         )
         plan = get_plan(kind, Mode(with_lse, gradients, is_planned), query, key, value, captures)
         tensors = (query, key, value, *captures)
