@@ -18,6 +18,9 @@
 
 #include <numeric>
 
+#include <cmath>
+#include <limits>
+
 using namespace mlir;
 using namespace mlir::attn;
 
@@ -476,6 +479,61 @@ FailureOr<MaskAnalysis::Pieces> MaskAnalysis::divide(Operation *op, Value lhs,
   return result;
 }
 
+double MaskAnalysis::getMagnitude(unsigned variable,
+                                  bool hasSmallSymbols) const {
+  const Variable &definition = variables[variable];
+  switch (definition.kind) {
+  case VariableKind::Value: {
+    Type type = definition.value.getType();
+    if (type.isIndex() || hasSmallSymbols)
+      return kLargestSymbol;
+    return type.isInteger(1)
+               ? 1
+               : std::ldexp(1.0, type.getIntOrFloatBitWidth() - 1);
+  }
+  case VariableKind::Floor:
+    return getMagnitude(definition.form, hasSmallSymbols) / definition.divisor +
+           1;
+  case VariableKind::Internal:
+    return std::numeric_limits<double>::infinity();
+  default:
+    return kLargestSymbol;
+  }
+}
+
+double MaskAnalysis::getMagnitude(const LinearForm &form,
+                                  bool hasSmallSymbols) const {
+  double sum = std::fabs(static_cast<double>(form.constant));
+  for (auto [variable, coefficient] : llvm::enumerate(form.coefficients))
+    if (coefficient != 0)
+      sum += std::fabs(static_cast<double>(coefficient)) *
+             getMagnitude(variable, hasSmallSymbols);
+  return sum;
+}
+
+bool MaskAnalysis::fits(const LinearForm &form, unsigned width,
+                        bool hasSmallSymbols) const {
+  return getMagnitude(form, hasSmallSymbols) < std::ldexp(1.0, width - 1);
+}
+
+FailureOr<MaskAnalysis::Pieces>
+MaskAnalysis::checkWrapping(Operation *op, FailureOr<Pieces> pieces) {
+  Type type = op->getResult(0).getType();
+  // Arithmetic on `index` must not wrap around.
+  if (failed(pieces) || type.isIndex())
+    return pieces;
+  unsigned width = type.getIntOrFloatBitWidth();
+  for (const Piece &piece : *pieces) {
+    if (fits(piece.form, width, /*hasSmallSymbols=*/false))
+      continue;
+    if (!mayAssumeSmallSymbols ||
+        !fits(piece.form, width, /*hasSmallSymbols=*/true))
+      return fail(op, "may wrap around");
+    assumedSmallSymbols = true;
+  }
+  return pieces;
+}
+
 FailureOr<MaskAnalysis::Pieces> MaskAnalysis::analyzeInteger(Operation *op) {
   if (!isAnalyzedType(op->getResult(0).getType()))
     return fail(op, "is narrower than 32 bits");
@@ -501,17 +559,22 @@ FailureOr<MaskAnalysis::Pieces> MaskAnalysis::analyzeInteger(Operation *op) {
   };
   return TypeSwitch<Operation *, FailureOr<Pieces>>(op)
       .Case([&](arith::AddIOp) {
-        return getBoth([&](const Pieces &lhs, const Pieces &rhs) {
-          return addPieces(lhs, rhs, 1);
-        });
+        return checkWrapping(op,
+                             getBoth([&](const Pieces &lhs, const Pieces &rhs) {
+                               return addPieces(lhs, rhs, 1);
+                             }));
       })
       .Case([&](arith::SubIOp) {
-        return getBoth([&](const Pieces &lhs, const Pieces &rhs) {
-          return addPieces(lhs, rhs, -1);
-        });
+        return checkWrapping(op,
+                             getBoth([&](const Pieces &lhs, const Pieces &rhs) {
+                               return addPieces(lhs, rhs, -1);
+                             }));
       })
       .Case([&](arith::MulIOp mul) {
-        return multiply(op, mul.getLhs(), mul.getRhs());
+        return checkWrapping(op, multiply(op, mul.getLhs(), mul.getRhs()));
+      })
+      .Case([&](arith::TruncIOp trunc) {
+        return checkWrapping(op, getPieces(trunc.getIn()));
       })
       .Case([&](arith::MinSIOp) {
         return getBoth([&](const Pieces &lhs, const Pieces &rhs) {
@@ -546,7 +609,7 @@ FailureOr<MaskAnalysis::Pieces> MaskAnalysis::analyzeInteger(Operation *op) {
           return fail(op, "has too many cases");
         return result;
       })
-      .Case<arith::IndexCastOp, arith::ExtSIOp, arith::TruncIOp>(
+      .Case<arith::IndexCastOp, arith::ExtSIOp>(
           [&](auto cast) -> FailureOr<Pieces> {
             return getPieces(cast.getIn());
           })

@@ -29,6 +29,10 @@ namespace {
 /// Intervals that make one range: a single one, or several from zero on.
 using Group = std::vector<Interval>;
 
+/// The largest integer from which code for bounds goes on in 32 bits: sizes of
+/// tiles can be added to it.
+static constexpr int64_t kLargestInteger = (int64_t(1) << 30) - 1;
+
 /// Emits the bounds of intervals.
 class IntervalEmitter {
 public:
@@ -36,6 +40,8 @@ public:
                   MaskDim dim, Value first, int64_t tileSize,
                   WorkBudget *total = nullptr);
 
+  /// The tiles to visit: all of them, masked, if an integer that the analysis
+  /// takes to be small is not.
   TileRanges emitTiles(int64_t streamedTileSize);
   std::optional<SmallVector<IndexRange>> emitRanges(unsigned maxRanges);
 
@@ -58,10 +64,15 @@ private:
   Value min(Value lhs, Value rhs) { return fold<arith::MinSIOp>(lhs, rhs); }
   Value max(Value lhs, Value rhs) { return fold<arith::MaxSIOp>(lhs, rhs); }
 
+  TileRanges emitClosedForm(Value allTiles, int64_t streamedTileSize);
+  Value emitSmallSymbols();
   Value emitSymbol(Value value);
+  Value emitClamped(Value value, int64_t largest);
+  Value emitSum(const LinearForm &form, Type type);
   Value emitVariable(unsigned variable);
   Value emitForm(const LinearForm &form);
   Value emitFloor(const LinearForm &form, int64_t divisor);
+  Value emitQuotient(const LinearForm &form, Value value, int64_t divisor);
   Value emitBegin(const Interval &interval);
   Value emitEnd(const Interval &interval);
   Value emitGuards(const Interval &interval);
@@ -117,6 +128,7 @@ IntervalEmitter::IntervalEmitter(OpBuilder &builder, Location loc,
     : b(loc, builder), block(loc, mask),
       analysis(block.getPositions(), /*budget=*/nullptr, total), first(first),
       zero(index(0)), one(index(1)), isKeyIteration(dim == MaskDim::Query) {
+  analysis.assumeSmallSymbols();
   if (Value predicate = block.getPredicate())
     analysis.restrict(predicate);
   analysis.setTile(dim, tileSize);
@@ -168,7 +180,7 @@ Value IntervalEmitter::emitVariable(unsigned variable) {
     if (value.getType().isInteger(1))
       value = arith::IndexCastUIOp::create(b, b.getIndexType(), value);
     else if (!value.getType().isIndex())
-      value = arith::IndexCastOp::create(b, b.getIndexType(), value);
+      value = emitClamped(value, kLargestInteger);
     break;
   case Kind::Floor:
     value = emitFloor(definition.form, definition.divisor);
@@ -182,37 +194,101 @@ Value IntervalEmitter::emitVariable(unsigned variable) {
   return value;
 }
 
+/// `value` as an index between `-largest` and `largest`.
+Value IntervalEmitter::emitClamped(Value value, int64_t largest) {
+  auto constant = [&](int64_t bound) -> Value {
+    return arith::ConstantOp::create(b,
+                                     b.getIntegerAttr(value.getType(), bound));
+  };
+  value = max(min(value, constant(largest)), constant(-largest));
+  return b.createOrFold<arith::IndexCastOp>(b.getIndexType(), value);
+}
+
+/// Whether all integers that the analysis may take to be small are; null if it
+/// relies on none.
+Value IntervalEmitter::emitSmallSymbols() {
+  if (!analysis.hasAssumedSmallSymbols())
+    return Value();
+  Value result;
+  for (unsigned variable = 0; variable < analysis.getNumVariables();
+       ++variable) {
+    const MaskAnalysis::Variable &definition = analysis.getVariable(variable);
+    if (definition.kind != MaskAnalysis::VariableKind::Value ||
+        definition.value.getType().isIndex() ||
+        definition.value.getType().isInteger(1))
+      continue;
+    Value value = emitSymbol(definition.value);
+    auto isWithin = [&](arith::CmpIPredicate predicate, int64_t bound) {
+      Value constant = arith::ConstantOp::create(
+          b, b.getIntegerAttr(value.getType(), bound));
+      return b.createOrFold<arith::CmpIOp>(predicate, value, constant);
+    };
+    Value isSmall = fold<arith::AndIOp>(
+        isWithin(arith::CmpIPredicate::sle, kLargestSymbol),
+        isWithin(arith::CmpIPredicate::sge, -kLargestSymbol));
+    result = result ? fold<arith::AndIOp>(result, isSmall) : isSmall;
+  }
+  return result;
+}
+
+/// The value of `form`; one that leaves 32 bits becomes the nearest integer
+/// that does not, with some room.
 Value IntervalEmitter::emitForm(const LinearForm &form) {
+  // Targets may compute indices in 32 bits.
+  if (analysis.fits(form, 32, /*hasSmallSymbols=*/true))
+    return emitSum(form, b.getIndexType());
+  return emitClamped(emitSum(form, b.getI64Type()), kLargestInteger);
+}
+
+Value IntervalEmitter::emitSum(const LinearForm &form, Type type) {
+  auto constant = [&](int64_t value) -> Value {
+    return arith::ConstantOp::create(b, b.getIntegerAttr(type, value));
+  };
   Value sum;
   Value subtracted;
   for (auto [variable, coefficient] : llvm::enumerate(form.coefficients)) {
     if (coefficient == 0)
       continue;
     Value term = emitVariable(variable);
+    if (!type.isIndex())
+      term = b.createOrFold<arith::IndexCastOp>(type, term);
     if (std::abs(coefficient) != 1)
-      term = fold<arith::MulIOp>(term, index(std::abs(coefficient)));
+      term = fold<arith::MulIOp>(term, constant(std::abs(coefficient)));
     Value &target = coefficient > 0 ? sum : subtracted;
     target = target ? fold<arith::AddIOp>(target, term) : term;
   }
   if (!sum)
-    sum = index(form.constant);
+    sum = constant(form.constant);
   else if (form.constant != 0)
-    sum = fold<arith::AddIOp>(sum, index(form.constant));
+    sum = fold<arith::AddIOp>(sum, constant(form.constant));
   return subtracted ? fold<arith::SubIOp>(sum, subtracted) : sum;
 }
 
 Value IntervalEmitter::emitFloor(const LinearForm &form, int64_t divisor) {
   if (divisor == 1)
     return emitForm(form);
-  Value value = emitForm(form);
+  if (!analysis.fits(form, 32, /*hasSmallSymbols=*/true))
+    return emitClamped(
+        emitQuotient(form, emitSum(form, b.getI64Type()), divisor),
+        kLargestInteger);
+  return emitQuotient(form, emitSum(form, b.getIndexType()), divisor);
+}
+
+/// `value`, the value of `form`, divided by `divisor` and rounded down.
+Value IntervalEmitter::emitQuotient(const LinearForm &form, Value value,
+                                    int64_t divisor) {
+  auto constant = [&](int64_t number) -> Value {
+    return arith::ConstantOp::create(b,
+                                     b.getIntegerAttr(value.getType(), number));
+  };
   if (analysis.isKnownAtLeastZero(form))
-    return fold<arith::DivUIOp>(value, index(divisor));
+    return fold<arith::DivUIOp>(value, constant(divisor));
   if (llvm::isPowerOf2_64(divisor))
-    return fold<arith::ShRSIOp>(value, index(llvm::Log2_64(divisor)));
+    return fold<arith::ShRSIOp>(value, constant(llvm::Log2_64(divisor)));
   // Division truncates.
-  Value quotient = fold<arith::DivSIOp>(value, index(divisor));
-  Value whole = fold<arith::MulIOp>(quotient, index(divisor));
-  return select(less(value, whole), fold<arith::SubIOp>(quotient, one),
+  Value quotient = fold<arith::DivSIOp>(value, constant(divisor));
+  Value whole = fold<arith::MulIOp>(quotient, constant(divisor));
+  return select(less(value, whole), fold<arith::SubIOp>(quotient, constant(1)),
                 quotient);
 }
 
@@ -372,6 +448,29 @@ SmallVector<IndexRange> IntervalEmitter::emitDisjoint(ArrayRef<Group> groups,
 }
 
 TileRanges IntervalEmitter::emitTiles(int64_t streamedTileSize) {
+  Value allTiles = fold<arith::DivUIOp>(
+      fold<arith::AddIOp>(streamedLength, index(streamedTileSize - 1)),
+      index(streamedTileSize));
+  TileRanges result = emitClosedForm(allTiles, streamedTileSize);
+  Value areSmall = emitSmallSymbols();
+  if (!areSmall)
+    return result;
+  if (result.masked.empty())
+    result.masked.push_back({zero, zero});
+  // All other ranges are empty where an integer is not small.
+  Value otherwise = allTiles;
+  auto apply = [&](IndexRange &range) {
+    range = {select(areSmall, range.begin, zero),
+             select(areSmall, range.end, otherwise)};
+    otherwise = zero;
+  };
+  llvm::for_each(result.masked, apply);
+  llvm::for_each(result.full, apply);
+  return result;
+}
+
+TileRanges IntervalEmitter::emitClosedForm(Value allTiles,
+                                           int64_t streamedTileSize) {
   std::vector<Interval> attended = analysis.getAttended();
   std::vector<Interval> masked, tails;
   for (Interval &interval : analysis.getMasked())
@@ -384,9 +483,6 @@ TileRanges IntervalEmitter::emitTiles(int64_t streamedTileSize) {
 
   if (attended.empty())
     return {{{zero, zero}}, {}};
-  Value allTiles = fold<arith::DivUIOp>(
-      fold<arith::AddIOp>(streamedLength, index(streamedTileSize - 1)),
-      index(streamedTileSize));
   if (attended.size() > maxRangesOfTiles)
     return {{{zero, allTiles}}, {}};
   bool isAttendedSorted = sort(attended), isMaskedSorted = sort(masked);
@@ -479,7 +575,7 @@ TileRanges IntervalEmitter::emitTiles(int64_t streamedTileSize) {
 std::optional<SmallVector<IndexRange>>
 IntervalEmitter::emitRanges(unsigned maxRanges) {
   std::vector<Interval> attended = analysis.getAttended();
-  if (attended.size() > maxRanges ||
+  if (attended.size() > maxRanges || analysis.hasAssumedSmallSymbols() ||
       llvm::any_of(attended,
                    [](const Interval &interval) { return !interval.isExact; }))
     return std::nullopt;
@@ -511,6 +607,7 @@ bool attn::hasClosedFormTiles(AttentionOpInterface op) {
   auto [queryLength, keyLength] = op.getStaticLengths();
   MaskScope scope(op->getContext(), queryLength, keyLength);
   MaskAnalysis analysis(scope.getPositions());
+  analysis.assumeSmallSymbols();
   if (MaskAttrInterface mask = op.getMaskAttr())
     analysis.restrict(scope.getPredicate(mask));
   if (!op.getMaskMod().empty())

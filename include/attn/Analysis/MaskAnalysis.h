@@ -122,6 +122,10 @@ private:
   WorkBudget *total;
 };
 
+/// The largest position that a closed form is correct for, and the largest
+/// value of integers which do not depend on the pair and are not lengths.
+inline constexpr int64_t kLargestSymbol = (int64_t(1) << 28) - 1;
+
 /// The analysis of one predicate.
 class MaskAnalysis {
 public:
@@ -139,6 +143,14 @@ public:
                         WorkBudget *budget = nullptr,
                         WorkBudget *total = nullptr);
   MaskAnalysis(const MaskAnalysis &) = delete;
+
+  /// Assumes that integers of 32 or 64 bits which do not depend on the pair are
+  /// at most `kLargestSymbol` in absolute value where arithmetic on them could
+  /// wrap around. Without this, such arithmetic is not analysed. To be called
+  /// before all questions.
+  void assumeSmallSymbols() { mayAssumeSmallSymbols = true; }
+  /// Whether an answer relies on that.
+  bool hasAssumedSmallSymbols() const { return assumedSmallSymbols; }
 
   /// Restricts the predicate to where `predicate`, an `i1`, is true, or false
   /// if `negated`.
@@ -232,6 +244,10 @@ public:
   }
   /// Whether `form` is at least zero for all tiles.
   bool isKnownAtLeastZero(const LinearForm &form);
+  /// Whether `form` and its parts fit into signed integers of `width` bits.
+  /// Symbols may have any value of their type, or only small ones.
+  bool fits(const LinearForm &form, unsigned width, bool hasSmallSymbols) const;
+  unsigned getNumVariables() const { return variables.size(); }
 
 private:
   /// A linear form on the part of the domain where `guard` holds. Pieces
@@ -276,6 +292,11 @@ private:
   FailureOr<Pieces> selectLess(const Pieces &lhs, const Pieces &rhs,
                                bool smaller);
   LogicalResult checkNotNegative(Operation *op, const Pieces &pieces);
+  /// The result of `op` unless its arithmetic may wrap around.
+  FailureOr<Pieces> checkWrapping(Operation *op, FailureOr<Pieces> pieces);
+  /// The largest absolute value of a variable, and of a form and its parts.
+  double getMagnitude(unsigned variable, bool hasSmallSymbols) const;
+  double getMagnitude(const LinearForm &form, bool hasSmallSymbols) const;
   LogicalResult fail(Operation *op, StringRef reason);
 
   /// `formula`, or its negation, in disjunctive normal form, without
@@ -361,6 +382,7 @@ private:
   WorkBudget ownBudget;
   WorkBudget *budget;
   WorkBudget *total;
+  bool mayAssumeSmallSymbols = false, assumedSmallSymbols = false;
   bool limited = false;
 };
 
