@@ -18,6 +18,7 @@
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/IR/Remarks.h"
 #include "mlir/IR/Threading.h"
 #include "mlir/Target/LLVM/NVVM/Utils.h"
 #include "llvm/ADT/ScopeExit.h"
@@ -187,6 +188,8 @@ struct KernelReport {
 struct SerializedModule {
   SmallVector<char, 0> object;
   std::string log;
+  /// Whether the assembler optimized less, as the code is very long.
+  bool isVeryLong = false;
   /// Why the assembler failed, or empty.
   std::string error;
 };
@@ -264,13 +267,26 @@ static bool isSerialization(StringRef text) {
   return text.contains("wgmma.mma_async instructions are serialized");
 }
 
+/// Lines of PTX above which the assembler optimizes less. Kernels of ordinary
+/// attention have a fifth of them (test/Corpus).
+static constexpr size_t kVeryLongPTX = 20000;
+
 /// Runs the assembler on `ptx`. If registers spill, runs it once more at
 /// register usage level 3: above, it keeps values in registers that it could
-/// compute again for each work item.
+/// compute again for each work item. Very long code is assembled once, and with
+/// few optimizations.
 static llvm::Expected<SerializedModule>
 assembleWithoutSpills(StringRef ptx, StringRef chip, StringRef ptxas,
                       StringRef options) {
   constexpr StringRef option = "--register-usage-level";
+  if (ptx.count('\n') > kVeryLongPTX && !options.contains("-O") &&
+      !options.contains("--opt-level")) {
+    llvm::Expected<SerializedModule> result =
+        assemble(ptx, chip, ptxas, (options + " -O1").str());
+    if (result)
+      result->isVeryLong = true;
+    return result;
+  }
   llvm::Expected<SerializedModule> result = assemble(ptx, chip, ptxas, options);
   if (!result || options.contains(option) || countSpillBytes(result->log) == 0)
     return result;
@@ -440,6 +456,13 @@ struct AttnSerializeKernelsPass
                         const SerializedModule &result) {
     if (!result.error.empty())
       return module.emitError(result.error);
+    if (result.isVeryLong)
+      remark::missed(module.getLoc(),
+                     remark::RemarkOpts::name("assembler-optimization")
+                         .category(getArgument()))
+          << "the kernel has more than " + std::to_string(kVeryLongPTX) +
+                 " lines of PTX: it is assembled with -O1, since more would "
+                 "take minutes (--ptxas-options=-O3 asks for it)";
     SmallVector<gpu::KernelMetadataAttr> kernels;
     OpBuilder builder(module);
     for (auto function : module.getOps<LLVM::LLVMFuncOp>()) {

@@ -1,0 +1,44 @@
+// Very long kernels are assembled once, and with few optimizations. A stand-in for the assembler
+// notes its options, and says that registers spill.
+
+// RUN: rm -rf %t && split-file %s %t
+// RUN: mkdir %t/bin && cp %t/ptxas %t/bin/ptxas && chmod +x %t/bin/ptxas
+// RUN: %python %t/write.py > %t/long.mlir
+// RUN: env LOG=%t/log attn-opt %t/long.mlir --attn-serialize-kernels='chip=sm_90a toolkit=%t' \
+// RUN:   --remarks-filter='.*' --remark-format=emitRemark -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
+// RUN: FileCheck %s < %t/log
+
+// REMARK: the kernel has more than 20000 lines of PTX: it is assembled with -O1
+
+// CHECK: -O1
+// CHECK-NOT: register-usage-level
+
+// A level that was asked for stays, and short kernels are fully optimized.
+// RUN: env LOG=%t/log.O2 attn-opt %t/long.mlir -o /dev/null \
+// RUN:   --attn-serialize-kernels='chip=sm_90a toolkit=%t ptxas-options=-O2' 2>&1
+// RUN: env LOG=%t/log.short attn-opt %t/short.mlir -o /dev/null \
+// RUN:   --attn-serialize-kernels='chip=sm_90a toolkit=%t' 2>&1
+// RUN: cat %t/log.O2 %t/log.short | FileCheck %s --check-prefix=OTHER
+// OTHER-NOT: -O1
+
+//--- ptxas
+#!/bin/sh
+echo "$@" >> "$LOG"
+echo "ptxas info    : 8 bytes stack frame, 8 bytes spill stores, 8 bytes spill loads"
+while [ "$1" != -o ]; do shift; done
+echo > "$2"
+
+//--- write.py
+print("gpu.module @first {")
+print("  llvm.func @long(%p: !llvm.ptr<1>, %x0: f32) attributes {gpu.kernel, nvvm.kernel} {")
+for i in range(21000):
+    print(f"    %x{i + 1} = llvm.fmul %x{i}, %x{max(i - 1, 0)} : f32")
+print("    llvm.store %x21000, %p : f32, !llvm.ptr<1>\n    llvm.return\n  }\n}")
+
+//--- short.mlir
+gpu.module @first {
+  llvm.func @short(%p: !llvm.ptr<1>, %x: i32) attributes {gpu.kernel, nvvm.kernel} {
+    llvm.store %x, %p : i32, !llvm.ptr<1>
+    llvm.return
+  }
+}
