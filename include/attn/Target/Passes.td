@@ -40,7 +40,7 @@ def AttnSerializeKernelsPass
 
     Where registers spill, the assembler runs once more with reduced register usage,
     and its output is used if it has no spills. Remaining spills, and MMAs that the
-    assembler had to serialize, are warnings. A kernel with more than 20,000 lines of
+    assembler had to serialize, are warnings. A kernel with more than 25,000 lines of
     PTX is assembled once, with `-O1`, unless `ptxas-options` has an optimization
     level; a remark says so.
   }];

@@ -8,7 +8,7 @@
 // RUN:   --remarks-filter='.*' --remark-format=emitRemark -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
 // RUN: FileCheck %s < %t/log
 
-// REMARK: the kernel has more than 20000 lines of PTX: it is assembled with -O1
+// REMARK: the kernel has more than 25000 lines of PTX: it is assembled with -O1
 
 // CHECK: -O1
 // CHECK-NOT: register-usage-level
@@ -31,9 +31,9 @@ echo > "$2"
 //--- write.py
 print("gpu.module @first {")
 print("  llvm.func @long(%p: !llvm.ptr<1>, %x0: f32) attributes {gpu.kernel, nvvm.kernel} {")
-for i in range(21000):
+for i in range(26000):
     print(f"    %x{i + 1} = llvm.fmul %x{i}, %x{max(i - 1, 0)} : f32")
-print("    llvm.store %x21000, %p : f32, !llvm.ptr<1>\n    llvm.return\n  }\n}")
+print("    llvm.store %x26000, %p : f32, !llvm.ptr<1>\n    llvm.return\n  }\n}")
 
 //--- short.mlir
 gpu.module @first {
