@@ -22,6 +22,11 @@ def may_have_block_mask(kind: Kind) -> bool:
     return kind.reads > 0 or kind.mask_mod != ""
 
 
+def mask_sizes(query: Tensor, key: Tensor) -> Tuple[int, ...]:
+    """The sizes that a block mask depends on."""
+    return (query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+
+
 def _version(tensor: Tensor) -> int:
     """A number that grows with each change that torch makes."""
     return -1 if tensor.is_inference() else tensor._version
@@ -35,9 +40,9 @@ class PrecomputedBlockMask:
     the block mask again, in its memory.
     """
 
-    def __init__(self, plan: Plan, kind: Kind, sizes: Tuple[int, ...], captures: Sequence[Tensor]):
+    def __init__(self, plan: Plan, sizes: Tuple[int, ...], captures: Sequence[Tensor]):
+        kind = plan.kind
         self._plan = plan
-        self._kind = kind
         self._sizes = sizes
         self._captures = tuple(captures)
         # The tensors that the named mask reads come first.
@@ -64,9 +69,10 @@ class PrecomputedBlockMask:
         self._read = self._look_at(self._captures)
         self._plan.create_block_mask(self._captures, self.tensor)
 
-    def check(self, plan: Plan, kind: Kind, sizes: Tuple[int, ...], captures: Sequence[Tensor]) -> None:
+    def check(self, plan: Plan, sizes: Tuple[int, ...], captures: Sequence[Tensor]) -> None:
         """Refuses calls that this block mask does not fit, and says why."""
-        if (kind.mask, kind.mask_mod, kind.reads) != (self._kind.mask, self._kind.mask_mod, self._kind.reads):
+        kind, own = plan.kind, self._plan.kind
+        if (kind.mask, kind.mask_mod, kind.reads) != (own.mask, own.mask_mod, own.reads):
             raise AttnError(
                 "precomputed_block_mask was made for another mask or score_mod; call create_block_mask with those of "
                 "this call"
@@ -107,7 +113,7 @@ class PrecomputedBlockMask:
 _of_block_masks: "weakref.WeakKeyDictionary[Any, Dict[Tuple, PrecomputedBlockMask]]" = weakref.WeakKeyDictionary()
 
 
-def find_tensor(owner: Any, plan: Plan, kind: Kind, sizes: Tuple[int, ...], captures: Sequence[Tensor]) -> Tensor:
+def find_tensor(owner: Any, plan: Plan, query: Tensor, key: Tensor, captures: Sequence[Tensor]) -> Tensor:
     """The block mask for a mask that belongs to ``owner``, a ``BlockMask``: like it, it is valid until the tensors that
     it depends on change."""
     assert plan.mask_layout is not None
@@ -121,5 +127,5 @@ def find_tensor(owner: Any, plan: Plan, kind: Kind, sizes: Tuple[int, ...], capt
     made = _of_block_masks.setdefault(owner, {})
     found = made.get((id(plan), stream))
     if found is None or found._read != found._look_at(captures):
-        found = made[id(plan), stream] = PrecomputedBlockMask(plan, kind, sizes, captures)
+        found = made[id(plan), stream] = PrecomputedBlockMask(plan, mask_sizes(query, key), captures)
     return found.tensor

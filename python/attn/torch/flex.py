@@ -480,7 +480,9 @@ def _with_blocks(block_mask: BlockMask) -> Optional[MaskMod]:
 def _find_mask_mod(block_mask: BlockMask) -> Optional[MaskMod]:
     """The function that decides about pairs, determined once for each mask. While a CUDA graph is captured, and for
     tensors without memory, nothing can be tested, and the function alone is the mask."""
-    if block_mask not in _blocks:
+    # One look-up: weak dictionaries are slow. None stands for no function.
+    found: Any = _blocks.get(block_mask, False)
+    if found is False:
         indices = block_mask.kv_indices
         is_unknown = isinstance(indices, FakeTensor) or (
             indices.is_cuda and torch.cuda.is_current_stream_capturing()
@@ -489,10 +491,10 @@ def _find_mask_mod(block_mask: BlockMask) -> Optional[MaskMod]:
             return block_mask.mask_mod
         # torch.export must not record the comparison.
         with _disable_current_modes():
-            _blocks[block_mask] = _with_blocks(block_mask)
+            found = _blocks[block_mask] = _with_blocks(block_mask)
         # Compiled functions guard the attribute.
-        block_mask._attn_needs_blocks = _blocks[block_mask] not in (None, block_mask.mask_mod)
-    return _blocks[block_mask]
+        block_mask._attn_needs_blocks = found not in (None, block_mask.mask_mod)
+    return found
 
 
 # How many masks with one function are compared with their blocks while functions are compiled: each is a compilation.

@@ -29,7 +29,7 @@ from attn.torch.kernels import (
     output_layouts,
     remember_plan,
 )
-from attn.torch.block_masks import PrecomputedBlockMask, find_tensor, may_have_block_mask
+from attn.torch.block_masks import PrecomputedBlockMask, find_tensor, mask_sizes, may_have_block_mask
 
 _library = torch.library.Library("attn", "DEF")
 # `tensors` are query, key, value and the captures: AOTInductor cannot pass a list that may be empty. With dropout, seed
@@ -465,10 +465,6 @@ AnyPlan = Union[Plan, _PlannedCall]
 State = Union[Tensor, Row, None]
 
 
-def _mask_sizes(query: Tensor, key: Tensor) -> Tuple[int, ...]:
-    return (query.shape[0], query.shape[1], query.shape[2], key.shape[2])
-
-
 def _find_gradients(tensors: Sequence[Tensor], captures: Sequence[Tensor]) -> Optional[Tuple[int, ...]]:
     """Numbers of the captures with gradients, or None if nothing has one."""
     # Traces of torch.jit are compared with traces without gradients, and must be the same.
@@ -505,7 +501,7 @@ def make_block_mask(
             "the mask reads no tensor at places that depend on the position, so that kernels know which tiles it "
             "keeps: leave the block mask out"
         )
-    return PrecomputedBlockMask(plan, kind, _mask_sizes(query, key), captures)
+    return PrecomputedBlockMask(plan, mask_sizes(query, key), captures)
 
 
 def with_block_mask(
@@ -514,13 +510,12 @@ def with_block_mask(
     """A plan with its block mask, if it takes one: the given one, or one that belongs to a ``BlockMask``."""
     if not plan.mode.planned:
         return plan
-    sizes = _mask_sizes(query, key)
     if isinstance(precomputed_mask, PrecomputedBlockMask):
-        precomputed_mask.check(plan, plan.kind, sizes, captures)
+        precomputed_mask.check(plan, mask_sizes(query, key), captures)
         return _PlannedCall(plan, precomputed_mask.tensor)
     if plan.mask_layout is None:
         return plan
-    return _PlannedCall(plan, find_tensor(precomputed_mask, plan, plan.kind, sizes, captures))
+    return _PlannedCall(plan, find_tensor(precomputed_mask, plan, query, key, captures))
 
 
 def run_plan(plan: AnyPlan, tensors: Tuple[Tensor, ...], needs_gradient: bool, rng: State, with_lse: bool) -> Any:
