@@ -266,7 +266,7 @@ LogicalResult attn::compileToBuffer(ModuleOp module,
                : writeOutput(module, options, stream);
   }
   // Linkers write files.
-  Location loc = UnknownLoc::get(module.getContext());
+  Location loc = module.getLoc();
   TemporaryPath file = createTemporaryFile("so");
   if (!file)
     return emitError(loc) << file.error;
@@ -297,7 +297,7 @@ static LogicalResult writeFile(ModuleOp module, const CompilerOptions &options,
     os.clear_error();
   }
   if (error)
-    return emitError(UnknownLoc::get(module.getContext()))
+    return emitError(module.getLoc())
            << "could not write '" << path << "': " << error.message();
   return success();
 }
@@ -328,7 +328,7 @@ static std::error_code followLinks(StringRef path, SmallString<128> &target) {
 LogicalResult attn::compileToFile(ModuleOp module,
                                   const CompilerOptions &options,
                                   StringRef path) {
-  Location loc = UnknownLoc::get(module.getContext());
+  Location loc = module.getLoc();
   // Devices and pipes are written in place: nothing can be renamed to them.
   bool isInPlace = path == "-" || (llvm::sys::fs::exists(path) &&
                                    !llvm::sys::fs::is_regular_file(path));
