@@ -279,12 +279,15 @@ static LogicalResult verifyKernel(KernelOp kernel, const TargetInfo &target) {
 /// Declares zeros in global memory, as many bytes as the largest element.
 static LLVM::GlobalOp declareZeros(OpBuilder &builder,
                                    gpu::GPUModuleOp gpuModule) {
-  constexpr int64_t bytes = 8;
+  constexpr int64_t bytes = 16;
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(gpuModule.getBody());
+  Type type = LLVM::LLVMArrayType::get(builder.getI64Type(), bytes / 8);
+  auto zeros = DenseIntElementsAttr::get(
+      RankedTensorType::get(bytes / 8, builder.getI64Type()), int64_t(0));
   return LLVM::GlobalOp::create(
-      builder, gpuModule.getLoc(), builder.getI64Type(), /*isConstant=*/true,
-      LLVM::Linkage::Internal, "attn_zeros", builder.getI64IntegerAttr(0),
+      builder, gpuModule.getLoc(), type, /*isConstant=*/true,
+      LLVM::Linkage::Internal, "attn_zeros", zeros,
       /*alignment=*/bytes,
       static_cast<unsigned>(NVVM::NVVMMemorySpace::Global));
 }

@@ -277,6 +277,9 @@ struct LoadKeepMaskLowering : public KernelPattern<LoadKeepMaskOp> {
       Value last = emitAdd(rewriter, loc, size, -count);
       return arith::MinUIOp::create(rewriter, loc, word, last);
     };
+    // Without keys there is no word, but a tile to compute.
+    Value isEmpty = emitIsEmpty(rewriter, loc, source);
+    Value zeros = context.zeros;
     SmallVector<Value> addresses;
     int64_t number = 0;
     WordPlaces(rewriter, loc, type, op, context)
@@ -291,7 +294,14 @@ struct LoadKeepMaskLowering : public KernelPattern<LoadKeepMaskOp> {
                   bound(keyWord, isByRows ? 3 : 2, width)};
               if (!isByRows)
                 std::swap(indices[2], indices[3]);
-              addresses.push_back(source.emitAddress(rewriter, loc, indices));
+              Value address = source.emitAddress(rewriter, loc, indices);
+              if (isEmpty && zeros.getType() != address.getType())
+                zeros = LLVM::AddrSpaceCastOp::create(rewriter, loc,
+                                                      address.getType(), zeros);
+              if (isEmpty)
+                address = LLVM::SelectOp::create(rewriter, loc, isEmpty, zeros,
+                                                 address);
+              addresses.push_back(address);
             });
     SmallVector<Value> words;
     for (Value address : addresses)

@@ -65,7 +65,7 @@ struct KernelContext {
   Value warp;
   /// First byte of shared memory, `i32`.
   Value shared;
-  /// Pointer to zeros in global memory, for masked-out reads.
+  /// Pointer to 16 bytes of zeros in global memory, for masked-out reads.
   Value zeros;
   /// First warpgroup of each role.
   DenseMap<Operation *, int64_t> firstWarpgroup;
@@ -340,6 +340,25 @@ inline Value joinWords(OpBuilder &builder, Location loc, ValueRange words) {
     vector = LLVM::InsertElementOp::create(builder, loc, vector, word,
                                            createI32(builder, loc, k));
   return vector;
+}
+
+/// Emits whether a memref has no elements, and its pointer may therefore be
+/// invalid; null if its type has no dynamic sizes.
+inline Value emitIsEmpty(OpBuilder &builder, Location loc,
+                         const LoweredMemRef &memref) {
+  Value isEmpty;
+  for (int64_t dim = 0, e = memref.type.getRank(); dim < e; ++dim) {
+    if (!memref.type.isDynamicDim(dim))
+      continue;
+    Value size = memref.getSize(builder, loc, dim);
+    Value zero = arith::ConstantIntOp::create(builder, loc, 0, 64);
+    Value none = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq,
+                                       size, zero);
+    isEmpty =
+        isEmpty ? arith::OrIOp::create(builder, loc, isEmpty, none).getResult()
+                : none;
+  }
+  return isEmpty;
 }
 
 /// Whether a tile, whose columns begin at `firstColumn`, never exceeds the

@@ -100,19 +100,7 @@ private:
   Value emitReadable(OpBuilder &builder, Location loc, MemRefType type,
                      ValueRange values) const {
     LoweredMemRef memref(type, values);
-    Value isEmpty;
-    for (int64_t dim = 0, e = type.getRank(); dim < e; ++dim) {
-      if (!type.isDynamicDim(dim))
-        continue;
-      Value size = memref.getSize(builder, loc, dim);
-      Value zero = arith::ConstantIntOp::create(builder, loc, 0, 64);
-      Value none = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq,
-                                         size, zero);
-      isEmpty =
-          isEmpty
-              ? arith::OrIOp::create(builder, loc, isEmpty, none).getResult()
-              : none;
-    }
+    Value isEmpty = emitIsEmpty(builder, loc, memref);
     if (!isEmpty)
       return memref.getPointer();
     return LLVM::SelectOp::create(builder, loc, isEmpty, context.zeros,

@@ -64,7 +64,6 @@ struct StoreLowering : public KernelPattern<StoreOp> {
         rewriter, loc, first[first.size() - type.getRank()],
         context.layout.emitBaseRow(rewriter, loc, thread));
     Value baseColumn = context.layout.emitBaseColumn(rewriter, loc, thread);
-    Type i32 = rewriter.getI32Type();
 
     for (int64_t r = 0, e = context.getRows(type); r < e; ++r) {
       Value row =
@@ -89,21 +88,13 @@ struct StoreLowering : public KernelPattern<StoreOp> {
             column = arith::AddIOp::create(builder, loc, first.back(), column);
           SmallVector<Value> indices =
               getElementIndices(first, type.getRank(), row, column);
-          auto store = [&](OpBuilder &builder) {
-            Value address = memref.emitAddress(builder, loc, indices);
+          Value address = memref.emitAddress(builder, loc, indices);
+          if (type.getRank() == 2 &&
+              !isWithinColumns(type, memrefType, op.getIndices().back()))
+            storeWithin(builder, loc, memref, chunk, column, address);
+          else
             LLVM::StoreOp::create(builder, loc, chunk.value, address,
                                   chunk.alignment);
-          };
-          if (type.getRank() == 2 &&
-              !isWithinColumns(type, memrefType, op.getIndices().back())) {
-            Value numColumns = arith::TruncIOp::create(
-                builder, loc, i32,
-                memref.getSize(builder, loc, memrefType.getRank() - 1));
-            emitIf(builder, loc, emitLess(builder, loc, column, numColumns),
-                   store);
-          } else {
-            store(builder);
-          }
         }
       });
     }
@@ -234,12 +225,66 @@ private:
       }
   }
 
-  /// Consecutive values of a row that a thread stores at once.
+  /// Consecutive values of a row that a thread stores at once: one value, or
+  /// words of two.
   struct Chunk {
     Value column;
     Value value;
     unsigned alignment;
+    int64_t count;
   };
+
+  /// Stores the values of a chunk that are within the columns of `memref`. The
+  /// chunk begins at `column`, a multiple of its size.
+  void storeWithin(OpBuilder &builder, Location loc,
+                   const LoweredMemRef &memref, const Chunk &chunk,
+                   Value column, Value address) const {
+    unsigned dim = memref.type.getRank() - 1;
+    Value numColumns = arith::TruncIOp::create(
+        builder, loc, builder.getI32Type(), memref.getSize(builder, loc, dim));
+    auto isBefore = [&](int64_t offset) {
+      return emitLess(builder, loc, emitAdd(builder, loc, column, offset),
+                      numColumns);
+    };
+    bool isEven = !memref.type.isDynamicDim(dim) &&
+                  memref.type.getDimSize(dim) % chunk.count == 0;
+    Value isWhole = isBefore(isEven ? 0 : chunk.count - 1);
+    emitIf(builder, loc, isWhole, [&](OpBuilder &inner) {
+      LLVM::StoreOp::create(inner, loc, chunk.value, address, chunk.alignment);
+    });
+    if (isEven || chunk.count == 1)
+      return;
+    Value isCut = arith::AndIOp::create(
+        builder, loc, isBefore(0),
+        arith::XOrIOp::create(
+            builder, loc, isWhole,
+            arith::ConstantIntOp::create(builder, loc, true, 1).getResult())
+            .getResult());
+    emitIf(builder, loc, isCut, [&](OpBuilder &inner) {
+      storeParts(inner, loc, chunk, column, numColumns, address);
+    });
+  }
+
+  /// Stores each 16-bit value of a chunk that lies before `numColumns`.
+  static void storeParts(OpBuilder &builder, Location loc, const Chunk &chunk,
+                         Value column, Value numColumns, Value address) {
+    Type i16 = builder.getI16Type();
+    auto halves = LLVM::BitcastOp::create(
+        builder, loc, VectorType::get(chunk.count, i16), chunk.value);
+    // The last value is not within the columns.
+    for (int64_t k = 0; k < chunk.count - 1; ++k) {
+      Value isInside =
+          emitLess(builder, loc, emitAdd(builder, loc, column, k), numColumns);
+      emitIf(builder, loc, isInside, [&](OpBuilder &inner) {
+        Value half = LLVM::ExtractElementOp::create(inner, loc, halves,
+                                                    createI32(inner, loc, k));
+        Value place = LLVM::GEPOp::create(
+            inner, loc, address.getType(), i16, address,
+            ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(k)});
+        LLVM::StoreOp::create(inner, loc, half, place, /*alignment=*/2);
+      });
+    }
+  }
 
   /// The parts of one row that this thread stores.
   SmallVector<Chunk> getChunks(OpBuilder &builder, Location loc,
@@ -253,7 +298,7 @@ private:
     };
     if (!context.isPacked(type)) {
       for (auto [c, value] : llvm::enumerate(values))
-        chunks.push_back({getColumn(c), value, bytes});
+        chunks.push_back({getColumn(c), value, bytes, /*count=*/1});
       return chunks;
     }
     // Four threads hold pairs of eight consecutive columns. Given four such
@@ -266,10 +311,10 @@ private:
       Value group = emitGroup(builder, loc, baseColumn);
       int64_t offset = context.layout.getColumnOffset(2 * i);
       chunks.push_back({emitAdd(builder, loc, group, offset),
-                        joinWords(builder, loc, words), 16});
+                        joinWords(builder, loc, words), 16, /*count=*/8});
     }
     for (; i < values.size(); ++i)
-      chunks.push_back({getColumn(2 * i), values[i], 2 * bytes});
+      chunks.push_back({getColumn(2 * i), values[i], 2 * bytes, /*count=*/2});
     return chunks;
   }
 };
