@@ -1,13 +1,15 @@
 // RUN: attn-opt %s -convert-attn-to-attn-tile -attn-tile-expand-kv-tile-iterators | FileCheck %s
 
 // What a region reads for each batch bounds the key tiles: it is read once,
-// before them, at an index that exists.
+// before them, at an index that exists, and clamped to positions.
 
 // CHECK-LABEL: attn_tile.kernel @lengths_kernel
 // CHECK:         scf.forall (%[[B:.*]], %{{.*}}, %{{.*}}) in
 // CHECK:           %[[ENTRY:.*]] = arith.minui %[[B]], %{{.*}} : index
 // CHECK:           %[[LENGTH:.*]] = memref.load %{{.*}}[%[[ENTRY]]] : memref<?xi32>
-// CHECK:           arith.index_cast %[[LENGTH]]
+// CHECK:           %[[BELOW:.*]] = arith.minsi %[[LENGTH]], %{{.*}} : i32
+// CHECK:           %[[POSITION:.*]] = arith.maxsi %[[BELOW]], %{{.*}} : i32
+// CHECK:           arith.index_cast %[[POSITION]]
 // CHECK:           scf.for
 func.func @lengths(%q: memref<?x2x?x64xf32>, %x: memref<?xi32>, %out: memref<?x2x?x64xf32>) {
   attn.attention
