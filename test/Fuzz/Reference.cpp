@@ -417,6 +417,10 @@ static std::optional<Maximum> findMaximum(Rows &rows, ArrayRef<Pair> pairs,
                                           double sink) {
   double largest = rows.takesAnyScore() ? FLT_MAX : kLargestScore;
   Maximum maximum;
+  // A sink is divided by the scale, like added terms (docs/Numerics.md).
+  if (sink != -kInfinity &&
+      !(std::fabs(sink) <= largest * std::min(1.0, std::fabs(rows.scale)) / 2))
+    return std::nullopt;
   maximum.include(sink, true);
   for (const Pair &pair : pairs) {
     if (!pair.mayAttend) {
@@ -805,8 +809,9 @@ void GradientReference::addRow(const Sequence &sequence, int64_t head,
           u * Rows::read(dout, sequence, head, query, d), rows.accuracy);
   }
   std::vector<Pair> pairs = rows.getPairs(sequence, head, i);
+  // The output of a head whose entry is 1 does not depend on scores.
   for (auto [j, pair] : llvm::enumerate(pairs))
-    if (pair.mayAttend)
+    if (pair.mayAttend && u != 1)
       addPair(sequence, head, i, j, pair, delta);
     else
       addMaskedPair(sequence, head, i, j, pair, delta);
