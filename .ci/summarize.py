@@ -22,7 +22,7 @@ SHOWN_COLUMNS = 200
 
 
 def explain(failure):
-    """The lines of a failure that say why: those of pytest's errors, otherwise the last ones."""
+    """The lines that say why a test failed: errors of pytest, otherwise the last lines."""
     lines = [line.rstrip() for line in (failure.text or failure.get("message") or "").splitlines()]
     errors = [line for line in lines if line.startswith("E ")]
     shown = errors[:SHOWN_LINES] or [line for line in lines if line.strip("-* ")][-SHOWN_LINES:]

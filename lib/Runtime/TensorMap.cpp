@@ -108,7 +108,7 @@ static long long asLong(int64_t value) { return value; }
 
 namespace {
 /// A view as the driver describes it: from the innermost dimension on, with
-/// strides in bytes and without that of the innermost dimension.
+/// strides in bytes, except for the innermost dimension.
 struct DriverView {
   uint64_t sizes[maxRank];
   uint64_t strides[maxRank] = {};

@@ -106,7 +106,7 @@ def test_precompiled_headers_are_left_out(project):
 
 
 def test_generated_headers_are_not_looked_at(project):
-    """They are headers of the system to clang-tidy, those of the project are not."""
+    """They are headers of the system to clang-tidy; headers of the project are not."""
     entries = json.loads((project.build / "compile_commands.json").read_text())
     entries[0]["command"] += f" -I{project.build}/include -I{project.folder}/include"
     project.write("build/compile_commands.json", json.dumps(entries))

@@ -211,7 +211,7 @@ static void writeWithChecksum(StringRef contents, raw_ostream &os) {
   writer.write<uint32_t>(0);
 }
 
-/// Lets everybody who may read a file execute it.
+/// Lets all users that may read a file execute it.
 static std::error_code makeExecutable(StringRef path) {
   llvm::ErrorOr<llvm::sys::fs::perms> permissions =
       llvm::sys::fs::getPermissions(path);

@@ -620,7 +620,7 @@ namespace {
 /// What a kernel stages.
 struct StagedKernel {
   SetVector<LoadOp> loads;
-  /// The streams of `loads`, and those that only maps read.
+  /// The streams of `loads`, and the streams that only maps read.
   SmallVector<Stream> streams, mapped;
   /// The matmuls, by block and in order.
   llvm::MapVector<Block *, SmallVector<vector::ContractionOp>> matmuls;
