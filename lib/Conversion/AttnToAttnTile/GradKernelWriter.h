@@ -35,6 +35,7 @@
 #include "TileProgramBuilder.h"
 #include "WorkItemList.h"
 #include "attn/Analysis/MaskTiles.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace mlir::attn {
 

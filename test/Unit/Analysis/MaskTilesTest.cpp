@@ -204,8 +204,11 @@ public:
 private:
   int64_t evaluate(Operation &op) {
     auto operand = [&](unsigned i) { return get(op.getOperand(i)); };
-    if (auto constant = dyn_cast<arith::ConstantOp>(op))
-      return cast<IntegerAttr>(constant.getValue()).getValue().getZExtValue();
+    if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
+      APInt value = cast<IntegerAttr>(constant.getValue()).getValue();
+      return value.getBitWidth() == 1 ? value.getZExtValue()
+                                      : value.getSExtValue();
+    }
     if (isa<arith::AddIOp>(op))
       return operand(0) + operand(1);
     if (isa<arith::SubIOp>(op))
@@ -236,7 +239,7 @@ private:
       return operand(0) ^ operand(1);
     if (isa<arith::SelectOp>(op))
       return operand(0) ? operand(1) : operand(2);
-    if (isa<arith::IndexCastUIOp>(op))
+    if (isa<arith::IndexCastOp, arith::IndexCastUIOp>(op))
       return operand(0);
     auto compare = cast<arith::CmpIOp>(op);
     return arith::applyCmpPredicate(compare.getPredicate(),
