@@ -16,7 +16,6 @@ from conftest import ROOT
 # Rows of these commits were recorded before commits were checked; the commits are of branches that were rebased later.
 LOST = {
     "backward.jsonl": {"c08d591", "dd06b80"},
-    "compiler.jsonl": {"52dd21b"},
     "decode.jsonl": {"f57414285e12", "8c38775"},
     "dropout.jsonl": {"f8d9d13", "a4e7840"},
     "forward.jsonl": {"e742388", "8c38775"},
