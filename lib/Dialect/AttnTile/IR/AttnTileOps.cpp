@@ -62,8 +62,11 @@ static void printMapTypes(OpAsmPrinter &printer, MapOp, OperandRange, TypeRange,
   printer << resultType;
 }
 
+// Generated code calls them.
+// NOLINTBEGIN(misc-unused-using-decls)
 using attn::parseClosedRegion;
 using attn::printClosedRegion;
+// NOLINTEND(misc-unused-using-decls)
 
 #define GET_OP_CLASSES
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.cpp.inc"
