@@ -511,8 +511,8 @@ static Interval getOutput(Rows &rows, const Sequence &sequence, int64_t keyHead,
     double value =
         Rows::read(rows.value, sequence, keyHead, sequence.firstKey + j, d);
     range = range ? hull(*range, value) : Interval(value);
-    // Exponentials are relative to the maximum of the tiles so far, or of those
-    // of a split: those of each pair may be one.
+    // Exponentials are relative to the maximum of the tiles so far, in all or
+    // in one split: the exponential of each pair may be one.
     largest +=
         rows.accuracy.largestExponential * std::fabs(value) * pair.dropout;
     isAverage &= pair.dropout == 1;

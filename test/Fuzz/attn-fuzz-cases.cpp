@@ -1,4 +1,4 @@
-//===- attn-fuzz-cases.cpp - Random modules with what they give -----------===//
+//===- attn-fuzz-cases.cpp - Random modules and bounds of results ---------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.

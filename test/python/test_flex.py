@@ -918,7 +918,6 @@ def test_tiles_of_masks_without_closed_forms_are_classified():
         torch.testing.assert_close(actual.double(), wanted, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.skipif(kernels._TensorGuards is None, reason="torch has no guards")
 def test_equal_calls_are_recognised_by_guards(monkeypatch):
     """Without preparing the call, which takes more time than all else together."""
     kernels._forget_plans()

@@ -411,7 +411,6 @@ def test_masks_of_few_dimensions_in_later_calls(dims):
             torch.testing.assert_close(actual.double(), wanted, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.skipif(kernels._TensorGuards is None, reason="torch has no guards")
 def test_equal_calls_are_recognised_by_guards(monkeypatch):
     """Without looking at each property of tensors, which takes microseconds."""
     kernels._forget_plans()

@@ -729,7 +729,6 @@ class RecentPlan(NamedTuple):
     check: Callable[..., bool]
     plan: Plan
     needs_gradient: bool
-    has_dropout: bool
 
 
 # Each check takes a part of the time that looking up a plan by descriptions takes.
@@ -756,7 +755,7 @@ def remember_plan(name: Tuple, plan: Plan, needs_gradient: bool, tensors: Sequen
             recent_plans.clear()
         known = recent_plans.get(name, [])
         # A call in another thread may go through the list.
-        recent_plans[name] = [RecentPlan(check, plan, needs_gradient, plan.has_dropout), *known[: _MAX_RECENT - 1]]
+        recent_plans[name] = [RecentPlan(check, plan, needs_gradient), *known[: _MAX_RECENT - 1]]
 
 
 _is_nested = operator.attrgetter("is_nested")

@@ -529,7 +529,7 @@ def run_plan(plan: AnyPlan, tensors: Tuple[Tensor, ...], needs_gradient: bool, r
 def run_recent(recent: RecentPlan, plan: AnyPlan, tensors: Tuple[Tensor, ...], with_lse: bool) -> Any:
     """The same for a plan that ``find_recent_plan`` has found for these tensors. ``plan`` is the recent one, perhaps
     with its block mask."""
-    rng = draw_row(tensors[0].device) if recent.has_dropout else None
+    rng = draw_row(tensors[0].device) if recent.plan.has_dropout else None
     if recent.needs_gradient:
         return (_apply_with_lse if with_lse else _apply)(plan, rng, *tensors)
     results = plan.run(tensors if rng is None else (*tensors, rng))

@@ -95,7 +95,7 @@ private:
   /// readers have read by then.
   void issueWait(MmaStartOp start);
   void issueReleases();
-  /// Whether each operation comes after what it needs.
+  /// Whether each operation comes after the operations that it depends on.
   bool isInOrder() const;
 
   Block *body;
