@@ -9,10 +9,18 @@
 // Makes stores of whole tiles go through stages of their own, so that the CTA
 // goes on while the tiles are copied to global memory.
 //
+// Asynchronous copies write 16 bytes at once, also those that only begin within
+// the columns of the destination. Destinations whose rows may end elsewhere,
+// and whose strides may leave memory of others between them, are stored from
+// registers then.
+//
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace mlir::attn_tile {
 #define GEN_PASS_DEF_ATTNTILESTAGESTORESPASS
@@ -27,14 +35,41 @@ using namespace mlir::attn_tile;
 static constexpr int64_t blockRows = 64;
 static constexpr int64_t blockColumns = 64;
 
+/// 16-bit values that an asynchronous copy writes at once.
+static constexpr int64_t granule = 8;
+
 /// Whether `store` is of a tile that can be cut into blocks for `consumers`
 /// warpgroups.
 static bool canStage(StoreOp store, int64_t consumers) {
+  int64_t columns =
+      cast<MemRefType>(store.getDest().getType()).getShape().back();
+  if (!ShapedType::isDynamic(columns) && columns % granule != 0)
+    return false;
   auto tile = cast<VectorType>(store.getValue().getType());
   return !store.getTransposed() && !store.getFirst() && tile.getRank() == 2 &&
          isa<BFloat16Type, Float16Type>(tile.getElementType()) &&
          tile.getDimSize(0) == consumers * blockRows &&
          tile.getDimSize(1) % blockColumns == 0;
+}
+
+/// Begins a block that is executed if the rows of the destination of `store`
+/// end where a granule ends, and moves `store` to the other one.
+static OpBuilder branchOnColumns(StoreOp store) {
+  OpBuilder builder(store);
+  Location loc = store.getLoc();
+  Value dest = store.getDest();
+  int64_t dim = cast<MemRefType>(dest.getType()).getRank() - 1;
+  Value columns = memref::DimOp::create(builder, loc, dest, dim);
+  auto constant = [&](int64_t value) {
+    return arith::ConstantIndexOp::create(builder, loc, value).getResult();
+  };
+  Value rest = arith::RemUIOp::create(builder, loc, columns, constant(granule));
+  Value isWhole = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq,
+                                        rest, constant(0));
+  auto branch =
+      scf::IfOp::create(builder, loc, isWhole, /*withElseRegion=*/true);
+  store->moveBefore(branch.elseBlock()->getTerminator());
+  return branch.getThenBodyBuilder();
 }
 
 namespace {
@@ -71,10 +106,17 @@ struct AttnTileStageStoresPass
       Value pipe = CreatePipeOp::create(atStart, store.getLoc(), type,
                                         /*offset=*/IntegerAttr(),
                                         /*barriers=*/IntegerAttr());
-      OpBuilder builder(store);
+      auto dest = cast<MemRefType>(store.getDest().getType());
+      // Rows without memory between them end where a granule ends: tensor maps
+      // have strides of granules.
+      bool mayEndWithin = dest.isDynamicDim(dest.getRank() - 1) &&
+                          !dest.getLayout().isIdentity();
+      OpBuilder builder =
+          mayEndWithin ? branchOnColumns(store) : OpBuilder(store);
       StoreThroughOp::create(builder, store.getLoc(), pipe, store.getValue(),
                              store.getDest(), store.getIndices());
-      store.erase();
+      if (!mayEndWithin)
+        store.erase();
       ++numStores;
     }
   }

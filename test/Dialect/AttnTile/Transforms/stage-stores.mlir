@@ -12,6 +12,33 @@ attn_tile.kernel @matrix(%out: memref<?x?xbf16>, %i: index) {
   attn_tile.return
 }
 
+// A copy writes 16 bytes at once, where there may be memory between the rows.
+// CHECK-LABEL: attn_tile.kernel @strided
+// CHECK-SAME: (%[[OUT:[a-z0-9]+]]: memref
+// CHECK-DAG: %[[DIM:.*]] = memref.dim %[[OUT]], %c1
+// CHECK: %[[REST:.*]] = arith.remui %[[DIM]], %c8{{.*}} : index
+// CHECK: %[[WHOLE:.*]] = arith.cmpi eq, %[[REST]], %c0{{.*}} : index
+// CHECK: scf.if %[[WHOLE]] {
+// CHECK-NEXT: attn_tile.store_through
+// CHECK-NEXT: } else {
+// CHECK-NEXT: attn_tile.store %{{.*}}, %[[OUT]]
+attn_tile.kernel @strided(%out: memref<?x?xbf16, strided<[?, 1], offset: ?>>, %i: index) {
+  %t = arith.constant dense<1.0> : vector<128x256xbf16>
+  attn_tile.store %t, %out[%i, %i] : vector<128x256xbf16>, memref<?x?xbf16, strided<[?, 1], offset: ?>>
+  attn_tile.return
+}
+
+// CHECK-LABEL: attn_tile.kernel @static_columns
+// CHECK: attn_tile.store_through {{.*}} to memref<?x264xbf16
+// CHECK-NOT: attn_tile.store_through
+// CHECK: attn_tile.store {{.*}} memref<?x260xbf16
+attn_tile.kernel @static_columns(%whole: memref<?x264xbf16, strided<[?, 1]>>, %cut: memref<?x260xbf16, strided<[?, 1]>>, %i: index) {
+  %t = arith.constant dense<1.0> : vector<128x256xbf16>
+  attn_tile.store %t, %whole[%i, %i] : vector<128x256xbf16>, memref<?x264xbf16, strided<[?, 1]>>
+  attn_tile.store %t, %cut[%i, %i] : vector<128x256xbf16>, memref<?x260xbf16, strided<[?, 1]>>
+  attn_tile.return
+}
+
 // Tiles of other types and shapes, transposed ones, and those of sequences stay.
 // CHECK-LABEL: attn_tile.kernel @others
 // CHECK-NOT: store_through

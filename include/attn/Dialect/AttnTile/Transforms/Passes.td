@@ -571,6 +571,11 @@ def AttnTileStageStoresPass
     blocks of 64 x 64 elements for each of the `consumers` warpgroups. The tiles
     must have 64 rows for each warpgroup and a multiple of 64 columns. Other
     stores stay as they are.
+
+    Asynchronous copies write 16 bytes at once, also where only the first of them
+    are within the columns of the destination. If its last dimension is dynamic,
+    and strides can leave memory between its rows, a branch chooses between both
+    stores; a static size that is no multiple of 8 keeps the store.
   }];
   let options = [
     Option<"stages", "stages", "int64_t", /*default=*/"2",
@@ -581,7 +586,8 @@ def AttnTileStageStoresPass
   let statistics = [
     Statistic<"numStores", "num-stores", "Stores that go through shared memory">,
   ];
-  let dependentDialects = ["::mlir::attn_tile::AttnTileDialect"];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::attn_tile::AttnTileDialect",
+                           "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"];
 }
 
 def AttnTileOverlapWorkItemsPass
