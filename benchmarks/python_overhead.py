@@ -34,21 +34,28 @@ LIMIT = 25e-6  # Seconds of a call without gradients.
 GRAPHS = ("`sdpa`", "`sdpa`, causal", "torch's own function")
 
 
-def measure(call, device, repetitions=200, rounds=50):
-    """Microseconds of a call: the best of several rounds, since other programs use the machine, too."""
-    times = []
+def measure(call, device, repetitions=200):
+    """Microseconds of a call."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+    begin = time.perf_counter()
+    for _ in range(repetitions):
+        call()
+    return (time.perf_counter() - begin) / repetitions * 1e6
+
+
+def measure_in_turns(runs, rounds):
+    """The best of several rounds of each measurement, since other programs use the machine, too. A round has all
+    measurements, so that a machine that becomes slower makes none of them look worse than the others."""
+    best = dict.fromkeys(runs, float("inf"))
     for _ in range(rounds):
-        if device == "cuda":
-            torch.cuda.synchronize()
-        begin = time.perf_counter()
-        for _ in range(repetitions):
-            call()
-        times.append((time.perf_counter() - begin) / repetitions * 1e6)
-    return min(times)
+        for name, run in runs.items():
+            best[name] = min(best[name], run())
+    return best
 
 
-def measure_in_graph(call, calls=100, rounds=50):
-    """Microseconds that a call takes as one of many in a CUDA graph: the best of several replays."""
+def make_graph_measurement(call, calls=100):
+    """A function that gives the microseconds that a call takes as one of many in a CUDA graph."""
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         call()
@@ -57,14 +64,15 @@ def measure_in_graph(call, calls=100, rounds=50):
     with torch.cuda.graph(graph):
         for _ in range(calls):
             call()
-    times = []
-    for _ in range(rounds):
+
+    def run():
         torch.cuda.synchronize()
         begin = time.perf_counter()
         graph.replay()
         torch.cuda.synchronize()
-        times.append((time.perf_counter() - begin) / calls * 1e6)
-    return min(times)
+        return (time.perf_counter() - begin) / calls * 1e6
+
+    return run
 
 
 def make_calls(device):
@@ -106,19 +114,20 @@ def make_calls(device):
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--rounds", type=int, default=50, metavar="N", help="measurements of each call (default: 50)")
     harness.add_row_options(parser)
     options = parser.parse_args(arguments)
     common = {"date": datetime.date.today().isoformat(), "commit": options.commit or harness.find_package_commit()}
     machine = describe_machine()
     if options.device == "cuda":
         machine = f"{torch.cuda.get_device_name()}, {machine}"
-    measurements = {name: partial(measure, call, options.device) for name, call in make_calls(options.device).items()}
+    runs = {name: partial(measure, call, options.device) for name, call in make_calls(options.device).items()}
     if options.device == "cuda":
         for name, call in make_calls(options.device).items():
             if name in GRAPHS:
-                measurements[f"{name}, in a CUDA graph"] = partial(measure_in_graph, call)
-    for name, run in measurements.items():
-        seconds = run() * 1e-6
+                runs[f"{name}, in a CUDA graph"] = make_graph_measurement(call)
+    for name, microseconds in measure_in_turns(runs, options.rounds).items():
+        seconds = microseconds * 1e-6
         print(f"| {name} | {seconds * 1e6:.1f} us |", flush=True)
         # Torch's engine, which is not ours, runs gradients in a thread of its own.
         limit = LIMIT if name.startswith("`") and "backward" not in name and "graph" not in name else None

@@ -229,10 +229,15 @@ static Value emitIsUnsplit(OpBuilder &builder, AttentionOp op,
                         : emitSize(builder, loc, query, queryLengthDim);
   Value items = mul(mul(emitSize(builder, loc, query, 0), heads),
                     tiles(rows, schedule.getQueryTile()));
-  // Two splits take twice as many work items.
-  return builder.createOrFold<arith::CmpIOp>(
+  // Two splits take twice as many work items, and a key tile is not split.
+  Value isBusy = builder.createOrFold<arith::CmpIOp>(
       loc, arith::CmpIPredicate::ugt, mul(items, constant(2)),
       constant(schedule.getSplitKvWorkItems()));
+  Value keys = getKVAddressing(op).emitMaxKeys(builder, loc, op.getKey(),
+                                               op.getPageTable());
+  Value isShort = builder.createOrFold<arith::CmpIOp>(
+      loc, arith::CmpIPredicate::ule, keys, constant(schedule.getKeyTile()));
+  return builder.createOrFold<arith::OrIOp>(loc, isBusy, isShort);
 }
 
 /// Lets kernels store their output themselves, without combining splits, where

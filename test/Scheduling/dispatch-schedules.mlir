@@ -169,12 +169,16 @@ func.func @alignment_of_tensors(%q: tensor<1x2x?x64xf32>, %bias: tensor<?x?xf32>
 
 // Where work items are as many as are wanted, each has all keys, and there is
 // nothing to merge: 8 packed heads of each batch entry, of 132 work items.
+// A single key tile is not split either.
 // CHECK-LABEL: func.func @shares(
-// CHECK-SAME:      %[[Q:[a-z0-9]+]]: memref<?x32x1x64xf32>
+// CHECK-SAME:      %[[Q:[a-z0-9]+]]: memref<?x32x1x64xf32>, %[[K:[a-z0-9]+]]: memref<?x8x?x64xf32>
 // CHECK:         %[[BATCH:.*]] = memref.dim %[[Q]], %{{.*}}
 // CHECK:         %[[WORK_ITEMS:.*]] = arith.muli %[[BATCH]], %{{.*}}
 // CHECK:         %[[TWICE:.*]] = arith.muli %[[WORK_ITEMS]], %{{.*}}
-// CHECK:         %[[UNSHARED:.*]] = arith.cmpi ugt, %[[TWICE]], %{{.*}}
+// CHECK:         %[[BUSY:.*]] = arith.cmpi ugt, %[[TWICE]], %{{.*}}
+// CHECK:         %[[KEYS:.*]] = memref.dim %[[K]], %{{.*}}
+// CHECK:         %[[SHORT:.*]] = arith.cmpi ule, %[[KEYS]], %c64
+// CHECK:         %[[UNSHARED:.*]] = arith.ori %[[BUSY]], %[[SHORT]]
 // CHECK:         scf.if %[[UNSHARED]] {
 // CHECK-NEXT:      attn.attention {{.*}} schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64, pack_gqa = true>)
 // CHECK:         } else {
@@ -186,15 +190,19 @@ func.func @shares(%q: memref<?x32x1x64xf32>, %k: memref<?x8x?x64xf32>, %o: memre
   return
 }
 
-// 8 heads can have 16 splits each, 128 none.
+// 8 heads can have 16 splits each, 128 none; 64 keys are one tile.
 // CHECK-LABEL: func.func @known_shares(
 // CHECK-NOT:     scf.if
-// CHECK:         split_kv_work_items = 132>
+// CHECK:         attn.attention {{.*}}split_kv_work_items = 132>
+// CHECK:         attn.attention
 // CHECK-NOT:     split_kv_work_items
-func.func @known_shares(%q: memref<1x8x1x64xf32>, %r: memref<16x8x1x64xf32>) {
-  attn.attention ins(%q, %q, %q : memref<1x8x1x64xf32>, memref<1x8x1x64xf32>, memref<1x8x1x64xf32>)
+func.func @known_shares(%q: memref<1x8x1x64xf32>, %r: memref<16x8x1x64xf32>, %k: memref<1x8x65x64xf32>,
+    %l: memref<16x8x65x64xf32>, %short: memref<1x8x64x64xf32>) {
+  attn.attention ins(%q, %k, %k : memref<1x8x1x64xf32>, memref<1x8x65x64xf32>, memref<1x8x65x64xf32>)
       outs(%q : memref<1x8x1x64xf32>) schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64, split_kv_work_items = 132>)
-  attn.attention ins(%r, %r, %r : memref<16x8x1x64xf32>, memref<16x8x1x64xf32>, memref<16x8x1x64xf32>)
+  attn.attention ins(%r, %l, %l : memref<16x8x1x64xf32>, memref<16x8x65x64xf32>, memref<16x8x65x64xf32>)
       outs(%r : memref<16x8x1x64xf32>) schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64, split_kv_work_items = 132>)
+  attn.attention ins(%q, %short, %short : memref<1x8x1x64xf32>, memref<1x8x64x64xf32>, memref<1x8x64x64xf32>)
+      outs(%q : memref<1x8x1x64xf32>) schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64, split_kv_work_items = 132>)
   return
 }
