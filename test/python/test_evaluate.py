@@ -134,7 +134,7 @@ LENGTHS = dict(
         dict(dropout_p=0.25, identity=torch.rand(H)),
         dict(dropout_p=0.003, soft_cap=2.0),
     ],
-    ids=str,
+    ids=" ".join,
 )
 def test_padded_sequences_and_dropout(options):
     def call(*tensors):
@@ -165,7 +165,7 @@ def test_dropout_without_lengths():
         dict(window_size=(3, 0), sinks=torch.randn(H)),
         dict(cu_seq_k=torch.tensor([0, 3, 3, 20], dtype=torch.int32), identity=torch.rand(H)),
     ],
-    ids=str,
+    ids=" ".join,
 )
 def test_packed_sequences(options):
     starts = torch.tensor([2, 9, 15, 24], dtype=torch.int32)
