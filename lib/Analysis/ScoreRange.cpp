@@ -14,6 +14,8 @@
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -34,7 +36,8 @@ struct Bounds {
 /// Ranges of the values of one region; a value without one can be anything.
 class RangeAnalysis {
 public:
-  RangeAnalysis(Region &region, double given) {
+  RangeAnalysis(Region &region, double given, double givenElements)
+      : givenElements(givenElements) {
     ranges[region.getArgument(0)] = {-given, given};
     for (Operation &op : region.front().without_terminator())
       if (op.getNumResults() == 1)
@@ -59,6 +62,14 @@ private:
   std::optional<Bounds> combine(Operation *op,
                                 double (*fn)(double, double)) const;
 
+  /// The range of an element of a tensor.
+  std::optional<Bounds> getElementRange() const {
+    return std::isfinite(givenElements)
+               ? std::optional(Bounds{-givenElements, givenElements})
+               : std::nullopt;
+  }
+
+  double givenElements;
   llvm::DenseMap<Value, Bounds> ranges;
 };
 } // namespace
@@ -120,12 +131,21 @@ std::optional<Bounds> RangeAnalysis::visit(Operation *op) const {
           return std::nullopt;
         return Bounds{std::min(a->low, b->low), std::max(a->high, b->high)};
       })
+      .Case<arith::SIToFPOp, arith::UIToFPOp>([](auto conversion) -> Result {
+        unsigned width = conversion.getIn().getType().getIntOrFloatBitWidth();
+        return Bounds{-std::ldexp(1.0, width), std::ldexp(1.0, width)};
+      })
+      .Case<arith::ExtFOp>(
+          [&](auto extension) { return lookup(extension.getIn()); })
+      .Case<tensor::ExtractOp, memref::LoadOp>(
+          [&](auto) { return getElementRange(); })
       .Default(Result());
 }
 
-bool attn::isScoreBounded(Region &region, double given, double bound) {
+bool attn::isScoreBounded(Region &region, double given, double bound,
+                          double givenElements) {
   auto yield = cast<YieldOp>(region.front().getTerminator());
   std::optional<Bounds> range =
-      RangeAnalysis(region, given).lookup(yield.getValue());
+      RangeAnalysis(region, given, givenElements).lookup(yield.getValue());
   return range && range->low >= -bound && range->high <= bound;
 }

@@ -16,13 +16,17 @@
 
 #include "mlir/IR/Region.h"
 
+#include <limits>
+
 namespace mlir::attn {
 
 /// Whether `region` (a score_mod: f32 score, then four indices) yields scores
 /// of at most `bound` in absolute value, or -inf, for scores of at most
-/// `given`. Elements of tensors and values of unknown operations are assumed to
-/// be unbounded.
-bool isScoreBounded(Region &region, double given, double bound);
+/// `given`, elements of tensors of at most `givenElements`, and any positions.
+/// Values of unknown operations are assumed to be unbounded.
+bool isScoreBounded(
+    Region &region, double given, double bound,
+    double givenElements = std::numeric_limits<double>::infinity());
 
 } // namespace mlir::attn
 

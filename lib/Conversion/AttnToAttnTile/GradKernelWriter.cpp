@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "GradKernelWriter.h"
+#include "attn/Analysis/ScoreRange.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -19,15 +20,32 @@
 #include "mlir/Transforms/RegionUtils.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace mlir::attn;
+
+/// A bound on scores and elements of tensors: a score_mod that yields a finite
+/// score for a query yields one for padding, unless it divides or takes
+/// logarithms.
+static constexpr double moderate = 0x1p30;
 
 GradKernelWriter::GradKernelWriter(OpBuilder &builder, AttentionGradOp op,
                                    ScheduleAttrInterface schedule)
     : b(op.getLoc(), builder), op(op), schedule(schedule), dropout(op),
       queryTile(schedule.getQueryTile()), keyTile(schedule.getKeyTile()),
       queryParts(schedule.getQueryParts()),
-      mapsScores(!op.getScoreMod().empty() || !(op.getScaleOrDefault() > 0)) {}
+      mapsScores(!op.getScoreMod().empty() || !(op.getScaleOrDefault() > 0)),
+      mayPaddingBeInfinite(hasPadding() && !op.getScoreMod().empty() &&
+                           !isScoreBounded(op.getScoreMod(), moderate,
+                                           std::numeric_limits<float>::max(),
+                                           /*givenElements=*/moderate)) {}
+
+bool GradKernelWriter::hasPadding() {
+  int64_t queries = op.getStaticLengths().first;
+  return op.getSequenceLayout() || ShapedType::isDynamic(queries) ||
+         queries % queryTile != 0;
+}
 
 void GradKernelWriter::addOperand(Value operand) {
   if (operand && !llvm::is_contained(operands, operand))
@@ -154,9 +172,19 @@ void GradKernelWriter::cloneMaskMod(Region &target) {
 Value GradKernelWriter::emitProbabilities(const ScoreTile &tile, Value scores,
                                           Value exponent) {
   double factor = mapsScores ? log2e : op.getScaleOrDefault() * log2e;
-  Value sum = math::FmaOp::create(b, scores, b.splat(tile.shape, factor),
-                                  b.broadcast(exponent, tile.shape));
-  return math::Exp2Op::create(b, sum);
+  Value exponents = b.broadcast(exponent, tile.shape);
+  Value sum =
+      math::FmaOp::create(b, scores, b.splat(tile.shape, factor), exponents);
+  Value probabilities = math::Exp2Op::create(b, sum);
+  if (!tile.transposed || !mayPaddingBeInfinite)
+    return probabilities;
+  // Queries after the last one have a score of infinity or NaN, whose sum with
+  // the exponent -inf is NaN.
+  Value isPadding = arith::CmpFOp::create(
+      b, arith::CmpFPredicate::OEQ, exponents,
+      b.splat(tile.shape, -std::numeric_limits<double>::infinity()));
+  return arith::SelectOp::create(b, isPadding, b.splat(tile.shape, 0),
+                                 probabilities);
 }
 
 Value GradKernelWriter::emitScoreGrad(const ScoreTile &tile, Value raw,

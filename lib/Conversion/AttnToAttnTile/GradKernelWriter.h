@@ -337,6 +337,8 @@ private:
   Value emitMask(const ScoreTile &tile, Value scores);
   /// Clones the mask_mod region of the operation, if any, to `target`.
   void cloneMaskMod(Region &target);
+  /// Whether tiles may have queries after the last one.
+  bool hasPadding();
   /// exp(score - lse).
   Value emitProbabilities(const ScoreTile &tile, Value scores, Value exponent);
   /// The dropout keep mask of a tile, or null.
@@ -391,6 +393,9 @@ private:
   IRMapping captured;
   Value queryLength, keyLength;
   bool mapsScores;
+  /// Whether the score_mod may yield infinity or NaN for a query after the last
+  /// one, although it yields finite scores for the others.
+  bool mayPaddingBeInfinite;
 };
 
 } // namespace mlir::attn

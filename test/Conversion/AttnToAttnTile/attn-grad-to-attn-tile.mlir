@@ -187,6 +187,65 @@ func.func @region(%q: memref<1x1x128x32xf32>, %lse: memref<1x1x128xf32>) {
 
 // -----
 
+// A score_mod that divides may yield infinity or NaN for queries after the last
+// one. Their probabilities are zero, like those of rows that attend to nothing.
+
+// CHECK-LABEL: attn_tile.kernel @padding_grad_dkdv_kernel(
+// CHECK:         %[[EXPONENTS:.+]] = vector.broadcast %{{.+}} to vector<64x16xf32>
+// CHECK:         %[[SUM:.+]] = math.fma %{{.+}}, %{{.+}}, %[[EXPONENTS]]
+// CHECK:         %[[P:.+]] = math.exp2 %[[SUM]]
+// CHECK:         %[[NONE:.+]] = arith.constant dense<0xFF800000>
+// CHECK:         %[[PADDING:.+]] = arith.cmpf oeq, %[[EXPONENTS]], %[[NONE]]
+// CHECK:         %[[ZERO:.+]] = arith.constant dense<0.000000e+00>
+// CHECK:         %[[KEPT:.+]] = arith.select %[[PADDING]], %[[ZERO]], %[[P]]
+// CHECK:         vector.contract {{.*}} %[[KEPT]],
+// CHECK-LABEL: attn_tile.kernel @padding_grad_dq_kernel(
+// CHECK-NOT:     arith.cmpf oeq
+// CHECK-LABEL: attn_tile.kernel @no_padding_grad_dkdv_kernel(
+// CHECK-NOT:     arith.cmpf oeq
+func.func @padding(%q: memref<1x1x?x32xf32>, %lse: memref<1x1x?xf32>) {
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<1x1x?x32xf32>, memref<1x1x?x32xf32>, memref<1x1x?x32xf32>,
+          memref<1x1x?x32xf32>, memref<1x1x?xf32>, memref<1x1x?x32xf32>)
+      outs(%q, %q, %q : memref<1x1x?x32xf32>, memref<1x1x?x32xf32>, memref<1x1x?x32xf32>)
+      schedule(#attn_tile.gradient<preprocess = #attn_tile.sequential<query_tile = 16, key_tile = 64>,
+                                   dkdv = #attn_tile.sequential<query_tile = 16, key_tile = 64>,
+                                   dq = #attn_tile.sequential<query_tile = 16, key_tile = 64>>)
+      score_mod {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %n = arith.index_cast %i : index to i32
+        %x = arith.sitofp %n : i32 to f32
+        %r = arith.divf %s, %x : f32
+        attn.yield %r : f32
+      } score_mod_grad {
+      ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index):
+        attn.yield %ds : f32
+      }
+  return
+}
+func.func @no_padding(%q: memref<1x1x32x32xf32>, %lse: memref<1x1x32xf32>) {
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<1x1x32x32xf32>, memref<1x1x32x32xf32>, memref<1x1x32x32xf32>,
+          memref<1x1x32x32xf32>, memref<1x1x32xf32>, memref<1x1x32x32xf32>)
+      outs(%q, %q, %q : memref<1x1x32x32xf32>, memref<1x1x32x32xf32>, memref<1x1x32x32xf32>)
+      schedule(#attn_tile.gradient<preprocess = #attn_tile.sequential<query_tile = 16, key_tile = 32>,
+                                   dkdv = #attn_tile.sequential<query_tile = 16, key_tile = 32>,
+                                   dq = #attn_tile.sequential<query_tile = 16, key_tile = 32>>)
+      score_mod {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %n = arith.index_cast %i : index to i32
+        %x = arith.sitofp %n : i32 to f32
+        %r = arith.divf %s, %x : f32
+        attn.yield %r : f32
+      } score_mod_grad {
+      ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index):
+        attn.yield %ds : f32
+      }
+  return
+}
+
+// -----
+
 // Work items of sequences are listed: tiles of queries, and tiles of keys, of
 // which an additional one has no rows. What there is for each query has rows of
 // its own for whole tiles of each sequence; rows that MMAs read are cleared behind

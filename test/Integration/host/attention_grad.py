@@ -46,6 +46,20 @@ SCORES["near"] = (
     lambda s, b, h, i, j, c: s + np.where(j < i + 32, c["table"][j % 32], 0),
 )
 
+# Not a number for queries after the last one, which tiles have.
+CAPTURES["num_queries"] = ("memref<1xindex>", np.int64, lambda s, r: [s.sq])
+FACTOR_OF_QUERY = """%c0 = arith.constant 0 : index
+       %n = memref.load %num_queries[%c0] : memref<1xindex>
+       %left = arith.subi %n, %i : index
+       %leftInt = arith.index_cast %left : index to i32
+       %leftFloat = arith.sitofp %leftInt : i32 to f32
+       """
+SCORES["by_queries_left"] = (
+    ("num_queries",),
+    FACTOR_OF_QUERY + "%r = arith.divf %s, %leftFloat : f32",
+    lambda s, b, h, i, j, c: s / (c["num_queries"][0] - i),
+)
+
 # Gradients of score_mod regions: MLIR body (%s and %ds to %r), and the factor of ds.
 SCORE_GRADS = {
     "none": ("", None),
@@ -71,6 +85,10 @@ SCORE_GRADS = {
            %t = arith.mulf %ds, %x : f32
            %r = arith.mulf %t, %y : f32""",
         lambda s, b, h, i, j, c: c["query_factors"][b, h, i] * c["key_factors"][b, h // 2, j],
+    ),
+    "by_queries_left": (
+        FACTOR_OF_QUERY + "%r = arith.divf %ds, %leftFloat : f32",
+        lambda s, b, h, i, j, c: 1 / (c["num_queries"][0] - i),
     ),
     # Not a number where the score is far from 0: only pairs that do not attend
     # are, or have no weight.
@@ -267,6 +285,8 @@ VARIANTS = [
     Variant("f32", 16, mask="upper", tile=(24, 16), parts="dkdv"),
     Variant("f32", 16, keep="named", tile=(8, 16), hq=4, hkv=2, parts="dkdv"),
     Variant("f32", 16, keep="affine", mask="causal", tile=(16, 16), dlse=True),
+    Variant("f32", 32, score="by_queries_left", mask="causal"),
+    Variant("bf16", 40, score="by_queries_left", parts="dkdv dq dv", tile=(16, 32)),
 ]
 
 

@@ -20,6 +20,7 @@
 #include "mlir/Parser/Parser.h"
 #include "gtest/gtest.h"
 
+#include <limits>
 #include <string>
 
 using namespace mlir;
@@ -30,6 +31,8 @@ struct Expected {
   const char *name;
   const char *body;
   bool isBounded;
+  /// Whether the score is finite for moderate scores and elements of tensors.
+  bool isFinite;
 };
 
 class ScoreRangeTest : public testing::TestWithParam<Expected> {};
@@ -54,6 +57,10 @@ TEST_P(ScoreRangeTest, IsBounded) {
   module->walk([&](AttentionOp op) {
     EXPECT_EQ(isScoreBounded(op.getScoreMod(), /*given=*/100, /*bound=*/400),
               expected.isBounded);
+    EXPECT_EQ(isScoreBounded(op.getScoreMod(), /*given=*/0x1p30,
+                             std::numeric_limits<float>::max(),
+                             /*givenElements=*/0x1p30),
+              expected.isFinite);
   });
 }
 
@@ -63,51 +70,62 @@ INSTANTIATE_TEST_SUITE_P(
         Expected{"same",
                  "%c = arith.constant 1.0 : f32\n"
                  "%r = arith.mulf %s, %c : f32",
-                 true},
-        Expected{"doubled", "%r = arith.addf %s, %s : f32", true},
-        Expected{"squared", "%r = arith.mulf %s, %s : f32", false},
+                 true, true},
+        Expected{"doubled", "%r = arith.addf %s, %s : f32", true, true},
+        Expected{"squared", "%r = arith.mulf %s, %s : f32", false, true},
         Expected{"soft_cap",
                  "%c = arith.constant 50.0 : f32\n"
                  "%x = arith.divf %s, %c : f32\n%t = math.tanh %x : f32\n"
                  "%r = arith.mulf %t, %c : f32",
-                 true},
+                 true, true},
         Expected{"large_cap",
                  "%c = arith.constant 1.0e10 : f32\n%t = math.tanh %s : f32\n"
                  "%r = arith.mulf %t, %c : f32",
-                 false},
+                 false, true},
         Expected{"alibi",
                  "%x = tensor.extract %slopes[%h] : tensor<4xf32>\n"
                  "%r = arith.addf %s, %x : f32",
-                 false},
+                 false, true},
         Expected{"masked_by_infinity",
                  "%c = arith.constant 0xFF800000 : f32\n"
                  "%k = arith.cmpi sge, %i, %j : index\n"
                  "%r = arith.select %k, %s, %c : f32",
-                 true},
+                 true, true},
         Expected{"masked_by_number",
                  "%c = arith.constant -1.0e10 : f32\n"
                  "%k = arith.cmpi sge, %i, %j : index\n"
                  "%r = arith.select %k, %s, %c : f32",
-                 false},
+                 false, true},
         Expected{"small_number",
                  "%c = arith.constant -300.0 : f32\n"
                  "%k = arith.cmpi sge, %i, %j : index\n"
                  "%r = arith.select %k, %s, %c : f32",
-                 true},
+                 true, true},
         Expected{"clamped",
                  "%c = arith.constant 30.0 : f32\n%n = arith.negf %c : f32\n"
                  "%x = tensor.extract %slopes[%h] : tensor<4xf32>\n"
                  "%y = arith.addf %s, %x : f32\n"
                  "%z = arith.maximumf %y, %n : f32\n"
                  "%r = arith.minimumf %z, %c : f32",
-                 false},
+                 false, true},
         Expected{"divided_by_zero",
                  "%c = arith.constant 0.0 : f32\n"
                  "%r = arith.divf %s, %c : f32",
-                 false},
+                 false, false},
+        Expected{"divided_by_position",
+                 "%n = arith.index_cast %i : index to i32\n"
+                 "%x = arith.sitofp %n : i32 to f32\n"
+                 "%r = arith.divf %s, %x : f32",
+                 false, false},
+        Expected{"multiplied_by_position",
+                 "%n = arith.index_cast %i : index to i32\n"
+                 "%x = arith.sitofp %n : i32 to f32\n"
+                 "%r = arith.mulf %s, %x : f32",
+                 false, true},
+        Expected{"logarithm", "%r = math.log %s : f32", false, false},
         Expected{"infinity_added",
                  "%c = arith.constant 0xFF800000 : f32\n"
                  "%r = arith.addf %s, %c : f32",
-                 false}),
+                 false, false}),
     [](const auto &info) { return info.param.name; });
 } // namespace
