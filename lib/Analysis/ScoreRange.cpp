@@ -22,6 +22,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 using namespace mlir;
@@ -33,11 +34,21 @@ struct Bounds {
   double low, high;
 };
 
+/// What is known of the inputs of a region.
+struct Inputs {
+  /// Bounds of absolute values: of the score, and of elements of tensors that
+  /// no index by the query reads.
+  double score, elements;
+  /// Whether values without a range may be infinite or NaN.
+  bool mayBeInfinite;
+};
+
 /// Ranges of the values of one region; a value without one can be anything.
 class RangeAnalysis {
 public:
-  RangeAnalysis(Region &region, double given, double givenElements)
-      : givenElements(givenElements) {
+  RangeAnalysis(Region &region, const Inputs &inputs)
+      : inputs(inputs), query(region.getArgument(3)) {
+    double given = inputs.score;
     ranges[region.getArgument(0)] = {-given, given};
     for (Operation &op : region.front().without_terminator())
       if (op.getNumResults() == 1)
@@ -63,13 +74,23 @@ private:
                                 double (*fn)(double, double)) const;
 
   /// The range of an element of a tensor.
-  std::optional<Bounds> getElementRange() const {
-    return std::isfinite(givenElements)
-               ? std::optional(Bounds{-givenElements, givenElements})
-               : std::nullopt;
+  std::optional<Bounds> getElementRange(ValueRange indices) const {
+    if (!std::isfinite(inputs.elements) ||
+        llvm::any_of(indices, [&](Value index) { return readsQuery(index); }))
+      return std::nullopt;
+    return Bounds{-inputs.elements, inputs.elements};
+  }
+  bool readsQuery(Value value) const {
+    Operation *definition = value.getDefiningOp();
+    if (!definition)
+      return value == query;
+    return definition->getNumRegions() != 0 ||
+           llvm::any_of(definition->getOperands(),
+                        [&](Value operand) { return readsQuery(operand); });
   }
 
-  double givenElements;
+  Inputs inputs;
+  Value query;
   llvm::DenseMap<Value, Bounds> ranges;
 };
 } // namespace
@@ -107,7 +128,11 @@ std::optional<Bounds> RangeAnalysis::visit(Operation *op) const {
         return range ? Result({-range->high, -range->low}) : std::nullopt;
       })
       .Case<math::TanhOp, math::SinOp, math::CosOp, math::ErfOp>(
-          [](auto) { return Result({-1, 1}); })
+          [&](auto function) {
+            bool isKnown = lookup(function.getOperand()).has_value();
+            return isKnown || !inputs.mayBeInfinite ? Result({-1, 1})
+                                                    : std::nullopt;
+          })
       .Case<math::AbsFOp>([&](auto abs) -> Result {
         Result range = lookup(abs.getOperand());
         if (!range)
@@ -138,14 +163,29 @@ std::optional<Bounds> RangeAnalysis::visit(Operation *op) const {
       .Case<arith::ExtFOp>(
           [&](auto extension) { return lookup(extension.getIn()); })
       .Case<tensor::ExtractOp, memref::LoadOp>(
-          [&](auto) { return getElementRange(); })
+          [&](auto read) { return getElementRange(read.getIndices()); })
       .Default(Result());
 }
 
-bool attn::isScoreBounded(Region &region, double given, double bound,
-                          double givenElements) {
+/// The range of the score that `region` yields.
+static std::optional<Bounds> getScoreRange(Region &region,
+                                           const Inputs &inputs) {
   auto yield = cast<YieldOp>(region.front().getTerminator());
+  return RangeAnalysis(region, inputs).lookup(yield.getValue());
+}
+
+bool attn::isScoreBounded(Region &region, double given, double bound) {
   std::optional<Bounds> range =
-      RangeAnalysis(region, given, givenElements).lookup(yield.getValue());
+      getScoreRange(region, {given, std::numeric_limits<double>::infinity(),
+                             /*mayBeInfinite=*/false});
   return range && range->low >= -bound && range->high <= bound;
+}
+
+bool attn::isFiniteForPadding(Region &region) {
+  // Products of a few of them do not overflow.
+  constexpr double moderate = 0x1p30;
+  std::optional<Bounds> range =
+      getScoreRange(region, {moderate, moderate, /*mayBeInfinite=*/true});
+  constexpr double largest = std::numeric_limits<float>::max();
+  return range && range->low >= -largest && range->high <= largest;
 }

@@ -16,17 +16,19 @@
 
 #include "mlir/IR/Region.h"
 
-#include <limits>
-
 namespace mlir::attn {
 
 /// Whether `region` (a score_mod: f32 score, then four indices) yields scores
 /// of at most `bound` in absolute value, or -inf, for scores of at most
-/// `given`, elements of tensors of at most `givenElements`, and any positions.
-/// Values of unknown operations are assumed to be unbounded.
-bool isScoreBounded(
-    Region &region, double given, double bound,
-    double givenElements = std::numeric_limits<double>::infinity());
+/// `given`. Elements of tensors and values of unknown operations are assumed to
+/// be unbounded.
+bool isScoreBounded(Region &region, double given, double bound);
+
+/// Whether `region` yields finite scores, or -inf, for queries after the last
+/// one as well, if it does for the others: it neither divides nor applies
+/// functions that are infinite somewhere, and reads nothing by the query.
+/// Overflow of sums and products is not considered.
+bool isFiniteForPadding(Region &region);
 
 } // namespace mlir::attn
 

@@ -25,11 +25,6 @@
 using namespace mlir;
 using namespace mlir::attn;
 
-/// A bound on scores and elements of tensors: a score_mod that yields a finite
-/// score for a query yields one for padding, unless it divides or takes
-/// logarithms.
-static constexpr double moderate = 0x1p30;
-
 GradKernelWriter::GradKernelWriter(OpBuilder &builder, AttentionGradOp op,
                                    ScheduleAttrInterface schedule)
     : b(op.getLoc(), builder), op(op), schedule(schedule), dropout(op),
@@ -37,9 +32,7 @@ GradKernelWriter::GradKernelWriter(OpBuilder &builder, AttentionGradOp op,
       queryParts(schedule.getQueryParts()),
       mapsScores(!op.getScoreMod().empty() || !(op.getScaleOrDefault() > 0)),
       mayPaddingBeInfinite(hasPadding() && !op.getScoreMod().empty() &&
-                           !isScoreBounded(op.getScoreMod(), moderate,
-                                           std::numeric_limits<float>::max(),
-                                           /*givenElements=*/moderate)) {}
+                           !isFiniteForPadding(op.getScoreMod())) {}
 
 bool GradKernelWriter::hasPadding() {
   int64_t queries = op.getStaticLengths().first;
