@@ -6,7 +6,8 @@
 
 // CHECK-LABEL: attn_tile.kernel @bias_grad_dkdv_kernel(
 // CHECK-SAME:    %[[DX:[a-z0-9]+]]: memref<2x?x?xf32>
-// CHECK:         %[[P:.*]] = math.exp2
+// CHECK:         %[[E:.*]] = math.exp2
+// CHECK:         %[[P:.*]] = arith.select %{{.*}}, %{{.*}}, %[[E]]
 // CHECK:         %[[DS:.*]] = arith.mulf %[[P]], %{{.*}} : vector<64x32xf32>
 // CHECK:         %[[COUNTS:.*]] = arith.cmpf une, %[[P]]
 // CHECK:         %[[TERMS:.*]] = arith.select %[[COUNTS]], %[[DS]]
