@@ -29,6 +29,15 @@ struct Accuracy {
   double position = 0;
   /// How large an exponential is at most, relative to the running maximum.
   double largestExponential = 1;
+  /// What may be left of a dropped probability in bf16. A GPU clears bit 12 or
+  /// 13, a bit of the exponent that is worth a factor of 2^32 or 2^64. A
+  /// probability p < 2, relative to a row's maximum or sum, that has the bit
+  /// becomes p * 2^-32 at most, so less than 2^-31; one that lacks it is less
+  /// than 2^-31 already. Neither becomes larger than p.
+  double droppedProbability = 0;
+  /// Whether a read by a query, or by a query and a key, of a score_mod is zero
+  /// outside of its tensor, instead of the last element.
+  bool readsZeroOutside = false;
 
   static Accuracy ofHost() { return {}; }
   static Accuracy ofGPU() {
@@ -40,6 +49,8 @@ struct Accuracy {
     accuracy.factor = 0x1p-125;
     accuracy.position = 0x1p-16;
     accuracy.largestExponential = 256;
+    accuracy.droppedProbability = 0x1p-31;
+    accuracy.readsZeroOutside = true;
     return accuracy;
   }
 };

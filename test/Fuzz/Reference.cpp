@@ -38,6 +38,9 @@ static constexpr double kLargestRoundedMaximum = 0x1p14;
 /// Beyond this, neither scores of 16-bit inputs nor the log-sum-exp of
 /// gradients determine probabilities.
 static constexpr double kLargestScore = 0x1p24;
+/// Scores of 16-bit inputs up to this one may be treated like scores without a
+/// score_mod.
+static constexpr double kLargestPlainScore = 0x1p26;
 
 //===----------------------------------------------------------------------===//
 // Rounding
@@ -67,8 +70,12 @@ static Interval roundTo(Interval x, Type type) {
   Rounding rounding = getRounding(type);
   // An f16 has 11 bits; one more rounding leaves room for f32 before it.
   double unit = 2 * rounding.relative;
-  Interval result = {x.low - std::fabs(x.low) * unit - 2 * rounding.absolute,
-                     x.high + std::fabs(x.high) * unit + 2 * rounding.absolute};
+  auto getEnd = [&](double end, int sign) {
+    // Infinity is exact; the sum of both infinities is not a number.
+    double error = std::isinf(end) ? 0 : std::fabs(end) * unit;
+    return end + sign * (error + 2 * rounding.absolute);
+  };
+  Interval result = {getEnd(x.low, -1), getEnd(x.high, 1)};
   if (result.high >= rounding.largest)
     result.high = kInfinity;
   if (result.low <= -rounding.largest)
@@ -124,6 +131,8 @@ struct Pair {
   /// The score before and after the `score_mod` region; the derivative of the
   /// latter by the former.
   Interval input, score, slope = 1;
+  /// The largest factor of a gradient on its way through the region.
+  double largestSlope = 1;
   /// Whether the pair may and whether it must attend.
   bool mayAttend = false, mustAttend = false;
   /// Factor of the probability after dropout.
@@ -147,6 +156,19 @@ public:
 
   /// The probability that dropout keeps a pair; 1 without dropout.
   double getKeepProbability();
+  bool hasDropout() { return op.getDropoutMask() || op.getDropoutAttr(); }
+
+  /// What may be left of a dropped pair's probability `p`, divided by the
+  /// probability that dropout keeps a pair.
+  Interval getDropped(Interval p) {
+    if (!p.isKnown())
+      return p;
+    double left = inputType.isBF16() ? accuracy.droppedProbability : 0;
+    // Without a log-sum-exp of its scores, a row's probabilities exceed 2.
+    if (left > 0 && p.high >= 2)
+      left = p.high;
+    return {0, std::min(p.high, left) / getKeepProbability()};
+  }
 
   /// Whether scores may be any numbers of f32, without a limit for 16-bit
   /// inputs.
@@ -316,10 +338,13 @@ void Rows::applyRegions(const MaskPair &at, Pair &pair) {
     Scalar score = interpreter.run(region.front(), positions);
     pair.score = score.real;
     pair.slope = score.slope;
+    pair.largestSlope = score.largestSlope;
   }
   // A score of -inf is masked.
-  if (pair.score.isKnown() && pair.score.high == -kInfinity)
-    pair.mayAttend = pair.mustAttend = false;
+  if (!pair.score.isKnown())
+    return;
+  pair.mayAttend &= pair.score.high > -kInfinity;
+  pair.mustAttend &= pair.score.low > -kInfinity;
 }
 
 double Rows::getKeepProbability() {
@@ -353,7 +378,7 @@ std::vector<Pair> Rows::getPairs(const Sequence &sequence, int64_t head,
 
 double Rows::getExponentError(double maximum, double distance) {
   double rounded = std::fabs(maximum);
-  if (takesAnyScore())
+  if (takesAnyScore() && (inputType.isF32() || rounded > kLargestPlainScore))
     rounded = std::min(rounded, kLargestRoundedMaximum);
   return kDistanceError * distance + kMaximumError * rounded +
          kExponentialError;
@@ -432,6 +457,8 @@ static std::optional<Maximum> findMaximum(Rows &rows, ArrayRef<Pair> pairs,
     if (!pair.score.isKnown() || pair.score.high > largest ||
         (pair.score.low > -kInfinity && pair.score.low < -largest))
       return std::nullopt;
+    if (!rows.inputType.isF32() && !(pair.input.magnitude() <= kLargestScore))
+      return std::nullopt;
     maximum.include(pair.score, pair.mustAttend);
   }
   return maximum;
@@ -479,9 +506,14 @@ static Softmax getSoftmax(Rows &rows, ArrayRef<Pair> pairs, double sink) {
       total = total + exponential;
     }
   double sumError = (pairs.size() + 16) * 2 * kRoundoff;
-  for (auto [exponential, probability] :
-       llvm::zip_equal(softmax.exponentials, softmax.probabilities))
+  for (auto [pair, exponential, probability] :
+       llvm::zip_equal(pairs, softmax.exponentials, softmax.probabilities)) {
     probability = getProbability(exponential, total, sumError);
+    // Where no pair certainly attends, each may be the only one, however small
+    // its exponential is relative to the largest one.
+    if (pair.mayAttend && maximum->low == -kInfinity)
+      probability = {0, 1 + sumError};
+  }
   double base = maximum->getBase(), count = pairs.size() + 1;
   Interval lse = {
       total.low > 0 ? base + std::log(total.low) : -kInfinity,
@@ -521,6 +553,8 @@ static Interval getOutput(Rows &rows, const Sequence &sequence, int64_t keyHead,
                            2 * rounding.absolute);
     sum.addProduct(p, value * pair.dropout, rows.inputType.isF32(),
                    rows.accuracy);
+    if (pair.dropout == 0)
+      sum.add(rows.getDropped(p) * value, rows.accuracy);
   }
   if (!(largest * 4 < FLT_MAX))
     return Interval::unknown();
@@ -638,10 +672,12 @@ private:
   void addRow(const Sequence &sequence, int64_t head, int64_t i);
   void addPair(const Sequence &sequence, int64_t head, int64_t i, int64_t j,
                const Pair &pair, Interval delta);
-  /// The gradient of the probability of a pair.
+  /// The gradient of the probability of a pair that is kept, with the factor
+  /// `kept` of its probability.
   Interval getProbabilityGradient(const Sequence &sequence, int64_t head,
-                                  int64_t i, int64_t j, const Pair &pair);
-  /// Adds what a masked pair may add: nothing, or zero times infinity.
+                                  int64_t i, int64_t j, double kept);
+  /// Adds what a masked pair, or one that the output does not depend on, may
+  /// add: nothing, or zero times infinity.
   void addMaskedPair(const Sequence &sequence, int64_t head, int64_t i,
                      int64_t j, const Pair &pair, Interval delta);
   /// `p[i, j]`, before dropout.
@@ -713,24 +749,28 @@ static Interval roundOperand(Interval x, Type type, double keepProbability) {
 
 Interval GradientReference::getProbabilityGradient(const Sequence &sequence,
                                                    int64_t head, int64_t i,
-                                                   int64_t j,
-                                                   const Pair &pair) {
+                                                   int64_t j, double kept) {
   Interval dot =
       getDot(dout, sequence.firstQuery + i, rows.value, sequence.firstKey + j,
              rows.getKeyHead(head), sequence, head);
-  return dot * Interval(pair.dropout * (1 - rows.getIdentity(head)));
+  return dot * Interval(kept * (1 - rows.getIdentity(head)));
 }
 
 void GradientReference::addMaskedPair(const Sequence &sequence, int64_t head,
                                       int64_t i, int64_t j, const Pair &pair,
                                       Interval delta) {
   // A kernel may add minus infinity to the score. The probabilities of a row
-  // without a log-sum-exp are no numbers either.
+  // without a log-sum-exp are no numbers either, and zero times one that is no
+  // number is none, if the output does not depend on it.
   double rowLse = lse.reals[lse.getPosition(
       {sequence.entry, head, sequence.firstQuery + i})];
   bool hasScore = pair.input.isFinite() && !std::isnan(rowLse);
-  Interval dp = getProbabilityGradient(sequence, head, i, j, pair);
-  if (hasScore && roundF32(dp - delta).isFinite())
+  if (pair.mayAttend)
+    hasScore &= getProbability(pair, rowLse).isKnown() && pair.slope.isFinite();
+  Interval dp = getProbabilityGradient(sequence, head, i, j, pair.dropout);
+  double rest = 1 - rows.getIdentity(head);
+  if (hasScore &&
+      roundF32((dp - delta) / Interval(rest > 0 ? rest : 1)).isFinite())
     return;
   int64_t query = sequence.firstQuery + i, key = sequence.firstKey + j;
   int64_t keyHead = rows.getKeyHead(head);
@@ -754,21 +794,33 @@ void GradientReference::addPair(const Sequence &sequence, int64_t head,
   double u = rows.getIdentity(head);
   double rowLse = lse.reals[lse.getPosition({sequence.entry, head, query})];
   Interval p = getProbability(pair, rowLse);
-  Interval dp = getProbabilityGradient(sequence, head, i, j, pair);
+  Interval dp = getProbabilityGradient(sequence, head, i, j, pair.dropout);
   Interval difference = dp - delta;
   double error = 16 * kRoundoff * (dp.magnitude() + delta.magnitude());
   Interval ds = roundF32(p * widen(difference, error), 8);
   double keepProbability = rows.getKeepProbability();
   // With dropout, dP is multiplied by the probability as an operand of a
-  // matmul, before delta is subtracted.
-  if (keepProbability < 1) {
+  // matmul, before delta is subtracted. That probability has the factor 1 - u,
+  // and dP does not: the error of a subnormal one, which is absolute, grows.
+  if (rows.hasDropout()) {
     Rounding rounding = getRounding(rows.inputType);
-    double roundings = p.magnitude() * rounding.relative + rounding.absolute;
+    double roundings =
+        p.magnitude() * rounding.relative + rounding.absolute / (1 - u);
     ds = widen(ds, 2 * roundings * dp.magnitude());
   }
+  Interval kept = p * Interval(pair.dropout);
+  if (pair.dropout == 0) {
+    kept = rows.getDropped(p);
+    ds = ds + kept * getProbabilityGradient(sequence, head, i, j, 1);
+  }
+  // Kernels divide dP - delta by 1 - u, and multiply it by the probability and
+  // the derivatives, one after the other.
+  if (!roundF32(difference / Interval(1 - u)).isFinite() ||
+      !(ds.magnitude() * pair.largestSlope * 4 < FLT_MAX))
+    ds = Interval::unknown();
   Interval dx = roundOperand(ds * pair.slope, rows.inputType, keepProbability);
-  Interval weight = roundOperand(p * Interval(pair.dropout * (1 - u)),
-                                 rows.inputType, keepProbability);
+  Interval weight =
+      roundOperand(kept * Interval(1 - u), rows.inputType, keepProbability);
   auto add = [&](Sum &sum, Interval a, double b) {
     sum.addProduct(a, b, rows.inputType.isF32(), rows.accuracy);
   };

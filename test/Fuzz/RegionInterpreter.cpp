@@ -15,6 +15,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/MathExtras.h"
@@ -246,7 +247,7 @@ static Scalar evaluateUnary(Operation *op, const Scalar &x,
       })
       .Case([&](math::SqrtOp) {
         if (!(real.low >= 0))
-          return Scalar();
+          return Scalar::unknownReal();
         Interval value = applyRising([](double v) { return std::sqrt(v); },
                                      real, kFunctionError, 0);
         // The derivative at zero is infinite.
@@ -256,7 +257,7 @@ static Scalar evaluateUnary(Operation *op, const Scalar &x,
       })
       .Case([&](math::LogOp) {
         if (!(real.low >= kSmallestNormal))
-          return Scalar();
+          return Scalar::unknownReal();
         Interval value =
             applyApproximate([](double v) { return std::log(v); }, real);
         return applyFunction(x, value, Interval(1) / real);
@@ -314,7 +315,11 @@ static Scalar multiply(const Scalar &a, const Scalar &b,
 
 static Scalar divide(const Scalar &a, const Scalar &b) {
   Interval value = roundF32(a.real / b.real, 4);
-  Interval slope = (a.slope - b.slope * value) / b.real;
+  // The gradients of both operands are rounded, and may overflow, before they
+  // are added.
+  Interval quotient = roundF32(value / b.real, kSlopeRoundings);
+  Interval slope = roundF32(a.slope / b.real, kSlopeRoundings) -
+                   roundF32(b.slope * quotient, kSlopeRoundings);
   return Scalar::getReal(value, roundF32(slope, kSlopeRoundings));
 }
 
@@ -406,10 +411,28 @@ Scalar RegionInterpreter::evaluateSelect(Operation *op) {
   return same ? yes : Scalar();
 }
 
+/// Whether a read in a score_mod or an epilogue is part of a tile: its last
+/// indices are the query and the key, or the query.
+static bool isReadOfTile(Operation *op) {
+  Block *block = op->getBlock();
+  if (block->getNumArguments() == 0 ||
+      !isa<FloatType>(block->getArgument(0).getType()))
+    return false;
+  ArrayRef<BlockArgument> arguments = block->getArguments();
+  Value query = *std::prev(arguments.end(), 2), key = arguments.back();
+  OperandRange indices = op->getOperands().drop_front();
+  if (indices.empty())
+    return false;
+  return indices.back() == query ||
+         (indices.size() > 1 && indices.back() == key &&
+          indices.drop_back().back() == query);
+}
+
 Scalar RegionInterpreter::evaluateRead(Operation *op) {
   Value source = op->getOperand(0);
   const DenseElements &elements = tensors.find(source)->second;
   SmallVector<int64_t> index;
+  bool isInside = true;
   for (auto [operand, size] :
        llvm::zip_equal(op->getOperands().drop_front(), elements.shape)) {
     Scalar at = get(operand);
@@ -418,10 +441,17 @@ Scalar RegionInterpreter::evaluateRead(Operation *op) {
     // Indices out of bounds, taken as unsigned, become the last one.
     bool inBounds = at.integer >= 0 && at.integer < size;
     index.push_back(inBounds ? at.integer : size - 1);
+    isInside &= inBounds;
   }
   if (elements.size() == 0)
     return elements.isFloat ? Scalar::getReal(0.0) : Scalar::getInteger(0);
   int64_t position = elements.getPosition(index);
+  if (!isInside && accuracy.readsZeroOutside && isReadOfTile(op)) {
+    if (elements.isFloat)
+      return Scalar::getReal(hull(elements.reals[position], 0.0));
+    if (elements.integers[position] != 0)
+      return Scalar();
+  }
   return elements.isFloat ? Scalar::getReal(elements.reals[position])
                           : Scalar::getInteger(elements.integers[position]);
 }
@@ -459,6 +489,60 @@ Scalar RegionInterpreter::evaluate(Operation *op) {
                          isIndex && !isa<arith::CmpIOp>(op));
 }
 
+/// Whether a float depends on the score, which is the first argument.
+static bool dependsOnScore(Value value, Block &block) {
+  Operation *definition = value.getDefiningOp();
+  if (!definition)
+    return value == block.getArgument(0);
+  return isa<FloatType>(value.getType()) &&
+         llvm::any_of(definition->getOperands(), [&](Value operand) {
+           return dependsOnScore(operand, block);
+         });
+}
+
+/// A bound on the derivative of a float by an operand, in absolute value.
+double RegionInterpreter::getSlope(Operation *op, Value operand) {
+  Interval result = get(op->getResult(0)).real, own = get(operand).real;
+  Interval slope =
+      llvm::TypeSwitch<Operation *, Interval>(op)
+          .Case([&](arith::MulFOp product) {
+            bool isLeft = operand == product.getLhs();
+            return get(isLeft ? product.getRhs() : product.getLhs()).real;
+          })
+          .Case([&](arith::DivFOp quotient) {
+            Interval divisor = get(quotient.getRhs()).real;
+            return operand == quotient.getLhs() ? Interval(1) / divisor
+                                                : result / divisor;
+          })
+          .Case([&](math::ExpOp) { return result; })
+          .Case([&](math::Exp2Op) { return result; })
+          .Case([&](math::SqrtOp) { return Interval(0.5) / result; })
+          .Case([&](math::LogOp) { return Interval(1) / own; })
+          .Default([](Operation *) { return Interval(1); });
+  return slope.isKnown() ? slope.magnitude() : kInfinity;
+}
+
+/// From the result back to the score.
+double RegionInterpreter::getLargestSlope(Block &block) {
+  llvm::DenseMap<Value, double> slopes;
+  slopes[block.getTerminator()->getOperand(0)] = 1;
+  double largest = 1;
+  for (Operation &op : llvm::reverse(block.without_terminator())) {
+    auto found = slopes.find(op.getResult(0));
+    if (found == slopes.end() || !isa<FloatType>(op.getResult(0).getType()))
+      continue;
+    double slope = found->second;
+    for (Value operand : op.getOperands())
+      if (dependsOnScore(operand, block)) {
+        double &sum = slopes[operand];
+        sum += slope * getSlope(&op, operand);
+        // A product of zero and infinity is not a number.
+        largest = std::isnan(sum) ? kInfinity : std::max(largest, sum);
+      }
+  }
+  return largest;
+}
+
 Scalar RegionInterpreter::run(Block &block, ArrayRef<Scalar> arguments) {
   values.clear();
   for (auto [argument, value] : llvm::zip(block.getArguments(), arguments))
@@ -467,5 +551,8 @@ Scalar RegionInterpreter::run(Block &block, ArrayRef<Scalar> arguments) {
     Scalar result = evaluate(&op);
     values[op.getResult(0)] = result;
   }
-  return get(block.getTerminator()->getOperand(0));
+  Scalar result = get(block.getTerminator()->getOperand(0));
+  if (isa<FloatType>(block.getTerminator()->getOperand(0).getType()))
+    result.largestSlope = getLargestSlope(block);
+  return result;
 }

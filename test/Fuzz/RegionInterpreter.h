@@ -34,12 +34,20 @@ struct Scalar {
   bool isKnownInteger = false;
   /// Whether the float is a converted integer.
   bool isConverted = false;
+  /// The largest derivative of the float by a value that it is computed of: a
+  /// gradient is multiplied by each of them on its way to the score. Set for
+  /// the result of a region.
+  double largestSlope = 1;
 
   static Scalar getInteger(int64_t value) {
     Scalar scalar;
     scalar.integer = value;
     scalar.isKnownInteger = true;
     return scalar;
+  }
+  /// A float that is not known, like its derivative.
+  static Scalar unknownReal() {
+    return getReal(Interval::unknown(), Interval::unknown());
   }
   static Scalar getReal(Interval value, Interval slope = 0) {
     Scalar scalar;
@@ -71,6 +79,8 @@ private:
   Scalar evaluateRead(Operation *op);
   Scalar compareFloats(Operation *op);
   Scalar addFloats(const Scalar &a, const Scalar &b);
+  double getSlope(Operation *op, Value operand);
+  double getLargestSlope(Block &block);
 
   Scalar get(Value value);
 
