@@ -54,6 +54,8 @@ static cl::opt<std::string> folder(cl::Positional, cl::Required,
                                    cl::desc("<folder>"));
 static cl::opt<unsigned> numModules("count", cl::desc("Number of modules"),
                                     cl::init(100));
+static cl::opt<unsigned>
+    firstNumber("first", cl::desc("Number of the first module"), cl::init(0));
 static cl::opt<uint64_t>
     seed("seed", cl::desc("Where the random numbers begin"), cl::init(1));
 
@@ -238,7 +240,8 @@ int main(int argc, char **argv) {
   ModuleParser parser(std::move(registry), kModulesPerContext);
   unsigned written = 0, refused = 0;
   while (written < numModules)
-    (writeCases(parser, written + refused) ? written : refused) += 1;
+    (writeCases(parser, firstNumber + written + refused) ? written : refused) +=
+        1;
   llvm::outs() << written << " modules written, " << refused << " refused\n";
   return 0;
 }
