@@ -50,10 +50,16 @@ private:
     size_t operators = 0;
   };
 
+  void openBracket(char kind) {
+    open.push_back({kind});
+    reach(open.size());
+  }
   void close(char kind);
   void skipString();
   void visitName(bool isAlias);
+  void visitCharacter(char current);
   void countOperator();
+  void endLine();
 
   char peek(size_t distance) const {
     return position + distance < text.size() ? text[position + distance] : '\0';
@@ -133,84 +139,87 @@ void NestingScanner::visitName(bool isAlias) {
     reach(open.size() + it->second);
 }
 
+/// Ends the definition of an alias with the line that ends its value.
+void NestingScanner::endLine() {
+  if (!isDefining || !open.empty() ||
+      text.slice(valueBegin, position).trim().empty())
+    return;
+  aliases[defined] = definition;
+  isDefining = false;
+}
+
+/// Visits a character that is part of no name, string or comment.
+void NestingScanner::visitCharacter(char current) {
+  switch (current) {
+  case '(':
+  case '[':
+  case '{':
+    openBracket(current);
+    break;
+  case '<':
+    if (peek(1) != '=')
+      openBracket(current);
+    break;
+  case ')':
+    close('(');
+    break;
+  case ']':
+    close('[');
+    break;
+  case '}':
+    close('{');
+    break;
+  case '>':
+    if (peek(1) != '=' || open.empty() || open.back().kind == '<')
+      close('<');
+    break;
+  case '-':
+    if (peek(1) == '>')
+      ++position;
+    else
+      countOperator();
+    break;
+  case '+':
+  case '*':
+    countOperator();
+    break;
+  case ',':
+    if (!open.empty())
+      open.back().operators = 0;
+    break;
+  case '\n':
+    endLine();
+    break;
+  default:
+    break;
+  }
+  ++position;
+}
+
 std::optional<NestingScanner::Excess> NestingScanner::scan() {
   while (position < text.size()) {
     size_t begin = position;
     char current = text[position];
-    switch (current) {
-    case '"':
+    if (current == '"') {
       skipString();
       continue;
-    case '/':
-      if (peek(1) == '/') {
-        position = std::min(text.find('\n', position), text.size());
-        continue;
-      }
-      break;
-    case '#':
-    case '!':
-      visitName(/*isAlias=*/true);
-      break;
-    case '(':
-    case '[':
-    case '{':
-      open.push_back({current});
-      reach(open.size());
-      break;
-    case '<':
-      if (peek(1) != '=') {
-        open.push_back({current});
-        reach(open.size());
-      }
-      break;
-    case ')':
-      close('(');
-      break;
-    case ']':
-      close('[');
-      break;
-    case '}':
-      close('{');
-      break;
-    case '>':
-      if (peek(1) != '=' || open.empty() || open.back().kind == '<')
-        close('<');
-      break;
-    case '-':
-      if (peek(1) == '>')
-        ++position;
-      else
-        countOperator();
-      break;
-    case '+':
-    case '*':
-      countOperator();
-      break;
-    case ',':
-      if (!open.empty())
-        open.back().operators = 0;
-      break;
-    case '\n':
-      // The definition of an alias ends with the line that ends its value.
-      if (isDefining && open.empty() &&
-          !text.slice(valueBegin, position).trim().empty()) {
-        aliases[defined] = definition;
-        isDefining = false;
-      }
-      break;
-    default:
-      if (llvm::isAlpha(current)) {
-        visitName(/*isAlias=*/false);
-        continue;
-      }
-      break;
     }
+    if (current == '/' && peek(1) == '/') {
+      position = std::min(text.find('\n', position), text.size());
+      continue;
+    }
+    if (llvm::isAlpha(current)) {
+      visitName(/*isAlias=*/false);
+      continue;
+    }
+    if (current == '#' || current == '!')
+      visitName(/*isAlias=*/true);
+    else
+      visitCharacter(current);
     if (deepest > maxNesting)
       return Excess{begin, "brackets", maxNesting};
     if (mostOperators > maxOperators)
       return Excess{begin, "operators of an expression", maxOperators};
-    if (position == begin || (current == '-' && peek(0) == '>'))
-      ++position;
   }
   return std::nullopt;
 }

@@ -354,6 +354,28 @@ static LogicalResult verifyBlockMask(AttentionOp op) {
   return diag;
 }
 
+/// Checks the sizes of an operand against those of queries, keys and values.
+static LogicalResult verifyOperandSizes(AttentionOpInterface op,
+                                        const AttentionOperand &operand) {
+  auto match = [&](StringRef name, Value reference, unsigned dim) {
+    return verifySameSize(op, {name, reference, dim},
+                          {operand.name, operand.value, dim});
+  };
+  StringRef side = operand.isQuerySide ? "query" : "key";
+  Value sideValue = operand.isQuerySide ? op.getQuery() : op.getKey();
+  // Pages of keys belong to no batch entry.
+  bool isPaged = op.getPageTable() && !operand.isQuerySide;
+  if (failed(match(isPaged ? "key" : "query",
+                   isPaged ? op.getKey() : op.getQuery(), 0)) ||
+      failed(match(side, sideValue, 1)) || failed(match(side, sideValue, 2)))
+    return failure();
+  if (operand.headDim == HeadDimKind::Query)
+    return match("query", op.getQuery(), 3);
+  if (operand.headDim == HeadDimKind::Value)
+    return match("value", op.getValue(), 3);
+  return success();
+}
+
 /// Checks the sizes of all operands, and the scale.
 static LogicalResult verifySizes(AttentionOpInterface op) {
   SmallVector<AttentionOperand> operands = op.getShapedOperands();
@@ -364,25 +386,9 @@ static LogicalResult verifySizes(AttentionOpInterface op) {
         failed(verifyStaticSize(op, {operand.name, operand.value, 3})))
       return failure();
   }
-  for (const AttentionOperand &operand : operands) {
-    auto match = [&](StringRef name, Value reference, unsigned dim) {
-      return verifySameSize(op, {name, reference, dim},
-                            {operand.name, operand.value, dim});
-    };
-    StringRef side = operand.isQuerySide ? "query" : "key";
-    Value sideValue = operand.isQuerySide ? op.getQuery() : op.getKey();
-    // Pages of keys belong to no batch entry.
-    bool isPaged = op.getPageTable() && !operand.isQuerySide;
-    if (failed(match(isPaged ? "key" : "query",
-                     isPaged ? op.getKey() : op.getQuery(), 0)) ||
-        failed(match(side, sideValue, 1)) || failed(match(side, sideValue, 2)))
+  for (const AttentionOperand &operand : operands)
+    if (failed(verifyOperandSizes(op, operand)))
       return failure();
-    if ((operand.headDim == HeadDimKind::Query &&
-         failed(match("query", op.getQuery(), 3))) ||
-        (operand.headDim == HeadDimKind::Value &&
-         failed(match("value", op.getValue(), 3))))
-      return failure();
-  }
 
   if (failed(verifyHeadOperands(op)))
     return failure();
@@ -404,6 +410,37 @@ static LogicalResult verifySizes(AttentionOpInterface op) {
 // Verification of regions
 //===----------------------------------------------------------------------===//
 
+/// The reason why an operation is not allowed in a region of `op`; empty if it
+/// is.
+static StringRef getObjection(DestinationStyleOpInterface op, Operation *nested,
+                              function_ref<bool(Value)> isDestination) {
+  if (isa<AttentionOpInterface, MapHeadsOp, MatmulOp, CreateBlockMaskOp>(
+          nested))
+    return "is not allowed in a region of attention or of a matmul";
+  if (auto accumulate = dyn_cast<AccumulateOp>(nested))
+    return isDestination(accumulate.getDestination())
+               ? ""
+               : "must add to a destination that is an argument of its "
+                 "score_mod_grad region";
+  if (llvm::any_of(nested->getOperands(), isDestination))
+    return "uses a destination, which only 'attn.accumulate' may";
+  auto interface = dyn_cast<MemoryEffectOpInterface>(nested);
+  if (!interface)
+    return nested->hasTrait<OpTrait::HasRecursiveMemoryEffects>()
+               ? ""
+               : "has unknown side effects";
+  SmallVector<MemoryEffects::EffectInstance> effects;
+  interface.getEffects(effects);
+  for (const MemoryEffects::EffectInstance &effect : effects) {
+    if (!isa<MemoryEffects::Read>(effect.getEffect()))
+      return "has side effects";
+    if (effect.getValue() &&
+        llvm::is_contained(op.getDpsInits(), effect.getValue()))
+      return "reads a buffer that the operation writes";
+  }
+  return "";
+}
+
 /// Checks that the operations in `region` do nothing but compute, read and
 /// add to `destinations`.
 static LogicalResult
@@ -416,41 +453,14 @@ verifyRegionEffects(DestinationStyleOpInterface op, StringRef name,
     });
   };
   WalkResult result = region.walk([&](Operation *nested) -> WalkResult {
-    auto fail = [&](StringRef what) {
-      InFlightDiagnostic diag = op->emitOpError()
-                                << name << " region must only compute and read";
-      diag.attachNote(nested->getLoc())
-          << "'" << nested->getName() << "' " << what;
-      return WalkResult::interrupt();
-    };
-    if (isa<AttentionOpInterface, MapHeadsOp, MatmulOp, CreateBlockMaskOp>(
-            nested))
-      return fail("is not allowed in a region of attention or of a matmul");
-    if (auto accumulate = dyn_cast<AccumulateOp>(nested)) {
-      if (!isDestination(accumulate.getDestination()))
-        return fail("must add to a destination that is an argument of its "
-                    "score_mod_grad region");
+    StringRef objection = getObjection(op, nested, isDestination);
+    if (objection.empty())
       return WalkResult::advance();
-    }
-    for (Value operand : nested->getOperands())
-      if (isDestination(operand))
-        return fail("uses a destination, which only 'attn.accumulate' may");
-    auto interface = dyn_cast<MemoryEffectOpInterface>(nested);
-    if (!interface) {
-      if (nested->hasTrait<OpTrait::HasRecursiveMemoryEffects>())
-        return WalkResult::advance();
-      return fail("has unknown side effects");
-    }
-    SmallVector<MemoryEffects::EffectInstance> effects;
-    interface.getEffects(effects);
-    for (const MemoryEffects::EffectInstance &effect : effects) {
-      if (!isa<MemoryEffects::Read>(effect.getEffect()))
-        return fail("has side effects");
-      if (effect.getValue() &&
-          llvm::is_contained(op.getDpsInits(), effect.getValue()))
-        return fail("reads a buffer that the operation writes");
-    }
-    return WalkResult::advance();
+    InFlightDiagnostic diag = op->emitOpError()
+                              << name << " region must only compute and read";
+    diag.attachNote(nested->getLoc())
+        << "'" << nested->getName() << "' " << objection;
+    return WalkResult::interrupt();
   });
   return failure(result.wasInterrupted());
 }
