@@ -376,101 +376,163 @@ struct LoadLowering : public KernelPattern<attn_tile::LoadOp> {
   LogicalResult
   matchAndRewrite(attn_tile::LoadOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    Location loc = op.getLoc();
     if (op.getUnaligned())
       return rewriter.notifyMatchFailure(op, "rows are not aligned");
     if (op.getFirst())
       return op.emitOpError("within a sequence must be staged for a GPU");
-    auto type = cast<VectorType>(op.getResult().getType());
-    auto memrefType = cast<MemRefType>(op.getSource().getType());
-    LoweredMemRef memref(memrefType, adaptor.getSource());
-    SmallVector<Value> first = getSingleValues(adaptor.getIndices());
-    Value thread = context.getPosition(rewriter, op).thread;
-    unsigned rank = type.getRank();
-    unsigned rowDim = memrefType.getRank() - rank;
-    bool isOneRow = rank == 2 && type.getDimSize(0) == 1;
-
-    Axis rows{first[rowDim],
-              isOneRow ? createI32(rewriter, loc, 0)
-                       : context.layout.emitBaseRow(rewriter, loc, thread)};
-    Axis columns;
-    if (rank == 2)
-      columns = {first.back(),
-                 context.layout.emitBaseColumn(rewriter, loc, thread)};
-    bool inBounds = op.getInBounds();
-    if (!inBounds) {
-      rows.size = emitSize(rewriter, loc, memref, rowDim);
-      if (rank == 2)
-        columns.size = emitSize(rewriter, loc, memref, rowDim + 1);
-    }
-
-    // Two neighbours of a row are in one word of 16-bit tiles, and in two words
-    // of other tiles, which are loaded together if both are known to exist.
-    bool packed = context.isPacked(type);
-    bool paired = rank == 2 && (packed || inBounds);
-    // If all columns exist, a thread loads four such words at once.
-    bool grouped =
-        packed && isWithinColumns(type, memrefType, op.getIndices().back());
-    Type element = type.getElementType();
-    unsigned bytes = type.getElementTypeBitWidth() / 8;
+    Part part = emitPart(rewriter, op, adaptor);
     SmallVector<Value> results;
-    for (int64_t r = 0, e = context.getRows(type); r < e; ++r) {
-      Place row = rows.emitPlace(rewriter, loc,
-                                 isOneRow ? 0 : context.layout.getRowOffset(r));
-      int64_t numColumns = context.getColumns(type);
-      int64_t c = 0;
-      for (; grouped && c + groupColumns <= numColumns; c += groupColumns) {
-        SmallVector<Value> indices = first;
-        indices[rowDim] = row.index;
-        indices.back() = emitAdd(
-            rewriter, loc,
-            arith::AddIOp::create(rewriter, loc, columns.first,
-                                  emitGroup(rewriter, loc, columns.base))
-                .getResult(),
-            context.layout.getColumnOffset(c));
-        llvm::append_range(results,
-                           loadGroup(rewriter, op, thread,
-                                     memref.emitAddress(rewriter, loc, indices),
-                                     row.exists));
-      }
-      for (; c < numColumns; c += paired ? 2 : 1) {
-        SmallVector<Value> indices = first;
-        indices[rowDim] = row.index;
-        Value exists = row.exists;
-        if (rank == 2) {
-          Place column = columns.emitPlace(rewriter, loc,
-                                           context.layout.getColumnOffset(c));
-          indices.back() = column.index;
-          if (!inBounds)
-            exists =
-                arith::AndIOp::create(rewriter, loc, exists, column.exists);
-        }
-        Value address = memref.emitAddress(rewriter, loc, indices);
-        if (paired && !packed) {
-          Value pair = LLVM::LoadOp::create(
-              rewriter, loc, VectorType::get(2, element), address, 2 * bytes);
-          for (int64_t i : {0, 1})
-            results.push_back(LLVM::ExtractElementOp::create(
-                rewriter, loc, pair, createI32(rewriter, loc, i)));
-          continue;
-        }
-        Type word = packed ? rewriter.getI32Type() : element;
-        Value value = LLVM::LoadOp::create(rewriter, loc, word, address,
-                                           packed ? 2 * bytes : bytes);
-        if (exists) {
-          Value zero = arith::ConstantOp::create(rewriter, loc,
-                                                 rewriter.getZeroAttr(word));
-          value = arith::SelectOp::create(rewriter, loc, exists, value, zero);
-        }
-        results.push_back(value);
-      }
-    }
+    for (int64_t r = 0, e = context.getRows(part.type); r < e; ++r)
+      loadRow(rewriter, op, part, r, results);
     rewriter.replaceOpWithMultiple(op,
                                    SmallVector<SmallVector<Value>>{results});
     return success();
   }
 
 private:
+  /// An index of the source, and whether it is the requested one.
+  struct Place {
+    Value index;
+    Value exists;
+  };
+
+  /// Indices along one dimension of the tile.
+  struct Axis {
+    Value first = nullptr;
+    Value base = nullptr;
+    /// Of the source, unless all indices exist.
+    Value size = nullptr;
+
+    Place emitPlace(OpBuilder &builder, Location loc, int64_t offset) const {
+      Value index = arith::AddIOp::create(builder, loc, first,
+                                          emitAdd(builder, loc, base, offset));
+      if (!size)
+        return {index, Value()};
+      Value exists = emitLess(builder, loc, index, size);
+      Value last =
+          arith::SubIOp::create(builder, loc, size, createI32(builder, loc, 1));
+      // Neighbours that share a word start at an even index.
+      last = arith::AndIOp::create(builder, loc, last,
+                                   createI32(builder, loc, -2));
+      index = arith::SelectOp::create(builder, loc, exists, index, last);
+      return {index, exists};
+    }
+  };
+
+  /// The part of a tile that a thread loads.
+  struct Part {
+    Part(attn_tile::LoadOp op, OneToNOpAdaptor adaptor)
+        : type(cast<VectorType>(op.getResult().getType())),
+          memref(cast<MemRefType>(op.getSource().getType()),
+                 adaptor.getSource()),
+          first(getSingleValues(adaptor.getIndices())),
+          rowDim(memref.type.getRank() - type.getRank()),
+          isOneRow(type.getRank() == 2 && type.getDimSize(0) == 1),
+          inBounds(op.getInBounds()) {}
+
+    VectorType type;
+    LoweredMemRef memref;
+    /// Indices of the tile.
+    SmallVector<Value> first;
+    unsigned rowDim;
+    bool isOneRow, inBounds;
+    Value thread;
+    Axis rows, columns;
+    /// Two neighbours of a row are in one word of 16-bit tiles, and in two
+    /// words of other tiles, which are loaded together if both are known to
+    /// exist.
+    bool packed = false, paired = false;
+    /// If all columns exist, a thread loads four such words at once.
+    bool grouped = false;
+  };
+
+  Part emitPart(OpBuilder &builder, attn_tile::LoadOp op,
+                OneToNOpAdaptor adaptor) const {
+    Location loc = op.getLoc();
+    Part part(op, adaptor);
+    part.thread = context.getPosition(builder, op).thread;
+    part.rows.first = part.first[part.rowDim];
+    part.rows.base =
+        part.isOneRow ? createI32(builder, loc, 0)
+                      : context.layout.emitBaseRow(builder, loc, part.thread);
+    bool isMatrix = part.type.getRank() == 2;
+    if (isMatrix)
+      part.columns = {part.first.back(),
+                      context.layout.emitBaseColumn(builder, loc, part.thread)};
+    if (!part.inBounds) {
+      part.rows.size = emitSize(builder, loc, part.memref, part.rowDim);
+      if (isMatrix)
+        part.columns.size =
+            emitSize(builder, loc, part.memref, part.rowDim + 1);
+    }
+    part.packed = context.isPacked(part.type);
+    part.paired = isMatrix && (part.packed || part.inBounds);
+    part.grouped = part.packed && isWithinColumns(part.type, part.memref.type,
+                                                  op.getIndices().back());
+    return part;
+  }
+
+  void loadRow(OpBuilder &builder, attn_tile::LoadOp op, const Part &part,
+               int64_t r, SmallVectorImpl<Value> &results) const {
+    Location loc = op.getLoc();
+    Place row = part.rows.emitPlace(
+        builder, loc, part.isOneRow ? 0 : context.layout.getRowOffset(r));
+    int64_t numColumns = context.getColumns(part.type);
+    int64_t c = 0;
+    for (; part.grouped && c + groupColumns <= numColumns; c += groupColumns) {
+      SmallVector<Value> indices = part.first;
+      indices[part.rowDim] = row.index;
+      indices.back() = emitAdd(
+          builder, loc,
+          arith::AddIOp::create(builder, loc, part.columns.first,
+                                emitGroup(builder, loc, part.columns.base))
+              .getResult(),
+          context.layout.getColumnOffset(c));
+      llvm::append_range(
+          results, loadGroup(builder, op, part.thread,
+                             part.memref.emitAddress(builder, loc, indices),
+                             row.exists));
+    }
+    for (; c < numColumns; c += part.paired ? 2 : 1)
+      loadWord(builder, loc, part, row, c, results);
+  }
+
+  /// Loads column `c` of a row, and the next one if they are loaded together.
+  void loadWord(OpBuilder &builder, Location loc, const Part &part,
+                const Place &row, int64_t c,
+                SmallVectorImpl<Value> &results) const {
+    SmallVector<Value> indices = part.first;
+    indices[part.rowDim] = row.index;
+    Value exists = row.exists;
+    if (part.type.getRank() == 2) {
+      Place column = part.columns.emitPlace(builder, loc,
+                                            context.layout.getColumnOffset(c));
+      indices.back() = column.index;
+      if (!part.inBounds)
+        exists = arith::AndIOp::create(builder, loc, exists, column.exists);
+    }
+    Value address = part.memref.emitAddress(builder, loc, indices);
+    Type element = part.type.getElementType();
+    unsigned bytes = part.type.getElementTypeBitWidth() / 8;
+    if (part.paired && !part.packed) {
+      Value pair = LLVM::LoadOp::create(
+          builder, loc, VectorType::get(2, element), address, 2 * bytes);
+      for (int64_t i : {0, 1})
+        results.push_back(LLVM::ExtractElementOp::create(
+            builder, loc, pair, createI32(builder, loc, i)));
+      return;
+    }
+    Type word = part.packed ? builder.getI32Type() : element;
+    Value value = LLVM::LoadOp::create(builder, loc, word, address,
+                                       part.packed ? 2 * bytes : bytes);
+    if (exists) {
+      Value zero =
+          arith::ConstantOp::create(builder, loc, builder.getZeroAttr(word));
+      value = arith::SelectOp::create(builder, loc, exists, value, zero);
+    }
+    results.push_back(value);
+  }
+
   /// Columns of a thread that fill four words.
   static constexpr int64_t groupColumns = 8;
 
@@ -497,35 +559,6 @@ private:
       emitQuadTranspose(builder, loc, thread, words);
     return words;
   }
-
-  /// An index of the source, and whether it is the requested one.
-  struct Place {
-    Value index;
-    Value exists;
-  };
-
-  /// Indices along one dimension of the tile.
-  struct Axis {
-    Value first;
-    Value base;
-    /// Of the source, unless all indices exist.
-    Value size = nullptr;
-
-    Place emitPlace(OpBuilder &builder, Location loc, int64_t offset) const {
-      Value index = arith::AddIOp::create(builder, loc, first,
-                                          emitAdd(builder, loc, base, offset));
-      if (!size)
-        return {index, Value()};
-      Value exists = emitLess(builder, loc, index, size);
-      Value last =
-          arith::SubIOp::create(builder, loc, size, createI32(builder, loc, 1));
-      // Neighbours that share a word start at an even index.
-      last = arith::AndIOp::create(builder, loc, last,
-                                   createI32(builder, loc, -2));
-      index = arith::SelectOp::create(builder, loc, exists, index, last);
-      return {index, exists};
-    }
-  };
 
   static Value emitSize(OpBuilder &builder, Location loc,
                         const LoweredMemRef &memref, unsigned dim) {
