@@ -23,6 +23,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace mlir::attn_tile {
@@ -64,6 +65,7 @@ public:
 
 private:
   std::optional<Buffer> find(memref::AllocOp alloc);
+  LogicalResult addUse(Buffer &buffer, Value view, Operation *user);
 
   Block &block;
   DenseMap<Operation *, int64_t> numbers;
@@ -99,6 +101,28 @@ static bool isNotFollowed(Operation *op) {
          });
 }
 
+/// Notes a use of `view`, which may be a view of `buffer`. Fails if the use is
+/// not followed.
+LogicalResult BlockBuffers::addUse(Buffer &buffer, Value view,
+                                   Operation *user) {
+  if (auto dealloc = dyn_cast<memref::DeallocOp>(user)) {
+    if (buffer.dealloc || view != buffer.alloc || user->getBlock() != &block)
+      return failure();
+    buffer.dealloc = dealloc;
+    return success();
+  }
+  Operation *ancestor = block.findAncestorOpInBlock(*user);
+  if (!ancestor || isNotFollowed(user))
+    return failure();
+  // Operations that only create views do not access the memory.
+  if (isMemoryEffectFree(user))
+    return success();
+  int64_t number = numbers.lookup(ancestor);
+  buffer.first = std::min(buffer.first, number);
+  buffer.last = std::max(buffer.last, number);
+  return success();
+}
+
 std::optional<Buffer> BlockBuffers::find(memref::AllocOp alloc) {
   Buffer buffer;
   buffer.alloc = alloc;
@@ -107,29 +131,15 @@ std::optional<Buffer> BlockBuffers::find(memref::AllocOp alloc) {
   buffer.first = std::numeric_limits<int64_t>::max();
   buffer.last = -1;
   // The buffer, and all that may be views of it.
-  SmallVector<Value> views = {alloc};
-  DenseSet<Value> seen = {alloc};
+  llvm::SetVector<Value> views;
+  views.insert(alloc);
   for (size_t i = 0; i < views.size(); ++i) {
-    for (OpOperand &use : views[i].getUses()) {
-      Operation *user = use.getOwner();
-      if (auto dealloc = dyn_cast<memref::DeallocOp>(user)) {
-        if (buffer.dealloc || views[i] != alloc || user->getBlock() != &block)
-          return std::nullopt;
-        buffer.dealloc = dealloc;
-        continue;
-      }
-      Operation *ancestor = block.findAncestorOpInBlock(*user);
-      if (!ancestor || isNotFollowed(user))
+    for (Operation *user : views[i].getUsers()) {
+      if (failed(addUse(buffer, views[i], user)))
         return std::nullopt;
-      // Operations that only create views do not access the memory.
-      if (!isMemoryEffectFree(user)) {
-        int64_t number = numbers.lookup(ancestor);
-        buffer.first = std::min(buffer.first, number);
-        buffer.last = std::max(buffer.last, number);
-      }
       for (Value result : user->getResults())
-        if (mayBeView(result.getType()) && seen.insert(result).second)
-          views.push_back(result);
+        if (mayBeView(result.getType()))
+          views.insert(result);
     }
   }
   if (!buffer.dealloc || buffer.last < 0 ||

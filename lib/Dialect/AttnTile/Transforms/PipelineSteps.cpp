@@ -67,6 +67,17 @@ private:
   };
 
   LogicalResult findParts(StringRef &reason);
+  /// Finds the MMAs that begin a part, in pairs: those that depend on no other
+  /// MMA. Adds the others to `late`.
+  LogicalResult pairMmas(SmallVectorImpl<MmaStartOp> &late, StringRef &reason);
+  /// Finds the exponentials of `part`, and its operations of dropout.
+  void findProbabilities(Part &part, const DenseSet<Operation *> &ofScores,
+                         const DenseSet<Operation *> &ofGrads);
+  /// Finds the stores of `part`, and its MMAs among `late`. Later parts depend
+  /// on earlier parts only through accumulators.
+  void findUses(Part &part, ArrayRef<MmaStartOp> late,
+                const DenseSet<Operation *> &ofScores,
+                const DenseSet<Operation *> &ofGrads);
   /// Moves the beginning of the first part to the previous step.
   void beginEarly();
   /// Finds the row waits of `part` that keep its exponentials before them.
@@ -91,12 +102,23 @@ private:
   void issueAdditions(MmaStartOp start);
   /// Issues `op`, after the operations of its stage that it needs.
   void issue(Operation *op);
+  template <typename OpTy>
+  void issueAll(const SmallVector<OpTy> &ops) {
+    for (OpTy op : ops)
+      issue(op);
+  }
+  /// Issues `part`, and the beginning of the next one.
+  void issuePart(const Part &part, const Part &next);
   /// Issues the wait for an MMA, and then the releases of the stages that all
   /// readers have read by then.
   void issueWait(MmaStartOp start);
   void issueReleases();
   /// Whether each operation comes after the operations that it depends on.
   bool isInOrder() const;
+  /// Whether the operands of `op`, which is executed in `stage`, are computed
+  /// by the operations `before` it in the order, or by the previous step.
+  bool isReady(Operation *op, unsigned stage,
+               const DenseSet<Operation *> &before) const;
 
   Block *body;
   SmallVector<Part, 0> parts;
@@ -182,9 +204,9 @@ Operation *StepSchedule::getCarriedLoad(Value keepMask) const {
   return load && load->getBlock() == body ? load : nullptr;
 }
 
-LogicalResult StepSchedule::findParts(StringRef &reason) {
-  // MMAs that depend on no other MMA begin a part, in pairs.
-  SmallVector<MmaStartOp> first, late;
+LogicalResult StepSchedule::pairMmas(SmallVectorImpl<MmaStartOp> &late,
+                                     StringRef &reason) {
+  SmallVector<MmaStartOp> first;
   for (auto start : body->getOps<MmaStartOp>()) {
     if (!getWait(start)) {
       reason = "an MMA is not waited for in its step";
@@ -207,54 +229,75 @@ LogicalResult StepSchedule::findParts(StringRef &reason) {
     part.scores = first[i];
     part.grads = first[i + 1];
   }
+  return success();
+}
 
+LogicalResult StepSchedule::findParts(StringRef &reason) {
+  SmallVector<MmaStartOp> late;
+  if (failed(pairMmas(late, reason)))
+    return failure();
   for (Part &part : parts) {
     DenseSet<Operation *> ofScores = collectUsers(getWait(part.scores));
     DenseSet<Operation *> ofGrads = collectUsers(getWait(part.grads));
-    for (auto exponential : body->getOps<math::Exp2Op>())
-      if (ofScores.contains(exponential) && !ofGrads.contains(exponential))
-        part.exponentials.push_back(exponential);
-    for (auto drop : body->getOps<DropoutOp>()) {
-      if (!ofScores.contains(drop))
-        continue;
-      part.drops.push_back(drop);
-      Operation *keepMask = drop.getKeepMask().getDefiningOp();
-      if (keepMask && keepMask->getBlock() == body)
-        part.keepMasks.push_back(keepMask);
-      if (Operation *load = getCarriedLoad(drop.getKeepMask()))
-        part.loadsAhead.push_back(load);
-    }
-    if (!part.drops.empty())
-      for (auto multiply : body->getOps<arith::MulFOp>())
-        if (ofScores.contains(multiply) && !ofGrads.contains(multiply))
-          part.addends.push_back(multiply);
+    findProbabilities(part, ofScores, ofGrads);
     if (part.exponentials.empty()) {
       reason = "a step has no exponentials of its first MMA";
       return failure();
     }
-    // Later parts depend on earlier parts only through accumulators.
-    auto dependsOn = [&](Operation *op, const DenseSet<Operation *> &users) {
-      return op && op->getBlock() == body && users.contains(op);
-    };
-    for (auto localStore : body->getOps<LocalStoreOp>())
-      if (dependsOn(localStore.getTile().getDefiningOp(), ofGrads))
-        part.localStores.push_back(localStore);
-    for (MmaStartOp start : late) {
-      Operation *lhs = start.getLhs().getDefiningOp();
-      Operation *rhs = start.getRhs().getDefiningOp();
-      if (isa_and_present<LocalStoreOp>(lhs) ||
-          isa_and_present<LocalStoreOp>(rhs)) {
-        if (dependsOn(lhs, ofGrads) || dependsOn(rhs, ofGrads))
-          part.ofShared.push_back(start);
-      } else if (dependsOn(lhs, ofGrads)) {
-        part.ofGrads.push_back(start);
-      } else if (dependsOn(lhs, ofScores)) {
-        part.ofProbabilities.push_back(start);
-      }
-    }
+    findUses(part, late, ofScores, ofGrads);
     findRowWaits(part);
   }
   return success();
+}
+
+void StepSchedule::findProbabilities(Part &part,
+                                     const DenseSet<Operation *> &ofScores,
+                                     const DenseSet<Operation *> &ofGrads) {
+  auto isBeforeGrads = [&](Operation *op) {
+    return ofScores.contains(op) && !ofGrads.contains(op);
+  };
+  for (auto exponential : body->getOps<math::Exp2Op>())
+    if (isBeforeGrads(exponential))
+      part.exponentials.push_back(exponential);
+  for (auto drop : body->getOps<DropoutOp>()) {
+    if (!ofScores.contains(drop))
+      continue;
+    part.drops.push_back(drop);
+    Operation *keepMask = drop.getKeepMask().getDefiningOp();
+    if (keepMask && keepMask->getBlock() == body)
+      part.keepMasks.push_back(keepMask);
+    if (Operation *load = getCarriedLoad(drop.getKeepMask()))
+      part.loadsAhead.push_back(load);
+  }
+  if (part.drops.empty())
+    return;
+  for (auto multiply : body->getOps<arith::MulFOp>())
+    if (isBeforeGrads(multiply))
+      part.addends.push_back(multiply);
+}
+
+void StepSchedule::findUses(Part &part, ArrayRef<MmaStartOp> late,
+                            const DenseSet<Operation *> &ofScores,
+                            const DenseSet<Operation *> &ofGrads) {
+  auto dependsOn = [&](Operation *op, const DenseSet<Operation *> &users) {
+    return op && op->getBlock() == body && users.contains(op);
+  };
+  for (auto localStore : body->getOps<LocalStoreOp>())
+    if (dependsOn(localStore.getTile().getDefiningOp(), ofGrads))
+      part.localStores.push_back(localStore);
+  for (MmaStartOp start : late) {
+    Operation *lhs = start.getLhs().getDefiningOp();
+    Operation *rhs = start.getRhs().getDefiningOp();
+    if (isa_and_present<LocalStoreOp>(lhs) ||
+        isa_and_present<LocalStoreOp>(rhs)) {
+      if (dependsOn(lhs, ofGrads) || dependsOn(rhs, ofGrads))
+        part.ofShared.push_back(start);
+    } else if (dependsOn(lhs, ofGrads)) {
+      part.ofGrads.push_back(start);
+    } else if (dependsOn(lhs, ofScores)) {
+      part.ofProbabilities.push_back(start);
+    }
+  }
 }
 
 void StepSchedule::findRowWaits(Part &part) {
@@ -308,11 +351,9 @@ void StepSchedule::issueAdditions(MmaStartOp start) {
 void StepSchedule::addThroughPipe(const Part &part, const Part &next) {
   // The MMAs that read shared memory come first, because their results still
   // have to reach global memory. The next scores are in flight meanwhile.
-  for (MmaStartOp start : part.ofShared)
-    issue(start);
+  issueAll(part.ofShared);
   issue(next.scores);
-  for (MmaStartOp start : part.ofGrads)
-    issue(start);
+  issueAll(part.ofGrads);
   for (MmaStartOp start : part.ofShared) {
     issueWait(start);
     issueAdditions(start);
@@ -324,10 +365,8 @@ void StepSchedule::addInParts(const Part &part, const Part &next) {
   // behind each part of dQ. These are the other MMAs of this step and, at last,
   // the MMAs that begin the next step, for which registers are free by then.
   issue(part.ofShared.front());
-  for (MmaStartOp start : part.ofGrads)
-    issue(start);
-  for (MmaStartOp start : part.ofShared)
-    issue(start);
+  issueAll(part.ofGrads);
+  issueAll(part.ofShared);
   for (MmaStartOp start : part.ofShared) {
     issueWait(start);
     if (start == part.ofShared.back()) {
@@ -340,50 +379,44 @@ void StepSchedule::addInParts(const Part &part, const Part &next) {
   }
 }
 
+void StepSchedule::issuePart(const Part &part, const Part &next) {
+  // Dropout is applied to P while dP is in flight.
+  issueAll(part.drops);
+  issueAll(part.addends);
+  issueWait(part.grads);
+  issueAll(part.ofProbabilities);
+  for (MmaStartOp start : part.ofGrads)
+    issue(start.getLhs().getDefiningOp());
+  issueAll(part.localStores);
+  for (MmaStartOp start : part.ofProbabilities)
+    issueWait(start);
+  if (addsRegisters(part))
+    addInParts(part, next);
+  else
+    addThroughPipe(part, next);
+  issue(next.scores);
+  // The fewest registers hold tiles at this point.
+  issueAll(next.keepMasks);
+  issueAll(part.loadsAhead);
+  issue(next.grads);
+  issue(getWait(next.scores));
+  issueAll(next.exponentials);
+  // A wait for a stage polls, and assemblers move nothing across that. So the
+  // exponentials are computed here, while MMAs are in flight, and not behind
+  // the waits for the MMAs. If dP has its left-hand side in shared memory,
+  // that is no faster for head dim 64, and slower for 128
+  // (docs/experiments/backward-register-operands.md).
+  issueAll(next.rowWaits);
+  for (MmaStartOp start : part.ofGrads)
+    issueWait(start);
+}
+
 LogicalResult StepSchedule::build(StringRef &reason) {
   if (failed(findParts(reason)))
     return failure();
   beginEarly();
-  for (auto [i, part] : llvm::enumerate(parts)) {
-    const Part &next = parts[(i + 1) % parts.size()];
-    // Dropout is applied to P while dP is in flight.
-    for (Operation *drop : part.drops)
-      issue(drop);
-    for (Operation *addend : part.addends)
-      issue(addend);
-    issueWait(part.grads);
-    for (MmaStartOp start : part.ofProbabilities)
-      issue(start);
-    for (MmaStartOp start : part.ofGrads)
-      issue(start.getLhs().getDefiningOp());
-    for (LocalStoreOp localStore : part.localStores)
-      issue(localStore);
-    for (MmaStartOp start : part.ofProbabilities)
-      issueWait(start);
-    if (addsRegisters(part))
-      addInParts(part, next);
-    else
-      addThroughPipe(part, next);
-    issue(next.scores);
-    // The fewest registers hold tiles at this point.
-    for (Operation *keepMask : next.keepMasks)
-      issue(keepMask);
-    for (Operation *load : part.loadsAhead)
-      issue(load);
-    issue(next.grads);
-    issue(getWait(next.scores));
-    for (Operation *exponential : next.exponentials)
-      issue(exponential);
-    // A wait for a stage polls, and assemblers move nothing across that. So the
-    // exponentials are computed here, while MMAs are in flight, and not behind
-    // the waits for the MMAs. If dP has its left-hand side in shared memory,
-    // that is no faster for head dim 64, and slower for 128
-    // (docs/experiments/backward-register-operands.md).
-    for (WaitOp wait : next.rowWaits)
-      issue(wait);
-    for (MmaStartOp start : part.ofGrads)
-      issueWait(start);
-  }
+  for (auto [i, part] : llvm::enumerate(parts))
+    issuePart(part, parts[(i + 1) % parts.size()]);
   for (Operation &op : body->without_terminator())
     issue(&op);
   if (!isInOrder()) {
@@ -393,30 +426,32 @@ LogicalResult StepSchedule::build(StringRef &reason) {
   return success();
 }
 
-bool StepSchedule::isInOrder() const {
+bool StepSchedule::isReady(Operation *op, unsigned stage,
+                           const DenseSet<Operation *> &before) const {
   auto loop = cast<scf::ForOp>(body->getParentOp());
+  return llvm::all_of(op->getOperands(), [&](Value operand) {
+    // The next step takes the value that this step yields.
+    auto argument = dyn_cast<BlockArgument>(operand);
+    bool isCarried = argument && argument.getOwner() == body &&
+                     argument != loop.getInductionVar();
+    if (isCarried && stage == 0)
+      operand = loop.getTiedLoopYieldedValue(argument)->get();
+    Operation *def = operand.getDefiningOp();
+    if (!def || def->getBlock() != body)
+      return true;
+    // The previous step has executed the early operations.
+    bool isOfSameStep = stage == 1 || isCarried;
+    return early.contains(def) ? isOfSameStep || before.contains(def)
+                               : isOfSameStep && before.contains(def);
+  });
+}
+
+bool StepSchedule::isInOrder() const {
   DenseSet<Operation *> before;
   for (auto [op, stage] : order) {
     WalkResult walk = op->walk([&, stage = stage](Operation *nested) {
-      for (Value operand : nested->getOperands()) {
-        // The next step takes the value that this step yields.
-        auto argument = dyn_cast<BlockArgument>(operand);
-        bool isCarried = argument && argument.getOwner() == body &&
-                         argument != loop.getInductionVar();
-        if (isCarried && stage == 0)
-          operand = loop.getTiedLoopYieldedValue(argument)->get();
-        Operation *def = operand.getDefiningOp();
-        if (!def || def->getBlock() != body)
-          continue;
-        // The previous step has executed the early operations.
-        bool isOfSameStep = stage == 1 || isCarried;
-        bool isDone = early.contains(def)
-                          ? isOfSameStep || before.contains(def)
-                          : isOfSameStep && before.contains(def);
-        if (!isDone)
-          return WalkResult::interrupt();
-      }
-      return WalkResult::advance();
+      return isReady(nested, stage, before) ? WalkResult::advance()
+                                            : WalkResult::interrupt();
     });
     if (walk.wasInterrupted())
       return false;

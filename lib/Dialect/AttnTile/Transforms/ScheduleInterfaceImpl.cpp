@@ -525,39 +525,46 @@ struct GradientSchedule
     return estimateGradient(cast<GradientAttr>(schedule), tiles,
                             attn::DeviceModel::get(device));
   }
+  /// Checks that gradients have what the schedule of a kernel asks for.
+  static LogicalResult verifyFeatures(Operation *attention, StringRef name,
+                                      Attribute part) {
+    auto schedule = dyn_cast_if_present<attn::ScheduleAttrInterface>(part);
+    if (!schedule)
+      return success();
+    StringRef feature;
+    if (schedule.getSplitKvWorkItems() > 0 || schedule.packsGqa())
+      feature = "split keys and values or pack GQA heads";
+    else if (schedule.readsMaskBits())
+      feature = "read mask bits";
+    else if (schedule.getClusterSize() > 1)
+      feature = "iterate over keys in clusters";
+    else
+      return success();
+    return attention->emitOpError("cannot ")
+           << feature << " as '" << name << "' = '" << part
+           << "' says: gradients cannot";
+  }
+  /// Checks the schedule of one kernel, if there is one.
+  static LogicalResult verifyPart(Operation *attention, StringRef name,
+                                  Attribute part, const attn::Target &target,
+                                  bool isForGPU) {
+    if (failed(verifyFeatures(attention, name, part)))
+      return failure();
+    if (!part || (target.isHost() ? isa<SequentialAttr>(part) : isForGPU))
+      return success();
+    InFlightDiagnostic diagnostic = attention->emitOpError("cannot have '")
+                                    << name << "' = '" << part << "' on target "
+                                    << target.getName();
+    if (getKernelKind(attention, target) != target.getKernelScheduleKind())
+      diagnostic << " with " << getElementTypeOrSelf(attention->getOperand(0))
+                 << " elements";
+    return diagnostic;
+  }
   LogicalResult verifyUse(Attribute attribute, Operation *attention,
                           const attn::Target &target) const {
     if (!isa<attn::AttentionGradOp>(attention))
       return emitWrongUse(attention, attribute, "gradients");
     auto schedule = cast<GradientAttr>(attribute);
-    auto verifyPart = [&](StringRef name, Attribute part, bool isForGPU) {
-      if (auto given = dyn_cast_if_present<attn::ScheduleAttrInterface>(part))
-        if (given.getSplitKvWorkItems() > 0 || given.packsGqa())
-          return LogicalResult(
-              attention->emitOpError(
-                  "cannot split keys and values or pack GQA heads as '")
-              << name << "' = '" << part << "' says: gradients cannot");
-      if (auto given = dyn_cast_if_present<attn::ScheduleAttrInterface>(part))
-        if (given.readsMaskBits())
-          return LogicalResult(
-              attention->emitOpError("cannot read mask bits as '")
-              << name << "' = '" << part << "' says: gradients cannot");
-      if (auto given = dyn_cast_if_present<attn::ScheduleAttrInterface>(part))
-        if (given.getClusterSize() > 1)
-          return LogicalResult(attention->emitOpError(
-                                   "cannot iterate over keys in clusters as '")
-                               << name << "' = '" << part
-                               << "' says: gradients cannot");
-      if (!part || (target.isHost() ? isa<SequentialAttr>(part) : isForGPU))
-        return LogicalResult(success());
-      InFlightDiagnostic diagnostic = attention->emitOpError("cannot have '")
-                                      << name << "' = '" << part
-                                      << "' on target " << target.getName();
-      if (getKernelKind(attention, target) != target.getKernelScheduleKind())
-        diagnostic << " with " << getElementTypeOrSelf(attention->getOperand(0))
-                   << " elements";
-      return LogicalResult(diagnostic);
-    };
     attn::KernelScheduleKind kind = getKernelKind(attention, target);
     bool isWarpSpecialized = kind == attn::KernelScheduleKind::WarpSpecialized;
     auto isOfKeys = [&](Attribute part) {
@@ -568,13 +575,16 @@ struct GradientSchedule
       return isWarpSpecialized ? isa_and_nonnull<WarpSpecializedAttr>(part)
                                : isa_and_nonnull<MultistageAttr>(part);
     };
-    if (failed(verifyPart("preprocess", schedule.getPreprocess(),
-                          isa<MultistageAttr>(schedule.getPreprocess()))) ||
-        failed(verifyPart("dkdv", schedule.getDkdv(),
-                          isOfKeys(schedule.getDkdv()))) ||
-        failed(verifyPart("dq", schedule.getDq(),
-                          isOfQueries(schedule.getDq()))) ||
-        failed(verifyPart("dv", schedule.getDv(), isOfKeys(schedule.getDv()))))
+    auto verify = [&](StringRef name, Attribute part, bool isForGPU) {
+      return verifyPart(attention, name, part, target, isForGPU);
+    };
+    Attribute preprocess = schedule.getPreprocess(), dkdv = schedule.getDkdv(),
+              dq = schedule.getDq(), dv = schedule.getDv();
+    if (failed(verify("preprocess", preprocess,
+                      isa<MultistageAttr>(preprocess))) ||
+        failed(verify("dkdv", dkdv, isOfKeys(dkdv))) ||
+        failed(verify("dq", dq, isOfQueries(dq))) ||
+        failed(verify("dv", dv, isOfKeys(dv))))
       return failure();
     if (kind == attn::KernelScheduleKind::Multistage && !schedule.getDq())
       return attention->emitOpError("needs 'dq' in schedule '")

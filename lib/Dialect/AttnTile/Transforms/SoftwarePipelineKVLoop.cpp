@@ -127,13 +127,9 @@ static void findRescale(Step &step) {
   step.delayed.insert(rescale);
 }
 
-/// Recognises the parts of a step, or sets `reason` and fails.
-static FailureOr<Step> analyzeStep(scf::ForOp loop, bool deferredRescale,
-                                   StringRef &reason) {
-  Step step;
-  step.loop = loop;
-  Block *body = loop.getBody();
-  for (Operation &op : body->without_terminator()) {
+/// Finds the first and the last matmul of a step, which must not write memory.
+static LogicalResult findMatmuls(Step &step, StringRef &reason) {
+  for (Operation &op : step.loop.getBody()->without_terminator()) {
     if (!isMemoryEffectFree(&op) &&
         !hasSingleEffect<MemoryEffects::Read>(&op)) {
       reason = "a step writes memory";
@@ -149,14 +145,19 @@ static FailureOr<Step> analyzeStep(scf::ForOp loop, bool deferredRescale,
     reason = "a step has fewer than two MMAs";
     return failure();
   }
-
   Value result = step.last.getResult();
   if (!result.hasOneUse() || *result.user_begin() != step.getYield()) {
     reason = "the last MMA of a step is used in it";
     return failure();
   }
   step.accIndex = result.use_begin()->getOperandNumber();
+  return success();
+}
 
+/// Collects the operations that compute operands of the first and of the last
+/// matmul of a step.
+static LogicalResult collectOperands(Step &step, StringRef &reason) {
+  Block *body = step.loop.getBody();
   SetVector<Value> inputs;
   collectSlice(step.first, body, step.firstOps, inputs);
   if (inputs.contains(step.getAccArg()) ||
@@ -168,14 +169,20 @@ static FailureOr<Step> analyzeStep(scf::ForOp loop, bool deferredRescale,
   if (Operation *def = step.last.getRhs().getDefiningOp();
       def && def->getBlock() == body)
     collectSlice(def, body, step.lastOps, inputs);
-  for (BlockArgument argument : loop.getRegionIterArgs()) {
-    if (inputs.contains(argument) || step.last.getRhs() == argument) {
-      reason =
-          "the right-hand side of the last MMA is computed from carried values";
-      return failure();
-    }
+  if (llvm::any_of(step.loop.getRegionIterArgs(), [&](Value argument) {
+        return inputs.contains(argument) || step.last.getRhs() == argument;
+      })) {
+    reason =
+        "the right-hand side of the last MMA is computed from carried values";
+    return failure();
   }
+  return success();
+}
 
+/// Delays the last matmul, and what only delayed operations use.
+static LogicalResult findDelayed(Step &step, bool deferredRescale,
+                                 StringRef &reason) {
+  Block *body = step.loop.getBody();
   step.delayed.insert(step.last);
   findDrop(step);
   if (deferredRescale)
@@ -193,8 +200,19 @@ static FailureOr<Step> analyzeStep(scf::ForOp loop, bool deferredRescale,
       reason = "the right-hand side of the last MMA is used before it";
       return failure();
     }
+  return success();
+}
 
-  for (Operation &op : body->without_terminator()) {
+/// Recognises the parts of a step, or sets `reason` and fails.
+static FailureOr<Step> analyzeStep(scf::ForOp loop, bool deferredRescale,
+                                   StringRef &reason) {
+  Step step;
+  step.loop = loop;
+  if (failed(findMatmuls(step, reason)) ||
+      failed(collectOperands(step, reason)) ||
+      failed(findDelayed(step, deferredRescale, reason)))
+    return failure();
+  for (Operation &op : loop.getBody()->without_terminator()) {
     forEachUsedValue(&op, [&](Value value) {
       Operation *def = value.getDefiningOp();
       if (value == step.getAccArg() || (def && step.afterLast.contains(def)))

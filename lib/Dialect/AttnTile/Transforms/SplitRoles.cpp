@@ -344,8 +344,11 @@ struct AttnTileSplitRolesPass
   void runOnOperation() override;
 
 private:
+  LogicalResult checkOptions();
   LogicalResult checkTiles(RowBlockLayoutAttr layout);
   LogicalResult checkAdditions();
+  /// Registers of each producer thread, which auxiliary warps share.
+  int64_t getProducerRegisters(const Producer &producer);
 };
 } // namespace
 
@@ -425,19 +428,89 @@ static int64_t getConsumerRegisters(int64_t producer, int64_t consumers,
   return std::min(most, left / unit * unit);
 }
 
+LogicalResult AttnTileSplitRolesPass::checkOptions() {
+  KernelOp kernel = getOperation();
+  if (consumers < 1 || consumers > 3)
+    return kernel.emitError("there can be 1 to 3 consumers (asked for ")
+           << consumers.getValue() << ")";
+  if (ctasPerSm < 1 || ctasPerSm > 2)
+    return kernel.emitError("1 or 2 CTAs can share an SM (asked for ")
+           << ctasPerSm.getValue() << ")";
+  return success();
+}
+
+int64_t AttnTileSplitRolesPass::getProducerRegisters(const Producer &producer) {
+  // Indexed by the number of consumers. With too few registers the producer
+  // spills, which the tests assembly-*.test of test/Integration/gpu show. One
+  // consumer leaves more registers than it can use, which the producer gets.
+  constexpr int64_t producerBudgets[] = {56, 24, 24};
+  constexpr int64_t largeProducerBudgets[] = {56, 40, 32};
+  // A CTA of a cluster needs registers for the place of the part that it
+  // copies.
+  KernelOp kernel = getOperation();
+  bool isLarge =
+      kernel.getClusterSize() > 1 || needsManyRegisters(kernel, producer);
+  int64_t registers =
+      (isLarge ? largeProducerBudgets : producerBudgets)[consumers - 1];
+  for (auto auxiliary : kernel.getBody().getOps<AuxiliaryWarpsOp>())
+    registers =
+        std::max(registers, static_cast<int64_t>(auxiliary.getRegisters()));
+  return registers;
+}
+
+/// Clones the operations of `slice` into an operation of their own, if there
+/// are any.
+static void createAuxiliaryWarps(OpBuilder &builder, Block *body,
+                                 RoleSlice &slice, int64_t registers,
+                                 IntegerAttr warps) {
+  if (slice.empty())
+    return;
+  auto auxiliary =
+      AuxiliaryWarpsOp::create(builder, body->getParentOp()->getLoc(),
+                               registers, /*joined=*/false, warps);
+  IRMapping map;
+  auto auxiliaryBuilder =
+      OpBuilder::atBlockBegin(&auxiliary.getBody().emplaceBlock());
+  slice.clone(auxiliaryBuilder, body, map);
+}
+
+static RoleOp createRole(OpBuilder &builder, Location loc, RoleKind kind,
+                         int64_t warpgroups, int64_t registers) {
+  auto role = RoleOp::create(builder, loc, kind, warpgroups, registers);
+  role.getBody().emplaceBlock();
+  return role;
+}
+
+/// Leaves to the consumer what it does itself: it hands additions and counts to
+/// the auxiliary warps, and fills no pipes.
+static void dropOtherRoles(RoleOp consumer) {
+  consumer.walk([](BulkReduceAddOp op) {
+    if (!Adder::getAddition(op))
+      return;
+    OpBuilder atAddition(op);
+    StageFragmentsOp staged = Adder::getStaged(op);
+    CommitFragmentsOp::create(atAddition, op.getLoc(), staged.getBuffer(),
+                              staged.getPipe(), staged.getPosition());
+    op.erase();
+  });
+  consumer.walk([](SemaphoreAddOp op) {
+    if (!Counter::getCount(op))
+      return;
+    OpBuilder atCount(op);
+    SemaphoreReleaseOp::create(atCount, op.getLoc(), op.getPipe());
+    op.erase();
+  });
+  consumer.walk<WalkOrder::PostOrder, ReverseIterator>([](Operation *op) {
+    if (Producer::isRoot(op) || isOpTriviallyDead(op))
+      op->erase();
+  });
+}
+
 void AttnTileSplitRolesPass::runOnOperation() {
   KernelOp kernel = getOperation();
   Block *body = &kernel.getBody().front();
-  if (consumers < 1 || consumers > 3) {
-    kernel.emitError("there can be 1 to 3 consumers (asked for ")
-        << consumers.getValue() << ")";
+  if (failed(checkOptions()))
     return signalPassFailure();
-  }
-  if (ctasPerSm < 1 || ctasPerSm > 2) {
-    kernel.emitError("1 or 2 CTAs can share an SM (asked for ")
-        << ctasPerSm.getValue() << ")";
-    return signalPassFailure();
-  }
   auto layout =
       RowBlockLayoutAttr::get(&getContext(), warpsPerWarpgroup * consumers);
   if (!llvm::hasSingleElement(kernel.getBody()) ||
@@ -459,51 +532,22 @@ void AttnTileSplitRolesPass::runOnOperation() {
       failed(counter.analyze()))
     return signalPassFailure();
 
-  // Indexed by the number of consumers. With too few registers the producer
-  // spills, which the tests assembly-*.test of test/Integration/gpu show. One
-  // consumer leaves more registers than it can use, which the producer gets.
-  constexpr int64_t producerBudgets[] = {56, 24, 24};
-  constexpr int64_t largeProducerBudgets[] = {56, 40, 32};
-  // A CTA of a cluster needs registers for the place of the part that it
-  // copies.
-  bool isLarge =
-      kernel.getClusterSize() > 1 || needsManyRegisters(kernel, producer);
-  int64_t producerRegisters =
-      (isLarge ? largeProducerBudgets : producerBudgets)[consumers - 1];
-  for (AuxiliaryWarpsOp auxiliary : body->getOps<AuxiliaryWarpsOp>())
-    producerRegisters = std::max(
-        producerRegisters, static_cast<int64_t>(auxiliary.getRegisters()));
-  int64_t consumerRegisters =
-      getConsumerRegisters(producerRegisters, consumers, ctasPerSm);
+  int64_t producerRegisters = getProducerRegisters(producer);
   OpBuilder builder(body->getTerminator());
-  auto createAuxiliaryWarps = [&](RoleSlice &slice, IntegerAttr warps) {
-    if (slice.empty())
-      return;
-    auto auxiliary =
-        AuxiliaryWarpsOp::create(builder, kernel.getLoc(), producerRegisters,
-                                 /*joined=*/false, warps);
-    IRMapping map;
-    auto auxiliaryBuilder =
-        OpBuilder::atBlockBegin(&auxiliary.getBody().emplaceBlock());
-    slice.clone(auxiliaryBuilder, body, map);
-  };
-  createAuxiliaryWarps(adder, /*warps=*/IntegerAttr());
-  createAuxiliaryWarps(counter, builder.getI64IntegerAttr(1));
-  auto createRole = [&](RoleKind kind, int64_t warpgroups, int64_t registers) {
-    auto role =
-        RoleOp::create(builder, kernel.getLoc(), kind, warpgroups, registers);
-    role.getBody().emplaceBlock();
-    return role;
-  };
-  RoleOp producerRole = createRole(RoleKind::Producer, 1, producerRegisters);
+  createAuxiliaryWarps(builder, body, adder, producerRegisters,
+                       /*warps=*/IntegerAttr());
+  createAuxiliaryWarps(builder, body, counter, producerRegisters,
+                       builder.getI64IntegerAttr(1));
+  RoleOp producerRole = createRole(builder, kernel.getLoc(), RoleKind::Producer,
+                                   1, producerRegisters);
   RoleOp consumerRole =
-      createRole(RoleKind::Consumer, consumers, consumerRegisters);
+      createRole(builder, kernel.getLoc(), RoleKind::Consumer, consumers,
+                 getConsumerRegisters(producerRegisters, consumers, ctasPerSm));
 
   IRMapping map;
   auto producerBuilder =
       OpBuilder::atBlockBegin(&producerRole.getBody().front());
   producer.clone(producerBuilder, body, map);
-
   Block *consumerBody = &consumerRole.getBody().front();
   for (Operation &op : llvm::make_early_inc_range(*body)) {
     if (&op == producerRole)
@@ -511,25 +555,6 @@ void AttnTileSplitRolesPass::runOnOperation() {
     if (!shared.contains(&op) && !isa<AuxiliaryWarpsOp>(op))
       op.moveBefore(consumerBody, consumerBody->end());
   }
-  consumerRole.walk([](BulkReduceAddOp op) {
-    if (!Adder::getAddition(op))
-      return;
-    OpBuilder atAddition(op);
-    StageFragmentsOp staged = Adder::getStaged(op);
-    CommitFragmentsOp::create(atAddition, op.getLoc(), staged.getBuffer(),
-                              staged.getPipe(), staged.getPosition());
-    op.erase();
-  });
-  consumerRole.walk([](SemaphoreAddOp op) {
-    if (!Counter::getCount(op))
-      return;
-    OpBuilder atCount(op);
-    SemaphoreReleaseOp::create(atCount, op.getLoc(), op.getPipe());
-    op.erase();
-  });
-  consumerRole.walk<WalkOrder::PostOrder, ReverseIterator>([](Operation *op) {
-    if (Producer::isRoot(op) || isOpTriviallyDead(op))
-      op->erase();
-  });
+  dropOtherRoles(consumerRole);
   kernel.setLayoutAttr(layout);
 }
