@@ -56,12 +56,63 @@ static ChainTensor makeTensor(Type type) {
   return tensor;
 }
 
-OpChain::OpChain(ArrayRef<Operation *> ops) : ops(ops.begin(), ops.end()) {
-  // Axes of operations, in one count; `first` has the first one of each.
+/// Ties the axes of a chain's operations together.
+class OpChain::Builder {
+public:
+  explicit Builder(OpChain &chain) : chain(chain) {}
+
+  void build() {
+    collectAxes();
+    for (auto [number, op] : llvm::enumerate(chain.ops)) {
+      for (OpOperand &operand : op->getOpOperands())
+        if (isRead(op, operand))
+          addRead(number, operand);
+      auto destination = cast<DestinationStyleOpInterface>(op);
+      for (OpOperand &init : destination.getDpsInitsMutable())
+        addWritten(number, destination, init);
+    }
+    joinAxes();
+    nameAxes();
+    renumberTensors();
+    addHeldTiles();
+  }
+
+private:
+  void collectAxes();
+  DimAxes getDims(unsigned number, OpOperand &operand);
+  void addRead(unsigned number, OpOperand &operand);
+  void addWritten(unsigned number, DestinationStyleOpInterface op,
+                  OpOperand &init);
+  void joinAxes();
+  void nameAxes();
+  void renumberTensors();
+  void addHeldTiles();
+
+  /// The axis of the chain that an axis of an operation is part of.
+  unsigned getNumber(unsigned axis) {
+    return numbers.at(classes.getLeaderValue(axis));
+  }
+  void renumber(DimAxes &dims) {
+    for (std::optional<unsigned> &axis : dims)
+      if (axis)
+        axis = getNumber(*axis);
+  }
+
+  OpChain &chain;
+  /// Axes of operations, in one count, with the operation of each; `first` has
+  /// the first axis of each operation.
   SmallVector<OpAxis> all;
   SmallVector<unsigned> first, owners;
+  /// Axes that tensors tie together, and the number of each class by its
+  /// leader.
   llvm::EquivalenceClasses<unsigned> classes;
-  for (auto [number, op] : llvm::enumerate(ops)) {
+  std::map<unsigned, unsigned> numbers;
+  /// The tensors that operations of the chain compute.
+  DenseMap<Value, unsigned> computed;
+};
+
+void OpChain::Builder::collectAxes() {
+  for (auto [number, op] : llvm::enumerate(chain.ops)) {
     first.push_back(all.size());
     for (OpAxis &axis : cast<StreamableOpInterface>(op).getAxes()) {
       classes.insert(all.size());
@@ -69,94 +120,103 @@ OpChain::OpChain(ArrayRef<Operation *> ops) : ops(ops.begin(), ops.end()) {
       owners.push_back(number);
     }
   }
-  DenseMap<Value, unsigned> made;
-  auto getDims = [&](unsigned number, OpOperand &operand) {
-    DimAxes dims = cast<StreamableOpInterface>(ops[number]).getDimAxes(operand);
-    for (std::optional<unsigned> &dim : dims)
-      if (dim)
-        *dim += first[number];
-    return dims;
-  };
-  for (auto [number, op] : llvm::enumerate(ops)) {
-    auto destination = cast<DestinationStyleOpInterface>(op);
-    for (OpOperand &operand : op->getOpOperands()) {
-      if (!isRead(op, operand))
-        continue;
-      DimAxes dims = getDims(number, operand);
-      if (auto it = made.find(operand.get()); it != made.end()) {
-        ChainTensor &tensor = tensors[it->second];
-        dims.resize(tensor.axes.size());
-        tensor.users.emplace_back(number, dims);
-        for (auto [mine, its] : llvm::zip_equal(dims, tensor.axes))
-          if (mine && its)
-            classes.unionSets(*mine, *its);
-        continue;
-      }
-      if (dims.empty())
-        continue;
-      ChainTensor tensor = makeTensor(operand.get().getType());
-      tensor.axes = dims;
-      tensor.users.emplace_back(number, dims);
-      tensors.push_back(std::move(tensor));
-    }
-    for (OpOperand &init : destination.getDpsInitsMutable()) {
-      ChainTensor tensor = makeTensor(init.get().getType());
-      tensor.axes = getDims(number, init);
-      tensor.producer = number;
-      tensor.isStored = true;
-      if (isa<TensorType>(init.get().getType())) {
-        OpResult result = destination.getTiedOpResult(&init);
-        made[result] = tensors.size();
-        tensor.isStored = llvm::any_of(result.getUsers(), [&](Operation *user) {
-          return !llvm::is_contained(ops, user);
-        });
-      }
-      tensors.push_back(std::move(tensor));
-    }
-  }
+}
 
-  // Number the classes in the order of their first members.
-  std::map<unsigned, unsigned> numbers;
-  auto getNumber = [&](unsigned axis) {
-    return numbers.at(classes.getLeaderValue(axis));
-  };
+DimAxes OpChain::Builder::getDims(unsigned number, OpOperand &operand) {
+  DimAxes dims =
+      cast<StreamableOpInterface>(chain.ops[number]).getDimAxes(operand);
+  for (std::optional<unsigned> &dim : dims)
+    if (dim)
+      *dim += first[number];
+  return dims;
+}
+
+/// Adds a tensor that an operation reads, or the operation to its users.
+void OpChain::Builder::addRead(unsigned number, OpOperand &operand) {
+  DimAxes dims = getDims(number, operand);
+  if (auto it = computed.find(operand.get()); it != computed.end()) {
+    ChainTensor &tensor = chain.tensors[it->second];
+    dims.resize(tensor.axes.size());
+    tensor.users.emplace_back(number, dims);
+    for (auto [mine, its] : llvm::zip_equal(dims, tensor.axes))
+      if (mine && its)
+        classes.unionSets(*mine, *its);
+    return;
+  }
+  if (dims.empty())
+    return;
+  ChainTensor tensor = makeTensor(operand.get().getType());
+  tensor.axes = dims;
+  tensor.users.emplace_back(number, dims);
+  chain.tensors.push_back(std::move(tensor));
+}
+
+/// Adds a tensor that an operation computes.
+void OpChain::Builder::addWritten(unsigned number,
+                                  DestinationStyleOpInterface op,
+                                  OpOperand &init) {
+  ChainTensor tensor = makeTensor(init.get().getType());
+  tensor.axes = getDims(number, init);
+  tensor.producer = number;
+  tensor.isStored = true;
+  if (isa<TensorType>(init.get().getType())) {
+    OpResult result = op.getTiedOpResult(&init);
+    computed[result] = chain.tensors.size();
+    tensor.isStored = llvm::any_of(result.getUsers(), [&](Operation *user) {
+      return !llvm::is_contained(chain.ops, user);
+    });
+  }
+  chain.tensors.push_back(std::move(tensor));
+}
+
+/// Numbers the classes in the order of their first members.
+void OpChain::Builder::joinAxes() {
   for (auto [number, axis] : llvm::enumerate(all)) {
     auto [it, isNew] =
-        numbers.try_emplace(classes.getLeaderValue(number), axes.size());
+        numbers.try_emplace(classes.getLeaderValue(number), chain.axes.size());
     if (isNew)
-      axes.emplace_back();
-    ChainAxis &chained = axes[it->second];
+      chain.axes.emplace_back();
+    ChainAxis &chained = chain.axes[it->second];
     chained.uses.emplace_back(owners[number], axis);
     if (chained.name.empty())
       chained.name = axis.name;
     if (isNew || ShapedType::isDynamic(chained.size))
       chained.size = axis.size;
   }
+}
+
+void OpChain::Builder::nameAxes() {
   llvm::StringMap<unsigned> names;
-  for (auto [number, axis] : llvm::enumerate(axes)) {
+  for (auto [number, axis] : llvm::enumerate(chain.axes)) {
     if (axis.name.empty())
       axis.name = "d" + std::to_string(number);
     else if (unsigned before = names[axis.name]++)
       axis.name += " " + std::to_string(before + 1);
   }
-  auto renumber = [&](DimAxes &dims) {
-    for (std::optional<unsigned> &axis : dims)
-      if (axis)
-        axis = getNumber(*axis);
-  };
-  for (ChainTensor &tensor : tensors) {
+}
+
+/// Replaces axes of operations by those of the chain.
+void OpChain::Builder::renumberTensors() {
+  for (ChainTensor &tensor : chain.tensors) {
     renumber(tensor.axes);
     for (DimAxes &dims : llvm::make_second_range(tensor.users))
       renumber(dims);
     if (tensor.axes.size() >= 3 && tensor.axes.front())
-      axes[*tensor.axes.front()].isBatch = true;
+      chain.axes[*tensor.axes.front()].isBatch = true;
   }
-  for (auto [number, op] : llvm::enumerate(ops))
+}
+
+void OpChain::Builder::addHeldTiles() {
+  for (auto [number, op] : llvm::enumerate(chain.ops))
     for (HeldTile &tile : cast<StreamableOpInterface>(op).getHeldTiles()) {
       for (unsigned &axis : tile.axes)
         axis = getNumber(axis + first[number]);
-      held.emplace_back(number, std::move(tile));
+      chain.held.emplace_back(number, std::move(tile));
     }
+}
+
+OpChain::OpChain(ArrayRef<Operation *> ops) : ops(ops.begin(), ops.end()) {
+  Builder(*this).build();
 }
 
 bool ChainTensor::isReadWholeBy(unsigned op, unsigned axis) const {
@@ -206,6 +266,16 @@ std::optional<AxisObstacle> OpChain::whyNotDistribute(unsigned number) const {
   return std::nullopt;
 }
 
+/// Whether `op` is or contains an exponential.
+static bool hasExponential(Operation *op) {
+  return op
+      ->walk([](Operation *nested) {
+        return isa<math::ExpOp, math::Exp2Op>(nested) ? WalkResult::interrupt()
+                                                      : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 std::optional<AxisObstacle> OpChain::whyNotStream(unsigned number) const {
   const ChainAxis &axis = axes[number];
   if (auto obstacle = whyNotCut(axis))
@@ -226,14 +296,7 @@ std::optional<AxisObstacle> OpChain::whyNotStream(unsigned number) const {
     }
     const OpAxis *use = find(axis, op);
     if (use && read != Any) {
-      bool isSoftmax =
-          read == Maximum && operation
-                                 ->walk([](Operation *nested) {
-                                   return isa<math::ExpOp, math::Exp2Op>(nested)
-                                              ? WalkResult::interrupt()
-                                              : WalkResult::advance();
-                                 })
-                                 .wasInterrupted();
+      bool isSoftmax = read == Maximum && hasExponential(operation);
       std::string reason = "reads, together with a piece, a result that is "
                            "complete after the last one";
       if (isSoftmax)
@@ -367,7 +430,18 @@ public:
   Derivation run();
 
 private:
+  /// A result of an operation, and the operations between which it is live.
+  struct LiveTensor {
+    const ChainTensor *tensor;
+    unsigned from, to;
+    double elements;
+  };
+
   double count(const ChainTensor &tensor, ArrayRef<int64_t> tiles) const;
+  SmallVector<LiveTensor> getLiveTensors(std::optional<unsigned> streamed,
+                                         ArrayRef<int64_t> tiles) const;
+  double countLiveBytes(unsigned op, ArrayRef<LiveTensor> values) const;
+  double countHeldBytes(unsigned op, ArrayRef<int64_t> tiles) const;
   double countRegisters(std::optional<unsigned> streamed,
                         ArrayRef<int64_t> tiles) const;
   double countShared(std::optional<unsigned> streamed,
@@ -437,9 +511,10 @@ double TileSearch::count(const ChainTensor &tensor,
   return elements;
 }
 
-double TileSearch::countRegisters(std::optional<unsigned> streamed,
-                                  ArrayRef<int64_t> tiles) const {
-  unsigned numOps = chain.getOps().size();
+/// When the results of operations are live.
+SmallVector<TileSearch::LiveTensor>
+TileSearch::getLiveTensors(std::optional<unsigned> streamed,
+                           ArrayRef<int64_t> tiles) const {
   // Accumulated results are live in all steps.
   unsigned lastStep = 0;
   DenseSet<unsigned> accumulating;
@@ -449,12 +524,7 @@ double TileSearch::countRegisters(std::optional<unsigned> streamed,
       if (use.law == AxisLaw::Merge)
         accumulating.insert(op);
     }
-  struct Live {
-    const ChainTensor *tensor;
-    unsigned from, to;
-    double elements;
-  };
-  SmallVector<Live> values;
+  SmallVector<LiveTensor> values;
   for (const ChainTensor &tensor : chain.getTensors()) {
     if (!tensor.producer)
       continue;
@@ -467,42 +537,54 @@ double TileSearch::countRegisters(std::optional<unsigned> streamed,
     }
     values.push_back({&tensor, from, to, count(tensor, tiles)});
   }
-  double most = 0;
-  for (unsigned op = 0; op < numOps; ++op) {
-    double bytes = 0;
-    // Results of scalar functions reuse the registers of operands that end
-    // here.
-    SmallVector<double> places;
-    double results = 0;
-    for (const Live &live : values) {
-      if (op < live.from || op > live.to)
-        continue;
-      bool isResult = live.from == op && *live.tensor->producer == op;
-      bool ends = live.to == op && !isResult;
-      if (isResult && !isMatmulOp[op])
-        results += live.elements;
-      else if (ends && !isMatmulOp[op])
-        places.push_back(live.elements);
-      else
-        bytes += double(registerBytes) * live.elements;
-      // Matmuls read operands that are rounded.
-      if (isMatmulOp[op] && live.tensor->isReadBy(op))
-        bytes += double(live.tensor->elementBytes) * live.elements;
-    }
-    double ending = 0;
-    for (double place : places)
-      ending += place;
-    bytes += double(registerBytes) * std::max(results, ending);
-    for (const auto &[owner, tile] : chain.getHeldTiles()) {
-      if (owner != op)
-        continue;
-      double elements = 1;
-      for (unsigned axis : tile.axes)
-        elements *= double(tiles[axis]);
-      bytes += double(tile.elementBytes) * elements;
-    }
-    most = std::max(most, bytes);
+  return values;
+}
+
+/// Bytes of the tensors that are live while an operation runs.
+double TileSearch::countLiveBytes(unsigned op,
+                                  ArrayRef<LiveTensor> values) const {
+  double bytes = 0;
+  // Results of scalar functions reuse the registers of operands that end here.
+  double results = 0, ending = 0;
+  for (const LiveTensor &live : values) {
+    if (op < live.from || op > live.to)
+      continue;
+    bool isResult = live.from == op && *live.tensor->producer == op;
+    bool ends = live.to == op && !isResult;
+    if (isResult && !isMatmulOp[op])
+      results += live.elements;
+    else if (ends && !isMatmulOp[op])
+      ending += live.elements;
+    else
+      bytes += double(registerBytes) * live.elements;
+    // Matmuls read operands that are rounded.
+    if (isMatmulOp[op] && live.tensor->isReadBy(op))
+      bytes += double(live.tensor->elementBytes) * live.elements;
   }
+  return bytes + double(registerBytes) * std::max(results, ending);
+}
+
+/// Bytes of the tiles that an operation holds in all steps.
+double TileSearch::countHeldBytes(unsigned op, ArrayRef<int64_t> tiles) const {
+  double bytes = 0;
+  for (const auto &[owner, tile] : chain.getHeldTiles()) {
+    if (owner != op)
+      continue;
+    double elements = 1;
+    for (unsigned axis : tile.axes)
+      elements *= double(tiles[axis]);
+    bytes += double(tile.elementBytes) * elements;
+  }
+  return bytes;
+}
+
+double TileSearch::countRegisters(std::optional<unsigned> streamed,
+                                  ArrayRef<int64_t> tiles) const {
+  SmallVector<LiveTensor> values = getLiveTensors(streamed, tiles);
+  double most = 0;
+  for (unsigned op = 0, e = chain.getOps().size(); op < e; ++op)
+    most =
+        std::max(most, countLiveBytes(op, values) + countHeldBytes(op, tiles));
   return most;
 }
 

@@ -92,6 +92,8 @@ public:
   bool isReused(unsigned axis) const;
 
 private:
+  class Builder;
+
   const OpAxis *find(const ChainAxis &axis, unsigned op) const;
   /// The obstacle to both distribution and streaming of an axis, if any.
   std::optional<AxisObstacle> whyNotCut(const ChainAxis &axis) const;
