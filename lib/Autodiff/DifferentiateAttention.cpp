@@ -432,47 +432,82 @@ struct AttentionModel
   LogicalResult emitGradients(Operation *op, OpBuilder &builder,
                               GradientState &state) const {
     auto attention = cast<AttentionOp>(op);
-    if (!attention.getQueryRegion().empty() || !attention.getEpilogue().empty())
-      return op->emitError("cannot differentiate '")
-             << op->getName()
-             << "' with a query or epilogue region: differentiate before "
-                "attn-fuse";
-    if (attention.getKeyLengths())
-      return op->emitError("cannot differentiate '")
-             << op->getName() << "' with '"
-             << (attention.getPageTable() ? "page_table" : "key_lengths")
-             << "': gradients of a KV cache are not supported";
-    bool wantsIdentityGrad =
-        attention.getIdentity() && state.isActive(attention.getIdentity());
-    if (wantsIdentityGrad && attention.hasSequences())
-      return op->emitError("cannot differentiate '")
-             << op->getName()
-             << "' with sequences by the weights of the identity";
+    if (failed(verifyDifferentiable(attention, state)))
+      return failure();
     Location loc = op->getLoc();
-    Value out = op->getResult(0), lse = op->getResult(1);
+    Value out = op->getResult(0);
     Value dout = state.getGradient(out);
     if (!dout)
       dout = emitZeros(builder, loc, out, getElementTypeOrSelf(out));
-    Value dlse = state.getGradient(lse);
+    Value dlse = state.getGradient(op->getResult(1));
 
     // Values that the score_mod region reads and that need a gradient.
     SetVector<Value> used;
     getUsedValuesDefinedAbove(attention.getScoreMod(), used);
-    SmallVector<Value> captured, destinations;
-    for (Value value : used) {
-      if (!state.isActive(value))
-        continue;
-      captured.push_back(value);
-      Type f32 = builder.getF32Type();
-      if (isa<FloatType>(value.getType())) {
-        Value init =
-            tensor::EmptyOp::create(builder, loc, ArrayRef<int64_t>(), f32);
-        destinations.push_back(emitZeros(builder, loc, init, f32));
-      } else {
-        destinations.push_back(emitZeros(builder, loc, value, f32));
-      }
-    }
+    SmallVector<Value> captured = llvm::filter_to_vector(
+        used, [&](Value value) { return state.isActive(value); });
+    FailureOr<AttentionGradOp> grad =
+        emitGradOp(builder, attention, state, dout, dlse, captured);
+    if (failed(grad))
+      return failure();
+    addGradients(builder, attention, *grad, captured, state);
+    if (attention.getSinks() && state.isActive(attention.getSinks()))
+      state.addGradient(builder, loc, attention.getSinks(),
+                        emitSinkGradient(builder, attention, dout, dlse));
+    if (wantsIdentityGrad(attention, state))
+      state.addGradient(builder, loc, attention.getIdentity(),
+                        emitIdentityGradient(builder, attention, dout));
+    return success();
+  }
 
+private:
+  static bool wantsIdentityGrad(AttentionOp attention,
+                                const GradientState &state) {
+    return attention.getIdentity() && state.isActive(attention.getIdentity());
+  }
+
+  static LogicalResult verifyDifferentiable(AttentionOp attention,
+                                            const GradientState &state) {
+    auto emitError = [&] {
+      return attention->emitError("cannot differentiate '")
+             << attention->getName();
+    };
+    if (!attention.getQueryRegion().empty() || !attention.getEpilogue().empty())
+      return emitError() << "' with a query or epilogue region: differentiate "
+                            "before attn-fuse";
+    if (attention.getKeyLengths())
+      return emitError() << "' with '"
+                         << (attention.getPageTable() ? "page_table"
+                                                      : "key_lengths")
+                         << "': gradients of a KV cache are not supported";
+    if (wantsIdentityGrad(attention, state) && attention.hasSequences())
+      return emitError() << "' with sequences by the weights of the identity";
+    return success();
+  }
+
+  /// Emits the tensors to which the gradients of captured values are added.
+  static SmallVector<Value> emitDestinations(OpBuilder &builder, Location loc,
+                                             ArrayRef<Value> captured) {
+    SmallVector<Value> destinations;
+    Type f32 = builder.getF32Type();
+    for (Value value : captured) {
+      Value shape = value;
+      if (isa<FloatType>(value.getType()))
+        shape = tensor::EmptyOp::create(builder, loc, ArrayRef<int64_t>(), f32);
+      destinations.push_back(emitZeros(builder, loc, shape, f32));
+    }
+    return destinations;
+  }
+
+  /// Emits the operation that computes the gradients of queries, keys, values
+  /// and captured values.
+  static FailureOr<AttentionGradOp> emitGradOp(OpBuilder &builder,
+                                               AttentionOp attention,
+                                               const GradientState &state,
+                                               Value dout, Value dlse,
+                                               ArrayRef<Value> captured) {
+    Location loc = attention.getLoc();
+    SmallVector<Value> destinations = emitDestinations(builder, loc, captured);
     // With a head map, gradients are computed for each query head, as no kernel
     // knows beforehand which heads share keys.
     Value query = attention.getQuery(), keys = attention.getKey(),
@@ -495,15 +530,15 @@ struct AttentionModel
     SmallVector<Type> types(ValueRange(inits).getTypes());
     llvm::append_range(types, ValueRange(destinations).getTypes());
     auto grad = AttentionGradOp::create(
-        builder, loc, types, query, keys, values, out, lse, dout, dlse,
-        inits[0], inits[1], inits[2], destinations, attention.getIdentity(),
-        attention.getQuerySequences(), attention.getKeySequences(),
-        attention.getMaskReads(), attention.getSeed(), attention.getOffset(),
-        attention.getDropoutMask(), attention.getSequenceLayoutAttr(),
-        attention.getScaleAttr(), attention.getMaskAttr(),
-        attention.getDropoutAttr(), attention.getMaskLayoutAttr(),
-        attention.getDropProbabilityAttr(), attention.getPrecisionAttr(),
-        /*schedule=*/Attribute(),
+        builder, loc, types, query, keys, values, attention->getResult(0),
+        attention->getResult(1), dout, dlse, inits[0], inits[1], inits[2],
+        destinations, attention.getIdentity(), attention.getQuerySequences(),
+        attention.getKeySequences(), attention.getMaskReads(),
+        attention.getSeed(), attention.getOffset(), attention.getDropoutMask(),
+        attention.getSequenceLayoutAttr(), attention.getScaleAttr(),
+        attention.getMaskAttr(), attention.getDropoutAttr(),
+        attention.getMaskLayoutAttr(), attention.getDropProbabilityAttr(),
+        attention.getPrecisionAttr(), /*schedule=*/Attribute(),
         state.isDeterministic() ? builder.getUnitAttr() : UnitAttr());
     IRMapping mapping;
     attention.getScoreMod().cloneInto(&grad.getScoreMod(), mapping);
@@ -513,8 +548,15 @@ struct AttentionModel
                                grad.getScoreModGrad(), captured,
                                ValueRange(destinations).getTypes())))
       return failure();
+    return grad;
+  }
 
-    state.addGradient(builder, loc, query, grad->getResult(0));
+  /// Adds the gradients that `grad` computes.
+  static void addGradients(OpBuilder &builder, AttentionOp attention,
+                           AttentionGradOp grad, ArrayRef<Value> captured,
+                           GradientState &state) {
+    Location loc = attention.getLoc();
+    state.addGradient(builder, loc, attention.getQuery(), grad->getResult(0));
     for (auto [operand, gradient] :
          {std::pair(attention.getKey(), grad->getResult(1)),
           std::pair(attention.getValue(), grad->getResult(2))})
@@ -530,13 +572,6 @@ struct AttentionModel
         result = tensor::ExtractOp::create(builder, loc, result, ValueRange());
       state.addGradient(builder, loc, value, result);
     }
-    if (attention.getSinks() && state.isActive(attention.getSinks()))
-      state.addGradient(builder, loc, attention.getSinks(),
-                        emitSinkGradient(builder, attention, dout, dlse));
-    if (wantsIdentityGrad)
-      state.addGradient(builder, loc, attention.getIdentity(),
-                        emitIdentityGradient(builder, attention, dout));
-    return success();
   }
 };
 

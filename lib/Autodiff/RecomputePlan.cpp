@@ -102,32 +102,13 @@ private:
     unsigned node = source;
     while (true) {
       if (node == sink) {
-        Amount flow = unlimited;
-        for (int e : path)
-          flow = std::min(flow, edges[e].capacity);
-        if (flow >= unlimited / 2)
+        std::optional<unsigned> next = fillPath();
+        if (!next)
           return false;
-        unsigned firstFull = path.size();
-        for (auto [index, e] : llvm::enumerate(path)) {
-          ++*work;
-          if (edges[e].capacity < unlimited / 2)
-            edges[e].capacity -= flow;
-          if (edges[e ^ 1].capacity < unlimited / 2)
-            edges[e ^ 1].capacity += flow;
-          if (edges[e].capacity == 0)
-            firstFull = std::min<unsigned>(firstFull, index);
-        }
-        path.resize(firstFull + 1);
-        node = edges[path.pop_back_val() ^ 1].to;
+        node = *next;
         continue;
       }
-      int &e = current[node];
-      while (e >= 0 && (edges[e].capacity == 0 ||
-                        levels[edges[e].to] != levels[node] + 1)) {
-        ++*work;
-        e = edges[e].next;
-      }
-      if (e >= 0) {
+      if (int e = findEdge(node); e >= 0) {
         path.push_back(e);
         node = edges[e].to;
         continue;
@@ -137,6 +118,41 @@ private:
       levels[node] = -1;
       node = edges[path.pop_back_val() ^ 1].to;
     }
+  }
+
+  /// Adds the flow that `path` has room for, and shortens the path to the edges
+  /// before the first full one. Returns the node where it ends then, or nothing
+  /// if the path has no limit.
+  std::optional<unsigned> fillPath() {
+    Amount flow = unlimited;
+    for (int e : path)
+      flow = std::min(flow, edges[e].capacity);
+    if (flow >= unlimited / 2)
+      return std::nullopt;
+    unsigned firstFull = path.size();
+    for (auto [index, e] : llvm::enumerate(path)) {
+      ++*work;
+      if (edges[e].capacity < unlimited / 2)
+        edges[e].capacity -= flow;
+      if (edges[e ^ 1].capacity < unlimited / 2)
+        edges[e ^ 1].capacity += flow;
+      if (edges[e].capacity == 0)
+        firstFull = std::min<unsigned>(firstFull, index);
+    }
+    path.resize(firstFull + 1);
+    return edges[path.pop_back_val() ^ 1].to;
+  }
+
+  /// The next edge from `node` that has room and leads to the next level, or
+  /// -1.
+  int findEdge(unsigned node) {
+    int &e = current[node];
+    while (e >= 0 && (edges[e].capacity == 0 ||
+                      levels[edges[e].to] != levels[node] + 1)) {
+      ++*work;
+      e = edges[e].next;
+    }
+    return e;
   }
 
   std::vector<Edge> edges;
@@ -157,6 +173,8 @@ struct Cut {
   int64_t bytes = 0;
 };
 
+class Branch;
+
 /// Searches for the best plan within a budget.
 class Planner {
 public:
@@ -172,6 +190,19 @@ private:
   /// Returns a lower bound of the cost of the branch's plans. `price` is where
   /// the search for the best price starts.
   Amount search(Amount price, Amount lowerBound);
+  /// Finds a cut of more bytes than the budget, and one within it. Returns a
+  /// bound of the branch's plans instead, if that ends the search.
+  std::optional<Amount> findFirstCuts(Branch &branch, Amount price,
+                                      Amount &lowerBound, Cut &over,
+                                      Cut &under);
+  /// The price at which both cuts cost the same is the best one, or there is a
+  /// cut that costs less there. Returns false if no plan of the branch can be
+  /// better than the best one so far.
+  bool findBestPrice(Branch &branch, Amount &price, Amount &lowerBound,
+                     Cut &over, Cut &under);
+  /// Bounds the cost of the branch's plans by the cost of a cut. Returns
+  /// whether none of them can be better than the best one so far.
+  bool isDearer(const Cut &cut, Amount price, Amount &lowerBound) const;
   RecomputePlan getPlan(const Cut &cut, Amount bound);
   void offer(const Cut &cut) {
     if (cut.bytes <= *budget && (!best || cut.cost < best->cost))
@@ -390,61 +421,71 @@ std::optional<RecomputePlan> Planner::runLeastSaved() {
              : std::nullopt;
 }
 
-Amount Planner::search(Amount price, Amount lowerBound) {
-  std::optional<Branch> branch(std::in_place, *this);
-  // Bounds the cost of all plans by the cost of a cut.
-  auto isDearer = [&](const Cut &cut, Amount price) {
-    Amount bound = cut.cost + price * (cut.bytes - *budget);
-    lowerBound = std::max(lowerBound, roundUp(bound));
-    return best && lowerBound >= best->cost;
-  };
+bool Planner::isDearer(const Cut &cut, Amount price, Amount &lowerBound) const {
+  Amount bound = cut.cost + price * (cut.bytes - *budget);
+  lowerBound = std::max(lowerBound, roundUp(bound));
+  return best && lowerBound >= best->cost;
+}
 
-  // A cut of more bytes than the budget, and one within it.
-  std::optional<Cut> over, under;
-  std::optional<Cut> cut = branch->solve(price);
+std::optional<Amount> Planner::findFirstCuts(Branch &branch, Amount price,
+                                             Amount &lowerBound, Cut &over,
+                                             Cut &under) {
+  std::optional<Cut> cut = branch.solve(price);
   if (!cut)
     return unlimited;
   offer(*cut);
-  if (isDearer(*cut, price))
+  if (isDearer(*cut, price, lowerBound))
     return lowerBound;
   if (cut->bytes > *budget) {
-    over = cut;
-    under = branch->solveLeastSaved();
-    if (under->bytes > *budget)
+    over = *cut;
+    under = *branch.solveLeastSaved();
+    if (under.bytes > *budget)
       return unlimited;
-    offer(*under);
-  } else {
-    under = cut;
-    over = branch->solve(0);
-    offer(*over);
-    if (isDearer(*over, 0) || over->bytes <= *budget)
-      return lowerBound;
+    offer(under);
+    return std::nullopt;
   }
+  under = *cut;
+  over = *branch.solve(0);
+  offer(over);
+  if (isDearer(over, 0, lowerBound) || over.bytes <= *budget)
+    return lowerBound;
+  return std::nullopt;
+}
 
-  // The price at which both cost the same is the best one, or there is a cut
-  // that costs less there.
+bool Planner::findBestPrice(Branch &branch, Amount &price, Amount &lowerBound,
+                            Cut &over, Cut &under) {
   while (work < maxWork) {
-    Amount next = std::max<Amount>(under->cost - over->cost, 0) /
-                  (over->bytes - under->bytes);
+    Amount next = std::max<Amount>(under.cost - over.cost, 0) /
+                  (over.bytes - under.bytes);
     if (next == price)
       break;
     price = next;
-    cut = branch->solve(price);
+    std::optional<Cut> cut = branch.solve(price);
     offer(*cut);
-    if (isDearer(*cut, price))
-      return lowerBound;
-    std::optional<Cut> &replaced = cut->bytes > *budget ? over : under;
-    if (cut->cost + price * cut->bytes >= over->cost + price * over->bytes)
+    if (isDearer(*cut, price, lowerBound))
+      return false;
+    if (cut->cost + price * cut->bytes >= over.cost + price * over.bytes)
       break;
-    replaced = cut;
+    (cut->bytes > *budget ? over : under) = *cut;
   }
+  return true;
+}
 
-  branch.reset();
+Amount Planner::search(Amount price, Amount lowerBound) {
+  Cut over, under;
+  {
+    Branch branch(*this);
+    if (std::optional<Amount> bound =
+            findFirstCuts(branch, price, lowerBound, over, under))
+      return *bound;
+    if (!findBestPrice(branch, price, lowerBound, over, under))
+      return lowerBound;
+  }
 
   // Branch on the largest value that only one of the cuts saves.
   int chosen = -1;
-  for (unsigned index : over->saved.set_bits())
-    if (!under->saved[index] &&
+  for (unsigned index : over.saved.set_bits())
+    if (!under.saved[index] &&
         (chosen < 0 || graph.values[index].bytes > graph.values[chosen].bytes))
       chosen = int(index);
   Amount least = unlimited;

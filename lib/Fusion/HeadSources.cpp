@@ -20,6 +20,8 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <tuple>
+
 using namespace mlir;
 using namespace mlir::attn;
 
@@ -114,6 +116,39 @@ HeadSources::linearize(ArrayRef<HeadIndex> indices, RankedTensorType large,
   return result;
 }
 
+std::optional<std::pair<HeadIndex, HeadIndex>>
+HeadSources::divide(const HeadPart &part, const HeadIndex &index,
+                    int64_t size) const {
+  if (ShapedType::isDynamic(size) || size == 0)
+    return std::nullopt;
+  // Multiples of the size belong to the dimensions before.
+  HeadIndex inner, outer;
+  inner.offset = index.offset;
+  int64_t least = index.offset, extent = 0;
+  for (HeadIndex::Term term : index.terms) {
+    if (ShapedType::isDynamic(term.stride))
+      return std::nullopt;
+    if (term.stride % size == 0) {
+      outer.terms.push_back({term.coordinate, term.stride / size});
+      continue;
+    }
+    inner.terms.push_back(term);
+    int64_t values = sizes[term.coordinate];
+    if (term.coordinate == HeadDim) {
+      least += part.begin * term.stride;
+      values = part.end - part.begin;
+    }
+    if (ShapedType::isDynamic(values))
+      return std::nullopt;
+    extent += (values - 1) * term.stride;
+  }
+  outer.offset = llvm::divideFloorSigned(least, size);
+  inner.offset -= outer.offset * size;
+  if (least - outer.offset * size + extent >= size)
+    return std::nullopt;
+  return std::pair(outer, inner);
+}
+
 std::optional<SmallVector<HeadIndex>>
 HeadSources::delinearize(const HeadPart &part, RankedTensorType large,
                          ArrayRef<ReassociationIndices> groups) {
@@ -123,36 +158,11 @@ HeadSources::delinearize(const HeadPart &part, RankedTensorType large,
     SmallVector<int64_t> dims = llvm::filter_to_vector(
         group, [&](int64_t dim) { return large.getDimSize(dim) != 1; });
     while (dims.size() > 1) {
-      int64_t dim = dims.pop_back_val(), size = large.getDimSize(dim);
-      if (ShapedType::isDynamic(size) || size == 0)
+      int64_t dim = dims.pop_back_val();
+      auto divided = divide(part, rest, large.getDimSize(dim));
+      if (!divided)
         return std::nullopt;
-      // Multiples of the size belong to the dimensions before.
-      HeadIndex inner, outer;
-      inner.offset = rest.offset;
-      int64_t least = rest.offset, extent = 0;
-      for (HeadIndex::Term term : rest.terms) {
-        if (ShapedType::isDynamic(term.stride))
-          return std::nullopt;
-        if (term.stride % size == 0) {
-          outer.terms.push_back({term.coordinate, term.stride / size});
-          continue;
-        }
-        inner.terms.push_back(term);
-        int64_t values = sizes[term.coordinate];
-        if (term.coordinate == HeadDim) {
-          least += part.begin * term.stride;
-          values = part.end - part.begin;
-        }
-        if (ShapedType::isDynamic(values))
-          return std::nullopt;
-        extent += (values - 1) * term.stride;
-      }
-      outer.offset = llvm::divideFloorSigned(least, size);
-      inner.offset -= outer.offset * size;
-      if (least - outer.offset * size + extent >= size)
-        return std::nullopt;
-      result[dim] = inner;
-      rest = outer;
+      std::tie(rest, result[dim]) = *divided;
     }
     if (!dims.empty())
       result[dims.front()] = rest;
@@ -283,6 +293,28 @@ bool HeadSources::stepIntoParts(HeadPart &part) {
   return true;
 }
 
+std::optional<SmallVector<HeadIndex>>
+HeadSources::getSlicedIndices(const HeadPart &part,
+                              tensor::ExtractSliceOp slice) {
+  std::optional<int64_t> dim = getSlicedDim(slice.getSource(), slice);
+  if (!dim)
+    return std::nullopt;
+  // Batch entries and positions are the same as in the source.
+  llvm::SmallBitVector dropped = slice.getDroppedDims();
+  SmallVector<HeadIndex> indices;
+  const HeadIndex *index = part.indices.begin();
+  for (auto [number, size] : llvm::enumerate(slice.getMixedSizes())) {
+    HeadIndex at = dropped.test(number) ? HeadIndex() : *index++;
+    if (int64_t(number) == *dim &&
+        (at.getStride(Batch) != 0 || at.getStride(Position) != 0))
+      return std::nullopt;
+    noteSize(at, size);
+    at.offset += slice.getStaticOffset(number);
+    indices.push_back(at);
+  }
+  return indices;
+}
+
 bool HeadSources::step(HeadPart &part) {
   Operation *op = part.source.getDefiningOp();
   Value source;
@@ -306,22 +338,7 @@ bool HeadSources::step(HeadPart &part) {
         delinearize(part, merge.getSrcType(), merge.getReassociationIndices());
   } else if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
     source = slice.getSource();
-    std::optional<int64_t> dim = getSlicedDim(source, slice);
-    // Batch entries and positions are the same as in the source.
-    llvm::SmallBitVector dropped = slice.getDroppedDims();
-    if (dim) {
-      indices.emplace();
-      const HeadIndex *index = part.indices.begin();
-      for (auto [number, size] : llvm::enumerate(slice.getMixedSizes())) {
-        HeadIndex at = dropped.test(number) ? HeadIndex() : *index++;
-        if (int64_t(number) == *dim &&
-            (at.getStride(Batch) != 0 || at.getStride(Position) != 0))
-          return false;
-        noteSize(at, size);
-        at.offset += slice.getStaticOffset(number);
-        indices->push_back(at);
-      }
-    }
+    indices = getSlicedIndices(part, slice);
   } else if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op)) {
     OpOperand *copied = getCopiedInput(linalgOp);
     if (!copied)

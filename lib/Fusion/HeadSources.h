@@ -22,6 +22,11 @@
 
 #include <array>
 #include <optional>
+#include <utility>
+
+namespace mlir::tensor {
+class ExtractSliceOp;
+} // namespace mlir::tensor
 
 namespace mlir::attn {
 
@@ -105,6 +110,13 @@ private:
   std::optional<SmallVector<HeadIndex>>
   delinearize(const HeadPart &part, RankedTensorType large,
               ArrayRef<ReassociationIndices> groups);
+  /// The quotient and the remainder of an index of `part`, divided by `size`,
+  /// where the remainder is known to be less than `size`.
+  std::optional<std::pair<HeadIndex, HeadIndex>>
+  divide(const HeadPart &part, const HeadIndex &index, int64_t size) const;
+  /// The indices of `part` in the source of a slice.
+  std::optional<SmallVector<HeadIndex>>
+  getSlicedIndices(const HeadPart &part, tensor::ExtractSliceOp slice);
   void noteSize(const HeadIndex &index, OpFoldResult size);
 
   std::array<int64_t, 4> sizes;

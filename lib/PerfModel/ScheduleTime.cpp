@@ -608,6 +608,57 @@ estimateSyncGradients(GradientAttr schedule, const attn::VisitedTiles &tiles,
   return kernels;
 }
 
+/// Cycles per score of the score_mod and of its gradient.
+static double getGradScoreModCycles(attn::AttentionOpInterface op,
+                                    const attn::Calibration &fit) {
+  double cycles = getScoreModCycles(attn::countScoreWork(op.getScoreMod()),
+                                    /*isStaged=*/false, fit);
+  if (auto gradient = dyn_cast<attn::AttentionGradOp>(op.getOperation()))
+    cycles +=
+        getScoreModCycles(attn::countScoreWork(gradient.getScoreModGrad()),
+                          /*isStaged=*/false, fit);
+  return cycles;
+}
+
+/// A kernel for sm_90a that computes gradients in MMAs over `headDimSum`
+/// columns, without its cycles per score.
+static GradientKernel makeGradientKernel(StringRef name, Attribute schedule,
+                                         double headDimSum) {
+  GradientKernel kernel = {name,
+                           cast<attn::ScheduleAttrInterface>(schedule),
+                           attn::MaskDim::Key,
+                           TraversalKind::Grid,
+                           /*consumers=*/1,
+                           headDimSum,
+                           /*cyclesPerScore=*/0,
+                           /*keepMaskCycles=*/0};
+  if (auto byKey = dyn_cast<KeyStationaryAttr>(schedule)) {
+    kernel.traversal = byKey.getTraversal();
+    kernel.consumers = byKey.getConsumers();
+  } else if (auto byQuery = dyn_cast<WarpSpecializedAttr>(schedule)) {
+    kernel.dim = attn::MaskDim::Query;
+    kernel.traversal = byQuery.getTraversal();
+    kernel.consumers = byQuery.getConsumers();
+  }
+  return kernel;
+}
+
+/// Adds the terms of the parameters of `keys` to the time of its kernel.
+static void addKeyStationaryTerms(attn::KernelTime &kernel,
+                                  KeyStationaryAttr keys,
+                                  const attn::Calibration &fit) {
+  if (keys.getDqRingDepth() > 0)
+    kernel.workItem += fit.dqRingWorkItem;
+  if (keys.getKeyStages() > 1)
+    kernel.workItem -= fit.earlyKeys;
+  if (keys.getPrefetchWorkItem())
+    kernel.workItem -= fit.prefetchedWorkItem;
+  if (keys.getLhsRegisters())
+    kernel.step *= fit.lhsRegistersStep;
+  if (keys.getOrderedDq())
+    kernel.step += fit.orderedQuery * double(keys.getQueryTile());
+}
+
 SmallVector<attn::KernelTime>
 attn_tile::estimateGradient(GradientAttr schedule,
                             const attn::VisitedTiles &tiles,
@@ -631,14 +682,6 @@ attn_tile::estimateGradient(GradientAttr schedule,
 
   // GEMM kernels compute S, dP and the gradients of inputs.
   SmallVector<attn::KernelTime> kernels;
-  // The score_mod, and its gradient.
-  attn::ScoreWork scoreMod = attn::countScoreWork(op.getScoreMod());
-  double scoreModCycles = getScoreModCycles(scoreMod, /*isStaged=*/false, fit);
-  if (auto gradient = dyn_cast<attn::AttentionGradOp>(op.getOperation()))
-    scoreModCycles +=
-        getScoreModCycles(attn::countScoreWork(gradient.getScoreModGrad()),
-                          /*isStaged=*/false, fit);
-  double keepMaskCycles = attn::getKeepMaskCycles(op, /*isGradient=*/true, fit);
   if (attn::needsClassification(op))
     kernels.push_back(estimateLists(fit.gradientLists, device));
   double cleared = hasDqAccumulator ? sumBytes * qkHeadDim : 0, late = 1;
@@ -658,24 +701,13 @@ attn_tile::estimateGradient(GradientAttr schedule,
     llvm::append_range(kernels, estimateSyncGradients(schedule, tiles, device));
     return kernels;
   }
+  double scoreModCycles = getGradScoreModCycles(op, fit);
+  double keepMaskCycles = attn::getKeepMaskCycles(op, /*isGradient=*/true, fit);
   auto add = [&](StringRef name, Attribute part, double headDimSum,
                  double cyclesPerScore) {
-    GradientKernel kernel = {name,
-                             cast<attn::ScheduleAttrInterface>(part),
-                             attn::MaskDim::Key,
-                             TraversalKind::Grid,
-                             /*consumers=*/1,
-                             headDimSum,
-                             cyclesPerScore + scoreModCycles,
-                             keepMaskCycles};
-    if (auto byKey = dyn_cast<KeyStationaryAttr>(part)) {
-      kernel.traversal = byKey.getTraversal();
-      kernel.consumers = byKey.getConsumers();
-    } else if (auto byQuery = dyn_cast<WarpSpecializedAttr>(part)) {
-      kernel.dim = attn::MaskDim::Query;
-      kernel.traversal = byQuery.getTraversal();
-      kernel.consumers = byQuery.getConsumers();
-    }
+    GradientKernel kernel = makeGradientKernel(name, part, headDimSum);
+    kernel.cyclesPerScore = cyclesPerScore + scoreModCycles;
+    kernel.keepMaskCycles = keepMaskCycles;
     kernels.push_back(estimateGradientKernel(kernel, tiles, device));
   };
   bool hasValues = bool(schedule.getDv());
@@ -683,16 +715,7 @@ attn_tile::estimateGradient(GradientAttr schedule,
       qkHeadDim + vHeadDim + qkHeadDim + (hasValues ? 0 : vHeadDim) +
           (hasDqAccumulator ? qkHeadDim : 0),
       fit.gradientScore);
-  if (hasDqRing)
-    kernels.back().workItem += fit.dqRingWorkItem;
-  if (keys.getKeyStages() > 1)
-    kernels.back().workItem -= fit.earlyKeys;
-  if (keys.getPrefetchWorkItem())
-    kernels.back().workItem -= fit.prefetchedWorkItem;
-  if (keys.getLhsRegisters())
-    kernels.back().step *= fit.lhsRegistersStep;
-  if (keys.getOrderedDq())
-    kernels.back().step += fit.orderedQuery * double(keys.getQueryTile());
+  addKeyStationaryTerms(kernels.back(), keys, fit);
   if (hasDqAccumulator && qkHeadDim > double(keys.getKeyTile()))
     kernels.back().step +=
         fit.addedByte * sumBytes * qkHeadDim * double(keys.getQueryTile());

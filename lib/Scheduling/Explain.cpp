@@ -399,6 +399,39 @@ static void printDerivation(llvm::json::OStream &json,
   json.attribute("bound", tiles->time.bound);
 }
 
+static void printEntry(llvm::json::OStream &json,
+                       const CostReportEntry &entry) {
+  json.attribute("name", entry.name);
+  printCost(json, entry.cost, entry.time.seconds);
+  json.attribute("bound", entry.time.bound);
+  if (entry.schedule)
+    json.attribute("schedule", toText(entry.schedule));
+  if (!entry.kernels.empty())
+    json.attributeArray("kernels", [&] {
+      for (const KernelTime &kernel : entry.kernels)
+        printKernel(json, kernel);
+    });
+}
+
+static void printFunction(llvm::json::OStream &json,
+                          const CostReportFunction &function) {
+  json.attribute("name", function.name);
+  json.attributeArray("operations", [&] {
+    for (const CostReportEntry &entry : function.entries)
+      json.object([&] { printEntry(json, entry); });
+  });
+  json.attributeObject(
+      "total", [&] { printCost(json, function.total, function.seconds); });
+  json.attributeArray("dropout", [&] {
+    for (const CostReportDropout &dropout : function.dropouts)
+      json.object([&] { printDropout(json, dropout); });
+  });
+  json.attributeArray("derivations", [&] {
+    for (const CostReportDerivation &derivation : function.derivations)
+      json.object([&] { printDerivation(json, derivation); });
+  });
+}
+
 static void printJSON(raw_ostream &os, DeviceAttr device, StringRef calibration,
                       ArrayRef<CostReportFunction> functions,
                       const std::optional<CostAssumptions> &assumed) {
@@ -415,35 +448,7 @@ static void printJSON(raw_ostream &os, DeviceAttr device, StringRef calibration,
     }
     json.attributeArray("functions", [&] {
       for (const CostReportFunction &function : functions)
-        json.object([&] {
-          json.attribute("name", function.name);
-          json.attributeArray("operations", [&] {
-            for (const CostReportEntry &entry : function.entries)
-              json.object([&] {
-                json.attribute("name", entry.name);
-                printCost(json, entry.cost, entry.time.seconds);
-                json.attribute("bound", entry.time.bound);
-                if (entry.schedule)
-                  json.attribute("schedule", toText(entry.schedule));
-                if (!entry.kernels.empty())
-                  json.attributeArray("kernels", [&] {
-                    for (const KernelTime &kernel : entry.kernels)
-                      printKernel(json, kernel);
-                  });
-              });
-          });
-          json.attributeObject("total", [&] {
-            printCost(json, function.total, function.seconds);
-          });
-          json.attributeArray("dropout", [&] {
-            for (const CostReportDropout &dropout : function.dropouts)
-              json.object([&] { printDropout(json, dropout); });
-          });
-          json.attributeArray("derivations", [&] {
-            for (const CostReportDerivation &derivation : function.derivations)
-              json.object([&] { printDerivation(json, derivation); });
-          });
-        });
+        json.object([&] { printFunction(json, function); });
     });
   });
   os << "\n";
