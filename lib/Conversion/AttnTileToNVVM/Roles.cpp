@@ -128,6 +128,34 @@ DenseMap<Operation *, IdleWarps> attn::getIdleWarps(KernelOp kernel) {
   return result;
 }
 
+/// Moves the operations of `region` to the insertion point.
+static void moveBody(OpBuilder &builder, Region &region) {
+  builder.getInsertionBlock()->getOperations().splice(
+      builder.getInsertionPoint(), region.front().getOperations());
+}
+
+/// Copies the operations of `region` to the insertion point.
+static void copyBody(OpBuilder &builder, Region &region) {
+  IRMapping map;
+  for (Operation &op : region.front())
+    builder.clone(op, map);
+}
+
+/// Emits the code of each idle warp of the producer.
+static void emitIdleWarps(OpBuilder &builder, Location loc,
+                          const KernelContext &context,
+                          ArrayRef<AuxiliaryWarpsOp> auxiliaries) {
+  for (AuxiliaryWarpsOp auxiliary : auxiliaries) {
+    IdleWarps warps = context.idleWarps.lookup(auxiliary);
+    Value place = emitAdd(builder, loc, context.warp, -warps.first);
+    Value isIdle =
+        arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, place,
+                              createI32(builder, loc, warps.count));
+    emitIf(builder, loc, isIdle,
+           [&](OpBuilder &inner) { copyBody(inner, auxiliary.getBody()); });
+  }
+}
+
 void attn::lowerRoles(LLVM::LLVMFuncOp function, const KernelContext &context,
                       const DenseSet<Operation *> &pingpongRoles) {
   SmallVector<RoleOp> roles(function.getOps<RoleOp>());
@@ -159,36 +187,19 @@ void attn::lowerRoles(LLVM::LLVMFuncOp function, const KernelContext &context,
     if (isPingpong)
       emitPingpongFrame(builder, loc, context.warpgroup, first, count,
                         /*atStart=*/true);
-    auto move = [](OpBuilder &inner, Region &region) {
-      inner.getInsertionBlock()->getOperations().splice(
-          inner.getInsertionPoint(), region.front().getOperations());
-    };
-    auto copy = [](OpBuilder &inner, Region &region) {
-      IRMapping map;
-      for (Operation &op : region.front())
-        inner.clone(op, map);
-    };
-    auto moveBody = [&](OpBuilder &inner) { move(inner, role.getBody()); };
     if (role.getKind() == RoleKind::Producer &&
         context.target.isProducerSingleThread()) {
       Value isFirst = arith::CmpIOp::create(
           builder, loc, arith::CmpIPredicate::eq, context.thread,
           createI32(builder, loc, first * warpgroupSize));
-      emitIf(builder, loc, isFirst, moveBody);
-      for (AuxiliaryWarpsOp auxiliary : auxiliaries) {
-        IdleWarps warps = context.idleWarps.lookup(auxiliary);
-        Value place = emitAdd(builder, loc, context.warp, -warps.first);
-        Value isIdle =
-            arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult,
-                                  place, createI32(builder, loc, warps.count));
-        emitIf(builder, loc, isIdle,
-               [&](OpBuilder &inner) { copy(inner, auxiliary.getBody()); });
-      }
+      emitIf(builder, loc, isFirst,
+             [&](OpBuilder &inner) { moveBody(inner, role.getBody()); });
+      emitIdleWarps(builder, loc, context, auxiliaries);
     } else {
-      moveBody(builder);
+      moveBody(builder, role.getBody());
       for (AuxiliaryWarpsOp auxiliary : auxiliaries)
         if (auxiliary.getJoined())
-          copy(builder, auxiliary.getBody());
+          copyBody(builder, auxiliary.getBody());
     }
     if (isPingpong)
       emitPingpongFrame(builder, loc, context.warpgroup, first, count,

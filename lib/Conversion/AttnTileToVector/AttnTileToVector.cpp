@@ -32,6 +32,7 @@
 #include "mlir/Dialect/Vector/Transforms/LoweringPatterns.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace mlir::attn {
 #define GEN_PASS_DEF_CONVERTATTNTILETOVECTORPASS
@@ -48,58 +49,46 @@ LogicalResult TileEmitter::emitBlock(Block &block) {
   return success();
 }
 
+void TileEmitter::emitAssumeUpperBound(AssumeUpperBoundOp op) {
+  mapping.map(op.getResult(), arith::MinSIOp::create(b, lookup(op.getValue()),
+                                                     lookup(op.getBound()))
+                                  .getResult());
+}
+
 LogicalResult TileEmitter::emitOp(Operation &op) {
   b.setLoc(op.getLoc());
-  if (auto forOp = dyn_cast<scf::ForOp>(op))
-    return emitFor(forOp);
-  if (auto forall = dyn_cast<scf::ForallOp>(op))
-    return emitForall(forall);
-  if (auto reduce = dyn_cast<ReduceOp>(op))
-    return emitReduce(reduce), success();
-  if (auto compact = dyn_cast<WarpCompactOp>(op))
-    return emitWarpCompact(compact), success();
-  if (auto each = dyn_cast<ThreadForOp>(op))
-    return emitEach(each), success();
-  if (auto assume = dyn_cast<AssumeUpperBoundOp>(op)) {
-    mapping.map(assume.getResult(),
-                arith::MinSIOp::create(b, lookup(assume.getValue()),
-                                       lookup(assume.getBound()))
-                    .getResult());
-    return success();
-  }
-  if (auto ifOp = dyn_cast<scf::IfOp>(op))
-    return emitIf(ifOp);
-  if (auto load = dyn_cast<LoadOp>(op))
-    return emitLoad(load);
-  if (auto store = dyn_cast<StoreOp>(op))
-    return emitStore(store);
-  if (auto packed = dyn_cast<BulkReduceAddOp>(op))
-    return emitBulkReduceAdd(packed);
-  if (auto packed = dyn_cast<StoreFragmentsOp>(op))
-    return emitStoreFragments(packed);
-  if (auto packed = dyn_cast<LoadFragmentsOp>(op))
-    return emitLoadFragments(packed);
-  if (auto map = dyn_cast<MapOp>(op))
-    return emitMap(map);
-  if (auto mask = dyn_cast<MaskOp>(op))
-    return emitMask(mask), success();
-  if (auto scatter = dyn_cast<ScatterAddOp>(op))
-    return emitScatterAdd(scatter), success();
-  if (auto keepMask = dyn_cast<GenerateKeepMaskOp>(op))
-    return emitGenerateKeepMask(keepMask), success();
-  if (auto keepMask = dyn_cast<LoadKeepMaskOp>(op))
-    return emitLoadKeepMask(keepMask), success();
-  if (auto dropout = dyn_cast<DropoutOp>(op))
-    return emitDropout(dropout), success();
-  if (auto subtract = dyn_cast<SubtractRowsOp>(op))
-    return emitSubtractRows(subtract), success();
-  if (auto sum = dyn_cast<PartialSumOp>(op))
-    return emitPartialSum(sum);
-  if (auto contract = dyn_cast<vector::ContractionOp>(op))
-    return emitContraction(contract);
-  if (auto reduction = dyn_cast<vector::MultiDimReductionOp>(op))
-    return emitReduction(reduction);
+  auto done = [] { return success(); };
+  return llvm::TypeSwitch<Operation *, LogicalResult>(&op)
+      .Case([&](scf::ForOp op) { return emitFor(op); })
+      .Case([&](scf::ForallOp op) { return emitForall(op); })
+      .Case([&](scf::IfOp op) { return emitIf(op); })
+      .Case([&](LoadOp op) { return emitLoad(op); })
+      .Case([&](StoreOp op) { return emitStore(op); })
+      .Case([&](BulkReduceAddOp op) { return emitBulkReduceAdd(op); })
+      .Case([&](StoreFragmentsOp op) { return emitStoreFragments(op); })
+      .Case([&](LoadFragmentsOp op) { return emitLoadFragments(op); })
+      .Case([&](MapOp op) { return emitMap(op); })
+      .Case([&](PartialSumOp op) { return emitPartialSum(op); })
+      .Case([&](vector::ContractionOp op) { return emitContraction(op); })
+      .Case([&](vector::MultiDimReductionOp op) { return emitReduction(op); })
+      .Case([&](ReduceOp op) { return emitReduce(op), done(); })
+      .Case([&](WarpCompactOp op) { return emitWarpCompact(op), done(); })
+      .Case([&](ThreadForOp op) { return emitEach(op), done(); })
+      .Case([&](AssumeUpperBoundOp op) {
+        return emitAssumeUpperBound(op), done();
+      })
+      .Case([&](MaskOp op) { return emitMask(op), done(); })
+      .Case([&](ScatterAddOp op) { return emitScatterAdd(op), done(); })
+      .Case([&](GenerateKeepMaskOp op) {
+        return emitGenerateKeepMask(op), done();
+      })
+      .Case([&](LoadKeepMaskOp op) { return emitLoadKeepMask(op), done(); })
+      .Case([&](DropoutOp op) { return emitDropout(op), done(); })
+      .Case([&](SubtractRowsOp op) { return emitSubtractRows(op), done(); })
+      .Default([&](Operation *) { return emitOther(op); });
+}
 
+LogicalResult TileEmitter::emitOther(Operation &op) {
   auto isTile = [](Value value) { return getTileType(value) != nullptr; };
   if (llvm::any_of(op.getResults(), isTile) ||
       llvm::any_of(op.getOperands(), isTile)) {

@@ -62,6 +62,9 @@ public:
 private:
   LogicalResult emitBlock(Block &block);
   LogicalResult emitOp(Operation &op);
+  /// Emits an operation that is not of kernels alone.
+  LogicalResult emitOther(Operation &op);
+  void emitAssumeUpperBound(attn_tile::AssumeUpperBoundOp op);
   LogicalResult emitFor(scf::ForOp op);
   LogicalResult emitForall(scf::ForallOp op);
   void emitReduce(ReduceOp op);
@@ -78,6 +81,11 @@ private:
   LogicalResult emitStoreFragments(StoreFragmentsOp op);
   LogicalResult emitLoadFragments(LoadFragmentsOp op);
   LogicalResult emitContraction(vector::ContractionOp op);
+  /// Emits the products of the rows and columns of a block of registers, from
+  /// `row` and `column` on.
+  SmallVector<Value> emitProducts(Value lhs, Value rhs, int64_t depth,
+                                  const attn_tile::RegisterBlock &block,
+                                  Value row, Value column);
   LogicalResult emitReduction(vector::MultiDimReductionOp op);
   void emitSubtractRows(SubtractRowsOp op);
   LogicalResult emitPartialSum(PartialSumOp op);
