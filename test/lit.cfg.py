@@ -36,7 +36,7 @@ from lit.llvm.subst import ToolSubst
 config.name = "Attn"
 config.test_format = lit.formats.ShTest(not llvm_config.use_lit_shell)
 config.suffixes = [".mlir", ".test", ".py"]
-config.excludes = ["Inputs", "CMakeLists.txt", "Unit", "Fuzz", "python", "lit.cfg.py"]
+config.excludes = ["Inputs", "CMakeLists.txt", "Unit", "Fuzz", "lib", "python", "lit.cfg.py"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.attn_obj_root, "test")
 
@@ -78,6 +78,7 @@ if os.environ.get("ATTN_OPT_CHECK_IR_ROUNDTRIP"):
     attn_opt = os.path.join(config.attn_tools_dir, "attn-opt") + " --verify-roundtrip"
 tools = [
     ToolSubst("attn-opt", attn_opt, unresolved="fatal"),
+    ToolSubst("attn-test-opt", unresolved="fatal"),
     ToolSubst("mlir-runner", unresolved="fatal"),
     ToolSubst("split-file", unresolved="fatal"),
 ]

@@ -1,0 +1,117 @@
+//===- TestAttn.td - A dialect that implements interfaces --*- tablegen -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Attributes and operations of another dialect, one for each interface that the
+// passes of the project ask. Passes that know more than the interface fail on
+// them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TEST_ATTN_TD
+#define TEST_ATTN_TD
+
+include "attn/Dialect/Attn/IR/AttnInterfaces.td"
+include "attn/Dialect/AttnTile/IR/AttnTileInterfaces.td"
+include "attn/Interfaces/CostOpInterface.td"
+include "attn/Interfaces/DifferentiableOpInterface.td"
+include "attn/Interfaces/FusibleOpInterface.td"
+include "attn/Interfaces/StreamableOpInterface.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/Interfaces/DestinationStyleOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def TestAttn_Dialect : Dialect {
+  let name = "test_attn";
+  let cppNamespace = "::test_attn";
+  let useDefaultAttributePrinterParser = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Attributes
+//===----------------------------------------------------------------------===//
+
+class TestAttn_Attr<string name, string attrMnemonic, list<Trait> traits>
+    : AttrDef<TestAttn_Dialect, name, traits> {
+  let mnemonic = attrMnemonic;
+}
+
+def TestAttn_CheckerboardAttr : TestAttn_Attr<"Checkerboard", "checkerboard", [
+    DeclareAttrInterfaceMethods<Attn_MaskAttrInterface, ["getConstantValue"]>]> {
+  let summary = "attends where the blocks of query and key are both even or odd";
+  let parameters = (ins "int64_t":$size);
+  let assemblyFormat = "`<` $size `>`";
+}
+
+def TestAttn_RotationsAttr : TestAttn_Attr<"Rotations", "rotations", [
+    DeclareAttrInterfaceMethods<Attn_RngAttrInterface>]> {
+  let summary = "a weak random number generator of additions and rotations";
+  let parameters = (ins "unsigned":$rounds);
+  let assemblyFormat = "`<` $rounds `>`";
+}
+
+def TestAttn_OneRowTilesAttr : TestAttn_Attr<"OneRowTiles", "one_row_tiles", [
+    DeclareAttrInterfaceMethods<Attn_ScheduleAttrInterface>]> {
+  let summary = "kernels for the host, one query at a time";
+  let parameters = (ins "int64_t":$key_tile);
+  let assemblyFormat = "`<` $key_tile `>`";
+}
+
+def TestAttn_WholeRowsAttr : TestAttn_Attr<"WholeRows", "whole_rows", [
+    DeclareAttrInterfaceMethods<AttnTile_ThreadLayoutAttrInterface>]> {
+  let summary = "each thread holds whole rows";
+  let parameters = (ins "int64_t":$threads);
+  let assemblyFormat = "`<` $threads `>`";
+}
+
+def TestAttn_DotAttr : TestAttn_Attr<"Dot", "dot", [
+    DeclareAttrInterfaceMethods<AttnTile_MmaAttrInterface>]> {
+  let summary = "an MMA of 8x8x8 bf16 elements";
+}
+
+//===----------------------------------------------------------------------===//
+// Operations
+//===----------------------------------------------------------------------===//
+
+class TestAttn_Op<string mnemonic, list<Trait> traits>
+    : Op<TestAttn_Dialect, mnemonic, traits>;
+
+def TestAttn_SquareOp : TestAttn_Op<"square", [
+    Pure, DestinationStyleOpInterface,
+    DeclareOpInterfaceMethods<CostOpInterface>,
+    DeclareOpInterfaceMethods<DifferentiableOpInterface>,
+    DeclareOpInterfaceMethods<FusibleOpInterface,
+                              ["isElementwise", "emitElement"]>,
+    DeclareOpInterfaceMethods<StreamableOpInterface>,
+    AllTypesMatch<["source", "init", "result"]>]> {
+  let summary = "the square of each element";
+  let arguments = (ins AnyRankedTensor:$source, AnyRankedTensor:$init);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    `ins` `(` $source `)` `outs` `(` $init `)` attr-dict `:` type($result)
+  }];
+  let extraClassDeclaration = [{
+    ::mlir::MutableOperandRange getDpsInitsMutable() { return getInitMutable(); }
+  }];
+}
+
+def TestAttn_IotaOp : TestAttn_Op<"iota", [
+    DestinationStyleOpInterface, Attn_MaskTableOpInterface]> {
+  let summary = "a table for masks: the number of each element";
+  let arguments = (ins AnyRankedTensor:$table,
+                       OptionalAttr<Attn_ScheduleAttrInterface>:$schedule);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    `outs` `(` $table `:` type($table) `)` (`schedule` `(` $schedule^ `)`)?
+    attr-dict `->` type($result)
+  }];
+  let extraClassDeclaration = [{
+    ::mlir::MutableOperandRange getDpsInitsMutable() { return getTableMutable(); }
+  }];
+}
+
+#endif // TEST_ATTN_TD
