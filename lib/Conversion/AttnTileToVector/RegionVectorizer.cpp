@@ -40,6 +40,9 @@ private:
   Value runPerLane();
 
   void vectorize(Operation &op);
+  /// Vectorizes a sum of the position and a scalar; returns whether `op` is
+  /// one.
+  bool vectorizeRamp(Operation &op);
   void vectorizeLoad(memref::LoadOp load);
 
   bool isUniform(Value value) {
@@ -183,28 +186,8 @@ void RegionVectorizer::vectorize(Operation &op) {
   if (auto load = dyn_cast<memref::LoadOp>(op))
     return vectorizeLoad(load);
 
-  // Sums of the position and a scalar.
-  if (isa<arith::AddIOp, arith::SubIOp>(op) &&
-      op.getResult(0).getType().isIndex()) {
-    Value lhs = op.getOperand(0), rhs = op.getOperand(1);
-    if (isa<arith::AddIOp>(op) && isUniform(lhs))
-      std::swap(lhs, rhs);
-    if (ramps.contains(lhs) && isUniform(rhs)) {
-      Value offset = ramps[lhs];
-      Value scalar = scalars.lookupOrDefault(rhs);
-      if (!offset && isa<arith::AddIOp>(op)) {
-        offset = scalar;
-      } else {
-        if (!offset)
-          offset = arith::ConstantIndexOp::create(b, 0);
-        offset = isa<arith::AddIOp>(op)
-                     ? arith::AddIOp::create(b, offset, scalar).getResult()
-                     : arith::SubIOp::create(b, offset, scalar).getResult();
-      }
-      ramps[op.getResult(0)] = offset;
-      return;
-    }
-  }
+  if (vectorizeRamp(op))
+    return;
 
   OperationState state(b.getLoc(), op.getName());
   for (Value operand : op.getOperands())
@@ -216,6 +199,30 @@ void RegionVectorizer::vectorize(Operation &op) {
   for (auto [scalar, vector] :
        llvm::zip_equal(op.getResults(), vectorOp->getResults()))
     vectors[scalar] = vector;
+}
+
+bool RegionVectorizer::vectorizeRamp(Operation &op) {
+  bool isSum = isa<arith::AddIOp>(op);
+  if ((!isSum && !isa<arith::SubIOp>(op)) ||
+      !op.getResult(0).getType().isIndex())
+    return false;
+  Value lhs = op.getOperand(0), rhs = op.getOperand(1);
+  if (isSum && isUniform(lhs))
+    std::swap(lhs, rhs);
+  if (!ramps.contains(lhs) || !isUniform(rhs))
+    return false;
+  Value offset = ramps[lhs];
+  Value scalar = scalars.lookupOrDefault(rhs);
+  if (!offset && isSum) {
+    offset = scalar;
+  } else {
+    if (!offset)
+      offset = arith::ConstantIndexOp::create(b, 0);
+    offset = isSum ? arith::AddIOp::create(b, offset, scalar).getResult()
+                   : arith::SubIOp::create(b, offset, scalar).getResult();
+  }
+  ramps[op.getResult(0)] = offset;
+  return true;
 }
 
 void RegionVectorizer::vectorizeLoad(memref::LoadOp load) {

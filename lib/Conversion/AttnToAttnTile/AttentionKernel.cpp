@@ -71,6 +71,8 @@ private:
   using RowsCols = std::pair<int64_t, int64_t>;
 
   /// Views the operands of several query heads as rows of their key heads.
+  void chooseScales();
+  void takeArguments(ValueRange captures, Value splitCount);
   void packGqa();
 
   /// Positions and operands of the work item that is being written.
@@ -223,7 +225,12 @@ KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
       dropout && getElementTypeOrSelf(attention.getValue()).isBF16();
   qkHeadDim = llvm::alignTo(attention.getQKHeadDim(), headDimMultiple);
   vHeadDim = llvm::alignTo(attention.getVHeadDim(), headDimMultiple);
+  chooseScales();
+  takeArguments(captures, splitCount);
+}
 
+/// Chooses where scores are scaled: in the exponent, or by an `attn_tile.map`.
+void KernelWriter::chooseScales() {
   double scale = attention.getScaleOrDefault();
   Region &scoreMod = attention.getScoreMod();
   mayScoresBeLarge =
@@ -241,7 +248,11 @@ KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
   if (mapsScores && !scoreMod.empty())
     tileScale = splitFactor(scoreMod).second;
   exponentScale = tileScale * log2e;
+}
 
+/// Names the arguments of the kernel, in the order of `lowerAttentionToKernel`.
+void KernelWriter::takeArguments(ValueRange captures, Value splitCount) {
+  ScheduleAttrInterface schedule = attention.getChosenSchedule();
   Block &entry = kernel.getBody().front();
   auto *next = entry.args_begin();
   query = storedQuery = *next++;

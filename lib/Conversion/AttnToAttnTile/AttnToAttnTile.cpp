@@ -65,24 +65,24 @@ static FailureOr<ClassifiedTiles> findTilesOfBlockMask(RewriterBase &rewriter,
       CreateBlockMaskOp::getTiles(attention.getScheduleAttr()));
 }
 
-FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
-    RewriterBase &rewriter, AttentionOp attention, SymbolTable &symbols) {
+/// Checks that earlier passes have prepared `attention`.
+static LogicalResult verifyPrepared(AttentionOp attention) {
   if (!attention.isBufferized())
     return attention.emitOpError("must be bufferised");
   if (!attention.getScheduleAttr())
     return attention.emitOpError("needs a schedule");
-  ScheduleAttrInterface schedule = attention.getChosenSchedule();
-  if (!schedule)
+  if (!attention.getChosenSchedule())
     return attention.emitOpError("has a choice of schedules, which "
                                  "attn-dispatch-schedules must resolve");
   if (!attention.getMaskReads().empty())
     return attention.emitOpError("has a mask that reads operands, which "
                                  "attn-expand-masks must expand");
-  if (schedule.packsGqa()) {
-    if (std::optional<std::string> reason = whyNotPackGqa(attention))
-      return attention.emitOpError("cannot pack GQA heads: ") << *reason;
-    attention = packGqa(rewriter, attention);
-  }
+  return success();
+}
+
+/// Checks that `attention` has what the schedule needs.
+static LogicalResult verifySchedule(AttentionOp attention,
+                                    ScheduleAttrInterface schedule) {
   if (schedule.getSplitKvWorkItems() > 0)
     if (std::optional<std::string> reason = whyNotSplitKV(attention))
       return attention.emitOpError("cannot split keys and values: ") << *reason;
@@ -93,7 +93,82 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
   if (schedule.getKeyTile() % numPartialSums != 0)
     return attention.emitOpError("key tile must be a multiple of ")
            << numPartialSums << " (was " << schedule.getKeyTile() << ")";
+  return success();
+}
 
+/// The operands of the kernel of `attention` before the lists of tiles, in the
+/// order in which `KernelWriter` takes them.
+static SmallVector<Value> getKernelOperands(OpBuilder &builder,
+                                            AttentionOp attention,
+                                            const KVSplits &splits,
+                                            Value workItemList) {
+  SmallVector<Value> operands = {attention.getQuery(), attention.getKey(),
+                                 attention.getValue(),
+                                 splits ? splits.out : attention.getOut()};
+  if (splits)
+    operands.append({splits.rowMax, splits.rowSum});
+  else if (Value lse = attention.getLse())
+    operands.push_back(lse);
+  for (Value operand : {attention.getSinks(), attention.getHeadMap(),
+                        attention.getKeyLengths(), attention.getPageTable()})
+    if (operand)
+      operands.push_back(operand);
+  if (attention.getHeadMap() || attention.getKeyLengths())
+    operands.push_back(attn_tile::ErrorFlagOp::create(
+        builder, attention.getLoc(),
+        MemRefType::get({1}, builder.getI32Type())));
+  for (Value operand : {attention.getIdentity(), workItemList})
+    if (operand)
+      operands.push_back(operand);
+  return operands;
+}
+
+namespace {
+/// The tiles that a mask which reads tensors keeps.
+struct ListedTiles {
+  ClassifiedTiles tiles;
+  /// The buffers that were allocated for them.
+  ClassifiedTiles temporary;
+};
+} // namespace
+
+/// Lists the tiles of a mask that reads tensors, or takes them from its block
+/// mask, and evaluates its bits if the schedule reads them.
+static FailureOr<ListedTiles> listTiles(RewriterBase &rewriter,
+                                        AttentionOp attention,
+                                        ScheduleAttrInterface schedule,
+                                        SymbolTable &symbols) {
+  ListedTiles listed;
+  if (!needsClassification(attention))
+    return listed;
+  FailureOr<ClassifiedTiles> found = findTilesOfBlockMask(rewriter, attention);
+  if (failed(found))
+    return failure();
+  listed.tiles = *found;
+  TileListing listing{schedule.getQueryTile(), schedule.getKeyTile(),
+                      schedule.getPreparation(), MaskDim::Query,
+                      /*suffix=*/""};
+  if (!listed.tiles.lists)
+    listed.tiles = listed.temporary =
+        classifyTiles(rewriter, attention, listing, symbols);
+  if (readsMaskBits(attention, schedule))
+    listed.tiles.bits = listed.temporary.bits =
+        evaluatePairs(rewriter, attention, listing, listed.tiles, symbols);
+  return listed;
+}
+
+FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
+    RewriterBase &rewriter, AttentionOp attention, SymbolTable &symbols) {
+  if (failed(verifyPrepared(attention)))
+    return failure();
+  ScheduleAttrInterface schedule = attention.getChosenSchedule();
+  if (schedule.packsGqa()) {
+    if (std::optional<std::string> reason = whyNotPackGqa(attention))
+      return attention.emitOpError("cannot pack GQA heads: ") << *reason;
+    attention = packGqa(rewriter, attention);
+  }
+  if (failed(verifySchedule(attention, schedule)))
+    return failure();
   KernelDropout dropout(attention);
   if (failed(dropout.check(schedule)))
     return failure();
@@ -117,47 +192,16 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
                        schedule.getPreparation(), "_work_items"},
                       symbols);
   KVSplits splits = emitKVSplits(rewriter, attention, workItemList);
-  SmallVector<Value> operands = {attention.getQuery(), attention.getKey(),
-                                 attention.getValue(),
-                                 splits ? splits.out : attention.getOut()};
-  if (splits)
-    operands.append({splits.rowMax, splits.rowSum});
-  else if (Value lse = attention.getLse())
-    operands.push_back(lse);
-  if (Value sinks = attention.getSinks())
-    operands.push_back(sinks);
-  for (Value operand : {attention.getHeadMap(), attention.getKeyLengths(),
-                        attention.getPageTable()})
+  SmallVector<Value> operands =
+      getKernelOperands(rewriter, attention, splits, workItemList);
+  FailureOr<ListedTiles> listed =
+      listTiles(rewriter, attention, schedule, symbols);
+  if (failed(listed))
+    return failure();
+  for (Value operand :
+       {listed->tiles.lists, listed->tiles.order, listed->tiles.bits})
     if (operand)
       operands.push_back(operand);
-  if (attention.getHeadMap() || attention.getKeyLengths())
-    operands.push_back(attn_tile::ErrorFlagOp::create(
-        rewriter, attention.getLoc(),
-        MemRefType::get({1}, rewriter.getI32Type())));
-  if (Value identity = attention.getIdentity())
-    operands.push_back(identity);
-  if (workItemList)
-    operands.push_back(workItemList);
-  ClassifiedTiles classified, temporary;
-  if (needsClassification(attention)) {
-    FailureOr<ClassifiedTiles> created =
-        findTilesOfBlockMask(rewriter, attention);
-    if (failed(created))
-      return failure();
-    classified = *created;
-    TileListing listing{schedule.getQueryTile(), schedule.getKeyTile(),
-                        schedule.getPreparation(), MaskDim::Query,
-                        /*suffix=*/""};
-    if (!classified.lists)
-      classified = temporary =
-          classifyTiles(rewriter, attention, listing, symbols);
-    operands.append({classified.lists, classified.order});
-    if (readsMaskBits(attention, schedule)) {
-      temporary.bits =
-          evaluatePairs(rewriter, attention, listing, classified, symbols);
-      operands.push_back(temporary.bits);
-    }
-  }
   llvm::append_range(operands, *captures);
   if (splits && !getConstantIntValue(splits.count))
     operands.push_back(splits.count);
@@ -166,6 +210,7 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
   writeAttentionKernel(rewriter, attention, kernel, *captures, splits.count);
 
   rewriter.setInsertionPointAfter(attention);
+  const ClassifiedTiles &temporary = listed->temporary;
   for (Value buffer : {workItemList, temporary.lists, temporary.order,
                        temporary.bits, splits.buffer})
     if (buffer)

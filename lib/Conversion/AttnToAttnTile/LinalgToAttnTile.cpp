@@ -59,6 +59,8 @@ private:
   /// Emits loops over the reduced dimensions from `number` on.
   SmallVector<Value> emitReduction(unsigned number, SmallVector<Value> point,
                                    ValueRange results);
+  void collectOperands();
+  void findSums();
   void emitElement(SmallVector<Value> point);
   void writeSumReductions();
   void writeElements();
@@ -83,13 +85,26 @@ LogicalResult LinalgKernelWriter::analyze() {
     return op.emitOpError("must be bufferised");
   op.getParallelDims(parallel);
   op.getReductionDims(reduced);
-  sizes.resize(op.getNumLoops());
   for (auto [number, map] : llvm::enumerate(op.getIndexingMapsArray()))
     for (unsigned loop : reduced)
       if (int64_t(number) >= op.getNumDpsInputs() && map.isFunctionOfDim(loop))
         return op.emitOpError("has no kernel, as its output #")
                << number - op.getNumDpsInputs()
                << " has elements for single steps of a reduction";
+  for (OpOperand &result : op.getDpsInitsMutable()) {
+    Type element = getElementTypeOrSelf(result.get());
+    if (!element.isSignlessIntOrFloat() || element.isInteger(1))
+      return op.emitOpError("cannot write elements of type ")
+             << element << " on a GPU";
+  }
+  collectOperands();
+  findSums();
+  return success();
+}
+
+/// Collects the operands of the kernel, and the sizes of loops.
+void LinalgKernelWriter::collectOperands() {
+  sizes.resize(op.getNumLoops());
   for (OpOperand &operand : op->getOpOperands()) {
     if (!matchPattern(operand.get(), m_Constant()))
       operands.insert(operand.get());
@@ -98,40 +113,33 @@ LogicalResult LinalgKernelWriter::analyze() {
       if (auto loop = dyn_cast<AffineDimExpr>(expr))
         sizes[loop.getPosition()] = {operand.get(), dim};
   }
-  for (OpOperand &result : op.getDpsInitsMutable()) {
-    Type element = getElementTypeOrSelf(result.get());
-    if (!element.isSignlessIntOrFloat() || element.isInteger(1))
-      return op.emitOpError("cannot write elements of type ")
-             << element << " on a GPU";
-  }
   visitUsedValuesDefinedAbove(op->getRegions(), [&](OpOperand *use) {
     if (!matchPattern(use->get(), m_Constant()))
       operands.insert(use->get());
   });
+}
 
-  // Detects results that only add up values.
+/// Detects results that only add up values.
+void LinalgKernelWriter::findSums() {
   auto streamable = dyn_cast<StreamableOpInterface>(op.getOperation());
   if (!streamable || reduced.empty())
-    return success();
+    return;
   SmallVector<OpAxis> axes = streamable.getAxes();
   bool areSums = llvm::all_of(reduced, [&](unsigned loop) {
     return axes[loop].law == AxisLaw::Merge &&
            axes[loop].text == arith::AddFOp::getOperationName();
   });
   if (!areSums)
-    return success();
+    return;
   unsigned numInputs = op.getNumDpsInputs();
   for (auto [number, yielded] :
        llvm::enumerate(op.getBlock()->getTerminator()->getOperands())) {
-    if (!yielded.getType().isF32()) {
-      terms.clear();
-      break;
-    }
+    if (!yielded.getType().isF32())
+      return terms.clear();
     auto sum = yielded.getDefiningOp<arith::AddFOp>();
     Value result = op.getBlock()->getArgument(numInputs + number);
     terms.push_back(sum.getLhs() == result ? sum.getRhs() : sum.getLhs());
   }
-  return success();
 }
 
 Value LinalgKernelWriter::getLoopSize(unsigned loop) {
