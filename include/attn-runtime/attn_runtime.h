@@ -355,7 +355,9 @@ typedef enum attnrt_fault {
   /* KV caches: a number of keys that is negative or has no room, and an entry
      of a page table that is no page */
   ATTNRT_FAULT_KEY_LENGTHS = 12,
-  ATTNRT_FAULT_PAGES = 13
+  ATTNRT_FAULT_PAGES = 13,
+  /* A position for which tables of a rotary embedding have no row */
+  ATTNRT_FAULT_POSITIONS = 14
 } attnrt_fault;
 
 /** The number of 32-bit words, from the error flag on, that kernels may

@@ -368,6 +368,45 @@ static void uniteSizes(MatmulOp op, func::FuncOp func, SizeClasses &sizes) {
   unite(batches, "batch", func, sizes);
 }
 
+/// Unites the sizes that an operation on a KV cache needs to be equal.
+static void uniteSizes(CacheAppendOp op, func::FuncOp func,
+                       SizeClasses &sizes) {
+  Value key = op.getKey(), keyCache = op.getKeyCache();
+  SmallVector<std::pair<Value, int64_t>> batches = {
+      {key, 0}, {op.getValue(), 0}, {op.getKeyLengths(), 0}};
+  SmallVector<std::pair<Value, int64_t>> entries = {{keyCache, 0},
+                                                    {op.getValueCache(), 0}};
+  if (Value table = op.getPageTable())
+    batches.emplace_back(table, 0);
+  else
+    batches.append(std::exchange(entries, {}));
+  if (Value lengths = op.getNewLengths())
+    batches.emplace_back(lengths, 0);
+  if (Value query = op.getQuery()) {
+    batches.append({{query, 0}, {op.getRotatedQuery(), 0}});
+    unite({{query, 2}, {op.getRotatedQuery(), 2}}, "queries", func, sizes);
+  }
+  unite(batches, "batch", func, sizes);
+  unite(entries, "pages", func, sizes);
+  unite({{keyCache, 2}, {op.getValueCache(), 2}}, "keys", func, sizes);
+  unite({{key, 2}, {op.getValue(), 2}}, "new_keys", func, sizes);
+  if (op.getCos())
+    unite({{op.getCos(), 0}, {op.getSin(), 0}}, "positions", func, sizes);
+}
+
+/// Adds the operands of `op` whose rows threads copy in blocks.
+static void addStaged(CacheAppendOp op, func::FuncOp func,
+                      llvm::SmallDenseSet<Value> &staged) {
+  for (Value operand :
+       {op.getKey(), op.getValue(), op.getKeyCache(), op.getValueCache(),
+        op.getQuery(), op.getRotatedQuery()})
+    if (operand)
+      staged.insert(getArgument(operand, func));
+  if (op.hasAlignedTables())
+    for (Value operand : {op.getCos(), op.getSin()})
+      staged.insert(getArgument(operand, func));
+}
+
 /// Unites the sizes that removed operations needed to be equal, and removes the
 /// notes about them.
 static void uniteNotedSizes(func::FuncOp func, SizeClasses &sizes) {
@@ -622,6 +661,19 @@ static SmallVector<std::string> getArgumentNames(func::FuncOp func) {
         attention && attention.getBlockMask())
       setName(getArgument(attention.getBlockMask(), func), "block_mask");
   });
+  func.walk([&](CacheAppendOp op) {
+    for (auto [name, operand] :
+         {std::pair("k", op.getKey()), std::pair("v", op.getValue()),
+          std::pair("key_lengths", op.getKeyLengths()),
+          std::pair("page_table", op.getPageTable()),
+          std::pair("cos", op.getCos()), std::pair("sin", op.getSin()),
+          std::pair("q", op.getQuery()), std::pair("k_cache", op.getKeyCache()),
+          std::pair("v_cache", op.getValueCache()),
+          std::pair("rotated_q", op.getRotatedQuery()),
+          std::pair("new_lengths", op.getNewLengths())})
+      if (operand)
+        setName(getArgument(operand, func), name);
+  });
   func.walk([&](MatmulOp op) {
     setName(getArgument(op.getLhs(), func), "lhs");
     setName(getArgument(op.getRhs(), func), "rhs");
@@ -700,6 +752,10 @@ static LogicalResult describe(func::FuncOp func, int64_t stagedAlignment) {
     // Outputs in f32 are stored one by one.
     if (!getElementTypeOrSelf(op.getOut().getType()).isF32())
       staged.insert(getArgument(op.getOut(), func));
+  });
+  func.walk([&](CacheAppendOp op) {
+    uniteSizes(op, func, sizes);
+    addStaged(op, func, staged);
   });
   func.walk([&](linalg::LinalgOp op) { uniteSizes(op, func, sizes); });
   uniteNotedSizes(func, sizes);

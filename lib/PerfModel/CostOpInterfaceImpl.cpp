@@ -289,6 +289,23 @@ struct HeadOpModel
   }
 };
 
+/// The kernel reads new keys, values and queries, and writes as many.
+struct CacheAppendModel
+    : public CostOpInterface::ExternalModel<CacheAppendModel, CacheAppendOp> {
+  OpCost getCost(Operation *operation,
+                 const CostAssumptions &assumptions) const {
+    auto op = cast<CacheAppendOp>(operation);
+    double bytes = 0;
+    for (Value operand : {op.getKey(), op.getValue(), op.getQuery()})
+      if (operand)
+        bytes += 2 * getShapedBytes(operand.getType(), assumptions);
+    OpCost cost;
+    cost.launches = 1;
+    cost.bytes(MemoryLevel::Memory) = bytes;
+    return cost;
+  }
+};
+
 /// Operations that move nothing.
 template <typename OpTy>
 struct FreeModel
@@ -312,6 +329,7 @@ void attn::registerCostOpInterfaceExternalModels(DialectRegistry &registry) {
     AttentionOp::attachInterface<AttentionModel>(*context);
     AttentionGradOp::attachInterface<AttentionGradModel>(*context);
     DropoutMaskOp::attachInterface<DropoutMaskModel>(*context);
+    CacheAppendOp::attachInterface<CacheAppendModel>(*context);
     MapHeadsOp::attachInterface<HeadOpModel<MapHeadsOp>>(*context);
     MatmulOp::attachInterface<MatmulModel>(*context);
     RmsNormOp::attachInterface<HeadOpModel<RmsNormOp>>(*context);

@@ -71,6 +71,11 @@ static int32_t setFaultError(int32_t fault, const int32_t *words) {
     return attnrtSetError(ATTN_INVALID_ARGUMENT,
                           "a call was given a page table with an entry that is "
                           "no page of its cache");
+  if (fault == ATTNRT_FAULT_POSITIONS)
+    return attnrtSetError(ATTN_INVALID_ARGUMENT,
+                          "a call was given new keys or queries at positions "
+                          "for which its tables of the rotary embedding have "
+                          "no row");
   if (const char *text = getMaskText(fault)) {
     char message[128];
     snprintf(message, sizeof(message), text, words[2 * fault],

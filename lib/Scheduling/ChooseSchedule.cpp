@@ -153,6 +153,7 @@ private:
   template <typename OpTy>
   LogicalResult reportTooLarge(OpTy op);
   LogicalResult chooseMap(MapHeadsOp map);
+  LogicalResult chooseAppend(CacheAppendOp append);
 
   const Target &target;
   const ScheduleFamily &family;
@@ -228,6 +229,17 @@ LogicalResult Chooser::chooseMap(MapHeadsOp map) {
   return setOrVerifySchedule(map, family.getMap(map, device), target);
 }
 
+LogicalResult Chooser::chooseAppend(CacheAppendOp append) {
+  if (!target.isHost() &&
+      (failed(verifyHeadDim(append, "head dim of 'key'",
+                            getDimSize(append.getKey(), 3), target)) ||
+       failed(verifyHeadDim(append, "head dim of 'value'",
+                            getDimSize(append.getValue(), 3), target))))
+    return failure();
+  return setOrVerifySchedule(append, family.getScalar(append->getContext()),
+                             target);
+}
+
 LogicalResult Chooser::choose(Operation *op) {
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case<AttentionOp, AttentionGradOp>(
@@ -241,6 +253,7 @@ LogicalResult Chooser::choose(Operation *op) {
                                    target);
       })
       .Case([&](MapHeadsOp map) { return chooseMap(map); })
+      .Case([&](CacheAppendOp append) { return chooseAppend(append); })
       .Case([&](MaskTableOpInterface table) {
         if (!table.getScheduleAttr())
           table.setScheduleAttr(family.getScalar(op->getContext()));

@@ -27,3 +27,22 @@ func.func @value_dim(%q: memref<1x4x?x64xbf16>, %k: memref<1x4x?x64xbf16>, %v: m
       outs(%o : memref<1x4x?x60xbf16>)
   return
 }
+
+// -----
+
+func.func @append(%k: memref<1x4x1x60xbf16>, %kc: memref<1x4x9x60xbf16>, %n: memref<1xi32>) {
+  // expected-error @below {{'attn.cache_append' op head dim of 'key' on sm_90a must be a multiple of 8 and at most 256 (was 60)}}
+  attn.cache_append ins(%k, %k : memref<1x4x1x60xbf16>, memref<1x4x1x60xbf16>)
+      outs(%kc, %kc : memref<1x4x9x60xbf16>, memref<1x4x9x60xbf16>) key_lengths(%n : memref<1xi32>)
+  return
+}
+
+// -----
+
+func.func @append_values(%k: memref<1x4x1x64xbf16>, %v: memref<1x4x1x12xbf16>, %kc: memref<1x4x9x64xbf16>,
+                         %vc: memref<1x4x9x12xbf16>, %n: memref<1xi32>) {
+  // expected-error @below {{'attn.cache_append' op head dim of 'value' on sm_90a must be a multiple of 8 and at most 256 (was 12)}}
+  attn.cache_append ins(%k, %v : memref<1x4x1x64xbf16>, memref<1x4x1x12xbf16>)
+      outs(%kc, %vc : memref<1x4x9x64xbf16>, memref<1x4x9x12xbf16>) key_lengths(%n : memref<1xi32>)
+  return
+}

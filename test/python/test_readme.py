@@ -33,6 +33,18 @@ LENGTHS = attention("key_lengths(%n : tensor<1xi32>)", ", %n: tensor<1xi32>")
 PAGED = attention(
     "key_lengths(%n : tensor<1xi32>) page_table(%t : tensor<1x9xi32>)", ", %n: tensor<1xi32>, %t: tensor<1x9xi32>"
 )
+_APPENDED = "tensor<1x4x16x64xDTYPE>, tensor<1x4x16x64xDTYPE>"
+_CACHE = "tensor<9x4x64x64xDTYPE>, tensor<9x4x64x64xDTYPE>"
+APPEND = f"""
+func.func @f(%k: tensor<1x4x16x64xDTYPE>, %q: tensor<1x4x16x64xDTYPE>, %kc: tensor<9x4x64x64xDTYPE>,
+             %vc: tensor<9x4x64x64xDTYPE>, %r: tensor<1x4x16x64xDTYPE>, %n: tensor<1xi32>, %t: tensor<1x9xi32>,
+             %cos: tensor<256x32xf32>, %sin: tensor<256x32xf32>) -> ({_CACHE}, tensor<1x4x16x64xDTYPE>) {{
+  %0:3 = attn.cache_append ins(%k, %k : {_APPENDED}) outs(%kc, %vc : {_CACHE})
+      key_lengths(%n : tensor<1xi32>) page_table(%t : tensor<1x9xi32>)
+      rotary(%cos, %sin : tensor<256x32xf32>, tensor<256x32xf32>) query(%q into %r : {_APPENDED})
+      -> {_CACHE}, tensor<1x4x16x64xDTYPE>
+  return %0#0, %0#1, %0#2 : {_CACHE}, tensor<1x4x16x64xDTYPE>
+}}"""
 HEAD_OPS = attention(
     "mask(#attn.causal)",
     ", %cos: tensor<256x32xf32>, %sin: tensor<256x32xf32>",
@@ -58,6 +70,7 @@ MODULES = {
     "dropout, in attention and its gradients": [(DROPOUT, True)],
     "packed and padded sequences, and their gradients": [(PACKED, True), (PADDED, True)],
     "KV caches with lengths, contiguous and paged": [(LENGTHS, False), (PAGED, False)],
+    "appends to KV caches, with rotary position embedding": [(APPEND, False)],
     "rotary positions and norms of heads (`attn.rope`, `attn.rms_norm`)": [(HEAD_OPS, False)],
     "matmul with an epilogue (`attn.matmul`)": [(MATMUL, False)],
 }

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelLowering.h"
+#include "attn/Dialect/AttnTile/IR/InBoundsLoads.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/Matchers.h"
 
@@ -75,8 +76,9 @@ struct ElementLoadLowering : public KernelPattern<memref::LoadOp> {
     for (ValueRange index : adaptor.getIndices())
       indices.push_back(index.front());
     SmallVector<Value> values(adaptor.getMemref());
-    values.front() =
-        emitReadable(rewriter, op.getLoc(), op.getMemRefType(), values);
+    if (!isKnownInBounds(op))
+      values.front() =
+          emitReadable(rewriter, op.getLoc(), op.getMemRefType(), values);
     LoweredMemRef memref(op.getMemRefType(), values);
     Value address = memref.emitAddress(rewriter, op.getLoc(), indices);
     // Booleans and indices are stored as bytes and 64-bit words.
@@ -86,7 +88,9 @@ struct ElementLoadLowering : public KernelPattern<memref::LoadOp> {
       stored = rewriter.getI8Type();
     else if (type.isIndex())
       stored = rewriter.getI64Type();
-    Value value = LLVM::LoadOp::create(rewriter, op.getLoc(), stored, address);
+    auto alignment = static_cast<unsigned>(op.getAlignment().value_or(0));
+    Value value =
+        LLVM::LoadOp::create(rewriter, op.getLoc(), stored, address, alignment);
     Type converted = typeConverter->convertType(type);
     if (stored != converted)
       value = arith::TruncIOp::create(rewriter, op.getLoc(), converted, value);
@@ -120,8 +124,9 @@ struct ElementStoreLowering : public KernelPattern<memref::StoreOp> {
     SmallVector<Value> indices = getSingleValues(adaptor.getIndices());
     LoweredMemRef memref(op.getMemRefType(), adaptor.getMemref());
     Value address = memref.emitAddress(rewriter, op.getLoc(), indices);
+    auto alignment = static_cast<unsigned>(op.getAlignment().value_or(0));
     rewriter.replaceOpWithNewOp<LLVM::StoreOp>(op, adaptor.getValue().front(),
-                                               address);
+                                               address, alignment);
     return success();
   }
 };

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelLowering.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
@@ -78,10 +79,18 @@ struct ThreadForLowering : public KernelPattern<ThreadForOp> {
       mapping.map(op.getBody().getArgument(0), number);
     }
     // The copies are interleaved so that no instruction waits for the one
-    // before.
-    for (Operation &inner : op.getBody().front().without_terminator())
+    // before. Stores that follow one another stay together: LLVM joins stores
+    // to neighbours only if no other store is between them.
+    auto body = op.getBody().front().without_terminator();
+    for (auto it = body.begin(); it != body.end();) {
+      auto end = std::next(it);
+      if (isa<memref::StoreOp>(*it))
+        end = std::find_if_not(it, body.end(), llvm::IsaPred<memref::StoreOp>);
       for (IRMapping &mapping : mappings)
-        builder.clone(inner, mapping);
+        for (Operation &inner : llvm::make_range(it, end))
+          builder.clone(inner, mapping);
+      it = end;
+    }
     builder.setInsertionPointAfter(loop);
     return arith::AddIOp::create(builder, loc, end, range.begin);
   }

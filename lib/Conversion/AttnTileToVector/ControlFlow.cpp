@@ -12,6 +12,7 @@
 
 #include "TileEmitter.h"
 #include "attn/Analysis/BoundedReads.h"
+#include "attn/Dialect/AttnTile/IR/InBoundsLoads.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 using namespace mlir;
@@ -170,7 +171,8 @@ void TileEmitter::emitScalars(Block &block) {
     }
     SmallVector<memref::LoadOp> nested;
     b.clone(op, mapping)->walk([&](memref::LoadOp load) {
-      nested.push_back(load);
+      if (!isKnownInBounds(load))
+        nested.push_back(load);
     });
     OpBuilder::InsertionGuard guard(b);
     for (memref::LoadOp load : nested) {
@@ -183,6 +185,10 @@ void TileEmitter::emitScalars(Block &block) {
 }
 
 void TileEmitter::emitRead(memref::LoadOp load) {
+  if (isKnownInBounds(load)) {
+    b.clone(*load, mapping);
+    return;
+  }
   auto indices = llvm::map_to_vector(
       load.getIndices(), [&](Value index) { return lookup(index); });
   mapping.map(

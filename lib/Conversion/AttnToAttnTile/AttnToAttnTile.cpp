@@ -22,6 +22,7 @@
 #include "PackGQA.h"
 #include "WorkItemList.h"
 #include "attn/Conversion/Passes.h"
+#include "attn/Interfaces/Target.h"
 #include "attn/PerfModel/Roofline.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -269,6 +270,7 @@ struct ConvertAttnToAttnTile
     SmallVector<MaskTableOpInterface> tables;
     SmallVector<MatmulOp> matmuls;
     SmallVector<MapHeadsOp> maps;
+    SmallVector<CacheAppendOp> appends;
     getOperation().walk([&](Operation *op) {
       if (auto attention = dyn_cast<AttentionOp>(op))
         attentions.push_back(attention);
@@ -284,6 +286,8 @@ struct ConvertAttnToAttnTile
         matmuls.push_back(matmul);
       else if (auto map = dyn_cast<MapHeadsOp>(op))
         maps.push_back(map);
+      else if (auto append = dyn_cast<CacheAppendOp>(op))
+        appends.push_back(append);
     });
     // Otherwise kernels would list the tiles of attention that has none.
     auto eraseEmpty = [&](auto &ops) {
@@ -312,6 +316,11 @@ struct ConvertAttnToAttnTile
                return lowerMatmulToKernel(rewriter, matmul, symbols);
              });
     lowerAll(maps, lowerMapHeadsToKernel);
+    lowerAll(appends, [&](RewriterBase &rewriter, CacheAppendOp append,
+                          SymbolTable &symbols) {
+      return lowerCacheAppendToKernel(rewriter, append, isGPUTarget(target),
+                                      symbols);
+    });
     if (failedAny)
       signalPassFailure();
   }

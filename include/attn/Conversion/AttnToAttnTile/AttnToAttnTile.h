@@ -49,6 +49,12 @@ LogicalResult lowerDropoutMaskToKernel(RewriterBase &rewriter, DropoutMaskOp op,
 LogicalResult lowerMapHeadsToKernel(RewriterBase &rewriter, MapHeadsOp op,
                                     SymbolTable &symbols);
 
+/// Replaces a bufferised `attn.cache_append` that has a schedule by a launch of
+/// a new kernel. On failure a diagnostic has been emitted and the IR is as it
+/// was.
+LogicalResult lowerCacheAppendToKernel(RewriterBase &rewriter, CacheAppendOp op,
+                                       bool isOnGPU, SymbolTable &symbols);
+
 /// Replaces a bufferised matmul that has a schedule by a launch of a new
 /// kernel, which is returned. On failure a diagnostic has been emitted and the
 /// IR is as it was.

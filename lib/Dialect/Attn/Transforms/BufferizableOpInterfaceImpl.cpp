@@ -314,6 +314,37 @@ struct DropoutMaskModel
   }
 };
 
+/// Writes some rows of the cache, which keeps the others, and overwrites its
+/// other destinations.
+struct CacheAppendModel
+    : public DstBufferizableOpInterfaceExternalModel<CacheAppendModel,
+                                                     CacheAppendOp> {
+  bool bufferizesToMemoryRead(Operation *op, OpOperand &opOperand,
+                              const AnalysisState &) const {
+    auto append = cast<CacheAppendOp>(op);
+    return !append.isDpsInit(&opOperand) ||
+           opOperand == append.getKeyCacheMutable() ||
+           opOperand == append.getValueCacheMutable();
+  }
+
+  LogicalResult bufferize(Operation *op, RewriterBase &rewriter,
+                          const BufferizationOptions &options,
+                          BufferizationState &state) const {
+    if (cast<CacheAppendOp>(op).isBufferized())
+      return success();
+    rewriter.setInsertionPoint(op);
+    FailureOr<SmallVector<Value>> buffers =
+        getBuffers(op, rewriter, options, state);
+    if (failed(buffers))
+      return failure();
+    auto bufferized = CacheAppendOp::create(rewriter, op->getLoc(), TypeRange(),
+                                            *buffers, op->getAttrs());
+    replaceOpWithBufferizedValues(rewriter, op,
+                                  ValueRange(bufferized.getDpsInits()));
+    return success();
+  }
+};
+
 /// The buffers of results are the buffers of the yielded values.
 struct OverlapModel
     : public BufferizableOpInterface::ExternalModel<OverlapModel, OverlapOp> {
@@ -412,6 +443,7 @@ void attn::registerBufferizableOpInterfaceExternalModels(
     AccumulateOp::attachInterface<AccumulateModel>(*context);
     PermuteOp::attachInterface<PermuteModel>(*context);
     DropoutMaskOp::attachInterface<DropoutMaskModel>(*context);
+    CacheAppendOp::attachInterface<CacheAppendModel>(*context);
     OverlapOp::attachInterface<OverlapModel>(*context);
     OverlapYieldOp::attachInterface<OverlapYieldModel>(*context);
     SequenceIdsOp::attachInterface<MaskTableModel<SequenceIdsOp>>(*context);

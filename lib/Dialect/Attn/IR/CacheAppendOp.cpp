@@ -1,0 +1,244 @@
+//===- CacheAppendOp.cpp - Keys and values for KV caches ------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Verifier and effects of attn.cache_append.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/TypeUtilities.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace mlir::attn;
+
+MutableOperandRange CacheAppendOp::getDpsInitsMutable() {
+  unsigned count = 2 + bool(getRotatedQuery()) + bool(getNewLengths());
+  return MutableOperandRange(*this, getKeyCacheMutable().getOperandNumber(),
+                             count);
+}
+
+KVAddressingAttrInterface CacheAppendOp::getAddressing() {
+  if (getPageTable())
+    return PagedKVAttr::get(getContext(), getDimSize(getKeyCache(), 2));
+  return PaddedKVAttr::get(getContext(), /*queries=*/false);
+}
+
+static int64_t getElementBytes(Value value) {
+  return getElementTypeOrSelf(value).getIntOrFloatBitWidth() / 8;
+}
+
+int64_t CacheAppendOp::getAccessWidth() {
+  int64_t width = accessBytes / getElementBytes(getKey());
+  for (int64_t size : {getDimSize(getKey(), 3), getDimSize(getValue(), 3),
+                       getNumRotated() / 2})
+    width = std::gcd(width, size);
+  return width;
+}
+
+bool CacheAppendOp::hasAlignedTables() {
+  return getCos() &&
+         getDimSize(getCos(), 1) * getElementBytes(getCos()) % accessBytes == 0;
+}
+
+void CacheAppendOp::getEffects(
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
+        &effects) {
+  if (!isBufferized())
+    return;
+  for (OpOperand &operand : getOperation()->getOpOperands()) {
+    // Caches keep the rows that are not written.
+    if (!isDpsInit(&operand) || operand == getKeyCacheMutable() ||
+        operand == getValueCacheMutable())
+      effects.emplace_back(MemoryEffects::Read::get(), &operand,
+                           SideEffects::DefaultResource::get());
+    if (isDpsInit(&operand))
+      effects.emplace_back(MemoryEffects::Write::get(), &operand,
+                           SideEffects::DefaultResource::get());
+  }
+}
+
+Speculation::Speculatability CacheAppendOp::getSpeculatability() {
+  return isBufferized() ? Speculation::NotSpeculatable
+                        : Speculation::Speculatable;
+}
+
+LogicalResult
+CacheAppendOp::reifyResultShapes(OpBuilder &builder,
+                                 ReifiedRankedShapedTypeDims &shapes) {
+  if (isBufferized())
+    return failure();
+  for (Value init : getDpsInits())
+    shapes.push_back(tensor::getMixedSizes(builder, getLoc(), init));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Verifier
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// An operand and its name in diagnostics.
+struct NamedOperand {
+  StringRef name;
+  Value value;
+};
+
+/// Two dimensions of equal size.
+struct EqualDims {
+  NamedOperand operand;
+  unsigned dim;
+  NamedOperand expected;
+  unsigned expectedDim;
+};
+} // namespace
+
+/// The operands with heads.
+static SmallVector<NamedOperand> getHeadOperands(CacheAppendOp op) {
+  SmallVector<NamedOperand> operands = {{"key", op.getKey()},
+                                        {"value", op.getValue()},
+                                        {"key_cache", op.getKeyCache()},
+                                        {"value_cache", op.getValueCache()}};
+  if (op.getQuery())
+    operands.append(
+        {{"query", op.getQuery()}, {"rotated_query", op.getRotatedQuery()}});
+  return operands;
+}
+
+/// Checks that operands that need each other are both given.
+static LogicalResult verifyPresence(CacheAppendOp op) {
+  if (bool(op.getCos()) != bool(op.getSin()))
+    return op.emitOpError("needs both or none of 'cos' and 'sin'");
+  if (bool(op.getQuery()) != bool(op.getRotatedQuery()))
+    return op.emitOpError("needs both or none of 'query' and 'rotated_query'");
+  if (op.getQuery() && !op.getCos())
+    return op.emitOpError("'query' needs 'rotary'");
+  if (op.getInterleaved() && !op.getCos())
+    return op.emitOpError("'interleaved' needs 'rotary'");
+  if (op.getSamePosition() && !op.getQuery())
+    return op.emitOpError("'same_position' needs 'query'");
+  return success();
+}
+
+/// Checks that all operands are tensors or all are memrefs, the element types
+/// of operands with heads, and their static sizes.
+static LogicalResult verifyOperandTypes(CacheAppendOp op) {
+  for (Value operand : op->getOperands())
+    if (isa<MemRefType>(operand.getType()) != op.isBufferized())
+      return op.emitOpError("operands must be all tensors or all memrefs, but "
+                            "'key' is ")
+             << op.getKey().getType() << " and operand #"
+             << llvm::find(op->getOperands(), operand).getIndex() << " is "
+             << operand.getType();
+  Type expected = getElementTypeOrSelf(op.getKey());
+  for (NamedOperand operand : getHeadOperands(op)) {
+    Type element = getElementTypeOrSelf(operand.value);
+    if (element != expected)
+      return op.emitOpError("element type of '")
+             << operand.name << "' must be that of 'key', " << expected
+             << " (was " << element << ")";
+    for (unsigned dim : {1, 3}) {
+      int64_t size = getDimSize(operand.value, dim);
+      if (ShapedType::isDynamic(size))
+        return op.emitOpError("dimension ")
+               << dim << " of '" << operand.name << "' must be static";
+      if (size < 1)
+        return op.emitOpError("dimension ")
+               << dim << " of '" << operand.name << "' must be at least 1 (was "
+               << size << ")";
+    }
+  }
+  return success();
+}
+
+/// The pairs of sizes that must be equal.
+static SmallVector<EqualDims> getEqualDims(CacheAppendOp op) {
+  NamedOperand key{"key", op.getKey()}, value{"value", op.getValue()};
+  NamedOperand keyCache{"key_cache", op.getKeyCache()};
+  NamedOperand valueCache{"value_cache", op.getValueCache()};
+  SmallVector<EqualDims> dims;
+  for (unsigned dim : {0, 1, 2}) {
+    dims.push_back({value, dim, key, dim});
+    dims.push_back({valueCache, dim, keyCache, dim});
+  }
+  for (unsigned dim : {1, 3}) {
+    dims.push_back({keyCache, dim, key, dim});
+    dims.push_back({valueCache, dim, value, dim});
+  }
+  SmallVector<NamedOperand> entries = {{"key_lengths", op.getKeyLengths()}};
+  if (op.getPageTable())
+    entries.push_back({"page_table", op.getPageTable()});
+  else
+    entries.push_back(keyCache);
+  if (op.getNewLengths())
+    entries.push_back({"new_lengths", op.getNewLengths()});
+  if (op.getQuery()) {
+    NamedOperand query{"query", op.getQuery()};
+    entries.push_back(query);
+    dims.push_back({query, 3, key, 3});
+    for (unsigned dim : {0, 1, 2, 3})
+      dims.push_back(
+          {{"rotated_query", op.getRotatedQuery()}, dim, query, dim});
+  }
+  for (NamedOperand operand : entries)
+    dims.push_back({operand, 0, key, 0});
+  return dims;
+}
+
+static LogicalResult verifySizes(CacheAppendOp op) {
+  for (const EqualDims &dims : getEqualDims(op)) {
+    int64_t expected = getDimSize(dims.expected.value, dims.expectedDim);
+    int64_t actual = getDimSize(dims.operand.value, dims.dim);
+    if (!ShapedType::isDynamic(expected) && !ShapedType::isDynamic(actual) &&
+        expected != actual)
+      return op.emitOpError("dimension ")
+             << dims.dim << " of '" << dims.operand.name
+             << "' must match dimension " << dims.expectedDim << " of '"
+             << dims.expected.name << "', " << expected << " (was " << actual
+             << ")";
+  }
+  if (!op.getPageTable())
+    return success();
+  int64_t pageSize = getDimSize(op.getKeyCache(), 2);
+  if (ShapedType::isDynamic(pageSize))
+    return op.emitOpError(
+        "dimension 2 of 'key_cache', the page size, must be static");
+  auto emitError = [&] {
+    return op.emitOpError("dimension 2 of 'key_cache' is not valid: ");
+  };
+  return PagedKVAttr::verify(emitError, pageSize);
+}
+
+static LogicalResult verifyRotary(CacheAppendOp op) {
+  if (!op.getCos())
+    return success();
+  auto cos = cast<ShapedType>(op.getCos().getType());
+  auto sin = cast<ShapedType>(op.getSin().getType());
+  if (cos.getElementType() != sin.getElementType() ||
+      failed(verifyCompatibleShape(cos, sin)))
+    return op.emitOpError("'sin' must have the shape and the element type of "
+                          "'cos', ")
+           << cos << " (was " << sin << ")";
+  if (cos.isDynamicDim(1) || sin.isDynamicDim(1))
+    return op.emitOpError("dimension 1 of 'cos' and 'sin' must be static");
+  int64_t most = getDimSize(op.getKey(), 3) / 2;
+  if (cos.getDimSize(1) < 1 || cos.getDimSize(1) > most)
+    return op.emitOpError("dimension 1 of 'cos' must be at least 1 and at most "
+                          "half the head dim of 'key', ")
+           << most << " (was " << cos.getDimSize(1) << ")";
+  return success();
+}
+
+LogicalResult CacheAppendOp::verify() {
+  if (failed(verifyPresence(*this)) || failed(verifyOperandTypes(*this)) ||
+      failed(verifySizes(*this)))
+    return failure();
+  return verifyRotary(*this);
+}

@@ -1,0 +1,14 @@
+// New keys and values for a contiguous cache, one for each sequence; some elements of keys are rotated.
+// attn-compile: --target=sm_90a
+// attn-compile: --target=sm_80
+// attn-compile: --target=host
+
+!kv = tensor<?x8x1x128xf16>
+!cache = tensor<?x8x?x128xf16>
+!angles = tensor<?x32xf16>
+func.func @append(%key: !kv, %value: !kv, %lengths: tensor<?xi32>, %cos: !angles, %sin: !angles,
+                  %keys: !cache, %values: !cache) -> (!cache, !cache) {
+  %0:2 = attn.cache_append ins(%key, %value : !kv, !kv) outs(%keys, %values : !cache, !cache)
+      key_lengths(%lengths : tensor<?xi32>) rotary(%cos, %sin : !angles, !angles) interleaved -> !cache, !cache
+  return %0#0, %0#1 : !cache, !cache
+}
