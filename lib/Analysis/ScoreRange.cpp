@@ -14,8 +14,6 @@
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -36,20 +34,23 @@ struct Bounds {
 
 /// What is known of the inputs of a region.
 struct Inputs {
-  /// Bounds of absolute values: of the score, and of elements of tensors that
-  /// no index by the query reads.
-  double score, elements;
-  /// Whether values without a range may be infinite or NaN.
-  bool mayBeInfinite;
+  /// A bound of the absolute value of the score.
+  double score;
+  /// A bound of values that depend neither on the score nor on the query;
+  /// infinity if there is none. If there is, a value without a range may be
+  /// infinite or NaN.
+  double constants = std::numeric_limits<double>::infinity();
+
+  bool boundsConstants() const { return std::isfinite(constants); }
 };
 
 /// Ranges of the values of one region; a value without one can be anything.
 class RangeAnalysis {
 public:
   RangeAnalysis(Region &region, const Inputs &inputs)
-      : inputs(inputs), query(region.getArgument(3)) {
-    double given = inputs.score;
-    ranges[region.getArgument(0)] = {-given, given};
+      : inputs(inputs), score(region.getArgument(0)),
+        query(region.getArgument(3)) {
+    ranges[score] = {-inputs.score, inputs.score};
     for (Operation &op : region.front().without_terminator())
       if (op.getNumResults() == 1)
         if (std::optional<Bounds> range = visit(&op))
@@ -73,24 +74,22 @@ private:
   std::optional<Bounds> combine(Operation *op,
                                 double (*fn)(double, double)) const;
 
-  /// The range of an element of a tensor.
-  std::optional<Bounds> getElementRange(ValueRange indices) const {
-    if (!std::isfinite(inputs.elements) ||
-        llvm::any_of(indices, [&](Value index) { return readsQuery(index); }))
-      return std::nullopt;
-    return Bounds{-inputs.elements, inputs.elements};
+  /// Whether `value` is the same for all scores and queries, and has a bound
+  /// therefore.
+  bool isBoundedConstant(Value value) const {
+    return inputs.boundsConstants() && !varies(value);
   }
-  bool readsQuery(Value value) const {
+  bool varies(Value value) const {
     Operation *definition = value.getDefiningOp();
     if (!definition)
-      return value == query;
+      return value == score || value == query;
     return definition->getNumRegions() != 0 ||
            llvm::any_of(definition->getOperands(),
-                        [&](Value operand) { return readsQuery(operand); });
+                        [&](Value operand) { return varies(operand); });
   }
 
   Inputs inputs;
-  Value query;
+  Value score, query;
   llvm::DenseMap<Value, Bounds> ranges;
 };
 } // namespace
@@ -115,6 +114,9 @@ RangeAnalysis::combine(Operation *op, double (*fn)(double, double)) const {
 
 std::optional<Bounds> RangeAnalysis::visit(Operation *op) const {
   using Result = std::optional<Bounds>;
+  if (isa<FloatType>(op->getResult(0).getType()) &&
+      isBoundedConstant(op->getResult(0)))
+    return Bounds{-inputs.constants, inputs.constants};
   return llvm::TypeSwitch<Operation *, Result>(op)
       .Case<arith::AddFOp>([&](auto) { return combine(op, add); })
       .Case<arith::SubFOp>([&](auto) { return combine(op, subtract); })
@@ -130,8 +132,8 @@ std::optional<Bounds> RangeAnalysis::visit(Operation *op) const {
       .Case<math::TanhOp, math::SinOp, math::CosOp, math::ErfOp>(
           [&](auto function) {
             bool isKnown = lookup(function.getOperand()).has_value();
-            return isKnown || !inputs.mayBeInfinite ? Result({-1, 1})
-                                                    : std::nullopt;
+            return isKnown || !inputs.boundsConstants() ? Result({-1, 1})
+                                                        : std::nullopt;
           })
       .Case<math::AbsFOp>([&](auto abs) -> Result {
         Result range = lookup(abs.getOperand());
@@ -140,10 +142,17 @@ std::optional<Bounds> RangeAnalysis::visit(Operation *op) const {
         return Bounds{0, std::max(std::abs(range->low), std::abs(range->high))};
       })
       .Case<arith::DivFOp>([&](auto division) -> Result {
+        Result dividend = lookup(division.getLhs());
         Result divisor = lookup(division.getRhs());
-        bool isConstant = divisor && divisor->low == divisor->high;
-        return isConstant && divisor->low != 0 ? combine(op, divide)
-                                               : std::nullopt;
+        if (divisor && divisor->low == divisor->high)
+          return divisor->low != 0 ? combine(op, divide) : std::nullopt;
+        if (!dividend || !isBoundedConstant(division.getRhs()))
+          return std::nullopt;
+        // The inverse is the same for all scores and queries, too.
+        double largest =
+            std::max(std::abs(dividend->low), std::abs(dividend->high)) *
+            inputs.constants;
+        return Bounds{-largest, largest};
       })
       .Case<arith::SelectOp>([&](auto select) -> Result {
         Result a = lookup(select.getTrueValue());
@@ -162,8 +171,6 @@ std::optional<Bounds> RangeAnalysis::visit(Operation *op) const {
       })
       .Case<arith::ExtFOp>(
           [&](auto extension) { return lookup(extension.getIn()); })
-      .Case<tensor::ExtractOp, memref::LoadOp>(
-          [&](auto read) { return getElementRange(read.getIndices()); })
       .Default(Result());
 }
 
@@ -175,17 +182,14 @@ static std::optional<Bounds> getScoreRange(Region &region,
 }
 
 bool attn::isScoreBounded(Region &region, double given, double bound) {
-  std::optional<Bounds> range =
-      getScoreRange(region, {given, std::numeric_limits<double>::infinity(),
-                             /*mayBeInfinite=*/false});
+  std::optional<Bounds> range = getScoreRange(region, {given});
   return range && range->low >= -bound && range->high <= bound;
 }
 
 bool attn::isFiniteForPadding(Region &region) {
   // Products of a few of them do not overflow.
   constexpr double moderate = 0x1p30;
-  std::optional<Bounds> range =
-      getScoreRange(region, {moderate, moderate, /*mayBeInfinite=*/true});
+  std::optional<Bounds> range = getScoreRange(region, {moderate, moderate});
   constexpr double largest = std::numeric_limits<float>::max();
   return range && range->low >= -largest && range->high <= largest;
 }

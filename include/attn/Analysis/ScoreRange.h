@@ -25,9 +25,9 @@ namespace mlir::attn {
 bool isScoreBounded(Region &region, double given, double bound);
 
 /// Whether `region` yields finite scores, or -inf, for queries after the last
-/// one as well, if it does for the others: it neither divides nor applies
-/// functions that are infinite somewhere, and reads nothing by the query.
-/// Overflow of sums and products is not considered.
+/// one as well, if it does for the others: of what depends on the query or the
+/// score, it reads nothing, divides by nothing, and takes no function that is
+/// infinite somewhere. Overflow of sums and products is not considered.
 bool isFiniteForPadding(Region &region);
 
 } // namespace mlir::attn

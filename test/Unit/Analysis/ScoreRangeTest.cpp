@@ -122,6 +122,15 @@ INSTANTIATE_TEST_SUITE_P(
                  "%x = tensor.extract %slopes[%i] : tensor<4xf32>\n"
                  "%r = arith.addf %s, %x : f32",
                  false, false},
+        Expected{"divided_by_element",
+                 "%x = tensor.extract %slopes[%h] : tensor<4xf32>\n"
+                 "%r = arith.divf %s, %x : f32",
+                 false, true},
+        Expected{"logarithm_of_element",
+                 "%x = tensor.extract %slopes[%j] : tensor<4xf32>\n"
+                 "%y = math.log %x : f32\n"
+                 "%r = arith.addf %s, %y : f32",
+                 false, true},
         Expected{"sine_of_infinity",
                  "%c = arith.constant 1.0 : f32\n"
                  "%x = arith.divf %c, %s : f32\n"
