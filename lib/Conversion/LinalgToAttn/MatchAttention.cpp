@@ -73,66 +73,123 @@ static SmallVector<unsigned> getLoopsOf(OpOperand &operand) {
   return loops;
 }
 
+namespace {
+/// A dimension of a tensor.
+struct TensorDim {
+  Value tensor;
+  unsigned dim;
+};
+} // namespace
+
+/// The dimension of `reshape`'s source of which dimension `dim` consists, apart
+/// from sizes of one.
+static TensorDim getSourceDim(tensor::CollapseShapeOp reshape, unsigned dim) {
+  ReassociationIndices group = reshape.getReassociationIndices()[dim];
+  auto *it = llvm::find_if(group, [&](int64_t inner) {
+    return reshape.getSrcType().getDimSize(inner) != 1;
+  });
+  return {reshape.getSrc(), unsigned(it == group.end() ? group.front() : *it)};
+}
+
+static std::optional<TensorDim> getSourceDim(tensor::ExpandShapeOp reshape,
+                                             unsigned dim) {
+  auto groups = reshape.getReassociationIndices();
+  auto *it = llvm::find_if(groups, [&](const ReassociationIndices &group) {
+    return llvm::is_contained(group, dim);
+  });
+  unsigned source = it - groups.begin();
+  // Only sizes of one may be collapsed with the dimension.
+  if (reshape.getResultType().getDimSize(dim) !=
+      reshape.getSrcType().getDimSize(source))
+    return std::nullopt;
+  return TensorDim{reshape.getSrc(), source};
+}
+
+/// The dimension of an input that has the same loop.
+static std::optional<TensorDim> getSourceDim(linalg::LinalgOp op,
+                                             OpResult result, unsigned dim) {
+  if (!op.hasPureTensorSemantics())
+    return std::nullopt;
+  AffineMap map = op.getIndexingMapMatchingResult(result);
+  auto loop = dyn_cast<AffineDimExpr>(map.getResult(dim));
+  if (!loop)
+    return std::nullopt;
+  for (OpOperand *input : op.getDpsInputOperands())
+    if (std::optional<unsigned> position =
+            op.getMatchingIndexingMap(input).getResultPosition(loop))
+      return TensorDim{input->get(), *position};
+  return std::nullopt;
+}
+
+/// The dimension of an operand of the producer that `at` comes from.
+static std::optional<TensorDim> getSourceDim(const TensorDim &at) {
+  Operation *op = at.tensor.getDefiningOp();
+  if (auto reshape = dyn_cast_if_present<tensor::CollapseShapeOp>(op))
+    return getSourceDim(reshape, at.dim);
+  if (auto reshape = dyn_cast_if_present<tensor::ExpandShapeOp>(op))
+    return getSourceDim(reshape, at.dim);
+  if (auto cast = dyn_cast_if_present<tensor::CastOp>(op))
+    return TensorDim{cast.getSource(), at.dim};
+  if (auto structured = dyn_cast_if_present<linalg::LinalgOp>(op))
+    return getSourceDim(structured, cast<OpResult>(at.tensor), at.dim);
+  return std::nullopt;
+}
+
 /// The sizes of the dimensions that were collapsed to dimension `dim` of
 /// `value`.
 static SmallVector<int64_t> findFactors(Value value, unsigned dim) {
-  for (unsigned i = 0; i < maxProducers; ++i) {
-    Operation *op = value.getDefiningOp();
-    if (auto reshape = dyn_cast_if_present<tensor::CollapseShapeOp>(op)) {
+  std::optional<TensorDim> at = TensorDim{value, dim};
+  for (unsigned i = 0; at && i < maxProducers; ++i) {
+    if (auto reshape = at->tensor.getDefiningOp<tensor::CollapseShapeOp>()) {
       SmallVector<int64_t> sizes;
-      ReassociationIndices group = reshape.getReassociationIndices()[dim];
-      for (int64_t inner : group)
+      for (int64_t inner : reshape.getReassociationIndices()[at->dim])
         if (int64_t size = reshape.getSrcType().getDimSize(inner); size != 1)
           sizes.push_back(size);
       if (sizes.size() > 1)
         return sizes;
-      auto *it = llvm::find_if(group, [&](int64_t inner) {
-        return reshape.getSrcType().getDimSize(inner) != 1;
-      });
-      dim = it == group.end() ? group.front() : *it;
-      value = reshape.getSrc();
-      continue;
     }
-    if (auto reshape = dyn_cast_if_present<tensor::ExpandShapeOp>(op)) {
-      auto groups = reshape.getReassociationIndices();
-      auto *it = llvm::find_if(groups, [&](const ReassociationIndices &group) {
-        return llvm::is_contained(group, dim);
-      });
-      // Only sizes of one may be collapsed with the dimension.
-      if (reshape.getResultType().getDimSize(dim) !=
-          reshape.getSrcType().getDimSize(it - groups.begin()))
-        return {};
-      dim = it - groups.begin();
-      value = reshape.getSrc();
-      continue;
-    }
-    if (auto cast = dyn_cast_if_present<tensor::CastOp>(op)) {
-      value = cast.getSource();
-      continue;
-    }
-    auto linalgOp = dyn_cast_if_present<linalg::LinalgOp>(op);
-    if (!linalgOp || !linalgOp.hasPureTensorSemantics())
-      return {};
-    AffineMap map =
-        linalgOp.getIndexingMapMatchingResult(cast<OpResult>(value));
-    auto loop = dyn_cast<AffineDimExpr>(map.getResult(dim));
-    if (!loop)
-      return {};
-    OpOperand *next = nullptr;
-    for (OpOperand *input : linalgOp.getDpsInputOperands()) {
-      std::optional<unsigned> position =
-          linalgOp.getMatchingIndexingMap(input).getResultPosition(loop);
-      if (!position)
-        continue;
-      next = input;
-      dim = *position;
-      break;
-    }
-    if (!next)
-      return {};
-    value = next->get();
+    at = getSourceDim(*at);
   }
   return {};
+}
+
+namespace {
+/// The loops of the second matmul, by the operands that they index.
+struct SecondMatmulLoops {
+  SmallVector<unsigned> batches, rows, keys, headDim;
+};
+} // namespace
+
+static SecondMatmulLoops classifyLoops(ArrayRef<unsigned> probabilityLoops,
+                                       ArrayRef<unsigned> valueLoops,
+                                       ArrayRef<unsigned> outLoops) {
+  SecondMatmulLoops loops;
+  for (unsigned loop : probabilityLoops) {
+    bool isOfValues = llvm::is_contained(valueLoops, loop);
+    if (!llvm::is_contained(outLoops, loop))
+      loops.keys.push_back(loop);
+    else
+      (isOfValues ? loops.batches : loops.rows).push_back(loop);
+  }
+  for (unsigned loop : valueLoops)
+    if (!llvm::is_contained(probabilityLoops, loop))
+      loops.headDim.push_back(loop);
+  return loops;
+}
+
+/// The sizes of the coordinates that were collapsed to `loop`, or its own size.
+static SmallVector<int64_t> getFactors(ArrayRef<OpOperand *> operands,
+                                       unsigned loop, int64_t size) {
+  for (OpOperand *operand : operands) {
+    SmallVector<unsigned> loops = getLoopsOf(*operand);
+    auto *it = llvm::find(loops, loop);
+    SmallVector<int64_t> factors =
+        findFactors(operand->get(), it - loops.begin());
+    if (!factors.empty() &&
+        llvm::none_of(ArrayRef(factors).drop_front(), ShapedType::isDynamic))
+      return factors;
+  }
+  return {size};
 }
 
 FailureOr<SmallVector<AffineExpr>>
@@ -141,23 +198,12 @@ AttentionMatcher::findCoordinates(unsigned probabilitiesOperandNumber) {
       matmul->getOpOperand(probabilitiesOperandNumber);
   OpOperand &valuesOperand =
       matmul->getOpOperand(1 - probabilitiesOperandNumber);
-  SmallVector<unsigned> probabilityLoops = getLoopsOf(probabilitiesOperand);
-  SmallVector<unsigned> valueLoops = getLoopsOf(valuesOperand);
-  SmallVector<unsigned> outLoops = getLoopsOf(*matmul.getDpsInitOperand(0));
   SmallVector<int64_t> sizes = matmul.getStaticLoopRanges();
 
   AttentionCoordinates &at = result.at;
-  SmallVector<unsigned> batches, rows, keys, headDim;
-  for (unsigned loop : probabilityLoops) {
-    bool isOfValues = llvm::is_contained(valueLoops, loop);
-    if (!llvm::is_contained(outLoops, loop))
-      keys.push_back(loop);
-    else
-      (isOfValues ? batches : rows).push_back(loop);
-  }
-  for (unsigned loop : valueLoops)
-    if (!llvm::is_contained(probabilityLoops, loop))
-      headDim.push_back(loop);
+  auto [batches, rows, keys, headDim] =
+      classifyLoops(getLoopsOf(probabilitiesOperand), getLoopsOf(valuesOperand),
+                    getLoopsOf(*matmul.getDpsInitOperand(0)));
   if (keys.size() != 1 || headDim.size() != 1)
     return failure();
 
@@ -175,21 +221,10 @@ AttentionMatcher::findCoordinates(unsigned probabilitiesOperandNumber) {
     }
     exprsOfLoops[loop] = expr;
   };
-  auto getFactors = [&](unsigned loop) -> SmallVector<int64_t> {
-    for (OpOperand *operand : {&valuesOperand, &probabilitiesOperand}) {
-      SmallVector<unsigned> loops = getLoopsOf(*operand);
-      auto *it = llvm::find(loops, loop);
-      SmallVector<int64_t> factors =
-          findFactors(operand->get(), it - loops.begin());
-      if (!factors.empty() &&
-          llvm::none_of(ArrayRef(factors).drop_front(), ShapedType::isDynamic))
-        return factors;
-    }
-    return {sizes[loop]};
-  };
   SmallVector<unsigned> outer;
   for (unsigned loop : batches) {
-    addCoordinates(loop, getFactors(loop));
+    addCoordinates(loop, getFactors({&valuesOperand, &probabilitiesOperand},
+                                    loop, sizes[loop]));
     llvm::append_range(outer, result.loops[loop]);
   }
   for (unsigned loop : rows) {
@@ -338,15 +373,8 @@ AttentionMatcher::getResultIndices(OpOperand &use,
   return found;
 }
 
-/// Finds the divisor of the result of the second matmul. The row sums of P
-/// divide either P itself or that result.
-const Expr *AttentionMatcher::findSumOfResult() {
-  auto fails = [&](const Twine &text) {
-    return (void)fail(
-               "the attention probabilities are not divided by their sum" +
-               text),
-           nullptr;
-  };
+/// The indices of the second matmul's result, by coordinates.
+SmallVector<AffineExpr> AttentionMatcher::getSecondMatmulIndices() {
   SmallVector<AffineExpr> loops;
   for (ArrayRef<unsigned> coordinates : result.loops) {
     AffineExpr loop = getAffineConstantExpr(0, matmul.getContext());
@@ -357,46 +385,67 @@ const Expr *AttentionMatcher::findSumOfResult() {
     }
     loops.push_back(loop);
   }
-  Value value = matmul->getResult(0);
   SmallVector<AffineExpr> indices;
   for (AffineExpr expr :
        matmul.getMatchingIndexingMap(matmul.getDpsInitOperand(0)).getResults())
     indices.push_back(exprs->simplify(expr.replaceDims(loops)));
+  return indices;
+}
+
+/// The divisor, if `quotient` is `dividend` divided by it or multiplied by its
+/// inverse.
+static const Expr *getDivisor(const Expr *quotient, const Expr *dividend) {
+  if (quotient->isa<arith::DivFOp>() && quotient->operands[0] == dividend)
+    return quotient->operands[1];
+  if (!quotient->isa<arith::MulFOp>())
+    return nullptr;
+  for (unsigned factor : {0, 1}) {
+    const Expr *inverse = quotient->operands[factor];
+    if (quotient->operands[1 - factor] == dividend &&
+        inverse->isa<arith::DivFOp>() &&
+        getConstantFloat(inverse->operands[0]) == 1.0)
+      return inverse->operands[1];
+  }
+  return nullptr;
+}
+
+/// Finds the divisor of the result of the second matmul. The row sums of P
+/// divide either P itself or that result.
+const Expr *AttentionMatcher::findSumOfResult() {
+  auto fails = [&](const Twine &text) {
+    return (void)fail(
+               "the attention probabilities are not divided by their sum" +
+               text),
+           nullptr;
+  };
+  Value value = matmul->getResult(0);
+  SmallVector<AffineExpr> indices = getSecondMatmulIndices();
   const Expr *whole = exprs->getElement({value, indices});
   for (unsigned i = 0; i < maxProducers; ++i) {
-    OpOperand *only = nullptr;
-    for (OpOperand &use : value.getUses()) {
-      if (isa<tensor::DimOp>(use.getOwner()))
-        continue;
-      if (only)
-        return fails(", and their matmul with the values is used more than "
-                     "once before it is");
-      only = &use;
-    }
-    if (!only || only->getOwner()->hasTrait<OpTrait::IsTerminator>())
+    auto uses = llvm::make_filter_range(value.getUses(), [](OpOperand &use) {
+      return !isa<tensor::DimOp>(use.getOwner());
+    });
+    if (llvm::range_size(uses) > 1)
+      return fails(", and their matmul with the values is used more than "
+                   "once before it is");
+    if (uses.empty() ||
+        (*uses.begin()).getOwner()->hasTrait<OpTrait::IsTerminator>())
       return fails("");
-    FailureOr<SmallVector<AffineExpr>> next = getResultIndices(*only, indices);
+    OpOperand &only = *uses.begin();
+    FailureOr<SmallVector<AffineExpr>> next = getResultIndices(only, indices);
     if (failed(next))
       return fails(", nor is their matmul with the values, which '" +
-                   only->getOwner()->getName().getStringRef() + "' uses");
-    value = only->getOwner()->getResult(0);
+                   only.getOwner()->getName().getStringRef() + "' uses");
+    value = only.getOwner()->getResult(0);
     indices = *next;
     const Expr *element = exprs->getElement({value, indices});
     if (element == whole)
       continue;
-    result.undivided = only;
-    if (element->isa<arith::DivFOp>() && element->operands[0] == whole)
-      return element->operands[1];
-    if (element->isa<arith::MulFOp>())
-      for (unsigned factor : {0, 1}) {
-        const Expr *inverse = element->operands[factor];
-        if (element->operands[1 - factor] == whole &&
-            inverse->isa<arith::DivFOp>() &&
-            getConstantFloat(inverse->operands[0]) == 1.0)
-          return inverse->operands[1];
-      }
+    result.undivided = &only;
+    if (const Expr *divisor = getDivisor(element, whole))
+      return divisor;
     return fails(", nor is their matmul with the values, which '" +
-                 only->getOwner()->getName().getStringRef() +
+                 only.getOwner()->getName().getStringRef() +
                  "' uses, by that alone");
   }
   return fails("");
@@ -435,6 +484,47 @@ const Expr *AttentionMatcher::matchSoftmax(const Expr *probabilities) {
 // Scores
 //===----------------------------------------------------------------------===//
 
+/// Whether an index of `ref` uses a coordinate.
+static bool isIndexedBy(const ElementRef &ref, unsigned coordinate) {
+  return llvm::any_of(ref.indices, [&](AffineExpr index) {
+    return index.isFunctionOfDim(coordinate);
+  });
+}
+
+/// Takes `op`, of which `leaf` is an element, as the matmul of queries and
+/// keys, if one operand is indexed by queries and the other one by keys.
+LogicalResult AttentionMatcher::matchQueriesAndKeys(linalg::LinalgOp op,
+                                                    const Expr *leaf) {
+  AttentionCoordinates &at = result.at;
+  SmallVector<unsigned> reduced;
+  op.getReductionDims(reduced);
+  FailureOr<SmallVector<AffineExpr>> loops = exprs->getLoops(
+      op, op.getMatchingIndexingMap(op.getDpsInitOperand(0)), leaf->indices);
+  if (failed(loops) || reduced.size() != 1)
+    return success();
+  (*loops)[reduced.front()] =
+      getAffineDimExpr(at.qkHeadDimCoordinate, matmul.getContext());
+  for (unsigned i : {0, 1}) {
+    ElementRef query = exprs->getOperandRef(op->getOpOperand(i), *loops);
+    ElementRef key = exprs->getOperandRef(op->getOpOperand(1 - i), *loops);
+    if (isIndexedBy(query, at.key) || !isIndexedBy(key, at.key) ||
+        (at.query && isIndexedBy(key, *at.query)))
+      continue;
+    std::optional<double> start = getConstantFloat(exprs->getElement(
+        exprs->getOperandRef(*op.getDpsInitOperand(0), *loops)));
+    if (start != 0.0)
+      return fail("the matmul of queries and keys is added to a tensor");
+    result.firstMatmul = op;
+    result.matmul = leaf;
+    at.sizes[at.qkHeadDimCoordinate] =
+        op.getStaticLoopRanges()[reduced.front()];
+    queryRef = query;
+    keyRef = key;
+    break;
+  }
+  return success();
+}
+
 LogicalResult AttentionMatcher::matchFirstMatmul(const Expr *scores) {
   AttentionCoordinates &at = result.at;
   Value opaque;
@@ -448,44 +538,14 @@ LogicalResult AttentionMatcher::matchFirstMatmul(const Expr *scores) {
     if (isIndependentOfKey(leaf))
       continue;
     if (!isMatmul(op)) {
-      if (at.query && !usesCoordinate(leaf, [&](unsigned coordinate) {
+      if (!at.query || usesCoordinate(leaf, [&](unsigned coordinate) {
             return at.isQuery(coordinate);
           }))
-        continue;
-      opaque = leaf->value;
+        opaque = leaf->value;
       continue;
     }
-    SmallVector<unsigned> reduced;
-    op.getReductionDims(reduced);
-    FailureOr<SmallVector<AffineExpr>> loops = exprs->getLoops(
-        op, op.getMatchingIndexingMap(op.getDpsInitOperand(0)), leaf->indices);
-    if (failed(loops) || reduced.size() != 1)
-      continue;
-    (*loops)[reduced.front()] =
-        getAffineDimExpr(at.qkHeadDimCoordinate, matmul.getContext());
-    for (unsigned i : {0, 1}) {
-      ElementRef query = exprs->getOperandRef(op->getOpOperand(i), *loops);
-      ElementRef key = exprs->getOperandRef(op->getOpOperand(1 - i), *loops);
-      auto uses = [&](const ElementRef &ref, unsigned coordinate) {
-        return llvm::any_of(ref.indices, [&](AffineExpr index) {
-          return index.isFunctionOfDim(coordinate);
-        });
-      };
-      if (uses(query, at.key) || !uses(key, at.key) ||
-          (at.query && uses(key, *at.query)))
-        continue;
-      std::optional<double> start = getConstantFloat(exprs->getElement(
-          exprs->getOperandRef(*op.getDpsInitOperand(0), *loops)));
-      if (start != 0.0)
-        return fail("the matmul of queries and keys is added to a tensor");
-      result.firstMatmul = op;
-      result.matmul = leaf;
-      at.sizes[at.qkHeadDimCoordinate] =
-          op.getStaticLoopRanges()[reduced.front()];
-      queryRef = query;
-      keyRef = key;
-      break;
-    }
+    if (failed(matchQueriesAndKeys(op, leaf)))
+      return failure();
     if (result.matmul)
       break;
   }
@@ -530,6 +590,69 @@ void AttentionMatcher::matchScale() {
 // Operands
 //===----------------------------------------------------------------------===//
 
+namespace {
+/// The range of head coordinates that a dimension of a tensor covers, and the
+/// divisor of the head index.
+struct HeadsOfDim {
+  unsigned begin, end, dim;
+  int64_t divisor;
+};
+} // namespace
+
+/// The heads that dimension `dim`, of size `size` and with the index `index`,
+/// covers, if any.
+static std::optional<HeadsOfDim> matchHeads(ElementExprs &exprs,
+                                            const AttentionCoordinates &at,
+                                            AffineExpr index, unsigned dim,
+                                            int64_t size) {
+  MLIRContext *context = index.getContext();
+  int64_t divisor = 1;
+  if (index.getKind() == AffineExprKind::FloorDiv) {
+    auto binary = cast<AffineBinaryOpExpr>(index);
+    auto constant = dyn_cast<AffineConstantExpr>(binary.getRHS());
+    if (!constant)
+      return std::nullopt;
+    divisor = constant.getValue();
+    index = binary.getLHS();
+  }
+  for (unsigned begin = 0; begin < at.heads.size(); ++begin) {
+    AffineExpr expr = getAffineConstantExpr(0, context);
+    int64_t numHeads = 1;
+    for (unsigned end = begin; end < at.heads.size(); ++end) {
+      int64_t factor = at.sizes[at.heads[end]];
+      numHeads *= factor;
+      expr = exprs.simplify(expr * factor +
+                            getAffineDimExpr(at.heads[end], context));
+      if (expr == index && size * divisor == numHeads)
+        return HeadsOfDim{begin, end + 1, dim, divisor};
+    }
+  }
+  return std::nullopt;
+}
+
+/// Sets the heads of `match` in the order of their coordinates. Fails unless
+/// the dimensions cover a first part of these.
+static LogicalResult setHeads(SmallVector<HeadsOfDim> headDims,
+                              const AttentionCoordinates &at,
+                              AttentionOperandMatch &match) {
+  auto type = cast<RankedTensorType>(match.tensor.getType());
+  llvm::sort(headDims, [](const HeadsOfDim &a, const HeadsOfDim &b) {
+    return a.begin < b.begin;
+  });
+  unsigned next = 0;
+  for (const HeadsOfDim &heads : headDims) {
+    while (next < heads.begin && at.sizes[at.heads[next]] == 1)
+      ++next;
+    if (next != heads.begin)
+      return failure();
+    // No head coordinate may follow a divided one.
+    next = heads.divisor == 1 ? heads.end : at.heads.size();
+    match.heads.push_back(heads.dim);
+    match.numHeads *= type.getDimSize(heads.dim);
+  }
+  return success();
+}
+
 FailureOr<AttentionOperandMatch>
 AttentionMatcher::matchLayout(const ElementRef &ref,
                               std::optional<unsigned> position,
@@ -539,40 +662,7 @@ AttentionMatcher::matchLayout(const ElementRef &ref,
   AttentionOperandMatch match;
   match.tensor = ref.tensor;
   std::optional<unsigned> headDimAxis;
-  // The range of head coordinates that a dimension of the tensor covers, and
-  // the divisor of the head index.
-  struct HeadDim {
-    unsigned begin, end, dim;
-    int64_t divisor;
-  };
-  SmallVector<HeadDim> headDims;
-  auto matchHeads = [&](AffineExpr index, unsigned dim) {
-    int64_t divisor = 1;
-    if (index.getKind() == AffineExprKind::FloorDiv) {
-      auto binary = cast<AffineBinaryOpExpr>(index);
-      auto constant = dyn_cast<AffineConstantExpr>(binary.getRHS());
-      if (!constant)
-        return false;
-      divisor = constant.getValue();
-      index = binary.getLHS();
-    }
-    for (unsigned begin = 0; begin < at.heads.size(); ++begin) {
-      AffineExpr expr = getAffineConstantExpr(0, matmul.getContext());
-      int64_t size = 1;
-      for (unsigned end = begin; end < at.heads.size(); ++end) {
-        int64_t factor = at.sizes[at.heads[end]];
-        size *= factor;
-        expr = exprs->simplify(
-            expr * factor +
-            getAffineDimExpr(at.heads[end], matmul.getContext()));
-        if (expr != index || type.getDimSize(dim) * divisor != size)
-          continue;
-        headDims.push_back({begin, end + 1, dim, divisor});
-        return true;
-      }
-    }
-    return false;
-  };
+  SmallVector<HeadsOfDim> headDims;
   for (auto [dim, index] : llvm::enumerate(ref.indices)) {
     int64_t size = type.getDimSize(dim);
     if (isa<AffineConstantExpr>(index)) {
@@ -580,8 +670,10 @@ AttentionMatcher::matchLayout(const ElementRef &ref,
         return failure();
       continue;
     }
-    if (matchHeads(index, dim))
+    if (auto heads = matchHeads(*exprs, at, index, dim, size)) {
+      headDims.push_back(*heads);
       continue;
+    }
     auto coordinate = dyn_cast<AffineDimExpr>(index);
     if (!coordinate || at.sizes[coordinate.getPosition()] != size)
       return failure();
@@ -598,25 +690,92 @@ AttentionMatcher::matchLayout(const ElementRef &ref,
   }
   bool isMissing =
       !headDimAxis || (position && !match.position && at.sizes[*position] != 1);
-  if (isMissing)
+  if (isMissing || failed(setHeads(headDims, at, match)))
     return failure();
   match.headDimAxis = *headDimAxis;
-  // Sorts by the first head coordinate.
-  llvm::sort(headDims, [](const HeadDim &a, const HeadDim &b) {
-    return a.begin < b.begin;
-  });
-  unsigned next = 0;
-  for (const HeadDim &heads : headDims) {
-    while (next < heads.begin && at.sizes[at.heads[next]] == 1)
-      ++next;
-    if (next != heads.begin)
-      return failure();
-    // No head coordinate may follow a divided one.
-    next = heads.divisor == 1 ? heads.end : at.heads.size();
-    match.heads.push_back(heads.dim);
-    match.numHeads *= type.getDimSize(heads.dim);
-  }
   return match;
+}
+
+namespace {
+/// The body of a parallel `linalg` operation, for one element of its result.
+class ElementBody {
+public:
+  ElementBody(ElementExprs &exprs, linalg::LinalgOp op,
+              ArrayRef<AffineExpr> loops)
+      : exprs(exprs), op(op), loops(loops) {}
+
+  /// The operand's element that `value`, a value of the body, is; none if
+  /// `value` is no argument for a tensor.
+  std::optional<ElementRef> getOperandRef(Value value) {
+    auto argument = dyn_cast<BlockArgument>(value);
+    if (!argument || argument.getOwner() != op.getBlock())
+      return std::nullopt;
+    OpOperand *operand = op.getMatchingOpOperand(argument);
+    if (!isa<RankedTensorType>(operand->get().getType()))
+      return std::nullopt;
+    return exprs.getOperandRef(*operand, loops);
+  }
+
+  std::optional<double> getNumber(Value value) {
+    FloatAttr number;
+    if (matchPattern(value, m_Constant(&number)))
+      return number.getValueAsDouble();
+    std::optional<ElementRef> ref = getOperandRef(value);
+    return ref ? getConstantFloat(exprs.getElement(*ref)) : std::nullopt;
+  }
+
+  /// The value of which `value` is a multiple by a constant, which multiplies
+  /// `factor`, or a widened copy; null if there is none.
+  Value peelFactor(Value value, double &factor) {
+    if (auto extend = value.getDefiningOp<arith::ExtFOp>())
+      return extend.getIn();
+    if (auto multiply = value.getDefiningOp<arith::MulFOp>()) {
+      std::optional<double> left = getNumber(multiply.getLhs());
+      std::optional<double> right = getNumber(multiply.getRhs());
+      if (!left && !right)
+        return nullptr;
+      factor *= left ? *left : *right;
+      return left ? multiply.getRhs() : multiply.getLhs();
+    }
+    auto divide = value.getDefiningOp<arith::DivFOp>();
+    std::optional<double> right =
+        divide ? getNumber(divide.getRhs()) : std::nullopt;
+    if (!right || *right == 0)
+      return nullptr;
+    factor /= *right;
+    return divide.getLhs();
+  }
+
+private:
+  ElementExprs &exprs;
+  linalg::LinalgOp op;
+  ArrayRef<AffineExpr> loops;
+};
+} // namespace
+
+/// The same as `peel`, for a `linalg` operation.
+static std::optional<ElementRef>
+peelBody(ElementExprs &exprs, const ElementRef &ref, double &factor) {
+  auto op = ref.tensor.getDefiningOp<linalg::LinalgOp>();
+  if (!op || !op.hasPureTensorSemantics() ||
+      op.getNumParallelLoops() != op.getNumLoops())
+    return std::nullopt;
+  auto opResult = cast<OpResult>(ref.tensor);
+  FailureOr<SmallVector<AffineExpr>> loops = exprs.getLoops(
+      op, op.getIndexingMapMatchingResult(opResult), ref.indices);
+  if (failed(loops))
+    return std::nullopt;
+  ElementBody body(exprs, op, *loops);
+  double product = 1;
+  Value value =
+      op.getBlock()->getTerminator()->getOperand(opResult.getResultNumber());
+  while (value && value.getDefiningOp())
+    value = body.peelFactor(value, product);
+  std::optional<ElementRef> source =
+      value ? body.getOperandRef(value) : std::nullopt;
+  if (source)
+    factor *= product;
+  return source;
 }
 
 /// The element that `ref` is a view or widened copy of, or a multiple of by a
@@ -638,59 +797,7 @@ static std::optional<ElementRef> peel(ElementExprs &exprs, ElementRef ref,
       return ElementRef{op->getOperand(1 - i), ref.indices};
     }
   }
-  auto linalgOp = dyn_cast_if_present<linalg::LinalgOp>(op);
-  if (!linalgOp || !linalgOp.hasPureTensorSemantics() ||
-      linalgOp.getNumParallelLoops() != linalgOp.getNumLoops())
-    return std::nullopt;
-  auto opResult = cast<OpResult>(ref.tensor);
-  FailureOr<SmallVector<AffineExpr>> loops = exprs.getLoops(
-      linalgOp, linalgOp.getIndexingMapMatchingResult(opResult), ref.indices);
-  if (failed(loops))
-    return std::nullopt;
-  Block *body = linalgOp.getBlock();
-  auto getNumber = [&](Value value) -> std::optional<double> {
-    FloatAttr number;
-    if (matchPattern(value, m_Constant(&number)))
-      return number.getValueAsDouble();
-    auto argument = dyn_cast<BlockArgument>(value);
-    if (!argument || argument.getOwner() != body)
-      return std::nullopt;
-    OpOperand *operand = linalgOp.getMatchingOpOperand(argument);
-    if (!isa<RankedTensorType>(operand->get().getType()))
-      return std::nullopt;
-    return getConstantFloat(
-        exprs.getElement(exprs.getOperandRef(*operand, *loops)));
-  };
-  double product = 1;
-  Value value = body->getTerminator()->getOperand(opResult.getResultNumber());
-  while (true) {
-    auto argument = dyn_cast<BlockArgument>(value);
-    if (argument && argument.getOwner() == body) {
-      OpOperand *operand = linalgOp.getMatchingOpOperand(argument);
-      if (!isa<RankedTensorType>(operand->get().getType()))
-        return std::nullopt;
-      factor *= product;
-      return exprs.getOperandRef(*operand, *loops);
-    }
-    if (auto extend = value.getDefiningOp<arith::ExtFOp>()) {
-      value = extend.getIn();
-    } else if (auto multiply = value.getDefiningOp<arith::MulFOp>()) {
-      std::optional<double> left = getNumber(multiply.getLhs());
-      std::optional<double> right = getNumber(multiply.getRhs());
-      if (!left && !right)
-        return std::nullopt;
-      product *= left ? *left : *right;
-      value = left ? multiply.getRhs() : multiply.getLhs();
-    } else if (auto divide = value.getDefiningOp<arith::DivFOp>()) {
-      std::optional<double> right = getNumber(divide.getRhs());
-      if (!right || *right == 0)
-        return std::nullopt;
-      product /= *right;
-      value = divide.getLhs();
-    } else {
-      return std::nullopt;
-    }
-  }
+  return peelBody(exprs, ref, factor);
 }
 
 LogicalResult AttentionMatcher::matchOperands(ElementRef query, ElementRef key,

@@ -128,10 +128,12 @@ private:
   LogicalResult matchDropout(double number);
   const Expr *matchExponential(const Expr *numerator, const Expr *denominator);
   const Expr *findSumOfResult();
+  SmallVector<AffineExpr> getSecondMatmulIndices();
   FailureOr<SmallVector<AffineExpr>>
   getResultIndices(OpOperand &use, ArrayRef<AffineExpr> indices);
   LogicalResult matchSum(const Expr *sum, const Expr *numerator);
   LogicalResult matchFirstMatmul(const Expr *scores);
+  LogicalResult matchQueriesAndKeys(linalg::LinalgOp op, const Expr *leaf);
   const Expr *matchMasks(const Expr *scores);
   void matchScale();
   LogicalResult matchOperands(ElementRef query, ElementRef key,

@@ -48,6 +48,9 @@ public:
   bool hasFinite = false;
 
 private:
+  const Expr *stripSelect(const Expr *expr);
+  const Expr *stripSum(const Expr *expr);
+  const Expr *stripMaximum(const Expr *expr);
   bool addCondition(const Expr *condition, bool isNegated, const Expr *number);
   /// Adds the condition under which `expr` is 0 instead of masking.
   bool addAddend(const Expr *expr);
@@ -130,50 +133,61 @@ bool MaskMatcher::addAddend(const Expr *expr) {
   return false;
 }
 
+const Expr *MaskMatcher::stripSelect(const Expr *expr) {
+  for (bool isNegated : {false, true}) {
+    const Expr *kept = expr->operands[isNegated ? 2 : 1];
+    const Expr *other = expr->operands[isNegated ? 1 : 2];
+    if (isMasked(other) && addCondition(expr->operands[0], isNegated, other))
+      return strip(kept);
+  }
+  return expr;
+}
+
+const Expr *MaskMatcher::stripSum(const Expr *expr) {
+  for (unsigned i : {0, 1})
+    if (addAddend(expr->operands[i]))
+      return strip(expr->operands[1 - i]);
+  // The masks may be within the addend with the matmul.
+  for (unsigned i : {0, 1}) {
+    const Expr *addend = expr->operands[1 - i];
+    if (usesMatmul(expr->operands[i]))
+      continue;
+    const Expr *inner = strip(addend);
+    if (inner == addend)
+      return expr;
+    SmallVector<const Expr *> operands = llvm::to_vector(expr->operands);
+    operands[1 - i] = inner;
+    return exprs.getOperation(expr->op, operands);
+  }
+  return expr;
+}
+
+const Expr *MaskMatcher::stripMaximum(const Expr *expr) {
+  for (unsigned i : {0, 1}) {
+    if (!isMasked(expr->operands[i]))
+      continue;
+    if (numbers != Numbers::All)
+      return expr;
+    size_t count = maskMod.size();
+    const Expr *inner = strip(expr->operands[1 - i]);
+    if (maskMod.size() == count)
+      return expr;
+    hasFinite = true;
+    return inner;
+  }
+  return expr;
+}
+
 const Expr *MaskMatcher::strip(const Expr *expr) {
   if (!usesMatmul(expr) || expr == matmul)
     return expr;
-  auto rebuild = [&](unsigned position) {
-    const Expr *inner = strip(expr->operands[position]);
-    if (inner == expr->operands[position])
-      return expr;
-    SmallVector<const Expr *> operands = llvm::to_vector(expr->operands);
-    operands[position] = inner;
-    return exprs.getOperation(expr->op, operands);
-  };
-  if (expr->isa<arith::SelectOp>()) {
-    if (isMasked(expr->operands[2]) &&
-        addCondition(expr->operands[0], /*isNegated=*/false, expr->operands[2]))
-      return strip(expr->operands[1]);
-    if (isMasked(expr->operands[1]) &&
-        addCondition(expr->operands[0], /*isNegated=*/true, expr->operands[1]))
-      return strip(expr->operands[2]);
-    return expr;
-  }
-  if (expr->isa<arith::AddFOp>()) {
-    for (unsigned i : {0, 1})
-      if (addAddend(expr->operands[i]))
-        return strip(expr->operands[1 - i]);
-    for (unsigned i : {0, 1})
-      if (!usesMatmul(expr->operands[i]))
-        return rebuild(1 - i);
-    return expr;
-  }
+  if (expr->isa<arith::SelectOp>())
+    return stripSelect(expr);
+  if (expr->isa<arith::AddFOp>())
+    return stripSum(expr);
   // A maximum may clamp scores at the masked score.
-  if (expr->isa<arith::MaximumFOp>() || expr->isa<arith::MaxNumFOp>()) {
-    for (unsigned i : {0, 1}) {
-      if (!isMasked(expr->operands[i]))
-        continue;
-      if (numbers != Numbers::All)
-        return expr;
-      size_t count = maskMod.size();
-      const Expr *inner = strip(expr->operands[1 - i]);
-      if (maskMod.size() == count)
-        return expr;
-      hasFinite = true;
-      return inner;
-    }
-  }
+  if (expr->isa<arith::MaximumFOp>() || expr->isa<arith::MaxNumFOp>())
+    return stripMaximum(expr);
   return expr;
 }
 
