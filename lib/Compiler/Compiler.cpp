@@ -325,22 +325,57 @@ static std::error_code followLinks(StringRef path, SmallString<128> &target) {
   return std::error_code();
 }
 
+/// Creates an empty file next to `target`, and sets `output` to its path.
+static std::error_code createOutput(StringRef target,
+                                    const CompilerOptions &options,
+                                    std::string &output) {
+  SmallString<128> file;
+  int descriptor;
+  if (std::error_code error = llvm::sys::fs::createUniqueFile(
+          target + ".%%%%%%", descriptor, file, llvm::sys::fs::OF_None,
+          llvm::sys::fs::all_read | llvm::sys::fs::owner_write))
+    return error;
+  llvm::raw_fd_ostream(descriptor, /*shouldClose=*/true).flush();
+  output = file.str().str();
+  if (options.removeOnSignals)
+    llvm::sys::RemoveFileOnSignal(output);
+  return std::error_code();
+}
+
+/// Writes the shared library of a compiled module.
+static LogicalResult writeSharedLibrary(ModuleOp module,
+                                        const CompilerOptions &options,
+                                        StringRef path) {
+  Location loc = module.getLoc();
+  TemporaryPath object = createTemporaryFile("o");
+  if (!object)
+    return emitError(loc) << object.error;
+  llvm::scope_exit removeObject(
+      [&] { (void)llvm::sys::fs::remove(object.path); });
+  if (failed(writeFile(module, options, object.path)))
+    return failure();
+  if (options.onProgress)
+    options.onProgress("link");
+  return linkSharedLibrary(loc, object.path, path.str(), options.link);
+}
+
 LogicalResult attn::compileToFile(ModuleOp module,
                                   const CompilerOptions &options,
                                   StringRef path) {
   Location loc = module.getLoc();
+  auto failToWrite = [&](std::error_code error) {
+    return emitError(loc) << "could not write '" << path
+                          << "': " << error.message();
+  };
   // Devices and pipes are written in place: nothing can be renamed to them.
   bool isInPlace = path == "-" || (llvm::sys::fs::exists(path) &&
                                    !llvm::sys::fs::is_regular_file(path));
-  if (isInPlace && options.output == OutputKind::SharedLibrary)
+  bool isLibrary = options.output == OutputKind::SharedLibrary;
+  if (isInPlace && isLibrary)
     return emitError(loc, "a shared library must be written to a regular file");
+  // Make sure that the result can be written before taking time to compute it.
   // Links stay: the file behind them is replaced.
   SmallString<128> target(path);
-  if (!isInPlace)
-    if (std::error_code error = followLinks(path, target))
-      return emitError(loc)
-             << "could not write '" << path << "': " << error.message();
-  // Make sure that the result can be written before taking time to compute it.
   std::string output = path.str();
   llvm::scope_exit removeOutput([&] {
     if (isInPlace || output == path)
@@ -350,41 +385,19 @@ LogicalResult attn::compileToFile(ModuleOp module,
       llvm::sys::DontRemoveFileOnSignal(output);
   });
   if (!isInPlace) {
-    SmallString<128> file;
-    int descriptor;
-    std::error_code error = llvm::sys::fs::createUniqueFile(
-        target + ".%%%%%%", descriptor, file, llvm::sys::fs::OF_None,
-        llvm::sys::fs::all_read | llvm::sys::fs::owner_write);
-    if (error)
-      return emitError(loc)
-             << "could not write '" << path << "': " << error.message();
-    llvm::raw_fd_ostream(descriptor, /*shouldClose=*/true).flush();
-    output = file.str().str();
-    if (options.removeOnSignals)
-      llvm::sys::RemoveFileOnSignal(output);
+    if (std::error_code error = followLinks(path, target))
+      return failToWrite(error);
+    if (std::error_code error = createOutput(target, options, output))
+      return failToWrite(error);
   }
 
-  if (failed(runStages(module, options, getLastStage(options))))
+  if (failed(runStages(module, options, getLastStage(options))) ||
+      failed(isLibrary ? writeSharedLibrary(module, options, output)
+                       : writeFile(module, options, output)))
     return failure();
-  if (options.output == OutputKind::SharedLibrary) {
-    TemporaryPath object = createTemporaryFile("o");
-    if (!object)
-      return emitError(loc) << object.error;
-    llvm::scope_exit removeObject(
-        [&] { (void)llvm::sys::fs::remove(object.path); });
-    if (failed(writeFile(module, options, object.path)))
-      return failure();
-    if (options.onProgress)
-      options.onProgress("link");
-    if (failed(linkSharedLibrary(loc, object.path, output, options.link)))
-      return failure();
-  } else if (failed(writeFile(module, options, output))) {
-    return failure();
-  }
   if (isInPlace)
     return success();
   if (std::error_code error = llvm::sys::fs::rename(output, target))
-    return emitError(loc) << "could not write '" << path
-                          << "': " << error.message();
+    return failToWrite(error);
   return success();
 }

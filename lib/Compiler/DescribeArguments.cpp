@@ -619,68 +619,87 @@ static void createFlopCount(func::FuncOp func) {
 // Arguments
 //===----------------------------------------------------------------------===//
 
-/// Names of the arguments of `func`: given ones, or the attention operands that
-/// the arguments are, or numbers.
-static SmallVector<std::string> getArgumentNames(func::FuncOp func) {
-  unsigned numArguments = func.getNumArguments();
-  SmallVector<std::string> names(numArguments);
+namespace {
+/// Names of the arguments of a function: given ones, or the attention operands
+/// that the arguments are, or numbers.
+class ArgumentNames {
+public:
+  explicit ArgumentNames(func::FuncOp func)
+      : func(func), names(func.getNumArguments()) {}
+
+  SmallVector<std::string> find();
+
+private:
+  /// Names the argument that `value` is, if it is one without a name.
+  void set(Value value, StringRef name);
+  void setOperands(AttentionOpInterface op);
+  void setOperands(CacheAppendOp op);
+
+  func::FuncOp func;
+  SmallVector<std::string> names;
   llvm::StringSet<> used;
-  for (unsigned i = 0; i < numArguments; ++i)
+};
+} // namespace
+
+void ArgumentNames::set(Value value, StringRef name) {
+  BlockArgument argument = value ? getArgument(value, func) : BlockArgument();
+  if (!argument || !names[argument.getArgNumber()].empty())
+    return;
+  std::string unique = name.str();
+  for (unsigned i = 1; !used.insert(unique).second; ++i)
+    unique = (name + Twine(i)).str();
+  names[argument.getArgNumber()] = unique;
+}
+
+void ArgumentNames::setOperands(AttentionOpInterface op) {
+  for (const AttentionOperand &operand : op.getShapedOperands())
+    set(operand.value, operand.argumentName);
+  for (const HeadOperand &operand : op.getHeadOperands())
+    set(operand.value, operand.argumentName);
+  if (op.hasSequences()) {
+    set(op.getQuerySequences(), "q_sequences");
+    set(op.getKeySequences(), "k_sequences");
+  }
+  set(op.getKeyLengths(), "key_lengths");
+  set(op.getPageTable(), "page_table");
+  if (op.getDropoutAttr()) {
+    set(op.getSeed(), "seed");
+    set(op.getOffset(), "offset");
+  }
+  set(op.getDropoutMask(), "dropout_mask");
+  if (auto attention = dyn_cast<AttentionOp>(op.getOperation()))
+    set(attention.getBlockMask(), "block_mask");
+}
+
+void ArgumentNames::setOperands(CacheAppendOp op) {
+  set(op.getKey(), "k");
+  set(op.getValue(), "v");
+  set(op.getKeyLengths(), "key_lengths");
+  set(op.getPageTable(), "page_table");
+  set(op.getCos(), "cos");
+  set(op.getSin(), "sin");
+  set(op.getQuery(), "q");
+  set(op.getKeyCache(), "k_cache");
+  set(op.getValueCache(), "v_cache");
+  set(op.getRotatedQuery(), "rotated_q");
+  set(op.getNewLengths(), "new_lengths");
+}
+
+SmallVector<std::string> ArgumentNames::find() {
+  for (unsigned i = 0, e = names.size(); i < e; ++i)
     if (auto name = func.getArgAttrOfType<StringAttr>(i, argNameAttrName)) {
       names[i] = name.str();
       used.insert(name);
     }
-  auto setName = [&](BlockArgument argument, StringRef name) {
-    if (!argument || !names[argument.getArgNumber()].empty())
-      return;
-    std::string unique = name.str();
-    for (unsigned i = 1; !used.insert(unique).second; ++i)
-      unique = (name + Twine(i)).str();
-    names[argument.getArgNumber()] = unique;
-  };
-  func.walk([&](AttentionOpInterface op) {
-    for (const AttentionOperand &operand : op.getShapedOperands())
-      setName(getArgument(operand.value, func), operand.argumentName);
-    for (const HeadOperand &operand : op.getHeadOperands())
-      setName(getArgument(operand.value, func), operand.argumentName);
-    if (op.hasSequences()) {
-      setName(getArgument(op.getQuerySequences(), func), "q_sequences");
-      setName(getArgument(op.getKeySequences(), func), "k_sequences");
-    }
-    if (Value lengths = op.getKeyLengths())
-      setName(getArgument(lengths, func), "key_lengths");
-    if (Value table = op.getPageTable())
-      setName(getArgument(table, func), "page_table");
-    if (op.getDropoutAttr()) {
-      setName(getArgument(op.getSeed(), func), "seed");
-      setName(getArgument(op.getOffset(), func), "offset");
-    }
-    if (Value mask = op.getDropoutMask())
-      setName(getArgument(mask, func), "dropout_mask");
-    if (auto attention = dyn_cast<AttentionOp>(op.getOperation());
-        attention && attention.getBlockMask())
-      setName(getArgument(attention.getBlockMask(), func), "block_mask");
-  });
-  func.walk([&](CacheAppendOp op) {
-    for (auto [name, operand] :
-         {std::pair("k", op.getKey()), std::pair("v", op.getValue()),
-          std::pair("key_lengths", op.getKeyLengths()),
-          std::pair("page_table", op.getPageTable()),
-          std::pair("cos", op.getCos()), std::pair("sin", op.getSin()),
-          std::pair("q", op.getQuery()), std::pair("k_cache", op.getKeyCache()),
-          std::pair("v_cache", op.getValueCache()),
-          std::pair("rotated_q", op.getRotatedQuery()),
-          std::pair("new_lengths", op.getNewLengths())})
-      if (operand)
-        setName(getArgument(operand, func), name);
-  });
+  func.walk([&](AttentionOpInterface op) { setOperands(op); });
+  func.walk([&](CacheAppendOp op) { setOperands(op); });
   func.walk([&](MatmulOp op) {
-    setName(getArgument(op.getLhs(), func), "lhs");
-    setName(getArgument(op.getRhs(), func), "rhs");
-    setName(getArgument(op.getOut(), func), "out");
+    set(op.getLhs(), "lhs");
+    set(op.getRhs(), "rhs");
+    set(op.getOut(), "out");
   });
   for (BlockArgument argument : func.getArguments())
-    setName(argument, ("arg" + Twine(argument.getArgNumber())).str());
+    set(argument, ("arg" + Twine(argument.getArgNumber())).str());
   return names;
 }
 
@@ -714,9 +733,9 @@ static LogicalResult verifySizes(func::FuncOp func, BlockArgument argument) {
   return success();
 }
 
-static LogicalResult describe(func::FuncOp func, int64_t stagedAlignment) {
-  MLIRContext *context = func.getContext();
-  Builder builder(context);
+/// Checks that all arguments are tensors that calls can have, and that there
+/// are no results.
+static LogicalResult verifySignature(func::FuncOp func) {
   for (BlockArgument argument : func.getArguments()) {
     auto type = dyn_cast<MemRefType>(argument.getType());
     if (!type || !getRuntimeDType(type.getElementType()))
@@ -731,11 +750,46 @@ static LogicalResult describe(func::FuncOp func, int64_t stagedAlignment) {
   if (func.getNumResults() != 0)
     return func.emitOpError("is public and must not have results once its "
                             "tensors are memrefs");
+  return success();
+}
 
-  SizeClasses sizes;
+namespace {
+/// The arguments that kernels stage, and those that attention writes.
+struct ArgumentUses {
+  explicit ArgumentUses(func::FuncOp func);
+
   llvm::SmallDenseSet<Value> staged, written;
+};
+
+/// Numbers the dynamic sizes of arguments in their order. A class with a static
+/// size has that size everywhere.
+class SizeNumbers {
+public:
+  SizeNumbers(func::FuncOp func, SizeClasses &sizes)
+      : func(func), sizes(sizes), builder(func.getContext()) {}
+
+  /// The static size of a dimension, or the negative number of its symbol.
+  int64_t getSize(ArgumentDim dim);
+  ArrayRef<Attribute> getSymbols() const { return symbols; }
+
+private:
+  int64_t getOwnSize(ArgumentDim dim) {
+    return cast<MemRefType>(func.getArgument(dim.first).getType())
+        .getDimSize(dim.second);
+  }
+  void addSymbol(ArgumentDim dim);
+
+  func::FuncOp func;
+  SizeClasses &sizes;
+  Builder builder;
+  std::map<ArgumentDim, int64_t> numbers;
+  SmallVector<Attribute> symbols;
+  llvm::StringSet<> usedSymbols;
+};
+} // namespace
+
+ArgumentUses::ArgumentUses(func::FuncOp func) {
   func.walk([&](AttentionOpInterface op) {
-    uniteSizes(op, func, sizes);
     for (const AttentionOperand &operand : op.getShapedOperands())
       if (operand.headDim != HeadDimKind::None)
         staged.insert(getArgument(operand.value, func));
@@ -746,75 +800,77 @@ static LogicalResult describe(func::FuncOp func, int64_t stagedAlignment) {
       written.insert(getArgument(init, func));
   });
   func.walk([&](MatmulOp op) {
-    uniteSizes(op, func, sizes);
     staged.insert(getArgument(op.getLhs(), func));
     staged.insert(getArgument(op.getRhs(), func));
     // Outputs in f32 are stored one by one.
     if (!getElementTypeOrSelf(op.getOut().getType()).isF32())
       staged.insert(getArgument(op.getOut(), func));
   });
-  func.walk([&](CacheAppendOp op) {
-    uniteSizes(op, func, sizes);
-    addStaged(op, func, staged);
-  });
+  func.walk([&](CacheAppendOp op) { addStaged(op, func, staged); });
+}
+
+void SizeNumbers::addSymbol(ArgumentDim dim) {
+  auto given = sizes.names.find(dim);
+  std::string name = given == sizes.names.end() ? "" : given->second;
+  if (name.empty())
+    name = ("size" + Twine(symbols.size())).str();
+  std::string unique = name;
+  for (unsigned i = 1; !usedSymbols.insert(unique).second; ++i)
+    unique = (name + Twine(i)).str();
+  symbols.push_back(builder.getStringAttr(unique));
+}
+
+int64_t SizeNumbers::getSize(ArgumentDim dim) {
+  if (int64_t size = getOwnSize(dim); !ShapedType::isDynamic(size))
+    return size;
+  sizes.classes.insert(dim);
+  ArgumentDim leader = sizes.classes.getLeaderValue(dim);
+  for (auto it = sizes.classes.findLeader(dim);
+       it != sizes.classes.member_end(); ++it)
+    if (int64_t size = getOwnSize(*it); !ShapedType::isDynamic(size))
+      return size;
+  auto [it, isNew] = numbers.try_emplace(leader, -1 - int64_t(symbols.size()));
+  if (isNew)
+    addSymbol(dim);
+  return it->second;
+}
+
+static LogicalResult describe(func::FuncOp func, int64_t stagedAlignment) {
+  Builder builder(func.getContext());
+  if (failed(verifySignature(func)))
+    return failure();
+  SizeClasses sizes;
+  func.walk([&](AttentionOpInterface op) { uniteSizes(op, func, sizes); });
+  func.walk([&](MatmulOp op) { uniteSizes(op, func, sizes); });
+  func.walk([&](CacheAppendOp op) { uniteSizes(op, func, sizes); });
   func.walk([&](linalg::LinalgOp op) { uniteSizes(op, func, sizes); });
   uniteNotedSizes(func, sizes);
   DerivedSizes derived(func, sizes);
+  ArgumentUses uses(func);
+  SizeNumbers numbers(func, sizes);
 
-  // Number the dynamic sizes in the order of arguments. A class with a static
-  // size has that size everywhere.
-  std::map<ArgumentDim, int64_t> numbers;
-  SmallVector<Attribute> symbols;
-  llvm::StringSet<> usedSymbols;
-  auto getSize = [&](ArgumentDim dim) -> int64_t {
-    auto sizeOf = [&](ArgumentDim d) {
-      return cast<MemRefType>(func.getArgument(d.first).getType())
-          .getDimSize(d.second);
-    };
-    if (int64_t size = sizeOf(dim); !ShapedType::isDynamic(size))
-      return size;
-    sizes.classes.insert(dim);
-    ArgumentDim leader = sizes.classes.getLeaderValue(dim);
-    for (auto it = sizes.classes.findLeader(dim);
-         it != sizes.classes.member_end(); ++it)
-      if (int64_t size = sizeOf(*it); !ShapedType::isDynamic(size))
-        return size;
-    auto [it, isNew] =
-        numbers.try_emplace(leader, -1 - int64_t(symbols.size()));
-    if (isNew) {
-      auto given = sizes.names.find(dim);
-      std::string name = given == sizes.names.end() ? "" : given->second;
-      if (name.empty())
-        name = ("size" + Twine(symbols.size())).str();
-      std::string unique = name;
-      for (unsigned i = 1; !usedSymbols.insert(unique).second; ++i)
-        unique = (name + Twine(i)).str();
-      symbols.push_back(builder.getStringAttr(unique));
-    }
-    return it->second;
-  };
-
-  SmallVector<std::string> names = getArgumentNames(func);
+  SmallVector<std::string> names = ArgumentNames(func).find();
   for (BlockArgument argument : func.getArguments()) {
     unsigned index = argument.getArgNumber();
     auto type = cast<MemRefType>(argument.getType());
     SmallVector<int64_t> dims;
     for (unsigned i = 0, e = type.getRank(); i < e; ++i)
-      dims.push_back(getSize({index, i}));
+      dims.push_back(numbers.getSize({index, i}));
     int64_t alignment = std::max<int64_t>(1, type.getElementTypeBitWidth() / 8);
-    if (staged.contains(argument))
+    if (uses.staged.contains(argument))
       alignment = std::max(alignment, stagedAlignment);
     func.setArgAttr(index, argNameAttrName,
                     builder.getStringAttr(names[index]));
     func.setArgAttr(index, argDimsAttrName, builder.getDenseI64ArrayAttr(dims));
     func.setArgAttr(index, argAlignmentAttrName,
                     builder.getI32IntegerAttr(alignment));
-    if (written.contains(argument) || mayBeWritten(argument))
+    if (uses.written.contains(argument) || mayBeWritten(argument))
       func.setArgAttr(index, argOutputAttrName, builder.getUnitAttr());
     if (mayBeRead(argument))
       func.setArgAttr(index, argReadAttrName, builder.getUnitAttr());
     derived.attachTo(func, index);
   }
+  ArrayRef<Attribute> symbols = numbers.getSymbols();
   if (symbols.size() > ATTN_MAX_SYMBOLS)
     return func.emitError("function '")
            << func.getName() << "' has " << symbols.size()

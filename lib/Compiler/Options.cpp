@@ -13,102 +13,116 @@
 #include "attn/Compiler/Compiler.h"
 #include "attn/Target/PTXVersion.h"
 #include "attn/Target/TargetInfo.h"
+#include "llvm/ADT/StringSwitch.h"
+
+#include <limits>
 
 using namespace mlir;
 using namespace mlir::attn;
 
 bool CompilerOptions::isGPU() const { return isGPUTarget(target); }
 
+/// What is wrong with `value`, unless it is valid.
+static std::optional<std::string> expect(bool isValid, StringRef name,
+                                         StringRef value, StringRef expected) {
+  if (isValid)
+    return std::nullopt;
+  return ("unknown value '" + value + "' of the option '" + name +
+          "' (expected " + expected + ")")
+      .str();
+}
+
+/// The option of that name that is true or false; null if there is none.
+static bool *getFlag(CompilerOptions &options, StringRef name) {
+  return llvm::StringSwitch<bool *>(name)
+      .Case("raise", &options.raise)
+      .Case("assume-kept-rows", &options.assumeKeptRows)
+      .Case("assume-dropout-masks", &options.assumeDropoutMasks)
+      .Case("with-reference", &options.withReference)
+      .Case("fail-on-spills", &options.failOnSpills)
+      .Case("static-runtime", &options.link.staticRuntime)
+      .Case("explicit-block-masks", &options.explicitBlockMasks)
+      .Default(nullptr);
+}
+
+namespace {
+/// An option that is a text which is not empty, and what it says.
+struct TextOption {
+  std::string *text = nullptr;
+  StringRef expected;
+};
+} // namespace
+
+static TextOption getText(CompilerOptions &options, StringRef name) {
+  return llvm::StringSwitch<TextOption>(name)
+      .Case("schedule", {&options.schedule, "an attribute"})
+      .Case("calibration", {&options.calibration, "a file"})
+      .Case("database", {&options.database, "a file"})
+      .Case("dropout",
+            {&options.dropout, "best, in-kernel, sequential, streams or fused"})
+      .Case("cuda-path", {&options.toolkit, "a folder"})
+      .Case("host-cpu", {&options.host.cpu, "the name of a processor"})
+      .Case("linker", {&options.link.linker, "a program"})
+      .Case("runtime-dir", {&options.link.runtimeDir, "a folder"})
+      .Default({});
+}
+
+/// Whether `value` is a number from 0 to `most`, which `number` is set to.
+template <typename NumberT>
+static bool setNumber(NumberT &number, StringRef value,
+                      NumberT most = std::numeric_limits<NumberT>::max()) {
+  return !value.getAsInteger(10, number) && number >= 0 && number <= most;
+}
+
 std::optional<std::string> attn::setOption(CompilerOptions &options,
                                            StringRef name, StringRef value) {
   // Options may be read before there is a context.
   registerAllTargets();
-  auto expect = [&](bool isValid,
-                    StringRef expected) -> std::optional<std::string> {
-    if (isValid)
-      return std::nullopt;
-    return ("unknown value '" + value + "' of the option '" + name +
-            "' (expected " + expected + ")")
-        .str();
-  };
-  auto setFlag = [&](auto &flag) {
-    flag = value == "true";
-    return expect(value == "true" || value == "false", "true or false");
-  };
-  auto setText = [&](std::string &text, StringRef expected) {
-    text = value.str();
-    return expect(!value.empty(), expected);
-  };
-
+  bool *flag = getFlag(options, name);
+  if (flag || name == "embed-ptx") {
+    bool isTrue = value == "true";
+    if (flag)
+      *flag = isTrue;
+    else
+      options.embedPTX = isTrue;
+    return expect(isTrue || value == "false", name, value, "true or false");
+  }
+  if (TextOption option = getText(options, name); option.text) {
+    *option.text = value.str();
+    return expect(!value.empty(), name, value, option.expected);
+  }
   if (name == "target") {
     options.target = value.str();
-    return expect(lookupTarget(value) != nullptr, describeTargets());
+    return expect(lookupTarget(value) != nullptr, name, value,
+                  describeTargets());
   }
   if (name == "emit") {
     std::optional<OutputKind> kind = parseOutputKind(value);
     options.output = kind.value_or(options.output);
-    return expect(kind.has_value(),
+    return expect(kind.has_value(), name, value,
                   "mlir, llvm, ptx, cubin, obj, so or header");
   }
   if (name == "stop-after") {
     options.stopAfter = parseStage(value);
     return expect(
-        options.stopAfter.has_value(),
+        options.stopAfter.has_value(), name, value,
         "input, raise, schedule, bufferize, tile, kernel, device or host");
   }
-  if (name == "ptx-version")
-    return expect(!value.getAsInteger(10, options.ptxVersion) &&
-                      options.ptxVersion >= 0,
-                  "a number from 0");
   if (name == "host-opt-level")
-    return expect(!value.getAsInteger(10, options.host.optLevel) &&
-                      options.host.optLevel <= 3,
+    return expect(setNumber(options.host.optLevel, value, 3u), name, value,
                   "0 to 3");
-  if (name == "raise")
-    return setFlag(options.raise);
-  if (name == "assume-kept-rows")
-    return setFlag(options.assumeKeptRows);
-  if (name == "assume-dropout-masks")
-    return setFlag(options.assumeDropoutMasks);
-  if (name == "with-reference")
-    return setFlag(options.withReference);
-  if (name == "embed-ptx")
-    return setFlag(options.embedPTX);
-  if (name == "fail-on-spills")
-    return setFlag(options.failOnSpills);
-  if (name == "static-runtime")
-    return setFlag(options.link.staticRuntime);
-  if (name == "schedule")
-    return setText(options.schedule, "an attribute");
-  if (name == "calibration")
-    return setText(options.calibration, "a file");
-  if (name == "database")
-    return setText(options.database, "a file");
-  if (name == "dropout")
-    return setText(options.dropout,
-                   "best, in-kernel, sequential, streams or fused");
+  constexpr StringLiteral anyNumber = "a number from 0";
+  if (name == "ptx-version")
+    return expect(setNumber(options.ptxVersion, value), name, value, anyNumber);
   if (name == "mask-budget")
-    return expect(!value.getAsInteger(10, options.maskBudget) &&
-                      options.maskBudget >= 0,
-                  "a number from 0");
+    return expect(setNumber(options.maskBudget, value), name, value, anyNumber);
   if (name == "dq-workspace-bytes")
-    return expect(!value.getAsInteger(10, options.dqWorkspaceBytes) &&
-                      options.dqWorkspaceBytes >= 0,
-                  "a number from 0");
-  if (name == "explicit-block-masks")
-    return setFlag(options.explicitBlockMasks);
-  if (name == "cuda-path")
-    return setText(options.toolkit, "a folder");
+    return expect(setNumber(options.dqWorkspaceBytes, value), name, value,
+                  anyNumber);
   if (name == "ptxas-options") {
     options.assemblerOptions = value.str();
     return std::nullopt;
   }
-  if (name == "host-cpu")
-    return setText(options.host.cpu, "the name of a processor");
-  if (name == "linker")
-    return setText(options.link.linker, "a program");
-  if (name == "runtime-dir")
-    return setText(options.link.runtimeDir, "a folder");
   return ("unknown option '" + name + "'").str();
 }
 

@@ -57,6 +57,68 @@ static BlockArgument getDestinationArgument(Value value, func::FuncOp func,
                                                         : BlockArgument();
 }
 
+/// Whether `op` is a view whose opposite is a view, too.
+static bool isInvertibleView(Operation *op) {
+  auto expand = dyn_cast<tensor::ExpandShapeOp>(op);
+  if (!expand)
+    return isa<PermuteOp, tensor::CollapseShapeOp>(op);
+  return llvm::all_of(
+      expand.getReassociationIndices(), [&](ArrayRef<int64_t> group) {
+        return llvm::count_if(group, [&](int64_t dim) {
+                 return expand.getResultType().getDimSize(dim) != 1;
+               }) <= 1;
+      });
+}
+
+/// Whether `value` is an empty tensor, or a view of one.
+static bool isEmptyTensor(Value value) {
+  while (isa_and_present<PermuteOp, tensor::CollapseShapeOp,
+                         tensor::ExpandShapeOp>(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return value.getDefiningOp<tensor::EmptyOp>() != nullptr;
+}
+
+/// Emits the expansion of `destination` that is the opposite of `collapse`;
+/// null if more than a dynamic size was collapsed to a dimension. Dynamic sizes
+/// are taken from the destination.
+static Value emitExpansion(OpBuilder &builder, Location loc, Value destination,
+                           tensor::CollapseShapeOp collapse) {
+  RankedTensorType type = collapse.getSrcType();
+  SmallVector<OpFoldResult> sizes;
+  for (auto [group, dims] : llvm::enumerate(collapse.getReassociationIndices()))
+    for (int64_t dim : dims) {
+      int64_t size = type.getDimSize(dim);
+      if (!ShapedType::isDynamic(size)) {
+        sizes.push_back(builder.getIndexAttr(size));
+        continue;
+      }
+      int64_t others = 1;
+      for (int64_t other : dims)
+        others *= other == dim ? 1 : type.getDimSize(other);
+      if (others != 1)
+        return nullptr;
+      sizes.push_back(tensor::getMixedSize(builder, loc, destination, group));
+    }
+  return tensor::ExpandShapeOp::create(builder, loc, type, destination,
+                                       collapse.getReassociationIndices(),
+                                       sizes);
+}
+
+/// Emits the view of `destination` that is the opposite of `view`; null if
+/// there is none.
+static Value emitOpposite(OpBuilder &builder, Location loc, Value destination,
+                          Operation *view) {
+  if (auto permute = dyn_cast<PermuteOp>(view))
+    return PermuteOp::create(builder, loc, destination,
+                             invertPermutationVector(permute.getPermutation()));
+  if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(view))
+    return emitExpansion(builder, loc, destination, collapse);
+  auto expand = cast<tensor::ExpandShapeOp>(view);
+  return tensor::CollapseShapeOp::create(builder, loc, expand.getSrcType(),
+                                         destination,
+                                         expand.getReassociationIndices());
+}
+
 /// Lets the operation that computes `returned`, a view of a result, write the
 /// corresponding view of `argument`. Fails if there is no such operation, or
 /// its destination is not an empty tensor.
@@ -65,18 +127,7 @@ static LogicalResult writeInView(Value returned, BlockArgument argument,
   SmallVector<Operation *> views;
   Value value = returned;
   while (Operation *op = value.getDefiningOp()) {
-    if (!value.hasOneUse() ||
-        !isa<PermuteOp, tensor::CollapseShapeOp, tensor::ExpandShapeOp>(op))
-      break;
-    // The opposite of an expansion must be a view, too.
-    auto expand = dyn_cast<tensor::ExpandShapeOp>(op);
-    if (expand &&
-        llvm::any_of(
-            expand.getReassociationIndices(), [&](ArrayRef<int64_t> group) {
-              return llvm::count_if(group, [&](int64_t dim) {
-                       return expand.getResultType().getDimSize(dim) != 1;
-                     }) > 1;
-            }))
+    if (!value.hasOneUse() || !isInvertibleView(op))
       break;
     views.push_back(op);
     value = op->getOperand(0);
@@ -85,51 +136,16 @@ static LogicalResult writeInView(Value returned, BlockArgument argument,
   if (views.empty() || !op || !value.hasOneUse())
     return failure();
   OpOperand *init = op.getTiedOpOperand(cast<OpResult>(value));
-  Value start = init->get();
-  while (isa_and_present<PermuteOp, tensor::CollapseShapeOp,
-                         tensor::ExpandShapeOp>(start.getDefiningOp()))
-    start = start.getDefiningOp()->getOperand(0);
-  if (!start.getDefiningOp<tensor::EmptyOp>())
+  if (!isEmptyTensor(init->get()))
     return failure();
 
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPoint(op);
-  Location loc = op->getLoc();
   Value destination = argument;
   for (Operation *view : views) {
-    if (auto permute = dyn_cast<PermuteOp>(view)) {
-      destination =
-          PermuteOp::create(builder, loc, destination,
-                            invertPermutationVector(permute.getPermutation()));
-    } else if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(view)) {
-      // Dynamic sizes are taken from the destination.
-      SmallVector<OpFoldResult> sizes;
-      for (auto [group, dims] :
-           llvm::enumerate(collapse.getReassociationIndices()))
-        for (int64_t dim : dims) {
-          int64_t size = collapse.getSrcType().getDimSize(dim);
-          if (!ShapedType::isDynamic(size)) {
-            sizes.push_back(builder.getIndexAttr(size));
-            continue;
-          }
-          int64_t others = 1;
-          for (int64_t other : dims)
-            others *=
-                other == dim ? 1 : collapse.getSrcType().getDimSize(other);
-          if (others != 1)
-            return failure();
-          sizes.push_back(
-              tensor::getMixedSize(builder, loc, destination, group));
-        }
-      destination = tensor::ExpandShapeOp::create(
-          builder, loc, collapse.getSrcType(), destination,
-          collapse.getReassociationIndices(), sizes);
-    } else {
-      auto expand = cast<tensor::ExpandShapeOp>(view);
-      destination = tensor::CollapseShapeOp::create(
-          builder, loc, expand.getSrcType(), destination,
-          expand.getReassociationIndices());
-    }
+    destination = emitOpposite(builder, op->getLoc(), destination, view);
+    if (!destination)
+      return failure();
   }
   init->set(destination);
   return success();

@@ -266,66 +266,53 @@ namespace {
 enum class LaunchMode { Ordered, Early, Together };
 } // namespace
 
-static int32_t launchKernel(attnrt_kernel *kernel, int64_t gx, int64_t gy,
-                            int64_t gz, int32_t ctas_per_sm, void **params,
-                            void *stream, LaunchMode mode) {
-  if (gx == 0 || gy == 0 || gz == 0)
-    return ATTN_OK;
-
-  const CudaDriver *driver;
-  const ContextInfo *context;
-  if (int32_t status = getDriverAndContext(&driver, &context))
-    return status;
-
-  int64_t cluster = kernel->cluster_size > 1 ? kernel->cluster_size : 1;
-  if (ctas_per_sm > 0) {
-    int64_t resident = static_cast<int64_t>(ctas_per_sm) * context->sms;
-    resident -= resident % cluster;
-    if (resident < cluster)
-      resident = cluster;
-    if (gx > resident)
-      gx = resident;
-  }
-  const int64_t grid[] = {gx, gy, gz};
+/// Checks that the driver can launch a grid.
+static int32_t checkGrid(const attnrt_kernel &kernel, const int64_t (&grid)[3],
+                         int64_t cluster) {
   const int64_t limits[] = {INT32_MAX, 65535, 65535};
   for (int i = 0; i < 3; ++i)
     if (grid[i] < 0 || grid[i] > limits[i])
       return attnrtSetError(ATTN_INVALID_ARGUMENT,
                             "kernel '%s': dimension %c of the grid is %lld, "
                             "expected 0 to %lld",
-                            kernel->name, "xyz"[i],
+                            kernel.name, "xyz"[i],
                             static_cast<long long>(grid[i]),
                             static_cast<long long>(limits[i]));
-  if (gx % cluster != 0)
+  if (grid[0] % cluster != 0)
     return attnrtSetError(ATTN_INVALID_ARGUMENT,
                           "kernel '%s': dimension x of the grid is %lld, "
                           "expected a multiple of the cluster size %lld",
-                          kernel->name, static_cast<long long>(gx),
+                          kernel.name, static_cast<long long>(grid[0]),
                           static_cast<long long>(cluster));
+  return ATTN_OK;
+}
 
-  const LoadedKernel *loaded = findLoaded(kernel, context);
-  if (!loaded)
-    if (int32_t status = loadKernel(*driver, kernel, context, &loaded))
-      return status;
+/// The CTAs along x, at most as many as are resident if `ctasPerSm` of them
+/// share an SM. 0 is for no such limit.
+static int64_t limitToResident(int64_t ctas, int32_t ctasPerSm,
+                               const ContextInfo &context, int64_t cluster) {
+  if (ctasPerSm <= 0)
+    return ctas;
+  int64_t resident = static_cast<int64_t>(ctasPerSm) * context.sms;
+  resident -= resident % cluster;
+  if (resident < cluster)
+    resident = cluster;
+  return ctas < resident ? ctas : resident;
+}
 
-  bool isEarly = mode == LaunchMode::Early && driver->launchKernelEx &&
-                 context->major >= 9;
-  bool isTogether = mode == LaunchMode::Together;
-  if (cluster == 1 && !isEarly && !isTogether) {
-    if (CUresult result = driver->launchKernel(
-            loaded->function, gx, gy, gz, kernel->block_size, 1, 1,
-            kernel->shared_bytes, static_cast<CUstream>(stream), params,
-            nullptr))
-      return setLaunchError(*driver, result, *kernel, gx, gy, gz);
-    return ATTN_OK;
-  }
-
-  if (!driver->launchKernelEx)
+/// Launches a kernel with the attributes of clusters and of its mode.
+static int32_t launchWithAttributes(const CudaDriver &driver,
+                                    const attnrt_kernel &kernel,
+                                    CUfunction function,
+                                    const int64_t (&grid)[3], int64_t cluster,
+                                    void **params, void *stream, bool isEarly,
+                                    bool isTogether) {
+  if (!driver.launchKernelEx)
     return attnrtSetError(
         ATTN_UNSUPPORTED,
         "kernel '%s' needs %s; the CUDA driver is too old for "
         "them (11.8 or later is needed)",
-        kernel->name,
+        kernel.name,
         cluster > 1 ? "clusters" : "thread blocks that run together");
   LaunchAttribute attributes[2] = {};
   unsigned numAttributes = 0;
@@ -345,18 +332,53 @@ static int32_t launchKernel(attnrt_kernel *kernel, int64_t gx, int64_t gy,
     attribute.value.cooperative = 1;
   }
   LaunchConfig config = {};
-  config.gridX = gx;
-  config.gridY = gy;
-  config.gridZ = gz;
-  config.blockX = kernel->block_size;
+  config.gridX = grid[0];
+  config.gridY = grid[1];
+  config.gridZ = grid[2];
+  config.blockX = kernel.block_size;
   config.blockY = 1;
   config.blockZ = 1;
-  config.sharedBytes = kernel->shared_bytes;
+  config.sharedBytes = kernel.shared_bytes;
   config.stream = static_cast<CUstream>(stream);
   config.attributes = attributes;
   config.numAttributes = numAttributes;
   if (CUresult result =
-          driver->launchKernelEx(&config, loaded->function, params, nullptr))
+          driver.launchKernelEx(&config, function, params, nullptr))
+    return setLaunchError(driver, result, kernel, grid[0], grid[1], grid[2]);
+  return ATTN_OK;
+}
+
+static int32_t launchKernel(attnrt_kernel *kernel, int64_t gx, int64_t gy,
+                            int64_t gz, int32_t ctas_per_sm, void **params,
+                            void *stream, LaunchMode mode) {
+  if (gx == 0 || gy == 0 || gz == 0)
+    return ATTN_OK;
+
+  const CudaDriver *driver;
+  const ContextInfo *context;
+  if (int32_t status = getDriverAndContext(&driver, &context))
+    return status;
+
+  int64_t cluster = kernel->cluster_size > 1 ? kernel->cluster_size : 1;
+  gx = limitToResident(gx, ctas_per_sm, *context, cluster);
+  const int64_t grid[] = {gx, gy, gz};
+  if (int32_t status = checkGrid(*kernel, grid, cluster))
+    return status;
+
+  const LoadedKernel *loaded = findLoaded(kernel, context);
+  if (!loaded)
+    if (int32_t status = loadKernel(*driver, kernel, context, &loaded))
+      return status;
+
+  bool isEarly = mode == LaunchMode::Early && driver->launchKernelEx &&
+                 context->major >= 9;
+  bool isTogether = mode == LaunchMode::Together;
+  if (cluster > 1 || isEarly || isTogether)
+    return launchWithAttributes(*driver, *kernel, loaded->function, grid,
+                                cluster, params, stream, isEarly, isTogether);
+  if (CUresult result = driver->launchKernel(
+          loaded->function, gx, gy, gz, kernel->block_size, 1, 1,
+          kernel->shared_bytes, static_cast<CUstream>(stream), params, nullptr))
     return setLaunchError(*driver, result, *kernel, gx, gy, gz);
   return ATTN_OK;
 }

@@ -1111,132 +1111,189 @@ int64_t SM90aTarget::getMmaRegisters(attn_tile::MmaStartOp op) const {
       !isa<BufferType>(op.getLhs().getType()));
 }
 
-FailureOr<SmallVector<Value>>
-SM90aTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
-                          ValueRange lhs, const StagedTile &rhs, ValueRange acc,
-                          const ThreadPosition &position) const {
-  Location loc = op.getLoc();
-  VectorType resultType = op.getResult().getType().getValueType();
-  BufferType rhsType = op.getRhs().getType();
-  int64_t columns = resultType.getDimSize(1);
-  FailureOr<attn_tile::MmaAttrInterface> mma = getMmaOf(op);
-  if (failed(mma))
-    return failure();
-  int64_t depth = mma->getDepth(), valueBytes = mma->getElementBytes();
-  int64_t contracted = rhsType.getShape()[op.getTransposeRhs() ? 1 : 0];
-  int64_t steps = llvm::divideCeil(contracted, depth);
-  if (columns % 8 != 0 || columns > mma->getMaxColumns())
+namespace {
+/// Emits the wgmma instructions of one MMA, as one piece of assembly.
+class WgmmaEmitter {
+public:
+  WgmmaEmitter(OpBuilder &builder, attn_tile::MmaStartOp op,
+               attn_tile::MmaAttrInterface mma, const ThreadPosition &position)
+      : builder(builder), op(op), mma(mma), position(position),
+        resultType(op.getResult().getType().getValueType()),
+        rhsType(op.getRhs().getType()),
+        lhsBuffer(dyn_cast<BufferType>(op.getLhs().getType())),
+        columns(resultType.getDimSize(1)),
+        steps(llvm::divideCeil(rhsType.getShape()[op.getTransposeRhs() ? 1 : 0],
+                               mma.getDepth())),
+        warpgroups(position.numThreads / warpgroupThreads),
+        blocks(resultType.getDimSize(0) / (warpgroups * warpgroupRows)),
+        firstRow(static_cast<int64_t>(op.getFirstRow().value_or(0))) {}
+
+  LogicalResult verify(ValueRange lhs);
+  SmallVector<Value> emit(ValueRange lhs, const StagedTile &rhs,
+                          ValueRange acc);
+
+private:
+  unsigned addOperand(Value value) {
+    operands.push_back(value);
+    return operands.size() - 1;
+  }
+  void addLhs(ValueRange lhs);
+  int64_t advanceKMajor(BufferType type, int64_t step);
+  void describe(char name, unsigned address, int64_t leading, int64_t advance);
+  void describeLhs(int64_t block, int64_t step);
+  void writeInstruction(int64_t block, int64_t step);
+
+  /// Registers of a thread for the results of one instruction.
+  unsigned getBlockResults() const {
+    return warpgroupRows * columns / warpgroupThreads;
+  }
+  /// Bytes from the rows of one warpgroup to those of the next one: they are
+  /// rows of the tile or, transposed, one of its blocks of 64 columns.
+  int64_t getWarpgroupBytes() {
+    static_assert(warpgroupRows == blockColumns);
+    return op.getTransposeLhs() ? getBlockBytes(lhsBuffer)
+                                : warpgroupRows * blockRowBytes;
+  }
+
+  OpBuilder &builder;
+  attn_tile::MmaStartOp op;
+  attn_tile::MmaAttrInterface mma;
+  const ThreadPosition &position;
+  VectorType resultType;
+  BufferType rhsType;
+  /// Null for a left-hand side in registers.
+  BufferType lhsBuffer;
+  /// Columns of the result, and steps of the contracted dimension.
+  int64_t columns, steps;
+  /// Rows of the result are distributed over the warpgroups in blocks.
+  int64_t warpgroups, blocks;
+  /// The first row of a staged left-hand side.
+  int64_t firstRow;
+
+  /// Operands of the assembly behind its results: tied accumulators, then
+  /// descriptors and registers, whose numbers count the results, too.
+  SmallVector<Value> operands;
+  unsigned numResults = 0, lhsFirst = 0, rhsOperand = 0, lhsSize = 0;
+  std::string lhsConstraints, code;
+  llvm::raw_string_ostream os{code};
+};
+} // namespace
+
+LogicalResult WgmmaEmitter::verify(ValueRange lhs) {
+  if (columns % 8 != 0 || columns > mma.getMaxColumns())
     return op.emitOpError("result columns must be a multiple of 8 and at most ")
-           << mma->getMaxColumns() << " on sm_90a (was " << columns << ")";
-  // Rows of the result are distributed over the warpgroups in blocks.
-  int64_t warpgroups = position.numThreads / warpgroupThreads;
-  int64_t blocks = resultType.getDimSize(0) / (warpgroups * warpgroupRows);
+           << mma.getMaxColumns() << " on sm_90a (was " << columns << ")";
   if (resultType.getDimSize(0) != blocks * warpgroups * warpgroupRows ||
-      (blocks != 1 && !isa<BufferType>(op.getLhs().getType())))
+      (blocks != 1 && !lhsBuffer))
     return op.emitOpError("result must have 64 rows for each warpgroup, or a "
                           "multiple if the lhs is staged, on sm_90a (was ")
            << resultType << ")";
-  unsigned blockResults = warpgroupRows * columns / 128;
-  unsigned numResults = blocks * blockResults;
-  SmallVector<unsigned> order = getInstructionOrder(numResults, blocks);
-  auto firstRow = static_cast<int64_t>(op.getFirstRow().value_or(0));
   if (firstRow % warpgroupRows != 0)
     return op.emitOpError("first row must be a multiple of 64 on sm_90a (was ")
            << firstRow << ")";
+  if (!lhsBuffer && static_cast<int64_t>(lhs.size()) != steps * 4)
+    return op.emitOpError("lhs in registers must have 64 rows for each "
+                          "warpgroup and contract a multiple of 16 on "
+                          "sm_90a");
+  return success();
+}
 
-  // Operands of the assembly: results, tied accumulators, then descriptors and
-  // registers. Steps advance the descriptors, which count 16-byte units.
-  SmallVector<Value> operands(acc.size());
-  for (auto [place, value] : llvm::zip(order, acc))
-    operands[place] = value;
-  unsigned next = numResults + acc.size();
-  auto addOperand = [&](Value value) {
-    operands.push_back(value);
-    return next++;
-  };
-
-  std::string lhsConstraints;
-  auto lhsBuffer = dyn_cast<BufferType>(op.getLhs().getType());
-  unsigned lhsFirst = next;
-  bool transposeLhs = op.getTransposeLhs();
-  if (lhsBuffer) {
-    // A warpgroup's rows are rows of the tile or, transposed, one of its blocks
-    // of 64 columns.
-    static_assert(warpgroupRows == blockColumns);
-    Value offset = arith::MulIOp::create(
-        builder, loc, position.warpgroup,
-        ptx::constant(builder, loc,
-                      transposeLhs ? getBlockBytes(lhsBuffer)
-                                   : warpgroupRows * blockRowBytes));
-    Value address = arith::AddIOp::create(builder, loc, lhs[0], offset);
-    addOperand(emitDescriptorAddress(builder, loc, address));
-    lhsConstraints = "l";
-  } else {
-    if (static_cast<int64_t>(lhs.size()) != steps * 4)
-      return op.emitOpError("lhs in registers must have 64 rows for each "
-                            "warpgroup and contract a multiple of 16 on "
-                            "sm_90a");
+/// Adds the descriptor or the registers of the left-hand side.
+void WgmmaEmitter::addLhs(ValueRange lhs) {
+  lhsFirst = numResults + operands.size();
+  lhsSize = lhs.size();
+  if (!lhsBuffer) {
     for (Value pair : lhs)
       addOperand(pair);
     lhsConstraints = ptx::repeat("r", lhs.size());
+    return;
   }
+  Location loc = op.getLoc();
+  Value offset =
+      arith::MulIOp::create(builder, loc, position.warpgroup,
+                            ptx::constant(builder, loc, getWarpgroupBytes()));
+  Value address = arith::AddIOp::create(builder, loc, lhs[0], offset);
+  addOperand(emitDescriptorAddress(builder, loc, address));
+  lhsConstraints = "l";
+}
+
+/// Units of 16 bytes from the first step to `step` of a tile whose contracted
+/// dimension is contiguous.
+int64_t WgmmaEmitter::advanceKMajor(BufferType type, int64_t step) {
+  int64_t column = step * mma.getDepth();
+  return (column / blockColumns * getBlockBytes(type) +
+          column % blockColumns * mma.getElementBytes()) >>
+         4;
+}
+
+/// Writes the descriptor `name`. Constants are added to the whole descriptor:
+/// adding an address never carries.
+void WgmmaEmitter::describe(char name, unsigned address, int64_t leading,
+                            int64_t advance) {
+  os << "add.s64 " << name << ", $" << address << ", "
+     << getDescriptorBits(leading) + advance << ";\n";
+}
+
+void WgmmaEmitter::describeLhs(int64_t block, int64_t step) {
+  int64_t firstBlock = firstRow / warpgroupRows + block * warpgroups;
+  int64_t advance = op.getTransposeLhs()
+                        ? (step * mma.getDepth() * blockRowBytes) >> 4
+                        : advanceKMajor(lhsBuffer, step);
+  describe('a', lhsFirst, /*leading=*/0,
+           ((firstBlock * getWarpgroupBytes()) >> 4) + advance);
+}
+
+void WgmmaEmitter::writeInstruction(int64_t block, int64_t step) {
+  int64_t depth = mma.getDepth();
+  bool transposeRhs = op.getTransposeRhs();
+  if (lhsBuffer)
+    describeLhs(block, step);
   // A transposed right-hand side is K-major. Otherwise columns are contiguous,
   // and the leading offset goes to the next 64 of them.
-  int64_t leadingBytes = op.getTransposeRhs() ? 0 : getBlockBytes(rhsType);
-  unsigned rhsOperand =
-      addOperand(emitDescriptorAddress(builder, loc, rhs.address));
+  describe('b', rhsOperand,
+           /*leading=*/transposeRhs ? 0 : getBlockBytes(rhsType),
+           transposeRhs ? advanceKMajor(rhsType, step)
+                        : (step * depth * blockRowBytes) >> 4);
+  StringRef element = mma.getMultiplicandType().isBF16() ? "bf16" : "f16";
+  os << "wgmma.mma_async.sync.aligned.m64n" << columns << "k" << depth
+     << ".f32." << element << "." << element << " "
+     << ptx::registerList(block * getBlockResults(), getBlockResults()) << ", ";
+  if (lhsBuffer) {
+    os << "a";
+  } else {
+    // Registers are (row, column pair); the instruction takes two column
+    // pairs, and both rows of each.
+    unsigned pairs = lhsSize / 2;
+    unsigned first = lhsFirst + step * 2;
+    os << "{$" << first << ",$" << first + pairs << ",$" << first + 1 << ",$"
+       << first + pairs + 1 << "}";
+  }
+  os << ", b, " << (step == 0 ? "first" : "rest") << ", 1, 1";
+  if (lhsBuffer)
+    os << (op.getTransposeLhs() ? ", 1" : ", 0");
+  os << (transposeRhs ? ", 0" : ", 1") << ";\n";
+}
 
-  StringRef element = mma->getMultiplicandType().isBF16() ? "bf16" : "f16";
-  std::string code;
-  llvm::raw_string_ostream os(code);
+SmallVector<Value> WgmmaEmitter::emit(ValueRange lhs, const StagedTile &rhs,
+                                      ValueRange acc) {
+  numResults = blocks * getBlockResults();
+  SmallVector<unsigned> order = getInstructionOrder(numResults, blocks);
+  operands.resize(acc.size());
+  for (auto [place, value] : llvm::zip(order, acc))
+    operands[place] = value;
+  addLhs(lhs);
+  // Steps advance the descriptors, which count 16-byte units.
+  rhsOperand =
+      numResults +
+      addOperand(emitDescriptorAddress(builder, op.getLoc(), rhs.address));
+
   os << "{\n.reg .pred first, rest;\n.reg .b64 a, b;\n"
      << "setp.ne.b32 first, " << (acc.empty() ? 0 : 1) << ", 0;\n"
      << "setp.ne.b32 rest, 1, 0;\n"
      << "wgmma.fence.sync.aligned;\n";
-  for (int64_t i = 0; i < blocks * steps; ++i) {
-    int64_t block = i / steps, step = i % steps;
-    auto advanceKMajor = [&](BufferType type) {
-      int64_t column = step * depth;
-      return (column / blockColumns * getBlockBytes(type) +
-              column % blockColumns * valueBytes) >>
-             4;
-    };
-    // Constants are added to the whole descriptor: adding an address never
-    // carries.
-    auto describe = [&](char name, unsigned address, int64_t leading,
-                        int64_t advance) {
-      os << "add.s64 " << name << ", $" << address << ", "
-         << getDescriptorBits(leading) + advance << ";\n";
-    };
-    int64_t advanceRows = (step * depth * blockRowBytes) >> 4;
-    if (lhsBuffer) {
-      int64_t nextBlock = transposeLhs ? getBlockBytes(lhsBuffer)
-                                       : warpgroupRows * blockRowBytes;
-      describe(
-          'a', lhsFirst, /*leading=*/0,
-          (((firstRow / warpgroupRows + block * warpgroups) * nextBlock) >> 4) +
-              (transposeLhs ? advanceRows : advanceKMajor(lhsBuffer)));
-    }
-    int64_t rhsAdvance =
-        op.getTransposeRhs() ? advanceKMajor(rhsType) : advanceRows;
-    describe('b', rhsOperand, leadingBytes, rhsAdvance);
-    os << "wgmma.mma_async.sync.aligned.m64n" << columns << "k" << depth
-       << ".f32." << element << "." << element << " "
-       << ptx::registerList(block * blockResults, blockResults) << ", ";
-    if (lhsBuffer) {
-      os << "a";
-    } else {
-      // Registers are (row, column pair); the instruction takes two column
-      // pairs, and both rows of each.
-      unsigned pairs = lhs.size() / 2;
-      unsigned first = lhsFirst + step * 2;
-      os << "{$" << first << ",$" << first + pairs << ",$" << first + 1 << ",$"
-         << first + pairs + 1 << "}";
-    }
-    os << ", b, " << (step == 0 ? "first" : "rest") << ", 1, 1"
-       << (lhsBuffer ? (transposeLhs ? ", 1" : ", 0") : "")
-       << (op.getTransposeRhs() ? ", 0" : ", 1") << ";\n";
-  }
+  for (int64_t block = 0; block < blocks; ++block)
+    for (int64_t step = 0; step < steps; ++step)
+      writeInstruction(block, step);
   os << "wgmma.commit_group.sync.aligned;\n}";
 
   std::string constraints = ptx::repeat("=f", numResults);
@@ -1244,10 +1301,23 @@ SM90aTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
     constraints += "," + ptx::tied(numResults);
   constraints += "," + lhsConstraints + ",l,~{memory}";
   SmallVector<Type> types(numResults, builder.getF32Type());
-  SmallVector<Value> registers =
-      ptx::emitWithResults(builder, loc, types, code, constraints, operands);
+  SmallVector<Value> registers = ptx::emitWithResults(
+      builder, op.getLoc(), types, code, constraints, operands);
   return llvm::map_to_vector(order,
                              [&](unsigned place) { return registers[place]; });
+}
+
+FailureOr<SmallVector<Value>>
+SM90aTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
+                          ValueRange lhs, const StagedTile &rhs, ValueRange acc,
+                          const ThreadPosition &position) const {
+  FailureOr<attn_tile::MmaAttrInterface> mma = getMmaOf(op);
+  if (failed(mma))
+    return failure();
+  WgmmaEmitter emitter(builder, op, *mma, position);
+  if (failed(emitter.verify(lhs)))
+    return failure();
+  return emitter.emit(lhs, rhs, acc);
 }
 
 SmallVector<Value> SM90aTarget::emitMmaWait(OpBuilder &builder, Location loc,

@@ -171,53 +171,57 @@ struct ParameterPlace {
 };
 } // namespace
 
-/// The attribute whose brackets are around `offset`, without ones in between.
-static ParameterPlace findParameterPlace(StringRef text, size_t offset) {
+/// The opening bracket around `offset`, searched from `first` on.
+static std::optional<size_t> findOpeningBracket(StringRef text, size_t first,
+                                                size_t offset) {
   unsigned depth = 0;
-  size_t first = offset - std::min(offset, kMostCharactersOfAttribute);
   for (size_t i = offset; i-- > first;) {
     char character = text[i];
     if (character == '"') {
       // Strings have no brackets.
       size_t begin = text.take_front(i).rfind('"');
       if (begin == StringRef::npos || begin < first)
-        return {};
+        return std::nullopt;
       i = begin;
       continue;
     }
     if (character == '>' && getChar(text, i - 1) == '-')
       continue;
-    if (StringRef(">)]}").contains(character)) {
+    if (StringRef(">)]}").contains(character))
       ++depth;
-      continue;
-    }
     if (!StringRef("<([{").contains(character))
       continue;
-    if (depth > 0) {
-      --depth;
-      continue;
-    }
-    if (character != '<')
-      return {};
-    StringRef mnemonic = getWordBefore(text, i);
-    size_t start = mnemonic.begin() - text.begin();
-    NamePlace place = findNamePlace(text, start);
-    if (place.kind == NameKind::None && isKnownDialect(mnemonic) && start > 0 &&
-        text[start - 1] == '#') {
-      // `#attn<mnemonic keyword`
-      place = {NameKind::AttributeInBrackets, mnemonic};
-      StringRef inside = text.slice(i + 1, offset).ltrim();
-      mnemonic = inside.take_while(isWord);
-      i = mnemonic.end() - text.begin() - 1;
-    }
-    if (place.kind != NameKind::Attribute &&
-        place.kind != NameKind::AttributeInBrackets)
-      return {};
-    for (const Definition &definition : getDefinitions())
-      if (place.matches(definition) && definition.mnemonic == mnemonic)
-        return {&definition, text.slice(i + 1, offset)};
-    return {};
+    if (depth == 0)
+      return i;
+    --depth;
   }
+  return std::nullopt;
+}
+
+/// The attribute whose brackets are around `offset`, without ones in between.
+static ParameterPlace findParameterPlace(StringRef text, size_t offset) {
+  std::optional<size_t> bracket = findOpeningBracket(
+      text, offset - std::min(offset, kMostCharactersOfAttribute), offset);
+  if (!bracket || text[*bracket] != '<')
+    return {};
+  size_t begin = *bracket + 1;
+  StringRef mnemonic = getWordBefore(text, *bracket);
+  size_t start = mnemonic.begin() - text.begin();
+  NamePlace place = findNamePlace(text, start);
+  if (place.kind == NameKind::None && isKnownDialect(mnemonic) && start > 0 &&
+      text[start - 1] == '#') {
+    // `#attn<mnemonic keyword`
+    place = {NameKind::AttributeInBrackets, mnemonic};
+    StringRef inside = text.slice(begin, offset).ltrim();
+    mnemonic = inside.take_while(isWord);
+    begin = mnemonic.end() - text.begin();
+  }
+  if (place.kind != NameKind::Attribute &&
+      place.kind != NameKind::AttributeInBrackets)
+    return {};
+  for (const Definition &definition : getDefinitions())
+    if (place.matches(definition) && definition.mnemonic == mnemonic)
+      return {&definition, text.slice(begin, offset)};
   return {};
 }
 

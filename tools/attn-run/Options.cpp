@@ -121,6 +121,8 @@ public:
 private:
   std::string parseOption(const std::string &name, const std::string *value);
   std::string parseValue(const std::string &name, const std::string &value);
+  std::string parseNumber(const std::string &name, const std::string &value);
+  std::string parseTolerance(const std::string &value);
 
   Options &options;
 };
@@ -146,55 +148,62 @@ static bool parseInteger(const std::string &text, long long low, long long high,
   return true;
 }
 
+std::string OptionParser::parseNumber(const std::string &name,
+                                      const std::string &value) {
+  if (name == "seed" && !parseInteger(value, 0, INT64_MAX, options.seed))
+    return "a number from 0";
+  if (name == "device" && !parseInteger(value, 0, INT32_MAX, options.device))
+    return "a number from 0";
+  if (name == "check" && !parseInteger(value, 1, INT64_MAX, options.rowStep))
+    return "a number from 1";
+  if (name == "bench" && !parseInteger(value, 1, 100000, options.repeats))
+    return "a number from 1 to 100000";
+  if (name == "warmup" && !parseInteger(value, 0, 100000, options.warmup))
+    return "a number from 0 to 100000";
+  return "";
+}
+
+std::string OptionParser::parseTolerance(const std::string &value) {
+  NamedValue named = splitNamed(value);
+  char *end;
+  double tolerance = strtod(named.second.c_str(), &end);
+  if (named.second.empty() || *end || !(tolerance >= 0))
+    return "[ARG=]NUMBER, not negative";
+  options.tolerances.emplace_back(named.first, tolerance);
+  return "";
+}
+
 std::string OptionParser::parseValue(const std::string &name,
                                      const std::string &value) {
   if (value.empty())
     return "a value";
-  if (name == "function") {
-    options.function = value;
-  } else if (name == "target") {
-    options.target = value;
-  } else if (name == "compiler") {
-    options.compiler = value;
-  } else if (name == "compiler-option") {
+  const std::pair<const char *, std::string *> texts[] = {
+      {"function", &options.function},
+      {"target", &options.target},
+      {"compiler", &options.compiler}};
+  for (auto [known, text] : texts)
+    if (name == known)
+      *text = value;
+  if (name == "compiler-option")
     options.compilerOptions.push_back(value);
-  } else if (name == "input") {
+  if (name == "input")
     options.inputs.push_back(value);
-  } else if (name == "output") {
+  if (name == "output")
     options.outputs.push_back(splitNamed(value));
-  } else if (name == "shape" || name == "fill") {
+  if (name == "shape" || name == "fill") {
     NamedValue named = splitNamed(value);
     if (named.first.empty() || named.second.empty())
       return name == "shape" ? "ARG=SIZExSIZEx... or NAME=SIZE" : "ARG=HOW";
     (name == "shape" ? options.shapes : options.fills).push_back(named);
-  } else if (name == "tolerance") {
-    NamedValue named = splitNamed(value);
-    char *end;
-    double tolerance = strtod(named.second.c_str(), &end);
-    if (named.second.empty() || *end || !(tolerance >= 0))
-      return "[ARG=]NUMBER, not negative";
-    options.tolerances.emplace_back(named.first, tolerance);
-  } else if (name == "layout") {
+  }
+  if (name == "tolerance")
+    return parseTolerance(value);
+  if (name == "layout") {
     if (value != "bhsd" && value != "bshd")
       return "bhsd or bshd";
     options.layout = value == "bshd" ? Layout::BSHD : Layout::BHSD;
-  } else if (name == "seed") {
-    if (!parseInteger(value, 0, INT64_MAX, options.seed))
-      return "a number from 0";
-  } else if (name == "device") {
-    if (!parseInteger(value, 0, INT32_MAX, options.device))
-      return "a number from 0";
-  } else if (name == "check") {
-    if (!parseInteger(value, 1, INT64_MAX, options.rowStep))
-      return "a number from 1";
-  } else if (name == "bench") {
-    if (!parseInteger(value, 1, 100000, options.repeats))
-      return "a number from 1 to 100000";
-  } else if (name == "warmup") {
-    if (!parseInteger(value, 0, 100000, options.warmup))
-      return "a number from 0 to 100000";
   }
-  return "";
+  return parseNumber(name, value);
 }
 
 std::string OptionParser::parseOption(const std::string &name,

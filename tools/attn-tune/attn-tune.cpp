@@ -146,6 +146,26 @@ static LogicalResult updateDatabase(Tuner &tuner, ModuleOp module,
   return Tuner::save(database, path);
 }
 
+/// What is wrong with the flags; empty if nothing is.
+static std::string findUsageError(const Flags &flags) {
+  if (flags.compileOnly && flags.collectOnly)
+    return "--compile-only and --collect-only exclude one another";
+  if (flags.database.empty() && !flags.compileOnly)
+    return "expected a file with --database, or --compile-only";
+  if (!attn::lookupTarget(flags.target))
+    return ("unknown target '" + Twine(flags.target) + "' (expected " +
+            attn::describeTargets() + ")")
+        .str();
+  for (int64_t length : flags.lengths)
+    if (length < 1)
+      return ("lengths must be positive (was " + Twine(length) + ")").str();
+  if (flags.candidates == 0 || flags.repeats == 0 || flags.timeout == 0)
+    return "candidates, repeats and timeout must be positive";
+  if (flags.batch.getNumOccurrences() > 0 && flags.batch < 1)
+    return ("batch must be positive (was " + Twine(flags.batch) + ")").str();
+  return "";
+}
+
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   cl::SetVersionPrinter([](raw_ostream &os) {
@@ -156,22 +176,9 @@ int main(int argc, char **argv) {
   cl::HideUnrelatedOptions(category);
   if (!cl::ParseCommandLineOptions(argc, argv, overview, &llvm::errs()))
     return exitUsage;
-  if (flags.compileOnly && flags.collectOnly)
-    return usageError("--compile-only and --collect-only exclude one another");
-  if (flags.database.empty() && !flags.compileOnly)
-    return usageError("expected a file with --database, or --compile-only");
   attn::registerAllTargets();
-  if (!attn::lookupTarget(flags.target))
-    return usageError("unknown target '" + Twine(flags.target) +
-                      "' (expected " + attn::describeTargets() + ")");
-  for (int64_t length : flags.lengths)
-    if (length < 1)
-      return usageError("lengths must be positive (was " + Twine(length) + ")");
-  if (flags.candidates == 0 || flags.repeats == 0 || flags.timeout == 0)
-    return usageError("candidates, repeats and timeout must be positive");
-  if (flags.batch.getNumOccurrences() > 0 && flags.batch < 1)
-    return usageError("batch must be positive (was " + Twine(flags.batch) +
-                      ")");
+  if (std::string error = findUsageError(flags); !error.empty())
+    return usageError(error);
 
   TunerOptions options;
   options.input = flags.input;

@@ -27,6 +27,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/UB/IR/UBOps.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace mlir::attn {
 #define GEN_PASS_DEF_CONVERTLAUNCHTORUNTIMEPASS
@@ -194,6 +195,11 @@ private:
   /// An array of `values`, all of type `type`.
   Value emitArray(Location loc, Type type, ValueRange values);
 
+  FailureOr<SmallVector<Operation *>> findWork();
+  LogicalResult convertSignature();
+  LogicalResult convertOp(Operation *op);
+  LogicalResult addParameters(attn_tile::LaunchOp op, Value operand,
+                              SmallVectorImpl<Value> &parameters);
   LogicalResult convertLaunch(attn_tile::LaunchOp op);
   LogicalResult convertTensorMap(attn_tile::MakeTensorMapOp op);
   void convertErrorFlag(attn_tile::ErrorFlagOp op);
@@ -293,6 +299,43 @@ Value FunctionConverter::emitArray(Location loc, Type type, ValueRange values) {
   return array;
 }
 
+/// Emits the parameters of a kernel for an operand of its launch: pointers to
+/// them are added to `parameters`.
+LogicalResult
+FunctionConverter::addParameters(attn_tile::LaunchOp op, Value operand,
+                                 SmallVectorImpl<Value> &parameters) {
+  Location loc = op.getLoc();
+  auto add = [&](Value value) {
+    Value slot = emitAlloca(loc, value.getType());
+    LLVM::StoreOp::create(builder, loc, value, slot);
+    parameters.push_back(slot);
+  };
+  Type type = operand.getType();
+  if (isa<attn_tile::TensorMapType>(type)) {
+    Value map = tensorMaps.lookup(operand);
+    if (!map)
+      return op.emitOpError("tensor map must be made by "
+                            "'attn_tile.make_tensor_map' in this function");
+    parameters.push_back(map);
+    return success();
+  }
+  if (auto memrefType = dyn_cast<MemRefType>(type)) {
+    auto metadata =
+        memref::ExtractStridedMetadataOp::create(builder, loc, operand);
+    add(emitAddress(loc, operand, metadata.getOffset(),
+                    memrefType.getElementType()));
+    for (Value size : metadata.getSizes())
+      add(emitI64(loc, size));
+    for (Value stride : metadata.getStrides())
+      add(emitI64(loc, stride));
+    return success();
+  }
+  if (!type.isIndex() && !type.isSignlessIntOrFloat())
+    return op.emitOpError("cannot pass a kernel operand of type ") << type;
+  add(type.isIndex() ? emitI64(loc, operand) : operand);
+  return success();
+}
+
 LogicalResult FunctionConverter::convertLaunch(attn_tile::LaunchOp op) {
   Location loc = op.getLoc();
   SymbolRefAttr kernel = op.getKernel();
@@ -305,40 +348,9 @@ LogicalResult FunctionConverter::convertLaunch(attn_tile::LaunchOp op) {
 
   builder.setInsertionPoint(op);
   SmallVector<Value> parameters;
-  auto addParameter = [&](Value value) {
-    Value slot = emitAlloca(loc, value.getType());
-    LLVM::StoreOp::create(builder, loc, value, slot);
-    parameters.push_back(slot);
-  };
-  for (Value operand : op.getKernelOperands()) {
-    Type type = operand.getType();
-    if (isa<attn_tile::TensorMapType>(type)) {
-      Value map = tensorMaps.lookup(operand);
-      if (!map)
-        return op.emitOpError("tensor map must be made by "
-                              "'attn_tile.make_tensor_map' in this function");
-      parameters.push_back(map);
-      continue;
-    }
-    if (auto memrefType = dyn_cast<MemRefType>(type)) {
-      auto metadata =
-          memref::ExtractStridedMetadataOp::create(builder, loc, operand);
-      addParameter(emitAddress(loc, operand, metadata.getOffset(),
-                               memrefType.getElementType()));
-      for (Value size : metadata.getSizes())
-        addParameter(emitI64(loc, size));
-      for (Value stride : metadata.getStrides())
-        addParameter(emitI64(loc, stride));
-      continue;
-    }
-    if (type.isIndex()) {
-      addParameter(emitI64(loc, operand));
-      continue;
-    }
-    if (!type.isSignlessIntOrFloat())
-      return op.emitOpError("cannot pass a kernel operand of type ") << type;
-    addParameter(operand);
-  }
+  for (Value operand : op.getKernelOperands())
+    if (failed(addParameters(op, operand, parameters)))
+      return failure();
 
   Value params = emitArray(loc, pointerType, parameters);
   Type i32 = builder.getI32Type();
@@ -542,7 +554,9 @@ LogicalResult FunctionConverter::convertCall(func::CallOp op) {
   return success();
 }
 
-LogicalResult FunctionConverter::convert() {
+/// Finds the operations that are converted; no other operation may touch memory
+/// of the device.
+FailureOr<SmallVector<Operation *>> FunctionConverter::findWork() {
   SmallVector<Operation *> work;
   WalkResult result = func.walk([&](Operation *op) {
     auto call = dyn_cast<func::CallOp>(op);
@@ -572,8 +586,12 @@ LogicalResult FunctionConverter::convert() {
   });
   if (result.wasInterrupted())
     return failure();
+  return work;
+}
 
-  // The signature: status first, stream last.
+/// Changes the signature: the status is the first result, the stream the last
+/// argument.
+LogicalResult FunctionConverter::convertSignature() {
   unsigned position = func.getNumArguments();
   if (failed(func.insertArgument(position, pointerType, {}, func.getLoc())) ||
       failed(func.insertResult(0, builder.getI32Type(), {})))
@@ -584,31 +602,39 @@ LogicalResult FunctionConverter::convert() {
     Value zero = emitIntConstant(builder, op.getLoc(), builder.getI32Type(), 0);
     op->insertOperands(0, zero);
   });
+  return success();
+}
 
+LogicalResult FunctionConverter::convertOp(Operation *op) {
+  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+      .Case([&](attn_tile::LaunchOp op) { return convertLaunch(op); })
+      .Case([&](attn_tile::MakeTensorMapOp op) { return convertTensorMap(op); })
+      .Case([&](attn_tile::ErrorFlagOp op) {
+        return convertErrorFlag(op), success();
+      })
+      .Case([&](attn_tile::ForkStreamOp op) {
+        return convertForkStream(op), success();
+      })
+      .Case([&](attn_tile::JoinStreamOp op) {
+        return convertJoinStream(op), success();
+      })
+      .Case([&](memref::AllocOp op) { return convertAlloc(op); })
+      .Case([&](memref::DeallocOp op) { return convertDealloc(op); })
+      .Case([&](func::CallOp op) { return convertCall(op); });
+}
+
+LogicalResult FunctionConverter::convert() {
+  FailureOr<SmallVector<Operation *>> work = findWork();
+  if (failed(work) || failed(convertSignature()))
+    return failure();
+  // Operations that others of the work use.
   SmallVector<Operation *> maps, streams;
-  for (Operation *op : work) {
-    LogicalResult converted = success();
-    if (auto launch = dyn_cast<attn_tile::LaunchOp>(op)) {
-      converted = convertLaunch(launch);
-    } else if (auto map = dyn_cast<attn_tile::MakeTensorMapOp>(op)) {
-      converted = convertTensorMap(map);
+  for (Operation *op : *work) {
+    if (isa<attn_tile::MakeTensorMapOp>(op))
       maps.push_back(op);
-    } else if (auto word = dyn_cast<attn_tile::ErrorFlagOp>(op)) {
-      convertErrorFlag(word);
-    } else if (auto fork = dyn_cast<attn_tile::ForkStreamOp>(op)) {
-      convertForkStream(fork);
+    else if (isa<attn_tile::ForkStreamOp, attn_tile::JoinStreamOp>(op))
       streams.push_back(op);
-    } else if (auto join = dyn_cast<attn_tile::JoinStreamOp>(op)) {
-      convertJoinStream(join);
-      streams.push_back(op);
-    } else if (auto alloc = dyn_cast<memref::AllocOp>(op)) {
-      converted = convertAlloc(alloc);
-    } else if (auto dealloc = dyn_cast<memref::DeallocOp>(op)) {
-      converted = convertDealloc(dealloc);
-    } else {
-      converted = convertCall(cast<func::CallOp>(op));
-    }
-    if (failed(converted))
+    if (failed(convertOp(op)))
       return failure();
   }
   emitLeave();

@@ -57,6 +57,8 @@ private:
   int32_t parseString(std::string &value);
   int32_t parseBool(bool &value);
   int32_t parseShape(std::vector<int64_t> &shape);
+  int32_t parseEntry(const std::string &key, size_t keyPosition,
+                     Header &header);
 
   void skipBlanks() {
     while (position < text.size() && isBlank(text[position]))
@@ -85,6 +87,7 @@ private:
   const std::string &path;
   const std::string &text;
   size_t position = 0;
+  bool hasDescr = false, hasOrder = false, hasShape = false;
 };
 
 } // namespace
@@ -141,8 +144,30 @@ int32_t HeaderParser::parseShape(std::vector<int64_t> &shape) {
   return ATTN_OK;
 }
 
+/// Parses the value of a key, whose first character is at `keyPosition`.
+int32_t HeaderParser::parseEntry(const std::string &key, size_t keyPosition,
+                                 Header &header) {
+  if (key == "descr") {
+    if (position < text.size() && text[position] == '[')
+      return attnrtSetError(ATTN_DTYPE_MISMATCH,
+                            "%s: structured dtypes are not supported",
+                            path.c_str());
+    hasDescr = true;
+    return parseString(header.descr);
+  }
+  if (key == "fortran_order") {
+    hasOrder = true;
+    return parseBool(header.fortranOrder);
+  }
+  if (key == "shape") {
+    hasShape = true;
+    return parseShape(header.shape);
+  }
+  position = keyPosition;
+  return expected("'descr', 'fortran_order' or 'shape'");
+}
+
 int32_t HeaderParser::parse(Header &header) {
-  bool hasDescr = false, hasOrder = false, hasShape = false;
   if (!consume('{'))
     return expected("'{'");
   while (!consume('}')) {
@@ -153,25 +178,7 @@ int32_t HeaderParser::parse(Header &header) {
     if (!consume(':'))
       return expected("':'");
     skipBlanks();
-    int32_t status;
-    if (key == "descr") {
-      if (position < text.size() && text[position] == '[')
-        return attnrtSetError(ATTN_DTYPE_MISMATCH,
-                              "%s: structured dtypes are not supported",
-                              path.c_str());
-      status = parseString(header.descr);
-      hasDescr = true;
-    } else if (key == "fortran_order") {
-      status = parseBool(header.fortranOrder);
-      hasOrder = true;
-    } else if (key == "shape") {
-      status = parseShape(header.shape);
-      hasShape = true;
-    } else {
-      position = keyPosition;
-      return expected("'descr', 'fortran_order' or 'shape'");
-    }
-    if (status != ATTN_OK)
+    if (int32_t status = parseEntry(key, keyPosition, header))
       return status;
     if (consume(','))
       continue;
