@@ -13,7 +13,7 @@ and ``attn.draw`` shows it.
 from attn import masks
 from attn.aot import Shape, aot
 from attn.artifact import Artifact
-from attn.builder import Attention
+from attn.builder import Attention, CacheAppend
 from attn.compiler import compile, explain
 from attn.draw import draw
 from attn.errors import (
@@ -32,6 +32,7 @@ __all__ = [
     "Attention",
     "AttnError",
     "AttnWarning",
+    "CacheAppend",
     "CompileError",
     "Shape",
     "TraceError",

@@ -1,7 +1,7 @@
 # Licensed under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Attention as a module of one function."""
+"""Attention, and appends to KV caches, as modules of one function."""
 
 import dataclasses
 import re
@@ -153,6 +153,91 @@ class Attention:
             f"      ins(%query, %key, %value : {query}, {key}, {value})",
             f"      outs({', '.join(inits)} : {', '.join(results)})",
             *(textwrap.indent(clause, "      ") for clause in clauses),
+            f"      -> {', '.join(results)}",
+            f"  return {', '.join(f'%r#{i}' for i in range(len(results)))} : {', '.join(results)}",
+            "}",
+            "",
+        ]
+        return "\n".join(lines)
+
+
+@dataclasses.dataclass(frozen=True)
+class CacheAppend:
+    """New keys and values for a KV cache; ``mlir`` is the module.
+
+    The module has one function, ``cache_append(key, value, key_lengths, page_table, cos, sin, query, key_cache,
+    value_cache, rotated_query, new_lengths)``, without the arguments that there are none of. It writes the last four:
+    the first two in place, behind the keys that each entry has. With ``rotary_dim`` it rotates that many elements of
+    keys, and of queries if there are ``query_heads``, by the tables ``cos`` and ``sin``. Batch, lengths, and numbers of
+    new keys and queries may vary from call to call.
+
+        attn.compile(attn.CacheAppend("bf16", 8, 128, page_size=64, rotary_dim=128, query_heads=32), target="sm_90a")
+    """
+
+    dtype: str
+    key_heads: int
+    key_dim: int
+    value_dim: Optional[int] = None
+    #: The size of the pages of the cache if it is paged.
+    page_size: Optional[int] = None
+    rotary_dim: int = 0
+    #: The type of the tables.
+    rotary_dtype: str = "f32"
+    interleaved: bool = False
+    query_heads: int = 0
+    #: Whether all queries have the position of the first new key.
+    same_position: bool = False
+
+    #: The function's name.
+    NAME = "cache_append"
+
+    def __post_init__(self) -> None:
+        for name in ("dtype", "rotary_dtype"):
+            if getattr(self, name) not in ("bf16", "f16", "f32"):
+                raise AttnError(f"{name} is {getattr(self, name)!r}; it must be bf16, f16 or f32")
+        if self.rotary_dim % 2 or not 0 <= self.rotary_dim <= self.key_dim:
+            raise AttnError(
+                f"rotary_dim is {self.rotary_dim}; it must be an even number from 0 to the head dim {self.key_dim}"
+            )
+        if self.query_heads and not self.rotary_dim:
+            raise AttnError(f"query_heads is {self.query_heads}, which needs rotary_dim")
+
+    def mlir(self) -> str:
+        def heads(count: int, rows: Union[int, str], dim: int) -> str:
+            return f"tensor<?x{count}x{rows}x{dim}x{self.dtype}>"
+
+        value_dim = self.key_dim if self.value_dim is None else self.value_dim
+        rows = "?" if self.page_size is None else self.page_size
+        key, value = (heads(self.key_heads, "?", dim) for dim in (self.key_dim, value_dim))
+        key_cache, value_cache = (heads(self.key_heads, rows, dim) for dim in (self.key_dim, value_dim))
+        query = heads(self.query_heads, "?", self.key_dim)
+        table = f"tensor<?x{self.rotary_dim // 2}x{self.rotary_dtype}>"
+        arguments = {"key": key, "value": value, "key_lengths": _LENGTHS}
+        clauses = [f"key_lengths(%key_lengths : {_LENGTHS})", f"new_lengths(%length_init : {_LENGTHS})"]
+        inits = [f"%batch = tensor.dim %key, %dim0 : {key}", f"%length_init = tensor.empty(%batch) : {_LENGTHS}"]
+        results = [key_cache, value_cache, _LENGTHS]
+        if self.page_size is not None:
+            arguments["page_table"] = _PAGES
+            clauses.append(f"page_table(%page_table : {_PAGES})")
+        if self.rotary_dim:
+            arguments["cos"] = arguments["sin"] = table
+            clauses.append(f"rotary(%cos, %sin : {table}, {table}){' interleaved' * self.interleaved}")
+        if self.query_heads:
+            arguments["query"] = query
+            inits.append(f"%queries = tensor.dim %query, %dim2 : {query}")
+            inits.append(f"%query_init = tensor.empty(%batch, %queries) : {query}")
+            clauses.append(f"query(%query into %query_init : {query}, {query}){' same_position' * self.same_position}")
+            results.insert(2, query)
+        arguments.update(key_cache=key_cache, value_cache=value_cache)
+        lines = [
+            f"func.func @{self.NAME}({', '.join(f'%{name}: {kind}' for name, kind in arguments.items())})",
+            f"    -> ({', '.join(results)}) {{",
+            "  %dim0 = arith.constant 0 : index",
+            "  %dim2 = arith.constant 2 : index",
+            *textwrap.indent("\n".join(inits), "  ").split("\n"),
+            f"  %r:{len(results)} = attn.cache_append ins(%key, %value : {key}, {value})",
+            f"      outs(%key_cache, %value_cache : {key_cache}, {value_cache})",
+            *(f"      {clause}" for clause in clauses),
             f"      -> {', '.join(results)}",
             f"  return {', '.join(f'%r#{i}' for i in range(len(results)))} : {', '.join(results)}",
             "}",

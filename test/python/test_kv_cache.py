@@ -127,9 +127,6 @@ def test_refusals():
             "cache_seqlens": lengths, "block_table": table, **options
         })  # fmt: skip
 
-    for name in ("k", "rotary_cos", "alibi_slopes", "cache_batch_idx", "cache_leftpad"):
-        with pytest.raises(attn.UnsupportedError, match=f"^{name} is given"):
-            call(**{name: q})
     with pytest.raises(attn.UnsupportedError, match="k_cache has pages of 24 positions; they must have 16, 32"):
         call(q, pool[:, :8].repeat(1, 3, 1, 1), pool)
     with pytest.raises(attn.AttnError, match=r"block_table has the shape \(3, 4\), expected \(2, pages of an entry\)"):

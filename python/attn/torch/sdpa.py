@@ -27,7 +27,7 @@ from attn.torch.kernels import (
     remember_plan,
 )
 from attn.torch.ops import attend, draw_row, is_observed, is_plain, run_plan, run_recent
-from attn.trace import capture_type, float_literal
+from attn.trace import capture_type
 
 #: Torch aligns causal masks to the first query and key.
 CAUSAL = "#attn.causal<alignment = top_left>"
@@ -45,7 +45,7 @@ def _make_kind(
 ) -> Kind:
     """The kind of attention with a mask of this type, each of whose four dimensions may be 1, together with a named one
     that reads so many tensors. Regions are one line each, as operators of torch want them."""
-    cap = "" if soft_cap is None else _write_cap(soft_cap)
+    cap = "" if soft_cap is None else write_cap(soft_cap)
     capped = "%capped" if cap else "%s"
     score = f"{cap}attn.yield %capped : f32" if cap else ""
     if mask_type is None:
@@ -67,9 +67,10 @@ def make_kind(mask: str, scale: Optional[float], soft_cap: Optional[float]) -> K
     return make(None, mask, 0, scale, 0.0, soft_cap)
 
 
-def _write_cap(soft_cap: float) -> str:
+def write_cap(soft_cap: float) -> str:
+    # Compilers of torch do not follow the bits of a number. So many digits tell each f32 from others.
     return (
-        f"%cap = arith.constant {float_literal(soft_cap)} : f32 %part = arith.divf %s, %cap : f32 "
+        f"%cap = arith.constant {soft_cap:.9e} : f32 %part = arith.divf %s, %cap : f32 "
         "%bent = math.tanh %part : f32 %capped = arith.mulf %bent, %cap : f32 "
     )
 
