@@ -5,7 +5,8 @@
 
 ``sdpa``, ``flex_attention`` and ``varlen_attn`` have the signatures and the meanings of torch's
 ``scaled_dot_product_attention``, ``flex_attention`` and ``varlen_attn``, the function for packed sequences.
-``flash_attn_with_kvcache`` has the signature of the package flash-attn, for KV caches, also paged ones.
+``flash_attn_with_kvcache`` has the signature of the package flash-attn, for KV caches, also paged ones, and
+``PagedKVCache`` has the pages of sequences.
 ``sdpa_packed`` takes queries, keys and values in one tensor. ``from_export`` puts attention into graphs of
 ``torch.export``. Kernels are compiled when they are first needed, for the device that the tensors are on: a GPU, or the
 host.
@@ -16,10 +17,12 @@ from attn.torch.importer import from_export
 from attn.torch.kernels import compile_for
 from attn.torch.kv_cache import flash_attn_with_kvcache
 from attn.torch.packed import sdpa_packed
+from attn.torch.paged_cache import PagedKVCache
 from attn.torch.block_masks import PrecomputedBlockMask
 from attn.torch.sdpa import debug_sdpa, sdpa, varlen_attn
 
 __all__ = [
+    "PagedKVCache",
     "PrecomputedBlockMask",
     "Pairs",
     "Traced",
