@@ -90,6 +90,20 @@ def test_functions_that_change():
         ids[0, 9] += 1
 
 
+@pytest.mark.parametrize(
+    "functions, message",
+    [
+        ((lambda s, b, h, q, k: (s, s), None), "score_mod .* computes with a tuple, which is no scalar"),
+        ((lambda s, b, h, q, k: q > k, None), "score_mod .* returns a bool, expected a score"),
+        ((None, lambda b, h, q, k: (q - k) * 0.5), "mask_mod .* returns a float, expected a bool"),
+    ],
+)
+def test_results_of_other_kinds(functions, message):
+    compiled, _ = compile_whole(lambda q, k, v: flex_attention(q, k, v, *functions))
+    with pytest.raises(Exception, match=message):
+        compiled(*make_inputs())
+
+
 def test_tensors_that_functions_compute_are_in_the_graph():
     slopes = torch.rand(H, requires_grad=True)
     score_mod = lambda s, b, h, q, k: s + (slopes * 2)[h] * (k - q)  # noqa: E731

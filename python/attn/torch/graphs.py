@@ -61,7 +61,8 @@ def bind(graph: torch.fx.GraphModule, captures: Tuple, name: str) -> Callable:
 
     def function(*scalars: Any) -> Any:
         result = graph(*scalars, *captures)
-        return result[0] if isinstance(result, (tuple, list)) else result
+        # Graphs return tuples; of several results, the tracer refuses the tuple.
+        return result[0] if isinstance(result, (tuple, list)) and len(result) == 1 else result
 
     function.__name__ = name
     return function
