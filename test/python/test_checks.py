@@ -43,6 +43,7 @@ NESTED = torch.nested.nested_tensor([torch.ones(2, 8, 16)])
         ((X, X, X), {"dropout_p": 1.25}, "dropout_p is 1.25; it must be from 0 to 1"),
         ((X[..., :0], X[..., :0], X), {}, "query has a head dim of 0; it must be at least 1"),
         ((X, X, X[..., :0]), {}, "value has a head dim of 0; it must be at least 1"),
+        ((X[:, :0], X[:, :0], X[:, :0]), {}, "query has 0 heads; it needs at least 1"),
         ((NESTED, NESTED, NESTED), {}, "query is a tensor of the kind nested"),
         ((X, X, X), {"attn_mask": torch.ones(8, 8, device="meta")}, "attn_mask is on meta and query on cpu"),
         (

@@ -274,6 +274,9 @@ def check_tensors(
     for name, tensor in (("query", query), ("value", value)):
         if tensor.shape[3] == 0:
             raise AttnError(f"{name} has a head dim of 0; it must be at least 1")
+    for name, tensor in (("query", query), ("key", key), ("value", value)):
+        if tensor.shape[1] == 0:
+            raise AttnError(f"{name} has 0 heads; it needs at least 1")
     for name, tensor in zip(names[3:], captures):
         if element_name(tensor) not in ELEMENTS:
             raise UnsupportedError(f"{name} has the dtype {tensor.dtype}; convert it to one of {', '.join(ELEMENTS)}")
