@@ -271,6 +271,19 @@ def test_forward_mode():
     assert torch.autograd.gradcheck(
         lambda *tensors: sdpa(*tensors, is_causal=True), inputs, check_forward_ad=True, check_backward_ad=False
     )
+    tangents = [make(1, 2, 5, 3, seed=3 + seed).detach() for seed in range(3)]
+    masked = ~torch.ones(5, 5, dtype=torch.bool).tril()
+
+    def plain(query, key, value):
+        return (query @ key.mT / 3**0.5).masked_fill(masked, -float("inf")).softmax(-1) @ value
+
+    _, expected = torch.func.jvp(plain, tuple(inputs), tuple(tangents))
+    for call in (
+        lambda *x: sdpa(*x, is_causal=True), lambda *x: flex_attention(*x, None, lambda b, h, i, j: i >= j)
+    ):  # fmt: skip
+        torch.testing.assert_close(torch.func.jvp(call, tuple(inputs), tuple(tangents))[1], expected)
+    torch.testing.assert_close(torch.func.hessian(lambda x: sdpa(x, *inputs[1:], is_causal=True).sum())(inputs[0]),
+                               torch.func.hessian(lambda x: plain(x, *inputs[1:]).sum())(inputs[0]))
     forward_ad = torch.autograd.forward_ad
     x = inputs[0].detach().float()
     with forward_ad.dual_level():

@@ -29,7 +29,10 @@ def check_arguments(scale: Optional[float], dropout_p: float, **tensors: Any) ->
         return
     if torch._C._functorch.peek_interpreter_stack() is not None:
         kinds = [interpreter.key() for interpreter in torch._C._functorch.get_interpreter_stack()]
-        if torch._C._functorch.TransformType.Jvp in kinds:
+        # Operations of torch, which compute double precision on the host, have rules.
+        first = next(iter(tensors.values()))
+        is_evaluated = first.dtype == torch.float64 and not first.is_cuda
+        if torch._C._functorch.TransformType.Jvp in kinds and not is_evaluated:
             raise UnsupportedError(
                 "attention has no rules for torch.func.jvp, jacfwd and hessian; use vjp, grad or jacrev"
             )
