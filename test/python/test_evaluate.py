@@ -304,6 +304,52 @@ def check_reads(monkeypatch):
     evaluate.checks_reads.cache_clear()
 
 
+def test_reads_are_checked_wherever_tensors_have_contents(check_reads):
+    check_reads("1")
+    x, table = make_inputs()[0].detach().float(), torch.zeros(S - 3)
+
+    def attend(query):
+        return flex_attention(query, query, query, lambda s, b, h, i, j: s + table[j])
+
+    message = f"score_mod reads index {S - 3} of dimension 0 of captured tensor 0, .* query 0 and key {S - 3}"
+    compiled = torch.compile(attend, backend="aot_eager", fullgraph=True)
+    for call in (
+        lambda: attend(x.double()), lambda: compiled(x), lambda: torch.vmap(attend)(x[None]),
+        lambda: torch.func.grad(lambda query: attend(query).sum())(x),
+    ):  # fmt: skip
+        with pytest.raises(attn.AttnError, match=message):
+            call()
+
+
+def test_lengths_limit_the_reads_that_are_checked(check_reads):
+    check_reads("1")
+    x, table = make_inputs()[0].detach().float(), torch.zeros(S - 3)
+    lengths = torch.full((B,), S - 3, dtype=torch.int32)
+    for function in (
+        {"score_mod": lambda s, b, h, i, j: s + table[j]}, {"block_mask": lambda b, h, i, j: table[j] == 0}
+    ):  # fmt: skip
+        flex_attention(x, x, x, **function, key_lengths=lengths)
+        with pytest.raises(attn.AttnError, match=f"reads index {S - 3} .* at batch 1, .* and key {S - 3}"):
+            flex_attention(x, x, x, **function, key_lengths=lengths + torch.arange(B, dtype=torch.int32))
+
+
+@pytest.mark.parametrize(
+    "mask, message",
+    [
+        (masks.documents(torch.zeros(1, S - 1, dtype=torch.int32)), "queries of the mask documents have the shape "),
+        (masks.documents(torch.zeros(1, S, dtype=torch.int32), torch.zeros(1, S + 1, dtype=torch.int32)), "keys of "),
+        (masks.packed_documents(torch.zeros(B + 1, 3, dtype=torch.int32)), "queries of the mask packed_documents "),
+    ],
+)
+def test_documents_of_other_sizes(mask, message, check_reads):
+    x = make_inputs()[0].detach()
+    with pytest.raises(attn.AttnError, match=message):
+        sdpa(x, x, x, masks.causal() & mask)
+    check_reads("1")
+    with pytest.raises(attn.AttnError, match=message):
+        sdpa(x.float(), x.float(), x.float(), masks.causal() & mask)
+
+
 def test_reads_are_checked(check_reads, monkeypatch):
     x = make_inputs()[0].detach().float()
     table, flags = torch.zeros(H, 30), torch.ones(S - 1, dtype=torch.bool)
@@ -326,6 +372,7 @@ def test_reads_are_checked(check_reads, monkeypatch):
     flex_attention(x, x, x, score_mod, masks.causal())
     with pytest.raises(attn.AttnError, match="mask_mod reads index 23 of dimension 0 .* 23, at .* query 23 and key 0"):
         flex_attention(x, x, x, None, lambda b, h, i, j: flags[i])
+    flex_attention(x, x, x, score_mod, key_lengths=torch.zeros(B, dtype=torch.int32))
     check_reads("0")
     flex_attention(x, x, x, score_mod)
     check_reads("always")

@@ -5,7 +5,7 @@
 
 In double precision on the host it takes the place of kernels, which have none, so that
 ``torch.autograd.gradcheck`` runs on models. With ATTN_CHECK_READS=1 the indices of all
-reads of captured tensors are computed before each call, and those outside are an error.
+reads of captured tensors are computed for each call, and those outside are an error.
 """
 
 import contextlib
@@ -164,6 +164,22 @@ def _evaluate_mask(text: str, pairs: _Pairs) -> Tensor:
     return _POSITIONAL[name](row, key, query, **numbers)
 
 
+def _check_documents(kind: Kind, query: Tensor, key: Tensor, captures: Sequence[Tensor]) -> None:
+    """Refuses tensors of documents whose sizes differ from those of queries and keys."""
+    if kind.sequences == "packed":
+        return
+    for is_packed, *numbers in re.findall(r"#attn\.(packed_)?documents<queries = (\d+), keys = (\d+)>", kind.mask):
+        for side, number, of in zip(("queries", "keys"), numbers, (query, key)):
+            shape = tuple(captures[int(number)].shape)
+            positions = shape[-1] if is_packed else of.shape[2]
+            if shape not in ((1, positions), (query.shape[0], positions)):
+                wanted = "documents + 1" if is_packed else positions
+                raise AttnError(
+                    f"{side} of the mask {is_packed}documents have the shape {shape}, expected "
+                    f"({query.shape[0]}, {wanted}) or (1, {wanted})"
+                )
+
+
 def _same_document(is_packed: bool, queries: Tensor, keys: Tensor, batch: Tensor, query: Tensor, key: Tensor) -> Tensor:
     def find(tensor: Tensor, position: Tensor) -> Tensor:
         entry = batch if tensor.shape[0] > 1 else torch.zeros_like(batch)
@@ -306,9 +322,17 @@ class _Places(NamedTuple):
     rows: Optional[Tensor] = None
 
 
-def _locate(query: Tensor, key: Tensor, captures: Sequence[Tensor], kind: Kind) -> _Places:
+def _locate(
+    query: Tensor,
+    key: Tensor,
+    captures: Sequence[Tensor],
+    kind: Kind,
+    rows: Optional[slice] = None,
+) -> _Places:
+    """Places of all rows, or of some, and of all columns."""
     sizes = (query.shape[2], key.shape[2])
-    position = _positions((*query.shape[:2], *sizes), query.device)
+    first, end, _ = (rows or slice(None)).indices(sizes[0])
+    position = _positions((*query.shape[:2], end - first, sizes[1]), query.device, first)
     if "key_lengths" in kind.clauses.split():
         length = _find_operands(captures, kind)["key_lengths"][0].long().clamp(0, sizes[1]).view(-1, 1, 1, 1)
         return _Places(position, (sizes[0], length), position[3] < length)
@@ -318,8 +342,8 @@ def _locate(query: Tensor, key: Tensor, captures: Sequence[Tensor], kind: Kind) 
     if kind.sequences == "packed":
         return _locate_packed(position, operands)
     lengths = [each.long().clamp(0, size).view(-1, 1, 1, 1) for each, size in zip(operands, sizes)]
-    rows, columns = (place < length for place, length in zip(position[2:], lengths))
-    return _Places(position, (lengths[0], lengths[1]), rows & columns, rows)
+    is_row, is_column = (place < length for place, length in zip(position[2:], lengths))
+    return _Places(position, (lengths[0], lengths[1]), is_row & is_column, is_row)
 
 
 def _locate_packed(position: Sequence[Tensor], operands: Sequence[Tensor]) -> _Places:
@@ -339,6 +363,7 @@ def _evaluate(
     query: Tensor, key: Tensor, captures: Sequence[Tensor], kind: Kind, rng: Optional[Tensor] = None
 ) -> Tuple[Tensor, Tensor, Tensor]:
     """Scores, probabilities, some of which ``rng`` drops, and log-sum-exp."""
+    _check_documents(kind, query, key, captures)
     key = key[:, _find_heads(query, key, captures, kind)]
     places = _locate(query, key, captures, kind)
     scores = query @ key.mT * (1 / math.sqrt(query.shape[3]) if kind.scale is None else kind.scale)
@@ -447,22 +472,20 @@ _PAIRS_AT_ONCE = 1 << 22
 
 def check_reads(query: Tensor, key: Tensor, captures: Sequence[Tensor], kind: Kind) -> None:
     """Refuses reads out of the bounds of captured tensors: in a score_mod at pairs that attend, in a mask_mod at pairs
-    that a named mask keeps. A score of 0 stands for all scores."""
-    sizes = (query.shape[0], query.shape[1], query.shape[2], key.shape[2])
-    rows = max(1, _PAIRS_AT_ONCE // max(1, sizes[0] * sizes[1] * sizes[3]))
-    read = captures[kind.first_capture :]
-    for first in range(0, sizes[2], rows):
-        part = (*sizes[:2], min(rows, sizes[2] - first), sizes[3])
-        position = _positions(part, query.device, first)
-        pairs = _Pairs(position, sizes[2:], read)
-        keep = torch.ones((), dtype=torch.bool, device=query.device)
+    that lengths and a named mask keep. A score of 0 stands for all scores."""
+    _check_documents(kind, query, key, captures)
+    count = max(1, _PAIRS_AT_ONCE // max(1, query.shape[0] * query.shape[1] * key.shape[2]))
+    for first in range(0, query.shape[2], count):
+        places = _locate(query, key, captures, kind, slice(first, first + count))
+        pairs = _Pairs(places.position, places.lengths, captures[kind.first_capture :])
+        keep = torch.ones((), dtype=torch.bool, device=query.device) if places.pairs is None else places.pairs
         if kind.mask:
-            keep = _evaluate_mask(kind.mask, _Pairs(position, sizes[2:], captures[: kind.reads]))
+            keep = keep & _evaluate_mask(kind.mask, pairs._replace(captures=captures[: kind.reads]))
         if kind.mask_mod:
-            check = functools.partial(_check_read, "mask_mod", keep, position)
+            check = functools.partial(_check_read, "mask_mod", keep, places.position)
             keep = keep & _Region(kind.mask_mod, pairs, check).evaluate()
         if kind.score_mod:
-            check = functools.partial(_check_read, "score_mod", keep, position)
+            check = functools.partial(_check_read, "score_mod", keep, places.position)
             _Region(kind.score_mod, pairs, check).evaluate(torch.zeros((), dtype=torch.float64, device=query.device))
 
 
@@ -473,10 +496,10 @@ def _check_read(
         is_outside = ((each < 0) | (each >= size)) & keep
         if not bool(is_outside.any()):
             continue
-        is_outside, each = torch.broadcast_tensors(is_outside, each, *position)[:2]
-        place = is_outside.nonzero()[0].tolist()
-        where = [int(axis.flatten()[at]) for axis, at in zip(position, place)]
+        is_outside, each, *position = torch.broadcast_tensors(is_outside, each, *position)
+        place = tuple(is_outside.nonzero()[0].tolist())
+        where = [int(axis[place]) for axis in position]
         raise AttnError(
-            f"{role} reads index {int(each[tuple(place)])} of dimension {dim} of captured tensor {number}, of size "
-            f"{size}, at batch {where[0]}, head {where[1]}, query {where[2]} and key {where[3]}"
+            f"{role} reads index {int(each[place])} of dimension {dim} of captured tensor {number}, of size {size}, "
+            f"at batch {where[0]}, head {where[1]}, query {where[2]} and key {where[3]}"
         )

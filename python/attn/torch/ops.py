@@ -74,8 +74,16 @@ def _find_plan(tensors, rng, mask, score, keep, scale, dropout_p, reads, clauses
     return get_plan(kind, mode, query, key, value, captures), tensors
 
 
+def _check_reads(query: Tensor, key: Tensor, captures: Sequence[Tensor], kind: Kind) -> None:
+    """Checks reads of captured tensors, where ATTN_CHECK_READS asks for it and tensors have contents."""
+    if captures and evaluate.checks_reads() and not (query.is_cuda and _is_capturing()):
+        evaluate.check_reads(query, key, captures, kind)
+
+
 def _run(tensors, *arguments):
+    query, key, _, *captures = tensors
     plan, tensors = _find_plan(tensors, *arguments)
+    _check_reads(query, key, captures, plan.kind)
     outputs = plan.run(tensors)
     return outputs[0], outputs[1] if plan.with_lse else tensors[0].new_empty(0, dtype=torch.float32)
 
@@ -551,17 +559,19 @@ def attend(
     if not torch.compiler.is_compiling():
         if evaluate.takes(query):
             state = draw_state(query.device) if kind.dropout_p else None
-            return evaluate.attend(query, key, value, captures, kind, state)
+            results = evaluate.attend(query, key, value, captures, kind, state)
+            if is_plain(query, key, value, *captures):
+                _check_reads(query, key, captures, kind)
+            return results
         if _has_dual_level():
             _refuse_tangents(query, key, value, *captures)
-    if captures and is_plain(query, key, value, *captures) and evaluate.checks_reads():
-        evaluate.check_reads(query, key, captures, kind)
     gradients = _find_gradients((query, key, value), captures)
     if is_plain(query, key, value, *captures):
         is_planned = precomputed_mask is not None and (
             may_have_block_mask(kind) or isinstance(precomputed_mask, PrecomputedBlockMask)
         )
         plan = get_plan(kind, Mode(with_lse, gradients, is_planned), query, key, value, captures)
+        _check_reads(query, key, captures, kind)
         tensors = (query, key, value, *captures)
         needs_gradient = gradients is not None
         if name is not None:
