@@ -142,3 +142,38 @@ def test_gradients(dtype, device, make):
             other = torch.nan_to_num(peer.double() - wanted).norm()
             rounding = torch.finfo(gradient.dtype).eps * wanted.norm()
             assert (gradient.double() - wanted).norm() <= 2 * other + rounding
+
+
+def find_gradient_bounds(dtype, dout, out, q, k, v, scores):
+    """By how much gradients differ from exact ones, at most: docs/Numerics.md."""
+    probabilities = scores.softmax(-1)
+    eps = torch.finfo(dtype).eps + torch.finfo(torch.float32).eps * scores.abs().amax()
+    change = eps * probabilities * (dout.abs() @ v.abs().mT + (dout.abs() * out.abs()).sum(-1, keepdim=True))
+    return change @ k.abs() / 8, change.mT @ q.abs() / 8, eps * probabilities.mT @ dout.abs()
+
+
+@pytest.mark.parametrize("source", ["inputs", "bias"])
+@pytest.mark.parametrize(["dtype", "device"], [kind for kind in KINDS if kind[0] != torch.float32])
+def test_gradients_of_large_scores(dtype, device, source):
+    """Where scores are large, exact gradients of q and k vanish, but the rounding of the output to 16 bits does not."""
+    torch.manual_seed(0)
+    for size in (1.0, 1e2, 1e3):
+        q, k, v, dout = (torch.randn(1, 2, 150, 64, device=device) for _ in range(4))
+        grown = size**0.5 if source == "inputs" else 1.0
+        tensors = [tensor.to(dtype).requires_grad_() for tensor in (q * grown, k * grown, v)]
+        bias = (torch.randn(150, 150, device=device) * (size if source == "bias" else 0)).to(dtype)
+        dout = dout.to(dtype)
+        wide = [tensor.detach().double().requires_grad_() for tensor in tensors]
+        scores = wide[0] @ wide[1].mT / 8 + bias.double()
+        out = scores.softmax(-1) @ wide[2]
+        exact = torch.autograd.grad(out, wide, dout.double())
+        actual = torch.autograd.grad(sdpa(*tensors, bias), tensors, dout)
+        peers = torch.autograd.grad(scaled_dot_product_attention(*tensors, bias), tensors, dout)
+        with torch.no_grad():
+            bounds = find_gradient_bounds(dtype, dout.double(), out, *wide, scores)
+        for gradient, peer, wanted, bound in zip(actual, peers, exact, bounds):
+            error = gradient.double() - wanted
+            # Exponentials may be subnormal, and so may gradients.
+            assert (error.abs() <= bound + max(torch.finfo(dtype).tiny, 1e-30)).all()
+            rounding = torch.finfo(dtype).eps * wanted.norm()
+            assert error.norm() <= 2 * (peer.double() - wanted).norm() + rounding
