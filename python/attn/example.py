@@ -62,6 +62,7 @@ _MAIN = r"""// Calls an artifact that attn.aot wrote, without Python:
 
 #include "@NAME@.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -171,6 +172,18 @@ private:
   std::vector<char> contents;
 };
 
+/// Refuses names that a function does not have.
+void checkNames(const Options &options, const std::vector<std::string> &names) {
+  for (const auto &option : options) {
+    if (std::find(names.begin(), names.end(), option.first) != names.end())
+      continue;
+    std::string known;
+    for (const std::string &name : names)
+      known += (known.empty() ? "" : ", ") + name;
+    throw std::runtime_error("no size or argument '" + option.first + "' (expected one of " + known + ")");
+  }
+}
+
 /// A size that varies.
 int64_t readSize(const Options &options, const char *name, int64_t standard) {
   auto option = options.find(name);
@@ -214,6 +227,8 @@ def _literal(text: str) -> str:
 def _write_function(number: int, example: ExampleFunction) -> str:
     function = example.function
     lines = [f"/// Calls the function {_literal(function.name)}.", f"void run{number}(const Options &options) {{"]
+    names = ", ".join(_literal(name) for name in (*function.symbols, *(name for name, *_ in function.args)))
+    lines.append(f"  checkNames(options, {{{names}}});")
     if function.symbols:
         lines.append("  const int64_t sizes[] = {")
         for name, size in zip(function.symbols, example.sizes):

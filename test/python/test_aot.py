@@ -99,6 +99,7 @@ def test_function(tmp_path):
         (["batch=2", f"query={tmp_path / 'query'}"], "bytes, expected"),
         (["none"], "the artifact has no function 'none'"),
         (["query=/nonexistent"], "cannot read '/nonexistent'"),
+        (["q=/nonexistent"], "no size or argument 'q' (expected one of batch, queries, keys, query, key, value, out)"),
     ):
         result = subprocess.run([program, *arguments], capture_output=True, text=True)
         assert result.returncode == 1 and text in result.stderr
