@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Sinks, head maps, the identity, the log-sum-exp, and sequences of different lengths from torch, against f64."""
 
+import inspect
 import math
 
 import pytest
@@ -153,6 +154,26 @@ def test_packed_sequences(window):
     exact, exact_lse = (torch.cat(each, 1) for each in zip(*results, none))
     out = varlen_attn(*inputs, *bounds, 11, 11, window_size=window, enable_gqa=True, return_lse=True)
     check(out, inputs, (exact.transpose(0, 1), exact_lse), wide)
+
+
+def test_arguments_of_torch():
+    """All arguments of torch's function, by their names; the ones that kernels have not are refused."""
+    varlen = pytest.importorskip("torch.nn.attention.varlen")
+    theirs, ours = (inspect.signature(function).parameters for function in (varlen.varlen_attn, varlen_attn))
+    assert list(theirs)[:7] == list(ours)[:7] and not set(theirs) - set(ours)
+    inputs, bounds = make_packed()
+    expected = varlen_attn(*inputs, *bounds, return_lse=True)
+    for actual, wanted in zip(varlen_attn(*inputs, *bounds, return_aux=varlen.AuxRequest(lse=True)), expected):
+        assert torch.equal(actual, wanted)
+    assert torch.equal(varlen_attn(*inputs, *bounds, return_aux=varlen.AuxRequest()), expected[0])
+    lengths = bounds[1][1:] - bounds[1][:-1]
+    for options, message in (
+        ({"seqused_k": lengths}, "seqused_k is for KV caches; call attn.torch.flash_attn_with_kvcache"),
+        ({"block_table": lengths[:, None]}, "block_table is for KV caches"),
+        ({"num_splits": 1}, "num_splits is 1; leave it out"),
+    ):
+        with pytest.raises(attn.UnsupportedError, match=message):
+            varlen_attn(*inputs, *bounds, **options)
 
 
 def test_options_of_packed_sequences():

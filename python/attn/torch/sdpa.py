@@ -413,10 +413,14 @@ def varlen_attn(
     max_q: Optional[int] = None,
     max_k: Optional[int] = None,
     *,
+    return_aux: Optional[Any] = None,
     return_lse: bool = False,
     scale: Optional[float] = None,
     window_size: Tuple[int, int] = (-1, -1),
     enable_gqa: bool = False,
+    seqused_k: Optional[Tensor] = None,
+    block_table: Optional[Tensor] = None,
+    num_splits: Optional[int] = None,
     dropout_p: float = 0.0,
     soft_cap: Optional[float] = None,
     block_mask: Optional[Mask] = None,
@@ -432,9 +436,18 @@ def varlen_attn(
     gives the positions of the keys, which are the same by default. The largest lengths, ``max_q`` and ``max_k``, are
     not needed. ``window_size`` is the number of keys before and after the query that it attends to, -1 for all, where
     the last query is at the last key. Masks, as ``block_mask``, see the positions of a sequence; masks that read
-    tensors do not go with sequences. The log-sum-exp is ``[heads, positions]``. All else is as in ``sdpa``; rows that
-    belong to no sequence are 0.
+    tensors do not go with sequences. The log-sum-exp, which ``return_lse`` or torch's ``AuxRequest(lse=True)`` as
+    ``return_aux`` asks for, is ``[heads, positions]``. All else is as in ``sdpa``; rows that belong to no sequence are
+    0. Of torch's arguments, ``seqused_k``, ``block_table`` and ``num_splits`` are refused.
     """
+    if seqused_k is not None or block_table is not None:
+        raise UnsupportedError(
+            f"{'block_table' if seqused_k is None else 'seqused_k'} is for KV caches; call "
+            "attn.torch.flash_attn_with_kvcache"
+        )
+    if num_splits is not None:
+        raise UnsupportedError(f"num_splits is {num_splits}; leave it out: kernels choose splits by the lengths")
+    return_lse = return_lse or (return_aux is not None and return_aux.lse)
     check_arguments(scale, dropout_p, query=query, key=key, value=value, cu_seq_q=cu_seq_q)
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if tensor.dim() != 3:
