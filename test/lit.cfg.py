@@ -60,7 +60,7 @@ config.substitutions.append(
 )
 config.substitutions.append(("%cmake", f"'{config.cmake}'"))
 
-llvm_config.with_system_environment(["HOME", "TMP", "TEMP", "CUDA_HOME", "LD_LIBRARY_PATH"])
+llvm_config.with_system_environment(["HOME", "TMP", "TEMP", "CUDA_HOME", "LD_LIBRARY_PATH", "ATTN_TEST_CACHE_DIR"])
 llvm_config.with_environment("PATH", config.attn_tools_dir, append_path=True)
 llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
 llvm_config.use_default_substitutions()

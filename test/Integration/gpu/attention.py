@@ -31,7 +31,6 @@ Under compute-sanitizer, use --sanitizer-subset.
 import os
 import random
 import re
-import subprocess
 import sys
 import threading
 from dataclasses import dataclass, field
@@ -42,6 +41,7 @@ import numpy as np
 from device_suite import choose_variants, make_parser, record, write_source
 from data_masks import DATA_MASKS
 from dropout_reference import Dropout, packed_mask
+from tool_cache import run_tool
 
 # What one rounding to a dtype changes, at most.
 ROUNDING = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24}
@@ -802,7 +802,7 @@ def compile_artifacts(options, variants) -> int:
         command = [options.compile, base + ".mlir", "-o", output, f"--target={options.target}", "--verbose"]
         if options.assemble:
             command.append("--embed-ptx=false")
-        result = subprocess.run(command + v.options, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        result = run_tool(command + v.options, check=False, quiet=True)
         uses = re.findall(r"uses (\d+) registers, (\d+) bytes of stack, (\d+) bytes of spills", result.stderr)
         said = [line for line in result.stderr.splitlines() if re.search("(error|warning|remark): ", line, re.I)]
         text = "\n  ".join(["", *(said or result.stderr.splitlines())])

@@ -15,13 +15,14 @@ import argparse
 import datetime
 import json
 import os
-import subprocess
 import sys
 import zlib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "python"))
 sys.path.insert(0, os.path.join(HERE, "..", "Inputs"))
+
+from tool_cache import run_tool  # noqa: E402
 
 # Options that only some programs have.
 OPTIONS = {
@@ -73,9 +74,9 @@ def compile_artifact(options, name, text, *flags, passes=()):
     if passes:
         opt = os.path.join(os.path.dirname(options.compile), "attn-opt")
         source = base + ".opt.mlir"
-        subprocess.run([opt, base + ".mlir", *passes, "-o", source], check=True)
+        run_tool([opt, base + ".mlir", *passes, "-o", source])
     target = getattr(options, "target", OPTIONS["target"]["default"])
-    subprocess.run([options.compile, source, "-o", base + ".so", f"--target={target}", *flags], check=True)
+    run_tool([options.compile, source, "-o", base + ".so", f"--target={target}", *flags])
 
 
 def load(options, name, function):

@@ -18,7 +18,6 @@ import argparse
 import concurrent.futures
 import ctypes
 import os
-import subprocess
 import sys
 
 import numpy as np
@@ -26,6 +25,7 @@ import numpy as np
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "Inputs"))
 from data_masks import DATA_MASKS  # noqa: E402
 from dropout_reference import Dropout, pack  # noqa: E402
+from tool_cache import run_tool  # noqa: E402
 
 F64 = np.float64
 
@@ -906,14 +906,14 @@ PIPELINE = (
 def compile_variant(variant, path, args):
     with open(path + ".mlir", "w") as file:
         file.write(variant.module())
-    subprocess.run(["attn-opt", path + ".mlir", f"--pass-pipeline={PIPELINE}",
-                    "-o", path + ".llvm.mlir"], check=True)
-    subprocess.run(["mlir-translate", "--mlir-to-llvmir", path + ".llvm.mlir",
-                    "-o", path + ".ll"], check=True)
-    subprocess.run([args.cc, "-O1", "-march=native", "-shared", "-fPIC",
-                    "-Wno-override-module", path + ".ll", "-o", path + ".so",
-                    "-L" + args.library, "-lattn_runtime", "-lm",
-                    "-Wl,-rpath," + args.library], check=True)
+    run_tool(["attn-opt", path + ".mlir", f"--pass-pipeline={PIPELINE}",
+              "-o", path + ".llvm.mlir"])
+    run_tool(["mlir-translate", "--mlir-to-llvmir", path + ".llvm.mlir",
+              "-o", path + ".ll"])
+    run_tool([args.cc, "-O1", "-march=native", "-shared", "-fPIC",
+              "-Wno-override-module", path + ".ll", "-o", path + ".so",
+              "-L" + args.library, "-lattn_runtime", "-lm",
+              "-Wl,-rpath," + args.library])
     return ctypes.CDLL(path + ".so")
 
 

@@ -19,7 +19,6 @@
 import argparse
 import ctypes
 import os
-import subprocess
 import sys
 
 import numpy as np
@@ -30,6 +29,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "python"))
 
 from attn.artifact import DTYPES, Artifact, TensorView  # noqa: E402
 from kv_append import CASES, VARIANTS, make_bad  # noqa: E402
+from tool_cache import run_tool  # noqa: E402
 
 
 def view(array, dtype):
@@ -67,7 +67,7 @@ def main():
         path = os.path.join(args.work, str(variant))
         with open(path + ".mlir", "w") as file:
             file.write(variant.mlir())
-        subprocess.run(["attn-compile", path + ".mlir", "-o", path + ".so", "--target=host"], check=True)
+        run_tool(["attn-compile", path + ".mlir", "-o", path + ".so", "--target=host"])
         function = Artifact(path + ".so", args.runtime)["append"]
         given = [(name, variant.make(*case[:3], rng, case[3]), (), None) for name, case in CASES.items()]
         for name, *case in [*given, *make_bad(variant, rng)]:

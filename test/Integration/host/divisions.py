@@ -19,15 +19,16 @@ import argparse
 import ctypes
 import itertools
 import os
-import subprocess
 import sys
 
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "Inputs"))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "python"))
 
 from attn.artifact import DTYPES, Artifact, TensorView  # noqa: E402
+from tool_cache import run_tool  # noqa: E402
 
 TYPES = {"i8": 8, "i64": 64, "index": 64}
 STORED = {"i8": np.int8, "i64": np.int64, "index": np.int64}
@@ -138,7 +139,7 @@ def main():
     source, library = os.path.join(args.work, "divisions.mlir"), os.path.join(args.work, "divisions.so")
     with open(source, "w") as file:
         file.write(text)
-    subprocess.run(["attn-compile", source, "-o", library, "--target=host", "--with-reference"], check=True)
+    run_tool(["attn-compile", source, "-o", library, "--target=host", "--with-reference"])
     artifact = Artifact(library, args.runtime)
 
     failures = 0

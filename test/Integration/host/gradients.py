@@ -20,14 +20,16 @@ import ctypes
 import functools
 import math
 import os
-import subprocess
 import sys
 
 import numpy as np
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "python"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "Inputs"))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "python"))
 
 from attn.artifact import DTYPES, Artifact, TensorView  # noqa: E402
+from tool_cache import run_tool  # noqa: E402
 
 F64 = np.float64
 ERF = np.vectorize(math.erf)
@@ -903,15 +905,15 @@ def compile_functions(functions, args):
     path = os.path.join(args.work, "gradients")
     with open(path + ".mlir", "w") as file:
         file.writelines(f.function() for f in functions)
-    subprocess.run(["attn-opt", path + ".mlir", f"--pass-pipeline={PIPELINE}",
-                    "-o", path + ".llvm.mlir"], check=True)
-    subprocess.run(["mlir-translate", "--mlir-to-llvmir", path + ".llvm.mlir",
-                    "-o", path + ".ll"], check=True)
+    run_tool(["attn-opt", path + ".mlir", f"--pass-pipeline={PIPELINE}",
+              "-o", path + ".llvm.mlir"])
+    run_tool(["mlir-translate", "--mlir-to-llvmir", path + ".llvm.mlir",
+              "-o", path + ".ll"])
     with open(path + ".c", "w") as file:
         file.write(CONVERSIONS)
-    subprocess.run([args.cc, "-O1", "-shared", "-fPIC", "-Wno-override-module", path + ".ll",
-                    path + ".c", "-o", path + ".so", "-lm", "-L" + args.library,
-                    "-lmlir_c_runner_utils", "-Wl,-rpath," + args.library], check=True)
+    run_tool([args.cc, "-O1", "-shared", "-fPIC", "-Wno-override-module", path + ".ll",
+              path + ".c", "-o", path + ".so", "-lm", "-L" + args.library,
+              "-lmlir_c_runner_utils", "-Wl,-rpath," + args.library])
     return ctypes.CDLL(path + ".so")
 
 
@@ -989,9 +991,9 @@ def compile_kernels(functions, args):
     with open(path + ".mlir", "w") as file:
         file.writelines(f.function() for f in functions)
     gradients = ",".join(f.name + "_grad" for f in functions)
-    subprocess.run(["attn-opt", path + ".mlir", "--attn-differentiate=mode=combined",
-                    f"--symbol-privatize=exclude={gradients}", "--symbol-dce", "-o", path + ".grad.mlir"], check=True)
-    subprocess.run(["attn-compile", path + ".grad.mlir", "-o", path + ".so", "--target=host"], check=True)
+    run_tool(["attn-opt", path + ".mlir", "--attn-differentiate=mode=combined",
+              f"--symbol-privatize=exclude={gradients}", "--symbol-dce", "-o", path + ".grad.mlir"])
+    run_tool(["attn-compile", path + ".grad.mlir", "-o", path + ".so", "--target=host"])
     return Artifact(path + ".so", args.runtime)
 
 

@@ -17,7 +17,6 @@
 
 import argparse
 import os
-import subprocess
 import sys
 
 import numpy as np
@@ -30,6 +29,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "python"))
 import head_ops  # noqa: E402
 from attention import from_memory, to_memory  # noqa: E402
 from attn.artifact import DTYPES, Artifact, TensorView  # noqa: E402
+from tool_cache import run_tool  # noqa: E402
 import ctypes  # noqa: E402
 
 SHAPES = [dict(b=2, q=33, k=47), dict(b=1, q=1, k=130), dict(b=1, q=64, k=64), dict(b=2, q=5, k=3)]
@@ -117,8 +117,8 @@ def run_gradients(function, variant, sizes, rng):
 def compile_gradients(variant, path):
     passes = [f"--attn-differentiate=function=heads mode=combined arguments={','.join(map(str, get_wanted(variant)))}",
               "--symbol-privatize=exclude=heads_grad", "--symbol-dce"]
-    subprocess.run(["attn-opt", path + ".mlir", *passes, "-o", path + ".grad.mlir"], check=True)
-    subprocess.run(["attn-compile", path + ".grad.mlir", "-o", path + ".grad.so", "--target=host"], check=True)
+    run_tool(["attn-opt", path + ".mlir", *passes, "-o", path + ".grad.mlir"])
+    run_tool(["attn-compile", path + ".grad.mlir", "-o", path + ".grad.so", "--target=host"])
     return path + ".grad.so"
 
 
@@ -134,7 +134,7 @@ def main():
         path = os.path.join(args.work, str(variant))
         with open(path + ".mlir", "w") as file:
             file.write(variant.module())
-        subprocess.run(["attn-compile", path + ".mlir", "-o", path + ".so", "--target=host"], check=True)
+        run_tool(["attn-compile", path + ".mlir", "-o", path + ".so", "--target=host"])
         function = Artifact(path + ".so", args.runtime)["heads"]
         for sizes in SHAPES:
             cases += 1

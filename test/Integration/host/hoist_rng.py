@@ -17,7 +17,6 @@
 import argparse
 import ctypes
 import os
-import subprocess
 import sys
 
 import numpy as np
@@ -29,6 +28,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "python"))
 
 from attn.artifact import DTYPES, Artifact, TensorView  # noqa: E402
 from dropout_reference import Dropout, pack  # noqa: E402
+from tool_cache import run_tool  # noqa: E402
 
 HIDDEN, HEADS, DIM = 48, 4, 16
 COLUMNS = 3 * HEADS * DIM
@@ -152,11 +152,10 @@ def main():
         artifacts = {}
         for alternative in ALTERNATIVES:
             library = f"{path}-{alternative}.so"
-            subprocess.run(["attn-compile", path + ".mlir", "-o", library, "--target=host", f"--dropout={alternative}"],
-                           check=True)
+            run_tool(["attn-compile", path + ".mlir", "-o", library, "--target=host", f"--dropout={alternative}"])
             artifacts[alternative] = Artifact(library, args.runtime)
-        subprocess.run(["attn-opt", path + ".mlir", SHARED, "-o", path + "-shared.mlir"], check=True)
-        subprocess.run(["attn-compile", path + "-shared.mlir", "-o", path + "-shared.so", "--target=host"], check=True)
+        run_tool(["attn-opt", path + ".mlir", SHARED, "-o", path + "-shared.mlir"])
+        run_tool(["attn-compile", path + "-shared.mlir", "-o", path + "-shared.so", "--target=host"])
         artifacts["shared"] = Artifact(path + "-shared.so", args.runtime)
         for length in LENGTHS:
             cases += 1

@@ -16,7 +16,6 @@
 import argparse
 import ctypes
 import os
-import subprocess
 import sys
 
 import numpy as np
@@ -29,6 +28,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "python"))
 import matmul  # noqa: E402
 from attention import from_memory, to_memory  # noqa: E402
 from attn.artifact import DTYPES, Artifact, TensorView  # noqa: E402
+from tool_cache import run_tool  # noqa: E402
 
 # On the host nothing has to be a multiple of anything.
 VARIANTS = matmul.VARIANTS + [
@@ -86,7 +86,7 @@ def main():
         path = os.path.join(args.work, str(variant))
         with open(path + ".mlir", "w") as file:
             file.write(variant.module())
-        subprocess.run(["attn-compile", path + ".mlir", "-o", path + ".so", "--target=host"], check=True)
+        run_tool(["attn-compile", path + ".mlir", "-o", path + ".so", "--target=host"])
         function = Artifact(path + ".so", args.runtime)["matmul"]
         for sizes in SHAPES:
             sizes = dict(sizes, **{d: s for d, s in zip("mnk", variant.sizes) if s})

@@ -29,6 +29,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "python"))
 
 from attention import from_memory, to_memory  # noqa: E402
 from attn.artifact import DTYPES, Artifact, TensorView  # noqa: E402
+from tool_cache import run_tool  # noqa: E402
 
 EPSILON = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24}
 #: Head dims: of keys that each head has of its own, of keys that heads share, and of values; and the size of latents.
@@ -306,7 +307,7 @@ def main():
         if has_moved(variant, path + ".mlir") != variant.moves:
             failures += 1
             print(f"{variant}: products are not where they are expected")
-        subprocess.run(["attn-compile", path + ".mlir", "-o", path + ".so", "--target=host"], check=True)
+        run_tool(["attn-compile", path + ".mlir", "-o", path + ".so", "--target=host"])
         function = Artifact(path + ".so", args.runtime)["f"]
         wide, kept, views = {}, {}, []
         for name, shape, dtype in variant.arguments():

@@ -25,9 +25,11 @@ import sys
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "Inputs"))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "python"))
 
 from attn.artifact import DTYPES, Artifact, TensorView  # noqa: E402
+from tool_cache import run_tool  # noqa: E402
 
 LENGTH, WIDTH, HEADS, INNER = 40, 32, 2, 96
 DIM = WIDTH // HEADS
@@ -144,7 +146,7 @@ def compile_module(path, name, passes, runtime):
     passes = [*passes, "--symbol-privatize=exclude=f_fwd,f_bwd,f_grad", "--symbol-dce"]
     done = subprocess.run(["attn-opt", path + ".mlir", *passes, "-o", passed, "--remarks-filter=attn-plan-recompute",
                            "--remark-format=emitRemark"], check=True, stderr=subprocess.PIPE, text=True)
-    subprocess.run(["attn-compile", passed, "--target=host", "--host-opt-level=0", "-o", library], check=True)
+    run_tool(["attn-compile", passed, "--target=host", "--host-opt-level=0", "-o", library])
     return Artifact(library, runtime), done.stderr
 
 
