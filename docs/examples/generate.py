@@ -12,8 +12,8 @@
     python3 docs/examples/generate.py --device cuda --dtype bfloat16 --requests 64
 
 Each step prefills a chunk of one prompt, and decodes one token of each running request. Keys and values are in the
-pages of one cache; a request that finds no free page makes the latest one give up its pages and start again. On a GPU the
-decode step is one CUDA graph for all batches and lengths. With --check, tokens must equal the greedy generation of
+pages of one cache; a request that finds no free page makes the latest one give up its pages and start again. On a GPU
+the decode step is one CUDA graph for all batches and lengths. With --check, tokens must equal the greedy generation of
 Transformers. The model has random weights; --model takes the folder or name of a Llama instead.
 """
 

@@ -12,7 +12,7 @@ expression becomes a dense boolean tensor.
 
 import inspect
 import operator
-from typing import Any, Callable, Dict, List, Optional, Tuple, Union, cast
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple, Union, cast
 
 import torch
 from torch import Tensor
@@ -22,7 +22,10 @@ from torch.overrides import TorchFunctionMode
 
 from attn.errors import AttnError, UnsupportedError
 from attn.masks import Mask, Read, causal, documents, local_blocks, sliding_window
-from attn.torch.sdpa import sdpa
+from attn.torch.kernels import read_mask
+from attn.torch.ops import attend as attend_operator
+from attn.torch.paged_cache import Pages, find_pages
+from attn.torch.sdpa import CAUSAL, make_bias_kind, sdpa
 
 #: Ids of queries and of keys that attend to nothing: they differ from one another, and from all ids of documents.
 _NO_QUERY, _NO_KEY = -(2**31), -(2**31) + 1
@@ -644,6 +647,28 @@ def _add_bias(mask: Optional[Tensor], bias: Tensor) -> Tensor:
     return bias + mask
 
 
+def _attend_pages(
+    query: Tensor,
+    pages: Pages,
+    dense: Optional[Tensor],
+    mask: Optional[Mask],
+    lengths: Optional[Tensor],
+    apply_causal: bool,
+    scaling: Optional[float],
+    softcap: Optional[float],
+    sinks: Optional[Tensor],
+) -> Tensor:
+    """Attention to the pages of a cache, which are not copied. ``mask`` reads no tensors."""
+    named = CAUSAL if apply_causal else "" if mask is None else read_mask(mask, "attention_mask")[0]
+    kind = make_bias_kind(dense, named, scaling, softcap)
+    clauses = "key_lengths page_table" if sinks is None else "sinks key_lengths page_table"
+    captures = [] if sinks is None else [sinks]
+    captures += [pages.lengths if lengths is None else lengths, pages.table]
+    captures += [] if dense is None else [dense]
+    key, value = pages.keys.transpose(1, 2), pages.values.transpose(1, 2)
+    return attend_operator(query, key, value, captures, kind._replace(clauses=clauses), False)[0]
+
+
 def attend(
     module: torch.nn.Module,
     query: Tensor,
@@ -680,15 +705,19 @@ def attend(
             raise UnsupportedError(f'the model passes {name}; use attn_implementation="eager"')
     block_mask = lengths = dense = None
     apply_causal = False
+    pages = find_pages(key)
+    cached = key.shape[2] if pages is None else pages.num_keys
     if isinstance(attention_mask, AttentionMask):
         queries, keys = attention_mask.shape[2:]
-        if query.shape[2] != queries or key.shape[2] != keys:
+        if query.shape[2] != queries or cached != keys:
             raise AttnError(
                 f"the mask is for {queries} queries and {keys} keys, and a layer has {query.shape[2]} and "
-                f'{key.shape[2]}; use attn_implementation="sdpa" for this model'
+                f'{cached}; use attn_implementation="sdpa" for this model'
             )
         block_mask, lengths, num_keys = attention_mask.mask, attention_mask.key_lengths, attention_mask.num_keys
         if num_keys != keys:
+            if pages is not None:
+                (key, value), pages = pages.gather(), None
             key, value = key[:, :, :num_keys], value[:, :, :num_keys]
             if position_bias is not None:
                 position_bias = position_bias[..., :num_keys]
@@ -702,7 +731,7 @@ def attend(
                 f"attention_mask has the shape {tuple(attention_mask.shape)}, expected four dimensions: batch, heads, "
                 "queries and keys"
             )
-        dense = attention_mask[..., : key.shape[2]]
+        dense = attention_mask[..., :cached]
     else:
         if is_causal is None:
             is_causal = getattr(module, "is_causal", True)
@@ -712,11 +741,22 @@ def attend(
         dense = _add_bias(dense, position_bias.to(torch.float32)).contiguous()
     elif dense is not None and dense.is_floating_point() and dense.dtype != query.dtype:
         dense = dense.to(torch.float32)
+    if pages is not None:
+        reads = block_mask is not None and bool(block_mask.attribute()[1])
+        is_inference = not (torch.is_grad_enabled() and query.requires_grad) and dropout == 0.0
+        if is_inference and not reads:
+            out = _attend_pages(query, pages, dense, block_mask, lengths, apply_causal, scaling, softcap, s_aux)
+            return out.transpose(1, 2).contiguous(), None
+        key, value = pages.gather()
     out = sdpa(
         query, key, value, dense, dropout, apply_causal, scaling, enable_gqa=query.shape[1] != key.shape[1],
         soft_cap=softcap, block_mask=block_mask, sinks=s_aux, key_lengths=lengths,
     )  # fmt: skip
     return cast(Tensor, out).transpose(1, 2).contiguous(), None
+
+
+#: Names of the attention implementation.
+registered: Set[str] = set()
 
 
 def register(name: str = "attn") -> None:
@@ -737,3 +777,4 @@ def register(name: str = "attn") -> None:
         ) from error
     AttentionInterface.register(name, attend)
     AttentionMaskInterface.register(name, make_mask)
+    registered.add(name)

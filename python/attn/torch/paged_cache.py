@@ -3,13 +3,43 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """KV caches whose pages sequences share out among them."""
 
-from typing import Any, Dict, Hashable, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Hashable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
 
 from attn.errors import AttnError
 from attn.torch.kv_cache import PAGE_SIZES, flash_attn_with_kvcache
+
+
+class Pages(NamedTuple):
+    """The keys and values of a batch whose entries have the same number of keys."""
+
+    #: Pools ``[pages, page size, key heads, head dim]``.
+    keys: Tensor
+    values: Tensor
+    #: ``num_keys`` for each entry.
+    lengths: Tensor
+    table: Tensor
+    num_keys: int
+
+    def attach(self) -> Tuple[Tensor, Tensor]:
+        """Tensors for a model that passes keys and values on as they are: ``find_pages`` finds the pages again."""
+        tensors = self.keys.transpose(1, 2), self.values.transpose(1, 2)
+        for tensor in tensors:
+            tensor.attn_pages = self  # type: ignore[attr-defined]
+        return tensors
+
+    def gather(self) -> Tuple[Tensor, Tensor]:
+        """Copies ``[batch, key heads, keys, head dim]``."""
+        table = self.table.long()
+        keys, values = (pool[table].flatten(1, 2)[:, : self.num_keys].transpose(1, 2) for pool in self[:2])
+        return keys, values
+
+
+def find_pages(key: Tensor) -> Optional[Pages]:
+    """The pages that ``Pages.attach`` gave this tensor for, if it did."""
+    return getattr(key, "attn_pages", None)
 
 
 class PagedKVCache:

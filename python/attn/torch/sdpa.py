@@ -67,6 +67,12 @@ def make_kind(mask: str, scale: Optional[float], soft_cap: Optional[float]) -> K
     return make(None, mask, 0, scale, 0.0, soft_cap)
 
 
+def make_bias_kind(bias: Optional[Tensor], mask: str, scale: Optional[float], soft_cap: Optional[float]) -> Kind:
+    """The same with a tensor of four dimensions, the first capture of regions: of torch.bool, or added to scores."""
+    make = _make_kind.__wrapped__ if torch.compiler.is_compiling() else _make_kind
+    return make(None if bias is None else capture_type(bias), mask, 0, scale, 0.0, soft_cap)
+
+
 def write_cap(soft_cap: float) -> str:
     # Compilers of torch do not follow the bits of a number. So many digits tell each f32 from others.
     return (
