@@ -152,12 +152,6 @@ Attribute MultistageTarget::getMma(Type type, bool isHighest) const {
   return {};
 }
 
-/// Whether a stage holds a row, which threads read and MMAs do not. A row has
-/// no swizzle.
-static bool isRow(BufferType type) {
-  return type.getShape()[0] == 1 && type.getElementType().isF32();
-}
-
 /// Bytes of a value.
 static int64_t getValueBytes(BufferType type) {
   return type.getElementType().getIntOrFloatBitWidth() / 8;

@@ -177,12 +177,6 @@ const TargetInfo &SM90aTarget::getKernelInfo(attn_tile::KernelOp kernel) const {
   return walk.wasInterrupted() ? *multistage : *this;
 }
 
-/// Whether a stage holds a row, which threads read and MMAs do not. A row has
-/// no swizzle.
-static bool isRow(BufferType type) {
-  return type.getShape()[0] == 1 && type.getElementType().isF32();
-}
-
 /// Threads of which one releases a stage. All threads of a warpgroup wait for
 /// its MMAs; reads by threads are ordered only within the warp.
 static int64_t getReleasingThreads(bool byThreads) {

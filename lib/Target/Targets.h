@@ -24,6 +24,12 @@ namespace mlir::attn {
 std::unique_ptr<const TargetInfo>
 createMultistageTarget(const TargetInfo &architecture);
 
+/// Whether a stage holds a row, which threads read and MMAs do not. A row has
+/// no swizzle.
+inline bool isRow(attn_tile::BufferType type) {
+  return type.getShape()[0] == 1 && type.getElementType().isF32();
+}
+
 void registerHostTarget();
 void registerSM80Target();
 void registerSM90aTarget();

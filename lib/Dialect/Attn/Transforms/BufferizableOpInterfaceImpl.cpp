@@ -43,6 +43,22 @@ getBuffers(Operation *op, RewriterBase &rewriter,
   return buffers;
 }
 
+/// Replaces an operation in destination style by the same one on `buffers`.
+static void replaceByBufferized(Operation *op, RewriterBase &rewriter,
+                                ArrayRef<Value> buffers) {
+  rewriter.setInsertionPoint(op);
+  OperationState state(op->getLoc(), op->getName(), buffers, TypeRange(),
+                       op->getAttrs());
+  for (unsigned i = 0, e = op->getNumRegions(); i < e; ++i)
+    state.addRegion();
+  auto bufferized = cast<DestinationStyleOpInterface>(rewriter.create(state));
+  for (auto [from, to] :
+       llvm::zip_equal(op->getRegions(), bufferized->getRegions()))
+    rewriter.inlineRegionBefore(from, to, to.begin());
+  replaceOpWithBufferizedValues(rewriter, op,
+                                ValueRange(bufferized.getDpsInits()));
+}
+
 namespace {
 /// Attention and its gradient read their inputs. They overwrite their inits,
 /// except for destinations that regions add to. Operations in regions report
@@ -117,25 +133,16 @@ struct AttentionModel
           ToTensorOp::create(rewriter, argument.getLoc(), type, argument);
       rewriter.replaceAllUsesExcept(argument, tensor, tensor);
     }
-    rewriter.setInsertionPoint(op);
-    OperationState newState(op->getLoc(), op->getName(), *buffers, TypeRange(),
-                            op->getAttrs());
-    for (unsigned i = 0, e = op->getNumRegions(); i < e; ++i)
-      newState.addRegion();
-    auto bufferized = cast<AttentionOpInterface>(rewriter.create(newState));
-    for (auto [oldRegion, newRegion] :
-         llvm::zip_equal(op->getRegions(), bufferized->getRegions()))
-      rewriter.inlineRegionBefore(oldRegion, newRegion, newRegion.begin());
-    replaceOpWithBufferizedValues(rewriter, op,
-                                  ValueRange(bufferized.getDpsInits()));
+    replaceByBufferized(op, rewriter, *buffers);
     return success();
   }
 };
 
-/// Operations that compute tables overwrite them.
+/// Operations that read their inputs and overwrite their inits. Operations in
+/// regions report the reads of regions.
 template <typename OpTy>
-struct MaskTableModel
-    : public DstBufferizableOpInterfaceExternalModel<MaskTableModel<OpTy>,
+struct DestinationModel
+    : public DstBufferizableOpInterfaceExternalModel<DestinationModel<OpTy>,
                                                      OpTy> {
   bool bufferizesToMemoryRead(Operation *op, OpOperand &opOperand,
                               const AnalysisState &) const {
@@ -147,48 +154,11 @@ struct MaskTableModel
                           BufferizationState &state) const {
     if (op->getNumResults() == 0)
       return success();
-    rewriter.setInsertionPoint(op);
     FailureOr<SmallVector<Value>> buffers =
         getBuffers(op, rewriter, options, state);
     if (failed(buffers))
       return failure();
-    OperationState newState(op->getLoc(), op->getName(), *buffers, TypeRange(),
-                            op->getAttrs());
-    auto table = cast<MaskTableOpInterface>(rewriter.create(newState));
-    replaceOpWithBufferizedValues(rewriter, op, table.getTable());
-    return success();
-  }
-};
-
-/// Operations with one region, a scalar function, read their inputs and
-/// overwrite their init. Operations in the region report its reads.
-template <typename OpTy>
-struct ScalarRegionModel
-    : public DstBufferizableOpInterfaceExternalModel<ScalarRegionModel<OpTy>,
-                                                     OpTy> {
-  bool bufferizesToMemoryRead(Operation *op, OpOperand &opOperand,
-                              const AnalysisState &) const {
-    return !cast<OpTy>(op).isDpsInit(&opOperand);
-  }
-
-  LogicalResult bufferize(Operation *operation, RewriterBase &rewriter,
-                          const BufferizationOptions &options,
-                          BufferizationState &state) const {
-    auto op = cast<OpTy>(operation);
-    if (op.isBufferized())
-      return success();
-    FailureOr<SmallVector<Value>> buffers =
-        getBuffers(op, rewriter, options, state);
-    if (failed(buffers))
-      return failure();
-    OperationState newState(op.getLoc(), operation->getName(), *buffers,
-                            TypeRange(), operation->getAttrs());
-    newState.addRegion();
-    auto bufferized = cast<OpTy>(rewriter.create(newState));
-    Region &region = bufferized->getRegion(0);
-    rewriter.inlineRegionBefore(operation->getRegion(0), region,
-                                region.begin());
-    replaceOpWithBufferizedValues(rewriter, op, bufferized.getOut());
+    replaceByBufferized(op, rewriter, *buffers);
     return success();
   }
 };
@@ -284,36 +254,6 @@ struct AccumulateModel
   }
 };
 
-/// Overwrites its destination.
-struct DropoutMaskModel
-    : public DstBufferizableOpInterfaceExternalModel<DropoutMaskModel,
-                                                     DropoutMaskOp> {
-  bool bufferizesToMemoryRead(Operation *op, OpOperand &opOperand,
-                              const AnalysisState &) const {
-    return !cast<DropoutMaskOp>(op).isDpsInit(&opOperand);
-  }
-
-  LogicalResult bufferize(Operation *op, RewriterBase &rewriter,
-                          const BufferizationOptions &options,
-                          BufferizationState &state) const {
-    SmallVector<Value> buffers;
-    for (Value operand : op->getOperands()) {
-      if (!isa<TensorType>(operand.getType())) {
-        buffers.push_back(operand);
-        continue;
-      }
-      FailureOr<Value> buffer = getBuffer(rewriter, operand, options, state);
-      if (failed(buffer))
-        return failure();
-      buffers.push_back(*buffer);
-    }
-    auto bufferized = DropoutMaskOp::create(rewriter, op->getLoc(), TypeRange(),
-                                            buffers, op->getAttrs());
-    replaceOpWithBufferizedValues(rewriter, op, bufferized.getOut());
-    return success();
-  }
-};
-
 /// Writes some rows of the cache, which keeps the others, and overwrites its
 /// other destinations.
 struct CacheAppendModel
@@ -330,18 +270,8 @@ struct CacheAppendModel
   LogicalResult bufferize(Operation *op, RewriterBase &rewriter,
                           const BufferizationOptions &options,
                           BufferizationState &state) const {
-    if (cast<CacheAppendOp>(op).isBufferized())
-      return success();
-    rewriter.setInsertionPoint(op);
-    FailureOr<SmallVector<Value>> buffers =
-        getBuffers(op, rewriter, options, state);
-    if (failed(buffers))
-      return failure();
-    auto bufferized = CacheAppendOp::create(rewriter, op->getLoc(), TypeRange(),
-                                            *buffers, op->getAttrs());
-    replaceOpWithBufferizedValues(rewriter, op,
-                                  ValueRange(bufferized.getDpsInits()));
-    return success();
+    return DestinationModel<CacheAppendOp>().bufferize(op, rewriter, options,
+                                                       state);
   }
 };
 
@@ -418,18 +348,11 @@ struct OverlapYieldModel
   LogicalResult bufferize(Operation *op, RewriterBase &rewriter,
                           const BufferizationOptions &options,
                           BufferizationState &state) const {
-    SmallVector<Value> values;
-    for (Value operand : op->getOperands()) {
-      if (!isa<TensorType>(operand.getType())) {
-        values.push_back(operand);
-        continue;
-      }
-      FailureOr<Value> buffer = getBuffer(rewriter, operand, options, state);
-      if (failed(buffer))
-        return failure();
-      values.push_back(*buffer);
-    }
-    rewriter.replaceOpWithNewOp<OverlapYieldOp>(op, values);
+    FailureOr<SmallVector<Value>> values =
+        getBuffers(op, rewriter, options, state);
+    if (failed(values))
+      return failure();
+    rewriter.replaceOpWithNewOp<OverlapYieldOp>(op, *values);
     return success();
   }
 };
@@ -442,17 +365,17 @@ void attn::registerBufferizableOpInterfaceExternalModels(
     AttentionGradOp::attachInterface<AttentionModel<AttentionGradOp>>(*context);
     AccumulateOp::attachInterface<AccumulateModel>(*context);
     PermuteOp::attachInterface<PermuteModel>(*context);
-    DropoutMaskOp::attachInterface<DropoutMaskModel>(*context);
+    DropoutMaskOp::attachInterface<DestinationModel<DropoutMaskOp>>(*context);
     CacheAppendOp::attachInterface<CacheAppendModel>(*context);
     OverlapOp::attachInterface<OverlapModel>(*context);
     OverlapYieldOp::attachInterface<OverlapYieldModel>(*context);
-    SequenceIdsOp::attachInterface<MaskTableModel<SequenceIdsOp>>(*context);
-    AncestorMapOp::attachInterface<MaskTableModel<AncestorMapOp>>(*context);
-    BlockSparseMapOp::attachInterface<MaskTableModel<BlockSparseMapOp>>(
+    SequenceIdsOp::attachInterface<DestinationModel<SequenceIdsOp>>(*context);
+    AncestorMapOp::attachInterface<DestinationModel<AncestorMapOp>>(*context);
+    BlockSparseMapOp::attachInterface<DestinationModel<BlockSparseMapOp>>(
         *context);
-    MapHeadsOp::attachInterface<ScalarRegionModel<MapHeadsOp>>(*context);
-    MatmulOp::attachInterface<ScalarRegionModel<MatmulOp>>(*context);
-    CreateBlockMaskOp::attachInterface<ScalarRegionModel<CreateBlockMaskOp>>(
+    MapHeadsOp::attachInterface<DestinationModel<MapHeadsOp>>(*context);
+    MatmulOp::attachInterface<DestinationModel<MatmulOp>>(*context);
+    CreateBlockMaskOp::attachInterface<DestinationModel<CreateBlockMaskOp>>(
         *context);
   });
 }

@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Launches.h"
 #include "WorkItemIteration.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
@@ -22,7 +23,6 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace mlir::attn_tile {
@@ -524,16 +524,9 @@ void AttnTileSetTraversalPass::runOnOperation() {
         << ctasPerSm.getValue() << ")";
     return signalPassFailure();
   }
-  SymbolTableCollection symbols;
-  llvm::MapVector<Operation *, SmallVector<LaunchOp>> launches;
-  getOperation().walk([&](KernelOp kernel) { launches[kernel]; });
-  getOperation().walk([&](LaunchOp launch) {
-    Operation *kernel =
-        symbols.lookupNearestSymbolFrom(launch, launch.getKernelAttr());
-    if (isa_and_nonnull<KernelOp>(kernel))
-      launches[kernel].push_back(launch);
-  });
-  for (auto &[kernel, users] : launches)
-    if (failed(setTraversal(cast<KernelOp>(kernel), users)))
+  for (auto &[op, users] : collectLaunches(getOperation())) {
+    auto kernel = cast<KernelOp>(op);
+    if (failed(setTraversal(kernel, users)))
       return signalPassFailure();
+  }
 }

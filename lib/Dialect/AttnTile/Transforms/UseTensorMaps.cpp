@@ -11,11 +11,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Launches.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/BitVector.h"
-#include "llvm/ADT/MapVector.h"
 
 namespace mlir::attn_tile {
 #define GEN_PASS_DEF_ATTNTILEUSETENSORMAPSPASS
@@ -206,16 +206,7 @@ void AttnTileUseTensorMapsPass::runOnOperation() {
         << l2Promotion.getValue() << ")";
     return signalPassFailure();
   }
-  SymbolTableCollection symbols;
-  llvm::MapVector<Operation *, SmallVector<LaunchOp>> launches;
-  getOperation().walk([&](KernelOp kernel) { launches[kernel]; });
-  getOperation().walk([&](LaunchOp launch) {
-    Operation *kernel =
-        symbols.lookupNearestSymbolFrom(launch, launch.getKernelAttr());
-    if (isa_and_nonnull<KernelOp>(kernel))
-      launches[kernel].push_back(launch);
-  });
-  for (auto &[op, users] : launches) {
+  for (auto &[op, users] : collectLaunches(getOperation())) {
     auto kernel = cast<KernelOp>(op);
     FailureOr<SmallVector<MapArgument>> maps = collectMaps(kernel);
     if (failed(maps) || failed(addMaps(kernel, users, *maps, l2Promotion)))
