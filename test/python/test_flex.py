@@ -883,6 +883,30 @@ def test_deterministic_algorithms(deterministic, monkeypatch):
         torch.testing.assert_close(differentiate(alibi, slopes)[0], of_slopes, rtol=1e-4, atol=0)
 
 
+def test_autocast():
+    """Queries, keys and values get its dtype, in calls and in graphs; captured tensors stay as they are."""
+    inputs, slopes = make_inputs(), torch.rand(H, requires_grad=True)
+    mixed = (inputs[0], inputs[1].bfloat16(), inputs[2])
+    wide = [tensor.detach().double().requires_grad_() for tensor in (*inputs, slopes)]
+    expected, _ = reference(*wide[:3], lambda s, b, h, q, k: s + wide[3][h] * (k - q))
+    exact = torch.autograd.grad(expected.sum(), wide)
+
+    def attend(q, k, v):
+        return flex_attention(q, k, v, lambda s, b, h, i, j: s + slopes[h] * (j - i))
+
+    for call in (attend, torch.compile(attend, backend="aot_eager", fullgraph=True)):
+        with torch.autocast("cpu", torch.bfloat16):
+            out = call(*mixed)
+        assert out.dtype == torch.bfloat16
+        torch.testing.assert_close(out.double(), expected, rtol=2e-2, atol=2e-2)
+        for gradient, wanted in zip(torch.autograd.grad(out.float().sum(), (*inputs, slopes)), exact):
+            assert gradient.dtype == torch.float32
+            torch.testing.assert_close(gradient.double(), wanted, rtol=5e-2, atol=5e-2)
+    with torch.autocast("cpu", torch.bfloat16):
+        double = flex_attention(*(tensor.double() for tensor in inputs))
+    assert double.dtype == torch.float64
+
+
 def test_tiles_of_masks_without_closed_forms_are_classified():
     """Neighbours of points in a picture that is stored in blocks: attention visits no empty tiles."""
 

@@ -158,6 +158,19 @@ def test_autocast():
     assert all(gradient.dtype == torch.float32 for gradient in gradients(out, [q, k, v]))
 
 
+@pytest.mark.parametrize("call", [sdpa, scaled_dot_product_attention])
+def test_dtypes_that_autocast_leaves(call):
+    """The function of torch does the same."""
+    q, k, v = (tensor.detach() for tensor in make_inputs((1, 2, 8, 16), (1, 2, 8, 16)))
+    jagged = torch.nested.nested_tensor([q[0].transpose(0, 1), k[0].transpose(0, 1)], layout=torch.jagged)
+    jagged = jagged.transpose(1, 2)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert call(q.double(), k.double(), v.double()).dtype == torch.float64
+        assert call(jagged, jagged, jagged).dtype == torch.bfloat16
+        assert call(q, k.bfloat16(), v, torch.zeros(8, 8)).dtype == torch.bfloat16
+        assert call(q, k, v, torch.ones(8, 8, dtype=torch.bool)).dtype == torch.bfloat16
+
+
 def test_threads_share_plans():
     from concurrent.futures import ThreadPoolExecutor
 
@@ -395,6 +408,9 @@ def test_soft_caps(mask):
 @pytest.mark.parametrize("soft_cap", [0.0, -1.0, float("inf"), float("nan")])
 def test_soft_caps_that_are_none(soft_cap):
     q = torch.randn(1, 1, 4, 16)
+    # It could change behind a plan.
+    with pytest.raises(attn.AttnError, match="soft_cap is a Tensor; pass a number"):
+        sdpa(*make_inputs((1, 2, 8, 16), (1, 2, 8, 16)), soft_cap=torch.tensor(3.0))
     with pytest.raises(attn.AttnError, match="soft_cap is .*; it must be a finite number above 0"):
         sdpa(q, q, q, soft_cap=soft_cap)
 

@@ -4,7 +4,7 @@
 """Refuses, by their names, arguments that no plan can be made for."""
 
 import numbers
-from typing import Any, Optional
+from typing import Any, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -71,10 +71,14 @@ def drop_all(out: Tensor) -> Tensor:
     return out.masked_fill(torch.ones((), dtype=torch.bool, device=out.device), 0)
 
 
-def autocast_dtype(device: torch.device) -> Optional[torch.dtype]:
-    """The dtype that autocast converts tensors on a device to; None where it is off."""
-    kind = device.type
+def convert_by_autocast(*tensors: Tensor) -> Tuple[Tensor, ...]:
+    """Tensors in the dtype of autocast, where it is on: it leaves integers and double precision as they are."""
+    kind = tensors[0].device.type
     # Tensors without memory have no autocast.
     if kind == "meta" or not torch.is_autocast_enabled(kind):
-        return None
-    return torch.get_autocast_dtype(kind)
+        return tensors
+    dtype = torch.get_autocast_dtype(kind)
+    return tuple([
+        tensor.to(dtype) if tensor.is_floating_point() and tensor.dtype != torch.float64 else tensor
+        for tensor in tensors
+    ])  # fmt: skip

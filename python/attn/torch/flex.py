@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from attn.errors import AttnError, TraceError, UnsupportedError, warn_once
 from attn.masks import Mask
-from attn.torch.checks import check_arguments, drop_all, with_unit_stride
+from attn.torch.checks import check_arguments, convert_by_autocast, drop_all, with_unit_stride
 from attn.torch.evaluate import Pairs, checks_reads, evaluate_pairs
 from attn.torch.graphs import GraphOperators, bind
 from attn.torch.kernels import Kind, find_clauses, find_recent_plan, read_mask
@@ -734,6 +734,7 @@ def _prepare(
     """Query, key and value for each batch entry, the tensors that functions read, and the kind of attention. In a graph
     functions are traced later. ``functions`` are given where they have been read."""
     check_arguments(scale, dropout_p, query=query, key=key, value=value)
+    query, key, value = convert_by_autocast(query, key, value)
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if tensor.dim() != 4:
             raise AttnError(f"{name} has {tensor.dim()} dimensions; it needs 4: batch, heads, positions and head dim")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attn.errors import AttnError
-from attn.torch.checks import autocast_dtype, check_arguments, drop_all, with_unit_stride
+from attn.torch.checks import check_arguments, convert_by_autocast, drop_all, with_unit_stride
 from attn.torch.kernels import Kind, Mode, Plan, check_tensors, get_plan
 from attn.torch.ops import _library, draw_state, refuse_second_derivatives
 from attn.torch.sdpa import CAUSAL, sdpa
@@ -104,9 +104,7 @@ def sdpa_packed(
             "head dim"
         )
     qkv = with_unit_stride(qkv, "qkv")
-    dtype = autocast_dtype(qkv.device)
-    if dtype is not None:
-        qkv = qkv.to(dtype)
+    (qkv,) = convert_by_autocast(qkv)
     needs_gradient = torch.is_grad_enabled() and qkv.requires_grad
     if qkv.dtype == torch.float64 and qkv.device.type == "cpu" and not torch.compiler.is_compiling():
         # Double precision has no kernels.

@@ -5,6 +5,7 @@
 
 import functools
 import math
+import numbers
 from typing import Any, Optional, Sequence, Tuple, Union, cast
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from attn.errors import AttnError, UnsupportedError
 from attn.masks import Mask, causal
-from attn.torch.checks import autocast_dtype, check_arguments, drop_all, with_unit_stride
+from attn.torch.checks import check_arguments, convert_by_autocast, drop_all, with_unit_stride
 from attn.torch.evaluate import Pairs, record_pairs
 from attn.torch.kernels import (
     Kind,
@@ -79,6 +80,16 @@ def write_cap(soft_cap: float) -> str:
         f"%cap = arith.constant {soft_cap:.9e} : f32 %part = arith.divf %s, %cap : f32 "
         "%bent = math.tanh %part : f32 %capped = arith.mulf %bent, %cap : f32 "
     )
+
+
+def _check_cap(soft_cap: Optional[float]) -> None:
+    if soft_cap is None:
+        return
+    # A tensor may change from call to call.
+    if not isinstance(soft_cap, (numbers.Real, torch.SymFloat)):
+        raise AttnError(f"soft_cap is a {type(soft_cap).__name__}; pass a number, or None")
+    if not 0.0 < soft_cap < math.inf:
+        raise AttnError(f"soft_cap is {soft_cap}; it must be a finite number above 0, or None")
 
 
 def _four_dimensions(tensor: Tensor, name: str, enable_gqa: bool) -> Tensor:
@@ -306,18 +317,15 @@ def sdpa(
         )  # fmt: skip
     masks = {} if attn_mask is None else {"attn_mask": attn_mask}
     check_arguments(scale, dropout_p, query=query, key=key, value=value, **masks)
-    if soft_cap is not None and not 0.0 < soft_cap < math.inf:
-        raise AttnError(f"soft_cap is {soft_cap}; it must be a finite number above 0, or None")
+    _check_cap(soft_cap)
     # A dropout of 1 drops all probabilities: the output becomes 0 afterwards.
     if dropout_p == 1 or query.dtype == torch.float64:
         # Later calls have no plan either.
         call = None
     drops_all, dropout_p = dropout_p == 1, 0.0 if dropout_p == 1 else dropout_p
-    dtype = autocast_dtype(query.device)
-    if dtype is not None:
-        query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
-        if attn_mask is not None and attn_mask.dtype != torch.bool:
-            attn_mask = attn_mask.to(dtype)
+    query, key, value = convert_by_autocast(query, key, value)
+    if attn_mask is not None:
+        (attn_mask,) = convert_by_autocast(attn_mask)
     original = (query, key, value)
     batch = query.shape[:-3]
     if not (query.dim() == key.dim() == value.dim() == 4):
@@ -455,6 +463,7 @@ def varlen_attn(
         raise UnsupportedError(f"num_splits is {num_splits}; leave it out: kernels choose splits by the lengths")
     return_lse = return_lse or (return_aux is not None and return_aux.lse)
     check_arguments(scale, dropout_p, query=query, key=key, value=value, cu_seq_q=cu_seq_q)
+    query, key, value = convert_by_autocast(query, key, value)
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if tensor.dim() != 3:
             raise AttnError(f"{name} has {tensor.dim()} dimensions, expected 3: positions, heads and head dim")
@@ -462,8 +471,7 @@ def varlen_attn(
         raise AttnError(
             f"query has {query.shape[1]} heads and key {key.shape[1]}; pass enable_gqa=True if query heads share keys"
         )
-    if soft_cap is not None and not 0.0 < soft_cap < math.inf:
-        raise AttnError(f"soft_cap is {soft_cap}; it must be a finite number above 0, or None")
+    _check_cap(soft_cap)
     named = write_window(*window_size)
     if block_mask is not None:
         if not isinstance(block_mask, Mask):
