@@ -5,13 +5,14 @@
 
 ``sdpa``, ``flex_attention`` and ``varlen_attn`` have the signatures and the meanings of torch's
 ``scaled_dot_product_attention``, ``flex_attention`` and ``varlen_attn``, the function for packed sequences.
-``flash_attn_with_kvcache`` has the signature of the package flash-attn, for KV caches, also paged ones, and
-``PagedKVCache`` has the pages of sequences.
+``flash_attn_func``, ``flash_attn_varlen_func`` and ``flash_attn_with_kvcache``, which is for KV caches, also paged
+ones, have the signatures of the package flash-attn. ``PagedKVCache`` has the pages of sequences.
 ``sdpa_packed`` takes queries, keys and values in one tensor. ``from_export`` puts attention into graphs of
 ``torch.export``. Kernels are compiled when they are first needed, for the device that the tensors are on: a GPU, or the
 host.
 """
 
+from attn.torch.flash_attn import flash_attn_func, flash_attn_varlen_func
 from attn.torch.flex import Pairs, Traced, debug_pairs, flex_attention, create_block_mask, trace
 from attn.torch.importer import from_export
 from attn.torch.kernels import compile_for
@@ -29,6 +30,8 @@ __all__ = [
     "compile_for",
     "debug_pairs",
     "debug_sdpa",
+    "flash_attn_func",
+    "flash_attn_varlen_func",
     "flash_attn_with_kvcache",
     "flex_attention",
     "from_export",

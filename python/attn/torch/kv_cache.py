@@ -11,10 +11,11 @@ from torch import Tensor
 
 from attn.errors import AttnError, UnsupportedError
 from attn.torch import cache_append
+from attn.torch.alibi import check_slopes, write_score_mod
 from attn.torch.checks import check_arguments, with_unit_stride
 from attn.torch.kernels import Kind
 from attn.torch.ops import attend
-from attn.torch.sdpa import make_kind, write_cap, write_window
+from attn.torch.sdpa import make_kind, write_flash_mask
 from attn.trace import capture_type
 
 #: The sizes of pages that kernels take.
@@ -76,10 +77,8 @@ def flash_attn_with_kvcache(
         raise AttnError("rotary_cos is given without k and v, whose positions it is for")
     if cache_leftpad is not None and rotary_cos is not None:
         raise UnsupportedError("cache_leftpad is given with rotary_cos; rotate q and k before the call")
-    mask = write_window(left, 0 if causal else right)
-    if causal and left == -1:
-        mask = "#attn.causal"
-    kind, captures = _add_regions(make_kind(mask, softmax_scale, None), q, cache, softcap, alibi_slopes, cache_leftpad)
+    kind = make_kind(write_flash_mask(causal, window_size), softmax_scale, None)
+    kind, captures = _add_regions(kind, q, cache, softcap, alibi_slopes, cache_leftpad)
     query, key, value = (
         with_unit_stride(tensor, name).transpose(1, 2)
         for tensor, name in ((q, "q"), (cache.keys, "k_cache"), (cache.values, "v_cache"))
@@ -204,20 +203,16 @@ def _add_regions(
         operands.append(cache.table)
         clauses.append("page_table")
     captures: List[Tensor] = []
-    score = write_cap(softcap) if softcap else ""
-    result = "%capped" if softcap else "%s"
+    shift = None
     if alibi_slopes is not None:
-        _check_slopes(alibi_slopes, q)
+        check_slopes(alibi_slopes, q.shape[0], q.shape[2])
         # The last query is at the last key.
         lengths = cache.lengths
         if not isinstance(lengths, Tensor):
             lengths = torch.full((q.shape[0],), cache.keys.shape[1], dtype=torch.int32, device=q.device)
         shift = lengths - q.shape[1]
-        score += _write_alibi(result, alibi_slopes, shift)
         captures += [alibi_slopes, shift]
-        result = "%biased"
-    if score:
-        score += f"attn.yield {result} : f32"
+    score = write_score_mod(softcap, alibi_slopes, shift)
     keep = ""
     if leftpad is not None:
         if leftpad.dtype != torch.int32 or tuple(leftpad.shape) != (q.shape[0],):
@@ -229,28 +224,6 @@ def _add_regions(
         captures.append(leftpad)
     kind = kind._replace(score_mod=score, mask_mod=keep, clauses=" ".join(clauses))
     return kind, (*operands, *captures)
-
-
-def _check_slopes(slopes: Tensor, q: Tensor) -> None:
-    batch, _, heads, _ = q.shape
-    if slopes.dtype != torch.float32 or tuple(slopes.shape) not in ((heads,), (batch, heads)):
-        raise AttnError(
-            f"alibi_slopes is {slopes.dtype} of the shape {tuple(slopes.shape)}, expected torch.float32 of ({heads},) "
-            f"or ({batch}, {heads})"
-        )
-
-
-def _write_alibi(score: str, slopes: Tensor, shift: Tensor) -> str:
-    """Defines %biased: the score less slope times distance. The region's first two captures are slopes and shift."""
-    indices = "%h" if slopes.dim() == 1 else "%b, %h"
-    return (
-        f"%slope = tensor.extract %c0[{indices}] : {capture_type(slopes)} "
-        f"%shift32 = tensor.extract %c1[%b] : {capture_type(shift)} %shift = arith.index_cast %shift32 : i32 to index "
-        "%row = arith.addi %i, %shift : index %distance = arith.subi %row, %j : index "
-        "%distance32 = arith.index_cast %distance : index to i32 %signed = arith.sitofp %distance32 : i32 to f32 "
-        "%size = math.absf %signed : f32 %bias = arith.mulf %slope, %size : f32 "
-        f"%biased = arith.subf {score}, %bias : f32 "
-    )
 
 
 def _write_leftpad(leftpad: Tensor, number: int) -> str:

@@ -503,6 +503,13 @@ def write_window(left: int, right: int) -> str:
     return f"#attn.sliding_window<{', '.join(sides)}>" if sides else ""
 
 
+def write_flash_mask(causal: bool, window_size: Tuple[int, int]) -> str:
+    """The mask of functions of flash-attn: the last query is at the last key."""
+    left, right = window_size
+    mask = write_window(left, 0 if causal else right)
+    return "#attn.causal" if causal and left == -1 else mask
+
+
 def _attend_jagged(
     query: Tensor,
     key: Tensor,

@@ -1,0 +1,125 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""``flash_attn_func`` and ``flash_attn_varlen_func`` of the package flash-attn."""
+
+import math
+from typing import List, Optional, Tuple, Union
+
+import torch
+from torch import Tensor
+
+from attn.errors import AttnError, UnsupportedError
+from attn.torch.alibi import check_slopes, write_score_mod
+from attn.torch.checks import check_arguments, drop_all, with_unit_stride
+from attn.torch.kernels import Kind
+from attn.torch.ops import attend
+from attn.torch.sdpa import make_kind, write_flash_mask
+
+#: The output, or with ``return_attn_probs`` output, log-sum-exp and None.
+Result = Union[Tensor, Tuple[Tensor, Tensor, None]]
+
+
+def _make_kind(
+    mask: str, scale: Optional[float], score_mod: str, dropout_p: float, deterministic: bool, clauses: str = ""
+) -> Kind:
+    dropout_p = 0.0 if dropout_p == 1 else dropout_p
+    return make_kind(mask, scale, None)._replace(
+        score_mod=score_mod, dropout_p=dropout_p, deterministic=deterministic, clauses=clauses
+    )
+
+
+def _check(rank: int, scale: Optional[float], dropout_p: float, softcap: float, **tensors: Tensor) -> None:
+    check_arguments(scale, dropout_p, **tensors)
+    for name, tensor in tensors.items():
+        if name in "qkv" and tensor.dim() != rank:
+            raise AttnError(f"{name} has {tensor.dim()} dimensions, expected {rank}")
+    if not 0.0 <= softcap < math.inf:
+        raise AttnError(f"softcap is {softcap}; it must be a finite number from 0")
+
+
+def flash_attn_func(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    dropout_p: float = 0.0,
+    softmax_scale: Optional[float] = None,
+    causal: bool = False,
+    window_size: Tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+    alibi_slopes: Optional[Tensor] = None,
+    deterministic: bool = False,
+    return_attn_probs: bool = False,
+) -> Result:
+    """Computes what ``flash_attn_func`` of the package flash-attn does: attention of queries
+    ``[batch, queries, heads, head dim]`` with keys and values ``[batch, keys, key heads, head dim]``.
+
+    ``causal`` and ``window_size``, the number of keys before and after a query that it attends to, -1 for all, put the
+    last query at the last key. ``softcap`` keeps scaled scores below a number, 0 for none. ``alibi_slopes``
+    (``[heads]`` or ``[batch, heads]``) times the distance of query and key is subtracted from scores. With
+    ``return_attn_probs`` the results are the output, the log-sum-exp ``[batch, heads, queries]``, and None in the place
+    of probabilities, which kernels do not store.
+    """
+    _check(4, softmax_scale, dropout_p, softcap, q=q, k=k, v=v)
+    captures: List[Tensor] = []
+    shift = None
+    if alibi_slopes is not None:
+        check_slopes(alibi_slopes, q.shape[0], q.shape[2])
+        shift = torch.full((q.shape[0],), k.shape[1] - q.shape[1], dtype=torch.int32, device=q.device)
+        captures = [alibi_slopes, shift]
+    score_mod = write_score_mod(softcap, alibi_slopes, shift)
+    kind = _make_kind(write_flash_mask(causal, window_size), softmax_scale, score_mod, dropout_p, deterministic)
+    query, key, value = (with_unit_stride(x, name).transpose(1, 2) for x, name in ((q, "q"), (k, "k"), (v, "v")))
+    out, lse = attend(query, key, value, captures, kind, return_attn_probs)
+    out = (drop_all(out) if dropout_p == 1 else out).transpose(1, 2)
+    return (out, lse, None) if return_attn_probs and lse is not None else out
+
+
+def flash_attn_varlen_func(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    cu_seqlens_q: Tensor,
+    cu_seqlens_k: Tensor,
+    max_seqlen_q: Optional[int] = None,
+    max_seqlen_k: Optional[int] = None,
+    dropout_p: float = 0.0,
+    softmax_scale: Optional[float] = None,
+    causal: bool = False,
+    window_size: Tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+    alibi_slopes: Optional[Tensor] = None,
+    deterministic: bool = False,
+    return_attn_probs: bool = False,
+    block_table: Optional[Tensor] = None,
+) -> Result:
+    """Computes what ``flash_attn_varlen_func`` of the package flash-attn does: attention of sequences that are stored
+    one after another, in tensors ``[positions, heads, head dim]``.
+
+    Sequence ``s`` of the queries is at positions ``cu_seqlens_q[s]`` to ``cu_seqlens_q[s + 1]`` (``torch.int32``), and
+    of the keys at ``cu_seqlens_k[s]`` to ``cu_seqlens_k[s + 1]``. The largest lengths are not needed. Positions count
+    from the start of a sequence, and all else is as in ``flash_attn_func``. The log-sum-exp is ``[heads, positions]``.
+    """
+    if block_table is not None:
+        raise UnsupportedError(
+            "block_table is given, which flash_attn_varlen_func does not support; call flash_attn_with_kvcache, whose "
+            "queries have one length"
+        )
+    bounds = {"cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k}
+    _check(3, softmax_scale, dropout_p, softcap, q=q, k=k, v=v, **bounds)
+    for name, tensor in bounds.items():
+        if tensor.dtype != torch.int32 or tensor.dim() != 1:
+            raise AttnError(f"{name} is {tensor.dtype} of {tensor.dim()} dimensions, expected torch.int32 of one")
+    captures: List[Tensor] = [with_unit_stride(tensor, name) for name, tensor in bounds.items()]
+    shift = None
+    if alibi_slopes is not None:
+        check_slopes(alibi_slopes, max(cu_seqlens_q.shape[0] - 1, 0), q.shape[1])
+        shift = cu_seqlens_k.diff() - cu_seqlens_q.diff()
+        captures += [alibi_slopes, shift]
+    score_mod = write_score_mod(softcap, alibi_slopes, shift)
+    mask = write_flash_mask(causal, window_size)
+    kind = _make_kind(mask, softmax_scale, score_mod, dropout_p, deterministic, "packed")
+    query, key, value = (with_unit_stride(x, name).transpose(0, 1)[None] for x, name in ((q, "q"), (k, "k"), (v, "v")))
+    out, lse = attend(query, key, value, captures, kind, return_attn_probs)
+    out = (drop_all(out) if dropout_p == 1 else out)[0].transpose(0, 1)
+    return (out, lse[0], None) if return_attn_probs and lse is not None else out

@@ -1,0 +1,118 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""``flash_attn_func`` and ``flash_attn_varlen_func`` on the CPU, against f64."""
+
+import itertools
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import attn  # noqa: E402
+from attn.torch import flash_attn_func, flash_attn_varlen_func  # noqa: E402
+
+H, HKV, D = 4, 2, 16
+OPTIONS = [
+    {}, {"causal": True}, {"window_size": (5, 2)}, {"causal": True, "window_size": (7, -1), "softcap": 2.0},
+    {"alibi": 1}, {"alibi": 2, "causal": True, "softcap": 3.0}, {"softmax_scale": 0.4, "deterministic": True},
+]  # fmt: skip
+LENGTHS = [(1, 1), (1, 20), (7, 7), (5, 33), (30, 9)]
+
+
+def make(*shape, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def reference(q, k, v, causal=False, window_size=(-1, -1), softcap=0.0, slopes=None, softmax_scale=None, **_):
+    """One sequence, positions before heads, in f64."""
+    q, k, v = (x.double().transpose(0, 1) for x in (q, k, v))
+    k, v = (x.repeat_interleave(H // HKV, 0) for x in (k, v))
+    s = q @ k.mT * (softmax_scale or 1 / math.sqrt(D))
+    if softcap:
+        s = softcap * torch.tanh(s / softcap)
+    i, j = torch.arange(q.shape[1])[:, None] + k.shape[1] - q.shape[1], torch.arange(k.shape[1])
+    if slopes is not None:
+        s = s - slopes.double()[:, None, None] * (i - j).abs()
+    left, right = window_size[0], 0 if causal else window_size[1]
+    keep = ((j >= i - left) | (left < 0)) & ((j <= i + right) | (right < 0))
+    s = s.masked_fill(~keep, -math.inf)
+    lse = s.logsumexp(-1)
+    p = torch.exp(s - lse.masked_fill(lse == -math.inf, 0.0)[..., None])
+    return (p @ v).transpose(0, 1), lse
+
+
+def split(options, batch):
+    """The arguments of a call, and those of the reference for each sequence."""
+    options = dict(options)
+    kind = options.pop("alibi", 0)
+    if not kind:
+        return options, [options] * batch
+    slopes = torch.rand((batch, H) if kind == 2 else (H,), generator=torch.Generator().manual_seed(9))
+    of_each = [{**options, "slopes": slopes[number] if kind == 2 else slopes} for number in range(batch)]
+    return {**options, "alibi_slopes": slopes}, of_each
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=itertools.count())
+def test_batches(options):
+    for queries, keys in LENGTHS:
+        q, k, v = make(3, queries, H, D), make(3, keys, HKV, D, seed=1), make(3, keys, HKV, D, seed=2)
+        arguments, of_each = split(options, 3)
+        out, lse, probabilities = flash_attn_func(q, k, v, return_attn_probs=True, **arguments)
+        assert probabilities is None and torch.equal(out, flash_attn_func(q, k, v, **arguments))
+        for number in range(3):
+            exact, exact_lse = reference(q[number], k[number], v[number], **of_each[number])
+            torch.testing.assert_close(out[number].double(), exact, rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(lse[number].double(), exact_lse, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=itertools.count())
+def test_sequences(options):
+    bounds = [torch.tensor([0, *itertools.accumulate(side)], dtype=torch.int32) for side in zip(*LENGTHS)]
+    q = make(bounds[0][-1], H, D)
+    k, v = (make(bounds[1][-1], HKV, D, seed=seed) for seed in (1, 2))
+    arguments, of_each = split(options, len(LENGTHS))
+    out, lse, _ = flash_attn_varlen_func(q, k, v, *bounds, 30, 33, return_attn_probs=True, **arguments)
+    assert lse.shape == (H, len(q))
+    for number in range(len(LENGTHS)):
+        rows, columns = (slice(*side[number : number + 2].tolist()) for side in bounds)
+        exact, exact_lse = reference(q[rows], k[columns], v[columns], **of_each[number])
+        torch.testing.assert_close(out[rows].double(), exact, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(lse[:, rows].double(), exact_lse, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("options", [OPTIONS[1], OPTIONS[5]])
+def test_gradients(options):
+    tensors = [make(2, 5, H, D), make(2, 12, HKV, D, seed=1), make(2, 12, HKV, D, seed=2)]
+    arguments, of_each = split(options, 2)
+    leaves, exact = ([x.clone().requires_grad_() for x in tensors] for _ in range(2))
+    flash_attn_func(*leaves, **arguments).square().sum().backward()
+    sum(reference(*(x[n] for x in exact), **of_each[n])[0].square().sum() for n in range(2)).backward()
+    for leaf, other in zip(leaves, exact):
+        torch.testing.assert_close(leaf.grad, other.grad, rtol=1e-3, atol=1e-4)
+
+
+def test_dropout():
+    q, k, v = make(1, 64, H, D), make(1, 64, HKV, D, seed=1), torch.ones(1, 64, HKV, D)
+    torch.manual_seed(0)
+    out = flash_attn_func(q, k, v, dropout_p=0.5)
+    assert 0.9 < out.mean() < 1.1 and out.std() > 0.05
+    assert (flash_attn_func(q, k, v, dropout_p=1.0) == 0).all()
+
+
+def test_refusals():
+    q, k = make(2, 3, H, D), make(2, 3, HKV, D)
+    with pytest.raises(attn.AttnError, match="k has 3 dimensions, expected 4"):
+        flash_attn_func(q, k[0], k)
+    with pytest.raises(attn.AttnError, match="softcap is -1"):
+        flash_attn_func(q, k, k, softcap=-1)
+    with pytest.raises(attn.AttnError, match=r"alibi_slopes is torch.float32 of the shape \(2,\), expected"):
+        flash_attn_func(q, k, k, alibi_slopes=torch.zeros(2))
+    with pytest.raises(attn.AttnError, match="alibi_slopes requires a gradient"):
+        flash_attn_func(q, k, k, alibi_slopes=torch.zeros(H).requires_grad_())
+    bounds = torch.tensor([0, 3], dtype=torch.int32)
+    with pytest.raises(attn.AttnError, match="cu_seqlens_k is torch.int64 of 1 dimensions"):
+        flash_attn_varlen_func(q[0], k[0], k[0], bounds, bounds.long())
+    with pytest.raises(attn.UnsupportedError, match="block_table is given"):
+        flash_attn_varlen_func(q[0], k[0], k[0], bounds, bounds, block_table=bounds)
