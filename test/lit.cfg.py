@@ -7,6 +7,7 @@
 # ===----------------------------------------------------------------------===#
 #
 # Suffixes, tools and features. Features that tests may require:
+#   assertions  compiled with ATTN_ENABLE_ASSERTIONS, so that passes log
 #   host-cc     a C compiler, substituted for %host_cc
 #   numpy       NumPy for the interpreter that is substituted for %python
 #   torch       PyTorch for that interpreter
@@ -99,6 +100,8 @@ if long_tests != "0":
 config.substitutions.append(("%every", "--every=1" if long_tests == "all" else "--every=3"))
 if os.path.exists(os.path.join(config.attn_tools_dir, "attn-execution-fuzzer")):
     config.available_features.add("fuzzers")
+if config.assertions.upper() in ("ON", "TRUE", "YES", "1"):
+    config.available_features.add("assertions")
 if config.host_cc:
     config.available_features.add("host-cc")
     config.substitutions.append(("%host_cc", config.host_cc))

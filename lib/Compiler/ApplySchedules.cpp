@@ -24,11 +24,14 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/Support/DebugLog.h"
 
 namespace mlir::attn {
 #define GEN_PASS_DEF_ATTNAPPLYSCHEDULESPASS
 #include "attn/Compiler/Passes.h.inc"
 } // namespace mlir::attn
+
+#define DEBUG_TYPE "attn-apply-schedules"
 
 using namespace mlir;
 
@@ -98,6 +101,8 @@ struct AttnApplySchedulesPass
         kernel.emitOpError("has no schedule");
         return signalPassFailure();
       }
+      LDBG() << "kernel " << kernel.getName() << " has schedule " << schedule
+             << (isEmpty(kernel) ? ", and nothing to do" : "");
       if (isEmpty(kernel)) {
         FailureOr<SmallVector<Operation *>> users = findUsers(kernel, module);
         if (failed(users))

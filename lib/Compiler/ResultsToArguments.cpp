@@ -23,11 +23,14 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Interfaces/DestinationStyleOpInterface.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/Support/DebugLog.h"
 
 namespace mlir::attn {
 #define GEN_PASS_DEF_ATTNRESULTSTOARGUMENTSPASS
 #include "attn/Compiler/Passes.h.inc"
 } // namespace mlir::attn
+
+#define DEBUG_TYPE "attn-results-to-arguments"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -147,6 +150,7 @@ static LogicalResult writeInView(Value returned, BlockArgument argument,
     if (!destination)
       return failure();
   }
+  LDBG() << "writes a view of " << argument << " instead of a copy: " << *op;
   init->set(destination);
   return success();
 }

@@ -24,6 +24,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/PatternMatch.h"
+#include "llvm/Support/DebugLog.h"
 
 #include <cmath>
 
@@ -31,6 +32,8 @@ namespace mlir::attn {
 #define GEN_PASS_DEF_ATTNFUSEPASS
 #include "attn/Fusion/Passes.h.inc"
 } // namespace mlir::attn
+
+#define DEBUG_TYPE "attn-fuse"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -379,8 +382,12 @@ struct AttnFusePass : attn::impl::AttnFusePassBase<AttnFusePass> {
     FusionContext context{rewriter, **found, *device, elements};
     SmallVector<AttentionOp> attentions;
     getOperation()->walk([&](AttentionOp op) { attentions.push_back(op); });
-    for (AttentionOp op : attentions)
-      numFused += Fuser(context, op).run();
+    for (AttentionOp op : attentions) {
+      Location loc = op.getLoc();
+      int64_t fused = Fuser(context, op).run();
+      LDBG() << fused << " operations become part of the attention at " << loc;
+      numFused += fused;
+    }
     expandHeadOps(rewriter, getOperation());
   }
 };

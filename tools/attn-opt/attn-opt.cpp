@@ -22,10 +22,13 @@
 #include "mlir/Support/ToolUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/Debug.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/ToolOutputFile.h"
+
+#include <optional>
 
 using namespace mlir;
 namespace cl = llvm::cl;
@@ -86,6 +89,19 @@ static LogicalResult run(raw_ostream &os,
   return forEachChunk(std::move(file), process, os);
 }
 
+#ifndef NDEBUG
+/// Prints what passes of these names log.
+static void enableLog(const cl::list<std::string> &passes) {
+  if (passes.empty())
+    return;
+  SmallVector<const char *> types;
+  for (const std::string &pass : passes)
+    types.push_back(pass.c_str());
+  llvm::DebugFlag = true;
+  llvm::setCurrentDebugTypes(types.data(), types.size());
+}
+#endif
+
 int main(int argc, char **argv) {
   DialectRegistry registry;
   attn::registerCompilerDialects(registry);
@@ -96,8 +112,19 @@ int main(int argc, char **argv) {
       "allow-bytecode",
       cl::desc("Read bytecode, too. It must come from a source that is "
                "trusted: damaged bytecode ends the program"));
+#ifndef NDEBUG
+  // LLVM has this option only where it is built with assertions.
+  std::optional<cl::list<std::string>> logged;
+  if (!cl::getRegisteredOptions().count("debug-only"))
+    logged.emplace("debug-only", cl::CommaSeparated,
+                   cl::desc("Print what these passes log, by their names"));
+#endif
   auto [inputFile, outputFile] = registerAndParseCLIOptions(
       argc, argv, "Attn optimizer driver\n", registry);
+#ifndef NDEBUG
+  if (logged)
+    enableLog(*logged);
+#endif
   const MlirOptMainConfig config = MlirOptMainConfig::createFromCLOptions();
   if (config.shouldShowDialects() || config.shouldListPasses())
     return asMainReturnCode(

@@ -16,11 +16,14 @@
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/PerfModel/Roofline.h"
 #include "attn/Target/TargetInfo.h"
+#include "llvm/Support/DebugLog.h"
 
 namespace mlir::attn {
 #define GEN_PASS_DEF_ATTNTILEALLOCATEPIPESPASS
 #include "attn/Conversion/Passes.h.inc"
 } // namespace mlir::attn
+
+#define DEBUG_TYPE "attn-tile-allocate-pipes"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -181,6 +184,8 @@ struct AttnTileAllocatePipesPass
     FailureOr<int64_t> bytes = getSharedBytes(getOperation(), info);
     if (failed(bytes))
       return signalPassFailure();
+    LDBG() << "kernel " << getOperation().getName() << " has " << *bytes
+           << " bytes of shared memory on " << info.getName();
     numBytes += *bytes;
   }
 };

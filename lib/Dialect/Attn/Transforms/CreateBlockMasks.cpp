@@ -24,12 +24,15 @@
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Transforms/CSE.h"
+#include "llvm/Support/DebugLog.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace mlir::attn {
 #define GEN_PASS_DEF_ATTNCREATEBLOCKMASKSPASS
 #include "attn/Dialect/Attn/Transforms/Passes.h.inc"
 } // namespace mlir::attn
+
+#define DEBUG_TYPE "attn-create-block-masks"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -223,8 +226,11 @@ struct AttnCreateBlockMasksPass
           return signalPassFailure();
         numBlockMasks += *made;
       }
-      if (!func.isExternal())
-        numBlockMasks += shareBlockMasks(rewriter, func);
+      if (func.isExternal())
+        continue;
+      int64_t shared = shareBlockMasks(rewriter, func);
+      LDBG() << shared << " shared block masks in function " << func.getName();
+      numBlockMasks += shared;
     }
   }
 };

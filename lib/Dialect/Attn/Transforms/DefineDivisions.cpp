@@ -21,11 +21,14 @@
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/InferIntRangeInterface.h"
 #include "mlir/Interfaces/ShapedOpInterfaces.h"
+#include "llvm/Support/DebugLog.h"
 
 namespace mlir::attn {
 #define GEN_PASS_DEF_ATTNDEFINEDIVISIONSPASS
 #include "attn/Dialect/Attn/Transforms/Passes.h.inc"
 } // namespace mlir::attn
+
+#define DEBUG_TYPE "attn-define-divisions"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -195,6 +198,8 @@ static void defineDivision(Operation *op, const IntegerRanges &ranges) {
   Type type = rhs.getType();
   bool canBeZero = ranges.canBeZero(rhs);
   bool canOverflow = isSignedDivision(op) && ranges.canOverflow(lhs, rhs);
+  LDBG() << *op << (canBeZero ? ": the divisor can be zero" : "")
+         << (canOverflow ? ": can overflow" : "");
   if (!canBeZero && !canOverflow)
     return;
   ImplicitLocOpBuilder b(op->getLoc(), op);

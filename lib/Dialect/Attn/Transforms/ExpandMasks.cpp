@@ -19,11 +19,14 @@
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/Support/DebugLog.h"
 
 namespace mlir::attn {
 #define GEN_PASS_DEF_ATTNEXPANDMASKSPASS
 #include "attn/Dialect/Attn/Transforms/Passes.h.inc"
 } // namespace mlir::attn
+
+#define DEBUG_TYPE "attn-expand-masks"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -88,6 +91,8 @@ static void expand(RewriterBase &rewriter, AttentionOpInterface op) {
   Location loc = op.getLoc();
   SmallVector<MaskAttrInterface> named, read;
   splitConjunction(op.getMaskAttr(), named, read);
+  LDBG() << read.size() << " parts of " << op.getMaskAttr()
+         << " read operands, " << named.size() << " keep their names";
 
   rewriter.setInsertionPoint(op);
   auto emitLength = [&](Value operand) -> Value {

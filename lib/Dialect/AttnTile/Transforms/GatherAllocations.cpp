@@ -17,11 +17,14 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/Support/DebugLog.h"
 
 namespace mlir::attn_tile {
 #define GEN_PASS_DEF_ATTNTILEGATHERALLOCATIONSPASS
 #include "attn/Dialect/AttnTile/Transforms/Passes.h.inc"
 } // namespace mlir::attn_tile
+
+#define DEBUG_TYPE "attn-tile-gather-allocations"
 
 using namespace mlir;
 using namespace mlir::attn_tile;
@@ -62,9 +65,14 @@ struct AttnTileGatherAllocationsPass
           first = nullptr;
         else if (auto launch = dyn_cast<LaunchOp>(op); launch && !first)
           first = launch;
-        else if (auto alloc = dyn_cast<memref::AllocOp>(op);
-                 alloc && first && moveBefore(alloc, first))
-          ++numMoved;
+        else if (auto alloc = dyn_cast<memref::AllocOp>(op); alloc && first) {
+          bool isMoved = moveBefore(alloc, first);
+          LDBG() << (isMoved ? "moved before the launches: "
+                             : "depends on a launch: ")
+                 << alloc;
+          if (isMoved)
+            ++numMoved;
+        }
       }
     });
   }

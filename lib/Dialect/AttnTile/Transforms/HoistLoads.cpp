@@ -25,6 +25,7 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/Support/DebugLog.h"
 
 #include <optional>
 
@@ -32,6 +33,8 @@ namespace mlir::attn_tile {
 #define GEN_PASS_DEF_ATTNTILEHOISTLOADSPASS
 #include "attn/Dialect/AttnTile/Transforms/Passes.h.inc"
 } // namespace mlir::attn_tile
+
+#define DEBUG_TYPE "attn-tile-hoist-loads"
 
 using namespace mlir;
 using namespace mlir::attn_tile;
@@ -159,7 +162,10 @@ static Operation *getLastUser(scf::ForOp loop, Operation *op) {
 
 SmallVector<AheadOp> AttnTileHoistLoadsPass::collect(scf::ForOp loop) {
   SmallVector<AheadOp> ahead;
-  auto add = [&](std::optional<AheadOp> op, Statistic &count) {
+  auto add = [&](Operation *candidate, std::optional<AheadOp> op,
+                 Statistic &count) {
+    LDBG() << (op ? "the previous step executes " : "stays in its step: ")
+           << *candidate;
     if (!op)
       return;
     ahead.push_back(std::move(*op));
@@ -168,13 +174,13 @@ SmallVector<AheadOp> AttnTileHoistLoadsPass::collect(scf::ForOp loop) {
   if (keepMask) {
     if (getLastMma(loop))
       for (auto op : loop.getBody()->getOps<LoadKeepMaskOp>())
-        add(getAheadKeepMask(loop, op), numKeepMasks);
+        add(op, getAheadKeepMask(loop, op), numKeepMasks);
     return ahead;
   }
   for (auto load : loop.getBody()->getOps<LoadOp>())
-    add(getAheadLoad(loop, load), numLoads);
+    add(load, getAheadLoad(loop, load), numLoads);
   for (auto matmul : loop.getBody()->getOps<vector::ContractionOp>())
-    add(getAheadAddend(loop, matmul), numAddends);
+    add(matmul, getAheadAddend(loop, matmul), numAddends);
   return ahead;
 }
 

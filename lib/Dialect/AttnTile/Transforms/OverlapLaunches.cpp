@@ -16,11 +16,14 @@
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/Interfaces/CallInterfaces.h"
+#include "llvm/Support/DebugLog.h"
 
 namespace mlir::attn_tile {
 #define GEN_PASS_DEF_ATTNTILEOVERLAPLAUNCHESPASS
 #include "attn/Dialect/AttnTile/Transforms/Passes.h.inc"
 } // namespace mlir::attn_tile
+
+#define DEBUG_TYPE "attn-tile-overlap-launches"
 
 using namespace mlir;
 using namespace mlir::attn_tile;
@@ -79,6 +82,8 @@ struct AttnTileOverlapLaunchesPass
           launch.setEarly(true);
           ++numEarly;
         }
+        LDBG() << (launch.getEarly() ? "begins early: " : "begins in order: ")
+               << launch;
         last = launch;
       }
     });

@@ -17,11 +17,14 @@
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/Support/DebugLog.h"
 
 namespace mlir::attn_tile {
 #define GEN_PASS_DEF_ATTNTILEOVERLAPWORKITEMSPASS
 #include "attn/Dialect/AttnTile/Transforms/Passes.h.inc"
 } // namespace mlir::attn_tile
+
+#define DEBUG_TYPE "attn-tile-overlap-work-items"
 
 using namespace mlir;
 using namespace mlir::attn_tile;
@@ -70,8 +73,11 @@ void AttnTileOverlapWorkItemsPass::runOnOperation() {
       auto isOther = [](Operation *op) {
         return !isa<WaitOp, ClearOp, MmaStartOp>(op) && !isPure(op);
       };
-      if (llvm::any_of(needed, isOther))
+      if (auto it = llvm::find_if(needed, isOther); it != needed.end()) {
+        LDBG() << "the first MMA needs an operation that must not move: "
+               << **it;
         continue;
+      }
       for (Operation *op : llvm::reverse(needed))
         op->moveBefore(body, body->begin());
       ++numLoops;

@@ -18,11 +18,14 @@
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/Support/DebugLog.h"
 
 namespace mlir::attn_tile {
 #define GEN_PASS_DEF_ATTNTILEPEELMASKSPASS
 #include "attn/Dialect/AttnTile/Transforms/Passes.h.inc"
 } // namespace mlir::attn_tile
+
+#define DEBUG_TYPE "attn-tile-peel-masks"
 
 using namespace mlir;
 using namespace mlir::attn_tile;
@@ -112,6 +115,7 @@ private:
         if (isLoopOver(loop, tiles) && !llvm::is_contained(loops, loop))
           loops.push_back(loop);
 
+    LDBG() << "splits " << loops.size() << " loops over " << tiles;
     SmallVector<scf::ForOp> parts;
     for (scf::ForOp masked : loops) {
       masked.setUpperBound(tiles.getMasked());

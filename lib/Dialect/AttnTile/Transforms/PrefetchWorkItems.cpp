@@ -21,11 +21,14 @@
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/Support/DebugLog.h"
 
 namespace mlir::attn_tile {
 #define GEN_PASS_DEF_ATTNTILEPREFETCHWORKITEMSPASS
 #include "attn/Dialect/AttnTile/Transforms/Passes.h.inc"
 } // namespace mlir::attn_tile
+
+#define DEBUG_TYPE "attn-tile-prefetch-work-items"
 
 using namespace mlir;
 using namespace mlir::attn_tile;
@@ -187,6 +190,9 @@ struct AttnTilePrefetchWorkItemsPass
            llvm::make_early_inc_range(role.getBody().getOps<scf::ForOp>()))
         if (findAhead(rewriter, loop))
           ++numLoops;
+        else
+          LDBG() << "no work item is fetched early in the loop at "
+                 << loop.getLoc();
     }
   }
 };

@@ -24,11 +24,14 @@
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/Support/DebugLog.h"
 
 namespace mlir::attn_tile {
 #define GEN_PASS_DEF_ATTNTILESETTRAVERSALPASS
 #include "attn/Dialect/AttnTile/Transforms/Passes.h.inc"
 } // namespace mlir::attn_tile
+
+#define DEBUG_TYPE "attn-tile-set-traversal"
 
 using namespace mlir;
 using namespace mlir::attn_tile;
@@ -526,6 +529,8 @@ void AttnTileSetTraversalPass::runOnOperation() {
   }
   for (auto &[op, users] : collectLaunches(getOperation())) {
     auto kernel = cast<KernelOp>(op);
+    LDBG() << stringifyTraversalKind(kind) << " traversal of kernel "
+           << kernel.getName() << ", which has " << users.size() << " launches";
     if (failed(setTraversal(kernel, users)))
       return signalPassFailure();
   }

@@ -21,11 +21,14 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/Support/DebugLog.h"
 
 namespace mlir::attn_tile {
 #define GEN_PASS_DEF_ATTNTILESTAGESTORESPASS
 #include "attn/Dialect/AttnTile/Transforms/Passes.h.inc"
 } // namespace mlir::attn_tile
+
+#define DEBUG_TYPE "attn-tile-stage-stores"
 
 using namespace mlir;
 using namespace mlir::attn_tile;
@@ -97,6 +100,8 @@ struct AttnTileStageStoresPass
     kernel.walk([&](StoreOp store) {
       if (canStage(store, consumers))
         stores.push_back(store);
+      else
+        LDBG() << "stays a store of registers: " << store;
     });
     for (StoreOp store : stores) {
       auto tile = cast<VectorType>(store.getValue().getType());

@@ -16,11 +16,14 @@
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/BitVector.h"
+#include "llvm/Support/DebugLog.h"
 
 namespace mlir::attn_tile {
 #define GEN_PASS_DEF_ATTNTILEUSETENSORMAPSPASS
 #include "attn/Dialect/AttnTile/Transforms/Passes.h.inc"
 } // namespace mlir::attn_tile
+
+#define DEBUG_TYPE "attn-tile-use-tensor-maps"
 
 using namespace mlir;
 using namespace mlir::attn_tile;
@@ -211,6 +214,7 @@ void AttnTileUseTensorMapsPass::runOnOperation() {
     FailureOr<SmallVector<MapArgument>> maps = collectMaps(kernel);
     if (failed(maps) || failed(addMaps(kernel, users, *maps, l2Promotion)))
       return signalPassFailure();
+    LDBG() << maps->size() << " tensor maps in kernel " << kernel.getName();
     numMaps += maps->size();
   }
 }
