@@ -165,7 +165,7 @@ def _evaluate_mask(text: str, pairs: _Pairs) -> Tensor:
 
 
 def _check_documents(kind: Kind, query: Tensor, key: Tensor, captures: Sequence[Tensor]) -> None:
-    """Refuses tensors of documents whose sizes differ from those of queries and keys."""
+    """Refuses tensors of documents whose sizes differ from the sizes of queries and keys."""
     if kind.sequences == "packed":
         return
     for is_packed, *numbers in re.findall(r"#attn\.(packed_)?documents<queries = (\d+), keys = (\d+)>", kind.mask):
