@@ -73,7 +73,7 @@ void AttnTileOverlapWorkItemsPass::runOnOperation() {
       auto isOther = [](Operation *op) {
         return !isa<WaitOp, ClearOp, MmaStartOp>(op) && !isPure(op);
       };
-      if (auto it = llvm::find_if(needed, isOther); it != needed.end()) {
+      if (auto *it = llvm::find_if(needed, isOther); it != needed.end()) {
         LDBG() << "the first MMA needs an operation that must not move: "
                << **it;
         continue;
