@@ -53,7 +53,7 @@ class Request:
 
 
 class Llama:
-    """The weights of a Llama of Transformers, with a forward pass that reads and writes a paged cache."""
+    """The parameters of a Llama of Transformers, with a forward pass that reads and writes a paged cache."""
 
     def __init__(self, model: transformers.LlamaForCausalLM, pages: int, page_size: int, longest: int):
         self.model, self.config = model, model.config
@@ -214,7 +214,7 @@ def make_model(options: argparse.Namespace) -> transformers.LlamaForCausalLM:
 
 
 def check(model: transformers.LlamaForCausalLM, requests: List[Request]) -> int:
-    """The number of requests whose tokens are not those that Transformers generates."""
+    """The number of requests for which Transformers generates other tokens."""
     wrong = 0
     for number, request in enumerate(requests):
         prompt = torch.tensor([request.prompt], device=model.device)

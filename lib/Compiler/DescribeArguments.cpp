@@ -754,7 +754,7 @@ static LogicalResult verifySignature(func::FuncOp func) {
 }
 
 namespace {
-/// The arguments that kernels stage, and those that attention writes.
+/// The arguments that kernels stage, and the arguments that attention writes.
 struct ArgumentUses {
   explicit ArgumentUses(func::FuncOp func);
 

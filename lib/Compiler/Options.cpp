@@ -46,7 +46,7 @@ static bool *getFlag(CompilerOptions &options, StringRef name) {
 }
 
 namespace {
-/// An option that is a text which is not empty, and what it says.
+/// An option whose text must not be empty, and the text that errors expect.
 struct TextOption {
   std::string *text = nullptr;
   StringRef expected;

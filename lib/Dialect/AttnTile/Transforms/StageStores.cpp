@@ -9,10 +9,9 @@
 // Makes stores of whole tiles go through stages of their own, so that the CTA
 // goes on while the tiles are copied to global memory.
 //
-// Asynchronous copies write 16 bytes at once, also those that only begin within
-// the columns of the destination. Destinations whose rows may end elsewhere,
-// and whose strides may leave memory of others between them, are stored from
-// registers then.
+// Asynchronous copies write 16 bytes at once, even if a row of the destination
+// ends within them. If rows can end there, and strides can leave memory of
+// other tensors between them, a branch stores such tiles from registers.
 //
 //===----------------------------------------------------------------------===//
 
