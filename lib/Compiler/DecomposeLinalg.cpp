@@ -7,7 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Decomposes operations of linalg that have no loops of their own. Upstream has
-// the interface and a transform operation for it, but no pass.
+// the interface and a transform operation for it, but no pass. Operations that
+// upstream's interfaces misdescribe become `linalg.generic`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,6 +17,7 @@
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Linalg/IR/LinalgInterfaces.h"
+#include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -157,6 +159,18 @@ static LogicalResult decompose(RewriterBase &rewriter,
   return success();
 }
 
+/// Makes a `linalg.generic` of a `linalg.map` that reads its output. Upstream's
+/// interface says of `linalg.map` that it never does, so that bufferization
+/// would lose the old contents.
+static LogicalResult generalizeMap(RewriterBase &rewriter, linalg::MapOp op) {
+  auto structured = cast<linalg::LinalgOp>(op.getOperation());
+  OpOperand *init = structured.getDpsInitOperand(0);
+  if (structured.getMatchingBlockArgument(init).use_empty())
+    return success();
+  rewriter.setInsertionPoint(op);
+  return linalg::generalizeNamedOp(rewriter, structured);
+}
+
 namespace {
 struct AttnDecomposeLinalgPass
     : public attn::impl::AttnDecomposeLinalgPassBase<AttnDecomposeLinalgPass> {
@@ -166,7 +180,12 @@ struct AttnDecomposeLinalgPass
     SmallVector<linalg::AggregatedOpInterface> ops;
     getOperation()->walk(
         [&](linalg::AggregatedOpInterface op) { ops.push_back(op); });
+    SmallVector<linalg::MapOp> maps;
+    getOperation()->walk([&](linalg::MapOp op) { maps.push_back(op); });
     IRRewriter rewriter(&getContext());
+    for (linalg::MapOp op : maps)
+      if (failed(generalizeMap(rewriter, op)))
+        return signalPassFailure();
     for (linalg::AggregatedOpInterface op : ops)
       if (failed(decompose(rewriter, op)))
         return signalPassFailure();

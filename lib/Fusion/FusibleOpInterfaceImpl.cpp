@@ -156,7 +156,7 @@ struct LinalgModel
     if (!op.hasPureTensorSemantics() || op->getNumResults() != 1 ||
         op.getNumParallelLoops() != op.getNumLoops() ||
         !op.getIndexingMapMatchingResult(op->getResult(0)).isPermutation() ||
-        op.payloadUsesValueFromOperand(op.getDpsInitOperand(0)))
+        !op.getMatchingBlockArgument(op.getDpsInitOperand(0)).use_empty())
       return false;
     for (OpOperand *input : op.getDpsInputOperands())
       if (!llvm::all_of(op.getMatchingIndexingMap(input).getResults(),

@@ -237,7 +237,8 @@ struct LinalgModel
     }
     double bytes = getOperandBytes(operation, assumptions);
     for (OpOperand &init : op.getDpsInitsMutable())
-      if (op.payloadUsesValueFromOperand(&init) && !isConstantInit(init.get()))
+      if (!op.getMatchingBlockArgument(&init).use_empty() &&
+          !isConstantInit(init.get()))
         bytes += getShapedBytes(init.get().getType(), assumptions);
     cost.bytes(MemoryLevel::Memory) = bytes;
     return cost;

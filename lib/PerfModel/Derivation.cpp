@@ -39,7 +39,8 @@ static bool isRead(Operation *op, OpOperand &operand) {
   if (!destination || !destination.isDpsInit(&operand))
     return true;
   auto structured = dyn_cast<linalg::LinalgOp>(op);
-  return structured && structured.payloadUsesValueFromOperand(&operand) &&
+  return structured &&
+         !structured.getMatchingBlockArgument(&operand).use_empty() &&
          !isa_and_nonnull<tensor::EmptyOp, linalg::FillOp>(
              operand.get().getDefiningOp());
 }

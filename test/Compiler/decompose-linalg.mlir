@@ -71,3 +71,28 @@ func.func @integers(%x: tensor<4x8xi32>) -> tensor<4x8xi32> {
   %r = linalg.softmax dimension(1) ins(%x : tensor<4x8xi32>) outs(%x : tensor<4x8xi32>) -> tensor<4x8xi32>
   return %r : tensor<4x8xi32>
 }
+
+// -----
+
+// CHECK-LABEL: func.func @reads_output(
+// CHECK-SAME:    %[[X:.*]]: tensor<4x8xf32>, %[[O:.*]]: tensor<4x8xf32>)
+// CHECK:         linalg.generic {{.*}} ins(%[[X]] : {{.*}}) outs(%[[O]] :
+// CHECK-NEXT:    ^bb0(%[[IN:.*]]: f32, %[[OUT:.*]]: f32):
+// CHECK-NEXT:      arith.divf %[[IN]], %[[OUT]] : f32
+// CHECK-NOT:     linalg.map
+func.func @reads_output(%x: tensor<4x8xf32>, %o: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %r = linalg.map ins(%x : tensor<4x8xf32>) outs(%o : tensor<4x8xf32>) (%in: f32, %out: f32) {
+    %y = arith.divf %in, %out : f32
+    linalg.yield %y : f32
+  }
+  return %r : tensor<4x8xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @writes_output(
+// CHECK:         linalg.map
+func.func @writes_output(%x: tensor<4x8xf32>, %o: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %r = linalg.map { arith.negf } ins(%x : tensor<4x8xf32>) outs(%o : tensor<4x8xf32>)
+  return %r : tensor<4x8xf32>
+}

@@ -105,11 +105,24 @@ static bool hasBinaryWithoutHandler(StringRef text) {
   return text.contains("gpu.binary") && !text.contains("offloadingHandler");
 }
 
+/// Whether `text` holds a `vector.contract` with less than two types before
+/// `into`: the parser crashes mlir-opt on `vector.contract {...} %a, %b, %c :
+/// vector<2x3xf32> into vector<2x2xf32>`, as it reads a second type.
+static bool hasContractWithoutTypes(StringRef text) {
+  static const llvm::Regex types("%[^,:]*:[^,]*[^a-z_]into[^a-z_]");
+  constexpr StringLiteral name("vector.contract");
+  for (size_t at = text.find(name); at != StringRef::npos;
+       at = text.find(name, at + 1))
+    if (types.match(text.slice(at, text.find(name, at + 1))))
+      return true;
+  return false;
+}
+
 bool attn::fuzz::mayHitDefectOfMLIR(StringRef text) {
   return hasUncheckedIteratorTypes(text) || hasArrayOfIndices(text) ||
          hasUncheckedDimensions(text) || hasHugeResultNumber(text) ||
          hasUnguardedRegion(text) || hasNegativeDimension(text) ||
-         hasBinaryWithoutHandler(text);
+         hasBinaryWithoutHandler(text) || hasContractWithoutTypes(text);
 }
 
 /// libFuzzer clears these before each input, and looks afterwards which are

@@ -30,7 +30,7 @@ using namespace mlir::attn::fuzz;
 static constexpr double kFunctionError = 0x1p-18;
 static constexpr double kFunctionFloor = 0x1p-22;
 /// Beyond this argument, sine and cosine have no promised accuracy.
-static constexpr double kLargestAngle = 1000;
+static constexpr double kLargestAngle = 0x1p50;
 /// Derivatives are written by the compiler, with operations of their own.
 static constexpr double kSlopeRoundings = 64;
 

@@ -117,3 +117,55 @@ def test_errors_are_values(compile_artifact):
         function(q.float(), k, v, out, torch.zeros(1, 2, 8))
     with pytest.raises(AttnError, match="expected"):
         function(q, k, v, out, torch.zeros(1, 2, 9))
+
+
+@pytest.mark.parametrize("function", ["sin", "cos", "rsqrt"])
+def test_functions_of_large_and_small_values(compile_artifact, function):
+    """Errors do not grow with the argument."""
+    heads = "tensor<1x1x?x8xf32>"
+    artifact = compile_artifact(
+        function,
+        f"""
+func.func @f(%x: {heads}, %out: {heads}) -> {heads} {{
+  %0 = attn.map_heads ins(%x : {heads}) outs(%out : {heads}) {{
+  ^bb0(%e: f32, %square: f32, %b: index, %h: index, %i: index, %d: index):
+    %y = math.{function} %e : f32
+    attn.yield %y : f32
+  }} -> {heads}
+  return %0 : {heads}
+}}
+""",
+        "--target=host",
+    )
+    torch.manual_seed(0)
+    x = torch.exp2(torch.empty(1, 1, 500, 8).uniform_(-126, 50))
+    x = x if function == "rsqrt" else x * torch.randn(x.shape).sign()
+    x[0, 0, 0] = torch.tensor([0.0, 1e5, 2.0**50, 3.0e5, 940.0, 1.0, 1e-30, 7e9]) + (function == "rsqrt")
+    x[0, 0, 1] = torch.tensor([math.inf, math.nan, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5])
+    out = torch.full_like(x, 7)
+    artifact["f"](x, out)
+    exact = getattr(torch, function)(x.double())
+    assert (out.isnan() == exact.isnan()).all()
+    error = ((out.double() - exact).abs() / (exact.abs() if function == "rsqrt" else 1)).nan_to_num()
+    assert error.max() <= 2.0**-22
+
+
+def test_waves_of_huge_values(compile_artifact):
+    """Beyond 2^50 the host takes the sine of zero, as docs/Numerics.md says."""
+    heads = "tensor<1x1x?x8xf32>"
+    module = f"""
+func.func @f(%x: {heads}, %out: {heads}) -> {heads} {{
+  %0 = attn.map_heads ins(%x : {heads}) outs(%out : {heads}) {{
+  ^bb0(%e: f32, %square: f32, %b: index, %h: index, %i: index, %d: index):
+    %y = math.sin %e : f32
+    %z = math.cos %e : f32
+    %w = arith.subf %y, %z : f32
+    attn.yield %w : f32
+  }} -> {heads}
+  return %0 : {heads}
+}}
+"""
+    x = torch.tensor([[[[1.2e15, -1e20, 3e38, -3e38, 2e15, 5e16, 6e17, 7e30]]]])
+    out = torch.full_like(x, 7)
+    compile_artifact("huge_waves", module, "--target=host")["f"](x, out)
+    assert (out == -1).all()

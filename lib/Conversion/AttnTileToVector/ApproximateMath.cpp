@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Math functions on vectors, so that no scalar call remains in a vectorised
-// loop. All but exp2 come from upstream, which expands exp2 to exp and so loses
-// accuracy in proportion to the argument.
+// loop. Most come from upstream, but not exp2, sin and cos, whose upstream
+// patterns lose accuracy in proportion to the argument, and rsqrt.
 //
 //===----------------------------------------------------------------------===//
 
@@ -112,6 +112,129 @@ struct ExpandExp2 : OpRewritePattern<math::Exp2Op> {
   }
 };
 
+/// rsqrt(x) = 1 / sqrt(x). Upstream's pattern, an estimate of AVX2, ends the
+/// process on scalars.
+struct ExpandRsqrt : OpRewritePattern<math::RsqrtOp> {
+  using Base::Base;
+
+  LogicalResult matchAndRewrite(math::RsqrtOp op,
+                                PatternRewriter &rewriter) const override {
+    Type type = op.getType();
+    if (!getElementTypeOrSelf(type).isF32())
+      return rewriter.notifyMatchFailure(op, "not on f32");
+    TypedAttr one = rewriter.getF32FloatAttr(1.0f);
+    if (auto shaped = dyn_cast<ShapedType>(type))
+      one = DenseElementsAttr::get(shaped, one);
+    Value dividend = arith::ConstantOp::create(rewriter, op.getLoc(), one);
+    Value root = math::SqrtOp::create(rewriter, op.getLoc(), op.getOperand());
+    rewriter.replaceOpWithNewOp<arith::DivFOp>(op, dividend, root);
+    return success();
+  }
+};
+
+/// sin(x), or cos(x) with `quadrants` 1. The argument is reduced to a quadrant
+/// and a rest in [-pi/4, pi/4] in f64, with pi/2 in two parts (Cody and Waite,
+/// Software Manual for the Elementary Functions, 1980), so that the error does
+/// not grow with the argument, as it does with upstream's pattern. The
+/// polynomials come from Cephes and have errors of 2^-24. Finite arguments
+/// beyond 2^50, whose quadrant an f64 cannot hold, count as zero.
+template <typename Op, int quadrants>
+struct ExpandWave : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(Op op,
+                                PatternRewriter &rewriter) const override {
+    Type type = op.getType();
+    if (!getElementTypeOrSelf(type).isF32() ||
+        (isa<ShapedType>(type) && !isa<VectorType>(type)))
+      return rewriter.notifyMatchFailure(op, "neither f32 nor a vector of it");
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Value quadrant, rest;
+    std::tie(quadrant, rest) = reduceArgument(b, op.getOperand());
+    Value square = arith::MulFOp::create(b, rest, rest);
+    Value sine = emitPolynomial(
+        b, square, {-1.9515295891e-4f, 8.3321608736e-3f, -1.6666654611e-1f});
+    sine = math::FmaOp::create(b, arith::MulFOp::create(b, rest, square), sine,
+                               rest);
+    Value cosine =
+        emitPolynomial(b, square,
+                       {2.443315711809948e-5f, -1.388731625493765e-3f,
+                        4.166664568298827e-2f, -0.5f, 1.0f});
+
+    auto isBitSet = [&](int bit) {
+      Value masked =
+          arith::AndIOp::create(b, quadrant, makeConstant(b, quadrant, bit));
+      return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, masked,
+                                   makeConstant(b, quadrant, 0));
+    };
+    Value value = arith::SelectOp::create(b, isBitSet(1), cosine, sine);
+    Value negated = arith::NegFOp::create(b, value);
+    rewriter.replaceOpWithNewOp<arith::SelectOp>(op, isBitSet(2), negated,
+                                                 value);
+    return success();
+  }
+
+private:
+  /// A constant of the type of `like`.
+  static Value makeConstant(ImplicitLocOpBuilder &b, Value like, double value) {
+    Type element = getElementTypeOrSelf(like.getType());
+    TypedAttr attr = isa<FloatType>(element)
+                         ? TypedAttr(b.getFloatAttr(element, value))
+                         : TypedAttr(b.getIntegerAttr(element, int64_t(value)));
+    if (auto vector = dyn_cast<VectorType>(like.getType()))
+      attr = DenseElementsAttr::get(vector, Attribute(attr));
+    return arith::ConstantOp::create(b, attr);
+  }
+
+  static Type withElement(Type type, Type element) {
+    if (auto vector = dyn_cast<VectorType>(type))
+      return vector.clone(element);
+    return element;
+  }
+
+  /// Horner's scheme, from the highest power.
+  static Value emitPolynomial(ImplicitLocOpBuilder &b, Value x,
+                              ArrayRef<float> coefficients) {
+    Value sum = makeConstant(b, x, coefficients.front());
+    for (float coefficient : coefficients.drop_front())
+      sum = math::FmaOp::create(b, sum, x, makeConstant(b, x, coefficient));
+    return sum;
+  }
+
+  /// The number of right angles in the angle `x`, as an i32 of which the low
+  /// two bits count, and the rest.
+  static std::pair<Value, Value> reduceArgument(ImplicitLocOpBuilder &b,
+                                                Value x) {
+    Type wide = withElement(x.getType(), b.getF64Type());
+    Value angle = arith::ExtFOp::create(b, wide, x);
+    auto constant = [&](double value) { return makeConstant(b, angle, value); };
+    // Zero, but NaN for infinities.
+    Value nothing = arith::SubFOp::create(b, angle, angle);
+    Value isLarge =
+        arith::CmpFOp::create(b, arith::CmpFPredicate::OGT,
+                              math::AbsFOp::create(b, angle), constant(0x1p50));
+    angle = arith::SelectOp::create(b, isLarge, nothing, angle);
+
+    // Adding 1.5 * 2^52 rounds to an integer, which is then in the low bits.
+    constexpr double shift = 0x1.8p52;
+    Value shifted = math::FmaOp::create(
+        b, angle, constant(0x1.45f306dc9c883p-1), constant(shift));
+    Value rightAngles = arith::SubFOp::create(b, constant(shift), shifted);
+    Value rest = math::FmaOp::create(b, rightAngles,
+                                     constant(0x1.921fb54442d18p+0), angle);
+    rest = math::FmaOp::create(b, rightAngles, constant(0x1.1a62633145c07p-54),
+                               rest);
+
+    Value bits = arith::BitcastOp::create(
+        b, withElement(x.getType(), b.getI64Type()), shifted);
+    Value quadrant = arith::TruncIOp::create(
+        b, withElement(x.getType(), b.getI32Type()), bits);
+    quadrant = arith::AddIOp::create(b, quadrant,
+                                     makeConstant(b, quadrant, quadrants));
+    return {quadrant, arith::TruncFOp::create(b, x.getType(), rest)};
+  }
+};
+
 struct ApproximateMath
     : attn::impl::AttnApproximateMathPassBase<ApproximateMath> {
   using Base::Base;
@@ -120,8 +243,13 @@ struct ApproximateMath
     outlineMath(getOperation());
     RewritePatternSet patterns(&getContext());
     attn::populateExpandExp2Patterns(patterns);
+    patterns.add<ExpandRsqrt, ExpandWave<math::SinOp, 0>,
+                 ExpandWave<math::CosOp, 1>>(&getContext());
     auto others = [](StringRef name) {
-      return name != math::Exp2Op::getOperationName();
+      return !llvm::is_contained(
+          {math::Exp2Op::getOperationName(), math::RsqrtOp::getOperationName(),
+           math::SinOp::getOperationName(), math::CosOp::getOperationName()},
+          name);
     };
     populateMathPolynomialApproximationPatterns(patterns, others);
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))

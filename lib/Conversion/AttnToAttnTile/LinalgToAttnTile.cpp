@@ -166,10 +166,11 @@ SmallVector<Value> LinalgKernelWriter::loadResults(ValueRange point) {
   SmallVector<Value> values;
   // Loops over reduced dimensions carry results, so their initial values are
   // loaded even if no step reads them.
-  for (OpOperand &result : op.getDpsInitsMutable())
-    values.push_back(!reduced.empty() || op.payloadUsesValueFromOperand(&result)
-                         ? emitLoad(result, point)
-                         : Value());
+  for (OpOperand &result : op.getDpsInitsMutable()) {
+    bool isRead = !op.getMatchingBlockArgument(&result).use_empty();
+    values.push_back(!reduced.empty() || isRead ? emitLoad(result, point)
+                                                : Value());
+  }
   return values;
 }
 

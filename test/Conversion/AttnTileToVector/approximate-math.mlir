@@ -32,3 +32,29 @@ func.func @double(%x: f64) -> f64 {
   %y = math.exp2 %x : f64
   return %y : f64
 }
+
+// A scalar, which upstream's pattern does not survive.
+// CHECK-LABEL: func.func @rsqrt(
+// CHECK-SAME:    %[[X:.*]]: f32, %[[Y:.*]]: vector<7xf32>)
+// CHECK-DAG:     %[[ROOT:.*]] = math.sqrt %[[X]] : f32
+// CHECK-DAG:     arith.divf %{{.*}}, %[[ROOT]] : f32
+// CHECK-DAG:     math.sqrt %[[Y]] : vector<7xf32>
+// CHECK-NOT:     math.rsqrt
+func.func @rsqrt(%x: f32, %y: vector<7xf32>) -> (f32, vector<7xf32>) {
+  %0 = math.rsqrt %x : f32
+  %1 = math.rsqrt %y : vector<7xf32>
+  return %0, %1 : f32, vector<7xf32>
+}
+
+// The argument is reduced in f64.
+// CHECK-LABEL: func.func @waves(
+// CHECK-SAME:    %[[X:.*]]: vector<8xf32>, %[[Y:.*]]: f32)
+// CHECK-DAG:     arith.extf %[[X]] : vector<8xf32> to vector<8xf64>
+// CHECK-DAG:     arith.extf %[[Y]] : f32 to f64
+// CHECK-NOT:     math.sin
+// CHECK-NOT:     math.cos
+func.func @waves(%x: vector<8xf32>, %y: f32) -> (vector<8xf32>, f32) {
+  %0 = math.sin %x : vector<8xf32>
+  %1 = math.cos %y : f32
+  return %0, %1 : vector<8xf32>, f32
+}
