@@ -3,7 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Tests of benchmarks/corpus.py, and of what the kernel corpus covers."""
 
+import hashlib
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -52,13 +54,32 @@ def make_corpus(folder, *names):
     return folder
 
 
+def describe_recording():
+    """A name for what the recording of the corpus depends on: the compiler, the modules and the program."""
+    files = [BUILD / "bin" / "attn-compile", BUILD / "bin" / "attn-opt", *sorted(MODULES.glob("*.mlir"))]
+    digest = hashlib.sha256()
+    for path in [*files, ROOT / "benchmarks" / "corpus.py"]:
+        digest.update(path.name.encode())
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:32]
+
+
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
-    """The whole corpus, compiled."""
+    """The whole corpus, compiled; kept in ATTN_TEST_CACHE_DIR for runs with the same compiler and modules."""
     if not (BUILD / "bin" / "attn-compile").is_file():
         pytest.skip("needs a build")
     folder = tmp_path_factory.mktemp("recorded")
+    if "ATTN_TEST_CACHE_DIR" in os.environ:
+        kept = pathlib.Path(os.environ["ATTN_TEST_CACHE_DIR"]) / f"corpus-{describe_recording()}"
+        if kept.is_dir():
+            return kept
     assert run("--record", BUILD, folder, "--new-corpus", MODULES) == corpus.SAME
+    if "ATTN_TEST_CACHE_DIR" in os.environ:
+        for old in kept.parent.glob("corpus-*"):
+            shutil.rmtree(old)
+        shutil.copytree(folder, kept.with_suffix(".new"))
+        kept.with_suffix(".new").rename(kept)
     return folder
 
 

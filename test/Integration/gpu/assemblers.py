@@ -17,10 +17,10 @@ instructions allow: with the version before, the newest assembler has to refuse 
 import argparse
 import os
 import re
-import subprocess
 import sys
 
 from device_suite import write_source
+from tool_cache import run_tool
 
 # The first PTX version with which LLVM selects the same instructions as with later ones, and all versions.
 FIRST_VERSION = {"sm_80": "7.1", "sm_90a": "8.0"}
@@ -52,30 +52,33 @@ def compile_kernels(options, module, target, flags):
     """The PTX of each kernel of a module."""
     output = os.path.join(options.artifacts, "kernels.mlir")
     command = [options.compile, module, f"--target={target}", "--embed-ptx", "--stop-after=device", "-o", output]
-    subprocess.run(command + flags, check=True)
+    run_tool(command + flags)
     with open(output, "rb") as file:
         kernels = [unescape(text) for text in re.findall(rb'assembly = "([^"]*)"', file.read())]
     assert kernels, f"{module} has no kernels for {target}"
     return kernels
 
 
-def assemble(toolkit, target, ptx):
+def assemble(options, toolkit, target, ptx):
     """What ptxas says if it refuses a kernel, else an empty string."""
-    command = [os.path.join(toolkit, "bin", "ptxas"), "-arch", target, "-o", os.devnull, "-"]
-    result = subprocess.run(command, input=ptx, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    return result.stdout.strip() or "failed" if result.returncode != 0 else ""
+    source, output = (os.path.join(options.artifacts, name) for name in ("kernel.ptx", "kernel.cubin"))
+    with open(source, "w") as file:
+        file.write(ptx)
+    command = [os.path.join(toolkit, "bin", "ptxas"), "-arch", target, "-o", output, source]
+    result = run_tool(command, check=False, quiet=True)
+    return result.stderr.strip() or "failed" if result.returncode != 0 else ""
 
 
 def check_kernel(options, target, ptx):
     """Yields the errors of a kernel."""
     for toolkit in options.toolkits:
-        if message := assemble(toolkit, target, ptx):
+        if message := assemble(options, toolkit, target, ptx):
             yield f"{toolkit}: {message}"
     version = re.search(r"^\.version (\S+)$", ptx, re.M)[1]
     if version != FIRST_VERSION[target]:
         before = VERSIONS[VERSIONS.index(version) - 1]
         older = ptx.replace(f".version {version}", f".version {before}", 1)
-        if not assemble(options.toolkits[-1], target, older):
+        if not assemble(options, options.toolkits[-1], target, older):
             yield f"has PTX version {version}, and {before} has all of its instructions, too"
 
 
