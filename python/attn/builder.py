@@ -108,7 +108,7 @@ class Attention:
         results = [out, lse] if self.with_lse else [out]
         mask, reads = self.mask.attribute() if isinstance(self.mask, Mask) else (self.mask, list(self.reads))
         heads = {"sinks": self.sinks, "head_map": self.head_map, "identity": self.identity}
-        captures = "".join(f", %r{i}: {kind}" for i, kind in enumerate(reads))
+        captures = "".join(f", %mask_{i}: {kind}" for i, kind in enumerate(reads))
         captures += "".join(f", %{name}: {kind}" for name, kind in heads.items() if kind)
         captures += f", %query_sequences: {_LENGTHS}, %key_sequences: {_LENGTHS}" if self.sequences else ""
         captures += f", %key_lengths: {_LENGTHS}" if self.key_lengths else ""
@@ -131,7 +131,7 @@ class Attention:
         if mask:
             clauses.append(f"mask({mask})")
         if reads:
-            clauses.append(f"reads({', '.join(f'%r{i}' for i in range(len(reads)))} : {', '.join(reads)})")
+            clauses.append(f"reads({', '.join(f'%mask_{i}' for i in range(len(reads)))} : {', '.join(reads)})")
         if self.dropout:
             clauses.append(f"dropout({self.dropout}, %seed, %offset : tensor<i64>, tensor<i64>)")
         if self.precision:

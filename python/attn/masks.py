@@ -64,6 +64,22 @@ class Mask:
         return f"<mask {self.attribute()[0]}>"
 
 
+#: Numbers that masks may be given, from the lowest to this one; sizes and steps are at least 1.
+_MAX_PARAMETER = (1 << 30) - 1
+_POSITIVE = ("size", "dilation")
+#: The sizes of blocks are multiples of this number.
+_BLOCK_UNIT = 16
+
+
+def _check_number(name: str, parameter: str, value: int) -> None:
+    lowest = int(parameter in _POSITIVE)
+    if parameter in ("rows", "columns"):
+        if value < _BLOCK_UNIT or value % _BLOCK_UNIT:
+            raise AttnError(f"{parameter} of {name} is {value}; it must be a positive multiple of {_BLOCK_UNIT}")
+    elif not lowest <= value <= _MAX_PARAMETER:
+        raise AttnError(f"{parameter} of {name} is {value}; it must be from {lowest} to {_MAX_PARAMETER}")
+
+
 def _mask(name: str, **parameters: Any) -> Mask:
     """The named mask, with the parameters that are not None."""
     parts: List[Union[str, Read]] = []
@@ -72,6 +88,8 @@ def _mask(name: str, **parameters: Any) -> Mask:
             raise AttnError(f"alignment of {name} is {value!r}; it must be 'bottom_right' or 'top_left'")
         if parameter != "alignment" and not isinstance(value, (Read, int, type(None))):
             raise AttnError(f"{parameter} of {name} is a {type(value).__name__}; pass a number")
+        if isinstance(value, int):
+            _check_number(name, parameter, value)
         if value is not None:
             parts += [", " if parts else "", f"{parameter} = ", value if isinstance(value, Read) else str(value)]
     return Mask([f"#attn.{name}", *(["<", *parts, ">"] if parts else [])])
@@ -105,6 +123,8 @@ def local_blocks(
 ) -> Mask:
     """Keys of the query's block of ``size`` positions, and of so many blocks before and
     after it; a side that is None has no end."""
+    if before is None and after is None:
+        raise AttnError("local_blocks has neither before nor after; give one of them")
     return _mask("local_blocks", size=size, before=before, after=after, alignment=alignment)
 
 

@@ -180,6 +180,12 @@ def test_empty_capture():
     "make_mask, message",
     [
         (lambda: masks.sliding_window(), "neither left nor right"),
+        (lambda: masks.sliding_window(left=-1), "left of sliding_window is -1; it must be from 0 to 1073741823"),
+        (lambda: masks.dilated_window(4, 4, 0), "dilation of dilated_window is 0; it must be from 1 to 1073741823"),
+        (lambda: masks.global_tokens(1 << 30), "count of global_tokens is 1073741824; it must be from 0 to 1073741823"),
+        (lambda: masks.chunked(0), "size of local_blocks is 0; it must be from 1 to 1073741823"),
+        (lambda: masks.local_blocks(8), "local_blocks has neither before nor after; give one of them"),
+        (lambda: masks.blocks(24, 16, X, X), "rows of block_sparse is 24; it must be a positive multiple of 16"),
         (lambda: masks.sliding_window("far"), "left of sliding_window is a str; pass a number"),
         (lambda: masks.causal("bottom"), "alignment of causal is 'bottom'; it must be 'bottom_right' or 'top_left'"),
     ],

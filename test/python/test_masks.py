@@ -243,7 +243,7 @@ def test_in_the_builder():
     mask = masks.causal() & masks.documents("tensor<?x?xi32>")
     artifact = attn.compile(attn.Attention("f32", H, H, D, mask=mask))
     function = artifact[attn.Attention.NAME]
-    assert [name for name, *_ in function.args] == ["query", "key", "value", "r0", "out"]
+    assert [name for name, *_ in function.args] == ["query", "key", "value", "mask_0", "out"]
     query = torch.randn(B, H, Q, D)
     ids = QUERY_IDS.expand(B, -1).contiguous()
     out = torch.empty_like(query)
@@ -252,4 +252,4 @@ def test_in_the_builder():
     expected = torch.nn.functional.scaled_dot_product_attention(query, query, query, attn_mask=keep)
     torch.testing.assert_close(out, expected, rtol=1e-4, atol=2e-5)
     text = attn.Attention("f32", H, H, D, mask="#attn.tree<parents = 0>", reads=("tensor<1x?xi32>",)).mlir()
-    assert "mask(#attn.tree<parents = 0>)\n      reads(%r0 : tensor<1x?xi32>)" in text
+    assert "mask(#attn.tree<parents = 0>)\n      reads(%mask_0 : tensor<1x?xi32>)" in text
