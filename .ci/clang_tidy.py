@@ -6,10 +6,11 @@
 
     clang_tidy.py --build-dir BUILD [FILE...]
 
-Most of the time that clang-tidy takes is the parsing of MLIR's headers, so that all sources together take minutes. Its
-findings depend only on the source, the headers that it includes, the command that compiles it, the checks and
-clang-tidy itself. A source that was clean with the present state of all these is skipped; the cache remembers no more
-than that. Once a source has been built, ninja knows its headers; without that it is always checked.
+Most of the time that clang-tidy takes is the parsing of MLIR's headers, so that all sources together take minutes.
+Sources of a folder are therefore first checked in groups, as one translation unit that includes them. A group in which
+anything is found, also that two sources define the same name, is checked source by source. Findings in a source depend
+only on the source, the headers that it includes, the command that compiles it, the checks and clang-tidy itself. A
+source that was clean with the present state of all these is skipped; the cache remembers no more than that. Once a source has been built, ninja knows its headers; without that it is always checked.
 
 Without FILE, checks all that BUILD compiles of lib and tools. Exits with 1 if
 anything is found.
@@ -19,10 +20,12 @@ import argparse
 import concurrent.futures
 import functools
 import hashlib
+import itertools
 import json
 import os
 import pathlib
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -30,6 +33,8 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FOLDERS = ("lib", "tools")
+# The most sources that are checked together. More would leave processors without work at the end.
+GROUP_SIZE = 10
 KEEP_SECONDS = 30 * 24 * 3600
 
 
@@ -129,6 +134,65 @@ def select(entries, files, build):
     return [selected[source] for source in sorted(selected)]
 
 
+def make_groups(todo):
+    """Lists of entries, with their keys, of sources in one folder that are compiled alike."""
+    alike = {}
+    for entry, key in todo:
+        words = shlex.split(entry["command"])
+        words = [word for word in words if word not in (entry["file"], object_of(entry))]
+        alike.setdefault((os.path.dirname(entry["file"]), *words), []).append((entry, key))
+    groups = []
+    for members in alike.values():
+        count = -(-len(members) // GROUP_SIZE)
+        groups += [members[first::count] for first in range(count)]
+    return sorted(groups, key=len, reverse=True)
+
+
+def write_group(group, folder):
+    """Writes a source that includes those of a group, and the database that says how it is compiled. Both lie in a copy
+    of the folders with the group's configurations."""
+    entry, _ = group[0]
+    parent = pathlib.Path(entry["file"]).parent
+    for configuration in [each / ".clang-tidy" for each in (parent, *parent.parents) if each.is_relative_to(ROOT)]:
+        if configuration.exists():
+            copy = folder / configuration.relative_to(ROOT)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(configuration, copy)
+    source = folder / parent.relative_to(ROOT) / "group.cpp"
+    source.parent.mkdir(parents=True, exist_ok=True)
+    lines = (f'#include "{entry["file"]}" // NOLINT(bugprone-suspicious-include)\n#undef DEBUG_TYPE\n' for entry, _ in group)
+    source.write_text("".join(lines))
+    words = [str(source) if word == entry["file"] else word for word in shlex.split(entry["command"])]
+    database = [{**entry, "file": str(source), "command": shlex.join(words)}]
+    (folder / "compile_commands.json").write_text(json.dumps(database))
+    return source
+
+
+class Checker:
+    """Runs clang-tidy. `folder` is for files that it needs."""
+
+    def __init__(self, program, entries, folder):
+        self.program, self.folder = program, folder
+        self.numbers = itertools.count()
+        (folder / "compile_commands.json").write_text(json.dumps(entries))
+
+    def run(self, source, folder):
+        """The findings in a source that the database in a folder describes; empty if there are none."""
+        command = [self.program, "--quiet", "-p", str(folder), str(source)]
+        answer = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if answer.returncode == 0 and not answer.stdout.strip():
+            return ""
+        return answer.stdout.strip() or answer.stderr.strip() or f"exit code {answer.returncode}"
+
+    def check(self, group):
+        """The findings in each source of a group."""
+        if len(group) > 1:
+            folder = self.folder / str(next(self.numbers))
+            if not self.run(write_group(group, folder), folder):
+                return [""] * len(group)
+        return [self.run(entry["file"], self.folder) for entry, _ in group]
+
+
 def prune(cache):
     """Removes entries that have not been used for long."""
     for path in cache.iterdir():
@@ -166,24 +230,20 @@ def main(arguments=None):
         else:
             todo.append((entry, key))
 
-    def check(entry):
-        command = [options.clang_tidy, "--quiet", "-p", commands.name, entry["file"]]
-        return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-    commands = tempfile.TemporaryDirectory(prefix="attn-clang-tidy-")
-    (pathlib.Path(commands.name) / "compile_commands.json").write_text(json.dumps(entries))
-    failed = 0
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        results = {pool.submit(check, entry): (entry, key) for entry, key in todo}
-        for number, result in enumerate(concurrent.futures.as_completed(results), start=1):
-            entry, key = results[result]
-            answer = result.result()
-            print(f"[{number}/{len(todo)}] {os.path.relpath(entry['file'], ROOT)}", flush=True)
-            if answer.returncode != 0 or answer.stdout.strip():
-                failed += 1
-                print(answer.stdout.strip() or answer.stderr.strip(), flush=True)
-            elif key:
-                (options.cache / key).touch()
+    done = failed = 0
+    with tempfile.TemporaryDirectory(prefix="attn-clang-tidy-") as folder:
+        checker = Checker(options.clang_tidy, entries, pathlib.Path(folder))
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+            results = {pool.submit(checker.check, group): group for group in make_groups(todo)}
+            for result in concurrent.futures.as_completed(results):
+                for (entry, key), findings in zip(results[result], result.result()):
+                    done += 1
+                    print(f"[{done}/{len(todo)}] {os.path.relpath(entry['file'], ROOT)}", flush=True)
+                    if findings:
+                        failed += 1
+                        print(findings, flush=True)
+                    elif key:
+                        (options.cache / key).touch()
     print(f"clang-tidy: {len(entries)} files, {len(entries) - len(todo)} known to be clean, {failed} with findings")
     return 1 if failed else 0
 

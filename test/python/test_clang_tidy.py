@@ -8,12 +8,13 @@ import json
 import clang_tidy
 import pytest
 
-# Prints the name of its source, and finds something where the source has the word "bad".
+# Notes the names of its source, or of those that a group includes, and finds something where they have the word "bad".
 TOOL = """#!/bin/sh
 [ "$1" = --version ] && cat "$0.version" && exit
 for source; do :; done
-echo "$source" >> "$0.log"
-! grep -n bad "$source"
+files=$(sed -n 's/^#include "\\([^"]*cpp\\)".*/\\1/p' "$source")
+for file in ${files:=$source}; do echo "$file" >> "$0.log"; done
+! grep -hn bad $files
 """
 
 
@@ -120,6 +121,23 @@ def test_unknown_headers_are_never_clean(project):
     del project.dependencies["one.o"]
     for _ in range(2):
         assert "one.cpp" in project.run()[1]
+
+
+def test_groups(project):
+    """Sources that are compiled alike are checked in one go, with the configurations of their folder."""
+    project.write(".clang-tidy", "first")
+    project.write("lib/.clang-tidy", "second")
+    look = 'cat "$(dirname "$source")/../.clang-tidy" "$(dirname "$source")/.clang-tidy" >> "$0.seen"; files='
+    project.write("tool", TOOL.replace("files=", look, 1))
+    assert project.run() == (0, ["one.cpp", "two.cpp"])
+    assert (project.folder / "tool.seen").read_text() == "firstsecond"
+
+
+def test_sources_that_cannot_be_checked_together(project, capsys):
+    project.write("tool", TOOL.replace("files=", 'case $source in */group.cpp) echo clash; exit 1;; esac; files=', 1))
+    assert project.run() == (0, ["one.cpp", "two.cpp"])
+    assert "clash" not in capsys.readouterr().out
+    assert project.run() == (0, [])
 
 
 def test_one_file(project):
