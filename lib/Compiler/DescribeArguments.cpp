@@ -146,6 +146,24 @@ static std::optional<std::pair<Value, int64_t>> getViewedDim(Value value,
   return std::nullopt;
 }
 
+/// The value that the program gives as the size of dimension `dim` of `value`,
+/// if that is a new buffer or a slice with a dynamic size.
+static Value getGivenSize(Value value, int64_t dim) {
+  if (auto alloc = value.getDefiningOp<memref::AllocOp>())
+    return alloc.getType().isDynamicDim(dim)
+               ? alloc.getDynamicSizes()[alloc.getType().getDynamicDimIndex(
+                     dim)]
+               : Value();
+  auto slice = value.getDefiningOp<memref::SubViewOp>();
+  if (!slice)
+    return {};
+  llvm::SmallBitVector dropped = slice.getDroppedDims();
+  for (auto [source, size] : llvm::enumerate(slice.getMixedSizes()))
+    if (!dropped[source] && dim-- == 0)
+      return dyn_cast<Value>(size);
+  return {};
+}
+
 /// The argument's size that dimension `dim` of memref `value` equals.
 static std::optional<ArgumentDim> resolveDim(Value value, int64_t dim,
                                              func::FuncOp func) {
@@ -154,11 +172,8 @@ static std::optional<ArgumentDim> resolveDim(Value value, int64_t dim,
   auto argument = dyn_cast<BlockArgument>(value);
   if (argument && argument.getOwner() == &func.getBody().front())
     return ArgumentDim(argument.getArgNumber(), dim);
-  auto alloc = value.getDefiningOp<memref::AllocOp>();
-  if (!alloc || !alloc.getType().isDynamicDim(dim))
-    return std::nullopt;
-  Value size = alloc.getDynamicSizes()[alloc.getType().getDynamicDimIndex(dim)];
-  auto source = size.getDefiningOp<memref::DimOp>();
+  Value size = getGivenSize(value, dim);
+  auto source = size ? size.getDefiningOp<memref::DimOp>() : memref::DimOp();
   if (!source || !isa<MemRefType>(source.getSource().getType()))
     return std::nullopt;
   // An index may lie outside of the type: that is undefined, not invalid.

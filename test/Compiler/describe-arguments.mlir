@@ -259,7 +259,10 @@ func.func @given_view(%q: memref<1x2x?x64xbf16>, %m: memref<2x?x?xi32>, %o: memr
   return
 }
 
+// A slice has the size that is given for it, which must then be right.
+
 // CHECK-LABEL: func.func @given_part(
+// CHECK-SAME:    attn.dims = array<i64: 1, 2, -1, 64>, attn.name = "q", attn.read, attn.tile_counts = array<i64: 2, 0, 2, 64, 32, 0>}
 // CHECK:         attn.dims = array<i64: 1, 2, -2, -3>, attn.name = "dropout_mask", attn.read}
 func.func @given_part(%q: memref<1x2x?x64xbf16>, %m: memref<1x2x?x?xi32>, %o: memref<1x2x?x64xbf16>) {
   %c2 = arith.constant 2 : index
@@ -269,6 +272,27 @@ func.func @given_part(%q: memref<1x2x?x64xbf16>, %m: memref<1x2x?x?xi32>, %o: me
   attn.attention ins(%q, %q, %q : memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>)
       outs(%o : memref<1x2x?x64xbf16>)
       dropout_mask rows(%x : memref<1x2x?x4xi32, strided<[?, ?, ?, 1]>>) p(0.25)
+  return
+}
+
+// Queries, keys and values that are slices of one tensor have its sizes.
+
+// CHECK-LABEL: func.func @joined(
+// CHECK-SAME:    attn.dims = array<i64: -1, -2, 3, 4, 64>, attn.name = "q", attn.read}
+// CHECK-SAME:    attn.dims = array<i64: -1, 4, -2, 64>, attn.name = "out", attn.output}
+func.func @joined(%joined: memref<?x?x3x4x64xbf16>, %out: memref<?x4x?x64xbf16>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %b = memref.dim %joined, %c0 : memref<?x?x3x4x64xbf16>
+  %n = memref.dim %joined, %c1 : memref<?x?x3x4x64xbf16>
+  %s = memref.subview %joined[0, 0, 1, 0, 0] [%b, %n, 1, 4, 64] [1, 1, 1, 1, 1]
+      : memref<?x?x3x4x64xbf16> to memref<?x?x4x64xbf16, strided<[?, 768, 64, 1], offset: 256>>
+  %t = memref.transpose %s (b, n, h, d) -> (b, h, n, d)
+      : memref<?x?x4x64xbf16, strided<[?, 768, 64, 1], offset: 256>>
+      to memref<?x4x?x64xbf16, strided<[?, 64, 768, 1], offset: 256>>
+  attn.attention ins(%t, %t, %t : memref<?x4x?x64xbf16, strided<[?, 64, 768, 1], offset: 256>>,
+      memref<?x4x?x64xbf16, strided<[?, 64, 768, 1], offset: 256>>,
+      memref<?x4x?x64xbf16, strided<[?, 64, 768, 1], offset: 256>>) outs(%out : memref<?x4x?x64xbf16>)
   return
 }
 
