@@ -702,6 +702,44 @@ FailureOr<Formula> MaskAnalysis::analyzeLogic(Operation *op) {
       });
 }
 
+bool MaskAnalysis::isLimited(unsigned variable) const {
+  const Variable &definition = variables[variable];
+  if (definition.kind == VariableKind::Floor)
+    return llvm::any_of(llvm::enumerate(definition.form.coefficients),
+                        [&](auto term) {
+                          return term.value() != 0 && isLimited(term.index());
+                        });
+  return definition.kind == VariableKind::Value &&
+         !definition.value.getType().isIndex() &&
+         !definition.value.getType().isInteger(1);
+}
+
+LogicalResult MaskAnalysis::checkLimits(Operation *op, const LinearForm &form) {
+  // The sign of one symbol, if it is limited, is that of the form. Of several,
+  // or within a quotient, it need not be.
+  double others = std::fabs(static_cast<double>(form.constant)) + 1;
+  int64_t factor = 0;
+  bool isOne = true;
+  for (auto [variable, coefficient] : llvm::enumerate(form.coefficients)) {
+    if (coefficient == 0)
+      continue;
+    if (!isLimited(variable)) {
+      others += std::fabs(static_cast<double>(coefficient)) *
+                getMagnitude(variable, /*hasSmallSymbols=*/true);
+      continue;
+    }
+    isOne &= factor == 0 && variables[variable].kind == VariableKind::Value;
+    factor = std::abs(coefficient);
+  }
+  if (factor == 0 ||
+      (isOne && others < static_cast<double>(factor) * kLargestInteger))
+    return success();
+  if (!mayAssumeSmallSymbols)
+    return fail(op, "compares integers that may be large");
+  assumedSmallSymbols = true;
+  return success();
+}
+
 FailureOr<Formula> MaskAnalysis::analyzeComparison(Operation *op) {
   auto compare = cast<arith::CmpIOp>(op);
   using arith::CmpIPredicate;
@@ -751,8 +789,11 @@ FailureOr<Formula> MaskAnalysis::analyzeComparison(Operation *op) {
   };
   Formula result = getConstant(false);
   for (const Piece &left : *lhs)
-    for (const Piece &right : *rhs)
+    for (const Piece &right : *rhs) {
+      if (failed(checkLimits(op, left.form - right.form)))
+        return failure();
       result = disjoin(result, conjoin(conjoin(left.guard, right.guard),
                                        getOne(left.form, right.form)));
+    }
   return result;
 }

@@ -29,10 +29,6 @@ namespace {
 /// Intervals that make one range: a single one, or several from zero on.
 using Group = std::vector<Interval>;
 
-/// The largest integer from which code for bounds goes on in 32 bits: sizes of
-/// tiles can be added to it.
-static constexpr int64_t kLargestInteger = (int64_t(1) << 30) - 1;
-
 /// Emits the bounds of intervals.
 class IntervalEmitter {
 public:

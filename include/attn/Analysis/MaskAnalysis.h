@@ -126,6 +126,10 @@ private:
 /// value of integers which do not depend on the pair and are not lengths.
 inline constexpr int64_t kLargestSymbol = (int64_t(1) << 28) - 1;
 
+/// The largest integer from which code for bounds goes on in 32 bits: sizes of
+/// tiles can be added to it. It stands for larger integers, too.
+inline constexpr int64_t kLargestInteger = (int64_t(1) << 30) - 1;
+
 /// The analysis of one predicate.
 class MaskAnalysis {
 public:
@@ -281,6 +285,11 @@ private:
   Formula computeFormula(Value value);
   FailureOr<Formula> analyzeLogic(Operation *op);
   FailureOr<Formula> analyzeComparison(Operation *op);
+  /// Whether closed forms give `variable` another value where it is large.
+  bool isLimited(unsigned variable) const;
+  /// Fails if the sign of `form`, which `op` asks for, may differ where large
+  /// integers are limited to `kLargestInteger`.
+  LogicalResult checkLimits(Operation *op, const LinearForm &form);
   FailureOr<Pieces> getPieces(Value value);
   FailureOr<Pieces> computePieces(Value value);
   FailureOr<Pieces> analyzeInteger(Operation *op);
