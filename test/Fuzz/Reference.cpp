@@ -680,6 +680,10 @@ private:
   /// add: nothing, or zero times infinity.
   void addMaskedPair(const Sequence &sequence, int64_t head, int64_t i,
                      int64_t j, const Pair &pair, Interval delta);
+  /// Adds anything to the gradients of all keys of a head: a `score_mod` that
+  /// gives a query infinity or NaN may do so for queries after the last one of
+  /// a tile, too.
+  void forgetKeys(const Sequence &sequence, int64_t keyHead);
   /// `p[i, j]`, before dropout.
   Interval getProbability(const Pair &pair, double lse);
   Interval getDot(const DenseElements &a, int64_t rowA, const DenseElements &b,
@@ -835,6 +839,18 @@ void GradientReference::addPair(const Sequence &sequence, int64_t head,
         Rows::read(dout, sequence, head, query, d));
 }
 
+void GradientReference::forgetKeys(const Sequence &sequence, int64_t keyHead) {
+  auto forget = [&](Sums &sums, const DenseElements &elements) {
+    for (int64_t j = 0; j < sequence.numKeys; ++j)
+      for (int64_t d = 0; d < elements.shape[3]; ++d)
+        sums[elements.getPosition(
+                 {sequence.entry, keyHead, sequence.firstKey + j, d})]
+            .add(Interval::unknown(), rows.accuracy);
+  };
+  forget(dk, rows.key);
+  forget(dv, rows.value);
+}
+
 void GradientReference::addRow(const Sequence &sequence, int64_t head,
                                int64_t i) {
   int64_t keyHead = rows.getKeyHead(head), query = sequence.firstQuery + i;
@@ -861,6 +877,13 @@ void GradientReference::addRow(const Sequence &sequence, int64_t head,
           u * Rows::read(dout, sequence, head, query, d), rows.accuracy);
   }
   std::vector<Pair> pairs = rows.getPairs(sequence, head, i);
+  double rowLse = lse.reals[lse.getPosition({sequence.entry, head, query})];
+  bool isKnown = llvm::all_of(pairs, [&](const Pair &pair) {
+    return !pair.mayAttend ||
+           (getProbability(pair, rowLse).isKnown() && pair.slope.isFinite());
+  });
+  if (!isKnown)
+    forgetKeys(sequence, keyHead);
   // The output of a head whose entry is 1 does not depend on scores.
   for (auto [j, pair] : llvm::enumerate(pairs))
     if (pair.mayAttend && u != 1)
