@@ -1,6 +1,7 @@
 // f32 in the precision that rounds it to tf32.
 // attn-compile: --target=sm_80
 // attn-compile: --target=sm_90a
+// attn-run: --tolerance=2e-3
 
 !q = tensor<?x2x?x128xf32>
 !k = tensor<?x2x?x128xf32>

@@ -1,5 +1,6 @@
 // A block mask that the module creates, and attention that reads it.
 // attn-compile: --target=sm_90a
+// attn-run: --shape=block_mask=2x1x2x6
 
 #schedule = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, ping_pong = true>
 !q = tensor<?x4x?x64xbf16>

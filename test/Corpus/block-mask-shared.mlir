@@ -2,6 +2,9 @@
 // attn-compile: --target=sm_90a
 // attn-compile: --target=sm_90a --explicit-block-masks
 // attn-compile: --target=host
+// attn-run: --values=offsets=1x1x3:0,1,3 --values=indices=1x1x3:1,0,1 --shape=block_mask=2x1x2x6
+// attn-run: --shape=block_mask1=2x1x2x6 --shape=key=2x2x203x128 --shape=value=2x2x203x128 --shape=a=2x8x150x128
+// attn-run: --shape=b=2x8x150x128
 
 !q = tensor<?x8x?x128xbf16>
 !k = tensor<?x2x?x128xbf16>

@@ -2,6 +2,8 @@
 // attn-compile: --target=sm_90a
 // attn-compile: --target=sm_80
 // attn-compile: --target=host
+// attn-run: --shape=new_keys=5 --shape=queries=5 --shape=positions=203 --shape=pages=9 --values=lengths=2:0,150
+// attn-run: --values=table=2x4:8,2,5,0,3,1,4,7
 
 !q = tensor<?x8x?x64xbf16>
 !kv = tensor<?x2x?x64xbf16>

@@ -2,6 +2,7 @@
 // attn-compile: --target=sm_90a
 // attn-compile: --target=sm_80
 // attn-compile: --target=host
+// attn-run: --shape=keys=2x8x203x128 --shape=positions=203 --values=lengths=2:7,150
 
 !kv = tensor<?x8x1x128xf16>
 !cache = tensor<?x8x?x128xf16>

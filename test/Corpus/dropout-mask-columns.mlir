@@ -1,5 +1,6 @@
 // Dropout whose keep mask is read from memory, in the layout of the gradient.
 // attn-compile: --target=sm_90a
+// attn-run: --shape=bits=2x8x16x96 --fill=bits=uniform:-2147483648:2147483647
 
 !q = tensor<?x8x?x64xf16>
 !k = tensor<?x2x?x64xf16>

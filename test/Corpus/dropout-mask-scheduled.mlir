@@ -1,5 +1,6 @@
 // A dropout keep mask with a schedule.
 // attn-compile: --target=sm_90a
+// attn-run: --shape=size1=96 --shape=size2=96
 
 !state = tensor<i64>
 !words = tensor<?x8x?x?xi32>

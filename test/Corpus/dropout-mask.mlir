@@ -2,6 +2,7 @@
 // attn-compile: --target=sm_90a
 // attn-compile: --target=sm_80
 // attn-compile: --target=host
+// attn-run: --shape=size1=96 --shape=size2=96
 
 !words = tensor<?x8x?x?xi32>
 !some = tensor<?x2x?x?xi32>

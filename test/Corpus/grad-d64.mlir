@@ -2,6 +2,7 @@
 // attn-compile: --target=sm_90a
 // attn-compile: --target=sm_80
 // attn-compile: --target=host
+// attn-run: --fill=lse=const:20
 
 !q = tensor<?x4x?x64xf16>
 !k = tensor<?x4x?x64xf16>

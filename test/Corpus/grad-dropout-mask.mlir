@@ -1,6 +1,7 @@
 // Dropout whose keep mask is read from memory.
 // attn-compile: --target=sm_90a
 // attn-compile: --target=sm_80
+// attn-run: --shape=bits=2x8x16x96 --fill=bits=uniform:-2147483648:2147483647
 
 !q = tensor<?x8x?x64xbf16>
 !k = tensor<?x2x?x64xbf16>

@@ -1,6 +1,7 @@
 // Probabilities mixed with the identity.
 // attn-compile: --target=sm_90a
 // attn-compile: --target=sm_80
+// attn-run: --fill=identity=uniform:0:1
 
 !q = tensor<?x8x?x128xbf16>
 !k = tensor<?x2x?x128xbf16>

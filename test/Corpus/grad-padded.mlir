@@ -1,5 +1,6 @@
 // Padded sequences.
 // attn-compile: --target=sm_90a
+// attn-run: --values=cu_query=2:150,97 --values=cu_key=2:203,120
 
 !q = tensor<?x8x?x64xbf16>
 !k = tensor<?x2x?x64xbf16>

@@ -2,6 +2,7 @@
 // attn-compile: --target=sm_90a
 // attn-compile: --target=sm_80
 // attn-compile: --target=host
+// attn-run: --shape=bias=8x150x203 --shape=dcapture=8x150x203 --no-check
 
 !q = tensor<?x8x?x128xbf16>
 !k = tensor<?x2x?x128xbf16>

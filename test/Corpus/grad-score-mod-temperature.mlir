@@ -1,5 +1,6 @@
 // A temperature for each head and its gradient.
 // attn-compile: --target=sm_90a
+// attn-run: --no-check
 
 !q = tensor<?x8x?x64xbf16>
 !k = tensor<?x2x?x64xbf16>

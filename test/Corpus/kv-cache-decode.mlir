@@ -2,6 +2,7 @@
 // attn-compile: --target=sm_90a
 // attn-compile: --target=sm_80
 // attn-compile: --target=host
+// attn-run: --shape=pages=9 --values=lengths=2:61,33 --values=table=2x4:8,2,5,0,3,1,4,7
 
 !q = tensor<?x8x1x128xbf16>
 !kv = tensor<?x2x16x128xbf16>

@@ -2,6 +2,7 @@
 // attn-compile: --target=sm_90a
 // attn-compile: --target=sm_80
 // attn-compile: --target=host
+// attn-run: --values=lengths=2:203,77
 
 !q = tensor<?x8x1x128xbf16>
 !kv = tensor<?x2x?x128xbf16>

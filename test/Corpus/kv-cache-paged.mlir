@@ -2,6 +2,7 @@
 // attn-compile: --target=sm_90a
 // attn-compile: --target=sm_80
 // attn-compile: --target=host
+// attn-run: --shape=pages=9 --values=lengths=2:256,170 --values=table=2x4:8,2,5,0,3,1,4,7
 
 !q = tensor<?x8x?x64xbf16>
 !kv = tensor<?x2x64x64xbf16>

@@ -1,6 +1,7 @@
 // Block-sparse attention with lists of blocks for each head.
 // attn-compile: --target=sm_90a
 // attn-compile: --target=sm_80
+// attn-run: --values=offsets=1x8x3:0,2,5 --values=indices=1x8x5:1,3,0,1,2
 
 !q = tensor<?x8x?x128xbf16>
 !k = tensor<?x2x?x128xbf16>

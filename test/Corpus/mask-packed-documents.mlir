@@ -1,6 +1,7 @@
 // Document masking by cumulative lengths.
 // attn-compile: --target=sm_90a
 // attn-compile: --target=host
+// attn-run: --shape=queries=203 --values=bounds=1x3:0,70,203
 
 !q = tensor<?x8x?x64xbf16>
 !k = tensor<?x2x?x64xbf16>

@@ -2,6 +2,7 @@
 // attn-compile: --target=sm_90a
 // attn-compile: --target=sm_80
 // attn-compile: --target=host
+// attn-run: --values=offsets=1x8x5:0,1,2,3,4 --values=indices=1x8x4:0,1,2,3 --fill=parents=const:-1
 
 !a = tensor<1x?xi32>
 !b = tensor<1x?x?xi32>

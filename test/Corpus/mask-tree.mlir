@@ -1,6 +1,7 @@
 // Tree attention: each node attends to its ancestors.
 // attn-compile: --target=sm_90a
 // attn-compile: --target=host
+// attn-run: --fill=parents=const:-1
 
 !q = tensor<?x8x?x128xbf16>
 !k = tensor<?x2x?x128xbf16>

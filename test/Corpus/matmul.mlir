@@ -2,6 +2,7 @@
 // attn-compile: --target=sm_90a
 // attn-compile: --target=sm_80
 // attn-compile: --target=host
+// attn-run: --shape=rows=152 --shape=depth=136 --shape=columns=200 --shape=bias=200
 
 !a = tensor<?x?xbf16>
 !b = tensor<?x?x?xbf16>

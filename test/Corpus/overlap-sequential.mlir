@@ -1,5 +1,6 @@
 // A matmul, then a dropout keep mask.
 // attn-compile: --target=sm_90a
+// attn-run: --shape=size2=96 --shape=size3=96
 
 #dropout = #attn.dropout<p = 0.1, rng = #attn.philox<rounds = 7>>
 !x = tensor<?x256xbf16>

@@ -1,6 +1,7 @@
 // An elementwise prologue of queries and an epilogue of the output.
 // attn-compile: --target=sm_90a
 // attn-compile: --target=host
+// attn-run: --shape=gate=2x8x150x64
 
 !q = tensor<?x8x?x64xbf16>
 !k = tensor<?x2x?x64xbf16>

@@ -1,5 +1,6 @@
 // A bias that bulk copies load when it is aligned.
 // attn-compile: --target=sm_90a
+// attn-run: --shape=bias=8x150x203
 
 !q = tensor<?x8x?x128xbf16>
 !k = tensor<?x2x?x128xbf16>

@@ -1,6 +1,7 @@
 // A bf16 bias, which bulk copies load when it is aligned.
 // attn-compile: --target=sm_90a
 // attn-compile: --target=sm_80
+// attn-run: --shape=bias=2x8x150x203
 
 !q = tensor<?x8x?x128xbf16>
 !k = tensor<?x2x?x128xbf16>

@@ -2,6 +2,7 @@
 // attn-compile: --target=sm_90a
 // attn-compile: --target=sm_80
 // attn-compile: --target=host
+// attn-run: --values=cu_query=4:0,70,70,150 --values=cu_key=4:0,100,140,203
 
 !q = tensor<1x8x?x128xbf16>
 !k = tensor<1x2x?x128xbf16>

@@ -2,6 +2,7 @@
 // attn-compile: --target=sm_90a
 // attn-compile: --target=sm_80
 // attn-compile: --target=host
+// attn-run: --values=n_query=2:150,97 --values=n_key=2:203,120
 
 !q = tensor<?x8x?x64xbf16>
 !k = tensor<?x2x?x64xbf16>

@@ -87,7 +87,8 @@ def load(options, name, function):
 
 
 def record(options, passed, failed, part=False, device=None):
-    """Appends a row of the result to the file of --record, if there is one; report.py defines its form."""
+    """Appends a row of the result to the file of --record, if there is one; report.py defines its form. With --tool,
+    `failed` is the number of reports."""
     if not options.record:
         return
     if not options.commit:
@@ -102,6 +103,8 @@ def record(options, passed, failed, part=False, device=None):
         row["only"] = options.only
     if getattr(options, "every", 1) != 1:
         row["every"] = options.every
+    if getattr(options, "tool", ""):
+        row["tool"] = options.tool
     if part or "only" in row or "every" in row:
         row["part"] = True
     row.update(passed=passed, failed=failed, date=datetime.date.today().isoformat())
