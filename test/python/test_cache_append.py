@@ -44,6 +44,8 @@ KINDS = [
     Kind(0, causal=True, rotary=32, softcap=3.0),
     Kind(0, causal=True, softcap=3.0),
     Kind(0, causal=True, leftpad=True),
+    Kind(16, causal=True, leftpad=True, rotary=32),
+    Kind(0, window=(20, 2), leftpad=True, rotary=16, interleaved=False),
     Kind(0, alibi=1),
     Kind(0, causal=True, batch_idx=True, rotary=32),
     Kind(0, batch_idx=True, appends=False),
@@ -188,7 +190,7 @@ def test_against_f64(kind):
         call.check(*call.run())
 
 
-@pytest.mark.parametrize("kind", [KINDS[0], KINDS[2], KINDS[5], KINDS[9], KINDS[11], KINDS[12]])
+@pytest.mark.parametrize("kind", [KINDS[0], KINDS[2], KINDS[5], KINDS[8], KINDS[11], KINDS[13], KINDS[14]])
 def test_double_precision(kind):
     for seed in range(5):
         call = Call(kind, seed, torch.float64)
@@ -267,7 +269,6 @@ REFUSED = [
     (dict(cache_seqlens=torch.zeros(1, dtype=torch.int64)), "cache_seqlens has the dtype torch.int64"),
     (dict(cache_seqlens=torch.zeros(3, dtype=torch.int32)), r"cache_seqlens has the shape \(3,\), expected \(1,\)"),
     (dict(block_table=torch.zeros(1, 9)), "block_table has the dtype torch.float32, expected torch.int32"),
-    (dict(cache_leftpad=torch.zeros(1, dtype=torch.int32)), "cache_leftpad is given with rotary_cos"),
     (dict(cache_batch_idx=torch.zeros(1, dtype=torch.int32)), "cache_batch_idx is given with block_table"),
     (dict(k=None, v=None), "rotary_cos is given without k and v"),
     (dict(alibi_slopes=torch.zeros(3)), r"alibi_slopes is torch.float32 of the shape \(3,\), expected"),

@@ -14,6 +14,8 @@ from attn.errors import AttnError, UnsupportedError, warn_once
 
 # Larger tensors are not copied unasked.
 _MAX_COPIED_BYTES = 1 << 20
+#: The sizes of pages that kernels take.
+PAGE_SIZES = (16, 32, 64, 128, 256)
 
 
 def check_arguments(scale: Optional[float], dropout_p: float, **tensors: Any) -> None:
@@ -47,6 +49,26 @@ def check_arguments(scale: Optional[float], dropout_p: float, **tensors: Any) ->
         raise AttnError(f"scale is a {type(scale).__name__}; pass a number, or None for 1 / sqrt(head_dim)")
     if not abs(scale) <= MAX_SCALE:
         raise AttnError(f"scale is {scale}; it must be finite, and at most {MAX_SCALE:.3g}, as an f32")
+
+
+def check_pages(pool: Tensor, name: str, table: Any) -> None:
+    """Refuses a page table that is no tensor, and a pool whose pages ``[page size, heads, head dim]`` no kernel takes."""
+    if not isinstance(table, Tensor):
+        raise AttnError(f"block_table is a {type(table).__name__}; pass a tensor [batch, pages of an entry]")
+    if pool.shape[1] not in PAGE_SIZES:
+        raise UnsupportedError(
+            f"{name} has pages of {pool.shape[1]} positions; they must have {', '.join(map(str, PAGE_SIZES))}"
+        )
+
+
+def refuse_gradients(**tensors: Tensor) -> None:
+    """Refuses tensors that require gradients, for attention with a KV cache."""
+    for name, tensor in tensors.items():
+        if torch.is_grad_enabled() and tensor.requires_grad:
+            raise UnsupportedError(
+                f"{name} requires a gradient, which attention with a KV cache does not have; call it under "
+                "torch.no_grad()"
+            )
 
 
 def with_unit_stride(tensor: Tensor, name: str) -> Tensor:

@@ -12,14 +12,11 @@ from torch import Tensor
 from attn.errors import AttnError, UnsupportedError
 from attn.torch import cache_append
 from attn.torch.alibi import check_slopes, write_score_mod
-from attn.torch.checks import check_arguments, with_unit_stride
+from attn.torch.checks import PAGE_SIZES, check_arguments, check_pages, refuse_gradients, with_unit_stride
 from attn.torch.kernels import Kind
 from attn.torch.ops import attend
 from attn.torch.sdpa import make_kind, write_flash_mask
 from attn.trace import capture_type
-
-#: The sizes of pages that kernels take.
-PAGE_SIZES = (16, 32, 64, 128, 256)
 
 
 def flash_attn_with_kvcache(
@@ -51,7 +48,8 @@ def flash_attn_with_kvcache(
     ``block_table[b, j // page_size]`` (``torch.int32``); page sizes are 16, 32, 64, 128 and 256. ``cache_seqlens``
     (``torch.int32``, or one number) has the number of keys of each entry, all by default. With ``cache_batch_idx``
     (``[batch]``), entry ``b`` uses entry ``cache_batch_idx[b]`` of a contiguous cache with a multiple of 16 positions.
-    Keys before ``cache_leftpad[b]`` (``torch.int32``) do not count. Kernels read all of these on the device, so that
+    Keys before ``cache_leftpad[b]`` (``torch.int32``) do not count; positions do not change, as in FlashAttention-3.
+    Kernels read all of these on the device, so that
     graphs of CUDA see new ones at each replay. An entry without keys has an output of 0.
 
     New keys and values ``k`` and ``v``, ``[batch, new keys, key heads, head dim]``, are written into the cache behind
@@ -75,8 +73,6 @@ def flash_attn_with_kvcache(
         q, cache = _append(q, cache, k, v, rotary_cos, rotary_sin, rotary_interleaved, is_local)
     elif rotary_cos is not None or rotary_sin is not None:
         raise AttnError("rotary_cos is given without k and v, whose positions it is for")
-    if cache_leftpad is not None and rotary_cos is not None:
-        raise UnsupportedError("cache_leftpad is given with rotary_cos; rotate q and k before the call")
     kind = make_kind(write_flash_mask(causal, window_size), softmax_scale, None)
     kind, captures = _add_regions(kind, q, cache, softcap, alibi_slopes, cache_leftpad)
     query, key, value = (
@@ -100,11 +96,7 @@ def _check(
     for name, tensor in tensors.items():
         if tensor.dim() != 4:
             raise AttnError(f"{name} has {tensor.dim()} dimensions, expected 4")
-        if torch.is_grad_enabled() and tensor.requires_grad:
-            raise UnsupportedError(
-                f"{name} requires a gradient, which attention with a KV cache does not have; call it under "
-                "torch.no_grad()"
-            )
+    refuse_gradients(**tensors)
     if not 0.0 <= softcap < math.inf:
         raise AttnError(f"softcap is {softcap}; it must be a finite number from 0")
 
@@ -142,13 +134,7 @@ class _Cache(NamedTuple):
         """The same with a tensor of lengths, if they are given or there are pages."""
         table, lengths = self.table, self.lengths
         if table is not None:
-            if not isinstance(table, Tensor):
-                raise AttnError(f"block_table is a {type(table).__name__}; pass a tensor [batch, pages of an entry]")
-            if self.keys.shape[1] not in PAGE_SIZES:
-                raise UnsupportedError(
-                    f"k_cache has pages of {self.keys.shape[1]} positions; they must have "
-                    f"{', '.join(map(str, PAGE_SIZES))}"
-                )
+            check_pages(self.keys, "k_cache", table)
             if lengths is None and table.dim() == 2:
                 lengths = table.shape[1] * self.keys.shape[1]
             table = with_unit_stride(table, "block_table")
