@@ -41,17 +41,24 @@ class _Layer(CacheLayerMixin):
             self.lazy_initialization(key_states, value_states)
         owner, (batch, _, new, _) = self._owner, key_states.shape
         table = owner._reserve(batch, self.length + new)
-        keys, values = owner._pools.keys[self._number], owner._pools.values[self._number]
+        lengths = owner._make_lengths(batch, self.length)
+        self.length += new
+        return self._append(key_states, value_states, lengths, table, self.length)
+
+    def _append(
+        self, key_states: Tensor, value_states: Tensor, lengths: Tensor, table: Optional[Tensor], num_keys: int
+    ) -> Tuple[Tensor, Tensor]:
+        """Writes new keys behind the ``lengths`` that entries have; gives the pages, with room for ``num_keys``."""
+        pools = self._owner._pools
+        keys, values = pools.keys[self._number], pools.values[self._number]
         if keys.shape[2] != key_states.shape[1] or keys.shape[3] != key_states.shape[3]:
             raise AttnError(
                 f"layer {self._number} has {key_states.shape[1]} key heads of the head dim {key_states.shape[3]}, and "
                 f"the first layer {keys.shape[2]} of {keys.shape[3]}; a paged cache needs layers of one kind"
             )
         key, value = (each if each.stride(-1) == 1 else each.contiguous() for each in (key_states, value_states))
-        lengths = owner._make_lengths(batch, self.length)
         _, lengths = cache_append(Arguments(key, value, keys.transpose(1, 2), values.transpose(1, 2), lengths, table))
-        self.length += new
-        return Pages(keys, values, lengths, table, self.length).attach()
+        return Pages(keys, values, lengths, table, num_keys).attach()
 
     def get_mask_sizes(self, query_length: int) -> Tuple[int, int]:
         return self.length + query_length, 0
@@ -71,6 +78,50 @@ class _Layer(CacheLayerMixin):
         self.length = max(self.length + tokens_to_remove, 0)
 
 
+class _StaticLayer(_Layer):
+    """A layer with room for a number of keys of each batch entry, whose length only the device knows, so that
+    ``torch.compile`` compiles one graph for all lengths."""
+
+    is_compileable = True
+    is_croppable = False
+
+    def __init__(self, owner: "PagedCache", number: int, max_length: int):
+        super().__init__(owner, number)
+        self.max_cache_len = max_length
+        self.cumulative_length = torch.tensor(0, dtype=torch.int32)
+        self._table: Optional[Tensor] = None
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        super().lazy_initialization(key_states, value_states)
+        self._table = self._owner._reserve(key_states.shape[0], self.max_cache_len)
+        self.cumulative_length = self.cumulative_length.to(key_states.device)
+        if not torch.compiler.is_compiling():
+            torch._dynamo.mark_static_address(self.cumulative_length)
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> Tuple[Tensor, Tensor]:
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        batch, _, new, _ = key_states.shape
+        lengths = self.cumulative_length.expand(batch).contiguous()
+        self.cumulative_length.add_(new)
+        return self._append(key_states, value_states, lengths, self._table, self.max_cache_len)
+
+    def get_mask_sizes(self, query_length: int) -> Tuple[int, int]:
+        return self.max_cache_len, 0
+
+    def get_seq_length(self) -> Any:
+        return self.cumulative_length if self.is_initialized else 0
+
+    def get_max_length(self) -> int:
+        return self.max_cache_len
+
+    def reset(self) -> None:
+        self.cumulative_length.zero_()
+
+    def crop(self, tokens_to_remove: int) -> None:
+        raise AttnError("a paged cache with max_length does not know its length on the host; crop one without it")
+
+
 class PagedCache(Cache):
     """The KV cache of a model in pages of ``attn.torch.PagedKVCache``, which it makes when it sees the first keys.
 
@@ -81,12 +132,21 @@ class PagedCache(Cache):
 
     New keys are written into pages in place, and attention reads them there. ``pages`` is the number of pages of all
     batch entries; each layer has a pool of so many. Sliding windows are part of the mask, so all keys stay.
+
+    With ``max_length`` each batch entry has pages for so many keys from the first call on, and only the device knows
+    how many it has, as in ``StaticCache``: ``torch.compile`` compiles one graph for all lengths.
     """
 
-    def __init__(self, config: PreTrainedConfig, *, pages: int, page_size: int = 64):
+    def __init__(
+        self, config: PreTrainedConfig, *, pages: int, page_size: int = 64, max_length: Optional[int] = None
+    ):
         self._config = config.get_text_config(decoder=True)
         count = self._config.num_hidden_layers
-        super().__init__(layers=[_Layer(self, number) for number in range(count)])
+        if max_length is None:
+            layers = [_Layer(self, number) for number in range(count)]
+        else:
+            layers = [_StaticLayer(self, number, max_length) for number in range(count)]
+        super().__init__(layers=layers)
         self._num_pages, self._page_size = pages, page_size
         self._pools: Any = None
         self._table: Optional[Tensor] = None

@@ -108,3 +108,33 @@ def test_too_few_pages():
     model.set_attn_implementation("attn")
     with pytest.raises(attn.AttnError, match="needs 2 pages for 20 keys and has 0, but only 1 pages are free"):
         generate(model, make_cache(model, 5), None)
+
+
+@pytest.mark.parametrize("name", ["llama", "mistral", "gemma2"])
+def test_compiled_steps(name):
+    """One graph for all lengths, whose tokens are those of eager attention."""
+    model = make_model(name)
+    tokens = make_tokens()
+    model.set_attn_implementation("eager")
+    expected = model.generate(tokens, max_new_tokens=14, do_sample=False)
+    model.set_attn_implementation("attn")
+    cache = PagedCache(model.config, pages=24, page_size=16, max_length=48)
+    graphs = 0
+
+    def backend(graph, inputs):
+        nonlocal graphs
+        graphs += 1
+        return graph.forward
+
+    torch._dynamo.reset()
+    step = torch.compile(model.forward, fullgraph=True, backend=backend)
+    with torch.no_grad():
+        logits, forward = model(tokens, past_key_values=cache).logits, step
+        for _ in range(13):
+            tokens = torch.cat((tokens, logits[:, -1:].argmax(-1)), 1)
+            logits = forward(input_ids=tokens[:, -1:].contiguous(), past_key_values=cache).logits
+        tokens = torch.cat((tokens, logits[:, -1:].argmax(-1)), 1)
+    assert torch.equal(tokens, expected[:, : tokens.shape[1]]) and graphs == 1
+    assert int(cache.get_seq_length()) == tokens.shape[1] - 1
+    cache.reset()
+    assert int(cache.get_seq_length()) == 0
