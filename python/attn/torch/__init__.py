@@ -17,6 +17,7 @@ from attn.torch.flex import Pairs, Traced, debug_pairs, flex_attention, create_b
 from attn.torch.importer import from_export
 from attn.torch.kernels import compile_for
 from attn.torch.kv_cache import flash_attn_with_kvcache
+from attn.torch.merge import merge
 from attn.torch.packed import sdpa_packed
 from attn.torch.paged_cache import PagedKVCache
 from attn.torch.block_masks import PrecomputedBlockMask
@@ -36,6 +37,7 @@ __all__ = [
     "flex_attention",
     "from_export",
     "create_block_mask",
+    "merge",
     "sdpa",
     "sdpa_packed",
     "trace",
