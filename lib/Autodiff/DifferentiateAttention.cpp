@@ -475,10 +475,11 @@ private:
     if (!attention.getQueryRegion().empty() || !attention.getEpilogue().empty())
       return emitError() << "' with a query or epilogue region: differentiate "
                             "before attn-fuse";
-    if (attention.getKeyLengths())
+    if (attention.getKeyLengths() || attention.hasPackedQueries())
       return emitError() << "' with '"
-                         << (attention.getPageTable() ? "page_table"
-                                                      : "key_lengths")
+                         << (attention.getPageTable()    ? "page_table"
+                             : attention.getKeyLengths() ? "key_lengths"
+                                                         : "packed_queries")
                          << "': gradients of a KV cache are not supported";
     if (wantsIdentityGrad(attention, state) && attention.hasSequences())
       return emitError() << "' with sequences by the weights of the identity";

@@ -197,10 +197,12 @@ static void unite(ArrayRef<std::pair<Value, int64_t>> dims, StringRef name,
 /// Unites the sizes that `op` needs to be equal.
 static void uniteSizes(AttentionOpInterface op, func::FuncOp func,
                        SizeClasses &sizes) {
-  SmallVector<std::pair<Value, int64_t>> batches, pages, queries, keys;
+  SmallVector<std::pair<Value, int64_t>> batches, pages, queries, keys, cached;
+  auto &entries = op.hasPackedQueries() ? cached : batches;
   for (const AttentionOperand &operand : op.getShapedOperands()) {
     bool isPaged = op.getPageTable() && !operand.isQuerySide;
-    (isPaged ? pages : batches).emplace_back(operand.value, 0);
+    auto &ofOperand = operand.isQuerySide ? batches : entries;
+    (isPaged ? pages : ofOperand).emplace_back(operand.value, 0);
     (operand.isQuerySide ? queries : keys).emplace_back(operand.value, 2);
   }
   if (op.hasSequences()) {
@@ -208,18 +210,21 @@ static void uniteSizes(AttentionOpInterface op, func::FuncOp func,
         {op.getQuerySequences(), 0}, {op.getKeySequences(), 0}};
     if (op.getSequenceLayout() == SequenceLayout::Packed)
       unite(sequences, "boundaries", func, sizes);
+    else if (op.hasPackedQueries())
+      entries.push_back(sequences.back());
     else
       llvm::append_range(batches, sequences);
   }
   for (Value operand : {op.getKeyLengths(), op.getPageTable()})
     if (operand)
-      batches.emplace_back(operand, 0);
+      entries.emplace_back(operand, 0);
   if (auto attention = dyn_cast<AttentionOp>(op.getOperation());
       attention && attention.getBlockMask())
     batches.emplace_back(attention.getBlockMask(), 0);
   if (op.getDropoutMask() && op.getSequenceLayout() != SequenceLayout::Packed)
     batches.emplace_back(op.getDropoutMask(), 0);
   unite(batches, "batch", func, sizes);
+  unite(cached, "sequences", func, sizes);
   unite(pages, "pages", func, sizes);
   unite(queries, "queries", func, sizes);
   unite(keys, "keys", func, sizes);
@@ -324,7 +329,12 @@ DerivedSizes::DerivedSizes(func::FuncOp func, SizeClasses &sizes)
     if (op.getScheduleAttr())
       addBlockMask(op.getOut(), op.getScheduleAttr(), queries, keys);
   });
-  func.walk([&](AttentionOpInterface op) { addKeepMask(op); });
+  func.walk([&](AttentionOpInterface op) {
+    if (op.hasPackedQueries())
+      add(op.getQuerySequences(), 0, resolveDim(op.getKeySequences(), 0, func),
+          1, 1, 1);
+    addKeepMask(op);
+  });
   func.walk([&](DropoutMaskOp op) { addKeepMask(op); });
 }
 

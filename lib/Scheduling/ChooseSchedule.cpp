@@ -236,7 +236,7 @@ LogicalResult Chooser::chooseAppend(CacheAppendOp append) {
        failed(verifyHeadDim(append, "head dim of 'value'",
                             getDimSize(append.getValue(), 3), target))))
     return failure();
-  return setOrVerifySchedule(append, family.getScalar(append->getContext()),
+  return setOrVerifySchedule(append, family.getMoveRows(append->getContext()),
                              target);
 }
 

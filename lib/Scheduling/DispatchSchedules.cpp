@@ -54,7 +54,7 @@ template <typename OpTy>
 static Value emitQueryLength(OpBuilder &builder, OpTy attention) {
   Location loc = attention.getLoc();
   Value stored = emitSize(builder, loc, attention.getQuery(), queryLengthDim);
-  if (attention.getSequenceLayout() != SequenceLayout::Packed)
+  if (!attention.hasSequences() || !getKVAddressing(attention).packsQueries())
     return stored;
   // One boundary more than sequences; without sequences any number will do.
   Value boundaries = emitSize(builder, loc, attention.getQuerySequences(), 0);
@@ -240,8 +240,28 @@ static Value emitIsUnsplit(OpBuilder &builder, AttentionOp op,
   return builder.createOrFold<arith::OrIOp>(loc, isBusy, isShort);
 }
 
+/// The condition under which `op` has a schedule without splits, or without
+/// balanced ones, instead of `split`.
+static std::optional<Choice> emitSplitChoice(OpBuilder &builder, AttentionOp op,
+                                             ScheduleAttrInterface split) {
+  bool isBalanced = split.balancesSplits();
+  auto simpler = dyn_cast_if_present<ScheduleAttrInterface>(
+      attn_tile::withSplitKVWorkItems(
+          split, isBalanced ? split.getSplitKvWorkItems() : 0));
+  if (!simpler)
+    return std::nullopt;
+  if (!isBalanced)
+    return Choice{emitIsUnsplit(builder, op, split), simpler, split};
+  // Splits of a single entry are balanced without a list.
+  Value batch = emitSize(builder, op.getLoc(), op.getQuery(), 0);
+  Value one = arith::ConstantIndexOp::create(builder, op.getLoc(), 1);
+  return Choice{builder.createOrFold<arith::CmpIOp>(
+                    op.getLoc(), arith::CmpIPredicate::eq, batch, one),
+                simpler, split};
+}
+
 /// Lets kernels store their output themselves, without combining splits, where
-/// the keys have only one split.
+/// the keys have only one split, and list splits only where entries differ.
 static void dispatchSplitKV(Operation *root) {
   SmallVector<AttentionOp> worklist;
   root->walk([&](AttentionOp op) {
@@ -250,19 +270,23 @@ static void dispatchSplitKV(Operation *root) {
     if (schedule && schedule.getSplitKvWorkItems() > 0 && !op.hasSequences())
       worklist.push_back(op);
   });
-  for (AttentionOp op : worklist) {
-    ScheduleAttrInterface split = op.getChosenSchedule();
-    auto unsplit = dyn_cast_if_present<ScheduleAttrInterface>(
-        attn_tile::withSplitKVWorkItems(split, /*workItems=*/0));
-    if (!unsplit)
-      continue;
+  while (!worklist.empty()) {
+    AttentionOp op = worklist.pop_back_val();
     OpBuilder builder(op);
-    Choice choice = {emitIsUnsplit(builder, op, split), unsplit, split};
+    std::optional<Choice> choice =
+        emitSplitChoice(builder, op, op.getChosenSchedule());
+    if (!choice)
+      continue;
     APInt holds;
-    if (!matchPattern(choice.condition, m_ConstantInt(&holds)))
-      dispatchAtRunTime(builder, op, choice);
+    if (!matchPattern(choice->condition, m_ConstantInt(&holds)))
+      op = dispatchAtRunTime(builder, op, *choice).front();
     else if (holds.isOne())
-      op.setScheduleAttr(unsplit);
+      op.setScheduleAttr(choice->holds);
+    else
+      continue;
+    // Without balanced splits, there may be one split.
+    if (op.getChosenSchedule().getSplitKvWorkItems() > 0)
+      worklist.push_back(op);
   }
 }
 

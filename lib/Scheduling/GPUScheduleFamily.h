@@ -26,6 +26,7 @@ struct GPUScheduleFamily : ScheduleFamily {
   ScheduleAttrInterface getMap(MapHeadsOp op,
                                const DeviceModel &device) const override;
   ScheduleAttrInterface getScalar(MLIRContext *context) const override;
+  ScheduleAttrInterface getMoveRows(MLIRContext *context) const override;
 
 protected:
   /// Capacities of tiles of 256 threads with `tileRegisters` registers each for

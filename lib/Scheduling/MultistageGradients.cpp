@@ -185,7 +185,8 @@ ScheduleAttrInterface MultistageGradients::makeQueries(const Tiles &tiles) {
   return cast<ScheduleAttrInterface>(Attribute(attn_tile::MultistageAttr::get(
       op.getContext(), tiles.stationary, tiles.streamed, gradientStages,
       tiles.warps,
-      /*split_kv_work_items=*/0, /*pack_gqa=*/false)));
+      /*split_kv_work_items=*/0, /*pack_gqa=*/false,
+      /*balance_splits=*/false)));
 }
 
 Attribute MultistageGradients::makeGradient(ScheduleAttrInterface keys,
@@ -194,7 +195,8 @@ Attribute MultistageGradients::makeGradient(ScheduleAttrInterface keys,
   auto rows =
       cast<ScheduleAttrInterface>(Attribute(attn_tile::MultistageAttr::get(
           op.getContext(), /*query_tile=*/128, /*key_tile=*/64, gradientStages,
-          /*warps=*/8, /*split_kv_work_items=*/0, /*pack_gqa=*/false)));
+          /*warps=*/8, /*split_kv_work_items=*/0, /*pack_gqa=*/false,
+          /*balance_splits=*/false)));
   return attn_tile::GradientAttr::get(op.getContext(), rows, keys, queries,
                                       values);
 }

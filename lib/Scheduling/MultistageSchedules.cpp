@@ -115,7 +115,7 @@ MultistageSchedules::makeCandidate(const KeyTileBounds &bounds, int64_t keyTile,
   Attribute schedule = attn_tile::MultistageAttr::get(
       op.getContext(), bounds.queryTile, keyTile, bounds.stages,
       bounds.threads / warpThreads, /*split_kv_work_items=*/0,
-      /*pack_gqa=*/false);
+      /*pack_gqa=*/false, /*balance_splits=*/false);
   return ScheduleCandidate{cast<ScheduleAttrInterface>(schedule), keyTile,
                            /*preloadsQueries=*/false, limit.str()};
 }
@@ -149,7 +149,7 @@ SmallVector<ScheduleCandidate> MultistageSchedules::getAll() {
         countWorkItems(op, chain, candidate.schedule.getQueryTile());
     if (!whole || 2 * *whole > device.sms)
       continue;
-    candidate.schedule = splitKV(candidate.schedule, items);
+    candidate.schedule = splitKV(op, candidate.schedule, items);
     all.push_back(std::move(candidate));
   }
   // Few queries for each head: the query heads of a key head are rows of tiles.
@@ -162,7 +162,8 @@ SmallVector<ScheduleCandidate> MultistageSchedules::getAll() {
       continue;
     Attribute packed = attn_tile::MultistageAttr::get(
         op.getContext(), plain.getQueryTile(), plain.getKeyTile(),
-        plain.getStages(), plain.getWarps(), items, /*pack_gqa=*/true);
+        plain.getStages(), plain.getWarps(), items, /*pack_gqa=*/true,
+        /*balance_splits=*/paysToBalanceSplits(op));
     candidate.schedule = cast<ScheduleAttrInterface>(packed);
     all.push_back(std::move(candidate));
   }

@@ -55,10 +55,14 @@ std::string attn::describeGradientTime(AttentionGradOp op, Attribute schedule,
       .str();
 }
 
-ScheduleAttrInterface attn::splitKV(ScheduleAttrInterface schedule,
-                                    int64_t items) {
-  return cast<ScheduleAttrInterface>(
-      attn_tile::withSplitKVWorkItems(schedule, items));
+bool attn::paysToBalanceSplits(AttentionOp op) {
+  return op.readsKeyLengths() && getDimSize(op.getQuery(), 0) != 1;
+}
+
+ScheduleAttrInterface
+attn::splitKV(AttentionOp op, ScheduleAttrInterface schedule, int64_t items) {
+  return cast<ScheduleAttrInterface>(attn_tile::withSplitKVWorkItems(
+      schedule, items, paysToBalanceSplits(op)));
 }
 
 size_t attn::countTileRanges(Operation *op, MaskAttrInterface mask, MaskDim dim,

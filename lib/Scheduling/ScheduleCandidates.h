@@ -61,8 +61,13 @@ const ScheduleFamily &getWarpSpecializedFamily();
 std::optional<int64_t> countWorkItems(AttentionOp op, OpChain &chain,
                                       int64_t queryTile);
 
+/// Whether batch entries of `op` may have different numbers of keys, so that
+/// each should have splits of its own.
+bool paysToBalanceSplits(AttentionOp op);
+
 /// `schedule` with split-KV until there are `items` work items.
-ScheduleAttrInterface splitKV(ScheduleAttrInterface schedule, int64_t items);
+ScheduleAttrInterface splitKV(AttentionOp op, ScheduleAttrInterface schedule,
+                              int64_t items);
 
 /// Ranges of tiles that `mask` keeps where a tile of `rowTile` rows along `dim`
 /// stays. Each step of the tile iteration selects among them.

@@ -58,7 +58,9 @@ TuningKey attn::getTuningKey(AttentionOp op, StringRef target,
   os << op->getName() << ' ' << getElementTypeOrSelf(op.getQuery().getType())
      << ", heads " << op.getNumQueryHeads() << '/' << op.getNumKeyHeads()
      << ", head dim " << op.getQKHeadDim() << '/' << op.getVHeadDim();
-  if (op.hasSequences())
+  if (op.hasPackedQueries())
+    os << ", packed queries";
+  else if (op.hasSequences())
     os << ", sequences";
   if (op.getPageTable())
     os << ", pages of " << getDimSize(op.getKey(), 2);

@@ -51,11 +51,20 @@ ScheduleAttrInterface GPUScheduleFamily::getMap(MapHeadsOp op,
   constexpr int64_t warps = 4, rowsOfWarp = 16;
   Attribute schedule = attn_tile::MultistageAttr::get(
       op.getContext(), warps * rowsOfWarp, /*key_tile=*/64, /*stages=*/2, warps,
-      /*split_kv_work_items=*/0, /*pack_gqa=*/false);
+      /*split_kv_work_items=*/0, /*pack_gqa=*/false, /*balance_splits=*/false);
   return cast<ScheduleAttrInterface>(schedule);
 }
 
 ScheduleAttrInterface GPUScheduleFamily::getScalar(MLIRContext *context) const {
   Attribute schedule = attn_tile::ScalarAttr::get(context);
   return cast<ScheduleAttrInterface>(schedule).getPreparation();
+}
+
+ScheduleAttrInterface
+GPUScheduleFamily::getMoveRows(MLIRContext *context) const {
+  // A call for one token of few sequences needs work items for all SMs.
+  Attribute schedule = attn_tile::MoveRowsAttr::get(
+      context, /*chunks=*/64, /*threads=*/32, /*together=*/2, /*aligned=*/true,
+      /*loads_early=*/true);
+  return cast<ScheduleAttrInterface>(schedule);
 }

@@ -76,7 +76,8 @@ void SequentialSchedules::addTiles(int64_t mostRows, int64_t splitKVWorkItems,
       if (!isSmallest && elementBytes * elements > stackBytes)
         continue;
       Attribute schedule = attn_tile::SequentialAttr::get(
-          op.getContext(), queryTile, keyTile, splitKVWorkItems, packsGqa);
+          op.getContext(), queryTile, keyTile, splitKVWorkItems, packsGqa,
+          /*balance_splits=*/false);
       all.push_back({cast<ScheduleAttrInterface>(schedule), keyTile,
                      /*preloadsQueries=*/false, "what a row unrolls to"});
     }
@@ -103,7 +104,7 @@ SmallVector<ScheduleCandidate> SequentialSchedules::getAll() {
         countWorkItems(attention, chain, candidate.schedule.getQueryTile());
     if (!items || 2 * *items > device.sms)
       continue;
-    candidate.schedule = splitKV(candidate.schedule, device.sms);
+    candidate.schedule = splitKV(attention, candidate.schedule, device.sms);
     all.push_back(std::move(candidate));
   }
   return all;
@@ -147,8 +148,16 @@ struct SequentialFamily : ScheduleFamily {
   ScheduleAttrInterface getScalar(MLIRContext *context) const override {
     Attribute schedule = attn_tile::SequentialAttr::get(
         context, /*query_tile=*/1, /*key_tile=*/8, /*split_kv_work_items=*/0,
-        /*pack_gqa=*/false);
+        /*pack_gqa=*/false, /*balance_splits=*/false);
     return cast<ScheduleAttrInterface>(schedule).getPreparation();
+  }
+  ScheduleAttrInterface getMoveRows(MLIRContext *context) const override {
+    // LLVM passes 16-bit floats between blocks as f32, which changes some
+    // values: loads and stores are in one block.
+    Attribute schedule = attn_tile::MoveRowsAttr::get(
+        context, /*chunks=*/1024, /*threads=*/1, /*together=*/1,
+        /*aligned=*/false, /*loads_early=*/false);
+    return cast<ScheduleAttrInterface>(schedule);
   }
 };
 } // namespace
@@ -162,7 +171,7 @@ SequentialFamily::getMap(MapHeadsOp op, const DeviceModel &device) const {
       device.sharedBytes / (tiles * elementBytes * headDim), 1, maxHostTile);
   Attribute schedule = attn_tile::SequentialAttr::get(
       op.getContext(), int64_t(llvm::bit_floor(uint64_t(rows))), minKeyTile,
-      /*split_kv_work_items=*/0, /*pack_gqa=*/false);
+      /*split_kv_work_items=*/0, /*pack_gqa=*/false, /*balance_splits=*/false);
   return cast<ScheduleAttrInterface>(schedule);
 }
 

@@ -199,7 +199,8 @@ ScheduleCandidate WarpSpecializedSchedules::makeCandidate(KeyTileBounds bounds,
       /*query_stages=*/preloads ? 2 : 1, /*split_kv_work_items=*/0,
       /*pack_gqa=*/false, bounds.scoreStages, sharedPromotion,
       /*ctas_per_sm=*/1,
-      /*exp2_emulation=*/0, /*cluster=*/1, readsBits);
+      /*exp2_emulation=*/0, /*cluster=*/1, readsBits,
+      /*balance_splits=*/false);
   return ScheduleCandidate{cast<ScheduleAttrInterface>(schedule), keyTile,
                            preloads, limit.str()};
 }
@@ -230,7 +231,8 @@ std::optional<ScheduleCandidate> WarpSpecializedSchedules::getForBlocks() {
       /*deferred_rescale=*/false,
       /*query_stages=*/1, /*split_kv_work_items=*/0, /*pack_gqa=*/false,
       /*score_stages=*/0, sharedPromotion, /*ctas_per_sm=*/1,
-      /*exp2_emulation=*/0, /*cluster=*/1, /*mask_bits=*/false);
+      /*exp2_emulation=*/0, /*cluster=*/1, /*mask_bits=*/false,
+      /*balance_splits=*/false);
   return ScheduleCandidate{cast<ScheduleAttrInterface>(schedule), keyTile,
                            /*preloadsQueries=*/false, "blocks of the mask"};
 }
@@ -302,14 +304,18 @@ std::optional<ScheduleCandidate> WarpSpecializedSchedules::getForFewQueries() {
   if (keyTile == 0)
     return std::nullopt;
   keyTile = roundToPages(keyTile, op);
+  bool splits = !whyNotSplitKV(op);
+  // Listed splits are sorted by their length, over all heads together.
+  bool balancesSplits = splits && paysToBalanceSplits(op);
   Attribute schedule = attn_tile::WarpSpecializedAttr::get(
       op.getContext(), bounds.queryTile, keyTile, stages, /*consumers=*/1,
-      /*ping_pong=*/false, attn_tile::TraversalKind::Grid, /*interleave=*/1,
+      /*ping_pong=*/false, attn_tile::TraversalKind::Grid,
+      /*interleave=*/balancesSplits ? 0 : 1,
       /*conditional_rescale=*/false, /*deferred_rescale=*/false,
       /*query_stages=*/1,
-      /*split_kv_work_items=*/whyNotSplitKV(op) ? 0 : device.sms, packsGqa,
+      /*split_kv_work_items=*/splits ? device.sms : 0, packsGqa,
       /*score_stages=*/0, streamedPromotion, ctasPerSm, /*exp2_emulation=*/0,
-      /*cluster=*/1, /*mask_bits=*/false);
+      /*cluster=*/1, /*mask_bits=*/false, balancesSplits);
   return ScheduleCandidate{cast<ScheduleAttrInterface>(schedule), keyTile,
                            /*preloadsQueries=*/false, "what is read at a time"};
 }
@@ -343,7 +349,7 @@ SmallVector<ScheduleCandidate> WarpSpecializedSchedules::getAll() {
           countWorkItems(op, chain, candidate.schedule.getQueryTile());
       if (!items || 2 * *items > device.sms)
         continue;
-      candidate.schedule = splitKV(candidate.schedule, device.sms);
+      candidate.schedule = splitKV(op, candidate.schedule, device.sms);
       all.push_back(std::move(candidate));
     }
   if (std::optional<ScheduleCandidate> forFew = getForFewQueries())

@@ -42,7 +42,7 @@
 // SCHEDULE:     warning: schedule '#attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 4>' of the database is left out: 'attn.attention'
 // SCHEDULE-SAME:     op cannot have schedule '#attn_tile.multistage<{{.*}}>' on target host, it is for sm_80
 // SCHEDULE:     warning: schedule '#attn_tile.sequential<query_tile = 16, keys = 32>' of the database is left out: unknown parameter 'keys' of
-// SCHEDULE-SAME:     '#attn_tile.sequential' (expected query_tile, key_tile, split_kv_work_items, pack_gqa)
+// SCHEDULE-SAME:     '#attn_tile.sequential' (expected query_tile, key_tile, split_kv_work_items, pack_gqa, balance_splits)
 // SCHEDULE-NOT: error
 // SCHEDULE:     schedule(#attn_tile.sequential<query_tile = 16, key_tile = 32>)
 

@@ -33,6 +33,10 @@ LENGTHS = attention("key_lengths(%n : tensor<1xi32>)", ", %n: tensor<1xi32>")
 PAGED = attention(
     "key_lengths(%n : tensor<1xi32>) page_table(%t : tensor<1x9xi32>)", ", %n: tensor<1xi32>, %t: tensor<1x9xi32>"
 )
+PACKED_QUERIES = attention(
+    "sequences packed_queries(%b, %n : tensor<5xi32>, tensor<4xi32>) page_table(%t : tensor<4x9xi32>)",
+    ", %b: tensor<5xi32>, %n: tensor<4xi32>, %t: tensor<4x9xi32>",
+)
 _APPENDED = "tensor<1x4x16x64xDTYPE>, tensor<1x4x16x64xDTYPE>"
 _CACHE = "tensor<9x4x64x64xDTYPE>, tensor<9x4x64x64xDTYPE>"
 APPEND = f"""
@@ -70,6 +74,7 @@ MODULES = {
     "dropout, in attention and its gradients": [(DROPOUT, True)],
     "packed and padded sequences, and their gradients": [(PACKED, True), (PADDED, True)],
     "KV caches with lengths, contiguous and paged": [(LENGTHS, False), (PAGED, False)],
+    "packed queries of sequences in KV caches (chunked prefill)": [(PACKED_QUERIES, False)],
     "appends to KV caches, with rotary position embedding": [(APPEND, False)],
     "rotary positions and norms of heads (`attn.rope`, `attn.rms_norm`)": [(HEAD_OPS, False)],
     "matmul with an epilogue (`attn.matmul`)": [(MATMUL, False)],

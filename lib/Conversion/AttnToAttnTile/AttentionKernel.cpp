@@ -59,11 +59,11 @@ namespace {
 /// Writes the kernel of one attention.
 class KernelWriter {
 public:
-  /// Each of `numSplits` KV splits, if not null, is a work item of its own,
-  /// which writes to the split buffers.
+  /// Each KV split, if there are any, is a work item of its own, which writes
+  /// to the split buffers.
   KernelWriter(OpBuilder &builder, AttentionOp attention,
                attn_tile::KernelOp kernel, ValueRange captures,
-               Value numSplits);
+               const KVSplits &splits);
 
   void write();
 
@@ -72,7 +72,7 @@ private:
 
   /// Views the operands of several query heads as rows of their key heads.
   void chooseScales();
-  void takeArguments(ValueRange captures, Value splitCount);
+  void takeArguments(ValueRange captures, const KVSplits &splits);
   void packGqa();
 
   /// Positions and operands of the work item that is being written.
@@ -85,11 +85,13 @@ private:
     /// The source of its dropout keep mask, if there is dropout.
     KernelDropout::Source dropout;
     /// Where the work item is stored. Without sequences rows are positions.
-    Value batch, keyHead, firstQueryRow, firstKeyRow;
+    Value batch, keyBatch, keyHead, firstQueryRow, firstKeyRow;
     /// The factor of the identity, if it is mixed with P.
     Value identity;
-    /// Its KV split; null without split-KV.
-    Value split;
+    /// Its KV split, of how many; null without split-KV.
+    Value split, numSplits;
+    /// The number of a listed work item.
+    Value number;
     /// The first query of its cluster, whose CTAs iterate over the same key
     /// tiles.
     Value firstOfCluster;
@@ -180,6 +182,8 @@ private:
   /// The query before packing. Hosts, which compute grids, know no packed
   /// views.
   Value storedQuery;
+  /// Whether work items are KV splits, and whether these are listed.
+  bool isSplit, listsItsSplits;
   /// The row maxima and the row sums of probabilities of each KV split.
   Value splitMax, splitSum;
   /// The list of work items, if there are sequences.
@@ -190,7 +194,8 @@ private:
   /// The mask bits of the listed partial tiles, or null.
   Value maskBits;
   Value storedQueries, storedKeys;
-  /// The number of KV splits of a query tile; null without split-KV.
+  /// The number of KV splits of each query tile; null without split-KV, and
+  /// where splits are listed.
   Value numSplits;
   /// The value that the score_mod adds to scores, if it does nothing else.
   Value bias;
@@ -211,9 +216,10 @@ private:
 
 KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
                            attn_tile::KernelOp kernel, ValueRange captures,
-                           Value splitCount)
+                           const KVSplits &splits)
     : b(attention.getLoc(), builder), attention(attention), dropout(attention),
-      kernel(kernel), addressing(getKVAddressing(attention)) {
+      kernel(kernel), addressing(getKVAddressing(attention)),
+      isSplit(bool(splits)), listsItsSplits(splits.areListed()) {
   ScheduleAttrInterface schedule = attention.getChosenSchedule();
   queryTileSize = schedule.getQueryTile();
   keyTileSize = schedule.getKeyTile();
@@ -226,7 +232,7 @@ KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
   qkHeadDim = llvm::alignTo(attention.getQKHeadDim(), headDimMultiple);
   vHeadDim = llvm::alignTo(attention.getVHeadDim(), headDimMultiple);
   chooseScales();
-  takeArguments(captures, splitCount);
+  takeArguments(captures, splits);
 }
 
 /// Chooses where scores are scaled: in the exponent, or by an `attn_tile.map`.
@@ -251,7 +257,7 @@ void KernelWriter::chooseScales() {
 }
 
 /// Names the arguments of the kernel, in the order of `lowerAttentionToKernel`.
-void KernelWriter::takeArguments(ValueRange captures, Value splitCount) {
+void KernelWriter::takeArguments(ValueRange captures, const KVSplits &splits) {
   ScheduleAttrInterface schedule = attention.getChosenSchedule();
   Block &entry = kernel.getBody().front();
   auto *next = entry.args_begin();
@@ -259,7 +265,7 @@ void KernelWriter::takeArguments(ValueRange captures, Value splitCount) {
   key = *next++;
   value = *next++;
   out = *next++;
-  if (splitCount) {
+  if (isSplit) {
     splitMax = *next++;
     splitSum = *next++;
   } else if (attention.getLse()) {
@@ -273,11 +279,11 @@ void KernelWriter::takeArguments(ValueRange captures, Value splitCount) {
     keyLengths = *next++;
   if (attention.getPageTable())
     pageTable = *next++;
-  if (headMap || keyLengths)
+  if (headMap || keyLengths || pageTable)
     fault = *next++;
   if (attention.getIdentity())
     identity = *next++;
-  if (addressing.isListed())
+  if (addressing.isListed() || listsItsSplits)
     workItemList = *next++;
   if (needsClassification(attention)) {
     lists = *next++;
@@ -290,10 +296,10 @@ void KernelWriter::takeArguments(ValueRange captures, Value splitCount) {
   b.setInsertionPointToEnd(&entry);
   if (packsGqa)
     packGqa();
-  if (!splitCount)
+  if (!splits.count)
     return;
-  numSplits = getConstantIntValue(splitCount)
-                  ? b.index(*getConstantIntValue(splitCount))
+  numSplits = getConstantIntValue(splits.count)
+                  ? b.index(*getConstantIntValue(splits.count))
                   : Value(*next++);
 }
 
@@ -301,7 +307,11 @@ void KernelWriter::packGqa() {
   constexpr int64_t rows = 2;
   int64_t numRows = getDimSize(query, rows);
   if (int64_t groupSize = attention.getGroupSize(); groupSize != 1) {
-    for (Value *memref : {&query, &out, &lse, &splitMax, &splitSum})
+    SmallVector<Value *> memrefs = {&query, &lse};
+    // Buffers of listed splits have the rows of tiles.
+    if (!listsItsSplits)
+      memrefs = {&query, &out, &lse, &splitMax, &splitSum};
+    for (Value *memref : memrefs)
       if (*memref)
         *memref =
             attn_tile::PackGQAOp::create(b, *memref, rows, groupSize, numRows);
@@ -351,20 +361,26 @@ KernelWriter::WorkItem KernelWriter::makeWorkItem(ValueRange ids) {
   WorkItem item;
   item.head = workItemList ? ids[0] : ids[1];
   if (numSplits) {
+    item.numSplits = numSplits;
     item.split = arith::RemUIOp::create(b, item.head, numSplits);
     item.head = arith::DivUIOp::create(b, item.head, numSplits);
   }
   if (workItemList) {
-    ListedWorkItem listed = emitListedWorkItem(b, workItemList, ids[1]);
+    item.number = ids[1];
+    ListedWorkItem listed =
+        emitListedWorkItem(b, workItemList, item.number, listsItsSplits);
+    item.split = listed.split;
+    item.numSplits = listed.numSplits;
     item.sequence = listed.sequence;
     item.firstQuery = item.firstOfCluster = listed.first;
     item.queryLength = listed.queryLength;
     item.keyLength = listed.keyLength;
     item.firstKeyRow = listed.keyRow;
     item.firstQueryRow = listed.queryRow;
-    item.batch = addressing.hasEntries() ? item.sequence : b.index(0);
+    item.batch = addressing.packsQueries() ? b.index(0) : item.sequence;
+    item.keyBatch = addressing.hasEntries() ? item.sequence : item.batch;
   } else {
-    item.batch = item.sequence = ids[0];
+    item.batch = item.keyBatch = item.sequence = ids[0];
     Value tile = ids[2];
     if (lists) {
       Value listHead = getDimSize(lists, 1) != 1 ? item.head : b.index(0);
@@ -407,14 +423,14 @@ void KernelWriter::writeWorkItem(const WorkItem &item) {
   Value queryTile = loadQueries(item);
   // The identity alone needs no scores, except for lse or KV splits.
   Value needed;
-  if (item.identity && !lse && !numSplits)
+  if (item.identity && !lse && !isSplit)
     needed = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, item.identity,
                                    b.scalar(1));
   auto tiles = attn_tile::KVTileIteratorOp::create(
       b, item.sequence, item.head, item.firstOfCluster,
       clusterSize * queryTileSize, keyTileSize, item.queryLength,
       item.keyLength, attention.getMaskAttr(), lists, item.listRow, needed,
-      item.split, numSplits);
+      item.split, item.numSplits);
   cloneMaskMod(tiles.getMaskMod());
 
   State init = emitInitialState(item);
@@ -431,7 +447,7 @@ void KernelWriter::writeWorkItem(const WorkItem &item) {
   }
   writeResults(item, tiles,
                {loop.getResult(0), loop.getResult(1), loop.getResult(2)});
-  if (headMap || keyLengths)
+  if (headMap || (keyLengths && !workItemList))
     checkInputs(item);
 }
 
@@ -465,7 +481,8 @@ void KernelWriter::checkInputs(const WorkItem &item) {
     report(arith::CmpIOp::create(b, arith::CmpIPredicate::uge, entry, count),
            ATTNRT_FAULT_HEADS);
   }
-  if (keyLengths) {
+  // The kernel that lists work items checks them itself.
+  if (keyLengths && !workItemList) {
     Value isValid =
         addressing.emitRows(b, b.getLoc(), keyLengths, storedKeys, item.batch)
             .isValid;
@@ -782,13 +799,17 @@ void KernelWriter::cloneRegion(Region &source, Block *target,
 void KernelWriter::writeResults(const WorkItem &item,
                                 attn_tile::KVTileIteratorOp tiles,
                                 const State &state) {
-  Value batch = item.batch;
+  Value batch = item.batch, firstRow = item.firstQueryRow;
   if (numSplits)
     batch = arith::AddIOp::create(
         b,
         arith::MulIOp::create(b, item.split, b.size(storedQuery, 0))
             .getResult(),
         batch);
+  if (listsItsSplits) {
+    batch = item.number;
+    firstRow = b.index(0);
+  }
   Value zero = b.splat(queryTileSize, 0);
   Value sum = vector::MultiDimReductionOp::create(b, state.rowSums, zero,
                                                   ArrayRef<bool>{false, true},
@@ -813,16 +834,15 @@ void KernelWriter::writeResults(const WorkItem &item,
                            item.queryLength, attention.getVHeadDim()},
                           captured);
   }
-  if (sinks && numSplits) {
+  if (sinks && isSplit) {
     // An empty split with a sink counts, but its output is zero.
     Value isEmpty = attn_tile::IsSplitEmptyOp::create(b, tiles.getTiles());
     result = arith::SelectOp::create(
         b, isEmpty, b.splat({queryTileSize, vHeadDim}, 0), result);
   }
   result = b.round(result, getElementTypeOrSelf(out.getType()));
-  storeTile(item, result, out,
-            {batch, item.head, item.firstQueryRow, b.index(0)});
-  if (!lse && !numSplits)
+  storeTile(item, result, out, {batch, item.head, firstRow, b.index(0)});
+  if (!lse && !isSplit)
     return;
 
   // Maxima are stored scaled. A row without attended keys has a maximum of -inf
@@ -831,7 +851,7 @@ void KernelWriter::writeResults(const WorkItem &item,
   if (tileScale != 1)
     scaledMax =
         arith::MulFOp::create(b, scaledMax, b.splat(queryTileSize, tileScale));
-  SmallVector<Value> place = {batch, item.head, item.firstQueryRow};
+  SmallVector<Value> place = {batch, item.head, firstRow};
   if (lse) {
     Value logSum = math::LogOp::create(b, sum);
     storeTile(item, arith::AddFOp::create(b, scaledMax, logSum), lse, place);
@@ -871,7 +891,7 @@ void KernelWriter::storeSplitStatistics(const WorkItem &item,
 
 Value KernelWriter::addIdentity(const WorkItem &item, Value tile) {
   TileProgramBuilder::MatchingRows rows{value,
-                                        item.batch,
+                                        item.keyBatch,
                                         item.keyHead,
                                         item.firstQuery,
                                         item.queryLength,
@@ -893,15 +913,16 @@ Value KernelWriter::loadKeyTile(const WorkItem &item, Value source,
   Value zero = b.index(0);
   if (!workItemList && !keyLengths)
     return b.load({keyTileSize, columns}, source,
-                  {item.batch, item.keyHead, firstKey, zero}, position, length);
+                  {item.keyBatch, item.keyHead, firstKey, zero}, position,
+                  length);
   Value row = firstKey;
-  if (workItemList)
+  if (attention.hasSequences() && !attention.hasPackedQueries())
     row = arith::AddIOp::create(b, item.firstKeyRow, firstKey);
   TileProgramBuilder::Pages pages;
   if (pageTable)
     pages = {pageTable, item.keyLength, b.size(key, 0), fault};
   return b.loadWithin(
-      {keyTileSize, columns}, source, {item.batch, item.keyHead, row, zero},
+      {keyTileSize, columns}, source, {item.keyBatch, item.keyHead, row, zero},
       clears ? firstKey : Value(), clears ? item.keyLength : Value(), position,
       length, pages);
 }
@@ -915,6 +936,6 @@ void KernelWriter::storeTile(const WorkItem &item, Value tile, Value dest,
 
 void attn::writeAttentionKernel(OpBuilder &builder, AttentionOp attention,
                                 attn_tile::KernelOp kernel, ValueRange captures,
-                                Value numSplits) {
-  KernelWriter(builder, attention, kernel, captures, numSplits).write();
+                                const KVSplits &splits) {
+  KernelWriter(builder, attention, kernel, captures, splits).write();
 }

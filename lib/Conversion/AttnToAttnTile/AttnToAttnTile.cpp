@@ -114,7 +114,8 @@ static SmallVector<Value> getKernelOperands(OpBuilder &builder,
                         attention.getKeyLengths(), attention.getPageTable()})
     if (operand)
       operands.push_back(operand);
-  if (attention.getHeadMap() || attention.getKeyLengths())
+  if (attention.getHeadMap() || attention.getKeyLengths() ||
+      attention.getPageTable())
     operands.push_back(attn_tile::ErrorFlagOp::create(
         builder, attention.getLoc(),
         MemRefType::get({1}, builder.getI32Type())));
@@ -158,6 +159,26 @@ static FailureOr<ListedTiles> listTiles(RewriterBase &rewriter,
   return listed;
 }
 
+/// The query tiles to list, and their splits if they are balanced.
+static SequenceTiles getSequenceTiles(AttentionOp attention) {
+  ScheduleAttrInterface schedule = attention.getChosenSchedule();
+  SequenceTiles tiles = {MaskDim::Query, schedule.getQueryTile(), /*extra=*/0,
+                         schedule.getPreparation(), "_work_items"};
+  if (!listsSplits(attention))
+    return tiles;
+  // Twice the work items leave little imbalance: the longest come first, and
+  // have half of the keys that each CTA has on average.
+  constexpr int64_t itemsOfSlot = 2;
+  int64_t heads = schedule.packsGqa() ? attention.getNumKeyHeads()
+                                      : attention.getNumQueryHeads();
+  if (schedule.packsGqa())
+    tiles.rowsOfQuery = attention.getGroupSize();
+  tiles.keyTile = schedule.getKeyTile();
+  tiles.splitTarget = std::max<int64_t>(
+      itemsOfSlot * schedule.getSplitKvWorkItems() / heads, 1);
+  return tiles;
+}
+
 FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
     RewriterBase &rewriter, AttentionOp attention, SymbolTable &symbols) {
   if (failed(verifyPrepared(attention)))
@@ -186,12 +207,9 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint(attention);
   Value workItemList;
-  if (attention.hasSequences())
-    workItemList =
-        listSequences(rewriter, attention,
-                      {MaskDim::Query, schedule.getQueryTile(), /*extra=*/0,
-                       schedule.getPreparation(), "_work_items"},
-                      symbols);
+  if (attention.hasSequences() || listsSplits(attention))
+    workItemList = listSequences(rewriter, attention,
+                                 getSequenceTiles(attention), symbols);
   KVSplits splits = emitKVSplits(rewriter, attention, workItemList);
   SmallVector<Value> operands =
       getKernelOperands(rewriter, attention, splits, workItemList);
@@ -204,11 +222,11 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
     if (operand)
       operands.push_back(operand);
   llvm::append_range(operands, *captures);
-  if (splits && !getConstantIntValue(splits.count))
+  if (splits.count && !getConstantIntValue(splits.count))
     operands.push_back(splits.count);
   attn_tile::KernelOp kernel =
       createKernel(rewriter, attention, schedule, symbols, "_kernel", operands);
-  writeAttentionKernel(rewriter, attention, kernel, *captures, splits.count);
+  writeAttentionKernel(rewriter, attention, kernel, *captures, splits);
 
   rewriter.setInsertionPointAfter(attention);
   const ClassifiedTiles &temporary = listed->temporary;
@@ -318,8 +336,7 @@ struct ConvertAttnToAttnTile
     lowerAll(maps, lowerMapHeadsToKernel);
     lowerAll(appends, [&](RewriterBase &rewriter, CacheAppendOp append,
                           SymbolTable &symbols) {
-      return lowerCacheAppendToKernel(rewriter, append, isGPUTarget(target),
-                                      symbols);
+      return lowerCacheAppendToKernel(rewriter, append, symbols);
     });
     if (failedAny)
       signalPassFailure();

@@ -31,16 +31,6 @@ using namespace mlir::attn;
 using arith::CmpIPredicate;
 
 namespace {
-/// How threads divide the rows.
-struct Division {
-  /// Whether accesses of a thread to neighbours are aligned.
-  bool isAligned;
-  /// Whether elements are loaded before their page is known.
-  bool loadsEarly;
-  /// Chunks of a work item, and how many of them a thread moves together.
-  int64_t chunks, together;
-};
-
 /// Chunks of all rows of a tensor: of the elements that are rotated, or of the
 /// elements that are only copied.
 struct Part {
@@ -67,7 +57,7 @@ struct Element {
 class CacheAppendWriter {
 public:
   CacheAppendWriter(OpBuilder &builder, CacheAppendOp op,
-                    attn_tile::KernelOp kernel, const Division &division);
+                    attn_tile::KernelOp kernel, const RowDivision &division);
 
   void write();
 
@@ -90,7 +80,7 @@ private:
 
   ScalarKernelBuilder b;
   KVAddressingAttrInterface addressing;
-  Division division;
+  RowDivision division;
   bool isInterleaved;
   int64_t numRotated;
   /// Neighbours that a thread accesses at a time.
@@ -106,7 +96,7 @@ private:
 
 CacheAppendWriter::CacheAppendWriter(OpBuilder &builder, CacheAppendOp op,
                                      attn_tile::KernelOp kernel,
-                                     const Division &division)
+                                     const RowDivision &division)
     : b(op.getLoc(), builder), addressing(op.getAddressing()),
       division(division), isInterleaved(op.getInterleaved()),
       numRotated(op.getNumRotated()), width(op.getAccessWidth()),
@@ -391,14 +381,8 @@ void CacheAppendWriter::storeAt(const Part &part, SmallVector<Value> indices,
 }
 
 LogicalResult attn::lowerCacheAppendToKernel(RewriterBase &rewriter,
-                                             CacheAppendOp op, bool isOnGPU,
+                                             CacheAppendOp op,
                                              SymbolTable &symbols) {
-  // On the host, LLVM passes 16-bit floats between blocks as f32, which changes
-  // some values: loads and stores are in one block.
-  constexpr Division ofHost{/*isAligned=*/false, /*loadsEarly=*/false,
-                            /*chunks=*/1024, /*together=*/1};
-  constexpr Division ofGPU{/*isAligned=*/true, /*loadsEarly=*/true,
-                           /*chunks=*/64, /*together=*/2};
   if (!op.isBufferized())
     return op.emitOpError("must be bufferised");
   ScheduleAttrInterface schedule = op.getScheduleAttr();
@@ -411,7 +395,7 @@ LogicalResult attn::lowerCacheAppendToKernel(RewriterBase &rewriter,
       rewriter, op.getLoc(), MemRefType::get({1}, rewriter.getI32Type())));
   attn_tile::KernelOp kernel =
       createKernel(rewriter, op, schedule, symbols, "_cache_append", operands);
-  CacheAppendWriter(rewriter, op, kernel, isOnGPU ? ofGPU : ofHost).write();
+  CacheAppendWriter(rewriter, op, kernel, schedule.getRowDivision()).write();
   rewriter.eraseOp(op);
   return success();
 }

@@ -35,19 +35,14 @@ using namespace mlir::attn;
 
 /// Elements of the head dim of a work item: one for each thread of a warp.
 static constexpr int64_t headDimBlock = 32;
-/// KV splits that are loaded at once.
-static constexpr int64_t maxUnrolled = 16;
+/// KV splits that are loaded at once, and those of a list.
+static constexpr int64_t maxUnrolled = 16, maxUnrolledListed = 4;
 static constexpr double log2e = 1.4426950408889634074;
 
-KVSplits attn::emitKVSplits(RewriterBase &rewriter, AttentionOp attention,
-                            Value workItemList) {
+/// Emits the number of splits of each query tile, all of which have as many.
+static Value emitNumSplits(ScalarKernelBuilder &b, AttentionOp attention) {
   ScheduleAttrInterface schedule = attention.getChosenSchedule();
   int64_t wanted = schedule.getSplitKvWorkItems();
-  if (wanted == 0)
-    return {};
-  OpBuilder::InsertionGuard guard(rewriter);
-  ScalarKernelBuilder b(attention.getLoc(), rewriter);
-  b.setInsertionPoint(attention);
   auto mul = [&](Value lhs, Value rhs) {
     return b.createOrFold<arith::MulIOp>(lhs, rhs);
   };
@@ -63,31 +58,64 @@ KVSplits attn::emitKVSplits(RewriterBase &rewriter, AttentionOp attention,
     rows = mul(rows, b.constant(attention.getGroupSize()));
     heads = b.constant(attention.getNumKeyHeads());
   }
-  Value items = workItemList ? mul(heads, b.createOrFold<arith::SubIOp>(
-                                              b.size(workItemList, 0), one))
-                             : mul(mul(b.size(query, 0), heads),
-                                   tiles(rows, schedule.getQueryTile()));
+  Value items =
+      mul(mul(b.size(query, 0), heads), tiles(rows, schedule.getQueryTile()));
   items = b.createOrFold<arith::MaxUIOp>(items, one);
   Value numSplits = b.createOrFold<arith::MinUIOp>(
       b.createOrFold<arith::DivUIOp>(b.constant(wanted), items),
       tiles(getKVAddressing(attention).emitMaxKeys(b, b.getLoc(), key,
                                                    attention.getPageTable()),
             schedule.getKeyTile()));
-  numSplits = b.createOrFold<arith::MaxUIOp>(numSplits, one);
-  if (isConstantIntValue(numSplits, 1))
+  return b.createOrFold<arith::MaxUIOp>(numSplits, one);
+}
+
+/// The sizes of the buffer of the outputs of listed splits.
+static SmallVector<Value> emitListedSizes(ScalarKernelBuilder &b,
+                                          AttentionOp attention,
+                                          Value workItemList) {
+  ScheduleAttrInterface schedule = attention.getChosenSchedule();
+  bool isPacked = schedule.packsGqa();
+  int64_t rows = schedule.getQueryTile();
+  int64_t queries = getDimSize(attention.getQuery(), 2);
+  if (!attention.hasSequences() && !ShapedType::isDynamic(queries))
+    rows = std::min(rows, queries * (isPacked ? attention.getGroupSize() : 1));
+  int64_t heads =
+      isPacked ? attention.getNumKeyHeads() : attention.getNumQueryHeads();
+  Value items =
+      b.createOrFold<arith::SubIOp>(b.size(workItemList, 0), b.constant(1));
+  return {items, b.constant(heads), b.constant(rows),
+          b.constant(attention.getVHeadDim())};
+}
+
+KVSplits attn::emitKVSplits(RewriterBase &rewriter, AttentionOp attention,
+                            Value workItemList) {
+  if (attention.getChosenSchedule().getSplitKvWorkItems() == 0)
     return {};
+  OpBuilder::InsertionGuard guard(rewriter);
+  ScalarKernelBuilder b(attention.getLoc(), rewriter);
+  b.setInsertionPoint(attention);
+  auto mul = [&](Value lhs, Value rhs) {
+    return b.createOrFold<arith::MulIOp>(lhs, rhs);
+  };
+  KVSplits splits;
+  SmallVector<Value> sizes;
+  if (listsSplits(attention)) {
+    sizes = emitListedSizes(b, attention, workItemList);
+  } else {
+    splits.count = emitNumSplits(b, attention);
+    if (isConstantIntValue(splits.count, 1))
+      return {};
+    for (int64_t dim = 0; dim < 4; ++dim)
+      sizes.push_back(b.size(attention.getOut(), dim));
+    sizes[0] = mul(sizes[0], splits.count);
+  }
 
   // One buffer for all: an allocation takes time on the stream.
-  SmallVector<Value> sizes;
-  for (int64_t dim = 0; dim < 4; ++dim)
-    sizes.push_back(b.size(attention.getOut(), dim));
-  sizes[0] = mul(sizes[0], numSplits);
+  Value one = b.constant(1);
   Value numRows = mul(mul(sizes[0], sizes[1]), sizes[2]);
   Value numElements = mul(numRows, sizes[3]);
   Value sumOffset = b.createOrFold<arith::AddIOp>(numElements, numRows);
   Value total = b.createOrFold<arith::AddIOp>(sumOffset, numRows);
-  KVSplits splits;
-  splits.count = numSplits;
   SmallVector<Value> dynamicTotal;
   std::optional<int64_t> constantTotal = getConstantIntValue(total);
   if (!constantTotal)
@@ -129,8 +157,8 @@ namespace {
 /// Writes the kernel that combines the KV splits of one attention.
 class CombineWriter {
 public:
-  CombineWriter(OpBuilder &builder, AttentionOp attention, Value numSplits,
-                bool hasWorkItemList, attn_tile::KernelOp kernel);
+  CombineWriter(OpBuilder &builder, AttentionOp attention,
+                const KVSplits &splits, attn_tile::KernelOp kernel);
 
   void write();
 
@@ -145,6 +173,9 @@ private:
     Value reference, rowSum, acc;
   };
 
+  /// Combines the listed splits of one query tile, which begin at work item
+  /// `number`, for row `row` of the tile of kernel head `head`.
+  void writeListed(Value number, Value head, Value row, Value headDimIndex);
   void writeBlock(const Element &first, Value exists);
   void writeElement(const Element &at);
   State writeSplits(const Element &at, Value first, int64_t number,
@@ -164,21 +195,26 @@ private:
   }
 
   ScalarKernelBuilder b;
-  int64_t queryTile, headDim, headDimBlocks;
-  SequenceLayout layout = SequenceLayout::Padded;
+  int64_t headDim, headDimBlocks;
+  /// Query heads that are rows of a tile.
+  int64_t headsOfTile;
+  bool packsQueries;
   Value splitOut, splitMax, splitSum, out, lse, workItemList, numSplits,
       batches;
+  /// Of listed splits: the first work item, and the row and head in their
+  /// buffers.
+  Value firstItem, splitHead, splitRow;
 };
 } // namespace
 
 CombineWriter::CombineWriter(OpBuilder &builder, AttentionOp attention,
-                             Value numSplitsOperand, bool hasWorkItemList,
-                             attn_tile::KernelOp kernel)
-    : b(attention.getLoc(), builder),
-      queryTile(attention.getChosenSchedule().getQueryTile()),
-      headDim(attention.getVHeadDim()),
+                             const KVSplits &splits, attn_tile::KernelOp kernel)
+    : b(attention.getLoc(), builder), headDim(attention.getVHeadDim()),
       headDimBlocks(llvm::divideCeil(headDim, headDimBlock)),
-      layout(attention.getSequenceLayout().value_or(SequenceLayout::Padded)) {
+      headsOfTile(attention.getChosenSchedule().packsGqa()
+                      ? attention.getGroupSize()
+                      : 1),
+      packsQueries(getKVAddressing(attention).packsQueries()) {
   Block &entry = kernel.getBody().front();
   b.setInsertionPointToEnd(&entry);
   auto *next = entry.args_begin();
@@ -188,9 +224,9 @@ CombineWriter::CombineWriter(OpBuilder &builder, AttentionOp attention,
   out = *next++;
   if (attention.getLse())
     lse = *next++;
-  if (hasWorkItemList)
+  if (splits.areListed())
     workItemList = *next++;
-  if (std::optional<int64_t> constant = getConstantIntValue(numSplitsOperand))
+  else if (std::optional<int64_t> constant = getConstantIntValue(splits.count))
     numSplits = b.constant(*constant);
   else
     numSplits = *next++;
@@ -200,9 +236,10 @@ void CombineWriter::write() {
   batches = b.size(out, 0);
   Value heads = b.size(out, 1), blocks = b.constant(headDimBlocks);
   SmallVector<OpFoldResult> bounds;
+  int64_t tileRows = getDimSize(splitOut, 2);
   if (workItemList) {
-    Value rows = b.constant(queryTile * headDimBlocks);
-    bounds = {b.mul(heads, rows), emitNumListedWorkItems(b, workItemList)};
+    Value rows = b.constant(getDimSize(splitOut, 1) * tileRows * headDimBlocks);
+    bounds = {rows, emitNumListedWorkItems(b, workItemList)};
   } else {
     bounds = {batches, heads, b.mul(b.size(out, 2), blocks)};
   }
@@ -219,13 +256,32 @@ void CombineWriter::write() {
   Value headDimIndex = b.mul(block, b.constant(headDimBlock));
   if (!workItemList)
     return writeBlock({ids[0], ids[1], outer, headDimIndex}, Value());
-  auto [head, row] = split(outer, queryTile);
-  ListedWorkItem item = emitListedWorkItem(b, workItemList, ids[1]);
-  Value batch =
-      layout == SequenceLayout::Packed ? b.constant(0) : item.sequence;
-  Value exists = b.compare(arith::CmpIPredicate::slt, b.add(item.first, row),
-                           item.queryLength);
-  writeBlock({batch, head, b.add(item.queryRow, row), headDimIndex}, exists);
+  auto [head, row] = split(outer, tileRows);
+  writeListed(ids[1], head, row, headDimIndex);
+}
+
+void CombineWriter::writeListed(Value number, Value head, Value row,
+                                Value headDimIndex) {
+  ListedWorkItem item =
+      emitListedWorkItem(b, workItemList, number, /*isSplit=*/true);
+  numSplits = item.numSplits;
+  firstItem = number;
+  splitHead = head;
+  splitRow = row;
+  Value isFirst =
+      b.compare(arith::CmpIPredicate::eq, item.split, b.constant(0));
+  Value exists =
+      b.both(isFirst, b.compare(arith::CmpIPredicate::slt,
+                                b.add(item.first, row), item.queryLength));
+  Value batch = packsQueries ? b.constant(0) : item.sequence;
+  Value query = b.add(item.queryRow, row);
+  if (headsOfTile != 1) {
+    // Row r is query r / g of query head r % g of the group.
+    Value size = b.constant(headsOfTile);
+    head = b.add(b.mul(head, size), arith::RemUIOp::create(b, query, size));
+    query = arith::DivUIOp::create(b, query, size);
+  }
+  writeBlock({batch, head, query, headDimIndex}, exists);
 }
 
 void CombineWriter::writeBlock(const Element &first, Value exists) {
@@ -251,16 +307,19 @@ CombineWriter::State CombineWriter::writeSplits(const Element &at, Value first,
     Value split = b.add(first, b.constant(i)), place = split;
     if (isBounded)
       place = arith::MinUIOp::create(b, split, last);
-    Value entry = b.add(b.mul(place, batches), at.batch);
-    Value row[] = {entry, at.head, at.row};
+    SmallVector<Value> row;
+    if (workItemList)
+      row = {b.add(firstItem, place), splitHead, splitRow};
+    else
+      row = {b.add(b.mul(place, batches), at.batch), at.head, at.row};
     Value maximum = memref::LoadOp::create(b, splitMax, row);
     if (isBounded)
       maximum = b.select(b.compare(arith::CmpIPredicate::ule, split, last),
                          maximum, lowest());
     maxima.push_back(maximum);
     sums.push_back(memref::LoadOp::create(b, splitSum, row));
-    values.push_back(memref::LoadOp::create(
-        b, splitOut, ValueRange{entry, at.head, at.row, at.headDimIndex}));
+    row.push_back(at.headDimIndex);
+    values.push_back(memref::LoadOp::create(b, splitOut, row));
   }
   Value reference = state.reference;
   for (Value maximum : maxima)
@@ -291,14 +350,16 @@ void CombineWriter::writeElement(const Element &at) {
     state =
         writeSplits(at, b.constant(0), *constant, /*isBounded=*/false, state);
   } else {
+    // Most query tiles have few listed splits.
+    int64_t unrolled = workItemList ? maxUnrolledListed : maxUnrolled;
     auto loop = scf::ForOp::create(
-        b, b.constant(0), numSplits, b.constant(maxUnrolled),
+        b, b.constant(0), numSplits, b.constant(unrolled),
         ValueRange{state.reference, state.rowSum, state.acc});
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
     auto args = loop.getRegionIterArgs();
-    bool isBounded = !constant || *constant % maxUnrolled != 0;
-    State next = writeSplits(at, loop.getInductionVar(), maxUnrolled, isBounded,
+    bool isBounded = !constant || *constant % unrolled != 0;
+    State next = writeSplits(at, loop.getInductionVar(), unrolled, isBounded,
                              {args[0], args[1], args[2]});
     scf::YieldOp::create(b, ValueRange{next.reference, next.rowSum, next.acc});
     state = {loop.getResult(0), loop.getResult(1), loop.getResult(2)};
@@ -330,16 +391,15 @@ void attn::combineSplits(RewriterBase &rewriter, AttentionOp attention,
                          Operation *place, SymbolTable &symbols) {
   SmallVector<Value> operands = {splits.out, splits.rowMax, splits.rowSum,
                                  attention.getOut()};
-  for (Value operand : {attention.getLse(), workItemList})
-    if (operand)
-      operands.push_back(operand);
-  if (!getConstantIntValue(splits.count))
+  if (Value lse = attention.getLse())
+    operands.push_back(lse);
+  if (splits.areListed())
+    operands.push_back(workItemList);
+  if (splits.count && !getConstantIntValue(splits.count))
     operands.push_back(splits.count);
   attn_tile::KernelOp kernel = createKernel(
       rewriter, place, attention.getChosenSchedule().getPreparation(), symbols,
       "_combine", operands);
   OpBuilder::InsertionGuard guard(rewriter);
-  CombineWriter(rewriter, attention, splits.count, workItemList != nullptr,
-                kernel)
-      .write();
+  CombineWriter(rewriter, attention, splits, kernel).write();
 }

@@ -23,23 +23,26 @@ namespace mlir::attn {
 
 /// KV splits, and the buffers for their results.
 struct KVSplits {
-  /// The number of splits; null without split-KV.
+  /// The number of splits of each query tile; null without split-KV, and where
+  /// splits are listed.
   Value count;
   /// Buffers of f32: `out` has the shape of the attention's output; the maxima
   /// of scaled scores and the sums of probabilities relative to them have the
   /// shape of its `lse`. They have more batch entries: entry `b` of split `s`
-  /// is entry `s * B + b`. A log-sum-exp would lose the sum next to a large
-  /// maximum.
+  /// is entry `s * B + b`. Of listed splits, entry `i` has the rows of the
+  /// query tile of work item `i`, as the kernel sees them. A log-sum-exp would
+  /// lose the sum next to a large maximum.
   Value out, rowMax, rowSum;
   /// The memory of all three.
   Value buffer;
 
-  explicit operator bool() const { return count != nullptr; }
+  explicit operator bool() const { return buffer != nullptr; }
+  bool areListed() const { return buffer && !count; }
 };
 
 /// Emits, before `attention`, the number of splits that its schedule wants, and
-/// buffers for their results. `workItemList` lists the work items of sequences,
-/// if any.
+/// buffers for their results. `workItemList` lists the splits, if they are
+/// balanced.
 KVSplits emitKVSplits(RewriterBase &rewriter, AttentionOp attention,
                       Value workItemList);
 

@@ -21,6 +21,11 @@
 // iteration begins with the first kv tile of a sequence. Their work items add
 // to dQ, so the additional work item has no rows.
 //
+// With balanced splits, a sequence of n kv tiles has about n / c splits for
+// each query tile, where c is such that all sequences together have the wanted
+// number of work items for each head. The last two columns are the split and
+// the number of splits. Sequences with long splits come first.
+//
 // The kernel that writes the list has a work item for each sequence and one
 // more. Each of them loops over all sequences: its own tiles are placed after
 // the tiles of the sequences before it. The last one writes row 0. If a
@@ -45,12 +50,20 @@ enum Field : int64_t {
   QueryLength,
   KeyLength,
   QueryRow,
-  KeyRow
+  KeyRow,
+  Split,
+  NumSplits
 };
 } // namespace
 
 /// Columns of the list: a work item takes 32 bytes.
 static constexpr int64_t numColumns = 8;
+
+bool attn::listsSplits(AttentionOp attention) {
+  ScheduleAttrInterface schedule = attention.getChosenSchedule();
+  return schedule.getSplitKvWorkItems() > 0 &&
+         (schedule.balancesSplits() || attention.hasSequences());
+}
 
 namespace {
 /// Writes the kernel that lists the work items of one attention or gradient.
@@ -62,15 +75,18 @@ public:
   void write();
 
 private:
-  SequenceRows readRows(Value sequences, Value stored, Value longest,
-                        Value sequence);
+  SequenceRows limit(SequenceRows rows, Value longest);
+  SequenceRows readQueryRows(Value sequence);
+  SequenceRows readKeyRows(Value sequence);
   Value countTiles(Value length);
+  Value countSplits(Value keyLength, Value kvTilesOfSplit);
   void writeSequence(Value sequence);
+  void writeSplits(Value sequence);
 
   ScalarKernelBuilder b;
   KVAddressingAttrInterface addressing;
   SequenceTiles request;
-  bool isOfKeys;
+  bool isOfKeys, isAllOrNone;
   Block *entry;
   Value querySequences, keySequences, workItemList, fault;
   Value storedQueries, storedKeys;
@@ -87,10 +103,12 @@ WorkItemListWriter::WorkItemListWriter(OpBuilder &builder,
                                        attn_tile::KernelOp kernel)
     : b(op.getLoc(), builder), addressing(getKVAddressing(op)),
       request(request), isOfKeys(request.rows == MaskDim::Key),
-      entry(&kernel.getBody().front()) {
+      isAllOrNone(op.hasSequences()), entry(&kernel.getBody().front()) {
   auto *next = entry->args_begin();
-  for (Value *argument : {&querySequences, &keySequences, &workItemList, &fault,
-                          &storedQueries, &storedKeys})
+  if (op.hasSequences())
+    querySequences = *next++;
+  for (Value *argument :
+       {&keySequences, &workItemList, &fault, &storedQueries, &storedKeys})
     *argument = *next++;
   if (next == entry->args_end())
     return;
@@ -102,23 +120,40 @@ void WorkItemListWriter::write() {
   b.setInsertionPointToEnd(entry);
   // Packed sequences have one boundary more than sequences. Without boundaries
   // there are no sequences either, which row 0 must say, too.
-  numSequences = b.size(querySequences, 0);
+  numSequences = b.size(querySequences ? querySequences : keySequences, 0);
   Value one = b.constant(1);
-  if (!addressing.hasEntries())
+  if (addressing.packsQueries())
     numSequences = b.sub(arith::MaxSIOp::create(b, numSequences, one), one);
   Value items = b.add(numSequences, one);
   auto forall = scf::ForallOp::create(b, ArrayRef<OpFoldResult>{items},
                                       ValueRange(), std::nullopt);
   attn_tile::ReturnOp::create(b);
   b.setInsertionPointToStart(forall.getBody());
-  writeSequence(forall.getInductionVar(0));
+  if (request.splitTarget > 0)
+    writeSplits(forall.getInductionVar(0));
+  else
+    writeSequence(forall.getInductionVar(0));
 }
 
 /// `sequence` must be in bounds.
-SequenceRows WorkItemListWriter::readRows(Value sequences, Value stored,
-                                          Value longest, Value sequence) {
-  SequenceRows rows =
-      addressing.emitRows(b, b.getLoc(), sequences, stored, sequence);
+SequenceRows WorkItemListWriter::readQueryRows(Value sequence) {
+  if (!querySequences)
+    return {b.constant(0), storedQueries,
+            arith::ConstantIntOp::create(b, 1, 1)};
+  return limit(emitQueryRows(b, b.getLoc(), addressing, querySequences,
+                             storedQueries, sequence),
+               longestQueries);
+}
+
+/// `sequence` must be in bounds.
+SequenceRows WorkItemListWriter::readKeyRows(Value sequence) {
+  return limit(
+      addressing.emitRows(b, b.getLoc(), keySequences, storedKeys, sequence),
+      longestKeys);
+}
+
+/// Rows that are not longer than `longest`, if it is not null.
+SequenceRows WorkItemListWriter::limit(SequenceRows rows, Value longest) {
   if (longest)
     rows.isValid = b.both(rows.isValid, b.compare(arith::CmpIPredicate::sle,
                                                   rows.length, longest));
@@ -141,9 +176,8 @@ void WorkItemListWriter::writeSequence(Value sequence) {
   // The work item after the last sequence matches none, so its values stay
   // zero.
   SmallVector<Value> own = b.sum(numSequences, 5, [&](Value s) {
-    SequenceRows queries =
-        readRows(querySequences, storedQueries, longestQueries, s);
-    SequenceRows keys = readRows(keySequences, storedKeys, longestKeys, s);
+    SequenceRows queries = readQueryRows(s);
+    SequenceRows keys = readKeyRows(s);
     Value isOwn = b.compare(CmpIPredicate::eq, s, sequence);
     Value isBad = b.invert(b.both(queries.isValid, keys.isValid));
     SmallVector<Value> sums;
@@ -160,9 +194,8 @@ void WorkItemListWriter::writeSequence(Value sequence) {
   Value streamed = isOfKeys ? queryLength : keyLength;
 
   SmallVector<Value> places = b.sum(numSequences, 2, [&](Value s) {
-    SequenceRows queries =
-        readRows(querySequences, storedQueries, longestQueries, s);
-    SequenceRows keys = readRows(keySequences, storedKeys, longestKeys, s);
+    SequenceRows queries = readQueryRows(s);
+    SequenceRows keys = readKeyRows(s);
     Value tiles = countTiles(isOfKeys ? keys.length : queries.length);
     Value other = isOfKeys ? queries.length : keys.length;
     Value isShorter = b.compare(CmpIPredicate::slt, other, streamed);
@@ -221,17 +254,107 @@ void WorkItemListWriter::writeSequence(Value sequence) {
   b.report(b.both(isLast, isBad), ATTNRT_FAULT_SEQUENCES, fault);
 }
 
+/// The number of splits of each query tile of a sequence with so many keys: its
+/// kv tiles over the kv tiles of a split, rounded to the next number from 1.
+Value WorkItemListWriter::countSplits(Value keyLength, Value kvTilesOfSplit) {
+  Value kvTiles = b.tiles(keyLength, request.keyTile);
+  Value half = arith::DivUIOp::create(b, kvTilesOfSplit, b.constant(2));
+  Value splits =
+      arith::DivUIOp::create(b, b.add(kvTiles, half), kvTilesOfSplit);
+  return arith::MaxUIOp::create(b, splits, b.constant(1));
+}
+
+void WorkItemListWriter::writeSplits(Value sequence) {
+  using arith::CmpIPredicate;
+  Value zero = b.constant(0), one = b.constant(1);
+  auto getKeyLength = [&](const SequenceRows &keys) {
+    return b.select(keys.isValid, keys.length, zero);
+  };
+  // The work item after the last sequence matches none, so its values stay
+  // zero.
+  SmallVector<Value> own = b.sum(numSequences, 6, [&](Value s) {
+    SequenceRows queries = readQueryRows(s);
+    SequenceRows keys = readKeyRows(s);
+    Value isOwn = b.compare(CmpIPredicate::eq, s, sequence);
+    Value isBad = b.invert(b.both(queries.isValid, keys.isValid));
+    Value keyLength = getKeyLength(keys);
+    SmallVector<Value> sums;
+    for (Value value : {queries.first, queries.length, keys.first, keyLength})
+      sums.push_back(b.select(isOwn, value, zero));
+    sums.push_back(b.toIndex(isBad));
+    Value tiles = b.select(queries.isValid, countTiles(queries.length), zero);
+    sums.push_back(b.mul(tiles, b.tiles(keyLength, request.keyTile)));
+    return sums;
+  });
+  Value queryRow = own[0], queryLength = own[1], keyRow = own[2],
+        keyLength = own[3];
+  Value isBad = b.compare(CmpIPredicate::ne, own[4], zero);
+  Value kvTilesOfSplit =
+      arith::MaxUIOp::create(b, b.tiles(own[5], request.splitTarget), one);
+
+  // The number of keys of a split of each sequence orders them.
+  Value splits = countSplits(keyLength, kvTilesOfSplit);
+  Value keysOfSplit = arith::DivUIOp::create(b, keyLength, splits);
+  SmallVector<Value> places = b.sum(numSequences, 2, [&](Value s) {
+    SequenceRows queries = readQueryRows(s);
+    Value length = getKeyLength(readKeyRows(s));
+    Value number = countSplits(length, kvTilesOfSplit);
+    Value items = b.mul(countTiles(queries.length), number);
+    Value other = arith::DivUIOp::create(b, length, number);
+    Value isShorter = b.compare(CmpIPredicate::slt, other, keysOfSplit);
+    Value isTie = b.both(b.compare(CmpIPredicate::eq, other, keysOfSplit),
+                         b.compare(CmpIPredicate::slt, s, sequence));
+    Value isBefore = b.either(isShorter, isTie);
+    return SmallVector<Value>{b.select(isBefore, items, zero), items};
+  });
+
+  // Boundaries that are not valid leave nothing that is in bounds. A number of
+  // keys that is not valid counts as none.
+  Value isRefused = isAllOrNone ? isBad : Value();
+  Value isLast = b.compare(CmpIPredicate::eq, sequence, numSequences);
+  Value items = b.mul(countTiles(queryLength), splits);
+  items = b.select(isLast, zero, items);
+  if (isRefused)
+    items = b.select(isRefused, zero, items);
+  Value first = b.add(places[0], one);
+  b.each(items, [&](Value number) {
+    Value tile = arith::DivUIOp::create(b, number, splits);
+    Value split = arith::RemUIOp::create(b, number, splits);
+    Value row = b.mul(tile, b.constant(request.size));
+    Value fields[] = {
+        sequence, row,   queryLength, keyLength, b.add(queryRow, row),
+        keyRow,   split, splits};
+    for (auto [field, value] : llvm::enumerate(fields))
+      b.storeIndex(
+          value, workItemList,
+          {b.add(first, number), b.constant(static_cast<int64_t>(field))});
+  });
+  b.each(b.toIndex(isLast), [&](Value) {
+    Value count = places[1];
+    if (isRefused)
+      count = b.select(isRefused, zero, count);
+    b.storeIndex(count, workItemList, {zero, zero});
+  });
+  b.report(b.both(isLast, isBad),
+           isAllOrNone ? ATTNRT_FAULT_SEQUENCES : ATTNRT_FAULT_KEY_LENGTHS,
+           fault);
+}
+
 /// Emits an upper bound of the number of work items: one more than the tiles of
-/// all sequences, so that it can be even.
+/// all sequences, so that it can be even, and the splits that they have at most
+/// in addition.
 static Value emitCapacity(ScalarKernelBuilder &b, AttentionOpInterface op,
                           const SequenceTiles &request) {
   bool isOfKeys = request.rows == MaskDim::Key;
-  Value entries = b.size(op.getQuerySequences(), 0);
+  Value sequences = op.getQuerySequences();
+  Value entries = b.size(sequences ? sequences : op.getKeyLengths(), 0);
   Value stored = b.size(isOfKeys ? op.getKey() : op.getQuery(), 2);
+  if (request.rowsOfQuery != 1)
+    stored = b.mul(stored, b.constant(request.rowsOfQuery));
   Value tile = b.constant(request.size);
   Value zero = b.constant(0), one = b.constant(1);
   Value capacity;
-  if (getKVAddressing(op).hasEntries()) {
+  if (!getKVAddressing(op).packsQueries()) {
     Value rounded = b.add(stored, b.constant(request.extra + request.size - 1));
     Value tiles = arith::DivUIOp::create(b, rounded, tile);
     capacity = b.add(b.mul(entries, tiles), one);
@@ -246,6 +369,8 @@ static Value emitCapacity(ScalarKernelBuilder &b, AttentionOpInterface op,
                 b.constant(1 + llvm::divideCeil(request.extra, request.size)));
     capacity = b.add(full, others);
   }
+  if (request.splitTarget > 0)
+    capacity = b.add(capacity, b.constant(request.splitTarget));
   Value isNone = b.compare(arith::CmpIPredicate::eq, entries, zero);
   return b.select(isNone, zero, capacity);
 }
@@ -261,13 +386,21 @@ Value attn::listSequences(RewriterBase &rewriter, AttentionOpInterface op,
   Value workItemList = memref::AllocOp::create(b, workItemsType, rows);
   Value fault =
       attn_tile::ErrorFlagOp::create(b, MemRefType::get({1}, b.getI32Type()));
-  SmallVector<Value> operands = {
-      op.getQuerySequences(),   op.getKeySequences(),  workItemList, fault,
-      b.size(op.getQuery(), 2), b.size(op.getKey(), 2)};
+  Value queries = b.size(op.getQuery(), 2);
+  if (tiles.rowsOfQuery != 1)
+    queries = b.mul(queries, b.constant(tiles.rowsOfQuery));
+  Value keys =
+      getKVAddressing(op).emitMaxKeys(b, loc, op.getKey(), op.getPageTable());
+  SmallVector<Value> operands;
+  if (op.hasSequences())
+    operands = {op.getQuerySequences(), op.getKeySequences()};
+  else
+    operands = {op.getKeyLengths()};
+  operands.append({workItemList, fault, queries, keys});
   // This limits packed sequences to the positions for which the mask has words.
   // Padded ones are never longer.
   if (Value mask = op.getDropoutMask();
-      mask && !getKVAddressing(op).hasEntries()) {
+      mask && getKVAddressing(op).packsQueries()) {
     constexpr int64_t block = DropoutMaskOp::blockSize;
     bool isByRows = op.getMaskLayout() == MaskLayout::Rows;
     auto addLongest = [&](int64_t dim, int64_t wordsOfBlock) {
@@ -294,7 +427,8 @@ Value attn::emitNumListedWorkItems(ImplicitLocOpBuilder &builder,
 }
 
 ListedWorkItem attn::emitListedWorkItem(ImplicitLocOpBuilder &builder,
-                                        Value workItemList, Value number) {
+                                        Value workItemList, Value number,
+                                        bool isSplit) {
   ScalarKernelBuilder b(builder.getLoc(), builder);
   Value row = b.add(number, b.constant(1));
   auto load = [&](Field field) {
@@ -307,5 +441,9 @@ ListedWorkItem attn::emitListedWorkItem(ImplicitLocOpBuilder &builder,
   item.keyLength = load(KeyLength);
   item.queryRow = load(QueryRow);
   item.keyRow = load(KeyRow);
+  if (!isSplit)
+    return item;
+  item.split = load(Split);
+  item.numSplits = load(NumSplits);
   return item;
 }

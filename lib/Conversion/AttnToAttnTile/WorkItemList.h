@@ -7,8 +7,9 @@
 //===----------------------------------------------------------------------===//
 //
 // The work-item list of sequences of different lengths, one work item for each
-// query tile or kv tile. A small kernel writes it, since only the device knows
-// the lengths. The kernels of an attention or its gradient iterate over it.
+// query tile or kv tile, or for each split of the keys of a query tile. A small
+// kernel writes it, since only the device knows the lengths. The kernels of an
+// attention or its gradient iterate over it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,7 +33,15 @@ struct SequenceTiles {
   /// The schedule of the kernel that writes the list, and the end of its name.
   ScheduleAttrInterface preparation;
   StringRef suffix;
+  /// With balanced splits of the keys of query tiles: the rows of a query,
+  /// which are more than one where a tile packs the heads of a group; keys of a
+  /// kv tile, which is not split; and work items to aim at for each head, or 0
+  /// for no splits.
+  int64_t rowsOfQuery = 1, keyTile = 0, splitTarget = 0;
 };
+
+/// Whether the splits of the keys of each query tile are work items of a list.
+bool listsSplits(AttentionOp attention);
 
 /// A work item of the list: where its sequence is stored and how long it is.
 struct ListedWorkItem {
@@ -43,6 +52,9 @@ struct ListedWorkItem {
   /// The row at which the tile is stored in its own tensors, and at which the
   /// sequence begins in the other ones.
   Value queryRow, keyRow;
+  /// The split of the keys, and the number of splits of its tile, whose work
+  /// items follow one another. Null if the list has no splits.
+  Value split, numSplits;
 };
 
 /// Writes the kernel that lists the work items of `op`, and its launch before
@@ -53,9 +65,10 @@ Value listSequences(RewriterBase &rewriter, AttentionOpInterface op,
 /// Emits the number of work items in a list.
 Value emitNumListedWorkItems(ImplicitLocOpBuilder &builder, Value workItemList);
 
-/// Emits work item `number` of a list.
+/// Emits work item `number` of a list, with its split if `isSplit`.
 ListedWorkItem emitListedWorkItem(ImplicitLocOpBuilder &builder,
-                                  Value workItemList, Value number);
+                                  Value workItemList, Value number,
+                                  bool isSplit = false);
 
 } // namespace mlir::attn
 

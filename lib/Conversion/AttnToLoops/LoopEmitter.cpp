@@ -53,7 +53,7 @@ LoopEmitter::LoopEmitter(OpBuilder &builder, AttentionOpInterface attention,
     return;
   querySequences = lookup(attention.getQuerySequences());
   keySequences = lookup(attention.getKeySequences());
-  if (!addressing.hasEntries())
+  if (addressing.packsQueries())
     numPacked = arith::SubIOp::create(b, size(querySequences, 0), one);
 }
 
@@ -86,7 +86,7 @@ void LoopEmitter::forSequenceOf(
   if (!addressing.isListed())
     return body(sequence, row);
 
-  bool isPacked = !addressing.hasEntries();
+  bool isPacked = addressing.packsQueries();
   Value exists;
   if (isPacked) {
     sequence.number =
@@ -109,7 +109,10 @@ void LoopEmitter::forSequenceOf(
         length = arith::SubIOp::create(b, loadIndex(bounds, next), first);
       };
       setSide(querySequences, sequence.firstQueryRow, sequence.queryLength);
-      setSide(keySequences, sequence.firstKeyRow, sequence.keyLength);
+      if (addressing.hasEntries())
+        sequence.keyLength = loadIndex(keySequences, sequence.number);
+      else
+        setSide(keySequences, sequence.firstKeyRow, sequence.keyLength);
       position = arith::SubIOp::create(
           b, row, isQueryRow ? sequence.firstQueryRow : sequence.firstKeyRow);
     }
@@ -121,6 +124,9 @@ void LoopEmitter::forSequenceOf(
 std::pair<Value, Value>
 LoopEmitter::getKeyPlace(Value batch, const LoopSequence &sequence, Value key) {
   Value row = getRow(sequence.firstKeyRow, key);
+  // Packed queries are in one batch entry, but not their keys in a cache.
+  if (addressing.packsQueries() && addressing.hasEntries())
+    batch = sequence.number;
   if (!attention.getPageTable())
     return {batch, row};
   Value pageSize = index(addressing.getPageSize());

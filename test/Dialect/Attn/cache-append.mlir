@@ -20,7 +20,7 @@ func.func @contiguous(%k: tensor<?x2x?x64xf16>, %v: tensor<?x2x?x32xf16>, %kc: t
 // CHECK-SAME: page_table(%{{[0-9a-z]+}} : memref<?x?xi32>)
 // CHECK-SAME: rotary(%{{[0-9a-z]+}}, %{{[0-9a-z]+}} : memref<?x16xf32>, memref<?x16xf32>) interleaved
 // CHECK-SAME: query(%{{[0-9a-z]+}} into %{{[0-9a-z]+}} : memref<3x4x1x64xbf16>, memref<3x4x1x64xbf16>) same_position
-// CHECK-SAME: schedule(#attn_tile.scalar)
+// CHECK-SAME: schedule(#attn_tile.move_rows<chunks = 64, threads = 32, together = 2, aligned = true, loads_early = true>)
 func.func @paged(%k: memref<3x2x1x64xbf16>, %v: memref<3x2x1x64xbf16>, %kc: memref<?x2x16x64xbf16>,
                  %vc: memref<?x2x16x64xbf16>, %n: memref<?xi32>, %next: memref<?xi32>, %t: memref<?x?xi32>,
                  %cos: memref<?x16xf32>, %sin: memref<?x16xf32>, %q: memref<3x4x1x64xbf16>,
@@ -30,7 +30,7 @@ func.func @paged(%k: memref<3x2x1x64xbf16>, %v: memref<3x2x1x64xbf16>, %kc: memr
       key_lengths(%n : memref<?xi32>) new_lengths(%next : memref<?xi32>) page_table(%t : memref<?x?xi32>)
       rotary(%cos, %sin : memref<?x16xf32>, memref<?x16xf32>) interleaved
       query(%q into %r : memref<3x4x1x64xbf16>, memref<3x4x1x64xbf16>) same_position
-      schedule(#attn_tile.scalar)
+      schedule(#attn_tile.move_rows<chunks = 64, threads = 32, together = 2, aligned = true, loads_early = true>)
   return
 }
 

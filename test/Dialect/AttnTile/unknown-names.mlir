@@ -12,7 +12,7 @@ func.func private @attribute() attributes {a = #attn_tile.multistages<query_tile
 
 // -----
 
-// expected-error @below {{unknown parameter 'key_tiles' of '#attn_tile.sequential'; did you mean 'key_tile'? (expected query_tile, key_tile, split_kv_work_items, pack_gqa)}}
+// expected-error @below {{unknown parameter 'key_tiles' of '#attn_tile.sequential'; did you mean 'key_tile'? (expected query_tile, key_tile, split_kv_work_items, pack_gqa, balance_splits)}}
 func.func private @parameter() attributes {a = #attn_tile.sequential<query_tile = 16, key_tiles = 64>}
 
 // -----

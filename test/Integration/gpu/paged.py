@@ -30,13 +30,22 @@ from sequences import check_sequence
 
 @dataclass(frozen=True)
 class Paged(Variant):
-    """A function whose keys and values are in pages, or contiguous with lengths if the page size is 0."""
+    """A function whose keys and values are in pages, or contiguous with lengths if the page size is 0. `balance` says
+    whether the number of splits follows from the lengths."""
 
     page: int = 64
+    balance: bool = False
 
     @property
     def name(self) -> str:
-        return f"page{self.page}_{super().name}"
+        return f"page{self.page}_{super().name}{'_balanced' * self.balance}"
+
+    @property
+    def options(self):
+        options = super().options
+        if not self.balance:
+            return options
+        return [x.replace("split_kv_work_items", "balance_splits = true, split_kv_work_items") for x in options]
 
     def mlir(self) -> str:
         text = super().mlir()
@@ -84,6 +93,10 @@ VARIANTS = [
     variant(64, 64, schedule=(3, 128, 2, True, "persistent", 1)),
     variant(0, 128, heads=(8, 2), mask="causal"),
     variant(0, 128, heads=(8, 2), mask="causal", pack=1),
+    variant(64, 128, heads=(8, 2), mask="causal", pack=1, schedule=DECODE, split=132, balance=True),
+    variant(16, 128, heads=(8, 2), mask="causal", pack=3, schedule=DECODE, split=132, balance=True),
+    variant(256, 64, heads=(4, 4), mask="window", schedule=DECODE, split=132, balance=True, dtype="f16"),
+    variant(0, 128, heads=(16, 2), score="alibi", pack=4, schedule=DECODE, split=264, balance=True),
 ]
 
 
@@ -93,6 +106,7 @@ def make_lengths():
         "edges": [0, 1, 15, 16, 17, 63, 64, 65, 127, 128, 129, 175, 176, 177, 300],
         "long": [5000, 0, 777],
         "one": [4096],
+        "uneven": [9000, 3, 0, 777, 64, 2500],
         "many": [rng.randrange(700) for _ in range(100)],
         "empty": [0, 0],
         "none": [],
@@ -220,7 +234,7 @@ def make_cases(torch, options, variants):
         for number, (name, lengths) in enumerate(make_lengths().items()):
             if options.sanitizer_subset and name != "edges":
                 continue
-            queries = v.pack or (1, 3, 64, 130, 200, 7)[number]
+            queries = v.pack or (1, 3, 64, 9, 130, 200, 7)[number]
             layout = "bshd" if number % 2 else "bhsd"
             yield f"{v.name} {name} {layout}", partial(run_case, torch, function, v, lengths, queries, layout, number)
         if v.captures:

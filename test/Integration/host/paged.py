@@ -28,19 +28,22 @@ from sequences import compare
 
 
 class Paged(Variant):
-    """A variant whose keys and values are in pages, or contiguous if the page size is 0."""
+    """A variant whose keys and values are in pages, or contiguous if the page size is 0. `balance` says whether the
+    number of splits follows from the lengths."""
 
-    def __init__(self, page, *args, **options):
+    def __init__(self, page, *args, balance=False, **options):
         super().__init__(*args, **options)
-        self.page = page
+        self.page, self.balance = page, balance
 
     def contiguous(self):
-        copy = Paged.__new__(Paged)
+        copy = type(self).__new__(type(self))
         copy.__dict__.update(self.__dict__, page=0)
         return copy
 
     def module(self):
         text = super().module()
+        if self.balance:
+            text = text.replace("split_kv_work_items", "balance_splits = true, split_kv_work_items")
         q, k, v = (self.memref(*x, self.dtype) for x in ((self.hq, self.d), (self.hkv, self.d), (self.hkv, self.dv)))
         rows = str(self.page or "?")
         cached = [x.replace(f"x{self.hkv}x?x", f"x{self.hkv}x{rows}x") for x in (k, v)]
@@ -69,6 +72,8 @@ CASES = {
     "prefill": ([1, 70, 33], 70),
     "all_empty": ([0, 0], 3),
     "none": ([], 4),
+    "uneven": ([3000, 7, 0, 129, 640, 1, 16], 2),
+    "single": ([700], 1),
 }
 
 VARIANTS = [
@@ -85,6 +90,10 @@ VARIANTS = [
     Paged(16, "f32", 64, mask="causal", split=8, tile=(8, 16)),
     Paged(32, "bf16", 128, mask="causal", hq=8, hkv=2, split=8, pack=True, tile=(4, 32)),
     Paged(64, "f32", 64, mask="window", tile=None, hq=4, hkv=2),
+    Paged(16, "f32", 64, mask="causal", split=8, balance=True, tile=(8, 16)),
+    Paged(64, "f32", 40, dv=24, mask="window", split=64, balance=True, tile=(4, 8), sinks="f32", hq=4, hkv=2),
+    Paged(32, "bf16", 128, mask="causal", hq=8, hkv=2, split=32, balance=True, pack=True, tile=(4, 32)),
+    Paged(16, "f32", 64, hq=4, hkv=2, split=200, balance=True, tile=(16, 16), keep="docs", layout="bshd"),
 ]
 
 

@@ -65,7 +65,8 @@ protected:
     auto schedule = cast<ScheduleAttrInterface>(
         Attribute(attn_tile::SequentialAttr::get(&context, queryTile, keyTile,
                                                  /*split_kv_work_items=*/0,
-                                                 /*pack_gqa=*/false)));
+                                                 /*pack_gqa=*/false,
+                                                 /*balance_splits=*/false)));
     module->walk([&](AttentionOpInterface op) {
       kernels =
           schedule.estimateKernels(VisitedTiles(op, CostAssumptions()), device);

@@ -53,7 +53,7 @@ LogicalResult lowerMapHeadsToKernel(RewriterBase &rewriter, MapHeadsOp op,
 /// a new kernel. On failure a diagnostic has been emitted and the IR is as it
 /// was.
 LogicalResult lowerCacheAppendToKernel(RewriterBase &rewriter, CacheAppendOp op,
-                                       bool isOnGPU, SymbolTable &symbols);
+                                       SymbolTable &symbols);
 
 /// Replaces a bufferised matmul that has a schedule by a launch of a new
 /// kernel, which is returned. On failure a diagnostic has been emitted and the

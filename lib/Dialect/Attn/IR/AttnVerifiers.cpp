@@ -103,31 +103,33 @@ static LogicalResult verifySequences(AttentionOpInterface op) {
   return verifySameSize(op, queryDim, keyDim);
 }
 
+/// Checks that packed queries are in one batch entry and have boundaries.
+static LogicalResult verifyOneBatchEntry(AttentionOpInterface op) {
+  if (int64_t batch = getDimSize(op.getQuery(), 0); batch != 1)
+    return op->emitOpError("dimension 0 of 'query' must be 1 where sequences "
+                           "are packed (was ")
+           << (ShapedType::isDynamic(batch) ? "?" : Twine(batch).str()) << ")";
+  if (getDimSize(op.getQuerySequences(), 0) == 0)
+    return op->emitOpError("'query_sequences' must have at least one entry "
+                           "where sequences are packed");
+  return success();
+}
+
 LogicalResult PackedKVAttr::verifyOperands(Operation *op) const {
   auto attention = cast<AttentionOpInterface>(op);
   if (failed(verifySequences(attention)))
     return failure();
-  if (int64_t batch = getDimSize(attention.getQuery(), 0); batch != 1)
-    return attention->emitOpError(
-               "dimension 0 of 'query' must be 1 where sequences "
-               "are packed (was ")
-           << (ShapedType::isDynamic(batch) ? "?" : Twine(batch).str()) << ")";
-  if (getDimSize(attention.getQuerySequences(), 0) == 0)
-    return attention->emitOpError("'query_sequences' must have at least one "
-                                  "entry where sequences are packed");
-  return success();
+  return verifyOneBatchEntry(attention);
 }
 
-/// Checks the number of keys of each batch entry of a KV cache, and that the
-/// operation has no operands that need other lengths.
-static LogicalResult verifyKeyLengths(AttentionOpInterface op) {
-  StringRef name = "key_lengths";
-  Value lengths = op.getKeyLengths();
-  if (failed(verifySameContainer(op, {{name, lengths}})) ||
-      failed(
-          verifySameSize(op, {"query", op.getQuery(), 0}, {name, lengths, 0})))
-    return failure();
-  auto attention = cast<AttentionOp>(op.getOperation());
+/// Checks that an operation with the operand `name` for a KV cache has no
+/// operands that need other lengths.
+static LogicalResult verifyCacheOperands(AttentionOpInterface op,
+                                         StringRef name) {
+  auto attention = dyn_cast<AttentionOp>(op.getOperation());
+  if (!attention)
+    return op->emitOpError() << "must not have '" << name
+                             << "': gradients of a KV cache are not supported";
   for (auto [other, isUsed] :
        {std::pair("identity", bool(attention.getIdentity())),
         std::pair("reads", !op.getMaskReads().empty()),
@@ -141,10 +143,46 @@ static LogicalResult verifyKeyLengths(AttentionOpInterface op) {
   return success();
 }
 
+/// Checks the number of keys of each batch entry of a KV cache.
+static LogicalResult verifyKeyLengths(AttentionOpInterface op) {
+  StringRef name = "key_lengths";
+  Value lengths = op.getKeyLengths();
+  if (failed(verifySameContainer(op, {{name, lengths}})) ||
+      failed(
+          verifySameSize(op, {"query", op.getQuery(), 0}, {name, lengths, 0})))
+    return failure();
+  return verifyCacheOperands(op, name);
+}
+
+/// Checks the boundaries of packed queries, and the number of keys that each of
+/// their sequences has in a KV cache.
+static LogicalResult verifyPackedQueries(AttentionOpInterface op) {
+  Value queries = op.getQuerySequences(), keys = op.getKeySequences();
+  if (failed(verifySameContainer(
+          op, {{"query_sequences", queries}, {"key_sequences", keys}})) ||
+      failed(verifyOneBatchEntry(op)) ||
+      failed(verifyCacheOperands(op, "packed_queries")))
+    return failure();
+  int64_t boundaries = getDimSize(queries, 0), sequences = getDimSize(keys, 0);
+  if (ShapedType::isDynamic(boundaries) || ShapedType::isDynamic(sequences) ||
+      boundaries == sequences + 1)
+    return success();
+  return op->emitOpError()
+         << "dimension 0 of 'query_sequences' must be one more than dimension "
+            "0 of 'key_sequences', "
+         << sequences + 1 << " (was " << boundaries << ")";
+}
+
 LogicalResult PaddedKVAttr::verifyOperands(Operation *op) const {
   auto attention = cast<AttentionOpInterface>(op);
   if (!getQueries())
     return verifyKeyLengths(attention);
+  if (getPackedQueries()) {
+    if (failed(verifyPackedQueries(attention)))
+      return failure();
+    return verifySameSize(attention, {"key", attention.getKey(), 0},
+                          {"key_sequences", attention.getKeySequences(), 0});
+  }
   if (failed(verifySequences(attention)))
     return failure();
   return verifySameSize(attention, {"query", attention.getQuery(), 0},
@@ -155,11 +193,14 @@ LogicalResult PagedKVAttr::verifyOperands(Operation *op) const {
   auto attention = cast<AttentionOpInterface>(op);
   StringRef name = "page_table";
   Value table = attention.getPageTable();
-  if (failed(verifyKeyLengths(attention)) ||
+  if (failed(getPackedQueries() ? verifyPackedQueries(attention)
+                                : verifyKeyLengths(attention)) ||
       failed(verifySameContainer(attention, {{name, table}})))
     return failure();
-  return verifySameSize(attention, {"query", attention.getQuery(), 0},
-                        {name, table, 0});
+  OperandDim entries{"query", attention.getQuery(), 0};
+  if (getPackedQueries())
+    entries = {"key_sequences", attention.getKeySequences(), 0};
+  return verifySameSize(attention, entries, {name, table, 0});
 }
 
 /// Checks the operands that give the lengths of sequences and the places of
@@ -173,8 +214,9 @@ static LogicalResult verifyKVAddressing(AttentionOpInterface op) {
     return op->emitOpError(
         "'key_lengths' must not be used together with 'sequences'");
   if (op.getPageTable()) {
-    if (!op.getKeyLengths())
-      return op->emitOpError("'page_table' needs 'key_lengths'");
+    if (!op.getKeyLengths() && !op.hasPackedQueries())
+      return op->emitOpError("'page_table' needs 'key_lengths', or 'sequences' "
+                             "whose queries alone are packed");
     int64_t pageSize = getDimSize(op.getKey(), 2);
     if (ShapedType::isDynamic(pageSize))
       return op->emitOpError(
@@ -182,7 +224,7 @@ static LogicalResult verifyKVAddressing(AttentionOpInterface op) {
     auto emitError = [&] {
       return op->emitOpError("dimension 2 of 'key' is not valid: ");
     };
-    if (failed(PagedKVAttr::verify(emitError, pageSize)))
+    if (failed(PagedKVAttr::verifyPageSize(emitError, pageSize)))
       return failure();
   }
   return getKVAddressing(op).verifyOperands(op);
@@ -363,10 +405,12 @@ static LogicalResult verifyOperandSizes(AttentionOpInterface op,
   };
   StringRef side = operand.isQuerySide ? "query" : "key";
   Value sideValue = operand.isQuerySide ? op.getQuery() : op.getKey();
-  // Pages of keys belong to no batch entry.
-  bool isPaged = op.getPageTable() && !operand.isQuerySide;
-  if (failed(match(isPaged ? "key" : "query",
-                   isPaged ? op.getKey() : op.getQuery(), 0)) ||
+  // Pages of keys belong to no batch entry of the queries, and neither do the
+  // keys of packed queries.
+  bool isInCache =
+      (op.getPageTable() || op.hasPackedQueries()) && !operand.isQuerySide;
+  if (failed(match(isInCache ? "key" : "query",
+                   isInCache ? op.getKey() : op.getQuery(), 0)) ||
       failed(match(side, sideValue, 1)) || failed(match(side, sideValue, 2)))
     return failure();
   if (operand.headDim == HeadDimKind::Query)

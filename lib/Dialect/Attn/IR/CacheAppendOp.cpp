@@ -27,8 +27,10 @@ MutableOperandRange CacheAppendOp::getDpsInitsMutable() {
 
 KVAddressingAttrInterface CacheAppendOp::getAddressing() {
   if (getPageTable())
-    return PagedKVAttr::get(getContext(), getDimSize(getKeyCache(), 2));
-  return PaddedKVAttr::get(getContext(), /*queries=*/false);
+    return PagedKVAttr::get(getContext(), getDimSize(getKeyCache(), 2),
+                            /*packed_queries=*/false);
+  return PaddedKVAttr::get(getContext(), /*queries=*/false,
+                           /*packed_queries=*/false);
 }
 
 static int64_t getElementBytes(Value value) {
@@ -213,7 +215,7 @@ static LogicalResult verifySizes(CacheAppendOp op) {
   auto emitError = [&] {
     return op.emitOpError("dimension 2 of 'key_cache' is not valid: ");
   };
-  return PagedKVAttr::verify(emitError, pageSize);
+  return PagedKVAttr::verifyPageSize(emitError, pageSize);
 }
 
 static LogicalResult verifyRotary(CacheAppendOp op) {

@@ -21,14 +21,16 @@ using namespace mlir::attn;
 
 KVAddressingAttrInterface attn::getKVAddressing(AttentionOpInterface op) {
   MLIRContext *context = op.getContext();
+  bool packsQueries = op.hasPackedQueries();
   if (op.getSequenceLayout() == SequenceLayout::Packed)
     return PackedKVAttr::get(context);
-  if (op.hasSequences())
-    return PaddedKVAttr::get(context, /*queries=*/true);
   if (op.getPageTable())
-    return PagedKVAttr::get(context, getDimSize(op.getKey(), 2));
+    return PagedKVAttr::get(context, getDimSize(op.getKey(), 2), packsQueries);
+  if (op.hasSequences())
+    return PaddedKVAttr::get(context, /*queries=*/true, packsQueries);
   if (op.getKeyLengths())
-    return PaddedKVAttr::get(context, /*queries=*/false);
+    return PaddedKVAttr::get(context, /*queries=*/false,
+                             /*packed_queries=*/false);
   return DenseKVAttr::get(context);
 }
 
@@ -61,6 +63,32 @@ static SequenceRows emitFirstRows(OpBuilder &builder, Location loc,
   return {zero, length, isValid};
 }
 
+/// The rows between boundaries `sequence` and `sequence + 1`.
+static SequenceRows emitPackedRows(OpBuilder &builder, Location loc,
+                                   Value boundaries, Value stored,
+                                   Value sequence) {
+  Value zero = arith::ConstantIndexOp::create(builder, loc, 0);
+  Value begin = loadIndex(builder, loc, boundaries, sequence);
+  Value one = arith::ConstantIndexOp::create(builder, loc, 1);
+  Value next = arith::AddIOp::create(builder, loc, sequence, one);
+  Value end = loadIndex(builder, loc, boundaries, next);
+  Value isFirst = emitAtMost(builder, loc, zero, begin);
+  Value isSorted = emitAtMost(builder, loc, begin, end);
+  Value isLast = emitAtMost(builder, loc, end, stored);
+  Value isInOrder = arith::AndIOp::create(builder, loc, isSorted, isLast);
+  Value isValid = arith::AndIOp::create(builder, loc, isFirst, isInOrder);
+  Value length = arith::SubIOp::create(builder, loc, end, begin);
+  return {begin, length, isValid};
+}
+
+SequenceRows attn::emitQueryRows(OpBuilder &builder, Location loc,
+                                 KVAddressingAttrInterface addressing,
+                                 Value lengths, Value stored, Value sequence) {
+  if (addressing.packsQueries())
+    return emitPackedRows(builder, loc, lengths, stored, sequence);
+  return emitFirstRows(builder, loc, lengths, stored, sequence);
+}
+
 //===----------------------------------------------------------------------===//
 // DenseKVAttr
 //===----------------------------------------------------------------------===//
@@ -82,6 +110,8 @@ SequenceRows DenseKVAttr::emitRows(OpBuilder &builder, Location loc, Value,
 
 bool PackedKVAttr::isListed() const { return true; }
 
+bool PackedKVAttr::packsQueries() const { return true; }
+
 bool PackedKVAttr::hasEntries() const { return false; }
 
 Value PackedKVAttr::emitMaxKeys(OpBuilder &builder, Location loc, Value key,
@@ -92,18 +122,7 @@ Value PackedKVAttr::emitMaxKeys(OpBuilder &builder, Location loc, Value key,
 SequenceRows PackedKVAttr::emitRows(OpBuilder &builder, Location loc,
                                     Value lengths, Value stored,
                                     Value sequence) const {
-  Value zero = arith::ConstantIndexOp::create(builder, loc, 0);
-  Value begin = loadIndex(builder, loc, lengths, sequence);
-  Value one = arith::ConstantIndexOp::create(builder, loc, 1);
-  Value next = arith::AddIOp::create(builder, loc, sequence, one);
-  Value end = loadIndex(builder, loc, lengths, next);
-  Value isFirst = emitAtMost(builder, loc, zero, begin);
-  Value isSorted = emitAtMost(builder, loc, begin, end);
-  Value isLast = emitAtMost(builder, loc, end, stored);
-  Value isInOrder = arith::AndIOp::create(builder, loc, isSorted, isLast);
-  Value isValid = arith::AndIOp::create(builder, loc, isFirst, isInOrder);
-  Value length = arith::SubIOp::create(builder, loc, end, begin);
-  return {begin, length, isValid};
+  return emitPackedRows(builder, loc, lengths, stored, sequence);
 }
 
 //===----------------------------------------------------------------------===//
@@ -111,6 +130,8 @@ SequenceRows PackedKVAttr::emitRows(OpBuilder &builder, Location loc,
 //===----------------------------------------------------------------------===//
 
 bool PaddedKVAttr::isListed() const { return getQueries(); }
+
+bool PaddedKVAttr::packsQueries() const { return getPackedQueries(); }
 
 Value PaddedKVAttr::emitMaxKeys(OpBuilder &builder, Location loc, Value key,
                                 Value) const {
@@ -127,14 +148,24 @@ SequenceRows PaddedKVAttr::emitRows(OpBuilder &builder, Location loc,
 // PagedKVAttr
 //===----------------------------------------------------------------------===//
 
-LogicalResult PagedKVAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                                  int64_t pageSize) {
+LogicalResult
+PagedKVAttr::verifyPageSize(function_ref<InFlightDiagnostic()> emitError,
+                            int64_t pageSize) {
   if (pageSize >= minPageSize && pageSize <= maxPageSize &&
       llvm::isPowerOf2_64(uint64_t(pageSize)))
     return success();
   return emitError() << "page size must be a power of two from " << minPageSize
                      << " to " << maxPageSize << " (was " << pageSize << ")";
 }
+
+LogicalResult PagedKVAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                  int64_t pageSize, bool) {
+  return verifyPageSize(emitError, pageSize);
+}
+
+bool PagedKVAttr::isListed() const { return getPackedQueries(); }
+
+bool PagedKVAttr::packsQueries() const { return getPackedQueries(); }
 
 int64_t PagedKVAttr::getMaxKeys(Value, Value pageTable) const {
   int64_t pages = getDimSize(pageTable, 1);

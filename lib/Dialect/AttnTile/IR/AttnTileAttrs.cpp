@@ -357,18 +357,27 @@ bool attn_tile::isL2Promotion(int64_t bytes) {
   return llvm::is_contained({0, 64, 128, 256}, bytes);
 }
 
+static LogicalResult verifyBalanced(EmitErrorFn emitError,
+                                    int64_t splitKVWorkItems,
+                                    bool balanceSplits) {
+  if (!balanceSplits || splitKVWorkItems > 0)
+    return success();
+  return emitError() << "'balance_splits' needs 'split_kv_work_items' above 0";
+}
+
 LogicalResult WarpSpecializedAttr::verify(
     EmitErrorFn emitError, int64_t queryTile, int64_t keyTile, int64_t stages,
     int64_t consumers, bool pingPong, TraversalKind, int64_t interleave, bool,
     bool, int64_t queryStages, int64_t splitKVWorkItems, bool packGqa,
     int64_t scoreStages, int64_t l2Promotion, int64_t ctasPerSm,
-    int64_t exp2Emulation, int64_t cluster, bool maskBits) {
+    int64_t exp2Emulation, int64_t cluster, bool maskBits, bool balanceSplits) {
   if (!isL2Promotion(l2Promotion))
     return emitError() << "'l2_promotion' must be 0, 64, 128 or 256 (was "
                        << l2Promotion << ")";
   if (failed(verifyPositive(emitError, "consumers", consumers)) ||
       failed(verifyNotNegative(emitError, "split_kv_work_items",
                                splitKVWorkItems)) ||
+      failed(verifyBalanced(emitError, splitKVWorkItems, balanceSplits)) ||
       failed(verifyNotNegative(emitError, "score_stages", scoreStages)) ||
       failed(verifyAtMost(emitError, "score_stages", scoreStages, maxStages)) ||
       failed(verifyStages(emitError, "stages", stages)) ||
@@ -554,13 +563,29 @@ LogicalResult MatmulSequentialAttr::verify(EmitErrorFn emitError,
       succeeded(verifyPositive(emitError, "depth_tile", depthTile)));
 }
 
+LogicalResult MoveRowsAttr::verify(EmitErrorFn emitError, int64_t chunks,
+                                   int64_t threads, int64_t together, bool,
+                                   bool) {
+  constexpr int64_t maxChunks = 1 << 20, warpThreads = 32;
+  if (failed(verifyPositive(emitError, "chunks", chunks)) ||
+      failed(verifyAtMost(emitError, "chunks", chunks, maxChunks)) ||
+      failed(verifyPositive(emitError, "together", together)) ||
+      failed(verifyAtMost(emitError, "together", together, chunks)))
+    return failure();
+  if (threads == 1 || threads == warpThreads)
+    return success();
+  return emitError() << "'threads' must be 1 or " << warpThreads << " (was "
+                     << threads << ")";
+}
+
 LogicalResult MultistageAttr::verify(EmitErrorFn emitError, int64_t queryTile,
                                      int64_t keyTile, int64_t stages,
                                      int64_t warps, int64_t splitKVWorkItems,
-                                     bool) {
+                                     bool, bool balanceSplits) {
   if (failed(verifyPositive(emitError, "warps", warps)) ||
       failed(verifyNotNegative(emitError, "split_kv_work_items",
                                splitKVWorkItems)) ||
+      failed(verifyBalanced(emitError, splitKVWorkItems, balanceSplits)) ||
       failed(verifyAtMost(emitError, "warps", warps, maxTile / 16)) ||
       failed(verifyStages(emitError, "stages", stages)) ||
       failed(verifyMultiple(emitError, "key_tile", keyTile, 16)) ||
@@ -572,10 +597,11 @@ LogicalResult MultistageAttr::verify(EmitErrorFn emitError, int64_t queryTile,
 
 LogicalResult SequentialAttr::verify(EmitErrorFn emitError, int64_t queryTile,
                                      int64_t keyTile, int64_t splitKVWorkItems,
-                                     bool) {
+                                     bool, bool balanceSplits) {
   if (failed(verifyPositive(emitError, "query_tile", queryTile)) ||
       failed(verifyNotNegative(emitError, "split_kv_work_items",
                                splitKVWorkItems)) ||
+      failed(verifyBalanced(emitError, splitKVWorkItems, balanceSplits)) ||
       failed(verifyAtMost(emitError, "query_tile", queryTile, maxTile)) ||
       failed(verifyMultiple(emitError, "key_tile", keyTile, 8)))
     return failure();

@@ -17,13 +17,13 @@
 using namespace mlir;
 using namespace mlir::attn_tile;
 
-Attribute attn_tile::withSplitKVWorkItems(Attribute schedule,
-                                          int64_t workItems) {
+Attribute attn_tile::withSplitKVWorkItems(Attribute schedule, int64_t workItems,
+                                          bool balanceSplits) {
   return llvm::TypeSwitch<Attribute, Attribute>(schedule)
       .Case([&](ByAlignmentAttr choice) -> Attribute {
         auto with = [&](Attribute part) {
           return cast_if_present<attn::ScheduleAttrInterface>(
-              withSplitKVWorkItems(part, workItems));
+              withSplitKVWorkItems(part, workItems, balanceSplits));
         };
         auto aligned = with(choice.getAligned());
         auto otherwise = with(choice.getOtherwise());
@@ -42,17 +42,18 @@ Attribute attn_tile::withSplitKVWorkItems(Attribute schedule,
             old.getExp2Emulation(), old.getCluster(),
             // With split-KV, keys are masked by the mask_mod region, not by
             // mask bits.
-            workItems == 0 && old.getMaskBits());
+            workItems == 0 && old.getMaskBits(), balanceSplits);
       })
       .Case([&](MultistageAttr old) -> Attribute {
         return MultistageAttr::get(old.getContext(), old.getQueryTile(),
                                    old.getKeyTile(), old.getStages(),
-                                   old.getWarps(), workItems, old.getPackGqa());
+                                   old.getWarps(), workItems, old.getPackGqa(),
+                                   balanceSplits);
       })
       .Case([&](SequentialAttr old) -> Attribute {
         return SequentialAttr::get(old.getContext(), old.getQueryTile(),
                                    old.getKeyTile(), workItems,
-                                   old.getPackGqa());
+                                   old.getPackGqa(), balanceSplits);
       })
       .Default([](Attribute) { return Attribute(); });
 }

@@ -78,6 +78,9 @@ static LogicalResult verifyFewQueries(Operation *op,
     if (std::optional<std::string> reason = attn::whyNotSplitKV(attention))
       return op->emitOpError("cannot split keys and values as schedule '")
              << schedule << "' says: " << *reason;
+  if (schedule.balancesSplits() && !attention.readsKeyLengths())
+    return op->emitOpError("cannot balance splits as schedule '")
+           << schedule << "' says: all batch entries have as many keys";
   return success();
 }
 
@@ -138,6 +141,9 @@ struct ForwardSchedule : TiledSchedule<Model, ScheduleAttr> {
   bool packsGqa(Attribute schedule) const {
     return cast<ScheduleAttr>(schedule).getPackGqa();
   }
+  bool balancesSplits(Attribute schedule) const {
+    return cast<ScheduleAttr>(schedule).getBalanceSplits();
+  }
 };
 
 /// In kernels that prepare the work of others, one warp runs each work item.
@@ -159,6 +165,37 @@ struct ScalarSchedule
     layout.warps = 1;
     pm.addNestedPass<KernelOp>(createAttnTileSetLayoutPass(layout));
     addCleanUp(pm);
+  }
+};
+
+struct MoveRowsSchedule
+    : attn::ScheduleAttrInterface::ExternalModel<MoveRowsSchedule,
+                                                 MoveRowsAttr> {
+  int64_t getQueryTile(Attribute) const { return 1; }
+  int64_t getKeyTile(Attribute) const { return 1; }
+  attn::ScheduleAttrInterface getPreparation(Attribute schedule) const {
+    return cast<attn::ScheduleAttrInterface>(schedule);
+  }
+  attn::RowDivision getRowDivision(Attribute attribute) const {
+    auto schedule = cast<MoveRowsAttr>(attribute);
+    return {schedule.getAligned(), schedule.getLoadsEarly(),
+            schedule.getChunks(), schedule.getTogether()};
+  }
+  LogicalResult verifyUse(Attribute schedule, Operation *op,
+                          const attn::Target &target) const {
+    if (!isa<attn::CacheAppendOp>(op))
+      return emitWrongUse(op, schedule, "appends to KV caches");
+    bool isForHost = cast<MoveRowsAttr>(schedule).getThreads() == 1;
+    if (isForHost == target.isHost())
+      return success();
+    return op->emitOpError("cannot have schedule '")
+           << schedule << "' on " << target.getName() << ": 'threads' must be "
+           << (isForHost ? "32" : "1");
+  }
+  void buildKernelPipeline(Attribute schedule, OpPassManager &pm) const {
+    if (cast<MoveRowsAttr>(schedule).getThreads() == 1)
+      return;
+    ScalarSchedule().buildKernelPipeline(schedule, pm);
   }
 };
 
@@ -603,6 +640,7 @@ void mlir::attn_tile::registerScheduleInterfaceExternalModels(
   registry.addExtension(+[](MLIRContext *context, AttnTileDialect *) {
     SequentialAttr::attachInterface<SequentialSchedule>(*context);
     ScalarAttr::attachInterface<ScalarSchedule>(*context);
+    MoveRowsAttr::attachInterface<MoveRowsSchedule>(*context);
     MultistageAttr::attachInterface<MultistageSchedule>(*context);
     WarpSpecializedAttr::attachInterface<WarpSpecializedSchedule>(*context);
     ByAlignmentAttr::attachInterface<ByAlignmentSchedule>(*context);

@@ -32,7 +32,8 @@ def Attn_MaskAlignmentParam
 def Attn_SequenceLayout : I32EnumAttr<"SequenceLayout",
     "how sequences of different lengths are stored", [
       I32EnumAttrCase<"Packed", 0, "packed">,
-      I32EnumAttrCase<"Padded", 1, "padded">]> {
+      I32EnumAttrCase<"Padded", 1, "padded">,
+      I32EnumAttrCase<"PackedQueries", 2, "packed_queries">]> {
   let cppNamespace = "::mlir::attn";
   let genSpecializedAttr = 0;
 }
@@ -43,6 +44,8 @@ def Attn_SequenceLayoutAttr
   let description = [{
     `packed`: one after another in one batch entry, with boundaries (`cu_seqlens`).
     `padded`: each at the beginning of its own batch entry, with lengths.
+    `packed_queries`: queries as in `packed`, keys and values as in a KV cache, each
+    sequence in its own batch entry or in its own pages, with lengths.
 
     ```mlir
     #attn<sequence_layout packed>
@@ -67,7 +70,7 @@ def Attn_DenseKVAttr : Attn_KVAddressingAttr<"DenseKV", "dense_kv", []> {
 }
 
 def Attn_PackedKVAttr : Attn_KVAddressingAttr<"PackedKV", "packed_kv",
-    ["isListed", "hasEntries"]> {
+    ["isListed", "packsQueries", "hasEntries"]> {
   let summary = "sequences are one after another in one batch entry";
   let description = [{
     KV addressing of packed sequences (`cu_seqlens`).
@@ -79,36 +82,43 @@ def Attn_PackedKVAttr : Attn_KVAddressingAttr<"PackedKV", "packed_kv",
 }
 
 def Attn_PaddedKVAttr : Attn_KVAddressingAttr<"PaddedKV", "padded_kv",
-    ["isListed"]> {
+    ["isListed", "packsQueries"]> {
   let summary = "each sequence is at the beginning of its batch entry";
   let description = [{
     KV addressing of padded sequences (`seqlens`), and of a KV cache with the
-    `key_lengths` of its entries. `queries` says that the queries have lengths, too.
+    `key_lengths` of its entries. `queries` says that the queries have lengths, too,
+    and `packed_queries` that they are packed.
 
     ```mlir
     #attn.padded_kv<queries = true>
     ```
   }];
-  let parameters = (ins "bool":$queries);
+  let parameters = (ins "bool":$queries,
+                        DefaultValuedParameter<"bool", "false">:$packed_queries);
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
 def Attn_PagedKVAttr : Attn_KVAddressingAttr<"PagedKV", "paged_kv",
-    ["getMaxKeys"]> {
+    ["isListed", "packsQueries", "getMaxKeys"]> {
   let summary = "the keys of a sequence are in pages that a table lists";
   let description = [{
     KV addressing of a paged KV cache (Kwon et al. 2023) with a `page_table`.
+    `packed_queries` says that the queries of its sequences are packed.
 
     ```mlir
     #attn.paged_kv<page_size = 64>
     ```
   }];
-  let parameters = (ins "int64_t":$page_size);
+  let parameters = (ins "int64_t":$page_size,
+                        DefaultValuedParameter<"bool", "false">:$packed_queries);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     /// Sizes of pages: powers of two in this range.
     static constexpr int64_t minPageSize = 16, maxPageSize = 256;
+    static ::llvm::LogicalResult
+    verifyPageSize(::llvm::function_ref<::mlir::InFlightDiagnostic()> emitError,
+                   int64_t pageSize);
   }];
 }
 

@@ -135,6 +135,17 @@ struct SequenceRows {
   Value first, length, isValid;
 };
 
+/// How the threads of kernels that move rows divide chunks of neighbouring
+/// elements.
+struct RowDivision {
+  /// Whether accesses of a thread to neighbours are aligned.
+  bool isAligned = false;
+  /// Whether elements are loaded before their place is known.
+  bool loadsEarly = false;
+  /// Chunks of a work item, and how many of them a thread moves together.
+  int64_t chunks = 1, together = 1;
+};
+
 /// A destination and the block argument that stands for it in a region.
 struct RegionDestination {
   OpOperand *destination;
@@ -228,6 +239,12 @@ struct GradSchedules {
 namespace mlir::attn {
 /// How kernels find the rows of the keys and values of `op`.
 KVAddressingAttrInterface getKVAddressing(AttentionOpInterface op);
+
+/// Emits the rows of the queries of sequence `sequence`, as
+/// `KVAddressingAttrInterface::emitRows` does of keys.
+SequenceRows emitQueryRows(OpBuilder &builder, Location loc,
+                           KVAddressingAttrInterface addressing, Value lengths,
+                           Value stored, Value sequence);
 } // namespace mlir::attn
 
 #endif // ATTN_DIALECT_ATTN_IR_ATTNINTERFACES_H

@@ -237,6 +237,19 @@ def Attn_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
       "bool", "packsGqa", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return false;">,
     InterfaceMethod<[{
+        Split-KV where the device reads the number of keys: whether the number of
+        splits of each batch entry follows from its number of keys, so that splits
+        have about the same size (`balance_splits`). If not, all have as many.
+      }],
+      "bool", "balancesSplits", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return false;">,
+    InterfaceMethod<[{
+        How a kernel without tiles, such as the kernel of `attn.cache_append`,
+        divides rows among threads.
+      }],
+      "::mlir::attn::RowDivision", "getRowDivision", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return {};">,
+    InterfaceMethod<[{
         Whether a kernel before evaluates masks that read tensors but do not
         depend on the head, and writes a bitmap of each partial tile.
       }],
@@ -265,7 +278,16 @@ def Attn_KVAddressingAttrInterface : AttrInterface<"KVAddressingAttrInterface"> 
       }],
       "bool", "isListed", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return false;">,
-    InterfaceMethod<"Whether each sequence has a batch entry of its own.",
+    InterfaceMethod<[{
+        Whether the queries of all sequences are one after another in one batch
+        entry.
+      }],
+      "bool", "packsQueries", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return false;">,
+    InterfaceMethod<[{
+        Whether the keys of each sequence have a batch entry, or pages, of their
+        own.
+      }],
       "bool", "hasEntries", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return true;">,
     InterfaceMethod<[{
@@ -290,9 +312,9 @@ def Attn_KVAddressingAttrInterface : AttrInterface<"KVAddressingAttrInterface"> 
       (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc,
            "::mlir::Value":$key, "::mlir::Value":$pageTable)>,
     InterfaceMethod<[{
-        Emits the rows of sequence `sequence`, an `index` in bounds, of a tensor
-        with `stored` rows for each batch entry. `lengths` holds its boundaries or
-        lengths, and is null where all sequences have `stored` rows.
+        Emits the rows of the keys of sequence `sequence`, an `index` in bounds, of
+        a tensor with `stored` rows for each batch entry. `lengths` holds its
+        boundaries or lengths, and is null where all sequences have `stored` rows.
       }],
       "::mlir::attn::SequenceRows", "emitRows",
       (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc,
@@ -468,6 +490,12 @@ def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
 
     /// Whether the lengths of sequences are given.
     bool hasSequences() { return $_op.getSequenceLayout().has_value(); }
+
+    /// Whether only queries are packed, and keys are in a KV cache.
+    bool hasPackedQueries() {
+      return $_op.getSequenceLayout() ==
+             ::mlir::attn::SequenceLayout::PackedQueries;
+    }
 
     /// Whether the device reads the number of keys: of sequences, or of a cache.
     bool readsKeyLengths() { return hasSequences() || $_op.getKeyLengths(); }

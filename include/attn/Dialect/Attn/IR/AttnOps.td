@@ -235,6 +235,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     |---|---|---|
     | `packed` | `N + 1` boundaries each; `B` is 1 | rows `[bounds[s], bounds[s+1])` of the one batch entry |
     | `padded` | `B` lengths each | the first `lengths[s]` rows of batch entry `s` |
+    | `packed_queries` | `N + 1` boundaries, `N` lengths | as `packed`; keys are in a KV cache, see below |
 
     Then `b` is the number of the sequence, positions count from the beginning
     of the sequence, and masks see its lengths. Boundaries are sorted and
@@ -272,8 +273,9 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     entry has room for, `max_pages * page`; pages that are read are between 0 and
     `pages - 1`. The runtime reports others as an error, nothing outside of the
     tensors is read, and the results of their batch entries are undefined then.
-    Neither can be used with `sequences`, `identity`, `reads`, `block_mask`, dropout,
-    or the `query` and `epilogue` regions, and there is no gradient.
+    Neither can be used with `identity`, `reads`, `block_mask`, dropout, or the
+    `query` and `epilogue` regions, and there is no gradient. `key_lengths` cannot be
+    used with `sequences`, and `page_table` only with `packed_queries`.
 
     ```mlir
     attn.attention
@@ -281,6 +283,23 @@ def Attn_AttentionOp : Attn_Op<"attention", [
             memref<?x8x64x128xbf16>)
         outs(%out : memref<?x32x1x128xbf16>)
         key_lengths(%lengths : memref<?xi32>)
+        page_table(%table : memref<?x?xi32>) mask(#attn.causal)
+    ```
+
+    `sequences packed_queries` is for sequences with different numbers of queries,
+    such as a chunk of a prompt or one new token each, and their keys in a KV cache.
+    Queries are as in `packed`, with `N + 1` boundaries. `key_sequences` has `N`
+    lengths, and the keys are as with `key_lengths`: sequence `s` has the first
+    `key_sequences[s]` rows of batch entry `s`, or with `page_table` of the pages of
+    its row `s`. All else is as for packed sequences, without dropout, `identity`
+    and a gradient.
+
+    ```mlir
+    attn.attention
+        ins(%q, %k, %v : memref<1x32x?x128xbf16>, memref<?x8x64x128xbf16>,
+            memref<?x8x64x128xbf16>)
+        outs(%out : memref<1x32x?x128xbf16>)
+        sequences packed_queries(%cu_q, %lengths : memref<?xi32>, memref<?xi32>)
         page_table(%table : memref<?x?xi32>) mask(#attn.causal)
     ```
 

@@ -158,6 +158,10 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
       is small, as in decoding. Up to this number, several work items split the
       keys of one query tile, and a small kernel combines the splits
       (FlashDecoding, Dao et al. 2023).
+    - `balance_splits`: for KV caches with `key_lengths`. A small kernel lists the
+      splits, so many for each batch entry that they have about the same number of
+      keys. Without it, all batch entries have as many splits, whose number follows
+      from the longest entry that the cache has room for.
     - `pack_gqa`: for a single query, the query heads that share a key head are
       the rows of one tile.
     - `l2_promotion`: bytes, the parameter of `attn_tile.make_tensor_map`.
@@ -196,7 +200,8 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
                         DefaultValuedParameter<"int64_t", "1">:$ctas_per_sm,
                         DefaultValuedParameter<"int64_t", "0">:$exp2_emulation,
                         DefaultValuedParameter<"int64_t", "1">:$cluster,
-                        DefaultValuedParameter<"bool", "false">:$mask_bits);
+                        DefaultValuedParameter<"bool", "false">:$mask_bits,
+                        DefaultValuedParameter<"bool", "false">:$balance_splits);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
@@ -344,7 +349,7 @@ def AttnTile_MultistageAttr : AttnTile_Attr<"Multistage", "multistage",
   let description = [{
     Strategy for GPUs whose MMAs are synchronous. All `warps` warps copy and
     compute; copies run `stages - 1` iterations ahead (FlashAttention-2, Dao
-    2023). `split_kv_work_items` and `pack_gqa` are as in
+    2023). `split_kv_work_items`, `pack_gqa` and `balance_splits` are as in
     `#attn_tile.warp_specialized`.
 
     ```mlir
@@ -354,7 +359,8 @@ def AttnTile_MultistageAttr : AttnTile_Attr<"Multistage", "multistage",
   let parameters = (ins "int64_t":$query_tile, "int64_t":$key_tile,
                         "int64_t":$stages, "int64_t":$warps,
                         DefaultValuedParameter<"int64_t", "0">:$split_kv_work_items,
-                        DefaultValuedParameter<"bool", "false">:$pack_gqa);
+                        DefaultValuedParameter<"bool", "false">:$pack_gqa,
+                        DefaultValuedParameter<"bool", "false">:$balance_splits);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
@@ -364,7 +370,7 @@ def AttnTile_SequentialAttr : AttnTile_Attr<"Sequential", "sequential",
   let summary = "one task per work item, nothing asynchronous";
   let description = [{
     Strategy of the host target: each work item is one task of one thread.
-    `split_kv_work_items` and `pack_gqa` are as in
+    `split_kv_work_items`, `pack_gqa` and `balance_splits` are as in
     `#attn_tile.warp_specialized`.
 
     ```mlir
@@ -373,7 +379,8 @@ def AttnTile_SequentialAttr : AttnTile_Attr<"Sequential", "sequential",
   }];
   let parameters = (ins "int64_t":$query_tile, "int64_t":$key_tile,
                         DefaultValuedParameter<"int64_t", "0">:$split_kv_work_items,
-                        DefaultValuedParameter<"bool", "false">:$pack_gqa);
+                        DefaultValuedParameter<"bool", "false">:$pack_gqa,
+                        DefaultValuedParameter<"bool", "false">:$balance_splits);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
@@ -452,6 +459,31 @@ def AttnTile_ScalarAttr : AttnTile_Attr<"Scalar", "scalar", []> {
     #attn_tile.scalar
     ```
   }];
+}
+
+def AttnTile_MoveRowsAttr : AttnTile_Attr<"MoveRows", "move_rows", []> {
+  let summary = "one warp or task for each part of the rows of a KV cache";
+  let description = [{
+    Strategy of `attn.cache_append`. Rows are cut into chunks of up to 16 bytes, or
+    two of them where pairs of elements are rotated. A work item moves `chunks`
+    chunks, and a thread `together` of them at a time.
+
+    - `threads`: threads that divide a work item, a warp on GPUs and 1 on hosts.
+    - `aligned`: accesses to neighbouring elements are aligned, and become one.
+    - `loads_early`: elements are loaded before the page is known that they are
+      stored to.
+
+    ```mlir
+    #attn_tile.move_rows<chunks = 64, threads = 32, together = 2, aligned = true,
+        loads_early = true>
+    ```
+  }];
+  let parameters = (ins "int64_t":$chunks, "int64_t":$threads,
+                        DefaultValuedParameter<"int64_t", "1">:$together,
+                        DefaultValuedParameter<"bool", "false">:$aligned,
+                        DefaultValuedParameter<"bool", "false">:$loads_early);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
 }
 
 #endif // ATTN_DIALECT_ATTNTILE_IR_ATTNTILEATTRS_TD

@@ -18,9 +18,10 @@
 namespace mlir::attn_tile {
 
 /// `schedule` with keys and values that are split until there are `workItems`
-/// work items, or without splits if `workItems` is 0. Null if it does not
-/// support split-KV.
-Attribute withSplitKVWorkItems(Attribute schedule, int64_t workItems);
+/// work items, or without splits if `workItems` is 0, and with `balanceSplits`.
+/// Null if it does not support split-KV.
+Attribute withSplitKVWorkItems(Attribute schedule, int64_t workItems,
+                               bool balanceSplits = false);
 
 } // namespace mlir::attn_tile
 
