@@ -32,9 +32,10 @@ class Attention:
     attribute such as ``#attn.dropout<p = 0.125, rng = #attn.philox<rounds = 7>>``,
     its last arguments are ``seed`` and ``offset``. Sinks, head map, identity, and boundaries
     (``packed``) or lengths (``padded``) of the queries' and the keys' sequences follow the
-    reads. So do the lengths of the entries of a KV cache, with ``key_lengths``, and its page
-    table, with ``page_size``; pages are ``[pages, key heads, page size, head dim]``. Batch and lengths may vary from call to call unless they are given. ``score_mod`` and
-    ``mask_mod`` are bodies of regions in MLIR. They see the score ``%s`` and the position
+    reads, or boundaries of the queries and lengths of the keys (``packed_queries``). So do the
+    lengths of the entries of a KV cache, with ``key_lengths``, and its page table, with
+    ``page_size``; pages are ``[pages, key heads, page size, head dim]``. Batch and lengths may
+    vary from call to call unless they are given. ``score_mod`` and ``mask_mod`` are bodies of regions in MLIR. They see the score ``%s`` and the position
     ``%b, %h, %i, %j``, read the captures ``%c0, %c1, ...``, and end with ``attn.yield``.
 
         attn.compile(attn.Attention("bf16", 32, 8, 128, mask="#attn.causal"), target="sm_90a")
@@ -58,7 +59,8 @@ class Attention:
     sinks: str = ""
     head_map: str = ""
     identity: str = ""
-    #: How sequences of different lengths are stored: "packed", in one batch entry, or "padded".
+    #: How sequences of different lengths are stored: "packed", in one batch entry, "padded", or "packed_queries", with
+    #: keys in a KV cache.
     sequences: str = ""
     #: Whether a KV cache has lengths, and the size of its pages if it is paged.
     key_lengths: bool = False
@@ -88,10 +90,10 @@ class Attention:
             raise AttnError(f"scale is {self.scale}; it must be finite, and at most {MAX_SCALE:.3g}, as an f32")
         if self.precision not in ("", "highest", "high"):
             raise AttnError(f"precision is {self.precision!r}; it must be 'highest' or 'high'")
-        if self.sequences not in ("", "packed", "padded"):
-            raise AttnError(f"sequences is {self.sequences!r}; it must be 'packed' or 'padded'")
-        if self.page_size is not None and not self.key_lengths:
-            raise AttnError(f"page_size is {self.page_size}, which needs key_lengths")
+        if self.sequences not in ("", "packed", "padded", "packed_queries"):
+            raise AttnError(f"sequences is {self.sequences!r}; it must be 'packed', 'padded' or 'packed_queries'")
+        if self.page_size is not None and not self.key_lengths and self.sequences != "packed_queries":
+            raise AttnError(f"page_size is {self.page_size}, which needs key_lengths or packed_queries")
         for name in ("captures", "reads"):
             if isinstance(getattr(self, name), str):
                 raise AttnError(f"{name} is text; give a tuple of types, as in ({getattr(self, name)!r},)")
@@ -101,6 +103,7 @@ class Attention:
         value_dim = self.query_dim if self.value_dim is None else self.value_dim
         query = f"tensor<{batch}x{self.query_heads}x{queries}x{self.query_dim}x{self.dtype}>"
         entries, rows = (batch, keys) if self.page_size is None else ("?", self.page_size)
+        entries = "?" if self.sequences == "packed_queries" else entries
         key = f"tensor<{entries}x{self.key_heads}x{rows}x{self.query_dim}x{self.dtype}>"
         value = f"tensor<{entries}x{self.key_heads}x{rows}x{value_dim}x{self.dtype}>"
         out = f"tensor<{batch}x{self.query_heads}x{queries}x{value_dim}x{self.dtype}>"

@@ -5,6 +5,7 @@
 
 import itertools
 import math
+import random
 
 import pytest
 
@@ -114,5 +115,137 @@ def test_refusals():
     bounds = torch.tensor([0, 3], dtype=torch.int32)
     with pytest.raises(attn.AttnError, match="cu_seqlens_k is torch.int64 of 1 dimensions"):
         flash_attn_varlen_func(q[0], k[0], k[0], bounds, bounds.long())
-    with pytest.raises(attn.UnsupportedError, match="block_table is given"):
-        flash_attn_varlen_func(q[0], k[0], k[0], bounds, bounds, block_table=bounds)
+    with pytest.raises(attn.AttnError, match="cu_seqlens_k is None"):
+        flash_attn_varlen_func(q[0], k[0], k[0], bounds)
+    with pytest.raises(attn.UnsupportedError, match="seqused_k is given without block_table"):
+        flash_attn_varlen_func(q[0], k[0], k[0], bounds, bounds, seqused_k=bounds)
+
+
+class Pages:
+    """Keys and values of sequences in pages in a random order, which are not finite behind the lengths."""
+
+    def __init__(self, lengths, page, seed, dtype=torch.float32):
+        generator = torch.Generator().manual_seed(seed)
+        width = -(-max(lengths, default=0) // page) + 1
+        order = torch.randperm(len(lengths) * width + 2, generator=generator)
+        self.table = order[: len(lengths) * width].view(len(lengths), width).to(torch.int32)
+        self.lengths = torch.tensor(lengths, dtype=torch.int32)
+        self.pools, self.rows = [], []
+        for number in (1, 2):
+            pool = torch.full((len(order), page, HKV, D), math.nan, dtype=dtype)
+            rows = [make(length, HKV, D, seed=100 * number + n).to(dtype) for n, length in enumerate(lengths)]
+            for own, pages in zip(rows, self.table.long()):
+                for place, part in enumerate(own.split(page)):
+                    pool[pages[place], : len(part)] = part
+            self.pools.append(pool)
+            self.rows.append(rows)
+
+
+def make_lengths(seed):
+    """Queries and keys of sequences: chunks of prompts, single tokens, and edges."""
+    rng = random.Random(seed)
+    kinds = [lambda: (rng.randrange(2, 40), rng.randrange(150)), lambda: (1, rng.randrange(150)), lambda: (0, 9),
+             lambda: (3, 0), lambda: (16, 16), lambda: (1, 64)]
+    return [rng.choice(kinds)() for _ in range(rng.randrange(1, 8))]
+
+
+@pytest.mark.parametrize("page", [16, 64])
+@pytest.mark.parametrize("options", OPTIONS, ids=itertools.count())
+def test_chunks_in_pages(options, page):
+    for seed in range(6):
+        lengths = make_lengths(seed)
+        bounds = torch.tensor([0, *itertools.accumulate(count for count, _ in lengths)], dtype=torch.int32)
+        q = make(int(bounds[-1]), H, D, seed=seed)
+        arguments, of_each = split(options, len(lengths))
+        results = []
+        # Pages in another order give the same bits.
+        for order in range(2):
+            pages = Pages([keys for _, keys in lengths], page, seed + 50 * order)
+            results.append(flash_attn_varlen_func(
+                q, *pages.pools, bounds, seqused_k=pages.lengths, block_table=pages.table, return_attn_probs=True,
+                **arguments,
+            )[:2])  # fmt: skip
+        assert all(torch.equal(*pair) for pair in zip(*results))
+        out, lse = results[0]
+        for number in range(len(lengths)):
+            rows = slice(*bounds[number : number + 2].tolist())
+            exact, exact_lse = reference(q[rows], *(side[number] for side in pages.rows), **of_each[number])
+            torch.testing.assert_close(out[rows].double(), exact, rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(lse[:, rows].double(), exact_lse, rtol=1e-4, atol=1e-5)
+
+
+def test_boundaries_of_keys_in_pages():
+    pages = Pages([20, 7, 33], 16, 0)
+    bounds = torch.tensor([0, 5, 6, 9], dtype=torch.int32)
+    q, ends = make(9, H, D), torch.tensor([0, 20, 27, 60], dtype=torch.int32)
+    given = dict(block_table=pages.table, causal=True)
+    out = flash_attn_varlen_func(q, *pages.pools, bounds, ends, 5, 33, **given)
+    assert torch.equal(out, flash_attn_varlen_func(q, *pages.pools, bounds, seqused_k=pages.lengths, **given))
+
+
+def test_chunks_in_double_precision():
+    lengths = make_lengths(3)
+    pages = Pages([keys for _, keys in lengths], 16, 0, torch.float64)
+    bounds = torch.tensor([0, *itertools.accumulate(count for count, _ in lengths)], dtype=torch.int32)
+    q = make(int(bounds[-1]), H, D).double()
+    out = flash_attn_varlen_func(q, *pages.pools, bounds, seqused_k=pages.lengths, block_table=pages.table, causal=True)
+    for number in range(len(lengths)):
+        rows = slice(*bounds[number : number + 2].tolist())
+        exact, _ = reference(q[rows], *(side[number] for side in pages.rows), causal=True)
+        torch.testing.assert_close(out[rows], exact)
+
+
+def test_chunks_compile_once():
+    """New lengths, boundaries and tables do not compile anything again."""
+    graphs = 0
+
+    def backend(graph, inputs):
+        nonlocal graphs
+        graphs += 1
+        return graph.forward
+
+    def function(q, k, v, bounds, lengths, table):
+        return flash_attn_varlen_func(q, k, v, bounds, seqused_k=lengths, block_table=table, causal=True)
+
+    compiled = torch.compile(function, fullgraph=True, backend=backend)
+    q, pages = make(9, H, D), Pages([40, 41, 42], 16, 0)
+    for ends in ([0, 3, 6, 9], [0, 7, 8, 9], [0, 0, 9, 9]):
+        bounds = torch.tensor(ends, dtype=torch.int32)
+        lengths = pages.lengths - ends[1]
+        given = (q, *pages.pools, bounds, lengths, pages.table)
+        assert torch.equal(compiled(*given), function(*given))
+    assert graphs == 1
+
+
+PAGE_REFUSALS = [
+    (dict(block_table=[[0]]), "block_table is a list; pass a tensor"),
+    (dict(block_table=torch.zeros(3, 2, dtype=torch.int32)), r"block_table has the shape \(3, 2\), expected \(2, pages"),
+    (dict(block_table=torch.zeros(2, 2)), "block_table has the dtype torch.float32, expected torch.int32"),
+    (dict(seqused_k=None), "cu_seqlens_k and seqused_k are None; give one of them"),
+    (dict(seqused_k=torch.zeros(2)), "seqused_k is torch.float32 of 1 dimensions, expected torch.int32 of one"),
+    (dict(seqused_k=torch.zeros(3, dtype=torch.int32)), r"cu_seqlens_q has the shape \(3,\), expected \(4,\)"),
+    (dict(k=torch.zeros(5, HKV, D)), "k has 3 dimensions, expected 4 with block_table"),
+    (dict(k=torch.zeros(5, 24, HKV, D)), "k has pages of 24 positions; they must have 16, 32"),
+    (dict(q=torch.zeros(4, H, D, requires_grad=True)), "q requires a gradient"),
+    (dict(dropout_p=0.5), "dropout_p is 0.5, which attention to pages does not have"),
+]
+
+
+@pytest.mark.parametrize("change, message", PAGE_REFUSALS, ids=itertools.count())
+def test_refusals_with_pages(change, message):
+    given = dict(
+        q=make(4, H, D), k=make(5, 16, HKV, D), v=make(5, 16, HKV, D), cu_seqlens_q=torch.tensor([0, 1, 4]).int(),
+        seqused_k=torch.tensor([3, 9]).int(), block_table=torch.zeros(2, 2, dtype=torch.int32),
+    )  # fmt: skip
+    with pytest.raises(attn.AttnError, match=message):
+        flash_attn_varlen_func(**{**given, **change})
+
+
+@pytest.mark.parametrize("page", [-1, 5])
+def test_wrong_pages_are_reported(page):
+    table, lengths = torch.tensor([[0, 1], [page, 2]]).int(), torch.tensor([20, 20]).int()
+    with pytest.raises(attn.AttnError, match="page table with an entry that is no page"):
+        flash_attn_varlen_func(
+            make(4, H, D), make(5, 16, HKV, D), make(5, 16, HKV, D), torch.tensor([0, 1, 4]).int(), seqused_k=lengths,
+            block_table=table,
+        )  # fmt: skip

@@ -287,7 +287,7 @@ INTS = torch.zeros(2, dtype=torch.int32)
         (lambda: sdpa(*[JAGGED] * 3, return_lse=True), "nested tensors go with neither lengths nor return_lse"),
         (lambda: sdpa(JAGGED, X, X), "key is not a jagged nested tensor, as query is"),
         (lambda: sdpa(*[JAGGED.transpose(1, 2)] * 3), "make it one as in nested.transpose"),
-        (lambda: attn.Attention("f32", 2, 2, 16, sequences="ragged"), "sequences is 'ragged'; it must be 'packed' or"),
+        (lambda: attn.Attention("f32", 2, 2, 16, sequences="ragged"), "sequences is 'ragged'; it must be 'packed', "),
     ],
 )
 def test_bad_input(call, message):

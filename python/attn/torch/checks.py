@@ -52,7 +52,8 @@ def check_arguments(scale: Optional[float], dropout_p: float, **tensors: Any) ->
 
 
 def check_pages(pool: Tensor, name: str, table: Any) -> None:
-    """Refuses a page table that is no tensor, and a pool whose pages ``[page size, heads, head dim]`` no kernel takes."""
+    """Refuses a page table that is no tensor, and a pool ``[pages, page size, heads, head dim]`` with pages of a size
+    that no kernel takes."""
     if not isinstance(table, Tensor):
         raise AttnError(f"block_table is a {type(table).__name__}; pass a tensor [batch, pages of an entry]")
     if pool.shape[1] not in PAGE_SIZES:

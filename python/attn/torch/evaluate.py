@@ -21,7 +21,16 @@ import torch
 from torch import Tensor
 
 from attn.errors import AttnError, UnsupportedError
-from attn.torch.kernels import CLAUSES, DROPOUT_ROUNDS, Kind, check_clauses, check_tensors, find_dropout_threshold
+from attn.torch.kernels import (
+    DROPOUT_ROUNDS,
+    SEQUENCES,
+    Kind,
+    check_clauses,
+    check_kind,
+    check_tensors,
+    find_dropout_threshold,
+    find_operands,
+)
 
 
 # The functions of tensors for the operations, by name.
@@ -260,16 +269,12 @@ def attend(
     rng: Optional[Tensor] = None,
 ) -> Tuple[Tensor, Tensor]:
     """Output and log-sum-exp in double precision. With dropout, ``rng`` has seed and offset."""
-    is_paged = "page_table" in kind.clauses.split()
-    has_head_map = "heads" in kind.clauses.split()
-    check_tensors(query, key, value, (), has_head_map, allows_double=True, is_paged=is_paged)
-    for clause in ("key_lengths", "page_table"):
-        if clause in kind.clauses.split():
-            check_clauses(Kind(clauses=clause), query, _find_operands(captures, kind)[clause])
+    check_kind(query, key, value, captures, kind, allows_double=True)
+    operands = find_operands(captures, kind)
+    of_lengths = [clause for clause in operands if clause in (*SEQUENCES, "key_lengths", "page_table")]
+    given = [operand for clause in of_lengths for operand in operands[clause]]
+    check_clauses(Kind(clauses=" ".join(of_lengths)), query, given)
     key, value = (_gather_pages(tensor, captures, kind) for tensor in (key, value))
-    if kind.sequences:
-        operands = _find_operands(captures, kind)[kind.sequences]
-        check_clauses(Kind(clauses=kind.sequences), query, operands)
     scores, probabilities, lse = _evaluate(query, key, captures, kind, rng)
     if _records:
         _records[-1].append((scores, probabilities))
@@ -278,14 +283,18 @@ def attend(
 
 def _gather_pages(tensor: Tensor, captures: Sequence[Tensor], kind: Kind) -> Tensor:
     """The keys or values of each batch entry of a cache, 0 behind its length."""
-    operands = _find_operands(captures, kind)
+    operands = find_operands(captures, kind)
     if "page_table" in operands:
         table = operands["page_table"][0].long().clamp(0, max(tensor.shape[0] - 1, 0))
         tensor = tensor[table].transpose(1, 2).flatten(2, 3)
-    if "key_lengths" not in operands:
+    is_packed = "packed_queries" in operands
+    lengths = operands["packed_queries"][1] if is_packed else operands.get("key_lengths", (None,))[0]
+    if lengths is None:
         return tensor
-    behind = torch.arange(tensor.shape[2], device=tensor.device) >= operands["key_lengths"][0].view(-1, 1)
-    return tensor.masked_fill(behind[:, None, :, None], 0.0)
+    behind = torch.arange(tensor.shape[2], device=tensor.device) >= lengths.view(-1, 1)
+    tensor = tensor.masked_fill(behind[:, None, :, None], 0.0)
+    # All keys are in the batch entry of the queries.
+    return tensor.transpose(0, 1).flatten(1, 2)[None] if is_packed else tensor
 
 
 def evaluate_pairs(query: Tensor, key: Tensor, captures: Sequence[Tensor], kind: Kind) -> Tuple[Tensor, Tensor]:
@@ -294,18 +303,9 @@ def evaluate_pairs(query: Tensor, key: Tensor, captures: Sequence[Tensor], kind:
     return _evaluate(query, key, captures, kind)[:2]
 
 
-def _find_operands(captures: Sequence[Tensor], kind: Kind) -> Dict[str, Sequence[Tensor]]:
-    """The operands of each clause."""
-    operands, number = {}, kind.reads
-    for clause in kind.clauses.split():
-        operands[clause] = captures[number : number + CLAUSES[clause]]
-        number += CLAUSES[clause]
-    return operands
-
-
 def _find_heads(query: Tensor, key: Tensor, captures: Sequence[Tensor], kind: Kind) -> Tensor:
     """The key head of each query head."""
-    heads = _find_operands(captures, kind).get("heads")
+    heads = find_operands(captures, kind).get("heads")
     if heads is not None:
         return heads[0].long()
     group = query.shape[1] // max(key.shape[1], 1)
@@ -334,27 +334,35 @@ def _locate(
     first, end, _ = (rows or slice(None)).indices(sizes[0])
     position = _positions((*query.shape[:2], end - first, sizes[1]), query.device, first)
     if "key_lengths" in kind.clauses.split():
-        length = _find_operands(captures, kind)["key_lengths"][0].long().clamp(0, sizes[1]).view(-1, 1, 1, 1)
+        length = find_operands(captures, kind)["key_lengths"][0].long().clamp(0, sizes[1]).view(-1, 1, 1, 1)
         return _Places(position, (sizes[0], length), position[3] < length)
     if not kind.sequences:
         return _Places(position, sizes)
-    operands = _find_operands(captures, kind)[kind.sequences]
-    if kind.sequences == "packed":
-        return _locate_packed(position, operands)
+    operands = find_operands(captures, kind)[kind.sequences]
+    if kind.packs_queries:
+        return _locate_packed(position, operands, has_entries=kind.sequences == "packed_queries")
     lengths = [each.long().clamp(0, size).view(-1, 1, 1, 1) for each, size in zip(operands, sizes)]
     is_row, is_column = (place < length for place, length in zip(position[2:], lengths))
     return _Places(position, (lengths[0], lengths[1]), is_row & is_column, is_row)
 
 
-def _locate_packed(position: Sequence[Tensor], operands: Sequence[Tensor]) -> _Places:
-    """Places of sequences that begin at the positions of ``operands``, of queries and of keys."""
-    numbers, places, insides, starts = [], [], [], [bounds.long() for bounds in operands]
-    for place, bounds in zip(position[2:], starts):
+def _locate_packed(position: Sequence[Tensor], operands: Sequence[Tensor], has_entries: bool) -> _Places:
+    """Places of sequences that begin at the positions of ``operands``, of queries and of keys. If keys have entries of
+    one size, the latter are lengths."""
+    starts = [bounds.long() for bounds in operands]
+    lengths = [bounds.diff() for bounds in starts]
+    if has_entries:
+        count, columns = len(starts[1]), position[3].numel()
+        lengths[1] = starts[1]
+        starts[1] = torch.arange(count + 1, device=starts[1].device) * (columns // max(count, 1))
+    numbers, places, insides = [], [], []
+    for place, bounds, length in zip(position[2:], starts, lengths):
         number = torch.searchsorted(bounds, place.flatten(), right=True).view(place.shape) - 1
-        insides.append((number >= 0) & (number < len(bounds) - 1))
+        is_inside = (number >= 0) & (number < len(bounds) - 1)
         numbers.append(number.clamp(0, max(len(bounds) - 2, 0)))
         places.append(place - bounds[numbers[-1]])
-    of_rows = [(bounds[1:] - bounds[:-1])[numbers[0]] for bounds in starts]
+        insides.append(is_inside & (places[-1] < length[numbers[-1]]) if len(length) else is_inside)
+    of_rows = [length[numbers[0]] for length in lengths]
     pairs = insides[0] & insides[1] & (numbers[0] == numbers[1])
     return _Places((numbers[0], position[1], *places), (of_rows[0], of_rows[1]), pairs, insides[0])
 
@@ -377,7 +385,7 @@ def _evaluate(
         keep = keep & _Region(kind.mask_mod, pairs).evaluate()
     if kind.mask:
         keep = keep & _evaluate_mask(kind.mask, pairs._replace(captures=captures[: kind.reads]))
-    operands = _find_operands(captures, kind)
+    operands = find_operands(captures, kind)
     probabilities, lse = _normalize(scores, keep, operands.get("sinks"))
     if rng is not None:
         probabilities = _drop(probabilities, kind.dropout_p, rng, places.position)

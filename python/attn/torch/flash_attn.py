@@ -4,14 +4,14 @@
 """``flash_attn_func`` and ``flash_attn_varlen_func`` of the package flash-attn."""
 
 import math
-from typing import List, Optional, Tuple, Union
+from typing import Dict, List, Optional, Tuple, Union
 
 import torch
 from torch import Tensor
 
 from attn.errors import AttnError, UnsupportedError
 from attn.torch.alibi import check_slopes, write_score_mod
-from attn.torch.checks import check_arguments, drop_all, with_unit_stride
+from attn.torch.checks import check_arguments, check_pages, drop_all, refuse_gradients, with_unit_stride
 from attn.torch.kernels import Kind
 from attn.torch.ops import attend
 from attn.torch.sdpa import make_kind, write_flash_mask
@@ -75,12 +75,67 @@ def flash_attn_func(
     return (out, lse, None) if return_attn_probs and lse is not None else out
 
 
+def _check_entries(tensors: Dict[str, Tensor]) -> List[Tensor]:
+    """Tensors of boundaries or lengths with a stride of 1."""
+    for name, tensor in tensors.items():
+        if tensor.dtype != torch.int32 or tensor.dim() != 1:
+            raise AttnError(f"{name} is {tensor.dtype} of {tensor.dim()} dimensions, expected torch.int32 of one")
+    return [with_unit_stride(tensor, name) for name, tensor in tensors.items()]
+
+
+def _find_lengths(cu_seqlens_q: Tensor, cu_seqlens_k: Optional[Tensor], seqused_k: Optional[Tensor]) -> Tensor:
+    """The number of keys of each sequence in pages."""
+    if seqused_k is not None:
+        return _check_entries({"cu_seqlens_q": cu_seqlens_q, "seqused_k": seqused_k})[1]
+    if cu_seqlens_k is None:
+        raise AttnError("cu_seqlens_k and seqused_k are None; give one of them, for the numbers of keys")
+    return _check_entries({"cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k})[1].diff()
+
+
+def _attend_to_pages(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    cu_seqlens_q: Tensor,
+    lengths: Tensor,
+    table: Tensor,
+    dropout_p: float,
+    scale: Optional[float],
+    mask: str,
+    softcap: float,
+    alibi_slopes: Optional[Tensor],
+    with_lse: bool,
+) -> Result:
+    """Attention of packed queries to the pages of their sequences."""
+    pools = {"k": k, "v": v}
+    if dropout_p:
+        raise UnsupportedError(f"dropout_p is {dropout_p}, which attention to pages does not have")
+    for name, tensor in pools.items():
+        if tensor.dim() != 4:
+            raise AttnError(f"{name} has {tensor.dim()} dimensions, expected 4 with block_table")
+    check_pages(k, "k", table)
+    refuse_gradients(q=q, **pools)
+    captures = [with_unit_stride(x, name) for name, x in (("cu_seqlens_q", cu_seqlens_q), ("block_table", table))]
+    captures.insert(1, lengths)
+    shift = None
+    if alibi_slopes is not None:
+        check_slopes(alibi_slopes, lengths.shape[0], q.shape[1])
+        shift = lengths - cu_seqlens_q.diff()
+        captures += [alibi_slopes, shift]
+    score_mod = write_score_mod(softcap, alibi_slopes, shift)
+    kind = _make_kind(mask, scale, score_mod, 0.0, False, "packed_queries page_table")
+    key, value = (with_unit_stride(x, name).transpose(1, 2) for name, x in pools.items())
+    out, lse = attend(with_unit_stride(q, "q").transpose(0, 1)[None], key, value, captures, kind, with_lse)
+    out = out[0].transpose(0, 1)
+    return (out, lse[0], None) if with_lse and lse is not None else out
+
+
 def flash_attn_varlen_func(
     q: Tensor,
     k: Tensor,
     v: Tensor,
     cu_seqlens_q: Tensor,
-    cu_seqlens_k: Tensor,
+    cu_seqlens_k: Optional[Tensor] = None,
     max_seqlen_q: Optional[int] = None,
     max_seqlen_k: Optional[int] = None,
     dropout_p: float = 0.0,
@@ -92,6 +147,7 @@ def flash_attn_varlen_func(
     deterministic: bool = False,
     return_attn_probs: bool = False,
     block_table: Optional[Tensor] = None,
+    seqused_k: Optional[Tensor] = None,
 ) -> Result:
     """Computes what ``flash_attn_varlen_func`` of the package flash-attn does: attention of sequences that are stored
     one after another, in tensors ``[positions, heads, head dim]``.
@@ -99,18 +155,27 @@ def flash_attn_varlen_func(
     Sequence ``s`` of the queries is at positions ``cu_seqlens_q[s]`` to ``cu_seqlens_q[s + 1]`` (``torch.int32``), and
     of the keys at ``cu_seqlens_k[s]`` to ``cu_seqlens_k[s + 1]``. The largest lengths are not needed. Positions count
     from the start of a sequence, and all else is as in ``flash_attn_func``. The log-sum-exp is ``[heads, positions]``.
+
+    With ``block_table`` (``[sequences, pages of a sequence]``, ``torch.int32``) keys and values are pages
+    ``[pages, page size, key heads, head dim]``, as in ``flash_attn_with_kvcache``. Sequence ``s`` has ``seqused_k[s]``
+    keys, or by default ``cu_seqlens_k[s + 1] - cu_seqlens_k[s]``. Chunks of prompts and single new tokens of any number
+    of sequences are one call. There are no gradients then.
     """
     if block_table is not None:
-        raise UnsupportedError(
-            "block_table is given, which flash_attn_varlen_func does not support; call flash_attn_with_kvcache, whose "
-            "queries have one length"
-        )
+        _check(3, softmax_scale, dropout_p, softcap, q=q)
+        lengths = _find_lengths(cu_seqlens_q, cu_seqlens_k, seqused_k)
+        mask = write_flash_mask(causal, window_size)
+        return _attend_to_pages(
+            q, k, v, cu_seqlens_q, lengths, block_table, dropout_p, softmax_scale, mask, softcap, alibi_slopes,
+            return_attn_probs,
+        )  # fmt: skip
+    if seqused_k is not None:
+        raise UnsupportedError("seqused_k is given without block_table; give the ends of sequences by cu_seqlens_k")
+    if cu_seqlens_k is None:
+        raise AttnError("cu_seqlens_k is None, and is needed without block_table")
     bounds = {"cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k}
     _check(3, softmax_scale, dropout_p, softcap, q=q, k=k, v=v, **bounds)
-    for name, tensor in bounds.items():
-        if tensor.dtype != torch.int32 or tensor.dim() != 1:
-            raise AttnError(f"{name} is {tensor.dtype} of {tensor.dim()} dimensions, expected torch.int32 of one")
-    captures: List[Tensor] = [with_unit_stride(tensor, name) for name, tensor in bounds.items()]
+    captures: List[Tensor] = _check_entries(bounds)
     shift = None
     if alibi_slopes is not None:
         check_slopes(alibi_slopes, max(cu_seqlens_q.shape[0] - 1, 0), q.shape[1])

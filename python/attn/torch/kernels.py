@@ -44,7 +44,14 @@ _VIEW_WORDS = ctypes.sizeof(TensorView) // 8
 
 
 # How many operands each clause has, in order; they follow the operands of the mask.
-CLAUSES = {"sinks": 1, "heads": 1, "identity": 1, "packed": 2, "padded": 2, "key_lengths": 1, "page_table": 1}
+CLAUSES = {
+    "sinks": 1, "heads": 1, "identity": 1, "packed": 2, "padded": 2, "packed_queries": 2, "key_lengths": 1,
+    "page_table": 1,
+}  # fmt: skip
+#: The clauses of sequences of different lengths.
+SEQUENCES = ("packed", "padded", "packed_queries")
+#: Numbers of queries of calls with a KV cache that have kernels of their own.
+FEW_QUERIES = (1, 2, 4, 8, 16, 32, 64)
 
 
 class Kind(NamedTuple):
@@ -70,8 +77,12 @@ class Kind(NamedTuple):
     @property
     def sequences(self) -> str:
         """How sequences of different lengths are stored, if there are any."""
-        last = self.clauses.rpartition(" ")[2]
-        return last if last in ("packed", "padded") else ""
+        return next((clause for clause in self.clauses.split() if clause in SEQUENCES), "")
+
+    @property
+    def packs_queries(self) -> bool:
+        """Whether the queries of all sequences are in one batch entry."""
+        return self.sequences in ("packed", "packed_queries")
 
 
 class Mode(NamedTuple):
@@ -155,12 +166,22 @@ def read_mask(mask: Mask, argument: str) -> Tuple[str, Tuple[Tensor, ...]]:
     return text, tuple(reads)
 
 
+def find_operands(captures: Sequence[Tensor], kind: Kind) -> Dict[str, Sequence[Tensor]]:
+    """The operands of each clause."""
+    operands, number = {}, kind.reads
+    for clause in kind.clauses.split():
+        operands[clause] = captures[number : number + CLAUSES[clause]]
+        number += CLAUSES[clause]
+    return operands
+
+
 # Names of the operands of clauses in diagnostics.
 _OPERANDS = {
     "sinks": "sinks",
     "heads": "head_map",
     "identity": "identity",
     "packed": "cu_seqlens",
+    "packed_queries": "cu_seqlens_q",
     "padded": "the tensor of lengths",
     "key_lengths": "cache_seqlens",
     "page_table": "block_table",
@@ -172,6 +193,7 @@ def check_clauses(kind: Kind, query: Tensor, captures: Sequence[Tensor]) -> Dict
     types: Dict[str, str] = {}
     number = kind.reads
     heads = query.shape[1]
+    entries = query.shape[0]
     for clause in kind.clauses.split():
         operands = captures[number : number + CLAUSES[clause]]
         number += len(operands)
@@ -182,18 +204,27 @@ def check_clauses(kind: Kind, query: Tensor, captures: Sequence[Tensor]) -> Dict
             if not is_integer and operand.dtype not in _NAMES:
                 raise AttnError(f"{_OPERANDS[clause]} has the dtype {operand.dtype}, expected one of bf16, f16 and f32")
             if clause == "page_table":
-                if operand.ndim != 2 or operand.shape[0] != query.shape[0]:
+                if operand.ndim != 2 or operand.shape[0] != entries:
                     raise AttnError(
-                        f"{_OPERANDS[clause]} has the shape {tuple(operand.shape)}, expected ({query.shape[0]}, pages "
+                        f"{_OPERANDS[clause]} has the shape {tuple(operand.shape)}, expected ({entries}, pages "
                         "of an entry)"
                     )
                 continue
             by_entry = (query.shape[0],)
-            expected = {"packed": None, "padded": by_entry, "key_lengths": by_entry}.get(clause, (heads,))
+            expected = {
+                "packed": None, "padded": by_entry, "packed_queries": None, "key_lengths": by_entry
+            }.get(clause, (heads,))  # fmt: skip
             if operand.ndim != 1 or (expected is not None and tuple(operand.shape) != tuple(expected)):
                 wanted = expected or "(sequences + 1,)"
                 raise AttnError(f"{_OPERANDS[clause]} has the shape {tuple(operand.shape)}, expected {wanted}")
-        if len(operands) == 2 and operands[0].shape != operands[1].shape:
+        if clause == "packed_queries":
+            entries = operands[1].shape[0]
+            if operands[0].shape[0] != entries + 1:
+                raise AttnError(
+                    f"cu_seqlens_q has the shape {tuple(operands[0].shape)}, expected ({entries + 1},): one more than "
+                    "the lengths of keys"
+                )
+        elif len(operands) == 2 and operands[0].shape != operands[1].shape:
             raise AttnError(
                 f"{_OPERANDS[clause]} of queries and keys have the shapes {tuple(operands[0].shape)} and "
                 f"{tuple(operands[1].shape)}; make them equal"
@@ -244,8 +275,10 @@ def check_tensors(
     has_head_map: bool = False,
     allows_double: bool = False,
     is_paged: bool = False,
+    entries: Optional[int] = None,
 ) -> None:
-    """Refuses arguments that no kernel takes, and says what to change."""
+    """Refuses arguments that no kernel takes, and says what to change. ``entries`` is the number of batch entries of
+    keys, if it is not that of queries."""
     names = ["query", "key", "value"] + [f"captured tensor {i}" for i in range(len(captures))]
     for name, tensor in zip(names, (query, key, value, *captures)):
         if tensor.device != query.device:
@@ -283,6 +316,9 @@ def check_tensors(
     if is_paged:
         if key.shape[0] != value.shape[0]:
             raise AttnError(f"key has {key.shape[0]} pages and value {value.shape[0]}; they need the same number")
+    elif entries is not None:
+        if key.shape[0] != entries or value.shape[0] != entries:
+            raise AttnError(f"key and value have {key.shape[0]} and {value.shape[0]} batch entries, expected {entries}")
     elif key.shape[0] != query.shape[0] or value.shape[0] != query.shape[0]:
         raise AttnError(f"batch sizes differ: {query.shape[0]}, {key.shape[0]} and {value.shape[0]}")
     is_grouped = has_head_map or query.shape[1] % max(key.shape[1], 1) == 0
@@ -295,6 +331,22 @@ def check_tensors(
         raise AttnError(f"key has {key.shape[2]} positions and value {value.shape[2]}; they need the same number")
     if query.shape[3] != key.shape[3]:
         raise AttnError(f"query has the head dim {query.shape[3]} and key {key.shape[3]}; they need the same one")
+
+
+def check_kind(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    captures: Sequence[Tensor],
+    kind: Kind,
+    allows_double: bool = False,
+) -> None:
+    """``check_tensors`` for a kind of attention. Where double precision is allowed, captured tensors may have any
+    dtype."""
+    operands = find_operands(captures, kind)
+    entries = operands["packed_queries"][1].shape[0] if "packed_queries" in operands else None
+    checked = () if allows_double else captures
+    check_tensors(query, key, value, checked, "heads" in operands, allows_double, "page_table" in operands, entries)
 
 
 def element_name(tensor: Tensor) -> str:
@@ -570,7 +622,7 @@ def describe_attention(
     """Attention of a kind for tensors of some heads and head dims, whose batch and lengths may vary."""
     clauses = check_clauses(kind, query, captures)
     is_paged = "page_table" in clauses
-    check_tensors(query, key, value, captures, has_head_map="heads" in clauses, is_paged=is_paged)
+    check_kind(query, key, value, captures, kind)
     return Attention(
         dtype=_NAMES[query.dtype],
         query_heads=query.shape[1],
@@ -591,7 +643,7 @@ def describe_attention(
         page_size=key.shape[2] if is_paged else None,
         with_lse=with_lse,
         dropout=dropout_attribute(kind.dropout_p) if kind.dropout_p else "",
-        batch=1 if kind.sequences == "packed" else None,
+        batch=1 if kind.packs_queries else None,
         precision=matmul_precision(query),
     )
 
@@ -602,8 +654,9 @@ class Plan:
     def __init__(self, kind: Kind, mode: Mode, query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor]):
         description = describe_attention(kind, mode.with_lse, query, key, value, captures)
         # As in decoding, which has kernels of its own.
-        if query.shape[2] == 1 and mode.gradients is None and not kind.sequences:
-            description = dataclasses.replace(description, queries=1)
+        is_few = query.shape[2] == 1 or (description.key_lengths and query.shape[2] in FEW_QUERIES)
+        if is_few and mode.gradients is None and not kind.sequences:
+            description = dataclasses.replace(description, queries=query.shape[2])
         for number in range(kind.first_capture, len(captures)):
             # Every pair reads it.
             if captures[number].numel() == 0 and query.numel() != 0 and key.shape[2] != 0:

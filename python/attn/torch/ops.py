@@ -23,7 +23,7 @@ from attn.torch.kernels import (
     RecentPlan,
     _get_current_device,
     _get_current_stream,
-    check_tensors,
+    check_kind,
     get_plan,
     gradient_layout,
     output_layouts,
@@ -102,8 +102,7 @@ for _device in ("CPU", "CUDA"):
 @torch.library.register_fake("attn::attention", lib=_library)
 def _(tensors, rng, mask, score, keep, scale, dropout_p, reads, clauses, deterministic, with_lse, gradients):
     query, key, value, *captures = tensors
-    kinds = clauses.split()
-    check_tensors(query, key, value, captures, has_head_map="heads" in kinds, is_paged="page_table" in kinds)
+    check_kind(query, key, value, captures, Kind(reads=reads, clauses=clauses))
     has_lse = with_lse or read_gradients(gradients, len(captures)) is not None
     outputs = [layout.make() for layout in output_layouts(query, value, has_lse)]
     return outputs[0], outputs[1] if has_lse else query.new_empty(0, dtype=torch.float32)
@@ -178,7 +177,7 @@ def _is_batch(info: Any, in_dims: Tuple, tensors: Sequence[Tensor], rng: Optiona
     nothing depends on the number of the batch entry."""
     _, score, keep, _, _, reads, clauses, *_ = parameters
     depends_on_batch = "%b" in score or "%b" in keep or reads > 0 or clauses.endswith(
-        ("packed", "padded", "key_lengths", "page_table")
+        ("packed", "padded", "packed_queries", "key_lengths", "page_table")
     )
     is_random = rng is not None and (in_dims[1] is not None or info.randomness != "different")
     is_mapped = any(dim is not None for dim in in_dims[0][3:])
