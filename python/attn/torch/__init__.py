@@ -22,6 +22,7 @@ from attn.torch.packed import sdpa_packed
 from attn.torch.paged_cache import PagedKVCache
 from attn.torch.block_masks import PrecomputedBlockMask
 from attn.torch.sdpa import debug_sdpa, sdpa, varlen_attn
+from attn.torch.shared_prefix import flash_attn_with_shared_prefix
 
 __all__ = [
     "PagedKVCache",
@@ -34,6 +35,7 @@ __all__ = [
     "flash_attn_func",
     "flash_attn_varlen_func",
     "flash_attn_with_kvcache",
+    "flash_attn_with_shared_prefix",
     "flex_attention",
     "from_export",
     "create_block_mask",
