@@ -88,7 +88,9 @@ def test_compilers_that_fail_end_the_program(name, options, artifacts, compiler,
     assert done.returncode != 0 and not (tmp_path / "artifacts" / "commits.json").exists()
 
 
-@pytest.mark.parametrize("name", ["compiler.py", "first_calls.py", "python_overhead.py", "training.py", "llama.py"])
+@pytest.mark.parametrize(
+    "name", ["compiler.py", "first_calls.py", "python_overhead.py", "serving.py", "training.py", "llama.py"]
+)
 def test_help_of_benchmarks_without_artifacts(name):
     if name in ("python_overhead.py", "training.py"):
         pytest.importorskip("torch")
@@ -225,6 +227,37 @@ def test_decode(measure, capsys):
     code, rows = measure("decode", *few, CASES=((2, 4, 2, 200, 32, 3), (2, 4, 2, 200, 32, 1, True)), ROUNDS=1)
     assert code == 0 and [row["mask"] for row in rows][-2:] == ["3 queries", "sinks"]
     assert all(row["error"] < 6e-3 and row["lse_error"] < 1e-3 for row in rows)
+
+
+def test_serving(monkeypatch, tmp_path, capsys):
+    pytest.importorskip("torch")
+    serving = importlib.import_module("serving")
+    for name, value in (("DEVICE", "cpu"), ("find_problem", lambda commit, history: None),
+                        ("find_package_commit", lambda: harness.run_git(ROOT, "rev-parse", "HEAD"))):
+        monkeypatch.setattr(harness, name, value)
+    heads, dim = (4, 2), 32
+    cases = [
+        serving.Case("decode", "tiny", (1, 1), (40, 40), None, heads, dim),
+        serving.Case("decode", "window", (3, 3), (40, 40), 0, heads, dim, window=8, softcap=2.0),
+        serving.Case("ragged", "pages", (1, 1, 1), (33, 1, 70), 16, heads, dim),
+        serving.Case("prefill", "mixed", (5, 1, 1), (40, 33, 1), 16, heads, dim),
+    ]
+    for name, value in (("HEADS", 4), ("KEY_HEADS", 2), ("DIM", dim), ("ROUNDS", 1), ("make_cases", lambda: cases)):
+        monkeypatch.setattr(serving, name, value)
+    append, prefix = serving.run_append, serving.run_prefix
+    monkeypatch.setattr(serving, "run_append", lambda *arguments: append(*arguments, batch=2, keys=70))
+    monkeypatch.setattr(serving, "run_prefix", lambda *arguments: prefix(*arguments, batch=3, prefix=128, own=64))
+    out = tmp_path / "rows.jsonl"
+    assert serving.main(["--peers=none", "--repeats=1", f"--out={out}"]) == 0, capsys.readouterr().out
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    found = [(row["mode"], row["case"], row["op"]) for row in rows]
+    assert found[:4] == [(case.suite, case.name, "attn") for case in cases]
+    assert {op for mode, _, op in found[4:]} == {"append", "attention", "append_attention", "attn", "unshared"}
+    assert all(row["error"] < harness.MAX_ERROR for row in rows if "error" in row)
+    with pytest.raises(SystemExit, match="unknown suite 'x'"):
+        serving.main(["--suites=x"])
+    with pytest.raises(SystemExit, match="unknown peer 'y'"):
+        serving.main(["--peers=y"])
 
 
 def test_blocks(measure, capsys):
