@@ -53,7 +53,7 @@ class Case(typing.NamedTuple):
 
 
 def make_cases():
-    """All cases but those of the suites `append` and `prefix`."""
+    """All cases, except for the suites `append` and `prefix`."""
     shapes = ((1, 65536), (16, 8192), (64, 4096))
     cases = [Case("decode", f"b{b}_s{s}", (1,) * b, (s,) * b, None) for b, s in shapes]
     cases += [Case("decode", f"b1_s65536_q{n}", (n,), (65536,), 0) for n in (4, 16)]
@@ -242,7 +242,7 @@ def count_pairs(case):
 
 
 class Recorder:
-    """Times calls in turn, prints them and records rows."""
+    """Times calls alternately, prints them and records rows."""
 
     def __init__(self, torch, options):
         self.torch, self.options = torch, options
