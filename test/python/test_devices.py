@@ -250,6 +250,84 @@ def test_sequences():
     assert not out[1, :, 77:].any()
 
 
+class Serving:
+    """Calls with a paged KV cache, whose lengths, boundaries and tables are tensors that change between calls."""
+
+    page, key_heads = 16, 2
+    #: Numbers of queries and of keys of each sequence; the first 32 keys are the same for all of a call with a prefix.
+    steps = (([1, 1, 1, 1], [700, 33, 90, 250]), ([3, 0, 0, 1], [64, 400, 57, 999]), ([0, 2, 1, 1], [40, 41, 32, 513]))
+
+    def __init__(self, kind):
+        self.kind = kind
+        torch.manual_seed(0)
+        pages = 4 * 64
+        self.pools = [torch.randn(pages, self.page, self.key_heads, D, device=DEVICE).bfloat16() for _ in range(2)]
+        self.q = torch.randn(4, H, D, device=DEVICE).bfloat16()
+        self.table = torch.zeros(4, 64, dtype=torch.int32, device=DEVICE)
+        self.lengths, self.bounds = self.table.new_zeros(4), self.table.new_zeros(5)
+        self.groups, self.prefixes = self.table.new_tensor([0, 4]), self.table.new_tensor([32])
+
+    def set(self, number):
+        """Changes the tensors in place; gives the number of queries of each sequence."""
+        counts, lengths = self.steps[number]
+        counts = counts if self.kind == "chunks" else [1] * 4
+        order = torch.randperm(self.pools[0].shape[0], generator=torch.Generator().manual_seed(number)).view(4, 64)
+        if self.kind == "prefix":
+            order[:, :2] = order[0, :2].clone()
+            lengths = [max(length, 33) for length in lengths]
+        self.table.copy_(order)
+        self.lengths.copy_(torch.tensor(lengths))
+        self.bounds.copy_(torch.tensor([0, *counts]).cumsum(0))
+        return counts, lengths
+
+    def call(self):
+        """The output of all queries, `[queries, heads, head dim]`."""
+        if self.kind == "chunks":
+            return attn.torch.flash_attn_varlen_func(
+                self.q, *self.pools, self.bounds, seqused_k=self.lengths, block_table=self.table, causal=True
+            )
+        q = self.q[:, None]
+        if self.kind == "decode":
+            options = {"cache_seqlens": self.lengths, "block_table": self.table, "causal": True}
+            return attn.torch.flash_attn_with_kvcache(q, *self.pools, **options)[:, 0]
+        return attn.torch.flash_attn_with_shared_prefix(
+            q, *self.pools, self.lengths, self.table, self.groups, self.prefixes, causal=True
+        )[:, 0]
+
+    def expected(self, counts, lengths):
+        rows = []
+        for q, row, length in zip(self.q.split(counts), self.table.long(), lengths):
+            k, v = (pool[row].flatten(0, 1)[:length].double().transpose(0, 1) for pool in self.pools)
+            shift = length - len(q)
+
+            def mask(scores, shift=shift):
+                keep = torch.ones(scores.shape[-2:], dtype=torch.bool, device=DEVICE).tril(shift)
+                return scores.masked_fill(~keep, float("-inf"))
+
+            rows.append(reference(q.double().transpose(0, 1)[None], k[None], v[None], mask)[0].transpose(0, 1))
+        return torch.cat(rows)
+
+
+@pytest.mark.parametrize("kind", ["decode", "chunks", "prefix"])
+def test_paged_caches(kind):
+    """Lengths, boundaries and tables are read at each call, and by each replay of a CUDA graph."""
+    serving, outs = Serving(kind), []
+    for number in range(3):
+        exact = serving.expected(*serving.set(number))
+        outs.append(serving.call())
+        assert (outs[-1].double() - exact).norm() <= 1.5e-2 * exact.norm()
+    if DEVICE == "cpu":
+        return
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = serving.call()
+    for number in range(3):
+        serving.set(number)
+        graph.replay()
+        assert torch.equal(out, outs[number])
+
+
 @pytest.mark.parametrize("p", [0.0, 0.125])
 def test_compile(p):
     torch.manual_seed(0)
