@@ -90,6 +90,29 @@ static void setLaunch(attn::KernelTime &time, bool ramps,
         attn::getThrottling(computed / time.cyclesPerSecond, fit);
 }
 
+/// Heads up to this head dim read tiles of keys for enough scores that L2 does
+/// not bound their steps.
+static constexpr double maxWholeHeadDim = 256;
+
+/// Columns of the values that a work item multiplies.
+static double getVColumns(attn::AttentionOpInterface op, int64_t vHeadDimTile) {
+  auto all = double(llvm::alignTo(op.getVHeadDim(), headDimStep));
+  return vHeadDimTile == 0 ? all : std::min(all, double(vHeadDimTile));
+}
+
+/// Cycles in which the consumers of a step read the multiplicands of their MMAs
+/// from shared memory: queries and keys of each 16 columns of the scores, and
+/// values of each 16 keys.
+static double getMultiplicandCycles(WarpSpecializedAttr schedule,
+                                    double qkHeadDim, double vColumns,
+                                    const attn::DeviceModel &device) {
+  constexpr double elementBytes = 2;
+  auto keyTile = double(schedule.getKeyTile());
+  double elements = qkHeadDim * (warpgroupRows + keyTile) + keyTile * vColumns;
+  return double(schedule.getConsumers()) * elementBytes * elements /
+         double(device.sharedBytesPerCycle);
+}
+
 static attn::KernelTime
 estimateWarpSpecialized(WarpSpecializedAttr schedule,
                         const attn::VisitedTiles &tiles,
@@ -99,13 +122,17 @@ estimateWarpSpecialized(WarpSpecializedAttr schedule,
   auto queryTile = double(schedule.getQueryTile());
   auto keyTile = double(schedule.getKeyTile());
   double qkHeadDim = double(llvm::alignTo(op.getQKHeadDim(), headDimStep));
-  double vHeadDim = double(llvm::alignTo(op.getVHeadDim(), headDimStep));
+  double vHeadDim = getVColumns(op, schedule.getVHeadDimTile());
 
   // While one warpgroup computes its softmax, the others run their MMAs. A
   // single warpgroup needs the time of its MMAs and of its softmax.
   double scores = queryTile * keyTile;
   double mma = fit.mmaCycle * 2 * scores * (qkHeadDim + vHeadDim) /
                double(device.mmaFlopsPerCycle16b);
+  // Narrow MMAs wait for shared memory.
+  if (schedule.getKeyTile() < warpgroupRows)
+    mma = std::max(
+        mma, getMultiplicandCycles(schedule, qkHeadDim, vHeadDim, device));
   double threadScores = keyTile * warpgroupRows / warpgroupThreads;
   double consumers = double(schedule.getConsumers());
   double polynomials = double(schedule.getExp2Emulation()) / 16;
@@ -131,7 +158,16 @@ estimateWarpSpecialized(WarpSpecializedAttr schedule,
   double bytes =
       double(getElementTypeOrSelf(op.getQuery()).getIntOrFloatBitWidth()) / 8 *
       double(op.getQKHeadDim() + op.getVHeadDim());
-  step = std::max(step, keyTile * bytes / cluster / fit.copiedBytesPerCycle);
+  double stepBytes = bytes;
+  if (schedule.getVHeadDimTile() > 0)
+    stepBytes *=
+        (qkHeadDim + vHeadDim) / double(op.getQKHeadDim() + op.getVHeadDim());
+  step =
+      std::max(step, keyTile * stepBytes / cluster / fit.copiedBytesPerCycle);
+  // Wide heads need more bytes for each score than L2 gives all SMs at a time.
+  if (qkHeadDim > maxWholeHeadDim || schedule.getVHeadDimTile() > 0)
+    step = std::max(step, keyTile * stepBytes / cluster * double(device.sms) /
+                              double(device.l2BytesPerCycle));
   attn::ScoreWork maskMod = attn::countScoreWork(op.getMaskMod());
   double mask = (fit.maskedScore +
                  fit.maskModInstruction * (maskMod.ahead + maskMod.loads)) *
@@ -146,6 +182,8 @@ estimateWarpSpecialized(WarpSpecializedAttr schedule,
   auto keyHeads = double(op.getNumKeyHeads()) / double(op.getNumQueryHeads());
   if (schedule.getPackGqa())
     heads *= keyHeads * countPackedTiles(tiles, schedule.getQueryTile());
+  heads *= double(
+      attn::countVHeadDimTiles(op.getVHeadDim(), schedule.getVHeadDimTile()));
   // The work items of a cluster visit the tiles that any of them needs.
   int64_t clusterTile = schedule.getCluster() * schedule.getQueryTile();
   attn::TileCounts counts = tiles.count(clusterTile, schedule.getKeyTile());
@@ -178,7 +216,7 @@ estimateWarpSpecialized(WarpSpecializedAttr schedule,
   if (tiles.getNumRows(schedule.getQueryTile()) == 1) {
     if (schedule.getL2Promotion() > columnBlockBytes)
       memory *= fit.widePromotion;
-    memory = std::max(memory, std::ceil(items) * most * keyTile * bytes /
+    memory = std::max(memory, std::ceil(items) * most * keyTile * stepBytes /
                                   fit.smBytesPerCycle);
   }
   double combine = splits > 1 ? getCombineCycles(tiles, device) : 0;
@@ -235,18 +273,21 @@ static int64_t countCtas(MultistageAttr schedule, attn::AttentionOpInterface op,
     return int64_t(llvm::alignTo(elementBytes * headDim, columnBlockBytes));
   };
   int64_t threads = warpThreads * schedule.getWarps();
+  int64_t vColumns = op.getVHeadDim();
+  if (int64_t tile = schedule.getVHeadDimTile(); tile > 0)
+    vColumns = std::min(vColumns, tile);
   // P takes half a register of each score next to it, or as f32 its register.
   double registersPerScore = elementBytes == 4 ? 1 : 1.5;
   attn::CapacityNeed need;
   need.sharedBytes =
       double(schedule.getQueryTile() * rowBytes(op.getQKHeadDim()) +
              schedule.getStages() * schedule.getKeyTile() *
-                 (rowBytes(op.getQKHeadDim()) + rowBytes(op.getVHeadDim())));
+                 (rowBytes(op.getQKHeadDim()) + rowBytes(vColumns)));
   need.registers =
       registersPerScore *
           double(schedule.getQueryTile() * schedule.getKeyTile()) /
           double(threads) +
-      double(schedule.getQueryTile() * op.getVHeadDim()) / double(threads) +
+      double(schedule.getQueryTile() * vColumns) / double(threads) +
       registersBesideTiles;
   return attn::countCtasPerSm(need, threads, device);
 }
@@ -276,7 +317,7 @@ attn_tile::estimateMultistage(MultistageAttr schedule,
   auto keyTile = double(schedule.getKeyTile());
   auto warps = double(schedule.getWarps());
   double qkHeadDim = double(llvm::alignTo(op.getQKHeadDim(), headDimStep));
-  double vHeadDim = double(llvm::alignTo(op.getVHeadDim(), headDimStep));
+  double vHeadDim = getVColumns(op, schedule.getVHeadDimTile());
   double elementBytes =
       double(getElementTypeOrSelf(op.getQuery()).getIntOrFloatBitWidth()) / 8;
 
@@ -295,6 +336,8 @@ attn_tile::estimateMultistage(MultistageAttr schedule,
   auto keyHeads = double(op.getNumKeyHeads()) / double(op.getNumQueryHeads());
   if (schedule.getPackGqa())
     heads *= keyHeads * countPackedTiles(tiles, schedule.getQueryTile());
+  heads *= double(
+      attn::countVHeadDimTiles(op.getVHeadDim(), schedule.getVHeadDimTile()));
   attn::TileCounts counts =
       tiles.count(schedule.getQueryTile(), schedule.getKeyTile());
   auto sms = double(device.sms);

@@ -31,18 +31,18 @@ namespace mlir::attn {
 using namespace mlir;
 using namespace mlir::attn;
 
-/// Checks that kernels on `target` support heads with `headDim` elements. The
-/// error begins with `name`.
+/// Checks that kernels on `target` support heads with `headDim` elements, at
+/// most `most`. The error begins with `name`.
 static LogicalResult verifyHeadDim(Operation *op, const Twine &name,
-                                   int64_t headDim, const Target &target) {
-  if (target.supportsHeadDim(headDim))
+                                   int64_t headDim, int64_t most,
+                                   const Target &target) {
+  if (target.supportsHeadDim(headDim) && headDim <= most)
     return success();
   InFlightDiagnostic error =
       op->emitOpError() << name << " on " << target.getName() << " must be ";
   if (target.getHeadDimUnit() > 1)
     error << "a multiple of " << target.getHeadDimUnit() << " and ";
-  return error << "at most " << target.getMaxHeadDim() << " (was " << headDim
-               << ")";
+  return error << "at most " << most << " (was " << headDim << ")";
 }
 
 /// Checks that kernels on `target` support the tensors of `op`.
@@ -53,10 +53,14 @@ static LogicalResult verifyTensors(AttentionOpInterface op,
     return op.emitOpError("element type on ")
            << target.getName() << " must be " << target.describeElementTypes()
            << " (was " << element << ")";
-  return success(
-      succeeded(
-          verifyHeadDim(op, "query head dim", op.getQKHeadDim(), target)) &&
-      succeeded(verifyHeadDim(op, "value head dim", op.getVHeadDim(), target)));
+  bool isGradient = isa<AttentionGradOp>(op.getOperation());
+  int64_t most =
+      isGradient ? target.getMaxWholeHeadDim() : target.getMaxHeadDim();
+  StringRef of = isGradient ? " of a gradient" : "";
+  return success(succeeded(verifyHeadDim(op, "query head dim" + of,
+                                         op.getQKHeadDim(), most, target)) &&
+                 succeeded(verifyHeadDim(op, "value head dim" + of,
+                                         op.getVHeadDim(), most, target)));
 }
 
 static LogicalResult verifyTensors(AttentionOp op, const Target &target) {
@@ -105,19 +109,19 @@ static LogicalResult setOrVerifySchedule(OpTy op,
   return success();
 }
 
-/// The fewest bytes of shared memory, more than `device` has, with which a
-/// schedule fits; `std::nullopt` if shared memory is not the limit.
+/// The smallest number of a resource, more than `device` has, with which a
+/// schedule fits; `std::nullopt` if this resource is not the only limit.
 static std::optional<int64_t>
-findSmallestSharedBytes(DeviceModel device,
-                        function_ref<bool(const DeviceModel &)> fits) {
+findSmallest(DeviceModel device, int64_t DeviceModel::*resource,
+             function_ref<bool(const DeviceModel &)> fits) {
   constexpr int64_t most = int64_t(1) << 30;
-  int64_t tooFew = device.sharedBytes, enough = most;
-  device.sharedBytes = enough;
+  int64_t tooFew = device.*resource, enough = most;
+  device.*resource = enough;
   if (tooFew >= enough || !fits(device))
     return std::nullopt;
   while (enough - tooFew > 1) {
-    device.sharedBytes = tooFew + (enough - tooFew) / 2;
-    (fits(device) ? enough : tooFew) = device.sharedBytes;
+    device.*resource = tooFew + (enough - tooFew) / 2;
+    (fits(device) ? enough : tooFew) = device.*resource;
   }
   return enough;
 }
@@ -185,13 +189,19 @@ LogicalResult Chooser::reportTooLarge(OpTy op) {
   InFlightDiagnostic diagnostic =
       op.emitOpError("has no schedule that fits the capacities of ")
       << target.getName();
+  auto fits = [&](const DeviceModel &larger) {
+    Choice candidate = find(op, larger);
+    return succeeded(candidate) && *candidate;
+  };
   std::optional<int64_t> smallest =
-      findSmallestSharedBytes(device, [&](const DeviceModel &larger) {
-        Choice candidate = find(op, larger);
-        return succeeded(candidate) && *candidate;
-      });
-  if (!smallest)
-    return diagnostic << ": all of them need more registers than a thread has";
+      findSmallest(device, &DeviceModel::sharedBytes, fits);
+  if (!smallest) {
+    std::optional<int64_t> registers =
+        findSmallest(device, &DeviceModel::extraRegisters, fits);
+    diagnostic << ": all of them need more registers than a thread has";
+    return registers ? diagnostic << " (" << *registers << " too many)"
+                     : diagnostic;
+  }
   return diagnostic << ": the smallest one needs " << *smallest
                     << " bytes of shared memory, but " << deviceName << " has "
                     << device.sharedBytes << " ("
@@ -224,7 +234,8 @@ LogicalResult Chooser::chooseAttention(OpTy op) {
 LogicalResult Chooser::chooseMap(MapHeadsOp map) {
   int64_t headDim = cast<ShapedType>(map.getIn().getType()).getShape().back();
   if (!target.isHost() &&
-      failed(verifyHeadDim(map, "head dim", headDim, target)))
+      failed(verifyHeadDim(map, "head dim", headDim,
+                           target.getMaxWholeHeadDim(), target)))
     return failure();
   return setOrVerifySchedule(map, family.getMap(map, device), target);
 }
@@ -232,9 +243,11 @@ LogicalResult Chooser::chooseMap(MapHeadsOp map) {
 LogicalResult Chooser::chooseAppend(CacheAppendOp append) {
   if (!target.isHost() &&
       (failed(verifyHeadDim(append, "head dim of 'key'",
-                            getDimSize(append.getKey(), 3), target)) ||
+                            getDimSize(append.getKey(), 3),
+                            target.getMaxHeadDim(), target)) ||
        failed(verifyHeadDim(append, "head dim of 'value'",
-                            getDimSize(append.getValue(), 3), target))))
+                            getDimSize(append.getValue(), 3),
+                            target.getMaxHeadDim(), target))))
     return failure();
   return setOrVerifySchedule(append, family.getMoveRows(append->getContext()),
                              target);

@@ -186,7 +186,7 @@ ScheduleAttrInterface MultistageGradients::makeQueries(const Tiles &tiles) {
       op.getContext(), tiles.stationary, tiles.streamed, gradientStages,
       tiles.warps,
       /*split_kv_work_items=*/0, /*pack_gqa=*/false,
-      /*balance_splits=*/false)));
+      /*balance_splits=*/false, /*v_head_dim_tile=*/0)));
 }
 
 Attribute MultistageGradients::makeGradient(ScheduleAttrInterface keys,
@@ -196,7 +196,7 @@ Attribute MultistageGradients::makeGradient(ScheduleAttrInterface keys,
       cast<ScheduleAttrInterface>(Attribute(attn_tile::MultistageAttr::get(
           op.getContext(), /*query_tile=*/128, /*key_tile=*/64, gradientStages,
           /*warps=*/8, /*split_kv_work_items=*/0, /*pack_gqa=*/false,
-          /*balance_splits=*/false)));
+          /*balance_splits=*/false, /*v_head_dim_tile=*/0)));
   return attn_tile::GradientAttr::get(op.getContext(), rows, keys, queries,
                                       values);
 }

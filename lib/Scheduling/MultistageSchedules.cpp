@@ -41,6 +41,8 @@ private:
   KeyTileBounds getBounds(int64_t queryTile, int64_t warps);
   ScheduleCandidate makeCandidate(const KeyTileBounds &bounds, int64_t keyTile,
                                   StringRef limit);
+  /// The shapes of tiles for heads whose values a work item computes in part.
+  SmallVector<ScheduleCandidate> getWide(bool onlyLargest);
   /// The smallest tiles, for wide heads of f32 whose operands need all
   /// registers: some then spill.
   std::optional<ScheduleCandidate> getSmallest();
@@ -51,12 +53,15 @@ private:
   /// Whether a step finds its tile among few ranges, whose ends fit registers
   /// next to the largest tiles.
   bool hasFewRanges;
+  /// Work items among which the columns of the values are divided.
+  int64_t numVHeadDimTiles;
 };
 } // namespace
 
 MultistageSchedules::MultistageSchedules(AttentionOp op,
                                          const DeviceModel &device)
-    : op(op), device(device), chain(op.getOperation()) {
+    : op(op), device(device), chain(op.getOperation()),
+      numVHeadDimTiles(getMinVHeadDimTiles(op)) {
   // Up to three, as for a window or a prefix.
   constexpr size_t maxRangesBesideTiles = 3;
   constexpr int64_t queryTile = 128, keyTile = 128;
@@ -68,7 +73,7 @@ MultistageSchedules::MultistageSchedules(AttentionOp op,
 
 KeyTileBounds MultistageSchedules::getBounds(int64_t queryTile, int64_t warps) {
   constexpr int64_t maxKeyTile = 128, rowsOfWarp = 32;
-  KeyTileBounds bounds = withShapes(KeyTileBounds(), op);
+  KeyTileBounds bounds = withShapes(KeyTileBounds(), op, numVHeadDimTiles);
   bounds.queryTile = queryTile;
   bounds.threads = warpThreads * warps;
   bounds.maxKeyTile = maxKeyTile;
@@ -106,6 +111,7 @@ KeyTileBounds MultistageSchedules::getBounds(int64_t queryTile, int64_t warps) {
     bounds.registers = tileRegistersEightWarps + (isPlain ? 4 : 0) -
                        operandRegisters - splitRegisters -
                        (hasFewRanges ? 0 : 32) - getQueryRegisters(op);
+  bounds.registers += device.extraRegisters;
   return bounds;
 }
 
@@ -115,9 +121,33 @@ MultistageSchedules::makeCandidate(const KeyTileBounds &bounds, int64_t keyTile,
   Attribute schedule = attn_tile::MultistageAttr::get(
       op.getContext(), bounds.queryTile, keyTile, bounds.stages,
       bounds.threads / warpThreads, /*split_kv_work_items=*/0,
-      /*pack_gqa=*/false, /*balance_splits=*/false);
+      /*pack_gqa=*/false, /*balance_splits=*/false, bounds.vHeadDimTile);
   return ScheduleCandidate{cast<ScheduleAttrInterface>(schedule), keyTile,
                            /*preloadsQueries=*/false, limit.str()};
+}
+
+SmallVector<ScheduleCandidate> MultistageSchedules::getWide(bool onlyLargest) {
+  // Tiles of 32 queries of f32 leave room for keys in shared memory.
+  constexpr std::pair<int64_t, int64_t> rowsAndWarps[] = {
+      {128, 8}, {64, 4}, {32, 2}};
+  // Work items of fewer columns compute the scores more often.
+  constexpr int64_t maxDivisions = 2;
+  SmallVector<ScheduleCandidate> all;
+  int64_t numDivisions = 0;
+  for (int64_t count = getMinVHeadDimTiles(op);
+       canDivideVHeadDim(op, count) && numDivisions < maxDivisions; ++count) {
+    numVHeadDimTiles = count;
+    size_t before = all.size();
+    for (auto [queryTile, warps] : rowsAndWarps) {
+      KeyTileBounds bounds = getBounds(queryTile, warps);
+      auto [largest, limit] = getLargestKeyTile(bounds);
+      for (int64_t keyTile = onlyLargest ? largest : keyTileUnit;
+           keyTile != 0 && keyTile <= largest; keyTile += keyTileUnit)
+        all.push_back(makeCandidate(bounds, keyTile, limit));
+    }
+    numDivisions += all.size() > before;
+  }
+  return all;
 }
 
 SmallVector<ScheduleCandidate> MultistageSchedules::getAll() {
@@ -130,14 +160,18 @@ SmallVector<ScheduleCandidate> MultistageSchedules::getAll() {
   constexpr std::pair<int64_t, int64_t> rowsAndWarps[] = {
       {128, 4}, {128, 8}, {64, 4}};
   SmallVector<ScheduleCandidate> all;
-  for (auto [queryTile, warps] : rowsAndWarps) {
-    KeyTileBounds bounds = getBounds(queryTile, warps);
-    auto [largest, limit] = getLargestKeyTile(bounds);
-    for (int64_t keyTile = minKeyTile; keyTile <= largest;
-         keyTile += keyTileUnit)
-      all.push_back(makeCandidate(bounds, keyTile, limit));
-  }
-  if (all.empty())
+  bool isWide = hasWideHeads(op);
+  if (isWide)
+    all = getWide(/*onlyLargest=*/false);
+  else
+    for (auto [queryTile, warps] : rowsAndWarps) {
+      KeyTileBounds bounds = getBounds(queryTile, warps);
+      auto [largest, limit] = getLargestKeyTile(bounds);
+      for (int64_t keyTile = minKeyTile; keyTile <= largest;
+           keyTile += keyTileUnit)
+        all.push_back(makeCandidate(bounds, keyTile, limit));
+    }
+  if (all.empty() && !isWide)
     if (std::optional<ScheduleCandidate> smallest = getSmallest())
       all.push_back(*smallest);
   if (whyNotSplitKV(op))
@@ -146,7 +180,7 @@ SmallVector<ScheduleCandidate> MultistageSchedules::getAll() {
   int64_t items = 2 * device.sms;
   for (ScheduleCandidate candidate : SmallVector<ScheduleCandidate>(all)) {
     std::optional<int64_t> whole =
-        countWorkItems(op, chain, candidate.schedule.getQueryTile());
+        countWorkItems(op, chain, candidate.schedule);
     if (!whole || 2 * *whole > device.sms)
       continue;
     candidate.schedule = splitKV(op, candidate.schedule, items);
@@ -163,7 +197,7 @@ SmallVector<ScheduleCandidate> MultistageSchedules::getAll() {
     Attribute packed = attn_tile::MultistageAttr::get(
         op.getContext(), plain.getQueryTile(), plain.getKeyTile(),
         plain.getStages(), plain.getWarps(), items, /*pack_gqa=*/true,
-        /*balance_splits=*/paysToBalanceSplits(op));
+        /*balance_splits=*/paysToBalanceSplits(op), plain.getVHeadDimTile());
     candidate.schedule = cast<ScheduleAttrInterface>(packed);
     all.push_back(std::move(candidate));
   }
@@ -182,6 +216,8 @@ std::optional<ScheduleCandidate> MultistageSchedules::getSmallest() {
 
 std::optional<ScheduleCandidate> MultistageSchedules::getLargest() {
   constexpr int64_t queryTile = 128, minKeyTileFourWarps = 48;
+  if (hasWideHeads(op))
+    return findMostScores(op, getWide(/*onlyLargest=*/true));
   // Two CTAs of four warps share an SM: one computes while the other waits.
   KeyTileBounds bounds = getBounds(queryTile, /*warps=*/4);
   bounds.sharedBytes = (device.sharedBytes + reservedCtaBytes) / 2 -

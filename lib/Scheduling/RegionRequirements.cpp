@@ -162,9 +162,31 @@ bool attn::paysToPackGqa(AttentionOp op, int64_t queryTile) {
          op.getGroupSize() * llvm::divideCeil(queries, queryTile);
 }
 
-KeyTileBounds attn::withShapes(KeyTileBounds bounds, AttentionOp op) {
+/// The widest heads of kernels that compute whole heads: an MMA of a warpgroup
+/// has at most as many columns.
+static constexpr int64_t maxWholeHeadDim = 256;
+
+bool attn::hasWideHeads(AttentionOp op) {
+  return std::max(op.getQKHeadDim(), op.getVHeadDim()) > maxWholeHeadDim;
+}
+
+int64_t attn::getMinVHeadDimTiles(AttentionOp op) {
+  return llvm::divideCeil(op.getVHeadDim(), maxWholeHeadDim);
+}
+
+bool attn::canDivideVHeadDim(AttentionOp op, int64_t numVHeadDimTiles) {
+  constexpr int64_t minVHeadDimTile = 64;
+  return numVHeadDimTiles == getMinVHeadDimTiles(op) ||
+         op.getVHeadDim() >= numVHeadDimTiles * minVHeadDimTile;
+}
+
+KeyTileBounds attn::withShapes(KeyTileBounds bounds, AttentionOp op,
+                               int64_t numVHeadDimTiles) {
   bounds.qkHeadDim = op.getQKHeadDim();
   bounds.vHeadDim = op.getVHeadDim();
+  if (numVHeadDimTiles > 1)
+    bounds.vHeadDim = bounds.vHeadDimTile = int64_t(llvm::alignTo(
+        llvm::divideCeil(op.getVHeadDim(), numVHeadDimTiles), headDimStep));
   bounds.elementBytes =
       getElementTypeOrSelf(op.getQuery()).getIntOrFloatBitWidth() / 8;
   bounds.scoreBytes = getScoreBytes(op);

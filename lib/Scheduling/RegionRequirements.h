@@ -64,7 +64,22 @@ int64_t getPackedQueryRegisters(AttentionOp op);
 /// than a tile for each head. `op` must have a static number of queries.
 bool paysToPackGqa(AttentionOp op, int64_t queryTile);
 
-KeyTileBounds withShapes(KeyTileBounds bounds, AttentionOp op);
+/// `bounds` with the shapes of `op`, the columns of whose values are divided
+/// among `numVHeadDimTiles` work items.
+KeyTileBounds withShapes(KeyTileBounds bounds, AttentionOp op,
+                         int64_t numVHeadDimTiles = 1);
+
+/// Whether the head dims of `op` are wider than the registers or the shared
+/// memory of kernels for whole heads hold.
+bool hasWideHeads(AttentionOp op);
+
+/// The fewest work items among which the columns of the values of `op` are
+/// divided.
+int64_t getMinVHeadDimTiles(AttentionOp op);
+
+/// Whether the columns of the values may be divided among `numVHeadDimTiles`
+/// work items: each of them computes all scores.
+bool canDivideVHeadDim(AttentionOp op, int64_t numVHeadDimTiles);
 
 /// How many tensors `mask_mod` reads at the query or the key itself. Each has
 /// addresses of its own.

@@ -21,12 +21,20 @@ using namespace mlir;
 using namespace mlir::attn;
 
 std::optional<int64_t> attn::countWorkItems(AttentionOp op, OpChain &chain,
-                                            int64_t queryTile) {
+                                            ScheduleAttrInterface schedule) {
+  return countWorkItems(
+      op, chain, schedule.getQueryTile(),
+      countVHeadDimTiles(op.getVHeadDim(), schedule.getVHeadDimTile()));
+}
+
+std::optional<int64_t> attn::countWorkItems(AttentionOp op, OpChain &chain,
+                                            int64_t queryTile,
+                                            int64_t vHeadDimTiles) {
   if (op.hasSequences())
     return std::nullopt;
   // Pieces of the axes that are distributed over CTAs: tiles of axes along
   // which inputs are shared, single indices of other axes.
-  int64_t items = 1;
+  int64_t items = vHeadDimTiles;
   for (auto [number, axis] : llvm::enumerate(chain.getAxes())) {
     if (chain.whyNotDistribute(number))
       continue;
@@ -36,6 +44,23 @@ std::optional<int64_t> attn::countWorkItems(AttentionOp op, OpChain &chain,
     items *= int64_t(llvm::divideCeil(axis.size, tile));
   }
   return items;
+}
+
+std::optional<ScheduleCandidate>
+attn::findMostScores(AttentionOp op, ArrayRef<ScheduleCandidate> candidates) {
+  auto rank = [&](const ScheduleCandidate &candidate) {
+    ScheduleAttrInterface schedule = candidate.schedule;
+    return std::pair(
+        countVHeadDimTiles(op.getVHeadDim(), schedule.getVHeadDimTile()),
+        -schedule.getQueryTile() * candidate.keyTile);
+  };
+  const auto *best = llvm::min_element(
+      candidates, [&](const ScheduleCandidate &a, const ScheduleCandidate &b) {
+        return rank(a) < rank(b);
+      });
+  if (best == candidates.end())
+    return std::nullopt;
+  return *best;
 }
 
 std::string attn::describeGradientTime(AttentionGradOp op, Attribute schedule,

@@ -57,9 +57,18 @@ const ScheduleFamily &getSequentialFamily();
 const ScheduleFamily &getMultistageFamily();
 const ScheduleFamily &getWarpSpecializedFamily();
 
-/// Work items with tiles of `queryTile` queries; none if a size is not known.
+/// Work items with tiles of `queryTile` queries, among `vHeadDimTiles` of which
+/// the columns of the values are divided; none if a size is not known.
 std::optional<int64_t> countWorkItems(AttentionOp op, OpChain &chain,
-                                      int64_t queryTile);
+                                      int64_t queryTile, int64_t vHeadDimTiles);
+/// The work items of `schedule`, without splits of the keys.
+std::optional<int64_t> countWorkItems(AttentionOp op, OpChain &chain,
+                                      ScheduleAttrInterface schedule);
+
+/// Of the candidates that compute each score least often, the one whose tiles
+/// have the most scores; `std::nullopt` if there are none.
+std::optional<ScheduleCandidate>
+findMostScores(AttentionOp op, ArrayRef<ScheduleCandidate> candidates);
 
 /// Whether batch entries of `op` may have different numbers of keys, so that
 /// each should have splits of its own.

@@ -51,7 +51,8 @@ ScheduleAttrInterface GPUScheduleFamily::getMap(MapHeadsOp op,
   constexpr int64_t warps = 4, rowsOfWarp = 16;
   Attribute schedule = attn_tile::MultistageAttr::get(
       op.getContext(), warps * rowsOfWarp, /*key_tile=*/64, /*stages=*/2, warps,
-      /*split_kv_work_items=*/0, /*pack_gqa=*/false, /*balance_splits=*/false);
+      /*split_kv_work_items=*/0, /*pack_gqa=*/false, /*balance_splits=*/false,
+      /*v_head_dim_tile=*/0);
   return cast<ScheduleAttrInterface>(schedule);
 }
 

@@ -101,7 +101,7 @@ SmallVector<ScheduleCandidate> SequentialSchedules::getAll() {
   OpChain chain(op.getOperation());
   for (ScheduleCandidate candidate : SmallVector<ScheduleCandidate>(all)) {
     std::optional<int64_t> items =
-        countWorkItems(attention, chain, candidate.schedule.getQueryTile());
+        countWorkItems(attention, chain, candidate.schedule);
     if (!items || 2 * *items > device.sms)
       continue;
     candidate.schedule = splitKV(attention, candidate.schedule, device.sms);

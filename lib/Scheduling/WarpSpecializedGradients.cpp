@@ -354,7 +354,8 @@ ScheduleAttrInterface WarpSpecializedGradients::makeQueries(int64_t keyTile,
           /*query_stages=*/preloads ? 2 : 1, /*split_kv_work_items=*/0,
           /*pack_gqa=*/false, /*score_stages=*/0, /*l2_promotion=*/256,
           /*ctas_per_sm=*/1, /*exp2_emulation=*/0, /*cluster=*/1,
-          /*mask_bits=*/false, /*balance_splits=*/false)));
+          /*mask_bits=*/false, /*balance_splits=*/false,
+          /*v_head_dim_tile=*/0)));
 }
 
 Attribute WarpSpecializedGradients::makeGradient(ScheduleAttrInterface keys,
@@ -363,7 +364,7 @@ Attribute WarpSpecializedGradients::makeGradient(ScheduleAttrInterface keys,
   Attribute ofRows = attn_tile::MultistageAttr::get(
       op.getContext(), /*query_tile=*/128, /*key_tile=*/64, /*stages=*/2,
       /*warps=*/4 * gradConsumers, /*split_kv_work_items=*/0,
-      /*pack_gqa=*/false, /*balance_splits=*/false);
+      /*pack_gqa=*/false, /*balance_splits=*/false, /*v_head_dim_tile=*/0);
   return attn_tile::GradientAttr::get(op.getContext(),
                                       cast<ScheduleAttrInterface>(ofRows), keys,
                                       queries, values);

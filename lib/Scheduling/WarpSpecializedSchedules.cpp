@@ -48,6 +48,15 @@ public:
 private:
   std::optional<ScheduleCandidate> getLargest(int64_t consumers,
                                               int64_t maxKeyTile);
+  /// The largest tiles of two consumers, or of wide heads.
+  std::optional<ScheduleCandidate> getMain(int64_t maxKeyTile);
+  /// Candidates for heads that a work item computes as a whole, and for heads
+  /// whose values it computes in part.
+  SmallVector<ScheduleCandidate> getWhole();
+  SmallVector<ScheduleCandidate> getWide(int64_t maxKeyTile);
+  /// Adds candidates that split keys where there are few work items.
+  void addSplits(SmallVectorImpl<ScheduleCandidate> &all);
+  std::optional<ScheduleCandidate> getForFewQueriesIn(int64_t vHeadDimTiles);
   /// The same schedule with pipes for tiles that the score_mod reads, and
   /// `plain` where their alignment does not allow it.
   std::optional<ScheduleCandidate> getStaged(KeyTileBounds bounds,
@@ -62,7 +71,9 @@ private:
   AttentionOp op;
   const DeviceModel &device;
   OpChain chain;
-  bool isMasked, readsMaskMod;
+  bool isMasked, readsMaskMod, isWide;
+  /// Work items among which the columns of the values are divided.
+  int64_t numVHeadDimTiles;
   /// Whether an earlier kernel evaluates the mask to a mask bitmap.
   bool readsBits;
   attn_tile::TraversalKind traversal = attn_tile::TraversalKind::Persistent;
@@ -75,6 +86,7 @@ WarpSpecializedSchedules::WarpSpecializedSchedules(AttentionOp op,
     : op(op), device(device), chain(op.getOperation()),
       isMasked(op.getMaskAttr() || !op.getMaskMod().empty()),
       readsMaskMod(readsByPosition(op.getMaskMod()) || needsClassification(op)),
+      isWide(hasWideHeads(op)), numVHeadDimTiles(getMinVHeadDimTiles(op)),
       readsBits(
           canReadMaskBits(cast<AttentionOpInterface>(op.getOperation()))) {
   // Under a mask, long and short work items are paired to equal amounts. That
@@ -111,8 +123,11 @@ static int64_t roundToPages(int64_t keyTile, AttentionOp op) {
 
 std::optional<ScheduleCandidate>
 WarpSpecializedSchedules::getLargest(int64_t consumers, int64_t maxKeyTile) {
-  KeyTileBounds bounds = withShapes(getConsumerBounds(consumers, device), op);
+  KeyTileBounds bounds =
+      withShapes(getConsumerBounds(consumers, device), op, numVHeadDimTiles);
   bounds.maxKeyTile = maxKeyTile;
+  bounds.registers += device.extraRegisters;
+  *bounds.launchedRegisters += device.extraRegisters;
   // A mask_mod that reads by position is evaluated beforehand and listed by
   // tiles. Iterating over the list takes registers of the consumers. So do keep
   // masks of dropout together with a score_mod.
@@ -152,7 +167,7 @@ WarpSpecializedSchedules::getStaged(KeyTileBounds bounds, int64_t consumers,
                                     const ScheduleCandidate &plain) {
   // Whole blocks of columns; larger tiles have not been measured.
   constexpr int64_t maxKeyTile = 128, scoreStages = 2;
-  if (!canStageScores(op))
+  if (!canStageScores(op) || isWide)
     return std::nullopt;
   forEachPairRead(op, [&](tensor::ExtractOp extract) {
     bounds.stagedScoreBytes.push_back(getElementBytes(extract));
@@ -200,7 +215,7 @@ ScheduleCandidate WarpSpecializedSchedules::makeCandidate(KeyTileBounds bounds,
       /*pack_gqa=*/false, bounds.scoreStages, sharedPromotion,
       /*ctas_per_sm=*/1,
       /*exp2_emulation=*/0, /*cluster=*/1, readsBits,
-      /*balance_splits=*/false);
+      /*balance_splits=*/false, bounds.vHeadDimTile);
   return ScheduleCandidate{cast<ScheduleAttrInterface>(schedule), keyTile,
                            preloads, limit.str()};
 }
@@ -232,7 +247,7 @@ std::optional<ScheduleCandidate> WarpSpecializedSchedules::getForBlocks() {
       /*query_stages=*/1, /*split_kv_work_items=*/0, /*pack_gqa=*/false,
       /*score_stages=*/0, sharedPromotion, /*ctas_per_sm=*/1,
       /*exp2_emulation=*/0, /*cluster=*/1, /*mask_bits=*/false,
-      /*balance_splits=*/false);
+      /*balance_splits=*/false, /*v_head_dim_tile=*/0);
   return ScheduleCandidate{cast<ScheduleAttrInterface>(schedule), keyTile,
                            /*preloadsQueries=*/false, "blocks of the mask"};
 }
@@ -264,11 +279,20 @@ bool WarpSpecializedSchedules::canHaveThreeConsumers() {
   constexpr int64_t maxVHeadDimReads = 64;
   bool isCrowded = op.hasDropout() || !op.getMaskMod().empty() ||
                    op.getVHeadDim() > maxVHeadDimReads;
-  return !readsMaskMod && !(readsElements(op) && isCrowded) &&
+  return !isWide && !readsMaskMod && !(readsElements(op) && isCrowded) &&
          !(isMasked && op.getDropoutMask()) && !hasManyRngKeys(op);
 }
 
 std::optional<ScheduleCandidate> WarpSpecializedSchedules::getForFewQueries() {
+  int64_t count = getMinVHeadDimTiles(op);
+  std::optional<ScheduleCandidate> found = getForFewQueriesIn(count);
+  while (isWide && !found && canDivideVHeadDim(op, ++count))
+    found = getForFewQueriesIn(count);
+  return found;
+}
+
+std::optional<ScheduleCandidate>
+WarpSpecializedSchedules::getForFewQueriesIn(int64_t vHeadDimTiles) {
   // Measured with one query for each head: two stages of 64 keys at head dim
   // 128 keep enough bytes in flight, and larger tiles are slower
   // (docs/experiments/split-kv-decoding.md).
@@ -278,7 +302,8 @@ std::optional<ScheduleCandidate> WarpSpecializedSchedules::getForFewQueries() {
   if (op.hasSequences() || ShapedType::isDynamic(queries) ||
       queries > warpgroupRows)
     return std::nullopt;
-  KeyTileBounds bounds = withShapes(getConsumerBounds(1, device), op);
+  KeyTileBounds bounds =
+      withShapes(getConsumerBounds(1, device), op, vHeadDimTiles);
   bounds.stages = stages;
   // Two CTAs share an SM if their instructions have few enough columns for the
   // registers at the launch.
@@ -315,19 +340,19 @@ std::optional<ScheduleCandidate> WarpSpecializedSchedules::getForFewQueries() {
       /*query_stages=*/1,
       /*split_kv_work_items=*/splits ? device.sms : 0, packsGqa,
       /*score_stages=*/0, streamedPromotion, ctasPerSm, /*exp2_emulation=*/0,
-      /*cluster=*/1, /*mask_bits=*/false, balancesSplits);
+      /*cluster=*/1, /*mask_bits=*/false, balancesSplits, bounds.vHeadDimTile);
   return ScheduleCandidate{cast<ScheduleAttrInterface>(schedule), keyTile,
                            /*preloadsQueries=*/false, "what is read at a time"};
 }
 
-SmallVector<ScheduleCandidate> WarpSpecializedSchedules::getAll() {
+SmallVector<ScheduleCandidate> WarpSpecializedSchedules::getWhole() {
   // The smallest key tiles whose kernels have been measured; smaller ones are
   // considered only where these do not fit.
   constexpr int64_t minKeyTile = 64;
   // One consumer has smaller tiles of queries, for small grids.
   constexpr int64_t maxKeyTileOneConsumer = 128;
   std::optional<int64_t> smallWorkItems =
-      countWorkItems(op, chain, warpgroupRows);
+      countWorkItems(op, chain, warpgroupRows, /*vHeadDimTiles=*/1);
   bool isSmall = smallWorkItems && *smallWorkItems <= device.sms;
   SmallVector<ScheduleCandidate> all;
   for (int64_t consumers = isSmall ? 1 : 2;
@@ -341,20 +366,62 @@ SmallVector<ScheduleCandidate> WarpSpecializedSchedules::getAll() {
           candidate && (candidate->keyTile == keyTile ||
                         (all.empty() && keyTile == minKeyTile)))
         all.push_back(std::move(*candidate));
+  return all;
+}
+
+SmallVector<ScheduleCandidate>
+WarpSpecializedSchedules::getWide(int64_t maxKeyTile) {
+  // A consumer has 64 rows of the output. One of them leaves room for larger
+  // tiles of keys, two read each of these once for twice the rows.
+  constexpr int64_t maxConsumers = 2;
+  // Work items of fewer columns compute the scores more often. They are for
+  // larger tiles of keys, or operands that need their registers.
+  constexpr int64_t maxDivisions = 2;
+  SmallVector<ScheduleCandidate> all;
+  int64_t numDivisions = 0;
+  for (int64_t count = getMinVHeadDimTiles(op);
+       canDivideVHeadDim(op, count) && numDivisions < maxDivisions; ++count) {
+    numVHeadDimTiles = count;
+    size_t before = all.size();
+    for (int64_t consumers = 1; consumers <= maxConsumers; ++consumers)
+      if (auto candidate = getLargest(consumers, maxKeyTile))
+        all.push_back(std::move(*candidate));
+    numDivisions += all.size() > before;
+  }
+  return all;
+}
+
+void WarpSpecializedSchedules::addSplits(
+    SmallVectorImpl<ScheduleCandidate> &all) {
   // Where there are fewer work items than half of the SMs, several may split
   // the keys of one.
-  if (!whyNotSplitKV(op))
-    for (ScheduleCandidate candidate : SmallVector<ScheduleCandidate>(all)) {
-      std::optional<int64_t> items =
-          countWorkItems(op, chain, candidate.schedule.getQueryTile());
-      if (!items || 2 * *items > device.sms)
-        continue;
-      candidate.schedule = splitKV(op, candidate.schedule, device.sms);
-      all.push_back(std::move(candidate));
-    }
+  if (whyNotSplitKV(op))
+    return;
+  for (size_t number = 0, e = all.size(); number < e; ++number) {
+    ScheduleCandidate candidate = all[number];
+    std::optional<int64_t> items =
+        countWorkItems(op, chain, candidate.schedule);
+    if (!items || 2 * *items > device.sms)
+      continue;
+    candidate.schedule = splitKV(op, candidate.schedule, device.sms);
+    all.push_back(std::move(candidate));
+  }
+}
+
+SmallVector<ScheduleCandidate> WarpSpecializedSchedules::getAll() {
+  SmallVector<ScheduleCandidate> all =
+      isWide ? getWide(getMaxKeyTile()) : getWhole();
+  addSplits(all);
   if (std::optional<ScheduleCandidate> forFew = getForFewQueries())
     all.push_back(std::move(*forFew));
   return all;
+}
+
+std::optional<ScheduleCandidate>
+WarpSpecializedSchedules::getMain(int64_t maxKeyTile) {
+  if (!isWide)
+    return getLargest(2, maxKeyTile);
+  return findMostScores(op, getWide(maxKeyTile));
 }
 
 SmallVector<ScheduleCandidate>
@@ -383,13 +450,13 @@ WarpSpecializedSchedules::getLargest(int64_t &bound) {
                        : hasFunction(op) ? maxKeyTileFunctions
                                          : maxKeyTileMma;
   std::optional<ScheduleCandidate> two =
-      getLargest(2, std::min(maxKeyTile, getMaxKeyTile()));
+      getMain(std::min(maxKeyTile, getMaxKeyTile()));
   if (!two)
     return {};
   if (readsBits) {
     readsBits = false;
     std::optional<ScheduleCandidate> plain =
-        getLargest(2, std::min(maxKeyTile, getMaxKeyTile()));
+        getMain(std::min(maxKeyTile, getMaxKeyTile()));
     readsBits = true;
     if (plain) {
       bound = maxMaskBitQueries;

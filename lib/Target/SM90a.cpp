@@ -235,11 +235,14 @@ LogicalResult SM90aTarget::verifyStagedTile(
   if (!isa<BFloat16Type, Float16Type, Float32Type>(type.getElementType()))
     return emitError() << "sm_90a stages tiles of bf16, f16 or f32 values (was "
                        << type.getElementType() << ")";
-  for (int64_t size : type.getShape())
-    if (size % 8 != 0 || size > 256)
-      return emitError() << "sm_90a stages tiles whose rows and columns are "
-                            "multiples of 8 and at most 256 (was "
-                         << type << ")";
+  // A box of a bulk copy has at most 256 rows. Columns are copied in blocks.
+  constexpr int64_t maxRows = 256;
+  if (type.getShape()[0] % 8 != 0 || type.getShape()[0] > maxRows ||
+      type.getShape()[1] % 8 != 0 || type.getShape()[1] > getMaxHeadDim())
+    return emitError() << "sm_90a stages tiles whose rows and columns are "
+                          "multiples of 8, with at most "
+                       << maxRows << " rows and " << getMaxHeadDim()
+                       << " columns (was " << type << ")";
   if (type.getShape()[0] % (8 * type.getCluster()) != 0)
     return emitError() << "sm_90a stages tiles of which each CTA of a cluster "
                           "copies a multiple of 8 rows (was "

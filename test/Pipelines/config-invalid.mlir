@@ -12,9 +12,9 @@ func.func @element(%q: memref<1x4x?x64xf32>, %k: memref<1x4x?x64xf32>, %v: memre
 
 // -----
 
-func.func @query_dim(%q: memref<1x4x?x320xbf16>, %k: memref<1x4x?x320xbf16>, %v: memref<1x4x?x64xbf16>, %o: memref<1x4x?x64xbf16>) {
-  // expected-error @below {{'attn.attention' op query head dim on sm_90a must be a multiple of 8 and at most 256 (was 320)}}
-  attn.attention ins(%q, %k, %v : memref<1x4x?x320xbf16>, memref<1x4x?x320xbf16>, memref<1x4x?x64xbf16>)
+func.func @query_dim(%q: memref<1x4x?x584xbf16>, %k: memref<1x4x?x584xbf16>, %v: memref<1x4x?x64xbf16>, %o: memref<1x4x?x64xbf16>) {
+  // expected-error @below {{'attn.attention' op query head dim on sm_90a must be a multiple of 8 and at most 576 (was 584)}}
+  attn.attention ins(%q, %k, %v : memref<1x4x?x584xbf16>, memref<1x4x?x584xbf16>, memref<1x4x?x64xbf16>)
       outs(%o : memref<1x4x?x64xbf16>)
   return
 }
@@ -22,7 +22,7 @@ func.func @query_dim(%q: memref<1x4x?x320xbf16>, %k: memref<1x4x?x320xbf16>, %v:
 // -----
 
 func.func @value_dim(%q: memref<1x4x?x64xbf16>, %k: memref<1x4x?x64xbf16>, %v: memref<1x4x?x60xbf16>, %o: memref<1x4x?x60xbf16>) {
-  // expected-error @below {{'attn.attention' op value head dim on sm_90a must be a multiple of 8 and at most 256 (was 60)}}
+  // expected-error @below {{'attn.attention' op value head dim on sm_90a must be a multiple of 8 and at most 576 (was 60)}}
   attn.attention ins(%q, %k, %v : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x60xbf16>)
       outs(%o : memref<1x4x?x60xbf16>)
   return
@@ -31,7 +31,7 @@ func.func @value_dim(%q: memref<1x4x?x64xbf16>, %k: memref<1x4x?x64xbf16>, %v: m
 // -----
 
 func.func @append(%k: memref<1x4x1x60xbf16>, %kc: memref<1x4x9x60xbf16>, %n: memref<1xi32>) {
-  // expected-error @below {{'attn.cache_append' op head dim of 'key' on sm_90a must be a multiple of 8 and at most 256 (was 60)}}
+  // expected-error @below {{'attn.cache_append' op head dim of 'key' on sm_90a must be a multiple of 8 and at most 576 (was 60)}}
   attn.cache_append ins(%k, %k : memref<1x4x1x60xbf16>, memref<1x4x1x60xbf16>)
       outs(%kc, %kc : memref<1x4x9x60xbf16>, memref<1x4x9x60xbf16>) key_lengths(%n : memref<1xi32>)
   return
@@ -41,8 +41,33 @@ func.func @append(%k: memref<1x4x1x60xbf16>, %kc: memref<1x4x9x60xbf16>, %n: mem
 
 func.func @append_values(%k: memref<1x4x1x64xbf16>, %v: memref<1x4x1x12xbf16>, %kc: memref<1x4x9x64xbf16>,
                          %vc: memref<1x4x9x12xbf16>, %n: memref<1xi32>) {
-  // expected-error @below {{'attn.cache_append' op head dim of 'value' on sm_90a must be a multiple of 8 and at most 256 (was 12)}}
+  // expected-error @below {{'attn.cache_append' op head dim of 'value' on sm_90a must be a multiple of 8 and at most 576 (was 12)}}
   attn.cache_append ins(%k, %v : memref<1x4x1x64xbf16>, memref<1x4x1x12xbf16>)
       outs(%kc, %vc : memref<1x4x9x64xbf16>, memref<1x4x9x12xbf16>) key_lengths(%n : memref<1xi32>)
+  return
+}
+
+// -----
+
+// Gradients hold whole rows.
+
+func.func @gradient(%q: memref<1x4x?x320xbf16>, %lse: memref<1x4x?xf32>) {
+  // expected-error @below {{'attn.attention_grad' op query head dim of a gradient on sm_90a must be a multiple of 8 and at most 256 (was 320)}}
+  attn.attention_grad ins(%q, %q, %q, %q, %lse, %q : memref<1x4x?x320xbf16>, memref<1x4x?x320xbf16>,
+          memref<1x4x?x320xbf16>, memref<1x4x?x320xbf16>, memref<1x4x?xf32>, memref<1x4x?x320xbf16>)
+      outs(%q, %q, %q : memref<1x4x?x320xbf16>, memref<1x4x?x320xbf16>, memref<1x4x?x320xbf16>)
+  return
+}
+
+// -----
+
+func.func @gradient_tiles(%q: memref<1x4x?x64xbf16>, %lse: memref<1x4x?xf32>) {
+  // expected-error @below {{cannot compute tiles of the value head dim as 'dq' = '#attn_tile.multistage<query_tile = 64, key_tile = 64, stages = 2, warps = 4, v_head_dim_tile = 32>' says: gradients cannot}}
+  attn.attention_grad ins(%q, %q, %q, %q, %lse, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>,
+          memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?xf32>, memref<1x4x?x64xbf16>)
+      outs(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
+      schedule(#attn_tile.gradient<preprocess = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+          dkdv = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>,
+          dq = #attn_tile.multistage<query_tile = 64, key_tile = 64, stages = 2, warps = 4, v_head_dim_tile = 32>>)
   return
 }

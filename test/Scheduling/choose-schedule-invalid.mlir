@@ -440,3 +440,17 @@ func.func @small_device(%q: memref<1x16x512x128xbf16>, %o: memref<1x16x512x128xb
   return
 }
 }
+
+// -----
+
+// A wide head: tiles of 64 queries and 16 keys.
+
+module attributes {attn.device = #attn.device<"h200", shared_bytes = 100000>} {
+func.func @small_device_wide(%q: memref<1x16x512x512xbf16>, %o: memref<1x16x512x512xbf16>) {
+  // expected-error @below {{has no schedule that fits the capacities of sm_90a: the smallest one needs 103424 bytes of shared memory, but h200 has 100000 (3424 too many)}}
+  attn.attention
+      ins(%q, %q, %q : memref<1x16x512x512xbf16>, memref<1x16x512x512xbf16>, memref<1x16x512x512xbf16>)
+      outs(%o : memref<1x16x512x512xbf16>)
+  return
+}
+}

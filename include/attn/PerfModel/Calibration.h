@@ -86,6 +86,9 @@ struct DeviceModel : DeviceFigures {
   /// The device whose calibration it is, which may be another one where there
   /// is none for the device itself.
   std::string calibratedFor;
+  /// More registers for tiles than a thread of the device has, to find how many
+  /// a schedule lacks.
+  int64_t extraRegisters = 0;
 
   /// The model that `figures` are part of: `ScheduleAttrInterface`, which
   /// knows no models, passes its figures on.

@@ -55,6 +55,8 @@ bool canReadMaskBits(AttentionOpInterface attention);
 struct KeyTileBounds {
   int64_t qkHeadDim = 0;
   int64_t vHeadDim = 0;
+  /// `vHeadDim`, if it is a part of the head dim (`v_head_dim_tile`), else 0.
+  int64_t vHeadDimTile = 0;
   int64_t elementBytes = 2;
   /// Rows of a query tile, and the threads that hold them.
   int64_t queryTile = 0;

@@ -21,6 +21,8 @@
 #include "attn/Target/TargetCapabilities.h"
 #include "mlir/IR/Builders.h"
 
+#include <algorithm>
+
 namespace mlir::attn {
 
 /// The converted operands of a copy from pages: the page table and the flag of
@@ -74,7 +76,10 @@ public:
   }
   StringRef describeElementTypes() const override { return "bf16, f16 or f32"; }
   int64_t getHeadDimUnit() const override { return 8; }
-  int64_t getMaxHeadDim() const override { return 256; }
+  int64_t getMaxHeadDim() const override { return 576; }
+  int64_t getMaxWholeHeadDim() const override {
+    return std::min<int64_t>(getMaxHeadDim(), 256);
+  }
 
   /// The first version of PTX that has the architecture, times 10.
   virtual int64_t getMinPTXVersion() const = 0;

@@ -92,6 +92,8 @@ private:
     Value split, numSplits;
     /// The number of a listed work item.
     Value number;
+    /// Its first column of the values; null if it has all columns.
+    Value firstColumn;
     /// The first query of its cluster, whose CTAs iterate over the same key
     /// tiles.
     Value firstOfCluster;
@@ -156,10 +158,14 @@ private:
   Value broadcastRows(Value rows, int64_t columns) {
     return b.broadcast(rows, {queryTileSize, columns});
   }
-  /// Loads a tile of keys or values. With `clears`, rows after the end of the
-  /// sequence are zero.
-  Value loadKeyTile(const WorkItem &item, Value source, Value firstKey,
-                    int64_t columns, Value position, Value length, bool clears);
+  /// Loads a tile of the keys, or of the values if `isValue`. Rows of values
+  /// after the end of the sequence are zero.
+  Value loadKeyTile(const WorkItem &item, Value firstKey, Value position,
+                    Value length, bool isValue);
+  /// The first column of the values that a work item has.
+  Value getFirstColumn(const WorkItem &item) {
+    return item.firstColumn ? item.firstColumn : b.index(0);
+  }
   void storeTile(const WorkItem &item, Value tile, Value dest,
                  ValueRange indices);
 
@@ -169,7 +175,10 @@ private:
   attn_tile::KernelOp kernel;
   IRMapping captured;
 
+  /// `vHeadDim` counts the columns of the values that a work item has, of
+  /// `numVHeadDimTiles` work items for each query tile.
   int64_t queryTileSize, keyTileSize, qkHeadDim, vHeadDim;
+  int64_t numVHeadDimTiles;
   /// Whether the query heads of a key head are rows of a tile.
   bool packsGqa;
   /// CTAs of a cluster, which iterate over key tiles together.
@@ -230,7 +239,11 @@ KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
   clearsExponents =
       dropout && getElementTypeOrSelf(attention.getValue()).isBF16();
   qkHeadDim = llvm::alignTo(attention.getQKHeadDim(), headDimMultiple);
-  vHeadDim = llvm::alignTo(attention.getVHeadDim(), headDimMultiple);
+  int64_t vHeadDimTile = schedule.getVHeadDimTile();
+  numVHeadDimTiles = countVHeadDimTiles(attention.getVHeadDim(), vHeadDimTile);
+  vHeadDim = numVHeadDimTiles > 1
+                 ? vHeadDimTile
+                 : llvm::alignTo(attention.getVHeadDim(), headDimMultiple);
   chooseScales();
   takeArguments(captures, splits);
 }
@@ -339,6 +352,8 @@ void KernelWriter::write() {
   Value heads = b.size(query, 1);
   if (numSplits)
     heads = b.createOrFold<arith::MulIOp>(heads, numSplits);
+  if (numVHeadDimTiles > 1)
+    heads = b.createOrFold<arith::MulIOp>(heads, b.index(numVHeadDimTiles));
   if (workItemList) {
     bounds = {heads, emitNumListedWorkItems(b, workItemList)};
   } else {
@@ -360,6 +375,12 @@ void KernelWriter::write() {
 KernelWriter::WorkItem KernelWriter::makeWorkItem(ValueRange ids) {
   WorkItem item;
   item.head = workItemList ? ids[0] : ids[1];
+  if (numVHeadDimTiles > 1) {
+    Value count = b.index(numVHeadDimTiles);
+    Value tile = arith::RemUIOp::create(b, item.head, count);
+    item.firstColumn = arith::MulIOp::create(b, tile, b.index(vHeadDim));
+    item.head = arith::DivUIOp::create(b, item.head, count);
+  }
   if (numSplits) {
     item.numSplits = numSplits;
     item.split = arith::RemUIOp::create(b, item.head, numSplits);
@@ -505,7 +526,8 @@ Value KernelWriter::loadQueries(const WorkItem &item) {
   Type element = getElementTypeOrSelf(tile.getType());
   tile = emitHeadMap(b, region,
                      {b.extend(tile), item.batch, item.head, item.firstQuery,
-                      item.queryLength, attention.getQKHeadDim()},
+                      item.queryLength, attention.getQKHeadDim(),
+                      /*firstColumn=*/Value()},
                      captured);
   return b.round(tile, element);
 }
@@ -570,8 +592,7 @@ KernelWriter::State KernelWriter::writeStep(const WorkItem &item,
   Value tile = attn_tile::KVTileAtOp::create(b, tiles.getTiles(), step);
   Value firstKey = arith::MulIOp::create(b, tile, b.index(keyTileSize));
 
-  Value keyTile = loadKeyTile(item, key, firstKey, qkHeadDim, step, count,
-                              /*clears=*/false);
+  Value keyTile = loadKeyTile(item, firstKey, step, count, /*isValue=*/false);
   Value bits;
   if (maskBits)
     bits = attn_tile::LoadMaskBitsOp::create(
@@ -626,8 +647,7 @@ KernelWriter::State KernelWriter::writeStep(const WorkItem &item,
   Value oldAcc =
       arith::MulFOp::create(b, state.acc, broadcastRows(alpha, vHeadDim));
   // Rows after the sequence are cleared: P = 0 times a NaN or infinity is NaN.
-  Value valueTile = loadKeyTile(item, value, firstKey, vHeadDim, step, count,
-                                /*clears=*/true);
+  Value valueTile = loadKeyTile(item, firstKey, step, count, /*isValue=*/true);
   probabilities =
       b.round(probabilities, getElementTypeOrSelf(valueTile.getType()));
   if (!keepMask)
@@ -831,7 +851,8 @@ void KernelWriter::writeResults(const WorkItem &item,
   if (Region &epilogue = attention.getEpilogue(); !epilogue.empty()) {
     result = emitEpilogue(b, epilogue,
                           {result, item.batch, item.head, item.firstQuery,
-                           item.queryLength, attention.getVHeadDim()},
+                           item.queryLength, attention.getVHeadDim(),
+                           item.firstColumn},
                           captured);
   }
   if (sinks && isSplit) {
@@ -841,7 +862,8 @@ void KernelWriter::writeResults(const WorkItem &item,
         b, isEmpty, b.splat({queryTileSize, vHeadDim}, 0), result);
   }
   result = b.round(result, getElementTypeOrSelf(out.getType()));
-  storeTile(item, result, out, {batch, item.head, firstRow, b.index(0)});
+  storeTile(item, result, out,
+            {batch, item.head, firstRow, getFirstColumn(item)});
   if (!lse && !isSplit)
     return;
 
@@ -898,7 +920,8 @@ Value KernelWriter::addIdentity(const WorkItem &item, Value tile) {
                                         Value(),
                                         Value(),
                                         workItemList ? item.firstKeyRow
-                                                     : Value()};
+                                                     : Value(),
+                                        item.firstColumn};
   auto [queries, keys] = attention.getStaticLengths();
   if (ShapedType::isDynamic(queries) || queries != keys) {
     rows.shift = arith::SubIOp::create(b, item.keyLength, item.queryLength);
@@ -907,13 +930,14 @@ Value KernelWriter::addIdentity(const WorkItem &item, Value tile) {
   return b.addScaledRows(tile, item.identity, rows);
 }
 
-Value KernelWriter::loadKeyTile(const WorkItem &item, Value source,
-                                Value firstKey, int64_t columns, Value position,
-                                Value length, bool clears) {
-  Value zero = b.index(0);
+Value KernelWriter::loadKeyTile(const WorkItem &item, Value firstKey,
+                                Value position, Value length, bool isValue) {
+  Value source = isValue ? value : key;
+  int64_t columns = isValue ? vHeadDim : qkHeadDim;
+  Value column = isValue ? getFirstColumn(item) : b.index(0);
   if (!workItemList && !keyLengths)
     return b.load({keyTileSize, columns}, source,
-                  {item.keyBatch, item.keyHead, firstKey, zero}, position,
+                  {item.keyBatch, item.keyHead, firstKey, column}, position,
                   length);
   Value row = firstKey;
   if (attention.hasSequences() && !attention.hasPackedQueries())
@@ -922,9 +946,9 @@ Value KernelWriter::loadKeyTile(const WorkItem &item, Value source,
   if (pageTable)
     pages = {pageTable, item.keyLength, b.size(key, 0), fault};
   return b.loadWithin(
-      {keyTileSize, columns}, source, {item.keyBatch, item.keyHead, row, zero},
-      clears ? firstKey : Value(), clears ? item.keyLength : Value(), position,
-      length, pages);
+      {keyTileSize, columns}, source,
+      {item.keyBatch, item.keyHead, row, column}, isValue ? firstKey : Value(),
+      isValue ? item.keyLength : Value(), position, length, pages);
 }
 
 void KernelWriter::storeTile(const WorkItem &item, Value tile, Value dest,

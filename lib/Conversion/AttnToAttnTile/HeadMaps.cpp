@@ -26,8 +26,9 @@ using namespace mlir::attn;
 /// A map of the tile whose body is still empty.
 static attn_tile::MapOp createMap(TileProgramBuilder &b, const RowTile &rows) {
   return b.createMap(rows.tile, rows.batch, rows.head, rows.firstRow,
-                     /*firstKey=*/b.index(0), rows.numRows,
-                     b.index(rows.headDim));
+                     /*firstKey=*/rows.firstColumn ? rows.firstColumn
+                                                   : b.index(0),
+                     rows.numRows, b.index(rows.headDim));
 }
 
 /// The mean of the squares of each row.

@@ -17,7 +17,8 @@
 
 namespace mlir::attn {
 
-/// A tile of rows of one head, with the whole head dim.
+/// A tile of rows of one head, with the whole head dim or, in epilogues, a part
+/// of it.
 struct RowTile {
   /// f32.
   Value tile;
@@ -26,6 +27,8 @@ struct RowTile {
   /// tile may be padded beyond either.
   Value numRows;
   int64_t headDim;
+  /// The first element of the head dim in the tile; null for 0.
+  Value firstColumn = {};
 };
 
 /// Applies `region`, the body of attn.map_heads or the query region of

@@ -71,8 +71,9 @@ Value TileProgramBuilder::addScaledRows(Value tile, Value factor,
   // The columns of a tile take the place of keys.
   auto source = cast<MemRefType>(rows.source.getType());
   attn_tile::MapOp map =
-      createMap(tile, rows.batch, rows.head, rows.first, index(0),
-                rows.tileLength, index(source.getShape().back()));
+      createMap(tile, rows.batch, rows.head, rows.first,
+                rows.firstColumn ? rows.firstColumn : index(0), rows.tileLength,
+                index(source.getShape().back()));
   Block *body = &map.getBody().front();
   OpBuilder::InsertionGuard guard(*this);
   setInsertionPointToEnd(body);

@@ -123,6 +123,8 @@ struct TileProgramBuilder : ImplicitLocOpBuilder {
     Value shift, length;
     /// Where position 0 of `source` is stored; null for row 0.
     Value firstRow;
+    /// The column of the rows that is the first one of the tile; null for 0.
+    Value firstColumn = {};
   };
   /// Adds `factor`, a scalar, times the rows to a tile; rows that do not exist
   /// count as zero.

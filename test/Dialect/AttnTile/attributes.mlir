@@ -116,6 +116,27 @@ func.func private @query_tile() attributes {
 
 // -----
 
+func.func private @v_head_dim_tile() attributes {
+  // expected-error @below {{'v_head_dim_tile' must be 0 or a positive multiple of 16 (was 72)}}
+  s = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2, v_head_dim_tile = 72>
+}
+
+// -----
+
+func.func private @v_head_dim_tile_negative() attributes {
+  // expected-error @below {{'v_head_dim_tile' must be 0 or a positive multiple of 16 (was -16)}}
+  s = #attn_tile.multistage<query_tile = 64, key_tile = 64, stages = 2, warps = 4, v_head_dim_tile = -16>
+}
+
+// -----
+
+func.func private @v_head_dim_tile_limit() attributes {
+  // expected-error @below {{'v_head_dim_tile' must be at most 256 (was 272)}}
+  s = #attn_tile.multistage<query_tile = 64, key_tile = 64, stages = 2, warps = 4, v_head_dim_tile = 272>
+}
+
+// -----
+
 func.func private @key_tile_limit() attributes {
   // expected-error @below {{'key_tile' must be at most 256 (was 272)}}
   s = #attn_tile.warp_specialized<query_tile = 128, key_tile = 272, stages = 2, consumers = 2>

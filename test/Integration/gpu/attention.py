@@ -398,6 +398,8 @@ class Variant:
     cluster: int = 1
     # Stages of tiles that scores read, where they are aligned, of schedules that are given.
     score_stages: int = 0
+    # Columns of the values that a work item has, of schedules that are given.
+    v_tile: int = 0
 
     @property
     def length(self) -> str:
@@ -460,6 +462,7 @@ class Variant:
         parts.append(f"poly{self.polynomials}" if self.polynomials else "")
         parts += [f"scores{self.score_stages}" if self.score_stages else ""]
         parts += [f"cluster{self.cluster}" if self.cluster > 1 else ""]
+        parts += [f"v{self.v_tile}" if self.v_tile else ""]
         return "_".join(filter(None, parts))
 
     @property
@@ -477,7 +480,7 @@ class Variant:
                 f" traversal = {traversal}, interleave = {interleave}, split_kv_work_items = {self.split},"
                 f" pack_gqa = {str(bool(self.pack)).lower()}, score_stages = {score_stages},"
                 f" l2_promotion = {128 if self.pack else 256}, ctas_per_sm = {groups},"
-                f" exp2_emulation = {self.polynomials}, cluster = {self.cluster}>"
+                f" exp2_emulation = {self.polynomials}, cluster = {self.cluster}, v_head_dim_tile = {self.v_tile}>"
             )
 
         if not self.score_stages:
@@ -702,6 +705,24 @@ VARIANTS = [
     variant(192, 128, mask="window_both", heads=(5, 3), head_map=(2, 2, 0, 2, 2), identity=True, lse=False),
     variant(256, data="documents", identity=True, sinks=True),
     variant(72, 40, out="f32", dropout=Dropout(0.125, "arx", 6), identity=True),
+    # Wide heads, whose values are divided among work items.
+    variant(320, mask="causal"),
+    variant(384, dtype="f16"),
+    variant(512),
+    variant(512, dtype="f16", heads=(8, 2), mask="causal"),
+    variant(576, 512, heads=(6, 1), mask="causal"),
+    variant(576),
+    variant(264, 40, dtype="f16", mask="window_both"),
+    variant(40, 568, mask="causal_tl"),
+    variant(512, 264, score="alibi", out="f32", lse=False),
+    variant(512, score="softcap", keep="docs", sinks=True),
+    variant(320, score="bias", mask="causal"),
+    variant(576, 512, data="documents", identity=True, heads=(4, 1)),
+    variant(512, mask="window", dropout=Dropout(0.125, "arx", 6)),
+    variant(576, 512, mask="causal", dropout=Dropout(0.1, "arx", 6), bits="rows", heads=(4, 1)),
+    variant(384, heads=(5, 3), head_map=(2, 2, 0, 2, 2), identity=True, lse=False),
+    variant(320, dtype="f32", mask="causal", precision="high"),
+    variant(576, 512, dtype="f32"),
 ]
 
 SCHEDULED = [
@@ -752,6 +773,8 @@ SHARED = [
     variant(128, mask="nothing", schedule=STREAM, split=132),
     variant(128, mask="causal", schedule=(2, 128, 2, True, "paired", 1), split=132),
     variant(128, schedule=(2, 176, 2, True, "persistent", 1), split=132),
+    variant(576, 512, heads=(16, 1), schedule=(1, 32, 2, False, "grid", 1), split=132, pack=True, v_tile=256),
+    variant(512, heads=(4, 2), mask="causal", sinks=True, schedule=(1, 48, 2, False, "grid", 1), split=1000, v_tile=256),
 ]
 
 # Polynomials for some exponentials, and for all, of -inf as well.
@@ -777,6 +800,7 @@ CLUSTERED = [
     variant(72, 40, dtype="f16", mask="left", schedule=(2, 112, 2, False, "persistent", 1), cluster=2),
     variant(128, score="bias16", schedule=(2, 96, 2, True, "persistent", 1), cluster=2, score_stages=2),
     variant(128, mask="nothing", sinks=True, schedule=(2, 128, 2, True, "persistent", 1), cluster=2),
+    variant(512, mask="causal", schedule=(2, 32, 2, True, "paired", 1), cluster=2, v_tile=256),
 ]
 
 LARGE_KEYS = variant(128, heads=(8, 8))

@@ -69,6 +69,9 @@ VARIANTS = [
     variant("padded", 128, heads=(8, 2), mask="causal"),
     variant("padded", 64),
     variant("padded", 192, 128, mask="causal_tl", dtype="f16"),
+    variant("packed", 576, 512, heads=(4, 1), mask="causal"),
+    variant("packed", 512, dtype="f16", score="alibi"),
+    variant("padded", 320, mask="causal"),
 ]
 
 

@@ -349,6 +349,16 @@ double WgmmaAttr::getFlopsPerCycle(const attn::DeviceFigures &device) const {
 /// unbounded compile time and registers.
 static constexpr int64_t maxTile = 256;
 
+/// Checks the columns of the values of a work item: whole steps of an MMA, or
+/// 0.
+static LogicalResult verifyVHeadDimTile(EmitErrorFn emitError, int64_t tile) {
+  constexpr int64_t step = 16;
+  if (tile >= 0 && tile % step == 0)
+    return verifyAtMost(emitError, "v_head_dim_tile", tile, maxTile);
+  return emitError() << "'v_head_dim_tile' must be 0 or a positive multiple of "
+                     << step << " (was " << tile << ")";
+}
+
 /// CTAs of a cluster that every device has room for, and rows in which stages
 /// are swizzled.
 static constexpr int64_t maxCluster = 8, swizzleRows = 8;
@@ -370,7 +380,8 @@ LogicalResult WarpSpecializedAttr::verify(
     int64_t consumers, bool pingPong, TraversalKind, int64_t interleave, bool,
     bool, int64_t queryStages, int64_t splitKVWorkItems, bool packGqa,
     int64_t scoreStages, int64_t l2Promotion, int64_t ctasPerSm,
-    int64_t exp2Emulation, int64_t cluster, bool maskBits, bool balanceSplits) {
+    int64_t exp2Emulation, int64_t cluster, bool maskBits, bool balanceSplits,
+    int64_t vHeadDimTile) {
   if (!isL2Promotion(l2Promotion))
     return emitError() << "'l2_promotion' must be 0, 64, 128 or 256 (was "
                        << l2Promotion << ")";
@@ -386,6 +397,7 @@ LogicalResult WarpSpecializedAttr::verify(
       failed(verifyAtMost(emitError, "ctas_per_sm", ctasPerSm, 2)) ||
       failed(verifyNotNegative(emitError, "exp2_emulation", exp2Emulation)) ||
       failed(verifyAtMost(emitError, "exp2_emulation", exp2Emulation, 16)) ||
+      failed(verifyVHeadDimTile(emitError, vHeadDimTile)) ||
       failed(verifyMultiple(emitError, "key_tile", keyTile, 16)))
     return failure();
   if (queryTile != consumers * 64)
@@ -581,8 +593,10 @@ LogicalResult MoveRowsAttr::verify(EmitErrorFn emitError, int64_t chunks,
 LogicalResult MultistageAttr::verify(EmitErrorFn emitError, int64_t queryTile,
                                      int64_t keyTile, int64_t stages,
                                      int64_t warps, int64_t splitKVWorkItems,
-                                     bool, bool balanceSplits) {
+                                     bool, bool balanceSplits,
+                                     int64_t vHeadDimTile) {
   if (failed(verifyPositive(emitError, "warps", warps)) ||
+      failed(verifyVHeadDimTile(emitError, vHeadDimTile)) ||
       failed(verifyNotNegative(emitError, "split_kv_work_items",
                                splitKVWorkItems)) ||
       failed(verifyBalanced(emitError, splitKVWorkItems, balanceSplits)) ||

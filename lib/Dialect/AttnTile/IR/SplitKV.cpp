@@ -42,13 +42,14 @@ Attribute attn_tile::withSplitKVWorkItems(Attribute schedule, int64_t workItems,
             old.getExp2Emulation(), old.getCluster(),
             // With split-KV, keys are masked by the mask_mod region, not by
             // mask bits.
-            workItems == 0 && old.getMaskBits(), balanceSplits);
+            workItems == 0 && old.getMaskBits(), balanceSplits,
+            old.getVHeadDimTile());
       })
       .Case([&](MultistageAttr old) -> Attribute {
         return MultistageAttr::get(old.getContext(), old.getQueryTile(),
                                    old.getKeyTile(), old.getStages(),
                                    old.getWarps(), workItems, old.getPackGqa(),
-                                   balanceSplits);
+                                   balanceSplits, old.getVHeadDimTile());
       })
       .Case([&](SequentialAttr old) -> Attribute {
         return SequentialAttr::get(old.getContext(), old.getQueryTile(),

@@ -146,6 +146,14 @@ struct ForwardSchedule : TiledSchedule<Model, ScheduleAttr> {
   }
 };
 
+/// The common base of the schedules of forward kernels of GPUs.
+template <typename Model, typename ScheduleAttr>
+struct GPUForwardSchedule : ForwardSchedule<Model, ScheduleAttr> {
+  int64_t getVHeadDimTile(Attribute schedule) const {
+    return cast<ScheduleAttr>(schedule).getVHeadDimTile();
+  }
+};
+
 /// In kernels that prepare the work of others, one warp runs each work item.
 struct ScalarSchedule
     : attn::ScheduleAttrInterface::ExternalModel<ScalarSchedule, ScalarAttr> {
@@ -233,7 +241,7 @@ struct SequentialSchedule
 };
 
 struct MultistageSchedule
-    : ForwardSchedule<MultistageSchedule, MultistageAttr> {
+    : GPUForwardSchedule<MultistageSchedule, MultistageAttr> {
   int64_t getRowsPerRead(Attribute attribute) const {
     auto schedule = cast<MultistageAttr>(attribute);
     return schedule.getQueryTile() / schedule.getWarps();
@@ -280,7 +288,7 @@ struct KeyMultistageSchedule
 };
 
 struct WarpSpecializedSchedule
-    : ForwardSchedule<WarpSpecializedSchedule, WarpSpecializedAttr> {
+    : GPUForwardSchedule<WarpSpecializedSchedule, WarpSpecializedAttr> {
   int64_t getRowsPerRead(Attribute attribute) const {
     auto schedule = cast<WarpSpecializedAttr>(attribute);
     return schedule.getQueryTile() / schedule.getConsumers();
@@ -575,6 +583,8 @@ struct GradientSchedule
       feature = "read mask bits";
     else if (schedule.getClusterSize() > 1)
       feature = "iterate over keys in clusters";
+    else if (schedule.getVHeadDimTile() > 0)
+      feature = "compute tiles of the value head dim";
     else
       return success();
     return attention->emitOpError("cannot ")

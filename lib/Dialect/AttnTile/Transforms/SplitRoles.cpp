@@ -389,9 +389,9 @@ LogicalResult AttnTileSplitRolesPass::checkAdditions() {
 
 /// Whether filling pipes takes many registers: a loop fills more stages in a
 /// step, a nested loop looks tiles up in memory instead of computing them, or a
-/// tile comes from many pages.
+/// tile comes from many pages or is copied in many boxes.
 static bool needsManyRegisters(KernelOp kernel, const Producer &producer) {
-  constexpr int64_t maxTiles = 4, maxPages = 2;
+  constexpr int64_t maxTiles = 4, maxPages = 2, maxColumns = 256;
   auto isNested = [](scf::ForOp loop) {
     return loop && loop->getParentOfType<scf::ForOp>();
   };
@@ -402,8 +402,10 @@ static bool needsManyRegisters(KernelOp kernel, const Producer &producer) {
       if (llvm::range_size(tiles) > maxTiles)
         return WalkResult::interrupt();
     } else if (auto copy = dyn_cast<CopyOp>(op)) {
-      int64_t rows = copy.getBuffer().getType().getShape()[0];
-      if (rows > maxPages * copy.getContiguousRows() && copy.getPageTable())
+      ArrayRef<int64_t> tile = copy.getBuffer().getType().getShape();
+      bool hasManyPages =
+          copy.getPageTable() && tile[0] > maxPages * copy.getContiguousRows();
+      if (hasManyPages || tile[1] > maxColumns)
         return WalkResult::interrupt();
     } else if (isa<memref::LoadOp>(op) && producer.needs(op) &&
                isNested(loop) && !loop.getBody()->getOps<AcquireOp>().empty()) {

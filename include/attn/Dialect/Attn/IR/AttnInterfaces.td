@@ -230,6 +230,13 @@ def Attn_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
       "int64_t", "getClusterSize", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return 1;">,
     InterfaceMethod<[{
+        The columns of the values that a work item multiplies. Several work items
+        then compute the scores of a query tile, one for each tile of columns
+        (`countVHeadDimTiles`). 0 for work items of all columns.
+      }],
+      "int64_t", "getVHeadDimTile", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return 0;">,
+    InterfaceMethod<[{
         Whether the query heads that share a key head are packed into the rows
         of one query tile (`pack_gqa`). There is one query for each head then
         (see `whyNotPackGqa`).

@@ -173,6 +173,10 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
     - `mask_bits`: an earlier kernel evaluates the mask of the partial tiles,
       once for all heads, to a mask bitmap. For masks that read tensors but do
       not depend on the head.
+    - `v_head_dim_tile`: the columns of the values that a work item multiplies,
+      for heads whose output does not fit the registers of the consumers. The
+      work items of a query tile, one for each tile of columns, all compute its
+      scores. With 0 a work item has all columns.
 
     ```mlir
     #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2,
@@ -182,6 +186,8 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
         l2_promotion = 128>
     #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2,
         consumers = 2, ping_pong = true, cluster = 2>
+    #attn_tile.warp_specialized<query_tile = 128, key_tile = 32, stages = 2,
+        consumers = 2, ping_pong = true, v_head_dim_tile = 256>
     ```
   }];
   let parameters = (ins "int64_t":$query_tile, "int64_t":$key_tile,
@@ -201,7 +207,8 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
                         DefaultValuedParameter<"int64_t", "0">:$exp2_emulation,
                         DefaultValuedParameter<"int64_t", "1">:$cluster,
                         DefaultValuedParameter<"bool", "false">:$mask_bits,
-                        DefaultValuedParameter<"bool", "false">:$balance_splits);
+                        DefaultValuedParameter<"bool", "false">:$balance_splits,
+                        DefaultValuedParameter<"int64_t", "0">:$v_head_dim_tile);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
@@ -349,7 +356,8 @@ def AttnTile_MultistageAttr : AttnTile_Attr<"Multistage", "multistage",
   let description = [{
     Strategy for GPUs whose MMAs are synchronous. All `warps` warps copy and
     compute; copies run `stages - 1` iterations ahead (FlashAttention-2, Dao
-    2023). `split_kv_work_items`, `pack_gqa` and `balance_splits` are as in
+    2023). `split_kv_work_items`, `pack_gqa`, `balance_splits` and
+    `v_head_dim_tile` are as in
     `#attn_tile.warp_specialized`.
 
     ```mlir
@@ -360,7 +368,8 @@ def AttnTile_MultistageAttr : AttnTile_Attr<"Multistage", "multistage",
                         "int64_t":$stages, "int64_t":$warps,
                         DefaultValuedParameter<"int64_t", "0">:$split_kv_work_items,
                         DefaultValuedParameter<"bool", "false">:$pack_gqa,
-                        DefaultValuedParameter<"bool", "false">:$balance_splits);
+                        DefaultValuedParameter<"bool", "false">:$balance_splits,
+                        DefaultValuedParameter<"int64_t", "0">:$v_head_dim_tile);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

@@ -1,0 +1,67 @@
+// RUN: attn-opt %s --convert-attn-to-attn-tile --split-input-file | FileCheck %s
+
+// Each head has two work items for a tile of queries. Both compute its scores, and each its columns of the output.
+
+// CHECK-LABEL: attn_tile.kernel @wide_kernel(
+// CHECK-SAME:    %[[Q:.*]]: memref<1x4x?x512xbf16>, %[[K:.*]]: memref<1x2x?x512xbf16>, %[[V:.*]]: memref<1x2x?x320xbf16>, %[[O:.*]]: memref<1x4x?x320xbf16>, %[[LSE:.*]]: memref<1x4x?xf32>
+// CHECK:         %[[HEADS:.*]] = arith.constant 8 : index
+// CHECK:         scf.forall (%[[B:.*]], %[[ITEM:.*]], %{{.*}}) in (%{{.*}}, %[[HEADS]], %{{.*}})
+// CHECK:           %[[TWO:.*]] = arith.constant 2 : index
+// CHECK:           %[[TILE:.*]] = arith.remui %[[ITEM]], %[[TWO]]
+// CHECK:           %[[COLUMNS:.*]] = arith.constant 160 : index
+// CHECK:           %[[COLUMN:.*]] = arith.muli %[[TILE]], %[[COLUMNS]]
+// CHECK:           %[[H:.*]] = arith.divui %[[ITEM]], %[[TWO]]
+// CHECK:           %[[KH:.*]] = arith.divui %[[H]], %{{.*}}
+// CHECK:           attn_tile.load %[[Q]][%[[B]], %[[H]], %[[ROW:.*]], %{{.*}}] stream({{.*}} -> vector<128x512xbf16>
+// CHECK:           scf.for
+// CHECK:             attn_tile.load %[[K]][%[[B]], %[[KH]], %[[KEY:.*]], %{{.*}}] stream({{.*}} -> vector<32x512xbf16>
+// CHECK:             vector.contract {{.*}} into vector<128x32xf32>
+// CHECK:             attn_tile.load %[[V]][%[[B]], %[[KH]], %[[KEY]], %[[COLUMN]]] stream({{.*}} -> vector<32x160xbf16>
+// CHECK:             vector.contract {{.*}} into vector<128x160xf32>
+// The epilogue sees the elements of the head.
+// CHECK:           attn_tile.map %{{.*}} at(%[[B]], %[[H]], %[[ROW]], %[[COLUMN]])
+// CHECK:           attn_tile.store %{{.*}}, %[[O]][%[[B]], %[[H]], %[[ROW]], %[[COLUMN]]]
+// CHECK:           attn_tile.store %{{.*}}, %[[LSE]][%[[B]], %[[H]], %[[ROW]]]
+func.func @wide(%q: memref<1x4x?x512xbf16>, %k: memref<1x2x?x512xbf16>, %v: memref<1x2x?x320xbf16>, %o: memref<1x4x?x320xbf16>, %lse: memref<1x4x?xf32>) {
+  attn.attention ins(%q, %k, %v : memref<1x4x?x512xbf16>, memref<1x2x?x512xbf16>, memref<1x2x?x320xbf16>)
+      outs(%o, %lse : memref<1x4x?x320xbf16>, memref<1x4x?xf32>)
+      schedule(#attn_tile.warp_specialized<query_tile = 128, key_tile = 32, stages = 2, consumers = 2, v_head_dim_tile = 160>)
+      epilogue {
+      ^bb0(%x: f32, %b: index, %h: index, %i: index, %d: index):
+        %n = arith.index_cast %d : index to i32
+        %f = arith.sitofp %n : i32 to f32
+        %y = arith.addf %x, %f : f32
+        attn.yield %y : f32
+      }
+  return
+}
+
+// -----
+
+// A tile of all columns is one work item.
+
+// CHECK-LABEL: attn_tile.kernel @whole_kernel(
+// CHECK:         %[[HEADS:.*]] = arith.constant 4 : index
+// CHECK:         scf.forall (%{{.*}}, %{{.*}}, %{{.*}}) in (%{{.*}}, %[[HEADS]], %{{.*}})
+// CHECK-NOT:       arith.remui
+// CHECK:           vector.contract {{.*}} into vector<128x80xf32>
+func.func @whole(%q: memref<1x4x?x80xbf16>, %o: memref<1x4x?x80xbf16>) {
+  attn.attention ins(%q, %q, %q : memref<1x4x?x80xbf16>, memref<1x4x?x80xbf16>, memref<1x4x?x80xbf16>)
+      outs(%o : memref<1x4x?x80xbf16>)
+      schedule(#attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2, v_head_dim_tile = 96>)
+  return
+}
+
+// -----
+
+// Splits of the keys divide each of these work items: 16 are wanted, and there are four.
+
+// CHECK-LABEL: attn_tile.kernel @split_kernel(
+// CHECK-SAME:    memref<4x2x16x128xf32
+// CHECK:         split(%{{.*}} of %{{.*}})
+func.func @split(%q: memref<1x2x16x128xf32>, %k: memref<1x2x256x128xf32>, %o: memref<1x2x16x128xf32>) {
+  attn.attention ins(%q, %k, %k : memref<1x2x16x128xf32>, memref<1x2x256x128xf32>, memref<1x2x256x128xf32>)
+      outs(%o : memref<1x2x16x128xf32>)
+      schedule(#attn_tile.multistage<query_tile = 64, key_tile = 64, stages = 2, warps = 4, split_kv_work_items = 16, v_head_dim_tile = 64>)
+  return
+}

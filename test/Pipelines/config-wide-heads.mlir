@@ -1,0 +1,15 @@
+// RUN: attn-opt %s --pass-pipeline='builtin.module(func.func(attn-choose-schedule{target=sm_90a}))' | FileCheck %s --check-prefixes=CHECK,SM90
+// RUN: attn-opt %s --pass-pipeline='builtin.module(func.func(attn-choose-schedule{target=sm_80}))' | FileCheck %s --check-prefixes=CHECK,SM80
+// RUN: attn-opt %s --pass-pipeline='builtin.module(func.func(attn-choose-schedule{target=host}))' | FileCheck %s --check-prefixes=CHECK,HOST
+
+// Head dims beyond 256: work items multiply a part of the value head dim.
+
+// CHECK-LABEL: @d512(
+// SM90: #attn_tile.warp_specialized<query_tile = 128, key_tile = 32, stages = 2, consumers = 2, {{.*}}v_head_dim_tile = 256>
+// SM80: #attn_tile.multistage<query_tile = 64, key_tile = {{.*}}, v_head_dim_tile = 256>
+// HOST: #attn_tile.sequential<
+func.func @d512(%q: memref<?x16x?x512xbf16>, %o: memref<?x16x?x512xbf16>) {
+  attn.attention ins(%q, %q, %q : memref<?x16x?x512xbf16>, memref<?x16x?x512xbf16>, memref<?x16x?x512xbf16>)
+      outs(%o : memref<?x16x?x512xbf16>)
+  return
+}
