@@ -17,6 +17,7 @@
 #include "attn/Analysis/MaskTiles.h"
 #include "attn/Compiler/Passes.h"
 #include "attn/Conversion/LaunchToRuntime/RuntimeCalls.h"
+#include "attn/Dialect/Attn/IR/AttnLinearOps.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Interfaces/Target.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -419,6 +420,64 @@ static void uniteSizes(CacheAppendOp op, func::FuncOp func,
     unite({{op.getCos(), 0}, {op.getSin(), 0}}, "positions", func, sizes);
 }
 
+namespace {
+/// An operand of linear attention or its gradient, by its name in descriptions.
+struct LinearOperand {
+  Value value;
+  StringRef name;
+  /// Whether its dimension 2 is the tokens.
+  bool hasTokens;
+};
+} // namespace
+
+/// The operands of linear attention and of its gradient that both have.
+template <typename OpTy>
+static SmallVector<LinearOperand> getSharedOperands(OpTy op) {
+  return {{op.getQuery(), "q", true},
+          {op.getKey(), "k", true},
+          {op.getValue(), "v", true},
+          {op.getLogDecay(), "log_decay", true},
+          {op.getBeta(), "beta", true},
+          {op.getInitialState(), "initial_state", false}};
+}
+
+static SmallVector<LinearOperand> getLinearOperands(LinearAttentionOp op) {
+  SmallVector<LinearOperand> operands = getSharedOperands(op);
+  operands.append(
+      {{op.getOut(), "out", true}, {op.getFinalState(), "final_state", false}});
+  return operands;
+}
+
+static SmallVector<LinearOperand> getLinearOperands(LinearAttentionGradOp op) {
+  SmallVector<LinearOperand> operands = getSharedOperands(op);
+  operands.append({{op.getDout(), "dout", true},
+                   {op.getDfinalState(), "dfinal_state", false},
+                   {op.getDquery(), "dq", true},
+                   {op.getDkey(), "dk", true},
+                   {op.getDvalue(), "dv", true},
+                   {op.getDlogDecay(), "dlog_decay", true},
+                   {op.getDbeta(), "dbeta", true},
+                   {op.getDinitialState(), "dinitial_state", false}});
+  return operands;
+}
+
+/// Unites the sizes that linear attention or its gradient needs to be equal.
+template <typename OpTy>
+static void uniteLinearSizes(OpTy op, func::FuncOp func, SizeClasses &sizes) {
+  SmallVector<std::pair<Value, int64_t>> batches, tokens;
+  for (const LinearOperand &operand : getLinearOperands(op)) {
+    int64_t rank =
+        operand.value ? cast<MemRefType>(operand.value.getType()).getRank() : 0;
+    // One log-decay a head belongs to no batch entry.
+    if (rank > 1)
+      batches.emplace_back(operand.value, 0);
+    if (rank > 2 && operand.hasTokens)
+      tokens.emplace_back(operand.value, 2);
+  }
+  unite(batches, "batch", func, sizes);
+  unite(tokens, "tokens", func, sizes);
+}
+
 /// Adds the operands of `op` whose rows threads copy in blocks.
 static void addStaged(CacheAppendOp op, func::FuncOp func,
                       llvm::SmallDenseSet<Value> &staged) {
@@ -659,6 +718,7 @@ private:
   void set(Value value, StringRef name);
   void setOperands(AttentionOpInterface op);
   void setOperands(CacheAppendOp op);
+  void setOperands(ArrayRef<LinearOperand> operands);
 
   func::FuncOp func;
   SmallVector<std::string> names;
@@ -710,6 +770,11 @@ void ArgumentNames::setOperands(CacheAppendOp op) {
   set(op.getNewLengths(), "new_lengths");
 }
 
+void ArgumentNames::setOperands(ArrayRef<LinearOperand> operands) {
+  for (const LinearOperand &operand : operands)
+    set(operand.value, operand.name);
+}
+
 SmallVector<std::string> ArgumentNames::find() {
   for (unsigned i = 0, e = names.size(); i < e; ++i)
     if (auto name = func.getArgAttrOfType<StringAttr>(i, argNameAttrName)) {
@@ -718,6 +783,9 @@ SmallVector<std::string> ArgumentNames::find() {
     }
   func.walk([&](AttentionOpInterface op) { setOperands(op); });
   func.walk([&](CacheAppendOp op) { setOperands(op); });
+  func.walk([&](LinearAttentionOp op) { setOperands(getLinearOperands(op)); });
+  func.walk(
+      [&](LinearAttentionGradOp op) { setOperands(getLinearOperands(op)); });
   func.walk([&](MatmulOp op) {
     set(op.getLhs(), "lhs");
     set(op.getRhs(), "rhs");
@@ -868,6 +936,9 @@ static LogicalResult describe(func::FuncOp func, int64_t stagedAlignment) {
   func.walk([&](AttentionOpInterface op) { uniteSizes(op, func, sizes); });
   func.walk([&](MatmulOp op) { uniteSizes(op, func, sizes); });
   func.walk([&](CacheAppendOp op) { uniteSizes(op, func, sizes); });
+  func.walk([&](LinearAttentionOp op) { uniteLinearSizes(op, func, sizes); });
+  func.walk(
+      [&](LinearAttentionGradOp op) { uniteLinearSizes(op, func, sizes); });
   func.walk([&](linalg::LinalgOp op) { uniteSizes(op, func, sizes); });
   uniteNotedSizes(func, sizes);
   DerivedSizes derived(func, sizes);

@@ -12,6 +12,7 @@
 
 #include "attn/PerfModel/CostOpInterfaceImpl.h"
 #include "attn/Analysis/MaskArea.h"
+#include "attn/Dialect/Attn/IR/AttnLinearOps.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Interfaces/CostOpInterface.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -307,6 +308,44 @@ struct CacheAppendModel
   }
 };
 
+/// FLOPs of linear attention for a token and head: matmuls with the state and
+/// with the chunk. The delta rule reads the state once more, and multiplies
+/// keys by keys and the solution by the triangular matrix.
+template <typename OpTy>
+static double getFlopsOfToken(OpTy op) {
+  double keyDim = op.getKeyHeadDim(), valueDim = op.getValueHeadDim();
+  double chunk = op.getCausal() ? op.getChunkOrDefault() : 0;
+  double flops = 4 * keyDim * valueDim + 2 * chunk * (keyDim + valueDim);
+  if (op.getBeta())
+    flops += 2 * keyDim * valueDim + chunk * (2 * keyDim + valueDim);
+  return flops;
+}
+
+/// Linear attention and its gradient read and write their operands. The
+/// gradient repeats the matmuls, and has two for each of them.
+template <typename OpTy>
+struct LinearAttentionModel
+    : public CostOpInterface::ExternalModel<LinearAttentionModel<OpTy>, OpTy> {
+  OpCost getCost(Operation *operation,
+                 const CostAssumptions &assumptions) const {
+    auto op = cast<OpTy>(operation);
+    double bytes = 0;
+    for (Value operand : op->getOperands())
+      bytes += getShapedBytes(operand.getType(), assumptions);
+    OpCost cost;
+    cost.launches = 1;
+    cost.bytes(MemoryLevel::Memory) = bytes;
+    Value query = op.getQuery();
+    double tokens = double(assumptions.getBatch(getDimSize(query, 0))) *
+                    double(op.getNumHeads()) *
+                    double(assumptions.getSize(getDimSize(query, 2)));
+    double repetitions = std::is_same_v<OpTy, LinearAttentionOp> ? 1 : 3;
+    cost.operations(getMmaUnit(getElementTypeOrSelf(query.getType()))) =
+        repetitions * tokens * getFlopsOfToken(op);
+    return cost;
+  }
+};
+
 /// Operations that move nothing.
 template <typename OpTy>
 struct FreeModel
@@ -331,6 +370,10 @@ void attn::registerCostOpInterfaceExternalModels(DialectRegistry &registry) {
     AttentionGradOp::attachInterface<AttentionGradModel>(*context);
     DropoutMaskOp::attachInterface<DropoutMaskModel>(*context);
     CacheAppendOp::attachInterface<CacheAppendModel>(*context);
+    LinearAttentionOp::attachInterface<LinearAttentionModel<LinearAttentionOp>>(
+        *context);
+    LinearAttentionGradOp::attachInterface<
+        LinearAttentionModel<LinearAttentionGradOp>>(*context);
     MapHeadsOp::attachInterface<HeadOpModel<MapHeadsOp>>(*context);
     MatmulOp::attachInterface<MatmulModel>(*context);
     RmsNormOp::attachInterface<HeadOpModel<RmsNormOp>>(*context);

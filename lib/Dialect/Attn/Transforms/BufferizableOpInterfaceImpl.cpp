@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/Attn/Transforms/BufferizableOpInterfaceImpl.h"
+#include "attn/Dialect/Attn/IR/AttnLinearOps.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "mlir/Dialect/Bufferization/IR/BufferizableOpInterface.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
@@ -367,6 +368,10 @@ void attn::registerBufferizableOpInterfaceExternalModels(
     PermuteOp::attachInterface<PermuteModel>(*context);
     DropoutMaskOp::attachInterface<DestinationModel<DropoutMaskOp>>(*context);
     CacheAppendOp::attachInterface<CacheAppendModel>(*context);
+    LinearAttentionOp::attachInterface<DestinationModel<LinearAttentionOp>>(
+        *context);
+    LinearAttentionGradOp::attachInterface<
+        DestinationModel<LinearAttentionGradOp>>(*context);
     OverlapOp::attachInterface<OverlapModel>(*context);
     OverlapYieldOp::attachInterface<OverlapYieldModel>(*context);
     SequenceIdsOp::attachInterface<DestinationModel<SequenceIdsOp>>(*context);

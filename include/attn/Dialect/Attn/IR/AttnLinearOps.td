@@ -1,0 +1,208 @@
+//===- AttnLinearOps.td - Linear attention ----------------*- tablegen -*--===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Attention without softmax, whose keys and values are summed up in a state of
+// fixed size, and its gradient.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_DIALECT_ATTN_IR_ATTNLINEAROPS_TD
+#define ATTN_DIALECT_ATTN_IR_ATTNLINEAROPS_TD
+
+include "attn/Dialect/Attn/IR/AttnOps.td"
+
+class Attn_F32TensorOfRank<string rank, string description>
+    : Type<And<[Or<[AnyRankedTensor.predicate, AnyMemRef.predicate]>,
+                CPred<"::llvm::is_contained({" # rank # "}, "
+                      "::llvm::cast<::mlir::ShapedType>($_self).getRank())">,
+                CPred<"::llvm::cast<::mlir::ShapedType>($_self).getElementType()"
+                      ".isF32()">]>,
+           description # " tensor or memref of f32 values">;
+
+/// Head, batch or head, position, perhaps key head dim.
+def Attn_DecayTensor : Attn_F32TensorOfRank<"1, 3, 4", "1-D, 3-D or 4-D">;
+/// The gradient of log-decays; for one log-decay a head it has a part for each
+/// batch entry.
+def Attn_DecayGradTensor : Attn_F32TensorOfRank<"2, 3, 4", "2-D, 3-D or 4-D">;
+/// Batch, head, key head dim, value head dim.
+def Attn_StateTensor : Attn_F32TensorOfRank<"4", "4-D">;
+
+class Attn_LinearOp<string mnemonic> : Attn_Op<mnemonic, [
+    AttrSizedOperandSegments, DestinationStyleOpInterface,
+    DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>,
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
+    DeclareOpInterfaceMethods<ConditionallySpeculatable>]> {
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let hasVerifier = 1;
+  code commonDeclaration = [{
+    /// Whether the operands are memrefs.
+    bool isBufferized() {
+      return ::llvm::isa<::mlir::MemRefType>(getQuery().getType());
+    }
+    int64_t getNumHeads() { return ::mlir::attn::getDimSize(getQuery(), 1); }
+    int64_t getKeyHeadDim() { return ::mlir::attn::getDimSize(getQuery(), 3); }
+    int64_t getValueHeadDim() { return ::mlir::attn::getDimSize(getValue(), 3); }
+    /// The factor of queries: `scale`, or one over the root of the head dim.
+    double getScaleOrDefault();
+    /// Tokens that a kernel computes at a time.
+    int64_t getChunkOrDefault() { return getChunk().value_or(64); }
+    /// DestinationStyleOpInterface.
+    ::mlir::MutableOperandRange getDpsInitsMutable();
+  }];
+  let extraClassDeclaration = commonDeclaration;
+}
+
+def Attn_LinearAttentionOp : Attn_LinearOp<"linear_attention"> {
+  let summary = "linear attention: attention without softmax, by a recurrent state";
+  let description = [{
+    Attention whose scores are not normalised by a softmax, so that keys and values
+    become a sum, the state `S` of shape `[Dk, Dv]`. For each batch entry and head,
+    from `S[-1] = initial_state` (0 without it), token `t` has
+
+    ```
+    D[t]   = exp(log_decay[t])                      1 without 'log_decay'
+    R[t]   = D[t] * S[t-1]                          row d of the state times D[t, d]
+    u[t]   = value[t]                               without 'beta'
+    u[t]   = beta[t] * (value[t] - R[t]^T key[t])   with 'beta': the delta rule
+    S[t]   = R[t] + key[t] u[t]^T
+    out[t] = scale * S[t]^T query[t]                with 'causal'
+    out[t] = scale * S[last]^T query[t]             without
+    ```
+
+    and `final_state` is the state after the last token. Head `h` of the queries uses
+    head `h / (H / Hk)` of the keys and head `h / (H / Hv)` of the values.
+
+    | operand | shape | element type |
+    |---|---|---|
+    | `query` | `[B, H, S, Dk]` | bf16, f16 or f32 |
+    | `key` | `[B, Hk, S, Dk]` | as `query` |
+    | `value` | `[B, Hv, S, Dv]` | as `query` |
+    | `log_decay` (optional) | `[H]`, `[B, H, S]` or `[B, H, S, Dk]` | f32 |
+    | `beta` (optional) | `[B, H, S]` | f32 |
+    | `initial_state` (optional) | `[B, H, Dk, Dv]` | f32 |
+    | `out` | `[B, H, S, Dv]` | as `query` |
+    | `final_state` (optional) | `[B, H, Dk, Dv]` | f32 |
+
+    Batch and sequence dimensions may be dynamic; heads and head dims are static, and
+    `Hk` and `Hv` divide `H`. `scale` is `1 / sqrt(Dk)` if absent. `log_decay` and
+    `beta` need `causal`. Elements of `log_decay` are at most 0; larger ones are taken
+    as 0, and ones below -126 as -126, whose decay is below all normal f32.
+
+    | name | `log_decay` | `beta` |
+    |---|---|---|
+    | linear attention (Katharopoulos et al. 2020, arXiv:2006.16236) | | |
+    | RetNet, lightning attention (Qin et al. 2024, arXiv:2401.04658) | per head | |
+    | Mamba-2 (Dao and Gu 2024, arXiv:2405.21060) | per token and head | |
+    | gated linear attention (Yang et al. 2024, arXiv:2312.06635) | per token, head and key element | |
+    | DeltaNet (Yang et al. 2024, arXiv:2406.06484) | | yes |
+    | gated DeltaNet (Yang et al. 2025, arXiv:2412.06464) | per token and head | yes |
+    | Kimi delta attention (Kimi Team 2025, arXiv:2510.26692) | per token, head and key element | yes |
+
+    Kernels compute `chunk` tokens at a time (64 if absent), a power of two: with
+    matmuls of the chunk and the state before it, and a decay mask inside the chunk.
+    With the delta rule, the `u` of a chunk are the solution of a triangular system
+    (the WY form). No exponent is positive, so decays of any size are safe. The
+    state and all accumulators are f32. The work is linear in `S`.
+
+    The operation is in destination style: on tensors it returns the new contents
+    of `out` and, if it has one, of `final_state`. On memrefs it writes them.
+
+    ```mlir
+    %out, %state = attn.linear_attention
+        ins(%q, %k, %v : tensor<?x16x?x128xbf16>, tensor<?x16x?x128xbf16>,
+                         tensor<?x16x?x128xbf16>)
+        outs(%out_init, %state_init : tensor<?x16x?x128xbf16>, tensor<?x16x128x128xf32>)
+        log_decay(%g : tensor<?x16x?xf32>) beta(%beta : tensor<?x16x?xf32>) causal
+        -> tensor<?x16x?x128xbf16>, tensor<?x16x128x128xf32>
+    ```
+  }];
+  let arguments = (ins Attn_HeadTensor:$query, Attn_HeadTensor:$key,
+                       Attn_HeadTensor:$value,
+                       Optional<Attn_DecayTensor>:$log_decay,
+                       Optional<Attn_RowTensor>:$beta,
+                       Optional<Attn_StateTensor>:$initial_state,
+                       Attn_HeadTensor:$out,
+                       Optional<Attn_StateTensor>:$final_state,
+                       UnitAttr:$causal, OptionalAttr<F32Attr>:$scale,
+                       OptionalAttr<I64Attr>:$chunk,
+                       OptionalAttr<Attn_ScheduleAttrInterface>:$schedule);
+  let assemblyFormat = [{
+    `ins` `(` $query `,` $key `,` $value `:` type($query) `,` type($key) `,` type($value) `)`
+    `outs` `(` $out (`,` $final_state^)? `:` type($out) (`,` type($final_state)^)? `)`
+    (`log_decay` `(` $log_decay^ `:` type($log_decay) `)`)?
+    (`beta` `(` $beta^ `:` type($beta) `)`)?
+    (`initial_state` `(` $initial_state^ `:` type($initial_state) `)`)?
+    (`causal` $causal^)? (`scale` `(` $scale^ `)`)? (`chunk` `(` $chunk^ `)`)?
+    (`schedule` `(` $schedule^ `)`)? attr-dict (`->` type($results)^)?
+  }];
+}
+
+def Attn_LinearAttentionGradOp : Attn_LinearOp<"linear_attention_grad"> {
+  let summary = "gradient of linear attention";
+  let description = [{
+    The gradients of the operands of `attn.linear_attention` with the same operands and
+    attributes, from the gradients `dout` of its output and `dfinal_state` of its final
+    state (0 if absent). All operands have the same number of heads.
+
+    | operand | shape | element type |
+    |---|---|---|
+    | inputs of `attn.linear_attention` | as there | as there |
+    | `dout` | `[B, H, S, Dv]` | as `query` |
+    | `dfinal_state` (optional) | `[B, H, Dk, Dv]` | f32 |
+    | `dquery`, `dkey`, `dvalue` | as `query`, `key`, `value` | as `query`, or f32 |
+    | `dlog_decay` (optional) | as `log_decay`; `[B, H]` if that is `[H]` | f32 |
+    | `dbeta` (optional) | as `beta` | f32 |
+    | `dinitial_state` (optional) | `[B, H, Dk, Dv]` | f32 |
+
+    A kernel computes the states before each chunk again and keeps them, which takes
+    `4 * Dk * Dv` bytes a chunk, then goes through the chunks last to first.
+
+    The operation is in destination style: its results are the new contents of
+    `dquery`, `dkey` and `dvalue`, then of the optional destinations that it has.
+
+    ```mlir
+    %dq, %dk, %dv = attn.linear_attention_grad
+        ins(%q, %k, %v, %dout : tensor<?x16x?x64xf32>, tensor<?x16x?x64xf32>,
+                                tensor<?x16x?x64xf32>, tensor<?x16x?x64xf32>)
+        outs(%dq_init, %dk_init, %dv_init : tensor<?x16x?x64xf32>, tensor<?x16x?x64xf32>,
+                                            tensor<?x16x?x64xf32>)
+        causal -> tensor<?x16x?x64xf32>, tensor<?x16x?x64xf32>, tensor<?x16x?x64xf32>
+    ```
+  }];
+  let arguments = (ins Attn_HeadTensor:$query, Attn_HeadTensor:$key,
+                       Attn_HeadTensor:$value, Attn_HeadTensor:$dout,
+                       Optional<Attn_DecayTensor>:$log_decay,
+                       Optional<Attn_RowTensor>:$beta,
+                       Optional<Attn_StateTensor>:$initial_state,
+                       Optional<Attn_StateTensor>:$dfinal_state,
+                       Attn_HeadTensor:$dquery, Attn_HeadTensor:$dkey,
+                       Attn_HeadTensor:$dvalue,
+                       Optional<Attn_DecayGradTensor>:$dlog_decay,
+                       Optional<Attn_RowTensor>:$dbeta,
+                       Optional<Attn_StateTensor>:$dinitial_state,
+                       UnitAttr:$causal, OptionalAttr<F32Attr>:$scale,
+                       OptionalAttr<I64Attr>:$chunk,
+                       OptionalAttr<Attn_ScheduleAttrInterface>:$schedule);
+  let assemblyFormat = [{
+    `ins` `(` $query `,` $key `,` $value `,` $dout
+        `:` type($query) `,` type($key) `,` type($value) `,` type($dout) `)`
+    `outs` `(` $dquery `,` $dkey `,` $dvalue
+        `:` type($dquery) `,` type($dkey) `,` type($dvalue) `)`
+    (`log_decay` `(` $log_decay^ `:` type($log_decay) `)`)?
+    (`beta` `(` $beta^ `:` type($beta) `)`)?
+    (`initial_state` `(` $initial_state^ `:` type($initial_state) `)`)?
+    (`dfinal_state` `(` $dfinal_state^ `:` type($dfinal_state) `)`)?
+    (`dlog_decay` `(` $dlog_decay^ `:` type($dlog_decay) `)`)?
+    (`dbeta` `(` $dbeta^ `:` type($dbeta) `)`)?
+    (`dinitial_state` `(` $dinitial_state^ `:` type($dinitial_state) `)`)?
+    (`causal` $causal^)? (`scale` `(` $scale^ `)`)? (`chunk` `(` $chunk^ `)`)?
+    (`schedule` `(` $schedule^ `)`)? attr-dict (`->` type($results)^)?
+  }];
+}
+
+#endif // ATTN_DIALECT_ATTN_IR_ATTNLINEAROPS_TD

@@ -1,0 +1,317 @@
+//===- LinearAttentionOps.cpp - Linear attention --------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Verifiers and effects of linear attention and its gradient.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Dialect/Attn/IR/AttnLinearOps.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::attn;
+
+#define GET_OP_CLASSES
+#include "attn/Dialect/Attn/IR/AttnLinearOps.cpp.inc"
+
+/// Sizes of chunks: rows of matmuls, and no more than fit on a stack.
+static constexpr int64_t minChunk = 8, maxChunk = 256;
+
+//===----------------------------------------------------------------------===//
+// Common parts
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// An operand with its name in diagnostics.
+struct NamedOperand {
+  StringRef name;
+  Value value;
+};
+
+/// An operand and the sizes it must have. Sizes are dynamic where they are not
+/// known.
+struct ExpectedShape {
+  NamedOperand operand;
+  SmallVector<int64_t> sizes;
+};
+} // namespace
+
+template <typename OpTy>
+static double computeScale(OpTy op) {
+  if (std::optional<APFloat> scale = op.getScale())
+    return scale->convertToDouble();
+  return 1 / std::sqrt(double(op.getKeyHeadDim()));
+}
+
+template <typename OpTy>
+static void
+addEffects(OpTy op,
+           SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
+               &effects) {
+  if (!op.isBufferized())
+    return;
+  for (OpOperand &operand : op->getOpOperands()) {
+    if (op.isDpsInit(&operand))
+      effects.emplace_back(MemoryEffects::Write::get(), &operand,
+                           SideEffects::DefaultResource::get());
+    else
+      effects.emplace_back(MemoryEffects::Read::get(), &operand,
+                           SideEffects::DefaultResource::get());
+  }
+}
+
+template <typename OpTy>
+static LogicalResult reifyShapes(OpTy op, OpBuilder &builder,
+                                 ReifiedRankedShapedTypeDims &shapes) {
+  if (op.isBufferized())
+    return failure();
+  for (Value init : op.getDpsInits())
+    shapes.push_back(tensor::getMixedSizes(builder, op.getLoc(), init));
+  return success();
+}
+
+/// Checks that all operands are tensors or all are memrefs, and the element
+/// types and static sizes of `heads`.
+template <typename OpTy>
+static LogicalResult verifyTypes(OpTy op, ArrayRef<NamedOperand> heads) {
+  for (Value operand : op->getOperands())
+    if (isa<MemRefType>(operand.getType()) != op.isBufferized())
+      return op.emitOpError("operands must be all tensors or all memrefs, but "
+                            "'query' is ")
+             << op.getQuery().getType() << " and operand #"
+             << llvm::find(op->getOperands(), operand).getIndex() << " is "
+             << operand.getType();
+  Type expected = getElementTypeOrSelf(op.getQuery());
+  for (NamedOperand operand : heads) {
+    Type element = getElementTypeOrSelf(operand.value);
+    bool mayBeF32 = operand.name.starts_with("d") && operand.name != "dout";
+    if (element != expected && !(mayBeF32 && element.isF32()))
+      return op.emitOpError("element type of '")
+             << operand.name << "' must be that of 'query', " << expected
+             << (mayBeF32 ? ", or 'f32'" : "") << " (was " << element << ")";
+    for (unsigned dim : {1, 3}) {
+      int64_t size = getDimSize(operand.value, dim);
+      if (ShapedType::isDynamic(size))
+        return op.emitOpError("dimension ")
+               << dim << " of '" << operand.name << "' must be static";
+      if (size < 1)
+        return op.emitOpError("dimension ")
+               << dim << " of '" << operand.name << "' must be at least 1 (was "
+               << size << ")";
+    }
+  }
+  return success();
+}
+
+static LogicalResult verifyShapes(Operation *op,
+                                  ArrayRef<ExpectedShape> shapes) {
+  for (const ExpectedShape &shape : shapes) {
+    auto type = cast<ShapedType>(shape.operand.value.getType());
+    for (auto [dim, expected, actual] :
+         llvm::enumerate(shape.sizes, type.getShape()))
+      if (!ShapedType::isDynamic(expected) && !ShapedType::isDynamic(actual) &&
+          expected != actual)
+        return op->emitOpError("dimension ")
+               << dim << " of '" << shape.operand.name << "' must be "
+               << expected << " (was " << actual << ")";
+  }
+  return success();
+}
+
+/// The sizes of tensors that belong to the tokens, heads and states of an
+/// operation.
+namespace {
+struct Sizes {
+  int64_t batch, heads, length, keyDim, valueDim;
+
+  template <typename OpTy>
+  explicit Sizes(OpTy op)
+      : batch(getDimSize(op.getQuery(), 0)), heads(op.getNumHeads()),
+        length(getDimSize(op.getQuery(), 2)), keyDim(op.getKeyHeadDim()),
+        valueDim(op.getValueHeadDim()) {}
+
+  SmallVector<int64_t> ofRows() const { return {batch, heads, length}; }
+  SmallVector<int64_t> ofState() const {
+    return {batch, heads, keyDim, valueDim};
+  }
+  SmallVector<int64_t> ofHeads(int64_t number, int64_t headDim) const {
+    return {batch, number, length, headDim};
+  }
+  SmallVector<int64_t> ofDecay(Value decay) const {
+    if (cast<ShapedType>(decay.getType()).getRank() == 1)
+      return {heads};
+    SmallVector<int64_t> sizes = ofRows();
+    if (cast<ShapedType>(decay.getType()).getRank() == 4)
+      sizes.push_back(keyDim);
+    return sizes;
+  }
+};
+} // namespace
+
+/// Adds the expected shapes of optional operands that both operations have.
+template <typename OpTy>
+static void addSharedShapes(OpTy op, const Sizes &sizes,
+                            SmallVectorImpl<ExpectedShape> &shapes) {
+  if (Value decay = op.getLogDecay())
+    shapes.push_back({{"log_decay", decay}, sizes.ofDecay(decay)});
+  if (Value beta = op.getBeta())
+    shapes.push_back({{"beta", beta}, sizes.ofRows()});
+  if (Value state = op.getInitialState())
+    shapes.push_back({{"initial_state", state}, sizes.ofState()});
+}
+
+template <typename OpTy>
+static LogicalResult verifyAttributes(OpTy op) {
+  if (!op.getCausal() && op.getLogDecay())
+    return op.emitOpError("'log_decay' needs 'causal'");
+  if (!op.getCausal() && op.getBeta())
+    return op.emitOpError("'beta' needs 'causal'");
+  if (op.getScale() && !op.getScale()->isFinite())
+    return op.emitOpError("'scale' must be finite");
+  int64_t chunk = op.getChunkOrDefault();
+  if (chunk < minChunk || chunk > maxChunk || !llvm::isPowerOf2_64(chunk))
+    return op.emitOpError("'chunk' must be a power of two from ")
+           << minChunk << " to " << maxChunk << " (was " << chunk << ")";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// LinearAttentionOp
+//===----------------------------------------------------------------------===//
+
+double LinearAttentionOp::getScaleOrDefault() { return computeScale(*this); }
+
+MutableOperandRange LinearAttentionOp::getDpsInitsMutable() {
+  return MutableOperandRange(*this, getOutMutable().getOperandNumber(),
+                             1 + bool(getFinalState()));
+}
+
+void LinearAttentionOp::getEffects(
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
+        &effects) {
+  addEffects(*this, effects);
+}
+
+Speculation::Speculatability LinearAttentionOp::getSpeculatability() {
+  return isBufferized() ? Speculation::NotSpeculatable
+                        : Speculation::Speculatable;
+}
+
+LogicalResult
+LinearAttentionOp::reifyResultShapes(OpBuilder &builder,
+                                     ReifiedRankedShapedTypeDims &shapes) {
+  return reifyShapes(*this, builder, shapes);
+}
+
+LogicalResult LinearAttentionOp::verify() {
+  NamedOperand query{"query", getQuery()}, key{"key", getKey()};
+  NamedOperand value{"value", getValue()}, out{"out", getOut()};
+  if (failed(verifyTypes(*this, {query, key, value, out})))
+    return failure();
+  Sizes sizes(*this);
+  SmallVector<ExpectedShape> shapes;
+  for (auto [operand, headDim] :
+       {std::pair(key, sizes.keyDim), std::pair(value, sizes.valueDim)}) {
+    int64_t heads = getDimSize(operand.value, 1);
+    if (sizes.heads % heads != 0)
+      return emitOpError("dimension 1 of '")
+             << operand.name << "' must divide that of 'query', " << sizes.heads
+             << " (was " << heads << ")";
+    shapes.push_back({operand, sizes.ofHeads(heads, headDim)});
+  }
+  addSharedShapes(*this, sizes, shapes);
+  shapes.push_back({out, sizes.ofHeads(sizes.heads, sizes.valueDim)});
+  if (Value state = getFinalState())
+    shapes.push_back({{"final_state", state}, sizes.ofState()});
+  if (failed(verifyShapes(*this, shapes)))
+    return failure();
+  return verifyAttributes(*this);
+}
+
+//===----------------------------------------------------------------------===//
+// LinearAttentionGradOp
+//===----------------------------------------------------------------------===//
+
+double LinearAttentionGradOp::getScaleOrDefault() { return computeScale(*this); }
+
+MutableOperandRange LinearAttentionGradOp::getDpsInitsMutable() {
+  return MutableOperandRange(*this, getDqueryMutable().getOperandNumber(),
+                             3 + bool(getDlogDecay()) + bool(getDbeta()) +
+                                 bool(getDinitialState()));
+}
+
+void LinearAttentionGradOp::getEffects(
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
+        &effects) {
+  addEffects(*this, effects);
+}
+
+Speculation::Speculatability LinearAttentionGradOp::getSpeculatability() {
+  return isBufferized() ? Speculation::NotSpeculatable
+                        : Speculation::Speculatable;
+}
+
+LogicalResult
+LinearAttentionGradOp::reifyResultShapes(OpBuilder &builder,
+                                         ReifiedRankedShapedTypeDims &shapes) {
+  return reifyShapes(*this, builder, shapes);
+}
+
+/// Checks that gradients of optional operands have these operands.
+static LogicalResult verifyPresence(LinearAttentionGradOp op) {
+  if (op.getDlogDecay() && !op.getLogDecay())
+    return op.emitOpError("'dlog_decay' needs 'log_decay'");
+  if (op.getDbeta() && !op.getBeta())
+    return op.emitOpError("'dbeta' needs 'beta'");
+  if (op.getDinitialState() && !op.getInitialState())
+    return op.emitOpError("'dinitial_state' needs 'initial_state'");
+  return success();
+}
+
+LogicalResult LinearAttentionGradOp::verify() {
+  NamedOperand heads[] = {{"query", getQuery()},   {"key", getKey()},
+                          {"value", getValue()},   {"dout", getDout()},
+                          {"dquery", getDquery()}, {"dkey", getDkey()},
+                          {"dvalue", getDvalue()}};
+  if (failed(verifyPresence(*this)) || failed(verifyTypes(*this, heads)))
+    return failure();
+  Sizes sizes(*this);
+  SmallVector<ExpectedShape> shapes;
+  for (NamedOperand operand : heads) {
+    bool isOfKey =
+        operand.name.ends_with("query") || operand.name.ends_with("key");
+    int64_t headDim = isOfKey ? sizes.keyDim : sizes.valueDim;
+    shapes.push_back({operand, sizes.ofHeads(sizes.heads, headDim)});
+  }
+  addSharedShapes(*this, sizes, shapes);
+  if (Value state = getDfinalState())
+    shapes.push_back({{"dfinal_state", state}, sizes.ofState()});
+  if (Value gradient = getDlogDecay()) {
+    auto type = cast<ShapedType>(getLogDecay().getType());
+    int64_t rank = type.getRank() == 1 ? 2 : type.getRank();
+    int64_t actual = cast<ShapedType>(gradient.getType()).getRank();
+    if (actual != rank)
+      return emitOpError("'dlog_decay' must have ")
+             << rank << " dimensions (was " << actual << ")";
+    SmallVector<int64_t> expected = {sizes.batch, sizes.heads};
+    if (rank != 2)
+      expected = sizes.ofDecay(getLogDecay());
+    shapes.push_back({{"dlog_decay", gradient}, expected});
+  }
+  if (Value gradient = getDbeta())
+    shapes.push_back({{"dbeta", gradient}, sizes.ofRows()});
+  if (Value gradient = getDinitialState())
+    shapes.push_back({{"dinitial_state", gradient}, sizes.ofState()});
+  if (failed(verifyShapes(*this, shapes)))
+    return failure();
+  return verifyAttributes(*this);
+}
