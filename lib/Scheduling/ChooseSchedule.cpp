@@ -14,6 +14,7 @@
 #include "ChooseMatmulSchedule.h"
 #include "ScheduleCandidates.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/Dialect/Attn/IR/AttnLinearOps.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
 #include "attn/PerfModel/Roofline.h"
 #include "attn/Scheduling/ForwardSchedules.h"
@@ -158,6 +159,8 @@ private:
   LogicalResult reportTooLarge(OpTy op);
   LogicalResult chooseMap(MapHeadsOp map);
   LogicalResult chooseAppend(CacheAppendOp append);
+  template <typename OpTy>
+  LogicalResult chooseLinear(OpTy op);
 
   const Target &target;
   const ScheduleFamily &family;
@@ -253,6 +256,15 @@ LogicalResult Chooser::chooseAppend(CacheAppendOp append) {
                              target);
 }
 
+/// Linear attention and its gradient have kernels for the host alone.
+template <typename OpTy>
+LogicalResult Chooser::chooseLinear(OpTy op) {
+  if (!target.isHost())
+    return op.emitOpError("has no kernels for ")
+           << target.getName() << ": its only target is 'host'";
+  return setOrVerifySchedule(op, family.getScalar(op->getContext()), target);
+}
+
 LogicalResult Chooser::choose(Operation *op) {
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case<AttentionOp, AttentionGradOp>(
@@ -267,6 +279,8 @@ LogicalResult Chooser::choose(Operation *op) {
       })
       .Case([&](MapHeadsOp map) { return chooseMap(map); })
       .Case([&](CacheAppendOp append) { return chooseAppend(append); })
+      .Case<LinearAttentionOp, LinearAttentionGradOp>(
+          [&](auto linear) { return chooseLinear(linear); })
       .Case([&](MaskTableOpInterface table) {
         if (!table.getScheduleAttr())
           table.setScheduleAttr(family.getScalar(op->getContext()));

@@ -71,3 +71,21 @@ func.func @gradient_tiles(%q: memref<1x4x?x64xbf16>, %lse: memref<1x4x?xf32>) {
           dq = #attn_tile.multistage<query_tile = 64, key_tile = 64, stages = 2, warps = 4, v_head_dim_tile = 32>>)
   return
 }
+
+// -----
+
+func.func @linear(%q: memref<1x4x?x64xbf16>) {
+  // expected-error @below {{'attn.linear_attention' op has no kernels for sm_90a: its only target is 'host'}}
+  attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
+      outs(%q : memref<1x4x?x64xbf16>) causal
+  return
+}
+
+// -----
+
+func.func @linear_grad(%q: memref<1x4x?x64xbf16>) {
+  // expected-error @below {{'attn.linear_attention_grad' op has no kernels for sm_90a: its only target is 'host'}}
+  attn.linear_attention_grad ins(%q, %q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
+      outs(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>) causal
+  return
+}

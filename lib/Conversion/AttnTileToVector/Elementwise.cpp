@@ -77,10 +77,23 @@ LogicalResult TileEmitter::emitConstant(arith::ConstantOp op) {
 LogicalResult TileEmitter::emitShapeCast(vector::ShapeCastOp op) {
   auto source = dyn_cast<VectorType>(op.getSource().getType());
   auto result = cast<VectorType>(op.getResult().getType());
+  if (getTileType(op.getSource()) && source.getDimSize(1) == 1 &&
+      result.getRank() == 1) {
+    Tile tile = tiles.lookup(op.getSource());
+    Value buffer = makeBuffer(result.getShape(), result.getElementType());
+    loop(result.getDimSize(0), 1, [&](Value row) {
+      Value piece = tile.emitPiece(row, index(0), 1);
+      vector::StoreOp::create(b, piece, buffer, row);
+    });
+    mapping.map(op.getResult(),
+                vector::LoadOp::create(b, result, buffer, index(0)));
+    return success();
+  }
   bool isColumn = source.getRank() == 1 && result.getRank() == 2 &&
                   result.getDimSize(1) == 1;
   if (!isColumn)
-    return op.emitOpError("must make a column of a row vector for the host");
+    return op.emitOpError("must make a column of a row vector or the reverse "
+                          "for the host");
   Value rows = getRows(op.getSource());
   tiles[op.getResult()] = {
       [this, rows](Value row, Value, int64_t lanes) {

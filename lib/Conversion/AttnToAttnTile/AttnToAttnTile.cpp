@@ -21,6 +21,7 @@
 #include "MaskTables.h"
 #include "PackGQA.h"
 #include "WorkItemList.h"
+#include "attn/Conversion/AttnToAttnTile/LinearAttentionToAttnTile.h"
 #include "attn/Conversion/Passes.h"
 #include "attn/Interfaces/Target.h"
 #include "attn/PerfModel/Roofline.h"
@@ -289,6 +290,8 @@ struct ConvertAttnToAttnTile
     SmallVector<MatmulOp> matmuls;
     SmallVector<MapHeadsOp> maps;
     SmallVector<CacheAppendOp> appends;
+    SmallVector<LinearAttentionOp> linearAttentions;
+    SmallVector<LinearAttentionGradOp> linearGradients;
     getOperation().walk([&](Operation *op) {
       if (auto attention = dyn_cast<AttentionOp>(op))
         attentions.push_back(attention);
@@ -306,6 +309,10 @@ struct ConvertAttnToAttnTile
         maps.push_back(map);
       else if (auto append = dyn_cast<CacheAppendOp>(op))
         appends.push_back(append);
+      else if (auto linear = dyn_cast<LinearAttentionOp>(op))
+        linearAttentions.push_back(linear);
+      else if (auto gradient = dyn_cast<LinearAttentionGradOp>(op))
+        linearGradients.push_back(gradient);
     });
     // Otherwise kernels would list the tiles of attention that has none.
     auto eraseEmpty = [&](auto &ops) {
@@ -338,6 +345,8 @@ struct ConvertAttnToAttnTile
                           SymbolTable &symbols) {
       return lowerCacheAppendToKernel(rewriter, append, symbols);
     });
+    lowerAll(linearAttentions, lowerLinearAttentionToKernel);
+    lowerAll(linearGradients, lowerLinearAttentionGradToKernel);
     if (failedAny)
       signalPassFailure();
   }

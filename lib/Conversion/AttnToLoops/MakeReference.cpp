@@ -12,6 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "LinearAttentionToLoops.h"
 #include "attn/Conversion/AttnToLoops/AttnToLoops.h"
 #include "attn/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -38,7 +39,8 @@ using namespace mlir::attn;
 
 /// Whether references compute the results of `op`.
 static bool isComputed(Operation *op) {
-  return isa<AttentionOpInterface, MatmulOp, linalg::LinalgOp>(op);
+  return isa<AttentionOpInterface, LinearAttentionOp, LinearAttentionGradOp,
+             MatmulOp, linalg::LinalgOp>(op);
 }
 
 /// Whether `function` has an operation that could have a reference.
@@ -129,7 +131,11 @@ static LogicalResult findWritten(Operation &op,
   auto linalgOp = dyn_cast<linalg::LinalgOp>(op);
   if (attention && !attention.isBufferized())
     return op.emitRemark("no reference for attention on tensors");
+  auto linear = dyn_cast<LinearAttentionOp>(op);
+  auto linearGrad = dyn_cast<LinearAttentionGradOp>(op);
   if ((matmul && !matmul.isBufferized()) ||
+      (linear && !linear.isBufferized()) ||
+      (linearGrad && !linearGrad.isBufferized()) ||
       (linalgOp && !linalgOp.hasPureBufferSemantics()))
     return op.emitRemark() << "no reference for '" << op.getName()
                            << "' on tensors";
@@ -252,6 +258,14 @@ LogicalResult ReferenceWriter::write(Operation &op) {
     return writeLinalg(linalgOp);
   if (auto matmul = dyn_cast<MatmulOp>(op)) {
     writeMatmulLoops(rewriter, matmul, mapping);
+    return success();
+  }
+  if (auto linear = dyn_cast<LinearAttentionOp>(op)) {
+    writeLinearAttentionLoops(rewriter, linear, mapping);
+    return success();
+  }
+  if (auto gradient = dyn_cast<LinearAttentionGradOp>(op)) {
+    writeLinearAttentionGradLoops(rewriter, gradient, mapping);
     return success();
   }
   Operation *clone = rewriter.clone(op, mapping);
