@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "DifferentiateLinearAttention.h"
 #include "Differentiation.h"
 #include "attn/Autodiff/Differentiation.h"
 #include "attn/Autodiff/Passes.h"
@@ -601,4 +602,5 @@ void attn::registerDifferentiableOpInterfaceExternalModels(
   registerTensorGradientModels(registry);
   registerRegionGradientModels(registry);
   registerAttentionGradientModels(registry);
+  registerLinearAttentionGradientModels(registry);
 }

@@ -49,6 +49,15 @@ func.func @f(%k: tensor<1x4x16x64xDTYPE>, %q: tensor<1x4x16x64xDTYPE>, %kc: tens
       -> {_CACHE}, tensor<1x4x16x64xDTYPE>
   return %0#0, %0#1, %0#2 : {_CACHE}, tensor<1x4x16x64xDTYPE>
 }}"""
+_LINEAR = "tensor<1x4x512x64xDTYPE>"
+LINEAR = f"""
+func.func @f(%q: {_LINEAR}, %k: {_LINEAR}, %v: {_LINEAR}, %g: tensor<1x4x512xf32>, %b: tensor<1x4x512xf32>)
+    -> {_LINEAR} {{
+  %e = tensor.empty() : {_LINEAR}
+  %r = attn.linear_attention ins(%q, %k, %v : {_LINEAR}, {_LINEAR}, {_LINEAR}) outs(%e : {_LINEAR})
+      log_decay(%g : tensor<1x4x512xf32>) beta(%b : tensor<1x4x512xf32>) causal -> {_LINEAR}
+  return %r : {_LINEAR}
+}}"""
 HEAD_OPS = attention(
     "mask(#attn.causal)",
     ", %cos: tensor<256x32xf32>, %sin: tensor<256x32xf32>",
@@ -76,6 +85,7 @@ MODULES = {
     "KV caches with lengths, contiguous and paged": [(LENGTHS, False), (PAGED, False)],
     "packed queries of sequences in KV caches (chunked prefill)": [(PACKED_QUERIES, False)],
     "appends to KV caches, with rotary position embedding": [(APPEND, False)],
+    "linear attention, with decays and the delta rule, and its gradients": [(LINEAR, False), (LINEAR, True)],
     "rotary positions and norms of heads (`attn.rope`, `attn.rms_norm`)": [(HEAD_OPS, False)],
     "matmul with an epilogue (`attn.matmul`)": [(MATMUL, False)],
 }

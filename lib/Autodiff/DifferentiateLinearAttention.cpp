@@ -1,0 +1,198 @@
+//===- DifferentiateLinearAttention.cpp - Its gradients -------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Linear attention becomes `attn.linear_attention_grad`, which has a key and a
+// value head for each query head. Shared heads are repeated before it, and the
+// gradients of those that share one are added up after it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "DifferentiateLinearAttention.h"
+#include "Differentiation.h"
+#include "attn/Dialect/Attn/IR/AttnLinearOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/TypeUtilities.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+using utils::IteratorType;
+
+/// Emits `heads` with a head for each of `numHeads` query heads.
+static Value emitRepeatedHeads(OpBuilder &builder, Location loc, Value heads,
+                               int64_t numHeads) {
+  int64_t group = numHeads / getDimSize(heads, 1);
+  if (group == 1)
+    return heads;
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(builder, loc, heads);
+  sizes[1] = builder.getIndexAttr(numHeads);
+  Value init =
+      tensor::EmptyOp::create(builder, loc, sizes, getElementTypeOrSelf(heads));
+  auto gather = linalg::GenericOp::create(
+      builder, loc, init.getType(), ValueRange(), init,
+      builder.getMultiDimIdentityMap(4),
+      SmallVector<IteratorType>(4, IteratorType::parallel),
+      [&](OpBuilder &b, Location, ValueRange) {
+        SmallVector<Value> at;
+        for (int64_t dim = 0; dim < 4; ++dim)
+          at.push_back(linalg::IndexOp::create(b, loc, dim));
+        Value size = arith::ConstantIndexOp::create(b, loc, group);
+        at[1] = arith::DivUIOp::create(b, loc, at[1], size);
+        Value element = tensor::ExtractOp::create(b, loc, heads, at);
+        linalg::YieldOp::create(b, loc, element);
+      });
+  return gather.getResult(0);
+}
+
+/// Emits the sum of `gradient` over the query heads that share a head of
+/// `heads`.
+static Value emitSumOfGroups(OpBuilder &builder, Location loc, Value heads,
+                             Value gradient) {
+  int64_t group = getDimSize(gradient, 1) / getDimSize(heads, 1);
+  if (group == 1)
+    return gradient;
+  // Loops are the dimensions of the result, and heads that share one.
+  SmallVector<ReassociationIndices> dims = {{0}, {1, 2}, {3}, {4}};
+  auto type = cast<RankedTensorType>(gradient.getType());
+  SmallVector<int64_t> shape(type.getShape());
+  shape[1] = group;
+  shape.insert(shape.begin() + 1, getDimSize(heads, 1));
+  SmallVector<OpFoldResult> sizes =
+      tensor::getMixedSizes(builder, loc, gradient);
+  sizes[1] = builder.getIndexAttr(group);
+  sizes.insert(sizes.begin() + 1, builder.getIndexAttr(getDimSize(heads, 1)));
+  Value grouped = tensor::ExpandShapeOp::create(
+      builder, loc, RankedTensorType::get(shape, type.getElementType()),
+      gradient, dims, sizes);
+  Type f32 = builder.getF32Type();
+  Value init = emitZeros(builder, loc, heads, f32);
+  AffineMap full = builder.getMultiDimIdentityMap(5);
+  SmallVector<IteratorType> loops(5, IteratorType::parallel);
+  loops[2] = IteratorType::reduction;
+  auto sum = linalg::GenericOp::create(
+      builder, loc, init.getType(), grouped, init,
+      ArrayRef<AffineMap>{full, full.dropResult(2)}, loops,
+      [&](OpBuilder &b, Location, ValueRange arguments) {
+        Value term = convertFloat(b, loc, arguments[0], f32);
+        Value next = arith::AddFOp::create(b, loc, arguments[1], term);
+        linalg::YieldOp::create(b, loc, next);
+      });
+  return sum.getResult(0);
+}
+
+/// Emits the sum over batch entries of `[B, H]`.
+static Value emitSumOfBatch(OpBuilder &builder, Location loc, Value like,
+                            Value gradient) {
+  AffineMap full = builder.getMultiDimIdentityMap(2);
+  Value init = emitZeros(builder, loc, like, builder.getF32Type());
+  auto sum = linalg::GenericOp::create(
+      builder, loc, init.getType(), gradient, init,
+      ArrayRef<AffineMap>{full, full.dropResult(0)},
+      ArrayRef<IteratorType>{IteratorType::reduction, IteratorType::parallel},
+      [&](OpBuilder &b, Location, ValueRange arguments) {
+        Value next = arith::AddFOp::create(b, loc, arguments[1], arguments[0]);
+        linalg::YieldOp::create(b, loc, next);
+      });
+  return sum.getResult(0);
+}
+
+namespace {
+struct LinearAttentionModel
+    : public DifferentiableOpInterface::ExternalModel<LinearAttentionModel,
+                                                      LinearAttentionOp> {
+  LogicalResult emitGradients(Operation *operation, OpBuilder &builder,
+                              GradientState &state) const {
+    auto op = cast<LinearAttentionOp>(operation);
+    Location loc = op.getLoc();
+    int64_t heads = op.getNumHeads();
+    Value key = emitRepeatedHeads(builder, loc, op.getKey(), heads);
+    Value value = emitRepeatedHeads(builder, loc, op.getValue(), heads);
+    Value dout = state.getGradient(op->getResult(0));
+    if (!dout)
+      dout = emitZeros(builder, loc, op->getResult(0),
+                       getElementTypeOrSelf(op.getOut()));
+    Value dfinalState =
+        op.getFinalState() ? state.getGradient(op->getResult(1)) : Value();
+    auto isWanted = [&](Value operand) {
+      return operand && state.isActive(operand);
+    };
+    auto makeInit = [&](Value operand) -> Value {
+      return tensor::EmptyOp::create(
+          builder, loc, tensor::getMixedSizes(builder, loc, operand),
+          getElementTypeOrSelf(operand));
+    };
+    Value decay = op.getLogDecay(), beta = op.getBeta(),
+          initial = op.getInitialState();
+    Value ddecay, dbeta, dinitial;
+    bool isDecayOfHeads =
+        decay && cast<RankedTensorType>(decay.getType()).getRank() == 1;
+    if (isWanted(decay))
+      ddecay = isDecayOfHeads
+                   ? tensor::EmptyOp::create(
+                         builder, loc,
+                         ArrayRef<OpFoldResult>(
+                             tensor::getMixedSizes(builder, loc, key))
+                             .take_front(2),
+                         builder.getF32Type())
+                         .getResult()
+                   : makeInit(decay);
+    if (isWanted(beta))
+      dbeta = makeInit(beta);
+    if (isWanted(initial))
+      dinitial = makeInit(initial);
+    SmallVector<Value> inits = {makeInit(op.getQuery()), makeInit(key),
+                                makeInit(value)};
+    SmallVector<Type> types(ValueRange(inits).getTypes());
+    for (Value init : {ddecay, dbeta, dinitial})
+      if (init)
+        types.push_back(init.getType());
+    auto grad = LinearAttentionGradOp::create(
+        builder, loc, types, op.getQuery(), key, value, dout, decay, beta,
+        initial, dfinalState, inits[0], inits[1], inits[2], ddecay, dbeta,
+        dinitial, op.getCausalAttr(), op.getScaleAttr(), op.getChunkAttr(),
+        /*schedule=*/ScheduleAttrInterface());
+
+    auto next = grad->getResults().begin();
+    state.addGradient(builder, loc, op.getQuery(), *next++);
+    for (Value operand : {op.getKey(), op.getValue()})
+      state.addGradient(builder, loc, operand,
+                        emitSumOfGroups(builder, loc, operand, *next++));
+    if (ddecay) {
+      Value gradient = *next++;
+      state.addGradient(builder, loc, decay,
+                        isDecayOfHeads
+                            ? emitSumOfBatch(builder, loc, decay, gradient)
+                            : gradient);
+    }
+    if (dbeta)
+      state.addGradient(builder, loc, beta, *next++);
+    if (dinitial)
+      state.addGradient(builder, loc, initial, *next++);
+    return success();
+  }
+};
+
+struct LinearAttentionGradModel
+    : public DifferentiableOpInterface::ExternalModel<LinearAttentionGradModel,
+                                                      LinearAttentionGradOp> {
+  LogicalResult emitGradients(Operation *op, OpBuilder &,
+                              GradientState &) const {
+    return op->emitError("cannot differentiate '")
+           << op->getName()
+           << "': second derivatives of linear attention are not supported";
+  }
+};
+} // namespace
+
+void attn::registerLinearAttentionGradientModels(DialectRegistry &registry) {
+  registry.addExtension(+[](MLIRContext *context, AttnDialect *) {
+    LinearAttentionOp::attachInterface<LinearAttentionModel>(*context);
+    LinearAttentionGradOp::attachInterface<LinearAttentionGradModel>(*context);
+  });
+}

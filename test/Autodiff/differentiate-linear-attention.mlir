@@ -1,0 +1,42 @@
+// RUN: attn-opt %s --attn-differentiate=mode=combined --split-input-file | FileCheck %s
+
+// A key head that two query heads share is repeated for the gradient, and the gradients of both are added up. So are
+// those of the log-decays of heads, over the batch. Attributes are kept.
+// CHECK-LABEL: func @shared_grad
+// CHECK-SAME: %[[Q:[a-z0-9]+]]: tensor<3x4x?x16xf32>, %[[K:[a-z0-9]+]]: tensor<3x2x?x16xf32>, %[[V:[a-z0-9]+]]: tensor<3x4x?x8xf32>, %[[G:[a-z0-9]+]]: tensor<4xf32>
+// CHECK: attn.linear_attention ins
+// CHECK: %[[KEYS:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<3x4x?x16xf32>)
+// CHECK: tensor.extract %[[K]]
+// CHECK: %[[R:.*]]:4 = attn.linear_attention_grad ins(%[[Q]], %[[KEYS]], %[[V]],
+// CHECK-SAME: log_decay(%[[G]] : tensor<4xf32>) dlog_decay(%{{.*}} : tensor<3x4xf32>) causal scale(5.000000e-01) chunk(16)
+// CHECK: %[[GROUPS:.*]] = tensor.expand_shape %[[R]]#1
+// CHECK-SAME: tensor<3x4x?x16xf32> into tensor<3x2x2x?x16xf32>
+// CHECK: linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "reduction", "parallel", "parallel"]{{.*}} ins(%[[GROUPS]]
+// CHECK: linalg.generic {{.*}} iterator_types = ["reduction", "parallel"]{{.*}} ins(%[[R]]#3
+func.func @shared(%q: tensor<3x4x?x16xf32>, %k: tensor<3x2x?x16xf32>, %v: tensor<3x4x?x8xf32>, %g: tensor<4xf32>,
+                  %o: tensor<3x4x?x8xf32>) -> tensor<3x4x?x8xf32> {
+  %r = attn.linear_attention ins(%q, %k, %v : tensor<3x4x?x16xf32>, tensor<3x2x?x16xf32>, tensor<3x4x?x8xf32>)
+      outs(%o : tensor<3x4x?x8xf32>) log_decay(%g : tensor<4xf32>) causal scale(0.5) chunk(16) -> tensor<3x4x?x8xf32>
+  return %r : tensor<3x4x?x8xf32>
+}
+
+// -----
+
+// The gradients of states and of beta. Only the state has a gradient here.
+// CHECK-LABEL: func @states_grad
+// CHECK-SAME: %{{[a-z0-9]+}}: tensor<1x2x16x16xf32>, %[[DS:[a-z0-9]+]]: tensor<1x2x16x16xf32>)
+// CHECK: %[[ZERO:.*]] = linalg.fill
+// CHECK: %[[R:.*]]:5 = attn.linear_attention_grad
+// CHECK-SAME: beta(%{{[a-z0-9]+}} : tensor<1x2x9xf32>) initial_state(%{{[a-z0-9]+}} : tensor<1x2x16x16xf32>)
+// CHECK-SAME: dfinal_state(%[[DS]] : tensor<1x2x16x16xf32>) dbeta(%{{[a-z0-9]+}} : tensor<1x2x9xf32>)
+// CHECK-SAME: dinitial_state(%{{[a-z0-9]+}} : tensor<1x2x16x16xf32>) causal
+func.func @states(%q: tensor<1x2x9x16xf32>, %k: tensor<1x2x9x16xf32>, %v: tensor<1x2x9x16xf32>, %b: tensor<1x2x9xf32>,
+                  %s: tensor<1x2x16x16xf32>) -> tensor<1x2x16x16xf32> {
+  %o = tensor.empty() : tensor<1x2x9x16xf32>
+  %f = tensor.empty() : tensor<1x2x16x16xf32>
+  %r:2 = attn.linear_attention
+      ins(%q, %k, %v : tensor<1x2x9x16xf32>, tensor<1x2x9x16xf32>, tensor<1x2x9x16xf32>)
+      outs(%o, %f : tensor<1x2x9x16xf32>, tensor<1x2x16x16xf32>) beta(%b : tensor<1x2x9xf32>)
+      initial_state(%s : tensor<1x2x16x16xf32>) causal -> tensor<1x2x9x16xf32>, tensor<1x2x16x16xf32>
+  return %r#1 : tensor<1x2x16x16xf32>
+}
