@@ -13,7 +13,7 @@ and ``attn.draw`` shows it.
 from attn import masks
 from attn.aot import Shape, aot
 from attn.artifact import Artifact
-from attn.builder import Attention, CacheAppend, Merge
+from attn.builder import Attention, CacheAppend, LinearAttention, Merge
 from attn.compiler import compile, explain
 from attn.draw import draw
 from attn.errors import (
@@ -34,6 +34,7 @@ __all__ = [
     "AttnWarning",
     "CacheAppend",
     "CompileError",
+    "LinearAttention",
     "Merge",
     "Shape",
     "TraceError",

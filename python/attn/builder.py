@@ -249,6 +249,98 @@ class CacheAppend:
         return "\n".join(lines)
 
 
+#: The dimensions of log-decays of linear attention, by their kind.
+_DECAYS = {"": None, "head": "{heads}", "token": "?x{heads}x?", "element": "?x{heads}x?x{key_dim}"}
+
+
+@dataclasses.dataclass(frozen=True)
+class LinearAttention:
+    """Linear attention; ``mlir`` is the module.
+
+    The module has one function, ``linear_attention(query, key, value, log_decay, beta, initial_state)``, without the
+    arguments that there are none of, with results ``out`` and, if ``with_final_state``, ``final_state``. With ``decay``
+    there is a log-decay for each "head", "token" (and head) or "element" (of a key, and token, and head). Batch and
+    length may vary from call to call.
+
+        attn.compile(attn.LinearAttention("bf16", 16, 16, 16, 128, decay="token", beta=True), target="host")
+    """
+
+    dtype: str
+    heads: int
+    key_heads: int
+    value_heads: int
+    key_dim: int
+    value_dim: Optional[int] = None
+    decay: str = ""
+    #: Whether the delta rule updates the state.
+    beta: bool = False
+    initial_state: bool = False
+    with_final_state: bool = False
+    causal: bool = True
+    scale: Optional[float] = None
+    #: How many tokens kernels compute at a time.
+    chunk: Optional[int] = None
+
+    #: The function's name.
+    NAME = "linear_attention"
+
+    def __post_init__(self) -> None:
+        if self.dtype not in ("bf16", "f16", "f32"):
+            raise AttnError(f"dtype is {self.dtype!r}; it must be bf16, f16 or f32")
+        if self.decay not in _DECAYS:
+            raise AttnError(f"decay is {self.decay!r}; it must be one of {', '.join(map(repr, _DECAYS))}")
+        for name in ("key_heads", "value_heads"):
+            heads = getattr(self, name)
+            if heads < 1 or self.heads % heads:
+                raise AttnError(f"{name} is {heads}; it must divide the number of heads, {self.heads}")
+        if self.scale is not None and not abs(self.scale) <= MAX_SCALE:
+            raise AttnError(f"scale is {self.scale}; it must be finite, and at most {MAX_SCALE:.3g}, as an f32")
+
+    def mlir(self) -> str:
+        value_dim = self.key_dim if self.value_dim is None else self.value_dim
+        query, key = (f"tensor<?x{heads}x?x{self.key_dim}x{self.dtype}>" for heads in (self.heads, self.key_heads))
+        value, out = (f"tensor<?x{heads}x?x{value_dim}x{self.dtype}>" for heads in (self.value_heads, self.heads))
+        state = f"tensor<?x{self.heads}x{self.key_dim}x{value_dim}xf32>"
+        optional = {
+            "log_decay": _DECAYS[self.decay] and f"tensor<{_DECAYS[self.decay]}xf32>".format(**vars(self)),
+            "beta": f"tensor<?x{self.heads}x?xf32>" if self.beta else None,
+            "initial_state": state if self.initial_state else None,
+        }
+        given = {name: kind for name, kind in optional.items() if kind}
+        arguments = {"query": query, "key": key, "value": value, **given}
+        clauses = [f"{name}(%{name} : {kind})" for name, kind in given.items()]
+        clauses += ["causal"] * self.causal
+        if self.scale is not None:
+            clauses.append(f"scale({_float(self.scale)})")
+        if self.chunk is not None:
+            clauses.append(f"chunk({self.chunk})")
+        results, inits = [out], ["%out_init"]
+        lines = [
+            "  %dim0 = arith.constant 0 : index",
+            "  %dim2 = arith.constant 2 : index",
+            f"  %batch = tensor.dim %query, %dim0 : {query}",
+            f"  %tokens = tensor.dim %query, %dim2 : {query}",
+            f"  %out_init = tensor.empty(%batch, %tokens) : {out}",
+        ]
+        if self.with_final_state:
+            results.append(state)
+            inits.append("%state_init")
+            lines.append(f"  %state_init = tensor.empty(%batch) : {state}")
+        lines = [
+            f"func.func @{self.NAME}({', '.join(f'%{name}: {kind}' for name, kind in arguments.items())})",
+            f"    -> ({', '.join(results)}) {{",
+            *lines,
+            f"  %r:{len(results)} = attn.linear_attention ins(%query, %key, %value : {query}, {key}, {value})",
+            f"      outs({', '.join(inits)} : {', '.join(results)})",
+            *(f"      {clause}" for clause in clauses),
+            f"      -> {', '.join(results)}",
+            f"  return {', '.join(f'%r#{i}' for i in range(len(results)))} : {', '.join(results)}",
+            "}",
+            "",
+        ]
+        return "\n".join(lines)
+
+
 @dataclasses.dataclass(frozen=True)
 class Merge:
     """Attention to two sets of keys as attention to all of them; ``mlir`` is the module.

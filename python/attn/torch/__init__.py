@@ -7,6 +7,7 @@
 ``scaled_dot_product_attention``, ``flex_attention`` and ``varlen_attn``, the function for packed sequences.
 ``flash_attn_func``, ``flash_attn_varlen_func`` and ``flash_attn_with_kvcache``, which is for KV caches, also paged
 ones, have the signatures of the package flash-attn. ``PagedKVCache`` has the pages of sequences.
+``linear_attention`` and ``gated_delta_rule`` have the arguments of the package fla-core.
 ``sdpa_packed`` takes queries, keys and values in one tensor. ``from_export`` puts attention into graphs of
 ``torch.export``. Kernels are compiled when they are first needed, for the device that the tensors are on: a GPU, or the
 host.
@@ -17,6 +18,7 @@ from attn.torch.flex import Pairs, Traced, debug_pairs, flex_attention, create_b
 from attn.torch.importer import from_export
 from attn.torch.kernels import compile_for
 from attn.torch.kv_cache import flash_attn_with_kvcache
+from attn.torch.linear_attention import gated_delta_rule, linear_attention
 from attn.torch.merge import merge
 from attn.torch.packed import sdpa_packed
 from attn.torch.paged_cache import PagedKVCache
@@ -38,6 +40,8 @@ __all__ = [
     "flash_attn_with_shared_prefix",
     "flex_attention",
     "from_export",
+    "gated_delta_rule",
+    "linear_attention",
     "create_block_mask",
     "merge",
     "sdpa",

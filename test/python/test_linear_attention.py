@@ -1,0 +1,333 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Linear attention on the host against the recurrence in double precision, and its gradients against torch's own."""
+
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import attn  # noqa: E402
+import attn.torch as at  # noqa: E402
+from attn.errors import AttnError, UnsupportedError  # noqa: E402
+
+# Relative errors of the largest element. f32 accumulators have some 1e-7 for each chunk.
+F32 = 3e-6
+BF16 = 1e-2
+
+
+def recurrence(q, k, v, g=None, beta=None, scale=None, initial_state=None, causal=True):
+    """The definition, token after token, in double precision."""
+    heads = max(q.shape[2], v.shape[2])
+    q, k, v = (t.double().repeat_interleave(heads // t.shape[2], dim=2) for t in (q, k, v))
+    batch, tokens, _, key_dim = q.shape
+    scale = 1 / math.sqrt(key_dim) if scale is None else scale
+    state = q.new_zeros(batch, heads, key_dim, v.shape[3]) if initial_state is None else initial_state.double()
+    rows = []
+    for t in range(tokens):
+        if g is not None:
+            decay = (g if g.dim() == 1 else g[:, t]).double().exp()
+            state = state * (decay[..., None] if g.dim() == 4 else decay[..., None, None])
+        taken = v[:, t]
+        if beta is not None:
+            known = torch.einsum("bhkv,bhk->bhv", state, k[:, t])
+            taken = beta[:, t].double()[..., None] * (taken - known)
+        state = state + k[:, t][..., None] * taken[..., None, :]
+        rows.append(torch.einsum("bhkv,bhk->bhv", state, q[:, t]) * scale)
+    if not causal:
+        return torch.einsum("bhkv,bthk->bthv", state, q) * scale, state
+    return torch.stack(rows, 1) if rows else v.new_zeros(batch, 0, heads, v.shape[3]), state
+
+
+def make(batch, tokens, heads, key_dim, value_dim, decay="", beta=False, state=False, dtype=torch.float32, seed=0,
+         key_heads=None, value_heads=None, log_decay=None):
+    """Arguments; keys have unit length, as the delta rule needs them."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*shape):
+        return torch.randn(*shape, generator=generator)
+
+    k = torch.nn.functional.normalize(normal(batch, tokens, key_heads or heads, key_dim), dim=-1)
+    given = dict(
+        q=normal(batch, tokens, heads, key_dim).to(dtype), k=k.to(dtype),
+        v=normal(batch, tokens, value_heads or heads, value_dim).to(dtype),
+    )  # fmt: skip
+    states = max(heads, value_heads or heads)
+    shape = {"head": (states,), "token": (batch, tokens, states), "element": (batch, tokens, states, key_dim)}.get(decay)
+    if shape:
+        given["g"] = torch.nn.functional.logsigmoid(normal(*shape)) / 4 if log_decay is None else log_decay(*shape)
+    if beta:
+        given["beta"] = torch.rand(batch, tokens, states, generator=generator)
+    if state:
+        given["initial_state"] = normal(batch, states, key_dim, value_dim)
+    return given
+
+
+def error(actual, expected):
+    assert actual.shape == expected.shape
+    assert bool(actual.isfinite().all())
+    return ((actual.double() - expected).abs().max() / expected.abs().max().clamp_min(1e-30)).item() if len(actual) else 0
+
+
+def check(given, tolerance=F32, **options):
+    out, state = at.linear_attention(**given, output_final_state=True, **options)
+    options.pop("chunk_size", None)
+    expected, expected_state = recurrence(**given, **options)
+    assert out.dtype == given["q"].dtype and state.dtype == torch.float32
+    assert error(out, expected) <= tolerance
+    assert error(state, expected_state) <= tolerance
+
+
+@pytest.mark.parametrize("beta", [False, True])
+@pytest.mark.parametrize("decay", ["", "head", "token", "element"])
+@pytest.mark.parametrize("tokens", [1, 63, 64, 65, 200])
+def test_values(tokens, decay, beta):
+    check(make(2, tokens, 2, 32, 48, decay, beta, state=True))
+
+
+@pytest.mark.parametrize("decay", ["", "head", "token", "element"])
+def test_bf16(decay):
+    check(make(1, 130, 2, 64, 64, decay, beta=decay == "token", dtype=torch.bfloat16), BF16)
+    check(make(1, 130, 2, 64, 64, decay, dtype=torch.float16), BF16 / 4)
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (5, 3), (16, 8), (24, 100), (128, 64)])
+def test_head_dims(sizes):
+    check(make(1, 70, 2, *sizes, "element", beta=True, state=True))
+
+
+@pytest.mark.parametrize("chunk", [8, 16, 32, 128, 256])
+def test_chunks(chunk):
+    check(make(1, 300, 1, 16, 16, "token", beta=True), chunk_size=chunk)
+    check(make(1, 300, 1, 16, 16, "element"), chunk_size=chunk)
+
+
+def test_without_mask():
+    check(make(2, 130, 2, 32, 48, state=True), causal=False)
+    check(make(1, 7, 2, 16, 16), causal=False, scale=1.0)
+
+
+def test_shared_heads():
+    check(make(1, 70, 4, 16, 16, "token", key_heads=2, value_heads=1))
+    # More heads of values than of queries and keys, as gated DeltaNet has.
+    check(make(1, 70, 2, 16, 16, "token", beta=True, state=True, value_heads=4))
+
+
+def test_no_tokens():
+    given = make(2, 0, 2, 16, 16, "token", state=True)
+    out, state = at.linear_attention(**given, output_final_state=True)
+    assert out.shape == (2, 0, 2, 16)
+    assert torch.equal(state, given["initial_state"])
+    assert at.linear_attention(**given)[1] is None
+
+
+def test_long_sequences():
+    check(make(1, 4097, 1, 16, 16, "token"), 1e-5)
+    check(make(1, 4097, 1, 16, 16, "element", beta=True, log_decay=lambda *s: torch.full(s, -1e-4)), 1e-5)
+    check(make(1, 4097, 1, 16, 16), 1e-5)
+
+
+@pytest.mark.parametrize("decay", ["head", "token", "element"])
+@pytest.mark.parametrize("beta", [False, True])
+@pytest.mark.parametrize("value", [0.0, -1e-30, -1e-8, -10.0, -100.0, -1000.0, -math.inf])
+def test_extreme_decays(decay, beta, value):
+    """A token sees itself, whatever the decay."""
+    given = make(1, 100, 2, 16, 16, decay, beta, state=True, log_decay=lambda *s: torch.full(s, value))
+    check(given, 1e-5)
+
+
+def test_mixed_decays():
+    """Tokens that forget all are between tokens that forget little, whose decays keep their precision."""
+
+    def mixed(*shape):
+        decay = torch.rand(*shape, generator=torch.Generator().manual_seed(7)) * -1e-3
+        return torch.where(torch.rand(*shape, generator=torch.Generator().manual_seed(8)) < 0.2, -1e4, decay)
+
+    check(make(1, 300, 2, 16, 16, "token", state=True, log_decay=mixed))
+    check(make(1, 300, 2, 16, 16, "element", state=True, log_decay=mixed))
+    check(make(1, 300, 2, 16, 16, "element", beta=True, log_decay=mixed))
+
+
+def test_zeros_and_denormals():
+    given = make(1, 80, 1, 16, 16, "token", beta=True)
+    for name in ("q", "k", "v", "beta"):
+        changed = {**given, name: torch.zeros_like(given[name])}
+        out, state = at.linear_attention(**changed, output_final_state=True)
+        expected, expected_state = recurrence(**changed)
+        torch.testing.assert_close(out.double(), expected, atol=1e-6, rtol=1e-5)
+        torch.testing.assert_close(state.double(), expected_state, atol=1e-6, rtol=1e-5)
+    tiny = {**given, "v": given["v"] * 1e-40}
+    out, _ = at.linear_attention(**tiny)
+    assert (out.double() - recurrence(**tiny)[0]).abs().max() < 1e-43
+
+
+def test_equal_keys():
+    """A triangular matrix whose powers are large: they would cancel in a sum of powers."""
+    given = make(1, 256, 1, 16, 16, beta=True)
+    given["k"] = given["k"][:, :1].expand_as(given["k"]).contiguous()
+    given["beta"] = torch.ones_like(given["beta"])
+    check(given, 1e-5)
+
+
+def test_packed_sequences():
+    lengths = [5, 64, 1, 100]
+    given = make(1, sum(lengths), 2, 16, 16, "token", beta=True)
+    states = torch.randn(len(lengths), 2, 16, 16)
+    bounds = torch.tensor([0, *torch.tensor(lengths).cumsum(0).tolist()], dtype=torch.int32)
+    out, state = at.linear_attention(**given, initial_state=states, output_final_state=True, cu_seqlens=bounds)
+    first = 0
+    for number, length in enumerate(lengths):
+        part = {name: tensor[:, first : first + length] for name, tensor in given.items()}
+        expected, expected_state = recurrence(**part, initial_state=states[number : number + 1])
+        assert error(out[:, first : first + length], expected) < F32
+        assert error(state[number : number + 1], expected_state) < F32
+        first += length
+
+
+@pytest.mark.parametrize("decay", ["", "token", "element"])
+def test_state_continues(decay):
+    """Calls of parts of a sequence give the results of one call."""
+    given = make(1, 150, 2, 16, 16, decay, beta=True)
+    whole, last = at.linear_attention(**given, output_final_state=True)
+    state, rows, first = None, [], 0
+    for length in (1, 63, 70, 16):
+        part = {name: tensor[:, first : first + length] for name, tensor in given.items()}
+        out, state = at.linear_attention(**part, initial_state=state, output_final_state=True)
+        rows.append(out)
+        first += length
+    assert error(torch.cat(rows, 1), whole.double()) < F32
+    assert error(state, last.double()) < F32
+
+
+def gradients(function, given, weights):
+    leaves = {name: tensor.detach().clone().requires_grad_() for name, tensor in given.items()}
+    out, state = function(**leaves)
+    loss = (out.double() * weights[0]).sum() + (state.double() * weights[1]).sum()
+    return dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values()))))
+
+
+def check_gradients(given, tolerance=1e-5, **options):
+    heads = max(given["q"].shape[2], given["v"].shape[2])
+    generator = torch.Generator().manual_seed(3)
+    weights = [
+        torch.randn(*shape, generator=generator).double()
+        for shape in (
+            (*given["q"].shape[:2], heads, given["v"].shape[3]),
+            (given["q"].shape[0], heads, given["q"].shape[3], given["v"].shape[3]),
+        )
+    ]
+    actual = gradients(lambda **g: at.linear_attention(**g, output_final_state=True, **options), given, weights)
+    doubles = {name: tensor.double() for name, tensor in given.items()}
+    expected = gradients(lambda **g: recurrence(**g, **options), doubles, weights)
+    for name, gradient in actual.items():
+        assert gradient.dtype == given[name].dtype
+        assert error(gradient, expected[name]) <= tolerance, name
+
+
+@pytest.mark.parametrize("beta", [False, True])
+@pytest.mark.parametrize("decay", ["", "head", "token", "element"])
+@pytest.mark.parametrize("tokens", [1, 100])
+def test_gradients(tokens, decay, beta):
+    check_gradients(make(2, tokens, 2, 16, 24, decay, beta, state=True))
+
+
+def test_gradients_without_mask():
+    check_gradients(make(2, 100, 2, 16, 24, state=True), causal=False)
+
+
+def test_gradients_of_shared_heads():
+    check_gradients(make(2, 70, 4, 16, 16, "head", key_heads=2, value_heads=1))
+    check_gradients(make(1, 70, 2, 16, 16, "token", beta=True, value_heads=4))
+
+
+@pytest.mark.parametrize("value", [0.0, -1e-8, -10.0])
+def test_gradients_of_extreme_decays(value):
+    for decay in ("token", "element"):
+        check_gradients(make(1, 100, 1, 16, 16, decay, True, log_decay=lambda *s: torch.full(s, value)))
+
+
+def test_gradients_of_some():
+    given = make(1, 70, 1, 16, 16, "token")
+    for name in given:
+        leaf = given[name].clone().requires_grad_()
+        out, _ = at.linear_attention(**{**given, name: leaf})
+        out.sum().backward()
+        exact = given[name].double().requires_grad_()
+        recurrence(**{**given, name: exact})[0].sum().backward()
+        assert error(leaf.grad, exact.grad) < 1e-5
+
+
+def test_gated_delta_rule():
+    given = make(1, 70, 2, 16, 16, "token", beta=True, state=True)
+    out, state = at.gated_delta_rule(**given, output_final_state=True)
+    expected, expected_state = recurrence(**given)
+    assert error(out, expected) < F32
+    assert error(state, expected_state) < F32
+    with pytest.raises(AttnError, match="beta is None; pass a tensor, or call linear_attention"):
+        at.gated_delta_rule(given["q"], given["k"], given["v"], given["g"], None)
+
+
+def test_torch_compile():
+    given = make(1, 70, 2, 16, 16, "token", beta=True)
+
+    @torch.compile(backend="aot_eager", fullgraph=True)
+    def function(q, k, v, g, beta):
+        return at.linear_attention(q * 2, k, v, g, beta)[0]
+
+    leaf = given["v"].clone().requires_grad_()
+    out = function(**{**given, "v": leaf})
+    assert error(out.detach(), recurrence(**{**given, "q": given["q"] * 2})[0]) < F32
+    out.sum().backward()
+    assert leaf.grad is not None
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (dict(k=torch.zeros(1, 8, 2, 4)), r"k has the shape \(1, 8, 2, 4\), expected \(1, 8, 2, 16\)"),
+        (dict(v=torch.zeros(1, 7, 2, 16)), r"v has the shape \(1, 7, 2, 16\), expected \(1, 8, 2, 16\)"),
+        (dict(k=torch.zeros(1, 8, 3, 16)), "k has 3 heads, which must divide 2, the most that q or v has"),
+        (dict(k=torch.zeros(1, 8, 2, 16).half()), "k has the dtype torch.float16 and q torch.float32; convert"),
+        (dict(g=torch.zeros(1, 8)), r"g has the shape \(1, 8\), expected \(2,\) or \(1, 8, 2\) or \(1, 8, 2, 16\)"),
+        (dict(beta=torch.zeros(1, 8)), r"beta has the shape \(1, 8\), expected \(1, 8, 2\)"),
+        (dict(beta=torch.zeros(1, 8, 2, dtype=torch.int32)), "beta has the dtype torch.int32, expected one of floats"),
+        (
+            dict(initial_state=torch.zeros(1, 2, 16, 8)),
+            r"initial_state has the shape \(1, 2, 16, 8\), expected \(1, 2, 16, 16\)",
+        ),
+        (dict(g=torch.zeros(2), causal=False), "g needs causal=True"),
+        (dict(beta=torch.zeros(1, 8, 2), causal=False), "beta needs causal=True"),
+        (dict(chunk_size=48), "chunk_size is 48; it must be a power of two from 8 to 256"),
+        (dict(q=torch.zeros(8, 2, 16)), "q has 3 dimensions; it needs 4: batch, positions, heads and head dim"),
+        (dict(cu_seqlens=torch.tensor([0, 9])), r"cu_seqlens is \[0, 9\]; it must rise from 0 to 8"),
+        (dict(cu_seqlens=torch.tensor([0, 5, 3, 8])), r"cu_seqlens is \[0, 5, 3, 8\]; it must rise from 0 to 8"),
+        (dict(cu_seqlens=torch.tensor([0.0, 8.0])), "cu_seqlens has the shape .* and the dtype torch.float32"),
+        (dict(scale=math.inf), "scale is inf; it must be finite"),
+        (dict(g=[0.0, 0.0]), "g is a list; pass a tensor of torch"),
+    ],
+)
+def test_errors(change, message):
+    given = dict(q=torch.zeros(1, 8, 2, 16), k=torch.zeros(1, 8, 2, 16), v=torch.zeros(1, 8, 2, 16))
+    with pytest.raises(AttnError, match=message):
+        at.linear_attention(**{**given, **change})
+
+
+def test_double_precision_is_refused():
+    given = {name: torch.zeros(1, 8, 2, 16, dtype=torch.float64) for name in ("q", "k", "v")}
+    with pytest.raises(UnsupportedError, match="q has the dtype torch.float64; convert it to one of"):
+        at.linear_attention(**given)
+
+
+def test_description_errors():
+    with pytest.raises(AttnError, match="decay is 'row'; it must be one of '', 'head', 'token', 'element'"):
+        attn.LinearAttention("f32", 2, 2, 2, 16, decay="row")
+    with pytest.raises(AttnError, match="key_heads is 3; it must divide the number of heads, 4"):
+        attn.LinearAttention("f32", 4, 3, 4, 16)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_gpu_targets(target):
+    with pytest.raises(AttnError, match=f"'attn.linear_attention' op has no kernels for {target}: its only target is 'host'"):
+        attn.compile(attn.LinearAttention("bf16", 2, 2, 2, 64), target=target)
