@@ -357,7 +357,9 @@ typedef enum attnrt_fault {
   ATTNRT_FAULT_KEY_LENGTHS = 12,
   ATTNRT_FAULT_PAGES = 13,
   /* A position for which tables of a rotary embedding have no row */
-  ATTNRT_FAULT_POSITIONS = 14
+  ATTNRT_FAULT_POSITIONS = 14,
+  /* A log-decay of linear attention that is positive or no number */
+  ATTNRT_FAULT_LOG_DECAYS = 15
 } attnrt_fault;
 
 /** The number of 32-bit words, from the error flag on, that kernels may

@@ -314,6 +314,17 @@ def test_errors(change, message):
         at.linear_attention(**{**given, **change})
 
 
+@pytest.mark.parametrize("decay", ["head", "token", "element"])
+@pytest.mark.parametrize("value", [1e-6, math.inf, math.nan])
+def test_positive_decays_are_reported(decay, value):
+    given = make(1, 70, 2, 16, 16, decay)
+    given["g"].view(-1)[-1] = value
+    with pytest.raises(AttnError, match="a call was given a log-decay that is more than 0 or no number"):
+        at.linear_attention(**given)
+    given["g"].view(-1)[-1] = 0.0
+    at.linear_attention(**given)
+
+
 def test_double_precision_is_refused():
     given = {name: torch.zeros(1, 8, 2, 16, dtype=torch.float64) for name in ("q", "k", "v")}
     with pytest.raises(UnsupportedError, match="q has the dtype torch.float64; convert it to one of"):

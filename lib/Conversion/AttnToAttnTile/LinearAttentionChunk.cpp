@@ -19,6 +19,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LinearAttentionChunk.h"
+#include "attn-runtime/attn_runtime.h"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -126,8 +127,26 @@ Value LinearAttentionChunk::loadLogDecays() {
     tile = loadRows(inputs.logDecay, head, decayDim);
     break;
   }
+  checkLogDecays(tile);
   tile = arith::MinimumFOp::create(b, tile, zeros(shape));
   return arith::MaximumFOp::create(b, tile, b.splat(shape, minLogDecay));
+}
+
+/// Reports log-decays that are positive or no numbers.
+void LinearAttentionChunk::checkLogDecays(Value tile) {
+  auto kind = vector::CombiningKind::MAXIMUMF;
+  Value largest = vector::MultiDimReductionOp::create(
+      b, tile, b.splat(rows, 0), ArrayRef<bool>{false, true}, kind);
+  largest = vector::ReductionOp::create(b, kind, largest);
+  Value isWrong =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::UGT, largest, b.scalar(0));
+  Value count = arith::SelectOp::create(b, isWrong, b.index(1), b.index(0));
+  auto once = attn_tile::ThreadForOp::create(b, count);
+  OpBuilder::InsertionGuard guard(b);
+  b.createBlock(&once.getBody(), {}, b.getIndexType(), b.getLoc());
+  Value code = arith::ConstantIntOp::create(b, ATTNRT_FAULT_LOG_DECAYS, 32);
+  memref::StoreOp::create(b, code, inputs.fault, b.index(0));
+  attn_tile::YieldOp::create(b, ValueRange());
 }
 
 //===----------------------------------------------------------------------===//

@@ -31,7 +31,7 @@ namespace mlir::attn {
 /// The arguments of a kernel that outputs and gradients both need.
 struct LinearAttentionInputs {
   /// Null if there is none.
-  Value query, key, value, logDecay, beta, initialState;
+  Value query, key, value, logDecay, beta, initialState, fault;
   double scale;
   int64_t chunk;
   /// Query heads that share a head.
@@ -124,6 +124,7 @@ public:
 
 private:
   Value loadLogDecays();
+  void checkLogDecays(Value tile);
   /// The exponentials of `matrix` times the log-decays.
   Value emitDecays(Value matrix);
   /// The decays between all pairs of tokens of the chunk; null if elements of

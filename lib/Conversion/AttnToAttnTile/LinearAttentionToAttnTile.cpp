@@ -39,6 +39,8 @@ protected:
     inputs.logDecay = get(op.getLogDecay());
     inputs.beta = get(op.getBeta());
     inputs.initialState = get(op.getInitialState());
+    if (op.getLogDecay())
+      inputs.fault = entry->getArgument(op->getNumOperands());
     inputs.scale = op.getScaleOrDefault();
     inputs.chunk = op.getChunkOrDefault();
     inputs.keyGroup = op.getNumHeads() / getDimSize(op.getKey(), 1);
@@ -462,14 +464,27 @@ static LogicalResult verifyPrepared(OpTy op) {
   return success();
 }
 
+/// The operands of the kernel of `op`: its own, and the error flag if it has
+/// log-decays, which kernels check.
+template <typename OpTy>
+static SmallVector<Value> getKernelOperands(OpBuilder &builder, OpTy op) {
+  SmallVector<Value> operands(op->getOperands());
+  if (op.getLogDecay())
+    operands.push_back(attn_tile::ErrorFlagOp::create(
+        builder, op.getLoc(), MemRefType::get({1}, builder.getI32Type())));
+  return operands;
+}
+
 LogicalResult attn::lowerLinearAttentionToKernel(RewriterBase &rewriter,
                                                  LinearAttentionOp op,
                                                  SymbolTable &symbols) {
   if (failed(verifyPrepared(op)))
     return failure();
+  OpBuilder::InsertionGuard guard(rewriter);
+  rewriter.setInsertionPoint(op);
   attn_tile::KernelOp kernel =
       createKernel(rewriter, op, op.getScheduleAttr(), symbols,
-                   "_linear_attention", op->getOperands());
+                   "_linear_attention", getKernelOperands(rewriter, op));
   OutputWriter(rewriter, op, kernel).write();
   rewriter.eraseOp(op);
   return success();
@@ -500,7 +515,7 @@ LogicalResult attn::lowerLinearAttentionGradToKernel(RewriterBase &rewriter,
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint(op);
   Value states = allocateStates(rewriter, op);
-  SmallVector<Value> operands(op->getOperands());
+  SmallVector<Value> operands = getKernelOperands(rewriter, op);
   operands.push_back(states);
   attn_tile::KernelOp kernel =
       createKernel(rewriter, op, op.getScheduleAttr(), symbols,

@@ -31,6 +31,10 @@ func.func @plain(%q: memref<2x4x?x32xbf16>, %k: memref<2x2x?x32xbf16>, %v: memre
 // CHECK: %[[INIT:.*]] = attn_tile.load %[[S0]]
 // CHECK: %[[LAST:.*]] = scf.for {{.*}} iter_args(%[[S:.*]] = %[[INIT]])
 // CHECK: %[[DECAY:.*]] = attn_tile.load %[[G]]{{.*}} -> vector<32xf32>
+// CHECK: %[[WRONG:.*]] = arith.cmpf ugt
+// CHECK: %[[COUNT:.*]] = arith.select %[[WRONG]], %c1{{.*}}, %c0
+// CHECK: attn_tile.thread_for to(%[[COUNT]])
+// CHECK: arith.constant 15 : i32
 // CHECK: arith.minimumf
 // CHECK: arith.maximumf
 // CHECK: math.exp

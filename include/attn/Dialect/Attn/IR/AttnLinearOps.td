@@ -90,8 +90,9 @@ def Attn_LinearAttentionOp : Attn_LinearOp<"linear_attention"> {
 
     Batch and sequence dimensions may be dynamic; heads and head dims are static, and
     `Hk` and `Hv` divide `H`. `scale` is `1 / sqrt(Dk)` if absent. `log_decay` and
-    `beta` need `causal`. Elements of `log_decay` are at most 0; larger ones are taken
-    as 0, and ones below -126 as -126, whose decay is below all normal f32.
+    `beta` need `causal`. Elements of `log_decay` are at most 0. Larger ones and NaN are
+    reported by the runtime, and larger ones count as 0. Ones below -126 count as -126,
+    the exponent of a decay below all normal f32.
 
     | name | `log_decay` | `beta` |
     |---|---|---|
