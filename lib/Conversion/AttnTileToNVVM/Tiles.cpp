@@ -174,26 +174,55 @@ static Value emitUnary(OpBuilder &builder, Location loc, StringRef intrinsic,
       .getResults();
 }
 
-namespace {
 /// exp2 of f32 is one instruction, with a relative error below 2^-22.
-struct Exp2Lowering : public KernelPattern<math::Exp2Op> {
-  using KernelPattern::KernelPattern;
+static Value emitExp2(OpBuilder &builder, Location loc, Value value) {
+  return emitUnary(builder, loc, "llvm.nvvm.ex2.approx.ftz.f", value);
+}
+
+/// exp(x) is exp2(x * log2(e)): the relative error is below
+/// 2^-22 + |x| * 2^-23.
+static Value emitExp(OpBuilder &builder, Location loc, Value value) {
+  Value log2e = arith::ConstantFloatOp::create(
+      builder, loc, builder.getF32Type(), APFloat(1.44269504f));
+  return emitExp2(builder, loc,
+                  arith::MulFOp::create(builder, loc, value, log2e));
+}
+
+/// tanh of f32 is one instruction, with a relative error below 2^-10.9, like
+/// one rounding to 16 bits.
+static Value emitTanh(OpBuilder &builder, Location loc, Value value) {
+  return LLVM::TanhOp::create(builder, loc, value, LLVM::FastmathFlags::afn);
+}
+
+/// The logarithm of f32 through the binary logarithm, whose absolute error is
+/// below 2^-22.
+static Value emitLog(OpBuilder &builder, Location loc, Value value) {
+  Value ln2 = arith::ConstantFloatOp::create(builder, loc, builder.getF32Type(),
+                                             APFloat(0.69314718f));
+  Value log2 = emitUnary(builder, loc, "llvm.nvvm.lg2.approx.f", value);
+  return arith::MulFOp::create(builder, loc, log2, ln2);
+}
+
+namespace {
+/// A function of each f32 of a tile.
+template <typename OpTy, Value (*emit)(OpBuilder &, Location, Value)>
+struct FunctionLowering : public KernelPattern<OpTy> {
+  using Base = KernelPattern<OpTy>;
+  using Base::Base;
 
   LogicalResult
-  matchAndRewrite(math::Exp2Op op, OneToNOpAdaptor adaptor,
+  matchAndRewrite(OpTy op, typename Base::OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     if (!getElementTypeOrSelf(op.getType()).isF32())
       return rewriter.notifyMatchFailure(op, "not f32");
     SmallVector<Value> results;
     for (Value value : adaptor.getOperand())
-      results.push_back(emitUnary(rewriter, op.getLoc(),
-                                  "llvm.nvvm.ex2.approx.ftz.f", value));
+      results.push_back(emit(rewriter, op.getLoc(), value));
     rewriter.replaceOpWithMultiple(op,
                                    SmallVector<SmallVector<Value>>{results});
     return success();
   }
 };
-
 } // namespace
 
 /// 2^x of f32 by multiplications and additions, for x below 128: 2^n times a
@@ -248,77 +277,7 @@ struct EmulateExp2Lowering : public KernelPattern<EmulateExp2Op> {
       int64_t position = int64_t(number) % parts * sixteenths % parts;
       results.push_back(position + sixteenths >= parts
                             ? emitExp2Polynomial(rewriter, op.getLoc(), value)
-                            : emitUnary(rewriter, op.getLoc(),
-                                        "llvm.nvvm.ex2.approx.ftz.f", value));
-    }
-    rewriter.replaceOpWithMultiple(op,
-                                   SmallVector<SmallVector<Value>>{results});
-    return success();
-  }
-};
-
-/// exp(x) is exp2(x * log2(e)): the relative error is below
-/// 2^-22 + |x| * 2^-23.
-struct ExpLowering : public KernelPattern<math::ExpOp> {
-  using KernelPattern::KernelPattern;
-
-  LogicalResult
-  matchAndRewrite(math::ExpOp op, OneToNOpAdaptor adaptor,
-                  ConversionPatternRewriter &rewriter) const override {
-    if (!getElementTypeOrSelf(op.getType()).isF32())
-      return rewriter.notifyMatchFailure(op, "not f32");
-    Location loc = op.getLoc();
-    Value log2e = arith::ConstantFloatOp::create(
-        rewriter, loc, rewriter.getF32Type(), APFloat(1.44269504f));
-    SmallVector<Value> results;
-    for (Value value : adaptor.getOperand()) {
-      Value scaled = arith::MulFOp::create(rewriter, loc, value, log2e);
-      results.push_back(
-          emitUnary(rewriter, loc, "llvm.nvvm.ex2.approx.ftz.f", scaled));
-    }
-    rewriter.replaceOpWithMultiple(op,
-                                   SmallVector<SmallVector<Value>>{results});
-    return success();
-  }
-};
-
-/// tanh of f32 is one instruction, with a relative error below 2^-10.9, like
-/// one rounding to 16 bits.
-struct TanhLowering : public KernelPattern<math::TanhOp> {
-  using KernelPattern::KernelPattern;
-
-  LogicalResult
-  matchAndRewrite(math::TanhOp op, OneToNOpAdaptor adaptor,
-                  ConversionPatternRewriter &rewriter) const override {
-    if (!getElementTypeOrSelf(op.getType()).isF32())
-      return rewriter.notifyMatchFailure(op, "not f32");
-    SmallVector<Value> results;
-    for (Value value : adaptor.getOperand())
-      results.push_back(LLVM::TanhOp::create(rewriter, op.getLoc(), value,
-                                             LLVM::FastmathFlags::afn));
-    rewriter.replaceOpWithMultiple(op,
-                                   SmallVector<SmallVector<Value>>{results});
-    return success();
-  }
-};
-
-/// The logarithm of f32 through the binary logarithm, whose absolute error is
-/// below 2^-22.
-struct LogLowering : public KernelPattern<math::LogOp> {
-  using KernelPattern::KernelPattern;
-
-  LogicalResult
-  matchAndRewrite(math::LogOp op, OneToNOpAdaptor adaptor,
-                  ConversionPatternRewriter &rewriter) const override {
-    if (!getElementTypeOrSelf(op.getType()).isF32())
-      return rewriter.notifyMatchFailure(op, "not f32");
-    Location loc = op.getLoc();
-    Value ln2 = arith::ConstantFloatOp::create(
-        rewriter, loc, rewriter.getF32Type(), APFloat(0.69314718f));
-    SmallVector<Value> results;
-    for (Value value : adaptor.getOperand()) {
-      Value log2 = emitUnary(rewriter, loc, "llvm.nvvm.lg2.approx.f", value);
-      results.push_back(arith::MulFOp::create(rewriter, loc, log2, ln2));
+                            : emitExp2(rewriter, op.getLoc(), value));
     }
     rewriter.replaceOpWithMultiple(op,
                                    SmallVector<SmallVector<Value>>{results});
@@ -571,8 +530,11 @@ void attn::populateTilePatterns(RewritePatternSet &patterns,
                                 const KernelContext &context) {
   MLIRContext *mlirContext = patterns.getContext();
   patterns.add<ConstantLowering, TruncTileLowering, ExtendTileLowering,
-               Exp2Lowering, EmulateExp2Lowering, ExpLowering, TanhLowering,
-               LogLowering>(converter, mlirContext, context, PatternBenefit(2));
+               EmulateExp2Lowering, FunctionLowering<math::Exp2Op, emitExp2>,
+               FunctionLowering<math::ExpOp, emitExp>,
+               FunctionLowering<math::TanhOp, emitTanh>,
+               FunctionLowering<math::LogOp, emitLog>>(
+      converter, mlirContext, context, PatternBenefit(2));
   patterns.add<ElementwiseLowering, ReductionLowering, ShapeCastLowering,
                BroadcastLowering, RowMaskLowering<vector::CreateMaskOp>,
                RowMaskLowering<vector::ConstantMaskOp>, PartialSumLowering,
