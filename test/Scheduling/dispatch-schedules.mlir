@@ -206,3 +206,25 @@ func.func @known_shares(%q: memref<1x8x1x64xf32>, %r: memref<16x8x1x64xf32>, %k:
       outs(%q : memref<1x8x1x64xf32>) schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64, split_kv_work_items = 132>)
   return
 }
+
+// Splits are listed for several batch entries with lengths of their own. A
+// single one has equal splits, or none, without the order of a list.
+// CHECK-LABEL: func.func @balanced(
+// CHECK-SAME:      %[[Q:[a-z0-9]+]]: memref<?x8x1x64xbf16>
+// CHECK:         %[[BATCH:.*]] = memref.dim %[[Q]], %{{.*}}
+// CHECK:         %[[IS_ONE:.*]] = arith.cmpi eq, %[[BATCH]], %{{.*}}
+// CHECK:         scf.if %[[IS_ONE]] {
+// CHECK:           scf.if
+// CHECK-NOT:         split_kv_work_items
+// CHECK:             attn.attention {{.*}} traversal = grid>)
+// CHECK:           } else {
+// CHECK-NEXT:        attn.attention {{.*}} traversal = grid, split_kv_work_items = 132>)
+// CHECK:         } else {
+// CHECK-NEXT:      attn.attention {{.*}} traversal = grid, interleave = 0, split_kv_work_items = 132, balance_splits = true>)
+func.func @balanced(%q: memref<?x8x1x64xbf16>, %k: memref<?x8x?x64xbf16>, %n: memref<?xi32>) {
+  attn.attention ins(%q, %k, %k : memref<?x8x1x64xbf16>, memref<?x8x?x64xbf16>, memref<?x8x?x64xbf16>)
+      outs(%q : memref<?x8x1x64xbf16>) key_lengths(%n : memref<?xi32>)
+      schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, traversal = grid,
+               interleave = 0, split_kv_work_items = 132, balance_splits = true>)
+  return
+}

@@ -32,10 +32,12 @@ Attribute attn_tile::withSplitKVWorkItems(Attribute schedule, int64_t workItems,
         return ByAlignmentAttr::get(choice.getContext(), aligned, otherwise);
       })
       .Case([&](WarpSpecializedAttr old) -> Attribute {
+        // Listed splits alone are sorted over all heads together.
+        bool wasListed = old.getBalanceSplits() && !balanceSplits;
         return WarpSpecializedAttr::get(
             old.getContext(), old.getQueryTile(), old.getKeyTile(),
             old.getStages(), old.getConsumers(), old.getPingPong(),
-            old.getTraversal(), old.getInterleave(),
+            old.getTraversal(), wasListed ? 1 : old.getInterleave(),
             old.getConditionalRescale(), old.getDeferredRescale(),
             old.getQueryStages(), workItems, old.getPackGqa(),
             old.getScoreStages(), old.getL2Promotion(), old.getCtasPerSm(),
