@@ -47,9 +47,14 @@ NESTED = torch.nested.nested_tensor([torch.ones(2, 8, 16)])
         ((NESTED, NESTED, NESTED), {}, "query is a tensor of the kind nested"),
         ((X, X, X), {"attn_mask": torch.ones(8, 8, device="meta")}, "attn_mask is on meta and query on cpu"),
         (
-            (make(1, 4, 8, 16), make(1, 4, 8, 16), X),
+            (make(1, 6, 8, 16), make(1, 4, 8, 16), X),
             {"enable_gqa": True},
-            "key has 4 heads and value 2; they need the same number",
+            "key has 4 heads, which do not divide the 6 heads of query",
+        ),
+        (
+            (make(1, 4, 8, 16), make(1, 4, 8, 16), X),
+            {"head_map": torch.zeros(4, dtype=torch.int32)},
+            "key has 4 heads and value 2; with head_map they need the same number",
         ),
         (
             (make(2, 3, 2, 8, 16), make(3, 2, 2, 8, 16), make(3, 2, 2, 8, 16)),

@@ -78,6 +78,12 @@ def test_grouped_heads():
     compare(make_inputs((2, 6, 20, 32), (2, 2, 30, 32)), {"enable_gqa": True, "is_causal": True})
 
 
+@pytest.mark.parametrize("key_heads,value_heads", [(4, 2), (1, 6), (4, 6), (3, 1)])
+def test_keys_and_values_with_different_numbers_of_heads(key_heads, value_heads):
+    inputs = make_inputs((2, 12, 20, 32), (2, key_heads, 30, 32), (2, value_heads, 30, 24))
+    compare(inputs, {"enable_gqa": True, "is_causal": True})
+
+
 @pytest.mark.parametrize("shape", [(33, 47), (4, 33, 47), (2, 1, 33, 47), (2, 4, 1, 47), (1, 1, 33, 1), (1, 47)])
 def test_bool_masks_broadcast(shape):
     mask = torch.rand(shape, generator=torch.Generator().manual_seed(2)) > 0.3

@@ -145,7 +145,18 @@ def _broadcast(
     query_heads = query.shape[1] if enable_gqa or has_head_map else heads
     key_heads = max(key.shape[1], value.shape[1])
     if key.shape[1] not in (1, key_heads) or value.shape[1] not in (1, key_heads):
-        raise AttnError(f"key has {key.shape[1]} heads and value {value.shape[1]}; they need the same number")
+        if has_head_map:
+            raise AttnError(
+                f"key has {key.shape[1]} heads and value {value.shape[1]}; with head_map they need the same number"
+            )
+        for name, tensor in named[1:]:
+            if query_heads % max(tensor.shape[1], 1) != 0:
+                raise AttnError(
+                    f"{name} has {tensor.shape[1]} heads, which do not divide the {query_heads} heads of query"
+                )
+        # Query heads share keys in other groups than values: each group of both has a key head of its own.
+        key_heads = math.lcm(key.shape[1], value.shape[1])
+        key, value = (tensor.repeat_interleave(key_heads // tensor.shape[1], dim=1) for tensor in (key, value))
     return _expand(query, batch, query_heads), _expand(key, batch, key_heads), _expand(value, batch, key_heads)
 
 
