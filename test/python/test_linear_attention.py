@@ -55,7 +55,8 @@ def make(batch, tokens, heads, key_dim, value_dim, decay="", beta=False, state=F
         v=normal(batch, tokens, value_heads or heads, value_dim).to(dtype),
     )  # fmt: skip
     states = max(heads, value_heads or heads)
-    shape = {"head": (states,), "token": (batch, tokens, states), "element": (batch, tokens, states, key_dim)}.get(decay)
+    rows = (batch, tokens, states)
+    shape = {"head": (states,), "token": rows, "element": (*rows, key_dim)}.get(decay)
     if shape:
         given["g"] = torch.nn.functional.logsigmoid(normal(*shape)) / 4 if log_decay is None else log_decay(*shape)
     if beta:
@@ -68,7 +69,7 @@ def make(batch, tokens, heads, key_dim, value_dim, decay="", beta=False, state=F
 def error(actual, expected):
     assert actual.shape == expected.shape
     assert bool(actual.isfinite().all())
-    return ((actual.double() - expected).abs().max() / expected.abs().max().clamp_min(1e-30)).item() if len(actual) else 0
+    return ((actual.double() - expected).abs().max() / expected.abs().max().clamp_min(1e-30)).item()
 
 
 def check(given, tolerance=F32, **options):
@@ -138,13 +139,14 @@ def test_extreme_decays(decay, beta, value):
     check(given, 1e-5)
 
 
+def mixed(*shape):
+    """Log-decays of tokens that forget all, between tokens that forget little."""
+    decay = torch.rand(*shape, generator=torch.Generator().manual_seed(7)) * -1e-3
+    return torch.where(torch.rand(*shape, generator=torch.Generator().manual_seed(8)) < 0.2, -1e4, decay)
+
+
 def test_mixed_decays():
-    """Tokens that forget all are between tokens that forget little, whose decays keep their precision."""
-
-    def mixed(*shape):
-        decay = torch.rand(*shape, generator=torch.Generator().manual_seed(7)) * -1e-3
-        return torch.where(torch.rand(*shape, generator=torch.Generator().manual_seed(8)) < 0.2, -1e4, decay)
-
+    """Small log-decays keep their precision next to large ones."""
     check(make(1, 300, 2, 16, 16, "token", state=True, log_decay=mixed))
     check(make(1, 300, 2, 16, 16, "element", state=True, log_decay=mixed))
     check(make(1, 300, 2, 16, 16, "element", beta=True, log_decay=mixed))
@@ -219,6 +221,7 @@ def check_gradients(given, tolerance=1e-5, **options):
         )
     ]
     actual = gradients(lambda **g: at.linear_attention(**g, output_final_state=True, **options), given, weights)
+    options.pop("chunk_size", None)
     doubles = {name: tensor.double() for name, tensor in given.items()}
     expected = gradients(lambda **g: recurrence(**g, **options), doubles, weights)
     for name, gradient in actual.items():
@@ -246,6 +249,20 @@ def test_gradients_of_shared_heads():
 def test_gradients_of_extreme_decays(value):
     for decay in ("token", "element"):
         check_gradients(make(1, 100, 1, 16, 16, decay, True, log_decay=lambda *s: torch.full(s, value)))
+
+
+def test_gradients_of_mixed_decays():
+    for decay in ("token", "element"):
+        check_gradients(make(1, 200, 1, 16, 16, decay, True, log_decay=mixed))
+
+
+def test_gradients_in_bf16():
+    check_gradients(make(1, 100, 2, 16, 16, "token", True, True, dtype=torch.bfloat16), 3e-2)
+
+
+def test_gradients_of_large_chunks():
+    """The buffers of a work item do not fit on a stack."""
+    check_gradients(make(1, 20, 1, 256, 256, "element", True, True), chunk_size=256)
 
 
 def test_gradients_of_some():
@@ -340,5 +357,6 @@ def test_description_errors():
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 def test_gpu_targets(target):
-    with pytest.raises(AttnError, match=f"'attn.linear_attention' op has no kernels for {target}: its only target is 'host'"):
+    message = f"'attn.linear_attention' op has no kernels for {target}: its only target is 'host'"
+    with pytest.raises(AttnError, match=message):
         attn.compile(attn.LinearAttention("bf16", 2, 2, 2, 64), target=target)

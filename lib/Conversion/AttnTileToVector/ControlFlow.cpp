@@ -87,6 +87,34 @@ LogicalResult TileEmitter::emitFor(scf::ForOp op) {
   return success();
 }
 
+/// Bytes of buffers that a work item may have on the stack, of which threads
+/// have 8 MiB by default.
+static constexpr int64_t maxStackBytes = int64_t(2) << 20;
+
+/// Allocates the buffers of a work item on the heap if they are too large for
+/// the stack.
+static void moveLargeBuffers(ImplicitLocOpBuilder &b, Block &block) {
+  SmallVector<memref::AllocaOp> buffers(block.getOps<memref::AllocaOp>());
+  int64_t bytes = 0;
+  for (memref::AllocaOp buffer : buffers) {
+    MemRefType type = buffer.getType();
+    bytes += type.getNumElements() *
+             std::max<int64_t>(type.getElementTypeBitWidth() / 8, 1);
+  }
+  if (bytes <= maxStackBytes)
+    return;
+  OpBuilder::InsertionGuard guard(b);
+  for (memref::AllocaOp buffer : buffers) {
+    b.setInsertionPoint(buffer);
+    Value alloc =
+        memref::AllocOp::create(b, buffer.getType(), buffer.getAlignmentAttr());
+    buffer.replaceAllUsesWith(alloc);
+    buffer.erase();
+    b.setInsertionPoint(block.getTerminator());
+    memref::DeallocOp::create(b, alloc);
+  }
+}
+
 LogicalResult TileEmitter::emitForall(scf::ForallOp op) {
   if (op.getNumResults() != 0)
     return op.emitOpError("must have no results");
@@ -105,6 +133,7 @@ LogicalResult TileEmitter::emitForall(scf::ForallOp op) {
   Block *outer = std::exchange(bufferBlock, forall.getBody());
   b.setInsertionPointToStart(forall.getBody());
   LogicalResult result = emitBlock(*op.getBody());
+  moveLargeBuffers(b, *forall.getBody());
   bufferBlock = outer;
   freeBuffers.clear();
   takenBuffers.clear();

@@ -361,8 +361,8 @@ def gated_delta_rule(
     cu_seqlens: Optional[Tensor] = None,
 ) -> Tuple[Tensor, Optional[Tensor]]:
     """Gated DeltaNet (``g`` of ``[batch, positions, heads]``) and Kimi delta attention (``g`` also has the key head
-    dim): ``linear_attention`` with ``g`` and ``beta``. ``chunk_gated_delta_rule`` and ``chunk_kda`` of fla-core have the
-    same arguments. Keys are taken as they are: normalise them before."""
+    dim): ``linear_attention`` with ``g`` and ``beta``. ``chunk_gated_delta_rule`` and ``chunk_kda`` of fla-core have
+    these arguments, too. Keys are taken as they are: normalise them before."""
     for name, tensor in (("g", g), ("beta", beta)):
         if tensor is None:
             raise AttnError(f"{name} is None; pass a tensor, or call linear_attention")
