@@ -1,5 +1,6 @@
 // Gated delta rule with states, whose queries share key heads.
 // attn-compile: --target=host
+// attn-run: --fill=decay=uniform:-2:0
 
 !q = tensor<?x4x?x64xbf16>
 !k = tensor<?x2x?x64xbf16>

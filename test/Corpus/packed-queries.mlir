@@ -2,6 +2,8 @@
 // attn-compile: --target=sm_90a
 // attn-compile: --target=sm_80
 // attn-compile: --target=host
+// attn-run: --shape=pages=12 --values=cu=4:0,1,90,150 --values=lengths=3:77,200,256
+// attn-run: --values=table=3x4:11,3,7,1,0,2,4,9,8,5,10,6
 
 !q = tensor<1x8x?x64xbf16>
 !kv = tensor<?x2x64x64xbf16>

@@ -126,9 +126,10 @@ import torch
 import attn.torch
 x, mask, expected, tolerance = torch.load(sys.argv[1])
 with torch.no_grad():
-    # PyTorch 2.11 crashes if a package for CUDA, of any model, is the first thing that a process loads.
-    for call in (torch.export.load(sys.argv[3]).module(), torch._inductor.aoti_load_package(sys.argv[2])):
-        torch.testing.assert_close(call(x, mask), expected, **tolerance)
+    # PyTorch 2.11 crashes if a package for CUDA, of any model, is loaded before anything of the process runs.
+    for load, path in ((lambda path: torch.export.load(path).module(), sys.argv[3]),
+                       (torch._inductor.aoti_load_package, sys.argv[2])):
+        torch.testing.assert_close(load(path)(x, mask), expected, **tolerance)
 print("both agree")
 """
 

@@ -1282,6 +1282,8 @@ def run_case(torch, function, case, row):
     exact, exact_lse, spread = attention(torch, case, *inputs, captures, heads, rows, True)
     rounded, _, _ = attention(torch, case, *inputs, captures, heads, rows, False)
     empty = exact_lse == float("-inf")
+    # Tensor cores truncate the sum over the head dim of a score.
+    grows = max(variant.qk_dim / 256, 1) if variant.dtype == "f32" else 1
 
     size = exact.norm().item()
     if size > 0 and not wrong:
@@ -1290,11 +1292,11 @@ def run_case(torch, function, case, row):
         # With few rows chance rules the error of torch: allow one rounding of the probabilities.
         few = empty.numel() < 64
         rounding = variant.rounding if few or variant.dtype == "f32" else ROUNDING[variant.out_dtype]
-        allowed = 2 * torch_error + rounding + 1e-6
+        allowed = grows * (2 * torch_error + rounding + 1e-6)
         row.norm = max(row.norm, error / allowed)
         if not error <= allowed:
             wrong.append(f"output: error {error:.3g}, torch {torch_error:.3g}, allowed {allowed:.3g}")
-        allowed = 2 * variant.rounding * (spread + exact.norm(dim=-1)) + 1e-6
+        allowed = grows * (2 * variant.rounding * (spread + exact.norm(dim=-1)) + 1e-6)
         ratio = (out - exact).norm(dim=-1) / allowed
         row.row = max(row.row, ratio.max().item())
         if not ratio.max().item() <= 1:
@@ -1311,7 +1313,7 @@ def run_case(torch, function, case, row):
         elif not empty.all().item():
             error = (lse - exact_lse)[~empty].abs().max().item()
             row.lse = max(row.lse, error)
-            if not error <= (1e-5 if variant.dtype == "f32" and not variant.precision else 2e-3):
+            if not error <= (1e-5 * grows if variant.dtype == "f32" and not variant.precision else 2e-3):
                 wrong.append(f"lse: error {error:.3g}")
     return wrong
 
