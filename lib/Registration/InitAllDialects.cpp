@@ -12,6 +12,7 @@
 
 #include "attn/InitAllDialects.h"
 #include "attn/Autodiff/Differentiation.h"
+#include "attn/Conversion/AttnToAttnTile/StreamingOpInterfaceImpl.h"
 #include "attn/Dialect/Attn/IR/AttnDialect.h"
 #include "attn/Dialect/Attn/Transforms/BufferizableOpInterfaceImpl.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
@@ -34,6 +35,7 @@ void attn::registerAllDialects(DialectRegistry &registry) {
   registerDifferentiableOpInterfaceExternalModels(registry);
   registerFusibleOpInterfaceExternalModels(registry);
   registerStreamableOpInterfaceExternalModels(registry);
+  registerStreamingOpInterfaceExternalModels(registry);
   attn_tile::registerScheduleInterfaceExternalModels(registry);
   registerAllTargets();
 }

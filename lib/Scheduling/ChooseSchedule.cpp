@@ -16,6 +16,7 @@
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/Attn/IR/AttnLinearOps.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
+#include "attn/Dialect/AttnTile/IR/StreamingOpInterface.h"
 #include "attn/PerfModel/Roofline.h"
 #include "attn/Scheduling/ForwardSchedules.h"
 #include "attn/Scheduling/Passes.h"
@@ -157,6 +158,7 @@ private:
   LogicalResult chooseAttention(OpTy op);
   template <typename OpTy>
   LogicalResult reportTooLarge(OpTy op);
+  LogicalResult chooseStreaming(attn_tile::StreamingOpInterface op);
   LogicalResult chooseMap(MapHeadsOp map);
   LogicalResult chooseAppend(CacheAppendOp append);
   template <typename OpTy>
@@ -233,6 +235,23 @@ LogicalResult Chooser::chooseAttention(OpTy op) {
   return success();
 }
 
+/// Operations other than attention have no model.
+LogicalResult Chooser::chooseStreaming(attn_tile::StreamingOpInterface op) {
+  auto attention = cast<AttentionOpInterface>(op.getOperation());
+  if (failed(verifyTensors(attention, target)))
+    return failure();
+  if (Attribute schedule = attention.getScheduleAttr())
+    return verifyGivenSchedule(op, schedule, target);
+  Type element = getElementTypeOrSelf(attention.getQuery());
+  ScheduleAttrInterface schedule =
+      ScheduleFamily::get(target, element).getStreaming(attention, device);
+  if (!schedule)
+    return op->emitOpError("has no schedule that fits the capacities of ")
+           << target.getName();
+  attention.setScheduleAttr(schedule);
+  return success();
+}
+
 /// Functions of heads are computed by kernels without MMAs.
 LogicalResult Chooser::chooseMap(MapHeadsOp map) {
   int64_t headDim = cast<ShapedType>(map.getIn().getType()).getShape().back();
@@ -269,6 +288,9 @@ LogicalResult Chooser::choose(Operation *op) {
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case<AttentionOp, AttentionGradOp>(
           [&](auto attention) { return chooseAttention(attention); })
+      .Case([&](attn_tile::StreamingOpInterface streaming) {
+        return chooseStreaming(streaming);
+      })
       .Case([&](MatmulOp matmul) {
         return chooseMatmulSchedule(matmul, target, device);
       })

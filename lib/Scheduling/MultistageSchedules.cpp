@@ -236,6 +236,28 @@ std::optional<ScheduleCandidate> MultistageSchedules::getLargest() {
   return makeCandidate(bounds, largest.size, largest.limit);
 }
 
+/// Small tiles: the state of the rows may need more registers than the state of
+/// a softmax.
+static ScheduleAttrInterface getStreamingSchedule(AttentionOpInterface op,
+                                                  const DeviceModel &device) {
+  constexpr int64_t queryTile = 64, maxKeyTile = 64, warps = 4;
+  KeyTileBounds bounds =
+      withShapes(KeyTileBounds(), op, getMinVHeadDimTiles(op));
+  bounds.queryTile = queryTile;
+  bounds.threads = warpThreads * warps;
+  bounds.maxKeyTile = maxKeyTile;
+  bounds.sharedBytes = getTileBytes(device);
+  bounds.registers = tileRegistersEightWarps;
+  LargestTile largest = getLargestKeyTile(bounds);
+  if (largest.size == 0)
+    return nullptr;
+  Attribute schedule = attn_tile::MultistageAttr::get(
+      op.getContext(), queryTile, largest.size, bounds.stages, warps,
+      /*split_kv_work_items=*/0, /*pack_gqa=*/false, /*balance_splits=*/false,
+      bounds.vHeadDimTile);
+  return cast<ScheduleAttrInterface>(schedule);
+}
+
 //===----------------------------------------------------------------------===//
 // Matmuls
 //===----------------------------------------------------------------------===//
@@ -286,6 +308,10 @@ struct MultistageFamily : GPUScheduleFamily {
                                                const DeviceModel &device,
                                                int64_t) const override {
     return chooseMultistageGradient(op, device);
+  }
+  ScheduleAttrInterface getStreaming(AttentionOpInterface op,
+                                     const DeviceModel &device) const override {
+    return getStreamingSchedule(op, device);
   }
   ScheduleAttrInterface getMatmul(MatmulOp op,
                                   const DeviceModel &) const override {

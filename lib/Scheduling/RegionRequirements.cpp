@@ -27,7 +27,7 @@ using namespace mlir;
 using namespace mlir::attn;
 using attn_tile::headDimStep;
 
-void attn::forEachPairRead(AttentionOp op,
+void attn::forEachPairRead(AttentionOpInterface op,
                            function_ref<void(tensor::ExtractOp)> fn) {
   if (op.getScoreMod().empty())
     return;
@@ -44,7 +44,7 @@ int64_t attn::getElementBytes(tensor::ExtractOp extract) {
   return llvm::divideCeil(extract.getType().getIntOrFloatBitWidth(), 8);
 }
 
-int64_t attn::getScoreBytes(AttentionOp op) {
+int64_t attn::getScoreBytes(AttentionOpInterface op) {
   int64_t bytes = 0;
   forEachPairRead(op, [&](tensor::ExtractOp extract) {
     bytes += getElementBytes(extract);
@@ -170,7 +170,7 @@ bool attn::hasWideHeads(AttentionOp op) {
   return std::max(op.getQKHeadDim(), op.getVHeadDim()) > maxWholeHeadDim;
 }
 
-int64_t attn::getMinVHeadDimTiles(AttentionOp op) {
+int64_t attn::getMinVHeadDimTiles(AttentionOpInterface op) {
   return llvm::divideCeil(op.getVHeadDim(), maxWholeHeadDim);
 }
 
@@ -180,7 +180,7 @@ bool attn::canDivideVHeadDim(AttentionOp op, int64_t numVHeadDimTiles) {
          op.getVHeadDim() >= numVHeadDimTiles * minVHeadDimTile;
 }
 
-KeyTileBounds attn::withShapes(KeyTileBounds bounds, AttentionOp op,
+KeyTileBounds attn::withShapes(KeyTileBounds bounds, AttentionOpInterface op,
                                int64_t numVHeadDimTiles) {
   bounds.qkHeadDim = op.getQKHeadDim();
   bounds.vHeadDim = op.getVHeadDim();

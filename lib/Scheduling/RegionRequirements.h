@@ -26,13 +26,14 @@ struct BlockSize {
 
 /// Calls `fn` for each read of the score_mod region of an element at the query
 /// and the key.
-void forEachPairRead(AttentionOp op, function_ref<void(tensor::ExtractOp)> fn);
+void forEachPairRead(AttentionOpInterface op,
+                     function_ref<void(tensor::ExtractOp)> fn);
 
 int64_t getElementBytes(tensor::ExtractOp extract);
 
 /// Bytes that the score_mod region reads for each pair, and that are held for a
 /// whole tile: elements of tensors at the query and the key.
-int64_t getScoreBytes(AttentionOp op);
+int64_t getScoreBytes(AttentionOpInterface op);
 
 /// Whether bulk copies can stage all elements that the score_mod region reads
 /// for each pair: one tile of each tensor of floats, at indices that are the
@@ -66,7 +67,7 @@ bool paysToPackGqa(AttentionOp op, int64_t queryTile);
 
 /// `bounds` with the shapes of `op`, the columns of whose values are divided
 /// among `numVHeadDimTiles` work items.
-KeyTileBounds withShapes(KeyTileBounds bounds, AttentionOp op,
+KeyTileBounds withShapes(KeyTileBounds bounds, AttentionOpInterface op,
                          int64_t numVHeadDimTiles = 1);
 
 /// Whether the head dims of `op` are wider than the registers or the shared
@@ -75,7 +76,7 @@ bool hasWideHeads(AttentionOp op);
 
 /// The fewest work items among which the columns of the values of `op` are
 /// divided.
-int64_t getMinVHeadDimTiles(AttentionOp op);
+int64_t getMinVHeadDimTiles(AttentionOpInterface op);
 
 /// Whether the columns of the values may be divided among `numVHeadDimTiles`
 /// work items: each of them computes all scores.

@@ -136,6 +136,10 @@ struct SequentialFamily : ScheduleFamily {
                          SequentialSchedules(attention, device).getAll(),
                          hostSizes, device);
   }
+  ScheduleAttrInterface getStreaming(AttentionOpInterface op,
+                                     const DeviceModel &device) const override {
+    return SequentialSchedules(op, device).getAll().back().schedule;
+  }
   ScheduleAttrInterface getMatmul(MatmulOp op,
                                   const DeviceModel &) const override {
     constexpr int64_t rowTile = 16, columnTile = 64, depthTile = 64;

@@ -482,6 +482,28 @@ WarpSpecializedSchedules::getLargest(int64_t &bound) {
   return {*two};
 }
 
+/// Two consumers, without the passes that know the softmax.
+static ScheduleAttrInterface getStreamingSchedule(AttentionOpInterface op,
+                                                  const DeviceModel &device) {
+  constexpr int64_t consumers = 2, maxKeyTile = 128;
+  KeyTileBounds bounds = withShapes(getConsumerBounds(consumers, device), op,
+                                    getMinVHeadDimTiles(op));
+  bounds.maxKeyTile = maxKeyTile;
+  LargestTile largest = getLargestKeyTile(bounds);
+  if (largest.size == 0)
+    return nullptr;
+  Attribute schedule = attn_tile::WarpSpecializedAttr::get(
+      op.getContext(), bounds.queryTile, largest.size, bounds.stages, consumers,
+      /*ping_pong=*/false, attn_tile::TraversalKind::Persistent,
+      /*interleave=*/op.hasSequences() ? 0 : 1,
+      /*conditional_rescale=*/false, /*deferred_rescale=*/false,
+      /*query_stages=*/1, /*split_kv_work_items=*/0, /*pack_gqa=*/false,
+      /*score_stages=*/0, sharedPromotion, /*ctas_per_sm=*/1,
+      /*exp2_emulation=*/0, /*cluster=*/1, /*mask_bits=*/false,
+      /*balance_splits=*/false, bounds.vHeadDimTile);
+  return cast<ScheduleAttrInterface>(schedule);
+}
+
 //===----------------------------------------------------------------------===//
 // Matmuls
 //===----------------------------------------------------------------------===//
@@ -537,6 +559,10 @@ struct WarpSpecializedFamily : GPUScheduleFamily {
   chooseGradient(AttentionGradOp op, const DeviceModel &device,
                  int64_t dqWorkspaceBytes) const override {
     return chooseWarpSpecializedGradient(op, device, dqWorkspaceBytes);
+  }
+  ScheduleAttrInterface getStreaming(AttentionOpInterface op,
+                                     const DeviceModel &device) const override {
+    return getStreamingSchedule(op, device);
   }
   ScheduleAttrInterface getMatmul(MatmulOp op,
                                   const DeviceModel &device) const override {

@@ -65,6 +65,10 @@ public:
   virtual std::optional<ScheduleChoice>
   chooseGradient(AttentionGradOp op, const DeviceModel &device,
                  int64_t dqWorkspaceBytes) const = 0;
+  /// The schedule of an operation that streams keys, for which there is no
+  /// model; null if none fits.
+  virtual ScheduleAttrInterface
+  getStreaming(AttentionOpInterface op, const DeviceModel &device) const = 0;
   virtual ScheduleAttrInterface getMatmul(MatmulOp op,
                                           const DeviceModel &device) const = 0;
   /// The schedule of a kernel that computes functions of heads, without MMAs.

@@ -12,16 +12,16 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Conversion/AttnToAttnTile/AttnToAttnTile.h"
-#include "AttentionKernel.h"
 #include "ClassifyTiles.h"
 #include "CombineSplits.h"
 #include "CreateKernel.h"
 #include "FuseOverlap.h"
 #include "KernelDropout.h"
 #include "MaskTables.h"
-#include "PackGQA.h"
+#include "StreamingKernel.h"
 #include "WorkItemList.h"
 #include "attn/Conversion/AttnToAttnTile/LinearAttentionToAttnTile.h"
+#include "attn/Conversion/AttnToAttnTile/StreamingOpInterfaceImpl.h"
 #include "attn/Conversion/Passes.h"
 #include "attn/Interfaces/Target.h"
 #include "attn/PerfModel/Roofline.h"
@@ -43,9 +43,11 @@ using namespace mlir;
 using namespace mlir::attn;
 
 /// The tile lists of the block mask of `attention`; null without a block mask.
-static FailureOr<ClassifiedTiles> findTilesOfBlockMask(RewriterBase &rewriter,
-                                                       AttentionOp attention) {
-  Value blockMask = attention.getBlockMask();
+static FailureOr<ClassifiedTiles>
+findTilesOfBlockMask(RewriterBase &rewriter,
+                     attn_tile::StreamingOpInterface op) {
+  auto attention = cast<AttentionOpInterface>(op.getOperation());
+  Value blockMask = op.getTileLists();
   if (!blockMask)
     return ClassifiedTiles();
   int64_t heads = getDimSize(blockMask, 1);
@@ -68,7 +70,7 @@ static FailureOr<ClassifiedTiles> findTilesOfBlockMask(RewriterBase &rewriter,
 }
 
 /// Checks that earlier passes have prepared `attention`.
-static LogicalResult verifyPrepared(AttentionOp attention) {
+static LogicalResult verifyPrepared(AttentionOpInterface attention) {
   if (!attention.isBufferized())
     return attention.emitOpError("must be bufferised");
   if (!attention.getScheduleAttr())
@@ -82,37 +84,37 @@ static LogicalResult verifyPrepared(AttentionOp attention) {
   return success();
 }
 
-/// Checks that `attention` has what the schedule needs.
-static LogicalResult verifySchedule(AttentionOp attention,
+/// Checks that `op` has what the schedule needs.
+static LogicalResult verifySchedule(attn_tile::StreamingOpInterface op,
                                     ScheduleAttrInterface schedule) {
   if (schedule.getSplitKvWorkItems() > 0)
-    if (std::optional<std::string> reason = whyNotSplitKV(attention))
-      return attention.emitOpError("cannot split keys and values: ") << *reason;
+    if (std::optional<std::string> reason = op.whyNotSplitKV())
+      return op->emitOpError("cannot split keys and values: ") << *reason;
   if (schedule.getClusterSize() > 1)
-    if (std::optional<std::string> reason = whyNotCluster(attention))
-      return attention.emitOpError("cannot iterate over keys in clusters: ")
+    if (std::optional<std::string> reason = op.whyNotCluster())
+      return op->emitOpError("cannot iterate over keys in clusters: ")
              << *reason;
-  if (schedule.getKeyTile() % numPartialSums != 0)
-    return attention.emitOpError("key tile must be a multiple of ")
-           << numPartialSums << " (was " << schedule.getKeyTile() << ")";
-  return success();
+  return op.verifyKernelSchedule(schedule);
 }
 
 /// The operands of the kernel of `attention` before the lists of tiles, in the
 /// order in which `KernelWriter` takes them.
 static SmallVector<Value> getKernelOperands(OpBuilder &builder,
-                                            AttentionOp attention,
+                                            attn_tile::StreamingOpInterface op,
                                             const KVSplits &splits,
                                             Value workItemList) {
+  auto attention = cast<AttentionOpInterface>(op.getOperation());
   SmallVector<Value> operands = {attention.getQuery(), attention.getKey(),
-                                 attention.getValue(),
-                                 splits ? splits.out : attention.getOut()};
-  if (splits)
-    operands.append({splits.rowMax, splits.rowSum});
-  else if (Value lse = attention.getLse())
-    operands.push_back(lse);
-  for (Value operand : {attention.getSinks(), attention.getHeadMap(),
-                        attention.getKeyLengths(), attention.getPageTable()})
+                                 attention.getValue()};
+  if (splits) {
+    operands.push_back(splits.out);
+    llvm::append_range(operands, splits.statistics);
+  } else {
+    llvm::append_range(operands, attention.getDpsInits());
+  }
+  llvm::append_range(operands, op.getReductionOperands());
+  for (Value operand : {attention.getHeadMap(), attention.getKeyLengths(),
+                        attention.getPageTable()})
     if (operand)
       operands.push_back(operand);
   if (attention.getHeadMap() || attention.getKeyLengths() ||
@@ -120,9 +122,8 @@ static SmallVector<Value> getKernelOperands(OpBuilder &builder,
     operands.push_back(attn_tile::ErrorFlagOp::create(
         builder, attention.getLoc(),
         MemRefType::get({1}, builder.getI32Type())));
-  for (Value operand : {attention.getIdentity(), workItemList})
-    if (operand)
-      operands.push_back(operand);
+  if (workItemList)
+    operands.push_back(workItemList);
   return operands;
 }
 
@@ -138,13 +139,14 @@ struct ListedTiles {
 /// Lists the tiles of a mask that reads tensors, or takes them from its block
 /// mask, and evaluates its bits if the schedule reads them.
 static FailureOr<ListedTiles> listTiles(RewriterBase &rewriter,
-                                        AttentionOp attention,
+                                        attn_tile::StreamingOpInterface op,
                                         ScheduleAttrInterface schedule,
                                         SymbolTable &symbols) {
+  auto attention = cast<AttentionOpInterface>(op.getOperation());
   ListedTiles listed;
   if (!needsClassification(attention))
     return listed;
-  FailureOr<ClassifiedTiles> found = findTilesOfBlockMask(rewriter, attention);
+  FailureOr<ClassifiedTiles> found = findTilesOfBlockMask(rewriter, op);
   if (failed(found))
     return failure();
   listed.tiles = *found;
@@ -161,7 +163,7 @@ static FailureOr<ListedTiles> listTiles(RewriterBase &rewriter,
 }
 
 /// The query tiles to list, and their splits if they are balanced.
-static SequenceTiles getSequenceTiles(AttentionOp attention) {
+static SequenceTiles getSequenceTiles(AttentionOpInterface attention) {
   ScheduleAttrInterface schedule = attention.getChosenSchedule();
   SequenceTiles tiles = {MaskDim::Query, schedule.getQueryTile(), /*extra=*/0,
                          schedule.getPreparation(), "_work_items"};
@@ -180,17 +182,22 @@ static SequenceTiles getSequenceTiles(AttentionOp attention) {
   return tiles;
 }
 
-FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
-    RewriterBase &rewriter, AttentionOp attention, SymbolTable &symbols) {
+FailureOr<attn_tile::KernelOp>
+mlir::attn::lowerToKernel(RewriterBase &rewriter,
+                          attn_tile::StreamingOpInterface op,
+                          SymbolTable &symbols) {
+  auto attention = cast<AttentionOpInterface>(op.getOperation());
   if (failed(verifyPrepared(attention)))
     return failure();
   ScheduleAttrInterface schedule = attention.getChosenSchedule();
   if (schedule.packsGqa()) {
-    if (std::optional<std::string> reason = whyNotPackGqa(attention))
-      return attention.emitOpError("cannot pack GQA heads: ") << *reason;
-    attention = packGqa(rewriter, attention);
+    if (std::optional<std::string> reason = op.whyNotPackHeads())
+      return op->emitOpError("cannot pack GQA heads: ") << *reason;
+    Operation *packed = op.packHeads(rewriter);
+    op = cast<attn_tile::StreamingOpInterface>(packed);
+    attention = cast<AttentionOpInterface>(packed);
   }
-  if (failed(verifySchedule(attention, schedule)))
+  if (failed(verifySchedule(op, schedule)))
     return failure();
   KernelDropout dropout(attention);
   if (failed(dropout.check(schedule)))
@@ -211,11 +218,10 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
   if (attention.hasSequences() || listsSplits(attention))
     workItemList = listSequences(rewriter, attention,
                                  getSequenceTiles(attention), symbols);
-  KVSplits splits = emitKVSplits(rewriter, attention, workItemList);
+  KVSplits splits = emitKVSplits(rewriter, op, workItemList);
   SmallVector<Value> operands =
-      getKernelOperands(rewriter, attention, splits, workItemList);
-  FailureOr<ListedTiles> listed =
-      listTiles(rewriter, attention, schedule, symbols);
+      getKernelOperands(rewriter, op, splits, workItemList);
+  FailureOr<ListedTiles> listed = listTiles(rewriter, op, schedule, symbols);
   if (failed(listed))
     return failure();
   for (Value operand :
@@ -227,7 +233,7 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
     operands.push_back(splits.count);
   attn_tile::KernelOp kernel =
       createKernel(rewriter, attention, schedule, symbols, "_kernel", operands);
-  writeAttentionKernel(rewriter, attention, kernel, *captures, splits);
+  writeStreamingKernel(rewriter, op, kernel, *captures, splits);
 
   rewriter.setInsertionPointAfter(attention);
   const ClassifiedTiles &temporary = listed->temporary;
@@ -237,14 +243,14 @@ FailureOr<attn_tile::KernelOp> mlir::attn::lowerAttentionToKernel(
       memref::DeallocOp::create(rewriter, attention.getLoc(), buffer);
   rewriter.setInsertionPoint(attention);
   if (splits)
-    combineSplits(rewriter, attention, splits, workItemList, attention,
-                  symbols);
+    combineSplits(rewriter, op, splits, workItemList, attention, symbols);
   rewriter.eraseOp(attention);
   return kernel;
 }
 
 /// Whether static sizes leave `op` nothing to write.
-static bool isEmpty(AttentionOp op) {
+static bool isEmpty(attn_tile::StreamingOpInterface streaming) {
+  auto op = cast<AttentionOpInterface>(streaming.getOperation());
   return op.isBufferized() && (getDimSize(op.getQuery(), 0) == 0 ||
                                getDimSize(op.getQuery(), 2) == 0);
 }
@@ -262,6 +268,7 @@ struct ConvertAttnToAttnTile
   void getDependentDialects(DialectRegistry &registry) const override {
     Base::getDependentDialects(registry);
     registry.insert<linalg::LinalgDialect>();
+    registerStreamingOpInterfaceExternalModels(registry);
   }
 
   void runOnOperation() override {
@@ -282,7 +289,7 @@ struct ConvertAttnToAttnTile
     if (failedAny)
       return signalPassFailure();
 
-    SmallVector<AttentionOp> attentions;
+    SmallVector<attn_tile::StreamingOpInterface> streams;
     SmallVector<AttentionGradOp> gradients;
     SmallVector<DropoutMaskOp> masks;
     SmallVector<CreateBlockMaskOp> blockMasks;
@@ -293,8 +300,8 @@ struct ConvertAttnToAttnTile
     SmallVector<LinearAttentionOp> linearAttentions;
     SmallVector<LinearAttentionGradOp> linearGradients;
     getOperation().walk([&](Operation *op) {
-      if (auto attention = dyn_cast<AttentionOp>(op))
-        attentions.push_back(attention);
+      if (auto streaming = dyn_cast<attn_tile::StreamingOpInterface>(op))
+        streams.push_back(streaming);
       else if (auto gradient = dyn_cast<AttentionGradOp>(op))
         gradients.push_back(gradient);
       else if (auto mask = dyn_cast<DropoutMaskOp>(op))
@@ -323,9 +330,9 @@ struct ConvertAttnToAttnTile
         return true;
       });
     };
-    eraseEmpty(attentions);
+    eraseEmpty(streams);
     eraseEmpty(blockMasks);
-    lowerAll(attentions, lowerAttentionToKernel);
+    lowerAll(streams, lowerToKernel);
     lowerAll(gradients, [&](RewriterBase &rewriter, AttentionGradOp gradient,
                             SymbolTable &symbols) {
       DeviceAttr device = getDevice(gradient, target);

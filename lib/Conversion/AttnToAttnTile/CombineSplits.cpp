@@ -6,17 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Each KV split s writes the output out_s of its own softmax, its row maximum
-// m_s and its row sum l_s of exp(score - m_s). The softmax over all keys is
-//
-//   m   = max over splits s of m_s
-//   l   = sum over splits s of exp(m_s - m) * l_s
-//   out = sum over splits s of exp(m_s - m) * l_s * out_s / l
-//   lse = m + log(l)
-//
-// (FlashDecoding, Dao et al. 2023). A work item is a block of the head dim of
-// one row, one element for each thread, so that the loads of all splits are in
-// flight at once.
+// Each KV split writes an output of its own in f32, and statistics of it. The
+// operation emits the code that combines them. A work item is a block of the
+// head dim of one row, one element for each thread, so that the loads of all
+// splits are in flight at once.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,11 +17,9 @@
 #include "CreateKernel.h"
 #include "ScalarKernelBuilder.h"
 #include "WorkItemList.h"
-#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/MathExtras.h"
-
-#include <limits>
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -37,10 +28,10 @@ using namespace mlir::attn;
 static constexpr int64_t headDimBlock = 32;
 /// KV splits that are loaded at once, and those of a list.
 static constexpr int64_t maxUnrolled = 16, maxUnrolledListed = 4;
-static constexpr double log2e = 1.4426950408889634074;
 
 /// Emits the number of splits of each query tile, all of which have as many.
-static Value emitNumSplits(ScalarKernelBuilder &b, AttentionOp attention) {
+static Value emitNumSplits(ScalarKernelBuilder &b,
+                           AttentionOpInterface attention) {
   ScheduleAttrInterface schedule = attention.getChosenSchedule();
   int64_t wanted = schedule.getSplitKvWorkItems();
   auto mul = [&](Value lhs, Value rhs) {
@@ -73,7 +64,7 @@ static Value emitNumSplits(ScalarKernelBuilder &b, AttentionOp attention) {
 
 /// The sizes of the buffer of the outputs of listed splits.
 static SmallVector<Value> emitListedSizes(ScalarKernelBuilder &b,
-                                          AttentionOp attention,
+                                          AttentionOpInterface attention,
                                           Value workItemList) {
   ScheduleAttrInterface schedule = attention.getChosenSchedule();
   bool isPacked = schedule.packsGqa();
@@ -89,8 +80,10 @@ static SmallVector<Value> emitListedSizes(ScalarKernelBuilder &b,
           b.constant(attention.getVHeadDim())};
 }
 
-KVSplits attn::emitKVSplits(RewriterBase &rewriter, AttentionOp attention,
+KVSplits attn::emitKVSplits(RewriterBase &rewriter,
+                            attn_tile::StreamingOpInterface op,
                             Value workItemList) {
+  auto attention = cast<AttentionOpInterface>(op.getOperation());
   if (attention.getChosenSchedule().getSplitKvWorkItems() == 0)
     return {};
   OpBuilder::InsertionGuard guard(rewriter);
@@ -108,7 +101,7 @@ KVSplits attn::emitKVSplits(RewriterBase &rewriter, AttentionOp attention,
     if (isConstantIntValue(splits.count, 1))
       return {};
     for (int64_t dim = 0; dim < 4; ++dim)
-      sizes.push_back(b.size(attention.getOut(), dim));
+      sizes.push_back(b.size(attention.getDpsInits().front(), dim));
     sizes[0] = mul(sizes[0], splits.count);
   }
 
@@ -116,8 +109,12 @@ KVSplits attn::emitKVSplits(RewriterBase &rewriter, AttentionOp attention,
   Value one = b.constant(1);
   Value numRows = mul(mul(sizes[0], sizes[1]), sizes[2]);
   Value numElements = mul(numRows, sizes[3]);
-  Value sumOffset = b.createOrFold<arith::AddIOp>(numElements, numRows);
-  Value total = b.createOrFold<arith::AddIOp>(sumOffset, numRows);
+  SmallVector<Value> offsets;
+  Value total = numElements;
+  for (int64_t i = 0; i < op.getNumSplitStatistics(); ++i) {
+    offsets.push_back(total);
+    total = b.createOrFold<arith::AddIOp>(total, numRows);
+  }
   SmallVector<Value> dynamicTotal;
   std::optional<int64_t> constantTotal = getConstantIntValue(total);
   if (!constantTotal)
@@ -150,16 +147,16 @@ KVSplits attn::emitKVSplits(RewriterBase &rewriter, AttentionOp attention,
                                              extents, strides);
   };
   splits.out = makeView(sizes, b.constant(0));
-  splits.rowMax = makeView(ArrayRef(sizes).drop_back(), numElements);
-  splits.rowSum = makeView(ArrayRef(sizes).drop_back(), sumOffset);
+  for (Value offset : offsets)
+    splits.statistics.push_back(makeView(ArrayRef(sizes).drop_back(), offset));
   return splits;
 }
 
 namespace {
-/// Writes the kernel that combines the KV splits of one attention.
+/// Writes the kernel that combines the KV splits of one operation.
 class CombineWriter {
 public:
-  CombineWriter(OpBuilder &builder, AttentionOp attention,
+  CombineWriter(OpBuilder &builder, attn_tile::StreamingOpInterface streaming,
                 const KVSplits &splits, attn_tile::KernelOp kernel);
 
   void write();
@@ -169,63 +166,141 @@ private:
   struct Element {
     Value batch, head, row, headDimIndex;
   };
-  /// The row sum, and the accumulator of probabilities times values, both
-  /// relative to exp(reference).
-  struct State {
-    Value reference, rowSum, acc;
-  };
+  /// An element as the code of the operation sees it.
+  class ElementBuilder;
 
   /// Combines the listed splits of one query tile, which begin at work item
   /// `number`, for row `row` of the tile of kernel head `head`.
   void writeListed(Value number, Value head, Value row, Value headDimIndex);
   void writeBlock(const Element &first, Value exists);
   void writeElement(const Element &at);
-  State writeSplits(const Element &at, Value first, int64_t number,
-                    bool isBounded, State state);
-
-  Value f32(double value) {
-    return arith::ConstantOp::create(b, b.getF32FloatAttr(value));
-  }
-  Value lowest() { return f32(-std::numeric_limits<double>::infinity()); }
-  /// exp(x), where x may be -inf.
-  Value exp(Value x) {
-    return math::Exp2Op::create(
-        b, arith::MulFOp::create(b, x, f32(log2e)).getResult());
-  }
-  Value isLowest(Value x) {
-    return arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, x, lowest());
-  }
 
   ScalarKernelBuilder b;
+  attn_tile::StreamingOpInterface streaming;
   int64_t headDim, headDimBlocks;
   /// Query heads that are rows of a tile.
   int64_t headsOfTile;
   bool packsQueries;
-  Value splitOut, splitMax, splitSum, out, lse, workItemList, numSplits,
-      batches;
+  Value splitOut, out, workItemList, numSplits, batches;
+  SmallVector<Value> statistics, rowResults;
   /// Of listed splits: the first work item, and the row and head in their
   /// buffers.
   Value firstItem, splitHead, splitRow;
 };
 } // namespace
 
-CombineWriter::CombineWriter(OpBuilder &builder, AttentionOp attention,
+class CombineWriter::ElementBuilder : public attn_tile::CombinedElement {
+public:
+  ElementBuilder(CombineWriter &writer, const Element &at)
+      : CombinedElement(writer.b), writer(writer), at(at) {}
+
+  /// Chooses the splits that are combined at a time, from number `first` on.
+  /// With `isBounded`, they may be more than there are.
+  void beginSplits(Value first, bool isBounded);
+
+  Value loadStatistic(int64_t split, unsigned index) override;
+  Value loadOutput(int64_t split) override;
+  Value emitExists(int64_t split) override;
+  void storeOutput(Value value) override;
+  void storeRow(unsigned index, function_ref<Value()> emit) override;
+
+private:
+  /// The number of a split, and the indices of its row in the buffers.
+  struct Place {
+    Value split;
+    SmallVector<Value> row;
+  };
+  const Place &getPlace(int64_t split);
+
+  CombineWriter &writer;
+  const Element at;
+  Value first, last;
+  bool isBounded = false;
+  SmallVector<Place> places;
+};
+
+void CombineWriter::ElementBuilder::beginSplits(Value first, bool isBounded) {
+  this->first = first;
+  this->isBounded = isBounded;
+  last = writer.b.sub(writer.numSplits, writer.b.constant(1));
+  places.clear();
+}
+
+const CombineWriter::ElementBuilder::Place &
+CombineWriter::ElementBuilder::getPlace(int64_t split) {
+  if (split < int64_t(places.size()))
+    return places[split];
+  ScalarKernelBuilder &b = writer.b;
+  Value number = b.add(first, b.constant(split)), place = number;
+  if (isBounded)
+    place = arith::MinUIOp::create(b, number, last);
+  SmallVector<Value> row;
+  if (writer.workItemList)
+    row = {b.add(writer.firstItem, place), writer.splitHead, writer.splitRow};
+  else
+    row = {b.add(b.mul(place, writer.batches), at.batch), at.head, at.row};
+  places.push_back({number, row});
+  return places.back();
+}
+
+Value CombineWriter::ElementBuilder::loadStatistic(int64_t split,
+                                                   unsigned index) {
+  return memref::LoadOp::create(b, writer.statistics[index],
+                                getPlace(split).row);
+}
+
+Value CombineWriter::ElementBuilder::loadOutput(int64_t split) {
+  SmallVector<Value> indices = getPlace(split).row;
+  indices.push_back(at.headDimIndex);
+  return memref::LoadOp::create(b, writer.splitOut, indices);
+}
+
+Value CombineWriter::ElementBuilder::emitExists(int64_t split) {
+  if (!isBounded)
+    return {};
+  return writer.b.compare(arith::CmpIPredicate::ule, getPlace(split).split,
+                          last);
+}
+
+void CombineWriter::ElementBuilder::storeOutput(Value value) {
+  Type element = getElementTypeOrSelf(writer.out.getType());
+  if (!element.isF32())
+    value = arith::TruncFOp::create(b, element, value);
+  memref::StoreOp::create(
+      b, value, writer.out,
+      ValueRange{at.batch, at.head, at.row, at.headDimIndex});
+}
+
+void CombineWriter::ElementBuilder::storeRow(unsigned index,
+                                             function_ref<Value()> emit) {
+  Value isFirst = writer.b.compare(arith::CmpIPredicate::eq, at.headDimIndex,
+                                   writer.b.constant(0));
+  auto ifOp = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(ifOp.thenBlock());
+  memref::StoreOp::create(b, emit(), writer.rowResults[index],
+                          ValueRange{at.batch, at.head, at.row});
+}
+
+CombineWriter::CombineWriter(OpBuilder &builder,
+                             attn_tile::StreamingOpInterface streaming,
                              const KVSplits &splits, attn_tile::KernelOp kernel)
-    : b(attention.getLoc(), builder), headDim(attention.getVHeadDim()),
-      headDimBlocks(llvm::divideCeil(headDim, headDimBlock)),
-      headsOfTile(attention.getChosenSchedule().packsGqa()
-                      ? attention.getGroupSize()
-                      : 1),
-      packsQueries(getKVAddressing(attention).packsQueries()) {
+    : b(streaming.getLoc(), builder), streaming(streaming) {
+  auto attention = cast<AttentionOpInterface>(streaming.getOperation());
+  headDim = attention.getVHeadDim();
+  headDimBlocks = llvm::divideCeil(headDim, headDimBlock);
+  headsOfTile =
+      attention.getChosenSchedule().packsGqa() ? attention.getGroupSize() : 1;
+  packsQueries = getKVAddressing(attention).packsQueries();
   Block &entry = kernel.getBody().front();
   b.setInsertionPointToEnd(&entry);
   auto *next = entry.args_begin();
   splitOut = *next++;
-  splitMax = *next++;
-  splitSum = *next++;
+  for (int64_t i = 0; i < streaming.getNumSplitStatistics(); ++i)
+    statistics.push_back(*next++);
   out = *next++;
-  if (attention.getLse())
-    lse = *next++;
+  for (int64_t i = 1; i < attention.getNumDpsInits(); ++i)
+    rowResults.push_back(*next++);
   if (splits.areListed())
     workItemList = *next++;
   else if (std::optional<int64_t> constant = getConstantIntValue(splits.count))
@@ -300,101 +375,37 @@ void CombineWriter::writeBlock(const Element &first, Value exists) {
   });
 }
 
-CombineWriter::State CombineWriter::writeSplits(const Element &at, Value first,
-                                                int64_t number, bool isBounded,
-                                                State state) {
-  SmallVector<Value> maxima, sums, values;
-  Value last = b.sub(numSplits, b.constant(1));
-  for (int64_t i = 0; i < number; ++i) {
-    Value split = b.add(first, b.constant(i)), place = split;
-    if (isBounded)
-      place = arith::MinUIOp::create(b, split, last);
-    SmallVector<Value> row;
-    if (workItemList)
-      row = {b.add(firstItem, place), splitHead, splitRow};
-    else
-      row = {b.add(b.mul(place, batches), at.batch), at.head, at.row};
-    Value maximum = memref::LoadOp::create(b, splitMax, row);
-    if (isBounded)
-      maximum = b.select(b.compare(arith::CmpIPredicate::ule, split, last),
-                         maximum, lowest());
-    maxima.push_back(maximum);
-    sums.push_back(memref::LoadOp::create(b, splitSum, row));
-    row.push_back(at.headDimIndex);
-    values.push_back(memref::LoadOp::create(b, splitOut, row));
-  }
-  Value reference = state.reference;
-  for (Value maximum : maxima)
-    reference = arith::MaxNumFOp::create(b, reference, maximum);
-  Value zero = f32(0);
-  Value finite = b.select(isLowest(reference), zero, reference);
-  Value factor = exp(arith::SubFOp::create(b, state.reference, finite));
-  Value rowSum = arith::MulFOp::create(b, state.rowSum, factor);
-  Value acc = arith::MulFOp::create(b, state.acc, factor);
-  for (auto [maximum, splitRowSum, value] :
-       llvm::zip_equal(maxima, sums, values)) {
-    // The buffers of a split without keys may hold any row sum and any values.
-    Value isEmpty = isLowest(maximum);
-    Value weight =
-        arith::MulFOp::create(b, exp(arith::SubFOp::create(b, maximum, finite)),
-                              b.select(isEmpty, zero, splitRowSum));
-    rowSum = arith::AddFOp::create(b, rowSum, weight);
-    Value held = b.select(isEmpty, zero, value);
-    acc = math::FmaOp::create(b, weight, held, acc);
-  }
-  return {reference, rowSum, acc};
-}
-
 void CombineWriter::writeElement(const Element &at) {
-  State state = {lowest(), f32(0), f32(0)};
+  ElementBuilder element(*this, at);
+  SmallVector<Value> state = streaming.emitInitCombined(element);
   std::optional<int64_t> constant = getConstantIntValue(numSplits);
   if (constant && *constant <= maxUnrolled) {
-    state =
-        writeSplits(at, b.constant(0), *constant, /*isBounded=*/false, state);
+    element.beginSplits(b.constant(0), /*isBounded=*/false);
+    state = streaming.emitCombine(element, state, *constant);
   } else {
     // Most query tiles have few listed splits.
     int64_t unrolled = workItemList ? maxUnrolledListed : maxUnrolled;
-    auto loop = scf::ForOp::create(
-        b, b.constant(0), numSplits, b.constant(unrolled),
-        ValueRange{state.reference, state.rowSum, state.acc});
+    auto loop = scf::ForOp::create(b, b.constant(0), numSplits,
+                                   b.constant(unrolled), state);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
-    auto args = loop.getRegionIterArgs();
-    bool isBounded = !constant || *constant % unrolled != 0;
-    State next = writeSplits(at, loop.getInductionVar(), unrolled, isBounded,
-                             {args[0], args[1], args[2]});
-    scf::YieldOp::create(b, ValueRange{next.reference, next.rowSum, next.acc});
-    state = {loop.getResult(0), loop.getResult(1), loop.getResult(2)};
+    element.beginSplits(loop.getInductionVar(),
+                        !constant || *constant % unrolled != 0);
+    scf::YieldOp::create(
+        b, streaming.emitCombine(element, loop.getRegionIterArgs(), unrolled));
+    state = loop.getResults();
   }
-  Value zero = f32(0);
-  Value isNone =
-      arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, state.rowSum, zero);
-  Value result =
-      b.select(isNone, zero, arith::DivFOp::create(b, state.acc, state.rowSum));
-  Type element = cast<MemRefType>(out.getType()).getElementType();
-  if (!element.isF32())
-    result = arith::TruncFOp::create(b, element, result);
-  memref::StoreOp::create(
-      b, result, out, ValueRange{at.batch, at.head, at.row, at.headDimIndex});
-  if (!lse)
-    return;
-  Value isFirst =
-      b.compare(arith::CmpIPredicate::eq, at.headDimIndex, b.constant(0));
-  auto ifOp = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(ifOp.thenBlock());
-  Value log = math::LogOp::create(b, state.rowSum);
-  memref::StoreOp::create(b, arith::AddFOp::create(b, state.reference, log),
-                          lse, ValueRange{at.batch, at.head, at.row});
+  streaming.emitFinalizeCombined(element, state);
 }
 
-void attn::combineSplits(RewriterBase &rewriter, AttentionOp attention,
+void attn::combineSplits(RewriterBase &rewriter,
+                         attn_tile::StreamingOpInterface op,
                          const KVSplits &splits, Value workItemList,
                          Operation *place, SymbolTable &symbols) {
-  SmallVector<Value> operands = {splits.out, splits.rowMax, splits.rowSum,
-                                 attention.getOut()};
-  if (Value lse = attention.getLse())
-    operands.push_back(lse);
+  auto attention = cast<AttentionOpInterface>(op.getOperation());
+  SmallVector<Value> operands = {splits.out};
+  llvm::append_range(operands, splits.statistics);
+  llvm::append_range(operands, attention.getDpsInits());
   if (splits.areListed())
     operands.push_back(workItemList);
   if (splits.count && !getConstantIntValue(splits.count))
@@ -403,5 +414,5 @@ void attn::combineSplits(RewriterBase &rewriter, AttentionOp attention,
       rewriter, place, attention.getChosenSchedule().getPreparation(), symbols,
       "_combine", operands);
   OpBuilder::InsertionGuard guard(rewriter);
-  CombineWriter(rewriter, attention, splits, kernel).write();
+  CombineWriter(rewriter, op, splits, kernel).write();
 }

@@ -14,8 +14,8 @@
 #ifndef ATTN_LIB_CONVERSION_ATTNTOATTNTILE_COMBINESPLITS_H
 #define ATTN_LIB_CONVERSION_ATTNTOATTNTILE_COMBINESPLITS_H
 
-#include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/IR/StreamingOpInterface.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/IR/SymbolTable.h"
 
@@ -26,28 +26,27 @@ struct KVSplits {
   /// The number of splits of each query tile; null without split-KV, and where
   /// splits are listed.
   Value count;
-  /// Buffers of f32: `out` has the shape of the attention's output; the maxima
-  /// of scaled scores and the sums of probabilities relative to them have the
-  /// shape of its `lse`. They have more batch entries: entry `b` of split `s`
-  /// is entry `s * B + b`. Of listed splits, entry `i` has the rows of the
-  /// query tile of work item `i`, as the kernel sees them. A log-sum-exp would
-  /// lose the sum next to a large maximum.
-  Value out, rowMax, rowSum;
-  /// The memory of all three.
+  /// Buffers of f32: `out` has the shape of the output, and each statistic that
+  /// of a row result. They have more batch entries: entry `b` of split `s` is
+  /// entry `s * B + b`. Of listed splits, entry `i` has the rows of the query
+  /// tile of work item `i`, as the kernel sees them.
+  Value out;
+  SmallVector<Value> statistics;
+  /// The memory of all of them.
   Value buffer;
 
   explicit operator bool() const { return buffer != nullptr; }
   bool areListed() const { return buffer && !count; }
 };
 
-/// Emits, before `attention`, the number of splits that its schedule wants, and
+/// Emits, before `op`, the number of splits that its schedule wants, and
 /// buffers for their results. `workItemList` lists the splits, if they are
 /// balanced.
-KVSplits emitKVSplits(RewriterBase &rewriter, AttentionOp attention,
-                      Value workItemList);
+KVSplits emitKVSplits(RewriterBase &rewriter,
+                      attn_tile::StreamingOpInterface op, Value workItemList);
 
 /// Writes the kernel that combines `splits`, and its launch before `place`.
-void combineSplits(RewriterBase &rewriter, AttentionOp attention,
+void combineSplits(RewriterBase &rewriter, attn_tile::StreamingOpInterface op,
                    const KVSplits &splits, Value workItemList, Operation *place,
                    SymbolTable &symbols);
 

@@ -32,9 +32,9 @@
 
 #include "ClassifyTiles.h"
 #include "KernelDropout.h"
-#include "TileProgramBuilder.h"
 #include "WorkItemList.h"
 #include "attn/Analysis/MaskTiles.h"
+#include "attn/Dialect/AttnTile/IR/TileProgramBuilder.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace mlir::attn {

@@ -13,7 +13,7 @@
 #ifndef ATTN_LIB_CONVERSION_ATTNTOATTNTILE_HEADMAPS_H
 #define ATTN_LIB_CONVERSION_ATTNTOATTNTILE_HEADMAPS_H
 
-#include "TileProgramBuilder.h"
+#include "attn/Dialect/AttnTile/IR/TileProgramBuilder.h"
 
 namespace mlir::attn {
 

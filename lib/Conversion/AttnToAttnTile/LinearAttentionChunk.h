@@ -21,7 +21,7 @@
 #ifndef ATTN_LIB_CONVERSION_ATTNTOATTNTILE_LINEARATTENTIONCHUNK_H
 #define ATTN_LIB_CONVERSION_ATTNTOATTNTILE_LINEARATTENTIONCHUNK_H
 
-#include "TileProgramBuilder.h"
+#include "attn/Dialect/AttnTile/IR/TileProgramBuilder.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/Support/MathExtras.h"

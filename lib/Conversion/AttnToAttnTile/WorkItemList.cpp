@@ -59,7 +59,7 @@ enum Field : int64_t {
 /// Columns of the list: a work item takes 32 bytes.
 static constexpr int64_t numColumns = 8;
 
-bool attn::listsSplits(AttentionOp attention) {
+bool attn::listsSplits(AttentionOpInterface attention) {
   ScheduleAttrInterface schedule = attention.getChosenSchedule();
   return schedule.getSplitKvWorkItems() > 0 &&
          (schedule.balancesSplits() || attention.hasSequences());

@@ -41,7 +41,7 @@ struct SequenceTiles {
 };
 
 /// Whether the splits of the keys of each query tile are work items of a list.
-bool listsSplits(AttentionOp attention);
+bool listsSplits(AttentionOpInterface attention);
 
 /// A work item of the list: where its sequence is stored and how long it is.
 struct ListedWorkItem {

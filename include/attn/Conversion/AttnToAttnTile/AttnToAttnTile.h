@@ -16,18 +16,20 @@
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/Attn/IR/DeviceFigures.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/IR/StreamingOpInterface.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/IR/SymbolTable.h"
 
 namespace mlir::attn {
 
-/// Replaces a bufferised attention that has a schedule by a launch of a new
-/// kernel, which is added to `symbols` before the function of the attention.
-/// Returns the kernel; on failure a diagnostic has been emitted, and the
-/// attention remains, perhaps with packed GQA heads and kernels before it.
-FailureOr<attn_tile::KernelOp> lowerAttentionToKernel(RewriterBase &rewriter,
-                                                      AttentionOp attention,
-                                                      SymbolTable &symbols);
+/// Replaces a bufferised operation that streams keys, such as attention, and
+/// has a schedule, by a launch of a new kernel, which is added to `symbols`
+/// before the function of the operation. Returns the kernel; on failure a
+/// diagnostic has been emitted, and the operation remains, perhaps with packed
+/// GQA heads and kernels before it.
+FailureOr<attn_tile::KernelOp> lowerToKernel(RewriterBase &rewriter,
+                                             attn_tile::StreamingOpInterface op,
+                                             SymbolTable &symbols);
 
 /// Replaces a bufferised gradient of attention that has a schedule by launches
 /// of new kernels and the buffers between them. Work items are ordered for

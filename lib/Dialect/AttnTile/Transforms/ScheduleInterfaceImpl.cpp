@@ -13,6 +13,7 @@
 #include "attn/Dialect/AttnTile/Transforms/ScheduleInterfaceImpl.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/IR/StreamingOpInterface.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "attn/Interfaces/Target.h"
 #include "attn/PerfModel/ScheduleTime.h"
@@ -68,17 +69,18 @@ static LogicalResult emitWhyNotPackGqa(Operation *op, Attribute schedule,
 /// them.
 static LogicalResult verifyFewQueries(Operation *op,
                                       attn::ScheduleAttrInterface schedule) {
-  auto attention = dyn_cast<attn::AttentionOp>(op);
-  if (!attention)
+  auto streaming = dyn_cast<StreamingOpInterface>(op);
+  if (!streaming)
     return success();
   if (schedule.packsGqa())
-    if (std::optional<std::string> reason = attn::whyNotPackGqa(attention))
+    if (std::optional<std::string> reason = streaming.whyNotPackHeads())
       return emitWhyNotPackGqa(op, schedule, *reason);
   if (schedule.getSplitKvWorkItems() > 0)
-    if (std::optional<std::string> reason = attn::whyNotSplitKV(attention))
+    if (std::optional<std::string> reason = streaming.whyNotSplitKV())
       return op->emitOpError("cannot split keys and values as schedule '")
              << schedule << "' says: " << *reason;
-  if (schedule.balancesSplits() && !attention.readsKeyLengths())
+  if (schedule.balancesSplits() &&
+      !cast<attn::AttentionOpInterface>(op).readsKeyLengths())
     return op->emitOpError("cannot balance splits as schedule '")
            << schedule << "' says: all batch entries have as many keys";
   return success();
@@ -87,10 +89,10 @@ static LogicalResult verifyFewQueries(Operation *op,
 /// Checks that `op` allows clusters, if `schedule` asks for them.
 static LogicalResult verifyCluster(Operation *op,
                                    attn::ScheduleAttrInterface schedule) {
-  auto attention = dyn_cast<attn::AttentionOp>(op);
-  if (!attention || schedule.getClusterSize() == 1)
+  auto streaming = dyn_cast<StreamingOpInterface>(op);
+  if (!streaming || schedule.getClusterSize() == 1)
     return success();
-  if (std::optional<std::string> reason = attn::whyNotCluster(attention))
+  if (std::optional<std::string> reason = streaming.whyNotCluster())
     return op->emitOpError("cannot iterate over keys in clusters as schedule '")
            << schedule << "' says: " << *reason;
   return success();
@@ -256,7 +258,7 @@ struct MultistageSchedule
   }
   LogicalResult verifyUse(Attribute schedule, Operation *attention,
                           const attn::Target &target) const {
-    if (!isa<attn::AttentionOp>(attention))
+    if (!isa<StreamingOpInterface>(attention))
       return emitWrongUse(attention, schedule, "attention");
     if (failed(verifyFewQueries(attention,
                                 cast<attn::ScheduleAttrInterface>(schedule))))
@@ -312,7 +314,7 @@ struct WarpSpecializedSchedule
   }
   LogicalResult verifyUse(Attribute schedule, Operation *attention,
                           const attn::Target &target) const {
-    if (!isa<attn::AttentionOp>(attention))
+    if (!isa<StreamingOpInterface>(attention))
       return emitWrongUse(attention, schedule, "attention");
     auto interface = cast<attn::ScheduleAttrInterface>(schedule);
     if (failed(verifyFewQueries(attention, interface)) ||
@@ -389,7 +391,7 @@ struct ByAlignmentSchedule
   LogicalResult verifyUse(Attribute attribute, Operation *attention,
                           const attn::Target &target) const {
     auto schedule = cast<ByAlignmentAttr>(attribute);
-    if (!isa<attn::AttentionOp>(attention))
+    if (!isa<StreamingOpInterface>(attention))
       return emitWrongUse(attention, attribute, "attention");
     return success(
         succeeded(schedule.getAligned().verifyUse(attention, target)) &&

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "TileProgramBuilder.h"
+#include "attn/Dialect/AttnTile/IR/TileProgramBuilder.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
 using namespace mlir;

@@ -11,8 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef ATTN_LIB_CONVERSION_ATTNTOATTNTILE_TILEPROGRAMBUILDER_H
-#define ATTN_LIB_CONVERSION_ATTNTOATTNTILE_TILEPROGRAMBUILDER_H
+#ifndef ATTN_DIALECT_ATTNTILE_IR_TILEPROGRAMBUILDER_H
+#define ATTN_DIALECT_ATTNTILE_IR_TILEPROGRAMBUILDER_H
 
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
@@ -144,4 +144,4 @@ struct TileProgramBuilder : ImplicitLocOpBuilder {
 
 } // namespace mlir::attn
 
-#endif // ATTN_LIB_CONVERSION_ATTNTOATTNTILE_TILEPROGRAMBUILDER_H
+#endif // ATTN_DIALECT_ATTNTILE_IR_TILEPROGRAMBUILDER_H

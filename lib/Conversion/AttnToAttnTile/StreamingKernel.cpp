@@ -1,4 +1,4 @@
-//===- AttentionKernel.cpp - The kernel of an attention -------------------===//
+//===- StreamingKernel.cpp - Kernels that stream keys ---------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,22 +6,19 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A loop over work items, in it a loop over key tiles with the online softmax
-// (Milakov and Gimelshein 2018; Dao et al. 2022). docs/Architecture.md shows
-// the program.
+// A loop over work items, in it a loop over KV tiles. The operation emits the
+// code of the reduction over keys, for attention the online softmax.
+// docs/Architecture.md shows the program.
 //
 //===----------------------------------------------------------------------===//
 
-#include "AttentionKernel.h"
+#include "StreamingKernel.h"
 #include "ClassifyTiles.h"
 #include "HeadMaps.h"
 #include "KernelDropout.h"
-#include "TileProgramBuilder.h"
 #include "WorkItemList.h"
 #include "attn-runtime/attn_runtime.h"
-#include "attn/Analysis/ScoreRange.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -32,36 +29,20 @@
 #include "mlir/Transforms/RegionUtils.h"
 #include "llvm/Support/MathExtras.h"
 
-#include <limits>
-
 using namespace mlir;
 using namespace mlir::attn;
 
-/// How far the maximum of a row may exceed its reference, as a power of two:
-/// probabilities stay below 2^8, far from the limits of f16 and of f32 row
-/// sums. Where exponent bits are cleared, the reference is raised this far
-/// above the maximum.
-static constexpr double maxExponentGrowth = 8;
-/// The largest absolute exponent of two of a row maximum for which kernels with
-/// unbounded scores use the fused multiply-subtract. Its rounding error is at
-/// most 2^-11.
-static constexpr double maxFusedExponent = 1 << 14;
-/// Bounds of absolute scores: the largest input scores that kernels of 16-bit
-/// inputs support without a score_mod, and the largest that a score_mod may
-/// return (docs/Numerics.md). The exponents of two of such row maxima are off
-/// by less than 4.
-static constexpr double maxPlainScore = 1 << 24, maxBoundedScore = 1 << 26;
 /// The smallest factor, and the inverse of the largest one, that moves from the
-/// scores into `exponentScale`.
+/// scores into `StreamedTile::scoreFactor`.
 static constexpr double minTileScale = 1e-9;
 
 namespace {
-/// Writes the kernel of one attention.
+/// Writes the kernel of one operation.
 class KernelWriter {
 public:
   /// Each KV split, if there are any, is a work item of its own, which writes
   /// to the split buffers.
-  KernelWriter(OpBuilder &builder, AttentionOp attention,
+  KernelWriter(OpBuilder &builder, attn_tile::StreamingOpInterface streaming,
                attn_tile::KernelOp kernel, ValueRange captures,
                const KVSplits &splits);
 
@@ -70,9 +51,10 @@ public:
 private:
   using RowsCols = std::pair<int64_t, int64_t>;
 
-  /// Views the operands of several query heads as rows of their key heads.
   void chooseScales();
+  /// Names the arguments of the kernel, in the order of `lowerToKernel`.
   void takeArguments(ValueRange captures, const KVSplits &splits);
+  /// Views the operands of several query heads as rows of their key heads.
   void packGqa();
 
   /// Positions and operands of the work item that is being written.
@@ -86,8 +68,6 @@ private:
     KernelDropout::Source dropout;
     /// Where the work item is stored. Without sequences rows are positions.
     Value batch, keyBatch, keyHead, firstQueryRow, firstKeyRow;
-    /// The factor of the identity, if it is mixed with P.
-    Value identity;
     /// Its KV split, of how many; null without split-KV.
     Value split, numSplits;
     /// The number of a listed work item.
@@ -99,10 +79,12 @@ private:
     Value firstOfCluster;
   };
 
-  /// The values that the loop over key tiles carries.
-  struct State {
-    Value rowMax, rowSums, acc;
+  /// A step of the loop over KV tiles.
+  struct Step {
+    Value index, count, firstKey, keepMask;
   };
+  /// A work item as the code of the reduction sees it.
+  class Tile;
 
   /// The work item for the induction variables of the loop over work items.
   WorkItem makeWorkItem(ValueRange ids);
@@ -115,24 +97,10 @@ private:
   /// Emits the number of keys of batch entry `batch`; 0 if it is not valid.
   Value loadKeyLength(Value batch);
   Value loadQueries(const WorkItem &item);
-  State writeStep(const WorkItem &item, Value queryTile, Value step,
-                  attn_tile::KVTileIteratorOp tiles, State state);
-  /// The exponents of two of the probabilities of `scores`, and the rescale
-  /// factor when row maxima grow from `oldMax` to `newMax`, which are finite.
-  std::pair<Value, Value> emitExponents(Value scores, Value oldMax,
-                                        Value newMax);
-  /// The state before the first step, of a row without keys.
-  State emitInitialState(const WorkItem &item);
-  /// The same with a sink for each row, and the accumulator `acc`.
-  State emitInitialStateOfRows(const WorkItem &item, Value acc);
-  void writeResults(const WorkItem &item, attn_tile::KVTileIteratorOp tiles,
-                    const State &state);
-  /// Stores the scaled row maxima and the row sums of a KV split at `place`.
-  void storeSplitStatistics(const WorkItem &item,
-                            attn_tile::KVTileIteratorOp tiles, Value scaledMax,
-                            Value sum, ValueRange place);
-  /// Adds the values times the identity factor to a tile of results.
-  Value addIdentity(const WorkItem &item, Value tile);
+  Value emitKeepMask(const WorkItem &item, Value firstKey);
+  SmallVector<Value> writeStep(Tile &tile, Value queryTile,
+                               attn_tile::KVTileIteratorOp tiles, Value index,
+                               ValueRange state);
   /// Masks by `bits` if not null, else by position.
   Value writeScores(const WorkItem &item, Value scores, Value firstKey,
                     Value bits);
@@ -154,10 +122,6 @@ private:
   /// constant factor, which is 1 if there is none.
   static std::pair<Value, double> splitFactor(Region &region);
 
-  /// Repeats a row vector along `columns` columns.
-  Value broadcastRows(Value rows, int64_t columns) {
-    return b.broadcast(rows, {queryTileSize, columns});
-  }
   /// Loads a tile of the keys, or of the values if `isValue`. Rows of values
   /// after the end of the sequence are zero.
   Value loadKeyTile(const WorkItem &item, Value firstKey, Value position,
@@ -170,10 +134,12 @@ private:
                  ValueRange indices);
 
   TileProgramBuilder b;
-  AttentionOp attention;
+  attn_tile::StreamingOpInterface streaming;
+  AttentionOpInterface attention;
   KernelDropout dropout;
   attn_tile::KernelOp kernel;
-  IRMapping captured;
+  /// The arguments for captured values, and for operands of the reduction.
+  IRMapping captured, reductionArguments;
 
   /// `vHeadDim` counts the columns of the values that a work item has, of
   /// `numVHeadDimTiles` work items for each query tile.
@@ -183,7 +149,9 @@ private:
   bool packsGqa;
   /// CTAs of a cluster, which iterate over key tiles together.
   int64_t clusterSize;
-  Value query, key, value, out, lse, sinks, headMap, fault, identity;
+  Value query, key, value, out, headMap, fault;
+  /// The row results, or the statistics of each KV split.
+  SmallVector<Value> rowResults;
   KVAddressingAttrInterface addressing;
   /// The number of keys of each batch entry, and its pages; null if the keys
   /// have no lengths, or are not in pages.
@@ -193,8 +161,6 @@ private:
   Value storedQuery;
   /// Whether work items are KV splits, and whether these are listed.
   bool isSplit, listsItsSplits;
-  /// The row maxima and the row sums of probabilities of each KV split.
-  Value splitMax, splitSum;
   /// The list of work items, if there are sequences.
   Value workItemList;
   /// The lists of key tiles, if masks read tensors, and the order of query
@@ -208,36 +174,72 @@ private:
   Value numSplits;
   /// The value that the score_mod adds to scores, if it does nothing else.
   Value bias;
-  /// Whether scores need an `attn_tile.map`; if not, `exponentScale` includes
-  /// the scale.
+  /// Whether scores need an `attn_tile.map`; if not, `scoreFactor` includes the
+  /// scale.
   bool mapsScores;
-  bool isRescaleConditional;
-  /// Whether inputs or a score_mod can make scores beyond `maxBoundedScore`.
-  bool mayScoresBeLarge;
-  /// Whether dropout clears bits of the exponents of probabilities.
-  bool clearsExponents;
   /// The positive factor from a tile's elements to scores.
-  double tileScale;
-  /// exp(score) is exp2(exponentScale * x) of the tile's element x.
-  double exponentScale;
+  double scoreFactor;
 };
 } // namespace
 
-KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
+class KernelWriter::Tile : public attn_tile::StreamedTile {
+public:
+  Tile(KernelWriter &writer, const WorkItem &item);
+
+  Value getArgument(Value operand) override {
+    return writer.reductionArguments.lookup(operand);
+  }
+  Value loadValues() override;
+  Value emitDrop(Value tile, bool areBelowTwo) override;
+  Value addValuesAtQueries(Value tile, Value factor) override;
+  Value emitIsSplitEmpty() override {
+    return attn_tile::IsSplitEmptyOp::create(b, tiles.getTiles());
+  }
+  void storeOutput(Value tile) override;
+  void storeRows(unsigned index, Value rows) override;
+
+  /// Begins the code after the loop.
+  void beginResults();
+
+  KernelWriter &writer;
+  const WorkItem item;
+  attn_tile::KVTileIteratorOp tiles;
+  /// The current step.
+  Step step;
+
+private:
+  /// The batch entry and the first row of results, where each KV split has its
+  /// own.
+  Value resultBatch, resultRow;
+};
+
+KernelWriter::Tile::Tile(KernelWriter &writer, const WorkItem &item)
+    : StreamedTile(writer.b), writer(writer), item(item) {
+  schedule = writer.attention.getChosenSchedule();
+  queryTile = writer.queryTileSize;
+  keyTile = writer.keyTileSize;
+  vHeadDim = writer.vHeadDim;
+  scoreFactor = writer.scoreFactor;
+  head = item.head;
+  firstQueryRow = item.firstQueryRow;
+  split = item.split;
+  prepared = writer.streaming.emitPrepared(*this);
+}
+
+KernelWriter::KernelWriter(OpBuilder &builder,
+                           attn_tile::StreamingOpInterface streaming,
                            attn_tile::KernelOp kernel, ValueRange captures,
                            const KVSplits &splits)
-    : b(attention.getLoc(), builder), attention(attention), dropout(attention),
-      kernel(kernel), addressing(getKVAddressing(attention)),
-      isSplit(bool(splits)), listsItsSplits(splits.areListed()) {
+    : b(streaming.getLoc(), builder), streaming(streaming),
+      attention(cast<AttentionOpInterface>(streaming.getOperation())),
+      dropout(attention), kernel(kernel),
+      addressing(getKVAddressing(attention)), isSplit(bool(splits)),
+      listsItsSplits(splits.areListed()) {
   ScheduleAttrInterface schedule = attention.getChosenSchedule();
   queryTileSize = schedule.getQueryTile();
   keyTileSize = schedule.getKeyTile();
   packsGqa = schedule.packsGqa();
   clusterSize = schedule.getClusterSize();
-  isRescaleConditional = schedule.isRescaleConditional();
-  // f16 probabilities would lose bits below the reference.
-  clearsExponents =
-      dropout && getElementTypeOrSelf(attention.getValue()).isBF16();
   qkHeadDim = llvm::alignTo(attention.getQKHeadDim(), headDimMultiple);
   int64_t vHeadDimTile = schedule.getVHeadDimTile();
   numVHeadDimTiles = countVHeadDimTiles(attention.getVHeadDim(), vHeadDimTile);
@@ -248,14 +250,10 @@ KernelWriter::KernelWriter(OpBuilder &builder, AttentionOp attention,
   takeArguments(captures, splits);
 }
 
-/// Chooses where scores are scaled: in the exponent, or by an `attn_tile.map`.
+/// Chooses where scores are scaled: by the reduction, or by an `attn_tile.map`.
 void KernelWriter::chooseScales() {
   double scale = attention.getScaleOrDefault();
   Region &scoreMod = attention.getScoreMod();
-  mayScoresBeLarge =
-      getElementTypeOrSelf(attention.getQuery()).isF32() ||
-      (!scoreMod.empty() &&
-       !isScoreBounded(scoreMod, maxPlainScore, maxBoundedScore));
   bool takesScale = scale >= minTileScale;
   // An f32 accumulator that starts with a large bias loses precision of f32
   // inputs.
@@ -263,13 +261,11 @@ void KernelWriter::chooseScales() {
       !getElementTypeOrSelf(attention.getQuery()).isF32())
     bias = findBias(scoreMod);
   mapsScores = !takesScale || (!scoreMod.empty() && !bias);
-  tileScale = mapsScores ? 1 : scale;
+  scoreFactor = mapsScores ? 1 : scale;
   if (mapsScores && !scoreMod.empty())
-    tileScale = splitFactor(scoreMod).second;
-  exponentScale = tileScale * log2e;
+    scoreFactor = splitFactor(scoreMod).second;
 }
 
-/// Names the arguments of the kernel, in the order of `lowerAttentionToKernel`.
 void KernelWriter::takeArguments(ValueRange captures, const KVSplits &splits) {
   ScheduleAttrInterface schedule = attention.getChosenSchedule();
   Block &entry = kernel.getBody().front();
@@ -278,14 +274,12 @@ void KernelWriter::takeArguments(ValueRange captures, const KVSplits &splits) {
   key = *next++;
   value = *next++;
   out = *next++;
-  if (isSplit) {
-    splitMax = *next++;
-    splitSum = *next++;
-  } else if (attention.getLse()) {
-    lse = *next++;
-  }
-  if (attention.getSinks())
-    sinks = *next++;
+  int64_t numRowResults = isSplit ? streaming.getNumSplitStatistics()
+                                  : attention.getNumDpsInits() - 1;
+  for (int64_t i = 0; i < numRowResults; ++i)
+    rowResults.push_back(*next++);
+  for (Value operand : streaming.getReductionOperands())
+    reductionArguments.map(operand, *next++);
   if (attention.getHeadMap())
     headMap = *next++;
   if (attention.getKeyLengths())
@@ -294,8 +288,6 @@ void KernelWriter::takeArguments(ValueRange captures, const KVSplits &splits) {
     pageTable = *next++;
   if (headMap || keyLengths || pageTable)
     fault = *next++;
-  if (attention.getIdentity())
-    identity = *next++;
   if (addressing.isListed() || listsItsSplits)
     workItemList = *next++;
   if (needsClassification(attention)) {
@@ -320,21 +312,29 @@ void KernelWriter::packGqa() {
   constexpr int64_t rows = 2;
   int64_t numRows = getDimSize(query, rows);
   if (int64_t groupSize = attention.getGroupSize(); groupSize != 1) {
-    SmallVector<Value *> memrefs = {&query, &lse};
+    auto pack = [&](Value &memref) {
+      memref =
+          attn_tile::PackGQAOp::create(b, memref, rows, groupSize, numRows);
+    };
+    pack(query);
     // Buffers of listed splits have the rows of tiles.
-    if (!listsItsSplits)
-      memrefs = {&query, &out, &lse, &splitMax, &splitSum};
-    for (Value *memref : memrefs)
-      if (*memref)
-        *memref =
-            attn_tile::PackGQAOp::create(b, *memref, rows, groupSize, numRows);
+    if (!listsItsSplits) {
+      pack(out);
+      llvm::for_each(rowResults, pack);
+    }
     numRows *= groupSize;
   }
-  // The operands of one query have been reshaped, but not the sinks.
-  if (sinks) {
-    int64_t groupSize = getDimSize(sinks, 0) / attention.getNumKeyHeads();
-    sinks = attn_tile::PackGQAOp::create(b, sinks, /*rows=*/1, groupSize,
-                                         numRows / groupSize);
+  // The operands of one query have been reshaped, but not those with an entry
+  // for each head.
+  for (const HeadOperand &operand : attention.getHeadOperands()) {
+    Value entries = reductionArguments.lookupOrNull(operand.value);
+    if (!entries)
+      continue;
+    int64_t groupSize = getDimSize(entries, 0) / attention.getNumKeyHeads();
+    reductionArguments.map(operand.value, attn_tile::PackGQAOp::create(
+                                              b, entries, /*rows=*/1, groupSize,
+                                              numRows / groupSize)
+                                              .getResult());
   }
 }
 
@@ -342,11 +342,14 @@ void KernelWriter::write() {
   b.setInsertionPointToEnd(&kernel.getBody().front());
   // Clones the constants that the regions capture; all else is an argument.
   for (Region *region : {&attention.getScoreMod(), &attention.getMaskMod(),
-                         &attention.getQueryRegion(), &attention.getEpilogue()})
+                         streaming.getQueryMap(), streaming.getOutputMap()}) {
+    if (!region)
+      continue;
     visitUsedValuesDefinedAbove(*region, [&](OpOperand *use) {
       if (!captured.contains(use->get()))
         b.clone(*use->get().getDefiningOp(), captured);
     });
+  }
 
   SmallVector<OpFoldResult> bounds;
   Value heads = b.size(query, 1);
@@ -434,40 +437,35 @@ KernelWriter::WorkItem KernelWriter::makeWorkItem(ValueRange ids) {
   } else if (int64_t group = attention.getGroupSize(); group != 1 && !packsGqa)
     item.keyHead = arith::DivUIOp::create(b, item.head, b.index(group));
   item.dropout = dropout.emitSource(b, captured, item.sequence, item.head);
-  if (identity)
-    item.identity = b.loadHeadScalar(identity, item.head);
   return item;
 }
 
 void KernelWriter::writeWorkItem(const WorkItem &item) {
+  Tile tile(*this, item);
   Value zero = b.index(0), one = b.index(1);
   Value queryTile = loadQueries(item);
-  // The identity alone needs no scores, except for lse or KV splits.
-  Value needed;
-  if (item.identity && !lse && !isSplit)
-    needed = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, item.identity,
-                                   b.scalar(1));
-  auto tiles = attn_tile::KVTileIteratorOp::create(
+  Value needed = streaming.emitNeedsKeys(tile);
+  auto tiles = tile.tiles = attn_tile::KVTileIteratorOp::create(
       b, item.sequence, item.head, item.firstOfCluster,
       clusterSize * queryTileSize, keyTileSize, item.queryLength,
       item.keyLength, attention.getMaskAttr(), lists, item.listRow, needed,
       item.split, item.numSplits);
   cloneMaskMod(tiles.getMaskMod());
 
-  State init = emitInitialState(item);
-  auto loop =
-      scf::ForOp::create(b, zero, tiles.getCount(), one,
-                         ValueRange{init.rowMax, init.rowSums, init.acc});
+  auto loop = scf::ForOp::create(b, zero, tiles.getCount(), one,
+                                 streaming.emitInitState(tile));
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
-    ValueRange args = loop.getRegionIterArgs();
-    State state = writeStep(item, queryTile, loop.getInductionVar(), tiles,
-                            {args[0], args[1], args[2]});
-    scf::YieldOp::create(b, ValueRange{state.rowMax, state.rowSums, state.acc});
+    scf::YieldOp::create(b, writeStep(tile, queryTile, tiles,
+                                      loop.getInductionVar(),
+                                      loop.getRegionIterArgs()));
   }
-  writeResults(item, tiles,
-               {loop.getResult(0), loop.getResult(1), loop.getResult(2)});
+  tile.beginResults();
+  if (isSplit)
+    streaming.emitFinalizeSplit(tile, loop.getResults());
+  else
+    streaming.emitFinalize(tile, loop.getResults());
   if (headMap || (keyLengths && !workItemList))
     checkInputs(item);
 }
@@ -518,13 +516,13 @@ Value KernelWriter::loadQueries(const WorkItem &item) {
   // Packed queries have no tensor map: their rows have two strides.
   if (packsGqa && attention.getGroupSize() != 1)
     return b.load({queryTileSize, qkHeadDim}, query, corner);
-  Region &region = attention.getQueryRegion();
-  if (region.empty())
+  Region *region = streaming.getQueryMap();
+  if (!region)
     return b.load({queryTileSize, qkHeadDim}, query, corner, zero, b.index(1));
   // Queries that a region computes stay in registers, not in a pipe.
   Value tile = b.load({queryTileSize, qkHeadDim}, query, corner);
   Type element = getElementTypeOrSelf(tile.getType());
-  tile = emitHeadMap(b, region,
+  tile = emitHeadMap(b, *region,
                      {b.extend(tile), item.batch, item.head, item.firstQuery,
                       item.queryLength, attention.getQKHeadDim(),
                       /*firstColumn=*/Value()},
@@ -532,168 +530,49 @@ Value KernelWriter::loadQueries(const WorkItem &item) {
   return b.round(tile, element);
 }
 
-KernelWriter::State KernelWriter::emitInitialState(const WorkItem &item) {
-  Value acc = b.splat({queryTileSize, vHeadDim}, 0);
-  if (!sinks)
-    return {b.splat(queryTileSize, -std::numeric_limits<double>::infinity()),
-            b.splat({queryTileSize, numPartialSums}, 0), acc};
+SmallVector<Value> KernelWriter::writeStep(Tile &at, Value queryTile,
+                                           attn_tile::KVTileIteratorOp tiles,
+                                           Value index, ValueRange state) {
+  const WorkItem &item = at.item;
+  Step &step = at.step = Step();
+  step.index = index;
+  step.count = tiles.getCount();
+  Value tile = attn_tile::KVTileAtOp::create(b, tiles.getTiles(), index);
+  step.firstKey = arith::MulIOp::create(b, tile, b.index(keyTileSize));
 
-  if (packsGqa)
-    return emitInitialStateOfRows(item, acc);
-
-  // A sink contributes exp(0) to the row sum, relative to its own score, and
-  // nothing to the output.
-  Value sink = b.loadHeadScalar(sinks, item.head);
-  Value lowest = b.scalar(-std::numeric_limits<double>::infinity());
-  Value exists =
-      arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, sink, lowest);
-  if (item.split) {
-    // Only the first KV split counts it.
-    Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
-                                          item.split, b.index(0));
-    sink = arith::SelectOp::create(b, isFirst, sink, lowest);
-    exists = arith::AndIOp::create(b, exists, isFirst);
-  }
-  Value part = arith::SelectOp::create(
-      b, exists, b.scalar(1.0 / numPartialSums), b.scalar(0));
-  Value score = arith::MulFOp::create(b, sink, b.scalar(1 / tileScale));
-  return {vector::BroadcastOp::create(b, b.f32Vector(queryTileSize), score),
-          vector::BroadcastOp::create(
-              b, b.f32Vector({queryTileSize, numPartialSums}), part),
-          acc};
-}
-
-KernelWriter::State KernelWriter::emitInitialStateOfRows(const WorkItem &item,
-                                                         Value acc) {
-  double infinity = std::numeric_limits<double>::infinity();
-  Value sink =
-      b.extend(b.load(queryTileSize, sinks, {item.head, item.firstQueryRow}));
-  Value lowest = b.splat(queryTileSize, -infinity);
-  if (item.split) {
-    // Only the first KV split counts it.
-    Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
-                                          item.split, b.index(0));
-    sink = arith::SelectOp::create(b, isFirst, sink, lowest);
-  }
-  Value exists =
-      arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, sink, lowest);
-  Value part = arith::SelectOp::create(
-      b, exists, b.splat(queryTileSize, 1.0 / numPartialSums),
-      b.splat(queryTileSize, 0));
-  return {arith::MulFOp::create(b, sink, b.splat(queryTileSize, 1 / tileScale)),
-          broadcastRows(part, numPartialSums), acc};
-}
-
-KernelWriter::State KernelWriter::writeStep(const WorkItem &item,
-                                            Value queryTile, Value step,
-                                            attn_tile::KVTileIteratorOp tiles,
-                                            State state) {
-  Value count = tiles.getCount();
-  Value tile = attn_tile::KVTileAtOp::create(b, tiles.getTiles(), step);
-  Value firstKey = arith::MulIOp::create(b, tile, b.index(keyTileSize));
-
-  Value keyTile = loadKeyTile(item, firstKey, step, count, /*isValue=*/false);
+  Value keyTile = loadKeyTile(item, step.firstKey, index, step.count,
+                              /*isValue=*/false);
   Value bits;
   if (maskBits)
     bits = attn_tile::LoadMaskBitsOp::create(
         b,
         attn_tile::MaskBitsType::get(b.getContext(), queryTileSize,
                                      keyTileSize),
-        maskBits, item.listRow[0], item.listRow[1], item.listRow[2], step);
-  Value raw = b.contract(queryTile, keyTile, writeBias(item, firstKey),
+        maskBits, item.listRow[0], item.listRow[1], item.listRow[2], index);
+  Value raw = b.contract(queryTile, keyTile, writeBias(item, step.firstKey),
                          ContractForm::TransposedRhs);
-  // Loads of the keep mask overlap the softmax.
-  Value keepMask;
+  // Loads of the keep mask overlap the reduction.
   if (item.dropout.mask)
-    keepMask = dropout.emitKeepMask(b, item.dropout, item.firstQuery, firstKey,
-                                    {queryTileSize, keyTileSize},
-                                    KernelDropout::WordPlacement::Whole);
-  Value scores = writeScores(item, raw, firstKey, bits);
-
-  Value rowMax = vector::MultiDimReductionOp::create(
-      b, scores, state.rowMax, ArrayRef<bool>{false, true},
-      vector::CombiningKind::MAXNUMF);
-  if (isRescaleConditional) {
-    // Any reference that keeps exponents in range is as good as the maximum.
-    // The old reference stays until the maximum has grown by more than a
-    // threshold, so that most steps rescale by one. Clearing exponent bits
-    // needs a reference that no score exceeds, so a new one is raised above the
-    // maximum.
-    Value most = b.splat(queryTileSize, maxExponentGrowth / exponentScale);
-    Value limit = state.rowMax, next = rowMax;
-    if (clearsExponents)
-      next = arith::AddFOp::create(b, rowMax, most);
-    else
-      limit = arith::AddFOp::create(b, state.rowMax, most);
-    Value grew =
-        arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, rowMax, limit);
-    rowMax = arith::SelectOp::create(b, grew, next, state.rowMax);
-  }
-
-  // A row with nothing attended so far has a maximum of -inf; its exponents
-  // are taken relative to 0 instead, so that no inf - inf arises.
-  Value empty = arith::CmpFOp::create(
-      b, arith::CmpFPredicate::OEQ, rowMax,
-      b.splat(queryTileSize, -std::numeric_limits<double>::infinity()));
-  Value finiteMax =
-      arith::SelectOp::create(b, empty, b.splat(queryTileSize, 0), rowMax);
-  auto [exponent, alpha] = emitExponents(scores, state.rowMax, finiteMax);
-  Value probabilities = math::Exp2Op::create(b, exponent);
-
-  Value oldSums = arith::MulFOp::create(b, state.rowSums,
-                                        broadcastRows(alpha, numPartialSums));
-  Value rowSums = attn_tile::PartialSumOp::create(b, probabilities, oldSums);
-
-  Value oldAcc =
-      arith::MulFOp::create(b, state.acc, broadcastRows(alpha, vHeadDim));
-  // Rows after the sequence are cleared: P = 0 times a NaN or infinity is NaN.
-  Value valueTile = loadKeyTile(item, firstKey, step, count, /*isValue=*/true);
-  probabilities =
-      b.round(probabilities, getElementTypeOrSelf(valueTile.getType()));
-  if (!keepMask)
-    keepMask = dropout.emitKeepMask(b, item.dropout, item.firstQuery, firstKey,
-                                    {queryTileSize, keyTileSize},
-                                    KernelDropout::WordPlacement::Whole);
-  probabilities = dropout.emitDrop(b, probabilities, keepMask,
-                                   /*areBelowTwo=*/!isRescaleConditional ||
-                                       clearsExponents);
-  Value acc = b.contract(probabilities, valueTile, oldAcc, ContractForm::Plain);
-  return {rowMax, rowSums, acc};
+    step.keepMask = emitKeepMask(item, step.firstKey);
+  Value scores = writeScores(item, raw, step.firstKey, bits);
+  return streaming.emitStep(at, scores, state);
 }
 
-std::pair<Value, Value> KernelWriter::emitExponents(Value scores, Value oldMax,
-                                                    Value newMax) {
-  Value factor = b.splat(queryTileSize, exponentScale);
-  auto scale = [&](Value rows) {
-    return arith::MulFOp::create(b, rows, factor).getResult();
-  };
-  // One fused multiply-subtract for each element.
-  auto emitFused = [&](Value tile, Value scaledMax) -> Value {
-    Value negated = arith::NegFOp::create(b, scaledMax);
-    return math::FmaOp::create(
-        b, tile, b.splat({queryTileSize, keyTileSize}, exponentScale),
-        broadcastRows(negated, keyTileSize));
-  };
-  if (!mayScoresBeLarge) {
-    Value scaledMax = scale(newMax);
-    Value growth = arith::SubFOp::create(b, scale(oldMax), scaledMax);
-    Value alpha = math::Exp2Op::create(b, growth);
-    return {emitFused(scores, scaledMax), alpha};
-  }
+Value KernelWriter::emitKeepMask(const WorkItem &item, Value firstKey) {
+  return dropout.emitKeepMask(b, item.dropout, item.firstQuery, firstKey,
+                              {queryTileSize, keyTileSize},
+                              KernelDropout::WordPlacement::Whole);
+}
 
-  // The scaled maximum is rounded, the fused scaled score is not. The exponent
-  // of the maximum is their difference, which a large maximum would make
-  // non-zero. Large maxima are therefore subtracted first.
-  Value limit = b.splat(queryTileSize, maxFusedExponent / exponentScale);
-  Value zero = b.splat(queryTileSize, 0);
-  Value isLarge = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT,
-                                        math::AbsFOp::create(b, newMax), limit);
-  Value subtrahend = arith::SelectOp::create(b, isLarge, newMax, zero);
-  Value shifted = attn_tile::SubtractRowsOp::create(b, subtrahend, scores);
-  Value fusedMax = arith::SelectOp::create(b, isLarge, zero, newMax);
-  Value growth = arith::SubFOp::create(b, oldMax, newMax);
-  return {emitFused(shifted, scale(fusedMax)),
-          math::Exp2Op::create(b, scale(growth))};
+Value KernelWriter::Tile::loadValues() {
+  return writer.loadKeyTile(item, step.firstKey, step.index, step.count,
+                            /*isValue=*/true);
+}
+
+Value KernelWriter::Tile::emitDrop(Value tile, bool areBelowTwo) {
+  if (!step.keepMask)
+    step.keepMask = writer.emitKeepMask(item, step.firstKey);
+  return writer.dropout.emitDrop(b, tile, step.keepMask, areBelowTwo);
 }
 
 Value KernelWriter::findBias(Region &region) {
@@ -738,7 +617,7 @@ Value KernelWriter::writeBias(const WorkItem &item, Value firstKey) {
   for (Operation &op : source.without_terminator())
     if (op.getResults() != source.getTerminator()->getOperands())
       b.clone(op, mapping);
-  Value inverse = b.scalar(1 / tileScale);
+  Value inverse = b.scalar(1 / scoreFactor);
   attn_tile::YieldOp::create(
       b, arith::MulFOp::create(b, mapping.lookupOrDefault(bias), inverse)
              .getResult());
@@ -816,118 +695,52 @@ void KernelWriter::cloneRegion(Region &source, Block *target,
   attn_tile::YieldOp::create(b, mapping.lookupOrDefault(result));
 }
 
-void KernelWriter::writeResults(const WorkItem &item,
-                                attn_tile::KVTileIteratorOp tiles,
-                                const State &state) {
-  Value batch = item.batch, firstRow = item.firstQueryRow;
-  if (numSplits)
-    batch = arith::AddIOp::create(
+void KernelWriter::Tile::beginResults() {
+  resultBatch = item.batch;
+  resultRow = item.firstQueryRow;
+  if (writer.listsItsSplits) {
+    resultBatch = item.number;
+    resultRow = b.index(0);
+  } else if (split) {
+    resultBatch = arith::AddIOp::create(
         b,
-        arith::MulIOp::create(b, item.split, b.size(storedQuery, 0))
+        arith::MulIOp::create(b, split, b.size(writer.storedQuery, 0))
             .getResult(),
-        batch);
-  if (listsItsSplits) {
-    batch = item.number;
-    firstRow = b.index(0);
+        resultBatch);
   }
-  Value zero = b.splat(queryTileSize, 0);
-  Value sum = vector::MultiDimReductionOp::create(b, state.rowSums, zero,
-                                                  ArrayRef<bool>{false, true},
-                                                  vector::CombiningKind::ADD);
-  Value empty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, sum, zero);
-  Value inverse = arith::DivFOp::create(
-      b, b.splat(queryTileSize, 1 / dropout.getKeepProbability()), sum);
-  inverse = arith::SelectOp::create(b, empty, zero, inverse);
-  if (item.identity) {
-    Value rest = arith::SubFOp::create(b, b.scalar(1), item.identity);
-    inverse = arith::MulFOp::create(
-        b, inverse,
-        vector::BroadcastOp::create(b, b.f32Vector(queryTileSize), rest));
-  }
-  Value result =
-      arith::MulFOp::create(b, state.acc, broadcastRows(inverse, vHeadDim));
-  if (item.identity)
-    result = addIdentity(item, result);
-  if (Region &epilogue = attention.getEpilogue(); !epilogue.empty()) {
-    result = emitEpilogue(b, epilogue,
-                          {result, item.batch, item.head, item.firstQuery,
-                           item.queryLength, attention.getVHeadDim(),
-                           item.firstColumn},
-                          captured);
-  }
-  if (sinks && isSplit) {
-    // An empty split with a sink counts, but its output is zero.
-    Value isEmpty = attn_tile::IsSplitEmptyOp::create(b, tiles.getTiles());
-    result = arith::SelectOp::create(
-        b, isEmpty, b.splat({queryTileSize, vHeadDim}, 0), result);
-  }
-  result = b.round(result, getElementTypeOrSelf(out.getType()));
-  storeTile(item, result, out,
-            {batch, item.head, firstRow, getFirstColumn(item)});
-  if (!lse && !isSplit)
-    return;
-
-  // Maxima are stored scaled. A row without attended keys has a maximum of -inf
-  // and a sum of 0, so its log-sum-exp is -inf.
-  Value scaledMax = state.rowMax;
-  if (tileScale != 1)
-    scaledMax =
-        arith::MulFOp::create(b, scaledMax, b.splat(queryTileSize, tileScale));
-  SmallVector<Value> place = {batch, item.head, firstRow};
-  if (lse) {
-    Value logSum = math::LogOp::create(b, sum);
-    storeTile(item, arith::AddFOp::create(b, scaledMax, logSum), lse, place);
-    return;
-  }
-  storeSplitStatistics(item, tiles, scaledMax, sum, place);
 }
 
-void KernelWriter::storeSplitStatistics(const WorkItem &item,
-                                        attn_tile::KVTileIteratorOp tiles,
-                                        Value scaledMax, Value sum,
-                                        ValueRange place) {
-  // An empty split iterates over another split's tile. Its results are dropped:
-  // a maximum of -inf does that, unless it counts a sink.
-  Value isEmpty = attn_tile::IsSplitEmptyOp::create(b, tiles.getTiles());
-  if (sinks) {
-    State init = emitInitialState(item);
-    Value initialMax = arith::MulFOp::create(b, init.rowMax,
-                                             b.splat(queryTileSize, tileScale));
-    Value initialSum = vector::MultiDimReductionOp::create(
-        b, init.rowSums, b.splat(queryTileSize, 0), ArrayRef<bool>{false, true},
-        vector::CombiningKind::ADD);
-    scaledMax = arith::SelectOp::create(b, isEmpty, initialMax, scaledMax);
-    sum = arith::SelectOp::create(b, isEmpty, initialSum, sum);
-  } else {
-    Value addend = arith::SelectOp::create(
-        b, isEmpty, b.scalar(-std::numeric_limits<double>::infinity()),
-        b.scalar(0));
-    scaledMax = arith::AddFOp::create(
-        b, scaledMax,
-        vector::BroadcastOp::create(b, b.f32Vector(queryTileSize), addend)
-            .getResult());
-  }
-  storeTile(item, scaledMax, splitMax, place);
-  storeTile(item, sum, splitSum, place);
+void KernelWriter::Tile::storeOutput(Value tile) {
+  if (Region *map = writer.streaming.getOutputMap())
+    tile = emitEpilogue(b, *map,
+                        {tile, item.batch, item.head, item.firstQuery,
+                         item.queryLength, writer.attention.getVHeadDim(),
+                         item.firstColumn},
+                        writer.captured);
+  tile = b.round(tile, getElementTypeOrSelf(writer.out.getType()));
+  writer.storeTile(
+      item, tile, writer.out,
+      {resultBatch, item.head, resultRow, writer.getFirstColumn(item)});
 }
 
-Value KernelWriter::addIdentity(const WorkItem &item, Value tile) {
-  TileProgramBuilder::MatchingRows rows{value,
-                                        item.keyBatch,
-                                        item.keyHead,
-                                        item.firstQuery,
-                                        item.queryLength,
-                                        Value(),
-                                        Value(),
-                                        workItemList ? item.firstKeyRow
-                                                     : Value(),
-                                        item.firstColumn};
-  auto [queries, keys] = attention.getStaticLengths();
+void KernelWriter::Tile::storeRows(unsigned index, Value rows) {
+  writer.storeTile(item, rows, writer.rowResults[index],
+                   {resultBatch, item.head, resultRow});
+}
+
+Value KernelWriter::Tile::addValuesAtQueries(Value tile, Value factor) {
+  TileProgramBuilder::MatchingRows rows{
+      writer.value,     item.keyBatch,
+      item.keyHead,     item.firstQuery,
+      item.queryLength, Value(),
+      Value(),          writer.workItemList ? item.firstKeyRow : Value(),
+      item.firstColumn};
+  auto [queries, keys] = writer.attention.getStaticLengths();
   if (ShapedType::isDynamic(queries) || queries != keys) {
     rows.shift = arith::SubIOp::create(b, item.keyLength, item.queryLength);
     rows.length = item.keyLength;
   }
-  return b.addScaledRows(tile, item.identity, rows);
+  return b.addScaledRows(tile, factor, rows);
 }
 
 Value KernelWriter::loadKeyTile(const WorkItem &item, Value firstKey,
@@ -958,8 +771,9 @@ void KernelWriter::storeTile(const WorkItem &item, Value tile, Value dest,
                              workItemList ? item.queryLength : Value());
 }
 
-void attn::writeAttentionKernel(OpBuilder &builder, AttentionOp attention,
+void attn::writeStreamingKernel(OpBuilder &builder,
+                                attn_tile::StreamingOpInterface op,
                                 attn_tile::KernelOp kernel, ValueRange captures,
                                 const KVSplits &splits) {
-  KernelWriter(builder, attention, kernel, captures, splits).write();
+  KernelWriter(builder, op, kernel, captures, splits).write();
 }

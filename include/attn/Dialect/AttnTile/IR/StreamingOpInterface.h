@@ -1,0 +1,90 @@
+//===- StreamingOpInterface.h - Reductions over keys ------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What operations with StreamingOpInterface may ask of their kernels.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_DIALECT_ATTNTILE_IR_STREAMINGOPINTERFACE_H
+#define ATTN_DIALECT_ATTNTILE_IR_STREAMINGOPINTERFACE_H
+
+#include "attn/Dialect/AttnTile/IR/TileProgramBuilder.h"
+#include "mlir/IR/PatternMatch.h"
+
+namespace mlir::attn_tile {
+
+/// The query tile of a work item. Tiles of f32 have the head dim of the values
+/// rounded up, and scores are tiles of `queryTile` by `keyTile`.
+class StreamedTile {
+public:
+  StreamedTile(attn::TileProgramBuilder &b) : b(b) {}
+  virtual ~StreamedTile();
+
+  /// The argument of the kernel for a reduction operand.
+  virtual Value getArgument(Value operand) = 0;
+
+  /// In a step: the tile of values, which has zeros beyond the last key.
+  virtual Value loadValues() = 0;
+  /// In a step: a tile of scores, of the element type of the values, with zeros
+  /// where dropout drops. Kept elements remain to be divided by the keep
+  /// probability. `areBelowTwo` says that all elements are.
+  virtual Value emitDrop(Value tile, bool areBelowTwo) = 0;
+
+  /// Adds `factor`, a scalar, times the value of the key at the position of
+  /// each query, aligned to the bottom right corner; zero where there is no
+  /// such key.
+  virtual Value addValuesAtQueries(Value tile, Value factor) = 0;
+  /// Whether a KV split has no keys of its own, an `i1`.
+  virtual Value emitIsSplitEmpty() = 0;
+  /// Stores a tile of f32 as the output.
+  virtual void storeOutput(Value tile) = 0;
+  /// Stores an f32 for each row as a row result, or as a statistic of a split.
+  virtual void storeRows(unsigned index, Value rows) = 0;
+
+  /// Emits all code of the kernel.
+  attn::TileProgramBuilder &b;
+  attn::ScheduleAttrInterface schedule;
+  int64_t queryTile = 0, keyTile = 0, vHeadDim = 0;
+  /// A score is this, which is positive, times the element of a tile of scores.
+  double scoreFactor = 1;
+  /// The query head, or the key head whose query heads are packed, and the row
+  /// of the first query in its tensors.
+  Value head, firstQueryRow;
+  /// The number of the KV split; null without split-KV.
+  Value split;
+  /// The values of `emitPrepared`.
+  SmallVector<Value> prepared;
+};
+
+/// An element of the output whose KV splits are combined.
+class CombinedElement {
+public:
+  CombinedElement(ImplicitLocOpBuilder &b) : b(b) {}
+  virtual ~CombinedElement();
+
+  /// The f32 values that a KV split has stored. `split` counts the splits that
+  /// are combined at a time.
+  virtual Value loadStatistic(int64_t split, unsigned index) = 0;
+  virtual Value loadOutput(int64_t split) = 0;
+  /// Whether there is such a split, an `i1`; null if there is. If not, another
+  /// split's results are loaded.
+  virtual Value emitExists(int64_t split) = 0;
+  /// Stores an f32 as the element of the output.
+  virtual void storeOutput(Value value) = 0;
+  /// Stores the f32 that `emit` emits as a row result.
+  virtual void storeRow(unsigned index, function_ref<Value()> emit) = 0;
+
+  /// Emits all code of the kernel.
+  ImplicitLocOpBuilder &b;
+};
+
+} // namespace mlir::attn_tile
+
+#include "attn/Dialect/AttnTile/IR/StreamingOpInterface.h.inc"
+
+#endif // ATTN_DIALECT_ATTNTILE_IR_STREAMINGOPINTERFACE_H

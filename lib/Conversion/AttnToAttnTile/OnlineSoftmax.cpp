@@ -1,0 +1,556 @@
+//===- OnlineSoftmax.cpp - The reduction over keys of attention -----------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The online softmax (Milakov and Gimelshein 2018; Dao et al. 2022). The state
+// of a row is the maximum of its scores and, relative to the maximum, the row
+// sum of the probabilities, in parts, and the accumulator of P times the
+// values.
+//
+// Each KV split s writes the output out_s of its own softmax, its row maximum
+// m_s and its row sum l_s of exp(score - m_s). The softmax over all keys is
+//
+//   m   = max over splits s of m_s
+//   l   = sum over splits s of exp(m_s - m) * l_s
+//   out = sum over splits s of exp(m_s - m) * l_s * out_s / l
+//   lse = m + log(l)
+//
+// (FlashDecoding, Dao et al. 2023). A log-sum-exp alone would lose the sum next
+// to a large maximum.
+//
+//===----------------------------------------------------------------------===//
+
+#include "PackGQA.h"
+#include "attn/Analysis/ScoreRange.h"
+#include "attn/Conversion/AttnToAttnTile/StreamingOpInterfaceImpl.h"
+#include "attn/Dialect/AttnTile/IR/StreamingOpInterface.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/DialectRegistry.h"
+#include "mlir/IR/TypeUtilities.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace mlir::attn;
+using attn_tile::CombinedElement;
+using attn_tile::StreamedTile;
+
+/// Parts of a row sum, a divisor of the columns of a key tile.
+static constexpr int64_t numPartialSums = 8;
+/// How far the maximum of a row may exceed its reference, as a power of two:
+/// probabilities stay below 2^8, far from the limits of f16 and of a row sum
+/// in f32. Where exponent bits are cleared, the reference is raised this far
+/// above the maximum.
+static constexpr double maxExponentGrowth = 8;
+/// The largest absolute exponent of two of a row maximum for which kernels with
+/// unbounded scores use the fused multiply-subtract. Its rounding error is at
+/// most 2^-11.
+static constexpr double maxFusedExponent = 1 << 14;
+/// Bounds of absolute scores: the largest input scores that kernels of 16-bit
+/// inputs support without a score_mod, and the largest that a score_mod may
+/// return (docs/Numerics.md). The exponents of two of such row maxima are off
+/// by less than 4.
+static constexpr double maxPlainScore = 1 << 24, maxBoundedScore = 1 << 26;
+static constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// The row results of attention, and the statistics of its KV splits.
+static constexpr unsigned lseResult = 0;
+enum SplitStatistic : unsigned { SplitMax, SplitSum, numSplitStatistics };
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The state of the rows of a query tile.
+struct RowState {
+  explicit RowState(ValueRange values)
+      : rowMax(values[0]), rowSums(values[1]), acc(values[2]) {}
+  RowState(Value rowMax, Value rowSums, Value acc)
+      : rowMax(rowMax), rowSums(rowSums), acc(acc) {}
+
+  SmallVector<Value> getValues() const { return {rowMax, rowSums, acc}; }
+
+  Value rowMax, rowSums, acc;
+};
+
+/// Emits the online softmax of a query tile.
+class TileSoftmax {
+public:
+  TileSoftmax(AttentionOp attention, StreamedTile &tile);
+
+  RowState emitInitState();
+  RowState emitStep(Value scores, const RowState &state);
+  void emitFinalize(const RowState &state);
+  void emitFinalizeSplit(const RowState &state);
+
+private:
+  /// The same with a sink for each row, and the accumulator `acc`.
+  RowState emitInitStateOfRows(Value acc);
+  /// The reference of exponents after a step: `rowMax`, or with conditional
+  /// rescaling often the one before.
+  Value emitReference(Value rowMax, Value oldReference);
+  /// The exponents of two of the probabilities of `scores`, and the rescale
+  /// factor when row maxima grow from `oldMax` to `newMax`, which are finite.
+  std::pair<Value, Value> emitExponents(Value scores, Value oldMax,
+                                        Value newMax);
+  /// The row sum of each row, and the output of the softmax.
+  std::pair<Value, Value> emitOutput(const RowState &state);
+  Value emitScaledMax(const RowState &state);
+  Value emitRowSum(Value partialSums) {
+    return vector::MultiDimReductionOp::create(
+        b, partialSums, b.splat(tile.queryTile, 0), ArrayRef<bool>{false, true},
+        vector::CombiningKind::ADD);
+  }
+  /// Repeats a row vector along `columns` columns.
+  Value broadcastRows(Value rows, int64_t columns) {
+    return b.broadcast(rows, {tile.queryTile, columns});
+  }
+
+  AttentionOp attention;
+  StreamedTile &tile;
+  TileProgramBuilder &b;
+  bool isRescaleConditional;
+  /// Whether inputs or a score_mod can make scores beyond `maxBoundedScore`.
+  bool mayScoresBeLarge;
+  /// Whether dropout clears bits of the exponents of probabilities.
+  bool clearsExponents;
+  /// exp(score) is exp2(exponentScale * x) of the element x of a tile.
+  double exponentScale;
+};
+} // namespace
+
+TileSoftmax::TileSoftmax(AttentionOp attention, StreamedTile &tile)
+    : attention(attention), tile(tile), b(tile.b),
+      isRescaleConditional(tile.schedule.isRescaleConditional()),
+      exponentScale(tile.scoreFactor * log2e) {
+  AttentionOpInterface interface(attention);
+  // f16 probabilities would lose bits below the reference.
+  clearsExponents = interface.hasDropout() &&
+                    getElementTypeOrSelf(attention.getValue()).isBF16();
+  Region &scoreMod = attention.getScoreMod();
+  mayScoresBeLarge =
+      getElementTypeOrSelf(attention.getQuery()).isF32() ||
+      (!scoreMod.empty() &&
+       !isScoreBounded(scoreMod, maxPlainScore, maxBoundedScore));
+}
+
+RowState TileSoftmax::emitInitState() {
+  Value acc = b.splat({tile.queryTile, tile.vHeadDim}, 0);
+  if (!attention.getSinks())
+    return {b.splat(tile.queryTile, -infinity),
+            b.splat({tile.queryTile, numPartialSums}, 0), acc};
+
+  if (tile.schedule.packsGqa())
+    return emitInitStateOfRows(acc);
+
+  // A sink contributes exp(0) to the row sum, relative to its own score, and
+  // nothing to the output.
+  Value sink =
+      b.loadHeadScalar(tile.getArgument(attention.getSinks()), tile.head);
+  Value lowest = b.scalar(-infinity);
+  Value exists =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, sink, lowest);
+  if (tile.split) {
+    // Only the first KV split counts it.
+    Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                                          tile.split, b.index(0));
+    sink = arith::SelectOp::create(b, isFirst, sink, lowest);
+    exists = arith::AndIOp::create(b, exists, isFirst);
+  }
+  Value part = arith::SelectOp::create(
+      b, exists, b.scalar(1.0 / numPartialSums), b.scalar(0));
+  Value score = arith::MulFOp::create(b, sink, b.scalar(1 / tile.scoreFactor));
+  return {vector::BroadcastOp::create(b, b.f32Vector(tile.queryTile), score),
+          vector::BroadcastOp::create(
+              b, b.f32Vector({tile.queryTile, numPartialSums}), part),
+          acc};
+}
+
+RowState TileSoftmax::emitInitStateOfRows(Value acc) {
+  Value sinks = tile.getArgument(attention.getSinks());
+  Value sink =
+      b.extend(b.load(tile.queryTile, sinks, {tile.head, tile.firstQueryRow}));
+  Value lowest = b.splat(tile.queryTile, -infinity);
+  if (tile.split) {
+    // Only the first KV split counts it.
+    Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                                          tile.split, b.index(0));
+    sink = arith::SelectOp::create(b, isFirst, sink, lowest);
+  }
+  Value exists =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, sink, lowest);
+  Value part = arith::SelectOp::create(
+      b, exists, b.splat(tile.queryTile, 1.0 / numPartialSums),
+      b.splat(tile.queryTile, 0));
+  return {arith::MulFOp::create(b, sink,
+                                b.splat(tile.queryTile, 1 / tile.scoreFactor)),
+          broadcastRows(part, numPartialSums), acc};
+}
+
+Value TileSoftmax::emitReference(Value rowMax, Value oldReference) {
+  if (!isRescaleConditional)
+    return rowMax;
+  // Any reference that keeps exponents in range is as good as the maximum. The
+  // old reference stays until the maximum has grown by more than a threshold,
+  // so that most steps rescale by one. Clearing exponent bits needs a reference
+  // that no score exceeds, so a new one is raised above the maximum.
+  Value most = b.splat(tile.queryTile, maxExponentGrowth / exponentScale);
+  Value limit = oldReference, next = rowMax;
+  if (clearsExponents)
+    next = arith::AddFOp::create(b, rowMax, most);
+  else
+    limit = arith::AddFOp::create(b, oldReference, most);
+  Value grew =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, rowMax, limit);
+  return arith::SelectOp::create(b, grew, next, oldReference);
+}
+
+RowState TileSoftmax::emitStep(Value scores, const RowState &state) {
+  Value rowMax = vector::MultiDimReductionOp::create(
+      b, scores, state.rowMax, ArrayRef<bool>{false, true},
+      vector::CombiningKind::MAXNUMF);
+  rowMax = emitReference(rowMax, state.rowMax);
+
+  // A row with nothing attended so far has a maximum of -inf; its exponents
+  // are taken relative to 0 instead, so that no inf - inf arises.
+  Value empty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, rowMax,
+                                      b.splat(tile.queryTile, -infinity));
+  Value finiteMax =
+      arith::SelectOp::create(b, empty, b.splat(tile.queryTile, 0), rowMax);
+  auto [exponent, alpha] = emitExponents(scores, state.rowMax, finiteMax);
+  Value probabilities = math::Exp2Op::create(b, exponent);
+
+  Value oldSums = arith::MulFOp::create(b, state.rowSums,
+                                        broadcastRows(alpha, numPartialSums));
+  Value rowSums = attn_tile::PartialSumOp::create(b, probabilities, oldSums);
+
+  Value oldAcc =
+      arith::MulFOp::create(b, state.acc, broadcastRows(alpha, tile.vHeadDim));
+  // Values after the sequence are zero: P = 0 times a NaN or infinity is NaN.
+  Value values = tile.loadValues();
+  probabilities =
+      b.round(probabilities, getElementTypeOrSelf(values.getType()));
+  probabilities =
+      tile.emitDrop(probabilities,
+                    /*areBelowTwo=*/!isRescaleConditional || clearsExponents);
+  Value acc = b.contract(probabilities, values, oldAcc, ContractForm::Plain);
+  return {rowMax, rowSums, acc};
+}
+
+std::pair<Value, Value> TileSoftmax::emitExponents(Value scores, Value oldMax,
+                                                   Value newMax) {
+  Value factor = b.splat(tile.queryTile, exponentScale);
+  auto scale = [&](Value rows) {
+    return arith::MulFOp::create(b, rows, factor).getResult();
+  };
+  // One fused multiply-subtract for each element.
+  auto emitFused = [&](Value minuend, Value scaledMax) -> Value {
+    Value negated = arith::NegFOp::create(b, scaledMax);
+    return math::FmaOp::create(
+        b, minuend, b.splat({tile.queryTile, tile.keyTile}, exponentScale),
+        broadcastRows(negated, tile.keyTile));
+  };
+  if (!mayScoresBeLarge) {
+    Value scaledMax = scale(newMax);
+    Value growth = arith::SubFOp::create(b, scale(oldMax), scaledMax);
+    Value alpha = math::Exp2Op::create(b, growth);
+    return {emitFused(scores, scaledMax), alpha};
+  }
+
+  // The scaled maximum is rounded, the fused scaled score is not. The exponent
+  // of the maximum is their difference, which a large maximum would make
+  // non-zero. Large maxima are therefore subtracted first.
+  Value limit = b.splat(tile.queryTile, maxFusedExponent / exponentScale);
+  Value zero = b.splat(tile.queryTile, 0);
+  Value isLarge = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT,
+                                        math::AbsFOp::create(b, newMax), limit);
+  Value subtrahend = arith::SelectOp::create(b, isLarge, newMax, zero);
+  Value shifted = attn_tile::SubtractRowsOp::create(b, subtrahend, scores);
+  Value fusedMax = arith::SelectOp::create(b, isLarge, zero, newMax);
+  Value growth = arith::SubFOp::create(b, oldMax, newMax);
+  return {emitFused(shifted, scale(fusedMax)),
+          math::Exp2Op::create(b, scale(growth))};
+}
+
+std::pair<Value, Value> TileSoftmax::emitOutput(const RowState &state) {
+  Value zero = b.splat(tile.queryTile, 0);
+  Value sum = emitRowSum(state.rowSums);
+  Value empty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, sum, zero);
+  double keep = AttentionOpInterface(attention).getKeepProbability();
+  Value inverse =
+      arith::DivFOp::create(b, b.splat(tile.queryTile, 1 / keep), sum);
+  inverse = arith::SelectOp::create(b, empty, zero, inverse);
+  Value identity = tile.prepared.empty() ? Value() : tile.prepared.front();
+  if (identity) {
+    Value rest = arith::SubFOp::create(b, b.scalar(1), identity);
+    inverse = arith::MulFOp::create(
+        b, inverse,
+        vector::BroadcastOp::create(b, b.f32Vector(tile.queryTile), rest));
+  }
+  Value output = arith::MulFOp::create(b, state.acc,
+                                       broadcastRows(inverse, tile.vHeadDim));
+  if (identity)
+    output = tile.addValuesAtQueries(output, identity);
+  return {sum, output};
+}
+
+/// Maxima are stored scaled. A row without attended keys has a maximum of -inf
+/// and a sum of 0, so its log-sum-exp is -inf.
+Value TileSoftmax::emitScaledMax(const RowState &state) {
+  if (tile.scoreFactor == 1)
+    return state.rowMax;
+  return arith::MulFOp::create(b, state.rowMax,
+                               b.splat(tile.queryTile, tile.scoreFactor));
+}
+
+void TileSoftmax::emitFinalize(const RowState &state) {
+  auto [sum, output] = emitOutput(state);
+  tile.storeOutput(output);
+  if (!attention.getLse())
+    return;
+  Value scaledMax = emitScaledMax(state);
+  Value logSum = math::LogOp::create(b, sum);
+  tile.storeRows(lseResult, arith::AddFOp::create(b, scaledMax, logSum));
+}
+
+void TileSoftmax::emitFinalizeSplit(const RowState &state) {
+  auto [sum, output] = emitOutput(state);
+  if (attention.getSinks()) {
+    // An empty split with a sink counts, but its output is zero.
+    output = arith::SelectOp::create(
+        b, tile.emitIsSplitEmpty(), b.splat({tile.queryTile, tile.vHeadDim}, 0),
+        output);
+  }
+  tile.storeOutput(output);
+  Value scaledMax = emitScaledMax(state);
+  // An empty split iterates over another split's tile. Its results are dropped:
+  // a maximum of -inf does that, unless it counts a sink.
+  Value isEmpty = tile.emitIsSplitEmpty();
+  if (attention.getSinks()) {
+    RowState init = emitInitState();
+    Value initialMax = arith::MulFOp::create(
+        b, init.rowMax, b.splat(tile.queryTile, tile.scoreFactor));
+    Value initialSum = emitRowSum(init.rowSums);
+    scaledMax = arith::SelectOp::create(b, isEmpty, initialMax, scaledMax);
+    sum = arith::SelectOp::create(b, isEmpty, initialSum, sum);
+  } else {
+    Value addend =
+        arith::SelectOp::create(b, isEmpty, b.scalar(-infinity), b.scalar(0));
+    scaledMax = arith::AddFOp::create(
+        b, scaledMax,
+        vector::BroadcastOp::create(b, b.f32Vector(tile.queryTile), addend)
+            .getResult());
+  }
+  tile.storeRows(SplitMax, scaledMax);
+  tile.storeRows(SplitSum, sum);
+}
+
+//===----------------------------------------------------------------------===//
+// KV splits
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Emits the softmax over all keys from the results of KV splits.
+class CombinedSoftmax {
+public:
+  explicit CombinedSoftmax(CombinedElement &element)
+      : element(element), b(element.b) {}
+
+  /// The row sum, and the accumulator of probabilities times values, both
+  /// relative to exp(reference).
+  struct State {
+    Value reference, rowSum, acc;
+  };
+
+  State emitInit() { return {f32(-infinity), f32(0), f32(0)}; }
+  State emitCombine(const State &state, int64_t numSplits);
+  Value emitOutput(const State &state);
+
+private:
+  Value f32(double value) {
+    return arith::ConstantOp::create(b, b.getF32FloatAttr(value));
+  }
+  /// exp(x), where x may be -inf.
+  Value exp(Value x) {
+    return math::Exp2Op::create(
+        b, arith::MulFOp::create(b, x, f32(log2e)).getResult());
+  }
+  Value isLowest(Value x) {
+    return arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, x,
+                                 f32(-infinity));
+  }
+  Value select(Value condition, Value yes, Value no) {
+    return arith::SelectOp::create(b, condition, yes, no);
+  }
+
+  CombinedElement &element;
+  ImplicitLocOpBuilder &b;
+};
+} // namespace
+
+CombinedSoftmax::State CombinedSoftmax::emitCombine(const State &state,
+                                                    int64_t numSplits) {
+  // The loads of all splits are in flight at once.
+  SmallVector<Value> maxima, rowSums, outputs;
+  for (int64_t split = 0; split < numSplits; ++split) {
+    Value maximum = element.loadStatistic(split, SplitMax);
+    if (Value exists = element.emitExists(split))
+      maximum = select(exists, maximum, f32(-infinity));
+    maxima.push_back(maximum);
+    rowSums.push_back(element.loadStatistic(split, SplitSum));
+    outputs.push_back(element.loadOutput(split));
+  }
+  Value reference = state.reference;
+  for (Value maximum : maxima)
+    reference = arith::MaxNumFOp::create(b, reference, maximum);
+  Value zero = f32(0);
+  Value finite = select(isLowest(reference), zero, reference);
+  Value factor = exp(arith::SubFOp::create(b, state.reference, finite));
+  Value rowSum = arith::MulFOp::create(b, state.rowSum, factor);
+  Value acc = arith::MulFOp::create(b, state.acc, factor);
+  for (auto [maximum, sum, output] :
+       llvm::zip_equal(maxima, rowSums, outputs)) {
+    // The buffers of a split without keys may hold any row sum and any values.
+    Value isEmpty = isLowest(maximum);
+    Value weight =
+        arith::MulFOp::create(b, exp(arith::SubFOp::create(b, maximum, finite)),
+                              select(isEmpty, zero, sum));
+    rowSum = arith::AddFOp::create(b, rowSum, weight);
+    Value held = select(isEmpty, zero, output);
+    acc = math::FmaOp::create(b, weight, held, acc);
+  }
+  return {reference, rowSum, acc};
+}
+
+Value CombinedSoftmax::emitOutput(const State &state) {
+  Value zero = f32(0);
+  Value isNone =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, state.rowSum, zero);
+  return select(isNone, zero,
+                arith::DivFOp::create(b, state.acc, state.rowSum));
+}
+
+//===----------------------------------------------------------------------===//
+// The model
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct AttentionStreaming
+    : attn_tile::StreamingOpInterface::ExternalModel<AttentionStreaming,
+                                                     AttentionOp> {
+  LogicalResult verifyKernelSchedule(Operation *op,
+                                     ScheduleAttrInterface schedule) const {
+    if (schedule.getKeyTile() % numPartialSums == 0)
+      return success();
+    return op->emitOpError("key tile must be a multiple of ")
+           << numPartialSums << " (was " << schedule.getKeyTile() << ")";
+  }
+  SmallVector<Value> getReductionOperands(Operation *op) const {
+    SmallVector<Value> operands;
+    auto attention = cast<AttentionOp>(op);
+    for (Value operand : {attention.getSinks(), attention.getIdentity()})
+      if (operand)
+        operands.push_back(operand);
+    return operands;
+  }
+  /// The factor of the identity, if it is mixed with P.
+  SmallVector<Value> emitPrepared(Operation *op, StreamedTile &tile) const {
+    Value identity = cast<AttentionOp>(op).getIdentity();
+    if (!identity)
+      return {};
+    return {tile.b.loadHeadScalar(tile.getArgument(identity), tile.head)};
+  }
+  /// The identity alone needs no scores, except for lse.
+  Value emitNeedsKeys(Operation *op, StreamedTile &tile) const {
+    if (tile.prepared.empty() || cast<AttentionOp>(op).getLse())
+      return {};
+    return arith::CmpFOp::create(tile.b, arith::CmpFPredicate::UNE,
+                                 tile.prepared.front(), tile.b.scalar(1));
+  }
+  SmallVector<Value> emitInitState(Operation *op, StreamedTile &tile) const {
+    return TileSoftmax(cast<AttentionOp>(op), tile).emitInitState().getValues();
+  }
+  SmallVector<Value> emitStep(Operation *op, StreamedTile &tile, Value scores,
+                              ValueRange state) const {
+    return TileSoftmax(cast<AttentionOp>(op), tile)
+        .emitStep(scores, RowState(state))
+        .getValues();
+  }
+  void emitFinalize(Operation *op, StreamedTile &tile, ValueRange state) const {
+    TileSoftmax(cast<AttentionOp>(op), tile).emitFinalize(RowState(state));
+  }
+
+  std::optional<std::string> whyNotSplitKV(Operation *op) const {
+    return attn::whyNotSplitKV(cast<AttentionOp>(op));
+  }
+  int64_t getNumSplitStatistics(Operation *) const {
+    return numSplitStatistics;
+  }
+  void emitFinalizeSplit(Operation *op, StreamedTile &tile,
+                         ValueRange state) const {
+    TileSoftmax(cast<AttentionOp>(op), tile).emitFinalizeSplit(RowState(state));
+  }
+  SmallVector<Value> emitInitCombined(Operation *,
+                                      CombinedElement &element) const {
+    return getValues(CombinedSoftmax(element).emitInit());
+  }
+  SmallVector<Value> emitCombine(Operation *, CombinedElement &element,
+                                 ValueRange state, int64_t numSplits) const {
+    return getValues(
+        CombinedSoftmax(element).emitCombine(getState(state), numSplits));
+  }
+  void emitFinalizeCombined(Operation *op, CombinedElement &element,
+                            ValueRange values) const {
+    CombinedSoftmax::State state = getState(values);
+    element.storeOutput(CombinedSoftmax(element).emitOutput(state));
+    if (!cast<AttentionOp>(op).getLse())
+      return;
+    element.storeRow(lseResult, [&]() -> Value {
+      Value log = math::LogOp::create(element.b, state.rowSum);
+      return arith::AddFOp::create(element.b, state.reference, log);
+    });
+  }
+
+  std::optional<std::string> whyNotCluster(Operation *op) const {
+    return attn::whyNotCluster(cast<AttentionOp>(op));
+  }
+  Region *getQueryMap(Operation *op) const {
+    return getIfAny(cast<AttentionOp>(op).getQueryRegion());
+  }
+  Region *getOutputMap(Operation *op) const {
+    return getIfAny(cast<AttentionOp>(op).getEpilogue());
+  }
+  Value getTileLists(Operation *op) const {
+    return cast<AttentionOp>(op).getBlockMask();
+  }
+  std::optional<std::string> whyNotPackHeads(Operation *op) const {
+    return attn::whyNotPackGqa(cast<AttentionOp>(op));
+  }
+  Operation *packHeads(Operation *op, RewriterBase &rewriter) const {
+    return packGqa(rewriter, cast<AttentionOp>(op));
+  }
+
+private:
+  static SmallVector<Value> getValues(const CombinedSoftmax::State &state) {
+    return {state.reference, state.rowSum, state.acc};
+  }
+  static CombinedSoftmax::State getState(ValueRange values) {
+    return {values[0], values[1], values[2]};
+  }
+  static Region *getIfAny(Region &region) {
+    return region.empty() ? nullptr : &region;
+  }
+};
+} // namespace
+
+void attn::registerStreamingOpInterfaceExternalModels(
+    DialectRegistry &registry) {
+  registry.addExtension(+[](MLIRContext *context, AttnDialect *) {
+    AttentionOp::attachInterface<AttentionStreaming>(*context);
+  });
+}
