@@ -15,6 +15,7 @@
 
 #include "attn/Dialect/Attn/IR/AttnAttrs.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
+#include "attn/Dialect/AttnTile/IR/StreamingOpInterface.h"
 #include "attn/Interfaces/CostOpInterface.h"
 #include "attn/Interfaces/DifferentiableOpInterface.h"
 #include "attn/Interfaces/FusibleOpInterface.h"

@@ -17,6 +17,7 @@
 
 include "attn/Dialect/Attn/IR/AttnInterfaces.td"
 include "attn/Dialect/AttnTile/IR/AttnTileInterfaces.td"
+include "attn/Dialect/AttnTile/IR/StreamingOpInterface.td"
 include "attn/Interfaces/CostOpInterface.td"
 include "attn/Interfaces/DifferentiableOpInterface.td"
 include "attn/Interfaces/FusibleOpInterface.td"
@@ -111,6 +112,38 @@ def TestAttn_IotaOp : TestAttn_Op<"iota", [
   }];
   let extraClassDeclaration = [{
     ::mlir::MutableOperandRange getDpsInitsMutable() { return getTableMutable(); }
+  }];
+}
+
+def TestAttn_LinearScoresOp : TestAttn_Op<"linear_scores", [
+    DeclareOpInterfaceMethods<Attn_AttentionOpInterface>,
+    DeclareOpInterfaceMethods<AttnTile_StreamingOpInterface, [
+        "whyNotSplitKV", "emitFinalizeSplit", "emitInitCombined", "emitCombine",
+        "emitFinalizeCombined"]>]> {
+  let summary = "attention without a softmax";
+  let description = [{
+    The values of the keys that the mask keeps, weighted by the scores:
+
+    ```
+    out = sum over attended j of scale * dot(query, key[j]) * value[j]
+    ```
+  }];
+  let arguments = (ins AnyMemRef:$query, AnyMemRef:$key, AnyMemRef:$value,
+                       AnyMemRef:$out, Optional<AnyMemRef>:$key_lengths,
+                       OptionalAttr<F32Attr>:$scale,
+                       OptionalAttr<Attn_MaskAttrInterface>:$mask,
+                       OptionalAttr<AnyAttr>:$schedule);
+  let regions = (region AnyRegion:$score_mod, AnyRegion:$mask_mod);
+  let assemblyFormat = [{
+    `ins` `(` $query `,` $key `,` $value `:` type($query) `,` type($key) `,`
+    type($value) `)` `outs` `(` $out `:` type($out) `)`
+    (`key_lengths` `(` $key_lengths^ `:` type($key_lengths) `)`)?
+    (`scale` `(` $scale^ `)`)? (`mask` `(` $mask^ `)`)?
+    (`schedule` `(` $schedule^ `)`)?
+    (`score_mod` $score_mod^)? (`mask_mod` $mask_mod^)? attr-dict
+  }];
+  let extraClassDeclaration = [{
+    ::mlir::MutableOperandRange getDpsInitsMutable() { return getOutMutable(); }
   }];
 }
 

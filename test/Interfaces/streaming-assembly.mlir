@@ -1,0 +1,34 @@
+// REQUIRES: ptxas
+// RUN: attn-test-opt %s -attn-to-kernel-pipeline=target=sm_80 '-attn-nvvm-pipeline=target=sm_80 fail-on-spills=1' \
+// RUN:   | FileCheck %s
+// RUN: sed 's/multistage<\(.*\), warps = 4/warp_specialized<\1, consumers = 1/' %s \
+// RUN:   | attn-test-opt -attn-to-kernel-pipeline=target=sm_90a '-attn-nvvm-pipeline=target=sm_90a fail-on-spills=1' \
+// RUN:   | FileCheck %s
+
+// ptxas assembles the kernels of `test_attn.linear_scores`: two with chosen schedules, of which one divides wide heads
+// among work items, and one with KV splits and the kernel that combines them.
+
+// CHECK: gpu.binary @whole_kernel_module
+// CHECK: gpu.binary @wide_kernel_module
+// CHECK: gpu.binary @splits_kernel_module
+// CHECK: gpu.binary @splits_combine_module
+
+func.func @whole(%q: memref<?x4x?x64xbf16>, %k: memref<?x2x?x64xbf16>, %v: memref<?x2x?x64xbf16>,
+                 %o: memref<?x4x?x64xbf16>) {
+  test_attn.linear_scores ins(%q, %k, %v : memref<?x4x?x64xbf16>, memref<?x2x?x64xbf16>, memref<?x2x?x64xbf16>)
+      outs(%o : memref<?x4x?x64xbf16>) mask(#attn.causal)
+  return
+}
+
+func.func @wide(%q: memref<?x2x?x288xbf16>, %v: memref<?x2x?x512xbf16>, %o: memref<?x2x?x512xbf16>) {
+  test_attn.linear_scores ins(%q, %q, %v : memref<?x2x?x288xbf16>, memref<?x2x?x288xbf16>, memref<?x2x?x512xbf16>)
+      outs(%o : memref<?x2x?x512xbf16>) mask(#attn.causal)
+  return
+}
+
+func.func @splits(%q: memref<1x4x16x64xbf16>, %k: memref<1x2x?x64xbf16>, %o: memref<1x4x16x64xbf16>) {
+  test_attn.linear_scores ins(%q, %k, %k : memref<1x4x16x64xbf16>, memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>)
+      outs(%o : memref<1x4x16x64xbf16>)
+      schedule(#attn_tile.multistage<query_tile = 64, key_tile = 64, stages = 2, warps = 4, split_kv_work_items = 64>)
+  return
+}

@@ -1,0 +1,36 @@
+// RUN: attn-test-opt %s -attn-to-kernel-pipeline=target=host | FileCheck %s --check-prefixes=CHECK,HOST
+// RUN: attn-test-opt %s -attn-to-kernel-pipeline=target=sm_80 | FileCheck %s --check-prefixes=CHECK,SM80
+// RUN: attn-test-opt %s -attn-to-kernel-pipeline=target=sm_90a | FileCheck %s --check-prefixes=CHECK,SM90
+
+// `test_attn.linear_scores` of test/lib gets kernels by StreamingOpInterface and AttentionOpInterface. It has no
+// softmax: the scores are the factors of the values, and the state is one accumulator.
+// test/Integration/host/linear_scores.py checks the results of host kernels, streaming-assembly.mlir assembles the
+// kernels of GPUs.
+
+// CHECK-LABEL: func.func @linear(
+// CHECK:         attn_tile.launch @linear_kernel
+
+// CHECK-LABEL: attn_tile.kernel @linear_kernel(
+// HOST-SAME:     schedule = #attn_tile.sequential<
+// HOST:          %[[LOOP:.*]] = scf.for {{.*}} iter_args(%[[ACC:.*]] = %{{.*}}) -> (vector<256x64xf32>)
+// HOST:            %[[MASKED:.*]] = arith.cmpf oeq, %[[SCORES:.*]], %{{.*}} : vector<256x[[KEYS:[0-9]+]]xf32>
+// HOST:            %[[KEPT:.*]] = arith.select %[[MASKED]], %{{.*}}, %[[SCORES]]
+// HOST:            %[[ROUNDED:.*]] = arith.truncf %[[KEPT]] : vector<256x[[KEYS]]xf32> to vector<256x[[KEYS]]xbf16>
+// HOST:            vector.contract {{.*}} %[[ROUNDED]], %{{.*}}, %[[ACC]]
+// SM80-SAME:     schedule = #attn_tile.multistage<
+// SM80:          attn_tile.mma_start
+// SM80:          arith.cmpf oeq
+// SM80:          attn_tile.mma_start
+// SM90-SAME:     schedule = #attn_tile.warp_specialized<
+// SM90:          attn_tile.role consumer warpgroups(2)
+// SM90:            attn_tile.mma_start
+// SM90:            arith.cmpf oeq
+// SM90:            attn_tile.mma_start
+// CHECK-NOT:     math.exp2
+
+func.func @linear(%q: memref<?x4x?x64xbf16>, %k: memref<?x2x?x64xbf16>, %v: memref<?x2x?x64xbf16>,
+                  %o: memref<?x4x?x64xbf16>) {
+  test_attn.linear_scores ins(%q, %k, %v : memref<?x4x?x64xbf16>, memref<?x2x?x64xbf16>, memref<?x2x?x64xbf16>)
+      outs(%o : memref<?x4x?x64xbf16>) mask(#attn.causal)
+  return
+}

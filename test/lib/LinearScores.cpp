@@ -1,0 +1,148 @@
+//===- LinearScores.cpp - Attention without a softmax ---------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// An operation that gets kernels, with KV splits or not, by
+// StreamingOpInterface and AttentionOpInterface alone. Its state is one
+// accumulator. A KV addressing whose lengths count blocks of keys.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TestAttn.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/TypeUtilities.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace test_attn;
+using attn::TileProgramBuilder;
+using attn_tile::CombinedElement;
+using attn_tile::StreamedTile;
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
+SmallVector<attn::AttentionOperand> LinearScoresOp::getShapedOperands() {
+  using attn::HeadDimKind;
+  return {{"query", "q", getQuery(), true, HeadDimKind::Query},
+          {"key", "k", getKey(), false, HeadDimKind::Query},
+          {"value", "v", getValue(), false, HeadDimKind::Value},
+          {"out", "out", getOut(), true, HeadDimKind::Value}};
+}
+
+int64_t LinearScoresOp::getFlopsPerPair() {
+  return 2 * (attn::getDimSize(getKey(), 3) + attn::getDimSize(getValue(), 3));
+}
+
+// It has no sequences, no tables of masks and no dropout.
+Value LinearScoresOp::getQuerySequences() { return {}; }
+Value LinearScoresOp::getKeySequences() { return {}; }
+std::optional<attn::SequenceLayout> LinearScoresOp::getSequenceLayout() {
+  return std::nullopt;
+}
+OperandRange LinearScoresOp::getMaskReads() {
+  return (*this)->getOperands().take_front(0);
+}
+MutableOperandRange LinearScoresOp::getMaskReadsMutable() {
+  return {*this, /*start=*/0, /*length=*/0};
+}
+attn::DropoutAttr LinearScoresOp::getDropoutAttr() { return {}; }
+Attribute LinearScoresOp::removeDropoutAttr() { return {}; }
+Value LinearScoresOp::getSeed() { return {}; }
+Value LinearScoresOp::getOffset() { return {}; }
+MutableOperandRange LinearScoresOp::getSeedMutable() {
+  return {*this, /*start=*/0, /*length=*/0};
+}
+MutableOperandRange LinearScoresOp::getOffsetMutable() {
+  return {*this, /*start=*/0, /*length=*/0};
+}
+Value LinearScoresOp::getDropoutMask() { return {}; }
+std::optional<attn::MaskLayout> LinearScoresOp::getMaskLayout() {
+  return std::nullopt;
+}
+std::optional<APFloat> LinearScoresOp::getDropProbability() {
+  return std::nullopt;
+}
+bool LinearScoresOp::statesScoreGrad() { return false; }
+SmallVector<attn::RegionDestination> LinearScoresOp::getRegionDestinations() {
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// The reduction over keys
+//===----------------------------------------------------------------------===//
+
+SmallVector<Value> LinearScoresOp::emitInitState(StreamedTile &tile) {
+  return {tile.b.splat({tile.queryTile, tile.vHeadDim}, 0)};
+}
+
+SmallVector<Value> LinearScoresOp::emitStep(StreamedTile &tile, Value scores,
+                                            ValueRange state) {
+  TileProgramBuilder &b = tile.b;
+  SmallVector<int64_t> shape = {tile.queryTile, tile.keyTile};
+  Value isMasked = arith::CmpFOp::create(
+      b, arith::CmpFPredicate::OEQ, scores,
+      b.splat(shape, -std::numeric_limits<double>::infinity()));
+  Value kept = arith::SelectOp::create(b, isMasked, b.splat(shape, 0), scores);
+  Value values = tile.loadValues();
+  kept = b.round(kept, getElementTypeOrSelf(values.getType()));
+  return {b.contract(kept, values, state[0], attn::ContractForm::Plain)};
+}
+
+/// The sum is linear in the scores, so that their factor is applied last.
+static Value emitScaled(StreamedTile &tile, Value sum) {
+  return arith::MulFOp::create(
+      tile.b, sum,
+      tile.b.splat({tile.queryTile, tile.vHeadDim}, tile.scoreFactor));
+}
+
+void LinearScoresOp::emitFinalize(StreamedTile &tile, ValueRange state) {
+  tile.storeOutput(emitScaled(tile, state[0]));
+}
+
+//===----------------------------------------------------------------------===//
+// KV splits
+//===----------------------------------------------------------------------===//
+
+std::optional<std::string> LinearScoresOp::whyNotSplitKV() {
+  return std::nullopt;
+}
+
+void LinearScoresOp::emitFinalizeSplit(StreamedTile &tile, ValueRange state) {
+  Value none = tile.b.splat({tile.queryTile, tile.vHeadDim}, 0);
+  tile.storeOutput(arith::SelectOp::create(tile.b, tile.emitIsSplitEmpty(),
+                                           none, emitScaled(tile, state[0])));
+}
+
+static Value emitZero(CombinedElement &element) {
+  return arith::ConstantOp::create(element.b, element.b.getF32FloatAttr(0));
+}
+
+SmallVector<Value> LinearScoresOp::emitInitCombined(CombinedElement &element) {
+  return {emitZero(element)};
+}
+
+SmallVector<Value> LinearScoresOp::emitCombine(CombinedElement &element,
+                                               ValueRange state,
+                                               int64_t numSplits) {
+  Value sum = state[0];
+  for (int64_t split = 0; split < numSplits; ++split) {
+    Value output = element.loadOutput(split);
+    if (Value exists = element.emitExists(split))
+      output =
+          arith::SelectOp::create(element.b, exists, output, emitZero(element));
+    sum = arith::AddFOp::create(element.b, sum, output);
+  }
+  return {sum};
+}
+
+void LinearScoresOp::emitFinalizeCombined(CombinedElement &element,
+                                          ValueRange state) {
+  element.storeOutput(state[0]);
+}
