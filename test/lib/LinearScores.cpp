@@ -8,7 +8,7 @@
 //
 // An operation that gets kernels, with KV splits or not, by
 // StreamingOpInterface and AttentionOpInterface alone. Its state is one
-// accumulator. A KV addressing whose lengths count blocks of keys.
+// accumulator.
 //
 //===----------------------------------------------------------------------===//
 
