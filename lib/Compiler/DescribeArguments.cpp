@@ -152,8 +152,8 @@ static std::optional<std::pair<Value, int64_t>> getViewedDim(Value value,
 static Value getGivenSize(Value value, int64_t dim) {
   if (auto alloc = value.getDefiningOp<memref::AllocOp>())
     return alloc.getType().isDynamicDim(dim)
-               ? alloc.getDynamicSizes()[alloc.getType().getDynamicDimIndex(
-                     dim)]
+               ? alloc
+                     .getDynamicSizes()[alloc.getType().getDynamicDimIndex(dim)]
                : Value();
   auto slice = value.getDefiningOp<memref::SubViewOp>();
   if (!slice)

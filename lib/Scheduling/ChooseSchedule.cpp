@@ -13,8 +13,8 @@
 
 #include "ChooseMatmulSchedule.h"
 #include "ScheduleCandidates.h"
-#include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/Attn/IR/AttnLinearOps.h"
+#include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
 #include "attn/Dialect/AttnTile/IR/StreamingOpInterface.h"
 #include "attn/PerfModel/Roofline.h"

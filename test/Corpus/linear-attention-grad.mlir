@@ -3,7 +3,7 @@
 // attn-opt: --symbol-privatize=exclude=attention_grad
 // attn-opt: --symbol-dce
 // attn-compile: --target=host
-// attn-run: --fill=log_decay=uniform:-2:0
+// attn-run: --fill=arg3=uniform:-2:0
 
 !q = tensor<?x4x?x64xbf16>
 !k = tensor<?x2x?x64xbf16>

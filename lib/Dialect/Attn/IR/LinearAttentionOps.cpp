@@ -241,7 +241,9 @@ LogicalResult LinearAttentionOp::verify() {
 // LinearAttentionGradOp
 //===----------------------------------------------------------------------===//
 
-double LinearAttentionGradOp::getScaleOrDefault() { return computeScale(*this); }
+double LinearAttentionGradOp::getScaleOrDefault() {
+  return computeScale(*this);
+}
 
 MutableOperandRange LinearAttentionGradOp::getDpsInitsMutable() {
   return MutableOperandRange(*this, getDqueryMutable().getOperandNumber(),
