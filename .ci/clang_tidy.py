@@ -10,7 +10,8 @@ Most of the time that clang-tidy takes is the parsing of MLIR's headers, so that
 Sources of a folder are therefore first checked in groups, as one translation unit that includes them. A group in which
 anything is found, also that two sources define the same name, is checked source by source. Findings in a source depend
 only on the source, the headers that it includes, the command that compiles it, the checks and clang-tidy itself. A
-source that was clean with the present state of all these is skipped; the cache remembers no more than that. Once a source has been built, ninja knows its headers; without that it is always checked.
+source that was clean with the present state of all these is skipped; the cache remembers no more than that. Once a
+source has been built, ninja knows its headers; without that it is always checked.
 
 Without FILE, checks all that BUILD compiles of lib and tools. Exits with 1 if
 anything is found.
@@ -149,8 +150,8 @@ def make_groups(todo):
 
 
 def write_group(group, folder):
-    """Writes a source that includes those of a group, and the database that says how it is compiled. Both lie in a copy
-    of the folders with the group's configurations."""
+    """Writes a source that includes a group's sources, and the database that says how it is compiled. Both lie in a
+    copy of the folders with the group's configurations."""
     entry, _ = group[0]
     parent = pathlib.Path(entry["file"]).parent
     for configuration in [each / ".clang-tidy" for each in (parent, *parent.parents) if each.is_relative_to(ROOT)]:
@@ -160,8 +161,8 @@ def write_group(group, folder):
             shutil.copy(configuration, copy)
     source = folder / parent.relative_to(ROOT) / "group.cpp"
     source.parent.mkdir(parents=True, exist_ok=True)
-    lines = (f'#include "{entry["file"]}" // NOLINT(bugprone-suspicious-include)\n#undef DEBUG_TYPE\n' for entry, _ in group)
-    source.write_text("".join(lines))
+    line = '#include "{}" // NOLINT(bugprone-suspicious-include)\n#undef DEBUG_TYPE\n'
+    source.write_text("".join(line.format(entry["file"]) for entry, _ in group))
     words = [str(source) if word == entry["file"] else word for word in shlex.split(entry["command"])]
     database = [{**entry, "file": str(source), "command": shlex.join(words)}]
     (folder / "compile_commands.json").write_text(json.dumps(database))
