@@ -308,6 +308,8 @@ struct CacheAppendModel
   }
 };
 
+} // namespace
+
 /// FLOPs of linear attention for a token and head: matmuls with the state and
 /// with the chunk. The delta rule reads the state once more, and multiplies
 /// keys by keys and the solution by the triangular matrix.
@@ -321,6 +323,7 @@ static double getFlopsOfToken(OpTy op) {
   return flops;
 }
 
+namespace {
 /// Linear attention and its gradient read and write their operands. The
 /// gradient repeats the matmuls, and has two for each of them.
 template <typename OpTy>

@@ -113,6 +113,20 @@ static double getMultiplicandCycles(WarpSpecializedAttr schedule,
          double(device.sharedBytesPerCycle);
 }
 
+/// Cycles in which the keys and values of a step, of `rowBytes` for each key,
+/// are copied. Each CTA of a cluster copies its part to all CTAs. Wide heads
+/// need more bytes for each score than L2 gives all SMs at a time.
+static double getCopyCycles(WarpSpecializedAttr schedule, double rowBytes,
+                            bool isWide, const attn::DeviceModel &device) {
+  double bytes =
+      double(schedule.getKeyTile()) * rowBytes / double(schedule.getCluster());
+  double cycles = bytes / device.calibration.copiedBytesPerCycle;
+  if (isWide)
+    cycles = std::max(cycles, bytes * double(device.sms) /
+                                  double(device.l2BytesPerCycle));
+  return cycles;
+}
+
 static attn::KernelTime
 estimateWarpSpecialized(WarpSpecializedAttr schedule,
                         const attn::VisitedTiles &tiles,
@@ -153,7 +167,6 @@ estimateWarpSpecialized(WarpSpecializedAttr schedule,
   if (isStaged)
     step += work.bytes * scores / fit.addendBytesPerCycle;
   step += attn::getKeepMaskCycles(op, /*isGradient=*/false, fit) * scores;
-  // Each CTA of a cluster copies its part of the keys and values to all CTAs.
   auto cluster = double(schedule.getCluster());
   double bytes =
       double(getElementTypeOrSelf(op.getQuery()).getIntOrFloatBitWidth()) / 8 *
@@ -162,12 +175,8 @@ estimateWarpSpecialized(WarpSpecializedAttr schedule,
   if (schedule.getVHeadDimTile() > 0)
     stepBytes *=
         (qkHeadDim + vHeadDim) / double(op.getQKHeadDim() + op.getVHeadDim());
-  step =
-      std::max(step, keyTile * stepBytes / cluster / fit.copiedBytesPerCycle);
-  // Wide heads need more bytes for each score than L2 gives all SMs at a time.
-  if (qkHeadDim > maxWholeHeadDim || schedule.getVHeadDimTile() > 0)
-    step = std::max(step, keyTile * stepBytes / cluster * double(device.sms) /
-                              double(device.l2BytesPerCycle));
+  bool isWide = qkHeadDim > maxWholeHeadDim || schedule.getVHeadDimTile() > 0;
+  step = std::max(step, getCopyCycles(schedule, stepBytes, isWide, device));
   attn::ScoreWork maskMod = attn::countScoreWork(op.getMaskMod());
   double mask = (fit.maskedScore +
                  fit.maskModInstruction * (maskMod.ahead + maskMod.loads)) *
@@ -219,8 +228,6 @@ estimateWarpSpecialized(WarpSpecializedAttr schedule,
     memory = std::max(memory, std::ceil(items) * most * keyTile * stepBytes /
                                   fit.smBytesPerCycle);
   }
-  double combine = splits > 1 ? getCombineCycles(tiles, device) : 0;
-  double clusterCycles = schedule.getCluster() > 1 ? fit.cluster : 0;
   attn::KernelTime time;
   time.name = "attention";
   time.consumers = schedule.getConsumers();
@@ -234,10 +241,10 @@ estimateWarpSpecialized(WarpSpecializedAttr schedule,
   time.numMasked = masked;
   time.numWorkItems = items;
   time.memory = memory;
-  time.combine = combine;
+  time.combine = splits > 1 ? getCombineCycles(tiles, device) : 0;
   time.cyclesPerSecond = cyclesPerSecond;
   setLaunch(time, /*ramps=*/time.consumers > 1, fit);
-  time.launch += clusterCycles;
+  time.launch += schedule.getCluster() > 1 ? fit.cluster : 0;
   return time;
 }
 

@@ -59,7 +59,9 @@ static constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// The row results of attention, and the statistics of its KV splits.
 static constexpr unsigned lseResult = 0;
-enum SplitStatistic : unsigned { SplitMax, SplitSum, numSplitStatistics };
+namespace {
+enum SplitStatistic : unsigned { SplitMax, SplitSum, NumSplitStatistics };
+} // namespace
 
 //===----------------------------------------------------------------------===//
 // Tiles
@@ -489,7 +491,7 @@ struct AttentionStreaming
     return attn::whyNotSplitKV(cast<AttentionOp>(op));
   }
   int64_t getNumSplitStatistics(Operation *) const {
-    return numSplitStatistics;
+    return NumSplitStatistics;
   }
   void emitFinalizeSplit(Operation *op, StreamedTile &tile,
                          ValueRange state) const {
