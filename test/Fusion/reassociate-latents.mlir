@@ -163,7 +163,7 @@ func.func @prefill(%q: tensor<1x8x4096x64xbf16>, %c: tensor<4096x256xbf16>, %wk:
 // REMARK: the matmuls of keys and values stay: one of them has an epilogue, or is not of rows
 // REMARK-NOT: the matmuls of keys and values
 func.func @near_misses(%q: tensor<1x8x1x64xbf16>, %q2: tensor<1x16x1x64xbf16>, %v: tensor<1x8x8192x64xbf16>, %c: tensor<8192x128xbf16>,
-    %w: tensor<8x128x64xbf16>, %wide: tensor<8192x512xbf16>, %ww: tensor<8x512x64xbf16>, %apart: tensor<8x8192x128xbf16>, %w2: tensor<128x512xbf16>)
+    %w: tensor<8x128x64xbf16>, %wide: tensor<8192x1024xbf16>, %ww: tensor<8x1024x64xbf16>, %apart: tensor<8x8192x128xbf16>, %w2: tensor<128x512xbf16>)
     -> (tensor<1x8x1x64xbf16>, tensor<1x8x1x64xbf16>, tensor<1x16x1x64xbf16>, tensor<1x8x1x64xbf16>, tensor<1x8x1x64xbf16>, tensor<1x8x1x64xbf16>,
         tensor<1x8x1x64xbf16>, tensor<1x8x8192x64xbf16>) {
   %e = tensor.empty() : tensor<8x8192x64xbf16>
@@ -188,7 +188,7 @@ func.func @near_misses(%q: tensor<1x8x1x64xbf16>, %q2: tensor<1x16x1x64xbf16>, %
   %a2 = attn.attention ins(%q2, %k2, %k2 : tensor<1x16x1x64xbf16>, tensor<1x8x8192x64xbf16>, tensor<1x8x8192x64xbf16>)
       outs(%out2 : tensor<1x16x1x64xbf16>) -> tensor<1x16x1x64xbf16>
 
-  %3 = attn.matmul ins(%wide, %ww : tensor<8192x512xbf16>, tensor<8x512x64xbf16>) outs(%e : tensor<8x8192x64xbf16>) -> tensor<8x8192x64xbf16>
+  %3 = attn.matmul ins(%wide, %ww : tensor<8192x1024xbf16>, tensor<8x1024x64xbf16>) outs(%e : tensor<8x8192x64xbf16>) -> tensor<8x8192x64xbf16>
   %k3 = tensor.expand_shape %3 [[0, 1], [2], [3]] output_shape [1, 8, 8192, 64] : tensor<8x8192x64xbf16> into tensor<1x8x8192x64xbf16>
   %a3 = attn.attention ins(%q, %k3, %k3 : tensor<1x8x1x64xbf16>, tensor<1x8x8192x64xbf16>, tensor<1x8x8192x64xbf16>)
       outs(%out : tensor<1x8x1x64xbf16>) -> tensor<1x8x1x64xbf16>
