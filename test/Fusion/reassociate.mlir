@@ -62,7 +62,7 @@ func.func @many_queries(%q: tensor<2x4x8192x64xbf16>, %k: tensor<2x4x8192x64xbf1
 // REMARK: the matmul stays before attention: query heads share values, whose weights differ
 // REMARK: the matmul stays before attention: its input has too many columns
 func.func @near_misses(%q: tensor<1x8x16x64xbf16>, %k: tensor<1x4x8192x64xbf16>, %x: tensor<4x8192x64xbf16>, %w: tensor<64x64xbf16>,
-    %ws: tensor<4x64x64xbf16>, %y: tensor<4x8192x512xbf16>, %z: tensor<512x64xbf16>)
+    %ws: tensor<4x64x64xbf16>, %y: tensor<4x8192x1024xbf16>, %z: tensor<1024x64xbf16>)
     -> (tensor<1x8x16x64xbf16>, tensor<1x8x16x64xbf16>, tensor<1x8x16x64xbf16>, tensor<1x4x8192x64xbf16>) {
   %e = tensor.empty() : tensor<4x8192x64xbf16>
   %f = tensor.empty() : tensor<1x8x16x64xbf16>
@@ -70,7 +70,7 @@ func.func @near_misses(%q: tensor<1x8x16x64xbf16>, %k: tensor<1x4x8192x64xbf16>,
   %v0 = tensor.expand_shape %0 [[0, 1], [2], [3]] output_shape [1, 4, 8192, 64] : tensor<4x8192x64xbf16> into tensor<1x4x8192x64xbf16>
   %1 = attn.matmul ins(%x, %ws : tensor<4x8192x64xbf16>, tensor<4x64x64xbf16>) outs(%e : tensor<4x8192x64xbf16>) -> tensor<4x8192x64xbf16>
   %v1 = tensor.expand_shape %1 [[0, 1], [2], [3]] output_shape [1, 4, 8192, 64] : tensor<4x8192x64xbf16> into tensor<1x4x8192x64xbf16>
-  %2 = attn.matmul ins(%y, %z : tensor<4x8192x512xbf16>, tensor<512x64xbf16>) outs(%e : tensor<4x8192x64xbf16>) -> tensor<4x8192x64xbf16>
+  %2 = attn.matmul ins(%y, %z : tensor<4x8192x1024xbf16>, tensor<1024x64xbf16>) outs(%e : tensor<4x8192x64xbf16>) -> tensor<4x8192x64xbf16>
   %v2 = tensor.expand_shape %2 [[0, 1], [2], [3]] output_shape [1, 4, 8192, 64] : tensor<4x8192x64xbf16> into tensor<1x4x8192x64xbf16>
   %a = attn.attention ins(%q, %k, %v0 : tensor<1x8x16x64xbf16>, tensor<1x4x8192x64xbf16>, tensor<1x4x8192x64xbf16>)
       outs(%f : tensor<1x8x16x64xbf16>) -> tensor<1x8x16x64xbf16>
