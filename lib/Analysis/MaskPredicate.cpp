@@ -715,8 +715,8 @@ bool MaskAnalysis::isLimited(unsigned variable) const {
 }
 
 LogicalResult MaskAnalysis::checkLimits(Operation *op, const LinearForm &form) {
-  // The sign of one symbol, if it is limited, is that of the form. Of several,
-  // or within a quotient, it need not be.
+  // A form with one limited symbol has the symbol's sign. A form with several,
+  // or with one in a quotient, need not.
   double others = std::fabs(static_cast<double>(form.constant)) + 1;
   int64_t factor = 0;
   bool isOne = true;

@@ -8,7 +8,7 @@
 //
 // Linear attention becomes `attn.linear_attention_grad`, which has a key and a
 // value head for each query head. Shared heads are repeated before it, and the
-// gradients of those that share one are added up after it.
+// gradients of query heads that share one are added up after it.
 //
 //===----------------------------------------------------------------------===//
 

@@ -90,10 +90,6 @@ static void setLaunch(attn::KernelTime &time, bool ramps,
         attn::getThrottling(computed / time.cyclesPerSecond, fit);
 }
 
-/// Heads up to this head dim read tiles of keys for enough scores that L2 does
-/// not bound their steps.
-static constexpr double maxWholeHeadDim = 256;
-
 /// Columns of the values that a work item multiplies.
 static double getVColumns(attn::AttentionOpInterface op, int64_t vHeadDimTile) {
   auto all = double(llvm::alignTo(op.getVHeadDim(), headDimStep));
@@ -175,7 +171,8 @@ estimateWarpSpecialized(WarpSpecializedAttr schedule,
   if (schedule.getVHeadDimTile() > 0)
     stepBytes *=
         (qkHeadDim + vHeadDim) / double(op.getQKHeadDim() + op.getVHeadDim());
-  bool isWide = qkHeadDim > maxWholeHeadDim || schedule.getVHeadDimTile() > 0;
+  bool isWide =
+      qkHeadDim > double(maxMmaColumns) || schedule.getVHeadDimTile() > 0;
   step = std::max(step, getCopyCycles(schedule, stepBytes, isWide, device));
   attn::ScoreWork maskMod = attn::countScoreWork(op.getMaskMod());
   double mask = (fit.maskedScore +

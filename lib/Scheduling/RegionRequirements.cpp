@@ -162,16 +162,13 @@ bool attn::paysToPackGqa(AttentionOp op, int64_t queryTile) {
          op.getGroupSize() * llvm::divideCeil(queries, queryTile);
 }
 
-/// The widest heads of kernels that compute whole heads: an MMA of a warpgroup
-/// has at most as many columns.
-static constexpr int64_t maxWholeHeadDim = 256;
-
 bool attn::hasWideHeads(AttentionOp op) {
-  return std::max(op.getQKHeadDim(), op.getVHeadDim()) > maxWholeHeadDim;
+  return std::max(op.getQKHeadDim(), op.getVHeadDim()) >
+         attn_tile::maxMmaColumns;
 }
 
 int64_t attn::getMinVHeadDimTiles(AttentionOpInterface op) {
-  return llvm::divideCeil(op.getVHeadDim(), maxWholeHeadDim);
+  return llvm::divideCeil(op.getVHeadDim(), attn_tile::maxMmaColumns);
 }
 
 bool attn::canDivideVHeadDim(AttentionOp op, int64_t numVHeadDimTiles) {

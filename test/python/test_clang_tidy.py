@@ -8,7 +8,7 @@ import json
 import clang_tidy
 import pytest
 
-# Notes the names of its source, or of those that a group includes, and finds something where they have the word "bad".
+# Notes the names of its source, or of a group's sources, and finds something where they have the word "bad".
 TOOL = """#!/bin/sh
 [ "$1" = --version ] && cat "$0.version" && exit
 for source; do :; done

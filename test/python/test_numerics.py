@@ -150,7 +150,7 @@ func.func @f(%x: {heads}, %out: {heads}) -> {heads} {{
     assert error.max() <= 2.0**-22
 
 
-def test_waves_of_huge_values(compile_artifact):
+def test_sines_of_huge_values(compile_artifact):
     """Beyond 2^50 the host takes the sine of zero, as docs/Numerics.md says."""
     heads = "tensor<1x1x?x8xf32>"
     module = f"""
@@ -167,5 +167,5 @@ func.func @f(%x: {heads}, %out: {heads}) -> {heads} {{
 """
     x = torch.tensor([[[[1.2e15, -1e20, 3e38, -3e38, 2e15, 5e16, 6e17, 7e30]]]])
     out = torch.full_like(x, 7)
-    compile_artifact("huge_waves", module, "--target=host")["f"](x, out)
+    compile_artifact("huge_sines", module, "--target=host")["f"](x, out)
     assert (out == -1).all()

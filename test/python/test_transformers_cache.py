@@ -112,7 +112,7 @@ def test_too_few_pages():
 
 @pytest.mark.parametrize("name", ["llama", "mistral", "gemma2"])
 def test_compiled_steps(name):
-    """One graph for all lengths, whose tokens are those of eager attention."""
+    """One graph for all lengths, with the tokens of eager attention."""
     model = make_model(name)
     tokens = make_tokens()
     model.set_attn_implementation("eager")

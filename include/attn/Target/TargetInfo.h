@@ -78,7 +78,7 @@ public:
   int64_t getHeadDimUnit() const override { return 8; }
   int64_t getMaxHeadDim() const override { return 576; }
   int64_t getMaxWholeHeadDim() const override {
-    return std::min<int64_t>(getMaxHeadDim(), 256);
+    return std::min(getMaxHeadDim(), attn_tile::maxMmaColumns);
   }
 
   /// The first version of PTX that has the architecture, times 10.

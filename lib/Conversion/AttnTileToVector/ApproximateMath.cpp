@@ -43,6 +43,24 @@ static constexpr size_t maxExpanded = 1000;
 /// In functions with more, the most operations of one kind that are expanded.
 static constexpr size_t maxExpandedOfKind = 64;
 
+/// A constant of a scalar or vector type.
+static Value makeConstant(ImplicitLocOpBuilder &b, Type type, double value) {
+  Type element = getElementTypeOrSelf(type);
+  TypedAttr attr = isa<FloatType>(element)
+                       ? TypedAttr(b.getFloatAttr(element, value))
+                       : TypedAttr(b.getIntegerAttr(element, int64_t(value)));
+  if (auto vector = dyn_cast<VectorType>(type))
+    attr = DenseElementsAttr::get(vector, Attribute(attr));
+  return arith::ConstantOp::create(b, attr);
+}
+
+/// A scalar or vector type with another element type.
+static Type withElement(Type type, Type element) {
+  if (auto vector = dyn_cast<VectorType>(type))
+    return vector.clone(element);
+  return element;
+}
+
 namespace {
 /// exp2(x) = 2^n * exp2(f) with n the integer next to x. exp2(f) on [-1/2, 1/2]
 /// is a polynomial of degree six, minimax in relative error (2e-9); 2^n is
@@ -60,21 +78,8 @@ struct ExpandExp2 : OpRewritePattern<math::Exp2Op> {
       return rewriter.notifyMatchFailure(op, "neither scalar nor vector");
 
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    Type intType = b.getI32Type();
-    if (auto vector = dyn_cast<VectorType>(type))
-      intType = vector.clone(intType);
-    auto constant = [&](float value) -> Value {
-      TypedAttr attr = b.getF32FloatAttr(value);
-      if (auto vector = dyn_cast<VectorType>(type))
-        attr = DenseElementsAttr::get(vector, attr);
-      return arith::ConstantOp::create(b, attr);
-    };
-    auto intConstant = [&](int32_t value) -> Value {
-      TypedAttr attr = b.getI32IntegerAttr(value);
-      if (auto vector = dyn_cast<VectorType>(intType))
-        attr = DenseElementsAttr::get(vector, attr);
-      return arith::ConstantOp::create(b, attr);
-    };
+    Type intType = withElement(type, b.getI32Type());
+    auto constant = [&](float value) { return makeConstant(b, type, value); };
 
     Value x = op.getOperand();
     // Adding 1.5 * 2^23 rounds to an integer, which is then in the low bits.
@@ -95,7 +100,8 @@ struct ExpandExp2 : OpRewritePattern<math::Exp2Op> {
       p = math::FmaOp::create(b, p, f, constant(coefficient));
 
     Value bits = arith::BitcastOp::create(b, intType, shifted);
-    Value exponent = arith::ShLIOp::create(b, bits, intConstant(23));
+    Value exponent =
+        arith::ShLIOp::create(b, bits, makeConstant(b, intType, 23));
     Value scaled = arith::AddIOp::create(
         b, arith::BitcastOp::create(b, intType, p).getResult(), exponent);
     Value result = arith::BitcastOp::create(b, type, scaled);
@@ -122,12 +128,12 @@ struct ExpandRsqrt : OpRewritePattern<math::RsqrtOp> {
     Type type = op.getType();
     if (!getElementTypeOrSelf(type).isF32())
       return rewriter.notifyMatchFailure(op, "not on f32");
-    TypedAttr one = rewriter.getF32FloatAttr(1.0f);
-    if (auto shaped = dyn_cast<ShapedType>(type))
-      one = DenseElementsAttr::get(shaped, one);
-    Value dividend = arith::ConstantOp::create(rewriter, op.getLoc(), one);
-    Value root = math::SqrtOp::create(rewriter, op.getLoc(), op.getOperand());
-    rewriter.replaceOpWithNewOp<arith::DivFOp>(op, dividend, root);
+    if (isa<ShapedType>(type) && !isa<VectorType>(type))
+      return rewriter.notifyMatchFailure(op, "neither scalar nor vector");
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Value root = math::SqrtOp::create(b, op.getOperand());
+    rewriter.replaceOpWithNewOp<arith::DivFOp>(op, makeConstant(b, type, 1),
+                                               root);
     return success();
   }
 };
@@ -139,7 +145,7 @@ struct ExpandRsqrt : OpRewritePattern<math::RsqrtOp> {
 /// polynomials come from Cephes and have errors of 2^-24. Finite arguments
 /// beyond 2^50, whose quadrant an f64 cannot hold, count as zero.
 template <typename Op, int quadrants>
-struct ExpandWave : OpRewritePattern<Op> {
+struct ExpandSinCos : OpRewritePattern<Op> {
   using OpRewritePattern<Op>::OpRewritePattern;
 
   LogicalResult matchAndRewrite(Op op,
@@ -162,10 +168,10 @@ struct ExpandWave : OpRewritePattern<Op> {
                         4.166664568298827e-2f, -0.5f, 1.0f});
 
     auto isBitSet = [&](int bit) {
-      Value masked =
-          arith::AndIOp::create(b, quadrant, makeConstant(b, quadrant, bit));
+      Value masked = arith::AndIOp::create(
+          b, quadrant, makeConstant(b, quadrant.getType(), bit));
       return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, masked,
-                                   makeConstant(b, quadrant, 0));
+                                   makeConstant(b, quadrant.getType(), 0));
     };
     Value value = arith::SelectOp::create(b, isBitSet(1), cosine, sine);
     Value negated = arith::NegFOp::create(b, value);
@@ -175,29 +181,13 @@ struct ExpandWave : OpRewritePattern<Op> {
   }
 
 private:
-  /// A constant of the type of `like`.
-  static Value makeConstant(ImplicitLocOpBuilder &b, Value like, double value) {
-    Type element = getElementTypeOrSelf(like.getType());
-    TypedAttr attr = isa<FloatType>(element)
-                         ? TypedAttr(b.getFloatAttr(element, value))
-                         : TypedAttr(b.getIntegerAttr(element, int64_t(value)));
-    if (auto vector = dyn_cast<VectorType>(like.getType()))
-      attr = DenseElementsAttr::get(vector, Attribute(attr));
-    return arith::ConstantOp::create(b, attr);
-  }
-
-  static Type withElement(Type type, Type element) {
-    if (auto vector = dyn_cast<VectorType>(type))
-      return vector.clone(element);
-    return element;
-  }
-
   /// Horner's scheme, from the highest power.
   static Value emitPolynomial(ImplicitLocOpBuilder &b, Value x,
                               ArrayRef<float> coefficients) {
-    Value sum = makeConstant(b, x, coefficients.front());
+    Value sum = makeConstant(b, x.getType(), coefficients.front());
     for (float coefficient : coefficients.drop_front())
-      sum = math::FmaOp::create(b, sum, x, makeConstant(b, x, coefficient));
+      sum = math::FmaOp::create(b, sum, x,
+                                makeConstant(b, x.getType(), coefficient));
     return sum;
   }
 
@@ -207,7 +197,7 @@ private:
                                                 Value x) {
     Type wide = withElement(x.getType(), b.getF64Type());
     Value angle = arith::ExtFOp::create(b, wide, x);
-    auto constant = [&](double value) { return makeConstant(b, angle, value); };
+    auto constant = [&](double value) { return makeConstant(b, wide, value); };
     // Zero, but NaN for infinities.
     Value nothing = arith::SubFOp::create(b, angle, angle);
     Value isLarge =
@@ -229,8 +219,8 @@ private:
         b, withElement(x.getType(), b.getI64Type()), shifted);
     Value quadrant = arith::TruncIOp::create(
         b, withElement(x.getType(), b.getI32Type()), bits);
-    quadrant = arith::AddIOp::create(b, quadrant,
-                                     makeConstant(b, quadrant, quadrants));
+    quadrant = arith::AddIOp::create(
+        b, quadrant, makeConstant(b, quadrant.getType(), quadrants));
     return {quadrant, arith::TruncFOp::create(b, x.getType(), rest)};
   }
 };
@@ -243,8 +233,8 @@ struct ApproximateMath
     outlineMath(getOperation());
     RewritePatternSet patterns(&getContext());
     attn::populateExpandExp2Patterns(patterns);
-    patterns.add<ExpandRsqrt, ExpandWave<math::SinOp, 0>,
-                 ExpandWave<math::CosOp, 1>>(&getContext());
+    patterns.add<ExpandRsqrt, ExpandSinCos<math::SinOp, 0>,
+                 ExpandSinCos<math::CosOp, 1>>(&getContext());
     auto others = [](StringRef name) {
       return !llvm::is_contained(
           {math::Exp2Op::getOperationName(), math::RsqrtOp::getOperationName(),

@@ -26,7 +26,7 @@ using namespace mlir::attn;
 
 /// Elements of the head dim of a work item: one for each thread of a warp.
 static constexpr int64_t headDimBlock = 32;
-/// KV splits that are loaded at once, and those of a list.
+/// KV splits that are loaded at once, and listed splits.
 static constexpr int64_t maxUnrolled = 16, maxUnrolledListed = 4;
 
 /// Emits the number of splits of each query tile, all of which have as many.

@@ -47,7 +47,7 @@ public:
   /// are null without the operand that they are of.
   struct Step {
     /// Decays from before the chunk to each token, and from each token to the
-    /// end, in the shape of keys; of the whole chunk, in that of the state.
+    /// end, in the shape of keys; of the whole chunk, in the state's shape.
     Value fromStart, toEnd, whole;
     /// Keys with decays from before the chunk, and to its end.
     Value keyFromStart, keyToEnd;

@@ -47,13 +47,13 @@ func.func @rsqrt(%x: f32, %y: vector<7xf32>) -> (f32, vector<7xf32>) {
 }
 
 // The argument is reduced in f64.
-// CHECK-LABEL: func.func @waves(
+// CHECK-LABEL: func.func @sin_cos(
 // CHECK-SAME:    %[[X:.*]]: vector<8xf32>, %[[Y:.*]]: f32)
 // CHECK-DAG:     arith.extf %[[X]] : vector<8xf32> to vector<8xf64>
 // CHECK-DAG:     arith.extf %[[Y]] : f32 to f64
 // CHECK-NOT:     math.sin
 // CHECK-NOT:     math.cos
-func.func @waves(%x: vector<8xf32>, %y: f32) -> (vector<8xf32>, f32) {
+func.func @sin_cos(%x: vector<8xf32>, %y: f32) -> (vector<8xf32>, f32) {
   %0 = math.sin %x : vector<8xf32>
   %1 = math.cos %y : f32
   return %0, %1 : vector<8xf32>, f32

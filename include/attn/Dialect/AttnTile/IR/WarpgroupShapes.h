@@ -21,6 +21,8 @@ namespace mlir::attn_tile {
 inline constexpr int64_t warpThreads = 32;
 inline constexpr int64_t warpgroupThreads = 128;
 inline constexpr int64_t warpgroupRows = 64;
+/// The most columns of that MMA, and so of heads that a kernel computes whole.
+inline constexpr int64_t maxMmaColumns = 256;
 /// 16-bit elements that one MMA instruction contracts over.
 inline constexpr int64_t headDimStep = 16;
 /// Rows of staged tiles are padded with zeros to this many bytes.
