@@ -164,10 +164,11 @@ def check(command, is_checked):
 def count_reports(sanitizer, tool, command):
     """The number of reports of a tool of compute-sanitizer about a run, and what the run printed."""
     status, text = run_program([sanitizer, f"--tool={tool}", *command])
-    found = SUMMARY.findall(text)
-    if status is None or not found:
+    found = sum(map(int, SUMMARY.findall(text)))
+    # A program that fails without a report has not run its kernels.
+    if status is None or not SUMMARY.search(text) or (status != 0 and not found):
         return None, text
-    return sum(map(int, found)), text
+    return found, text
 
 
 def find_device():
