@@ -6,12 +6,13 @@
 
     clang_tidy.py --build-dir BUILD [FILE...]
 
-Most of the time that clang-tidy takes is the parsing of MLIR's headers, so that all sources together take minutes.
-Sources of a folder are therefore first checked in groups, as one translation unit that includes them. A group in which
-anything is found, also that two sources define the same name, is checked source by source. Findings in a source depend
-only on the source, the headers that it includes, the command that compiles it, the checks and clang-tidy itself. A
-source that was clean with the present state of all these is skipped; the cache remembers no more than that. Once a
-source has been built, ninja knows its headers; without that it is always checked.
+Most of the time that clang-tidy takes is the parsing of MLIR's headers: 10 seconds, where a source takes half of one.
+Sources that are compiled alike are therefore first checked in groups, as one translation unit that includes them. A
+source in which something is found, also that another one defines the same name, is checked again in a smaller group, and
+at last by itself: only that counts as a finding. Findings depend only on the source, the headers that it includes, the
+command that compiles it, the checks and clang-tidy itself. A source that was clean with the present state of all these
+is skipped; the cache remembers no more than that. Once a source has been built, ninja knows its headers; without that
+it is always checked.
 
 Without FILE, checks all that BUILD compiles of lib and tools. Exits with 1 if
 anything is found.
@@ -25,6 +26,7 @@ import itertools
 import json
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -34,8 +36,9 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FOLDERS = ("lib", "tools")
-# The most sources that are checked together. More would leave processors without work at the end.
-GROUP_SIZE = 10
+# The most sources that are checked together. More would leave processors without work at the end, and find more names
+# that two sources define.
+GROUP_SIZE = 32
 KEEP_SECONDS = 30 * 24 * 3600
 
 
@@ -135,13 +138,20 @@ def select(entries, files, build):
     return [selected[source] for source in sorted(selected)]
 
 
+def find_configurations(source):
+    """The configurations of clang-tidy that apply to a source, the nearest first."""
+    folders = [folder for folder in source.parents if folder.is_relative_to(ROOT)]
+    return [folder / ".clang-tidy" for folder in folders if (folder / ".clang-tidy").exists()]
+
+
 def make_groups(todo):
-    """Lists of entries, with their keys, of sources in one folder that are compiled alike."""
+    """Lists of entries, with their keys, of sources that are compiled and checked alike."""
     alike = {}
     for entry, key in todo:
         words = shlex.split(entry["command"])
         words = [word for word in words if word not in (entry["file"], object_of(entry))]
-        alike.setdefault((os.path.dirname(entry["file"]), *words), []).append((entry, key))
+        configurations = find_configurations(pathlib.Path(entry["file"]))
+        alike.setdefault((*configurations, *words), []).append((entry, key))
     groups = []
     for members in alike.values():
         count = -(-len(members) // GROUP_SIZE)
@@ -153,13 +163,14 @@ def write_group(group, folder):
     """Writes a source that includes a group's sources, and the database that says how it is compiled. Both lie in a
     copy of the folders with the group's configurations."""
     entry, _ = group[0]
-    parent = pathlib.Path(entry["file"]).parent
-    for configuration in [each / ".clang-tidy" for each in (parent, *parent.parents) if each.is_relative_to(ROOT)]:
-        if configuration.exists():
-            copy = folder / configuration.relative_to(ROOT)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(configuration, copy)
-    source = folder / parent.relative_to(ROOT) / "group.cpp"
+    source = folder / "group.cpp"
+    configurations = find_configurations(pathlib.Path(entry["file"]))
+    for configuration in configurations:
+        copy = folder / configuration.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(configuration, copy)
+    if configurations:
+        source = folder / configurations[0].parent.relative_to(ROOT) / "group.cpp"
     source.parent.mkdir(parents=True, exist_ok=True)
     line = '#include "{}" // NOLINT(bugprone-suspicious-include)\n#undef DEBUG_TYPE\n'
     source.write_text("".join(line.format(entry["file"]) for entry, _ in group))
@@ -167,6 +178,12 @@ def write_group(group, folder):
     database = [{**entry, "file": str(source), "command": shlex.join(words)}]
     (folder / "compile_commands.json").write_text(json.dumps(database))
     return source
+
+
+def find_named(group, findings):
+    """The members of a group whose source has a finding."""
+    named = set(re.findall(r"^(/.*?):\d+:\d+: (?:warning|error): ", findings, re.MULTILINE))
+    return [member for member in group if member[0]["file"] in named]
 
 
 class Checker:
@@ -186,12 +203,24 @@ class Checker:
         return answer.stdout.strip() or answer.stderr.strip() or f"exit code {answer.returncode}"
 
     def check(self, group):
-        """The findings in each source of a group."""
-        if len(group) > 1:
-            folder = self.folder / str(next(self.numbers))
-            if not self.run(write_group(group, folder), folder):
-                return [""] * len(group)
-        return [self.run(entry["file"], self.folder) for entry, _ in group]
+        """Yields each member of a group with the findings in its source."""
+        if len(group) == 1:
+            yield group[0], self.run(group[0][0]["file"], self.folder)
+            return
+        folder = self.folder / str(next(self.numbers))
+        findings = self.run(write_group(group, folder), folder)
+        if not findings:
+            yield from ((member, "") for member in group)
+            return
+        suspects = find_named(group, findings)
+        if suspects and len(suspects) < len(group):
+            # Errors do not keep checks from looking at other sources, whose warnings the compiler takes as errors, too.
+            yield from ((member, "") for member in group if member not in suspects)
+            yield from self.check(suspects)
+            return
+        # A header has findings, or each source.
+        for half in (group[:len(group) // 2], group[len(group) // 2:]):
+            yield from self.check(half)
 
 
 def prune(cache):
@@ -235,9 +264,9 @@ def main(arguments=None):
     with tempfile.TemporaryDirectory(prefix="attn-clang-tidy-") as folder:
         checker = Checker(options.clang_tidy, entries, pathlib.Path(folder))
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            results = {pool.submit(checker.check, group): group for group in make_groups(todo)}
+            results = [pool.submit(lambda group: list(checker.check(group)), group) for group in make_groups(todo)]
             for result in concurrent.futures.as_completed(results):
-                for (entry, key), findings in zip(results[result], result.result()):
+                for (entry, key), findings in result.result():
                     done += 1
                     print(f"[{done}/{len(todo)}] {os.path.relpath(entry['file'], ROOT)}", flush=True)
                     if findings:

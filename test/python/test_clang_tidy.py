@@ -133,11 +133,40 @@ def test_groups(project):
     assert (project.folder / "tool.seen").read_text() == "firstsecond"
 
 
+def add_sources(project, *names):
+    """Sources that are compiled like the others."""
+    entries = json.loads((project.build / "compile_commands.json").read_text())
+    for name in names:
+        source = project.folder / "lib" / f"{name}.cpp"
+        source.write_text("good\n")
+        project.dependencies[f"{name}.o"] = [str(source)]
+        entries.append({"file": str(source), "command": f"c++ -c {source} -o {name}.o"})
+    project.write("build/compile_commands.json", json.dumps(entries))
+
+
 def test_sources_that_cannot_be_checked_together(project, capsys):
-    project.write("tool", TOOL.replace("files=", 'case $source in */group.cpp) echo clash; exit 1;; esac; files=', 1))
-    assert project.run() == (0, ["one.cpp", "two.cpp"])
-    assert "clash" not in capsys.readouterr().out
+    """A source that clashes with another one in the group is checked by itself, and the others are not once more."""
+    add_sources(project, "three", "two_more")
+    clash = """case $source in */group.cpp) for file in $files; do case $file in */two_more.cpp)
+echo "$file:1:2: error: redefinition of 'f'"; exit 1;; esac; done;; esac
+"""
+    project.write("tool", TOOL.replace("! grep", clash + "! grep"))
+    assert project.run() == (0, ["one.cpp", "three.cpp", "two.cpp", "two_more.cpp", "two_more.cpp"])
+    assert "redefinition" not in capsys.readouterr().out
     assert project.run() == (0, [])
+
+
+def test_findings_in_headers(project, capsys):
+    """Where no source has the finding, its group is divided until the source is known that includes the header."""
+    add_sources(project, "three", "four")
+    project.write("lib/header.h", "bad\n")
+    project.write("tool", TOOL.replace("! grep -hn bad $files", """
+case $files in *one.cpp*) echo "$(dirname "$file")/header.h:1:1: error: bad"; exit 1;; esac"""))
+    code, checked = project.run()
+    assert code == 1 and len(checked) == 4 + 4 + 2
+    out = capsys.readouterr().out
+    assert out.count("header.h:1:1: error: bad") == 1 and out.index("one.cpp") < out.index("header.h:1:1")
+    assert project.run() == (1, ["one.cpp"])
 
 
 def test_one_file(project):
