@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# ===- make-seeds.py - Seed corpus of the parser fuzzer --------------------===#
+# ===- make-seeds.py - Seed corpora of fuzzers -----------------------------===#
 #
 # Licensed under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
@@ -8,7 +8,7 @@
 # ===----------------------------------------------------------------------===#
 #
 # Writes each module of the tests, cut at `// -----` and freed of comments, to
-# a file of its own.
+# a file of its own; with a number, that many modules of different tests.
 #
 # ===----------------------------------------------------------------------===#
 
@@ -18,16 +18,27 @@ import re
 import sys
 
 
+def read_modules(test):
+    for module in re.split(r"^// -----.*$", test.read_text(), flags=re.M):
+        yield re.sub(r"^\s*//.*\n", "", module, flags=re.M).strip() + "\n"
+
+
 def main():
-    if len(sys.argv) != 3:
-        sys.exit("usage: make-seeds.py <tests> <seeds>")
-    tests, seeds = map(pathlib.Path, sys.argv[1:])
+    if len(sys.argv) not in (3, 4):
+        sys.exit("usage: make-seeds.py <tests> <seeds> [<number>]")
+    tests, seeds = map(pathlib.Path, sys.argv[1:3])
+    # A module's name says nothing about its test, so that the first names are of modules from everywhere.
+    modules = {}
+    for test in tests.rglob("*.mlir"):
+        for text in read_modules(test):
+            modules[hashlib.sha256(text.encode()).hexdigest()[:16] + ".mlir"] = text
+    names = sorted(modules)[:int(sys.argv[3]) if len(sys.argv) > 3 else None]
     seeds.mkdir(parents=True, exist_ok=True)
-    for test in sorted(tests.rglob("*.mlir")):
-        for module in re.split(r"^// -----.*$", test.read_text(), flags=re.M):
-            text = re.sub(r"^\s*//.*\n", "", module, flags=re.M).strip() + "\n"
-            name = hashlib.sha256(text.encode()).hexdigest()[:16]
-            (seeds / f"{name}.mlir").write_text(text)
+    for old in seeds.iterdir():
+        if old.name not in names:
+            old.unlink()
+    for name in names:
+        (seeds / name).write_text(modules[name])
 
 
 if __name__ == "__main__":

@@ -439,6 +439,29 @@ static LogicalResult verifyMmas(KernelOp kernel, const KernelContext &context) {
   return diagnostic;
 }
 
+/// Checks that tiles have a number of registers that can be compiled: a thread
+/// has 255, and each further one is an operation of its own in the kernel.
+static LogicalResult verifyTiles(KernelOp kernel,
+                                 const KernelContext &context) {
+  constexpr int64_t most = 1024;
+  WalkResult walk = kernel.walk([&](Operation *op) -> WalkResult {
+    for (Type type : op->getResultTypes()) {
+      auto tile = dyn_cast<VectorType>(type);
+      if (!tile || !tile.getElementType().isIntOrFloat())
+        continue;
+      int64_t bits = tile.getNumElements() * tile.getElementTypeBitWidth();
+      int64_t registers = bits / (32 * context.numThreads);
+      if (registers > most)
+        return op->emitOpError("makes a tile ")
+               << tile << " of " << registers << " registers in each of the "
+               << context.numThreads << " threads of a CTA (at most " << most
+               << ")";
+    }
+    return WalkResult::advance();
+  });
+  return failure(walk.wasInterrupted());
+}
+
 /// Gives each MMA its instruction, which depends on the kernel.
 static LogicalResult chooseMmas(KernelOp kernel, const TargetInfo &target) {
   WalkResult walk = kernel.walk([&](MmaStartOp op) -> WalkResult {
@@ -626,6 +649,7 @@ LogicalResult ConvertAttnTileToNVVMPass::lowerKernel(KernelOp kernel,
     return emitMissing(kernel, "clusters", target);
   context.idleWarps = getIdleWarps(kernel);
   if (failed(assignThreads(kernel, context)) ||
+      failed(verifyTiles(kernel, context)) ||
       failed(verifyMmas(kernel, context)))
     return failure();
   DenseSet<Operation *> pingpongRoles;

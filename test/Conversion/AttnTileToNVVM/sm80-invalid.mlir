@@ -180,3 +180,13 @@ attn_tile.kernel @completed() attributes {layout = #attn_tile.row_blocks<warps =
   }
   attn_tile.return
 }
+
+// -----
+
+attn_tile.kernel @large_tile(%a: memref<?x?xf32>) attributes {layout = #attn_tile.row_blocks<warps = 1>} {
+  %c0 = arith.constant 0 : index
+  // expected-error @below {{'attn_tile.load' op makes a tile 'vector<800x800xf32>' of 20000 registers in each of the 32 threads of a CTA (at most 1024)}}
+  %t = attn_tile.load %a[%c0, %c0] : memref<?x?xf32> -> vector<800x800xf32>
+  attn_tile.store %t, %a[%c0, %c0] : vector<800x800xf32>, memref<?x?xf32>
+  attn_tile.return
+}
