@@ -22,7 +22,7 @@ from functools import partial
 from typing import Optional
 
 import numpy as np
-from device_suite import compile_artifact, load, make_parser, run_cases
+from device_suite import choose_variants, compile_artifact, load, make_parser, run_cases
 from head_ops import Heads
 
 SHAPES = [dict(b=2, q=333, k=447), dict(b=1, q=130, k=130), dict(b=1, q=1, k=64), dict(b=3, q=65, k=33)]
@@ -218,7 +218,7 @@ def get_wanted(variant):
 
 
 def compile_artifacts(options):
-    for variant in VARIANTS:
+    for variant in choose_variants(options, VARIANTS):
         wanted = ",".join(map(str, get_wanted(variant)))
         passes = [f"--attn-differentiate=function={variant.function} mode=combined arguments={wanted}",
                   f"--symbol-privatize=exclude={variant.function}_grad", "--symbol-dce"]
@@ -261,14 +261,14 @@ def run_case(torch, function, variant, sizes, rng):
 
 def make_cases(torch, options):
     rng = np.random.default_rng(0)
-    for variant in VARIANTS:
+    for variant in choose_variants(options, VARIANTS):
         function = load(options, f"function_{variant}", f"{variant.function}_grad")
         for sizes in SHAPES:
             yield f"{variant} {sizes}", partial(run_case, torch, function, variant, sizes, rng)
 
 
 def main():
-    options = make_parser(__doc__).parse_args()
+    options = make_parser(__doc__, "target", "only", "every").parse_args()
     if options.compile:
         compile_artifacts(options)
         return 0
