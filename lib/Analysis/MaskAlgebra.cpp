@@ -325,23 +325,33 @@ MaskAttrInterface Recognizer::recognizeBand(const LinearForm &row,
   return NotAttr::get(context, getSide(!keyIsAbove, other));
 }
 
-/// A comparison of the numbers of blocks of the key and the diagonal.
-MaskAttrInterface Recognizer::recognizeBlocks(const LinearForm &row) {
+/// The variables `a` and `b` of a row `a - b + constant`.
+static std::optional<std::pair<unsigned, unsigned>>
+getDifference(const LinearForm &row) {
   std::optional<unsigned> positive, negative;
   for (auto [variable, coefficient] : llvm::enumerate(row.coefficients)) {
     if (coefficient == 0)
       continue;
     std::optional<unsigned> &place = coefficient > 0 ? positive : negative;
-    if (std::abs(coefficient) != 1 || place ||
-        analysis.getVariable(variable).kind !=
-            MaskAnalysis::VariableKind::Floor)
-      return nullptr;
+    if (std::abs(coefficient) != 1 || place)
+      return std::nullopt;
     place = variable;
   }
   if (!positive || !negative)
+    return std::nullopt;
+  return std::pair(*positive, *negative);
+}
+
+/// A comparison of the numbers of blocks of the key and the diagonal.
+MaskAttrInterface Recognizer::recognizeBlocks(const LinearForm &row) {
+  std::optional<std::pair<unsigned, unsigned>> difference = getDifference(row);
+  if (!difference)
     return nullptr;
-  const MaskAnalysis::Variable &lhs = analysis.getVariable(*positive);
-  const MaskAnalysis::Variable &rhs = analysis.getVariable(*negative);
+  const MaskAnalysis::Variable &lhs = analysis.getVariable(difference->first);
+  const MaskAnalysis::Variable &rhs = analysis.getVariable(difference->second);
+  if (lhs.kind != MaskAnalysis::VariableKind::Floor ||
+      rhs.kind != MaskAnalysis::VariableKind::Floor)
+    return nullptr;
   if (lhs.divisor != rhs.divisor || !isParameter(lhs.divisor))
     return nullptr;
   bool keyIsAbove = lhs.form == key;

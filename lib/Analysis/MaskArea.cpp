@@ -279,9 +279,47 @@ TileCounts VisitedTiles::count(int64_t queryTile, int64_t keyTile,
   return it->second;
 }
 
+static int64_t countTiles(ArrayRef<TileRow::Range> ranges) {
+  int64_t count = 0;
+  for (const TileRow::Range &range : ranges)
+    count += range.second - range.first;
+  return count;
+}
+
+/// The tiles that `program` visits in `numRows` rows; `std::nullopt` if they
+/// depend on values that are not known. If `isClassified`, which of them are
+/// partial is known at run time only, and all of them count as such.
+static std::optional<TileCounts> countRows(RowProgram &program, int64_t numRows,
+                                           int64_t rowTile, bool isClassified) {
+  constexpr int64_t mostRows = 1024;
+  TileCounts counts;
+  bool isKnown = true;
+  auto add = [&](int64_t row, double weight) {
+    std::optional<TileRow> tiles =
+        isKnown ? program.run(row * rowTile) : std::nullopt;
+    if (!tiles) {
+      isKnown = false;
+      return;
+    }
+    int64_t masked = countTiles(tiles->masked);
+    int64_t visited = masked + countTiles(tiles->full);
+    if (isClassified)
+      masked = visited;
+    counts.total += weight * double(visited);
+    counts.masked += weight * double(masked);
+    counts.most = std::max(counts.most, visited);
+    counts.mostMasked = std::max(counts.mostMasked, masked);
+  };
+  forEachSample(numRows, mostRows, add);
+  if (numRows > mostRows)
+    add(numRows - 1, /*weight=*/0);
+  if (!isKnown)
+    return std::nullopt;
+  return counts;
+}
+
 TileCounts VisitedTiles::compute(int64_t queryTile, int64_t keyTile,
                                  MaskDim dim) const {
-  constexpr int64_t mostRows = 1024;
   AttentionOpInterface op = this->op;
   bool isByQuery = dim == MaskDim::Query;
   int64_t rowTile = isByQuery ? queryTile : keyTile;
@@ -299,36 +337,9 @@ TileCounts VisitedTiles::compute(int64_t queryTile, int64_t keyTile,
       continue;
     RowProgram program(op, hasMaskMod, batch, head, queries, keys, dim, rowTile,
                        streamedTile, budget.get());
-    TileCounts counts;
-    bool isKnown = true;
-    auto add = [&](int64_t row, double weight) {
-      std::optional<TileRow> tiles =
-          isKnown ? program.run(row * rowTile) : std::nullopt;
-      if (!tiles) {
-        isKnown = false;
-        return;
-      }
-      auto getSize = [](const TileRow::Range &range) {
-        return range.second - range.first;
-      };
-      int64_t masked = 0, visited = 0;
-      for (const TileRow::Range &range : tiles->masked)
-        masked += getSize(range);
-      for (const TileRow::Range &range : tiles->full)
-        visited += getSize(range);
-      visited += masked;
-      if (isClassified)
-        masked = visited;
-      counts.total += weight * double(visited);
-      counts.masked += weight * double(masked);
-      counts.most = std::max(counts.most, visited);
-      counts.mostMasked = std::max(counts.mostMasked, masked);
-    };
-    forEachSample(numRows, mostRows, add);
-    if (numRows > mostRows)
-      add(numRows - 1, /*weight=*/0);
-    if (isKnown)
-      return counts;
+    if (std::optional<TileCounts> counts =
+            countRows(program, numRows, rowTile, isClassified))
+      return *counts;
   }
   // Nothing is known of a named mask whose code does not fold. If its density
   // is assumed, all rows are taken to visit equally many tiles.

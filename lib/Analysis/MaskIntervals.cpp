@@ -144,16 +144,64 @@ MaskAnalysis::expand(const Formula &formula, bool negated,
                      const Conjunction &context, bool mayWiden) {
   FailureOr<SmallVector<Conjunction>> result = failure();
   if (!budget->isExhausted())
-    result = expandParts(formula, negated, context, mayWiden);
+    result = expandKind(formula, negated, context, mayWiden);
   if (failed(result) && mayWiden)
     return SmallVector<Conjunction>{context};
   return result;
 }
 
+static size_t getMaxCases(bool mayWiden) {
+  return mayWiden ? maxWidenedCases : maxCases;
+}
+
 FailureOr<SmallVector<MaskAnalysis::Conjunction>>
-MaskAnalysis::expandParts(const Formula &formula, bool negated,
+MaskAnalysis::expandEach(const Formula &formula, bool negated,
+                         ArrayRef<Conjunction> contexts, bool mayWiden) {
+  SmallVector<Conjunction> result;
+  for (const Conjunction &context : contexts) {
+    FailureOr<SmallVector<Conjunction>> cases =
+        expand(formula, negated, context, mayWiden);
+    if (failed(cases))
+      return failure();
+    llvm::append_range(result, *cases);
+    if (result.size() > getMaxCases(mayWiden))
+      return failure();
+  }
+  return result;
+}
+
+FailureOr<SmallVector<MaskAnalysis::Conjunction>>
+MaskAnalysis::expandUnion(ArrayRef<Formula> parts, bool negated,
                           const Conjunction &context, bool mayWiden) {
-  size_t most = mayWiden ? maxWidenedCases : maxCases;
+  SmallVector<Conjunction> result;
+  for (const Formula &part : parts) {
+    FailureOr<SmallVector<Conjunction>> cases =
+        expandEach(part, negated, context, mayWiden);
+    if (failed(cases))
+      return failure();
+    llvm::append_range(result, *cases);
+  }
+  return result;
+}
+
+FailureOr<SmallVector<MaskAnalysis::Conjunction>>
+MaskAnalysis::expandIntersection(ArrayRef<Formula> parts, bool negated,
+                                 const Conjunction &context, bool mayWiden) {
+  SmallVector<Conjunction> result = {context};
+  for (const Formula &part : parts) {
+    FailureOr<SmallVector<Conjunction>> cases =
+        expandEach(part, negated, result, mayWiden);
+    if (succeeded(cases))
+      result = std::move(*cases);
+    else if (!mayWiden)
+      return failure();
+  }
+  return result;
+}
+
+FailureOr<SmallVector<MaskAnalysis::Conjunction>>
+MaskAnalysis::expandKind(const Formula &formula, bool negated,
+                         const Conjunction &context, bool mayWiden) {
   SmallVector<Conjunction> result;
   switch (formula.kind) {
   case Formula::Kind::True:
@@ -171,37 +219,19 @@ MaskAnalysis::expandParts(const Formula &formula, bool negated,
   case Formula::Kind::And:
   case Formula::Kind::Or: {
     bool isUnion = (formula.kind == Formula::Kind::Or) != negated;
-    if (!isUnion)
-      result.push_back(context);
-    for (const Formula &part : formula.getParts()) {
-      SmallVector<Conjunction> next;
-      auto expandIn = [&](const Conjunction &rows) {
-        FailureOr<SmallVector<Conjunction>> cases =
-            expand(part, negated, rows, mayWiden);
-        if (failed(cases))
-          return failure();
-        llvm::append_range(next, *cases);
-        return success(next.size() <= most);
-      };
-      if (isUnion) {
-        if (failed(expandIn(context)))
-          return failure();
-        llvm::append_range(result, next);
-        continue;
-      }
-      if (llvm::all_of(result, [&](const Conjunction &rows) {
-            return succeeded(expandIn(rows));
-          }))
-        result = std::move(next);
-      else if (!mayWiden)
-        return failure();
-    }
+    FailureOr<SmallVector<Conjunction>> cases =
+        isUnion ? expandUnion(formula.getParts(), negated, context, mayWiden)
+                : expandIntersection(formula.getParts(), negated, context,
+                                     mayWiden);
+    if (failed(cases))
+      return failure();
+    result = std::move(*cases);
     break;
   }
   }
   llvm::erase_if(result,
                  [&](const Conjunction &rows) { return isEmpty(rows); });
-  if (result.size() > most)
+  if (result.size() > getMaxCases(mayWiden))
     return failure();
   return result;
 }
@@ -210,69 +240,79 @@ MaskAnalysis::expandParts(const Formula &formula, bool negated,
 // Indices
 //===----------------------------------------------------------------------===//
 
+bool MaskAnalysis::isFreeOfData() {
+  unsigned batch = getSymbol(positions.batch);
+  unsigned head = getSymbol(positions.head);
+  for (auto [number, variable] : llvm::enumerate(variables))
+    if (variable.kind == VariableKind::Value && number != batch &&
+        number != head)
+      return false;
+  return true;
+}
+
+std::optional<MaskAnalysis::OutOfBounds>
+MaskAnalysis::findPair(Conjunction rows, const LinearForm &index) {
+  addDefinitions(rows);
+  SmallVector<unsigned> used;
+  IntegerPolyhedron polyhedron = getPolyhedron(rows, used);
+  auto isQuotient = [&](unsigned variable) {
+    return variables[variable].kind == VariableKind::Floor;
+  };
+  if (budget->isExhausted() ||
+      llvm::count_if(used, isQuotient) > maxSampledQuotients) {
+    limited = true;
+    return std::nullopt;
+  }
+  std::optional<SmallVector<DynamicAPInt, 8>> sample =
+      polyhedron.findIntegerSample();
+  if (!sample)
+    return std::nullopt;
+  auto get = [&](unsigned variable) -> int64_t {
+    const unsigned *place = llvm::lower_bound(used, variable);
+    if (place == used.end() || *place != variable)
+      return 0;
+    return int64_t((*sample)[place - used.begin()]);
+  };
+  int64_t value = index.constant;
+  for (auto [variable, coefficient] : llvm::enumerate(index.coefficients))
+    if (coefficient != 0)
+      value += coefficient * get(variable);
+  return OutOfBounds{get(getSymbol(positions.batch)),
+                     get(getSymbol(positions.head)), get(queryVariable),
+                     get(keyVariable), value};
+}
+
 std::optional<MaskAnalysis::OutOfBounds>
 MaskAnalysis::findOutOfBounds(Value index, int64_t size, int64_t numBatches,
                               int64_t numHeads) {
   FailureOr<Pieces> pieces = getPieces(index);
-  unsigned batch = getSymbol(positions.batch);
-  unsigned head = getSymbol(positions.head);
   // No pair is certain in parts that are not understood: data may be such that
   // there is none.
-  bool isCertain = succeeded(pieces) && notAffine.empty();
-  for (auto [number, variable] : llvm::enumerate(variables))
-    isCertain &= variable.kind != VariableKind::Value || number == batch ||
-                 number == head;
-  if (!isCertain)
+  if (failed(pieces) || !notAffine.empty() || !isFreeOfData())
     return std::nullopt;
 
   Conjunction within = getPositionContext();
   // There may be only one batch entry.
   if (ShapedType::isDynamic(numBatches))
     numBatches = 1;
-  within.push_back(getForm(batch) * -1 + (numBatches - 1));
-  within.push_back(getForm(head) * -1 + (numHeads - 1));
+  within.push_back(getForm(getSymbol(positions.batch)) * -1 + (numBatches - 1));
+  within.push_back(getForm(getSymbol(positions.head)) * -1 + (numHeads - 1));
   for (const Piece &piece : *pieces) {
+    Formula both;
+    both.kind = Formula::Kind::And;
+    both.setParts({formula, piece.guard});
     for (const LinearForm &outside :
          {piece.form * -1 + -1, piece.form + -size}) {
-      Formula both;
-      both.kind = Formula::Kind::And;
-      both.setParts({formula, piece.guard});
       Conjunction context = within;
       context.push_back(outside);
       FailureOr<SmallVector<Conjunction>> cases =
           expand(both, /*negated=*/false, context);
       if (failed(cases))
         continue;
-      for (Conjunction &rows : *cases) {
-        addDefinitions(rows);
-        SmallVector<unsigned> used;
-        IntegerPolyhedron polyhedron = getPolyhedron(rows, used);
-        auto isQuotient = [&](unsigned variable) {
-          return variables[variable].kind == VariableKind::Floor;
-        };
-        if (budget->isExhausted() ||
-            llvm::count_if(used, isQuotient) > maxSampledQuotients) {
-          limited = true;
-          continue;
-        }
-        std::optional<SmallVector<DynamicAPInt, 8>> sample =
-            polyhedron.findIntegerSample();
-        if (!sample)
-          continue;
-        auto get = [&](unsigned variable) -> int64_t {
-          const unsigned *place = llvm::lower_bound(used, variable);
-          if (place == used.end() || *place != variable)
-            return 0;
-          return int64_t((*sample)[place - used.begin()]);
-        };
-        int64_t value = piece.form.constant;
-        for (auto [variable, coefficient] :
-             llvm::enumerate(piece.form.coefficients))
-          if (coefficient != 0)
-            value += coefficient * get(variable);
-        return OutOfBounds{get(batch), get(head), get(queryVariable),
-                           get(keyVariable), value};
-      }
+      for (Conjunction &rows : *cases)
+        if (std::optional<OutOfBounds> found =
+                findPair(std::move(rows), piece.form))
+          return found;
     }
   }
   return std::nullopt;
@@ -327,8 +367,7 @@ MaskAnalysis::Conjunction MaskAnalysis::getPairContext(bool isBounded) {
 // Elimination
 //===----------------------------------------------------------------------===//
 
-LogicalResult MaskAnalysis::eliminate(Conjunction &rows, unsigned variable,
-                                      bool &isExact) {
+void MaskAnalysis::divideRows(Conjunction &rows, unsigned variable) {
   // `c * x >= e` with a known `e` bounds `x` by an integer: then the
   // coefficient is one, and combining the row with others loses nothing.
   for (LinearForm &row : rows) {
@@ -342,6 +381,28 @@ LogicalResult MaskAnalysis::eliminate(Conjunction &rows, unsigned variable,
     row = getFloor(rest, std::abs(coefficient));
     row.add(variable, coefficient > 0 ? 1 : -1);
   }
+}
+
+/// The inequality `values * sign >= 0` of variables `used`; absent if a number
+/// is too large.
+static std::optional<LinearForm>
+makeRow(ArrayRef<DynamicAPInt> values, ArrayRef<unsigned> used, int64_t sign) {
+  constexpr int64_t limit = int64_t(1) << 50;
+  if (llvm::any_of(values, [](const DynamicAPInt &value) {
+        return value > limit || value < -limit;
+      }))
+    return std::nullopt;
+  LinearForm row;
+  for (auto [index, value] : llvm::enumerate(values.drop_back()))
+    if (value != 0)
+      row.add(used[index], int64_t(value) * sign);
+  row.constant = int64_t(values.back()) * sign;
+  return row;
+}
+
+LogicalResult MaskAnalysis::eliminate(Conjunction &rows, unsigned variable,
+                                      bool &isExact) {
+  divideRows(rows, variable);
   auto hasUnits = [&](int64_t sign) {
     return llvm::all_of(rows, [&](const LinearForm &row) {
       return row.get(variable) * sign <= 1;
@@ -365,20 +426,11 @@ LogicalResult MaskAnalysis::eliminate(Conjunction &rows, unsigned variable,
   used.erase(llvm::lower_bound(used, variable));
   rows.clear();
   auto addRow = [&](ArrayRef<DynamicAPInt> values, int64_t sign) {
-    LinearForm row;
-    constexpr int64_t limit = int64_t(1) << 50;
-    for (const DynamicAPInt &value : values) {
-      if (value > limit || value < -limit) {
-        isExact = false;
-        return;
-      }
-    }
-    for (auto [index, value] : llvm::enumerate(values.drop_back()))
-      if (value != 0)
-        row.add(used[index], int64_t(value) * sign);
-    row.constant = int64_t(values.back()) * sign;
-    if (normalize(row) && !llvm::is_contained(rows, row))
-      rows.push_back(std::move(row));
+    std::optional<LinearForm> row = makeRow(values, used, sign);
+    if (!row)
+      isExact = false;
+    else if (normalize(*row) && !llvm::is_contained(rows, *row))
+      rows.push_back(std::move(*row));
   };
   for (unsigned i = 0, e = polyhedron.getNumInequalities(); i < e; ++i)
     addRow(polyhedron.getInequality(i), 1);

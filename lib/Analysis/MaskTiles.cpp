@@ -60,7 +60,25 @@ private:
   Value min(Value lhs, Value rhs) { return fold<arith::MinSIOp>(lhs, rhs); }
   Value max(Value lhs, Value rhs) { return fold<arith::MaxSIOp>(lhs, rhs); }
 
+  /// Masked positions that cut attended tiles.
+  struct Cuts {
+    /// Groups of them that end, and their tiles.
+    std::vector<Group> groups;
+    SmallVector<IndexRange> tiles;
+    /// The tile from which on every position is masked, or null.
+    Value tailTile;
+    /// No tile reaches behind these.
+    std::vector<Interval> tails;
+    /// Whether groups are in order for all tiles.
+    bool isKnown;
+    int64_t tileSize;
+  };
+
   TileRanges emitClosedForm(Value allTiles, int64_t streamedTileSize);
+  Value emitTailTile(ArrayRef<Interval> tails, Value allTiles, int64_t size);
+  bool mayCut(const Group &cutting, const Group &group, int64_t size);
+  void emitCut(const Group &group, const Group *before, IndexRange tiles,
+               const Cuts &cuts, TileRanges &result);
   Value emitSmallSymbols();
   Value emitSymbol(Value value);
   Value emitClamped(Value value, int64_t largest);
@@ -465,6 +483,75 @@ TileRanges IntervalEmitter::emitTiles(int64_t streamedTileSize) {
   return result;
 }
 
+/// The first tile all of whose positions are behind the beginning of one of
+/// `tails`, which do not end.
+Value IntervalEmitter::emitTailTile(ArrayRef<Interval> tails, Value allTiles,
+                                    int64_t size) {
+  // Queries beyond the length need no mask.
+  Value tail = streamedLength;
+  for (const Interval &interval : tails) {
+    Value begin = emitBegin(interval);
+    if (Value guards = emitGuards(interval))
+      begin = select(guards, begin, streamedLength);
+    tail = min(tail, begin);
+  }
+  Value tile = fold<arith::DivUIOp>(max(tail, zero), index(size));
+  if (isKeyIteration)
+    return tile;
+  return select(less(tail, streamedLength), tile, allTiles);
+}
+
+/// Whether masked positions of `cutting` may lie in a tile of `group`.
+bool IntervalEmitter::mayCut(const Group &cutting, const Group &group,
+                             int64_t size) {
+  return llvm::any_of(cutting, [&](const Interval &masked) {
+    return llvm::any_of(group, [&](const Interval &interval) {
+      return analysis.mayLieInOneTile(interval, masked, size);
+    });
+  });
+}
+
+/// Adds the masked and full tiles among `tiles`, the ones of `group`, which
+/// follows `before` unless that is null.
+void IntervalEmitter::emitCut(const Group &group, const Group *before,
+                              IndexRange tiles, const Cuts &cuts,
+                              TileRanges &result) {
+  auto [begin, cut] = tiles;
+  auto clamp = [&, low = begin](Value tile, Value high) {
+    return min(max(tile, low), high);
+  };
+  bool isCut = bool(cuts.tailTile);
+  if (isCut) {
+    Value tail = clamp(cuts.tailTile, cut);
+    result.masked.push_back({tail, cut});
+    cut = tail;
+  }
+  // An empty range takes the place of the end of the one before it, so that
+  // nothing lies between the two.
+  ArrayRef<Interval> behind = cuts.tails;
+  for (size_t i = cuts.groups.size(); i-- > 0;) {
+    const Group &cutting = cuts.groups[i];
+    if (cuts.isKnown && !mayCut(cutting, group, cuts.tileSize))
+      continue;
+    if (!cuts.isKnown ||
+        mayLieBetween(group, &cutting, behind, cuts.tileSize)) {
+      Value high = clamp(cuts.tiles[i].end, cut);
+      result.full.push_back({high, cut});
+      cut = high;
+    }
+    Value low = clamp(cuts.tiles[i].begin, cut);
+    result.masked.push_back({low, cut});
+    isCut = true;
+    cut = low;
+    behind = cutting;
+  }
+  if (!isCut || !cuts.isKnown ||
+      mayLieBetween(group, before, behind, cuts.tileSize))
+    result.full.push_back({begin, cut});
+  else
+    result.masked.back().begin = begin;
+}
+
 TileRanges IntervalEmitter::emitClosedForm(Value allTiles,
                                            int64_t streamedTileSize) {
   std::vector<Interval> attended = analysis.getAttended();
@@ -482,11 +569,13 @@ TileRanges IntervalEmitter::emitClosedForm(Value allTiles,
   if (attended.size() > maxRangesOfTiles)
     return {{{zero, allTiles}}, {}};
   bool isAttendedSorted = sort(attended), isMaskedSorted = sort(masked);
-  bool isKnown = isAttendedSorted && isMaskedSorted;
   std::vector<Group> attendedGroups = getGroups(attended);
-  std::vector<Group> maskedGroups = getGroups(masked);
+  Cuts cuts;
+  cuts.groups = getGroups(masked);
+  cuts.isKnown = isAttendedSorted && isMaskedSorted;
+  cuts.tileSize = streamedTileSize;
   // Each group would cut the attended tiles, whose order is not known.
-  bool hasManyCuts = !isKnown && maskedGroups.size() > maxRangesOfTiles;
+  bool hasManyCuts = !cuts.isKnown && cuts.groups.size() > maxRangesOfTiles;
   SmallVector<IndexRange> attendedTiles =
       emitDisjoint(attendedGroups, isAttendedSorted,
                    /*isOnly=*/attended.size() == 1, streamedTileSize);
@@ -498,71 +587,20 @@ TileRanges IntervalEmitter::emitClosedForm(Value allTiles,
   if (isOpaque || hasManyCuts)
     return {attendedTiles, {}};
 
-  // From here on every position is masked. Queries beyond the length need no
-  // mask.
-  Value tail = streamedLength;
-  for (const Interval &interval : tails) {
-    Value begin = emitBegin(interval);
-    if (Value guards = emitGuards(interval))
-      begin = select(guards, begin, streamedLength);
-    tail = min(tail, begin);
-  }
-  Value tailTile =
-      fold<arith::DivUIOp>(max(tail, zero), index(streamedTileSize));
-  if (!isKeyIteration)
-    tailTile = select(less(tail, streamedLength), tailTile, allTiles);
-  SmallVector<IndexRange> maskedTiles = emitDisjoint(
-      maskedGroups, isMaskedSorted, /*isOnly=*/false, streamedTileSize);
+  Value tailTile = emitTailTile(tails, allTiles, streamedTileSize);
+  if (isKeyIteration || !tails.empty())
+    cuts.tailTile = tailTile;
+  cuts.tiles = emitDisjoint(cuts.groups, isMaskedSorted, /*isOnly=*/false,
+                            streamedTileSize);
   // No tile reaches behind a tail without guards.
-  std::vector<Interval> lasting;
   llvm::copy_if(
-      tails, std::back_inserter(lasting),
+      tails, std::back_inserter(cuts.tails),
       [](const Interval &interval) { return interval.guards.empty(); });
 
   TileRanges result;
-  for (size_t i = attendedGroups.size(); i-- > 0;) {
-    const Group &group = attendedGroups[i];
-    Value begin = attendedTiles[i].begin, end = attendedTiles[i].end;
-    auto clamp = [&](Value tile, Value high) {
-      return min(max(tile, begin), high);
-    };
-    Value cut = end;
-    bool isCut = isKeyIteration || !tails.empty();
-    if (isCut) {
-      cut = clamp(tailTile, end);
-      result.masked.push_back({cut, end});
-    }
-    // An empty range takes the place of the end of the one before it, so that
-    // nothing lies between the two.
-    ArrayRef<Interval> behind = lasting;
-    for (size_t j = maskedGroups.size(); j-- > 0;) {
-      const Group &cutting = maskedGroups[j];
-      if (isKnown && llvm::none_of(cutting, [&](const Interval &masked) {
-            return llvm::any_of(group, [&](const Interval &interval) {
-              return analysis.mayLieInOneTile(interval, masked,
-                                              streamedTileSize);
-            });
-          }))
-        continue;
-      if (!isKnown ||
-          mayLieBetween(group, &cutting, behind, streamedTileSize)) {
-        Value high = clamp(maskedTiles[j].end, cut);
-        result.full.push_back({high, cut});
-        cut = high;
-      }
-      Value low = clamp(maskedTiles[j].begin, cut);
-      result.masked.push_back({low, cut});
-      isCut = true;
-      cut = low;
-      behind = cutting;
-    }
-    const Group *before = i == 0 ? nullptr : &attendedGroups[i - 1];
-    if (!isCut || !isKnown ||
-        mayLieBetween(group, before, behind, streamedTileSize))
-      result.full.push_back({begin, cut});
-    else
-      result.masked.back().begin = begin;
-  }
+  for (size_t i = attendedGroups.size(); i-- > 0;)
+    emitCut(attendedGroups[i], i == 0 ? nullptr : &attendedGroups[i - 1],
+            attendedTiles[i], cuts, result);
   if (result.masked.size() + result.full.size() > 2 * maxRangesOfTiles)
     return {attendedTiles, {}};
   return result;

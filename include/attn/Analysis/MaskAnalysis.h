@@ -316,10 +316,28 @@ private:
                                              bool negated,
                                              const Conjunction &context,
                                              bool mayWiden = false);
-  FailureOr<SmallVector<Conjunction>> expandParts(const Formula &formula,
+  FailureOr<SmallVector<Conjunction>> expandKind(const Formula &formula,
+                                                 bool negated,
+                                                 const Conjunction &context,
+                                                 bool mayWiden);
+  /// The union, or the intersection, of `parts`.
+  FailureOr<SmallVector<Conjunction>> expandUnion(ArrayRef<Formula> parts,
                                                   bool negated,
                                                   const Conjunction &context,
                                                   bool mayWiden);
+  FailureOr<SmallVector<Conjunction>>
+  expandIntersection(ArrayRef<Formula> parts, bool negated,
+                     const Conjunction &context, bool mayWiden);
+  /// The cases of `formula` in each of `contexts`.
+  FailureOr<SmallVector<Conjunction>> expandEach(const Formula &formula,
+                                                 bool negated,
+                                                 ArrayRef<Conjunction> contexts,
+                                                 bool mayWiden);
+  /// Whether no variable but the batch entry and the head is data.
+  bool isFreeOfData();
+  /// A pair within `rows`, and the value that `index` has for it.
+  std::optional<OutOfBounds> findPair(Conjunction rows,
+                                      const LinearForm &index);
   bool isEmpty(ArrayRef<LinearForm> rows);
   bool implies(ArrayRef<LinearForm> rows, const LinearForm &row);
   /// Adds the definitions of the quotients that `rows` refer to, and the known
@@ -342,6 +360,9 @@ private:
   FailureOr<Interval> getInterval(Conjunction rows, Projection projection);
   LogicalResult eliminateLocals(Conjunction &rows, bool &isExact);
   LogicalResult eliminate(Conjunction &rows, unsigned variable, bool &isExact);
+  /// Divides rows whose other variables are known for the tile, so that
+  /// `variable` has a coefficient of one.
+  void divideRows(Conjunction &rows, unsigned variable);
   void dropImplied(Conjunction &rows);
   void dropContained(std::vector<Interval> &intervals);
 
