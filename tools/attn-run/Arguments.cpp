@@ -57,6 +57,7 @@ public:
   int32_t make();
 
 private:
+  int32_t checkNames() const;
   int32_t readInputs();
   int32_t readInput(int32_t arg, const std::string &path);
   int32_t assignOutputs();
@@ -67,6 +68,7 @@ private:
   int32_t checkAllKnown() const;
   int32_t checkMemory() const;
   std::vector<int64_t> getShape(int32_t arg) const;
+  int32_t makeTensors();
   int32_t createTensor(int32_t arg);
   int32_t fillInput(int32_t arg);
   int32_t convertInput(int32_t arg);
@@ -383,11 +385,8 @@ int32_t ArgumentMaker::fillInput(int32_t arg) {
   return ATTN_OK;
 }
 
-int32_t ArgumentMaker::make() {
-  arguments.clear();
-  arguments.resize(function.num_args);
-  for (int32_t arg = 0; arg < function.num_args; ++arg)
-    arguments[arg].spec = &function.args[arg];
+/// Checks that the arguments that options name exist.
+int32_t ArgumentMaker::checkNames() const {
   for (const NamedValue &named : options.fills) {
     int32_t arg = findArgument(named.first);
     if (arg < 0)
@@ -407,18 +406,10 @@ int32_t ArgumentMaker::make() {
                             function.name, named.first.c_str(),
                             listArguments().c_str());
   }
+  return ATTN_OK;
+}
 
-  if (int32_t status = readInputs())
-    return status;
-  if (int32_t status = assignOutputs())
-    return status;
-  if (int32_t status = applyShapes())
-    return status;
-  if (int32_t status = checkAllKnown())
-    return status;
-  if (int32_t status = checkMemory())
-    return status;
-
+int32_t ArgumentMaker::makeTensors() {
   Progress progress("making the inputs");
   for (int32_t arg = 0; arg < function.num_args; ++arg) {
     if (int32_t status = createTensor(arg))
@@ -432,6 +423,26 @@ int32_t ArgumentMaker::make() {
       return status;
   }
   return ATTN_OK;
+}
+
+int32_t ArgumentMaker::make() {
+  arguments.clear();
+  arguments.resize(function.num_args);
+  for (int32_t arg = 0; arg < function.num_args; ++arg)
+    arguments[arg].spec = &function.args[arg];
+  if (int32_t status = checkNames())
+    return status;
+  if (int32_t status = readInputs())
+    return status;
+  if (int32_t status = assignOutputs())
+    return status;
+  if (int32_t status = applyShapes())
+    return status;
+  if (int32_t status = checkAllKnown())
+    return status;
+  if (int32_t status = checkMemory())
+    return status;
+  return makeTensors();
 }
 
 int32_t attnrt::makeArguments(const attn_function &function,

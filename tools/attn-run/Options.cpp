@@ -119,6 +119,8 @@ public:
   std::optional<ExitCode> parse(int argc, char **argv);
 
 private:
+  std::optional<ExitCode> parseInput(const std::string &text);
+  std::optional<ExitCode> parseNamed(const std::string &text);
   std::string parseOption(const std::string &name, const std::string *value);
   std::string parseValue(const std::string &name, const std::string &value);
   std::string parseNumber(const std::string &name, const std::string &value);
@@ -247,41 +249,50 @@ static ExitCode usageError(const std::string &message) {
   return ExitUsage;
 }
 
+std::optional<ExitCode> OptionParser::parseInput(const std::string &text) {
+  if (!options.input.empty())
+    return usageError("more than one module: '" + options.input + "' and '" +
+                      text + "'");
+  options.input = text;
+  return std::nullopt;
+}
+
+/// Parses `--name`, `--name=value`, or the same with one hyphen.
+std::optional<ExitCode> OptionParser::parseNamed(const std::string &text) {
+  if (text == "--help" || text == "-h") {
+    fputs(helpText, stdout);
+    return ExitOk;
+  }
+  if (text == "--version") {
+    printf("attn-run, runtime ABI version %u\n", attnrtAbiVersion());
+    return ExitOk;
+  }
+  size_t begin = text[1] == '-' ? 2 : 1;
+  size_t equals = text.find('=');
+  bool hasValue = equals != std::string::npos;
+  std::string name =
+      text.substr(begin, hasValue ? equals - begin : std::string::npos);
+  std::string value = hasValue ? text.substr(equals + 1) : "";
+  if (!isOption(name))
+    return usageError("unknown option '" + text + "'");
+  std::string expected = parseOption(name, hasValue ? &value : nullptr);
+  if (!expected.empty())
+    return usageError("option '" + text + "': expected " + expected);
+  return std::nullopt;
+}
+
 std::optional<ExitCode> OptionParser::parse(int argc, char **argv) {
   bool onlyFiles = false;
   for (int i = 1; i < argc; ++i) {
     std::string text = argv[i];
-    if (onlyFiles || text.size() < 2 || text[0] != '-') {
-      if (!options.input.empty())
-        return usageError("more than one module: '" + options.input +
-                          "' and '" + text + "'");
-      options.input = text;
-      continue;
-    }
-    if (text == "--") {
+    bool isFile = onlyFiles || text.size() < 2 || text[0] != '-';
+    if (!isFile && text == "--") {
       onlyFiles = true;
       continue;
     }
-    if (text == "--help" || text == "-h") {
-      fputs(helpText, stdout);
-      return ExitOk;
-    }
-    if (text == "--version") {
-      printf("attn-run, runtime ABI version %u\n", attnrtAbiVersion());
-      return ExitOk;
-    }
-    size_t begin = text[1] == '-' ? 2 : 1;
-    size_t equals = text.find('=');
-    std::string name = text.substr(
-        begin, equals == std::string::npos ? equals : equals - begin);
-    std::string value =
-        equals == std::string::npos ? "" : text.substr(equals + 1);
-    if (!isOption(name))
-      return usageError("unknown option '" + text + "'");
-    std::string expected =
-        parseOption(name, equals == std::string::npos ? nullptr : &value);
-    if (!expected.empty())
-      return usageError("option '" + text + "': expected " + expected);
+    std::optional<ExitCode> code = isFile ? parseInput(text) : parseNamed(text);
+    if (code)
+      return code;
   }
   if (options.probeDevice && !options.input.empty())
     return usageError("option '--probe-device': takes no module (was '" +
