@@ -15,7 +15,7 @@
 #include "ScheduleCandidates.h"
 #include "attn/Analysis/MaskArea.h"
 #include "attn/Analysis/MaskTiles.h"
-#include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileParameters.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
@@ -175,30 +175,34 @@ SmallVector<Tiles> MultistageGradients::getCandidates(
 }
 
 ScheduleAttrInterface MultistageGradients::makeKeys(const Tiles &tiles) {
-  return cast<ScheduleAttrInterface>(Attribute(
-      attn_tile::KeyMultistageAttr::get(op.getContext(), tiles.streamed,
-                                        tiles.stationary, gradientStages,
-                                        tiles.warps)));
+  attn_tile::KeyMultistageParameters parameters;
+  parameters.queryTile = tiles.streamed;
+  parameters.keyTile = tiles.stationary;
+  parameters.stages = gradientStages;
+  parameters.warps = tiles.warps;
+  return makeSchedule(op.getContext(), parameters);
 }
 
 ScheduleAttrInterface MultistageGradients::makeQueries(const Tiles &tiles) {
-  return cast<ScheduleAttrInterface>(Attribute(attn_tile::MultistageAttr::get(
-      op.getContext(), tiles.stationary, tiles.streamed, gradientStages,
-      tiles.warps,
-      /*split_kv_work_items=*/0, /*pack_gqa=*/false,
-      /*balance_splits=*/false, /*v_head_dim_tile=*/0)));
+  attn_tile::MultistageParameters parameters;
+  parameters.queryTile = tiles.stationary;
+  parameters.keyTile = tiles.streamed;
+  parameters.stages = gradientStages;
+  parameters.warps = tiles.warps;
+  return makeSchedule(op.getContext(), parameters);
 }
 
 Attribute MultistageGradients::makeGradient(ScheduleAttrInterface keys,
                                             ScheduleAttrInterface queries,
                                             ScheduleAttrInterface values) {
-  auto rows =
-      cast<ScheduleAttrInterface>(Attribute(attn_tile::MultistageAttr::get(
-          op.getContext(), /*query_tile=*/128, /*key_tile=*/64, gradientStages,
-          /*warps=*/8, /*split_kv_work_items=*/0, /*pack_gqa=*/false,
-          /*balance_splits=*/false, /*v_head_dim_tile=*/0)));
-  return attn_tile::GradientAttr::get(op.getContext(), rows, keys, queries,
-                                      values);
+  attn_tile::MultistageParameters rows;
+  rows.queryTile = 128;
+  rows.keyTile = 64;
+  rows.stages = gradientStages;
+  rows.warps = 8;
+  return attn_tile::GradientAttr::get(op.getContext(),
+                                      makeSchedule(op.getContext(), rows), keys,
+                                      queries, values);
 }
 
 std::optional<double> attn::estimateGradient(AttentionGradOp op,

@@ -12,7 +12,7 @@
 
 #include "GPUScheduleFamily.h"
 #include "RegionRequirements.h"
-#include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileParameters.h"
 #include "attn/Dialect/AttnTile/IR/SplitKV.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/MathExtras.h"
@@ -118,11 +118,13 @@ KeyTileBounds MultistageSchedules::getBounds(int64_t queryTile, int64_t warps) {
 ScheduleCandidate
 MultistageSchedules::makeCandidate(const KeyTileBounds &bounds, int64_t keyTile,
                                    StringRef limit) {
-  Attribute schedule = attn_tile::MultistageAttr::get(
-      op.getContext(), bounds.queryTile, keyTile, bounds.stages,
-      bounds.threads / warpThreads, /*split_kv_work_items=*/0,
-      /*pack_gqa=*/false, /*balance_splits=*/false, bounds.vHeadDimTile);
-  return ScheduleCandidate{cast<ScheduleAttrInterface>(schedule), keyTile,
+  attn_tile::MultistageParameters parameters;
+  parameters.queryTile = bounds.queryTile;
+  parameters.keyTile = keyTile;
+  parameters.stages = bounds.stages;
+  parameters.warps = bounds.threads / warpThreads;
+  parameters.vHeadDimTile = bounds.vHeadDimTile;
+  return ScheduleCandidate{makeSchedule(op.getContext(), parameters), keyTile,
                            /*preloadsQueries=*/false, limit.str()};
 }
 
@@ -190,15 +192,15 @@ SmallVector<ScheduleCandidate> MultistageSchedules::getAll() {
   if (op.getGroupSize() == 1 || whyNotPackGqa(op))
     return all;
   for (ScheduleCandidate candidate : SmallVector<ScheduleCandidate>(all)) {
-    auto plain = cast<attn_tile::MultistageAttr>(Attribute(candidate.schedule));
-    if (plain.getSplitKvWorkItems() > 0 ||
-        !paysToPackGqa(op, plain.getQueryTile()))
+    attn_tile::MultistageParameters parameters(
+        cast<attn_tile::MultistageAttr>(Attribute(candidate.schedule)));
+    if (parameters.splitKvWorkItems > 0 ||
+        !paysToPackGqa(op, parameters.queryTile))
       continue;
-    Attribute packed = attn_tile::MultistageAttr::get(
-        op.getContext(), plain.getQueryTile(), plain.getKeyTile(),
-        plain.getStages(), plain.getWarps(), items, /*pack_gqa=*/true,
-        /*balance_splits=*/paysToBalanceSplits(op), plain.getVHeadDimTile());
-    candidate.schedule = cast<ScheduleAttrInterface>(packed);
+    parameters.splitKvWorkItems = items;
+    parameters.packGqa = true;
+    parameters.balanceSplits = paysToBalanceSplits(op);
+    candidate.schedule = makeSchedule(op.getContext(), parameters);
     all.push_back(std::move(candidate));
   }
   return all;
@@ -251,11 +253,13 @@ static ScheduleAttrInterface getStreamingSchedule(AttentionOpInterface op,
   LargestTile largest = getLargestKeyTile(bounds);
   if (largest.size == 0)
     return nullptr;
-  Attribute schedule = attn_tile::MultistageAttr::get(
-      op.getContext(), queryTile, largest.size, bounds.stages, warps,
-      /*split_kv_work_items=*/0, /*pack_gqa=*/false, /*balance_splits=*/false,
-      bounds.vHeadDimTile);
-  return cast<ScheduleAttrInterface>(schedule);
+  attn_tile::MultistageParameters parameters;
+  parameters.queryTile = queryTile;
+  parameters.keyTile = largest.size;
+  parameters.stages = bounds.stages;
+  parameters.warps = warps;
+  parameters.vHeadDimTile = bounds.vHeadDimTile;
+  return makeSchedule(op.getContext(), parameters);
 }
 
 //===----------------------------------------------------------------------===//
@@ -276,10 +280,13 @@ static ScheduleAttrInterface getMatmulSchedule(MatmulOp op) {
   // and so do the second multiplicands of f32.
   int64_t maxTile =
       readsMatrix(op) || isSplit ? maxColumnTile / 2 : maxColumnTile;
-  Attribute schedule = attn_tile::MatmulMultistageAttr::get(
-      op.getContext(), rowTile, getMatmulColumnTile(op, maxTile), depthTile,
-      stages, warps);
-  return cast<ScheduleAttrInterface>(schedule);
+  attn_tile::MatmulMultistageParameters parameters;
+  parameters.rowTile = rowTile;
+  parameters.columnTile = getMatmulColumnTile(op, maxTile);
+  parameters.depthTile = depthTile;
+  parameters.stages = stages;
+  parameters.warps = warps;
+  return makeSchedule(op.getContext(), parameters);
 }
 
 //===----------------------------------------------------------------------===//

@@ -16,6 +16,7 @@
 #define ATTN_LIB_SCHEDULING_SCHEDULECANDIDATES_H
 
 #include "attn/Analysis/MaskTiles.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileParameters.h"
 #include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 #include "attn/PerfModel/Capacity.h"
 #include "attn/Scheduling/ForwardSchedules.h"
@@ -43,6 +44,13 @@ inline constexpr int64_t f32OperandRegisters = 16;
 inline bool splitsElements(Value operand,
                            std::optional<MatmulPrecision> precision) {
   return getElementTypeOrSelf(operand).isF32() && isHighest(precision);
+}
+
+/// The schedule with these parameters of an attribute of attn_tile.
+template <typename Parameters>
+ScheduleAttrInterface makeSchedule(MLIRContext *context,
+                                   const Parameters &parameters) {
+  return cast<ScheduleAttrInterface>(Attribute(parameters.get(context)));
 }
 
 /// Sizes at which candidates for GPUs are timed.

@@ -11,7 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "GPUScheduleFamily.h"
-#include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileParameters.h"
 #include "llvm/Support/ErrorHandling.h"
 
 using namespace mlir;
@@ -49,11 +49,12 @@ GPUScheduleFamily::getRegisterTileCapacities(const DeviceFigures &device,
 ScheduleAttrInterface GPUScheduleFamily::getMap(MapHeadsOp op,
                                                 const DeviceModel &) const {
   constexpr int64_t warps = 4, rowsOfWarp = 16;
-  Attribute schedule = attn_tile::MultistageAttr::get(
-      op.getContext(), warps * rowsOfWarp, /*key_tile=*/64, /*stages=*/2, warps,
-      /*split_kv_work_items=*/0, /*pack_gqa=*/false, /*balance_splits=*/false,
-      /*v_head_dim_tile=*/0);
-  return cast<ScheduleAttrInterface>(schedule);
+  attn_tile::MultistageParameters parameters;
+  parameters.queryTile = warps * rowsOfWarp;
+  parameters.keyTile = 64;
+  parameters.stages = 2;
+  parameters.warps = warps;
+  return makeSchedule(op.getContext(), parameters);
 }
 
 ScheduleAttrInterface GPUScheduleFamily::getScalar(MLIRContext *context) const {
@@ -64,8 +65,11 @@ ScheduleAttrInterface GPUScheduleFamily::getScalar(MLIRContext *context) const {
 ScheduleAttrInterface
 GPUScheduleFamily::getMoveRows(MLIRContext *context) const {
   // A call for one token of few sequences needs work items for all SMs.
-  Attribute schedule = attn_tile::MoveRowsAttr::get(
-      context, /*chunks=*/64, /*threads=*/32, /*together=*/2, /*aligned=*/true,
-      /*loads_early=*/true);
-  return cast<ScheduleAttrInterface>(schedule);
+  attn_tile::MoveRowsParameters parameters;
+  parameters.chunks = 64;
+  parameters.threads = 32;
+  parameters.together = 2;
+  parameters.aligned = true;
+  parameters.loadsEarly = true;
+  return makeSchedule(context, parameters);
 }

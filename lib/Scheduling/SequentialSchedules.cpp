@@ -11,7 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ScheduleCandidates.h"
-#include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileParameters.h"
 #include "attn/Dialect/AttnTile/IR/RegisterBlocks.h"
 #include "attn/Dialect/AttnTile/IR/SplitKV.h"
 #include "llvm/Support/MathExtras.h"
@@ -75,10 +75,12 @@ void SequentialSchedules::addTiles(int64_t mostRows, int64_t splitKVWorkItems,
       bool isSmallest = keyTile == minKeyTile && queryTile <= minQueryTile;
       if (!isSmallest && elementBytes * elements > stackBytes)
         continue;
-      Attribute schedule = attn_tile::SequentialAttr::get(
-          op.getContext(), queryTile, keyTile, splitKVWorkItems, packsGqa,
-          /*balance_splits=*/false);
-      all.push_back({cast<ScheduleAttrInterface>(schedule), keyTile,
+      attn_tile::SequentialParameters parameters;
+      parameters.queryTile = queryTile;
+      parameters.keyTile = keyTile;
+      parameters.splitKvWorkItems = splitKVWorkItems;
+      parameters.packGqa = packsGqa;
+      all.push_back({makeSchedule(op.getContext(), parameters), keyTile,
                      /*preloadsQueries=*/false, "what a row unrolls to"});
     }
 }
@@ -142,26 +144,27 @@ struct SequentialFamily : ScheduleFamily {
   }
   ScheduleAttrInterface getMatmul(MatmulOp op,
                                   const DeviceModel &) const override {
-    constexpr int64_t rowTile = 16, columnTile = 64, depthTile = 64;
-    Attribute schedule = attn_tile::MatmulSequentialAttr::get(
-        op.getContext(), rowTile, columnTile, depthTile);
-    return cast<ScheduleAttrInterface>(schedule);
+    attn_tile::MatmulSequentialParameters parameters;
+    parameters.rowTile = 16;
+    parameters.columnTile = 64;
+    parameters.depthTile = 64;
+    return makeSchedule(op.getContext(), parameters);
   }
   ScheduleAttrInterface getMap(MapHeadsOp op,
                                const DeviceModel &device) const override;
   ScheduleAttrInterface getScalar(MLIRContext *context) const override {
-    Attribute schedule = attn_tile::SequentialAttr::get(
-        context, /*query_tile=*/1, /*key_tile=*/8, /*split_kv_work_items=*/0,
-        /*pack_gqa=*/false, /*balance_splits=*/false);
-    return cast<ScheduleAttrInterface>(schedule).getPreparation();
+    attn_tile::SequentialParameters parameters;
+    parameters.queryTile = 1;
+    parameters.keyTile = 8;
+    return makeSchedule(context, parameters).getPreparation();
   }
   ScheduleAttrInterface getMoveRows(MLIRContext *context) const override {
     // LLVM passes 16-bit floats between blocks as f32, which changes some
     // values: loads and stores are in one block.
-    Attribute schedule = attn_tile::MoveRowsAttr::get(
-        context, /*chunks=*/1024, /*threads=*/1, /*together=*/1,
-        /*aligned=*/false, /*loads_early=*/false);
-    return cast<ScheduleAttrInterface>(schedule);
+    attn_tile::MoveRowsParameters parameters;
+    parameters.chunks = 1024;
+    parameters.threads = 1;
+    return makeSchedule(context, parameters);
   }
 };
 } // namespace
@@ -173,10 +176,10 @@ SequentialFamily::getMap(MapHeadsOp op, const DeviceModel &device) const {
   int64_t headDim = cast<ShapedType>(op.getIn().getType()).getShape().back();
   int64_t rows = std::clamp<int64_t>(
       device.sharedBytes / (tiles * elementBytes * headDim), 1, maxHostTile);
-  Attribute schedule = attn_tile::SequentialAttr::get(
-      op.getContext(), int64_t(llvm::bit_floor(uint64_t(rows))), minKeyTile,
-      /*split_kv_work_items=*/0, /*pack_gqa=*/false, /*balance_splits=*/false);
-  return cast<ScheduleAttrInterface>(schedule);
+  attn_tile::SequentialParameters parameters;
+  parameters.queryTile = int64_t(llvm::bit_floor(uint64_t(rows)));
+  parameters.keyTile = minKeyTile;
+  return makeSchedule(op.getContext(), parameters);
 }
 
 const ScheduleFamily &attn::getSequentialFamily() {

@@ -15,7 +15,7 @@
 #include "attn/Analysis/MaskArea.h"
 #include "attn/Analysis/MaskTiles.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
-#include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileParameters.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/MathExtras.h"
@@ -335,39 +335,49 @@ void WarpSpecializedGradients::setDqRingDepth() {
 ScheduleAttrInterface
 WarpSpecializedGradients::makeKeys(const KeyKernel &kernel, TraversalKind kind,
                                    int64_t heads) {
-  return cast<ScheduleAttrInterface>(Attribute(KeyStationaryAttr::get(
-      op.getContext(), kernel.queryTile, rows, gradStages * kernel.queryParts,
-      gradConsumers, kind, heads, kernel.pipelined, kernel.queryParts,
-      kernel.dqRingDepth, kernel.lhsRegisters, kernel.orderedDq,
-      kernel.keyStages, kernel.prefetchWorkItem)));
+  attn_tile::KeyStationaryParameters parameters;
+  parameters.queryTile = kernel.queryTile;
+  parameters.keyTile = rows;
+  parameters.stages = gradStages * kernel.queryParts;
+  parameters.consumers = gradConsumers;
+  parameters.traversal = kind;
+  parameters.interleave = heads;
+  parameters.pipelined = kernel.pipelined;
+  parameters.queryParts = kernel.queryParts;
+  parameters.dqRingDepth = kernel.dqRingDepth;
+  parameters.lhsRegisters = kernel.lhsRegisters;
+  parameters.orderedDq = kernel.orderedDq;
+  parameters.keyStages = kernel.keyStages;
+  parameters.prefetchWorkItem = kernel.prefetchWorkItem;
+  return makeSchedule(op.getContext(), parameters);
 }
 
 ScheduleAttrInterface WarpSpecializedGradients::makeQueries(int64_t keyTile,
                                                             bool preloads) {
+  attn_tile::WarpSpecializedParameters parameters;
+  parameters.queryTile = rows;
+  parameters.keyTile = keyTile;
+  parameters.stages = gradStages;
+  parameters.consumers = gradConsumers;
   // Warpgroups run in ping-pong where there is no room for early queries.
-  return cast<ScheduleAttrInterface>(
-      Attribute(attn_tile::WarpSpecializedAttr::get(
-          op.getContext(), rows, keyTile, gradStages, gradConsumers,
-          /*ping_pong=*/!preloads, traversal,
-          /*interleave=*/hasSequences ? 0 : 1,
-          /*conditional_rescale=*/false, /*deferred_rescale=*/false,
-          /*query_stages=*/preloads ? 2 : 1, /*split_kv_work_items=*/0,
-          /*pack_gqa=*/false, /*score_stages=*/0, /*l2_promotion=*/256,
-          /*ctas_per_sm=*/1, /*exp2_emulation=*/0, /*cluster=*/1,
-          /*mask_bits=*/false, /*balance_splits=*/false,
-          /*v_head_dim_tile=*/0)));
+  parameters.pingPong = !preloads;
+  parameters.traversal = traversal;
+  parameters.interleave = hasSequences ? 0 : 1;
+  parameters.queryStages = preloads ? 2 : 1;
+  return makeSchedule(op.getContext(), parameters);
 }
 
 Attribute WarpSpecializedGradients::makeGradient(ScheduleAttrInterface keys,
                                                  ScheduleAttrInterface queries,
                                                  ScheduleAttrInterface values) {
-  Attribute ofRows = attn_tile::MultistageAttr::get(
-      op.getContext(), /*query_tile=*/128, /*key_tile=*/64, /*stages=*/2,
-      /*warps=*/4 * gradConsumers, /*split_kv_work_items=*/0,
-      /*pack_gqa=*/false, /*balance_splits=*/false, /*v_head_dim_tile=*/0);
+  attn_tile::MultistageParameters ofRows;
+  ofRows.queryTile = 128;
+  ofRows.keyTile = 64;
+  ofRows.stages = 2;
+  ofRows.warps = 4 * gradConsumers;
   return attn_tile::GradientAttr::get(op.getContext(),
-                                      cast<ScheduleAttrInterface>(ofRows), keys,
-                                      queries, values);
+                                      makeSchedule(op.getContext(), ofRows),
+                                      keys, queries, values);
 }
 
 int64_t WarpSpecializedGradients::getDqRingBound(int64_t parts) {

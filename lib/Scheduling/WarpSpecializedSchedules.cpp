@@ -12,7 +12,7 @@
 
 #include "GPUScheduleFamily.h"
 #include "RegionRequirements.h"
-#include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileParameters.h"
 #include "attn/Dialect/AttnTile/IR/RegisterBlocks.h"
 #include "attn/Dialect/AttnTile/IR/SplitKV.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -206,17 +206,22 @@ ScheduleCandidate WarpSpecializedSchedules::makeCandidate(KeyTileBounds bounds,
   bool isDeferred = !isConditional && vHeadDim >= minVHeadDimDeferred &&
                     clearsCheaply && bounds.scoreStages == 0 &&
                     (readsBits || !computesFromPairReads(op.getMaskMod()));
-  Attribute schedule = attn_tile::WarpSpecializedAttr::get(
-      op.getContext(), bounds.queryTile, keyTile, bounds.stages, consumers,
-      /*ping_pong=*/consumers > 1, traversal, interleave,
-      /*conditional_rescale=*/isConditional || isDeferred,
-      /*deferred_rescale=*/isDeferred,
-      /*query_stages=*/preloads ? 2 : 1, /*split_kv_work_items=*/0,
-      /*pack_gqa=*/false, bounds.scoreStages, sharedPromotion,
-      /*ctas_per_sm=*/1,
-      /*exp2_emulation=*/0, /*cluster=*/1, readsBits,
-      /*balance_splits=*/false, bounds.vHeadDimTile);
-  return ScheduleCandidate{cast<ScheduleAttrInterface>(schedule), keyTile,
+  attn_tile::WarpSpecializedParameters parameters;
+  parameters.queryTile = bounds.queryTile;
+  parameters.keyTile = keyTile;
+  parameters.stages = bounds.stages;
+  parameters.consumers = consumers;
+  parameters.pingPong = consumers > 1;
+  parameters.traversal = traversal;
+  parameters.interleave = interleave;
+  parameters.conditionalRescale = isConditional || isDeferred;
+  parameters.deferredRescale = isDeferred;
+  parameters.queryStages = preloads ? 2 : 1;
+  parameters.scoreStages = bounds.scoreStages;
+  parameters.l2Promotion = sharedPromotion;
+  parameters.maskBits = readsBits;
+  parameters.vHeadDimTile = bounds.vHeadDimTile;
+  return ScheduleCandidate{makeSchedule(op.getContext(), parameters), keyTile,
                            preloads, limit.str()};
 }
 
@@ -239,16 +244,13 @@ std::optional<ScheduleCandidate> WarpSpecializedSchedules::getForBlocks() {
   bounds.stages = stages;
   if (getLargestKeyTile(bounds).size != keyTile)
     return std::nullopt;
-  Attribute schedule = attn_tile::WarpSpecializedAttr::get(
-      op.getContext(), bounds.queryTile, keyTile, stages, /*consumers=*/1,
-      /*ping_pong=*/false, attn_tile::TraversalKind::Persistent,
-      /*interleave=*/1, /*conditional_rescale=*/false,
-      /*deferred_rescale=*/false,
-      /*query_stages=*/1, /*split_kv_work_items=*/0, /*pack_gqa=*/false,
-      /*score_stages=*/0, sharedPromotion, /*ctas_per_sm=*/1,
-      /*exp2_emulation=*/0, /*cluster=*/1, /*mask_bits=*/false,
-      /*balance_splits=*/false, /*v_head_dim_tile=*/0);
-  return ScheduleCandidate{cast<ScheduleAttrInterface>(schedule), keyTile,
+  attn_tile::WarpSpecializedParameters parameters;
+  parameters.queryTile = bounds.queryTile;
+  parameters.keyTile = keyTile;
+  parameters.stages = stages;
+  parameters.consumers = 1;
+  parameters.l2Promotion = sharedPromotion;
+  return ScheduleCandidate{makeSchedule(op.getContext(), parameters), keyTile,
                            /*preloadsQueries=*/false, "blocks of the mask"};
 }
 
@@ -332,16 +334,20 @@ WarpSpecializedSchedules::getForFewQueriesIn(int64_t vHeadDimTiles) {
   bool splits = !whyNotSplitKV(op);
   // Listed splits are sorted by their length, over all heads together.
   bool balancesSplits = splits && paysToBalanceSplits(op);
-  Attribute schedule = attn_tile::WarpSpecializedAttr::get(
-      op.getContext(), bounds.queryTile, keyTile, stages, /*consumers=*/1,
-      /*ping_pong=*/false, attn_tile::TraversalKind::Grid,
-      /*interleave=*/balancesSplits ? 0 : 1,
-      /*conditional_rescale=*/false, /*deferred_rescale=*/false,
-      /*query_stages=*/1,
-      /*split_kv_work_items=*/splits ? device.sms : 0, packsGqa,
-      /*score_stages=*/0, streamedPromotion, ctasPerSm, /*exp2_emulation=*/0,
-      /*cluster=*/1, /*mask_bits=*/false, balancesSplits, bounds.vHeadDimTile);
-  return ScheduleCandidate{cast<ScheduleAttrInterface>(schedule), keyTile,
+  attn_tile::WarpSpecializedParameters parameters;
+  parameters.queryTile = bounds.queryTile;
+  parameters.keyTile = keyTile;
+  parameters.stages = stages;
+  parameters.consumers = 1;
+  parameters.traversal = attn_tile::TraversalKind::Grid;
+  parameters.interleave = balancesSplits ? 0 : 1;
+  parameters.splitKvWorkItems = splits ? device.sms : 0;
+  parameters.packGqa = packsGqa;
+  parameters.l2Promotion = streamedPromotion;
+  parameters.ctasPerSm = ctasPerSm;
+  parameters.balanceSplits = balancesSplits;
+  parameters.vHeadDimTile = bounds.vHeadDimTile;
+  return ScheduleCandidate{makeSchedule(op.getContext(), parameters), keyTile,
                            /*preloadsQueries=*/false, "what is read at a time"};
 }
 
@@ -492,16 +498,15 @@ static ScheduleAttrInterface getStreamingSchedule(AttentionOpInterface op,
   LargestTile largest = getLargestKeyTile(bounds);
   if (largest.size == 0)
     return nullptr;
-  Attribute schedule = attn_tile::WarpSpecializedAttr::get(
-      op.getContext(), bounds.queryTile, largest.size, bounds.stages, consumers,
-      /*ping_pong=*/false, attn_tile::TraversalKind::Persistent,
-      /*interleave=*/op.hasSequences() ? 0 : 1,
-      /*conditional_rescale=*/false, /*deferred_rescale=*/false,
-      /*query_stages=*/1, /*split_kv_work_items=*/0, /*pack_gqa=*/false,
-      /*score_stages=*/0, sharedPromotion, /*ctas_per_sm=*/1,
-      /*exp2_emulation=*/0, /*cluster=*/1, /*mask_bits=*/false,
-      /*balance_splits=*/false, bounds.vHeadDimTile);
-  return cast<ScheduleAttrInterface>(schedule);
+  attn_tile::WarpSpecializedParameters parameters;
+  parameters.queryTile = bounds.queryTile;
+  parameters.keyTile = largest.size;
+  parameters.stages = bounds.stages;
+  parameters.consumers = consumers;
+  parameters.interleave = op.hasSequences() ? 0 : 1;
+  parameters.l2Promotion = sharedPromotion;
+  parameters.vHeadDimTile = bounds.vHeadDimTile;
+  return makeSchedule(op.getContext(), parameters);
 }
 
 //===----------------------------------------------------------------------===//
@@ -525,11 +530,14 @@ static ScheduleAttrInterface getMatmulSchedule(MatmulOp op,
       op, readsMatrix(op) ? maxColumnTile / 2 : maxColumnTile);
   int64_t stageBytes = elementBytes * depthTile * (rowTile + columnTile);
   int64_t storeBytes = storeStages * elementBytes * rowTile * columnUnit;
-  Attribute schedule = attn_tile::MatmulWarpSpecializedAttr::get(
-      op.getContext(), rowTile, columnTile, depthTile,
-      countStages(getTileBytes(device), storeBytes, stageBytes), consumers,
-      interleave);
-  return cast<ScheduleAttrInterface>(schedule);
+  attn_tile::MatmulWarpSpecializedParameters parameters;
+  parameters.rowTile = rowTile;
+  parameters.columnTile = columnTile;
+  parameters.depthTile = depthTile;
+  parameters.stages = countStages(getTileBytes(device), storeBytes, stageBytes);
+  parameters.consumers = consumers;
+  parameters.interleave = interleave;
+  return makeSchedule(op.getContext(), parameters);
 }
 
 //===----------------------------------------------------------------------===//

@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Writes tables that MLIR's own generators do not: the parameters of attributes
-// that messages about unknown ones list, and the names, summaries and custom
-// forms that the language server offers. The build runs it; it is not
-// installed.
+// Writes what MLIR's own generators do not: the parameters of attributes that
+// messages about unknown ones list, structs that build attributes with many
+// parameters, and the names, summaries and custom forms that the language
+// server offers. The build runs it; it is not installed.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +26,7 @@
 using namespace llvm;
 
 namespace {
-enum class Action { StructParameters, Definitions };
+enum class Action { StructParameters, ParameterStructs, Definitions };
 } // namespace
 
 static cl::opt<Action> action(
@@ -34,6 +34,8 @@ static cl::opt<Action> action(
     cl::values(
         clEnumValN(Action::StructParameters, "gen-struct-parameters",
                    "the parameters of attributes with a struct in their form"),
+        clEnumValN(Action::ParameterStructs, "gen-parameter-structs",
+                   "structs with the parameters of such attributes"),
         clEnumValN(Action::Definitions, "gen-definitions",
                    "operations, attributes and types with their texts")));
 
@@ -190,6 +192,73 @@ static void writeStructParameters(const RecordKeeper &records,
 }
 
 //===----------------------------------------------------------------------===//
+// Structs of parameters
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A parameter as a member of a struct.
+struct Member {
+  std::string name, type, value;
+
+  std::string getName() const { return convertToCamelFromSnakeCase(name); }
+  std::string getAccessor() const {
+    return "get" + convertToCamelFromSnakeCase(name, /*capitalizeFirst=*/true);
+  }
+};
+} // namespace
+
+static std::vector<Member> getMembers(const Record &attribute) {
+  std::vector<Member> members;
+  const DagInit *all = attribute.getValueAsDag("parameters");
+  for (unsigned i = 0, e = all->getNumArgs(); i < e; ++i) {
+    Member member;
+    member.name = all->getArgNameStr(i).str();
+    if (const auto *type = dyn_cast<StringInit>(all->getArg(i))) {
+      member.type = type->getValue().str();
+    } else {
+      const Record *def = cast<DefInit>(all->getArg(i))->getDef();
+      member.type = getString(*def, "cppType").str();
+      member.value = getString(*def, "defaultValue").str();
+    }
+    if (member.value.empty())
+      member.value = member.type + "{}";
+    members.push_back(std::move(member));
+  }
+  return members;
+}
+
+/// Writes, for each attribute with a struct in its form, a struct whose members
+/// are the parameters, with their defaults. It is made from an attribute or
+/// member by member, and makes an attribute.
+static void writeParameterStructs(const RecordKeeper &records,
+                                  raw_ostream &os) {
+  for (const Record *attribute : getRecords(records, "AttrDef", "dialect")) {
+    if (getStructParameters(*attribute).empty())
+      continue;
+    StringRef className = getString(*attribute, "cppClassName");
+    std::string name = className.drop_back(strlen("Attr")).str() + "Parameters";
+    std::vector<Member> members = getMembers(*attribute);
+    os << "/// The parameters of `#" << dialectName << '.'
+       << getString(*attribute, "mnemonic") << "`.\nstruct " << name << " {\n  "
+       << name << "() = default;\n  explicit " << name << '(' << className
+       << " attribute) {\n";
+    for (const Member &member : members)
+      os << "    " << member.getName() << " = attribute."
+         << member.getAccessor() << "();\n";
+    os << "  }\n\n  " << className
+       << " get(::mlir::MLIRContext *context) const {\n    return " << className
+       << "::get(context";
+    for (const Member &member : members)
+      os << ", " << member.getName();
+    os << ");\n  }\n\n";
+    for (const Member &member : members)
+      os << "  " << member.type << ' ' << member.getName() << " = "
+         << member.value << ";\n";
+    os << "};\n\n";
+  }
+}
+
+//===----------------------------------------------------------------------===//
 // Definitions
 //===----------------------------------------------------------------------===//
 
@@ -284,6 +353,9 @@ static bool run(raw_ostream &os, const RecordKeeper &records) {
   switch (action) {
   case Action::StructParameters:
     writeStructParameters(records, os);
+    break;
+  case Action::ParameterStructs:
+    writeParameterStructs(records, os);
     break;
   case Action::Definitions:
     writeDefinitions(records, os);

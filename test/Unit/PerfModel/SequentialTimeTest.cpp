@@ -13,8 +13,8 @@
 
 #include "attn/Analysis/MaskArea.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
-#include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileParameters.h"
 #include "attn/Dialect/AttnTile/Transforms/ScheduleInterfaceImpl.h"
 #include "attn/PerfModel/Calibration.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -62,11 +62,11 @@ protected:
     SmallVector<KernelTime> kernels;
     if (!module)
       return kernels;
-    auto schedule = cast<ScheduleAttrInterface>(
-        Attribute(attn_tile::SequentialAttr::get(&context, queryTile, keyTile,
-                                                 /*split_kv_work_items=*/0,
-                                                 /*pack_gqa=*/false,
-                                                 /*balance_splits=*/false)));
+    attn_tile::SequentialParameters parameters;
+    parameters.queryTile = queryTile;
+    parameters.keyTile = keyTile;
+    auto schedule =
+        cast<ScheduleAttrInterface>(Attribute(parameters.get(&context)));
     module->walk([&](AttentionOpInterface op) {
       kernels =
           schedule.estimateKernels(VisitedTiles(op, CostAssumptions()), device);

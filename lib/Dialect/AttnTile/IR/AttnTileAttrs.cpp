@@ -367,10 +367,11 @@ bool attn_tile::isL2Promotion(int64_t bytes) {
   return llvm::is_contained({0, 64, 128, 256}, bytes);
 }
 
-static LogicalResult verifyBalanced(EmitErrorFn emitError,
-                                    int64_t splitKVWorkItems,
-                                    bool balanceSplits) {
-  if (!balanceSplits || splitKVWorkItems > 0)
+static LogicalResult verifySplitKV(EmitErrorFn emitError, int64_t workItems,
+                                   bool balanceSplits) {
+  if (failed(verifyNotNegative(emitError, "split_kv_work_items", workItems)))
+    return failure();
+  if (!balanceSplits || workItems > 0)
     return success();
   return emitError() << "'balance_splits' needs 'split_kv_work_items' above 0";
 }
@@ -386,9 +387,7 @@ LogicalResult WarpSpecializedAttr::verify(
     return emitError() << "'l2_promotion' must be 0, 64, 128 or 256 (was "
                        << l2Promotion << ")";
   if (failed(verifyPositive(emitError, "consumers", consumers)) ||
-      failed(verifyNotNegative(emitError, "split_kv_work_items",
-                               splitKVWorkItems)) ||
-      failed(verifyBalanced(emitError, splitKVWorkItems, balanceSplits)) ||
+      failed(verifySplitKV(emitError, splitKVWorkItems, balanceSplits)) ||
       failed(verifyNotNegative(emitError, "score_stages", scoreStages)) ||
       failed(verifyAtMost(emitError, "score_stages", scoreStages, maxStages)) ||
       failed(verifyStages(emitError, "stages", stages)) ||
@@ -597,9 +596,7 @@ LogicalResult MultistageAttr::verify(EmitErrorFn emitError, int64_t queryTile,
                                      int64_t vHeadDimTile) {
   if (failed(verifyPositive(emitError, "warps", warps)) ||
       failed(verifyVHeadDimTile(emitError, vHeadDimTile)) ||
-      failed(verifyNotNegative(emitError, "split_kv_work_items",
-                               splitKVWorkItems)) ||
-      failed(verifyBalanced(emitError, splitKVWorkItems, balanceSplits)) ||
+      failed(verifySplitKV(emitError, splitKVWorkItems, balanceSplits)) ||
       failed(verifyAtMost(emitError, "warps", warps, maxTile / 16)) ||
       failed(verifyStages(emitError, "stages", stages)) ||
       failed(verifyMultiple(emitError, "key_tile", keyTile, 16)) ||
@@ -613,9 +610,7 @@ LogicalResult SequentialAttr::verify(EmitErrorFn emitError, int64_t queryTile,
                                      int64_t keyTile, int64_t splitKVWorkItems,
                                      bool, bool balanceSplits) {
   if (failed(verifyPositive(emitError, "query_tile", queryTile)) ||
-      failed(verifyNotNegative(emitError, "split_kv_work_items",
-                               splitKVWorkItems)) ||
-      failed(verifyBalanced(emitError, splitKVWorkItems, balanceSplits)) ||
+      failed(verifySplitKV(emitError, splitKVWorkItems, balanceSplits)) ||
       failed(verifyAtMost(emitError, "query_tile", queryTile, maxTile)) ||
       failed(verifyMultiple(emitError, "key_tile", keyTile, 8)))
     return failure();

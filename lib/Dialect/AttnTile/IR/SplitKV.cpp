@@ -11,7 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/AttnTile/IR/SplitKV.h"
-#include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileParameters.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -19,6 +19,11 @@ using namespace mlir::attn_tile;
 
 Attribute attn_tile::withSplitKVWorkItems(Attribute schedule, int64_t workItems,
                                           bool balanceSplits) {
+  auto split = [&](auto parameters) -> Attribute {
+    parameters.splitKvWorkItems = workItems;
+    parameters.balanceSplits = balanceSplits;
+    return parameters.get(schedule.getContext());
+  };
   return llvm::TypeSwitch<Attribute, Attribute>(schedule)
       .Case([&](ByAlignmentAttr choice) -> Attribute {
         auto with = [&](Attribute part) {
@@ -32,31 +37,19 @@ Attribute attn_tile::withSplitKVWorkItems(Attribute schedule, int64_t workItems,
         return ByAlignmentAttr::get(choice.getContext(), aligned, otherwise);
       })
       .Case([&](WarpSpecializedAttr old) -> Attribute {
+        WarpSpecializedParameters parameters(old);
         // Listed splits alone are sorted over all heads together.
-        bool wasListed = old.getBalanceSplits() && !balanceSplits;
-        return WarpSpecializedAttr::get(
-            old.getContext(), old.getQueryTile(), old.getKeyTile(),
-            old.getStages(), old.getConsumers(), old.getPingPong(),
-            old.getTraversal(), wasListed ? 1 : old.getInterleave(),
-            old.getConditionalRescale(), old.getDeferredRescale(),
-            old.getQueryStages(), workItems, old.getPackGqa(),
-            old.getScoreStages(), old.getL2Promotion(), old.getCtasPerSm(),
-            old.getExp2Emulation(), old.getCluster(),
-            // With split-KV, keys are masked by the mask_mod region, not by
-            // mask bits.
-            workItems == 0 && old.getMaskBits(), balanceSplits,
-            old.getVHeadDimTile());
+        if (parameters.balanceSplits && !balanceSplits)
+          parameters.interleave = 1;
+        // With split-KV, keys are masked by the mask_mod region, not by mask
+        // bits.
+        if (workItems != 0)
+          parameters.maskBits = false;
+        return split(parameters);
       })
-      .Case([&](MultistageAttr old) -> Attribute {
-        return MultistageAttr::get(old.getContext(), old.getQueryTile(),
-                                   old.getKeyTile(), old.getStages(),
-                                   old.getWarps(), workItems, old.getPackGqa(),
-                                   balanceSplits, old.getVHeadDimTile());
-      })
-      .Case([&](SequentialAttr old) -> Attribute {
-        return SequentialAttr::get(old.getContext(), old.getQueryTile(),
-                                   old.getKeyTile(), workItems,
-                                   old.getPackGqa(), balanceSplits);
-      })
+      .Case(
+          [&](MultistageAttr old) { return split(MultistageParameters(old)); })
+      .Case(
+          [&](SequentialAttr old) { return split(SequentialParameters(old)); })
       .Default([](Attribute) { return Attribute(); });
 }
