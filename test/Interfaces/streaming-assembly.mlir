@@ -5,10 +5,12 @@
 // RUN:   | attn-test-opt -attn-to-kernel-pipeline=target=sm_90a '-attn-nvvm-pipeline=target=sm_90a fail-on-spills=1' \
 // RUN:   | FileCheck %s
 
-// ptxas assembles the kernels of `test_attn.linear_scores`: two with chosen schedules, of which one divides wide heads
-// among work items, and one with KV splits and the kernel that combines them.
+// ptxas assembles the kernels of `test_attn.linear_scores`: three with chosen schedules, of which one has the KV
+// addressing of test/lib and one divides wide heads among work items, and one with KV splits and the kernel that
+// combines them.
 
 // CHECK: gpu.binary @whole_kernel_module
+// CHECK: gpu.binary @left_padded_kernel_module
 // CHECK: gpu.binary @wide_kernel_module
 // CHECK: gpu.binary @splits_kernel_module
 // CHECK: gpu.binary @splits_combine_module
@@ -17,6 +19,14 @@ func.func @whole(%q: memref<?x4x?x64xbf16>, %k: memref<?x2x?x64xbf16>, %v: memre
                  %o: memref<?x4x?x64xbf16>) {
   test_attn.linear_scores ins(%q, %k, %v : memref<?x4x?x64xbf16>, memref<?x2x?x64xbf16>, memref<?x2x?x64xbf16>)
       outs(%o : memref<?x4x?x64xbf16>) mask(#attn.causal)
+  return
+}
+
+func.func @left_padded(%q: memref<?x4x?x64xbf16>, %k: memref<?x2x?x64xbf16>, %o: memref<?x4x?x64xbf16>,
+                       %lengths: memref<?xi32>) {
+  test_attn.linear_scores ins(%q, %k, %k : memref<?x4x?x64xbf16>, memref<?x2x?x64xbf16>, memref<?x2x?x64xbf16>)
+      outs(%o : memref<?x4x?x64xbf16>) key_lengths(%lengths : memref<?xi32>) mask(#attn.causal)
+      addressing(#test_attn.left_padded_kv)
   return
 }
 

@@ -29,3 +29,12 @@ func.func @head_dim(%q: memref<1x2x512x260xbf16>) {
       outs(%q : memref<1x2x512x260xbf16>)
   return
 }
+
+// -----
+
+func.func @addressing(%q: memref<1x2x512x64xbf16>) {
+  // expected-error @below {{needs 'key_lengths' for '#test_attn.left_padded_kv'}}
+  test_attn.linear_scores ins(%q, %q, %q : memref<1x2x512x64xbf16>, memref<1x2x512x64xbf16>, memref<1x2x512x64xbf16>)
+      outs(%q : memref<1x2x512x64xbf16>) addressing(#test_attn.left_padded_kv)
+  return
+}

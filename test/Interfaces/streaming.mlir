@@ -34,3 +34,20 @@ func.func @linear(%q: memref<?x4x?x64xbf16>, %k: memref<?x2x?x64xbf16>, %v: memr
       outs(%o : memref<?x4x?x64xbf16>) mask(#attn.causal)
   return
 }
+
+// A KV addressing of test/lib, whose sequences end at the end of their batch entry: the first row is that of the length
+// from the end, and each tile of keys and values is loaded relative to it.
+
+// CHECK-LABEL: attn_tile.kernel @left_padded_kernel(
+// CHECK:         %[[LENGTH:.*]] = arith.index_cast %{{.*}} : i32 to index
+// CHECK-NEXT:    %[[FIRST:.*]] = arith.subi %[[STORED:.*]], %[[LENGTH]]
+// CHECK-NEXT:    %[[VALID:.*]] = arith.cmpi ule, %[[LENGTH]], %[[STORED]]
+// CHECK:         %[[ROW:.*]] = arith.select %[[VALID]], %[[FIRST]], %{{.*}}
+// CHECK:         arith.addi %[[ROW]],
+
+func.func @left_padded(%q: memref<?x4x?x64xbf16>, %k: memref<?x2x?x64xbf16>, %o: memref<?x4x?x64xbf16>,
+                       %lengths: memref<?xi32>) {
+  test_attn.linear_scores ins(%q, %k, %k : memref<?x4x?x64xbf16>, memref<?x2x?x64xbf16>, memref<?x2x?x64xbf16>)
+      outs(%o : memref<?x4x?x64xbf16>) key_lengths(%lengths : memref<?xi32>) addressing(#test_attn.left_padded_kv)
+  return
+}

@@ -8,12 +8,14 @@
 //
 // An operation that gets kernels, with KV splits or not, by
 // StreamingOpInterface and AttentionOpInterface alone. Its state is one
-// accumulator.
+// accumulator. It may have a KV addressing of its own, which kernels ask for
+// the rows of sequences.
 //
 //===----------------------------------------------------------------------===//
 
 #include "TestAttn.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/TypeUtilities.h"
 
 #include <limits>
@@ -38,6 +40,16 @@ SmallVector<attn::AttentionOperand> LinearScoresOp::getShapedOperands() {
 
 int64_t LinearScoresOp::getFlopsPerPair() {
   return 2 * (attn::getDimSize(getKey(), 3) + attn::getDimSize(getValue(), 3));
+}
+
+attn::KVAddressingAttrInterface LinearScoresOp::getAddressing() {
+  return getKvAddressingAttr();
+}
+
+LogicalResult LinearScoresOp::verify() {
+  if (attn::KVAddressingAttrInterface addressing = getAddressing())
+    return addressing.verifyOperands(*this);
+  return success();
 }
 
 // It has no sequences, no tables of masks and no dropout.
@@ -145,4 +157,32 @@ SmallVector<Value> LinearScoresOp::emitCombine(CombinedElement &element,
 void LinearScoresOp::emitFinalizeCombined(CombinedElement &element,
                                           ValueRange state) {
   element.storeOutput(state[0]);
+}
+
+//===----------------------------------------------------------------------===//
+// LeftPaddedKVAttr
+//===----------------------------------------------------------------------===//
+
+LogicalResult LeftPaddedKVAttr::verifyOperands(Operation *op) const {
+  if (cast<attn::AttentionOpInterface>(op).getKeyLengths())
+    return success();
+  return op->emitOpError("needs 'key_lengths' for '") << *this << "'";
+}
+
+Value LeftPaddedKVAttr::emitMaxKeys(OpBuilder &builder, Location loc, Value key,
+                                    Value) const {
+  return builder.createOrFold<memref::DimOp>(loc, key, 2);
+}
+
+attn::SequenceRows LeftPaddedKVAttr::emitRows(OpBuilder &builder, Location loc,
+                                              Value lengths, Value stored,
+                                              Value sequence) const {
+  Value length = arith::IndexCastOp::create(
+      builder, loc, builder.getIndexType(),
+      memref::LoadOp::create(builder, loc, lengths, sequence));
+  Value first = arith::SubIOp::create(builder, loc, stored, length);
+  // The unsigned comparison also catches negative lengths.
+  Value isValid = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ule,
+                                        length, stored);
+  return {first, length, isValid};
 }

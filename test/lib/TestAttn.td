@@ -16,6 +16,7 @@
 #define TEST_ATTN_TD
 
 include "attn/Dialect/Attn/IR/AttnInterfaces.td"
+include "attn/Dialect/Attn/IR/KVAddressingOpInterface.td"
 include "attn/Dialect/AttnTile/IR/AttnTileInterfaces.td"
 include "attn/Dialect/AttnTile/IR/StreamingOpInterface.td"
 include "attn/Interfaces/CostOpInterface.td"
@@ -74,6 +75,11 @@ def TestAttn_DotAttr : TestAttn_Attr<"Dot", "dot", [
   let summary = "an MMA of 8x8x8 bf16 elements";
 }
 
+def TestAttn_LeftPaddedKVAttr : TestAttn_Attr<"LeftPaddedKV", "left_padded_kv", [
+    DeclareAttrInterfaceMethods<Attn_KVAddressingAttrInterface>]> {
+  let summary = "each sequence is at the end of its batch entry";
+}
+
 //===----------------------------------------------------------------------===//
 // Operations
 //===----------------------------------------------------------------------===//
@@ -117,6 +123,7 @@ def TestAttn_IotaOp : TestAttn_Op<"iota", [
 
 def TestAttn_LinearScoresOp : TestAttn_Op<"linear_scores", [
     DeclareOpInterfaceMethods<Attn_AttentionOpInterface>,
+    DeclareOpInterfaceMethods<Attn_KVAddressingOpInterface>,
     DeclareOpInterfaceMethods<AttnTile_StreamingOpInterface, [
         "whyNotSplitKV", "emitFinalizeSplit", "emitInitCombined", "emitCombine",
         "emitFinalizeCombined"]>]> {
@@ -132,6 +139,7 @@ def TestAttn_LinearScoresOp : TestAttn_Op<"linear_scores", [
                        AnyMemRef:$out, Optional<AnyMemRef>:$key_lengths,
                        OptionalAttr<F32Attr>:$scale,
                        OptionalAttr<Attn_MaskAttrInterface>:$mask,
+                       OptionalAttr<Attn_KVAddressingAttrInterface>:$kv_addressing,
                        OptionalAttr<AnyAttr>:$schedule);
   let regions = (region AnyRegion:$score_mod, AnyRegion:$mask_mod);
   let assemblyFormat = [{
@@ -139,12 +147,14 @@ def TestAttn_LinearScoresOp : TestAttn_Op<"linear_scores", [
     type($value) `)` `outs` `(` $out `:` type($out) `)`
     (`key_lengths` `(` $key_lengths^ `:` type($key_lengths) `)`)?
     (`scale` `(` $scale^ `)`)? (`mask` `(` $mask^ `)`)?
+    (`addressing` `(` $kv_addressing^ `)`)?
     (`schedule` `(` $schedule^ `)`)?
     (`score_mod` $score_mod^)? (`mask_mod` $mask_mod^)? attr-dict
   }];
   let extraClassDeclaration = [{
     ::mlir::MutableOperandRange getDpsInitsMutable() { return getOutMutable(); }
   }];
+  let hasVerifier = 1;
 }
 
 #endif // TEST_ATTN_TD

@@ -67,6 +67,7 @@ private:
     /// The source of its dropout keep mask, if there is dropout.
     KernelDropout::Source dropout;
     /// Where the work item is stored. Without sequences rows are positions.
+    /// `firstKeyRow` is null where keys begin at row 0 of their batch entry.
     Value batch, keyBatch, keyHead, firstQueryRow, firstKeyRow;
     /// Its KV split, of how many; null without split-KV.
     Value split, numSplits;
@@ -94,8 +95,7 @@ private:
   void checkInputs(const WorkItem &item);
   /// Reports `code` if `isWrong`.
   void report(Value isWrong, attnrt_fault code);
-  /// Emits the number of keys of batch entry `batch`; 0 if it is not valid.
-  Value loadKeyLength(Value batch);
+  void loadKeyRows(WorkItem &item);
   Value loadQueries(const WorkItem &item);
   Value emitKeepMask(const WorkItem &item, Value firstKey);
   SmallVector<Value> writeStep(Tile &tile, Value queryTile,
@@ -161,6 +161,8 @@ private:
   Value storedQuery;
   /// Whether work items are KV splits, and whether these are listed.
   bool isSplit, listsItsSplits;
+  /// Whether the keys of listed work items may begin at any row.
+  bool addsKeyRows;
   /// The list of work items, if there are sequences.
   Value workItemList;
   /// The lists of key tiles, if masks read tensors, and the order of query
@@ -226,6 +228,24 @@ KernelWriter::Tile::Tile(KernelWriter &writer, const WorkItem &item)
   prepared = writer.streaming.emitPrepared(*this);
 }
 
+/// Whether the KV addressing of attention without sequences has keys that begin
+/// at another row than row 0 of their batch entry.
+static bool mayBeginAtAnyRow(AttentionOpInterface attention) {
+  Value lengths = attention.getKeyLengths();
+  if (!lengths)
+    return false;
+  OpBuilder builder(attention.getContext());
+  Location loc = attention.getLoc();
+  Type index = builder.getIndexType();
+  Region region;
+  Block *block = builder.createBlock(
+      &region, {}, {lengths.getType(), index, index}, {loc, loc, loc});
+  SequenceRows rows = getKVAddressing(attention).emitRows(
+      builder, loc, block->getArgument(0), block->getArgument(1),
+      block->getArgument(2));
+  return !isConstantIntValue(rows.first, 0);
+}
+
 KernelWriter::KernelWriter(OpBuilder &builder,
                            attn_tile::StreamingOpInterface streaming,
                            attn_tile::KernelOp kernel, ValueRange captures,
@@ -234,7 +254,9 @@ KernelWriter::KernelWriter(OpBuilder &builder,
       attention(cast<AttentionOpInterface>(streaming.getOperation())),
       dropout(attention), kernel(kernel),
       addressing(getKVAddressing(attention)), isSplit(bool(splits)),
-      listsItsSplits(splits.areListed()) {
+      listsItsSplits(splits.areListed()),
+      addsKeyRows(attention.hasSequences() ? !attention.hasPackedQueries()
+                                           : mayBeginAtAnyRow(attention)) {
   ScheduleAttrInterface schedule = attention.getChosenSchedule();
   queryTileSize = schedule.getQueryTile();
   keyTileSize = schedule.getKeyTile();
@@ -399,7 +421,8 @@ KernelWriter::WorkItem KernelWriter::makeWorkItem(ValueRange ids) {
     item.firstQuery = item.firstOfCluster = listed.first;
     item.queryLength = listed.queryLength;
     item.keyLength = listed.keyLength;
-    item.firstKeyRow = listed.keyRow;
+    if (addsKeyRows)
+      item.firstKeyRow = listed.keyRow;
     item.firstQueryRow = listed.queryRow;
     item.batch = addressing.packsQueries() ? b.index(0) : item.sequence;
     item.keyBatch = addressing.hasEntries() ? item.sequence : item.batch;
@@ -424,7 +447,9 @@ KernelWriter::WorkItem KernelWriter::makeWorkItem(ValueRange ids) {
           arith::AddIOp::create(b, item.firstOfCluster, offset);
     }
     item.queryLength = storedQueries;
-    item.keyLength = keyLengths ? loadKeyLength(item.batch) : storedKeys;
+    item.keyLength = storedKeys;
+    if (keyLengths)
+      loadKeyRows(item);
   }
   item.keyHead = item.head;
   if (headMap) {
@@ -470,10 +495,16 @@ void KernelWriter::writeWorkItem(const WorkItem &item) {
     checkInputs(item);
 }
 
-Value KernelWriter::loadKeyLength(Value batch) {
+/// Loads which rows the keys of a batch entry have. A length that is not valid
+/// counts as none, so that no row is out of bounds.
+void KernelWriter::loadKeyRows(WorkItem &item) {
   SequenceRows rows =
-      addressing.emitRows(b, b.getLoc(), keyLengths, storedKeys, batch);
-  return arith::SelectOp::create(b, rows.isValid, rows.length, b.index(0));
+      addressing.emitRows(b, b.getLoc(), keyLengths, storedKeys, item.batch);
+  item.keyLength =
+      arith::SelectOp::create(b, rows.isValid, rows.length, b.index(0));
+  if (!isConstantIntValue(rows.first, 0))
+    item.firstKeyRow =
+        arith::SelectOp::create(b, rows.isValid, rows.first, b.index(0));
 }
 
 void KernelWriter::report(Value isWrong, attnrt_fault code) {
@@ -730,11 +761,9 @@ void KernelWriter::Tile::storeRows(unsigned index, Value rows) {
 
 Value KernelWriter::Tile::addValuesAtQueries(Value tile, Value factor) {
   TileProgramBuilder::MatchingRows rows{
-      writer.value,     item.keyBatch,
-      item.keyHead,     item.firstQuery,
-      item.queryLength, Value(),
-      Value(),          writer.workItemList ? item.firstKeyRow : Value(),
-      item.firstColumn};
+      writer.value,    item.keyBatch,    item.keyHead,
+      item.firstQuery, item.queryLength, Value(),
+      Value(),         item.firstKeyRow, item.firstColumn};
   auto [queries, keys] = writer.attention.getStaticLengths();
   if (ShapedType::isDynamic(queries) || queries != keys) {
     rows.shift = arith::SubIOp::create(b, item.keyLength, item.queryLength);
@@ -753,7 +782,7 @@ Value KernelWriter::loadKeyTile(const WorkItem &item, Value firstKey,
                   {item.keyBatch, item.keyHead, firstKey, column}, position,
                   length);
   Value row = firstKey;
-  if (attention.hasSequences() && !attention.hasPackedQueries())
+  if (item.firstKeyRow)
     row = arith::AddIOp::create(b, item.firstKeyRow, firstKey);
   TileProgramBuilder::Pages pages;
   if (pageTable)

@@ -7,7 +7,8 @@
 # ===----------------------------------------------------------------------===#
 #
 # Runs host kernels of `test_attn.linear_scores`, attention without a softmax, and compares them with numpy in f64. The
-# operation implements StreamingOpInterface and AttentionOpInterface; the compiler knows nothing else of it.
+# operation implements StreamingOpInterface and AttentionOpInterface, and may have the KV addressing of another dialect;
+# the compiler knows nothing else of it.
 #
 # ===----------------------------------------------------------------------===#
 # REQUIRES: host-cc, numpy
@@ -36,6 +37,7 @@ class Variant:
     scale: float = None
     mask: str = ""
     has_lengths: bool = False
+    is_left_padded: bool = False
     schedule: str = ""
 
     def module(self):
@@ -49,12 +51,18 @@ class Variant:
         options = f" key_lengths(%lengths : {lengths})" if lengths else ""
         options += f" scale({self.scale})" if self.scale is not None else ""
         options += f" mask({self.mask})" if self.mask else ""
+        options += " addressing(#test_attn.left_padded_kv)" if self.is_left_padded else ""
         options += f" schedule({self.schedule})" if self.schedule else ""
         return f"""
 func.func @run(%q: {q}, %k: {k}, %v: {v}, %o: {o}{argument}) {{
   test_attn.linear_scores ins(%q, %k, %v : {q}, {k}, {v}) outs(%o : {o}){options}
   return
 }}"""
+
+    def get_rows(self, stored, lengths, entry):
+        """The rows of the keys of a batch entry."""
+        length = stored if lengths is None else int(lengths[entry])
+        return slice(stored - length, stored) if self.is_left_padded else slice(length)
 
     def get_scale(self):
         return self.dims[0] ** -0.5 if self.scale is None else self.scale
@@ -82,6 +90,10 @@ VARIANTS = [
     Variant("splits", schedule=sequential(16, 16, work_items=64)),
     Variant("split_lengths", schedule=sequential(8, 32, work_items=512), has_lengths=True, heads=(4, 1)),
     Variant("listed_splits", schedule=sequential(8, 32, work_items=512, balances=True), has_lengths=True, heads=(4, 1)),
+    Variant("left_padded", has_lengths=True, is_left_padded=True, heads=(4, 2), mask="#attn.causal"),
+    Variant("left_padded_splits", schedule=sequential(8, 32, work_items=512), has_lengths=True, is_left_padded=True),
+    Variant("left_padded_listed_splits", schedule=sequential(8, 32, work_items=512, balances=True), has_lengths=True,
+            is_left_padded=True, heads=(4, 1)),
 ]
 SHAPES = [(1, 1, 1), (2, 37, 37), (1, 64, 130), (3, 5, 200), (1, 130, 64)]
 
@@ -104,10 +116,10 @@ def compute(variant, q, k, v, lengths, step):
     k, v = np.repeat(k, group, 1), np.repeat(v, group, 1)
     out = np.empty((*q.shape[:3], v.shape[3]), q.dtype)
     for b in range(q.shape[0]):
-        keys = k.shape[2] if lengths is None else int(lengths[b])
-        scores = step(step(q[b] @ k[b, :, :keys].transpose(0, 2, 1)) * variant.get_scale())
-        scores = np.where(keeps(variant, (1, q.shape[2], keys)), scores, 0)
-        out[b] = step(scores @ v[b, :, :keys])
+        rows = variant.get_rows(k.shape[2], lengths, b)
+        scores = step(step(q[b] @ k[b, :, rows].transpose(0, 2, 1)) * variant.get_scale())
+        scores = np.where(keeps(variant, scores.shape), scores, 0)
+        out[b] = step(scores @ v[b, :, rows])
     return out
 
 
@@ -122,9 +134,11 @@ def run(variant, library, shape, rng):
     for heads, length, dim in ((hq, queries, dqk), (hkv, keys, dqk), (hkv, keys, dv)):
         values = rng.standard_normal((batch, heads, length, dim))
         if lengths is not None and arrays:
-            # Keys beyond the last one are not numbers.
+            # Rows of no sequence are not numbers.
             for b in range(batch):
-                values[b, :, int(lengths[b]) :] = np.nan
+                is_padding = np.ones(length, bool)
+                is_padding[variant.get_rows(length, lengths, b)] = False
+                values[b, :, is_padding] = np.nan
         arrays.append(to_memory(values, variant.dtype))
     out = np.full((batch, hq, queries, dv), 7, ELEMENTS[variant.dtype])
     arguments = [*arrays, out] + ([lengths] if lengths is not None else [])

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/Dialect/Attn/IR/KVAddressingOpInterface.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "llvm/Support/MathExtras.h"
@@ -19,7 +20,12 @@
 using namespace mlir;
 using namespace mlir::attn;
 
+#include "attn/Dialect/Attn/IR/KVAddressingOpInterface.cpp.inc"
+
 KVAddressingAttrInterface attn::getKVAddressing(AttentionOpInterface op) {
+  if (auto addressed = dyn_cast<KVAddressingOpInterface>(op.getOperation()))
+    if (KVAddressingAttrInterface addressing = addressed.getAddressing())
+      return addressing;
   MLIRContext *context = op.getContext();
   bool packsQueries = op.hasPackedQueries();
   if (op.getSequenceLayout() == SequenceLayout::Packed)
