@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "OperandVerifiers.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -87,12 +88,6 @@ CacheAppendOp::reifyResultShapes(OpBuilder &builder,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// An operand and its name in diagnostics.
-struct NamedOperand {
-  StringRef name;
-  Value value;
-};
-
 /// Two dimensions of equal size.
 struct EqualDims {
   NamedOperand operand;
@@ -132,13 +127,8 @@ static LogicalResult verifyPresence(CacheAppendOp op) {
 /// Checks that all operands are tensors or all are memrefs, the element types
 /// of operands with heads, and their static sizes.
 static LogicalResult verifyOperandTypes(CacheAppendOp op) {
-  for (Value operand : op->getOperands())
-    if (isa<MemRefType>(operand.getType()) != op.isBufferized())
-      return op.emitOpError("operands must be all tensors or all memrefs, but "
-                            "'key' is ")
-             << op.getKey().getType() << " and operand #"
-             << llvm::find(op->getOperands(), operand).getIndex() << " is "
-             << operand.getType();
+  if (failed(verifyContainers(op, {"key", op.getKey()})))
+    return failure();
   Type expected = getElementTypeOrSelf(op.getKey());
   for (NamedOperand operand : getHeadOperands(op)) {
     Type element = getElementTypeOrSelf(operand.value);
@@ -146,16 +136,8 @@ static LogicalResult verifyOperandTypes(CacheAppendOp op) {
       return op.emitOpError("element type of '")
              << operand.name << "' must be that of 'key', " << expected
              << " (was " << element << ")";
-    for (unsigned dim : {1, 3}) {
-      int64_t size = getDimSize(operand.value, dim);
-      if (ShapedType::isDynamic(size))
-        return op.emitOpError("dimension ")
-               << dim << " of '" << operand.name << "' must be static";
-      if (size < 1)
-        return op.emitOpError("dimension ")
-               << dim << " of '" << operand.name << "' must be at least 1 (was "
-               << size << ")";
-    }
+    if (failed(verifyHeadSizes(op, operand)))
+      return failure();
   }
   return success();
 }

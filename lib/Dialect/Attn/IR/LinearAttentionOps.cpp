@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "OperandVerifiers.h"
 #include "attn/Dialect/Attn/IR/AttnLinearOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -31,12 +32,6 @@ static constexpr int64_t minChunk = 8, maxChunk = 256;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// An operand with its name in diagnostics.
-struct NamedOperand {
-  StringRef name;
-  Value value;
-};
-
 /// An operand and the sizes it must have. Sizes are dynamic where they are not
 /// known.
 struct ExpectedShape {
@@ -83,13 +78,8 @@ static LogicalResult reifyShapes(OpTy op, OpBuilder &builder,
 /// types and static sizes of `heads`.
 template <typename OpTy>
 static LogicalResult verifyTypes(OpTy op, ArrayRef<NamedOperand> heads) {
-  for (Value operand : op->getOperands())
-    if (isa<MemRefType>(operand.getType()) != op.isBufferized())
-      return op.emitOpError("operands must be all tensors or all memrefs, but "
-                            "'query' is ")
-             << op.getQuery().getType() << " and operand #"
-             << llvm::find(op->getOperands(), operand).getIndex() << " is "
-             << operand.getType();
+  if (failed(verifyContainers(op, {"query", op.getQuery()})))
+    return failure();
   Type expected = getElementTypeOrSelf(op.getQuery());
   for (NamedOperand operand : heads) {
     Type element = getElementTypeOrSelf(operand.value);
@@ -98,16 +88,8 @@ static LogicalResult verifyTypes(OpTy op, ArrayRef<NamedOperand> heads) {
       return op.emitOpError("element type of '")
              << operand.name << "' must be that of 'query', " << expected
              << (mayBeF32 ? ", or 'f32'" : "") << " (was " << element << ")";
-    for (unsigned dim : {1, 3}) {
-      int64_t size = getDimSize(operand.value, dim);
-      if (ShapedType::isDynamic(size))
-        return op.emitOpError("dimension ")
-               << dim << " of '" << operand.name << "' must be static";
-      if (size < 1)
-        return op.emitOpError("dimension ")
-               << dim << " of '" << operand.name << "' must be at least 1 (was "
-               << size << ")";
-    }
+    if (failed(verifyHeadSizes(op, operand)))
+      return failure();
   }
   return success();
 }
