@@ -45,6 +45,30 @@ static int32_t getDevice(const CudaDriver &driver, int32_t device,
   return ATTN_OK;
 }
 
+/// Runs `call(driver, context)` with the context of the calling thread;
+/// `failure` says what a call could not do that returns an error of CUDA.
+template <typename Call>
+static int32_t callDriver(const char *failure, Call call) {
+  const CudaDriver *driver;
+  const ContextInfo *context;
+  if (int32_t status = getDriverAndContext(&driver, &context))
+    return status;
+  if (CUresult result = call(*driver, *context))
+    return setCudaError(*driver, result, failure);
+  return ATTN_OK;
+}
+
+/// The same for an access to `bytes` bytes, of which there may be none.
+template <typename Call>
+static int32_t accessMemory(int64_t bytes, const char *failure, Call call) {
+  if (int32_t status = checkBytes(bytes))
+    return status;
+  return callDriver(
+      failure, [&](const CudaDriver &driver, const ContextInfo &) -> CUresult {
+        return bytes == 0 ? CUresult() : call(driver);
+      });
+}
+
 int32_t attnrtDeviceCount(int32_t *count) {
   *count = 0;
   const CudaDriver *driver;
@@ -203,13 +227,10 @@ int32_t attnrtMalloc(void **pointer, int64_t bytes) {
 int32_t attnrtFree(void *pointer) {
   if (!pointer)
     return ATTN_OK;
-  const CudaDriver *driver;
-  const ContextInfo *context;
-  if (int32_t status = getDriverAndContext(&driver, &context))
-    return status;
-  if (CUresult result = driver->memFree(toDevicePtr(pointer)))
-    return setCudaError(*driver, result, "cannot free device memory");
-  return ATTN_OK;
+  return callDriver("cannot free device memory",
+                    [&](const CudaDriver &driver, const ContextInfo &) {
+                      return driver.memFree(toDevicePtr(pointer));
+                    });
 }
 
 /// The fraction of the device's memory, as a divisor, that the pool of scratch
@@ -291,51 +312,28 @@ int32_t attnrtFreeAsync(void *pointer, void *stream) {
 
 int32_t attnrtCopyToDevice(void *destination, const void *source,
                            int64_t bytes) {
-  const CudaDriver *driver;
-  const ContextInfo *context;
-  if (int32_t status = checkBytes(bytes))
-    return status;
-  if (int32_t status = getDriverAndContext(&driver, &context))
-    return status;
-  if (bytes == 0)
-    return ATTN_OK;
-  if (CUresult result =
-          driver->memcpyHtoD(toDevicePtr(destination), source, bytes))
-    return setCudaError(*driver, result, "cannot copy to the device");
-  return ATTN_OK;
+  return accessMemory(
+      bytes, "cannot copy to the device", [&](const CudaDriver &driver) {
+        return driver.memcpyHtoD(toDevicePtr(destination), source, bytes);
+      });
 }
 
 int32_t attnrtCopyFromDevice(void *destination, const void *source,
                              int64_t bytes) {
-  const CudaDriver *driver;
-  const ContextInfo *context;
-  if (int32_t status = checkBytes(bytes))
-    return status;
-  if (int32_t status = getDriverAndContext(&driver, &context))
-    return status;
-  if (bytes == 0)
-    return ATTN_OK;
-  if (CUresult result =
-          driver->memcpyDtoH(destination, toDevicePtr(source), bytes))
-    return setCudaError(*driver, result, "cannot copy from the device");
-  return ATTN_OK;
+  return accessMemory(
+      bytes, "cannot copy from the device", [&](const CudaDriver &driver) {
+        return driver.memcpyDtoH(destination, toDevicePtr(source), bytes);
+      });
 }
 
 int32_t attnrtMemsetAsync(void *pointer, int32_t value, int64_t bytes,
                           void *stream) {
-  const CudaDriver *driver;
-  const ContextInfo *context;
-  if (int32_t status = checkBytes(bytes))
-    return status;
-  if (int32_t status = getDriverAndContext(&driver, &context))
-    return status;
-  if (bytes == 0)
-    return ATTN_OK;
-  if (CUresult result = driver->memsetD8Async(
-          toDevicePtr(pointer), static_cast<unsigned char>(value), bytes,
-          static_cast<CUstream>(stream)))
-    return setCudaError(*driver, result, "cannot set device memory");
-  return ATTN_OK;
+  return accessMemory(
+      bytes, "cannot set device memory", [&](const CudaDriver &driver) {
+        return driver.memsetD8Async(toDevicePtr(pointer),
+                                    static_cast<unsigned char>(value), bytes,
+                                    static_cast<CUstream>(stream));
+      });
 }
 
 int32_t attnrtMemset(void *pointer, int32_t value, int64_t bytes) {
@@ -346,26 +344,23 @@ int32_t attnrtMemset(void *pointer, int32_t value, int64_t bytes) {
 }
 
 int32_t attnrtSynchronize(void) {
-  const CudaDriver *driver;
-  const ContextInfo *context;
-  if (int32_t status = getDriverAndContext(&driver, &context))
-    return status;
-  if (CUresult result = driver->ctxSynchronize())
-    return setCudaError(*driver, result, "work on the device failed");
-  return ATTN_OK;
+  return callDriver("work on the device failed",
+                    [](const CudaDriver &driver, const ContextInfo &) {
+                      return driver.ctxSynchronize();
+                    });
 }
 
 int32_t attnrtEventCreate(void **event) {
   *event = nullptr;
-  const CudaDriver *driver;
-  const ContextInfo *context;
-  if (int32_t status = getDriverAndContext(&driver, &context))
-    return status;
   CUevent created = nullptr;
-  if (CUresult result = driver->eventCreate(&created, /*flags=*/0))
-    return setCudaError(*driver, result, "cannot create an event");
-  *event = created;
-  return ATTN_OK;
+  int32_t status =
+      callDriver("cannot create an event",
+                 [&](const CudaDriver &driver, const ContextInfo &) {
+                   return driver.eventCreate(&created, /*flags=*/0);
+                 });
+  if (!status)
+    *event = created;
+  return status;
 }
 
 int32_t attnrtEventDestroy(void *event) {
