@@ -1,0 +1,172 @@
+/*===-- attn_comm.h - Communicators of the runtime ----------------*- C -*-===*\
+|*                                                                            *|
+|* Licensed under the Apache License v2.0 with LLVM Exceptions.               *|
+|* See LICENSE for license information.                                       *|
+|* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception                    *|
+|*                                                                            *|
+|*===----------------------------------------------------------------------===*|
+|*                                                                            *|
+|* Communication between the ranks of a group, of which each computes a shard *|
+|* of attention. A communicator is one rank's access to its group. It is a    *|
+|* table of functions, so that programs can bring their own.                  *|
+|*                                                                            *|
+|* A rank is used by one thread at a time. All functions return an            *|
+|* attn_status and leave a text for attnGetLastError, as attn_runtime.h says. *|
+|* An error of one rank ends the call on all ranks, with the status and the   *|
+|* text of that error; so does a rank that makes no matching call within the  *|
+|* time limit of the group. All later calls of the group fail the same way:   *|
+|* a group that has failed can only be destroyed.                             *|
+|*                                                                            *|
+\*===----------------------------------------------------------------------===*/
+
+#ifndef ATTN_RUNTIME_ATTN_COMM_H
+#define ATTN_RUNTIME_ATTN_COMM_H
+
+#include "attn-runtime/attn_runtime.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** The version of the structures below. */
+#define ATTN_COMM_ABI_VERSION 1u
+
+/** In place of a peer: nothing is sent, or nothing is received. */
+#define ATTN_COMM_NO_PEER (-1)
+
+struct attn_comm_functions;
+
+/** A communicator. Size 16; an implementation puts data of its own behind. */
+typedef struct attn_comm {
+  const struct attn_comm_functions *functions; /* 0 */
+  int32_t rank;                                /* 8: below `size` */
+  int32_t size;                                /* 12: the number of ranks */
+} attn_comm;
+
+/** The functions of a communicator; attn_comm_send_recv and the functions after
+    it describe them. Arguments have been checked. Size 56. */
+typedef struct attn_comm_functions {
+  uint32_t abi_version; /* 0: ATTN_COMM_ABI_VERSION */
+  uint32_t reserved;    /* 4: 0 */
+  int32_t (*send_recv)(attn_comm *comm, const void *send, int64_t send_bytes,
+                       int32_t to, void *receive, int64_t receive_bytes,
+                       int32_t from, void *stream);
+  int32_t (*all_gather)(attn_comm *comm, const void *send, void *receive,
+                        int64_t bytes, void *stream);
+  int32_t (*all_to_all)(attn_comm *comm, const void *send, void *receive,
+                        int64_t bytes, void *stream);
+  int32_t (*reduce_scatter)(attn_comm *comm, const void *send, void *receive,
+                            int64_t count, int32_t dtype, void *stream);
+  int32_t (*abort)(attn_comm *comm, int32_t status, const char *text);
+  void (*destroy)(attn_comm *comm);
+} attn_comm_functions;
+
+/*===----------------------------------------------------------------------===*/
+/* Communication                                                              */
+/*===----------------------------------------------------------------------===*/
+
+/* `stream` is the stream of a device that orders the call, null for memory of
+   the host: the call then returns when it is done. Buffers of a call do not
+   overlap, except that all_gather may find its part in place. An argument that
+   is not valid is an error of the rank. */
+
+/** Sends `send_bytes` bytes to rank `to`, and receives `receive_bytes` bytes
+    from rank `from`, which must send as many. Either may be
+    ATTN_COMM_NO_PEER, and both may be the rank itself. Calls between two ranks
+    match in their order. */
+ATTNRT_EXPORT int32_t attn_comm_send_recv(attn_comm *comm, const void *send,
+                                          int64_t send_bytes, int32_t to,
+                                          void *receive, int64_t receive_bytes,
+                                          int32_t from, void *stream);
+
+/** Part `r` of `receive`, of `bytes` bytes, is what rank `r` sends. */
+ATTNRT_EXPORT int32_t attn_comm_all_gather(attn_comm *comm, const void *send,
+                                           void *receive, int64_t bytes,
+                                           void *stream);
+
+/** Part `r` of `receive`, of `bytes` bytes, is the part for this rank of what
+    rank `r` sends. */
+ATTNRT_EXPORT int32_t attn_comm_all_to_all(attn_comm *comm, const void *send,
+                                           void *receive, int64_t bytes,
+                                           void *stream);
+
+/** `receive` becomes the sum over all ranks of the part for this rank of what
+    they send: `count` elements of f32 or f64, added up in the order of the
+    ranks, so that the sum does not depend on the order in which they arrive. */
+ATTNRT_EXPORT int32_t attn_comm_reduce_scatter(attn_comm *comm,
+                                               const void *send, void *receive,
+                                               int64_t count, int32_t dtype,
+                                               void *stream);
+
+/** Ends the present or the next call on all ranks with `status`, which is not
+    ATTN_OK, and a text that names this rank and has `text`. Returns
+    `status`. */
+ATTNRT_EXPORT int32_t attn_comm_abort(attn_comm *comm, int32_t status,
+                                      const char *text);
+
+/** Gives up the rank; null is ignored. For other ranks that wait for it, now or
+    later, this is an error. */
+ATTNRT_EXPORT void attn_comm_destroy(attn_comm *comm);
+
+/*===----------------------------------------------------------------------===*/
+/* Communicators                                                              */
+/*===----------------------------------------------------------------------===*/
+
+/** The most ranks that a local group can have. */
+#define ATTN_COMM_MAX_LOCAL_RANKS 1024
+
+/** Creates a group whose ranks are threads of this process, which copy each
+    other's memory. `comms` gets a communicator for each of the `size` ranks.
+    Ranks wait `time_limit_ms` milliseconds for each other at most. For memory
+   of the host. */
+ATTNRT_EXPORT int32_t attn_comm_create_local(int32_t size,
+                                             int64_t time_limit_ms,
+                                             attn_comm **comms);
+
+/** What a recording communicator does to the calls of its rank. Size 48. */
+typedef struct attn_comm_faults {
+  int64_t max_delay_us; /*  0: each call starts after a random delay of at most
+                               this; delays also change the order in which ranks
+                               arrive */
+  uint64_t seed;        /*  8: of the delays of this rank */
+  int64_t fail_at;      /* 16: the number of the call that fails, from 0 on;
+                               negative: none does */
+  int32_t fail_status;  /* 24: its status */
+  int32_t reserved;     /* 28: 0 */
+  int64_t stop_at;      /* 32: the number of the call that returns `fail_status`
+                               without telling other ranks, as if the rank had
+                               died; negative: none does */
+  int64_t reserved2;    /* 40: 0 */
+} attn_comm_faults;
+
+/** The traffic of one rank by one function. Size 24. */
+typedef struct attn_comm_traffic {
+  int64_t calls;          /*  0 */
+  int64_t bytes_sent;     /*  8: to other ranks */
+  int64_t bytes_received; /* 16: from other ranks */
+} attn_comm_traffic;
+
+/** The functions of a communicator. */
+typedef enum attn_comm_kind {
+  ATTN_COMM_SEND_RECV = 0,
+  ATTN_COMM_ALL_GATHER = 1,
+  ATTN_COMM_ALL_TO_ALL = 2,
+  ATTN_COMM_REDUCE_SCATTER = 3
+} attn_comm_kind;
+
+/** Creates a communicator that forwards calls to `inner`, counts them, and
+    injects `faults` (null: none). It owns `inner`. */
+ATTNRT_EXPORT int32_t attn_comm_create_recording(attn_comm *inner,
+                                                 const attn_comm_faults *faults,
+                                                 attn_comm **comm);
+
+/** The traffic of a recording communicator by function `kind`, an
+    attn_comm_kind: of calls that succeeded. */
+ATTNRT_EXPORT int32_t attn_comm_get_traffic(const attn_comm *comm, int32_t kind,
+                                            attn_comm_traffic *traffic);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* ATTN_RUNTIME_ATTN_COMM_H */

@@ -1,0 +1,475 @@
+//===- LocalCommunicator.cpp - Ranks as threads of a process --------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A group of ranks that copy from each other's buffers. A call of all ranks
+// has three steps: ranks post their buffers and wait for each other, each
+// copies what it receives, and ranks wait until all have copied, since buffers
+// are in use until then. Only the first wait has a time limit: the second one
+// is for copies that are running. Messages between two ranks have the same
+// steps in a channel of the two.
+//
+// All state is guarded by the mutex of the group, except for buffers. They are
+// read between two sections of the mutex, before which their owner has posted
+// them and after which it goes on.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn-runtime/attn_comm.h"
+
+#include <chrono>
+#include <cinttypes>
+#include <condition_variable>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <new>
+
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+/// A call of all ranks, as one of them posts it.
+struct Post {
+  const char *name = nullptr;
+  int64_t bytes = 0;
+  int32_t dtype = 0;
+  const char *send = nullptr;
+};
+
+/// The message from one rank to another.
+struct Channel {
+  enum State { Empty, Posted, Copying, Copied };
+  State state = Empty;
+  const void *send = nullptr;
+  int64_t bytes = 0;
+};
+
+struct LocalRank;
+
+/// What the ranks share.
+class Group {
+public:
+  static Group *create(int32_t size, int64_t timeLimitMs);
+
+  /// Posts a call of all ranks, runs `copy` once all have posted it, and waits
+  /// for the copies of the others.
+  template <typename Copy>
+  int32_t runForAll(int32_t rank, const Post &post, Copy copy);
+  int32_t sendReceive(int32_t rank, const void *send, int64_t sendBytes,
+                      int32_t to, void *receive, int64_t receiveBytes,
+                      int32_t from);
+  /// Fails the group, if it has not failed yet, with a text that names `rank`.
+  int32_t fail(int32_t rank, int32_t status, const char *text);
+  /// Removes a rank; the last one deletes the group.
+  void leave(int32_t rank);
+
+  const char *getSend(int32_t rank) const { return posts[rank].send; }
+  int32_t getSize() const { return size; }
+  LocalRank *getRanks() { return ranks.get(); }
+
+private:
+  Group(int32_t size, int64_t timeLimitMs)
+      : size(size), timeLimit(timeLimitMs) {}
+  // Ranks are complete only below.
+  ~Group();
+
+  Channel &getChannel(int32_t from, int32_t to) {
+    return channels[int64_t(from) * size + to];
+  }
+  /// The functions below expect that the mutex is held.
+  void setFailure(int32_t code, const char *format, ...) ATTNRT_PRINTF(3, 4);
+  int32_t getFailure() const { return attnrtSetError(status, "%s", text); }
+  bool checkPosts();
+  void failForMissing(int32_t rank, const char *name);
+  bool verifyMember(int32_t rank, int32_t peer);
+  int32_t receiveFrom(std::unique_lock<std::mutex> &lock, int32_t rank,
+                      int32_t from, void *receive, int64_t bytes,
+                      Clock::time_point deadline);
+  int32_t finishSend(std::unique_lock<std::mutex> &lock, int32_t rank,
+                     int32_t to, Clock::time_point deadline);
+
+  const int32_t size;
+  const std::chrono::milliseconds timeLimit;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::unique_ptr<Post[]> posts;
+  std::unique_ptr<bool[]> hasPosted, hasLeft;
+  std::unique_ptr<Channel[]> channels;
+  std::unique_ptr<LocalRank[]> ranks;
+  /// Ranks that have posted the present call, and that have copied; the number
+  /// of calls that are complete, and whose posts are.
+  int32_t numPosted = 0, numCopied = 0, numLeft = 0;
+  int64_t numPostedCalls = 0, numCalls = 0;
+  /// The first error.
+  int32_t status = ATTN_OK;
+  char text[512] = "";
+};
+
+/// One rank of a group.
+struct LocalRank : attn_comm {
+  Group *group;
+};
+
+} // namespace
+
+Group::~Group() = default;
+
+//===----------------------------------------------------------------------===//
+// Failures
+//===----------------------------------------------------------------------===//
+
+void Group::setFailure(int32_t code, const char *format, ...) {
+  if (status != ATTN_OK)
+    return;
+  status = code;
+  va_list values;
+  va_start(values, format);
+  vsnprintf(text, sizeof(text), format, values);
+  va_end(values);
+  changed.notify_all();
+}
+
+int32_t Group::fail(int32_t rank, int32_t code, const char *message) {
+  std::lock_guard<std::mutex> lock(mutex);
+  setFailure(code, "rank %d: %s", rank, message);
+  return getFailure();
+}
+
+/// Reports which ranks have not posted the present call.
+void Group::failForMissing(int32_t rank, const char *name) {
+  char missing[256];
+  size_t length = 0;
+  missing[0] = 0;
+  for (int32_t r = 0; r < size && length < sizeof(missing) - 16; ++r)
+    if (!hasPosted[r])
+      length += snprintf(missing + length, sizeof(missing) - length, "%s%d",
+                         length ? ", " : "", r);
+  setFailure(ATTN_IO_ERROR,
+             "rank %d waited %" PRId64 " ms in %s for ranks that made no "
+             "call: %s",
+             rank, int64_t(timeLimit.count()), name, missing);
+}
+
+/// Checks that no rank has left, and that all have posted the same call.
+bool Group::checkPosts() {
+  for (int32_t r = 1; r < size; ++r) {
+    if (strcmp(posts[r].name, posts[0].name) != 0)
+      setFailure(ATTN_INVALID_ARGUMENT,
+                 "rank %d calls %s, expected %s as rank 0 does", r,
+                 posts[r].name, posts[0].name);
+    else if (posts[r].dtype != posts[0].dtype)
+      setFailure(ATTN_DTYPE_MISMATCH,
+                 "%s: rank %d has elements of %s, expected %s as rank 0 has",
+                 posts[r].name, r, attnDTypeName(posts[r].dtype),
+                 attnDTypeName(posts[0].dtype));
+    else if (posts[r].bytes != posts[0].bytes)
+      setFailure(ATTN_SHAPE_MISMATCH,
+                 "%s: rank %d has parts of %" PRId64 " bytes, expected %" PRId64
+                 " as rank 0 has",
+                 posts[r].name, r, posts[r].bytes, posts[0].bytes);
+  }
+  return status == ATTN_OK;
+}
+
+/// Checks that `peer`, for which `rank` waits, has not left.
+bool Group::verifyMember(int32_t rank, int32_t peer) {
+  if (hasLeft[peer])
+    setFailure(ATTN_IO_ERROR, "rank %d waits for rank %d, which was destroyed",
+               rank, peer);
+  return !hasLeft[peer];
+}
+
+//===----------------------------------------------------------------------===//
+// Calls of all ranks
+//===----------------------------------------------------------------------===//
+
+template <typename Copy>
+int32_t Group::runForAll(int32_t rank, const Post &post, Copy copy) {
+  Clock::time_point deadline = Clock::now() + timeLimit;
+  std::unique_lock<std::mutex> lock(mutex);
+  if (status != ATTN_OK)
+    return getFailure();
+  for (int32_t r = 0; r < size; ++r)
+    if (!verifyMember(rank, r))
+      return getFailure();
+  int64_t call = numCalls;
+  posts[rank] = post;
+  hasPosted[rank] = true;
+  if (++numPosted == size && checkPosts()) {
+    ++numPostedCalls;
+    changed.notify_all();
+  }
+  auto isReady = [&] { return numPostedCalls > call || status != ATTN_OK; };
+  if (!changed.wait_until(lock, deadline, isReady))
+    failForMissing(rank, post.name);
+  if (numPostedCalls <= call)
+    return getFailure();
+
+  lock.unlock();
+  copy();
+  lock.lock();
+  if (++numCopied == size) {
+    numPosted = numCopied = 0;
+    for (int32_t r = 0; r < size; ++r)
+      hasPosted[r] = false;
+    ++numCalls;
+    changed.notify_all();
+  }
+  changed.wait(lock, [&] { return numCalls > call; });
+  return ATTN_OK;
+}
+
+//===----------------------------------------------------------------------===//
+// Messages
+//===----------------------------------------------------------------------===//
+
+int32_t Group::receiveFrom(std::unique_lock<std::mutex> &lock, int32_t rank,
+                           int32_t from, void *receive, int64_t bytes,
+                           Clock::time_point deadline) {
+  Channel &channel = getChannel(from, rank);
+  auto isReady = [&] {
+    return channel.state == Channel::Posted || status != ATTN_OK ||
+           hasLeft[from];
+  };
+  if (!changed.wait_until(lock, deadline, isReady))
+    setFailure(ATTN_IO_ERROR,
+               "rank %d waited %" PRId64 " ms in send_recv for a message of "
+               "rank %d",
+               rank, int64_t(timeLimit.count()), from);
+  if (status != ATTN_OK)
+    return getFailure();
+  if (channel.state != Channel::Posted) {
+    verifyMember(rank, from);
+    return getFailure();
+  }
+  if (channel.bytes != bytes) {
+    setFailure(ATTN_SHAPE_MISMATCH,
+               "send_recv: rank %d sends %" PRId64 " bytes to rank %d, which "
+               "expects %" PRId64,
+               from, channel.bytes, rank, bytes);
+    return getFailure();
+  }
+  channel.state = Channel::Copying;
+  lock.unlock();
+  if (bytes)
+    memmove(receive, channel.send, size_t(bytes));
+  lock.lock();
+  channel.state = Channel::Copied;
+  changed.notify_all();
+  return ATTN_OK;
+}
+
+/// Waits until the message of `rank` has been copied. A message that is being
+/// copied is complete even if the group has failed.
+int32_t Group::finishSend(std::unique_lock<std::mutex> &lock, int32_t rank,
+                          int32_t to, Clock::time_point deadline) {
+  Channel &channel = getChannel(rank, to);
+  auto isDone = [&] {
+    return channel.state != Channel::Posted || status != ATTN_OK || hasLeft[to];
+  };
+  if (!changed.wait_until(lock, deadline, isDone))
+    setFailure(ATTN_IO_ERROR,
+               "rank %d waited %" PRId64 " ms in send_recv for rank %d to "
+               "receive its message",
+               rank, int64_t(timeLimit.count()), to);
+  if (channel.state == Channel::Posted)
+    verifyMember(rank, to);
+  changed.wait(lock, [&] { return channel.state != Channel::Copying; });
+  bool isCopied = channel.state == Channel::Copied;
+  channel.state = Channel::Empty;
+  return isCopied ? int32_t(ATTN_OK) : getFailure();
+}
+
+int32_t Group::sendReceive(int32_t rank, const void *send, int64_t sendBytes,
+                           int32_t to, void *receive, int64_t receiveBytes,
+                           int32_t from) {
+  Clock::time_point deadline = Clock::now() + timeLimit;
+  std::unique_lock<std::mutex> lock(mutex);
+  if (status != ATTN_OK)
+    return getFailure();
+  if (to != ATTN_COMM_NO_PEER) {
+    Channel &channel = getChannel(rank, to);
+    channel.send = send;
+    channel.bytes = sendBytes;
+    channel.state = Channel::Posted;
+    changed.notify_all();
+  }
+  int32_t received = ATTN_OK, sent = ATTN_OK;
+  if (from != ATTN_COMM_NO_PEER)
+    received = receiveFrom(lock, rank, from, receive, receiveBytes, deadline);
+  if (to != ATTN_COMM_NO_PEER)
+    sent = finishSend(lock, rank, to, deadline);
+  return received == ATTN_OK ? sent : received;
+}
+
+//===----------------------------------------------------------------------===//
+// The functions of a communicator
+//===----------------------------------------------------------------------===//
+
+static LocalRank *getRank(attn_comm *comm) {
+  return static_cast<LocalRank *>(comm);
+}
+
+/// Ranks of the host have no streams.
+static int32_t verifyStream(attn_comm *comm, const char *call, void *stream) {
+  if (!stream)
+    return ATTN_OK;
+  char text[128];
+  snprintf(text, sizeof(text),
+           "%s: local ranks copy memory of the host; the stream must be null",
+           call);
+  return getRank(comm)->group->fail(comm->rank, ATTN_UNSUPPORTED, text);
+}
+
+static int32_t sendReceive(attn_comm *comm, const void *send, int64_t sendBytes,
+                           int32_t to, void *receive, int64_t receiveBytes,
+                           int32_t from, void *stream) {
+  if (int32_t status = verifyStream(comm, "send_recv", stream))
+    return status;
+  return getRank(comm)->group->sendReceive(comm->rank, send, sendBytes, to,
+                                           receive, receiveBytes, from);
+}
+
+/// Copies part `index` of what each rank sends.
+static void copyParts(Group *group, int64_t index, void *receive,
+                      int64_t bytes) {
+  for (int32_t r = 0; bytes && r < group->getSize(); ++r) {
+    char *destination = static_cast<char *>(receive) + r * bytes;
+    const char *source = group->getSend(r) + index * bytes;
+    if (destination != source)
+      memcpy(destination, source, size_t(bytes));
+  }
+}
+
+static int32_t allGather(attn_comm *comm, const void *send, void *receive,
+                         int64_t bytes, void *stream) {
+  if (int32_t status = verifyStream(comm, "all_gather", stream))
+    return status;
+  Group *group = getRank(comm)->group;
+  Post post{"all_gather", bytes, 0, static_cast<const char *>(send)};
+  return group->runForAll(comm->rank, post,
+                          [&] { copyParts(group, 0, receive, bytes); });
+}
+
+static int32_t allToAll(attn_comm *comm, const void *send, void *receive,
+                        int64_t bytes, void *stream) {
+  if (int32_t status = verifyStream(comm, "all_to_all", stream))
+    return status;
+  Group *group = getRank(comm)->group;
+  Post post{"all_to_all", bytes, 0, static_cast<const char *>(send)};
+  return group->runForAll(
+      comm->rank, post, [&] { copyParts(group, comm->rank, receive, bytes); });
+}
+
+/// Adds up part `index` of what each rank sends, in the order of the ranks.
+template <typename T>
+static void addParts(Group *group, int64_t index, void *receive,
+                     int64_t count) {
+  T *sum = static_cast<T *>(receive);
+  for (int32_t r = 0; r < group->getSize(); ++r) {
+    const T *part =
+        reinterpret_cast<const T *>(group->getSend(r)) + index * count;
+    for (int64_t i = 0; i < count; ++i)
+      sum[i] = r == 0 ? part[i] : sum[i] + part[i];
+  }
+}
+
+static int32_t reduceScatter(attn_comm *comm, const void *send, void *receive,
+                             int64_t count, int32_t dtype, void *stream) {
+  if (int32_t status = verifyStream(comm, "reduce_scatter", stream))
+    return status;
+  Group *group = getRank(comm)->group;
+  Post post{"reduce_scatter", count * attnDTypeSize(dtype), dtype,
+            static_cast<const char *>(send)};
+  return group->runForAll(comm->rank, post, [&] {
+    if (dtype == ATTN_F64)
+      addParts<double>(group, comm->rank, receive, count);
+    else
+      addParts<float>(group, comm->rank, receive, count);
+  });
+}
+
+static int32_t abortGroup(attn_comm *comm, int32_t status, const char *text) {
+  return getRank(comm)->group->fail(comm->rank, status, text);
+}
+
+static void destroyRank(attn_comm *comm) {
+  getRank(comm)->group->leave(comm->rank);
+}
+
+static const attn_comm_functions localFunctions = {
+    ATTN_COMM_ABI_VERSION, 0,          sendReceive, allGather, allToAll,
+    reduceScatter,         abortGroup, destroyRank};
+
+//===----------------------------------------------------------------------===//
+// Groups
+//===----------------------------------------------------------------------===//
+
+void Group::leave(int32_t rank) {
+  bool isLast;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    hasLeft[rank] = true;
+    isLast = ++numLeft == size;
+    // Ranks that have posted a call of all ranks wait for this one.
+    if (numPosted != 0 && !hasPosted[rank])
+      setFailure(ATTN_IO_ERROR,
+                 "rank %d was destroyed while others wait for it", rank);
+    changed.notify_all();
+  }
+  if (isLast)
+    delete this;
+}
+
+Group *Group::create(int32_t size, int64_t timeLimitMs) {
+  std::unique_ptr<Group, void (*)(Group *)> group(
+      new (std::nothrow) Group(size, timeLimitMs),
+      [](Group *group) { delete group; });
+  if (!group)
+    return nullptr;
+  group->posts.reset(new (std::nothrow) Post[size]);
+  group->hasPosted.reset(new (std::nothrow) bool[size]());
+  group->hasLeft.reset(new (std::nothrow) bool[size]());
+  group->channels.reset(new (std::nothrow) Channel[int64_t(size) * size]);
+  group->ranks.reset(new (std::nothrow) LocalRank[size]);
+  if (!group->posts || !group->hasPosted || !group->hasLeft ||
+      !group->channels || !group->ranks)
+    return nullptr;
+  for (int32_t r = 0; r < size; ++r) {
+    group->ranks[r].functions = &localFunctions;
+    group->ranks[r].rank = r;
+    group->ranks[r].size = size;
+    group->ranks[r].group = group.get();
+  }
+  return group.release();
+}
+
+int32_t attn_comm_create_local(int32_t size, int64_t time_limit_ms,
+                               attn_comm **comms) {
+  if (size < 1 || size > ATTN_COMM_MAX_LOCAL_RANKS)
+    return attnrtSetError(ATTN_INVALID_ARGUMENT,
+                          "a local group must have 1 to %d ranks (was %d)",
+                          ATTN_COMM_MAX_LOCAL_RANKS, size);
+  constexpr int64_t maxTimeLimitMs = int64_t(1000) * 3600 * 24;
+  if (time_limit_ms < 1 || time_limit_ms > maxTimeLimitMs)
+    return attnrtSetError(ATTN_INVALID_ARGUMENT,
+                          "the time limit must be 1 to %" PRId64 " ms (was "
+                          "%" PRId64 ")",
+                          maxTimeLimitMs, time_limit_ms);
+  if (!comms)
+    return attnrtSetError(ATTN_INVALID_ARGUMENT, "'comms' is null");
+  Group *group = Group::create(size, time_limit_ms);
+  if (!group)
+    return attnrtSetError(ATTN_OUT_OF_MEMORY,
+                          "no memory for a local group of %d ranks", size);
+  for (int32_t r = 0; r < size; ++r)
+    comms[r] = &group->getRanks()[r];
+  return ATTN_OK;
+}
