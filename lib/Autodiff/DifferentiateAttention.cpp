@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "DifferentiateLinearAttention.h"
+#include "DifferentiateMerge.h"
 #include "Differentiation.h"
 #include "attn/Autodiff/Differentiation.h"
 #include "attn/Autodiff/Passes.h"
@@ -603,4 +604,5 @@ void attn::registerDifferentiableOpInterfaceExternalModels(
   registerRegionGradientModels(registry);
   registerAttentionGradientModels(registry);
   registerLinearAttentionGradientModels(registry);
+  registerMergeGradientModels(registry);
 }

@@ -18,6 +18,7 @@
 #include "attn/Compiler/Passes.h"
 #include "attn/Conversion/LaunchToRuntime/RuntimeCalls.h"
 #include "attn/Dialect/Attn/IR/AttnLinearOps.h"
+#include "attn/Dialect/Attn/IR/AttnMergeOps.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Interfaces/Target.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -478,6 +479,59 @@ static void uniteLinearSizes(OpTy op, func::FuncOp func, SizeClasses &sizes) {
   unite(tokens, "tokens", func, sizes);
 }
 
+namespace {
+/// An operand of a merge or its gradient, by its name in descriptions.
+using MergeOperand = std::pair<Value, std::string>;
+} // namespace
+
+static void addMergeOperands(SmallVectorImpl<MergeOperand> &operands,
+                             StringRef name, ValueRange values) {
+  for (auto [number, value] : llvm::enumerate(values))
+    operands.emplace_back(value, (name + Twine(number)).str());
+}
+
+static SmallVector<MergeOperand> getMergeOperands(MergeOp op) {
+  SmallVector<MergeOperand> operands;
+  addMergeOperands(operands, "out", op.getPartialOuts());
+  addMergeOperands(operands, "lse", op.getPartialLses());
+  operands.append({{op.getOut(), "out"}, {op.getLse(), "lse"}});
+  return operands;
+}
+
+static SmallVector<MergeOperand> getMergeOperands(MergeGradOp op) {
+  SmallVector<MergeOperand> operands;
+  addMergeOperands(operands, "out", op.getPartialOuts());
+  addMergeOperands(operands, "lse", op.getPartialLses());
+  operands.append({{op.getDout(), "dout"}, {op.getDlse(), "dlse"}});
+  addMergeOperands(operands, "dout", op.getDpartialOuts());
+  addMergeOperands(operands, "dlse", op.getDpartialLses());
+  return operands;
+}
+
+/// Unites the sizes that a merge or its gradient needs to be equal.
+template <typename OpTy>
+static void uniteMergeSizes(OpTy op, func::FuncOp func, SizeClasses &sizes) {
+  SmallVector<std::pair<Value, int64_t>> batches, queries;
+  for (const auto &[value, name] : getMergeOperands(op)) {
+    if (!value)
+      continue;
+    batches.emplace_back(value, 0);
+    queries.emplace_back(value, 2);
+  }
+  unite(batches, "batch", func, sizes);
+  unite(queries, "queries", func, sizes);
+}
+
+/// Adds the operands of a merge or its gradient whose rows threads access in
+/// blocks.
+template <typename OpTy>
+static void addStagedOfMerge(OpTy op, func::FuncOp func,
+                             llvm::SmallDenseSet<Value> &staged) {
+  for (Value operand : op->getOperands())
+    if (cast<MemRefType>(operand.getType()).getRank() == 4)
+      staged.insert(getArgument(operand, func));
+}
+
 /// Adds the operands of `op` whose rows threads copy in blocks.
 static void addStaged(CacheAppendOp op, func::FuncOp func,
                       llvm::SmallDenseSet<Value> &staged) {
@@ -719,6 +773,7 @@ private:
   void setOperands(AttentionOpInterface op);
   void setOperands(CacheAppendOp op);
   void setOperands(ArrayRef<LinearOperand> operands);
+  void setOperands(ArrayRef<MergeOperand> operands);
 
   func::FuncOp func;
   SmallVector<std::string> names;
@@ -775,6 +830,11 @@ void ArgumentNames::setOperands(ArrayRef<LinearOperand> operands) {
     set(operand.value, operand.name);
 }
 
+void ArgumentNames::setOperands(ArrayRef<MergeOperand> operands) {
+  for (const auto &[value, name] : operands)
+    set(value, name);
+}
+
 SmallVector<std::string> ArgumentNames::find() {
   for (unsigned i = 0, e = names.size(); i < e; ++i)
     if (auto name = func.getArgAttrOfType<StringAttr>(i, argNameAttrName)) {
@@ -786,6 +846,8 @@ SmallVector<std::string> ArgumentNames::find() {
   func.walk([&](LinearAttentionOp op) { setOperands(getLinearOperands(op)); });
   func.walk(
       [&](LinearAttentionGradOp op) { setOperands(getLinearOperands(op)); });
+  func.walk([&](MergeOp op) { setOperands(getMergeOperands(op)); });
+  func.walk([&](MergeGradOp op) { setOperands(getMergeOperands(op)); });
   func.walk([&](MatmulOp op) {
     set(op.getLhs(), "lhs");
     set(op.getRhs(), "rhs");
@@ -900,6 +962,8 @@ ArgumentUses::ArgumentUses(func::FuncOp func) {
       staged.insert(getArgument(op.getOut(), func));
   });
   func.walk([&](CacheAppendOp op) { addStaged(op, func, staged); });
+  func.walk([&](MergeOp op) { addStagedOfMerge(op, func, staged); });
+  func.walk([&](MergeGradOp op) { addStagedOfMerge(op, func, staged); });
 }
 
 void SizeNumbers::addSymbol(ArgumentDim dim) {
@@ -939,6 +1003,8 @@ static LogicalResult describe(func::FuncOp func, int64_t stagedAlignment) {
   func.walk([&](LinearAttentionOp op) { uniteLinearSizes(op, func, sizes); });
   func.walk(
       [&](LinearAttentionGradOp op) { uniteLinearSizes(op, func, sizes); });
+  func.walk([&](MergeOp op) { uniteMergeSizes(op, func, sizes); });
+  func.walk([&](MergeGradOp op) { uniteMergeSizes(op, func, sizes); });
   func.walk([&](linalg::LinalgOp op) { uniteSizes(op, func, sizes); });
   uniteNotedSizes(func, sizes);
   DerivedSizes derived(func, sizes);

@@ -13,6 +13,7 @@
 #include "attn/PerfModel/CostOpInterfaceImpl.h"
 #include "attn/Analysis/MaskArea.h"
 #include "attn/Dialect/Attn/IR/AttnLinearOps.h"
+#include "attn/Dialect/Attn/IR/AttnMergeOps.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Interfaces/CostOpInterface.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -349,6 +350,20 @@ struct LinearAttentionModel
   }
 };
 
+/// Merges and their gradients read and write their operands once.
+template <typename OpTy>
+struct MergeModel
+    : public CostOpInterface::ExternalModel<MergeModel<OpTy>, OpTy> {
+  OpCost getCost(Operation *op, const CostAssumptions &assumptions) const {
+    OpCost cost;
+    cost.launches = 1;
+    for (Value operand : op->getOperands())
+      cost.bytes(MemoryLevel::Memory) +=
+          getShapedBytes(operand.getType(), assumptions);
+    return cost;
+  }
+};
+
 /// Operations that move nothing.
 template <typename OpTy>
 struct FreeModel
@@ -377,6 +392,8 @@ void attn::registerCostOpInterfaceExternalModels(DialectRegistry &registry) {
         *context);
     LinearAttentionGradOp::attachInterface<
         LinearAttentionModel<LinearAttentionGradOp>>(*context);
+    MergeOp::attachInterface<MergeModel<MergeOp>>(*context);
+    MergeGradOp::attachInterface<MergeModel<MergeGradOp>>(*context);
     MapHeadsOp::attachInterface<HeadOpModel<MapHeadsOp>>(*context);
     MatmulOp::attachInterface<MatmulModel>(*context);
     RmsNormOp::attachInterface<HeadOpModel<RmsNormOp>>(*context);

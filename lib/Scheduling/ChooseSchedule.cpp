@@ -14,6 +14,7 @@
 #include "ChooseMatmulSchedule.h"
 #include "ScheduleCandidates.h"
 #include "attn/Dialect/Attn/IR/AttnLinearOps.h"
+#include "attn/Dialect/Attn/IR/AttnMergeOps.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
 #include "attn/Dialect/AttnTile/IR/StreamingOpInterface.h"
@@ -163,6 +164,8 @@ private:
   LogicalResult chooseAppend(CacheAppendOp append);
   template <typename OpTy>
   LogicalResult chooseLinear(OpTy op);
+  template <typename OpTy>
+  LogicalResult chooseMerge(OpTy op);
 
   const Target &target;
   const ScheduleFamily &family;
@@ -284,6 +287,18 @@ LogicalResult Chooser::chooseLinear(OpTy op) {
   return setOrVerifySchedule(op, family.getScalar(op->getContext()), target);
 }
 
+/// Merges and their gradients move rows. Threads of GPUs access aligned
+/// neighbours.
+template <typename OpTy>
+LogicalResult Chooser::chooseMerge(OpTy op) {
+  if (!target.isHost() && failed(verifyHeadDim(op, "head dim", op.getHeadDim(),
+                                               target.getMaxHeadDim(), target)))
+    return failure();
+  if (!op.getScheduleAttr())
+    op.setScheduleAttr(family.getMoveRows(op->getContext()));
+  return op.getScheduleAttr().verifyUse(op, target);
+}
+
 LogicalResult Chooser::choose(Operation *op) {
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case<AttentionOp, AttentionGradOp>(
@@ -303,6 +318,8 @@ LogicalResult Chooser::choose(Operation *op) {
       .Case([&](CacheAppendOp append) { return chooseAppend(append); })
       .Case<LinearAttentionOp, LinearAttentionGradOp>(
           [&](auto linear) { return chooseLinear(linear); })
+      .Case<MergeOp, MergeGradOp>(
+          [&](auto merge) { return chooseMerge(merge); })
       .Case([&](MaskTableOpInterface table) {
         if (!table.getScheduleAttr())
           table.setScheduleAttr(family.getScalar(op->getContext()));

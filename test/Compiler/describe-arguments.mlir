@@ -329,3 +329,32 @@ func.func @in_place(%x: memref<4xf32>, %y: memref<2x2xf32>, %z: memref<4xf32>, %
   %size = memref.dim %b, %c0 : memref<4xf32>
   return
 }
+
+// Partial results have numbers. All batches and queries are one, and outputs are accessed in blocks.
+// CHECK-LABEL: func.func @merge(
+// CHECK-SAME:    {attn.alignment = 16 : i32, attn.dims = array<i64: -1, 4, -2, 64>, attn.name = "out0", attn.read}
+// CHECK-SAME:    {attn.alignment = 4 : i32, attn.dims = array<i64: -1, 4, -2>, attn.name = "lse0", attn.read}
+// CHECK-SAME:    {attn.alignment = 16 : i32, attn.dims = array<i64: -1, 4, -2, 64>, attn.name = "out1", attn.read}
+// CHECK-SAME:    {attn.alignment = 4 : i32, attn.dims = array<i64: -1, 4, -2>, attn.name = "lse1", attn.read}
+// CHECK-SAME:    {attn.alignment = 16 : i32, attn.dims = array<i64: -1, 4, -2, 64>, attn.name = "out", attn.output}
+// CHECK-SAME:    attributes {attn.symbols = ["batch", "queries"]}
+func.func @merge(%a: memref<?x4x?x64xbf16>, %la: memref<?x4x?xf32>, %b: memref<?x4x?x64xbf16>, %lb: memref<?x4x?xf32>,
+                 %o: memref<?x4x?x64xbf16>) {
+  attn.merge ins(%a, %b : memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>)
+      lses(%la, %lb : memref<?x4x?xf32>, memref<?x4x?xf32>) outs(%o : memref<?x4x?x64xbf16>)
+  return
+}
+
+// CHECK-LABEL: func.func @merge_gradient(
+// CHECK-SAME:    attn.name = "out0", attn.read}
+// CHECK-SAME:    attn.name = "lse0", attn.read}
+// CHECK-SAME:    {attn.alignment = 16 : i32, attn.dims = array<i64: -1, 4, -2, 64>, attn.name = "dout", attn.read}
+// CHECK-SAME:    attn.name = "dlse", attn.read}
+// CHECK-SAME:    {attn.alignment = 16 : i32, attn.dims = array<i64: -1, 4, -2, 64>, attn.name = "dout0", attn.output}
+// CHECK-SAME:    attn.name = "dlse0", attn.output}
+func.func @merge_gradient(%a: memref<?x4x?x64xbf16>, %la: memref<?x4x?xf32>, %d: memref<?x4x?x64xbf16>,
+                          %dl: memref<?x4x?xf32>, %da: memref<?x4x?x64xbf16>, %dla: memref<?x4x?xf32>) {
+  attn.merge_grad ins(%a : memref<?x4x?x64xbf16>) lses(%la : memref<?x4x?xf32>) dout(%d : memref<?x4x?x64xbf16>)
+      dlse(%dl : memref<?x4x?xf32>) outs(%da : memref<?x4x?x64xbf16>) dlses(%dla : memref<?x4x?xf32>)
+  return
+}

@@ -49,6 +49,42 @@ func.func @append_values(%k: memref<1x4x1x64xbf16>, %v: memref<1x4x1x12xbf16>, %
 
 // -----
 
+func.func @merge(%o: memref<1x4x9x60xbf16>, %l: memref<1x4x9xf32>) {
+  // expected-error @below {{'attn.merge' op head dim on sm_90a must be a multiple of 8 and at most 576 (was 60)}}
+  attn.merge ins(%o : memref<1x4x9x60xbf16>) lses(%l : memref<1x4x9xf32>) outs(%o : memref<1x4x9x60xbf16>)
+  return
+}
+
+// -----
+
+func.func @merge_for_hosts(%o: memref<1x4x9x64xbf16>, %l: memref<1x4x9xf32>) {
+  // expected-error @below {{'attn.merge_grad' op cannot have schedule '#attn_tile.move_rows<chunks = 64, threads = 1>' on sm_90a: 'threads' must be 32}}
+  attn.merge_grad ins(%o : memref<1x4x9x64xbf16>) lses(%l : memref<1x4x9xf32>) dout(%o : memref<1x4x9x64xbf16>)
+      outs(%o : memref<1x4x9x64xbf16>) dlses(%l : memref<1x4x9xf32>)
+      schedule(#attn_tile.move_rows<chunks = 64, threads = 1>)
+  return
+}
+
+// -----
+
+func.func @merge_of_scalars(%o: memref<1x4x9x64xbf16>, %l: memref<1x4x9xf32>) {
+  // expected-error @below {{'attn.merge' op cannot have schedule '#attn_tile.scalar', it is for kernels that prepare the work of others}}
+  attn.merge ins(%o : memref<1x4x9x64xbf16>) lses(%l : memref<1x4x9xf32>) outs(%o : memref<1x4x9x64xbf16>)
+      schedule(#attn_tile.scalar)
+  return
+}
+
+// -----
+
+func.func @rows_of_attention(%q: memref<1x4x9x64xbf16>) {
+  // expected-error @below {{'attn.attention' op cannot have schedule '#attn_tile.move_rows<chunks = 64, threads = 32>', it is for appends to KV caches, and merges}}
+  attn.attention ins(%q, %q, %q : memref<1x4x9x64xbf16>, memref<1x4x9x64xbf16>, memref<1x4x9x64xbf16>)
+      outs(%q : memref<1x4x9x64xbf16>) schedule(#attn_tile.move_rows<chunks = 64, threads = 32>)
+  return
+}
+
+// -----
+
 // Gradients hold whole rows.
 
 func.func @gradient(%q: memref<1x4x?x320xbf16>, %lse: memref<1x4x?xf32>) {

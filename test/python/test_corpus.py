@@ -304,7 +304,7 @@ def records():
     """All TableGen records of both dialects."""
     tablegen, include = find_tablegen()
     found = {}
-    for name in ("Attn/IR/AttnHeadOps.td", "AttnTile/IR/AttnTileAttrs.td"):
+    for name in ("Attn/IR/AttnHeadOps.td", "Attn/IR/AttnMergeOps.td", "AttnTile/IR/AttnTileAttrs.td"):
         source = ROOT / "include" / "attn" / "Dialect" / name
         command = [tablegen, "--dump-json", f"-I{ROOT / 'include'}", f"-I{include}", source]
         dump = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)

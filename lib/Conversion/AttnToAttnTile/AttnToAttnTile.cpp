@@ -21,6 +21,7 @@
 #include "StreamingKernel.h"
 #include "WorkItemList.h"
 #include "attn/Conversion/AttnToAttnTile/LinearAttentionToAttnTile.h"
+#include "attn/Conversion/AttnToAttnTile/MergeToAttnTile.h"
 #include "attn/Conversion/AttnToAttnTile/StreamingOpInterfaceImpl.h"
 #include "attn/Conversion/Passes.h"
 #include "attn/Interfaces/Target.h"
@@ -299,6 +300,8 @@ struct ConvertAttnToAttnTile
     SmallVector<CacheAppendOp> appends;
     SmallVector<LinearAttentionOp> linearAttentions;
     SmallVector<LinearAttentionGradOp> linearGradients;
+    SmallVector<MergeOp> merges;
+    SmallVector<MergeGradOp> mergeGradients;
     getOperation().walk([&](Operation *op) {
       if (auto streaming = dyn_cast<attn_tile::StreamingOpInterface>(op))
         streams.push_back(streaming);
@@ -320,6 +323,10 @@ struct ConvertAttnToAttnTile
         linearAttentions.push_back(linear);
       else if (auto gradient = dyn_cast<LinearAttentionGradOp>(op))
         linearGradients.push_back(gradient);
+      else if (auto merge = dyn_cast<MergeOp>(op))
+        merges.push_back(merge);
+      else if (auto gradient = dyn_cast<MergeGradOp>(op))
+        mergeGradients.push_back(gradient);
     });
     // Otherwise kernels would list the tiles of attention that has none.
     auto eraseEmpty = [&](auto &ops) {
@@ -354,6 +361,8 @@ struct ConvertAttnToAttnTile
     });
     lowerAll(linearAttentions, lowerLinearAttentionToKernel);
     lowerAll(linearGradients, lowerLinearAttentionGradToKernel);
+    lowerAll(merges, lowerMergeToKernel);
+    lowerAll(mergeGradients, lowerMergeGradToKernel);
     if (failedAny)
       signalPassFailure();
   }

@@ -9,21 +9,11 @@
 // The online softmax (Milakov and Gimelshein 2018; Dao et al. 2022). The state
 // of a row is the maximum of its scores and, relative to the maximum, the row
 // sum of the probabilities, in parts, and the accumulator of P times the
-// values.
-//
-// Each KV split s writes the output out_s of its own softmax, its row maximum
-// m_s and its row sum l_s of exp(score - m_s). The softmax over all keys is
-//
-//   m   = max over splits s of m_s
-//   l   = sum over splits s of exp(m_s - m) * l_s
-//   out = sum over splits s of exp(m_s - m) * l_s * out_s / l
-//   lse = m + log(l)
-//
-// (FlashDecoding, Dao et al. 2023). A log-sum-exp alone would lose the sum next
-// to a large maximum.
+// values. CombinedSoftmax.h combines the results of KV splits.
 //
 //===----------------------------------------------------------------------===//
 
+#include "CombinedSoftmax.h"
 #include "PackGQA.h"
 #include "attn/Analysis/ScoreRange.h"
 #include "attn/Conversion/AttnToAttnTile/StreamingOpInterfaceImpl.h"
@@ -57,11 +47,8 @@ static constexpr double maxFusedExponent = 1 << 14;
 static constexpr double maxPlainScore = 1 << 24, maxBoundedScore = 1 << 26;
 static constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// The row results of attention, and the statistics of its KV splits.
+/// The row result of attention.
 static constexpr unsigned lseResult = 0;
-namespace {
-enum SplitStatistic : unsigned { SplitMax, SplitSum, NumSplitStatistics };
-} // namespace
 
 //===----------------------------------------------------------------------===//
 // Tiles
@@ -353,91 +340,6 @@ void TileSoftmax::emitFinalizeSplit(const RowState &state) {
 }
 
 //===----------------------------------------------------------------------===//
-// KV splits
-//===----------------------------------------------------------------------===//
-
-namespace {
-/// Emits the softmax over all keys from the results of KV splits.
-class CombinedSoftmax {
-public:
-  explicit CombinedSoftmax(CombinedElement &element)
-      : element(element), b(element.b) {}
-
-  /// The row sum, and the accumulator of probabilities times values, both
-  /// relative to exp(reference).
-  struct State {
-    Value reference, rowSum, acc;
-  };
-
-  State emitInit() { return {f32(-infinity), f32(0), f32(0)}; }
-  State emitCombine(const State &state, int64_t numSplits);
-  Value emitOutput(const State &state);
-
-private:
-  Value f32(double value) {
-    return arith::ConstantOp::create(b, b.getF32FloatAttr(value));
-  }
-  /// exp(x), where x may be -inf.
-  Value exp(Value x) {
-    return math::Exp2Op::create(
-        b, arith::MulFOp::create(b, x, f32(log2e)).getResult());
-  }
-  Value isLowest(Value x) {
-    return arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, x,
-                                 f32(-infinity));
-  }
-  Value select(Value condition, Value yes, Value no) {
-    return arith::SelectOp::create(b, condition, yes, no);
-  }
-
-  CombinedElement &element;
-  ImplicitLocOpBuilder &b;
-};
-} // namespace
-
-CombinedSoftmax::State CombinedSoftmax::emitCombine(const State &state,
-                                                    int64_t numSplits) {
-  // The loads of all splits are in flight at once.
-  SmallVector<Value> maxima, rowSums, outputs;
-  for (int64_t split = 0; split < numSplits; ++split) {
-    Value maximum = element.loadStatistic(split, SplitMax);
-    if (Value exists = element.emitExists(split))
-      maximum = select(exists, maximum, f32(-infinity));
-    maxima.push_back(maximum);
-    rowSums.push_back(element.loadStatistic(split, SplitSum));
-    outputs.push_back(element.loadOutput(split));
-  }
-  Value reference = state.reference;
-  for (Value maximum : maxima)
-    reference = arith::MaxNumFOp::create(b, reference, maximum);
-  Value zero = f32(0);
-  Value finite = select(isLowest(reference), zero, reference);
-  Value factor = exp(arith::SubFOp::create(b, state.reference, finite));
-  Value rowSum = arith::MulFOp::create(b, state.rowSum, factor);
-  Value acc = arith::MulFOp::create(b, state.acc, factor);
-  for (auto [maximum, sum, output] :
-       llvm::zip_equal(maxima, rowSums, outputs)) {
-    // The buffers of a split without keys may hold any row sum and any values.
-    Value isEmpty = isLowest(maximum);
-    Value weight =
-        arith::MulFOp::create(b, exp(arith::SubFOp::create(b, maximum, finite)),
-                              select(isEmpty, zero, sum));
-    rowSum = arith::AddFOp::create(b, rowSum, weight);
-    Value held = select(isEmpty, zero, output);
-    acc = math::FmaOp::create(b, weight, held, acc);
-  }
-  return {reference, rowSum, acc};
-}
-
-Value CombinedSoftmax::emitOutput(const State &state) {
-  Value zero = f32(0);
-  Value isNone =
-      arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, state.rowSum, zero);
-  return select(isNone, zero,
-                arith::DivFOp::create(b, state.acc, state.rowSum));
-}
-
-//===----------------------------------------------------------------------===//
 // The model
 //===----------------------------------------------------------------------===//
 
@@ -512,9 +414,8 @@ struct AttentionStreaming
     element.storeOutput(CombinedSoftmax(element).emitOutput(state));
     if (!cast<AttentionOp>(op).getLse())
       return;
-    element.storeRow(lseResult, [&]() -> Value {
-      Value log = math::LogOp::create(element.b, state.rowSum);
-      return arith::AddFOp::create(element.b, state.reference, log);
+    element.storeRow(lseResult, [&] {
+      return CombinedSoftmax(element).emitLogSumExp(state);
     });
   }
 

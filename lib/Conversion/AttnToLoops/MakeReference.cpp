@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LinearAttentionToLoops.h"
+#include "MergeToLoops.h"
 #include "attn/Conversion/AttnToLoops/AttnToLoops.h"
 #include "attn/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -40,7 +41,7 @@ using namespace mlir::attn;
 /// Whether references compute the results of `op`.
 static bool isComputed(Operation *op) {
   return isa<AttentionOpInterface, LinearAttentionOp, LinearAttentionGradOp,
-             MatmulOp, linalg::LinalgOp>(op);
+             MatmulOp, MergeOp, MergeGradOp, linalg::LinalgOp>(op);
 }
 
 /// Whether `function` has an operation that could have a reference.
@@ -133,9 +134,13 @@ static LogicalResult findWritten(Operation &op,
     return op.emitRemark("no reference for attention on tensors");
   auto linear = dyn_cast<LinearAttentionOp>(op);
   auto linearGrad = dyn_cast<LinearAttentionGradOp>(op);
+  auto merge = dyn_cast<MergeOp>(op);
+  auto mergeGrad = dyn_cast<MergeGradOp>(op);
   if ((matmul && !matmul.isBufferized()) ||
       (linear && !linear.isBufferized()) ||
       (linearGrad && !linearGrad.isBufferized()) ||
+      (merge && !merge.isBufferized()) ||
+      (mergeGrad && !mergeGrad.isBufferized()) ||
       (linalgOp && !linalgOp.hasPureBufferSemantics()))
     return op.emitRemark() << "no reference for '" << op.getName()
                            << "' on tensors";
@@ -266,6 +271,14 @@ LogicalResult ReferenceWriter::write(Operation &op) {
   }
   if (auto gradient = dyn_cast<LinearAttentionGradOp>(op)) {
     writeLinearAttentionGradLoops(rewriter, gradient, mapping);
+    return success();
+  }
+  if (auto merge = dyn_cast<MergeOp>(op)) {
+    writeMergeLoops(rewriter, merge, mapping);
+    return success();
+  }
+  if (auto gradient = dyn_cast<MergeGradOp>(op)) {
+    writeMergeGradLoops(rewriter, gradient, mapping);
     return success();
   }
   Operation *clone = rewriter.clone(op, mapping);

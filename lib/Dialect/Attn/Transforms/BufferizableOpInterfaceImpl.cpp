@@ -12,6 +12,7 @@
 
 #include "attn/Dialect/Attn/Transforms/BufferizableOpInterfaceImpl.h"
 #include "attn/Dialect/Attn/IR/AttnLinearOps.h"
+#include "attn/Dialect/Attn/IR/AttnMergeOps.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "mlir/Dialect/Bufferization/IR/BufferizableOpInterface.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
@@ -372,6 +373,8 @@ void attn::registerBufferizableOpInterfaceExternalModels(
         *context);
     LinearAttentionGradOp::attachInterface<
         DestinationModel<LinearAttentionGradOp>>(*context);
+    MergeOp::attachInterface<DestinationModel<MergeOp>>(*context);
+    MergeGradOp::attachInterface<DestinationModel<MergeGradOp>>(*context);
     OverlapOp::attachInterface<OverlapModel>(*context);
     OverlapYieldOp::attachInterface<OverlapYieldModel>(*context);
     SequenceIdsOp::attachInterface<DestinationModel<SequenceIdsOp>>(*context);

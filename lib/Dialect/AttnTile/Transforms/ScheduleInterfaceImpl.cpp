@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/AttnTile/Transforms/ScheduleInterfaceImpl.h"
+#include "attn/Dialect/Attn/IR/AttnMergeOps.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Dialect/AttnTile/IR/StreamingOpInterface.h"
@@ -193,8 +194,8 @@ struct MoveRowsSchedule
   }
   LogicalResult verifyUse(Attribute schedule, Operation *op,
                           const attn::Target &target) const {
-    if (!isa<attn::CacheAppendOp>(op))
-      return emitWrongUse(op, schedule, "appends to KV caches");
+    if (!isa<attn::CacheAppendOp, attn::MergeOp, attn::MergeGradOp>(op))
+      return emitWrongUse(op, schedule, "appends to KV caches, and merges");
     bool isForHost = cast<MoveRowsAttr>(schedule).getThreads() == 1;
     if (isForHost == target.isHost())
       return success();

@@ -20,5 +20,6 @@ include "attn/Dialect/Attn/IR/AttnOps.td"
 include "attn/Dialect/Attn/IR/AttnHeadOps.td"
 include "attn/Dialect/Attn/IR/AttnCacheOps.td"
 include "attn/Dialect/Attn/IR/AttnLinearOps.td"
+include "attn/Dialect/Attn/IR/AttnMergeOps.td"
 
 #endif // ATTN_DIALECT_ATTN_IR_ATTN_TD

@@ -471,11 +471,12 @@ def AttnTile_ScalarAttr : AttnTile_Attr<"Scalar", "scalar", []> {
 }
 
 def AttnTile_MoveRowsAttr : AttnTile_Attr<"MoveRows", "move_rows", []> {
-  let summary = "one warp or task for each part of the rows of a KV cache";
+  let summary = "one warp or task for each part of the rows of tensors";
   let description = [{
-    Strategy of `attn.cache_append`. Rows are cut into chunks of up to 16 bytes, or
-    two of them where pairs of elements are rotated. A work item moves `chunks`
-    chunks, and a thread `together` of them at a time.
+    Strategy of `attn.cache_append`, `attn.merge` and `attn.merge_grad`. Rows are cut
+    into chunks of up to 16 bytes, or two of them where pairs of elements are rotated.
+    A work item moves `chunks` chunks, or in `attn.merge_grad` one row, and a thread
+    `together` of them at a time.
 
     - `threads`: threads that divide a work item, a warp on GPUs and 1 on hosts.
     - `aligned`: accesses to neighbouring elements are aligned, and become one.

@@ -1,0 +1,368 @@
+//===- MergeToAttnTile.cpp - Merges of partial results --------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Rows are cut into chunks of neighbours, which a thread accesses together. In
+// the kernel of a merge, a work item has chunks of some rows of a head, and a
+// thread merges one chunk. In that of its gradient, a work item is a row: its
+// threads first add up the products of `dout` and the partial outputs.
+//
+// A partial result counts as a part of the keys with the row maximum `lse` and
+// the row sum 2^-k, for at most 2^k parts: sums of weighted outputs do not
+// exceed the largest output, so that none overflows.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attn/Conversion/AttnToAttnTile/MergeToAttnTile.h"
+#include "CombinedSoftmax.h"
+#include "CreateKernel.h"
+#include "ScalarKernelBuilder.h"
+#include "attn/Dialect/AttnTile/IR/InBoundsLoads.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/Sequence.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace mlir::attn;
+
+namespace {
+/// Accesses to chunks of rows, and the weights of partial results.
+class MergeKernelBuilder {
+protected:
+  template <typename OpTy>
+  MergeKernelBuilder(OpBuilder &builder, OpTy op, attn_tile::KernelOp kernel)
+      : b(op.getLoc(), builder),
+        division(op.getScheduleAttr().getRowDivision()),
+        width(op.getAccessWidth()), chunksOfRow(op.getHeadDim() / width),
+        countScale(double(int64_t(1)
+                          << llvm::Log2_64_Ceil(op.getPartialOuts().size()))),
+        entry(&kernel.getBody().front()) {
+    arguments.map(op->getOperands(), entry->getArguments());
+    partialOuts = get(op.getPartialOuts());
+    partialLses = get(op.getPartialLses());
+    b.setInsertionPointToEnd(entry);
+  }
+
+  Value get(Value operand) {
+    return operand ? arguments.lookup(operand) : Value();
+  }
+  SmallVector<Value> get(ValueRange operands) {
+    return llvm::map_to_vector(operands, [&](Value v) { return get(v); });
+  }
+  Value f32(double value) {
+    return arith::ConstantOp::create(b, b.getF32FloatAttr(value));
+  }
+  Value load(Value memref, ValueRange indices);
+  /// The elements of chunk `chunk` of a row, as f32.
+  SmallVector<Value> loadChunk(Value memref, ArrayRef<Value> row, Value chunk);
+  void storeChunk(ArrayRef<Value> values, Value memref, ArrayRef<Value> row,
+                  Value chunk);
+
+  ScalarKernelBuilder b;
+  RowDivision division;
+  int64_t width, chunksOfRow;
+  /// 2^k for at most 2^k partial results.
+  double countScale;
+  Block *entry;
+  IRMapping arguments;
+  SmallVector<Value> partialOuts, partialLses;
+
+private:
+  /// The indices of element `number` of a chunk, and its alignment if it is
+  /// more than that of any element.
+  SmallVector<Value> getIndices(ArrayRef<Value> row, Value chunk,
+                                int64_t number);
+  std::optional<int64_t> getAlignment(Value memref, int64_t number) const;
+};
+
+/// One element of all partial results.
+class PartialElement : public attn_tile::CombinedElement {
+public:
+  PartialElement(ImplicitLocOpBuilder &b, ArrayRef<Value> lses,
+                 ArrayRef<Value> outputs, Value rowSum)
+      : CombinedElement(b), lses(lses), outputs(outputs), rowSum(rowSum) {}
+
+  Value loadStatistic(int64_t split, unsigned index) override {
+    return index == SplitMax ? lses[split] : rowSum;
+  }
+  Value loadOutput(int64_t split) override { return outputs[split]; }
+  Value emitExists(int64_t) override { return {}; }
+  // The kernels store whole chunks.
+  void storeOutput(Value) override {}
+  void storeRow(unsigned, function_ref<Value()>) override {}
+
+private:
+  ArrayRef<Value> lses, outputs;
+  Value rowSum;
+};
+
+/// Writes the kernel of a merge.
+class MergeWriter : MergeKernelBuilder {
+public:
+  MergeWriter(OpBuilder &builder, MergeOp op, attn_tile::KernelOp kernel)
+      : MergeKernelBuilder(builder, op, kernel), out(get(op.getOut())),
+        lse(get(op.getLse())) {}
+
+  void write();
+
+private:
+  void writeChunk(ArrayRef<Value> row, Value chunk);
+
+  Value out, lse;
+};
+
+/// Writes the kernel of the gradient of a merge.
+class MergeGradWriter : MergeKernelBuilder {
+public:
+  MergeGradWriter(OpBuilder &builder, MergeGradOp op,
+                  attn_tile::KernelOp kernel)
+      : MergeKernelBuilder(builder, op, kernel), dout(get(op.getDout())),
+        dlse(get(op.getDlse())), dpartialOuts(get(op.getDpartialOuts())),
+        dpartialLses(get(op.getDpartialLses())) {}
+
+  void write();
+
+private:
+  SmallVector<Value> emitProducts(ArrayRef<Value> row);
+  void writeRow(ArrayRef<Value> row);
+
+  Value dout, dlse;
+  SmallVector<Value> dpartialOuts, dpartialLses;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Accesses
+//===----------------------------------------------------------------------===//
+
+Value MergeKernelBuilder::load(Value memref, ValueRange indices) {
+  auto element = memref::LoadOp::create(b, memref, indices);
+  attn_tile::setKnownInBounds(element);
+  return element;
+}
+
+SmallVector<Value> MergeKernelBuilder::getIndices(ArrayRef<Value> row,
+                                                  Value chunk, int64_t number) {
+  SmallVector<Value> indices(row);
+  indices.push_back(b.add(b.mul(chunk, b.constant(width)), b.constant(number)));
+  return indices;
+}
+
+std::optional<int64_t> MergeKernelBuilder::getAlignment(Value memref,
+                                                        int64_t number) const {
+  if (!division.isAligned)
+    return std::nullopt;
+  int64_t bytes = getElementTypeOrSelf(memref).getIntOrFloatBitWidth() / 8;
+  int64_t alignment = std::gcd(
+      number * bytes, std::gcd(width * bytes, CacheAppendOp::accessBytes));
+  return alignment > bytes ? std::optional(alignment) : std::nullopt;
+}
+
+SmallVector<Value>
+MergeKernelBuilder::loadChunk(Value memref, ArrayRef<Value> row, Value chunk) {
+  SmallVector<Value> values;
+  for (int64_t i : llvm::seq(width)) {
+    Value element = load(memref, getIndices(row, chunk, i));
+    if (std::optional<int64_t> alignment = getAlignment(memref, i))
+      element.getDefiningOp<memref::LoadOp>().setAlignment(*alignment);
+    values.push_back(element);
+  }
+  for (Value &value : values)
+    if (!value.getType().isF32())
+      value = arith::ExtFOp::create(b, b.getF32Type(), value);
+  return values;
+}
+
+void MergeKernelBuilder::storeChunk(ArrayRef<Value> values, Value memref,
+                                    ArrayRef<Value> row, Value chunk) {
+  Type type = getElementTypeOrSelf(memref);
+  SmallVector<Value> rounded(values);
+  SmallVector<SmallVector<Value>> indices;
+  for (auto [i, value] : llvm::enumerate(rounded)) {
+    indices.push_back(getIndices(row, chunk, int64_t(i)));
+    if (!type.isF32())
+      value = arith::TruncFOp::create(b, type, value);
+  }
+  // Stores follow one another, so that LLVM can join them.
+  for (auto [i, value] : llvm::enumerate(rounded)) {
+    auto store = memref::StoreOp::create(b, value, memref, indices[i]);
+    if (std::optional<int64_t> alignment = getAlignment(memref, int64_t(i)))
+      store.setAlignment(*alignment);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Merge
+//===----------------------------------------------------------------------===//
+
+void MergeWriter::write() {
+  Value chunks = b.mul(b.size(out, 2), b.constant(chunksOfRow));
+  Value size = b.constant(division.chunks);
+  SmallVector<OpFoldResult> bounds = {b.size(out, 0), b.size(out, 1),
+                                      b.tiles(chunks, division.chunks)};
+  auto forall = scf::ForallOp::create(b, bounds, ValueRange(), std::nullopt);
+  attn_tile::ReturnOp::create(b);
+  b.setInsertionPointToStart(forall.getBody());
+  Value first = b.mul(forall.getInductionVar(2), size);
+  Value count = arith::MinSIOp::create(b, b.sub(chunks, first), size);
+  auto loop = attn_tile::ThreadForOp::create(
+      b, count, static_cast<uint64_t>(division.together));
+  Block *block =
+      b.createBlock(&loop.getBody(), {}, b.getIndexType(), b.getLoc());
+  Value number = b.add(first, block->getArgument(0));
+  Value ofRow = b.constant(chunksOfRow);
+  Value position = arith::DivUIOp::create(b, number, ofRow);
+  Value chunk = arith::RemUIOp::create(b, number, ofRow);
+  writeChunk({forall.getInductionVar(0), forall.getInductionVar(1), position},
+             chunk);
+  b.setInsertionPointToEnd(block);
+  attn_tile::YieldOp::create(b, ValueRange());
+}
+
+void MergeWriter::writeChunk(ArrayRef<Value> row, Value chunk) {
+  SmallVector<Value> lses;
+  SmallVector<SmallVector<Value>> chunks;
+  for (auto [partialOut, partialLse] :
+       llvm::zip_equal(partialOuts, partialLses)) {
+    lses.push_back(load(partialLse, row));
+    chunks.push_back(loadChunk(partialOut, row, chunk));
+  }
+  Value rowSum = f32(1 / countScale);
+  auto numParts = int64_t(lses.size());
+  SmallVector<Value> results;
+  Value merged;
+  for (int64_t i : llvm::seq(width)) {
+    SmallVector<Value> outputs = llvm::map_to_vector(
+        chunks, [&](ArrayRef<Value> values) { return values[i]; });
+    PartialElement element(b, lses, outputs, rowSum);
+    CombinedSoftmax softmax(element);
+    CombinedSoftmax::State state =
+        softmax.emitCombine(softmax.emitInit(), numParts);
+    results.push_back(softmax.emitOutput(state));
+    if (i != 0 || !lse)
+      continue;
+    state.rowSum = arith::MulFOp::create(b, state.rowSum, f32(countScale));
+    merged = softmax.emitLogSumExp(state);
+  }
+  storeChunk(results, out, row, chunk);
+  if (!lse)
+    return;
+  Value isFirst = b.compare(arith::CmpIPredicate::eq, chunk, b.constant(0));
+  auto ifOp = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
+  b.setInsertionPointToStart(ifOp.thenBlock());
+  memref::StoreOp::create(b, merged, lse, row);
+}
+
+//===----------------------------------------------------------------------===//
+// Gradient
+//===----------------------------------------------------------------------===//
+
+void MergeGradWriter::write() {
+  scf::ForallOp forall = b.forall(dout, 3);
+  attn_tile::ReturnOp::create(b);
+  b.setInsertionPointToStart(forall.getBody());
+  writeRow(llvm::to_vector_of<Value>(forall.getInductionVars()));
+}
+
+/// Emits the dot products of `dout` and each partial output.
+SmallVector<Value> MergeGradWriter::emitProducts(ArrayRef<Value> row) {
+  SmallVector<Type> types(partialOuts.size(), b.getF32Type());
+  SmallVector<vector::CombiningKind> kinds(types.size(),
+                                           vector::CombiningKind::ADD);
+  auto reduce =
+      attn_tile::ReduceOp::create(b, types, b.constant(chunksOfRow), kinds);
+  OpBuilder::InsertionGuard guard(b);
+  Block *block =
+      b.createBlock(&reduce.getBody(), {}, b.getIndexType(), b.getLoc());
+  Value chunk = block->getArgument(0);
+  SmallVector<Value> gradient = loadChunk(dout, row, chunk), sums;
+  for (Value partialOut : partialOuts) {
+    Value sum = f32(0);
+    for (auto [lhs, rhs] :
+         llvm::zip_equal(gradient, loadChunk(partialOut, row, chunk)))
+      sum = math::FmaOp::create(b, lhs, rhs, sum);
+    sums.push_back(sum);
+  }
+  attn_tile::YieldOp::create(b, sums);
+  return reduce.getResults();
+}
+
+void MergeGradWriter::writeRow(ArrayRef<Value> row) {
+  SmallVector<Value> products = emitProducts(row);
+  SmallVector<Value> lses = llvm::map_to_vector(
+      partialLses, [&](Value partialLse) { return load(partialLse, row); });
+  Value zero = f32(0), rowSum = f32(1 / countScale);
+  // The merge of the products is the product of `dout` and the merged output.
+  PartialElement element(b, lses, products, rowSum);
+  CombinedSoftmax softmax(element);
+  CombinedSoftmax::State state =
+      softmax.emitCombine(softmax.emitInit(), int64_t(lses.size()));
+  Value mean = softmax.emitOutput(state);
+  SmallVector<Value> weights, gradients;
+  Value ofLse = dlse ? load(dlse, row) : Value();
+  for (auto [partialLse, product] : llvm::zip_equal(lses, products)) {
+    Value isEmpty = softmax.isLowest(partialLse);
+    Value share = arith::DivFOp::create(
+        b, softmax.emitWeight(state, partialLse, rowSum), state.rowSum);
+    Value weight = b.select(isEmpty, zero, share);
+    Value slope = arith::SubFOp::create(b, product, mean);
+    if (ofLse)
+      slope = arith::AddFOp::create(b, slope, ofLse);
+    Value scaled = arith::MulFOp::create(b, weight, slope);
+    weights.push_back(weight);
+    gradients.push_back(b.select(isEmpty, zero, scaled));
+  }
+  b.each(b.constant(1), [&](Value) {
+    for (auto [gradient, memref] : llvm::zip_equal(gradients, dpartialLses))
+      memref::StoreOp::create(b, gradient, memref, row);
+  });
+  b.each(b.constant(chunksOfRow), [&](Value chunk) {
+    SmallVector<Value> gradient = loadChunk(dout, row, chunk);
+    for (auto [weight, memref] : llvm::zip_equal(weights, dpartialOuts)) {
+      SmallVector<Value> scaled =
+          llvm::map_to_vector(gradient, [&, weight = weight](Value value) {
+            return arith::MulFOp::create(b, weight, value).getResult();
+          });
+      storeChunk(scaled, memref, row, chunk);
+    }
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+template <typename Writer, typename OpTy>
+static LogicalResult lower(RewriterBase &rewriter, OpTy op,
+                           SymbolTable &symbols, StringRef suffix) {
+  if (!op.isBufferized())
+    return op.emitOpError("must be bufferised");
+  ScheduleAttrInterface schedule = op.getScheduleAttr();
+  if (!schedule)
+    return op.emitOpError("needs a schedule");
+  OpBuilder::InsertionGuard guard(rewriter);
+  rewriter.setInsertionPoint(op);
+  attn_tile::KernelOp kernel =
+      createKernel(rewriter, op, schedule, symbols, suffix, op->getOperands());
+  Writer(rewriter, op, kernel).write();
+  rewriter.eraseOp(op);
+  return success();
+}
+
+LogicalResult attn::lowerMergeToKernel(RewriterBase &rewriter, MergeOp op,
+                                       SymbolTable &symbols) {
+  return lower<MergeWriter>(rewriter, op, symbols, "_merge");
+}
+
+LogicalResult attn::lowerMergeGradToKernel(RewriterBase &rewriter,
+                                           MergeGradOp op,
+                                           SymbolTable &symbols) {
+  return lower<MergeGradWriter>(rewriter, op, symbols, "_merge_grad");
+}

@@ -1,0 +1,20 @@
+// RUN: attn-compile %s --target=sm_90a --emit=ptx -o - | FileCheck %s
+// RUN: attn-compile %s --target=sm_80 --emit=ptx -o - | FileCheck %s
+
+// Each thread loads 16 bytes of both partial outputs of two chunks before it stores. The weights of a chunk are computed
+// once: two exponentials, and one of the state before.
+
+// CHECK: .entry merge_merge(
+// CHECK-NOT: {{(ld|st).global.*b16}}
+// CHECK-COUNT-4: ld.global.v4.b32
+// CHECK-NOT: {{(ld|st).global.*b16}}
+// CHECK: st.global.v4.b32
+// CHECK-NOT: {{(ld|st).global.*b16}}
+func.func @merge(%a: tensor<?x32x?x128xbf16>, %b: tensor<?x32x?x128xbf16>, %la: tensor<?x32x?xf32>,
+                 %lb: tensor<?x32x?xf32>, %o: tensor<?x32x?x128xbf16>, %l: tensor<?x32x?xf32>)
+    -> (tensor<?x32x?x128xbf16>, tensor<?x32x?xf32>) {
+  %r:2 = attn.merge ins(%a, %b : tensor<?x32x?x128xbf16>, tensor<?x32x?x128xbf16>)
+      lses(%la, %lb : tensor<?x32x?xf32>, tensor<?x32x?xf32>)
+      outs(%o, %l : tensor<?x32x?x128xbf16>, tensor<?x32x?xf32>) -> tensor<?x32x?x128xbf16>, tensor<?x32x?xf32>
+  return %r#0, %r#1 : tensor<?x32x?x128xbf16>, tensor<?x32x?xf32>
+}
