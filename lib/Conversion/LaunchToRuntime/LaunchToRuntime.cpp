@@ -482,37 +482,16 @@ LogicalResult FunctionConverter::convertAlloc(memref::AllocOp op) {
                                  {slot, bytes, stream}));
   Value data = LLVM::LoadOp::create(builder, loc, pointerType, slot);
 
-  // Build the descriptor; strides of the identity layout multiply sizes.
-  int64_t rank = type.getRank();
-  Type i64 = builder.getI64Type();
-  auto arrayType = LLVM::LLVMArrayType::get(i64, rank);
-  SmallVector<Type> fields{pointerType, pointerType, i64};
-  if (rank > 0)
-    fields.append({arrayType, arrayType});
-  Value descriptor = LLVM::PoisonOp::create(
-      builder, loc,
-      LLVM::LLVMStructType::getLiteral(builder.getContext(), fields));
-  auto insert = [&](Value value, ArrayRef<int64_t> position) {
-    descriptor =
-        LLVM::InsertValueOp::create(builder, loc, descriptor, value, position);
-  };
-  insert(data, 0);
-  insert(data, 1);
-  insert(emitIntConstant(builder, loc, i64, 0), 2);
-  Value stride = emitIntConstant(builder, loc, i64, 1);
-  for (int64_t i = rank - 1; i >= 0; --i) {
-    Value size =
-        type.isDynamicDim(i)
-            ? emitI64(loc, op.getDynamicSizes()[type.getDynamicDimIndex(i)])
-            : emitIntConstant(builder, loc, i64, type.getDimSize(i));
-    insert(size, {3, i});
-    insert(stride, {4, i});
-    stride = LLVM::MulOp::create(builder, loc, stride, size);
-  }
-  auto cast =
-      UnrealizedConversionCastOp::create(builder, loc, type, descriptor);
-  scratch[cast.getResult(0)] = slot;
-  op.replaceAllUsesWith(cast.getResult(0));
+  SmallVector<Value> sizes;
+  auto dynamic = op.getDynamicSizes().begin();
+  for (int64_t size : type.getShape())
+    sizes.push_back(
+        ShapedType::isDynamic(size)
+            ? emitI64(loc, *dynamic++)
+            : emitIntConstant(builder, loc, builder.getI64Type(), size));
+  Value memref = emitMemRef(builder, loc, type, data, sizes);
+  scratch[memref] = slot;
+  op.replaceAllUsesWith(memref);
   op.erase();
   return success();
 }

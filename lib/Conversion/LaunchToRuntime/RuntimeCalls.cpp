@@ -49,6 +49,35 @@ Value attn::emitRuntimeCall(OpBuilder &builder, Location loc, ModuleOp module,
   return LLVM::CallOp::create(builder, loc, callee, arguments).getResult();
 }
 
+Value attn::emitMemRef(OpBuilder &builder, Location loc, MemRefType type,
+                       Value data, ArrayRef<Value> sizes) {
+  Type i64 = builder.getI64Type();
+  auto rank = int64_t(sizes.size());
+  auto array = LLVM::LLVMArrayType::get(i64, rank);
+  SmallVector<Type> fields = {data.getType(), data.getType(), i64};
+  if (rank > 0)
+    fields.append({array, array});
+  Value descriptor = LLVM::PoisonOp::create(
+      builder, loc,
+      LLVM::LLVMStructType::getLiteral(builder.getContext(), fields));
+  auto insert = [&](Value value, ArrayRef<int64_t> position) {
+    descriptor =
+        LLVM::InsertValueOp::create(builder, loc, descriptor, value, position);
+  };
+  insert(data, 0);
+  insert(data, 1);
+  insert(emitIntConstant(builder, loc, i64, 0), 2);
+  Value stride = emitIntConstant(builder, loc, i64, 1);
+  for (int64_t dim = rank; dim-- > 0;) {
+    insert(sizes[dim], {3, dim});
+    insert(stride, {4, dim});
+    if (dim > 0)
+      stride = LLVM::MulOp::create(builder, loc, stride, sizes[dim]);
+  }
+  return UnrealizedConversionCastOp::create(builder, loc, type, descriptor)
+      .getResult(0);
+}
+
 attn::RuntimeMemRef attn::emitErrorFlag(OpBuilder &builder, Location loc,
                                         ModuleOp module, MemRefType type,
                                         int32_t deviceKind, Block *entry) {
@@ -65,23 +94,8 @@ attn::RuntimeMemRef attn::emitErrorFlag(OpBuilder &builder, Location loc,
       emitRuntimeCall(builder, loc, module, "attnrtGetErrorFlag",
                       {emitIntConstant(builder, loc, i32, deviceKind), slot});
   Value data = LLVM::LoadOp::create(builder, loc, pointer, slot);
-  Type array = LLVM::LLVMArrayType::get(i64, 1);
-  Value descriptor = LLVM::PoisonOp::create(
-      builder, loc,
-      LLVM::LLVMStructType::getLiteral(builder.getContext(),
-                                       {pointer, pointer, i64, array, array}));
-  auto insert = [&](Value value, ArrayRef<int64_t> position) {
-    descriptor =
-        LLVM::InsertValueOp::create(builder, loc, descriptor, value, position);
-  };
-  insert(data, 0);
-  insert(data, 1);
-  insert(emitIntConstant(builder, loc, i64, 0), 2);
-  insert(emitIntConstant(builder, loc, i64, type.getDimSize(0)), {3, 0});
-  insert(emitIntConstant(builder, loc, i64, 1), {4, 0});
-  auto cast =
-      UnrealizedConversionCastOp::create(builder, loc, type, descriptor);
-  return {status, cast.getResult(0)};
+  Value size = emitIntConstant(builder, loc, i64, type.getDimSize(0));
+  return {status, emitMemRef(builder, loc, type, data, size)};
 }
 
 LLVM::GlobalOp attn::createStringConstant(OpBuilder &builder, Location loc,

@@ -33,6 +33,11 @@ std::optional<int32_t> getRuntimeDType(Type type);
 Value emitRuntimeCall(OpBuilder &builder, Location loc, ModuleOp module,
                       StringRef name, ValueRange arguments);
 
+/// Emits a memref with the identity layout whose elements begin at `data`.
+/// `sizes` has an `i64` for each dimension.
+Value emitMemRef(OpBuilder &builder, Location loc, MemRefType type, Value data,
+                 ArrayRef<Value> sizes);
+
 /// A memref that the runtime gives, and the status of asking for it.
 struct RuntimeMemRef {
   Value status;
