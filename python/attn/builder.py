@@ -343,10 +343,10 @@ class LinearAttention:
 
 @dataclasses.dataclass(frozen=True)
 class Merge:
-    """Attention to two sets of keys as attention to all of them; ``mlir`` is the module.
+    """Attention to several sets of keys as attention to all of them; ``mlir`` is the module.
 
-    The module has one function, ``merge(out0, lse0, out1, lse1)``, with the results ``out`` and ``lse``. Batch and
-    number of queries may vary from call to call.
+    The module has one function, ``merge(out0, lse0, out1, lse1, ...)`` with the partial results, and the results
+    ``out`` and ``lse``. Batch and number of queries may vary from call to call.
 
         attn.compile(attn.Merge("bf16", 32, 128), target="sm_90a")
     """
@@ -354,6 +354,8 @@ class Merge:
     dtype: str
     heads: int
     value_dim: int
+    #: The number of partial results.
+    parts: int = 2
 
     #: The function's name.
     NAME = "merge"
@@ -361,60 +363,25 @@ class Merge:
     def __post_init__(self) -> None:
         if self.dtype not in ("bf16", "f16", "f32"):
             raise AttnError(f"dtype is {self.dtype!r}; it must be bf16, f16 or f32")
+        if self.parts < 2:
+            raise AttnError(f"parts is {self.parts}; there must be at least 2 partial results")
 
     def mlir(self) -> str:
         out, lse = f"tensor<?x{self.heads}x?x{self.value_dim}x{self.dtype}>", f"tensor<?x{self.heads}x?xf32>"
-        to_f32, from_f32 = ("", "%y = arith.addf %sum, %zero : f32")
-        names = ("%o0", "%o1")
-        if self.dtype != "f32":
-            names = ("%e0", "%e1")
-            to_f32 = "\n".join(f"    %e{i} = arith.extf %o{i} : {self.dtype} to f32" for i in range(2))
-            from_f32 = f"%y = arith.truncf %sum : f32 to {self.dtype}"
-        # Relative to the larger log-sum-exp; both are -inf where there are no keys.
-        weights = """
-    %m = arith.maximumf %l0, %l1 : f32
-    %none = arith.cmpf oeq, %m, %lowest : f32
-    %reference = arith.select %none, %zero, %m : f32
-    %d0 = arith.subf %l0, %reference : f32
-    %d1 = arith.subf %l1, %reference : f32
-    %w0 = math.exp %d0 : f32
-    %w1 = math.exp %d1 : f32
-    %w = arith.addf %w0, %w1 : f32"""
-        return f"""#all = affine_map<(b, h, i, d) -> (b, h, i, d)>
-#rows = affine_map<(b, h, i, d) -> (b, h, i)>
-#row = affine_map<(b, h, i) -> (b, h, i)>
-func.func @{self.NAME}(%out0: {out}, %lse0: {lse}, %out1: {out}, %lse1: {lse}) -> ({out}, {lse}) {{
-  %zero = arith.constant 0.0 : f32
-  %one = arith.constant 1.0 : f32
-  %lowest = arith.constant 0xFF800000 : f32
+        numbers = range(self.parts)
+        arguments = ", ".join(f"%out{i}: {out}, %lse{i}: {lse}" for i in numbers)
+        outs, lses = (", ".join(f"%{name}{i}" for i in numbers) for name in ("out", "lse"))
+        return f"""func.func @{self.NAME}({arguments}) -> ({out}, {lse}) {{
   %dim0 = arith.constant 0 : index
   %dim2 = arith.constant 2 : index
   %batch = tensor.dim %out0, %dim0 : {out}
   %queries = tensor.dim %out0, %dim2 : {out}
   %out_init = tensor.empty(%batch, %queries) : {out}
   %lse_init = tensor.empty(%batch, %queries) : {lse}
-  %out = linalg.generic {{indexing_maps = [#all, #rows, #all, #rows, #all],
-      iterator_types = ["parallel", "parallel", "parallel", "parallel"]}}
-      ins(%out0, %lse0, %out1, %lse1 : {out}, {lse}, {out}, {lse}) outs(%out_init : {out}) {{
-  ^bb0(%o0: {self.dtype}, %l0: f32, %o1: {self.dtype}, %l1: f32, %init: {self.dtype}):{weights}
-{to_f32}
-    %total = arith.select %none, %one, %w : f32
-    %p0 = arith.divf %w0, %total : f32
-    %p1 = arith.divf %w1, %total : f32
-    %x0 = arith.mulf {names[0]}, %p0 : f32
-    %x1 = arith.mulf {names[1]}, %p1 : f32
-    %sum = arith.addf %x0, %x1 : f32
-    {from_f32}
-    linalg.yield %y : {self.dtype}
-  }} -> {out}
-  %lse = linalg.generic {{indexing_maps = [#row, #row, #row], iterator_types = ["parallel", "parallel", "parallel"]}}
-      ins(%lse0, %lse1 : {lse}, {lse}) outs(%lse_init : {lse}) {{
-  ^bb0(%l0: f32, %l1: f32, %init: f32):{weights}
-    %log = math.log %w : f32
-    %sum = arith.addf %log, %m : f32
-    linalg.yield %sum : f32
-  }} -> {lse}
-  return %out, %lse : {out}, {lse}
+  %r:2 = attn.merge ins({outs} : {", ".join([out] * self.parts)})
+      lses({lses} : {", ".join([lse] * self.parts)})
+      outs(%out_init, %lse_init : {out}, {lse}) -> {out}, {lse}
+  return %r#0, %r#1 : {out}, {lse}
 }}
 """
 
