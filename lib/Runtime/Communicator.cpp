@@ -27,7 +27,7 @@ static_assert(sizeof(attn_comm_faults) == 48 &&
               "layout of attn_comm_faults");
 static_assert(sizeof(attn_comm_traffic) == 24, "layout of attn_comm_traffic");
 
-/// The largest number of bytes of a call, so that sums of them do not overflow.
+/// The largest number of bytes of a call, so that totals do not overflow.
 static constexpr int64_t maxBytes = int64_t(1) << 48;
 
 namespace {

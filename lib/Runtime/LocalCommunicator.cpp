@@ -8,10 +8,10 @@
 //
 // A group of ranks that copy from each other's buffers. A call of all ranks
 // has three steps: ranks post their buffers and wait for each other, each
-// copies what it receives, and ranks wait until all have copied, since buffers
-// are in use until then. Only the first wait has a time limit: the second one
+// copies its parts, and ranks wait until all have copied, since buffers are in
+// use until then. Only the first wait has a time limit: the second one
 // is for copies that are running. Messages between two ranks have the same
-// steps in a channel of the two.
+// steps in a mailbox of the two.
 //
 // All state is guarded by the mutex of the group, except for buffers. They are
 // read between two sections of the mutex, before which their owner has posted
@@ -44,7 +44,7 @@ struct Post {
 };
 
 /// The message from one rank to another.
-struct Channel {
+struct Mailbox {
   enum State { Empty, Posted, Copying, Copied };
   State state = Empty;
   const void *send = nullptr;
@@ -53,7 +53,7 @@ struct Channel {
 
 struct LocalRank;
 
-/// What the ranks share.
+/// The state that the ranks share.
 class Group {
 public:
   static Group *create(int32_t size, int64_t timeLimitMs);
@@ -80,8 +80,8 @@ private:
   // Ranks are complete only below.
   ~Group();
 
-  Channel &getChannel(int32_t from, int32_t to) {
-    return channels[int64_t(from) * size + to];
+  Mailbox &getMailbox(int32_t from, int32_t to) {
+    return mailboxes[int64_t(from) * size + to];
   }
   /// The functions below expect that the mutex is held.
   void setFailure(int32_t code, const char *format, ...) ATTNRT_PRINTF(3, 4);
@@ -101,7 +101,7 @@ private:
   std::condition_variable changed;
   std::unique_ptr<Post[]> posts;
   std::unique_ptr<bool[]> hasPosted, hasLeft;
-  std::unique_ptr<Channel[]> channels;
+  std::unique_ptr<Mailbox[]> mailboxes;
   std::unique_ptr<LocalRank[]> ranks;
   /// Ranks that have posted the present call, and that have copied; the number
   /// of calls that are complete, and whose posts are.
@@ -233,9 +233,9 @@ int32_t Group::runForAll(int32_t rank, const Post &post, Copy copy) {
 int32_t Group::receiveFrom(std::unique_lock<std::mutex> &lock, int32_t rank,
                            int32_t from, void *receive, int64_t bytes,
                            Clock::time_point deadline) {
-  Channel &channel = getChannel(from, rank);
+  Mailbox &mailbox = getMailbox(from, rank);
   auto isReady = [&] {
-    return channel.state == Channel::Posted || status != ATTN_OK ||
+    return mailbox.state == Mailbox::Posted || status != ATTN_OK ||
            hasLeft[from];
   };
   if (!changed.wait_until(lock, deadline, isReady))
@@ -245,23 +245,23 @@ int32_t Group::receiveFrom(std::unique_lock<std::mutex> &lock, int32_t rank,
                rank, int64_t(timeLimit.count()), from);
   if (status != ATTN_OK)
     return getFailure();
-  if (channel.state != Channel::Posted) {
+  if (mailbox.state != Mailbox::Posted) {
     verifyMember(rank, from);
     return getFailure();
   }
-  if (channel.bytes != bytes) {
+  if (mailbox.bytes != bytes) {
     setFailure(ATTN_SHAPE_MISMATCH,
                "send_recv: rank %d sends %" PRId64 " bytes to rank %d, which "
                "expects %" PRId64,
-               from, channel.bytes, rank, bytes);
+               from, mailbox.bytes, rank, bytes);
     return getFailure();
   }
-  channel.state = Channel::Copying;
+  mailbox.state = Mailbox::Copying;
   lock.unlock();
   if (bytes)
-    memmove(receive, channel.send, size_t(bytes));
+    memmove(receive, mailbox.send, size_t(bytes));
   lock.lock();
-  channel.state = Channel::Copied;
+  mailbox.state = Mailbox::Copied;
   changed.notify_all();
   return ATTN_OK;
 }
@@ -270,20 +270,20 @@ int32_t Group::receiveFrom(std::unique_lock<std::mutex> &lock, int32_t rank,
 /// copied is complete even if the group has failed.
 int32_t Group::finishSend(std::unique_lock<std::mutex> &lock, int32_t rank,
                           int32_t to, Clock::time_point deadline) {
-  Channel &channel = getChannel(rank, to);
+  Mailbox &mailbox = getMailbox(rank, to);
   auto isDone = [&] {
-    return channel.state != Channel::Posted || status != ATTN_OK || hasLeft[to];
+    return mailbox.state != Mailbox::Posted || status != ATTN_OK || hasLeft[to];
   };
   if (!changed.wait_until(lock, deadline, isDone))
     setFailure(ATTN_IO_ERROR,
                "rank %d waited %" PRId64 " ms in send_recv for rank %d to "
                "receive its message",
                rank, int64_t(timeLimit.count()), to);
-  if (channel.state == Channel::Posted)
+  if (mailbox.state == Mailbox::Posted)
     verifyMember(rank, to);
-  changed.wait(lock, [&] { return channel.state != Channel::Copying; });
-  bool isCopied = channel.state == Channel::Copied;
-  channel.state = Channel::Empty;
+  changed.wait(lock, [&] { return mailbox.state != Mailbox::Copying; });
+  bool isCopied = mailbox.state == Mailbox::Copied;
+  mailbox.state = Mailbox::Empty;
   return isCopied ? int32_t(ATTN_OK) : getFailure();
 }
 
@@ -295,10 +295,10 @@ int32_t Group::sendReceive(int32_t rank, const void *send, int64_t sendBytes,
   if (status != ATTN_OK)
     return getFailure();
   if (to != ATTN_COMM_NO_PEER) {
-    Channel &channel = getChannel(rank, to);
-    channel.send = send;
-    channel.bytes = sendBytes;
-    channel.state = Channel::Posted;
+    Mailbox &mailbox = getMailbox(rank, to);
+    mailbox.send = send;
+    mailbox.bytes = sendBytes;
+    mailbox.state = Mailbox::Posted;
     changed.notify_all();
   }
   int32_t received = ATTN_OK, sent = ATTN_OK;
@@ -337,7 +337,7 @@ static int32_t sendReceive(attn_comm *comm, const void *send, int64_t sendBytes,
                                            receive, receiveBytes, from);
 }
 
-/// Copies part `index` of what each rank sends.
+/// Copies part `index` of the buffer of each rank.
 static void copyParts(Group *group, int64_t index, void *receive,
                       int64_t bytes) {
   for (int32_t r = 0; bytes && r < group->getSize(); ++r) {
@@ -368,7 +368,7 @@ static int32_t allToAll(attn_comm *comm, const void *send, void *receive,
       comm->rank, post, [&] { copyParts(group, comm->rank, receive, bytes); });
 }
 
-/// Adds up part `index` of what each rank sends, in the order of the ranks.
+/// Adds up part `index` of the buffer of each rank, in the order of the ranks.
 template <typename T>
 static void addParts(Group *group, int64_t index, void *receive,
                      int64_t count) {
@@ -437,10 +437,10 @@ Group *Group::create(int32_t size, int64_t timeLimitMs) {
   group->posts.reset(new (std::nothrow) Post[size]);
   group->hasPosted.reset(new (std::nothrow) bool[size]());
   group->hasLeft.reset(new (std::nothrow) bool[size]());
-  group->channels.reset(new (std::nothrow) Channel[int64_t(size) * size]);
+  group->mailboxes.reset(new (std::nothrow) Mailbox[int64_t(size) * size]);
   group->ranks.reset(new (std::nothrow) LocalRank[size]);
   if (!group->posts || !group->hasPosted || !group->hasLeft ||
-      !group->channels || !group->ranks)
+      !group->mailboxes || !group->ranks)
     return nullptr;
   for (int32_t r = 0; r < size; ++r) {
     group->ranks[r].functions = &localFunctions;

@@ -1,8 +1,8 @@
 // RUN: attn-compile %s --target=sm_90a --emit=ptx -o - | FileCheck %s
 // RUN: attn-compile %s --target=sm_80 --emit=ptx -o - | FileCheck %s
 
-// Each thread loads 16 bytes of both partial outputs of two chunks before it stores. The weights of a chunk are computed
-// once: two exponentials, and one of the state before.
+// Each thread loads 16 bytes of both partial outputs of two chunks before it stores. The factors of a chunk are
+// computed once: two exponentials, and one of the state before.
 
 // CHECK: .entry merge_merge(
 // CHECK-NOT: {{(ld|st).global.*b16}}

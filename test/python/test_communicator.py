@@ -133,7 +133,7 @@ def test_ring(library, ranks, causal):
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_gradients_by_all_gather(library, causal):
-    """Keys and values are gathered; the sums of their gradients are scattered."""
+    """Keys and values are gathered; their gradients are added up and scattered."""
     ranks = 4
     inputs, dout = [make(ranks, seed) for seed in range(3)], make(ranks, 3)
     shards = [shards_of(tensor, ranks) for tensor in (*inputs, dout)]

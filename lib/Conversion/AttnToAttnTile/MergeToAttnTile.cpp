@@ -8,12 +8,12 @@
 //
 // Rows are cut into chunks of neighbours, which a thread accesses together. In
 // the kernel of a merge, a work item has chunks of some rows of a head, and a
-// thread merges one chunk. In that of its gradient, a work item is a row: its
-// threads first add up the products of `dout` and the partial outputs.
+// thread merges one chunk. In the kernel of the gradient, a work item is a row:
+// its threads first compute dot(dout, partial output) of each partial result.
 //
 // A partial result counts as a part of the keys with the row maximum `lse` and
-// the row sum 2^-k, for at most 2^k parts: sums of weighted outputs do not
-// exceed the largest output, so that none overflows.
+// the row sum 2^-k, for at most 2^k parts: the accumulator does not exceed the
+// largest output, so that it does not overflow.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,7 +33,7 @@ using namespace mlir;
 using namespace mlir::attn;
 
 namespace {
-/// Accesses to chunks of rows, and the weights of partial results.
+/// Accesses to chunks of rows.
 class MergeKernelBuilder {
 protected:
   template <typename OpTy>
@@ -76,7 +76,7 @@ protected:
 
 private:
   /// The indices of element `number` of a chunk, and its alignment if it is
-  /// more than that of any element.
+  /// more than the size of an element.
   SmallVector<Value> getIndices(ArrayRef<Value> row, Value chunk,
                                 int64_t number);
   std::optional<int64_t> getAlignment(Value memref, int64_t number) const;
@@ -271,7 +271,7 @@ void MergeGradWriter::write() {
   writeRow(llvm::to_vector_of<Value>(forall.getInductionVars()));
 }
 
-/// Emits the dot products of `dout` and each partial output.
+/// Emits dot(dout, partial output) of each partial result.
 SmallVector<Value> MergeGradWriter::emitProducts(ArrayRef<Value> row) {
   SmallVector<Type> types(partialOuts.size(), b.getF32Type());
   SmallVector<vector::CombiningKind> kinds(types.size(),
@@ -299,7 +299,7 @@ void MergeGradWriter::writeRow(ArrayRef<Value> row) {
   SmallVector<Value> lses = llvm::map_to_vector(
       partialLses, [&](Value partialLse) { return load(partialLse, row); });
   Value zero = f32(0), rowSum = f32(1 / countScale);
-  // The merge of the products is the product of `dout` and the merged output.
+  // The merge of these numbers is dot(dout, merged output).
   PartialElement element(b, lses, products, rowSum);
   CombinedSoftmax softmax(element);
   CombinedSoftmax::State state =

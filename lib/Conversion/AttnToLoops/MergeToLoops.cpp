@@ -68,11 +68,12 @@ private:
   }
   /// Runs `body` for each row of dimensions 0 to 2 of `like`.
   void forRows(Value like, function_ref<void(ArrayRef<Value>)> body);
-  /// Runs `body` for each element of the head dim; it takes and returns `sums`.
+  /// Runs `body` for each element of the head dim; it takes and returns totals.
   SmallVector<Value> forHeadDim(
       ArrayRef<Value> row, ValueRange sums,
       function_ref<SmallVector<Value>(ArrayRef<Value>, ValueRange)> body);
-  /// Computes the weights of a row; returns its log-sum-exp.
+  /// Computes the factors of the partial results of a row; returns its
+  /// log-sum-exp.
   Value emitWeights(ArrayRef<Value> row);
 
   ImplicitLocOpBuilder b;

@@ -1,7 +1,7 @@
 // RUN: attn-opt %s --convert-attn-to-attn-tile=target=sm_90a --canonicalize --cse --split-input-file | FileCheck %s
 
-// A chunk has 8 neighbours of bf16. Rows are 3 chunks, so a head of 5 queries has 15. The weights of a chunk are computed
-// once; the loads of all partial results come before the stores, and accesses are aligned.
+// A chunk has 8 neighbours of bf16. Rows are 3 chunks, so a head of 5 queries has 15. The factors of a chunk are
+// computed once; the loads of all partial results come before the stores, and accesses are aligned.
 
 // CHECK-LABEL: attn_tile.kernel @merged_merge
 // CHECK-SAME: (%[[O0:[a-z0-9_]+]]: memref<2x3x5x24xbf16>, %[[O1:[a-z0-9_]+]]: memref<2x3x5x24xbf16>,
@@ -53,7 +53,7 @@ func.func @three(%a: memref<2x3x5x24xf32>, %la: memref<2x3x5xf32>, %o: memref<2x
 
 // -----
 
-// A work item of the gradient is a row. The products of `dout` and the partial outputs are reduced before it stores.
+// A work item of the gradient is a row. Its threads reduce dot(dout, partial output) before they store.
 
 // CHECK-LABEL: attn_tile.kernel @gradient_merge_grad
 // CHECK-SAME: (%{{[a-z0-9_]+}}: memref<2x3x5x24xf16>, %{{[a-z0-9_]+}}: memref<2x3x5x24xf16>,

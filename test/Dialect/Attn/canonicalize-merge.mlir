@@ -42,7 +42,7 @@ func.func @used_twice(%a: !out, %la: !lse) -> (!out, !out) {
   return %r, %0#0 : !out, !out
 }
 
-// So does one whose output and log-sum-exp are not those of one partial result.
+// So does one whose output and log-sum-exp belong to different partial results.
 // CHECK-LABEL: func @mixed
 // CHECK-COUNT-2: attn.merge
 func.func @mixed(%a: !out, %la: !lse) -> !out {

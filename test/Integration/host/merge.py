@@ -79,7 +79,7 @@ def call(function, arrays):
 
 
 def weights_of(lses):
-    """The weights and log-sum-exps of all rows in f64, and where there are no keys."""
+    """The factors and log-sum-exps of all rows in f64, and where there are no keys."""
     lses = lses.astype(np.float64)
     largest = lses.max(0)
     is_none = np.isneginf(largest)

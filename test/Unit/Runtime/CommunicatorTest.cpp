@@ -6,9 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Local ranks compare what they receive with what the others send, count
-// traffic, and fail in all the ways that a rank can. Each group of ranks is
-// threads of the test.
+// Local ranks check the values that they receive, count traffic, and fail in
+// all the ways that a rank can. Each group of ranks is threads of the test.
 //
 //===----------------------------------------------------------------------===//
 

@@ -87,7 +87,7 @@ static LogicalResult verifyCount(Operation *op, StringRef name,
 }
 
 /// Checks that all operands are tensors or all are memrefs, that dimensions 1
-/// and 3 are static, and that sizes are those of `partial_outs[0]`.
+/// and 3 are static, and that sizes match `partial_outs[0]`.
 template <typename OpTy>
 static LogicalResult verifyOperands(OpTy op, const NamedOperands &operands) {
   auto first = cast<ShapedType>(operands.front().second.getType());
