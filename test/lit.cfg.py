@@ -14,6 +14,7 @@
 #   ptxas       a PTX assembler, substituted for `ptxas`
 #   assemblers  the oldest and the newest PTX assembler, in %assemblers
 #   fuzzers     the fuzzers, which ATTN_BUILD_FUZZERS builds
+#   valgrind    valgrind, in %valgrind
 #   sanitizers  compiled with ATTN_SANITIZE
 #   long-tests  asked for by the parameter long_tests=1, as .ci/run does, or long_tests=all
 #   cuda-sm80   a usable CUDA device of compute capability 8.0 or newer
@@ -27,6 +28,7 @@
 import glob
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 
@@ -100,6 +102,9 @@ if long_tests != "0":
 config.substitutions.append(("%every", "--every=1" if long_tests == "all" else "--every=6"))
 if os.path.exists(os.path.join(config.attn_tools_dir, "attn-execution-fuzzer")):
     config.available_features.add("fuzzers")
+if valgrind := shutil.which("valgrind"):
+    config.available_features.add("valgrind")
+    config.substitutions.append(("%valgrind", valgrind))
 if config.assertions.upper() in ("ON", "TRUE", "YES", "1"):
     config.available_features.add("assertions")
 if config.host_cc:

@@ -1,6 +1,6 @@
 // The multistage schedule with balanced splits of a contiguous KV cache.
 // attn-compile: --target=sm_80
-// attn-run: --values=lengths=2:256,17
+// attn-run: --shape=keys=256 --values=lengths=2:256,17
 
 !q = tensor<?x8x1x128xbf16>
 !kv = tensor<?x2x?x128xbf16>

@@ -1,6 +1,6 @@
 // The schedule of the host with balanced splits of a contiguous KV cache.
 // attn-compile: --target=host
-// attn-run: --values=lengths=2:256,17
+// attn-run: --shape=keys=256 --values=lengths=2:256,17
 
 !q = tensor<?x4x1x64xf32>
 !kv = tensor<?x2x?x64xf32>
