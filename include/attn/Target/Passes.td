@@ -38,8 +38,8 @@ def AttnSerializeKernelsPass
     Modules are compiled in parallel if the context is multithreaded. Messages are
     in the order of the modules.
 
-    Where registers spill, the assembler runs once more with reduced register usage,
-    and its output is used if it has no spills. Remaining spills, and MMAs that the
+    Where registers spill up to 2048 bytes, the assembler runs once more with reduced
+    register usage, and its output is used if it has no spills. Remaining spills, and MMAs that the
     assembler had to serialize, are warnings. A kernel with more than 25,000 lines of
     PTX is assembled once, with `-O1`, unless `ptxas-options` has an optimization
     level; a remark says so.

@@ -14,6 +14,7 @@
 #include "KernelLowering.h"
 #include "RegionEmitter.h"
 #include "attn/Analysis/MaskTiles.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Transforms/RegionUtils.h"
 
@@ -115,10 +116,26 @@ private:
 };
 } // namespace
 
+/// Operations that a function of libdevice counts as: each copy of one, such as
+/// erf, takes the assembler about as long as so many instructions.
+static constexpr int64_t kOperationsPerFunction = 64;
+
+/// Whether `op` is a function of libdevice in a kernel. The others have
+/// instructions.
+static bool isLibdeviceFunction(Operation *op) {
+  return isa<math::AcosOp, math::AcoshOp, math::AsinOp, math::AsinhOp,
+             math::Atan2Op, math::AtanOp, math::AtanhOp, math::CbrtOp,
+             math::CosOp, math::CoshOp, math::ErfOp, math::ErfcOp,
+             math::ExpM1Op, math::Log10Op, math::Log1pOp, math::Log2Op,
+             math::PowFOp, math::SinOp, math::SinhOp, math::TanOp>(op);
+}
+
 /// Operations in `region`, nested ones included.
 static int64_t countOperations(Region &region) {
   int64_t count = 0;
-  region.walk([&](Operation *) { ++count; });
+  region.walk([&](Operation *op) {
+    count += isLibdeviceFunction(op) ? kOperationsPerFunction : 1;
+  });
   return count;
 }
 

@@ -271,10 +271,14 @@ static bool isSerialization(StringRef text) {
 /// test/Corpus, a gradient of f32 tensors, has 11,835.
 static constexpr size_t kVeryLongPTX = 25000;
 
+/// Bytes that kernels spill, beyond which another use of registers does not
+/// help: a thread has at most 1020 bytes of them.
+static constexpr int64_t kMostAvoidableSpills = 2048;
+
 /// Runs the assembler on `ptx`. If registers spill, runs it once more at
 /// register usage level 3: above, it keeps values in registers that it could
-/// compute again for each work item. Very long code is assembled once, and with
-/// few optimizations.
+/// compute again for each work item. Code that spills very many values is
+/// assembled once; so is very long code, with few optimizations.
 static llvm::Expected<SerializedModule>
 assembleWithoutSpills(StringRef ptx, StringRef chip, StringRef ptxas,
                       StringRef options) {
@@ -288,7 +292,10 @@ assembleWithoutSpills(StringRef ptx, StringRef chip, StringRef ptxas,
     return result;
   }
   llvm::Expected<SerializedModule> result = assemble(ptx, chip, ptxas, options);
-  if (!result || options.contains(option) || countSpillBytes(result->log) == 0)
+  if (!result || options.contains(option))
+    return result;
+  int64_t spills = countSpillBytes(result->log);
+  if (spills == 0 || spills > kMostAvoidableSpills)
     return result;
   llvm::Expected<SerializedModule> other =
       assemble(ptx, chip, ptxas, (options + " " + option + "=3").str());

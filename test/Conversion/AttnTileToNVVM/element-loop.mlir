@@ -138,3 +138,40 @@ attn_tile.kernel @long_map(%s: memref<64x256xf32>, %n: index, %row: index, %colu
   attn_tile.store %r, %out[%c0, %c0] : vector<64x256xf32>, memref<64x256xf32>
   attn_tile.return
 }
+
+// -----
+
+// A function of libdevice counts as 64 operations: two of them are emitted in a loop over 64 elements, and one is not.
+
+// CHECK-LABEL: llvm.func @two_functions
+// CHECK:         scf.for
+// CHECK-COUNT-2:   math.erf
+// CHECK-NOT:       math.erf
+// CHECK-LABEL: llvm.func @one_function
+// CHECK-NOT:     scf.for
+// CHECK-COUNT-64: math.erf
+attn_tile.kernel @two_functions(%s: memref<64x128xf32>, %n: index, %row: index, %column: index, %out: memref<64x128xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %x = attn_tile.load %s[%c0, %c0] : memref<64x128xf32> -> vector<64x128xf32>
+  %m = attn_tile.map %x at(%c0, %c0, %row, %column) lengths(%n, %n) : vector<64x128xf32> {
+  ^bb0(%x0: f32, %b: index, %h: index, %q: index, %k: index):
+    %x1 = math.erf %x0 : f32
+    %x2 = math.erf %x1 : f32
+    attn_tile.yield %x2 : f32
+  }
+  attn_tile.store %m, %out[%c0, %c0] : vector<64x128xf32>, memref<64x128xf32>
+  attn_tile.return
+}
+attn_tile.kernel @one_function(%s: memref<64x128xf32>, %n: index, %row: index, %column: index, %out: memref<64x128xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %x = attn_tile.load %s[%c0, %c0] : memref<64x128xf32> -> vector<64x128xf32>
+  %m = attn_tile.map %x at(%c0, %c0, %row, %column) lengths(%n, %n) : vector<64x128xf32> {
+  ^bb0(%x0: f32, %b: index, %h: index, %q: index, %k: index):
+    %x1 = math.erf %x0 : f32
+    attn_tile.yield %x1 : f32
+  }
+  attn_tile.store %m, %out[%c0, %c0] : vector<64x128xf32>, memref<64x128xf32>
+  attn_tile.return
+}

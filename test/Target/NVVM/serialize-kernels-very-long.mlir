@@ -21,10 +21,22 @@
 // RUN: cat %t/log.O2 %t/log.short | FileCheck %s --check-prefix=OTHER
 // OTHER-NOT: -O1
 
+// Where very many values spill, another use of registers does not help, and the assembler runs once.
+// RUN: env LOG=%t/log.spills SPILLS=1024 attn-opt %t/short.mlir -o /dev/null \
+// RUN:   --attn-serialize-kernels='chip=sm_90a toolkit=%t' 2>&1
+// RUN: env LOG=%t/log.spills SPILLS=1025 attn-opt %t/short.mlir -o /dev/null \
+// RUN:   --attn-serialize-kernels='chip=sm_90a toolkit=%t' 2>&1
+// RUN: FileCheck %s --check-prefix=HEAVY < %t/log.spills
+// HEAVY: -arch
+// HEAVY-NEXT: --register-usage-level=3
+// HEAVY-NEXT: -arch
+// HEAVY-NOT: -arch
+
 //--- ptxas
 #!/bin/sh
 echo "$@" >> "$LOG"
-echo "ptxas info    : 8 bytes stack frame, 8 bytes spill stores, 8 bytes spill loads"
+spills=${SPILLS:-8}
+echo "ptxas info    : $spills bytes stack frame, $spills bytes spill stores, $spills bytes spill loads"
 while [ "$1" != -o ]; do shift; done
 echo > "$2"
 

@@ -6,8 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Reports reads of regions that are out of bounds for some pair, and masks
-// whose tiles are not known at compile time where they have to be.
+// Reports reads of regions that are out of bounds for some pair, masks whose
+// tiles are not known at compile time where they have to be, and regions that
+// would take minutes to compile.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,6 +18,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
 
 namespace mlir::attn {
 #define GEN_PASS_DEF_ATTNCHECKREGIONSPASS
@@ -28,6 +30,13 @@ using namespace mlir::attn;
 
 /// Any tile of queries: whether code is affine does not depend on it.
 static constexpr int64_t anyTile = 64;
+
+/// Values of a region that are needed later at the same time, beyond which it
+/// takes LLVM or the assembler more than 10 seconds to spill them.
+static constexpr size_t maxLiveValues = 2500;
+
+/// Operations of a region beyond which its kernels take more than 10 seconds.
+static constexpr size_t maxOperations = 15'000;
 
 static MaskScope makeScope(AttentionOpInterface op) {
   auto [queryLength, keyLength] = op.getStaticLengths();
@@ -107,6 +116,57 @@ static LogicalResult checkReads(AttentionOpInterface op, Region &region,
   return result;
 }
 
+/// The most values of `block` that operations behind one of its operations use.
+/// Constants are no such values.
+static size_t countLiveValues(Block &block) {
+  // For each value that is live, the last operation of the block that uses it.
+  DenseMap<Value, Operation *> lastUses;
+  for (Operation &op : block)
+    op.walk([&](Operation *nested) {
+      for (Value operand : nested->getOperands())
+        if (operand.getParentBlock() == &block &&
+            !matchPattern(operand, m_Constant()))
+          lastUses[operand] = &op;
+    });
+  DenseMap<Operation *, size_t> ends;
+  for (auto [value, op] : lastUses)
+    ++ends[op];
+  auto countUsed = [&](ValueRange values) {
+    return llvm::count_if(values,
+                          [&](Value v) { return lastUses.contains(v); });
+  };
+  size_t live = countUsed(block.getArguments()), most = live;
+  for (Operation &op : block) {
+    live += countUsed(op.getResults());
+    live -= ends.lookup(&op);
+    most = std::max(most, live);
+  }
+  return most;
+}
+
+static size_t countOperations(Region &region) {
+  size_t count = 0;
+  region.walk([&](Operation *) { ++count; });
+  return count;
+}
+
+/// Checks that the regions of `op` compile in reasonable time.
+static LogicalResult checkWork(Operation *op) {
+  for (Region &region : op->getRegions()) {
+    if (size_t count = countOperations(region); count > maxOperations)
+      return op->emitOpError()
+             << "has a region of " << count
+             << " operations, more than the limit of " << maxOperations;
+    for (Block &block : region)
+      if (size_t live = countLiveValues(block); live > maxLiveValues)
+        return op->emitOpError()
+               << "has a region that needs " << live
+               << " values at the same time, more than the limit of "
+               << maxLiveValues;
+  }
+  return success();
+}
+
 /// Checks that operations within `op` have one meaning.
 static LogicalResult checkMeaning(Operation *op) {
   WalkResult walk = op->walk([](math::ClampFOp clamp) {
@@ -130,7 +190,8 @@ struct AttnCheckRegionsPass
       if (op->hasAttr(AttnDialect::getStaticTilesAttrName()) &&
           failed(checkStaticTiles(op)))
         signalPassFailure();
-      if (failed(checkReads(op, op.getScoreMod(), /*isMaskMod=*/false)) ||
+      if (failed(checkWork(op)) ||
+          failed(checkReads(op, op.getScoreMod(), /*isMaskMod=*/false)) ||
           failed(checkReads(op, op.getMaskMod(), /*isMaskMod=*/true)))
         signalPassFailure();
     });

@@ -215,6 +215,9 @@ def AttnCheckRegionsPass : Attn_Pass<"attn-check-regions"> {
     - An attention with `attn.static_tiles` must have a mask whose empty tiles are known
       at compile time. Parts of the mask that are not piecewise affine in the positions
       are an error, which names the operations.
+    - A region with more than 15,000 operations is an error, and so is one that needs more
+      than 2500 values at the same time, as gradients of chains of thousands of functions
+      do: each would take more than 10 seconds to compile.
     - `math.clampf` is an error: MLIR documents and expands it as
       `max(min(x, lower), upper)`, unlike the clamp of other frameworks.
 
