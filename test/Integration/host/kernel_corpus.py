@@ -12,7 +12,7 @@
 #
 # ===----------------------------------------------------------------------===#
 # REQUIRES: host-cc, numpy, long-tests
-# RUN: %python %s --compile attn-compile --runner attn-run --artifacts %t | FileCheck %s
+# RUN: %python %s --compile attn-compile --runner attn-run --artifacts %t %every | FileCheck %s
 # CHECK: {{^[0-9]+}} passed, 0 failed
 
 import argparse
