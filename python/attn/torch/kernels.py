@@ -278,7 +278,7 @@ def check_tensors(
     entries: Optional[int] = None,
 ) -> None:
     """Refuses arguments that no kernel takes, and says what to change. ``entries`` is the number of batch entries of
-    keys, if it differs from the number of queries."""
+    keys, if queries have another number of them."""
     names = ["query", "key", "value"] + [f"captured tensor {i}" for i in range(len(captures))]
     for name, tensor in zip(names, (query, key, value, *captures)):
         if tensor.device != query.device:
