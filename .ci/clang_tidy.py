@@ -95,6 +95,12 @@ def digest_of(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def find_configurations(source):
+    """The configurations of clang-tidy that apply to a source, the nearest first."""
+    folders = [folder for folder in source.parents if folder.is_relative_to(ROOT)]
+    return [folder / ".clang-tidy" for folder in folders if (folder / ".clang-tidy").exists()]
+
+
 def key_of(entry, dependencies, build, tool):
     """Names all that a result depends on, or None if that is not known.
 
@@ -108,13 +114,9 @@ def key_of(entry, dependencies, build, tool):
     def relocatable(text):
         return text.replace(str(build), "<build>").replace(str(ROOT), "<source>")
 
-    source = pathlib.Path(entry["file"])
-    configurations = [folder / ".clang-tidy" for folder in source.parents if folder.is_relative_to(ROOT)]
     parts = [tool, relocatable(entry["command"])]
     try:
-        for path in configurations:
-            if path.exists():
-                parts.append(digest_of(path))
+        parts += [digest_of(path) for path in find_configurations(pathlib.Path(entry["file"]))]
         for name in includes:
             path = (build / name).resolve()
             if path.name.startswith("cmake_pch.hxx"):
@@ -136,12 +138,6 @@ def select(entries, files, build):
     for missing in sorted(wanted - set(selected)):
         sys.exit(f"clang_tidy.py: error: {missing} is not compiled in this build tree")
     return [selected[source] for source in sorted(selected)]
-
-
-def find_configurations(source):
-    """The configurations of clang-tidy that apply to a source, the nearest first."""
-    folders = [folder for folder in source.parents if folder.is_relative_to(ROOT)]
-    return [folder / ".clang-tidy" for folder in folders if (folder / ".clang-tidy").exists()]
 
 
 def make_groups(todo):
