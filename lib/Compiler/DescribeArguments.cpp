@@ -524,8 +524,7 @@ static void uniteMergeSizes(OpTy op, func::FuncOp func, SizeClasses &sizes) {
 
 /// Adds the operands of a merge or its gradient whose rows threads access in
 /// blocks.
-template <typename OpTy>
-static void addStagedOfMerge(OpTy op, func::FuncOp func,
+static void addStagedOfMerge(Operation *op, func::FuncOp func,
                              llvm::SmallDenseSet<Value> &staged) {
   for (Value operand : op->getOperands())
     if (cast<MemRefType>(operand.getType()).getRank() == 4)

@@ -128,24 +128,13 @@ static LogicalResult findWritten(Operation &op,
     return success();
   }
   auto attention = dyn_cast<AttentionOpInterface>(op);
-  auto matmul = dyn_cast<MatmulOp>(op);
-  auto linalgOp = dyn_cast<linalg::LinalgOp>(op);
   if (attention && !attention.isBufferized())
     return op.emitRemark("no reference for attention on tensors");
-  auto linear = dyn_cast<LinearAttentionOp>(op);
-  auto linearGrad = dyn_cast<LinearAttentionGradOp>(op);
-  auto merge = dyn_cast<MergeOp>(op);
-  auto mergeGrad = dyn_cast<MergeGradOp>(op);
-  if ((matmul && !matmul.isBufferized()) ||
-      (linear && !linear.isBufferized()) ||
-      (linearGrad && !linearGrad.isBufferized()) ||
-      (merge && !merge.isBufferized()) ||
-      (mergeGrad && !mergeGrad.isBufferized()) ||
-      (linalgOp && !linalgOp.hasPureBufferSemantics()))
+  auto writer = cast<DestinationStyleOpInterface>(op);
+  if (!writer.hasPureBufferSemantics())
     return op.emitRemark() << "no reference for '" << op.getName()
                            << "' on tensors";
-  llvm::append_range(written,
-                     cast<DestinationStyleOpInterface>(op).getDpsInits());
+  llvm::append_range(written, writer.getDpsInits());
   return success();
 }
 

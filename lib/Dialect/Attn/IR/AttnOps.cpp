@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "Destinations.h"
 #include "attn/Dialect/Attn/IR/ClosedRegion.h"
 #include "attn/Dialect/Attn/IR/KeepMaskLayout.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -53,37 +54,10 @@ static void printPrecision(OpAsmPrinter &printer, Operation *,
 // Effects
 //===----------------------------------------------------------------------===//
 
-using EffectList =
-    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
-
-/// Adds the effects on operands: inputs are read and destinations written.
-static void addOperandEffects(AttentionOpInterface op, EffectList &effects) {
-  for (OpOperand &operand : op->getOpOperands()) {
-    if (!isa<MemRefType>(operand.get().getType()))
-      continue;
-    if (op.isDpsInit(&operand))
-      effects.emplace_back(MemoryEffects::Write::get(), &operand,
-                           SideEffects::DefaultResource::get());
-    else
-      effects.emplace_back(MemoryEffects::Read::get(), &operand,
-                           SideEffects::DefaultResource::get());
-  }
-}
-
 static Speculation::Speculatability
 getAttentionSpeculatability(AttentionOpInterface op) {
   return op.isBufferized() ? Speculation::NotSpeculatable
                            : Speculation::RecursivelySpeculatable;
-}
-
-static LogicalResult
-reifyDestinationShapes(OpBuilder &builder, AttentionOpInterface op,
-                       ReifiedRankedShapedTypeDims &shapes) {
-  if (op->getNumResults() == 0)
-    return failure();
-  for (Value init : op.getDpsInits())
-    shapes.push_back(tensor::getMixedSizes(builder, op.getLoc(), init));
-  return success();
 }
 
 /// Names the arguments of a region: first `names`, then the numbered
@@ -295,16 +269,7 @@ attn::emitKeepMaskSizes(OpBuilder &builder, Location loc, OpFoldResult batch,
 }
 
 void DropoutMaskOp::getEffects(EffectList &effects) {
-  for (OpOperand &operand : getOperation()->getOpOperands()) {
-    if (!isa<MemRefType>(operand.get().getType()))
-      continue;
-    if (isDpsInit(&operand))
-      effects.emplace_back(MemoryEffects::Write::get(), &operand,
-                           SideEffects::DefaultResource::get());
-    else
-      effects.emplace_back(MemoryEffects::Read::get(), &operand,
-                           SideEffects::DefaultResource::get());
-  }
+  addOperandEffects(*this, effects);
 }
 
 Speculation::Speculatability DropoutMaskOp::getSpeculatability() {

@@ -10,9 +10,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Destinations.h"
 #include "OperandVerifiers.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/TypeUtilities.h"
 
 #include <numeric>
@@ -76,11 +76,7 @@ Speculation::Speculatability CacheAppendOp::getSpeculatability() {
 LogicalResult
 CacheAppendOp::reifyResultShapes(OpBuilder &builder,
                                  ReifiedRankedShapedTypeDims &shapes) {
-  if (isBufferized())
-    return failure();
-  for (Value init : getDpsInits())
-    shapes.push_back(tensor::getMixedSizes(builder, getLoc(), init));
-  return success();
+  return reifyDestinationShapes(builder, *this, shapes);
 }
 
 //===----------------------------------------------------------------------===//

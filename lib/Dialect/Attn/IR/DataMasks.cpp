@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Destinations.h"
 #include "attn/Dialect/Attn/IR/AttnAttrs.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -423,24 +424,6 @@ bool BlockSparseAttr::isAttended(int64_t, int64_t, int64_t, int64_t) const {
 // Operations
 //===----------------------------------------------------------------------===//
 
-using EffectList =
-    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
-
-/// On memrefs, inputs are read and the table is written.
-static void addTableEffects(Operation *op, EffectList &effects) {
-  auto destination = cast<DestinationStyleOpInterface>(op);
-  for (OpOperand &operand : op->getOpOperands()) {
-    if (!isa<MemRefType>(operand.get().getType()))
-      continue;
-    if (destination.isDpsInit(&operand))
-      effects.emplace_back(MemoryEffects::Write::get(), &operand,
-                           SideEffects::DefaultResource::get());
-    else
-      effects.emplace_back(MemoryEffects::Read::get(), &operand,
-                           SideEffects::DefaultResource::get());
-  }
-}
-
 /// Checks that `inputs` and the table are all tensors or all memrefs, and have
 /// the same first `shared` dimensions.
 static LogicalResult verifyTable(MaskTableOpInterface op, int64_t shared,
@@ -467,7 +450,7 @@ static LogicalResult verifyTable(MaskTableOpInterface op, int64_t shared,
 }
 
 void SequenceIdsOp::getEffects(EffectList &effects) {
-  addTableEffects(*this, effects);
+  addOperandEffects(*this, effects);
 }
 
 LogicalResult SequenceIdsOp::verify() {
@@ -475,7 +458,7 @@ LogicalResult SequenceIdsOp::verify() {
 }
 
 void AncestorMapOp::getEffects(EffectList &effects) {
-  addTableEffects(*this, effects);
+  addOperandEffects(*this, effects);
 }
 
 LogicalResult AncestorMapOp::verify() {
@@ -483,7 +466,7 @@ LogicalResult AncestorMapOp::verify() {
 }
 
 void BlockSparseMapOp::getEffects(EffectList &effects) {
-  addTableEffects(*this, effects);
+  addOperandEffects(*this, effects);
 }
 
 LogicalResult BlockSparseMapOp::verify() {

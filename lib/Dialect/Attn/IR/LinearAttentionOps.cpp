@@ -10,9 +10,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Destinations.h"
 #include "OperandVerifiers.h"
 #include "attn/Dialect/Attn/IR/AttnLinearOps.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -45,33 +45,6 @@ static double computeScale(OpTy op) {
   if (std::optional<APFloat> scale = op.getScale())
     return scale->convertToDouble();
   return 1 / std::sqrt(double(op.getKeyHeadDim()));
-}
-
-template <typename OpTy>
-static void
-addEffects(OpTy op,
-           SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
-               &effects) {
-  if (!op.isBufferized())
-    return;
-  for (OpOperand &operand : op->getOpOperands()) {
-    if (op.isDpsInit(&operand))
-      effects.emplace_back(MemoryEffects::Write::get(), &operand,
-                           SideEffects::DefaultResource::get());
-    else
-      effects.emplace_back(MemoryEffects::Read::get(), &operand,
-                           SideEffects::DefaultResource::get());
-  }
-}
-
-template <typename OpTy>
-static LogicalResult reifyShapes(OpTy op, OpBuilder &builder,
-                                 ReifiedRankedShapedTypeDims &shapes) {
-  if (op.isBufferized())
-    return failure();
-  for (Value init : op.getDpsInits())
-    shapes.push_back(tensor::getMixedSizes(builder, op.getLoc(), init));
-  return success();
 }
 
 /// Checks that all operands are tensors or all are memrefs, and the element
@@ -177,10 +150,8 @@ MutableOperandRange LinearAttentionOp::getDpsInitsMutable() {
                              1 + bool(getFinalState()));
 }
 
-void LinearAttentionOp::getEffects(
-    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
-        &effects) {
-  addEffects(*this, effects);
+void LinearAttentionOp::getEffects(EffectList &effects) {
+  addOperandEffects(*this, effects);
 }
 
 Speculation::Speculatability LinearAttentionOp::getSpeculatability() {
@@ -191,7 +162,7 @@ Speculation::Speculatability LinearAttentionOp::getSpeculatability() {
 LogicalResult
 LinearAttentionOp::reifyResultShapes(OpBuilder &builder,
                                      ReifiedRankedShapedTypeDims &shapes) {
-  return reifyShapes(*this, builder, shapes);
+  return reifyDestinationShapes(builder, *this, shapes);
 }
 
 LogicalResult LinearAttentionOp::verify() {
@@ -233,10 +204,8 @@ MutableOperandRange LinearAttentionGradOp::getDpsInitsMutable() {
                                  bool(getDinitialState()));
 }
 
-void LinearAttentionGradOp::getEffects(
-    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
-        &effects) {
-  addEffects(*this, effects);
+void LinearAttentionGradOp::getEffects(EffectList &effects) {
+  addOperandEffects(*this, effects);
 }
 
 Speculation::Speculatability LinearAttentionGradOp::getSpeculatability() {
@@ -247,7 +216,7 @@ Speculation::Speculatability LinearAttentionGradOp::getSpeculatability() {
 LogicalResult
 LinearAttentionGradOp::reifyResultShapes(OpBuilder &builder,
                                          ReifiedRankedShapedTypeDims &shapes) {
-  return reifyShapes(*this, builder, shapes);
+  return reifyDestinationShapes(builder, *this, shapes);
 }
 
 /// Checks that gradients of optional operands have these operands.

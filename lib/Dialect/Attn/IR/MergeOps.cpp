@@ -10,8 +10,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Destinations.h"
+#include "OperandVerifiers.h"
 #include "attn/Dialect/Attn/IR/AttnMergeOps.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/IR/TypeUtilities.h"
 
@@ -48,33 +49,6 @@ static int64_t computeAccessWidth(OpTy op) {
   return std::gcd(width, op.getHeadDim());
 }
 
-template <typename OpTy>
-static void
-addEffects(OpTy op,
-           SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
-               &effects) {
-  if (!op.isBufferized())
-    return;
-  for (OpOperand &operand : op->getOpOperands()) {
-    if (op.isDpsInit(&operand))
-      effects.emplace_back(MemoryEffects::Write::get(), &operand,
-                           SideEffects::DefaultResource::get());
-    else
-      effects.emplace_back(MemoryEffects::Read::get(), &operand,
-                           SideEffects::DefaultResource::get());
-  }
-}
-
-template <typename OpTy>
-static LogicalResult reifyShapes(OpTy op, OpBuilder &builder,
-                                 ReifiedRankedShapedTypeDims &shapes) {
-  if (op.isBufferized())
-    return failure();
-  for (Value init : op.getDpsInits())
-    shapes.push_back(tensor::getMixedSizes(builder, op.getLoc(), init));
-  return success();
-}
-
 /// Checks the number of operands of `name`, of which each partial result has
 /// one.
 static LogicalResult verifyCount(Operation *op, StringRef name,
@@ -97,15 +71,10 @@ static LogicalResult verifyOperands(OpTy op, const NamedOperands &operands) {
       return op.emitOpError("operands must be all tensors or all memrefs, but "
                             "'partial_outs[0]' is ")
              << first << " and '" << name << "' is " << type;
+    if (failed(verifyHeadSizes(op, {name, value})))
+      return failure();
     for (int64_t dim = 0; dim < type.getRank(); ++dim) {
       int64_t expected = first.getDimSize(dim), actual = type.getDimSize(dim);
-      if (dim % 2 == 1 && ShapedType::isDynamic(actual))
-        return op.emitOpError("dimension ")
-               << dim << " of '" << name << "' must be static";
-      if (dim % 2 == 1 && actual < 1)
-        return op.emitOpError("dimension ")
-               << dim << " of '" << name << "' must be at least 1 (was "
-               << actual << ")";
       if (!ShapedType::isDynamic(expected) && !ShapedType::isDynamic(actual) &&
           expected != actual)
         return op.emitOpError("dimension ")
@@ -128,10 +97,8 @@ MutableOperandRange MergeOp::getDpsInitsMutable() {
                              1 + bool(getLse()));
 }
 
-void MergeOp::getEffects(
-    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
-        &effects) {
-  addEffects(*this, effects);
+void MergeOp::getEffects(EffectList &effects) {
+  addOperandEffects(*this, effects);
 }
 
 Speculation::Speculatability MergeOp::getSpeculatability() {
@@ -141,7 +108,7 @@ Speculation::Speculatability MergeOp::getSpeculatability() {
 
 LogicalResult MergeOp::reifyResultShapes(OpBuilder &builder,
                                          ReifiedRankedShapedTypeDims &shapes) {
-  return reifyShapes(*this, builder, shapes);
+  return reifyDestinationShapes(builder, *this, shapes);
 }
 
 LogicalResult MergeOp::verify() {
@@ -225,10 +192,8 @@ MutableOperandRange MergeGradOp::getDpsInitsMutable() {
   return MutableOperandRange(*this, (*this)->getNumOperands() - count, count);
 }
 
-void MergeGradOp::getEffects(
-    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
-        &effects) {
-  addEffects(*this, effects);
+void MergeGradOp::getEffects(EffectList &effects) {
+  addOperandEffects(*this, effects);
 }
 
 Speculation::Speculatability MergeGradOp::getSpeculatability() {
@@ -239,7 +204,7 @@ Speculation::Speculatability MergeGradOp::getSpeculatability() {
 LogicalResult
 MergeGradOp::reifyResultShapes(OpBuilder &builder,
                                ReifiedRankedShapedTypeDims &shapes) {
-  return reifyShapes(*this, builder, shapes);
+  return reifyDestinationShapes(builder, *this, shapes);
 }
 
 LogicalResult MergeGradOp::verify() {

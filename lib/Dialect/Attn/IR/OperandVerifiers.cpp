@@ -33,8 +33,12 @@ LogicalResult attn::verifyContainers(Operation *op, NamedOperand expected) {
 }
 
 LogicalResult attn::verifyHeadSizes(Operation *op, NamedOperand operand) {
+  ArrayRef<int64_t> shape =
+      cast<ShapedType>(operand.value.getType()).getShape();
   for (unsigned dim : {1, 3}) {
-    int64_t size = getDimSize(operand.value, dim);
+    if (dim >= shape.size())
+      break;
+    int64_t size = shape[dim];
     if (ShapedType::isDynamic(size))
       return op->emitOpError("dimension ")
              << dim << " of '" << operand.name << "' must be static";

@@ -27,8 +27,8 @@ struct NamedOperand {
 /// Checks that all operands are tensors or all are memrefs, as `expected` is.
 LogicalResult verifyContainers(Operation *op, NamedOperand expected);
 
-/// Checks that the head count and the head dim of `operand`, `[B, H, S, D]`,
-/// are static and at least 1.
+/// Checks that the head count and the head dim, if it has one, of `operand`,
+/// `[B, H, S, D]` or `[B, H, S]`, are static and at least 1.
 LogicalResult verifyHeadSizes(Operation *op, NamedOperand operand);
 
 } // namespace mlir::attn
