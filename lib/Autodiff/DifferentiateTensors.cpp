@@ -204,74 +204,80 @@ static FailureOr<Value> emitOperandGradient(OpBuilder &builder,
       .getResult();
 }
 
+/// Adds the gradients of the initial values of reductions, which equal the
+/// gradients of the results. Elements that loops write repeatedly must be
+/// reductions by addition that nothing else reads.
+static LogicalResult addSumInits(OpBuilder &builder, linalg::LinalgOp op,
+                                 GradientState &state) {
+  for (OpOperand &init : op.getDpsInitsMutable()) {
+    if (isWrittenOnce(op, init))
+      continue;
+    BlockArgument output = op.getMatchingBlockArgument(&init);
+    unsigned number = op.getTiedOpResult(&init).getResultNumber();
+    for (OpResult other : op->getResults())
+      if (other.getResultNumber() != number && state.getGradient(other) &&
+          dependsOn(op, output, other.getResultNumber()))
+        return op->emitError("cannot differentiate '")
+               << op->getName() << "': its result #" << other.getResultNumber()
+               << " depends on what result #" << number
+               << " is while it is summed up";
+    Value gradient = state.getGradient(op.getTiedOpResult(&init));
+    if (!gradient)
+      continue;
+    if (!dependsOn(op, output, number))
+      return op->emitError("cannot differentiate '")
+             << op->getName() << "': its result #" << number
+             << " keeps only what the last iteration yields";
+    if (!isSum(op, output, number))
+      return op->emitError("cannot differentiate '")
+             << op->getName() << "': its reduction is not a sum";
+    state.addGradient(builder, op.getLoc(), init.get(), gradient);
+  }
+  return success();
+}
+
+static LogicalResult emitLinalgGradients(Operation *operation,
+                                         OpBuilder &builder,
+                                         GradientState &state) {
+  auto op = cast<linalg::LinalgOp>(operation);
+  SetVector<Value> captured;
+  getUsedValuesDefinedAbove(op->getRegions(), captured);
+  if (llvm::any_of(captured,
+                   [&](Value value) { return state.isActive(value); }))
+    return op->emitError("cannot differentiate '")
+           << op->getName()
+           << "': its body uses a value from outside of it that gradients "
+              "are wanted of";
+  if (failed(addSumInits(builder, op, state)))
+    return failure();
+  for (OpOperand &operand : op->getOpOperands()) {
+    if (!state.isActive(operand.get()))
+      continue;
+    if (op.isDpsInit(&operand) && !isWrittenOnce(op, operand))
+      continue;
+    if (!isa<RankedTensorType>(operand.get().getType()))
+      return op->emitError("cannot differentiate '")
+             << op->getName() << "' with respect to the scalar operand #"
+             << operand.getOperandNumber();
+    if (op.getMatchingBlockArgument(&operand).use_empty())
+      continue;
+    FailureOr<Value> gradient =
+        emitOperandGradient(builder, op, &operand, state);
+    if (failed(gradient))
+      return failure();
+    state.addGradient(builder, op->getLoc(), operand.get(), *gradient);
+  }
+  return success();
+}
+
+// The model is instantiated for each operation, the function once.
 namespace {
 template <typename OpTy>
 struct LinalgModel
     : public DifferentiableOpInterface::ExternalModel<LinalgModel<OpTy>, OpTy> {
   LogicalResult emitGradients(Operation *op, OpBuilder &builder,
                               GradientState &state) const {
-    auto linalgOp = cast<linalg::LinalgOp>(op);
-    SetVector<Value> captured;
-    getUsedValuesDefinedAbove(op->getRegions(), captured);
-    if (llvm::any_of(captured,
-                     [&](Value value) { return state.isActive(value); }))
-      return op->emitError("cannot differentiate '")
-             << op->getName()
-             << "': its body uses a value from outside of it that gradients "
-                "are wanted of";
-    if (failed(addSumInits(builder, linalgOp, state)))
-      return failure();
-    for (OpOperand &operand : op->getOpOperands()) {
-      if (!state.isActive(operand.get()))
-        continue;
-      if (linalgOp.isDpsInit(&operand) && !isWrittenOnce(linalgOp, operand))
-        continue;
-      if (!isa<RankedTensorType>(operand.get().getType()))
-        return op->emitError("cannot differentiate '")
-               << op->getName() << "' with respect to the scalar operand #"
-               << operand.getOperandNumber();
-      if (linalgOp.getMatchingBlockArgument(&operand).use_empty())
-        continue;
-      FailureOr<Value> gradient =
-          emitOperandGradient(builder, linalgOp, &operand, state);
-      if (failed(gradient))
-        return failure();
-      state.addGradient(builder, op->getLoc(), operand.get(), *gradient);
-    }
-    return success();
-  }
-
-private:
-  /// Adds the gradients of the initial values of reductions, which equal the
-  /// gradients of the results. Elements that loops write repeatedly must be
-  /// reductions by addition that nothing else reads.
-  static LogicalResult addSumInits(OpBuilder &builder, linalg::LinalgOp op,
-                                   GradientState &state) {
-    for (OpOperand &init : op.getDpsInitsMutable()) {
-      if (isWrittenOnce(op, init))
-        continue;
-      BlockArgument output = op.getMatchingBlockArgument(&init);
-      unsigned number = op.getTiedOpResult(&init).getResultNumber();
-      for (OpResult other : op->getResults())
-        if (other.getResultNumber() != number && state.getGradient(other) &&
-            dependsOn(op, output, other.getResultNumber()))
-          return op->emitError("cannot differentiate '")
-                 << op->getName() << "': its result #"
-                 << other.getResultNumber() << " depends on what result #"
-                 << number << " is while it is summed up";
-      Value gradient = state.getGradient(op.getTiedOpResult(&init));
-      if (!gradient)
-        continue;
-      if (!dependsOn(op, output, number))
-        return op->emitError("cannot differentiate '")
-               << op->getName() << "': its result #" << number
-               << " keeps only what the last iteration yields";
-      if (!isSum(op, output, number))
-        return op->emitError("cannot differentiate '")
-               << op->getName() << "': its reduction is not a sum";
-      state.addGradient(builder, op.getLoc(), init.get(), gradient);
-    }
-    return success();
+    return emitLinalgGradients(op, builder, state);
   }
 };
 

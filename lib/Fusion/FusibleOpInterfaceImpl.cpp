@@ -118,108 +118,149 @@ static Value emitIsLess(OpBuilder &builder, Location loc, Value lhs,
 // linalg and arith
 //===----------------------------------------------------------------------===//
 
+static std::optional<TensorMapping> getLinalgMapping(Operation *operation) {
+  auto op = cast<linalg::LinalgOp>(operation);
+  if (!op.hasPureTensorSemantics() || op->getNumResults() != 1 ||
+      op.getNumParallelLoops() != op.getNumLoops())
+    return std::nullopt;
+  TensorMapping mapping;
+  Value value = op.getBlock()->getTerminator()->getOperand(0);
+  while (Operation *scalar = value.getDefiningOp()) {
+    value = getScaledOperand(scalar, mapping.factor);
+    if (!value)
+      return std::nullopt;
+  }
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (!argument || argument.getOwner() != op.getBlock())
+    return std::nullopt;
+  OpOperand *source = op.getMatchingOpOperand(argument);
+  if (!op.isDpsInput(source) || !isa<RankedTensorType>(source->get().getType()))
+    return std::nullopt;
+  AffineMap sourceMap = op.getMatchingIndexingMap(source);
+  AffineMap resultMap = op.getIndexingMapMatchingResult(op->getResult(0));
+  if (!sourceMap.isPermutation() || !resultMap.isPermutation())
+    return std::nullopt;
+  mapping.source = source->get();
+  for (AffineExpr loop : resultMap.getResults())
+    mapping.permutation.push_back(*sourceMap.getResultPosition(loop));
+  return mapping;
+}
+
+static bool isLinalgElementwise(Operation *operation) {
+  auto op = cast<linalg::LinalgOp>(operation);
+  if (!op.hasPureTensorSemantics() || op->getNumResults() != 1 ||
+      op.getNumParallelLoops() != op.getNumLoops() ||
+      !op.getIndexingMapMatchingResult(op->getResult(0)).isPermutation() ||
+      !op.getMatchingBlockArgument(op.getDpsInitOperand(0)).use_empty())
+    return false;
+  for (OpOperand *input : op.getDpsInputOperands())
+    if (!llvm::all_of(op.getMatchingIndexingMap(input).getResults(),
+                      llvm::IsaPred<AffineDimExpr, AffineConstantExpr>))
+      return false;
+  return llvm::all_of(op.getBlock()->without_terminator(),
+                      [](Operation &nested) {
+                        return isScalarOperation(&nested) &&
+                               !isa<ShapedType>(nested.getResult(0).getType());
+                      });
+}
+
+static Value emitLinalgElement(Operation *operation, OpBuilder &builder,
+                               ValueRange indices, ElementSource &source) {
+  auto op = cast<linalg::LinalgOp>(operation);
+  Location loc = op.getLoc();
+  AffineMap resultMap = op.getIndexingMapMatchingResult(op->getResult(0));
+  SmallVector<Value> loops(op.getNumLoops());
+  for (auto [expr, index] : llvm::zip_equal(resultMap.getResults(), indices))
+    loops[cast<AffineDimExpr>(expr).getPosition()] = index;
+  IRMapping mapping;
+  for (OpOperand *input : op.getDpsInputOperands()) {
+    BlockArgument argument = op.getMatchingBlockArgument(input);
+    if (argument.use_empty())
+      continue;
+    if (!isa<RankedTensorType>(input->get().getType())) {
+      mapping.map(argument, emitUniform(builder, input->get()));
+      continue;
+    }
+    SmallVector<Value> at;
+    for (AffineExpr expr : op.getMatchingIndexingMap(input).getResults()) {
+      if (auto dim = dyn_cast<AffineDimExpr>(expr))
+        at.push_back(loops[dim.getPosition()]);
+      else
+        at.push_back(arith::ConstantIndexOp::create(
+            builder, loc, cast<AffineConstantExpr>(expr).getValue()));
+    }
+    Value element = source.getElement(builder, loc, input->get(), at);
+    if (!element)
+      return {};
+    mapping.map(argument, element);
+  }
+  auto lookup = [&](Value value) {
+    Value known = mapping.lookupOrNull(value);
+    return known ? known : emitUniform(builder, value);
+  };
+  for (Operation &nested : op.getBlock()->without_terminator()) {
+    Value result;
+    if (auto index = dyn_cast<linalg::IndexOp>(nested)) {
+      result = loops[index.getDim()];
+    } else if (auto extract = dyn_cast<tensor::ExtractOp>(nested)) {
+      SmallVector<Value> at(llvm::map_range(extract.getIndices(), lookup));
+      result = source.getElement(builder, loc, extract.getTensor(), at);
+    } else {
+      SmallVector<Value> operands(
+          llvm::map_range(nested.getOperands(), lookup));
+      result = emitScalar(builder, &nested, operands);
+    }
+    if (!result)
+      return {};
+    mapping.map(nested.getResult(0), result);
+  }
+  return lookup(op.getBlock()->getTerminator()->getOperand(0));
+}
+
+static std::optional<TensorMapping> getArithMapping(Operation *op) {
+  auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+  if (!type)
+    return std::nullopt;
+  TensorMapping mapping;
+  mapping.source = getScaledOperand(op, mapping.factor);
+  if (!mapping.source)
+    return std::nullopt;
+  mapping.permutation = llvm::to_vector(llvm::seq<int64_t>(type.getRank()));
+  return mapping;
+}
+
+static bool isArithElementwise(Operation *op) {
+  return isa<RankedTensorType>(op->getResult(0).getType());
+}
+
+static Value emitArithElement(Operation *op, OpBuilder &builder,
+                              ValueRange indices, ElementSource &source) {
+  SmallVector<Value> operands;
+  for (Value operand : op->getOperands()) {
+    operands.push_back(
+        source.getElement(builder, op->getLoc(), operand, indices));
+    if (!operands.back())
+      return {};
+  }
+  return emitScalar(builder, op, operands);
+}
+
+// Models are instantiated for each operation, functions once.
 namespace {
 template <typename OpTy>
 struct LinalgModel
     : public FusibleOpInterface::ExternalModel<LinalgModel<OpTy>, OpTy> {
   std::optional<TensorMapping> getMapping(Operation *operation) const {
-    auto op = cast<linalg::LinalgOp>(operation);
-    if (!op.hasPureTensorSemantics() || op->getNumResults() != 1 ||
-        op.getNumParallelLoops() != op.getNumLoops())
-      return std::nullopt;
-    TensorMapping mapping;
-    Value value = op.getBlock()->getTerminator()->getOperand(0);
-    while (Operation *scalar = value.getDefiningOp()) {
-      value = getScaledOperand(scalar, mapping.factor);
-      if (!value)
-        return std::nullopt;
-    }
-    auto argument = dyn_cast<BlockArgument>(value);
-    if (!argument || argument.getOwner() != op.getBlock())
-      return std::nullopt;
-    OpOperand *source = op.getMatchingOpOperand(argument);
-    if (!op.isDpsInput(source) ||
-        !isa<RankedTensorType>(source->get().getType()))
-      return std::nullopt;
-    AffineMap sourceMap = op.getMatchingIndexingMap(source);
-    AffineMap resultMap = op.getIndexingMapMatchingResult(op->getResult(0));
-    if (!sourceMap.isPermutation() || !resultMap.isPermutation())
-      return std::nullopt;
-    mapping.source = source->get();
-    for (AffineExpr loop : resultMap.getResults())
-      mapping.permutation.push_back(*sourceMap.getResultPosition(loop));
-    return mapping;
+    return getLinalgMapping(operation);
   }
 
   bool isElementwise(Operation *operation) const {
-    auto op = cast<linalg::LinalgOp>(operation);
-    if (!op.hasPureTensorSemantics() || op->getNumResults() != 1 ||
-        op.getNumParallelLoops() != op.getNumLoops() ||
-        !op.getIndexingMapMatchingResult(op->getResult(0)).isPermutation() ||
-        !op.getMatchingBlockArgument(op.getDpsInitOperand(0)).use_empty())
-      return false;
-    for (OpOperand *input : op.getDpsInputOperands())
-      if (!llvm::all_of(op.getMatchingIndexingMap(input).getResults(),
-                        llvm::IsaPred<AffineDimExpr, AffineConstantExpr>))
-        return false;
-    return llvm::all_of(
-        op.getBlock()->without_terminator(), [](Operation &nested) {
-          return isScalarOperation(&nested) &&
-                 !isa<ShapedType>(nested.getResult(0).getType());
-        });
+    return isLinalgElementwise(operation);
   }
 
   Value emitElement(Operation *operation, OpBuilder &builder,
                     ValueRange indices, ElementSource &source) const {
-    auto op = cast<linalg::LinalgOp>(operation);
-    Location loc = op.getLoc();
-    AffineMap resultMap = op.getIndexingMapMatchingResult(op->getResult(0));
-    SmallVector<Value> loops(op.getNumLoops());
-    for (auto [expr, index] : llvm::zip_equal(resultMap.getResults(), indices))
-      loops[cast<AffineDimExpr>(expr).getPosition()] = index;
-    IRMapping mapping;
-    for (OpOperand *input : op.getDpsInputOperands()) {
-      BlockArgument argument = op.getMatchingBlockArgument(input);
-      if (argument.use_empty())
-        continue;
-      if (!isa<RankedTensorType>(input->get().getType())) {
-        mapping.map(argument, emitUniform(builder, input->get()));
-        continue;
-      }
-      SmallVector<Value> at;
-      for (AffineExpr expr : op.getMatchingIndexingMap(input).getResults()) {
-        if (auto dim = dyn_cast<AffineDimExpr>(expr))
-          at.push_back(loops[dim.getPosition()]);
-        else
-          at.push_back(arith::ConstantIndexOp::create(
-              builder, loc, cast<AffineConstantExpr>(expr).getValue()));
-      }
-      Value element = source.getElement(builder, loc, input->get(), at);
-      if (!element)
-        return {};
-      mapping.map(argument, element);
-    }
-    auto lookup = [&](Value value) {
-      Value known = mapping.lookupOrNull(value);
-      return known ? known : emitUniform(builder, value);
-    };
-    for (Operation &nested : op.getBlock()->without_terminator()) {
-      Value result;
-      if (auto index = dyn_cast<linalg::IndexOp>(nested)) {
-        result = loops[index.getDim()];
-      } else if (auto extract = dyn_cast<tensor::ExtractOp>(nested)) {
-        SmallVector<Value> at(llvm::map_range(extract.getIndices(), lookup));
-        result = source.getElement(builder, loc, extract.getTensor(), at);
-      } else {
-        SmallVector<Value> operands(
-            llvm::map_range(nested.getOperands(), lookup));
-        result = emitScalar(builder, &nested, operands);
-      }
-      if (!result)
-        return {};
-      mapping.map(nested.getResult(0), result);
-    }
-    return lookup(op.getBlock()->getTerminator()->getOperand(0));
+    return emitLinalgElement(operation, builder, indices, source);
   }
 };
 
@@ -228,31 +269,14 @@ template <typename OpTy>
 struct ArithModel
     : public FusibleOpInterface::ExternalModel<ArithModel<OpTy>, OpTy> {
   std::optional<TensorMapping> getMapping(Operation *op) const {
-    auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
-    if (!type)
-      return std::nullopt;
-    TensorMapping mapping;
-    mapping.source = getScaledOperand(op, mapping.factor);
-    if (!mapping.source)
-      return std::nullopt;
-    mapping.permutation = llvm::to_vector(llvm::seq<int64_t>(type.getRank()));
-    return mapping;
+    return getArithMapping(op);
   }
 
-  bool isElementwise(Operation *op) const {
-    return isa<RankedTensorType>(op->getResult(0).getType());
-  }
+  bool isElementwise(Operation *op) const { return isArithElementwise(op); }
 
   Value emitElement(Operation *op, OpBuilder &builder, ValueRange indices,
                     ElementSource &source) const {
-    SmallVector<Value> operands;
-    for (Value operand : op->getOperands()) {
-      operands.push_back(
-          source.getElement(builder, op->getLoc(), operand, indices));
-      if (!operands.back())
-        return {};
-    }
-    return emitScalar(builder, op, operands);
+    return emitArithElement(op, builder, indices, source);
   }
 };
 

@@ -216,34 +216,39 @@ static bool isFoldedFill(Operation *op) {
          });
 }
 
+static OpCost getLinalgCost(Operation *operation,
+                            const CostAssumptions &assumptions) {
+  OpCost cost;
+  if (isFoldedFill(operation))
+    return cost;
+  auto op = cast<linalg::LinalgOp>(operation);
+  cost.launches = 1;
+  double iterations = 1;
+  for (int64_t size : op.getStaticLoopRanges())
+    iterations *= double(assumptions.getSize(size));
+  if (linalg::isaContractionOpInterface(op)) {
+    Type element =
+        getElementTypeOrSelf(op.getDpsInputOperand(0)->get().getType());
+    cost.operations(getMmaUnit(element)) = 2 * iterations;
+  } else {
+    addScalarCost(*op.getBlock(), iterations, cost);
+  }
+  double bytes = getOperandBytes(operation, assumptions);
+  for (OpOperand &init : op.getDpsInitsMutable())
+    if (!op.getMatchingBlockArgument(&init).use_empty() &&
+        !isConstantInit(init.get()))
+      bytes += getShapedBytes(init.get().getType(), assumptions);
+  cost.bytes(MemoryLevel::Memory) = bytes;
+  return cost;
+}
+
 namespace {
+// The model is instantiated for each operation, the function once.
 template <typename OpTy>
 struct LinalgModel
     : public CostOpInterface::ExternalModel<LinalgModel<OpTy>, OpTy> {
-  OpCost getCost(Operation *operation,
-                 const CostAssumptions &assumptions) const {
-    OpCost cost;
-    if (isFoldedFill(operation))
-      return cost;
-    auto op = cast<linalg::LinalgOp>(operation);
-    cost.launches = 1;
-    double iterations = 1;
-    for (int64_t size : op.getStaticLoopRanges())
-      iterations *= double(assumptions.getSize(size));
-    if (linalg::isaContractionOpInterface(op)) {
-      Type element =
-          getElementTypeOrSelf(op.getDpsInputOperand(0)->get().getType());
-      cost.operations(getMmaUnit(element)) = 2 * iterations;
-    } else {
-      addScalarCost(*op.getBlock(), iterations, cost);
-    }
-    double bytes = getOperandBytes(operation, assumptions);
-    for (OpOperand &init : op.getDpsInitsMutable())
-      if (!op.getMatchingBlockArgument(&init).use_empty() &&
-          !isConstantInit(init.get()))
-        bytes += getShapedBytes(init.get().getType(), assumptions);
-    cost.bytes(MemoryLevel::Memory) = bytes;
-    return cost;
+  OpCost getCost(Operation *op, const CostAssumptions &assumptions) const {
+    return getLinalgCost(op, assumptions);
   }
 };
 

@@ -157,39 +157,48 @@ static std::optional<std::string> getCombiners(linalg::LinalgOp op) {
   return names;
 }
 
+static SmallVector<OpAxis> getLinalgAxes(Operation *operation) {
+  auto op = cast<linalg::LinalgOp>(operation);
+  std::optional<std::string> combiners;
+  if (op.getNumReductionLoops() > 0)
+    combiners = getCombiners(op);
+  SmallVector<OpAxis> axes;
+  for (auto [size, iterator] :
+       llvm::zip_equal(op.getStaticLoopRanges(), op.getIteratorTypesArray())) {
+    if (iterator == utils::IteratorType::parallel)
+      axes.push_back(OpAxis::map(size));
+    else if (combiners)
+      axes.push_back(OpAxis::merge(size, *combiners));
+    else
+      axes.push_back(OpAxis::whole(
+          size, "does not accumulate by one associative operation"));
+  }
+  return axes;
+}
+
+static DimAxes getLinalgDimAxes(Operation *operation, OpOperand &operand) {
+  auto op = cast<linalg::LinalgOp>(operation);
+  DimAxes axes;
+  if (!isa<ShapedType>(operand.get().getType()))
+    return axes;
+  for (AffineExpr expr : op.getMatchingIndexingMap(&operand).getResults()) {
+    auto dim = dyn_cast<AffineDimExpr>(expr);
+    axes.push_back(dim ? std::optional(dim.getPosition()) : std::nullopt);
+  }
+  return axes;
+}
+
+// The model is instantiated for each operation, functions once.
 namespace {
 template <typename OpTy>
 struct LinalgModel
     : public StreamableOpInterface::ExternalModel<LinalgModel<OpTy>, OpTy> {
   SmallVector<OpAxis> getAxes(Operation *operation) const {
-    auto op = cast<linalg::LinalgOp>(operation);
-    std::optional<std::string> combiners;
-    if (op.getNumReductionLoops() > 0)
-      combiners = getCombiners(op);
-    SmallVector<OpAxis> axes;
-    for (auto [size, iterator] : llvm::zip_equal(op.getStaticLoopRanges(),
-                                                 op.getIteratorTypesArray())) {
-      if (iterator == utils::IteratorType::parallel)
-        axes.push_back(OpAxis::map(size));
-      else if (combiners)
-        axes.push_back(OpAxis::merge(size, *combiners));
-      else
-        axes.push_back(OpAxis::whole(
-            size, "does not accumulate by one associative operation"));
-    }
-    return axes;
+    return getLinalgAxes(operation);
   }
 
   DimAxes getDimAxes(Operation *operation, OpOperand &operand) const {
-    auto op = cast<linalg::LinalgOp>(operation);
-    DimAxes axes;
-    if (!isa<ShapedType>(operand.get().getType()))
-      return axes;
-    for (AffineExpr expr : op.getMatchingIndexingMap(&operand).getResults()) {
-      auto dim = dyn_cast<AffineDimExpr>(expr);
-      axes.push_back(dim ? std::optional(dim.getPosition()) : std::nullopt);
-    }
-    return axes;
+    return getLinalgDimAxes(operation, operand);
   }
 };
 
