@@ -55,7 +55,7 @@ set(attn_upstream_headers
   <mlir/Transforms/GreedyPatternRewriteDriver.h>
   <mlir/Transforms/RegionUtils.h>)
 
-# Compiles the sources of library `name` with the precompiled upstream headers.
+# Compiles the sources of target `name` with the precompiled upstream headers.
 function(attn_use_precompiled_headers name)
   if(NOT ATTN_PRECOMPILE_HEADERS)
     return()
@@ -75,6 +75,10 @@ function(attn_use_precompiled_headers name)
   foreach(target obj.${name} ${name})
     if(TARGET ${target})
       target_precompile_headers(${target} REUSE_FROM attn-precompiled-headers)
+      if(NOT MSVC)
+        # Programs, too: headers are for one kind of code.
+        target_compile_options(${target} PRIVATE -fPIC)
+      endif()
       if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
         target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
       endif()
@@ -143,6 +147,9 @@ function(add_attn_tool name)
   llvm_update_compile_flags(${name})
   target_link_libraries(${name} PRIVATE ${ARG_LIBS})
   mlir_target_link_libraries(${name} PRIVATE ${ARG_MLIR_LIBS})
+  if(ARG_MLIR_LIBS)
+    attn_use_precompiled_headers(${name})
+  endif()
   attn_set_search_path(${name}
     "$ORIGIN/../lib" "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}" ${LLVM_LIBRARY_DIR})
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
