@@ -159,12 +159,17 @@ class Compiler:
         is_known = self.commits.get(name) == self.commit and self.commit != "unknown" and "-dirty" not in self.commit
         return is_known and library.is_file() and source.is_file() and source.read_text() == text
 
+    @staticmethod
+    def run(command):
+        """Runs the compiler. Returns the process with the compiler's messages as its `stderr`."""
+        return subprocess.run(command, stderr=subprocess.PIPE, text=True)
+
     def compile(self, name, text, target, *flags):
         """Compiles one module. Returns the compiler's messages if it fails."""
         source, library = self.folder / f"{name}.mlir", self.folder / f"{name}.so"
         source.write_text(text)
         command = [self.program, str(source), "-o", str(library), f"--target={target}", *self.flags, *flags]
-        done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+        done = self.run(command)
         if done.returncode:
             return done.stderr.strip() or f"exit code {done.returncode}"
         sys.stderr.write(done.stderr)

@@ -5,7 +5,6 @@
 
 import os
 import pathlib
-import subprocess
 import sys
 
 import pytest
@@ -13,13 +12,15 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("ATTN_BUILD_DIR", ROOT / "build"))
 os.environ.setdefault("ATTN_LIBRARY_DIR", str(BUILD / "lib"))
-sys.path[:0] = [str(ROOT / "python"), str(ROOT / "benchmarks"), str(ROOT / ".ci")]
+sys.path[:0] = [str(ROOT / folder) for folder in ("python", "benchmarks", ".ci", "test/Integration/Inputs")]
+from tool_cache import run_tool  # noqa: E402
 
 
 @pytest.fixture(scope="session", autouse=True)
 def cache_dir(tmp_path_factory):
-    """A cache for the tests alone, or the one of ATTN_TEST_CACHE_DIR."""
-    folder = os.environ.get("ATTN_TEST_CACHE_DIR") or tmp_path_factory.mktemp("cache")
+    """A cache for the tests alone, or the folder `kernels` of ATTN_TEST_CACHE_DIR."""
+    kept = os.environ.get("ATTN_TEST_CACHE_DIR")
+    folder = pathlib.Path(kept, "kernels") if kept else tmp_path_factory.mktemp("cache")
     os.environ["ATTN_CACHE_DIR"] = str(folder)
     return folder
 
@@ -35,7 +36,7 @@ def compile_artifact(tmp_path_factory):
     def compile_one(name, module, *options):
         source, library = directory / f"{name}.mlir", directory / f"{name}.so"
         source.write_text(module)
-        subprocess.run([BUILD / "bin" / "attn-compile", source, "-o", library, *options], check=True)
+        run_tool([str(BUILD / "bin" / "attn-compile"), str(source), "-o", str(library), *options])
         return Artifact(str(library), str(BUILD / "lib" / "libattn_runtime.so"))
 
     return compile_one

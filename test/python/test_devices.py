@@ -4,7 +4,7 @@
 """attn.torch in bf16 on a GPU if there is one, and else on the host, against torch in f64.
 
 With ATTN_TEST_COMPILE_FOR=sm_90a, kernels for that target are compiled on the way:
-the cache that they fill, ATTN_TEST_CACHE_DIR, serves on a machine without a compiler.
+the cache that they fill, `kernels` in ATTN_TEST_CACHE_DIR, serves on a machine without a compiler.
 """
 
 import contextlib

@@ -18,9 +18,6 @@ torch = pytest.importorskip("torch")
 import attn  # noqa: E402
 from attn.torch import flex_attention, ops, sdpa  # noqa: E402
 from attn.torch.kernels import dropout_attribute  # noqa: E402
-
-# Before benchmarks, which has a module of the same name.
-sys.path.insert(0, str(ROOT / "test" / "Integration" / "Inputs"))
 from dropout_reference import Dropout  # noqa: E402
 
 B, H, S, D = 2, 4, 72, 32

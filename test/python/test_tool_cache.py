@@ -3,14 +3,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Tools of the integration tests run once for the same inputs, and again if anything changed."""
 
-import pathlib
+import os
 import subprocess
-import sys
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "test" / "Integration" / "Inputs"))
 from tool_cache import run_tool  # noqa: E402
 
 TOOL = """#!/bin/sh
@@ -24,7 +21,7 @@ cat "$1" >"$3"
 
 @pytest.fixture
 def tool(tmp_path, monkeypatch):
-    monkeypatch.setenv("ATTN_TEST_CACHE_DIR", str(tmp_path / "cache" / "tools"))
+    monkeypatch.setenv("ATTN_TEST_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("RUNS", str(tmp_path / "runs"))
     path = tmp_path / "tool"
     path.write_text(TOOL)
@@ -47,6 +44,16 @@ def test_the_same_inputs_run_once(tool, tmp_path, capfd):
     assert (tmp_path / "other").read_text() == "good" and count(tmp_path) == 1
     run(tool, quiet=True)
     assert capfd.readouterr().err == ""
+
+
+def test_outputs_are_replaced_and_not_overwritten(tool, tmp_path):
+    """Writing into a library that a process has loaded ends the process."""
+    run(tool)
+    with open(tmp_path / "output") as loaded:
+        run(tool)
+        assert count(tmp_path) == 1
+        assert (tmp_path / "output").stat().st_ino != os.fstat(loaded.fileno()).st_ino
+    assert not (tmp_path / "output.new").exists()
 
 
 @pytest.mark.parametrize("changed", ["input", "tool"])

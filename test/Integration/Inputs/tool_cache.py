@@ -7,8 +7,8 @@
 # ===-----------------------------------------------------------------===#
 """Compilers, assemblers and linkers, as the numerics of the host and of GPUs run them.
 
-Their results are kept in the folder ATTN_TEST_CACHE_DIR, if that is set: the same program with the same arguments and
-input files is not run again. Failures are not kept.
+Their results are kept in the folder `tools` of ATTN_TEST_CACHE_DIR, if that is set: the same program with the same
+arguments and input files is not run again. Failures are not kept.
 """
 
 import functools
@@ -74,11 +74,13 @@ def run_tool(command, check=True, quiet=False):
     if command.count(output) != 1:
         raise ValueError(f"the output {output} must not be an input, too")
     folder = os.environ.get("ATTN_TEST_CACHE_DIR")
-    entry = os.path.join(folder, _make_key(command, output)) if folder else None
+    entry = os.path.join(folder, "tools", _make_key(command, output)) if folder else None
     if entry and os.path.exists(entry):
         # The latest use tells which entries nobody needs.
         os.utime(entry)
-        shutil.copy2(os.path.join(entry, "output"), output)
+        # A process may have loaded an older output.
+        shutil.copy2(os.path.join(entry, "output"), f"{output}.new")
+        os.replace(f"{output}.new", output)
         with open(os.path.join(entry, "stderr")) as file:
             result = subprocess.CompletedProcess(command, 0, "", file.read())
     else:
