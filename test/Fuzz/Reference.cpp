@@ -131,8 +131,9 @@ struct Pair {
   /// The score before and after the `score_mod` region; the derivative of the
   /// latter by the former.
   Interval input, score, slope = 1;
-  /// The largest factor of a gradient on its way through the region.
-  double largestSlope = 1;
+  /// The largest factor of a gradient on its way through the region, and the
+  /// sum of the factors of errors where it is subnormal.
+  double largestSlope = 1, sumOfSlopes = 0;
   /// Whether the pair may and whether it must attend.
   bool mayAttend = false, mustAttend = false;
   /// Factor of the probability after dropout.
@@ -339,6 +340,7 @@ void Rows::applyRegions(const MaskPair &at, Pair &pair) {
     pair.score = score.real;
     pair.slope = score.slope;
     pair.largestSlope = score.largestSlope;
+    pair.sumOfSlopes = score.sumOfSlopes;
   }
   // A score of -inf is masked.
   if (!pair.score.isKnown())
@@ -441,10 +443,11 @@ static Interval getExponential(Rows &rows, Interval score, bool isCertain,
 static std::optional<Maximum> findMaximum(Rows &rows, ArrayRef<Pair> pairs,
                                           double sink) {
   double largest = rows.takesAnyScore() ? FLT_MAX : kLargestScore;
+  // Sinks, and terms that are added to scores of 16-bit inputs, are divided by
+  // the scale (docs/Numerics.md).
+  double largestAdded = largest * std::min(1.0, std::fabs(rows.scale)) / 2;
   Maximum maximum;
-  // A sink is divided by the scale, like added terms (docs/Numerics.md).
-  if (sink != -kInfinity &&
-      !(std::fabs(sink) <= largest * std::min(1.0, std::fabs(rows.scale)) / 2))
+  if (sink != -kInfinity && !(std::fabs(sink) <= largestAdded))
     return std::nullopt;
   maximum.include(sink, true);
   for (const Pair &pair : pairs) {
@@ -457,7 +460,9 @@ static std::optional<Maximum> findMaximum(Rows &rows, ArrayRef<Pair> pairs,
     if (!pair.score.isKnown() || pair.score.high > largest ||
         (pair.score.low > -kInfinity && pair.score.low < -largest))
       return std::nullopt;
-    if (!rows.inputType.isF32() && !(pair.input.magnitude() <= kLargestScore))
+    if (!rows.inputType.isF32() &&
+        (!(pair.input.magnitude() <= kLargestScore) ||
+         pair.score.high > largestAdded))
       return std::nullopt;
     maximum.include(pair.score, pair.mustAttend);
   }
@@ -822,7 +827,8 @@ void GradientReference::addPair(const Sequence &sequence, int64_t head,
   if (!roundF32(difference / Interval(1 - u)).isFinite() ||
       !(ds.magnitude() * pair.largestSlope * 4 < FLT_MAX))
     ds = Interval::unknown();
-  Interval dx = roundOperand(ds * pair.slope, rows.inputType, keepProbability);
+  Interval dscore = widen(ds * pair.slope, kSmallestNormal * pair.sumOfSlopes);
+  Interval dx = roundOperand(dscore, rows.inputType, keepProbability);
   Interval weight =
       roundOperand(kept * Interval(1 - u), rows.inputType, keepProbability);
   auto add = [&](Sum &sum, Interval a, double b) {

@@ -523,15 +523,17 @@ double RegionInterpreter::getSlope(Operation *op, Value operand) {
 }
 
 /// From the result back to the score.
-double RegionInterpreter::getLargestSlope(Block &block) {
+void RegionInterpreter::boundSlopes(Block &block, Scalar &result) {
   llvm::DenseMap<Value, double> slopes;
   slopes[block.getTerminator()->getOperand(0)] = 1;
-  double largest = 1;
+  double &largest = result.largestSlope;
   for (Operation &op : llvm::reverse(block.without_terminator())) {
     auto found = slopes.find(op.getResult(0));
     if (found == slopes.end() || !isa<FloatType>(op.getResult(0).getType()))
       continue;
     double slope = found->second;
+    Interval own = get(op.getResult(0)).slope;
+    result.sumOfSlopes += own.isKnown() ? own.magnitude() : kInfinity;
     for (Value operand : op.getOperands())
       if (dependsOnScore(operand, block)) {
         double &sum = slopes[operand];
@@ -540,7 +542,6 @@ double RegionInterpreter::getLargestSlope(Block &block) {
         largest = std::isnan(sum) ? kInfinity : std::max(largest, sum);
       }
   }
-  return largest;
 }
 
 Scalar RegionInterpreter::run(Block &block, ArrayRef<Scalar> arguments) {
@@ -553,6 +554,6 @@ Scalar RegionInterpreter::run(Block &block, ArrayRef<Scalar> arguments) {
   }
   Scalar result = get(block.getTerminator()->getOperand(0));
   if (isa<FloatType>(block.getTerminator()->getOperand(0).getType()))
-    result.largestSlope = getLargestSlope(block);
+    boundSlopes(block, result);
   return result;
 }

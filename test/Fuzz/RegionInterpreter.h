@@ -38,6 +38,10 @@ struct Scalar {
   /// gradient is multiplied by each of them on its way to the score. Set for
   /// the result of a region.
   double largestSlope = 1;
+  /// The sum of the derivatives by the score of all floats that the result is
+  /// computed of. Where a gradient is subnormal on its way, its error is
+  /// multiplied by one of them. Set for the result of a region.
+  double sumOfSlopes = 0;
 
   static Scalar getInteger(int64_t value) {
     Scalar scalar;
@@ -80,7 +84,8 @@ private:
   Scalar compareFloats(Operation *op);
   Scalar addFloats(const Scalar &a, const Scalar &b);
   double getSlope(Operation *op, Value operand);
-  double getLargestSlope(Block &block);
+  /// Sets `largestSlope` and `sumOfSlopes` of the result of a region.
+  void boundSlopes(Block &block, Scalar &result);
 
   Scalar get(Value value);
 

@@ -169,3 +169,50 @@ func.func @f(%x: {heads}, %out: {heads}) -> {heads} {{
     out = torch.full_like(x, 7)
     compile_artifact("huge_sines", module, "--target=host")["f"](x, out)
     assert (out == -1).all()
+
+
+SIGNS_OF_ROWS = """
+!x = tensor<1x1x?x16xbf16>
+!r = tensor<1x1x?xf32>
+!d = tensor<1x1x?x16xf32>
+func.func @f(%q: !x, %k: !x, %v: !x, %out: !x, %lse: !r, %dout: !x, %dq: !d, %dk: !d, %dv: !d, %t: tensor<?xbf16>)
+    -> (!d, !d, !d) {
+  %0:3 = attn.attention_grad ins(%q, %k, %v, %out, %lse, %dout : !x, !x, !x, !x, !r, !x) outs(%dq, %dk, %dv : !d, !d, !d)
+    schedule(#attn_tile.gradient<preprocess = #attn_tile.sequential<query_tile = 1, key_tile = 32>,
+                                 dkdv = #attn_tile.sequential<query_tile = 1, key_tile = 32>>) score_mod {
+  ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+    %row = tensor.extract %t[%i] : tensor<?xbf16>
+    %wide = arith.extf %row : bf16 to f32
+    %zero = arith.constant 0.0 : f32
+    %isPositive = arith.cmpf ogt, %wide, %zero : f32
+    %chosen = arith.select %isPositive, %s, %zero : f32
+    attn.yield %chosen : f32
+  } score_mod_grad {
+  ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index):
+    %row = tensor.extract %t[%i] : tensor<?xbf16>
+    %wide = arith.extf %row : bf16 to f32
+    %zero = arith.constant 0.0 : f32
+    %isPositive = arith.cmpf ogt, %wide, %zero : f32
+    %chosen = arith.select %isPositive, %ds, %zero : f32
+    attn.yield %chosen : f32
+  } -> !d, !d, !d
+  return %0#0, %0#1, %0#2 : !d, !d, !d
+}
+"""
+
+
+def test_subnormal_numbers_have_signs(compile_artifact):
+    """Processors with AVX512-BF16 flush subnormal numbers where LLVM keeps a bf16 as f32."""
+    function = compile_artifact("signs_of_rows", SIGNS_OF_ROWS)["f"]
+    torch.manual_seed(0)
+    q, k, v, dout = (torch.randn(1, 1, 33, 16).bfloat16() for _ in range(4))
+    table = (torch.where(torch.arange(33) % 3 == 1, 1e-39, -1e-39)).bfloat16()
+    wide = [tensor.double().requires_grad_() for tensor in (q, k, v)]
+    scores = (wide[0] @ wide[1].mT / 4) * (table > 0).double()[:, None]
+    out, lse = scores.softmax(-1) @ wide[2], scores.logsumexp(-1)
+    exact = torch.autograd.grad(out, wide, dout.double())
+    gradients = [torch.full((1, 1, 33, 16), float("nan")) for _ in range(3)]
+    function(q, k, v, out.detach().bfloat16(), lse.detach().float(), dout, *gradients, table)
+    for actual, expected in zip(gradients, exact):
+        assert (actual.double() - expected).norm() < 0.02 * expected.norm()
+    assert (gradients[0][0, 0, table < 0] == 0).all()

@@ -456,6 +456,30 @@ def AttnApproximateMathPass
     "::mlir::math::MathDialect", "::mlir::vector::VectorDialect"];
 }
 
+def AttnBF16ToI16Pass
+    : Attn_Pass<"attn-bf16-to-i16", "::mlir::LLVM::LLVMFuncOp"> {
+  let summary = "load, store and select bf16 as integers";
+  let description = [{
+    Replaces bf16, and vectors of it, by i16 in functions of the LLVM dialect
+    that convert bf16 by integer operations. LLVM would keep scalars of bf16 as
+    f32 on processors with AVX512-BF16, whose conversion back flushes subnormal
+    numbers. Calls, returns, arguments of functions and other operations than
+    moves keep bf16, by bit casts.
+
+    Example:
+
+    ```mlir
+    // Before:
+    %0 = llvm.load %p : !llvm.ptr -> bf16
+    llvm.br ^bb1(%0 : bf16)
+    // After:
+    %0 = llvm.load %p : !llvm.ptr -> i16
+    llvm.br ^bb1(%0 : i16)
+    ```
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
+}
+
 def ConvertMathToLibdevicePass
     : Attn_Pass<"convert-math-to-libdevice", "::mlir::gpu::GPUModuleOp"> {
   let summary = "call libdevice for math functions without a GPU instruction";
