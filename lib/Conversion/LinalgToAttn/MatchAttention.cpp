@@ -141,8 +141,9 @@ static SmallVector<int64_t> findFactors(Value value, unsigned dim) {
   std::optional<TensorDim> at = TensorDim{value, dim};
   for (unsigned i = 0; at && i < maxProducers; ++i) {
     if (auto reshape = at->tensor.getDefiningOp<tensor::CollapseShapeOp>()) {
+      ReassociationIndices group = reshape.getReassociationIndices()[at->dim];
       SmallVector<int64_t> sizes;
-      for (int64_t inner : reshape.getReassociationIndices()[at->dim])
+      for (int64_t inner : group)
         if (int64_t size = reshape.getSrcType().getDimSize(inner); size != 1)
           sizes.push_back(size);
       if (sizes.size() > 1)
