@@ -144,6 +144,9 @@ void attn::buildKernelPipeline(OpPassManager &pm,
   AttnLowerOverlapPassOptions lower;
   lower.target = options.target;
   pm.addNestedPass<func::FuncOp>(createAttnLowerOverlapPass(lower));
+  if (options.isGPU())
+    pm.addNestedPass<func::FuncOp>(
+        attn_tile::createAttnTileJoinAllocationsPass());
   addCleanup(pm);
 }
 

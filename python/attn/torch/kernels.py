@@ -725,11 +725,23 @@ class Plan:
     ) -> List[Tensor]:
         """Gradients of query, key, value and of the captures asked for: new ones, or given ones with the layouts of
         their tensors."""
-        results = [out, lse, _readable(dout)]
-        if self.mode.with_lse:
-            results.append(torch.zeros_like(lse) if dlse is None else _readable(dlse))
-        inputs = [*tensors, *results]
         deterministic = not self._is_deterministic and torch.are_deterministic_algorithms_enabled()
+        if self.mode.with_lse:
+            results = [out, lse, dout, torch.zeros_like(lse) if dlse is None else _readable(dlse)]
+        else:
+            results = [out, lse, dout]
+        layouts = (deterministic, gradients is None, *[tensor.stride() for tensor in results])
+        binding = self._gradients.get(layouts)
+        # Bindings are for gradients with readable strides.
+        if binding is None or (dout.is_cuda and dout.data_ptr() % _GPU_ALIGNMENT):
+            results[2] = _readable(dout)
+            binding = self._bind_backward(tensors, results, gradients, deterministic)
+        return binding((*tensors, *results), gradients)
+
+    def _bind_backward(
+        self, tensors: Sequence[Tensor], results: Sequence[Tensor], gradients: Optional[List[Tensor]], deterministic: bool
+    ) -> Binding:
+        """The function backward for results with these strides."""
         layouts = (deterministic, gradients is None, *[tensor.stride() for tensor in results])
         binding = self._gradients.get(layouts)
         if binding is None:
@@ -739,10 +751,9 @@ class Plan:
             else:
                 made = [Layout(tuple(t.shape), t.stride(), t.dtype, t.device) for t in gradients]
             assert self._backward is not None
-            backward = self._find_deterministic(inputs[0].device) if deterministic else self._backward()
-            binding = Binding(backward, inputs, made, self._state)
-            self._gradients[layouts] = binding
-        return binding(inputs, gradients)
+            backward = self._find_deterministic(results[0].device) if deterministic else self._backward()
+            binding = self._gradients[layouts] = Binding(backward, [*tensors, *results], made, self._state)
+        return binding
 
     def _find_deterministic(self, device: torch.device) -> Function:
         """The function backward that adds in one order, as torch.use_deterministic_algorithms asks for."""

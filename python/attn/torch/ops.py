@@ -270,43 +270,49 @@ class _Transformed(torch.autograd.Function):
         return None, None, *_by_tensor(len(tensors), gradients, made)
 
 
-def _differentiate(ctx: Any, tensors: Sequence[Tensor], *results: Optional[Tensor]) -> Tuple:
-    """Gradients for the arguments of the functions below."""
-    refuse_second_derivatives()
-    plan = ctx.plan
-    gradients = plan.run_backward(tensors if ctx.rng is None else (*tensors, ctx.rng), *results)
+def _differentiate(
+    call: Tuple["AnyPlan", "State"], tensors: Sequence[Tensor], *results: Optional[Tensor]
+) -> Sequence[Optional[Tensor]]:
+    """Gradients for the tensors of the functions below."""
+    if torch.is_grad_enabled():
+        refuse_second_derivatives()
+    plan, rng = call
+    gradients = plan.run_backward(tensors if rng is None else (*tensors, rng), *results)
     if len(tensors) == 3:
-        return (None, None, *gradients)
+        return gradients
     by_tensor: List[Optional[Tensor]] = [None] * len(tensors)
     by_tensor[:3] = gradients[:3]
     for number, gradient in zip(plan.mode.gradients, gradients[3:]):
         by_tensor[3 + number] = gradient
-    return (None, None, *by_tensor)
+    return by_tensor
 
 
 class _Attention(torch.autograd.Function):
-    """The same in eager mode, for the output alone: each output takes time. ``rng`` has seed and offset of dropout."""
+    """The same in eager mode, for the output alone: each output takes time, and so does each argument. ``call`` is the
+    plan with seed and offset of dropout."""
 
     @staticmethod
-    def forward(ctx: Any, plan: "AnyPlan", rng: "State", *tensors: Tensor) -> Tensor:
+    def forward(ctx: Any, call: Tuple["AnyPlan", "State"], *tensors: Tensor) -> Tensor:
+        plan, rng = call
         out, ctx.lse = plan.run(tensors if rng is None else (*tensors, rng))
-        ctx.plan, ctx.rng = plan, rng
+        ctx.call = call
         ctx.save_for_backward(*tensors, out)
         return out
 
     @staticmethod
     def backward(ctx: Any, dout: Tensor) -> Tuple:
         *tensors, out = ctx.saved_tensors
-        return _differentiate(ctx, tensors, out, ctx.lse, dout, None)
+        return (None, *_differentiate(ctx.call, tensors, out, ctx.lse, dout, None))
 
 
 class _AttentionWithLse(torch.autograd.Function):
     """The output and the log-sum-exp, both of which have gradients."""
 
     @staticmethod
-    def forward(ctx: Any, plan: "AnyPlan", rng: "State", *tensors: Tensor) -> Tuple[Tensor, Tensor]:
+    def forward(ctx: Any, call: Tuple["AnyPlan", "State"], *tensors: Tensor) -> Tuple[Tensor, Tensor]:
+        plan, rng = call
         out, lse = plan.run(tensors if rng is None else (*tensors, rng))
-        ctx.plan, ctx.rng = plan, rng
+        ctx.call = call
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*tensors, out, lse)
         return out, lse
@@ -314,12 +320,18 @@ class _AttentionWithLse(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dout: Optional[Tensor], dlse: Optional[Tensor]) -> Tuple:
         *tensors, out, lse = ctx.saved_tensors
-        return _differentiate(ctx, tensors, out, lse, torch.zeros_like(out) if dout is None else dout, dlse)
+        dout = torch.zeros_like(out) if dout is None else dout
+        return (None, *_differentiate(ctx.call, tensors, out, lse, dout, dlse))
 
 
 # Torch's own ``apply`` first looks for transformations of torch.func, of which recent plans know that there are none.
 _apply = super(torch.autograd.Function, _Attention).apply
 _apply_with_lse = super(torch.autograd.Function, _AttentionWithLse).apply
+
+for _function in (_Attention, _AttentionWithLse):
+    # Nodes of graphs call ``backward`` themselves, without looking up which function it is. The class is private.
+    if hasattr(_function, "_backward_cls"):
+        _function._backward_cls.apply = _function.backward
 
 
 def is_transformed() -> bool:
@@ -528,7 +540,7 @@ def with_block_mask(
 def run_plan(plan: AnyPlan, tensors: Tuple[Tensor, ...], needs_gradient: bool, rng: State, with_lse: bool) -> Any:
     """The output, or the output and the log-sum-exp, for tensors that ``is_plain``."""
     if needs_gradient:
-        return (_AttentionWithLse if with_lse else _Attention).apply(plan, rng, *tensors)
+        return (_AttentionWithLse if with_lse else _Attention).apply((plan, rng), *tensors)
     results = plan.run(tensors if rng is None else (*tensors, rng))
     return tuple(results) if with_lse else results[0]
 
@@ -538,7 +550,7 @@ def run_recent(recent: RecentPlan, plan: AnyPlan, tensors: Tuple[Tensor, ...], w
     with its block mask."""
     rng = draw_row(tensors[0].device) if recent.plan.has_dropout else None
     if recent.needs_gradient:
-        return (_apply_with_lse if with_lse else _apply)(plan, rng, *tensors)
+        return (_apply_with_lse if with_lse else _apply)((plan, rng), *tensors)
     results = plan.run(tensors if rng is None else (*tensors, rng))
     return tuple(results) if with_lse else results[0]
 

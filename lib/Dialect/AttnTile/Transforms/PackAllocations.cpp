@@ -15,6 +15,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Allocations.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -33,9 +34,6 @@ namespace mlir::attn_tile {
 
 using namespace mlir;
 using namespace mlir::attn_tile;
-
-/// Alignment of all buffers in bytes, as of device allocators.
-static constexpr int64_t bufferAlignment = 256;
 
 namespace {
 /// A buffer, and the range of operations of its block that use it.
@@ -72,18 +70,13 @@ private:
 };
 } // namespace
 
-/// The size in bytes of a buffer that can be a part of another allocation.
+/// The size in bytes of a buffer of static size that can be a part of another
+/// allocation.
 static std::optional<int64_t> getBytes(memref::AllocOp alloc) {
-  MemRefType type = alloc.getType();
-  if (!type.hasStaticShape() || !type.getLayout().isIdentity() ||
-      type.getMemorySpace() || !type.getElementType().isIntOrFloat())
+  std::optional<int64_t> element = getPackedElementBytes(alloc);
+  if (!element || !alloc.getType().hasStaticShape())
     return std::nullopt;
-  // Elements of other sizes are padded.
-  int64_t bits = type.getElementTypeBitWidth();
-  if (bits % 8 != 0 || !llvm::isPowerOf2_64(bits) ||
-      alloc.getAlignment().value_or(1) > bufferAlignment)
-    return std::nullopt;
-  return type.getNumElements() * bits / 8;
+  return alloc.getType().getNumElements() * *element;
 }
 
 /// Whether a value of `type` can refer to a buffer.

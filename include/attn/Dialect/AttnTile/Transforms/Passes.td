@@ -791,6 +791,39 @@ def AttnTileGatherAllocationsPass
   ];
 }
 
+def AttnTileJoinAllocationsPass
+    : Attn_Pass<"attn-tile-join-allocations", "::mlir::func::FuncOp"> {
+  let summary = "allocate buffers together that live equally long";
+  let description = [{
+    Buffers of one block become parts of one allocation if nothing with an
+    effect is between their allocations, nor between the operations that free
+    them. Each allocation and each deallocation is a call of the driver, which
+    takes microseconds of the host. Parts begin at multiples of 256 bytes.
+
+    ```mlir
+    %a = memref.alloc(%n) : memref<?xf32>
+    %b = memref.alloc(%n) : memref<?x128xbf16>
+    attn_tile.launch @kernel args(%a, %b : memref<?xf32>, memref<?x128xbf16>)
+    memref.dealloc %a : memref<?xf32>
+    memref.dealloc %b : memref<?x128xbf16>
+    ```
+
+    becomes
+
+    ```mlir
+    %all = memref.alloc(%bytes) {alignment = 256 : i64} : memref<?xi8>
+    %a = memref.view %all[%c0][%n] : memref<?xi8> to memref<?xf32>
+    %b = memref.view %all[%offset][%n] : memref<?xi8> to memref<?x128xbf16>
+    attn_tile.launch @kernel args(%a, %b : memref<?xf32>, memref<?x128xbf16>)
+    memref.dealloc %all : memref<?xi8>
+    ```
+  }];
+  let statistics = [
+    Statistic<"numJoined", "num-joined", "Number of buffers that became parts">,
+  ];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::memref::MemRefDialect"];
+}
+
 def AttnTileOverlapLaunchesPass
     : Attn_Pass<"attn-tile-overlap-launches", "::mlir::ModuleOp"> {
   let summary = "launch small kernels while the preceding kernel runs";
