@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 
 import attn  # noqa: E402
 from attn import masks  # noqa: E402
-from attn.torch import kernels, sdpa  # noqa: E402
+from attn.torch import kernels, ops, sdpa  # noqa: E402
 from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
@@ -535,3 +535,25 @@ def test_masks_of_the_lowest_number(length):
     actual = torch.autograd.grad(out, tensors, dout)
     for gradient, other in zip(actual, torch.autograd.grad(expected, tensors, dout.double())):
         torch.testing.assert_close(gradient, other, rtol=1e-4, atol=1e-4)
+
+
+def test_gradients_of_one_plan_with_other_strides():
+    """A plan keeps a function backward for gradients of each strides."""
+    torch.manual_seed(11)
+    q, k, v = (torch.randn(2, 2, 9, 16) for _ in range(3))
+    transposed = torch.randn(2, 9, 2, 16).transpose(1, 2)
+    columns = torch.randn(2, 2, 16, 9).transpose(2, 3)
+    one = torch.ones(()).expand(2, 2, 9, 16)
+    for dout in (transposed, columns, one, transposed.contiguous(), one, columns, transposed):
+        leaves = [x.clone().requires_grad_() for x in (q, k, v)]
+        sdpa(*leaves).backward(dout)
+        exact = [x.double().requires_grad_() for x in (q, k, v)]
+        torch.nn.functional.scaled_dot_product_attention(*exact).backward(dout.double())
+        for leaf, expected in zip(leaves, exact):
+            assert torch.allclose(leaf.grad.double(), expected.grad, atol=1e-5)
+
+
+def test_nodes_call_backward_themselves():
+    q = torch.randn(1, 1, 4, 16, requires_grad=True)
+    out = sdpa(q, q, q)
+    assert type(out.grad_fn).apply is ops._Attention.backward
