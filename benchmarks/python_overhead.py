@@ -4,11 +4,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Measures the time of a call from Python without the kernel.
 
-    python_overhead.py [--device=cpu|cuda] [--out benchmarks/results/compiler.jsonl]
+    python_overhead.py [--device=cpu|cuda] [--inductor] [--out benchmarks/results/compiler.jsonl]
 
 Tensors have one position, so that a call takes as long as its overhead. On a GPU
 calls are only submitted, and the calls in CUDA graphs are computed. The host's thread pool is left out: with
-ATTN_NUM_THREADS=1 its kernels run on the calling thread.
+ATTN_NUM_THREADS=1 its kernels run on the calling thread. With --inductor, functions that torch.compile has compiled
+are measured, too.
 """
 
 import argparse
@@ -29,9 +30,12 @@ from compiler import describe_machine  # noqa: E402
 from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
 
 
-LIMIT = 25e-6  # Seconds of a call without gradients.
+LIMIT = 25e-6  # Seconds of a call without gradients, of which these say something else.
+UNLIMITED = ("backward", "graph", "Inductor")
 # Calls that are measured in CUDA graphs, too.
 GRAPHS = ("`sdpa`", "`sdpa`, causal", "torch's own function")
+# Functions that are measured with torch's compiler.
+COMPILED = {"`sdpa`": attn.torch.sdpa, "torch's own": scaled_dot_product_attention}
 
 
 def measure(call, device, repetitions=200):
@@ -111,17 +115,40 @@ def make_calls(device):
     }
 
 
+def make_compiled_calls(device):
+    """Calls of functions that torch's compiler has compiled, by name: forward, and forward and backward."""
+    q, k, v = (torch.randn(1, 2, 1, 64, dtype=torch.bfloat16, device=device) for _ in range(3))
+    leaf = q.clone().requires_grad_()
+
+    def both_ways(function):
+        out = function(leaf, k, v)
+        out.backward(out.detach())
+
+    calls = {}
+    for name, function in COMPILED.items():
+        compiled = torch.compile(function, fullgraph=True, dynamic=False)
+        calls[f"{name}, under Inductor"] = partial(compiled, q, k, v)
+        calls[f"{name}, forward and backward under Inductor"] = partial(both_ways, compiled)
+    for call in calls.values():
+        call()
+    return calls
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=("cpu", "cuda"))
     parser.add_argument("--rounds", type=int, default=50, metavar="N", help="measurements of each call (default: 50)")
+    parser.add_argument("--inductor", action="store_true", help="measure functions compiled by torch.compile, too")
     harness.add_row_options(parser)
     options = parser.parse_args(arguments)
     common = {"date": datetime.date.today().isoformat(), "commit": options.commit or harness.find_package_commit()}
     machine = describe_machine()
     if options.device == "cuda":
         machine = f"{torch.cuda.get_device_name()}, {machine}"
-    runs = {name: partial(measure, call, options.device) for name, call in make_calls(options.device).items()}
+    calls = make_calls(options.device)
+    if options.inductor:
+        calls |= make_compiled_calls(options.device)
+    runs = {name: partial(measure, call, options.device) for name, call in calls.items()}
     if options.device == "cuda":
         for name, call in make_calls(options.device).items():
             if name in GRAPHS:
@@ -130,7 +157,7 @@ def main(arguments=None):
         seconds = microseconds * 1e-6
         print(f"| {name} | {seconds * 1e6:.1f} us |", flush=True)
         # Torch's engine, which is not ours, runs gradients in a thread of its own.
-        limit = LIMIT if name.startswith("`") and "backward" not in name and "graph" not in name else None
+        limit = LIMIT if name.startswith("`") and not any(word in name for word in UNLIMITED) else None
         row = {"what": f"call from Python on one position, {name}", "limit_s": limit, "wall_s": round(seconds, 9)}
         harness.append_row(options.out, row | {"machine": machine} | common, harness.read_history())
 

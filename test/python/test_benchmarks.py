@@ -452,3 +452,13 @@ def test_python_overhead(tmp_path, monkeypatch, capsys):
     program.main(["--device=cpu", "--out", str(tmp_path / "rows"), "--commit", head])
     row = json.loads((tmp_path / "rows").read_text())
     assert row["what"] == "call from Python on one position, `sdpa`" and row["limit_s"] and row["commit"] == head
+
+    # Here, torch's compiler leaves functions as they are.
+    monkeypatch.setattr(sys.modules["torch"], "compile", lambda function, **options: function)
+    monkeypatch.setattr(program, "COMPILED", {"`sdpa`": lambda q, k, v: q * k})
+    program.main(["--device=cpu", "--inductor", "--rounds=1", "--out", str(tmp_path / "more"), "--commit", head])
+    rows = list(map(json.loads, (tmp_path / "more").read_text().splitlines()))
+    assert [row["what"].partition("position, ")[2] for row in rows] == [
+        "`sdpa`", "`sdpa`, under Inductor", "`sdpa`, forward and backward under Inductor"
+    ]  # fmt: skip
+    assert [row["limit_s"] is None for row in rows] == [False, True, True]

@@ -95,6 +95,14 @@ def test_platform(wheel, site):
     assert len(paths) == len(files) and set(paths) == {"$ORIGIN", "$ORIGIN/../lib"}
 
 
+def test_auditwheel_agrees(wheel):
+    """PyPA's own tool gives the wheel the same tag."""
+    (tag,) = re.findall(r"manylinux_2_\d+_\w+", wheel.name)
+    command = [sys.executable, "-m", "auditwheel", "show", wheel]
+    report = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert f'is consistent with the following platform tag: "{tag}"' in " ".join(report.split()), report
+
+
 def test_kernels_need_no_compiler(site, environment, tmp_path):
     """ptxas comes from NVIDIA's package for Python, and the linker from the wheel."""
     ptxas = site / "nvidia" / "cu13" / "bin" / "ptxas"
