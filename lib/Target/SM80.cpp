@@ -90,6 +90,12 @@ public:
                    bool byThreads, ValueRange after, int64_t cluster,
                    const ThreadPosition &position) const override;
   FailureOr<SmallVector<Value>>
+  emitRead(OpBuilder &builder, attn_tile::ReadOp op, const StagedTile &stage,
+           const ThreadPosition &position) const override;
+  LogicalResult emitLocalStore(OpBuilder &builder, attn_tile::LocalStoreOp op,
+                               ValueRange tile, const StagedTile &stage,
+                               const ThreadPosition &position) const override;
+  FailureOr<SmallVector<Value>>
   emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op, ValueRange lhs,
                const StagedTile &rhs, ValueRange acc,
                const ThreadPosition &position) const override;
@@ -643,6 +649,55 @@ private:
   SmallVector<Value, 4> pointers;
 };
 
+/// Stores a thread's words of a tile of 16-bit values in the layout of
+/// accumulators. Lane `4 * g + t` holds word `t` of a chunk of rows `g` and
+/// `g + 8`: the words that a warp stores at once are in different banks.
+class FragmentWriter {
+public:
+  FragmentWriter(OpBuilder &builder, Location loc, Value stage, BufferType type,
+                 Value thread)
+      : loc(loc), blockBytes(getBlockBytes(type)) {
+    Value lane = emitAnd(builder, loc, thread, threadsPerWarp - 1);
+    Value warp = emitShiftRight(builder, loc, thread, 5);
+    Value row = arith::AddIOp::create(builder, loc,
+                                      emitMul(builder, loc, warp, mmaRows),
+                                      emitShiftRight(builder, loc, lane, 2));
+    Value word = emitMul(builder, loc, emitAnd(builder, loc, lane, 3), 4);
+    Value first =
+        arith::AddIOp::create(builder, loc,
+                              emitChunkAddress(builder, loc, stage, row,
+                                               ptx::constant(builder, loc, 0)),
+                              word);
+    auto pointer = LLVM::LLVMPointerType::get(
+        builder.getContext(),
+        static_cast<unsigned>(NVVM::NVVMMemorySpace::Shared));
+    // The chunk is chosen by bits 4 to 6 of the address.
+    for (int64_t chunk = 0; chunk < blockChunks; ++chunk) {
+      Value address = arith::XOrIOp::create(
+          builder, loc, first, ptx::constant(builder, loc, chunk * chunkBytes));
+      pointers.push_back(
+          LLVM::IntToPtrOp::create(builder, loc, pointer, address));
+    }
+  }
+
+  /// Stores the word of row `row`, which counts from the thread's first one,
+  /// and of chunk `chunk` of the row.
+  void store(OpBuilder &builder, Value word, int64_t row, int64_t chunk) const {
+    int64_t offset = chunk / blockChunks * blockBytes + row * blockRowBytes;
+    Value base = pointers[chunk % blockChunks];
+    Value pointer = LLVM::GEPOp::create(
+        builder, loc, base.getType(), builder.getI8Type(), base,
+        ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(offset)});
+    LLVM::StoreOp::create(builder, loc, word, pointer);
+  }
+
+private:
+  Location loc;
+  int64_t blockBytes;
+  /// For each chunk of the first block, the thread's pointer.
+  SmallVector<Value, blockChunks> pointers;
+};
+
 /// Reads f32 values of a staged tile word by word, for MMAs whose contracted
 /// elements are in the order of the accumulator.
 class WordReader {
@@ -1017,6 +1072,75 @@ static void emitStep(OpBuilder &builder, Location loc,
         block[i] = arith::AddFOp::create(builder, loc, sum, block[i]);
       sum = block[i];
     }
+}
+
+/// Checks a tile of 16-bit values that threads read from a stage or store to
+/// it, as `what` says, from column `firstColumn` on.
+static LogicalResult verifyFragments(Operation *op, VectorType tile,
+                                     int64_t firstColumn, int64_t warps,
+                                     StringRef what) {
+  int64_t rows = mmaRows * warps;
+  if (tile.getElementTypeBitWidth() == 16 && tile.getDimSize(0) % rows == 0 &&
+      tile.getDimSize(1) % tileUnit == 0 && firstColumn % tileUnit == 0)
+    return success();
+  return op->emitOpError("tile must have 16-bit values, a multiple of ")
+         << rows << " rows and a multiple of " << tileUnit << " columns to be "
+         << what << " shared memory on sm_80 (was " << tile << " from column "
+         << firstColumn << ")";
+}
+
+FailureOr<SmallVector<Value>>
+MultistageTarget::emitRead(OpBuilder &builder, attn_tile::ReadOp op,
+                           const StagedTile &stage,
+                           const ThreadPosition &position) const {
+  Location loc = op.getLoc();
+  BufferType type = op.getBuffer().getType();
+  auto tile = cast<VectorType>(op.getTile().getType());
+  int64_t warps = position.numThreads / threadsPerWarp;
+  if (failed(verifyFragments(op, tile, /*firstColumn=*/0, warps, "read from")))
+    return failure();
+  Value warp = emitShiftRight(builder, loc, position.thread, 5);
+  FragmentReader reader(builder, loc, stage.address, type, position.thread,
+                        MatrixOrder::RowsFirst,
+                        emitMul(builder, loc, warp, mmaRows));
+  int64_t perRow = tile.getDimSize(1) / mmaColumns;
+  int64_t rowBlocks = tile.getDimSize(0) / (mmaRows * warps);
+  SmallVector<Value> registers(2 * rowBlocks * perRow);
+  for (int64_t rowBlock = 0; rowBlock < rowBlocks; ++rowBlock)
+    for (int64_t pair = 0; pair < perRow; pair += 2) {
+      SmallVector<Value, 4> words =
+          reader.read(builder, rowBlock * mmaRows * warps, pair * mmaColumns,
+                      /*transpose=*/false);
+      // The words are numbered by rows, then columns.
+      for (int64_t i = 0; i < 4; ++i)
+        registers[(2 * rowBlock + i % 2) * perRow + pair + i / 2] = words[i];
+    }
+  return registers;
+}
+
+LogicalResult
+MultistageTarget::emitLocalStore(OpBuilder &builder, attn_tile::LocalStoreOp op,
+                                 ValueRange tile, const StagedTile &stage,
+                                 const ThreadPosition &position) const {
+  Location loc = op.getLoc();
+  BufferType type = op.getBuffer().getType();
+  auto tileType = cast<VectorType>(op.getTile().getType());
+  int64_t firstColumn = op.getFirstColumn();
+  int64_t warps = position.numThreads / threadsPerWarp;
+  if (failed(verifyFragments(op, tileType, firstColumn, warps, "stored to")))
+    return failure();
+  if (op.getPipe().getType().getStages() == 1 && firstColumn == 0)
+    NVVM::Barrier0Op::create(builder, loc);
+  FragmentWriter writer(builder, loc, stage.address, type, position.thread);
+  int64_t columns = tileType.getDimSize(1), perRow = columns / mmaColumns;
+  for (int64_t i = 0, e = tile.size() / perRow; i < e; ++i)
+    for (int64_t column = 0; column < perRow; ++column)
+      writer.store(builder, tile[i * perRow + column],
+                   i / 2 * mmaRows * warps + i % 2 * (mmaRows / 2),
+                   firstColumn / mmaColumns + column);
+  if (firstColumn + columns == type.getShape()[1])
+    NVVM::Barrier0Op::create(builder, loc);
+  return success();
 }
 
 FailureOr<SmallVector<Value>>

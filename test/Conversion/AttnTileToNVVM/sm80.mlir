@@ -235,3 +235,46 @@ attn_tile.kernel @row(%m: memref<2x?xf32>, %h: index, %i: index, %out: memref<?x
   attn_tile.store %b, %out[%c0, %c0] : vector<32x96xf32>, memref<?x96xf32>
   attn_tile.return
 }
+
+// -----
+
+// A thread stores the words of two rows of each block of 16 rows of its warp, and a barrier follows. Chunks are chosen
+// by bits of the address. One more barrier comes before if there is a single stage.
+
+// CHECK-LABEL: llvm.func @local_store
+// CHECK:         nvvm.barrier
+// CHECK-NOT:     nvvm.barrier
+// CHECK-COUNT-8: llvm.inttoptr
+// CHECK-COUNT-32: llvm.store {{.*}} : i32, !llvm.ptr<3>
+// CHECK-NOT:     llvm.store
+// CHECK:         nvvm.barrier
+// CHECK:         nvvm.barrier
+// CHECK-COUNT-4: llvm.store {{.*}} : i32, !llvm.ptr<3>
+// CHECK-NOT:     llvm.store
+// CHECK:         nvvm.barrier
+attn_tile.kernel @local_store(%n: index) attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %y = arith.constant dense<0.0> : vector<128x64xbf16>
+  %z = arith.constant dense<0.0> : vector<64x16xf16>
+  %p = attn_tile.create_pipe : !attn_tile.pipe<128x64xbf16, stages = 2>
+  %q = attn_tile.create_pipe : !attn_tile.pipe<64x16xf16, stages = 1>
+  %a = attn_tile.local_store %y in %p[%n] : vector<128x64xbf16>, !attn_tile.pipe<128x64xbf16, stages = 2>
+  %b = attn_tile.local_store %z in %q[%n] : vector<64x16xf16>, !attn_tile.pipe<64x16xf16, stages = 1>
+  attn_tile.return
+}
+
+// -----
+
+// A warp reads 16 rows and 16 columns by each ldmatrix.
+
+// CHECK-LABEL: llvm.func @read
+// CHECK-COUNT-4: nvvm.ldmatrix {{.*}}layout = #nvvm.mma_layout<row>
+// CHECK-NOT:     nvvm.ldmatrix
+attn_tile.kernel @read(%n: index) attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<128x32xbf16, stages = 2>
+  %q = attn_tile.create_pipe : !attn_tile.pipe<128x32xbf16, stages = 2>
+  %b = attn_tile.wait %p[%n] : !attn_tile.pipe<128x32xbf16, stages = 2>
+  %r = attn_tile.read %b : !attn_tile.buffer<128x32xbf16> -> vector<128x32xbf16>
+  %c = attn_tile.local_store %r in %q[%n] : vector<128x32xbf16>, !attn_tile.pipe<128x32xbf16, stages = 2>
+  attn_tile.release %b : !attn_tile.buffer<128x32xbf16>
+  attn_tile.return
+}
