@@ -111,9 +111,13 @@ static OpOperand *getSharedOperand(vector::ContractionOp matmul) {
   return rhs.get().getDefiningOp<LoadOp>() ? nullptr : &rhs;
 }
 
+/// Whether a thread reads a staged tile for `user`.
+static bool readsOperand(Operation *user) { return isa<arith::ExtFOp>(user); }
+
 /// The loads that can be staged: streams of matrices that only matmuls read, if
-/// these matmuls also have a staged right-hand side.
-static SetVector<LoadOp> collectLoads(KernelOp kernel) {
+/// these matmuls also have a staged right-hand side. With `readOperands`,
+/// threads may read these tiles, too.
+static SetVector<LoadOp> collectLoads(KernelOp kernel, bool readOperands) {
   SetVector<LoadOp> loads;
   kernel.walk([&](LoadOp load) {
     auto tile = cast<VectorType>(load.getResult().getType());
@@ -128,8 +132,15 @@ static SetVector<LoadOp> collectLoads(KernelOp kernel) {
     auto rhs = matmul.getRhs().getDefiningOp<LoadOp>();
     return rhs ? loads.contains(rhs) : use.getOperandNumber() == 0;
   };
+  auto isRead = [&](OpOperand &use) {
+    return readOperands && readsOperand(use.getOwner());
+  };
   auto canStage = [&](LoadOp load) {
+    if (llvm::all_of(load.getResult().getUses(), isRead))
+      return false;
     return llvm::all_of(load.getResult().getUses(), [&](OpOperand &use) {
+      if (isRead(use))
+        return true;
       auto slice = dyn_cast<vector::ExtractStridedSliceOp>(use.getOwner());
       if (!slice)
         return isStaged(use);
@@ -632,6 +643,8 @@ struct StagedKernel {
   DenseMap<Value, Value> buffers;
   /// Buffers of computed operands.
   DenseMap<Value, Value> shared;
+  /// Reads of tiles that MMAs read, too.
+  DenseMap<Value, ReadOp> reads;
 };
 
 struct AttnTileCreatePipesPass
@@ -742,6 +755,13 @@ void AttnTileCreatePipesPass::stageLoads(StagedKernel &staged) {
     staged.buffers[load.getResult()] = wait.getBuffer();
     if (lhsRegisters && isLoadedOnce(load) && isPlainLhs(load))
       staged.buffers[load.getResult()] = readStage(wait);
+    if (llvm::any_of(load.getResult().getUsers(), readsOperand)) {
+      auto read = readStage(wait).getDefiningOp<ReadOp>();
+      load.getResult().replaceUsesWithIf(read.getTile(), [](OpOperand &use) {
+        return readsOperand(use.getOwner());
+      });
+      staged.reads[load.getResult()] = read;
+    }
   }
 }
 
@@ -822,6 +842,9 @@ void AttnTileCreatePipesPass::startMmas(StagedKernel &staged) {
     keepRegistersInFlight(waits);
   }
   OpBuilder builder(&getContext());
+  for (auto [load, read] : staged.reads)
+    if (Operation *arrival = getArrival(read))
+      readers[load].push_back(arrival);
   for (LoadOp load : staged.loads) {
     WaitOp stage = staged.waits[load.getResult()];
     builder.setInsertionPointAfter(
@@ -848,7 +871,7 @@ void AttnTileCreatePipesPass::runOnOperation() {
   if (failed(verifyOptions()))
     return signalPassFailure();
   StagedKernel staged;
-  staged.loads = collectLoads(kernel);
+  staged.loads = collectLoads(kernel, readOperands);
   if (staged.loads.empty()) {
     remark::missed(kernel.getLoc(), remark::RemarkOpts::name("CreatePipes")
                                         .category(getArgument())

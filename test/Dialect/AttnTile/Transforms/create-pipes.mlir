@@ -9,6 +9,8 @@
 // RUN:   | FileCheck %s --check-prefix=ROWS-SHARED
 // RUN: attn-opt %s -attn-tile-create-pipes='lhs-registers' -split-input-file \
 // RUN:   | FileCheck %s --check-prefix=HELD
+// RUN: attn-opt %s -attn-tile-create-pipes='read-operands' -split-input-file \
+// RUN:   | FileCheck %s --check-prefix=READ
 // RUN: attn-opt %s -attn-tile-create-pipes -split-input-file \
 // RUN:   --remarks-filter='attn-tile.*' --remark-format=emitRemark 2>&1 >/dev/null \
 // RUN:   | FileCheck %s --check-prefix=REMARK
@@ -567,5 +569,55 @@ attn_tile.kernel @held(%key: memref<?x128xf16>, %value: memref<?x128xf16>, %quer
         %x, %q, %zero : vector<64x128xf16>, vector<16x128xf16> into vector<64x16xf32>
     attn_tile.store %z, %out[%t, %c0] : vector<64x16xf32>, memref<?x16xf32>
   }
+  attn_tile.return
+}
+
+// -----
+
+// With an option, threads read a tile that matmuls read, too, from the same stage. It is released behind the store that
+// waits for the read, and behind the last MMA.
+
+#rows = affine_map<(m, n, k) -> (k, m)>
+#values = affine_map<(m, n, k) -> (k, n)>
+#result = affine_map<(m, n, k) -> (m, n)>
+
+// CHECK-LABEL: attn_tile.kernel @read_operand
+// CHECK-NOT:     attn_tile.read
+// READ-LABEL:  attn_tile.kernel @read_operand
+// READ:          scf.for %[[T:[a-z0-9]+]] =
+// READ:            %[[K:.*]] = attn_tile.wait %{{.*}}[%[[T]]] : <64x64xbf16, stages = 2>
+// READ:            %[[V:.*]] = attn_tile.wait %[[PIPE:.*]][%[[T]]] : <64x32xbf16, stages = 2>
+// READ-NEXT:       %[[TILE:.*]] = attn_tile.read %[[V]] : <64x32xbf16> -> vector<64x32xbf16>
+// READ:            %[[F:.*]] = attn_tile.mma_start %[[K]], %[[V]] transpose_lhs
+// READ:            arith.extf %[[TILE]]
+// READ:            %[[B:.*]] = attn_tile.local_store
+// READ-NEXT:       %[[S:.*]] = attn_tile.mma_start %[[K]], %[[B]] transpose_lhs
+// READ-NEXT:       attn_tile.mma_wait %[[F]]
+// READ-NEXT:       attn_tile.release %[[V]]
+// READ-NEXT:       attn_tile.mma_wait %[[S]]
+// READ-NEXT:       attn_tile.release %[[K]]
+attn_tile.kernel @read_operand(%key: memref<?x64xbf16>, %value: memref<?x32xbf16>, %sums: memref<?x32xf32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %zero = arith.constant dense<0.0> : vector<64x32xf32>
+  %two = arith.constant dense<2.0> : vector<64x32xf32>
+  %r:2 = scf.for %t = %c0 to %n step %c1 iter_args(%a = %zero, %b = %zero) -> (vector<64x32xf32>, vector<64x32xf32>) {
+    %i = arith.muli %t, %c64 : index
+    %k = attn_tile.load %key[%i, %c0] stream(%t of %n) : memref<?x64xbf16> -> vector<64x64xbf16>
+    %v = attn_tile.load %value[%i, %c0] stream(%t of %n) : memref<?x32xbf16> -> vector<64x32xbf16>
+    %x = vector.contract {indexing_maps = [#rows, #values, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %k, %v, %a : vector<64x64xbf16>, vector<64x32xbf16> into vector<64x32xf32>
+    %e = arith.extf %v : vector<64x32xbf16> to vector<64x32xf32>
+    %m = arith.mulf %e, %two : vector<64x32xf32>
+    %w = arith.truncf %m : vector<64x32xf32> to vector<64x32xbf16>
+    %y = vector.contract {indexing_maps = [#rows, #values, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %k, %w, %b : vector<64x64xbf16>, vector<64x32xbf16> into vector<64x32xf32>
+    scf.yield %x, %y : vector<64x32xf32>, vector<64x32xf32>
+  }
+  attn_tile.store %r#0, %sums[%c0, %c0] : vector<64x32xf32>, memref<?x32xf32>
+  attn_tile.store %r#1, %sums[%c64, %c0] : vector<64x32xf32>, memref<?x32xf32>
   attn_tile.return
 }

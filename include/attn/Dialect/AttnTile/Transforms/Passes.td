@@ -333,6 +333,8 @@ def AttnTileCreatePipesPass
       untransposed whole left-hand sides of all their matmuls, are read to
       registers once before the loop. MMAs with a left-hand side in registers
       read half as much shared memory.
+    - With `read-operands`, `arith.extf` may have a tile that matmuls read as its
+      operand, too. Threads then read it from the same stage.
     - Tiles that are added to tiles in fragment order go through a pipe of one
       stage. If they are too large for that, they are added from registers, and
       operands of `attn_tile.local_store` have one stage instead of two.
@@ -397,6 +399,8 @@ def AttnTileCreatePipesPass
     Option<"lhsRegisters", "lhs-registers", "bool", /*default=*/"false",
            "Whether left-hand sides that are loaded once per work item are read "
            "to registers">,
+    Option<"readOperands", "read-operands", "bool", /*default=*/"false",
+           "Whether threads may read tiles of matmuls from the same stages">,
     Option<"shareRows", "share-rows", "bool", /*default=*/"false",
            "Whether rows at different positions of a stream use the same pipe, "
            "as tiles do">,
