@@ -26,6 +26,8 @@
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <cmath>
+
 namespace mlir::attn {
 #define GEN_PASS_DEF_CHOOSESCHEDULEPASS
 #include "attn/Scheduling/Passes.h.inc"
@@ -278,13 +280,61 @@ LogicalResult Chooser::chooseAppend(CacheAppendOp append) {
                              target);
 }
 
-/// Linear attention and its gradient have kernels for the host alone.
+/// Checks that kernels on a GPU, `target`, compute `op`, linear attention or
+/// its gradient.
+template <typename OpTy>
+static LogicalResult verifyLinear(OpTy op, const Target &target) {
+  auto emitOnlyHost = [&](StringRef with) {
+    return op.emitOpError("has no kernels for ")
+           << target.getName() << " with " << with
+           << ": its only target is 'host'";
+  };
+  Type element = getElementTypeOrSelf(op.getQuery());
+  if (!element.isBF16() && !element.isF16())
+    return op.emitOpError("element type on ")
+           << target.getName() << " must be bf16 or f16 (was " << element
+           << ")";
+  if (op.getBeta())
+    return emitOnlyHost("'beta'");
+  if (op.getLogDecay() &&
+      cast<ShapedType>(op.getLogDecay().getType()).getRank() == 4)
+    return emitOnlyHost("'log_decay' of each key element");
+  int64_t chunk = op.getChunkOrDefault();
+  if (chunk != 64 && chunk != 128)
+    return op.emitOpError("'chunk' on ")
+           << target.getName() << " must be 64 or 128 (was " << chunk << ")";
+  int64_t most = target.getMaxWholeHeadDim();
+  return success(succeeded(verifyHeadDim(op, "head dim of 'key'",
+                                         op.getKeyHeadDim(), most, target)) &&
+                 succeeded(verifyHeadDim(op, "head dim of 'value'",
+                                         op.getValueHeadDim(), most, target)));
+}
+
+/// Checks what kernels of GPUs alone do not compute in a gradient.
+static LogicalResult verifyLinearGradient(LinearAttentionGradOp op,
+                                          const Target &target) {
+  if (op.getDlogDecay())
+    return op.emitOpError("has no kernels for ")
+           << target.getName()
+           << " with 'dlog_decay': its only target is 'host'";
+  // The gradient of the state is divided by the scale.
+  constexpr double leastScale = 1e-30;
+  if (std::abs(op.getScaleOrDefault()) < leastScale)
+    return op.emitOpError("'scale' on ")
+           << target.getName() << " must be at least " << leastScale
+           << ", or at most its negative (was " << op.getScaleOrDefault()
+           << ")";
+  return success();
+}
+
 template <typename OpTy>
 LogicalResult Chooser::chooseLinear(OpTy op) {
-  if (!target.isHost())
-    return op.emitOpError("has no kernels for ")
-           << target.getName() << ": its only target is 'host'";
-  return setOrVerifySchedule(op, family.getScalar(op->getContext()), target);
+  if (!target.isHost() && failed(verifyLinear(op, target)))
+    return failure();
+  if (failed(setOrVerifySchedule(op, family.getLinear(op, device), target)))
+    return failure();
+  return target.isHost() ? success()
+                         : op.getScheduleAttr().verifyUse(op, target);
 }
 
 /// Merges and their gradients move rows. Threads of GPUs access aligned
@@ -316,8 +366,12 @@ LogicalResult Chooser::choose(Operation *op) {
       })
       .Case([&](MapHeadsOp map) { return chooseMap(map); })
       .Case([&](CacheAppendOp append) { return chooseAppend(append); })
-      .Case<LinearAttentionOp, LinearAttentionGradOp>(
-          [&](auto linear) { return chooseLinear(linear); })
+      .Case([&](LinearAttentionOp linear) { return chooseLinear(linear); })
+      .Case([&](LinearAttentionGradOp gradient) {
+        if (!target.isHost() && failed(verifyLinearGradient(gradient, target)))
+          return LogicalResult::failure();
+        return chooseLinear(gradient);
+      })
       .Case<MergeOp, MergeGradOp>(
           [&](auto merge) { return chooseMerge(merge); })
       .Case([&](MaskTableOpInterface table) {

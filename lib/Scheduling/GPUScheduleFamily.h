@@ -25,6 +25,10 @@ struct GPUScheduleFamily : ScheduleFamily {
   }
   ScheduleAttrInterface getMap(MapHeadsOp op,
                                const DeviceModel &device) const override;
+  ScheduleAttrInterface getLinear(LinearAttentionOp op,
+                                  const DeviceModel &device) const override;
+  ScheduleAttrInterface getLinear(LinearAttentionGradOp op,
+                                  const DeviceModel &device) const override;
   ScheduleAttrInterface getScalar(MLIRContext *context) const override;
   ScheduleAttrInterface getMoveRows(MLIRContext *context) const override;
 

@@ -57,6 +57,59 @@ ScheduleAttrInterface GPUScheduleFamily::getMap(MapHeadsOp op,
   return makeSchedule(op.getContext(), parameters);
 }
 
+/// Bytes of shared memory that a kernel of linear attention takes, about: tiles
+/// of queries, keys and values, and two stages of the state and of decayed
+/// values.
+static int64_t
+countLinearBytes(const attn_tile::LinearMultistageParameters &schedule,
+                 int64_t keyDim, bool hasDecay) {
+  constexpr int64_t elementBytes = 2, localStages = 2;
+  int64_t chunk = schedule.chunk, columns = schedule.valueTile;
+  int64_t ofStage = chunk * (2 * keyDim + columns);
+  int64_t local = keyDim * columns + (hasDecay ? chunk * columns : 0);
+  return elementBytes * (schedule.stages * ofStage + localStages * local);
+}
+
+/// The schedule of linear attention with these head dims.
+template <typename OpTy>
+static ScheduleAttrInterface getLinearSchedule(OpTy op, int64_t keyHeadDim,
+                                               int64_t valueHeadDim,
+                                               const DeviceModel &device) {
+  // A thread has 64 registers of the state at most, besides scores and output.
+  constexpr int64_t maxStateOfWarp = 64 * 32, maxValueTile = 64;
+  constexpr int64_t rowsOfWarp = 16, ctasPerSm = 2;
+  attn_tile::LinearMultistageParameters parameters;
+  parameters.chunk = op.getChunkOrDefault();
+  parameters.warps = parameters.chunk / rowsOfWarp;
+  int64_t keyDim = llvm::alignTo(keyHeadDim, parameters.chunk);
+  int64_t fitting = maxStateOfWarp * parameters.warps / keyDim;
+  parameters.valueTile = std::min<int64_t>(
+      {maxValueTile, int64_t(llvm::bit_floor(uint64_t(fitting))),
+       int64_t(llvm::alignTo(valueHeadDim, rowsOfWarp))});
+  if (op.getCausal())
+    parameters.splitWorkItems = ctasPerSm * device.sms;
+  parameters.stages = 2;
+  if (countLinearBytes(parameters, keyDim, bool(op.getLogDecay())) >
+      getTileBytes(device))
+    parameters.stages = 1;
+  return makeSchedule(op.getContext(), parameters);
+}
+
+ScheduleAttrInterface
+GPUScheduleFamily::getLinear(LinearAttentionOp op,
+                             const DeviceModel &device) const {
+  return getLinearSchedule(op, op.getKeyHeadDim(), op.getValueHeadDim(),
+                           device);
+}
+
+/// Values are keys of the gradient of queries, and keys are values.
+ScheduleAttrInterface
+GPUScheduleFamily::getLinear(LinearAttentionGradOp op,
+                             const DeviceModel &device) const {
+  int64_t larger = std::max(op.getKeyHeadDim(), op.getValueHeadDim());
+  return getLinearSchedule(op, larger, larger, device);
+}
+
 ScheduleAttrInterface GPUScheduleFamily::getScalar(MLIRContext *context) const {
   Attribute schedule = attn_tile::ScalarAttr::get(context);
   return cast<ScheduleAttrInterface>(schedule).getPreparation();

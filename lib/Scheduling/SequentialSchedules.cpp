@@ -152,6 +152,14 @@ struct SequentialFamily : ScheduleFamily {
   }
   ScheduleAttrInterface getMap(MapHeadsOp op,
                                const DeviceModel &device) const override;
+  ScheduleAttrInterface getLinear(LinearAttentionOp op,
+                                  const DeviceModel &) const override {
+    return getScalar(op->getContext());
+  }
+  ScheduleAttrInterface getLinear(LinearAttentionGradOp op,
+                                  const DeviceModel &) const override {
+    return getScalar(op->getContext());
+  }
   ScheduleAttrInterface getScalar(MLIRContext *context) const override {
     attn_tile::SequentialParameters parameters;
     parameters.queryTile = 1;

@@ -169,6 +169,9 @@ Attribute SM90aTarget::getMma(Type type, bool isHighest) const {
 }
 
 const TargetInfo &SM90aTarget::getKernelInfo(attn_tile::KernelOp kernel) const {
+  if (auto schedule = kernel.getScheduleAttr();
+      schedule && schedule.multipliesByWarps())
+    return *multistage;
   WalkResult walk = kernel.walk([](attn_tile::MmaStartOp op) {
     return op.getRhs().getType().getElementType().isF32()
                ? WalkResult::interrupt()

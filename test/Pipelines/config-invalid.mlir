@@ -110,18 +110,122 @@ func.func @gradient_tiles(%q: memref<1x4x?x64xbf16>, %lse: memref<1x4x?xf32>) {
 
 // -----
 
-func.func @linear(%q: memref<1x4x?x64xbf16>) {
-  // expected-error @below {{'attn.linear_attention' op has no kernels for sm_90a: its only target is 'host'}}
+func.func @linear_delta_rule(%q: memref<1x4x?x64xbf16>, %b: memref<1x4x?xf32>) {
+  // expected-error @below {{'attn.linear_attention' op has no kernels for sm_90a with 'beta': its only target is 'host'}}
   attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
-      outs(%q : memref<1x4x?x64xbf16>) causal
+      outs(%q : memref<1x4x?x64xbf16>) beta(%b : memref<1x4x?xf32>) causal
   return
 }
 
 // -----
 
-func.func @linear_grad(%q: memref<1x4x?x64xbf16>) {
-  // expected-error @below {{'attn.linear_attention_grad' op has no kernels for sm_90a: its only target is 'host'}}
+func.func @linear_key_elements(%q: memref<1x4x?x64xbf16>, %g: memref<1x4x?x64xf32>) {
+  // expected-error @below {{'attn.linear_attention' op has no kernels for sm_90a with 'log_decay' of each key element: its only target is 'host'}}
+  attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
+      outs(%q : memref<1x4x?x64xbf16>) log_decay(%g : memref<1x4x?x64xf32>) causal
+  return
+}
+
+// -----
+
+func.func @linear_element(%q: memref<1x4x?x64xf32>) {
+  // expected-error @below {{'attn.linear_attention' op element type on sm_90a must be bf16 or f16 (was 'f32')}}
+  attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xf32>, memref<1x4x?x64xf32>, memref<1x4x?x64xf32>)
+      outs(%q : memref<1x4x?x64xf32>) causal
+  return
+}
+
+// -----
+
+func.func @linear_chunk(%q: memref<1x4x?x64xbf16>) {
+  // expected-error @below {{'attn.linear_attention' op 'chunk' on sm_90a must be 64 or 128 (was 32)}}
+  attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
+      outs(%q : memref<1x4x?x64xbf16>) causal chunk(32)
+  return
+}
+
+// -----
+
+func.func @linear_key_dim(%q: memref<1x4x?x264xbf16>, %v: memref<1x4x?x64xbf16>) {
+  // expected-error @below {{'attn.linear_attention' op head dim of 'key' on sm_90a must be a multiple of 8 and at most 256 (was 264)}}
+  attn.linear_attention ins(%q, %q, %v : memref<1x4x?x264xbf16>, memref<1x4x?x264xbf16>, memref<1x4x?x64xbf16>)
+      outs(%v : memref<1x4x?x64xbf16>) causal
+  return
+}
+
+// -----
+
+func.func @linear_value_dim(%q: memref<1x4x?x64xbf16>, %v: memref<1x4x?x20xbf16>) {
+  // expected-error @below {{'attn.linear_attention' op head dim of 'value' on sm_90a must be a multiple of 8 and at most 256 (was 20)}}
+  attn.linear_attention ins(%q, %q, %v : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x20xbf16>)
+      outs(%v : memref<1x4x?x20xbf16>) causal
+  return
+}
+
+// -----
+
+func.func @linear_schedule(%q: memref<1x4x?x64xbf16>) {
+  // expected-error @below {{'attn.linear_attention' op schedule on sm_90a must be like #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, split_work_items = 264> (was #attn_tile.scalar)}}
+  attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
+      outs(%q : memref<1x4x?x64xbf16>) causal schedule(#attn_tile.scalar)
+  return
+}
+
+// -----
+
+func.func @linear_other_chunk(%q: memref<1x4x?x64xbf16>) {
+  // expected-error @below {{'attn.linear_attention' op cannot have schedule '#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>': 'chunk' is 128}}
+  attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
+      outs(%q : memref<1x4x?x64xbf16>) causal chunk(128)
+      schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>)
+  return
+}
+
+// -----
+
+func.func @schedule_of_linear_attention(%q: memref<1x4x?x64xbf16>) {
+  // expected-error @below {{'attn.attention' op cannot have schedule '#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>', it is for linear attention}}
+  attn.attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
+      outs(%q : memref<1x4x?x64xbf16>)
+      schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>)
+  return
+}
+
+// -----
+
+func.func @linear_grad(%q: memref<1x4x?x64xbf16>, %g: memref<1x4x?xf32>) {
+  // expected-error @below {{'attn.linear_attention_grad' op has no kernels for sm_90a with 'dlog_decay': its only target is 'host'}}
   attn.linear_attention_grad ins(%q, %q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
-      outs(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>) causal
+      outs(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
+      log_decay(%g : memref<1x4x?xf32>) dlog_decay(%g : memref<1x4x?xf32>) causal
+  return
+}
+
+// -----
+
+func.func @linear_grad_delta_rule(%q: memref<1x4x?x64xbf16>, %b: memref<1x4x?xf32>) {
+  // expected-error @below {{'attn.linear_attention_grad' op has no kernels for sm_90a with 'beta': its only target is 'host'}}
+  attn.linear_attention_grad ins(%q, %q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
+      outs(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
+      beta(%b : memref<1x4x?xf32>) causal
+  return
+}
+
+// -----
+
+func.func @linear_grad_scale(%q: memref<1x4x?x64xbf16>) {
+  // expected-error @below {{'attn.linear_attention_grad' op 'scale' on sm_90a must be at least 1.000000e-30, or at most its negative (was 0.000000e+00)}}
+  attn.linear_attention_grad ins(%q, %q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
+      outs(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>) causal scale(0.0)
+  return
+}
+
+// -----
+
+func.func @linear_grad_other_chunk(%q: memref<1x4x?x64xbf16>) {
+  // expected-error @below {{'attn.linear_attention_grad' op cannot have schedule '#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>': 'chunk' is 128}}
+  attn.linear_attention_grad ins(%q, %q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
+      outs(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>) causal chunk(128)
+      schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>)
   return
 }

@@ -224,6 +224,28 @@ def test_sinks_and_head_maps():
         assert (actual.double() - expected).norm() <= 1.5e-2 * expected.norm()
 
 
+@pytest.mark.parametrize("decay", ["", "head", "token"])
+def test_linear_attention(decay):
+    """Calls of parts of a sequence, which pass the state on."""
+    q, k, v = (tensor.detach().transpose(1, 2) for tensor in make_inputs(key_heads=2))
+    shape = {"head": (H,), "token": (B, S, H)}.get(decay)
+    g = torch.nn.functional.logsigmoid(torch.randn(shape, device=DEVICE)) if shape else None
+    state, exact, rows, exact_rows = None, torch.zeros(B, H, D, D, dtype=torch.float64, device=DEVICE), [], []
+    for part in (slice(0, 70), slice(70, S)):
+        parts = q[:, part], k[:, part], v[:, part], g[:, part] if decay == "token" else g
+        out, state = attn.torch.linear_attention(*parts, initial_state=state, output_final_state=True)
+        rows.append(out)
+    for t in range(S):
+        factor = g[:, t] if decay == "token" else g
+        exact = exact * factor.double().exp()[..., None, None] if decay else exact
+        key, value = (tensor[:, t].double().repeat_interleave(2, 1) for tensor in (k, v))
+        exact = exact + key[..., None] * value[..., None, :]
+        exact_rows.append(torch.einsum("bhkv,bhk->bhv", exact, q[:, t].double()) / D**0.5)
+    exact_out = torch.stack(exact_rows, 1)
+    assert (torch.cat(rows, 1).double() - exact_out).norm() <= 1e-2 * exact_out.norm()
+    assert (state.double() - exact).norm() <= 1e-2 * exact.norm()
+
+
 def test_sequences():
     """Packed ones, padded ones and nested tensors, each sequence as if it was alone."""
     bounds = [0, 70, 70, 199, S]

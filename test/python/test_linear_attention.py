@@ -356,7 +356,18 @@ def test_description_errors():
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
-def test_gpu_targets(target):
-    message = f"'attn.linear_attention' op has no kernels for {target}: its only target is 'host'"
-    with pytest.raises(AttnError, match=message):
-        attn.compile(attn.LinearAttention("bf16", 2, 2, 2, 64), target=target)
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (dict(beta=True), "has no kernels for {target} with 'beta': its only target is 'host'"),
+        (dict(decay="element"), "has no kernels for {target} with 'log_decay' of each key element"),
+        (dict(dtype="f32"), "element type on {target} must be bf16 or f16"),
+        (dict(chunk=16), r"'chunk' on {target} must be 64 or 128 \(was 16\)"),
+        (dict(key_dim=68), r"head dim of 'key' on {target} must be a multiple of 8 and at most 256 \(was 68\)"),
+        (dict(value_dim=264), r"head dim of 'value' on {target} must be a multiple of 8 and at most 256 \(was 264\)"),
+    ],
+)
+def test_gpu_targets(target, change, message):
+    given = {**dict(dtype="bf16", heads=2, key_heads=2, value_heads=2, key_dim=64), **change}
+    with pytest.raises(AttnError, match="'attn.linear_attention' op " + message.format(target=target)):
+        attn.compile(attn.LinearAttention(**given), target=target)

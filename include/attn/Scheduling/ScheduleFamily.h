@@ -14,6 +14,7 @@
 #ifndef ATTN_SCHEDULING_SCHEDULEFAMILY_H
 #define ATTN_SCHEDULING_SCHEDULEFAMILY_H
 
+#include "attn/Dialect/Attn/IR/AttnLinearOps.h"
 #include "attn/Interfaces/Target.h"
 #include "attn/Scheduling/ForwardSchedules.h"
 
@@ -74,6 +75,11 @@ public:
   /// The schedule of a kernel that computes functions of heads, without MMAs.
   virtual ScheduleAttrInterface getMap(MapHeadsOp op,
                                        const DeviceModel &device) const = 0;
+  /// The schedules of linear attention and of its gradient.
+  virtual ScheduleAttrInterface getLinear(LinearAttentionOp op,
+                                          const DeviceModel &device) const = 0;
+  virtual ScheduleAttrInterface getLinear(LinearAttentionGradOp op,
+                                          const DeviceModel &device) const = 0;
   /// The schedule of kernels without tiles, such as kernels that fill tables.
   virtual ScheduleAttrInterface getScalar(MLIRContext *context) const = 0;
   /// The schedule of kernels that move rows to KV caches.

@@ -16,6 +16,7 @@
 #include "attn/Conversion/AttnToAttnTile/LinearAttentionToAttnTile.h"
 #include "CreateKernel.h"
 #include "LinearAttentionChunk.h"
+#include "LinearAttentionKernel.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/TypeUtilities.h"
 
@@ -480,6 +481,10 @@ LogicalResult attn::lowerLinearAttentionToKernel(RewriterBase &rewriter,
                                                  SymbolTable &symbols) {
   if (failed(verifyPrepared(op)))
     return failure();
+  if (op.getScheduleAttr().getVHeadDimTile() > 0) {
+    createLinearAttentionKernels(rewriter, op, symbols);
+    return success();
+  }
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint(op);
   attn_tile::KernelOp kernel =
@@ -512,6 +517,10 @@ LogicalResult attn::lowerLinearAttentionGradToKernel(RewriterBase &rewriter,
                                                      SymbolTable &symbols) {
   if (failed(verifyPrepared(op)))
     return failure();
+  if (op.getScheduleAttr().getVHeadDimTile() > 0) {
+    createLinearAttentionGradKernels(rewriter, op, symbols);
+    return success();
+  }
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint(op);
   Value states = allocateStates(rewriter, op);

@@ -636,6 +636,55 @@ func.func private @matmul() attributes {
 
 // -----
 
+// CHECK-LABEL: func private @linear() attributes {
+// CHECK-SAME: a = #attn_tile.linear_multistage<chunk = 64, value_tile = 48, stages = 2, warps = 4>,
+// CHECK-SAME: b = #attn_tile.linear_multistage<chunk = 128, value_tile = 64, stages = 1, warps = 8, split_work_items = 264>}
+func.func private @linear() attributes {
+  a = #attn_tile.linear_multistage<chunk = 64, value_tile = 48, stages = 2, warps = 4>,
+  b = #attn_tile.linear_multistage<chunk = 128, value_tile = 64, stages = 1, warps = 8, split_work_items = 264>}
+
+// -----
+
+// expected-error @below {{'warps' must be positive (was 0)}}
+func.func private @a() attributes {a = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 0>}
+
+// -----
+
+// expected-error @below {{'warps' must be at most 16 (was 17)}}
+func.func private @a() attributes {a = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 17>}
+
+// -----
+
+// expected-error @below {{'stages' must be positive (was 0)}}
+func.func private @a() attributes {a = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 0, warps = 4>}
+
+// -----
+
+// expected-error @below {{'chunk' must be a positive multiple of 64 (was 96)}}
+func.func private @a() attributes {a = #attn_tile.linear_multistage<chunk = 96, value_tile = 64, stages = 2, warps = 4>}
+
+// -----
+
+// expected-error @below {{'value_tile' must be a positive multiple of 16 (was 24)}}
+func.func private @a() attributes {a = #attn_tile.linear_multistage<chunk = 64, value_tile = 24, stages = 2, warps = 4>}
+
+// -----
+
+// expected-error @below {{'chunk' must be at most 256 (was 320)}}
+func.func private @a() attributes {a = #attn_tile.linear_multistage<chunk = 320, value_tile = 64, stages = 2, warps = 4>}
+
+// -----
+
+// expected-error @below {{'value_tile' must be at most 256 (was 272)}}
+func.func private @a() attributes {a = #attn_tile.linear_multistage<chunk = 64, value_tile = 272, stages = 2, warps = 4>}
+
+// -----
+
+// expected-error @below {{'split_work_items' must not be negative (was -1)}}
+func.func private @a() attributes {a = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, split_work_items = -1>}
+
+// -----
+
 // expected-error @below {{'consumers' must be positive (was 0)}}
 func.func private @a() attributes {a = #attn_tile.matmul_warp_specialized<row_tile = 0, column_tile = 64, depth_tile = 64, stages = 1, consumers = 0,
     interleave = 1>}

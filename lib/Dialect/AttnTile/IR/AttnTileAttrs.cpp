@@ -565,6 +565,22 @@ LogicalResult MatmulMultistageAttr::verify(EmitErrorFn emitError,
       succeeded(verifyAtMost(emitError, "depth_tile", depthTile, maxTile)));
 }
 
+LogicalResult LinearMultistageAttr::verify(EmitErrorFn emitError, int64_t chunk,
+                                           int64_t valueTile, int64_t stages,
+                                           int64_t warps,
+                                           int64_t splitWorkItems) {
+  return success(
+      succeeded(verifyPositive(emitError, "warps", warps)) &&
+      succeeded(verifyAtMost(emitError, "warps", warps, maxTile / 16)) &&
+      succeeded(verifyStages(emitError, "stages", stages)) &&
+      succeeded(verifyMultiple(emitError, "chunk", chunk, 16 * warps)) &&
+      succeeded(verifyMultiple(emitError, "value_tile", valueTile, 16)) &&
+      succeeded(verifyAtMost(emitError, "chunk", chunk, maxTile)) &&
+      succeeded(verifyAtMost(emitError, "value_tile", valueTile, maxTile)) &&
+      succeeded(
+          verifyNotNegative(emitError, "split_work_items", splitWorkItems)));
+}
+
 LogicalResult MatmulSequentialAttr::verify(EmitErrorFn emitError,
                                            int64_t rowTile, int64_t columnTile,
                                            int64_t depthTile) {

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/AttnTile/Transforms/ScheduleInterfaceImpl.h"
+#include "attn/Dialect/Attn/IR/AttnLinearOps.h"
 #include "attn/Dialect/Attn/IR/AttnMergeOps.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
@@ -102,12 +103,14 @@ static LogicalResult verifyCluster(Operation *op,
 /// The passes of kernels in which all of the `warps` warps copy and compute.
 static void
 buildMultistagePipeline(OpPassManager &pm, int64_t stages, int64_t warps,
-                        const AttnTileSplitRegionsPassOptions &split) {
+                        const AttnTileSplitRegionsPassOptions &split,
+                        bool readsOperands = false) {
   pm.addNestedPass<KernelOp>(createAttnTilePeelMasksPass());
   pm.addNestedPass<KernelOp>(createAttnTileSplitRegionsPass(split));
   pm.addPass(createAttnTileSetTraversalPass());
   AttnTileCreatePipesPassOptions pipes;
   pipes.stages = stages;
+  pipes.readOperands = readsOperands;
   pm.addNestedPass<KernelOp>(createAttnTileCreatePipesPass(pipes));
   // The loops of a chain must not be simplified before this.
   pm.addNestedPass<KernelOp>(createAttnTilePrefetchPass());
@@ -506,6 +509,54 @@ struct MatmulMultistageSchedule
   }
 };
 
+/// Chunks are the tiles of queries and of keys.
+struct LinearMultistageSchedule
+    : attn::ScheduleAttrInterface::ExternalModel<LinearMultistageSchedule,
+                                                 LinearMultistageAttr> {
+  int64_t getQueryTile(Attribute schedule) const {
+    return cast<LinearMultistageAttr>(schedule).getChunk();
+  }
+  int64_t getKeyTile(Attribute schedule) const {
+    return cast<LinearMultistageAttr>(schedule).getChunk();
+  }
+  int64_t getVHeadDimTile(Attribute schedule) const {
+    return cast<LinearMultistageAttr>(schedule).getValueTile();
+  }
+  int64_t getSplitKvWorkItems(Attribute schedule) const {
+    return cast<LinearMultistageAttr>(schedule).getSplitWorkItems();
+  }
+  bool multipliesByWarps(Attribute) const { return true; }
+  attn::ScheduleAttrInterface getPreparation(Attribute schedule) const {
+    return cast<attn::ScheduleAttrInterface>(
+        Attribute(ScalarAttr::get(schedule.getContext())));
+  }
+  /// Checks that `op` has no other chunks.
+  template <typename OpTy>
+  static LogicalResult verifyChunk(OpTy op, LinearMultistageAttr schedule) {
+    if (!op.getChunk() || int64_t(*op.getChunk()) == schedule.getChunk())
+      return success();
+    return op.emitOpError("cannot have schedule '")
+           << schedule << "': 'chunk' is " << *op.getChunk();
+  }
+  LogicalResult verifyUse(Attribute attribute, Operation *operation,
+                          const attn::Target &) const {
+    auto schedule = cast<LinearMultistageAttr>(attribute);
+    if (auto op = dyn_cast<attn::LinearAttentionOp>(operation))
+      return verifyChunk(op, schedule);
+    if (auto op = dyn_cast<attn::LinearAttentionGradOp>(operation))
+      return verifyChunk(op, schedule);
+    return emitWrongUse(operation, attribute, "linear attention");
+  }
+  void buildKernelPipeline(Attribute attribute, OpPassManager &pm) const {
+    auto schedule = cast<LinearMultistageAttr>(attribute);
+    AttnTileSplitRegionsPassOptions split;
+    // The state leaves no registers for loaded tiles.
+    split.loadTiles = false;
+    buildMultistagePipeline(pm, schedule.getStages(), schedule.getWarps(),
+                            split, /*readsOperands=*/true);
+  }
+};
+
 struct MatmulWarpSpecializedSchedule
     : MatmulSchedule<MatmulWarpSpecializedSchedule, MatmulWarpSpecializedAttr> {
   static constexpr auto kind = attn::KernelScheduleKind::WarpSpecialized;
@@ -662,6 +713,7 @@ void mlir::attn_tile::registerScheduleInterfaceExternalModels(
     GradientAttr::attachInterface<GradientSchedule>(*context);
     MatmulSequentialAttr::attachInterface<MatmulSequentialSchedule>(*context);
     MatmulMultistageAttr::attachInterface<MatmulMultistageSchedule>(*context);
+    LinearMultistageAttr::attachInterface<LinearMultistageSchedule>(*context);
     MatmulWarpSpecializedAttr::attachInterface<MatmulWarpSpecializedSchedule>(
         *context);
   });

@@ -181,6 +181,12 @@ def Attn_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
       "bool", "isRescaleConditional", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return false;">,
     InterfaceMethod<[{
+        Whether kernels multiply 16-bit elements by the instructions of a warp on
+        all GPUs, with or without asynchronous ones.
+      }],
+      "bool", "multipliesByWarps", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return false;">,
+    InterfaceMethod<[{
         The schedule of the small kernels that run before or after a kernel with
         this schedule: they prepare its work or combine its results. Their work
         items are scalar computations.

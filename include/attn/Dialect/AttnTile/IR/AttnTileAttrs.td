@@ -457,6 +457,33 @@ def AttnTile_MatmulSequentialAttr : AttnTile_Attr<
   let genVerifyDecl = 1;
 }
 
+def AttnTile_LinearMultistageAttr : AttnTile_Attr<
+    "LinearMultistage", "linear_multistage", []> {
+  let summary = "linear attention by one role that prefetches into pipes";
+  let description = [{
+    Strategy of `attn.linear_attention` for GPUs. A work item computes `value_tile`
+    columns of the values of a head. It iterates over chunks of `chunk` tokens and
+    keeps its columns of the state in registers. All `warps` warps copy and compute:
+    they divide the tokens of a chunk among them, and the rows of the state. Copies
+    run `stages - 1` chunks ahead.
+
+    `split_work_items` is the number of work items to aim at where heads are few. Up
+    to this number, several work items split the chunks of a head. Two kernels before
+    compute the states that these begin with. With 0 a work item has all chunks.
+
+    ```mlir
+    #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>
+    #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4,
+        split_work_items = 264>
+    ```
+  }];
+  let parameters = (ins "int64_t":$chunk, "int64_t":$value_tile,
+                        "int64_t":$stages, "int64_t":$warps,
+                        DefaultValuedParameter<"int64_t", "0">:$split_work_items);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 def AttnTile_ScalarAttr : AttnTile_Attr<"Scalar", "scalar", []> {
   let summary = "one warp for each work item, on scalars alone";
   let description = [{

@@ -1,0 +1,360 @@
+#!/usr/bin/env python3
+# ===- linear_attention.py - Linear attention on the GPU ----------------------===#
+#
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------===#
+"""Compares linear attention, its final states and its gradients with the recurrence in f64.
+
+    linear_attention.py --compile build/bin/attn-compile --artifacts DIR [--target sm_80]
+    linear_attention.py --artifacts DIR --runtime libattn_runtime.so
+    compute-sanitizer linear_attention.py --artifacts DIR --sanitizer-subset
+
+Outputs are filled with NaN before a call. The reference goes token after token, and also adds up absolute values: the
+error of an element is at most some roundings of their sum, and the norm of all errors is that of few roundings. The
+reference of gradients is torch's own of the recurrence.
+"""
+
+import ctypes
+import dataclasses
+import math
+import sys
+from functools import partial
+from typing import List, Optional
+
+from attention import compile_artifacts
+from device_suite import describe_error, load, run_subset_suite
+
+from attn import LinearAttention
+
+# Half the distance of 1 to the next number.
+ROUNDING = {"bf16": 2.0**-8, "f16": 2.0**-11}
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    """Linear attention of some heads; see `attn.LinearAttention`."""
+
+    dtype: str = "bf16"
+    heads: int = 2
+    key_heads: Optional[int] = None
+    value_heads: Optional[int] = None
+    key_dim: int = 64
+    value_dim: int = 64
+    decay: str = ""
+    state: bool = True
+    causal: bool = True
+    scale: Optional[float] = None
+    chunk: Optional[int] = None
+    # Positions before heads in memory.
+    merged: bool = False
+    # Of `attn.linear_attention_grad` instead.
+    gradient: bool = False
+    may_spill = False
+    options: List[str] = dataclasses.field(default_factory=list, hash=False)
+
+    @property
+    def name(self):
+        parts = [self.dtype, f"h{self.heads}", f"k{self.key_dim}", f"v{self.value_dim}", self.decay or "plain"]
+        parts += [f"hk{self.key_heads}"] * bool(self.key_heads) + [f"hv{self.value_heads}"] * bool(self.value_heads)
+        parts += ["full"] * (not self.causal) + ["stateless"] * (not self.state) + ["merged"] * self.merged
+        parts += ["grad"] * self.gradient
+        parts += [f"scale{self.scale}"] * (self.scale is not None) + [f"chunk{self.chunk}"] * (self.chunk is not None)
+        return "_".join(parts)
+
+    def __str__(self):
+        return self.name
+
+    def mlir(self):
+        if self.gradient:
+            return self._gradient_mlir()
+        heads = (self.heads, self.key_heads or self.heads, self.value_heads or self.heads)
+        return LinearAttention(
+            self.dtype, *heads, self.key_dim, self.value_dim, self.decay, initial_state=self.state,
+            with_final_state=self.state, causal=self.causal, scale=self.scale, chunk=self.chunk,
+        ).mlir()  # fmt: skip
+
+    def _gradient_mlir(self):
+        key, value = (f"tensor<?x{self.heads}x?x{dim}x{self.dtype}>" for dim in (self.key_dim, self.value_dim))
+        state = f"tensor<?x{self.heads}x{self.key_dim}x{self.value_dim}xf32>"
+        decay = {"head": f"tensor<{self.heads}xf32>", "token": f"tensor<?x{self.heads}x?xf32>"}.get(self.decay)
+        given = {"query": key, "key": key, "value": value, "dout": value}
+        given.update({"log_decay": decay} if decay else {})
+        given.update({"initial_state": state, "dfinal_state": state} if self.state else {})
+        made = {"dquery": key, "dkey": key, "dvalue": value, **({"dinitial_state": state} if self.state else {})}
+        arguments = ", ".join(f"%{name}: {kind}" for name, kind in {**given, **made}.items())
+        results = ", ".join(made.values())
+        clauses = [f"{name}(%{name} : {kind})" for name, kind in list(given.items())[4:] + list(made.items())[3:]]
+        clauses += ["causal"] * self.causal + [f"scale({self.scale})"] * (self.scale is not None)
+        clauses += [f"chunk({self.chunk})"] * (self.chunk is not None)
+        return f"""func.func @linear_attention({arguments}) -> ({results}) {{
+  %r:{len(made)} = attn.linear_attention_grad
+      ins(%query, %key, %value, %dout : {key}, {key}, {value}, {value})
+      outs(%dquery, %dkey, %dvalue : {key}, {key}, {value})
+      {" ".join(clauses)} -> {results}
+  return {", ".join(f"%r#{number}" for number in range(len(made)))} : {results}
+}}
+"""
+
+
+VARIANTS = [
+    Variant(),
+    Variant(state=False),
+    Variant(dtype="f16", key_dim=128, value_dim=128),
+    Variant(heads=1, key_dim=128, value_dim=128),
+    Variant(heads=1, key_dim=128, value_dim=128, decay="token"),
+    Variant(heads=16, key_dim=128, value_dim=128, decay="head", merged=True),
+    Variant(decay="head"),
+    Variant(decay="token"),
+    Variant(decay="token", state=False, merged=True),
+    Variant(dtype="f16", decay="token", key_dim=128, value_dim=128),
+    Variant(decay="token", key_dim=64, value_dim=128),
+    Variant(decay="token", key_dim=72, value_dim=40),
+    Variant(key_dim=16, value_dim=8),
+    Variant(decay="token", key_dim=192, value_dim=128),
+    Variant(decay="token", key_dim=256, value_dim=256),
+    Variant(decay="token", heads=6, key_heads=3, value_heads=2),
+    Variant(decay="token", chunk=128),
+    Variant(decay="head", key_dim=128, value_dim=128, chunk=128),
+    Variant(key_dim=128, value_dim=128, causal=False),
+    Variant(causal=False, state=False, scale=1.0),
+    Variant(scale=-0.5),
+    Variant(gradient=True),
+    Variant(gradient=True, state=False, heads=1, key_dim=128, value_dim=128),
+    Variant(gradient=True, dtype="f16", decay="token", key_dim=128, value_dim=128, merged=True),
+    Variant(gradient=True, decay="token", key_dim=64, value_dim=128),
+    Variant(gradient=True, decay="head", heads=16),
+    Variant(gradient=True, decay="token", key_dim=72, value_dim=40, scale=-0.5),
+    Variant(gradient=True, decay="token", key_dim=256, value_dim=256),
+    Variant(gradient=True, decay="head", key_dim=128, value_dim=128, chunk=128),
+    Variant(gradient=True, causal=False, key_dim=128, value_dim=64),
+]
+
+SHAPES = [(1, 1), (2, 63), (1, 64), (3, 65), (2, 333), (1, 0), (0, 5), (1, 2048)]
+LONG_SHAPES = [(1, 40000)]
+GRADIENT_SHAPES = [(1, 1), (2, 64), (1, 65), (2, 333), (1, 0), (0, 5), (1, 1500)]
+# Log-decays of all tokens, or of some tokens between ones that forget little.
+EXTREME = [0.0, -1e-30, -1e-6, -10.0, -100.0, -1000.0, -math.inf, "mixed"]
+
+
+def make_inputs(torch, variant, batch, tokens, value=None):
+    """The arguments of the function; `value` sets all log-decays."""
+    generator = torch.Generator("cuda").manual_seed(batch * 100003 + tokens)
+    dtype = {"bf16": torch.bfloat16, "f16": torch.float16}[variant.dtype]
+
+    def normal(*shape):
+        return torch.randn(*shape, generator=generator, device="cuda")
+
+    def rows(heads, dim):
+        if variant.merged:
+            return normal(batch, tokens, heads, dim).to(dtype).transpose(1, 2)
+        return normal(batch, heads, tokens, dim).to(dtype)
+
+    inputs = {
+        "query": rows(variant.heads, variant.key_dim),
+        "key": rows(variant.key_heads or variant.heads, variant.key_dim),
+        "value": rows(variant.value_heads or variant.heads, variant.value_dim),
+    }
+    if variant.decay:
+        shape = (variant.heads,) if variant.decay == "head" else (batch, variant.heads, tokens)
+        if value is None:
+            decay = torch.nn.functional.logsigmoid(normal(*shape)) / 4
+        elif value == "mixed":
+            rare = torch.rand(*shape, generator=generator, device="cuda") < 0.2
+            decay = torch.where(rare, -1e4, -1e-3 * torch.rand(*shape, generator=generator, device="cuda"))
+        else:
+            decay = torch.full(shape, value, device="cuda")
+        inputs["log_decay"] = decay
+    if variant.state:
+        inputs["initial_state"] = normal(batch, variant.heads, variant.key_dim, variant.value_dim)
+    return inputs
+
+
+def make_outputs(torch, variant, inputs):
+    """Outputs full of NaN."""
+    query = inputs["query"]
+    shape = (*query.shape[:3], variant.value_dim)
+    if variant.merged:
+        shape = (shape[0], shape[2], shape[1], shape[3])
+    out = torch.full(shape, math.nan, dtype=query.dtype, device="cuda")
+    outputs = [out.transpose(1, 2) if variant.merged else out]
+    if variant.state:
+        outputs.append(torch.full_like(inputs["initial_state"], math.nan))
+    return outputs
+
+
+def compute_reference(torch, variant, inputs):
+    """The output and the final state in f64, and the same of absolute values."""
+    def widen(tensor):
+        return tensor.double().repeat_interleave(variant.heads // tensor.shape[1], dim=1)
+
+    q, k, v = (widen(inputs[name]) for name in ("query", "key", "value"))
+    scale = 1 / math.sqrt(variant.key_dim) if variant.scale is None else variant.scale
+    state = inputs["initial_state"].double() if variant.state else q.new_zeros(*q.shape[:2], q.shape[3], v.shape[3])
+    # Both computations as one, of twice as many batch entries.
+    q, k, v, state = (torch.cat([tensor, tensor.abs()]) for tensor in (q * scale, k, v, state))
+    decay = inputs.get("log_decay")
+    if decay is not None:
+        decay = decay.double().clamp_max(0).exp()
+        decay = torch.cat([decay, decay])[..., None, None] if decay.dim() == 3 else decay[:, None, None]
+    rows = []
+    for t in range(q.shape[2]):
+        if decay is not None:
+            state = state * (decay[:, :, t] if decay.dim() == 5 else decay)
+        state = torch.baddbmm(state.flatten(0, 1), k[:, :, t].flatten(0, 1)[..., None],
+                              v[:, :, t].flatten(0, 1)[:, None]).unflatten(0, state.shape[:2])  # fmt: skip
+        if variant.causal:
+            rows.append(torch.einsum("bhkv,bhk->bhv", state, q[:, :, t]))
+    if variant.causal:
+        out = torch.stack(rows, 2) if rows else v.new_empty(*q.shape[:3], v.shape[3])
+    else:
+        out = torch.einsum("bhkv,bhtk->bhtv", state, q)
+    return out.chunk(2), state.chunk(2)
+
+
+def find_error(torch, actual, expected, magnitudes, roundings):
+    """The largest error as a multiple of the allowed one, by the same with absolute values."""
+    if not actual.numel():
+        return 0.0
+    if not bool(actual.isfinite().all()):
+        return math.inf
+    difference = (actual.double() - expected).abs()
+    tiny = 1e-30
+    of_elements = (difference / (roundings * magnitudes + tiny)).max().item()
+    of_norms = (difference.norm() / (0.5 * roundings * expected.norm() + tiny)).item()
+    return max(of_elements, of_norms)
+
+
+def run_case(torch, function, variant, batch, tokens, value=None):
+    """A message if something is wrong."""
+    inputs = make_inputs(torch, variant, batch, tokens, value)
+    outputs = make_outputs(torch, variant, inputs)
+    function.bind(*inputs.values(), *outputs, stream=torch.cuda.current_stream().cuda_stream)()
+    torch.cuda.synchronize()
+    (out, out_sums), (state, state_sums) = compute_reference(torch, variant, inputs)
+    unit, steps = ROUNDING[variant.dtype], tokens * 2.0**-24
+    # Of scores or the state, of decayed values, and of the output.
+    error = find_error(torch, outputs[0], out, out_sums, 3.5 * unit + steps)
+    if variant.state:
+        of_values = 1.2 * unit if variant.decay else 2.0**-14
+        error = max(error, find_error(torch, outputs[1], state, state_sums, of_values + steps))
+    return describe_error(error)
+
+
+def make_gradients(torch, variant, inputs):
+    """Gradients of the output and of the final state, and gradients of the arguments, full of NaN."""
+    out, *states = make_outputs(torch, variant, inputs)
+    generator = torch.Generator("cuda").manual_seed(1)
+    given = [torch.randn(x.shape, generator=generator, device="cuda").to(x.dtype) for x in (out, *states)]
+    names = ["query", "key", "value"] + ["initial_state"] * variant.state
+    return given, {name: torch.full_like(inputs[name], math.nan) for name in names}
+
+
+def run_gradient(torch, function, variant, batch, tokens, value=None):
+    """A message if something is wrong."""
+    inputs = make_inputs(torch, variant, batch, tokens, value)
+    (dout, *dstates), made = make_gradients(torch, variant, inputs)
+    own = {**inputs, "dout": dout, **({"dfinal_state": dstates[0]} if dstates else {})}
+    order = ["query", "key", "value", "dout", "log_decay", "initial_state", "dfinal_state"]
+    arguments = [own[name] for name in order if name in own]
+    function.bind(*arguments, *made.values(), stream=torch.cuda.current_stream().cuda_stream)()
+    torch.cuda.synchronize()
+    if not dout.numel():
+        same = not made or "initial_state" not in made or torch.allclose(made["initial_state"], dstates[0])
+        return None if same else "the gradient of the state changes without tokens"
+    leaves = {name: tensor.double().requires_grad_(name in made) for name, tensor in inputs.items()}
+    (out, _), (state, _) = compute_reference(torch, variant, leaves)
+    loss = (out * dout.double()).sum() + sum((state * dstate.double()).sum() for dstate in dstates)
+    expected = torch.autograd.grad(loss, [leaves[name] for name in made])
+    unit, error = ROUNDING[variant.dtype], 0.0
+    for actual, exact in zip(made.values(), expected):
+        if not bool(actual.isfinite().all()):
+            return "not finite"
+        error = max(error, ((actual.double() - exact).norm() / (2 * unit * exact.norm() + 1e-30)).item())
+    return describe_error(error)
+
+
+def run_continued(torch, function, variant, lengths):
+    """Calls of parts of a sequence that pass on the state, compared with f64."""
+    tokens = sum(lengths)
+    inputs = make_inputs(torch, variant, 1, tokens)
+    outputs = make_outputs(torch, variant, inputs)
+    state, first = inputs["initial_state"], 0
+    for length in lengths:
+        def cut(name, tensor):
+            return tensor[:, :, first : first + length] if name != "initial_state" and tensor.dim() > 1 else tensor
+
+        part = {name: cut(name, tensor) for name, tensor in inputs.items()}
+        part["initial_state"] = state
+        if "log_decay" in part:
+            part["log_decay"] = part["log_decay"].contiguous()
+        after = torch.full_like(state, math.nan)
+        function.bind(*part.values(), cut("out", outputs[0]), after,
+                      stream=torch.cuda.current_stream().cuda_stream)()  # fmt: skip
+        state, first = after, first + length
+    torch.cuda.synchronize()
+    (out, sums), (last, last_sums) = compute_reference(torch, variant, inputs)
+    unit = ROUNDING[variant.dtype]
+    error = max(find_error(torch, outputs[0], out, sums, 3.5 * unit),
+                find_error(torch, state, last, last_sums, 1.2 * unit))  # fmt: skip
+    return describe_error(error)
+
+
+def run_same(torch, function, variant):
+    """Two calls give the same bits."""
+    inputs = make_inputs(torch, variant, 2, 500)
+    results = []
+    for _ in range(2):
+        outputs = make_outputs(torch, variant, inputs)
+        function.bind(*inputs.values(), *outputs, stream=torch.cuda.current_stream().cuda_stream)()
+        torch.cuda.synchronize()
+        results.append(outputs)
+    return None if all(map(torch.equal, *results)) else "two calls give different results"
+
+
+def run_bad(torch, function, variant, runtime, value):
+    """A positive log-decay is reported by the next call."""
+    inputs = make_inputs(torch, variant, 1, 70)
+    inputs["log_decay"].view(-1)[-1] = value
+    outputs = make_outputs(torch, variant, inputs)
+    run = function.bind(*inputs.values(), *outputs, stream=torch.cuda.current_stream().cuda_stream)
+    run()
+    torch.cuda.synchronize()
+    if runtime.attnrtTakeFault(1) != 1 or runtime.attnrtTakeFault(1) != 0:
+        return "not reported once"
+    return None
+
+
+def make_cases(torch, options, variants):
+    runtime = ctypes.CDLL(options.runtime)
+    for variant in variants:
+        function = load(options, variant.name, "linear_attention")
+        run = run_gradient if variant.gradient else run_case
+        if options.sanitizer_subset:
+            yield f"{variant}", partial(run, torch, function, variant, 2, 150)
+            continue
+        if variant.gradient:
+            for batch, tokens in GRADIENT_SHAPES:
+                yield f"{variant} {batch}x{tokens}", partial(run, torch, function, variant, batch, tokens)
+            for value in EXTREME if variant.decay else ():
+                yield f"{variant} {value}", partial(run, torch, function, variant, 1, 200, value)
+            continue
+        shapes = SHAPES + (LONG_SHAPES if variant.heads == 1 else [])
+        for batch, tokens in shapes:
+            yield f"{variant} {batch}x{tokens}", partial(run_case, torch, function, variant, batch, tokens)
+        yield f"{variant} same", partial(run_same, torch, function, variant)
+        if variant.state and variant.causal:
+            lengths = [1, 63, 200, 64, 130]
+            yield f"{variant} continued", partial(run_continued, torch, function, variant, lengths)
+        if not variant.decay:
+            continue
+        for value in EXTREME:
+            yield f"{variant} {value}", partial(run_case, torch, function, variant, 1, 300, value)
+        for value in (1e-6, math.inf, math.nan):
+            yield f"{variant} bad {value}", partial(run_bad, torch, function, variant, runtime, value)
+
+
+if __name__ == "__main__":
+    sys.exit(run_subset_suite(__doc__, VARIANTS, compile_artifacts, make_cases))

@@ -1,0 +1,48 @@
+// RUN: attn-opt %s --pass-pipeline='builtin.module(func.func(attn-choose-schedule{target=sm_90a}))' | FileCheck %s --check-prefixes=CHECK,SM90
+// RUN: attn-opt %s --pass-pipeline='builtin.module(func.func(attn-choose-schedule{target=sm_80}))' | FileCheck %s --check-prefixes=CHECK,SM80
+
+// Two work items for each SM.
+// CHECK-LABEL: func @plain
+// SM90: schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, split_work_items = 264>)
+// SM80: schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, split_work_items = 216>)
+func.func @plain(%q: memref<?x4x?x128xbf16>) {
+  attn.linear_attention ins(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
+      outs(%q : memref<?x4x?x128xbf16>) causal
+  return
+}
+
+// The last state, which all tokens see, is not known to parts of a sequence.
+// CHECK-LABEL: func @full
+// CHECK: schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>)
+func.func @full(%q: memref<?x4x?x128xbf16>) {
+  attn.linear_attention ins(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
+      outs(%q : memref<?x4x?x128xbf16>)
+  return
+}
+
+// A large head dim of the keys leaves registers for fewer columns, and sm_80 has shared memory for one stage.
+// CHECK-LABEL: func @large
+// SM90: schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 2, warps = 4, split_work_items = 264>)
+// SM80: schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 4, split_work_items = 216>)
+func.func @large(%q: memref<?x4x?x256xbf16>) {
+  attn.linear_attention ins(%q, %q, %q : memref<?x4x?x256xbf16>, memref<?x4x?x256xbf16>, memref<?x4x?x256xbf16>)
+      outs(%q : memref<?x4x?x256xbf16>) causal
+  return
+}
+
+// CHECK-LABEL: func @small
+// CHECK: schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4,
+func.func @small(%q: memref<?x4x?x16xbf16>, %v: memref<?x4x?x8xbf16>) {
+  attn.linear_attention ins(%q, %q, %v : memref<?x4x?x16xbf16>, memref<?x4x?x16xbf16>, memref<?x4x?x8xbf16>)
+      outs(%v : memref<?x4x?x8xbf16>) causal
+  return
+}
+
+// CHECK-LABEL: func @chunk
+// SM90: schedule(#attn_tile.linear_multistage<chunk = 128, value_tile = 64, stages = 2, warps = 8,
+// SM80: schedule(#attn_tile.linear_multistage<chunk = 128, value_tile = 64, stages = 1, warps = 8,
+func.func @chunk(%q: memref<?x4x?x64xbf16>) {
+  attn.linear_attention ins(%q, %q, %q : memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>)
+      outs(%q : memref<?x4x?x64xbf16>) causal chunk(128)
+  return
+}
