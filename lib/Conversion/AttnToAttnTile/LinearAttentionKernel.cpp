@@ -318,15 +318,23 @@ void DecaySumWriter::writeChunk(Value batch, Value head, Value number) {
   scf::YieldOp::create(b, ValueRange{whole, rest});
 }
 
+/// Each thread of a warp has a chunk.
 void DecaySumWriter::write() {
+  constexpr int64_t chunksOfItem = 32;
   b.setInsertionPointToEnd(entry);
+  Value chunks = b.tiles(length, chunk);
   SmallVector<OpFoldResult> bounds = {b.size(cumulative, 1),
-                                      b.size(cumulative, 2)};
+                                      b.size(cumulative, 2),
+                                      b.tiles(chunks, chunksOfItem)};
   auto forall = scf::ForallOp::create(b, bounds, ValueRange(), std::nullopt);
   attn_tile::ReturnOp::create(b);
   b.setInsertionPointToStart(forall.getBody());
-  b.each(b.tiles(length, chunk), [&](Value number) {
-    writeChunk(forall.getInductionVar(0), forall.getInductionVar(1), number);
+  SmallVector<Value> ids = forall.getInductionVars();
+  Value first = b.mul(ids[2], b.constant(chunksOfItem));
+  Value count =
+      arith::MinUIOp::create(b, b.constant(chunksOfItem), b.sub(chunks, first));
+  b.each(count, [&](Value number) {
+    writeChunk(ids[0], ids[1], b.add(first, number));
   });
 }
 

@@ -33,9 +33,11 @@ func.func @plain(%q: memref<2x4x?x32xbf16>, %k: memref<2x2x?x32xbf16>, %v: memre
 
 // -----
 
-// Sums of log-decays have two parts. Scores, the output of the state, values and the state are decayed.
+// Cumulative log-decays have two parts; each thread of a warp adds up a chunk. Scores, the output of the state, values and the state are decayed.
 
 // CHECK-LABEL: attn_tile.kernel @decay_log_decays(
+// CHECK: scf.forall (%{{.*}}, %{{.*}}, %[[GROUP:.*]]) in
+// CHECK: arith.muli %[[GROUP]], %c32
 // CHECK: attn_tile.thread_for
 // CHECK: scf.for
 // CHECK: arith.cmpf ugt
