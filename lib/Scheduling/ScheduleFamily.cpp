@@ -63,8 +63,10 @@ ScheduleAttrInterface GPUScheduleFamily::getMap(MapHeadsOp op,
 static int64_t
 countLinearBytes(const attn_tile::LinearMultistageParameters &schedule,
                  int64_t keyDim, bool hasDecay) {
-  constexpr int64_t elementBytes = 2, localStages = 2;
-  int64_t chunk = schedule.chunk, columns = schedule.valueTile;
+  // Rows of stages have 128 bytes.
+  constexpr int64_t elementBytes = 2, localStages = 2, columnsOfRow = 64;
+  int64_t chunk = schedule.chunk;
+  int64_t columns = llvm::alignTo(schedule.valueTile, columnsOfRow);
   int64_t ofStage = chunk * (2 * keyDim + columns);
   int64_t local = keyDim * columns + (hasDecay ? chunk * columns : 0);
   return elementBytes * (schedule.stages * ofStage + localStages * local);

@@ -30,6 +30,16 @@ func.func @large(%q: memref<?x4x?x256xbf16>) {
   return
 }
 
+// Rows of 32 columns take as much shared memory as rows of 64.
+// CHECK-LABEL: func @padded
+// SM90: schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 2, warps = 4, split_work_items = 264>)
+// SM80: schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 4, split_work_items = 216>)
+func.func @padded(%q: memref<?x4x?x192xbf16>, %g: memref<4xf32>) {
+  attn.linear_attention ins(%q, %q, %q : memref<?x4x?x192xbf16>, memref<?x4x?x192xbf16>, memref<?x4x?x192xbf16>)
+      outs(%q : memref<?x4x?x192xbf16>) log_decay(%g : memref<4xf32>) causal
+  return
+}
+
 // CHECK-LABEL: func @small
 // CHECK: schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4,
 func.func @small(%q: memref<?x4x?x16xbf16>, %v: memref<?x4x?x8xbf16>) {
