@@ -47,7 +47,7 @@ static std::pair<int64_t, int64_t>
 getLengths(AttentionOpInterface op, const CostAssumptions &assumptions) {
   return {assumptions.getSize(getDimSize(op.getQuery(), 2)),
           assumptions.getSize(
-              getKVAddressing(op).getMaxKeys(op.getKey(), op.getPageTable()))};
+              op.getAddressing().getMaxKeys(op.getKey(), op.getPageTable()))};
 }
 
 //===----------------------------------------------------------------------===//

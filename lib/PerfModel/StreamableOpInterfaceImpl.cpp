@@ -26,7 +26,7 @@ using namespace mlir::attn;
 //===----------------------------------------------------------------------===//
 
 static int64_t getMaxKeys(AttentionOpInterface op) {
-  return getKVAddressing(op).getMaxKeys(op.getKey(), op.getPageTable());
+  return op.getAddressing().getMaxKeys(op.getKey(), op.getPageTable());
 }
 
 namespace {

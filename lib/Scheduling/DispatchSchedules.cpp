@@ -54,7 +54,7 @@ template <typename OpTy>
 static Value emitQueryLength(OpBuilder &builder, OpTy attention) {
   Location loc = attention.getLoc();
   Value stored = emitSize(builder, loc, attention.getQuery(), queryLengthDim);
-  if (!attention.hasSequences() || !getKVAddressing(attention).packsQueries())
+  if (!attention.hasSequences() || !attention.getAddressing().packsQueries())
     return stored;
   // One boundary more than sequences; without sequences any number will do.
   Value boundaries = emitSize(builder, loc, attention.getQuerySequences(), 0);
@@ -235,8 +235,8 @@ static Value emitIsUnsplit(OpBuilder &builder, AttentionOp op,
   Value isBusy = builder.createOrFold<arith::CmpIOp>(
       loc, arith::CmpIPredicate::ugt, mul(items, constant(2)),
       constant(schedule.getSplitKvWorkItems()));
-  Value keys = getKVAddressing(op).emitMaxKeys(builder, loc, op.getKey(),
-                                               op.getPageTable());
+  Value keys = op.getAddressing().emitMaxKeys(builder, loc, op.getKey(),
+                                              op.getPageTable());
   Value isShort = builder.createOrFold<arith::CmpIOp>(
       loc, arith::CmpIPredicate::ule, keys, constant(schedule.getKeyTile()));
   return builder.createOrFold<arith::OrIOp>(loc, isBusy, isShort);

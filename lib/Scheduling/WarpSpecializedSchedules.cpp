@@ -114,7 +114,7 @@ WarpSpecializedSchedules::WarpSpecializedSchedules(AttentionOp op,
 /// as the greatest common divisor of tile and page.
 static int64_t roundToPages(int64_t keyTile, AttentionOp op) {
   constexpr int64_t maxBoxKeys = 64;
-  int64_t pageSize = getKVAddressing(op).getPageSize();
+  int64_t pageSize = op.getAddressing().getPageSize();
   if (pageSize == 0)
     return keyTile;
   int64_t box = std::min(pageSize, maxBoxKeys);
@@ -144,7 +144,7 @@ WarpSpecializedSchedules::getLargest(int64_t consumers, int64_t maxKeyTile) {
     bounds.scoreBytes += bounds.elementBytes;
   bounds.registers -= getQueryRegisters(op);
   // The producer takes registers for table entries (`attn-tile-split-roles`).
-  if (getKVAddressing(op).getPageSize() != 0)
+  if (op.getAddressing().getPageSize() != 0)
     bounds.registers -= 8;
   KeyTileBounds plainBounds = bounds;
   // Reads of a score_mod need registers for addresses, too.

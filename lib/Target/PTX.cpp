@@ -97,46 +97,69 @@ void ptx::emitClear(OpBuilder &builder, Location loc, Value begin, Value end,
   emit(builder, loc, code, "r,r,r,~{memory}", {begin, end, thread});
 }
 
-SmallVector<Value> ptx::emitPageLookups(OpBuilder &builder,
-                                        attn_tile::CopyOp op,
-                                        const CopiedPages &pages, Value row,
-                                        ValueRange positions) {
+/// Emits the pages of keys `positions` of row `row` of a page table, and
+/// reports the ones that are no pages.
+static SmallVector<Value> emitPageLookups(OpBuilder &builder,
+                                          attn_tile::CopyOp op,
+                                          const CopiedRows &pages, Value row,
+                                          ValueRange positions) {
   Location loc = op.getLoc();
   LoweredMemRef table(cast<MemRefType>(op.getPageTable().getType()),
                       pages.table);
   LoweredMemRef fault(cast<MemRefType>(op.getFault().getType()), pages.fault);
   Value shift =
-      constant(builder, loc, int32_t(llvm::Log2_64(op.getPageSize())));
+      ptx::constant(builder, loc, int32_t(llvm::Log2_64(op.getPageSize())));
   Type i32 = builder.getI32Type();
   // All entries are read before the first one is waited for.
   SmallVector<Value> found;
   for (Value position : positions) {
     Value number = arith::ShRUIOp::create(builder, loc, position, shift);
     Value address = table.emitAddress(builder, loc, {row, number});
-    llvm::append_range(found,
-                       emitWithResults(builder, loc, i32,
-                                       "{\n"
-                                       ".reg .pred exists;\n"
-                                       "setp.lt.s32 exists, $1, $2;\n"
-                                       "mov.b32 $0, -1;\n"
-                                       "@exists ld.global.nc.b32 $0, [$3];\n"
-                                       "}",
-                                       "=&r,r,r,l",
-                                       {position, pages.numKeys, address}));
+    llvm::append_range(
+        found,
+        ptx::emitWithResults(builder, loc, i32,
+                             "{\n"
+                             ".reg .pred exists;\n"
+                             "setp.lt.s32 exists, $1, $2;\n"
+                             "mov.b32 $0, -1;\n"
+                             "@exists ld.global.nc.b32 $0, [$3];\n"
+                             "}",
+                             "=&r,r,r,l", {position, pages.numKeys, address}));
   }
-  Value word = fault.emitAddress(builder, loc, {constant(builder, loc, 0)});
+  Value word =
+      fault.emitAddress(builder, loc, {ptx::constant(builder, loc, 0)});
   for (auto [page, position] : llvm::zip_equal(found, positions))
-    emit(builder, loc,
-         "{\n"
-         ".reg .pred wrong;\n"
-         "setp.lt.s32 wrong, $0, $1;\n"
-         "setp.ge.and.u32 wrong, $2, $3, wrong;\n"
-         "@wrong st.global.b32 [$4], $5;\n"
-         "}",
-         "r,r,r,r,l,r,~{memory}",
-         {position, pages.numKeys, page, pages.numPages, word,
-          constant(builder, loc, ATTNRT_FAULT_PAGES)});
+    ptx::emit(builder, loc,
+              "{\n"
+              ".reg .pred wrong;\n"
+              "setp.lt.s32 wrong, $0, $1;\n"
+              "setp.ge.and.u32 wrong, $2, $3, wrong;\n"
+              "@wrong st.global.b32 [$4], $5;\n"
+              "}",
+              "r,r,r,r,l,r,~{memory}",
+              {position, pages.numKeys, page, pages.numPages, word,
+               ptx::constant(builder, loc, ATTNRT_FAULT_PAGES)});
   return found;
+}
+
+SmallVector<ptx::RowPlace>
+ptx::emitRowPlaces(OpBuilder &builder, attn_tile::CopyOp op,
+                   const CopiedRows &rows, Value entry, ValueRange positions) {
+  Location loc = op.getLoc();
+  SmallVector<RowPlace> places;
+  if (attn::KVAddressingAttrInterface addressing = op.getAddressingAttr()) {
+    for (Value position : positions)
+      places.push_back(
+          {entry, addressing.emitStoredRow(builder, loc, rows.first, position,
+                                           rows.count)});
+    return places;
+  }
+  Value inPage = constant(builder, loc, int32_t(op.getPageSize()) - 1);
+  for (auto [page, position] : llvm::zip_equal(
+           emitPageLookups(builder, op, rows, entry, positions), positions))
+    places.push_back(
+        {page, arith::AndIOp::create(builder, loc, position, inPage)});
+  return places;
 }
 
 Value ptx::constant(OpBuilder &builder, Location loc, int32_t value) {

@@ -43,12 +43,18 @@ std::string tied(unsigned count);
 void emitClear(OpBuilder &builder, Location loc, Value begin, Value end,
                Value thread, int64_t numThreads);
 
-/// Emits the pages of keys `positions` (`i32`) of row `row` of a page table,
-/// and reports the ones that are no pages. Keys from the number of keys on have
-/// page -1, and their entries are not read.
-SmallVector<Value> emitPageLookups(OpBuilder &builder, attn_tile::CopyOp op,
-                                   const CopiedPages &pages, Value row,
-                                   ValueRange positions);
+/// Where a row is stored: the first index of the source, and the last but one.
+struct RowPlace {
+  Value entry, row;
+};
+
+/// Emits the places of keys `positions` (`i32`), whose first index in `op` is
+/// `entry`: in pages, or as an addressing stores them. Pages that are none are
+/// reported. Keys from the number of keys on have page -1, and their entries
+/// are not read.
+SmallVector<RowPlace> emitRowPlaces(OpBuilder &builder, attn_tile::CopyOp op,
+                                    const CopiedRows &rows, Value entry,
+                                    ValueRange positions);
 
 /// An `i32` constant.
 Value constant(OpBuilder &builder, Location loc, int32_t value);

@@ -77,7 +77,7 @@ public:
                    Value parity, BufferType type) const override;
   LogicalResult emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
                          ValueRange source, ValueRange indices,
-                         const CopiedPages &pages, const StagedTile &stage,
+                         const CopiedRows &stored, const StagedTile &stage,
                          const ThreadPosition &position) const override;
   void emitCommit(OpBuilder &builder, Location loc,
                   const StagedTile &stage) const override;
@@ -411,7 +411,7 @@ static SmallVector<BlockOfRow> emitBlocksOfRow(OpBuilder &builder,
 LogicalResult MultistageTarget::emitCopy(OpBuilder &builder,
                                          attn_tile::CopyOp op,
                                          ValueRange source, ValueRange indices,
-                                         const CopiedPages &pages,
+                                         const CopiedRows &stored,
                                          const StagedTile &stage,
                                          const ThreadPosition &position) const {
   Location loc = op.getLoc();
@@ -444,19 +444,17 @@ LogicalResult MultistageTarget::emitCopy(OpBuilder &builder,
       builder, loc, start.back(),
       emitMul(builder, loc, chunk, getChunkColumns(type)));
   int64_t steps = llvm::divideCeil(rows, rowStep);
-  // The page and the row in it of each step, if the source has pages.
-  SmallVector<Value> found, rowsInPages;
-  if (op.getPageTable()) {
+  // The rows of the source of all steps, if they are not at their index.
+  SmallVector<ptx::RowPlace> places;
+  if (op.getPageTable() || op.getAddressing()) {
     SmallVector<Value> positions;
     for (int64_t i = 0; i < steps; ++i)
       positions.push_back(emitAdd(builder, loc, start[rowDim], i * rowStep));
-    found = ptx::emitPageLookups(builder, op, pages, /*row=*/indices.front(),
-                                 positions);
-    for (Value row : positions)
-      rowsInPages.push_back(emitAnd(builder, loc, row, op.getPageSize() - 1));
+    places = ptx::emitRowPlaces(builder, op, stored, /*entry=*/indices.front(),
+                                positions);
   }
   Value pointer;
-  if (found.empty())
+  if (places.empty())
     pointer = memref.emitAddress(builder, loc, start);
   Value rowStride = arith::MulIOp::create(
       builder, loc, memref.getStride(builder, loc, rowDim),
@@ -478,16 +476,18 @@ LogicalResult MultistageTarget::emitCopy(OpBuilder &builder,
   Value none = ptx::constant(builder, loc, 0);
   for (int64_t i = 0; i < steps; ++i) {
     Value inside;
-    if (found.empty()) {
+    if (places.empty()) {
       inside =
           emitLess(builder, loc,
                    emitAdd(builder, loc, start[rowDim], i * rowStep), numRows);
     } else {
-      inside = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult,
-                                     found[i], pages.numPages);
+      inside = arith::CmpIOp::create(
+          builder, loc, arith::CmpIPredicate::ult,
+          op.getPageTable() ? places[i].entry : places[i].row,
+          op.getPageTable() ? stored.numPages : numRows);
       SmallVector<Value> at(start);
-      at[rowDim] = rowsInPages[i];
-      at.front() = found[i];
+      at[rowDim] = places[i].row;
+      at.front() = places[i].entry;
       pointer = memref.emitAddress(builder, loc, at);
     }
     Value inTile;
@@ -506,7 +506,7 @@ LogicalResult MultistageTarget::emitCopy(OpBuilder &builder,
       copy.predicate = emitBoth(builder, loc, inTile, block.predicate);
       emitChunkCopy(builder, loc, copy);
     }
-    if (i + 1 < steps && found.empty())
+    if (i + 1 < steps && places.empty())
       pointer = LLVM::GEPOp::create(builder, loc, pointer.getType(),
                                     builder.getI8Type(), pointer, rowStride);
   }

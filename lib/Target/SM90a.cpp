@@ -84,7 +84,7 @@ public:
                    Value parity, BufferType type) const override;
   LogicalResult emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
                          ValueRange source, ValueRange indices,
-                         const CopiedPages &pages, const StagedTile &stage,
+                         const CopiedRows &stored, const StagedTile &stage,
                          const ThreadPosition &position) const override;
   void emitCommit(OpBuilder &, Location, const StagedTile &) const override {
     // The bulk copies signal the barrier themselves.
@@ -317,36 +317,35 @@ void SM90aTarget::emitAcquire(OpBuilder &builder, Location loc,
 /// producer has registers for no more.
 static constexpr int64_t maxPageLookups = 4;
 
-/// The corners of the boxes that a copy from pages at `indices` takes, from row
-/// `first` of the tile on, at most `maxPageLookups`.
+/// The corners of the boxes that a copy at `indices` of rows that are not at
+/// their index takes, from row `first` of the tile on, at most
+/// `maxPageLookups`.
 static SmallVector<SmallVector<Value>>
 emitBoxCorners(OpBuilder &builder, attn_tile::CopyOp op, ValueRange indices,
-               const CopiedPages &pages, int64_t first) {
+               const CopiedRows &stored, int64_t first) {
   Location loc = op.getLoc();
   int64_t boxRows = op.getContiguousRows();
   int64_t end = std::min(op.getBuffer().getType().getShape()[0],
                          first + maxPageLookups * boxRows);
-  Value inPage = ptx::constant(builder, loc, int32_t(op.getPageSize()) - 1);
   unsigned rowDim = indices.size() - 2;
   SmallVector<Value> positions;
   for (int64_t row = first; row < end; row += boxRows)
     positions.push_back(arith::AddIOp::create(
         builder, loc, indices[rowDim], ptx::constant(builder, loc, row)));
   // A box of page -1, or of another one that does not exist, is zero.
-  SmallVector<Value> found = ptx::emitPageLookups(
-      builder, op, pages, /*row=*/indices.front(), positions);
   SmallVector<SmallVector<Value>> corners;
-  for (auto [page, position] : llvm::zip_equal(found, positions)) {
+  for (const ptx::RowPlace &place : ptx::emitRowPlaces(
+           builder, op, stored, /*entry=*/indices.front(), positions)) {
     SmallVector<Value> &corner = corners.emplace_back(indices);
-    corner.front() = page;
-    corner[rowDim] = arith::AndIOp::create(builder, loc, position, inPage);
+    corner.front() = place.entry;
+    corner[rowDim] = place.row;
   }
   return corners;
 }
 
 LogicalResult SM90aTarget::emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
                                     ValueRange source, ValueRange indices,
-                                    const CopiedPages &pages,
+                                    const CopiedRows &stored,
                                     const StagedTile &stage,
                                     const ThreadPosition &) const {
   Location loc = op.getLoc();
@@ -402,13 +401,13 @@ LogicalResult SM90aTarget::emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
       ptx::emit(builder, loc, code, constraints, operands);
     }
   };
-  if (!op.getPageTable()) {
+  if (!op.getPageTable() && !op.getAddressing()) {
     emitBox(SmallVector<Value>(indices), /*firstRow=*/0);
     return success();
   }
   for (int64_t row = 0; row < type.getShape()[0];)
     for (ArrayRef<Value> corner :
-         emitBoxCorners(builder, op, indices, pages, row)) {
+         emitBoxCorners(builder, op, indices, stored, row)) {
       emitBox(corner, row);
       row += boxRows;
     }

@@ -51,3 +51,18 @@ func.func @left_padded(%q: memref<?x4x?x64xbf16>, %k: memref<?x2x?x64xbf16>, %o:
       outs(%o : memref<?x4x?x64xbf16>) key_lengths(%lengths : memref<?xi32>) addressing(#test_attn.left_padded_kv)
   return
 }
+
+// A ring buffer of test/lib: loads hold the key, and the addressing gives the row of each key where they are copied.
+
+// CHECK-LABEL: attn_tile.kernel @ring_buffer_kernel(
+// HOST:          attn_tile.load {{.*}} stored(#test_attn.ring_buffer_kv<1> from %{{.*}} of %{{.*}}) stream(
+// HOST:          attn_tile.load {{.*}} stored(#test_attn.ring_buffer_kv<1> from %{{.*}} of %{{.*}}) within(
+// SM80:          attn_tile.copy {{.*}} stored(#test_attn.ring_buffer_kv<1> from %{{.*}} of %{{.*}}) to
+// SM90:          attn_tile.copy {{.*}} stored(#test_attn.ring_buffer_kv<1> from %{{.*}} of %{{.*}}) to
+
+func.func @ring_buffer(%q: memref<?x4x?x64xbf16>, %k: memref<?x2x?x64xbf16>, %o: memref<?x4x?x64xbf16>,
+                       %lengths: memref<?xi32>) {
+  test_attn.linear_scores ins(%q, %k, %k : memref<?x4x?x64xbf16>, memref<?x2x?x64xbf16>, memref<?x2x?x64xbf16>)
+      outs(%o : memref<?x4x?x64xbf16>) key_lengths(%lengths : memref<?xi32>) addressing(#test_attn.ring_buffer_kv<1>)
+  return
+}

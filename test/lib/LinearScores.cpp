@@ -9,7 +9,7 @@
 // An operation that gets kernels, with KV splits or not, by
 // StreamingOpInterface and AttentionOpInterface alone. Its state is one
 // accumulator. It may have a KV addressing of its own, which kernels ask for
-// the rows of sequences.
+// the rows of sequences, and where each row is stored.
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,11 +43,13 @@ int64_t LinearScoresOp::getFlopsPerPair() {
 }
 
 attn::KVAddressingAttrInterface LinearScoresOp::getAddressing() {
-  return getKvAddressingAttr();
+  if (attn::KVAddressingAttrInterface addressing = getKvAddressingAttr())
+    return addressing;
+  return attn::getOperandAddressing(*this);
 }
 
 LogicalResult LinearScoresOp::verify() {
-  if (attn::KVAddressingAttrInterface addressing = getAddressing())
+  if (attn::KVAddressingAttrInterface addressing = getKvAddressingAttr())
     return addressing.verifyOperands(*this);
   return success();
 }
@@ -163,10 +165,21 @@ void LinearScoresOp::emitFinalizeCombined(CombinedElement &element,
 // LeftPaddedKVAttr
 //===----------------------------------------------------------------------===//
 
-LogicalResult LeftPaddedKVAttr::verifyOperands(Operation *op) const {
+static LogicalResult verifyHasLengths(Operation *op, Attribute addressing) {
   if (cast<attn::AttentionOpInterface>(op).getKeyLengths())
     return success();
-  return op->emitOpError("needs 'key_lengths' for '") << *this << "'";
+  return op->emitOpError("needs 'key_lengths' for '") << addressing << "'";
+}
+
+static Value emitLength(OpBuilder &builder, Location loc, Value lengths,
+                        Value sequence) {
+  return arith::IndexCastOp::create(
+      builder, loc, builder.getIndexType(),
+      memref::LoadOp::create(builder, loc, lengths, sequence));
+}
+
+LogicalResult LeftPaddedKVAttr::verifyOperands(Operation *op) const {
+  return verifyHasLengths(op, *this);
 }
 
 Value LeftPaddedKVAttr::emitMaxKeys(OpBuilder &builder, Location loc, Value key,
@@ -177,12 +190,60 @@ Value LeftPaddedKVAttr::emitMaxKeys(OpBuilder &builder, Location loc, Value key,
 attn::SequenceRows LeftPaddedKVAttr::emitRows(OpBuilder &builder, Location loc,
                                               Value lengths, Value stored,
                                               Value sequence) const {
-  Value length = arith::IndexCastOp::create(
-      builder, loc, builder.getIndexType(),
-      memref::LoadOp::create(builder, loc, lengths, sequence));
+  Value length = emitLength(builder, loc, lengths, sequence);
   Value first = arith::SubIOp::create(builder, loc, stored, length);
   // The unsigned comparison also catches negative lengths.
   Value isValid = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ule,
                                         length, stored);
   return {first, length, isValid};
+}
+
+//===----------------------------------------------------------------------===//
+// RingBufferKVAttr
+//===----------------------------------------------------------------------===//
+
+LogicalResult RingBufferKVAttr::verifyOperands(Operation *op) const {
+  return verifyHasLengths(op, *this);
+}
+
+Value RingBufferKVAttr::emitMaxKeys(OpBuilder &builder, Location loc, Value key,
+                                    Value) const {
+  return builder.createOrFold<memref::DimOp>(loc, key, 2);
+}
+
+attn::SequenceRows RingBufferKVAttr::emitRows(OpBuilder &builder, Location loc,
+                                              Value lengths, Value stored,
+                                              Value sequence) const {
+  auto compare = [&](arith::CmpIPredicate predicate, Value lhs, Value rhs) {
+    return arith::CmpIOp::create(builder, loc, predicate, lhs, rhs);
+  };
+  Value zero = arith::ConstantIndexOp::create(builder, loc, 0);
+  Value appended = emitLength(builder, loc, lengths, sequence);
+  Value fits = compare(arith::CmpIPredicate::ule, appended, stored);
+  Value one = arith::ConstantIndexOp::create(builder, loc, 1);
+  Value divisor = arith::MaxUIOp::create(builder, loc, stored, one);
+  Value oldest = arith::RemUIOp::create(builder, loc, appended, divisor);
+  Value first = arith::SelectOp::create(builder, loc, fits, zero, oldest);
+  // Keys that replace others begin and end with whole pages.
+  Value pageSize = arith::ConstantIndexOp::create(builder, loc, getPageSize());
+  Value rest = arith::RemUIOp::create(
+      builder, loc,
+      arith::OrIOp::create(builder, loc, first, stored).getResult(), pageSize);
+  Value isWhole = compare(arith::CmpIPredicate::eq, rest, zero);
+  Value isPositive = compare(arith::CmpIPredicate::sge, appended, zero);
+  Value isValid = arith::AndIOp::create(
+      builder, loc, isPositive,
+      arith::OrIOp::create(builder, loc, fits, isWhole).getResult());
+  return {first, arith::MinUIOp::create(builder, loc, appended, stored),
+          isValid};
+}
+
+Value RingBufferKVAttr::emitStoredRow(OpBuilder &builder, Location loc,
+                                      Value first, Value key,
+                                      Value stored) const {
+  Value row = arith::AddIOp::create(builder, loc, first, key);
+  Value wrapped = arith::SubIOp::create(builder, loc, row, stored);
+  Value isBelow = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult,
+                                        row, stored);
+  return arith::SelectOp::create(builder, loc, isBelow, row, wrapped);
 }

@@ -14,7 +14,7 @@
 #define ATTN_TEST_LIB_TESTATTN_H
 
 #include "attn/Dialect/Attn/IR/AttnAttrs.h"
-#include "attn/Dialect/Attn/IR/KVAddressingOpInterface.h"
+#include "attn/Dialect/Attn/IR/AttnInterfaces.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
 #include "attn/Dialect/AttnTile/IR/StreamingOpInterface.h"
 #include "attn/Interfaces/CostOpInterface.h"

@@ -16,7 +16,6 @@
 #define TEST_ATTN_TD
 
 include "attn/Dialect/Attn/IR/AttnInterfaces.td"
-include "attn/Dialect/Attn/IR/KVAddressingOpInterface.td"
 include "attn/Dialect/AttnTile/IR/AttnTileInterfaces.td"
 include "attn/Dialect/AttnTile/IR/StreamingOpInterface.td"
 include "attn/Interfaces/CostOpInterface.td"
@@ -81,6 +80,19 @@ def TestAttn_LeftPaddedKVAttr : TestAttn_Attr<"LeftPaddedKV", "left_padded_kv", 
 }
 
 //===----------------------------------------------------------------------===//
+def TestAttn_RingBufferKVAttr : TestAttn_Attr<"RingBufferKV", "ring_buffer_kv", [
+    DeclareAttrInterfaceMethods<Attn_KVAddressingAttrInterface,
+                                ["emitStoredRow"]>]> {
+  let summary = "a batch entry keeps the last keys that were appended to it";
+  let description = [{
+    `key_lengths` counts the keys that were ever appended, in pages of `page_size`
+    rows where they do not fit anymore. Key `i` was stored in row `i` modulo the rows
+    of a batch entry.
+  }];
+  let parameters = (ins "int64_t":$page_size);
+  let assemblyFormat = "`<` $page_size `>`";
+}
+
 // Operations
 //===----------------------------------------------------------------------===//
 

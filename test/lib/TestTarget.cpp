@@ -82,7 +82,7 @@ public:
     emit(builder, loc, "test.acquire", {stage.empty, parity});
   }
   LogicalResult emitCopy(OpBuilder &builder, attn_tile::CopyOp op, ValueRange,
-                         ValueRange indices, const CopiedPages &,
+                         ValueRange indices, const CopiedRows &,
                          const StagedTile &stage,
                          const ThreadPosition &position) const override {
     emit(builder, op.getLoc(), "test.copy",

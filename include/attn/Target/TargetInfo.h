@@ -25,13 +25,15 @@
 
 namespace mlir::attn {
 
-/// The converted operands of a copy from pages: the page table and the flag of
-/// the fault, in the form of `LoweredMemRef`, and the numbers of keys and pages
-/// as `i32`. Without a page table all are empty.
-struct CopiedPages {
+/// The converted operands of a copy of rows that are not at their index: the
+/// page table and the flag of the fault, in the form of `LoweredMemRef`, and
+/// the numbers of keys and pages as `i32`; or the first and the number of rows
+/// that `CopyOp::getAddressing` stores, as `i32`. Otherwise all are empty.
+struct CopiedRows {
   SmallVector<Value> table;
   Value numKeys, numPages;
   SmallVector<Value> fault;
+  Value first, count;
 };
 
 /// A staged tile after lowering: addresses in shared memory, as `i32`.
@@ -159,10 +161,10 @@ public:
                            const StagedTile &stage, Value parity,
                            attn_tile::BufferType type) const = 0;
   /// Starts the copy of a tile. `source` is the converted source of the copy,
-  /// and `pages` the converted page table if it has one.
+  /// and `rows` the converted operands of rows that are not at their index.
   virtual LogicalResult emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
                                  ValueRange source, ValueRange indices,
-                                 const CopiedPages &pages,
+                                 const CopiedRows &rows,
                                  const StagedTile &stage,
                                  const ThreadPosition &position) const = 0;
   /// Announces the copies of the stage.

@@ -141,7 +141,7 @@ struct UnalignedLoadLowering : public KernelPattern<LoadOp> {
                   ConversionPatternRewriter &rewriter) const override {
     if (!op.getUnaligned())
       return rewriter.notifyMatchFailure(op, "rows are aligned");
-    if (op.getFirst())
+    if (op.getFirst() || op.getPageTable() || op.getAddressing())
       return op.emitOpError("within a sequence must be staged for a GPU");
     auto type = cast<VectorType>(op.getResult().getType());
     Type element = type.getElementType();
@@ -383,7 +383,7 @@ struct LoadLowering : public KernelPattern<attn_tile::LoadOp> {
                   ConversionPatternRewriter &rewriter) const override {
     if (op.getUnaligned())
       return rewriter.notifyMatchFailure(op, "rows are not aligned");
-    if (op.getFirst())
+    if (op.getFirst() || op.getPageTable() || op.getAddressing())
       return op.emitOpError("within a sequence must be staged for a GPU");
     Part part = emitPart(rewriter, op, adaptor);
     SmallVector<Value> results;

@@ -151,17 +151,20 @@ struct CopyLowering : public KernelPattern<CopyOp> {
   LogicalResult
   matchAndRewrite(CopyOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    CopiedPages pages;
+    CopiedRows rows;
     if (op.getPageTable()) {
-      llvm::append_range(pages.table, adaptor.getPageTable());
-      llvm::append_range(pages.fault, adaptor.getFault());
-      pages.numKeys = adaptor.getNumKeys().front();
-      pages.numPages = adaptor.getNumPages().front();
+      llvm::append_range(rows.table, adaptor.getPageTable());
+      llvm::append_range(rows.fault, adaptor.getFault());
+      rows.numKeys = adaptor.getNumKeys().front();
+      rows.numPages = adaptor.getNumPages().front();
+    }
+    if (op.getAddressing()) {
+      rows.first = adaptor.getFirstStored().front();
+      rows.count = adaptor.getNumStored().front();
     }
     if (failed(context.target.emitCopy(rewriter, op, adaptor.getSource(),
                                        getSingleValues(adaptor.getIndices()),
-                                       pages,
-                                       getStagedTile(adaptor.getBuffer()),
+                                       rows, getStagedTile(adaptor.getBuffer()),
                                        context.getPosition(rewriter, op))))
       return failure();
     rewriter.eraseOp(op);

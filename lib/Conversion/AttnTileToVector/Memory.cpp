@@ -92,9 +92,34 @@ void TileEmitter::emitPagedCopy(LoadOp op, Value buffer) {
   emitZeroRows(buffer, present, index(tileRows));
 }
 
+void TileEmitter::emitStoredCopy(LoadOp op, Value buffer) {
+  attn::KVAddressingAttrInterface addressing = op.getAddressingAttr();
+  Value source = lookup(op.getSource()), count = lookup(op.getNumStored());
+  SmallVector<Value> indices = llvm::map_to_vector(
+      op.getIndices(), [&](Value index) { return lookup(index); });
+  Value key = indices[indices.size() - 2];
+  int64_t tileRows = cast<MemRefType>(buffer.getType()).getDimSize(0);
+  int64_t step = std::gcd(tileRows, addressing.getPageSize());
+  loop(index(0), index(tileRows), step, [&](Value r) {
+    Value row = addressing.emitStoredRow(
+        b, b.getLoc(), lookup(op.getFirstStored()), add(key, r), count);
+    Value rows = arith::SubIOp::create(b, count, row);
+    rows = arith::MaxSIOp::create(b, rows, index(0));
+    rows = arith::MinSIOp::create(b, rows, index(step));
+    SmallVector<Value> corner(indices);
+    corner[corner.size() - 2] = row;
+    emitRowCopy(source, corner, buffer, r, rows);
+    emitZeroRows(buffer, add(r, rows), add(r, index(step)));
+  });
+  if (op.getFirst())
+    emitZeroRows(buffer, countRows(op, source, key, tileRows), index(tileRows));
+}
+
 void TileEmitter::emitTileCopy(LoadOp op, Value buffer) {
   if (op.getPageTable())
     return emitPagedCopy(op, buffer);
+  if (op.getAddressing())
+    return emitStoredCopy(op, buffer);
   Value source = lookup(op.getSource());
   SmallVector<Value> indices = llvm::map_to_vector(
       op.getIndices(), [&](Value index) { return lookup(index); });
@@ -145,7 +170,7 @@ LogicalResult TileEmitter::emitLoad(LoadOp op) {
   }
   Value target = makeBuffer({type.getDimSize(1), type.getDimSize(0)}, element);
   transposed[op.getResult()] = target;
-  if (op.getPageTable()) {
+  if (op.getPageTable() || op.getAddressing()) {
     emitTileCopy(op, buffer);
     emitTranspose(buffer, {index(0), index(0)}, type.getDimSize(1), target);
     return success();

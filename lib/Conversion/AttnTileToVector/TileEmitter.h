@@ -142,6 +142,8 @@ private:
                    Value rows);
   /// Makes rows of `buffer` from `first` on zero, up to `end`.
   void emitZeroRows(Value buffer, Value first, Value end);
+  /// Copies a tile of rows that an addressing stores to `buffer`.
+  void emitStoredCopy(LoadOp op, Value buffer);
   /// Copies a tile of pages to `buffer`.
   void emitPagedCopy(LoadOp op, Value buffer);
   /// Calls `emit` for each element of a tile in fragment order, with its row,

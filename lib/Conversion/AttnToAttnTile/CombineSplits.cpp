@@ -56,8 +56,8 @@ static Value emitNumSplits(ScalarKernelBuilder &b,
   items = b.createOrFold<arith::MaxUIOp>(items, one);
   Value numSplits = b.createOrFold<arith::MinUIOp>(
       b.createOrFold<arith::DivUIOp>(b.constant(wanted), items),
-      tiles(getKVAddressing(attention).emitMaxKeys(b, b.getLoc(), key,
-                                                   attention.getPageTable()),
+      tiles(attention.getAddressing().emitMaxKeys(b, b.getLoc(), key,
+                                                  attention.getPageTable()),
             schedule.getKeyTile()));
   return b.createOrFold<arith::MaxUIOp>(numSplits, one);
 }
@@ -291,7 +291,7 @@ CombineWriter::CombineWriter(OpBuilder &builder,
   headDimBlocks = llvm::divideCeil(headDim, headDimBlock);
   headsOfTile =
       attention.getChosenSchedule().packsGqa() ? attention.getGroupSize() : 1;
-  packsQueries = getKVAddressing(attention).packsQueries();
+  packsQueries = attention.getAddressing().packsQueries();
   Block &entry = kernel.getBody().front();
   b.setInsertionPointToEnd(&entry);
   auto *next = entry.args_begin();

@@ -240,7 +240,7 @@ static bool mayBeginAtAnyRow(AttentionOpInterface attention) {
   Region region;
   Block *block = builder.createBlock(
       &region, {}, {lengths.getType(), index, index}, {loc, loc, loc});
-  SequenceRows rows = getKVAddressing(attention).emitRows(
+  SequenceRows rows = attention.getAddressing().emitRows(
       builder, loc, block->getArgument(0), block->getArgument(1),
       block->getArgument(2));
   return !isConstantIntValue(rows.first, 0);
@@ -252,9 +252,8 @@ KernelWriter::KernelWriter(OpBuilder &builder,
                            const KVSplits &splits)
     : b(streaming.getLoc(), builder), streaming(streaming),
       attention(cast<AttentionOpInterface>(streaming.getOperation())),
-      dropout(attention), kernel(kernel),
-      addressing(getKVAddressing(attention)), isSplit(bool(splits)),
-      listsItsSplits(splits.areListed()),
+      dropout(attention), kernel(kernel), addressing(attention.getAddressing()),
+      isSplit(bool(splits)), listsItsSplits(splits.areListed()),
       addsKeyRows(attention.hasSequences() ? !attention.hasPackedQueries()
                                            : mayBeginAtAnyRow(attention)) {
   ScheduleAttrInterface schedule = attention.getChosenSchedule();
@@ -782,15 +781,23 @@ Value KernelWriter::loadKeyTile(const WorkItem &item, Value firstKey,
                   {item.keyBatch, item.keyHead, firstKey, column}, position,
                   length);
   Value row = firstKey;
-  if (item.firstKeyRow)
+  TileProgramBuilder::StoredRows stored;
+  if (pageTable) {
+    stored.table = pageTable;
+    stored.numKeys = item.keyLength;
+    stored.numPages = b.size(key, 0);
+    stored.fault = fault;
+  } else if (addressing.getPageSize() != 0) {
+    stored.addressing = addressing;
+    stored.first = item.firstKeyRow ? item.firstKeyRow : b.index(0);
+    stored.count = b.size(source, 2);
+  } else if (item.firstKeyRow) {
     row = arith::AddIOp::create(b, item.firstKeyRow, firstKey);
-  TileProgramBuilder::Pages pages;
-  if (pageTable)
-    pages = {pageTable, item.keyLength, b.size(key, 0), fault};
+  }
   return b.loadWithin(
       {keyTileSize, columns}, source,
       {item.keyBatch, item.keyHead, row, column}, isValue ? firstKey : Value(),
-      isValue ? item.keyLength : Value(), position, length, pages);
+      isValue ? item.keyLength : Value(), position, length, stored);
 }
 
 void KernelWriter::storeTile(const WorkItem &item, Value tile, Value dest,

@@ -101,9 +101,9 @@ WorkItemListWriter::WorkItemListWriter(OpBuilder &builder,
                                        AttentionOpInterface op,
                                        const SequenceTiles &request,
                                        attn_tile::KernelOp kernel)
-    : b(op.getLoc(), builder), addressing(getKVAddressing(op)),
-      request(request), isOfKeys(request.rows == MaskDim::Key),
-      isAllOrNone(op.hasSequences()), entry(&kernel.getBody().front()) {
+    : b(op.getLoc(), builder), addressing(op.getAddressing()), request(request),
+      isOfKeys(request.rows == MaskDim::Key), isAllOrNone(op.hasSequences()),
+      entry(&kernel.getBody().front()) {
   auto *next = entry->args_begin();
   if (op.hasSequences())
     querySequences = *next++;
@@ -354,7 +354,7 @@ static Value emitCapacity(ScalarKernelBuilder &b, AttentionOpInterface op,
   Value tile = b.constant(request.size);
   Value zero = b.constant(0), one = b.constant(1);
   Value capacity;
-  if (!getKVAddressing(op).packsQueries()) {
+  if (!op.getAddressing().packsQueries()) {
     Value rounded = b.add(stored, b.constant(request.extra + request.size - 1));
     Value tiles = arith::DivUIOp::create(b, rounded, tile);
     capacity = b.add(b.mul(entries, tiles), one);
@@ -390,7 +390,7 @@ Value attn::listSequences(RewriterBase &rewriter, AttentionOpInterface op,
   if (tiles.rowsOfQuery != 1)
     queries = b.mul(queries, b.constant(tiles.rowsOfQuery));
   Value keys =
-      getKVAddressing(op).emitMaxKeys(b, loc, op.getKey(), op.getPageTable());
+      op.getAddressing().emitMaxKeys(b, loc, op.getKey(), op.getPageTable());
   SmallVector<Value> operands;
   if (op.hasSequences())
     operands = {op.getQuerySequences(), op.getKeySequences()};
@@ -400,7 +400,7 @@ Value attn::listSequences(RewriterBase &rewriter, AttentionOpInterface op,
   // This limits packed sequences to the positions for which the mask has words.
   // Padded ones are never longer.
   if (Value mask = op.getDropoutMask();
-      mask && getKVAddressing(op).packsQueries()) {
+      mask && op.getAddressing().packsQueries()) {
     constexpr int64_t block = DropoutMaskOp::blockSize;
     bool isByRows = op.getMaskLayout() == MaskLayout::Rows;
     auto addLongest = [&](int64_t dim, int64_t wordsOfBlock) {

@@ -24,7 +24,7 @@ using namespace mlir::attn;
 LoopEmitter::LoopEmitter(OpBuilder &builder, AttentionOpInterface attention,
                          const IRMapping &mapping)
     : b(attention.getLoc(), builder), attention(attention), mapping(mapping),
-      addressing(getKVAddressing(attention)) {
+      addressing(attention.getAddressing()) {
   zero = index(0);
   one = index(1);
   minusInfinity = constant(-std::numeric_limits<double>::infinity());

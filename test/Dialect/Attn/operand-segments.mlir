@@ -69,6 +69,6 @@ func.func @grad(%q: tensor<1x1x8x8xf32>, %l: tensor<1x1x8xf32>) {
 
 func.func @tile_load(%m: memref<8x8xf32>, %i: index) {
   // expected-error @+1 {{'operandSegmentSizes' must give 'source' 1 value (was 0)}}
-  %0 = "attn_tile.load"(%m, %i, %i) <{operandSegmentSizes = array<i32: 0, 3, 0, 0, 0, 0, 0, 0, 0, 0>}> : (memref<8x8xf32>, index, index) -> vector<8x8xf32>
+  %0 = "attn_tile.load"(%m, %i, %i) <{operandSegmentSizes = array<i32: 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0>}> : (memref<8x8xf32>, index, index) -> vector<8x8xf32>
   return
 }

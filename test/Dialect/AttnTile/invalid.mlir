@@ -237,7 +237,7 @@ attn_tile.kernel @load_scalar(%m: memref<f32>) {
 
 attn_tile.kernel @load_unranked(%m: memref<*xf32>, %i: index) {
   // expected-error @below {{'attn_tile.load' op operand #0 must be memref of any type values, but got 'memref<*xf32>'}}
-  %0 = "attn_tile.load"(%m, %i) <{operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0, 0, 0>}> : (memref<*xf32>, index) -> vector<4xf32>
+  %0 = "attn_tile.load"(%m, %i) <{operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0>}> : (memref<*xf32>, index) -> vector<4xf32>
   attn_tile.return
 }
 
@@ -245,7 +245,7 @@ attn_tile.kernel @load_unranked(%m: memref<*xf32>, %i: index) {
 
 attn_tile.kernel @stream_without_length(%m: memref<?xf32>, %i: index) {
   // expected-error @below {{'attn_tile.load' op needs both position and length of a stream}}
-  %0 = "attn_tile.load"(%m, %i, %i) <{operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0, 1, 0>}> : (memref<?xf32>, index, index) -> vector<4xf32>
+  %0 = "attn_tile.load"(%m, %i, %i) <{operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0>}> : (memref<?xf32>, index, index) -> vector<4xf32>
   attn_tile.return
 }
 
@@ -253,7 +253,7 @@ attn_tile.kernel @stream_without_length(%m: memref<?xf32>, %i: index) {
 
 attn_tile.kernel @stream_without_position(%m: memref<?xf32>, %i: index) {
   // expected-error @below {{'attn_tile.load' op needs both position and length of a stream}}
-  %0 = "attn_tile.load"(%m, %i, %i) <{operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0, 0, 1>}> : (memref<?xf32>, index, index) -> vector<4xf32>
+  %0 = "attn_tile.load"(%m, %i, %i) <{operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1>}> : (memref<?xf32>, index, index) -> vector<4xf32>
   attn_tile.return
 }
 
@@ -1300,7 +1300,7 @@ attn_tile.kernel @pass_order_outside(%b: i1) {
 
 func.func @load_within_half(%m: memref<?xf32>, %i: index) {
   // expected-error @below {{'attn_tile.load' op needs both first row and extent of a sequence}}
-  %0 = "attn_tile.load"(%m, %i, %i) <{operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 1, 0, 0, 0>}> : (memref<?xf32>, index, index) -> vector<4xf32>
+  %0 = "attn_tile.load"(%m, %i, %i) <{operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0>}> : (memref<?xf32>, index, index) -> vector<4xf32>
   return
 }
 

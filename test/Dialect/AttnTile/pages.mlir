@@ -19,3 +19,21 @@ func.func @copy(%m: !attn_tile.tensor_map<4, 16x64xbf16>, %b: !attn_tile.buffer<
       to %b : !attn_tile.tensor_map<4, 16x64xbf16> to !attn_tile.buffer<64x64xbf16>
   return
 }
+
+// Rows that an addressing stores.
+
+// CHECK-LABEL: func @load_stored
+// CHECK: attn_tile.load %{{.*}}[%{{.*}}] stored(#attn.paged_kv<page_size = 16> from %{{.*}} of %{{.*}}) within(
+func.func @load_stored(%m: memref<?x2x?x64xbf16>, %i: index) {
+  %0 = attn_tile.load %m[%i, %i, %i, %i] stored(#attn.paged_kv<page_size = 16> from %i of %i) within(%i of %i)
+      : memref<?x2x?x64xbf16> -> vector<64x64xbf16>
+  return
+}
+
+// CHECK-LABEL: func @copy_stored
+// CHECK: attn_tile.copy %{{.*}}[%{{.*}}] stored(#attn.paged_kv<page_size = 16> from %{{.*}} of %{{.*}}) to
+func.func @copy_stored(%m: !attn_tile.tensor_map<4, 16x64xbf16>, %b: !attn_tile.buffer<64x64xbf16>, %i: index) {
+  attn_tile.copy %m[%i, %i, %i, %i] stored(#attn.paged_kv<page_size = 16> from %i of %i)
+      to %b : !attn_tile.tensor_map<4, 16x64xbf16> to !attn_tile.buffer<64x64xbf16>
+  return
+}

@@ -37,7 +37,8 @@ class Variant:
     scale: float = None
     mask: str = ""
     has_lengths: bool = False
-    is_left_padded: bool = False
+    #: The addressing of test/lib.
+    addressing: str = ""
     schedule: str = ""
 
     def module(self):
@@ -51,7 +52,7 @@ class Variant:
         options = f" key_lengths(%lengths : {lengths})" if lengths else ""
         options += f" scale({self.scale})" if self.scale is not None else ""
         options += f" mask({self.mask})" if self.mask else ""
-        options += " addressing(#test_attn.left_padded_kv)" if self.is_left_padded else ""
+        options += f" addressing(#test_attn.{self.addressing})" if self.addressing else ""
         options += f" schedule({self.schedule})" if self.schedule else ""
         return f"""
 func.func @run(%q: {q}, %k: {k}, %v: {v}, %o: {o}{argument}) {{
@@ -60,9 +61,21 @@ func.func @run(%q: {q}, %k: {k}, %v: {v}, %o: {o}{argument}) {{
 }}"""
 
     def get_rows(self, stored, lengths, entry):
-        """The rows of the keys of a batch entry."""
+        """The rows of the keys of a batch entry, in the order of the keys."""
         length = stored if lengths is None else int(lengths[entry])
-        return slice(stored - length, stored) if self.is_left_padded else slice(length)
+        keys = np.arange(max(0, length - stored), length)
+        return keys + stored - length if self.addressing == "left_padded_kv" else keys % stored
+
+    def get_lengths(self, batch, stored, rng):
+        """Lengths of keys; in ring buffers, more than there are rows."""
+        if not self.addressing.startswith("ring_buffer_kv"):
+            return rng.integers(0, stored + 1, batch, np.int32)
+        lengths = rng.integers(0, 3 * stored + 1, batch, np.int32)
+        page = int(self.addressing[len("ring_buffer_kv<") : -1])
+        # Only whole pages are replaced.
+        if stored % page:
+            return lengths % (stored + 1)
+        return np.where(lengths > stored, lengths // page * page, lengths).astype(np.int32)
 
     def get_scale(self):
         return self.dims[0] ** -0.5 if self.scale is None else self.scale
@@ -90,12 +103,20 @@ VARIANTS = [
     Variant("splits", schedule=sequential(16, 16, work_items=64)),
     Variant("split_lengths", schedule=sequential(8, 32, work_items=512), has_lengths=True, heads=(4, 1)),
     Variant("listed_splits", schedule=sequential(8, 32, work_items=512, balances=True), has_lengths=True, heads=(4, 1)),
-    Variant("left_padded", has_lengths=True, is_left_padded=True, heads=(4, 2), mask="#attn.causal"),
-    Variant("left_padded_splits", schedule=sequential(8, 32, work_items=512), has_lengths=True, is_left_padded=True),
+    Variant("left_padded", has_lengths=True, addressing="left_padded_kv", heads=(4, 2), mask="#attn.causal"),
+    Variant("left_padded_splits", schedule=sequential(8, 32, work_items=512), has_lengths=True,
+            addressing="left_padded_kv"),
     Variant("left_padded_listed_splits", schedule=sequential(8, 32, work_items=512, balances=True), has_lengths=True,
-            is_left_padded=True, heads=(4, 1)),
+            addressing="left_padded_kv", heads=(4, 1)),
+    Variant("ring_buffer", has_lengths=True, addressing="ring_buffer_kv<1>", heads=(4, 2), mask="#attn.causal"),
+    Variant("ring_buffer_of_pages", has_lengths=True, addressing="ring_buffer_kv<16>",
+            schedule=sequential(16, 32), mask="#attn.sliding_window<left = 20, right = 0>"),
+    Variant("ring_buffer_splits", schedule=sequential(8, 32, work_items=512), has_lengths=True, dtype="bf16",
+            addressing="ring_buffer_kv<8>"),
+    Variant("ring_buffer_listed_splits", schedule=sequential(8, 32, work_items=512, balances=True), has_lengths=True,
+            addressing="ring_buffer_kv<1>", heads=(4, 1)),
 ]
-SHAPES = [(1, 1, 1), (2, 37, 37), (1, 64, 130), (3, 5, 200), (1, 130, 64)]
+SHAPES = [(1, 1, 1), (2, 37, 37), (1, 64, 130), (3, 5, 200), (1, 130, 64), (4, 33, 96)]
 
 
 def keeps(variant, shape):
@@ -117,9 +138,9 @@ def compute(variant, q, k, v, lengths, step):
     out = np.empty((*q.shape[:3], v.shape[3]), q.dtype)
     for b in range(q.shape[0]):
         rows = variant.get_rows(k.shape[2], lengths, b)
-        scores = step(step(q[b] @ k[b, :, rows].transpose(0, 2, 1)) * variant.get_scale())
+        scores = step(step(q[b] @ k[b][:, rows].transpose(0, 2, 1)) * variant.get_scale())
         scores = np.where(keeps(variant, scores.shape), scores, 0)
-        out[b] = step(scores @ v[b, :, rows])
+        out[b] = step(scores @ v[b][:, rows])
     return out
 
 
@@ -129,7 +150,7 @@ def run(variant, library, shape, rng):
     (hq, hkv), (dqk, dv) = variant.heads, variant.dims
     lengths = None
     if variant.has_lengths:
-        lengths = rng.integers(0, keys + 1, batch, np.int32)
+        lengths = variant.get_lengths(batch, keys, rng)
     arrays = []
     for heads, length, dim in ((hq, queries, dqk), (hkv, keys, dqk), (hkv, keys, dv)):
         values = rng.standard_normal((batch, heads, length, dim))

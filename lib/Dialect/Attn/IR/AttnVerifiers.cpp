@@ -126,14 +126,14 @@ LogicalResult PackedKVAttr::verifyOperands(Operation *op) const {
 /// operands that need other lengths.
 static LogicalResult verifyCacheOperands(AttentionOpInterface op,
                                          StringRef name) {
-  auto attention = dyn_cast<AttentionOp>(op.getOperation());
-  if (!attention)
+  if (isa<AttentionGradOp>(op.getOperation()))
     return op->emitOpError() << "must not have '" << name
                              << "': gradients of a KV cache are not supported";
+  auto attention = dyn_cast<AttentionOp>(op.getOperation());
   for (auto [other, isUsed] :
-       {std::pair("identity", bool(attention.getIdentity())),
+       {std::pair("identity", attention && attention.getIdentity()),
         std::pair("reads", !op.getMaskReads().empty()),
-        std::pair("block_mask", bool(attention.getBlockMask())),
+        std::pair("block_mask", attention && attention.getBlockMask()),
         std::pair("dropout", bool(op.getDropoutAttr())),
         std::pair("dropout_mask", bool(op.getDropoutMask()))})
     if (isUsed)
@@ -227,7 +227,7 @@ static LogicalResult verifyKVAddressing(AttentionOpInterface op) {
     if (failed(PagedKVAttr::verifyPageSize(emitError, pageSize)))
       return failure();
   }
-  return getKVAddressing(op).verifyOperands(op);
+  return op.getAddressing().verifyOperands(op);
 }
 
 /// Checks that operands with an entry for each query head have that size.

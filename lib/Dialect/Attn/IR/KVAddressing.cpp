@@ -12,7 +12,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/Attn/IR/AttnOps.h"
-#include "attn/Dialect/Attn/IR/KVAddressingOpInterface.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "llvm/Support/MathExtras.h"
@@ -20,12 +19,7 @@
 using namespace mlir;
 using namespace mlir::attn;
 
-#include "attn/Dialect/Attn/IR/KVAddressingOpInterface.cpp.inc"
-
-KVAddressingAttrInterface attn::getKVAddressing(AttentionOpInterface op) {
-  if (auto addressed = dyn_cast<KVAddressingOpInterface>(op.getOperation()))
-    if (KVAddressingAttrInterface addressing = addressed.getAddressing())
-      return addressing;
+KVAddressingAttrInterface attn::getOperandAddressing(AttentionOpInterface op) {
   MLIRContext *context = op.getContext();
   bool packsQueries = op.hasPackedQueries();
   if (op.getSequenceLayout() == SequenceLayout::Packed)
@@ -38,6 +32,11 @@ KVAddressingAttrInterface attn::getKVAddressing(AttentionOpInterface op) {
     return PaddedKVAttr::get(context, /*queries=*/false,
                              /*packed_queries=*/false);
   return DenseKVAttr::get(context);
+}
+
+Value attn::emitContiguousRow(OpBuilder &builder, Location loc, Value first,
+                              Value key) {
+  return arith::AddIOp::create(builder, loc, first, key);
 }
 
 static Value emitSize(OpBuilder &builder, Location loc, Value memref,

@@ -396,21 +396,36 @@ static LogicalResult verifyTileAccess(Operation *op, VectorType tile,
   return success();
 }
 
-/// Checks that the operands of pages come together, for a source of pages.
-static LogicalResult verifyPages(Operation *op, ArrayRef<Value> operands,
-                                 int64_t sourceRank, int64_t pageSize) {
+/// Checks that the operands of pages, or of rows that are stored by an
+/// addressing, come together and fit the source.
+template <typename OpTy>
+static LogicalResult verifyStoredRows(OpTy op, int64_t sourceRank,
+                                      int64_t pageSize) {
+  attn::KVAddressingAttrInterface addressing = op.getAddressingAttr();
+  if (!addressing != !op.getFirstStored() || !addressing != !op.getNumStored())
+    return op.emitOpError("needs all or none of addressing, first stored row "
+                          "and number of stored rows");
+  if (addressing && op.getPageTable())
+    return op.emitOpError("must not have both pages and rows of ")
+           << addressing;
+  if (addressing && addressing.getPageSize() <= 0)
+    return op.emitOpError("rows of ")
+           << addressing << " must be stored in pages of at least one key (has "
+           << "pages of " << addressing.getPageSize() << ")";
+  SmallVector<Value> operands = {op.getPageTable(), op.getNumKeys(),
+                                 op.getNumPages(), op.getFault()};
   if (!llvm::all_equal(llvm::map_range(
           operands, [](Value operand) { return bool(operand); })))
-    return op->emitOpError("needs all or none of page table, number of keys, "
-                           "number of pages and fault");
+    return op.emitOpError("needs all or none of page table, number of keys, "
+                          "number of pages and fault");
   if (!operands.front())
     return success();
   if (sourceRank != 4)
-    return op->emitOpError("source must have four dimensions to be paged (has ")
+    return op.emitOpError("source must have four dimensions to be paged (has ")
            << sourceRank << ")";
   if (ShapedType::isDynamic(pageSize) ||
       !llvm::isPowerOf2_64(uint64_t(pageSize)))
-    return op->emitOpError("page size must be a static power of two (was ")
+    return op.emitOpError("page size must be a static power of two (was ")
            << (ShapedType::isDynamic(pageSize) ? "?" : Twine(pageSize).str())
            << ")";
   return success();
@@ -432,9 +447,8 @@ LogicalResult LoadOp::verify() {
                        "of elements");
   auto source = cast<MemRefType>(getSource().getType());
   int64_t rank = source.getRank();
-  if (failed(verifyPages(
-          *this, {getPageTable(), getNumKeys(), getNumPages(), getFault()},
-          rank, rank < 2 ? 0 : source.getDimSize(rank - 2))))
+  if (failed(verifyStoredRows(*this, rank,
+                              rank < 2 ? 0 : source.getDimSize(rank - 2))))
     return failure();
   if (getAnyOrder() &&
       (source.getRank() == 0 || source.isDynamicDim(source.getRank() - 1)))
@@ -1039,15 +1053,15 @@ LogicalResult CopyOp::verify() {
                        "(found ")
            << element << " and " << getBuffer().getType().getElementType()
            << ")";
-  return verifyPages(*this,
-                     {getPageTable(), getNumKeys(), getNumPages(), getFault()},
-                     rank, int64_t(getPageSize()));
+  return verifyStoredRows(*this, rank, int64_t(getPageSize()));
 }
 
 int64_t CopyOp::getContiguousRows() {
   BufferType buffer = getBuffer().getType();
   int64_t rows = buffer.getShape()[0] / buffer.getCluster();
   // Tiles begin at multiples of their size.
+  if (attn::KVAddressingAttrInterface addressing = getAddressingAttr())
+    return std::gcd(rows, addressing.getPageSize());
   return getPageTable() ? std::gcd(rows, int64_t(getPageSize())) : rows;
 }
 

@@ -298,7 +298,8 @@ static WaitOp stageLoad(LoadOp load, Value pipe) {
         cast<MemRefType>(load.getSource().getType()).getShape().rbegin());
   CopyOp::create(builder, loc, load.getSource(), load.getIndices(), target,
                  load.getPageTable(), load.getNumKeys(), load.getNumPages(),
-                 load.getFault(), pageSize);
+                 load.getFault(), pageSize, load.getAddressingAttr(),
+                 load.getFirstStored(), load.getNumStored());
   CommitOp::create(builder, loc, target);
   Operation *user =
       getFirstIn(load->getBlock(), to_vector(load.getResult().getUsers()));
@@ -730,7 +731,8 @@ void AttnTileCreatePipesPass::stageLoads(StagedKernel &staged) {
         dependence &&
         cast<VectorType>(stream.tile).getDimSize(0) % clusterSize == 0 &&
         llvm::all_of(stream.loads, [&](LoadOp load) {
-          return !load.getPageTable() && dependence->isShared(load);
+          return !load.getPageTable() && !load.getAddressing() &&
+                 dependence->isShared(load);
         });
     return isShared ? clusterSize : 1;
   };

@@ -403,8 +403,8 @@ static bool needsManyRegisters(KernelOp kernel, const Producer &producer) {
         return WalkResult::interrupt();
     } else if (auto copy = dyn_cast<CopyOp>(op)) {
       ArrayRef<int64_t> tile = copy.getBuffer().getType().getShape();
-      bool hasManyPages =
-          copy.getPageTable() && tile[0] > maxPages * copy.getContiguousRows();
+      bool hasManyPages = (copy.getPageTable() || copy.getAddressing()) &&
+                          tile[0] > maxPages * copy.getContiguousRows();
       if (hasManyPages || tile[1] > maxColumns)
         return WalkResult::interrupt();
     } else if (isa<memref::LoadOp>(op) && producer.needs(op) &&

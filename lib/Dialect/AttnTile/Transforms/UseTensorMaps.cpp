@@ -41,8 +41,8 @@ static TensorMapType getMapType(MemRefType memory, BufferType buffer,
                                 int64_t rows) {
   Type element = buffer.getElementType();
   int64_t columns = buffer.getShape()[1];
-  // A single row lies in memory as it is.
-  if (rows != 1)
+  // A tile of one row lies in memory as it is.
+  if (buffer.getShape()[0] != 1)
     columns = boxBytes * 8 / element.getIntOrFloatBitWidth();
   return TensorMapType::get(memory.getContext(), memory.getRank(),
                             {rows, columns}, element);

@@ -229,6 +229,10 @@ struct GradSchedules {
 } // namespace mlir::attn
 
 #include "attn/Dialect/Attn/IR/AttnAttrInterfaces.h.inc"
+/// Emits row `key` of the rows from `first` on.
+Value emitContiguousRow(OpBuilder &builder, Location loc, Value first,
+                        Value key);
+
 
 // Attributes implement the interfaces above and are part of those below.
 #define GET_ATTRDEF_CLASSES
@@ -237,8 +241,11 @@ struct GradSchedules {
 #include "attn/Dialect/Attn/IR/AttnOpInterfaces.h.inc"
 
 namespace mlir::attn {
-/// How kernels find the rows of the keys and values of `op`.
-KVAddressingAttrInterface getKVAddressing(AttentionOpInterface op);
+namespace mlir::attn {
+/// How kernels find the rows of the keys and values of `op` if its operands say
+/// so.
+KVAddressingAttrInterface getOperandAddressing(AttentionOpInterface op);
+} // namespace mlir::attn
 
 /// Emits the rows of the queries of sequence `sequence`, as
 /// `KVAddressingAttrInterface::emitRows` does of keys.

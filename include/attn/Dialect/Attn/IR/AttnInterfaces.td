@@ -276,7 +276,8 @@ def Attn_KVAddressingAttrInterface : AttrInterface<"KVAddressingAttrInterface"> 
   let description = [{
     KV addressing: where the keys and values of a sequence are stored. Kernel writers
     ask it for the rows of a sequence and do not distinguish its kinds. `attention`
-    gives its operands, and `getKVAddressing` the addressing of an attention.
+    gives its operands, and `AttentionOpInterface::getAddressing` the addressing of
+    an attention.
   }];
   let methods = [
     InterfaceMethod<[{
@@ -309,6 +310,19 @@ def Attn_KVAddressingAttrInterface : AttrInterface<"KVAddressingAttrInterface"> 
       }],
       "int64_t", "getPageSize", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return 0;">,
+    InterfaceMethod<[{
+        Emits the row of a batch entry with `stored` rows that key `key` has in a
+        sequence whose first row is `first`. All values have the same integer
+        type. Without a page table and with a page size, kernels ask for the row of
+        each multiple of the page size.
+      }],
+      "::mlir::Value", "emitStoredRow",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc,
+           "::mlir::Value":$first, "::mlir::Value":$key,
+           "::mlir::Value":$stored), /*methodBody=*/"",
+      /*defaultImplementation=*/[{
+        return ::mlir::attn::emitContiguousRow(builder, loc, first, key);
+      }]>,
     InterfaceMethod<[{
         The largest number of keys that a sequence can have, or dynamic.
         `pageTable` is null if there is none.
@@ -412,6 +426,16 @@ def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
     InterfaceMethod<"Sets how kernels of the operation are built.",
       "void", "setScheduleAttr",
       (ins "::mlir::Attribute":$schedule)>,
+    InterfaceMethod<[{
+        How kernels find the rows of keys and values; by default, as the operands
+        of the interface say.
+      }],
+      "::mlir::attn::KVAddressingAttrInterface", "getAddressing", (ins),
+      /*methodBody=*/"", /*defaultImplementation=*/[{
+        return ::mlir::attn::getOperandAddressing(
+            ::mlir::cast<::mlir::attn::AttentionOpInterface>(
+                $_op.getOperation()));
+      }]>,
     InterfaceMethod<"The `score_mod` region; empty if absent.",
       "::mlir::Region &", "getScoreMod">,
     InterfaceMethod<"The `mask_mod` region; empty if absent.",

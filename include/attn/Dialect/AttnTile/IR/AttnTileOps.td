@@ -475,6 +475,10 @@ def AttnTile_LoadOp : AttnTile_Op<"load", [
       for a key below `keys`; other rows hold any elements or zero, and their
       table entries are not read. A wrong page has rows of zero, and
       `ATTNRT_FAULT_PAGES` is written to `fault`.
+    - `stored(#addressing from %first of %rows)`: the last but one index is a key
+      of a sequence whose first row is `first`, and row `r` of the tile is the row
+      that `KVAddressingAttrInterface::emitStoredRow` gives for key `key + r` and
+      `rows` rows. The index is a multiple of the rows of the tile.
     - `unaligned`: rows of the source may start at any element. Otherwise they
       start at multiples of 16 bytes.
     - `any_order`: the elements of a row may be permuted, for users such as a
@@ -494,6 +498,8 @@ def AttnTile_LoadOp : AttnTile_Op<"load", [
                        Optional<MemRefRankOf<[I32], [2]>>:$page_table,
                        Optional<Index>:$num_keys, Optional<Index>:$num_pages,
                        Optional<MemRefRankOf<[I32], [1]>>:$fault,
+                       OptionalAttr<Attn_KVAddressingAttrInterface>:$addressing,
+                       Optional<Index>:$first_stored, Optional<Index>:$num_stored,
                        Optional<Index>:$first, Optional<Index>:$extent,
                        Optional<Index>:$position, Optional<Index>:$length,
                        UnitAttr:$in_bounds, UnitAttr:$unaligned,
@@ -505,13 +511,16 @@ def AttnTile_LoadOp : AttnTile_Op<"load", [
       "::mlir::Value":$length, CArg<"bool", "false">:$inBounds), [{
     build($_builder, $_state, type, source, indices, /*page_table=*/nullptr,
           /*num_keys=*/nullptr, /*num_pages=*/nullptr, /*fault=*/nullptr,
-          /*first=*/nullptr, /*extent=*/nullptr, position, length, inBounds,
+          /*addressing=*/nullptr, /*first_stored=*/nullptr,
+          /*num_stored=*/nullptr, /*first=*/nullptr, /*extent=*/nullptr,
+          position, length, inBounds,
           /*unaligned=*/false, /*any_order=*/false);
   }]>];
   let assemblyFormat = [{
     $source `[` $indices `]`
     (`pages` `(` $page_table^ `,` $num_keys `,` $num_pages `,` $fault `:`
         type($page_table) `,` type($fault) `)`)?
+    (`stored` `(` $addressing^ `from` $first_stored `of` $num_stored `)`)?
     (`within` `(` $first^ `of` $extent `)`)?
     (`stream` `(` $position^ `of` $length `)`)?
     (`in_bounds` $in_bounds^)? (`unaligned` $unaligned^)?
@@ -1458,8 +1467,8 @@ def AttnTile_CopyOp : AttnTile_Op<"copy", [
     Starts an asynchronous copy of the tile at `indices`, one per dimension of
     the source, in elements. The copy is complete when a `wait` sees the
     `commit` of the buffer. The source is a memref or a tensor map; elements
-    outside of it are zero. `pages` is as in `attn_tile.load`, with the page
-    size.
+    outside of it are zero. `pages` and `stored` are as in `attn_tile.load`,
+    `pages` with the page size.
 
     ```mlir
     attn_tile.copy %k[%b, %h, %j, %c0] to %buffer
@@ -1472,21 +1481,27 @@ def AttnTile_CopyOp : AttnTile_Op<"copy", [
                        Optional<Index>:$num_keys, Optional<Index>:$num_pages,
                        Optional<MemRefRankOf<[I32], [1]>>:$fault,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>,
-                                         "0">:$page_size);
+                                         "0">:$page_size,
+                       OptionalAttr<Attn_KVAddressingAttrInterface>:$addressing,
+                       Optional<Index>:$first_stored, Optional<Index>:$num_stored);
   let builders = [OpBuilder<(ins
       "::mlir::Value":$source, "::mlir::ValueRange":$indices,
       "::mlir::Value":$buffer), [{
     build($_builder, $_state, source, indices, buffer, /*page_table=*/nullptr,
-          /*num_keys=*/nullptr, /*num_pages=*/nullptr, /*fault=*/nullptr);
+          /*num_keys=*/nullptr, /*num_pages=*/nullptr, /*fault=*/nullptr,
+          /*page_size=*/0, /*addressing=*/nullptr, /*first_stored=*/nullptr,
+          /*num_stored=*/nullptr);
   }]>];
   let extraClassDeclaration = [{
-    /// Rows that are contiguous in the source: of the tile, or of a page.
+    /// Rows that are contiguous in the source: of the tile, or of a page, which
+    /// `stored` may have, too.
     int64_t getContiguousRows();
   }];
   let assemblyFormat = [{
     $source `[` $indices `]`
     (`pages` $page_size `(` $page_table^ `,` $num_keys `,` $num_pages `,` $fault
         `:` type($page_table) `,` type($fault) `)`)?
+    (`stored` `(` $addressing^ `from` $first_stored `of` $num_stored `)`)?
     `to` $buffer attr-dict `:` type($source) `to` type($buffer)
   }];
   let hasVerifier = 1;

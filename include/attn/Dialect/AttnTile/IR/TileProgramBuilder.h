@@ -88,20 +88,23 @@ struct TileProgramBuilder : ImplicitLocOpBuilder {
                                      source, indices, position, length,
                                      inBounds);
   }
-  /// The pages of a source; null if it has none. See `attn_tile.load`.
-  struct Pages {
+  /// Where rows of a source are, if not at their index: in pages, or where an
+  /// addressing says. See `attn_tile.load`.
+  struct StoredRows {
     Value table, numKeys, numPages, fault;
+    KVAddressingAttrInterface addressing;
+    Value first, count;
   };
   /// Loads a tile through a pipe. Its first row is row `first` of a sequence of
   /// `extent` rows; null without sequences.
   Value loadWithin(ArrayRef<int64_t> shape, Value source, ValueRange indices,
                    Value first, Value extent, Value position, Value length,
-                   const Pages &pages = {}) {
+                   const StoredRows &rows = {}) {
     Type element = cast<MemRefType>(source.getType()).getElementType();
-    return attn_tile::LoadOp::create(*this, VectorType::get(shape, element),
-                                     source, indices, pages.table,
-                                     pages.numKeys, pages.numPages, pages.fault,
-                                     first, extent, position, length);
+    return attn_tile::LoadOp::create(
+        *this, VectorType::get(shape, element), source, indices, rows.table,
+        rows.numKeys, rows.numPages, rows.fault, rows.addressing, rows.first,
+        rows.count, first, extent, position, length);
   }
   Value contract(Value lhs, Value rhs, Value acc, ContractForm form);
 
