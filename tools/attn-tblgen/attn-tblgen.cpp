@@ -227,9 +227,28 @@ static std::vector<Member> getMembers(const Record &attribute) {
   return members;
 }
 
+static constexpr StringRef verifyResult = "::llvm::LogicalResult ";
+static constexpr StringRef verifyParameter =
+    "::llvm::function_ref<::mlir::InFlightDiagnostic()> emitError";
+
+/// Writes the verifier of an attribute, which asks the struct of its
+/// parameters.
+static void writeVerifier(StringRef className, StringRef structName,
+                          ArrayRef<Member> members, raw_ostream &os) {
+  os << "inline " << verifyResult << className << "::verify("
+     << verifyParameter;
+  for (const Member &member : members)
+    os << ", " << member.type << ' ' << member.getName();
+  os << ") {\n  " << structName << " parameters;\n";
+  for (const Member &member : members)
+    os << "  parameters." << member.getName() << " = " << member.getName()
+       << ";\n";
+  os << "  return parameters.verify(emitError);\n}\n\n";
+}
+
 /// Writes, for each attribute with a struct in its form, a struct whose members
 /// are the parameters, with their defaults. It is made from an attribute or
-/// member by member, and makes an attribute.
+/// member by member, and makes and verifies an attribute.
 static void writeParameterStructs(const RecordKeeper &records,
                                   raw_ostream &os) {
   for (const Record *attribute : getRecords(records, "AttrDef", "dialect")) {
@@ -251,10 +270,16 @@ static void writeParameterStructs(const RecordKeeper &records,
     for (const Member &member : members)
       os << ", " << member.getName();
     os << ");\n  }\n\n";
+    bool isVerified = attribute->getValueAsBit("genVerifyDecl");
+    if (isVerified)
+      os << "  " << verifyResult << "verify(" << verifyParameter
+         << ") const;\n\n";
     for (const Member &member : members)
       os << "  " << member.type << ' ' << member.getName() << " = "
          << member.value << ";\n";
     os << "};\n\n";
+    if (isVerified)
+      writeVerifier(className, name, members, os);
   }
 }
 

@@ -10,8 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
 #include "attn/Dialect/Attn/IR/DeviceFigures.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileParameters.h"
 #include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 #include "attn/Support/KnownNames.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -103,11 +103,10 @@ static LogicalResult verifyStages(EmitErrorFn emitError, StringRef name,
 /// Rows of the block that one warp owns, and columns of one instruction atom.
 static constexpr int64_t rowsPerWarp = 16;
 static constexpr int64_t columnsPerAtom = 8;
-static constexpr int64_t threadsPerWarp = 32;
 /// Columns of the widest wgmma.
 static constexpr int64_t maxWgmmaColumns = 256;
 
-LogicalResult RowBlockLayoutAttr::verify(EmitErrorFn emitError, int64_t warps) {
+LogicalResult RowBlockLayoutParameters::verify(EmitErrorFn emitError) const {
   return verifyPositive(emitError, "warps", warps);
 }
 
@@ -115,8 +114,7 @@ LogicalResult RowBlockLayoutAttr::verify(EmitErrorFn emitError, int64_t warps) {
 // PackedGQALayoutAttr
 //===----------------------------------------------------------------------===//
 
-LogicalResult PackedGQALayoutAttr::verify(EmitErrorFn emitError, int64_t rank,
-                                          int64_t rows, int64_t groupSize) {
+LogicalResult PackedGQALayoutParameters::verify(EmitErrorFn emitError) const {
   if (failed(verifyPositive(emitError, "group_size", groupSize)))
     return failure();
   if (rank < 2)
@@ -167,7 +165,7 @@ LogicalResult PackedGQALayoutAttr::getStridesAndOffset(
 //===----------------------------------------------------------------------===//
 
 int64_t RowBlockLayoutAttr::getNumThreads() const {
-  return getWarps() * threadsPerWarp;
+  return getWarps() * warpThreads;
 }
 
 bool RowBlockLayoutAttr::supports(ArrayRef<int64_t> shape) const {
@@ -257,8 +255,7 @@ static SmallVector<int64_t> getAccumulatorColumns(int64_t depth, int64_t lane) {
   return columns;
 }
 
-LogicalResult MmaSyncAttr::verify(EmitErrorFn emitError, Type multiplicand,
-                                  int64_t terms) {
+LogicalResult MmaSyncParameters::verify(EmitErrorFn emitError) const {
   if (!multiplicand.isBF16() && !multiplicand.isF16() && !multiplicand.isTF32())
     return emitError() << "'multiplicand' must be bf16, f16 or tf32 (was "
                        << multiplicand << ")";
@@ -286,7 +283,7 @@ int64_t MmaSyncAttr::getDepth() const {
   return stepBytes * 8 / getElementType().getIntOrFloatBitWidth();
 }
 
-int64_t MmaSyncAttr::getNumThreads() const { return threadsPerWarp; }
+int64_t MmaSyncAttr::getNumThreads() const { return warpThreads; }
 bool MmaSyncAttr::readsSharedMemory() const { return false; }
 bool MmaSyncAttr::supportsMNMajor() const { return true; }
 
@@ -302,7 +299,7 @@ double MmaSyncAttr::getFlopsPerCycle(const attn::DeviceFigures &device) const {
          double(getTerms());
 }
 
-LogicalResult WgmmaAttr::verify(EmitErrorFn emitError, Type multiplicand) {
+LogicalResult WgmmaParameters::verify(EmitErrorFn emitError) const {
   if (!multiplicand.isBF16() && !multiplicand.isF16())
     return emitError() << "'multiplicand' must be bf16 or f16 (was "
                        << multiplicand << ")";
@@ -376,18 +373,12 @@ static LogicalResult verifySplitKV(EmitErrorFn emitError, int64_t workItems,
   return emitError() << "'balance_splits' needs 'split_kv_work_items' above 0";
 }
 
-LogicalResult WarpSpecializedAttr::verify(
-    EmitErrorFn emitError, int64_t queryTile, int64_t keyTile, int64_t stages,
-    int64_t consumers, bool pingPong, TraversalKind, int64_t interleave, bool,
-    bool, int64_t queryStages, int64_t splitKVWorkItems, bool packGqa,
-    int64_t scoreStages, int64_t l2Promotion, int64_t ctasPerSm,
-    int64_t exp2Emulation, int64_t cluster, bool maskBits, bool balanceSplits,
-    int64_t vHeadDimTile) {
+LogicalResult WarpSpecializedParameters::verify(EmitErrorFn emitError) const {
   if (!isL2Promotion(l2Promotion))
     return emitError() << "'l2_promotion' must be 0, 64, 128 or 256 (was "
                        << l2Promotion << ")";
   if (failed(verifyPositive(emitError, "consumers", consumers)) ||
-      failed(verifySplitKV(emitError, splitKVWorkItems, balanceSplits)) ||
+      failed(verifySplitKV(emitError, splitKvWorkItems, balanceSplits)) ||
       failed(verifyNotNegative(emitError, "score_stages", scoreStages)) ||
       failed(verifyAtMost(emitError, "score_stages", scoreStages, maxStages)) ||
       failed(verifyStages(emitError, "stages", stages)) ||
@@ -421,11 +412,11 @@ LogicalResult WarpSpecializedAttr::verify(
                        << cluster * swizzleRows
                        << " with 'cluster' = " << cluster << " (was " << keyTile
                        << ")";
-  if (cluster > 1 && (splitKVWorkItems > 0 || packGqa))
+  if (cluster > 1 && (splitKvWorkItems > 0 || packGqa))
     return emitError() << "'cluster' is for many tiles of queries, which "
                           "'split_kv_work_items' and 'pack_gqa' are not (was "
                        << cluster << ")";
-  if (maskBits && (splitKVWorkItems > 0 || packGqa || cluster > 1))
+  if (maskBits && (splitKvWorkItems > 0 || packGqa || cluster > 1))
     return emitError()
            << "'mask_bits' are of whole rows of tiles, which "
               "'split_kv_work_items', 'pack_gqa' and 'cluster' do not "
@@ -433,11 +424,7 @@ LogicalResult WarpSpecializedAttr::verify(
   return success();
 }
 
-LogicalResult KeyStationaryAttr::verify(
-    EmitErrorFn emitError, int64_t queryTile, int64_t keyTile, int64_t stages,
-    int64_t consumers, TraversalKind traversal, int64_t interleave,
-    bool pipelined, int64_t queryParts, int64_t dqRingDepth, bool,
-    bool orderedDq, int64_t keyStages, bool prefetchWorkItem) {
+LogicalResult KeyStationaryParameters::verify(EmitErrorFn emitError) const {
   if (failed(verifyPositive(emitError, "consumers", consumers)) ||
       failed(verifyStages(emitError, "stages", stages)) ||
       failed(verifyPositive(emitError, "query_parts", queryParts)) ||
@@ -465,7 +452,7 @@ LogicalResult KeyStationaryAttr::verify(
                        << queryParts << " (was " << stages << ")";
   if (failed(verifyNotNegative(emitError, "dq_ring_depth", dqRingDepth)) ||
       failed(verifyAtMost(emitError, "dq_ring_depth", dqRingDepth,
-                          maxDqRingDepth)))
+                          KeyStationaryAttr::maxDqRingDepth)))
     return failure();
   // CTAs that wait for others must be sure that these have begun.
   if (dqRingDepth > 0 && (traversal == TraversalKind::Grid || interleave != 1))
@@ -486,9 +473,7 @@ LogicalResult KeyStationaryAttr::verify(
   return success();
 }
 
-LogicalResult KeyMultistageAttr::verify(EmitErrorFn emitError,
-                                        int64_t queryTile, int64_t keyTile,
-                                        int64_t stages, int64_t warps) {
+LogicalResult KeyMultistageParameters::verify(EmitErrorFn emitError) const {
   if (failed(verifyPositive(emitError, "warps", warps)) ||
       failed(verifyAtMost(emitError, "warps", warps, maxTile / 16)) ||
       failed(verifyStages(emitError, "stages", stages)) ||
@@ -499,11 +484,7 @@ LogicalResult KeyMultistageAttr::verify(EmitErrorFn emitError,
   return verifyAtMost(emitError, "key_tile", keyTile, maxTile);
 }
 
-LogicalResult GradientAttr::verify(EmitErrorFn emitError,
-                                   attn::ScheduleAttrInterface preprocess,
-                                   attn::ScheduleAttrInterface dkdv,
-                                   attn::ScheduleAttrInterface dq,
-                                   attn::ScheduleAttrInterface dv) {
+LogicalResult GradientParameters::verify(EmitErrorFn emitError) const {
   auto hasDqRing = [](attn::ScheduleAttrInterface part) {
     auto byKey = dyn_cast_if_present<KeyStationaryAttr>(part);
     return byKey && byKey.getDqRingDepth() > 0;
@@ -531,9 +512,8 @@ LogicalResult GradientAttr::verify(EmitErrorFn emitError,
   return success();
 }
 
-LogicalResult MatmulWarpSpecializedAttr::verify(
-    EmitErrorFn emitError, int64_t rowTile, int64_t columnTile,
-    int64_t depthTile, int64_t stages, int64_t consumers, int64_t interleave) {
+LogicalResult
+MatmulWarpSpecializedParameters::verify(EmitErrorFn emitError) const {
   if (failed(verifyPositive(emitError, "consumers", consumers)) ||
       failed(verifyStages(emitError, "stages", stages)) ||
       failed(verifyMultiple(emitError, "column_tile", columnTile, 64)) ||
@@ -549,10 +529,7 @@ LogicalResult MatmulWarpSpecializedAttr::verify(
       succeeded(verifyAtMost(emitError, "consumers", consumers, 3)));
 }
 
-LogicalResult MatmulMultistageAttr::verify(EmitErrorFn emitError,
-                                           int64_t rowTile, int64_t columnTile,
-                                           int64_t depthTile, int64_t stages,
-                                           int64_t warps) {
+LogicalResult MatmulMultistageParameters::verify(EmitErrorFn emitError) const {
   return success(
       succeeded(verifyPositive(emitError, "warps", warps)) &&
       succeeded(verifyAtMost(emitError, "warps", warps, maxTile / 16)) &&
@@ -565,10 +542,7 @@ LogicalResult MatmulMultistageAttr::verify(EmitErrorFn emitError,
       succeeded(verifyAtMost(emitError, "depth_tile", depthTile, maxTile)));
 }
 
-LogicalResult LinearMultistageAttr::verify(EmitErrorFn emitError, int64_t chunk,
-                                           int64_t valueTile, int64_t stages,
-                                           int64_t warps,
-                                           int64_t splitWorkItems) {
+LogicalResult LinearMultistageParameters::verify(EmitErrorFn emitError) const {
   return success(
       succeeded(verifyPositive(emitError, "warps", warps)) &&
       succeeded(verifyAtMost(emitError, "warps", warps, maxTile / 16)) &&
@@ -581,19 +555,15 @@ LogicalResult LinearMultistageAttr::verify(EmitErrorFn emitError, int64_t chunk,
           verifyNotNegative(emitError, "split_work_items", splitWorkItems)));
 }
 
-LogicalResult MatmulSequentialAttr::verify(EmitErrorFn emitError,
-                                           int64_t rowTile, int64_t columnTile,
-                                           int64_t depthTile) {
+LogicalResult MatmulSequentialParameters::verify(EmitErrorFn emitError) const {
   return success(
       succeeded(verifyPositive(emitError, "row_tile", rowTile)) &&
       succeeded(verifyPositive(emitError, "column_tile", columnTile)) &&
       succeeded(verifyPositive(emitError, "depth_tile", depthTile)));
 }
 
-LogicalResult MoveRowsAttr::verify(EmitErrorFn emitError, int64_t chunks,
-                                   int64_t threads, int64_t together, bool,
-                                   bool) {
-  constexpr int64_t maxChunks = 1 << 20, warpThreads = 32;
+LogicalResult MoveRowsParameters::verify(EmitErrorFn emitError) const {
+  constexpr int64_t maxChunks = 1 << 20;
   if (failed(verifyPositive(emitError, "chunks", chunks)) ||
       failed(verifyAtMost(emitError, "chunks", chunks, maxChunks)) ||
       failed(verifyPositive(emitError, "together", together)) ||
@@ -605,14 +575,10 @@ LogicalResult MoveRowsAttr::verify(EmitErrorFn emitError, int64_t chunks,
                      << threads << ")";
 }
 
-LogicalResult MultistageAttr::verify(EmitErrorFn emitError, int64_t queryTile,
-                                     int64_t keyTile, int64_t stages,
-                                     int64_t warps, int64_t splitKVWorkItems,
-                                     bool, bool balanceSplits,
-                                     int64_t vHeadDimTile) {
+LogicalResult MultistageParameters::verify(EmitErrorFn emitError) const {
   if (failed(verifyPositive(emitError, "warps", warps)) ||
       failed(verifyVHeadDimTile(emitError, vHeadDimTile)) ||
-      failed(verifySplitKV(emitError, splitKVWorkItems, balanceSplits)) ||
+      failed(verifySplitKV(emitError, splitKvWorkItems, balanceSplits)) ||
       failed(verifyAtMost(emitError, "warps", warps, maxTile / 16)) ||
       failed(verifyStages(emitError, "stages", stages)) ||
       failed(verifyMultiple(emitError, "key_tile", keyTile, 16)) ||
@@ -622,11 +588,9 @@ LogicalResult MultistageAttr::verify(EmitErrorFn emitError, int64_t queryTile,
   return verifyAtMost(emitError, "query_tile", queryTile, maxTile);
 }
 
-LogicalResult SequentialAttr::verify(EmitErrorFn emitError, int64_t queryTile,
-                                     int64_t keyTile, int64_t splitKVWorkItems,
-                                     bool, bool balanceSplits) {
+LogicalResult SequentialParameters::verify(EmitErrorFn emitError) const {
   if (failed(verifyPositive(emitError, "query_tile", queryTile)) ||
-      failed(verifySplitKV(emitError, splitKVWorkItems, balanceSplits)) ||
+      failed(verifySplitKV(emitError, splitKvWorkItems, balanceSplits)) ||
       failed(verifyAtMost(emitError, "query_tile", queryTile, maxTile)) ||
       failed(verifyMultiple(emitError, "key_tile", keyTile, 8)))
     return failure();

@@ -130,6 +130,31 @@ def AttnTile_TraversalKind : I32EnumAttr<"TraversalKind",
 def AttnTile_TraversalKindAttr
     : EnumAttr<AttnTile_Dialect, AttnTile_TraversalKind, "traversal">;
 
+//===----------------------------------------------------------------------===//
+// Parts of schedules
+//===----------------------------------------------------------------------===//
+
+/// Parameters that several schedules have. A parameter that is added to a part
+/// is one of all of them.
+class AttnTile_SchedulePart<dag partParameters> {
+  dag parameters = partParameters;
+}
+
+def AttnTile_TraversalPart : AttnTile_SchedulePart<(ins
+    DefaultValuedParameter<"TraversalKind",
+                           "TraversalKind::Persistent">:$traversal,
+    DefaultValuedParameter<"int64_t", "1">:$interleave)>;
+
+/// Of forward kernels with few work items.
+def AttnTile_SplitKVPart : AttnTile_SchedulePart<(ins
+    DefaultValuedParameter<"int64_t", "0">:$split_kv_work_items,
+    DefaultValuedParameter<"bool", "false">:$pack_gqa,
+    DefaultValuedParameter<"bool", "false">:$balance_splits)>;
+
+//===----------------------------------------------------------------------===//
+// Schedules
+//===----------------------------------------------------------------------===//
+
 def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
     "warp_specialized", []> {
   let summary = "one producer warpgroup and several consumer warpgroups";
@@ -190,25 +215,22 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
         consumers = 2, ping_pong = true, v_head_dim_tile = 256>
     ```
   }];
-  let parameters = (ins "int64_t":$query_tile, "int64_t":$key_tile,
-                        "int64_t":$stages, "int64_t":$consumers,
-                        DefaultValuedParameter<"bool", "false">:$ping_pong,
-                        DefaultValuedParameter<"TraversalKind",
-                            "TraversalKind::Persistent">:$traversal,
-                        DefaultValuedParameter<"int64_t", "1">:$interleave,
-                        DefaultValuedParameter<"bool", "false">:$conditional_rescale,
-                        DefaultValuedParameter<"bool", "false">:$deferred_rescale,
-                        DefaultValuedParameter<"int64_t", "1">:$query_stages,
-                        DefaultValuedParameter<"int64_t", "0">:$split_kv_work_items,
-                        DefaultValuedParameter<"bool", "false">:$pack_gqa,
-                        DefaultValuedParameter<"int64_t", "0">:$score_stages,
-                        DefaultValuedParameter<"int64_t", "256">:$l2_promotion,
-                        DefaultValuedParameter<"int64_t", "1">:$ctas_per_sm,
-                        DefaultValuedParameter<"int64_t", "0">:$exp2_emulation,
-                        DefaultValuedParameter<"int64_t", "1">:$cluster,
-                        DefaultValuedParameter<"bool", "false">:$mask_bits,
-                        DefaultValuedParameter<"bool", "false">:$balance_splits,
-                        DefaultValuedParameter<"int64_t", "0">:$v_head_dim_tile);
+  let parameters = !con(
+      (ins "int64_t":$query_tile, "int64_t":$key_tile,
+           "int64_t":$stages, "int64_t":$consumers,
+           DefaultValuedParameter<"bool", "false">:$ping_pong),
+      AttnTile_TraversalPart.parameters,
+      (ins DefaultValuedParameter<"bool", "false">:$conditional_rescale,
+           DefaultValuedParameter<"bool", "false">:$deferred_rescale,
+           DefaultValuedParameter<"int64_t", "1">:$query_stages),
+      AttnTile_SplitKVPart.parameters,
+      (ins DefaultValuedParameter<"int64_t", "0">:$score_stages,
+           DefaultValuedParameter<"int64_t", "256">:$l2_promotion,
+           DefaultValuedParameter<"int64_t", "1">:$ctas_per_sm,
+           DefaultValuedParameter<"int64_t", "0">:$exp2_emulation,
+           DefaultValuedParameter<"int64_t", "1">:$cluster,
+           DefaultValuedParameter<"bool", "false">:$mask_bits,
+           DefaultValuedParameter<"int64_t", "0">:$v_head_dim_tile));
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
@@ -278,18 +300,17 @@ def AttnTile_KeyStationaryAttr : AttnTile_Attr<"KeyStationary",
         consumers = 2, pipelined = true, query_parts = 2, lhs_registers = true>
     ```
   }];
-  let parameters = (ins "int64_t":$query_tile, "int64_t":$key_tile,
-                        "int64_t":$stages, "int64_t":$consumers,
-                        DefaultValuedParameter<"TraversalKind",
-                            "TraversalKind::Persistent">:$traversal,
-                        DefaultValuedParameter<"int64_t", "1">:$interleave,
-                        DefaultValuedParameter<"bool", "false">:$pipelined,
-                        DefaultValuedParameter<"int64_t", "1">:$query_parts,
-                        DefaultValuedParameter<"int64_t", "0">:$dq_ring_depth,
-                        DefaultValuedParameter<"bool", "false">:$lhs_registers,
-                        DefaultValuedParameter<"bool", "false">:$ordered_dq,
-                        DefaultValuedParameter<"int64_t", "1">:$key_stages,
-                        DefaultValuedParameter<"bool", "false">:$prefetch_work_item);
+  let parameters = !con(
+      (ins "int64_t":$query_tile, "int64_t":$key_tile,
+           "int64_t":$stages, "int64_t":$consumers),
+      AttnTile_TraversalPart.parameters,
+      (ins DefaultValuedParameter<"bool", "false">:$pipelined,
+           DefaultValuedParameter<"int64_t", "1">:$query_parts,
+           DefaultValuedParameter<"int64_t", "0">:$dq_ring_depth,
+           DefaultValuedParameter<"bool", "false">:$lhs_registers,
+           DefaultValuedParameter<"bool", "false">:$ordered_dq,
+           DefaultValuedParameter<"int64_t", "1">:$key_stages,
+           DefaultValuedParameter<"bool", "false">:$prefetch_work_item));
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
@@ -364,12 +385,11 @@ def AttnTile_MultistageAttr : AttnTile_Attr<"Multistage", "multistage",
     #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 4>
     ```
   }];
-  let parameters = (ins "int64_t":$query_tile, "int64_t":$key_tile,
-                        "int64_t":$stages, "int64_t":$warps,
-                        DefaultValuedParameter<"int64_t", "0">:$split_kv_work_items,
-                        DefaultValuedParameter<"bool", "false">:$pack_gqa,
-                        DefaultValuedParameter<"bool", "false">:$balance_splits,
-                        DefaultValuedParameter<"int64_t", "0">:$v_head_dim_tile);
+  let parameters = !con(
+      (ins "int64_t":$query_tile, "int64_t":$key_tile,
+           "int64_t":$stages, "int64_t":$warps),
+      AttnTile_SplitKVPart.parameters,
+      (ins DefaultValuedParameter<"int64_t", "0">:$v_head_dim_tile));
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
@@ -386,10 +406,9 @@ def AttnTile_SequentialAttr : AttnTile_Attr<"Sequential", "sequential",
     #attn_tile.sequential<query_tile = 16, key_tile = 64>
     ```
   }];
-  let parameters = (ins "int64_t":$query_tile, "int64_t":$key_tile,
-                        DefaultValuedParameter<"int64_t", "0">:$split_kv_work_items,
-                        DefaultValuedParameter<"bool", "false">:$pack_gqa,
-                        DefaultValuedParameter<"bool", "false">:$balance_splits);
+  let parameters = !con(
+      (ins "int64_t":$query_tile, "int64_t":$key_tile),
+      AttnTile_SplitKVPart.parameters);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

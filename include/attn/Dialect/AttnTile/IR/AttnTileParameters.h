@@ -9,7 +9,8 @@
 // For each attribute of attn_tile that has named parameters, such as a
 // schedule, a struct of them: `SequentialParameters` for `SequentialAttr`. Code
 // that makes an attribute sets the parameters that it chooses, and the other
-// ones keep their defaults, new parameters as well.
+// ones keep their defaults, new parameters as well. The struct also verifies
+// the parameters.
 //
 //===----------------------------------------------------------------------===//
 
