@@ -17,8 +17,6 @@
 #include "attn/Analysis/MaskTiles.h"
 #include "attn/Compiler/Passes.h"
 #include "attn/Conversion/LaunchToRuntime/RuntimeCalls.h"
-#include "attn/Dialect/Attn/IR/AttnLinearOps.h"
-#include "attn/Dialect/Attn/IR/AttnMergeOps.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Interfaces/Target.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -197,39 +195,10 @@ static void unite(ArrayRef<std::pair<Value, int64_t>> dims, StringRef name,
 }
 
 /// Unites the sizes that `op` needs to be equal.
-static void uniteSizes(AttentionOpInterface op, func::FuncOp func,
+static void uniteSizes(DescribableOpInterface op, func::FuncOp func,
                        SizeClasses &sizes) {
-  SmallVector<std::pair<Value, int64_t>> batches, pages, queries, keys, cached;
-  auto &entries = op.hasPackedQueries() ? cached : batches;
-  for (const AttentionOperand &operand : op.getShapedOperands()) {
-    bool isPaged = op.getPageTable() && !operand.isQuerySide;
-    auto &ofOperand = operand.isQuerySide ? batches : entries;
-    (isPaged ? pages : ofOperand).emplace_back(operand.value, 0);
-    (operand.isQuerySide ? queries : keys).emplace_back(operand.value, 2);
-  }
-  if (op.hasSequences()) {
-    SmallVector<std::pair<Value, int64_t>> sequences = {
-        {op.getQuerySequences(), 0}, {op.getKeySequences(), 0}};
-    if (op.getSequenceLayout() == SequenceLayout::Packed)
-      unite(sequences, "boundaries", func, sizes);
-    else if (op.hasPackedQueries())
-      entries.push_back(sequences.back());
-    else
-      llvm::append_range(batches, sequences);
-  }
-  for (Value operand : {op.getKeyLengths(), op.getPageTable()})
-    if (operand)
-      entries.emplace_back(operand, 0);
-  if (auto attention = dyn_cast<AttentionOp>(op.getOperation());
-      attention && attention.getBlockMask())
-    batches.emplace_back(attention.getBlockMask(), 0);
-  if (op.getDropoutMask() && op.getSequenceLayout() != SequenceLayout::Packed)
-    batches.emplace_back(op.getDropoutMask(), 0);
-  unite(batches, "batch", func, sizes);
-  unite(cached, "sequences", func, sizes);
-  unite(pages, "pages", func, sizes);
-  unite(queries, "queries", func, sizes);
-  unite(keys, "keys", func, sizes);
+  for (const auto &[name, dims] : op.getEqualSizes())
+    unite(dims, name, func, sizes);
 }
 
 /// The argument's size that equals `size`, if there is one.
@@ -379,171 +348,6 @@ static void uniteSizes(linalg::LinalgOp op, func::FuncOp func,
     unite(dims, "", func, sizes);
 }
 
-/// Unites the sizes that a matmul needs to be equal.
-static void uniteSizes(MatmulOp op, func::FuncOp func, SizeClasses &sizes) {
-  Value lhs = op.getLhs(), rhs = op.getRhs(), out = op.getOut();
-  int64_t outRows = MatmulOp::isBatched(out);
-  unite({{out, outRows}, {lhs, op.getLhsRowDim()}}, "rows", func, sizes);
-  unite({{out, outRows + 1}, {rhs, op.getRhsColumnDim()}}, "columns", func,
-        sizes);
-  unite({{lhs, op.getLhsDepthDim()}, {rhs, op.getRhsDepthDim()}}, "depth", func,
-        sizes);
-  SmallVector<std::pair<Value, int64_t>> batches;
-  for (Value operand : {lhs, rhs, out})
-    if (MatmulOp::isBatched(operand))
-      batches.emplace_back(operand, 0);
-  unite(batches, "batch", func, sizes);
-}
-
-/// Unites the sizes that an operation on a KV cache needs to be equal.
-static void uniteSizes(CacheAppendOp op, func::FuncOp func,
-                       SizeClasses &sizes) {
-  Value key = op.getKey(), keyCache = op.getKeyCache();
-  SmallVector<std::pair<Value, int64_t>> batches = {
-      {key, 0}, {op.getValue(), 0}, {op.getKeyLengths(), 0}};
-  SmallVector<std::pair<Value, int64_t>> entries = {{keyCache, 0},
-                                                    {op.getValueCache(), 0}};
-  if (Value table = op.getPageTable())
-    batches.emplace_back(table, 0);
-  else
-    batches.append(std::exchange(entries, {}));
-  if (Value lengths = op.getNewLengths())
-    batches.emplace_back(lengths, 0);
-  if (Value query = op.getQuery()) {
-    batches.append({{query, 0}, {op.getRotatedQuery(), 0}});
-    unite({{query, 2}, {op.getRotatedQuery(), 2}}, "queries", func, sizes);
-  }
-  unite(batches, "batch", func, sizes);
-  unite(entries, "pages", func, sizes);
-  unite({{keyCache, 2}, {op.getValueCache(), 2}}, "keys", func, sizes);
-  unite({{key, 2}, {op.getValue(), 2}}, "new_keys", func, sizes);
-  if (op.getCos())
-    unite({{op.getCos(), 0}, {op.getSin(), 0}}, "positions", func, sizes);
-}
-
-namespace {
-/// An operand of linear attention or its gradient, by its name in descriptions.
-struct LinearOperand {
-  Value value;
-  StringRef name;
-  /// Whether its dimension 2 is the tokens.
-  bool hasTokens;
-};
-} // namespace
-
-/// The operands of linear attention and of its gradient that both have.
-template <typename OpTy>
-static SmallVector<LinearOperand> getSharedOperands(OpTy op) {
-  return {{op.getQuery(), "q", true},
-          {op.getKey(), "k", true},
-          {op.getValue(), "v", true},
-          {op.getLogDecay(), "log_decay", true},
-          {op.getBeta(), "beta", true},
-          {op.getInitialState(), "initial_state", false}};
-}
-
-static SmallVector<LinearOperand> getLinearOperands(LinearAttentionOp op) {
-  SmallVector<LinearOperand> operands = getSharedOperands(op);
-  operands.append(
-      {{op.getOut(), "out", true}, {op.getFinalState(), "final_state", false}});
-  return operands;
-}
-
-static SmallVector<LinearOperand> getLinearOperands(LinearAttentionGradOp op) {
-  SmallVector<LinearOperand> operands = getSharedOperands(op);
-  operands.append({{op.getDout(), "dout", true},
-                   {op.getDfinalState(), "dfinal_state", false},
-                   {op.getDquery(), "dq", true},
-                   {op.getDkey(), "dk", true},
-                   {op.getDvalue(), "dv", true},
-                   {op.getDlogDecay(), "dlog_decay", true},
-                   {op.getDbeta(), "dbeta", true},
-                   {op.getDinitialState(), "dinitial_state", false}});
-  return operands;
-}
-
-/// Unites the sizes that linear attention or its gradient needs to be equal.
-template <typename OpTy>
-static void uniteLinearSizes(OpTy op, func::FuncOp func, SizeClasses &sizes) {
-  SmallVector<std::pair<Value, int64_t>> batches, tokens;
-  for (const LinearOperand &operand : getLinearOperands(op)) {
-    int64_t rank =
-        operand.value ? cast<MemRefType>(operand.value.getType()).getRank() : 0;
-    // One log-decay a head belongs to no batch entry.
-    if (rank > 1)
-      batches.emplace_back(operand.value, 0);
-    if (rank > 2 && operand.hasTokens)
-      tokens.emplace_back(operand.value, 2);
-  }
-  unite(batches, "batch", func, sizes);
-  unite(tokens, "tokens", func, sizes);
-}
-
-namespace {
-/// An operand of a merge or its gradient, by its name in descriptions.
-using MergeOperand = std::pair<Value, std::string>;
-} // namespace
-
-static void addMergeOperands(SmallVectorImpl<MergeOperand> &operands,
-                             StringRef name, ValueRange values) {
-  for (auto [number, value] : llvm::enumerate(values))
-    operands.emplace_back(value, (name + Twine(number)).str());
-}
-
-static SmallVector<MergeOperand> getMergeOperands(MergeOp op) {
-  SmallVector<MergeOperand> operands;
-  addMergeOperands(operands, "out", op.getPartialOuts());
-  addMergeOperands(operands, "lse", op.getPartialLses());
-  operands.append({{op.getOut(), "out"}, {op.getLse(), "lse"}});
-  return operands;
-}
-
-static SmallVector<MergeOperand> getMergeOperands(MergeGradOp op) {
-  SmallVector<MergeOperand> operands;
-  addMergeOperands(operands, "out", op.getPartialOuts());
-  addMergeOperands(operands, "lse", op.getPartialLses());
-  operands.append({{op.getDout(), "dout"}, {op.getDlse(), "dlse"}});
-  addMergeOperands(operands, "dout", op.getDpartialOuts());
-  addMergeOperands(operands, "dlse", op.getDpartialLses());
-  return operands;
-}
-
-/// Unites the sizes that a merge or its gradient needs to be equal.
-template <typename OpTy>
-static void uniteMergeSizes(OpTy op, func::FuncOp func, SizeClasses &sizes) {
-  SmallVector<std::pair<Value, int64_t>> batches, queries;
-  for (const auto &[value, name] : getMergeOperands(op)) {
-    if (!value)
-      continue;
-    batches.emplace_back(value, 0);
-    queries.emplace_back(value, 2);
-  }
-  unite(batches, "batch", func, sizes);
-  unite(queries, "queries", func, sizes);
-}
-
-/// Adds the operands of a merge or its gradient whose rows threads access in
-/// blocks.
-static void addStagedOfMerge(Operation *op, func::FuncOp func,
-                             llvm::SmallDenseSet<Value> &staged) {
-  for (Value operand : op->getOperands())
-    if (cast<MemRefType>(operand.getType()).getRank() == 4)
-      staged.insert(getArgument(operand, func));
-}
-
-/// Adds the operands of `op` whose rows threads copy in blocks.
-static void addStaged(CacheAppendOp op, func::FuncOp func,
-                      llvm::SmallDenseSet<Value> &staged) {
-  for (Value operand :
-       {op.getKey(), op.getValue(), op.getKeyCache(), op.getValueCache(),
-        op.getQuery(), op.getRotatedQuery()})
-    if (operand)
-      staged.insert(getArgument(operand, func));
-  if (op.hasAlignedTables())
-    for (Value operand : {op.getCos(), op.getSin()})
-      staged.insert(getArgument(operand, func));
-}
-
 /// Unites the sizes that removed operations needed to be equal, and removes the
 /// notes about them.
 static void uniteNotedSizes(func::FuncOp func, SizeClasses &sizes) {
@@ -575,6 +379,9 @@ static bool mayBeWritten(Value memref) {
         return true;
       continue;
     }
+    auto destinations = dyn_cast<DestinationStyleOpInterface>(user);
+    if (destinations && llvm::is_contained(destinations.getDpsInits(), memref))
+      return true;
     if (auto effects = dyn_cast<MemoryEffectOpInterface>(user))
       if (effects.getEffectOnValue<MemoryEffects::Write>(memref))
         return true;
@@ -761,20 +568,17 @@ namespace {
 /// that the arguments are, or numbers.
 class ArgumentNames {
 public:
-  explicit ArgumentNames(func::FuncOp func)
-      : func(func), names(func.getNumArguments()) {}
+  ArgumentNames(func::FuncOp func, ArrayRef<DescribableOpInterface> operations)
+      : func(func), operations(operations), names(func.getNumArguments()) {}
 
   SmallVector<std::string> find();
 
 private:
   /// Names the argument that `value` is, if it is one without a name.
   void set(Value value, StringRef name);
-  void setOperands(AttentionOpInterface op);
-  void setOperands(CacheAppendOp op);
-  void setOperands(ArrayRef<LinearOperand> operands);
-  void setOperands(ArrayRef<MergeOperand> operands);
 
   func::FuncOp func;
+  ArrayRef<DescribableOpInterface> operations;
   SmallVector<std::string> names;
   llvm::StringSet<> used;
 };
@@ -790,68 +594,15 @@ void ArgumentNames::set(Value value, StringRef name) {
   names[argument.getArgNumber()] = unique;
 }
 
-void ArgumentNames::setOperands(AttentionOpInterface op) {
-  for (const AttentionOperand &operand : op.getShapedOperands())
-    set(operand.value, operand.argumentName);
-  for (const HeadOperand &operand : op.getHeadOperands())
-    set(operand.value, operand.argumentName);
-  if (op.hasSequences()) {
-    set(op.getQuerySequences(), "q_sequences");
-    set(op.getKeySequences(), "k_sequences");
-  }
-  set(op.getKeyLengths(), "key_lengths");
-  set(op.getPageTable(), "page_table");
-  if (op.getDropoutAttr()) {
-    set(op.getSeed(), "seed");
-    set(op.getOffset(), "offset");
-  }
-  set(op.getDropoutMask(), "dropout_mask");
-  if (auto attention = dyn_cast<AttentionOp>(op.getOperation()))
-    set(attention.getBlockMask(), "block_mask");
-}
-
-void ArgumentNames::setOperands(CacheAppendOp op) {
-  set(op.getKey(), "k");
-  set(op.getValue(), "v");
-  set(op.getKeyLengths(), "key_lengths");
-  set(op.getPageTable(), "page_table");
-  set(op.getCos(), "cos");
-  set(op.getSin(), "sin");
-  set(op.getQuery(), "q");
-  set(op.getKeyCache(), "k_cache");
-  set(op.getValueCache(), "v_cache");
-  set(op.getRotatedQuery(), "rotated_q");
-  set(op.getNewLengths(), "new_lengths");
-}
-
-void ArgumentNames::setOperands(ArrayRef<LinearOperand> operands) {
-  for (const LinearOperand &operand : operands)
-    set(operand.value, operand.name);
-}
-
-void ArgumentNames::setOperands(ArrayRef<MergeOperand> operands) {
-  for (const auto &[value, name] : operands)
-    set(value, name);
-}
-
 SmallVector<std::string> ArgumentNames::find() {
   for (unsigned i = 0, e = names.size(); i < e; ++i)
     if (auto name = func.getArgAttrOfType<StringAttr>(i, argNameAttrName)) {
       names[i] = name.str();
       used.insert(name);
     }
-  func.walk([&](AttentionOpInterface op) { setOperands(op); });
-  func.walk([&](CacheAppendOp op) { setOperands(op); });
-  func.walk([&](LinearAttentionOp op) { setOperands(getLinearOperands(op)); });
-  func.walk(
-      [&](LinearAttentionGradOp op) { setOperands(getLinearOperands(op)); });
-  func.walk([&](MergeOp op) { setOperands(getMergeOperands(op)); });
-  func.walk([&](MergeGradOp op) { setOperands(getMergeOperands(op)); });
-  func.walk([&](MatmulOp op) {
-    set(op.getLhs(), "lhs");
-    set(op.getRhs(), "rhs");
-    set(op.getOut(), "out");
-  });
+  for (DescribableOpInterface op : operations)
+    for (const auto &[value, name] : op.getNamedOperands())
+      set(value, name);
   for (BlockArgument argument : func.getArguments())
     set(argument, ("arg" + Twine(argument.getArgNumber())).str());
   return names;
@@ -908,13 +659,6 @@ static LogicalResult verifySignature(func::FuncOp func) {
 }
 
 namespace {
-/// The arguments that kernels stage, and the arguments that attention writes.
-struct ArgumentUses {
-  explicit ArgumentUses(func::FuncOp func);
-
-  llvm::SmallDenseSet<Value> staged, written;
-};
-
 /// Numbers the dynamic sizes of arguments in their order. A class with a static
 /// size has that size everywhere.
 class SizeNumbers {
@@ -942,27 +686,16 @@ private:
 };
 } // namespace
 
-ArgumentUses::ArgumentUses(func::FuncOp func) {
-  func.walk([&](AttentionOpInterface op) {
-    for (const AttentionOperand &operand : op.getShapedOperands())
-      if (operand.headDim != HeadDimKind::None)
-        staged.insert(getArgument(operand.value, func));
-    // Threads of forward kernels read several words of a row at once.
-    if (isa<AttentionOp>(op) && op.getMaskLayout() == MaskLayout::Rows)
-      staged.insert(getArgument(op.getDropoutMask(), func));
-    for (Value init : op.getDpsInits())
-      written.insert(getArgument(init, func));
+/// The operations of `func` that say what their operands need, attention first:
+/// arguments have its names if they are operands of several.
+static SmallVector<DescribableOpInterface> getDescribable(func::FuncOp func) {
+  SmallVector<DescribableOpInterface> operations, others;
+  func.walk([&](DescribableOpInterface op) {
+    bool isAttention = isa<AttentionOpInterface>(op.getOperation());
+    (isAttention ? operations : others).push_back(op);
   });
-  func.walk([&](MatmulOp op) {
-    staged.insert(getArgument(op.getLhs(), func));
-    staged.insert(getArgument(op.getRhs(), func));
-    // Outputs in f32 are stored one by one.
-    if (!getElementTypeOrSelf(op.getOut().getType()).isF32())
-      staged.insert(getArgument(op.getOut(), func));
-  });
-  func.walk([&](CacheAppendOp op) { addStaged(op, func, staged); });
-  func.walk([&](MergeOp op) { addStagedOfMerge(op, func, staged); });
-  func.walk([&](MergeGradOp op) { addStagedOfMerge(op, func, staged); });
+  llvm::append_range(operations, others);
+  return operations;
 }
 
 void SizeNumbers::addSymbol(ArgumentDim dim) {
@@ -996,21 +729,19 @@ static LogicalResult describe(func::FuncOp func, int64_t stagedAlignment) {
   if (failed(verifySignature(func)))
     return failure();
   SizeClasses sizes;
-  func.walk([&](AttentionOpInterface op) { uniteSizes(op, func, sizes); });
-  func.walk([&](MatmulOp op) { uniteSizes(op, func, sizes); });
-  func.walk([&](CacheAppendOp op) { uniteSizes(op, func, sizes); });
-  func.walk([&](LinearAttentionOp op) { uniteLinearSizes(op, func, sizes); });
-  func.walk(
-      [&](LinearAttentionGradOp op) { uniteLinearSizes(op, func, sizes); });
-  func.walk([&](MergeOp op) { uniteMergeSizes(op, func, sizes); });
-  func.walk([&](MergeGradOp op) { uniteMergeSizes(op, func, sizes); });
+  SmallVector<DescribableOpInterface> operations = getDescribable(func);
+  llvm::SmallDenseSet<Value> staged;
+  for (DescribableOpInterface op : operations) {
+    uniteSizes(op, func, sizes);
+    for (Value operand : op.getStagedOperands())
+      staged.insert(getArgument(operand, func));
+  }
   func.walk([&](linalg::LinalgOp op) { uniteSizes(op, func, sizes); });
   uniteNotedSizes(func, sizes);
   DerivedSizes derived(func, sizes);
-  ArgumentUses uses(func);
   SizeNumbers numbers(func, sizes);
 
-  SmallVector<std::string> names = ArgumentNames(func).find();
+  SmallVector<std::string> names = ArgumentNames(func, operations).find();
   for (BlockArgument argument : func.getArguments()) {
     unsigned index = argument.getArgNumber();
     auto type = cast<MemRefType>(argument.getType());
@@ -1018,14 +749,14 @@ static LogicalResult describe(func::FuncOp func, int64_t stagedAlignment) {
     for (unsigned i = 0, e = type.getRank(); i < e; ++i)
       dims.push_back(numbers.getSize({index, i}));
     int64_t alignment = std::max<int64_t>(1, type.getElementTypeBitWidth() / 8);
-    if (uses.staged.contains(argument))
+    if (staged.contains(argument))
       alignment = std::max(alignment, stagedAlignment);
     func.setArgAttr(index, argNameAttrName,
                     builder.getStringAttr(names[index]));
     func.setArgAttr(index, argDimsAttrName, builder.getDenseI64ArrayAttr(dims));
     func.setArgAttr(index, argAlignmentAttrName,
                     builder.getI32IntegerAttr(alignment));
-    if (uses.written.contains(argument) || mayBeWritten(argument))
+    if (mayBeWritten(argument))
       func.setArgAttr(index, argOutputAttrName, builder.getUnitAttr());
     if (mayBeRead(argument))
       func.setArgAttr(index, argReadAttrName, builder.getUnitAttr());

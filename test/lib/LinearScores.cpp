@@ -54,6 +54,23 @@ LogicalResult LinearScoresOp::verify() {
   return success();
 }
 
+SmallVector<attn::DescribedOperand> LinearScoresOp::getNamedOperands() {
+  SmallVector<attn::DescribedOperand> operands;
+  for (const attn::AttentionOperand &operand : getShapedOperands())
+    operands.push_back({operand.value, operand.argumentName.str()});
+  operands.push_back({getKeyLengths(), "key_lengths"});
+  return operands;
+}
+
+SmallVector<attn::EqualOperandSizes> LinearScoresOp::getEqualSizes() {
+  SmallVector<attn::SizeOfOperand> batches;
+  for (Value operand : getOperands())
+    batches.emplace_back(operand, 0);
+  return {{"batch", batches},
+          {"queries", {{getQuery(), 2}, {getOut(), 2}}},
+          {"keys", {{getKey(), 2}, {getValue(), 2}}}};
+}
+
 // It has no sequences, no tables of masks and no dropout.
 Value LinearScoresOp::getQuerySequences() { return {}; }
 Value LinearScoresOp::getKeySequences() { return {}; }

@@ -17,6 +17,7 @@
 #include "attn/Dialect/Attn/IR/AttnInterfaces.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
 #include "attn/Dialect/AttnTile/IR/StreamingOpInterface.h"
+#include "attn/Interfaces/DescribableOpInterface.h"
 #include "attn/Interfaces/CostOpInterface.h"
 #include "attn/Interfaces/DifferentiableOpInterface.h"
 #include "attn/Interfaces/FusibleOpInterface.h"

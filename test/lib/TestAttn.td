@@ -19,6 +19,7 @@ include "attn/Dialect/Attn/IR/AttnInterfaces.td"
 include "attn/Dialect/AttnTile/IR/AttnTileInterfaces.td"
 include "attn/Dialect/AttnTile/IR/StreamingOpInterface.td"
 include "attn/Interfaces/CostOpInterface.td"
+include "attn/Interfaces/DescribableOpInterface.td"
 include "attn/Interfaces/DifferentiableOpInterface.td"
 include "attn/Interfaces/FusibleOpInterface.td"
 include "attn/Interfaces/StreamableOpInterface.td"
@@ -79,7 +80,6 @@ def TestAttn_LeftPaddedKVAttr : TestAttn_Attr<"LeftPaddedKV", "left_padded_kv", 
   let summary = "each sequence is at the end of its batch entry";
 }
 
-//===----------------------------------------------------------------------===//
 def TestAttn_RingBufferKVAttr : TestAttn_Attr<"RingBufferKV", "ring_buffer_kv", [
     DeclareAttrInterfaceMethods<Attn_KVAddressingAttrInterface,
                                 ["emitStoredRow"]>]> {
@@ -93,6 +93,7 @@ def TestAttn_RingBufferKVAttr : TestAttn_Attr<"RingBufferKV", "ring_buffer_kv", 
   let assemblyFormat = "`<` $page_size `>`";
 }
 
+//===----------------------------------------------------------------------===//
 // Operations
 //===----------------------------------------------------------------------===//
 
@@ -134,8 +135,8 @@ def TestAttn_IotaOp : TestAttn_Op<"iota", [
 }
 
 def TestAttn_LinearScoresOp : TestAttn_Op<"linear_scores", [
-    DeclareOpInterfaceMethods<Attn_AttentionOpInterface>,
-    DeclareOpInterfaceMethods<Attn_KVAddressingOpInterface>,
+    DeclareOpInterfaceMethods<Attn_AttentionOpInterface, ["getAddressing"]>,
+    DeclareOpInterfaceMethods<DescribableOpInterface>,
     DeclareOpInterfaceMethods<AttnTile_StreamingOpInterface, [
         "whyNotSplitKV", "emitFinalizeSplit", "emitInitCombined", "emitCombine",
         "emitFinalizeCombined"]>]> {

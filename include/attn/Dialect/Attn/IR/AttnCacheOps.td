@@ -26,6 +26,7 @@ def Attn_RotaryTable
 
 def Attn_CacheAppendOp : Attn_Op<"cache_append", [
     AttrSizedOperandSegments, DestinationStyleOpInterface,
+    DeclareOpInterfaceMethods<DescribableOpInterface, ["getStagedOperands"]>,
     DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>,
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
     DeclareOpInterfaceMethods<ConditionallySpeculatable>]> {

@@ -17,6 +17,7 @@ include "attn/Dialect/Attn/IR/AttnOps.td"
 
 class Attn_MergeBaseOp<string mnemonic> : Attn_Op<mnemonic, [
     AttrSizedOperandSegments, DestinationStyleOpInterface,
+    DeclareOpInterfaceMethods<DescribableOpInterface, ["getStagedOperands"]>,
     DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>,
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
     DeclareOpInterfaceMethods<ConditionallySpeculatable>]> {

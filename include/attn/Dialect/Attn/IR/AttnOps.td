@@ -14,6 +14,7 @@
 #define ATTN_DIALECT_ATTN_IR_ATTNOPS_TD
 
 include "attn/Dialect/Attn/IR/AttnDataMasks.td"
+include "attn/Interfaces/DescribableOpInterface.td"
 include "mlir/IR/OpAsmInterface.td"
 include "mlir/Interfaces/ControlFlowInterfaces.td"
 include "mlir/Interfaces/DestinationStyleOpInterface.td"
@@ -118,6 +119,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     DeclareOpInterfaceMethods<Attn_AttentionOpInterface, [
         "statesScoreGrad", "getShapedOperands", "getHeadOperands",
         "getRegionDestinations", "getFlopsPerPair"]>,
+    DeclareOpInterfaceMethods<DescribableOpInterface, ["getStagedOperands"]>,
     DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>,
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
     DeclareOpInterfaceMethods<ConditionallySpeculatable>,
@@ -467,6 +469,7 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
     DeclareOpInterfaceMethods<Attn_AttentionOpInterface, [
         "statesScoreGrad", "getShapedOperands", "getHeadOperands",
         "getRegionDestinations", "getFlopsPerPair"]>,
+    DeclareOpInterfaceMethods<DescribableOpInterface, ["getStagedOperands"]>,
     DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>,
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
     DeclareOpInterfaceMethods<ConditionallySpeculatable>,
@@ -839,6 +842,7 @@ def Attn_AccumulateOp : Attn_Op<"accumulate", [
 def Attn_MatmulOp : Attn_Op<"matmul", [
     SingleBlock, RecursiveMemoryEffects,
     DestinationStyleOpInterface,
+    DeclareOpInterfaceMethods<DescribableOpInterface, ["getStagedOperands"]>,
     DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>,
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
     DeclareOpInterfaceMethods<ConditionallySpeculatable>,
