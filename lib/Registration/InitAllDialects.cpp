@@ -36,6 +36,7 @@ void attn::registerAllDialects(DialectRegistry &registry) {
   registerFusibleOpInterfaceExternalModels(registry);
   registerStreamableOpInterfaceExternalModels(registry);
   registerStreamingOpInterfaceExternalModels(registry);
+  registerStreamingGradOpInterfaceExternalModels(registry);
   attn_tile::registerScheduleInterfaceExternalModels(registry);
   registerAllTargets();
 }

@@ -270,6 +270,7 @@ struct ConvertAttnToAttnTile
     Base::getDependentDialects(registry);
     registry.insert<linalg::LinalgDialect>();
     registerStreamingOpInterfaceExternalModels(registry);
+    registerStreamingGradOpInterfaceExternalModels(registry);
   }
 
   void runOnOperation() override {

@@ -184,10 +184,10 @@ Value GradKernelWriter::emitKeyPart(const KeyStep &step,
   Value qk = b.contract(keys, queries, addsMask ? emitMask(at, none) : none,
                         ContractForm::TransposedRhs);
   Value douts = loadStaged(get(op.getDout()), padHeadDim(op.getValue()));
-  Value probabilityGrad;
+  Value factorGrad;
   if (results.key)
-    probabilityGrad = b.contract(matchElements(values, douts), douts, none,
-                                 ContractForm::TransposedRhs);
+    factorGrad = b.contract(matchElements(values, douts), douts, none,
+                            ContractForm::TransposedRhs);
 
   // Generating the keep mask overlaps the MMAs. Kept in registers, the stream
   // and the values derived from it would displace tiles.
@@ -219,20 +219,18 @@ Value GradKernelWriter::emitKeyPart(const KeyStep &step,
     break;
   }
   }
-  Value probabilities = emitProbabilities(at, scores, exponent);
+  Value factors = law.emitFactors(getGradTile(at), scores, exponent);
 
-  Value kept =
-      dropout.emitDrop(b, matchElements(probabilities, douts), keepMask,
-                       /*areBelowTwo=*/true);
+  Value kept = dropout.emitDrop(b, matchElements(factors, douts), keepMask,
+                                /*areBelowTwo=*/true);
   if (results.value)
     carried.back() =
         b.contract(kept, douts, carried.back(), ContractForm::Plain);
   if (!results.key)
     return Value();
   Value delta = loadRow(workspace.delta);
-  Value grad =
-      emitScoreGrad(at, raw, probabilities, kept, probabilityGrad, delta,
-                    /*addsCaptures=*/true);
+  Value grad = emitScoreGrad(at, raw, factors, kept, factorGrad, delta,
+                             /*addsCaptures=*/true);
   grad = matchElements(grad, queries);
   // The MMAs on a warpgroup's own tiles come first: they run while it waits for
   // tiles of other warpgroups.

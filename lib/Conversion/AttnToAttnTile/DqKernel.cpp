@@ -96,18 +96,16 @@ void GradKernelWriter::writeDq(attn_tile::KernelOp kernel,
     Value none = b.splat(at.shape, 0);
     Value qk = b.contract(queries, keys, none, ContractForm::TransposedRhs);
     Value values = loadStaged(value, vHeadDim);
-    Value probabilityGrad = b.contract(douts, matchElements(values, douts),
-                                       none, ContractForm::TransposedRhs);
+    Value factorGrad = b.contract(douts, matchElements(values, douts), none,
+                                  ContractForm::TransposedRhs);
     Value keepMask = emitKeepMask(at, source);
     Value raw = emitRawScores(qk);
     Value scores = emitMask(at, emitScores(at, raw));
-    Value probabilities = emitProbabilities(at, scores, exponent);
-    Value kept =
-        dropout.emitDrop(b, matchElements(probabilities, keys), keepMask,
-                         /*areBelowTwo=*/true);
-    Value grad =
-        emitScoreGrad(at, raw, probabilities, kept, probabilityGrad, delta,
-                      /*addsCaptures=*/false);
+    Value factors = law.emitFactors(getGradTile(at), scores, exponent);
+    Value kept = dropout.emitDrop(b, matchElements(factors, keys), keepMask,
+                                  /*areBelowTwo=*/true);
+    Value grad = emitScoreGrad(at, raw, factors, kept, factorGrad, delta,
+                               /*addsCaptures=*/false);
     Value sum = b.contract(matchElements(grad, keys), keys,
                            loop.getRegionIterArg(0), ContractForm::Plain);
     scf::YieldOp::create(b, sum);

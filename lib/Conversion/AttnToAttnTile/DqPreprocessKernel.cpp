@@ -17,16 +17,8 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
-#include <limits>
-
 using namespace mlir;
 using namespace mlir::attn;
-
-static constexpr double infinity = std::numeric_limits<double>::infinity();
-/// The largest absolute log-sum-exp of a row that has gradients of its scores.
-/// In f32 a larger one is rounded by 1 or more, which leaves nothing of the sum
-/// of probabilities (docs/Numerics.md).
-static constexpr double maxLogSumExp = 1 << 24;
 
 GradKernelWriter::WorkItem
 GradKernelWriter::beginRows(const GradWorkspace &workspace, Value workItemList,
@@ -67,20 +59,37 @@ Value GradKernelWriter::removeIdentity(Value &output, const WorkItem &item) {
       arith::SubFOp::create(b, b.scalar(1), weight).getResult());
 }
 
-Value GradKernelWriter::emitAttends(Value lse, Value row) {
-  // Queries past the length attend nothing.
-  Value left = arith::MaxSIOp::create(
-      b, arith::SubIOp::create(b, queryLength, row).getResult(), b.index(0));
-  Value exists = vector::CreateMaskOp::create(
-      b, VectorType::get(queryTile, b.getI1Type()), left);
-  Value attends = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, lse,
-                                        b.splat(queryTile, -infinity));
-  attends = arith::AndIOp::create(b, attends, exists);
-  Value isResolved = arith::CmpFOp::create(
-      b, arith::CmpFPredicate::ULE, math::AbsFOp::create(b, lse).getResult(),
-      b.splat(queryTile, maxLogSumExp));
-  return arith::AndIOp::create(b, attends, isResolved);
-}
+class GradKernelWriter::PreparedRows : public attn_tile::GradRows {
+public:
+  PreparedRows(GradKernelWriter &writer, const GradWorkspace &workspace,
+               Value first, ArrayRef<Value> place)
+      : GradRows(writer.b), writer(writer), workspace(workspace), first(first),
+        place(place) {
+    queryTile = writer.queryTile;
+  }
+
+  Value emitExists() override {
+    Value left = arith::MaxSIOp::create(
+        b, arith::SubIOp::create(b, writer.queryLength, first).getResult(),
+        b.index(0));
+    return vector::CreateMaskOp::create(
+        b, VectorType::get(queryTile, b.getI1Type()), left);
+  }
+  void storeRowOfFactors(Value rows) override {
+    store(rows, workspace.exponent);
+  }
+  void storeRowOfGrads(Value rows) override { store(rows, workspace.delta); }
+
+private:
+  void store(Value rows, Value dest) {
+    attn_tile::StoreOp::create(b, rows, writer.get(dest), place);
+  }
+
+  GradKernelWriter &writer;
+  const GradWorkspace &workspace;
+  Value first;
+  ArrayRef<Value> place;
+};
 
 void GradKernelWriter::clearDqTile(const WorkItem &item,
                                    const GradWorkspace &workspace,
@@ -120,9 +129,10 @@ void GradKernelWriter::writePreprocess(attn_tile::KernelOp kernel,
   auto loadRows = [&](Value source) {
     return b.load(queryTile, source, corner);
   };
-  Value lse = loadRows(get(op.getLse())), dlse;
+  PreparedRows rows(*this, workspace, item.first, place);
+  rows.rowResult = loadRows(get(op.getLse()));
   if (op.getDlse())
-    dlse = loadRows(get(op.getDlse()));
+    rows.rowResultGrad = loadRows(get(op.getDlse()));
   auto loadWide = [&](Value source) {
     Value tile = b.load({queryTile, headDim}, source,
                         {corner[0], corner[1], corner[2], zero});
@@ -131,39 +141,11 @@ void GradKernelWriter::writePreprocess(attn_tile::KernelOp kernel,
     return b.extend(tile);
   };
   // The output without the contribution of the identity.
-  Value weighted = loadWide(get(op.getOut())), rest;
+  rows.output = loadWide(get(op.getOut()));
   if (op.getIdentity())
-    rest = removeIdentity(weighted, item);
-  Value products =
-      arith::MulFOp::create(b, weighted, loadWide(get(op.getDout())));
-  Value delta = vector::MultiDimReductionOp::create(
-      b, products, b.splat(queryTile, 0), ArrayRef<bool>{false, true},
-      vector::CombiningKind::ADD);
-  if (dlse)
-    delta = arith::SubFOp::create(b, delta, dlse);
-  if (dropout)
-    delta = arith::MulFOp::create(
-        b, delta, b.splat(queryTile, dropout.getKeepProbability()));
-
-  Value attends = emitAttends(lse, item.first);
-  if (rest) {
-    // The exponent gives P the factor `1 - u`, so delta, which is subtracted
-    // from dP, must not have it.
-    lse = arith::SubFOp::create(b, lse, math::LogOp::create(b, rest));
-    delta = arith::DivFOp::create(b, delta, rest);
-    attends = arith::AndIOp::create(
-        b, attends,
-        arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, rest,
-                              b.splat(queryTile, 0)));
-  }
-  Value exponent = arith::MulFOp::create(b, lse, b.splat(queryTile, -log2e));
-  auto storeRows = [&](Value value, double otherwise, Value dest) {
-    Value stored = arith::SelectOp::create(b, attends, value,
-                                           b.splat(queryTile, otherwise));
-    attn_tile::StoreOp::create(b, stored, get(dest), place);
-  };
-  storeRows(exponent, -infinity, workspace.exponent);
-  storeRows(delta, 0, workspace.delta);
+    rows.share = removeIdentity(rows.output, item);
+  rows.outputGrad = loadWide(get(op.getDout()));
+  law.emitRowValues(rows);
   auto isFirst = [&]() -> Value {
     return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, number, zero);
   };

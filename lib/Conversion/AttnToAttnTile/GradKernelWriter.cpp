@@ -27,9 +27,10 @@ using namespace mlir::attn;
 
 GradKernelWriter::GradKernelWriter(OpBuilder &builder, AttentionGradOp op,
                                    ScheduleAttrInterface schedule)
-    : b(op.getLoc(), builder), op(op), schedule(schedule), dropout(op),
-      queryTile(schedule.getQueryTile()), keyTile(schedule.getKeyTile()),
-      queryParts(schedule.getQueryParts()),
+    : b(op.getLoc(), builder), op(op),
+      law(cast<attn_tile::StreamingGradOpInterface>(op.getOperation())),
+      schedule(schedule), dropout(op), queryTile(schedule.getQueryTile()),
+      keyTile(schedule.getKeyTile()), queryParts(schedule.getQueryParts()),
       mapsScores(!op.getScoreMod().empty() || !(op.getScaleOrDefault() > 0)),
       mayPaddingBeInfinite(hasPadding() && !op.getScoreMod().empty() &&
                            !isFiniteForPadding(op.getScoreMod())) {}
@@ -162,49 +163,17 @@ void GradKernelWriter::cloneMaskMod(Region &target) {
   b.cloneRegion(op.getMaskMod(), body, body->getArguments(), captured);
 }
 
-Value GradKernelWriter::emitProbabilities(const ScoreTile &tile, Value scores,
-                                          Value exponent) {
-  double factor = mapsScores ? log2e : op.getScaleOrDefault() * log2e;
-  Value exponents = b.broadcast(exponent, tile.shape);
-  Value sum =
-      math::FmaOp::create(b, scores, b.splat(tile.shape, factor), exponents);
-  Value probabilities = math::Exp2Op::create(b, sum);
-  if (!tile.transposed || !mayPaddingBeInfinite)
-    return probabilities;
-  // Queries after the last one have a score of infinity or NaN, whose sum with
-  // the exponent -inf is NaN.
-  Value isPadding = arith::CmpFOp::create(
-      b, arith::CmpFPredicate::OEQ, exponents,
-      b.splat(tile.shape, -std::numeric_limits<double>::infinity()));
-  return arith::SelectOp::create(b, isPadding, b.splat(tile.shape, 0),
-                                 probabilities);
-}
-
 Value GradKernelWriter::emitScoreGrad(const ScoreTile &tile, Value raw,
-                                      Value probabilities, Value kept,
-                                      Value probabilityGrad, Value delta,
+                                      Value factors, Value kept,
+                                      Value factorGrad, Value row,
                                       bool addsCaptures) {
-  Value deltas = b.broadcast(delta, tile.shape);
-  Value grad;
-  if (dropout) {
-    // kept * probabilityGrad - P * delta: the second term does not wait for dP,
-    // and dP need not be masked.
-    Value common = arith::MulFOp::create(b, probabilities, deltas);
-    grad = math::FmaOp::create(b, b.extend(kept), probabilityGrad,
-                               arith::NegFOp::create(b, common));
-  } else {
-    Value centred = arith::SubFOp::create(b, probabilityGrad, deltas);
-    grad = arith::MulFOp::create(b, probabilities, centred);
-  }
+  attn_tile::GradTile gradTile = getGradTile(tile);
+  Value grad = law.emitScoreGrad(gradTile, factors, kept, factorGrad, row);
   if (op.getScoreMod().empty())
     return grad;
-  if (dropout)
-    grad = arith::MulFOp::create(
-        b, grad, b.splat(tile.shape, 1 / dropout.getKeepProbability()));
-  // Pairs with P = 0 have no gradient, whatever value the region computes.
-  Value zero = b.splat(tile.shape, 0);
-  Value counts =
-      arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, probabilities, zero);
+  if (double factor = law.getScoreGradFactor(); factor != 1)
+    grad = arith::MulFOp::create(b, grad, b.splat(tile.shape, 1 / factor));
+  Value counts = law.emitHasScoreGrad(gradTile, factors);
   if (addsCaptures)
     emitCaptureGrads(tile, raw, grad, counts);
   attn_tile::MapOp map =
@@ -212,7 +181,7 @@ Value GradKernelWriter::emitScoreGrad(const ScoreTile &tile, Value raw,
                   tile.firstKey, queryLength, keyLength, tile.transposed);
   Block *body = &map.getBody().front();
   b.cloneRegion(op.getScoreModGrad(), body, body->getArguments(), captured);
-  return arith::SelectOp::create(b, counts, map, zero);
+  return arith::SelectOp::create(b, counts, map, b.splat(tile.shape, 0));
 }
 
 void GradKernelWriter::emitStore(Value tile, Value dest, ValueRange indices,

@@ -34,7 +34,7 @@
 #include "KernelDropout.h"
 #include "WorkItemList.h"
 #include "attn/Analysis/MaskTiles.h"
-#include "attn/Dialect/AttnTile/IR/TileProgramBuilder.h"
+#include "attn/Dialect/AttnTile/IR/StreamingOpInterface.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace mlir::attn {
@@ -194,8 +194,8 @@ private:
   /// Subtracts the contribution of the identity from a tile of the output.
   /// Returns, for each row, the factor of the probabilities.
   Value removeIdentity(Value &output, const WorkItem &item);
-  /// Whether rows exist, attend something and have gradients.
-  Value emitAttends(Value lse, Value row);
+  /// A query tile of the preprocess kernel as the law of the reduction sees it.
+  class PreparedRows;
   /// Clears a query tile of the dQ accumulator, and its semaphores. `corner`
   /// holds the indices of the tile without its column.
   void clearDqTile(const WorkItem &item, const GradWorkspace &workspace,
@@ -339,8 +339,10 @@ private:
   void cloneMaskMod(Region &target);
   /// Whether tiles may have queries after the last one.
   bool hasPadding();
-  /// exp(score - lse).
-  Value emitProbabilities(const ScoreTile &tile, Value scores, Value exponent);
+  attn_tile::GradTile getGradTile(const ScoreTile &tile) {
+    return {b, tile.shape, mapsScores ? 1 : op.getScaleOrDefault(),
+            tile.transposed && mayPaddingBeInfinite};
+  }
   /// The dropout keep mask of a tile, or null.
   Value emitKeepMask(const ScoreTile &tile,
                      const KernelDropout::Source &source) {
@@ -350,22 +352,21 @@ private:
         tile.transposed ? Placement::Transposed : Placement::Shared);
   }
   /// The gradient of the result of `emitRawScores`, times `getGradFactor`.
-  /// `kept` is P after dropout, in the element type of the MMA operands. With
-  /// `addsCaptures`, gradients of captures are accumulated as well.
-  Value emitScoreGrad(const ScoreTile &tile, Value raw, Value probabilities,
-                      Value kept, Value probabilityGrad, Value delta,
+  /// `kept` has the factors after dropout, in the element type of the MMA
+  /// operands. With `addsCaptures`, gradients of captures are accumulated as
+  /// well.
+  Value emitScoreGrad(const ScoreTile &tile, Value raw, Value factors,
+                      Value kept, Value factorGrad, Value row,
                       bool addsCaptures);
   /// Adds the contributions of the pairs selected by `counts` to the gradients
   /// of captures. `grad` is the gradient of the value that the score_mod
   /// yields.
   void emitCaptureGrads(const ScoreTile &tile, Value raw, Value grad,
                         Value counts);
-  /// With dropout the gradient of a score is `p * (dp / keep - delta)`. It is
-  /// computed as `p * (dp - keep * delta)`: the workspace holds `keep * delta`,
-  /// and the store of dQ or dK divides by `keep`. A score_mod region needs the
-  /// gradient itself.
+  /// The factor of score gradients, which the store of dQ or dK divides by. A
+  /// score_mod region needs the gradient itself.
   double getGradFactor() {
-    return op.getScoreMod().empty() ? dropout.getKeepProbability() : 1;
+    return op.getScoreMod().empty() ? law.getScoreGradFactor() : 1;
   }
   /// Stores a tile. With sequences, its first row has position `first` in a
   /// sequence of `length` rows.
@@ -386,6 +387,8 @@ private:
 
   TileProgramBuilder b;
   AttentionGradOp op;
+  /// The operation as the gradient of a reduction over keys.
+  attn_tile::StreamingGradOpInterface law;
   ScheduleAttrInterface schedule;
   KernelDropout dropout;
   int64_t queryTile, keyTile, queryParts;

@@ -6,7 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Registration of the external model of StreamingOpInterface.
+// Registration of the external models of StreamingOpInterface and
+// StreamingGradOpInterface.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,6 +21,7 @@ class DialectRegistry;
 namespace mlir::attn {
 
 void registerStreamingOpInterfaceExternalModels(DialectRegistry &registry);
+void registerStreamingGradOpInterfaceExternalModels(DialectRegistry &registry);
 
 } // namespace mlir::attn
 

@@ -19,4 +19,6 @@ StreamedTile::~StreamedTile() = default;
 
 CombinedElement::~CombinedElement() = default;
 
+GradRows::~GradRows() = default;
+
 #include "attn/Dialect/AttnTile/IR/StreamingOpInterface.cpp.inc"

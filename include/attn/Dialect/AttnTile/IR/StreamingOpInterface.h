@@ -83,6 +83,42 @@ public:
   ImplicitLocOpBuilder &b;
 };
 
+/// A query tile of the kernel that prepares the other kernels of a gradient.
+class GradRows {
+public:
+  GradRows(attn::TileProgramBuilder &b) : b(b) {}
+  virtual ~GradRows();
+
+  /// Whether each row is a query, as `i1`.
+  virtual Value emitExists() = 0;
+  /// Stores an f32 for each row, for `emitFactors` and for `emitScoreGrad`.
+  virtual void storeRowOfFactors(Value rows) = 0;
+  virtual void storeRowOfGrads(Value rows) = 0;
+
+  /// Emits all code of the kernel.
+  attn::TileProgramBuilder &b;
+  int64_t queryTile = 0;
+  /// A row result, and its gradient or null.
+  Value rowResult, rowResultGrad;
+  /// Tiles of f32: the output of the reduction, and the gradient of the output.
+  Value output, outputGrad;
+  /// The factor with which the output of the reduction contributes to the
+  /// output of the operation; null for 1.
+  Value share;
+};
+
+/// A tile of scores in a step of a gradient.
+struct GradTile {
+  /// Emits all code of the kernel.
+  attn::TileProgramBuilder &b;
+  SmallVector<int64_t> shape;
+  /// A score is this, which is positive, times the element of a tile of scores.
+  double scoreFactor;
+  /// Whether scores of rows that are no queries may be infinite or NaN. Their
+  /// factors must be zero.
+  bool mayPaddingBeInfinite;
+};
+
 } // namespace mlir::attn_tile
 
 #include "attn/Dialect/AttnTile/IR/StreamingOpInterface.h.inc"

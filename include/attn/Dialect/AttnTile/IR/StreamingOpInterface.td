@@ -177,4 +177,69 @@ def AttnTile_StreamingOpInterface
   ];
 }
 
+def AttnTile_StreamingGradOpInterface
+    : OpInterface<"StreamingGradOpInterface", [Attn_AttentionOpInterface]> {
+  let cppNamespace = "::mlir::attn_tile";
+  let description = [{
+    The gradient of a reduction over keys whose output is, for each query, the sum of
+    the values times factors that depend on the scores. `convert-attn-to-attn-tile`
+    writes its kernels: the loops over work items and tiles, loads, scores, masks,
+    dropout, matmuls and the accumulation of dQ. The law of the reduction comes from
+    this interface. First, for each query tile, two values of each row:
+
+    ```
+    emitRowValues
+    ```
+
+    Then, for each tile of scores, which may be transposed:
+
+    ```
+    F = emitFactors(scores)
+    dV += drop(F)^T dO
+    dF = dO V^T
+    dS = emitScoreGrad(F, drop(F), dF)
+    dK += dS^T Q
+    dQ += dS K
+    ```
+
+    `attn.attention_grad` implements the interface with the gradient of the softmax by
+    an external model.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        The gradient of a score is the result of `emitScoreGrad` divided by this.
+      }],
+      "double", "getScoreGradFactor", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return 1;">,
+    InterfaceMethod<[{
+        Stores values of each row that steps need. Rows that are no queries get
+        values with which their factors and score gradients are zero.
+      }],
+      "void", "emitRowValues", (ins "::mlir::attn_tile::GradRows &":$rows)>,
+    InterfaceMethod<[{
+        The factors of the values, before dropout, a tile of f32. Masked scores are
+        -inf. `row` has the stored value of each query.
+      }],
+      "::mlir::Value", "emitFactors",
+      (ins "const ::mlir::attn_tile::GradTile &":$tile, "::mlir::Value":$scores,
+           "::mlir::Value":$row)>,
+    InterfaceMethod<[{
+        The gradient of the scores, a tile of f32, times the factor. `kept` has the
+        factors after dropout, which remain to be divided by the keep probability,
+        and `factorGrad` is dO V^T.
+      }],
+      "::mlir::Value", "emitScoreGrad",
+      (ins "const ::mlir::attn_tile::GradTile &":$tile, "::mlir::Value":$factors,
+           "::mlir::Value":$kept, "::mlir::Value":$factorGrad,
+           "::mlir::Value":$row)>,
+    InterfaceMethod<[{
+        Which scores have a gradient, a tile of `i1`. The gradients of the others
+        are zero, whatever values a `score_mod_grad` region computes for them.
+      }],
+      "::mlir::Value", "emitHasScoreGrad",
+      (ins "const ::mlir::attn_tile::GradTile &":$tile,
+           "::mlir::Value":$factors)>,
+  ];
+}
+
 #endif // ATTN_DIALECT_ATTNTILE_IR_STREAMINGOPINTERFACE_TD
