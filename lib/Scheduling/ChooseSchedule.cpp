@@ -163,6 +163,8 @@ private:
   LogicalResult reportTooLarge(OpTy op);
   LogicalResult chooseStreaming(attn_tile::StreamingOpInterface op);
   LogicalResult chooseMap(MapHeadsOp map);
+  template <typename OpTy>
+  LogicalResult chooseMoveRows(OpTy op);
   LogicalResult chooseAppend(CacheAppendOp append);
   template <typename OpTy>
   LogicalResult chooseLinear(OpTy op);
@@ -267,6 +269,15 @@ LogicalResult Chooser::chooseMap(MapHeadsOp map) {
   return setOrVerifySchedule(map, family.getMap(map, device), target);
 }
 
+/// Operations that move rows have a schedule for it. Threads of GPUs access
+/// aligned neighbours.
+template <typename OpTy>
+LogicalResult Chooser::chooseMoveRows(OpTy op) {
+  if (!op.getScheduleAttr())
+    op.setScheduleAttr(family.getMoveRows(op->getContext()));
+  return op.getScheduleAttr().verifyUse(op, target);
+}
+
 LogicalResult Chooser::chooseAppend(CacheAppendOp append) {
   if (!target.isHost() &&
       (failed(verifyHeadDim(append, "head dim of 'key'",
@@ -276,8 +287,7 @@ LogicalResult Chooser::chooseAppend(CacheAppendOp append) {
                             getDimSize(append.getValue(), 3),
                             target.getMaxHeadDim(), target))))
     return failure();
-  return setOrVerifySchedule(append, family.getMoveRows(append->getContext()),
-                             target);
+  return chooseMoveRows(append);
 }
 
 /// Checks that kernels on a GPU, `target`, compute `op`, linear attention or
@@ -337,16 +347,13 @@ LogicalResult Chooser::chooseLinear(OpTy op) {
                          : op.getScheduleAttr().verifyUse(op, target);
 }
 
-/// Merges and their gradients move rows. Threads of GPUs access aligned
-/// neighbours.
+/// Merges and their gradients move rows.
 template <typename OpTy>
 LogicalResult Chooser::chooseMerge(OpTy op) {
   if (!target.isHost() && failed(verifyHeadDim(op, "head dim", op.getHeadDim(),
                                                target.getMaxHeadDim(), target)))
     return failure();
-  if (!op.getScheduleAttr())
-    op.setScheduleAttr(family.getMoveRows(op->getContext()));
-  return op.getScheduleAttr().verifyUse(op, target);
+  return chooseMoveRows(op);
 }
 
 LogicalResult Chooser::choose(Operation *op) {

@@ -24,6 +24,7 @@
 
 #include "PTX.h"
 #include "Targets.h"
+#include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 #include "attn/Target/LoweredMemRef.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -48,7 +49,6 @@ static constexpr int64_t mmaRows = 16;
 static constexpr int64_t mmaColumns = 8;
 /// Rows and columns of tiles are padded to a multiple of this number.
 static constexpr int64_t tileUnit = 16;
-static constexpr int64_t threadsPerWarp = 32;
 
 namespace {
 /// Kernels in which all threads copy and compute. They also run on later
@@ -580,7 +580,7 @@ public:
         blockColumns(getBlockColumns(type)),
         pairColumns(stepChunks * getChunkColumns(type)) {
     // Lanes 8i to 8i + 7 give the addresses of the rows of matrix i.
-    Value lane = emitAnd(builder, loc, thread, threadsPerWarp - 1);
+    Value lane = emitAnd(builder, loc, thread, attn_tile::warpThreads - 1);
     Value rowInMatrix = emitAnd(builder, loc, lane, 7);
     Value low = emitAnd(builder, loc, emitShiftRight(builder, loc, lane, 3), 1);
     Value high = emitShiftRight(builder, loc, lane, 4);
@@ -709,7 +709,7 @@ public:
              Value thread, bool isTransposed, Value across = nullptr)
       : loc(loc), isTransposed(isTransposed), blockBytes(getBlockBytes(type)),
         blockColumns(getBlockColumns(type)) {
-    Value lane = emitAnd(builder, loc, thread, threadsPerWarp - 1);
+    Value lane = emitAnd(builder, loc, thread, attn_tile::warpThreads - 1);
     Value quad = emitShiftRight(builder, loc, lane, 2);
     Value along = emitMul(builder, loc, emitAnd(builder, loc, lane, 3), 2);
     Value row = isTransposed ? quad : along,
@@ -943,7 +943,7 @@ Operands::Operands(OpBuilder &builder, attn_tile::MmaStartOp op,
                    const StagedTile &rhs, const ThreadPosition &position)
     : loc(op.getLoc()), mma(mma), lhs(lhs), lhsTransposed(op.getTransposeLhs()),
       rhsTransposed(op.getTransposeRhs()), isF32(mma.getElementType().isF32()),
-      warps(position.numThreads / threadsPerWarp) {
+      warps(position.numThreads / attn_tile::warpThreads) {
   VectorType resultType = op.getResult().getType().getValueType();
   BufferType rhsType = op.getRhs().getType();
   columnBlocks = resultType.getDimSize(1) / mmaColumns;
@@ -1155,8 +1155,9 @@ MultistageTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
   FailureOr<attn_tile::MmaAttrInterface> mma = getMmaOf(op);
   if (failed(mma))
     return failure();
-  int64_t warps = position.numThreads / threadsPerWarp;
-  int64_t numRegisters = resultType.getNumElements() / (warps * threadsPerWarp);
+  int64_t warps = position.numThreads / attn_tile::warpThreads;
+  int64_t numRegisters =
+      resultType.getNumElements() / (warps * attn_tile::warpThreads);
   SmallVector<Value> registers(acc);
   if (acc.empty())
     registers.assign(numRegisters,

@@ -49,6 +49,16 @@ func.func @append_values(%k: memref<1x4x1x64xbf16>, %v: memref<1x4x1x12xbf16>, %
 
 // -----
 
+func.func @append_for_hosts(%k: memref<1x4x1x64xbf16>, %kc: memref<1x4x9x64xbf16>, %n: memref<1xi32>) {
+  // expected-error @below {{'attn.cache_append' op cannot have schedule '#attn_tile.move_rows<chunks = 64, threads = 1>' on sm_90a: 'threads' must be 32}}
+  attn.cache_append ins(%k, %k : memref<1x4x1x64xbf16>, memref<1x4x1x64xbf16>)
+      outs(%kc, %kc : memref<1x4x9x64xbf16>, memref<1x4x9x64xbf16>) key_lengths(%n : memref<1xi32>)
+      schedule(#attn_tile.move_rows<chunks = 64, threads = 1>)
+  return
+}
+
+// -----
+
 func.func @merge(%o: memref<1x4x9x60xbf16>, %l: memref<1x4x9xf32>) {
   // expected-error @below {{'attn.merge' op head dim on sm_90a must be a multiple of 8 and at most 576 (was 60)}}
   attn.merge ins(%o : memref<1x4x9x60xbf16>) lses(%l : memref<1x4x9xf32>) outs(%o : memref<1x4x9x60xbf16>)

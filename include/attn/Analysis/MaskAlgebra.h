@@ -28,6 +28,10 @@ class MaskScope {
 public:
   /// A static length is at least one.
   MaskScope(MLIRContext *context, int64_t queryLength, int64_t keyLength);
+  /// For the masks of `op`.
+  explicit MaskScope(AttentionOpInterface op)
+      : MaskScope(op->getContext(), op.getStaticLengths().first,
+                  op.getStaticLengths().second) {}
 
   const MaskAnalysis::Positions &getPositions() { return positions; }
   int64_t getStaticQueryLength() const { return queryLength; }

@@ -32,8 +32,6 @@ using namespace mlir;
 using namespace mlir::attn;
 using namespace mlir::attn_tile;
 
-static constexpr int64_t warpSize = 32;
-
 namespace {
 template <typename OpTy, typename XOp, typename YOp, typename ZOp>
 struct ProgramLowering : public KernelPattern<OpTy> {
@@ -628,7 +626,7 @@ static void hoistInvariants(LLVM::LLVMFuncOp function,
   for (AuxiliaryWarpsOp auxiliary : function.getOps<AuxiliaryWarpsOp>())
     if (auxiliary.getJoined())
       hoist(auxiliary);
-  if (context.numThreads == warpSize)
+  if (context.numThreads == attn_tile::warpThreads)
     hoist(function);
 }
 

@@ -14,6 +14,7 @@
 #define ATTN_LIB_CONVERSION_ATTNTILETONVVM_KERNELLOWERING_H
 
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 #include "attn/Target/LoweredMemRef.h"
 #include "attn/Target/TargetInfo.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -26,7 +27,7 @@
 namespace mlir::attn {
 
 constexpr int64_t warpgroupSize = 128;
-constexpr int64_t warpsPerWarpgroup = warpgroupSize / 32;
+constexpr int64_t warpsPerWarpgroup = warpgroupSize / attn_tile::warpThreads;
 
 /// Warps of a CTA that run an `attn_tile.auxiliary_warps`.
 struct IdleWarps {
@@ -111,13 +112,12 @@ struct KernelContext {
   ThreadPosition getPosition(OpBuilder &builder, Operation *op) const {
     if (op->getParentOfType<attn_tile::AuxiliaryWarpsOp>()) {
       Location loc = op->getLoc();
-      constexpr int64_t warpSize = 32;
       auto constant = [&](int64_t value) -> Value {
         return arith::ConstantIntOp::create(builder, loc, value, 32);
       };
-      Value lane =
-          arith::AndIOp::create(builder, loc, thread, constant(warpSize - 1));
-      return {lane, constant(0), constant(0), warpSize};
+      Value lane = arith::AndIOp::create(builder, loc, thread,
+                                         constant(attn_tile::warpThreads - 1));
+      return {lane, constant(0), constant(0), attn_tile::warpThreads};
     }
     auto role = op->getParentOfType<attn_tile::RoleOp>();
     int64_t first = role ? firstWarpgroup.lookup(role) : 0;

@@ -17,16 +17,15 @@ using namespace mlir;
 using namespace mlir::attn;
 using namespace mlir::attn_tile;
 
-static constexpr int64_t warpSize = 32;
-
 /// The amount that a CTA adds to a semaphore. Each warp adds an equal fraction,
 /// so that none waits for the others. A CTA has one warp or one to six
 /// warpgroups.
 static constexpr int64_t semaphoreUnit = 240;
 
 static Value emitLane(OpBuilder &builder, Location loc, Value thread) {
-  return arith::AndIOp::create(builder, loc, thread,
-                               createI32(builder, loc, warpSize - 1));
+  return arith::AndIOp::create(
+      builder, loc, thread,
+      createI32(builder, loc, attn_tile::warpThreads - 1));
 }
 
 /// The address of the semaphore of `op`.
@@ -49,7 +48,7 @@ struct SemaphoreAddLowering : public KernelPattern<SemaphoreAddOp> {
       return emitMissing(op, "semaphores", context.target);
     Location loc = op.getLoc();
     ThreadPosition position = context.getPosition(rewriter, op);
-    int64_t warps = position.numThreads / warpSize;
+    int64_t warps = position.numThreads / attn_tile::warpThreads;
     if (semaphoreUnit % warps != 0)
       return op.emitOpError("cannot be shared by ") << warps << " warps";
     bool isAuxiliary = bool(op->getParentOfType<AuxiliaryWarpsOp>());
@@ -61,7 +60,7 @@ struct SemaphoreAddLowering : public KernelPattern<SemaphoreAddOp> {
           rewriter, loc, emitSemaphoreAddress(rewriter, op, adaptor),
           emitLane(rewriter, loc, position.thread), semaphoreUnit,
           adaptor.getPipe()[1], adaptor.getPosition().front(),
-          context.stageThreads.consumers / warpSize);
+          context.stageThreads.consumers / attn_tile::warpThreads);
       rewriter.eraseOp(op);
       return success();
     }
@@ -138,7 +137,7 @@ public:
         source(cast<MemRefType>(op.getSource().getType()), adaptor.getSource()),
         dest(cast<MemRefType>(op.getDest().getType()), adaptor.getDest()),
         rows(context.getRows(tile)), columns(context.getColumns(tile)),
-        warps(context.layout.getNumThreads() / warpSize),
+        warps(context.layout.getNumThreads() / attn_tile::warpThreads),
         headDim(dest.type.getShape().back()), transposed(op.getTransposed()),
         element(dest.type.getElementType()),
         indices(getSingleValues(adaptor.getDestIndices())) {}
@@ -159,10 +158,13 @@ private:
   };
 
   static constexpr int64_t blockRows = 8, rowsOfWarp = 2 * blockRows;
-  static constexpr int64_t loadBytes = 16, bytesOfLoads = warpSize * loadBytes;
+  static constexpr int64_t loadBytes = 16,
+                           bytesOfLoads = attn_tile::warpThreads * loadBytes;
 
   /// Registers of a warp, over all of its lanes.
-  int64_t getRegistersOfWarp() const { return rows * columns * warpSize; }
+  int64_t getRegistersOfWarp() const {
+    return rows * columns * attn_tile::warpThreads;
+  }
 
   /// The index of the destination that changes from warp to warp.
   Value &getMovingIndex() { return indices.rbegin()[transposed ? 0 : 1]; }
@@ -235,7 +237,7 @@ void DqConversion::emit() {
   lane = emitLane(builder, loc, context.getPosition(builder, op).thread);
   int64_t warpsOfPart = warps / op.getParts();
   Value begin = multiply(adaptor.getPart().front(), constant(warpsOfPart));
-  thread = add(multiply(begin, constant(warpSize)), lane);
+  thread = add(multiply(begin, constant(attn_tile::warpThreads)), lane);
   // In fragment order, groups of four registers are stored lane after lane.
   Value offset = add(multiply(begin, constant(getRegistersOfWarp())),
                      multiply(lane, constant(4)));
@@ -310,10 +312,11 @@ void DqConversion::emitWarp(const Position &position) {
 /// Reads four registers, and clears them for the next kernel.
 SmallVector<Value> DqConversion::readAndClear(const Position &position,
                                               int64_t group) {
-  Value address = LLVM::GEPOp::create(
-      builder, loc, position.registers.getType(), source.type.getElementType(),
-      position.registers,
-      ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(group * 4 * warpSize)});
+  Value address =
+      LLVM::GEPOp::create(builder, loc, position.registers.getType(),
+                          source.type.getElementType(), position.registers,
+                          ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(
+                              group * 4 * attn_tile::warpThreads)});
   return semaphores.emitReadAndClearDq(
       builder, loc, emitAdd(builder, loc, position.copy, group * bytesOfLoads),
       address);

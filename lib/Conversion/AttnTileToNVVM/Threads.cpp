@@ -19,8 +19,6 @@ using namespace mlir;
 using namespace mlir::attn;
 using namespace mlir::attn_tile;
 
-static constexpr int64_t warpSize = 32;
-
 namespace {
 /// The numbers of one thread: `begin`, `begin + step`, and so on.
 struct ThreadRange {
@@ -119,7 +117,7 @@ struct ReduceLowering : public KernelPattern<ReduceOp> {
   matchAndRewrite(ReduceOp op, OneToNOpAdaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Location loc = op.getLoc();
-    if (context.getPosition(rewriter, op).numThreads != warpSize)
+    if (context.getPosition(rewriter, op).numThreads != attn_tile::warpThreads)
       return op.emitOpError("must be run by CTAs of one warp on a GPU");
     ThreadRange range(rewriter, op, context);
     SmallVector<Value> inits;
@@ -141,7 +139,7 @@ struct ReduceLowering : public KernelPattern<ReduceOp> {
       if (result.getType().isIndex())
         result = arith::IndexCastOp::create(rewriter, loc,
                                             rewriter.getI32Type(), value);
-      for (int64_t mask = warpSize / 2; mask > 0; mask /= 2)
+      for (int64_t mask = attn_tile::warpThreads / 2; mask > 0; mask /= 2)
         result = vector::makeArithReduction(
             rewriter, loc, op.getKind(n), result,
             emitShuffle(rewriter, loc, result, mask));
@@ -161,7 +159,7 @@ struct WarpCompactLowering : public KernelPattern<WarpCompactOp> {
   matchAndRewrite(WarpCompactOp op, OneToNOpAdaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Location loc = op.getLoc();
-    if (context.getPosition(rewriter, op).numThreads != warpSize)
+    if (context.getPosition(rewriter, op).numThreads != attn_tile::warpThreads)
       return op.emitOpError("must be run by CTAs of one warp on a GPU");
     ThreadRange range(rewriter, op, context);
     Type i32 = rewriter.getI32Type(), index = rewriter.getIndexType();
@@ -237,7 +235,8 @@ struct FetchWorkItemLowering : public KernelPattern<FetchWorkItemOp> {
         });
     rewriter.replaceOpWithNewOp<NVVM::ShflOp>(
         op, rewriter.getI32Type(), createI32(rewriter, loc, -1),
-        ifOp.getResult(0), zero, createI32(rewriter, loc, warpSize - 1),
+        ifOp.getResult(0), zero,
+        createI32(rewriter, loc, attn_tile::warpThreads - 1),
         NVVM::ShflKind::idx, UnitAttr());
     return success();
   }

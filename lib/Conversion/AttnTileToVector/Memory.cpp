@@ -254,9 +254,11 @@ void TileEmitter::forEachPacked(Value memref, ValueRange indices,
   });
 }
 
-LogicalResult TileEmitter::emitBulkReduceAdd(BulkReduceAddOp op) {
-  if (!isa<VectorType>(op.getValue().getType()) || op.getOrdinal())
-    return op.emitOpError("has no form for the host");
+/// Calls `emit` with each element of the tile of `op`, its destination and its
+/// place there, in fragment order.
+template <typename OpTy>
+void TileEmitter::forEachFragment(
+    OpTy op, function_ref<void(Value, Value, ValueRange)> emit) {
   Value dest = lookup(op.getDest());
   SmallVector<Value> indices = llvm::map_to_vector(
       op.getIndices(), [&](Value index) { return lookup(index); });
@@ -265,23 +267,23 @@ LogicalResult TileEmitter::emitBulkReduceAdd(BulkReduceAddOp op) {
                 [&](Value row, Value column, ValueRange at) {
                   Value value = memref::LoadOp::create(b, buffer,
                                                        ValueRange{row, column});
-                  memref::AtomicRMWOp::create(b, arith::AtomicRMWKind::addf,
-                                              value, dest, at);
+                  emit(value, dest, at);
                 });
+}
+
+LogicalResult TileEmitter::emitBulkReduceAdd(BulkReduceAddOp op) {
+  if (!isa<VectorType>(op.getValue().getType()) || op.getOrdinal())
+    return op.emitOpError("has no form for the host");
+  forEachFragment(op, [&](Value value, Value dest, ValueRange at) {
+    memref::AtomicRMWOp::create(b, arith::AtomicRMWKind::addf, value, dest, at);
+  });
   return success();
 }
 
 LogicalResult TileEmitter::emitStoreFragments(StoreFragmentsOp op) {
-  Value dest = lookup(op.getDest());
-  SmallVector<Value> indices = llvm::map_to_vector(
-      op.getIndices(), [&](Value index) { return lookup(index); });
-  Value buffer = getBuffer(op.getValue());
-  forEachPacked(dest, indices, getTileType(op.getValue()),
-                [&](Value row, Value column, ValueRange at) {
-                  Value value = memref::LoadOp::create(b, buffer,
-                                                       ValueRange{row, column});
-                  memref::StoreOp::create(b, value, dest, at);
-                });
+  forEachFragment(op, [&](Value value, Value dest, ValueRange at) {
+    memref::StoreOp::create(b, value, dest, at);
+  });
   return success();
 }
 

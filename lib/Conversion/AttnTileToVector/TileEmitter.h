@@ -151,6 +151,9 @@ private:
   template <typename EmitFn>
   void forEachPacked(Value memref, ValueRange indices, VectorType tile,
                      EmitFn emit);
+  template <typename OpTy>
+  void forEachFragment(OpTy op,
+                       function_ref<void(Value, Value, ValueRange)> emit);
 
   Value makeBuffer(ArrayRef<int64_t> shape, Type element);
   /// Releases the buffers taken since `takenBuffers` had `mark` elements; tiles

@@ -19,11 +19,9 @@
 #include "CreateKernel.h"
 #include "ScalarKernelBuilder.h"
 #include "attn/Conversion/AttnToAttnTile/AttnToAttnTile.h"
-#include "attn/Dialect/AttnTile/IR/InBoundsLoads.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/Sequence.h"
 
-#include <numeric>
 #include <optional>
 
 using namespace mlir;
@@ -67,7 +65,6 @@ private:
   Value countChunks(const Part &part);
   Value checkEntry(Value batch, Value isReporter);
   void writePart(const Part &part, Value first, Value count);
-  memref::LoadOp loadElement(Value source, ValueRange indices);
   SmallVector<Value> loadNeighbours(Value source, SmallVector<Value> indices);
   SmallVector<Element> rotate(const Part &part, ArrayRef<Value> row,
                               Value chunk);
@@ -238,18 +235,7 @@ std::optional<int64_t> CacheAppendWriter::getAlignment(Value memref,
   bool isTable = memref == cos || memref == sin;
   if (!division.isAligned || (isTable && !hasAlignedTables))
     return std::nullopt;
-  int64_t bytes = getElementTypeOrSelf(memref).getIntOrFloatBitWidth() / 8;
-  int64_t ofAll = std::gcd(width * bytes, CacheAppendOp::accessBytes);
-  int64_t alignment = std::gcd(number * bytes, ofAll);
-  return alignment > bytes ? std::optional(alignment) : std::nullopt;
-}
-
-/// Loads an element of a valid entry.
-memref::LoadOp CacheAppendWriter::loadElement(Value source,
-                                              ValueRange indices) {
-  auto load = memref::LoadOp::create(b, source, indices);
-  attn_tile::setKnownInBounds(load);
-  return load;
+  return getAlignmentOfNeighbour(memref, number, width);
 }
 
 /// Loads the elements from `indices` on.
@@ -259,7 +245,7 @@ CacheAppendWriter::loadNeighbours(Value source, SmallVector<Value> indices) {
   SmallVector<Value> values;
   for (int64_t i : llvm::seq(width)) {
     indices.back() = b.add(first, b.constant(i));
-    memref::LoadOp load = loadElement(source, indices);
+    memref::LoadOp load = b.loadExisting(source, indices);
     if (std::optional<int64_t> alignment = getAlignment(source, i))
       load.setAlignment(*alignment);
     values.push_back(load);
@@ -341,8 +327,8 @@ void CacheAppendWriter::move(const Part &part, ArrayRef<Value> row,
     return storeAt(part, indices, load());
   Value size = b.constant(pageSize);
   Value place = arith::DivUIOp::create(b, position, size);
-  indices[0] = arith::IndexCastOp::create(b, b.getIndexType(),
-                                          loadElement(table, {batch, place}));
+  indices[0] = arith::IndexCastOp::create(
+      b, b.getIndexType(), b.loadExisting(table, {batch, place}));
   indices[2] = arith::RemUIOp::create(b, position, size);
   SmallVector<Element> elements;
   if (division.loadsEarly)
@@ -383,19 +369,14 @@ void CacheAppendWriter::storeAt(const Part &part, SmallVector<Value> indices,
 LogicalResult attn::lowerCacheAppendToKernel(RewriterBase &rewriter,
                                              CacheAppendOp op,
                                              SymbolTable &symbols) {
-  if (!op.isBufferized())
-    return op.emitOpError("must be bufferised");
-  ScheduleAttrInterface schedule = op.getScheduleAttr();
-  if (!schedule)
-    return op.emitOpError("needs a schedule");
+  FailureOr<attn_tile::KernelOp> kernel = createKernelOfOperands(
+      rewriter, op, symbols, "_cache_append", /*faultWords=*/1);
+  if (failed(kernel))
+    return failure();
   OpBuilder::InsertionGuard guard(rewriter);
-  rewriter.setInsertionPoint(op);
-  SmallVector<Value> operands(op->getOperands());
-  operands.push_back(attn_tile::ErrorFlagOp::create(
-      rewriter, op.getLoc(), MemRefType::get({1}, rewriter.getI32Type())));
-  attn_tile::KernelOp kernel =
-      createKernel(rewriter, op, schedule, symbols, "_cache_append", operands);
-  CacheAppendWriter(rewriter, op, kernel, schedule.getRowDivision()).write();
+  CacheAppendWriter(rewriter, op, *kernel,
+                    op.getScheduleAttr().getRowDivision())
+      .write();
   rewriter.eraseOp(op);
   return success();
 }

@@ -31,6 +31,28 @@ attn_tile::KernelOp createKernel(RewriterBase &rewriter, Operation *user,
                                  SymbolTable &symbols, StringRef suffix,
                                  ValueRange operands);
 
+/// Creates the kernel of an operation whose operands are its arguments, and
+/// reports if the operation has no memrefs, or no schedule. The last argument
+/// is an error flag of `faultWords` words, unless this is 0.
+template <typename OpTy>
+FailureOr<attn_tile::KernelOp>
+createKernelOfOperands(RewriterBase &rewriter, OpTy op, SymbolTable &symbols,
+                       StringRef suffix, int64_t faultWords = 0) {
+  if (!isa<MemRefType>(op->getOperands().back().getType()))
+    return op.emitOpError("must be bufferised");
+  ScheduleAttrInterface schedule = op.getScheduleAttr();
+  if (!schedule)
+    return op.emitOpError("needs a schedule");
+  OpBuilder::InsertionGuard guard(rewriter);
+  rewriter.setInsertionPoint(op);
+  SmallVector<Value> operands(op->getOperands());
+  if (faultWords > 0)
+    operands.push_back(attn_tile::ErrorFlagOp::create(
+        rewriter, op.getLoc(),
+        MemRefType::get({faultWords}, rewriter.getI32Type())));
+  return createKernel(rewriter, op, schedule, symbols, suffix, operands);
+}
+
 } // namespace mlir::attn
 
 #endif // ATTN_LIB_CONVERSION_ATTNTOATTNTILE_CREATEKERNEL_H

@@ -236,22 +236,14 @@ static void write(ScalarKernelBuilder &b, BlockSparseMapOp,
 LogicalResult attn::lowerMaskTableToKernel(RewriterBase &rewriter,
                                            MaskTableOpInterface op,
                                            SymbolTable &symbols) {
-  if (!isa<MemRefType>(op.getTable().getType()))
-    return op.emitOpError("must be bufferised");
-  ScheduleAttrInterface schedule = op.getScheduleAttr();
-  if (!schedule)
-    return op.emitOpError("needs a schedule");
-  OpBuilder::InsertionGuard guard(rewriter);
-  rewriter.setInsertionPoint(op);
-  SmallVector<Value> operands(op->getOperands());
-  operands.push_back(attn_tile::ErrorFlagOp::create(
-      rewriter, op.getLoc(),
-      MemRefType::get({ATTNRT_ERROR_FLAG_WORDS}, rewriter.getI32Type())));
   std::string suffix = ("_" + op->getName().stripDialect()).str();
-  attn_tile::KernelOp kernel =
-      createKernel(rewriter, op, schedule, symbols, suffix, operands);
+  FailureOr<attn_tile::KernelOp> kernel = createKernelOfOperands(
+      rewriter, op, symbols, suffix, ATTNRT_ERROR_FLAG_WORDS);
+  if (failed(kernel))
+    return failure();
+  OpBuilder::InsertionGuard guard(rewriter);
   ScalarKernelBuilder b(op.getLoc(), rewriter);
-  Block *entry = &kernel.getBody().front();
+  Block *entry = &kernel->getBody().front();
   b.setInsertionPointToEnd(entry);
   llvm::TypeSwitch<Operation *>(op)
       .Case<SequenceIdsOp, AncestorMapOp, BlockSparseMapOp>(

@@ -21,13 +21,10 @@
 #include "CombinedSoftmax.h"
 #include "CreateKernel.h"
 #include "ScalarKernelBuilder.h"
-#include "attn/Dialect/AttnTile/IR/InBoundsLoads.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/Sequence.h"
 #include "llvm/Support/MathExtras.h"
-
-#include <numeric>
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -59,7 +56,6 @@ protected:
   Value f32(double value) {
     return arith::ConstantOp::create(b, b.getF32FloatAttr(value));
   }
-  Value load(Value memref, ValueRange indices);
   /// The elements of chunk `chunk` of a row, as f32.
   SmallVector<Value> loadChunk(Value memref, ArrayRef<Value> row, Value chunk);
   void storeChunk(ArrayRef<Value> values, Value memref, ArrayRef<Value> row,
@@ -142,12 +138,6 @@ private:
 // Accesses
 //===----------------------------------------------------------------------===//
 
-Value MergeKernelBuilder::load(Value memref, ValueRange indices) {
-  auto element = memref::LoadOp::create(b, memref, indices);
-  attn_tile::setKnownInBounds(element);
-  return element;
-}
-
 SmallVector<Value> MergeKernelBuilder::getIndices(ArrayRef<Value> row,
                                                   Value chunk, int64_t number) {
   SmallVector<Value> indices(row);
@@ -157,21 +147,17 @@ SmallVector<Value> MergeKernelBuilder::getIndices(ArrayRef<Value> row,
 
 std::optional<int64_t> MergeKernelBuilder::getAlignment(Value memref,
                                                         int64_t number) const {
-  if (!division.isAligned)
-    return std::nullopt;
-  int64_t bytes = getElementTypeOrSelf(memref).getIntOrFloatBitWidth() / 8;
-  int64_t alignment = std::gcd(
-      number * bytes, std::gcd(width * bytes, CacheAppendOp::accessBytes));
-  return alignment > bytes ? std::optional(alignment) : std::nullopt;
+  return division.isAligned ? getAlignmentOfNeighbour(memref, number, width)
+                            : std::nullopt;
 }
 
 SmallVector<Value>
 MergeKernelBuilder::loadChunk(Value memref, ArrayRef<Value> row, Value chunk) {
   SmallVector<Value> values;
   for (int64_t i : llvm::seq(width)) {
-    Value element = load(memref, getIndices(row, chunk, i));
+    memref::LoadOp element = b.loadExisting(memref, getIndices(row, chunk, i));
     if (std::optional<int64_t> alignment = getAlignment(memref, i))
-      element.getDefiningOp<memref::LoadOp>().setAlignment(*alignment);
+      element.setAlignment(*alignment);
     values.push_back(element);
   }
   for (Value &value : values)
@@ -231,7 +217,7 @@ void MergeWriter::writeChunk(ArrayRef<Value> row, Value chunk) {
   SmallVector<SmallVector<Value>> chunks;
   for (auto [partialOut, partialLse] :
        llvm::zip_equal(partialOuts, partialLses)) {
-    lses.push_back(load(partialLse, row));
+    lses.push_back(b.loadExisting(partialLse, row));
     chunks.push_back(loadChunk(partialOut, row, chunk));
   }
   Value rowSum = f32(1 / countScale);
@@ -296,8 +282,10 @@ SmallVector<Value> MergeGradWriter::emitProducts(ArrayRef<Value> row) {
 
 void MergeGradWriter::writeRow(ArrayRef<Value> row) {
   SmallVector<Value> products = emitProducts(row);
-  SmallVector<Value> lses = llvm::map_to_vector(
-      partialLses, [&](Value partialLse) { return load(partialLse, row); });
+  SmallVector<Value> lses =
+      llvm::map_to_vector(partialLses, [&](Value partialLse) -> Value {
+        return b.loadExisting(partialLse, row);
+      });
   Value zero = f32(0), rowSum = f32(1 / countScale);
   // The merge of these numbers is dot(dout, merged output).
   PartialElement element(b, lses, products, rowSum);
@@ -306,7 +294,7 @@ void MergeGradWriter::writeRow(ArrayRef<Value> row) {
       softmax.emitCombine(softmax.emitInit(), int64_t(lses.size()));
   Value mean = softmax.emitOutput(state);
   SmallVector<Value> weights, gradients;
-  Value ofLse = dlse ? load(dlse, row) : Value();
+  Value ofLse = dlse ? b.loadExisting(dlse, row) : Value();
   for (auto [partialLse, product] : llvm::zip_equal(lses, products)) {
     Value isEmpty = softmax.isLowest(partialLse);
     Value share = arith::DivFOp::create(
@@ -342,16 +330,12 @@ void MergeGradWriter::writeRow(ArrayRef<Value> row) {
 template <typename Writer, typename OpTy>
 static LogicalResult lower(RewriterBase &rewriter, OpTy op,
                            SymbolTable &symbols, StringRef suffix) {
-  if (!op.isBufferized())
-    return op.emitOpError("must be bufferised");
-  ScheduleAttrInterface schedule = op.getScheduleAttr();
-  if (!schedule)
-    return op.emitOpError("needs a schedule");
+  FailureOr<attn_tile::KernelOp> kernel =
+      createKernelOfOperands(rewriter, op, symbols, suffix);
+  if (failed(kernel))
+    return failure();
   OpBuilder::InsertionGuard guard(rewriter);
-  rewriter.setInsertionPoint(op);
-  attn_tile::KernelOp kernel =
-      createKernel(rewriter, op, schedule, symbols, suffix, op->getOperands());
-  Writer(rewriter, op, kernel).write();
+  Writer(rewriter, op, *kernel).write();
   rewriter.eraseOp(op);
   return success();
 }

@@ -16,10 +16,15 @@
 
 #include "attn-runtime/attn_runtime.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/IR/InBoundsLoads.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/IR/TypeUtilities.h"
+
+#include <numeric>
+#include <optional>
 
 namespace mlir::attn {
 
@@ -71,6 +76,12 @@ struct ScalarKernelBuilder : ImplicitLocOpBuilder {
     Value element = memref::LoadOp::create(*this, memref, indices);
     return arith::IndexCastOp::create(*this, getIndexType(), element);
   }
+  /// Loads an element that exists.
+  memref::LoadOp loadExisting(Value memref, ValueRange indices) {
+    auto load = memref::LoadOp::create(*this, memref, indices);
+    attn_tile::setKnownInBounds(load);
+    return load;
+  }
   void storeIndex(Value value, Value memref, ValueRange indices) {
     value = arith::IndexCastOp::create(*this, getI32Type(), value);
     memref::StoreOp::create(*this, value, memref, indices);
@@ -109,6 +120,16 @@ struct ScalarKernelBuilder : ImplicitLocOpBuilder {
     });
   }
 };
+
+/// The alignment of element `number` of `width` neighbours in `memref`, which
+/// are aligned together, if it exceeds the size of an element.
+inline std::optional<int64_t>
+getAlignmentOfNeighbour(Value memref, int64_t number, int64_t width) {
+  int64_t bytes = getElementTypeOrSelf(memref).getIntOrFloatBitWidth() / 8;
+  int64_t ofAll = std::gcd(width * bytes, maxAccessBytes);
+  int64_t alignment = std::gcd(number * bytes, ofAll);
+  return alignment > bytes ? std::optional(alignment) : std::nullopt;
+}
 
 } // namespace mlir::attn
 

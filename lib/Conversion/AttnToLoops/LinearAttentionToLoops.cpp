@@ -12,23 +12,20 @@
 //===----------------------------------------------------------------------===//
 
 #include "LinearAttentionToLoops.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "F64Builder.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace mlir::attn;
 
 namespace {
-/// Arithmetic in f64 on elements of memrefs, and the recurrence.
-class LinearLoopWriter {
+/// The recurrence.
+class LinearLoopWriter : protected F64Builder {
 protected:
   template <typename OpTy>
   LinearLoopWriter(OpBuilder &builder, OpTy op, const IRMapping &mapping)
-      : b(op.getLoc(), builder), mapping(mapping), query(get(op.getQuery())),
+      : F64Builder(op.getLoc(), builder, mapping), query(get(op.getQuery())),
         key(get(op.getKey())), value(get(op.getValue())),
         logDecay(get(op.getLogDecay())), beta(get(op.getBeta())),
         initialState(get(op.getInitialState())), isCausal(op.getCausal()),
@@ -37,36 +34,10 @@ protected:
         keyGroup(op.getNumHeads() / getDimSize(op.getKey(), 1)),
         valueGroup(op.getNumHeads() / getDimSize(op.getValue(), 1)) {}
 
-  Value get(Value operand) {
-    return operand ? mapping.lookupOrDefault(operand) : Value();
-  }
-  Value index(int64_t number) {
-    return arith::ConstantIndexOp::create(b, number);
-  }
-  Value constant(double number) {
-    return arith::ConstantOp::create(b, b.getF64FloatAttr(number));
-  }
-  Value size(Value memref, int64_t dim) {
-    return b.createOrFold<memref::DimOp>(memref, dim);
-  }
-  Value load(Value memref, ValueRange at) {
-    Value element = memref::LoadOp::create(b, memref, at);
-    return convertScalarToDtype(b, b.getLoc(), element, b.getF64Type(),
-                                /*isUnsignedCast=*/false);
-  }
-  void store(Value element, Value memref, ValueRange at) {
-    element = convertScalarToDtype(b, b.getLoc(), element,
-                                   getElementTypeOrSelf(memref.getType()),
-                                   /*isUnsignedCast=*/false);
-    memref::StoreOp::create(b, element, memref, at);
-  }
   /// Adds `term` to an element.
   void accumulate(Value term, Value memref, ValueRange at) {
     store(add(load(memref, at), term), memref, at);
   }
-  Value add(Value lhs, Value rhs) { return arith::AddFOp::create(b, lhs, rhs); }
-  Value sub(Value lhs, Value rhs) { return arith::SubFOp::create(b, lhs, rhs); }
-  Value mul(Value lhs, Value rhs) { return arith::MulFOp::create(b, lhs, rhs); }
   void loop(Value bound, function_ref<void(Value)> body) {
     auto loop = scf::ForOp::create(b, index(0), bound, index(1));
     OpBuilder::InsertionGuard guard(b);
@@ -108,8 +79,6 @@ protected:
     return load(query, {batch, head, token, d});
   }
 
-  ImplicitLocOpBuilder b;
-  const IRMapping &mapping;
   Value query, key, value, logDecay, beta, initialState;
   bool isCausal;
   double factor;

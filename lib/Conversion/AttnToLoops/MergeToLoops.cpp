@@ -11,12 +11,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "MergeToLoops.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "F64Builder.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/IR/TypeUtilities.h"
 
 #include <limits>
 
@@ -24,12 +21,12 @@ using namespace mlir;
 using namespace mlir::attn;
 
 namespace {
-/// Arithmetic in f64 on elements of memrefs, for one row.
-class MergeLoopWriter {
+/// Merges rows one after another.
+class MergeLoopWriter : F64Builder {
 public:
   template <typename OpTy>
   MergeLoopWriter(OpBuilder &builder, OpTy op, const IRMapping &mapping)
-      : b(op.getLoc(), builder), mapping(mapping),
+      : F64Builder(op.getLoc(), builder, mapping),
         partialOuts(get(op.getPartialOuts())),
         partialLses(get(op.getPartialLses())) {}
 
@@ -37,27 +34,6 @@ public:
   void write(MergeGradOp op);
 
 private:
-  SmallVector<Value> get(ValueRange operands) {
-    return llvm::map_to_vector(
-        operands, [&](Value v) { return mapping.lookupOrDefault(v); });
-  }
-  Value constant(double number) {
-    return arith::ConstantOp::create(b, b.getF64FloatAttr(number));
-  }
-  Value load(Value memref, ValueRange at) {
-    Value element = memref::LoadOp::create(b, memref, at);
-    return convertScalarToDtype(b, b.getLoc(), element, b.getF64Type(),
-                                /*isUnsignedCast=*/false);
-  }
-  void store(Value element, Value memref, ValueRange at) {
-    element = convertScalarToDtype(b, b.getLoc(), element,
-                                   getElementTypeOrSelf(memref.getType()),
-                                   /*isUnsignedCast=*/false);
-    memref::StoreOp::create(b, element, memref, at);
-  }
-  Value add(Value lhs, Value rhs) { return arith::AddFOp::create(b, lhs, rhs); }
-  Value sub(Value lhs, Value rhs) { return arith::SubFOp::create(b, lhs, rhs); }
-  Value mul(Value lhs, Value rhs) { return arith::MulFOp::create(b, lhs, rhs); }
   Value select(Value condition, Value yes, Value no) {
     return arith::SelectOp::create(b, condition, yes, no);
   }
@@ -76,8 +52,6 @@ private:
   /// log-sum-exp.
   Value emitWeights(ArrayRef<Value> row);
 
-  ImplicitLocOpBuilder b;
-  const IRMapping &mapping;
   SmallVector<Value> partialOuts, partialLses, weights;
 };
 } // namespace

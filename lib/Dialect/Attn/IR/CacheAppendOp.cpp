@@ -39,7 +39,7 @@ static int64_t getElementBytes(Value value) {
 }
 
 int64_t CacheAppendOp::getAccessWidth() {
-  int64_t width = accessBytes / getElementBytes(getKey());
+  int64_t width = maxAccessBytes / getElementBytes(getKey());
   for (int64_t size : {getDimSize(getKey(), 3), getDimSize(getValue(), 3),
                        getNumRotated() / 2})
     width = std::gcd(width, size);
@@ -48,7 +48,8 @@ int64_t CacheAppendOp::getAccessWidth() {
 
 bool CacheAppendOp::hasAlignedTables() {
   return getCos() &&
-         getDimSize(getCos(), 1) * getElementBytes(getCos()) % accessBytes == 0;
+         getDimSize(getCos(), 1) * getElementBytes(getCos()) % maxAccessBytes ==
+             0;
 }
 
 void CacheAppendOp::getEffects(

@@ -43,8 +43,8 @@ static int64_t computeAccessWidth(OpTy op) {
   for (Value operand : op->getOperands()) {
     auto type = cast<ShapedType>(operand.getType());
     if (type.getRank() == 4)
-      width = std::max(width, CacheAppendOp::accessBytes * 8 /
-                                  type.getElementTypeBitWidth());
+      width =
+          std::max(width, maxAccessBytes * 8 / type.getElementTypeBitWidth());
   }
   return std::gcd(width, op.getHeadDim());
 }

@@ -38,14 +38,9 @@ static constexpr size_t maxLiveValues = 2500;
 /// Operations of a region beyond which its kernels take more than 10 seconds.
 static constexpr size_t maxOperations = 15'000;
 
-static MaskScope makeScope(AttentionOpInterface op) {
-  auto [queryLength, keyLength] = op.getStaticLengths();
-  return MaskScope(op->getContext(), queryLength, keyLength);
-}
-
 /// Checks that the mask is piecewise affine.
 static LogicalResult checkStaticTiles(AttentionOpInterface op) {
-  MaskScope scope = makeScope(op);
+  MaskScope scope(op);
   MaskAnalysis analysis(scope.getPositions());
   if (MaskAttrInterface mask = op.getMaskAttr())
     analysis.restrict(scope.getPredicate(mask));
@@ -80,7 +75,7 @@ static LogicalResult checkReads(AttentionOpInterface op, Region &region,
                                 bool isMaskMod) {
   if (region.empty())
     return success();
-  MaskScope scope = makeScope(op);
+  MaskScope scope(op);
   IRMapping mapping;
   scope.clone(region, mapping);
   LogicalResult result = success();

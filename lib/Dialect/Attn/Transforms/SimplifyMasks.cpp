@@ -33,11 +33,6 @@ using namespace mlir::attn;
 /// The dimension of queries and keys that counts positions.
 static constexpr int64_t lengthDim = 2;
 
-static MaskScope makeScope(AttentionOpInterface op) {
-  auto [queryLength, keyLength] = op.getStaticLengths();
-  return MaskScope(op->getContext(), queryLength, keyLength);
-}
-
 /// The value whose dimension of positions has the length `size`.
 static Value getSizedBy(Value size) {
   auto getSource = [&](auto dim) -> Value {
@@ -95,7 +90,7 @@ struct SimplifyNamedMask
     MaskAttrInterface mask = op.getMaskAttr();
     if (!mask)
       return rewriter.notifyMatchFailure(op, "no named mask");
-    MaskScope scope = makeScope(op);
+    MaskScope scope(op);
     MaskAttrInterface simplified = simplifyMask(scope, mask);
     if (scope.isExhausted())
       remark::missed(op->getLoc(), remark::RemarkOpts::name("mask").category(
@@ -124,7 +119,7 @@ struct DropNeverMaskMod
     Region &maskMod = op.getMaskMod();
     if (maskMod.empty())
       return rewriter.notifyMatchFailure(op, "no mask_mod region");
-    MaskScope scope = makeScope(op);
+    MaskScope scope(op);
     SmallVector<MaskScope::Literal> literals = {
         {scope.clonePredicate(maskMod, mapLengths(op, scope))}};
     if (MaskAttrInterface mask = op.getMaskAttr())
@@ -182,7 +177,7 @@ DropRedundantMaskMod::matchAndRewrite(AttentionOpInterface op,
   Region &maskMod = op.getMaskMod();
   if (maskMod.empty())
     return rewriter.notifyMatchFailure(op, "no mask_mod region");
-  MaskScope scope = makeScope(op);
+  MaskScope scope(op);
   SmallVector<Value> conjuncts, copies;
   getConjuncts(getYielded(maskMod), conjuncts);
   getConjuncts(scope.clonePredicate(maskMod, mapLengths(op, scope)), copies);
@@ -209,7 +204,7 @@ LogicalResult NameMaskMod::matchAndRewrite(AttentionOpInterface op,
   Region &maskMod = op.getMaskMod();
   if (maskMod.empty())
     return rewriter.notifyMatchFailure(op, "no mask_mod region");
-  MaskScope scope = makeScope(op);
+  MaskScope scope(op);
   Value predicate = scope.clonePredicate(maskMod, mapLengths(op, scope));
   SmallVector<MaskAttrInterface> masks;
   SmallVector<Value> unnamed;

@@ -127,12 +127,10 @@ def Attn_CacheAppendOp : Attn_Op<"cache_append", [
     int64_t getNumRotated() {
       return getCos() ? 2 * ::mlir::attn::getDimSize(getCos(), 1) : 0;
     }
-    /// Bytes of neighbours that a thread accesses at a time, at most.
-    static constexpr int64_t accessBytes = 16;
     /// The number of neighbours that a thread accesses at a time: all rows, and
     /// rotated halves of rows, are multiples of it.
     int64_t getAccessWidth();
-    /// Whether rows of contiguous tables are multiples of `accessBytes`. On GPUs,
+    /// Whether rows of contiguous tables are multiples of `maxAccessBytes`. On GPUs,
     /// rows of tables then begin at multiples of it.
     bool hasAlignedTables();
 

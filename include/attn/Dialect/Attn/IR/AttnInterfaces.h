@@ -135,6 +135,9 @@ struct SequenceRows {
   Value first, length, isValid;
 };
 
+/// Bytes that a thread of a kernel that moves rows accesses at a time, at most.
+inline constexpr int64_t maxAccessBytes = 16;
+
 /// How the threads of kernels that move rows divide chunks of neighbouring
 /// elements.
 struct RowDivision {
@@ -226,27 +229,27 @@ struct GradSchedules {
   bool inPairs = false;
 };
 
-} // namespace mlir::attn
-
-#include "attn/Dialect/Attn/IR/AttnAttrInterfaces.h.inc"
 /// Emits row `key` of the rows from `first` on.
 Value emitContiguousRow(OpBuilder &builder, Location loc, Value first,
                         Value key);
 
+} // namespace mlir::attn
+
+#include "attn/Dialect/Attn/IR/AttnAttrInterfaces.h.inc"
 
 // Attributes implement the interfaces above and are part of those below.
 #define GET_ATTRDEF_CLASSES
 #include "attn/Dialect/Attn/IR/AttnAttrs.h.inc"
 
-#include "attn/Dialect/Attn/IR/AttnOpInterfaces.h.inc"
-
-namespace mlir::attn {
 namespace mlir::attn {
 /// How kernels find the rows of the keys and values of `op` if its operands say
 /// so.
 KVAddressingAttrInterface getOperandAddressing(AttentionOpInterface op);
 } // namespace mlir::attn
 
+#include "attn/Dialect/Attn/IR/AttnOpInterfaces.h.inc"
+
+namespace mlir::attn {
 /// Emits the rows of the queries of sequence `sequence`, as
 /// `KVAddressingAttrInterface::emitRows` does of keys.
 SequenceRows emitQueryRows(OpBuilder &builder, Location loc,
