@@ -657,7 +657,7 @@ public:
   FragmentWriter(OpBuilder &builder, Location loc, Value stage, BufferType type,
                  Value thread)
       : loc(loc), blockBytes(getBlockBytes(type)) {
-    Value lane = emitAnd(builder, loc, thread, threadsPerWarp - 1);
+    Value lane = emitAnd(builder, loc, thread, attn_tile::warpThreads - 1);
     Value warp = emitShiftRight(builder, loc, thread, 5);
     Value row = arith::AddIOp::create(builder, loc,
                                       emitMul(builder, loc, warp, mmaRows),
@@ -1096,7 +1096,7 @@ MultistageTarget::emitRead(OpBuilder &builder, attn_tile::ReadOp op,
   Location loc = op.getLoc();
   BufferType type = op.getBuffer().getType();
   auto tile = cast<VectorType>(op.getTile().getType());
-  int64_t warps = position.numThreads / threadsPerWarp;
+  int64_t warps = position.numThreads / attn_tile::warpThreads;
   if (failed(verifyFragments(op, tile, /*firstColumn=*/0, warps, "read from")))
     return failure();
   Value warp = emitShiftRight(builder, loc, position.thread, 5);
@@ -1126,7 +1126,7 @@ MultistageTarget::emitLocalStore(OpBuilder &builder, attn_tile::LocalStoreOp op,
   BufferType type = op.getBuffer().getType();
   auto tileType = cast<VectorType>(op.getTile().getType());
   int64_t firstColumn = op.getFirstColumn();
-  int64_t warps = position.numThreads / threadsPerWarp;
+  int64_t warps = position.numThreads / attn_tile::warpThreads;
   if (failed(verifyFragments(op, tileType, firstColumn, warps, "stored to")))
     return failure();
   if (op.getPipe().getType().getStages() == 1 && firstColumn == 0)
