@@ -408,6 +408,31 @@ static SmallVector<BlockOfRow> emitBlocksOfRow(OpBuilder &builder,
   return blocks;
 }
 
+/// The rows that the `steps` of a copy read, `rowStep` apart, if they are not
+/// at their index.
+static SmallVector<ptx::RowPlace>
+emitPlacesOfSteps(OpBuilder &builder, attn_tile::CopyOp op,
+                  const CopiedRows &stored, ValueRange indices, Value firstRow,
+                  int64_t steps, int64_t rowStep) {
+  if (!op.getPageTable() && !op.getAddressing())
+    return {};
+  SmallVector<Value> positions;
+  for (int64_t i = 0; i < steps; ++i)
+    positions.push_back(emitAdd(builder, op.getLoc(), firstRow, i * rowStep));
+  return ptx::emitRowPlaces(builder, op, stored, /*entry=*/indices.front(),
+                            positions);
+}
+
+/// Whether a row at `place` exists.
+static Value emitExists(OpBuilder &builder, attn_tile::CopyOp op,
+                        const CopiedRows &stored, const ptx::RowPlace &place,
+                        Value numRows) {
+  bool isPaged = bool(op.getPageTable());
+  return arith::CmpIOp::create(builder, op.getLoc(), arith::CmpIPredicate::ult,
+                               isPaged ? place.entry : place.row,
+                               isPaged ? stored.numPages : numRows);
+}
+
 LogicalResult MultistageTarget::emitCopy(OpBuilder &builder,
                                          attn_tile::CopyOp op,
                                          ValueRange source, ValueRange indices,
@@ -444,15 +469,8 @@ LogicalResult MultistageTarget::emitCopy(OpBuilder &builder,
       builder, loc, start.back(),
       emitMul(builder, loc, chunk, getChunkColumns(type)));
   int64_t steps = llvm::divideCeil(rows, rowStep);
-  // The rows of the source of all steps, if they are not at their index.
-  SmallVector<ptx::RowPlace> places;
-  if (op.getPageTable() || op.getAddressing()) {
-    SmallVector<Value> positions;
-    for (int64_t i = 0; i < steps; ++i)
-      positions.push_back(emitAdd(builder, loc, start[rowDim], i * rowStep));
-    places = ptx::emitRowPlaces(builder, op, stored, /*entry=*/indices.front(),
-                                positions);
-  }
+  SmallVector<ptx::RowPlace> places = emitPlacesOfSteps(
+      builder, op, stored, indices, start[rowDim], steps, rowStep);
   Value pointer;
   if (places.empty())
     pointer = memref.emitAddress(builder, loc, start);
@@ -481,10 +499,7 @@ LogicalResult MultistageTarget::emitCopy(OpBuilder &builder,
           emitLess(builder, loc,
                    emitAdd(builder, loc, start[rowDim], i * rowStep), numRows);
     } else {
-      inside = arith::CmpIOp::create(
-          builder, loc, arith::CmpIPredicate::ult,
-          op.getPageTable() ? places[i].entry : places[i].row,
-          op.getPageTable() ? stored.numPages : numRows);
+      inside = emitExists(builder, op, stored, places[i], numRows);
       SmallVector<Value> at(start);
       at[rowDim] = places[i].row;
       at.front() = places[i].entry;

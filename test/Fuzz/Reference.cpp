@@ -178,6 +178,13 @@ public:
   /// The error of an exponent at `distance` from the maximum.
   double getExponentError(double maximum, double distance);
 
+  /// The largest sink, and the largest term that is added to a score of 16-bit
+  /// inputs: both are divided by the scale (docs/Numerics.md).
+  double getLargestAdded() const {
+    return (anyScore ? FLT_MAX : kLargestScore) *
+           std::min(1.0, std::fabs(scale)) / 2;
+  }
+
   /// The element `[sequence.entry, head, row, d]` of `elements`.
   static double read(const DenseElements &elements, const Sequence &sequence,
                      int64_t head, int64_t row, int64_t d) {
@@ -346,7 +353,8 @@ void Rows::applyRegions(const MaskPair &at, Pair &pair) {
   if (!pair.score.isKnown())
     return;
   pair.mayAttend &= pair.score.high > -kInfinity;
-  pair.mustAttend &= pair.score.low > -kInfinity;
+  pair.mustAttend &=
+      pair.score.low > (inputType.isF32() ? -kInfinity : -getLargestAdded());
 }
 
 double Rows::getKeepProbability() {
@@ -443,9 +451,7 @@ static Interval getExponential(Rows &rows, Interval score, bool isCertain,
 static std::optional<Maximum> findMaximum(Rows &rows, ArrayRef<Pair> pairs,
                                           double sink) {
   double largest = rows.takesAnyScore() ? FLT_MAX : kLargestScore;
-  // Sinks, and terms that are added to scores of 16-bit inputs, are divided by
-  // the scale (docs/Numerics.md).
-  double largestAdded = largest * std::min(1.0, std::fabs(rows.scale)) / 2;
+  double largestAdded = rows.getLargestAdded();
   Maximum maximum;
   if (sink != -kInfinity && !(std::fabs(sink) <= largestAdded))
     return std::nullopt;

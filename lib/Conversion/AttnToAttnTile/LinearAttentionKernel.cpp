@@ -55,10 +55,10 @@ using arith::CmpIPredicate;
 /// The smallest log-decay: its decay is the smallest normal f32.
 static constexpr double minLogDecay = -126;
 
+namespace {
 /// The parts of a sum of log-decays, as indices of their buffer.
 enum SumPart : unsigned { WholePart, RestPart, NumSumParts };
 
-namespace {
 /// Writes the kernel that adds up log-decays in chunks, as binary logarithms.
 class DecaySumWriter {
 public:
