@@ -7,6 +7,6 @@
 func.func @attention(%query: !q, %key: !q, %value: !q, %decay: tensor<2xf32>, %out: !q) -> !q {
   %0 = attn.linear_attention ins(%query, %key, %value : !q, !q, !q) outs(%out : !q)
       log_decay(%decay : tensor<2xf32>) causal chunk(128)
-      schedule(#attn_tile.linear_multistage<chunk = 128, value_tile = 64, stages = 1, warps = 8>) -> !q
+      schedule(#attn_tile.linear_multistage<chunk = 128, value_tile = 64, stages = 1, warps = 8, split_work_items = 264>) -> !q
   return %0 : !q
 }

@@ -72,7 +72,7 @@ public:
   }
   LogicalResult emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
                          ValueRange source, ValueRange indices,
-                         const CopiedPages &pages, const StagedTile &stage,
+                         const CopiedRows &pages, const StagedTile &stage,
                          const ThreadPosition &position) const override {
     return sm80.emitCopy(builder, op, source, indices, pages, stage, position);
   }
