@@ -127,7 +127,7 @@ def main():
     import torch
 
     torch.manual_seed(0)
-    rows, artifacts = harness.Rows(options, harness.describe_device(torch)), harness.Artifacts(options)
+    rows, artifacts = harness.Rows(options, harness.describe_device(torch), suite="linear"), harness.Artifacts(options)
     ratios, lengths = [], harness.split_list(options.lengths)
     for heads, batch, length in CASES:
         if lengths and str(length) not in lengths:

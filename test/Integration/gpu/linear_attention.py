@@ -217,8 +217,9 @@ def compute_reference(torch, variant, inputs):
 
 def bound_subnormal(variant, inputs):
     """What the decayed scores and values of two tokens may be off where they are subnormal."""
-    largest = max(inputs[name].abs().max().item() for name in ("query", "key", "value") if inputs[name].numel())
-    return 2 * SUBNORMAL_ROUNDING[variant.dtype] * largest
+    tensors = [inputs[name] for name in ("query", "key", "value") if inputs[name].numel()]
+    largest = max((tensor.abs().max().item() for tensor in tensors), default=0.0)
+    return 2 * SUBNORMAL_ROUNDING[variant.dtype] * largest if variant.decay else 0.0
 
 
 def find_error(torch, actual, expected, magnitudes, roundings, subnormal=0.0):
@@ -243,7 +244,7 @@ def run_case(torch, function, variant, batch, tokens, value=None):
     (out, out_sums), (state, state_sums) = compute_reference(torch, variant, inputs)
     unit, steps = ROUNDING[variant.dtype], tokens * 2.0**-24
     # Of scores or the state, of decayed values, and of the output.
-    subnormal = bound_subnormal(variant, inputs) if variant.decay and tokens else 0.0
+    subnormal = bound_subnormal(variant, inputs)
     error = find_error(torch, outputs[0], out, out_sums, 3.5 * unit + steps, subnormal)
     if variant.state:
         of_values = 1.2 * unit if variant.decay else 2.0**-14
