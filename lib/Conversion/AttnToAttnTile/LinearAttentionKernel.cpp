@@ -45,6 +45,7 @@
 #include "attn/Dialect/AttnTile/IR/TileProgramBuilder.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -124,7 +125,7 @@ struct ChunkSplits {
 class ChunkKernelWriter {
 protected:
   ChunkKernelWriter(OpBuilder &builder, const LinearForm &form,
-                    attn_tile::KernelOp kernel);
+                    attn_tile::KernelOp kernel, ValueRange operands);
 
   /// The work of a work item.
   struct WorkItem {
@@ -144,8 +145,8 @@ protected:
     Value whole, rest;
   };
 
-  /// Takes the next arguments of the kernel for `operands`.
-  void takeArguments(ArrayRef<std::pair<Value, Value *>> operands);
+  /// The argument of the kernel for an operand; null for null.
+  Value get(Value operand) const { return arguments.lookupOrNull(operand); }
 
   /// Writes work items of `numSplits` splits; null without splits.
   void writeItems(Value numSplits, function_ref<void(const WorkItem &)> body);
@@ -198,7 +199,7 @@ protected:
   TileProgramBuilder b;
   LinearForm form;
   Block *entry;
-  unsigned numTaken = 0;
+  IRMapping arguments;
   Value key, value, cumulative;
   ChunkSplits splits;
   Type element;
@@ -343,19 +344,18 @@ void DecaySumWriter::write() {
 //===----------------------------------------------------------------------===//
 
 ChunkKernelWriter::ChunkKernelWriter(OpBuilder &builder, const LinearForm &form,
-                                     attn_tile::KernelOp kernel)
+                                     attn_tile::KernelOp kernel,
+                                     ValueRange operands)
     : b(form.op->getLoc(), builder), form(form),
       entry(&kernel.getBody().front()), element(getElementTypeOrSelf(form.key)),
       chunkTokens(form.schedule.getQueryTile()),
       // Each warp has 16 rows of a chunk, and of as many rows of the state.
       keyDim(llvm::alignTo(form.getKeyHeadDim(), chunkTokens)),
-      valueDim(form.schedule.getVHeadDimTile()) {}
-
-void ChunkKernelWriter::takeArguments(
-    ArrayRef<std::pair<Value, Value *>> operands) {
-  for (auto [operand, argument] : operands)
-    if (operand)
-      *argument = entry->getArgument(numTaken++);
+      valueDim(form.schedule.getVHeadDimTile()) {
+  arguments.map(operands, entry->getArguments());
+  key = get(form.key);
+  value = get(form.value);
+  cumulative = get(form.cumulative);
 }
 
 void ChunkKernelWriter::writeItems(Value numSplits,
@@ -517,17 +517,12 @@ OutputKernelWriter::OutputKernelWriter(OpBuilder &builder,
                                        const LinearForm &form,
                                        attn_tile::KernelOp kernel,
                                        const ChunkSplits &given)
-    : ChunkKernelWriter(builder, form, kernel) {
-  takeArguments({{form.query, &query},
-                 {form.key, &key},
-                 {form.value, &value},
-                 {form.out, &out},
-                 {form.firstState, &firstState},
-                 {form.lastState, &lastState},
-                 {form.cumulative, &cumulative},
-                 {given.starts, &splits.starts},
-                 {given.count, &splits.count},
-                 {given.chunks, &splits.chunks}});
+    : ChunkKernelWriter(builder, form, kernel, getOperands(form, given)),
+      query(get(form.query)), out(get(form.out)),
+      firstState(get(form.firstState)), lastState(get(form.lastState)) {
+  splits.starts = get(given.starts);
+  splits.count = get(given.count);
+  splits.chunks = get(given.chunks);
 }
 
 /// The cumulative log-decays up to each token of a chunk, for columns of tiles.
@@ -713,14 +708,11 @@ SmallVector<Value> SplitStateWriter::getOperands(const LinearForm &form,
 SplitStateWriter::SplitStateWriter(OpBuilder &builder, const LinearForm &form,
                                    attn_tile::KernelOp kernel,
                                    const ChunkSplits &given)
-    : ChunkKernelWriter(builder, form, kernel) {
-  takeArguments({{form.key, &key},
-                 {form.value, &value},
-                 {form.cumulative, &cumulative},
-                 {given.states, &splits.states},
-                 {given.decays, &splits.decays},
-                 {given.count, &splits.count},
-                 {given.chunks, &splits.chunks}});
+    : ChunkKernelWriter(builder, form, kernel, getOperands(form, given)) {
+  splits.states = get(given.states);
+  splits.decays = get(given.decays);
+  splits.count = get(given.count);
+  splits.chunks = get(given.chunks);
 }
 
 /// Stores the decay of a split, from the sum of its log-decays. The work items
