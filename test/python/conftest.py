@@ -10,6 +10,8 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+# How much longer compiling may take in builds with sanitizers, which are preloaded.
+SLOWDOWN = 5 if "libclang_rt" in os.environ.get("LD_PRELOAD", "") else 1
 BUILD = pathlib.Path(os.environ.get("ATTN_BUILD_DIR", ROOT / "build"))
 os.environ.setdefault("ATTN_LIBRARY_DIR", str(BUILD / "lib"))
 sys.path[:0] = [str(ROOT / folder) for folder in ("python", "benchmarks", ".ci", "test/Integration/Inputs")]

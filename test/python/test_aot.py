@@ -56,7 +56,8 @@ def run(program, folder, inputs, outputs, *arguments):
     for name, tensor in inputs.items():
         (folder / name).write_bytes(tensor.contiguous().numpy().tobytes())
     files = [f"{name}={folder / name}" for name in (*inputs, *outputs)]
-    environment = {"PATH": os.environ["PATH"]}
+    # Libraries with sanitizers need what is preloaded.
+    environment = {name: os.environ[name] for name in ("PATH", "LD_PRELOAD", "ASAN_OPTIONS") if name in os.environ}
     subprocess.run([program, *arguments, *files], check=True, env=environment, capture_output=True)
     return [
         torch.frombuffer(bytearray((folder / name).read_bytes()), dtype=torch.float32).reshape(shape)
