@@ -429,14 +429,14 @@ def training_table(cases):
 
 
 def read_llama_rows(path):
-    """The last row of each side of a Llama's training step: {(device, mask, batch, length): {op: row}}."""
+    """The last row of each side of a Llama's training step: {(device, mask, batch, length, query and key heads and their dimension): {op: row}}."""
     cases = defaultdict(dict)
     for number, line in enumerate(path.read_text().splitlines() if path.exists() else [], 1):
         try:
             row = json.loads(line)
             if not row["ms"] > 0:
                 raise ValueError("'ms' must be positive")
-            cases[tuple(row[key] for key in ("device", "mask", "B", "S"))][row["op"]] = row
+            cases[tuple(row[key] for key in ("device", "mask", "B", "S", "H", "Hkv", "D"))][row["op"]] = row
         except (ValueError, KeyError, TypeError) as error:
             raise ReportError(f"{path}:{number}: {error}") from error
     return {case: rows for case, rows in cases.items() if OURS in rows}
@@ -450,19 +450,19 @@ def llama_table(cases):
         "",
         f"A step (forward, backward, AdamW) of `LlamaForCausalLM` with {row['layers']} layers, hidden size "
         f"{row['hidden']}, intermediate size {row['intermediate']},",
-        f"{row['H']} query and {row['Hkv']} key heads of {row['D']} and {row['vocabulary']} tokens in its vocabulary, "
-        "in bf16, compiled by `torch.compile` as one graph.",
+        f"{row['vocabulary']} tokens in its vocabulary, in bf16, compiled by `torch.compile` as one graph.",
         "Milliseconds, in brackets how many times faster Attn is; by `benchmarks/llama.py`, whose `--help` explains "
         "the masks.",
+        "Heads: of the query, of the key, and their dimension.",
         "",
-        "| device | mask | sequences | length | attention by | step | first step | date | commit |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| device | mask | sequences | length | heads | attention by | step | first step | date | commit |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for (device, mask, batch, length), rows in cases.items():
+    for (device, mask, batch, length, *heads), rows in cases.items():
         for op, row in rows.items():
             by = NAMES[op] if op == OURS else f"torch, {NAMES.get(op, op)}"
             ratio = "" if op == OURS else f" ({row['ms'] / rows[OURS]['ms']:.2f}x)"
-            cells = [device, mask, str(batch), str(length), by, f"{row['ms']:.2f}{ratio}"]
+            cells = [device, mask, str(batch), str(length), ", ".join(map(str, heads)), by, f"{row['ms']:.2f}{ratio}"]
             cells += [f"{row['first_step_s']:.1f} s", row["date"], row["commit"][:12]]
             lines.append("| " + " | ".join(cells) + " |")
     return [*lines, ""]
@@ -597,9 +597,9 @@ def compare_others(gemm_rows, dropout_rows, dropout_attention_rows, training_row
                     "step_ms",
                 )
                 add("Attention of a training step with dropout", device, case, peer, row, [rows[OURS]], "attention_ms")
-    for (device, mask, batch, length), rows in llama_rows.items():
+    for (device, mask, batch, length, *heads), rows in llama_rows.items():
         for op in order_ops(rows.keys() - {OURS}):
-            case = f"{mask}, length {length}, batch {batch}"
+            case = f"{mask}, length {length}, batch {batch}, head dimension {heads[-1]}"
             add("Training step of a Llama", device, case, f"torch, {NAMES.get(op, op)}", rows[op], [rows[OURS]])
     return ratios
 

@@ -283,6 +283,8 @@ def test_llama(project):
         {**common, "op": "attn", "ms": 10.0},
         {**common, "op": "cudnn", "ms": 11.0},
         {**common, "op": "efficient", "ms": 15.0},
+        # Other heads are another case.
+        {**common, "op": "attn", "ms": 20.0, "D": 16},
         # Attn was not measured with this mask.
         {**common, "op": "cudnn", "ms": 77.0, "mask": "sequences"},
     ]
@@ -290,11 +292,13 @@ def test_llama(project):
     assert report.main(["--root", str(project), "--no-plots"]) == 0
     page = (project / "docs" / "performance.md").read_text()
     assert "2 layers, hidden size 32" in page and "99.0" not in page and "77.0" not in page
-    assert "| GPU | causal | 1 | 64 | Attn | 10.00 | 2.0 s | 2026-01-02 | 0123456 |" in page
-    assert "| GPU | causal | 1 | 64 | torch, cuDNN | 11.00 (1.10x) | 2.0 s | 2026-01-02 | 0123456 |" in page
+    assert "| GPU | causal | 1 | 64 | 4, 2, 8 | Attn | 10.00 | 2.0 s | 2026-01-02 | 0123456 |" in page
+    assert "| GPU | causal | 1 | 64 | 4, 2, 16 | Attn | 20.00 | 2.0 s | 2026-01-02 | 0123456 |" in page
+    assert "| GPU | causal | 1 | 64 | 4, 2, 8 | torch, cuDNN | 11.00 (1.10x) | 2.0 s | 2026-01-02 | 0123456 |" in page
     assert "| Training step of a Llama, GPU | 1 | torch, efficient | 1.50 | 1.50 | 1.50 |" in page
     readme = (project / "README.md").read_text()
-    assert "| Training step of a Llama | torch, cuDNN (1) | 1 of 1 | 1.10 | 1.10 | causal, length 64, batch 1 |" in readme
+    case = "causal, length 64, batch 1, head dimension 8"
+    assert f"| Training step of a Llama | torch, cuDNN (1) | 1 of 1 | 1.10 | 1.10 | {case} |" in readme
     write(project, [{**common, "op": "attn", "ms": 0}], "llama.jsonl")
     assert report.main(["--root", str(project), "--no-plots"]) == 1
 
