@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 
 import attn  # noqa: E402
 import attn.errors  # noqa: E402
-from attn.torch import flex, flex_attention, kernels, trace  # noqa: E402
+from attn.torch import flex, flex_attention, kernels, ops, trace  # noqa: E402
 from torch.nn.attention.flex_attention import AuxRequest, BlockMask, and_masks, create_block_mask  # noqa: E402
 from torch.nn.attention.flex_attention import flex_attention as torch_flex_attention  # noqa: E402
 from torch.nn.attention.flex_attention import noop_mask, or_masks  # noqa: E402
@@ -1032,3 +1032,32 @@ def test_guards_tell_other_calls():
     changed = flex_attention(q, k, v, None, of_documents)
     assert not torch.equal(before, changed)
     torch.testing.assert_close(changed, flex_attention(q, k, v))
+
+
+def test_operators_recognise_equal_calls(monkeypatch):
+    """A call of the operator with tensors of known layouts takes its plan again, unless something else has changed."""
+    made = []
+    get_plan = ops.get_plan
+    monkeypatch.setattr(ops, "get_plan", lambda *a: made.append(a) or get_plan(*a))
+    kernels.recent_plans.clear()
+
+    def call(length, gradients=""):
+        q, k, v = (torch.randn(1, 2, length, 16, requires_grad=bool(gradients)) for _ in range(3))
+        out, _ = torch.ops.attn.attention([q, k, v], None, "", "", "", None, 0.0, 0, "", False, False, gradients)
+        torch.testing.assert_close(out, torch.nn.functional.scaled_dot_product_attention(q, k, v))
+        assert out.requires_grad == bool(gradients)
+
+    for count, arguments in enumerate([(5,), (7,), (5, "inputs")], 1):
+        for _ in range(3):
+            call(*arguments)
+            assert len(made) == count
+    with torch.no_grad():
+        call(5)
+    before = torch.get_float32_matmul_precision()
+    known = len(made)
+    try:
+        torch.set_float32_matmul_precision("high" if before == "highest" else "highest")
+        call(5)
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert len(made) == known + 1

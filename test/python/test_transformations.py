@@ -53,8 +53,8 @@ def test_vmap_and_gradients(name):
 
 def test_one_call_serves_all_mapped_ones(monkeypatch):
     sizes = []
-    get_plan = ops.get_plan
-    monkeypatch.setattr(ops, "get_plan", lambda *a: sizes.append(a[2].shape[0]) or get_plan(*a))
+    find_plan = ops._find_plan
+    monkeypatch.setattr(ops, "_find_plan", lambda tensors, *a: sizes.append(tensors[0].shape[0]) or find_plan(tensors, *a))
     vmap(CALLS["causal"])(QUERY, KEY, VALUE)
     assert sizes == [V * B]
     vmap(CALLS["batch"])(QUERY, KEY, VALUE)

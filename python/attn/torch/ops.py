@@ -24,6 +24,7 @@ from attn.torch.kernels import (
     _get_current_device,
     _get_current_stream,
     check_kind,
+    find_recent_plan,
     get_plan,
     gradient_layout,
     output_layouts,
@@ -62,8 +63,19 @@ def read_gradients(text: str, count: int) -> Optional[Tuple[int, ...]]:
     return tuple(map(int, numbers)) if first else None
 
 
-def _find_plan(tensors, rng, mask, score, keep, scale, dropout_p, reads, clauses, deterministic, with_lse, gradients):
+def _find_plan(tensors, rng, *parameters):
     """The plan for an operator's arguments, and the tensors it runs on."""
+    tensors = tensors if rng is None else (*tensors, rng)
+    name = (rng is None, torch.get_float32_matmul_precision(), *parameters)
+    recent = find_recent_plan(name, tensors)
+    if recent is not None:
+        return recent.plan, tensors
+    plan, tensors = _make_plan(tensors if rng is None else tensors[:-1], rng, *parameters)
+    remember_plan(name, plan, False, tensors)
+    return plan, tensors
+
+
+def _make_plan(tensors, rng, mask, score, keep, scale, dropout_p, reads, clauses, deterministic, with_lse, gradients):
     query, key, value, *captures = tensors
     if dropout_p != 0:
         if rng is None or rng.shape != (2,) or rng.dtype != torch.int64 or rng.device != query.device:
@@ -156,6 +168,24 @@ def _backward(ctx: Any, dout: Optional[Tensor], dlse: Optional[Tensor]) -> Tuple
 
 
 torch.library.register_autograd("attn::attention", _backward, setup_context=_setup_context, lib=_library)
+
+
+def _skip_recording() -> None:
+    """Lets plain calls that record no gradients, as those of compiled graphs do not, run at once: torch would look for
+    the operator a second time. Torch's own kernel for the other calls is private."""
+    info = getattr(torch._library.autograd, "Info", None)
+    make_kernel = getattr(torch._library.autograd, "make_autograd_impl", None)
+    if info is None or make_kernel is None:
+        return
+    record = make_kernel(torch.ops.attn.attention.default, info(_backward, _setup_context))
+
+    def run(keyset, tensors, rng, *parameters):
+        if torch.is_grad_enabled() or not is_plain(*tensors):
+            return record(keyset, tensors, rng, *parameters)
+        return _run(tensors, rng, *parameters)
+
+    for device in ("CPU", "CUDA"):
+        _library.impl("attention", run, f"Autograd{device}", with_keyset=True)
 
 
 def _slice(tensor: Optional[Tensor], dim: Optional[int], number: int) -> Optional[Tensor]:
@@ -596,3 +626,6 @@ def attend(
     if gradients is not None and not torch.compiler.is_compiling() and is_transformed():
         return _Transformed.apply(parameters, rng, query, key, value, *captures)
     return torch.ops.attn.attention([query, key, value, *captures], rng, *parameters)
+
+
+_skip_recording()
