@@ -8,8 +8,9 @@
 //
 // Rows are cut into chunks of neighbours, which a thread accesses together. In
 // the kernel of a merge, a work item has chunks of some rows of a head, and a
-// thread merges one chunk. In the kernel of the gradient, a work item is a row:
-// its threads first compute dot(dout, partial output) of each partial result.
+// thread merges one chunk. In the kernel of the gradient, a work item has some
+// rows, each of which is divided among all threads: they first compute
+// dot(dout, partial output) of each partial result and row.
 //
 // A partial result counts as a part of the keys with the row maximum `lse` and
 // the row sum 2^-k, for at most 2^k parts: the accumulator does not exceed the
@@ -34,10 +35,11 @@ namespace {
 class MergeKernelBuilder {
 protected:
   template <typename OpTy>
-  MergeKernelBuilder(OpBuilder &builder, OpTy op, attn_tile::KernelOp kernel)
+  MergeKernelBuilder(OpBuilder &builder, OpTy op, attn_tile::KernelOp kernel,
+                     int64_t width)
       : b(op.getLoc(), builder),
-        division(op.getScheduleAttr().getRowDivision()),
-        width(op.getAccessWidth()), chunksOfRow(op.getHeadDim() / width),
+        division(op.getScheduleAttr().getRowDivision()), width(width),
+        chunksOfRow(op.getHeadDim() / width),
         countScale(double(int64_t(1)
                           << llvm::Log2_64_Ceil(op.getPartialOuts().size()))),
         entry(&kernel.getBody().front()) {
@@ -103,8 +105,11 @@ private:
 class MergeWriter : MergeKernelBuilder {
 public:
   MergeWriter(OpBuilder &builder, MergeOp op, attn_tile::KernelOp kernel)
-      : MergeKernelBuilder(builder, op, kernel), out(get(op.getOut())),
-        lse(get(op.getLse())) {}
+      : MergeKernelBuilder(builder, op, kernel, op.getAccessWidth()),
+        out(get(op.getOut())), lse(get(op.getLse())),
+        isNarrow(llvm::none_of(partialOuts, [](Value partialOut) {
+          return getElementTypeOrSelf(partialOut).isF32();
+        })) {}
 
   void write();
 
@@ -112,6 +117,9 @@ private:
   void writeChunk(ArrayRef<Value> row, Value chunk);
 
   Value out, lse;
+  /// Whether partial outputs have 16 bits. The product with the reciprocal of
+  /// the row sum, which may round upwards, then is finite.
+  bool isNarrow;
 };
 
 /// Writes the kernel of the gradient of a merge.
@@ -119,15 +127,29 @@ class MergeGradWriter : MergeKernelBuilder {
 public:
   MergeGradWriter(OpBuilder &builder, MergeGradOp op,
                   attn_tile::KernelOp kernel)
-      : MergeKernelBuilder(builder, op, kernel), dout(get(op.getDout())),
-        dlse(get(op.getDlse())), dpartialOuts(get(op.getDpartialOuts())),
+      : MergeKernelBuilder(builder, op, kernel, getWidth(op)),
+        dout(get(op.getDout())), dlse(get(op.getDlse())),
+        dpartialOuts(get(op.getDpartialOuts())),
         dpartialLses(get(op.getDpartialLses())) {}
 
   void write();
 
 private:
-  SmallVector<Value> emitProducts(ArrayRef<Value> row);
-  void writeRow(ArrayRef<Value> row);
+  /// A row of a work item, and the gradients of its partial results.
+  struct Row {
+    SmallVector<Value> indices;
+    /// Whether the row exists; null for the first one.
+    Value exists;
+    SmallVector<Value> lses, products, weights, gradients;
+    Value ofLse;
+  };
+
+  static int64_t getWidth(MergeGradOp op);
+  SmallVector<Row, 0> loadRows(scf::ForallOp forall);
+  void emitProducts(MutableArrayRef<Row> rows);
+  void emitWeights(Row &row);
+  void storeRow(const Row &row);
+  void ifExists(const Row &row, function_ref<void()> body);
 
   Value dout, dlse;
   SmallVector<Value> dpartialOuts, dpartialLses;
@@ -220,7 +242,7 @@ void MergeWriter::writeChunk(ArrayRef<Value> row, Value chunk) {
     lses.push_back(b.loadExisting(partialLse, row));
     chunks.push_back(loadChunk(partialOut, row, chunk));
   }
-  Value rowSum = f32(1 / countScale);
+  Value rowSum = f32(1 / countScale), reciprocal;
   auto numParts = int64_t(lses.size());
   SmallVector<Value> results;
   Value merged;
@@ -231,7 +253,12 @@ void MergeWriter::writeChunk(ArrayRef<Value> row, Value chunk) {
     CombinedSoftmax softmax(element);
     CombinedSoftmax::State state =
         softmax.emitCombine(softmax.emitInit(), numParts);
-    results.push_back(softmax.emitOutput(state));
+    if (isNarrow && i == 0) {
+      CombinedSoftmax::State one = {state.reference, state.rowSum, f32(1)};
+      reciprocal = softmax.emitOutput(one);
+    }
+    results.push_back(isNarrow ? arith::MulFOp::create(b, state.acc, reciprocal)
+                               : softmax.emitOutput(state));
     if (i != 0 || !lse)
       continue;
     state.rowSum = arith::MulFOp::create(b, state.rowSum, f32(countScale));
@@ -250,16 +277,57 @@ void MergeWriter::writeChunk(ArrayRef<Value> row, Value chunk) {
 // Gradient
 //===----------------------------------------------------------------------===//
 
-void MergeGradWriter::write() {
-  scf::ForallOp forall = b.forall(dout, 3);
-  attn_tile::ReturnOp::create(b);
-  b.setInsertionPointToStart(forall.getBody());
-  writeRow(llvm::to_vector_of<Value>(forall.getInductionVars()));
+/// Elements of a chunk: so many that all threads have one, if that is possible.
+int64_t MergeGradWriter::getWidth(MergeGradOp op) {
+  int64_t threads = op.getScheduleAttr().getRowDivision().threads;
+  int64_t width = op.getAccessWidth();
+  while (width % 2 == 0 && op.getHeadDim() / width < threads)
+    width /= 2;
+  return width;
 }
 
-/// Emits dot(dout, partial output) of each partial result.
-SmallVector<Value> MergeGradWriter::emitProducts(ArrayRef<Value> row) {
-  SmallVector<Type> types(partialOuts.size(), b.getF32Type());
+void MergeGradWriter::write() {
+  SmallVector<OpFoldResult> bounds = {
+      b.size(dout, 0), b.size(dout, 1),
+      b.tiles(b.size(dout, 2), division.together)};
+  auto forall = scf::ForallOp::create(b, bounds, ValueRange(), std::nullopt);
+  attn_tile::ReturnOp::create(b);
+  b.setInsertionPointToStart(forall.getBody());
+  SmallVector<Row, 0> rows = loadRows(forall);
+  emitProducts(rows);
+  for (Row &row : rows)
+    emitWeights(row);
+  for (const Row &row : rows)
+    storeRow(row);
+}
+
+/// The rows of a work item with their statistics. A row that does not exist has
+/// the indices of the last one.
+SmallVector<MergeGradWriter::Row, 0>
+MergeGradWriter::loadRows(scf::ForallOp forall) {
+  Value count = b.size(dout, 2), last = b.sub(count, b.constant(1));
+  Value first = b.mul(forall.getInductionVar(2), b.constant(division.together));
+  SmallVector<Row, 0> rows(division.together);
+  for (auto [number, row] : llvm::enumerate(rows)) {
+    Value position = b.add(first, b.constant(int64_t(number)));
+    if (number != 0) {
+      row.exists = b.compare(arith::CmpIPredicate::slt, position, count);
+      position = arith::MinSIOp::create(b, position, last);
+    }
+    row.indices = {forall.getInductionVar(0), forall.getInductionVar(1),
+                   position};
+    for (Value partialLse : partialLses)
+      row.lses.push_back(b.loadExisting(partialLse, row.indices));
+    if (dlse)
+      row.ofLse = b.loadExisting(dlse, row.indices);
+  }
+  return rows;
+}
+
+/// Emits dot(dout, partial output) of each partial result and row.
+void MergeGradWriter::emitProducts(MutableArrayRef<Row> rows) {
+  unsigned numParts = partialOuts.size();
+  SmallVector<Type> types(numParts * rows.size(), b.getF32Type());
   SmallVector<vector::CombiningKind> kinds(types.size(),
                                            vector::CombiningKind::ADD);
   auto reduce =
@@ -268,58 +336,79 @@ SmallVector<Value> MergeGradWriter::emitProducts(ArrayRef<Value> row) {
   Block *block =
       b.createBlock(&reduce.getBody(), {}, b.getIndexType(), b.getLoc());
   Value chunk = block->getArgument(0);
-  SmallVector<Value> gradient = loadChunk(dout, row, chunk), sums;
-  for (Value partialOut : partialOuts) {
+  // The loads of all rows are in flight at once.
+  SmallVector<SmallVector<Value>> gradients, outputs;
+  for (const Row &row : rows) {
+    gradients.push_back(loadChunk(dout, row.indices, chunk));
+    for (Value partialOut : partialOuts)
+      outputs.push_back(loadChunk(partialOut, row.indices, chunk));
+  }
+  SmallVector<Value> sums;
+  for (auto [number, output] : llvm::enumerate(outputs)) {
     Value sum = f32(0);
     for (auto [lhs, rhs] :
-         llvm::zip_equal(gradient, loadChunk(partialOut, row, chunk)))
+         llvm::zip_equal(gradients[number / numParts], output))
       sum = math::FmaOp::create(b, lhs, rhs, sum);
     sums.push_back(sum);
   }
   attn_tile::YieldOp::create(b, sums);
-  return reduce.getResults();
+  for (auto [number, row] : llvm::enumerate(rows))
+    llvm::append_range(row.products,
+                       reduce.getResults().slice(number * numParts, numParts));
 }
 
-void MergeGradWriter::writeRow(ArrayRef<Value> row) {
-  SmallVector<Value> products = emitProducts(row);
-  SmallVector<Value> lses =
-      llvm::map_to_vector(partialLses, [&](Value partialLse) -> Value {
-        return b.loadExisting(partialLse, row);
-      });
+/// Emits the factors of the partial outputs, and the gradients of the partial
+/// log-sum-exps.
+void MergeGradWriter::emitWeights(Row &row) {
   Value zero = f32(0), rowSum = f32(1 / countScale);
   // The merge of these numbers is dot(dout, merged output).
-  PartialElement element(b, lses, products, rowSum);
+  PartialElement element(b, row.lses, row.products, rowSum);
   CombinedSoftmax softmax(element);
   CombinedSoftmax::State state =
-      softmax.emitCombine(softmax.emitInit(), int64_t(lses.size()));
+      softmax.emitCombine(softmax.emitInit(), int64_t(row.lses.size()));
   Value mean = softmax.emitOutput(state);
-  SmallVector<Value> weights, gradients;
-  Value ofLse = dlse ? b.loadExisting(dlse, row) : Value();
-  for (auto [partialLse, product] : llvm::zip_equal(lses, products)) {
+  for (auto [partialLse, product] : llvm::zip_equal(row.lses, row.products)) {
     Value isEmpty = softmax.isLowest(partialLse);
     Value share = arith::DivFOp::create(
         b, softmax.emitWeight(state, partialLse, rowSum), state.rowSum);
     Value weight = b.select(isEmpty, zero, share);
     Value slope = arith::SubFOp::create(b, product, mean);
-    if (ofLse)
-      slope = arith::AddFOp::create(b, slope, ofLse);
+    if (row.ofLse)
+      slope = arith::AddFOp::create(b, slope, row.ofLse);
     Value scaled = arith::MulFOp::create(b, weight, slope);
-    weights.push_back(weight);
-    gradients.push_back(b.select(isEmpty, zero, scaled));
+    row.weights.push_back(weight);
+    row.gradients.push_back(b.select(isEmpty, zero, scaled));
   }
+}
+
+void MergeGradWriter::ifExists(const Row &row, function_ref<void()> body) {
+  OpBuilder::InsertionGuard guard(b);
+  if (row.exists) {
+    auto ifOp = scf::IfOp::create(b, row.exists, /*withElseRegion=*/false);
+    b.setInsertionPointToStart(ifOp.thenBlock());
+  }
+  body();
+}
+
+void MergeGradWriter::storeRow(const Row &row) {
   b.each(b.constant(1), [&](Value) {
-    for (auto [gradient, memref] : llvm::zip_equal(gradients, dpartialLses))
-      memref::StoreOp::create(b, gradient, memref, row);
+    ifExists(row, [&] {
+      for (auto [gradient, memref] :
+           llvm::zip_equal(row.gradients, dpartialLses))
+        memref::StoreOp::create(b, gradient, memref, row.indices);
+    });
   });
   b.each(b.constant(chunksOfRow), [&](Value chunk) {
-    SmallVector<Value> gradient = loadChunk(dout, row, chunk);
-    for (auto [weight, memref] : llvm::zip_equal(weights, dpartialOuts)) {
-      SmallVector<Value> scaled =
-          llvm::map_to_vector(gradient, [&, weight = weight](Value value) {
-            return arith::MulFOp::create(b, weight, value).getResult();
-          });
-      storeChunk(scaled, memref, row, chunk);
-    }
+    SmallVector<Value> gradient = loadChunk(dout, row.indices, chunk);
+    ifExists(row, [&] {
+      for (auto [weight, memref] : llvm::zip_equal(row.weights, dpartialOuts)) {
+        SmallVector<Value> scaled =
+            llvm::map_to_vector(gradient, [&, weight = weight](Value value) {
+              return arith::MulFOp::create(b, weight, value).getResult();
+            });
+        storeChunk(scaled, memref, row.indices, chunk);
+      }
+    });
   });
 }
 

@@ -171,7 +171,7 @@ torch.library.register_autograd("attn::attention", _backward, setup_context=_set
 
 
 def _skip_recording() -> None:
-    """Lets plain calls that record no gradients, as those of compiled graphs do not, run at once: torch would look for
+    """Lets plain calls that record no gradients, for example in compiled graphs, run at once: torch would look for
     the operator a second time. Torch's own kernel for the other calls is private."""
     info = getattr(torch._library.autograd, "Info", None)
     make_kernel = getattr(torch._library.autograd, "make_autograd_impl", None)

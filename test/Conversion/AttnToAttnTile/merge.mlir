@@ -53,22 +53,41 @@ func.func @three(%a: memref<2x3x5x24xf32>, %la: memref<2x3x5xf32>, %o: memref<2x
 
 // -----
 
-// A work item of the gradient is a row. Its threads reduce dot(dout, partial output) before they store.
+// A work item of the gradient has 2 rows, of which the second one may not exist: the last one is read in its place. Its
+// threads reduce dot(dout, partial output) before they store. Rows of 24 elements have 24 chunks for 32 threads.
 
 // CHECK-LABEL: attn_tile.kernel @gradient_merge_grad
 // CHECK-SAME: (%{{[a-z0-9_]+}}: memref<2x3x5x24xf16>, %{{[a-z0-9_]+}}: memref<2x3x5x24xf16>,
 // CHECK-SAME: %{{[a-z0-9_]+}}: memref<2x3x5xf32>, %{{[a-z0-9_]+}}: memref<2x3x5xf32>,
 // CHECK-SAME: %[[DOUT:[a-z0-9_]+]]: memref<2x3x5x24xf16>, %[[DLSE:[a-z0-9_]+]]: memref<2x3x5xf32>,
 // CHECK-SAME: %[[DO0:[a-z0-9_]+]]: memref<2x3x5x24xf16>, %[[DO1:[a-z0-9_]+]]: memref<2x3x5x24xf32>,
-// CHECK: scf.forall (%{{.*}}, %{{.*}}, %{{.*}}) in (2, 3, 5)
-// CHECK: attn_tile.reduce
-// CHECK: memref.load %[[DLSE]]
+// CHECK-DAG: %[[CHUNKS:[a-z0-9_]+]] = arith.constant 24 : index
+// CHECK-DAG: %[[LAST:[a-z0-9_]+]] = arith.constant 4 : index
+// CHECK-DAG: %[[ROWS:[a-z0-9_]+]] = arith.constant 5 : index
+// CHECK: scf.forall (%[[B:[a-z0-9_]+]], %[[H:[a-z0-9_]+]], %{{.*}}) in (2, 3, 3)
+// CHECK: %[[I0:[a-z0-9_]+]] = arith.muli
+// CHECK: memref.load %[[DLSE]][%[[B]], %[[H]], %[[I0]]]
+// CHECK: %[[NEXT:[a-z0-9_]+]] = arith.addi %[[I0]]
+// CHECK: %[[EXISTS:[a-z0-9_]+]] = arith.cmpi slt, %[[NEXT]], %[[ROWS]]
+// CHECK: %[[I1:[a-z0-9_]+]] = arith.minsi %[[NEXT]], %[[LAST]]
+// CHECK: memref.load %[[DLSE]][%[[B]], %[[H]], %[[I1]]]
+// CHECK: attn_tile.reduce to(%[[CHUNKS]])
+// CHECK-COUNT-6: memref.load
+// CHECK-NOT: memref.load
 // CHECK: attn_tile.thread_for
+// CHECK-NOT: scf.if
 // CHECK-COUNT-2: memref.store
-// CHECK: attn_tile.thread_for
-// CHECK-COUNT-8: memref.load %[[DOUT]]
-// CHECK-COUNT-8: memref.store %{{.*}}, %[[DO0]]
-// CHECK-COUNT-8: memref.store %{{.*}}, %[[DO1]]
+// CHECK: attn_tile.thread_for to(%[[CHUNKS]])
+// CHECK: memref.load %[[DOUT]][%[[B]], %[[H]], %[[I0]], %[[C:[a-z0-9_]+]]]
+// CHECK-NOT: scf.if
+// CHECK: memref.store %{{.*}}, %[[DO0]][%[[B]], %[[H]], %[[I0]], %[[C]]]
+// CHECK: memref.store %{{.*}}, %[[DO1]][%[[B]], %[[H]], %[[I0]], %[[C]]]
+// CHECK: scf.if %[[EXISTS]]
+// CHECK-COUNT-2: memref.store
+// CHECK: memref.load %[[DOUT]][%[[B]], %[[H]], %[[I1]], %[[C:[a-z0-9_]+]]]
+// CHECK: scf.if %[[EXISTS]]
+// CHECK: memref.store %{{.*}}, %[[DO0]][%[[B]], %[[H]], %[[I1]], %[[C]]]
+// CHECK: memref.store %{{.*}}, %[[DO1]][%[[B]], %[[H]], %[[I1]], %[[C]]]
 func.func @gradient(%a: memref<2x3x5x24xf16>, %b: memref<2x3x5x24xf16>, %la: memref<2x3x5xf32>,
                     %lb: memref<2x3x5xf32>, %dout: memref<2x3x5x24xf16>, %dlse: memref<2x3x5xf32>,
                     %da: memref<2x3x5x24xf16>, %db: memref<2x3x5x24xf32>, %dla: memref<2x3x5xf32>,

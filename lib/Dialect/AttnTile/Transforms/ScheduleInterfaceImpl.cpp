@@ -193,7 +193,8 @@ struct MoveRowsSchedule
   attn::RowDivision getRowDivision(Attribute attribute) const {
     auto schedule = cast<MoveRowsAttr>(attribute);
     return {schedule.getAligned(), schedule.getLoadsEarly(),
-            schedule.getChunks(), schedule.getTogether()};
+            schedule.getChunks(), schedule.getTogether(),
+            schedule.getThreads()};
   }
   LogicalResult verifyUse(Attribute schedule, Operation *op,
                           const attn::Target &target) const {

@@ -147,6 +147,8 @@ struct RowDivision {
   bool loadsEarly = false;
   /// Chunks of a work item, and how many of them a thread moves together.
   int64_t chunks = 1, together = 1;
+  /// Threads that divide a work item.
+  int64_t threads = 1;
 };
 
 /// A destination and the block argument that stands for it in a region.

@@ -521,8 +521,9 @@ def AttnTile_MoveRowsAttr : AttnTile_Attr<"MoveRows", "move_rows", []> {
   let description = [{
     Strategy of `attn.cache_append`, `attn.merge` and `attn.merge_grad`. Rows are cut
     into chunks of up to 16 bytes, or two of them where pairs of elements are rotated.
-    A work item moves `chunks` chunks, or in `attn.merge_grad` one row, and a thread
-    `together` of them at a time.
+    A work item moves `chunks` chunks, and a thread `together` of them at a time. In
+    `attn.merge_grad`, a work item moves `together` rows, and chunks are so small that
+    each thread has one of a row.
 
     - `threads`: threads that divide a work item, a warp on GPUs and 1 on hosts.
     - `aligned`: accesses to neighbouring elements are aligned, and become one.
