@@ -7,12 +7,14 @@
 //===----------------------------------------------------------------------===//
 //
 // Passes that check the contracts of interfaces: code that an attribute emits
-// computes what the attribute says of constants.
+// computes what the attribute says of constants. Others break a contract, so
+// that its check reports them.
 //
 //===----------------------------------------------------------------------===//
 
 #include "TestAttn.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/Dialect/AttnTile/Transforms/KernelPhase.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -166,9 +168,33 @@ private:
                     << " blocks, in code and in constants";
   }
 };
+
+template <typename Derived>
+using KernelPassBase = PassWrapper<Derived, OperationPass<attn_tile::KernelOp>>;
+
+/// Says that it leaves staged kernels, and leaves specialized ones.
+struct SkipPhasePass
+    : public attn_tile::KernelPass<SkipPhasePass, KernelPassBase> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SkipPhasePass)
+
+  static constexpr attn_tile::PhaseContract phases{
+      attn_tile::KernelPhase::Plain, attn_tile::KernelPhase::Plain,
+      attn_tile::KernelPhase::Staged};
+
+  StringRef getArgument() const final { return "test-attn-tile-skip-phase"; }
+  StringRef getDescription() const final {
+    return "give a kernel a layout, but say that it has pipes";
+  }
+
+  void runOnKernel() {
+    getOperation().setLayoutAttr(
+        attn_tile::RowBlockLayoutAttr::get(&getContext(), /*warps=*/4));
+  }
+};
 } // namespace
 
 void test_attn::registerTestPasses() {
   PassRegistration<CheckMasksPass>();
   PassRegistration<CheckRngPass>();
+  PassRegistration<SkipPhasePass>();
 }

@@ -14,6 +14,7 @@
 #include "attn/Conversion/AttnTileToNVVM/AttnTileToNVVM.h"
 #include "attn/Conversion/Passes.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/KernelPhase.h"
 #include "attn/PerfModel/Roofline.h"
 #include "attn/Target/TargetInfo.h"
 #include "llvm/Support/DebugLog.h"
@@ -29,6 +30,8 @@ using namespace mlir;
 using namespace mlir::attn;
 using attn_tile::CreatePipeOp;
 using attn_tile::KernelOp;
+using attn_tile::KernelPhase;
+using attn_tile::PhaseContract;
 
 /// Bytes of the barriers of a pipe: one for each stage, or the barriers or
 /// counters that replace them.
@@ -170,11 +173,13 @@ static void allocatePipes(KernelOp kernel, const TargetInfo &target) {
 
 namespace {
 struct AttnTileAllocatePipesPass
-    : public attn::impl::AttnTileAllocatePipesPassBase<
-          AttnTileAllocatePipesPass> {
+    : attn_tile::KernelPass<AttnTileAllocatePipesPass,
+                            attn::impl::AttnTileAllocatePipesPassBase> {
   using Base::Base;
 
-  void runOnOperation() override {
+  static constexpr PhaseContract phases{KernelPhase::Plain, KernelPhase::Final};
+
+  void runOnKernel() {
     FailureOr<const TargetInfo *> target =
         lookupTargetInfo(getOperation(), targetName);
     if (failed(target))

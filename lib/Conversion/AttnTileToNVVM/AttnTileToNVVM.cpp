@@ -15,6 +15,7 @@
 #include "attn/Conversion/AttnTileToNVVM/AttnTileToNVVM.h"
 #include "KernelLowering.h"
 #include "attn/Conversion/Passes.h"
+#include "attn/Dialect/AttnTile/Transforms/KernelPhase.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -172,6 +173,9 @@ struct ConvertAttnTileToNVVMPass
           ConvertAttnTileToNVVMPass> {
   using Base::Base;
 
+  static constexpr PhaseContract phases{KernelPhase::Specialized,
+                                        KernelPhase::Final};
+
   void runOnOperation() override {
     FailureOr<const TargetInfo *> target =
         lookupTargetInfo(getOperation(), targetName);
@@ -179,7 +183,8 @@ struct ConvertAttnTileToNVVMPass
       return signalPassFailure();
     SmallVector<KernelOp> kernels(getOperation().getOps<KernelOp>());
     for (KernelOp kernel : kernels)
-      if (failed(lowerKernel(kernel, (*target)->getKernelInfo(kernel))))
+      if (failed(verifyExpectedPhase(kernel, getArgument(), phases)) ||
+          failed(lowerKernel(kernel, (*target)->getKernelInfo(kernel))))
         return signalPassFailure();
   }
 

@@ -23,6 +23,7 @@
 #include "attn/Conversion/Passes.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Dialect/AttnTile/Transforms/KVTileIterator.h"
+#include "attn/Dialect/AttnTile/Transforms/KernelPhase.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -130,6 +131,8 @@ struct ConvertAttnTileToVector
     : attn::impl::ConvertAttnTileToVectorPassBase<ConvertAttnTileToVector> {
   using Base::Base;
 
+  static constexpr PhaseContract phases{KernelPhase::Plain, KernelPhase::Plain};
+
   void runOnOperation() override {
     if (vectorBits < 64 || !llvm::isPowerOf2_64(vectorBits)) {
       getOperation().emitError("'vector-bits' must be a power of two of at "
@@ -148,7 +151,8 @@ struct ConvertAttnTileToVector
     });
     IRRewriter rewriter(&getContext());
     for (KernelOp kernel : kernels)
-      if (failed(convertKernel(rewriter, kernel, registers)))
+      if (failed(verifyExpectedPhase(kernel, getArgument(), phases)) ||
+          failed(convertKernel(rewriter, kernel, registers)))
         return signalPassFailure();
     getOperation().walk([&](ErrorFlagOp op) {
       // `attn-return-statuses` returns the status.

@@ -1,7 +1,16 @@
 // RUN: attn-opt %s -attn-tile-allocate-pipes=target=sm_90a -convert-attn-tile-to-nvvm=target=sm_90a -split-input-file -verify-diagnostics
 
+// expected-error @below {{pass 'convert-attn-tile-to-nvvm' expects a kernel in phase 'specialized' to 'final' (was 'plain')}}
+attn_tile.kernel @plain() {
+  attn_tile.return
+}
+
+// -----
+
 // expected-error @below {{'attn_tile.kernel' op needs a 'layout' to be lowered for a GPU}}
 attn_tile.kernel @no_layout() {
+  attn_tile.role producer warpgroups(1) registers(24) {
+  }
   attn_tile.return
 }
 

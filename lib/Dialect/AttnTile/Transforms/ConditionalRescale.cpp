@@ -13,6 +13,7 @@
 
 #include "RowFactors.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/KernelPhase.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -81,11 +82,14 @@ struct ConditionalRescale : OpRewritePattern<arith::MulFOp> {
 };
 
 struct AttnTileConditionalRescalePass
-    : public attn_tile::impl::AttnTileConditionalRescalePassBase<
-          AttnTileConditionalRescalePass> {
+    : KernelPass<AttnTileConditionalRescalePass,
+                 attn_tile::impl::AttnTileConditionalRescalePassBase> {
   using Base::Base;
 
-  void runOnOperation() override {
+  static constexpr PhaseContract phases{KernelPhase::Plain,
+                                        KernelPhase::Specialized};
+
+  void runOnKernel() {
     RewritePatternSet patterns(&getContext());
     patterns.add<ConditionalRescale>(&getContext(), numRescales);
     walkAndApplyPatterns(getOperation(), std::move(patterns));

@@ -14,6 +14,7 @@
 #include "Arrivals.h"
 #include "ClusterDependence.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/KernelPhase.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -649,11 +650,14 @@ struct StagedKernel {
 };
 
 struct AttnTileCreatePipesPass
-    : public attn_tile::impl::AttnTileCreatePipesPassBase<
-          AttnTileCreatePipesPass> {
+    : KernelPass<AttnTileCreatePipesPass,
+                 attn_tile::impl::AttnTileCreatePipesPassBase> {
   using Base::Base;
 
-  void runOnOperation() override;
+  static constexpr PhaseContract phases{KernelPhase::Plain, KernelPhase::Plain,
+                                        KernelPhase::Staged};
+
+  void runOnKernel();
 
 private:
   LogicalResult verifyOptions();
@@ -868,7 +872,7 @@ static void eraseStaged(KernelOp kernel, StagedKernel &staged) {
     load.erase();
 }
 
-void AttnTileCreatePipesPass::runOnOperation() {
+void AttnTileCreatePipesPass::runOnKernel() {
   KernelOp kernel = getOperation();
   if (failed(verifyOptions()))
     return signalPassFailure();

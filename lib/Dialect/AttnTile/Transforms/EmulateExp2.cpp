@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/KernelPhase.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/PatternMatch.h"
@@ -50,11 +51,14 @@ struct EmulateExp2Pattern : OpRewritePattern<math::Exp2Op> {
 };
 
 struct AttnTileEmulateExp2Pass
-    : public attn_tile::impl::AttnTileEmulateExp2PassBase<
-          AttnTileEmulateExp2Pass> {
+    : KernelPass<AttnTileEmulateExp2Pass,
+                 attn_tile::impl::AttnTileEmulateExp2PassBase> {
   using Base::Base;
 
-  void runOnOperation() override {
+  static constexpr PhaseContract phases{KernelPhase::Plain,
+                                        KernelPhase::Specialized};
+
+  void runOnKernel() {
     if (sixteenths < 1 || sixteenths > 16) {
       getOperation().emitError("'sixteenths' must be from 1 to 16 (was ")
           << sixteenths.getValue() << ")";

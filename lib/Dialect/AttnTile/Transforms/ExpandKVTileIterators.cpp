@@ -13,6 +13,7 @@
 
 #include "attn/Analysis/MaskTiles.h"
 #include "attn/Dialect/AttnTile/Transforms/KVTileIterator.h"
+#include "attn/Dialect/AttnTile/Transforms/KernelPhase.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -205,11 +206,13 @@ void mlir::attn_tile::expandKVTileIterator(RewriterBase &rewriter,
 
 namespace {
 struct ExpandKVTileIterators
-    : attn_tile::impl::AttnTileExpandKVTileIteratorsPassBase<
-          ExpandKVTileIterators> {
+    : KernelPass<ExpandKVTileIterators,
+                 attn_tile::impl::AttnTileExpandKVTileIteratorsPassBase> {
   using Base::Base;
 
-  void runOnOperation() override {
+  static constexpr PhaseContract phases{KernelPhase::Plain, KernelPhase::Final};
+
+  void runOnKernel() {
     IRRewriter rewriter(&getContext());
     getOperation().walk(
         [&](KVTileIteratorOp op) { expandKVTileIterator(rewriter, op); });

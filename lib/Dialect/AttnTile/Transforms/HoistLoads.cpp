@@ -16,6 +16,7 @@
 
 #include "LoopChains.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/KernelPhase.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -75,10 +76,14 @@ struct AheadOp {
 };
 
 struct AttnTileHoistLoadsPass
-    : attn_tile::impl::AttnTileHoistLoadsPassBase<AttnTileHoistLoadsPass> {
+    : KernelPass<AttnTileHoistLoadsPass,
+                 attn_tile::impl::AttnTileHoistLoadsPassBase> {
   using Base::Base;
 
-  void runOnOperation() override {
+  static constexpr PhaseContract phases{KernelPhase::Plain,
+                                        KernelPhase::Specialized};
+
+  void runOnKernel() {
     SmallVector<scf::ForOp> loops;
     getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
     IRRewriter rewriter(&getContext());

@@ -14,6 +14,7 @@
 
 #include "LoopChains.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/KernelPhase.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/SetVector.h"
@@ -50,15 +51,18 @@ static SmallVector<Operation *> getNeeded(MmaStartOp start) {
 
 namespace {
 struct AttnTileOverlapWorkItemsPass
-    : public attn_tile::impl::AttnTileOverlapWorkItemsPassBase<
-          AttnTileOverlapWorkItemsPass> {
+    : KernelPass<AttnTileOverlapWorkItemsPass,
+                 attn_tile::impl::AttnTileOverlapWorkItemsPassBase> {
   using Base::Base;
 
-  void runOnOperation() override;
+  static constexpr PhaseContract phases{KernelPhase::Specialized,
+                                        KernelPhase::Specialized};
+
+  void runOnKernel();
 };
 } // namespace
 
-void AttnTileOverlapWorkItemsPass::runOnOperation() {
+void AttnTileOverlapWorkItemsPass::runOnKernel() {
   for (RoleOp role : getOperation().getBody().getOps<RoleOp>()) {
     if (role.getKind() != RoleKind::Consumer)
       continue;

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/AttnTile/Transforms/KVTileIterator.h"
+#include "attn/Dialect/AttnTile/Transforms/KernelPhase.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -96,10 +97,13 @@ static bool removeIfEmpty(RewriterBase &rewriter, scf::ForOp loop) {
 }
 
 namespace {
-struct PeelMasks : attn_tile::impl::AttnTilePeelMasksPassBase<PeelMasks> {
+struct PeelMasks
+    : KernelPass<PeelMasks, attn_tile::impl::AttnTilePeelMasksPassBase> {
   using Base::Base;
 
-  void runOnOperation() override {
+  static constexpr PhaseContract phases{KernelPhase::Plain, KernelPhase::Plain};
+
+  void runOnKernel() {
     SmallVector<KVTileIteratorOp> worklist;
     getOperation().walk([&](KVTileIteratorOp op) { worklist.push_back(op); });
     IRRewriter rewriter(&getContext());

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/KernelPhase.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/IR/Remarks.h"
 
@@ -51,14 +52,18 @@ static void bracketMmas(Block &block) {
 
 namespace {
 struct AttnTilePingPongPass
-    : public attn_tile::impl::AttnTilePingPongPassBase<AttnTilePingPongPass> {
+    : KernelPass<AttnTilePingPongPass,
+                 attn_tile::impl::AttnTilePingPongPassBase> {
   using Base::Base;
 
-  void runOnOperation() override;
+  static constexpr PhaseContract phases{KernelPhase::Specialized,
+                                        KernelPhase::Specialized};
+
+  void runOnKernel();
 };
 } // namespace
 
-void AttnTilePingPongPass::runOnOperation() {
+void AttnTilePingPongPass::runOnKernel() {
   KernelOp kernel = getOperation();
   bool applied = false;
   for (RoleOp role : kernel.getBody().getOps<RoleOp>()) {

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/KernelPhase.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -139,11 +140,14 @@ static void chain(Step &step) {
 
 namespace {
 struct AttnTilePipelineMmaPass
-    : public attn_tile::impl::AttnTilePipelineMmaPassBase<
-          AttnTilePipelineMmaPass> {
+    : KernelPass<AttnTilePipelineMmaPass,
+                 attn_tile::impl::AttnTilePipelineMmaPassBase> {
   using Base::Base;
 
-  void runOnOperation() override {
+  static constexpr PhaseContract phases{KernelPhase::Specialized,
+                                        KernelPhase::Specialized};
+
+  void runOnKernel() {
     SmallVector<scf::ForOp> loops;
     getOperation().walk([&](scf::ForOp loop) {
       if (!loop.getBody()->getOps<MmaStartOp>().empty())

@@ -15,6 +15,7 @@
 #include "Arrivals.h"
 #include "LoopChains.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/KernelPhase.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -462,11 +463,14 @@ bool StepSchedule::isInOrder() const {
 
 namespace {
 struct AttnTilePipelineStepsPass
-    : public attn_tile::impl::AttnTilePipelineStepsPassBase<
-          AttnTilePipelineStepsPass> {
+    : KernelPass<AttnTilePipelineStepsPass,
+                 attn_tile::impl::AttnTilePipelineStepsPassBase> {
   using Base::Base;
 
-  void runOnOperation() override;
+  static constexpr PhaseContract phases{KernelPhase::Specialized,
+                                        KernelPhase::Specialized};
+
+  void runOnKernel();
 };
 } // namespace
 
@@ -497,7 +501,7 @@ static LogicalResult pipelineSteps(RewriterBase &rewriter, scf::ForOp loop,
   return success();
 }
 
-void AttnTilePipelineStepsPass::runOnOperation() {
+void AttnTilePipelineStepsPass::runOnKernel() {
   SmallVector<scf::ForOp> loops;
   getOperation().walk([&](scf::ForOp loop) {
     if (!loop.getBody()->getOps<MmaStartOp>().empty())

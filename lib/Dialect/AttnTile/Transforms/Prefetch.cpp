@@ -13,6 +13,7 @@
 
 #include "LoopChains.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/KernelPhase.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -241,14 +242,18 @@ static void prefetch(Chain &chain) {
 
 namespace {
 struct AttnTilePrefetchPass
-    : public attn_tile::impl::AttnTilePrefetchPassBase<AttnTilePrefetchPass> {
+    : KernelPass<AttnTilePrefetchPass,
+                 attn_tile::impl::AttnTilePrefetchPassBase> {
   using Base::Base;
 
-  void runOnOperation() override;
+  static constexpr PhaseContract phases{KernelPhase::Plain,
+                                        KernelPhase::Staged};
+
+  void runOnKernel();
 };
 } // namespace
 
-void AttnTilePrefetchPass::runOnOperation() {
+void AttnTilePrefetchPass::runOnKernel() {
   KernelOp kernel = getOperation();
   SmallVector<scf::ForOp> heads;
   kernel.walk([&](scf::ForOp loop) {

@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/KernelPhase.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -177,11 +178,14 @@ static bool findAhead(RewriterBase &rewriter, scf::ForOp loop) {
 
 namespace {
 struct AttnTilePrefetchWorkItemsPass
-    : public attn_tile::impl::AttnTilePrefetchWorkItemsPassBase<
-          AttnTilePrefetchWorkItemsPass> {
+    : KernelPass<AttnTilePrefetchWorkItemsPass,
+                 attn_tile::impl::AttnTilePrefetchWorkItemsPassBase> {
   using Base::Base;
 
-  void runOnOperation() override {
+  static constexpr PhaseContract phases{KernelPhase::Specialized,
+                                        KernelPhase::Specialized};
+
+  void runOnKernel() {
     IRRewriter rewriter(&getContext());
     for (RoleOp role : getOperation().getBody().getOps<RoleOp>()) {
       if (role.getKind() != RoleKind::Consumer)

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/KernelPhase.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 
 namespace mlir::attn_tile {
@@ -23,14 +24,18 @@ using namespace mlir::attn_tile;
 
 namespace {
 struct AttnTileSetLayoutPass
-    : public attn_tile::impl::AttnTileSetLayoutPassBase<AttnTileSetLayoutPass> {
+    : KernelPass<AttnTileSetLayoutPass,
+                 attn_tile::impl::AttnTileSetLayoutPassBase> {
   using Base::Base;
 
-  void runOnOperation() override;
+  static constexpr PhaseContract phases{KernelPhase::Plain, KernelPhase::Staged,
+                                        KernelPhase::Specialized};
+
+  void runOnKernel();
 };
 } // namespace
 
-void AttnTileSetLayoutPass::runOnOperation() {
+void AttnTileSetLayoutPass::runOnKernel() {
   KernelOp kernel = getOperation();
   auto layout = RowBlockLayoutAttr::getChecked(
       [&] { return kernel.emitError(); }, &getContext(), warps.getValue());

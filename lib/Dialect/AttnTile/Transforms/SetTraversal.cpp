@@ -14,6 +14,7 @@
 #include "Launches.h"
 #include "WorkItemIteration.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/KernelPhase.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
@@ -447,6 +448,9 @@ struct AttnTileSetTraversalPass
           AttnTileSetTraversalPass> {
   using Base::Base;
 
+  static constexpr PhaseContract phases{KernelPhase::Plain,
+                                        KernelPhase::Staged};
+
   void runOnOperation() override;
 
 private:
@@ -531,7 +535,8 @@ void AttnTileSetTraversalPass::runOnOperation() {
     auto kernel = cast<KernelOp>(op);
     LDBG() << stringifyTraversalKind(kind) << " traversal of kernel "
            << kernel.getName() << ", which has " << users.size() << " launches";
-    if (failed(setTraversal(kernel, users)))
+    if (failed(verifyExpectedPhase(kernel, getArgument(), phases)) ||
+        failed(setTraversal(kernel, users)))
       return signalPassFailure();
   }
 }

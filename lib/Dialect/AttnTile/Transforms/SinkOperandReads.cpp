@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/KernelPhase.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
@@ -90,15 +91,18 @@ static LogicalResult findUses(KeptTile &tile, StringRef &reason) {
 
 namespace {
 struct AttnTileSinkOperandReadsPass
-    : public attn_tile::impl::AttnTileSinkOperandReadsPassBase<
-          AttnTileSinkOperandReadsPass> {
+    : KernelPass<AttnTileSinkOperandReadsPass,
+                 attn_tile::impl::AttnTileSinkOperandReadsPassBase> {
   using Base::Base;
 
-  void runOnOperation() override;
+  static constexpr PhaseContract phases{KernelPhase::Specialized,
+                                        KernelPhase::Specialized};
+
+  void runOnKernel();
 };
 } // namespace
 
-void AttnTileSinkOperandReadsPass::runOnOperation() {
+void AttnTileSinkOperandReadsPass::runOnKernel() {
   SmallVector<ReadOp> reads;
   for (RoleOp role : getOperation().getBody().getOps<RoleOp>()) {
     if (role.getKind() != RoleKind::Consumer)

@@ -17,6 +17,7 @@
 #include "LoopChains.h"
 #include "RowFactors.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/KernelPhase.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -379,11 +380,13 @@ static void rotateChain(MutableArrayRef<Step> chain) {
 
 namespace {
 struct AttnTileSoftwarePipelineKVLoopPass
-    : public attn_tile::impl::AttnTileSoftwarePipelineKVLoopPassBase<
-          AttnTileSoftwarePipelineKVLoopPass> {
+    : KernelPass<AttnTileSoftwarePipelineKVLoopPass,
+                 attn_tile::impl::AttnTileSoftwarePipelineKVLoopPassBase> {
   using Base::Base;
 
-  void runOnOperation() override;
+  static constexpr PhaseContract phases{KernelPhase::Plain, KernelPhase::Plain};
+
+  void runOnKernel();
 
 private:
   void rotateFrom(scf::ForOp first);
@@ -424,7 +427,7 @@ void AttnTileSoftwarePipelineKVLoopPass::rotateFrom(scf::ForOp first) {
   remark::passed(loc, opts) << "software-pipelined a chain of loops";
 }
 
-void AttnTileSoftwarePipelineKVLoopPass::runOnOperation() {
+void AttnTileSoftwarePipelineKVLoopPass::runOnKernel() {
   SmallVector<scf::ForOp> heads;
   getOperation().walk([&](scf::ForOp loop) {
     if (loop.getNumRegionIterArgs() == 0 ||

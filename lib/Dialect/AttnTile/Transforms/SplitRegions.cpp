@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/KernelPhase.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -361,10 +362,13 @@ static void combineFactors(const ScalarRegion &region) {
 
 namespace {
 struct AttnTileSplitRegionsPass
-    : attn_tile::impl::AttnTileSplitRegionsPassBase<AttnTileSplitRegionsPass> {
+    : KernelPass<AttnTileSplitRegionsPass,
+                 attn_tile::impl::AttnTileSplitRegionsPassBase> {
   using Base::Base;
 
-  void runOnOperation() override {
+  static constexpr PhaseContract phases{KernelPhase::Plain, KernelPhase::Plain};
+
+  void runOnKernel() {
     SmallVector<ScalarRegion> regions;
     getOperation().walk([&](Operation *op) {
       if (auto map = dyn_cast<MapOp>(op))

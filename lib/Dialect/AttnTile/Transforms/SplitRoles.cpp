@@ -13,6 +13,7 @@
 
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
+#include "attn/Dialect/AttnTile/Transforms/KernelPhase.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -337,11 +338,14 @@ static DenseSet<Operation *> collectShared(Block *body) {
 
 namespace {
 struct AttnTileSplitRolesPass
-    : public attn_tile::impl::AttnTileSplitRolesPassBase<
-          AttnTileSplitRolesPass> {
+    : KernelPass<AttnTileSplitRolesPass,
+                 attn_tile::impl::AttnTileSplitRolesPassBase> {
   using Base::Base;
 
-  void runOnOperation() override;
+  static constexpr PhaseContract phases{KernelPhase::Plain, KernelPhase::Staged,
+                                        KernelPhase::Specialized};
+
+  void runOnKernel();
 
 private:
   LogicalResult checkOptions();
@@ -508,7 +512,7 @@ static void dropOtherRoles(RoleOp consumer) {
   });
 }
 
-void AttnTileSplitRolesPass::runOnOperation() {
+void AttnTileSplitRolesPass::runOnKernel() {
   KernelOp kernel = getOperation();
   Block *body = &kernel.getBody().front();
   if (failed(checkOptions()))
@@ -516,13 +520,12 @@ void AttnTileSplitRolesPass::runOnOperation() {
   auto layout =
       RowBlockLayoutAttr::get(&getContext(), warpsPerWarpgroup * consumers);
   if (!llvm::hasSingleElement(kernel.getBody()) ||
-      body->getOps<CreatePipeOp>().empty() || !body->getOps<RoleOp>().empty()) {
+      body->getOps<CreatePipeOp>().empty()) {
     remark::missed(kernel.getLoc(), remark::RemarkOpts::name("SplitRoles")
                                         .category(getArgument())
                                         .function(kernel.getName()))
-        << "there is no pipe to fill, or there are roles already";
-    if (!kernel.getLayoutAttr())
-      kernel.setLayoutAttr(layout);
+        << "there is no pipe to fill";
+    kernel.setLayoutAttr(layout);
     return;
   }
   DenseSet<Operation *> shared = collectShared(body);

@@ -16,6 +16,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/KernelPhase.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -76,11 +77,14 @@ static OpBuilder branchOnColumns(StoreOp store) {
 
 namespace {
 struct AttnTileStageStoresPass
-    : public attn_tile::impl::AttnTileStageStoresPassBase<
-          AttnTileStageStoresPass> {
+    : KernelPass<AttnTileStageStoresPass,
+                 attn_tile::impl::AttnTileStageStoresPassBase> {
   using Base::Base;
 
-  void runOnOperation() override {
+  static constexpr PhaseContract phases{KernelPhase::Plain, KernelPhase::Staged,
+                                        KernelPhase::Staged};
+
+  void runOnKernel() {
     KernelOp kernel = getOperation();
     if (stages <= 0 || consumers <= 0) {
       kernel.emitError(

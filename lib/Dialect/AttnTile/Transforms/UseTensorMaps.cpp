@@ -13,6 +13,7 @@
 
 #include "Launches.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
+#include "attn/Dialect/AttnTile/Transforms/KernelPhase.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/BitVector.h"
@@ -132,6 +133,9 @@ struct AttnTileUseTensorMapsPass
           AttnTileUseTensorMapsPass> {
   using Base::Base;
 
+  static constexpr PhaseContract phases{
+      KernelPhase::Staged, KernelPhase::Specialized, KernelPhase::Final};
+
   void runOnOperation() override;
 };
 
@@ -211,8 +215,12 @@ void AttnTileUseTensorMapsPass::runOnOperation() {
   }
   for (auto &[op, users] : collectLaunches(getOperation())) {
     auto kernel = cast<KernelOp>(op);
+    if (failed(verifyExpectedPhase(kernel, getArgument(), phases)))
+      return signalPassFailure();
+    KernelPhase before = getKernelPhase(kernel);
     FailureOr<SmallVector<MapArgument>> maps = collectMaps(kernel);
-    if (failed(maps) || failed(addMaps(kernel, users, *maps, l2Promotion)))
+    if (failed(maps) || failed(addMaps(kernel, users, *maps, l2Promotion)) ||
+        failed(verifyLeftPhase(kernel, getArgument(), phases, before)))
       return signalPassFailure();
     LDBG() << maps->size() << " tensor maps in kernel " << kernel.getName();
     numMaps += maps->size();

@@ -23,7 +23,8 @@
 // CHECK-NEXT: attn_tile.release %[[R]]#2
 // CHECK-NEXT: attn_tile.store %[[SUM]]
 // REMARK: remark: [Passed] PipelineMma | Category:attn-tile-pipeline-mma | Function=chained | Remark="pipelined the MMAs of a loop"
-attn_tile.kernel @chained(%n: index, %out: memref<128x256xf32>) {
+attn_tile.kernel @chained(%n: index, %out: memref<128x256xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 8>} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %zero = arith.constant dense<0.0> : vector<128x256xf32>
@@ -50,7 +51,8 @@ attn_tile.kernel @chained(%n: index, %out: memref<128x256xf32>) {
 // CHECK: scf.for
 // CHECK: attn_tile.mma_wait %
 // REMARK: remark: [Missed] PipelineMma | {{.*}} | Function=no_step | Remark="the loop may have no step"
-attn_tile.kernel @no_step(%n: index, %out: memref<64x64xf32>) {
+attn_tile.kernel @no_step(%n: index, %out: memref<64x64xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 8>} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %zero = arith.constant dense<0.0> : vector<64x64xf32>
@@ -73,7 +75,8 @@ attn_tile.kernel @no_step(%n: index, %out: memref<64x64xf32>) {
 // CHECK-LABEL: attn_tile.kernel @changed
 // CHECK: attn_tile.mma_wait %
 // REMARK: remark: [Missed] PipelineMma | {{.*}} | Function=changed | Remark="a step is more than one MMA that adds to the result of the last one"
-attn_tile.kernel @changed(%out: memref<64x64xf32>) {
+attn_tile.kernel @changed(%out: memref<64x64xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 8>} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c8 = arith.constant 8 : index

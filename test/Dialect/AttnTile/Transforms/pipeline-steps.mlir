@@ -61,7 +61,8 @@
 // CHECK:         } else {
 // CHECK-NEXT:      scf.yield
 attn_tile.kernel @step(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums: memref<?x64xf32>, %c: vector<128x64xf32>,
-                       %out: memref<128x64xf32>) {
+                       %out: memref<128x64xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 8>} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c64 = arith.constant 64 : index
@@ -140,7 +141,8 @@ attn_tile.kernel @step(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums: mem
 // CHECK:             math.exp2
 // CHECK-NEXT:        scf.yield
 attn_tile.kernel @registers(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums: memref<?x64xf32>, %c: vector<128x64xf32>,
-                            %out: memref<128x64xf32>) {
+                            %out: memref<128x64xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 8>} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c32 = arith.constant 32 : index
@@ -205,7 +207,8 @@ attn_tile.kernel @registers(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums
 // CHECK-NOT:       attn_tile.wait
 // CHECK:           scf.yield
 attn_tile.kernel @row(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %v: !attn_tile.buffer<128x64xbf16>, %c: vector<128x64xf32>,
-                       %out: memref<128x64xf32>) {
+                       %out: memref<128x64xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 8>} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %zero = arith.constant dense<0.0> : vector<128x64xf32>
@@ -280,7 +283,8 @@ attn_tile.kernel @row(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %v: !attn_t
 // CHECK-NOT:     attn_tile.wait
 // CHECK:         attn_tile.read
 attn_tile.kernel @row_held(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %v: vector<128x64xbf16>, %c: vector<128x64xf32>,
-                       %out: memref<128x64xf32>) {
+                       %out: memref<128x64xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 8>} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %zero = arith.constant dense<0.0> : vector<128x64xf32>
@@ -356,7 +360,8 @@ attn_tile.kernel @row_held(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %v: ve
 // CHECK:             math.exp2
 // CHECK:             scf.yield
 attn_tile.kernel @dropped(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums: memref<?x64xf32>, %c: vector<128x64xf32>,
-                          %streams: memref<?xi32>, %out: memref<128x64xf32>) {
+                          %streams: memref<?xi32>, %out: memref<128x64xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 8>} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c64 = arith.constant 64 : index
@@ -428,7 +433,8 @@ attn_tile.kernel @dropped(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums: 
 // CHECK:             scf.yield %{{[^,]+}}, %{{[^,]+}}, %[[D1]],
 // CHECK-NOT:       attn_tile.load_keep_mask
 attn_tile.kernel @dropped_ahead(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums: memref<?x64xf32>, %c: vector<128x64xf32>,
-                          %mask: memref<1x1x?x?xi32>, %out: memref<128x64xf32>) {
+                          %mask: memref<1x1x?x?xi32>, %out: memref<128x64xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 8>} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c64 = arith.constant 64 : index
@@ -489,7 +495,8 @@ attn_tile.kernel @dropped_ahead(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %
 
 // CHECK-LABEL: attn_tile.kernel @one_mma(
 // CHECK-NOT:     scf.if
-attn_tile.kernel @one_mma(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %out: memref<128x64xf32>) {
+attn_tile.kernel @one_mma(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %out: memref<128x64xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 8>} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %qp = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
@@ -510,7 +517,8 @@ attn_tile.kernel @one_mma(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %out: m
 
 // CHECK-LABEL: attn_tile.kernel @no_exponentials(
 // CHECK-NOT:     scf.if
-attn_tile.kernel @no_exponentials(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %out: memref<128x64xf32>) {
+attn_tile.kernel @no_exponentials(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %out: memref<128x64xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 8>} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %qp = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
@@ -536,7 +544,8 @@ attn_tile.kernel @no_exponentials(%n: index, %k: !attn_tile.buffer<128x64xbf16>,
 // CHECK-LABEL: attn_tile.kernel @carried(
 // CHECK-NOT:     scf.if
 attn_tile.kernel @carried(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %q: !attn_tile.buffer<64x64xbf16>,
-                          %out: memref<128x64xf32>) {
+                          %out: memref<128x64xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 8>} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %first = attn_tile.mma_start %k, %q transpose_rhs
@@ -574,7 +583,8 @@ attn_tile.kernel @carried(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %q: !at
 // CHECK-NEXT:        attn_tile.mma_start %{{.*}}, %[[O1]] transpose_rhs
 // CHECK-NOT:         attn_tile.clear
 attn_tile.kernel @clear(%n: index, %length: index, %k: !attn_tile.buffer<128x64xbf16>, %c: vector<128x64xf32>,
-                        %out: memref<128x64xf32>) {
+                        %out: memref<128x64xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 8>} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c64 = arith.constant 64 : index

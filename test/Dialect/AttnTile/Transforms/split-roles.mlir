@@ -79,7 +79,7 @@ attn_tile.kernel @products(%k: memref<?x16xf16>, %p: vector<128x16xf16>, %out: m
 
 // -----
 
-// REMARK: Remark="there is no pipe to fill, or there are roles already"
+// REMARK: Remark="there is no pipe to fill"
 
 // CHECK-LABEL: attn_tile.kernel @no_pipes
 // CHECK-NOT:     attn_tile.role

@@ -1,5 +1,6 @@
 // RUN: attn-opt %s -attn-tile-stage-stores="stages=2 consumers=2" | FileCheck %s
-// RUN: attn-opt %s -attn-tile-stage-stores="stages=2 consumers=2" -attn-tile-use-tensor-maps | FileCheck %s --check-prefix=MAPS
+// RUN: attn-opt %s -attn-tile-stage-stores="stages=2 consumers=2" \
+// RUN:   -attn-tile-set-layout=warps=8 -attn-tile-use-tensor-maps | FileCheck %s --check-prefix=MAPS
 
 // CHECK-LABEL: attn_tile.kernel @matrix
 // CHECK: %[[P:.*]] = attn_tile.create_pipe : <64x64xbf16, stages = 4>

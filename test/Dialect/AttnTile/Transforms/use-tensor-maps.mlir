@@ -62,7 +62,7 @@ attn_tile.kernel @row(%r: memref<?x?xf32>) {
 
 // CHECK-LABEL: attn_tile.kernel @no_copies
 // CHECK-SAME:    (%{{.*}}: memref<?xf32>)
-attn_tile.kernel @no_copies(%a: memref<?xf32>) {
+attn_tile.kernel @no_copies(%a: memref<?xf32>) attributes {layout = #attn_tile.row_blocks<warps = 8>} {
   attn_tile.return
 }
 

@@ -49,6 +49,11 @@ def AttnTile_KernelOp : AttnTile_Op<"kernel", [
     `scf.forall` over the work items. A traversal pass replaces that loop by a
     loop over the work items of one CTA.
 
+    Passes lead a kernel through phases, which its operations say: `plain`, then
+    `staged` with pipes, `specialized` with a layout or roles, and `final` with
+    arguments that are tensor maps. Each pass on kernels reports a kernel in a
+    phase that it does not expect.
+
     `layout` maps the elements of register tiles to the threads of the CTA, or
     to the threads of the consumer role once the kernel has roles. It is absent
     on the host. `cluster` is the number of CTAs of a thread block cluster (1 by
