@@ -39,7 +39,7 @@ public:
   GradLowering(RewriterBase &rewriter, AttentionGradOp op,
                const DeviceFigures &device, SymbolTable &symbols)
       : rewriter(rewriter), op(op), device(device), symbols(symbols),
-        isPacked(op.getSequenceLayout() == SequenceLayout::Packed) {}
+        addressing(op.getAddressing()) {}
 
   LogicalResult lower();
 
@@ -86,7 +86,7 @@ private:
   AttentionGradOp op;
   const DeviceFigures &device;
   SymbolTable &symbols;
-  bool isPacked;
+  KVAddressingAttrInterface addressing;
   ScheduleAttrInterface schedule;
   GradSchedules parts;
   GradWorkspace workspace;
@@ -135,11 +135,11 @@ Value GradLowering::makeRows(int64_t headDim, Type element) {
   SmallVector<Value> sizes;
   if (query.isDynamicDim(0))
     sizes.push_back(b.size(op.getQuery(), 0));
-  if (op.hasSequences()) {
+  if (addressing.isListed()) {
     constexpr int64_t unit = GradWorkspace::sequenceAlignment;
     Value blocks = b.countTiles(b.size(op.getQuery(), 2), unit);
     Value added = b.index(padding);
-    if (isPacked)
+    if (!addressing.hasEntries())
       added = arith::MulIOp::create(b, emitNumSequences(b), added);
     sizes.push_back(arith::AddIOp::create(
         b, arith::MulIOp::create(b, blocks, b.index(unit)).getResult(), added));
@@ -190,7 +190,7 @@ Value GradLowering::makeStreams() {
   SmallVector<int64_t> shape(query.getShape().take_front(2));
   shape.push_back(words);
   SmallVector<Value> sizes;
-  if (isPacked) {
+  if (!addressing.hasEntries()) {
     shape[0] = ShapedType::kDynamic;
     sizes.push_back(emitNumSequences(b));
   } else if (query.isDynamicDim(0)) {
@@ -201,7 +201,7 @@ Value GradLowering::makeStreams() {
 }
 
 Value GradLowering::getWorkItemList(MaskDim rows, int64_t size, int64_t extra) {
-  if (!op.hasSequences())
+  if (!addressing.isListed())
     return Value();
   Value &workItemList = workItemLists[{rows, {size, extra}}];
   if (!workItemList)

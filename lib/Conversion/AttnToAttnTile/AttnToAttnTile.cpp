@@ -216,7 +216,7 @@ mlir::attn::lowerToKernel(RewriterBase &rewriter,
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint(attention);
   Value workItemList;
-  if (attention.hasSequences() || listsSplits(attention))
+  if (attention.getAddressing().isListed() || listsSplits(attention))
     workItemList = listSequences(rewriter, attention,
                                  getSequenceTiles(attention), symbols);
   KVSplits splits = emitKVSplits(rewriter, op, workItemList);

@@ -70,7 +70,7 @@ static SmallVector<Value> emitListedSizes(ScalarKernelBuilder &b,
   bool isPacked = schedule.packsGqa();
   int64_t rows = schedule.getQueryTile();
   int64_t queries = getDimSize(attention.getQuery(), 2);
-  if (!attention.hasSequences() && !ShapedType::isDynamic(queries))
+  if (!attention.getAddressing().isListed() && !ShapedType::isDynamic(queries))
     rows = std::min(rows, queries * (isPacked ? attention.getGroupSize() : 1));
   int64_t heads =
       isPacked ? attention.getNumKeyHeads() : attention.getNumQueryHeads();

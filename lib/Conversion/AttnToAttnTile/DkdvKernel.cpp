@@ -42,7 +42,7 @@ GradKernelWriter::emitQueryTiles(Value batch, Value keyHead, Value firstKey) {
   tiles.count = tiles.iteration->add(b, ranges.full, tiles.masked);
   tiles.fullIteration.add(b, ranges.full, b.index(0));
   tiles.areAllMasked = !knowsMaskMod || ranges.full.empty();
-  if (op.hasSequences()) {
+  if (addressing.isListed()) {
     // The mask ranges do not account for sequences without queries.
     Value none = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, queryLength,
                                        b.index(0));

@@ -104,7 +104,7 @@ static bool hasOneOwner(AttentionGradOp op, AccumulateOp add) {
   ValueRange indices = add.getIndices();
   auto query = cast<ShapedType>(op.getQuery().getType());
   // All packed sequences are in one batch entry.
-  bool isOneEntry = !op.hasSequences() && query.getDimSize(0) == 1;
+  bool isOneEntry = !op.getAddressing().isListed() && query.getDimSize(0) == 1;
   auto isTold = [&](unsigned number, bool isOne) {
     return isOne || llvm::is_contained(indices, position[number]);
   };

@@ -29,15 +29,16 @@ GradKernelWriter::GradKernelWriter(OpBuilder &builder, AttentionGradOp op,
                                    ScheduleAttrInterface schedule)
     : b(op.getLoc(), builder), op(op),
       law(cast<attn_tile::StreamingGradOpInterface>(op.getOperation())),
-      schedule(schedule), dropout(op), queryTile(schedule.getQueryTile()),
-      keyTile(schedule.getKeyTile()), queryParts(schedule.getQueryParts()),
+      addressing(op.getAddressing()), schedule(schedule), dropout(op),
+      queryTile(schedule.getQueryTile()), keyTile(schedule.getKeyTile()),
+      queryParts(schedule.getQueryParts()),
       mapsScores(!op.getScoreMod().empty() || !(op.getScaleOrDefault() > 0)),
       mayPaddingBeInfinite(hasPadding() && !op.getScoreMod().empty() &&
                            !isFiniteForPadding(op.getScoreMod())) {}
 
 bool GradKernelWriter::hasPadding() {
   int64_t queries = op.getStaticLengths().first;
-  return op.getSequenceLayout() || ShapedType::isDynamic(queries) ||
+  return addressing.isListed() || ShapedType::isDynamic(queries) ||
          queries % queryTile != 0;
 }
 
@@ -105,7 +106,7 @@ GradKernelWriter::beginListedWorkItems(Value heads, Value workItemList,
   item.sequence = item.batch = listed.sequence;
   item.head = ids[0];
   item.first = listed.first;
-  if (op.getSequenceLayout() != SequenceLayout::Packed)
+  if (addressing.hasEntries())
     return item;
   item.batch = b.index(0);
   item.queryBase = listed.queryRow;

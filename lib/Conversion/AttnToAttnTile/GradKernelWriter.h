@@ -238,7 +238,7 @@ private:
                                 const GradWorkspace &workspace);
   /// The row position that a load or store needs to leave out rows of other
   /// sequences; null without sequences.
-  Value within(Value value) { return op.hasSequences() ? value : Value(); }
+  Value within(Value value) { return addressing.isListed() ? value : Value(); }
 
   /// Converts `tile` to the element type of `other`: the gradient of the output
   /// may be f32 where queries, keys and values are not.
@@ -389,6 +389,7 @@ private:
   AttentionGradOp op;
   /// The operation as the gradient of a reduction over keys.
   attn_tile::StreamingGradOpInterface law;
+  KVAddressingAttrInterface addressing;
   ScheduleAttrInterface schedule;
   KernelDropout dropout;
   int64_t queryTile, keyTile, queryParts;

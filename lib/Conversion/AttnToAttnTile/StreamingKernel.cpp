@@ -254,8 +254,9 @@ KernelWriter::KernelWriter(OpBuilder &builder,
       attention(cast<AttentionOpInterface>(streaming.getOperation())),
       dropout(attention), kernel(kernel), addressing(attention.getAddressing()),
       isSplit(bool(splits)), listsItsSplits(splits.areListed()),
-      addsKeyRows(attention.hasSequences() ? !attention.hasPackedQueries()
-                                           : mayBeginAtAnyRow(attention)) {
+      addsKeyRows(addressing.isListed()
+                      ? !addressing.packsQueries() || !addressing.hasEntries()
+                      : mayBeginAtAnyRow(attention)) {
   ScheduleAttrInterface schedule = attention.getChosenSchedule();
   queryTileSize = schedule.getQueryTile();
   keyTileSize = schedule.getKeyTile();

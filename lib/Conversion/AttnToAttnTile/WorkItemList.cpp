@@ -62,7 +62,7 @@ static constexpr int64_t numColumns = 8;
 bool attn::listsSplits(AttentionOpInterface attention) {
   ScheduleAttrInterface schedule = attention.getChosenSchedule();
   return schedule.getSplitKvWorkItems() > 0 &&
-         (schedule.balancesSplits() || attention.hasSequences());
+         (schedule.balancesSplits() || attention.getAddressing().isListed());
 }
 
 namespace {
@@ -102,10 +102,10 @@ WorkItemListWriter::WorkItemListWriter(OpBuilder &builder,
                                        const SequenceTiles &request,
                                        attn_tile::KernelOp kernel)
     : b(op.getLoc(), builder), addressing(op.getAddressing()), request(request),
-      isOfKeys(request.rows == MaskDim::Key), isAllOrNone(op.hasSequences()),
-      entry(&kernel.getBody().front()) {
+      isOfKeys(request.rows == MaskDim::Key),
+      isAllOrNone(addressing.isListed()), entry(&kernel.getBody().front()) {
   auto *next = entry->args_begin();
-  if (op.hasSequences())
+  if (addressing.isListed())
     querySequences = *next++;
   for (Value *argument :
        {&keySequences, &workItemList, &fault, &storedQueries, &storedKeys})
@@ -389,18 +389,17 @@ Value attn::listSequences(RewriterBase &rewriter, AttentionOpInterface op,
   Value queries = b.size(op.getQuery(), 2);
   if (tiles.rowsOfQuery != 1)
     queries = b.mul(queries, b.constant(tiles.rowsOfQuery));
-  Value keys =
-      op.getAddressing().emitMaxKeys(b, loc, op.getKey(), op.getPageTable());
+  KVAddressingAttrInterface addressing = op.getAddressing();
+  Value keys = addressing.emitMaxKeys(b, loc, op.getKey(), op.getPageTable());
   SmallVector<Value> operands;
-  if (op.hasSequences())
+  if (addressing.isListed())
     operands = {op.getQuerySequences(), op.getKeySequences()};
   else
     operands = {op.getKeyLengths()};
   operands.append({workItemList, fault, queries, keys});
   // This limits packed sequences to the positions for which the mask has words.
   // Padded ones are never longer.
-  if (Value mask = op.getDropoutMask();
-      mask && op.getAddressing().packsQueries()) {
+  if (Value mask = op.getDropoutMask(); mask && addressing.packsQueries()) {
     constexpr int64_t block = DropoutMaskOp::blockSize;
     bool isByRows = op.getMaskLayout() == MaskLayout::Rows;
     auto addLongest = [&](int64_t dim, int64_t wordsOfBlock) {
