@@ -8,12 +8,19 @@
 
 #include "attn/PerfModel/Capacity.h"
 #include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
 
 using namespace mlir;
 using namespace mlir::attn;
+
+int64_t attn::getElementBytes(Value shaped) {
+  Type element = getElementTypeOrSelf(shaped);
+  return int64_t(llvm::divideCeil(element.getIntOrFloatBitWidth(), 8));
+}
 
 llvm::StringRef attn::stringifyResource(Resource resource) {
   switch (resource) {

@@ -16,6 +16,7 @@
 #include "attn/Dialect/Attn/IR/AttnMergeOps.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Interfaces/CostOpInterface.h"
+#include "attn/PerfModel/Capacity.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Transforms/RegionUtils.h"
@@ -34,11 +35,6 @@ static ExecutionUnit getMmaUnit(Type type) {
 //===----------------------------------------------------------------------===//
 // Attention
 //===----------------------------------------------------------------------===//
-
-static double getElementBytes(AttentionOpInterface op) {
-  Type element = getElementTypeOrSelf(op.getQuery().getType());
-  return double(llvm::divideCeil(element.getIntOrFloatBitWidth(), 8));
-}
 
 /// Query heads of all batch entries.
 static double getNumHeads(AttentionOpInterface op,
@@ -98,7 +94,7 @@ struct AttentionModel
     // A work item reads its queries and writes its output once. Each step reads
     // a tile of keys and values through L2, once for the CTAs of a cluster.
     double keyTile = double(schedule.getKeyTile());
-    double bytes = getElementBytes(interface) *
+    double bytes = double(getElementBytes(interface.getQuery())) *
                    double(interface.getQKHeadDim() + interface.getVHeadDim());
     double rows = double(assumptions.getSize(getDimSize(op.getQuery(), 2)));
     VisitedTiles tiles(interface, assumptions);
@@ -116,7 +112,7 @@ struct AttentionModel
           double(llvm::divideCeil(schedule.getQueryTile(), rowsPerRead));
       cost.bytes(MemoryLevel::Shared) =
           bytes * cost.steps * keyTile * (1 + readers) +
-          getElementBytes(interface) * cost.steps *
+          double(getElementBytes(interface.getQuery())) * cost.steps *
               double(schedule.getQueryTile() * interface.getQKHeadDim());
     }
     return cost;

@@ -100,9 +100,9 @@ static double getVColumns(attn::AttentionOpInterface op, int64_t vHeadDimTile) {
 /// from shared memory: queries and keys of each 16 columns of the scores, and
 /// values of each 16 keys.
 static double getMultiplicandCycles(WarpSpecializedAttr schedule,
-                                    double qkHeadDim, double vColumns,
+                                    double elementBytes, double qkHeadDim,
+                                    double vColumns,
                                     const attn::DeviceModel &device) {
-  constexpr double elementBytes = 2;
   auto keyTile = double(schedule.getKeyTile());
   double elements = qkHeadDim * (warpgroupRows + keyTile) + keyTile * vColumns;
   return double(schedule.getConsumers()) * elementBytes * elements /
@@ -141,8 +141,10 @@ estimateWarpSpecialized(WarpSpecializedAttr schedule,
                double(device.mmaFlopsPerCycle16b);
   // Narrow MMAs wait for shared memory.
   if (schedule.getKeyTile() < warpgroupRows)
-    mma = std::max(
-        mma, getMultiplicandCycles(schedule, qkHeadDim, vHeadDim, device));
+    mma =
+        std::max(mma, getMultiplicandCycles(
+                          schedule, double(attn::getElementBytes(op.getKey())),
+                          qkHeadDim, vHeadDim, device));
   double threadScores = keyTile * warpgroupRows / warpgroupThreads;
   double consumers = double(schedule.getConsumers());
   double polynomials = double(schedule.getExp2Emulation()) / 16;
@@ -164,9 +166,8 @@ estimateWarpSpecialized(WarpSpecializedAttr schedule,
     step += work.bytes * scores / fit.addendBytesPerCycle;
   step += attn::getKeepMaskCycles(op, /*isGradient=*/false, fit) * scores;
   auto cluster = double(schedule.getCluster());
-  double bytes =
-      double(getElementTypeOrSelf(op.getQuery()).getIntOrFloatBitWidth()) / 8 *
-      double(op.getQKHeadDim() + op.getVHeadDim());
+  double bytes = double(attn::getElementBytes(op.getQuery())) *
+                 double(op.getQKHeadDim() + op.getVHeadDim());
   double stepBytes = bytes;
   if (schedule.getVHeadDimTile() > 0)
     stepBytes *=
@@ -271,8 +272,7 @@ static double getRoundingCycles(MmaAttrInterface instruction, double elements) {
 /// CTAs of `schedule` that an SM holds at a time.
 static int64_t countCtas(MultistageAttr schedule, attn::AttentionOpInterface op,
                          const attn::DeviceModel &device) {
-  int64_t elementBytes = llvm::divideCeil(
-      getElementTypeOrSelf(op.getQuery()).getIntOrFloatBitWidth(), 8);
+  int64_t elementBytes = attn::getElementBytes(op.getQuery());
   auto rowBytes = [&](int64_t headDim) {
     return int64_t(llvm::alignTo(elementBytes * headDim, columnBlockBytes));
   };
@@ -322,8 +322,7 @@ attn_tile::estimateMultistage(MultistageAttr schedule,
   auto warps = double(schedule.getWarps());
   double qkHeadDim = double(llvm::alignTo(op.getQKHeadDim(), headDimStep));
   double vHeadDim = getVColumns(op, schedule.getVHeadDimTile());
-  double elementBytes =
-      double(getElementTypeOrSelf(op.getQuery()).getIntOrFloatBitWidth()) / 8;
+  auto elementBytes = double(attn::getElementBytes(op.getQuery()));
 
   // Each warp reads the keys and values that all warps have staged, and the
   // queries of its rows.
@@ -492,8 +491,7 @@ static attn::KernelTime estimateSyncGradient(const SyncGradientKernel &kernel,
   auto streamed = double(isByKey ? kernel.queryTile : kernel.keyTile);
   auto warps = double(kernel.warps);
   double scores = rows * streamed;
-  double elementBytes =
-      double(getElementTypeOrSelf(op.getQuery()).getIntOrFloatBitWidth()) / 8;
+  auto elementBytes = double(attn::getElementBytes(op.getQuery()));
 
   // Each warp reads the streamed tiles once for each matmul, and its rows of
   // the stationary tiles.
@@ -722,8 +720,7 @@ attn_tile::estimateGradient(GradientAttr schedule,
   double queryRows =
       tiles.getNumHeads() *
       (double(tiles.getNumQueries()) + (op.hasSequences() ? paddedQueries : 0));
-  double elementBytes =
-      double(getElementTypeOrSelf(op.getQuery()).getIntOrFloatBitWidth()) / 8;
+  auto elementBytes = double(attn::getElementBytes(op.getQuery()));
   constexpr double sumBytes = 4;
   bool hasDqAccumulator = !schedule.getDq();
 

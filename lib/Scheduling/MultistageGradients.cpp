@@ -238,8 +238,7 @@ MultistageGradients::pick(ArrayRef<ScheduleAttrInterface> candidates,
 std::optional<ScheduleChoice> MultistageGradients::choose() {
   int64_t qkHeadDim = llvm::alignTo(op.getQKHeadDim(), headDimStep);
   int64_t vHeadDim = llvm::alignTo(op.getVHeadDim(), headDimStep);
-  int64_t valueBytes =
-      getElementTypeOrSelf(op.getQuery()).getIntOrFloatBitWidth() / 8;
+  int64_t valueBytes = getElementBytes(op.getQuery());
   bool isF32 = getElementTypeOrSelf(op.getQuery()).isF32();
   int64_t keyBytes = llvm::alignTo(valueBytes * qkHeadDim, columnBlockBytes);
   int64_t valuesBytes = llvm::alignTo(valueBytes * vHeadDim, columnBlockBytes);

@@ -17,7 +17,6 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
-#include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/CastInterfaces.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
@@ -184,8 +183,7 @@ KeyTileBounds attn::withShapes(KeyTileBounds bounds, AttentionOpInterface op,
   if (numVHeadDimTiles > 1)
     bounds.vHeadDim = bounds.vHeadDimTile = int64_t(llvm::alignTo(
         llvm::divideCeil(op.getVHeadDim(), numVHeadDimTiles), headDimStep));
-  bounds.elementBytes =
-      getElementTypeOrSelf(op.getQuery()).getIntOrFloatBitWidth() / 8;
+  bounds.elementBytes = getElementBytes(op.getQuery());
   bounds.scoreBytes = getScoreBytes(op);
   return bounds;
 }

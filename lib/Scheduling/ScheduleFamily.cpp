@@ -12,6 +12,7 @@
 
 #include "GPUScheduleFamily.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileParameters.h"
+#include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 #include "llvm/Support/ErrorHandling.h"
 
 using namespace mlir;
@@ -62,9 +63,9 @@ ScheduleAttrInterface GPUScheduleFamily::getMap(MapHeadsOp op,
 /// values.
 static int64_t
 countLinearBytes(const attn_tile::LinearMultistageParameters &schedule,
-                 int64_t keyDim, bool hasDecay) {
-  // Rows of stages have 128 bytes.
-  constexpr int64_t elementBytes = 2, localStages = 2, columnsOfRow = 64;
+                 int64_t keyDim, int64_t elementBytes, bool hasDecay) {
+  constexpr int64_t localStages = 2;
+  int64_t columnsOfRow = attn_tile::columnBlockBytes / elementBytes;
   int64_t chunk = schedule.chunk;
   int64_t columns = llvm::alignTo(schedule.valueTile, columnsOfRow);
   int64_t ofStage = chunk * (2 * keyDim + columns);
@@ -91,8 +92,8 @@ static ScheduleAttrInterface getLinearSchedule(OpTy op, int64_t keyHeadDim,
   if (op.getCausal())
     parameters.splitWorkItems = ctasPerSm * device.sms;
   parameters.stages = 2;
-  if (countLinearBytes(parameters, keyDim, bool(op.getLogDecay())) >
-      getTileBytes(device))
+  if (countLinearBytes(parameters, keyDim, getElementBytes(op.getQuery()),
+                       bool(op.getLogDecay())) > getTileBytes(device))
     parameters.stages = 1;
   return makeSchedule(op.getContext(), parameters);
 }

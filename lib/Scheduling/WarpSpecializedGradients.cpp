@@ -148,7 +148,6 @@ static ScheduleChoice chooseByTime(AttentionGradOp op,
 /// kernels with large tiles are faster.
 static constexpr int64_t minStreamedTile = 48;
 
-static constexpr int64_t elementBytes = 2;
 /// Rows of the tiles that stay.
 static constexpr int64_t rows = gradConsumers * warpgroupRows;
 
@@ -213,6 +212,7 @@ private:
   const DeviceModel &device;
   int64_t dqWorkspaceBytes;
   KeyTileBounds consumers;
+  int64_t elementBytes;
   /// Head dims as they are staged.
   int64_t qkHeadDim, vHeadDim;
   bool readsMaskMod, isMasked, isCausal, hasSequences;
@@ -232,6 +232,7 @@ WarpSpecializedGradients::WarpSpecializedGradients(AttentionGradOp op,
                                                    int64_t dqWorkspaceBytes)
     : op(op), device(device), dqWorkspaceBytes(dqWorkspaceBytes),
       consumers(getConsumerBounds(gradConsumers, device)),
+      elementBytes(getElementBytes(op.getQuery())),
       qkHeadDim(llvm::alignTo(op.getQKHeadDim(), headDimBlock)),
       vHeadDim(llvm::alignTo(op.getVHeadDim(), headDimBlock)),
       readsMaskMod(readsByPosition(op.getMaskMod()) || needsClassification(op)),

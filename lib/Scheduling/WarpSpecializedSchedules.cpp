@@ -516,11 +516,12 @@ static ScheduleAttrInterface getStreamingSchedule(AttentionOpInterface op,
 static ScheduleAttrInterface getMatmulSchedule(MatmulOp op,
                                                const DeviceModel &device) {
   // Contracted elements of one step: the elements in a row of a staged block.
-  constexpr int64_t depthTile = 64;
+  int64_t elementBytes = getElementBytes(op.getLhs());
+  int64_t depthTile = columnBlockBytes / elementBytes;
   // Tiles are stored in blocks of this many columns, of which as many may be on
   // their way to memory at the same time.
-  constexpr int64_t columnUnit = 64, storeStages = 2;
-  constexpr int64_t maxColumnTile = 256, consumers = 2, elementBytes = 2;
+  int64_t columnUnit = columnBlockBytes / elementBytes;
+  constexpr int64_t storeStages = 2, maxColumnTile = 256, consumers = 2;
   // Rows of tiles that CTAs visit together, column by column: at 128 rows each,
   // the inputs that 132 CTAs read at a time stay in L2.
   constexpr int64_t interleave = 16;

@@ -17,6 +17,7 @@
 #define ATTN_PERFMODEL_CAPACITY_H
 
 #include "attn/Dialect/Attn/IR/DeviceFigures.h"
+#include "mlir/IR/Value.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringRef.h"
 
@@ -41,6 +42,9 @@ inline constexpr int64_t maxThreadRegisters = 255;
 
 /// Named barriers of a CTA (PTX ISA, bar).
 inline constexpr int64_t maxNamedBarriers = 16;
+
+/// Bytes of an element of `shaped`, a tensor, memref or vector.
+int64_t getElementBytes(Value shaped);
 
 enum class Resource { Registers, SharedMemory, Barriers };
 

@@ -57,7 +57,7 @@ struct KeyTileBounds {
   int64_t vHeadDim = 0;
   /// `vHeadDim`, if it is a part of the head dim (`v_head_dim_tile`), else 0.
   int64_t vHeadDimTile = 0;
-  int64_t elementBytes = 2;
+  int64_t elementBytes = 0;
   /// Rows of a query tile, and the threads that hold them.
   int64_t queryTile = 0;
   int64_t threads = 0;
