@@ -23,6 +23,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "PTX.h"
+#include "StagingTarget.h"
 #include "Targets.h"
 #include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 #include "attn/Target/LoweredMemRef.h"
@@ -34,9 +35,8 @@ using namespace mlir;
 using namespace mlir::attn;
 using attn_tile::BufferType;
 
-/// Bytes of a chunk and of a row of one swizzled block.
+/// Bytes of a chunk of a row of one swizzled block.
 static constexpr int64_t chunkBytes = 16;
-static constexpr int64_t blockRowBytes = 128;
 static constexpr int64_t blockChunks = blockRowBytes / chunkBytes;
 /// Chunks that a step of the contracted dimension has.
 static constexpr int64_t stepChunks = 2;
@@ -53,7 +53,7 @@ static constexpr int64_t tileUnit = 16;
 namespace {
 /// Kernels in which all threads copy and compute. They also run on later
 /// architectures, for elements that the instructions of these do not multiply.
-class MultistageTarget : public TargetInfo {
+class MultistageTarget : public StagingTarget {
 public:
   KernelScheduleKind getKernelScheduleKind() const override {
     return KernelScheduleKind::Multistage;
@@ -64,8 +64,6 @@ public:
   verifyStagedTile(BufferType type,
                    function_ref<InFlightDiagnostic()> emitError) const override;
   int64_t getStageBytes(BufferType type) const override;
-  int64_t getStageAlignment() const override { return 1024; }
-  int64_t getBarrierBytes() const override { return 16; }
   bool isProducerSingleThread() const override { return false; }
 
   void emitInitBarriers(OpBuilder &builder, Location loc,
@@ -73,16 +71,12 @@ public:
                         bool byThreads, int64_t cluster) const override;
   void emitInitDone(OpBuilder &builder, Location loc,
                     int64_t cluster) const override;
-  void emitAcquire(OpBuilder &builder, Location loc, const StagedTile &stage,
-                   Value parity, BufferType type) const override;
   LogicalResult emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
                          ValueRange source, ValueRange indices,
                          const CopiedRows &stored, const StagedTile &stage,
                          const ThreadPosition &position) const override;
   void emitCommit(OpBuilder &builder, Location loc,
                   const StagedTile &stage) const override;
-  void emitWait(OpBuilder &builder, Location loc, const StagedTile &stage,
-                Value parity) const override;
   void emitClear(OpBuilder &builder, Location loc, const StagedTile &stage,
                  BufferType type, Value firstRow,
                  const ThreadPosition &position) const override;
@@ -106,6 +100,11 @@ public:
   void emitSetRegisters(OpBuilder &, Location, int64_t,
                         int64_t) const override {
     // All threads keep the registers of their launch.
+  }
+
+private:
+  StringRef getWaitInstruction() const override {
+    return "mbarrier.test_wait.parity.shared.b64";
   }
 };
 
@@ -163,17 +162,9 @@ static int64_t getValueBytes(BufferType type) {
   return type.getElementType().getIntOrFloatBitWidth() / 8;
 }
 
-/// Columns of a chunk, and of a block.
+/// Columns of a chunk.
 static int64_t getChunkColumns(BufferType type) {
   return chunkBytes / getValueBytes(type);
-}
-static int64_t getBlockColumns(BufferType type) {
-  return blockRowBytes / getValueBytes(type);
-}
-
-/// Bytes of one block.
-static int64_t getBlockBytes(BufferType type) {
-  return type.getShape()[0] * blockRowBytes;
 }
 
 //===----------------------------------------------------------------------===//
@@ -224,19 +215,6 @@ static Value emitChunkAddress(OpBuilder &builder, Location loc, Value stage,
                                emitMul(builder, loc, place, chunkBytes));
 }
 
-/// Spins until the phase of the given parity of a barrier has completed.
-static void emitBarrierWait(OpBuilder &builder, Location loc, Value barrier,
-                            Value parity) {
-  ptx::emit(builder, loc,
-            "{\n"
-            ".reg .pred done;\n"
-            "wait_${:uid}:\n"
-            "mbarrier.test_wait.parity.shared.b64 done, [$0], $1;\n"
-            "@!done bra wait_${:uid};\n"
-            "}",
-            "r,r,~{memory}", {barrier, parity});
-}
-
 LogicalResult MultistageTarget::verifyStagedTile(
     BufferType type, function_ref<InFlightDiagnostic()> emitError) const {
   if (isRow(type) && type.getShape()[1] % rowChunkColumns == 0)
@@ -257,8 +235,7 @@ int64_t MultistageTarget::getStageBytes(BufferType type) const {
   if (isRow(type))
     return llvm::alignTo(type.getShape()[1] / rowChunkColumns * chunkBytes,
                          blockRowBytes);
-  return llvm::divideCeil(type.getShape()[1], getBlockColumns(type)) *
-         getBlockBytes(type);
+  return getNumBlocks(type) * getBlockBytes(type);
 }
 
 void MultistageTarget::emitInitBarriers(OpBuilder &builder, Location loc,
@@ -276,16 +253,6 @@ void MultistageTarget::emitInitBarriers(OpBuilder &builder, Location loc,
 void MultistageTarget::emitInitDone(OpBuilder &builder, Location loc,
                                     int64_t) const {
   NVVM::Barrier0Op::create(builder, loc);
-}
-
-void MultistageTarget::emitAcquire(OpBuilder &builder, Location loc,
-                                   const StagedTile &stage, Value parity,
-                                   BufferType) const {
-  // A fresh barrier is in phase 0, so waiting for the phase before it, of
-  // parity 1, passes: the stage is empty at its first use.
-  Value opposite = arith::XOrIOp::create(builder, loc, parity,
-                                         ptx::constant(builder, loc, 1));
-  emitBarrierWait(builder, loc, stage.empty, opposite);
 }
 
 namespace {
@@ -532,11 +499,6 @@ void MultistageTarget::emitCommit(OpBuilder &builder, Location loc,
                                   const StagedTile &stage) const {
   ptx::emit(builder, loc, "cp.async.mbarrier.arrive.noinc.shared.b64 [$0];",
             "r,~{memory}", {stage.full});
-}
-
-void MultistageTarget::emitWait(OpBuilder &builder, Location loc,
-                                const StagedTile &stage, Value parity) const {
-  emitBarrierWait(builder, loc, stage.full, parity);
 }
 
 void MultistageTarget::emitClear(OpBuilder &builder, Location loc,

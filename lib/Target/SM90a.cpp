@@ -17,6 +17,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "PTX.h"
+#include "StagingTarget.h"
 #include "Targets.h"
 #include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -27,9 +28,8 @@ using namespace mlir;
 using namespace mlir::attn;
 using attn_tile::BufferType;
 
-/// Columns of 16-bit values and bytes of a row of one swizzled block.
-static constexpr int64_t blockColumns = 64;
-static constexpr int64_t blockRowBytes = 128;
+/// Columns of 16-bit values of a row of one swizzled block.
+static constexpr int64_t blockColumns = blockRowBytes / 2;
 /// Rows of a staged tile that one warpgroup multiplies.
 static constexpr int64_t warpgroupRows = 64;
 static constexpr int64_t warpgroupThreads = 128;
@@ -39,7 +39,7 @@ static constexpr int64_t warpgroupThreads = 128;
 static constexpr int64_t firstClearBarrier = 12;
 
 namespace {
-class SM90aTarget : public TargetInfo,
+class SM90aTarget : public StagingTarget,
                     public ClusterTarget,
                     public BulkReductionTarget,
                     public SemaphoreTarget,
@@ -70,8 +70,6 @@ public:
   verifyStagedTile(BufferType type,
                    function_ref<InFlightDiagnostic()> emitError) const override;
   int64_t getStageBytes(BufferType type) const override;
-  int64_t getStageAlignment() const override { return 1024; }
-  int64_t getBarrierBytes() const override { return 16; }
   bool isProducerSingleThread() const override { return true; }
 
   void emitInitBarriers(OpBuilder &builder, Location loc,
@@ -89,8 +87,6 @@ public:
   void emitCommit(OpBuilder &, Location, const StagedTile &) const override {
     // The bulk copies signal the barrier themselves.
   }
-  void emitWait(OpBuilder &builder, Location loc, const StagedTile &stage,
-                Value parity) const override;
   void emitClear(OpBuilder &builder, Location loc, const StagedTile &stage,
                  BufferType type, Value firstRow,
                  const ThreadPosition &position) const override;
@@ -156,6 +152,10 @@ public:
                         int64_t before) const override;
 
 private:
+  StringRef getWaitInstruction() const override {
+    return "mbarrier.try_wait.parity.shared::cta.b64";
+  }
+
   std::unique_ptr<const TargetInfo> multistage = createMultistageTarget(*this);
 };
 } // namespace
@@ -184,34 +184,6 @@ const TargetInfo &SM90aTarget::getKernelInfo(attn_tile::KernelOp kernel) const {
 /// its MMAs; reads by threads are ordered only within the warp.
 static int64_t getReleasingThreads(bool byThreads) {
   return byThreads ? 32 : warpgroupThreads;
-}
-
-/// Columns of a block of a staged tile.
-static int64_t getBlockColumns(BufferType type) {
-  return blockRowBytes * 8 / type.getElementType().getIntOrFloatBitWidth();
-}
-
-/// Number of blocks of a staged tile.
-static int64_t getNumBlocks(BufferType type) {
-  return llvm::divideCeil(type.getShape()[1], getBlockColumns(type));
-}
-
-/// Bytes of one block.
-static int64_t getBlockBytes(BufferType type) {
-  return type.getShape()[0] * blockRowBytes;
-}
-
-/// Spins until the phase of the given parity of a barrier has completed.
-static void emitBarrierWait(OpBuilder &builder, Location loc, Value barrier,
-                            Value parity) {
-  ptx::emit(builder, loc,
-            "{\n"
-            ".reg .pred done;\n"
-            "wait_${:uid}:\n"
-            "mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;\n"
-            "@!done bra wait_${:uid};\n"
-            "}",
-            "r,r,~{memory}", {barrier, parity});
 }
 
 /// A matrix descriptor without its address: 128-byte swizzle, 1024 bytes
@@ -301,11 +273,7 @@ void SM90aTarget::emitClusterDone(OpBuilder &builder, Location loc) const {
 void SM90aTarget::emitAcquire(OpBuilder &builder, Location loc,
                               const StagedTile &stage, Value parity,
                               BufferType type) const {
-  // A fresh barrier is in phase 0, so waiting for the phase before it, of
-  // parity 1, passes: the stage is empty at its first use.
-  Value opposite = arith::XOrIOp::create(builder, loc, parity,
-                                         ptx::constant(builder, loc, 1));
-  emitBarrierWait(builder, loc, stage.empty, opposite);
+  StagingTarget::emitAcquire(builder, loc, stage, parity, type);
   // Boxes count in full, even where they reach beyond the array's edge.
   int64_t bytes = getCopiedBytes(type);
   ptx::emit(builder, loc,
@@ -412,11 +380,6 @@ LogicalResult SM90aTarget::emitCopy(OpBuilder &builder, attn_tile::CopyOp op,
       row += boxRows;
     }
   return success();
-}
-
-void SM90aTarget::emitWait(OpBuilder &builder, Location loc,
-                           const StagedTile &stage, Value parity) const {
-  emitBarrierWait(builder, loc, stage.full, parity);
 }
 
 void SM90aTarget::emitClear(OpBuilder &builder, Location loc,

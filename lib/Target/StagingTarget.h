@@ -1,0 +1,60 @@
+//===- StagingTarget.h - Stages behind mbarriers --------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The common base of the targets whose stages have a full and an empty mbarrier
+// and tiles in blocks of 128 bytes of columns.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_LIB_TARGET_STAGINGTARGET_H
+#define ATTN_LIB_TARGET_STAGINGTARGET_H
+
+#include "attn/Target/TargetInfo.h"
+
+namespace mlir::attn {
+
+/// Bytes of a row of one swizzled block.
+inline constexpr int64_t blockRowBytes = 128;
+
+/// Columns of a block of a staged tile.
+inline int64_t getBlockColumns(attn_tile::BufferType type) {
+  return blockRowBytes * 8 / type.getElementType().getIntOrFloatBitWidth();
+}
+
+/// Number of blocks of a staged tile.
+inline int64_t getNumBlocks(attn_tile::BufferType type) {
+  return llvm::divideCeil(type.getShape()[1], getBlockColumns(type));
+}
+
+/// Bytes of one block.
+inline int64_t getBlockBytes(attn_tile::BufferType type) {
+  return type.getShape()[0] * blockRowBytes;
+}
+
+class StagingTarget : public TargetInfo {
+public:
+  // The swizzle of tiles repeats every 1024 bytes.
+  int64_t getStageAlignment() const override { return 1024; }
+  int64_t getBarrierBytes() const override { return 16; }
+  void emitAcquire(OpBuilder &builder, Location loc, const StagedTile &stage,
+                   Value parity, attn_tile::BufferType type) const override;
+  void emitWait(OpBuilder &builder, Location loc, const StagedTile &stage,
+                Value parity) const override;
+
+protected:
+  /// The instruction that tests a barrier, up to its operands.
+  virtual StringRef getWaitInstruction() const = 0;
+
+  /// Spins until the phase of the given parity of a barrier has completed.
+  void emitBarrierWait(OpBuilder &builder, Location loc, Value barrier,
+                       Value parity) const;
+};
+
+} // namespace mlir::attn
+
+#endif // ATTN_LIB_TARGET_STAGINGTARGET_H
