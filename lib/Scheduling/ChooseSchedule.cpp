@@ -58,7 +58,7 @@ static LogicalResult verifyTensors(AttentionOpInterface op,
     return op.emitOpError("element type on ")
            << target.getName() << " must be " << target.describeElementTypes()
            << " (was " << element << ")";
-  bool isGradient = isa<AttentionGradOp>(op.getOperation());
+  bool isGradient = isa<attn_tile::StreamingGradOpInterface>(op.getOperation());
   int64_t most =
       isGradient ? target.getMaxWholeHeadDim() : target.getMaxHeadDim();
   StringRef of = isGradient ? " of a gradient" : "";
@@ -162,6 +162,7 @@ private:
   template <typename OpTy>
   LogicalResult reportTooLarge(OpTy op);
   LogicalResult chooseStreaming(attn_tile::StreamingOpInterface op);
+  LogicalResult verifyStreamingGrad(attn_tile::StreamingGradOpInterface op);
   LogicalResult chooseMap(MapHeadsOp map);
   template <typename OpTy>
   LogicalResult chooseMoveRows(OpTy op);
@@ -257,6 +258,18 @@ LogicalResult Chooser::chooseStreaming(attn_tile::StreamingOpInterface op) {
            << target.getName();
   attention.setScheduleAttr(schedule);
   return success();
+}
+
+/// Checks the schedule of a gradient that is not of softmax attention. None is
+/// chosen for it.
+LogicalResult
+Chooser::verifyStreamingGrad(attn_tile::StreamingGradOpInterface op) {
+  auto attention = cast<AttentionOpInterface>(op.getOperation());
+  if (failed(verifyTensors(attention, target)))
+    return failure();
+  if (Attribute schedule = attention.getScheduleAttr())
+    return verifyGivenSchedule(op, schedule, target);
+  return op->emitOpError("must have a schedule: none is chosen for it");
 }
 
 /// Functions of heads are computed by kernels without MMAs.
@@ -362,6 +375,9 @@ LogicalResult Chooser::choose(Operation *op) {
           [&](auto attention) { return chooseAttention(attention); })
       .Case([&](attn_tile::StreamingOpInterface streaming) {
         return chooseStreaming(streaming);
+      })
+      .Case([&](attn_tile::StreamingGradOpInterface gradient) {
+        return verifyStreamingGrad(gradient);
       })
       .Case([&](MatmulOp matmul) {
         return chooseMatmulSchedule(matmul, target, device);

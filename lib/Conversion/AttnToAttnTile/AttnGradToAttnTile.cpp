@@ -36,9 +36,11 @@ namespace {
 /// Creates the kernels of one gradient and their launches.
 class GradLowering {
 public:
-  GradLowering(RewriterBase &rewriter, AttentionGradOp op,
+  GradLowering(RewriterBase &rewriter, attn_tile::StreamingGradOpInterface law,
                const DeviceFigures &device, SymbolTable &symbols)
-      : rewriter(rewriter), op(op), device(device), symbols(symbols),
+      : rewriter(rewriter), law(law),
+        op(cast<AttentionOpInterface>(law.getOperation())),
+        tensors(law.getGradOperands()), device(device), symbols(symbols),
         addressing(op.getAddressing()) {}
 
   LogicalResult lower();
@@ -83,7 +85,9 @@ private:
   Value getWorkItemList(MaskDim rows, int64_t size, int64_t extra = 0);
 
   RewriterBase &rewriter;
-  AttentionGradOp op;
+  attn_tile::StreamingGradOpInterface law;
+  AttentionOpInterface op;
+  attn_tile::GradOperands tensors;
   const DeviceFigures &device;
   SymbolTable &symbols;
   KVAddressingAttrInterface addressing;
@@ -214,7 +218,7 @@ Value GradLowering::getWorkItemList(MaskDim rows, int64_t size, int64_t extra) {
 }
 
 LogicalResult GradLowering::checkOrder() {
-  if (!op.canOrderDq())
+  if (!tensors.canOrderDq)
     return op.emitOpError(
         "cannot accumulate dQ in order: "
         "that takes a head of keys for each head of queries, "
@@ -246,13 +250,13 @@ LogicalResult GradLowering::verify() {
     return op.emitOpError("has a mask that reads operands, which "
                           "attn-expand-masks must expand");
   parts = schedule.getGradSchedules();
-  if (op.getDeterministic() && !parts.dq && !parts.orderedDq)
+  if (tensors.isDeterministic && !parts.dq && !parts.orderedDq)
     return op.emitOpError(
         "must be deterministic, but its schedule accumulates dQ in any order");
-  if (op.getIdentity() && op.getDlse())
+  if (tensors.identity && tensors.rowResultGrad)
     return op.emitOpError(
         "with 'identity' and 'dlse' has no tiled program yet");
-  if (!op.getScoreMod().empty() && op.getScoreModGrad().empty())
+  if (!op.getScoreMod().empty() && !tensors.scoreModGrad)
     return op.emitOpError(
         "needs the 'score_mod_grad' region that belongs to its "
         "'score_mod' region");
@@ -302,7 +306,7 @@ void GradLowering::writeKernel(Attribute part, StringRef name,
                                ArrayRef<Value> operands, ArrayRef<Value> reads,
                                KernelBody writeBody) {
   auto partSchedule = cast<ScheduleAttrInterface>(part);
-  GradKernelWriter writer(rewriter, op, partSchedule);
+  GradKernelWriter writer(rewriter, law, partSchedule);
   for (Value operand : operands)
     writer.addOperand(operand);
   writer.addCaptures(reads);
@@ -316,9 +320,10 @@ void GradLowering::writePreprocess() {
       cast<ScheduleAttrInterface>(parts.preprocess).getQueryTile();
   Value workItemList = getWorkItemList(MaskDim::Query, rowTile, extraRows);
   writeKernel(parts.preprocess, "preprocess",
-              {op.getOut(), op.getDout(), op.getLse(), op.getDlse(),
-               op.getIdentity(), op.getIdentity() ? op.getValue() : Value(),
-               workspace.exponent, workspace.delta, workspace.dqAccumulator,
+              {tensors.output, tensors.outputGrad, tensors.rowResult,
+               tensors.rowResultGrad, tensors.identity,
+               tensors.identity ? op.getValue() : Value(), workspace.exponent,
+               workspace.delta, workspace.dqAccumulator,
                workspace.dqRingSemaphores, workspace.semaphores,
                workspace.streams, workItemList},
               workspace.streams ? states.getArrayRef() : ArrayRef<Value>(),
@@ -351,7 +356,7 @@ void GradLowering::writeDkdv(Attribute part, StringRef name,
       op.getQuery(),
       op.getKey(),
       results.key ? op.getValue() : Value(),
-      op.getDout(),
+      tensors.outputGrad,
       workspace.exponent,
       results.key ? workspace.delta : Value(),
       results.key,
@@ -361,12 +366,12 @@ void GradLowering::writeDkdv(Attribute part, StringRef name,
       results.key ? workspace.semaphores : Value(),
       results.key ? results.query : Value(),
       workspace.streams,
-      results.value ? op.getIdentity() : Value(),
+      results.value ? tensors.identity : Value(),
       listed.lists,
       listed.order,
       workItemList};
   if (results.key)
-    llvm::append_range(operands, op.getDcaptures());
+    llvm::append_range(operands, tensors.captureGrads);
   writeKernel(part, name, operands, captures,
               [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
                 if (results.query)
@@ -380,24 +385,25 @@ void GradLowering::writeDq() {
   ClassifiedTiles listed = classify(parts.dq, "dq", MaskDim::Query);
   Value workItemList = getWorkItemList(
       MaskDim::Query, cast<ScheduleAttrInterface>(parts.dq).getQueryTile());
-  writeKernel(
-      parts.dq, "dq",
-      {op.getQuery(), op.getKey(), op.getValue(), op.getDout(),
-       workspace.exponent, workspace.delta, op.getDquery(), listed.lists,
-       listed.order, workItemList},
-      captures, [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
-        writer.writeDq(kernel, workspace, op.getDquery(), listed, workItemList);
-      });
+  writeKernel(parts.dq, "dq",
+              {op.getQuery(), op.getKey(), op.getValue(), tensors.outputGrad,
+               workspace.exponent, workspace.delta, tensors.queryGrad,
+               listed.lists, listed.order, workItemList},
+              captures,
+              [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
+                writer.writeDq(kernel, workspace, tensors.queryGrad, listed,
+                               workItemList);
+              });
 }
 
 void GradLowering::writeDqConvert() {
   auto keys = cast<ScheduleAttrInterface>(parts.dkdv);
   Value workItemList = getWorkItemList(MaskDim::Query, keys.getQueryTile());
   writeKernel(parts.preprocess, "dq_convert",
-              {op.getDquery(), workspace.dqAccumulator, workItemList}, {},
+              {tensors.queryGrad, workspace.dqAccumulator, workItemList}, {},
               [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
-                writer.writeDqConvert(kernel, workspace, op.getDquery(), keys,
-                                      workItemList);
+                writer.writeDqConvert(kernel, workspace, tensors.queryGrad,
+                                      keys, workItemList);
               });
 }
 
@@ -414,7 +420,7 @@ void GradLowering::freeBuffers() {
 }
 
 LogicalResult GradLowering::lower() {
-  if (failed(verify()) || failed(prepareCaptureGrads(op)))
+  if (failed(verify()) || failed(prepareCaptureGrads(op, tensors)))
     return failure();
   KernelDropout dropout(op);
   for (Attribute part : {parts.dkdv, parts.dv, parts.dq})
@@ -427,7 +433,7 @@ LogicalResult GradLowering::lower() {
   rewriter.setInsertionPoint(op);
   makeWorkspace(dropout);
   writePreprocess();
-  Gradients results{op.getDquery(), op.getDkey(), op.getDvalue()};
+  Gradients results{tensors.queryGrad, tensors.keyGrad, tensors.valueGrad};
   if (parts.dv)
     writeDkdv(parts.dv, "dv", {Value(), Value(), results.value});
   writeDkdv(parts.dkdv, "dkdv",
@@ -443,7 +449,7 @@ LogicalResult GradLowering::lower() {
 }
 
 /// Whether static sizes leave `op` no pairs of a query and a key.
-static bool hasNoPairs(AttentionGradOp op) {
+static bool hasNoPairs(AttentionOpInterface op) {
   auto query = cast<ShapedType>(op.getQuery().getType());
   auto key = cast<ShapedType>(op.getKey().getType());
   return query.getDimSize(0) == 0 || query.getDimSize(2) == 0 ||
@@ -452,9 +458,12 @@ static bool hasNoPairs(AttentionGradOp op) {
 
 /// Replaces `op`, which has no pairs, by zeros for its gradients. Captures get
 /// no contributions.
-static void fillGradients(RewriterBase &rewriter, AttentionGradOp op) {
+static void fillGradients(RewriterBase &rewriter,
+                          attn_tile::StreamingGradOpInterface op) {
+  attn_tile::GradOperands tensors = op.getGradOperands();
   rewriter.setInsertionPoint(op);
-  for (Value gradient : {op.getDquery(), op.getDkey(), op.getDvalue()}) {
+  for (Value gradient :
+       {tensors.queryGrad, tensors.keyGrad, tensors.valueGrad}) {
     auto type = cast<ShapedType>(gradient.getType());
     if (llvm::is_contained(type.getShape(), 0))
       continue;
@@ -466,12 +475,13 @@ static void fillGradients(RewriterBase &rewriter, AttentionGradOp op) {
 }
 
 LogicalResult mlir::attn::lowerAttentionGradToKernels(
-    RewriterBase &rewriter, AttentionGradOp op, const DeviceFigures &device,
-    SymbolTable &symbols) {
+    RewriterBase &rewriter, attn_tile::StreamingGradOpInterface op,
+    const DeviceFigures &device, SymbolTable &symbols) {
   OpBuilder::InsertionGuard guard(rewriter);
-  if (!op.isBufferized())
+  auto attention = cast<AttentionOpInterface>(op.getOperation());
+  if (!attention.isBufferized())
     return op.emitOpError("must be bufferised");
-  if (hasNoPairs(op)) {
+  if (hasNoPairs(attention)) {
     fillGradients(rewriter, op);
     return success();
   }

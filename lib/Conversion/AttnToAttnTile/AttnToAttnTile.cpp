@@ -292,7 +292,7 @@ struct ConvertAttnToAttnTile
       return signalPassFailure();
 
     SmallVector<attn_tile::StreamingOpInterface> streams;
-    SmallVector<AttentionGradOp> gradients;
+    SmallVector<attn_tile::StreamingGradOpInterface> gradients;
     SmallVector<DropoutMaskOp> masks;
     SmallVector<CreateBlockMaskOp> blockMasks;
     SmallVector<MaskTableOpInterface> tables;
@@ -306,7 +306,8 @@ struct ConvertAttnToAttnTile
     getOperation().walk([&](Operation *op) {
       if (auto streaming = dyn_cast<attn_tile::StreamingOpInterface>(op))
         streams.push_back(streaming);
-      else if (auto gradient = dyn_cast<AttentionGradOp>(op))
+      else if (auto gradient =
+                   dyn_cast<attn_tile::StreamingGradOpInterface>(op))
         gradients.push_back(gradient);
       else if (auto mask = dyn_cast<DropoutMaskOp>(op))
         masks.push_back(mask);
@@ -341,7 +342,8 @@ struct ConvertAttnToAttnTile
     eraseEmpty(streams);
     eraseEmpty(blockMasks);
     lowerAll(streams, lowerToKernel);
-    lowerAll(gradients, [&](RewriterBase &rewriter, AttentionGradOp gradient,
+    lowerAll(gradients, [&](RewriterBase &rewriter,
+                            attn_tile::StreamingGradOpInterface gradient,
                             SymbolTable &symbols) {
       DeviceAttr device = getDevice(gradient, target);
       return lowerAttentionGradToKernels(

@@ -183,7 +183,7 @@ Value GradKernelWriter::emitKeyPart(const KeyStep &step,
   bool addsMask = step.masks == MaskedSteps::All && !mapsScores;
   Value qk = b.contract(keys, queries, addsMask ? emitMask(at, none) : none,
                         ContractForm::TransposedRhs);
-  Value douts = loadStaged(get(op.getDout()), padHeadDim(op.getValue()));
+  Value douts = loadStaged(get(tensors.outputGrad), padHeadDim(op.getValue()));
   Value factorGrad;
   if (results.key)
     factorGrad = b.contract(matchElements(values, douts), douts, none,
@@ -494,7 +494,7 @@ void GradKernelWriter::storeValueGrads(Value tile, Value result,
                                        const WorkItem &item,
                                        ArrayRef<Value> corner) {
   double factor = 1 / dropout.getKeepProbability();
-  if (op.getIdentity()) {
+  if (tensors.identity) {
     if (factor != 1) {
       auto type = cast<VectorType>(tile.getType());
       tile = arith::MulFOp::create(b, tile, b.splat(type.getShape(), factor));
@@ -511,8 +511,8 @@ Value GradKernelWriter::addIdentityGrads(Value tile, const WorkItem &item,
   if (shift)
     shift = arith::SubIOp::create(b, b.index(0), shift);
   auto add = [&](Value sum, Value head) {
-    return b.addScaledRows(sum, b.loadHeadScalar(get(op.getIdentity()), head),
-                           {get(op.getDout()), item.batch, head, firstKey,
+    return b.addScaledRows(sum, b.loadHeadScalar(get(tensors.identity), head),
+                           {get(tensors.outputGrad), item.batch, head, firstKey,
                             keyLength, shift, shift ? queryLength : Value(),
                             item.queryBase});
   };

@@ -60,7 +60,7 @@ void GradKernelWriter::writeDq(attn_tile::KernelOp kernel,
   corner.push_back(zero);
   Value queries = b.load({queryTile, qkHeadDim}, query, corner, zero, one);
   Value douts =
-      b.load({queryTile, vHeadDim}, get(op.getDout()), corner, zero, one);
+      b.load({queryTile, vHeadDim}, get(tensors.outputGrad), corner, zero, one);
   SmallVector<Value> rows = item.at(b, item.head, item.workBase, firstQuery);
   Value exponent = b.load(queryTile, get(workspace.exponent), rows, {}, {},
                           /*inBounds=*/true);

@@ -23,7 +23,7 @@ using namespace mlir::attn;
 GradKernelWriter::WorkItem
 GradKernelWriter::beginRows(const GradWorkspace &workspace, Value workItemList,
                             Value &number) {
-  Value out = get(op.getOut());
+  Value out = get(tensors.output);
   if (workItemList) {
     WorkItem item = beginListedWorkItems(b.size(out, 1), get(workItemList),
                                          MaskDim::Query, workspace);
@@ -45,7 +45,7 @@ Value GradKernelWriter::removeIdentity(Value &output, const WorkItem &item) {
   // Lists of work items set the length.
   if (!keyLength)
     keyLength = b.size(get(op.getValue()), 2);
-  Value weight = b.loadHeadScalar(get(op.getIdentity()), item.head);
+  Value weight = b.loadHeadScalar(get(tensors.identity), item.head);
   Value keyHead = item.head;
   if (int64_t group = op.getGroupSize(); group != 1)
     keyHead = arith::DivUIOp::create(b, keyHead, b.index(group));
@@ -124,27 +124,28 @@ void GradKernelWriter::writePreprocess(attn_tile::KernelOp kernel,
   SmallVector<Value> corner = item.at(b, item.head, item.queryBase, item.first);
   SmallVector<Value> place = item.at(b, item.head, item.workBase, item.first);
 
-  int64_t headDim = padHeadDim(op.getOut());
+  int64_t headDim = padHeadDim(tensors.output);
   // The small loads come first, so that nothing waits for them later.
   auto loadRows = [&](Value source) {
     return b.load(queryTile, source, corner);
   };
   PreparedRows rows(*this, workspace, item.first, place);
-  rows.rowResult = loadRows(get(op.getLse()));
-  if (op.getDlse())
-    rows.rowResultGrad = loadRows(get(op.getDlse()));
+  if (tensors.rowResult)
+    rows.rowResult = loadRows(get(tensors.rowResult));
+  if (tensors.rowResultGrad)
+    rows.rowResultGrad = loadRows(get(tensors.rowResultGrad));
   auto loadWide = [&](Value source) {
     Value tile = b.load({queryTile, headDim}, source,
                         {corner[0], corner[1], corner[2], zero});
     // The rows of values that the identity adds are in order.
-    tile.getDefiningOp<attn_tile::LoadOp>().setAnyOrder(!op.getIdentity());
+    tile.getDefiningOp<attn_tile::LoadOp>().setAnyOrder(!tensors.identity);
     return b.extend(tile);
   };
   // The output without the contribution of the identity.
-  rows.output = loadWide(get(op.getOut()));
-  if (op.getIdentity())
+  rows.output = loadWide(get(tensors.output));
+  if (tensors.identity)
     rows.share = removeIdentity(rows.output, item);
-  rows.outputGrad = loadWide(get(op.getDout()));
+  rows.outputGrad = loadWide(get(tensors.outputGrad));
   law.emitRowValues(rows);
   auto isFirst = [&]() -> Value {
     return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, number, zero);
@@ -210,7 +211,7 @@ void GradKernelWriter::clearDqRing(const WorkItem &item,
   Value keyHead = arith::DivUIOp::create(b, item.head, group);
   Value member = arith::RemUIOp::create(b, item.head, group);
   Value keyHeads =
-      arith::DivUIOp::create(b, b.size(get(op.getOut()), 1), group);
+      arith::DivUIOp::create(b, b.size(get(tensors.output), 1), group);
   Value number = arith::AddIOp::create(
       b, arith::MulIOp::create(b, item.batch, keyHeads).getResult(), keyHead);
   Value isInDqRing = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, number,

@@ -98,8 +98,10 @@ static bool dependOn(Block &block, ValueRange values, BlockArgument argument) {
 
 /// Whether each element gets its additions from only one row of a kernel's kv
 /// tiles, in order.
-static bool hasOneOwner(AttentionGradOp op, AccumulateOp add) {
-  Block &block = op.getScoreModGrad().front();
+static bool hasOneOwner(AttentionOpInterface op,
+                        const attn_tile::GradOperands &tensors,
+                        AccumulateOp add) {
+  Block &block = tensors.scoreModGrad->front();
   ValueRange position = block.getArguments().slice(numElements, numPosition);
   ValueRange indices = add.getIndices();
   auto query = cast<ShapedType>(op.getQuery().getType());
@@ -116,10 +118,12 @@ static bool hasOneOwner(AttentionGradOp op, AccumulateOp add) {
          isTold(3, cast<ShapedType>(op.getKey().getType()).getDimSize(2) == 1);
 }
 
-LogicalResult mlir::attn::prepareCaptureGrads(AttentionGradOp op) {
-  if (op.getDcaptures().empty())
+LogicalResult
+mlir::attn::prepareCaptureGrads(AttentionOpInterface op,
+                                const attn_tile::GradOperands &tensors) {
+  if (tensors.captureGrads.empty())
     return success();
-  Block &block = op.getScoreModGrad().front();
+  Block &block = tensors.scoreModGrad->front();
   SmallVector<scf::IfOp> conditionals;
   WalkResult walk = block.walk([&](AccumulateOp add) {
     for (Operation *parent = add->getParentOp(); parent != op;
@@ -154,7 +158,7 @@ LogicalResult mlir::attn::prepareCaptureGrads(AttentionGradOp op) {
       if (dependOn(block, add.getIndices(), block.getArgument(i)))
         return add.emitOpError("at indices that depend on the score has no "
                                "kernel");
-    if (op.getDeterministic() && !hasOneOwner(op, add))
+    if (tensors.isDeterministic && !hasOneOwner(op, tensors, add))
       return add.emitOpError(
           "has no order of additions, but the operation must be "
           "deterministic: its indices must tell batch entry, head and key "
@@ -180,9 +184,9 @@ static SmallVector<Value> cloneSlice(OpBuilder &builder, Block &block,
 
 void GradKernelWriter::emitCaptureGrads(const ScoreTile &tile, Value raw,
                                         Value grad, Value counts) {
-  if (op.getDcaptures().empty())
+  if (tensors.captureGrads.empty())
     return;
-  Block &block = op.getScoreModGrad().front();
+  Block &block = tensors.scoreModGrad->front();
   ValueRange arguments = block.getArguments();
   SmallVector<Type> indexTypes(numPosition, b.getIndexType());
   for (auto add : block.getOps<AccumulateOp>()) {
@@ -206,7 +210,7 @@ void GradKernelWriter::emitCaptureGrads(const ScoreTile &tile, Value raw,
     unsigned number = cast<BlockArgument>(add.getDestination()).getArgNumber() -
                       numElements - numPosition;
     auto scatter = attn_tile::ScatterAddOp::create(
-        b, terms, get(op.getDcaptures()[number]), tile.batch, tile.head,
+        b, terms, get(tensors.captureGrads[number]), tile.batch, tile.head,
         tile.firstQuery, tile.firstKey, queryLength, keyLength,
         tile.transposed);
     OpBuilder::InsertionGuard guard(b);

@@ -25,13 +25,14 @@
 using namespace mlir;
 using namespace mlir::attn;
 
-GradKernelWriter::GradKernelWriter(OpBuilder &builder, AttentionGradOp op,
+GradKernelWriter::GradKernelWriter(OpBuilder &builder,
+                                   attn_tile::StreamingGradOpInterface gradient,
                                    ScheduleAttrInterface schedule)
-    : b(op.getLoc(), builder), op(op),
-      law(cast<attn_tile::StreamingGradOpInterface>(op.getOperation())),
-      addressing(op.getAddressing()), schedule(schedule), dropout(op),
-      queryTile(schedule.getQueryTile()), keyTile(schedule.getKeyTile()),
-      queryParts(schedule.getQueryParts()),
+    : b(gradient.getLoc(), builder),
+      op(cast<AttentionOpInterface>(gradient.getOperation())), law(gradient),
+      tensors(law.getGradOperands()), addressing(op.getAddressing()),
+      schedule(schedule), dropout(op), queryTile(schedule.getQueryTile()),
+      keyTile(schedule.getKeyTile()), queryParts(schedule.getQueryParts()),
       mapsScores(!op.getScoreMod().empty() || !(op.getScaleOrDefault() > 0)),
       mayPaddingBeInfinite(hasPadding() && !op.getScoreMod().empty() &&
                            !isFiniteForPadding(op.getScoreMod())) {}
@@ -181,7 +182,7 @@ Value GradKernelWriter::emitScoreGrad(const ScoreTile &tile, Value raw,
       b.createMap({raw, grad}, tile.batch, tile.head, tile.firstQuery,
                   tile.firstKey, queryLength, keyLength, tile.transposed);
   Block *body = &map.getBody().front();
-  b.cloneRegion(op.getScoreModGrad(), body, body->getArguments(), captured);
+  b.cloneRegion(*tensors.scoreModGrad, body, body->getArguments(), captured);
   return arith::SelectOp::create(b, counts, map, b.splat(tile.shape, 0));
 }
 

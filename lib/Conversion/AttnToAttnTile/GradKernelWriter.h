@@ -69,7 +69,8 @@ struct GradWorkspace {
 /// gradients of captures: conditional additions become unconditional ones, of
 /// zero where the condition is false. Fails if kernels cannot compute these
 /// gradients.
-LogicalResult prepareCaptureGrads(AttentionGradOp op);
+LogicalResult prepareCaptureGrads(AttentionOpInterface op,
+                                  const attn_tile::GradOperands &tensors);
 
 /// The results of a kernel; null for the ones it does not compute.
 struct Gradients {
@@ -79,7 +80,7 @@ struct Gradients {
 /// Writes one of the kernels of a gradient.
 class GradKernelWriter {
 public:
-  GradKernelWriter(OpBuilder &builder, AttentionGradOp op,
+  GradKernelWriter(OpBuilder &builder, attn_tile::StreamingGradOpInterface op,
                    ScheduleAttrInterface schedule);
 
   /// Appends operands of the kernel, which become its arguments in this order.
@@ -386,9 +387,10 @@ private:
   Value addIdentityGrads(Value tile, const WorkItem &item, Value firstKey);
 
   TileProgramBuilder b;
-  AttentionGradOp op;
+  AttentionOpInterface op;
   /// The operation as the gradient of a reduction over keys.
   attn_tile::StreamingGradOpInterface law;
+  attn_tile::GradOperands tensors;
   KVAddressingAttrInterface addressing;
   ScheduleAttrInterface schedule;
   KernelDropout dropout;

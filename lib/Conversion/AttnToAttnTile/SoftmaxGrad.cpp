@@ -48,6 +48,25 @@ namespace {
 struct SoftmaxGrad
     : attn_tile::StreamingGradOpInterface::ExternalModel<SoftmaxGrad,
                                                          AttentionGradOp> {
+  attn_tile::GradOperands getGradOperands(Operation *operation) const {
+    auto op = cast<AttentionGradOp>(operation);
+    attn_tile::GradOperands operands;
+    operands.output = op.getOut();
+    operands.rowResult = op.getLse();
+    operands.outputGrad = op.getDout();
+    operands.rowResultGrad = op.getDlse();
+    operands.identity = op.getIdentity();
+    operands.queryGrad = op.getDquery();
+    operands.keyGrad = op.getDkey();
+    operands.valueGrad = op.getDvalue();
+    operands.captureGrads = SmallVector<Value>(op.getDcaptures());
+    if (!op.getScoreModGrad().empty())
+      operands.scoreModGrad = &op.getScoreModGrad();
+    operands.isDeterministic = op.getDeterministic();
+    operands.canOrderDq = op.canOrderDq();
+    return operands;
+  }
+
   /// With dropout the gradient of a score is `p * (dp / keep - delta)`. It is
   /// computed as `p * (dp - keep * delta)`.
   double getScoreGradFactor(Operation *op) const {

@@ -31,13 +31,14 @@ FailureOr<attn_tile::KernelOp> lowerToKernel(RewriterBase &rewriter,
                                              attn_tile::StreamingOpInterface op,
                                              SymbolTable &symbols);
 
-/// Replaces a bufferised gradient of attention that has a schedule by launches
-/// of new kernels and the buffers between them. Work items are ordered for
-/// `device`. On failure a diagnostic has been emitted and the IR is as it was.
-LogicalResult lowerAttentionGradToKernels(RewriterBase &rewriter,
-                                          AttentionGradOp op,
-                                          const DeviceFigures &device,
-                                          SymbolTable &symbols);
+/// Replaces a bufferised gradient of an operation that streams keys, such as
+/// attention, and has a schedule, by launches of new kernels and the buffers
+/// between them. Work items are ordered for `device`. On failure a diagnostic
+/// has been emitted and the IR is as it was.
+LogicalResult
+lowerAttentionGradToKernels(RewriterBase &rewriter,
+                            attn_tile::StreamingGradOpInterface op,
+                            const DeviceFigures &device, SymbolTable &symbols);
 
 /// Replaces a bufferised dropout keep mask that has a schedule by a launch of a
 /// new kernel. On failure a diagnostic has been emitted and the IR is as it

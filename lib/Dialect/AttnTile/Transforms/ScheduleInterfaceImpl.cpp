@@ -664,7 +664,7 @@ struct GradientSchedule
   }
   LogicalResult verifyUse(Attribute attribute, Operation *attention,
                           const attn::Target &target) const {
-    if (!isa<attn::AttentionGradOp>(attention))
+    if (!isa<StreamingGradOpInterface>(attention))
       return emitWrongUse(attention, attribute, "gradients");
     auto schedule = cast<GradientAttr>(attribute);
     attn::KernelScheduleKind kind = getKernelKind(attention, target);

@@ -83,6 +83,26 @@ public:
   ImplicitLocOpBuilder &b;
 };
 
+/// The operands and destinations of the gradient of a reduction over keys,
+/// besides queries, keys and values.
+struct GradOperands {
+  /// The output of the reduction, a result for each row, and their gradients.
+  /// The row result and its gradient are null if there is none.
+  Value output, rowResult, outputGrad, rowResultGrad;
+  /// For each query head, the factor with which values at the positions of the
+  /// queries are part of the output; null if they are not.
+  Value identity;
+  /// The gradients of queries, keys and values, and of captured tensors.
+  Value queryGrad, keyGrad, valueGrad;
+  SmallVector<Value> captureGrads;
+  /// The derivative of the `score_mod` region; null if there is none.
+  Region *scoreModGrad = nullptr;
+  /// Whether results must be the same in each run.
+  bool isDeterministic = false;
+  /// Whether dQ can be accumulated in order.
+  bool canOrderDq = false;
+};
+
 /// A query tile of the kernel that prepares the other kernels of a gradient.
 class GradRows {
 public:
@@ -98,7 +118,7 @@ public:
   /// Emits all code of the kernel.
   attn::TileProgramBuilder &b;
   int64_t queryTile = 0;
-  /// A row result, and its gradient or null.
+  /// A row result and its gradient, each null if there is none.
   Value rowResult, rowResultGrad;
   /// Tiles of f32: the output of the reduction, and the gradient of the output.
   Value output, outputGrad;

@@ -206,6 +206,8 @@ def AttnTile_StreamingGradOpInterface
     an external model.
   }];
   let methods = [
+    InterfaceMethod<"The operands and destinations besides queries, keys and values.",
+      "::mlir::attn_tile::GradOperands", "getGradOperands">,
     InterfaceMethod<[{
         The gradient of a score is the result of `emitScoreGrad` divided by this.
       }],
