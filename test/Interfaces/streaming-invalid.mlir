@@ -38,3 +38,28 @@ func.func @addressing(%q: memref<1x2x512x64xbf16>) {
       outs(%q : memref<1x2x512x64xbf16>) addressing(#test_attn.left_padded_kv)
   return
 }
+
+// -----
+
+// Schedules are chosen for gradients of softmax attention alone.
+
+func.func @no_schedule(%q: memref<1x4x64x64xbf16>, %k: memref<1x2x256x64xbf16>) {
+  // expected-error @below {{'test_attn.relu_scores_grad' op must have a schedule: none is chosen for it}}
+  test_attn.relu_scores_grad
+      ins(%q, %k, %k, %q, %q : memref<1x4x64x64xbf16>, memref<1x2x256x64xbf16>, memref<1x2x256x64xbf16>,
+          memref<1x4x64x64xbf16>, memref<1x4x64x64xbf16>)
+      outs(%q, %k, %k : memref<1x4x64x64xbf16>, memref<1x2x256x64xbf16>, memref<1x2x256x64xbf16>)
+  return
+}
+
+// -----
+
+func.func @forward_schedule(%q: memref<1x4x64x64xbf16>, %k: memref<1x2x256x64xbf16>) {
+  // expected-error-re @below {{cannot have schedule '#attn_tile.warp_specialized<{{.*}}>', it is for attention}}
+  test_attn.relu_scores_grad
+      ins(%q, %k, %k, %q, %q : memref<1x4x64x64xbf16>, memref<1x2x256x64xbf16>, memref<1x2x256x64xbf16>,
+          memref<1x4x64x64xbf16>, memref<1x4x64x64xbf16>)
+      outs(%q, %k, %k : memref<1x4x64x64xbf16>, memref<1x2x256x64xbf16>, memref<1x2x256x64xbf16>)
+      schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1>)
+  return
+}

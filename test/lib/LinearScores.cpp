@@ -71,40 +71,6 @@ SmallVector<attn::EqualOperandSizes> LinearScoresOp::getEqualSizes() {
           {"keys", {{getKey(), 2}, {getValue(), 2}}}};
 }
 
-// It has no sequences, no tables of masks and no dropout.
-Value LinearScoresOp::getQuerySequences() { return {}; }
-Value LinearScoresOp::getKeySequences() { return {}; }
-std::optional<attn::SequenceLayout> LinearScoresOp::getSequenceLayout() {
-  return std::nullopt;
-}
-OperandRange LinearScoresOp::getMaskReads() {
-  return (*this)->getOperands().take_front(0);
-}
-MutableOperandRange LinearScoresOp::getMaskReadsMutable() {
-  return {*this, /*start=*/0, /*length=*/0};
-}
-attn::DropoutAttr LinearScoresOp::getDropoutAttr() { return {}; }
-Attribute LinearScoresOp::removeDropoutAttr() { return {}; }
-Value LinearScoresOp::getSeed() { return {}; }
-Value LinearScoresOp::getOffset() { return {}; }
-MutableOperandRange LinearScoresOp::getSeedMutable() {
-  return {*this, /*start=*/0, /*length=*/0};
-}
-MutableOperandRange LinearScoresOp::getOffsetMutable() {
-  return {*this, /*start=*/0, /*length=*/0};
-}
-Value LinearScoresOp::getDropoutMask() { return {}; }
-std::optional<attn::MaskLayout> LinearScoresOp::getMaskLayout() {
-  return std::nullopt;
-}
-std::optional<APFloat> LinearScoresOp::getDropProbability() {
-  return std::nullopt;
-}
-bool LinearScoresOp::statesScoreGrad() { return false; }
-SmallVector<attn::RegionDestination> LinearScoresOp::getRegionDestinations() {
-  return {};
-}
-
 //===----------------------------------------------------------------------===//
 // The reduction over keys
 //===----------------------------------------------------------------------===//

@@ -134,9 +134,52 @@ def TestAttn_IotaOp : TestAttn_Op<"iota", [
   }];
 }
 
-def TestAttn_LinearScoresOp : TestAttn_Op<"linear_scores", [
-    DeclareOpInterfaceMethods<Attn_AttentionOpInterface, ["getAddressing"]>,
-    DeclareOpInterfaceMethods<DescribableOpInterface>,
+/// An operation on pairs without sequences, tables of masks and dropout.
+class TestAttn_PairsOp<string mnemonic, list<Trait> traits>
+    : TestAttn_Op<mnemonic, traits # [
+          Attn_AttentionOpInterface,
+          DeclareOpInterfaceMethods<DescribableOpInterface>]> {
+  code pairsClassDeclaration = [{
+    ::llvm::SmallVector<::mlir::attn::AttentionOperand> getShapedOperands();
+    int64_t getFlopsPerPair();
+
+    ::mlir::Value getQuerySequences() { return {}; }
+    ::mlir::Value getKeySequences() { return {}; }
+    ::std::optional<::mlir::attn::SequenceLayout> getSequenceLayout() {
+      return ::std::nullopt;
+    }
+    ::mlir::OperandRange getMaskReads() {
+      return (*this)->getOperands().take_front(0);
+    }
+    ::mlir::MutableOperandRange getMaskReadsMutable() {
+      return {*this, /*start=*/0, /*length=*/0};
+    }
+    ::mlir::attn::DropoutAttr getDropoutAttr() { return {}; }
+    ::mlir::Attribute removeDropoutAttr() { return {}; }
+    ::mlir::Value getSeed() { return {}; }
+    ::mlir::Value getOffset() { return {}; }
+    ::mlir::MutableOperandRange getSeedMutable() {
+      return {*this, /*start=*/0, /*length=*/0};
+    }
+    ::mlir::MutableOperandRange getOffsetMutable() {
+      return {*this, /*start=*/0, /*length=*/0};
+    }
+    ::mlir::Value getDropoutMask() { return {}; }
+    ::std::optional<::mlir::attn::MaskLayout> getMaskLayout() {
+      return ::std::nullopt;
+    }
+    ::std::optional<::llvm::APFloat> getDropProbability() {
+      return ::std::nullopt;
+    }
+    bool statesScoreGrad() { return false; }
+    ::llvm::SmallVector<::mlir::attn::RegionDestination>
+    getRegionDestinations() {
+      return {};
+    }
+  }];
+}
+
+def TestAttn_LinearScoresOp : TestAttn_PairsOp<"linear_scores", [
     DeclareOpInterfaceMethods<AttnTile_StreamingOpInterface, [
         "whyNotSplitKV", "emitFinalizeSplit", "emitInitCombined", "emitCombine",
         "emitFinalizeCombined"]>]> {
@@ -164,10 +207,46 @@ def TestAttn_LinearScoresOp : TestAttn_Op<"linear_scores", [
     (`schedule` `(` $schedule^ `)`)?
     (`score_mod` $score_mod^)? (`mask_mod` $mask_mod^)? attr-dict
   }];
-  let extraClassDeclaration = [{
+  let extraClassDeclaration = pairsClassDeclaration # [{
+    ::mlir::attn::KVAddressingAttrInterface getAddressing();
     ::mlir::MutableOperandRange getDpsInitsMutable() { return getOutMutable(); }
   }];
   let hasVerifier = 1;
+}
+
+def TestAttn_ReluScoresGradOp : TestAttn_PairsOp<"relu_scores_grad", [
+    DeclareOpInterfaceMethods<AttnTile_StreamingGradOpInterface>]> {
+  let summary = "the gradient of attention with a rectifier for the softmax";
+  let description = [{
+    The gradients of query, key and value, where
+
+    ```
+    out = sum over attended j of relu(scale * dot(query, key[j])) * value[j]
+    ```
+
+    and `dout` is the gradient of the output.
+  }];
+  let arguments = (ins AnyMemRef:$query, AnyMemRef:$key, AnyMemRef:$value,
+                       AnyMemRef:$out, AnyMemRef:$dout, AnyMemRef:$dquery,
+                       AnyMemRef:$dkey, AnyMemRef:$dvalue,
+                       OptionalAttr<F32Attr>:$scale,
+                       OptionalAttr<Attn_MaskAttrInterface>:$mask,
+                       OptionalAttr<AnyAttr>:$schedule);
+  let regions = (region AnyRegion:$score_mod, AnyRegion:$mask_mod);
+  let assemblyFormat = [{
+    `ins` `(` $query `,` $key `,` $value `,` $out `,` $dout `:` type($query) `,`
+    type($key) `,` type($value) `,` type($out) `,` type($dout) `)`
+    `outs` `(` $dquery `,` $dkey `,` $dvalue `:` type($dquery) `,` type($dkey)
+    `,` type($dvalue) `)`
+    (`scale` `(` $scale^ `)`)? (`mask` `(` $mask^ `)`)?
+    (`schedule` `(` $schedule^ `)`)?
+    (`score_mod` $score_mod^)? (`mask_mod` $mask_mod^)? attr-dict
+  }];
+  let extraClassDeclaration = pairsClassDeclaration # [{
+    ::mlir::MutableOperandRange getDpsInitsMutable() {
+      return {*this, /*start=*/5, /*length=*/3};
+    }
+  }];
 }
 
 #endif // TEST_ATTN_TD
