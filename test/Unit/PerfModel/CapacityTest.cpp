@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/PerfModel/Capacity.h"
+#include "mlir/IR/Builders.h"
 #include "gtest/gtest.h"
 
 using namespace mlir::attn;
@@ -94,4 +95,19 @@ TEST(CapacityTest, CountsStages) {
   DeviceFigures device = *getKnownDevice("h200");
   EXPECT_EQ(getTileBytes(device), device.sharedBytes - barrierBytes);
   EXPECT_EQ(getTileBytes(device, 2), device.sharedBytes / 2 - barrierBytes);
+}
+
+TEST(CapacityTest, CountsBytesOfElements) {
+  mlir::MLIRContext context;
+  mlir::Builder builder(&context);
+  mlir::Location loc = builder.getUnknownLoc();
+  mlir::Block block;
+  auto count = [&](mlir::Type element) {
+    auto type = mlir::RankedTensorType::get({4, 8}, element);
+    return getElementBytes(block.addArgument(type, loc));
+  };
+  EXPECT_EQ(count(builder.getBF16Type()), 2);
+  EXPECT_EQ(count(builder.getF32Type()), 4);
+  EXPECT_EQ(count(builder.getI8Type()), 1);
+  EXPECT_EQ(count(builder.getI1Type()), 1);
 }

@@ -442,6 +442,7 @@ TEST_F(DerivationTest, AgreesWithTheBoundsOfKernels) {
     ASSERT_TRUE(derivation.fits) << headDim;
     KeyTileBounds bounds = getConsumerBounds(2, device);
     bounds.qkHeadDim = bounds.vHeadDim = headDim;
+    bounds.elementBytes = 2;
     ASSERT_EQ(derivation.tiles[2], bounds.queryTile) << headDim;
     int64_t keyTile = derivation.tiles[3];
     EXPECT_EQ(getLargestKeyTile(bounds).size, keyTile) << headDim;

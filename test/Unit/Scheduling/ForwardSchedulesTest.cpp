@@ -66,6 +66,7 @@ TEST(ForwardSchedules, DerivesPublishedTiles) {
 // The resources that keep key tiles from being larger.
 TEST(ForwardSchedules, NamesTheLimit) {
   KeyTileBounds bounds = getConsumerBounds(2, *getKnownDevice("h100"));
+  bounds.elementBytes = 2;
   bounds.qkHeadDim = bounds.vHeadDim = 128;
   EXPECT_EQ(getLargestKeyTile(bounds).limit, "registers");
   bounds.qkHeadDim = bounds.vHeadDim = 256;
@@ -80,6 +81,7 @@ TEST(ForwardSchedules, NamesTheLimit) {
 // keys if P stays in registers, and 144 if P is in shared memory.
 TEST(ForwardSchedules, CountsSharedMemory) {
   KeyTileBounds bounds = getConsumerBounds(2, *getKnownDevice("h100"));
+  bounds.elementBytes = 2;
   bounds.registers = 1 << 20;
   bounds.qkHeadDim = bounds.vHeadDim = 128;
   EXPECT_EQ(getLargestKeyTile(bounds).size, 192);
