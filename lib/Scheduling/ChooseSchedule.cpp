@@ -336,10 +336,6 @@ static LogicalResult verifyLinear(OpTy op, const Target &target) {
 /// Checks what kernels of GPUs alone do not compute in a gradient.
 static LogicalResult verifyLinearGradient(LinearAttentionGradOp op,
                                           const Target &target) {
-  if (op.getDlogDecay())
-    return op.emitOpError("has no kernels for ")
-           << target.getName()
-           << " with 'dlog_decay': its only target is 'host'";
   // The gradient of the state is divided by the scale.
   constexpr double leastScale = 1e-30;
   if (std::abs(op.getScaleOrDefault()) < leastScale)

@@ -203,16 +203,6 @@ func.func @schedule_of_linear_attention(%q: memref<1x4x?x64xbf16>) {
 
 // -----
 
-func.func @linear_grad(%q: memref<1x4x?x64xbf16>, %g: memref<1x4x?xf32>) {
-  // expected-error @below {{'attn.linear_attention_grad' op has no kernels for sm_90a with 'dlog_decay': its only target is 'host'}}
-  attn.linear_attention_grad ins(%q, %q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
-      outs(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
-      log_decay(%g : memref<1x4x?xf32>) dlog_decay(%g : memref<1x4x?xf32>) causal
-  return
-}
-
-// -----
-
 func.func @linear_grad_delta_rule(%q: memref<1x4x?x64xbf16>, %b: memref<1x4x?xf32>) {
   // expected-error @below {{'attn.linear_attention_grad' op has no kernels for sm_90a with 'beta': its only target is 'host'}}
   attn.linear_attention_grad ins(%q, %q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)

@@ -36,10 +36,16 @@
 // an integer and a rest from 0 to 1: their differences are exact or nearly so,
 // and a large log-decay does not cancel the others.
 //
+// The gradient of a log-decay is a sum over all pairs of a query and an earlier
+// key that it is between, see LinearDecayGradKernel.h. The kernels of gradients
+// of queries and keys add up what a query and all keys, or a key and all
+// queries have: a row of the gradient times the row itself.
+//
 //===----------------------------------------------------------------------===//
 
 #include "LinearAttentionKernel.h"
 #include "CreateKernel.h"
+#include "LinearDecayGradKernel.h"
 #include "ScalarKernelBuilder.h"
 #include "attn/Dialect/AttnTile/IR/InBoundsLoads.h"
 #include "attn/Dialect/AttnTile/IR/TileProgramBuilder.h"
@@ -102,6 +108,8 @@ struct LinearForm {
   bool isFirstTransposed = false;
   /// The factor of the first state; the last one is divided by it.
   double stateFactor = 1;
+  /// What it leaves for the gradient of log-decays.
+  DecayGradTerms terms;
 
   int64_t getNumHeads() const { return getDimSize(query, 1); }
   int64_t getKeyHeadDim() const { return getDimSize(key, 3); }
@@ -185,6 +193,12 @@ protected:
 
   Value zeros(ArrayRef<int64_t> shape) { return b.splat(shape, 0); }
   Value mul(Value lhs, Value rhs) { return arith::MulFOp::create(b, lhs, rhs); }
+  Value sumRows(Value tile) {
+    int64_t rows = cast<VectorType>(tile.getType()).getDimSize(0);
+    return vector::MultiDimReductionOp::create(b, tile, zeros(rows),
+                                               ArrayRef<bool>{false, true},
+                                               vector::CombiningKind::ADD);
+  }
   Value multiply(Value tile, double factor) {
     return mul(tile,
                b.splat(cast<VectorType>(tile.getType()).getShape(), factor));
@@ -226,11 +240,17 @@ private:
   Value loadFirstState(const WorkItem &at);
   void storeLastState(const WorkItem &at, Value state);
   Value maskScores(Value scores);
+  Value decayScores(Value scores, Sum rows, Sum columns);
+  void storeRowTerms(const WorkItem &at, const Chunk &chunk, Value tile,
+                     Value dest);
+  void storeStateTerms(const WorkItem &at, const Chunk &chunk, Value state,
+                       Value rounded);
   void storeOut(const WorkItem &at, const Chunk &chunk, Value tile);
   Value writeCausalChunk(const WorkItem &at, const Chunk &chunk, Value state);
   void writeFull(const WorkItem &at);
 
   Value query, out, firstState, lastState;
+  DecayGradTerms terms;
 };
 
 /// Writes the kernel of the states of splits.
@@ -505,9 +525,11 @@ Value ChunkKernelWriter::emitStep(const WorkItem &at, const Chunk &chunk,
 SmallVector<Value> OutputKernelWriter::getOperands(const LinearForm &form,
                                                    const ChunkSplits &splits) {
   SmallVector<Value> operands;
-  for (Value operand : {form.query, form.key, form.value, form.out,
-                        form.firstState, form.lastState, form.cumulative,
-                        splits.starts, splits.count, splits.chunks})
+  for (Value operand :
+       {form.query, form.key, form.value, form.out, form.firstState,
+        form.lastState, form.cumulative, splits.starts, splits.count,
+        splits.chunks, form.terms.rows, form.terms.dots, form.terms.stateDots,
+        form.terms.states, form.terms.products})
     if (operand)
       operands.push_back(operand);
   return operands;
@@ -523,6 +545,11 @@ OutputKernelWriter::OutputKernelWriter(OpBuilder &builder,
   splits.starts = get(given.starts);
   splits.count = get(given.count);
   splits.chunks = get(given.chunks);
+  terms.rows = get(form.terms.rows);
+  terms.dots = get(form.terms.dots);
+  terms.stateDots = get(form.terms.stateDots);
+  terms.states = get(form.terms.states);
+  terms.products = get(form.terms.products);
 }
 
 /// The cumulative log-decays up to each token of a chunk, for columns of tiles.
@@ -628,6 +655,50 @@ void OutputKernelWriter::storeOut(const WorkItem &at, const Chunk &chunk,
       ValueRange{at.batch, at.head, chunk.firstToken, at.column});
 }
 
+/// Multiplies scores by the decay between both tokens. The decays of pairs that
+/// the mask drops may be infinite.
+Value OutputKernelWriter::decayScores(Value scores, Sum rows, Sum columns) {
+  auto repeatBoth = [&](Sum sum) -> Sum {
+    return {repeat(sum.whole, {chunkTokens, chunkTokens}),
+            repeat(sum.rest, {chunkTokens, chunkTokens})};
+  };
+  Sum ofRows = repeatBoth(rows), ofColumns = repeatBoth(columns);
+  return mul(scores, form.isReversed ? emitDecay(ofColumns, ofRows)
+                                     : emitDecay(ofRows, ofColumns));
+}
+
+/// Stores the dot product of each row of a tile, which has no scale yet, with
+/// the other row.
+void OutputKernelWriter::storeRowTerms(const WorkItem &at, const Chunk &chunk,
+                                       Value tile, Value dest) {
+  if (!dest)
+    return;
+  Value rows = b.load({chunkTokens, valueDim}, terms.rows,
+                      {at.batch, at.head, chunk.firstToken, at.column});
+  attn_tile::StoreOp::create(
+      b, sumRows(multiply(mul(tile, b.extend(rows)), form.scale)), dest,
+      ValueRange{at.tile, at.batch, at.head, chunk.firstToken});
+}
+
+/// The first one of two computations stores the states before the chunks, the
+/// other one multiplies them with its own state, their gradient.
+void OutputKernelWriter::storeStateTerms(const WorkItem &at, const Chunk &chunk,
+                                         Value state, Value rounded) {
+  if (!terms.states)
+    return;
+  if (!terms.products)
+    return storeState(rounded, terms.states, chunk.number, at);
+  SmallVector<Value> indices = {chunk.number, at.batch, at.head, b.index(0),
+                                at.column};
+  Value before = b.extend(b.load({keyDim, valueDim}, terms.states, indices));
+  Value after =
+      mul(state, repeat(emitDecay(loadTotal(at, chunk)), {keyDim, valueDim}));
+  Value first = arith::MulIOp::create(b, chunk.number, b.index(keyDim));
+  attn_tile::StoreOp::create(
+      b, sumRows(multiply(mul(before, after), form.scale)), terms.products,
+      ValueRange{at.tile, at.batch, at.head, first});
+}
+
 Value OutputKernelWriter::writeCausalChunk(const WorkItem &at,
                                            const Chunk &chunk, Value state) {
   std::optional<Sum> rows, columns;
@@ -639,25 +710,21 @@ Value OutputKernelWriter::writeCausalChunk(const WorkItem &at,
   Value values = loadValues(at, chunk);
   Value scores = b.contract(queries, keys, zeros({chunkTokens, chunkTokens}),
                             ContractForm::TransposedRhs);
-  if (cumulative) {
-    auto repeatBoth = [&](Sum sum) -> Sum {
-      return {repeat(sum.whole, {chunkTokens, chunkTokens}),
-              repeat(sum.rest, {chunkTokens, chunkTokens})};
-    };
-    Sum ofRows = repeatBoth(*rows), ofColumns = repeatBoth(*columns);
-    scores = mul(scores, form.isReversed ? emitDecay(ofColumns, ofRows)
-                                         : emitDecay(ofRows, ofColumns));
-  }
-  // The other decays may be infinite; the mask drops them.
-  scores = b.round(maskScores(scores), element);
-  Value ofState =
-      b.contract(queries, b.round(state, element),
-                 zeros({chunkTokens, valueDim}), ContractForm::Plain);
   if (cumulative)
-    ofState = mul(ofState, repeat(emitEdgeDecay(*rows, loadTotal(at, chunk),
-                                                /*isFromFirst=*/true),
-                                  {chunkTokens, valueDim}));
-  storeOut(at, chunk, b.contract(scores, values, ofState, ContractForm::Plain));
+    scores = decayScores(scores, *rows, *columns);
+  scores = b.round(maskScores(scores), element);
+  Value rounded = b.round(state, element);
+  Value result = b.contract(queries, rounded, zeros({chunkTokens, valueDim}),
+                            ContractForm::Plain);
+  if (cumulative)
+    result = mul(result, repeat(emitEdgeDecay(*rows, loadTotal(at, chunk),
+                                              /*isFromFirst=*/true),
+                                {chunkTokens, valueDim}));
+  storeRowTerms(at, chunk, result, terms.stateDots);
+  result = b.contract(scores, values, result, ContractForm::Plain);
+  storeRowTerms(at, chunk, result, terms.dots);
+  storeOut(at, chunk, result);
+  storeStateTerms(at, chunk, state, rounded);
   return emitStep(at, chunk, keys, values, state, rows);
 }
 
@@ -981,6 +1048,9 @@ void attn::createLinearAttentionGradKernels(RewriterBase &rewriter,
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint(op);
   Value cumulative = createDecaySums(rewriter, op, symbols);
+  DecayGradWorkspace workspace;
+  if (op.getDlogDecay())
+    workspace = DecayGradWorkspace::allocate(rewriter, op);
   LinearForm ofQuery = makeForm(op, cumulative);
   ofQuery.query = op.getDout();
   ofQuery.key = op.getValue();
@@ -988,6 +1058,7 @@ void attn::createLinearAttentionGradKernels(RewriterBase &rewriter,
   ofQuery.out = op.getDquery();
   ofQuery.firstState = op.getInitialState();
   ofQuery.isFirstTransposed = true;
+  ofQuery.terms = workspace.getTermsOfQueries();
   createKernels(rewriter, ofQuery, symbols, "_linear_dq");
 
   // The state is the gradient of states, divided by the scale.
@@ -1001,6 +1072,7 @@ void attn::createLinearAttentionGradKernels(RewriterBase &rewriter,
   ofKey.out = op.getDkey();
   ofKey.firstState = op.getDfinalState();
   ofKey.isFirstTransposed = true;
+  ofKey.terms = workspace.getTermsOfKeys();
   createKernels(rewriter, ofKey, symbols, "_linear_dk");
 
   ofValue.query = op.getKey();
@@ -1010,6 +1082,8 @@ void attn::createLinearAttentionGradKernels(RewriterBase &rewriter,
   ofValue.firstState = op.getDfinalState();
   ofValue.lastState = op.getDinitialState();
   createKernels(rewriter, ofValue, symbols, "_linear_dv");
+  if (op.getDlogDecay())
+    createDecayGradKernels(rewriter, op, workspace, symbols);
   deallocate(rewriter, op.getLoc(), cumulative);
   rewriter.eraseOp(op);
 }

@@ -136,3 +136,38 @@ func.func @gradient(%q: memref<1x2x?x16xbf16>, %k: memref<1x2x?x16xbf16>, %v: me
       schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 2, warps = 4>)
   return
 }
+
+// -----
+
+// The gradient of log-decays: terms of queries, of keys and of states, which the last kernels add up.
+
+// CHECK-LABEL: attn_tile.kernel @decay_gradient_linear_dq(
+// CHECK: %[[OUT:.*]] = vector.contract {{.*}} into vector<64x16xf32>
+// CHECK: %[[DOTS:.*]] = vector.multi_reduction <add>, %{{.*}} : vector<64x16xf32> to vector<64xf32>
+// CHECK: attn_tile.store %[[DOTS]]
+// CHECK: attn_tile.store %{{.*}} : vector<64x16xbf16>, memref<?x?x2x16x16xbf16>
+// CHECK-LABEL: attn_tile.kernel @decay_gradient_linear_dk(
+// CHECK-COUNT-2: vector.multi_reduction <add>, %{{.*}} : vector<64x16xf32> to vector<64xf32>
+// CHECK: attn_tile.load {{.*}} : memref<?x?x2x16x16xbf16> -> vector<64x16xbf16>
+// CHECK: %[[TERMS:.*]] = vector.multi_reduction <add>
+// CHECK: attn_tile.store %[[TERMS]]
+// CHECK-LABEL: attn_tile.kernel @decay_gradient_linear_dv(
+// CHECK-NOT: vector.multi_reduction
+// CHECK-LABEL: attn_tile.kernel @decay_gradient_linear_dlog_decay(
+// CHECK: attn_tile.reduce to(%c64
+// CHECK: attn_tile.reduce
+// CHECK: scf.for
+// CHECK: arith.select %{{.*}} : f32
+// CHECK-LABEL: attn_tile.kernel @decay_gradient_linear_dlog_decay_sums(
+// CHECK: attn_tile.reduce
+// CHECK-LABEL: func @decay_gradient(
+// CHECK: attn_tile.launch @decay_gradient_linear_dlog_decay args
+// CHECK: attn_tile.launch @decay_gradient_linear_dlog_decay_sums args
+func.func @decay_gradient(%q: memref<1x2x?x16xbf16>, %g: memref<2xf32>, %dq: memref<1x2x?x16xbf16>,
+                          %dk: memref<1x2x?x16xbf16>, %dv: memref<1x2x?x16xbf16>, %dg: memref<1x2xf32>) {
+  attn.linear_attention_grad ins(%q, %q, %q, %q : memref<1x2x?x16xbf16>, memref<1x2x?x16xbf16>, memref<1x2x?x16xbf16>, memref<1x2x?x16xbf16>)
+      outs(%dq, %dk, %dv : memref<1x2x?x16xbf16>, memref<1x2x?x16xbf16>, memref<1x2x?x16xbf16>)
+      log_decay(%g : memref<2xf32>) dlog_decay(%dg : memref<1x2xf32>) causal
+      schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4>)
+  return
+}

@@ -84,7 +84,10 @@ class Variant:
         given = {"query": key, "key": key, "value": value, "dout": value}
         given.update({"log_decay": decay} if decay else {})
         given.update({"initial_state": state, "dfinal_state": state} if self.state else {})
-        made = {"dquery": key, "dkey": key, "dvalue": value, **({"dinitial_state": state} if self.state else {})}
+        made = {"dquery": key, "dkey": key, "dvalue": value}
+        if decay:
+            made["dlog_decay"] = f"tensor<?x{self.heads}xf32>" if self.decay == "head" else decay
+        made.update({"dinitial_state": state} if self.state else {})
         arguments = ", ".join(f"%{name}: {kind}" for name, kind in {**given, **made}.items())
         results = ", ".join(made.values())
         clauses = [f"{name}(%{name} : {kind})" for name, kind in list(given.items())[4:] + list(made.items())[3:]]
@@ -199,7 +202,9 @@ def compute_reference(torch, variant, inputs):
     decay = inputs.get("log_decay")
     if decay is not None:
         decay = decay.double().clamp_max(0).exp()
-        decay = torch.cat([decay, decay])[..., None, None] if decay.dim() == 3 else decay[:, None, None]
+        if decay.dim() == 1:
+            decay = decay.expand(len(q) // 2, -1)
+        decay = torch.cat([decay, decay])[..., None, None]
     rows = []
     for t in range(q.shape[2]):
         if decay is not None:
@@ -257,8 +262,12 @@ def make_gradients(torch, variant, inputs):
     out, *states = make_outputs(torch, variant, inputs)
     generator = torch.Generator("cuda").manual_seed(1)
     given = [torch.randn(x.shape, generator=generator, device="cuda").to(x.dtype) for x in (out, *states)]
-    names = ["query", "key", "value"] + ["initial_state"] * variant.state
-    return given, {name: torch.full_like(inputs[name], math.nan) for name in names}
+    names = ["query", "key", "value"] + ["log_decay"] * bool(variant.decay) + ["initial_state"] * variant.state
+    made = {name: torch.full_like(inputs[name], math.nan) for name in names}
+    if variant.decay == "head":
+        # Each batch entry has a part of it.
+        made["log_decay"] = made["log_decay"].repeat(len(out), 1)
+    return given, made
 
 
 def run_gradient(torch, function, variant, batch, tokens, value=None):
@@ -271,17 +280,26 @@ def run_gradient(torch, function, variant, batch, tokens, value=None):
     function.bind(*arguments, *made.values(), stream=torch.cuda.current_stream().cuda_stream)()
     torch.cuda.synchronize()
     if not dout.numel():
-        same = not made or "initial_state" not in made or torch.allclose(made["initial_state"], dstates[0])
-        return None if same else "the gradient of the state changes without tokens"
+        if "initial_state" in made and not torch.allclose(made["initial_state"], dstates[0]):
+            return "the gradient of the state changes without tokens"
+        if "log_decay" in made and bool(made["log_decay"].any()):
+            return "log-decays have a gradient without tokens"
+        return None
     leaves = {name: tensor.double().requires_grad_(name in made) for name, tensor in inputs.items()}
+    if variant.decay == "head":
+        leaves["log_decay"] = inputs["log_decay"].double().expand(batch, -1).clone().requires_grad_()
     (out, _), (state, _) = compute_reference(torch, variant, leaves)
     loss = (out * dout.double()).sum() + sum((state * dstate.double()).sum() for dstate in dstates)
     expected = torch.autograd.grad(loss, [leaves[name] for name in made])
     unit, error = ROUNDING[variant.dtype], 0.0
-    for actual, exact in zip(made.values(), expected):
-        if not bool(actual.isfinite().all()):
-            return "not finite"
-        error = max(error, ((actual.double() - exact).norm() / (2 * unit * exact.norm() + 1e-30)).item())
+    for name, exact in zip(made, expected):
+        if not bool(made[name].isfinite().all()):
+            return f"the gradient of {name} is not finite"
+        allowed = 2 * unit * exact.norm()
+        if name == "log_decay":
+            # Terms of a chunk that cancel have roundings of f32.
+            allowed += 2.0**-16 * (leaves["query"] * expected[0]).norm()
+        error = max(error, ((made[name].double() - exact).norm() / (allowed + 1e-30)).item())
     return describe_error(error)
 
 

@@ -1,0 +1,79 @@
+//===- LinearDecayGradKernel.h - Gradient of log-decays --------*- C++ -*--===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The gradient of the log-decay of token t is the sum of a term for each query
+// from t on and each key before t: the score of the pair, decayed, times the
+// dot product of the value and the gradient of the output. The initial state
+// counts as a key and the final state as a query. In a chunk, the kernels of
+// gradients of queries and keys add up
+//
+//   queryDots  terms of a query and all keys up to it: query times its gradient
+//   keyDots    terms of a key and all queries from it on: key times its
+//   gradient stateDots  those of them whose query is after the chunk products
+//   terms of keys before and queries after the chunk: the state
+//              before it times the decayed gradient of the state after it
+//
+// Terms of pairs of the chunk that are both from t on are in the first and the
+// second: their difference, without stateDots, is the sum of the pairs that t
+// is between. Both have the same rounded scores in f32 sums, so pairs cancel
+// but for roundings of f32. Sums over all of a sequence, which need no products
+// of states, would leave roundings of 16-bit operands of each earlier chunk.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_LIB_CONVERSION_ATTNTOATTNTILE_LINEARDECAYGRADKERNEL_H
+#define ATTN_LIB_CONVERSION_ATTNTOATTNTILE_LINEARDECAYGRADKERNEL_H
+
+#include "attn/Dialect/Attn/IR/AttnLinearOps.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/IR/SymbolTable.h"
+
+namespace mlir::attn {
+
+/// What a computation in the form of linear attention leaves for the gradient
+/// of log-decays; null where it has nothing to do.
+struct DecayGradTerms {
+  /// The rows that rows of the output are multiplied with, and the buffers of
+  /// the dot products, of all of a row and of its part from the state.
+  Value rows, dots, stateDots;
+  /// The states before chunks, which a computation without products stores, and
+  /// the sums of the rows of products.
+  Value states, products;
+};
+
+/// The buffers of the terms of a gradient.
+struct DecayGradWorkspace {
+  Value query, key;
+  /// Tile of columns, batch entry, head, token.
+  Value queryDots, keyDots, stateDots;
+  /// Chunk, batch entry, head, rows and columns.
+  Value states;
+  /// Tile of columns, batch entry, head, rows of the states of all chunks.
+  Value products;
+
+  static DecayGradWorkspace allocate(OpBuilder &builder,
+                                     LinearAttentionGradOp op);
+  void deallocate(OpBuilder &builder, Location loc) const;
+
+  DecayGradTerms getTermsOfQueries() const {
+    return {query, queryDots, Value(), states, Value()};
+  }
+  DecayGradTerms getTermsOfKeys() const {
+    return {key, keyDots, stateDots, states, products};
+  }
+};
+
+/// Launches the kernels that add up the gradient of log-decays, and deallocates
+/// the workspace.
+void createDecayGradKernels(RewriterBase &rewriter, LinearAttentionGradOp op,
+                            const DecayGradWorkspace &workspace,
+                            SymbolTable &symbols);
+
+} // namespace mlir::attn
+
+#endif // ATTN_LIB_CONVERSION_ATTNTOATTNTILE_LINEARDECAYGRADKERNEL_H
