@@ -32,6 +32,18 @@
 // computes the state of each split alone, another one the state that each split
 // begins with.
 //
+// If no chunk of a work item forgets much, the decay between two tokens is a
+// factor of the one times a factor of the other, so that scores need none:
+//
+//   state  = state times the decay of the chunk
+//   value  = value times the decay from the token to the end
+//   out    = (query state + scores value) over the decay from the token to the
+//            end
+//   state  = state + key^T value
+//
+// Two kernels have the two forms, and each does nothing for the work items of
+// the other one.
+//
 // An earlier kernel adds up the log-decays of each chunk. A sum has two parts,
 // an integer and a rest from 0 to 1: their differences are exact or nearly so,
 // and a large log-decay does not cancel the others.
@@ -62,7 +74,15 @@ using arith::CmpIPredicate;
 /// The smallest log-decay: its decay is the smallest normal f32.
 static constexpr double minLogDecay = -126;
 
+/// The binary logarithm of the smallest decay of a chunk whose decays are
+/// factors of tokens: outputs are divided by it. Values and states keep their
+/// precision in bf16 times any such decay.
+static constexpr double minFactoredSum = -32;
+
 namespace {
+/// The work items of a kernel, by the decays of their chunks.
+enum class DecayRange { All, Factored, Other };
+
 /// The parts of a sum of log-decays, as indices of their buffer.
 enum SumPart : unsigned { WholePart, RestPart, NumSumParts };
 
@@ -80,6 +100,8 @@ public:
 private:
   void writeChunk(Value batch, Value head, Value number);
   Value loadLogDecay(Value batch, Value head, Value token);
+  void addLogDecay(SmallVectorImpl<Value> &parts, Value batch, Value head,
+                   Value token, Value decay);
   Value f32(double value) {
     return arith::ConstantOp::create(b, b.getF32FloatAttr(float(value)));
   }
@@ -108,6 +130,7 @@ struct LinearForm {
   bool isFirstTransposed = false;
   /// The factor of the first state; the last one is divided by it.
   double stateFactor = 1;
+  DecayRange range = DecayRange::All;
   /// What it leaves for the gradient of log-decays.
   DecayGradTerms terms;
 
@@ -142,6 +165,8 @@ protected:
     /// its first column.
     Value split, tile, column;
     Value firstChunk, numChunks;
+    /// Whether it is of the kernel's range of decays; null for all.
+    Value isInRange;
   };
   struct Chunk {
     /// The number of the chunk in the work item, and in the sequence.
@@ -161,6 +186,9 @@ protected:
   SmallVector<Value>
   forChunks(const WorkItem &at, ValueRange inits,
             function_ref<SmallVector<Value>(const Chunk &, ValueRange)> body);
+
+  /// Whether a work item is of the kernel's range of decays.
+  Value emitIsInRange(const WorkItem &at);
 
   /// Loads the rows of a chunk through a pipe.
   Value loadRows(Value source, const WorkItem &at, const Chunk &chunk,
@@ -247,6 +275,7 @@ private:
                        Value rounded);
   void storeOut(const WorkItem &at, const Chunk &chunk, Value tile);
   Value writeCausalChunk(const WorkItem &at, const Chunk &chunk, Value state);
+  Value writeFactoredChunk(const WorkItem &at, const Chunk &chunk, Value state);
   void writeFull(const WorkItem &at);
 
   Value query, out, firstState, lastState;
@@ -301,42 +330,60 @@ private:
 Value DecaySumWriter::loadLogDecay(Value batch, Value head, Value token) {
   if (cast<MemRefType>(logDecay.getType()).getRank() == 1)
     return memref::LoadOp::create(b, logDecay, head);
-  return memref::LoadOp::create(b, logDecay, ValueRange{batch, head, token});
+  Value last = b.sub(length, b.constant(1));
+  return b.loadExisting(logDecay,
+                        {batch, head, arith::MinUIOp::create(b, token, last)});
 }
 
-/// Writes the cumulative log-decays of one chunk, one after the other. Tokens
-/// after the last one have a log-decay of zero.
+/// Writes the cumulative log-decays of one chunk, one after the other. Several
+/// are loaded at once. Tokens after the last one have a log-decay of zero.
 void DecaySumWriter::writeChunk(Value batch, Value head, Value number) {
+  constexpr int64_t unrolled = 8;
   Value first = b.mul(number, b.constant(chunk));
-  Value last = b.sub(length, b.constant(1));
+  Value isWrong = arith::ConstantIntOp::create(b, 0, 1);
   auto loop = scf::ForOp::create(b, b.constant(0), b.constant(chunk),
-                                 b.constant(1), ValueRange{f32(0), f32(0)});
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
-  Value token = b.add(first, loop.getInductionVar());
-  Value decay =
-      loadLogDecay(batch, head, arith::MinUIOp::create(b, token, last));
-  decay = b.select(b.compare(CmpIPredicate::ult, token, length), decay, f32(0));
-  Value isWrong =
-      arith::CmpFOp::create(b, arith::CmpFPredicate::UGT, decay, f32(0));
-  scf::IfOp::create(b, isWrong, [&](OpBuilder &inner, Location loc) {
+                                 b.constant(unrolled),
+                                 ValueRange{f32(0), f32(0), isWrong});
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    SmallVector<Value> parts(loop.getRegionIterArgs()), tokens, decays;
+    Value ofLoop = b.add(first, loop.getInductionVar());
+    for (int64_t i = 0; i < unrolled; ++i) {
+      tokens.push_back(b.add(ofLoop, b.constant(i)));
+      decays.push_back(loadLogDecay(batch, head, tokens.back()));
+    }
+    for (auto [token, decay] : llvm::zip_equal(tokens, decays))
+      addLogDecay(parts, batch, head, token, decay);
+    scf::YieldOp::create(b, parts);
+  }
+  scf::IfOp::create(b, loop.getResult(2), [&](OpBuilder &inner, Location loc) {
     ScalarKernelBuilder c(loc, inner);
     Value code = arith::ConstantIntOp::create(c, ATTNRT_FAULT_LOG_DECAYS, 32);
     memref::StoreOp::create(c, code, fault, c.constant(0));
     scf::YieldOp::create(c);
   });
+}
+
+/// Adds a log-decay to the parts of the sum, and stores them. The last one of
+/// `parts` says whether a log-decay is positive or no number.
+void DecaySumWriter::addLogDecay(SmallVectorImpl<Value> &parts, Value batch,
+                                 Value head, Value token, Value decay) {
+  decay = b.select(b.compare(CmpIPredicate::ult, token, length), decay, f32(0));
+  Value isWrong =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::UGT, decay, f32(0));
+  parts[2] = b.either(parts[2], isWrong);
   decay = arith::MinimumFOp::create(b, decay, f32(0));
   decay = arith::MaximumFOp::create(b, decay, f32(minLogDecay));
   decay = arith::MulFOp::create(b, decay, f32(log2e));
-  Value rest = arith::AddFOp::create(b, loop.getRegionIterArg(1), decay);
+  Value rest = arith::AddFOp::create(b, parts[1], decay);
   Value carry = math::FloorOp::create(b, rest);
-  Value whole = arith::AddFOp::create(b, loop.getRegionIterArg(0), carry);
-  rest = arith::SubFOp::create(b, rest, carry);
+  parts[0] = arith::AddFOp::create(b, parts[0], carry);
+  parts[1] = arith::SubFOp::create(b, rest, carry);
   for (auto [part, sum] :
-       {std::pair(WholePart, whole), std::pair(RestPart, rest)})
+       {std::pair(WholePart, parts[0]), std::pair(RestPart, parts[1])})
     memref::StoreOp::create(b, sum, cumulative,
                             ValueRange{b.constant(part), batch, head, token});
-  scf::YieldOp::create(b, ValueRange{whole, rest});
 }
 
 /// Each thread of a warp has a chunk.
@@ -411,7 +458,25 @@ void ChunkKernelWriter::writeItems(Value numSplits,
         b, splits.chunks,
         arith::SubIOp::create(b, at.numChunks, at.firstChunk));
   }
+  if (form.range != DecayRange::All) {
+    at.isInRange = emitIsInRange(at);
+    at.numChunks =
+        arith::SelectOp::create(b, at.isInRange, at.numChunks, b.index(0));
+  }
   body(at);
+}
+
+Value ChunkKernelWriter::emitIsInRange(const WorkItem &at) {
+  Value least = forChunks(
+      at, b.scalar(0),
+      [&](const Chunk &chunk, ValueRange carried) -> SmallVector<Value> {
+        Value whole = loadTotal(at, chunk).whole;
+        return {arith::MinNumFOp::create(b, carried[0], whole)};
+      })[0];
+  auto predicate = form.range == DecayRange::Factored
+                       ? arith::CmpFPredicate::OGE
+                       : arith::CmpFPredicate::OLT;
+  return arith::CmpFOp::create(b, predicate, least, b.scalar(minFactoredSum));
 }
 
 SmallVector<Value> ChunkKernelWriter::forChunks(
@@ -529,7 +594,7 @@ SmallVector<Value> OutputKernelWriter::getOperands(const LinearForm &form,
        {form.query, form.key, form.value, form.out, form.firstState,
         form.lastState, form.cumulative, splits.starts, splits.count,
         splits.chunks, form.terms.rows, form.terms.dots, form.terms.stateDots,
-        form.terms.states, form.terms.products})
+        form.terms.states, form.terms.chunkTerms})
     if (operand)
       operands.push_back(operand);
   return operands;
@@ -549,7 +614,7 @@ OutputKernelWriter::OutputKernelWriter(OpBuilder &builder,
   terms.dots = get(form.terms.dots);
   terms.stateDots = get(form.terms.stateDots);
   terms.states = get(form.terms.states);
-  terms.products = get(form.terms.products);
+  terms.chunkTerms = get(form.terms.chunkTerms);
 }
 
 /// The cumulative log-decays up to each token of a chunk, for columns of tiles.
@@ -620,12 +685,17 @@ void OutputKernelWriter::storeLastState(const WorkItem &at, Value state) {
     return;
   if (form.stateFactor != 1)
     state = multiply(state, 1 / form.stateFactor);
-  if (!at.split)
+  Value isOwn = at.isInRange;
+  if (at.split) {
+    Value next = arith::AddIOp::create(b, at.split, b.index(1));
+    Value isLast =
+        arith::CmpIOp::create(b, CmpIPredicate::eq, next, splits.count);
+    isOwn =
+        isOwn ? arith::AndIOp::create(b, isOwn, isLast).getResult() : isLast;
+  }
+  if (!isOwn)
     return storeState(state, lastState, {}, at);
-  Value next = arith::AddIOp::create(b, at.split, b.index(1));
-  Value isLast =
-      arith::CmpIOp::create(b, CmpIPredicate::eq, next, splits.count);
-  auto branch = scf::IfOp::create(b, isLast, /*withElseRegion=*/false);
+  auto branch = scf::IfOp::create(b, isOwn, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());
   storeState(state, lastState, {}, at);
@@ -651,7 +721,7 @@ Value OutputKernelWriter::maskScores(Value scores) {
 void OutputKernelWriter::storeOut(const WorkItem &at, const Chunk &chunk,
                                   Value tile) {
   attn_tile::StoreOp::create(
-      b, b.round(multiply(tile, form.scale), getElementTypeOrSelf(out)), out,
+      b, b.round(tile, getElementTypeOrSelf(out)), out,
       ValueRange{at.batch, at.head, chunk.firstToken, at.column});
 }
 
@@ -686,7 +756,7 @@ void OutputKernelWriter::storeStateTerms(const WorkItem &at, const Chunk &chunk,
                                          Value state, Value rounded) {
   if (!terms.states)
     return;
-  if (!terms.products)
+  if (!terms.chunkTerms)
     return storeState(rounded, terms.states, chunk.number, at);
   SmallVector<Value> indices = {chunk.number, at.batch, at.head, b.index(0),
                                 at.column};
@@ -695,7 +765,7 @@ void OutputKernelWriter::storeStateTerms(const WorkItem &at, const Chunk &chunk,
       mul(state, repeat(emitDecay(loadTotal(at, chunk)), {keyDim, valueDim}));
   Value first = arith::MulIOp::create(b, chunk.number, b.index(keyDim));
   attn_tile::StoreOp::create(
-      b, sumRows(multiply(mul(before, after), form.scale)), terms.products,
+      b, sumRows(multiply(mul(before, after), form.scale)), terms.chunkTerms,
       ValueRange{at.tile, at.batch, at.head, first});
 }
 
@@ -723,9 +793,32 @@ Value OutputKernelWriter::writeCausalChunk(const WorkItem &at,
   storeRowTerms(at, chunk, result, terms.stateDots);
   result = b.contract(scores, values, result, ContractForm::Plain);
   storeRowTerms(at, chunk, result, terms.dots);
-  storeOut(at, chunk, result);
+  storeOut(at, chunk, multiply(result, form.scale));
   storeStateTerms(at, chunk, state, rounded);
   return emitStep(at, chunk, keys, values, state, rows);
+}
+
+/// A chunk whose decays are factors of tokens.
+Value OutputKernelWriter::writeFactoredChunk(const WorkItem &at,
+                                             const Chunk &chunk, Value state) {
+  Sum rows = loadRowSums(at, chunk), total = loadTotal(at, chunk);
+  Value queries = loadQueries(at, chunk), keys = loadKeys(at, chunk);
+  Value values = loadValues(at, chunk);
+  Value scores = b.contract(queries, keys, zeros({chunkTokens, chunkTokens}),
+                            ContractForm::TransposedRhs);
+  scores = b.round(maskScores(scores), element);
+  Value toEnd = emitEdgeDecay(rows, total, /*isFromFirst=*/false);
+  values = b.round(
+      mul(b.extend(values), repeat(toEnd, {chunkTokens, valueDim})), element);
+  state = mul(state, repeat(emitDecay(total), {keyDim, valueDim}));
+  Value result =
+      b.contract(queries, b.round(state, element),
+                 zeros({chunkTokens, valueDim}), ContractForm::Plain);
+  result = b.contract(scores, values, result, ContractForm::Plain);
+  Value ofRows =
+      arith::DivFOp::create(b, b.splat(chunkTokens, form.scale), toEnd);
+  storeOut(at, chunk, mul(result, repeat(ofRows, {chunkTokens, valueDim})));
+  return b.contract(keys, values, state, ContractForm::TransposedLhs);
 }
 
 /// Without a mask each token sees the last state.
@@ -738,8 +831,10 @@ void OutputKernelWriter::writeFull(const WorkItem &at) {
       })[0];
   forChunks(at, {}, [&](const Chunk &chunk, ValueRange) -> SmallVector<Value> {
     storeOut(at, chunk,
-             b.contract(loadQueries(at, chunk), b.round(state, element),
-                        zeros({chunkTokens, valueDim}), ContractForm::Plain));
+             multiply(b.contract(
+                          loadQueries(at, chunk), b.round(state, element),
+                          zeros({chunkTokens, valueDim}), ContractForm::Plain),
+                      form.scale));
     return {};
   });
   storeLastState(at, state);
@@ -752,7 +847,9 @@ void OutputKernelWriter::write() {
     Value state = forChunks(
         at, loadFirstState(at),
         [&](const Chunk &chunk, ValueRange carried) -> SmallVector<Value> {
-          return {writeCausalChunk(at, chunk, carried[0])};
+          return {form.range == DecayRange::Factored
+                      ? writeFactoredChunk(at, chunk, carried[0])
+                      : writeCausalChunk(at, chunk, carried[0])};
         })[0];
     storeLastState(at, state);
   });
@@ -999,17 +1096,31 @@ static void deallocate(RewriterBase &rewriter, Location loc,
       memref::DeallocOp::create(rewriter, loc, buffer);
 }
 
+/// The ranges of decays that have a kernel of their own. Times such a decay,
+/// f16 would be subnormal. Terms of the gradient of log-decays cancel with
+/// terms of another computation, which needs the same rounded scores.
+static SmallVector<DecayRange> getRanges(const LinearForm &form) {
+  if (!form.cumulative || form.terms.dots ||
+      !getElementTypeOrSelf(form.key).isBF16())
+    return {DecayRange::All};
+  return {DecayRange::Factored, DecayRange::Other};
+}
+
 /// Launches the kernels of one computation, before its operation.
-static void createKernels(RewriterBase &rewriter, const LinearForm &form,
+static void createKernels(RewriterBase &rewriter, LinearForm form,
                           SymbolTable &symbols, StringRef name) {
   ChunkSplits splits = createSplits(rewriter, form);
   if (splits.count)
     createSplitStates(rewriter, form, splits, symbols, name);
-  attn_tile::KernelOp kernel =
-      createKernel(rewriter, form.op, form.schedule, symbols, name,
-                   OutputKernelWriter::getOperands(form, splits));
-  OutputKernelWriter(rewriter, form, kernel, splits).write();
-  rewriter.setInsertionPoint(form.op);
+  for (DecayRange range : getRanges(form)) {
+    form.range = range;
+    StringRef suffix = range == DecayRange::Factored ? "_factored" : "";
+    attn_tile::KernelOp kernel = createKernel(
+        rewriter, form.op, form.schedule, symbols, (name + suffix).str(),
+        OutputKernelWriter::getOperands(form, splits));
+    OutputKernelWriter(rewriter, form, kernel, splits).write();
+    rewriter.setInsertionPoint(form.op);
+  }
   deallocate(rewriter, form.op->getLoc(),
              {splits.states, splits.starts, splits.decays});
 }

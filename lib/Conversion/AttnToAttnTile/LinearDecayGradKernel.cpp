@@ -8,7 +8,7 @@
 //
 // Adds up the terms that other kernels leave. A work item has a chunk, and each
 // of its threads tokens; a token adds up the terms of all of the chunk. If
-// heads have a log-decay, another kernel adds up the sums of chunks.
+// heads have a log-decay, another kernel adds up the gradients of chunks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,7 +41,7 @@ public:
       : b(op.getLoc(), rewriter), chunk(op.getScheduleAttr().getQueryTile()),
         entry(&kernel.getBody().front()), queryDots(entry->getArgument(0)),
         keyDots(entry->getArgument(1)), stateDots(entry->getArgument(2)),
-        products(entry->getArgument(3)), length(entry->getArgument(4)),
+        chunkTerms(entry->getArgument(3)), length(entry->getArgument(4)),
         dest(entry->getArgument(5)),
         numTiles(getDimSize(entry->getArgument(0), 0)),
         stateRows(llvm::alignTo(op.getValueHeadDim(), chunk)) {}
@@ -50,26 +50,26 @@ public:
 
 private:
   Value add(Value lhs, Value rhs) { return arith::AddFOp::create(b, lhs, rhs); }
-  Value emitProducts(Value batch, Value head, Value number);
+  Value emitChunkTerms(Value batch, Value head, Value number);
   Value loadTerm(Value dots, Value batch, Value head, Value token);
   Value emitToken(Value batch, Value head, Value first, Value token);
 
   ScalarKernelBuilder b;
   int64_t chunk;
   Block *entry;
-  Value queryDots, keyDots, stateDots, products, length, dest;
+  Value queryDots, keyDots, stateDots, chunkTerms, length, dest;
   int64_t numTiles, stateRows;
 };
 } // namespace
 
 /// The terms of keys before and queries after a chunk.
-Value DecayGradWriter::emitProducts(Value batch, Value head, Value number) {
+Value DecayGradWriter::emitChunkTerms(Value batch, Value head, Value number) {
   Value rows = b.constant(stateRows), first = b.mul(number, rows);
   return emitSum(b, b.constant(stateRows), [&](Value row) {
     Value at = b.add(first, row), result;
     for (int64_t tile = 0; tile < numTiles; ++tile) {
       Value term =
-          b.loadExisting(products, {b.constant(tile), batch, head, at});
+          b.loadExisting(chunkTerms, {b.constant(tile), batch, head, at});
       result = result ? add(result, term) : term;
     }
     return result;
@@ -119,7 +119,7 @@ void DecayGradWriter::write(bool isOfChunks) {
   Value first = b.mul(ids[2], b.constant(chunk));
   Value count =
       arith::MinUIOp::create(b, b.constant(chunk), b.sub(length, first));
-  Value ofStates = emitProducts(ids[0], ids[1], ids[2]);
+  Value ofStates = emitChunkTerms(ids[0], ids[1], ids[2]);
   auto emitGradient = [&](Value token) -> Value {
     return add(emitToken(ids[0], ids[1], first, token), ofStates);
   };
@@ -175,7 +175,8 @@ DecayGradWorkspace DecayGradWorkspace::allocate(OpBuilder &builder,
   workspace.queryDots = allocateRows(chunk);
   workspace.keyDots = allocateRows(chunk);
   workspace.stateDots = allocateRows(chunk);
-  workspace.products = allocateRows(llvm::alignTo(op.getValueHeadDim(), chunk));
+  workspace.chunkTerms =
+      allocateRows(llvm::alignTo(op.getValueHeadDim(), chunk));
   auto ofStates = MemRefType::get(
       {dynamic, dynamic, heads, op.getValueHeadDim(), op.getKeyHeadDim()},
       getElementTypeOrSelf(op.getQuery()));
@@ -185,7 +186,7 @@ DecayGradWorkspace DecayGradWorkspace::allocate(OpBuilder &builder,
 }
 
 void DecayGradWorkspace::deallocate(OpBuilder &builder, Location loc) const {
-  for (Value buffer : {queryDots, keyDots, stateDots, states, products})
+  for (Value buffer : {queryDots, keyDots, stateDots, states, chunkTerms})
     memref::DeallocOp::create(builder, loc, buffer);
 }
 
@@ -209,7 +210,7 @@ void attn::createDecayGradKernels(RewriterBase &rewriter,
   attn_tile::KernelOp kernel =
       createKernel(rewriter, op, schedule, symbols, "_linear_dlog_decay",
                    {workspace.queryDots, workspace.keyDots, workspace.stateDots,
-                    workspace.products, length, isOfHeads ? chunks : dest});
+                    workspace.chunkTerms, length, isOfHeads ? chunks : dest});
   DecayGradWriter(rewriter, op, kernel).write(isOfHeads);
   rewriter.setInsertionPoint(op);
   if (isOfHeads) {

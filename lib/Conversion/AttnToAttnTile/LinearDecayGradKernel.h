@@ -12,17 +12,17 @@
 // counts as a key and the final state as a query. In a chunk, the kernels of
 // gradients of queries and keys add up
 //
-//   queryDots  terms of a query and all keys up to it: query times its gradient
-//   keyDots    terms of a key and all queries from it on: key times its
-//   gradient stateDots  those of them whose query is after the chunk products
-//   terms of keys before and queries after the chunk: the state
-//              before it times the decayed gradient of the state after it
+// - `queryDots`: terms of a query and all keys, a query times its gradient;
+// - `keyDots`: terms of a key and all queries, a key times its gradient;
+// - `stateDots`: terms of a key and all queries after the chunk;
+// - `chunkTerms`: terms of keys before and queries after the chunk, the state
+//   before it times the decayed gradient of the state after it.
 //
-// Terms of pairs of the chunk that are both from t on are in the first and the
-// second: their difference, without stateDots, is the sum of the pairs that t
-// is between. Both have the same rounded scores in f32 sums, so pairs cancel
-// but for roundings of f32. Sums over all of a sequence, which need no products
-// of states, would leave roundings of 16-bit operands of each earlier chunk.
+// Pairs of the chunk that are both from t on are in the first two: their
+// difference, without stateDots, is the sum of the pairs that t is between.
+// Both have the same rounded scores in f32, so pairs cancel but for roundings
+// of f32. A total over all of a sequence needs no states, but would leave
+// roundings of 16-bit operands of each later chunk.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,11 +39,11 @@ namespace mlir::attn {
 /// of log-decays; null where it has nothing to do.
 struct DecayGradTerms {
   /// The rows that rows of the output are multiplied with, and the buffers of
-  /// the dot products, of all of a row and of its part from the state.
+  /// the dot products, of a whole row and of its part from the state.
   Value rows, dots, stateDots;
-  /// The states before chunks, which a computation without products stores, and
-  /// the sums of the rows of products.
-  Value states, products;
+  /// The states before chunks, which a computation without chunk terms stores,
+  /// and what each row of them adds to these terms.
+  Value states, chunkTerms;
 };
 
 /// The buffers of the terms of a gradient.
@@ -54,7 +54,7 @@ struct DecayGradWorkspace {
   /// Chunk, batch entry, head, rows and columns.
   Value states;
   /// Tile of columns, batch entry, head, rows of the states of all chunks.
-  Value products;
+  Value chunkTerms;
 
   static DecayGradWorkspace allocate(OpBuilder &builder,
                                      LinearAttentionGradOp op);
@@ -64,7 +64,7 @@ struct DecayGradWorkspace {
     return {query, queryDots, Value(), states, Value()};
   }
   DecayGradTerms getTermsOfKeys() const {
-    return {key, keyDots, stateDots, states, products};
+    return {key, keyDots, stateDots, states, chunkTerms};
   }
 };
 

@@ -39,15 +39,38 @@ func.func @plain(%q: memref<2x4x?x32xbf16>, %k: memref<2x2x?x32xbf16>, %v: memre
 // CHECK: scf.forall (%{{.*}}, %{{.*}}, %[[GROUP:.*]]) in
 // CHECK: arith.muli %[[GROUP]], %c32
 // CHECK: attn_tile.thread_for
-// CHECK: scf.for
+// CHECK: %[[SUMS:.*]]:3 = scf.for {{.*}} step %c8
+// CHECK-COUNT-8: memref.load
 // CHECK: arith.cmpf ugt
-// CHECK: memref.store %c15_i32
 // CHECK: arith.minimumf
 // CHECK: arith.maximumf
 // CHECK: %[[FLOOR:.*]] = math.floor
 // CHECK: arith.addf %{{.*}}, %[[FLOOR]]
 // CHECK: arith.subf %{{.*}}, %[[FLOOR]]
+// CHECK: scf.if %[[SUMS]]#2
+// CHECK: memref.store %c15_i32
+
+// If no chunk of a work item forgets much, decayed values serve scores and the state, and no score is decayed.
+
+// CHECK-LABEL: attn_tile.kernel @decay_linear_attention_factored(
+// CHECK: %[[LEAST:.*]] = scf.for
+// CHECK: arith.minnumf
+// CHECK: %[[IS:.*]] = arith.cmpf oge, %[[LEAST]]
+// CHECK: %[[N:.*]] = arith.select %[[IS]], %{{.*}}, %c0
+// CHECK: %[[LAST:.*]] = scf.for %{{.*}} = %c0{{.*}} to %[[N]] {{.*}} iter_args(%[[S:.*]] = %{{.*}})
+// CHECK-NOT: math.exp2 {{.*}} : vector<64x64xf32>
+// CHECK: %[[VALUES:.*]] = arith.truncf {{.*}} to vector<64x16xbf16>
+// CHECK: %[[DECAYED:.*]] = arith.mulf %[[S]], %{{.*}} : vector<64x16xf32>
+// CHECK: %[[ROUNDED:.*]] = arith.truncf %[[DECAYED]]
+// CHECK: %[[OS:.*]] = vector.contract {{.*}} %[[ROUNDED]]
+// CHECK: %[[O:.*]] = vector.contract {{.*}} %[[VALUES]], %[[OS]]
+// CHECK: arith.mulf %[[O]]
+// CHECK: attn_tile.store
+// CHECK: vector.contract {{.*}} %[[VALUES]], %[[DECAYED]]
+// CHECK: scf.if %[[IS]]
+// CHECK: attn_tile.store %[[LAST]]
 // CHECK-LABEL: attn_tile.kernel @decay_linear_attention(
+// CHECK: arith.cmpf olt
 // CHECK: %[[FIRST:.*]] = attn_tile.load {{.*}} unaligned : {{.*}} -> vector<64x16xf32>
 // CHECK: %[[LAST:.*]] = scf.for {{.*}} iter_args(%[[S:.*]] = %[[FIRST]])
 // CHECK-COUNT-2: attn_tile.load {{.*}} in_bounds : {{.*}} -> vector<64xf32>

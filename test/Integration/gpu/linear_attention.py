@@ -53,6 +53,8 @@ class Variant:
     merged: bool = False
     # Of `attn.linear_attention_grad` instead.
     gradient: bool = False
+    # Without the gradient of log-decays.
+    constant_decay: bool = False
     may_spill = False
     options: List[str] = dataclasses.field(default_factory=list, hash=False)
 
@@ -61,7 +63,7 @@ class Variant:
         parts = [self.dtype, f"h{self.heads}", f"k{self.key_dim}", f"v{self.value_dim}", self.decay or "plain"]
         parts += [f"hk{self.key_heads}"] * bool(self.key_heads) + [f"hv{self.value_heads}"] * bool(self.value_heads)
         parts += ["full"] * (not self.causal) + ["stateless"] * (not self.state) + ["merged"] * self.merged
-        parts += ["grad"] * self.gradient
+        parts += ["grad"] * self.gradient + ["constant"] * self.constant_decay
         parts += [f"scale{self.scale}"] * (self.scale is not None) + [f"chunk{self.chunk}"] * (self.chunk is not None)
         return "_".join(parts)
 
@@ -85,7 +87,7 @@ class Variant:
         given.update({"log_decay": decay} if decay else {})
         given.update({"initial_state": state, "dfinal_state": state} if self.state else {})
         made = {"dquery": key, "dkey": key, "dvalue": value}
-        if decay:
+        if decay and not self.constant_decay:
             made["dlog_decay"] = f"tensor<?x{self.heads}xf32>" if self.decay == "head" else decay
         made.update({"dinitial_state": state} if self.state else {})
         arguments = ", ".join(f"%{name}: {kind}" for name, kind in {**given, **made}.items())
@@ -130,6 +132,8 @@ VARIANTS = [
     Variant(gradient=True, dtype="f16", decay="token", key_dim=128, value_dim=128, merged=True),
     Variant(gradient=True, decay="token", key_dim=64, value_dim=128),
     Variant(gradient=True, decay="head", heads=16),
+    Variant(gradient=True, decay="head", heads=16, constant_decay=True),
+    Variant(gradient=True, decay="token", key_dim=128, value_dim=64, constant_decay=True),
     Variant(gradient=True, decay="token", key_dim=72, value_dim=40, scale=-0.5),
     Variant(gradient=True, decay="token", key_dim=256, value_dim=256),
     Variant(gradient=True, decay="head", key_dim=128, value_dim=128, chunk=128),
@@ -140,7 +144,8 @@ SHAPES = [(1, 1), (2, 63), (1, 64), (3, 65), (2, 333), (1, 0), (0, 5), (1, 2048)
 LONG_SHAPES = [(1, 40000)]
 GRADIENT_SHAPES = [(1, 1), (2, 64), (1, 65), (2, 333), (1, 0), (0, 5), (1, 1500)]
 # Log-decays of all tokens, or of some tokens between ones that forget little.
-EXTREME = [0.0, -1e-30, -1e-6, -10.0, -100.0, -1000.0, -math.inf, "mixed"]
+# "some" are small in some chunks alone: kernels have two forms.
+EXTREME = [0.0, -1e-30, -1e-6, -0.34, -10.0, -100.0, -1000.0, -math.inf, "mixed", "some"]
 
 
 def make_inputs(torch, variant, batch, tokens, value=None):
@@ -165,6 +170,10 @@ def make_inputs(torch, variant, batch, tokens, value=None):
         shape = (variant.heads,) if variant.decay == "head" else (batch, variant.heads, tokens)
         if value is None:
             decay = torch.nn.functional.logsigmoid(normal(*shape)) / 4
+        elif value == "some":
+            decay = torch.full(shape, -0.1, device="cuda")
+            decay[0] = -3.0
+            decay[..., -5:] = -2.0
         elif value == "mixed":
             rare = torch.rand(*shape, generator=generator, device="cuda") < 0.2
             decay = torch.where(rare, -1e4, -1e-3 * torch.rand(*shape, generator=generator, device="cuda"))
@@ -262,9 +271,10 @@ def make_gradients(torch, variant, inputs):
     out, *states = make_outputs(torch, variant, inputs)
     generator = torch.Generator("cuda").manual_seed(1)
     given = [torch.randn(x.shape, generator=generator, device="cuda").to(x.dtype) for x in (out, *states)]
-    names = ["query", "key", "value"] + ["log_decay"] * bool(variant.decay) + ["initial_state"] * variant.state
+    names = ["query", "key", "value"]
+    names += ["log_decay"] * (bool(variant.decay) and not variant.constant_decay) + ["initial_state"] * variant.state
     made = {name: torch.full_like(inputs[name], math.nan) for name in names}
-    if variant.decay == "head":
+    if "log_decay" in made and variant.decay == "head":
         # Each batch entry has a part of it.
         made["log_decay"] = made["log_decay"].repeat(len(out), 1)
     return given, made

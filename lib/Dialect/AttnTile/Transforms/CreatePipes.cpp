@@ -117,7 +117,7 @@ static bool readsOperand(Operation *user) { return isa<arith::ExtFOp>(user); }
 
 /// The loads that can be staged: streams of matrices that only matmuls read, if
 /// these matmuls also have a staged right-hand side. With `readOperands`,
-/// threads may read these tiles, too.
+/// threads may read these tiles, too, or alone.
 static SetVector<LoadOp> collectLoads(KernelOp kernel, bool readOperands) {
   SetVector<LoadOp> loads;
   kernel.walk([&](LoadOp load) {
@@ -137,8 +137,6 @@ static SetVector<LoadOp> collectLoads(KernelOp kernel, bool readOperands) {
     return readOperands && readsOperand(use.getOwner());
   };
   auto canStage = [&](LoadOp load) {
-    if (llvm::all_of(load.getResult().getUses(), isRead))
-      return false;
     return llvm::all_of(load.getResult().getUses(), [&](OpOperand &use) {
       if (isRead(use))
         return true;
@@ -702,11 +700,23 @@ LogicalResult AttnTileCreatePipesPass::collect(StagedKernel &staged) {
     return failure();
   staged.streams = std::move(*streams);
   staged.mapped = std::move(*mapped);
-  kernel.walk([&](vector::ContractionOp matmul) {
+  auto readsLoad = [&](vector::ContractionOp matmul) {
     LoadOp lhs = getLoad(matmul.getLhs());
     auto rhs = matmul.getRhs().getDefiningOp<LoadOp>();
-    if ((lhs && staged.loads.contains(lhs)) ||
-        (rhs && staged.loads.contains(rhs)))
+    return (lhs && staged.loads.contains(lhs)) ||
+           (rhs && staged.loads.contains(rhs));
+  };
+  // A matmul of two computed operands may read one that another matmul needs in
+  // shared memory.
+  DenseSet<Value> computed;
+  kernel.walk([&](vector::ContractionOp matmul) {
+    OpOperand *operand = getSharedOperand(matmul);
+    if (operand && readsLoad(matmul))
+      computed.insert(operand->get());
+  });
+  kernel.walk([&](vector::ContractionOp matmul) {
+    OpOperand *operand = getSharedOperand(matmul);
+    if (readsLoad(matmul) || (operand && computed.contains(operand->get())))
       staged.matmuls[matmul->getBlock()].push_back(matmul);
   });
   return success();

@@ -621,3 +621,49 @@ attn_tile.kernel @read_operand(%key: memref<?x64xbf16>, %value: memref<?x32xbf16
   attn_tile.store %r#1, %sums[%c64, %c0] : vector<64x32xf32>, memref<?x32xf32>
   attn_tile.return
 }
+
+// -----
+
+#rows = affine_map<(m, n, k) -> (k, m)>
+#plain = affine_map<(m, n, k) -> (m, k)>
+#values = affine_map<(m, n, k) -> (k, n)>
+#result = affine_map<(m, n, k) -> (m, n)>
+
+// Threads alone read the values. Two matmuls read what they compute from one stage, also one without a load.
+
+// READ-LABEL:  attn_tile.kernel @read_alone
+// READ:          scf.for %[[T:[a-z0-9]+]] =
+// READ:            %[[V:.*]] = attn_tile.wait %{{.*}}[%[[T]]] : <64x32xbf16, stages = 2>
+// READ:            %[[TILE:.*]] = attn_tile.read %[[V]] : <64x32xbf16> -> vector<64x32xbf16>
+// READ:            arith.extf %[[TILE]]
+// READ:            %[[B:.*]] = attn_tile.local_store
+// READ-NOT:        attn_tile.local_store
+// READ:            attn_tile.mma_start %{{.*}}, %[[B]]
+// READ:            attn_tile.mma_start %{{.*}}, %[[B]] transpose_lhs
+attn_tile.kernel @read_alone(%key: memref<?x64xbf16>, %value: memref<?x32xbf16>, %sums: memref<?x32xf32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %zero = arith.constant dense<0.0> : vector<64x32xf32>
+  %two = arith.constant dense<2.0> : vector<64x32xf32>
+  %ones = arith.constant dense<1.0> : vector<64x64xf32>
+  %r:2 = scf.for %t = %c0 to %n step %c1 iter_args(%a = %zero, %b = %zero) -> (vector<64x32xf32>, vector<64x32xf32>) {
+    %i = arith.muli %t, %c64 : index
+    %k = attn_tile.load %key[%i, %c0] stream(%t of %n) : memref<?x64xbf16> -> vector<64x64xbf16>
+    %v = attn_tile.load %value[%i, %c0] stream(%t of %n) : memref<?x32xbf16> -> vector<64x32xbf16>
+    %e = arith.extf %v : vector<64x32xbf16> to vector<64x32xf32>
+    %m = arith.mulf %e, %two : vector<64x32xf32>
+    %w = arith.truncf %m : vector<64x32xf32> to vector<64x32xbf16>
+    %p = arith.truncf %ones : vector<64x64xf32> to vector<64x64xbf16>
+    %x = vector.contract {indexing_maps = [#plain, #values, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %p, %w, %a : vector<64x64xbf16>, vector<64x32xbf16> into vector<64x32xf32>
+    %y = vector.contract {indexing_maps = [#rows, #values, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %k, %w, %b : vector<64x64xbf16>, vector<64x32xbf16> into vector<64x32xf32>
+    scf.yield %x, %y : vector<64x32xf32>, vector<64x32xf32>
+  }
+  attn_tile.store %r#0, %sums[%c0, %c0] : vector<64x32xf32>, memref<?x32xf32>
+  attn_tile.store %r#1, %sums[%c64, %c0] : vector<64x32xf32>, memref<?x32xf32>
+  attn_tile.return
+}
