@@ -183,6 +183,7 @@ protected:
 
   /// Writes work items of `numSplits` splits; null without splits.
   void writeItems(Value numSplits, function_ref<void(const WorkItem &)> body);
+  Chunk getChunk(const WorkItem &at, Value position);
   SmallVector<Value>
   forChunks(const WorkItem &at, ValueRange inits,
             function_ref<SmallVector<Value>(const Chunk &, ValueRange)> body);
@@ -466,17 +467,48 @@ void ChunkKernelWriter::writeItems(Value numSplits,
   body(at);
 }
 
+ChunkKernelWriter::Chunk ChunkKernelWriter::getChunk(const WorkItem &at,
+                                                     Value position) {
+  Chunk chunk;
+  chunk.position = chunk.number = position;
+  if (at.split)
+    chunk.number = arith::AddIOp::create(b, at.firstChunk, position);
+  if (form.isReversed) {
+    Value last = arith::SubIOp::create(
+        b, b.countTiles(b.size(key, 2), chunkTokens), b.index(1));
+    chunk.number = arith::SubIOp::create(b, last, chunk.number);
+  }
+  chunk.firstToken =
+      arith::MulIOp::create(b, chunk.number, b.index(chunkTokens));
+  return chunk;
+}
+
+/// Loads the totals of several chunks at once.
 Value ChunkKernelWriter::emitIsInRange(const WorkItem &at) {
-  Value least = forChunks(
-      at, b.scalar(0),
-      [&](const Chunk &chunk, ValueRange carried) -> SmallVector<Value> {
-        Value whole = loadTotal(at, chunk).whole;
-        return {arith::MinNumFOp::create(b, carried[0], whole)};
-      })[0];
+  constexpr int64_t unrolled = 16;
+  auto loop = scf::ForOp::create(b, b.index(0), at.numChunks, b.index(unrolled),
+                                 b.scalar(0));
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    Value last = arith::SubIOp::create(b, at.numChunks, b.index(1));
+    SmallVector<Value> sums;
+    for (int64_t i = 0; i < unrolled; ++i) {
+      Value position =
+          arith::AddIOp::create(b, loop.getInductionVar(), b.index(i));
+      position = arith::MinUIOp::create(b, position, last);
+      sums.push_back(loadTotal(at, getChunk(at, position)).whole);
+    }
+    Value least = loop.getRegionIterArg(0);
+    for (Value sum : sums)
+      least = arith::MinNumFOp::create(b, least, sum);
+    scf::YieldOp::create(b, least);
+  }
   auto predicate = form.range == DecayRange::Factored
                        ? arith::CmpFPredicate::OGE
                        : arith::CmpFPredicate::OLT;
-  return arith::CmpFOp::create(b, predicate, least, b.scalar(minFactoredSum));
+  return arith::CmpFOp::create(b, predicate, loop.getResult(0),
+                               b.scalar(minFactoredSum));
 }
 
 SmallVector<Value> ChunkKernelWriter::forChunks(
@@ -486,18 +518,7 @@ SmallVector<Value> ChunkKernelWriter::forChunks(
       scf::ForOp::create(b, b.index(0), at.numChunks, b.index(1), inits);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
-  Chunk chunk;
-  chunk.position = chunk.number = loop.getInductionVar();
-  if (at.split)
-    chunk.number =
-        arith::AddIOp::create(b, at.firstChunk, loop.getInductionVar());
-  if (form.isReversed) {
-    Value last = arith::SubIOp::create(
-        b, b.countTiles(b.size(key, 2), chunkTokens), b.index(1));
-    chunk.number = arith::SubIOp::create(b, last, chunk.number);
-  }
-  chunk.firstToken =
-      arith::MulIOp::create(b, chunk.number, b.index(chunkTokens));
+  Chunk chunk = getChunk(at, loop.getInductionVar());
   SmallVector<Value> next = body(chunk, loop.getRegionIterArgs());
   // A loop that carries nothing has a terminator.
   if (!inits.empty())

@@ -53,8 +53,9 @@ func.func @plain(%q: memref<2x4x?x32xbf16>, %k: memref<2x2x?x32xbf16>, %v: memre
 // If no chunk of a work item forgets much, decayed values serve scores and the state, and no score is decayed.
 
 // CHECK-LABEL: attn_tile.kernel @decay_linear_attention_factored(
-// CHECK: %[[LEAST:.*]] = scf.for
-// CHECK: arith.minnumf
+// CHECK: %[[LEAST:.*]] = scf.for {{.*}} step %c16
+// CHECK-COUNT-16: memref.load
+// CHECK-COUNT-16: arith.minnumf
 // CHECK: %[[IS:.*]] = arith.cmpf oge, %[[LEAST]]
 // CHECK: %[[N:.*]] = arith.select %[[IS]], %{{.*}}, %c0
 // CHECK: %[[LAST:.*]] = scf.for %{{.*}} = %c0{{.*}} to %[[N]] {{.*}} iter_args(%[[S:.*]] = %{{.*}})
