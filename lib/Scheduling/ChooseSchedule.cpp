@@ -287,7 +287,7 @@ LogicalResult Chooser::chooseMap(MapHeadsOp map) {
 template <typename OpTy>
 LogicalResult Chooser::chooseMoveRows(OpTy op) {
   if (!op.getScheduleAttr())
-    op.setScheduleAttr(family.getMoveRows(op->getContext()));
+    op.setScheduleAttr(family.getMoveRows(op));
   return op.getScheduleAttr().verifyUse(op, target);
 }
 

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "GPUScheduleFamily.h"
+#include "attn/Dialect/Attn/IR/AttnMergeOps.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileParameters.h"
 #include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 #include "llvm/Support/ErrorHandling.h"
@@ -118,14 +119,19 @@ ScheduleAttrInterface GPUScheduleFamily::getScalar(MLIRContext *context) const {
   return cast<ScheduleAttrInterface>(schedule).getPreparation();
 }
 
-ScheduleAttrInterface
-GPUScheduleFamily::getMoveRows(MLIRContext *context) const {
-  // A call for one token of few sequences needs work items for all SMs.
+ScheduleAttrInterface GPUScheduleFamily::getMoveRows(Operation *op) const {
   attn_tile::MoveRowsParameters parameters;
-  parameters.chunks = 64;
   parameters.threads = 32;
-  parameters.together = 2;
+  if (isa<MergeOp>(op)) {
+    // Threads have a chunk of each partial result in flight already
+    // (docs/experiments/merge-bandwidth.md).
+    parameters.chunks = 128;
+  } else {
+    // A call for one token of few sequences needs work items for all SMs.
+    parameters.chunks = 64;
+    parameters.together = 2;
+  }
   parameters.aligned = true;
   parameters.loadsEarly = true;
-  return makeSchedule(context, parameters);
+  return makeSchedule(op->getContext(), parameters);
 }

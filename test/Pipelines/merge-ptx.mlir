@@ -1,13 +1,16 @@
 // RUN: attn-compile %s --target=sm_90a --emit=ptx -o - | FileCheck %s
 // RUN: attn-compile %s --target=sm_80 --emit=ptx -o - | FileCheck %s
 
-// Each thread loads 16 bytes of both partial outputs of two chunks before it stores. The factors of a chunk are
-// computed once: two exponentials, and one of the state before.
+// Each thread loads 16 bytes of both partial outputs before it stores. The factors of a chunk are computed once: two
+// exponentials, and one of the state before. One reciprocal of the row sum serves all elements.
 
 // CHECK: .entry merge_merge(
 // CHECK-NOT: {{(ld|st).global.*b16}}
-// CHECK-COUNT-4: ld.global.v4.b32
+// CHECK-COUNT-2: ld.global.v4.b32
 // CHECK-NOT: {{(ld|st).global.*b16}}
+// CHECK-NOT: {{div|rcp}}{{.*}}f32
+// CHECK: rcp.rn.f32
+// CHECK-NOT: {{div|rcp}}{{.*}}f32
 // CHECK: st.global.v4.b32
 // CHECK-NOT: {{(ld|st).global.*b16}}
 func.func @merge(%a: tensor<?x32x?x128xbf16>, %b: tensor<?x32x?x128xbf16>, %la: tensor<?x32x?xf32>,
