@@ -25,6 +25,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import harness  # noqa: E402
 
 BATCH, LENGTH = 4, 4096
+COPIED_BYTES = 2**30
 # Element type, heads and head dim.
 LAYOUTS = (("bf16", 32, 128), ("f16", 32, 64), ("bf16", 16, 256), ("f32", 32, 128))
 PARTS = (2, 3, 4, 8)
@@ -124,10 +125,10 @@ def measure(torch, options, artifacts, name, layout, parts):
 
 
 def measure_copy(torch, repeats):
-    """Terabytes per second of a copy of a gibibyte: it is read, and written."""
-    source = torch.zeros(2**28, device=harness.DEVICE)
+    """Terabytes per second of a copy, whose bytes are read, and written."""
+    source = torch.zeros(COPIED_BYTES // 4, device=harness.DEVICE)
     copy = torch.empty_like(source)
-    return 2 * 4 * 2**28 / harness.median_ms(torch, partial(copy.copy_, source), repeats) / 1e9
+    return 2 * COPIED_BYTES / harness.median_ms(torch, partial(copy.copy_, source), repeats) / 1e9
 
 
 def main():

@@ -32,6 +32,7 @@ BENCHMARKS = {
                 {"nt", "nn_bias", "nn_wide"}),
     "head_maps.py": ([], {"map_full", "unchecked_causal", "groups_causal"}),
     "linear_attention.py": ([], {"plain_h16_d128", "token_h1_d64"}),
+    "merge.py": ([], {"fwd_bf16_d128_p2", "bwd_f32_d128_p8"}),
     "recompute.py": ([], {"blocks_1000", "blocks_20"}),
     "schedules.py": (["--suite=sm_80"], {"h16_16_d128_128_bf16_causal.chosen", "h8_8_d256_256_bf16_full.128_32_2_8"}),
     "sequences.py": ([], {"batch_h16_16_d128_full", "packed_h64_8_d128_causal"}),
@@ -289,6 +290,13 @@ def test_linear_attention(measure, capsys):
         (heads, length, decay) for heads, _, length in cases for decay in ("plain", "head", "token")]
     code, more = measure("linear_attention", *common, "--lengths=20", "--only=head", CASES=cases, DIMS=(16,))
     assert code == 0 and [(row["S"], row["decay"]) for row in more[len(rows):]] == [(20, "head")]
+
+
+def test_merge(measure, capsys):
+    sizes = dict(BATCH=2, LENGTH=99, COPIED_BYTES=2**16, LAYOUTS=(("bf16", 2, 24), ("f32", 2, 16)), PARTS=(2, 3))
+    code, rows = measure("merge", "--repeats=1", **sizes)
+    assert code == 0 and [(row["mode"], row["dtype"], row["parts"]) for row in rows] == [
+        (mode, dtype, parts) for mode in ("fwd", "bwd") for dtype in ("bf16", "f32") for parts in (2, 3)]
 
 
 @pytest.mark.parametrize("mode", ["fwd", "bwd"])
