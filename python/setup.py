@@ -100,7 +100,9 @@ def bundle(package: pathlib.Path) -> None:
     """Puts all files of the build tree that the wheel holds into the package."""
     library_dir, program_dir = package / "lib", package / "bin"
     for folder in (library_dir, program_dir, package / "include" / "attn-runtime"):
-        folder.mkdir(parents=True, exist_ok=True)
+        # The linker would find libraries of an earlier build next to itself.
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
     header = pathlib.Path("attn-runtime") / "attn_runtime.h"
     shutil.copyfile(ROOT / "include" / header, package / "include" / header)
     shutil.copy(find_linker(), program_dir / LINKER)

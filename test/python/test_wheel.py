@@ -8,6 +8,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import sysconfig
 import zipfile
 
 import pytest
@@ -46,6 +47,10 @@ def wheel(tmp_path_factory):
     sources = folder / "python"
     subprocess.run(["cp", "-r", ROOT / "python", sources], check=True)
     subprocess.run(["ln", "-s", ROOT / "include", folder], check=True)
+    # Someone has built a wheel there before.
+    earlier = sources / "build" / f"lib.{sysconfig.get_platform()}-{sys.implementation.cache_tag}" / "attn" / "lib"
+    earlier.mkdir(parents=True, exist_ok=True)
+    (earlier / "libzstd.so.1").touch()
     subprocess.run([*command, "--wheel-dir", folder, sources], check=True, env=environment)
     (path,) = folder.glob("*.whl")
     return path
