@@ -56,7 +56,7 @@ def run(program, folder, inputs, outputs, *arguments):
     for name, tensor in inputs.items():
         (folder / name).write_bytes(tensor.contiguous().numpy().tobytes())
     files = [f"{name}={folder / name}" for name in (*inputs, *outputs)]
-    # Libraries with sanitizers need what is preloaded.
+    # Libraries with sanitizers need the preloaded library.
     environment = {name: os.environ[name] for name in ("PATH", "LD_PRELOAD", "ASAN_OPTIONS") if name in os.environ}
     subprocess.run([program, *arguments, *files], check=True, env=environment, capture_output=True)
     return [

@@ -1041,18 +1041,24 @@ def test_operators_recognise_equal_calls(monkeypatch):
     monkeypatch.setattr(ops, "get_plan", lambda *a: made.append(a) or get_plan(*a))
     kernels.recent_plans.clear()
 
-    def call(length, gradients=""):
+    def call(length, gradients="", captures=(), rng=None):
         q, k, v = (torch.randn(1, 2, length, 16, requires_grad=bool(gradients)) for _ in range(3))
-        out, _ = torch.ops.attn.attention([q, k, v], None, "", "", "", None, 0.0, 0, "", False, False, gradients)
+        out, _ = torch.ops.attn.attention([q, k, v, *captures], rng, "", "", "", None, 0.0, 0, "", False, False, gradients)
         torch.testing.assert_close(out, torch.nn.functional.scaled_dot_product_attention(q, k, v))
         assert out.requires_grad == bool(gradients)
 
-    for count, arguments in enumerate([(5,), (7,), (5, "inputs")], 1):
+    state = torch.zeros(2, dtype=torch.int64)
+    for count, arguments in enumerate([(5,), (7,), (5, "inputs"), (5, "", [torch.ones(3)])], 1):
         for _ in range(3):
             call(*arguments)
             assert len(made) == count
     with torch.no_grad():
         call(5)
+    # Without dropout, its state is no input.
+    known = len(made)
+    for _ in range(3):
+        call(5, rng=state)
+    assert len(made) == known
     before = torch.get_float32_matmul_precision()
     known = len(made)
     try:

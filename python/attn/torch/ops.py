@@ -65,25 +65,22 @@ def read_gradients(text: str, count: int) -> Optional[Tuple[int, ...]]:
 
 def _find_plan(tensors, rng, *parameters):
     """The plan for an operator's arguments, and the tensors it runs on."""
-    tensors = tensors if rng is None else (*tensors, rng)
-    name = (rng is None, torch.get_float32_matmul_precision(), *parameters)
+    dropout_p = parameters[4]
+    if dropout_p != 0:
+        device = tensors[0].device
+        if rng is None or rng.shape != (2,) or rng.dtype != torch.int64 or rng.device != device:
+            raise AttnError(f"rng must have two numbers of torch.int64 on {device}: seed and offset of dropout")
+        tensors = (*tensors, rng)
+    name = (len(tensors), torch.get_float32_matmul_precision(), *parameters)
     recent = find_recent_plan(name, tensors)
     if recent is not None:
         return recent.plan, tensors
-    plan, tensors = _make_plan(tensors if rng is None else tensors[:-1], rng, *parameters)
+    query, key, value, *captures = tensors[:-1] if dropout_p != 0 else tensors
+    *of_kind, with_lse, gradients = parameters
+    mode = Mode(with_lse, read_gradients(gradients, len(captures)))
+    plan = get_plan(Kind(*of_kind), mode, query, key, value, captures)
     remember_plan(name, plan, False, tensors)
     return plan, tensors
-
-
-def _make_plan(tensors, rng, mask, score, keep, scale, dropout_p, reads, clauses, deterministic, with_lse, gradients):
-    query, key, value, *captures = tensors
-    if dropout_p != 0:
-        if rng is None or rng.shape != (2,) or rng.dtype != torch.int64 or rng.device != query.device:
-            raise AttnError(f"rng must have two numbers of torch.int64 on {query.device}: seed and offset of dropout")
-        tensors = (*tensors, rng)
-    mode = Mode(with_lse, read_gradients(gradients, len(captures)))
-    kind = Kind(mask, score, keep, scale, dropout_p, reads, clauses, deterministic)
-    return get_plan(kind, mode, query, key, value, captures), tensors
 
 
 def _check_reads(query: Tensor, key: Tensor, captures: Sequence[Tensor], kind: Kind) -> None:
