@@ -186,7 +186,9 @@ def compile_variant(variant, path, args):
     return ctypes.CDLL(path + ".so")
 
 
-def main():
+def run_variants(variants, shapes, run):
+    """Runs each variant with each shape, a batch and numbers of queries and keys; `run` returns a message if results
+    are wrong."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--cc", required=True)
     parser.add_argument("--library", required=True)
@@ -194,10 +196,10 @@ def main():
     args = parser.parse_args()
     os.makedirs(args.work, exist_ok=True)
     failures = 0
-    for variant in VARIANTS:
+    for variant in variants:
         library = compile_variant(variant, os.path.join(args.work, variant.name), args)
         rng = np.random.default_rng(0)
-        for shape in SHAPES:
+        for shape in shapes:
             message = run(variant, library, shape, rng)
             if message:
                 print(f"{variant.name}, batch, queries and keys {shape}: {message}")
@@ -206,4 +208,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run_variants(VARIANTS, SHAPES, run)

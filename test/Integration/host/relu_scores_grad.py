@@ -14,15 +14,12 @@
 # REQUIRES: host-cc, numpy
 # RUN: %python %s --cc %host_cc --library %attn_libs_dir --work %t
 
-import argparse
 import ctypes
 import dataclasses
-import os
-import sys
 
 import numpy as np
 from attention import EPSILON, F64, descriptor, from_memory, round_to, to_memory
-from linear_scores import ELEMENTS, compile_variant, keeps
+from linear_scores import ELEMENTS, keeps, run_variants
 
 
 @dataclasses.dataclass
@@ -108,24 +105,5 @@ def run(variant, library, shape, rng):
     return None
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--cc", required=True)
-    parser.add_argument("--library", required=True)
-    parser.add_argument("--work", required=True)
-    args = parser.parse_args()
-    os.makedirs(args.work, exist_ok=True)
-    failures = 0
-    for variant in VARIANTS:
-        library = compile_variant(variant, os.path.join(args.work, variant.name), args)
-        rng = np.random.default_rng(0)
-        for shape in SHAPES:
-            message = run(variant, library, shape, rng)
-            if message:
-                print(f"{variant.name}, batch, queries and keys {shape}: {message}")
-                failures += 1
-    sys.exit(failures != 0)
-
-
 if __name__ == "__main__":
-    main()
+    run_variants(VARIANTS, SHAPES, run)
