@@ -165,12 +165,12 @@ private:
   LogicalResult verifyStreamingGrad(attn_tile::StreamingGradOpInterface op);
   LogicalResult chooseMap(MapHeadsOp map);
   template <typename OpTy>
-  LogicalResult chooseMoveRows(OpTy op);
+  LogicalResult chooseMoveRows(OpTy op, ScheduleAttrInterface schedule);
   LogicalResult chooseAppend(CacheAppendOp append);
   template <typename OpTy>
   LogicalResult chooseLinear(OpTy op);
   template <typename OpTy>
-  LogicalResult chooseMerge(OpTy op);
+  LogicalResult chooseMerge(OpTy op, ScheduleAttrInterface schedule);
 
   const Target &target;
   const ScheduleFamily &family;
@@ -285,9 +285,9 @@ LogicalResult Chooser::chooseMap(MapHeadsOp map) {
 /// Operations that move rows have a schedule for it. Threads of GPUs access
 /// aligned neighbours.
 template <typename OpTy>
-LogicalResult Chooser::chooseMoveRows(OpTy op) {
+LogicalResult Chooser::chooseMoveRows(OpTy op, ScheduleAttrInterface schedule) {
   if (!op.getScheduleAttr())
-    op.setScheduleAttr(family.getMoveRows(op));
+    op.setScheduleAttr(schedule);
   return op.getScheduleAttr().verifyUse(op, target);
 }
 
@@ -300,7 +300,7 @@ LogicalResult Chooser::chooseAppend(CacheAppendOp append) {
                             getDimSize(append.getValue(), 3),
                             target.getMaxHeadDim(), target))))
     return failure();
-  return chooseMoveRows(append);
+  return chooseMoveRows(append, family.getMoveRows(append->getContext()));
 }
 
 /// Checks that kernels on a GPU, `target`, compute `op`, linear attention or
@@ -358,11 +358,11 @@ LogicalResult Chooser::chooseLinear(OpTy op) {
 
 /// Merges and their gradients move rows.
 template <typename OpTy>
-LogicalResult Chooser::chooseMerge(OpTy op) {
+LogicalResult Chooser::chooseMerge(OpTy op, ScheduleAttrInterface schedule) {
   if (!target.isHost() && failed(verifyHeadDim(op, "head dim", op.getHeadDim(),
                                                target.getMaxHeadDim(), target)))
     return failure();
-  return chooseMoveRows(op);
+  return chooseMoveRows(op, schedule);
 }
 
 LogicalResult Chooser::choose(Operation *op) {
@@ -391,8 +391,12 @@ LogicalResult Chooser::choose(Operation *op) {
           return LogicalResult::failure();
         return chooseLinear(gradient);
       })
-      .Case<MergeOp, MergeGradOp>(
-          [&](auto merge) { return chooseMerge(merge); })
+      .Case([&](MergeOp merge) {
+        return chooseMerge(merge, family.getMerge(op->getContext()));
+      })
+      .Case([&](MergeGradOp merge) {
+        return chooseMerge(merge, family.getMoveRows(op->getContext()));
+      })
       .Case([&](MaskTableOpInterface table) {
         if (!table.getScheduleAttr())
           table.setScheduleAttr(family.getScalar(op->getContext()));

@@ -30,7 +30,8 @@ struct GPUScheduleFamily : ScheduleFamily {
   ScheduleAttrInterface getLinear(LinearAttentionGradOp op,
                                   const DeviceModel &device) const override;
   ScheduleAttrInterface getScalar(MLIRContext *context) const override;
-  ScheduleAttrInterface getMoveRows(Operation *op) const override;
+  ScheduleAttrInterface getMoveRows(MLIRContext *context) const override;
+  ScheduleAttrInterface getMerge(MLIRContext *context) const override;
 
 protected:
   /// Capacities of tiles of 256 threads with `tileRegisters` registers each for

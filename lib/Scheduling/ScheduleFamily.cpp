@@ -11,7 +11,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "GPUScheduleFamily.h"
-#include "attn/Dialect/Attn/IR/AttnMergeOps.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileParameters.h"
 #include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 #include "llvm/Support/ErrorHandling.h"
@@ -119,19 +118,26 @@ ScheduleAttrInterface GPUScheduleFamily::getScalar(MLIRContext *context) const {
   return cast<ScheduleAttrInterface>(schedule).getPreparation();
 }
 
-ScheduleAttrInterface GPUScheduleFamily::getMoveRows(Operation *op) const {
+/// Rows that a warp moves.
+static attn_tile::MoveRowsParameters getRowsOfWarp(int64_t chunks,
+                                                   int64_t together) {
   attn_tile::MoveRowsParameters parameters;
+  parameters.chunks = chunks;
   parameters.threads = 32;
-  if (isa<MergeOp>(op)) {
-    // Threads have a chunk of each partial result in flight already
-    // (docs/experiments/merge-bandwidth.md).
-    parameters.chunks = 128;
-  } else {
-    // A call for one token of few sequences needs work items for all SMs.
-    parameters.chunks = 64;
-    parameters.together = 2;
-  }
+  parameters.together = together;
   parameters.aligned = true;
   parameters.loadsEarly = true;
-  return makeSchedule(op->getContext(), parameters);
+  return parameters;
+}
+
+ScheduleAttrInterface
+GPUScheduleFamily::getMoveRows(MLIRContext *context) const {
+  // A call for one token of few sequences needs work items for all SMs.
+  return makeSchedule(context, getRowsOfWarp(/*chunks=*/64, /*together=*/2));
+}
+
+ScheduleAttrInterface GPUScheduleFamily::getMerge(MLIRContext *context) const {
+  // Threads have a chunk of each partial result in flight already
+  // (docs/experiments/merge-bandwidth.md).
+  return makeSchedule(context, getRowsOfWarp(/*chunks=*/128, /*together=*/1));
 }

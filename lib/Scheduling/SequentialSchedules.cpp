@@ -166,13 +166,13 @@ struct SequentialFamily : ScheduleFamily {
     parameters.keyTile = 8;
     return makeSchedule(context, parameters).getPreparation();
   }
-  ScheduleAttrInterface getMoveRows(Operation *op) const override {
+  ScheduleAttrInterface getMoveRows(MLIRContext *context) const override {
     // LLVM passes 16-bit floats between blocks as f32, which changes some
     // values: loads and stores are in one block.
     attn_tile::MoveRowsParameters parameters;
     parameters.chunks = 1024;
     parameters.threads = 1;
-    return makeSchedule(op->getContext(), parameters);
+    return makeSchedule(context, parameters);
   }
 };
 } // namespace

@@ -82,8 +82,13 @@ public:
                                           const DeviceModel &device) const = 0;
   /// The schedule of kernels without tiles, such as kernels that fill tables.
   virtual ScheduleAttrInterface getScalar(MLIRContext *context) const = 0;
-  /// The schedule of kernels that move rows to KV caches, and of merges.
-  virtual ScheduleAttrInterface getMoveRows(Operation *op) const = 0;
+  /// The schedule of kernels that move rows to KV caches, and of gradients of
+  /// merges.
+  virtual ScheduleAttrInterface getMoveRows(MLIRContext *context) const = 0;
+  /// The schedule of merges.
+  virtual ScheduleAttrInterface getMerge(MLIRContext *context) const {
+    return getMoveRows(context);
+  }
 };
 
 } // namespace mlir::attn
