@@ -35,8 +35,8 @@
 
 namespace mlir::attn {
 
-/// What a computation in the form of linear attention leaves for the gradient
-/// of log-decays; null where it has nothing to do.
+/// The terms of the gradient of log-decays that a computation in the form of
+/// linear attention stores; null where it stores none.
 struct DecayGradTerms {
   /// The rows that rows of the output are multiplied with, and the buffers of
   /// the dot products, of a whole row and of its part from the state.
