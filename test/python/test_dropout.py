@@ -16,7 +16,7 @@ from conftest import ROOT
 torch = pytest.importorskip("torch")
 
 import attn  # noqa: E402
-from attn.torch import flex_attention, ops, sdpa  # noqa: E402
+from attn.torch import flex_attention, kernels, ops, sdpa  # noqa: E402
 from attn.torch.kernels import dropout_attribute  # noqa: E402
 from dropout_reference import Dropout  # noqa: E402
 
@@ -226,7 +226,7 @@ def test_states_made_for_inference_serve_gradients(draw):
     assert len(ops._tables) == 1
     for state in (first, second):
         q, k, v = make_inputs()
-        torch.ops.attn.attention([q, k, v], state, "", "", "", None, 0.3, 0, "", False, False, "inputs")[0].sum().backward()
+        torch.ops.attn.attention([q, k, v], state, "gradients: inputs", None, 0.3)[0].sum().backward()
 
 
 @pytest.mark.parametrize("function", [sdpa, flex_attention])
@@ -243,7 +243,7 @@ def test_rows_are_read_by_their_addresses(draw, monkeypatch, function):
     expected = []
     for offset in (0, 4, 8):
         state = torch.tensor([3, offset])
-        out, _ = torch.ops.attn.attention([q, k, v], state, "", "", "", None, 0.3, 0, "", False, False, "inputs")
+        out, _ = torch.ops.attn.attention([q, k, v], state, "gradients: inputs", None, 0.3)
         expected.append((out, *gradients(out, (q, k, v))))
     for name in (ops.__name__, sdpa.__module__):
         monkeypatch.setattr(sys.modules[name], "draw_row", draw_row)
@@ -369,19 +369,52 @@ def test_operators_obey_the_rules_of_torch():
     q, k, v = make_inputs()
     rng = torch.tensor([3, 4])
     torch.library.opcheck(
-        torch.ops.attn.attention.default, ([q, k, v], rng, "", "", "", None, 0.3, 0, "", False, False, "inputs"),
+        torch.ops.attn.attention.default, ([q, k, v], rng, "gradients: inputs", None, 0.3),
         test_utils=("test_schema", "test_faketensor", "test_autograd_registration", "test_aot_dispatch_static"),
     )  # fmt: skip
     for wrong in (None, rng[:1], rng.int()):
         with pytest.raises(attn.AttnError, match="rng must have two numbers of torch.int64 on cpu"):
-            torch.ops.attn.attention([q, k, v], wrong, "", "", "", None, 0.3, 0, "", False, False, "inputs")
+            torch.ops.attn.attention([q, k, v], wrong, "gradients: inputs", None, 0.3)
 
 
 @pytest.mark.parametrize("text", ["q", "inputs -1", "inputs 1", "inputs x", "0"])
 def test_operators_refuse_other_gradients(text):
     q, k, v = make_inputs()
     with pytest.raises(attn.AttnError, match=f"gradients is '{text}'; it must be '', or 'inputs' and .* there are 1$"):
-        torch.ops.attn.attention([q, k, v, q], None, "", "", "", None, 0.0, 0, "", False, False, text)
+        torch.ops.attn.attention([q, k, v, q], None, f"gradients: {text}")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        kernels.Kind(),
+        kernels.Kind(mask="#attn.causal<alignment = top_left>", scale=0.5, dropout_p=0.1),
+        kernels.Kind(score_mod="attn.yield %s : f32", mask_mod="%a = arith.cmpi sle, %j, %i : index attn.yield %a : i1"),
+        kernels.Kind(mask="#attn.documents<queries = 0, keys = 1>", reads=2, clauses="sinks heads", deterministic=True),
+    ],
+)
+@pytest.mark.parametrize("mode", [kernels.Mode(), kernels.Mode(True, ()), kernels.Mode(False, (0, 2))])
+def test_variants_are_read_as_they_were_written(kind, mode):
+    read = ops.read_variant(ops.write_variant(kind, mode), 4)
+    # Numbers are arguments of operators.
+    assert read == (kind._replace(scale=None, dropout_p=0.0), mode)
+
+
+@pytest.mark.parametrize(
+    "variant, message",
+    [
+        ("causal", "field 'causal', expected one 'name: value' for some of mask, score_mod"),
+        ("mask: ", "field 'mask: '"),
+        ("reads: 1; reads: 1", "field 'reads: 1'"),
+        ("deterministic: yes", "deterministic of variant is 'yes'; it must be 'true', or missing"),
+        ("reads: two", "reads of variant is 'two'; it must be a number of captured tensors, of which there are 0"),
+        ("reads: 1", "reads of variant is '1'"),
+    ],
+)
+def test_operators_refuse_other_variants(variant, message):
+    q, k, v = make_inputs()
+    with pytest.raises(attn.AttnError, match=message):
+        torch.ops.attn.attention([q, k, v], None, variant)
 
 
 @pytest.mark.parametrize("p", [-0.1, 1.5, float("nan")])

@@ -243,7 +243,7 @@ def test_operators_obey_the_rules_of_torch():
         attn.yield %m : i1
     """
     torch.library.opcheck(
-        torch.ops.attn.attention.default, ([q, k, v, mask], None, "", "", keep, None, 0.0, 0, "", False, False, "inputs"),
+        torch.ops.attn.attention.default, ([q, k, v, mask], None, f"mask_mod: {keep}; gradients: inputs"),
         test_utils=("test_schema", "test_faketensor", "test_autograd_registration", "test_aot_dispatch_static"),
     )  # fmt: skip
 

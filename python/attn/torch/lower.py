@@ -23,7 +23,8 @@ from attn.aot import _DEFAULT_SIZE, Lowered, Shape, check_shape
 from attn.artifact import DTYPES, element_types
 from attn.errors import AttnError, UnsupportedError, WrongTypeError
 from attn.torch.importer import _CHECKS, _COPIES, _EXPANDS, _VIEWS, _Importer
-from attn.torch.kernels import Kind, describe_attention
+from attn.torch.kernels import describe_attention
+from attn.torch.ops import read_variant
 
 aten = torch.ops.aten
 
@@ -99,13 +100,13 @@ class _Lowering:
     # Nodes
 
     def attention(self, node: Node) -> None:
-        tensors, rng, *parameters = node.args
-        *kind_parameters, with_lse, gradients = parameters
-        kind = Kind(*kind_parameters)
+        tensors, rng, variant, *numbers = node.args
+        query, key, value, *captures = (tensor.meta["val"] for tensor in tensors)
+        kind, mode = read_variant(variant, len(captures))
+        kind = kind._replace(**dict(zip(("scale", "dropout_p"), numbers)))
         if kind.dropout_p or rng is not None:
             raise UnsupportedError(f"{node.name} has dropout; call .eval() on the module, or pass dropout_p=0")
-        query, key, value, *captures = (tensor.meta["val"] for tensor in tensors)
-        description = describe_attention(kind, with_lse, query, key, value, captures)
+        description = describe_attention(kind, mode.with_lse, query, key, value, captures)
         sizes = {"batch": query.shape[0], "queries": query.shape[2], "keys": key.shape[2]}
         known = {name: size for name, size in sizes.items() if isinstance(size, int)}
         if kind.sequences == "packed":

@@ -7,6 +7,7 @@ Compilers of torch keep them as they are. A plain call in eager mode does the
 same work without the dispatcher.
 """
 
+import functools
 import threading
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
@@ -34,26 +35,57 @@ from attn.torch.block_masks import PrecomputedBlockMask, find_tensor, mask_sizes
 
 _library = torch.library.Library("attn", "DEF")
 # `tensors` are query, key, value and the captures: AOTInductor cannot pass a list that may be empty. With dropout, seed
-# and offset of its random numbers are the two numbers of `rng`. Compilers of torch print text into comments and into
-# literals of C++: each is one line without quotes.
-_parameters = (
-    "Tensor[] tensors, Tensor? rng, str mask, str score_mod, str mask_mod, float? scale, float dropout_p, int reads, "
-    "str clauses, bool deterministic, bool with_lse"
-)
-_library.define(f"attention({_parameters}, str gradients) -> (Tensor, Tensor)")
+# and offset of its random numbers are the two numbers of `rng`. `variant` is all else but numbers that graphs may
+# compute, as `write_variant` writes it: one argument, since each takes time in each call.
 _library.define(
-    f"attention_backward({_parameters}, str gradients, Tensor out, Tensor lse, Tensor dout, Tensor? dlse) -> Tensor[]"
+    "attention(Tensor[] tensors, Tensor? rng, str variant, float? scale=None, float dropout_p=0.0) -> (Tensor, Tensor)"
 )
+_library.define(
+    "attention_backward(Tensor[] tensors, Tensor? rng, str variant, Tensor out, Tensor lse, Tensor dout, Tensor? dlse, "
+    "float? scale=None, float dropout_p=0.0) -> Tensor[]"
+)
+# Fields of `variant`.
+_TEXTS, _FLAGS = ("mask", "score_mod", "mask_mod", "clauses"), ("deterministic", "with_lse")
+_SEPARATOR = "; "
 
 
-def write_gradients(gradients: Optional[Sequence[int]]) -> str:
-    """The operators' argument `gradients`: empty if no gradient is recorded, otherwise "inputs" for query, key and
-    value, followed by the numbers of captures that have one. C++ that compilers of torch write takes no empty list."""
-    return "" if gradients is None else " ".join(["inputs", *map(str, gradients)])
+def write_variant(kind: Kind, mode: Mode) -> str:
+    """The operators' argument ``variant``: the fields of ``kind`` and ``mode`` that differ from their defaults, as in
+    "mask: #attn.causal; reads: 1; with_lse: true; gradients: inputs 0". ``gradients`` is missing if none is recorded,
+    otherwise "inputs" for query, key and value, followed by the numbers of captures that have one.
+
+    Compilers of torch print it into comments and into literals of C++: it is one line without quotes.
+    """
+    fields = [f"{name}: {getattr(kind, name)}" for name in _TEXTS if getattr(kind, name)]
+    fields += [f"reads: {kind.reads}"] if kind.reads else []
+    fields += [f"{name}: true" for name in _FLAGS if getattr(kind if name == "deterministic" else mode, name)]
+    if mode.gradients is not None:
+        fields.append(f"gradients: {' '.join(['inputs', *map(str, mode.gradients)])}")
+    return _SEPARATOR.join(fields)
 
 
-def read_gradients(text: str, count: int) -> Optional[Tuple[int, ...]]:
-    """The numbers in `text`, of which ``write_gradients`` says the form; there are so many captures."""
+@functools.lru_cache(maxsize=1024)
+def read_variant(text: str, count: int) -> Tuple[Kind, Mode]:
+    """What ``write_variant`` has written, for so many captures: the kind without scale and dropout, and the mode."""
+    fields: Dict[str, str] = {}
+    for field in text.split(_SEPARATOR) if text else ():
+        name, _, value = field.partition(": ")
+        if name not in (*_TEXTS, *_FLAGS, "reads", "gradients") or name in fields or not value:
+            known = ", ".join((*_TEXTS, "reads", *_FLAGS, "gradients"))
+            raise AttnError(f"variant has the field {field!r}, expected one 'name: value' for some of {known}")
+        if name in _FLAGS and value != "true":
+            raise AttnError(f"{name} of variant is {value!r}; it must be 'true', or missing")
+        fields[name] = value
+    reads = fields.pop("reads", "0")
+    if not reads.isdecimal() or int(reads) > count:
+        raise AttnError(f"reads of variant is {reads!r}; it must be a number of captured tensors, of which there are {count}")
+    mode = Mode("with_lse" in fields, _read_gradients(fields.pop("gradients", ""), count))
+    kind = Kind(reads=int(reads), deterministic="deterministic" in fields)
+    return kind._replace(**{name: fields[name] for name in _TEXTS if name in fields}), mode
+
+
+def _read_gradients(text: str, count: int) -> Optional[Tuple[int, ...]]:
+    """The numbers in the field ``gradients``; there are so many captures."""
     first, *numbers = text.split() or ("",)
     if first not in ("", "inputs") or not all(number.isdecimal() and int(number) < count for number in numbers):
         raise AttnError(
@@ -63,22 +95,20 @@ def read_gradients(text: str, count: int) -> Optional[Tuple[int, ...]]:
     return tuple(map(int, numbers)) if first else None
 
 
-def _find_plan(tensors, rng, *parameters):
+def _find_plan(tensors, rng, variant, scale, dropout_p):
     """The plan for an operator's arguments, and the tensors it runs on."""
-    dropout_p = parameters[4]
     if dropout_p != 0:
         device = tensors[0].device
         if rng is None or rng.shape != (2,) or rng.dtype != torch.int64 or rng.device != device:
             raise AttnError(f"rng must have two numbers of torch.int64 on {device}: seed and offset of dropout")
         tensors = (*tensors, rng)
-    name = (len(tensors), torch.get_float32_matmul_precision(), *parameters)
+    name = (len(tensors), _get_precision(), variant, scale, dropout_p)
     recent = find_recent_plan(name, tensors)
     if recent is not None:
         return recent.plan, tensors
     query, key, value, *captures = tensors[:-1] if dropout_p != 0 else tensors
-    *of_kind, with_lse, gradients = parameters
-    mode = Mode(with_lse, read_gradients(gradients, len(captures)))
-    plan = get_plan(Kind(*of_kind), mode, query, key, value, captures)
+    kind, mode = read_variant(variant, len(captures))
+    plan = get_plan(kind._replace(scale=scale, dropout_p=dropout_p), mode, query, key, value, captures)
     remember_plan(name, plan, False, tensors)
     return plan, tensors
 
@@ -89,18 +119,16 @@ def _check_reads(query: Tensor, key: Tensor, captures: Sequence[Tensor], kind: K
         evaluate.check_reads(query, key, captures, kind)
 
 
-def _run(tensors, *arguments):
-    query, key, _, *captures = tensors
-    plan, tensors = _find_plan(tensors, *arguments)
-    _check_reads(query, key, captures, plan.kind)
-    outputs = plan.run(tensors)
+def _run(tensors, rng, variant, scale=None, dropout_p=0.0):
+    plan, inputs = _find_plan(tensors, rng, variant, scale, dropout_p)
+    _check_reads(tensors[0], tensors[1], tensors[3:], plan.kind)
+    outputs = plan.run(inputs)
     return outputs[0], outputs[1] if plan.with_lse else tensors[0].new_empty(0, dtype=torch.float32)
 
 
-def _run_backward(*arguments):
-    *arguments, out, lse, dout, dlse = arguments
-    plan, tensors = _find_plan(*arguments)
-    return plan.run_backward(tensors, out, lse, dout, dlse)
+def _run_backward(tensors, rng, variant, out, lse, dout, dlse, scale=None, dropout_p=0.0):
+    plan, inputs = _find_plan(tensors, rng, variant, scale, dropout_p)
+    return plan.run_backward(inputs, out, lse, dout, dlse)
 
 
 for _device in ("CPU", "CUDA"):
@@ -109,26 +137,29 @@ for _device in ("CPU", "CUDA"):
 
 
 @torch.library.register_fake("attn::attention", lib=_library)
-def _(tensors, rng, mask, score, keep, scale, dropout_p, reads, clauses, deterministic, with_lse, gradients):
+def _(tensors, rng, variant, scale=None, dropout_p=0.0):
     query, key, value, *captures = tensors
-    check_kind(query, key, value, captures, Kind(reads=reads, clauses=clauses))
-    has_lse = with_lse or read_gradients(gradients, len(captures)) is not None
+    kind, mode = read_variant(variant, len(captures))
+    check_kind(query, key, value, captures, Kind(reads=kind.reads, clauses=kind.clauses))
+    has_lse = mode.with_lse or mode.gradients is not None
     outputs = [layout.make() for layout in output_layouts(query, value, has_lse)]
     return outputs[0], outputs[1] if has_lse else query.new_empty(0, dtype=torch.float32)
 
 
 @torch.library.register_fake("attn::attention_backward", lib=_library)
-def _(tensors, rng, mask, score, keep, scale, dropout_p, reads, clauses, deterministic, with_lse, gradients, *results):
+def _(tensors, rng, variant, *results, **numbers):
     captures = tensors[3:]
-    wanted = [*tensors[:3], *(captures[i] for i in read_gradients(gradients, len(captures)) or ())]
+    _, mode = read_variant(variant, len(captures))
+    wanted = [*tensors[:3], *(captures[i] for i in mode.gradients or ())]
     return [gradient_layout(tensor).make() for tensor in wanted]
 
 
 def _setup_context(ctx: Any, inputs: Tuple, output: Tuple) -> None:
     tensors, rng, *ctx.parameters = inputs
+    ctx.mode = read_variant(ctx.parameters[0], len(tensors) - 3)[1]
     ctx.set_materialize_grads(False)
     out, lse = output
-    if not ctx.parameters[-2]:
+    if not ctx.mode.with_lse:
         ctx.mark_non_differentiable(lse)
     ctx.save_for_backward(*tensors, rng, out, lse)
 
@@ -140,11 +171,10 @@ def refuse_second_derivatives() -> None:
         raise UnsupportedError("attention has no second derivatives; do not differentiate it with create_graph=True")
 
 
-def _by_tensor(count: int, gradients: str, made: Sequence[Tensor]) -> List[Optional[Tensor]]:
+def _by_tensor(count: int, mode: Mode, made: Sequence[Tensor]) -> List[Optional[Tensor]]:
     """Gradients of so many tensors, of which some captures have one."""
     by_tensor: List[Optional[Tensor]] = [None] * count
-    captures = read_gradients(gradients, count - 3) or ()
-    for number, gradient in zip((0, 1, 2, *(3 + number for number in captures)), made):
+    for number, gradient in zip((0, 1, 2, *(3 + number for number in mode.gradients or ())), made):
         by_tensor[number] = gradient
     return by_tensor
 
@@ -152,19 +182,28 @@ def _by_tensor(count: int, gradients: str, made: Sequence[Tensor]) -> List[Optio
 def _backward(ctx: Any, dout: Optional[Tensor], dlse: Optional[Tensor]) -> Tuple:
     refuse_second_derivatives()
     *tensors, rng, out, lse = ctx.saved_tensors
-    gradients = ctx.parameters[-1]
-    if not gradients:
-        raise RuntimeError("attn::attention was called without gradients; pass 'inputs' and numbers of captured tensors")
+    if ctx.mode.gradients is None:
+        raise RuntimeError(
+            "attn::attention was called without gradients; its variant needs 'gradients: inputs' and numbers of "
+            "captured tensors"
+        )
     if dout is None:
         dout = torch.zeros_like(out)
-    with_lse = ctx.parameters[-2]
+    variant, *numbers = ctx.parameters
     made = torch.ops.attn.attention_backward(
-        tensors, rng, *ctx.parameters[:-1], gradients, out, lse, dout, dlse if with_lse else None
+        tensors, rng, variant, out, lse, dout, dlse if ctx.mode.with_lse else None, *numbers
     )
-    return _by_tensor(len(tensors), gradients, made), *[None] * 11
+    return _by_tensor(len(tensors), ctx.mode, made), None, *[None for _ in ctx.parameters]
 
 
 torch.library.register_autograd("attn::attention", _backward, setup_context=_setup_context, lib=_library)
+
+
+@functools.lru_cache(maxsize=None)
+def _get_empty(device: torch.device) -> Tensor:
+    """The log-sum-exp of calls that want none. A new tensor takes a microsecond."""
+    with torch.inference_mode(False):
+        return torch.empty(0, dtype=torch.float32, device=device)
 
 
 def _skip_recording() -> None:
@@ -176,10 +215,14 @@ def _skip_recording() -> None:
         return
     record = make_kernel(torch.ops.attn.attention.default, info(_backward, _setup_context))
 
-    def run(keyset, tensors, rng, *parameters):
+    def run(keyset, tensors, rng, variant, scale=None, dropout_p=0.0):
         if torch.is_grad_enabled() or not is_plain(*tensors):
-            return record(keyset, tensors, rng, *parameters)
-        return _run(tensors, rng, *parameters)
+            return record(keyset, tensors, rng, variant, scale, dropout_p)
+        plan, inputs = _find_plan(tensors, rng, variant, scale, dropout_p)
+        if len(tensors) > 3:
+            _check_reads(tensors[0], tensors[1], tensors[3:], plan.kind)
+        outputs = plan.run(inputs)
+        return outputs[0], outputs[1] if plan.with_lse else _get_empty(tensors[0].device)
 
     for device in ("CPU", "CUDA"):
         _library.impl("attention", run, f"Autograd{device}", with_keyset=True)
@@ -199,11 +242,10 @@ def _merge(tensor: Optional[Tensor], dim: Optional[int], size: int) -> Optional[
     return merged if merged.stride(-1) == 1 else merged.contiguous()
 
 
-def _is_batch(info: Any, in_dims: Tuple, tensors: Sequence[Tensor], rng: Optional[Tensor], *parameters: Any) -> bool:
+def _is_batch(info: Any, in_dims: Tuple, kind: Kind, rng: Optional[Tensor]) -> bool:
     """Whether mapped calls are one call with more batch entries: nothing but query, key and value is mapped, and
     nothing depends on the number of the batch entry."""
-    _, score, keep, _, _, reads, clauses, *_ = parameters
-    depends_on_batch = "%b" in score or "%b" in keep or reads > 0 or clauses.endswith(
+    depends_on_batch = "%b" in kind.score_mod or "%b" in kind.mask_mod or kind.reads > 0 or kind.clauses.endswith(
         ("packed", "padded", "packed_queries", "key_lengths", "page_table")
     )
     is_random = rng is not None and (in_dims[1] is not None or info.randomness != "different")
@@ -212,9 +254,9 @@ def _is_batch(info: Any, in_dims: Tuple, tensors: Sequence[Tensor], rng: Optiona
 
 
 @torch.library.register_vmap("attn::attention", lib=_library)
-def _(info, in_dims, tensors, rng, *parameters):
-    size = info.batch_size
-    if _is_batch(info, in_dims, tensors, rng, *parameters):
+def _(info, in_dims, tensors, rng, variant, scale=None, dropout_p=0.0):
+    size, parameters = info.batch_size, (variant, scale, dropout_p)
+    if _is_batch(info, in_dims, read_variant(variant, len(tensors) - 3)[0], rng):
         merged = [_merge(tensor, dim, size) for tensor, dim in zip(tensors[:3], in_dims[0])]
         out, lse = torch.ops.attn.attention([*merged, *tensors[3:]], rng, *parameters)
         has_lse = lse.dim() > 1
@@ -229,21 +271,21 @@ def _(info, in_dims, tensors, rng, *parameters):
 
 
 @torch.library.register_vmap("attn::attention_backward", lib=_library)
-def _(info, in_dims, tensors, rng, *arguments):
-    *parameters, out, lse, dout, dlse = arguments
-    results, dims = (out, lse, dout, dlse), in_dims[-4:]
-    size, gradients = info.batch_size, parameters[-1]
-    if gradients == "inputs" and _is_batch(info, in_dims, tensors, rng, *parameters):
+def _(info, in_dims, tensors, rng, variant, out, lse, dout, dlse, scale=None, dropout_p=0.0):
+    results, dims, numbers = (out, lse, dout, dlse), in_dims[3:7], (scale, dropout_p)
+    size = info.batch_size
+    kind, mode = read_variant(variant, len(tensors) - 3)
+    if not mode.gradients and _is_batch(info, in_dims, kind, rng):
         merged = [_merge(tensor, dim, size) for tensor, dim in zip(tensors[:3], in_dims[0])]
         of_results = [_merge(tensor, dim, size) for tensor, dim in zip(results, dims)]
-        made = torch.ops.attn.attention_backward([*merged, *tensors[3:]], rng, *parameters, *of_results)
+        made = torch.ops.attn.attention_backward([*merged, *tensors[3:]], rng, variant, *of_results, *numbers)
         return [tensor.unflatten(0, (size, -1)) for tensor in made], [0] * len(made)
     calls = []
     for number in range(size):
         slices = [_slice(tensor, dim, number) for tensor, dim in zip(tensors, in_dims[0])]
         of_results = [_slice(tensor, dim, number) for tensor, dim in zip(results, dims)]
         state = _slice(rng, in_dims[1], number)
-        calls.append(torch.ops.attn.attention_backward(slices, state, *parameters, *of_results))
+        calls.append(torch.ops.attn.attention_backward(slices, state, variant, *of_results, *numbers))
     return [torch.stack(made) for made in zip(*calls)], [0] * len(calls[0])
 
 
@@ -255,7 +297,9 @@ class _TransformedBackward(torch.autograd.Function):
 
     @staticmethod
     def forward(parameters: Tuple, rng: Optional[Tensor], count: int, *tensors: Any) -> Tuple[Tensor, ...]:
-        return tuple(torch.ops.attn.attention_backward(tensors[:count], rng, *parameters, *tensors[count:]))
+        variant, *numbers = parameters
+        results = tensors[count:]
+        return tuple(torch.ops.attn.attention_backward(tensors[:count], rng, variant, *results, *numbers))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Tuple, output: Tuple) -> None:
@@ -282,7 +326,8 @@ class _Transformed(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: Tuple, output: Tuple) -> None:
         ctx.parameters, rng, *tensors = inputs
         ctx.has_rng = rng is not None
-        if not ctx.parameters[-2]:
+        ctx.mode = read_variant(ctx.parameters[0], len(tensors) - 3)[1]
+        if not ctx.mode.with_lse:
             ctx.mark_non_differentiable(output[1])
         ctx.save_for_backward(*tensors, *output, *([rng] if ctx.has_rng else []))
 
@@ -291,10 +336,9 @@ class _Transformed(torch.autograd.Function):
         tensors = list(ctx.saved_tensors)
         rng = tensors.pop() if ctx.has_rng else None
         *tensors, out, lse = tensors
-        with_lse, gradients = ctx.parameters[-2:]
-        results = (out, lse, dout, dlse if with_lse else None)
+        results = (out, lse, dout, dlse if ctx.mode.with_lse else None)
         made = _TransformedBackward.apply(ctx.parameters, rng, len(tensors), *tensors, *results)
-        return None, None, *_by_tensor(len(tensors), gradients, made)
+        return None, None, *_by_tensor(len(tensors), ctx.mode, made)
 
 
 def _differentiate(
@@ -384,6 +428,7 @@ def is_observed() -> bool:
     return torch.compiler.is_compiling() or _len_dispatch_stack() != 0 or _has_dual_level()
 
 
+_get_precision = torch.get_float32_matmul_precision
 _len_dispatch_stack = torch._C._len_torch_dispatch_stack
 _PLAIN = (Tensor, torch.nn.Parameter)
 
@@ -619,7 +664,7 @@ def attend(
         results = run_plan(call, tensors, needs_gradient, state, with_lse)
         return results if with_lse else (results, None)
     rng = draw_state(query.device) if kind.dropout_p else None
-    parameters = (*kind, with_lse, write_gradients(gradients))
+    parameters = (write_variant(kind, Mode(with_lse, gradients)), kind.scale, kind.dropout_p)
     if gradients is not None and not torch.compiler.is_compiling() and is_transformed():
         return _Transformed.apply(parameters, rng, query, key, value, *captures)
     return torch.ops.attn.attention([query, key, value, *captures], rng, *parameters)

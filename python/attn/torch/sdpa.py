@@ -32,6 +32,7 @@ from attn.trace import capture_type
 
 #: Torch aligns causal masks to the first query and key.
 CAUSAL = "#attn.causal<alignment = top_left>"
+_is_dynamo_compiling = torch.compiler.is_dynamo_compiling
 _is_autocast_enabled = torch._C._is_any_autocast_enabled
 
 
@@ -269,6 +270,12 @@ def sdpa(
         if not isinstance(block_mask, Mask):
             raise AttnError(f"block_mask is a {type(block_mask).__name__}; pass one of attn.masks")
         named, captures = read_mask(block_mask, argument)
+    # Compilers of torch look no further: they would guard all that they see.
+    if _is_dynamo_compiling() and not (isinstance(query, Tensor) and query.is_nested):
+        return _attend_in_graph(
+            query, key, value, attn_mask, captures, named, dropout_p, is_causal, scale, enable_gqa, soft_cap, sinks,
+            head_map, identity, query_lengths, key_lengths, return_lse, deterministic,
+        )  # fmt: skip
     reads = len(captures)
     if attn_mask is not None:
         captures = (*captures, attn_mask)
@@ -326,9 +333,39 @@ def sdpa(
             query, key, value, is_causal, block_mask, scale=scale, enable_gqa=enable_gqa, dropout_p=dropout_p,
             soft_cap=soft_cap, sinks=sinks, head_map=head_map, identity=identity, deterministic=deterministic,
         )  # fmt: skip
+    return _attend(
+        query, key, value, attn_mask, captures[:reads], named, dropout_p, is_causal, scale, enable_gqa, soft_cap, sinks,
+        head_map, identity, query_lengths, key_lengths, return_lse, deterministic, call,
+    )  # fmt: skip
+
+
+def _attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Optional[Tensor],
+    captures: Tuple[Tensor, ...],
+    named: str,
+    dropout_p: float,
+    is_causal: bool,
+    scale: Optional[float],
+    enable_gqa: bool,
+    soft_cap: Optional[float],
+    sinks: Optional[Tensor],
+    head_map: Optional[Tensor],
+    identity: Optional[Tensor],
+    query_lengths: Optional[Tensor],
+    key_lengths: Optional[Tensor],
+    return_lse: bool,
+    deterministic: bool,
+    call: Optional[Tuple] = None,
+) -> Union[Tensor, Tuple[Tensor, Tensor]]:
+    """``sdpa`` with checks and conversions of all arguments. ``named`` is the named mask, which reads ``captures``.
+    ``call_plans`` keeps the plan for later calls by the name ``call``."""
     masks = {} if attn_mask is None else {"attn_mask": attn_mask}
     check_arguments(scale, dropout_p, query=query, key=key, value=value, **masks)
     _check_cap(soft_cap)
+    reads, given = len(captures), (*captures, *masks.values())
     # A dropout of 1 drops all probabilities: the output becomes 0 afterwards.
     if dropout_p == 1 or query.dtype == torch.float64:
         # Later calls have no plan either.
@@ -363,27 +400,31 @@ def sdpa(
     if not (query.shape[0] == key.shape[0] == value.shape[0] and query.shape[1] == key.shape[1] == value.shape[1]):
         query, key, value = _broadcast(query, key, value, enable_gqa, head_map is not None)
     clauses, operands = find_clauses(query, key, sinks, head_map, identity, query_lengths, key_lengths)
-    read = tuple([with_unit_stride(tensor, "a tensor that the mask reads") for tensor in captures[:reads]])
+    read = tuple([with_unit_stride(tensor, "a tensor that the mask reads") for tensor in captures])
     read = (*read, *operands)
     mask_type = None
     if attn_mask is not None:
         attn_mask = _check_mask(attn_mask, query, key)
         read, mask_type = (*read, attn_mask), capture_type(attn_mask)
-    # Compilers of torch do not follow caches.
-    make_kind = _make_kind.__wrapped__ if torch.compiler.is_compiling() else _make_kind
+    # Numbers of compilers of torch are no keys of caches.
+    make_kind = _make_kind.__wrapped__ if is_observed() else _make_kind
     kind = make_kind(mask_type, _combine(is_causal, named), reads, scale, dropout_p, soft_cap)
     if clauses or deterministic:
         kind = kind._replace(clauses=clauses, deterministic=deterministic)
     out, lse = attend(query, key, value, read, kind, return_lse)
     if drops_all:
         out = drop_all(out)
-    if call is not None and _are_same((query, key, value), original) and _reads_as_is(captures, read):
+    if call is not None and _are_same((query, key, value), original) and _reads_as_is(given, read):
         # Kernels read these tensors in place: the next call need not check them again.
-        mode = Mode(False, () if needs_gradient else None)
+        mode = Mode(False, () if torch.is_grad_enabled() and any(t.requires_grad for t in original) else None)
         call_plans[call] = get_plan(kind, mode, query, key, value, read)
     dims = original[0].dim()
     out = _restore(out, dims, batch, enable_gqa)
     return (out, _restore(lse, dims, batch, enable_gqa)) if return_lse else out
+
+
+# A call of this function is one node of a graph. Later stages look into it, with the sizes and strides of tensors.
+_attend_in_graph = torch.compiler.allow_in_graph(_attend)
 
 
 def _with_full_mask(tensors: Tuple[Tensor, ...], attn_mask: Tensor) -> Tuple[Tensor, ...]:
