@@ -236,7 +236,7 @@ VisitedTiles::VisitedTiles(AttentionOpInterface op,
     : op(op), assumptions(assumptions), batch(batch), head(head),
       budget(shared ? std::move(shared) : createBudget()) {
   // Operands give the sum of the sequence lengths, or the longest length.
-  if (op.hasSequences())
+  if (op.getAddressing().isListed())
     queries = keys = assumptions.dynamicSize;
   else
     std::tie(queries, keys) = getLengths(op, assumptions);
@@ -244,7 +244,7 @@ VisitedTiles::VisitedTiles(AttentionOpInterface op,
 
 double VisitedTiles::getNumHeads() const {
   AttentionOpInterface op = this->op;
-  int64_t batch = op.hasSequences()
+  int64_t batch = op.getAddressing().isListed()
                       ? assumptions.dynamicBatch
                       : assumptions.getBatch(getDimSize(op.getQuery(), 0));
   return double(batch) * double(op.getNumQueryHeads());

@@ -238,7 +238,7 @@ static Value emitSinkGradient(OpBuilder &builder, AttentionOp attention,
             b, loc, b.getF32FloatAttr(-std::numeric_limits<float>::infinity()));
         Value counts = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNE,
                                              sink, lowest);
-        if (attention.hasSequences()) {
+        if (attention.getAddressing().isListed()) {
           Value inSequence = emitIsInSequence(
               b, loc, attention, linalg::IndexOp::create(b, loc, 1),
               linalg::IndexOp::create(b, loc, 2));
@@ -483,7 +483,8 @@ private:
                              : attention.getKeyLengths() ? "key_lengths"
                                                          : "packed_queries")
                          << "': gradients of a KV cache are not supported";
-    if (wantsIdentityGrad(attention, state) && attention.hasSequences())
+    if (wantsIdentityGrad(attention, state) &&
+        attention.getAddressing().isListed())
       return emitError() << "' with sequences by the weights of the identity";
     return success();
   }
@@ -523,7 +524,7 @@ private:
     for (Value operand : {query, keys, values}) {
       Type element = getElementTypeOrSelf(operand);
       // Rows that belong to no sequence have a gradient of 0.
-      if (attention.hasSequences())
+      if (attention.getAddressing().isListed())
         inits.push_back(emitZeros(builder, loc, operand, element));
       else
         inits.push_back(tensor::EmptyOp::create(

@@ -51,7 +51,7 @@ static constexpr double modelIndifference = 0.015;
 static constexpr double measuredIndifference = 0.005;
 
 static bool hasDynamicLength(AttentionOpInterface op) {
-  return op.hasSequences() ||
+  return op.getAddressing().isListed() ||
          ShapedType::isDynamic(getDimSize(op.getQuery(), 2));
 }
 

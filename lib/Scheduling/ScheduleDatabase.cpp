@@ -58,9 +58,10 @@ TuningKey attn::getTuningKey(AttentionOp op, StringRef target,
   os << op->getName() << ' ' << getElementTypeOrSelf(op.getQuery().getType())
      << ", heads " << op.getNumQueryHeads() << '/' << op.getNumKeyHeads()
      << ", head dim " << op.getQKHeadDim() << '/' << op.getVHeadDim();
-  if (op.hasPackedQueries())
+  KVAddressingAttrInterface addressing = op.getAddressing();
+  if (addressing.packsQueries() && addressing.hasEntries())
     os << ", packed queries";
-  else if (op.hasSequences())
+  else if (addressing.isListed())
     os << ", sequences";
   if (op.getPageTable())
     os << ", pages of " << getDimSize(op.getKey(), 2);

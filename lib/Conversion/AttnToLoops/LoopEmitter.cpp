@@ -49,7 +49,7 @@ LoopEmitter::LoopEmitter(OpBuilder &builder, AttentionOpInterface attention,
   }
   if (Value mask = attention.getDropoutMask())
     dropoutMask = lookup(mask);
-  if (!attention.hasSequences())
+  if (!addressing.isListed())
     return;
   querySequences = lookup(attention.getQuerySequences());
   keySequences = lookup(attention.getKeySequences());

@@ -91,8 +91,8 @@ struct AttentionModel
                               const AnalysisState &state) const {
     // Rows that belong to no sequence keep their elements.
     auto attention = cast<AttentionOpInterface>(op);
-    return attention.hasSequences() || !attention.isDpsInit(&opOperand) ||
-           getArgument(op, opOperand);
+    return attention.getAddressing().isListed() ||
+           !attention.isDpsInit(&opOperand) || getArgument(op, opOperand);
   }
 
   /// Writes of a block argument are writes of its destination.

@@ -166,7 +166,7 @@ private:
 FailureOr<MaskMap> AttnPrintMaskMapPass::getMap(AttentionOp attention,
                                                 StringRef name) {
   if (attention.readsKeyLengths())
-    return attention.emitOpError(attention.hasSequences()
+    return attention.emitOpError(attention.getAddressing().isListed()
                                      ? "has sequences, whose lengths"
                                      : "has 'key_lengths', which")
            << " are known at run time alone: no map can be drawn";
