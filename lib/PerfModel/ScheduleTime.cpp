@@ -437,7 +437,7 @@ estimateGradientKernel(const GradientKernel &kernel,
                                               : fit.gradientMaskedScore) *
       threadScores;
   time.workItem = fit.gradientWorkItem;
-  if (op.hasSequences()) {
+  if (op.getAddressing().isListed()) {
     time.step += fit.sequenceStep;
     time.workItem += fit.sequenceWorkItem;
   }
@@ -588,7 +588,7 @@ attn_tile::estimateForward(WarpSpecializedAttr schedule,
   SmallVector<attn::KernelTime> kernels;
   if (attn::needsClassification(tiles.getOp()))
     kernels.push_back(estimateLists(fit.lists, device));
-  if (tiles.getOp().hasSequences())
+  if (tiles.getOp().getAddressing().isListed())
     kernels.push_back(estimateLists(fit.workItemList, device));
   kernels.push_back(estimateWarpSpecialized(schedule, tiles, device));
   return kernels;
@@ -621,9 +621,8 @@ estimateSyncGradients(GradientAttr schedule, const attn::VisitedTiles &tiles,
   };
   double ofProbabilities = countInstructions(scoreMod),
          ofGradients = ofProbabilities;
-  if (auto gradient = dyn_cast<attn::AttentionGradOp>(op.getOperation()))
-    ofGradients +=
-        countInstructions(attn::countScoreWork(gradient.getScoreModGrad()));
+  if (Region *scoreModGrad = attn::getScoreModGrad(op))
+    ofGradients += countInstructions(attn::countScoreWork(*scoreModGrad));
   ofGradients += fit.syncGradientInstructions;
   double keepMaskCycles = attn::getKeepMaskCycles(op, /*isGradient=*/true, fit);
   SmallVector<attn::KernelTime> kernels;
@@ -658,10 +657,9 @@ static double getGradScoreModCycles(attn::AttentionOpInterface op,
                                     const attn::Calibration &fit) {
   double cycles = getScoreModCycles(attn::countScoreWork(op.getScoreMod()),
                                     /*isStaged=*/false, fit);
-  if (auto gradient = dyn_cast<attn::AttentionGradOp>(op.getOperation()))
-    cycles +=
-        getScoreModCycles(attn::countScoreWork(gradient.getScoreModGrad()),
-                          /*isStaged=*/false, fit);
+  if (Region *scoreModGrad = attn::getScoreModGrad(op))
+    cycles += getScoreModCycles(attn::countScoreWork(*scoreModGrad),
+                                /*isStaged=*/false, fit);
   return cycles;
 }
 
@@ -717,9 +715,9 @@ attn_tile::estimateGradient(GradientAttr schedule,
   auto qkHeadDim = double(llvm::alignTo(op.getQKHeadDim(), headDimStep));
   auto vHeadDim = double(llvm::alignTo(op.getVHeadDim(), headDimStep));
   // Each sequence is padded to whole tiles.
-  double queryRows =
-      tiles.getNumHeads() *
-      (double(tiles.getNumQueries()) + (op.hasSequences() ? paddedQueries : 0));
+  double queryRows = tiles.getNumHeads() *
+                     (double(tiles.getNumQueries()) +
+                      (op.getAddressing().isListed() ? paddedQueries : 0));
   auto elementBytes = double(attn::getElementBytes(op.getQuery()));
   constexpr double sumBytes = 4;
   bool hasDqAccumulator = !schedule.getDq();

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/PerfModel/ScoreWork.h"
+#include "attn/Dialect/AttnTile/IR/StreamingOpInterface.h"
 #include "attn/Interfaces/ScalarCost.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -192,6 +193,12 @@ ScoreWork attn::countScoreWork(Region &region) {
   if (region.empty())
     return {};
   return ScoreWorkCounter(region).count();
+}
+
+Region *attn::getScoreModGrad(AttentionOpInterface op) {
+  auto gradient =
+      dyn_cast<attn_tile::StreamingGradOpInterface>(op.getOperation());
+  return gradient ? gradient.getGradOperands().scoreModGrad : nullptr;
 }
 
 //===----------------------------------------------------------------------===//

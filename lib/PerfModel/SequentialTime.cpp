@@ -13,7 +13,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/AttnTile/IR/RegisterBlocks.h"
 #include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 #include "attn/PerfModel/ScheduleTime.h"
@@ -223,8 +222,8 @@ attn_tile::estimateSequentialGradient(const attn::GradSchedules &schedules,
   auto qkHeadDim = int64_t(llvm::alignTo(op.getQKHeadDim(), headDimStep));
   auto vHeadDim = int64_t(llvm::alignTo(op.getVHeadDim(), headDimStep));
   double scoreMod = getScoreModInstructions(op.getScoreMod(), fit);
-  if (auto gradient = dyn_cast<attn::AttentionGradOp>(op.getOperation()))
-    scoreMod += getScoreModInstructions(gradient.getScoreModGrad(), fit);
+  if (Region *scoreModGrad = attn::getScoreModGrad(op))
+    scoreMod += getScoreModInstructions(*scoreModGrad, fit);
   SmallVector<attn::KernelTime> kernels;
 
   auto rowsSchedule = cast<attn::ScheduleAttrInterface>(schedules.preprocess);

@@ -72,12 +72,12 @@ static LogicalResult verifyTensors(AttentionOp op, const Target &target) {
   return verifyTensors(cast<AttentionOpInterface>(op.getOperation()), target);
 }
 
-static LogicalResult verifyTensors(AttentionGradOp op, const Target &target) {
-  if (failed(
-          verifyTensors(cast<AttentionOpInterface>(op.getOperation()), target)))
+static LogicalResult verifyTensors(attn_tile::StreamingGradOpInterface op,
+                                   const Target &target) {
+  if (failed(verifyTensors(AttentionOpInterface(op), target)))
     return failure();
   Type element = getElementTypeOrSelf(op.getQuery().getType());
-  Type other = getElementTypeOrSelf(op.getDout().getType());
+  Type other = getElementTypeOrSelf(op.getGradOperands().outputGrad);
   if (!target.isHost() && element != other)
     return op.emitOpError("gradient of the output on ")
            << target.getName()
@@ -92,7 +92,7 @@ static LogicalResult verifyGivenSchedule(Operation *op, Attribute schedule,
   auto choice = dyn_cast<ByQueryLengthAttr>(schedule);
   if (!choice)
     return cast<ScheduleAttrInterface>(schedule).verifyUse(op, target);
-  if (!isa<AttentionOp, AttentionGradOp>(op))
+  if (!isa<AttentionOp, attn_tile::StreamingGradOpInterface>(op))
     return op->emitOpError("cannot have schedule '")
            << schedule << "', it is for attention and gradients";
   return success(succeeded(choice.getBelow().verifyUse(op, target)) &&
@@ -156,13 +156,13 @@ private:
   /// Choices for a device with the figures of this one, or with more shared
   /// memory.
   Choice find(AttentionOp op, const DeviceModel &figures);
-  Choice find(AttentionGradOp op, const DeviceModel &figures);
+  Choice find(attn_tile::StreamingGradOpInterface op,
+              const DeviceModel &figures);
   template <typename OpTy>
   LogicalResult chooseAttention(OpTy op);
   template <typename OpTy>
   LogicalResult reportTooLarge(OpTy op);
   LogicalResult chooseStreaming(attn_tile::StreamingOpInterface op);
-  LogicalResult verifyStreamingGrad(attn_tile::StreamingGradOpInterface op);
   LogicalResult chooseMap(MapHeadsOp map);
   template <typename OpTy>
   LogicalResult chooseMoveRows(OpTy op, ScheduleAttrInterface schedule);
@@ -191,7 +191,8 @@ Chooser::Choice Chooser::find(AttentionOp op, const DeviceModel &figures) {
   return chooseForwardSchedule(op, target, figures);
 }
 
-Chooser::Choice Chooser::find(AttentionGradOp op, const DeviceModel &figures) {
+Chooser::Choice Chooser::find(attn_tile::StreamingGradOpInterface op,
+                              const DeviceModel &figures) {
   return ScheduleFamily::get(target, getElementTypeOrSelf(op.getQuery()))
       .chooseGradient(op, figures, dqWorkspaceBytes);
 }
@@ -243,7 +244,7 @@ LogicalResult Chooser::chooseAttention(OpTy op) {
   return success();
 }
 
-/// Operations other than attention have no model.
+/// Reductions other than attention have no model.
 LogicalResult Chooser::chooseStreaming(attn_tile::StreamingOpInterface op) {
   auto attention = cast<AttentionOpInterface>(op.getOperation());
   if (failed(verifyTensors(attention, target)))
@@ -258,18 +259,6 @@ LogicalResult Chooser::chooseStreaming(attn_tile::StreamingOpInterface op) {
            << target.getName();
   attention.setScheduleAttr(schedule);
   return success();
-}
-
-/// Checks the schedule of a gradient that is not of softmax attention. None is
-/// chosen for it.
-LogicalResult
-Chooser::verifyStreamingGrad(attn_tile::StreamingGradOpInterface op) {
-  auto attention = cast<AttentionOpInterface>(op.getOperation());
-  if (failed(verifyTensors(attention, target)))
-    return failure();
-  if (Attribute schedule = attention.getScheduleAttr())
-    return verifyGivenSchedule(op, schedule, target);
-  return op->emitOpError("must have a schedule: none is chosen for it");
 }
 
 /// Functions of heads are computed by kernels without MMAs.
@@ -367,13 +356,10 @@ LogicalResult Chooser::chooseMerge(OpTy op, ScheduleAttrInterface schedule) {
 
 LogicalResult Chooser::choose(Operation *op) {
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
-      .Case<AttentionOp, AttentionGradOp>(
+      .Case<AttentionOp, attn_tile::StreamingGradOpInterface>(
           [&](auto attention) { return chooseAttention(attention); })
       .Case([&](attn_tile::StreamingOpInterface streaming) {
         return chooseStreaming(streaming);
-      })
-      .Case([&](attn_tile::StreamingGradOpInterface gradient) {
-        return verifyStreamingGrad(gradient);
       })
       .Case([&](MatmulOp matmul) {
         return chooseMatmulSchedule(matmul, target, device);

@@ -14,6 +14,7 @@
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
 #include "attn/Dialect/AttnTile/IR/SplitKV.h"
+#include "attn/Dialect/AttnTile/IR/StreamingOpInterface.h"
 #include "attn/Scheduling/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
@@ -54,7 +55,7 @@ template <typename OpTy>
 static Value emitQueryLength(OpBuilder &builder, OpTy attention) {
   Location loc = attention.getLoc();
   Value stored = emitSize(builder, loc, attention.getQuery(), queryLengthDim);
-  if (!attention.hasSequences() || !attention.getAddressing().packsQueries())
+  if (!attention.getAddressing().packsQueries())
     return stored;
   // One boundary more than sequences; without sequences any number will do.
   Value boundaries = emitSize(builder, loc, attention.getQuerySequences(), 0);
@@ -269,7 +270,8 @@ static void dispatchSplitKV(Operation *root) {
   root->walk([&](AttentionOp op) {
     auto schedule = op.getChosenSchedule();
     // The work items of sequences are listed at run time.
-    if (schedule && schedule.getSplitKvWorkItems() > 0 && !op.hasSequences())
+    if (schedule && schedule.getSplitKvWorkItems() > 0 &&
+        !op.getAddressing().isListed())
       worklist.push_back(op);
   });
   while (!worklist.empty()) {
@@ -300,7 +302,7 @@ struct DispatchSchedulesPass
   void runOnOperation() override {
     dispatchAll<CreateBlockMaskOp>(getOperation());
     dispatchAll<AttentionOp>(getOperation());
-    dispatchAll<AttentionGradOp>(getOperation());
+    dispatchAll<attn_tile::StreamingGradOpInterface>(getOperation());
     dispatchSplitKV(getOperation());
   }
 };

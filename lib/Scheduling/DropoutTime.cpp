@@ -83,7 +83,8 @@ static MadeTime estimateAttention(AttentionOpInterface op, const Target &target,
     for (const ScheduleCandidate &candidate :
          getBestSchedules(attention, target, device, /*most=*/1))
       time = estimateKernels(op, candidate.schedule, device, assumptions);
-  } else if (auto gradient = dyn_cast<AttentionGradOp>(op.getOperation())) {
+  } else if (auto gradient = dyn_cast<attn_tile::StreamingGradOpInterface>(
+                 op.getOperation())) {
     if (std::optional<ScheduleChoice> choice =
             ScheduleFamily::get(target,
                                 getElementTypeOrSelf(gradient.getQuery()))
@@ -154,7 +155,8 @@ DropoutTimes attn::estimateDropout(ArrayRef<AttentionOpInterface> ops,
   double cyclesPerSecond = getCyclesPerSecond(device);
   times.inKernel = base;
   for (AttentionOpInterface op : ops) {
-    bool isGradient = isa<AttentionGradOp>(op);
+    bool isGradient =
+        isa<attn_tile::StreamingGradOpInterface>(op.getOperation());
     int64_t headDimSum = op.getQKHeadDim() + op.getVHeadDim();
     double made = getKeepMaskCycles(KeepMaskSource::Generated, work, headDimSum,
                                     isGradient, fit);

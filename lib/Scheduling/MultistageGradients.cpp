@@ -70,7 +70,8 @@ struct Tiles {
 
 class MultistageGradients {
 public:
-  MultistageGradients(AttentionGradOp op, const DeviceModel &device);
+  MultistageGradients(attn_tile::StreamingGradOpInterface op,
+                      const DeviceModel &device);
 
   std::optional<ScheduleChoice> choose();
 
@@ -91,7 +92,8 @@ private:
   pick(ArrayRef<ScheduleAttrInterface> candidates,
        function_ref<Attribute(ScheduleAttrInterface)> make);
 
-  AttentionGradOp op;
+  attn_tile::StreamingGradOpInterface op;
+  attn_tile::GradOperands operands;
   const DeviceModel &device;
   /// For the analyses of all candidates.
   std::shared_ptr<WorkBudget> work = VisitedTiles::createBudget();
@@ -106,9 +108,16 @@ private:
 };
 } // namespace
 
-MultistageGradients::MultistageGradients(AttentionGradOp op,
+/// The precision of the matmuls of `op`, if it states one.
+static std::optional<MatmulPrecision> getPrecision(Operation *op) {
+  if (auto precision = op->getAttrOfType<MatmulPrecisionAttr>("precision"))
+    return precision.getValue();
+  return std::nullopt;
+}
+
+MultistageGradients::MultistageGradients(attn_tile::StreamingGradOpInterface op,
                                          const DeviceModel &device)
-    : op(op), device(device) {
+    : op(op), operands(op.getGradOperands()), device(device) {
   // As in attention: up to three, as for a window or a prefix.
   constexpr size_t maxRangesBesideTiles = 3;
   constexpr int64_t tile = 64;
@@ -119,10 +128,10 @@ MultistageGradients::MultistageGradients(AttentionGradOp op,
   };
   hasFewRanges = areFew(MaskDim::Query) && areFew(MaskDim::Key);
   isPlain = hasFewRanges && op.getScoreMod().empty() &&
-            op.getMaskMod().empty() && !op.hasDropout() && !op.hasSequences() &&
-            !op.getIdentity();
+            op.getMaskMod().empty() && !op.hasDropout() &&
+            !op.getAddressing().isListed() && !operands.identity;
   bool isF32 = getElementTypeOrSelf(op.getQuery()).isF32();
-  isSplit = splitsElements(op.getQuery(), op.getPrecision());
+  isSplit = splitsElements(op.getQuery(), getPrecision(op));
   if (isF32)
     operandRegisters = (isSplit ? 4 : 3) * f32OperandRegisters / 2;
 }
@@ -205,12 +214,12 @@ Attribute MultistageGradients::makeGradient(ScheduleAttrInterface keys,
                                       queries, values);
 }
 
-std::optional<double> attn::estimateGradient(AttentionGradOp op,
-                                             Attribute schedule,
-                                             const DeviceModel &device,
-                                             std::shared_ptr<WorkBudget> work,
-                                             CostAssumptions assumptions) {
-  VisitedTiles tiles(cast<AttentionOpInterface>(op.getOperation()), assumptions,
+std::optional<double>
+attn::estimateGradient(attn_tile::StreamingGradOpInterface op,
+                       Attribute schedule, const DeviceModel &device,
+                       std::shared_ptr<WorkBudget> work,
+                       CostAssumptions assumptions) {
+  VisitedTiles tiles(op, assumptions,
                      /*batch=*/0, /*head=*/0, std::move(work));
   SmallVector<KernelTime> kernels =
       cast<ScheduleAttrInterface>(schedule).estimateKernels(tiles, device);
@@ -304,6 +313,7 @@ std::optional<ScheduleChoice> MultistageGradients::choose() {
 }
 
 std::optional<ScheduleChoice>
-attn::chooseMultistageGradient(AttentionGradOp op, const DeviceModel &device) {
+attn::chooseMultistageGradient(attn_tile::StreamingGradOpInterface op,
+                               const DeviceModel &device) {
   return MultistageGradients(op, device).choose();
 }

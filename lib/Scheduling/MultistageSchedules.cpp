@@ -311,9 +311,9 @@ struct MultistageFamily : GPUScheduleFamily {
       return {*largest};
     return {};
   }
-  std::optional<ScheduleChoice> chooseGradient(AttentionGradOp op,
-                                               const DeviceModel &device,
-                                               int64_t) const override {
+  std::optional<ScheduleChoice>
+  chooseGradient(attn_tile::StreamingGradOpInterface op,
+                 const DeviceModel &device, int64_t) const override {
     return chooseMultistageGradient(op, device);
   }
   ScheduleAttrInterface getStreaming(AttentionOpInterface op,

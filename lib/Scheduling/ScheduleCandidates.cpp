@@ -30,7 +30,7 @@ std::optional<int64_t> attn::countWorkItems(AttentionOp op, OpChain &chain,
 std::optional<int64_t> attn::countWorkItems(AttentionOp op, OpChain &chain,
                                             int64_t queryTile,
                                             int64_t vHeadDimTiles) {
-  if (op.hasSequences())
+  if (op.getAddressing().isListed())
     return std::nullopt;
   // Pieces of the axes that are distributed over CTAs: tiles of axes along
   // which inputs are shared, single indices of other axes.
@@ -63,10 +63,11 @@ attn::findMostScores(AttentionOp op, ArrayRef<ScheduleCandidate> candidates) {
   return *best;
 }
 
-std::string attn::describeGradientTime(AttentionGradOp op, Attribute schedule,
+std::string attn::describeGradientTime(attn_tile::StreamingGradOpInterface op,
+                                       Attribute schedule,
                                        const DeviceModel &device) {
   constexpr CostAssumptions sizes{/*dynamicSize=*/4096, /*dynamicBatch=*/4};
-  VisitedTiles tiles(cast<AttentionOpInterface>(op.getOperation()), sizes,
+  VisitedTiles tiles(op, sizes,
                      /*batch=*/0, /*head=*/0, VisitedTiles::createBudget());
   if (auto byLength = dyn_cast<ByQueryLengthAttr>(schedule))
     schedule = tiles.getNumQueries() < byLength.getBound() ? byLength.getBelow()

@@ -17,6 +17,7 @@
 
 #include "attn/Analysis/MaskTiles.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileParameters.h"
+#include "attn/Dialect/AttnTile/IR/StreamingOpInterface.h"
 #include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 #include "attn/PerfModel/Capacity.h"
 #include "attn/Scheduling/ForwardSchedules.h"
@@ -108,13 +109,15 @@ chooseByModel(AttentionOpInterface op, ArrayRef<ScheduleCandidate> candidates,
 /// The schedules of the kernels of a gradient in which all warps copy and
 /// compute; `std::nullopt` if none fit.
 std::optional<ScheduleChoice>
-chooseMultistageGradient(AttentionGradOp op, const DeviceModel &device);
+chooseMultistageGradient(attn_tile::StreamingGradOpInterface op,
+                         const DeviceModel &device);
 
 /// The same for kernels with producers and consumers. The dQ accumulator takes
 /// at most `dqWorkspaceBytes` bytes, if that is not negative, where a dQ ring
 /// buffer is possible.
 std::optional<ScheduleChoice>
-chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceModel &device,
+chooseWarpSpecializedGradient(attn_tile::StreamingGradOpInterface op,
+                              const DeviceModel &device,
                               int64_t dqWorkspaceBytes);
 
 /// Seconds of all kernels of a gradient with `schedule`, by its model.
@@ -122,7 +125,7 @@ chooseWarpSpecializedGradient(AttentionGradOp op, const DeviceModel &device,
 /// attention is timed. The analyses of the mask share `work`. `std::nullopt` if
 /// there are no figures for an estimate.
 std::optional<double>
-estimateGradient(AttentionGradOp op, Attribute schedule,
+estimateGradient(attn_tile::StreamingGradOpInterface op, Attribute schedule,
                  const DeviceModel &device, std::shared_ptr<WorkBudget> work,
                  CostAssumptions assumptions = {/*dynamicSize=*/4096,
                                                 /*dynamicBatch=*/4});
@@ -130,8 +133,8 @@ estimateGradient(AttentionGradOp op, Attribute schedule,
 /// As text for a reason: the time of a gradient with `schedule`, which may be a
 /// choice by length, for the sizes that `estimateGradient` assumes; empty
 /// without an estimate.
-std::string describeGradientTime(AttentionGradOp op, Attribute schedule,
-                                 const DeviceModel &device);
+std::string describeGradientTime(attn_tile::StreamingGradOpInterface op,
+                                 Attribute schedule, const DeviceModel &device);
 
 } // namespace mlir::attn
 

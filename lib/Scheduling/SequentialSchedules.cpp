@@ -63,7 +63,8 @@ void SequentialSchedules::addTiles(int64_t mostRows, int64_t splitKVWorkItems,
   if (op.hasDropout())
     rows = std::max<int64_t>(rows, DropoutAttr::keysOfWord);
   // Gradients have tiles of their inputs and of their results.
-  int64_t copies = isa<AttentionGradOp>(op.getOperation()) ? 2 : 1;
+  int64_t copies =
+      isa<attn_tile::StreamingGradOpInterface>(op.getOperation()) ? 2 : 1;
   for (int64_t queryTile = std::min(rows, minQueryTile); queryTile <= rows;
        queryTile *= 2)
     for (int64_t keyTile = minKeyTile;
@@ -87,7 +88,8 @@ void SequentialSchedules::addTiles(int64_t mostRows, int64_t splitKVWorkItems,
 
 SmallVector<ScheduleCandidate> SequentialSchedules::getAll() {
   int64_t queries = getDimSize(op.getQuery(), 2);
-  bool isKnown = !op.hasSequences() && !ShapedType::isDynamic(queries);
+  bool isKnown =
+      !op.getAddressing().isListed() && !ShapedType::isDynamic(queries);
   int64_t mostRows = isKnown ? std::max<int64_t>(queries, 1) : maxHostTile;
   addTiles(mostRows, /*splitKVWorkItems=*/0, /*packsGqa=*/false);
   auto attention = dyn_cast<AttentionOp>(op.getOperation());
@@ -130,12 +132,10 @@ struct SequentialFamily : ScheduleFamily {
                                             int64_t &) const override {
     return {};
   }
-  std::optional<ScheduleChoice> chooseGradient(AttentionGradOp op,
-                                               const DeviceModel &device,
-                                               int64_t) const override {
-    auto attention = cast<AttentionOpInterface>(op.getOperation());
-    return chooseByModel(attention,
-                         SequentialSchedules(attention, device).getAll(),
+  std::optional<ScheduleChoice>
+  chooseGradient(attn_tile::StreamingGradOpInterface op,
+                 const DeviceModel &device, int64_t) const override {
+    return chooseByModel(op, SequentialSchedules(op, device).getAll(),
                          hostSizes, device);
   }
   ScheduleAttrInterface getStreaming(AttentionOpInterface op,

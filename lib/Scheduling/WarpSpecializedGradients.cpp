@@ -88,7 +88,8 @@ static bool isTriangle(MaskAttrInterface mask) {
 
 /// Whether a dQ accumulator for all queries with `headDim` elements each is
 /// known to take at most `budget` bytes. A negative budget is unlimited.
-static bool isDqWorkspaceWithin(int64_t budget, AttentionGradOp op,
+static bool isDqWorkspaceWithin(int64_t budget,
+                                attn_tile::StreamingGradOpInterface op,
                                 int64_t headDim) {
   constexpr int64_t sumBytes = 4;
   if (budget < 0)
@@ -104,7 +105,7 @@ static bool isDqWorkspaceWithin(int64_t budget, AttentionGradOp op,
 
 /// Chooses by estimated time: `apart` has a dq kernel, `added` accumulates dQ
 /// in the kernel of the keys.
-static ScheduleChoice chooseByTime(AttentionGradOp op,
+static ScheduleChoice chooseByTime(attn_tile::StreamingGradOpInterface op,
                                    const DeviceModel &device, Attribute apart,
                                    Attribute added, StringRef reason) {
   // The number of all queries is the same at each length, as in the benchmarks.
@@ -155,8 +156,8 @@ namespace {
 /// Schedules of dkdv and dq kernels with one producer and two consumers.
 class WarpSpecializedGradients {
 public:
-  WarpSpecializedGradients(AttentionGradOp op, const DeviceModel &device,
-                           int64_t dqWorkspaceBytes);
+  WarpSpecializedGradients(attn_tile::StreamingGradOpInterface op,
+                           const DeviceModel &device, int64_t dqWorkspaceBytes);
 
   std::optional<ScheduleChoice> choose();
 
@@ -200,7 +201,7 @@ private:
   std::optional<ScheduleChoice> chooseWholeDqAccumulator();
   std::optional<ScheduleChoice> chooseHalfDqAccumulator();
   /// Whether ordered accumulation pays only from some number of queries on.
-  bool isOrderedBound() { return op.getDeterministic() && isMasked; }
+  bool isOrderedBound() { return operands.isDeterministic && isMasked; }
   /// Dkdv and dq kernels, and `orderedDq` for many queries, if given.
   std::optional<ScheduleChoice>
   chooseApart(const std::optional<ScheduleChoice> &orderedDq);
@@ -208,14 +209,15 @@ private:
   ScheduleChoice choosePartsOfDq(Attribute apart, int64_t valueTile,
                                  std::string reason);
 
-  AttentionGradOp op;
+  attn_tile::StreamingGradOpInterface op;
+  attn_tile::GradOperands operands;
   const DeviceModel &device;
   int64_t dqWorkspaceBytes;
   KeyTileBounds consumers;
   int64_t elementBytes;
   /// Head dims as they are staged.
   int64_t qkHeadDim, vHeadDim;
-  bool readsMaskMod, isMasked, isCausal, hasSequences;
+  bool readsMaskMod, isMasked, isCausal, isListed;
   /// Whether a dQ accumulator for all queries is within `dqWorkspaceBytes`.
   bool hasRoom;
   StreamedTileBounds together, keysAlone, valuesAlone, queriesAlone,
@@ -227,10 +229,11 @@ private:
 };
 } // namespace
 
-WarpSpecializedGradients::WarpSpecializedGradients(AttentionGradOp op,
-                                                   const DeviceModel &device,
-                                                   int64_t dqWorkspaceBytes)
-    : op(op), device(device), dqWorkspaceBytes(dqWorkspaceBytes),
+WarpSpecializedGradients::WarpSpecializedGradients(
+    attn_tile::StreamingGradOpInterface op, const DeviceModel &device,
+    int64_t dqWorkspaceBytes)
+    : op(op), operands(op.getGradOperands()), device(device),
+      dqWorkspaceBytes(dqWorkspaceBytes),
       consumers(getConsumerBounds(gradConsumers, device)),
       elementBytes(getElementBytes(op.getQuery())),
       qkHeadDim(llvm::alignTo(op.getQKHeadDim(), headDimBlock)),
@@ -238,7 +241,7 @@ WarpSpecializedGradients::WarpSpecializedGradients(AttentionGradOp op,
       readsMaskMod(readsByPosition(op.getMaskMod()) || needsClassification(op)),
       isMasked(op.getMaskAttr() || !op.getMaskMod().empty()),
       isCausal(isTriangle(op.getMaskAttr()) && !readsMaskMod),
-      hasSequences(op.hasSequences()),
+      isListed(op.getAddressing().isListed()),
       hasRoom(isDqWorkspaceWithin(dqWorkspaceBytes, op, qkHeadDim)) {
   setBounds();
   setTraversal();
@@ -260,7 +263,7 @@ void WarpSpecializedGradients::setBounds() {
   // iteration over a list of tiles.
   int64_t readRegisters = readsMaskMod ? 24 : 0;
   // So does a dkdv kernel that adds to captured arrays.
-  int64_t addRegisters = op.getDcaptures().empty() ? 0 : 24;
+  int64_t addRegisters = operands.captureGrads.empty() ? 0 : 24;
   together = {keyAccumulators + valueAccumulators,
               scoresAndGradients,
               fixed,
@@ -305,11 +308,11 @@ void WarpSpecializedGradients::setTraversal() {
   // An iteration over work items keeps its position and values for the next
   // work item. Additions to captured arrays with dropout leave no registers
   // for that.
-  bool addsDropped = op.hasDropout() && !op.getDcaptures().empty();
+  bool addsDropped = op.hasDropout() && !operands.captureGrads.empty();
   bool isUneven = isMasked && (!isCausal || op.getGroupSize() != 1);
   // Sequences are sorted by their work, over all heads.
   keysTraversal =
-      isUneven || addsDropped || hasSequences ? TraversalKind::Grid : traversal;
+      isUneven || addsDropped || isListed ? TraversalKind::Grid : traversal;
   isPaired = keysTraversal == TraversalKind::Paired;
   // Fewer heads where each head has its own list of tiles. A list that all
   // heads share has an order in which the dQ accumulator stays in L2
@@ -317,7 +320,7 @@ void WarpSpecializedGradients::setTraversal() {
   constexpr int64_t listedKeyHeads = 4;
   bool isListedOnce =
       readsMaskMod && op.getMaskMod().getArgument(1).use_empty();
-  if (hasSequences)
+  if (isListed)
     interleave = 0;
   else if (isUneven && !isListedOnce)
     interleave = readsMaskMod ? listedKeyHeads : maskedKeyHeads;
@@ -363,7 +366,7 @@ ScheduleAttrInterface WarpSpecializedGradients::makeQueries(int64_t keyTile,
   // Warpgroups run in ping-pong where there is no room for early queries.
   parameters.pingPong = !preloads;
   parameters.traversal = traversal;
-  parameters.interleave = hasSequences ? 0 : 1;
+  parameters.interleave = isListed ? 0 : 1;
   parameters.queryStages = preloads ? 2 : 1;
   return makeSchedule(op.getContext(), parameters);
 }
@@ -391,7 +394,7 @@ int64_t WarpSpecializedGradients::getDqRingBound(int64_t parts) {
   constexpr int64_t convertedHeadDimUnit = 32;
   int64_t headDim = parts > 1 ? op.getQKHeadDim() : rows;
   if (dqRingDepth == 0 || keysTraversal == TraversalKind::Grid ||
-      op.getGroupSize() != 1 || !op.getDcaptures().empty() ||
+      op.getGroupSize() != 1 || !operands.captureGrads.empty() ||
       headDim != op.getQKHeadDim() || headDim % convertedHeadDimUnit != 0)
     return 0;
   const Calibration &fit = device.calibration;
@@ -403,8 +406,8 @@ int64_t WarpSpecializedGradients::getDqRingBound(int64_t parts) {
 bool WarpSpecializedGradients::canAccumulateDq(int64_t parts) {
   // With parts under a mask, ordered additions are due faster than they
   // complete.
-  if (op.getDeterministic())
-    return hasRoom && op.canOrderDq() && (parts == 1 || !isMasked);
+  if (operands.isDeterministic)
+    return hasRoom && operands.canOrderDq && (parts == 1 || !isMasked);
   return hasRoom || getDqRingBound(parts) > 0;
 }
 
@@ -414,7 +417,7 @@ Attribute WarpSpecializedGradients::makeDqAccumulator(int64_t tile,
   KeyKernel kernel{tile};
   kernel.queryParts = parts;
   kernel.dqRingDepth = depth;
-  kernel.orderedDq = op.getDeterministic();
+  kernel.orderedDq = operands.isDeterministic;
   // A score_mod leaves no registers for the next step. Neither does dropout
   // with a mask_mod, or with steps of one part.
   kernel.pipelined =
@@ -439,7 +442,7 @@ Attribute WarpSpecializedGradients::makeDqAccumulator(int64_t tile,
   // part, only for keep masks that are generated
   // (docs/experiments/backward-work-item-overlap.md).
   kernel.prefetchWorkItem =
-      isPaired && !op.getDeterministic() &&
+      isPaired && !operands.isDeterministic &&
       (parts > 1 ? depth != 0 || readsKeepMask
                  : !kernel.pipelined && op.hasDropout() && !readsKeepMask);
   return makeGradient(makeKeys(kernel));
@@ -457,7 +460,7 @@ ScheduleChoice WarpSpecializedGradients::chooseDqAccumulator(int64_t tile,
        " queries fit registers and shared memory, with a dQ accumulator")
           .str();
   Attribute whole = makeDqAccumulator(tile, parts, /*depth=*/0);
-  if (op.getDeterministic())
+  if (operands.isDeterministic)
     return ScheduleChoice{whole, reason + " in order"};
   int64_t bound = getDqRingBound(parts);
   if (bound == 0)
@@ -501,7 +504,7 @@ WarpSpecializedGradients::chooseHalfDqAccumulator() {
   // captured arrays may spill then, and so do keep masks for heads that share
   // keys.
   if (!canAccumulateDq(/*parts=*/2) || 2 * qkHeadDim != rows ||
-      vHeadDim > qkHeadDim || readsMaskMod || !op.getDcaptures().empty() ||
+      vHeadDim > qkHeadDim || readsMaskMod || !operands.captureGrads.empty() ||
       (op.hasDropout() && op.getGroupSize() != 1))
     return std::nullopt;
   return chooseDqAccumulator(rows, /*parts=*/2);
@@ -546,7 +549,7 @@ std::optional<ScheduleChoice> WarpSpecializedGradients::chooseApart(
       ("tiles of " + Twine(queryTile) + " queries and " + Twine(keyTile) +
        " keys fit registers and shared memory")
           .str();
-  if (!op.getDeterministic() && !hasRoom)
+  if (!operands.isDeterministic && !hasRoom)
     reason += "; dQ accumulator " + describeBudget(dqWorkspaceBytes);
   if (orderedDq) {
     auto bound = int64_t(device.calibration.orderedDqQueries);
@@ -574,9 +577,9 @@ ScheduleChoice WarpSpecializedGradients::choosePartsOfDq(Attribute apart,
                         elementBytes * vHeadDim + elementBytes * rows;
   int64_t tile = getStreamedTile(inParts);
   bool isPlain = op.getScoreMod().empty() && op.getMaskMod().empty() &&
-                 !op.hasDropout() && op.getDcaptures().empty() &&
-                 op.getMaskReads().empty() && !hasSequences;
-  if (op.getDeterministic() || !hasRoom || !isPlain ||
+                 !op.hasDropout() && operands.captureGrads.empty() &&
+                 op.getMaskReads().empty() && !isListed;
+  if (operands.isDeterministic || !hasRoom || !isPlain ||
       (isMasked && !isCausal) || qkHeadDim % rows != 0 ||
       tile < minStreamedTile)
     return {apart, reason};
@@ -592,8 +595,10 @@ ScheduleChoice WarpSpecializedGradients::choosePartsOfDq(Attribute apart,
   return chooseByTime(op, device, apart, added, reason);
 }
 
-std::optional<ScheduleChoice> attn::chooseWarpSpecializedGradient(
-    AttentionGradOp op, const DeviceModel &device, int64_t dqWorkspaceBytes) {
+std::optional<ScheduleChoice>
+attn::chooseWarpSpecializedGradient(attn_tile::StreamingGradOpInterface op,
+                                    const DeviceModel &device,
+                                    int64_t dqWorkspaceBytes) {
   std::optional<ScheduleChoice> choice =
       WarpSpecializedGradients(op, device, dqWorkspaceBytes).choose();
   if (choice)

@@ -103,7 +103,7 @@ WarpSpecializedSchedules::WarpSpecializedSchedules(AttentionOp op,
   // holds over all heads only if all are interleaved
   // (docs/experiments/masked-work-item-order.md, packed-sequences.md).
   constexpr int64_t maskedKeyHeads = 8;
-  if (op.hasSequences())
+  if (op.getAddressing().isListed())
     interleave = 0;
   else if (isMasked && !hasUnequalWorkItems)
     interleave = maskedKeyHeads * op.getGroupSize();
@@ -301,7 +301,7 @@ WarpSpecializedSchedules::getForFewQueriesIn(int64_t vHeadDimTiles) {
   constexpr int64_t stageBytes = 32 * 1024, stages = 2;
   constexpr int64_t streamedPromotion = 128;
   int64_t queries = getDimSize(op.getQuery(), 2);
-  if (op.hasSequences() || ShapedType::isDynamic(queries) ||
+  if (op.getAddressing().isListed() || ShapedType::isDynamic(queries) ||
       queries > warpgroupRows)
     return std::nullopt;
   KeyTileBounds bounds =
@@ -503,7 +503,7 @@ static ScheduleAttrInterface getStreamingSchedule(AttentionOpInterface op,
   parameters.keyTile = largest.size;
   parameters.stages = bounds.stages;
   parameters.consumers = consumers;
-  parameters.interleave = op.hasSequences() ? 0 : 1;
+  parameters.interleave = op.getAddressing().isListed() ? 0 : 1;
   parameters.l2Promotion = sharedPromotion;
   parameters.vHeadDimTile = bounds.vHeadDimTile;
   return makeSchedule(op.getContext(), parameters);
@@ -565,7 +565,8 @@ struct WarpSpecializedFamily : GPUScheduleFamily {
     return schedules.getLargest(bound);
   }
   std::optional<ScheduleChoice>
-  chooseGradient(AttentionGradOp op, const DeviceModel &device,
+  chooseGradient(attn_tile::StreamingGradOpInterface op,
+                 const DeviceModel &device,
                  int64_t dqWorkspaceBytes) const override {
     return chooseWarpSpecializedGradient(op, device, dqWorkspaceBytes);
   }

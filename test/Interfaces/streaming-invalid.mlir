@@ -41,13 +41,11 @@ func.func @addressing(%q: memref<1x2x512x64xbf16>) {
 
 // -----
 
-// Schedules are chosen for gradients of softmax attention alone.
-
-func.func @no_schedule(%q: memref<1x4x64x64xbf16>, %k: memref<1x2x256x64xbf16>) {
-  // expected-error @below {{'test_attn.relu_scores_grad' op must have a schedule: none is chosen for it}}
+func.func @output_grad(%q: memref<1x4x64x64xbf16>, %k: memref<1x2x256x64xbf16>, %dout: memref<1x4x64x64xf16>) {
+  // expected-error @below {{'test_attn.relu_scores_grad' op gradient of the output on sm_90a must have the element type of the query (expected 'bf16', found 'f16')}}
   test_attn.relu_scores_grad
-      ins(%q, %k, %k, %q, %q : memref<1x4x64x64xbf16>, memref<1x2x256x64xbf16>, memref<1x2x256x64xbf16>,
-          memref<1x4x64x64xbf16>, memref<1x4x64x64xbf16>)
+      ins(%q, %k, %k, %q, %dout : memref<1x4x64x64xbf16>, memref<1x2x256x64xbf16>, memref<1x2x256x64xbf16>,
+          memref<1x4x64x64xbf16>, memref<1x4x64x64xf16>)
       outs(%q, %k, %k : memref<1x4x64x64xbf16>, memref<1x2x256x64xbf16>, memref<1x2x256x64xbf16>)
   return
 }

@@ -37,6 +37,10 @@ struct ScoreWork {
 /// the query and the key.
 ScoreWork countScoreWork(Region &region);
 
+/// The derivative of the score_mod region of `op`; null if there is none, or if
+/// `op` is not a gradient.
+Region *getScoreModGrad(AttentionOpInterface op);
+
 /// Whether kernels of attention generate the dropout keep mask or load it.
 enum class KeepMaskSource { Generated, Loaded };
 

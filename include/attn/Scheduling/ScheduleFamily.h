@@ -15,6 +15,7 @@
 #define ATTN_SCHEDULING_SCHEDULEFAMILY_H
 
 #include "attn/Dialect/Attn/IR/AttnLinearOps.h"
+#include "attn/Dialect/AttnTile/IR/StreamingOpInterface.h"
 #include "attn/Interfaces/Target.h"
 #include "attn/Scheduling/ForwardSchedules.h"
 
@@ -64,8 +65,8 @@ public:
   /// dQ accumulator takes at most `dqWorkspaceBytes` bytes, if that is not
   /// negative, where there is another way.
   virtual std::optional<ScheduleChoice>
-  chooseGradient(AttentionGradOp op, const DeviceModel &device,
-                 int64_t dqWorkspaceBytes) const = 0;
+  chooseGradient(attn_tile::StreamingGradOpInterface op,
+                 const DeviceModel &device, int64_t dqWorkspaceBytes) const = 0;
   /// The schedule of an operation that streams keys, for which there is no
   /// model; null if none fits.
   virtual ScheduleAttrInterface

@@ -32,6 +32,7 @@ class Variant:
     dims: tuple = (32, 32)
     scale: float = None
     mask: str = ""
+    # Without tiles, the compiler chooses a schedule.
     tiles: tuple = (16, 16)
 
     def module(self):
@@ -40,11 +41,12 @@ class Variant:
                       for heads, dim in ((hq, dqk), (hkv, dqk), (hkv, dv), (hq, dv)))  # fmt: skip
         options = f" scale({self.scale})" if self.scale is not None else ""
         options += f" mask({self.mask})" if self.mask else ""
-        schedule = f"#attn_tile.sequential<query_tile = {self.tiles[0]}, key_tile = {self.tiles[1]}>"
+        if self.tiles:
+            options += " schedule(#attn_tile.sequential<query_tile = %d, key_tile = %d>)" % self.tiles
         return f"""
 func.func @run(%q: {q}, %k: {k}, %v: {v}, %o: {o}, %do: {o}, %dq: {q}, %dk: {k}, %dv: {v}) {{
   test_attn.relu_scores_grad ins(%q, %k, %v, %o, %do : {q}, {k}, {v}, {o}, {o})
-      outs(%dq, %dk, %dv : {q}, {k}, {v}){options} schedule({schedule})
+      outs(%dq, %dk, %dv : {q}, {k}, {v}){options}
   return
 }}"""
 
@@ -59,6 +61,7 @@ VARIANTS = [
     Variant("grouped", heads=(4, 2), mask="#attn.causal", scale=0.5),
     Variant("window", mask="#attn.sliding_window<left = 20, right = 0>", tiles=(8, 32)),
     Variant("negative_scale", scale=-0.25, tiles=(32, 16)),
+    Variant("chosen", heads=(4, 2), mask="#attn.causal", tiles=None),
 ]
 SHAPES = [(1, 1, 1), (2, 37, 37), (1, 64, 130), (3, 5, 200), (1, 130, 64)]
 
