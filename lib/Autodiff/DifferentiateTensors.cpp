@@ -281,69 +281,53 @@ struct LinalgModel
   }
 };
 
+} // namespace
+
 //===----------------------------------------------------------------------===//
 // tensor
 //===----------------------------------------------------------------------===//
 
-struct CastModel
-    : public DifferentiableOpInterface::ExternalModel<CastModel,
-                                                      tensor::CastOp> {
-  LogicalResult emitGradients(Operation *op, OpBuilder &builder,
-                              GradientState &state) const {
-    auto castOp = cast<tensor::CastOp>(op);
-    Value gradient = tensor::CastOp::create(
-        builder, op->getLoc(), castOp.getSource().getType(),
-        state.getGradient(castOp.getResult()));
-    state.addGradient(builder, op->getLoc(), castOp.getSource(), gradient);
-    return success();
-  }
-};
+/// The gradient of the source of `op`, where its result has `gradient`.
+static Value emitSourceGradient(OpBuilder &builder, tensor::CastOp op,
+                                Value gradient) {
+  return tensor::CastOp::create(builder, op.getLoc(), op.getSource().getType(),
+                                gradient);
+}
 
-struct ExpandShapeModel
-    : public DifferentiableOpInterface::ExternalModel<ExpandShapeModel,
-                                                      tensor::ExpandShapeOp> {
-  LogicalResult emitGradients(Operation *op, OpBuilder &builder,
-                              GradientState &state) const {
-    auto expand = cast<tensor::ExpandShapeOp>(op);
-    Value gradient = tensor::CollapseShapeOp::create(
-        builder, op->getLoc(), expand.getSrcType(),
-        state.getGradient(expand.getResult()), expand.getReassociation());
-    state.addGradient(builder, op->getLoc(), expand.getSrc(), gradient);
-    return success();
-  }
-};
+static Value emitSourceGradient(OpBuilder &builder, tensor::ExpandShapeOp op,
+                                Value gradient) {
+  return tensor::CollapseShapeOp::create(builder, op.getLoc(), op.getSrcType(),
+                                         gradient, op.getReassociation());
+}
 
-struct CollapseShapeModel
-    : public DifferentiableOpInterface::ExternalModel<CollapseShapeModel,
-                                                      tensor::CollapseShapeOp> {
-  LogicalResult emitGradients(Operation *op, OpBuilder &builder,
-                              GradientState &state) const {
-    auto collapse = cast<tensor::CollapseShapeOp>(op);
-    Location loc = op->getLoc();
-    Value gradient = tensor::ExpandShapeOp::create(
-        builder, loc, collapse.getSrcType(),
-        state.getGradient(collapse.getResult()),
-        collapse.getReassociationIndices(),
-        tensor::getMixedSizes(builder, loc, collapse.getSrc()));
-    state.addGradient(builder, loc, collapse.getSrc(), gradient);
-    return success();
-  }
-};
+static Value emitSourceGradient(OpBuilder &builder, tensor::CollapseShapeOp op,
+                                Value gradient) {
+  Location loc = op.getLoc();
+  return tensor::ExpandShapeOp::create(
+      builder, loc, op.getSrcType(), gradient, op.getReassociationIndices(),
+      tensor::getMixedSizes(builder, loc, op.getSrc()));
+}
 
-struct ExtractSliceModel
-    : public DifferentiableOpInterface::ExternalModel<ExtractSliceModel,
-                                                      tensor::ExtractSliceOp> {
+static Value emitSourceGradient(OpBuilder &builder, tensor::ExtractSliceOp op,
+                                Value gradient) {
+  Location loc = op.getLoc();
+  Value zeros = emitZeros(builder, loc, op.getSource(),
+                          op.getSourceType().getElementType());
+  return tensor::InsertSliceOp::create(builder, loc, gradient, zeros,
+                                       op.getMixedOffsets(), op.getMixedSizes(),
+                                       op.getMixedStrides());
+}
+
+namespace {
+/// Operations that move the elements of their first operand, the source.
+template <typename OpTy>
+struct SourceModel
+    : public DifferentiableOpInterface::ExternalModel<SourceModel<OpTy>, OpTy> {
   LogicalResult emitGradients(Operation *op, OpBuilder &builder,
                               GradientState &state) const {
-    auto slice = cast<tensor::ExtractSliceOp>(op);
-    Location loc = op->getLoc();
-    Value zeros = emitZeros(builder, loc, slice.getSource(),
-                            slice.getSourceType().getElementType());
-    Value gradient = tensor::InsertSliceOp::create(
-        builder, loc, state.getGradient(slice.getResult()), zeros,
-        slice.getMixedOffsets(), slice.getMixedSizes(),
-        slice.getMixedStrides());
-    state.addGradient(builder, loc, slice.getSource(), gradient);
+    Value gradient = emitSourceGradient(builder, cast<OpTy>(op),
+                                        state.getGradient(op->getResult(0)));
+    state.addGradient(builder, op->getLoc(), op->getOperand(0), gradient);
     return success();
   }
 };
@@ -741,10 +725,13 @@ void attn::registerTensorGradientModels(DialectRegistry &registry) {
     linalg::SoftmaxOp::attachInterface<SoftmaxModel>(*context);
   });
   registry.addExtension(+[](MLIRContext *context, tensor::TensorDialect *) {
-    tensor::CastOp::attachInterface<CastModel>(*context);
-    tensor::ExpandShapeOp::attachInterface<ExpandShapeModel>(*context);
-    tensor::CollapseShapeOp::attachInterface<CollapseShapeModel>(*context);
-    tensor::ExtractSliceOp::attachInterface<ExtractSliceModel>(*context);
+    tensor::CastOp::attachInterface<SourceModel<tensor::CastOp>>(*context);
+    tensor::ExpandShapeOp::attachInterface<SourceModel<tensor::ExpandShapeOp>>(
+        *context);
+    tensor::CollapseShapeOp::attachInterface<
+        SourceModel<tensor::CollapseShapeOp>>(*context);
+    tensor::ExtractSliceOp::attachInterface<
+        SourceModel<tensor::ExtractSliceOp>>(*context);
     tensor::InsertSliceOp::attachInterface<InsertSliceModel>(*context);
     tensor::ConcatOp::attachInterface<ConcatModel>(*context);
     tensor::PadOp::attachInterface<PadModel>(*context);
