@@ -150,26 +150,20 @@ static MaskAttrInterface simplifyBand(MaskAttrInterface mask,
   return result ? result : getBandMask(mask.getContext(), band);
 }
 
-static MaskAttrInterface intersectBand(MaskAttrInterface mask,
-                                       MaskAttrInterface other) {
+/// The band whose sides `getSide` finds from two sides at a time; null where
+/// `other` is no band of the same alignment.
+static MaskAttrInterface
+combineBands(MaskAttrInterface mask, MaskAttrInterface other,
+             function_ref<std::optional<int64_t>(std::optional<int64_t>,
+                                                 std::optional<int64_t>)>
+                 getSide) {
   Band lhs = *getAsBand(mask);
   std::optional<Band> rhs = getAsBand(other);
   if (!rhs || lhs.alignment != rhs->alignment)
     return nullptr;
   return getBandMask(mask.getContext(),
-                     {getNarrowerSide(lhs.left, rhs->left),
-                      getNarrowerSide(lhs.right, rhs->right), lhs.alignment});
-}
-
-static MaskAttrInterface uniteBand(MaskAttrInterface mask,
-                                   MaskAttrInterface other) {
-  Band lhs = *getAsBand(mask);
-  std::optional<Band> rhs = getAsBand(other);
-  if (!rhs || lhs.alignment != rhs->alignment)
-    return nullptr;
-  return getBandMask(mask.getContext(),
-                     {getWiderSide(lhs.left, rhs->left),
-                      getWiderSide(lhs.right, rhs->right), lhs.alignment});
+                     {getSide(lhs.left, rhs->left),
+                      getSide(lhs.right, rhs->right), lhs.alignment});
 }
 
 LogicalResult
@@ -203,11 +197,11 @@ MaskAttrInterface CausalAttr::simplify(int64_t queryLength,
 }
 
 MaskAttrInterface CausalAttr::getIntersection(MaskAttrInterface other) const {
-  return intersectBand(*this, other);
+  return combineBands(*this, other, getNarrowerSide);
 }
 
 MaskAttrInterface CausalAttr::getUnion(MaskAttrInterface other) const {
-  return uniteBand(*this, other);
+  return combineBands(*this, other, getWiderSide);
 }
 
 Value CausalAttr::emitPredicate(OpBuilder &builder, Location loc,
@@ -276,9 +270,9 @@ MaskAttrInterface SlidingWindowAttr::simplify(int64_t queryLength,
 
 MaskAttrInterface
 SlidingWindowAttr::getIntersection(MaskAttrInterface other) const {
-  return intersectBand(*this, other);
+  return combineBands(*this, other, getNarrowerSide);
 }
 
 MaskAttrInterface SlidingWindowAttr::getUnion(MaskAttrInterface other) const {
-  return uniteBand(*this, other);
+  return combineBands(*this, other, getWiderSide);
 }
