@@ -359,7 +359,9 @@ typedef enum attnrt_fault {
   /* A position for which tables of a rotary embedding have no row */
   ATTNRT_FAULT_POSITIONS = 14,
   /* A log-decay of linear attention that is positive or no number */
-  ATTNRT_FAULT_LOG_DECAYS = 15
+  ATTNRT_FAULT_LOG_DECAYS = 15,
+  /* Offsets of a shard with dropout that are not multiples of 16 */
+  ATTNRT_FAULT_SHARD = 16
 } attnrt_fault;
 
 /** The number of 32-bit words, from the error flag on, that kernels may

@@ -27,6 +27,7 @@ static DropoutUsers getUser(AttentionOpInterface op) {
   return {op.getDropoutAttr(),
           op.getSeed(),
           op.getOffset(),
+          op.getPositions(),
           {getDimSize(query, 0), getDimSize(query, 1), getDimSize(query, 2),
            getDimSize(key, 2)},
           query,
@@ -39,7 +40,7 @@ static DropoutUsers getUser(AttentionOpInterface op) {
 static bool makeSameKeepMask(const DropoutUsers &a, const DropoutUsers &b) {
   bool isDynamic = ShapedType::isDynamicShape(a.sizes);
   return a.dropout == b.dropout && a.seed == b.seed && a.offset == b.offset &&
-         a.sizes == b.sizes &&
+         a.positions == b.positions && a.sizes == b.sizes &&
          a.ops.front()->getBlock() == b.ops.front()->getBlock() &&
          (!isDynamic || (a.query == b.query && a.key == b.key));
 }

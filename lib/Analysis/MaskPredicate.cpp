@@ -205,6 +205,8 @@ unsigned MaskAnalysis::getSymbol(Value value) {
     if (value.getType().isInteger(1)) {
       facts.push_back(getForm(variable));
       facts.push_back(getForm(variable) * -1 + 1);
+    } else if (value.getDefiningOp<arith::IndexCastUIOp>()) {
+      facts.push_back(getForm(variable));
     }
   }
   return symbols[value];

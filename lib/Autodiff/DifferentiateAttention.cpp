@@ -417,11 +417,12 @@ struct AttentionModel
         attention.getHeadMap(), attention.getIdentity(),
         attention.getQuerySequences(), attention.getKeySequences(),
         attention.getKeyLengths(), attention.getPageTable(),
-        attention.getMaskReads(), attention.getSeed(), attention.getOffset(),
-        attention.getDropoutMask(), attention.getBlockMask(),
-        attention.getSequenceLayoutAttr(), attention.getScaleAttr(),
-        attention.getMaskAttr(), attention.getDropoutAttr(),
-        attention.getMaskLayoutAttr(), attention.getDropProbabilityAttr(),
+        attention.getPositions(), attention.getMaskReads(), attention.getSeed(),
+        attention.getOffset(), attention.getDropoutMask(),
+        attention.getBlockMask(), attention.getSequenceLayoutAttr(),
+        attention.getScaleAttr(), attention.getMaskAttr(),
+        attention.getDropoutAttr(), attention.getMaskLayoutAttr(),
+        attention.getDropProbabilityAttr(), attention.getDropoutOnlyAttr(),
         attention.getPrecisionAttr(), attention.getScheduleAttr());
     replacement->setDiscardableAttrs(op->getDiscardableAttrDictionary());
     for (auto [from, to] :
@@ -537,11 +538,12 @@ private:
         builder, loc, types, query, keys, values, attention->getResult(0),
         attention->getResult(1), dout, dlse, inits[0], inits[1], inits[2],
         destinations, attention.getIdentity(), attention.getQuerySequences(),
-        attention.getKeySequences(), attention.getMaskReads(),
-        attention.getSeed(), attention.getOffset(), attention.getDropoutMask(),
-        attention.getSequenceLayoutAttr(), attention.getScaleAttr(),
-        attention.getMaskAttr(), attention.getDropoutAttr(),
-        attention.getMaskLayoutAttr(), attention.getDropProbabilityAttr(),
+        attention.getKeySequences(), attention.getPositions(),
+        attention.getMaskReads(), attention.getSeed(), attention.getOffset(),
+        attention.getDropoutMask(), attention.getSequenceLayoutAttr(),
+        attention.getScaleAttr(), attention.getMaskAttr(),
+        attention.getDropoutAttr(), attention.getMaskLayoutAttr(),
+        attention.getDropProbabilityAttr(), attention.getDropoutOnlyAttr(),
         attention.getPrecisionAttr(), /*schedule=*/Attribute(),
         state.isDeterministic() ? builder.getUnitAttr() : UnitAttr());
     IRMapping mapping;

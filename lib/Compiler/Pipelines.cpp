@@ -78,6 +78,7 @@ void attn::buildSchedulePipeline(OpPassManager &pm,
   pm.addPass(createAttnDefineDivisionsPass());
   pm.addNestedPass<func::FuncOp>(createAttnRaiseMatmulPass());
   pm.addPass(createAttnExpandMasksPass());
+  pm.addPass(createAttnExpandPositionsPass());
   AttnReassociatePassOptions reassociate;
   reassociate.target = options.target;
   pm.addPass(createAttnReassociatePass(reassociate));

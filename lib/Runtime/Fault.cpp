@@ -76,6 +76,10 @@ static int32_t setFaultError(int32_t fault, const int32_t *words) {
                           "a call was given new keys or queries at positions "
                           "for which its tables of the rotary embedding have "
                           "no row");
+  if (fault == ATTNRT_FAULT_SHARD)
+    return attnrtSetError(ATTN_INVALID_ARGUMENT,
+                          "a call with dropout was given a shard whose first "
+                          "query or first key is not at a multiple of 16");
   if (fault == ATTNRT_FAULT_LOG_DECAYS)
     return attnrtSetError(ATTN_INVALID_ARGUMENT,
                           "a call was given a log-decay that is more than 0 or "

@@ -23,7 +23,8 @@ namespace mlir::attn {
 /// order in which they run.
 struct DropoutUsers {
   DropoutAttr dropout;
-  Value seed, offset;
+  /// `positions` is null unless the attentions are shards.
+  Value seed, offset, positions;
   /// Batch entries, heads, queries and keys.
   std::array<int64_t, 4> sizes;
   /// The values that have these sizes.

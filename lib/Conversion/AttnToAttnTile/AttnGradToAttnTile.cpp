@@ -249,6 +249,9 @@ LogicalResult GradLowering::verify() {
   if (!op.getMaskReads().empty())
     return op.emitOpError("has a mask that reads operands, which "
                           "attn-expand-masks must expand");
+  if (op.isShard())
+    return op.emitOpError("has the positions of a shard, which "
+                          "attn-expand-positions must expand");
   parts = schedule.getGradSchedules();
   if (tensors.isDeterministic && !parts.dq && !parts.orderedDq)
     return op.emitOpError(
@@ -427,6 +430,7 @@ LogicalResult GradLowering::lower() {
     if (part && failed(dropout.check(cast<ScheduleAttrInterface>(part))))
       return failure();
   dropout.report();
+  dropout.checkPositions(rewriter, schedule.getPreparation(), symbols);
   if (failed(collectCaptures(dropout)))
     return failure();
   findRows();

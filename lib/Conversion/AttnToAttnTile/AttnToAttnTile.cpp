@@ -82,6 +82,9 @@ static LogicalResult verifyPrepared(AttentionOpInterface attention) {
   if (!attention.getMaskReads().empty())
     return attention.emitOpError("has a mask that reads operands, which "
                                  "attn-expand-masks must expand");
+  if (attention.isShard())
+    return attention.emitOpError("has the positions of a shard, which "
+                                 "attn-expand-positions must expand");
   return success();
 }
 
@@ -204,6 +207,7 @@ mlir::attn::lowerToKernel(RewriterBase &rewriter,
   if (failed(dropout.check(schedule)))
     return failure();
   dropout.report();
+  dropout.checkPositions(rewriter, schedule.getPreparation(), symbols);
 
   SetVector<Value> used;
   getUsedValuesDefinedAbove(attention->getRegions(), used);

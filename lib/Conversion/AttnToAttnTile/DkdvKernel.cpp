@@ -193,7 +193,7 @@ Value GradKernelWriter::emitKeyPart(const KeyStep &step,
   // and the values derived from it would displace tiles.
   Value keepMask = emitKeepMask(
       at, workspace.streams
-              ? dropout.emitLoadStream(b, item.sequence, step.head,
+              ? dropout.emitLoadStream(b, captured, item.sequence, step.head,
                                        get(workspace.streams))
               : dropout.emitSource(b, captured, item.sequence, step.head));
   Value raw = emitRawScores(qk);

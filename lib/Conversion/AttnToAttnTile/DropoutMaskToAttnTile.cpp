@@ -14,6 +14,7 @@
 #include "CreateKernel.h"
 #include "KernelDropout.h"
 #include "attn/Conversion/AttnToAttnTile/AttnToAttnTile.h"
+#include "attn/Dialect/Attn/IR/ShardPositions.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -38,6 +39,8 @@ SmallVector<Value> attn::getMaskOperands(DropoutMaskOp op) {
     if (!matchPattern(state, m_Constant()) &&
         !llvm::is_contained(operands, state))
       operands.push_back(state);
+  if (Value positions = op.getPositions())
+    operands.push_back(positions);
   return operands;
 }
 
@@ -65,11 +68,22 @@ void attn::writeMaskProgram(OpBuilder &builder, DropoutMaskOp op,
   b.setInsertionPointToStart(forall.getBody());
 
   SmallVector<Value> ids = forall.getInductionVars();
-  Value head = ids[1];
+  Value batch = ids[0], head = ids[1];
   if (op.getFirstHead() > 0)
     head = arith::AddIOp::create(b, head, index(op.getFirstHead()));
+  auto add = [&](Value value, ShardPosition entry, int64_t divisor) -> Value {
+    if (!op.getPositions())
+      return value;
+    Value first = emitShardPosition(b, b.getLoc(),
+                                    captured.lookup(op.getPositions()), entry);
+    if (divisor != 1)
+      first = arith::DivUIOp::create(b, first, index(divisor));
+    return arith::AddIOp::create(b, value, first);
+  };
+  batch = add(batch, ShardPosition::FirstBatch, /*divisor=*/1);
+  head = add(head, ShardPosition::FirstHead, /*divisor=*/1);
   RngBlock<Value> stream =
-      op.getDropout().emitStream(b, b.getLoc(), seed, offset, ids[0], head);
+      op.getDropout().emitStream(b, b.getLoc(), seed, offset, batch, head);
   Value firstRow = arith::MulIOp::create(b, ids[2], index(rowsOfWorkItem));
   auto rows = scf::ForOp::create(b, index(0), index(rowsOfWorkItem), index(1));
   b.setInsertionPointToStart(rows.getBody());
@@ -81,9 +95,14 @@ void attn::writeMaskProgram(OpBuilder &builder, DropoutMaskOp op,
   auto toWord = [&](Value position) -> Value {
     return arith::IndexCastOp::create(b, b.getI32Type(), position);
   };
-  Value queryWord = toWord(row), keyWord = toWord(column);
+  Value queryWord = row, keyWord = column;
   if (op.getLayout() == MaskLayout::Columns)
     std::swap(queryWord, keyWord);
+  // Words have pairs of queries, and several keys.
+  constexpr int64_t queriesOfWord = 2;
+  queryWord = toWord(add(queryWord, ShardPosition::FirstQuery, queriesOfWord));
+  keyWord =
+      toWord(add(keyWord, ShardPosition::FirstKey, DropoutAttr::keysOfWord));
   Value word =
       op.getDropout().emitKeepWord(b, b.getLoc(), stream, queryWord, keyWord);
   memref::StoreOp::create(b, word, mask,
@@ -106,6 +125,9 @@ LogicalResult attn::lowerDropoutMaskToKernel(RewriterBase &rewriter,
     return op.emitOpError("must be bufferised");
   if (!op.getScheduleAttr())
     return op.emitOpError("needs a schedule");
+  if (Value positions = op.getPositions())
+    createPositionsCheck(rewriter, op, positions,
+                         op.getScheduleAttr().getPreparation(), symbols);
   attn_tile::KernelOp kernel =
       createKernel(rewriter, op, op.getScheduleAttr(), symbols, "_dropout_mask",
                    getMaskOperands(op));

@@ -11,6 +11,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelDropout.h"
+#include "CreateKernel.h"
+#include "ScalarKernelBuilder.h"
+#include "attn-runtime/attn_runtime.h"
+#include "attn/Dialect/Attn/IR/ShardPositions.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -49,6 +53,57 @@ void KernelDropout::addOperands(SetVector<Value> &operands) const {
   for (Value operand : {op.getSeed(), op.getOffset(), op.getDropoutMask()})
     if (operand && !matchPattern(operand, m_Constant()))
       operands.insert(operand);
+  if (Value positions = getPositions())
+    operands.insert(positions);
+}
+
+void attn::createPositionsCheck(RewriterBase &rewriter, Operation *user,
+                                Value positions, ScheduleAttrInterface schedule,
+                                SymbolTable &symbols) {
+  OpBuilder::InsertionGuard guard(rewriter);
+  rewriter.setInsertionPoint(user);
+  ScalarKernelBuilder b(user->getLoc(), rewriter);
+  Value fault = attn_tile::ErrorFlagOp::create(
+      rewriter, user->getLoc(), MemRefType::get({1}, rewriter.getI32Type()));
+  attn_tile::KernelOp kernel =
+      createKernel(rewriter, user, schedule, symbols, "_check_positions",
+                   {positions, fault});
+  Block &entry = kernel.getBody().front();
+  b.setInsertionPointToEnd(&entry);
+  auto forall = scf::ForallOp::create(
+      b, ArrayRef<OpFoldResult>{b.getIndexAttr(1)}, ValueRange(), std::nullopt);
+  attn_tile::ReturnOp::create(b);
+  b.setInsertionPointToStart(forall.getBody());
+  auto load = [&](ShardPosition entryNumber) -> Value {
+    return memref::LoadOp::create(
+        b, entry.getArgument(0), b.constant(static_cast<int64_t>(entryNumber)));
+  };
+  Value bits =
+      b.either(load(ShardPosition::FirstQuery), load(ShardPosition::FirstKey));
+  Value rest = b.both(
+      bits, arith::ConstantIntOp::create(b, DropoutAttr::keysOfWord - 1, 32));
+  Value isCut = b.compare(arith::CmpIPredicate::ne, rest,
+                          arith::ConstantIntOp::create(b, 0, 32));
+  b.report(isCut, ATTNRT_FAULT_SHARD, entry.getArgument(1));
+}
+
+void KernelDropout::checkPositions(RewriterBase &rewriter,
+                                   ScheduleAttrInterface schedule,
+                                   SymbolTable &symbols) const {
+  if (Value positions = getPositions())
+    createPositionsCheck(rewriter, op, positions, schedule, symbols);
+}
+
+void KernelDropout::emitOffsets(OpBuilder &builder, const IRMapping &captured,
+                                Source &source) const {
+  Value positions = getPositions();
+  if (!positions)
+    return;
+  positions = captured.lookup(positions);
+  source.firstQuery = emitShardPosition(builder, op->getLoc(), positions,
+                                        ShardPosition::FirstQuery);
+  source.firstKey = emitShardPosition(builder, op->getLoc(), positions,
+                                      ShardPosition::FirstKey);
 }
 
 KernelDropout::Source KernelDropout::emitSource(OpBuilder &builder,
@@ -66,6 +121,14 @@ KernelDropout::Source KernelDropout::emitSource(OpBuilder &builder,
     return source;
   Value seed = emitRngState(builder, op.getSeed(), captured);
   Value offset = emitRngState(builder, op.getOffset(), captured);
+  if (Value positions = getPositions()) {
+    positions = captured.lookup(positions);
+    batch = emitGlobalPosition(builder, op->getLoc(), positions,
+                               ShardPosition::FirstBatch, batch);
+    head = emitGlobalPosition(builder, op->getLoc(), positions,
+                              ShardPosition::FirstHead, head);
+    emitOffsets(builder, captured, source);
+  }
   llvm::append_range(
       source.stream,
       dropout.emitStream(builder, op->getLoc(), seed, offset, batch, head));
@@ -91,10 +154,12 @@ void KernelDropout::emitStoreStream(OpBuilder &builder,
 }
 
 KernelDropout::Source KernelDropout::emitLoadStream(OpBuilder &builder,
+                                                    const IRMapping &captured,
                                                     Value batch, Value head,
                                                     Value streams) const {
   ImplicitLocOpBuilder b(op->getLoc(), builder);
   Source source;
+  emitOffsets(b, captured, source);
   auto type = cast<MemRefType>(streams.getType());
   for (int64_t i = 0; i < type.getDimSize(2); ++i) {
     Value at = arith::ConstantIndexOp::create(b, i);
@@ -140,6 +205,13 @@ Value KernelDropout::emitKeepMask(OpBuilder &builder, const Source &source,
     return attn_tile::LoadKeepMaskOp::create(
         builder, op->getLoc(), type, source.mask, source.batch, source.head,
         *op.getMaskLayout(), firstQuery, firstKey);
+  auto add = [&](Value offset, Value position) {
+    return offset ? builder.createOrFold<arith::AddIOp>(op->getLoc(), offset,
+                                                        position)
+                  : position;
+  };
+  firstQuery = add(source.firstQuery, firstQuery);
+  firstKey = add(source.firstKey, firstKey);
   return attn_tile::GenerateKeepMaskOp::create(
       builder, op->getLoc(), type, firstQuery, firstKey, source.stream,
       op.getDropoutAttr());

@@ -15,6 +15,8 @@
 
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace mlir::attn {
@@ -39,6 +41,11 @@ public:
       reportDropout(op.getLoc(), op.getDropoutAttr());
   }
 
+  /// Creates the kernel that reports positions of a shard at which words of the
+  /// keep mask do not begin, if keep masks are generated for a shard.
+  void checkPositions(RewriterBase &rewriter, ScheduleAttrInterface schedule,
+                      SymbolTable &symbols) const;
+
   /// Adds the operands that kernels need; constants need no operand.
   void addOperands(SetVector<Value> &operands) const;
 
@@ -48,6 +55,8 @@ public:
     SmallVector<Value, 4> stream;
     /// The packed keep mask, if it is read, and its batch and head indices.
     Value mask, batch, head;
+    /// The global positions of the first query and key of a shard, or null.
+    Value firstQuery, firstKey;
   };
 
   /// Emits the source of a batch entry and head, in a kernel whose operands
@@ -63,8 +72,8 @@ public:
   void emitStoreStream(OpBuilder &builder, const IRMapping &captured,
                        Value batch, Value head, Value isFirst,
                        Value streams) const;
-  Source emitLoadStream(OpBuilder &builder, Value batch, Value head,
-                        Value streams) const;
+  Source emitLoadStream(OpBuilder &builder, const IRMapping &captured,
+                        Value batch, Value head, Value streams) const;
 
   /// How the threads of a tile hold keep-mask words. Rows are queries, or keys
   /// if transposed; with `Whole` each thread loads all words of its own rows.
@@ -84,6 +93,12 @@ public:
   double getKeepProbability() const { return op.getKeepProbability(); }
 
 private:
+  /// The positions of the shard for which keep masks are generated, or null.
+  Value getPositions() const { return isMade() ? op.getPositions() : Value(); }
+  /// Emits where the shard begins, if there is one.
+  void emitOffsets(OpBuilder &builder, const IRMapping &captured,
+                   Source &source) const;
+
   // Interfaces have no constant methods.
   mutable AttentionOpInterface op;
 };
@@ -92,8 +107,14 @@ private:
 /// maps.
 Value emitRngState(OpBuilder &builder, Value state, const IRMapping &captured);
 
-/// The operands of the program of a dropout keep mask: the mask, and the seed
-/// and offset if they are not constants.
+/// Creates the kernel that reports, before `user`, `positions` of a shard at
+/// which words of a keep mask do not begin.
+void createPositionsCheck(RewriterBase &rewriter, Operation *user,
+                          Value positions, ScheduleAttrInterface schedule,
+                          SymbolTable &symbols);
+
+/// The operands of the program of a dropout keep mask: the mask, the seed and
+/// offset if they are not constants, and the positions of a shard.
 SmallVector<Value> getMaskOperands(DropoutMaskOp op);
 
 /// Writes a program that generates the keep mask of `op`: a loop over its work

@@ -220,6 +220,9 @@ mlir::attn::lowerMatmulToKernel(RewriterBase &rewriter, MatmulOp op,
   size_t numOwn = operands.size();
   if (mask)
     llvm::append_range(operands, getMaskOperands(mask));
+  if (mask && mask.getPositions())
+    createPositionsCheck(rewriter, op, mask.getPositions(),
+                         schedule.getPreparation(), symbols);
   attn_tile::KernelOp kernel = createKernel(
       rewriter, op, schedule, symbols,
       mask ? "_matmul_and_mask_kernel" : "_matmul_kernel", operands);

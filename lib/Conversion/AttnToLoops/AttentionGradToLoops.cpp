@@ -217,8 +217,10 @@ Value GradLoopWriter::emitScoreGrad(const LoopPair &pair, Value score, Value ds,
   Region &region = grad.getScoreModGrad();
   if (region.empty())
     return ds;
-  SmallVector<Value> arguments = {truncToF32(score), truncToF32(ds), pair.batch,
-                                  pair.head,         pair.query,     pair.key};
+  LoopPair at = getMaskedPair(pair);
+  SmallVector<Value> arguments = {truncToF32(score),  truncToF32(ds),
+                                  at.sequence.number, at.head,
+                                  at.query,           at.key};
   llvm::append_range(arguments, grad.getDcaptures());
   IRMapping inner = mapping;
   for (auto [argument, value] :

@@ -13,6 +13,7 @@
 #include "LoopEmitter.h"
 #include "attn/Analysis/BoundedReads.h"
 #include "attn/Dialect/Attn/IR/KeepMaskLayout.h"
+#include "attn/Dialect/Attn/IR/ShardPositions.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -49,6 +50,8 @@ LoopEmitter::LoopEmitter(OpBuilder &builder, AttentionOpInterface attention,
   }
   if (Value mask = attention.getDropoutMask())
     dropoutMask = lookup(mask);
+  if (Value shard = attention.getPositions())
+    positions = lookup(shard);
   if (!addressing.isListed())
     return;
   querySequences = lookup(attention.getQuerySequences());
@@ -152,16 +155,37 @@ Value LoopEmitter::emitKeyHead(Value head) {
   return arith::DivUIOp::create(b, head, index(attention.getGroupSize()));
 }
 
-Value LoopEmitter::emitScore(const LoopPair &pair, Value score) {
+LoopPair LoopEmitter::getGlobalPair(const LoopPair &pair) {
+  auto read = [&](ShardPosition entry) {
+    return emitShardPosition(b, b.getLoc(), positions, entry);
+  };
+  auto add = [&](Value value, ShardPosition offset) {
+    return emitGlobalPosition(b, b.getLoc(), positions, offset, value);
+  };
+  LoopPair global = pair;
+  global.sequence.number = add(pair.sequence.number, ShardPosition::FirstBatch);
+  global.head = add(pair.head, ShardPosition::FirstHead);
+  global.query = add(pair.query, ShardPosition::FirstQuery);
+  global.key = add(pair.key, ShardPosition::FirstKey);
+  global.sequence.queryLength = read(ShardPosition::NumQueries);
+  global.sequence.keyLength = read(ShardPosition::NumKeys);
+  return global;
+}
+
+Value LoopEmitter::emitScore(const LoopPair &stored, Value score) {
   if (attention.getScoreMod().empty())
     return score;
+  LoopPair pair = getMaskedPair(stored);
   Value changed = inlineRegion(attention.getScoreMod(),
                                {truncToF32(score), pair.sequence.number,
                                 pair.head, pair.query, pair.key});
   return extToF64(changed);
 }
 
-Value LoopEmitter::emitMaskMod(const LoopPair &pair) {
+Value LoopEmitter::emitMaskMod(const LoopPair &stored) {
+  if (!attention.getMaskAttr() && attention.getMaskMod().empty())
+    return Value();
+  LoopPair pair = getMaskedPair(stored);
   Value keep;
   if (MaskAttrInterface mask = attention.getMaskAttr())
     keep = mask.emitPredicate(b, b.getLoc(),
@@ -176,8 +200,11 @@ Value LoopEmitter::emitMaskMod(const LoopPair &pair) {
   return keep ? arith::AndIOp::create(b, keep, kept).getResult() : kept;
 }
 
-Value LoopEmitter::emitIsKept(const LoopPair &pair) {
+Value LoopEmitter::emitIsKept(const LoopPair &stored) {
   Location loc = b.getLoc();
+  // A keep mask that is read belongs to the shard.
+  bool isGlobal = positions && attention.getDropoutAttr();
+  LoopPair pair = isGlobal ? getGlobalPair(stored) : stored;
   auto toWord = [&](Value position) -> Value {
     return arith::IndexCastOp::create(b, b.getI32Type(), position);
   };

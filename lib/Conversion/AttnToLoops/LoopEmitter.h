@@ -74,6 +74,11 @@ protected:
   Value emitIsKept(const LoopPair &pair);
   /// Applies dropout to the probability `weight`, an f64, or to its gradient.
   Value emitDropout(const LoopPair &pair, Value weight);
+  /// `pair` as masks and regions see it: in the coordinates of the larger
+  /// attention if this is a shard.
+  LoopPair getMaskedPair(const LoopPair &pair) {
+    return attention.isShard() ? getGlobalPair(pair) : pair;
+  }
   /// The dot product of two vectors, loaded at the indices and one more.
   Value emitDot(Value lhs, ValueRange lhsIndices, Value rhs,
                 ValueRange rhsIndices, Value length);
@@ -117,7 +122,12 @@ private:
   /// number of sequences if none does.
   Value findSequence(Value bounds, Value row);
 
+  /// `pair` with the positions and lengths of the larger attention.
+  LoopPair getGlobalPair(const LoopPair &pair);
+
   KVAddressingAttrInterface addressing;
+  /// The positions of a shard, or null.
+  Value positions;
   Value querySequences, keySequences;
   /// Number of packed sequences.
   Value numPacked;

@@ -167,6 +167,17 @@ func.func @mask_that_reads(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>, %x
 
 // -----
 
+func.func @shard(%q: memref<1x1x?x64xf32>, %lse: memref<1x1x?xf32>, %p: memref<6xi32>) {
+  // expected-error @below {{'attn.attention_grad' op has the positions of a shard, which attn-expand-positions must expand}}
+  attn.attention_grad ins(%q, %q, %q, %q, %lse, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>,
+          memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?xf32>, memref<1x1x?x64xf32>)
+      outs(%q, %q, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>)
+      positions(%p : memref<6xi32>) schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
+  return
+}
+
+// -----
+
 func.func @identity_and_gradient_of_lse(%x: memref<2x4x8x16xf32>, %lse: memref<2x4x8xf32>, %u: memref<4xf32>) {
   // expected-error @below {{'attn.attention_grad' op with 'identity' and 'dlse' has no tiled program yet}}
   attn.attention_grad

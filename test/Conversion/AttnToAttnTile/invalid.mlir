@@ -71,6 +71,16 @@ func.func @mask_that_reads(%q: memref<1x1x?x64xf32>, %x: memref<1x?xi32>) {
 
 // -----
 
+func.func @shard(%q: memref<1x1x?x64xf32>, %p: memref<6xi32>) {
+  // expected-error @below {{'attn.attention' op has the positions of a shard, which attn-expand-positions must expand}}
+  attn.attention ins(%q, %q, %q : memref<1x1x?x64xf32>, memref<1x1x?x64xf32>, memref<1x1x?x64xf32>)
+      outs(%q : memref<1x1x?x64xf32>) positions(%p : memref<6xi32>)
+      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
+  return
+}
+
+// -----
+
 func.func @table_on_tensors(%x: tensor<1x?xi32>, %t: tensor<1x?xi32>) -> tensor<1x?xi32> {
   // expected-error @below {{'attn.sequence_ids' op must be bufferised}}
   %0 = attn.sequence_ids ins(%x : tensor<1x?xi32>) outs(%t : tensor<1x?xi32>) otherwise(-1)

@@ -45,6 +45,7 @@ static Names getNamesOfAttention(AttentionOpInterface op, Value blockMask) {
                   {op.getKeySequences(), "k_sequences"}});
   names.append(
       {{op.getKeyLengths(), "key_lengths"}, {op.getPageTable(), "page_table"}});
+  names.push_back({op.getPositions(), "positions"});
   if (op.getDropoutAttr())
     names.append({{op.getSeed(), "seed"}, {op.getOffset(), "offset"}});
   names.append(

@@ -37,6 +37,18 @@ static void eraseRegion(PatternRewriter &rewriter, AttentionOpInterface op,
   rewriter.modifyOpInPlace(op, [&] { rewriter.eraseBlock(&region.front()); });
 }
 
+/// Removes the dropout, and the positions of a shard that are for it alone.
+static void removeDropout(AttentionOpInterface op) {
+  op.removeDropoutAttr();
+  // Each range is looked up anew: removing operands before it moves it.
+  op.getSeedMutable().clear();
+  op.getOffsetMutable().clear();
+  if (!op.getDropoutOnly())
+    return;
+  op.getPositionsMutable().clear();
+  op.setDropoutOnly(false);
+}
+
 namespace {
 /// Drops a scale that is the default one.
 struct DropDefaultScale
@@ -132,6 +144,8 @@ struct DropTrueMask : public OpInterfaceRewritePattern<AttentionOpInterface> {
       return rewriter.notifyMatchFailure(op, "no mask");
     if (op.readsKeyLengths())
       return rewriter.notifyMatchFailure(op, "the device reads the lengths");
+    if (op.isShard())
+      return rewriter.notifyMatchFailure(op, "mask sees global positions");
     int64_t queryLength = getDimSize(op.getQuery(), 2);
     int64_t keyLength = getDimSize(op.getKey(), 2);
     if (ShapedType::isDynamic(queryLength) || queryLength == 0 ||
@@ -157,11 +171,7 @@ struct DropEmptyDropout
     if (dropout.getThreshold() != 0)
       return rewriter.notifyMatchFailure(
           op, "some attention probabilities are dropped");
-    rewriter.modifyOpInPlace(op, [&] {
-      op.removeDropoutAttr();
-      op.getSeedMutable().clear();
-      op.getOffsetMutable().clear();
-    });
+    rewriter.modifyOpInPlace(op, [&] { removeDropout(op); });
     return success();
   }
 };
@@ -275,13 +285,11 @@ struct DropScoresOfIdentity : public OpRewritePattern<AttentionOp> {
       return rewriter.notifyMatchFailure(op, "nothing depends on scores");
     rewriter.modifyOpInPlace(op, [&] {
       op.removeMaskAttr();
-      op.removeDropoutAttr();
+      removeDropout(op);
       op.removeMaskLayoutAttr();
       op.removeDropProbabilityAttr();
       // Each range is looked up anew: removing operands before it moves it.
       op.getMaskReadsMutable().clear();
-      op.getSeedMutable().clear();
-      op.getOffsetMutable().clear();
       op.getDropoutMaskMutable().clear();
       op.getSinksMutable().clear();
     });
@@ -346,11 +354,12 @@ struct DropUnusedCaptures : public OpRewritePattern<AttentionGradOp> {
         op.getQuery(), op.getKey(), op.getValue(), op.getOut(), op.getLse(),
         op.getDout(), op.getDlse(), op.getDquery(), op.getDkey(),
         op.getDvalue(), kept, op.getIdentity(), op.getQuerySequences(),
-        op.getKeySequences(), op.getMaskReads(), op.getSeed(), op.getOffset(),
-        op.getDropoutMask(), op.getSequenceLayoutAttr(), op.getScaleAttr(),
-        op.getMaskAttr(), op.getDropoutAttr(), op.getMaskLayoutAttr(),
-        op.getDropProbabilityAttr(), op.getPrecisionAttr(),
-        op.getScheduleAttr(), op.getDeterministicAttr());
+        op.getKeySequences(), op.getPositions(), op.getMaskReads(),
+        op.getSeed(), op.getOffset(), op.getDropoutMask(),
+        op.getSequenceLayoutAttr(), op.getScaleAttr(), op.getMaskAttr(),
+        op.getDropoutAttr(), op.getMaskLayoutAttr(),
+        op.getDropProbabilityAttr(), op.getDropoutOnlyAttr(),
+        op.getPrecisionAttr(), op.getScheduleAttr(), op.getDeterministicAttr());
     replacement->setDiscardableAttrs(op->getDiscardableAttrDictionary());
     for (auto [from, to] :
          llvm::zip_equal(op->getRegions(), replacement->getRegions()))

@@ -331,6 +331,36 @@ static LogicalResult verifyDropout(AttentionOpInterface op) {
   return verifyDropoutMask(op);
 }
 
+/// Checks the positions of a shard.
+static LogicalResult verifyPositions(AttentionOpInterface op) {
+  Value positions = op.getPositions();
+  if (op.getDropoutOnly() && !(positions && op.getDropoutAttr()))
+    return op->emitOpError("'dropout_only' needs 'positions' and 'dropout'");
+  if (!positions)
+    return success();
+  if (failed(verifySameContainer(op, {{"positions", positions}})))
+    return failure();
+  auto attention = dyn_cast<AttentionOp>(op.getOperation());
+  SmallVector<std::pair<StringRef, bool>> others = {
+      {"sequences", op.hasSequences()},
+      {"key_lengths", bool(op.getKeyLengths())}};
+  // Code of masks, which block masks belong to, may include the offsets.
+  if (op.isShard()) {
+    bool hasIdentity =
+        llvm::any_of(op.getHeadOperands(), [](const HeadOperand &operand) {
+          return operand.name == "identity";
+        });
+    others.append({{"identity", hasIdentity},
+                   {"reads", !op.getMaskReads().empty()},
+                   {"block_mask", attention && attention.getBlockMask()}});
+  }
+  for (auto [other, isUsed] : others)
+    if (isUsed)
+      return op->emitOpError()
+             << "'positions' must not be used together with '" << other << "'";
+  return success();
+}
+
 /// Checks the operands that the named mask reads.
 static LogicalResult verifyMaskReads(AttentionOpInterface op) {
   OperandRange operands = op.getMaskReads();
@@ -569,7 +599,7 @@ static LogicalResult verifyOperands(AttentionOpInterface op, Value out,
   for (Value gradient : captureGradients)
     operands.emplace_back("dcaptures", gradient);
   if (failed(verifyKVAddressing(op)) || failed(verifyDropout(op)) ||
-      failed(verifyMaskReads(op)) ||
+      failed(verifyPositions(op)) || failed(verifyMaskReads(op)) ||
       failed(verifySameContainer(op, operands)) ||
       failed(verifyElementType(op, "key", op.getKey(), false)) ||
       failed(verifyElementType(op, "value", op.getValue(), false)))
@@ -634,9 +664,10 @@ LogicalResult AttentionGradOp::verifyRegions() {
 
 LogicalResult DropoutMaskOp::verify() {
   bool isBuffer = isa<MemRefType>(getOut().getType());
-  for (auto [name, state] :
-       {std::pair("seed", getSeed()), std::pair("offset", getOffset())})
-    if (isa<ShapedType>(state.getType()) &&
+  for (auto [name, state] : {std::pair("seed", Value(getSeed())),
+                             std::pair("offset", Value(getOffset())),
+                             std::pair("positions", Value(getPositions()))})
+    if (state && isa<ShapedType>(state.getType()) &&
         isa<MemRefType>(state.getType()) != isBuffer)
       return emitOpError()
              << "operands must be all tensors or all memrefs, but "

@@ -91,7 +91,8 @@ static tensor::EmptyOp emitMask(ImplicitLocOpBuilder &b,
 static Value emitKeepMask(ImplicitLocOpBuilder &b, const DropoutUsers &users,
                           Value part, int64_t first) {
   return DropoutMaskOp::create(b, part.getType(), users.seed, users.offset,
-                               part, users.dropout, users.getLayout(), first,
+                               part, users.positions, users.dropout,
+                               users.getLayout(), first,
                                /*schedule=*/nullptr)
       .getResult();
 }
@@ -156,6 +157,10 @@ static void readMask(RewriterBase &rewriter, OpTy op, Value mask,
     op.getSeedMutable().clear();
     op.getOffsetMutable().clear();
     op.removeDropoutAttr();
+    if (op.getDropoutOnly()) {
+      op.getPositionsMutable().clear();
+      op.setDropoutOnly(false);
+    }
     op.getDropoutMaskMutable().assign(mask);
     op.setMaskLayout(layout);
     op.setDropProbabilityAttr(rewriter.getF32FloatAttr(
@@ -298,6 +303,8 @@ bool AttnHoistRngPass::replace(RewriterBase &rewriter, DropoutUsers &users,
                                tensor::EmptyOp empty) {
   std::string reason;
   SmallVector<Value> needed = {users.seed, users.offset, empty};
+  if (users.positions)
+    needed.push_back(users.positions);
   SmallVector<MatmulOp> matmuls = findMatmulsBefore(users, needed, reason);
   DropoutTimes times =
       estimateDropout(users.ops, matmuls, *targetInfo, device, assumptions);

@@ -170,6 +170,9 @@ FailureOr<MaskMap> AttnPrintMaskMapPass::getMap(AttentionOp attention,
                                      ? "has sequences, whose lengths"
                                      : "has 'key_lengths', which")
            << " are known at run time alone: no map can be drawn";
+  if (attention.isShard())
+    return attention.emitOpError("is a shard, whose positions are known at run "
+                                 "time alone: no map can be drawn");
   int64_t queryLength = getDimSize(attention.getQuery(), 2);
   int64_t keyLength = getDimSize(attention.getKey(), 2);
   if (ShapedType::isDynamic(queryLength) || ShapedType::isDynamic(keyLength) ||

@@ -48,7 +48,8 @@ static Value getSizedBy(Value size) {
 /// region.
 static IRMapping mapLengths(AttentionOpInterface op, MaskScope &scope) {
   IRMapping mapping;
-  if (op.readsKeyLengths())
+  // Masks of a shard see the lengths of the larger attention.
+  if (op.readsKeyLengths() || op.isShard())
     return mapping;
   op.getMaskMod().walk([&](Operation *nested) {
     auto mapSize = [&](Value size) {

@@ -41,3 +41,12 @@ func.func @captured(%q: memref<1x2x128x64xf32>, %n: index) {
     }
   return
 }
+
+// -----
+
+func.func @shard(%q: tensor<1x1x64x16xf32>, %p: tensor<6xi32>) -> tensor<1x1x64x16xf32> {
+  // expected-error @below {{is a shard, whose positions are known at run time alone: no map can be drawn}}
+  %0 = attn.attention ins(%q, %q, %q : tensor<1x1x64x16xf32>, tensor<1x1x64x16xf32>, tensor<1x1x64x16xf32>)
+      outs(%q : tensor<1x1x64x16xf32>) positions(%p : tensor<6xi32>) mask(#attn.causal) -> tensor<1x1x64x16xf32>
+  return %0 : tensor<1x1x64x16xf32>
+}

@@ -384,6 +384,30 @@ def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
       "::mlir::Value", "getPageTable", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return {};">,
     InterfaceMethod<[{
+        The global positions of a shard, `[6]`, or null; `ShardPosition` lists the
+        entries.
+      }],
+      "::mlir::Value", "getPositions", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return {};">,
+    InterfaceMethod<"The positions of a shard as a range of at most one operand.",
+      "::mlir::MutableOperandRange", "getPositionsMutable", (ins),
+      /*methodBody=*/"", /*defaultImplementation=*/[{
+        return ::mlir::MutableOperandRange($_op.getOperation(), 0, 0);
+      }]>,
+    InterfaceMethod<[{
+        Whether the positions of the shard are for generated random numbers alone.
+      }],
+      "bool", "getDropoutOnly", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return false;">,
+    InterfaceMethod<[{
+        Sets whether the positions of the shard are for generated random numbers
+        alone.
+      }],
+      "void", "setDropoutOnly", (ins "bool":$dropoutOnly), /*methodBody=*/"",
+      /*defaultImplementation=*/[{
+        assert(!dropoutOnly && "operation has no positions");
+      }]>,
+    InterfaceMethod<[{
         The key head of each query head, or null where groups of consecutive
         query heads of equal size share a key head.
       }],
@@ -508,9 +532,12 @@ def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
         int64_t length = ::mlir::attn::getDimSize(operand, 2);
         return isRead || length == 0 ? ::mlir::ShapedType::kDynamic : length;
       };
-      return {getLength($_op.getQuery(), hasSequences()),
-              getLength($_op.getKey(), readsKeyLengths())};
+      return {getLength($_op.getQuery(), hasSequences() || isShard()),
+              getLength($_op.getKey(), readsKeyLengths() || isShard())};
     }
+
+    /// Whether masks and regions see the global coordinates of a shard.
+    bool isShard() { return $_op.getPositions() && !$_op.getDropoutOnly(); }
 
     /// Whether attention probabilities are dropped.
     bool hasDropout() {

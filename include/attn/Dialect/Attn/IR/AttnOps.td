@@ -46,6 +46,15 @@ def Attn_SequenceTensor
                       ".isSignlessInteger(32)">]>,
            "1-D tensor or memref of i32 values">;
 
+/// i32, one dimension: the positions of a shard (`ShardPosition`).
+def Attn_PositionsTensor
+    : Type<And<[Or<[AnyRankedTensor.predicate, AnyMemRef.predicate]>,
+                CPred<"::llvm::cast<::mlir::ShapedType>($_self).getRank() == 1">,
+                CPred<"::llvm::cast<::mlir::ShapedType>($_self).getDimSize(0) == 6">,
+                CPred<"::llvm::cast<::mlir::ShapedType>($_self).getElementType()"
+                      ".isSignlessInteger(32)">]>,
+           "1-D tensor or memref of 6 i32 values">;
+
 /// i32, two dimensions: the pages of each batch entry.
 def Attn_PageTable
     : Type<And<[Or<[AnyRankedTensor.predicate, AnyMemRef.predicate]>,
@@ -305,6 +314,43 @@ def Attn_AttentionOp : Attn_Op<"attention", [
         page_table(%table : memref<?x?xi32>) mask(#attn.causal)
     ```
 
+    `positions` makes the operation a shard of a larger attention: it has some of
+    the batch entries, query heads, queries and keys, and the larger attention is
+    the merge of its shards (`attn.merge`). The operand has six entries:
+
+    | entry | value |
+    |---|---|
+    | 0, 1 | the global positions of the first query and the first key |
+    | 2, 3 | the global numbers of the first batch entry and the first query head |
+    | 4, 5 | the global numbers of queries and keys |
+
+    Masks, `score_mod` and `mask_mod` regions and generated random numbers see
+    global coordinates: `positions[2] + b`, `positions[3] + h`, `positions[0] + i`
+    and `positions[1] + j`. Masks see the global lengths, to whose bottom right
+    corner they are aligned. So each shard attends to the pairs that the larger
+    attention does, and drops the same ones. Tensors that regions read belong to
+    the larger attention, unless the region subtracts the offsets. Operands, such as
+    a `dropout_mask`, `sinks` and `head_map`, belong to the shard, and so do the
+    positions that the `query` and `epilogue` regions get.
+
+    Entries are read when the operation runs, on the device that runs it. They are
+    from 0 to 2^28 - 1; the shard ends within the global lengths. With `dropout`, the
+    first query and the first key are multiples of 16: the runtime reports others as
+    an error, and results are undefined then. `positions` cannot be used with
+    `identity`, `sequences`, `key_lengths`, `reads` or `block_mask`.
+
+    ```mlir
+    %out = attn.attention
+        ins(%q, %k, %v : tensor<1x32x4096x128xbf16>, tensor<1x8x2048x128xbf16>,
+            tensor<1x8x2048x128xbf16>)
+        outs(%init : tensor<1x32x4096x128xbf16>)
+        positions(%positions : tensor<6xi32>) mask(#attn.causal)
+        -> tensor<1x32x4096x128xbf16>
+    ```
+
+    With `dropout_only`, `positions` are for the random numbers alone: masks and
+    regions see the positions of the shard. `attn-expand-positions` makes this form.
+
     `dropout` drops attention probabilities: `p[j]` becomes 0 for dropped pairs and
     is divided by one minus the effective p for kept ones, after `lse` has been
     computed. The attribute, `seed`, `offset` and the positions `b, h, i, j` alone
@@ -398,6 +444,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
                        Optional<Attn_SequenceTensor>:$key_sequences,
                        Optional<Attn_SequenceTensor>:$key_lengths,
                        Optional<Attn_PageTable>:$page_table,
+                       Optional<Attn_PositionsTensor>:$positions,
                        Variadic<Attn_MaskRead>:$mask_reads,
                        Optional<Attn_RngState>:$seed,
                        Optional<Attn_RngState>:$offset,
@@ -409,6 +456,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
                        OptionalAttr<Attn_DropoutAttr>:$dropout,
                        OptionalAttr<Attn_MaskLayoutAttr>:$mask_layout,
                        OptionalAttr<F32Attr>:$drop_probability,
+                       UnitAttr:$dropout_only,
                        OptionalAttr<Attn_MatmulPrecisionAttr>:$precision,
                        OptionalAttr<Attn_AnyScheduleAttr>:$schedule);
   let results = (outs Variadic<AnyRankedTensor>:$results);
@@ -426,6 +474,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
         `:` type($query_sequences) `,` type($key_sequences) `)`)?
     (`key_lengths` `(` $key_lengths^ `:` type($key_lengths) `)`)?
     (`page_table` `(` $page_table^ `:` type($page_table) `)`)?
+    (`positions` `(` $positions^ `:` type($positions) `)`)? (`dropout_only` $dropout_only^)?
     (`scale` `(` $scale^ `)`)? (`mask` `(` $mask^ `)`)?
     (`reads` `(` $mask_reads^ `:` type($mask_reads) `)`)?
     (`block_mask` `(` $block_mask^ `:` type($block_mask) `)`)?
@@ -539,6 +588,10 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
     and `dvalue[b,h/g,j,:]` is the sum of `(1 - u) * p[i,j] * dout[b,h,i,:]`, plus
     `u * dout[b,h,j-Skv+Sq,:]` where that query exists.
 
+    `positions` is as in `attn.attention`. If `out` and `lse` are results of the larger
+    attention, the merge of its shards, then the gradient of a query is the total of
+    its `dquery` of all shards, and likewise for keys and values.
+
     `sequences` is as in `attn.attention`. Rows of `dquery`, `dkey` and `dvalue`
     that belong to no sequence keep their contents; such rows of the inputs have
     no influence.
@@ -582,6 +635,7 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
                        Optional<Attn_HeadScalarTensor>:$identity,
                        Optional<Attn_SequenceTensor>:$query_sequences,
                        Optional<Attn_SequenceTensor>:$key_sequences,
+                       Optional<Attn_PositionsTensor>:$positions,
                        Variadic<Attn_MaskRead>:$mask_reads,
                        Optional<Attn_RngState>:$seed,
                        Optional<Attn_RngState>:$offset,
@@ -592,6 +646,7 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
                        OptionalAttr<Attn_DropoutAttr>:$dropout,
                        OptionalAttr<Attn_MaskLayoutAttr>:$mask_layout,
                        OptionalAttr<F32Attr>:$drop_probability,
+                       UnitAttr:$dropout_only,
                        OptionalAttr<Attn_MatmulPrecisionAttr>:$precision,
                        OptionalAttr<Attn_AnyScheduleAttr>:$schedule,
                        UnitAttr:$deterministic);
@@ -609,6 +664,7 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
     (`identity` `(` $identity^ `:` type($identity) `)`)?
     (`sequences` $sequence_layout `(` $query_sequences^ `,` $key_sequences
         `:` type($query_sequences) `,` type($key_sequences) `)`)?
+    (`positions` `(` $positions^ `:` type($positions) `)`)? (`dropout_only` $dropout_only^)?
     (`scale` `(` $scale^ `)`)? (`mask` `(` $mask^ `)`)?
     (`reads` `(` $mask_reads^ `:` type($mask_reads) `)`)?
     (`dropout` `(` $dropout^ `,` $seed `,` $offset `:` type($seed) `,` type($offset) `)`)?
@@ -657,7 +713,9 @@ def Attn_DropoutMaskOp : Attn_Op<"dropout_mask", [
     Both operations can read both layouts. For `Sq` queries and `Skv` keys,
     `U = 32 * ceil(Sq / 64)` and `W = 4 * ceil(Skv / 64)`: whole blocks of 64 by
     64 pairs, in which rows of words begin at multiples of 16 bytes. With
-    `from_head`, `out` holds some of the heads, starting at that head.
+    `from_head`, `out` holds some of the heads, starting at that head. With
+    `positions`, it is the keep mask of a shard, as in `attn.attention`; entries 4
+    and 5, the global lengths, do not matter.
 
     ```mlir
     %bits = attn.dropout_mask rows
@@ -667,14 +725,16 @@ def Attn_DropoutMaskOp : Attn_Op<"dropout_mask", [
     ```
   }];
   let arguments = (ins Attn_RngState:$seed, Attn_RngState:$offset,
-                       Attn_WordTensor:$out, Attn_DropoutAttr:$dropout,
-                       Attn_MaskLayoutAttr:$layout,
+                       Attn_WordTensor:$out,
+                       Optional<Attn_PositionsTensor>:$positions,
+                       Attn_DropoutAttr:$dropout, Attn_MaskLayoutAttr:$layout,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "0">:$first_head,
                        OptionalAttr<Attn_ScheduleAttrInterface>:$schedule);
   let results = (outs Optional<AnyRankedTensor>:$result);
   let assemblyFormat = [{
     $layout `by` `(` $dropout `,` $seed `,` $offset `:` type($seed) `,` type($offset) `)`
     `outs` `(` $out `:` type($out) `)` (`from_head` `(` $first_head^ `)`)?
+    (`positions` `(` $positions^ `:` type($positions) `)`)?
     (`schedule` `(` $schedule^ `)`)? attr-dict (`->` type($result)^)?
   }];
   let hasVerifier = 1;

@@ -47,6 +47,44 @@ def AttnExpandMasksPass : Attn_Pass<"attn-expand-masks"> {
                            "::mlir::tensor::TensorDialect"];
 }
 
+def AttnExpandPositionsPass : Attn_Pass<"attn-expand-positions"> {
+  let summary = "write the positions of shards into masks and regions";
+  let description = [{
+    The masks and regions of an attention with `positions` see global coordinates.
+    This pass makes the offsets part of the code: named masks become code of the
+    `mask_mod` region, and `score_mod`, `mask_mod` and `score_mod_grad` regions add
+    the offsets to their arguments. `MaskAnalysis` finds the tiles of such masks as
+    closed forms of the offsets. `positions` stay, as `dropout_only`, where the
+    operation generates random numbers.
+
+    ```mlir
+    attn.attention ... positions(%p : tensor<6xi32>) mask(#attn.causal<top_left>)
+    ```
+
+    becomes
+
+    ```mlir
+    attn.attention ... mask_mod {
+    ^bb0(%b: index, %h: index, %i: index, %j: index):
+      ...
+      %query = arith.addi %i, %first_query : index
+      %key = arith.addi %j, %first_key : index
+      %keep = arith.cmpi sge, %query, %key : index
+      attn.yield %keep : i1
+    }
+    ```
+
+    Where the positions are an argument of a function, its attribute `attn.name`
+    names it `positions`, unless it has a name.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::memref::MemRefDialect",
+                           "::mlir::tensor::TensorDialect"];
+  let statistics = [
+    Statistic<"numShards", "num-shards", "Number of expanded operations">
+  ];
+}
+
 def AttnSimplifyMasksPass : Attn_Pass<"attn-simplify-masks"> {
   let summary = "simplify the masks of attention";
   let description = [{
