@@ -16,6 +16,8 @@ from attn.masks import Mask
 MAX_SCALE = 3.4028234663852886e38
 # The type of boundaries and of lengths of sequences.
 _LENGTHS = "tensor<?xi32>"
+# The type of the positions of a shard.
+_POSITIONS = "tensor<6xi32>"
 # The type of page tables.
 _PAGES = "tensor<?x?xi32>"
 
@@ -34,9 +36,12 @@ class Attention:
     (``packed``) or lengths (``padded``) of the queries' and the keys' sequences follow the
     reads, or boundaries of the queries and lengths of the keys (``packed_queries``). So do the
     lengths of the entries of a KV cache, with ``key_lengths``, and its page table, with
-    ``page_size``; pages are ``[pages, key heads, page size, head dim]``. Batch and lengths may
-    vary from call to call unless they are given. ``score_mod`` and ``mask_mod`` are bodies of regions in MLIR. They see the score ``%s`` and the position
-    ``%b, %h, %i, %j``, read the captures ``%c0, %c1, ...``, and end with ``attn.yield``.
+    ``page_size``; pages are ``[pages, key heads, page size, head dim]``. With ``positions``, calls are for shards of a
+    larger attention, and a tensor of six numbers comes next: the global positions of the first query and key, the
+    global numbers of the first batch entry and query head, and how many queries and keys the larger attention has.
+    Batch and lengths may vary from call to call unless they are given. ``score_mod`` and ``mask_mod`` are bodies of
+    regions in MLIR. They see the score ``%s`` and the position ``%b, %h, %i, %j``, read the captures
+    ``%c0, %c1, ...``, and end with ``attn.yield``.
 
         attn.compile(attn.Attention("bf16", 32, 8, 128, mask="#attn.causal"), target="sm_90a")
     """
@@ -65,6 +70,8 @@ class Attention:
     #: Whether a KV cache has lengths, and the size of its pages if it is paged.
     key_lengths: bool = False
     page_size: Optional[int] = None
+    #: Whether calls are for shards of a larger attention, whose global positions masks, regions and dropout see.
+    positions: bool = False
     with_lse: bool = False
     dropout: str = ""
     batch: Optional[int] = None
@@ -116,6 +123,7 @@ class Attention:
         captures += f", %query_sequences: {_LENGTHS}, %key_sequences: {_LENGTHS}" if self.sequences else ""
         captures += f", %key_lengths: {_LENGTHS}" if self.key_lengths else ""
         captures += f", %page_table: {_PAGES}" if self.page_size is not None else ""
+        captures += f", %positions: {_POSITIONS}" if self.positions else ""
         captures += "".join(f", %c{i}: {kind}" for i, kind in enumerate(self.captures))
         state = ", %seed: tensor<i64>, %offset: tensor<i64>" if self.dropout else ""
         inits = ["%out_init", "%lse_init"][: len(results)]
@@ -129,6 +137,8 @@ class Attention:
             clauses.append(f"key_lengths(%key_lengths : {_LENGTHS})")
         if self.page_size is not None:
             clauses.append(f"page_table(%page_table : {_PAGES})")
+        if self.positions:
+            clauses.append(f"positions(%positions : {_POSITIONS})")
         if self.scale is not None:
             clauses.append(f"scale({_float(self.scale)})")
         if mask:

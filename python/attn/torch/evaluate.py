@@ -271,7 +271,7 @@ def attend(
     """Output and log-sum-exp in double precision. With dropout, ``rng`` has seed and offset."""
     check_kind(query, key, value, captures, kind, allows_double=True)
     operands = find_operands(captures, kind)
-    of_lengths = [clause for clause in operands if clause in (*SEQUENCES, "key_lengths", "page_table")]
+    of_lengths = [clause for clause in operands if clause in (*SEQUENCES, "key_lengths", "page_table", "positions")]
     given = [operand for clause in of_lengths for operand in operands[clause]]
     check_clauses(Kind(clauses=" ".join(of_lengths)), query, given)
     key, value = (_gather_pages(tensor, captures, kind) for tensor in (key, value))
@@ -336,6 +336,12 @@ def _locate(
     if "key_lengths" in kind.clauses.split():
         length = find_operands(captures, kind)["key_lengths"][0].long().clamp(0, sizes[1]).view(-1, 1, 1, 1)
         return _Places(position, (sizes[0], length), position[3] < length)
+    if "positions" in kind.clauses.split():
+        entries = find_operands(captures, kind)["positions"][0].long()
+        # First query, key, batch entry and head.
+        offsets = [entries[number] for number in (2, 3, 0, 1)]
+        position = tuple(place + offset for place, offset in zip(position, offsets))
+        return _Places(position, (entries[4], entries[5]))
     if not kind.sequences:
         return _Places(position, sizes)
     operands = find_operands(captures, kind)[kind.sequences]

@@ -46,8 +46,10 @@ _VIEW_WORDS = ctypes.sizeof(TensorView) // 8
 # How many operands each clause has, in order; they follow the operands of the mask.
 CLAUSES = {
     "sinks": 1, "heads": 1, "identity": 1, "packed": 2, "padded": 2, "packed_queries": 2, "key_lengths": 1,
-    "page_table": 1,
+    "page_table": 1, "positions": 1,
 }  # fmt: skip
+#: Entries of the positions of a shard: first query, key, batch entry and query head, numbers of queries and keys.
+NUM_POSITIONS = 6
 #: The clauses of sequences of different lengths.
 SEQUENCES = ("packed", "padded", "packed_queries")
 #: Numbers of queries of calls with a KV cache that have kernels of their own.
@@ -185,6 +187,7 @@ _OPERANDS = {
     "padded": "the tensor of lengths",
     "key_lengths": "cache_seqlens",
     "page_table": "block_table",
+    "positions": "positions",
 }
 
 
@@ -212,7 +215,8 @@ def check_clauses(kind: Kind, query: Tensor, captures: Sequence[Tensor]) -> Dict
                 continue
             by_entry = (query.shape[0],)
             expected = {
-                "packed": None, "padded": by_entry, "packed_queries": None, "key_lengths": by_entry
+                "packed": None, "padded": by_entry, "packed_queries": None, "key_lengths": by_entry,
+                "positions": (NUM_POSITIONS,),
             }.get(clause, (heads,))  # fmt: skip
             if operand.ndim != 1 or (expected is not None and tuple(operand.shape) != tuple(expected)):
                 wanted = expected or "(sequences + 1,)"
@@ -242,6 +246,7 @@ def find_clauses(
     query_lengths: Optional[Tensor] = None,
     key_lengths: Optional[Tensor] = None,
     sequences: str = "padded",
+    positions: Optional[Tensor] = None,
 ) -> Tuple[str, List[Tensor]]:
     """The clauses of attention that there are operands for, and their operands."""
     clauses: List[str] = []
@@ -264,6 +269,11 @@ def find_clauses(
                 raise AttnError(f"{name} is a {kind}; pass a tensor with an element for each batch entry")
             operands.append(with_unit_stride(tensor, name))
         clauses.append(sequences)
+    if positions is not None:
+        if not isinstance(positions, Tensor):
+            raise AttnError(f"positions is a {type(positions).__name__}; pass a tensor of {NUM_POSITIONS} numbers")
+        clauses.append("positions")
+        operands.append(with_unit_stride(positions, "positions"))
     return " ".join(clauses), operands
 
 
@@ -641,6 +651,7 @@ def describe_attention(
         sequences=kind.sequences,
         key_lengths="key_lengths" in clauses,
         page_size=key.shape[2] if is_paged else None,
+        positions="positions" in clauses,
         with_lse=with_lse,
         dropout=dropout_attribute(kind.dropout_p) if kind.dropout_p else "",
         batch=1 if kind.packs_queries else None,

@@ -246,7 +246,7 @@ def _is_batch(info: Any, in_dims: Tuple, kind: Kind, rng: Optional[Tensor]) -> b
     """Whether mapped calls are one call with more batch entries: nothing but query, key and value is mapped, and
     nothing depends on the number of the batch entry."""
     depends_on_batch = "%b" in kind.score_mod or "%b" in kind.mask_mod or kind.reads > 0 or kind.clauses.endswith(
-        ("packed", "padded", "packed_queries", "key_lengths", "page_table")
+        ("packed", "padded", "packed_queries", "key_lengths", "page_table", "positions")
     )
     is_random = rng is not None and (in_dims[1] is not None or info.randomness != "different")
     is_mapped = any(dim is not None for dim in in_dims[0][3:])

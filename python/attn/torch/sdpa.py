@@ -207,6 +207,23 @@ def _reads_as_is(captures: Sequence[Tensor], read: Sequence[Tensor]) -> bool:
     )
 
 
+def _check_shard(
+    attn_mask: Optional[Tensor],
+    reads: int,
+    identity: Optional[Tensor],
+    query_lengths: Optional[Tensor],
+    key_lengths: Optional[Tensor],
+) -> None:
+    """Refuses arguments that have no meaning for a shard."""
+    if attn_mask is not None:
+        raise UnsupportedError("attn_mask is a tensor, which positions do not go with; pass one of attn.masks")
+    if reads:
+        raise UnsupportedError("the mask reads tensors, which positions do not go with; pass one of positions alone")
+    for name, tensor in (("identity", identity), ("query_lengths", query_lengths), ("key_lengths", key_lengths)):
+        if tensor is not None:
+            raise UnsupportedError(f"{name} and positions do not go together; leave one out")
+
+
 def sdpa(
     query: Tensor,
     key: Tensor,
@@ -224,6 +241,7 @@ def sdpa(
     identity: Optional[Tensor] = None,
     query_lengths: Optional[Tensor] = None,
     key_lengths: Optional[Tensor] = None,
+    positions: Optional[Tensor] = None,
     return_lse: bool = False,
     deterministic: bool = False,
 ) -> Union[Tensor, Tuple[Tensor, Tensor]]:
@@ -250,6 +268,11 @@ def sdpa(
       with the probabilities;
     - ``query_lengths`` and ``key_lengths`` (``torch.int32``), the number of positions of each batch entry
       that count: masks see these lengths, and outputs and gradients of other positions are 0;
+    - ``positions`` (``torch.int32``), six numbers that make the tensors a shard of a larger attention: the positions
+      there of the first query and the first key, the numbers of the first batch entry and the first query head, and how
+      many queries and keys there are. Named masks and dropout see the positions and lengths of the larger attention;
+      ``attn.torch.merge`` merges the results of shards with the same queries. With dropout, the first query and key are
+      at multiples of 16;
     - ``return_lse``, the log-sum-exp of the scores as second result, which has gradients, too;
     - ``deterministic``: gradients are bitwise equal each time, whatever the mode of torch is.
 
@@ -270,18 +293,22 @@ def sdpa(
         if not isinstance(block_mask, Mask):
             raise AttnError(f"block_mask is a {type(block_mask).__name__}; pass one of attn.masks")
         named, captures = read_mask(block_mask, argument)
+    if positions is not None:
+        _check_shard(attn_mask, len(captures), identity, query_lengths, key_lengths)
     # Compilers of torch look no further: they would guard all that they see.
     if _is_dynamo_compiling() and not (isinstance(query, Tensor) and query.is_nested):
         return _attend_in_graph(
             query, key, value, attn_mask, captures, named, dropout_p, is_causal, scale, enable_gqa, soft_cap, sinks,
-            head_map, identity, query_lengths, key_lengths, return_lse, deterministic,
+            head_map, identity, query_lengths, key_lengths, positions, return_lse, deterministic,
         )  # fmt: skip
     reads = len(captures)
     if attn_mask is not None:
         captures = (*captures, attn_mask)
     call = None
     has_options = (
-        return_lse or deterministic or not (sinks is head_map is identity is query_lengths is key_lengths is None)
+        return_lse or deterministic or not (
+            sinks is head_map is identity is query_lengths is key_lengths is positions is None
+        )
     )
     name = None
     if not (has_options or is_observed()):
@@ -325,9 +352,9 @@ def sdpa(
             raise UnsupportedError(
                 "attn_mask is a tensor, which has no meaning for sequences of different lengths; pass one of attn.masks"
             )
-        if query_lengths is not None or key_lengths is not None or return_lse:
+        if query_lengths is not None or key_lengths is not None or positions is not None or return_lse:
             raise UnsupportedError(
-                "nested tensors go with neither lengths nor return_lse; call varlen_attn with their values()"
+                "nested tensors go with neither lengths, positions nor return_lse; call varlen_attn with their values()"
             )
         return _attend_jagged(
             query, key, value, is_causal, block_mask, scale=scale, enable_gqa=enable_gqa, dropout_p=dropout_p,
@@ -335,7 +362,7 @@ def sdpa(
         )  # fmt: skip
     return _attend(
         query, key, value, attn_mask, captures[:reads], named, dropout_p, is_causal, scale, enable_gqa, soft_cap, sinks,
-        head_map, identity, query_lengths, key_lengths, return_lse, deterministic, call,
+        head_map, identity, query_lengths, key_lengths, positions, return_lse, deterministic, call,
     )  # fmt: skip
 
 
@@ -356,6 +383,7 @@ def _attend(
     identity: Optional[Tensor],
     query_lengths: Optional[Tensor],
     key_lengths: Optional[Tensor],
+    positions: Optional[Tensor],
     return_lse: bool,
     deterministic: bool,
     call: Optional[Tuple] = None,
@@ -399,7 +427,9 @@ def _attend(
     )
     if not (query.shape[0] == key.shape[0] == value.shape[0] and query.shape[1] == key.shape[1] == value.shape[1]):
         query, key, value = _broadcast(query, key, value, enable_gqa, head_map is not None)
-    clauses, operands = find_clauses(query, key, sinks, head_map, identity, query_lengths, key_lengths)
+    clauses, operands = find_clauses(
+        query, key, sinks, head_map, identity, query_lengths, key_lengths, positions=positions
+    )
     read = tuple([with_unit_stride(tensor, "a tensor that the mask reads") for tensor in captures])
     read = (*read, *operands)
     mask_type = None
