@@ -7,12 +7,12 @@
     clang_tidy.py --build-dir BUILD [FILE...]
 
 Most of the time that clang-tidy takes is the parsing of MLIR's headers: 10 seconds, where a source takes half of one.
-Sources that are compiled alike are therefore first checked in groups, as one translation unit that includes them. A
-source in which something is found, also that another one defines the same name, is checked again in a smaller group, and
-at last by itself: only that counts as a finding. Findings depend only on the source, the headers that it includes, the
-command that compiles it, the checks and clang-tidy itself. A source that was clean with the present state of all these
-is skipped; the cache remembers no more than that. Once a source has been built, ninja knows its headers; without that
-it is always checked.
+Sources that are compiled alike and use the same namespaces are therefore first checked in groups, as one translation
+unit that includes them. A source in which something is found, also that another one defines the same name, is checked
+again in a smaller group, and at last by itself: only that counts as a finding. Findings depend only on the source, the
+headers that it includes, the command that compiles it, the checks and clang-tidy itself. A source that was clean with
+the present state of all these is skipped; the cache remembers no more than that. Once a source has been built, ninja
+knows its headers; without that it is always checked.
 
 Without FILE, checks all that BUILD compiles of lib and tools. Exits with 1 if
 anything is found.
@@ -140,14 +140,22 @@ def select(entries, files, build):
     return [selected[source] for source in sorted(selected)]
 
 
+def find_namespaces(source):
+    """The namespaces whose names a source uses without them. In a source that includes it and others, which use more
+    namespaces, such names may be ambiguous."""
+    text = source.read_text(errors="replace") if source.exists() else ""
+    return sorted(set(re.findall(r"^using namespace ([\w:]+);", text, re.MULTILINE)))
+
+
 def make_groups(todo):
-    """Lists of entries, with their keys, of sources that are compiled and checked alike."""
+    """Lists of entries, with their keys, of sources that are compiled and checked alike and use the same namespaces."""
     alike = {}
     for entry, key in todo:
         words = shlex.split(entry["command"])
         words = [word for word in words if word not in (entry["file"], object_of(entry))]
         configurations = find_configurations(pathlib.Path(entry["file"]))
-        alike.setdefault((*configurations, *words), []).append((entry, key))
+        namespaces = find_namespaces(pathlib.Path(entry["file"]))
+        alike.setdefault((*configurations, *words, *namespaces), []).append((entry, key))
     groups = []
     for members in alike.values():
         count = -(-len(members) // GROUP_SIZE)

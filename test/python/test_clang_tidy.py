@@ -133,6 +133,16 @@ def test_groups(project):
     assert (project.folder / "tool.seen").read_text() == "firstsecond"
 
 
+@pytest.mark.parametrize("namespace, runs", [("attn", 1), ("attn_tile", 2)])
+def test_groups_use_the_same_namespaces(project, namespace, runs):
+    """Names that both namespaces have would be ambiguous in a group."""
+    project.write("lib/one.cpp", "using namespace mlir;\nusing namespace mlir::attn;\n")
+    project.write("lib/two.cpp", f"using namespace mlir::{namespace};\nusing namespace mlir;\n")
+    project.write("tool", TOOL.replace("files=", 'echo run >> "$0.seen"; files=', 1))
+    assert project.run() == (0, ["one.cpp", "two.cpp"])
+    assert (project.folder / "tool.seen").read_text() == "run\n" * runs
+
+
 def add_sources(project, *names):
     """Sources that are compiled like the others."""
     entries = json.loads((project.build / "compile_commands.json").read_text())

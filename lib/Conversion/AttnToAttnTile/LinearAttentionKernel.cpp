@@ -113,7 +113,7 @@ private:
 };
 
 /// A computation in the form of linear attention.
-struct LinearForm {
+struct LinearKernelForm {
   /// The operation that it is part of, and its schedule.
   Operation *op;
   ScheduleAttrInterface schedule;
@@ -155,7 +155,7 @@ struct ChunkSplits {
 /// What kernels that go through chunks have in common.
 class ChunkKernelWriter {
 protected:
-  ChunkKernelWriter(OpBuilder &builder, const LinearForm &form,
+  ChunkKernelWriter(OpBuilder &builder, const LinearKernelForm &form,
                     attn_tile::KernelOp kernel, ValueRange operands);
 
   /// The work of a work item.
@@ -240,7 +240,7 @@ protected:
   }
 
   TileProgramBuilder b;
-  LinearForm form;
+  LinearKernelForm form;
   Block *entry;
   IRMapping arguments;
   Value key, value, cumulative;
@@ -252,10 +252,10 @@ protected:
 /// Writes the kernel of outputs.
 class OutputKernelWriter : ChunkKernelWriter {
 public:
-  OutputKernelWriter(OpBuilder &builder, const LinearForm &form,
+  OutputKernelWriter(OpBuilder &builder, const LinearKernelForm &form,
                      attn_tile::KernelOp kernel, const ChunkSplits &given);
 
-  static SmallVector<Value> getOperands(const LinearForm &form,
+  static SmallVector<Value> getOperands(const LinearKernelForm &form,
                                         const ChunkSplits &splits);
   void write();
 
@@ -286,10 +286,10 @@ private:
 /// Writes the kernel of the states of splits.
 class SplitStateWriter : ChunkKernelWriter {
 public:
-  SplitStateWriter(OpBuilder &builder, const LinearForm &form,
+  SplitStateWriter(OpBuilder &builder, const LinearKernelForm &form,
                    attn_tile::KernelOp kernel, const ChunkSplits &given);
 
-  static SmallVector<Value> getOperands(const LinearForm &form,
+  static SmallVector<Value> getOperands(const LinearKernelForm &form,
                                         const ChunkSplits &splits);
   void write();
 
@@ -300,7 +300,7 @@ private:
 /// Writes the kernel of the states that splits begin with.
 class SplitStartWriter {
 public:
-  SplitStartWriter(OpBuilder &builder, const LinearForm &form,
+  SplitStartWriter(OpBuilder &builder, const LinearKernelForm &form,
                    attn_tile::KernelOp kernel)
       : b(form.op->getLoc(), builder), form(form),
         entry(&kernel.getBody().front()), states(entry->getArgument(0)),
@@ -318,7 +318,7 @@ private:
   Value load(Value memref, ValueRange indices);
 
   ScalarKernelBuilder b;
-  const LinearForm &form;
+  const LinearKernelForm &form;
   Block *entry;
   Value states, starts, decays, firstState;
 };
@@ -411,7 +411,8 @@ void DecaySumWriter::write() {
 // Work items and chunks
 //===----------------------------------------------------------------------===//
 
-ChunkKernelWriter::ChunkKernelWriter(OpBuilder &builder, const LinearForm &form,
+ChunkKernelWriter::ChunkKernelWriter(OpBuilder &builder,
+                                     const LinearKernelForm &form,
                                      attn_tile::KernelOp kernel,
                                      ValueRange operands)
     : b(form.op->getLoc(), builder), form(form),
@@ -608,7 +609,7 @@ Value ChunkKernelWriter::emitStep(const WorkItem &at, const Chunk &chunk,
 // Outputs
 //===----------------------------------------------------------------------===//
 
-SmallVector<Value> OutputKernelWriter::getOperands(const LinearForm &form,
+SmallVector<Value> OutputKernelWriter::getOperands(const LinearKernelForm &form,
                                                    const ChunkSplits &splits) {
   SmallVector<Value> operands;
   for (Value operand :
@@ -622,7 +623,7 @@ SmallVector<Value> OutputKernelWriter::getOperands(const LinearForm &form,
 }
 
 OutputKernelWriter::OutputKernelWriter(OpBuilder &builder,
-                                       const LinearForm &form,
+                                       const LinearKernelForm &form,
                                        attn_tile::KernelOp kernel,
                                        const ChunkSplits &given)
     : ChunkKernelWriter(builder, form, kernel, getOperands(form, given)),
@@ -880,7 +881,7 @@ void OutputKernelWriter::write() {
 // Splits
 //===----------------------------------------------------------------------===//
 
-SmallVector<Value> SplitStateWriter::getOperands(const LinearForm &form,
+SmallVector<Value> SplitStateWriter::getOperands(const LinearKernelForm &form,
                                                  const ChunkSplits &splits) {
   SmallVector<Value> operands;
   for (Value operand : {form.key, form.value, form.cumulative, splits.states,
@@ -890,7 +891,8 @@ SmallVector<Value> SplitStateWriter::getOperands(const LinearForm &form,
   return operands;
 }
 
-SplitStateWriter::SplitStateWriter(OpBuilder &builder, const LinearForm &form,
+SplitStateWriter::SplitStateWriter(OpBuilder &builder,
+                                   const LinearKernelForm &form,
                                    attn_tile::KernelOp kernel,
                                    const ChunkSplits &given)
     : ChunkKernelWriter(builder, form, kernel, getOperands(form, given)) {
@@ -1054,7 +1056,7 @@ static Value createDecaySums(RewriterBase &rewriter, OpTy op,
 
 /// Divides the chunks among as many work items as the schedule asks for.
 static ChunkSplits createSplits(RewriterBase &rewriter,
-                                const LinearForm &form) {
+                                const LinearKernelForm &form) {
   int64_t wanted = form.schedule.getSplitKvWorkItems();
   if (wanted == 0 || !form.isCausal)
     return {};
@@ -1091,7 +1093,8 @@ static ChunkSplits createSplits(RewriterBase &rewriter,
 }
 
 /// Launches the kernels that compute the states that splits begin with.
-static void createSplitStates(RewriterBase &rewriter, const LinearForm &form,
+static void createSplitStates(RewriterBase &rewriter,
+                              const LinearKernelForm &form,
                               const ChunkSplits &splits, SymbolTable &symbols,
                               StringRef name) {
   attn_tile::KernelOp states = createKernel(
@@ -1120,7 +1123,7 @@ static void deallocate(RewriterBase &rewriter, Location loc,
 /// The ranges of decays that have a kernel of their own. Times such a decay,
 /// f16 would be subnormal. Terms of the gradient of log-decays cancel with
 /// terms of another computation, which needs the same rounded scores.
-static SmallVector<DecayRange> getRanges(const LinearForm &form) {
+static SmallVector<DecayRange> getRanges(const LinearKernelForm &form) {
   if (!form.cumulative || form.terms.dots ||
       !getElementTypeOrSelf(form.key).isBF16())
     return {DecayRange::All};
@@ -1128,7 +1131,7 @@ static SmallVector<DecayRange> getRanges(const LinearForm &form) {
 }
 
 /// Launches the kernels of one computation, before its operation.
-static void createKernels(RewriterBase &rewriter, LinearForm form,
+static void createKernels(RewriterBase &rewriter, LinearKernelForm form,
                           SymbolTable &symbols, StringRef name) {
   ChunkSplits splits = createSplits(rewriter, form);
   if (splits.count)
@@ -1147,8 +1150,8 @@ static void createKernels(RewriterBase &rewriter, LinearForm form,
 }
 
 template <typename OpTy>
-static LinearForm makeForm(OpTy op, Value cumulative) {
-  LinearForm form;
+static LinearKernelForm makeForm(OpTy op, Value cumulative) {
+  LinearKernelForm form;
   form.op = op;
   form.schedule = op.getScheduleAttr();
   form.cumulative = cumulative;
@@ -1162,7 +1165,7 @@ void attn::createLinearAttentionKernels(RewriterBase &rewriter,
                                         SymbolTable &symbols) {
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint(op);
-  LinearForm form = makeForm(op, createDecaySums(rewriter, op, symbols));
+  LinearKernelForm form = makeForm(op, createDecaySums(rewriter, op, symbols));
   form.query = op.getQuery();
   form.key = op.getKey();
   form.value = op.getValue();
@@ -1183,7 +1186,7 @@ void attn::createLinearAttentionGradKernels(RewriterBase &rewriter,
   DecayGradWorkspace workspace;
   if (op.getDlogDecay())
     workspace = DecayGradWorkspace::allocate(rewriter, op);
-  LinearForm ofQuery = makeForm(op, cumulative);
+  LinearKernelForm ofQuery = makeForm(op, cumulative);
   ofQuery.query = op.getDout();
   ofQuery.key = op.getValue();
   ofQuery.value = op.getKey();
@@ -1194,10 +1197,10 @@ void attn::createLinearAttentionGradKernels(RewriterBase &rewriter,
   createKernels(rewriter, ofQuery, symbols, "_linear_dq");
 
   // The state is the gradient of states, divided by the scale.
-  LinearForm ofKey = makeForm(op, cumulative);
+  LinearKernelForm ofKey = makeForm(op, cumulative);
   ofKey.isReversed = true;
   ofKey.stateFactor = 1 / ofKey.scale;
-  LinearForm ofValue = ofKey;
+  LinearKernelForm ofValue = ofKey;
   ofKey.query = op.getValue();
   ofKey.key = op.getDout();
   ofKey.value = op.getQuery();
