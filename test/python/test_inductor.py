@@ -148,3 +148,29 @@ def test_packages_run_in_another_process(tmp_path):
     result = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     assert "both agree" in result.stdout
+
+
+def test_sdpa_is_one_node_of_graphs():
+    """Dynamo guards all that it looks into, at each call."""
+    graphs = []
+
+    def record(module, inputs):
+        graphs.append(module)
+        return module
+
+    def attend(q, k, v, ids):
+        return sdpa(q, k, v, masks.documents(ids) & masks.causal(), scale=0.3)
+
+    q, k, v = (torch.randn(1, 2, 24, 16, device=DEVICE, dtype=DTYPE) for _ in range(3))
+    ids = torch.arange(24, dtype=torch.int32, device=DEVICE)[None] // 10
+    out = torch.compile(attend, backend=record, fullgraph=True)(q, k, v, ids)
+    torch.testing.assert_close(out, attend(q, k, v, ids))
+    (graph,) = graphs
+    targets = [node.target for node in graph.graph.nodes if node.op == "call_function"]
+    assert targets == [sys.modules[sdpa.__module__]._attend]
+
+
+def test_errors_of_sdpa_in_graphs_tell_the_argument():
+    q, k = (torch.randn(1, heads, 8, 16, device=DEVICE, dtype=DTYPE) for heads in (4, 2))
+    with pytest.raises(Exception, match="key has 2 heads, and another tensor 4; pass enable_gqa=True"):
+        torch.compile(sdpa, fullgraph=True)(q, k, k)
