@@ -309,8 +309,6 @@ static std::optional<TileCounts> countRows(RowProgram &program, int64_t numRows,
     counts.masked += weight * double(masked);
     counts.most = std::max(counts.most, visited);
     counts.mostMasked = std::max(counts.mostMasked, masked);
-    if (numRows <= mostRows)
-      counts.rows.push_back({visited, masked});
   };
   forEachSample(numRows, mostRows, add);
   if (numRows > mostRows)

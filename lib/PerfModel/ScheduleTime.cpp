@@ -17,7 +17,6 @@
 #include "attn/PerfModel/DeviceTime.h"
 #include "attn/PerfModel/Roofline.h"
 #include "attn/PerfModel/ScoreWork.h"
-#include "attn/PerfModel/WorkItemShares.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -124,44 +123,6 @@ static double getCopyCycles(WarpSpecializedAttr schedule, double rowBytes,
   return cycles;
 }
 
-namespace {
-/// The work of the SM with the most work.
-struct SmWork {
-  double steps, masked, workItems;
-};
-} // namespace
-
-/// The paired traversal gives all CTAs the same amount of work, the persistent
-/// one what its order of work items says. Where that is not known, some CTAs
-/// get one work item more, of the longest kind.
-static SmWork countBusiest(WarpSpecializedAttr schedule,
-                           const attn::TileCounts &counts, double heads,
-                           double wholeWorkItems, double splits,
-                           const attn::DeviceModel &device) {
-  auto sms = double(device.sms);
-  auto cluster = double(schedule.getCluster());
-  double most = std::ceil(double(counts.most) / splits);
-  SmWork mean = {heads * cluster * counts.total / sms,
-                 heads * cluster * counts.masked / sms,
-                 wholeWorkItems * splits / sms};
-  if (schedule.getTraversal() == TraversalKind::Paired)
-    return {std::max(mean.steps, most), mean.masked, mean.workItems};
-  std::optional<BusiestSm> busiest;
-  if (schedule.getTraversal() == TraversalKind::Persistent &&
-      !schedule.getPackGqa() && splits == 1)
-    busiest =
-        findBusiestSm(counts.rows, heads,
-                      std::max<int64_t>(device.sms / schedule.getCluster(), 1),
-                      schedule.getInterleave());
-  if (busiest)
-    return {double(busiest->steps), double(busiest->masked),
-            double(busiest->workItems)};
-  double rounds = std::ceil(mean.workItems), more = rounds - mean.workItems;
-  return {mean.steps + more * most,
-          mean.masked + more * std::min(double(counts.mostMasked), most),
-          rounds};
-}
-
 static attn::KernelTime
 estimateWarpSpecialized(WarpSpecializedAttr schedule,
                         const attn::VisitedTiles &tiles,
@@ -221,6 +182,9 @@ estimateWarpSpecialized(WarpSpecializedAttr schedule,
   double workItem =
       fit.workItem + (schedule.getQueryStages() == 1 ? fit.lateQueries : 0);
 
+  // The SM with the most work. The paired traversal gives all CTAs the same
+  // amount of work. Otherwise some CTAs get one work item more, of the longest
+  // kind.
   double heads = tiles.getNumHeads();
   auto keyHeads = double(op.getNumKeyHeads()) / double(op.getNumQueryHeads());
   if (schedule.getPackGqa())
@@ -230,13 +194,23 @@ estimateWarpSpecialized(WarpSpecializedAttr schedule,
   // The work items of a cluster visit the tiles that any of them needs.
   int64_t clusterTile = schedule.getCluster() * schedule.getQueryTile();
   attn::TileCounts counts = tiles.count(clusterTile, schedule.getKeyTile());
+  double sms = double(device.sms);
   double wholeWorkItems =
       heads * cluster * double(tiles.getNumRows(clusterTile));
   double splits =
       countSplits(schedule.getSplitKvWorkItems(), wholeWorkItems, counts);
+  double items = wholeWorkItems * splits / sms;
   double most = std::ceil(double(counts.most) / splits);
-  SmWork busiest =
-      countBusiest(schedule, counts, heads, wholeWorkItems, splits, device);
+  double steps = heads * cluster * counts.total / sms;
+  double masked = heads * cluster * counts.masked / sms;
+  if (schedule.getTraversal() == TraversalKind::Paired) {
+    steps = std::max(steps, most);
+  } else {
+    double rounds = std::ceil(items);
+    steps += (rounds - items) * most;
+    masked += (rounds - items) * std::min(double(counts.mostMasked), most);
+    items = rounds;
+  }
   // Keys and values come from memory once: heads that share them, and tiles of
   // queries of one head, run at about the same time.
   double keys = std::min(double(tiles.getNumKeys()), counts.total * keyTile);
@@ -249,8 +223,8 @@ estimateWarpSpecialized(WarpSpecializedAttr schedule,
   if (tiles.getNumRows(schedule.getQueryTile()) == 1) {
     if (schedule.getL2Promotion() > columnBlockBytes)
       memory *= fit.widePromotion;
-    memory = std::max(memory, std::ceil(busiest.workItems) * most * keyTile *
-                                  stepBytes / fit.smBytesPerCycle);
+    memory = std::max(memory, std::ceil(items) * most * keyTile * stepBytes /
+                                  fit.smBytesPerCycle);
   }
   attn::KernelTime time;
   time.name = "attention";
@@ -261,9 +235,9 @@ estimateWarpSpecialized(WarpSpecializedAttr schedule,
   time.step = step;
   time.mask = mask;
   time.workItem = workItem;
-  time.numSteps = busiest.steps;
-  time.numMasked = busiest.masked;
-  time.numWorkItems = busiest.workItems;
+  time.numSteps = steps;
+  time.numMasked = masked;
+  time.numWorkItems = items;
   time.memory = memory;
   time.combine = splits > 1 ? getCombineCycles(tiles, device) : 0;
   time.cyclesPerSecond = cyclesPerSecond;

@@ -42,11 +42,6 @@ struct TileRow {
   SmallVector<Range> masked, full;
 };
 
-/// Visited tiles of one row of tiles, and the masked ones among them.
-struct RowCounts {
-  int64_t visited = 0, masked = 0;
-};
-
 /// Tiles of scores that a kernel visits.
 struct TileCounts {
   /// All visited tiles in one head, and the masked ones among them.
@@ -55,8 +50,6 @@ struct TileCounts {
   /// The same counts in the row with the most visited or partial tiles.
   int64_t most = 0;
   int64_t mostMasked = 0;
-  /// The counts of each row; empty where not all rows have been counted.
-  std::vector<RowCounts> rows;
 };
 
 /// The tiles that kernels visit, found by evaluating the kernels' own code for
