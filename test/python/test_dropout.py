@@ -389,7 +389,9 @@ def test_operators_refuse_other_gradients(text):
     [
         kernels.Kind(),
         kernels.Kind(mask="#attn.causal<alignment = top_left>", scale=0.5, dropout_p=0.1),
-        kernels.Kind(score_mod="attn.yield %s : f32", mask_mod="%a = arith.cmpi sle, %j, %i : index attn.yield %a : i1"),
+        kernels.Kind(
+            score_mod="attn.yield %s : f32", mask_mod="%a = arith.cmpi sle, %j, %i : index attn.yield %a : i1"
+        ),
         kernels.Kind(mask="#attn.documents<queries = 0, keys = 1>", reads=2, clauses="sinks heads", deterministic=True),
     ],
 )

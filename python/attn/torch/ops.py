@@ -78,7 +78,9 @@ def read_variant(text: str, count: int) -> Tuple[Kind, Mode]:
         fields[name] = value
     reads = fields.pop("reads", "0")
     if not reads.isdecimal() or int(reads) > count:
-        raise AttnError(f"reads of variant is {reads!r}; it must be a number of captured tensors, of which there are {count}")
+        raise AttnError(
+            f"reads of variant is {reads!r}; it must be a number of captured tensors, of which there are {count}"
+        )
     mode = Mode("with_lse" in fields, _read_gradients(fields.pop("gradients", ""), count))
     kind = Kind(reads=int(reads), deterministic="deterministic" in fields)
     return kind._replace(**{name: fields[name] for name in _TEXTS if name in fields}), mode
