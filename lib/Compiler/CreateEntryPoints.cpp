@@ -98,10 +98,18 @@ private:
 };
 } // namespace
 
+// Functions have any names, also such that end in a number. So the name of a
+// constant ends with the function's, and no prefix begins with another one.
 static constexpr StringLiteral symbolTablePrefix = "attn_symbols_";
 static constexpr StringLiteral specsPrefix = "attn_specs_";
-static constexpr StringLiteral referenceSpecsPrefix = "attn_reference_specs_";
+static constexpr StringLiteral referenceSpecsPrefix = "attn_f64_specs_";
 static constexpr StringLiteral namePrefix = "attn_name_";
+
+/// The name of a constant that belongs to the table `table`.
+static std::string getElementName(StringRef kind, unsigned index,
+                                  StringRef table) {
+  return ("attn_" + kind + Twine(index) + "_of_" + table).str();
+}
 
 /// Number of arguments of `func` without the stream.
 static unsigned getNumDescribed(func::FuncOp func) {
@@ -139,15 +147,12 @@ void EntryPointBuilder::createSpecs(StringRef name, func::FuncOp described,
   auto getDims = [&](unsigned i) {
     return described.getArgAttrOfType<DenseI64ArrayAttr>(i, argDimsAttrName);
   };
-  auto argumentGlobal = [&](StringRef what, unsigned i) {
-    return (name + "_" + what + Twine(i)).str();
-  };
   for (unsigned i = 0; i < numArguments; ++i) {
     createStringConstant(
-        builder, loc, argumentGlobal("name", i),
+        builder, loc, getElementName("name", i, name),
         described.getArgAttrOfType<StringAttr>(i, argNameAttrName));
     ArrayRef<int64_t> dims = getDims(i);
-    createTable(argumentGlobal("dims", i), i64, dims.size(),
+    createTable(getElementName("dims", i, name), i64, dims.size(),
                 [&](OpBuilder &b, Location l, unsigned d) {
                   return emitIntConstant(b, l, i64, dims[d]);
                 });
@@ -165,11 +170,11 @@ void EntryPointBuilder::createSpecs(StringRef name, func::FuncOp described,
             alignment = attr.getInt();
         Value spec = LLVM::UndefOp::create(b, l, type);
         for (auto [index, field] : llvm::enumerate(SmallVector<Value>{
-                 emitAddressOf(b, l, argumentGlobal("name", i)),
+                 emitAddressOf(b, l, getElementName("name", i, name)),
                  emitIntConstant(b, l, i32,
                                  *getRuntimeDType(memref.getElementType())),
                  emitIntConstant(b, l, i32, memref.getRank()),
-                 emitAddressOf(b, l, argumentGlobal("dims", i)),
+                 emitAddressOf(b, l, getElementName("dims", i, name)),
                  emitIntConstant(b, l, i32, alignment),
                  emitIntConstant(b, l, i32, getAccess(described, i))}))
           spec = LLVM::InsertValueOp::create(b, l, spec, field, index);
@@ -327,10 +332,11 @@ void EntryPointBuilder::addFunction(func::FuncOp func) {
   func.setPrivate();
   std::string table = (symbolTablePrefix + name).str();
   for (auto [index, symbol] : llvm::enumerate(entry.symbols))
-    createStringConstant(builder, loc, (table + Twine(index)).str(), symbol);
+    createStringConstant(builder, loc, getElementName("symbol", index, table),
+                         symbol);
   createTable(table, pointer, entry.symbols.size(),
               [&](OpBuilder &b, Location l, unsigned i) {
-                return emitAddressOf(b, l, (table + Twine(i)).str());
+                return emitAddressOf(b, l, getElementName("symbol", i, table));
               });
   entries.push_back(std::move(entry));
 }

@@ -45,7 +45,7 @@ namespace abi {
 inline constexpr llvm::StringLiteral callPrefix = "attn_call_";
 inline constexpr llvm::StringLiteral flopsPrefix = "attn_flops_";
 inline constexpr llvm::StringLiteral referencePrefix = "attn_reference_";
-inline constexpr llvm::StringLiteral referenceSuffix = "_reference";
+inline constexpr llvm::StringLiteral referenceSuffix = ".reference";
 
 /// Offsets in attn_tensor.
 inline constexpr int32_t tensorDataOffset = offsetof(attn_tensor, data);

@@ -13,7 +13,7 @@ func.func @f(%a: memref<4xf32> {attn.name = "a", attn.dims = array<i64: 4>})
   return
 }
 // expected-error @below {{'func.func' op has the name of the reference of 'f', but not a body, or not the same arguments}}
-func.func private @f_reference()
+func.func private @f.reference()
 
 // -----
 
@@ -22,6 +22,6 @@ func.func @f(%a: memref<4xf32> {attn.name = "a", attn.dims = array<i64: 4>})
   return
 }
 // expected-error @below {{'func.func' op has the name of the reference of 'f', but not a body, or not the same arguments}}
-func.func @f_reference(%a: memref<4x4xf32>) {
+func.func @f.reference(%a: memref<4x4xf32>) {
   return
 }

@@ -12,8 +12,8 @@ func.func @f(%a: memref<?x4xf32, strided<[?, 1], offset: ?>> {attn.name = "a", a
 }
 
 // CHECK-DAG: llvm.mlir.global private constant @attn_name_f("f\00")
-// CHECK-DAG: llvm.mlir.global private constant @attn_specs_f_name0("a\00")
-// CHECK-DAG: llvm.mlir.global private constant @attn_specs_f_dims0() {{.*}} : !llvm.array<2 x i64>
+// CHECK-DAG: llvm.mlir.global private constant @attn_name0_of_attn_specs_f("a\00")
+// CHECK-DAG: llvm.mlir.global private constant @attn_dims0_of_attn_specs_f() {{.*}} : !llvm.array<2 x i64>
 // CHECK-DAG: llvm.mlir.global private constant @attn_specs_f() {{.*}} : !llvm.array<1 x struct<(ptr, i32, i32, ptr, i32, i32)>>
 
 // CHECK-LABEL: llvm.func @attn_call_f(

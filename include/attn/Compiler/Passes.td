@@ -204,7 +204,7 @@ def AttnCreateEntryPointsPass
 
     - `attn_call_<name>`, which checks its arguments with the runtime, including
       sizes that are tile counts, converts them to memrefs and calls the function;
-    - `attn_reference_<name>`, the same for the function `<name>_reference` if
+    - `attn_reference_<name>`, the same for the function `<name>.reference` if
       the module has it;
 
     and for the module the constant `attn_artifact`, a table of them. attn_runtime.h

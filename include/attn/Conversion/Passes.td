@@ -266,7 +266,7 @@ def AttnMakeReferencePass : Attn_Pass<"attn-make-reference", "::mlir::ModuleOp">
   let summary = "add an f64 reference to each public function of attention";
   let description = [{
     For each public function `@f` of attention, matmuls or linalg, adds the
-    private function `@f_reference`: the loops of `convert-attn-to-loops`, with
+    private function `@f.reference`: the loops of `convert-attn-to-loops`, with
     float outputs of element type f64 and one more argument, an `index` of at
     least 1. With `n` as that argument, only the rows 0, n, 2n, ... of the
     outputs are written. Attention whose results are read writes all of its
@@ -274,7 +274,7 @@ def AttnMakeReferencePass : Attn_Pass<"attn-make-reference", "::mlir::ModuleOp">
 
     ```mlir
     func.func @f(%q: memref<...xbf16>, ..., %out: memref<...xbf16>)
-    func.func private @f_reference(%q: memref<...xbf16>, ...,
+    func.func private @f.reference(%q: memref<...xbf16>, ...,
                                    %out: memref<...xf64>, %row_step: index)
     ```
 

@@ -384,7 +384,7 @@ struct AttnMakeReferencePass
     SmallVector<func::FuncOp> functions(llvm::make_filter_range(
         getOperation().getOps<func::FuncOp>(), isCandidate));
     for (func::FuncOp function : functions) {
-      std::string name = (function.getName() + "_reference").str();
+      std::string name = (function.getName() + ".reference").str();
       if (symbols.lookup(name)) {
         function.emitRemark()
             << "no reference because '" << name << "' exists already";

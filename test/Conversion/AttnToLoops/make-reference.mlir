@@ -4,7 +4,7 @@
 // CHECK: attn.attention
 // CHECK: return
 
-// CHECK-LABEL: func.func private @forward_reference(
+// CHECK-LABEL: func.func private @forward.reference(
 // CHECK-SAME: %[[Q:[a-z0-9]+]]: memref<?x8x?x64xbf16, strided<[?, ?, ?, ?], offset: ?>> {attn.name = "q"},
 // CHECK-SAME: %[[OUT:[a-z0-9]+]]: memref<?x8x?x64xf64, strided<[?, ?, ?, ?], offset: ?>> {attn.name = "out"}, %[[LSE:[a-z0-9]+]]: memref<?x8x?xf64>,
 // CHECK-SAME: %[[SLOPE:[a-z0-9]+]]: f32, %[[STEP:[a-z0-9]+]]: index) attributes {note = "kept"} {
@@ -83,7 +83,7 @@ func.func @output_is_global(%q: memref<2x4x8x16xf32>) {
 // -----
 
 // What later attention reads is there in full.
-// CHECK-LABEL: func.func private @chain_reference(
+// CHECK-LABEL: func.func private @chain.reference(
 // CHECK-SAME: %[[OUT1:[a-z0-9]+]]: memref<2x4x8x16xf64>, %[[OUT2:[a-z0-9]+]]: memref<2x4x8x16xf64>, %[[STEP:[a-z0-9]+]]: index)
 // CHECK: %[[ONE:.*]] = arith.constant 1 : index
 // CHECK: scf.parallel {{.*}} step (%{{.*}}, %{{.*}}, %[[ONE]])
@@ -128,7 +128,7 @@ func.func @region_reads_output(%q: memref<2x4x8x16xf32>, %out1: memref<2x4x8x16x
 // -----
 
 // Gradients of captured values come from all rows.
-// CHECK-LABEL: func.func private @gradient_reference(
+// CHECK-LABEL: func.func private @gradient.reference(
 // CHECK-SAME: %[[DQ:[a-z0-9]+]]: memref<2x4x8x16xf64>, %[[DBIAS:[a-z0-9]+]]: memref<8xf64>, %[[STEP:[a-z0-9]+]]: index)
 // CHECK: scf.parallel
 // CHECK: memref.store %{{.*}}, %[[DBIAS]]
@@ -216,7 +216,7 @@ func.func @tensors(%q: tensor<2x4x8x16xf32>) {
 // -----
 
 // CHECK-LABEL: func.func @f(
-// expected-remark @below {{no reference because 'f_reference' exists already}}
+// expected-remark @below {{no reference because 'f.reference' exists already}}
 func.func @f(%q: memref<2x4x8x16xf32>, %out: memref<2x4x8x16xf32>) {
   attn.attention
       ins(%q, %q, %q : memref<2x4x8x16xf32>, memref<2x4x8x16xf32>,
@@ -224,13 +224,13 @@ func.func @f(%q: memref<2x4x8x16xf32>, %out: memref<2x4x8x16xf32>) {
       outs(%out : memref<2x4x8x16xf32>)
   return
 }
-func.func private @f_reference()
+func.func private @f.reference()
 
 // -----
 
 // Views of outputs have elements of f64. What the function allocates has the
 // elements that the program says, and is there in full.
-// CHECK-LABEL: func.func private @views_reference(
+// CHECK-LABEL: func.func private @views.reference(
 // CHECK-SAME: %[[OUT:[a-z0-9]+]]: memref<?x4x8x16xf64>, %[[STEP:[a-z0-9]+]]: index)
 // CHECK: %[[TEMP:.*]] = memref.alloc() : memref<2x4x8x16xbf16>
 // CHECK: %[[ONE:.*]] = arith.constant 1 : index
@@ -255,7 +255,7 @@ func.func @views(%q: memref<2x4x8x16xbf16>, %arg: memref<?x4x8x16xbf16>) {
 
 // -----
 
-// CHECK-LABEL: func.func private @matmul_reference(
+// CHECK-LABEL: func.func private @matmul.reference(
 // CHECK-SAME: %[[A:[a-z0-9]+]]: memref<8x16xbf16>, %[[B:[a-z0-9]+]]: memref<4x16xbf16>, %[[C:[a-z0-9]+]]: memref<8x4xf64>
 // CHECK: scf.parallel (%[[I:.*]], %[[J:.*]]) =
 // CHECK: %[[SUM:.*]] = scf.for %[[K:[a-z0-9]+]] = {{.*}} -> (f64)
@@ -278,7 +278,7 @@ func.func @matmul(%a: memref<8x16xbf16>, %b: memref<4x16xbf16>, %c: memref<8x4xb
 
 // Linalg is computed in its own types; what it reads of outputs is rounded as
 // the program rounds it. Integers stay.
-// CHECK-LABEL: func.func private @linalg_reference(
+// CHECK-LABEL: func.func private @linalg.reference(
 // CHECK-SAME: %[[X:[a-z0-9]+]]: memref<8xf32>, %[[Y:[a-z0-9]+]]: memref<8xf64>, %[[Z:[a-z0-9]+]]: memref<8xf64>, %[[N:[a-z0-9]+]]: memref<8xi32>
 // CHECK: scf.parallel
 // CHECK: %[[EXP:.*]] = math.exp %{{.*}} : f32
