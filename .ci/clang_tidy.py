@@ -147,6 +147,11 @@ def find_namespaces(source):
     return sorted(set(re.findall(r"^using namespace ([\w:]+);", text, re.MULTILINE)))
 
 
+def is_program(source):
+    """Whether a source defines the function main."""
+    return source.exists() and re.search(r"^int main\(", source.read_text(errors="replace"), re.MULTILINE) is not None
+
+
 def make_groups(todo):
     """Lists of entries, with their keys, of sources that are compiled and checked alike and use the same namespaces."""
     alike = {}
@@ -155,7 +160,9 @@ def make_groups(todo):
         words = [word for word in words if word not in (entry["file"], object_of(entry))]
         configurations = find_configurations(pathlib.Path(entry["file"]))
         namespaces = find_namespaces(pathlib.Path(entry["file"]))
-        alike.setdefault((*configurations, *words, *namespaces), []).append((entry, key))
+        # Programs define the same functions and options.
+        program = [entry["file"]] if is_program(pathlib.Path(entry["file"])) else []
+        alike.setdefault((*configurations, *words, *namespaces, *program), []).append((entry, key))
     groups = []
     for members in alike.values():
         count = -(-len(members) // GROUP_SIZE)

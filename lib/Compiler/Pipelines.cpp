@@ -36,10 +36,6 @@
 using namespace mlir;
 using namespace mlir::attn;
 
-/// Bytes that addresses and strides of tensors must be multiples of where a GPU
-/// copies blocks of them.
-static constexpr int64_t blockCopyAlignment = 16;
-
 bool TargetPipelineOptions::isGPU() const { return isGPUTarget(target); }
 
 static void addCleanup(OpPassManager &pm) {

@@ -38,9 +38,6 @@ namespace mlir::attn {
 using namespace mlir;
 using namespace mlir::attn;
 
-/// Strides that kernels copy in blocks are multiples of this many bytes.
-static constexpr int64_t blockCopyAlignment = 16;
-
 static Type getElementType(Value value) {
   return getElementTypeOrSelf(value.getType());
 }

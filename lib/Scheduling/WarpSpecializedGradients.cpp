@@ -27,7 +27,7 @@ using attn_tile::KeyStationaryAttr;
 using attn_tile::TraversalKind;
 
 /// The head dim is staged in blocks of this many elements, padded with zeros.
-static constexpr int64_t headDimBlock = 64;
+static constexpr int64_t stagedHeadDims = 64;
 
 namespace {
 /// Bounds on the tile that a kernel of a gradient iterates over. Sizes are in
@@ -236,8 +236,8 @@ WarpSpecializedGradients::WarpSpecializedGradients(
       dqWorkspaceBytes(dqWorkspaceBytes),
       consumers(getConsumerBounds(gradConsumers, device)),
       elementBytes(getElementBytes(op.getQuery())),
-      qkHeadDim(llvm::alignTo(op.getQKHeadDim(), headDimBlock)),
-      vHeadDim(llvm::alignTo(op.getVHeadDim(), headDimBlock)),
+      qkHeadDim(llvm::alignTo(op.getQKHeadDim(), stagedHeadDims)),
+      vHeadDim(llvm::alignTo(op.getVHeadDim(), stagedHeadDims)),
       readsMaskMod(readsByPosition(op.getMaskMod()) || needsClassification(op)),
       isMasked(op.getMaskAttr() || !op.getMaskMod().empty()),
       isCausal(isTriangle(op.getMaskAttr()) && !readsMaskMod),
@@ -293,7 +293,7 @@ void WarpSpecializedGradients::setBounds() {
   withDqAccumulator.bytesPerRow =
       gradStages * elementBytes * (rows + vHeadDim) + 2 * rows * elementBytes +
       rows * 4;
-  withDqAccumulator.maxTile = headDimBlock;
+  withDqAccumulator.maxTile = stagedHeadDims;
   // Steps that need no mask run in a loop of their own, which does not read the
   // tensors of the mask.
   withDqAccumulator.registers = gradTileRegisters - addRegisters;

@@ -27,12 +27,11 @@
 using namespace mlir;
 using namespace mlir::attn;
 using attn_tile::BufferType;
+using attn_tile::warpgroupRows;
+using attn_tile::warpgroupThreads;
 
 /// Columns of 16-bit values of a row of one swizzled block.
 static constexpr int64_t blockColumns = blockRowBytes / 2;
-/// Rows of a staged tile that one warpgroup multiplies.
-static constexpr int64_t warpgroupRows = 64;
-static constexpr int64_t warpgroupThreads = 128;
 
 /// Named barrier on which warpgroup 0 of the consumers waits for its own
 /// threads. Lower ones serve the whole CTA, ping-pong, and local stores.

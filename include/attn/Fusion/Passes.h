@@ -18,6 +18,10 @@
 
 namespace mlir::attn {
 
+/// Bytes that addresses and strides of tensors must be multiples of where a GPU
+/// copies blocks of them. Operations are fused only if their tensors are.
+inline constexpr int64_t blockCopyAlignment = 16;
+
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION
 #include "attn/Fusion/Passes.h.inc"

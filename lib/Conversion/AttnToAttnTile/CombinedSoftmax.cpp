@@ -14,12 +14,8 @@
 #include "attn/Dialect/AttnTile/IR/TileProgramBuilder.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
-#include <limits>
-
 using namespace mlir;
 using namespace mlir::attn;
-
-static constexpr double infinity = std::numeric_limits<double>::infinity();
 
 CombinedSoftmax::State CombinedSoftmax::emitInit() {
   return {f32(-infinity), f32(0), f32(0)};

@@ -27,8 +27,11 @@
 
 #include "attn/Dialect/AttnTile/IR/StreamingOpInterface.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include <limits>
 
 namespace mlir::attn {
+
+inline constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// The statistics of a part: `m` and `l`.
 enum SplitStatistic : unsigned { SplitMax, SplitSum, NumSplitStatistics };

@@ -22,8 +22,6 @@
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/IR/TypeUtilities.h"
 
-#include <limits>
-
 using namespace mlir;
 using namespace mlir::attn;
 using attn_tile::CombinedElement;
@@ -45,7 +43,6 @@ static constexpr double maxFusedExponent = 1 << 14;
 /// return (docs/Numerics.md). The exponents of two of such row maxima are off
 /// by less than 4.
 static constexpr double maxPlainScore = 1 << 24, maxBoundedScore = 1 << 26;
-static constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// The row result of attention.
 static constexpr unsigned lseResult = 0;

@@ -18,14 +18,11 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/DialectRegistry.h"
 
-#include <limits>
-
 using namespace mlir;
 using namespace mlir::attn;
 using attn_tile::GradRows;
 using attn_tile::GradTile;
 
-static constexpr double infinity = std::numeric_limits<double>::infinity();
 /// The largest absolute log-sum-exp of a row that has gradients of its scores.
 /// In f32 a larger one is rounded by 1 or more, which leaves nothing of the sum
 /// of probabilities (docs/Numerics.md).

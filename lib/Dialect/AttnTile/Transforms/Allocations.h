@@ -16,7 +16,7 @@
 namespace mlir::attn_tile {
 
 /// Alignment in bytes of the parts of an allocation, as of device allocators.
-constexpr int64_t bufferAlignment = 256;
+constexpr int64_t partAlignment = 256;
 
 /// The bytes of an element of a buffer that can be a part of another
 /// allocation, or nothing if it cannot.
@@ -28,7 +28,7 @@ inline std::optional<int64_t> getPackedElementBytes(memref::AllocOp alloc) {
   // Elements of other sizes are padded.
   int64_t bits = type.getElementTypeBitWidth();
   if (bits % 8 != 0 || !llvm::isPowerOf2_64(bits) ||
-      alloc.getAlignment().value_or(1) > bufferAlignment)
+      alloc.getAlignment().value_or(1) > partAlignment)
     return std::nullopt;
   return bits / 8;
 }

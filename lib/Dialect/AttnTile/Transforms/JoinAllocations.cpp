@@ -102,16 +102,15 @@ static Value emitBytes(OpBuilder &builder, memref::AllocOp alloc) {
     if (!ShapedType::isDynamic(size))
       known *= size;
   if (alloc.getDynamicSizes().empty())
-    return arith::ConstantIndexOp::create(
-        builder, loc, llvm::alignTo(known, bufferAlignment));
+    return arith::ConstantIndexOp::create(builder, loc,
+                                          llvm::alignTo(known, partAlignment));
   Value bytes = arith::ConstantIndexOp::create(builder, loc, known);
   for (Value size : alloc.getDynamicSizes())
     bytes = arith::MulIOp::create(builder, loc, bytes, size);
-  if (known % bufferAlignment == 0)
+  if (known % partAlignment == 0)
     return bytes;
-  Value rest =
-      arith::ConstantIndexOp::create(builder, loc, bufferAlignment - 1);
-  Value units = arith::ConstantIndexOp::create(builder, loc, -bufferAlignment);
+  Value rest = arith::ConstantIndexOp::create(builder, loc, partAlignment - 1);
+  Value units = arith::ConstantIndexOp::create(builder, loc, -partAlignment);
   bytes = arith::AddIOp::create(builder, loc, bytes, rest);
   return arith::AndIOp::create(builder, loc, bytes, units);
 }
@@ -129,8 +128,8 @@ static void join(ArrayRef<Buffer> group) {
     total = arith::AddIOp::create(builder, loc, total, bytes);
   }
   auto type = MemRefType::get({ShapedType::kDynamic}, builder.getI8Type());
-  auto all = memref::AllocOp::create(
-      builder, loc, type, total, builder.getI64IntegerAttr(bufferAlignment));
+  auto all = memref::AllocOp::create(builder, loc, type, total,
+                                     builder.getI64IntegerAttr(partAlignment));
   for (auto [buffer, offset] : llvm::zip_equal(group, offsets)) {
     memref::AllocOp alloc = buffer.alloc;
     auto view = memref::ViewOp::create(builder, alloc.getLoc(), alloc.getType(),

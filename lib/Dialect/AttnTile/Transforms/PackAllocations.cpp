@@ -120,7 +120,7 @@ std::optional<Buffer> BlockBuffers::find(memref::AllocOp alloc) {
   Buffer buffer;
   buffer.alloc = alloc;
   if (std::optional<int64_t> bytes = getBytes(alloc))
-    buffer.bytes = llvm::alignTo(*bytes, bufferAlignment);
+    buffer.bytes = llvm::alignTo(*bytes, partAlignment);
   buffer.first = std::numeric_limits<int64_t>::max();
   buffer.last = -1;
   // The buffer, and all that may be views of it.
@@ -196,9 +196,8 @@ static void pack(ArrayRef<Buffer> buffers, int64_t bytes) {
   memref::DeallocOp last = getLastDealloc(buffers);
   OpBuilder builder(first);
   auto type = MemRefType::get({bytes}, builder.getI8Type());
-  auto all =
-      memref::AllocOp::create(builder, first.getLoc(), type,
-                              builder.getI64IntegerAttr(bufferAlignment));
+  auto all = memref::AllocOp::create(builder, first.getLoc(), type,
+                                     builder.getI64IntegerAttr(partAlignment));
   builder.setInsertionPoint(last);
   memref::DeallocOp::create(builder, last.getLoc(), all);
   for (Buffer buffer : buffers) {
