@@ -123,6 +123,7 @@ void attn::buildTilingPipeline(OpPassManager &pm,
   if (options.isGPU())
     pm.addPass(createConvertLinalgToAttnTilePass());
   addCleanup(pm);
+  pm.addPass(attn_tile::createAttnTileDeduplicateKernelsPass());
   if (options.isGPU())
     pm.addPass(createAttnCheckDeviceMemoryPass());
 }

@@ -795,6 +795,47 @@ def AttnTileGatherAllocationsPass
   ];
 }
 
+def AttnTileDeduplicateKernelsPass
+    : Attn_Pass<"attn-tile-deduplicate-kernels", "::mlir::ModuleOp"> {
+  let summary = "keep one kernel of those that are equal";
+  let description = [{
+    Layers of a model often have the same attention. Their kernels differ in
+    their names and locations alone: the first one stays, and all are launched
+    in its place. So the passes of a schedule, LLVM and the assembler run once.
+    Kernels that something other than an `attn_tile.launch` uses stay as well.
+
+    ```mlir
+    attn_tile.kernel @first(%a: memref<?xf32>) {
+      attn_tile.return
+    }
+    attn_tile.kernel @second(%a: memref<?xf32>) {
+      attn_tile.return
+    }
+    func.func @layers(%a: memref<?xf32>) {
+      attn_tile.launch @first args(%a : memref<?xf32>)
+      attn_tile.launch @second args(%a : memref<?xf32>)
+      return
+    }
+    ```
+
+    becomes
+
+    ```mlir
+    attn_tile.kernel @first(%a: memref<?xf32>) {
+      attn_tile.return
+    }
+    func.func @layers(%a: memref<?xf32>) {
+      attn_tile.launch @first args(%a : memref<?xf32>)
+      attn_tile.launch @first args(%a : memref<?xf32>)
+      return
+    }
+    ```
+  }];
+  let statistics = [
+    Statistic<"numDuplicates", "num-duplicates", "Number of kernels that were removed">,
+  ];
+}
+
 def AttnTileJoinAllocationsPass
     : Attn_Pass<"attn-tile-join-allocations", "::mlir::func::FuncOp"> {
   let summary = "allocate buffers together that live equally long";
