@@ -165,6 +165,49 @@ ATTNRT_EXPORT int32_t attn_comm_create_recording(attn_comm *inner,
 ATTNRT_EXPORT int32_t attn_comm_get_traffic(const attn_comm *comm, int32_t kind,
                                             attn_comm_traffic *traffic);
 
+/*===----------------------------------------------------------------------===*/
+/* Compiled functions                                                         */
+/*===----------------------------------------------------------------------===*/
+
+/* A compiled function that communicates is called by a thread for each rank,
+   and uses the communicator of the thread that calls it. If the function fails
+   on one rank, for whatever reason, it fails on all ranks. */
+
+/** Makes `comm` the communicator of the calling thread; null takes it away. A
+    new thread has none. The thread does not own it: the communicator must live
+    until the thread gets another one. */
+ATTNRT_EXPORT void attn_comm_set_current(attn_comm *comm);
+
+/** The communicator of the calling thread, null if it has none. */
+ATTNRT_EXPORT attn_comm *attn_comm_get_current(void);
+
+/* The functions below are for compiled code. They use the communicator of the
+   calling thread, and fail if it has none. */
+
+/** Sets `rank` to the rank of the thread in its group. The group must have
+    `ranks` ranks. */
+ATTNRT_EXPORT int32_t attnrtCommRank(int64_t ranks, int64_t *rank);
+
+/** attn_comm_send_recv. */
+ATTNRT_EXPORT int32_t attnrtCommSendRecv(const void *send, int64_t send_bytes,
+                                         int64_t to, void *receive,
+                                         int64_t receive_bytes, int64_t from,
+                                         void *stream);
+
+/** attn_comm_all_gather of `ranks` parts. The group must have as many ranks. */
+ATTNRT_EXPORT int32_t attnrtCommAllGather(const void *send, void *receive,
+                                          int64_t ranks, int64_t bytes,
+                                          void *stream);
+
+/** attn_comm_all_to_all of `ranks` parts. The group must have as many ranks. */
+ATTNRT_EXPORT int32_t attnrtCommAllToAll(const void *send, void *receive,
+                                         int64_t ranks, int64_t bytes,
+                                         void *stream);
+
+/** Ends the calls of all ranks (attn_comm_abort) if `status`, with which a
+    function ends, is an error. Returns `status`, and keeps its text. */
+ATTNRT_EXPORT int32_t attnrtCommFinish(int32_t status);
+
 #ifdef __cplusplus
 }
 #endif

@@ -32,6 +32,10 @@ struct Recording : attn_comm {
 
   /// Delays or fails a call, as the faults say; the status of a failure.
   int32_t injectFaults();
+  /// Whether a call has stopped the rank.
+  bool hasStopped() const {
+    return faults.stop_at >= 0 && numCalls > faults.stop_at;
+  }
   /// Counts a call of `kind` that returned `status`, which it returns.
   int32_t count(int32_t status, int32_t kind, int64_t sent, int64_t received);
 };
@@ -123,8 +127,11 @@ static int32_t reduceScatter(attn_comm *comm, const void *send, void *receive,
 }
 
 static int32_t abortInner(attn_comm *comm, int32_t status, const char *text) {
-  attn_comm *inner = getRecording(comm)->inner;
-  return inner->functions->abort(inner, status, text);
+  Recording *self = getRecording(comm);
+  // A rank that has stopped tells nobody.
+  if (self->hasStopped())
+    return attnrtSetError(status, "rank %d: %s", self->rank, text);
+  return self->inner->functions->abort(self->inner, status, text);
 }
 
 static void destroy(attn_comm *comm) {

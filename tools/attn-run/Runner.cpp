@@ -14,6 +14,7 @@
 #include "Artifact.h"
 #include "Npy.h"
 #include "Progress.h"
+#include "attn-runtime/attn_comm.h"
 
 #include <algorithm>
 #include <chrono>
@@ -289,6 +290,34 @@ static ExitCode fail(int32_t status) {
   return getExitCode(status);
 }
 
+namespace {
+
+/// Makes the thread the only rank of a group.
+class OnlyRank {
+public:
+  OnlyRank() = default;
+  OnlyRank(const OnlyRank &) = delete;
+  OnlyRank &operator=(const OnlyRank &) = delete;
+  ~OnlyRank() {
+    attn_comm_set_current(nullptr);
+    attn_comm_destroy(comm);
+  }
+
+  int32_t create() {
+    // No call waits.
+    constexpr int64_t timeLimitMs = 1000;
+    if (int32_t status = attn_comm_create_local(/*size=*/1, timeLimitMs, &comm))
+      return status;
+    attn_comm_set_current(comm);
+    return ATTN_OK;
+  }
+
+private:
+  attn_comm *comm = nullptr;
+};
+
+} // namespace
+
 ExitCode attnrt::runAll(const Options &options) {
   Artifact artifact;
   if (int32_t status = Artifact::load(options, artifact))
@@ -301,6 +330,10 @@ ExitCode attnrt::runAll(const Options &options) {
   if (int32_t status = artifact.getFunction(options.function, &function))
     return fail(status);
 
+  OnlyRank rank;
+  if (artifact.isHost())
+    if (int32_t status = rank.create())
+      return fail(status);
   Report report;
   std::vector<Argument> arguments;
   if (int32_t status =

@@ -177,6 +177,151 @@ double runTimed(const std::function<void()> &body) {
   return time.count();
 }
 
+//===----------------------------------------------------------------------===//
+// Compiled functions
+//===----------------------------------------------------------------------===//
+
+/// Runs `body` on a thread for each rank, which has the rank's communicator.
+std::vector<Outcome> runCurrent(Ranks &ranks,
+                                const std::function<int32_t()> &body) {
+  return ranks.run([&](attn_comm *comm) {
+    attn_comm_set_current(comm);
+    return body();
+  });
+}
+
+TEST(CurrentCommunicatorTest, BelongsToTheThread) {
+  Ranks ranks(2);
+  attn_comm_set_current(ranks[1]);
+  std::thread([] { EXPECT_EQ(attn_comm_get_current(), nullptr); }).join();
+  EXPECT_EQ(attn_comm_get_current(), ranks[1]);
+  int64_t rank = -1;
+  EXPECT_EQ(attnrtCommRank(2, &rank), ATTN_OK);
+  EXPECT_EQ(rank, 1);
+  attn_comm_set_current(nullptr);
+  EXPECT_EQ(attn_comm_get_current(), nullptr);
+}
+
+TEST(CurrentCommunicatorTest, IsMissing) {
+  int64_t rank = -1;
+  int32_t sent = 0, received[2] = {};
+  auto expectMissing = [](int32_t status, const char *call) {
+    EXPECT_EQ(status, ATTN_INVALID_ARGUMENT);
+    EXPECT_EQ(attnGetLastError(),
+              std::string(call) + ": the thread has no communicator; expected "
+                                  "attn_comm_set_current before the call");
+  };
+  expectMissing(attnrtCommRank(2, &rank), "rank");
+  expectMissing(attnrtCommSendRecv(&sent, 4, 0, received, 4, 0, nullptr),
+                "send_recv");
+  expectMissing(attnrtCommAllGather(&sent, received, 2, 4, nullptr),
+                "all_gather");
+  expectMissing(attnrtCommAllToAll(received, received, 2, 4, nullptr),
+                "all_to_all");
+  EXPECT_EQ(rank, -1);
+  // There are no other ranks to tell.
+  EXPECT_EQ(attnrtCommFinish(ATTN_INTERNAL), ATTN_INTERNAL);
+}
+
+TEST(CurrentCommunicatorTest, HasAnotherSize) {
+  Ranks ranks(2);
+  attn_comm_set_current(ranks[1]);
+  int64_t rank = -1;
+  int32_t sent = 0, received[3] = {};
+  EXPECT_EQ(attnrtCommRank(3, &rank), ATTN_INVALID_ARGUMENT);
+  EXPECT_STREQ(attnGetLastError(),
+               "rank: the group of rank 1 has 2 ranks, expected 3");
+  EXPECT_EQ(attnrtCommAllGather(&sent, received, 3, 4, nullptr),
+            ATTN_INVALID_ARGUMENT);
+  EXPECT_STREQ(attnGetLastError(),
+               "all_gather: the group of rank 1 has 2 ranks, expected 3");
+  EXPECT_EQ(attnrtCommAllToAll(received, received, 1, 4, nullptr),
+            ATTN_INVALID_ARGUMENT);
+  EXPECT_STREQ(attnGetLastError(),
+               "all_to_all: the group of rank 1 has 2 ranks, expected 1");
+  attn_comm_set_current(nullptr);
+}
+
+TEST(CurrentCommunicatorTest, Communicates) {
+  constexpr int64_t size = 3;
+  Ranks ranks(size);
+  for (const Outcome &outcome : runCurrent(ranks, [] {
+         int64_t rank = -1;
+         if (int32_t status = attnrtCommRank(size, &rank))
+           return status;
+         int64_t sent[size] = {rank, 10 + rank, 20 + rank}, received[size] = {};
+         // Along a line: the ends have one neighbour.
+         int64_t to = rank + 1 < size ? rank + 1 : ATTN_COMM_NO_PEER;
+         received[0] = -1;
+         if (int32_t status = attnrtCommSendRecv(sent, 8, to, received, 8,
+                                                 rank - 1, nullptr))
+           return status;
+         EXPECT_EQ(received[0], rank - 1);
+         if (int32_t status =
+                 attnrtCommAllGather(sent, received, size, 8, nullptr))
+           return status;
+         for (int64_t other = 0; other < size; ++other)
+           EXPECT_EQ(received[other], other);
+         if (int32_t status =
+                 attnrtCommAllToAll(sent, received, size, 8, nullptr))
+           return status;
+         for (int64_t other = 0; other < size; ++other)
+           EXPECT_EQ(received[other], 10 * rank + other);
+         return attnrtCommFinish(ATTN_OK);
+       })) {
+    EXPECT_EQ(outcome.status, ATTN_OK) << outcome.text;
+  }
+}
+
+TEST(CurrentCommunicatorTest, ChecksWidePeers) {
+  for (int64_t peer : {int64_t(1) << 32, -(int64_t(1) << 33)}) {
+    Ranks ranks(2);
+    attn_comm_set_current(ranks[0]);
+    int32_t sent = 0, received = 0;
+    EXPECT_EQ(attnrtCommSendRecv(&sent, 4, peer, &received, 4, 1, nullptr),
+              ATTN_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(attnGetLastError()).find("'to' is rank"),
+              std::string::npos);
+    attn_comm_set_current(nullptr);
+  }
+}
+
+TEST(CurrentCommunicatorTest, EndsAllRanksWithTheStatus) {
+  Ranks ranks(3);
+  std::vector<Outcome> outcomes = runCurrent(ranks, [] {
+    int64_t rank = -1;
+    if (int32_t status = attnrtCommRank(3, &rank))
+      return status;
+    if (rank == 1)
+      return attnrtCommFinish(
+          attnrtSetError(ATTN_SHAPE_MISMATCH, "argument 'key'"));
+    int32_t sent = 0, received[3] = {};
+    return attnrtCommFinish(
+        attnrtCommAllGather(&sent, received, 3, 4, nullptr));
+  });
+  for (const Outcome &outcome : outcomes)
+    EXPECT_EQ(outcome.status, ATTN_SHAPE_MISMATCH);
+  EXPECT_EQ(outcomes[0].text, "rank 1: argument 'key'");
+  EXPECT_EQ(outcomes[1].text, "argument 'key'");
+  EXPECT_EQ(outcomes[2].text, "rank 1: argument 'key'");
+}
+
+TEST(CurrentCommunicatorTest, DoesNotTellThatARankHasStopped) {
+  Ranks ranks(2, shortLimitMs);
+  attn_comm_faults faults = {};
+  faults.fail_at = -1;
+  faults.fail_status = ATTN_DRIVER_ERROR;
+  ranks.record(1, &faults);
+  std::vector<Outcome> outcomes = runCurrent(ranks, [] {
+    int32_t sent = 0, received[2] = {};
+    return attnrtCommFinish(
+        attnrtCommAllGather(&sent, received, 2, 4, nullptr));
+  });
+  EXPECT_EQ(outcomes[0].status, ATTN_IO_ERROR) << outcomes[0].text;
+  EXPECT_EQ(outcomes[1].status, ATTN_DRIVER_ERROR);
+  EXPECT_EQ(outcomes[1].text, "rank 1: call 0 fails as it should");
+}
+
 } // namespace
 
 TEST(Communicator, RanksReceiveWhatOthersSend) {
