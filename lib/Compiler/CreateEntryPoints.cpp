@@ -208,6 +208,26 @@ Value EntryPointBuilder::emitMemRef(MemRefType type, Value tensor) {
       .getResult(0);
 }
 
+/// Whether `func` communicates with other ranks, perhaps by functions that it
+/// calls.
+static bool communicates(func::FuncOp func, SymbolTable &symbols,
+                         llvm::SmallPtrSetImpl<Operation *> &seen) {
+  if (!seen.insert(func).second)
+    return false;
+  return func
+      .walk([&](CallOpInterface call) {
+        auto name = dyn_cast<SymbolRefAttr>(call.getCallableForCallee());
+        if (!name)
+          return WalkResult::advance();
+        StringRef callee = name.getRootReference();
+        auto called = symbols.lookup<func::FuncOp>(callee);
+        bool found = called ? communicates(called, symbols, seen)
+                            : callee.starts_with(commFunctionPrefix);
+        return found ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 void EntryPointBuilder::createCall(StringRef name, StringRef specs,
                                    func::FuncOp described, func::FuncOp callee,
                                    bool isReference) {
@@ -301,7 +321,12 @@ void EntryPointBuilder::createCall(StringRef name, StringRef specs,
   LLVM::BrOp::create(builder, loc, ValueRange(result), leave);
 
   builder.setInsertionPointToStart(leave);
-  LLVM::ReturnOp::create(builder, loc, leave->getArgument(0));
+  Value left = leave->getArgument(0);
+  SymbolTable symbols(module);
+  llvm::SmallPtrSet<Operation *, 4> seen;
+  if (communicates(callee, symbols, seen))
+    left = emitRuntimeCall(builder, loc, module, "attnrtCommFinish", left);
+  LLVM::ReturnOp::create(builder, loc, left);
 }
 
 void EntryPointBuilder::addFunction(func::FuncOp func) {

@@ -189,6 +189,7 @@ void attn::buildHostPipeline(OpPassManager &pm,
                              const TargetPipelineOptions &options) {
   if (!options.isGPU()) {
     pm.addNestedPass<func::FuncOp>(createConvertLinalgToLoopsPass());
+    pm.addPass(createConvertCommToRuntimePass());
     pm.addPass(createAttnReturnStatusesPass());
   }
   if (options.isGPU()) {

@@ -353,6 +353,38 @@ def ConvertAttnTileToNVVMPass
     "::mlir::scf::SCFDialect"];
 }
 
+def ConvertCommToRuntimePass
+    : Attn_Pass<"convert-comm-to-runtime", "::mlir::ModuleOp"> {
+  let summary = "convert communication of ranks to calls of the runtime";
+  let description = [{
+    Replaces operations by which ranks communicate, on memrefs of the host, by calls of
+    `libattn_runtime` that return statuses. The calls use the communicator of the
+    thread. Sizes are in bytes. `attn-return-statuses` then makes functions return the
+    statuses, and `attn-create-entry-points` makes a function that fails on one rank
+    fail on all.
+
+    ```mlir
+    %rank = attn.comm.rank ranks(4)
+    attn.comm.all_gather ins(%key : memref<1x8x64x64xf32>)
+        outs(%keys : memref<4x1x8x64x64xf32>)
+    ```
+
+    becomes
+
+    ```mlir
+    llvm.store %zero, %slot : i64, !llvm.ptr
+    %0 = llvm.call @attnrtCommRank(%four, %slot) : (i64, !llvm.ptr) -> i32
+    %1 = llvm.load %slot : !llvm.ptr -> i64
+    %rank = arith.index_cast %1 : i64 to index
+    %2 = llvm.call @attnrtCommAllGather(%key_address, %keys_address, %four, %bytes,
+        %no_stream) : (!llvm.ptr, !llvm.ptr, i64, i64, !llvm.ptr) -> i32
+    ```
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::LLVM::LLVMDialect",
+    "::mlir::memref::MemRefDialect"];
+}
+
 def AttnReturnStatusesPass : Attn_Pass<"attn-return-statuses", "::mlir::ModuleOp"> {
   let summary = "return the statuses of calls of the runtime library";
   let description = [{

@@ -24,6 +24,7 @@
 #include "attn/Conversion/AttnToAttnTile/MergeToAttnTile.h"
 #include "attn/Conversion/AttnToAttnTile/StreamingOpInterfaceImpl.h"
 #include "attn/Conversion/Passes.h"
+#include "attn/Dialect/Attn/IR/AttnCommOps.h"
 #include "attn/Interfaces/Target.h"
 #include "attn/PerfModel/Roofline.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -277,6 +278,22 @@ struct ConvertAttnToAttnTile
     registerStreamingGradOpInterfaceExternalModels(registry);
   }
 
+  /// Ranks communicate from the host.
+  LogicalResult verifyCommunication() {
+    WalkResult walk = getOperation().walk([&](Operation *op) -> WalkResult {
+      if (!op->hasTrait<Communicates>())
+        return WalkResult::advance();
+      FailureOr<const Target *> found = lookupTarget(op, target);
+      if (failed(found))
+        return WalkResult::interrupt();
+      if ((*found)->isHost())
+        return WalkResult::advance();
+      return op->emitOpError("needs the target 'host' (was '")
+             << target << "')";
+    });
+    return failure(walk.wasInterrupted());
+  }
+
   void runOnOperation() override {
     SymbolTableCollection symbolTables;
     IRRewriter rewriter(&getContext());
@@ -288,6 +305,8 @@ struct ConvertAttnToAttnTile
         failedAny |= failed(lower(rewriter, op, symbols));
       }
     };
+    if (failed(verifyCommunication()))
+      return signalPassFailure();
     // Overlaps come first, before their members become kernels.
     SmallVector<OverlapOp> overlaps;
     getOperation().walk([&](OverlapOp op) { overlaps.push_back(op); });

@@ -25,6 +25,9 @@ namespace mlir::attn {
 /// them return a status.
 inline constexpr llvm::StringLiteral runtimeFunctionPrefix = "attnrt";
 
+/// Prefix of the functions that use the communicator of the thread.
+inline constexpr llvm::StringLiteral commFunctionPrefix = "attnrtComm";
+
 /// The `attn_dtype` of an element type, if the runtime supports it.
 std::optional<int32_t> getRuntimeDType(Type type);
 

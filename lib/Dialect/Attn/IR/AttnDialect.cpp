@@ -12,6 +12,7 @@
 
 #include "attn/Dialect/Attn/IR/AttnDialect.h"
 #include "attn/Dialect/Attn/IR/AttnAttrs.h"
+#include "attn/Dialect/Attn/IR/AttnCommOps.h"
 #include "attn/Dialect/Attn/IR/AttnLinearOps.h"
 #include "attn/Dialect/Attn/IR/AttnMergeOps.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
@@ -44,6 +45,10 @@ void AttnDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "attn/Dialect/Attn/IR/AttnOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "attn/Dialect/Attn/IR/AttnCommOps.cpp.inc"
       >();
   addOperations<
 #define GET_OP_LIST

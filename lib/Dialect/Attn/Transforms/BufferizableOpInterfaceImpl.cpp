@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Dialect/Attn/Transforms/BufferizableOpInterfaceImpl.h"
+#include "attn/Dialect/Attn/IR/AttnCommOps.h"
 #include "attn/Dialect/Attn/IR/AttnLinearOps.h"
 #include "attn/Dialect/Attn/IR/AttnMergeOps.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
@@ -161,6 +162,78 @@ struct DestinationModel
     if (failed(buffers))
       return failure();
     replaceByBufferized(op, rewriter, *buffers);
+    return success();
+  }
+};
+
+/// Sends one buffer and receives another. Both are contiguous: others are
+/// copied on the way.
+template <typename OpTy>
+struct CommModel
+    : public DstBufferizableOpInterfaceExternalModel<CommModel<OpTy>, OpTy> {
+  /// A rank that receives from none keeps the elements of its destination.
+  static constexpr bool mayKeepElements = std::is_same_v<OpTy, SendRecvOp>;
+
+  bool bufferizesToMemoryRead(Operation *op, OpOperand &opOperand,
+                              const AnalysisState &) const {
+    return mayKeepElements ||
+           !cast<DestinationStyleOpInterface>(op).isDpsInit(&opOperand);
+  }
+
+  LogicalResult bufferize(Operation *op, RewriterBase &rewriter,
+                          const BufferizationOptions &options,
+                          BufferizationState &state) const {
+    auto comm = cast<OpTy>(op);
+    if (comm.isBufferized())
+      return success();
+    FailureOr<SmallVector<Value>> found =
+        getBuffers(op, rewriter, options, state);
+    if (failed(found))
+      return failure();
+    SmallVector<Value> buffers = *found;
+    Location loc = op->getLoc();
+    Value &sent = buffers[comm.getSentMutable().getOperandNumber()];
+    Value &received = buffers[comm.getReceivedMutable().getOperandNumber()];
+    Value destination = received;
+    rewriter.setInsertionPoint(op);
+    if (failed(makeContiguous(sent, /*isRead=*/true, loc, rewriter, options)) ||
+        failed(
+            makeContiguous(received, mayKeepElements, loc, rewriter, options)))
+      return failure();
+    OperationState newState(loc, op->getName(), buffers, TypeRange(),
+                            op->getAttrs());
+    rewriter.create(newState);
+    if (received != destination &&
+        failed(options.createMemCpy(rewriter, loc, received, destination)))
+      return failure();
+    replaceOpWithBufferizedValues(rewriter, op, destination);
+    return success();
+  }
+
+private:
+  /// Replaces `buffer` by a new one unless it has the identity layout. The new
+  /// one has its elements if `isRead`.
+  static LogicalResult makeContiguous(Value &buffer, bool isRead, Location loc,
+                                      RewriterBase &rewriter,
+                                      const BufferizationOptions &options) {
+    auto type = cast<MemRefType>(buffer.getType());
+    if (type.getLayout().isIdentity())
+      return success();
+    SmallVector<Value> sizes;
+    for (int64_t dim = 0; dim < type.getRank(); ++dim)
+      if (type.isDynamicDim(dim))
+        sizes.push_back(memref::DimOp::create(rewriter, loc, buffer, dim));
+    FailureOr<Value> contiguous = options.createAlloc(
+        rewriter, loc,
+        MemRefType::get(type.getShape(), type.getElementType(),
+                        MemRefLayoutAttrInterface(), type.getMemorySpace()),
+        sizes);
+    if (failed(contiguous))
+      return failure();
+    if (isRead &&
+        failed(options.createMemCpy(rewriter, loc, buffer, *contiguous)))
+      return failure();
+    buffer = *contiguous;
     return success();
   }
 };
@@ -373,6 +446,9 @@ void attn::registerBufferizableOpInterfaceExternalModels(
         *context);
     LinearAttentionGradOp::attachInterface<
         DestinationModel<LinearAttentionGradOp>>(*context);
+    SendRecvOp::attachInterface<CommModel<SendRecvOp>>(*context);
+    AllGatherOp::attachInterface<CommModel<AllGatherOp>>(*context);
+    AllToAllOp::attachInterface<CommModel<AllToAllOp>>(*context);
     MergeOp::attachInterface<DestinationModel<MergeOp>>(*context);
     MergeGradOp::attachInterface<DestinationModel<MergeGradOp>>(*context);
     OverlapOp::attachInterface<OverlapModel>(*context);

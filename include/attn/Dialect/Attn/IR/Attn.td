@@ -19,6 +19,7 @@ include "attn/Dialect/Attn/IR/AttnDataMasks.td"
 include "attn/Dialect/Attn/IR/AttnOps.td"
 include "attn/Dialect/Attn/IR/AttnHeadOps.td"
 include "attn/Dialect/Attn/IR/AttnCacheOps.td"
+include "attn/Dialect/Attn/IR/AttnCommOps.td"
 include "attn/Dialect/Attn/IR/AttnLinearOps.td"
 include "attn/Dialect/Attn/IR/AttnMergeOps.td"
 
