@@ -18,6 +18,7 @@
 #include "attn/Conversion/Passes.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
+#include "attn/Distributed/Passes.h"
 #include "attn/Fusion/Passes.h"
 #include "attn/Scheduling/Passes.h"
 #include "attn/Target/Passes.h"
@@ -29,6 +30,7 @@ void attn::registerAllPasses() {
   registerAttnAutodiffPasses();
   registerAttnCompilerPasses();
   registerAttnConversionPasses();
+  registerAttnDistributedPasses();
   registerAttnFusionPasses();
   registerAttnSchedulingPasses();
   registerAttnTargetPasses();

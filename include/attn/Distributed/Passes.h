@@ -1,0 +1,35 @@
+//===- Passes.h - Shards on several ranks -----------------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Constructors and registration: passes that distribute attention over ranks.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_DISTRIBUTED_PASSES_H
+#define ATTN_DISTRIBUTED_PASSES_H
+
+#include "attn/Support/PassOptions.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace mlir::attn {
+
+/// How ranks get the keys and values of one another.
+enum class ShardMethod {
+  /// All of them at once.
+  AllGather,
+  /// One chunk after another, from a neighbor.
+  Ring
+};
+
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "attn/Distributed/Passes.h.inc"
+
+} // namespace mlir::attn
+
+#endif // ATTN_DISTRIBUTED_PASSES_H

@@ -1,0 +1,121 @@
+//===- Passes.td - Shards on several ranks -----------------*- tablegen -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Passes that distribute attention over ranks.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_DISTRIBUTED_PASSES_TD
+#define ATTN_DISTRIBUTED_PASSES_TD
+
+include "attn/Support/PassBase.td"
+
+def AttnShardAttentionPass
+    : Attn_Pass<"attn-shard-attention", "::mlir::ModuleOp"> {
+  let summary = "turn functions into functions of one rank of several";
+  let description = [{
+    Distributes the queries, keys and values of `attn.attention` over the ranks of a
+    group by their positions (sequence or context parallelism). A function of the
+    whole tensors becomes the function that each rank calls: of `ranks` equal chunks,
+    rank `r` has chunk `r` of the queries, keys and values, and gets chunk `r` of the
+    results. All else, such as seeds, sinks and tensors that regions read, is the same
+    on all ranks. `attn.comm.rank` tells the ranks apart.
+
+    `positions` gives each attention its global coordinates, so that masks, regions
+    and dropout do the same as in the whole. A mask decides which ranks need which chunks of
+    keys: a chunk that none of a rank's queries attends is not computed, and not sent
+    to ranks that do not need it and have nobody to forward it to. This needs static
+    lengths; a remark says so where they are dynamic.
+
+    | method | communication | attention | keys and values in memory |
+    |---|---|---|---|
+    | `allgather` | all keys and values at once | to all keys | all |
+    | `ring` | a chunk in each of `ranks - 1` steps, from one rank to the next | to a chunk in a step | two chunks |
+
+    In a ring, the next chunk travels while a rank attends to the present one
+    (`attn.overlap`), and `attn.merge` combines the results of all steps.
+    The method `ring` is ring attention (Liu et al. 2023). Its partial results are f32.
+
+    ```mlir
+    func.func @attention(%q: tensor<1x8x256x64xf32>, %k: tensor<1x2x256x64xf32>,
+                         %v: tensor<1x2x256x64xf32>) -> tensor<1x8x256x64xf32> {
+      %e = tensor.empty() : tensor<1x8x256x64xf32>
+      %o = attn.attention ins(%q, %k, %v : ...) outs(%e : ...) mask(#attn.causal)
+      return %o : tensor<1x8x256x64xf32>
+    }
+    ```
+
+    becomes with `method=allgather ranks=4`
+
+    ```mlir
+    func.func @attention(%q: tensor<1x8x64x64xf32>, %k: tensor<1x2x64x64xf32>,
+                         %v: tensor<1x2x64x64xf32>) -> tensor<1x8x64x64xf32> {
+      %rank = attn.comm.rank ranks(4)
+      %0 = attn.comm.all_gather ins(%k : ...) outs(... : tensor<4x1x2x64x64xf32>)
+      %keys = ... : tensor<1x2x256x64xf32>
+      ...
+      %positions = tensor.from_elements %first_query, %zero, %zero, %zero, %n, %n
+      %o = attn.attention ins(%q, %keys, %values : ...) outs(%e : ...)
+          positions(%positions : tensor<6xi32>) mask(#attn.causal)
+      return %o : tensor<1x8x64x64xf32>
+    }
+    ```
+
+    and with `method=ring`, in which ranks 2 and 3 attend to two chunks more than
+    rank 0, and rank 3 sends nothing:
+
+    ```mlir
+    %0:4 = attn.overlap by streams {
+      %out, %lse = attn.attention ins(%q, %k, %v : ...) ...
+      attn.overlap_yield %out, %lse : ...
+    } and {
+      %k1 = attn.comm.send_recv ins(%k : ...) to(%to) from(%from) outs(%e : ...)
+      %v1 = attn.comm.send_recv ins(%v : ...) to(%to) from(%from) outs(%e : ...)
+      attn.overlap_yield %k1, %v1 : ...
+    }
+    %1:4 = attn.overlap by streams {
+      %attends = arith.cmpi uge, %rank, %one : index
+      %2:2 = scf.if %attends {
+        %out, %lse = attn.attention ins(%q, %0#2, %0#3 : ...) ...
+        scf.yield %out, %lse : ...
+      } else {
+        %no_out = linalg.fill ins(%zero : f32) outs(...)
+        %no_lse = linalg.fill ins(%minus_infinity : f32) outs(...)
+        scf.yield %no_out, %no_lse : ...
+      }
+      %3:2 = attn.merge ins(%0#0, %2#0 : ...) lses(%0#1, %2#1 : ...) ...
+      ...
+    ```
+
+    The pass runs before scheduling. An attention that it cannot distribute is an error:
+    one with `sequences`, `key_lengths`, `reads`, `block_mask`, `identity`, `dropout_mask`, `positions`, or a `query` or `epilogue` region; lengths
+    that `ranks` does not divide; chunks in which no word of a keep mask begins, with
+    `dropout`; operands that are neither arguments of the function nor results of
+    attention; and gradients. So is a sharded tensor with other uses.
+  }];
+  let options = [
+    Option<"method", "method", "::mlir::attn::ShardMethod",
+           /*default=*/"::mlir::attn::ShardMethod::Ring",
+           "How ranks get the keys and values of one another",
+           [{::llvm::cl::values(
+               clEnumValN(::mlir::attn::ShardMethod::AllGather, "allgather",
+                          "all of them at once"),
+               clEnumValN(::mlir::attn::ShardMethod::Ring, "ring",
+                          "one chunk after another, from a neighbor"))}]>,
+    Option<"ranks", "ranks", "int64_t", /*default=*/"1",
+           "Number of ranks, from 1 to 1024">,
+  ];
+  let statistics = [Statistic<"numSharded", "num-sharded",
+                              "Number of attentions that were distributed">];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::attn::AttnDialect",
+    "::mlir::linalg::LinalgDialect", "::mlir::scf::SCFDialect",
+    "::mlir::tensor::TensorDialect"];
+}
+
+#endif // ATTN_DISTRIBUTED_PASSES_TD

@@ -1,0 +1,450 @@
+# ===- shard-attention.py - Attention of several ranks on the host ----------===#
+#
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------===#
+#
+# Functions that attn-shard-attention makes, called by threads that are the ranks of a local group, against the formula
+# of the whole attention in f64. The function that is not sharded has the same bits of dropout. Ranks send as many bytes
+# as the mask and the method need. Delays do not change results, and failures of one rank end all calls.
+#
+# ===----------------------------------------------------------------------===#
+# REQUIRES: host-cc, numpy
+# RUN: %python %s --work %t --runtime %attn_libs_dir/libattn_runtime%shlibext
+
+import argparse
+import ctypes
+import os
+import sys
+import threading
+
+import numpy as np
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "Inputs"))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "python"))
+
+from attn.artifact import DTYPES, Artifact, TensorView  # noqa: E402
+from dropout_reference import Dropout  # noqa: E402
+from tool_cache import run_tool  # noqa: E402
+
+BATCH, HEADS, KEY_HEADS, DIM, VALUE_DIM = 2, 4, 2, 32, 16
+SEED, OFFSET = 0x123456789ABCDEF, 77
+TIME_LIMIT_MS = 120000
+SHORT_LIMIT_MS = 500
+SEND_RECV, ALL_GATHER = 0, 1  # attn_comm_kind
+INVALID_ARGUMENT, SHAPE_MISMATCH, DRIVER_ERROR, IO_ERROR = 1, 2, 10, 11  # attn_status
+
+
+class Faults(ctypes.Structure):
+    _fields_ = [("max_delay_us", ctypes.c_int64), ("seed", ctypes.c_uint64), ("fail_at", ctypes.c_int64),
+                ("fail_status", ctypes.c_int32), ("reserved", ctypes.c_int32), ("stop_at", ctypes.c_int64),
+                ("reserved2", ctypes.c_int64)]  # fmt: skip
+
+
+class Traffic(ctypes.Structure):
+    _fields_ = [("calls", ctypes.c_int64), ("bytes_sent", ctypes.c_int64), ("bytes_received", ctypes.c_int64)]
+
+
+def to_bf16(array):
+    """The bits of bf16 numbers, rounded to the nearest, even in ties."""
+    bits = array.astype(np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+
+
+def from_bf16(bits):
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+class Case:
+    """`attended` is a function of arrays of global positions and of the number of keys minus the number of queries."""
+
+    def __init__(self, name, mask="", attended=None, queries=192, keys=192, mask_mod="", bias=False, sinks=False,
+                 dropout=None, dtype="f32", dynamic=False, has_lse=True, tolerance=2e-5):
+        self.name, self.mask, self.mask_mod, self.bias, self.sinks = name, mask, mask_mod, bias, sinks
+        self.attended = attended or (lambda b, h, i, j, shift: np.ones(np.broadcast_shapes(i.shape, j.shape), bool))
+        self.queries, self.keys, self.dropout, self.dtype = queries, keys, dropout, dtype
+        self.dynamic, self.has_lse, self.tolerance = dynamic, has_lse, tolerance
+
+    def mlir(self):
+        """The module of the whole attention."""
+        queries, keys = ("?", "?") if self.dynamic else (self.queries, self.keys)
+        q, k = f"tensor<{BATCH}x{HEADS}x{queries}x", f"tensor<{BATCH}x{KEY_HEADS}x{keys}x"
+        tail = f"x{self.dtype}>"
+        types = {"q": f"{q}{DIM}{tail}", "k": f"{k}{DIM}{tail}", "v": f"{k}{VALUE_DIM}{tail}",
+                 "out": f"{q}{VALUE_DIM}{tail}"}  # fmt: skip
+        results, clauses = [types["out"]], ""
+        if self.has_lse:
+            types["lse"] = q[:-1] + "xf32>"
+            results.append(types["lse"])
+        if self.sinks:
+            types["sinks"] = f"tensor<{HEADS}xf32>"
+            clauses += f" sinks(%sinks : {types['sinks']})"
+        if self.mask:
+            clauses += f" mask({self.mask})"
+        if self.bias:
+            types["bias"] = f"tensor<{HEADS}x{self.keys}xf32>"
+        if self.dropout:
+            types["seed"] = types["offset"] = "tensor<i64>"
+            clauses += f" dropout({self.dropout}, %seed, %offset : tensor<i64>, tensor<i64>)"
+        if self.bias:
+            clauses += f"""
+      score_mod {{
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %x = tensor.extract %bias[%h, %j] : {types["bias"]}
+        %r = arith.addf %s, %x : f32
+        attn.yield %r : f32
+      }}"""
+        if self.mask_mod:
+            clauses += f"""
+      mask_mod {{
+      ^bb0(%b: index, %h: index, %i: index, %j: index):
+        {self.mask_mod}
+        attn.yield %kept : i1
+      }}"""
+        outs = "%out, %lse" if self.has_lse else "%out"
+        listed = ", ".join(results)
+        values = "%0#0, %0#1" if self.has_lse else "%0"
+        return f"""
+func.func @attention({", ".join(f"%{name}: {kind}" for name, kind in types.items())}) -> ({listed}) {{
+  %0{":2" if self.has_lse else ""} = attn.attention
+      ins(%q, %k, %v : {types["q"]}, {types["k"]}, {types["v"]})
+      outs({outs} : {listed}){clauses} -> {listed}
+  return {values} : {listed}
+}}
+"""
+
+
+causal = lambda b, h, i, j, shift: j <= i + shift
+DIAGONALS = """%three = arith.constant 3 : index
+        %zero = arith.constant 0 : index
+        %ij = arith.addi %i, %j : index
+        %ijh = arith.addi %ij, %h : index
+        %rem = arith.remui %ijh, %three : index
+        %kept = arith.cmpi ne, %rem, %zero : index"""
+
+CASES = [
+    Case("none", has_lse=False),
+    Case("causal", "#attn.causal", causal),
+    Case("causal_cross", "#attn.causal", causal, queries=96, keys=240),
+    Case("top_left", "#attn.causal<alignment = top_left>", lambda b, h, i, j, shift: j <= i, queries=240, keys=96),
+    Case("window", "#attn.sliding_window<left = 40, right = 0>",
+         lambda b, h, i, j, shift: (j >= i + shift - 40) & (j <= i + shift)),
+    Case("two_sided", "#attn.sliding_window<left = 10, right = 60>",
+         lambda b, h, i, j, shift: (j >= i + shift - 10) & (j <= i + shift + 60)),
+    Case("diagonal", "#attn.sliding_window<left = 0, right = 0>", lambda b, h, i, j, shift: i + shift == j),
+    Case("blocks", "#attn.local_blocks<size = 16, before = 0, after = 0>",
+         lambda b, h, i, j, shift: (i + shift) // 16 == j // 16),
+    Case("global", "#attn.or<#attn.global_tokens<count = 20>, #attn.sliding_window<left = 30, right = 0>>",
+         lambda b, h, i, j, shift: (i < 20) | (j < 20) | ((j >= i + shift - 30) & (j <= i + shift))),
+    Case("mask_mod", "#attn.causal", lambda b, h, i, j, shift: (j <= i + shift) & ((i + j + h) % 3 != 0),
+         mask_mod=DIAGONALS),
+    Case("bias", "#attn.causal", causal, bias=True),
+    Case("sinks", "#attn.sliding_window<left = 50, right = 0>",
+         lambda b, h, i, j, shift: (j >= i + shift - 50) & (j <= i + shift), sinks=True, has_lse=False),
+    Case("dropout", "#attn.causal", causal, dropout=Dropout(0.25, "philox", 7)),
+    Case("dropout_arx", dropout=Dropout(0.5, "arx", 6, bits=4), has_lse=False),
+    Case("dynamic", "#attn.causal", causal, dynamic=True),
+    # Probabilities and the output are rounded once.
+    Case("bf16", "#attn.causal", causal, dtype="bf16", tolerance=2**-7),
+]  # fmt: skip
+
+
+class Inputs:
+    """Inputs, and the results of the whole attention in f64."""
+
+    def __init__(self, case, seed):
+        rng = np.random.default_rng(seed)
+        narrow = (lambda x: from_bf16(to_bf16(x))) if case.dtype == "bf16" else (lambda x: x)
+
+        def draw(*shape):
+            return narrow(rng.standard_normal(shape).astype(np.float32))
+
+        self.case = case
+        self.q = draw(BATCH, HEADS, case.queries, DIM)
+        self.k, self.v = draw(BATCH, KEY_HEADS, case.keys, DIM), draw(BATCH, KEY_HEADS, case.keys, VALUE_DIM)
+        self.bias, self.sinks = draw(HEADS, case.keys), draw(HEADS)
+        at = np.ix_(range(BATCH), range(HEADS), range(case.queries), range(case.keys))
+        shape = (BATCH, HEADS, case.queries, case.keys)
+        self.attended = np.broadcast_to(case.attended(*at, case.keys - case.queries), shape)
+        q, k, v = (x.astype(np.float64) for x in (self.q, self.k, self.v))
+        group = HEADS // KEY_HEADS
+        score = np.einsum("bhid,bhjd->bhij", q, k.repeat(group, 1)) * DIM**-0.5
+        if case.bias:
+            score = score + self.bias[:, None, :]
+        score = np.where(self.attended, score, -np.inf)
+        logits = score
+        if case.sinks:
+            sink = np.broadcast_to(self.sinks[:, None, None], (*shape[:3], 1))
+            logits = np.concatenate([score, sink], -1)
+        largest = logits.max(-1, keepdims=True)
+        base = np.where(np.isneginf(largest), 0.0, largest)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            lse = base + np.log(np.exp(logits - base).sum(-1, keepdims=True))
+            p = np.where(np.isneginf(score), 0.0, np.exp(score - lse))
+        if case.dropout:
+            p = p * case.dropout.keep(SEED, OFFSET, *at) / case.dropout.keep_probability
+        self.out, self.lse = np.einsum("bhij,bhjd->bhid", p, v.repeat(group, 1)), lse[..., 0]
+
+    def arguments(self, part=slice(None), key_part=slice(None)):
+        """The arguments of a rank, and its results, which are at first no numbers."""
+        stored = (lambda x: to_bf16(x)) if self.case.dtype == "bf16" else (lambda x: x.copy())
+        q, k, v = stored(self.q[:, :, part]), stored(self.k[:, :, key_part]), stored(self.v[:, :, key_part])
+        out = stored(np.full((*q.shape[:3], VALUE_DIM), np.nan, np.float32))
+        lse = np.full(q.shape[:3], np.nan, np.float32)
+        arguments = [q, k, v, out] + [lse] * self.case.has_lse
+        arguments += [self.sinks] * self.case.sinks + [self.bias] * self.case.bias
+        if self.case.dropout:
+            arguments += [np.array(SEED), np.array(OFFSET)]
+        return arguments, [out, lse]
+
+
+NAMES = {np.dtype(np.float32): "f32", np.dtype(np.uint16): "bf16", np.dtype(np.int64): "i64"}
+
+
+def call(function, arrays):
+    """The status and the text of a call."""
+    views = []
+    for array in arrays:
+        strides = [stride // array.itemsize for stride in array.strides]
+        views.append(TensorView.make(array.shape, strides, DTYPES.index(NAMES[array.dtype]), -1))
+        views[-1].data = array.ctypes.data
+    pointers = (ctypes.POINTER(TensorView) * len(views))(*map(ctypes.pointer, views))
+    status = function.call(pointers, len(views), None)
+    return status, function.last_error().decode() if status else ""
+
+
+class Group:
+    """Local ranks that record their traffic."""
+
+    def __init__(self, library, ranks, limit_ms=TIME_LIMIT_MS, faults=None):
+        self.library, self.ranks = library, ranks
+        self.comms = (ctypes.c_void_p * ranks)()
+        assert library.attn_comm_create_local(ranks, ctypes.c_int64(limit_ms), self.comms) == 0
+        for rank in range(ranks):
+            given = ctypes.byref(faults(rank)) if faults else None
+            comm = ctypes.c_void_p()
+            assert library.attn_comm_create_recording(ctypes.c_void_p(self.comms[rank]), given, ctypes.byref(comm)) == 0
+            self.comms[rank] = comm
+
+    def run(self, body):
+        """The results of `body(rank)` on a thread for each rank."""
+        results = [None] * self.ranks
+
+        def run_rank(rank):
+            self.library.attn_comm_set_current(ctypes.c_void_p(self.comms[rank]))
+            results[rank] = body(rank)
+
+        threads = [threading.Thread(target=run_rank, args=(rank,)) for rank in range(self.ranks)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return results
+
+    def traffic(self, rank, kind):
+        found = Traffic()
+        assert self.library.attn_comm_get_traffic(ctypes.c_void_p(self.comms[rank]), kind, ctypes.byref(found)) == 0
+        return found
+
+    def destroy(self):
+        for comm in self.comms:
+            self.library.attn_comm_destroy(ctypes.c_void_p(comm))
+
+
+def count_messages(attended, ranks):
+    """How many chunks each rank sends in a ring: a chunk goes on until no later rank attends to it."""
+    queries, keys = (size // ranks for size in attended.shape[2:])
+    needs = [[attended[:, :, r * queries : (r + 1) * queries, c * keys : (c + 1) * keys].any() for c in range(ranks)]
+             for r in range(ranks)]  # fmt: skip
+    sent = [0] * ranks
+    for chunk in range(ranks):
+        distances = [d for d in range(1, ranks) if needs[(chunk + d) % ranks][chunk]]
+        for distance in range(max(distances, default=0)):
+            sent[(chunk + distance) % ranks] += 1
+    return sent
+
+
+class Tester:
+    def __init__(self, args):
+        self.work, self.runtime = args.work, args.runtime
+        self.library = ctypes.CDLL(args.runtime)
+
+    def compile(self, name, text, passes=()):
+        path = os.path.join(self.work, name)
+        with open(path + ".mlir", "w") as file:
+            file.write(text)
+        source = path + ".mlir"
+        if passes:
+            source = path + ".sharded.mlir"
+            run_tool(["attn-opt", path + ".mlir", *passes, "-o", source])
+        run_tool(["attn-compile", source, "-o", path + ".so", "--target=host"])
+        return Artifact(path + ".so", self.runtime)["attention"]
+
+    def shard(self, case, method, ranks):
+        option = f"--attn-shard-attention=method={method} ranks={ranks}"
+        return self.compile(f"{case.name}_{method}_{ranks}", case.mlir(), [option])
+
+    def run(self, function, inputs, group):
+        """The statuses of all ranks, and the results of the whole."""
+        ranks = group.ranks
+        sizes = inputs.case.queries // ranks, inputs.case.keys // ranks
+        chunks = [inputs.arguments(*(slice(rank * size, (rank + 1) * size) for size in sizes)) for rank in range(ranks)]
+        statuses = group.run(lambda rank: call(function, chunks[rank][0]))
+        out, lse = (np.concatenate([results[i] for _, results in chunks], 2) for i in range(2))
+        return statuses, from_bf16(out) if inputs.case.dtype == "bf16" else out, lse
+
+    def check_traffic(self, inputs, method, group):
+        """Whether ranks sent what the method needs."""
+        ranks, case = group.ranks, inputs.case
+        width = 2 if case.dtype == "bf16" else 4
+        chunk = BATCH * KEY_HEADS * case.keys // ranks * (DIM + VALUE_DIM) * width
+        messages = [ranks - 1] * ranks
+        if method == "ring" and not case.dynamic:
+            messages = count_messages(inputs.attended, ranks)
+        kinds = {SEND_RECV, ALL_GATHER}
+        used = SEND_RECV if method == "ring" else ALL_GATHER
+        sent = [group.traffic(rank, used).bytes_sent for rank in range(ranks)]
+        wrong = []
+        if case.name == "blocks" and method == "ring":
+            # For the analysis, quotients are not integers: blocks of neighbors overlap.
+            messages = [max(count, size // chunk) for count, size in zip(messages, sent)]
+            wrong += ["a chunk is sent more often than it can be"] * (max(messages) > ranks - 1)
+        if sent != [chunk * count for count in messages]:
+            wrong.append(f"ranks sent {sent} bytes, expected {[chunk * count for count in messages]}")
+        if any(group.traffic(rank, kind).calls for rank in range(ranks) for kind in kinds - {used}):
+            wrong.append("ranks made other calls")
+        return wrong
+
+    def check_case(self, case, method, ranks):
+        inputs = Inputs(case, seed=ranks)
+        function = self.shard(case, method, ranks)
+        group = Group(self.library, ranks)
+        statuses, out, lse = self.run(function, inputs, group)
+        wrong = [text for status, text in statuses if status]
+        with np.errstate(invalid="ignore"):
+            errors = {"out": (np.abs(out - inputs.out) / np.maximum(1, np.abs(inputs.out))).max()}
+            if case.has_lse:
+                errors["lse"] = np.where(lse == inputs.lse, 0, np.abs(lse - inputs.lse)).max()
+        wrong += [f"{name}: error {error:.2g}" for name, error in errors.items() if not error <= case.tolerance]
+        wrong += self.check_traffic(inputs, method, group)
+        group.destroy()
+        return wrong
+
+    def check_bits(self, method, ranks):
+        """Attention with equal probabilities to keys whose values are unit vectors: outputs show which are kept."""
+        dropout, length = Dropout(0.375, "philox", 7), 128
+        sizes = f"tensor<1x2x{length}x"
+        text = f"""
+func.func @attention(%q: {sizes}16xf32>, %v: {sizes}{length}xf32>, %out: {sizes}{length}xf32>, %seed: tensor<i64>,
+                     %offset: tensor<i64>) -> {sizes}{length}xf32> {{
+  %0 = attn.attention ins(%q, %q, %v : {sizes}16xf32>, {sizes}16xf32>, {sizes}{length}xf32>)
+      outs(%out : {sizes}{length}xf32>) dropout({dropout}, %seed, %offset : tensor<i64>, tensor<i64>)
+      -> {sizes}{length}xf32>
+  return %0 : {sizes}{length}xf32>
+}}
+"""
+        q, out = np.zeros((1, 2, length, 16), np.float32), np.full((1, 2, length, length), np.nan, np.float32)
+        v = np.broadcast_to(np.eye(length, dtype=np.float32), out.shape).copy()
+        state = [np.array(SEED), np.array(OFFSET)]
+        whole = self.compile("bits", text)
+        assert call(whole, [q, v, out, *state])[0] == 0
+        option = f"--attn-shard-attention=method={method} ranks={ranks}"
+        function = self.compile(f"bits_{method}_{ranks}", text, [option])
+        group, chunk = Group(self.library, ranks), length // ranks
+        chunks = [[x[:, :, r * chunk : (r + 1) * chunk].copy() for x in (q, v, np.full_like(v, np.nan))]
+                  for r in range(ranks)]  # fmt: skip
+        statuses = group.run(lambda rank: call(function, [*chunks[rank], *state]))
+        group.destroy()
+        found = np.concatenate([results for _, _, results in chunks], 2)
+        keep = dropout.keep(SEED, OFFSET, *np.ix_(range(1), range(2), range(length), range(length)))
+        wrong = [text for status, text in statuses if status]
+        for name, result in (("whole", out), ("sharded", found)):
+            if not np.array_equal(result != 0, keep.astype(bool)) or np.isnan(result).any():
+                wrong.append(f"the {name} attention keeps {int((result != 0).sum())} pairs, expected {int(keep.sum())}")
+        return wrong
+
+    def check_delays(self, method):
+        """Random delays, and so other orders of arrival, change nothing."""
+        case, ranks = next(case for case in CASES if case.name == "two_sided"), 4
+        inputs, function = Inputs(case, seed=1), self.shard(case, method, ranks)
+        expected = None
+        for seed in range(12):
+            group = Group(self.library, ranks, faults=lambda rank: Faults(3000, seed * 64 + rank, -1, 0, 0, -1, 0))
+            statuses, out, _ = self.run(function, inputs, group)
+            group.destroy()
+            if any(status for status, _ in statuses):
+                return [text for _, text in statuses]
+            expected = out if expected is None else expected
+            if not np.array_equal(out, expected):
+                return [f"delays with seed {seed} change the result"]
+        return []
+
+    def check_failures(self, method):
+        case, ranks = next(case for case in CASES if case.name == "causal"), 4
+        inputs, function = Inputs(case, seed=1), self.shard(case, method, ranks)
+        wrong = []
+
+        def expect(what, statuses, status, text):
+            for rank, found in enumerate(statuses):
+                if found[0] != status or text not in found[1]:
+                    wrong.append(f"{what}: rank {rank} returned {found}, expected {status} and '{text}'")
+
+        def run(body=None, size=ranks, limit_ms=TIME_LIMIT_MS, faults=None):
+            group = Group(self.library, size, limit_ms, faults)
+            chunk = inputs.arguments(slice(0, 48), slice(0, 48))[0]
+            statuses = group.run(body or (lambda rank: call(function, chunk)))
+            group.destroy()
+            return statuses
+
+        long = inputs.arguments(slice(0, 49), slice(0, 48))[0]
+        right = inputs.arguments(slice(0, 48), slice(0, 48))[0]
+        text = "argument 'q': dimension 2 is 49, expected 48"
+        found = run(lambda rank: call(function, long if rank == 2 else right))
+        expect("a wrong shape", [found[rank] for rank in (0, 1, 3)], SHAPE_MISMATCH, "rank 2: attention: " + text)
+        expect("a wrong shape", [found[2]], SHAPE_MISMATCH, text)
+        expect("a wrong size", run(size=2), INVALID_ARGUMENT, "has 2 ranks, expected 4")
+        expect("no communicator", [call(function, right)], INVALID_ARGUMENT, "the thread has no communicator")
+        found = run(faults=lambda rank: Faults(0, 0, 1 if rank == 1 else -1, DRIVER_ERROR, 0, -1, 0))
+        if method == "ring":
+            expect("a failing call", found, DRIVER_ERROR, "rank 1: call 1 fails as it should")
+            found = run(limit_ms=SHORT_LIMIT_MS,
+                        faults=lambda rank: Faults(0, 0, -1, DRIVER_ERROR, 0, 2 if rank == 1 else -1, 0))
+            expect("a rank that stops", [found[rank] for rank in (2, 3)], IO_ERROR, "waited")
+            expect("a rank that stops", [found[1]], DRIVER_ERROR, "rank 1: call 2 fails as it should")
+        return wrong
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--work", required=True, help="folder for what is compiled")
+    parser.add_argument("--runtime", required=True, help="the runtime library")
+    parser.add_argument("--only", default="", help="run checks whose name contains this")
+    args = parser.parse_args()
+    os.makedirs(args.work, exist_ok=True)
+    tester = Tester(args)
+    checks = {}
+    for method in ("ring", "allgather"):
+        for case in CASES:
+            for ranks in (1, 2, 3, 6) if case.name == "causal" else (4,):
+                checks[f"{case.name} {method} {ranks}"] = lambda c=case, m=method, n=ranks: tester.check_case(c, m, n)
+        for ranks in (2, 4):
+            checks[f"bits {method} {ranks}"] = lambda m=method, n=ranks: tester.check_bits(m, n)
+        checks[f"delays {method}"] = lambda m=method: tester.check_delays(m)
+        checks[f"failures {method}"] = lambda m=method: tester.check_failures(m)
+    failures, count = 0, 0
+    for name, check in checks.items():
+        if args.only not in name:
+            continue
+        wrong, count = check(), count + 1
+        failures += bool(wrong)
+        for message in wrong:
+            print(f"{name}: {message}")
+    print(f"{count} checks, {failures} failures")
+    return failures != 0 or count == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
