@@ -14,7 +14,6 @@ using namespace mlir;
 using namespace mlir::attn;
 
 /// Work of the analysis of all pairs of chunks, in operations on coefficients.
-/// With 1024 ranks, a causal mask takes less.
 static constexpr int64_t maxWork = int64_t(1) << 31;
 
 namespace {
@@ -44,8 +43,8 @@ struct ChunkConditions {
 };
 } // namespace
 
-ReachableChunks attn::findReachableChunks(AttentionOp op, int64_t ranks) {
-  ReachableChunks reachable(ranks, llvm::BitVector(ranks, true));
+ReachableChunks attn::findReachableChunks(AttentionOp op, int64_t chunks) {
+  ReachableChunks reachable(chunks, llvm::BitVector(chunks, true));
   int64_t queries = getDimSize(op.getQuery(), 2);
   int64_t keys = getDimSize(op.getKey(), 2);
   if (ShapedType::isDynamic(queries) || ShapedType::isDynamic(keys))
@@ -64,11 +63,11 @@ ReachableChunks attn::findReachableChunks(AttentionOp op, int64_t ranks) {
     return reachable;
   builder.setInsertionPointToEnd(predicate.getBlock());
   const MaskAnalysis::Positions &positions = predicate.getPositions();
-  ChunkConditions ofQuery(builder, loc, positions.query, queries, ranks);
-  ChunkConditions ofKey(builder, loc, positions.key, keys, ranks);
+  ChunkConditions ofQuery(builder, loc, positions.query, queries, chunks);
+  ChunkConditions ofKey(builder, loc, positions.key, keys, chunks);
   WorkBudget total(maxWork);
-  for (int64_t query = 0; query < ranks; ++query)
-    for (int64_t key = 0; key < ranks; ++key) {
+  for (int64_t query = 0; query < chunks; ++query)
+    for (int64_t key = 0; key < chunks; ++key) {
       MaskAnalysis analysis(positions, /*budget=*/nullptr, &total);
       analysis.restrict(predicate.getPredicate());
       ofQuery.restrict(analysis, query);
@@ -79,6 +78,20 @@ ReachableChunks attn::findReachableChunks(AttentionOp op, int64_t ranks) {
   return reachable;
 }
 
+bool RingStep::hasAttention(int64_t querySlot) const {
+  for (int64_t keySlot = 0; keySlot < chunksPerRank; ++keySlot)
+    if (getAttending(querySlot, keySlot).any())
+      return true;
+  return false;
+}
+
+llvm::BitVector RingStep::getAttending() const {
+  llvm::BitVector all(receivers.size());
+  for (const llvm::BitVector &ranks : attending)
+    all |= ranks;
+  return all;
+}
+
 llvm::BitVector RingStep::getSenders() const {
   llvm::BitVector senders(receivers.size());
   for (unsigned rank : receivers.set_bits())
@@ -86,26 +99,40 @@ llvm::BitVector RingStep::getSenders() const {
   return senders;
 }
 
-SmallVector<RingStep> attn::scheduleRing(const ReachableChunks &reachable) {
-  auto ranks = static_cast<int64_t>(reachable.size());
-  SmallVector<RingStep> steps(ranks);
-  // A rank receives a chunk that it attends to, or that the next rank receives
+/// Finds the ranks that attend in `step`.
+static void findAttending(RingStep &step, const ReachableChunks &reachable,
+                          ChunkPlacement placement) {
+  int64_t ranks = placement.ranks, slots = placement.chunksPerRank;
+  step.attending.assign(slots * slots, llvm::BitVector(ranks));
+  for (int64_t query = 0; query < slots; ++query)
+    for (int64_t key = 0; key < slots; ++key)
+      for (int64_t rank = 0; rank < ranks; ++rank) {
+        int64_t source = (rank + ranks - step.number) % ranks;
+        bool isOwn = step.number == 0 && query == key;
+        if (isOwn || reachable[placement.getChunk(rank, query)].test(
+                         placement.getChunk(source, key)))
+          step.getAttending(query, key).set(rank);
+      }
+}
+
+SmallVector<RingStep> attn::scheduleRing(const ReachableChunks &reachable,
+                                         ChunkPlacement placement) {
+  SmallVector<RingStep> steps(placement.ranks);
+  // A rank receives keys that it attends to, or that the next rank receives
   // from it: the last step comes first.
-  for (int64_t number = ranks - 1; number >= 0; --number) {
+  for (int64_t number = placement.ranks; number-- > 0;) {
     RingStep &step = steps[number];
     step.number = number;
-    step.receivers.resize(ranks);
-    step.attending.resize(ranks, /*t=*/number == 0);
-    for (int64_t rank = 0; rank < ranks; ++rank)
-      if (reachable[rank].test((rank + ranks - number) % ranks))
-        step.attending.set(rank);
+    step.chunksPerRank = placement.chunksPerRank;
+    step.receivers.resize(placement.ranks);
+    findAttending(step, reachable, placement);
     if (number == 0)
       break;
-    step.receivers = step.attending;
-    if (number + 1 < ranks)
+    step.receivers = step.getAttending();
+    if (number + 1 < placement.ranks)
       step.receivers |= steps[number + 1].getSenders();
   }
-  while (steps.back().attending.none())
+  while (steps.back().getAttending().none())
     steps.pop_back();
   return steps;
 }

@@ -18,30 +18,58 @@
 
 namespace mlir::attn {
 
+/// Which chunks of positions ranks have.
+struct ChunkPlacement {
+  int64_t ranks;
+  /// 1: rank `r` has chunk `r`. 2: it also has chunk `2 * ranks - 1 - r`, so
+  /// that with a causal mask all ranks attend to as many pairs (zigzag).
+  int64_t chunksPerRank = 1;
+
+  int64_t getNumChunks() const { return ranks * chunksPerRank; }
+  /// The chunk number `slot` of `rank`.
+  int64_t getChunk(int64_t rank, int64_t slot) const {
+    return slot == 0 ? rank : 2 * ranks - 1 - rank;
+  }
+};
+
 /// For each chunk of queries, the chunks of keys that they may attend to.
 using ReachableChunks = SmallVector<llvm::BitVector>;
 
 /// The chunks of keys that some query of a chunk may attend to, if queries and
-/// keys of `op`, of the whole, are cut into `ranks` chunks. All of them where
+/// keys of `op`, of the whole, are cut into `chunks` chunks. All of them where
 /// lengths are dynamic.
-ReachableChunks findReachableChunks(AttentionOp op, int64_t ranks);
+ReachableChunks findReachableChunks(AttentionOp op, int64_t chunks);
 
-/// A step of ring attention: rank `r` has the chunk of keys number `r - step`,
-/// modulo the number of ranks. Both sets are of ranks.
+/// A step of ring attention: rank `r` has the keys of rank `r - number`, modulo
+/// the number of ranks. All sets are of ranks.
 struct RingStep {
   int64_t number = 0;
-  /// Receive their chunk before the step, from the previous rank.
+  int64_t chunksPerRank = 1;
+  /// Receive their keys before the step, from the previous rank.
   llvm::BitVector receivers;
-  /// Attend to their chunk.
-  llvm::BitVector attending;
+  /// Attend with their queries of a slot to their keys of a slot.
+  SmallVector<llvm::BitVector> attending;
 
-  /// The ranks that send their chunk of the step before to the next rank.
+  llvm::BitVector &getAttending(int64_t querySlot, int64_t keySlot) {
+    return attending[querySlot * chunksPerRank + keySlot];
+  }
+  const llvm::BitVector &getAttending(int64_t querySlot,
+                                      int64_t keySlot) const {
+    return attending[querySlot * chunksPerRank + keySlot];
+  }
+  /// Whether some rank attends with its queries of `querySlot`.
+  bool hasAttention(int64_t querySlot) const;
+  /// The ranks that attend at all.
+  llvm::BitVector getAttending() const;
+  /// The ranks that send their keys of the step before to the next rank.
   llvm::BitVector getSenders() const;
 };
 
 /// The steps of ring attention up to the last one in which a rank attends. In
-/// the first one, ranks have their own chunks, and all of them attend.
-SmallVector<RingStep> scheduleRing(const ReachableChunks &reachable);
+/// the first one, ranks have their own keys, and all of them attend to the keys
+/// of the same slot.
+SmallVector<RingStep> scheduleRing(const ReachableChunks &reachable,
+                                   ChunkPlacement placement);
 
 } // namespace mlir::attn
 

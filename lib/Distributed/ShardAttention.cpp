@@ -26,6 +26,8 @@
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSet.h"
 
+#include <numeric>
+
 namespace mlir::attn {
 #define GEN_PASS_DEF_ATTNSHARDATTENTIONPASS
 #include "attn/Distributed/Passes.h.inc"
@@ -85,23 +87,28 @@ static LogicalResult verifyClauses(AttentionOp op) {
 }
 
 /// Checks that chunks are equal, and that words of keep masks begin in them.
-static LogicalResult verifyLengths(AttentionOp op, int64_t ranks) {
+static LogicalResult verifyLengths(AttentionOp op, ChunkPlacement placement) {
+  int64_t chunks = placement.getNumChunks();
   for (auto [name, operand] : getShardedOperands(op)) {
     int64_t length = getDimSize(operand->get(), sequenceDim);
-    if (ShapedType::isDynamic(length))
-      continue;
-    if (length % ranks != 0)
+    if (ShapedType::isDynamic(length)) {
+      if (placement.chunksPerRank == 1)
+        continue;
       return op.emitOpError("dimension 2 of '")
-             << name << "' must be a multiple of the number of ranks, " << ranks
-             << " (was " << length << ")";
-    int64_t chunk = length / ranks;
-    if (op.getDropoutAttr() && ranks > 1 &&
-        chunk % DropoutAttr::keysOfWord != 0)
-      return op.emitOpError("with dropout, dimension 2 of '")
-             << name << "' must be a multiple of "
-             << DropoutAttr::keysOfWord * ranks << ", "
-             << DropoutAttr::keysOfWord << " for each of " << ranks
+             << name << "' must be static with " << placement.chunksPerRank
+             << " chunks for each rank (was dynamic)";
+    }
+    if (length % chunks != 0)
+      return op.emitOpError("dimension 2 of '")
+             << name << "' must be a multiple of " << chunks << ", "
+             << placement.chunksPerRank << " for each of " << placement.ranks
              << " ranks (was " << length << ")";
+    int64_t words = DropoutAttr::keysOfWord * chunks;
+    if (op.getDropoutAttr() && chunks > 1 && length % words != 0)
+      return op.emitOpError("with dropout, dimension 2 of '")
+             << name << "' must be a multiple of " << words << ", "
+             << DropoutAttr::keysOfWord << " for each of " << chunks
+             << " chunks (was " << length << ")";
   }
   return success();
 }
@@ -129,7 +136,10 @@ namespace {
 class FunctionSharder {
 public:
   FunctionSharder(func::FuncOp func, ShardMethod method, int64_t ranks)
-      : func(func), method(method), ranks(ranks), builder(func.getContext()) {}
+      : func(func), method(method), builder(func.getContext()) {
+    placement.ranks = ranks;
+    placement.chunksPerRank = method == ShardMethod::Zigzag ? 2 : 1;
+  }
 
   /// Fails if the function cannot be distributed; it has not been changed then.
   LogicalResult verify();
@@ -146,7 +156,7 @@ private:
 
   func::FuncOp func;
   ShardMethod method;
-  int64_t ranks;
+  ChunkPlacement placement;
   OpBuilder builder;
   Value rank;
   SmallVector<AttentionOp> attentions;
@@ -202,7 +212,7 @@ LogicalResult FunctionSharder::verify() {
                                    "to be distributed over ranks");
     attentions.push_back(attention);
     if (failed(verifyClauses(attention)) ||
-        failed(verifyLengths(attention, ranks)))
+        failed(verifyLengths(attention, placement)))
       return WalkResult::interrupt();
     for (ShardedOperand operand : getShardedOperands(attention)) {
       if (failed(verifySource(attention, operand)))
@@ -253,7 +263,7 @@ void FunctionSharder::rewriteTypes() {
     auto tensor = cast<RankedTensorType>(type);
     SmallVector<int64_t> shape(tensor.getShape());
     if (!ShapedType::isDynamic(shape[sequenceDim]))
-      shape[sequenceDim] /= ranks;
+      shape[sequenceDim] /= placement.ranks;
     return tensor.clone(shape);
   };
   SmallVector<Type> results(func.getResultTypes());
@@ -271,16 +281,23 @@ void FunctionSharder::rewriteTypes() {
 
 /// Reports the work and the communication of all ranks.
 void FunctionSharder::report(AttentionOp op, ArrayRef<RingStep> steps) {
-  int64_t numAttended = 0, numSent = 0;
+  int64_t ranks = placement.ranks, chunks = placement.getNumChunks();
+  int64_t numSent = 0;
+  SmallVector<int64_t> numAttended(ranks);
   for (const RingStep &step : steps) {
-    numAttended += step.attending.count();
     numSent += step.receivers.count();
+    for (const llvm::BitVector &attending : step.attending)
+      for (unsigned rank : attending.set_bits())
+        ++numAttended[rank];
   }
   std::string text;
   llvm::raw_string_ostream(text)
       << "ring of " << ranks << " ranks: " << steps.size() << " of " << ranks
-      << " steps; of " << ranks * ranks << " pairs of chunks, ranks attend to "
-      << numAttended << ", and send " << numSent << " chunks";
+      << " steps; of " << chunks * chunks
+      << " pairs of chunks, ranks attend to "
+      << std::accumulate(numAttended.begin(), numAttended.end(), int64_t(0))
+      << ", one of them to " << *llvm::max_element(numAttended)
+      << ", and send their keys " << numSent << " times";
   auto options =
       remark::RemarkOpts::name("shard").category("attn-shard-attention");
   remark::passed(op.getLoc(), options) << text;
@@ -292,9 +309,9 @@ void FunctionSharder::report(AttentionOp op, ArrayRef<RingStep> steps) {
 
 SmallVector<Value> FunctionSharder::emitShard(AttentionOp op,
                                               ReachableChunks reachable) {
-  ShardEmitter emitter(builder, op, ranks, rank);
-  if (method == ShardMethod::Ring) {
-    SmallVector<RingStep> steps = scheduleRing(reachable);
+  ShardEmitter emitter(builder, op, placement, rank);
+  if (method != ShardMethod::AllGather) {
+    SmallVector<RingStep> steps = scheduleRing(reachable, placement);
     report(op, steps);
     return emitter.emitRing(steps);
   }
@@ -314,13 +331,14 @@ int64_t FunctionSharder::rewrite() {
   // Masks belong to the whole: the lengths must be its lengths.
   SmallVector<ReachableChunks> reachable;
   for (AttentionOp op : attentions)
-    reachable.push_back(method == ShardMethod::Ring
-                            ? findReachableChunks(op, ranks)
-                            : ReachableChunks());
+    reachable.push_back(
+        method == ShardMethod::AllGather
+            ? ReachableChunks()
+            : findReachableChunks(op, placement.getNumChunks()));
   nameArguments();
   rewriteTypes();
   builder.setInsertionPointToStart(&func.getBody().front());
-  rank = CommRankOp::create(builder, func.getLoc(), ranks);
+  rank = CommRankOp::create(builder, func.getLoc(), placement.ranks);
   for (auto [op, chunks] : llvm::zip_equal(attentions, reachable)) {
     SmallVector<Value> results = emitShard(op, chunks);
     SmallVector<Value> inits(op.getDpsInits());

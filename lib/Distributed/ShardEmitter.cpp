@@ -13,29 +13,38 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 using namespace mlir;
 using namespace mlir::attn;
+
+/// The dimension of positions.
+static constexpr int64_t sequenceDim = 2;
 
 static RankedTensorType getTensorType(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-ShardEmitter::ShardEmitter(OpBuilder &builder, AttentionOp op, int64_t ranks,
-                           Value rank)
-    : b(op.getLoc(), builder), op(op), ranks(ranks), rank(rank),
-      outShape(getTensorType(op.getOut()).getShape()) {
+ShardEmitter::ShardEmitter(OpBuilder &builder, AttentionOp op,
+                           ChunkPlacement placement, Value rank)
+    : b(op.getLoc(), builder), op(op), placement(placement), rank(rank) {
   b.setInsertionPoint(op);
-  auto isKept = [](Value destination) {
-    return !destination.getDefiningOp<tensor::EmptyOp>();
+  // Destinations with contents have become chunks of this rank.
+  auto getOrReplace = [&](Value destination) -> Value {
+    if (!destination.getDefiningOp<tensor::EmptyOp>())
+      return destination;
+    RankedTensorType type = getTensorType(destination);
+    SmallVector<int64_t> shape(type.getShape());
+    if (!ShapedType::isDynamic(shape[sequenceDim]))
+      shape[sequenceDim] /= placement.ranks;
+    return emitEmpty(type.clone(shape), op.getQuery());
   };
-  if (!isKept(op.getOut()) && !ShapedType::isDynamic(outShape[2]))
-    outShape[2] /= ranks;
-  Type elementType = getTensorType(op.getOut()).getElementType();
-  results.out =
-      isKept(op.getOut()) ? op.getOut() : emitEmpty(getOutType(elementType));
+  results.out = getOrReplace(op.getOut());
   if (op.getLse())
-    results.lse = isKept(op.getLse()) ? op.getLse() : emitEmpty(getLseType());
+    results.lse = getOrReplace(op.getLse());
+  slotShape.assign(getTensorType(results.out).getShape());
+  if (!ShapedType::isDynamic(slotShape[sequenceDim]))
+    slotShape[sequenceDim] /= placement.chunksPerRank;
 }
 
 //===----------------------------------------------------------------------===//
@@ -49,8 +58,15 @@ Value ShardEmitter::index(int64_t value) {
 Value ShardEmitter::emitRank(int64_t offset) {
   if (offset == 0)
     return rank;
+  int64_t ranks = placement.ranks;
   Value sum = arith::AddIOp::create(b, rank, index((offset + ranks) % ranks));
   return arith::RemUIOp::create(b, sum, index(ranks));
+}
+
+Value ShardEmitter::emitChunk(Value of, int64_t slot) {
+  if (slot == 0)
+    return of;
+  return arith::SubIOp::create(b, index(placement.getChunk(0, slot)), of);
 }
 
 Value ShardEmitter::emitContains(const llvm::BitVector &set) {
@@ -75,52 +91,96 @@ Value ShardEmitter::emitContains(const llvm::BitVector &set) {
   return contained;
 }
 
-Value ShardEmitter::emitPositions(Value firstKey, Value key,
-                                  int64_t chunksOfKey) {
-  Value queries = emitLength(op.getQuery()), keys = emitLength(key);
+Value ShardEmitter::emitPositions(Value firstQuery, Value firstKey,
+                                  Value numQueries, Value numKeys) {
   Value zero = arith::ConstantIntOp::create(b, 0, 32);
   auto word = [&](Value value) {
     return b.createOrFold<arith::IndexCastOp>(b.getI32Type(), value);
   };
-  auto multiply = [&](Value lhs, Value rhs) {
-    return word(b.createOrFold<arith::MulIOp>(lhs, rhs));
-  };
   return tensor::FromElementsOp::create(
-      b, ValueRange{multiply(rank, queries), word(firstKey), zero, zero,
-                    multiply(queries, index(ranks)),
-                    multiply(keys, index(chunksOfKey))});
+      b, ValueRange{word(firstQuery), word(firstKey), zero, zero,
+                    word(numQueries), word(numKeys)});
 }
 
 Value ShardEmitter::emitLength(Value tensor) {
-  return b.createOrFold<tensor::DimOp>(tensor, 2);
+  return b.createOrFold<tensor::DimOp>(tensor, sequenceDim);
+}
+
+//===----------------------------------------------------------------------===//
+// Slots
+//===----------------------------------------------------------------------===//
+
+SmallVector<OpFoldResult> ShardEmitter::getSlotSizes(Value tensor) {
+  SmallVector<OpFoldResult> sizes =
+      tensor::getMixedSizes(b, b.getLoc(), tensor);
+  sizes[sequenceDim] = getAsOpFoldResult(b.createOrFold<arith::DivUIOp>(
+      emitLength(tensor), index(placement.chunksPerRank)));
+  return sizes;
+}
+
+SmallVector<OpFoldResult> ShardEmitter::getSlotOffsets(Value tensor,
+                                                       int64_t slot) {
+  SmallVector<OpFoldResult> offsets(getTensorType(tensor).getRank(),
+                                    b.getIndexAttr(0));
+  if (slot != 0)
+    offsets[sequenceDim] = getSlotSizes(tensor)[sequenceDim];
+  return offsets;
+}
+
+Value ShardEmitter::emitSlot(Value tensor, int64_t slot) {
+  if (placement.chunksPerRank == 1)
+    return tensor;
+  SmallVector<OpFoldResult> strides(getTensorType(tensor).getRank(),
+                                    b.getIndexAttr(1));
+  return tensor::ExtractSliceOp::create(b, tensor, getSlotOffsets(tensor, slot),
+                                        getSlotSizes(tensor), strides);
+}
+
+Value ShardEmitter::emitWithSlot(Value tensor, Value chunk, int64_t slot) {
+  if (placement.chunksPerRank == 1)
+    return chunk;
+  SmallVector<OpFoldResult> strides(getTensorType(tensor).getRank(),
+                                    b.getIndexAttr(1));
+  return tensor::InsertSliceOp::create(b, chunk, tensor,
+                                       getSlotOffsets(tensor, slot),
+                                       getSlotSizes(tensor), strides);
 }
 
 //===----------------------------------------------------------------------===//
 // Attention
 //===----------------------------------------------------------------------===//
 
-RankedTensorType ShardEmitter::getOutType(Type elementType) {
-  return RankedTensorType::get(outShape, elementType);
+RankedTensorType ShardEmitter::getOutType() {
+  return RankedTensorType::get(slotShape, b.getF32Type());
 }
 
 RankedTensorType ShardEmitter::getLseType() {
-  return RankedTensorType::get(ArrayRef(outShape).drop_back(), b.getF32Type());
+  return RankedTensorType::get(ArrayRef(slotShape).drop_back(), b.getF32Type());
 }
 
 Value ShardEmitter::emitEmpty(RankedTensorType type, Value like) {
   SmallVector<Value> sizes;
   for (int64_t dim = 0; dim < type.getRank(); ++dim)
     if (type.isDynamicDim(dim))
-      sizes.push_back(
-          tensor::DimOp::create(b, like ? like : op.getQuery(), dim));
+      sizes.push_back(tensor::DimOp::create(b, like, dim));
   return tensor::EmptyOp::create(b, type, sizes);
 }
 
 ShardEmitter::Partial ShardEmitter::emitDestination() {
-  return {emitEmpty(getOutType(b.getF32Type())), emitEmpty(getLseType())};
+  auto isDynamic = [](int64_t size) { return ShapedType::isDynamic(size); };
+  Value like = op.getQuery();
+  if (llvm::any_of(slotShape, isDynamic))
+    like = emitSlot(like, /*slot=*/0);
+  return {emitEmpty(getOutType(), like), emitEmpty(getLseType(), like)};
 }
 
-ShardEmitter::Partial ShardEmitter::emitAttention(Chunk chunk, Value positions,
+ShardEmitter::Partial ShardEmitter::emitResults(int64_t slot) {
+  return {emitSlot(results.out, slot),
+          results.lse ? emitSlot(results.lse, slot) : Value()};
+}
+
+ShardEmitter::Partial ShardEmitter::emitAttention(Value query, KeyValues keys,
+                                                  Value positions,
                                                   Partial destination,
                                                   bool hasSinks) {
   SmallVector<Type> types = {destination.out.getType()};
@@ -133,8 +193,9 @@ ShardEmitter::Partial ShardEmitter::emitAttention(Chunk chunk, Value positions,
     region.cloneInto(state.addRegion(), mapping);
   }
   auto shard = cast<AttentionOp>(b.create(state));
-  shard.getKeyMutable().assign(chunk.key);
-  shard.getValueMutable().assign(chunk.value);
+  shard.getQueryMutable().assign(query);
+  shard.getKeyMutable().assign(keys.key);
+  shard.getValueMutable().assign(keys.value);
   shard.getOutMutable().assign(destination.out);
   shard.getLseMutable().clear();
   if (destination.lse)
@@ -171,7 +232,7 @@ Value ShardEmitter::emitAllGather(Value chunk) {
   for (int64_t dim = 0; dim < type.getRank(); ++dim)
     if (type.isDynamicDim(dim))
       sizes.push_back(tensor::DimOp::create(b, chunk, dim));
-  SmallVector<int64_t> shape = {ranks};
+  SmallVector<int64_t> shape = {placement.ranks};
   llvm::append_range(shape, type.getShape());
   Value received = tensor::EmptyOp::create(b, shape, elementType, sizes);
   Value parts =
@@ -189,9 +250,13 @@ Value ShardEmitter::emitAllGather(Value chunk) {
 }
 
 SmallVector<Value> ShardEmitter::emitWhole(Value key, Value value) {
-  Value positions = emitPositions(index(0), key, /*chunksOfKey=*/1);
-  return getValues(
-      emitAttention({key, value}, positions, results, /*hasSinks=*/true));
+  Value queries = emitLength(op.getQuery());
+  Value numQueries =
+      b.createOrFold<arith::MulIOp>(queries, index(placement.ranks));
+  Value positions = emitPositions(b.createOrFold<arith::MulIOp>(rank, queries),
+                                  index(0), numQueries, emitLength(key));
+  return getValues(emitAttention(op.getQuery(), {key, value}, positions,
+                                 results, /*hasSinks=*/true));
 }
 
 //===----------------------------------------------------------------------===//
@@ -199,28 +264,40 @@ SmallVector<Value> ShardEmitter::emitWhole(Value key, Value value) {
 //===----------------------------------------------------------------------===//
 
 ShardEmitter::Partial ShardEmitter::emitPartial(const RingStep &step,
-                                                Chunk chunk,
+                                                KeyValues keys,
+                                                int64_t querySlot,
+                                                int64_t keySlot,
                                                 Partial destination) {
-  Value firstKey = b.createOrFold<arith::MulIOp>(emitRank(-step.number),
-                                                 emitLength(chunk.key));
-  Value positions = emitPositions(firstKey, chunk.key, ranks);
+  Value query = emitSlot(op.getQuery(), querySlot);
+  KeyValues ofSlot = {emitSlot(keys.key, keySlot),
+                      emitSlot(keys.value, keySlot)};
+  auto multiply = [&](Value lhs, Value rhs) {
+    return b.createOrFold<arith::MulIOp>(lhs, rhs);
+  };
+  Value queries = emitLength(query), numKeys = emitLength(ofSlot.key);
+  Value chunks = index(placement.getNumChunks());
+  Value positions = emitPositions(
+      multiply(emitChunk(rank, querySlot), queries),
+      multiply(emitChunk(emitRank(-step.number), keySlot), numKeys),
+      multiply(queries, chunks), multiply(numKeys, chunks));
   // A sink counts once.
-  return emitAttention(chunk, positions, destination,
-                       /*hasSinks=*/step.number == 0);
+  bool hasSinks = step.number == 0 && querySlot == keySlot;
+  return emitAttention(query, ofSlot, positions, destination, hasSinks);
 }
 
-ShardEmitter::Partial ShardEmitter::emitPartialIfAttending(const RingStep &step,
-                                                           Chunk chunk) {
-  Partial destination = emitDestination();
-  Value attends = emitContains(step.attending);
+ShardEmitter::Partial
+ShardEmitter::emitPartialIfAttending(const RingStep &step, KeyValues keys,
+                                     int64_t querySlot, int64_t keySlot,
+                                     Partial destination) {
+  Value attends = emitContains(step.getAttending(querySlot, keySlot));
   if (!attends)
-    return emitPartial(step, chunk, destination);
+    return emitPartial(step, keys, querySlot, keySlot, destination);
   SmallVector<Type> types = {destination.out.getType(),
                              destination.lse.getType()};
   auto branch = scf::IfOp::create(b, types, attends, /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());
-  Partial partial = emitPartial(step, chunk, destination);
+  Partial partial = emitPartial(step, keys, querySlot, keySlot, destination);
   scf::YieldOp::create(b, ValueRange{partial.out, partial.lse});
   b.setInsertionPointToStart(branch.elseBlock());
   auto fill = [&](Value tensor, const APFloat &value) {
@@ -234,19 +311,30 @@ ShardEmitter::Partial ShardEmitter::emitPartialIfAttending(const RingStep &step,
   return {branch.getResult(0), branch.getResult(1)};
 }
 
-ShardEmitter::Partial ShardEmitter::emitStep(const RingStep &step, Chunk chunk,
+ShardEmitter::Partial ShardEmitter::emitStep(const RingStep &step,
+                                             KeyValues keys, int64_t slot,
                                              Partial before,
                                              Partial destination) {
-  if (step.number == 0)
-    return emitPartial(step, chunk, destination);
+  SmallVector<int64_t> keySlots;
+  for (int64_t keySlot = 0; keySlot < placement.chunksPerRank; ++keySlot)
+    if (step.getAttending(slot, keySlot).any())
+      keySlots.push_back(keySlot);
+  // In the first step, all ranks attend to the keys of the same slot.
+  if (!before.out && keySlots.size() == 1)
+    return emitPartial(step, keys, slot, keySlots.front(), destination);
   // Ranks that do not attend merge, too: they would wait for others anyway, and
   // the memory of results does not depend on the ranks that attend.
-  Partial partial = emitPartialIfAttending(step, chunk);
-  return emitMerge({before, partial}, destination);
+  SmallVector<Partial> partials;
+  if (before.out)
+    partials.push_back(before);
+  for (int64_t keySlot : keySlots)
+    partials.push_back(
+        emitPartialIfAttending(step, keys, slot, keySlot, emitDestination()));
+  return emitMerge(partials, destination);
 }
 
-ShardEmitter::Chunk ShardEmitter::emitExchange(const RingStep &step,
-                                               Chunk chunk) {
+ShardEmitter::KeyValues ShardEmitter::emitExchange(const RingStep &step,
+                                                   KeyValues keys) {
   auto select = [&](const llvm::BitVector &set, int64_t offset) -> Value {
     Value peer = emitRank(offset);
     Value isMember = emitContains(set);
@@ -259,41 +347,62 @@ ShardEmitter::Chunk ShardEmitter::emitExchange(const RingStep &step,
     return SendRecvOp::create(b, sent.getType(), sent, to, from, received)
         .getResult();
   };
-  Value key = exchange(chunk.key);
-  return {key, exchange(chunk.value)};
+  Value key = exchange(keys.key);
+  return {key, exchange(keys.value)};
 }
 
-std::pair<ShardEmitter::Partial, ShardEmitter::Chunk>
-ShardEmitter::emitOverlap(const RingStep &step, const RingStep &next,
-                          Chunk chunk, Partial before) {
-  OperationState state(b.getLoc(), OverlapOp::getOperationName(), ValueRange(),
-                       {getOutType(b.getF32Type()), getLseType(),
-                        chunk.key.getType(), chunk.value.getType()});
-  state.getOrAddProperties<OverlapOp::Properties>().kind =
+void ShardEmitter::emitOverlap(const RingStep &step, const RingStep &next,
+                               KeyValues &keys, State &state) {
+  SmallVector<int64_t> slots;
+  SmallVector<Type> types;
+  for (int64_t slot = 0; slot < placement.chunksPerRank; ++slot)
+    if (step.hasAttention(slot)) {
+      slots.push_back(slot);
+      types.append({getOutType(), getLseType()});
+    }
+  types.append({keys.key.getType(), keys.value.getType()});
+  OperationState opState(b.getLoc(), OverlapOp::getOperationName(),
+                         ValueRange(), types);
+  opState.getOrAddProperties<OverlapOp::Properties>().kind =
       OverlapKindAttr::get(b.getContext(), OverlapKind::Streams);
-  Block *computation = &state.addRegion()->emplaceBlock();
-  Block *communication = &state.addRegion()->emplaceBlock();
-  Operation *overlap = b.create(state);
+  Block *computation = &opState.addRegion()->emplaceBlock();
+  Block *communication = &opState.addRegion()->emplaceBlock();
+  Operation *overlap = b.create(opState);
   b.setInsertionPointToEnd(computation);
-  Partial after = emitStep(step, chunk, before, emitDestination());
-  OverlapYieldOp::create(b, ValueRange{after.out, after.lse});
+  SmallVector<Value> yielded;
+  for (int64_t slot : slots)
+    llvm::append_range(
+        yielded,
+        getValues(emitStep(step, keys, slot, state[slot], emitDestination())));
+  OverlapYieldOp::create(b, yielded);
   b.setInsertionPointToEnd(communication);
-  Chunk received = emitExchange(next, chunk);
+  KeyValues received = emitExchange(next, keys);
   OverlapYieldOp::create(b, ValueRange{received.key, received.value});
   b.setInsertionPointAfter(overlap);
-  return {{overlap->getResult(0), overlap->getResult(1)},
-          {overlap->getResult(2), overlap->getResult(3)}};
+  ResultRange rest = overlap->getResults();
+  for (int64_t slot : slots) {
+    state[slot] = {rest[0], rest[1]};
+    rest = rest.drop_front(2);
+  }
+  keys = {rest[0], rest[1]};
 }
 
 SmallVector<Value> ShardEmitter::emitRing(ArrayRef<RingStep> steps) {
-  Chunk chunk = {op.getKey(), op.getValue()};
-  Partial state;
+  KeyValues keys = {op.getKey(), op.getValue()};
+  State state(placement.chunksPerRank);
   for (const RingStep &step : steps.drop_back()) {
     const RingStep &next = steps[step.number + 1];
-    if (step.attending.none())
-      chunk = emitExchange(next, chunk);
+    if (step.getAttending().none())
+      keys = emitExchange(next, keys);
     else
-      std::tie(state, chunk) = emitOverlap(step, next, chunk, state);
+      emitOverlap(step, next, keys, state);
   }
-  return getValues(emitStep(steps.back(), chunk, state, results));
+  for (int64_t slot = 0; slot < placement.chunksPerRank; ++slot) {
+    Partial last =
+        emitStep(steps.back(), keys, slot, state[slot], emitResults(slot));
+    results.out = emitWithSlot(results.out, last.out, slot);
+    if (results.lse)
+      results.lse = emitWithSlot(results.lse, last.lse, slot);
+  }
+  return getValues(results);
 }

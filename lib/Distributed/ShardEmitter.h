@@ -24,7 +24,8 @@ namespace mlir::attn {
 class ShardEmitter {
 public:
   /// `rank` is the number of the rank.
-  ShardEmitter(OpBuilder &builder, AttentionOp op, int64_t ranks, Value rank);
+  ShardEmitter(OpBuilder &builder, AttentionOp op, ChunkPlacement placement,
+               Value rank);
 
   /// The results of attention to the keys and values of all ranks, `key` and
   /// `value`.
@@ -41,10 +42,12 @@ private:
   struct Partial {
     Value out, lse;
   };
-  /// A chunk of keys and values.
-  struct Chunk {
+  /// The keys and values of one rank.
+  struct KeyValues {
     Value key, value;
   };
+  /// Results with the queries of each slot.
+  using State = SmallVector<Partial, 2>;
 
   static SmallVector<Value> getValues(Partial partial) {
     SmallVector<Value> values = {partial.out};
@@ -52,49 +55,65 @@ private:
       values.push_back(partial.lse);
     return values;
   }
+
   Value index(int64_t value);
   /// The number of positions of `tensor`.
   Value emitLength(Value tensor);
   /// `rank + offset` modulo the number of ranks.
   Value emitRank(int64_t offset);
+  /// The number of the chunk in `slot` of rank `of`.
+  Value emitChunk(Value of, int64_t slot);
   /// Whether this rank is in `set`; null if all are.
   Value emitContains(const llvm::BitVector &set);
-  RankedTensorType getOutType(Type elementType);
+
+  /// The positions of `tensor`, of a rank, that are in `slot`.
+  Value emitSlot(Value tensor, int64_t slot);
+  /// `tensor` with `chunk` in `slot`.
+  Value emitWithSlot(Value tensor, Value chunk, int64_t slot);
+  SmallVector<OpFoldResult> getSlotSizes(Value tensor);
+  SmallVector<OpFoldResult> getSlotOffsets(Value tensor, int64_t slot);
+
+  RankedTensorType getOutType();
   RankedTensorType getLseType();
-  /// A new tensor with the dynamic sizes of `like`, by default the query.
-  Value emitEmpty(RankedTensorType type, Value like = nullptr);
-  /// A new destination for partial results.
+  /// A new tensor with the dynamic sizes of `like`.
+  Value emitEmpty(RankedTensorType type, Value like);
+  /// A new destination for partial results of one slot.
   Partial emitDestination();
-  /// The positions of this shard for keys from `firstKey` on.
-  Value emitPositions(Value firstKey, Value key, int64_t chunksOfKey);
-  /// Attention to the keys of `chunk`, which takes sinks into account if
-  /// `hasSinks`.
-  Partial emitAttention(Chunk chunk, Value positions, Partial destination,
-                        bool hasSinks);
+  /// The destination of the results of `slot`.
+  Partial emitResults(int64_t slot);
+
+  /// The positions of a shard from `firstQuery` and `firstKey` on, of a larger
+  /// attention with `numQueries` and `numKeys`.
+  Value emitPositions(Value firstQuery, Value firstKey, Value numQueries,
+                      Value numKeys);
+  Partial emitAttention(Value query, KeyValues keys, Value positions,
+                        Partial destination, bool hasSinks);
   Partial emitMerge(ArrayRef<Partial> partials, Partial destination);
-  /// The results of one step.
-  Partial emitPartial(const RingStep &step, Chunk chunk, Partial destination);
-  /// The same, and the results of no keys on ranks that do not attend in the
-  /// step.
-  Partial emitPartialIfAttending(const RingStep &step, Chunk chunk);
-  /// The results of the steps up to `step`, from those before. They go to
-  /// `destination`.
-  Partial emitStep(const RingStep &step, Chunk chunk, Partial before,
-                   Partial destination);
+
+  /// The results of `step` with the queries of one slot and the keys of one.
+  Partial emitPartial(const RingStep &step, KeyValues keys, int64_t querySlot,
+                      int64_t keySlot, Partial destination);
+  /// The same, and the results of no keys on ranks that do not attend.
+  Partial emitPartialIfAttending(const RingStep &step, KeyValues keys,
+                                 int64_t querySlot, int64_t keySlot,
+                                 Partial destination);
+  /// The results of the steps up to `step` with the queries of `slot`, from the
+  /// results before. They go to `destination`.
+  Partial emitStep(const RingStep &step, KeyValues keys, int64_t slot,
+                   Partial before, Partial destination);
   /// The results of the steps up to `step`, concurrently with the exchange that
-  /// gives the chunk of `next`.
-  std::pair<Partial, Chunk> emitOverlap(const RingStep &step,
-                                        const RingStep &next, Chunk chunk,
-                                        Partial before);
-  /// Sends `chunk` to the next rank, and receives the chunk of `step`.
-  Chunk emitExchange(const RingStep &step, Chunk chunk);
+  /// gives the keys of `next`.
+  void emitOverlap(const RingStep &step, const RingStep &next, KeyValues &keys,
+                   State &state);
+  /// Sends `keys` to the next rank, and receives the keys of `step`.
+  KeyValues emitExchange(const RingStep &step, KeyValues keys);
 
   ImplicitLocOpBuilder b;
   AttentionOp op;
-  int64_t ranks;
+  ChunkPlacement placement;
   Value rank;
-  /// The shape of the output of this rank.
-  SmallVector<int64_t> outShape;
+  /// The shape of the output of one slot.
+  SmallVector<int64_t> slotShape;
   /// Where the results go; there may be no log-sum-exp.
   Partial results;
 };

@@ -2,7 +2,7 @@
 
 !t = tensor<1x2x66x16xf32>
 func.func @lengths(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
-  // expected-error @below {{'attn.attention' op dimension 2 of 'query' must be a multiple of the number of ranks, 4 (was 66)}}
+  // expected-error @below {{'attn.attention' op dimension 2 of 'query' must be a multiple of 4, 1 for each of 4 ranks (was 66)}}
   %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) -> !t
   return %0 : !t
 }
@@ -12,7 +12,7 @@ func.func @lengths(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
 !t = tensor<1x2x64x16xf32>
 !k = tensor<1x2x50x16xf32>
 func.func @key_lengths(%q: !t, %k: !k, %v: !k, %out: !t) -> !t {
-  // expected-error @below {{'attn.attention' op dimension 2 of 'key' must be a multiple of the number of ranks, 4 (was 50)}}
+  // expected-error @below {{'attn.attention' op dimension 2 of 'key' must be a multiple of 4, 1 for each of 4 ranks (was 50)}}
   %0 = attn.attention ins(%q, %k, %v : !t, !k, !k) outs(%out : !t) -> !t
   return %0 : !t
 }
@@ -21,7 +21,7 @@ func.func @key_lengths(%q: !t, %k: !k, %v: !k, %out: !t) -> !t {
 
 !t = tensor<1x2x96x16xf32>
 func.func @words(%q: !t, %k: !t, %v: !t, %out: !t, %seed: i64) -> !t {
-  // expected-error @below {{'attn.attention' op with dropout, dimension 2 of 'query' must be a multiple of 64, 16 for each of 4 ranks (was 96)}}
+  // expected-error @below {{'attn.attention' op with dropout, dimension 2 of 'query' must be a multiple of 64, 16 for each of 4 chunks (was 96)}}
   %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t)
       dropout(#attn.dropout<p = 0.125, rng = #attn.philox<rounds = 7>>, %seed, %seed : i64, i64) -> !t
   return %0 : !t

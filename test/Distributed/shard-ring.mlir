@@ -42,7 +42,7 @@
 // CHECK: %[[RESULT:.*]] = attn.merge ins(%{{.*}}, %[[LAST]]#0 : {{.*}} outs(%[[OUT]] : tensor<1x2x16x16xbf16>)
 // CHECK: return %[[RESULT]]
 func.func @causal(%q: !t, %k: !t, %v: !t, %out: !t, %sinks: tensor<2xf32>) -> !t {
-  // expected-remark @below {{ring of 4 ranks: 4 of 4 steps; of 16 pairs of chunks, ranks attend to 10, and send 6 chunks}}
+  // expected-remark @below {{ring of 4 ranks: 4 of 4 steps; of 16 pairs of chunks, ranks attend to 10, one of them to 4, and send their keys 6 times}}
   %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) sinks(%sinks : tensor<2xf32>) mask(#attn.causal) -> !t
   return %0 : !t
 }
@@ -58,7 +58,7 @@ func.func @causal(%q: !t, %k: !t, %v: !t, %out: !t, %sinks: tensor<2xf32>) -> !t
 // CHECK: %[[RESULT:.*]] = attn.merge {{.*}} outs(%arg3 : tensor<1x2x16x16xf32>) ->
 // CHECK-NEXT: return %[[RESULT]]
 func.func @all(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
-  // expected-remark @below {{ring of 4 ranks: 4 of 4 steps; of 16 pairs of chunks, ranks attend to 16, and send 12 chunks}}
+  // expected-remark @below {{ring of 4 ranks: 4 of 4 steps; of 16 pairs of chunks, ranks attend to 16, one of them to 4, and send their keys 12 times}}
   %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) -> !t
   return %0 : !t
 }
@@ -75,12 +75,12 @@ func.func @all(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
 // CHECK-COUNT-4: attn.comm.send_recv
 // CHECK-NOT: attn.comm.send_recv
 func.func @window(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
-  // expected-remark @below {{ring of 4 ranks: 2 of 4 steps; of 16 pairs of chunks, ranks attend to 7, and send 3 chunks}}
+  // expected-remark @below {{ring of 4 ranks: 2 of 4 steps; of 16 pairs of chunks, ranks attend to 7, one of them to 2, and send their keys 3 times}}
   %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) mask(#attn.sliding_window<left = 16, right = 0>) -> !t
   return %0 : !t
 }
 func.func @wider_window(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
-  // expected-remark @below {{ring of 4 ranks: 3 of 4 steps; of 16 pairs of chunks, ranks attend to 9, and send 5 chunks}}
+  // expected-remark @below {{ring of 4 ranks: 3 of 4 steps; of 16 pairs of chunks, ranks attend to 9, one of them to 3, and send their keys 5 times}}
   %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) mask(#attn.sliding_window<left = 17, right = 0>) -> !t
   return %0 : !t
 }
@@ -101,7 +101,7 @@ func.func @wider_window(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
 // CHECK: arith.cmpi ult, %{{.*}}, %{{.*}} : index
 // CHECK: scf.if
 func.func @behind(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
-  // expected-remark @below {{ring of 4 ranks: 4 of 4 steps; of 16 pairs of chunks, ranks attend to 7, and send 9 chunks}}
+  // expected-remark @below {{ring of 4 ranks: 4 of 4 steps; of 16 pairs of chunks, ranks attend to 7, one of them to 2, and send their keys 9 times}}
   %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) mask(#attn.sliding_window<left = 0, right = 5>) -> !t
   return %0 : !t
 }
@@ -115,7 +115,7 @@ func.func @behind(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
 // CHECK-NOT: attn.comm.send_recv
 // CHECK: attn.attention {{.*}} outs(%arg3 : tensor<1x2x16x16xf32>) positions(
 func.func @local(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
-  // expected-remark @below {{ring of 4 ranks: 1 of 4 steps; of 16 pairs of chunks, ranks attend to 4, and send 0 chunks}}
+  // expected-remark @below {{ring of 4 ranks: 1 of 4 steps; of 16 pairs of chunks, ranks attend to 4, one of them to 1, and send their keys 0 times}}
   %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) mask(#attn.sliding_window<left = 0, right = 0>) -> !t
   return %0 : !t
 }
@@ -130,7 +130,7 @@ func.func @local(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
 // CHECK: tensor.dim %[[Q]]
 // CHECK-COUNT-6: attn.comm.send_recv
 func.func @dynamic(%q: !t, %k: !t, %v: !t, %out: !t, %lse: !l) -> (!t, !l) {
-  // expected-remark @below {{ring of 4 ranks: 4 of 4 steps; of 16 pairs of chunks, ranks attend to 16, and send 12 chunks}}
+  // expected-remark @below {{ring of 4 ranks: 4 of 4 steps; of 16 pairs of chunks, ranks attend to 16, one of them to 4, and send their keys 12 times}}
   // expected-remark @below {{no step is left out, since lengths are dynamic}}
   %0:2 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out, %lse : !t, !l) mask(#attn.causal) -> !t, !l
   return %0#0, %0#1 : !t, !l

@@ -22,8 +22,10 @@ namespace mlir::attn {
 enum class ShardMethod {
   /// All of them at once.
   AllGather,
-  /// One chunk after another, from a neighbor.
-  Ring
+  /// The keys of one rank after another, from a neighbor.
+  Ring,
+  /// The same, with chunks from both ends of the sequence on each rank.
+  Zigzag
 };
 
 #define GEN_PASS_DECL

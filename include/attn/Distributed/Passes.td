@@ -37,6 +37,11 @@ def AttnShardAttentionPass
     | `allgather` | all keys and values at once | to all keys | all |
     | `ring` | a chunk in each of `ranks - 1` steps, from one rank to the next | to a chunk in a step | two chunks |
 
+    `zigzag` is a ring in which ranks have two chunks, of `2 * ranks`: rank `r` has
+    chunk `r` and, behind it in its tensors, chunk `2 * ranks - 1 - r`. With a causal
+    mask, each rank then attends to as many pairs. Attention to each chunk of keys is
+    an operation of its own. Lengths must be static.
+
     In a ring, the next chunk travels while a rank attends to the present one
     (`attn.overlap`), and `attn.merge` combines the results of all steps.
     The method `ring` is ring attention (Liu et al. 2023). Its partial results are f32.
@@ -106,7 +111,10 @@ def AttnShardAttentionPass
                clEnumValN(::mlir::attn::ShardMethod::AllGather, "allgather",
                           "all of them at once"),
                clEnumValN(::mlir::attn::ShardMethod::Ring, "ring",
-                          "one chunk after another, from a neighbor"))}]>,
+                          "the keys of one rank after another, from a neighbor"),
+               clEnumValN(::mlir::attn::ShardMethod::Zigzag, "zigzag",
+                          "the same, with chunks from both ends of the "
+                          "sequence on each rank"))}]>,
     Option<"ranks", "ranks", "int64_t", /*default=*/"1",
            "Number of ranks, from 1 to 1024">,
   ];
