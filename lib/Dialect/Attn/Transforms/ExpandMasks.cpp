@@ -11,9 +11,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "MaskMod.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/PatternMatch.h"
@@ -87,63 +87,61 @@ static void noteEqualSizes(RewriterBase &rewriter, AttentionOpInterface op,
   });
 }
 
-static void expand(RewriterBase &rewriter, AttentionOpInterface op) {
+/// The number of queries or keys of `operand`.
+static Value emitLength(RewriterBase &rewriter, AttentionOpInterface op,
+                        Value operand) {
   Location loc = op.getLoc();
+  if (op.isBufferized())
+    return rewriter.createOrFold<memref::DimOp>(loc, operand, lengthDim);
+  return rewriter.createOrFold<tensor::DimOp>(loc, operand, lengthDim);
+}
+
+using MaskTables = llvm::MapVector<Attribute, SmallVector<Value>>;
+
+/// Emits the tables of each mask of `op` that reads operands. Buffers that are
+/// allocated for them are freed after `op`.
+static MaskTables emitTables(RewriterBase &rewriter, AttentionOpInterface op,
+                             const MaskReads &reads) {
+  Location loc = op.getLoc();
+  MaskTables tables;
+  op.getMaskAttr().walk([&](MaskAttrInterface part) {
+    if (!part.getReads().empty() && !tables.contains(part))
+      tables[part] = part.emitTables(rewriter, loc, reads);
+  });
+  OpBuilder::InsertionGuard guard(rewriter);
+  rewriter.setInsertionPointAfter(op);
+  for (auto &[mask, values] : tables)
+    for (Value table : values)
+      if (table.getDefiningOp<memref::AllocOp>() &&
+          !llvm::is_contained(reads.operands, table))
+        memref::DeallocOp::create(rewriter, loc, table);
+  return tables;
+}
+
+static void expand(RewriterBase &rewriter, AttentionOpInterface op) {
   SmallVector<MaskAttrInterface> named, read;
   splitConjunction(op.getMaskAttr(), named, read);
   LDBG() << read.size() << " parts of " << op.getMaskAttr()
          << " read operands, " << named.size() << " keep their names";
 
   rewriter.setInsertionPoint(op);
-  auto emitLength = [&](Value operand) -> Value {
-    if (op.isBufferized())
-      return rewriter.createOrFold<memref::DimOp>(loc, operand, lengthDim);
-    return rewriter.createOrFold<tensor::DimOp>(loc, operand, lengthDim);
-  };
-  Value queryLength = emitLength(op.getQuery());
-  Value keyLength = emitLength(op.getKey());
+  Value queryLength = emitLength(rewriter, op, op.getQuery());
+  Value keyLength = emitLength(rewriter, op, op.getKey());
   SmallVector<Value> operands(op.getMaskReads());
   MaskReads reads{operands,    op.getQuery(), op.getKey(),
                   queryLength, keyLength,     getPreparation(op)};
   noteEqualSizes(rewriter, op, reads);
-  llvm::MapVector<Attribute, SmallVector<Value>> tables;
-  op.getMaskAttr().walk([&](MaskAttrInterface part) {
-    if (!part.getReads().empty() && !tables.contains(part))
-      tables[part] = part.emitTables(rewriter, loc, reads);
-  });
-  rewriter.setInsertionPointAfter(op);
-  for (auto &[mask, values] : tables)
-    for (Value table : values)
-      if (table.getDefiningOp<memref::AllocOp>() &&
-          !llvm::is_contained(operands, table))
-        memref::DeallocOp::create(rewriter, loc, table);
-
-  // The mask_mod predicate is combined with the predicates of the masks.
-  Region &region = op.getMaskMod();
-  Value predicate;
-  if (region.empty()) {
-    SmallVector<Type> types(4, rewriter.getIndexType());
-    SmallVector<Location> locs(types.size(), loc);
-    rewriter.createBlock(&region, {}, types, locs);
-  } else {
-    Operation *yield = region.front().getTerminator();
-    predicate = yield->getOperand(0);
-    rewriter.eraseOp(yield);
-    rewriter.setInsertionPointToEnd(&region.front());
-  }
-  Block &maskMod = region.front();
+  MaskTables tables = emitTables(rewriter, op, reads);
   auto getTables = [&](Attribute mask) { return ValueRange(tables[mask]); };
-  for (MaskAttrInterface mask : read) {
-    Value kept = mask.emitPredicate(
-        rewriter, loc,
-        {maskMod.getArgument(0), maskMod.getArgument(1), maskMod.getArgument(2),
-         maskMod.getArgument(3), queryLength, keyLength, getTables});
-    predicate =
-        predicate
-            ? arith::AndIOp::create(rewriter, loc, predicate, kept).getResult()
-            : kept;
-  }
-  YieldOp::create(rewriter, loc, predicate);
+  addToMaskMod(rewriter, op, read, [&](Block &block) -> MaskPosition {
+    return {block.getArgument(0),
+            block.getArgument(1),
+            block.getArgument(2),
+            block.getArgument(3),
+            queryLength,
+            keyLength,
+            getTables};
+  });
   rewriter.modifyOpInPlace(op, [&] {
     op.getMaskReadsMutable().clear();
     if (named.empty())

@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "MaskMod.h"
 #include "attn/Analysis/MaskAnalysis.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/Attn/IR/ShardPositions.h"
@@ -83,31 +84,16 @@ static void expandMask(RewriterBase &rewriter, AttentionOpInterface op,
   Location loc = op.getLoc();
   if (!mask)
     return expandRegion(rewriter, loc, region, /*first=*/0, positions);
-  OpBuilder::InsertionGuard guard(rewriter);
-  Value predicate;
-  if (region.empty()) {
-    SmallVector<Type> types(std::size(offsetEntries), rewriter.getIndexType());
-    SmallVector<Location> locs(types.size(), loc);
-    rewriter.createBlock(&region, {}, types, locs);
-  } else {
-    Operation *yield = region.front().getTerminator();
-    predicate = yield->getOperand(0);
-    rewriter.eraseOp(yield);
-  }
-  Block &block = region.front();
-  SmallVector<Value> at =
-      addOffsets(rewriter, loc, block, /*first=*/0, positions);
-  rewriter.setInsertionPointToEnd(&block);
-  Value queries =
-      emitShardPosition(rewriter, loc, positions, ShardPosition::NumQueries);
-  Value keys =
-      emitShardPosition(rewriter, loc, positions, ShardPosition::NumKeys);
-  Value kept = mask.emitPredicate(rewriter, loc,
-                                  {at[0], at[1], at[2], at[3], queries, keys});
-  if (predicate)
-    kept = arith::AndIOp::create(rewriter, loc, predicate, kept);
-  YieldOp::create(rewriter, loc, kept);
-  eraseUnused(rewriter, block);
+  addToMaskMod(rewriter, op, mask, [&](Block &block) -> MaskPosition {
+    SmallVector<Value> at =
+        addOffsets(rewriter, loc, block, /*first=*/0, positions);
+    Value queries =
+        emitShardPosition(rewriter, loc, positions, ShardPosition::NumQueries);
+    Value keys =
+        emitShardPosition(rewriter, loc, positions, ShardPosition::NumKeys);
+    return {at[0], at[1], at[2], at[3], queries, keys};
+  });
+  eraseUnused(rewriter, region.front());
   rewriter.modifyOpInPlace(op, [&] { op.removeMaskAttr(); });
 }
 
