@@ -127,6 +127,61 @@ static LogicalResult dropUnusedOperands(Operation *last, Block &body) {
           GreedyRewriteStrictness::ExistingAndNewOps));
 }
 
+/// Makes the operations of `combined` differentiable where that takes other
+/// operations, and returns them. `state` learns which values depend on the
+/// `wanted` arguments.
+static SmallVector<Operation *> prepareOps(func::FuncOp combined,
+                                           ArrayRef<unsigned> wanted,
+                                           GradientState &state) {
+  for (unsigned number : wanted)
+    state.setActive(combined.getArgument(number));
+  IRRewriter rewriter(combined.getContext());
+  SmallVector<Operation *> ops;
+  for (Operation &op : llvm::make_early_inc_range(
+           combined.getBody().front().without_terminator()))
+    ops.push_back(prepareForGradient(rewriter, &op, state));
+  return ops;
+}
+
+/// Lets `combined` take the gradients of its results as further arguments.
+static LogicalResult addResultGradients(OpBuilder &builder,
+                                        func::FuncOp combined,
+                                        GradientState &state) {
+  Location loc = combined.getLoc();
+  for (Value result :
+       combined.getBody().front().getTerminator()->getOperands()) {
+    if (!isDifferentiableTensor(result.getType()))
+      continue;
+    unsigned position = combined.getNumArguments();
+    if (failed(combined.insertArgument(position, result.getType(),
+                                       builder.getDictionaryAttr({}), loc)))
+      return failure();
+    state.addGradient(builder, loc, result, combined.getArgument(position));
+  }
+  return success();
+}
+
+/// Lets `combined` return the gradients of the `wanted` arguments, too.
+static void returnGradients(OpBuilder &builder, func::FuncOp combined,
+                            ArrayRef<unsigned> wanted, GradientState &state) {
+  Operation *terminator = combined.getBody().front().getTerminator();
+  SmallVector<Value> results(terminator->getOperands());
+  unsigned numResults = results.size();
+  for (unsigned number : wanted) {
+    Value argument = combined.getArgument(number);
+    Value gradient = state.getGradient(argument);
+    if (!gradient)
+      gradient = emitZeros(builder, combined.getLoc(), argument,
+                           getElementTypeOrSelf(argument.getType()));
+    results.push_back(gradient);
+  }
+  terminator->setOperands(results);
+  combined.setType(builder.getFunctionType(combined.getArgumentTypes(),
+                                           ValueRange(results).getTypes()));
+  for (unsigned i = numResults, e = results.size(); i < e; ++i)
+    combined.setResultAttrs(i, DictionaryAttr());
+}
+
 /// Adds the function after `function`.
 static FailureOr<Combined> createCombined(func::FuncOp function,
                                           ArrayRef<unsigned> wanted,
@@ -139,50 +194,17 @@ static FailureOr<Combined> createCombined(func::FuncOp function,
     combined.erase();
     return failure();
   };
-
-  // Values that depend on the wanted arguments.
-  Block &body = combined.getBody().front();
   GradientState state;
   state.setDeterministic(deterministic);
-  for (unsigned number : wanted)
-    state.setActive(combined.getArgument(number));
-  IRRewriter rewriter(combined.getContext());
-  SmallVector<Operation *> ops;
-  for (Operation &op : llvm::make_early_inc_range(body.without_terminator()))
-    ops.push_back(prepareForGradient(rewriter, &op, state));
-
-  // Gradients of results are given.
-  Operation *terminator = body.getTerminator();
-  Location loc = function.getLoc();
-  SmallVector<Value> results(terminator->getOperands());
-  builder.setInsertionPoint(terminator);
-  for (Value result : results) {
-    if (!isDifferentiableTensor(result.getType()))
-      continue;
-    unsigned position = combined.getNumArguments();
-    if (failed(combined.insertArgument(position, result.getType(),
-                                       builder.getDictionaryAttr({}), loc)))
-      return fail();
-    state.addGradient(builder, loc, result, combined.getArgument(position));
-  }
+  SmallVector<Operation *> ops = prepareOps(combined, wanted, state);
+  Block &body = combined.getBody().front();
+  builder.setInsertionPoint(body.getTerminator());
+  if (failed(addResultGradients(builder, combined, state)))
+    return fail();
   Combined result = {combined, ops.empty() ? nullptr : ops.back()};
   if (failed(emitGradients(builder, ops, state)))
     return fail();
-
-  SmallVector<Type> types(combined.getResultTypes());
-  for (unsigned number : wanted) {
-    Value argument = combined.getArgument(number);
-    Value gradient = state.getGradient(argument);
-    if (!gradient)
-      gradient = emitZeros(builder, loc, argument,
-                           getElementTypeOrSelf(argument.getType()));
-    results.push_back(gradient);
-    types.push_back(gradient.getType());
-  }
-  terminator->setOperands(results);
-  combined.setType(builder.getFunctionType(combined.getArgumentTypes(), types));
-  for (unsigned i = function.getNumResults(), e = types.size(); i < e; ++i)
-    combined.setResultAttrs(i, DictionaryAttr());
+  returnGradients(builder, combined, wanted, state);
   if (failed(dropUnusedOperands(result.lastForward, body)))
     return fail();
   return result;
@@ -231,6 +253,16 @@ SetVector<Value> attn::getUsedValues(Operation *op) {
   return used;
 }
 
+void attn::mapForwardValues(func::FuncOp backward, ValueRange arguments,
+                            ValueRange yielded, IRMapping &mapping) {
+  ArrayRef<BlockArgument> mapped = backward.getArguments();
+  mapping.map(arguments, mapped.take_front(arguments.size()));
+  for (auto [value, argument] :
+       llvm::zip(yielded, mapped.drop_front(arguments.size())))
+    if (!mapping.contains(value))
+      mapping.map(value, argument);
+}
+
 void attn::markUnusedArguments(func::FuncOp function) {
   for (BlockArgument argument : function.getArguments())
     if (argument.use_empty())
@@ -238,30 +270,62 @@ void attn::markUnusedArguments(func::FuncOp function) {
                           UnitAttr::get(function.getContext()));
 }
 
-/// Splits `combined` into a forward function that saves values and a backward
-/// function that computes the gradients, and erases it.
-static LogicalResult splitCombined(const Combined &combined,
-                                   func::FuncOp function, StringRef forwardName,
-                                   StringRef backwardName) {
-  func::FuncOp whole = combined.function;
-  Block &body = whole.getBody().front();
-  unsigned numArguments = function.getNumArguments();
-  unsigned numResults = function.getNumResults();
-  Operation *terminator = body.getTerminator();
-  auto firstBackward = combined.lastForward
-                           ? std::next(Block::iterator(combined.lastForward))
-                           : body.begin();
-  SmallVector<Operation *> backwardOps;
-  llvm::SmallPtrSet<Operation *, 16> isBackward;
-  for (Operation &op : llvm::make_range(firstBackward, body.end()))
-    if (&op != terminator) {
-      backwardOps.push_back(&op);
-      isBackward.insert(&op);
-    }
+namespace {
+/// Splits a function with results and gradients into a forward function that
+/// saves values and a backward function that computes the gradients.
+class FunctionSplitter {
+public:
+  /// `function` has the results alone.
+  FunctionSplitter(const Combined &combined, func::FuncOp function);
 
+  /// Creates both functions, and erases the combined one.
+  void run(StringRef forwardName, StringRef backwardName);
+
+private:
+  void collectYielded();
+  func::FuncOp createForward(OpBuilder &builder, StringRef name);
+  void createBackward(OpBuilder &builder, StringRef name, func::FuncOp forward);
+  /// The arguments of the combined function that `function` has, too.
+  ArrayRef<BlockArgument> getArguments() {
+    return ArrayRef<BlockArgument>(whole.getArguments())
+        .take_front(function.getNumArguments());
+  }
+  /// The arguments of the combined function that are gradients of results.
+  ArrayRef<BlockArgument> getResultGradients() {
+    return ArrayRef<BlockArgument>(whole.getArguments())
+        .drop_front(function.getNumArguments());
+  }
+
+  func::FuncOp whole, function;
+  SmallVector<Operation *> forwardOps, backwardOps;
+  /// The results, then other values to save.
+  SmallVector<Value> yielded;
+  SmallVector<Value> gradients;
+};
+} // namespace
+
+FunctionSplitter::FunctionSplitter(const Combined &combined,
+                                   func::FuncOp function)
+    : whole(combined.function), function(function) {
+  Block &body = whole.getBody().front();
+  SmallVector<Operation *> *ops =
+      combined.lastForward ? &forwardOps : &backwardOps;
+  for (Operation &op : body.without_terminator()) {
+    ops->push_back(&op);
+    if (&op == combined.lastForward)
+      ops = &backwardOps;
+  }
+  OperandRange returned = body.getTerminator()->getOperands();
+  llvm::append_range(yielded, returned.take_front(function.getNumResults()));
+  llvm::append_range(gradients, returned.drop_front(function.getNumResults()));
+  collectYielded();
+}
+
+/// Adds the values that the backward function needs to `yielded`.
+void FunctionSplitter::collectYielded() {
+  llvm::SmallPtrSet<Operation *, 16> isBackward(backwardOps.begin(),
+                                                backwardOps.end());
   SetVector<Value> saved;
-  SmallVector<Value> gradients(
-      terminator->getOperands().drop_front(numResults));
   auto collect = [&](Value value) {
     Operation *op = value.getDefiningOp();
     if (op && !isBackward.contains(op))
@@ -270,74 +334,79 @@ static LogicalResult splitCombined(const Combined &combined,
   for (Operation *op : backwardOps)
     llvm::for_each(getUsedValues(op), collect);
   llvm::for_each(gradients, collect);
-
-  // The forward function yields the results and the saved values.
-  Location loc = function.getLoc();
-  OpBuilder builder(function.getContext());
-  builder.setInsertionPointAfter(whole);
-  SmallVector<Value> yielded(terminator->getOperands().take_front(numResults));
   for (Value value : saved)
     if (!llvm::is_contained(yielded, value))
       yielded.push_back(value);
+}
+
+func::FuncOp FunctionSplitter::createForward(OpBuilder &builder,
+                                             StringRef name) {
   auto forward = cast<func::FuncOp>(builder.cloneWithoutRegions(function));
-  forward.setName(forwardName);
+  forward.setName(name);
   forward.setType(builder.getFunctionType(function.getArgumentTypes(),
                                           ValueRange(yielded).getTypes()));
-  for (unsigned i = numResults, e = yielded.size(); i < e; ++i)
+  for (unsigned i = function.getNumResults(), e = yielded.size(); i < e; ++i)
     forward.setResultAttrs(i, DictionaryAttr());
   IRMapping mapping;
   Block *entry = forward.addEntryBlock();
+  OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(entry);
-  mapping.map(whole.getArguments().take_front(numArguments),
-              entry->getArguments());
-  for (Operation &op : llvm::make_range(body.begin(), firstBackward))
-    builder.clone(op, mapping);
+  mapping.map(getArguments(), entry->getArguments());
+  for (Operation *op : forwardOps)
+    builder.clone(*op, mapping);
   SmallVector<Value> returned;
   for (Value value : yielded)
     returned.push_back(mapping.lookup(value));
-  func::ReturnOp::create(builder, loc, returned);
+  func::ReturnOp::create(builder, function.getLoc(), returned);
   eraseDeadOps(*entry);
+  return forward;
+}
 
-  // The backward function takes all arguments and results of the forward one.
-  builder.setInsertionPointAfter(forward);
+/// The backward function takes all arguments and results of the forward one.
+void FunctionSplitter::createBackward(OpBuilder &builder, StringRef name,
+                                      func::FuncOp forward) {
+  Location loc = function.getLoc();
   SmallVector<Type> types(function.getArgumentTypes());
   llvm::append_range(types, ValueRange(yielded).getTypes());
-  llvm::append_range(types, whole.getArgumentTypes().drop_front(numArguments));
+  for (BlockArgument gradient : getResultGradients())
+    types.push_back(gradient.getType());
   auto backward = func::FuncOp::create(
-      builder, loc, backwardName,
+      builder, loc, name,
       builder.getFunctionType(types, ValueRange(gradients).getTypes()));
   backward.setVisibility(function.getVisibility());
   backward->setAttr(forwardAttrName, SymbolRefAttr::get(forward));
-  backward->setAttr(numSavedAttrName,
-                    builder.getI64IntegerAttr(yielded.size() - numResults));
-  entry = backward.addEntryBlock();
+  backward->setAttr(
+      numSavedAttrName,
+      builder.getI64IntegerAttr(yielded.size() - function.getNumResults()));
+  Block *entry = backward.addEntryBlock();
+  OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(entry);
-  IRMapping backwardMapping;
-  ArrayRef<BlockArgument> arguments = entry->getArguments();
-  backwardMapping.map(whole.getArguments().take_front(numArguments),
-                      arguments.take_front(numArguments));
-  // A value may be returned more than once: its first place counts.
-  for (auto [value, argument] :
-       llvm::zip(yielded, arguments.drop_front(numArguments)))
-    if (!backwardMapping.contains(value))
-      backwardMapping.map(value, argument);
-  backwardMapping.map(whole.getArguments().drop_front(numArguments),
-                      arguments.drop_front(numArguments + yielded.size()));
+  IRMapping mapping;
+  mapForwardValues(backward, getArguments(), yielded, mapping);
+  mapping.map(getResultGradients(),
+              backward.getArguments().take_back(getResultGradients().size()));
   for (Operation *op : backwardOps) {
     for (Value value : getUsedValues(op))
-      rematerialize(builder, value, backwardMapping);
-    builder.clone(*op, backwardMapping);
+      rematerialize(builder, value, mapping);
+    builder.clone(*op, mapping);
   }
-  returned.clear();
+  SmallVector<Value> returned;
   for (Value gradient : gradients) {
-    rematerialize(builder, gradient, backwardMapping);
-    returned.push_back(backwardMapping.lookup(gradient));
+    rematerialize(builder, gradient, mapping);
+    returned.push_back(mapping.lookup(gradient));
   }
   func::ReturnOp::create(builder, loc, returned);
   eraseDeadOps(*entry);
   markUnusedArguments(backward);
+}
+
+void FunctionSplitter::run(StringRef forwardName, StringRef backwardName) {
+  OpBuilder builder(function.getContext());
+  builder.setInsertionPointAfter(whole);
+  func::FuncOp forward = createForward(builder, forwardName);
+  builder.setInsertionPointAfter(forward);
+  createBackward(builder, backwardName, forward);
   whole.erase();
-  return success();
 }
 
 namespace {
@@ -373,8 +442,7 @@ struct AttnDifferentiatePass
       eraseDeadOps(combined->function.getBody().front());
       return resolveSizes(combined->function);
     }
-    if (failed(splitCombined(*combined, function, names[0], names[1])))
-      return failure();
+    FunctionSplitter(*combined, function).run(names[0], names[1]);
     eraseOther(names[0], names[1]);
     return success();
   }

@@ -87,25 +87,58 @@ static bool dependsOn(linalg::LinalgOp op, BlockArgument output,
   return dependent.contains(op.getBlock()->getTerminator()->getOperand(result));
 }
 
+namespace {
 /// Emits the gradient of operand `wanted`: the loops of `op`, over the elements
 /// of its operands and of the gradients of its results, which add up the
 /// gradient of each element of the operand.
-static FailureOr<Value> emitOperandGradient(OpBuilder &builder,
-                                            linalg::LinalgOp op,
-                                            OpOperand *wanted,
-                                            GradientState &state) {
-  Location loc = op.getLoc();
-  AffineMap wantedMap = op.getMatchingIndexingMap(wanted);
+class OperandGradient {
+public:
+  OperandGradient(OpBuilder &builder, linalg::LinalgOp op, OpOperand *wanted,
+                  GradientState &state)
+      : builder(builder), loc(op.getLoc()), op(op), wanted(wanted),
+        state(state),
+        wantedType(cast<RankedTensorType>(wanted->get().getType())),
+        wantedMap(op.getMatchingIndexingMap(wanted)) {}
+
+  FailureOr<Value> emit();
+
+private:
+  LogicalResult chooseSizes();
+  void collectInputs();
+  linalg::GenericOp createLoops();
+  LogicalResult emitBody(linalg::GenericOp generic);
+
+  OpBuilder &builder;
+  Location loc;
+  linalg::LinalgOp op;
+  OpOperand *wanted;
+  GradientState &state;
+  RankedTensorType wantedType;
+  /// The indexing map of the operand, without dimensions of size one that are
+  /// always read at 0, and the sizes of its results. These dimensions are added
+  /// afterwards.
+  AffineMap wantedMap;
+  SmallVector<OpFoldResult> wantedSizes, sizes;
+  SmallVector<ReassociationIndices> reassociation;
+  /// Narrow elements are summed up in f32.
+  bool isSummed = false;
+  Type sumType;
+  /// The operands and the gradients that the loops read, with their maps, the
+  /// body's arguments for the operands, and the numbers of the results that
+  /// have the gradients.
+  SmallVector<Value> inputs;
+  SmallVector<AffineMap> maps;
+  SmallVector<BlockArgument> read;
+  SmallVector<unsigned> seeded;
+};
+} // namespace
+
+LogicalResult OperandGradient::chooseSizes() {
   if (!wantedMap.dropZeroResults().isProjectedPermutation())
     return op->emitError("cannot differentiate '")
            << op->getName() << "': indexing map of operand #"
            << wanted->getOperandNumber() << " is not a projected permutation";
-  // Dimensions of size one that are always read at 0 are added afterwards.
-  auto wantedType = cast<RankedTensorType>(wanted->get().getType());
-  SmallVector<OpFoldResult> wantedSizes =
-      tensor::getMixedSizes(builder, loc, wanted->get());
-  SmallVector<OpFoldResult> sizes;
-  SmallVector<ReassociationIndices> reassociation;
+  wantedSizes = tensor::getMixedSizes(builder, loc, wanted->get());
   int64_t nextDim = 0;
   for (auto [dim, expr] : llvm::enumerate(wantedMap.getResults())) {
     if (isa<AffineDimExpr>(expr)) {
@@ -124,15 +157,14 @@ static FailureOr<Value> emitOperandGradient(OpBuilder &builder,
                        llvm::seq<int64_t>(nextDim, wantedType.getRank()));
   wantedMap = wantedMap.dropZeroResults();
   Type element = wantedType.getElementType();
-  // Narrow elements are summed up in f32.
-  bool isSummed = wantedMap.getNumResults() != op.getNumLoops();
-  Type sumType = isSummed && element.getIntOrFloatBitWidth() < 32
-                     ? builder.getF32Type()
-                     : element;
+  isSummed = wantedMap.getNumResults() != op.getNumLoops();
+  sumType = isSummed && element.getIntOrFloatBitWidth() < 32
+                ? builder.getF32Type()
+                : element;
+  return success();
+}
 
-  SmallVector<Value> inputs;
-  SmallVector<AffineMap> maps;
-  SmallVector<BlockArgument> read;
+void OperandGradient::collectInputs() {
   for (OpOperand &operand : op->getOpOperands()) {
     BlockArgument argument = op.getMatchingBlockArgument(&operand);
     if (op.isDpsInit(&operand) && argument.use_empty())
@@ -141,7 +173,6 @@ static FailureOr<Value> emitOperandGradient(OpBuilder &builder,
     inputs.push_back(operand.get());
     maps.push_back(op.getMatchingIndexingMap(&operand));
   }
-  SmallVector<unsigned> seeded;
   for (OpOperand &init : op.getDpsInitsMutable()) {
     OpResult result = op.getTiedOpResult(&init);
     Value gradient = state.getGradient(result);
@@ -152,17 +183,22 @@ static FailureOr<Value> emitOperandGradient(OpBuilder &builder,
     maps.push_back(op.getMatchingIndexingMap(&init));
   }
   maps.push_back(wantedMap);
+}
+
+linalg::GenericOp OperandGradient::createLoops() {
   SmallVector<utils::IteratorType> iterators(op.getNumLoops(),
                                              utils::IteratorType::reduction);
   for (AffineExpr expr : wantedMap.getResults())
     iterators[cast<AffineDimExpr>(expr).getPosition()] =
         utils::IteratorType::parallel;
-
   Value init = tensor::EmptyOp::create(builder, loc, sizes, sumType);
   if (isSummed)
     init = emitZeros(builder, loc, init, sumType);
-  auto generic = linalg::GenericOp::create(builder, loc, init.getType(), inputs,
-                                           init, maps, iterators);
+  return linalg::GenericOp::create(builder, loc, init.getType(), inputs, init,
+                                   maps, iterators);
+}
+
+LogicalResult OperandGradient::emitBody(linalg::GenericOp generic) {
   SmallVector<Type> types;
   for (Value operand : generic->getOperands())
     types.push_back(getElementTypeOrSelf(operand));
@@ -195,6 +231,16 @@ static FailureOr<Value> emitOperandGradient(OpBuilder &builder,
     gradient = arith::AddFOp::create(builder, loc, arguments.back(), gradient);
   linalg::YieldOp::create(builder, loc, gradient);
   eraseDeadOps(*generic.getBody());
+  return success();
+}
+
+FailureOr<Value> OperandGradient::emit() {
+  if (failed(chooseSizes()))
+    return failure();
+  collectInputs();
+  linalg::GenericOp generic = createLoops();
+  if (failed(emitBody(generic)))
+    return failure();
   builder.setInsertionPointAfter(generic);
   if (wantedMap.getNumResults() == wantedType.getRank())
     return generic.getResult(0);
@@ -262,7 +308,7 @@ static LogicalResult emitLinalgGradients(Operation *operation,
     if (op.getMatchingBlockArgument(&operand).use_empty())
       continue;
     FailureOr<Value> gradient =
-        emitOperandGradient(builder, op, &operand, state);
+        OperandGradient(builder, op, &operand, state).emit();
     if (failed(gradient))
       return failure();
     state.addGradient(builder, op->getLoc(), operand.get(), *gradient);

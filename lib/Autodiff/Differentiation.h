@@ -17,6 +17,7 @@
 #include "attn/Interfaces/DifferentiableOpInterface.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/DialectRegistry.h"
+#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace mlir::attn {
@@ -43,6 +44,12 @@ SetVector<Value> getUsedValues(Operation *op);
 /// last results are saved values.
 constexpr StringLiteral forwardAttrName = "attn.forward";
 constexpr StringLiteral numSavedAttrName = "attn.num_saved";
+
+/// Maps the arguments of a forward function, and the values that it yields, to
+/// the arguments of its backward function. Of a value that is yielded more than
+/// once, the first place counts.
+void mapForwardValues(func::FuncOp backward, ValueRange arguments,
+                      ValueRange yielded, IRMapping &mapping);
 
 /// Marks the arguments of a backward function that it does not use.
 void markUnusedArguments(func::FuncOp function);

@@ -54,55 +54,54 @@ struct FunctionPair {
 };
 } // namespace
 
-/// Lets the forward function save `saved`, and the backward function compute
-/// all other values that it needs right before their use.
-static void rewrite(FunctionPair &pair, ArrayRef<Value> saved) {
-  func::FuncOp forward = pair.forward, backward = pair.backward;
-  unsigned numArguments = pair.getNumArguments();
-  unsigned numResults = pair.getNumResults();
-  unsigned numYielded = forward.getNumResults();
-  SmallVector<Value> yielded(pair.getYielded().take_front(numResults));
-  SmallVector<Value> oldYielded(pair.getYielded());
-  llvm::append_range(yielded, saved);
-
-  ArrayRef<BlockArgument> oldArguments = backward.getArguments();
-  SmallVector<Type> types(forward.getArgumentTypes());
-  llvm::append_range(types, ValueRange(yielded).getTypes());
-  for (BlockArgument argument :
-       oldArguments.drop_front(numArguments + numYielded))
-    types.push_back(argument.getType());
+/// Creates the backward function of a forward function that yields `yielded`,
+/// without operations, before the present one.
+static func::FuncOp createBackward(FunctionPair &pair, ValueRange yielded) {
+  func::FuncOp backward = pair.backward;
+  SmallVector<Type> types(pair.forward.getArgumentTypes());
+  llvm::append_range(types, yielded.getTypes());
+  llvm::append_range(
+      types, backward.getArgumentTypes().drop_front(
+                 pair.getNumArguments() + pair.forward.getNumResults()));
   OpBuilder builder(backward);
-  auto replacement = func::FuncOp::create(
+  auto created = func::FuncOp::create(
       builder, backward.getLoc(), backward.getName(),
       builder.getFunctionType(types, backward.getResultTypes()));
-  replacement.setVisibility(backward.getVisibility());
-  replacement->setDiscardableAttrs(backward->getDiscardableAttrDictionary());
-  replacement->setAttr(numSavedAttrName,
-                       builder.getI64IntegerAttr(saved.size()));
-  Block *entry = replacement.addEntryBlock();
-  builder.setInsertionPointToStart(entry);
-  ArrayRef<BlockArgument> arguments = entry->getArguments();
+  created.setVisibility(backward.getVisibility());
+  created->setDiscardableAttrs(backward->getDiscardableAttrDictionary());
+  created->setAttr(
+      numSavedAttrName,
+      builder.getI64IntegerAttr(yielded.size() - pair.getNumResults()));
+  created.addEntryBlock();
+  return created;
+}
 
-  // Values of the forward function that are available.
+/// Clones the operations of the forward function that compute `value` from what
+/// is `available`, and makes it available.
+static void recompute(OpBuilder &builder, Value value, IRMapping &available) {
+  if (available.contains(value))
+    return;
+  Operation *op = value.getDefiningOp();
+  for (Value used : getUsedValues(op))
+    recompute(builder, used, available);
+  // A result that is available already is not replaced.
+  IRMapping before = available;
+  builder.clone(*op, available);
+  for (Value result : op->getResults())
+    if (Value there = before.lookupOrNull(result))
+      available.map(result, there);
+}
+
+/// Clones the operations of the backward function into `created`, whose forward
+/// function yields `yielded`, and recomputes other values before their use.
+static void cloneBackward(FunctionPair &pair, ArrayRef<Value> yielded,
+                          func::FuncOp created) {
+  unsigned numArguments = pair.getNumArguments();
+  unsigned numYielded = pair.forward.getNumResults();
+  ArrayRef<BlockArgument> arguments = created.getArguments();
+  ArrayRef<BlockArgument> oldArguments = pair.backward.getArguments();
   IRMapping available;
-  available.map(forward.getArguments(), arguments.take_front(numArguments));
-  for (auto [value, argument] :
-       llvm::zip(yielded, arguments.drop_front(numArguments)))
-    if (!available.contains(value))
-      available.map(value, argument);
-  auto compute = [&](auto &self, Value value) -> void {
-    if (available.contains(value))
-      return;
-    Operation *op = value.getDefiningOp();
-    for (Value used : getUsedValues(op))
-      self(self, used);
-    // A result that is available already is not replaced.
-    IRMapping before = available;
-    builder.clone(*op, available);
-    for (Value result : op->getResults())
-      if (Value there = before.lookupOrNull(result))
-        available.map(result, there);
-  };
+  mapForwardValues(created, pair.forward.getArguments(), yielded, available);
 
   IRMapping mapping;
   mapping.map(oldArguments.take_front(numArguments),
@@ -111,24 +110,37 @@ static void rewrite(FunctionPair &pair, ArrayRef<Value> saved) {
               arguments.drop_front(numArguments + yielded.size()));
   llvm::DenseMap<Value, Value> forwardValue;
   for (auto [value, argument] :
-       llvm::zip(oldYielded, oldArguments.drop_front(numArguments)))
+       llvm::zip(pair.getYielded(), oldArguments.drop_front(numArguments)))
     forwardValue[argument] = value;
-  for (Operation &op : backward.getBody().front()) {
+  OpBuilder builder = OpBuilder::atBlockBegin(&created.getBody().front());
+  for (Operation &op : pair.backward.getBody().front()) {
     for (Value used : getUsedValues(&op))
       if (Value value = forwardValue.lookup(used)) {
-        compute(compute, value);
+        recompute(builder, value, available);
         mapping.map(used, available.lookup(value));
       }
     builder.clone(op, mapping);
   }
-  backward.erase();
-  markUnusedArguments(replacement);
-  pair.backward = replacement;
+}
 
+/// Lets the forward function save `saved`, and the backward function compute
+/// all other values that it needs right before their use.
+static void rewrite(FunctionPair &pair, ArrayRef<Value> saved) {
+  SmallVector<Value> yielded(
+      pair.getYielded().take_front(pair.getNumResults()));
+  llvm::append_range(yielded, saved);
+  func::FuncOp backward = createBackward(pair, yielded);
+  cloneBackward(pair, yielded, backward);
+  pair.backward.erase();
+  markUnusedArguments(backward);
+  pair.backward = backward;
+
+  func::FuncOp forward = pair.forward;
   Block &body = forward.getBody().front();
   body.getTerminator()->setOperands(yielded);
-  forward.setType(builder.getFunctionType(forward.getArgumentTypes(),
-                                          ValueRange(yielded).getTypes()));
+  forward.setType(FunctionType::get(forward.getContext(),
+                                    forward.getArgumentTypes(),
+                                    ValueRange(yielded).getTypes()));
   pair.numSaved = saved.size();
   eraseDeadOps(body);
 }
