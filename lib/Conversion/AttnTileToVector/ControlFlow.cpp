@@ -18,17 +18,14 @@
 using namespace mlir;
 using namespace mlir::attn_tile;
 
-LogicalResult TileEmitter::emitFor(scf::ForOp op) {
-  // Each carried tile has a buffer of its own, which also holds the result. If
-  // only this loop uses the result of another loop, it takes over its buffer.
+SmallVector<Value> TileEmitter::makeCarriedBuffers(scf::ForOp op) {
+  // If only this loop uses the result of another loop, it takes over its
+  // buffer.
   SmallVector<Value> buffers(op.getNumRegionIterArgs());
-  SmallVector<Value> inits;
   for (auto [i, init] : llvm::enumerate(op.getInitArgs())) {
     VectorType type = getTileType(init);
-    if (!type) {
-      inits.push_back(lookup(init));
+    if (!type)
       continue;
-    }
     auto before = init.getDefiningOp<scf::ForOp>();
     if (before && init.hasOneUse() && before->getBlock() == op->getBlock()) {
       buffers[i] = tiles.lookup(init).buffer;
@@ -37,7 +34,41 @@ LogicalResult TileEmitter::emitFor(scf::ForOp op) {
     buffers[i] = makeBuffer(type.getShape(), getBufferElement(type));
     fill(buffers[i], tiles.lookup(init));
   }
+  return buffers;
+}
 
+void TileEmitter::emitYield(scf::YieldOp op, ArrayRef<Value> buffers) {
+  SmallVector<Value> yielded;
+  SmallVector<std::pair<Value, Tile>> copies;
+  for (auto [i, value] : llvm::enumerate(op.getOperands())) {
+    if (!buffers[i]) {
+      yielded.push_back(lookup(value));
+      continue;
+    }
+    Tile tile = tiles.lookup(value);
+    if (tile.buffer == buffers[i])
+      continue;
+    // Values are taken before any carried buffer is overwritten.
+    if (!tile.buffer || llvm::is_contained(buffers, tile.buffer)) {
+      VectorType type = getTileType(value);
+      Value temporary = makeBuffer(type.getShape(), getBufferElement(type));
+      fill(temporary, tile);
+      setBuffer(value, temporary);
+    }
+    copies.emplace_back(buffers[i], tiles.lookup(value));
+  }
+  for (auto &[buffer, tile] : copies)
+    fill(buffer, tile);
+  if (!yielded.empty())
+    scf::YieldOp::create(b, yielded);
+}
+
+LogicalResult TileEmitter::emitFor(scf::ForOp op) {
+  SmallVector<Value> buffers = makeCarriedBuffers(op);
+  SmallVector<Value> inits;
+  for (auto [buffer, init] : llvm::zip(buffers, op.getInitArgs()))
+    if (!buffer)
+      inits.push_back(lookup(init));
   auto loop = scf::ForOp::create(b, lookup(op.getLowerBound()),
                                  lookup(op.getUpperBound()),
                                  lookup(op.getStep()), inits);
@@ -59,30 +90,7 @@ LogicalResult TileEmitter::emitFor(scf::ForOp op) {
   size_t mark = takenBuffers.size();
   if (failed(emitBlock(*op.getBody())))
     return failure();
-  auto yield = cast<scf::YieldOp>(op.getBody()->getTerminator());
-  SmallVector<Value> yielded;
-  SmallVector<std::pair<Value, Tile>> copies;
-  for (auto [i, value] : llvm::enumerate(yield.getOperands())) {
-    if (!buffers[i]) {
-      yielded.push_back(lookup(value));
-      continue;
-    }
-    Tile tile = tiles.lookup(value);
-    if (tile.buffer == buffers[i])
-      continue;
-    // Values are taken before any carried buffer is overwritten.
-    if (!tile.buffer || llvm::is_contained(buffers, tile.buffer)) {
-      VectorType type = getTileType(value);
-      Value temporary = makeBuffer(type.getShape(), getBufferElement(type));
-      fill(temporary, tile);
-      setBuffer(value, temporary);
-    }
-    copies.emplace_back(buffers[i], tiles.lookup(value));
-  }
-  for (auto &[buffer, tile] : copies)
-    fill(buffer, tile);
-  if (!yielded.empty())
-    scf::YieldOp::create(b, yielded);
+  emitYield(cast<scf::YieldOp>(op.getBody()->getTerminator()), buffers);
   freeBuffersSince(mark);
   return success();
 }

@@ -58,6 +58,25 @@ private:
                         const LLVMTypeConverter &converter);
   void declareRuntime(SymbolTable &symbols);
 };
+
+/// What a loop uses of the function around it.
+struct LoopContext {
+  /// The sizes of the loop.
+  SmallVector<Value> sizes;
+  /// Values that are computed again for each range of iterations.
+  SmallVector<Value> constants;
+  /// Values that are passed in the fields of a structure of `type`.
+  SmallVector<Value> captures;
+  LLVM::LLVMStructType type;
+
+  Type getFieldType(size_t i) { return type.getBody()[i]; }
+  /// The address of field `i` of the structure at `pointer`.
+  Value emitFieldAddress(ImplicitLocOpBuilder &b, Value pointer, size_t i) {
+    return LLVM::GEPOp::create(
+        b, pointer.getType(), type, pointer,
+        ArrayRef<LLVM::GEPArg>{0, static_cast<int32_t>(i)});
+  }
+};
 } // namespace
 
 void OutlineParallel::declareRuntime(SymbolTable &symbols) {
@@ -79,6 +98,101 @@ static void hoistBuffers(Block &body, Operation *loop) {
       op.moveBefore(loop);
 }
 
+/// Finds what `loop` uses. Upper bounds are computed outside of the loop;
+/// inside, they delinearize the iteration number.
+static FailureOr<LoopContext> getContext(ImplicitLocOpBuilder &b,
+                                         scf::ForallOp loop,
+                                         const LLVMTypeConverter &converter) {
+  LoopContext context;
+  context.sizes =
+      getValueOrCreateConstantIndexOp(b, b.getLoc(), loop.getMixedUpperBound());
+  SetVector<Value> used(context.sizes.begin(), context.sizes.end());
+  getUsedValuesDefinedAbove(loop->getRegions(), used);
+  SmallVector<Type> fields;
+  for (Value value : used) {
+    if (matchPattern(value, m_Constant())) {
+      context.constants.push_back(value);
+      continue;
+    }
+    Type field = converter.convertType(value.getType());
+    if (!field)
+      return loop.emitOpError("uses a value of type ")
+             << value.getType() << " that cannot be passed to a thread";
+    context.captures.push_back(value);
+    fields.push_back(field);
+  }
+  context.type = LLVM::LLVMStructType::getLiteral(b.getContext(), fields);
+  return context;
+}
+
+/// Writes the body of `function`, which runs the iterations of `loop` from its
+/// first argument to its second one; the third one points to the captures.
+static void writeIterations(ImplicitLocOpBuilder &b, func::FuncOp function,
+                            scf::ForallOp loop, LoopContext &context) {
+  Block *entry = function.addEntryBlock();
+  IRMapping mapping;
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(entry);
+  for (Value constant : context.constants)
+    b.clone(*constant.getDefiningOp(), mapping);
+  for (auto [i, capture] : llvm::enumerate(context.captures)) {
+    Value address = context.emitFieldAddress(b, entry->getArgument(2), i);
+    Value field = LLVM::LoadOp::create(b, context.getFieldType(i), address);
+    if (field.getType() != capture.getType())
+      field = UnrealizedConversionCastOp::create(b, capture.getType(), field)
+                  .getResult(0);
+    mapping.map(capture, field);
+  }
+  Value begin =
+      arith::IndexCastOp::create(b, b.getIndexType(), entry->getArgument(0));
+  Value end =
+      arith::IndexCastOp::create(b, b.getIndexType(), entry->getArgument(1));
+  Value one = arith::ConstantIndexOp::create(b, 1);
+  auto items = scf::ForOp::create(b, begin, end, one);
+  func::ReturnOp::create(b);
+
+  b.setInsertionPointToStart(items.getBody());
+  Value rest = items.getInductionVar();
+  SmallVector<Value> ids(context.sizes.size());
+  for (size_t i = ids.size(); i-- > 1;) {
+    Value size = mapping.lookup(context.sizes[i]);
+    ids[i] = arith::RemUIOp::create(b, rest, size);
+    rest = arith::DivUIOp::create(b, rest, size);
+  }
+  ids[0] = rest;
+  mapping.map(loop.getInductionVars(), ids);
+  for (Operation &op : loop.getBody()->without_terminator())
+    b.clone(op, mapping);
+  hoistBuffers(*items.getBody(), items);
+}
+
+/// Emits the call of the runtime that distributes the iterations over threads,
+/// which call `function`; `attn-return-statuses` returns its status.
+static void emitParallelCall(ImplicitLocOpBuilder &b, func::FuncOp function,
+                             LoopContext &context) {
+  Type pointer = LLVM::LLVMPointerType::get(b.getContext());
+  Value one = arith::ConstantIntOp::create(b, 1, 64);
+  Value count = context.sizes.front();
+  for (Value size : ArrayRef<Value>(context.sizes).drop_front())
+    count = arith::MulIOp::create(b, count, size);
+  count = arith::IndexCastOp::create(b, b.getI64Type(), count);
+  Value captures = LLVM::AllocaOp::create(b, pointer, context.type, one);
+  for (auto [i, capture] : llvm::enumerate(context.captures)) {
+    Value field = capture;
+    if (field.getType() != context.getFieldType(i))
+      field =
+          UnrealizedConversionCastOp::create(b, context.getFieldType(i), field)
+              .getResult(0);
+    LLVM::StoreOp::create(b, field, context.emitFieldAddress(b, captures, i));
+  }
+  Value callee = func::ConstantOp::create(b, function.getFunctionType(),
+                                          SymbolRefAttr::get(function));
+  callee = UnrealizedConversionCastOp::create(b, pointer, callee).getResult(0);
+  LLVM::CallOp::create(b, TypeRange{b.getI32Type()},
+                       SymbolRefAttr::get(b.getContext(), parallelForName),
+                       ValueRange{count, callee, captures});
+}
+
 LogicalResult OutlineParallel::outline(scf::ForallOp loop, SymbolTable &symbols,
                                        const LLVMTypeConverter &converter) {
   auto parent = loop->getParentOfType<func::FuncOp>();
@@ -86,101 +200,20 @@ LogicalResult OutlineParallel::outline(scf::ForallOp loop, SymbolTable &symbols,
     return loop.emitOpError("must be in a function and have no results");
   if (!loop.isNormalized())
     return loop.emitOpError("must count from 0 in steps of 1");
-
-  // Upper bounds are computed outside of the loop; inside, they delinearize the
-  // iteration number.
   ImplicitLocOpBuilder b(loop.getLoc(), loop);
-  SmallVector<Value> sizes =
-      getValueOrCreateConstantIndexOp(b, b.getLoc(), loop.getMixedUpperBound());
-  SetVector<Value> used(sizes.begin(), sizes.end());
-  getUsedValuesDefinedAbove(loop->getRegions(), used);
-  SmallVector<Value> captures, constants;
-  SmallVector<Type> fields;
-  for (Value value : used) {
-    if (matchPattern(value, m_Constant())) {
-      constants.push_back(value);
-      continue;
-    }
-    Type field = converter.convertType(value.getType());
-    if (!field)
-      return loop.emitOpError("uses a value of type ")
-             << value.getType() << " that cannot be passed to a thread";
-    captures.push_back(value);
-    fields.push_back(field);
-  }
+  FailureOr<LoopContext> context = ::getContext(b, loop, converter);
+  if (failed(context))
+    return failure();
   declareRuntime(symbols);
 
-  // The function.
   Type pointer = LLVM::LLVMPointerType::get(&getContext());
-  auto context = LLVM::LLVMStructType::getLiteral(&getContext(), fields);
   auto function = func::FuncOp::create(
       b.getLoc(), (parent.getName() + "_work_items").str(),
       b.getFunctionType({b.getI64Type(), b.getI64Type(), pointer}, {}));
   function.setPrivate();
   symbols.insert(function, Block::iterator(parent));
-  Block *entry = function.addEntryBlock();
-  IRMapping mapping;
-  {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(entry);
-    for (Value constant : constants)
-      b.clone(*constant.getDefiningOp(), mapping);
-    for (auto [i, capture] : llvm::enumerate(captures)) {
-      Value address = LLVM::GEPOp::create(
-          b, pointer, context, entry->getArgument(2),
-          ArrayRef<LLVM::GEPArg>{0, static_cast<int32_t>(i)});
-      Value field = LLVM::LoadOp::create(b, fields[i], address);
-      if (field.getType() != capture.getType())
-        field = UnrealizedConversionCastOp::create(b, capture.getType(), field)
-                    .getResult(0);
-      mapping.map(capture, field);
-    }
-    Value begin =
-        arith::IndexCastOp::create(b, b.getIndexType(), entry->getArgument(0));
-    Value end =
-        arith::IndexCastOp::create(b, b.getIndexType(), entry->getArgument(1));
-    Value one = arith::ConstantIndexOp::create(b, 1);
-    auto items = scf::ForOp::create(b, begin, end, one);
-    func::ReturnOp::create(b);
-
-    b.setInsertionPointToStart(items.getBody());
-    Value rest = items.getInductionVar();
-    SmallVector<Value> ids(sizes.size());
-    for (size_t i = sizes.size(); i-- > 1;) {
-      Value size = mapping.lookup(sizes[i]);
-      ids[i] = arith::RemUIOp::create(b, rest, size);
-      rest = arith::DivUIOp::create(b, rest, size);
-    }
-    ids[0] = rest;
-    mapping.map(loop.getInductionVars(), ids);
-    for (Operation &op : loop.getBody()->without_terminator())
-      b.clone(op, mapping);
-    hoistBuffers(*items.getBody(), items);
-  }
-
-  // The call; `attn-return-statuses` returns its status.
-  Value one = arith::ConstantIntOp::create(b, 1, 64);
-  Value count = sizes.front();
-  for (Value size : ArrayRef<Value>(sizes).drop_front())
-    count = arith::MulIOp::create(b, count, size);
-  count = arith::IndexCastOp::create(b, b.getI64Type(), count);
-  Value contextPointer = LLVM::AllocaOp::create(b, pointer, context, one);
-  for (auto [i, capture] : llvm::enumerate(captures)) {
-    Value field = capture;
-    if (field.getType() != fields[i])
-      field =
-          UnrealizedConversionCastOp::create(b, fields[i], field).getResult(0);
-    Value address =
-        LLVM::GEPOp::create(b, pointer, context, contextPointer,
-                            ArrayRef<LLVM::GEPArg>{0, static_cast<int32_t>(i)});
-    LLVM::StoreOp::create(b, field, address);
-  }
-  Value callee = func::ConstantOp::create(b, function.getFunctionType(),
-                                          SymbolRefAttr::get(function));
-  callee = UnrealizedConversionCastOp::create(b, pointer, callee).getResult(0);
-  LLVM::CallOp::create(b, TypeRange{b.getI32Type()},
-                       SymbolRefAttr::get(&getContext(), parallelForName),
-                       ValueRange{count, callee, contextPointer});
+  writeIterations(b, function, loop, *context);
+  emitParallelCall(b, function, *context);
   loop.erase();
   return success();
 }

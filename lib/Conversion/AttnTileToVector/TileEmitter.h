@@ -66,6 +66,11 @@ private:
   LogicalResult emitOther(Operation &op);
   void emitAssumeUpperBound(attn_tile::AssumeUpperBoundOp op);
   LogicalResult emitFor(scf::ForOp op);
+  /// The buffers of the tiles that `op` carries, which hold its results, too;
+  /// null for other values.
+  SmallVector<Value> makeCarriedBuffers(scf::ForOp op);
+  /// Copies yielded tiles to `buffers` and yields the other values.
+  void emitYield(scf::YieldOp op, ArrayRef<Value> buffers);
   LogicalResult emitForall(scf::ForallOp op);
   void emitReduce(ReduceOp op);
   void emitWarpCompact(WarpCompactOp op);
