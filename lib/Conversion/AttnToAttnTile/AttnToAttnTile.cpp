@@ -187,10 +187,10 @@ static SequenceTiles getSequenceTiles(AttentionOpInterface attention) {
   return tiles;
 }
 
-FailureOr<attn_tile::KernelOp>
-mlir::attn::lowerToKernel(RewriterBase &rewriter,
-                          attn_tile::StreamingOpInterface op,
-                          SymbolTable &symbols) {
+/// Checks `op`, and packs its GQA heads if the schedule says so. Returns the
+/// operation to write a kernel of.
+static FailureOr<attn_tile::StreamingOpInterface>
+prepareOp(RewriterBase &rewriter, attn_tile::StreamingOpInterface op) {
   auto attention = cast<AttentionOpInterface>(op.getOperation());
   if (failed(verifyPrepared(attention)))
     return failure();
@@ -198,23 +198,42 @@ mlir::attn::lowerToKernel(RewriterBase &rewriter,
   if (schedule.packsGqa()) {
     if (std::optional<std::string> reason = op.whyNotPackHeads())
       return op->emitOpError("cannot pack GQA heads: ") << *reason;
-    Operation *packed = op.packHeads(rewriter);
-    op = cast<attn_tile::StreamingOpInterface>(packed);
-    attention = cast<AttentionOpInterface>(packed);
+    op = cast<attn_tile::StreamingOpInterface>(op.packHeads(rewriter));
   }
   if (failed(verifySchedule(op, schedule)))
     return failure();
-  KernelDropout dropout(attention);
+  return op;
+}
+
+/// The values that the regions of `attention` and its dropout use.
+static FailureOr<SmallVector<Value>> prepareCaptures(RewriterBase &rewriter,
+                                                     AttentionOpInterface op,
+                                                     SymbolTable &symbols) {
+  ScheduleAttrInterface schedule = op.getChosenSchedule();
+  KernelDropout dropout(op);
   if (failed(dropout.check(schedule)))
     return failure();
   dropout.report();
   dropout.checkPositions(rewriter, schedule.getPreparation(), symbols);
-
   SetVector<Value> used;
-  getUsedValuesDefinedAbove(attention->getRegions(), used);
+  getUsedValuesDefinedAbove(op->getRegions(), used);
   dropout.addOperands(used);
+  return getCaptures(op, used.getArrayRef());
+}
+
+FailureOr<attn_tile::KernelOp>
+mlir::attn::lowerToKernel(RewriterBase &rewriter,
+                          attn_tile::StreamingOpInterface given,
+                          SymbolTable &symbols) {
+  FailureOr<attn_tile::StreamingOpInterface> prepared =
+      prepareOp(rewriter, given);
+  if (failed(prepared))
+    return failure();
+  attn_tile::StreamingOpInterface op = *prepared;
+  auto attention = cast<AttentionOpInterface>(op.getOperation());
+  ScheduleAttrInterface schedule = attention.getChosenSchedule();
   FailureOr<SmallVector<Value>> captures =
-      getCaptures(attention, used.getArrayRef());
+      prepareCaptures(rewriter, attention, symbols);
   if (failed(captures))
     return failure();
 
@@ -266,7 +285,44 @@ static bool isEmpty(CreateBlockMaskOp op) {
           isConstantIntValue(op.getBatch(), 0));
 }
 
+/// `lower`, but for operations that have nothing to write: kernels would list
+/// the tiles of attention that has none.
+template <typename LowerT>
+static auto unlessEmpty(LowerT lower) {
+  return [=](RewriterBase &rewriter, auto op,
+             SymbolTable &symbols) -> LogicalResult {
+    if (!isEmpty(op))
+      return LogicalResult(lower(rewriter, op, symbols));
+    rewriter.eraseOp(op);
+    return success();
+  };
+}
+
 namespace {
+/// Lowers the operations in `root`, one kind after the other.
+class KernelLowering {
+public:
+  KernelLowering(Operation *root) : root(root), rewriter(root->getContext()) {}
+
+  template <typename OpT, typename LowerT>
+  void lowerAll(LowerT lower) {
+    SmallVector<OpT> ops;
+    root->walk([&](OpT op) { ops.push_back(op); });
+    for (OpT op : ops) {
+      SymbolTable &symbols =
+          symbolTables.getSymbolTable(SymbolTable::getNearestSymbolTable(op));
+      failedAny |= failed(lower(rewriter, op, symbols));
+    }
+  }
+  bool hasFailed() const { return failedAny; }
+
+private:
+  Operation *root;
+  SymbolTableCollection symbolTables;
+  IRRewriter rewriter;
+  bool failedAny = false;
+};
+
 struct ConvertAttnToAttnTile
     : attn::impl::ConvertAttnToAttnTilePassBase<ConvertAttnToAttnTile> {
   using Base::Base;
@@ -295,101 +351,38 @@ struct ConvertAttnToAttnTile
   }
 
   void runOnOperation() override {
-    SymbolTableCollection symbolTables;
-    IRRewriter rewriter(&getContext());
-    bool failedAny = false;
-    auto lowerAll = [&](auto &ops, auto lower) {
-      for (auto op : ops) {
-        SymbolTable &symbols =
-            symbolTables.getSymbolTable(SymbolTable::getNearestSymbolTable(op));
-        failedAny |= failed(lower(rewriter, op, symbols));
-      }
-    };
     if (failed(verifyCommunication()))
       return signalPassFailure();
     // Overlaps come first, before their members become kernels.
-    SmallVector<OverlapOp> overlaps;
-    getOperation().walk([&](OverlapOp op) { overlaps.push_back(op); });
-    lowerAll(overlaps, fuseOverlap);
-    if (failedAny)
+    KernelLowering lowering(getOperation());
+    lowering.lowerAll<OverlapOp>(fuseOverlap);
+    if (lowering.hasFailed())
       return signalPassFailure();
-
-    SmallVector<attn_tile::StreamingOpInterface> streams;
-    SmallVector<attn_tile::StreamingGradOpInterface> gradients;
-    SmallVector<DropoutMaskOp> masks;
-    SmallVector<CreateBlockMaskOp> blockMasks;
-    SmallVector<MaskTableOpInterface> tables;
-    SmallVector<MatmulOp> matmuls;
-    SmallVector<MapHeadsOp> maps;
-    SmallVector<CacheAppendOp> appends;
-    SmallVector<LinearAttentionOp> linearAttentions;
-    SmallVector<LinearAttentionGradOp> linearGradients;
-    SmallVector<MergeOp> merges;
-    SmallVector<MergeGradOp> mergeGradients;
-    getOperation().walk([&](Operation *op) {
-      if (auto streaming = dyn_cast<attn_tile::StreamingOpInterface>(op))
-        streams.push_back(streaming);
-      else if (auto gradient =
-                   dyn_cast<attn_tile::StreamingGradOpInterface>(op))
-        gradients.push_back(gradient);
-      else if (auto mask = dyn_cast<DropoutMaskOp>(op))
-        masks.push_back(mask);
-      else if (auto create = dyn_cast<CreateBlockMaskOp>(op))
-        blockMasks.push_back(create);
-      else if (auto table = dyn_cast<MaskTableOpInterface>(op))
-        tables.push_back(table);
-      else if (auto matmul = dyn_cast<MatmulOp>(op))
-        matmuls.push_back(matmul);
-      else if (auto map = dyn_cast<MapHeadsOp>(op))
-        maps.push_back(map);
-      else if (auto append = dyn_cast<CacheAppendOp>(op))
-        appends.push_back(append);
-      else if (auto linear = dyn_cast<LinearAttentionOp>(op))
-        linearAttentions.push_back(linear);
-      else if (auto gradient = dyn_cast<LinearAttentionGradOp>(op))
-        linearGradients.push_back(gradient);
-      else if (auto merge = dyn_cast<MergeOp>(op))
-        merges.push_back(merge);
-      else if (auto gradient = dyn_cast<MergeGradOp>(op))
-        mergeGradients.push_back(gradient);
-    });
-    // Otherwise kernels would list the tiles of attention that has none.
-    auto eraseEmpty = [&](auto &ops) {
-      llvm::erase_if(ops, [&](auto op) {
-        if (!isEmpty(op))
-          return false;
-        rewriter.eraseOp(op);
-        return true;
-      });
-    };
-    eraseEmpty(streams);
-    eraseEmpty(blockMasks);
-    lowerAll(streams, lowerToKernel);
-    lowerAll(gradients, [&](RewriterBase &rewriter,
-                            attn_tile::StreamingGradOpInterface gradient,
-                            SymbolTable &symbols) {
-      DeviceAttr device = getDevice(gradient, target);
-      return lowerAttentionGradToKernels(
-          rewriter, gradient, device ? device.getFigures() : DeviceFigures(),
-          symbols);
-    });
-    lowerAll(masks, lowerDropoutMaskToKernel);
-    lowerAll(blockMasks, lowerCreateBlockMaskToKernels);
-    lowerAll(tables, lowerMaskTableToKernel);
-    lowerAll(matmuls,
-             [](RewriterBase &rewriter, MatmulOp matmul, SymbolTable &symbols) {
-               return lowerMatmulToKernel(rewriter, matmul, symbols);
-             });
-    lowerAll(maps, lowerMapHeadsToKernel);
-    lowerAll(appends, [&](RewriterBase &rewriter, CacheAppendOp append,
-                          SymbolTable &symbols) {
-      return lowerCacheAppendToKernel(rewriter, append, symbols);
-    });
-    lowerAll(linearAttentions, lowerLinearAttentionToKernel);
-    lowerAll(linearGradients, lowerLinearAttentionGradToKernel);
-    lowerAll(merges, lowerMergeToKernel);
-    lowerAll(mergeGradients, lowerMergeGradToKernel);
-    if (failedAny)
+    lowering.lowerAll<attn_tile::StreamingOpInterface>(
+        unlessEmpty(lowerToKernel));
+    lowering.lowerAll<attn_tile::StreamingGradOpInterface>(
+        [&](RewriterBase &rewriter, attn_tile::StreamingGradOpInterface op,
+            SymbolTable &symbols) {
+          DeviceAttr device = getDevice(op, target);
+          return lowerAttentionGradToKernels(
+              rewriter, op, device ? device.getFigures() : DeviceFigures(),
+              symbols);
+        });
+    lowering.lowerAll<DropoutMaskOp>(lowerDropoutMaskToKernel);
+    lowering.lowerAll<CreateBlockMaskOp>(
+        unlessEmpty(lowerCreateBlockMaskToKernels));
+    lowering.lowerAll<MaskTableOpInterface>(lowerMaskTableToKernel);
+    lowering.lowerAll<MatmulOp>(
+        [](RewriterBase &rewriter, MatmulOp matmul, SymbolTable &symbols) {
+          return lowerMatmulToKernel(rewriter, matmul, symbols);
+        });
+    lowering.lowerAll<MapHeadsOp>(lowerMapHeadsToKernel);
+    lowering.lowerAll<CacheAppendOp>(lowerCacheAppendToKernel);
+    lowering.lowerAll<LinearAttentionOp>(lowerLinearAttentionToKernel);
+    lowering.lowerAll<LinearAttentionGradOp>(lowerLinearAttentionGradToKernel);
+    lowering.lowerAll<MergeOp>(lowerMergeToKernel);
+    lowering.lowerAll<MergeGradOp>(lowerMergeGradToKernel);
+    if (lowering.hasFailed())
       signalPassFailure();
   }
 };

@@ -564,26 +564,109 @@ ClassifiedTiles attn::classifyTiles(RewriterBase &rewriter,
   return tiles;
 }
 
+namespace {
 /// Writes the kernel that evaluates pairs. Its arguments are `lists`, `bits`,
 /// the lengths and the captures of the mask. A work item computes one word for
 /// each lane in some of the partial tiles of a list.
-static void writeMaskBits(RewriterBase &rewriter, const ListedMask &listed,
-                          attn_tile::KernelOp kernel,
-                          attn_tile::MaskBitsType type, ValueRange captures) {
+class MaskBitsWriter {
+public:
+  MaskBitsWriter(RewriterBase &rewriter, const ListedMask &listed,
+                 attn_tile::KernelOp kernel, attn_tile::MaskBitsType type)
+      : b(listed.getLoc(), rewriter), listed(listed), kernel(kernel),
+        type(type), entry(&kernel.getBody().front()),
+        keyLength(entry->getArgument(3)),
+        predicate(listed.getLoc(),
+                  {listed.mask, &listed.maskMod, Value(), Value(),
+                   entry->getArgument(2), keyLength}) {
+    b.setInsertionPointToEnd(entry);
+  }
+  void write(ValueRange captures);
+
+private:
+  static constexpr int64_t lanes = attn_tile::MaskBitsType::lanes,
+                           wordBits = attn_tile::MaskBitsType::wordBits;
+  /// Where bit 0 of the words of a lane would lie.
+  struct LanePosition {
+    Value row, column;
+  };
+  /// The word of a lane whose first bit is `firstBit` of the lane.
+  Value emitWord(const LanePosition &lane, Value firstBit);
+  /// `together` bits in one row, from bit `element` of the lane on, as the
+  /// lowest bits of a word.
+  Value emitBits(const LanePosition &lane, Value element, int64_t together);
+  /// Whether the pair attends.
+  Value emitIsKept(Value row, Value column);
+
+  Value divide(Value value, int64_t divisor) {
+    return arith::DivUIOp::create(b, value, b.constant(divisor));
+  }
+  Value remain(Value value, int64_t divisor) {
+    return arith::RemUIOp::create(b, value, b.constant(divisor));
+  }
+
+  ScalarKernelBuilder b;
+  const ListedMask &listed;
+  attn_tile::KernelOp kernel;
+  attn_tile::MaskBitsType type;
+  Block *entry;
+  Value keyLength;
+  PredicateBlock predicate;
+  IRMapping captured;
+};
+} // namespace
+
+Value MaskBitsWriter::emitIsKept(Value row, Value column) {
+  IRMapping mapping = captured;
+  mapping.map(predicate.getPositions().query, row);
+  mapping.map(predicate.getPositions().key, column);
+  for (Operation &op : *predicate.getBlock())
+    b.clone(op, mapping);
+  return b.both(mapping.lookupOrDefault(predicate.getPredicate()),
+                b.compare(arith::CmpIPredicate::slt, column, keyLength));
+}
+
+Value MaskBitsWriter::emitBits(const LanePosition &lane, Value element,
+                               int64_t together) {
+  int64_t columns = type.getLaneColumns();
+  Value row = b.add(lane.row, b.mul(divide(element, columns), b.constant(8)));
+  Value firstInRow = remain(element, columns);
+  Value part = arith::ConstantIntOp::create(b, 0, 32);
+  for (int64_t number = 0; number < together; ++number) {
+    // A lane holds two of every eight columns.
+    Value inRow = b.add(firstInRow, b.constant(number));
+    Value column =
+        b.add(lane.column,
+              b.add(b.mul(divide(inRow, 2), b.constant(8)), remain(inRow, 2)));
+    Value isKept = emitIsKept(row, column);
+    Value bit = arith::ConstantIntOp::create(b, int64_t(1) << number, 32);
+    Value none = arith::ConstantIntOp::create(b, 0, 32);
+    part = b.either(part, b.select(isKept, bit, none));
+  }
+  return part;
+}
+
+Value MaskBitsWriter::emitWord(const LanePosition &lane, Value firstBit) {
+  // These bits are in one row.
+  int64_t together = std::gcd(bitsTogether, type.getLaneColumns());
+  auto parts = scf::ForOp::create(
+      b, b.constant(0), b.constant(wordBits), b.constant(together),
+      arith::ConstantIntOp::create(b, 0, 32).getResult());
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(parts.getBody());
+  Value first = parts.getInductionVar();
+  Value part = emitBits(lane, b.add(firstBit, first), together);
+  Value shift = arith::IndexCastOp::create(b, b.getI32Type(), first);
+  part = arith::ShLIOp::create(b, part, shift);
+  scf::YieldOp::create(b, b.either(parts.getRegionIterArg(0), part));
+  return parts.getResult(0);
+}
+
+void MaskBitsWriter::write(ValueRange captures) {
   using arith::CmpIPredicate;
-  constexpr int64_t lanes = attn_tile::MaskBitsType::lanes,
-                    wordBits = attn_tile::MaskBitsType::wordBits;
-  ScalarKernelBuilder b(listed.getLoc(), rewriter);
-  Block *entry = &kernel.getBody().front();
-  b.setInsertionPointToEnd(entry);
   Value lists = entry->getArgument(0), bits = entry->getArgument(1);
-  Value queryLength = entry->getArgument(2), keyLength = entry->getArgument(3);
   ValueRange arguments = entry->getArguments().drop_front(4);
-  IRMapping captured = mapCaptures(b, listed, captures, arguments);
-  PredicateBlock predicate(
-      listed.getLoc(),
-      {listed.mask, &listed.maskMod, Value(), Value(), queryLength, keyLength});
-  int64_t laneWords = type.getLaneWords(), columns = type.getLaneColumns();
+  captured = mapCaptures(b, listed, captures, arguments);
+  int64_t laneWords = type.getLaneWords();
   SmallVector<OpFoldResult> items;
   for (int64_t dim = 0; dim < 3; ++dim)
     items.push_back(b.size(bits, dim));
@@ -595,12 +678,6 @@ static void writeMaskBits(RewriterBase &rewriter, const ListedMask &listed,
   captured.map(predicate.getPositions().batch, ids[0]);
   captured.map(predicate.getPositions().head, ids[1]);
   Value zero = b.constant(0), one = b.constant(1);
-  auto divide = [&](Value value, int64_t divisor) -> Value {
-    return arith::DivUIOp::create(b, value, b.constant(divisor));
-  };
-  auto remain = [&](Value value, int64_t divisor) -> Value {
-    return arith::RemUIOp::create(b, value, b.constant(divisor));
-  };
   auto loadEntry = [&](Value column) {
     return b.loadIndex(lists, {ids[0], ids[1], ids[2], column});
   };
@@ -621,46 +698,11 @@ static void writeMaskBits(RewriterBase &rewriter, const ListedMask &listed,
   Value firstColumn = b.mul(tile, b.constant(type.getColumns()));
 
   b.each(b.constant(lanes), [&](Value lane) {
-    Value laneRow = b.add(firstRow, divide(lane, 4));
-    Value laneColumn =
-        b.add(firstColumn, b.mul(remain(lane, 4), b.constant(2)));
-    // These bits are in one row.
-    int64_t together = std::gcd(bitsTogether, columns);
-    auto parts =
-        scf::ForOp::create(b, zero, b.constant(wordBits), b.constant(together),
-                           arith::ConstantIntOp::create(b, 0, 32).getResult());
-    {
-      OpBuilder::InsertionGuard guard(b);
-      b.setInsertionPointToStart(parts.getBody());
-      Value first = parts.getInductionVar();
-      Value element = b.add(firstBit, first);
-      Value row =
-          b.add(laneRow, b.mul(divide(element, columns), b.constant(8)));
-      Value firstInRow = remain(element, columns);
-      Value part = arith::ConstantIntOp::create(b, 0, 32);
-      for (int64_t number = 0; number < together; ++number) {
-        // A lane holds two of every eight columns.
-        Value inRow = b.add(firstInRow, b.constant(number));
-        Value column =
-            b.add(laneColumn, b.add(b.mul(divide(inRow, 2), b.constant(8)),
-                                    remain(inRow, 2)));
-        IRMapping mapping = captured;
-        mapping.map(predicate.getPositions().query, row);
-        mapping.map(predicate.getPositions().key, column);
-        for (Operation &op : *predicate.getBlock())
-          b.clone(op, mapping);
-        Value isKept = b.both(mapping.lookupOrDefault(predicate.getPredicate()),
-                              b.compare(CmpIPredicate::slt, column, keyLength));
-        Value bit = arith::ConstantIntOp::create(b, int64_t(1) << number, 32);
-        Value none = arith::ConstantIntOp::create(b, 0, 32);
-        part = b.either(part, b.select(isKept, bit, none));
-      }
-      Value shift = arith::IndexCastOp::create(b, b.getI32Type(), first);
-      part = arith::ShLIOp::create(b, part, shift);
-      scf::YieldOp::create(b, b.either(parts.getRegionIterArg(0), part));
-    }
+    Value row = b.add(firstRow, divide(lane, 4));
+    Value column = b.add(firstColumn, b.mul(remain(lane, 4), b.constant(2)));
+    Value bitsOfLane = emitWord({row, column}, firstBit);
     Value place = b.add(b.mul(word, b.constant(lanes)), lane);
-    memref::StoreOp::create(b, parts.getResult(0), bits,
+    memref::StoreOp::create(b, bitsOfLane, bits,
                             ValueRange{ids[0], ids[1], ids[2], step, place});
   });
   boundReads(kernel, arguments);
@@ -696,10 +738,10 @@ Value attn::evaluatePairs(RewriterBase &rewriter,
                                  listed.keyLength};
   SmallVector<Value> captures = getMaskCaptures(listed);
   llvm::append_range(operands, captures);
-  writeMaskBits(rewriter, listed,
-                createKernel(rewriter, attention, listing.schedule, symbols,
-                             ("_bits" + listing.suffix), operands),
-                type, captures);
+  attn_tile::KernelOp kernel =
+      createKernel(rewriter, attention, listing.schedule, symbols,
+                   ("_bits" + listing.suffix), operands);
+  MaskBitsWriter(rewriter, listed, kernel, type).write(captures);
   return bits;
 }
 

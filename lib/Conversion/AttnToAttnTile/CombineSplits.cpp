@@ -80,6 +80,41 @@ static SmallVector<Value> emitListedSizes(ScalarKernelBuilder &b,
           b.constant(attention.getVHeadDim())};
 }
 
+/// The values, `ShapedType::kDynamic` where they are not constant.
+static SmallVector<int64_t> toStatic(ArrayRef<OpFoldResult> values) {
+  return llvm::map_to_vector(values, [](OpFoldResult value) {
+    return getConstantIntValue(value).value_or(ShapedType::kDynamic);
+  });
+}
+
+/// Allocates `size` elements of f32.
+static Value emitBuffer(ScalarKernelBuilder &b, Value size) {
+  std::optional<int64_t> constant = getConstantIntValue(size);
+  return memref::AllocOp::create(
+      b,
+      MemRefType::get(constant.value_or(ShapedType::kDynamic), b.getF32Type()),
+      constant ? ValueRange() : ValueRange(size));
+}
+
+/// The part of `buffer` from `offset` on, in row-major order.
+static Value emitView(ScalarKernelBuilder &b, Value buffer,
+                      ArrayRef<Value> shape, Value offset) {
+  SmallVector<OpFoldResult> strides(shape.size());
+  Value stride = b.constant(1);
+  for (int64_t dim = int64_t(shape.size()) - 1; dim >= 0; --dim) {
+    strides[dim] = getAsOpFoldResult(stride);
+    stride = b.createOrFold<arith::MulIOp>(stride, shape[dim]);
+  }
+  SmallVector<OpFoldResult> extents = getAsOpFoldResult(ValueRange(shape));
+  OpFoldResult first = getAsOpFoldResult(offset);
+  auto layout = StridedLayoutAttr::get(
+      b.getContext(), getConstantIntValue(first).value_or(ShapedType::kDynamic),
+      toStatic(strides));
+  auto type = MemRefType::get(toStatic(extents), b.getF32Type(), layout);
+  return memref::ReinterpretCastOp::create(b, type, buffer, first, extents,
+                                           strides);
+}
+
 KVSplits attn::emitKVSplits(RewriterBase &rewriter,
                             attn_tile::StreamingOpInterface op,
                             Value workItemList) {
@@ -106,7 +141,6 @@ KVSplits attn::emitKVSplits(RewriterBase &rewriter,
   }
 
   // One buffer for all: an allocation takes time on the stream.
-  Value one = b.constant(1);
   Value numRows = mul(mul(sizes[0], sizes[1]), sizes[2]);
   Value numElements = mul(numRows, sizes[3]);
   SmallVector<Value> offsets;
@@ -115,40 +149,11 @@ KVSplits attn::emitKVSplits(RewriterBase &rewriter,
     offsets.push_back(total);
     total = b.createOrFold<arith::AddIOp>(total, numRows);
   }
-  SmallVector<Value> dynamicTotal;
-  std::optional<int64_t> constantTotal = getConstantIntValue(total);
-  if (!constantTotal)
-    dynamicTotal.push_back(total);
-  splits.buffer = memref::AllocOp::create(
-      b,
-      MemRefType::get(constantTotal.value_or(ShapedType::kDynamic),
-                      b.getF32Type()),
-      dynamicTotal);
-  auto makeView = [&](ArrayRef<Value> shape, Value offset) -> Value {
-    SmallVector<OpFoldResult> strides(shape.size());
-    Value stride = one;
-    for (int64_t dim = int64_t(shape.size()) - 1; dim >= 0; --dim) {
-      strides[dim] = getAsOpFoldResult(stride);
-      stride = mul(stride, shape[dim]);
-    }
-    SmallVector<OpFoldResult> extents = getAsOpFoldResult(ValueRange(shape));
-    auto toStatic = [](ArrayRef<OpFoldResult> values) {
-      return llvm::map_to_vector(values, [](OpFoldResult value) {
-        return getConstantIntValue(value).value_or(ShapedType::kDynamic);
-      });
-    };
-    OpFoldResult first = getAsOpFoldResult(offset);
-    auto layout = StridedLayoutAttr::get(
-        b.getContext(),
-        getConstantIntValue(first).value_or(ShapedType::kDynamic),
-        toStatic(strides));
-    auto type = MemRefType::get(toStatic(extents), b.getF32Type(), layout);
-    return memref::ReinterpretCastOp::create(b, type, splits.buffer, first,
-                                             extents, strides);
-  };
-  splits.out = makeView(sizes, b.constant(0));
+  splits.buffer = emitBuffer(b, total);
+  splits.out = emitView(b, splits.buffer, sizes, b.constant(0));
   for (Value offset : offsets)
-    splits.statistics.push_back(makeView(ArrayRef(sizes).drop_back(), offset));
+    splits.statistics.push_back(
+        emitView(b, splits.buffer, ArrayRef(sizes).drop_back(), offset));
   return splits;
 }
 

@@ -142,6 +142,25 @@ void GradKernelWriter::emitAdditions(Value grad, Value keys,
       });
 }
 
+Value GradKernelWriter::emitStepMask(const KeyStep &step, const ScoreTile &at,
+                                     const QueryTiles &tiles, Value scores,
+                                     bool isMasked) {
+  if (step.masks == MaskedSteps::None || isMasked)
+    return scores;
+  if (step.masks == MaskedSteps::All)
+    return emitMask(at, scores);
+  Value isPartial = arith::CmpIOp::create(b, arith::CmpIPredicate::slt,
+                                          step.visitIndex, tiles.masked);
+  auto ifOp = scf::IfOp::create(b, scores.getType(), isPartial,
+                                /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(ifOp.thenBlock());
+  scf::YieldOp::create(b, emitMask(at, scores));
+  b.setInsertionPointToStart(ifOp.elseBlock());
+  scf::YieldOp::create(b, scores);
+  return ifOp.getResult(0);
+}
+
 Value GradKernelWriter::emitKeyPart(const KeyStep &step,
                                     const GradWorkspace &workspace,
                                     const Gradients &results, Value keys,
@@ -197,28 +216,8 @@ Value GradKernelWriter::emitKeyPart(const KeyStep &step,
                                        get(workspace.streams))
               : dropout.emitSource(b, captured, item.sequence, step.head));
   Value raw = emitRawScores(qk);
-  Value scores = emitScores(at, raw);
-  switch (step.masks) {
-  case MaskedSteps::None:
-    break;
-  case MaskedSteps::All:
-    if (!addsMask)
-      scores = emitMask(at, scores);
-    break;
-  case MaskedSteps::Some: {
-    Value isMasked = arith::CmpIOp::create(b, arith::CmpIPredicate::slt,
-                                           step.visitIndex, tiles.masked);
-    auto ifOp = scf::IfOp::create(b, scores.getType(), isMasked,
-                                  /*withElseRegion=*/true);
-    OpBuilder::InsertionGuard ifGuard(b);
-    b.setInsertionPointToStart(ifOp.thenBlock());
-    scf::YieldOp::create(b, emitMask(at, scores));
-    b.setInsertionPointToStart(ifOp.elseBlock());
-    scf::YieldOp::create(b, scores);
-    scores = ifOp.getResult(0);
-    break;
-  }
-  }
+  Value scores =
+      emitStepMask(step, at, tiles, emitScores(at, raw), /*isMasked=*/addsMask);
   Value factors = law.emitFactors(getGradTile(at), scores, exponent);
 
   Value kept = dropout.emitDrop(b, matchElements(factors, douts), keepMask,

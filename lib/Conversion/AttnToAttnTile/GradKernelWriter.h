@@ -261,6 +261,9 @@ private:
     int64_t part;
   };
 
+  /// Masks the scores of a step. With `isMasked`, the MMA has added the mask.
+  Value emitStepMask(const KeyStep &step, const ScoreTile &at,
+                     const QueryTiles &tiles, Value scores, bool isMasked);
   QueryTiles emitQueryTiles(Value batch, Value keyHead, Value firstKey);
   QueryTiles emitListedTiles(Value list, ArrayRef<Value> row);
   /// The query tile at index `visitIndex` among `tiles`, or among the full
@@ -311,6 +314,27 @@ private:
   struct StepPlace {
     Value head, member, visitIndex, tile;
   };
+  /// A work item of the dq kernel, its key head, and the row of lists with its
+  /// kv tiles.
+  struct QueryWorkItem {
+    WorkItem item;
+    Value keyHead;
+    SmallVector<Value> listRow;
+  };
+  QueryWorkItem beginQueryTiles(const GradWorkspace &workspace,
+                                const ClassifiedTiles &listed,
+                                Value workItemList);
+  /// What the steps of a work item of the dq kernel have in common.
+  struct DqLoop {
+    QueryWorkItem workItem = {};
+    /// The query tile, and those of the output's gradients and of the
+    /// workspace.
+    Value queries = {}, outputGrads = {}, exponent = {}, delta = {};
+    attn_tile::KVTileIteratorOp tiles = {};
+    KernelDropout::Source keepMask = {};
+  };
+  /// Adds the dQ contribution of the kv tile of a step to `sum`.
+  Value emitDqStep(const DqLoop &loop, Value step, Value sum);
   KeyWorkItem beginKeyTiles(const GradWorkspace &workspace,
                             const ClassifiedTiles &listed, Value workItemList,
                             bool isOrdered);

@@ -89,6 +89,13 @@ private:
 
   /// The work item for the induction variables of the loop over work items.
   WorkItem makeWorkItem(ValueRange ids);
+  /// Reads rows and lengths of work item number `number` of the list.
+  void readListedWorkItem(WorkItem &item, Value number);
+  /// Finds the tile of a work item of the grid, by the numbers of its batch
+  /// entry, head, and tile, and its rank in the cluster.
+  void placeGridWorkItem(WorkItem &item, ValueRange ids);
+  /// The key head that the queries of `head` attend.
+  Value emitKeyHead(Value head);
   void writeWorkItem(const WorkItem &item);
   /// Reports an entry of the head map that is not a key head, and a number of
   /// keys that the cache has no room for.
@@ -397,6 +404,63 @@ void KernelWriter::write() {
   writeWorkItem(makeWorkItem(forall.getInductionVars()));
 }
 
+void KernelWriter::readListedWorkItem(WorkItem &item, Value number) {
+  item.number = number;
+  ListedWorkItem listed =
+      emitListedWorkItem(b, workItemList, item.number, listsItsSplits);
+  item.split = listed.split;
+  item.numSplits = listed.numSplits;
+  item.sequence = listed.sequence;
+  item.firstQuery = item.firstOfCluster = listed.first;
+  item.queryLength = listed.queryLength;
+  item.keyLength = listed.keyLength;
+  if (addsKeyRows)
+    item.firstKeyRow = listed.keyRow;
+  item.firstQueryRow = listed.queryRow;
+  item.batch = addressing.packsQueries() ? b.index(0) : item.sequence;
+  item.keyBatch = addressing.hasEntries() ? item.sequence : item.batch;
+}
+
+void KernelWriter::placeGridWorkItem(WorkItem &item, ValueRange ids) {
+  item.batch = item.keyBatch = item.sequence = ids[0];
+  Value tile = ids[2];
+  if (lists) {
+    Value listHead = getDimSize(lists, 1) != 1 ? item.head : b.index(0);
+    Value ordered = memref::LoadOp::create(
+        b, order,
+        getOrderPlace(b, b.getLoc(), order, {ids[0], listHead, ids[2]}));
+    tile = arith::IndexCastOp::create(b, b.getIndexType(), ordered);
+    item.listRow = {ids[0], listHead, tile};
+  }
+  item.firstOfCluster =
+      arith::MulIOp::create(b, tile, b.index(clusterSize * queryTileSize));
+  item.firstQuery = item.firstQueryRow = item.firstOfCluster;
+  // The last CTAs of a cluster may have no queries; they store nothing.
+  if (clusterSize > 1) {
+    Value offset = arith::MulIOp::create(b, ids[3], b.index(queryTileSize));
+    item.firstQuery = item.firstQueryRow =
+        arith::AddIOp::create(b, item.firstOfCluster, offset);
+  }
+  item.queryLength = storedQueries;
+  item.keyLength = storedKeys;
+  if (keyLengths)
+    loadKeyRows(item);
+}
+
+Value KernelWriter::emitKeyHead(Value head) {
+  if (headMap) {
+    // Entries are read as unsigned: no entry, even a wrong one, leaves the
+    // keys.
+    Value entry = memref::LoadOp::create(b, headMap, head);
+    return arith::MinUIOp::create(
+        b, arith::IndexCastOp::create(b, b.getIndexType(), entry).getResult(),
+        b.index(attention.getNumKeyHeads() - 1));
+  }
+  if (int64_t group = attention.getGroupSize(); group != 1 && !packsGqa)
+    return arith::DivUIOp::create(b, head, b.index(group));
+  return head;
+}
+
 KernelWriter::WorkItem KernelWriter::makeWorkItem(ValueRange ids) {
   WorkItem item;
   item.head = workItemList ? ids[0] : ids[1];
@@ -411,56 +475,11 @@ KernelWriter::WorkItem KernelWriter::makeWorkItem(ValueRange ids) {
     item.split = arith::RemUIOp::create(b, item.head, numSplits);
     item.head = arith::DivUIOp::create(b, item.head, numSplits);
   }
-  if (workItemList) {
-    item.number = ids[1];
-    ListedWorkItem listed =
-        emitListedWorkItem(b, workItemList, item.number, listsItsSplits);
-    item.split = listed.split;
-    item.numSplits = listed.numSplits;
-    item.sequence = listed.sequence;
-    item.firstQuery = item.firstOfCluster = listed.first;
-    item.queryLength = listed.queryLength;
-    item.keyLength = listed.keyLength;
-    if (addsKeyRows)
-      item.firstKeyRow = listed.keyRow;
-    item.firstQueryRow = listed.queryRow;
-    item.batch = addressing.packsQueries() ? b.index(0) : item.sequence;
-    item.keyBatch = addressing.hasEntries() ? item.sequence : item.batch;
-  } else {
-    item.batch = item.keyBatch = item.sequence = ids[0];
-    Value tile = ids[2];
-    if (lists) {
-      Value listHead = getDimSize(lists, 1) != 1 ? item.head : b.index(0);
-      Value ordered = memref::LoadOp::create(
-          b, order,
-          getOrderPlace(b, b.getLoc(), order, {ids[0], listHead, ids[2]}));
-      tile = arith::IndexCastOp::create(b, b.getIndexType(), ordered);
-      item.listRow = {ids[0], listHead, tile};
-    }
-    item.firstOfCluster =
-        arith::MulIOp::create(b, tile, b.index(clusterSize * queryTileSize));
-    item.firstQuery = item.firstQueryRow = item.firstOfCluster;
-    // The last CTAs of a cluster may have no queries; they store nothing.
-    if (clusterSize > 1) {
-      Value offset = arith::MulIOp::create(b, ids[3], b.index(queryTileSize));
-      item.firstQuery = item.firstQueryRow =
-          arith::AddIOp::create(b, item.firstOfCluster, offset);
-    }
-    item.queryLength = storedQueries;
-    item.keyLength = storedKeys;
-    if (keyLengths)
-      loadKeyRows(item);
-  }
-  item.keyHead = item.head;
-  if (headMap) {
-    // Entries are read as unsigned: no entry, even a wrong one, leaves the
-    // keys.
-    Value entry = memref::LoadOp::create(b, headMap, item.head);
-    item.keyHead = arith::MinUIOp::create(
-        b, arith::IndexCastOp::create(b, b.getIndexType(), entry).getResult(),
-        b.index(attention.getNumKeyHeads() - 1));
-  } else if (int64_t group = attention.getGroupSize(); group != 1 && !packsGqa)
-    item.keyHead = arith::DivUIOp::create(b, item.head, b.index(group));
+  if (workItemList)
+    readListedWorkItem(item, ids[1]);
+  else
+    placeGridWorkItem(item, ids);
+  item.keyHead = emitKeyHead(item.head);
   item.dropout = dropout.emitSource(b, captured, item.sequence, item.head);
   return item;
 }

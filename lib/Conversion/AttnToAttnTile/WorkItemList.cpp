@@ -80,6 +80,23 @@ private:
   SequenceRows readKeyRows(Value sequence);
   Value countTiles(Value length);
   Value countSplits(Value keyLength, Value kvTilesOfSplit);
+
+  /// Where the rows of a sequence lie, and how many there are.
+  struct Sequence {
+    Value number, queryRow, queryLength, keyRow, keyLength;
+  };
+  void storeWorkItem(Value row, ArrayRef<Value> fields);
+  /// Writes the work item of a tile of `sequence` to `row`.
+  void writeTile(const Sequence &sequence, Value row, Value tile);
+  /// Writes all of the `tiles` work items of `sequence`, from row `place` on.
+  void writeTiles(const Sequence &sequence, Value place, Value tiles);
+  /// The number of tiles of the sequences that come before `sequence` in the
+  /// list, and of all sequences.
+  std::pair<Value, Value> sumTiles(const Sequence &sequence);
+  /// Writes the `items` work items of a sequence whose tiles have `splits`
+  /// splits each, from row `first` on.
+  void writeSplitItems(const Sequence &sequence, Value first, Value items,
+                       Value splits);
   void writeSequence(Value sequence);
   void writeSplits(Value sequence);
 
@@ -170,7 +187,61 @@ Value WorkItemListWriter::countTiles(Value length) {
       b.tiles(b.add(length, b.constant(request.extra)), request.size));
 }
 
-void WorkItemListWriter::writeSequence(Value sequence) {
+void WorkItemListWriter::storeWorkItem(Value row, ArrayRef<Value> fields) {
+  for (auto [field, value] : llvm::enumerate(fields))
+    b.storeIndex(value, workItemList,
+                 {row, b.constant(static_cast<int64_t>(field))});
+}
+
+void WorkItemListWriter::writeTile(const Sequence &sequence, Value row,
+                                   Value tile) {
+  Value first = b.mul(tile, b.constant(request.size));
+  Value queryRow = sequence.queryRow, keyRow = sequence.keyRow;
+  Value &ofTile = isOfKeys ? keyRow : queryRow;
+  ofTile = b.add(ofTile, first);
+  storeWorkItem(row, {sequence.number, first, sequence.queryLength,
+                      sequence.keyLength, queryRow, keyRow});
+}
+
+void WorkItemListWriter::writeTiles(const Sequence &sequence, Value place,
+                                    Value tiles) {
+  Value one = b.constant(1);
+  Value lastTile = b.sub(tiles, one);
+  b.each(tiles, [&](Value tile) {
+    // Kernels iterate from the last work item, so the first kv tile, the
+    // longest under a causal mask, comes last.
+    if (isOfKeys)
+      return writeTile(sequence, b.add(place, b.sub(lastTile, tile)), tile);
+    // From the end of the sequence's work items: the last tile, the first one,
+    // the last but one, the second one, and so on.
+    Value fromEnd = b.mul(b.sub(lastTile, tile), b.constant(2));
+    Value fromStart = b.add(b.mul(tile, b.constant(2)), one);
+    Value isLate = b.compare(arith::CmpIPredicate::sle, fromEnd, lastTile);
+    Value fromLast = b.select(isLate, fromEnd, fromStart);
+    writeTile(sequence, b.add(place, b.sub(lastTile, fromLast)), tile);
+  });
+}
+
+std::pair<Value, Value> WorkItemListWriter::sumTiles(const Sequence &sequence) {
+  using arith::CmpIPredicate;
+  Value zero = b.constant(0);
+  // Tiles divide one length, and their kernels iterate over the other.
+  Value streamed = isOfKeys ? sequence.queryLength : sequence.keyLength;
+  SmallVector<Value> sums = b.sum(numSequences, 2, [&](Value s) {
+    SequenceRows queries = readQueryRows(s);
+    SequenceRows keys = readKeyRows(s);
+    Value tiles = countTiles(isOfKeys ? keys.length : queries.length);
+    Value other = isOfKeys ? queries.length : keys.length;
+    Value isShorter = b.compare(CmpIPredicate::slt, other, streamed);
+    Value isTie = b.both(b.compare(CmpIPredicate::eq, other, streamed),
+                         b.compare(CmpIPredicate::slt, s, sequence.number));
+    Value isBefore = arith::OrIOp::create(b, isShorter, isTie);
+    return SmallVector<Value>{b.select(isBefore, tiles, zero), tiles};
+  });
+  return {sums[0], sums[1]};
+}
+
+void WorkItemListWriter::writeSequence(Value number) {
   using arith::CmpIPredicate;
   Value zero = b.constant(0), one = b.constant(1);
   // The work item after the last sequence matches none, so its values stay
@@ -178,7 +249,7 @@ void WorkItemListWriter::writeSequence(Value sequence) {
   SmallVector<Value> own = b.sum(numSequences, 5, [&](Value s) {
     SequenceRows queries = readQueryRows(s);
     SequenceRows keys = readKeyRows(s);
-    Value isOwn = b.compare(CmpIPredicate::eq, s, sequence);
+    Value isOwn = b.compare(CmpIPredicate::eq, s, number);
     Value isBad = b.invert(b.both(queries.isValid, keys.isValid));
     SmallVector<Value> sums;
     for (Value value : {queries.first, queries.length, keys.first, keys.length})
@@ -186,70 +257,31 @@ void WorkItemListWriter::writeSequence(Value sequence) {
     sums.push_back(b.toIndex(isBad));
     return sums;
   });
-  Value firstQueryRow = own[0], queryLength = own[1];
-  Value firstKeyRow = own[2], keyLength = own[3];
+  Sequence sequence = {number, own[0], own[1], own[2], own[3]};
   Value isBad = b.compare(CmpIPredicate::ne, own[4], zero);
-  // Tiles divide one length, and their kernels iterate over the other.
-  Value length = isOfKeys ? keyLength : queryLength;
-  Value streamed = isOfKeys ? queryLength : keyLength;
-
-  SmallVector<Value> places = b.sum(numSequences, 2, [&](Value s) {
-    SequenceRows queries = readQueryRows(s);
-    SequenceRows keys = readKeyRows(s);
-    Value tiles = countTiles(isOfKeys ? keys.length : queries.length);
-    Value other = isOfKeys ? queries.length : keys.length;
-    Value isShorter = b.compare(CmpIPredicate::slt, other, streamed);
-    Value isTie = b.both(b.compare(CmpIPredicate::eq, other, streamed),
-                         b.compare(CmpIPredicate::slt, s, sequence));
-    Value isBefore = arith::OrIOp::create(b, isShorter, isTie);
-    return SmallVector<Value>{b.select(isBefore, tiles, zero), tiles};
-  });
-  Value isOdd = arith::AndIOp::create(b, places[1], one);
-  Value place = b.add(b.add(places[0], one), isOdd);
+  auto [tilesBefore, allTiles] = sumTiles(sequence);
+  Value isOdd = arith::AndIOp::create(b, allTiles, one);
+  Value place = b.add(b.add(tilesBefore, one), isOdd);
+  Value length = isOfKeys ? sequence.keyLength : sequence.queryLength;
   Value tiles = b.select(isBad, zero, countTiles(length));
-  auto writeWorkItem = [&](Value row, ArrayRef<Value> fields) {
-    for (auto [field, value] : llvm::enumerate(fields))
-      b.storeIndex(value, workItemList,
-                   {row, b.constant(static_cast<int64_t>(field))});
-  };
-  auto writeTile = [&](Value row, Value tile) {
-    Value first = b.mul(tile, b.constant(request.size));
-    Value queryRow = firstQueryRow, keyRow = firstKeyRow;
-    Value &ofTile = isOfKeys ? keyRow : queryRow;
-    ofTile = b.add(ofTile, first);
-    writeWorkItem(row,
-                  {sequence, first, queryLength, keyLength, queryRow, keyRow});
-  };
-  Value lastTile = b.sub(tiles, one);
-  b.each(tiles, [&](Value tile) {
-    // Kernels iterate from the last work item, so the first kv tile, the
-    // longest under a causal mask, comes last.
-    if (isOfKeys)
-      return writeTile(b.add(place, b.sub(lastTile, tile)), tile);
-    // From the end of the sequence's work items: the last tile, the first one,
-    // the last but one, the second one, and so on.
-    Value fromEnd = b.mul(b.sub(lastTile, tile), b.constant(2));
-    Value fromStart = b.add(b.mul(tile, b.constant(2)), one);
-    Value isLate = b.compare(CmpIPredicate::sle, fromEnd, lastTile);
-    Value fromLast = b.select(isLate, fromEnd, fromStart);
-    writeTile(b.add(place, b.sub(lastTile, fromLast)), tile);
-  });
+  writeTiles(sequence, place, tiles);
   // The additional first work item repeats the middle tile of its sequence, or
   // has no rows.
-  Value isFirst = b.both(b.compare(CmpIPredicate::eq, places[0], zero),
+  Value isFirst = b.both(b.compare(CmpIPredicate::eq, tilesBefore, zero),
                          b.compare(CmpIPredicate::ne, tiles, zero));
   Value again = b.select(isFirst, isOdd, zero);
   b.each(again, [&](Value) {
     if (isOfKeys)
-      writeWorkItem(one, SmallVector<Value>(KeyRow + 1, zero));
+      storeWorkItem(one, SmallVector<Value>(KeyRow + 1, zero));
     else
-      writeTile(one, arith::DivUIOp::create(b, lastTile, b.constant(2)));
+      writeTile(sequence, one,
+                arith::DivUIOp::create(b, b.sub(tiles, one), b.constant(2)));
   });
 
-  Value isLast = b.compare(CmpIPredicate::eq, sequence, numSequences);
-  b.each(b.toIndex(isLast), [&](Value) {
-    Value count = b.select(isBad, zero, b.add(places[1], isOdd));
-    b.storeIndex(count, workItemList, {zero, zero});
+  Value isLast = b.compare(CmpIPredicate::eq, number, numSequences);
+  b.each(b.toIndex(isLast), [&, count = allTiles](Value) {
+    Value items = b.select(isBad, zero, b.add(count, isOdd));
+    b.storeIndex(items, workItemList, {zero, zero});
   });
   b.report(b.both(isLast, isBad), ATTNRT_FAULT_SEQUENCES, fault);
 }
@@ -264,7 +296,20 @@ Value WorkItemListWriter::countSplits(Value keyLength, Value kvTilesOfSplit) {
   return arith::MaxUIOp::create(b, splits, b.constant(1));
 }
 
-void WorkItemListWriter::writeSplits(Value sequence) {
+void WorkItemListWriter::writeSplitItems(const Sequence &sequence, Value first,
+                                         Value items, Value splits) {
+  b.each(items, [&](Value number) {
+    Value tile = arith::DivUIOp::create(b, number, splits);
+    Value split = arith::RemUIOp::create(b, number, splits);
+    Value row = b.mul(tile, b.constant(request.size));
+    storeWorkItem(b.add(first, number),
+                  {sequence.number, row, sequence.queryLength,
+                   sequence.keyLength, b.add(sequence.queryRow, row),
+                   sequence.keyRow, split, splits});
+  });
+}
+
+void WorkItemListWriter::writeSplits(Value number) {
   using arith::CmpIPredicate;
   Value zero = b.constant(0), one = b.constant(1);
   auto getKeyLength = [&](const SequenceRows &keys) {
@@ -275,7 +320,7 @@ void WorkItemListWriter::writeSplits(Value sequence) {
   SmallVector<Value> own = b.sum(numSequences, 6, [&](Value s) {
     SequenceRows queries = readQueryRows(s);
     SequenceRows keys = readKeyRows(s);
-    Value isOwn = b.compare(CmpIPredicate::eq, s, sequence);
+    Value isOwn = b.compare(CmpIPredicate::eq, s, number);
     Value isBad = b.invert(b.both(queries.isValid, keys.isValid));
     Value keyLength = getKeyLength(keys);
     SmallVector<Value> sums;
@@ -286,24 +331,23 @@ void WorkItemListWriter::writeSplits(Value sequence) {
     sums.push_back(b.mul(tiles, b.tiles(keyLength, request.keyTile)));
     return sums;
   });
-  Value queryRow = own[0], queryLength = own[1], keyRow = own[2],
-        keyLength = own[3];
+  Sequence sequence = {number, own[0], own[1], own[2], own[3]};
   Value isBad = b.compare(CmpIPredicate::ne, own[4], zero);
   Value kvTilesOfSplit =
       arith::MaxUIOp::create(b, b.tiles(own[5], request.splitTarget), one);
 
   // The number of keys of a split of each sequence orders them.
-  Value splits = countSplits(keyLength, kvTilesOfSplit);
-  Value keysOfSplit = arith::DivUIOp::create(b, keyLength, splits);
+  Value splits = countSplits(sequence.keyLength, kvTilesOfSplit);
+  Value keysOfSplit = arith::DivUIOp::create(b, sequence.keyLength, splits);
   SmallVector<Value> places = b.sum(numSequences, 2, [&](Value s) {
     SequenceRows queries = readQueryRows(s);
     Value length = getKeyLength(readKeyRows(s));
-    Value number = countSplits(length, kvTilesOfSplit);
-    Value items = b.mul(countTiles(queries.length), number);
-    Value other = arith::DivUIOp::create(b, length, number);
+    Value splitsOfTile = countSplits(length, kvTilesOfSplit);
+    Value items = b.mul(countTiles(queries.length), splitsOfTile);
+    Value other = arith::DivUIOp::create(b, length, splitsOfTile);
     Value isShorter = b.compare(CmpIPredicate::slt, other, keysOfSplit);
     Value isTie = b.both(b.compare(CmpIPredicate::eq, other, keysOfSplit),
-                         b.compare(CmpIPredicate::slt, s, sequence));
+                         b.compare(CmpIPredicate::slt, s, number));
     Value isBefore = b.either(isShorter, isTie);
     return SmallVector<Value>{b.select(isBefore, items, zero), items};
   });
@@ -311,24 +355,12 @@ void WorkItemListWriter::writeSplits(Value sequence) {
   // Boundaries that are not valid leave nothing that is in bounds. A number of
   // keys that is not valid counts as none.
   Value isRefused = isAllOrNone ? isBad : Value();
-  Value isLast = b.compare(CmpIPredicate::eq, sequence, numSequences);
-  Value items = b.mul(countTiles(queryLength), splits);
+  Value isLast = b.compare(CmpIPredicate::eq, number, numSequences);
+  Value items = b.mul(countTiles(sequence.queryLength), splits);
   items = b.select(isLast, zero, items);
   if (isRefused)
     items = b.select(isRefused, zero, items);
-  Value first = b.add(places[0], one);
-  b.each(items, [&](Value number) {
-    Value tile = arith::DivUIOp::create(b, number, splits);
-    Value split = arith::RemUIOp::create(b, number, splits);
-    Value row = b.mul(tile, b.constant(request.size));
-    Value fields[] = {
-        sequence, row,   queryLength, keyLength, b.add(queryRow, row),
-        keyRow,   split, splits};
-    for (auto [field, value] : llvm::enumerate(fields))
-      b.storeIndex(
-          value, workItemList,
-          {b.add(first, number), b.constant(static_cast<int64_t>(field))});
-  });
+  writeSplitItems(sequence, b.add(places[0], one), items, splits);
   b.each(b.toIndex(isLast), [&](Value) {
     Value count = places[1];
     if (isRefused)
