@@ -91,6 +91,28 @@ static LogicalResult collectWorkItemSlice(Value value, scf::ForOp loop,
   return success();
 }
 
+/// Emits what `emitValues` does for step 0 if there are any steps, else zeros.
+static ValueRange emitFirstValues(
+    IndexBuilder &builder, Value count, ValueRange values,
+    function_ref<SmallVector<Value>(OpBuilder &, Value)> emitValues) {
+  Value zero = builder.constant(0);
+  Value exists =
+      arith::CmpIOp::create(builder, arith::CmpIPredicate::ugt, count, zero);
+  auto first = scf::IfOp::create(
+      builder, exists,
+      [&](OpBuilder &inner, Location loc) {
+        scf::YieldOp::create(inner, loc, emitValues(inner, zero));
+      },
+      [&](OpBuilder &inner, Location loc) {
+        SmallVector<Value> zeros;
+        for (Value value : values)
+          zeros.push_back(arith::ConstantOp::create(
+              inner, loc, inner.getZeroAttr(value.getType())));
+        scf::YieldOp::create(inner, loc, zeros);
+      });
+  return first.getResults();
+}
+
 /// Makes each step find `indices`, the work item of the next step, and load its
 /// description early, so that no step begins by waiting for memory. `count` is
 /// the number of steps.
@@ -124,21 +146,8 @@ static void loadWorkItemsEarly(IndexBuilder &builder, scf::ForOp loop,
 
   // The work item of the first step, if there is one.
   builder.setInsertionPoint(loop);
-  Value zero = builder.constant(0), one = builder.constant(1);
-  Value exists =
-      arith::CmpIOp::create(builder, arith::CmpIPredicate::ugt, count, zero);
-  auto first = scf::IfOp::create(
-      builder, exists,
-      [&](OpBuilder &inner, Location loc) {
-        scf::YieldOp::create(inner, loc, emitValues(inner, zero));
-      },
-      [&](OpBuilder &inner, Location loc) {
-        SmallVector<Value> zeros;
-        for (Value value : values)
-          zeros.push_back(arith::ConstantOp::create(
-              inner, loc, inner.getZeroAttr(value.getType())));
-        scf::YieldOp::create(inner, loc, zeros);
-      });
+  Value one = builder.constant(1);
+  ValueRange first = emitFirstValues(builder, count, values, emitValues);
 
   // The work item of the next step, before the loop over key tiles. The last
   // step finds its own item again.
@@ -151,7 +160,7 @@ static void loadWorkItemsEarly(IndexBuilder &builder, scf::ForOp loop,
 
   IRRewriter rewriter(builder);
   FailureOr<LoopLikeOpInterface> longer = loop.replaceWithAdditionalYields(
-      rewriter, first.getResults(), /*replaceInitOperandUsesInLoop=*/false,
+      rewriter, first, /*replaceInitOperandUsesInLoop=*/false,
       [&](OpBuilder &, Location, ArrayRef<BlockArgument>) { return next; });
   assert(succeeded(longer) && "every scf.for takes more values");
   ValueRange carried = longer->getRegionIterArgs().take_back(values.size());
@@ -162,63 +171,106 @@ static void loadWorkItemsEarly(IndexBuilder &builder, scf::ForOp loop,
       rewriter.eraseOp(op);
 }
 
+namespace {
+/// How CTAs, or clusters of them, iterate over the work items of a kernel.
+struct Traversal {
+  TraversalKind kind;
+  int64_t interleave, cluster;
+  bool isInOrder;
+  int64_t lastWorkItems;
+};
+
 /// Replaces `forall` by the work items of the CTA with number `program_id 0`.
-static LogicalResult emitIteration(scf::ForallOp forall, TraversalKind kind,
-                                   int64_t interleave, int64_t cluster,
-                                   bool isInOrder, int64_t lastWorkItems) {
-  IndexBuilder builder(forall.getLoc(), forall);
-  SmallVector<OpFoldResult> sizes = forall.getMixedUpperBound();
-  Programs ctas = {cluster};
-  // CTAs of a cluster differ in the last dimension.
+class IterationWriter {
+public:
+  IterationWriter(scf::ForallOp forall, const Traversal &traversal);
+  LogicalResult write();
+
+private:
+  void writeSingleItem();
+  LogicalResult checkStreams(ArrayRef<Streams> streams);
+  WorkItemIteration createIteration();
+  SmallVector<Value> withRank(SmallVector<Value> indices) {
+    llvm::append_range(indices, rank);
+    return indices;
+  }
+
+  scf::ForallOp forall;
+  const Traversal &traversal;
+  IndexBuilder builder;
+  Programs ctas;
+  /// Without the dimension in which CTAs of a cluster differ, the last one.
+  SmallVector<OpFoldResult> sizes;
+  /// The index in that dimension.
   SmallVector<Value> rank;
-  if (cluster > 1) {
+  /// If CTAs are launched for an upper bound, some may have no work item.
+  bool isCountBounded;
+};
+} // namespace
+
+IterationWriter::IterationWriter(scf::ForallOp forall,
+                                 const Traversal &traversal)
+    : forall(forall), traversal(traversal), builder(forall.getLoc(), forall),
+      ctas{traversal.cluster}, sizes(forall.getMixedUpperBound()) {
+  if (traversal.cluster > 1) {
     sizes.pop_back();
     rank.push_back(ClusterRankOp::create(builder));
   }
-  auto withRank = [&](SmallVector<Value> indices) {
-    llvm::append_range(indices, rank);
-    return indices;
-  };
-  // If CTAs are launched for an upper bound, some may have no work item.
-  bool isCountBounded = llvm::any_of(sizes, [](OpFoldResult size) {
+  isCountBounded = llvm::any_of(sizes, [](OpFoldResult size) {
     auto value = dyn_cast<Value>(size);
     return value && value.getDefiningOp<AssumeUpperBoundOp>();
   });
-  if (kind == TraversalKind::Grid) {
-    Value item = ctas.emitId(builder);
-    if (isCountBounded) {
-      Value exists = arith::CmpIOp::create(builder, arith::CmpIPredicate::ult,
-                                           item, emitProduct(builder, sizes));
-      auto ifOp = scf::IfOp::create(builder, exists, /*withElseRegion=*/false);
-      builder.setInsertionPointToStart(ifOp.thenBlock());
-    }
-    inlineBody(builder, forall,
-               withRank(emitWorkItem(builder, item, sizes, interleave)));
-    forall.erase();
-    return success();
-  }
+}
 
-  SmallVector<Streams> streams = collectStreams(forall.getBody());
-  for (auto &[length, loads] : streams) {
+/// Writes a kernel whose CTAs have one work item each.
+void IterationWriter::writeSingleItem() {
+  Value item = ctas.emitId(builder);
+  if (isCountBounded) {
+    Value exists = arith::CmpIOp::create(builder, arith::CmpIPredicate::ult,
+                                         item, emitProduct(builder, sizes));
+    auto ifOp = scf::IfOp::create(builder, exists, /*withElseRegion=*/false);
+    builder.setInsertionPointToStart(ifOp.thenBlock());
+  }
+  inlineBody(
+      builder, forall,
+      withRank(emitWorkItem(builder, item, sizes, traversal.interleave)));
+  forall.erase();
+}
+
+LogicalResult IterationWriter::checkStreams(ArrayRef<Streams> streams) {
+  for (const auto &[length, loads] : streams) {
     auto value = dyn_cast<Value>(length);
     if (value && value.getParentBlock() != forall.getBody() &&
         forall->isAncestor(value.getParentBlock()->getParentOp()))
-      return loads.front().emitOpError(
-          "length of the stream must be known at the end of the work item");
+      return LoadOp(loads.front())
+          .emitOpError("length of the stream must be known at the end of the "
+                       "work item");
   }
+  return success();
+}
 
-  WorkItemIteration iteration;
-  if (kind != TraversalKind::Paired)
-    iteration = WorkItemIteration::overWorkItems(builder, ctas, sizes,
-                                                 interleave, isInOrder);
-  else if (isCountBounded)
-    iteration =
-        WorkItemIteration::overNeighbours(builder, ctas, sizes, interleave);
-  else if (isInOrder)
-    iteration = WorkItemIteration::overPairsInOrder(builder, ctas, sizes,
-                                                    lastWorkItems);
-  else
-    iteration = WorkItemIteration::overPairs(builder, ctas, sizes);
+WorkItemIteration IterationWriter::createIteration() {
+  if (traversal.kind != TraversalKind::Paired)
+    return WorkItemIteration::overWorkItems(
+        builder, ctas, sizes, traversal.interleave, traversal.isInOrder);
+  if (isCountBounded)
+    return WorkItemIteration::overNeighbours(builder, ctas, sizes,
+                                             traversal.interleave);
+  if (traversal.isInOrder)
+    return WorkItemIteration::overPairsInOrder(builder, ctas, sizes,
+                                               traversal.lastWorkItems);
+  return WorkItemIteration::overPairs(builder, ctas, sizes);
+}
+
+LogicalResult IterationWriter::write() {
+  if (traversal.kind == TraversalKind::Grid) {
+    writeSingleItem();
+    return success();
+  }
+  SmallVector<Streams> streams = collectStreams(forall.getBody());
+  if (failed(checkStreams(streams)))
+    return failure();
+  WorkItemIteration iteration = createIteration();
   Value zero = builder.constant(0), one = builder.constant(1);
   SmallVector<Value> bases(streams.size(), zero);
   auto loop = scf::ForOp::create(builder, zero, iteration.count, one, bases);
@@ -506,8 +558,8 @@ AttnTileSetTraversalPass::setTraversal(KernelOp kernel,
              << cluster.getValue() << ")";
     kernel.setCluster(cluster);
   }
-  return emitIteration(loops->main, kind, interleave, cluster, inOrder,
-                       lastWorkItems);
+  Traversal traversal = {kind, interleave, cluster, inOrder, lastWorkItems};
+  return IterationWriter(loops->main, traversal).write();
 }
 
 void AttnTileSetTraversalPass::runOnOperation() {

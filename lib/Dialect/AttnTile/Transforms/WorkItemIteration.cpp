@@ -344,6 +344,122 @@ static LastHeads emitLastHeads(IndexBuilder &builder, Value tiles, Value outer,
   return {arith::SelectOp::create(builder, helps, first, none)};
 }
 
+namespace {
+/// An iteration over pairs in order, of `outer` heads of `tiles` query tiles.
+struct OrderedPairs {
+  using Predicate = arith::CmpIPredicate;
+
+  Value tiles, outer, items, pairsOfHead, units;
+  Value program, programs;
+  /// The heads whose work items may begin in any order, if there are any.
+  std::optional<LastHeads> last;
+
+  static Value select(IndexBuilder &builder, Value condition, Value yes,
+                      Value no) {
+    return arith::SelectOp::create(builder, condition, yes, no);
+  }
+  static Value compare(IndexBuilder &builder, Predicate predicate, Value lhs,
+                       Value rhs) {
+    return arith::CmpIOp::create(builder, predicate, lhs, rhs);
+  }
+
+  /// The number of steps over the program's share of `unitsInOrder`.
+  Value emitStepsInOrder(IndexBuilder &builder, Value unitsInOrder) const {
+    return builder.mul(emitShare(builder, unitsInOrder, program, programs),
+                       builder.constant(2));
+  }
+
+  /// The place of the program in a row of the last work items. Rows run
+  /// forwards if even, backwards if odd.
+  Value emitPlace(IndexBuilder &builder, Value row) const {
+    Value backwards =
+        builder.sub(builder.sub(programs, builder.constant(1)), program);
+    Value isEven =
+        compare(builder, Predicate::eq, builder.rem(row, builder.constant(2)),
+                builder.constant(0));
+    return select(builder, isEven, program, backwards);
+  }
+
+  /// The number of steps of the program.
+  Value emitCount(IndexBuilder &builder) const;
+  /// The head and the tile of a step over units.
+  std::pair<Value, Value> emitPairTile(IndexBuilder &builder, Value step,
+                                       Value unit) const;
+  /// The head and the tile of any step.
+  std::pair<Value, Value> emitTile(IndexBuilder &builder, Value step) const;
+};
+} // namespace
+
+Value OrderedPairs::emitCount(IndexBuilder &builder) const {
+  Value zero = builder.constant(0), one = builder.constant(1);
+  // The CTA with half a unit has one step less.
+  Value lastProgram =
+      builder.rem(builder.sub(builder.add(units, programs), one), programs);
+  Value hasHalf = compare(builder, Predicate::eq, program, lastProgram);
+  Value unitsInOrder = units;
+  if (last) {
+    unitsInOrder = builder.min(units, last->emitUnitsBefore(builder, tiles));
+    hasHalf = arith::AndIOp::create(
+        builder, hasHalf, compare(builder, Predicate::uge, last->first, outer));
+  }
+  Value missing =
+      select(builder, hasHalf, builder.rem(items, builder.constant(2)), zero);
+  Value count = builder.sub(emitStepsInOrder(builder, unitsInOrder), missing);
+  if (!last)
+    return count;
+  Value single =
+      builder.mul(builder.sub(outer, builder.min(last->first, outer)), tiles);
+  Value rows = builder.div(single, programs);
+  Value isInRow = compare(builder, Predicate::ult, emitPlace(builder, rows),
+                          builder.rem(single, programs));
+  Value inRow = select(builder, isInRow, one, zero);
+  return builder.add(builder.add(count, rows), inRow);
+}
+
+std::pair<Value, Value> OrderedPairs::emitPairTile(IndexBuilder &builder,
+                                                   Value step,
+                                                   Value unit) const {
+  Value zero = builder.constant(0), one = builder.constant(1),
+        two = builder.constant(2);
+  Value half = builder.rem(step, two);
+  Value heads = builder.mul(builder.div(unit, tiles), two);
+  Value number = builder.rem(unit, tiles);
+  Value isFirst = compare(builder, Predicate::ult, number, pairsOfHead);
+  Value inSecond = builder.sub(number, builder.sub(tiles, pairsOfHead));
+  Value isMiddle = arith::AndIOp::create(
+      builder, compare(builder, Predicate::eq, number, pairsOfHead),
+      compare(builder, Predicate::ne, builder.rem(tiles, two), zero));
+  Value head = builder.add(heads, select(builder, isMiddle, half,
+                                         select(builder, isFirst, zero, one)));
+  Value place = select(builder, isFirst, number, inSecond);
+  Value isLong = compare(builder, Predicate::eq, half, zero);
+  Value longTile = builder.sub(builder.sub(tiles, one), place);
+  Value tile = select(builder, isMiddle, pairsOfHead,
+                      select(builder, isLong, longTile, place));
+  return {head, tile};
+}
+
+std::pair<Value, Value> OrderedPairs::emitTile(IndexBuilder &builder,
+                                               Value step) const {
+  Value unit = builder.add(
+      builder.mul(builder.div(step, builder.constant(2)), programs), program);
+  auto [head, tile] = emitPairTile(builder, step, unit);
+  if (!last)
+    return {head, tile};
+  Value before = last->emitUnitsBefore(builder, tiles);
+  Value isLast = compare(builder, Predicate::uge, unit, before);
+  // The longest work items of all heads, then the next ones.
+  Value row = builder.sub(step, emitStepsInOrder(builder, before));
+  Value item = builder.add(builder.mul(row, programs), emitPlace(builder, row));
+  Value count = last->emitCount(builder, outer);
+  Value shorter = builder.div(item, count);
+  Value lastHead = builder.add(last->first, builder.rem(item, count));
+  head = select(builder, isLast, lastHead, head);
+  Value lastTile =
+      builder.sub(builder.sub(tiles, builder.constant(1)), shorter);
+  return {head, select(builder, isLast, lastTile, tile)};
+}
+
 /// The same pairs, but without a partial wave, and in an order in which each
 /// CTA ends with heads one after the other. Two heads of `n` tiles are `n`
 /// units: the pairs of the first one, the middle tiles of both if there are
@@ -353,101 +469,24 @@ WorkItemIteration
 WorkItemIteration::overPairsInOrder(IndexBuilder &builder, const Programs &ctas,
                                     ArrayRef<OpFoldResult> sizes,
                                     int64_t lastWorkItems) {
-  using Predicate = arith::CmpIPredicate;
   Value one = builder.constant(1), two = builder.constant(2);
-  Value tiles = emitSize(builder, sizes.back());
-  Value outer = emitProduct(builder, sizes.drop_back());
-  Value items = builder.mul(outer, tiles);
-  Value pairsOfHead = builder.div(tiles, two);
-  Value units = builder.div(builder.add(items, one), two);
-  Value program = ctas.emitId(builder);
-  Value programs = ctas.emitCount(builder);
-  LastHeads last;
-  Value unitsInOrder = units;
-  if (lastWorkItems > 0) {
-    last = emitLastHeads(builder, tiles, outer, units, programs, lastWorkItems);
-    unitsInOrder = builder.min(units, last.emitUnitsBefore(builder, tiles));
-  }
-  auto emitStepsInOrder = [=](IndexBuilder &builder, Value unitsInOrder) {
-    return builder.mul(emitShare(builder, unitsInOrder, program, programs),
-                       builder.constant(2));
-  };
-  // The CTA with half a unit has one step less.
-  Value lastProgram =
-      builder.rem(builder.sub(builder.add(units, programs), one), programs);
-  Value hasHalf =
-      arith::CmpIOp::create(builder, Predicate::eq, program, lastProgram);
+  OrderedPairs pairs;
+  pairs.tiles = emitSize(builder, sizes.back());
+  pairs.outer = emitProduct(builder, sizes.drop_back());
+  pairs.items = builder.mul(pairs.outer, pairs.tiles);
+  pairs.pairsOfHead = builder.div(pairs.tiles, two);
+  pairs.units = builder.div(builder.add(pairs.items, one), two);
+  pairs.program = ctas.emitId(builder);
+  pairs.programs = ctas.emitCount(builder);
   if (lastWorkItems > 0)
-    hasHalf = arith::AndIOp::create(
-        builder, hasHalf,
-        arith::CmpIOp::create(builder, Predicate::uge, last.first, outer));
-  Value missing = arith::SelectOp::create(
-      builder, hasHalf, builder.rem(items, two), builder.constant(0));
-  Value count = builder.sub(emitStepsInOrder(builder, unitsInOrder), missing);
-
-  // Rows of the last work items run forwards if even, backwards if odd.
-  auto emitPlace = [=](IndexBuilder &builder, Value row) -> Value {
-    Value backwards =
-        builder.sub(builder.sub(programs, builder.constant(1)), program);
-    Value isEven = arith::CmpIOp::create(builder, Predicate::eq,
-                                         builder.rem(row, builder.constant(2)),
-                                         builder.constant(0));
-    return arith::SelectOp::create(builder, isEven, program, backwards);
-  };
-  if (lastWorkItems > 0) {
-    Value single =
-        builder.mul(builder.sub(outer, builder.min(last.first, outer)), tiles);
-    Value rows = builder.div(single, programs);
-    Value isInRow =
-        arith::CmpIOp::create(builder, Predicate::ult, emitPlace(builder, rows),
-                              builder.rem(single, programs));
-    Value inRow =
-        arith::SelectOp::create(builder, isInRow, one, builder.constant(0));
-    count = builder.add(builder.add(count, rows), inRow);
-  }
-
+    pairs.last = emitLastHeads(builder, pairs.tiles, pairs.outer, pairs.units,
+                               pairs.programs, lastWorkItems);
   auto emit = [=, sizes = SmallVector<OpFoldResult>(sizes)](
                   IndexBuilder &builder, Value step) {
-    auto compare = [&](Predicate predicate, Value lhs, Value rhs) -> Value {
-      return arith::CmpIOp::create(builder, predicate, lhs, rhs);
-    };
-    auto select = [&](Value condition, Value yes, Value no) -> Value {
-      return arith::SelectOp::create(builder, condition, yes, no);
-    };
-    Value unit =
-        builder.add(builder.mul(builder.div(step, two), programs), program);
-    Value half = builder.rem(step, two);
-    Value heads = builder.mul(builder.div(unit, tiles), two);
-    Value number = builder.rem(unit, tiles);
-    Value isFirst = compare(Predicate::ult, number, pairsOfHead);
-    Value inSecond = builder.sub(number, builder.sub(tiles, pairsOfHead));
-    Value isMiddle = arith::AndIOp::create(
-        builder, compare(Predicate::eq, number, pairsOfHead),
-        compare(Predicate::ne, builder.rem(tiles, two), builder.constant(0)));
-    Value head =
-        builder.add(heads, select(isMiddle, half,
-                                  select(isFirst, builder.constant(0), one)));
-    Value place = select(isFirst, number, inSecond);
-    Value isLong = compare(Predicate::eq, half, builder.constant(0));
-    Value longTile = builder.sub(builder.sub(tiles, one), place);
-    Value tile = select(isMiddle, pairsOfHead, select(isLong, longTile, place));
-    if (lastWorkItems > 0) {
-      // The longest work items of all heads, then the next ones.
-      Value before = last.emitUnitsBefore(builder, tiles);
-      Value isLast = compare(Predicate::uge, unit, before);
-      Value row = builder.sub(step, emitStepsInOrder(builder, before));
-      Value item =
-          builder.add(builder.mul(row, programs), emitPlace(builder, row));
-      Value count = last.emitCount(builder, outer);
-      Value shorter = builder.div(item, count);
-      head = select(isLast, builder.add(last.first, builder.rem(item, count)),
-                    head);
-      tile =
-          select(isLast, builder.sub(builder.sub(tiles, one), shorter), tile);
-    }
+    auto [head, tile] = pairs.emitTile(builder, step);
     return ::emitIndices(builder, head, tile, sizes);
   };
-  return {count, emit};
+  return {pairs.emitCount(builder), emit};
 }
 
 /// The code that counts the work items at run time has put long and short ones
