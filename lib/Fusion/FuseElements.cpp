@@ -589,6 +589,39 @@ static Value appendToEpilogue(RewriterBase &rewriter, AttentionOp op,
   return result ? before : Value();
 }
 
+/// The elementwise consumer of `value`, of the same shape, that may become part
+/// of the epilogue of `op`; null if there is none.
+static FusibleOpInterface getElementwiseConsumer(AttentionOp op, Value value) {
+  if (!llvm::hasSingleElement(value.getUsers()))
+    return {};
+  auto consumer = dyn_cast<FusibleOpInterface>(*value.user_begin());
+  if (!consumer || !consumer.isElementwise() ||
+      consumer->getBlock() != op->getBlock())
+    return {};
+  auto resultType =
+      dyn_cast<RankedTensorType>(consumer->getResult(0).getType());
+  if (!resultType || resultType.getShape() !=
+                         cast<RankedTensorType>(value.getType()).getShape())
+    return {};
+  return consumer;
+}
+
+/// Reports that `consumer`, which reads `value`, is part of the epilogue, and
+/// the time that this saves.
+static void reportEpilogue(const FusionContext &context, AttentionOp op,
+                           Value value, FusibleOpInterface consumer) {
+  double pass =
+      getPassSeconds(context, op.getEpilogue(), value, consumer->getResult(0));
+  OpCost reads;
+  reads.bytes(MemoryLevel::Memory) =
+      getCapturedBytes(context, op.getEpilogue(), {});
+  double within = getRegionSeconds(context, op.getEpilogue(),
+                                   countElements(context, op->getResult(0))) +
+                  estimate(reads, context.device).seconds;
+  context.report(consumer, "part of the epilogue",
+                 std::max(0.0, pass - within));
+}
+
 bool attn::fuseEpilogue(const FusionContext &context, AttentionOp op) {
   RewriterBase &rewriter = context.rewriter;
   Value value = op->getResult(0);
@@ -597,17 +630,11 @@ bool attn::fuseEpilogue(const FusionContext &context, AttentionOp op) {
     layouts.push_back(layout);
     value = layout->getResult(0);
   }
-  if (!llvm::hasSingleElement(value.getUsers()))
+  FusibleOpInterface consumer = getElementwiseConsumer(op, value);
+  if (!consumer)
     return false;
-  auto consumer = dyn_cast<FusibleOpInterface>(*value.user_begin());
-  if (!consumer || !consumer.isElementwise() ||
-      consumer->getBlock() != op->getBlock())
-    return false;
-  auto resultType =
-      dyn_cast<RankedTensorType>(consumer->getResult(0).getType());
+  auto resultType = cast<RankedTensorType>(consumer->getResult(0).getType());
   auto valueType = cast<RankedTensorType>(value.getType());
-  if (!resultType || resultType.getShape() != valueType.getShape())
-    return false;
   Type element = resultType.getElementType();
   auto empty = op.getOut().getDefiningOp<tensor::EmptyOp>();
   bool changesType = element != valueType.getElementType();
@@ -637,16 +664,7 @@ bool attn::fuseEpilogue(const FusionContext &context, AttentionOp op) {
                          "an element of it needs others than its own");
     return false;
   }
-  double pass =
-      getPassSeconds(context, op.getEpilogue(), value, consumer->getResult(0));
-  OpCost reads;
-  reads.bytes(MemoryLevel::Memory) =
-      getCapturedBytes(context, op.getEpilogue(), {});
-  double within = getRegionSeconds(context, op.getEpilogue(),
-                                   countElements(context, op->getResult(0))) +
-                  estimate(reads, context.device).seconds;
-  context.report(consumer, "part of the epilogue",
-                 std::max(0.0, pass - within));
+  reportEpilogue(context, op, value, consumer);
   if (canMove) {
     rewriter.moveOpBefore(op, consumer);
     for (Operation *layout : layouts)

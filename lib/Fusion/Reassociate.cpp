@@ -93,6 +93,14 @@ public:
 private:
   /// Reports why the matmul stays.
   bool miss(const Twine &why);
+  /// Finds the matmul.
+  bool matchMatmul();
+  /// Why the matmul cannot move; empty if it can.
+  StringRef getObstacle();
+  /// The input of the matmul as values of each head.
+  Value emitValues();
+  /// Multiplies the result of `attention` by the weights.
+  MatmulOp emitMatmul(AttentionOp attention);
 
   tensor::ExpandShapeOp split;
   MatmulOp matmul;
@@ -151,7 +159,11 @@ private:
   bool isUsedElsewhere();
   /// Seconds of the matmuls, of the concatenation of keys, and of attention.
   double getSecondsBefore();
+  /// Whether the matmuls can move; reports why not.
+  bool matches();
 
+  /// Attention to the latents.
+  AttentionOp emitAttention();
   /// The latent as keys or values of one head.
   Value emitLatent(LatentHeads &latent);
   /// The part that all heads share, as keys of one head.
@@ -208,48 +220,53 @@ bool Reassociator::miss(const Twine &why) {
   return false;
 }
 
-bool Reassociator::run() {
+bool Reassociator::matchMatmul() {
   split = op.getValue().getDefiningOp<tensor::ExpandShapeOp>();
   if (!split || split.getReassociationIndices() != getHeadGroups() ||
       op->getNumResults() == 0)
     return false;
   matmul = split.getSrc().getDefiningOp<MatmulOp>();
-  if (!matmul || !MatmulOp::isBatched(matmul.getLhs()))
-    return false;
+  return matmul && MatmulOp::isBatched(matmul.getLhs());
+}
+
+StringRef Reassociator::getObstacle() {
   if (!matmul.getEpilogue().empty() || matmul.getTransposeLhs())
-    return miss("it has an epilogue, or is not of rows");
+    return "it has an epilogue, or is not of rows";
   if (!split.getResult().hasOneUse() ||
       !llvm::all_of(split.getSrc().getUsers(), [&](Operation *user) {
         return user == split || isa<tensor::DimOp>(user);
       }))
-    return miss("its result is used elsewhere, too");
+    return "its result is used elsewhere, too";
   if (op.readsKeyLengths() || !op.getEpilogue().empty())
-    return miss("attention has lengths or an epilogue");
+    return "attention has lengths or an epilogue";
   if (getElementTypeOrSelf(matmul.getOut()) !=
       getElementTypeOrSelf(matmul.getLhs()))
-    return miss("it is not of the type of its operands");
+    return "it is not of the type of its operands";
   bool isWeightShared = !MatmulOp::isBatched(matmul.getRhs());
   if (!isWeightShared &&
       (op.getHeadMap() || op.getNumQueryHeads() != op.getNumKeyHeads()))
-    return miss("query heads share values, whose weights differ");
+    return "query heads share values, whose weights differ";
+  if (ShapedType::isDynamic(
+          getDimSize(matmul.getLhs(), matmul.getLhsDepthDim())))
+    return "the number of columns of its input is not known";
+  return "";
+}
 
-  // Both forms, of which one is erased.
+Value Reassociator::emitValues() {
   Location loc = matmul.getLoc();
-  OpBuilder::InsertionGuard guard(rewriter);
-  rewriter.setInsertionPoint(op);
   int64_t depth = getDimSize(matmul.getLhs(), matmul.getLhsDepthDim());
-  if (ShapedType::isDynamic(depth))
-    return miss("the number of columns of its input is not known");
   SmallVector<OpFoldResult> sizes =
       tensor::getMixedSizes(rewriter, loc, op.getKey());
   sizes.back() = rewriter.getIndexAttr(depth);
   auto valueType = cast<RankedTensorType>(op.getValue().getType());
   SmallVector<int64_t> shape(valueType.getShape());
   shape.back() = depth;
-  auto values =
-      tensor::ExpandShapeOp::create(rewriter, loc, valueType.clone(shape),
-                                    matmul.getLhs(), getHeadGroups(), sizes);
-  AttentionOp attention = createAttention(values, matmul.getLhs());
+  return tensor::ExpandShapeOp::create(rewriter, loc, valueType.clone(shape),
+                                       matmul.getLhs(), getHeadGroups(), sizes);
+}
+
+MatmulOp Reassociator::emitMatmul(AttentionOp attention) {
+  Location loc = matmul.getLoc();
   auto rows = tensor::CollapseShapeOp::create(
       rewriter, loc, attention->getResult(0), getHeadGroups());
   SmallVector<OpFoldResult> outSizes =
@@ -257,10 +274,25 @@ bool Reassociator::run() {
   outSizes.back() = rewriter.getIndexAttr(op.getVHeadDim());
   Value init = tensor::EmptyOp::create(rewriter, loc, outSizes,
                                        getElementTypeOrSelf(op.getOut()));
-  auto moved = MatmulOp::create(
-      rewriter, loc, init.getType(), rows, matmul.getRhs(), init,
-      /*transpose_lhs=*/false, matmul.getTransposeRhs(),
-      matmul.getPrecisionAttr(), /*schedule=*/nullptr);
+  return MatmulOp::create(rewriter, loc, init.getType(), rows, matmul.getRhs(),
+                          init,
+                          /*transpose_lhs=*/false, matmul.getTransposeRhs(),
+                          matmul.getPrecisionAttr(), /*schedule=*/nullptr);
+}
+
+bool Reassociator::run() {
+  if (!matchMatmul())
+    return false;
+  if (StringRef obstacle = getObstacle(); !obstacle.empty())
+    return miss(obstacle);
+
+  // Both forms, of which one is erased.
+  Location loc = matmul.getLoc();
+  OpBuilder::InsertionGuard guard(rewriter);
+  rewriter.setInsertionPoint(op);
+  Value values = emitValues();
+  AttentionOp attention = createAttention(values, matmul.getLhs());
+  MatmulOp moved = emitMatmul(attention);
   auto result = tensor::ExpandShapeOp::create(
       rewriter, loc, op->getResult(0).getType(), moved.getResult(),
       getHeadGroups(), tensor::getMixedSizes(rewriter, loc, op.getOut()));
@@ -273,7 +305,8 @@ bool Reassociator::run() {
                                     1e6 * before, 1e6 * after)
                           .str();
   if (!isPossible || after >= before) {
-    Operation *ops[] = {result, moved, rows, attention, values};
+    Operation *ops[] = {result, moved, moved.getLhs().getDefiningOp(),
+                        attention, values.getDefiningOp()};
     for (Operation *erased : ops)
       rewriter.eraseOp(erased);
     return miss(isPossible ? times : "its input has too many columns");
@@ -718,10 +751,8 @@ void Absorber::eraseViews(ArrayRef<HeadPart> parts) {
   }
 }
 
-bool Absorber::run() {
-  if (op.isBufferized())
-    return false;
-  if (!matchOperands())
+bool Absorber::matches() {
+  if (op.isBufferized() || !matchOperands())
     return false;
   for (LatentHeads *latent : {&keys, &values})
     if (StringRef obstacle = getObstacle(*latent); !obstacle.empty())
@@ -733,11 +764,10 @@ bool Absorber::run() {
   if (op.readsKeyLengths() || !op.getQueryRegion().empty() ||
       !op.getEpilogue().empty())
     return miss("attention has lengths, a query region or an epilogue");
+  return true;
+}
 
-  // Both forms, of which one is erased.
-  OpBuilder::InsertionGuard guard(rewriter);
-  rewriter.setInsertionPoint(op);
-  Operation *previous = op->getPrevNode();
+AttentionOp Absorber::emitAttention() {
   Value query = emitQuery(keyParts);
   AttentionOp attention =
       createAttention(emitLatent(values), values.matmul.getLhs());
@@ -752,6 +782,18 @@ bool Absorber::run() {
     attention.getKeyMutable().assign(latent);
     attention.setScaleAttr(rewriter.getF32FloatAttr(op.getScaleOrDefault()));
   });
+  return attention;
+}
+
+bool Absorber::run() {
+  if (!matches())
+    return false;
+
+  // Both forms, of which one is erased.
+  OpBuilder::InsertionGuard guard(rewriter);
+  rewriter.setInsertionPoint(op);
+  Operation *previous = op->getPrevNode();
+  AttentionOp attention = emitAttention();
   Value result =
       emitMatmul(attention->getResult(0), values,
                  /*isTransposed=*/false, getElementTypeOrSelf(op.getOut()));

@@ -123,6 +123,7 @@ private:
   void buildScoreMod(AttentionOp op);
   void buildMaskMod(AttentionOp op);
   Value buildDropoutMask(Value query, Value key);
+  Value splitResult(Value attention, SmallVectorImpl<unsigned> &order);
   Value buildResult(Value attention);
 
   OpBuilder &builder;
@@ -277,11 +278,12 @@ Value AttentionBuilder::buildDropoutMask(Value query, Value key) {
       .getResult(0);
 }
 
-/// Brings the result of the attention into the layout of the second matmul's.
-Value AttentionBuilder::buildResult(Value attention) {
+/// Gives the result of the attention a dimension for each coordinate, which
+/// `order` becomes.
+Value AttentionBuilder::splitResult(Value attention,
+                                    SmallVectorImpl<unsigned> &order) {
   const AttentionCoordinates &at = match.at;
   // A dimension for each coordinate: batch, heads, query, head dim.
-  SmallVector<unsigned> order;
   SmallVector<ReassociationIndices> groups(4);
   SmallVector<OpFoldResult> sizes;
   SmallVector<OpFoldResult> sizesOfResult =
@@ -321,6 +323,13 @@ Value AttentionBuilder::buildResult(Value attention) {
     value =
         tensor::ExpandShapeOp::create(builder, loc, type, value, groups, sizes);
   }
+  return value;
+}
+
+/// Brings the result of the attention into the layout of the second matmul's.
+Value AttentionBuilder::buildResult(Value attention) {
+  SmallVector<unsigned> order;
+  Value value = splitResult(attention, order);
   // Permutes the dimensions to the order of the second matmul's result.
   linalg::LinalgOp matmul = match.secondMatmul;
   SmallVector<int64_t> permutation, counts;
