@@ -123,17 +123,36 @@ static double getCopyCycles(WarpSpecializedAttr schedule, double rowBytes,
   return cycles;
 }
 
-static attn::KernelTime
-estimateWarpSpecialized(WarpSpecializedAttr schedule,
-                        const attn::VisitedTiles &tiles,
-                        const attn::DeviceModel &device) {
+/// Columns of the queries and keys that a work item multiplies.
+static double getQKColumns(attn::AttentionOpInterface op) {
+  return double(llvm::alignTo(op.getQKHeadDim(), headDimStep));
+}
+
+/// Bytes of the keys and values of a position.
+static double getKVRowBytes(attn::AttentionOpInterface op) {
+  return double(attn::getElementBytes(op.getQuery())) *
+         double(op.getQKHeadDim() + op.getVHeadDim());
+}
+
+/// Bytes of the keys and values of a position that a step copies.
+static double getStepRowBytes(WarpSpecializedAttr schedule,
+                              attn::AttentionOpInterface op) {
+  double bytes = getKVRowBytes(op);
+  if (schedule.getVHeadDimTile() > 0)
+    bytes *= (getQKColumns(op) + getVColumns(op, schedule.getVHeadDimTile())) /
+             double(op.getQKHeadDim() + op.getVHeadDim());
+  return bytes;
+}
+
+/// Estimates the time of a step, and what it consists of.
+static void estimateStep(attn::KernelTime &time, WarpSpecializedAttr schedule,
+                         attn::AttentionOpInterface op,
+                         const attn::DeviceModel &device) {
   const attn::Calibration &fit = device.calibration;
-  attn::AttentionOpInterface op = tiles.getOp();
   auto queryTile = double(schedule.getQueryTile());
   auto keyTile = double(schedule.getKeyTile());
-  double qkHeadDim = double(llvm::alignTo(op.getQKHeadDim(), headDimStep));
+  double qkHeadDim = getQKColumns(op);
   double vHeadDim = getVColumns(op, schedule.getVHeadDimTile());
-
   // While one warpgroup computes its softmax, the others run their MMAs. A
   // single warpgroup needs the time of its MMAs and of its softmax.
   double scores = queryTile * keyTile;
@@ -165,30 +184,47 @@ estimateWarpSpecialized(WarpSpecializedAttr schedule,
   if (isStaged)
     step += work.bytes * scores / fit.addendBytesPerCycle;
   step += attn::getKeepMaskCycles(op, /*isGradient=*/false, fit) * scores;
-  auto cluster = double(schedule.getCluster());
-  double bytes = double(attn::getElementBytes(op.getQuery())) *
-                 double(op.getQKHeadDim() + op.getVHeadDim());
-  double stepBytes = bytes;
-  if (schedule.getVHeadDimTile() > 0)
-    stepBytes *=
-        (qkHeadDim + vHeadDim) / double(op.getQKHeadDim() + op.getVHeadDim());
   bool isWide =
       qkHeadDim > double(maxMmaColumns) || schedule.getVHeadDimTile() > 0;
-  step = std::max(step, getCopyCycles(schedule, stepBytes, isWide, device));
   attn::ScoreWork maskMod = attn::countScoreWork(op.getMaskMod());
-  double mask = (fit.maskedScore +
-                 fit.maskModInstruction * (maskMod.ahead + maskMod.loads)) *
-                threadScores;
-  double workItem =
-      fit.workItem + (schedule.getQueryStages() == 1 ? fit.lateQueries : 0);
+  time.mma = mma;
+  time.chain = chain;
+  time.exponentials = exponentials;
+  time.step =
+      std::max(step, getCopyCycles(schedule, getStepRowBytes(schedule, op),
+                                   isWide, device));
+  time.mask = (fit.maskedScore +
+               fit.maskModInstruction * (maskMod.ahead + maskMod.loads)) *
+              threadScores;
+}
 
-  // The SM with the most work. The paired traversal gives all CTAs the same
-  // amount of work. Otherwise some CTAs get one work item more, of the longest
-  // kind.
+/// Key heads for each query head.
+static double getKeyHeadRatio(attn::AttentionOpInterface op) {
+  return double(op.getNumKeyHeads()) / double(op.getNumQueryHeads());
+}
+
+namespace {
+/// The work of the SM that has the most of it.
+struct BusiestSM {
+  attn::TileCounts counts;
+  double splits, items, steps, masked;
+  /// The most steps of a work item.
+  double most;
+};
+} // namespace
+
+/// Counts the work of the busiest SM. The paired traversal gives all CTAs the
+/// same amount of work. Otherwise some CTAs get one work item more, of the
+/// longest kind.
+static BusiestSM countBusiestSM(WarpSpecializedAttr schedule,
+                                const attn::VisitedTiles &tiles,
+                                const attn::DeviceModel &device) {
+  attn::AttentionOpInterface op = tiles.getOp();
+  auto cluster = double(schedule.getCluster());
   double heads = tiles.getNumHeads();
-  auto keyHeads = double(op.getNumKeyHeads()) / double(op.getNumQueryHeads());
   if (schedule.getPackGqa())
-    heads *= keyHeads * countPackedTiles(tiles, schedule.getQueryTile());
+    heads *=
+        getKeyHeadRatio(op) * countPackedTiles(tiles, schedule.getQueryTile());
   heads *= double(
       attn::countVHeadDimTiles(op.getVHeadDim(), schedule.getVHeadDimTile()));
   // The work items of a cluster visit the tiles that any of them needs.
@@ -211,10 +247,22 @@ estimateWarpSpecialized(WarpSpecializedAttr schedule,
     masked += (rounds - items) * std::min(double(counts.mostMasked), most);
     items = rounds;
   }
-  // Keys and values come from memory once: heads that share them, and tiles of
-  // queries of one head, run at about the same time.
-  double keys = std::min(double(tiles.getNumKeys()), counts.total * keyTile);
-  double streamed = tiles.getNumHeads() * keyHeads * keys * bytes;
+  return {counts, splits, items, steps, masked, most};
+}
+
+/// Cycles in which keys and values come from memory. They come once: heads that
+/// share them, and tiles of queries of one head, run at about the same time.
+static double getMemoryCycles(WarpSpecializedAttr schedule,
+                              const attn::VisitedTiles &tiles,
+                              const BusiestSM &busiest,
+                              const attn::DeviceModel &device) {
+  const attn::Calibration &fit = device.calibration;
+  attn::AttentionOpInterface op = tiles.getOp();
+  auto keyTile = double(schedule.getKeyTile());
+  double keys =
+      std::min(double(tiles.getNumKeys()), busiest.counts.total * keyTile);
+  double streamed =
+      tiles.getNumHeads() * getKeyHeadRatio(op) * keys * getKVRowBytes(op);
   double cyclesPerSecond = double(device.clockMHz) * 1e6;
   double memory = cyclesPerSecond *
                   attn::getMemorySeconds(streamed, attn::Traffic::Read, device);
@@ -223,24 +271,31 @@ estimateWarpSpecialized(WarpSpecializedAttr schedule,
   if (tiles.getNumRows(schedule.getQueryTile()) == 1) {
     if (schedule.getL2Promotion() > columnBlockBytes)
       memory *= fit.widePromotion;
-    memory = std::max(memory, std::ceil(items) * most * keyTile * stepBytes /
+    memory = std::max(memory, std::ceil(busiest.items) * busiest.most *
+                                  keyTile * getStepRowBytes(schedule, op) /
                                   fit.smBytesPerCycle);
   }
+  return memory;
+}
+
+static attn::KernelTime
+estimateWarpSpecialized(WarpSpecializedAttr schedule,
+                        const attn::VisitedTiles &tiles,
+                        const attn::DeviceModel &device) {
+  const attn::Calibration &fit = device.calibration;
   attn::KernelTime time;
   time.name = "attention";
   time.consumers = schedule.getConsumers();
-  time.mma = mma;
-  time.chain = chain;
-  time.exponentials = exponentials;
-  time.step = step;
-  time.mask = mask;
-  time.workItem = workItem;
-  time.numSteps = steps;
-  time.numMasked = masked;
-  time.numWorkItems = items;
-  time.memory = memory;
-  time.combine = splits > 1 ? getCombineCycles(tiles, device) : 0;
-  time.cyclesPerSecond = cyclesPerSecond;
+  estimateStep(time, schedule, tiles.getOp(), device);
+  time.workItem =
+      fit.workItem + (schedule.getQueryStages() == 1 ? fit.lateQueries : 0);
+  BusiestSM busiest = countBusiestSM(schedule, tiles, device);
+  time.numSteps = busiest.steps;
+  time.numMasked = busiest.masked;
+  time.numWorkItems = busiest.items;
+  time.memory = getMemoryCycles(schedule, tiles, busiest, device);
+  time.combine = busiest.splits > 1 ? getCombineCycles(tiles, device) : 0;
+  time.cyclesPerSecond = double(device.clockMHz) * 1e6;
   setLaunch(time, /*ramps=*/time.consumers > 1, fit);
   time.launch += schedule.getCluster() > 1 ? fit.cluster : 0;
   return time;
@@ -320,7 +375,7 @@ attn_tile::estimateMultistage(MultistageAttr schedule,
   auto queryTile = double(schedule.getQueryTile());
   auto keyTile = double(schedule.getKeyTile());
   auto warps = double(schedule.getWarps());
-  double qkHeadDim = double(llvm::alignTo(op.getQKHeadDim(), headDimStep));
+  double qkHeadDim = getQKColumns(op);
   double vHeadDim = getVColumns(op, schedule.getVHeadDimTile());
   auto elementBytes = double(attn::getElementBytes(op.getQuery()));
 
@@ -611,7 +666,7 @@ estimateSyncGradients(GradientAttr schedule, const attn::VisitedTiles &tiles,
                       const attn::DeviceModel &device) {
   const attn::Calibration &fit = device.calibration;
   attn::AttentionOpInterface op = tiles.getOp();
-  auto qkHeadDim = double(llvm::alignTo(op.getQKHeadDim(), headDimStep));
+  double qkHeadDim = getQKColumns(op);
   auto vHeadDim = double(llvm::alignTo(op.getVHeadDim(), headDimStep));
   double both = qkHeadDim + vHeadDim;
   attn::ScoreWork scoreMod = attn::countScoreWork(op.getScoreMod());
@@ -712,7 +767,7 @@ attn_tile::estimateGradient(GradientAttr schedule,
   bool isSync = isa<KeyMultistageAttr>(Attribute(schedule.getDkdv()));
   if (!keys && !isSync)
     return {};
-  auto qkHeadDim = double(llvm::alignTo(op.getQKHeadDim(), headDimStep));
+  double qkHeadDim = getQKColumns(op);
   auto vHeadDim = double(llvm::alignTo(op.getVHeadDim(), headDimStep));
   // Each sequence is padded to whole tiles.
   double queryRows = tiles.getNumHeads() *

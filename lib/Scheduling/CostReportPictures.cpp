@@ -32,47 +32,78 @@ static std::string describePower(int power) {
   return (digits + prefixes[power / 3]).str();
 }
 
-void attn::drawRoofline(raw_ostream &os, DeviceAttr device,
-                        ArrayRef<CostReportFunction> functions) {
-  constexpr double width = 720, height = 480, left = 70, right = 20, top = 40,
-                   bottom = 50;
+namespace {
+/// A roofline with logarithmic axes: the rate of work over its intensity.
+class RooflinePicture {
+public:
+  RooflinePicture(raw_ostream &os, DeviceAttr device,
+                  ArrayRef<CostReportFunction> functions);
+  void draw();
+
+private:
+  void chooseDecades();
+  void drawAxes();
+  void drawRoof();
+  void drawEntry(const CostReportFunction &function,
+                 const CostReportEntry &entry);
+  double toX(double intensity) const {
+    return left +
+           (std::log10(intensity) - x0) / (x1 - x0) * (width - left - right);
+  }
+  double toY(double rate) const {
+    return height - bottom -
+           (std::log10(rate) - y0) / (y1 - y0) * (height - top - bottom);
+  }
+
+  static constexpr double width = 720, height = 480, left = 70, right = 20,
+                          top = 40, bottom = 50;
+  raw_ostream &os;
+  DeviceAttr device;
+  ArrayRef<CostReportFunction> functions;
+  /// Peak rates of memory and of arithmetic.
+  double bandwidth, ceiling;
+  /// The powers of ten at the ends of the axes.
+  int x0, x1, y0, y1;
+};
+} // namespace
+
+/// Whether a point shows the intensity.
+static bool hasPoint(double intensity) {
+  return std::isfinite(intensity) && intensity > 0;
+}
+
+RooflinePicture::RooflinePicture(raw_ostream &os, DeviceAttr device,
+                                 ArrayRef<CostReportFunction> functions)
+    : os(os), device(device), functions(functions) {
   const DeviceFigures &figures = device.getFigures();
-  double bandwidth = getPeakRate(figures, MemoryLevel::Memory);
-  double ceiling = getPeakRate(figures, ExecutionUnit::Mma16b);
+  bandwidth = getPeakRate(figures, MemoryLevel::Memory);
+  ceiling = getPeakRate(figures, ExecutionUnit::Mma16b);
   if (ceiling == 0)
     ceiling = getPeakRate(figures, ExecutionUnit::Fma);
+  chooseDecades();
+}
 
-  // Decades that show all points and the ridge.
+/// Chooses decades that show all points and the ridge.
+void RooflinePicture::chooseDecades() {
   double low = 1, high = 10 * ceiling / bandwidth;
   double slow = ceiling;
   for (const CostReportFunction &function : functions)
     for (const CostReportEntry &entry : function.entries) {
       double intensity = entry.cost.getIntensity();
-      if (!std::isfinite(intensity) || intensity <= 0)
+      if (!hasPoint(intensity))
         continue;
       low = std::min(low, intensity);
       high = std::max(high, intensity);
       slow = std::min(slow, entry.cost.getFlops() / entry.time.seconds);
     }
-  int x0 = static_cast<int>(std::floor(std::log10(low)));
-  int x1 = static_cast<int>(std::ceil(std::log10(high)));
-  int y0 = static_cast<int>(
+  x0 = static_cast<int>(std::floor(std::log10(low)));
+  x1 = static_cast<int>(std::ceil(std::log10(high)));
+  y0 = static_cast<int>(
       std::floor(std::log10(std::min(slow, bandwidth * std::pow(10.0, x0)))));
-  int y1 = static_cast<int>(std::ceil(std::log10(ceiling)));
-  auto toX = [&](double intensity) {
-    return left +
-           (std::log10(intensity) - x0) / (x1 - x0) * (width - left - right);
-  };
-  auto toY = [&](double rate) {
-    return height - bottom -
-           (std::log10(rate) - y0) / (y1 - y0) * (height - top - bottom);
-  };
+  y1 = static_cast<int>(std::ceil(std::log10(ceiling)));
+}
 
-  openPicture(os, width, height, "Roofline of " + device.getName());
-  drawText(os, width / 2, 24, "middle",
-           "Estimated speed on " + device.getName() + ", ridge at " +
-               llvm::formatv("{0:f0}", getRidge(figures)).str() +
-               " FLOP per byte");
+void RooflinePicture::drawAxes() {
   for (int power = x0; power <= x1; ++power) {
     double x = toX(std::pow(10.0, power));
     drawLine(os, x, top, x, height - bottom, "#dddddd", 1);
@@ -86,31 +117,52 @@ void attn::drawRoofline(raw_ostream &os, DeviceAttr device,
   }
   drawText(os, width / 2, height - 12, "middle", "FLOP per byte of memory");
   drawText(os, left, top - 6, "end", "FLOP/s");
+}
 
+void RooflinePicture::drawRoof() {
   double ridge = ceiling / bandwidth;
   drawLine(os, toX(std::pow(10.0, x0)), toY(bandwidth * std::pow(10.0, x0)),
            toX(ridge), toY(ceiling), "#444444", 2);
   drawLine(os, toX(ridge), toY(ceiling), width - right, toY(ceiling), "#444444",
            2);
+}
+
+void RooflinePicture::drawEntry(const CostReportFunction &function,
+                                const CostReportEntry &entry) {
+  double intensity = entry.cost.getIntensity();
+  double rate = entry.cost.getFlops() / entry.time.seconds;
+  if (!hasPoint(intensity) || rate <= 0)
+    return;
+  os << llvm::formatv(
+      "<circle cx=\"{0:f1}\" cy=\"{1:f1}\" r=\"5\" fill=\"{2}\" "
+      "fill-opacity=\"0.7\"><title>",
+      toX(intensity), toY(rate),
+      entry.time.bound == stringifyMemoryLevel(MemoryLevel::Memory)
+          ? "#d95f02"
+          : "#1b9e77");
+  llvm::printHTMLEscaped("@" + function.name + ": " + entry.name, os);
+  os << llvm::formatv(", {0:f1} FLOP per byte, {1:f1} us, bound by {2}",
+                      intensity, entry.time.seconds * 1e6, entry.time.bound)
+     << "</title></circle>\n";
+}
+
+void RooflinePicture::draw() {
+  openPicture(os, width, height, "Roofline of " + device.getName());
+  drawText(os, width / 2, 24, "middle",
+           "Estimated speed on " + device.getName() + ", ridge at " +
+               llvm::formatv("{0:f0}", getRidge(device.getFigures())).str() +
+               " FLOP per byte");
+  drawAxes();
+  drawRoof();
   for (const CostReportFunction &function : functions)
-    for (const CostReportEntry &entry : function.entries) {
-      double intensity = entry.cost.getIntensity();
-      double rate = entry.cost.getFlops() / entry.time.seconds;
-      if (!std::isfinite(intensity) || intensity <= 0 || rate <= 0)
-        continue;
-      os << llvm::formatv(
-          "<circle cx=\"{0:f1}\" cy=\"{1:f1}\" r=\"5\" fill=\"{2}\" "
-          "fill-opacity=\"0.7\"><title>",
-          toX(intensity), toY(rate),
-          entry.time.bound == stringifyMemoryLevel(MemoryLevel::Memory)
-              ? "#d95f02"
-              : "#1b9e77");
-      llvm::printHTMLEscaped("@" + function.name + ": " + entry.name, os);
-      os << llvm::formatv(", {0:f1} FLOP per byte, {1:f1} us, bound by {2}",
-                          intensity, entry.time.seconds * 1e6, entry.time.bound)
-         << "</title></circle>\n";
-    }
+    for (const CostReportEntry &entry : function.entries)
+      drawEntry(function, entry);
   closePicture(os);
+}
+
+void attn::drawRoofline(raw_ostream &os, DeviceAttr device,
+                        ArrayRef<CostReportFunction> functions) {
+  RooflinePicture(os, device, functions).draw();
 }
 
 void attn::drawFlow(raw_ostream &os, ArrayRef<CostReportFunction> functions) {
