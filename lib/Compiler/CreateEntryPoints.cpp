@@ -81,6 +81,15 @@ private:
   /// Emits the memref of type `type` of an attn_tensor.
   Value emitMemRef(MemRefType type, Value tensor);
 
+  /// Emits the call of `callee` with the memrefs of `numArguments` tensors and,
+  /// if it takes one more argument, `last`. Returns the status.
+  Value emitCallOfFunction(func::FuncOp callee, unsigned numArguments,
+                           Value tensors, Value last);
+
+  /// Emits the status of a call on the host: the fault that a kernel reported,
+  /// if there is one, came before anything that failed afterwards.
+  Value emitStatusOrFault(Value status);
+
   struct Entry {
     std::string name;
     unsigned numArguments;
@@ -228,6 +237,37 @@ static bool communicates(func::FuncOp func, SymbolTable &symbols,
       .wasInterrupted();
 }
 
+Value EntryPointBuilder::emitCallOfFunction(func::FuncOp callee,
+                                            unsigned numArguments,
+                                            Value tensors, Value last) {
+  SmallVector<Value> operands;
+  for (unsigned i = 0; i < numArguments; ++i) {
+    Value tensor = emitField(pointer, tensors, i * sizeof(void *));
+    operands.push_back(
+        emitMemRef(cast<MemRefType>(callee.getArgumentTypes()[i]), tensor));
+  }
+  if (callee.getNumArguments() > numArguments) {
+    Type type = callee.getArgumentTypes().back();
+    if (type != last.getType())
+      last = UnrealizedConversionCastOp::create(builder, loc, type, last)
+                 .getResult(0);
+    operands.push_back(last);
+  }
+  auto call = func::CallOp::create(builder, loc, callee, operands);
+  return call.getNumResults() == 1 ? call.getResult(0)
+                                   : emitIntConstant(builder, loc, i32, 0);
+}
+
+Value EntryPointBuilder::emitStatusOrFault(Value status) {
+  Value fault =
+      emitRuntimeCall(builder, loc, module, "attnrtTakeFault",
+                      emitIntConstant(builder, loc, i32, ATTNRT_KIND_HOST));
+  Value isOk =
+      LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::eq, fault,
+                           emitIntConstant(builder, loc, i32, 0));
+  return LLVM::SelectOp::create(builder, loc, isOk, status, fault);
+}
+
 void EntryPointBuilder::createCall(StringRef name, StringRef specs,
                                    func::FuncOp described, func::FuncOp callee,
                                    bool isReference) {
@@ -294,30 +334,9 @@ void EntryPointBuilder::createCall(StringRef name, StringRef specs,
   }
   leaveUnlessOk(status, run);
 
-  SmallVector<Value> operands;
-  for (unsigned i = 0; i < numArguments; ++i) {
-    Value tensor = emitField(pointer, arguments, i * sizeof(void *));
-    operands.push_back(
-        emitMemRef(cast<MemRefType>(callee.getArgumentTypes()[i]), tensor));
-  }
-  if (callee.getNumArguments() > numArguments) {
-    Type type = callee.getArgumentTypes().back();
-    if (type != lastType)
-      last = UnrealizedConversionCastOp::create(builder, loc, type, last)
-                 .getResult(0);
-    operands.push_back(last);
-  }
-  auto call = func::CallOp::create(builder, loc, callee, operands);
-  Value result = call.getNumResults() == 1 ? call.getResult(0) : zero;
-  if (onHost && !isReference && module.lookupSymbol("attnrtGetErrorFlag")) {
-    // A kernel reported the fault before anything that failed afterwards.
-    Value fault =
-        emitRuntimeCall(builder, loc, module, "attnrtTakeFault",
-                        emitIntConstant(builder, loc, i32, ATTNRT_KIND_HOST));
-    Value isOk = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::eq,
-                                      fault, zero);
-    result = LLVM::SelectOp::create(builder, loc, isOk, result, fault);
-  }
+  Value result = emitCallOfFunction(callee, numArguments, arguments, last);
+  if (onHost && !isReference && module.lookupSymbol("attnrtGetErrorFlag"))
+    result = emitStatusOrFault(result);
   LLVM::BrOp::create(builder, loc, ValueRange(result), leave);
 
   builder.setInsertionPointToStart(leave);

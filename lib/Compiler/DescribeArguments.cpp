@@ -482,42 +482,95 @@ static Value emitSize(OpBuilder &builder, Location loc, Value arguments,
                                     extent);
 }
 
-/// Adds `attn_flops_<name>`. Does nothing if a size is unknown, or if an
-/// attention or a matmul may run any number of times.
-static void createFlopCount(func::FuncOp func) {
+/// The sizes of a matmul: the depth, and the sizes of the output.
+static SmallVector<std::pair<Value, int64_t>> getMatmulSizes(MatmulOp op) {
+  SmallVector<std::pair<Value, int64_t>> sizes = {
+      {op.getLhs(), op.getLhsDepthDim()}};
+  int64_t rank = cast<MemRefType>(op.getOut().getType()).getRank();
+  for (int64_t dim = 0; dim < rank; ++dim)
+    sizes.emplace_back(op.getOut(), dim);
+  return sizes;
+}
+
+namespace {
+/// The operations of a function that have FLOPs to count.
+struct CountedOps {
   SmallVector<AttentionOpInterface> attentions;
   SmallVector<MatmulOp> matmuls;
-  bool countable = true;
-  func.walk([&](AttentionOpInterface op) {
-    attentions.push_back(op);
-    // Only the device knows the lengths of sequences and of caches.
-    countable &= op->getParentOp() == func && !op.readsKeyLengths();
-  });
+};
+
+/// Emits FLOPs by the sizes of the arguments of a call.
+class FlopEmitter {
+public:
+  FlopEmitter(OpBuilder &builder, func::FuncOp func, Value arguments)
+      : builder(builder), loc(func.getLoc()), func(func), arguments(arguments) {
+  }
+
+  Value emitFlops(AttentionOpInterface op) {
+    int64_t perPair = op.getNumQueryHeads() * op.getFlopsPerPair();
+    Value pairs =
+        emitAttendedPairs(builder, loc, op.getMaskAttr(),
+                          emitDim(op.getQuery(), 2), emitDim(op.getKey(), 2));
+    Value flops =
+        arith::MulIOp::create(builder, loc, pairs, emitDim(op.getQuery(), 0));
+    return arith::MulIOp::create(
+        builder, loc, flops,
+        arith::ConstantIndexOp::create(builder, loc, perPair));
+  }
+  Value emitFlops(MatmulOp op) {
+    Value flops = arith::ConstantIndexOp::create(builder, loc, 2);
+    for (auto [value, dim] : getMatmulSizes(op))
+      flops = arith::MulIOp::create(builder, loc, flops, emitDim(value, dim));
+    return flops;
+  }
+
+private:
+  Value emitDim(Value value, int64_t dim) {
+    auto type = cast<MemRefType>(value.getType());
+    if (!type.isDynamicDim(dim))
+      return arith::ConstantIndexOp::create(builder, loc, type.getDimSize(dim));
+    return emitSize(builder, loc, arguments, *resolveDim(value, dim, func));
+  }
+
+  OpBuilder &builder;
+  Location loc;
+  func::FuncOp func;
+  Value arguments;
+};
+} // namespace
+
+/// Collects the operations to count. Fails if a size is unknown, or if one of
+/// them may run any number of times.
+static FailureOr<CountedOps> collectCountedOps(func::FuncOp func) {
+  CountedOps ops;
+  bool countable = func.getBody().hasOneBlock();
   auto isKnown = [&](Value value, int64_t dim) {
     return !cast<MemRefType>(value.getType()).isDynamicDim(dim) ||
            resolveDim(value, dim, func);
   };
-  for (AttentionOpInterface op : attentions)
-    countable &= op.isBufferized() && isKnown(op.getQuery(), 0) &&
+  func.walk([&](AttentionOpInterface op) {
+    ops.attentions.push_back(op);
+    // Only the device knows the lengths of sequences and of caches.
+    countable &= op->getParentOp() == func && !op.readsKeyLengths() &&
+                 op.isBufferized() && isKnown(op.getQuery(), 0) &&
                  isKnown(op.getQuery(), 2) && isKnown(op.getKey(), 2);
-  // The sizes of a matmul: the sizes of the output, and the depth.
-  auto getSizes = [](MatmulOp op) {
-    SmallVector<std::pair<Value, int64_t>> sizes = {
-        {op.getLhs(), op.getLhsDepthDim()}};
-    int64_t rank = cast<MemRefType>(op.getOut().getType()).getRank();
-    for (int64_t dim = 0; dim < rank; ++dim)
-      sizes.emplace_back(op.getOut(), dim);
-    return sizes;
-  };
+  });
   func.walk([&](MatmulOp op) {
-    matmuls.push_back(op);
+    ops.matmuls.push_back(op);
     countable &= op->getParentOp() == func && op.isBufferized() &&
-                 llvm::all_of(getSizes(op), [&](auto size) {
+                 llvm::all_of(getMatmulSizes(op), [&](auto size) {
                    return isKnown(size.first, size.second);
                  });
   });
-  if (!countable || (attentions.empty() && matmuls.empty()) ||
-      !func.getBody().hasOneBlock())
+  if (!countable)
+    return failure();
+  return ops;
+}
+
+/// Adds `attn_flops_<name>`, unless there is nothing that can be counted.
+static void createFlopCount(func::FuncOp func) {
+  FailureOr<CountedOps> ops = collectCountedOps(func);
+  if (failed(ops) || (ops->attentions.empty() && ops->matmuls.empty()))
     return;
 
   Location loc = func.getLoc();
@@ -528,32 +581,12 @@ static void createFlopCount(func::FuncOp func) {
       builder, loc, (abi::flopsPrefix + func.getName()).str(),
       LLVM::LLVMFunctionType::get(builder.getI64Type(), {pointer}));
   builder.setInsertionPointToStart(count.addEntryBlock(builder));
-  Value arguments = count.getArgument(0);
-  auto emitDim = [&](Value value, int64_t dim) -> Value {
-    auto type = cast<MemRefType>(value.getType());
-    if (!type.isDynamicDim(dim))
-      return arith::ConstantIndexOp::create(builder, loc, type.getDimSize(dim));
-    return emitSize(builder, loc, arguments, *resolveDim(value, dim, func));
-  };
+  FlopEmitter emitter(builder, func, count.getArgument(0));
   Value total = arith::ConstantIndexOp::create(builder, loc, 0);
-  for (AttentionOpInterface op : attentions) {
-    int64_t perPair = op.getNumQueryHeads() * op.getFlopsPerPair();
-    Value pairs =
-        emitAttendedPairs(builder, loc, op.getMaskAttr(),
-                          emitDim(op.getQuery(), 2), emitDim(op.getKey(), 2));
-    Value flops =
-        arith::MulIOp::create(builder, loc, pairs, emitDim(op.getQuery(), 0));
-    flops = arith::MulIOp::create(
-        builder, loc, flops,
-        arith::ConstantIndexOp::create(builder, loc, perPair));
-    total = arith::AddIOp::create(builder, loc, total, flops);
-  }
-  for (MatmulOp op : matmuls) {
-    Value flops = arith::ConstantIndexOp::create(builder, loc, 2);
-    for (auto [value, dim] : getSizes(op))
-      flops = arith::MulIOp::create(builder, loc, flops, emitDim(value, dim));
-    total = arith::AddIOp::create(builder, loc, total, flops);
-  }
+  for (AttentionOpInterface op : ops->attentions)
+    total = arith::AddIOp::create(builder, loc, total, emitter.emitFlops(op));
+  for (MatmulOp op : ops->matmuls)
+    total = arith::AddIOp::create(builder, loc, total, emitter.emitFlops(op));
   Value result =
       arith::IndexCastOp::create(builder, loc, builder.getI64Type(), total);
   LLVM::ReturnOp::create(builder, loc, result);

@@ -155,7 +155,31 @@ static LogicalResult writeInView(Value returned, BlockArgument argument,
   return success();
 }
 
-static LogicalResult rewriteFunction(func::FuncOp func) {
+/// Lets the terminator's operand be what is in `destination` after it has been
+/// written there.
+static void writeTo(OpBuilder &builder, OpOperand &returned,
+                    BlockArgument destination) {
+  auto materialize = bufferization::MaterializeInDestinationOp::create(
+      builder, returned.get().getLoc(), returned.get().getType(),
+      returned.get(), destination);
+  returned.set(materialize.getResult());
+}
+
+/// Says of each tensor that `func` takes whether it is an output: one of the
+/// `destinations`, or an argument after the `numInputs` first ones.
+static void markWritable(func::FuncOp func, unsigned numInputs,
+                         const llvm::SmallDenseSet<unsigned> &destinations) {
+  Builder builder(func.getContext());
+  for (unsigned i = 0, e = func.getNumArguments(); i < e; ++i) {
+    if (!isa<TensorType>(func.getArgument(i).getType()))
+      continue;
+    bool isOutput = i >= numInputs || destinations.contains(i);
+    func.setArgAttr(i, writableAttrName, builder.getBoolAttr(isOutput));
+  }
+}
+
+/// Checks that the results of `func` can become arguments.
+static LogicalResult checkResults(func::FuncOp func) {
   for (auto [index, type] : llvm::enumerate(func.getResultTypes()))
     if (!isa<RankedTensorType>(type))
       return func.emitOpError("result #")
@@ -163,7 +187,12 @@ static LogicalResult rewriteFunction(func::FuncOp func) {
              << type << ")";
   if (!llvm::hasSingleElement(func.getBody()))
     return func.emitOpError("with results must have a single block");
+  return success();
+}
 
+static LogicalResult rewriteFunction(func::FuncOp func) {
+  if (failed(checkResults(func)))
+    return failure();
   Block &entry = func.getBody().front();
   Operation *terminator = entry.getTerminator();
   unsigned numInputs = func.getNumArguments();
@@ -172,12 +201,6 @@ static LogicalResult rewriteFunction(func::FuncOp func) {
   SmallVector<DictionaryAttr> resultAttrs;
   func.getAllResultAttrs(resultAttrs);
 
-  auto writeTo = [&](OpOperand &returned, BlockArgument destination) {
-    auto materialize = bufferization::MaterializeInDestinationOp::create(
-        builder, returned.get().getLoc(), returned.get().getType(),
-        returned.get(), destination);
-    returned.set(materialize.getResult());
-  };
   SmallVector<std::pair<OpOperand *, BlockArgument>> writtenLast;
   for (OpOperand &returned : terminator->getOpOperands()) {
     unsigned index = returned.getOperandNumber();
@@ -203,17 +226,12 @@ static LogicalResult rewriteFunction(func::FuncOp func) {
     if (succeeded(
             writeInView(returned.get(), func.getArgument(position), builder)))
       continue;
-    writeTo(returned, func.getArgument(position));
+    writeTo(builder, returned, func.getArgument(position));
   }
   // Other results may be copied from there.
   for (auto [returned, argument] : writtenLast)
-    writeTo(*returned, argument);
-  for (unsigned i = 0, e = func.getNumArguments(); i < e; ++i) {
-    if (!isa<TensorType>(func.getArgument(i).getType()))
-      continue;
-    bool isOutput = i >= numInputs || destinations.contains(i);
-    func.setArgAttr(i, writableAttrName, builder.getBoolAttr(isOutput));
-  }
+    writeTo(builder, *returned, argument);
+  markWritable(func, numInputs, destinations);
   for (unsigned i = 0, e = func.getNumResults(); i < e; ++i)
     func.setResultAttrs(i, ArrayRef<NamedAttribute>());
   return success();
