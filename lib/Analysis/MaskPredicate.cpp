@@ -536,6 +536,41 @@ MaskAnalysis::checkWrapping(Operation *op, FailureOr<Pieces> pieces) {
   return pieces;
 }
 
+FailureOr<MaskAnalysis::Pieces> MaskAnalysis::analyzeSelect(Operation *op) {
+  auto select = cast<arith::SelectOp>(op);
+  Formula condition = getFormula(select.getCondition());
+  FailureOr<Pieces> yes = getPieces(select.getTrueValue());
+  FailureOr<Pieces> no = getPieces(select.getFalseValue());
+  if (failed(yes) || failed(no))
+    return failure();
+  if (condition.kind == Formula::Kind::Unknown)
+    return failure();
+  Pieces result;
+  for (Piece &piece : *yes)
+    result.push_back({conjoin(condition, piece.guard), piece.form});
+  for (Piece &piece : *no)
+    result.push_back({conjoin(negate(condition), piece.guard), piece.form});
+  if (result.size() > maxPieces)
+    return fail(op, "has too many cases");
+  return result;
+}
+
+FailureOr<MaskAnalysis::Pieces>
+MaskAnalysis::analyzeZeroExtension(Operation *op, Value in) {
+  if (!in.getType().isInteger(1)) {
+    FailureOr<Pieces> pieces = getPieces(in);
+    if (failed(pieces) || failed(checkNotNegative(op, *pieces)))
+      return failure();
+    return pieces;
+  }
+  Formula condition = getFormula(in);
+  if (condition.kind == Formula::Kind::Unknown)
+    return failure();
+  LinearForm one;
+  one.constant = 1;
+  return Pieces{{condition, one}, {negate(condition), LinearForm()}};
+}
+
 FailureOr<MaskAnalysis::Pieces> MaskAnalysis::analyzeInteger(Operation *op) {
   if (!isAnalyzedType(op->getResult(0).getType()))
     return fail(op, "is narrower than 32 bits");
@@ -548,12 +583,6 @@ FailureOr<MaskAnalysis::Pieces> MaskAnalysis::analyzeInteger(Operation *op) {
     if (failed(result))
       return fail(op, "has too many cases, or too large constants");
     return result;
-  };
-  auto getUnsigned = [&](Value value) -> FailureOr<Pieces> {
-    FailureOr<Pieces> pieces = getPieces(value);
-    if (failed(pieces) || failed(checkNotNegative(op, *pieces)))
-      return failure();
-    return pieces;
   };
   auto divideBy = [&](bool truncates, bool isUnsigned, bool remainder) {
     return divide(op, op->getOperand(0), op->getOperand(1), truncates,
@@ -593,39 +622,13 @@ FailureOr<MaskAnalysis::Pieces> MaskAnalysis::analyzeInteger(Operation *op) {
       .Case([&](arith::DivUIOp) { return divideBy(false, true, false); })
       .Case([&](arith::RemUIOp) { return divideBy(false, true, true); })
       .Case([&](arith::FloorDivSIOp) { return divideBy(false, false, false); })
-      .Case([&](arith::SelectOp select) -> FailureOr<Pieces> {
-        Formula condition = getFormula(select.getCondition());
-        FailureOr<Pieces> yes = getPieces(select.getTrueValue());
-        FailureOr<Pieces> no = getPieces(select.getFalseValue());
-        if (failed(yes) || failed(no))
-          return failure();
-        if (condition.kind == Formula::Kind::Unknown)
-          return failure();
-        Pieces result;
-        for (Piece &piece : *yes)
-          result.push_back({conjoin(condition, piece.guard), piece.form});
-        for (Piece &piece : *no)
-          result.push_back(
-              {conjoin(negate(condition), piece.guard), piece.form});
-        if (result.size() > maxPieces)
-          return fail(op, "has too many cases");
-        return result;
-      })
+      .Case([&](arith::SelectOp select) { return analyzeSelect(select); })
       .Case<arith::IndexCastOp, arith::ExtSIOp>(
           [&](auto cast) -> FailureOr<Pieces> {
             return getPieces(cast.getIn());
           })
       .Case<arith::IndexCastUIOp, arith::ExtUIOp>(
-          [&](auto cast) -> FailureOr<Pieces> {
-            if (!cast.getIn().getType().isInteger(1))
-              return getUnsigned(cast.getIn());
-            Formula condition = getFormula(cast.getIn());
-            if (condition.kind == Formula::Kind::Unknown)
-              return failure();
-            LinearForm one;
-            one.constant = 1;
-            return Pieces{{condition, one}, {negate(condition), LinearForm()}};
-          })
+          [&](auto cast) { return analyzeZeroExtension(op, cast.getIn()); })
       .Default([&](Operation *) {
         return fail(op, "is not piecewise affine in the positions");
       });

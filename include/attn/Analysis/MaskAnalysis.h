@@ -293,6 +293,8 @@ private:
   FailureOr<Pieces> getPieces(Value value);
   FailureOr<Pieces> computePieces(Value value);
   FailureOr<Pieces> analyzeInteger(Operation *op);
+  FailureOr<Pieces> analyzeSelect(Operation *op);
+  FailureOr<Pieces> analyzeZeroExtension(Operation *op, Value in);
   FailureOr<Pieces> divide(Operation *op, Value lhs, Value rhs, bool truncates,
                            bool isUnsigned, bool remainder);
   FailureOr<Pieces> multiply(Operation *op, Value lhs, Value rhs);
