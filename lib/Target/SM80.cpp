@@ -400,6 +400,37 @@ static Value emitExists(OpBuilder &builder, attn_tile::CopyOp op,
                                isPaged ? stored.numPages : numRows);
 }
 
+/// The type of the source of `op`, whose columns must be contiguous.
+static FailureOr<MemRefType> getCopiedType(attn_tile::CopyOp op) {
+  auto type = dyn_cast<MemRefType>(op.getSource().getType());
+  if (!type)
+    return op.emitOpError("must copy from a memref on sm_80");
+  SmallVector<int64_t> strides;
+  int64_t offset;
+  if (failed(type.getStridesAndOffset(strides, offset)) ||
+      (strides.back() != 1 && !ShapedType::isDynamic(strides.back())))
+    return op.emitOpError("columns of ")
+           << type << " must be contiguous on sm_80";
+  return type;
+}
+
+/// Copies the chunks of `blocks` of one row, from `first`, the chunk of a block
+/// at the first column. Bytes that are not `inside` of the source are zero.
+static void emitBlockCopies(OpBuilder &builder, Location loc,
+                            ArrayRef<BlockOfRow> blocks, int64_t blockBytes,
+                            const ChunkCopy &first, Value inside) {
+  Value none = ptx::constant(builder, loc, 0);
+  for (auto [number, block] : llvm::enumerate(blocks)) {
+    ChunkCopy copy = first;
+    copy.destOffset += number * blockBytes;
+    copy.sourceOffset += number * blockRowBytes;
+    copy.bytes =
+        arith::SelectOp::create(builder, loc, inside, block.bytes, none);
+    copy.predicate = emitBoth(builder, loc, first.predicate, block.predicate);
+    emitChunkCopy(builder, loc, copy);
+  }
+}
+
 LogicalResult MultistageTarget::emitCopy(OpBuilder &builder,
                                          attn_tile::CopyOp op,
                                          ValueRange source, ValueRange indices,
@@ -408,16 +439,10 @@ LogicalResult MultistageTarget::emitCopy(OpBuilder &builder,
                                          const ThreadPosition &position) const {
   Location loc = op.getLoc();
   BufferType type = op.getBuffer().getType();
-  auto memrefType = dyn_cast<MemRefType>(op.getSource().getType());
-  if (!memrefType)
-    return op.emitOpError("must copy from a memref on sm_80");
-  SmallVector<int64_t> strides;
-  int64_t offset;
-  if (failed(memrefType.getStridesAndOffset(strides, offset)) ||
-      (strides.back() != 1 && !ShapedType::isDynamic(strides.back())))
-    return op.emitOpError("columns of ")
-           << memrefType << " must be contiguous on sm_80";
-  LoweredMemRef memref(memrefType, source);
+  FailureOr<MemRefType> memrefType = getCopiedType(op);
+  if (failed(memrefType))
+    return failure();
+  LoweredMemRef memref(*memrefType, source);
   if (isRow(type)) {
     emitCopyRow(builder, loc, type, memref, indices, stage, position);
     return success();
@@ -458,7 +483,6 @@ LogicalResult MultistageTarget::emitCopy(OpBuilder &builder,
     dests.push_back(
         emitChunkAddress(builder, loc, stage.address,
                          emitAdd(builder, loc, tileRow, i * rowStep), chunk));
-  Value none = ptx::constant(builder, loc, 0);
   for (int64_t i = 0; i < steps; ++i) {
     Value inside;
     if (places.empty()) {
@@ -476,18 +500,13 @@ LogicalResult MultistageTarget::emitCopy(OpBuilder &builder,
     if ((i + 1) * rowStep > rows)
       inTile = emitLess(builder, loc, tileRow,
                         ptx::constant(builder, loc, rows - i * rowStep));
-    for (auto [number, block] : llvm::enumerate(blocks)) {
-      ChunkCopy copy;
-      copy.dest = dests[i % period];
-      copy.destOffset = number * getBlockBytes(type) +
-                        i / period * period * rowStep * blockRowBytes;
-      copy.source = pointer;
-      copy.sourceOffset = number * blockRowBytes;
-      copy.bytes =
-          arith::SelectOp::create(builder, loc, inside, block.bytes, none);
-      copy.predicate = emitBoth(builder, loc, inTile, block.predicate);
-      emitChunkCopy(builder, loc, copy);
-    }
+    ChunkCopy first{dests[i % period],
+                    i / period * period * rowStep * blockRowBytes,
+                    pointer,
+                    /*sourceOffset=*/0,
+                    /*bytes=*/Value(),
+                    inTile};
+    emitBlockCopies(builder, loc, blocks, getBlockBytes(type), first, inside);
     if (i + 1 < steps && places.empty())
       pointer = LLVM::GEPOp::create(builder, loc, pointer.getType(),
                                     builder.getI8Type(), pointer, rowStride);

@@ -324,17 +324,13 @@ static SmallVector<std::string> getSystemLibraries() {
   return libraries;
 }
 
-LogicalResult attn::linkSharedLibrary(Location loc, StringRef object,
-                                      StringRef library,
-                                      const LinkOptions &options) {
-  FailureOr<std::string> linker = findLinker(loc, options);
-  if (failed(linker))
-    return failure();
-  bool isBare = isBareLinker(*linker);
-  if (isBare && options.staticRuntime)
+/// The library of the runtime, if `linker` can link it.
+static FailureOr<std::string> findRuntime(Location loc, StringRef linker,
+                                          const attn::LinkOptions &options) {
+  if (isBareLinker(linker) && options.staticRuntime)
     return emitError(loc) << "linking the runtime into an artifact needs a "
                              "compiler driver as linker, such as 'cc' (was '"
-                          << *linker << "')";
+                          << linker << "')";
   llvm::SmallString<128> runtime(options.runtimeDir);
   llvm::sys::path::append(runtime, options.staticRuntime
                                        ? "libattn_runtime.a"
@@ -342,12 +338,64 @@ LogicalResult attn::linkSharedLibrary(Location loc, StringRef object,
   if (!llvm::sys::fs::exists(runtime))
     return emitError(loc) << "runtime library '" << runtime
                           << "' does not exist";
-
   if (!options.staticRuntime &&
       failed(verifySearchPath(loc, options.runtimeDir)))
     return failure();
+  return runtime.str().str();
+}
 
-  std::string searchPath = ("$ORIGIN:" + Twine(options.runtimeDir)).str();
+/// The options of `linker` behind its files.
+static SmallVector<std::string>
+getLinkerOptions(StringRef linker, const attn::LinkOptions &options) {
+  std::string searchPath = "$ORIGIN:" + options.runtimeDir;
+  if (isBareLinker(linker)) {
+    SmallVector<std::string> words = {
+        "-rpath", searchPath, "--eh-frame-hdr", "--hash-style=gnu",
+        "-z",     "defs",     "--as-needed"};
+    llvm::append_range(words, getSystemLibraries());
+    return words;
+  }
+  if (options.staticRuntime)
+    return {"-lstdc++", "-lpthread", "-ldl", "-lm"};
+  // Options that begin with -Wl are split at commas.
+  return {"-Xlinker", "-rpath", "-Xlinker", searchPath, "-lm"};
+}
+
+/// Runs a linker, which writes what it says to the file `log`.
+static LogicalResult runLinker(Location loc, ArrayRef<std::string> command,
+                               StringRef log) {
+  SmallVector<StringRef> arguments(command.begin(), command.end());
+  std::optional<StringRef> redirects[] = {StringRef(), log, log};
+  // The linker's own temporary files are removed with ours.
+  std::string temporaries = "TMPDIR=" + attn::getTemporaryFolder().path;
+  SmallVector<StringRef> environment{temporaries};
+  for (char **variable = environ; *variable; ++variable)
+    if (!StringRef(*variable).starts_with("TMPDIR="))
+      environment.push_back(*variable);
+  std::string message;
+  int status = llvm::sys::ExecuteAndWait(command.front(), arguments,
+                                         ArrayRef<StringRef>(environment),
+                                         redirects, /*SecondsToWait=*/0,
+                                         /*MemoryLimit=*/0, &message);
+  if (status == 0)
+    return success();
+  if (message.empty())
+    if (auto buffer = llvm::MemoryBuffer::getFile(log))
+      message = (*buffer)->getBuffer().trim().str();
+  if (message.empty())
+    message = "exit code " + std::to_string(status);
+  return emitError(loc) << "'" << command.front() << "' failed: " << message;
+}
+
+LogicalResult attn::linkSharedLibrary(Location loc, StringRef object,
+                                      StringRef library,
+                                      const LinkOptions &options) {
+  FailureOr<std::string> linker = findLinker(loc, options);
+  if (failed(linker))
+    return failure();
+  FailureOr<std::string> runtime = findRuntime(loc, *linker, options);
+  if (failed(runtime))
+    return failure();
   // A linker may outlive this process, if a signal ends it. It then finds no
   // folder to write to any more.
   TemporaryPath linked = createTemporaryFile("so");
@@ -358,43 +406,14 @@ LogicalResult attn::linkSharedLibrary(Location loc, StringRef object,
     (void)llvm::sys::fs::remove(linked.path);
     (void)llvm::sys::fs::remove(logFile.path);
   });
-  std::string libraryPath = getLinkerPath(linked.path);
-  std::string objectPath = getLinkerPath(object);
-  std::string runtimePath = getLinkerPath(runtime);
-  SmallVector<std::string> systemLibraries;
-  SmallVector<StringRef> arguments{*linker,     "-shared",  "-o",
-                                   libraryPath, objectPath, runtimePath};
-  if (isBare) {
-    arguments.append({"-rpath", searchPath, "--eh-frame-hdr",
-                      "--hash-style=gnu", "-z", "defs", "--as-needed"});
-    systemLibraries = getSystemLibraries();
-    llvm::append_range(arguments, systemLibraries);
-  } else if (options.staticRuntime) {
-    arguments.append({"-lstdc++", "-lpthread", "-ldl", "-lm"});
-  } else {
-    // Options that begin with -Wl are split at commas.
-    arguments.append({"-Xlinker", "-rpath", "-Xlinker", searchPath, "-lm"});
-  }
-
-  StringRef log = logFile.path;
-  std::optional<StringRef> redirects[] = {StringRef(), log, log};
-  // The linker's own temporary files are removed with ours.
-  std::string temporaries = "TMPDIR=" + getTemporaryFolder().path;
-  SmallVector<StringRef> environment{temporaries};
-  for (char **variable = environ; *variable; ++variable)
-    if (!StringRef(*variable).starts_with("TMPDIR="))
-      environment.push_back(*variable);
-  std::string message;
-  int status = llvm::sys::ExecuteAndWait(*linker, arguments,
-                                         ArrayRef<StringRef>(environment),
-                                         redirects, /*SecondsToWait=*/0,
-                                         /*MemoryLimit=*/0, &message);
-  if (status != 0 && message.empty())
-    if (auto buffer = llvm::MemoryBuffer::getFile(log))
-      message = (*buffer)->getBuffer().trim().str();
-  if (message.empty())
-    message = "exit code " + std::to_string(status);
-  if (status != 0)
-    return emitError(loc) << "'" << *linker << "' failed: " << message;
+  SmallVector<std::string> command = {*linker,
+                                      "-shared",
+                                      "-o",
+                                      getLinkerPath(linked.path),
+                                      getLinkerPath(object),
+                                      getLinkerPath(*runtime)};
+  llvm::append_range(command, getLinkerOptions(*linker, options));
+  if (failed(runLinker(loc, command, logFile.path)))
+    return failure();
   return copyWithChecksum(loc, linked.path, library);
 }
