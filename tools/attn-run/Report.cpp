@@ -191,7 +191,56 @@ std::string Report::toText() const {
   return text;
 }
 
+static void writeArgument(JsonWriter &json, const Argument &argument) {
+  auto writeSizes = [&](const char *key, const auto &sizes) {
+    json.key(key).open('[');
+    for (int64_t size : sizes)
+      json.value(size);
+    json.close(']');
+  };
+  json.open('{');
+  json.key("name").value(std::string(argument.spec->name));
+  json.key("kind").value(
+      std::string(ATTN_IS_OUTPUT(*argument.spec) ? "output" : "input"));
+  json.key("dtype").value(std::string(attnDTypeName(argument.spec->dtype)));
+  writeSizes("shape", argument.tensor.getShape());
+  writeSizes("strides", argument.tensor.getStrides());
+  json.key("values");
+  argument.source.empty() ? json.null() : json.value(argument.source);
+  json.close('}');
+}
+
+static void writeSummary(JsonWriter &json, const OutputSummary &output) {
+  json.open('{');
+  json.key("name").value(output.name);
+  json.key("rms").value(output.rms);
+  json.key("max_abs").value(output.maxAbs);
+  json.key("nan").value(output.numNaN);
+  json.key("inf").value(output.numInf);
+  json.close('}');
+}
+
+static void writeCheck(JsonWriter &json, const OutputCheck &output) {
+  json.open('{');
+  json.key("name").value(output.name);
+  json.key("max_abs_error").value(output.maxAbsError);
+  json.key("relative_error").value(output.relativeError);
+  json.key("tolerance").value(output.tolerance);
+  json.key("mismatches").value(output.numMismatches);
+  json.key("nan").value(output.numNaN);
+  json.key("compared").value(output.numCompared);
+  json.key("passed").value(output.passed);
+  json.close('}');
+}
+
 std::string Report::toJson() const {
+  auto writeList = [](JsonWriter &json, const char *key, const auto &list,
+                      auto write) {
+    json.key(key).open('[');
+    for (const auto &element : list)
+      write(json, element);
+    json.close(']');
+  };
   JsonWriter json;
   json.open('{');
   json.key("function").value(function);
@@ -199,58 +248,14 @@ std::string Report::toJson() const {
   json.key("producer").value(producer);
   json.key("device");
   device.empty() ? json.null() : json.value(device);
-
-  json.key("arguments").open('[');
-  for (const Argument &argument : *arguments) {
-    json.open('{');
-    json.key("name").value(std::string(argument.spec->name));
-    json.key("kind").value(
-        std::string(ATTN_IS_OUTPUT(*argument.spec) ? "output" : "input"));
-    json.key("dtype").value(std::string(attnDTypeName(argument.spec->dtype)));
-    json.key("shape").open('[');
-    for (int64_t size : argument.tensor.getShape())
-      json.value(size);
-    json.close(']');
-    json.key("strides").open('[');
-    for (int64_t stride : argument.tensor.getStrides())
-      json.value(stride);
-    json.close(']');
-    json.key("values");
-    argument.source.empty() ? json.null() : json.value(argument.source);
-    json.close('}');
-  }
-  json.close(']');
-
-  json.key("outputs").open('[');
-  for (const OutputSummary &output : outputs) {
-    json.open('{');
-    json.key("name").value(output.name);
-    json.key("rms").value(output.rms);
-    json.key("max_abs").value(output.maxAbs);
-    json.key("nan").value(output.numNaN);
-    json.key("inf").value(output.numInf);
-    json.close('}');
-  }
-  json.close(']');
-
+  writeList(json, "arguments", *arguments, writeArgument);
+  writeList(json, "outputs", outputs, writeSummary);
   if (check) {
     json.key("check").open('{');
     json.key("passed").value(check->passed());
     json.key("row_step").value(check->rowStep);
-    json.key("outputs").open('[');
-    for (const OutputCheck &output : check->outputs) {
-      json.open('{');
-      json.key("name").value(output.name);
-      json.key("max_abs_error").value(output.maxAbsError);
-      json.key("relative_error").value(output.relativeError);
-      json.key("tolerance").value(output.tolerance);
-      json.key("mismatches").value(output.numMismatches);
-      json.key("nan").value(output.numNaN);
-      json.key("compared").value(output.numCompared);
-      json.key("passed").value(output.passed);
-      json.close('}');
-    }
-    json.close(']').close('}');
+    writeList(json, "outputs", check->outputs, writeCheck);
+    json.close('}');
   }
 
   if (bench) {

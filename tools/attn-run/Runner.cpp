@@ -228,6 +228,21 @@ static int32_t describeDevice(int32_t device, std::string &text) {
   return ATTN_OK;
 }
 
+/// Summarizes the outputs, and writes the ones for which there are files.
+static int32_t reportOutputs(const Options &options,
+                             const std::vector<Argument> &arguments,
+                             Report &report) {
+  for (const Argument &argument : arguments) {
+    if (!ATTN_IS_OUTPUT(*argument.spec))
+      continue;
+    report.outputs.push_back(summarize(argument));
+    if (!argument.outputPath.empty())
+      if (int32_t status = writeOutput(argument, options))
+        return status;
+  }
+  return ATTN_OK;
+}
+
 static int32_t runFunction(const Artifact &artifact,
                            const attn_function &function,
                            const Options &options, Report &report,
@@ -260,15 +275,8 @@ static int32_t runFunction(const Artifact &artifact,
   }
   if (int32_t status = runner.download())
     return status;
-
-  for (const Argument &argument : arguments) {
-    if (!ATTN_IS_OUTPUT(*argument.spec))
-      continue;
-    report.outputs.push_back(summarize(argument));
-    if (!argument.outputPath.empty())
-      if (int32_t status = writeOutput(argument, options))
-        return status;
-  }
+  if (int32_t status = reportOutputs(options, arguments, report))
+    return status;
   if (options.check) {
     report.check.emplace();
     if (int32_t status =

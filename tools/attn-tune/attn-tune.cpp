@@ -166,20 +166,7 @@ static std::string findUsageError(const Flags &flags) {
   return "";
 }
 
-int main(int argc, char **argv) {
-  llvm::InitLLVM init(argc, argv);
-  cl::SetVersionPrinter([](raw_ostream &os) {
-    os << "attn-tune " << ATTN_VERSION_STRING << " (LLVM "
-       << LLVM_VERSION_STRING << ")\n";
-  });
-  Flags flags;
-  cl::HideUnrelatedOptions(category);
-  if (!cl::ParseCommandLineOptions(argc, argv, overview, &llvm::errs()))
-    return exitUsage;
-  attn::registerAllTargets();
-  if (std::string error = findUsageError(flags); !error.empty())
-    return usageError(error);
-
+static TunerOptions getTunerOptions(const Flags &flags, const char *argv0) {
   TunerOptions options;
   options.input = flags.input;
   options.target = flags.target;
@@ -194,9 +181,26 @@ int main(int argc, char **argv) {
   options.repeats = flags.repeats;
   options.timeout = flags.timeout;
   options.shapes.assign(flags.shapes.begin(), flags.shapes.end());
-  options.compiler = findProgram(argv[0], "attn-compile");
-  options.runner = findProgram(argv[0], "attn-run");
+  options.compiler = findProgram(argv0, "attn-compile");
+  options.runner = findProgram(argv0, "attn-run");
+  return options;
+}
 
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  cl::SetVersionPrinter([](raw_ostream &os) {
+    os << "attn-tune " << ATTN_VERSION_STRING << " (LLVM "
+       << LLVM_VERSION_STRING << ")\n";
+  });
+  Flags flags;
+  cl::HideUnrelatedOptions(category);
+  if (!cl::ParseCommandLineOptions(argc, argv, overview, &llvm::errs()))
+    return exitUsage;
+  attn::registerAllTargets();
+  if (std::string error = findUsageError(flags); !error.empty())
+    return usageError(error);
+
+  TunerOptions options = getTunerOptions(flags, argv[0]);
   std::string message;
   std::unique_ptr<llvm::MemoryBuffer> buffer =
       openInputFile(options.input, &message);
