@@ -76,8 +76,8 @@ static func::FuncOp createBackward(FunctionPair &pair, ValueRange yielded) {
   return created;
 }
 
-/// Clones the operations of the forward function that compute `value` from what
-/// is `available`, and makes it available.
+/// Clones the operations of the forward function that compute `value` from the
+/// `available` values, and makes it available.
 static void recompute(OpBuilder &builder, Value value, IRMapping &available) {
   if (available.contains(value))
     return;

@@ -155,8 +155,8 @@ static LogicalResult writeInView(Value returned, BlockArgument argument,
   return success();
 }
 
-/// Lets the terminator's operand be what is in `destination` after it has been
-/// written there.
+/// Writes the terminator's operand to `destination`, and lets the terminator
+/// return the destination's contents.
 static void writeTo(OpBuilder &builder, OpOperand &returned,
                     BlockArgument destination) {
   auto materialize = bufferization::MaterializeInDestinationOp::create(

@@ -99,7 +99,7 @@ private:
   StringRef getObstacle();
   /// The input of the matmul as values of each head.
   Value emitValues();
-  /// Multiplies the result of `attention` by the weights.
+  /// Multiplies the result of `attention` by the matrix of the matmul.
   MatmulOp emitMatmul(AttentionOp attention);
 
   tensor::ExpandShapeOp split;

@@ -144,7 +144,7 @@ static double getStepRowBytes(WarpSpecializedAttr schedule,
   return bytes;
 }
 
-/// Estimates the time of a step, and what it consists of.
+/// Estimates the time of a step, and its parts.
 static void estimateStep(attn::KernelTime &time, WarpSpecializedAttr schedule,
                          attn::AttentionOpInterface op,
                          const attn::DeviceModel &device) {

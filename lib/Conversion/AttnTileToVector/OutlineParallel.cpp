@@ -59,7 +59,7 @@ private:
   void declareRuntime(SymbolTable &symbols);
 };
 
-/// What a loop uses of the function around it.
+/// The values of the function around a loop that the loop uses.
 struct LoopContext {
   /// The sizes of the loop.
   SmallVector<Value> sizes;
@@ -98,8 +98,8 @@ static void hoistBuffers(Block &body, Operation *loop) {
       op.moveBefore(loop);
 }
 
-/// Finds what `loop` uses. Upper bounds are computed outside of the loop;
-/// inside, they delinearize the iteration number.
+/// Finds the values that `loop` uses. Upper bounds are computed outside of the
+/// loop; inside, they delinearize the iteration number.
 static FailureOr<LoopContext> getContext(ImplicitLocOpBuilder &b,
                                          scf::ForallOp loop,
                                          const LLVMTypeConverter &converter) {

@@ -324,10 +324,10 @@ private:
   QueryWorkItem beginQueryTiles(const GradWorkspace &workspace,
                                 const ClassifiedTiles &listed,
                                 Value workItemList);
-  /// What the steps of a work item of the dq kernel have in common.
+  /// The values that all steps of a work item of the dq kernel use.
   struct DqLoop {
     QueryWorkItem workItem = {};
-    /// The query tile, and those of the output's gradients and of the
+    /// The tiles of queries and of the output's gradients, and the rows of the
     /// workspace.
     Value queries = {}, outputGrads = {}, exponent = {}, delta = {};
     attn_tile::KVTileIteratorOp tiles = {};

@@ -361,7 +361,7 @@ getLinkerOptions(StringRef linker, const attn::LinkOptions &options) {
   return {"-Xlinker", "-rpath", "-Xlinker", searchPath, "-lm"};
 }
 
-/// Runs a linker, which writes what it says to the file `log`.
+/// Runs a linker, which writes its messages to the file `log`.
 static LogicalResult runLinker(Location loc, ArrayRef<std::string> command,
                                StringRef log) {
   SmallVector<StringRef> arguments(command.begin(), command.end());

@@ -91,7 +91,7 @@ static LogicalResult collectWorkItemSlice(Value value, scf::ForOp loop,
   return success();
 }
 
-/// Emits what `emitValues` does for step 0 if there are any steps, else zeros.
+/// Emits the values of step 0 if there are any steps, else zeros.
 static ValueRange emitFirstValues(
     IndexBuilder &builder, Value count, ValueRange values,
     function_ref<SmallVector<Value>(OpBuilder &, Value)> emitValues) {
