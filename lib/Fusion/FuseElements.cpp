@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "FuseElements.h"
+#include "Slices.h"
 #include "attn/Analysis/MaskArea.h"
 #include "attn/Interfaces/FusibleOpInterface.h"
 #include "attn/PerfModel/Roofline.h"
@@ -178,6 +179,17 @@ static FusibleOpInterface getComputation(Value value) {
   return isCopy ? FusibleOpInterface() : op;
 }
 
+/// Whether `op` takes or fills a part of a tensor whose type may be the
+/// whole's: the sizes of `operand` are then not those of the result.
+static bool isPartOfDynamicSize(FusibleOpInterface op, Value operand) {
+  if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op.getOperation()))
+    return operand == slice.getSource() && !hasWholeDynamicDims(slice, operand);
+  if (auto insert = dyn_cast<tensor::InsertSliceOp>(op.getOperation()))
+    return operand == insert.getSource() &&
+           !hasWholeDynamicDims(insert, insert.getDest());
+  return false;
+}
+
 /// The first tensor with the shape `shape` that `value` is computed from and
 /// that is itself not computed element by element.
 static Value findBase(Value value, ArrayRef<int64_t> shape,
@@ -197,8 +209,9 @@ static Value findBase(Value value, ArrayRef<int64_t> shape,
     return isBase ? value : Value();
   }
   for (Value operand : op->getOperands())
-    if (Value base = findBase(operand, shape, seen))
-      return base;
+    if (!isPartOfDynamicSize(op, operand))
+      if (Value base = findBase(operand, shape, seen))
+        return base;
   return {};
 }
 

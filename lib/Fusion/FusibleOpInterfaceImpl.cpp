@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Fusion/FusibleOpInterfaceImpl.h"
+#include "Slices.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Interfaces/FusibleOpInterface.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -318,7 +319,8 @@ struct InsertSliceModel
     auto insert = cast<tensor::InsertSliceOp>(op);
     return insert.hasUnitStride() &&
            insert.getSourceType().getRank() == insert.getType().getRank() &&
-           llvm::none_of(insert.getStaticOffsets(), ShapedType::isDynamic);
+           llvm::none_of(insert.getStaticOffsets(), ShapedType::isDynamic) &&
+           hasWholeDynamicDims(insert, insert.getDest());
   }
 
   Value emitElement(Operation *op, OpBuilder &builder, ValueRange indices,
@@ -343,7 +345,7 @@ struct InsertSliceModel
       }
       OpFoldResult end = insert.getMixedSizes()[dim];
       if (ShapedType::isDynamic(size) && offset == 0) {
-        // The whole of a dimension whose size is not known.
+        // `isElementwise` knows that the slice is whole here.
         at.push_back(index);
         continue;
       }

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "HeadSources.h"
+#include "Slices.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -55,29 +56,6 @@ HeadIndex HeadSources::getIndex(HeadCoordinate coordinate) const {
   if (!isSingle(coordinate))
     index.terms.push_back({coordinate, 1});
   return index;
-}
-
-/// Whether `size` is all of dimension `dim` of `tensor`, as far as the
-/// operations that define the tensor tell its sizes.
-static bool isWhole(Value tensor, int64_t dim, OpFoldResult size) {
-  int64_t known = cast<RankedTensorType>(tensor.getType()).getDimSize(dim);
-  if (!ShapedType::isDynamic(known))
-    return getConstantIntValue(size) == known;
-  auto asked = dyn_cast<Value>(size);
-  auto dimOp = asked ? asked.getDefiningOp<tensor::DimOp>() : tensor::DimOp();
-  while (true) {
-    if (dimOp && dimOp.getSource() == tensor && dimOp.getConstantIndex() == dim)
-      return true;
-    Operation *op = tensor.getDefiningOp();
-    if (auto split = dyn_cast_or_null<tensor::ExpandShapeOp>(op))
-      return isEqualConstantIntOrValue(split.getMixedOutputShape()[dim], size);
-    if (auto empty = dyn_cast_or_null<tensor::EmptyOp>(op))
-      return isEqualConstantIntOrValue(empty.getMixedSizes()[dim], size);
-    auto into = dyn_cast_or_null<DestinationStyleOpInterface>(op);
-    if (!into)
-      return false;
-    tensor = into.getTiedOpOperand(cast<OpResult>(tensor))->get();
-  }
 }
 
 void HeadSources::noteSize(const HeadIndex &index, OpFoldResult size) {
@@ -230,7 +208,7 @@ static std::optional<int64_t> getSlicedDim(Value tensor,
     OpFoldResult size = op.getMixedSizes()[dim];
     if (!start)
       return std::nullopt;
-    if (*start == 0 && isWhole(tensor, dim, size))
+    if (*start == 0 && isWholeDim(tensor, dim, size))
       continue;
     if (result >= 0 || !getConstantIntValue(size))
       return std::nullopt;

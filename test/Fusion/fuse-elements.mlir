@@ -206,3 +206,46 @@ func.func @alone(%q: tensor<?x8x?x64xf16>, %t: tensor<512x16xf16>, %n: index) ->
   %0 = attn.rope %q, %t, %t at(%n) interleaved : tensor<?x8x?x64xf16>, tensor<512x16xf16>, tensor<512x16xf16>
   return %0 : tensor<?x8x?x64xf16>
 }
+
+// -----
+
+// A slice of dynamic size is not taken for the whole, whose type is the same.
+
+// CHECK-LABEL: func.func @part_of_queries(
+// CHECK:         %[[PART:.*]] = tensor.extract_slice %arg0
+// CHECK:         attn.attention ins(%[[PART]], %arg1, %arg2
+// CHECK-NOT:     query {
+func.func @part_of_queries(%q: tensor<1x2x?x16xf16>, %k: tensor<1x2x?x16xf16>,
+                           %v: tensor<1x2x?x16xf16>) -> tensor<1x2x?x16xf16> {
+  %c2 = arith.constant 2 : index
+  %dim = tensor.dim %q, %c2 : tensor<1x2x?x16xf16>
+  %n = arith.divui %dim, %c2 : index
+  %part = tensor.extract_slice %q[0, 0, 0, 0] [1, 2, %n, 16] [1, 1, 1, 1]
+      : tensor<1x2x?x16xf16> to tensor<1x2x?x16xf16>
+  %e = tensor.empty(%n) : tensor<1x2x?x16xf16>
+  %o = attn.attention
+      ins(%part, %k, %v : tensor<1x2x?x16xf16>, tensor<1x2x?x16xf16>, tensor<1x2x?x16xf16>)
+      outs(%e : tensor<1x2x?x16xf16>) -> tensor<1x2x?x16xf16>
+  return %o : tensor<1x2x?x16xf16>
+}
+
+// -----
+
+// Nor is a tensor with a part written over it taken for that part.
+
+// CHECK-LABEL: func.func @part_of_keys(
+// CHECK:         %[[KEYS:.*]] = tensor.insert_slice %arg1 into %arg3
+// CHECK:         attn.attention ins(%arg0, %[[KEYS]], %arg2
+func.func @part_of_keys(%q: tensor<1x2x?x16xf16>, %new: tensor<1x2x?x16xf16>, %v: tensor<1x2x?x16xf16>,
+                        %old: tensor<1x2x?x16xf16>) -> tensor<1x2x?x16xf16> {
+  %c2 = arith.constant 2 : index
+  %n = tensor.dim %new, %c2 : tensor<1x2x?x16xf16>
+  %k = tensor.insert_slice %new into %old[0, 0, 0, 0] [1, 2, %n, 16] [1, 1, 1, 1]
+      : tensor<1x2x?x16xf16> into tensor<1x2x?x16xf16>
+  %s = tensor.dim %q, %c2 : tensor<1x2x?x16xf16>
+  %e = tensor.empty(%s) : tensor<1x2x?x16xf16>
+  %o = attn.attention
+      ins(%q, %k, %v : tensor<1x2x?x16xf16>, tensor<1x2x?x16xf16>, tensor<1x2x?x16xf16>)
+      outs(%e : tensor<1x2x?x16xf16>) -> tensor<1x2x?x16xf16>
+  return %o : tensor<1x2x?x16xf16>
+}
