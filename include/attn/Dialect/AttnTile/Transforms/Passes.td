@@ -797,7 +797,7 @@ def AttnTileGatherAllocationsPass
 
 def AttnTileDeduplicateKernelsPass
     : Attn_Pass<"attn-tile-deduplicate-kernels", "::mlir::ModuleOp"> {
-  let summary = "keep one kernel of those that are equal";
+  let summary = "keep one of several equal kernels";
   let description = [{
     Layers of a model often have the same attention. Their kernels differ in
     their names and locations alone: the first one stays, and all are launched
