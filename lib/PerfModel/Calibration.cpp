@@ -55,19 +55,29 @@ static std::optional<CalibrationKind> symbolizeKind(StringRef text) {
   return std::nullopt;
 }
 
+namespace {
+/// A line of CalibrationTerms.def.
+struct TermLine {
+  CalibrationKind kind;
+  StringRef member, unit;
+  double least, most;
+  double Calibration::*pointer;
+};
+} // namespace
+
 SmallVector<CalibrationTerm> attn::getCalibrationTerms(CalibrationKind kind) {
-  SmallVector<CalibrationTerm> terms;
-  auto add = [&](CalibrationKind ofTerm, StringRef member, StringRef unit,
-                 double least, double most, double Calibration::*pointer) {
-    if (ofTerm == kind)
-      terms.push_back({llvm::convertToSnakeFromCamelCase(member), unit, least,
-                       most, pointer});
-  };
+  static const TermLine lines[] = {
 #define ATTN_GPU_TERM(member, unit, least, most)                               \
-  add(CalibrationKind::GPU, #member, unit, least, most, &Calibration::member);
+  {CalibrationKind::GPU, #member, unit, least, most, &Calibration::member},
 #define ATTN_HOST_TERM(member, unit, least, most)                              \
-  add(CalibrationKind::Host, #member, unit, least, most, &Calibration::member);
+  {CalibrationKind::Host, #member, unit, least, most, &Calibration::member},
 #include "attn/PerfModel/CalibrationTerms.def"
+  };
+  SmallVector<CalibrationTerm> terms;
+  for (const TermLine &line : lines)
+    if (line.kind == kind)
+      terms.push_back({llvm::convertToSnakeFromCamelCase(line.member),
+                       line.unit, line.least, line.most, line.pointer});
   return terms;
 }
 

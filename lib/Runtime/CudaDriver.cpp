@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <dlfcn.h>
 #include <memory>
 #include <mutex>
@@ -61,21 +62,33 @@ void DriverState::load() {
     return;
   }
 
-#define ATTNRT_LOAD(member, symbol, parameters)                                \
-  driver.member =                                                              \
-      reinterpret_cast<decltype(driver.member)>(dlsym(library, symbol));
-#define ATTNRT_REQUIRE(member, symbol, parameters)                             \
-  ATTNRT_LOAD(member, symbol, parameters)                                      \
-  if (!driver.member) {                                                        \
-    status = attnrtSetError(ATTN_NO_DEVICE,                                    \
-                            "the CUDA driver '%s' has no function '%s'", path, \
-                            symbol);                                           \
-    return;                                                                    \
+  struct DriverFunction {
+    /// The member of `driver` that points to the function.
+    void *member;
+    const char *symbol;
+    bool isRequired;
+  };
+  const DriverFunction functions[] = {
+#define ATTNRT_REQUIRED(member, symbol, parameters)                            \
+  {static_cast<void *>(&driver.member), symbol, true},
+#define ATTNRT_OPTIONAL(member, symbol, parameters)                            \
+  {static_cast<void *>(&driver.member), symbol, false},
+      ATTNRT_CUDA_FUNCTIONS(ATTNRT_REQUIRED)
+          ATTNRT_CUDA_OPTIONAL_FUNCTIONS(ATTNRT_OPTIONAL)
+#undef ATTNRT_REQUIRED
+#undef ATTNRT_OPTIONAL
+  };
+  for (const DriverFunction &function : functions) {
+    void *address = dlsym(library, function.symbol);
+    if (!address && function.isRequired) {
+      status = attnrtSetError(ATTN_NO_DEVICE,
+                              "the CUDA driver '%s' has no function '%s'", path,
+                              function.symbol);
+      return;
+    }
+    memcpy(function.member, static_cast<const void *>(&address),
+           sizeof(address));
   }
-  ATTNRT_CUDA_FUNCTIONS(ATTNRT_REQUIRE)
-  ATTNRT_CUDA_OPTIONAL_FUNCTIONS(ATTNRT_LOAD)
-#undef ATTNRT_REQUIRE
-#undef ATTNRT_LOAD
 
   if (CUresult result = driver.init(0))
     status = setCudaError(driver, result, "cannot initialise the CUDA driver");

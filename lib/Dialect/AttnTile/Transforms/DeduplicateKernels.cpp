@@ -67,20 +67,19 @@ struct AttnTileDeduplicateKernelsPass
       SmallVector<KernelOp> &sameHash = kept[hashKernel(kernel)];
       auto *original = llvm::find_if(
           sameHash, [&](KernelOp other) { return areEqual(kernel, other); });
-      if (original == sameHash.end()) {
+      if (original == sameHash.end())
         sameHash.push_back(kernel);
-        continue;
-      }
-      if (!llvm::all_of(users.getUsers(kernel), llvm::IsaPred<LaunchOp>)) {
-        LDBG() << kernel.getName() << " equals " << original->getName()
-               << ", and is used by more than launches";
-        continue;
-      }
-      LDBG() << kernel.getName() << " equals " << original->getName();
-      users.replaceAllUsesWith(kernel, original->getSymNameAttr());
-      kernel.erase();
-      ++numDuplicates;
+      else if (llvm::all_of(users.getUsers(kernel), llvm::IsaPred<LaunchOp>))
+        replace(kernel, *original, users);
     }
+  }
+
+private:
+  void replace(KernelOp kernel, KernelOp original, SymbolUserMap &users) {
+    LDBG() << kernel.getName() << " equals " << original.getName();
+    users.replaceAllUsesWith(kernel, original.getSymNameAttr());
+    kernel.erase();
+    ++numDuplicates;
   }
 };
 } // namespace
