@@ -17,7 +17,9 @@ import subprocess
 import pytest
 from conftest import BUILD, ROOT
 
-PAGES = ["Tutorials/WriteAttentionInMLIR", "Architecture", "Runtime", "cost-model", "HowTo/HideDropout"]
+PAGES = [
+    "Tutorials/WriteAttentionInMLIR", "Architecture", "Runtime", "cost-model", "HowTo/HideDropout", "HowTo/ShardAttention"
+]
 # Pages about one program, docs/examples/extend, which the first one builds.
 EXTENDING_PAGES = ["HowTo/AddAMask", "HowTo/AddASchedule", "HowTo/AddATarget"]
 BLOCK = re.compile(r"^( *)```(sh|text|mlir|ptx|c)\n(.*?)^ *```$", re.M | re.S)
