@@ -16,8 +16,8 @@
 
 // The boundaries of queries are one more than the lengths of keys.
 
-// HOST-DAG: constant @attn_symbols_{{.*}}("sequences + 1\00")
-// HOST-DAG: constant @attn_symbols_{{.*}}("sequences\00")
+// HOST-DAG: constant @attn_symbol{{[0-9]+}}_of_{{.*}}("sequences + 1\00")
+// HOST-DAG: constant @attn_symbol{{[0-9]+}}_of_{{.*}}("sequences\00")
 
 !q = tensor<1x8x?x64xbf16>
 !kv = tensor<?x2x64x64xbf16>

@@ -39,7 +39,7 @@ func.func @forward(
 
 // Private functions, functions without a body and functions of other things
 // are not spoken of.
-// CHECK-NOT: _reference
+// CHECK-NOT: .reference(
 func.func private @private(%q: memref<2x4x8x16xf32>, %out: memref<2x4x8x16xf32>) {
   attn.attention
       ins(%q, %q, %q : memref<2x4x8x16xf32>, memref<2x4x8x16xf32>,

@@ -1,5 +1,5 @@
 // RUN: attn-opt %s --attn-make-reference \
-// RUN: | sed -e '/func private @reference_of_full/d' -e 's/@reference_of_full/@full_reference/' \
+// RUN: | sed -e '/func private @reference_of_full/d' -e 's/@reference_of_full/@full.reference/' \
 // RUN: | attn-opt --convert-attn-to-loops --convert-linalg-to-loops --convert-scf-to-cf --convert-to-llvm \
 // RUN:   --reconcile-unrealized-casts \
 // RUN: | mlir-runner -e main --entry-point-result=void \
