@@ -152,10 +152,12 @@ def main():
         artifacts = {}
         for alternative in ALTERNATIVES:
             library = f"{path}-{alternative}.so"
-            run_tool(["attn-compile", path + ".mlir", "-o", library, "--target=host", f"--dropout={alternative}"])
+            run_tool(["attn-compile", path + ".mlir", "-o", library, "--target=host", "--host-opt-level=0",
+                      f"--dropout={alternative}"])
             artifacts[alternative] = Artifact(library, args.runtime)
         run_tool(["attn-opt", path + ".mlir", SHARED, "-o", path + "-shared.mlir"])
-        run_tool(["attn-compile", path + "-shared.mlir", "-o", path + "-shared.so", "--target=host"])
+        run_tool(["attn-compile", path + "-shared.mlir", "-o", path + "-shared.so", "--target=host",
+                  "--host-opt-level=0"])
         artifacts["shared"] = Artifact(path + "-shared.so", args.runtime)
         for length in LENGTHS:
             cases += 1
