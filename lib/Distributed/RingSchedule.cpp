@@ -45,8 +45,8 @@ struct ChunkConditions {
 
 ReachableChunks attn::findReachableChunks(AttentionOp op, int64_t chunks) {
   ReachableChunks reachable(chunks, llvm::BitVector(chunks, true));
-  int64_t queries = getDimSize(op.getQuery(), 2);
-  int64_t keys = getDimSize(op.getKey(), 2);
+  int64_t queries = getDimSize(op.getQuery(), sequenceDim);
+  int64_t keys = getDimSize(op.getKey(), sequenceDim);
   if (ShapedType::isDynamic(queries) || ShapedType::isDynamic(keys))
     return reachable;
   Location loc = op.getLoc();

@@ -18,6 +18,9 @@
 
 namespace mlir::attn {
 
+/// The dimension of positions in queries, keys, values and results.
+inline constexpr int64_t sequenceDim = 2;
+
 /// Which chunks of positions ranks have.
 struct ChunkPlacement {
   int64_t ranks;

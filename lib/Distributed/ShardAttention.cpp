@@ -39,9 +39,6 @@ using namespace mlir::attn;
 /// The most ranks of a group.
 static constexpr int64_t maxRanks = 1024;
 
-/// The dimension of positions.
-static constexpr int64_t sequenceDim = 2;
-
 //===----------------------------------------------------------------------===//
 // Conditions
 //===----------------------------------------------------------------------===//
@@ -113,13 +110,14 @@ static LogicalResult verifyLengths(AttentionOp op, ChunkPlacement placement) {
   return success();
 }
 
-/// Checks that `value` is a tensor of which each rank can have a chunk.
+/// Checks that each rank can have a chunk of an operand of `op`, which is in
+/// the first block of a function.
 static LogicalResult verifySource(AttentionOp op, ShardedOperand sharded) {
   Value value = sharded.operand->get();
   if (isa<MemRefType>(value.getType()))
     return op.emitOpError("must be on tensors to be distributed over ranks");
-  if (auto argument = dyn_cast<BlockArgument>(value))
-    return success(argument.getOwner() == op->getBlock());
+  if (isa<BlockArgument>(value))
+    return success();
   Operation *source = value.getDefiningOp();
   if (isa<AttentionOp>(source) ||
       (isa<tensor::EmptyOp>(source) && op.isDpsInit(sharded.operand)))

@@ -18,9 +18,6 @@
 using namespace mlir;
 using namespace mlir::attn;
 
-/// The dimension of positions.
-static constexpr int64_t sequenceDim = 2;
-
 static RankedTensorType getTensorType(Value value) {
   return cast<RankedTensorType>(value.getType());
 }

@@ -179,15 +179,12 @@ static FusibleOpInterface getComputation(Value value) {
   return isCopy ? FusibleOpInterface() : op;
 }
 
-/// Whether `op` takes or fills a part of a tensor whose type may be the
-/// whole's: the sizes of `operand` are then not those of the result.
-static bool isPartOfDynamicSize(FusibleOpInterface op, Value operand) {
-  if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op.getOperation()))
-    return operand == slice.getSource() && !hasWholeDynamicDims(slice, operand);
-  if (auto insert = dyn_cast<tensor::InsertSliceOp>(op.getOperation()))
-    return operand == insert.getSource() &&
-           !hasWholeDynamicDims(insert, insert.getDest());
-  return false;
+/// Whether `op` takes a part of `operand` that may have the type of the whole,
+/// since sizes are dynamic.
+static bool takesPartOfDynamicSize(FusibleOpInterface op, Value operand) {
+  auto slice = dyn_cast<tensor::ExtractSliceOp>(op.getOperation());
+  return slice && operand == slice.getSource() &&
+         !hasWholeDynamicDims(slice, operand);
 }
 
 /// The first tensor with the shape `shape` that `value` is computed from and
@@ -209,7 +206,7 @@ static Value findBase(Value value, ArrayRef<int64_t> shape,
     return isBase ? value : Value();
   }
   for (Value operand : op->getOperands())
-    if (!isPartOfDynamicSize(op, operand))
+    if (!takesPartOfDynamicSize(op, operand))
       if (Value base = findBase(operand, shape, seen))
         return base;
   return {};
