@@ -175,8 +175,8 @@ ATTNC_EXPORT int32_t attncOptionsCreate(attnc_options **options);
 ATTNC_EXPORT void attncOptionsDestroy(attnc_options *options);
 
 /** Sets an option. Names and values are as on the command line of attn-compile:
-    target, emit, raise, schedule, with-reference, stop-after, embed-ptx,
-    ptx-version, cuda-path, ptxas-options, fail-on-spills, host-cpu,
+    target, emit, raise, schedule, with-reference, verify-each, stop-after,
+    embed-ptx, ptx-version, cuda-path, ptxas-options, fail-on-spills, host-cpu,
     host-opt-level, linker, runtime-dir and static-runtime. Boolean options take
     "true" and "false". emit defaults to so, runtime-dir to the folder of this
     library. Errors are left in `context`. */

@@ -42,6 +42,7 @@ static bool *getFlag(CompilerOptions &options, StringRef name) {
       .Case("fail-on-spills", &options.failOnSpills)
       .Case("static-runtime", &options.link.staticRuntime)
       .Case("explicit-block-masks", &options.explicitBlockMasks)
+      .Case("verify-each", &options.verifyEach)
       .Default(nullptr);
 }
 

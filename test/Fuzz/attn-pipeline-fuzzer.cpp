@@ -87,6 +87,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   attn::CompilerOptions options;
   options.target = targets[choice % std::size(targets)].str();
   options.withReference = choice / std::size(targets) % 4 == 0;
+  options.verifyEach = true;
   attn::fuzz::noteOperations(*module, options.target);
   if (succeeded(compile(*module, options))) {
     attn::fuzz::noteOperations(*module, "llvm");

@@ -104,6 +104,10 @@ struct Flags {
       "with-reference",
       cl::desc("Add a reference of each function, computed in f64 on the host"),
       cl::cat(category)};
+  cl::opt<bool> verifyEach{
+      "verify-each",
+      cl::desc("Verify the IR after each pass, and not after each stage alone"),
+      cl::cat(category)};
   cl::opt<std::string> schedule{
       "schedule",
       cl::desc("Schedule of all attentions, such as "
@@ -171,9 +175,10 @@ struct Flags {
       cl::value_desc("name"), cl::cat(category)};
   cl::opt<std::string> optLevel{
       "host-opt-level",
-      cl::desc("LLVM's optimization level for the host part, 0 to 3 "
-               "(default: 3)"),
-      cl::value_desc("n"), cl::init("3"), cl::cat(category)};
+      cl::desc("Optimization level for the host part: 0 for none, 1 for the "
+               "passes that kernels need (the default), 2 or 3 for LLVM's "
+               "pipelines"),
+      cl::value_desc("n"), cl::init("1"), cl::cat(category)};
   cl::opt<std::string> linker{
       "linker",
       cl::desc("Compiler driver or linker (ld, ld.*) to link with (default: "
@@ -261,6 +266,7 @@ static std::optional<std::string> readOptions(const char *argv0,
   options.assumeKeptRows = flags.assumeKeptRows;
   options.assumeDropoutMasks = flags.assumeDropoutMasks;
   options.withReference = flags.withReference;
+  options.verifyEach = flags.verifyEach;
   options.explicitBlockMasks = flags.explicitBlockMasks;
   if (flags.embedPTX.getNumOccurrences() > 0)
     options.embedPTX = flags.embedPTX;

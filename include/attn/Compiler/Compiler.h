@@ -109,6 +109,8 @@ struct CompilerOptions {
   HostObjectOptions host;
   LinkOptions link;
 
+  /// Whether to verify the IR after each pass, and not after each stage alone.
+  bool verifyEach = false;
   /// Called for the pass manager of each stage, to add instrumentation.
   std::function<LogicalResult(PassManager &)> configure;
   /// Called with the name of each unit of work when it starts.

@@ -31,8 +31,9 @@ struct HostObjectOptions {
   /// "native", or a name that LLVM knows, such as "x86-64-v3". Empty for
   /// "native", unless the target asks for another.
   std::string cpu;
-  /// 0 to 3.
-  unsigned optLevel = 3;
+  /// 0: no optimization. 1: the passes that kernels need. 2 and 3: LLVM's
+  /// pipelines, which take longer.
+  unsigned optLevel = 1;
 };
 
 /// The vector registers of a processor.

@@ -139,6 +139,60 @@ static unsigned limitLevel(Location loc, llvm::Module &module, unsigned level) {
   return level;
 }
 
+/// The passes of level 1. Kernels are vectors already, and MLIR has simplified
+/// them; other loops, such as loops of linalg, need both vectorizers. LLVM's
+/// own pipelines take twice as long for code that is as fast
+/// (docs/experiments/host-compile-time.md).
+static constexpr StringLiteral levelOnePasses =
+    "function("
+    "sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,"
+    "loop-mssa(licm,loop-rotate,licm,simple-loop-unswitch),"
+    "simplifycfg,instcombine<no-verify-fixpoint>,"
+    "loop(loop-idiom,indvars,loop-deletion),gvn,"
+    "loop-vectorize,instcombine<no-verify-fixpoint>,simplifycfg,"
+    "slp-vectorizer,vector-combine,instcombine<no-verify-fixpoint>,"
+    "loop-mssa(licm),instsimplify,simplifycfg,early-cse<memssa>)";
+
+/// Adds the passes of a level, 0 to 3.
+static void addPasses(llvm::PassBuilder &builder, unsigned optLevel,
+                      llvm::ModulePassManager &passes) {
+  switch (optLevel) {
+  case 0:
+    passes = builder.buildO0DefaultPipeline(llvm::OptimizationLevel::O0);
+    return;
+  case 1:
+    llvm::cantFail(builder.parsePassPipeline(passes, levelOnePasses));
+    return;
+  default:
+    passes = builder.buildPerModuleDefaultPipeline(
+        optLevel == 2 ? llvm::OptimizationLevel::O2
+                      : llvm::OptimizationLevel::O3);
+  }
+}
+
+/// Runs the passes of a level, 0 to 3, on a module.
+static void optimize(llvm::Module &module, llvm::TargetMachine &machine,
+                     unsigned optLevel) {
+  llvm::LoopAnalysisManager loopAnalyses;
+  llvm::FunctionAnalysisManager functionAnalyses;
+  llvm::CGSCCAnalysisManager sccAnalyses;
+  llvm::ModuleAnalysisManager moduleAnalyses;
+  // Kernels are unrolled already, by tiles and vectors: their loops are long.
+  // Unrolling them once more takes a third of the time of all passes.
+  llvm::PipelineTuningOptions tuning;
+  tuning.LoopUnrolling = false;
+  llvm::PassBuilder builder(&machine, tuning);
+  builder.registerModuleAnalyses(moduleAnalyses);
+  builder.registerCGSCCAnalyses(sccAnalyses);
+  builder.registerFunctionAnalyses(functionAnalyses);
+  builder.registerLoopAnalyses(loopAnalyses);
+  builder.crossRegisterProxies(loopAnalyses, functionAnalyses, sccAnalyses,
+                               moduleAnalyses);
+  llvm::ModulePassManager passes;
+  addPasses(builder, optLevel, passes);
+  passes.run(module, moduleAnalyses);
+}
+
 std::unique_ptr<llvm::Module>
 attn::translateForHost(ModuleOp module, llvm::LLVMContext &context,
                        llvm::TargetMachine &machine,
@@ -166,29 +220,7 @@ attn::translateForHost(ModuleOp module, llvm::LLVMContext &context,
   if (optLevel < wanted)
     machine.setOptLevel(llvm::CodeGenOptLevel::None);
 
-  llvm::LoopAnalysisManager loopAnalyses;
-  llvm::FunctionAnalysisManager functionAnalyses;
-  llvm::CGSCCAnalysisManager sccAnalyses;
-  llvm::ModuleAnalysisManager moduleAnalyses;
-  // Kernels are unrolled already, by tiles and vectors: their loops are long.
-  // Unrolling them once more takes a third of the time of all passes.
-  llvm::PipelineTuningOptions tuning;
-  tuning.LoopUnrolling = false;
-  llvm::PassBuilder builder(&machine, tuning);
-  builder.registerModuleAnalyses(moduleAnalyses);
-  builder.registerCGSCCAnalyses(sccAnalyses);
-  builder.registerFunctionAnalyses(functionAnalyses);
-  builder.registerLoopAnalyses(loopAnalyses);
-  builder.crossRegisterProxies(loopAnalyses, functionAnalyses, sccAnalyses,
-                               moduleAnalyses);
-  const llvm::OptimizationLevel levels[] = {
-      llvm::OptimizationLevel::O0, llvm::OptimizationLevel::O1,
-      llvm::OptimizationLevel::O2, llvm::OptimizationLevel::O3};
-  llvm::OptimizationLevel level = levels[optLevel];
-  llvm::ModulePassManager passes =
-      optLevel == 0 ? builder.buildO0DefaultPipeline(level)
-                    : builder.buildPerModuleDefaultPipeline(level);
-  passes.run(*llvmModule, moduleAnalyses);
+  optimize(*llvmModule, machine, optLevel);
   return llvmModule;
 }
 
