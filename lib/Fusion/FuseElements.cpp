@@ -606,7 +606,8 @@ static FusibleOpInterface getElementwiseConsumer(AttentionOp op, Value value) {
     return {};
   auto consumer = dyn_cast<FusibleOpInterface>(*value.user_begin());
   if (!consumer || !consumer.isElementwise() ||
-      consumer->getBlock() != op->getBlock())
+      consumer->getBlock() != op->getBlock() ||
+      takesPartOfDynamicSize(consumer, value))
     return {};
   auto resultType =
       dyn_cast<RankedTensorType>(consumer->getResult(0).getType());

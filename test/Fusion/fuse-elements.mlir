@@ -249,3 +249,28 @@ func.func @part_of_keys(%q: tensor<1x2x?x16xf16>, %new: tensor<1x2x?x16xf16>, %v
       outs(%e : tensor<1x2x?x16xf16>) -> tensor<1x2x?x16xf16>
   return %o : tensor<1x2x?x16xf16>
 }
+
+// -----
+
+// Nor is a part of the result taken for the whole, which would not fit where the part is written.
+
+// CHECK-LABEL: func.func @part_of_result(
+// CHECK:         %[[OUT:.*]] = attn.attention
+// CHECK-NOT:     epilogue {
+// CHECK:         %[[PART:.*]] = tensor.extract_slice %[[OUT]]
+// CHECK:         tensor.insert_slice %[[PART]] into %arg3
+func.func @part_of_result(%q: tensor<1x2x?x16xf16>, %k: tensor<1x2x?x16xf16>, %v: tensor<1x2x?x16xf16>,
+                          %all: tensor<1x4x?x16xf16>) -> tensor<1x4x?x16xf16> {
+  %c2 = arith.constant 2 : index
+  %n = tensor.dim %q, %c2 : tensor<1x2x?x16xf16>
+  %e = tensor.empty(%n) : tensor<1x2x?x16xf16>
+  %o = attn.attention
+      ins(%q, %k, %v : tensor<1x2x?x16xf16>, tensor<1x2x?x16xf16>, tensor<1x2x?x16xf16>)
+      outs(%e : tensor<1x2x?x16xf16>) -> tensor<1x2x?x16xf16>
+  %half = arith.divui %n, %c2 : index
+  %part = tensor.extract_slice %o[0, 0, 0, 0] [1, 2, %half, 16] [1, 1, 1, 1]
+      : tensor<1x2x?x16xf16> to tensor<1x2x?x16xf16>
+  %z = tensor.insert_slice %part into %all[0, 0, 0, 0] [1, 2, %half, 16] [1, 1, 1, 1]
+      : tensor<1x2x?x16xf16> into tensor<1x4x?x16xf16>
+  return %z : tensor<1x4x?x16xf16>
+}
