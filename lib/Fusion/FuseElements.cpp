@@ -352,6 +352,11 @@ static bool isOnlyUse(OpOperand &operand) {
   });
 }
 
+/// The schedule that `op` is given; null if one is chosen later.
+static ScheduleAttrInterface getGivenSchedule(AttentionOp op) {
+  return dyn_cast_or_null<ScheduleAttrInterface>(op.getScheduleAttr());
+}
+
 //===----------------------------------------------------------------------===//
 // Queries
 //===----------------------------------------------------------------------===//
@@ -365,6 +370,11 @@ bool attn::fuseQueries(const FusionContext &context, AttentionOp op) {
   if (op.readsKeyLengths()) {
     context.reportMissed(chain->last,
                          "rows of sequences are not where positions say");
+    return false;
+  }
+  if (ScheduleAttrInterface given = getGivenSchedule(op);
+      given && given.packsGqa()) {
+    context.reportMissed(chain->last, "the schedule of attention packs heads");
     return false;
   }
   Type element = getElementTypeOrSelf(chain->base);
@@ -667,6 +677,12 @@ bool attn::fuseEpilogue(const FusionContext &context, AttentionOp op) {
     context.reportMissed(consumer,
                          "it reads what is not known before attention, whose "
                          "other result is used");
+    return false;
+  }
+  if (ScheduleAttrInterface given = getGivenSchedule(op);
+      given && (given.packsGqa() || given.getSplitKvWorkItems() > 0)) {
+    context.reportMissed(
+        consumer, "the schedule of attention packs heads or splits keys");
     return false;
   }
   Value before = appendToEpilogue(rewriter, op, layouts, value, consumer);

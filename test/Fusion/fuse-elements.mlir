@@ -274,3 +274,32 @@ func.func @part_of_result(%q: tensor<1x2x?x16xf16>, %k: tensor<1x2x?x16xf16>, %v
       : tensor<1x2x?x16xf16> into tensor<1x4x?x16xf16>
   return %z : tensor<1x4x?x16xf16>
 }
+
+// -----
+
+// Given schedules stay possible: with packed heads and split keys there are no regions.
+
+// CHECK-LABEL: func.func @given_schedules(
+// CHECK:         %[[PACKED:.*]] = attn.attention ins(%{{.*}}, %arg1, %arg2
+// CHECK-SAME:      pack_gqa = true
+// CHECK-NOT:     epilogue {
+// CHECK-NOT:     query {
+// CHECK:         math.absf
+// CHECK:         %[[SPLIT:.*]] = attn.attention
+// CHECK-SAME:      split_kv_work_items = 4
+// CHECK-NOT:     epilogue {
+// CHECK:         math.absf
+func.func @given_schedules(%q: tensor<1x4x1x16xf16>, %k: tensor<1x2x64x16xf16>, %v: tensor<1x2x64x16xf16>)
+    -> (tensor<1x4x1x16xf16>, tensor<1x4x1x16xf16>) {
+  %e = tensor.empty() : tensor<1x4x1x16xf16>
+  %m = linalg.map { math.tanh } ins(%q : tensor<1x4x1x16xf16>) outs(%e : tensor<1x4x1x16xf16>)
+  %a = attn.attention ins(%m, %k, %v : tensor<1x4x1x16xf16>, tensor<1x2x64x16xf16>, tensor<1x2x64x16xf16>)
+      outs(%e : tensor<1x4x1x16xf16>)
+      schedule(#attn_tile.sequential<query_tile = 4, key_tile = 8, pack_gqa = true>) -> tensor<1x4x1x16xf16>
+  %x = linalg.map { math.absf } ins(%a : tensor<1x4x1x16xf16>) outs(%e : tensor<1x4x1x16xf16>)
+  %b = attn.attention ins(%q, %k, %v : tensor<1x4x1x16xf16>, tensor<1x2x64x16xf16>, tensor<1x2x64x16xf16>)
+      outs(%e : tensor<1x4x1x16xf16>)
+      schedule(#attn_tile.sequential<query_tile = 4, key_tile = 8, split_kv_work_items = 4>) -> tensor<1x4x1x16xf16>
+  %y = linalg.map { math.absf } ins(%b : tensor<1x4x1x16xf16>) outs(%e : tensor<1x4x1x16xf16>)
+  return %x, %y : tensor<1x4x1x16xf16>, tensor<1x4x1x16xf16>
+}

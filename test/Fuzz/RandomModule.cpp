@@ -67,6 +67,9 @@ private:
   std::string writeOperand(StringRef keyword, StringRef name,
                            const Twine &type);
   std::string writeSequences(StringRef &layout);
+  std::string writePairs(const Twine &sequences, StringRef layout,
+                         bool hasIdentity, bool &hasDropout);
+  std::string writePositions(bool isShard, StringRef dropout);
   std::string writeMasks(bool mayRead);
   std::string writeMask(unsigned depth, bool mayRead,
                         std::vector<std::string> &reads);
@@ -537,6 +540,29 @@ std::string ModuleWriter::writeSequences(StringRef &layout) {
       .str();
 }
 
+/// The positions of a shard, or of the random numbers of `dropout` alone.
+std::string ModuleWriter::writePositions(bool isShard, StringRef dropout) {
+  bool isForDropout =
+      StringRef(dropout).starts_with(" dropout(") && random.onceIn(3);
+  if (!isShard && !isForDropout)
+    return "";
+  std::string text = writeOperand("positions", "positions", "tensor<6xi32>");
+  return isForDropout ? text + " dropout_only" : text;
+}
+
+/// The clauses that decide which pairs attend, and with which scores.
+std::string ModuleWriter::writePairs(const Twine &sequences, StringRef layout,
+                                     bool hasIdentity, bool &hasDropout) {
+  bool isShard = layout.empty() && !hasIdentity && random.onceIn(4);
+  std::string scale = writeScale();
+  std::string masks = writeMasks(/*mayRead=*/layout.empty() && !isShard);
+  std::string dropout = writeDropout(layout);
+  hasDropout = !dropout.empty();
+  std::string positions =
+      layout.empty() ? writePositions(isShard, dropout) : std::string();
+  return sequences.str() + positions + scale + masks + dropout;
+}
+
 std::string ModuleWriter::writeDropout(StringRef sequenceLayout) {
   if (!random.onceIn(5))
     return "";
@@ -645,12 +671,11 @@ std::string ModuleWriter::writeAttention() {
   bool hasIdentity = random.onceIn(8);
   if (hasIdentity)
     text += writeOperand("identity", "identity", perHead + "f32>");
-  text += extra + writeScale() + writeMasks(sequenceLayout.empty());
-  std::string dropout = writeDropout(sequenceLayout);
-  text += dropout;
+  bool hasDropout;
+  text += writePairs(extra, sequenceLayout, hasIdentity, hasDropout);
   if (!options.isForGPU && !random.onceIn(5))
     text += " schedule(" +
-            writeTiles(!hasIdentity, !dropout.empty(), !extra.empty()) + ")";
+            writeTiles(!hasIdentity, hasDropout, !extra.empty()) + ")";
   return finish(text + writeRegions(false), outs);
 }
 
@@ -690,14 +715,13 @@ std::string ModuleWriter::writeGradient() {
                      llvm::join(outs, ", ") + " : " + getType(outs[0]).str() +
                      ", " + getType(outs[1]).str() + ", " +
                      getType(outs[2]).str() + ")";
-  if (random.onceIn(8))
+  bool hasIdentity = random.onceIn(8), hasDropout;
+  if (hasIdentity)
     text += writeOperand("identity", "identity",
                          "tensor<" + sizes.queryHeads + "xf32>");
-  text += extra + writeScale() + writeMasks(sequenceLayout.empty());
-  std::string dropout = writeDropout(sequenceLayout);
-  text += dropout;
+  text += writePairs(extra, sequenceLayout, hasIdentity, hasDropout);
   if (!options.isForGPU && !random.onceIn(5)) {
-    std::string tiles = writeTiles(false, !dropout.empty(), !extra.empty());
+    std::string tiles = writeTiles(false, hasDropout, !extra.empty());
     StringRef parts = PICK(random, "preprocess dkdv dq", "preprocess dkdv",
                            "preprocess dkdv dq dv");
     std::vector<std::string> schedules;

@@ -40,12 +40,15 @@ private:
   void setBlockSizes(Attribute mask);
   bool isOutput(Value argument) const;
   bool isForwardResult(Value argument) const;
+  bool mayRepeat(Value argument);
 
   void fill(Value argument, GuardedTensor &tensor);
   void fillFloats(GuardedTensor &tensor, bool isInput);
   void fillIntegers(GuardedTensor &tensor);
   bool fillMaskRead(Value argument, Attribute mask, GuardedTensor &tensor);
   void fillSorted(GuardedTensor &tensor, int64_t largest);
+  void fillPositions(GuardedTensor &tensor);
+  int64_t chooseFirst(int64_t largest);
   void fillIndices(Value argument, BlockSparseAttr mask, GuardedTensor &tensor);
   void fillOffsets(Value argument, BlockSparseAttr mask, GuardedTensor &tensor);
   void fillForwardResults(AttentionGradOp gradient,
@@ -204,6 +207,38 @@ void TensorMaker::fillSorted(GuardedTensor &tensor, int64_t largest) {
   });
 }
 
+/// The first position of a shard in a larger attention, at most `largest`.
+int64_t TensorMaker::chooseFirst(int64_t largest) {
+  int64_t first = random.onceIn(4)   ? 0
+                  : random.onceIn(6) ? largest - random.below(40)
+                                     : random.between(0, largestSize);
+  return attention.getDropoutAttr() ? first / 16 * 16 : first;
+}
+
+/// A shard of a larger attention: its first query, key, batch entry and head,
+/// and the lengths of the larger one.
+void TensorMaker::fillPositions(GuardedTensor &tensor) {
+  // The largest entry (attn.attention).
+  constexpr int64_t largest = (int64_t(1) << 28) - 1;
+  int64_t queries = getSize(attention.getQuery(), 2);
+  int64_t keys = getSize(attention.getKey(), 2);
+  int64_t query = chooseFirst(largest - queries);
+  int64_t key = chooseFirst(largest - keys);
+  auto chooseLength = [&](int64_t end) {
+    return std::min(largest, random.onceIn(3) ? end
+                                              : end + random.between(
+                                                          0, largestSize));
+  };
+  int64_t entries[] = {query,
+                       key,
+                       random.between(0, 3),
+                       random.between(0, 3),
+                       chooseLength(query + queries),
+                       chooseLength(key + keys)};
+  const int64_t *next = entries;
+  tensor.fillIntegers([&] { return *next++; });
+}
+
 /// Each block row lists the same number of columns, `n`: offsets are multiples
 /// of it, and indices repeat a permutation of the columns.
 void TensorMaker::fillOffsets(Value argument, BlockSparseAttr mask,
@@ -286,6 +321,8 @@ void TensorMaker::fill(Value argument, GuardedTensor &tensor) {
         [&] { return random.below(getSize(attention.getKey(), 1)); });
   if (argument == attention.getSeed() || argument == attention.getOffset())
     return tensor.fillIntegers([&] { return random.word(); });
+  if (argument == attention.getPositions())
+    return fillPositions(tensor);
   if (argument == attention.getDropoutMask())
     return tensor.fillIntegers([&] { return random.word(); });
   if (!tensor.isFloat())
@@ -339,6 +376,12 @@ bool TensorMaker::isForwardResult(Value argument) const {
          (argument == gradient.getOut() || argument == gradient.getLse());
 }
 
+/// Whether elements of `argument` may be in one place.
+bool TensorMaker::mayRepeat(Value argument) {
+  bool arePositions = attention && argument == attention.getPositions();
+  return !isOutput(argument) && !isForwardResult(argument) && !arePositions;
+}
+
 ArgumentTensors TensorMaker::make() {
   chooseSymbols();
   ArgumentTensors tensors;
@@ -348,8 +391,7 @@ ArgumentTensors TensorMaker::make() {
     for (int32_t dim = 0; dim < spec.rank; ++dim)
       shape.push_back(getSize(argument, dim));
     auto tensor = std::make_unique<GuardedTensor>(
-        static_cast<attn_dtype>(spec.dtype), shape,
-        /*mayRepeat=*/!isOutput(argument) && !isForwardResult(argument),
+        static_cast<attn_dtype>(spec.dtype), shape, mayRepeat(argument),
         random);
     fill(argument, *tensor);
     tensors.push_back({argument, std::move(tensor)});

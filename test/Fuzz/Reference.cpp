@@ -203,6 +203,8 @@ public:
 
 private:
   Interval getDot(const Sequence &sequence, int64_t head, int64_t i, int64_t j);
+  /// The place of `pair` in the larger attention that this one is a shard of.
+  MaskPair getGlobal(const MaskPair &pair);
   bool isDropped(const MaskPair &pair);
   void applyRegions(const MaskPair &at, Pair &pair);
 
@@ -322,13 +324,23 @@ Interval Rows::getDot(const Sequence &sequence, int64_t head, int64_t i,
   return roundF32(dot.get() * Interval(scale), 2);
 }
 
+MaskPair Rows::getGlobal(const MaskPair &pair) {
+  Value positions = op.getPositions();
+  if (!positions)
+    return pair;
+  ArrayRef<int64_t> entries = get(positions).integers;
+  return {pair.batch + entries[2], pair.head + entries[3],
+          pair.query + entries[0], pair.key + entries[1],
+          entries[4],              entries[5]};
+}
+
 bool Rows::isDropped(const MaskPair &at) {
   if (Value words = op.getDropoutMask())
     return !isKeptByWords(get(words), *op.getMaskLayout(), at.batch, at.head,
                           at.query, at.key);
   if (DropoutAttr dropout = op.getDropoutAttr())
     return !isKeptByDropout(dropout, get(op.getSeed()).integers[0],
-                            get(op.getOffset()).integers[0], at);
+                            get(op.getOffset()).integers[0], getGlobal(at));
   return false;
 }
 
@@ -375,12 +387,13 @@ std::vector<Pair> Rows::getPairs(const Sequence &sequence, int64_t head,
   for (auto [j, pair] : llvm::enumerate(pairs)) {
     MaskPair at = {sequence.number, head, i, int64_t(j), sequence.numQueries,
                    sequence.numKeys};
+    MaskPair seen = op.getDropoutOnly() ? at : getGlobal(at);
     Attribute mask = op.getMaskAttr();
-    pair.mayAttend = pair.mustAttend = !mask || isKeptByMask(mask, at, reads);
+    pair.mayAttend = pair.mustAttend = !mask || isKeptByMask(mask, seen, reads);
     pair.input = pair.score = getDot(sequence, head, i, j);
     if (!pair.mayAttend)
       continue;
-    applyRegions(at, pair);
+    applyRegions(seen, pair);
     pair.dropout = isDropped(at) ? 0 : 1 / keepProbability;
   }
   return pairs;
