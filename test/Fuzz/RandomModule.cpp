@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "RandomModule.h"
+#include "RandomParts.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -58,9 +59,18 @@ private:
   std::string chooseSize();
   int64_t chooseDim();
   std::string writeAttention();
+  std::string writeAttentionOfParts();
+  std::string writeAttentionOp(ArrayRef<std::string> ins,
+                               ArrayRef<std::string> outs,
+                               const Twine &sequences, StringRef layout);
   std::string writeGradient();
   std::string writeMatmul();
-  std::string finish(const Twine &operation, ArrayRef<std::string> results);
+  std::string finish(const Twine &operation, ArrayRef<std::string> outs);
+  std::string writeResults(const Twine &operation,
+                           ArrayRef<std::string> outs) const;
+  std::string joinTypes(ArrayRef<std::string> values) const;
+  std::string finish(const Twine &code, ArrayRef<std::string> results,
+                     ArrayRef<std::string> resultTypes);
 
   std::string getHeads(StringRef heads, StringRef rows, StringRef dim,
                        StringRef type) const;
@@ -86,6 +96,8 @@ private:
   const ModuleOptions &options;
   Sizes sizes;
   StringRef inputType;
+  /// Whether slices around attention have sizes that arguments do not have.
+  bool hasParts = false;
   std::vector<std::pair<std::string, std::string>> arguments;
   llvm::StringMap<std::string> types;
 };
@@ -555,7 +567,8 @@ std::string ModuleWriter::writePairs(const Twine &sequences, StringRef layout,
                                      bool hasIdentity, bool &hasDropout) {
   bool isShard = layout.empty() && !hasIdentity && random.onceIn(4);
   std::string scale = writeScale();
-  std::string masks = writeMasks(/*mayRead=*/layout.empty() && !isShard);
+  std::string masks =
+      writeMasks(/*mayRead=*/layout.empty() && !isShard && !hasParts);
   std::string dropout = writeDropout(layout);
   hasDropout = !dropout.empty();
   std::string positions =
@@ -566,7 +579,7 @@ std::string ModuleWriter::writePairs(const Twine &sequences, StringRef layout,
 std::string ModuleWriter::writeDropout(StringRef sequenceLayout) {
   if (!random.onceIn(5))
     return "";
-  if (random.onceIn(2)) {
+  if (!hasParts && random.onceIn(2)) {
     std::string batch = sequenceLayout == "packed" ? "?" : sizes.batch;
     std::string type = "tensor<" + batch + "x" + sizes.queryHeads + "x?x?xi32>";
     std::string words = addArgument("words", type);
@@ -603,22 +616,37 @@ std::string ModuleWriter::writeRegions(bool isGradient) {
   return text;
 }
 
-/// The function with `operation`, which is in destination style.
-std::string ModuleWriter::finish(const Twine &operation,
-                                 ArrayRef<std::string> results) {
-  std::vector<std::string> signature, resultTypes, resultNames;
+/// The function with `code`, which computes `results`.
+std::string ModuleWriter::finish(const Twine &code,
+                                 ArrayRef<std::string> results,
+                                 ArrayRef<std::string> resultTypes) {
+  std::vector<std::string> signature;
   for (const auto &[name, type] : arguments)
     signature.push_back(name + ": " + type);
-  for (auto [number, result] : llvm::enumerate(results)) {
-    resultTypes.push_back(getType(result).str());
-    resultNames.push_back("%z#" + std::to_string(number));
-  }
   std::string list = llvm::join(resultTypes, ", ");
   return ("func.func @f(" + llvm::join(signature, ",\n    ") + ")\n    -> (" +
-          list + ") {\n  %z:" + Twine(results.size()) + " = " + operation +
-          " -> " + list + "\n  return " + llvm::join(resultNames, ", ") +
+          list + ") {\n" + code + "  return " + llvm::join(results, ", ") +
           " : " + list + "\n}\n")
       .str();
+}
+
+/// `operation`, which has the destinations `outs`.
+std::string ModuleWriter::writeResults(const Twine &operation,
+                                       ArrayRef<std::string> outs) const {
+  return ("  %z:" + Twine(outs.size()) + " = " + operation + " -> " +
+          joinTypes(outs) + "\n")
+      .str();
+}
+
+/// The function with `operation`, which is in destination style.
+std::string ModuleWriter::finish(const Twine &operation,
+                                 ArrayRef<std::string> outs) {
+  std::vector<std::string> results, resultTypes;
+  for (auto [number, out] : llvm::enumerate(outs)) {
+    results.push_back("%z#" + std::to_string(number));
+    resultTypes.push_back(getType(out).str());
+  }
+  return finish(writeResults(operation, outs), results, resultTypes);
 }
 
 /// A schedule with small tiles, so that short sequences have many of them.
@@ -641,17 +669,17 @@ std::string ModuleWriter::writeTiles(bool isForward, bool hasDropout,
 }
 
 std::string ModuleWriter::writeAttention() {
-  StringRef sequenceLayout;
-  std::string extra = writeSequences(sequenceLayout);
-  std::string qType =
-      getHeads(sizes.queryHeads, sizes.queries, sizes.qkDim, inputType);
-  std::string kType =
-      getHeads(sizes.keyHeads, sizes.keys, sizes.qkDim, inputType);
-  std::string vType =
-      getHeads(sizes.keyHeads, sizes.keys, sizes.vDim, inputType);
+  if (!options.isForGPU && random.onceIn(3))
+    return writeAttentionOfParts();
+  StringRef layout;
+  std::string sequences = writeSequences(layout);
+  std::string k = getHeads(sizes.keyHeads, sizes.keys, sizes.qkDim, inputType);
+  std::string v = getHeads(sizes.keyHeads, sizes.keys, sizes.vDim, inputType);
+  std::vector<std::string> ins = {
+      addArgument("q", getHeads(sizes.queryHeads, sizes.queries, sizes.qkDim,
+                                inputType)),
+      addArgument("k", k), addArgument("v", v)};
   StringRef outElement = random.onceIn(4) ? "f32" : inputType;
-  std::string q = addArgument("q", qType), k = addArgument("k", kType),
-              v = addArgument("v", vType);
   std::vector<std::string> outs = {
       addArgument("out", getHeads(sizes.queryHeads, sizes.queries, sizes.vDim,
                                   outElement))};
@@ -659,24 +687,102 @@ std::string ModuleWriter::writeAttention() {
     outs.push_back(addArgument("lse", "tensor<" + sizes.batch + "x" +
                                           sizes.queryHeads + "x" +
                                           sizes.queries + "xf32>"));
+  return finish(writeAttentionOp(ins, outs, sequences, layout), outs);
+}
+
+/// The types of `values`.
+std::string ModuleWriter::joinTypes(ArrayRef<std::string> values) const {
+  return llvm::join(
+      llvm::map_range(values,
+                      [&](const std::string &value) { return getType(value); }),
+      ", ");
+}
+
+std::string ModuleWriter::writeAttentionOp(ArrayRef<std::string> ins,
+                                           ArrayRef<std::string> outs,
+                                           const Twine &sequences,
+                                           StringRef layout) {
   std::string perHead = "tensor<" + sizes.queryHeads + "x";
-  std::string text = "attn.attention ins(" + q + ", " + k + ", " + v + " : " +
-                     qType + ", " + kType + ", " + vType + ") outs(" +
-                     llvm::join(outs, ", ") + " : " + getType(outs[0]).str();
-  text += (outs.size() > 1 ? ", " + getType(outs[1]).str() : "") + ")";
+  std::string text = "attn.attention ins(" + llvm::join(ins, ", ") + " : " +
+                     joinTypes(ins) + ") outs(" + llvm::join(outs, ", ") +
+                     " : " + joinTypes(outs) + ")";
   if (random.onceIn(6))
     text += writeOperand("sinks", "sinks", perHead + "f32>");
   if (random.onceIn(8))
     text += writeOperand("heads", "map", perHead + "i32>");
-  bool hasIdentity = random.onceIn(8);
+  bool hasIdentity = random.onceIn(8), hasDropout;
   if (hasIdentity)
     text += writeOperand("identity", "identity", perHead + "f32>");
-  bool hasDropout;
-  text += writePairs(extra, sequenceLayout, hasIdentity, hasDropout);
+  text += writePairs(sequences, layout, hasIdentity, hasDropout);
   if (!options.isForGPU && !random.onceIn(5))
     text += " schedule(" +
-            writeTiles(!hasIdentity, hasDropout, !extra.empty()) + ")";
-  return finish(text + writeRegions(false), outs);
+            writeTiles(!hasIdentity, hasDropout, !layout.empty()) + ")";
+  return text + writeRegions(false);
+}
+
+namespace {
+/// The sizes of an attention to parts of tensors.
+struct AttentionParts {
+  AttentionParts(PartWriter &parts, const Sizes &sizes)
+      : batch(parts.makeSize("batch", sizes.batch)),
+        queryHeads(parts.makeSize("", sizes.queryHeads)),
+        keyHeads(parts.makeSize("", sizes.keyHeads)),
+        queries(parts.makeSize("queries", sizes.queries)),
+        keys(parts.makeSize("keys", sizes.keys)),
+        qkDim(parts.makeSize("", sizes.qkDim)),
+        vDim(parts.makeSize("", sizes.vDim)) {}
+
+  std::vector<PartShape> getInputs(StringRef element) {
+    return {{{{&batch}, {&queryHeads}, {&queries}, {&qkDim}}, element},
+            {{{&batch}, {&keyHeads}, {&keys}, {&qkDim}}, element},
+            {{{&batch}, {&keyHeads}, {&keys}, {&vDim}}, element}};
+  }
+  std::vector<PartShape> getOutputs(StringRef element, bool hasLse) {
+    std::vector<PartShape> shapes = {
+        {{{&batch}, {&queryHeads}, {&queries}, {&vDim}}, element}};
+    if (hasLse)
+      shapes.push_back({{{&batch}, {&queryHeads}, {&queries}}, "f32"});
+    return shapes;
+  }
+
+  PartSize batch, queryHeads, keyHeads, queries, keys, qkDim, vDim;
+};
+} // namespace
+
+/// Attention to parts of tensors, whose results are written over parts of
+/// others.
+std::string ModuleWriter::writeAttentionOfParts() {
+  hasParts = true;
+  PartWriter parts(random, [&](const Twine &name, const Twine &type) {
+    return addArgument(name, type);
+  });
+  AttentionParts shapes(parts, sizes);
+  std::vector<std::string> ins, outs, results, resultTypes;
+  for (const PartShape &shape : shapes.getInputs(inputType)) {
+    ins.push_back(parts.writeTensor(shape, random.below(4)));
+    types[ins.back()] = shape.getType();
+  }
+  std::vector<PartShape> outShapes = shapes.getOutputs(
+      random.onceIn(4) ? "f32" : inputType, /*hasLse=*/!random.onceIn(3));
+  std::vector<PartDestination> destinations;
+  for (const PartShape &shape : outShapes) {
+    destinations.push_back(parts.writeDestination(shape));
+    outs.push_back(destinations.back().value);
+    types[outs.back()] = shape.getType();
+  }
+  std::string code = parts.takeCode();
+  code += writeResults(writeAttentionOp(ins, outs, "", ""), outs);
+  for (auto [number, shape] : llvm::enumerate(outShapes)) {
+    auto [result, type] = parts.writeResult("%z#" + std::to_string(number),
+                                            shape, destinations[number],
+                                            number == 0 ? random.below(4) : 0);
+    results.push_back(result);
+    resultTypes.push_back(type);
+  }
+  code += parts.takeCode();
+  std::string sizesCode =
+      parts.writeSizes({&shapes.batch, &shapes.queries, &shapes.keys});
+  return finish(sizesCode + code, results, resultTypes);
 }
 
 std::string ModuleWriter::writeGradient() {

@@ -7,7 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Writes a module of one function with one operation: attention, its gradient
-// or a matmul, with random types, sizes, masks and regions.
+// or a matmul, with random types, sizes, masks and regions. Operands of
+// attention may be parts of tensors, and its results parts of others.
 //
 //===----------------------------------------------------------------------===//
 

@@ -14,7 +14,9 @@
 
 #include "RandomTensors.h"
 #include "Reference.h"
+#include "TensorInterpreter.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -36,7 +38,8 @@ public:
 private:
   void chooseSymbols();
   void setSize(Value argument, unsigned dim, int64_t size);
-  int64_t getSize(Value argument, unsigned dim) const;
+  int64_t getSize(Value tensor, unsigned dim) const;
+  void setBatchSizes();
   void setBlockSizes(Attribute mask);
   bool isOutput(Value argument) const;
   bool isForwardResult(Value argument) const;
@@ -68,10 +71,12 @@ private:
 // Sizes
 //===----------------------------------------------------------------------===//
 
-int64_t TensorMaker::getSize(Value argument, unsigned dim) const {
-  unsigned number = cast<BlockArgument>(argument).getArgNumber();
-  int64_t size = function.args[number].dims[dim];
-  return size >= 0 ? size : symbols[ATTN_DIM_SYMBOL(size)];
+int64_t TensorMaker::getSize(Value tensor, unsigned dim) const {
+  TensorSizes sizes([&](BlockArgument argument, unsigned dim) {
+    int64_t size = function.args[argument.getArgNumber()].dims[dim];
+    return size >= 0 ? size : symbols[ATTN_DIM_SYMBOL(size)];
+  });
+  return sizes.getSize(tensor, dim);
 }
 
 void TensorMaker::setSize(Value argument, unsigned dim, int64_t size) {
@@ -95,6 +100,15 @@ void TensorMaker::setBlockSizes(Attribute mask) {
   });
 }
 
+/// Few batch entries: each is computed by the reference, too.
+void TensorMaker::setBatchSizes() {
+  for (BlockArgument argument : block->getArguments()) {
+    auto type = dyn_cast<ShapedType>(argument.getType());
+    if (type && type.getRank() == 4 && isa<FloatType>(type.getElementType()))
+      setSize(argument, 0, random.onceIn(24) ? 0 : random.between(1, 2));
+  }
+}
+
 void TensorMaker::chooseSymbols() {
   for (int32_t i = 0; i < function.num_symbols; ++i)
     symbols.push_back(random.onceIn(24)  ? 0
@@ -102,9 +116,7 @@ void TensorMaker::chooseSymbols() {
                                          : random.between(1, largestSize));
   if (!attention)
     return;
-  // Few batch entries: each is computed by the reference, too.
-  setSize(attention.getQuery(), 0,
-          random.onceIn(24) ? 0 : random.between(1, 2));
+  setBatchSizes();
   if (Value sequences = attention.getQuerySequences()) {
     bool isPacked = *attention.getSequenceLayout() == SequenceLayout::Packed;
     if (isPacked)
@@ -225,9 +237,8 @@ void TensorMaker::fillPositions(GuardedTensor &tensor) {
   int64_t query = chooseFirst(largest - queries);
   int64_t key = chooseFirst(largest - keys);
   auto chooseLength = [&](int64_t end) {
-    return std::min(largest, random.onceIn(3) ? end
-                                              : end + random.between(
-                                                          0, largestSize));
+    return std::min(
+        largest, random.onceIn(3) ? end : end + random.between(0, largestSize));
   };
   int64_t entries[] = {query,
                        key,
@@ -335,7 +346,11 @@ void TensorMaker::fill(Value argument, GuardedTensor &tensor) {
   if (argument == identity)
     return tensor.fillReals(
         [&] { return random.onceIn(4) ? random.below(2) : random.fraction(); });
-  fillFloats(tensor, llvm::is_contained(op->getOperands(), argument));
+  // Regions read others.
+  bool isInput = llvm::any_of(argument.getUsers(), [](Operation *user) {
+    return !isa<tensor::ExtractOp>(user);
+  });
+  fillFloats(tensor, isInput);
 }
 
 /// `value`, or 0 if it is not known.
@@ -364,9 +379,9 @@ void TensorMaker::fillForwardResults(AttentionGradOp gradient,
 }
 
 bool TensorMaker::isOutput(Value argument) const {
-  if (auto destination = dyn_cast<DestinationStyleOpInterface>(op))
-    return llvm::is_contained(destination.getDpsInits(), argument);
-  return false;
+  auto destination = cast<DestinationStyleOpInterface>(op);
+  return llvm::is_contained(destination.getDpsInits(), argument) ||
+         isReturned(op, argument);
 }
 
 /// Whether a gradient takes `argument` from attention.
@@ -390,9 +405,9 @@ ArgumentTensors TensorMaker::make() {
     SmallVector<int64_t> shape;
     for (int32_t dim = 0; dim < spec.rank; ++dim)
       shape.push_back(getSize(argument, dim));
-    auto tensor = std::make_unique<GuardedTensor>(
-        static_cast<attn_dtype>(spec.dtype), shape, mayRepeat(argument),
-        random);
+    auto tensor =
+        std::make_unique<GuardedTensor>(static_cast<attn_dtype>(spec.dtype),
+                                        shape, mayRepeat(argument), random);
     fill(argument, *tensor);
     tensors.push_back({argument, std::move(tensor)});
   }

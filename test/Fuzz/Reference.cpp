@@ -14,6 +14,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Reference.h"
+#include "TensorInterpreter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -329,9 +330,12 @@ MaskPair Rows::getGlobal(const MaskPair &pair) {
   if (!positions)
     return pair;
   ArrayRef<int64_t> entries = get(positions).integers;
-  return {pair.batch + entries[2], pair.head + entries[3],
-          pair.query + entries[0], pair.key + entries[1],
-          entries[4],              entries[5]};
+  return {pair.batch + entries[2],
+          pair.head + entries[3],
+          pair.query + entries[0],
+          pair.key + entries[1],
+          entries[4],
+          entries[5]};
 }
 
 bool Rows::isDropped(const MaskPair &at) {
@@ -1005,12 +1009,22 @@ static ExpectedMap computeMatmul(MatmulOp op, const TensorMap &tensors,
   return expected;
 }
 
-ExpectedMap mlir::attn::fuzz::computeReference(Operation *op,
-                                               const TensorMap &tensors,
-                                               const Accuracy &accuracy) {
+/// The contents of the destinations of `op`.
+static ExpectedMap computeOperation(Operation *op, const TensorMap &tensors,
+                                    const Accuracy &accuracy) {
   if (auto attention = dyn_cast<AttentionOp>(op))
     return computeAttention(attention, tensors, accuracy);
   if (auto gradient = dyn_cast<AttentionGradOp>(op))
     return GradientReference(gradient, tensors, accuracy).compute();
   return computeMatmul(cast<MatmulOp>(op), tensors, accuracy);
+}
+
+ExpectedMap mlir::attn::fuzz::computeReference(Operation *op,
+                                               const TensorMap &tensors,
+                                               const Accuracy &accuracy) {
+  TensorMap all = tensors;
+  addOperands(op, all);
+  ExpectedMap expected = computeOperation(op, all, accuracy);
+  return op->getNumResults() == 0 ? expected
+                                  : computeReturned(op, all, expected);
 }

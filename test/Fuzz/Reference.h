@@ -30,8 +30,8 @@ struct ExpectedElement {
 };
 using ExpectedMap = llvm::DenseMap<Value, std::vector<ExpectedElement>>;
 
-/// The expected contents of the outputs of `op`, an attention, a gradient or a
-/// matmul.
+/// The expected contents of the outputs of the function around `op`, an
+/// attention, a gradient or a matmul. `tensors` are the function's arguments.
 ExpectedMap computeReference(Operation *op, const TensorMap &tensors,
                              const Accuracy &accuracy = Accuracy::ofHost());
 

@@ -13,6 +13,7 @@
 //
 // Environment variables: ATTN_FUZZ_PRINT=1 prints each module,
 // its diagnostics and the arguments of its runs;
+// ATTN_FUZZ_COMPILE=0 neither compiles nor runs modules;
 // ATTN_FUZZ_KEEP_GOING=1 counts wrong results instead of ending at the first;
 // ATTN_FUZZ_PERTURB=1 changes one element of an output by more than its bound
 // after each run, which must be found.
@@ -63,9 +64,9 @@ static void printCounts() {
                << " modules rejected\n";
 }
 
-static bool isSet(const char *variable) {
+static bool isSet(const char *variable, StringRef expected = "1") {
   const char *value = std::getenv(variable);
-  return value && StringRef(value) == "1";
+  return value && StringRef(value) == expected;
 }
 
 /// The input that is run.
@@ -292,6 +293,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     ++counts.rejected;
     return -1;
   }
+  if (isSet("ATTN_FUZZ_COMPILE", "0"))
+    return 0;
   OwningOpRef<ModuleOp> original(module->clone());
   noteOperations(*module, "");
   std::unique_ptr<HostCode> code = HostCode::compile(*module, random);
