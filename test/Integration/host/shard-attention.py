@@ -8,15 +8,17 @@
 #
 # Functions that attn-shard-attention makes, called by threads that are the ranks of a local group, against the formula
 # of the whole attention in f64. The function that is not sharded has the same bits of dropout. Ranks send as many bytes
-# as the mask and the method need. Delays do not change results, and failures of one rank end all calls.
+# as the mask and the method need. Delays do not change results, and failures of one rank end all calls. With --random,
+# as many random masks, lengths, methods and numbers of ranks follow, which depend on --seed.
 #
 # ===----------------------------------------------------------------------===#
 # REQUIRES: host-cc, numpy
-# RUN: %python %s --work %t --runtime %attn_libs_dir/libattn_runtime%shlibext
+# RUN: %python %s --work %t --runtime %attn_libs_dir/libattn_runtime%shlibext --random 8
 
 import argparse
 import ctypes
 import os
+import random
 import sys
 import threading
 
@@ -59,14 +61,19 @@ def from_bf16(bits):
 
 
 class Case:
-    """`attended` is a function of arrays of global positions and of the number of keys minus the number of queries."""
+    """`attended` is a function of arrays of global positions and of the number of keys minus the number of queries.
+
+    The analysis of masks finds which chunks are needed exactly, or, unless `is_exact`, takes more for needed.
+    """
 
     def __init__(self, name, mask="", attended=None, queries=192, keys=192, mask_mod="", bias=False, sinks=False,
-                 dropout=None, dtype="f32", dynamic=False, has_lse=True, tolerance=2e-5):
+                 dropout=None, dtype="f32", dynamic=False, has_lse=True, is_exact=True):
         self.name, self.mask, self.mask_mod, self.bias, self.sinks = name, mask, mask_mod, bias, sinks
         self.attended = attended or (lambda b, h, i, j, shift: np.ones(np.broadcast_shapes(i.shape, j.shape), bool))
         self.queries, self.keys, self.dropout, self.dtype = queries, keys, dropout, dtype
-        self.dynamic, self.has_lse, self.tolerance = dynamic, has_lse, tolerance
+        self.dynamic, self.has_lse, self.is_exact = dynamic, has_lse, is_exact
+        # In bf16, probabilities and the output are rounded once.
+        self.tolerance = 2**-7 if dtype == "bf16" else 2e-5
 
     def mlir(self):
         """The module of the whole attention."""
@@ -135,8 +142,9 @@ CASES = [
     Case("two_sided", "#attn.sliding_window<left = 10, right = 60>",
          lambda b, h, i, j, shift: (j >= i + shift - 10) & (j <= i + shift + 60)),
     Case("diagonal", "#attn.sliding_window<left = 0, right = 0>", lambda b, h, i, j, shift: i + shift == j),
+    # For the analysis, quotients are not integers: blocks of neighbors overlap.
     Case("blocks", "#attn.local_blocks<size = 16, before = 0, after = 0>",
-         lambda b, h, i, j, shift: (i + shift) // 16 == j // 16),
+         lambda b, h, i, j, shift: (i + shift) // 16 == j // 16, is_exact=False),
     Case("global", "#attn.or<#attn.global_tokens<count = 20>, #attn.sliding_window<left = 30, right = 0>>",
          lambda b, h, i, j, shift: (i < 20) | (j < 20) | ((j >= i + shift - 30) & (j <= i + shift))),
     Case("mask_mod", "#attn.causal", lambda b, h, i, j, shift: (j <= i + shift) & ((i + j + h) % 3 != 0),
@@ -147,9 +155,97 @@ CASES = [
     Case("dropout", "#attn.causal", causal, queries=256, keys=256, dropout=Dropout(0.25, "philox", 7)),
     Case("dropout_arx", queries=128, keys=256, dropout=Dropout(0.5, "arx", 6, bits=4), has_lse=False),
     Case("dynamic", "#attn.causal", causal, dynamic=True),
-    # Probabilities and the output are rounded once.
-    Case("bf16", "#attn.causal", causal, dtype="bf16", tolerance=2**-7),
+    Case("bf16", "#attn.causal", causal, dtype="bf16"),
 ]  # fmt: skip
+
+
+class RandomCases:
+    """Cases with a method and a number of ranks, which follow from a seed."""
+
+    def __init__(self, seed):
+        self.seed, self.rng = seed, random.Random(seed)
+
+    def number(self, least=0):
+        return self.rng.choice([least, least + 1, self.rng.randint(least, 24), self.rng.randint(least, 150)])
+
+    def alignment(self, text):
+        """The text of a mask with an alignment, and the key on the diagonal of a query."""
+        if self.rng.random() < 0.6:
+            return text, lambda i, shift: i + shift
+        if "<" in text:
+            return f"{text[:-1]}, alignment = top_left>", lambda i, shift: i
+        return f"{text}<alignment = top_left>", lambda i, shift: i
+
+    def window(self):
+        left, right = self.number(), self.number()
+        text, diagonal = self.alignment(f"#attn.sliding_window<left = {left}, right = {right}>")
+        return text, lambda b, h, i, j, shift: (j >= diagonal(i, shift) - left) & (j <= diagonal(i, shift) + right)
+
+    def dilated_window(self):
+        left, right, step = self.number(), self.number(), self.number(1)
+        text, diagonal = self.alignment(f"#attn.dilated_window<left = {left}, right = {right}, dilation = {step}>")
+
+        def attended(b, h, i, j, shift):
+            distance = diagonal(i, shift) - j
+            return (distance <= left) & (-distance <= right) & (distance % step == 0)
+
+        return text, attended
+
+    def blocks(self):
+        size, before, after = self.number(1), self.rng.randint(0, 2), self.rng.randint(0, 2)
+        text, diagonal = self.alignment(f"#attn.local_blocks<size = {size}, before = {before}, after = {after}>")
+
+        def attended(b, h, i, j, shift):
+            distance = j // size - diagonal(i, shift) // size
+            return (distance >= -before) & (distance <= after)
+
+        return text, attended
+
+    def causal(self):
+        text, diagonal = self.alignment("#attn.causal")
+        return text, lambda b, h, i, j, shift: j <= diagonal(i, shift)
+
+    def prefix(self):
+        length = self.number()
+        text, diagonal = self.alignment(f"#attn.prefix_lm<length = {length}>")
+        return text, lambda b, h, i, j, shift: (j < length) | (j <= diagonal(i, shift))
+
+    def global_tokens(self):
+        count = self.number()
+        return f"#attn.global_tokens<count = {count}>", lambda b, h, i, j, shift: (i < count) | (j < count)
+
+    def mask(self, depth):
+        """The text and the function of a mask."""
+        if depth == 0 or self.rng.random() < 0.5:
+            kinds = [self.causal, self.window, self.dilated_window, self.blocks, self.prefix, self.global_tokens]
+            return self.rng.choice(kinds)()
+        kind = self.rng.choice(["and", "or", "not"])
+        text, first = self.mask(depth - 1)
+        if kind == "not":
+            return f"#attn.not<{text}>", lambda *at: ~first(*at)
+        other, second = self.mask(depth - 1)
+        combine = np.logical_and if kind == "and" else np.logical_or
+        return f"#attn.{kind}<{text}, {other}>", lambda *at: combine(first(*at), second(*at))
+
+    def make(self, number):
+        """A case, a method and a number of ranks."""
+        self.rng = random.Random(f"{self.seed} {number}")
+        maybe = lambda probability: self.rng.random() < probability
+        method, ranks = self.rng.choice(["ring", "zigzag", "allgather"]), self.rng.randint(1, 6)
+        dropout = None
+        if maybe(0.3):
+            name, rounds = self.rng.choice([("philox", 7), ("arx", 6), ("threefry", 20)])
+            dropout = Dropout(self.rng.choice([0.25, 0.5]), name, rounds)
+        # Chunks are equally long, and with dropout words of keep masks begin at them.
+        unit = ranks * (2 if method == "zigzag" else 1) * (16 if dropout else 1)
+        queries, keys = (unit * self.rng.randint(1, max(1, 240 // unit)) for _ in range(2))
+        mask, named = self.mask(3) if maybe(0.8) else ("", lambda b, h, i, j, shift: i + j >= 0)
+        has_mod = maybe(0.25)
+        attended = (lambda b, h, i, j, shift: named(b, h, i, j, shift) & ((i + j + h) % 3 != 0)) if has_mod else named
+        case = Case(f"random_{self.seed}_{number}", mask, attended, queries, keys, DIAGONALS if has_mod else "",
+                    bias=maybe(0.3), sinks=maybe(0.3), dropout=dropout, dtype="bf16" if maybe(0.25) else "f32",
+                    dynamic=method != "zigzag" and maybe(0.3), has_lse=maybe(0.5), is_exact=False)  # fmt: skip
+        return case, method, ranks
 
 
 class Inputs:
@@ -317,8 +413,7 @@ class Tester:
         used = SEND_RECV if is_ring else ALL_GATHER
         sent = [group.traffic(rank, used).bytes_sent for rank in range(ranks)]
         wrong = []
-        if case.name == "blocks" and is_ring:
-            # For the analysis, quotients are not integers: blocks of neighbors overlap.
+        if not case.is_exact and is_ring:
             messages = [max(count, size // chunk) for count, size in zip(messages, sent)]
             wrong += ["a chunk is sent more often than it can be"] * (max(messages) > ranks - 1)
         if sent != [chunk * count for count in messages]:
@@ -431,6 +526,8 @@ def main():
     parser.add_argument("--work", required=True, help="folder for what is compiled")
     parser.add_argument("--runtime", required=True, help="the runtime library")
     parser.add_argument("--only", default="", help="run checks whose name contains this")
+    parser.add_argument("--random", type=int, default=0, help="number of random cases")
+    parser.add_argument("--seed", type=int, default=1, help="where random cases begin")
     args = parser.parse_args()
     os.makedirs(args.work, exist_ok=True)
     tester = Tester(args)
@@ -446,6 +543,10 @@ def main():
             checks[f"bits {method} {ranks}"] = lambda m=method, n=ranks: tester.check_bits(m, n)
         checks[f"delays {method}"] = lambda m=method: tester.check_delays(m)
         checks[f"failures {method}"] = lambda m=method: tester.check_failures(m)
+    cases = RandomCases(args.seed)
+    for number in range(args.random):
+        case, method, ranks = cases.make(number)
+        checks[f"{case.name} {method} {ranks}"] = lambda c=case, m=method, n=ranks: tester.check_case(c, m, n)
     failures, count = 0, 0
     for name, check in checks.items():
         if args.only not in name:
