@@ -83,7 +83,9 @@ Harness::Harness() : parser(createRegistry(), /*modulesPerContext=*/2000) {
   const char *given = std::getenv("ATTN_FUZZ_PIPELINE");
   StringRef list = given ? given
                          : "canonicalize;attn-make-reference;"
-                           "convert-attn-to-loops;convert-attn-to-attn-tile";
+                           "convert-attn-to-loops;convert-attn-to-attn-tile;"
+                           "attn-shard-attention{method=ring ranks=2};"
+                           "attn-shard-attention{method=zigzag ranks=2}";
   for (StringRef pipeline : llvm::split(list, ';'))
     pipelines.push_back(pipeline.str());
 }
