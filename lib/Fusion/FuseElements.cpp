@@ -187,6 +187,28 @@ static bool takesPartOfDynamicSize(FusibleOpInterface op, Value operand) {
          !hasWholeDynamicDims(slice, operand);
 }
 
+/// Whether `op` reads `operand`, which has the shape of the result, in another
+/// order of dimensions with dynamic sizes.
+static bool permutesDynamicSizes(FusibleOpInterface op, Value operand) {
+  auto linalgOp = dyn_cast<linalg::LinalgOp>(op.getOperation());
+  auto type = dyn_cast<RankedTensorType>(operand.getType());
+  auto resultType = cast<RankedTensorType>(op->getResult(0).getType());
+  if (!linalgOp || !type || type.getShape() != resultType.getShape())
+    return false;
+  AffineMap result =
+      linalgOp.getMatchingIndexingMap(linalgOp.getDpsInitOperand(0));
+  auto hasSizes = [&](OpOperand &use) {
+    AffineMap map = linalgOp.getMatchingIndexingMap(&use);
+    return llvm::all_of(llvm::seq(type.getRank()), [&](int64_t dim) {
+      return !type.isDynamicDim(dim) ||
+             map.getResult(dim) == result.getResult(dim);
+    });
+  };
+  return llvm::none_of(op->getOpOperands(), [&](OpOperand &use) {
+    return use.get() == operand && hasSizes(use);
+  });
+}
+
 /// The first tensor with the shape `shape` that `value` is computed from and
 /// that is itself not computed element by element.
 static Value findBase(Value value, ArrayRef<int64_t> shape,
@@ -206,7 +228,8 @@ static Value findBase(Value value, ArrayRef<int64_t> shape,
     return isBase ? value : Value();
   }
   for (Value operand : op->getOperands())
-    if (!takesPartOfDynamicSize(op, operand))
+    if (!takesPartOfDynamicSize(op, operand) &&
+        !permutesDynamicSizes(op, operand))
       if (Value base = findBase(operand, shape, seen))
         return base;
   return {};

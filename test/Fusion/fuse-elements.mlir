@@ -303,3 +303,30 @@ func.func @given_schedules(%q: tensor<1x4x1x16xf16>, %k: tensor<1x2x64x16xf16>, 
   %y = linalg.map { math.absf } ins(%b : tensor<1x4x1x16xf16>) outs(%e : tensor<1x4x1x16xf16>)
   return %x, %y : tensor<1x4x1x16xf16>, tensor<1x4x1x16xf16>
 }
+
+// -----
+
+// Nor is a tensor taken for one with the same type whose batch entries are its queries.
+
+// CHECK-LABEL: func.func @permuted_sizes(
+// CHECK:         %[[QUERIES:.*]] = linalg.generic
+// CHECK-SAME:      ins(%arg0 :
+// CHECK:         attn.attention ins(%[[QUERIES]], %arg1, %arg2
+// CHECK-NOT:     query {
+func.func @permuted_sizes(%t: tensor<?x2x?x16xf16>, %k: tensor<?x2x?x16xf16>,
+                          %v: tensor<?x2x?x16xf16>) -> tensor<?x2x?x16xf16> {
+  %c0 = arith.constant 0 : index
+  %c2 = arith.constant 2 : index
+  %queries = tensor.dim %t, %c0 : tensor<?x2x?x16xf16>
+  %batch = tensor.dim %t, %c2 : tensor<?x2x?x16xf16>
+  %e = tensor.empty(%batch, %queries) : tensor<?x2x?x16xf16>
+  %q = linalg.generic {indexing_maps = [affine_map<(b, h, i, d) -> (i, h, b, d)>, affine_map<(b, h, i, d) -> (b, h, i, d)>],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%t : tensor<?x2x?x16xf16>) outs(%e : tensor<?x2x?x16xf16>) {
+  ^bb0(%x: f16, %z: f16):
+    %0 = math.absf %x : f16
+    linalg.yield %0 : f16
+  } -> tensor<?x2x?x16xf16>
+  %o = attn.attention ins(%q, %k, %v : tensor<?x2x?x16xf16>, tensor<?x2x?x16xf16>, tensor<?x2x?x16xf16>)
+      outs(%e : tensor<?x2x?x16xf16>) -> tensor<?x2x?x16xf16>
+  return %o : tensor<?x2x?x16xf16>
+}
