@@ -21,11 +21,11 @@ using namespace mlir::attn;
 
 static LLVM::InlineAsmOp createAsm(OpBuilder &builder, Location loc,
                                    TypeRange results, StringRef code,
-                                   StringRef constraints, ValueRange operands) {
+                                   StringRef constraints, ValueRange operands,
+                                   bool hasSideEffects = true) {
   return LLVM::InlineAsmOp::create(
-      builder, loc, results, operands, code, constraints,
-      /*has_side_effects=*/true, /*is_align_stack=*/false,
-      LLVM::tailcallkind::TailCallKind::None,
+      builder, loc, results, operands, code, constraints, hasSideEffects,
+      /*is_align_stack=*/false, LLVM::tailcallkind::TailCallKind::None,
       LLVM::AsmDialectAttr::get(builder.getContext(), LLVM::AsmDialect::AD_ATT),
       /*operand_attrs=*/ArrayAttr());
 }
@@ -51,6 +51,13 @@ SmallVector<Value> ptx::emitWithResults(OpBuilder &builder, Location loc,
   for (int64_t i = 0, e = types.size(); i < e; ++i)
     values.push_back(LLVM::ExtractValueOp::create(builder, loc, result, i));
   return values;
+}
+
+Value ptx::emitPure(OpBuilder &builder, Location loc, Type type, StringRef code,
+                    StringRef constraints, ValueRange operands) {
+  return createAsm(builder, loc, type, code, constraints, operands,
+                   /*hasSideEffects=*/false)
+      .getRes();
 }
 
 std::string ptx::registerList(unsigned first, unsigned count) {

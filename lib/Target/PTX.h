@@ -29,6 +29,10 @@ SmallVector<Value> emitWithResults(OpBuilder &builder, Location loc,
                                    TypeRange types, StringRef code,
                                    StringRef constraints, ValueRange operands);
 
+/// Emits `code` without side effects, whose first operand is the result.
+Value emitPure(OpBuilder &builder, Location loc, Type type, StringRef code,
+               StringRef constraints, ValueRange operands);
+
 /// The text `{$first,$first+1,...}` of `count` operands.
 std::string registerList(unsigned first, unsigned count);
 

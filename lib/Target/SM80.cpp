@@ -1040,11 +1040,13 @@ static void emitStep(OpBuilder &builder, Location loc,
   // and f32 additions follow (Ootomo and Yokota, "Recovering single precision
   // accuracy from Tensor Cores while surpassing the FP32 theoretical peak
   // performance", 2022). The 0 depends on the accumulator: ptxas would begin
-  // independent steps early, and run out of registers.
+  // independent steps early, and run out of registers. Saturation makes it 0
+  // for infinities, too, such as the scores of masked pairs.
   auto getStart = [&](Value accumulated) -> Value {
     if (!rounds)
       return accumulated;
-    return arith::SubFOp::create(builder, loc, accumulated, accumulated);
+    return ptx::emitPure(builder, loc, accumulated.getType(),
+                         "sub.sat.f32 $0, $1, $1;", "=f,f", accumulated);
   };
   // MMAs that follow one another have different accumulators.
   SmallVector<AccumulatorBlock> blocks;

@@ -95,10 +95,11 @@ attn_tile.kernel @highest(%out: memref<16x16xf32>)
 // -----
 
 // An MMA that adds to the result of another one starts from 0, the difference
-// of the accumulator and itself, and f32 additions, which round, follow.
+// of the accumulator and itself, which saturation makes 0 for infinities, too,
+// and f32 additions, which round, follow.
 
 // CHECK-LABEL: llvm.func @rounded
-// CHECK-COUNT-8: arith.subf %[[SUM:[0-9a-z_]+]], %[[SUM]] : f32
+// CHECK-COUNT-8: llvm.inline_asm asm_dialect = att "sub.sat.f32 $0, $1, $1;", "=f,f" %{{.*}} : (f32) -> f32
 // CHECK-NOT:     arith.addf
 // CHECK-COUNT-6: nvvm.mma.sync
 // CHECK-NOT:     nvvm.mma.sync

@@ -412,6 +412,9 @@ VARIANTS = [
     Variant("f32_d80_40_dropout", 80, 40, dtype="f32", mask="causal", dropout=Dropout(0.125, "philox", 7)),
     Variant("f32_d64_causal_high", 64, dtype="f32", mask="causal", heads=(4, 2), precision="high"),
     Variant("f32_d128_high", 128, dtype="f32", dlse=True, precision="high"),
+    # The masks of tiles that are found at run time are the initial accumulators of MMAs.
+    Variant("f32_d64_keep_documents", 64, dtype="f32", mask="causal", keep="documents"),
+    Variant("f32_d128_high_keep_documents", 128, dtype="f32", heads=(4, 2), keep="documents", precision="high"),
     Variant("f32_d192_128_high", 192, 128, dtype="f32", mask="causal", precision="high"),
     Variant("d64_dropout", 64, dropout=Dropout(0.125, "philox", 7)),
     Variant("d64_dropout_causal_grouped", 64, heads=(4, 2), mask="causal", dtype="f16", dropout=Dropout(0.3, "arx", 6)),

@@ -1,6 +1,6 @@
-// RUN: attn-compile %s --target=sm_90a -o - --emit=llvm --embed-ptx | FileCheck %s
-// RUN: attn-compile %s --target=sm_80 -o - --emit=llvm --embed-ptx | FileCheck %s
-// RUN: attn-compile %s --target=host -o - --emit=llvm | FileCheck %s --check-prefix=HOST
+// RUN: attn-compile %s --target=sm_90a -o - --emit=llvm --embed-ptx --host-opt-level=2 | FileCheck %s
+// RUN: attn-compile %s --target=sm_80 -o - --emit=llvm --embed-ptx --host-opt-level=2 | FileCheck %s
+// RUN: attn-compile %s --target=host -o - --emit=llvm --host-opt-level=2 | FileCheck %s --check-prefix=HOST
 
 // An output that is an input, too, is written by a kernel of its own when all of
 // it has been read.
