@@ -835,9 +835,10 @@ def test_first_calls_are_measured(tmp_path, monkeypatch):
     out = tmp_path / "rows.jsonl"
     commit = harness.run_git(ROOT, "rev-parse", "HEAD") or 40 * "0"
     first_calls.main(["--repeats=1", f"--out={out}", f"--commit={commit}"])
-    compiled, cached = map(json.loads, out.read_text().splitlines())
+    compiled, cached, further = map(json.loads, out.read_text().splitlines())
     assert compiled["what"] == "first call from Python on host, forward, D 64, compiled"
     assert 0 < cached["wall_s"] < compiled["wall_s"] and cached["what"].endswith("from the cache")
+    assert 0 < further["wall_s"] < compiled["wall_s"] and further["what"].endswith("from the cache as a further kernel")
 
 
 COLD_START = """
