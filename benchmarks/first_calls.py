@@ -10,8 +10,9 @@ It uses the package that Python finds, and a cache of its own. Each measurement 
 made by a process of its own, which has imported the package; it includes loading
 the compiler, or finding that it is not needed, and loading the artifact. From the
 cache, the call is also measured as a further one, in a process that has called
-another kernel before. The smallest of several counts. With a GPU that PyTorch finds, first calls of
-`attn.torch.sdpa` are measured too, until their results are there.
+another kernel before. The smallest of several counts. With a GPU that PyTorch
+finds, first calls of `attn.torch.sdpa` are measured too, until their results are
+there.
 """
 
 import argparse

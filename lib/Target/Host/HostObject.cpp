@@ -141,8 +141,7 @@ static unsigned limitLevel(Location loc, llvm::Module &module, unsigned level) {
 
 /// The passes of level 1. Kernels are vectors already, and MLIR has simplified
 /// them; other loops, such as loops of linalg, need both vectorizers. LLVM's
-/// own pipelines take twice as long for code that is as fast
-/// (docs/experiments/host-compile-time.md).
+/// own pipelines take twice as long (docs/experiments/host-compile-time.md).
 static constexpr StringLiteral levelOnePasses =
     "function("
     "sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,"
