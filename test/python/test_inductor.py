@@ -19,6 +19,7 @@ torch = pytest.importorskip("torch")
 import torch._inductor.config as inductor  # noqa: E402
 import torch._inductor.ir as inductor_ir  # noqa: E402
 from attn import masks  # noqa: E402
+from attn.torch import inductor as lowerings  # noqa: E402
 from attn.torch import flex_attention, sdpa, trace  # noqa: E402
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor compiles C++ for the host")
@@ -148,6 +149,75 @@ def test_packages_run_in_another_process(tmp_path):
     result = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     assert "both agree" in result.stdout
+
+
+class Calls:
+    """A function of an operator that counts its calls."""
+
+    def __init__(self, monkeypatch, operator):
+        self.count = 0
+        self._run = operator.run_in_graph
+        monkeypatch.setattr(operator, "run_in_graph", self)
+
+    def __call__(self, *arguments, **options):
+        self.count += 1
+        return self._run(*arguments, **options)
+
+
+def test_generated_code_calls_functions_of_operators(monkeypatch):
+    """The dispatcher takes longer than the rest of a call."""
+    forward = Calls(monkeypatch, torch.ops.attn.attention.default)
+    backward = Calls(monkeypatch, torch.ops.attn.attention_backward.default)
+    model = make_model()
+    check_steps(torch.compile(model, fullgraph=True, dynamic=True), model, 20, 37, 20)
+    assert (forward.count, backward.count) == (9, 9)
+
+
+def test_operators_are_called_where_inductor_has_changed(monkeypatch, caplog):
+    """Functions of Inductor that register lowerings are private."""
+    from torch._inductor import lowering
+
+    operators = [torch.ops.attn.attention.default, torch.ops.attn.attention_backward.default]
+    for operator in operators:
+        for table in (lowering.lowerings, lowering._maybe_layout_constraints):
+            monkeypatch.delitem(table, operator, raising=False)
+    monkeypatch.setattr(lowerings, "_lowered", set())
+    monkeypatch.delattr(lowering, "tag_to_layout_constraint")
+    forward = Calls(monkeypatch, operators[0])
+    model = make_model()
+    with caplog.at_level("INFO", logger=lowerings.__name__):
+        check_steps(torch.compile(model, fullgraph=True), model, 20)
+    assert "Inductor calls attn.attention.default by the dispatcher" in caplog.text
+    assert forward.count == 0
+
+
+def attend_in_graph(*tensors):
+    return torch.ops.attn.attention.default.run_in_graph(list(tensors), None, "", scale=None, dropout_p=0.0)[0]
+
+
+def test_functions_of_operators_call_these_where_calls_are_observed():
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    seen = []
+
+    class Observer(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, arguments=(), options=None):
+            seen.append(function)
+            return function(*arguments, **(options or {}))
+
+    q, k, v = (torch.randn(1, 2, 24, 16, device=DEVICE, dtype=DTYPE) for _ in range(3))
+    expected = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+    with torch.no_grad():
+        for _ in range(2):
+            torch.testing.assert_close(attend_in_graph(q, k, v), expected, **TOLERANCE)
+        with Observer():
+            torch.testing.assert_close(attend_in_graph(q, k, v), expected, **TOLERANCE)
+    assert torch.ops.attn.attention.default in seen
+    leaf = q.clone().requires_grad_()
+    out = torch.ops.attn.attention.default.run_in_graph([leaf, k, v], None, "gradients: inputs")[0]
+    (actual,) = torch.autograd.grad(out.square().sum(), leaf)
+    reference = torch.nn.functional.scaled_dot_product_attention(leaf, k, v)
+    torch.testing.assert_close(actual, torch.autograd.grad(reference.square().sum(), leaf)[0], **TOLERANCE)
 
 
 def test_sdpa_is_one_node_of_graphs():

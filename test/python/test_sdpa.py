@@ -456,6 +456,22 @@ def test_equal_calls_are_recognised_by_guards(monkeypatch):
     assert max(map(len, kernels.recent_plans.values())) <= kernels._MAX_RECENT
 
 
+def test_guards_find_plans_of_a_tensor_that_is_given_twice(monkeypatch):
+    """As in attention of a tensor to itself."""
+    kernels._forget_plans()
+    q, k, v = make_inputs((1, 2, 9, 16), (1, 2, 9, 16), requires_grad=False)
+    calls = [(q, q, q), (q, k, k), (q, k, q), (q, k, v)]
+    for _ in range(2):
+        for tensors in calls:
+            torch.testing.assert_close(sdpa(*tensors), scaled_dot_product_attention(*tensors))
+    monkeypatch.setattr(sys.modules[sdpa.__module__], "describe", lambda tensor: pytest.fail("described"))
+    for tensors in calls:
+        torch.testing.assert_close(sdpa(*tensors), scaled_dot_product_attention(*tensors))
+        other = torch.randn_like(q)
+        replaced = [other if tensor is q else tensor for tensor in tensors]
+        torch.testing.assert_close(sdpa(*replaced), scaled_dot_product_attention(*replaced))
+
+
 def test_tensors_that_have_left_a_transformation():
     """They are wrappers of tensors, without memory."""
     kernels._forget_plans()

@@ -817,13 +817,34 @@ recent_plans: Dict[Tuple, List[RecentPlan]] = {}
 _TensorGuards = getattr(torch._C._dynamo.guards, "TensorGuards", None)
 
 
+def _make_check(tensors: Sequence[Tensor]) -> Callable[..., bool]:
+    """Guards of torch on tensors. Guards refuse a tensor that is there twice, as in attention of a tensor to itself: it
+    is checked once, and that it is the same one."""
+    first = {id(tensor): number for number, tensor in reversed(list(enumerate(tensors)))}
+    distinct = sorted(first.values())
+    check = _TensorGuards(
+        *[tensors[number] for number in distinct], dynamic_dims_sizes=None, dynamic_dims_strides=None
+    ).check
+    if len(distinct) == len(tensors):
+        return check
+    repeated = [(number, first[id(tensor)]) for number, tensor in enumerate(tensors) if first[id(tensor)] != number]
+
+    def check_repeated(*given: Tensor) -> bool:
+        for number, same in repeated:
+            if given[number] is not given[same]:
+                return False
+        return check(*[given[number] for number in distinct])
+
+    return check_repeated
+
+
 def remember_plan(name: Tuple, plan: Plan, needs_gradient: bool, tensors: Sequence[Tensor]) -> None:
     """Adds a plan to ``recent_plans``."""
     if any(map(torch._C._functorch.is_functorch_wrapped_tensor, tensors)):
         # Wrappers that have left their transformation have no memory themselves.
         return
     try:
-        check = _TensorGuards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
+        check = _make_check(tensors)
         # Torch of another version may compare other things.
         is_usable = check(*tensors) is True
     except TypeError:

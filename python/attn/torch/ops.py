@@ -17,6 +17,7 @@ from torch.autograd import forward_ad
 
 from attn.errors import AttnError, UnsupportedError
 from attn.torch import evaluate
+from attn.torch.inductor import call_directly, prepare_lowering
 from attn.torch.kernels import (
     Kind,
     Mode,
@@ -138,8 +139,47 @@ for _device in ("CPU", "CUDA"):
     _library.impl("attention_backward", _run_backward, _device)
 
 
+def _find_graph_plan(tensors, rng, variant, scale, dropout_p):
+    """The plan for an operator's arguments in code of Inductor, and the tensors it runs on. The plan is None if the
+    operator itself must be called: guards of plans have excluded modes, transformations and gradients."""
+    inputs = tensors if rng is None else (*tensors, rng)
+    name = ("graph", len(inputs), _get_precision(), variant, scale, dropout_p)
+    recent = find_recent_plan(name, inputs)
+    if recent is None:
+        if torch.is_grad_enabled() or not is_plain(*inputs):
+            return None, inputs
+        plan, inputs = _find_plan(tensors, rng, variant, scale, dropout_p)
+        remember_plan(name, plan, False, inputs)
+    else:
+        plan = recent.plan
+    return plan, inputs
+
+
+def _run_in_graph(tensors, rng, variant, scale=None, dropout_p=0.0):
+    plan, inputs = _find_graph_plan(tensors, rng, variant, scale, dropout_p)
+    if plan is None:
+        return torch.ops.attn.attention.default(tensors, rng, variant, scale, dropout_p)
+    if len(tensors) > 3:
+        _check_reads(tensors[0], tensors[1], tensors[3:], plan.kind)
+    outputs = plan.run(inputs)
+    return outputs[0], outputs[1] if plan.with_lse else _get_empty(tensors[0].device)
+
+
+def _run_backward_in_graph(tensors, rng, variant, out, lse, dout, dlse, scale=None, dropout_p=0.0):
+    plan, inputs = _find_graph_plan(tensors, rng, variant, scale, dropout_p)
+    if plan is None:
+        results = (out, lse, dout, dlse)
+        return torch.ops.attn.attention_backward.default(tensors, rng, variant, *results, scale, dropout_p)
+    return plan.run_backward(inputs, out, lse, dout, dlse)
+
+
+call_directly(torch.ops.attn.attention.default, _run_in_graph)
+call_directly(torch.ops.attn.attention_backward.default, _run_backward_in_graph)
+
+
 @torch.library.register_fake("attn::attention", lib=_library)
 def _(tensors, rng, variant, scale=None, dropout_p=0.0):
+    prepare_lowering(torch.ops.attn.attention.default)
     query, key, value, *captures = tensors
     kind, mode = read_variant(variant, len(captures))
     check_kind(query, key, value, captures, Kind(reads=kind.reads, clauses=kind.clauses))
@@ -150,6 +190,7 @@ def _(tensors, rng, variant, scale=None, dropout_p=0.0):
 
 @torch.library.register_fake("attn::attention_backward", lib=_library)
 def _(tensors, rng, variant, *results, **numbers):
+    prepare_lowering(torch.ops.attn.attention_backward.default)
     captures = tensors[3:]
     _, mode = read_variant(variant, len(captures))
     wanted = [*tensors[:3], *(captures[i] for i in mode.gradients or ())]
