@@ -39,6 +39,8 @@
 #include "llvm/Transforms/IPO/Internalize.h"
 #include "llvm/Transforms/InstCombine/InstCombine.h"
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/LoopDeletion.h"
+#include "llvm/Transforms/Scalar/LoopPassManager.h"
 #include "llvm/Transforms/Scalar/LowerExpectIntrinsic.h"
 #include "llvm/Transforms/Scalar/SROA.h"
 
@@ -150,6 +152,10 @@ public:
     functionPasses.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
     functionPasses.addPass(llvm::InstCombinePass());
     functionPasses.addPass(llvm::EarlyCSEPass());
+    // Loops without a step: assemblers before CUDA 13.5 lose the accumulators
+    // that MMAs in such loops share with MMAs behind them.
+    functionPasses.addPass(
+        llvm::createFunctionToLoopPassAdaptor(llvm::LoopDeletionPass()));
     passes.addPass(
         llvm::createModuleToFunctionPassAdaptor(std::move(functionPasses)));
     passes.run(llvmModule, moduleAnalyses);
