@@ -31,9 +31,9 @@ Value attn::boundIndex(OpBuilder &builder, Location loc, Value index,
       loc, index, getLastIndex(builder, loc, memref, dim));
 }
 
-void attn::boundReads(Operation *op,
+void attn::boundReads(OpBuilder &builder, Operation *op,
                       function_ref<bool(memref::LoadOp)> isMeant) {
-  OpBuilder builder(op->getContext());
+  OpBuilder::InsertionGuard guard(builder);
   op->walk([&](memref::LoadOp load) {
     if (isMeant && !isMeant(load))
       return;

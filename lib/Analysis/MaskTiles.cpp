@@ -172,7 +172,7 @@ Value IntervalEmitter::emitSymbol(Value value) {
         emitSymbol(operand);
     }
   });
-  boundReads(b.clone(*op, mapping));
+  boundReads(b, b.clone(*op, mapping));
   return mapping.lookup(value);
 }
 

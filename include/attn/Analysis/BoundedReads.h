@@ -30,8 +30,8 @@ Value boundIndex(OpBuilder &builder, Location loc, Value index, Value memref,
 
 /// Bounds the indices of reads in `op`, or of `op` itself: all reads, or the
 /// reads for which `isMeant` is true. Empty memrefs are still read, at some
-/// index.
-void boundReads(Operation *op,
+/// index. A pattern passes its rewriter, which has to know of the bounds.
+void boundReads(OpBuilder &builder, Operation *op,
                 function_ref<bool(memref::LoadOp)> isMeant = nullptr);
 
 /// Emits whether `memref` has elements; null if its type says so.

@@ -70,8 +70,9 @@ bool attn::isMaskedByHead(AttentionOpInterface attention) {
 
 /// Clamps the indices of reads of `captures`: the mask may be evaluated for
 /// pairs that another part of it excludes.
-static void boundReads(attn_tile::KernelOp kernel, ValueRange captures) {
-  attn::boundReads(kernel, [&](memref::LoadOp load) {
+static void boundReads(OpBuilder &builder, attn_tile::KernelOp kernel,
+                       ValueRange captures) {
+  attn::boundReads(builder, kernel, [&](memref::LoadOp load) {
     return llvm::is_contained(captures, load.getMemRef());
   });
 }
@@ -200,7 +201,7 @@ static void writeClasses(RewriterBase &rewriter, const ListedMask &listed,
     Value tileClass = emitClass(ids[3]);
     b.each(one, [&](Value) { b.storeIndex(tileClass, classes, ids); });
   }
-  boundReads(kernel, ValueRange(entry->getArguments().drop_front(3)));
+  boundReads(b, kernel, ValueRange(entry->getArguments().drop_front(3)));
 }
 
 /// Writes the kernel that lists the tiles of each row. Its arguments are
@@ -705,7 +706,7 @@ void MaskBitsWriter::write(ValueRange captures) {
     memref::StoreOp::create(b, bitsOfLane, bits,
                             ValueRange{ids[0], ids[1], ids[2], step, place});
   });
-  boundReads(kernel, arguments);
+  boundReads(b, kernel, arguments);
 }
 
 bool attn::readsMaskBits(AttentionOpInterface attention,

@@ -185,3 +185,79 @@ attn_tile.kernel @window_of_keys(%k: vector<64x16xf16>, %n: index, %row: index, 
   }
   attn_tile.return
 }
+
+// -----
+
+// A read that is the same for all pairs is done once, also where no pass has
+// hoisted it. The only element of a table needs no index.
+
+// CHECK-LABEL: llvm.func @reads_one_element
+// CHECK-SAME:    %arg3: i32, %[[TABLE:arg4]]: !llvm.ptr
+// CHECK:         "wgmma.wait_group.sync.aligned 0;"
+// CHECK:         %[[GLOBAL:.*]] = llvm.addrspacecast %[[TABLE]]
+// CHECK:         %[[X:.*]] = llvm.load %[[GLOBAL]] : !llvm.ptr<1> -> i8
+// CHECK:         arith.cmpi ne, %[[X]], %{{.*}} : i8
+// CHECK-COUNT-4: arith.cmpi sgt
+// CHECK-NOT:     llvm.load
+// CHECK-COUNT-8: arith.select
+attn_tile.kernel @reads_one_element(%q: vector<64x16xf16>, %table: memref<1x1xi8>, %n: index, %row: index, %column: index,
+                                    %out: memref<64x16xf32>) attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %kp = attn_tile.create_pipe : !attn_tile.pipe<16x16xf16, stages = 1>
+  %c0 = arith.constant 0 : index
+  %none = arith.constant 0 : i8
+  attn_tile.role consumer warpgroups(1) registers(240) {
+    %k = attn_tile.wait %kp[%c0] : !attn_tile.pipe<16x16xf16, stages = 1>
+    %p = attn_tile.mma_start %q, %k transpose_rhs : vector<64x16xf16>, !attn_tile.buffer<16x16xf16>
+        -> !attn_tile.pending<vector<64x16xf32>>
+    %s = attn_tile.mma_wait %p : !attn_tile.pending<vector<64x16xf32>>
+    attn_tile.release %k : !attn_tile.buffer<16x16xf16>
+    %m = attn_tile.mask %s at(%c0, %c0, %row, %column) lengths(%n, %n) : vector<64x16xf32> mask_mod {
+    ^bb0(%b: index, %h: index, %i: index, %j: index):
+      %x = memref.load %table[%c0, %c0] : memref<1x1xi8>
+      %keep = arith.cmpi ne, %x, %none : i8
+      attn_tile.yield %keep : i1
+    }
+    attn_tile.store %m, %out[%c0, %c0] : vector<64x16xf32>, memref<64x16xf32>
+  }
+  attn_tile.return
+}
+
+// -----
+
+// The index of such a read is bounded, as the read need not be of a pair that exists.
+
+// CHECK-LABEL: llvm.func @reads_head
+// CHECK-SAME:    %arg4: !llvm.ptr, %[[NUM_HEADS:arg5]]: i64, %arg6: i64, %[[HEAD:arg7]]: i64
+// CHECK-DAG:     %[[H:.*]] = arith.trunci %[[HEAD]] : i64 to i32
+// CHECK:         "wgmma.wait_group.sync.aligned 0;"
+// CHECK:         %[[SIZE:.*]] = arith.trunci %[[NUM_HEADS]] : i64 to i32
+// CHECK:         %[[AT_LEAST_ONE:.*]] = arith.maxui %[[SIZE]], %{{.*}} : i32
+// CHECK:         %[[LAST:.*]] = arith.subi %[[AT_LEAST_ONE]], %{{.*}} : i32
+// CHECK:         %[[BOUNDED:.*]] = arith.minui %[[H]], %[[LAST]] : i32
+// CHECK:         %[[INDEX:.*]] = arith.extsi %[[BOUNDED]] : i32 to i64
+// CHECK:         %[[ADDRESS:.*]] = llvm.getelementptr %{{.*}}[%[[INDEX]]]
+// CHECK:         llvm.load %[[ADDRESS]] : !llvm.ptr<1> -> i32
+// CHECK-NOT:     llvm.load
+// CHECK-COUNT-4: arith.cmpi sgt
+attn_tile.kernel @reads_head(%q: vector<64x16xf16>, %table: memref<?xi32>, %head: index, %n: index, %row: index,
+                             %column: index, %out: memref<64x16xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %kp = attn_tile.create_pipe : !attn_tile.pipe<16x16xf16, stages = 1>
+  %c0 = arith.constant 0 : index
+  attn_tile.role consumer warpgroups(1) registers(240) {
+    %k = attn_tile.wait %kp[%c0] : !attn_tile.pipe<16x16xf16, stages = 1>
+    %p = attn_tile.mma_start %q, %k transpose_rhs : vector<64x16xf16>, !attn_tile.buffer<16x16xf16>
+        -> !attn_tile.pending<vector<64x16xf32>>
+    %s = attn_tile.mma_wait %p : !attn_tile.pending<vector<64x16xf32>>
+    attn_tile.release %k : !attn_tile.buffer<16x16xf16>
+    %m = attn_tile.mask %s at(%c0, %head, %row, %column) lengths(%n, %n) : vector<64x16xf32> mask_mod {
+    ^bb0(%b: index, %h: index, %i: index, %j: index):
+      %x = memref.load %table[%h] : memref<?xi32>
+      %key = arith.index_cast %j : index to i32
+      %keep = arith.cmpi slt, %key, %x : i32
+      attn_tile.yield %keep : i1
+    }
+    attn_tile.store %m, %out[%c0, %c0] : vector<64x16xf32>, memref<64x16xf32>
+  }
+  attn_tile.return
+}
