@@ -65,7 +65,24 @@ struct ElementwiseLowering : public ConversionPattern {
 
   const KernelContext &context;
 };
+} // namespace
 
+/// Reports an operation that uses a constant beyond 32 bits. Constants have
+/// moved, and have no location.
+static void emitTooLarge(arith::ConstantOp op, int64_t value) {
+  auto uses = op->getUses();
+  auto use = llvm::find_if(uses, [](OpOperand &use) {
+    return !isa<UnknownLoc>(use.getOwner()->getLoc());
+  });
+  if (use == uses.end())
+    return;
+  use->getOwner()->emitOpError("has ")
+      << value << " as its operand #" << use->getOperandNumber()
+      << ", but GPUs compute with indices of 32 bits: integers beyond them "
+         "must be i64";
+}
+
+namespace {
 struct ConstantLowering : public KernelPattern<arith::ConstantOp> {
   using KernelPattern::KernelPattern;
 
@@ -75,8 +92,10 @@ struct ConstantLowering : public KernelPattern<arith::ConstantOp> {
     Location loc = op.getLoc();
     if (op.getType().isIndex()) {
       int64_t value = cast<IntegerAttr>(op.getValue()).getInt();
-      if (!llvm::isInt<32>(value))
+      if (!llvm::isInt<32>(value)) {
+        emitTooLarge(op, value);
         return rewriter.notifyMatchFailure(op, "index beyond 32 bits");
+      }
       rewriter.replaceOp(op, createI32(rewriter, loc, value));
       return success();
     }

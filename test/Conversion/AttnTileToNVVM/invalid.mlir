@@ -398,3 +398,22 @@ attn_tile.kernel @complete_uncounted() attributes {layout = #attn_tile.row_block
   }
   attn_tile.return
 }
+
+// -----
+
+// A position that leaves the 32 bits of an index.
+attn_tile.kernel @large_index(%s: vector<64x16xf32>, %n: index, %row: index, %column: index, %out: memref<64x16xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  // expected-error @below {{failed to legalize operation 'arith.constant'}}
+  %large = arith.constant 2147483648 : index
+  %m = attn_tile.mask %s at(%c0, %c0, %row, %column) lengths(%n, %n) : vector<64x16xf32> mask_mod {
+  ^bb0(%b: index, %h: index, %i: index, %j: index):
+    // expected-error @below {{'arith.muli' op has 2147483648 as its operand #1, but GPUs compute with indices of 32 bits: integers beyond them must be i64}}
+    %x = arith.muli %i, %large : index
+    %keep = arith.cmpi slt, %j, %x : index
+    attn_tile.yield %keep : i1
+  }
+  attn_tile.store %m, %out[%c0, %c0] : vector<64x16xf32>, memref<64x16xf32>
+  attn_tile.return
+}
