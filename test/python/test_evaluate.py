@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 import attn  # noqa: E402
 import attn.torch  # noqa: E402
 from attn import masks  # noqa: E402
-from attn.torch import evaluate, flex_attention, sdpa, sdpa_packed, varlen_attn  # noqa: E402
+from attn.torch import evaluate, flex_attention, kernels, sdpa, sdpa_packed, varlen_attn  # noqa: E402
 from test_flex import MASKS, SCORES  # noqa: E402
 from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
 
@@ -298,6 +298,8 @@ def check_reads(monkeypatch):
     def set_value(value):
         monkeypatch.setenv("ATTN_CHECK_READS", value)
         evaluate.checks_reads.cache_clear()
+        # A process reads the variable once: calls that are known do not look at it again.
+        kernels.recent_plans.clear()
 
     yield set_value
     monkeypatch.undo()
