@@ -285,6 +285,23 @@ LogicalResult attn::compileToBuffer(ModuleOp module,
   return success();
 }
 
+/// Writes `contents` to `path`, or to the standard output if that is "-".
+static LogicalResult writeContents(Location loc, StringRef contents,
+                                   StringRef path) {
+  std::error_code error;
+  llvm::raw_fd_ostream os(path, error);
+  if (!error) {
+    os << contents;
+    os.flush();
+    error = os.error();
+    os.clear_error();
+  }
+  if (error)
+    return emitError(loc) << "could not write '" << path
+                          << "': " << error.message();
+  return success();
+}
+
 /// Writes the output to `path`, or to the standard output if that is "-".
 static LogicalResult writeFile(ModuleOp module, const CompilerOptions &options,
                                StringRef path) {
@@ -292,18 +309,7 @@ static LogicalResult writeFile(ModuleOp module, const CompilerOptions &options,
   llvm::raw_svector_ostream stream(buffer);
   if (failed(writeOutput(module, options, stream)))
     return failure();
-  std::error_code error;
-  llvm::raw_fd_ostream os(path, error);
-  if (!error) {
-    os << buffer;
-    os.flush();
-    error = os.error();
-    os.clear_error();
-  }
-  if (error)
-    return emitError(module.getLoc())
-           << "could not write '" << path << "': " << error.message();
-  return success();
+  return writeContents(module.getLoc(), buffer, path);
 }
 
 /// Sets `target` to the file that `path` leads to through symbolic links. The
@@ -351,16 +357,29 @@ static LogicalResult writeSharedLibrary(ModuleOp module,
                                         const CompilerOptions &options,
                                         StringRef path) {
   Location loc = module.getLoc();
-  TemporaryPath object = createTemporaryFile("o");
-  if (!object)
-    return emitError(loc) << object.error;
-  llvm::scope_exit removeObject(
-      [&] { (void)llvm::sys::fs::remove(object.path); });
-  if (failed(writeFile(module, options, object.path)))
+  auto onProgress = [&](StringRef step) {
+    if (options.onProgress)
+      options.onProgress(step);
+  };
+  FailureOr<SmallVector<SmallString<0>>> objects =
+      emitObjects(module, options.host, onProgress);
+  if (failed(objects))
     return failure();
-  if (options.onProgress)
-    options.onProgress("link");
-  return linkSharedLibrary(loc, object.path, path.str(), options.link);
+  SmallVector<std::string> files;
+  llvm::scope_exit removeFiles([&] {
+    for (const std::string &file : files)
+      (void)llvm::sys::fs::remove(file);
+  });
+  for (StringRef object : *objects) {
+    TemporaryPath file = createTemporaryFile("o");
+    if (!file)
+      return emitError(loc) << file.error;
+    files.push_back(file.path);
+    if (failed(writeContents(loc, object, file.path)))
+      return failure();
+  }
+  onProgress("link");
+  return linkSharedLibrary(loc, files, path.str(), options.link);
 }
 
 LogicalResult attn::compileToFile(ModuleOp module,

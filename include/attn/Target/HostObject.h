@@ -14,6 +14,9 @@
 #define ATTN_TARGET_HOSTOBJECT_H
 
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/IR/Module.h"
 
 #include <memory>
@@ -74,8 +77,18 @@ LogicalResult emitObject(Location loc, llvm::Module &llvmModule,
                          llvm::TargetMachine &machine,
                          llvm::raw_pwrite_stream &stream);
 
-/// Links the object file `object` into the shared library `library`.
-LogicalResult linkSharedLibrary(Location loc, StringRef object,
+/// Compiles a module of the LLVM dialect to object code: one object for few
+/// functions, and several for many, which threads of the module's context
+/// compile at the same time. The number of objects and their contents depend on
+/// the module and `options` alone. Objects refer to each other by hidden
+/// symbols: they are for one library. `onProgress` is called with the names of
+/// the steps, "llvm" and "object", when they begin.
+FailureOr<SmallVector<SmallString<0>>>
+emitObjects(ModuleOp module, const HostObjectOptions &options,
+            llvm::function_ref<void(StringRef)> onProgress);
+
+/// Links object files into the shared library `library`.
+LogicalResult linkSharedLibrary(Location loc, ArrayRef<std::string> objects,
                                 StringRef library, const LinkOptions &options);
 
 } // namespace mlir::attn

@@ -13,9 +13,12 @@
 #include "attn/Target/HostObject.h"
 #include "attn/Support/TemporaryFolder.h"
 #include "mlir/IR/Remarks.h"
+#include "mlir/IR/Threading.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/Analysis/LoopInfo.h"
+#include "llvm/Bitcode/BitcodeReader.h"
+#include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/IR/Dominators.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/MC/MCSubtargetInfo.h"
@@ -23,6 +26,7 @@
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/CRC.h"
 #include "llvm/Support/EndianStream.h"
+#include "llvm/Support/Error.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -32,6 +36,7 @@
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
 #include "llvm/TargetParser/SubtargetFeature.h"
+#include "llvm/Transforms/Utils/SplitModule.h"
 #include <unistd.h>
 
 #include <dlfcn.h>
@@ -192,10 +197,10 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine,
   passes.run(module, moduleAnalyses);
 }
 
-std::unique_ptr<llvm::Module>
-attn::translateForHost(ModuleOp module, llvm::LLVMContext &context,
-                       llvm::TargetMachine &machine,
-                       const HostObjectOptions &options) {
+/// Translates a module, and prepares it for a machine.
+static std::unique_ptr<llvm::Module> translate(ModuleOp module,
+                                               llvm::LLVMContext &context,
+                                               llvm::TargetMachine &machine) {
   std::unique_ptr<llvm::Module> llvmModule =
       translateModuleToLLVMIR(module, context, "attn");
   if (!llvmModule) {
@@ -213,13 +218,29 @@ attn::translateForHost(ModuleOp module, llvm::LLVMContext &context,
     function.addFnAttr("target-features", machine.getTargetFeatureString());
     function.addFnAttr("frame-pointer", "none");
   }
+  return llvmModule;
+}
 
+/// Runs the passes of `optLevel`, which is below the level that was asked for
+/// if `isLimited`.
+static void optimize(llvm::Module &llvmModule, llvm::TargetMachine &machine,
+                     unsigned optLevel, bool isLimited) {
+  if (isLimited)
+    machine.setOptLevel(llvm::CodeGenOptLevel::None);
+  optimize(llvmModule, machine, optLevel);
+}
+
+std::unique_ptr<llvm::Module>
+attn::translateForHost(ModuleOp module, llvm::LLVMContext &context,
+                       llvm::TargetMachine &machine,
+                       const HostObjectOptions &options) {
+  std::unique_ptr<llvm::Module> llvmModule =
+      translate(module, context, machine);
+  if (!llvmModule)
+    return nullptr;
   unsigned wanted = std::min(options.optLevel, 3u);
   unsigned optLevel = limitLevel(module.getLoc(), *llvmModule, wanted);
-  if (optLevel < wanted)
-    machine.setOptLevel(llvm::CodeGenOptLevel::None);
-
-  optimize(*llvmModule, machine, optLevel);
+  optimize(*llvmModule, machine, optLevel, optLevel < wanted);
   return llvmModule;
 }
 
@@ -232,6 +253,87 @@ LogicalResult attn::emitObject(Location loc, llvm::Module &llvmModule,
     return emitError(loc, "LLVM cannot write object files for this host");
   passes.run(llvmModule);
   return success();
+}
+
+/// Functions in a part of a module, about, and the most parts.
+static constexpr unsigned functionsPerPart = 8, maxParts = 64;
+
+/// Splits a module into the bitcode of its parts. What is local to the module
+/// becomes hidden, under names that no library has.
+static SmallVector<SmallString<0>> split(llvm::Module &module, unsigned parts) {
+  for (llvm::GlobalValue &value : module.global_values())
+    if (value.hasLocalLinkage())
+      value.setName("attn.local." + value.getName());
+  SmallVector<SmallString<0>> bitcode;
+  llvm::SplitModule(module, parts, [&](std::unique_ptr<llvm::Module> part) {
+    llvm::raw_svector_ostream os(bitcode.emplace_back());
+    llvm::WriteBitcodeToFile(*part, os);
+  });
+  return bitcode;
+}
+
+/// Compiles the bitcode of a part to object code, in a context of its own.
+static LogicalResult compilePart(Location loc, StringRef bitcode,
+                                 const attn::HostObjectOptions &options,
+                                 unsigned optLevel, bool isLimited,
+                                 SmallVectorImpl<char> &object) {
+  std::unique_ptr<llvm::TargetMachine> machine =
+      attn::createHostTargetMachine(loc, options);
+  if (!machine)
+    return failure();
+  llvm::LLVMContext context;
+  llvm::Expected<std::unique_ptr<llvm::Module>> part =
+      llvm::parseBitcodeFile({bitcode, "attn"}, context);
+  if (!part)
+    return emitError(loc) << "could not read a part of the module: "
+                          << llvm::toString(part.takeError());
+  optimize(**part, *machine, optLevel, isLimited);
+  llvm::raw_svector_ostream os(object);
+  return attn::emitObject(loc, **part, *machine, os);
+}
+
+FailureOr<SmallVector<SmallString<0>>>
+attn::emitObjects(ModuleOp module, const HostObjectOptions &options,
+                  llvm::function_ref<void(StringRef)> onProgress) {
+  Location loc = module.getLoc();
+  onProgress("llvm");
+  std::unique_ptr<llvm::TargetMachine> machine =
+      createHostTargetMachine(loc, options);
+  if (!machine)
+    return failure();
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> llvmModule =
+      translate(module, context, *machine);
+  if (!llvmModule)
+    return failure();
+  unsigned wanted = std::min(options.optLevel, 3u);
+  unsigned optLevel = limitLevel(loc, *llvmModule, wanted);
+  bool isLimited = optLevel < wanted;
+
+  size_t functions = llvm::count_if(*llvmModule, [](const auto &function) {
+    return !function.isDeclaration() && !function.hasLocalLinkage();
+  });
+  unsigned parts = std::min<size_t>(functions / functionsPerPart, maxParts);
+  SmallVector<SmallString<0>> objects(1);
+  if (parts <= 1) {
+    optimize(*llvmModule, *machine, optLevel, isLimited);
+    onProgress("object");
+    llvm::raw_svector_ostream os(objects.front());
+    if (failed(emitObject(loc, *llvmModule, *machine, os)))
+      return failure();
+    return objects;
+  }
+  SmallVector<SmallString<0>> bitcode = split(*llvmModule, parts);
+  llvmModule.reset();
+  onProgress("object");
+  objects.resize(bitcode.size());
+  if (failed(failableParallelForEachN(
+          module.getContext(), 0, bitcode.size(), [&](size_t part) {
+            return compilePart(loc, bitcode[part], options, optLevel, isLimited,
+                               objects[part]);
+          })))
+    return failure();
+  return objects;
 }
 
 /// Writes `contents`, and the CRC-32 of it.
@@ -418,7 +520,8 @@ static LogicalResult runLinker(Location loc, ArrayRef<std::string> command,
   return emitError(loc) << "'" << command.front() << "' failed: " << message;
 }
 
-LogicalResult attn::linkSharedLibrary(Location loc, StringRef object,
+LogicalResult attn::linkSharedLibrary(Location loc,
+                                      ArrayRef<std::string> objects,
                                       StringRef library,
                                       const LinkOptions &options) {
   FailureOr<std::string> linker = findLinker(loc, options);
@@ -437,12 +540,11 @@ LogicalResult attn::linkSharedLibrary(Location loc, StringRef object,
     (void)llvm::sys::fs::remove(linked.path);
     (void)llvm::sys::fs::remove(logFile.path);
   });
-  SmallVector<std::string> command = {*linker,
-                                      "-shared",
-                                      "-o",
-                                      getLinkerPath(linked.path),
-                                      getLinkerPath(object),
-                                      getLinkerPath(*runtime)};
+  SmallVector<std::string> command = {*linker, "-shared", "-o",
+                                      getLinkerPath(linked.path)};
+  for (StringRef object : objects)
+    command.push_back(getLinkerPath(object));
+  command.push_back(getLinkerPath(*runtime));
   llvm::append_range(command, getLinkerOptions(*linker, options));
   if (failed(runLinker(loc, command, logFile.path)))
     return failure();
