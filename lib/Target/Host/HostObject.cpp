@@ -258,8 +258,8 @@ LogicalResult attn::emitObject(Location loc, llvm::Module &llvmModule,
 /// Functions in a part of a module, about, and the most parts.
 static constexpr unsigned functionsPerPart = 8, maxParts = 64;
 
-/// Splits a module into the bitcode of its parts. What is local to the module
-/// becomes hidden, under names that no library has.
+/// Splits a module into the bitcode of its parts. Local symbols become hidden
+/// ones, with names that no library has.
 static SmallVector<SmallString<0>> split(llvm::Module &module, unsigned parts) {
   for (llvm::GlobalValue &value : module.global_values())
     if (value.hasLocalLinkage())
