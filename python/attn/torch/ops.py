@@ -155,14 +155,19 @@ def _find_graph_plan(tensors, rng, variant, scale, dropout_p):
     return plan, inputs
 
 
-def _run_in_graph(tensors, rng, variant, scale=None, dropout_p=0.0):
-    plan, inputs = _find_graph_plan(tensors, rng, variant, scale, dropout_p)
-    if plan is None:
-        return torch.ops.attn.attention.default(tensors, rng, variant, scale, dropout_p)
+def _run_plain(plan, inputs, tensors):
+    """Runs a plan whose results nothing observes or differentiates."""
     if len(tensors) > 3:
         _check_reads(tensors[0], tensors[1], tensors[3:], plan.kind)
     outputs = plan.run(inputs)
     return outputs[0], outputs[1] if plan.with_lse else _get_empty(tensors[0].device)
+
+
+def _run_in_graph(tensors, rng, variant, scale=None, dropout_p=0.0):
+    plan, inputs = _find_graph_plan(tensors, rng, variant, scale, dropout_p)
+    if plan is None:
+        return torch.ops.attn.attention.default(tensors, rng, variant, scale, dropout_p)
+    return _run_plain(plan, inputs, tensors)
 
 
 def _run_backward_in_graph(tensors, rng, variant, out, lse, dout, dlse, scale=None, dropout_p=0.0):
@@ -261,11 +266,7 @@ def _skip_recording() -> None:
     def run(keyset, tensors, rng, variant, scale=None, dropout_p=0.0):
         if torch.is_grad_enabled() or not is_plain(*tensors):
             return record(keyset, tensors, rng, variant, scale, dropout_p)
-        plan, inputs = _find_plan(tensors, rng, variant, scale, dropout_p)
-        if len(tensors) > 3:
-            _check_reads(tensors[0], tensors[1], tensors[3:], plan.kind)
-        outputs = plan.run(inputs)
-        return outputs[0], outputs[1] if plan.with_lse else _get_empty(tensors[0].device)
+        return _run_plain(*_find_plan(tensors, rng, variant, scale, dropout_p), tensors)
 
     for device in ("CPU", "CUDA"):
         _library.impl("attention", run, f"Autograd{device}", with_keyset=True)
