@@ -155,6 +155,12 @@ static void buildStage(OpPassManager &pm, const CompilerOptions &options,
   }
 }
 
+/// Calls `onProgress`, if there is one, as a step begins.
+static void reportStep(const CompilerOptions &options, StringRef step) {
+  if (options.onProgress)
+    options.onProgress(step);
+}
+
 LogicalResult attn::runStages(ModuleOp module, const CompilerOptions &options,
                               Stage last) {
   if (failed(lookupTarget(module, options.target)))
@@ -162,8 +168,7 @@ LogicalResult attn::runStages(ModuleOp module, const CompilerOptions &options,
   for (auto [name, stage] : stages) {
     if (stage > last)
       break;
-    if (options.onProgress)
-      options.onProgress(name);
+    reportStep(options, name);
     // Later stages use the cost model.
     if (stage == Stage::Schedule && !options.isGPU())
       describeHost(module, options.host);
@@ -220,10 +225,45 @@ static LogicalResult writeDeviceCode(ModuleOp module, raw_ostream &os) {
   return success();
 }
 
+/// Compiles `module` to at most `maxObjects` objects.
+static FailureOr<SmallVector<SmallString<0>>>
+compileObjects(ModuleOp module, const CompilerOptions &options,
+               unsigned maxObjects) {
+  return emitObjects(module, options.host, maxObjects,
+                     [&](StringRef step) { reportStep(options, step); });
+}
+
+/// Writes the LLVM IR of `module`.
+static LogicalResult
+writeLLVMIR(ModuleOp module, const CompilerOptions &options, raw_ostream &os) {
+  reportStep(options, "llvm");
+  std::unique_ptr<llvm::TargetMachine> machine =
+      createHostTargetMachine(module.getLoc(), options.host);
+  if (!machine)
+    return failure();
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> llvmModule =
+      translateForHost(module, context, *machine, options.host);
+  if (!llvmModule)
+    return failure();
+  llvmModule->print(os, nullptr);
+  return success();
+}
+
+/// Writes one object file, for any linker.
+static LogicalResult
+writeObject(ModuleOp module, const CompilerOptions &options, raw_ostream &os) {
+  FailureOr<SmallVector<SmallString<0>>> objects =
+      compileObjects(module, options, /*maxObjects=*/1);
+  if (failed(objects))
+    return failure();
+  os << objects->front();
+  return success();
+}
+
 /// Writes everything but shared libraries.
-static LogicalResult writeOutput(ModuleOp module,
-                                 const CompilerOptions &options,
-                                 llvm::raw_pwrite_stream &os) {
+static LogicalResult
+writeOutput(ModuleOp module, const CompilerOptions &options, raw_ostream &os) {
   switch (options.output) {
   case OutputKind::MLIR:
     module.print(os);
@@ -236,28 +276,13 @@ static LogicalResult writeOutput(ModuleOp module,
     writeHeader(module, options.target, options.withReference, os);
     return success();
   case OutputKind::LLVMIR:
+    return writeLLVMIR(module, options, os);
   case OutputKind::Object:
+    return writeObject(module, options, os);
   case OutputKind::SharedLibrary:
     break;
   }
-  if (options.onProgress)
-    options.onProgress("llvm");
-  std::unique_ptr<llvm::TargetMachine> machine =
-      createHostTargetMachine(module.getLoc(), options.host);
-  if (!machine)
-    return failure();
-  llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> llvmModule =
-      translateForHost(module, context, *machine, options.host);
-  if (!llvmModule)
-    return failure();
-  if (options.output == OutputKind::LLVMIR) {
-    llvmModule->print(os, nullptr);
-    return success();
-  }
-  if (options.onProgress)
-    options.onProgress("object");
-  return emitObject(module.getLoc(), *llvmModule, *machine, os);
+  llvm_unreachable("linkers write shared libraries");
 }
 
 LogicalResult attn::compileToBuffer(ModuleOp module,
@@ -357,12 +382,9 @@ static LogicalResult writeSharedLibrary(ModuleOp module,
                                         const CompilerOptions &options,
                                         StringRef path) {
   Location loc = module.getLoc();
-  auto onProgress = [&](StringRef step) {
-    if (options.onProgress)
-      options.onProgress(step);
-  };
+  constexpr unsigned maxObjects = 64;
   FailureOr<SmallVector<SmallString<0>>> objects =
-      emitObjects(module, options.host, onProgress);
+      compileObjects(module, options, maxObjects);
   if (failed(objects))
     return failure();
   SmallVector<std::string> files;
@@ -378,7 +400,7 @@ static LogicalResult writeSharedLibrary(ModuleOp module,
     if (failed(writeContents(loc, object, file.path)))
       return failure();
   }
-  onProgress("link");
+  reportStep(options, "link");
   return linkSharedLibrary(loc, files, path.str(), options.link);
 }
 

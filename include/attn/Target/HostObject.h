@@ -78,13 +78,14 @@ LogicalResult emitObject(Location loc, llvm::Module &llvmModule,
                          llvm::raw_pwrite_stream &stream);
 
 /// Compiles a module of the LLVM dialect to object code: one object for few
-/// functions, and several for many, which threads of the module's context
-/// compile at the same time. The number of objects and their contents depend on
-/// the module and `options` alone. Objects refer to each other by hidden
-/// symbols: they are for one library. `onProgress` is called with the names of
-/// the steps, "llvm" and "object", when they begin.
+/// functions, and up to `maxObjects` for many, which threads of the module's
+/// context compile at the same time. The number of objects and their contents
+/// depend on the module and the arguments alone. Several objects refer to each
+/// other by hidden symbols: they are for one library. `onProgress` is called
+/// with the names of the steps, "llvm" and "object", when they begin.
 FailureOr<SmallVector<SmallString<0>>>
 emitObjects(ModuleOp module, const HostObjectOptions &options,
+            unsigned maxObjects,
             llvm::function_ref<void(StringRef)> onProgress);
 
 /// Links object files into the shared library `library`.

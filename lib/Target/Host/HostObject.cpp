@@ -124,16 +124,29 @@ static bool hasDeepLoop(llvm::Function &function) {
   });
 }
 
+namespace {
+/// How much code is optimized.
+struct OptimizationLevel {
+  /// 0 to 3, as in `HostObjectOptions`.
+  unsigned passes;
+  /// Whether that is less than was asked for. Code generation does not optimize
+  /// then.
+  bool isLimited;
+};
+} // namespace
+
 /// The level of optimization that takes time in proportion to the code; a
-/// remark says why it is not `level`.
-static unsigned limitLevel(Location loc, llvm::Module &module, unsigned level) {
+/// remark says why it is not the one of `options`.
+static OptimizationLevel chooseLevel(Location loc, llvm::Module &module,
+                                     const attn::HostObjectOptions &options) {
+  unsigned wanted = std::min(options.optLevel, 3u);
   auto limit = [&](unsigned limited, const Twine &why) {
-    if (level > limited)
+    if (wanted > limited)
       remark::missed(
           loc, remark::RemarkOpts::name("host-opt-level").category("attn-host"))
           << ("host code is compiled with level " + Twine(limited) + ": " + why)
                  .str();
-    return std::min(level, limited);
+    return OptimizationLevel{std::min(wanted, limited), wanted > limited};
   };
   if (llvm::any_of(module, hasDeepLoop))
     return limit(0,
@@ -141,7 +154,7 @@ static unsigned limitLevel(Location loc, llvm::Module &module, unsigned level) {
   if (llvm::any_of(module, hasLongBlock))
     return limit(1, "a block has more than " + Twine(maxInstructions) +
                         " instructions");
-  return level;
+  return {wanted, false};
 }
 
 /// The passes of level 1. Kernels are vectors already, and MLIR has simplified
@@ -174,9 +187,11 @@ static void addPasses(llvm::PassBuilder &builder, unsigned optLevel,
   }
 }
 
-/// Runs the passes of a level, 0 to 3, on a module.
+/// Runs the passes of a level on a module, and sets what `machine` optimizes.
 static void optimize(llvm::Module &module, llvm::TargetMachine &machine,
-                     unsigned optLevel) {
+                     OptimizationLevel level) {
+  if (level.isLimited)
+    machine.setOptLevel(llvm::CodeGenOptLevel::None);
   llvm::LoopAnalysisManager loopAnalyses;
   llvm::FunctionAnalysisManager functionAnalyses;
   llvm::CGSCCAnalysisManager sccAnalyses;
@@ -193,7 +208,7 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine,
   builder.crossRegisterProxies(loopAnalyses, functionAnalyses, sccAnalyses,
                                moduleAnalyses);
   llvm::ModulePassManager passes;
-  addPasses(builder, optLevel, passes);
+  addPasses(builder, level.passes, passes);
   passes.run(module, moduleAnalyses);
 }
 
@@ -221,15 +236,6 @@ static std::unique_ptr<llvm::Module> translate(ModuleOp module,
   return llvmModule;
 }
 
-/// Runs the passes of `optLevel`, which is below the level that was asked for
-/// if `isLimited`.
-static void optimize(llvm::Module &llvmModule, llvm::TargetMachine &machine,
-                     unsigned optLevel, bool isLimited) {
-  if (isLimited)
-    machine.setOptLevel(llvm::CodeGenOptLevel::None);
-  optimize(llvmModule, machine, optLevel);
-}
-
 std::unique_ptr<llvm::Module>
 attn::translateForHost(ModuleOp module, llvm::LLVMContext &context,
                        llvm::TargetMachine &machine,
@@ -238,9 +244,8 @@ attn::translateForHost(ModuleOp module, llvm::LLVMContext &context,
       translate(module, context, machine);
   if (!llvmModule)
     return nullptr;
-  unsigned wanted = std::min(options.optLevel, 3u);
-  unsigned optLevel = limitLevel(module.getLoc(), *llvmModule, wanted);
-  optimize(*llvmModule, machine, optLevel, optLevel < wanted);
+  optimize(*llvmModule, machine,
+           chooseLevel(module.getLoc(), *llvmModule, options));
   return llvmModule;
 }
 
@@ -255,8 +260,8 @@ LogicalResult attn::emitObject(Location loc, llvm::Module &llvmModule,
   return success();
 }
 
-/// Functions in a part of a module, about, and the most parts.
-static constexpr unsigned functionsPerPart = 8, maxParts = 64;
+/// Functions in a part of a module, about.
+static constexpr size_t functionsPerPart = 8;
 
 /// Splits a module into the bitcode of its parts. Local symbols become hidden
 /// ones, with names that no library has.
@@ -275,7 +280,7 @@ static SmallVector<SmallString<0>> split(llvm::Module &module, unsigned parts) {
 /// Compiles the bitcode of a part to object code, in a context of its own.
 static LogicalResult compilePart(Location loc, StringRef bitcode,
                                  const attn::HostObjectOptions &options,
-                                 unsigned optLevel, bool isLimited,
+                                 OptimizationLevel level,
                                  SmallVectorImpl<char> &object) {
   std::unique_ptr<llvm::TargetMachine> machine =
       attn::createHostTargetMachine(loc, options);
@@ -287,13 +292,14 @@ static LogicalResult compilePart(Location loc, StringRef bitcode,
   if (!part)
     return emitError(loc) << "could not read a part of the module: "
                           << llvm::toString(part.takeError());
-  optimize(**part, *machine, optLevel, isLimited);
+  optimize(**part, *machine, level);
   llvm::raw_svector_ostream os(object);
   return attn::emitObject(loc, **part, *machine, os);
 }
 
 FailureOr<SmallVector<SmallString<0>>>
 attn::emitObjects(ModuleOp module, const HostObjectOptions &options,
+                  unsigned maxObjects,
                   llvm::function_ref<void(StringRef)> onProgress) {
   Location loc = module.getLoc();
   onProgress("llvm");
@@ -306,18 +312,16 @@ attn::emitObjects(ModuleOp module, const HostObjectOptions &options,
       translate(module, context, *machine);
   if (!llvmModule)
     return failure();
-  unsigned wanted = std::min(options.optLevel, 3u);
-  unsigned optLevel = limitLevel(loc, *llvmModule, wanted);
-  bool isLimited = optLevel < wanted;
+  OptimizationLevel level = chooseLevel(loc, *llvmModule, options);
 
   size_t functions = llvm::count_if(*llvmModule, [](const auto &function) {
     return !function.isDeclaration() && !function.hasLocalLinkage();
   });
-  unsigned parts = std::min<size_t>(functions / functionsPerPart, maxParts);
-  SmallVector<SmallString<0>> objects(1);
+  unsigned parts = std::min<size_t>(functions / functionsPerPart, maxObjects);
   if (parts <= 1) {
-    optimize(*llvmModule, *machine, optLevel, isLimited);
+    optimize(*llvmModule, *machine, level);
     onProgress("object");
+    SmallVector<SmallString<0>> objects(1);
     llvm::raw_svector_ostream os(objects.front());
     if (failed(emitObject(loc, *llvmModule, *machine, os)))
       return failure();
@@ -326,10 +330,10 @@ attn::emitObjects(ModuleOp module, const HostObjectOptions &options,
   SmallVector<SmallString<0>> bitcode = split(*llvmModule, parts);
   llvmModule.reset();
   onProgress("object");
-  objects.resize(bitcode.size());
+  SmallVector<SmallString<0>> objects(bitcode.size());
   if (failed(failableParallelForEachN(
           module.getContext(), 0, bitcode.size(), [&](size_t part) {
-            return compilePart(loc, bitcode[part], options, optLevel, isLimited,
+            return compilePart(loc, bitcode[part], options, level,
                                objects[part]);
           })))
     return failure();

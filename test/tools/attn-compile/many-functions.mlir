@@ -15,8 +15,8 @@
 
 // An object file is one object, for other linkers.
 // RUN: attn-compile %s -o %t/functions.o
-// RUN: readelf --syms --wide %t/functions.o | FileCheck %s --check-prefix=OBJECT
-// OBJECT-NOT: attn.local
+// RUN: readelf --syms --wide %t/functions.o | FileCheck %s --check-prefix=OBJECT --implicit-check-not=attn.local
+// OBJECT: attn_call_f0
 
 // RUN: attn-run %t/threads.so --function=f0 --fill=x=const:-2 | FileCheck %s --check-prefix=EXP
 // EXP: 1.3534e-01
