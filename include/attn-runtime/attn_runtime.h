@@ -95,10 +95,12 @@ typedef enum attn_dtype {
   ATTN_I32 = 4,
   ATTN_I64 = 5,
   ATTN_I8 = 6,
-  ATTN_I1 = 7 /* one byte per element, 0 or 1 */
+  ATTN_I1 = 7,       /* one byte per element, 0 or 1 */
+  ATTN_F8E4M3FN = 8, /* finite 8-bit floats with four bits of exponent */
+  ATTN_F8E5M2 = 9
 } attn_dtype;
 
-/** "bf16", ..., "i1"; "unknown dtype" for any other value. */
+/** "bf16", ..., "f8E5M2"; "unknown dtype" for any other value. */
 ATTNRT_EXPORT const char *attnDTypeName(int32_t dtype);
 
 /** Bytes per element, 0 for an unknown dtype. */

@@ -156,8 +156,10 @@ static void estimateStep(attn::KernelTime &time, WarpSpecializedAttr schedule,
   // While one warpgroup computes its softmax, the others run their MMAs. A
   // single warpgroup needs the time of its MMAs and of its softmax.
   double scores = queryTile * keyTile;
+  auto instruction =
+      WgmmaAttr::get(op->getContext(), getElementTypeOrSelf(op.getKey()));
   double mma = fit.mmaCycle * 2 * scores * (qkHeadDim + vHeadDim) /
-               double(device.mmaFlopsPerCycle16b);
+               instruction.getFlopsPerCycle(device);
   // Narrow MMAs wait for shared memory.
   if (schedule.getKeyTile() < warpgroupRows)
     mma =

@@ -112,6 +112,10 @@ const char *attnDTypeName(int32_t dtype) {
     return "i8";
   case ATTN_I1:
     return "i1";
+  case ATTN_F8E4M3FN:
+    return "f8E4M3FN";
+  case ATTN_F8E5M2:
+    return "f8E5M2";
   }
   return "unknown dtype";
 }
@@ -129,6 +133,8 @@ int32_t attnDTypeSize(int32_t dtype) {
     return 8;
   case ATTN_I8:
   case ATTN_I1:
+  case ATTN_F8E4M3FN:
+  case ATTN_F8E5M2:
     return 1;
   }
   return 0;

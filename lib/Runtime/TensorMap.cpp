@@ -32,6 +32,8 @@ static int getTensorMapDType(int32_t dtype) {
   switch (dtype) {
   case ATTN_I8:
   case ATTN_I1:
+  case ATTN_F8E4M3FN:
+  case ATTN_F8E5M2:
     return 0;
   case ATTN_I32:
     return 3;

@@ -53,11 +53,13 @@ static LogicalResult verifyHeadDim(Operation *op, const Twine &name,
 /// Checks that kernels on `target` support the tensors of `op`.
 static LogicalResult verifyTensors(AttentionOpInterface op,
                                    const Target &target) {
-  Type element = getElementTypeOrSelf(op.getQuery().getType());
-  if (!target.supportsElementType(element))
-    return op.emitOpError("element type on ")
-           << target.getName() << " must be " << target.describeElementTypes()
-           << " (was " << element << ")";
+  for (Value operand : {op.getQuery(), op.getKey()}) {
+    Type element = getElementTypeOrSelf(operand);
+    if (!target.supportsElementType(element))
+      return op.emitOpError("element type on ")
+             << target.getName() << " must be " << target.describeElementTypes()
+             << " (was " << element << ")";
+  }
   bool isGradient = isa<attn_tile::StreamingGradOpInterface>(op.getOperation());
   int64_t most =
       isGradient ? target.getMaxWholeHeadDim() : target.getMaxHeadDim();
@@ -68,8 +70,36 @@ static LogicalResult verifyTensors(AttentionOpInterface op,
                                          op.getVHeadDim(), most, target)));
 }
 
+/// Checks the operands of 8 bits, if `op` has any, and what else it has.
+static LogicalResult verifyFloat8(AttentionOp op, const Target &target) {
+  Type query = getElementTypeOrSelf(op.getQuery());
+  Type key = getElementTypeOrSelf(op.getKey());
+  if (target.isHost() || !isFloat8(key))
+    return success();
+  if (query != key)
+    return op.emitOpError("element type of 'key' on ")
+           << target.getName() << " must be that of 'query', " << query
+           << " (was " << key << ")";
+  if (std::optional<std::string> reason = whyNotFloat8(op))
+    return op.emitOpError("kernels on ")
+           << target.getName() << " cannot multiply elements of " << query
+           << ": " << *reason;
+  // Copies of rows are of whole 16 bytes.
+  constexpr int64_t unit = 16;
+  for (auto [name, headDim] : {std::pair("query", op.getQKHeadDim()),
+                               std::pair("value", op.getVHeadDim())})
+    if (headDim % unit != 0 || headDim > target.getMaxWholeHeadDim())
+      return op.emitOpError(name)
+             << " head dim of " << query << " on " << target.getName()
+             << " must be a multiple of " << unit << " and at most "
+             << target.getMaxWholeHeadDim() << " (was " << headDim << ")";
+  return success();
+}
+
 static LogicalResult verifyTensors(AttentionOp op, const Target &target) {
-  return verifyTensors(cast<AttentionOpInterface>(op.getOperation()), target);
+  return success(succeeded(verifyTensors(
+                     cast<AttentionOpInterface>(op.getOperation()), target)) &&
+                 succeeded(verifyFloat8(op, target)));
 }
 
 static LogicalResult verifyTensors(attn_tile::StreamingGradOpInterface op,

@@ -24,10 +24,12 @@ using attn_tile::warpgroupThreads;
 double KeyTileBounds::getRegisters(int64_t keyTile) const {
   double scores = double(queryTile * keyTile) / double(threads);
   // f32 probabilities take the registers of the scores, apart from the
-  // operands that are being rounded.
-  constexpr double bytesBeingRounded = 0.6;
-  double probabilityBytes =
-      elementBytes == registerBytes ? bytesBeingRounded : double(elementBytes);
+  // operands that are being rounded. So do half of the 8-bit ones: kernels
+  // with head dim 256 and key tile 128 do not spill.
+  constexpr double bytesBeingRounded = 0.6, bytesOfFloat8 = 0.5;
+  double probabilityBytes = elementBytes == registerBytes ? bytesBeingRounded
+                            : elementBytes == 1 ? bytesOfFloat8
+                                                : double(elementBytes);
   double held =
       double(scoreBytes) + (sharesProbabilities ? 0 : probabilityBytes);
   // Tiles have whole steps of the contracted dimension.
@@ -43,6 +45,11 @@ int64_t KeyTileBounds::getMmaRegisters(int64_t keyTile) const {
                                  !sharesProbabilities));
 }
 
+int64_t KeyTileBounds::getKeyTileUnit() const {
+  constexpr int64_t stepBytes = 32;
+  return std::max(keyTileUnit, stepBytes / elementBytes);
+}
+
 int64_t KeyTileBounds::getSharedBytes(int64_t keyTile) const {
   auto getRowBytes = [&](int64_t headDim) {
     return int64_t(llvm::alignTo(elementBytes * headDim, columnBlockBytes));
@@ -53,8 +60,11 @@ int64_t KeyTileBounds::getSharedBytes(int64_t keyTile) const {
   int64_t scoreRow = 0;
   for (int64_t bytes : stagedScoreBytes)
     scoreRow += llvm::alignTo(bytes * keyTile, columnBlockBytes);
+  int64_t valueBytes = transposesValues ? llvm::alignTo(vHeadDim, headDimStep) *
+                                              getRowBytes(keyTile)
+                                        : keyTile * getRowBytes(vHeadDim);
   return queryStages * queryTile * queryBytes +
-         stages * keyTile * (queryBytes + getRowBytes(vHeadDim)) +
+         stages * (keyTile * queryBytes + valueBytes) +
          scoreStages * queryTile * scoreRow + probabilities;
 }
 
@@ -72,7 +82,8 @@ LargestTile attn::getLargestKeyTile(const KeyTileBounds &bounds) {
     need.sharedBytes = double(bounds.getSharedBytes(keyTile));
     return need;
   };
-  return findLargestTile(capacity, keyTileUnit, bounds.maxKeyTile, getNeed);
+  return findLargestTile(capacity, bounds.getKeyTileUnit(), bounds.maxKeyTile,
+                         getNeed);
 }
 
 KeyTileBounds attn::getConsumerBounds(int64_t consumers,

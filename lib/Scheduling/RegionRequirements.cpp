@@ -184,6 +184,7 @@ KeyTileBounds attn::withShapes(KeyTileBounds bounds, AttentionOpInterface op,
     bounds.vHeadDim = bounds.vHeadDimTile = int64_t(llvm::alignTo(
         llvm::divideCeil(op.getVHeadDim(), numVHeadDimTiles), headDimStep));
   bounds.elementBytes = getElementBytes(op.getQuery());
+  bounds.transposesValues = isFloat8(getElementTypeOrSelf(op.getValue()));
   bounds.scoreBytes = getScoreBytes(op);
   return bounds;
 }

@@ -276,13 +276,16 @@ int64_t WarpSpecializedSchedules::getMaxKeyTile() {
 /// tiles, for keep masks that are read under a mask, and for RNGs with many
 /// keys. They also have too few for a score_mod that reads elements, together
 /// with dropout, a mask_mod or a large head dim of the output (6 % slower with
-/// 128, docs/experiments/cost-model-gain.md).
+/// 128, docs/experiments/cost-model-gain.md), and for dropout of probabilities
+/// in f32, before they become 8 bits.
 bool WarpSpecializedSchedules::canHaveThreeConsumers() {
   constexpr int64_t maxVHeadDimReads = 64;
   bool isCrowded = op.hasDropout() || !op.getMaskMod().empty() ||
                    op.getVHeadDim() > maxVHeadDimReads;
+  bool dropsF32 =
+      op.hasDropout() && isFloat8(getElementTypeOrSelf(op.getQuery()));
   return !isWide && !readsMaskMod && !(readsElements(op) && isCrowded) &&
-         !(isMasked && op.getDropoutMask()) && !hasManyRngKeys(op);
+         !(isMasked && op.getDropoutMask()) && !hasManyRngKeys(op) && !dropsF32;
 }
 
 std::optional<ScheduleCandidate> WarpSpecializedSchedules::getForFewQueries() {
@@ -323,7 +326,9 @@ WarpSpecializedSchedules::getForFewQueriesIn(int64_t vHeadDimTiles) {
   bounds.maxKeyTile =
       std::clamp(stageBytes / keyBytes / keyTileUnit * keyTileUnit,
                  warpgroupRows, 2 * warpgroupRows);
+  // Packed queries are read by threads, which do not read 8 bits.
   bool packsGqa = op.getGroupSize() > 1 && !whyNotPackGqa(op) &&
+                  !isFloat8(getElementTypeOrSelf(op.getQuery())) &&
                   paysToPackGqa(op, bounds.queryTile);
   bounds.registers -=
       packsGqa ? getPackedQueryRegisters(op) : getQueryRegisters(op);
@@ -361,17 +366,29 @@ SmallVector<ScheduleCandidate> WarpSpecializedSchedules::getWhole() {
       countWorkItems(op, chain, warpgroupRows, /*vHeadDimTiles=*/1);
   bool isSmall = smallWorkItems && *smallWorkItems <= device.sms;
   SmallVector<ScheduleCandidate> all;
-  for (int64_t consumers = isSmall ? 1 : 2;
-       consumers <= (canHaveThreeConsumers() ? 3 : 2); ++consumers)
+  auto add = [&](int64_t consumers, int64_t maxKeyTile) {
     for (int64_t keyTile = minKeyTile;
-         keyTile <= std::min(getMaxKeyTile(), consumers == 1
-                                                  ? maxKeyTileOneConsumer
-                                                  : maxKeyTileMma);
+         keyTile <= std::min(getMaxKeyTile(), maxKeyTile);
          keyTile += keyTileUnit)
       if (auto candidate = getLargest(consumers, keyTile);
           candidate && (candidate->keyTile == keyTile ||
                         (all.empty() && keyTile == minKeyTile)))
         all.push_back(std::move(*candidate));
+  };
+  // The model is fitted to 16 bits. MMAs of 8 bits leave more of the softmax
+  // for further consumers to hide. Their larger key tiles spill
+  // (docs/experiments/float8-forward.md).
+  constexpr int64_t maxKeyTileFloat8 = 160;
+  bool isFloat8Query = isFloat8(getElementTypeOrSelf(op.getQuery()));
+  if (isFloat8Query && !isSmall && canHaveThreeConsumers())
+    add(3, maxKeyTileFloat8);
+  if (!all.empty())
+    return all;
+  if (isSmall)
+    add(1, maxKeyTileOneConsumer);
+  add(2, maxKeyTileMma);
+  if (canHaveThreeConsumers())
+    add(3, isFloat8Query ? maxKeyTileFloat8 : maxKeyTileMma);
   return all;
 }
 

@@ -79,6 +79,9 @@ Value LoweredMemRef::emitAddress(OpBuilder &builder, Location loc,
       LLVM::AddrSpaceCastOp::create(builder, loc, global, getPointer());
   if (!offset)
     return base;
-  return LLVM::GEPOp::create(builder, loc, global, type.getElementType(), base,
-                             offset);
+  // LLVM has no 8-bit floats.
+  Type element = type.getElementType();
+  if (isFloat8(element))
+    element = builder.getI8Type();
+  return LLVM::GEPOp::create(builder, loc, global, element, base, offset);
 }

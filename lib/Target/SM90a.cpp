@@ -9,10 +9,10 @@
 // Writes kernels in the instructions of sm_90a.
 //
 // A staged tile is cut into blocks of 128 bytes of columns, 64 of 16-bit
-// values. A block is rows x 128 bytes with the 128-byte swizzle that TMA writes
-// and wgmma reads; blocks follow one another. Columns beyond the tile's are
-// zero. Matrix descriptors: PTX ISA, section on asynchronous warpgroup-level
-// matrix instructions.
+// values or 128 of 8-bit ones. A block is rows x 128 bytes with the 128-byte
+// swizzle that TMA writes and wgmma reads; blocks follow one another. Columns
+// beyond the tile's are zero. Matrix descriptors: PTX ISA, section on
+// asynchronous warpgroup-level matrix instructions.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,6 +46,9 @@ class SM90aTarget : public StagingTarget,
 public:
   StringRef getName() const override { return "sm_90a"; }
   StringRef getDefaultDevice() const override { return "h200"; }
+  StringRef describeElementTypes() const override {
+    return "bf16, f16, f32 or f8E4M3FN";
+  }
   KernelScheduleKind getKernelScheduleKind() const override {
     return KernelScheduleKind::WarpSpecialized;
   }
@@ -160,7 +163,7 @@ private:
 } // namespace
 
 Attribute SM90aTarget::getMma(Type type, bool isHighest) const {
-  if (type.isBF16() || type.isF16())
+  if (isa<BFloat16Type, Float16Type, Float8E4M3FNType>(type))
     return attn_tile::WgmmaAttr::get(type.getContext(), type);
   // wgmma reads tf32 operands only if their contracted dimension is contiguous,
   // which the keys of values are not.
@@ -206,9 +209,10 @@ LogicalResult SM90aTarget::verifyStagedTile(
     BufferType type, function_ref<InFlightDiagnostic()> emitError) const {
   if (isRow(type) && type.getShape()[1] % 8 == 0 && type.getShape()[1] <= 256)
     return success();
-  if (!isa<BFloat16Type, Float16Type, Float32Type>(type.getElementType()))
-    return emitError() << "sm_90a stages tiles of bf16, f16 or f32 values (was "
-                       << type.getElementType() << ")";
+  if (!isa<BFloat16Type, Float16Type, Float32Type>(type.getElementType()) &&
+      !isFloat8(type.getElementType()))
+    return emitError() << "sm_90a stages tiles of " << describeElementTypes()
+                       << " values (was " << type.getElementType() << ")";
   // A box of a bulk copy has at most 256 rows. Columns are copied in blocks.
   constexpr int64_t maxRows = 256;
   if (type.getShape()[0] % 8 != 0 || type.getShape()[0] > maxRows ||
@@ -1154,8 +1158,11 @@ LogicalResult WgmmaEmitter::verify(ValueRange lhs) {
            << firstRow << ")";
   if (!lhsBuffer && static_cast<int64_t>(lhs.size()) != steps * 4)
     return op.emitOpError("lhs in registers must have 64 rows for each "
-                          "warpgroup and contract a multiple of 16 on "
-                          "sm_90a");
+                          "warpgroup and contract a multiple of ")
+           << mma.getDepth() << " on sm_90a";
+  if (!mma.supportsMNMajor() && (op.getTransposeLhs() || !op.getTransposeRhs()))
+    return op.emitOpError("contracted elements of ")
+           << mma.getElementType() << " must be contiguous on sm_90a";
   return success();
 }
 
@@ -1181,9 +1188,10 @@ void WgmmaEmitter::addLhs(ValueRange lhs) {
 /// Units of 16 bytes from the first step to `step` of a tile whose contracted
 /// dimension is contiguous.
 int64_t WgmmaEmitter::advanceKMajor(BufferType type, int64_t step) {
-  int64_t column = step * mma.getDepth();
-  return (column / blockColumns * getBlockBytes(type) +
-          column % blockColumns * mma.getElementBytes()) >>
+  int64_t column = step * mma.getDepth(),
+          columnsOfBlock = getBlockColumns(type);
+  return (column / columnsOfBlock * getBlockBytes(type) +
+          column % columnsOfBlock * mma.getElementBytes()) >>
          4;
 }
 
@@ -1204,6 +1212,13 @@ void WgmmaEmitter::describeLhs(int64_t block, int64_t step) {
            ((firstBlock * getWarpgroupBytes()) >> 4) + advance);
 }
 
+/// The name of a type of multiplicands in PTX.
+static StringRef getTypeName(Type type) {
+  if (isa<Float8E4M3FNType>(type))
+    return "e4m3";
+  return type.isBF16() ? "bf16" : "f16";
+}
+
 void WgmmaEmitter::writeInstruction(int64_t block, int64_t step) {
   int64_t depth = mma.getDepth();
   bool transposeRhs = op.getTransposeRhs();
@@ -1215,24 +1230,27 @@ void WgmmaEmitter::writeInstruction(int64_t block, int64_t step) {
            /*leading=*/transposeRhs ? 0 : getBlockBytes(rhsType),
            transposeRhs ? advanceKMajor(rhsType, step)
                         : (step * depth * blockRowBytes) >> 4);
-  StringRef element = mma.getMultiplicandType().isBF16() ? "bf16" : "f16";
+  StringRef element = getTypeName(mma.getMultiplicandType());
   os << "wgmma.mma_async.sync.aligned.m64n" << columns << "k" << depth
      << ".f32." << element << "." << element << " "
      << ptx::registerList(block * getBlockResults(), getBlockResults()) << ", ";
   if (lhsBuffer) {
     os << "a";
   } else {
-    // Registers are (row, column pair); the instruction takes two column
-    // pairs, and both rows of each.
+    // Registers are (row, columns of 32 bits); the instruction takes two of
+    // these, and both rows of each.
     unsigned pairs = lhsSize / 2;
     unsigned first = lhsFirst + step * 2;
     os << "{$" << first << ",$" << first + pairs << ",$" << first + 1 << ",$"
        << first + pairs + 1 << "}";
   }
   os << ", b, " << (step == 0 ? "first" : "rest") << ", 1, 1";
-  if (lhsBuffer)
-    os << (op.getTransposeLhs() ? ", 1" : ", 0");
-  os << (transposeRhs ? ", 0" : ", 1") << ";\n";
+  if (mma.supportsMNMajor()) {
+    if (lhsBuffer)
+      os << (op.getTransposeLhs() ? ", 1" : ", 0");
+    os << (transposeRhs ? ", 0" : ", 1");
+  }
+  os << ";\n";
 }
 
 SmallVector<Value> WgmmaEmitter::emit(ValueRange lhs, const StagedTile &rhs,

@@ -21,8 +21,10 @@ from attn.errors import AttnError
 from attn.library import ABI_VERSION, find_gpu_problem, load_runtime
 from attn.version import __version__
 
-DTYPES = ("bf16", "f16", "f32", "f64", "i32", "i64", "i8", "i1")
-TORCH_NAMES = ("bfloat16", "float16", "float32", "float64", "int32", "int64", "int8", "bool")
+DTYPES = ("bf16", "f16", "f32", "f64", "i32", "i64", "i8", "i1", "f8E4M3FN", "f8E5M2")
+TORCH_NAMES = (
+    "bfloat16", "float16", "float32", "float64", "int32", "int64", "int8", "bool", "float8_e4m3fn", "float8_e5m2"
+)  # fmt: skip
 
 
 class TensorView(ctypes.Structure):

@@ -18,6 +18,9 @@ MAX_SCALE = 3.4028234663852886e38
 _LENGTHS = "tensor<?xi32>"
 # The type of the positions of a shard.
 _POSITIONS = "tensor<6xi32>"
+# Element types of all tensors, and of queries, keys and values alone.
+_DTYPES = ("bf16", "f16", "f32")
+_FLOAT8 = ("f8E4M3FN", "f8E5M2")
 # The type of page tables.
 _PAGES = "tensor<?x?xi32>"
 
@@ -41,7 +44,11 @@ class Attention:
     global numbers of the first batch entry and query head, and how many queries and keys the larger attention has.
     Batch and lengths may vary from call to call unless they are given. ``score_mod`` and ``mask_mod`` are bodies of
     regions in MLIR. They see the score ``%s`` and the position ``%b, %h, %i, %j``, read the captures
-    ``%c0, %c1, ...``, and end with ``attn.yield``.
+    ``%c0, %c1, ...``, and end with ``attn.yield``. So is ``epilogue``, which sees an element ``%x`` of the output
+    before it is rounded, and the position ``%b, %h, %i, %d``.
+
+    ``dtype`` is the element type of queries, keys and values. With "f8E4M3FN" and "f8E5M2" the output has
+    ``out_dtype``. Keys and values may have one of these as ``key_dtype`` while queries are wider.
 
         attn.compile(attn.Attention("bf16", 32, 8, 128, mask="#attn.causal"), target="sm_90a")
     """
@@ -79,13 +86,26 @@ class Attention:
     keys: Optional[int] = None
     #: How GPUs multiply f32 values: "highest", which is meant without it, or "high".
     precision: str = ""
+    #: Element types of keys and values, and of the output, if they are not ``dtype``.
+    key_dtype: str = ""
+    out_dtype: str = ""
+    epilogue: str = ""
 
     #: The function's name.
     NAME = "attention"
 
     def __post_init__(self) -> None:
-        if self.dtype not in ("bf16", "f16", "f32"):
-            raise AttnError(f"dtype is {self.dtype!r}; it must be bf16, f16 or f32")
+        if self.dtype not in (*_DTYPES, *_FLOAT8):
+            raise AttnError(f"dtype is {self.dtype!r}; it must be bf16, f16, f32, {' or '.join(_FLOAT8)}")
+        if self.key_dtype not in ("", self.dtype, *(_FLOAT8 if self.dtype in _DTYPES else ())):
+            raise AttnError(
+                f"key_dtype is {self.key_dtype!r} and dtype {self.dtype!r}; it must be dtype"
+                + (f", or {' or '.join(_FLOAT8)}" if self.dtype in _DTYPES else "")
+            )
+        outs = _DTYPES if self.dtype in _FLOAT8 else ("", self.dtype, "f32")
+        if self.out_dtype not in outs:
+            wanted = " or ".join(filter(None, outs))
+            raise AttnError(f"out_dtype is {self.out_dtype!r} and dtype {self.dtype!r}; it must be {wanted}")
         sizes = ("query_heads", "key_heads", "query_dim", "value_dim", "batch", "queries", "keys")
         for name in sizes:
             size = getattr(self, name)
@@ -111,9 +131,10 @@ class Attention:
         query = f"tensor<{batch}x{self.query_heads}x{queries}x{self.query_dim}x{self.dtype}>"
         entries, rows = (batch, keys) if self.page_size is None else ("?", self.page_size)
         entries = "?" if self.sequences == "packed_queries" else entries
-        key = f"tensor<{entries}x{self.key_heads}x{rows}x{self.query_dim}x{self.dtype}>"
-        value = f"tensor<{entries}x{self.key_heads}x{rows}x{value_dim}x{self.dtype}>"
-        out = f"tensor<{batch}x{self.query_heads}x{queries}x{value_dim}x{self.dtype}>"
+        key_dtype, out_dtype = self.key_dtype or self.dtype, self.out_dtype or self.dtype
+        key = f"tensor<{entries}x{self.key_heads}x{rows}x{self.query_dim}x{key_dtype}>"
+        value = f"tensor<{entries}x{self.key_heads}x{rows}x{value_dim}x{key_dtype}>"
+        out = f"tensor<{batch}x{self.query_heads}x{queries}x{value_dim}x{out_dtype}>"
         lse = f"tensor<{batch}x{self.query_heads}x{queries}xf32>"
         results = [out, lse] if self.with_lse else [out]
         mask, reads = self.mask.attribute() if isinstance(self.mask, Mask) else (self.mask, list(self.reads))
@@ -153,6 +174,8 @@ class Attention:
             clauses.append(_region("score_mod", "%s: f32, %b: index, %h: index, %i: index, %j: index", self.score_mod))
         if self.mask_mod:
             clauses.append(_region("mask_mod", "%b: index, %h: index, %i: index, %j: index", self.mask_mod))
+        if self.epilogue:
+            clauses.append(_region("epilogue", "%x: f32, %b: index, %h: index, %i: index, %d: index", self.epilogue))
         # Dimensions of the results that are not known yet.
         dims = [dim for dim, size in ((0, self.batch), (2, self.queries)) if size is None]
         empty = f"tensor.empty({', '.join(f'%size{dim}' for dim in dims)})"

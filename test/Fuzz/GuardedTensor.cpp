@@ -53,6 +53,10 @@ static const llvm::fltSemantics &getSemantics(attn_dtype dtype) {
     return APFloat::IEEEhalf();
   case ATTN_F32:
     return APFloat::IEEEsingle();
+  case ATTN_F8E4M3FN:
+    return APFloat::Float8E4M3FN();
+  case ATTN_F8E5M2:
+    return APFloat::Float8E5M2();
   default:
     return APFloat::IEEEdouble();
   }
@@ -75,6 +79,14 @@ static double getValue(uint64_t bits, attn_dtype dtype) {
   value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven,
                 &losesInfo);
   return value.convertToDouble();
+}
+
+double mlir::attn::fuzz::getLargest(attn_dtype dtype) {
+  APFloat largest = APFloat::getLargest(getSemantics(dtype));
+  bool losesInfo;
+  largest.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven,
+                  &losesInfo);
+  return largest.convertToDouble();
 }
 
 double mlir::attn::fuzz::roundToDType(double value, attn_dtype dtype) {

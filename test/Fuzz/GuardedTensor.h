@@ -39,6 +39,9 @@ struct DenseElements {
   int64_t size() const;
 };
 
+/// The largest number of `dtype`.
+double getLargest(attn_dtype dtype);
+
 /// `value`, rounded to `dtype`.
 double roundToDType(double value, attn_dtype dtype);
 
@@ -53,7 +56,7 @@ public:
 
   attn_dtype getDType() const { return dtype; }
   llvm::ArrayRef<int64_t> getShape() const { return shape; }
-  bool isFloat() const { return dtype <= ATTN_F64; }
+  bool isFloat() const { return dtype <= ATTN_F64 || dtype >= ATTN_F8E4M3FN; }
   attn_tensor getDescriptor() const;
 
   /// Sets each element to what `next` returns, a float or an integer.

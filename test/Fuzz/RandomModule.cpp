@@ -58,6 +58,7 @@ private:
   void chooseSizes();
   std::string chooseSize();
   int64_t chooseDim();
+  void narrowInputs();
   std::string writeAttention();
   std::string writeAttentionOfParts();
   std::string writeAttentionOp(ArrayRef<std::string> ins,
@@ -95,7 +96,8 @@ private:
   RandomChoices &random;
   const ModuleOptions &options;
   Sizes sizes;
-  StringRef inputType;
+  /// The element type of tensors, and of queries, keys and values of attention.
+  StringRef inputType, queryType, keyType;
   /// Whether slices around attention have sizes that arguments do not have.
   bool hasParts = false;
   std::vector<std::pair<std::string, std::string>> arguments;
@@ -521,6 +523,7 @@ void ModuleWriter::chooseSizes() {
   sizes.qkDim = std::to_string(chooseDim());
   sizes.vDim = random.onceIn(3) ? std::to_string(chooseDim()) : sizes.qkDim;
   inputType = PICK(random, "f32", "f32", "bf16", "f16");
+  queryType = keyType = inputType;
 }
 
 std::string ModuleWriter::getHeads(StringRef heads, StringRef rows,
@@ -669,15 +672,16 @@ std::string ModuleWriter::writeTiles(bool isForward, bool hasDropout,
 }
 
 std::string ModuleWriter::writeAttention() {
+  narrowInputs();
   if (!options.isForGPU && random.onceIn(3))
     return writeAttentionOfParts();
   StringRef layout;
   std::string sequences = writeSequences(layout);
-  std::string k = getHeads(sizes.keyHeads, sizes.keys, sizes.qkDim, inputType);
-  std::string v = getHeads(sizes.keyHeads, sizes.keys, sizes.vDim, inputType);
+  std::string k = getHeads(sizes.keyHeads, sizes.keys, sizes.qkDim, keyType);
+  std::string v = getHeads(sizes.keyHeads, sizes.keys, sizes.vDim, keyType);
   std::vector<std::string> ins = {
       addArgument("q", getHeads(sizes.queryHeads, sizes.queries, sizes.qkDim,
-                                inputType)),
+                                queryType)),
       addArgument("k", k), addArgument("v", v)};
   StringRef outElement = random.onceIn(4) ? "f32" : inputType;
   std::vector<std::string> outs = {
@@ -688,6 +692,15 @@ std::string ModuleWriter::writeAttention() {
                                           sizes.queryHeads + "x" +
                                           sizes.queries + "xf32>"));
   return finish(writeAttentionOp(ins, outs, sequences, layout), outs);
+}
+
+/// Makes queries, keys and values, or keys and values alone, tensors of 8 bits.
+void ModuleWriter::narrowInputs() {
+  if (options.isForGPU || !random.onceIn(5))
+    return;
+  keyType = PICK(random, "f8E4M3FN", "f8E5M2");
+  if (random.onceIn(2))
+    queryType = keyType;
 }
 
 /// The types of `values`.
@@ -732,10 +745,10 @@ struct AttentionParts {
         qkDim(parts.makeSize("", sizes.qkDim)),
         vDim(parts.makeSize("", sizes.vDim)) {}
 
-  std::vector<PartShape> getInputs(StringRef element) {
-    return {{{{&batch}, {&queryHeads}, {&queries}, {&qkDim}}, element},
-            {{{&batch}, {&keyHeads}, {&keys}, {&qkDim}}, element},
-            {{{&batch}, {&keyHeads}, {&keys}, {&vDim}}, element}};
+  std::vector<PartShape> getInputs(StringRef query, StringRef key) {
+    return {{{{&batch}, {&queryHeads}, {&queries}, {&qkDim}}, query},
+            {{{&batch}, {&keyHeads}, {&keys}, {&qkDim}}, key},
+            {{{&batch}, {&keyHeads}, {&keys}, {&vDim}}, key}};
   }
   std::vector<PartShape> getOutputs(StringRef element, bool hasLse) {
     std::vector<PartShape> shapes = {
@@ -758,7 +771,7 @@ std::string ModuleWriter::writeAttentionOfParts() {
   });
   AttentionParts shapes(parts, sizes);
   std::vector<std::string> ins, outs, results, resultTypes;
-  for (const PartShape &shape : shapes.getInputs(inputType)) {
+  for (const PartShape &shape : shapes.getInputs(queryType, keyType)) {
     ins.push_back(parts.writeTensor(shape, random.below(4)));
     types[ins.back()] = shape.getType();
   }

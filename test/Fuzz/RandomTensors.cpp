@@ -147,9 +147,22 @@ void TensorMaker::chooseSymbols() {
 // Values
 //===----------------------------------------------------------------------===//
 
+/// The exponent of two below which numbers of `dtype` are subnormal, less one.
+static int getLargestSubnormalExponent(attn_dtype dtype) {
+  switch (dtype) {
+  case ATTN_F8E4M3FN:
+    return -7;
+  case ATTN_F16:
+  case ATTN_F8E5M2:
+    return -15;
+  default:
+    return -127;
+  }
+}
+
 void TensorMaker::fillFloats(GuardedTensor &tensor, bool isInput) {
   attn_dtype dtype = tensor.getDType();
-  double largest = dtype == ATTN_F16 ? 60000 : 3e38;
+  double largest = 0.9 * getLargest(dtype);
   auto getUniform = [&] { return 2 * random.fraction() - 1; };
   // Inputs of dot products are moderate most of the time, so that scores and
   // sums have a bound.
@@ -170,7 +183,7 @@ void TensorMaker::fillFloats(GuardedTensor &tensor, bool isInput) {
     case 2:
       return random.onceIn(3) ? 0 : random.onceIn(2) ? -0.0 : getUniform();
     case 3:
-      return std::ldexp(getUniform(), dtype == ATTN_F16 ? -15 : -127);
+      return std::ldexp(getUniform(), getLargestSubnormalExponent(dtype));
     case 4:
       if (isInput)
         return getUniform() * 8;

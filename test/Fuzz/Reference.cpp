@@ -60,6 +60,10 @@ static Rounding getRounding(Type type) {
     return {0x1p-9, 0x1p-134, 0x1.FEp127};
   if (type.isF16())
     return {0x1p-12, 0x1p-25, 65504};
+  // Probabilities are E4M3 for inputs of both types, and multiplied by a power
+  // of two, so that few are subnormal.
+  if (isFloat8(type))
+    return {0x1p-5, 0x1p-19, 448};
   return {kRoundoff, kTiny, FLT_MAX};
 }
 

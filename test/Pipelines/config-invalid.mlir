@@ -30,6 +30,102 @@ func.func @value_dim(%q: memref<1x4x?x64xbf16>, %k: memref<1x4x?x64xbf16>, %v: m
 
 // -----
 
+func.func @key_of_8_bits(%q: memref<1x4x?x64xbf16>, %k: memref<1x4x?x64xf8E4M3FN>, %o: memref<1x4x?x64xbf16>) {
+  // expected-error @below {{'attn.attention' op element type of 'key' on sm_90a must be that of 'query', 'bf16' (was 'f8E4M3FN')}}
+  attn.attention ins(%q, %k, %k : memref<1x4x?x64xbf16>, memref<1x4x?x64xf8E4M3FN>, memref<1x4x?x64xf8E4M3FN>)
+      outs(%o : memref<1x4x?x64xbf16>)
+  return
+}
+
+// -----
+
+func.func @head_dim_of_8_bits(%q: memref<1x4x?x72xf8E4M3FN>, %o: memref<1x4x?x72xbf16>) {
+  // expected-error @below {{'attn.attention' op query head dim of 'f8E4M3FN' on sm_90a must be a multiple of 16 and at most 256 (was 72)}}
+  attn.attention ins(%q, %q, %q : memref<1x4x?x72xf8E4M3FN>, memref<1x4x?x72xf8E4M3FN>, memref<1x4x?x72xf8E4M3FN>)
+      outs(%o : memref<1x4x?x72xbf16>)
+  return
+}
+
+// -----
+
+func.func @e5m2(%q: memref<1x4x?x64xf8E5M2>, %o: memref<1x4x?x64xbf16>) {
+  // expected-error @below {{'attn.attention' op element type on sm_90a must be bf16, f16, f32 or f8E4M3FN (was 'f8E5M2')}}
+  attn.attention ins(%q, %q, %q : memref<1x4x?x64xf8E5M2>, memref<1x4x?x64xf8E5M2>, memref<1x4x?x64xf8E5M2>)
+      outs(%o : memref<1x4x?x64xbf16>)
+  return
+}
+
+// -----
+
+func.func @wide_values_of_8_bits(%q: memref<1x4x?x64xf8E4M3FN>, %v: memref<1x4x?x272xf8E4M3FN>, %o: memref<1x4x?x272xbf16>) {
+  // expected-error @below {{'attn.attention' op value head dim of 'f8E4M3FN' on sm_90a must be a multiple of 16 and at most 256 (was 272)}}
+  attn.attention ins(%q, %q, %v : memref<1x4x?x64xf8E4M3FN>, memref<1x4x?x64xf8E4M3FN>, memref<1x4x?x272xf8E4M3FN>)
+      outs(%o : memref<1x4x?x272xbf16>)
+  return
+}
+
+// -----
+
+func.func @sequences_of_8_bits(%q: memref<1x4x?x64xf8E4M3FN>, %n: memref<3xi32>, %o: memref<1x4x?x64xbf16>) {
+  // expected-error @below {{'attn.attention' op kernels on sm_90a cannot multiply elements of 'f8E4M3FN': sequences may begin at any row}}
+  attn.attention ins(%q, %q, %q : memref<1x4x?x64xf8E4M3FN>, memref<1x4x?x64xf8E4M3FN>, memref<1x4x?x64xf8E4M3FN>)
+      outs(%o : memref<1x4x?x64xbf16>) sequences packed(%n, %n : memref<3xi32>, memref<3xi32>)
+  return
+}
+
+// -----
+
+func.func @cache_of_8_bits(%q: memref<3x4x?x64xf8E4M3FN>, %n: memref<3xi32>, %o: memref<3x4x?x64xbf16>) {
+  // expected-error @below {{'attn.attention' op kernels on sm_90a cannot multiply elements of 'f8E4M3FN': a KV cache is read in place, and values would be transposed}}
+  attn.attention ins(%q, %q, %q : memref<3x4x?x64xf8E4M3FN>, memref<3x4x?x64xf8E4M3FN>, memref<3x4x?x64xf8E4M3FN>)
+      outs(%o : memref<3x4x?x64xbf16>) key_lengths(%n : memref<3xi32>)
+  return
+}
+
+// -----
+
+func.func @identity_of_8_bits(%q: memref<3x4x?x64xf8E4M3FN>, %u: memref<4xf32>, %o: memref<3x4x?x64xbf16>) {
+  // expected-error @below {{'attn.attention' op kernels on sm_90a cannot multiply elements of 'f8E4M3FN': the identity is mixed with values in registers}}
+  attn.attention ins(%q, %q, %q : memref<3x4x?x64xf8E4M3FN>, memref<3x4x?x64xf8E4M3FN>, memref<3x4x?x64xf8E4M3FN>)
+      outs(%o : memref<3x4x?x64xbf16>) identity(%u : memref<4xf32>)
+  return
+}
+
+// -----
+
+func.func @query_region_of_8_bits(%q: memref<3x4x?x64xf8E4M3FN>, %o: memref<3x4x?x64xbf16>) {
+  // expected-error @below {{'attn.attention' op kernels on sm_90a cannot multiply elements of 'f8E4M3FN': its query region computes queries in registers}}
+  attn.attention ins(%q, %q, %q : memref<3x4x?x64xf8E4M3FN>, memref<3x4x?x64xf8E4M3FN>, memref<3x4x?x64xf8E4M3FN>)
+      outs(%o : memref<3x4x?x64xbf16>)
+      query {
+      ^bb0(%x: f32, %square: f32, %b: index, %h: index, %i: index, %d: index):
+        attn.yield %square : f32
+      }
+  return
+}
+
+// -----
+
+func.func @key_tile_of_8_bits(%q: memref<1x4x?x64xf8E4M3FN>, %o: memref<1x4x?x64xbf16>) {
+  // expected-error @below {{'attn.attention' op key tile of schedule '#attn_tile.warp_specialized<query_tile = 128, key_tile = 80, stages = 2, consumers = 2>' must be a multiple of 32 for elements of 'f8E4M3FN' (was 80)}}
+  attn.attention ins(%q, %q, %q : memref<1x4x?x64xf8E4M3FN>, memref<1x4x?x64xf8E4M3FN>, memref<1x4x?x64xf8E4M3FN>)
+      outs(%o : memref<1x4x?x64xbf16>)
+      schedule(#attn_tile.warp_specialized<query_tile = 128, key_tile = 80, stages = 2, consumers = 2>)
+  return
+}
+
+// -----
+
+func.func @packed_heads_of_8_bits(%q: memref<1x4x1x64xf8E4M3FN>, %k: memref<1x1x?x64xf8E4M3FN>, %o: memref<1x4x1x64xbf16>) {
+  // expected-error @below {{kernels read packed queries of 16 bits alone}}
+  attn.attention ins(%q, %k, %k : memref<1x4x1x64xf8E4M3FN>, memref<1x1x?x64xf8E4M3FN>, memref<1x1x?x64xf8E4M3FN>)
+      outs(%o : memref<1x4x1x64xbf16>)
+      schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, pack_gqa = true>)
+  return
+}
+
+// -----
+
 func.func @append(%k: memref<1x4x1x60xbf16>, %kc: memref<1x4x9x60xbf16>, %n: memref<1xi32>) {
   // expected-error @below {{'attn.cache_append' op head dim of 'key' on sm_90a must be a multiple of 8 and at most 576 (was 60)}}
   attn.cache_append ins(%k, %k : memref<1x4x1x60xbf16>, memref<1x4x1x60xbf16>)

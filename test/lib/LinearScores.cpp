@@ -89,7 +89,7 @@ SmallVector<Value> LinearScoresOp::emitStep(StreamedTile &tile, Value scores,
   Value kept = arith::SelectOp::create(b, isMasked, b.splat(shape, 0), scores);
   Value values = tile.loadValues();
   kept = b.round(kept, getElementTypeOrSelf(values.getType()));
-  return {b.contract(kept, values, state[0], attn::ContractForm::Plain)};
+  return {b.contract(kept, values, state[0], tile.valueForm)};
 }
 
 /// The sum is linear in the scores, so that their factor is applied last.

@@ -203,7 +203,7 @@ def test_masks(make_mask, message):
 @pytest.mark.parametrize(
     "parameters, message",
     [
-        ((torch.bfloat16, 1, 1, 16), "dtype is torch.bfloat16; it must be bf16, f16 or f32"),
+        ((torch.bfloat16, 1, 1, 16), "dtype is torch.bfloat16; it must be bf16, f16, f32, f8E4M3FN or f8E5M2"),
         (("f32", -1, 1, 16), "query_heads is -1"),
         (("f32", 1, 1, "wide"), "query_dim is 'wide'"),
     ],

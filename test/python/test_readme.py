@@ -76,12 +76,23 @@ func.func @f(%x: tensor<512x256xDTYPE>, %w: tensor<256x512xDTYPE>) -> tensor<512
   return %r : tensor<512x512xDTYPE>
 }"""
 
+FLOAT8 = """
+func.func @f(%q: tensor<1x4x512x64xDTYPE>) -> tensor<1x4x512x64xbf16> {
+  %e = tensor.empty() : tensor<1x4x512x64xbf16>
+  %r = attn.attention ins(%q, %q, %q : tensor<1x4x512x64xDTYPE>, tensor<1x4x512x64xDTYPE>, tensor<1x4x512x64xDTYPE>)
+      outs(%e : tensor<1x4x512x64xbf16>) -> tensor<1x4x512x64xbf16>
+  return %r : tensor<1x4x512x64xbf16>
+}"""
+FLOAT8_KEYS = FLOAT8.replace("%q, %q, %q : tensor<1x4x512x64xDTYPE>", "%e, %q, %q : tensor<1x4x512x64xbf16>")
+
 # {row: [(module, whether its gradient is compiled, too)]}
 MODULES = {
     "attention (`attn.attention`)": [(attention("mask(#attn.causal)"), False)],
     "its gradients": [(attention("mask(#attn.causal)"), True)],
     "dropout, in attention and its gradients": [(DROPOUT, True)],
     "packed and padded sequences, and their gradients": [(PACKED, True), (PADDED, True)],
+    "8-bit queries, keys and values": [(FLOAT8, False)],
+    "8-bit keys and values, with wider queries": [(FLOAT8_KEYS, False)],
     "KV caches with lengths, contiguous and paged": [(LENGTHS, False), (PAGED, False)],
     "packed queries of sequences in KV caches (chunked prefill)": [(PACKED_QUERIES, False)],
     "appends to KV caches, with rotary position embedding": [(APPEND, False)],
@@ -112,7 +123,7 @@ def compiles(module, with_gradient, dtype, target, folder):
     options = [f"--target={target}", "--emit=mlir", "--stop-after=kernel", "-o", folder / "out.mlir"]
     result = subprocess.run([BUILD / "bin" / "attn-compile", source, *options], capture_output=True, text=True)
     if result.returncode:
-        refusals = (f"element type on {target} must be", f"has no kernels for {target}")
+        refusals = (f"element type on {target} must be", f"'key' on {target} must be", f"has no kernels for {target}")
         assert any(refusal in result.stderr for refusal in refusals), result.stderr
         return False
     return "attn_tile.kernel" in (folder / "out.mlir").read_text()
@@ -125,5 +136,6 @@ def test_rows():
 @pytest.mark.parametrize("row, target", TABLE, ids=lambda text: text.split(" ")[0])
 def test_cell(row, target, tmp_path):
     for module, with_gradient in MODULES[row]:
-        found = [dtype for dtype in ("bf16", "f16", "f32") if compiles(module, with_gradient, dtype, target, tmp_path)]
+        dtypes = ("f8E4M3FN", "f8E5M2") if row.startswith("8-bit") else ("bf16", "f16", "f32")
+        found = [dtype for dtype in dtypes if compiles(module, with_gradient, dtype, target, tmp_path)]
         assert ", ".join(found) == TABLE[row, target]

@@ -81,6 +81,11 @@ static double getDefaultTolerance(const attn_function &function,
   for (int32_t arg = 0; arg < function.num_args; ++arg) {
     double own = 0;
     switch (function.args[arg].dtype) {
+    case ATTN_F8E4M3FN:
+    case ATTN_F8E5M2:
+      own = 5e-2;
+      half = true;
+      break;
     case ATTN_BF16:
       own = 1e-2;
       half = true;

@@ -63,7 +63,7 @@ Arguments
                           are written (the default), or with the second and
                           third swapped
   --output=[ARG=]FILE     write an output to a .npy file (bf16 as '<V2')
-  --output-f32            write bf16 and f16 outputs as f32
+  --output-f32            write outputs of 16 bits as f32
 
 What to do with the results
   --check[=STEP]          compare with the f64 reference in the artifact, on
@@ -81,7 +81,7 @@ Outputs are filled with NaN (0xa5 bytes if they are integers) before the run.
 A check passes if for each output ||out - ref|| <= tol * ||ref||, no element is
 off by more than 4 * tol * (|ref| + rms(ref)), and infinities and NaNs are the
 same. The default tol goes by the least precise floating point dtype among the
-function's arguments: bf16 1e-2, f16 2e-3, f32 1e-5, f64 1e-10, and a quarter of
+function's arguments: 8 bits 5e-2, bf16 1e-2, f16 2e-3, f32 1e-5, f64 1e-10, a quarter of
 it for an f32 or f64 output of a function on bf16 or f16. Integers must be equal.
 
 Exit codes: 0 success, 1 check failed, 2 wrong usage or input, 3 the device or

@@ -204,7 +204,7 @@ static void printFunctions(const Artifact &artifact) {
 /// Writes an output to the file that the user wants it in.
 static int32_t writeOutput(const Argument &argument, const Options &options) {
   int32_t dtype = argument.spec->dtype;
-  if (!options.outputF32 || (dtype != ATTN_BF16 && dtype != ATTN_F16))
+  if (!options.outputF32 || !isFloatDType(dtype) || attnDTypeSize(dtype) >= 4)
     return writeNpy(argument.outputPath, argument.tensor);
   HostTensor wide;
   if (int32_t status = HostTensor::create(ATTN_F32, argument.tensor.getShape(),

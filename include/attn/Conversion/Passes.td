@@ -488,6 +488,31 @@ def AttnApproximateMathPass
     "::mlir::math::MathDialect", "::mlir::vector::VectorDialect"];
 }
 
+def AttnExpandFloat8Pass
+    : Attn_Pass<"attn-expand-float8", "::mlir::ModuleOp"> {
+  let summary = "convert 8-bit floats by integer operations";
+  let description = [{
+    Replaces `arith.extf` from, and `arith.truncf` to, f8E4M3FN and f8E5M2, and
+    vectors of them, by operations on integers and f32: LLVM has no 8-bit float
+    types. Extensions are exact. Truncations round to nearest even; numbers beyond
+    the largest one become infinity, or NaN in f8E4M3FN, which has no infinity.
+    Truncations of f64 stay, since they would be rounded twice.
+
+    Example:
+
+    ```mlir
+    // Before:
+    %y = arith.extf %x : f8E5M2 to f32
+    // After:
+    %byte = arith.bitcast %x : f8E5M2 to i8
+    %bits = arith.extui %byte : i8 to i32
+    ...
+    %y = arith.bitcast %result : i32 to f32
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
 def AttnBF16ToI16Pass
     : Attn_Pass<"attn-bf16-to-i16", "::mlir::LLVM::LLVMFuncOp"> {
   let summary = "load, store and select bf16 as integers";

@@ -64,6 +64,8 @@ struct KeyTileBounds {
   /// Stages of the key and value pipes, and of the query pipe.
   int64_t stages = 2;
   int64_t queryStages = 1;
+  /// Whether a stage of values has a row for each column of the values.
+  bool transposesValues = false;
   /// Whether the second MMA (PV) reads P from shared memory and not from
   /// registers.
   bool sharesProbabilities = false;
@@ -80,6 +82,8 @@ struct KeyTileBounds {
   int64_t sharedBytes = 0;
   int64_t maxKeyTile = maxKeyTileMma;
 
+  /// What a key tile is a multiple of: keys of a step of the second MMA.
+  int64_t getKeyTileUnit() const;
   double getRegisters(int64_t keyTile) const;
   /// Registers of a thread that the MMAs need at least to be assembled.
   int64_t getMmaRegisters(int64_t keyTile) const;

@@ -149,6 +149,11 @@ class TileTypeConverter : public TypeConverter {
 public:
   explicit TileTypeConverter(const KernelContext &context) {
     addConversion([](Type type) { return type; });
+    // LLVM has no 8-bit floats.
+    addConversion([](FloatType type) -> Type {
+      return attn::isFloat8(type) ? Type(IntegerType::get(type.getContext(), 8))
+                                  : type;
+    });
     addConversion([](IndexType type) -> Type {
       return IntegerType::get(type.getContext(), 32);
     });
@@ -203,8 +208,13 @@ private:
     if (!context.layout || !context.layout.supports(type.getShape()))
       return failure();
     int64_t count = context.getRows(type) * context.getColumns(type);
-    if (context.isPacked(type))
-      types.append(count / 2, IntegerType::get(type.getContext(), 32));
+    constexpr int64_t registerBits = 32, float8sOfRegister = 4;
+    bool isFloat8 = attn::isFloat8(type.getElementType());
+    if (isFloat8 && context.getColumns(type) % float8sOfRegister != 0)
+      return failure();
+    if (context.isPacked(type) || isFloat8)
+      types.append(count * type.getElementTypeBitWidth() / registerBits,
+                   IntegerType::get(type.getContext(), registerBits));
     else
       types.append(count, type.getElementType());
     return success();

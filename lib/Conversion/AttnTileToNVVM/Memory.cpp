@@ -81,10 +81,10 @@ struct ElementLoadLowering : public KernelPattern<memref::LoadOp> {
           emitReadable(rewriter, op.getLoc(), op.getMemRefType(), values);
     LoweredMemRef memref(op.getMemRefType(), values);
     Value address = memref.emitAddress(rewriter, op.getLoc(), indices);
-    // Booleans and indices are stored as bytes and 64-bit words.
+    // Booleans, 8-bit floats and indices are stored as bytes and 64-bit words.
     Type type = op.getType();
     Type stored = type;
-    if (type.isInteger(1))
+    if (type.isInteger(1) || isFloat8(type))
       stored = rewriter.getI8Type();
     else if (type.isIndex())
       stored = rewriter.getI64Type();

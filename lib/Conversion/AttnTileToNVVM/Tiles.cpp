@@ -163,6 +163,66 @@ struct TruncTileLowering : public KernelPattern<arith::TruncFOp> {
   }
 };
 
+/// f32 to E4M3, rounded to nearest even and at most the largest number.
+/// A register holds two pairs of neighbours of a row, of neighbouring groups of
+/// eight columns: the order of the left-hand side of `#attn_tile.wgmma`.
+struct TruncFloat8Lowering : public KernelPattern<arith::TruncFOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(arith::TruncFOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto type = dyn_cast<VectorType>(op.getType());
+    if (!type || !isTile(type) ||
+        !isa<Float8E4M3FNType>(type.getElementType()) ||
+        !cast<VectorType>(op.getIn().getType()).getElementType().isF32())
+      return rewriter.notifyMatchFailure(op, "not f32 to a tile of E4M3");
+    Location loc = op.getLoc();
+    StringAttr intrinsic =
+        rewriter.getStringAttr(isa<Float8E4M3FNType>(type.getElementType())
+                                   ? "llvm.nvvm.ff.to.e4m3x2.rn"
+                                   : "llvm.nvvm.ff.to.e5m2x2.rn");
+    // The first operand of the intrinsic is the upper byte.
+    auto roundPair = [&](ValueRange pair) -> Value {
+      return LLVM::CallIntrinsicOp::create(rewriter, loc, rewriter.getI16Type(),
+                                           intrinsic,
+                                           ValueRange{pair[1], pair[0]})
+          .getResults();
+    };
+    auto pairs = VectorType::get(2, rewriter.getI16Type());
+    constexpr size_t ofPair = 2;
+    SmallVector<Value> words;
+    for (ValueRange in = adaptor.getIn(); !in.empty();) {
+      Value word = LLVM::PoisonOp::create(rewriter, loc, pairs);
+      for (int64_t half : {0, 1}) {
+        word = LLVM::InsertElementOp::create(rewriter, loc, word,
+                                             roundPair(in.take_front(ofPair)),
+                                             createI32(rewriter, loc, half));
+        in = in.drop_front(ofPair);
+      }
+      words.push_back(
+          LLVM::BitcastOp::create(rewriter, loc, rewriter.getI32Type(), word));
+    }
+    rewriter.replaceOpWithMultiple(op, SmallVector<SmallVector<Value>>{words});
+    return success();
+  }
+};
+
+/// Casts between an 8-bit float and its bits, which are one type on GPUs.
+struct BitcastFloat8Lowering : public OpConversionPattern<arith::BitcastOp> {
+  using OpConversionPattern::OpConversionPattern;
+
+  LogicalResult
+  matchAndRewrite(arith::BitcastOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    if (getTypeConverter()->convertType(op.getType()) !=
+        adaptor.getIn().getType())
+      return rewriter.notifyMatchFailure(op, "not one type on GPUs");
+    rewriter.replaceOp(op, adaptor.getIn());
+    return success();
+  }
+};
+
 struct ExtendTileLowering : public KernelPattern<arith::ExtFOp> {
   using KernelPattern::KernelPattern;
 
@@ -548,8 +608,9 @@ void attn::populateTilePatterns(RewritePatternSet &patterns,
                                 const TypeConverter &converter,
                                 const KernelContext &context) {
   MLIRContext *mlirContext = patterns.getContext();
-  patterns.add<ConstantLowering, TruncTileLowering, ExtendTileLowering,
-               EmulateExp2Lowering, FunctionLowering<math::Exp2Op, emitExp2>,
+  patterns.add<ConstantLowering, TruncTileLowering, TruncFloat8Lowering,
+               ExtendTileLowering, EmulateExp2Lowering,
+               FunctionLowering<math::Exp2Op, emitExp2>,
                FunctionLowering<math::ExpOp, emitExp>,
                FunctionLowering<math::TanhOp, emitTanh>,
                FunctionLowering<math::LogOp, emitLog>>(
@@ -560,6 +621,7 @@ void attn::populateTilePatterns(RewritePatternSet &patterns,
                RescaleLowering, SubtractRowsLowering>(converter, mlirContext,
                                                       context);
   patterns.add<IndexCastLowering<arith::IndexCastOp, arith::ExtSIOp>,
-               IndexCastLowering<arith::IndexCastUIOp, arith::ExtUIOp>>(
-      converter, mlirContext, PatternBenefit(2));
+               IndexCastLowering<arith::IndexCastUIOp, arith::ExtUIOp>,
+               BitcastFloat8Lowering>(converter, mlirContext,
+                                      PatternBenefit(2));
 }

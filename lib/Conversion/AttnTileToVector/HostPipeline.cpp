@@ -38,6 +38,7 @@ void mlir::attn::buildHostKernelPipeline(OpPassManager &pm,
 }
 
 void mlir::attn::buildHostToLLVMPipeline(OpPassManager &pm) {
+  pm.addPass(createAttnExpandFloat8Pass());
   // Not every processor, and not every C library, supports bf16 arithmetic and
   // rounding.
   arith::ArithEmulateUnsupportedFloatsOptions emulate;

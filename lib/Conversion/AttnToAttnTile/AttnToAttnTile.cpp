@@ -19,6 +19,7 @@
 #include "KernelDropout.h"
 #include "MaskTables.h"
 #include "StreamingKernel.h"
+#include "TransposeValues.h"
 #include "WorkItemList.h"
 #include "attn/Conversion/AttnToAttnTile/LinearAttentionToAttnTile.h"
 #include "attn/Conversion/AttnToAttnTile/MergeToAttnTile.h"
@@ -106,11 +107,13 @@ static LogicalResult verifySchedule(attn_tile::StreamingOpInterface op,
 /// order in which `KernelWriter` takes them.
 static SmallVector<Value> getKernelOperands(OpBuilder &builder,
                                             attn_tile::StreamingOpInterface op,
+                                            Value transposedValues,
                                             const KVSplits &splits,
                                             Value workItemList) {
   auto attention = cast<AttentionOpInterface>(op.getOperation());
   SmallVector<Value> operands = {attention.getQuery(), attention.getKey(),
-                                 attention.getValue()};
+                                 transposedValues ? transposedValues
+                                                  : attention.getValue()};
   if (splits) {
     operands.push_back(splits.out);
     llvm::append_range(operands, splits.statistics);
@@ -244,8 +247,12 @@ mlir::attn::lowerToKernel(RewriterBase &rewriter,
     workItemList = listSequences(rewriter, attention,
                                  getSequenceTiles(attention), symbols);
   KVSplits splits = emitKVSplits(rewriter, op, workItemList);
+  Value transposedValues;
+  if (schedule.readsTransposedValues(
+          getElementTypeOrSelf(attention.getValue())))
+    transposedValues = transposeValues(rewriter, attention, symbols);
   SmallVector<Value> operands =
-      getKernelOperands(rewriter, op, splits, workItemList);
+      getKernelOperands(rewriter, op, transposedValues, splits, workItemList);
   FailureOr<ListedTiles> listed = listTiles(rewriter, op, schedule, symbols);
   if (failed(listed))
     return failure();
@@ -262,8 +269,8 @@ mlir::attn::lowerToKernel(RewriterBase &rewriter,
 
   rewriter.setInsertionPointAfter(attention);
   const ClassifiedTiles &temporary = listed->temporary;
-  for (Value buffer : {workItemList, temporary.lists, temporary.order,
-                       temporary.bits, splits.buffer})
+  for (Value buffer : {workItemList, transposedValues, temporary.lists,
+                       temporary.order, temporary.bits, splits.buffer})
     if (buffer)
       memref::DeallocOp::create(rewriter, attention.getLoc(), buffer);
   rewriter.setInsertionPoint(attention);

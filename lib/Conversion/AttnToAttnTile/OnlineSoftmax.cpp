@@ -22,6 +22,8 @@
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/IR/TypeUtilities.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace mlir::attn;
 using attn_tile::CombinedElement;
@@ -43,6 +45,12 @@ static constexpr double maxFusedExponent = 1 << 14;
 /// return (docs/Numerics.md). The exponents of two of such row maxima are off
 /// by less than 4.
 static constexpr double maxPlainScore = 1 << 24, maxBoundedScore = 1 << 26;
+
+/// Probabilities that are rounded to E4M3 are multiplied by a power of two, so
+/// that most are above 2^-6, its least normal number. With this growth of
+/// maxima they are at most 2^8, the largest power of two below 448, its largest
+/// number. Conditional rescaling divides it between both.
+static constexpr int maxFloat8Exponent = 8, float8Growth = 4;
 
 /// The row result of attention.
 static constexpr unsigned lseResult = 0;
@@ -88,10 +96,20 @@ private:
   std::pair<Value, Value> emitOutput(const RowState &state);
   Value emitScaledMax(const RowState &state);
   Value emitRowSum(Value partialSums) {
-    return vector::MultiDimReductionOp::create(
+    Value sum = vector::MultiDimReductionOp::create(
         b, partialSums, b.splat(tile.queryTile, 0), ArrayRef<bool>{false, true},
         vector::CombiningKind::ADD);
+    if (shift == 0)
+      return sum;
+    return arith::MulFOp::create(
+        b, sum, b.splat(tile.queryTile, std::ldexp(1.0, -shift)));
   }
+  /// What one sink adds to each partial sum.
+  double getPartOfSink() const {
+    return std::ldexp(1.0, shift) / numPartialSums;
+  }
+  /// The element type that probabilities are rounded to.
+  Type getProbabilityType(Value values);
   /// Repeats a row vector along `columns` columns.
   Value broadcastRows(Value rows, int64_t columns) {
     return b.broadcast(rows, {tile.queryTile, columns});
@@ -107,6 +125,10 @@ private:
   bool clearsExponents;
   /// exp(score) is exp2(exponentScale * x) of the element x of a tile.
   double exponentScale;
+  /// Probabilities of tiles, and row sums, are multiplied by 2^shift.
+  int shift = 0;
+  /// How far maxima may exceed their reference, as a power of two.
+  double maxGrowth = maxExponentGrowth;
 };
 } // namespace
 
@@ -119,8 +141,13 @@ TileSoftmax::TileSoftmax(AttentionOp attention, StreamedTile &tile)
   clearsExponents = interface.hasDropout() &&
                     getElementTypeOrSelf(attention.getValue()).isBF16();
   Region &scoreMod = attention.getScoreMod();
+  Type element = getElementTypeOrSelf(attention.getQuery());
+  if (isFloat8(element)) {
+    maxGrowth = isRescaleConditional ? float8Growth : 0;
+    shift = maxFloat8Exponent - int(maxGrowth);
+  }
   mayScoresBeLarge =
-      getElementTypeOrSelf(attention.getQuery()).isF32() ||
+      element.isF32() || isa<Float8E5M2Type>(element) ||
       (!scoreMod.empty() &&
        !isScoreBounded(scoreMod, maxPlainScore, maxBoundedScore));
 }
@@ -148,8 +175,8 @@ RowState TileSoftmax::emitInitState() {
     sink = arith::SelectOp::create(b, isFirst, sink, lowest);
     exists = arith::AndIOp::create(b, exists, isFirst);
   }
-  Value part = arith::SelectOp::create(
-      b, exists, b.scalar(1.0 / numPartialSums), b.scalar(0));
+  Value part = arith::SelectOp::create(b, exists, b.scalar(getPartOfSink()),
+                                       b.scalar(0));
   Value score = arith::MulFOp::create(b, sink, b.scalar(1 / tile.scoreFactor));
   return {vector::BroadcastOp::create(b, b.f32Vector(tile.queryTile), score),
           vector::BroadcastOp::create(
@@ -170,9 +197,9 @@ RowState TileSoftmax::emitInitStateOfRows(Value acc) {
   }
   Value exists =
       arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, sink, lowest);
-  Value part = arith::SelectOp::create(
-      b, exists, b.splat(tile.queryTile, 1.0 / numPartialSums),
-      b.splat(tile.queryTile, 0));
+  Value part = arith::SelectOp::create(b, exists,
+                                       b.splat(tile.queryTile, getPartOfSink()),
+                                       b.splat(tile.queryTile, 0));
   return {arith::MulFOp::create(b, sink,
                                 b.splat(tile.queryTile, 1 / tile.scoreFactor)),
           broadcastRows(part, numPartialSums), acc};
@@ -185,7 +212,7 @@ Value TileSoftmax::emitReference(Value rowMax, Value oldReference) {
   // old reference stays until the maximum has grown by more than a threshold,
   // so that most steps rescale by one. Clearing exponent bits needs a reference
   // that no score exceeds, so a new one is raised above the maximum.
-  Value most = b.splat(tile.queryTile, maxExponentGrowth / exponentScale);
+  Value most = b.splat(tile.queryTile, maxGrowth / exponentScale);
   Value limit = oldReference, next = rowMax;
   if (clearsExponents)
     next = arith::AddFOp::create(b, rowMax, most);
@@ -219,13 +246,24 @@ RowState TileSoftmax::emitStep(Value scores, const RowState &state) {
       arith::MulFOp::create(b, state.acc, broadcastRows(alpha, tile.vHeadDim));
   // Values after the sequence are zero: P = 0 times a NaN or infinity is NaN.
   Value values = tile.loadValues();
-  probabilities =
-      b.round(probabilities, getElementTypeOrSelf(values.getType()));
-  probabilities =
-      tile.emitDrop(probabilities,
-                    /*areBelowTwo=*/!isRescaleConditional || clearsExponents);
-  Value acc = b.contract(probabilities, values, oldAcc, ContractForm::Plain);
+  Type element = getProbabilityType(values);
+  // Dropout is for elements of 16 bits or more.
+  if (!isFloat8(element))
+    probabilities = b.round(probabilities, element);
+  bool areBelowTwo = !isRescaleConditional && shift == 0;
+  probabilities = tile.emitDrop(probabilities, areBelowTwo || clearsExponents);
+  probabilities = b.round(probabilities, element);
+  Value acc = b.contract(probabilities, values, oldAcc, tile.valueForm);
   return {rowMax, rowSums, acc};
+}
+
+Type TileSoftmax::getProbabilityType(Value values) {
+  Type query = getElementTypeOrSelf(attention.getQuery());
+  if (isFloat8(query))
+    return Float8E4M3FNType::get(b.getContext());
+  // Values of 8 bits are extended to the type of the query.
+  Type value = getElementTypeOrSelf(values.getType());
+  return isFloat8(value) ? query : value;
 }
 
 std::pair<Value, Value> TileSoftmax::emitExponents(Value scores, Value oldMax,
@@ -237,6 +275,9 @@ std::pair<Value, Value> TileSoftmax::emitExponents(Value scores, Value oldMax,
   // One fused multiply-subtract for each element.
   auto emitFused = [&](Value minuend, Value scaledMax) -> Value {
     Value negated = arith::NegFOp::create(b, scaledMax);
+    if (shift != 0)
+      negated =
+          arith::AddFOp::create(b, negated, b.splat(tile.queryTile, shift));
     return math::FmaOp::create(
         b, minuend, b.splat({tile.queryTile, tile.keyTile}, exponentScale),
         broadcastRows(negated, tile.keyTile));
@@ -268,8 +309,8 @@ std::pair<Value, Value> TileSoftmax::emitOutput(const RowState &state) {
   Value sum = emitRowSum(state.rowSums);
   Value empty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, sum, zero);
   double keep = AttentionOpInterface(attention).getKeepProbability();
-  Value inverse =
-      arith::DivFOp::create(b, b.splat(tile.queryTile, 1 / keep), sum);
+  Value inverse = arith::DivFOp::create(
+      b, b.splat(tile.queryTile, std::ldexp(1 / keep, -shift)), sum);
   inverse = arith::SelectOp::create(b, empty, zero, inverse);
   Value identity = tile.prepared.empty() ? Value() : tile.prepared.front();
   if (identity) {

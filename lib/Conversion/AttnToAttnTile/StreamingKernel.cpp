@@ -152,6 +152,8 @@ private:
   /// `numVHeadDimTiles` work items for each query tile.
   int64_t queryTileSize, keyTileSize, qkHeadDim, vHeadDim;
   int64_t numVHeadDimTiles;
+  /// Whether positions of values are contiguous (`transposeValues`).
+  bool hasTransposedValues;
   /// Whether the query heads of a key head are rows of a tile.
   bool packsGqa;
   /// CTAs of a cluster, which iterate over key tiles together.
@@ -227,6 +229,8 @@ KernelWriter::Tile::Tile(KernelWriter &writer, const WorkItem &item)
   schedule = writer.attention.getChosenSchedule();
   queryTile = writer.queryTileSize;
   keyTile = writer.keyTileSize;
+  if (writer.hasTransposedValues)
+    valueForm = ContractForm::TransposedRhs;
   vHeadDim = writer.vHeadDim;
   scoreFactor = writer.scoreFactor;
   head = item.head;
@@ -267,6 +271,8 @@ KernelWriter::KernelWriter(OpBuilder &builder,
   ScheduleAttrInterface schedule = attention.getChosenSchedule();
   queryTileSize = schedule.getQueryTile();
   keyTileSize = schedule.getKeyTile();
+  hasTransposedValues = schedule.readsTransposedValues(
+      getElementTypeOrSelf(attention.getValue()));
   packsGqa = schedule.packsGqa();
   clusterSize = schedule.getClusterSize();
   qkHeadDim = llvm::alignTo(attention.getQKHeadDim(), headDimMultiple);
@@ -796,6 +802,10 @@ Value KernelWriter::loadKeyTile(const WorkItem &item, Value firstKey,
   Value source = isValue ? value : key;
   int64_t columns = isValue ? vHeadDim : qkHeadDim;
   Value column = isValue ? getFirstColumn(item) : b.index(0);
+  if (isValue && hasTransposedValues)
+    return b.load({columns, keyTileSize}, source,
+                  {item.keyBatch, item.keyHead, column, firstKey}, position,
+                  length);
   if (!workItemList && !keyLengths)
     return b.load({keyTileSize, columns}, source,
                   {item.keyBatch, item.keyHead, firstKey, column}, position,

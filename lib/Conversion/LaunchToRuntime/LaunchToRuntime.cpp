@@ -282,8 +282,8 @@ Value FunctionConverter::emitAddress(Location loc, Value base, Value offset,
       memref::ExtractAlignedPointerAsIndexOp::create(builder, loc, base);
   address = LLVM::IntToPtrOp::create(builder, loc, pointerType,
                                      emitI64(loc, address));
-  Type storageType =
-      elementType.isInteger(1) ? builder.getI8Type() : elementType;
+  bool isByte = elementType.isInteger(1) || isFloat8(elementType);
+  Type storageType = isByte ? builder.getI8Type() : elementType;
   return LLVM::GEPOp::create(builder, loc, pointerType, storageType, address,
                              ArrayRef<LLVM::GEPArg>{emitI64(loc, offset)});
 }

@@ -32,6 +32,10 @@ std::optional<int32_t> attn::getRuntimeDType(Type type) {
     return ATTN_I8;
   if (type.isSignlessInteger(1))
     return ATTN_I1;
+  if (isa<Float8E4M3FNType>(type))
+    return ATTN_F8E4M3FN;
+  if (isa<Float8E5M2Type>(type))
+    return ATTN_F8E5M2;
   return std::nullopt;
 }
 

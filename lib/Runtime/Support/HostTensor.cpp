@@ -25,7 +25,7 @@ using namespace attnrt;
 
 bool attnrt::isFloatDType(int32_t dtype) {
   return dtype == ATTN_BF16 || dtype == ATTN_F16 || dtype == ATTN_F32 ||
-         dtype == ATTN_F64;
+         dtype == ATTN_F64 || dtype == ATTN_F8E4M3FN || dtype == ATTN_F8E5M2;
 }
 
 std::string attnrt::formatShape(const std::vector<int64_t> &shape) {
@@ -198,6 +198,10 @@ double HostTensor::load(int64_t offset) const {
     return loadAs<int8_t>(memory, offset);
   case ATTN_I1:
     return loadAs<uint8_t>(memory, offset) != 0;
+  case ATTN_F8E4M3FN:
+    return f8ToFloat<Float8::E4M3>(loadAs<uint8_t>(memory, offset));
+  case ATTN_F8E5M2:
+    return f8ToFloat<Float8::E5M2>(loadAs<uint8_t>(memory, offset));
   }
   return 0;
 }
@@ -228,6 +232,12 @@ void HostTensor::store(int64_t offset, double value) {
     return;
   case ATTN_I1:
     storeAs<uint8_t>(memory, offset, value != 0);
+    return;
+  case ATTN_F8E4M3FN:
+    storeAs<uint8_t>(memory, offset, doubleToF8<Float8::E4M3>(value));
+    return;
+  case ATTN_F8E5M2:
+    storeAs<uint8_t>(memory, offset, doubleToF8<Float8::E5M2>(value));
     return;
   }
 }

@@ -207,9 +207,10 @@ static int32_t parseDescr(const std::string &descr) {
   const struct {
     const char *name;
     int32_t dtype;
-  } names[] = {{"V2", ATTN_BF16}, {"f2", ATTN_F16}, {"f4", ATTN_F32},
-               {"f8", ATTN_F64},  {"i4", ATTN_I32}, {"i8", ATTN_I64},
-               {"i1", ATTN_I8},   {"b1", ATTN_I1}};
+  } names[] = {{"V2", ATTN_BF16},  {"f2", ATTN_F16}, {"f4", ATTN_F32},
+               {"f8", ATTN_F64},   {"i4", ATTN_I32}, {"i8", ATTN_I64},
+               {"i1", ATTN_I8},    {"b1", ATTN_I1},  {"V1", ATTN_F8E4M3FN},
+               {"f1", ATTN_F8E5M2}};
   for (const auto &entry : names)
     if (descr.compare(1, std::string::npos, entry.name) == 0) {
       // The order of bytes is of no matter where there is one.
@@ -238,6 +239,10 @@ static const char *getDescr(int32_t dtype) {
     return "|i1";
   case ATTN_I1:
     return "|b1";
+  case ATTN_F8E4M3FN:
+    return "<V1";
+  case ATTN_F8E5M2:
+    return "<f1";
   }
   return "";
 }
@@ -306,7 +311,7 @@ int32_t attnrt::readNpy(const std::string &path, HostTensor &tensor) {
     return attnrtSetError(
         ATTN_DTYPE_MISMATCH,
         "%s: dtype '%s' is not supported (expected little-endian f2, f4, f8, "
-        "i1, i4, i8, b1, or bfloat16 as V2)",
+        "i1, i4, i8, b1, bfloat16 as V2, f8E4M3FN as V1, or f8E5M2 as f1)",
         path.c_str(), header.descr.c_str());
   int32_t longDims = 0;
   for (int64_t size : header.shape)

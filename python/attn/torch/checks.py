@@ -95,13 +95,13 @@ def drop_all(out: Tensor) -> Tensor:
 
 
 def convert_by_autocast(*tensors: Tensor) -> Tuple[Tensor, ...]:
-    """Tensors in the dtype of autocast, where it is on: it leaves integers and double precision as they are."""
+    """Tensors in the dtype of autocast, where it is on: it leaves integers, double precision and 8 bits as they are."""
     kind = tensors[0].device.type
     # Tensors without memory have no autocast.
     if kind == "meta" or not torch.is_autocast_enabled(kind):
         return tensors
     dtype = torch.get_autocast_dtype(kind)
     return tuple([
-        tensor.to(dtype) if tensor.is_floating_point() and tensor.dtype != torch.float64 else tensor
+        tensor.to(dtype) if tensor.is_floating_point() and tensor.element_size() in (2, 4) else tensor
         for tensor in tensors
     ])  # fmt: skip

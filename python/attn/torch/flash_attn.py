@@ -12,6 +12,7 @@ from torch import Tensor
 from attn.errors import AttnError, UnsupportedError
 from attn.torch.alibi import check_slopes, write_score_mod
 from attn.torch.checks import check_arguments, check_pages, drop_all, refuse_gradients, with_unit_stride
+from attn.torch.descale import descale
 from attn.torch.kernels import Kind
 from attn.torch.ops import attend
 from attn.torch.sdpa import make_kind, write_flash_mask
@@ -50,9 +51,16 @@ def flash_attn_func(
     alibi_slopes: Optional[Tensor] = None,
     deterministic: bool = False,
     return_attn_probs: bool = False,
+    *,
+    q_descale: Optional[Tensor] = None,
+    k_descale: Optional[Tensor] = None,
+    v_descale: Optional[Tensor] = None,
 ) -> Result:
     """Computes what ``flash_attn_func`` of the package flash-attn does: attention of queries
     ``[batch, queries, heads, head dim]`` with keys and values ``[batch, keys, key heads, head dim]``.
+
+    Tensors of ``torch.float8_e4m3fn`` and ``torch.float8_e5m2`` are multiplied by scales ``[batch, key heads]``,
+    ``torch.float32``, or one for all, as in FlashAttention-3. The output is ``torch.bfloat16`` then, without gradients.
 
     ``causal`` and ``window_size``, the number of keys before and after a query that it attends to, -1 for all, put the
     last query at the last key. ``softcap`` keeps scaled scores below a number, 0 for none. ``alibi_slopes``
@@ -70,6 +78,7 @@ def flash_attn_func(
     score_mod = write_score_mod(softcap, alibi_slopes, shift)
     kind = _make_kind(write_flash_mask(causal, window_size), softmax_scale, score_mod, dropout_p, deterministic)
     query, key, value = (with_unit_stride(x, name).transpose(1, 2) for x, name in ((q, "q"), (k, "k"), (v, "v")))
+    kind, captures = descale(kind, captures, query, key, value, (q_descale, k_descale, v_descale))
     out, lse = attend(query, key, value, captures, kind, return_attn_probs)
     out = (drop_all(out) if dropout_p == 1 else out).transpose(1, 2)
     return (out, lse, None) if return_attn_probs and lse is not None else out

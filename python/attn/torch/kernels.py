@@ -30,6 +30,8 @@ from attn.torch.checks import with_unit_stride
 from attn.trace import ELEMENTS, capture_type
 
 _NAMES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
+#: The dtypes of 8 bits that query, key and value may have.
+FLOAT8 = {torch.float8_e4m3fn: "f8E4M3FN", torch.float8_e5m2: "f8E5M2"}
 # Bytes that GPUs copy at a time: addresses and strides are multiples of this.
 _GPU_ALIGNMENT = 16
 # Random numbers of dropout have 8 bits if they meet the probability as closely as the compiler demands.
@@ -68,6 +70,8 @@ class Kind(NamedTuple):
     reads: int = 0
     #: Names of clauses in the order of ``CLAUSES``, with a space between them, whose operands are the next ones.
     clauses: str = ""
+    #: The body of a region on elements of the output.
+    epilogue: str = ""
     #: Whether gradients are deterministic, whatever the mode of torch is.
     deterministic: bool = False
 
@@ -108,6 +112,16 @@ def kernel_dtypes(device: torch.device) -> Tuple[torch.dtype, ...]:
     if device.type not in ("cuda", "cpu", "meta"):
         return ()
     return (torch.float32, torch.bfloat16, torch.float16)
+
+
+def multiplicand_dtypes(device: torch.device) -> Tuple[torch.dtype, ...]:
+    """The same with dtypes of 8 bits, which the compiler refuses for GPUs before Hopper."""
+    return kernel_dtypes(device) + tuple(FLOAT8)
+
+
+def output_dtype(query: Tensor) -> torch.dtype:
+    """The dtype of the output: query's, or torch.bfloat16 for a query of 8 bits."""
+    return torch.bfloat16 if query.dtype in FLOAT8 else query.dtype
 
 
 def matmul_precision(tensor: Tensor) -> str:
@@ -303,7 +317,7 @@ def check_tensors(
             )
     if query.device.type not in ("cpu", "cuda", "meta"):
         raise UnsupportedError(f"tensors are on {query.device}; move them to a CUDA device or the CPU")
-    allowed = kernel_dtypes(query.device) + ((torch.float64,) if allows_double else ())
+    allowed = multiplicand_dtypes(query.device) + ((torch.float64,) if allows_double else ())
     for name, tensor in zip(names[:3], (query, key, value)):
         if tensor.ndim != 4:
             raise AttnError(f"{name} has {tensor.ndim} dimensions; it needs 4: batch, heads, positions and head dim")
@@ -312,8 +326,12 @@ def check_tensors(
                 f"{name} has the dtype {tensor.dtype}, which {query.device.type} kernels do not take; convert it to "
                 + " or ".join(str(dtype) for dtype in allowed)
             )
-        if tensor.dtype != query.dtype:
-            raise AttnError(f"{name} has the dtype {tensor.dtype} and query {query.dtype}; convert them to one")
+        # Keys and values of a wider query may have 8 bits.
+        wanted = key if name == "value" and key.dtype in FLOAT8 else query
+        is_narrow = name == "key" and key.dtype in FLOAT8 and query.dtype in _NAMES
+        if tensor.dtype != wanted.dtype and not is_narrow:
+            of = "key" if wanted is key else "query"
+            raise AttnError(f"{name} has the dtype {tensor.dtype} and {of} {wanted.dtype}; convert them to one")
     for name, tensor in (("query", query), ("value", value)):
         if tensor.shape[3] == 0:
             raise AttnError(f"{name} has a head dim of 0; it must be at least 1")
@@ -392,7 +410,7 @@ def output_layouts(query: Tensor, value: Tensor, with_lse: bool) -> List[Layout]
     """Layouts of ``out`` and, if asked for, ``lse``."""
     batch, heads, queries, _ = query.shape
     shape = (batch, heads, queries, value.shape[3])
-    layouts = [Layout(shape, dense_like(query, shape), query.dtype, query.device)]
+    layouts = [Layout(shape, dense_like(query, shape), output_dtype(query), query.device)]
     if with_lse:
         strides = (heads * queries, queries, 1)
         layouts.append(Layout((batch, heads, queries), strides, torch.float32, query.device))
@@ -633,8 +651,12 @@ def describe_attention(
     clauses = check_clauses(kind, query, captures)
     is_paged = "page_table" in clauses
     check_kind(query, key, value, captures, kind)
+    names = {**_NAMES, **FLOAT8}
     return Attention(
-        dtype=_NAMES[query.dtype],
+        dtype=names[query.dtype],
+        key_dtype="" if key.dtype == query.dtype else names[key.dtype],
+        out_dtype="" if query.dtype in _NAMES else _NAMES[output_dtype(query)],
+        epilogue=kind.epilogue,
         query_heads=query.shape[1],
         key_heads=key.shape[1],
         query_dim=query.shape[3],
@@ -664,6 +686,12 @@ class Plan:
 
     def __init__(self, kind: Kind, mode: Mode, query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor]):
         description = describe_attention(kind, mode.with_lse, query, key, value, captures)
+        for name, tensor in (("query", query), ("key", key)):
+            if mode.gradients is not None and tensor.dtype in FLOAT8:
+                raise UnsupportedError(
+                    f"{name} has the dtype {tensor.dtype}, for which there are no gradients; call it under "
+                    "torch.no_grad(), or convert it"
+                )
         # As in decoding, which has kernels of its own.
         is_few = query.shape[2] == 1 or (description.key_lengths and query.shape[2] in FEW_QUERIES)
         if is_few and mode.gradients is None and not kind.sequences:

@@ -46,7 +46,7 @@ _library.define(
     "float? scale=None, float dropout_p=0.0) -> Tensor[]"
 )
 # Fields of `variant`.
-_TEXTS, _FLAGS = ("mask", "score_mod", "mask_mod", "clauses"), ("deterministic", "with_lse")
+_TEXTS, _FLAGS = ("mask", "score_mod", "mask_mod", "clauses", "epilogue"), ("deterministic", "with_lse")
 _SEPARATOR = "; "
 
 
@@ -289,7 +289,8 @@ def _merge(tensor: Optional[Tensor], dim: Optional[int], size: int) -> Optional[
 def _is_batch(info: Any, in_dims: Tuple, kind: Kind, rng: Optional[Tensor]) -> bool:
     """Whether mapped calls are one call with more batch entries: nothing but query, key and value is mapped, and
     nothing depends on the number of the batch entry."""
-    depends_on_batch = "%b" in kind.score_mod or "%b" in kind.mask_mod or kind.reads > 0 or kind.clauses.endswith(
+    regions = (kind.score_mod, kind.mask_mod, kind.epilogue)
+    depends_on_batch = any("%b" in region for region in regions) or kind.reads > 0 or kind.clauses.endswith(
         ("packed", "padded", "packed_queries", "key_lengths", "page_table", "positions")
     )
     is_random = rng is not None and (in_dims[1] is not None or info.randomness != "different")

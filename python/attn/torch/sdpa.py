@@ -14,8 +14,10 @@ from torch import Tensor
 from attn.errors import AttnError, UnsupportedError
 from attn.masks import Mask, causal
 from attn.torch.checks import check_arguments, convert_by_autocast, drop_all, with_unit_stride
+from attn.torch.descale import descale
 from attn.torch.evaluate import Pairs, record_pairs
 from attn.torch.kernels import (
+    FLOAT8,
     Kind,
     Mode,
     call_plans,
@@ -24,6 +26,7 @@ from attn.torch.kernels import (
     find_recent_plan,
     get_plan,
     matmul_precision,
+    output_dtype,
     read_mask,
     remember_plan,
 )
@@ -168,10 +171,11 @@ def _check_mask(attn_mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
             f"attn_mask is on {attn_mask.device} and query on {query.device}; move them to one device, as in "
             "attn_mask.to(query.device)"
         )
-    if attn_mask.dtype != torch.bool and attn_mask.dtype not in (query.dtype, torch.float32):
+    wanted = output_dtype(query)
+    if attn_mask.dtype not in (torch.bool, wanted, torch.float32):
         raise UnsupportedError(
-            f"attn_mask has the dtype {attn_mask.dtype}; it must be torch.bool, that of query ({query.dtype}) or "
-            "torch.float32"
+            f"attn_mask has the dtype {attn_mask.dtype}; it must be torch.bool, that of "
+            f"{'the output' if query.dtype in FLOAT8 else 'query'} ({wanted}) or torch.float32"
         )
     sizes = (query.shape[0], query.shape[1], query.shape[2], key.shape[2])
     if attn_mask.dim() > 4 or any(
@@ -242,6 +246,9 @@ def sdpa(
     query_lengths: Optional[Tensor] = None,
     key_lengths: Optional[Tensor] = None,
     positions: Optional[Tensor] = None,
+    q_descale: Optional[Tensor] = None,
+    k_descale: Optional[Tensor] = None,
+    v_descale: Optional[Tensor] = None,
     return_lse: bool = False,
     deterministic: bool = False,
 ) -> Union[Tensor, Tuple[Tensor, Tensor]]:
@@ -273,6 +280,9 @@ def sdpa(
       many queries and keys there are. Named masks and dropout see the positions and lengths of the larger attention;
       ``attn.torch.merge`` merges the results of shards with the same queries. With dropout, the first query and key are
       at multiples of 16;
+    - ``q_descale``, ``k_descale`` and ``v_descale`` (``torch.float32``), scales ``[batch, key heads]``, or one for all,
+      by which tensors of ``torch.float8_e4m3fn`` and ``torch.float8_e5m2`` are multiplied. With a query of 8 bits the
+      output is ``torch.bfloat16``. Keys and values alone may have 8 bits, too. There are no gradients then;
     - ``return_lse``, the log-sum-exp of the scores as second result, which has gradients, too;
     - ``deterministic``: gradients are bitwise equal each time, whatever the mode of torch is.
 
@@ -299,7 +309,8 @@ def sdpa(
     if _is_dynamo_compiling() and not (isinstance(query, Tensor) and query.is_nested):
         return _attend_in_graph(
             query, key, value, attn_mask, captures, named, dropout_p, is_causal, scale, enable_gqa, soft_cap, sinks,
-            head_map, identity, query_lengths, key_lengths, positions, return_lse, deterministic,
+            head_map, identity, query_lengths, key_lengths, positions, (q_descale, k_descale, v_descale), return_lse,
+            deterministic,
         )  # fmt: skip
     reads = len(captures)
     if attn_mask is not None:
@@ -308,6 +319,7 @@ def sdpa(
     has_options = (
         return_lse or deterministic or not (
             sinks is head_map is identity is query_lengths is key_lengths is positions is None
+            and q_descale is k_descale is v_descale is None
         )
     )
     name = None
@@ -352,9 +364,12 @@ def sdpa(
             raise UnsupportedError(
                 "attn_mask is a tensor, which has no meaning for sequences of different lengths; pass one of attn.masks"
             )
-        if query_lengths is not None or key_lengths is not None or positions is not None or return_lse:
+        if return_lse or not (
+            query_lengths is key_lengths is positions is None and q_descale is k_descale is v_descale is None
+        ):
             raise UnsupportedError(
-                "nested tensors go with neither lengths, positions nor return_lse; call varlen_attn with their values()"
+                "nested tensors go with neither lengths, positions, scales nor return_lse; call varlen_attn with their "
+                "values()"
             )
         return _attend_jagged(
             query, key, value, is_causal, block_mask, scale=scale, enable_gqa=enable_gqa, dropout_p=dropout_p,
@@ -362,7 +377,8 @@ def sdpa(
         )  # fmt: skip
     return _attend(
         query, key, value, attn_mask, captures[:reads], named, dropout_p, is_causal, scale, enable_gqa, soft_cap, sinks,
-        head_map, identity, query_lengths, key_lengths, positions, return_lse, deterministic, call,
+        head_map, identity, query_lengths, key_lengths, positions, (q_descale, k_descale, v_descale), return_lse,
+        deterministic, call,
     )  # fmt: skip
 
 
@@ -384,6 +400,7 @@ def _attend(
     query_lengths: Optional[Tensor],
     key_lengths: Optional[Tensor],
     positions: Optional[Tensor],
+    descales: Tuple[Optional[Tensor], ...],
     return_lse: bool,
     deterministic: bool,
     call: Optional[Tuple] = None,
@@ -441,7 +458,8 @@ def _attend(
     kind = make_kind(mask_type, _combine(is_causal, named), reads, scale, dropout_p, soft_cap)
     if clauses or deterministic:
         kind = kind._replace(clauses=clauses, deterministic=deterministic)
-    out, lse = attend(query, key, value, read, kind, return_lse)
+    kind, tensors = descale(kind, read, query, key, value, descales)
+    out, lse = attend(query, key, value, tensors, kind, return_lse)
     if drops_all:
         out = drop_all(out)
     if call is not None and _are_same((query, key, value), original) and _reads_as_is(given, read):

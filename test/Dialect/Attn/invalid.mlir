@@ -4,7 +4,7 @@ func.func @rank_of_query(%q: tensor<2x4x8xf32>,
                          %k: tensor<2x2x32x16xf32>,
                          %v: tensor<2x2x32x64xf32>,
                          %o: tensor<2x4x8x64xf32>) {
-  // expected-error @below {{'attn.attention' op operand #0 must be 4-D tensor or memref of bf16, f16 or f32 values, but got 'tensor<2x4x8xf32>'}}
+  // expected-error @below {{'attn.attention' op operand #0 must be 4-D tensor or memref of bf16, f16, f32, f8E4M3FN or f8E5M2 values, but got 'tensor<2x4x8xf32>'}}
   %r = attn.attention ins(%q, %k, %v : tensor<2x4x8xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
       outs(%o : tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
   return
@@ -16,7 +16,7 @@ func.func @element_type_of_query(%q: tensor<2x4x8x16xi8>,
                                  %k: tensor<2x2x32x16xf32>,
                                  %v: tensor<2x2x32x64xf32>,
                                  %o: tensor<2x4x8x64xf32>) {
-  // expected-error @below {{'attn.attention' op operand #0 must be 4-D tensor or memref of bf16, f16 or f32 values, but got 'tensor<2x4x8x16xi8>'}}
+  // expected-error @below {{'attn.attention' op operand #0 must be 4-D tensor or memref of bf16, f16, f32, f8E4M3FN or f8E5M2 values, but got 'tensor<2x4x8x16xi8>'}}
   %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xi8>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
       outs(%o : tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
   return
@@ -28,7 +28,7 @@ func.func @unranked_key(%q: tensor<2x4x8x16xf32>,
                         %k: tensor<*xf32>,
                         %v: tensor<2x2x32x64xf32>,
                         %o: tensor<2x4x8x64xf32>) {
-  // expected-error @below {{'attn.attention' op operand #1 must be 4-D tensor or memref of bf16, f16 or f32 values, but got 'tensor<*xf32>'}}
+  // expected-error @below {{'attn.attention' op operand #1 must be 4-D tensor or memref of bf16, f16, f32, f8E4M3FN or f8E5M2 values, but got 'tensor<*xf32>'}}
   %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<*xf32>, tensor<2x2x32x64xf32>)
       outs(%o : tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
   return
@@ -105,6 +105,49 @@ func.func @element_type_of_value(%q: tensor<2x4x8x16xf32>,
   // expected-error @below {{'attn.attention' op element type of 'value' must be that of 'query', 'f32' (was 'bf16')}}
   %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xbf16>)
       outs(%o : tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @element_types_of_8_bits(%q: tensor<2x4x8x16xf8E4M3FN>,
+                                   %k: tensor<2x4x8x16xf8E5M2>,
+                                   %o: tensor<2x4x8x16xf32>) {
+  // expected-error @below {{'attn.attention' op element type of 'key' must be that of 'query', 'f8E4M3FN' (was 'f8E5M2')}}
+  %0 = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf8E4M3FN>, tensor<2x4x8x16xf8E5M2>, tensor<2x4x8x16xf8E5M2>)
+      outs(%o : tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @wide_key(%q: tensor<2x4x8x16xf8E4M3FN>,
+                    %k: tensor<2x4x8x16xbf16>,
+                    %o: tensor<2x4x8x16xf32>) {
+  // expected-error @below {{'attn.attention' op element type of 'key' must be that of 'query', 'f8E4M3FN' (was 'bf16')}}
+  %0 = attn.attention ins(%q, %k, %k : tensor<2x4x8x16xf8E4M3FN>, tensor<2x4x8x16xbf16>, tensor<2x4x8x16xbf16>)
+      outs(%o : tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @value_of_8_bits(%q: tensor<2x4x8x16xbf16>,
+                           %k: tensor<2x4x8x16xf8E4M3FN>,
+                           %v: tensor<2x4x8x16xbf16>,
+                           %o: tensor<2x4x8x16xf32>) {
+  // expected-error @below {{'attn.attention' op element type of 'value' must be that of 'key', 'f8E4M3FN' (was 'bf16')}}
+  %0 = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xbf16>, tensor<2x4x8x16xf8E4M3FN>, tensor<2x4x8x16xbf16>)
+      outs(%o : tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @out_of_8_bits(%q: tensor<2x4x8x16xf8E4M3FN>) {
+  // expected-error @below {{'attn.attention' op operand #3 must be 4-D tensor or memref of bf16, f16 or f32 values, but got 'tensor<2x4x8x16xf8E4M3FN>'}}
+  %0 = attn.attention ins(%q, %q, %q : tensor<2x4x8x16xf8E4M3FN>, tensor<2x4x8x16xf8E4M3FN>, tensor<2x4x8x16xf8E4M3FN>)
+      outs(%q : tensor<2x4x8x16xf8E4M3FN>) -> tensor<2x4x8x16xf8E4M3FN>
   return
 }
 

@@ -16,6 +16,24 @@ func.func @tensors(%q: tensor<?x8x?x64xbf16>, %k: tensor<?x2x?x64xbf16>,
   return %0 : tensor<?x8x?x32xbf16>
 }
 
+// CHECK-LABEL: func @float8
+// CHECK: attn.attention ins({{.*}} : tensor<2x4x8x16xf8E4M3FN>, tensor<2x2x8x16xf8E4M3FN>, tensor<2x2x8x16xf8E4M3FN>)
+// CHECK-SAME: outs(%{{.*}} : tensor<2x4x8x16xbf16>)
+// CHECK: attn.attention ins({{.*}} : tensor<2x4x8x16xbf16>, tensor<2x2x8x16xf8E5M2>, tensor<2x2x8x16xf8E5M2>)
+func.func @float8(%q: tensor<2x4x8x16xf8E4M3FN>, %k: tensor<2x2x8x16xf8E4M3FN>,
+                  %k_e5m2: tensor<2x2x8x16xf8E5M2>, %out: tensor<2x4x8x16xbf16>)
+    -> tensor<2x4x8x16xbf16> {
+  %0 = attn.attention
+      ins(%q, %k, %k : tensor<2x4x8x16xf8E4M3FN>, tensor<2x2x8x16xf8E4M3FN>,
+          tensor<2x2x8x16xf8E4M3FN>)
+      outs(%out : tensor<2x4x8x16xbf16>) -> tensor<2x4x8x16xbf16>
+  %1 = attn.attention
+      ins(%0, %k_e5m2, %k_e5m2 : tensor<2x4x8x16xbf16>, tensor<2x2x8x16xf8E5M2>,
+          tensor<2x2x8x16xf8E5M2>)
+      outs(%out : tensor<2x4x8x16xbf16>) -> tensor<2x4x8x16xbf16>
+  return %1 : tensor<2x4x8x16xbf16>
+}
+
 // CHECK-LABEL: func @f32_out_and_lse
 // CHECK: %{{.*}}:2 = attn.attention ins({{.*}}) outs(%{{.*}}, %{{.*}} : tensor<2x4x8x16xf32>, tensor<2x4x8xf32>) scale(2.500000e-01) -> tensor<2x4x8x16xf32>,
 // CHECK-SAME:     tensor<2x4x8xf32>

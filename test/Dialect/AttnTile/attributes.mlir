@@ -919,6 +919,6 @@ func.func private @two_products() attributes {
 // -----
 
 func.func private @wgmma() attributes {
-  // expected-error @below {{'multiplicand' must be bf16 or f16 (was 'tf32')}}
+  // expected-error @below {{'multiplicand' must be bf16, f16 or f8E4M3FN (was 'tf32')}}
   m = #attn_tile.wgmma<multiplicand = tf32>
 }

@@ -43,8 +43,10 @@ from data_masks import DATA_MASKS
 from dropout_reference import Dropout, packed_mask
 from tool_cache import run_tool
 
+# Dtypes that torch multiplies only after a conversion.
+EIGHT_BITS = ("f8E4M3FN",)
 # What one rounding to a dtype changes, at most.
-ROUNDING = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24}
+ROUNDING = {"f8E4M3FN": 2.0**-4, "bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24}
 
 # ---------------------------------------------------------------------------
 # Variants
@@ -803,9 +805,37 @@ CLUSTERED = [
     variant(512, mask="causal", schedule=(2, 32, 2, True, "paired", 1), cluster=2, v_tile=256),
 ]
 
+# Elements of 8 bits. Clusters copy the columns of transposed values in parts.
+F8 = "f8E4M3FN"
+FLOAT8 = [
+    variant(64, dtype=F8, out="bf16"),
+    variant(64, dtype=F8, out="bf16", mask="causal", heads=(8, 2)),
+    variant(128, dtype=F8, out="bf16"),
+    variant(128, dtype=F8, out="bf16", mask="causal"),
+    variant(128, dtype=F8, out="f16", mask="window_both", sinks=True),
+    variant(128, dtype=F8, out="bf16", mask="causal", score="softcap"),
+    variant(128, dtype=F8, out="bf16", score="bias"),
+    variant(128, dtype=F8, out="bf16", keep="docs"),
+    variant(128, dtype=F8, out="bf16", heads=(6, 2), head_map=(1, 0, 1, 1, 0, 0)),
+    variant(192, 128, dtype=F8, out="bf16", mask="causal"),
+    variant(256, dtype=F8, out="bf16", mask="causal"),
+    variant(256, dtype=F8, out="f32"),
+    variant(96, dtype=F8, out="bf16", mask="causal_tl"),
+    variant(16, dtype=F8, out="bf16"),
+    variant(80, 48, dtype=F8, out="bf16"),
+    variant(128, dtype=F8, out="bf16", dropout=Dropout(0.125, "philox", 7)),
+    variant(64, dtype=F8, out="bf16", mask="causal", dropout=Dropout(0.5, "arx", 6)),
+    variant(128, dtype=F8, out="bf16", mask="causal", schedule=(2, 128, 2, True, "paired", 1)),
+    variant(128, dtype=F8, out="bf16", schedule=(2, 224, 2, True, "persistent", 1)),
+    variant(128, dtype=F8, out="bf16", schedule=(1, 64, 3, False, "grid", 1), split=132),
+    variant(64, dtype=F8, out="bf16", schedule=(3, 160, 2, True, "persistent", 1)),
+    variant(128, dtype=F8, out="bf16", schedule=(2, 128, 2, True, "grid", 1), cluster=2),
+    variant(64, dtype=F8, out="bf16", schedule=(2, 128, 2, True, "persistent", 1), polynomials=6),
+]
+
 LARGE_KEYS = variant(128, heads=(8, 8))
 LARGE_BIAS = variant(64, heads=(8, 8), score="bias")
-ALL = VARIANTS + SCHEDULED + SHARED + POLYNOMIALS + CLUSTERED + [LARGE_KEYS, LARGE_BIAS]
+ALL = VARIANTS + SCHEDULED + SHARED + POLYNOMIALS + CLUSTERED + FLOAT8 + [LARGE_KEYS, LARGE_BIAS]
 
 # ---------------------------------------------------------------------------
 # Compiling
@@ -863,8 +893,8 @@ LAYOUTS = {
     "bhsd": ((0, 1, 2, 3), None),
     "bshd": ((0, 2, 1, 3), None),
     "sbhd": ((2, 0, 1, 3), None),
-    "slice": ((0, 1, 2, 3), ((0, 1), (1, 0), (3, 2), (8, 16))),
-    "slice_bshd": ((0, 2, 1, 3), ((1, 0), (2, 1), (1, 4), (16, 8))),
+    "slice": ((0, 1, 2, 3), ((0, 1), (1, 0), (3, 2), (16, 32))),
+    "slice_bshd": ((0, 2, 1, 3), ((1, 0), (2, 1), (1, 4), (32, 16))),
 }
 
 
@@ -900,7 +930,7 @@ def make_cases(per_variant, per_schedule):
         return deck.pop()
 
     cases = []
-    for v in VARIANTS + SCHEDULED:
+    for v in VARIANTS + SCHEDULED + FLOAT8:
         for n in range(per_schedule if v.schedule else per_variant):
             queries, keys = deal(decks[0]), deal(decks[1])
             # Of each variant: more queries than keys, as many, and as they come.
@@ -990,7 +1020,9 @@ def place(torch, shape, dtype, layout, fill, guard):
     for dim in reversed(order):
         strides[dim] = stride
         stride *= shape[dim] + sum(around[dim])
-    buffer = torch.full((max(stride, 1) + 2 * guard,), fill, dtype=dtype, device="cuda")
+    # Torch fills no tensors of 8 bits.
+    made = torch.float32 if dtype.itemsize == 1 and dtype.is_floating_point else dtype
+    buffer = torch.full((max(stride, 1) + 2 * guard,), fill, dtype=made, device="cuda").to(dtype)
     offset = guard + sum(before * step for (before, _), step in zip(around, strides))
     return buffer.as_strided(shape, strides, offset), buffer
 
@@ -1087,6 +1119,8 @@ def attention(torch, case, q, k, v, captures, heads, rows, exact):
     Gives the output, the log-sum-exp and, in f64, the size of a sum of the weighted values of each row if their signs
     were random."""
     variant = case.variant
+    if variant.dtype in EIGHT_BITS:
+        q, k, v = q.float(), k.float(), v.float()
     if variant.head_map:
         key_heads = torch.tensor(variant.head_map, device=q.device)[heads]
     else:
@@ -1139,6 +1173,11 @@ def attention(torch, case, q, k, v, captures, heads, rows, exact):
     if exact:
         spread = (p.square() @ v.square().sum(-1, keepdim=True)).sqrt()[..., 0]
         return p @ v, lse, spread
+    if variant.dtype in EIGHT_BITS:
+        # Dropout divides by the probability of keeping, of at least a half.
+        scale = 128 * total.masked_fill(total == 0, 1)
+        p = (p * scale).to(torch.float8_e4m3fn).float() / scale
+        return (p @ v).bfloat16(), lse, None
     p = p.to(v.dtype)
     return (p.float() @ v.float() if variant.out == "f32" else p @ v), lse, None
 
@@ -1223,7 +1262,7 @@ def run_bad_reads(torch, run, case, captures):
 def run_case(torch, function, case, row):
     """Runs a case; gives the error, if there is one."""
     variant = case.variant
-    dtypes = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+    dtypes = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "f8E4M3FN": torch.float8_e4m3fn}
     nan = float("nan")
     generator = torch.Generator("cuda").manual_seed(case.seed)
     inputs = []
@@ -1234,7 +1273,10 @@ def run_case(torch, function, case, row):
     ):
         shape = (case.batch, heads, length, dim)
         tensor, _ = place(torch, shape, dtypes[variant.dtype], layout, nan, case.guard)
-        inputs.append(tensor.normal_(generator=generator))
+        if variant.dtype in EIGHT_BITS:
+            inputs.append(tensor.copy_(torch.randn(shape, device="cuda", generator=generator)))
+        else:
+            inputs.append(tensor.normal_(generator=generator))
     captures = {name: make_capture(torch, case, name, generator) for name in variant.captures}
     shape = (case.batch, variant.heads, case.queries, variant.v_dim)
     out, out_buffer = place(torch, shape, dtypes[variant.out_dtype], case.layouts[3], 7, case.guard)

@@ -495,7 +495,7 @@ TEST(Status, Names) {
   EXPECT_STREQ(attnStatusName(ATTN_WRONG_ARCH), "wrong_arch");
   EXPECT_STREQ(attnStatusName(-5), "unknown status");
   EXPECT_EQ(attnrtAbiVersion(), ATTN_RUNTIME_ABI_VERSION);
-  for (int32_t dtype = ATTN_BF16; dtype <= ATTN_I1; ++dtype) {
+  for (int32_t dtype = ATTN_BF16; dtype <= ATTN_F8E5M2; ++dtype) {
     EXPECT_GT(attnDTypeSize(dtype), 0);
     EXPECT_STRNE(attnDTypeName(dtype), "unknown dtype");
   }

@@ -92,4 +92,87 @@ TEST_P(FloatConvert, Extremes) {
   EXPECT_EQ(format.narrow(1e-45f), 0);
 }
 
+namespace {
+/// An 8-bit format, stated by its parameters.
+struct Format8 {
+  float (*widen)(uint8_t);
+  uint8_t (*narrow)(float);
+  uint8_t (*narrowDouble)(double);
+  int mantissaBits, bias;
+  /// What follows the largest finite number.
+  uint8_t beyond;
+  bool hasInfinity;
+
+  /// The value of finite bits by definition.
+  double getValue(uint8_t bits) const {
+    int exponent = (bits & 0x7f) >> mantissaBits;
+    int mantissa = bits & ((1 << mantissaBits) - 1);
+    double magnitude = exponent == 0
+                           ? std::ldexp(mantissa, 1 - bias - mantissaBits)
+                           : std::ldexp((1 << mantissaBits) + mantissa,
+                                        exponent - bias - mantissaBits);
+    return bits & 0x80 ? -magnitude : magnitude;
+  }
+};
+
+const Format8 Formats8[] = {
+    {f8ToFloat<Float8::E4M3>, floatToF8<Float8::E4M3>, doubleToF8<Float8::E4M3>,
+     3, 7, 0x7f, false},
+    {f8ToFloat<Float8::E5M2>, floatToF8<Float8::E5M2>, doubleToF8<Float8::E5M2>,
+     2, 15, 0x7c, true},
+};
+
+class Float8Convert : public ::testing::TestWithParam<Format8> {};
+} // namespace
+
+TEST_P(Float8Convert, EveryValue) {
+  const Format8 &format = GetParam();
+  for (int bits = 0; bits < 256; ++bits) {
+    auto value = static_cast<uint8_t>(bits);
+    float wide = format.widen(value);
+    if ((value & 0x7f) < format.beyond) {
+      EXPECT_EQ(wide, format.getValue(value)) << bits;
+      EXPECT_EQ(std::signbit(wide), bits >= 0x80) << bits;
+      EXPECT_EQ(format.narrow(wide), value) << bits;
+      EXPECT_EQ(format.narrowDouble(wide), value) << bits;
+    } else if (format.hasInfinity && (value & 0x7f) == format.beyond) {
+      EXPECT_TRUE(std::isinf(wide)) << bits;
+      EXPECT_EQ(format.narrow(wide), value) << bits;
+    } else {
+      EXPECT_TRUE(std::isnan(wide)) << bits;
+      EXPECT_TRUE(std::isnan(format.widen(format.narrow(wide)))) << bits;
+    }
+  }
+}
+
+TEST_P(Float8Convert, RoundsToNearestEven) {
+  const Format8 &format = GetParam();
+  for (int bits = 0; bits < format.beyond; ++bits) {
+    auto value = static_cast<uint8_t>(bits);
+    auto next = static_cast<uint8_t>(bits + 1);
+    // Beyond the largest number, rounding goes on as if there were more.
+    double low = format.getValue(value), high = format.getValue(next);
+    double middle = (low + high) / 2;
+    uint8_t even = bits % 2 == 0 ? value : next;
+    EXPECT_EQ(format.narrowDouble(middle), even) << bits;
+    EXPECT_EQ(format.narrowDouble(-middle), even | 0x80) << bits;
+    EXPECT_EQ(format.narrow(static_cast<float>(middle)), even) << bits;
+    EXPECT_EQ(format.narrowDouble(std::nextafter(middle, high)), next) << bits;
+    EXPECT_EQ(format.narrowDouble(std::nextafter(middle, low)), value) << bits;
+  }
+}
+
+TEST_P(Float8Convert, Extremes) {
+  const Format8 &format = GetParam();
+  float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(format.narrow(infinity), format.beyond);
+  EXPECT_EQ(format.narrow(-infinity), format.beyond | 0x80);
+  EXPECT_EQ(format.narrowDouble(1e300), format.beyond);
+  EXPECT_EQ(format.narrow(-0.0f), 0x80);
+  EXPECT_EQ(format.narrow(1e-45f), 0);
+  EXPECT_EQ(format.narrowDouble(-1e-300), 0x80);
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, Float8Convert, ::testing::ValuesIn(Formats8));
+
 INSTANTIATE_TEST_SUITE_P(Formats, FloatConvert, ::testing::ValuesIn(Formats));

@@ -87,7 +87,7 @@ std::string header(const std::string &descr, const std::string &shape,
 TEST_F(Npy, RoundTripOfAllDTypesAndLayouts) {
   const std::vector<std::vector<int64_t>> shapes = {
       {}, {3}, {2, 3}, {2, 3, 4, 5}, {0, 4}};
-  for (int32_t dtype = ATTN_BF16; dtype <= ATTN_I1; ++dtype)
+  for (int32_t dtype = ATTN_BF16; dtype <= ATTN_F8E5M2; ++dtype)
     for (const auto &shape : shapes)
       for (Layout layout : {Layout::BHSD, Layout::BSHD}) {
         HostTensor tensor, back;
@@ -157,8 +157,9 @@ TEST_F(Npy, FortranOrder) {
 }
 
 TEST_F(Npy, DTypes) {
-  const char *rest = "' is not supported (expected little-endian f2, f4, f8, "
-                     "i1, i4, i8, b1, or bfloat16 as V2)";
+  const char *rest =
+      "' is not supported (expected little-endian f2, f4, f8, "
+      "i1, i4, i8, b1, bfloat16 as V2, f8E4M3FN as V1, or f8E5M2 as f1)";
   for (const char *descr : {">f4", "<c8", "<u4", "|O", "f4", ""}) {
     write(1, header(descr, "(1,)"), std::string(8, '\0'));
     expectError(ATTN_DTYPE_MISMATCH, "dtype '" + std::string(descr) + rest);

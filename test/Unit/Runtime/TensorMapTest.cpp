@@ -68,8 +68,10 @@ TEST_F(TensorMap, DTypes) {
   const struct {
     int32_t dtype;
     int driver;
-  } cases[] = {{ATTN_I8, 0},  {ATTN_I1, 0},  {ATTN_I32, 3}, {ATTN_I64, 5},
-               {ATTN_F16, 6}, {ATTN_F32, 7}, {ATTN_F64, 8}, {ATTN_BF16, 9}};
+  } cases[] = {{ATTN_I8, 0},    {ATTN_I1, 0},   {ATTN_I32, 3},
+               {ATTN_I64, 5},   {ATTN_F16, 6},  {ATTN_F32, 7},
+               {ATTN_F64, 8},   {ATTN_BF16, 9}, {ATTN_F8E4M3FN, 0},
+               {ATTN_F8E5M2, 0}};
   swizzle = 0;
   for (const auto &test : cases) {
     dtype = test.dtype;

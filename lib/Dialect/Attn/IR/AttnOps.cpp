@@ -455,6 +455,18 @@ std::optional<std::string> attn::whyNotReshapeGqa(AttentionOp attention) {
   return std::nullopt;
 }
 
+std::optional<std::string> attn::whyNotFloat8(AttentionOp attention) {
+  if (attention.hasSequences())
+    return "sequences may begin at any row";
+  if (attention.getKeyLengths())
+    return "a KV cache is read in place, and values would be transposed";
+  if (attention.getIdentity())
+    return "the identity is mixed with values in registers";
+  if (!attention.getQueryRegion().empty())
+    return "its query region computes queries in registers";
+  return std::nullopt;
+}
+
 std::optional<std::string> attn::whyNotSplitKV(AttentionOp attention) {
   if (attention.getIdentity())
     return "the identity is mixed with the attention probabilities of all keys";

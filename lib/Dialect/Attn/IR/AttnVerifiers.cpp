@@ -88,6 +88,33 @@ static LogicalResult verifyElementType(AttentionOpInterface op, StringRef name,
                            << element << ")";
 }
 
+/// Checks that keys and values have one element type: the query's, or 8 bits if
+/// `mayBeFloat8`.
+static LogicalResult verifyKVElementTypes(AttentionOpInterface op,
+                                          bool mayBeFloat8) {
+  Type key = getElementTypeOrSelf(op.getKey());
+  if (!mayBeFloat8 || !isFloat8(key))
+    return success(
+        succeeded(verifyElementType(op, "key", op.getKey(), false)) &&
+        succeeded(verifyElementType(op, "value", op.getValue(), false)));
+  Type query = getElementTypeOrSelf(op.getQuery());
+  if (isFloat8(query) && query != key)
+    return verifyElementType(op, "key", op.getKey(), false);
+  Type value = getElementTypeOrSelf(op.getValue());
+  if (value == key)
+    return success();
+  return op->emitOpError() << "element type of 'value' must be that of 'key', "
+                           << key << " (was " << value << ")";
+}
+
+/// Checks the element type of the output of attention.
+static LogicalResult verifyOutElementType(AttentionOpInterface op, Value out) {
+  // The type of `out` has no 8 bits.
+  if (isFloat8(getElementTypeOrSelf(op.getQuery())))
+    return success();
+  return verifyElementType(op, "out", out, true);
+}
+
 LogicalResult DenseKVAttr::verifyOperands(Operation *op) const {
   return success();
 }
@@ -592,6 +619,7 @@ static LogicalResult verifyScoreAndMaskMod(AttentionOpInterface op) {
 /// Checks the operands that attention and its gradient have in common, except
 /// for sizes; `captureGradients` are further operands to check.
 static LogicalResult verifyOperands(AttentionOpInterface op, Value out,
+                                    bool mayBeFloat8,
                                     ValueRange captureGradients = {}) {
   SmallVector<std::pair<StringRef, Value>> operands;
   for (const AttentionOperand &operand : op.getShapedOperands())
@@ -601,14 +629,14 @@ static LogicalResult verifyOperands(AttentionOpInterface op, Value out,
   if (failed(verifyKVAddressing(op)) || failed(verifyDropout(op)) ||
       failed(verifyPositions(op)) || failed(verifyMaskReads(op)) ||
       failed(verifySameContainer(op, operands)) ||
-      failed(verifyElementType(op, "key", op.getKey(), false)) ||
-      failed(verifyElementType(op, "value", op.getValue(), false)))
+      failed(verifyKVElementTypes(op, mayBeFloat8)))
     return failure();
-  return verifyElementType(op, "out", out, true);
+  return verifyOutElementType(op, out);
 }
 
 LogicalResult AttentionOp::verify() {
-  if (failed(verifyOperands(*this, getOut())) || failed(verifySizes(*this)))
+  if (failed(verifyOperands(*this, getOut(), /*mayBeFloat8=*/true)) ||
+      failed(verifySizes(*this)))
     return failure();
   return verifyBlockMask(*this);
 }
@@ -633,7 +661,8 @@ LogicalResult AttentionOp::verifyRegions() {
 }
 
 LogicalResult AttentionGradOp::verify() {
-  if (failed(verifyOperands(*this, getOut(), getDcaptures())) ||
+  if (failed(verifyOperands(*this, getOut(), /*mayBeFloat8=*/false,
+                            getDcaptures())) ||
       failed(verifyElementType(*this, "dquery", getDquery(), true)) ||
       failed(verifyElementType(*this, "dkey", getDkey(), true)) ||
       failed(verifyElementType(*this, "dvalue", getDvalue(), true)))

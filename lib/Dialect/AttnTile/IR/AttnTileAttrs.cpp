@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "attn/Dialect/Attn/IR/AttnInterfaces.h"
 #include "attn/Dialect/Attn/IR/DeviceFigures.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileParameters.h"
 #include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
@@ -300,8 +301,8 @@ double MmaSyncAttr::getFlopsPerCycle(const attn::DeviceFigures &device) const {
 }
 
 LogicalResult WgmmaParameters::verify(EmitErrorFn emitError) const {
-  if (!multiplicand.isBF16() && !multiplicand.isF16())
-    return emitError() << "'multiplicand' must be bf16 or f16 (was "
+  if (!isa<BFloat16Type, Float16Type, Float8E4M3FNType>(multiplicand))
+    return emitError() << "'multiplicand' must be bf16, f16 or f8E4M3FN (was "
                        << multiplicand << ")";
   return success();
 }
@@ -335,7 +336,8 @@ SmallVector<int64_t> WgmmaAttr::getFragmentIndices(int64_t lane) const {
 int64_t WgmmaAttr::getNumTerms() const { return 1; }
 
 double WgmmaAttr::getFlopsPerCycle(const attn::DeviceFigures &device) const {
-  return device.mmaFlopsPerCycle16b;
+  return attn::isFloat8(getElementType()) ? device.mmaFlopsPerCycle8b
+                                          : device.mmaFlopsPerCycle16b;
 }
 
 //===----------------------------------------------------------------------===//

@@ -9,6 +9,8 @@
 #include "attn/Dialect/AttnTile/IR/TileProgramBuilder.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
+#include "mlir/IR/TypeUtilities.h"
+
 using namespace mlir;
 using namespace mlir::attn;
 
@@ -22,6 +24,10 @@ Value TileProgramBuilder::contract(Value lhs, Value rhs, Value acc,
     lhsMap = {k, m};
   if (both || form == ContractForm::TransposedRhs)
     rhsMap = {n, k};
+  if (getElementTypeOrSelf(lhs) != getElementTypeOrSelf(rhs)) {
+    lhs = extend(lhs);
+    rhs = extend(rhs);
+  }
   using vector::IteratorType;
   return vector::ContractionOp::create(
       *this, lhs, rhs, acc,

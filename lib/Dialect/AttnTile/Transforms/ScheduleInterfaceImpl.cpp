@@ -100,6 +100,26 @@ static LogicalResult verifyCluster(Operation *op,
   return success();
 }
 
+/// Checks that `schedule` is for 8-bit elements, if `op` has them.
+static LogicalResult verifyFloat8(Operation *op,
+                                  attn::ScheduleAttrInterface schedule) {
+  auto attention = cast<attn::AttentionOpInterface>(op);
+  Type element = getElementTypeOrSelf(attention.getQuery());
+  if (!attn::isFloat8(element))
+    return success();
+  // Steps of MMAs, of which probabilities are the multiplicands.
+  constexpr int64_t step = 32;
+  if (schedule.getKeyTile() % step != 0)
+    return op->emitOpError("key tile of schedule '")
+           << schedule << "' must be a multiple of " << step
+           << " for elements of " << element << " (was "
+           << schedule.getKeyTile() << ")";
+  if (schedule.packsGqa())
+    return emitWhyNotPackGqa(op, schedule,
+                             "kernels read packed queries of 16 bits alone");
+  return success();
+}
+
 /// The passes of kernels in which all of the `warps` warps copy and compute.
 static void
 buildMultistagePipeline(OpPassManager &pm, int64_t stages, int64_t warps,
@@ -309,6 +329,9 @@ struct WarpSpecializedSchedule
   bool readsMaskBits(Attribute schedule) const {
     return cast<WarpSpecializedAttr>(schedule).getMaskBits();
   }
+  bool readsTransposedValues(Attribute, Type element) const {
+    return attn::isFloat8(element);
+  }
   SmallVector<attn::KernelTime>
   estimateKernels(Attribute schedule, const attn::VisitedTiles &tiles,
                   const attn::DeviceFigures &device) const {
@@ -323,7 +346,8 @@ struct WarpSpecializedSchedule
       return emitWrongUse(attention, schedule, "attention");
     auto interface = cast<attn::ScheduleAttrInterface>(schedule);
     if (failed(verifyFewQueries(attention, interface)) ||
-        failed(verifyCluster(attention, interface)))
+        failed(verifyCluster(attention, interface)) ||
+        failed(verifyFloat8(attention, interface)))
       return failure();
     return verifyTarget(attention, schedule, target,
                         attn::KernelScheduleKind::WarpSpecialized);

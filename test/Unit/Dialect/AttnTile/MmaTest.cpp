@@ -15,6 +15,7 @@
 #include "attn/Dialect/Attn/IR/DeviceFigures.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileParameters.h"
+#include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Diagnostics.h"
@@ -48,8 +49,9 @@ protected:
   SmallVector<MmaAttrInterface> getAll() {
     Type bf16 = builder.getBF16Type(), f16 = builder.getF16Type();
     Type tf32 = FloatTF32Type::get(&context);
-    return {getSync(bf16),    getSync(f16),   getSync(tf32),
-            getSync(tf32, 3), getWgmma(bf16), getWgmma(f16)};
+    Type e4m3 = Float8E4M3FNType::get(&context);
+    return {getSync(bf16),  getSync(f16),  getSync(tf32), getSync(tf32, 3),
+            getWgmma(bf16), getWgmma(f16), getWgmma(e4m3)};
   }
 
   MLIRContext context;
@@ -57,9 +59,10 @@ protected:
   std::string error;
 };
 
-/// Shapes of PTX: m16n8k16, m16n8k8 and m64nNk16.
+/// Shapes of PTX: m16n8k16, m16n8k8, m64nNk16 and m64nNk32.
 TEST_F(MmaTest, Shapes) {
   Type bf16 = builder.getBF16Type(), tf32 = FloatTF32Type::get(&context);
+  Type e4m3 = Float8E4M3FNType::get(&context);
   struct Expected {
     MmaAttrInterface mma;
     int64_t rows, columns, depth, threads, bytes, terms;
@@ -69,7 +72,8 @@ TEST_F(MmaTest, Shapes) {
        {Expected{getSync(bf16), 16, 8, 16, 32, 2, 1, false},
         Expected{getSync(tf32), 16, 8, 8, 32, 4, 1, false},
         Expected{getSync(tf32, 3), 16, 8, 8, 32, 4, 3, false},
-        Expected{getWgmma(bf16), 64, 256, 16, 128, 2, 1, true}}) {
+        Expected{getWgmma(bf16), 64, 256, 16, 128, 2, 1, true},
+        Expected{getWgmma(e4m3), 64, 256, 32, 128, 1, 1, true}}) {
     EXPECT_EQ(e.mma.getRows(), e.rows);
     EXPECT_EQ(e.mma.getMaxColumns(), e.columns);
     EXPECT_EQ(e.mma.getDepth(), e.depth);
@@ -77,7 +81,8 @@ TEST_F(MmaTest, Shapes) {
     EXPECT_EQ(e.mma.getElementBytes(), e.bytes);
     EXPECT_EQ(e.mma.getNumTerms(), e.terms);
     EXPECT_EQ(e.mma.readsSharedMemory(), e.shared);
-    EXPECT_TRUE(e.mma.supportsMNMajor());
+    // wgmma reads the columns of 16-bit elements alone.
+    EXPECT_EQ(e.mma.supportsMNMajor(), e.bytes != 1);
     EXPECT_TRUE(e.mma.getAccumulatorType().isF32());
   }
   EXPECT_TRUE(getSync(tf32).getElementType().isF32());
@@ -121,6 +126,10 @@ TEST_F(MmaTest, Rates) {
   EXPECT_EQ(half, 2048);
   EXPECT_EQ(getSync(tf32).getFlopsPerCycle(device), half / 2);
   EXPECT_EQ(getSync(tf32, 3).getFlopsPerCycle(device), half / 6);
+  device = *attn::getKnownDevice("h200");
+  Type e4m3 = Float8E4M3FNType::get(&context);
+  half = getWgmma(builder.getF16Type()).getFlopsPerCycle(device);
+  EXPECT_EQ(getWgmma(e4m3).getFlopsPerCycle(device), 2 * half);
 }
 
 TEST_F(MmaTest, Verifies) {
@@ -135,6 +144,19 @@ TEST_F(MmaTest, Verifies) {
       failed(MmaSyncAttr::verify(emit, FloatTF32Type::get(&context), 2)));
   EXPECT_EQ(error, "'terms' must be 1 or 3 for 'tf32' (was 2)");
   EXPECT_TRUE(failed(WgmmaAttr::verify(emit, FloatTF32Type::get(&context))));
-  EXPECT_EQ(error, "'multiplicand' must be bf16 or f16 (was 'tf32')");
+  EXPECT_EQ(error, "'multiplicand' must be bf16, f16 or f8E4M3FN (was 'tf32')");
+}
+
+/// Fragments of PTX for m64k32: a lane has four neighbouring indices of the
+/// first 16 and of the last 16. They are its columns of the accumulator.
+TEST_F(MmaTest, IndicesOfElementsOf8Bits) {
+  MmaAttrInterface mma = getWgmma(Float8E4M3FNType::get(&context));
+  for (int64_t lane = 0; lane < 4; ++lane) {
+    SmallVector<int64_t> elements;
+    for (int64_t half : {0, 16})
+      for (int64_t i = 0; i < 4; ++i)
+        elements.push_back(getElementOfIndex(half + 4 * lane + i));
+    EXPECT_EQ(mma.getFragmentIndices(lane), elements);
+  }
 }
 } // namespace

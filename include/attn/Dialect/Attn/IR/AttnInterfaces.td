@@ -187,6 +187,12 @@ def Attn_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
       "bool", "multipliesByWarps", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return false;">,
     InterfaceMethod<[{
+        Whether kernels read values of `element` with contiguous positions, which
+        an earlier kernel transposes.
+      }],
+      "bool", "readsTransposedValues", (ins "::mlir::Type":$element),
+      /*methodBody=*/"", /*defaultImplementation=*/"return false;">,
+    InterfaceMethod<[{
         The schedule of the small kernels that run before or after a kernel with
         this schedule: they prepare its work or combine its results. Their work
         items are scalar computations.

@@ -51,6 +51,10 @@ std::optional<std::string> whyNotPackGqa(AttentionOp attention);
 /// `attn_tile.pack_gqa`.
 std::optional<std::string> whyNotReshapeGqa(AttentionOp attention);
 
+/// Why kernels of GPUs cannot multiply 8-bit queries and keys of `attention`,
+/// and 8-bit values in a transposed buffer; `std::nullopt` if they can.
+std::optional<std::string> whyNotFloat8(AttentionOp attention);
+
 /// Why the keys of a query tile of `attention` cannot be split among several
 /// work items (`ScheduleAttrInterface::getSplitKvWorkItems`); `std::nullopt` if
 /// they can.

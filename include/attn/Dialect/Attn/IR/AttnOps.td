@@ -30,6 +30,16 @@ def Attn_HeadTensor
                       ".getElementType())">]>,
            "4-D tensor or memref of bf16, f16 or f32 values">;
 
+/// bf16, f16, f32, E4M3 or E5M2, four dimensions: batch, head, position, head
+/// dim.
+def Attn_MultiplicandTensor
+    : Type<Or<[Attn_HeadTensor.predicate,
+               And<[Or<[AnyRankedTensor.predicate, AnyMemRef.predicate]>,
+                    CPred<"::llvm::cast<::mlir::ShapedType>($_self).getRank() == 4">,
+                    CPred<"::mlir::attn::isFloat8(::llvm::cast<::mlir::ShapedType>($_self)"
+                          ".getElementType())">]>]>,
+           "4-D tensor or memref of bf16, f16, f32, f8E4M3FN or f8E5M2 values">;
+
 /// f32, three dimensions: batch, head, query position.
 def Attn_RowTensor
     : Type<And<[Or<[AnyRankedTensor.predicate, AnyMemRef.predicate]>,
@@ -146,10 +156,10 @@ def Attn_AttentionOp : Attn_Op<"attention", [
 
     | operand | shape | element type |
     |---|---|---|
-    | `query` | `[B, Hq, Sq, Dqk]` | bf16, f16 or f32 |
-    | `key` | `[B, Hkv, Skv, Dqk]` | as `query` |
-    | `value` | `[B, Hkv, Skv, Dv]` | as `query` |
-    | `out` | `[B, Hq, Sq, Dv]` | as `query`, or f32 |
+    | `query` | `[B, Hq, Sq, Dqk]` | bf16, f16, f32, f8E4M3FN or f8E5M2 |
+    | `key` | `[B, Hkv, Skv, Dqk]` | as `query`, or 8 bits |
+    | `value` | `[B, Hkv, Skv, Dv]` | as `key` |
+    | `out` | `[B, Hq, Sq, Dv]` | as `query`, or f32; bf16, f16 or f32 for 8 bits |
     | `lse` (optional) | `[B, Hq, Sq]` | f32 |
     | `sinks` (optional) | `[Hq]` | bf16, f16 or f32 |
     | `head_map` (optional) | `[Hq]` | i32 |
@@ -161,6 +171,28 @@ def Attn_AttentionOp : Attn_Op<"attention", [
 
     The softmax statistics, the accumulation and the log-sum-exp are f32. A row
     with no attended key gives `out = 0` and `lse = -inf`.
+
+    The scales of tensors of 8 bits (Micikevicius et al. 2022) are part of regions:
+    `score_mod` multiplies scores by the scales of queries and keys, `epilogue`
+    multiplies results by the scale of values. With queries of 8 bits, probabilities
+    times a power of two are rounded to E4M3 before they are multiplied by values,
+    as tensor cores demand; the factor leaves few of them below the least number of
+    E4M3. With wider queries, keys and values of 8 bits, such as a KV cache, are
+    extended. GPUs before Hopper have no kernels for 8 bits, and Hopper has none for
+    `sequences`, `key_lengths`, `identity`, a `query` region and wider queries.
+
+    ```mlir
+    %out = attn.attention
+        ins(%q, %k, %v : tensor<1x8x512x64xf8E4M3FN>, tensor<1x2x512x64xf8E4M3FN>,
+            tensor<1x2x512x64xf8E4M3FN>)
+        outs(%init : tensor<1x8x512x64xbf16>)
+        score_mod {
+        ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+          %scale = tensor.extract %scales[%b, %h] : tensor<1x8xf32>
+          %t = arith.mulf %s, %scale : f32
+          attn.yield %t : f32
+        } -> tensor<1x8x512x64xbf16>
+    ```
 
     `scale` defaults to `1 / sqrt(Dqk)`; it may be applied before, during or after
     the matmul of queries and keys. The mask is the conjunction of the `mask`
@@ -434,8 +466,9 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     Method: online softmax (Milakov and Gimelshein 2018), tiled as in
     FlashAttention (Dao et al. 2022).
   }];
-  let arguments = (ins Attn_HeadTensor:$query, Attn_HeadTensor:$key,
-                       Attn_HeadTensor:$value, Attn_HeadTensor:$out,
+  let arguments = (ins Attn_MultiplicandTensor:$query,
+                       Attn_MultiplicandTensor:$key,
+                       Attn_MultiplicandTensor:$value, Attn_HeadTensor:$out,
                        Optional<Attn_RowTensor>:$lse,
                        Optional<Attn_HeadScalarTensor>:$sinks,
                        Optional<Attn_HeadMapTensor>:$head_map,

@@ -97,12 +97,20 @@ def AttnTile_WgmmaAttr : AttnTile_Attr<"Wgmma", "wgmma",
     [DeclareAttrInterfaceMethods<AttnTile_MmaAttrInterface>]> {
   let summary = "the MMA instructions of a warpgroup, wgmma.m64";
   let description = [{
-    `multiplicand` is `bf16` or `f16`, with 16 of them in a step. The right-hand
-    side is read from shared memory, the left-hand side from there or from
-    registers.
+    `multiplicand` is `bf16` or `f16`, with 16 of them in a step, or `f8E4M3FN`, with
+    32. The right-hand side is read from shared memory, the left-hand side from
+    there or from registers. Multiplicands of 8 bits are read along contiguous
+    contracted elements alone.
+
+    The order of the contracted elements of 8 bits in registers is the order of
+    the accumulator, which is therefore an operand, too: of each 16 indices of the
+    instruction, index `4 * t + i` is element `2 * t + i` and index `4 * t + 2 + i`
+    is element `2 * t + 8 + i`, for `t` from 0 to 3 and `i` from 0 to 1
+    (`getElementOfIndex`). PTX ISA, "Register fragments for wgmma.mma_async.m64k32".
 
     ```mlir
     #attn_tile.wgmma<multiplicand = bf16>
+    #attn_tile.wgmma<multiplicand = f8E4M3FN>
     ```
   }];
   let parameters = (ins "::mlir::Type":$multiplicand);

@@ -28,7 +28,8 @@ public:
   /// The argument of the kernel for a reduction operand.
   virtual Value getArgument(Value operand) = 0;
 
-  /// In a step: the tile of values, which has zeros beyond the last key.
+  /// In a step: the tile of values, which has zeros beyond the last key. It is
+  /// the right-hand side of a contraction of the form `valueForm`.
   virtual Value loadValues() = 0;
   /// In a step: a tile of scores, of the element type of the values, with zeros
   /// where dropout drops. Kept elements remain to be divided by the keep
@@ -50,6 +51,7 @@ public:
   attn::TileProgramBuilder &b;
   attn::ScheduleAttrInterface schedule;
   int64_t queryTile = 0, keyTile = 0, vHeadDim = 0;
+  attn::ContractForm valueForm = attn::ContractForm::Plain;
   /// A score is this, which is positive, times the element of a tile of scores.
   double scoreFactor = 1;
   /// The query head, or the key head whose query heads are packed, and the row

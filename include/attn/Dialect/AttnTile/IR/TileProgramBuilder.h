@@ -106,6 +106,7 @@ struct TileProgramBuilder : ImplicitLocOpBuilder {
         rows.numKeys, rows.numPages, rows.fault, rows.addressing, rows.first,
         rows.count, first, extent, position, length);
   }
+  /// Operands of different element types are extended to f32.
   Value contract(Value lhs, Value rhs, Value acc, ContractForm form);
 
   /// A map of tiles with an empty body, whose arguments are an element of each

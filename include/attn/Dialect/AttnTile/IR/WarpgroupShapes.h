@@ -28,6 +28,17 @@ inline constexpr int64_t headDimStep = 16;
 /// Rows of staged tiles are padded with zeros to this many bytes.
 inline constexpr int64_t columnBlockBytes = 128;
 
+/// The element that index `index` of the contracted dimension of an MMA of
+/// 8-bit elements has, whose left-hand side is the accumulator of another MMA:
+/// of each 16 indices, a lane of a quad has four, and two pairs of columns of
+/// the accumulator (PTX ISA, "Register fragments for wgmma.mma_async.m64k32").
+constexpr int64_t getElementOfIndex(int64_t index) {
+  constexpr int64_t period = 16, ofLane = 4, pair = 2, atom = 8;
+  int64_t inPeriod = index % period, inLane = inPeriod % ofLane;
+  return index - inPeriod + inPeriod / ofLane * pair + inLane % pair +
+         inLane / pair * atom;
+}
+
 /// 32-bit registers of an SM.
 inline constexpr int64_t smRegisters = 65536;
 

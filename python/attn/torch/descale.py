@@ -1,0 +1,86 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Scales of tensors of 8 bits.
+
+An element stands for its value times a scale, which may differ from batch entry to batch entry and from key head to key
+head. ``score_mod`` multiplies scores by the scales of query and key, ``epilogue`` the output by the scale of value.
+"""
+
+import re
+from typing import List, Optional, Sequence, Tuple
+
+import torch
+from torch import Tensor
+
+from attn.errors import AttnError, UnsupportedError
+from attn.torch.kernels import FLOAT8, Kind
+from attn.trace import capture_type
+
+#: Names of arguments, as the package flash-attn has them.
+NAMES = ("q_descale", "k_descale", "v_descale")
+
+
+def _check(name: str, descale: Tensor, tensor: Tensor, batch: int, key_heads: int) -> Tensor:
+    """A scale for each batch entry and key head."""
+    if not isinstance(descale, Tensor) or descale.dtype != torch.float32:
+        kind = descale.dtype if isinstance(descale, Tensor) else type(descale).__name__
+        raise AttnError(f"{name} is {kind}, expected a tensor of torch.float32")
+    if tensor.dtype not in FLOAT8:
+        raise UnsupportedError(
+            f"{name} is for tensors of {' and '.join(map(str, FLOAT8))}, and its tensor has the dtype {tensor.dtype}; "
+            "leave it out"
+        )
+    if descale.device != tensor.device:
+        raise AttnError(f"{name} is on {descale.device} and its tensor on {tensor.device}; move them to one device")
+    if descale.dim() > 2 or any(
+        size not in (1, wanted) for size, wanted in zip(reversed(descale.shape), (key_heads, batch))
+    ):
+        raise AttnError(
+            f"{name} has the shape {tuple(descale.shape)}, which does not broadcast to {(batch, key_heads)}: batch and "
+            "key heads"
+        )
+    return descale.expand(batch, key_heads).contiguous()
+
+
+def _write_scales(captures: Sequence[Tuple[int, Tensor]], value: str, group: int, result: str) -> str:
+    """Operations that multiply a value by the scales of its batch entry and key head."""
+    text = f"%group = arith.constant {group} : index %key_head = arith.floordivsi %h, %group : index "
+    for place, (number, descale) in enumerate(captures):
+        name = result if place == len(captures) - 1 else f"%scaled{place}"
+        text += f"%scale{place} = tensor.extract %c{number}[%b, %key_head] : {capture_type(descale)} "
+        text += f"{name} = arith.mulf {value}, %scale{place} : f32 "
+        value = name
+    return text
+
+
+def descale(
+    kind: Kind,
+    captures: Sequence[Tensor],
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    descales: Sequence[Optional[Tensor]],
+) -> Tuple[Kind, List[Tensor]]:
+    """A kind of attention, and its captures, with the given scales of query, key and value ``[batch, heads, positions,
+    head dim]``. ``score_mod`` sees the scores of the values that elements stand for."""
+    given = {
+        name: _check(name, scale, tensor, key.shape[0], key.shape[1])
+        for name, scale, tensor in zip(NAMES, descales, (query, key, value))
+        if scale is not None
+    }
+    if not given:
+        return kind, list(captures)
+    if "heads" in kind.clauses.split():
+        raise UnsupportedError(f"{next(iter(given))} and head_map do not go together; leave one out")
+    group = query.shape[1] // key.shape[1]
+    numbers = {name: len(captures) - kind.first_capture + place for place, name in enumerate(given)}
+    of_scores = [(numbers[name], given[name]) for name in NAMES[:2] if name in given]
+    if of_scores:
+        scaled = _write_scales(of_scores, "%s", group, "%descaled")
+        rest = re.sub(r"%s\b", "%descaled", kind.score_mod or "attn.yield %s : f32")
+        kind = kind._replace(score_mod=scaled + rest)
+    if NAMES[2] in given:
+        scaled = _write_scales([(numbers[NAMES[2]], given[NAMES[2]])], "%x", group, "%descaled")
+        kind = kind._replace(epilogue=scaled + "attn.yield %descaled : f32")
+    return kind, [*captures, *given.values()]
