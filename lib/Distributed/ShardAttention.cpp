@@ -307,20 +307,21 @@ void FunctionSharder::report(AttentionOp op, ArrayRef<RingStep> steps) {
 
 SmallVector<Value> FunctionSharder::emitShard(AttentionOp op,
                                               ReachableChunks reachable) {
-  ShardEmitter emitter(builder, op, placement, rank);
+  std::unique_ptr<ShardEmitter> emitter =
+      createShardEmitter(builder, op, placement, rank);
   if (method != ShardMethod::AllGather) {
     SmallVector<RingStep> steps = scheduleRing(reachable, placement);
     report(op, steps);
-    return emitter.emitRing(steps);
+    return emitter->emitRing(steps);
   }
   auto gather = [&](Value chunk) {
     Value &whole = gathered[chunk];
     if (!whole)
-      whole = emitter.emitAllGather(chunk);
+      whole = emitter->emitAllGather(chunk);
     return whole;
   };
   Value key = gather(op.getKey());
-  return emitter.emitWhole(key, gather(op.getValue()));
+  return emitter->emitWhole(key, gather(op.getValue()));
 }
 
 int64_t FunctionSharder::rewrite() {

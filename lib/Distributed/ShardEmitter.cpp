@@ -1,4 +1,4 @@
-//===- ShardEmitter.cpp - The attention of one rank -----------------------===//
+//===- ShardEmitter.cpp - The computation of one rank ---------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -8,7 +8,6 @@
 
 #include "ShardEmitter.h"
 #include "attn/Dialect/Attn/IR/AttnCommOps.h"
-#include "attn/Dialect/Attn/IR/AttnMergeOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -22,26 +21,19 @@ static RankedTensorType getTensorType(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-ShardEmitter::ShardEmitter(OpBuilder &builder, AttentionOp op,
+ShardEmitter::ShardEmitter(OpBuilder &builder, AttentionOpInterface op,
                            ChunkPlacement placement, Value rank)
-    : b(op.getLoc(), builder), op(op), placement(placement), rank(rank) {
+    : b(op.getLoc(), builder), op(op), placement(placement), rank(rank),
+      keys{op.getKey(), op.getValue()} {
   b.setInsertionPoint(op);
-  // Destinations with contents have become chunks of this rank.
-  auto getOrReplace = [&](Value destination) -> Value {
-    if (!destination.getDefiningOp<tensor::EmptyOp>())
-      return destination;
-    RankedTensorType type = getTensorType(destination);
-    SmallVector<int64_t> shape(type.getShape());
-    if (!ShapedType::isDynamic(shape[sequenceDim]))
-      shape[sequenceDim] /= placement.ranks;
-    return emitEmpty(type.clone(shape), op.getQuery());
-  };
-  results.out = getOrReplace(op.getOut());
-  if (op.getLse())
-    results.lse = getOrReplace(op.getLse());
-  slotShape.assign(getTensorType(results.out).getShape());
-  if (!ShapedType::isDynamic(slotShape[sequenceDim]))
-    slotShape[sequenceDim] /= placement.chunksPerRank;
+}
+
+std::unique_ptr<ShardEmitter> attn::createShardEmitter(OpBuilder &builder,
+                                                       AttentionOpInterface op,
+                                                       ChunkPlacement placement,
+                                                       Value rank) {
+  return createAttentionShard(builder, cast<AttentionOp>(op.getOperation()),
+                              placement, rank);
 }
 
 //===----------------------------------------------------------------------===//
@@ -99,6 +91,28 @@ Value ShardEmitter::emitPositions(Value firstQuery, Value firstKey,
                     word(numQueries), word(numKeys)});
 }
 
+Value ShardEmitter::emitWholePositions(Value key) {
+  Value queries = emitLength(op.getQuery());
+  Value numQueries =
+      b.createOrFold<arith::MulIOp>(queries, index(placement.ranks));
+  return emitPositions(b.createOrFold<arith::MulIOp>(rank, queries), index(0),
+                       numQueries, emitLength(key));
+}
+
+Value ShardEmitter::emitPositions(const RingStep &step, Value query,
+                                  int64_t querySlot, Value key,
+                                  int64_t keySlot) {
+  auto multiply = [&](Value lhs, Value rhs) {
+    return b.createOrFold<arith::MulIOp>(lhs, rhs);
+  };
+  Value queries = emitLength(query), numKeys = emitLength(key);
+  Value chunks = index(placement.getNumChunks());
+  return emitPositions(
+      multiply(emitChunk(rank, querySlot), queries),
+      multiply(emitChunk(emitRank(-step.number), keySlot), numKeys),
+      multiply(queries, chunks), multiply(numKeys, chunks));
+}
+
 Value ShardEmitter::emitLength(Value tensor) {
   return b.createOrFold<tensor::DimOp>(tensor, sequenceDim);
 }
@@ -144,16 +158,8 @@ Value ShardEmitter::emitWithSlot(Value tensor, Value chunk, int64_t slot) {
 }
 
 //===----------------------------------------------------------------------===//
-// Attention
+// Operations
 //===----------------------------------------------------------------------===//
-
-RankedTensorType ShardEmitter::getOutType() {
-  return RankedTensorType::get(slotShape, b.getF32Type());
-}
-
-RankedTensorType ShardEmitter::getLseType() {
-  return RankedTensorType::get(ArrayRef(slotShape).drop_back(), b.getF32Type());
-}
 
 Value ShardEmitter::emitEmpty(RankedTensorType type, Value like) {
   SmallVector<Value> sizes;
@@ -163,63 +169,51 @@ Value ShardEmitter::emitEmpty(RankedTensorType type, Value like) {
   return tensor::EmptyOp::create(b, type, sizes);
 }
 
-ShardEmitter::Partial ShardEmitter::emitDestination() {
-  auto isDynamic = [](int64_t size) { return ShapedType::isDynamic(size); };
-  Value like = op.getQuery();
-  if (llvm::any_of(slotShape, isDynamic))
-    like = emitSlot(like, /*slot=*/0);
-  return {emitEmpty(getOutType(), like), emitEmpty(getLseType(), like)};
+Value ShardEmitter::emitDestination(Value destination, Value like) {
+  if (!destination.getDefiningOp<tensor::EmptyOp>())
+    return destination;
+  RankedTensorType type = getTensorType(destination);
+  SmallVector<int64_t> shape(type.getShape());
+  if (!ShapedType::isDynamic(shape[sequenceDim]))
+    shape[sequenceDim] /= placement.ranks;
+  return emitEmpty(type.clone(shape), like);
 }
 
-ShardEmitter::Partial ShardEmitter::emitResults(int64_t slot) {
-  return {emitSlot(results.out, slot),
-          results.lse ? emitSlot(results.lse, slot) : Value()};
-}
-
-ShardEmitter::Partial ShardEmitter::emitAttention(Value query, KeyValues keys,
-                                                  Value positions,
-                                                  Partial destination,
-                                                  bool hasSinks) {
-  SmallVector<Type> types = {destination.out.getType()};
-  if (destination.lse)
-    types.push_back(destination.lse.getType());
-  OperationState state(op.getLoc(), AttentionOp::getOperationName(),
-                       op->getOperands(), types, op->getAttrs());
+Operation *ShardEmitter::emitCopy(TypeRange results) {
+  OperationState state(op.getLoc(), op->getName().getStringRef(),
+                       op->getOperands(), results, op->getAttrs());
   for (Region &region : op->getRegions()) {
     IRMapping mapping;
     region.cloneInto(state.addRegion(), mapping);
   }
-  auto shard = cast<AttentionOp>(b.create(state));
-  shard.getQueryMutable().assign(query);
-  shard.getKeyMutable().assign(keys.key);
-  shard.getValueMutable().assign(keys.value);
-  shard.getOutMutable().assign(destination.out);
-  shard.getLseMutable().clear();
-  if (destination.lse)
-    shard.getLseMutable().assign(destination.lse);
-  shard.getPositionsMutable().assign(positions);
-  if (!hasSinks)
-    shard.getSinksMutable().clear();
-  return {shard->getResult(0), destination.lse ? shard->getResult(1) : Value()};
+  return b.create(state);
 }
 
-ShardEmitter::Partial ShardEmitter::emitMerge(ArrayRef<Partial> partials,
-                                              Partial destination) {
-  SmallVector<Value> outs, lses;
-  for (const Partial &partial : partials) {
-    outs.push_back(partial.out);
-    lses.push_back(partial.lse);
+ShardEmitter::Values ShardEmitter::emitIfMember(const llvm::BitVector &set,
+                                                ValueRange destinations,
+                                                ArrayRef<APFloat> nothing,
+                                                function_ref<Values()> emit) {
+  Value isMember = emitContains(set);
+  if (!isMember)
+    return emit();
+  auto branch = scf::IfOp::create(b, destinations.getTypes(), isMember,
+                                  /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  scf::YieldOp::create(b, emit());
+  b.setInsertionPointToStart(branch.elseBlock());
+  Values filled;
+  for (auto [destination, value] : llvm::zip_equal(destinations, nothing)) {
+    Value scalar = arith::ConstantFloatOp::create(b, b.getF32Type(), value);
+    filled.push_back(
+        linalg::FillOp::create(b, scalar, destination).getResult(0));
   }
-  SmallVector<Type> types = {destination.out.getType()};
-  if (destination.lse)
-    types.push_back(destination.lse.getType());
-  auto merge = MergeOp::create(b, types, outs, lses, destination.out,
-                               destination.lse, /*schedule=*/nullptr);
-  return {merge->getResult(0), destination.lse ? merge->getResult(1) : Value()};
+  scf::YieldOp::create(b, filled);
+  return branch.getResults();
 }
 
 //===----------------------------------------------------------------------===//
-// All keys at once
+// Communication
 //===----------------------------------------------------------------------===//
 
 Value ShardEmitter::emitAllGather(Value chunk) {
@@ -246,160 +240,84 @@ Value ShardEmitter::emitAllGather(Value chunk) {
   return tensor::CollapseShapeOp::create(b, transposed, groups);
 }
 
-SmallVector<Value> ShardEmitter::emitWhole(Value key, Value value) {
-  Value queries = emitLength(op.getQuery());
-  Value numQueries =
-      b.createOrFold<arith::MulIOp>(queries, index(placement.ranks));
-  Value positions = emitPositions(b.createOrFold<arith::MulIOp>(rank, queries),
-                                  index(0), numQueries, emitLength(key));
-  return getValues(emitAttention(op.getQuery(), {key, value}, positions,
-                                 results, /*hasSinks=*/true));
-}
-
-//===----------------------------------------------------------------------===//
-// Ring attention
-//===----------------------------------------------------------------------===//
-
-ShardEmitter::Partial ShardEmitter::emitPartial(const RingStep &step,
-                                                KeyValues keys,
-                                                int64_t querySlot,
-                                                int64_t keySlot,
-                                                Partial destination) {
-  Value query = emitSlot(op.getQuery(), querySlot);
-  KeyValues ofSlot = {emitSlot(keys.key, keySlot),
-                      emitSlot(keys.value, keySlot)};
-  auto multiply = [&](Value lhs, Value rhs) {
-    return b.createOrFold<arith::MulIOp>(lhs, rhs);
-  };
-  Value queries = emitLength(query), numKeys = emitLength(ofSlot.key);
-  Value chunks = index(placement.getNumChunks());
-  Value positions = emitPositions(
-      multiply(emitChunk(rank, querySlot), queries),
-      multiply(emitChunk(emitRank(-step.number), keySlot), numKeys),
-      multiply(queries, chunks), multiply(numKeys, chunks));
-  // A sink counts once.
-  bool hasSinks = step.number == 0 && querySlot == keySlot;
-  return emitAttention(query, ofSlot, positions, destination, hasSinks);
-}
-
-ShardEmitter::Partial
-ShardEmitter::emitPartialIfAttending(const RingStep &step, KeyValues keys,
-                                     int64_t querySlot, int64_t keySlot,
-                                     Partial destination) {
-  Value attends = emitContains(step.getAttending(querySlot, keySlot));
-  if (!attends)
-    return emitPartial(step, keys, querySlot, keySlot, destination);
-  SmallVector<Type> types = {destination.out.getType(),
-                             destination.lse.getType()};
-  auto branch = scf::IfOp::create(b, types, attends, /*withElseRegion=*/true);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(branch.thenBlock());
-  Partial partial = emitPartial(step, keys, querySlot, keySlot, destination);
-  scf::YieldOp::create(b, ValueRange{partial.out, partial.lse});
-  b.setInsertionPointToStart(branch.elseBlock());
-  auto fill = [&](Value tensor, const APFloat &value) {
-    Value scalar = arith::ConstantFloatOp::create(b, b.getF32Type(), value);
-    return linalg::FillOp::create(b, scalar, tensor).getResult(0);
-  };
-  const llvm::fltSemantics &f32 = APFloat::IEEEsingle();
-  Value nothing = fill(destination.out, APFloat::getZero(f32));
-  Value noKey = fill(destination.lse, APFloat::getInf(f32, /*Negative=*/true));
-  scf::YieldOp::create(b, ValueRange{nothing, noKey});
-  return {branch.getResult(0), branch.getResult(1)};
-}
-
-ShardEmitter::Partial ShardEmitter::emitStep(const RingStep &step,
-                                             KeyValues keys, int64_t slot,
-                                             Partial before,
-                                             Partial destination) {
-  SmallVector<int64_t> keySlots;
-  for (int64_t keySlot = 0; keySlot < placement.chunksPerRank; ++keySlot)
-    if (step.getAttending(slot, keySlot).any())
-      keySlots.push_back(keySlot);
-  // In the first step, all ranks attend to the keys of the same slot.
-  if (!before.out && keySlots.size() == 1)
-    return emitPartial(step, keys, slot, keySlots.front(), destination);
-  // Ranks that do not attend merge, too: they would wait for others anyway, and
-  // the memory of results does not depend on the ranks that attend.
-  SmallVector<Partial> partials;
-  if (before.out)
-    partials.push_back(before);
-  for (int64_t keySlot : keySlots)
-    partials.push_back(
-        emitPartialIfAttending(step, keys, slot, keySlot, emitDestination()));
-  return emitMerge(partials, destination);
-}
-
-ShardEmitter::KeyValues ShardEmitter::emitExchange(const RingStep &step,
-                                                   KeyValues keys) {
+ShardEmitter::Values
+ShardEmitter::emitExchange(ValueRange sent, const llvm::BitVector &senders,
+                           const llvm::BitVector &receivers, int64_t distance,
+                           ValueRange destinations) {
   auto select = [&](const llvm::BitVector &set, int64_t offset) -> Value {
     Value peer = emitRank(offset);
     Value isMember = emitContains(set);
     return isMember ? arith::SelectOp::create(b, isMember, peer, index(kNoRank))
                     : peer;
   };
-  Value to = select(step.getSenders(), 1), from = select(step.receivers, -1);
-  auto exchange = [&](Value sent) -> Value {
-    Value received = emitEmpty(getTensorType(sent), sent);
-    return SendRecvOp::create(b, sent.getType(), sent, to, from, received)
-        .getResult();
-  };
-  Value key = exchange(keys.key);
-  return {key, exchange(keys.value)};
+  Value to = select(senders, distance), from = select(receivers, -distance);
+  Values received;
+  for (auto [number, value] : llvm::enumerate(sent)) {
+    Value destination = destinations.empty()
+                            ? emitEmpty(getTensorType(value), value)
+                            : destinations[number];
+    received.push_back(
+        SendRecvOp::create(b, value.getType(), value, to, from, destination)
+            .getResult());
+  }
+  return received;
 }
 
-void ShardEmitter::emitOverlap(const RingStep &step, const RingStep &next,
-                               KeyValues &keys, State &state) {
-  SmallVector<int64_t> slots;
-  SmallVector<Type> types;
-  for (int64_t slot = 0; slot < placement.chunksPerRank; ++slot)
-    if (step.hasAttention(slot)) {
-      slots.push_back(slot);
-      types.append({getOutType(), getLseType()});
-    }
-  types.append({keys.key.getType(), keys.value.getType()});
-  OperationState opState(b.getLoc(), OverlapOp::getOperationName(),
-                         ValueRange(), types);
-  opState.getOrAddProperties<OverlapOp::Properties>().kind =
+std::pair<ShardEmitter::Values, ShardEmitter::Values>
+ShardEmitter::emitOverlap(function_ref<Values()> first,
+                          function_ref<Values()> second) {
+  OperationState state(b.getLoc(), OverlapOp::getOperationName());
+  state.getOrAddProperties<OverlapOp::Properties>().kind =
       OverlapKindAttr::get(b.getContext(), OverlapKind::Streams);
-  Block *computation = &opState.addRegion()->emplaceBlock();
-  Block *communication = &opState.addRegion()->emplaceBlock();
-  Operation *overlap = b.create(opState);
-  b.setInsertionPointToEnd(computation);
-  SmallVector<Value> yielded;
-  for (int64_t slot : slots)
-    llvm::append_range(
-        yielded,
-        getValues(emitStep(step, keys, slot, state[slot], emitDestination())));
-  OverlapYieldOp::create(b, yielded);
-  b.setInsertionPointToEnd(communication);
-  KeyValues received = emitExchange(next, keys);
-  OverlapYieldOp::create(b, ValueRange{received.key, received.value});
-  b.setInsertionPointAfter(overlap);
-  ResultRange rest = overlap->getResults();
-  for (int64_t slot : slots) {
-    state[slot] = {rest[0], rest[1]};
-    rest = rest.drop_front(2);
+  auto emitRegion = [&](function_ref<Values()> emit) -> size_t {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToEnd(&state.addRegion()->emplaceBlock());
+    Values yielded = emit();
+    OverlapYieldOp::create(b, yielded);
+    llvm::append_range(state.types, ValueRange(yielded).getTypes());
+    return yielded.size();
+  };
+  size_t numFirst = emitRegion(first);
+  emitRegion(second);
+  ResultRange results = b.create(state)->getResults();
+  return {Values(results.take_front(numFirst)),
+          Values(results.drop_front(numFirst))};
+}
+
+//===----------------------------------------------------------------------===//
+// Rings
+//===----------------------------------------------------------------------===//
+
+void ShardEmitter::emitStep(const RingStep &step, const RingStep *next) {
+  auto compute = [&] { return emitComputation(step, /*isLast=*/!next); };
+  auto communicate = [&] {
+    Values received;
+    if (next)
+      received = emitExchange({keys.key, keys.value}, next->getSenders(),
+                              next->receivers, /*distance=*/1);
+    llvm::append_range(received, emitTransfer(step));
+    return received;
+  };
+  bool computes = step.getAttending().any();
+  bool communicates = next || hasTransfer(step);
+  Values computed, received;
+  if (computes && communicates)
+    std::tie(computed, received) = emitOverlap(compute, communicate);
+  else if (computes)
+    computed = compute();
+  else
+    received = communicate();
+  ValueRange transferred = received;
+  if (next) {
+    keys = {received[0], received[1]};
+    transferred = transferred.drop_front(2);
   }
-  keys = {rest[0], rest[1]};
+  finishStep(step, computed, transferred);
 }
 
 SmallVector<Value> ShardEmitter::emitRing(ArrayRef<RingStep> steps) {
-  KeyValues keys = {op.getKey(), op.getValue()};
-  State state(placement.chunksPerRank);
-  for (const RingStep &step : steps.drop_back()) {
-    const RingStep &next = steps[step.number + 1];
-    if (step.getAttending().none())
-      keys = emitExchange(next, keys);
-    else
-      emitOverlap(step, next, keys, state);
-  }
-  for (int64_t slot = 0; slot < placement.chunksPerRank; ++slot) {
-    Partial last =
-        emitStep(steps.back(), keys, slot, state[slot], emitResults(slot));
-    results.out = emitWithSlot(results.out, last.out, slot);
-    if (results.lse)
-      results.lse = emitWithSlot(results.lse, last.lse, slot);
-  }
-  return getValues(results);
+  for (const RingStep &step : steps.drop_back())
+    emitStep(step, &steps[step.number + 1]);
+  emitStep(steps.back(), /*next=*/nullptr);
+  return emitRingResults(steps.back());
 }

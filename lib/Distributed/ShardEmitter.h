@@ -1,4 +1,4 @@
-//===- ShardEmitter.h - The attention of one rank ---------------*- C++ -*-===//
+//===- ShardEmitter.h - The computation of one rank -------------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -6,7 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Emits the communication and the attention of one rank.
+// Emits the communication and the computation of one rank: what attention and
+// its gradient have in common.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,55 +15,57 @@
 #define ATTN_LIB_DISTRIBUTED_SHARDEMITTER_H
 
 #include "RingSchedule.h"
+#include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
 namespace mlir::attn {
 
-/// Emits the attention of one rank, in place of an attention whose query, key
-/// and value have become chunks of that rank. Results go to the destinations of
-/// the operation if they have contents, else to new ones.
+/// Emits the computation of one rank, in place of an operation whose operands
+/// with positions have become chunks of that rank. Results go to the
+/// destinations of the operation if they have contents, else to new ones.
 class ShardEmitter {
 public:
-  /// `rank` is the number of the rank.
-  ShardEmitter(OpBuilder &builder, AttentionOp op, ChunkPlacement placement,
-               Value rank);
+  virtual ~ShardEmitter() = default;
 
-  /// The results of attention to the keys and values of all ranks, `key` and
-  /// `value`.
-  SmallVector<Value> emitWhole(Value key, Value value);
+  /// The results with the keys and values of all ranks, `key` and `value`.
+  virtual SmallVector<Value> emitWhole(Value key, Value value) = 0;
 
-  /// The results of ring attention.
+  /// The results of a ring.
   SmallVector<Value> emitRing(ArrayRef<RingStep> steps);
 
   /// The chunks `[B, H, S / ranks, D]` of all ranks as one `[B, H, S, D]`.
   Value emitAllGather(Value chunk);
 
-private:
-  /// Results of attention to some keys.
-  struct Partial {
-    Value out, lse;
-  };
+protected:
   /// The keys and values of one rank.
   struct KeyValues {
     Value key, value;
   };
-  /// Results with the queries of each slot.
-  using State = SmallVector<Partial, 2>;
+  using Values = SmallVector<Value>;
 
-  static SmallVector<Value> getValues(Partial partial) {
-    SmallVector<Value> values = {partial.out};
-    if (partial.lse)
-      values.push_back(partial.lse);
-    return values;
-  }
+  /// `rank` is the number of the rank.
+  ShardEmitter(OpBuilder &builder, AttentionOpInterface op,
+               ChunkPlacement placement, Value rank);
+
+  /// Emits the computation of `step` with `keys`, which some rank has in this
+  /// step. It may run concurrently with the communication of the step.
+  virtual Values emitComputation(const RingStep &step, bool isLast) = 0;
+  /// Whether ranks exchange more than keys and values during `step`.
+  virtual bool hasTransfer(const RingStep &) { return false; }
+  /// Emits that exchange.
+  virtual Values emitTransfer(const RingStep &) { return {}; }
+  /// Takes the values that the computation of `step` and its further exchange
+  /// gave, if it has them.
+  virtual void finishStep(const RingStep &step, ValueRange computed,
+                          ValueRange transferred) = 0;
+  /// Emits the results after the last step.
+  virtual Values emitRingResults(const RingStep &last) = 0;
 
   Value index(int64_t value);
   /// The number of positions of `tensor`.
   Value emitLength(Value tensor);
   /// `rank + offset` modulo the number of ranks.
   Value emitRank(int64_t offset);
-  /// The number of the chunk in `slot` of rank `of`.
-  Value emitChunk(Value of, int64_t slot);
   /// Whether this rank is in `set`; null if all are.
   Value emitContains(const llvm::BitVector &set);
 
@@ -70,53 +73,67 @@ private:
   Value emitSlot(Value tensor, int64_t slot);
   /// `tensor` with `chunk` in `slot`.
   Value emitWithSlot(Value tensor, Value chunk, int64_t slot);
-  SmallVector<OpFoldResult> getSlotSizes(Value tensor);
-  SmallVector<OpFoldResult> getSlotOffsets(Value tensor, int64_t slot);
+  KeyValues emitSlot(KeyValues keys, int64_t slot) {
+    return {emitSlot(keys.key, slot), emitSlot(keys.value, slot)};
+  }
 
-  RankedTensorType getOutType();
-  RankedTensorType getLseType();
   /// A new tensor with the dynamic sizes of `like`.
   Value emitEmpty(RankedTensorType type, Value like);
-  /// A new destination for partial results of one slot.
-  Partial emitDestination();
-  /// The destination of the results of `slot`.
-  Partial emitResults(int64_t slot);
+  /// `destination`, which has become a chunk of this rank, if it has contents,
+  /// else a new one with the dynamic sizes of `like`.
+  Value emitDestination(Value destination, Value like);
 
-  /// The positions of a shard from `firstQuery` and `firstKey` on, of a larger
-  /// attention with `numQueries` and `numKeys`.
-  Value emitPositions(Value firstQuery, Value firstKey, Value numQueries,
-                      Value numKeys);
-  Partial emitAttention(Value query, KeyValues keys, Value positions,
-                        Partial destination, bool hasSinks);
-  Partial emitMerge(ArrayRef<Partial> partials, Partial destination);
-
-  /// The results of `step` with the queries of one slot and the keys of one.
-  Partial emitPartial(const RingStep &step, KeyValues keys, int64_t querySlot,
-                      int64_t keySlot, Partial destination);
-  /// The same, and the results of no keys on ranks that do not attend.
-  Partial emitPartialIfAttending(const RingStep &step, KeyValues keys,
-                                 int64_t querySlot, int64_t keySlot,
-                                 Partial destination);
-  /// The results of the steps up to `step` with the queries of `slot`, from the
-  /// results before. They go to `destination`.
-  Partial emitStep(const RingStep &step, KeyValues keys, int64_t slot,
-                   Partial before, Partial destination);
-  /// The results of the steps up to `step`, concurrently with the exchange that
-  /// gives the keys of `next`.
-  void emitOverlap(const RingStep &step, const RingStep &next, KeyValues &keys,
-                   State &state);
-  /// Sends `keys` to the next rank, and receives the keys of `step`.
-  KeyValues emitExchange(const RingStep &step, KeyValues keys);
+  /// The positions of this rank's queries and of all keys.
+  Value emitWholePositions(Value key);
+  /// The positions of `query`, of this rank, and of `key`, in slots.
+  Value emitPositions(const RingStep &step, Value query, int64_t querySlot,
+                      Value key, int64_t keySlot);
+  /// A copy of the operation with other results. Its operands are to be
+  /// changed.
+  Operation *emitCopy(TypeRange results);
+  /// The results of `emit` on ranks in `set`. Other ranks fill `destinations`
+  /// with `nothing`.
+  Values emitIfMember(const llvm::BitVector &set, ValueRange destinations,
+                      ArrayRef<APFloat> nothing, function_ref<Values()> emit);
+  /// Sends `sent` from `senders` to ranks that are `distance` further, which
+  /// are `receivers`. Others keep the contents of `destinations`; these are new
+  /// if there are none.
+  Values emitExchange(ValueRange sent, const llvm::BitVector &senders,
+                      const llvm::BitVector &receivers, int64_t distance,
+                      ValueRange destinations = {});
 
   ImplicitLocOpBuilder b;
-  AttentionOp op;
+  AttentionOpInterface op;
   ChunkPlacement placement;
   Value rank;
-  /// The shape of the output of one slot.
-  SmallVector<int64_t> slotShape;
-  /// Where the results go; there may be no log-sum-exp.
-  Partial results;
+  /// The keys of the present step of a ring.
+  KeyValues keys;
+
+private:
+  Value emitPositions(Value firstQuery, Value firstKey, Value numQueries,
+                      Value numKeys);
+  /// The number of the chunk in `slot` of rank `of`.
+  Value emitChunk(Value of, int64_t slot);
+  SmallVector<OpFoldResult> getSlotSizes(Value tensor);
+  SmallVector<OpFoldResult> getSlotOffsets(Value tensor, int64_t slot);
+  /// `step`, concurrently with the exchange that gives the keys of `next`, if
+  /// there is one.
+  void emitStep(const RingStep &step, const RingStep *next);
+  /// Runs `first` and `second` concurrently. Returns the values that each of
+  /// them returns.
+  std::pair<Values, Values> emitOverlap(function_ref<Values()> first,
+                                        function_ref<Values()> second);
 };
+
+/// The emitter for `op`, attention or its gradient.
+std::unique_ptr<ShardEmitter> createShardEmitter(OpBuilder &builder,
+                                                 AttentionOpInterface op,
+                                                 ChunkPlacement placement,
+                                                 Value rank);
+std::unique_ptr<ShardEmitter> createAttentionShard(OpBuilder &builder,
+                                                   AttentionOp op,
+                                                   ChunkPlacement placement,
+                                                   Value rank);
 
 } // namespace mlir::attn
 

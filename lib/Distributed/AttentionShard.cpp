@@ -1,0 +1,233 @@
+//===- AttentionShard.cpp - The attention of one rank ---------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ShardEmitter.h"
+#include "attn/Dialect/Attn/IR/AttnMergeOps.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+
+namespace {
+/// Emits the attention of one rank.
+class AttentionShard : public ShardEmitter {
+public:
+  AttentionShard(OpBuilder &builder, AttentionOp attention,
+                 ChunkPlacement placement, Value rank);
+
+  Values emitWhole(Value key, Value value) override;
+
+private:
+  /// Results of attention to some keys.
+  struct Partial {
+    Value out, lse;
+  };
+
+  static Values getValues(Partial partial) {
+    Values values = {partial.out};
+    if (partial.lse)
+      values.push_back(partial.lse);
+    return values;
+  }
+
+  Values emitComputation(const RingStep &step, bool isLast) override;
+  void finishStep(const RingStep &step, ValueRange computed,
+                  ValueRange transferred) override;
+  Values emitRingResults(const RingStep &) override {
+    return getValues(results);
+  }
+
+  RankedTensorType getOutType() {
+    return RankedTensorType::get(slotShape, b.getF32Type());
+  }
+  RankedTensorType getLseType() {
+    return RankedTensorType::get(ArrayRef(slotShape).drop_back(),
+                                 b.getF32Type());
+  }
+  /// A new destination for partial results of one slot.
+  Partial emitPartialDestination();
+  /// The destination of the results of `slot`.
+  Partial emitResults(int64_t slot);
+
+  Partial emitAttention(Value query, KeyValues keys, Value positions,
+                        Partial destination, bool hasSinks);
+  Partial emitMerge(ArrayRef<Partial> partials, Partial destination);
+
+  /// The results of `step` with the queries of one slot and the keys of one.
+  Partial emitPartial(const RingStep &step, int64_t querySlot, int64_t keySlot,
+                      Partial destination);
+  /// The same, and the results of no keys on ranks that do not attend.
+  Partial emitPartialIfAttending(const RingStep &step, int64_t querySlot,
+                                 int64_t keySlot);
+  /// The results of the steps up to `step` with the queries of `slot`. They go
+  /// to `destination`.
+  Partial emitSlotOfStep(const RingStep &step, int64_t slot,
+                         Partial destination);
+  /// The results of all steps, of which `step` is the last one.
+  void emitLastStep(const RingStep &step);
+
+  AttentionOp attention;
+  /// The shape of the output of one slot.
+  SmallVector<int64_t> slotShape;
+  /// Where the results go; there may be no log-sum-exp.
+  Partial results;
+  /// The results of the steps before with the queries of each slot.
+  SmallVector<Partial, 2> state;
+};
+} // namespace
+
+std::unique_ptr<ShardEmitter>
+attn::createAttentionShard(OpBuilder &builder, AttentionOp op,
+                           ChunkPlacement placement, Value rank) {
+  return std::make_unique<AttentionShard>(builder, op, placement, rank);
+}
+
+AttentionShard::AttentionShard(OpBuilder &builder, AttentionOp attention,
+                               ChunkPlacement placement, Value rank)
+    : ShardEmitter(builder, attention, placement, rank), attention(attention),
+      state(placement.chunksPerRank) {
+  Value query = attention.getQuery();
+  results.out = emitDestination(attention.getOut(), query);
+  if (Value lse = attention.getLse())
+    results.lse = emitDestination(lse, query);
+  auto type = cast<RankedTensorType>(results.out.getType());
+  slotShape.assign(type.getShape());
+  if (!ShapedType::isDynamic(slotShape[sequenceDim]))
+    slotShape[sequenceDim] /= placement.chunksPerRank;
+}
+
+AttentionShard::Partial AttentionShard::emitPartialDestination() {
+  auto isDynamic = [](int64_t size) { return ShapedType::isDynamic(size); };
+  Value like = attention.getQuery();
+  if (llvm::any_of(slotShape, isDynamic))
+    like = emitSlot(like, /*slot=*/0);
+  return {emitEmpty(getOutType(), like), emitEmpty(getLseType(), like)};
+}
+
+AttentionShard::Partial AttentionShard::emitResults(int64_t slot) {
+  return {emitSlot(results.out, slot),
+          results.lse ? emitSlot(results.lse, slot) : Value()};
+}
+
+AttentionShard::Partial
+AttentionShard::emitAttention(Value query, KeyValues keys, Value positions,
+                              Partial destination, bool hasSinks) {
+  Values outs = getValues(destination);
+  auto shard = cast<AttentionOp>(emitCopy(ValueRange(outs).getTypes()));
+  shard.getQueryMutable().assign(query);
+  shard.getKeyMutable().assign(keys.key);
+  shard.getValueMutable().assign(keys.value);
+  shard.getOutMutable().assign(destination.out);
+  shard.getLseMutable().clear();
+  if (destination.lse)
+    shard.getLseMutable().assign(destination.lse);
+  shard.getPositionsMutable().assign(positions);
+  if (!hasSinks)
+    shard.getSinksMutable().clear();
+  return {shard->getResult(0), destination.lse ? shard->getResult(1) : Value()};
+}
+
+AttentionShard::Partial AttentionShard::emitMerge(ArrayRef<Partial> partials,
+                                                  Partial destination) {
+  Values outs, lses;
+  for (const Partial &partial : partials) {
+    outs.push_back(partial.out);
+    lses.push_back(partial.lse);
+  }
+  Values inits = getValues(destination);
+  auto merge = MergeOp::create(b, ValueRange(inits).getTypes(), outs, lses,
+                               destination.out, destination.lse,
+                               /*schedule=*/nullptr);
+  return {merge->getResult(0), destination.lse ? merge->getResult(1) : Value()};
+}
+
+AttentionShard::Values AttentionShard::emitWhole(Value key, Value value) {
+  return getValues(emitAttention(attention.getQuery(), {key, value},
+                                 emitWholePositions(key), results,
+                                 /*hasSinks=*/true));
+}
+
+AttentionShard::Partial AttentionShard::emitPartial(const RingStep &step,
+                                                    int64_t querySlot,
+                                                    int64_t keySlot,
+                                                    Partial destination) {
+  Value query = emitSlot(attention.getQuery(), querySlot);
+  KeyValues ofSlot = emitSlot(keys, keySlot);
+  Value positions = emitPositions(step, query, querySlot, ofSlot.key, keySlot);
+  // A sink counts once.
+  bool hasSinks = step.number == 0 && querySlot == keySlot;
+  return emitAttention(query, ofSlot, positions, destination, hasSinks);
+}
+
+AttentionShard::Partial
+AttentionShard::emitPartialIfAttending(const RingStep &step, int64_t querySlot,
+                                       int64_t keySlot) {
+  Partial destination = emitPartialDestination();
+  const llvm::fltSemantics &f32 = APFloat::IEEEsingle();
+  Values partial = emitIfMember(
+      step.getAttending(querySlot, keySlot), {destination.out, destination.lse},
+      {APFloat::getZero(f32), APFloat::getInf(f32, /*Negative=*/true)}, [&] {
+        return getValues(emitPartial(step, querySlot, keySlot, destination));
+      });
+  return {partial[0], partial[1]};
+}
+
+AttentionShard::Partial AttentionShard::emitSlotOfStep(const RingStep &step,
+                                                       int64_t slot,
+                                                       Partial destination) {
+  SmallVector<int64_t> keySlots;
+  for (int64_t keySlot = 0; keySlot < placement.chunksPerRank; ++keySlot)
+    if (step.getAttending(slot, keySlot).any())
+      keySlots.push_back(keySlot);
+  // In the first step, all ranks attend to the keys of the same slot.
+  Partial before = state[slot];
+  if (!before.out && keySlots.size() == 1)
+    return emitPartial(step, slot, keySlots.front(), destination);
+  // Ranks that do not attend merge, too: they would wait for others anyway, and
+  // the memory of results does not depend on the ranks that attend.
+  SmallVector<Partial> partials;
+  if (before.out)
+    partials.push_back(before);
+  for (int64_t keySlot : keySlots)
+    partials.push_back(emitPartialIfAttending(step, slot, keySlot));
+  return emitMerge(partials, destination);
+}
+
+void AttentionShard::emitLastStep(const RingStep &step) {
+  for (int64_t slot = 0; slot < placement.chunksPerRank; ++slot) {
+    Partial last = emitSlotOfStep(step, slot, emitResults(slot));
+    results.out = emitWithSlot(results.out, last.out, slot);
+    if (results.lse)
+      results.lse = emitWithSlot(results.lse, last.lse, slot);
+  }
+}
+
+AttentionShard::Values AttentionShard::emitComputation(const RingStep &step,
+                                                       bool isLast) {
+  if (isLast) {
+    emitLastStep(step);
+    return {};
+  }
+  Values computed;
+  for (int64_t slot = 0; slot < placement.chunksPerRank; ++slot)
+    if (step.hasAttention(slot))
+      llvm::append_range(computed, getValues(emitSlotOfStep(
+                                       step, slot, emitPartialDestination())));
+  return computed;
+}
+
+void AttentionShard::finishStep(const RingStep &step, ValueRange computed,
+                                ValueRange) {
+  if (computed.empty())
+    return;
+  for (int64_t slot = 0; slot < placement.chunksPerRank; ++slot)
+    if (step.hasAttention(slot)) {
+      state[slot] = {computed[0], computed[1]};
+      computed = computed.drop_front(2);
+    }
+}
