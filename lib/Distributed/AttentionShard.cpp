@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "RankTensors.h"
 #include "ShardEmitter.h"
 #include "attn/Dialect/Attn/IR/AttnMergeOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -95,7 +96,7 @@ AttentionShard::AttentionShard(OpBuilder &builder, AttentionOp attention,
   results.out = emitDestination(attention.getOut(), query);
   if (Value lse = attention.getLse())
     results.lse = emitDestination(lse, query);
-  auto type = cast<RankedTensorType>(results.out.getType());
+  RankedTensorType type = getTensorType(results.out);
   slotShape.assign(type.getShape());
   if (!ShapedType::isDynamic(slotShape[sequenceDim]))
     slotShape[sequenceDim] /= placement.chunksPerRank;
@@ -106,7 +107,7 @@ AttentionShard::Partial AttentionShard::emitPartialDestination() {
   Value like = attention.getQuery();
   if (llvm::any_of(slotShape, isDynamic))
     like = emitSlot(like, /*slot=*/0);
-  return {emitEmpty(getOutType(), like), emitEmpty(getLseType(), like)};
+  return {emitEmpty(b, getOutType(), like), emitEmpty(b, getLseType(), like)};
 }
 
 AttentionShard::Partial AttentionShard::emitResults(int64_t slot) {

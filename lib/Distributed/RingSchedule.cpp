@@ -43,7 +43,8 @@ struct ChunkConditions {
 };
 } // namespace
 
-ReachableChunks attn::findReachableChunks(AttentionOp op, int64_t chunks) {
+ReachableChunks attn::findReachableChunks(AttentionOpInterface op,
+                                          int64_t chunks) {
   ReachableChunks reachable(chunks, llvm::BitVector(chunks, true));
   int64_t queries = getDimSize(op.getQuery(), sequenceDim);
   int64_t keys = getDimSize(op.getKey(), sequenceDim);
@@ -85,6 +86,13 @@ bool RingStep::hasAttention(int64_t querySlot) const {
   return false;
 }
 
+bool RingStep::isAttended(int64_t keySlot) const {
+  for (int64_t querySlot = 0; querySlot < chunksPerRank; ++querySlot)
+    if (getAttending(querySlot, keySlot).any())
+      return true;
+  return false;
+}
+
 llvm::BitVector RingStep::getAttending() const {
   llvm::BitVector all(receivers.size());
   for (const llvm::BitVector &ranks : attending)
@@ -97,6 +105,24 @@ llvm::BitVector RingStep::getSenders() const {
   for (unsigned rank : receivers.set_bits())
     senders.set((rank + receivers.size() - 1) % receivers.size());
   return senders;
+}
+
+llvm::BitVector RingStep::getOwnersOfLast() const {
+  llvm::BitVector owners(lastHolders.size());
+  for (unsigned rank : lastHolders.set_bits())
+    owners.set((rank + lastHolders.size() - number) % lastHolders.size());
+  return owners;
+}
+
+/// Finds the ranks at which keys end their way in each of `steps`.
+static void findLastHolders(MutableArrayRef<RingStep> steps) {
+  for (auto [number, step] : llvm::enumerate(steps)) {
+    step.lastHolders = step.receivers;
+    if (number == 0)
+      step.lastHolders.set();
+    if (number + 1 < steps.size())
+      step.lastHolders.reset(steps[number + 1].getSenders());
+  }
 }
 
 /// Finds the ranks that attend in `step`.
@@ -134,5 +160,6 @@ SmallVector<RingStep> attn::scheduleRing(const ReachableChunks &reachable,
   }
   while (steps.back().getAttending().none())
     steps.pop_back();
+  findLastHolders(steps);
   return steps;
 }

@@ -13,7 +13,7 @@
 #ifndef ATTN_LIB_DISTRIBUTED_RINGSCHEDULE_H
 #define ATTN_LIB_DISTRIBUTED_RINGSCHEDULE_H
 
-#include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/Dialect/Attn/IR/AttnInterfaces.h"
 #include "llvm/ADT/BitVector.h"
 
 namespace mlir::attn {
@@ -41,7 +41,7 @@ using ReachableChunks = SmallVector<llvm::BitVector>;
 /// The chunks of keys that some query of a chunk may attend to, if queries and
 /// keys of `op`, of the whole, are cut into `chunks` chunks. All of them where
 /// lengths are dynamic.
-ReachableChunks findReachableChunks(AttentionOp op, int64_t chunks);
+ReachableChunks findReachableChunks(AttentionOpInterface op, int64_t chunks);
 
 /// A step of ring attention: rank `r` has the keys of rank `r - number`, modulo
 /// the number of ranks. All sets are of ranks.
@@ -50,6 +50,8 @@ struct RingStep {
   int64_t chunksPerRank = 1;
   /// Receive their keys before the step, from the previous rank.
   llvm::BitVector receivers;
+  /// Have keys in the step that do not go on to the next rank.
+  llvm::BitVector lastHolders;
   /// Attend with their queries of a slot to their keys of a slot.
   SmallVector<llvm::BitVector> attending;
 
@@ -62,10 +64,16 @@ struct RingStep {
   }
   /// Whether some rank attends with its queries of `querySlot`.
   bool hasAttention(int64_t querySlot) const;
+  /// Whether some rank attends to its keys of `keySlot`.
+  bool isAttended(int64_t keySlot) const;
   /// The ranks that attend at all.
   llvm::BitVector getAttending() const;
   /// The ranks that send their keys of the step before to the next rank.
   llvm::BitVector getSenders() const;
+  /// The ranks whose keys end their way at the last holders.
+  llvm::BitVector getOwnersOfLast() const;
+  /// Whether keys end their way in the step at ranks that do not own them.
+  bool hasReturn() const { return number != 0 && lastHolders.any(); }
 };
 
 /// The steps of ring attention up to the last one in which a rank attends. In

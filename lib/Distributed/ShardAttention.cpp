@@ -6,16 +6,19 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Finds the tensors that are distributed, checks that nothing else uses them,
-// and rewrites functions into functions of one rank.
+// Finds the tensors that are distributed, checks that all operations that use
+// them can be, and rewrites functions into functions of one rank.
 //
 //===----------------------------------------------------------------------===//
 
+#include "RankTensors.h"
 #include "ShardEmitter.h"
+#include "ShardedRows.h"
 #include "attn/Dialect/Attn/IR/AttnCommOps.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Distributed/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -23,6 +26,7 @@
 #include "mlir/IR/Remarks.h"
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -40,92 +44,108 @@ using namespace mlir::attn;
 static constexpr int64_t maxRanks = 1024;
 
 //===----------------------------------------------------------------------===//
-// Conditions
+// Conditions of operations
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// An operand of attention that has a chunk for each rank.
+/// An operand of attention or its gradient that has a chunk for each rank.
 struct ShardedOperand {
   StringRef name;
   OpOperand *operand;
 };
+/// A clause of an operation, and whether it has it.
+struct Clause {
+  StringRef name;
+  bool isPresent;
+};
 } // namespace
 
-static SmallVector<ShardedOperand> getShardedOperands(AttentionOp op) {
-  SmallVector<ShardedOperand> operands = {{"query", &op.getQueryMutable()},
-                                          {"key", &op.getKeyMutable()},
-                                          {"value", &op.getValueMutable()},
-                                          {"out", &op.getOutMutable()}};
-  for (OpOperand &lse : op.getLseMutable())
-    operands.push_back({"lse", &lse});
+static SmallVector<ShardedOperand> getShardedOperands(AttentionOpInterface op) {
+  SmallVector<ShardedOperand> operands;
+  MutableArrayRef<OpOperand> rest = op->getOpOperands();
+  for (const AttentionOperand &shaped : op.getShapedOperands()) {
+    while (rest.front().get() != shaped.value)
+      rest = rest.drop_front();
+    operands.push_back({shaped.name, &rest.front()});
+    rest = rest.drop_front();
+  }
   return operands;
 }
 
-/// Checks that `op` has no clause whose positions or tensors would have to be
-/// distributed, too.
-static LogicalResult verifyClauses(AttentionOp op) {
-  auto isPresent = [](Region &region) { return !region.empty(); };
-  for (auto [clause, isUsed] : {
-           std::pair<StringRef, bool>{"sequences",
-                                      op.getQuerySequences() != nullptr},
-           {"key_lengths", op.getKeyLengths() != nullptr},
-           {"positions", op.getPositions() != nullptr},
-           {"reads", !op.getMaskReads().empty()},
-           {"block_mask", op.getBlockMask() != nullptr},
-           {"identity", op.getIdentity() != nullptr},
-           {"dropout_mask", op.getDropoutMask() != nullptr},
-           {"query", isPresent(op.getQueryRegion())},
-           {"epilogue", isPresent(op.getEpilogue())},
-       })
-    if (isUsed)
+/// The clauses whose positions or tensors would have to be distributed, too.
+static SmallVector<Clause> getOtherClauses(AttentionOpInterface op) {
+  SmallVector<Clause> clauses = {
+      {"sequences", op.getQuerySequences() != nullptr},
+      {"key_lengths", op.getKeyLengths() != nullptr},
+      {"positions", op.getPositions() != nullptr},
+      {"reads", !op.getMaskReads().empty()},
+      {"dropout_mask", op.getDropoutMask() != nullptr}};
+  if (auto attention = dyn_cast<AttentionOp>(op.getOperation()))
+    clauses.append({{"identity", attention.getIdentity() != nullptr},
+                    {"block_mask", attention.getBlockMask() != nullptr},
+                    {"query", !attention.getQueryRegion().empty()},
+                    {"epilogue", !attention.getEpilogue().empty()}});
+  if (auto grad = dyn_cast<AttentionGradOp>(op.getOperation()))
+    clauses.append({{"identity", grad.getIdentity() != nullptr},
+                    {"dcaptures", !grad.getDcaptures().empty()}});
+  return clauses;
+}
+
+static LogicalResult verifyClauses(AttentionOpInterface op) {
+  for (const Clause &clause : getOtherClauses(op))
+    if (clause.isPresent)
       return op.emitOpError("cannot be distributed over ranks with '")
-             << clause << "'";
+             << clause.name << "'";
   return success();
 }
 
-/// Checks that chunks are equal, and that words of keep masks begin in them.
-static LogicalResult verifyLengths(AttentionOp op, ChunkPlacement placement) {
+/// Checks that `value` can be cut into equal chunks, in which words of keep
+/// masks begin if `op` has dropout.
+static LogicalResult verifyLength(Operation *op, StringRef name, Value value,
+                                  ChunkPlacement placement) {
+  int64_t length = getDimSize(value, sequenceDim);
   int64_t chunks = placement.getNumChunks();
-  for (auto [name, operand] : getShardedOperands(op)) {
-    int64_t length = getDimSize(operand->get(), sequenceDim);
-    if (ShapedType::isDynamic(length)) {
-      if (placement.chunksPerRank == 1)
-        continue;
-      return op.emitOpError("dimension 2 of '")
-             << name << "' must be static with " << placement.chunksPerRank
-             << " chunks for each rank (was dynamic)";
-    }
-    if (length % chunks != 0)
-      return op.emitOpError("dimension 2 of '")
-             << name << "' must be a multiple of " << chunks << ", "
-             << placement.chunksPerRank << " for each of " << placement.ranks
-             << " ranks (was " << length << ")";
-    int64_t words = DropoutAttr::keysOfWord * chunks;
-    if (op.getDropoutAttr() && chunks > 1 && length % words != 0)
-      return op.emitOpError("with dropout, dimension 2 of '")
-             << name << "' must be a multiple of " << words << ", "
-             << DropoutAttr::keysOfWord << " for each of " << chunks
-             << " chunks (was " << length << ")";
+  if (ShapedType::isDynamic(length)) {
+    if (placement.chunksPerRank == 1)
+      return success();
+    return op->emitOpError("dimension 2 of '")
+           << name << "' must be static with " << placement.chunksPerRank
+           << " chunks for each rank (was dynamic)";
   }
+  if (length % chunks != 0)
+    return op->emitOpError("dimension 2 of '")
+           << name << "' must be a multiple of " << chunks << ", "
+           << placement.chunksPerRank << " for each of " << placement.ranks
+           << " ranks (was " << length << ")";
+  auto attention = dyn_cast<AttentionOpInterface>(op);
+  int64_t words = DropoutAttr::keysOfWord * chunks;
+  if (attention && attention.getDropoutAttr() && chunks > 1 &&
+      length % words != 0)
+    return op->emitOpError("with dropout, dimension 2 of '")
+           << name << "' must be a multiple of " << words << ", "
+           << DropoutAttr::keysOfWord << " for each of " << chunks
+           << " chunks (was " << length << ")";
   return success();
 }
 
-/// Checks that each rank can have a chunk of an operand of `op`, which is in
-/// the first block of a function.
-static LogicalResult verifySource(AttentionOp op, ShardedOperand sharded) {
-  Value value = sharded.operand->get();
+/// Checks that each rank can have a chunk of operand `name` of `op`, which is
+/// in the first block of a function.
+static LogicalResult verifySource(DestinationStyleOpInterface op,
+                                  StringRef name, OpOperand &operand) {
+  Value value = operand.get();
   if (isa<MemRefType>(value.getType()))
     return op.emitOpError("must be on tensors to be distributed over ranks");
   if (isa<BlockArgument>(value))
     return success();
   Operation *source = value.getDefiningOp();
-  if (isa<AttentionOp>(source) ||
-      (isa<tensor::EmptyOp>(source) && op.isDpsInit(sharded.operand)))
+  if (isa<AttentionOp, AttentionGradOp, linalg::LinalgOp>(source) ||
+      (isa<tensor::EmptyOp>(source) && op.isDpsInit(&operand)))
     return success();
   return op.emitOpError("'")
-         << sharded.name
-         << "' must be an argument of the function or a result of "
-            "'attn.attention' to be distributed over ranks (was a result of '"
+         << name
+         << "' must be an argument of the function or a result of attention, "
+            "its gradient or linalg to be distributed over ranks (was a result "
+            "of '"
          << source->getName() << "')";
 }
 
@@ -141,23 +161,35 @@ public:
 
   /// Fails if the function cannot be distributed; it has not been changed then.
   LogicalResult verify();
-  /// Returns the number of attentions that were distributed.
+  /// Returns the number of attentions and gradients that were distributed.
   int64_t rewrite();
 
 private:
+  LogicalResult addAttention(AttentionOpInterface op);
+  LogicalResult addRows(linalg::LinalgOp op, OpOperand &chunked);
+  LogicalResult addRowsOf(Value value);
+  LogicalResult addChunked(DestinationStyleOpInterface op, StringRef name,
+                           OpOperand &operand);
   LogicalResult verifyUse(OpOperand &use);
+  LogicalResult verifyNewSizes();
+  LogicalResult verifyCalls();
+  bool isChunked(OpOperand &operand);
   bool isSizeOfDestinations(tensor::DimOp op);
   void nameArguments();
   void rewriteTypes();
-  SmallVector<Value> emitShard(AttentionOp op, ReachableChunks reachable);
-  void report(AttentionOp op, ArrayRef<RingStep> steps);
+  SmallVector<Value> emitShard(AttentionOpInterface op,
+                               const ReachableChunks &reachable);
+  void replace(DestinationStyleOpInterface op, ValueRange results);
+  void report(AttentionOpInterface op, ArrayRef<RingStep> steps);
 
   func::FuncOp func;
   ShardMethod method;
   ChunkPlacement placement;
   OpBuilder builder;
   Value rank;
-  SmallVector<AttentionOp> attentions;
+  SmallVector<AttentionOpInterface> attentions;
+  /// Operations of linalg on chunks.
+  llvm::MapVector<Operation *, ShardedRows> rows;
   /// Tensors of which each rank has a chunk; destinations without contents are
   /// not among them.
   llvm::SetVector<Value> sharded;
@@ -166,26 +198,37 @@ private:
 };
 } // namespace
 
-/// Whether `op` gives a size of new destinations of attention, which are
-/// replaced.
+//===----------------------------------------------------------------------===//
+// Conditions of functions
+//===----------------------------------------------------------------------===//
+
+/// Whether each rank has a chunk of `operand` of an operation that is
+/// distributed.
+bool FunctionSharder::isChunked(OpOperand &operand) {
+  Operation *owner = operand.getOwner();
+  if (auto *found = rows.find(owner); found != rows.end())
+    return found->second.isChunked(operand);
+  return llvm::is_contained(attentions, owner) &&
+         llvm::any_of(getShardedOperands(cast<AttentionOpInterface>(owner)),
+                      [&](const ShardedOperand &other) {
+                        return other.operand == &operand;
+                      });
+}
+
+/// Whether `op` gives a size of new destinations of chunks, which are replaced.
 bool FunctionSharder::isSizeOfDestinations(tensor::DimOp op) {
-  return llvm::all_of(op->getUsers(), [](Operation *user) {
+  return llvm::all_of(op->getUsers(), [&](Operation *user) {
     return isa<tensor::EmptyOp>(user) &&
-           llvm::all_of(user->getUses(), [](OpOperand &use) {
-             auto attention = dyn_cast<AttentionOp>(use.getOwner());
-             return attention && attention.isDpsInit(&use);
+           llvm::all_of(user->getUses(), [&](OpOperand &use) {
+             auto owner = dyn_cast<DestinationStyleOpInterface>(use.getOwner());
+             return owner && owner.isDpsInit(&use) && isChunked(use);
            });
   });
 }
 
 LogicalResult FunctionSharder::verifyUse(OpOperand &use) {
   Operation *user = use.getOwner();
-  if (auto attention = dyn_cast<AttentionOp>(user))
-    if (llvm::any_of(getShardedOperands(attention), [&](ShardedOperand other) {
-          return other.operand == &use;
-        }))
-      return success();
-  if (isa<func::ReturnOp>(user))
+  if (isa<func::ReturnOp>(user) || isChunked(use))
     return success();
   if (auto dim = dyn_cast<tensor::DimOp>(user)) {
     std::optional<int64_t> index = dim.getConstantIndex();
@@ -193,46 +236,130 @@ LogicalResult FunctionSharder::verifyUse(OpOperand &use) {
       return success();
   }
   InFlightDiagnostic diagnostic = user->emitOpError(
-      "uses a tensor that is distributed over ranks, which only "
-      "'query', 'key', 'value' and destinations of 'attn.attention' can");
+      "uses a tensor that is distributed over ranks, which only attention, its "
+      "gradient and linalg on rows can");
   diagnostic.attachNote(use.get().getLoc()) << "the tensor is defined here";
   return diagnostic;
 }
 
-LogicalResult FunctionSharder::verify() {
-  WalkResult walk = func.walk([&](AttentionOpInterface op) -> WalkResult {
-    auto attention = dyn_cast<AttentionOp>(op.getOperation());
-    if (!attention)
-      return op->emitOpError("cannot be distributed over ranks: only "
-                             "'attn.attention' can");
-    if (attention->getBlock() != &func.getBody().front())
-      return attention.emitOpError("must be in the first block of a function "
-                                   "to be distributed over ranks");
-    attentions.push_back(attention);
-    if (failed(verifyClauses(attention)) ||
-        failed(verifyLengths(attention, placement)))
-      return WalkResult::interrupt();
-    for (ShardedOperand operand : getShardedOperands(attention)) {
-      if (failed(verifySource(attention, operand)))
-        return WalkResult::interrupt();
-      if (!operand.operand->get().getDefiningOp<tensor::EmptyOp>())
-        sharded.insert(operand.operand->get());
+LogicalResult FunctionSharder::addChunked(DestinationStyleOpInterface op,
+                                          StringRef name, OpOperand &operand) {
+  if (failed(verifySource(op, name, operand)) ||
+      failed(verifyLength(op, name, operand.get(), placement)))
+    return failure();
+  if (!operand.get().getDefiningOp<tensor::EmptyOp>())
+    sharded.insert(operand.get());
+  return success();
+}
+
+LogicalResult FunctionSharder::addAttention(AttentionOpInterface op) {
+  if (!isa<AttentionOp, AttentionGradOp>(op.getOperation()))
+    return op.emitOpError("cannot be distributed over ranks: only "
+                          "'attn.attention' and 'attn.attention_grad' can");
+  if (op->getBlock() != &func.getBody().front())
+    return op.emitOpError("must be in the first block of a function to be "
+                          "distributed over ranks");
+  attentions.push_back(op);
+  if (failed(verifyClauses(op)))
+    return failure();
+  for (auto [name, operand] : getShardedOperands(op))
+    if (failed(addChunked(op, name, *operand)))
+      return failure();
+  sharded.insert(op->result_begin(), op->result_end());
+  return success();
+}
+
+/// Adds `op`, which has chunks of `chunked`.
+LogicalResult FunctionSharder::addRows(linalg::LinalgOp op,
+                                       OpOperand &chunked) {
+  if (rows.contains(op) || op->getBlock() != &func.getBody().front())
+    return success();
+  FailureOr<ShardedRows> found = ShardedRows::get(op, chunked);
+  if (failed(found))
+    return failure();
+  rows.insert({op, *found});
+  for (OpOperand &operand : op->getOpOperands()) {
+    if (!found->isChunked(operand))
+      continue;
+    std::string name = ("operand #" + Twine(operand.getOperandNumber())).str();
+    if (failed(addChunked(op, name, operand)))
+      return failure();
+    if (op.isDpsInit(&operand))
+      sharded.insert(op.getTiedOpResult(&operand));
+  }
+  return success();
+}
+
+/// Adds the operations of linalg that use chunks of `value` or compute them.
+LogicalResult FunctionSharder::addRowsOf(Value value) {
+  for (OpOperand &use : value.getUses())
+    if (auto user = dyn_cast<linalg::LinalgOp>(use.getOwner()))
+      if (failed(addRows(user, use)))
+        return failure();
+  auto source = value.getDefiningOp<linalg::LinalgOp>();
+  if (!source)
+    return success();
+  unsigned number = cast<OpResult>(value).getResultNumber();
+  return addRows(source, *source.getDpsInitOperand(number));
+}
+
+/// Checks that new destinations of operations on rows take their length from
+/// tensors that become chunks.
+LogicalResult FunctionSharder::verifyNewSizes() {
+  for (auto &[op, ofRows] : rows)
+    for (OpOperand &init : cast<linalg::LinalgOp>(op).getDpsInitsMutable()) {
+      auto empty = init.get().getDefiningOp<tensor::EmptyOp>();
+      if (!empty || !ofRows.isChunked(init) ||
+          !empty.getType().isDynamicDim(sequenceDim))
+        continue;
+      auto dim =
+          empty.getDynamicSize(sequenceDim).getDefiningOp<tensor::DimOp>();
+      if (!dim || dim.getConstantIndex() != sequenceDim ||
+          !sharded.contains(dim.getSource()))
+        return op->emitOpError("size of dimension 2 of operand #")
+               << init.getOperandNumber()
+               << " must be the length of a tensor that is distributed over "
+                  "ranks";
     }
-    sharded.insert(attention->result_begin(), attention->result_end());
-    return WalkResult::advance();
-  });
+  return success();
+}
+
+/// Checks that nothing but attributes of other functions names the function.
+LogicalResult FunctionSharder::verifyCalls() {
+  std::optional<SymbolTable::UseRange> uses =
+      SymbolTable::getSymbolUses(func, func->getParentOp());
+  auto isAttribute = [](const SymbolTable::SymbolUse &use) {
+    return isa<func::FuncOp>(use.getUser());
+  };
+  if (uses && llvm::all_of(*uses, isAttribute))
+    return success();
+  return func.emitOpError("must not be called in the module, since its "
+                          "tensors are distributed over ranks");
+}
+
+LogicalResult FunctionSharder::verify() {
+  WalkResult walk = func.walk(
+      [&](AttentionOpInterface op) -> WalkResult { return addAttention(op); });
   if (walk.wasInterrupted())
     return failure();
+  if (attentions.empty())
+    return success();
+  // Operations on rows add values, whose uses are looked at later.
+  for (size_t i = 0; i < sharded.size(); ++i)
+    if (failed(addRowsOf(sharded[i])))
+      return failure();
   for (Value value : sharded)
     for (OpOperand &use : value.getUses())
       if (failed(verifyUse(use)))
         return failure();
-  if (!attentions.empty() &&
-      !SymbolTable::symbolKnownUseEmpty(func, func->getParentOp()))
-    return func.emitOpError("must not be called in the module, since its "
-                            "tensors are distributed over ranks");
-  return success();
+  if (failed(verifyNewSizes()))
+    return failure();
+  return verifyCalls();
 }
+
+//===----------------------------------------------------------------------===//
+// Functions of one rank
+//===----------------------------------------------------------------------===//
 
 /// Names arguments after operands of attention: in the function of one rank,
 /// some of them are operands of communication alone.
@@ -241,8 +368,9 @@ void FunctionSharder::nameArguments() {
   for (unsigned i = 0, e = func.getNumArguments(); i < e; ++i)
     if (auto name = func.getArgAttrOfType<StringAttr>(i, argNameAttrName))
       used.insert(name.getValue());
-  for (AttentionOp op : attentions)
-    for (const auto &[value, name] : op.getNamedOperands()) {
+  for (AttentionOpInterface op : attentions)
+    for (const auto &[value, name] :
+         cast<DescribableOpInterface>(op.getOperation()).getNamedOperands()) {
       auto argument = dyn_cast_if_present<BlockArgument>(value);
       if (!argument || argument.getOwner() != &func.getBody().front() ||
           func.getArgAttr(argument.getArgNumber(), argNameAttrName))
@@ -257,45 +385,45 @@ void FunctionSharder::nameArguments() {
 
 /// Makes arguments and results of the function chunks.
 void FunctionSharder::rewriteTypes() {
-  auto getChunkType = [&](Type type) {
-    auto tensor = cast<RankedTensorType>(type);
-    SmallVector<int64_t> shape(tensor.getShape());
-    if (!ShapedType::isDynamic(shape[sequenceDim]))
-      shape[sequenceDim] /= placement.ranks;
-    return tensor.clone(shape);
+  auto getType = [&](Type type) {
+    return getChunkType(cast<RankedTensorType>(type), placement.ranks);
   };
   SmallVector<Type> results(func.getResultTypes());
   func.walk([&](func::ReturnOp op) {
     for (auto [index, value] : llvm::enumerate(op.getOperands()))
       if (sharded.contains(value))
-        results[index] = getChunkType(func.getResultTypes()[index]);
+        results[index] = getType(func.getResultTypes()[index]);
   });
   for (Value value : sharded)
     if (isa<BlockArgument>(value))
-      value.setType(getChunkType(value.getType()));
+      value.setType(getType(value.getType()));
   func.setType(FunctionType::get(
       func.getContext(), func.getBody().front().getArgumentTypes(), results));
 }
 
 /// Reports the work and the communication of all ranks.
-void FunctionSharder::report(AttentionOp op, ArrayRef<RingStep> steps) {
+void FunctionSharder::report(AttentionOpInterface op,
+                             ArrayRef<RingStep> steps) {
   int64_t ranks = placement.ranks, chunks = placement.getNumChunks();
-  int64_t numSent = 0;
+  int64_t numSent = 0, numReturned = 0;
   SmallVector<int64_t> numAttended(ranks);
   for (const RingStep &step : steps) {
     numSent += step.receivers.count();
+    numReturned += step.hasReturn() ? step.lastHolders.count() : 0;
     for (const llvm::BitVector &attending : step.attending)
       for (unsigned rank : attending.set_bits())
         ++numAttended[rank];
   }
   std::string text;
-  llvm::raw_string_ostream(text)
-      << "ring of " << ranks << " ranks: " << steps.size() << " of " << ranks
-      << " steps; of " << chunks * chunks
-      << " pairs of chunks, ranks attend to "
-      << std::accumulate(numAttended.begin(), numAttended.end(), int64_t(0))
-      << ", one of them to " << *llvm::max_element(numAttended)
-      << ", and send their keys " << numSent << " times";
+  llvm::raw_string_ostream stream(text);
+  stream << "ring of " << ranks << " ranks: " << steps.size() << " of " << ranks
+         << " steps; of " << chunks * chunks
+         << " pairs of chunks, ranks attend to "
+         << std::accumulate(numAttended.begin(), numAttended.end(), int64_t(0))
+         << ", one of them to " << *llvm::max_element(numAttended)
+         << ", and send their keys " << numSent << " times";
+  if (isa<AttentionGradOp>(op.getOperation()))
+    stream << ", gradients of keys " << numSent + numReturned << " times";
   auto options =
       remark::RemarkOpts::name("shard").category("attn-shard-attention");
   remark::passed(op.getLoc(), options) << text;
@@ -305,8 +433,9 @@ void FunctionSharder::report(AttentionOp op, ArrayRef<RingStep> steps) {
         << "no step is left out, since lengths are dynamic";
 }
 
-SmallVector<Value> FunctionSharder::emitShard(AttentionOp op,
-                                              ReachableChunks reachable) {
+SmallVector<Value>
+FunctionSharder::emitShard(AttentionOpInterface op,
+                           const ReachableChunks &reachable) {
   std::unique_ptr<ShardEmitter> emitter =
       createShardEmitter(builder, op, placement, rank);
   if (method != ShardMethod::AllGather) {
@@ -324,29 +453,39 @@ SmallVector<Value> FunctionSharder::emitShard(AttentionOp op,
   return emitter->emitWhole(key, gather(op.getValue()));
 }
 
+void FunctionSharder::replace(DestinationStyleOpInterface op,
+                              ValueRange results) {
+  // Results may have the same new destination.
+  llvm::SetVector<Value> inits(llvm::from_range, op.getDpsInits());
+  op->replaceAllUsesWith(results);
+  op->erase();
+  for (Value init : inits)
+    if (auto empty = init.getDefiningOp<tensor::EmptyOp>();
+        empty && empty->use_empty())
+      empty.erase();
+}
+
 int64_t FunctionSharder::rewrite() {
   if (attentions.empty())
     return 0;
   // Masks belong to the whole: the lengths must be its lengths.
-  SmallVector<ReachableChunks> reachable;
-  for (AttentionOp op : attentions)
-    reachable.push_back(
-        method == ShardMethod::AllGather
-            ? ReachableChunks()
-            : findReachableChunks(op, placement.getNumChunks()));
+  llvm::MapVector<Operation *, ReachableChunks> reachable;
+  for (AttentionOpInterface op : attentions)
+    reachable[op] = method == ShardMethod::AllGather
+                        ? ReachableChunks()
+                        : findReachableChunks(op, placement.getNumChunks());
   nameArguments();
   rewriteTypes();
-  builder.setInsertionPointToStart(&func.getBody().front());
+  Block &body = func.getBody().front();
+  builder.setInsertionPointToStart(&body);
   rank = CommRankOp::create(builder, func.getLoc(), placement.ranks);
-  for (auto [op, chunks] : llvm::zip_equal(attentions, reachable)) {
-    SmallVector<Value> results = emitShard(op, chunks);
-    SmallVector<Value> inits(op.getDpsInits());
-    op->replaceAllUsesWith(results);
-    op->erase();
-    for (Value init : inits)
-      if (auto empty = init.getDefiningOp<tensor::EmptyOp>();
-          empty && empty->use_empty())
-        empty.erase();
+  for (Operation &op : llvm::make_early_inc_range(body)) {
+    if (auto *found = rows.find(&op); found != rows.end())
+      replace(cast<DestinationStyleOpInterface>(op),
+              found->second.emit(builder, placement.ranks));
+    else if (auto *chunks = reachable.find(&op); chunks != reachable.end())
+      replace(cast<DestinationStyleOpInterface>(op),
+              emitShard(cast<AttentionOpInterface>(op), chunks->second));
   }
   return attentions.size();
 }

@@ -7,19 +7,17 @@
 //===----------------------------------------------------------------------===//
 
 #include "ShardEmitter.h"
+#include "RankTensors.h"
 #include "attn/Dialect/Attn/IR/AttnCommOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 using namespace mlir;
 using namespace mlir::attn;
-
-static RankedTensorType getTensorType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 ShardEmitter::ShardEmitter(OpBuilder &builder, AttentionOpInterface op,
                            ChunkPlacement placement, Value rank)
@@ -32,6 +30,8 @@ std::unique_ptr<ShardEmitter> attn::createShardEmitter(OpBuilder &builder,
                                                        AttentionOpInterface op,
                                                        ChunkPlacement placement,
                                                        Value rank) {
+  if (auto grad = dyn_cast<AttentionGradOp>(op.getOperation()))
+    return createGradientShard(builder, grad, placement, rank);
   return createAttentionShard(builder, cast<AttentionOp>(op.getOperation()),
                               placement, rank);
 }
@@ -161,22 +161,11 @@ Value ShardEmitter::emitWithSlot(Value tensor, Value chunk, int64_t slot) {
 // Operations
 //===----------------------------------------------------------------------===//
 
-Value ShardEmitter::emitEmpty(RankedTensorType type, Value like) {
-  SmallVector<Value> sizes;
-  for (int64_t dim = 0; dim < type.getRank(); ++dim)
-    if (type.isDynamicDim(dim))
-      sizes.push_back(tensor::DimOp::create(b, like, dim));
-  return tensor::EmptyOp::create(b, type, sizes);
-}
-
 Value ShardEmitter::emitDestination(Value destination, Value like) {
   if (!destination.getDefiningOp<tensor::EmptyOp>())
     return destination;
-  RankedTensorType type = getTensorType(destination);
-  SmallVector<int64_t> shape(type.getShape());
-  if (!ShapedType::isDynamic(shape[sequenceDim]))
-    shape[sequenceDim] /= placement.ranks;
-  return emitEmpty(type.clone(shape), like);
+  return emitEmpty(b, getChunkType(getTensorType(destination), placement.ranks),
+                   like);
 }
 
 Operation *ShardEmitter::emitCopy(TypeRange results) {
@@ -217,22 +206,13 @@ ShardEmitter::Values ShardEmitter::emitIfMember(const llvm::BitVector &set,
 //===----------------------------------------------------------------------===//
 
 Value ShardEmitter::emitAllGather(Value chunk) {
-  RankedTensorType type = getTensorType(chunk);
-  Type elementType = type.getElementType();
-  SmallVector<Value> sizes;
-  for (int64_t dim = 0; dim < type.getRank(); ++dim)
-    if (type.isDynamicDim(dim))
-      sizes.push_back(tensor::DimOp::create(b, chunk, dim));
-  SmallVector<int64_t> shape = {placement.ranks};
-  llvm::append_range(shape, type.getShape());
-  Value received = tensor::EmptyOp::create(b, shape, elementType, sizes);
-  Value parts =
-      AllGatherOp::create(b, received.getType(), chunk, received).getResult();
+  Value parts = emitGathered(b, placement.ranks, chunk);
   // Parts become neighbors in the dimension of positions.
   SmallVector<int64_t> permutation = {1, 2, 0, 3, 4};
-  SmallVector<int64_t> ordered = {shape[1], shape[2], shape[0], shape[3],
-                                  shape[4]};
-  Value destination = tensor::EmptyOp::create(b, ordered, elementType, sizes);
+  SmallVector<OpFoldResult> sizes = applyPermutation(
+      tensor::getMixedSizes(b, b.getLoc(), parts), permutation);
+  Value destination =
+      tensor::EmptyOp::create(b, sizes, getTensorType(chunk).getElementType());
   Value transposed =
       linalg::TransposeOp::create(b, parts, destination, permutation)
           .getResult()[0];
@@ -254,7 +234,7 @@ ShardEmitter::emitExchange(ValueRange sent, const llvm::BitVector &senders,
   Values received;
   for (auto [number, value] : llvm::enumerate(sent)) {
     Value destination = destinations.empty()
-                            ? emitEmpty(getTensorType(value), value)
+                            ? emitEmpty(b, getTensorType(value), value)
                             : destinations[number];
     received.push_back(
         SendRecvOp::create(b, value.getType(), value, to, from, destination)

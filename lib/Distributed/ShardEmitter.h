@@ -77,8 +77,6 @@ protected:
     return {emitSlot(keys.key, slot), emitSlot(keys.value, slot)};
   }
 
-  /// A new tensor with the dynamic sizes of `like`.
-  Value emitEmpty(RankedTensorType type, Value like);
   /// `destination`, which has become a chunk of this rank, if it has contents,
   /// else a new one with the dynamic sizes of `like`.
   Value emitDestination(Value destination, Value like);
@@ -134,6 +132,10 @@ std::unique_ptr<ShardEmitter> createAttentionShard(OpBuilder &builder,
                                                    AttentionOp op,
                                                    ChunkPlacement placement,
                                                    Value rank);
+std::unique_ptr<ShardEmitter> createGradientShard(OpBuilder &builder,
+                                                  AttentionGradOp op,
+                                                  ChunkPlacement placement,
+                                                  Value rank);
 
 } // namespace mlir::attn
 

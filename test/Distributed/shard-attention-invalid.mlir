@@ -124,9 +124,11 @@ func.func @query(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
 
 !t = tensor<1x2x64x16xf32>
 func.func @source(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
-  %sum = linalg.add ins(%k, %k : !t, !t) outs(%out : !t) -> !t
-  // expected-error @below {{'attn.attention' op 'key' must be an argument of the function or a result of 'attn.attention' to be distributed over ranks (was a result of 'linalg.add')}}
-  %0 = attn.attention ins(%q, %sum, %v : !t, !t, !t) outs(%out : !t) -> !t
+  %c0 = arith.constant 0 : index
+  %x = arith.constant 1.0 : f32
+  %other = tensor.insert %x into %k[%c0, %c0, %c0, %c0] : !t
+  // expected-error @below {{'attn.attention' op 'key' must be an argument of the function or a result of attention, its gradient or linalg to be distributed over ranks (was a result of 'tensor.insert')}}
+  %0 = attn.attention ins(%q, %other, %v : !t, !t, !t) outs(%out : !t) -> !t
   return %0 : !t
 }
 
@@ -135,7 +137,7 @@ func.func @source(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
 !t = tensor<1x2x64x16xf32>
 func.func @nothing(%k: !t, %v: !t, %out: !t) -> !t {
   %q = tensor.empty() : !t
-  // expected-error @below {{'attn.attention' op 'query' must be an argument of the function or a result of 'attn.attention' to be distributed over ranks (was a result of 'tensor.empty')}}
+  // expected-error @below {{'attn.attention' op 'query' must be an argument of the function or a result of attention, its gradient or linalg to be distributed over ranks (was a result of 'tensor.empty')}}
   %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) -> !t
   return %0 : !t
 }
@@ -152,12 +154,13 @@ func.func @memrefs(%q: !m, %k: !m, %v: !m, %out: !m) {
 // -----
 
 !t = tensor<1x2x64x16xf32>
-func.func @other_use(%q: !t, %k: !t, %v: !t, %out: !t, %e: !t) -> (!t, !t) {
+func.func @other_use(%q: !t, %k: !t, %v: !t, %out: !t) -> (!t, f32) {
   // expected-note @above {{the tensor is defined here}}
   %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) -> !t
-  // expected-error @below {{'linalg.add' op uses a tensor that is distributed over ranks, which only 'query', 'key', 'value' and destinations of 'attn.attention' can}}
-  %1 = linalg.add ins(%q, %q : !t, !t) outs(%e : !t) -> !t
-  return %0, %1 : !t, !t
+  %c0 = arith.constant 0 : index
+  // expected-error @below {{'tensor.extract' op uses a tensor that is distributed over ranks, which only attention, its gradient and linalg on rows can}}
+  %1 = tensor.extract %q[%c0, %c0, %c0, %c0] : !t
+  return %0, %1 : !t, f32
 }
 
 // -----
@@ -191,13 +194,232 @@ func.func @length(%q: !t, %k: !t, %v: !t, %out: !t) -> (!t, tensor<?xf32>) {
 
 // -----
 
-!t = tensor<1x2x64x16xf32>
-!l = tensor<1x2x64xf32>
-func.func @gradient(%q: !t, %k: !t, %v: !t, %out: !t, %lse: !l) -> (!t, !t, !t) {
-  // expected-error @below {{'attn.attention_grad' op cannot be distributed over ranks: only 'attn.attention' can}}
+!t = tensor<1x2x66x16xf32>
+!l = tensor<1x2x66xf32>
+func.func @lengths_of_gradient(%q: !t, %k: !t, %v: !t, %out: !t, %lse: !l) -> (!t, !t, !t) {
+  // expected-error @below {{'attn.attention_grad' op dimension 2 of 'query' must be a multiple of 4, 1 for each of 4 ranks (was 66)}}
   %0:3 = attn.attention_grad ins(%q, %k, %v, %out, %lse, %out : !t, !t, !t, !t, !l, !t)
       outs(%q, %k, %v : !t, !t, !t) -> !t, !t, !t
   return %0#0, %0#1, %0#2 : !t, !t, !t
+}
+
+// -----
+
+!t = tensor<1x2x96x16xf32>
+!l = tensor<1x2x96xf32>
+func.func @words_of_gradient(%q: !t, %k: !t, %v: !t, %out: !t, %lse: !l, %seed: i64) -> (!t, !t, !t) {
+  // expected-error @below {{'attn.attention_grad' op with dropout, dimension 2 of 'query' must be a multiple of 64, 16 for each of 4 chunks (was 96)}}
+  %0:3 = attn.attention_grad ins(%q, %k, %v, %out, %lse, %out : !t, !t, !t, !t, !l, !t)
+      outs(%q, %k, %v : !t, !t, !t)
+      dropout(#attn.dropout<p = 0.125, rng = #attn.philox<rounds = 7>>, %seed, %seed : i64, i64) -> !t, !t, !t
+  return %0#0, %0#1, %0#2 : !t, !t, !t
+}
+
+// -----
+
+!t = tensor<1x2x64x16xf32>
+!l = tensor<1x2x64xf32>
+func.func @source_of_gradient(%q: !t, %k: !t, %v: !t, %out: !t, %lse: !l) -> (!t, !t, !t) {
+  %e = tensor.empty() : !l
+  // expected-error @below {{'attn.attention_grad' op 'dlse' must be an argument of the function or a result of attention, its gradient or linalg to be distributed over ranks (was a result of 'tensor.empty')}}
+  %0:3 = attn.attention_grad ins(%q, %k, %v, %out, %lse, %out, %e : !t, !t, !t, !t, !l, !t, !l)
+      outs(%q, %k, %v : !t, !t, !t) -> !t, !t, !t
+  return %0#0, %0#1, %0#2 : !t, !t, !t
+}
+
+// -----
+
+!t = tensor<1x2x64x16xf32>
+!l = tensor<1x2x64xf32>
+func.func @sequences_of_gradient(%q: !t, %k: !t, %v: !t, %out: !t, %lse: !l, %s: tensor<?xi32>) -> (!t, !t, !t) {
+  // expected-error @below {{'attn.attention_grad' op cannot be distributed over ranks with 'sequences'}}
+  %0:3 = attn.attention_grad ins(%q, %k, %v, %out, %lse, %out : !t, !t, !t, !t, !l, !t)
+      outs(%q, %k, %v : !t, !t, !t) sequences packed(%s, %s : tensor<?xi32>, tensor<?xi32>) -> !t, !t, !t
+  return %0#0, %0#1, %0#2 : !t, !t, !t
+}
+
+// -----
+
+!t = tensor<1x2x64x16xf32>
+!l = tensor<1x2x64xf32>
+func.func @identity_of_gradient(%q: !t, %k: !t, %v: !t, %out: !t, %lse: !l, %u: tensor<2xf32>) -> (!t, !t, !t) {
+  // expected-error @below {{'attn.attention_grad' op cannot be distributed over ranks with 'identity'}}
+  %0:3 = attn.attention_grad ins(%q, %k, %v, %out, %lse, %out : !t, !t, !t, !t, !l, !t)
+      outs(%q, %k, %v : !t, !t, !t) identity(%u : tensor<2xf32>) -> !t, !t, !t
+  return %0#0, %0#1, %0#2 : !t, !t, !t
+}
+
+// -----
+
+!t = tensor<1x2x64x16xf32>
+!l = tensor<1x2x64xf32>
+!b = tensor<2x64xf32>
+func.func @captures_of_gradient(%q: !t, %k: !t, %v: !t, %out: !t, %lse: !l, %bias: !b, %zero: !b) -> (!t, !t, !t, !b) {
+  // expected-error @below {{'attn.attention_grad' op cannot be distributed over ranks with 'dcaptures'}}
+  %0:4 = attn.attention_grad ins(%q, %k, %v, %out, %lse, %out : !t, !t, !t, !t, !l, !t)
+      outs(%q, %k, %v, %zero : !t, !t, !t, !b)
+      score_mod {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %x = tensor.extract %bias[%h, %j] : !b
+        %r = arith.addf %s, %x : f32
+        attn.yield %r : f32
+      } score_mod_grad {
+      ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index, %db: !b):
+        attn.accumulate %ds into %db[%h, %j] : !b
+        attn.yield %ds : f32
+      } -> !t, !t, !t, !b
+  return %0#0, %0#1, %0#2, %0#3 : !t, !t, !t, !b
+}
+
+// -----
+
+!t = tensor<1x2x64x16xf32>
+!l = tensor<1x2x64xf32>
+func.func @nested_gradient(%q: !t, %k: !t, %v: !t, %out: !t, %lse: !l, %c: i1) -> !t {
+  %0 = scf.if %c -> !t {
+    // expected-error @below {{'attn.attention_grad' op must be in the first block of a function to be distributed over ranks}}
+    %1:3 = attn.attention_grad ins(%q, %k, %v, %out, %lse, %out : !t, !t, !t, !t, !l, !t)
+        outs(%q, %k, %v : !t, !t, !t) -> !t, !t, !t
+    scf.yield %1#0 : !t
+  } else {
+    scf.yield %out : !t
+  }
+  return %0 : !t
+}
+
+// -----
+
+// A sum over positions in bf16 would be rounded for each rank.
+!t = tensor<1x2x64x16xbf16>
+!s = tensor<1x2x16xbf16>
+func.func @sum_of_bf16(%q: !t, %k: !t, %v: !t, %out: !t) -> (!t, !s) {
+  %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) -> !t
+  %zero = arith.constant 0.0 : bf16
+  %e = tensor.empty() : !s
+  %zeros = linalg.fill ins(%zero : bf16) outs(%e : !s) -> !s
+  // expected-error @below {{'linalg.reduce' op result #0 must be a sum in f32 that starts from 0, since it reduces positions, which are distributed over ranks}}
+  %sum = linalg.reduce { arith.addf } ins(%0 : !t) outs(%zeros : !s) dimensions = [2]
+  return %0, %sum : !t, !s
+}
+
+// -----
+
+// Each rank would add the start.
+!t = tensor<1x2x64x16xf32>
+!s = tensor<1x2x16xf32>
+func.func @sum_from_one(%q: !t, %k: !t, %v: !t, %out: !t) -> (!t, !s) {
+  %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) -> !t
+  %one = arith.constant 1.0 : f32
+  %e = tensor.empty() : !s
+  %ones = linalg.fill ins(%one : f32) outs(%e : !s) -> !s
+  // expected-error @below {{'linalg.reduce' op result #0 must be a sum in f32 that starts from 0, since it reduces positions, which are distributed over ranks}}
+  %sum = linalg.reduce { arith.addf } ins(%0 : !t) outs(%ones : !s) dimensions = [2]
+  return %0, %sum : !t, !s
+}
+
+// -----
+
+!t = tensor<1x2x64x16xf32>
+!s = tensor<1x2x16xf32>
+func.func @maximum(%q: !t, %k: !t, %v: !t, %out: !t) -> (!t, !s) {
+  %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) -> !t
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : !s
+  %zeros = linalg.fill ins(%zero : f32) outs(%e : !s) -> !s
+  // expected-error @below {{'linalg.reduce' op result #0 must be a sum in f32 that starts from 0, since it reduces positions, which are distributed over ranks}}
+  %largest = linalg.reduce { arith.maximumf } ins(%0 : !t) outs(%zeros : !s) dimensions = [2]
+  return %0, %largest : !t, !s
+}
+
+// -----
+
+!t = tensor<1x2x64x16xf32>
+!r = tensor<1x64x2x16xf32>
+func.func @transposed(%q: !t, %k: !t, %v: !t, %out: !t, %e: !r) -> (!t, !r) {
+  %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) -> !t
+  // expected-error @below {{'linalg.transpose' op must use positions, which are distributed over ranks, in dimension 2 of operand #1 alone (its indexing map is affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>)}}
+  %1 = linalg.transpose ins(%0 : !t) outs(%e : !r) permutation = [0, 2, 1, 3]
+  return %0, %1 : !t, !r
+}
+
+// -----
+
+#all = affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>
+#shifted = affine_map<(d0, d1, d2, d3) -> (d0, d1, d2 + 1, d3)>
+!t = tensor<1x2x64x16xf32>
+!o = tensor<1x2x60x16xf32>
+func.func @shifted(%q: !t, %k: !t, %v: !t, %out: !t, %e: !o) -> (!t, !o) {
+  %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) -> !t
+  // expected-error @below {{'linalg.generic' op must have a loop over dimension 2 of operand #0, which is distributed over ranks (its indexing map is affine_map<(d0, d1, d2, d3) -> (d0, d1, d2 + 1, d3)>)}}
+  %1 = linalg.generic {indexing_maps = [#shifted, #all],
+                       iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%0 : !t) outs(%e : !o) {
+  ^bb0(%x: f32, %old: f32):
+    linalg.yield %x : f32
+  } -> !o
+  return %0, %1 : !t, !o
+}
+
+// -----
+
+#all = affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>
+!t = tensor<1x2x64x16xf32>
+func.func @position(%q: !t, %k: !t, %v: !t, %out: !t, %e: !t) -> (!t, !t) {
+  %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) -> !t
+  // expected-error @below {{'linalg.generic' op must not read its position, which is distributed over ranks}}
+  %1 = linalg.generic {indexing_maps = [#all, #all],
+                       iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%0 : !t) outs(%e : !t) {
+  ^bb0(%x: f32, %old: f32):
+    %i = linalg.index 2 : index
+    %n = arith.index_cast %i : index to i32
+    %f = arith.sitofp %n : i32 to f32
+    %y = arith.mulf %x, %f : f32
+    linalg.yield %y : f32
+  } -> !t
+  return %0, %1 : !t, !t
+}
+
+// -----
+
+!t = tensor<1x2x?x16xf32>
+func.func @new_size(%q: !t, %k: !t, %v: !t, %out: !t, %n: index) -> (!t, !t) {
+  %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) -> !t
+  %e = tensor.empty(%n) : !t
+  // expected-error @below {{'linalg.exp' op size of dimension 2 of operand #1 must be the length of a tensor that is distributed over ranks}}
+  %1 = linalg.exp ins(%0 : !t) outs(%e : !t) -> !t
+  return %0, %1 : !t, !t
+}
+
+// -----
+
+!t = tensor<1x2x64x16xf32>
+func.func @source_of_rows(%q: !t, %k: !t, %v: !t, %out: !t, %e: !t) -> (!t, !t) {
+  %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) -> !t
+  %c0 = arith.constant 0 : index
+  %x = arith.constant 1.0 : f32
+  %other = tensor.insert %x into %e[%c0, %c0, %c0, %c0] : !t
+  // expected-error @below {{'linalg.add' op 'operand #1' must be an argument of the function or a result of attention, its gradient or linalg to be distributed over ranks (was a result of 'tensor.insert')}}
+  %1 = linalg.add ins(%0, %other : !t, !t) outs(%e : !t) -> !t
+  return %0, %1 : !t, !t
+}
+
+// -----
+
+!t = tensor<1x2x64x16xf32>
+func.func @nested_rows(%q: !t, %k: !t, %v: !t, %out: !t, %c: i1) -> (!t, !t) {
+  // expected-note @below {{the tensor is defined here}}
+  %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) -> !t
+  %1 = scf.if %c -> !t {
+    %e = tensor.empty() : !t
+    // expected-error @below {{'linalg.exp' op uses a tensor that is distributed over ranks, which only attention, its gradient and linalg on rows can}}
+    %2 = linalg.exp ins(%0 : !t) outs(%e : !t) -> !t
+    scf.yield %2 : !t
+  } else {
+    %e = tensor.empty() : !t
+    scf.yield %e : !t
+  }
+  return %0, %1 : !t, !t
 }
 
 // -----

@@ -19,12 +19,13 @@ def AttnShardAttentionPass
     : Attn_Pass<"attn-shard-attention", "::mlir::ModuleOp"> {
   let summary = "turn functions into functions of one rank of several";
   let description = [{
-    Distributes the queries, keys and values of `attn.attention` over the ranks of a
-    group by their positions (sequence or context parallelism). A function of the
-    whole tensors becomes the function that each rank calls: of `ranks` equal chunks,
-    rank `r` has chunk `r` of the queries, keys and values, and gets chunk `r` of the
-    results. All else, such as seeds, sinks and tensors that regions read, is the same
-    on all ranks. `attn.comm.rank` tells the ranks apart.
+    Distributes the queries, keys and values of `attn.attention` and
+    `attn.attention_grad` over the ranks of a group by their positions (sequence or
+    context parallelism). A function of the whole tensors becomes the function that
+    each rank calls: of `ranks` equal chunks, rank `r` has chunk `r` of the queries,
+    keys and values, and gets chunk `r` of the results. All else, such as seeds, sinks
+    and tensors that regions read, is the same on all ranks. `attn.comm.rank` tells the
+    ranks apart.
 
     `positions` gives each attention its global coordinates, so that masks, regions
     and dropout do the same as in the whole. A mask decides which ranks need which chunks of
@@ -97,11 +98,41 @@ def AttnShardAttentionPass
       ...
     ```
 
-    The pass runs before scheduling. An attention that it cannot distribute is an error:
-    one with `sequences`, `key_lengths`, `reads`, `block_mask`, `identity`, `dropout_mask`, `positions`, or a `query` or `epilogue` region; lengths
-    that `ranks` does not divide; chunks in which no word of a keep mask begins, with
-    `dropout`; operands that are neither arguments of the function nor results of
-    attention; and gradients. So is a sharded tensor with other uses.
+    Gradients, of functions that `attn-differentiate` makes or that have
+    `attn.attention_grad` otherwise, are distributed in the same way. Each rank has the
+    chunks of `out`, `lse`, `dout` and `dlse` that belong to its queries:
+
+    | method | `dquery` | `dkey`, `dvalue` |
+    |---|---|---|
+    | `allgather` | of all keys at once | of all keys; ranks exchange their parts (`attn.comm.all_to_all`) and add them up |
+    | `ring`, `zigzag` | the sum of all steps | follow their keys; each rank adds its part; the last holder returns the total |
+
+    In a ring, ranks exchange the keys of the next step and the gradients of the step
+    before while they compute. The last holder of keys, the last rank that attends to
+    them, returns their gradients to their owner. Without a mask, each of `n > 1` ranks
+    sends keys and values `n - 1` times and gradients `n` times. A rank has memory for a
+    few chunks, as in the forward pass. With `allgather`, `attn.comm.all_to_all` and a sum
+    send as many bytes as a reduce-scatter would, and need no operation of their own.
+
+    All additions are f32, and gradients are rounded once. The order of additions does not
+    depend on the order in which ranks arrive, so that `deterministic` holds.
+
+    Operations of linalg that compute rows of tensors of queries or keys compute rows of
+    chunks: each operand with the loop over positions has it in dimension 2 alone. If
+    they add up rows in f32 from 0 on, such as the gradient of sinks, all ranks
+    gather the results of all ranks (`attn.comm.all_gather`) and add them up in the same
+    order.
+
+    The pass runs before scheduling. An attention or a gradient that it cannot
+    distribute is an error:
+
+    - one with `sequences`, `key_lengths`, `reads`, `block_mask`, `identity`,
+      `dropout_mask`, `positions`, `dcaptures`, or a `query` or `epilogue` region
+    - lengths that `ranks` does not divide; with `dropout`, chunks in which no word of a
+      keep mask begins
+    - operands that are neither arguments of the function nor results of attention, its
+      gradient or linalg
+    - other uses of a sharded tensor, and calls of the function
   }];
   let options = [
     Option<"method", "method", "::mlir::attn::ShardMethod",
@@ -119,9 +150,10 @@ def AttnShardAttentionPass
            "Number of ranks, from 1 to 1024">,
   ];
   let statistics = [Statistic<"numSharded", "num-sharded",
-                              "Number of attentions that were distributed">];
+                              "Number of attentions and gradients that were distributed">];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::attn::AttnDialect",
+    "::mlir::bufferization::BufferizationDialect",
     "::mlir::linalg::LinalgDialect", "::mlir::scf::SCFDialect",
     "::mlir::tensor::TensorDialect"];
 }

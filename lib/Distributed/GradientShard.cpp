@@ -1,0 +1,271 @@
+//===- GradientShard.cpp - The gradient of attention of one rank ----------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// In a ring, the gradients of keys and values follow them: a rank receives the
+// sum of all ranks before it one step later than the keys, adds its own part
+// and sends the sum on. From the last rank that needs the keys, it goes back to
+// their owner.
+//
+//===----------------------------------------------------------------------===//
+
+#include "RankTensors.h"
+#include "ShardEmitter.h"
+#include "attn/Dialect/Attn/IR/AttnCommOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+
+namespace {
+/// Emits the gradient of attention of one rank.
+class GradientShard : public ShardEmitter {
+public:
+  GradientShard(OpBuilder &builder, AttentionGradOp grad,
+                ChunkPlacement placement, Value rank)
+      : ShardEmitter(builder, grad, placement, rank), grad(grad),
+        queryGrads(placement.chunksPerRank) {}
+
+  Values emitWhole(Value key, Value value) override;
+
+private:
+  Values emitComputation(const RingStep &step, bool isLast) override;
+  bool hasTransfer(const RingStep &step) override { return step.number != 0; }
+  Values emitTransfer(const RingStep &step) override;
+  void finishStep(const RingStep &step, ValueRange computed,
+                  ValueRange transferred) override;
+  Values emitRingResults(const RingStep &last) override;
+
+  /// A new f32 tensor for the gradient of `like`.
+  Value emitAccumulator(Value like) {
+    return emitEmpty(b, getTensorType(like).clone(b.getF32Type()), like);
+  }
+  /// The gradients with the queries of one slot, in `destinations`.
+  Values emitGradient(int64_t querySlot, KeyValues keys, Value positions,
+                      ValueRange destinations);
+  /// The gradients of `step` with the queries of one slot and the keys of one,
+  /// and 0 on ranks that do not attend.
+  Values emitPartial(const RingStep &step, int64_t querySlot, int64_t keySlot);
+  /// The sum of `whole`, gradients of all keys, over all ranks: the part of
+  /// this rank.
+  Value emitReduceScatter(Value whole, Value chunk);
+
+  /// The gradients that travel, and `parts` of this rank for each slot. In the
+  /// first step, these are all there is.
+  KeyValues emitWithParts(ArrayRef<KeyValues> parts);
+  /// Sends gradients from the last holders of `step` to their owners.
+  KeyValues emitReturn(const RingStep &step);
+
+  AttentionGradOp grad;
+  /// The gradients of the queries of each slot, of the steps before.
+  Values queryGrads;
+  /// The gradients of the keys and values that this rank had in `previous`,
+  /// without ranks that come later in the ring.
+  KeyValues travelling;
+  const RingStep *previous = nullptr;
+  /// The gradients of this rank's keys and values, once they have come back.
+  KeyValues returned;
+};
+} // namespace
+
+std::unique_ptr<ShardEmitter>
+attn::createGradientShard(OpBuilder &builder, AttentionGradOp op,
+                          ChunkPlacement placement, Value rank) {
+  return std::make_unique<GradientShard>(builder, op, placement, rank);
+}
+
+GradientShard::Values GradientShard::emitGradient(int64_t querySlot,
+                                                  KeyValues keys,
+                                                  Value positions,
+                                                  ValueRange destinations) {
+  auto shard = cast<AttentionGradOp>(emitCopy(destinations.getTypes()));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(shard);
+  SmallVector<OpOperand *> rows = {
+      &shard.getQueryMutable(), &shard.getOutMutable(), &shard.getLseMutable(),
+      &shard.getDoutMutable()};
+  llvm::append_range(rows, llvm::make_pointer_range(shard.getDlseMutable()));
+  for (OpOperand *operand : rows)
+    operand->set(emitSlot(operand->get(), querySlot));
+  shard.getKeyMutable().assign(keys.key);
+  shard.getValueMutable().assign(keys.value);
+  shard.getPositionsMutable().assign(positions);
+  shard.getDqueryMutable().assign(destinations[0]);
+  shard.getDkeyMutable().assign(destinations[1]);
+  shard.getDvalueMutable().assign(destinations[2]);
+  return shard->getResults();
+}
+
+//===----------------------------------------------------------------------===//
+// All keys at once
+//===----------------------------------------------------------------------===//
+
+Value GradientShard::emitReduceScatter(Value whole, Value chunk) {
+  // The parts of ranks become neighbors in the first dimension.
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, b.getLoc(), chunk);
+  sizes.insert(sizes.begin() + sequenceDim, b.getIndexAttr(placement.ranks));
+  SmallVector<int64_t> shape;
+  for (OpFoldResult size : sizes)
+    shape.push_back(getConstantIntValue(size).value_or(ShapedType::kDynamic));
+  SmallVector<ReassociationIndices> groups = {{0}, {1}, {2, 3}, {4}};
+  Value split = tensor::ExpandShapeOp::create(
+      b, getTensorType(whole).clone(shape), whole, groups, sizes);
+  SmallVector<int64_t> permutation = {2, 0, 1, 3, 4};
+  Value sent = tensor::EmptyOp::create(b, applyPermutation(sizes, permutation),
+                                       b.getF32Type());
+  sent =
+      linalg::TransposeOp::create(b, split, sent, permutation).getResult()[0];
+  Value received = emitEmpty(b, getTensorType(sent), sent);
+  Value parts =
+      AllToAllOp::create(b, sent.getType(), sent, received).getResult();
+  return emitSumOfParts(b, parts);
+}
+
+GradientShard::Values GradientShard::emitWhole(Value key, Value value) {
+  Value dquery = emitDestination(grad.getDquery(), grad.getQuery());
+  Value dkey = emitDestination(grad.getDkey(), grad.getKey());
+  Value dvalue = emitDestination(grad.getDvalue(), grad.getValue());
+  Values whole =
+      emitGradient(/*querySlot=*/0, {key, value}, emitWholePositions(key),
+                   {dquery, emitAccumulator(key), emitAccumulator(value)});
+  Value keySum = emitReduceScatter(whole[1], grad.getKey());
+  Value valueSum = emitReduceScatter(whole[2], grad.getValue());
+  return {whole[0], emitRounded(b, keySum, dkey),
+          emitRounded(b, valueSum, dvalue)};
+}
+
+//===----------------------------------------------------------------------===//
+// Rings
+//===----------------------------------------------------------------------===//
+
+GradientShard::Values GradientShard::emitPartial(const RingStep &step,
+                                                 int64_t querySlot,
+                                                 int64_t keySlot) {
+  Value query = emitSlot(grad.getQuery(), querySlot);
+  KeyValues ofSlot = emitSlot(keys, keySlot);
+  Values destinations;
+  for (Value like : {query, ofSlot.key, ofSlot.value})
+    destinations.push_back(
+        emitAllocation(b, getTensorType(like).clone(b.getF32Type()), like));
+  SmallVector<APFloat> zeros(3, APFloat::getZero(APFloat::IEEEsingle()));
+  return emitIfMember(
+      step.getAttending(querySlot, keySlot), destinations, zeros, [&] {
+        Value positions =
+            emitPositions(step, query, querySlot, ofSlot.key, keySlot);
+        return emitGradient(querySlot, ofSlot, positions, destinations);
+      });
+}
+
+GradientShard::Values GradientShard::emitComputation(const RingStep &step,
+                                                     bool) {
+  int64_t slots = placement.chunksPerRank;
+  // The terms of the gradients of queries, then of keys, then of values.
+  SmallVector<Values> terms(3 * slots);
+  for (int64_t querySlot = 0; querySlot < slots; ++querySlot) {
+    if (step.hasAttention(querySlot) && queryGrads[querySlot])
+      terms[querySlot].push_back(queryGrads[querySlot]);
+    for (int64_t keySlot = 0; keySlot < slots; ++keySlot) {
+      if (step.getAttending(querySlot, keySlot).none())
+        continue;
+      Values partial = emitPartial(step, querySlot, keySlot);
+      terms[querySlot].push_back(partial[0]);
+      terms[slots + keySlot].push_back(partial[1]);
+      terms[2 * slots + keySlot].push_back(partial[2]);
+    }
+  }
+  Values computed;
+  for (const Values &ofSlot : terms)
+    if (!ofSlot.empty())
+      computed.push_back(emitSum(b, ofSlot));
+  return computed;
+}
+
+GradientShard::KeyValues GradientShard::emitReturn(const RingStep &step) {
+  llvm::BitVector owners = step.getOwnersOfLast();
+  Values destinations;
+  if (!owners.all())
+    destinations = {returned.key, returned.value};
+  Values received =
+      emitExchange({travelling.key, travelling.value}, step.lastHolders, owners,
+                   /*distance=*/-step.number, destinations);
+  return {received[0], received[1]};
+}
+
+GradientShard::Values GradientShard::emitTransfer(const RingStep &step) {
+  if (step.number == 0)
+    return {};
+  Values received =
+      emitExchange({travelling.key, travelling.value}, step.getSenders(),
+                   step.receivers, /*distance=*/1);
+  if (previous->hasReturn()) {
+    KeyValues back = emitReturn(*previous);
+    received.append({back.key, back.value});
+  }
+  return received;
+}
+
+GradientShard::KeyValues
+GradientShard::emitWithParts(ArrayRef<KeyValues> parts) {
+  if (!previous && parts.size() == 1)
+    return parts.front();
+  KeyValues totals = travelling;
+  if (!previous)
+    totals = {emitAccumulator(grad.getKey()), emitAccumulator(grad.getValue())};
+  auto add = [&](Value sum, Value part, int64_t slot) {
+    if (previous)
+      part = emitSum(b, {emitSlot(sum, slot), part});
+    return emitWithSlot(sum, part, slot);
+  };
+  for (int64_t slot = 0; slot < placement.chunksPerRank; ++slot)
+    if (KeyValues part = parts[slot]; part.key)
+      totals = {add(totals.key, part.key, slot),
+                add(totals.value, part.value, slot)};
+  return totals;
+}
+
+void GradientShard::finishStep(const RingStep &step, ValueRange computed,
+                               ValueRange transferred) {
+  auto take = [&]() -> Value {
+    Value value = computed.front();
+    computed = computed.drop_front();
+    return value;
+  };
+  int64_t slots = placement.chunksPerRank;
+  SmallVector<KeyValues> parts(slots);
+  for (int64_t slot = 0; slot < slots; ++slot)
+    if (step.hasAttention(slot))
+      queryGrads[slot] = take();
+  for (Value KeyValues::*which : {&KeyValues::key, &KeyValues::value})
+    for (int64_t slot = 0; slot < slots; ++slot)
+      if (step.isAttended(slot))
+        parts[slot].*which = take();
+  if (previous)
+    travelling = {transferred[0], transferred[1]};
+  travelling = emitWithParts(parts);
+  if (!previous)
+    returned = travelling;
+  else if (previous->hasReturn())
+    returned = {transferred[2], transferred[3]};
+  previous = &step;
+}
+
+GradientShard::Values GradientShard::emitRingResults(const RingStep &last) {
+  if (last.hasReturn())
+    returned = emitReturn(last);
+  Value dquery = emitDestination(grad.getDquery(), grad.getQuery());
+  for (auto [slot, gradient] : llvm::enumerate(queryGrads)) {
+    Value rounded = emitRounded(b, gradient, emitSlot(dquery, slot));
+    dquery = emitWithSlot(dquery, rounded, slot);
+  }
+  Value dkey = emitDestination(grad.getDkey(), grad.getKey());
+  Value dvalue = emitDestination(grad.getDvalue(), grad.getValue());
+  return {dquery, emitRounded(b, returned.key, dkey),
+          emitRounded(b, returned.value, dvalue)};
+}

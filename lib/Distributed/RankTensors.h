@@ -1,0 +1,53 @@
+//===- RankTensors.h - Tensors of ranks, and their total --------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Emits tensors of all ranks, and additions in f32 whose order does not depend
+// on the order in which ranks arrive.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_LIB_DISTRIBUTED_RANKTENSORS_H
+#define ATTN_LIB_DISTRIBUTED_RANKTENSORS_H
+
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace mlir::attn {
+
+inline RankedTensorType getTensorType(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+/// The type of a chunk of each of `ranks` ranks of a tensor.
+RankedTensorType getChunkType(RankedTensorType type, int64_t ranks);
+
+/// Emits a new tensor with the dynamic sizes of `like`.
+Value emitEmpty(ImplicitLocOpBuilder &b, RankedTensorType type, Value like);
+
+/// The same, which CSE keeps apart from others: where a branch fills two
+/// tensors of one type with zeros, they must not become one that it yields
+/// twice, since the buffers would then live until the function returns.
+Value emitAllocation(ImplicitLocOpBuilder &b, RankedTensorType type,
+                     Value like);
+
+/// Emits `part` of all of `ranks` ranks, `[ranks, ...]`.
+Value emitGathered(ImplicitLocOpBuilder &b, int64_t ranks, Value part);
+
+/// Emits the sum of the f32 tensors `parts[r, ...]`, in the order of `r`.
+Value emitSumOfParts(ImplicitLocOpBuilder &b, Value parts);
+
+/// Emits the sum of `terms`, f32 tensors of one type, in their order.
+Value emitSum(ImplicitLocOpBuilder &b, ValueRange terms);
+
+/// Emits `value`, an f32 tensor, in the type of `destination`. It goes there,
+/// unless that is new, or a slice of the type of `value`.
+Value emitRounded(ImplicitLocOpBuilder &b, Value value, Value destination);
+
+} // namespace mlir::attn
+
+#endif // ATTN_LIB_DISTRIBUTED_RANKTENSORS_H

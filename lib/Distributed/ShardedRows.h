@@ -1,0 +1,49 @@
+//===- ShardedRows.h - Operations on rows of a rank -------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// How operations of linalg compute on chunks: rows, or the sum of rows, such as
+// the gradient of sinks.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_LIB_DISTRIBUTED_SHARDEDROWS_H
+#define ATTN_LIB_DISTRIBUTED_SHARDEDROWS_H
+
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+
+namespace mlir::attn {
+
+/// An operation of linalg with a loop over the positions of chunks.
+class ShardedRows {
+public:
+  /// Finds the loop from `chunked`, an operand of `op` or the destination of a
+  /// result that has chunks. Fails, with an error, if other operands or the
+  /// body use positions in another way.
+  static FailureOr<ShardedRows> get(linalg::LinalgOp op, OpOperand &chunked);
+
+  /// Whether ranks have a chunk of `operand`, or of the result that goes there.
+  bool isChunked(OpOperand &operand);
+  /// The operation on chunks of one of `ranks` ranks. Its operands have become
+  /// chunks, except for new destinations. Returns the results.
+  SmallVector<Value> emit(OpBuilder &builder, int64_t ranks);
+
+private:
+  ShardedRows(linalg::LinalgOp op, unsigned loop) : op(op), loop(loop) {}
+
+  LogicalResult verifyOperand(OpOperand &operand);
+  LogicalResult verifyBody();
+  LogicalResult verifySum(OpOperand &init);
+
+  linalg::LinalgOp op;
+  /// The number of the loop over positions.
+  unsigned loop;
+};
+
+} // namespace mlir::attn
+
+#endif // ATTN_LIB_DISTRIBUTED_SHARDEDROWS_H
