@@ -7,9 +7,10 @@
 # ===----------------------------------------------------------------------===#
 #
 # Functions that attn-shard-attention makes, called by threads that are the ranks of a local group, against the formula
-# of the whole attention in f64. The function that is not sharded has the same bits of dropout. Ranks send as many bytes
-# as the mask and the method need. Delays do not change results, and failures of one rank end all calls. With --random,
-# as many random masks, lengths, methods and numbers of ranks follow, which depend on --seed.
+# of the whole attention, and of its gradients, in f64. The function that is not sharded has the same bits of dropout.
+# Ranks send as many bytes as the mask and the method need. Delays do not change results, and failures of one rank end
+# all calls. With --random, as many random masks, lengths, methods and numbers of ranks follow, which depend on --seed.
+# shard-gradients.test checks gradients.
 #
 # ===----------------------------------------------------------------------===#
 # REQUIRES: host-cc, numpy
@@ -21,6 +22,7 @@ import os
 import random
 import sys
 import threading
+from functools import partial
 
 import numpy as np
 
@@ -36,7 +38,10 @@ BATCH, HEADS, KEY_HEADS, DIM, VALUE_DIM = 2, 4, 2, 32, 16
 SEED, OFFSET = 0x123456789ABCDEF, 77
 TIME_LIMIT_MS = 120000
 SHORT_LIMIT_MS = 500
-SEND_RECV, ALL_GATHER = 0, 1  # attn_comm_kind
+SEND_RECV, ALL_GATHER, ALL_TO_ALL = 0, 1, 2  # attn_comm_kind
+# Functions of gradients: with the results of attention as arguments, or with the attention, and their names.
+ALONE, WITH_ATTENTION = "backward", "combined"
+FUNCTIONS = {None: "attention", ALONE: "attention_bwd", WITH_ATTENTION: "attention_grad"}
 INVALID_ARGUMENT, SHAPE_MISMATCH, DRIVER_ERROR, IO_ERROR = 1, 2, 10, 11  # attn_status
 
 
@@ -60,6 +65,21 @@ def from_bf16(bits):
     return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
+class Storage:
+    """How numbers of an element type are stored."""
+
+    def __init__(self, dtype):
+        self.width = 4 if dtype == "f32" else 2
+        self.store, self.load = {
+            "f32": (lambda x: x.astype(np.float32), lambda x: x),
+            "f16": (lambda x: x.astype(np.float16), lambda x: x.astype(np.float32)),
+            "bf16": (to_bf16, from_bf16),
+        }[dtype]
+
+    def round(self, x):
+        return self.load(self.store(x))
+
+
 class Case:
     """`attended` is a function of arrays of global positions and of the number of keys minus the number of queries.
 
@@ -67,16 +87,33 @@ class Case:
     """
 
     def __init__(self, name, mask="", attended=None, queries=192, keys=192, mask_mod="", bias=False, sinks=False,
-                 dropout=None, dtype="f32", dynamic=False, has_lse=True, is_exact=True):
+                 dropout=None, dtype="f32", dynamic=False, has_lse=True, is_exact=True, deterministic=False):
         self.name, self.mask, self.mask_mod, self.bias, self.sinks = name, mask, mask_mod, bias, sinks
         self.attended = attended or (lambda b, h, i, j, shift: np.ones(np.broadcast_shapes(i.shape, j.shape), bool))
         self.queries, self.keys, self.dropout, self.dtype = queries, keys, dropout, dtype
-        self.dynamic, self.has_lse, self.is_exact = dynamic, has_lse, is_exact
-        # In bf16, probabilities and the output are rounded once.
-        self.tolerance = 2**-7 if dtype == "bf16" else 2e-5
+        self.dynamic, self.has_lse, self.is_exact, self.deterministic = dynamic, has_lse, is_exact, deterministic
+        self.storage = Storage(dtype)
+        # Probabilities and the output are rounded once, and gradients after the output.
+        self.tolerance = {"f32": 2e-5, "bf16": 2**-7, "f16": 2**-10}[dtype]
+        self.grad_tolerance = self.tolerance if dtype == "f32" else 2 * self.tolerance
 
-    def mlir(self):
-        """The module of the whole attention."""
+    def differentiate(self, gradient):
+        """The passes that make the function of gradients of the queries, keys, values and sinks, and nothing else."""
+        arguments = "0,1,2,3" if self.sinks else "0,1,2"
+        options = f"function=attention mode={gradient} arguments={arguments}" + " deterministic" * self.deterministic
+        privatize = f"--symbol-privatize=exclude={FUNCTIONS[gradient]}"
+        return [f"--attn-differentiate={options}", privatize, "--symbol-dce"]
+
+    def destinations(self, types):
+        """New destinations of the attention."""
+        names = ["out"] + ["lse"] * self.has_lse
+        if not self.dynamic:
+            return "\n  ".join(f"%{name} = tensor.empty() : {types[name]}" for name in names)
+        lines = ["%two = arith.constant 2 : index", f"%length = tensor.dim %q, %two : {types['q']}"]
+        return "\n  ".join(lines + [f"%{name} = tensor.empty(%length) : {types[name]}" for name in names])
+
+    def mlir(self, gradient=None):
+        """The module of the whole attention. For gradients, it has new destinations."""
         queries, keys = ("?", "?") if self.dynamic else (self.queries, self.keys)
         q, k = f"tensor<{BATCH}x{HEADS}x{queries}x", f"tensor<{BATCH}x{KEY_HEADS}x{keys}x"
         tail = f"x{self.dtype}>"
@@ -114,8 +151,10 @@ class Case:
         outs = "%out, %lse" if self.has_lse else "%out"
         listed = ", ".join(results)
         values = "%0#0, %0#1" if self.has_lse else "%0"
+        arguments = {name: kind for name, kind in types.items() if not gradient or name not in ("out", "lse")}
         return f"""
-func.func @attention({", ".join(f"%{name}: {kind}" for name, kind in types.items())}) -> ({listed}) {{
+func.func @attention({", ".join(f"%{name}: {kind}" for name, kind in arguments.items())}) -> ({listed}) {{
+  {self.destinations(types) if gradient else ""}
   %0{":2" if self.has_lse else ""} = attn.attention
       ins(%q, %k, %v : {types["q"]}, {types["k"]}, {types["v"]})
       outs({outs} : {listed}){clauses} -> {listed}
@@ -156,6 +195,8 @@ CASES = [
     Case("dropout_arx", queries=128, keys=256, dropout=Dropout(0.5, "arx", 6, bits=4), has_lse=False),
     Case("dynamic", "#attn.causal", causal, dynamic=True),
     Case("bf16", "#attn.causal", causal, dtype="bf16"),
+    Case("f16", "#attn.causal", causal, dtype="f16", has_lse=False),
+    Case("deterministic", "#attn.causal", causal, sinks=True, deterministic=True),
 ]  # fmt: skip
 
 
@@ -228,7 +269,7 @@ class RandomCases:
         return f"#attn.{kind}<{text}, {other}>", lambda *at: combine(first(*at), second(*at))
 
     def make(self, number):
-        """A case, a method and a number of ranks."""
+        """A case, a method, a number of ranks, and a function of its gradients."""
         self.rng = random.Random(f"{self.seed} {number}")
         maybe = lambda probability: self.rng.random() < probability
         method, ranks = self.rng.choice(["ring", "zigzag", "allgather"]), self.rng.randint(1, 6)
@@ -245,59 +286,98 @@ class RandomCases:
         case = Case(f"random_{self.seed}_{number}", mask, attended, queries, keys, DIAGONALS if has_mod else "",
                     bias=maybe(0.3), sinks=maybe(0.3), dropout=dropout, dtype="bf16" if maybe(0.25) else "f32",
                     dynamic=method != "zigzag" and maybe(0.3), has_lse=maybe(0.5), is_exact=False)  # fmt: skip
-        return case, method, ranks
+        return case, method, ranks, self.rng.choice([ALONE, WITH_ATTENTION])
 
 
 class Inputs:
-    """Inputs, and the results of the whole attention in f64."""
+    """Inputs, and the results and gradients of the whole attention in f64."""
 
     def __init__(self, case, seed):
         rng = np.random.default_rng(seed)
-        narrow = (lambda x: from_bf16(to_bf16(x))) if case.dtype == "bf16" else (lambda x: x)
 
         def draw(*shape):
-            return narrow(rng.standard_normal(shape).astype(np.float32))
+            return case.storage.round(rng.standard_normal(shape).astype(np.float32))
 
         self.case = case
         self.q = draw(BATCH, HEADS, case.queries, DIM)
         self.k, self.v = draw(BATCH, KEY_HEADS, case.keys, DIM), draw(BATCH, KEY_HEADS, case.keys, VALUE_DIM)
         self.bias, self.sinks = draw(HEADS, case.keys), draw(HEADS)
+        self.dout, self.dlse = draw(*self.q.shape[:3], VALUE_DIM), draw(*self.q.shape[:3])
         at = np.ix_(range(BATCH), range(HEADS), range(case.queries), range(case.keys))
         shape = (BATCH, HEADS, case.queries, case.keys)
         self.attended = np.broadcast_to(case.attended(*at, case.keys - case.queries), shape)
-        q, k, v = (x.astype(np.float64) for x in (self.q, self.k, self.v))
-        group = HEADS // KEY_HEADS
-        score = np.einsum("bhid,bhjd->bhij", q, k.repeat(group, 1)) * DIM**-0.5
+        q, k, v = (x.astype(np.float64) for x in (self.q, self.repeat(self.k), self.repeat(self.v)))
+        score = np.einsum("bhid,bhjd->bhij", q, k) * DIM**-0.5
         if case.bias:
             score = score + self.bias[:, None, :]
         score = np.where(self.attended, score, -np.inf)
-        logits = score
-        if case.sinks:
-            sink = np.broadcast_to(self.sinks[:, None, None], (*shape[:3], 1))
-            logits = np.concatenate([score, sink], -1)
+        sink = self.sinks if case.sinks else np.full(HEADS, -np.inf)
+        logits = np.concatenate([score, np.broadcast_to(sink[:, None, None], (*shape[:3], 1))], -1)
         largest = logits.max(-1, keepdims=True)
         base = np.where(np.isneginf(largest), 0.0, largest)
         with np.errstate(divide="ignore", invalid="ignore"):
             lse = base + np.log(np.exp(logits - base).sum(-1, keepdims=True))
-            p = np.where(np.isneginf(score), 0.0, np.exp(score - lse))
+            p = np.where(np.isneginf(logits), 0.0, np.exp(logits - lse))
+        # What each probability is multiplied by; the sink has no value.
+        kept = np.ones(shape)
         if case.dropout:
-            p = p * case.dropout.keep(SEED, OFFSET, *at) / case.dropout.keep_probability
-        self.out, self.lse = np.einsum("bhij,bhjd->bhid", p, v.repeat(group, 1)), lse[..., 0]
+            kept = case.dropout.keep(SEED, OFFSET, *at) / case.dropout.keep_probability
+        self.expected = {"out": np.einsum("bhij,bhjd->bhid", p[..., :-1] * kept, v), "lse": lse[..., 0]}
+        self.magnitudes = {}
+        self.differentiate(q, k, v, p, kept)
 
-    def arguments(self, part, key_part):
-        """The arguments of a rank, and its results, which are at first no numbers."""
-        stored = (lambda x: to_bf16(x)) if self.case.dtype == "bf16" else (lambda x: x.copy())
-        q, k, v = stored(self.q[:, :, part]), stored(self.k[:, :, key_part]), stored(self.v[:, :, key_part])
-        out = stored(np.full((*q.shape[:3], VALUE_DIM), np.nan, np.float32))
-        lse = np.full(q.shape[:3], np.nan, np.float32)
-        arguments = [q, k, v, out] + [lse] * self.case.has_lse
-        arguments += [self.sinks] * self.case.sinks + [self.bias] * self.case.bias
-        if self.case.dropout:
-            arguments += [np.array(SEED), np.array(OFFSET)]
-        return arguments, [out, lse]
+    @staticmethod
+    def repeat(heads):
+        """A head of keys or values for each query head."""
+        return heads.repeat(HEADS // KEY_HEADS, 1)
+
+    def differentiate(self, q, k, v, p, kept):
+        """The gradients of sum(dout * out) + sum(dlse * lse), from probabilities `p`, of which the sink's is the last."""
+        case = self.case
+        dout, dlse = self.dout.astype(np.float64), self.dlse.astype(np.float64) * case.has_lse
+        dp = np.zeros_like(p)
+        dp[..., :-1] = np.einsum("bhid,bhjd->bhij", dout, v) * kept
+        dlogits = p * (dp - (p * dp).sum(-1, keepdims=True) + dlse[..., None])
+        dscore = dlogits[..., :-1] * DIM**-0.5
+        groups = lambda x: x.reshape(BATCH, KEY_HEADS, HEADS // KEY_HEADS, *x.shape[2:]).sum(2)
+        self.expected["dq"] = np.einsum("bhij,bhjd->bhid", dscore, k)
+        self.expected["dk"] = groups(np.einsum("bhij,bhid->bhjd", dscore, q))
+        self.expected["dv"] = groups(np.einsum("bhij,bhid->bhjd", p[..., :-1] * kept, dout))
+        self.expected["dsinks"] = dlogits[..., -1].sum((0, 2))
+        # Errors of rounded outputs add up over the rows.
+        self.magnitudes["dsinks"] = np.abs(dlogits[..., -1]).sum((0, 2))
+
+    def tolerance(self, name):
+        return self.case.grad_tolerance if name.startswith("d") else self.case.tolerance
+
+    def arguments(self, part, key_part, gradient=None):
+        """The arguments of a rank, and its results by name, which are at first no numbers."""
+        case, store = self.case, self.case.storage.store
+        q, k, v = store(self.q[:, :, part]), store(self.k[:, :, key_part]), store(self.v[:, :, key_part])
+        extra = [self.sinks] * case.sinks + [self.bias] * case.bias
+        if case.dropout:
+            extra += [np.array(SEED), np.array(OFFSET)]
+        out = store(np.full((*q.shape[:3], VALUE_DIM), np.nan, np.float32))
+        results = {"out": out, "lse": np.full(q.shape[:3], np.nan, np.float32)}
+        if not case.has_lse:
+            del results["lse"]
+        if not gradient:
+            return [q, k, v, *results.values(), *extra], results
+        arguments = [q, k, v, *extra]
+        if gradient == ALONE:
+            out, lse = self.expected["out"][:, :, part], self.expected["lse"][:, :, part]
+            arguments += [store(np.ascontiguousarray(out, np.float32)), np.ascontiguousarray(lse, np.float32)]
+            results = {}
+        arguments += [store(self.dout[:, :, part])] + [self.dlse[:, :, part].copy()] * case.has_lse
+        for name, like in (("dq", q), ("dk", k), ("dv", v)):
+            results[name] = store(np.full(like.shape, np.nan, np.float32))
+        if case.sinks:
+            results["dsinks"] = np.full(HEADS, np.nan, np.float32)
+        return arguments + list(results.values()), results
 
 
-NAMES = {np.dtype(np.float32): "f32", np.dtype(np.uint16): "bf16", np.dtype(np.int64): "i64"}
+NAMES = {np.dtype(np.float32): "f32", np.dtype(np.float16): "f16", np.dtype(np.uint16): "bf16",
+         np.dtype(np.int64): "i64"}  # fmt: skip
 
 
 def call(function, arrays):
@@ -359,15 +439,18 @@ def positions_of(method, rank, ranks, length):
 
 
 def count_messages(attended, method, ranks):
-    """How often each rank sends keys in a ring: keys go on until no later rank attends to them."""
+    """How often each rank sends keys in a ring, and how often it sends gradients to the owner of the keys: keys go on
+    until no later rank attends to them, and their gradients come back from there."""
     queries, keys = ([positions_of(method, rank, ranks, size) for rank in range(ranks)] for size in attended.shape[2:])
     needs = [[attended[:, :, queries[r]][..., keys[c]].any() for c in range(ranks)] for r in range(ranks)]
-    sent = [0] * ranks
+    sent, returned = [0] * ranks, [0] * ranks
     for chunk in range(ranks):
         distances = [d for d in range(1, ranks) if needs[(chunk + d) % ranks][chunk]]
-        for distance in range(max(distances, default=0)):
+        farthest = max(distances, default=0)
+        for distance in range(farthest):
             sent[(chunk + distance) % ranks] += 1
-    return sent
+        returned[(chunk + farthest) % ranks] += farthest > 0
+    return sent, returned
 
 
 class Tester:
@@ -375,7 +458,7 @@ class Tester:
         self.work, self.runtime = args.work, args.runtime
         self.library = ctypes.CDLL(args.runtime)
 
-    def compile(self, name, text, passes=()):
+    def compile(self, name, text, passes=(), function="attention"):
         path = os.path.join(self.work, name)
         with open(path + ".mlir", "w") as file:
             file.write(text)
@@ -385,55 +468,79 @@ class Tester:
             run_tool(["attn-opt", path + ".mlir", *passes, "-o", source])
         # Other suites test the optimized kernels.
         run_tool(["attn-compile", source, "-o", path + ".so", "--target=host", "--host-opt-level=0"])
-        return Artifact(path + ".so", self.runtime)["attention"]
+        return Artifact(path + ".so", self.runtime)[function]
 
-    def shard(self, case, method, ranks):
-        option = f"--attn-shard-attention=method={method} ranks={ranks}"
-        return self.compile(f"{case.name}_{method}_{ranks}", case.mlir(), [option])
+    def shard(self, case, method, ranks, gradient=None):
+        passes = case.differentiate(gradient) if gradient else []
+        passes.append(f"--attn-shard-attention=method={method} ranks={ranks}")
+        name = f"{case.name}_{method}_{ranks}" + (f"_{gradient}" if gradient else "")
+        return self.compile(name, case.mlir(gradient), passes, FUNCTIONS[gradient])
 
-    def run(self, function, inputs, method, group):
+    def run(self, function, inputs, method, group, gradient=None):
         """The statuses of all ranks, and the results of the whole."""
         sizes = inputs.case.queries, inputs.case.keys
         places = [[positions_of(method, rank, group.ranks, size) for size in sizes] for rank in range(group.ranks)]
-        chunks = [inputs.arguments(*place) for place in places]
+        chunks = [inputs.arguments(*place, gradient) for place in places]
         statuses = group.run(lambda rank: call(function, chunks[rank][0]))
-        order = np.argsort(np.concatenate([queries for queries, _ in places]))
-        out, lse = (np.concatenate([results[i] for _, results in chunks], 2)[:, :, order] for i in range(2))
-        return statuses, from_bf16(out) if inputs.case.dtype == "bf16" else out, lse
+        found = {}
+        for name in chunks[0][1]:
+            parts = [results[name] for _, results in chunks]
+            if name == "dsinks":
+                # All ranks have the sum, with the same bits.
+                same = all(np.array_equal(part, parts[0]) for part in parts)
+                found[name] = parts[0] if same else np.full_like(parts[0], np.nan)
+                continue
+            order = np.argsort(np.concatenate([place[name in ("dk", "dv")] for place in places]))
+            whole = np.concatenate(parts, 2)[:, :, order]
+            found[name] = whole if name == "lse" else inputs.case.storage.load(whole)
+        return statuses, found
 
-    def check_traffic(self, inputs, method, group):
+    @staticmethod
+    def sent_bytes(case, method, ranks, gradient, sent, returned):
+        """The bytes that a rank sends by calls of each kind, if it sends keys `sent` times in a ring, and returns the
+        gradients of others' keys `returned` times."""
+        elements = BATCH * KEY_HEADS * case.keys // ranks * (DIM + VALUE_DIM)
+        keys, gradients = elements * case.storage.width, elements * 4
+        if gradient is None:
+            gradients = 0
+        sinks = HEADS * 4 * (ranks - 1) if gradient and case.sinks else 0
+        if method == "allgather":
+            # Attention and its gradient gather the same keys.
+            return {SEND_RECV: 0, ALL_GATHER: (ranks - 1) * keys + sinks, ALL_TO_ALL: (ranks - 1) * gradients}
+        passes = 2 if gradient == WITH_ATTENTION else 1
+        return {SEND_RECV: passes * sent * keys + (sent + returned) * gradients, ALL_GATHER: sinks, ALL_TO_ALL: 0}
+
+    def check_traffic(self, inputs, method, group, gradient):
         """Whether ranks sent what the method needs."""
-        ranks, case = group.ranks, inputs.case
-        width = 2 if case.dtype == "bf16" else 4
-        chunk = BATCH * KEY_HEADS * case.keys // ranks * (DIM + VALUE_DIM) * width
-        messages, is_ring = [ranks - 1] * ranks, method != "allgather"
-        if is_ring and not case.dynamic:
-            messages = count_messages(inputs.attended, method, ranks)
-        kinds = {SEND_RECV, ALL_GATHER}
-        used = SEND_RECV if is_ring else ALL_GATHER
-        sent = [group.traffic(rank, used).bytes_sent for rank in range(ranks)]
-        wrong = []
-        if not case.is_exact and is_ring:
-            messages = [max(count, size // chunk) for count, size in zip(messages, sent)]
-            wrong += ["a chunk is sent more often than it can be"] * (max(messages) > ranks - 1)
-        if sent != [chunk * count for count in messages]:
-            wrong.append(f"ranks sent {sent} bytes, expected {[chunk * count for count in messages]}")
-        if any(group.traffic(rank, kind).calls for rank in range(ranks) for kind in kinds - {used}):
-            wrong.append("ranks made other calls")
+        ranks, case, wrong = group.ranks, inputs.case, []
+        counts = [ranks - 1] * ranks, [int(ranks > 1)] * ranks
+        if method != "allgather" and not case.dynamic:
+            counts = count_messages(inputs.attended, method, ranks)
+        for rank, (sent, returned) in enumerate(zip(*counts)):
+            found = {kind: group.traffic(rank, kind).bytes_sent for kind in (SEND_RECV, ALL_GATHER, ALL_TO_ALL)}
+            choices = [(sent, returned)]
+            if method != "allgather" and not case.is_exact:
+                choices = [(i, j) for i in range(sent, ranks) for j in range(ranks if gradient else 1)]
+            expected = [self.sent_bytes(case, method, ranks, gradient, *choice) for choice in choices]
+            if found not in expected:
+                wrong.append(f"rank {rank} sent {found} bytes, expected {expected}")
         return wrong
 
-    def check_case(self, case, method, ranks):
+    def check_case(self, case, method, ranks, gradient=None):
         inputs = Inputs(case, seed=ranks)
-        function = self.shard(case, method, ranks)
+        function = self.shard(case, method, ranks, gradient)
         group = Group(self.library, ranks)
-        statuses, out, lse = self.run(function, inputs, method, group)
+        statuses, found = self.run(function, inputs, method, group, gradient)
         wrong = [text for status, text in statuses if status]
-        with np.errstate(invalid="ignore"):
-            errors = {"out": (np.abs(out - inputs.out) / np.maximum(1, np.abs(inputs.out))).max()}
-            if case.has_lse:
-                errors["lse"] = np.where(lse == inputs.lse, 0, np.abs(lse - inputs.lse)).max()
-        wrong += [f"{name}: error {error:.2g}" for name, error in errors.items() if not error <= case.tolerance]
-        wrong += self.check_traffic(inputs, method, group)
+        for name, result in found.items():
+            expected = inputs.expected[name]
+            with np.errstate(invalid="ignore"):
+                errors = np.where(result == expected, 0, np.abs(result - expected))
+            magnitude = inputs.magnitudes.get(name, np.where(np.isinf(expected), 1, np.abs(expected)))
+            error = (errors / np.maximum(1, magnitude)).max()
+            if not error <= inputs.tolerance(name):
+                wrong.append(f"{name}: error {error:.2g}")
+        wrong += self.check_traffic(inputs, method, group, gradient)
         group.destroy()
         return wrong
 
@@ -470,21 +577,73 @@ func.func @attention(%q: {sizes}16xf32>, %v: {sizes}{length}xf32>, %out: {sizes}
                 wrong.append(f"the {name} attention keeps {int((result != 0).sum())} pairs, expected {int(keep.sum())}")
         return wrong
 
-    def check_delays(self, method):
+    def check_gradient_bits(self, method, ranks):
+        """The gradient of attention with equal probabilities, whose outputs have unit vectors for gradients: gradients
+        of values show which probabilities are kept."""
+        dropout, length = Dropout(0.375, "philox", 7), 128
+        shape, rows = f"tensor<1x2x{length}x{length}xf32>", f"tensor<1x2x{length}xf32>"
+        text = f"""
+func.func @gradient(%q: {shape}, %lse: {rows}, %dout: {shape}, %dq: {shape}, %dk: {shape}, %dv: {shape},
+                    %seed: tensor<i64>, %offset: tensor<i64>) -> ({shape}, {shape}, {shape}) {{
+  %0:3 = attn.attention_grad ins(%q, %q, %q, %q, %lse, %dout : {shape}, {shape}, {shape}, {shape}, {rows}, {shape})
+      outs(%dq, %dk, %dv : {shape}, {shape}, {shape})
+      dropout({dropout}, %seed, %offset : tensor<i64>, tensor<i64>) -> {shape}, {shape}, {shape}
+  return %0#0, %0#1, %0#2 : {shape}, {shape}, {shape}
+}}
+"""
+        q, state = np.zeros((1, 2, length, length), np.float32), [np.array(SEED), np.array(OFFSET)]
+        lse = np.full(q.shape[:3], np.log(length), np.float32)
+        dout = np.broadcast_to(np.eye(length, dtype=np.float32), q.shape)
+        option = f"--attn-shard-attention=method={method} ranks={ranks}"
+        functions = {1: self.compile("gradient_bits", text, function="gradient"),
+                     ranks: self.compile(f"gradient_bits_{method}_{ranks}", text, [option], "gradient")}  # fmt: skip
+        keep = dropout.keep(SEED, OFFSET, *np.ix_(range(1), range(2), range(length), range(length)))
+        wrong = []
+        for count, function in functions.items():
+            group = Group(self.library, count)
+            places = [positions_of(method if count > 1 else "ring", rank, count, length) for rank in range(count)]
+            chunks = [[x[:, :, place].copy() for x in (q, lse, dout)] for place in places]
+            results = [[np.full_like(chunk[0], np.nan) for _ in range(3)] for chunk in chunks]
+            statuses = group.run(lambda rank: call(function, [*chunks[rank], *results[rank], *state]))
+            group.destroy()
+            wrong += [text for status, text in statuses if status]
+            dv = np.concatenate([result[2] for result in results], 2)[:, :, np.argsort(np.concatenate(places))]
+            if not np.array_equal(dv.swapaxes(2, 3) != 0, keep.astype(bool)) or np.isnan(dv).any():
+                wrong.append(f"the gradient of {count} ranks keeps {int((dv != 0).sum())} pairs, not {int(keep.sum())}")
+        return wrong
+
+    def check_delays(self, method, gradient):
         """Random delays, and so other orders of arrival, change nothing."""
         case, ranks = next(case for case in CASES if case.name == "two_sided"), 4
-        inputs, function = Inputs(case, seed=1), self.shard(case, method, ranks)
+        inputs, function = Inputs(case, seed=1), self.shard(case, method, ranks, gradient)
         expected = None
         for seed in range(12):
             group = Group(self.library, ranks, faults=lambda rank: Faults(3000, seed * 64 + rank, -1, 0, 0, -1, 0))
-            statuses, out, _ = self.run(function, inputs, method, group)
+            statuses, found = self.run(function, inputs, method, group, gradient)
             group.destroy()
             if any(status for status, _ in statuses):
                 return [text for _, text in statuses]
-            expected = out if expected is None else expected
-            if not np.array_equal(out, expected):
-                return [f"delays with seed {seed} change the result"]
+            expected = expected or found
+            for name, result in found.items():
+                if not np.array_equal(result, expected[name]):
+                    return [f"delays with seed {seed} change '{name}'"]
         return []
+
+    def check_failing_gradient(self, method):
+        """A call that fails on one rank fails on all of them, at whatever call."""
+        case, ranks = next(case for case in CASES if case.name == "two_sided"), 4
+        inputs, function, wrong = Inputs(case, seed=1), self.shard(case, method, ranks, ALONE), []
+        # Two tensors in each call: keys and values, then their gradients, which come back at last.
+        last = 4 if method == "allgather" else 2 * (ranks - 1) * 2
+        for number in range(last):
+            faults = lambda rank: Faults(0, 0, number if rank == 1 else -1, DRIVER_ERROR, 0, -1, 0)
+            group = Group(self.library, ranks, faults=faults)
+            statuses, _ = self.run(function, inputs, method, group, ALONE)
+            group.destroy()
+            for rank, (status, text) in enumerate(statuses):
+                if status != DRIVER_ERROR or f"rank 1: call {number} fails as it should" not in text:
+                    wrong.append(f"call {number}: rank {rank} returned {status} and '{text}'")
+        return wrong
 
     def check_failures(self, method):
         case, ranks = next(case for case in CASES if case.name == "causal"), 4
@@ -521,11 +680,33 @@ func.func @attention(%q: {sizes}16xf32>, %v: {sizes}{length}xf32>, %out: {sizes}
         return wrong
 
 
+def make_checks(tester, method, gradients):
+    """The checks of a method with their names, of attention or of its gradients."""
+    kinds = (ALONE, WITH_ATTENTION) if gradients else (None,)
+    for number, case in enumerate(CASES):
+        # Chunks of zigzag are slices, whose lengths must be static.
+        if method == "zigzag" and case.dynamic:
+            continue
+        # Gradients take long to compile: most cases have a ring and one other method, and pairs of chunks are few.
+        if gradients and case.name != "causal" and method == ("zigzag", "allgather")[number % 2]:
+            continue
+        usual = 2 if method == "zigzag" and gradients else 4
+        for ranks in (1, 2, 3, 6) if case.name == "causal" else (usual,):
+            kind = kinds[(number + ranks + len(method)) % len(kinds)]
+            yield f"{case.name} {ranks} {kind or ''}", partial(tester.check_case, case, method, ranks, kind)
+    for ranks in (2, 4):
+        yield f"bits {ranks}", partial(tester.check_gradient_bits if gradients else tester.check_bits, method, ranks)
+    for kind in kinds:
+        yield f"delays {kind or ''}", partial(tester.check_delays, method, kind)
+    yield "failures", partial(tester.check_failing_gradient if gradients else tester.check_failures, method)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--work", required=True, help="folder for what is compiled")
     parser.add_argument("--runtime", required=True, help="the runtime library")
     parser.add_argument("--only", default="", help="run checks whose name contains this")
+    parser.add_argument("--gradients", action="store_true", help="check gradients instead of attention")
     parser.add_argument("--random", type=int, default=0, help="number of random cases")
     parser.add_argument("--seed", type=int, default=1, help="where random cases begin")
     args = parser.parse_args()
@@ -533,20 +714,13 @@ def main():
     tester = Tester(args)
     checks = {}
     for method in ("ring", "zigzag", "allgather"):
-        for case in CASES:
-            # Chunks of zigzag are slices, whose lengths must be static.
-            if method == "zigzag" and case.dynamic:
-                continue
-            for ranks in (1, 2, 3, 6) if case.name == "causal" else (4,):
-                checks[f"{case.name} {method} {ranks}"] = lambda c=case, m=method, n=ranks: tester.check_case(c, m, n)
-        for ranks in (2, 4):
-            checks[f"bits {method} {ranks}"] = lambda m=method, n=ranks: tester.check_bits(m, n)
-        checks[f"delays {method}"] = lambda m=method: tester.check_delays(m)
-        checks[f"failures {method}"] = lambda m=method: tester.check_failures(m)
+        for name, check in make_checks(tester, method, args.gradients):
+            checks[f"{name} {method}"] = check
     cases = RandomCases(args.seed)
     for number in range(args.random):
-        case, method, ranks = cases.make(number)
-        checks[f"{case.name} {method} {ranks}"] = lambda c=case, m=method, n=ranks: tester.check_case(c, m, n)
+        case, method, ranks, gradient = cases.make(number)
+        checks[f"{case.name} {method} {ranks}"] = partial(
+            tester.check_case, case, method, ranks, gradient if args.gradients else None)  # fmt: skip
     failures, count = 0, 0
     for name, check in checks.items():
         if args.only not in name:
