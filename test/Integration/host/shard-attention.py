@@ -21,8 +21,8 @@ import ctypes
 import os
 import random
 import sys
-import zlib
 import threading
+import zlib
 from functools import partial
 
 import numpy as np
