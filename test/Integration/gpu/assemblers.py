@@ -19,7 +19,7 @@ import os
 import re
 import sys
 
-from device_suite import write_source
+from device_suite import is_for_sm_90a, write_source
 from tool_cache import run_tool
 
 # The first PTX version with which LLVM selects the same instructions as with later ones, and all versions.
@@ -37,9 +37,7 @@ def suite_modules(options):
     variants = [("forward", v) for v in attention.ALL + sequences.VARIANTS]
     variants += [("grad", v) for v in attention_grad.VARIANTS + sequences_grad.VARIANTS]
     for kind, variant in variants[:: options.suites]:
-        # Schedules that are given are for one target.
-        given = getattr(variant, "schedule", "") or getattr(variant, "sums", "")
-        targets = ["sm_90a"] if given else list(FIRST_VERSION)
+        targets = ["sm_90a"] if is_for_sm_90a(variant) else list(FIRST_VERSION)
         source = write_source(options, f"{kind}_{variant.name}", variant.mlir()) + ".mlir"
         yield source, targets, getattr(variant, "options", [])
 

@@ -46,16 +46,19 @@ def make_parser(description, *more):
     return parser
 
 
+def is_for_sm_90a(variant):
+    """Whether a variant is for sm_90a alone: one with a given schedule, or with elements of 8 bits."""
+    is_given = getattr(variant, "schedule", "") or getattr(variant, "sums", "")
+    return bool(is_given) or getattr(variant, "dtype", "").startswith("f8")
+
+
 def choose_variants(options, variants):
-    """The variants that --only, --every and the target leave. Schedules that are given, and elements of 8 bits, are for
-    sm_90a."""
+    """The variants that --only, --every and the target leave."""
 
     def is_meant(variant):
         name = getattr(variant, "name", str(variant))
-        is_given = getattr(variant, "schedule", "") or getattr(variant, "sums", "")
-        is_given = is_given or getattr(variant, "dtype", "").startswith("f8")
         is_in_sample = zlib.crc32(name.encode()) % options.every == 0
-        return options.only in name and is_in_sample and (options.target == "sm_90a" or not is_given)
+        return options.only in name and is_in_sample and (options.target == "sm_90a" or not is_for_sm_90a(variant))
 
     return [variant for variant in variants if is_meant(variant)]
 
