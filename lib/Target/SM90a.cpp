@@ -209,8 +209,7 @@ LogicalResult SM90aTarget::verifyStagedTile(
     BufferType type, function_ref<InFlightDiagnostic()> emitError) const {
   if (isRow(type) && type.getShape()[1] % 8 == 0 && type.getShape()[1] <= 256)
     return success();
-  if (!isa<BFloat16Type, Float16Type, Float32Type>(type.getElementType()) &&
-      !isFloat8(type.getElementType()))
+  if (!supportsElementType(type.getElementType()))
     return emitError() << "sm_90a stages tiles of " << describeElementTypes()
                        << " values (was " << type.getElementType() << ")";
   // A box of a bulk copy has at most 256 rows. Columns are copied in blocks.

@@ -125,7 +125,7 @@ def reference(q, k, v, keep=None, scales=(1.0, 1.0, 1.0), mod=None, rounds=False
 
 
 def check(out, expected, tolerance=0.03):
-    """The error is small beside the result (root mean squares)."""
+    """The error is small relative to the result (root mean squares)."""
     assert out.isfinite().all()
     error = (out.double() - expected).square().mean().sqrt()
     assert error <= tolerance * expected.square().mean().sqrt(), float(error / expected.square().mean().sqrt())

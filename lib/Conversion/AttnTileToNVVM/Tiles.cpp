@@ -178,16 +178,12 @@ struct TruncFloat8Lowering : public KernelPattern<arith::TruncFOp> {
         !cast<VectorType>(op.getIn().getType()).getElementType().isF32())
       return rewriter.notifyMatchFailure(op, "not f32 to a tile of E4M3");
     Location loc = op.getLoc();
-    StringAttr intrinsic =
-        rewriter.getStringAttr(isa<Float8E4M3FNType>(type.getElementType())
-                                   ? "llvm.nvvm.ff.to.e4m3x2.rn"
-                                   : "llvm.nvvm.ff.to.e5m2x2.rn");
-    // The first operand of the intrinsic is the upper byte.
+    // The first operand is the upper byte.
     auto roundPair = [&](ValueRange pair) -> Value {
-      return LLVM::CallIntrinsicOp::create(rewriter, loc, rewriter.getI16Type(),
-                                           intrinsic,
-                                           ValueRange{pair[1], pair[0]})
-          .getResults();
+      return NVVM::ConvertF32x2ToF8x2Op::create(
+          rewriter, loc, rewriter.getI16Type(), pair[1], pair[0],
+          NVVM::FPRoundingMode::RN, NVVM::SaturationMode::SATFINITE,
+          /*relu=*/false, type.getElementType());
     };
     auto pairs = VectorType::get(2, rewriter.getI16Type());
     constexpr size_t ofPair = 2;

@@ -125,7 +125,7 @@ private:
   bool clearsExponents;
   /// exp(score) is exp2(exponentScale * x) of the element x of a tile.
   double exponentScale;
-  /// Probabilities of tiles, and row sums, are multiplied by 2^shift.
+  /// Each probability of a tile, and each row sum, is multiplied by 2^shift.
   int shift = 0;
   /// How far maxima may exceed their reference, as a power of two.
   double maxGrowth = maxExponentGrowth;

@@ -157,12 +157,12 @@ struct RegionDestination {
   BlockArgument argument;
 };
 
-/// The size of a dimension of a tensor or memref.
 /// Whether `type` is one of the 8-bit floats E4M3 and E5M2.
 inline bool isFloat8(Type type) {
   return isa<Float8E4M3FNType, Float8E5M2Type>(type);
 }
 
+/// The size of a dimension of a tensor or memref.
 inline int64_t getDimSize(Value value, unsigned dim) {
   return cast<ShapedType>(value.getType()).getDimSize(dim);
 }
