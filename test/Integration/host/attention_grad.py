@@ -20,6 +20,7 @@ import concurrent.futures
 import ctypes
 import os
 import sys
+import types
 
 import numpy as np
 
@@ -290,12 +291,11 @@ VARIANTS = [
 ]
 
 
-def gradient(variant, q, k, v, dout, dlse, captures, kept, step, results=None, reads=(), identity=None):
-    """Gradients of q, k and v, and out and lse; `step` rounds after each operation.
-    `results` are the out and lse that the kernel gets, if they are to be used."""
+def forward(variant, q, k, v, captures, kept, step, reads=(), identity=None):
+    """What gradients take from the forward pass, by names; `step` rounds after each operation."""
     group = variant.hq // variant.hkv
-    b, hkv, skv = k.shape[:3]
     k, v = np.repeat(k, group, 1), np.repeat(v, group, 1)
+    skv = k.shape[2]
     bi, h, i, j = np.ogrid[: q.shape[0], : q.shape[1], : q.shape[2], :skv]
     x = step(step(q @ k.transpose(0, 1, 3, 2)) * variant.scale)
     s = x
@@ -310,37 +310,54 @@ def gradient(variant, q, k, v, dout, dlse, captures, kept, step, results=None, r
     with np.errstate(divide="ignore"):
         lse = (m + np.log(total))[..., 0]
     p = step(p / np.where(total == 0, 1, total))
-    factor = np.ones_like(p)
+    factor = np.ones((), p.dtype)
     if kept is not None:
         factor = (kept / variant.keep_probability()).astype(p.dtype)
     # The factor of the probabilities next to the identity, and the identity times its weight.
-    rest, own = 1, np.zeros((*q.shape[:3], skv))
+    rest, own = 1, None
     if identity is not None:
         weight = identity.reshape(1, -1, 1, 1)
         rest, own = 1 - weight, weight * (j == i + skv - q.shape[2])
     factor = step(factor * rest)
-    out = step(step(p * factor + own) @ v)
+    # The factor of the values.
+    mixed = p * factor if own is None else p * factor + own
+    return types.SimpleNamespace(
+        k=k, v=v, x=x, s=s, p=p, lse=lse, factor=factor, own=own, mixed=mixed, out=step(step(mixed) @ v))
+
+
+def gradient(variant, passed, q, k, dout, dlse, captures, step, results=None):
+    """Gradients of q, k and v, and of captures, by what `forward` gives; `step` rounds after each operation.
+    `results` are the out and lse that the kernel gets, if they are to be used; without an lse, it is the one of the
+    forward pass."""
+    group = variant.hq // variant.hkv
+    b, hkv, skv = k.shape[:3]
+    bi, h, i, j = np.ogrid[: q.shape[0], : q.shape[1], : q.shape[2], :skv]
+    out, lse, p, mixed = passed.out, passed.lse, passed.p, passed.mixed
     if results is not None:
-        out, lse = results
-        with np.errstate(invalid="ignore"):
-            p = np.where(np.isneginf(s), 0, np.exp(s - lse[..., None]))
-    delta = ((out - step(own @ v)) * dout).sum(-1) - np.where(np.isneginf(lse), 0, dlse)
-    dp = step(factor * step(dout @ v.transpose(0, 1, 3, 2)))
+        out = results[0]
+        if results[1] is not None:
+            lse = results[1]
+            with np.errstate(invalid="ignore"):
+                p = np.where(np.isneginf(passed.s), 0, np.exp(passed.s - lse[..., None]))
+            mixed = p * passed.factor if passed.own is None else p * passed.factor + passed.own
+    of_probabilities = out if passed.own is None else out - step(passed.own @ passed.v)
+    delta = (of_probabilities * dout).sum(-1) - np.where(np.isneginf(lse), 0, dlse)
+    dp = step(passed.factor * step(dout @ passed.v.transpose(0, 1, 3, 2)))
     ds = step(p * (dp - delta[..., None]))
     capture_grads = []
     for name, _, by, places in variant.capture_grads:
-        terms = step(np.where(p == 0, 0, ds * by(x, bi, h, i, j, captures)))
+        terms = step(np.where(p == 0, 0, ds * by(passed.x, bi, h, i, j, captures)))
         sums = np.zeros(captures[name].shape, p.dtype)
         at = [np.broadcast_to(n, terms.shape) for n in places(bi, h, i, j)]
         np.add.at(sums, tuple(at), terms)
         capture_grads.append(sums)
     if variant.score != "none":
-        ds = step(np.where(p == 0, 0, ds * SCORE_GRADS[variant.score][1](x, bi, h, i, j, captures)))
+        ds = step(np.where(p == 0, 0, ds * SCORE_GRADS[variant.score][1](passed.x, bi, h, i, j, captures)))
     reduce = lambda g: g.reshape(b, hkv, group, *g.shape[2:]).sum(2)
-    dq = step(ds @ k * variant.scale)
+    dq = step(ds @ passed.k * variant.scale)
     dk = step(reduce(ds.transpose(0, 1, 3, 2) @ q * variant.scale))
-    dv = step(reduce(step(p * factor + own).transpose(0, 1, 3, 2) @ dout))
-    return (dq, dk, dv, *capture_grads), out, lse
+    dv = step(reduce(step(mixed).transpose(0, 1, 3, 2) @ dout))
+    return (dq, dk, dv, *capture_grads)
 
 
 def run(variant, library, shape, rng):
@@ -374,11 +391,11 @@ def run(variant, library, shape, rng):
         identity[0], identity[-1] = 1, 0
         stored = attention.to_memory(identity, variant.identity)
         identity = attention.from_memory(stored, variant.identity).astype(F64)
-    _, exact_out, exact_lse = gradient(variant, *wide, captures, kept, lambda x: x, reads=reads, identity=identity)
+    exact = forward(variant, *wide[:3], captures, kept, lambda x: x, reads, identity)
     out = variant.array(shape.b, variant.hq, shape.sq, variant.dv,
                         lambda s: np.zeros(s, to_numpy(variant.out)))
-    out[...] = attention.to_memory(exact_out, variant.out)
-    lse = exact_lse.astype(np.float32)
+    out[...] = attention.to_memory(exact.out, variant.out)
+    lse = exact.lse.astype(np.float32)
     element = to_numpy(variant.dtype)
     results = [variant.array(shape.b, heads, length, dim, lambda s: np.full(s, 7, element))
                for heads, length, dim in ((variant.hq, shape.sq, variant.d),
@@ -396,21 +413,25 @@ def run(variant, library, shape, rng):
         return f"{(keep_mask[-1] != words).sum()} of {words.size} words of keep masks are wrong"
 
     results = [read(result) for result in results]
-    return check(variant, values, captures, kept, reads, identity, read(out, variant.out), lse, results, capture_grads)
+    return check(variant, exact, values, captures, kept, reads, identity, read(out, variant.out), lse, results,
+                 capture_grads)
 
 
-def check(variant, values, captures, kept, reads, identity, out, lse, results, capture_grads):
-    """What is wrong with gradients of q, k, v and captures, for an output and lse as they are given."""
+def check(variant, passed, values, captures, kept, reads, identity, out, lse, results, capture_grads):
+    """What is wrong with gradients of q, k, v and captures, for an output and lse as they are given, and the forward
+    pass in f64."""
     wide = [x.astype(F64) for x in values]
-    exact, _, exact_lse = gradient(variant, *wide, captures, kept, lambda x: x, reads=reads, identity=identity)
+    of_f64 = (variant, passed, *wide[:2], *wide[3:], captures, lambda x: x)
+    exact = gradient(*of_f64)
     # The expected gradients are for the output as it is given, rounded.
-    wanted, _, _ = gradient(variant, *wide, captures, kept, lambda x: x, (out.astype(F64), exact_lse), reads, identity)
+    wanted = gradient(*of_f64, (out.astype(F64), None))
     # In f32, the rounding of large scores and of their lse is what counts.
     given = (out, lse) if variant.dtype == "f32" else None
-    rounded, _, _ = gradient(variant, *values, captures, kept,
-                             lambda x: attention.round_to(x, variant.dtype), given, reads, identity)
+    step = lambda x: attention.round_to(x, variant.dtype)
+    rounded = gradient(variant, forward(variant, *values[:3], captures, kept, step, reads, identity), *values[:2],
+                       *values[3:], captures, step, given)
     # Scores and their lse are rounded to f32, which changes probabilities in proportion.
-    finite = np.abs(np.where(np.isfinite(exact_lse), exact_lse, 0)).max()
+    finite = np.abs(np.where(np.isfinite(passed.lse), passed.lse, 0)).max()
     weight_error = 4 * EPSILON["f32"] * finite
     # Gradients of probabilities may cancel with the row's delta.
     q64, k64, v64, dout64 = wide[:4]

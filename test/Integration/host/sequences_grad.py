@@ -20,7 +20,7 @@ import sys
 
 import numpy as np
 from attention import CAPTURES, F64, compile_variant, descriptor, from_memory, to_memory
-from attention_grad import Variant, check, gradient, to_numpy
+from attention_grad import Variant, check, forward, gradient, to_numpy
 from dropout_reference import Dropout
 from sequences import Batch, Shape, run_variants, take
 
@@ -106,6 +106,8 @@ def run(variant, library, batch, rng, runtime):
         own_kept = None if kept is None else kept[s : s + 1, :, : rows[0][2], : rows[1][2]]
         return rows, [*values, dlse[of_queries]], own_captures, own_kept, of_queries
 
+    # The forward pass of each sequence in f64.
+    passed = {}
     for s in range(batch.count):
         rows, values, own_captures, own_kept, of_queries = own(s)
         dlse[of_queries] = rng.standard_normal(dlse[of_queries].shape) if variant.dlse else 0
@@ -115,10 +117,10 @@ def run(variant, library, batch, rng, runtime):
             take(out, rows[0])[...] = 0
             lse[of_queries] = -np.inf
             continue
-        wide = [x.astype(F64) for x in (*values[:4], dlse[of_queries])]
-        _, exact, exact_lse = gradient(variant, *wide, own_captures, own_kept, lambda x: x, identity=identity)
-        take(out, rows[0])[...] = to_memory(exact, variant.out)
-        lse[of_queries] = exact_lse
+        wide = [x.astype(F64) for x in values[:3]]
+        passed[s] = forward(variant, *wide, own_captures, own_kept, lambda x: x, identity=identity)
+        take(out, rows[0])[...] = to_memory(passed[s].out, variant.out)
+        lse[of_queries] = passed[s].lse
 
     element = to_numpy(variant.dtype)
     results = [variant.array(batch.batches, heads, batch.sizes[side], dim, lambda s: np.full(s, 7, element))
@@ -146,11 +148,12 @@ def run(variant, library, batch, rng, runtime):
             continue
         given = from_memory(take(out, rows[0]), variant.out)
         wide = [x.astype(F64) for x in values]
-        exact = gradient(variant, *wide, own_captures, own_kept, lambda x: x,
-                         (given.astype(F64), lse[of_queries].astype(F64)), identity=identity)[0]
+        exact = gradient(variant, passed[s], *wide[:2], *wide[3:], own_captures, lambda x: x,
+                         (given.astype(F64), lse[of_queries].astype(F64)))
         for total, grad in zip(sums, exact[3:]):
             total += grad
-        message = check(variant, values, own_captures, own_kept, (), identity, given, lse[of_queries], grads, [])
+        message = check(variant, passed[s], values, own_captures, own_kept, (), identity, given, lse[of_queries], grads,
+                        [])
         if message:
             return f"sequence {s} {rows[0][2]}x{rows[1][2]}: {message}"
     for (name, *_), grad, total in zip(variant.capture_grads, capture_grads, sums):
