@@ -62,6 +62,12 @@ config.substitutions.append(
     ("%consumer_environment", f"CC='{config.cc}' CXX='{config.cxx}' MLIR_DIR='{config.mlir_dir}'")
 )
 config.substitutions.append(("%cmake", f"'{config.cmake}'"))
+# Projects that tests configure take objects from the cache of the compiler that built Attn, if it has one.
+if config.compiler_launcher:
+    config.environment["CMAKE_C_COMPILER_LAUNCHER"] = config.compiler_launcher
+    config.environment["CMAKE_CXX_COMPILER_LAUNCHER"] = config.compiler_launcher
+# Two tests run at a time: threads of BLAS would only wait for each other.
+config.environment["OPENBLAS_NUM_THREADS"] = "1"
 
 llvm_config.with_system_environment(["HOME", "TMP", "TEMP", "CUDA_HOME", "LD_LIBRARY_PATH", "ATTN_TEST_CACHE_DIR"])
 llvm_config.with_environment("PATH", config.attn_tools_dir, append_path=True)

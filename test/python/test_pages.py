@@ -51,13 +51,20 @@ def find_missing(excerpt, output):
 
 
 def read_cmake_cache(name):
-    """A variable of the build tree."""
-    return re.search(rf"^{name}:\w+=(.*)$", (BUILD / "CMakeCache.txt").read_text(), re.M)[1]
+    """A variable of the build tree; empty if there is none."""
+    variable = re.search(rf"^{name}:\w+=(.*)$", (BUILD / "CMakeCache.txt").read_text(), re.M)
+    return variable[1] if variable else ""
 
 
 def run(command, folder):
+    launcher = read_cmake_cache("CMAKE_CXX_COMPILER_LAUNCHER")
     environment = {
         **os.environ,
+        # Programs take objects from the cache of the compiler that built Attn, in whatever folder they are.
+        "CMAKE_C_COMPILER_LAUNCHER": launcher,
+        "CMAKE_CXX_COMPILER_LAUNCHER": launcher,
+        "CCACHE_BASEDIR": str(folder),
+        "CCACHE_NOHASHDIR": "1",
         "PATH": f"{BUILD / 'bin'}:{os.environ['PATH']}",
         "INCLUDE": str(ROOT / "include"),
         "LIB": str(BUILD / "lib"),
