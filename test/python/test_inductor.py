@@ -26,10 +26,19 @@ pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor co
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
+@pytest.fixture(scope="module")
+def code_cache(tmp_path_factory):
+    """What g++ made of generated sources, by their hashes; kept in ATTN_TEST_CACHE_DIR for the same PyTorch and g++."""
+    kept = os.environ.get("ATTN_TEST_CACHE_DIR")
+    compiler = subprocess.run(["g++", "-dumpfullversion"], check=True, capture_output=True, text=True).stdout.strip()
+    version = f"inductor-{torch.__version__}-g++-{compiler}"
+    return pathlib.Path(kept, version) if kept else tmp_path_factory.mktemp(version)
+
+
 @pytest.fixture(autouse=True)
-def inductor_cache(tmp_path, monkeypatch):
-    """Compiles everything, and precompiles no headers, which takes longer than one kernel."""
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
+def inductor_cache(code_cache, monkeypatch):
+    """Generates all sources, and precompiles no headers, which takes longer than one kernel."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(code_cache))
     torch._dynamo.reset()
     with inductor.patch(cpp_cache_precompile_headers=False, fx_graph_cache=False):
         yield
