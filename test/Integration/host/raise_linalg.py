@@ -21,6 +21,9 @@ import sys
 
 import numpy as np
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "Inputs"))
+from tool_cache import run_tool  # noqa: E402
+
 EPSILON = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24}
 
 
@@ -217,9 +220,10 @@ def run(module, case, arrays, work, options):
     for index, array in enumerate(arrays):
         files.append(os.path.join(work, f"{case.name}.{index}.npy"))
         np.save(files[-1], array)
-    out = os.path.join(work, case.name + ".out.npy")
-    command = ["attn-run", module, "--target=host", f"--function={case.name}", "--output-f32", f"--output={out}"]
-    command += [f"--input={file}" for file in files] + [f"--compiler-option={option}" for option in options]
+    out, artifact = (os.path.join(work, case.name + suffix) for suffix in (".out.npy", ".so"))
+    run_tool(["attn-compile", module, "--target=host", "-o", artifact, *options])
+    command = ["attn-run", artifact, f"--function={case.name}", "--output-f32", f"--output={out}"]
+    command += [f"--input={file}" for file in files]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{case.name}: {' '.join(command)}\n{done.stderr}")
