@@ -357,7 +357,9 @@ def dropout_table(cases):
         ),
     ]
     for device, rows_of in group_by(cases.items(), lambda item: item[0][0]).items():
-        best_of = {case: min((row["ms"] for op, row in rows.items() if op in ours), default=0) for case, rows in rows_of}
+        best_of = {
+            case: min((row["ms"] for op, row in rows.items() if op in ours), default=0) for case, rows in rows_of
+        }
         for columns in ours, others:
             present = [column for column in columns if any(column in rows for _, rows in rows_of)]
             table = []
@@ -429,7 +431,10 @@ def training_table(cases):
 
 
 def read_llama_rows(path):
-    """The last row of each side of a Llama's training step: {(device, mask, batch, length, query and key heads and their dimension): {op: row}}."""
+    """The last row of each side of a Llama's training step.
+
+    {(device, mask, batch, length, query heads, key heads, head dim): {op: row}}
+    """
     cases = defaultdict(dict)
     for number, line in enumerate(path.read_text().splitlines() if path.exists() else [], 1):
         try:
@@ -692,6 +697,13 @@ def page(
             "how many times faster Attn is than the peer. Times are medians between events on the device, without "
             "launch overhead, of all kernels in one process, run in turn: see `benchmarks/forward.py --help`. Heads "
             "`64/8 of 128` are 64 query heads and 8 key heads of head dim 128."
+        ),
+        "",
+        *fill(
+            "Tensors are bf16 with random elements of a normal distribution. Queries and keys have the same length, "
+            "but in decoding, which has few queries. Decoding is bound by memory, so its numbers are TB/s of keys and "
+            "values. Masks and `score_mod` regions have the names of `benchmarks/masks.py` and `benchmarks/cases.py`. "
+            "An empty cell is a peer that does not compute the case or was not measured with it."
         ),
         "",
         "## Summary",
