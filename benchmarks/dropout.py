@@ -12,9 +12,9 @@ A layer is the projection to queries, keys and values, causal attention and, in 
 one function for each alternative of attn-hoist-rng. Peers are cuBLAS with cuDNN or FlashAttention-2, through torch,
 with the same p. Suite `parts` times the kernels of layers one by one, for the constants of the cost model. Suite
 `attention` times attention and its gradient alone, and the same peers. Suite `concurrent` times a projection and the
-keep mask of full attention: alone, one after the other, on two streams and in one kernel. The first form needs no GPU, the
-second no compiler. Results of the alternatives are compared: they drop the same attention probabilities. The third form
-compares the measured times of suite `grid` with the estimates of attn-explain.
+keep mask of full attention: alone, one after the other, on two streams and in one kernel. The first form needs no GPU,
+the second no compiler. Results of the alternatives are compared: they drop the same attention probabilities. The third
+form compares the measured times of suite `grid` with the estimates of attn-explain.
 """
 
 import json

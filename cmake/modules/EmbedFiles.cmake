@@ -16,8 +16,9 @@ foreach(file IN LISTS FILES)
   get_filename_component(name ${file} NAME_WE)
   file(READ ${file} bytes HEX)
   string(REGEX REPLACE "(..)" "\\\\x\\1" bytes "${bytes}")
-  # One literal for each line of 16 bytes.
-  string(REGEX REPLACE "((\\\\x..)(\\\\x..)?(\\\\x..)?(\\\\x..)?(\\\\x..)?(\\\\x..)?(\\\\x..)?(\\\\x..)?)" "\"\\1\"\n" bytes "${bytes}")
+  # One literal for each line of 8 bytes.
+  string(REPEAT "(\\\\x..)?" 7 seven)
+  string(REGEX REPLACE "((\\\\x..)${seven})" "\"\\1\"\n" bytes "${bytes}")
   string(APPEND text "{\"${name}\",\n${bytes}},\n")
 endforeach()
 file(WRITE ${OUTPUT} "${text}")

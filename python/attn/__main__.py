@@ -31,7 +31,8 @@ from attn.self_check import HEADS, KV_HEADS, TorchChecks, find_checks, format_re
 _SECONDS_OF_COMPARISON = 40.0
 # Environment variables that the package and its libraries read.
 _VARIABLES = (
-    "ATTN_CACHE_DIR", "ATTN_CACHE_SIZE", "ATTN_CHECK_READS", "ATTN_CUDA_DRIVER", "ATTN_LIBRARY_DIR", "ATTN_NUM_THREADS", "ATTN_PROGRESS"
+    "ATTN_CACHE_DIR", "ATTN_CACHE_SIZE", "ATTN_CHECK_READS", "ATTN_CUDA_DRIVER", "ATTN_LIBRARY_DIR",
+    "ATTN_NUM_THREADS", "ATTN_PROGRESS",
 )  # fmt: skip
 
 

@@ -205,6 +205,35 @@ def test_columns(page):
     assert wide == [], "lines are too wide"
 
 
+def find_wide(name, text):
+    """Numbers of lines of more than 120 columns; 160 in tables and tests, any number for the text of a diagnostic."""
+    in_tests = name.startswith("test/")
+
+    def is_wide(line):
+        if in_tests and re.search("expected-(error|warning|remark|note)", line):
+            return False
+        return len(line) > (160 if in_tests or line.lstrip(" /*").startswith("|") else 120)
+
+    return [number for number, line in enumerate(text.splitlines(), 1) if is_wide(line)]
+
+
+def test_columns_of_code(project_files):
+    suffixes = (".mlir", ".test", ".txt", ".py", ".cpp", ".h", ".c", ".td", ".cmake", ".in")
+    wide = {}
+    for name in sorted(project_files[0]):
+        if name.endswith(suffixes) and (ROOT / name).is_file():
+            numbers = find_wide(name, (ROOT / name).read_text(errors="replace"))
+            if numbers:
+                wide[name] = numbers
+    assert wide == {}, "lines are too wide"
+
+
+def test_wide_lines_are_found():
+    for name, limit in (("lib/a.cpp", 120), ("python/a.py", 120), ("test/a.mlir", 160)):
+        assert find_wide(name, f"a\n{limit * 'x'}\n{(limit + 1) * 'x'}") == [3]
+    assert find_wide("include/a.td", "    | " + 150 * "x") == find_wide("test/a.mlir", "// expected-error " + 150 * "x") == []
+
+
 def named_masks():
     """{name in the IR: parameters} of the masks that TableGen defines."""
     masks = {}

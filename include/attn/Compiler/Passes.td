@@ -187,7 +187,7 @@ def AttnApplySchedulesPass
     Moves the kernels of each schedule, with their launches, into a module of
     their own, runs the pipeline of the schedule on it, and moves the result
     back. A kernel without a schedule is an error. Kernels without effects, such
-    as those of attention without queries, are erased with their launches.
+    as kernels of attention without queries, are erased with their launches.
   }];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::attn_tile::AttnTileDialect",

@@ -144,8 +144,9 @@ def AttnExplainPass : Attn_Pass<"attn-explain", "::mlir::ModuleOp"> {
 
     As JSON, there is one object:
 
-    - top level: `device`, `calibration` (the device whose measured terms the model has), `ridge` (FLOP per byte), `bandwidth` (of memory, bytes per
-      second), `functions`, and `dynamic_size` and `dynamic_batch` if sizes are assumed;
+    - top level: `device`, `calibration` (the device whose measured terms the model has),
+      `ridge` (FLOP per byte), `bandwidth` (of memory, bytes per second), `functions`, and
+      `dynamic_size` and `dynamic_batch` if sizes are assumed;
     - a function: `name`, `operations`, `total`, `dropout` and `derivations`;
     - an operation: `name`, `flops`, `units`, `bytes`, `intensity` (FLOP per byte, null if
       nothing is moved), `steps`, `seconds` and `bound`; `total` has the same counts;

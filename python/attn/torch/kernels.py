@@ -778,7 +778,11 @@ class Plan:
         return binding((*tensors, *results), gradients)
 
     def _bind_backward(
-        self, tensors: Sequence[Tensor], results: Sequence[Tensor], gradients: Optional[List[Tensor]], deterministic: bool
+        self,
+        tensors: Sequence[Tensor],
+        results: Sequence[Tensor],
+        gradients: Optional[List[Tensor]],
+        deterministic: bool,
     ) -> Binding:
         """The function backward for results with these strides."""
         layouts = (deterministic, gradients is None, *[tensor.stride() for tensor in results])

@@ -169,7 +169,8 @@ def AttnHoistRngPass : Attn_Pass<"attn-hoist-rng", "::mlir::func::FuncOp"> {
       %0 = attn.matmul ins(%x, %w : ...) outs(%init : ...) -> tensor<8192x6144xbf16>
       attn.overlap_yield %0 : tensor<8192x6144xbf16>
     } and {
-      %0 = attn.dropout_mask rows by(#attn.dropout<p = 0.125, rng = #attn.arx>, %seed, %offset : tensor<i64>, tensor<i64>)
+      %0 = attn.dropout_mask rows
+          by(#attn.dropout<p = 0.125, rng = #attn.arx>, %seed, %offset : tensor<i64>, tensor<i64>)
           outs(%mask : tensor<1x32x4096x512xi32>) -> tensor<1x32x4096x512xi32>
       attn.overlap_yield %0 : tensor<1x32x4096x512xi32>
     } -> (tensor<8192x6144xbf16>, tensor<1x32x4096x512xi32>)

@@ -254,7 +254,8 @@ def AttnTile_ByAlignmentAttr : AttnTile_Attr<"ByAlignment", "by_alignment",
 
     ```mlir
     #attn_tile.by_alignment<
-        aligned = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2, score_stages = 2>,
+        aligned = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2,
+            score_stages = 2>,
         otherwise = #attn_tile.warp_specialized<query_tile = 128, key_tile = 112, stages = 2, consumers = 2>>
     ```
   }];
