@@ -3,7 +3,8 @@
 // A key head that two query heads share is repeated for the gradient, and the gradients of both are added up. So are
 // those of the log-decays of heads, over the batch. Attributes are kept.
 // CHECK-LABEL: func @shared_grad
-// CHECK-SAME: %[[Q:[a-z0-9]+]]: tensor<3x4x?x16xf32>, %[[K:[a-z0-9]+]]: tensor<3x2x?x16xf32>, %[[V:[a-z0-9]+]]: tensor<3x4x?x8xf32>, %[[G:[a-z0-9]+]]: tensor<4xf32>
+// CHECK-SAME: %[[Q:[a-z0-9]+]]: tensor<3x4x?x16xf32>, %[[K:[a-z0-9]+]]: tensor<3x2x?x16xf32>,
+// CHECK-SAME:  %[[V:[a-z0-9]+]]: tensor<3x4x?x8xf32>, %[[G:[a-z0-9]+]]: tensor<4xf32>
 // CHECK: attn.linear_attention ins
 // CHECK: %[[KEYS:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<3x4x?x16xf32>)
 // CHECK: tensor.extract %[[K]]

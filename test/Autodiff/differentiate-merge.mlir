@@ -4,7 +4,9 @@
 !lse = tensor<1x2x9xf32>
 
 // CHECK-LABEL: func @both_grad
-// CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<1x2x9x16xbf16>, %[[LA:[a-z0-9]+]]: tensor<1x2x9xf32>, %[[B:[a-z0-9]+]]: tensor<1x2x9x16xbf16>, %[[LB:[a-z0-9]+]]: tensor<1x2x9xf32>, %[[DOUT:[a-z0-9]+]]: tensor<1x2x9x16xbf16>, %[[DLSE:[a-z0-9]+]]: tensor<1x2x9xf32>)
+// CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<1x2x9x16xbf16>, %[[LA:[a-z0-9]+]]: tensor<1x2x9xf32>,
+// CHECK-SAME:  %[[B:[a-z0-9]+]]: tensor<1x2x9x16xbf16>, %[[LB:[a-z0-9]+]]: tensor<1x2x9xf32>,
+// CHECK-SAME:  %[[DOUT:[a-z0-9]+]]: tensor<1x2x9x16xbf16>, %[[DLSE:[a-z0-9]+]]: tensor<1x2x9xf32>)
 // CHECK: %[[R:.*]]:4 = attn.merge_grad ins(%[[A]], %[[B]] :
 // CHECK-SAME: lses(%[[LA]], %[[LB]] : tensor<1x2x9xf32>, tensor<1x2x9xf32>)
 // CHECK-SAME: dout(%[[DOUT]] : tensor<1x2x9x16xbf16>) dlse(%[[DLSE]] : tensor<1x2x9xf32>)

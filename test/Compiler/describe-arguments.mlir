@@ -166,7 +166,8 @@ func.func @noted(%q: memref<?x4x?x64xf16>, %k: memref<?x4x?x64xf16>,
 // CHECK-LABEL: func.func @planned(
 // CHECK-SAME:    attn.dims = array<i64: -1, 4, -2, 64>
 // CHECK-SAME:    attn.dims = array<i64: -1, 4, -3, 64>
-// CHECK-SAME:    {attn.alignment = 4 : i32, attn.dims = array<i64: -1, 1, -4, -5>, attn.name = "block_mask", attn.read, attn.tile_counts = array<i64: 2, 0, 2, 16, 1, 0,
+// CHECK-SAME:    {attn.alignment = 4 : i32, attn.dims = array<i64: -1, 1, -4, -5>, attn.name = "block_mask", attn.read,
+// CHECK-SAME:  attn.tile_counts = array<i64: 2, 0, 2, 16, 1, 0,
 // CHECK-SAME:    3, 1, 2, 32, 1, 4>}
 // CHECK-SAME:    attributes {attn.symbols = ["batch", "queries", "keys", "ceil(queries / 16)", "ceil(keys / 32) + 4"]}
 func.func @planned(%q: memref<?x4x?x64xf16>, %k: memref<?x4x?x64xf16>, %block_mask: memref<?x1x?x?xi32>, %o: memref<?x4x?x64xf16>) {
@@ -245,7 +246,8 @@ func.func @given_of_sequences(%q: memref<1x4x?x64xbf16>, %k: memref<1x4x?x64xbf1
 // They may be a view of an argument, of which only the sizes that it shares are known.
 
 // CHECK-LABEL: func.func @given_view(
-// CHECK:         attn.dims = array<i64: 2, -2, -3>, attn.name = "dropout_mask", attn.read, attn.tile_counts = array<i64: 2, 0, 2, 64, 32, 0, 1, 0, 2, 64, 4, 0>}
+// CHECK:         attn.dims = array<i64: 2, -2, -3>, attn.name = "dropout_mask", attn.read,
+// CHECK-SAME:  attn.tile_counts = array<i64: 2, 0, 2, 64, 32, 0, 1, 0, 2, 64, 4, 0>}
 func.func @given_view(%q: memref<1x2x?x64xbf16>, %m: memref<2x?x?xi32>, %o: memref<1x2x?x64xbf16>) {
   %c1 = arith.constant 1 : index
   %c2 = arith.constant 2 : index

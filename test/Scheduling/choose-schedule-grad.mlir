@@ -411,7 +411,7 @@ func.func @sequences(%q: tensor<1x8x?x128xbf16>, %lse: tensor<1x8x?xf32>, %cu: t
 
 // -----
 
-// What a mask reads takes registers of the steps that it masks alone, but for tiles that are walked over in parts.
+// What a mask reads takes registers of the steps that it masks alone, but for tiles that have parts.
 
 // CHECK-LABEL: func @reads
 // CHECK:         dkdv = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = grid, pipelined = true>>)
@@ -441,7 +441,7 @@ func.func @reads(%q: tensor<?x8x?x128xbf16>, %k: tensor<?x8x?x64xbf16>, %lse: te
   return %0#0, %1#0 : tensor<?x8x?x128xbf16>, tensor<?x8x?x64xbf16>
 }
 
-// Lists of each head are walked over for several heads at once.
+// CTAs iterate over the lists of several heads at once.
 
 // CHECK-LABEL: func @reads_by_head
 // CHECK:         dkdv = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, traversal = grid, interleave = 4,

@@ -14,7 +14,8 @@
 // CHECK-LABEL: func.func @causal(
 // HOST:          schedule(#attn.by_query_length<bound = {{.*}}, below = #attn_tile.sequential<{{.*}}>, from = #attn_tile.sequential<{{.*}}>>)
 // SM80:          dkdv = #attn_tile.key_multistage<query_tile = {{.*}}, dq = #attn_tile.multistage<
-// SM90:          dkdv = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4, consumers = 2, traversal = grid, interleave = 8, pipelined = true, query_parts = 2, lhs_registers = true>>)
+// SM90:          dkdv = #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4,
+// SM90-SAME:  consumers = 2, traversal = grid, interleave = 8, pipelined = true, query_parts = 2, lhs_registers = true>>)
 // BUDGET-LABEL: func.func @causal(
 // BUDGET:         dq = #attn_tile.warp_specialized<
 // REMARK:      chose #attn_tile.gradient<{{.*}}estimated {{[0-9]+}} us for 4096 queries

@@ -12,11 +12,14 @@
 // RUN: attn-opt %t.mlir --attn-load-calibration='file=%S/../../share/attn/calibration/h200.json target=sm_90a' \
 // RUN:   --attn-explain='format=json output=%t.same.json' -o /dev/null
 // RUN: diff %t.library.json %t.same.json
-// RUN: %python -c "import json, sys; f = json.load(open(sys.argv[1])); f['terms']['mma_cycle']['value'] *= 2; json.dump(f, open(sys.argv[2], 'w'))" \
+// RUN: %python -c "import json, sys; f = json.load(open(sys.argv[1])); \
+// RUN:   f['terms']['mma_cycle']['value'] *= 2; json.dump(f, open(sys.argv[2], 'w'))" \
 // RUN:   %S/../../share/attn/calibration/h200.json %t.slow-mma.json
 // RUN: attn-opt %t.mlir --attn-load-calibration='file=%t.slow-mma.json target=sm_90a' \
 // RUN:   --attn-explain='format=json output=%t.slow.json' -o /dev/null
-// RUN: %python -c "import json, sys; a, b = (json.load(open(f))['functions'][0]['operations'][0]['kernels'][0]['mma'] for f in sys.argv[1:]); assert abs(b / a - 2) < 1e-6, (a, b)" \
+// RUN: %python -c "import json, sys; \
+// RUN:   a, b = (json.load(open(f))['functions'][0]['operations'][0]['kernels'][0]['mma'] for f in sys.argv[1:]); \
+// RUN:   assert abs(b / a - 2) < 1e-6, (a, b)" \
 // RUN:   %t.library.json %t.slow.json
 
 // The command-line compiler takes the file as well, and chooses by it: with a
@@ -24,7 +27,8 @@
 
 // RUN: attn-compile %s --target=sm_90a --emit=mlir --stop-after=schedule | FileCheck %s --check-prefix=CHOSEN
 // CHOSEN: consumers = 3
-// RUN: %python -c "import json, sys; f = json.load(open(sys.argv[1])); f['terms']['score']['value'] = f['terms']['issued_per_score']['value'] = 0; json.dump(f, open(sys.argv[2], 'w'))" \
+// RUN: %python -c "import json, sys; f = json.load(open(sys.argv[1])); \
+// RUN:   f['terms']['score']['value'] = f['terms']['issued_per_score']['value'] = 0; json.dump(f, open(sys.argv[2], 'w'))" \
 // RUN:   %S/../../share/attn/calibration/h200.json %t.no-softmax.json
 // RUN: attn-compile %s --target=sm_90a --calibration=%t.no-softmax.json --emit=mlir --stop-after=schedule \
 // RUN:   | FileCheck %s --check-prefix=OTHER

@@ -203,7 +203,8 @@ attn_tile.kernel @other_instruction(%x: memref<64x16xbf16>) attributes {layout =
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xbf16, stages = 1>
   %a = attn_tile.wait %p[%c0] : !attn_tile.pipe<64x16xbf16, stages = 1>
   // expected-error @below {{'attn_tile.mma_start' op cannot be '#attn_tile.mma_sync<multiplicand = bf16>' on sm_90a, which has '#attn_tile.wgmma<multiplicand = bf16>' for 'bf16'}}
-  %s = attn_tile.mma_start %a, %a transpose_rhs mma(#attn_tile.mma_sync<multiplicand = bf16>) : !attn_tile.buffer<64x16xbf16>, !attn_tile.buffer<64x16xbf16> -> !attn_tile.pending<vector<64x64xf32>>
+  %s = attn_tile.mma_start %a, %a transpose_rhs mma(#attn_tile.mma_sync<multiplicand = bf16>)
+      : !attn_tile.buffer<64x16xbf16>, !attn_tile.buffer<64x16xbf16> -> !attn_tile.pending<vector<64x64xf32>>
   %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<64x64xf32>>
   attn_tile.release %a : !attn_tile.buffer<64x16xbf16>
   attn_tile.return

@@ -64,7 +64,8 @@ func.func @paged(%k: memref<2x2x1x16xbf16>, %v: memref<2x2x1x8xbf16>, %kc: memre
   attn.cache_append ins(%k, %v : memref<2x2x1x16xbf16>, memref<2x2x1x8xbf16>)
       outs(%kc, %vc : memref<?x2x16x16xbf16>, memref<?x2x16x8xbf16>)
       key_lengths(%n : memref<2xi32>) new_lengths(%next : memref<2xi32>) page_table(%t : memref<2x?xi32>)
-      rotary(%cos, %sin : memref<99x4xf32>, memref<99x4xf32>) schedule(#attn_tile.move_rows<chunks = 64, threads = 32, together = 2, aligned = true, loads_early = true>)
+      rotary(%cos, %sin : memref<99x4xf32>, memref<99x4xf32>)
+          schedule(#attn_tile.move_rows<chunks = 64, threads = 32, together = 2, aligned = true, loads_early = true>)
   return
 }
 
@@ -93,6 +94,7 @@ func.func @contiguous(%k: memref<?x2x?x8xf32>, %kc: memref<?x2x?x8xf32>, %vc: me
   attn.cache_append ins(%k, %k : memref<?x2x?x8xf32>, memref<?x2x?x8xf32>)
       outs(%kc, %vc : memref<?x2x?x8xf32>, memref<?x2x?x8xf32>) key_lengths(%n : memref<?xi32>)
       rotary(%cos, %sin : memref<?x3xf16>, memref<?x3xf16>) interleaved
-      query(%q into %r : memref<?x4x?x8xf32>, memref<?x4x?x8xf32>) same_position schedule(#attn_tile.move_rows<chunks = 64, threads = 32, together = 2, aligned = true, loads_early = true>)
+      query(%q into %r : memref<?x4x?x8xf32>, memref<?x4x?x8xf32>) same_position
+          schedule(#attn_tile.move_rows<chunks = 64, threads = 32, together = 2, aligned = true, loads_early = true>)
   return
 }

@@ -3,7 +3,8 @@
 // A work item has some columns of the values. Its state is rounded for the matmul with the queries alone.
 
 // CHECK-LABEL: attn_tile.kernel @plain_linear_attention(
-// CHECK-SAME: %[[Q:[a-z0-9]+]]: memref<2x4x?x32xbf16>, %[[K:[a-z0-9]+]]: memref<2x2x?x32xbf16>, %[[V:[a-z0-9]+]]: memref<2x1x?x48xbf16>, %[[O:[a-z0-9]+]]: memref<2x4x?x48xbf16>)
+// CHECK-SAME: %[[Q:[a-z0-9]+]]: memref<2x4x?x32xbf16>, %[[K:[a-z0-9]+]]: memref<2x2x?x32xbf16>,
+// CHECK-SAME:  %[[V:[a-z0-9]+]]: memref<2x1x?x48xbf16>, %[[O:[a-z0-9]+]]: memref<2x4x?x48xbf16>)
 // CHECK: scf.forall (%[[B:.*]], %[[H:.*]], %[[TILE:.*]]) in (%{{.*}}, 4, 2)
 // CHECK: %[[KH:.*]] = arith.divui %[[H]], %c2
 // CHECK: %[[VH:.*]] = arith.divui %[[H]], %c4
@@ -148,7 +149,10 @@ func.func @split(%q: memref<1x2x?x16xbf16>, %o: memref<1x2x?x16xbf16>) {
 // CHECK: arith.subi %{{.*}}, %[[N]]
 // CHECK: arith.cmpi sle
 // CHECK-LABEL: func @gradient(
-// CHECK-SAME: %[[Q:[a-z0-9]+]]: memref<1x2x?x16xbf16>, %[[K:[a-z0-9]+]]: memref<1x2x?x16xbf16>, %[[V:[a-z0-9]+]]: memref<1x2x?x32xbf16>, %[[DO:[a-z0-9]+]]: memref<1x2x?x32xbf16>, %[[DQ:[a-z0-9]+]]: memref<1x2x?x16xbf16>, %[[DK:[a-z0-9]+]]: memref<1x2x?x16xbf16>, %[[DV:[a-z0-9]+]]: memref<1x2x?x32xbf16>
+// CHECK-SAME: %[[Q:[a-z0-9]+]]: memref<1x2x?x16xbf16>, %[[K:[a-z0-9]+]]: memref<1x2x?x16xbf16>,
+// CHECK-SAME:  %[[V:[a-z0-9]+]]: memref<1x2x?x32xbf16>, %[[DO:[a-z0-9]+]]: memref<1x2x?x32xbf16>,
+// CHECK-SAME:  %[[DQ:[a-z0-9]+]]: memref<1x2x?x16xbf16>, %[[DK:[a-z0-9]+]]: memref<1x2x?x16xbf16>,
+// CHECK-SAME:  %[[DV:[a-z0-9]+]]: memref<1x2x?x32xbf16>
 // CHECK: attn_tile.launch @gradient_linear_dq args(%[[DO]], %[[V]], %[[K]], %[[DQ]] :
 // CHECK: attn_tile.launch @gradient_linear_dk args(%[[V]], %[[DO]], %[[Q]], %[[DK]] :
 // CHECK: attn_tile.launch @gradient_linear_dv args(%[[K]], %[[Q]], %[[DO]], %[[DV]] :

@@ -2,7 +2,8 @@
 
 // A work item for each batch entry and head; the state is carried from chunk to chunk.
 // CHECK-LABEL: attn_tile.kernel @plain_linear_attention(
-// CHECK-SAME: %[[Q:[a-z0-9]+]]: memref<2x4x?x32xbf16>, %[[K:[a-z0-9]+]]: memref<2x2x?x32xbf16>, %[[V:[a-z0-9]+]]: memref<2x1x?x48xbf16>, %[[O:[a-z0-9]+]]: memref<2x4x?x48xbf16>)
+// CHECK-SAME: %[[Q:[a-z0-9]+]]: memref<2x4x?x32xbf16>, %[[K:[a-z0-9]+]]: memref<2x2x?x32xbf16>,
+// CHECK-SAME:  %[[V:[a-z0-9]+]]: memref<2x1x?x48xbf16>, %[[O:[a-z0-9]+]]: memref<2x4x?x48xbf16>)
 // CHECK: scf.forall (%[[B:.*]], %[[H:.*]]) in (%{{.*}}, %{{.*}})
 // CHECK: scf.for %[[N:.*]] = {{.*}} iter_args(%[[S:.*]] = %{{.*}}) -> (vector<32x48xf32>)
 // CHECK: %[[T:.*]] = arith.muli %[[N]], %{{.*}} : index

@@ -130,7 +130,8 @@ func.func @sinks(%q: memref<1x2x16x64xf32>, %k: memref<1x2x256x64xf32>, %o: memr
 // CHECK-LABEL: attn_tile.kernel @several_kernel(
 // CHECK-SAME:    %[[Q:[a-z0-9]*]]: memref<1x8x3x64xbf16>, %{{.*}}: memref<1x2x512x64xbf16>, %{{.*}}: memref<1x2x512x64xbf16>,
 // CHECK-SAME:    %[[O:[a-z0-9]*]]: memref<8x8x3x64xf32,
-// CHECK:         %[[PQ:.*]] = attn_tile.pack_gqa %[[Q]] : memref<1x8x3x64xbf16> to memref<1x2x12x64xbf16, #attn_tile.packed_gqa<rank = 4, rows = 2, group_size = 4>>
+// CHECK:         %[[PQ:.*]] = attn_tile.pack_gqa %[[Q]] : memref<1x8x3x64xbf16>
+// CHECK-SAME:  to memref<1x2x12x64xbf16, #attn_tile.packed_gqa<rank = 4, rows = 2, group_size = 4>>
 // CHECK:         %[[PO:.*]] = attn_tile.pack_gqa %[[O]]
 // CHECK:         %[[PS:.*]] = attn_tile.pack_gqa %{{.*}} : memref<8xf32> to memref<2x12xf32, #attn_tile.packed_gqa<rank = 2, rows = 1, group_size = 4>>
 // CHECK:         scf.forall

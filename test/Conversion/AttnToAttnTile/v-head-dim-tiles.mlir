@@ -3,7 +3,8 @@
 // Each head has two work items for a tile of queries. Both compute its scores, and each its columns of the output.
 
 // CHECK-LABEL: attn_tile.kernel @wide_kernel(
-// CHECK-SAME:    %[[Q:.*]]: memref<1x4x?x512xbf16>, %[[K:.*]]: memref<1x2x?x512xbf16>, %[[V:.*]]: memref<1x2x?x320xbf16>, %[[O:.*]]: memref<1x4x?x320xbf16>, %[[LSE:.*]]: memref<1x4x?xf32>
+// CHECK-SAME:    %[[Q:.*]]: memref<1x4x?x512xbf16>, %[[K:.*]]: memref<1x2x?x512xbf16>, %[[V:.*]]: memref<1x2x?x320xbf16>,
+// CHECK-SAME:  %[[O:.*]]: memref<1x4x?x320xbf16>, %[[LSE:.*]]: memref<1x4x?xf32>
 // CHECK:         %[[HEADS:.*]] = arith.constant 8 : index
 // CHECK:         scf.forall (%[[B:.*]], %[[ITEM:.*]], %{{.*}}) in (%{{.*}}, %[[HEADS]], %{{.*}})
 // CHECK:           %[[TWO:.*]] = arith.constant 2 : index

@@ -47,7 +47,8 @@ func.func @dead(%k: tensor<1x1x1x8xf32>, %kc: tensor<1x1x9x8xf32>, %n: tensor<1x
 
 // The buffers of the cache are written in place: their other rows stay. New lengths and rotated queries are written in
 // full, so nothing is copied into their buffers.
-// RUN: attn-opt %s --one-shot-bufferize="bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map" | FileCheck %s --check-prefix=BUFFERS
+// RUN: attn-opt %s --one-shot-bufferize="bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map" \
+// RUN:   | FileCheck %s --check-prefix=BUFFERS
 // BUFFERS-LABEL: func @in_place
 // BUFFERS-SAME: (%[[K:.*]]: memref<2x1x3x8xf32>, %[[KC:.*]]: memref<2x1x9x8xf32>, %[[VC:.*]]: memref<2x1x9x8xf32>,
 // BUFFERS-SAME: %[[N:[a-z0-9]+]]: memref<2xi32>, %[[NEXT:[a-z0-9]+]]: memref<2xi32>, %[[COS:.*]]: memref<9x4xf32>, %[[R:.*]]: memref<2x1x3x8xf32>)

@@ -1,6 +1,7 @@
 // RUN: attn-opt %s --split-input-file --verify-diagnostics
 
-func.func @table_alone(%q: memref<2x4x1x64xf16>, %k: memref<9x2x64x64xf16>, %v: memref<9x2x64x64xf16>, %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>) {
+func.func @table_alone(%q: memref<2x4x1x64xf16>, %k: memref<9x2x64x64xf16>, %v: memref<9x2x64x64xf16>,
+    %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>) {
   // expected-error @below {{'attn.attention' op 'page_table' needs 'key_lengths'}}
   attn.attention ins(%q, %k, %v : memref<2x4x1x64xf16>, memref<9x2x64x64xf16>, memref<9x2x64x64xf16>) outs(%o : memref<2x4x1x64xf16>)
       page_table(%table : memref<2x5xi32>)
@@ -9,7 +10,8 @@ func.func @table_alone(%q: memref<2x4x1x64xf16>, %k: memref<9x2x64x64xf16>, %v: 
 
 // -----
 
-func.func @sequences(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v: memref<2x2x64x64xf16>, %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>) {
+func.func @sequences(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v: memref<2x2x64x64xf16>,
+    %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>) {
   // expected-error @below {{'attn.attention' op 'key_lengths' must not be used together with 'sequences'}}
   attn.attention ins(%q, %k, %v : memref<2x4x1x64xf16>, memref<2x2x64x64xf16>, memref<2x2x64x64xf16>) outs(%o : memref<2x4x1x64xf16>)
       sequences padded(%lengths, %lengths : memref<2xi32>, memref<2xi32>) key_lengths(%lengths : memref<2xi32>)
@@ -18,7 +20,8 @@ func.func @sequences(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v: me
 
 // -----
 
-func.func @dynamic_page(%q: memref<2x4x1x64xf16>, %k: memref<9x2x?x64xf16>, %v: memref<9x2x?x64xf16>, %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>) {
+func.func @dynamic_page(%q: memref<2x4x1x64xf16>, %k: memref<9x2x?x64xf16>, %v: memref<9x2x?x64xf16>,
+    %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>) {
   // expected-error @below {{'attn.attention' op dimension 2 of 'key', the page size, must be static}}
   attn.attention ins(%q, %k, %v : memref<2x4x1x64xf16>, memref<9x2x?x64xf16>, memref<9x2x?x64xf16>) outs(%o : memref<2x4x1x64xf16>)
       key_lengths(%lengths : memref<2xi32>) page_table(%table : memref<2x5xi32>)
@@ -27,7 +30,8 @@ func.func @dynamic_page(%q: memref<2x4x1x64xf16>, %k: memref<9x2x?x64xf16>, %v: 
 
 // -----
 
-func.func @small_page(%q: memref<2x4x1x64xf16>, %k: memref<9x2x8x64xf16>, %v: memref<9x2x8x64xf16>, %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>) {
+func.func @small_page(%q: memref<2x4x1x64xf16>, %k: memref<9x2x8x64xf16>, %v: memref<9x2x8x64xf16>,
+    %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>) {
   // expected-error @below {{'attn.attention' op dimension 2 of 'key' is not valid: page size must be a power of two from 16 to 256 (was 8)}}
   attn.attention ins(%q, %k, %v : memref<2x4x1x64xf16>, memref<9x2x8x64xf16>, memref<9x2x8x64xf16>) outs(%o : memref<2x4x1x64xf16>)
       key_lengths(%lengths : memref<2xi32>) page_table(%table : memref<2x5xi32>)
@@ -36,7 +40,8 @@ func.func @small_page(%q: memref<2x4x1x64xf16>, %k: memref<9x2x8x64xf16>, %v: me
 
 // -----
 
-func.func @large_page(%q: memref<2x4x1x64xf16>, %k: memref<9x2x512x64xf16>, %v: memref<9x2x512x64xf16>, %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>) {
+func.func @large_page(%q: memref<2x4x1x64xf16>, %k: memref<9x2x512x64xf16>, %v: memref<9x2x512x64xf16>,
+    %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>) {
   // expected-error @below {{'attn.attention' op dimension 2 of 'key' is not valid: page size must be a power of two from 16 to 256 (was 512)}}
   attn.attention ins(%q, %k, %v : memref<2x4x1x64xf16>, memref<9x2x512x64xf16>, memref<9x2x512x64xf16>) outs(%o : memref<2x4x1x64xf16>)
       key_lengths(%lengths : memref<2xi32>) page_table(%table : memref<2x5xi32>)
@@ -45,7 +50,8 @@ func.func @large_page(%q: memref<2x4x1x64xf16>, %k: memref<9x2x512x64xf16>, %v: 
 
 // -----
 
-func.func @odd_page(%q: memref<2x4x1x64xf16>, %k: memref<9x2x48x64xf16>, %v: memref<9x2x48x64xf16>, %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>) {
+func.func @odd_page(%q: memref<2x4x1x64xf16>, %k: memref<9x2x48x64xf16>, %v: memref<9x2x48x64xf16>,
+    %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>) {
   // expected-error @below {{'attn.attention' op dimension 2 of 'key' is not valid: page size must be a power of two from 16 to 256 (was 48)}}
   attn.attention ins(%q, %k, %v : memref<2x4x1x64xf16>, memref<9x2x48x64xf16>, memref<9x2x48x64xf16>) outs(%o : memref<2x4x1x64xf16>)
       key_lengths(%lengths : memref<2xi32>) page_table(%table : memref<2x5xi32>)
@@ -54,7 +60,8 @@ func.func @odd_page(%q: memref<2x4x1x64xf16>, %k: memref<9x2x48x64xf16>, %v: mem
 
 // -----
 
-func.func @lengths_batch(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v: memref<2x2x64x64xf16>, %o: memref<2x4x1x64xf16>, %lengths: memref<3xi32>, %table: memref<2x5xi32>) {
+func.func @lengths_batch(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v: memref<2x2x64x64xf16>,
+    %o: memref<2x4x1x64xf16>, %lengths: memref<3xi32>, %table: memref<2x5xi32>) {
   // expected-error @below {{'attn.attention' op dimension 0 of 'key_lengths' must match dimension 0 of 'query', 2 (was 3)}}
   attn.attention ins(%q, %k, %v : memref<2x4x1x64xf16>, memref<2x2x64x64xf16>, memref<2x2x64x64xf16>) outs(%o : memref<2x4x1x64xf16>)
       key_lengths(%lengths : memref<3xi32>)
@@ -63,7 +70,8 @@ func.func @lengths_batch(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v
 
 // -----
 
-func.func @lengths_container(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v: memref<2x2x64x64xf16>, %o: memref<2x4x1x64xf16>, %lengths: tensor<2xi32>, %table: memref<2x5xi32>) {
+func.func @lengths_container(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v: memref<2x2x64x64xf16>,
+    %o: memref<2x4x1x64xf16>, %lengths: tensor<2xi32>, %table: memref<2x5xi32>) {
   // expected-error @below {{'attn.attention' op operands must be all tensors or all memrefs, but 'query' is 'memref<2x4x1x64xf16>' and 'key_lengths' is 'tensor<2xi32>'}}
   attn.attention ins(%q, %k, %v : memref<2x4x1x64xf16>, memref<2x2x64x64xf16>, memref<2x2x64x64xf16>) outs(%o : memref<2x4x1x64xf16>)
       key_lengths(%lengths : tensor<2xi32>)
@@ -72,7 +80,8 @@ func.func @lengths_container(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>
 
 // -----
 
-func.func @table_batch(%q: memref<2x4x1x64xf16>, %k: memref<9x2x64x64xf16>, %v: memref<9x2x64x64xf16>, %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<3x5xi32>) {
+func.func @table_batch(%q: memref<2x4x1x64xf16>, %k: memref<9x2x64x64xf16>, %v: memref<9x2x64x64xf16>,
+    %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<3x5xi32>) {
   // expected-error @below {{'attn.attention' op dimension 0 of 'page_table' must match dimension 0 of 'query', 2 (was 3)}}
   attn.attention ins(%q, %k, %v : memref<2x4x1x64xf16>, memref<9x2x64x64xf16>, memref<9x2x64x64xf16>) outs(%o : memref<2x4x1x64xf16>)
       key_lengths(%lengths : memref<2xi32>) page_table(%table : memref<3x5xi32>)
@@ -81,7 +90,8 @@ func.func @table_batch(%q: memref<2x4x1x64xf16>, %k: memref<9x2x64x64xf16>, %v: 
 
 // -----
 
-func.func @table_container(%q: memref<2x4x1x64xf16>, %k: memref<9x2x64x64xf16>, %v: memref<9x2x64x64xf16>, %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: tensor<2x5xi32>) {
+func.func @table_container(%q: memref<2x4x1x64xf16>, %k: memref<9x2x64x64xf16>, %v: memref<9x2x64x64xf16>,
+    %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: tensor<2x5xi32>) {
   // expected-error @below {{'attn.attention' op operands must be all tensors or all memrefs, but 'query' is 'memref<2x4x1x64xf16>' and 'page_table' is 'tensor<2x5xi32>'}}
   attn.attention ins(%q, %k, %v : memref<2x4x1x64xf16>, memref<9x2x64x64xf16>, memref<9x2x64x64xf16>) outs(%o : memref<2x4x1x64xf16>)
       key_lengths(%lengths : memref<2xi32>) page_table(%table : tensor<2x5xi32>)
@@ -90,7 +100,8 @@ func.func @table_container(%q: memref<2x4x1x64xf16>, %k: memref<9x2x64x64xf16>, 
 
 // -----
 
-func.func @pages_of_value(%q: memref<2x4x1x64xf16>, %k: memref<9x2x64x64xf16>, %v: memref<8x2x64x64xf16>, %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>) {
+func.func @pages_of_value(%q: memref<2x4x1x64xf16>, %k: memref<9x2x64x64xf16>, %v: memref<8x2x64x64xf16>,
+    %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>) {
   // expected-error @below {{'attn.attention' op dimension 0 of 'value' must match dimension 0 of 'key', 9 (was 8)}}
   attn.attention ins(%q, %k, %v : memref<2x4x1x64xf16>, memref<9x2x64x64xf16>, memref<8x2x64x64xf16>) outs(%o : memref<2x4x1x64xf16>)
       key_lengths(%lengths : memref<2xi32>) page_table(%table : memref<2x5xi32>)
@@ -99,7 +110,8 @@ func.func @pages_of_value(%q: memref<2x4x1x64xf16>, %k: memref<9x2x64x64xf16>, %
 
 // -----
 
-func.func @page_of_value(%q: memref<2x4x1x64xf16>, %k: memref<9x2x64x64xf16>, %v: memref<9x2x32x64xf16>, %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>) {
+func.func @page_of_value(%q: memref<2x4x1x64xf16>, %k: memref<9x2x64x64xf16>, %v: memref<9x2x32x64xf16>,
+    %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>) {
   // expected-error @below {{'attn.attention' op dimension 2 of 'value' must match dimension 2 of 'key', 64 (was 32)}}
   attn.attention ins(%q, %k, %v : memref<2x4x1x64xf16>, memref<9x2x64x64xf16>, memref<9x2x32x64xf16>) outs(%o : memref<2x4x1x64xf16>)
       key_lengths(%lengths : memref<2xi32>) page_table(%table : memref<2x5xi32>)
@@ -108,7 +120,8 @@ func.func @page_of_value(%q: memref<2x4x1x64xf16>, %k: memref<9x2x64x64xf16>, %v
 
 // -----
 
-func.func @batch_of_cache(%q: memref<2x4x1x64xf16>, %k: memref<3x2x64x64xf16>, %v: memref<3x2x64x64xf16>, %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>) {
+func.func @batch_of_cache(%q: memref<2x4x1x64xf16>, %k: memref<3x2x64x64xf16>, %v: memref<3x2x64x64xf16>,
+    %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>) {
   // expected-error @below {{'attn.attention' op dimension 0 of 'key' must match dimension 0 of 'query', 2 (was 3)}}
   attn.attention ins(%q, %k, %v : memref<2x4x1x64xf16>, memref<3x2x64x64xf16>, memref<3x2x64x64xf16>) outs(%o : memref<2x4x1x64xf16>)
       key_lengths(%lengths : memref<2xi32>)
@@ -117,7 +130,8 @@ func.func @batch_of_cache(%q: memref<2x4x1x64xf16>, %k: memref<3x2x64x64xf16>, %
 
 // -----
 
-func.func @identity(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v: memref<2x2x64x64xf16>, %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>, %u: memref<4xf32>) {
+func.func @identity(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v: memref<2x2x64x64xf16>,
+    %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>, %u: memref<4xf32>) {
   // expected-error @below {{'attn.attention' op 'key_lengths' must not be used together with 'identity'}}
   attn.attention ins(%q, %k, %v : memref<2x4x1x64xf16>, memref<2x2x64x64xf16>, memref<2x2x64x64xf16>) outs(%o : memref<2x4x1x64xf16>)
       identity(%u : memref<4xf32>) key_lengths(%lengths : memref<2xi32>)
@@ -126,7 +140,8 @@ func.func @identity(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v: mem
 
 // -----
 
-func.func @reads(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v: memref<2x2x64x64xf16>, %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>, %d: memref<2x64xi32>) {
+func.func @reads(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v: memref<2x2x64x64xf16>,
+    %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>, %d: memref<2x64xi32>) {
   // expected-error @below {{'attn.attention' op 'key_lengths' must not be used together with 'reads'}}
   attn.attention ins(%q, %k, %v : memref<2x4x1x64xf16>, memref<2x2x64x64xf16>, memref<2x2x64x64xf16>) outs(%o : memref<2x4x1x64xf16>)
       key_lengths(%lengths : memref<2xi32>) mask(#attn.documents<queries = 0, keys = 1>) reads(%d, %d : memref<2x64xi32>, memref<2x64xi32>)
@@ -135,7 +150,8 @@ func.func @reads(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v: memref
 
 // -----
 
-func.func @block_mask(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v: memref<2x2x64x64xf16>, %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>, %d: memref<2x1x1x4xi32>) {
+func.func @block_mask(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v: memref<2x2x64x64xf16>,
+    %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>, %d: memref<2x1x1x4xi32>) {
   // expected-error @below {{'attn.attention' op 'key_lengths' must not be used together with 'block_mask'}}
   attn.attention ins(%q, %k, %v : memref<2x4x1x64xf16>, memref<2x2x64x64xf16>, memref<2x2x64x64xf16>) outs(%o : memref<2x4x1x64xf16>)
       key_lengths(%lengths : memref<2xi32>) block_mask(%d : memref<2x1x1x4xi32>)
@@ -144,7 +160,8 @@ func.func @block_mask(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v: m
 
 // -----
 
-func.func @dropout(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v: memref<2x2x64x64xf16>, %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>, %s: i64) {
+func.func @dropout(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v: memref<2x2x64x64xf16>,
+    %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>, %s: i64) {
   // expected-error @below {{'attn.attention' op 'key_lengths' must not be used together with 'dropout'}}
   attn.attention ins(%q, %k, %v : memref<2x4x1x64xf16>, memref<2x2x64x64xf16>, memref<2x2x64x64xf16>) outs(%o : memref<2x4x1x64xf16>)
       key_lengths(%lengths : memref<2xi32>) dropout(#attn.dropout<p = 0.125, rng = #attn.philox<rounds = 7>>, %s, %s : i64, i64)
@@ -153,7 +170,8 @@ func.func @dropout(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v: memr
 
 // -----
 
-func.func @dropout_mask(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v: memref<2x2x64x64xf16>, %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>, %d: memref<2x4x?x?xi32>) {
+func.func @dropout_mask(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v: memref<2x2x64x64xf16>,
+    %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>, %d: memref<2x4x?x?xi32>) {
   // expected-error @below {{'attn.attention' op 'key_lengths' must not be used together with 'dropout_mask'}}
   attn.attention ins(%q, %k, %v : memref<2x4x1x64xf16>, memref<2x2x64x64xf16>, memref<2x2x64x64xf16>) outs(%o : memref<2x4x1x64xf16>)
       key_lengths(%lengths : memref<2xi32>) dropout_mask rows(%d : memref<2x4x?x?xi32>) p(0.5)
@@ -162,7 +180,8 @@ func.func @dropout_mask(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v:
 
 // -----
 
-func.func @epilogue(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v: memref<2x2x64x64xf16>, %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>) {
+func.func @epilogue(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v: memref<2x2x64x64xf16>,
+    %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>) {
   // expected-error @below {{'attn.attention' op epilogue region must not be used together with 'key_lengths'}}
   attn.attention ins(%q, %k, %v : memref<2x4x1x64xf16>, memref<2x2x64x64xf16>, memref<2x2x64x64xf16>) outs(%o : memref<2x4x1x64xf16>)
       key_lengths(%lengths : memref<2xi32>)

@@ -225,7 +225,9 @@ func.func @odd_chunk(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v: tenso
 
 // -----
 
-func.func @grad_of_no_decay(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v: tensor<1x2x9x8xf32>, %dout: tensor<1x2x9x8xf32>, %dq: tensor<1x2x9x8xf32>, %dk: tensor<1x2x9x8xf32>, %dv: tensor<1x2x9x8xf32>, %g: tensor<1x2xf32>) {
+func.func @grad_of_no_decay(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v: tensor<1x2x9x8xf32>,
+    %dout: tensor<1x2x9x8xf32>, %dq: tensor<1x2x9x8xf32>, %dk: tensor<1x2x9x8xf32>, %dv: tensor<1x2x9x8xf32>,
+    %g: tensor<1x2xf32>) {
   // expected-error @below {{'attn.linear_attention_grad' op 'dlog_decay' needs 'log_decay'}}
   %r:4 = attn.linear_attention_grad
       ins(%q, %k, %v, %dout : tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>)
@@ -236,7 +238,9 @@ func.func @grad_of_no_decay(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v
 
 // -----
 
-func.func @grad_of_no_beta(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v: tensor<1x2x9x8xf32>, %dout: tensor<1x2x9x8xf32>, %dq: tensor<1x2x9x8xf32>, %dk: tensor<1x2x9x8xf32>, %dv: tensor<1x2x9x8xf32>, %g: tensor<1x2x9xf32>) {
+func.func @grad_of_no_beta(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v: tensor<1x2x9x8xf32>,
+    %dout: tensor<1x2x9x8xf32>, %dq: tensor<1x2x9x8xf32>, %dk: tensor<1x2x9x8xf32>, %dv: tensor<1x2x9x8xf32>,
+    %g: tensor<1x2x9xf32>) {
   // expected-error @below {{'attn.linear_attention_grad' op 'dbeta' needs 'beta'}}
   %r:4 = attn.linear_attention_grad
       ins(%q, %k, %v, %dout : tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>)
@@ -247,7 +251,9 @@ func.func @grad_of_no_beta(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v:
 
 // -----
 
-func.func @grad_of_no_state(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v: tensor<1x2x9x8xf32>, %dout: tensor<1x2x9x8xf32>, %dq: tensor<1x2x9x8xf32>, %dk: tensor<1x2x9x8xf32>, %dv: tensor<1x2x9x8xf32>, %g: tensor<1x2x8x8xf32>) {
+func.func @grad_of_no_state(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v: tensor<1x2x9x8xf32>,
+    %dout: tensor<1x2x9x8xf32>, %dq: tensor<1x2x9x8xf32>, %dk: tensor<1x2x9x8xf32>, %dv: tensor<1x2x9x8xf32>,
+    %g: tensor<1x2x8x8xf32>) {
   // expected-error @below {{'attn.linear_attention_grad' op 'dinitial_state' needs 'initial_state'}}
   %r:4 = attn.linear_attention_grad
       ins(%q, %k, %v, %dout : tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>)
@@ -258,7 +264,8 @@ func.func @grad_of_no_state(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v
 
 // -----
 
-func.func @grad_type(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v: tensor<1x2x9x8xf32>, %dout: tensor<1x2x9x8xf32>, %dq: tensor<1x2x9x8xf32>, %dk: tensor<1x2x9x8xbf16>, %dv: tensor<1x2x9x8xf32>) {
+func.func @grad_type(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v: tensor<1x2x9x8xf32>,
+    %dout: tensor<1x2x9x8xf32>, %dq: tensor<1x2x9x8xf32>, %dk: tensor<1x2x9x8xbf16>, %dv: tensor<1x2x9x8xf32>) {
   // expected-error @below {{'attn.linear_attention_grad' op element type of 'dkey' must be that of 'query', 'f32', or 'f32' (was 'bf16')}}
   %r:3 = attn.linear_attention_grad
       ins(%q, %k, %v, %dout : tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>)
@@ -269,7 +276,8 @@ func.func @grad_type(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v: tenso
 
 // -----
 
-func.func @dout_type(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v: tensor<1x2x9x8xf32>, %dout: tensor<1x2x9x8xbf16>, %dq: tensor<1x2x9x8xf32>, %dk: tensor<1x2x9x8xf32>, %dv: tensor<1x2x9x8xf32>) {
+func.func @dout_type(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v: tensor<1x2x9x8xf32>,
+    %dout: tensor<1x2x9x8xbf16>, %dq: tensor<1x2x9x8xf32>, %dk: tensor<1x2x9x8xf32>, %dv: tensor<1x2x9x8xf32>) {
   // expected-error @below {{'attn.linear_attention_grad' op element type of 'dout' must be that of 'query', 'f32' (was 'bf16')}}
   %r:3 = attn.linear_attention_grad
       ins(%q, %k, %v, %dout : tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9x8xbf16>)
@@ -280,7 +288,8 @@ func.func @dout_type(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v: tenso
 
 // -----
 
-func.func @grad_heads(%q: tensor<1x2x9x8xf32>, %k: tensor<1x1x9x8xf32>, %v: tensor<1x2x9x8xf32>, %dout: tensor<1x2x9x8xf32>, %dq: tensor<1x2x9x8xf32>, %dk: tensor<1x2x9x8xf32>, %dv: tensor<1x2x9x8xf32>) {
+func.func @grad_heads(%q: tensor<1x2x9x8xf32>, %k: tensor<1x1x9x8xf32>, %v: tensor<1x2x9x8xf32>,
+    %dout: tensor<1x2x9x8xf32>, %dq: tensor<1x2x9x8xf32>, %dk: tensor<1x2x9x8xf32>, %dv: tensor<1x2x9x8xf32>) {
   // expected-error @below {{'attn.linear_attention_grad' op dimension 1 of 'key' must be 2 (was 1)}}
   %r:3 = attn.linear_attention_grad
       ins(%q, %k, %v, %dout : tensor<1x2x9x8xf32>, tensor<1x1x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>)
@@ -291,7 +300,8 @@ func.func @grad_heads(%q: tensor<1x2x9x8xf32>, %k: tensor<1x1x9x8xf32>, %v: tens
 
 // -----
 
-func.func @grad_head_dim(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v: tensor<1x2x9x8xf32>, %dout: tensor<1x2x9x16xf32>, %dq: tensor<1x2x9x8xf32>, %dk: tensor<1x2x9x8xf32>, %dv: tensor<1x2x9x8xf32>) {
+func.func @grad_head_dim(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v: tensor<1x2x9x8xf32>,
+    %dout: tensor<1x2x9x16xf32>, %dq: tensor<1x2x9x8xf32>, %dk: tensor<1x2x9x8xf32>, %dv: tensor<1x2x9x8xf32>) {
   // expected-error @below {{'attn.linear_attention_grad' op dimension 3 of 'dout' must be 8 (was 16)}}
   %r:3 = attn.linear_attention_grad
       ins(%q, %k, %v, %dout : tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9x16xf32>)
@@ -302,18 +312,23 @@ func.func @grad_head_dim(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v: t
 
 // -----
 
-func.func @grad_decay_rank(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v: tensor<1x2x9x8xf32>, %dout: tensor<1x2x9x8xf32>, %dq: tensor<1x2x9x8xf32>, %dk: tensor<1x2x9x8xf32>, %dv: tensor<1x2x9x8xf32>, %g: tensor<2xf32>, %d: tensor<1x2x9xf32>) {
+func.func @grad_decay_rank(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v: tensor<1x2x9x8xf32>,
+    %dout: tensor<1x2x9x8xf32>, %dq: tensor<1x2x9x8xf32>, %dk: tensor<1x2x9x8xf32>, %dv: tensor<1x2x9x8xf32>,
+    %g: tensor<2xf32>, %d: tensor<1x2x9xf32>) {
   // expected-error @below {{'attn.linear_attention_grad' op 'dlog_decay' must have 2 dimensions (was 3)}}
   %r:4 = attn.linear_attention_grad
       ins(%q, %k, %v, %dout : tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>)
       outs(%dq, %dk, %dv : tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>)
-      log_decay(%g : tensor<2xf32>) dlog_decay(%d : tensor<1x2x9xf32>) causal -> tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9xf32>
+      log_decay(%g : tensor<2xf32>) dlog_decay(%d : tensor<1x2x9xf32>) causal -> tensor<1x2x9x8xf32>,
+          tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9xf32>
   return
 }
 
 // -----
 
-func.func @grad_decay_shape(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v: tensor<1x2x9x8xf32>, %dout: tensor<1x2x9x8xf32>, %dq: tensor<1x2x9x8xf32>, %dk: tensor<1x2x9x8xf32>, %dv: tensor<1x2x9x8xf32>, %g: tensor<2xf32>, %d: tensor<1x4xf32>) {
+func.func @grad_decay_shape(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v: tensor<1x2x9x8xf32>,
+    %dout: tensor<1x2x9x8xf32>, %dq: tensor<1x2x9x8xf32>, %dk: tensor<1x2x9x8xf32>, %dv: tensor<1x2x9x8xf32>,
+    %g: tensor<2xf32>, %d: tensor<1x4xf32>) {
   // expected-error @below {{'attn.linear_attention_grad' op dimension 1 of 'dlog_decay' must be 2 (was 4)}}
   %r:4 = attn.linear_attention_grad
       ins(%q, %k, %v, %dout : tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>)
@@ -324,7 +339,9 @@ func.func @grad_decay_shape(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v
 
 // -----
 
-func.func @grad_beta_shape(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v: tensor<1x2x9x8xf32>, %dout: tensor<1x2x9x8xf32>, %dq: tensor<1x2x9x8xf32>, %dk: tensor<1x2x9x8xf32>, %dv: tensor<1x2x9x8xf32>, %g: tensor<1x2x9xf32>, %d: tensor<1x2x4xf32>) {
+func.func @grad_beta_shape(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v: tensor<1x2x9x8xf32>,
+    %dout: tensor<1x2x9x8xf32>, %dq: tensor<1x2x9x8xf32>, %dk: tensor<1x2x9x8xf32>, %dv: tensor<1x2x9x8xf32>,
+    %g: tensor<1x2x9xf32>, %d: tensor<1x2x4xf32>) {
   // expected-error @below {{'attn.linear_attention_grad' op dimension 2 of 'dbeta' must be 9 (was 4)}}
   %r:4 = attn.linear_attention_grad
       ins(%q, %k, %v, %dout : tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>)
@@ -335,7 +352,9 @@ func.func @grad_beta_shape(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v:
 
 // -----
 
-func.func @grad_final_state(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v: tensor<1x2x9x8xf32>, %dout: tensor<1x2x9x8xf32>, %dq: tensor<1x2x9x8xf32>, %dk: tensor<1x2x9x8xf32>, %dv: tensor<1x2x9x8xf32>, %g: tensor<1x2x8x4xf32>) {
+func.func @grad_final_state(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v: tensor<1x2x9x8xf32>,
+    %dout: tensor<1x2x9x8xf32>, %dq: tensor<1x2x9x8xf32>, %dk: tensor<1x2x9x8xf32>, %dv: tensor<1x2x9x8xf32>,
+    %g: tensor<1x2x8x4xf32>) {
   // expected-error @below {{'attn.linear_attention_grad' op dimension 3 of 'dfinal_state' must be 8 (was 4)}}
   %r:3 = attn.linear_attention_grad
       ins(%q, %k, %v, %dout : tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>)
@@ -346,11 +365,14 @@ func.func @grad_final_state(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v
 
 // -----
 
-func.func @grad_initial_state(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v: tensor<1x2x9x8xf32>, %dout: tensor<1x2x9x8xf32>, %dq: tensor<1x2x9x8xf32>, %dk: tensor<1x2x9x8xf32>, %dv: tensor<1x2x9x8xf32>, %g: tensor<1x2x8x8xf32>, %d: tensor<1x2x8x4xf32>) {
+func.func @grad_initial_state(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v: tensor<1x2x9x8xf32>,
+    %dout: tensor<1x2x9x8xf32>, %dq: tensor<1x2x9x8xf32>, %dk: tensor<1x2x9x8xf32>, %dv: tensor<1x2x9x8xf32>,
+    %g: tensor<1x2x8x8xf32>, %d: tensor<1x2x8x4xf32>) {
   // expected-error @below {{'attn.linear_attention_grad' op dimension 3 of 'dinitial_state' must be 8 (was 4)}}
   %r:4 = attn.linear_attention_grad
       ins(%q, %k, %v, %dout : tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>)
       outs(%dq, %dk, %dv : tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>)
-      initial_state(%g : tensor<1x2x8x8xf32>) dinitial_state(%d : tensor<1x2x8x4xf32>) causal -> tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x8x4xf32>
+      initial_state(%g : tensor<1x2x8x8xf32>) dinitial_state(%d : tensor<1x2x8x4xf32>) causal -> tensor<1x2x9x8xf32>,
+          tensor<1x2x9x8xf32>, tensor<1x2x9x8xf32>, tensor<1x2x8x4xf32>
   return
 }

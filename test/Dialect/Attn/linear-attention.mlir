@@ -68,7 +68,8 @@ func.func @dead(%q: tensor<1x2x9x8xf32>) {
 }
 
 // Destinations are overwritten: nothing is copied into their buffers.
-// RUN: attn-opt %s --one-shot-bufferize="bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map" | FileCheck %s --check-prefix=BUFFERS
+// RUN: attn-opt %s --one-shot-bufferize="bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map" \
+// RUN:   | FileCheck %s --check-prefix=BUFFERS
 // BUFFERS-LABEL: func @in_place
 // BUFFERS-SAME: (%[[Q:.*]]: memref<1x2x9x8xf32>, %[[O:.*]]: memref<1x2x9x8xf32>, %[[S:.*]]: memref<1x2x8x8xf32>, %[[F:.*]]: memref<1x2x8x8xf32>)
 // BUFFERS-NOT: copy

@@ -57,7 +57,8 @@ func.func @sum(%q: tensor<1x1x8x8xf32>) -> tensor<1x1x8x8xf32> {
 
 func.func @grad(%q: tensor<1x1x8x8xf32>, %l: tensor<1x1x8xf32>) {
   // expected-error @+1 {{'operandSegmentSizes' must give 'query' 1 value (was 2)}}
-  %0:3 = "attn.attention_grad"(%q, %q, %q, %q, %l, %q, %q, %q, %q) <{operandSegmentSizes = array<i32: 2, 0, 1, 1, 1, 1, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0>}> ({
+  %0:3 = "attn.attention_grad"(%q, %q, %q, %q, %l, %q, %q, %q,
+      %q) <{operandSegmentSizes = array<i32: 2, 0, 1, 1, 1, 1, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0>}> ({
   }, {
   }, {
   }) : (tensor<1x1x8x8xf32>, tensor<1x1x8x8xf32>, tensor<1x1x8x8xf32>, tensor<1x1x8x8xf32>, tensor<1x1x8xf32>, tensor<1x1x8x8xf32>, tensor<1x1x8x8xf32>,
@@ -69,6 +70,7 @@ func.func @grad(%q: tensor<1x1x8x8xf32>, %l: tensor<1x1x8xf32>) {
 
 func.func @tile_load(%m: memref<8x8xf32>, %i: index) {
   // expected-error @+1 {{'operandSegmentSizes' must give 'source' 1 value (was 0)}}
-  %0 = "attn_tile.load"(%m, %i, %i) <{operandSegmentSizes = array<i32: 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0>}> : (memref<8x8xf32>, index, index) -> vector<8x8xf32>
+  %0 = "attn_tile.load"(%m, %i, %i) <{operandSegmentSizes = array<i32: 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0>}>
+      : (memref<8x8xf32>, index, index) -> vector<8x8xf32>
   return
 }

@@ -2004,7 +2004,8 @@ func.func @pack_elements(%q: memref<1x8x3x64xf32>) {
 attn_tile.kernel @other_elements(%p: !attn_tile.pipe<64x64xbf16, stages = 2>, %q: vector<16x64xbf16>, %t: index) {
   %a = attn_tile.wait %p[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
   // expected-error @below {{'attn_tile.mma_start' op elements must be 'f32', which '#attn_tile.mma_sync<multiplicand = tf32>' multiplies (were 'bf16')}}
-  %s = attn_tile.mma_start %q, %a mma(#attn_tile.mma_sync<multiplicand = tf32>) : vector<16x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<16x64xf32>>
+  %s = attn_tile.mma_start %q, %a mma(#attn_tile.mma_sync<multiplicand = tf32>) : vector<16x64xbf16>,
+      !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<16x64xf32>>
   attn_tile.release %a : !attn_tile.buffer<64x64xbf16>
   attn_tile.return
 }

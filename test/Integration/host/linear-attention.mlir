@@ -5,7 +5,8 @@
 // RUN: attn-run %t.so --function=gated --shape=batch=2 --shape=tokens=150 --fill=g=const:-0.1 --fill=b=const:0.04 --check | FileCheck %s --check-prefix=GATED
 // RUN: attn-run %t.so --function=element --shape=batch=1 --shape=tokens=70 --fill=g=const:-0.3 --check | FileCheck %s --check-prefix=ELEMENT
 // RUN: attn-run %t.so --function=full --shape=batch=1 --shape=tokens=70 --check | FileCheck %s --check-prefix=FULL
-// RUN: attn-run %t.so --function=gradient --shape=batch=2 --shape=tokens=100 --fill=g=const:-0.1 --fill=b=const:0.04 --check | FileCheck %s --check-prefix=GRADIENT
+// RUN: attn-run %t.so --function=gradient --shape=batch=2 --shape=tokens=100 --fill=g=const:-0.1 --fill=b=const:0.04 --check \
+// RUN:   | FileCheck %s --check-prefix=GRADIENT
 // RUN: attn-run %t.so --function=head_gradient --shape=batch=2 --shape=tokens=100 --fill=g=const:-0.1 --check | FileCheck %s --check-prefix=HEAD
 // RUN: attn-run %t.so --function=full_gradient --shape=batch=2 --shape=tokens=100 --check | FileCheck %s --check-prefix=FULL-GRADIENT
 

@@ -55,8 +55,10 @@ func.func @grad_no_batch(%q: tensor<0x2x64x64xbf16>, %k: tensor<0x2x64x64xbf16>,
   %e = tensor.empty() : tensor<0x2x64x64xbf16>
   %e1 = tensor.empty() : tensor<0x2x64x64xbf16>
   %r:3 = attn.attention_grad ins(%q, %k, %v,
-      %out, %lse, %dout : tensor<0x2x64x64xbf16>, tensor<0x2x64x64xbf16>, tensor<0x2x64x64xbf16>, tensor<0x2x64x64xbf16>, tensor<0x2x64xf32>, tensor<0x2x64x64xbf16>)
-      outs(%e, %e1, %e1 : tensor<0x2x64x64xbf16>, tensor<0x2x64x64xbf16>, tensor<0x2x64x64xbf16>) -> tensor<0x2x64x64xbf16>, tensor<0x2x64x64xbf16>, tensor<0x2x64x64xbf16>
+      %out, %lse, %dout : tensor<0x2x64x64xbf16>, tensor<0x2x64x64xbf16>, tensor<0x2x64x64xbf16>,
+          tensor<0x2x64x64xbf16>, tensor<0x2x64xf32>, tensor<0x2x64x64xbf16>)
+      outs(%e, %e1, %e1 : tensor<0x2x64x64xbf16>, tensor<0x2x64x64xbf16>, tensor<0x2x64x64xbf16>)
+          -> tensor<0x2x64x64xbf16>, tensor<0x2x64x64xbf16>, tensor<0x2x64x64xbf16>
   return %r#0, %r#1, %r#2 : tensor<0x2x64x64xbf16>, tensor<0x2x64x64xbf16>, tensor<0x2x64x64xbf16>
 }
 
@@ -73,7 +75,8 @@ func.func @grad_no_queries(%q: tensor<1x2x0x64xbf16>, %k: tensor<1x2x64x64xbf16>
   %e = tensor.empty() : tensor<1x2x0x64xbf16>
   %e1 = tensor.empty() : tensor<1x2x64x64xbf16>
   %r:3 = attn.attention_grad ins(%q, %k, %v,
-      %out, %lse, %dout : tensor<1x2x0x64xbf16>, tensor<1x2x64x64xbf16>, tensor<1x2x64x64xbf16>, tensor<1x2x0x64xbf16>, tensor<1x2x0xf32>, tensor<1x2x0x64xbf16>)
+      %out, %lse, %dout : tensor<1x2x0x64xbf16>, tensor<1x2x64x64xbf16>, tensor<1x2x64x64xbf16>,
+          tensor<1x2x0x64xbf16>, tensor<1x2x0xf32>, tensor<1x2x0x64xbf16>)
       outs(%e, %e1, %e1 : tensor<1x2x0x64xbf16>, tensor<1x2x64x64xbf16>, tensor<1x2x64x64xbf16>)
       dropout(#attn.dropout<p = 0.125, rng = #attn.arx, bits = 8>,
       %seed, %offset : tensor<i64>, tensor<i64>) -> tensor<1x2x0x64xbf16>, tensor<1x2x64x64xbf16>, tensor<1x2x64x64xbf16>
@@ -92,7 +95,8 @@ func.func @grad_no_keys(%q: tensor<1x2x64x64xbf16>, %k: tensor<1x2x0x64xbf16>, %
   %e = tensor.empty() : tensor<1x2x64x64xbf16>
   %e1 = tensor.empty() : tensor<1x2x0x64xbf16>
   %r:3 = attn.attention_grad ins(%q, %k, %v,
-      %out, %lse, %dout : tensor<1x2x64x64xbf16>, tensor<1x2x0x64xbf16>, tensor<1x2x0x64xbf16>, tensor<1x2x64x64xbf16>, tensor<1x2x64xf32>, tensor<1x2x64x64xbf16>)
+      %out, %lse, %dout : tensor<1x2x64x64xbf16>, tensor<1x2x0x64xbf16>, tensor<1x2x0x64xbf16>,
+          tensor<1x2x64x64xbf16>, tensor<1x2x64xf32>, tensor<1x2x64x64xbf16>)
       outs(%e, %e1, %e1 : tensor<1x2x64x64xbf16>, tensor<1x2x0x64xbf16>, tensor<1x2x0x64xbf16>)
       mask(#attn.causal) -> tensor<1x2x64x64xbf16>, tensor<1x2x0x64xbf16>, tensor<1x2x0x64xbf16>
   return %r#0, %r#1, %r#2 : tensor<1x2x64x64xbf16>, tensor<1x2x0x64xbf16>, tensor<1x2x0x64xbf16>
