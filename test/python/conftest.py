@@ -17,6 +17,14 @@ os.environ.setdefault("ATTN_LIBRARY_DIR", str(BUILD / "lib"))
 sys.path[:0] = [str(ROOT / folder) for folder in ("python", "benchmarks", ".ci", "test/Integration/Inputs")]
 from tool_cache import run_tool  # noqa: E402
 
+# Files with few tests that take long.
+LONG = ("test_inductor", "test_compiler", "test_pages", "test_limits", "test_wheel", "test_llama")
+
+
+def pytest_collection_modifyitems(items):
+    """Long files begin first, so that at the end no processor waits for one of them."""
+    items.sort(key=lambda item: item.path.stem not in LONG)
+
 
 @pytest.fixture(scope="session", autouse=True)
 def cache_dir(tmp_path_factory):
