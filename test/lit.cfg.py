@@ -69,7 +69,9 @@ if config.compiler_launcher:
 # Two tests run at a time: threads of BLAS would only wait for each other.
 config.environment["OPENBLAS_NUM_THREADS"] = "1"
 
-llvm_config.with_system_environment(["HOME", "TMP", "TEMP", "CUDA_HOME", "LD_LIBRARY_PATH", "ATTN_TEST_CACHE_DIR"])
+llvm_config.with_system_environment(
+    ["HOME", "TMP", "TEMP", "CUDA_HOME", "LD_LIBRARY_PATH", "ATTN_TEST_CACHE_DIR", "CCACHE_DIR"]
+)
 llvm_config.with_environment("PATH", config.attn_tools_dir, append_path=True)
 llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
 llvm_config.use_default_substitutions()
