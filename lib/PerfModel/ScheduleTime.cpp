@@ -130,7 +130,7 @@ static double getQKColumns(attn::AttentionOpInterface op) {
 
 /// Bytes of the keys and values of a position.
 static double getKVRowBytes(attn::AttentionOpInterface op) {
-  return double(attn::getElementBytes(op.getQuery())) *
+  return double(attn::getElementBytes(op.getKey())) *
          double(op.getQKHeadDim() + op.getVHeadDim());
 }
 
@@ -157,14 +157,14 @@ static void estimateStep(attn::KernelTime &time, WarpSpecializedAttr schedule,
   // single warpgroup needs the time of its MMAs and of its softmax.
   double scores = queryTile * keyTile;
   auto instruction =
-      WgmmaAttr::get(op->getContext(), getElementTypeOrSelf(op.getKey()));
+      WgmmaAttr::get(op->getContext(), getElementTypeOrSelf(op.getQuery()));
   double mma = fit.mmaCycle * 2 * scores * (qkHeadDim + vHeadDim) /
                instruction.getFlopsPerCycle(device);
   // Narrow MMAs wait for shared memory.
   if (schedule.getKeyTile() < warpgroupRows)
     mma =
         std::max(mma, getMultiplicandCycles(
-                          schedule, double(attn::getElementBytes(op.getKey())),
+                          schedule, double(attn::getElementBytes(op.getQuery())),
                           qkHeadDim, vHeadDim, device));
   double threadScores = keyTile * warpgroupRows / warpgroupThreads;
   double consumers = double(schedule.getConsumers());
@@ -439,8 +439,7 @@ attn_tile::estimateMultistage(MultistageAttr schedule,
   addLastWorkItems(time, counts.total < double(counts.most) * rows, most,
                    ctasPerSm, fit);
   double keys = std::min(double(tiles.getNumKeys()), counts.total * keyTile);
-  double bytes = tiles.getNumHeads() * keyHeads * keys * elementBytes *
-                 double(op.getQKHeadDim() + op.getVHeadDim());
+  double bytes = tiles.getNumHeads() * keyHeads * keys * getKVRowBytes(op);
   time.memory = time.cyclesPerSecond *
                 attn::getMemorySeconds(bytes, attn::Traffic::Read, device);
   if (splits > 1)

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ChooseMatmulSchedule.h"
+#include "RegionRequirements.h"
 #include "ScheduleCandidates.h"
 #include "attn/Dialect/Attn/IR/AttnLinearOps.h"
 #include "attn/Dialect/Attn/IR/AttnMergeOps.h"
@@ -55,7 +56,8 @@ static LogicalResult verifyTensors(AttentionOpInterface op,
                                    const Target &target) {
   for (Value operand : {op.getQuery(), op.getKey()}) {
     Type element = getElementTypeOrSelf(operand);
-    if (!target.supportsElementType(element))
+    bool isConverted = operand == op.getKey() && convertsKeys(op);
+    if (!isConverted && !target.supportsElementType(element))
       return op.emitOpError("element type on ")
              << target.getName() << " must be " << target.describeElementTypes()
              << " (was " << element << ")";
@@ -76,11 +78,17 @@ static LogicalResult verifyFloat8(AttentionOp op, const Target &target) {
   Type key = getElementTypeOrSelf(op.getKey());
   if (target.isHost() || !isFloat8(key))
     return success();
-  if (query != key)
-    return op.emitOpError("element type of 'key' on ")
-           << target.getName() << " must be that of 'query', " << query
-           << " (was " << key << ")";
-  if (std::optional<std::string> reason = whyNotFloat8(op))
+  bool isConverted = convertsKeys(op);
+  if (isConverted && (query.isF32() || op.getIdentity()))
+    return op.emitOpError("kernels on ")
+           << target.getName() << " cannot convert keys and values of " << key
+           << " to " << query << ": "
+           << (query.isF32()
+                   ? "they convert to 16 bits alone"
+                   : "the identity is mixed with values in registers");
+  std::optional<std::string> reason =
+      isConverted ? std::nullopt : whyNotFloat8(op);
+  if (reason)
     return op.emitOpError("kernels on ")
            << target.getName() << " cannot multiply elements of " << query
            << ": " << *reason;
@@ -88,11 +96,13 @@ static LogicalResult verifyFloat8(AttentionOp op, const Target &target) {
   constexpr int64_t unit = 16;
   for (auto [name, headDim] : {std::pair("query", op.getQKHeadDim()),
                                std::pair("value", op.getVHeadDim())})
-    if (headDim % unit != 0 || headDim > target.getMaxWholeHeadDim())
+    if (int64_t most =
+            isConverted ? target.getMaxHeadDim() : target.getMaxWholeHeadDim();
+        headDim % unit != 0 || headDim > most)
       return op.emitOpError(name)
-             << " head dim of " << query << " on " << target.getName()
-             << " must be a multiple of " << unit << " and at most "
-             << target.getMaxWholeHeadDim() << " (was " << headDim << ")";
+             << " head dim of " << key << " on " << target.getName()
+             << " must be a multiple of " << unit << " and at most " << most
+             << " (was " << headDim << ")";
   return success();
 }
 

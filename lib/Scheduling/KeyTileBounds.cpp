@@ -51,21 +51,26 @@ int64_t KeyTileBounds::getKeyTileUnit() const {
 }
 
 int64_t KeyTileBounds::getSharedBytes(int64_t keyTile) const {
-  auto getRowBytes = [&](int64_t headDim) {
-    return int64_t(llvm::alignTo(elementBytes * headDim, columnBlockBytes));
+  auto getRowBytes = [&](int64_t headDim, int64_t bytes) {
+    return int64_t(llvm::alignTo(bytes * headDim, columnBlockBytes));
   };
-  int64_t queryBytes = getRowBytes(qkHeadDim);
+  int64_t queryBytes = getRowBytes(qkHeadDim, elementBytes);
   int64_t probabilities =
       sharesProbabilities ? elementBytes * queryTile * keyTile : 0;
   int64_t scoreRow = 0;
   for (int64_t bytes : stagedScoreBytes)
     scoreRow += llvm::alignTo(bytes * keyTile, columnBlockBytes);
-  int64_t valueBytes = transposesValues ? llvm::alignTo(vHeadDim, headDimStep) *
-                                              getRowBytes(keyTile)
-                                        : keyTile * getRowBytes(vHeadDim);
-  return queryStages * queryTile * queryBytes +
-         stages * (keyTile * queryBytes + valueBytes) +
-         scoreStages * queryTile * scoreRow + probabilities;
+  int64_t valueBytes = transposesValues
+                           ? llvm::alignTo(vHeadDim, headDimStep) *
+                                 getRowBytes(keyTile, keyBytes)
+                           : keyTile * getRowBytes(vHeadDim, keyBytes);
+  int64_t stageBytes = keyTile * getRowBytes(qkHeadDim, keyBytes) + valueBytes;
+  int64_t converted =
+      keyBytes == elementBytes
+          ? 0
+          : keyTile * (queryBytes + getRowBytes(vHeadDim, elementBytes));
+  return queryStages * queryTile * queryBytes + stages * stageBytes +
+         converted + scoreStages * queryTile * scoreRow + probabilities;
 }
 
 LargestTile attn::getLargestKeyTile(const KeyTileBounds &bounds) {

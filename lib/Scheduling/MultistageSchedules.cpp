@@ -111,7 +111,7 @@ KeyTileBounds MultistageSchedules::getBounds(int64_t queryTile, int64_t warps) {
     bounds.registers = tileRegistersEightWarps + (isPlain ? 4 : 0) -
                        operandRegisters - splitRegisters -
                        (hasFewRanges ? 0 : 32) - getQueryRegisters(op);
-  bounds.registers += device.extraRegisters;
+  bounds.registers += device.extraRegisters - getConversionRegisters(op);
   return bounds;
 }
 

@@ -22,6 +22,8 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace mlir::attn;
 using attn_tile::headDimStep;
@@ -155,6 +157,26 @@ int64_t attn::getPackedQueryRegisters(AttentionOp op) {
   return llvm::alignTo(op.getQKHeadDim(), headDimStep) / 4;
 }
 
+bool attn::convertsKeys(AttentionOpInterface op) {
+  Type key = getElementTypeOrSelf(op.getKey());
+  return isFloat8(key) && key != getElementTypeOrSelf(op.getQuery());
+}
+
+int64_t attn::getConversionRegisters(AttentionOpInterface op) {
+  if (!convertsKeys(op))
+    return 0;
+  // A thread converts 16 elements at a time. It holds addresses for each column
+  // of them that it visits in turn; a warpgroup visits 16 columns at once if
+  // their number allows it.
+  constexpr int64_t elements = 16, columnsAtOnce = 16, ofColumn = 4;
+  int64_t registers = 0;
+  for (int64_t headDim : {op.getQKHeadDim(), op.getVHeadDim()}) {
+    int64_t columns = llvm::divideCeil(headDim, elements);
+    registers += ofColumn * columns / std::gcd(columns, columnsAtOnce);
+  }
+  return registers;
+}
+
 bool attn::paysToPackGqa(AttentionOp op, int64_t queryTile) {
   int64_t queries = getDimSize(op.getQuery(), 2);
   return llvm::divideCeil(queries * op.getGroupSize(), queryTile) <
@@ -184,7 +206,8 @@ KeyTileBounds attn::withShapes(KeyTileBounds bounds, AttentionOpInterface op,
     bounds.vHeadDim = bounds.vHeadDimTile = int64_t(llvm::alignTo(
         llvm::divideCeil(op.getVHeadDim(), numVHeadDimTiles), headDimStep));
   bounds.elementBytes = getElementBytes(op.getQuery());
-  bounds.transposesValues = isFloat8(getElementTypeOrSelf(op.getValue()));
+  bounds.keyBytes = getElementBytes(op.getKey());
+  bounds.transposesValues = isFloat8(getElementTypeOrSelf(op.getQuery()));
   bounds.scoreBytes = getScoreBytes(op);
   return bounds;
 }

@@ -61,6 +61,11 @@ int64_t getQueryRegisters(AttentionOp op);
 /// memory.
 int64_t getPackedQueryRegisters(AttentionOp op);
 
+/// Whether kernels convert keys and values of 8 bits to the type of the query.
+bool convertsKeys(AttentionOpInterface op);
+/// The registers that conversions of keys and values take.
+int64_t getConversionRegisters(AttentionOpInterface op);
+
 /// Whether query heads as rows of tiles of `queryTile` rows make fewer tiles
 /// than a tile for each head. `op` must have a static number of queries.
 bool paysToPackGqa(AttentionOp op, int64_t queryTile);

@@ -142,7 +142,7 @@ WarpSpecializedSchedules::getLargest(int64_t consumers, int64_t maxKeyTile) {
   // live.
   if (op.getDropoutMask())
     bounds.scoreBytes += bounds.elementBytes;
-  bounds.registers -= getQueryRegisters(op);
+  bounds.registers -= getQueryRegisters(op) + getConversionRegisters(op);
   // The producer takes registers for table entries (`attn-tile-split-roles`).
   if (op.getAddressing().getPageSize() != 0)
     bounds.registers -= 8;
@@ -211,7 +211,8 @@ ScheduleCandidate WarpSpecializedSchedules::makeCandidate(KeyTileBounds bounds,
   parameters.keyTile = keyTile;
   parameters.stages = bounds.stages;
   parameters.consumers = consumers;
-  parameters.pingPong = consumers > 1;
+  // Consumers wait for each other where they convert keys and values together.
+  parameters.pingPong = consumers > 1 && bounds.keyBytes == bounds.elementBytes;
   parameters.traversal = traversal;
   parameters.interleave = interleave;
   parameters.conditionalRescale = isConditional || isDeferred;
@@ -264,27 +265,28 @@ static bool hasManyRngKeys(AttentionOp op) {
 }
 
 /// Reads in both regions need registers for their addresses. So do the keys of
-/// an RNG.
+/// an RNG, and conversions of keys and values.
 int64_t WarpSpecializedSchedules::getMaxKeyTile() {
-  constexpr int64_t maxKeyTileReads = 80, maxKeyTileRngKeys = 128;
-  if (hasManyRngKeys(op))
-    return maxKeyTileRngKeys;
+  constexpr int64_t maxKeyTileReads = 80, maxKeyTileCrowded = 128;
+  if (hasManyRngKeys(op) || convertsKeys(op))
+    return maxKeyTileCrowded;
   return readsMaskMod && readsElements(op) ? maxKeyTileReads : maxKeyTileMma;
 }
 
 /// Three consumers have too few registers for the iteration over a list of
 /// tiles, for keep masks that are read under a mask, and for RNGs with many
-/// keys. They also have too few for a score_mod that reads elements, together
-/// with dropout, a mask_mod or a large head dim of the output (6 % slower with
-/// 128, docs/experiments/cost-model-gain.md), and for dropout of probabilities
-/// in f32, before they become 8 bits.
+/// keys, and for conversions of keys. They also have too few for a score_mod
+/// that reads elements, together with dropout, a mask_mod or a large head dim
+/// of the output (6 % slower with 128, docs/experiments/cost-model-gain.md),
+/// and for dropout of probabilities in f32, before they become 8 bits.
 bool WarpSpecializedSchedules::canHaveThreeConsumers() {
   constexpr int64_t maxVHeadDimReads = 64;
   bool isCrowded = op.hasDropout() || !op.getMaskMod().empty() ||
                    op.getVHeadDim() > maxVHeadDimReads;
   bool dropsF32 =
       op.hasDropout() && isFloat8(getElementTypeOrSelf(op.getQuery()));
-  return !isWide && !readsMaskMod && !(readsElements(op) && isCrowded) &&
+  return !isWide && !readsMaskMod && !convertsKeys(op) &&
+         !(readsElements(op) && isCrowded) &&
          !(isMasked && op.getDropoutMask()) && !hasManyRngKeys(op) && !dropsF32;
 }
 
@@ -321,8 +323,8 @@ WarpSpecializedSchedules::getForFewQueriesIn(int64_t vHeadDimTiles) {
     bounds.sharedBytes = getTileBytes(device, ctasPerSm);
   }
   int64_t keyBytes =
-      llvm::alignTo(bounds.elementBytes * bounds.qkHeadDim, columnBlockBytes) +
-      llvm::alignTo(bounds.elementBytes * bounds.vHeadDim, columnBlockBytes);
+      llvm::alignTo(bounds.keyBytes * bounds.qkHeadDim, columnBlockBytes) +
+      llvm::alignTo(bounds.keyBytes * bounds.vHeadDim, columnBlockBytes);
   bounds.maxKeyTile =
       std::clamp(stageBytes / keyBytes / keyTileUnit * keyTileUnit,
                  warpgroupRows, 2 * warpgroupRows);
@@ -332,6 +334,7 @@ WarpSpecializedSchedules::getForFewQueriesIn(int64_t vHeadDimTiles) {
                   paysToPackGqa(op, bounds.queryTile);
   bounds.registers -=
       packsGqa ? getPackedQueryRegisters(op) : getQueryRegisters(op);
+  bounds.registers -= getConversionRegisters(op);
   auto [keyTile, limit] = getLargestKeyTile(bounds);
   if (keyTile == 0)
     return std::nullopt;
@@ -346,7 +349,10 @@ WarpSpecializedSchedules::getForFewQueriesIn(int64_t vHeadDimTiles) {
   parameters.consumers = 1;
   parameters.traversal = attn_tile::TraversalKind::Grid;
   parameters.interleave = balancesSplits ? 0 : 1;
-  parameters.splitKvWorkItems = splits ? device.sms : 0;
+  // Conversions take more time than copies, so that both CTAs of an SM must
+  // have work.
+  int64_t busyCtas = convertsKeys(op) ? ctasPerSm : 1;
+  parameters.splitKvWorkItems = splits ? busyCtas * device.sms : 0;
   parameters.packGqa = packsGqa;
   parameters.l2Promotion = streamedPromotion;
   parameters.ctasPerSm = ctasPerSm;

@@ -106,6 +106,10 @@ private:
   StringRef getWaitInstruction() const override {
     return "mbarrier.test_wait.parity.shared.b64";
   }
+  void emitRoleBarrier(OpBuilder &builder, Location loc,
+                       const ThreadPosition &) const override {
+    NVVM::Barrier0Op::create(builder, loc);
+  }
 };
 
 class SM80Target : public MultistageTarget {
@@ -219,9 +223,12 @@ LogicalResult MultistageTarget::verifyStagedTile(
     BufferType type, function_ref<InFlightDiagnostic()> emitError) const {
   if (isRow(type) && type.getShape()[1] % rowChunkColumns == 0)
     return success();
-  if (!getMma(type.getElementType(), /*isHighest=*/true))
-    return emitError() << "sm_80 stages tiles of bf16, f16 or f32 values (was "
-                       << type.getElementType() << ")";
+  if (!getMma(type.getElementType(), /*isHighest=*/true) &&
+      !isFloat8(type.getElementType()))
+    return emitError()
+           << "sm_80 stages tiles of bf16, f16 or f32 values, or of "
+              "8-bit floats to convert (was "
+           << type.getElementType() << ")";
   int64_t chunkColumns = getChunkColumns(type);
   if (type.getShape()[0] % tileUnit != 0 ||
       type.getShape()[1] % chunkColumns != 0)

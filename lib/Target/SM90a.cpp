@@ -154,6 +154,12 @@ public:
                         int64_t before) const override;
 
 private:
+  void emitRoleBarrier(OpBuilder &builder, Location loc,
+                       const ThreadPosition &position) const override;
+  void emitFenceBeforeMmas(OpBuilder &builder, Location loc) const override;
+  std::array<Value, 2> emitExtendFloat8(OpBuilder &builder, Location loc,
+                                        Value word, Type from,
+                                        Type to) const override;
   StringRef getWaitInstruction() const override {
     return "mbarrier.try_wait.parity.shared::cta.b64";
   }
@@ -209,9 +215,11 @@ LogicalResult SM90aTarget::verifyStagedTile(
     BufferType type, function_ref<InFlightDiagnostic()> emitError) const {
   if (isRow(type) && type.getShape()[1] % 8 == 0 && type.getShape()[1] <= 256)
     return success();
-  if (!supportsElementType(type.getElementType()))
+  if (!supportsElementType(type.getElementType()) &&
+      !isFloat8(type.getElementType()))
     return emitError() << "sm_90a stages tiles of " << describeElementTypes()
-                       << " values (was " << type.getElementType() << ")";
+                       << " values, or of f8E5M2 to convert (was "
+                       << type.getElementType() << ")";
   // A box of a bulk copy has at most 256 rows. Columns are copied in blocks.
   constexpr int64_t maxRows = 256;
   if (type.getShape()[0] % 8 != 0 || type.getShape()[0] > maxRows ||
@@ -641,12 +649,8 @@ SM90aTarget::emitLocalStore(OpBuilder &builder, attn_tile::LocalStoreOp op,
   auto constant = [&](int64_t value) {
     return ptx::constant(builder, loc, value);
   };
-  auto emitBarrier = [&] {
-    ptx::emit(builder, loc, "bar.sync $0, $1;", "r,r,~{memory}",
-              {constant(localStoreBarrier), constant(position.numThreads)});
-  };
   if (op.getPipe().getType().getStages() == 1 && firstColumn == 0)
-    emitBarrier();
+    emitRoleBarrier(builder, loc, position);
 
   Value warp =
       arith::ShRUIOp::create(builder, loc, position.thread, constant(5));
@@ -655,9 +659,54 @@ SM90aTarget::emitLocalStore(OpBuilder &builder, attn_tile::LocalStoreOp op,
                     position.thread, warp);
   if (firstColumn + columns < type.getShape()[1])
     return success();
-  ptx::emit(builder, loc, "fence.proxy.async.shared::cta;", "~{memory}");
-  emitBarrier();
+  emitFenceBeforeMmas(builder, loc);
+  emitRoleBarrier(builder, loc, position);
   return success();
+}
+
+void SM90aTarget::emitRoleBarrier(OpBuilder &builder, Location loc,
+                                  const ThreadPosition &position) const {
+  ptx::emit(builder, loc, "bar.sync $0, $1;", "r,r,~{memory}",
+            {ptx::constant(builder, loc, localStoreBarrier),
+             ptx::constant(builder, loc, position.numThreads)});
+}
+
+void SM90aTarget::emitFenceBeforeMmas(OpBuilder &builder, Location loc) const {
+  // MMAs read through the asynchronous proxy.
+  ptx::emit(builder, loc, "fence.proxy.async.shared::cta;", "~{memory}");
+}
+
+std::array<Value, 2> SM90aTarget::emitExtendFloat8(OpBuilder &builder,
+                                                   Location loc, Value word,
+                                                   Type from, Type to) const {
+  bool isE4M3 = isa<Float8E4M3FNType>(from);
+  if (!isE4M3 && to.isF16())
+    return StagingTarget::emitExtendFloat8(builder, loc, word, from, to);
+  // E5M2 is the upper half of f16. From f16 to bf16, f32 is between.
+  constexpr std::array<StringRef, 2> halves = {"low", "high"};
+  constexpr std::array<StringRef, 2> bytes = {"0x1404", "0x3424"};
+  std::string code = "{\n"
+                     ".reg .b16 low, high, first, second;\n"
+                     ".reg .b32 pair;\n"
+                     ".reg .f32 x, y;\n"
+                     "mov.b32 {low, high}, $2;\n";
+  for (unsigned i : {0, 1}) {
+    std::string result = "$" + std::to_string(i);
+    std::string pair = to.isF16() ? result : "pair";
+    code += isE4M3
+                ? "cvt.rn.f16x2.e4m3x2 " + pair + ", " + halves[i].str() + ";\n"
+                : "prmt.b32 pair, $2, 0, " + bytes[i].str() + ";\n";
+    if (to.isBF16())
+      code += "mov.b32 {first, second}, pair;\n"
+              "cvt.f32.f16 x, first;\n"
+              "cvt.f32.f16 y, second;\n"
+              "cvt.rn.bf16x2.f32 " +
+              result + ", y, x;\n";
+  }
+  SmallVector<Type> types(2, builder.getI32Type());
+  SmallVector<Value> words =
+      ptx::emitWithResults(builder, loc, types, code + "}", "=r,=r,r", word);
+  return {words[0], words[1]};
 }
 
 LogicalResult

@@ -45,8 +45,25 @@ public:
                    Value parity, attn_tile::BufferType type) const override;
   void emitWait(OpBuilder &builder, Location loc, const StagedTile &stage,
                 Value parity) const override;
+  LogicalResult emitLocalConvert(OpBuilder &builder,
+                                 attn_tile::LocalConvertOp op,
+                                 const StagedTile &source,
+                                 const StagedTile &result, Value numRows,
+                                 const ThreadPosition &position) const override;
 
 protected:
+  /// Waits until all threads of the role have come here.
+  virtual void emitRoleBarrier(OpBuilder &builder, Location loc,
+                               const ThreadPosition &position) const = 0;
+  /// Makes what threads have written to shared memory visible to MMAs, before
+  /// a barrier.
+  virtual void emitFenceBeforeMmas(OpBuilder &builder, Location loc) const {}
+  /// Converts a word of four 8-bit floats of type `from` to two words of two
+  /// values of type `to`, bf16 or f16.
+  virtual std::array<Value, 2> emitExtendFloat8(OpBuilder &builder,
+                                                Location loc, Value word,
+                                                Type from, Type to) const;
+
   /// The instruction that tests a barrier, up to its operands.
   virtual StringRef getWaitInstruction() const = 0;
 

@@ -52,6 +52,15 @@ LogicalResult TargetInfo::emitLocalStore(OpBuilder &,
          << getName();
 }
 
+LogicalResult TargetInfo::emitLocalConvert(OpBuilder &,
+                                           attn_tile::LocalConvertOp op,
+                                           const StagedTile &,
+                                           const StagedTile &, Value,
+                                           const ThreadPosition &) const {
+  return op.emitOpError("cannot convert tiles in shared memory on ")
+         << getName();
+}
+
 FailureOr<SmallVector<Value>>
 TargetInfo::emitRead(OpBuilder &, attn_tile::ReadOp op, const StagedTile &,
                      const ThreadPosition &) const {

@@ -57,7 +57,10 @@ struct KeyTileBounds {
   int64_t vHeadDim = 0;
   /// `vHeadDim`, if it is a part of the head dim (`v_head_dim_tile`), else 0.
   int64_t vHeadDimTile = 0;
+  /// Bytes of an element that is multiplied, and of keys and values in memory,
+  /// which are converted if they have fewer.
   int64_t elementBytes = 0;
+  int64_t keyBytes = 0;
   /// Rows of a query tile, and the threads that hold them.
   int64_t queryTile = 0;
   int64_t threads = 0;

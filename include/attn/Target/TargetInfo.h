@@ -197,6 +197,14 @@ public:
                                        attn_tile::LocalStoreOp op,
                                        ValueRange tile, const StagedTile &stage,
                                        const ThreadPosition &position) const;
+  /// Converts the tile of a full stage `source` of 8-bit elements to a stage
+  /// `result` of 16-bit ones, after all threads of the role have reached it and
+  /// until all have converted their parts; then MMAs may read it. Rows from
+  /// `numRows` on, if given, become zero.
+  virtual LogicalResult
+  emitLocalConvert(OpBuilder &builder, attn_tile::LocalConvertOp op,
+                   const StagedTile &source, const StagedTile &result,
+                   Value numRows, const ThreadPosition &position) const;
   /// Transposes an 8x8 block of 16-bit values, of which lane `4 * i + q` of a
   /// warp holds columns `2 * q` and `2 * q + 1` of row `i` as one word.
   virtual Value emitTransposeBlock(OpBuilder &builder, Location loc,

@@ -118,29 +118,59 @@ struct PipeAccessLowering : public KernelPattern<OpTy> {
   }
 };
 
+/// The stage of `position` of a pipe that the threads of a role fill.
+static StagedTile emitSharedStage(OpBuilder &builder, Location loc,
+                                  const TargetInfo &target, PipeType type,
+                                  ValueRange pipe, Value position) {
+  Value number =
+      emitStageAndParity(builder, loc, position, type.getStages()).first;
+  Value address = emitElement(builder, loc, pipe[0], number,
+                              target.getStageBytes(type.getBufferType()));
+  // Nothing waits for the barriers of a stage that is shared.
+  return {address, pipe[1], pipe[1]};
+}
+
 struct LocalStoreLowering : public KernelPattern<LocalStoreOp> {
   using KernelPattern::KernelPattern;
 
   LogicalResult
   matchAndRewrite(LocalStoreOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    Location loc = op.getLoc();
-    PipeType type = op.getPipe().getType();
-    Value stage =
-        emitStageAndParity(rewriter, loc, adaptor.getPosition().front(),
-                           type.getStages())
-            .first;
-    Value address =
-        emitElement(rewriter, loc, adaptor.getPipe()[0], stage,
-                    context.target.getStageBytes(type.getBufferType()));
-    // Nothing waits for the barriers of a stage that is shared.
-    Value barrier = adaptor.getPipe()[1];
+    StagedTile stage = emitSharedStage(
+        rewriter, op.getLoc(), context.target, op.getPipe().getType(),
+        adaptor.getPipe(), adaptor.getPosition().front());
     if (failed(context.target.emitLocalStore(
-            rewriter, op, adaptor.getTile(), {address, barrier, barrier},
+            rewriter, op, adaptor.getTile(), stage,
             context.getPosition(rewriter, op))))
       return failure();
     rewriter.replaceOpWithMultiple(
-        op, SmallVector<SmallVector<Value>>{{address, barrier, barrier}});
+        op, SmallVector<SmallVector<Value>>{
+                {stage.address, stage.full, stage.empty}});
+    return success();
+  }
+};
+
+struct LocalConvertLowering : public KernelPattern<LocalConvertOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(LocalConvertOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    StagedTile result = emitSharedStage(
+        rewriter, op.getLoc(), context.target, op.getPipe().getType(),
+        adaptor.getPipe(), adaptor.getPosition().front());
+    Value numRows;
+    if (op.getExtent())
+      numRows = arith::SubIOp::create(rewriter, op.getLoc(),
+                                      adaptor.getExtent().front(),
+                                      adaptor.getFirst().front());
+    if (failed(context.target.emitLocalConvert(
+            rewriter, op, getStagedTile(adaptor.getBuffer()), result, numRows,
+            context.getPosition(rewriter, op))))
+      return failure();
+    rewriter.replaceOpWithMultiple(
+        op, SmallVector<SmallVector<Value>>{
+                {result.address, result.full, result.empty}});
     return success();
   }
 };
@@ -345,11 +375,11 @@ void attn::populatePipePatterns(RewritePatternSet &patterns,
                                 const TypeConverter &converter,
                                 const KernelContext &context) {
   patterns.add<CreatePipeLowering, PipeAccessLowering<AcquireOp>,
-               PipeAccessLowering<WaitOp>, LocalStoreLowering, CopyLowering,
-               StoreThroughLowering, CommitLowering, ClearLowering,
-               ReadLowering, ReleaseLowering, MmaStartLowering, MmaWaitLowering,
-               MmaWaitBeforeLowering>(converter, patterns.getContext(),
-                                      context);
+               PipeAccessLowering<WaitOp>, LocalStoreLowering,
+               LocalConvertLowering, CopyLowering, StoreThroughLowering,
+               CommitLowering, ClearLowering, ReadLowering, ReleaseLowering,
+               MmaStartLowering, MmaWaitLowering, MmaWaitBeforeLowering>(
+      converter, patterns.getContext(), context);
 }
 
 int64_t attn::countNewerMmas(Operation *wait, Value pending) {

@@ -249,7 +249,7 @@ mlir::attn::lowerToKernel(RewriterBase &rewriter,
   KVSplits splits = emitKVSplits(rewriter, op, workItemList);
   Value transposedValues;
   if (schedule.readsTransposedValues(
-          getElementTypeOrSelf(attention.getValue())))
+          getElementTypeOrSelf(attention.getQuery())))
     transposedValues = transposeValues(rewriter, attention, symbols);
   SmallVector<Value> operands =
       getKernelOperands(rewriter, op, transposedValues, splits, workItemList);

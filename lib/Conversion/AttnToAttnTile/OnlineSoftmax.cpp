@@ -258,12 +258,8 @@ RowState TileSoftmax::emitStep(Value scores, const RowState &state) {
 }
 
 Type TileSoftmax::getProbabilityType(Value values) {
-  Type query = getElementTypeOrSelf(attention.getQuery());
-  if (isFloat8(query))
-    return Float8E4M3FNType::get(b.getContext());
-  // Values of 8 bits are extended to the type of the query.
-  Type value = getElementTypeOrSelf(values.getType());
-  return isFloat8(value) ? query : value;
+  Type element = getElementTypeOrSelf(values.getType());
+  return isFloat8(element) ? Float8E4M3FNType::get(b.getContext()) : element;
 }
 
 std::pair<Value, Value> TileSoftmax::emitExponents(Value scores, Value oldMax,

@@ -133,6 +133,9 @@ private:
   /// after the end of the sequence are zero.
   Value loadKeyTile(const WorkItem &item, Value firstKey, Value position,
                     Value length, bool isValue);
+  /// The same tile with the elements that memory has.
+  Value loadStoredKeyTile(const WorkItem &item, Value firstKey, Value position,
+                          Value length, bool isValue);
   /// The first column of the values that a work item has.
   Value getFirstColumn(const WorkItem &item) {
     return item.firstColumn ? item.firstColumn : b.index(0);
@@ -272,7 +275,7 @@ KernelWriter::KernelWriter(OpBuilder &builder,
   queryTileSize = schedule.getQueryTile();
   keyTileSize = schedule.getKeyTile();
   hasTransposedValues = schedule.readsTransposedValues(
-      getElementTypeOrSelf(attention.getValue()));
+      getElementTypeOrSelf(attention.getQuery()));
   packsGqa = schedule.packsGqa();
   clusterSize = schedule.getClusterSize();
   qkHeadDim = llvm::alignTo(attention.getQKHeadDim(), headDimMultiple);
@@ -799,6 +802,18 @@ Value KernelWriter::Tile::addValuesAtQueries(Value tile, Value factor) {
 
 Value KernelWriter::loadKeyTile(const WorkItem &item, Value firstKey,
                                 Value position, Value length, bool isValue) {
+  Value tile = loadStoredKeyTile(item, firstKey, position, length, isValue);
+  // 8-bit keys and values are multiplied in the type of wider queries.
+  auto type = cast<VectorType>(tile.getType());
+  Type element = getElementTypeOrSelf(query);
+  if (type.getElementTypeBitWidth() >= element.getIntOrFloatBitWidth())
+    return tile;
+  return arith::ExtFOp::create(b, type.clone(element), tile);
+}
+
+Value KernelWriter::loadStoredKeyTile(const WorkItem &item, Value firstKey,
+                                      Value position, Value length,
+                                      bool isValue) {
   Value source = isValue ? value : key;
   int64_t columns = isValue ? vHeadDim : qkHeadDim;
   Value column = isValue ? getFirstColumn(item) : b.index(0);

@@ -751,6 +751,20 @@ LogicalResult LocalStoreOp::verify() {
   return success();
 }
 
+LogicalResult LocalConvertOp::verify() {
+  BufferType source = getBuffer().getType(), result = getResult().getType();
+  if (!attn::isFloat8(source.getElementType()))
+    return emitOpError("buffer must have elements of f8E4M3FN or f8E5M2 (was ")
+           << source << ")";
+  Type element = result.getElementType();
+  if (source.getShape() != result.getShape() ||
+      !isa<BFloat16Type, Float16Type>(element))
+    return emitOpError("stages of the pipe must have elements of bf16 or f16 "
+                       "and the shape of the buffer, ")
+           << source << " (were " << result << ")";
+  return success();
+}
+
 void StoreOp::getEffects(
     SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
         &effects) {

@@ -112,8 +112,34 @@ static OpOperand *getSharedOperand(vector::ContractionOp matmul) {
   return rhs.get().getDefiningOp<LoadOp>() ? nullptr : &rhs;
 }
 
+/// The load of a right-hand side of 8 bits that is converted to the type of the
+/// left-hand side.
+static LoadOp getConvertedLoad(Value operand) {
+  auto widened = operand.getDefiningOp<arith::ExtFOp>();
+  if (!widened || !attn::isFloat8(getElementTypeOrSelf(widened.getIn())))
+    return {};
+  return widened.getIn().getDefiningOp<LoadOp>();
+}
+
+/// Whether matmuls read the tile of `load` after a conversion.
+static bool isConverted(LoadOp load) {
+  return llvm::all_of(load.getResult().getUsers(), [&](Operation *user) {
+    return isa<arith::ExtFOp>(user) &&
+           getConvertedLoad(user->getResult(0)) == load;
+  });
+}
+
+/// The load of the right-hand side of `matmul`, whether it is converted or not.
+static LoadOp getRhsLoad(vector::ContractionOp matmul) {
+  if (LoadOp converted = getConvertedLoad(matmul.getRhs()))
+    return converted;
+  return matmul.getRhs().getDefiningOp<LoadOp>();
+}
+
 /// Whether a thread reads a staged tile for `user`.
-static bool readsOperand(Operation *user) { return isa<arith::ExtFOp>(user); }
+static bool readsOperand(Operation *user) {
+  return isa<arith::ExtFOp>(user) && !getConvertedLoad(user->getResult(0));
+}
 
 /// The loads that can be staged: streams of matrices that only matmuls read, if
 /// these matmuls also have a staged right-hand side. With `readOperands`,
@@ -130,15 +156,23 @@ static SetVector<LoadOp> collectLoads(KernelOp kernel, bool readOperands) {
     auto matmul = dyn_cast<vector::ContractionOp>(use.getOwner());
     if (!matmul || use.getOperandNumber() > 1 || !getForm(matmul))
       return false;
-    auto rhs = matmul.getRhs().getDefiningOp<LoadOp>();
+    LoadOp rhs = getRhsLoad(matmul);
     return rhs ? loads.contains(rhs) : use.getOperandNumber() == 0;
+  };
+  auto isConvertedStage = [&](OpOperand &use) {
+    Operation *user = use.getOwner();
+    return isa<arith::ExtFOp>(user) && getConvertedLoad(user->getResult(0)) &&
+           llvm::all_of(user->getUses(), [&](OpOperand &useOfResult) {
+             return useOfResult.getOperandNumber() == 1 &&
+                    isStaged(useOfResult);
+           });
   };
   auto isRead = [&](OpOperand &use) {
     return readOperands && readsOperand(use.getOwner());
   };
   auto canStage = [&](LoadOp load) {
     return llvm::all_of(load.getResult().getUses(), [&](OpOperand &use) {
-      if (isRead(use))
+      if (isRead(use) || isConvertedStage(use))
         return true;
       auto slice = dyn_cast<vector::ExtractStridedSliceOp>(use.getOwner());
       if (!slice)
@@ -220,7 +254,9 @@ static FailureOr<SmallVector<Stream>> collectStreams(ArrayRef<LoadOp> loads) {
   SmallVector<Stream> streams;
   for (LoadOp load : loads) {
     Type tile = load.getResult().getType();
-    bool isLhs = load.getResult().use_begin()->getOperandNumber() == 0;
+    OpOperand &use = *load.getResult().use_begin();
+    bool isLhs = isa<vector::ContractionOp>(use.getOwner()) &&
+                 use.getOperandNumber() == 0;
     auto *stream = llvm::find_if(streams, [&](const Stream &other) {
       return other.source == load.getSource() && other.tile == tile &&
              other.isLhs == isLhs;
@@ -306,7 +342,8 @@ static WaitOp stageLoad(LoadOp load, Value pipe) {
   builder.setInsertionPoint(map ? getWaitPoint(map) : getWaitPoint(user));
   auto stage =
       WaitOp::create(builder, loc, type.getBufferType(), pipe, position);
-  if (load.getExtent())
+  // Conversions clear their results.
+  if (load.getExtent() && !isConverted(load))
     ClearOp::create(builder, loc, stage.getBuffer(), load.getFirst(),
                     load.getExtent());
   return stage;
@@ -464,6 +501,25 @@ private:
 };
 } // namespace
 
+/// Converts the right-hand side of `matmul`, a staged tile of 8 bits, to its
+/// stage of a pipe.
+static void convertOperand(vector::ContractionOp matmul, WaitOp wait,
+                           LoadOp load, SharedPipes &pipes,
+                           DenseMap<Value, Value> &shared) {
+  // One stage leaves more room for the tiles that are copied meanwhile.
+  constexpr int64_t stages = 1;
+  Value operand = matmul.getRhs();
+  auto tile = cast<VectorType>(operand.getType());
+  auto type = PipeType::get(matmul.getContext(), tile.getShape(),
+                            tile.getElementType(), stages);
+  Value pipe = pipes.getNext(matmul->getBlock(), matmul.getLoc(), type,
+                             load.getSource());
+  OpBuilder builder(operand.getDefiningOp());
+  shared[operand] = LocalConvertOp::create(
+      builder, matmul.getLoc(), type.getBufferType(), wait.getBuffer(), pipe,
+      wait.getPosition(), load.getFirst(), load.getExtent());
+}
+
 /// Stores the computed operand of `matmul`, if it must be in shared memory, to
 /// a pipe of one or two stages. With two, a tile stays until the MMAs that read
 /// it have been waited for. With one, warpgroups wait for each other once more.
@@ -475,6 +531,10 @@ static LogicalResult storeOperandLocally(vector::ContractionOp matmul,
   OpOperand *operand = getSharedOperand(matmul);
   if (!operand || shared.contains(operand->get()))
     return success();
+  if (LoadOp load = getConvertedLoad(operand->get())) {
+    convertOperand(matmul, waits.lookup(load.getResult()), load, pipes, shared);
+    return success();
+  }
   Value position = getPositionIn(matmul->getBlock(), waits);
   if (!position)
     return matmul.emitOpError(
@@ -702,7 +762,7 @@ LogicalResult AttnTileCreatePipesPass::collect(StagedKernel &staged) {
   staged.mapped = std::move(*mapped);
   auto readsLoad = [&](vector::ContractionOp matmul) {
     LoadOp lhs = getLoad(matmul.getLhs());
-    auto rhs = matmul.getRhs().getDefiningOp<LoadOp>();
+    LoadOp rhs = getRhsLoad(matmul);
     return (lhs && staged.loads.contains(lhs)) ||
            (rhs && staged.loads.contains(rhs));
   };
@@ -861,6 +921,9 @@ void AttnTileCreatePipesPass::startMmas(StagedKernel &staged) {
   for (auto [load, read] : staged.reads)
     if (Operation *arrival = getArrival(read))
       readers[load].push_back(arrival);
+  for (auto [operand, buffer] : staged.shared)
+    if (LoadOp load = getConvertedLoad(operand))
+      readers[load.getResult()] = {buffer.getDefiningOp()};
   for (LoadOp load : staged.loads) {
     WaitOp stage = staged.waits[load.getResult()];
     builder.setInsertionPointAfter(
@@ -874,9 +937,10 @@ static void eraseStaged(KernelOp kernel, StagedKernel &staged) {
   for (auto &[block, contractions] : staged.matmuls)
     for (vector::ContractionOp matmul : contractions)
       matmul.erase();
-  kernel.walk([](vector::ExtractStridedSliceOp slice) {
-    if (slice->use_empty())
-      slice.erase();
+  kernel.walk([](Operation *op) {
+    if (isa<vector::ExtractStridedSliceOp, arith::ExtFOp>(op) &&
+        op->use_empty())
+      op->erase();
   });
   for (LoadOp load : staged.loads)
     load.erase();

@@ -187,8 +187,8 @@ def Attn_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
       "bool", "multipliesByWarps", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return false;">,
     InterfaceMethod<[{
-        Whether kernels read values of `element` with contiguous positions, which
-        an earlier kernel transposes.
+        Whether kernels that multiply elements of `element` read values with
+        contiguous positions, which an earlier kernel transposes.
       }],
       "bool", "readsTransposedValues", (ins "::mlir::Type":$element),
       /*methodBody=*/"", /*defaultImplementation=*/"return false;">,

@@ -1628,6 +1628,42 @@ def AttnTile_LocalStoreOp : AttnTile_Op<"local_store", [
   let hasVerifier = 1;
 }
 
+def AttnTile_LocalConvertOp : AttnTile_Op<"local_convert", [
+    MemoryEffects<[MemRead, MemWrite]>, AttrSizedOperandSegments,
+    TypesMatchWith<"result is one stage of the pipe", "pipe", "result",
+                   "::llvm::cast<PipeType>($_self).getBufferType()">]> {
+  let summary = "converts a stage of 8-bit elements to 16 bits";
+  let description = [{
+    The warpgroups of the role read the tile in `buffer`, each its part, write
+    it with the element type of the pipe to the stage of `position`, and wait
+    until all warpgroups have done so. MMAs may then read the whole result, and
+    the buffer may be released. Conversions are exact. Positions are converted
+    in order, each one once, and the stages of the pipe have no other use. MMAs
+    that read a result must have been waited for before the next position is
+    converted. With `within`, row `r` is row `first + r` of a sequence of
+    `extent` rows, and rows outside of the sequence become zero.
+
+    ```mlir
+    %c = attn_tile.local_convert %b in %pipe[%t]
+        : !attn_tile.buffer<64x128xf8E4M3FN>,
+          !attn_tile.pipe<64x128xbf16, stages = 1>
+    %d = attn_tile.local_convert %b in %pipe[%t] within(%j of %skv)
+        : !attn_tile.buffer<64x128xf8E4M3FN>,
+          !attn_tile.pipe<64x128xbf16, stages = 1>
+    ```
+  }];
+  let arguments = (ins AttnTile_BufferType:$buffer, AttnTile_PipeType:$pipe,
+                       Index:$position, Optional<Index>:$first,
+                       Optional<Index>:$extent);
+  let results = (outs AttnTile_BufferType:$result);
+  let assemblyFormat = [{
+    $buffer `in` $pipe `[` $position `]`
+    (`within` `(` $first^ `of` $extent `)`)? attr-dict
+    `:` type($buffer) `,` type($pipe)
+  }];
+  let hasVerifier = 1;
+}
+
 /// Bytes; the values that the CUDA driver supports.
 def AttnTile_L2PromotionAttr
     : ConfinedAttr<I64Attr, [AttrConstraint<
