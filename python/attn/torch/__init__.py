@@ -13,6 +13,7 @@ ones, have the signatures of the package flash-attn. ``PagedKVCache`` has the pa
 host.
 """
 
+from attn.torch.context_parallel import context_parallel, shard_sequence, unshard_sequence
 from attn.torch.flash_attn import flash_attn_func, flash_attn_varlen_func
 from attn.torch.flex import Pairs, Traced, debug_pairs, flex_attention, create_block_mask, trace
 from attn.torch.importer import from_export
@@ -22,6 +23,7 @@ from attn.torch.linear_attention import gated_delta_rule, linear_attention
 from attn.torch.merge import merge
 from attn.torch.packed import sdpa_packed
 from attn.torch.paged_cache import PagedKVCache
+from attn.torch.process_groups import local_ranks
 from attn.torch.block_masks import PrecomputedBlockMask
 from attn.torch.sdpa import debug_sdpa, sdpa, varlen_attn
 from attn.torch.shared_prefix import flash_attn_with_shared_prefix
@@ -32,6 +34,7 @@ __all__ = [
     "Pairs",
     "Traced",
     "compile_for",
+    "context_parallel",
     "debug_pairs",
     "debug_sdpa",
     "flash_attn_func",
@@ -42,10 +45,13 @@ __all__ = [
     "from_export",
     "gated_delta_rule",
     "linear_attention",
+    "local_ranks",
     "create_block_mask",
     "merge",
     "sdpa",
     "sdpa_packed",
+    "shard_sequence",
     "trace",
+    "unshard_sequence",
     "varlen_attn",
 ]

@@ -707,10 +707,10 @@ def _check_kind(block_mask: Blocks) -> None:
         raise AttnError(f"block_mask is a {type(block_mask).__name__}; pass a BlockMask or a mask_mod")
 
 
-def _check_lengths(block_mask: Blocks, query: Tensor, key: Tensor) -> None:
+def _check_lengths(block_mask: Blocks, query: Tensor, key: Tensor, shards: int) -> None:
     if not isinstance(block_mask, BlockMask):
         return
-    lengths = (query.shape[2], key.shape[2])
+    lengths = (query.shape[2] * shards, key.shape[2] * shards)
     if tuple(block_mask.seq_lengths) != lengths:
         raise AttnError(
             f"block_mask was made for {block_mask.seq_lengths[0]} queries and {block_mask.seq_lengths[1]} keys, and "
@@ -718,7 +718,7 @@ def _check_lengths(block_mask: Blocks, query: Tensor, key: Tensor) -> None:
         )
 
 
-def _prepare(
+def prepare(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -730,9 +730,11 @@ def _prepare(
     has_head_map: bool = False,
     in_graph: bool = False,
     functions: Optional[_Functions] = None,
+    shards: int = 1,
 ) -> Tuple[Tensor, Tensor, Tensor, List[Tensor], Kind]:
     """Query, key and value for each batch entry, the tensors that functions read, and the kind of attention. In a graph
-    functions are traced later. ``functions`` are given where they have been read."""
+    functions are traced later. ``functions`` are given where they have been read. The tensors are one of so many equal
+    ``shards`` of the sequence."""
     check_arguments(scale, dropout_p, query=query, key=key, value=value)
     query, key, value = convert_by_autocast(query, key, value)
     for name, tensor in (("query", query), ("key", key), ("value", value)):
@@ -751,7 +753,7 @@ def _prepare(
     if key.shape[0] == 1 and query.shape[0] > 1:
         key, value = key.expand(query.shape[0], -1, -1, -1), value.expand(query.shape[0], -1, -1, -1)
     _check_kind(block_mask)
-    _check_lengths(block_mask, query, key)
+    _check_lengths(block_mask, query, key, shards)
     if in_graph:
         mask, reads = read_mask(block_mask, "block_mask") if isinstance(block_mask, Mask) else ("", ())
         return query, key, value, list(reads), Kind(mask, "", "", scale, dropout_p, len(reads))
@@ -785,7 +787,7 @@ def create_block_mask(
     It does not read the contents of query, key and value. Call it where gradients are on if they are on in the calls,
     so that kernels are the same.
     """
-    query, key, value, captures, kind = _prepare(
+    query, key, value, captures, kind = prepare(
         query, key, value, score_mod, block_mask, scale, enable_gqa, dropout_p
     )
     return make_block_mask(query, key, value, captures, kind, with_lse=False)
@@ -861,7 +863,7 @@ def flex_attention(
             return _finish(*(results if with_lse else (results, None)), return_lse, return_aux)
     in_graph = torch.compiler.is_dynamo_compiling() and _in_graphs.is_available and not isinstance(score_mod, Traced)
     original = (query, key, value)
-    query, key, value, captures, kind = _prepare(
+    query, key, value, captures, kind = prepare(
         query, key, value, score_mod, block_mask, scale, enable_gqa, dropout_p, head_map is not None, in_graph,
         functions,
     )  # fmt: skip
@@ -915,7 +917,7 @@ def debug_pairs(
 ) -> Pairs:
     """Scores and probabilities that ``flex_attention`` with these arguments computes internally, in double precision,
     for inspection: they take memory for all pairs. Scores of pairs that do not attend are -inf."""
-    query, key, _, captures, kind = _prepare(
+    query, key, _, captures, kind = prepare(
         query, key, key, score_mod, block_mask, scale, enable_gqa, 0.0, head_map is not None
     )
     clauses, operands = find_clauses(query, key, sinks, head_map, identity)

@@ -1,0 +1,554 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""``context_parallel``: attention whose sequence is distributed over the ranks of a group."""
+
+import dataclasses
+import functools
+import hashlib
+import json
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+
+import torch
+from torch import Tensor
+
+from attn.artifact import Function
+from attn.builder import Attention
+from attn.compiler import compile, compile_in_background
+from attn.errors import AttnError, UnsupportedError
+from attn.masks import Mask
+from attn.torch import flex
+from attn.torch.checks import check_arguments, convert_by_autocast, with_unit_stride
+from attn.torch.kernels import (
+    FLOAT8,
+    Binding,
+    Kind,
+    Mode,
+    _readable,
+    describe,
+    describe_attention,
+    find_clauses,
+    find_target,
+    gradient_layout,
+    output_layouts,
+    read_mask,
+)
+from attn.torch.ops import _library, draw_state, read_variant, refuse_second_derivatives, write_variant
+from attn.torch.process_groups import Ranks, find_ranks, make_ranks
+from attn.torch.sdpa import _check_cap, _combine, make_kind, sdpa
+
+METHODS = ("ring", "zigzag", "allgather")
+#: The dimension of positions.
+_SEQUENCE = 2
+
+_library.define(
+    "sharded_attention(Tensor[] tensors, Tensor? rng, str variant, str ranks, str method, float? scale, "
+    "float dropout_p) -> (Tensor, Tensor)"
+)
+_library.define(
+    "sharded_attention_backward(Tensor[] tensors, Tensor? rng, str variant, str ranks, str method, Tensor out, "
+    "Tensor lse, Tensor dout, Tensor? dlse, float? scale, float dropout_p) -> Tensor[]"
+)
+# The tensor of the first rank.
+_library.define("tensor_of_first_rank(Tensor tensor, str ranks) -> Tensor")
+
+
+def _check_method(method: str) -> None:
+    if method not in METHODS:
+        raise AttnError(f"method is {method!r}; it must be one of {', '.join(METHODS)}")
+
+
+def _chunks_of_rank(method: str) -> int:
+    return 2 if method == "zigzag" else 1
+
+
+#
+# Plans
+#
+
+
+def _agree(ranks: Ranks, facts: Dict[str, str]) -> None:
+    """Raises the same error on all ranks unless these facts are the same on all ranks."""
+    text = json.dumps(facts)
+    digest = hashlib.sha256(text.encode()).digest()
+    if digest in ranks.agreed:
+        return
+    if any(other != digest for other in ranks.host.gather_bytes(digest)):
+        others = [json.loads(other) for other in ranks.host.gather_texts(text)]
+        for rank, other in enumerate(others):
+            for name, expected in others[0].items():
+                if other.get(name) != expected:
+                    raise AttnError(f"rank {rank} has {name} {other.get(name)}, expected {expected} as rank 0 has")
+    ranks.agreed.add(digest)
+
+
+def describe_shards(
+    kind: Kind, with_lse: bool, ranks: int, query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor]
+) -> Attention:
+    """The attention of the whole, of which a rank has such shards."""
+    description = describe_attention(kind, with_lse, query, key, value, captures)
+    return dataclasses.replace(
+        description,
+        batch=query.shape[0],
+        queries=query.shape[_SEQUENCE] * ranks,
+        keys=key.shape[_SEQUENCE] * ranks,
+    )
+
+
+def write_passes(method: str, ranks: int, differentiate: str = "") -> str:
+    """The passes that make the function of one rank. The pass is the same for one rank, so that results are, too."""
+    return f"{differentiate}attn-shard-attention{{method={method} ranks={ranks}}}"
+
+
+@functools.lru_cache(maxsize=None)
+def find_forward(description: Attention, target: str, method: str, ranks: int) -> Function:
+    """The compiled function of one rank."""
+    return compile(description, target=target, passes=write_passes(method, ranks))[description.NAME]
+
+
+@functools.lru_cache(maxsize=None)
+def find_backward(
+    description: Attention, target: str, method: str, ranks: int, deterministic: bool
+) -> Callable[[], Function]:
+    """The compiled gradient of one rank: its compilation starts now, and a call waits for the end."""
+    name = description.NAME
+    how = f"mode=backward{' deterministic' if deterministic else ''}"
+    passes = write_passes(
+        method,
+        ranks,
+        f"attn-differentiate{{function={name} arguments=0,1,2 {how}}},symbol-privatize{{exclude={name}_bwd}},"
+        "symbol-dce,",
+    )
+    wait = compile_in_background(description, target=target, passes=passes)
+    return lambda: wait()[f"{name}_bwd"]
+
+
+class _ShardPlan:
+    """How a rank computes attention, and its gradients, for shards of some layout."""
+
+    def __init__(self, ranks: Ranks, method: str, kind: Kind, mode: Mode, tensors: Sequence[Tensor]):
+        query, key, value, *captures = tensors
+        chunks = _chunks_of_rank(method)
+        for name, tensor in (("query", query), ("key", key)):
+            if tensor.shape[_SEQUENCE] % chunks:
+                raise AttnError(
+                    f"{name} has {tensor.shape[_SEQUENCE]} positions, which {chunks} chunks of a rank cannot have "
+                    "equally many of; make the sequence a multiple of "
+                    f"{chunks * ranks.size}, twice the number of ranks"
+                )
+        deterministic = kind.deterministic or torch.are_deterministic_algorithms_enabled()
+        _agree(ranks, _list_facts(method, kind, mode, deterministic, tensors))
+        self.mode = mode
+        self.has_dropout = kind.dropout_p != 0
+        self._state = len(tensors) if self.has_dropout else None
+        self._communicator = ranks.find_communicator(query.device)
+        description = describe_shards(kind, True, ranks.size, query, key, value, captures)
+        target = find_target(query.device)
+        self._backward: Optional[Callable[[], Function]] = None
+        if mode.gradients is not None:
+            of_gradient = dataclasses.replace(description, with_lse=mode.with_lse)
+            self._backward = find_backward(of_gradient, target, method, ranks.size, deterministic)
+        forward = find_forward(description, target, method, ranks.size)
+        inputs = [*tensors, query.new_empty(2, dtype=torch.int64)] if self.has_dropout else list(tensors)
+        self._run = Binding(forward, inputs, output_layouts(query, value, True), self._state)
+        self._gradients: Dict[Tuple, Binding] = {}
+
+    def run(self, tensors: Sequence[Tensor]) -> List[Tensor]:
+        with self._communicator.current():
+            return self._run(tensors)
+
+    def run_backward(
+        self, tensors: Sequence[Tensor], out: Tensor, lse: Tensor, dout: Tensor, dlse: Optional[Tensor]
+    ) -> List[Tensor]:
+        results = [out, lse, _readable(dout)]
+        if self.mode.with_lse:
+            results.append(torch.zeros_like(lse) if dlse is None else _readable(dlse))
+        layouts = tuple([tensor.stride() for tensor in results])
+        binding = self._gradients.get(layouts)
+        if binding is None:
+            assert self._backward is not None
+            made = [gradient_layout(tensor) for tensor in tensors[:3]]
+            binding = self._gradients[layouts] = Binding(self._backward(), [*tensors, *results], made, self._state)
+        with self._communicator.current():
+            return binding((*tensors, *results))
+
+
+def _list_facts(method: str, kind: Kind, mode: Mode, deterministic: bool, tensors: Sequence[Tensor]) -> Dict[str, str]:
+    """All that ranks must agree about, by names that users know."""
+    facts = {"method": method, "the number of tensors": str(len(tensors))}
+    names = ["query", "key", "value", *(f"captured tensor {i}" for i in range(len(tensors) - 3))]
+    for name, tensor in zip(names, tensors):
+        facts[f"{name} of the shape"] = str(tuple(tensor.shape))
+        facts[f"{name} of the dtype"] = str(tensor.dtype)
+        facts[f"{name} on a device of the type"] = tensor.device.type
+    for name, field in (
+        ("the mask", kind.mask), ("score_mod", kind.score_mod), ("mask_mod", kind.mask_mod), ("scale", kind.scale),
+        ("dropout_p", kind.dropout_p), ("the operands", kind.clauses), ("deterministic", deterministic),
+        ("gradients", mode.gradients is not None), ("return_lse", mode.with_lse),
+        ("the matmul precision", torch.get_float32_matmul_precision()),
+    ):  # fmt: skip
+        facts[name] = repr(field)
+    return facts
+
+
+_MAX_PLANS = 4096
+_plans: Dict[Tuple, _ShardPlan] = {}
+
+
+def _find_plan(
+    tensors: Sequence[Tensor], rng: Optional[Tensor], variant: str, ranks: str, method: str, scale: Any, dropout_p: Any
+) -> Tuple[_ShardPlan, Sequence[Tensor]]:
+    """The plan for an operator's arguments, and the tensors that it runs on."""
+    precision, deterministic = torch.get_float32_matmul_precision(), torch.are_deterministic_algorithms_enabled()
+    layouts = [describe(tensor) for tensor in tensors]
+    name = (variant, ranks, method, scale, dropout_p, precision, deterministic, *layouts)
+    plan = _plans.get(name)
+    if plan is None:
+        if len(_plans) >= _MAX_PLANS:
+            _plans.clear()
+        kind, mode = read_variant(variant, len(tensors) - 3)
+        kind = kind._replace(scale=scale, dropout_p=dropout_p)
+        plan = _plans[name] = _ShardPlan(find_ranks(ranks), method, kind, mode, tensors)
+    return plan, tensors if rng is None else (*tensors, rng)
+
+
+#
+# Operators
+#
+
+
+def _run(tensors, rng, variant, ranks, method, scale, dropout_p):
+    plan, inputs = _find_plan(tensors, rng, variant, ranks, method, scale, dropout_p)
+    out, lse = plan.run(inputs)
+    return out, lse
+
+
+def _run_backward(tensors, rng, variant, ranks, method, out, lse, dout, dlse, scale, dropout_p):
+    plan, inputs = _find_plan(tensors, rng, variant, ranks, method, scale, dropout_p)
+    return plan.run_backward(inputs, out, lse, dout, dlse)
+
+
+def _gather(tensor: Tensor, ranks: str) -> Tensor:
+    """The tensors of all ranks, in a new first dimension."""
+    group, sent = find_ranks(ranks), tensor.contiguous()
+    received = sent.new_empty(group.size, *sent.shape)
+    num_bytes = sent.numel() * sent.element_size()
+    group.find_communicator(tensor.device).all_gather(sent.data_ptr(), received.data_ptr(), num_bytes)
+    return received
+
+
+for _device in ("CPU", "CUDA"):
+    _library.impl("sharded_attention", _run, _device)
+    _library.impl("sharded_attention_backward", _run_backward, _device)
+    _library.impl("tensor_of_first_rank", lambda tensor, ranks: _gather(tensor, ranks)[0].clone(), _device)
+
+
+@torch.library.register_fake("attn::sharded_attention", lib=_library)
+def _(tensors, rng, variant, ranks, method, scale, dropout_p):
+    return tuple([layout.make() for layout in output_layouts(tensors[0], tensors[2], True)])
+
+
+@torch.library.register_fake("attn::sharded_attention_backward", lib=_library)
+def _(tensors, *arguments, **numbers):
+    return [gradient_layout(tensor).make() for tensor in tensors[:3]]
+
+
+@torch.library.register_fake("attn::tensor_of_first_rank", lib=_library)
+def _(tensor, ranks):
+    return torch.empty_like(tensor)
+
+
+def _setup_context(ctx: Any, inputs: Tuple, output: Tuple) -> None:
+    tensors, rng, *ctx.parameters = inputs
+    ctx.mode = read_variant(ctx.parameters[0], len(tensors) - 3)[1]
+    ctx.set_materialize_grads(False)
+    out, lse = output
+    if not ctx.mode.with_lse:
+        ctx.mark_non_differentiable(lse)
+    ctx.save_for_backward(*tensors, rng, out, lse)
+
+
+def _backward(ctx: Any, dout: Optional[Tensor], dlse: Optional[Tensor]) -> Tuple:
+    refuse_second_derivatives()
+    *tensors, rng, out, lse = ctx.saved_tensors
+    variant, ranks, method, *numbers = ctx.parameters
+    dout = torch.zeros_like(out) if dout is None else dout
+    made = torch.ops.attn.sharded_attention_backward(
+        tensors, rng, variant, ranks, method, out, lse, dout, dlse if ctx.mode.with_lse else None, *numbers
+    )
+    by_tensor = [*made, *[None for _ in tensors[3:]]]
+    return by_tensor, None, *[None for _ in ctx.parameters]
+
+
+torch.library.register_autograd("attn::sharded_attention", _backward, setup_context=_setup_context, lib=_library)
+
+
+#
+# Functions
+#
+
+
+def _refuse(function: str, arguments: Dict[str, Any]) -> None:
+    """Refuses arguments that attention over ranks does not have."""
+    for name, value in arguments.items():
+        if value is not None:
+            raise UnsupportedError(f"{function} over several ranks does not take {name}; leave it out")
+
+
+def _check_shards(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:
+    for name, tensor in (("query", query), ("key", key), ("value", value)):
+        if tensor.dim() != 4:
+            raise UnsupportedError(
+                f"{name} has {tensor.dim()} dimensions, and attention over several ranks takes 4: batch, heads, "
+                "positions of this rank and head dim"
+            )
+        if tensor.dtype in FLOAT8 or tensor.dtype == torch.float64:
+            raise UnsupportedError(
+                f"{name} has the dtype {tensor.dtype}, and attention over several ranks takes torch.float32, "
+                "torch.bfloat16 and torch.float16"
+            )
+    if not enable_gqa and query.shape[1] != key.shape[1]:
+        raise AttnError(
+            f"query has {query.shape[1]} heads and key {key.shape[1]}; pass enable_gqa=True if query heads share keys"
+        )
+
+
+def _attend(
+    ranks: str,
+    method: str,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    captures: Sequence[Tensor],
+    kind: Kind,
+    with_lse: bool,
+) -> Tuple[Tensor, Tensor]:
+    for number, capture in enumerate(captures):
+        if torch.is_grad_enabled() and capture.requires_grad:
+            name = "sinks" if kind.clauses == "sinks" and number == kind.reads else f"captured tensor {number}"
+            raise UnsupportedError(
+                f"{name} requires a gradient, which attention over several ranks does not have; call .detach() on it"
+            )
+    needs_gradient = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (query, key, value))
+    rng = None
+    if kind.dropout_p:
+        # Ranks drop what one process with the seed of the first rank does.
+        rng = torch.ops.attn.tensor_of_first_rank(draw_state(query.device), ranks)
+    variant = write_variant(kind, Mode(with_lse, () if needs_gradient else None))
+    return torch.ops.attn.sharded_attention(
+        [query, key, value, *captures], rng, variant, ranks, method, kind.scale, kind.dropout_p
+    )
+
+
+def _attend_sdpa(
+    ranks: str,
+    method: str,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    named: str,
+    dropout_p: float,
+    is_causal: bool,
+    scale: Optional[float],
+    enable_gqa: bool,
+    soft_cap: Optional[float],
+    sinks: Optional[Tensor],
+    return_lse: bool,
+    deterministic: bool,
+) -> Tuple[Tensor, Tensor]:
+    """``sdpa`` of the shards of this rank, with checks and conversions of all arguments."""
+    check_arguments(scale, dropout_p, query=query, key=key, value=value)
+    _check_cap(soft_cap)
+    if dropout_p == 1:
+        raise UnsupportedError("dropout_p is 1, which drops everything; attention over several ranks takes less")
+    query, key, value = convert_by_autocast(query, key, value)
+    _check_shards(query, key, value, enable_gqa)
+    query, key, value = (
+        with_unit_stride(tensor, name) for tensor, name in ((query, "query"), (key, "key"), (value, "value"))
+    )
+    clauses, operands = find_clauses(query, key, sinks, None, None)
+    kind = make_kind(_combine(is_causal, named), scale, soft_cap)
+    kind = kind._replace(dropout_p=dropout_p, clauses=clauses, deterministic=deterministic)
+    return _attend(ranks, method, query, key, value, operands, kind, return_lse)
+
+
+# A call of this function is one node of a graph.
+_attend_in_graph = torch.compiler.allow_in_graph(_attend_sdpa)
+
+
+def _shard_sdpa(ranks: str, method: str) -> Callable[..., Any]:
+    def sharded_sdpa(
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Optional[Mask] = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: Optional[float] = None,
+        enable_gqa: bool = False,
+        soft_cap: Optional[float] = None,
+        *,
+        block_mask: Optional[Mask] = None,
+        sinks: Optional[Tensor] = None,
+        head_map: Optional[Tensor] = None,
+        identity: Optional[Tensor] = None,
+        query_lengths: Optional[Tensor] = None,
+        key_lengths: Optional[Tensor] = None,
+        positions: Optional[Tensor] = None,
+        q_descale: Optional[Tensor] = None,
+        k_descale: Optional[Tensor] = None,
+        v_descale: Optional[Tensor] = None,
+        return_lse: bool = False,
+        deterministic: bool = False,
+    ) -> Union[Tensor, Tuple[Tensor, Tensor]]:
+        _refuse(
+            "sdpa",
+            {
+                "head_map": head_map, "identity": identity, "query_lengths": query_lengths, "key_lengths": key_lengths,
+                "positions": positions, "q_descale": q_descale, "k_descale": k_descale, "v_descale": v_descale,
+            },
+        )  # fmt: skip
+        named = ""
+        for name, mask in (("attn_mask", attn_mask), ("block_mask", block_mask)):
+            if mask is None:
+                continue
+            if not isinstance(mask, Mask):
+                raise UnsupportedError(
+                    f"{name} is a {type(mask).__name__}, and sdpa over several ranks takes one of attn.masks; or "
+                    "shard flex_attention with a mask_mod"
+                )
+            text, reads = read_mask(mask, name)
+            if reads:
+                raise UnsupportedError(
+                    f"{name} is {text}, which reads tensors; sdpa over several ranks takes masks of positions alone, "
+                    "and flex_attention a mask_mod that reads tensors"
+                )
+            named = f"#attn.and<{named}, {text}>" if named else text
+        out, lse = _attend_in_graph(
+            ranks, method, query, key, value, named, dropout_p, is_causal, scale, enable_gqa, soft_cap, sinks,
+            return_lse, deterministic,
+        )  # fmt: skip
+        return (out, lse) if return_lse else out
+
+    return sharded_sdpa
+
+
+def _shard_flex_attention(ranks: str, method: str) -> Callable[..., Any]:
+    size = find_ranks(ranks).size
+
+    def sharded_flex_attention(
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        score_mod: Any = None,
+        block_mask: Any = None,
+        scale: Optional[float] = None,
+        enable_gqa: bool = False,
+        return_lse: bool = False,
+        kernel_options: Any = None,
+        *,
+        return_aux: Any = None,
+        dropout_p: float = 0.0,
+        precomputed_block_mask: Any = None,
+        sinks: Optional[Tensor] = None,
+        head_map: Optional[Tensor] = None,
+        identity: Optional[Tensor] = None,
+        query_lengths: Optional[Tensor] = None,
+        key_lengths: Optional[Tensor] = None,
+        deterministic: bool = False,
+    ) -> Union[Tensor, Tuple[Tensor, Tensor]]:
+        if torch.compiler.is_compiling():
+            raise UnsupportedError("flex_attention over several ranks runs in eager mode alone; shard sdpa instead")
+        _refuse(
+            "flex_attention",
+            {
+                "return_aux": return_aux, "precomputed_block_mask": precomputed_block_mask, "head_map": head_map,
+                "identity": identity, "query_lengths": query_lengths, "key_lengths": key_lengths,
+            },
+        )  # fmt: skip
+        if dropout_p == 1:
+            raise UnsupportedError("dropout_p is 1, which drops everything; attention over several ranks takes less")
+        query, key, value, captures, kind = flex.prepare(
+            query, key, value, score_mod, block_mask, scale, enable_gqa, dropout_p, shards=size
+        )
+        _check_shards(query, key, value, enable_gqa)
+        if kind.reads:
+            raise UnsupportedError(
+                f"block_mask is {kind.mask}, which reads tensors; pass a mask_mod that reads them"
+            )
+        clauses, operands = find_clauses(query, key, sinks, None, None)
+        kind = kind._replace(clauses=clauses, deterministic=deterministic)
+        out, lse = _attend(ranks, method, query, key, value, [*operands, *captures], kind, return_lse)
+        return (out, lse) if return_lse else out
+
+    return sharded_flex_attention
+
+
+def context_parallel(
+    function: Callable[..., Any], group: Any = None, method: str = "ring", timeout: float = 600.0
+) -> Callable[..., Any]:
+    """``attn.torch.sdpa`` or ``attn.torch.flex_attention`` over the ranks of a group (context parallelism).
+
+    The result takes the shards of this rank, ``[batch, heads, positions / ranks, head dim]`` as ``shard_sequence``
+    makes them, and returns this rank's shard of the output. All else is that of the whole: masks, functions of
+    positions, and dropout, whose bits are those of one process with the seed of the first rank. It has gradients.
+
+    ``group`` is a process group of ``torch.distributed``, a ``DeviceMesh`` of one dimension, None for all processes, or
+    one of ``local_ranks``. ``method`` is "ring", in which keys and values go from rank to rank; "zigzag", a ring in
+    which causal masks leave all ranks equally much; or "allgather", in which each rank gets all keys at once.
+
+    Ranks wait ``timeout`` seconds for each other at most. An error of one rank is an exception of all of them, which
+    names the rank. A group that has failed needs a new call of ``context_parallel`` on all ranks.
+    """
+    _check_method(method)
+    ranks = make_ranks(group, timeout)
+    if function is sdpa:
+        return _shard_sdpa(ranks.name, method)
+    if function is flex.flex_attention:
+        return _shard_flex_attention(ranks.name, method)
+    name = getattr(function, "__name__", type(function).__name__)
+    raise UnsupportedError(f"function is {name}; pass attn.torch.sdpa or attn.torch.flex_attention")
+
+
+#
+# Shards of tensors
+#
+
+
+def _order(method: str, ranks: int) -> List[int]:
+    """The chunks of all ranks, one rank after another."""
+    if _chunks_of_rank(method) == 1:
+        return list(range(ranks))
+    return [chunk for rank in range(ranks) for chunk in (rank, 2 * ranks - 1 - rank)]
+
+
+def shard_sequence(tensor: Tensor, group: Any = None, method: str = "ring", dim: int = _SEQUENCE) -> Tensor:
+    """The shard of this rank of a tensor that all ranks have: a part of its positions, dimension ``dim``. With
+    "zigzag", a rank has two parts, one from either end."""
+    _check_method(method)
+    ranks = make_ranks(group, 600.0)
+    order = _order(method, ranks.size)
+    length = tensor.shape[dim]
+    if length % len(order):
+        raise AttnError(
+            f"dimension {dim} has {length} positions, which must be a multiple of {len(order)} for {ranks.size} ranks "
+            f"with the method {method}"
+        )
+    chunks, of_rank = tensor.chunk(len(order), dim), len(order) // ranks.size
+    wanted = order[ranks.rank * of_rank : (ranks.rank + 1) * of_rank]
+    return torch.cat([chunks[chunk] for chunk in wanted], dim)
+
+
+def unshard_sequence(tensor: Tensor, group: Any = None, method: str = "ring", dim: int = _SEQUENCE) -> Tensor:
+    """The whole tensor, on all ranks, of which each rank has a shard. It has no gradient."""
+    _check_method(method)
+    ranks = make_ranks(group, 600.0)
+    order = _order(method, ranks.size)
+    of_rank = len(order) // ranks.size
+    if tensor.shape[dim] % of_rank:
+        raise AttnError(f"dimension {dim} has {tensor.shape[dim]} positions, which must be a multiple of {of_rank}")
+    facts = {"a tensor of the shape": str(tuple(tensor.shape)), "the dtype": str(tensor.dtype), "method": method}
+    _agree(ranks, facts)
+    shards = _gather(tensor.detach(), ranks.name)
+    chunks = [chunk for shard in shards for chunk in shard.chunk(of_rank, dim)]
+    return torch.cat([chunks[order.index(number)] for number in range(len(order))], dim)

@@ -1,0 +1,513 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Attention over the ranks of a group against attention of the whole in double precision.
+
+Ranks are threads of the test, or processes with a process group of gloo.
+"""
+
+import functools
+import math
+import os
+import re
+import threading
+import time
+
+import pytest
+from conftest import BUILD, SLOWDOWN
+
+torch = pytest.importorskip("torch")
+dist = pytest.importorskip("torch.distributed")
+
+from attn import masks  # noqa: E402
+from attn.errors import AttnError, UnsupportedError  # noqa: E402
+from attn.torch import (  # noqa: E402
+    context_parallel,
+    flex_attention,
+    local_ranks,
+    sdpa,
+    shard_sequence,
+    unshard_sequence,
+)
+from attn.torch.process_groups import make_ranks  # noqa: E402
+
+pytestmark = pytest.mark.skipif(not (BUILD / "lib" / "libattn_runtime.so").is_file(), reason="needs a build")
+METHODS = ("ring", "zigzag", "allgather")
+BATCH, HEADS, KEY_HEADS, LENGTH, DIM = 2, 4, 2, 96, 16
+DROPOUT, SEED = 0.25, 11
+# Ranks compile functions, at different times.
+SECONDS = 120 * SLOWDOWN
+SHORT_SECONDS = 3
+
+
+def make(heads, seed, dtype=torch.float32, length=LENGTH, dim=DIM):
+    return torch.randn(BATCH, heads, length, dim, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def make_inputs(dtype=torch.float32):
+    """Query, key, value, and the gradient of the output."""
+    return [make(heads, seed, dtype) for seed, heads in enumerate((HEADS, KEY_HEADS, KEY_HEADS, HEADS))]
+
+
+def differentiate(attention, query, key, value, dout):
+    """Output and log-sum-exp, and the gradients of query, key and value."""
+    inputs = [tensor.detach().requires_grad_() for tensor in (query, key, value)]
+    out, lse = attention(*inputs)
+    return [out.detach(), lse.detach(), *torch.autograd.grad(out, inputs, dout)]
+
+
+def attend_exactly(query, key, value, keep=None, score=None, sinks=None):
+    """Output and log-sum-exp in double precision."""
+    key, value = (tensor.repeat_interleave(HEADS // KEY_HEADS, 1) for tensor in (key, value))
+    scores = query @ key.mT / math.sqrt(DIM)
+    positions = torch.meshgrid(torch.arange(LENGTH), torch.arange(LENGTH), indexing="ij")
+    if score is not None:
+        scores = score(scores, *positions)
+    if keep is not None:
+        scores = scores.masked_fill(~keep(*positions), -math.inf)
+    lse = scores.logsumexp(-1)
+    if sinks is not None:
+        lse = torch.logaddexp(lse, sinks.double()[None, :, None])
+    # Rows with nothing to attend are 0.
+    probabilities = (scores - lse.masked_fill(lse == -math.inf, 0)[..., None]).exp()
+    return probabilities @ value, lse
+
+
+def on_shards(attention, group, method, inputs):
+    """``differentiate`` on the shards of this rank, with results of the whole."""
+    results = differentiate(attention, *[shard_sequence(tensor, group, method) for tensor in inputs])
+    return [unshard_sequence(result, group, method) for result in results]
+
+
+def check(found, expected, dtype=torch.float32):
+    for name, result, exact in zip(("out", "lse", "dquery", "dkey", "dvalue"), found, expected):
+        tolerance = 2e-5 if dtype == torch.float32 or name == "lse" else 0.03
+        torch.testing.assert_close(
+            result.double(), exact, rtol=tolerance, atol=tolerance, msg=lambda text, name=name: f"{name}: {text}"
+        )
+
+
+#
+# Threads
+#
+
+
+def run_threads(size, body, timeout=SECONDS):
+    """What ``body`` returns for each rank, or the exception that it raises."""
+    group, results = local_ranks(size, timeout), [None] * size
+
+    def run(rank):
+        try:
+            results[rank] = body(group[rank])
+        except Exception as error:  # noqa: BLE001
+            results[rank] = error
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for ranks in group:
+        ranks.close()
+    return results
+
+
+SINKS = torch.linspace(-1, 1, HEADS)
+DOCUMENTS = torch.tensor([0] * 30 + [1] * 41 + [2] * (LENGTH - 71), dtype=torch.int32)
+# By name: options of sdpa, and of ``attend_exactly``.
+SDPA_CASES = {
+    "full": ({}, {}),
+    "causal": ({"is_causal": True}, {"keep": lambda i, j: j <= i}),
+    "window": ({"attn_mask": masks.sliding_window(20, 3)}, {"keep": lambda i, j: (j >= i - 20) & (j <= i + 3)}),
+    "both": (
+        {"attn_mask": masks.sliding_window(20, 30), "block_mask": ~masks.global_tokens(4), "is_causal": True},
+        {"keep": lambda i, j: (j >= i - 20) & (j <= i) & (i >= 4) & (j >= 4)},
+    ),
+    "soft cap": ({"soft_cap": 2.0, "scale": 0.5}, {"score": lambda s, i, j: 2 * torch.tanh(s * math.sqrt(DIM) / 4)}),
+    "sinks": ({"sinks": SINKS, "is_causal": True}, {"sinks": SINKS, "keep": lambda i, j: j <= i}),
+}  # fmt: skip
+FLEX_CASES = {
+    "bias": (
+        {"score_mod": lambda s, b, h, i, j: s + 0.1 * (j - i)},
+        {"score": lambda s, i, j: s + 0.1 * (j - i)},
+    ),
+    "documents": (
+        {"block_mask": lambda b, h, i, j: (DOCUMENTS[i] == DOCUMENTS[j]) & (i >= j)},
+        {"keep": lambda i, j: (DOCUMENTS[i] == DOCUMENTS[j]) & (i >= j)},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SDPA_CASES)
+@pytest.mark.parametrize("method", METHODS)
+def test_sdpa(method, name):
+    options, exact = SDPA_CASES[name]
+    inputs = make_inputs()
+    expected = differentiate(functools.partial(attend_exactly, **exact), *[tensor.double() for tensor in inputs])
+
+    def body(ranks):
+        attention = context_parallel(sdpa, ranks, method)
+        attention = functools.partial(attention, **options, enable_gqa=True, return_lse=True)
+        return on_shards(attention, ranks, method, inputs)
+
+    for result in run_threads(3, body):
+        if isinstance(result, Exception):
+            raise result
+        check(result, expected)
+
+
+@pytest.mark.parametrize("name", FLEX_CASES)
+@pytest.mark.parametrize("method", METHODS)
+def test_flex_attention(method, name):
+    options, exact = FLEX_CASES[name]
+    inputs = make_inputs()
+    expected = differentiate(functools.partial(attend_exactly, **exact), *[tensor.double() for tensor in inputs])
+
+    def body(ranks):
+        attention = context_parallel(flex_attention, ranks, method)
+        attention = functools.partial(attention, **options, enable_gqa=True, return_lse=True)
+        return on_shards(attention, ranks, method, inputs)
+
+    for result in run_threads(2, body):
+        if isinstance(result, Exception):
+            raise result
+        check(result, expected)
+
+
+def test_block_mask_of_the_whole():
+    """A ``BlockMask`` is that of the whole sequence."""
+    keep = lambda b, h, i, j: i >= j  # noqa: E731
+    make_mask = torch.nn.attention.flex_attention.create_block_mask
+    whole = make_mask(keep, None, None, LENGTH, LENGTH, device="cpu")
+    of_shard = make_mask(keep, None, None, LENGTH // 2, LENGTH // 2, device="cpu")
+    inputs = make_inputs()
+
+    def body(ranks, block_mask):
+        attention = context_parallel(flex_attention, ranks)
+        query, key, value, _ = (shard_sequence(tensor, ranks) for tensor in inputs)
+        return unshard_sequence(attention(query, key, value, block_mask=block_mask, enable_gqa=True), ranks)
+
+    expected = attend_exactly(*[tensor.double() for tensor in inputs[:3]], keep=lambda i, j: j <= i)[0]
+    for result in run_threads(2, functools.partial(body, block_mask=whole)):
+        check([result], [expected])
+    for result in run_threads(2, functools.partial(body, block_mask=of_shard)):
+        assert isinstance(result, AttnError)
+        assert str(result) == (
+            "block_mask was made for 48 queries and 48 keys, and there are 96 and 96; make it again for these"
+        )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_results_without_gradients(method):
+    """A call without gradients has the same output, and so has one in bf16."""
+    inputs = make_inputs(torch.bfloat16)
+    expected = attend_exactly(*[tensor.double() for tensor in inputs[:3]], keep=lambda i, j: j <= i)[0]
+
+    def body(ranks):
+        attention = context_parallel(sdpa, ranks, method)
+        query, key, value, _ = (shard_sequence(tensor, ranks, method) for tensor in inputs)
+        out = attention(query, key, value, is_causal=True, enable_gqa=True)
+        assert out.dtype == torch.bfloat16 and not out.requires_grad
+        # Heads of a projection, whose rows are not neighbors, are read in place.
+        strided = [tensor.transpose(1, 2).contiguous().transpose(1, 2) for tensor in (query, key, value)]
+        same = attention(*strided, is_causal=True, enable_gqa=True)
+        assert same.stride() == strided[0].stride()
+        torch.testing.assert_close(same, out, rtol=0, atol=0)
+        return [unshard_sequence(out, ranks, method)]
+
+    for result in run_threads(4, body):
+        if isinstance(result, Exception):
+            raise result
+        check(result, [expected], torch.bfloat16)
+
+
+def test_order_of_shards():
+    whole = torch.arange(12).view(1, 12)
+
+    def body(ranks, method):
+        shard = shard_sequence(whole, ranks, method, dim=1)
+        return shard.tolist()[0], unshard_sequence(shard, ranks, method, dim=1).tolist()
+
+    for method, first, last in (("ring", [0, 1, 2, 3], [8, 9, 10, 11]), ("zigzag", [0, 1, 10, 11], [4, 5, 6, 7])):
+        found = run_threads(3, functools.partial(body, method=method))
+        assert (found[0][0], found[2][0]) == (first, last)
+        assert all(result[1] == whole.tolist() for result in found)
+    for result in run_threads(5, functools.partial(body, method="zigzag")):
+        assert str(result) == (
+            "dimension 1 has 12 positions, which must be a multiple of 10 for 5 ranks with the method zigzag"
+        )
+
+
+DISAGREEMENTS = {
+    "query of the shape": (lambda x: x[:, :, :-1], {}, r"\(2, 4, 47, 16\), expected \(2, 4, 48, 16\)"),
+    "query of the dtype": (lambda x: x.bfloat16(), {}, "torch.bfloat16, expected torch.float32"),
+    "the mask": (None, {"is_causal": False}, "'', expected '#attn.causal<alignment = top_left>'"),
+    "scale": (None, {"scale": 0.5}, "0.5, expected None"),
+    "dropout_p": (None, {"dropout_p": 0.5}, "0.5, expected 0.0"),
+    "method": (None, {"method": "allgather"}, "allgather, expected ring"),
+}
+
+
+@pytest.mark.parametrize("name", DISAGREEMENTS)
+def test_ranks_that_disagree(name):
+    convert, change, text = DISAGREEMENTS[name]
+    inputs = make_inputs()
+
+    def body(ranks):
+        options = {"is_causal": True, **(change if ranks.rank == 1 else {})}
+        attention = context_parallel(sdpa, ranks, options.pop("method", "ring"))
+        query, key, value, _ = (shard_sequence(tensor, ranks) for tensor in inputs)
+        if convert is not None and ranks.rank == 1:
+            query, key, value = convert(query), convert(key), convert(value)
+        if options.get("dropout_p"):
+            # All draw a seed, before they find out.
+            torch.ops.attn.tensor_of_first_rank(torch.zeros(2, dtype=torch.int64), ranks.name)
+        return attention(query, key, value, enable_gqa=True, **options)
+
+    if name == "dropout_p":
+        # The first rank makes no call that matches the one for the seed.
+        for result in run_threads(2, body, timeout=SHORT_SECONDS):
+            assert isinstance(result, AttnError)
+        return
+    for result in run_threads(2, body):
+        assert isinstance(result, AttnError)
+        assert result.args[0].startswith(f"rank 1 has {name} ")
+        assert re.search(text, str(result)), str(result)
+        assert str(result).endswith("as rank 0 has")
+
+
+REFUSALS = {
+    "head_map": ({"head_map": torch.zeros(HEADS, dtype=torch.int32)}, "sdpa over several ranks does not take head_map"),
+    "key_lengths": ({"key_lengths": torch.ones(BATCH, dtype=torch.int32)}, "does not take key_lengths; leave it out"),
+    "positions": ({"positions": torch.zeros(6, dtype=torch.int32)}, "does not take positions; leave it out"),
+    "tensor": ({"attn_mask": torch.ones(LENGTH, LENGTH, dtype=torch.bool)}, "attn_mask is a Tensor, and sdpa over"),
+    "reads": ({"attn_mask": masks.documents(DOCUMENTS[None].expand(BATCH, -1))}, "which reads tensors; sdpa over"),
+    "all dropped": ({"dropout_p": 1.0}, "dropout_p is 1, which drops everything"),
+    "sinks": ({"sinks": SINKS.clone().requires_grad_()}, "sinks requires a gradient, which attention over several"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_refusals(name):
+    options, text = REFUSALS[name]
+    inputs = make_inputs()
+
+    def body(ranks):
+        query, key, value, _ = (shard_sequence(tensor, ranks) for tensor in inputs)
+        return context_parallel(sdpa, ranks)(query, key, value, enable_gqa=True, **options)
+
+    for result in run_threads(2, body):
+        assert isinstance(result, UnsupportedError) and text in str(result)
+
+
+def test_refusals_of_shards():
+    def body(ranks):
+        query = torch.zeros(1, 1, 7, 16)
+        texts = []
+        for method, tensor in (("zigzag", query), ("ring", query[0]), ("ring", query.double())):
+            with pytest.raises(AttnError) as error:
+                context_parallel(sdpa, ranks, method)(tensor, tensor, tensor)
+            texts.append(str(error.value))
+        for arguments in ((torch.add,), (sdpa, None, "ulysses"), (sdpa, 3)):
+            with pytest.raises(AttnError) as error:
+                context_parallel(*arguments[:1], *(arguments[1:] or [ranks]))
+            texts.append(str(error.value))
+        return texts
+
+    for texts in run_threads(2, body):
+        assert texts[0].startswith("query has 7 positions, which 2 chunks of a rank cannot have equally many of")
+        assert texts[1].startswith("query has 3 dimensions, and attention over several ranks takes 4")
+        assert texts[2].startswith("query has the dtype torch.float64, and attention over several ranks takes")
+        assert texts[3] == "function is add; pass attn.torch.sdpa or attn.torch.flex_attention"
+        assert texts[4] == "method is 'ulysses'; it must be one of ring, zigzag, allgather"
+        assert "call torch.distributed.init_process_group, or pass local_ranks" in texts[5]
+
+
+#
+# Processes
+#
+
+
+def show_dropout(attention, group, method):
+    """Which pairs attention with dropout keeps: probabilities are equal, and values are unit vectors."""
+    length = 128
+    query = torch.zeros(1, 2, length, 16)
+    value = torch.eye(length).expand(1, 2, length, length).contiguous()
+    torch.manual_seed(SEED)
+    if group == "whole":
+        return sdpa(query, query, value, dropout_p=DROPOUT) != 0
+    # The seeds of other ranks do not matter.
+    torch.manual_seed(SEED + dist.get_rank())
+    shards = [shard_sequence(tensor, group, method) for tensor in (query, query, value)]
+    return unshard_sequence(attention(*shards, dropout_p=DROPOUT), group, method) != 0
+
+
+def compute_results():
+    """The results of all tests, by name. Errors are texts."""
+    results = {}
+    for method in METHODS:
+        attention = context_parallel(sdpa, method=method, timeout=SECONDS)
+        causal = functools.partial(attention, is_causal=True, enable_gqa=True, return_lse=True)
+        results["causal", method] = on_shards(causal, None, method, make_inputs())
+        results["dropout", method] = show_dropout(attention, None, method)
+        dropped = functools.partial(attention, dropout_p=DROPOUT, enable_gqa=True, return_lse=True)
+        torch.manual_seed(SEED)
+        inputs = [make(heads, seed, length=128) for seed, heads in enumerate((HEADS, KEY_HEADS, KEY_HEADS, HEADS))]
+        results["dropout gradients", method] = on_shards(dropped, None, method, inputs)
+    if dist.get_world_size() == 2:
+        results["compiled"] = compute_compiled()
+    else:
+        results["mesh"] = compute_on_mesh()
+    results.update(compute_errors())
+    return results
+
+
+def compute_compiled():
+    """Whether a function in one graph of torch.compile has the same results."""
+    attention = context_parallel(sdpa, method="zigzag")
+    shards = [shard_sequence(tensor, None, "zigzag") for tensor in make_inputs()]
+
+    def forward(query, key, value):
+        return attention(2 * query, 2 * key, 2 * value, is_causal=True, enable_gqa=True) + 1
+
+    compiled = torch.compile(forward, fullgraph=True, backend="aot_eager")
+    found = []
+    for function in (forward, compiled):
+        inputs = [tensor.detach().requires_grad_() for tensor in shards[:3]]
+        out = function(*inputs)
+        found.append([out.detach(), *torch.autograd.grad(out, inputs, shards[3])])
+    return all(torch.equal(eager, other) for eager, other in zip(*found))
+
+
+def compute_on_mesh():
+    """Results of a dimension of a mesh: each half of the ranks has a sequence of its own."""
+    mesh = dist.device_mesh.init_device_mesh("cpu", (dist.get_world_size() // 2, 2), mesh_dim_names=("dp", "cp"))
+    with pytest.raises(AttnError, match="group is a DeviceMesh of 2 dimensions"):
+        context_parallel(sdpa, mesh)
+    attention = functools.partial(context_parallel(sdpa, mesh["cp"], timeout=SECONDS), enable_gqa=True, return_lse=True)
+    inputs = [tensor * (1 + mesh["dp"].get_local_rank()) for tensor in make_inputs()]
+    found = on_shards(attention, mesh["cp"], "ring", inputs)
+    exact = differentiate(attend_exactly, *[tensor.double() for tensor in inputs])
+    check(found, exact)
+    return True
+
+
+def expect_error(name, call):
+    start = time.monotonic()
+    try:
+        call()
+    except AttnError as error:
+        return {name: (str(error), time.monotonic() - start)}
+    return {name: ("no error", 0.0)}
+
+
+def compute_errors():
+    results, rank = {}, dist.get_rank()
+    attention = context_parallel(sdpa)
+    query, key, value, _ = (shard_sequence(tensor) for tensor in make_inputs())
+
+    def disagree():
+        attention(query, key, value, enable_gqa=True, scale=0.5 if rank == 1 else None)
+
+    results.update(expect_error("disagreement", disagree))
+
+    def fail():
+        attention(query, key, value, enable_gqa=True, is_causal=True)
+        if rank == 1:
+            make_ranks(None, SECONDS).host.abort(14, "no kernel")
+        attention(query, key, value, enable_gqa=True, is_causal=True)
+
+    results.update(expect_error("failure", fail))
+    # The group has failed on all ranks, and says so again.
+    results.update(expect_error("failed", lambda: attention(query, key, value, enable_gqa=True, is_causal=True)))
+    # A new group works, until a rank does not come.
+    attention = context_parallel(sdpa, timeout=SHORT_SECONDS)
+    results["again"] = unshard_sequence(attention(query, key, value, enable_gqa=True))
+    dist.barrier()
+    results.update(
+        expect_error(
+            "missing",
+            lambda: None if rank == 1 else [attention(query, key, value, enable_gqa=True) for _ in range(4)],
+        )
+    )
+    dist.barrier()
+    return results
+
+
+def run_process(rank, size, folder):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=size)
+    torch.save(compute_results(), f"{folder}/{rank}.pt")
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def run_processes(size, folder):
+    """The results of each rank."""
+    torch.multiprocessing.spawn(run_process, args=(size, str(folder)), nprocs=size)
+    return [torch.load(folder / f"{rank}.pt") for rank in range(size)]
+
+
+def check_values(results):
+    keep = {"keep": lambda i, j: j <= i}
+    expected = differentiate(functools.partial(attend_exactly, **keep), *[tensor.double() for tensor in make_inputs()])
+    for method in METHODS:
+        check(results["causal", method], expected)
+
+
+def check_dropout(results):
+    """Ranks drop what one process drops."""
+    expected = show_dropout(sdpa, "whole", None)
+    assert 0.2 < 1 - expected.double().mean() < 0.3
+    inputs = [make(heads, seed, length=128) for seed, heads in enumerate((HEADS, KEY_HEADS, KEY_HEADS, HEADS))]
+    torch.manual_seed(SEED)
+    whole = functools.partial(sdpa, dropout_p=DROPOUT, enable_gqa=True, return_lse=True)
+    with_gradients = differentiate(whole, *inputs)
+    for method in METHODS:
+        assert torch.equal(results["dropout", method], expected)
+        check(results["dropout gradients", method], [tensor.double() for tensor in with_gradients])
+
+
+def check_errors(rank, results):
+    assert results["disagreement"][0] == "rank 1 has scale 0.5, expected None as rank 0 has"
+    for name in ("failure", "failed"):
+        text, seconds = results[name]
+        assert text == "rank 1: no kernel"
+        assert seconds < SECONDS / 2
+    check([results["again"]], [attend_exactly(*[tensor.double() for tensor in make_inputs()[:3]])[0]])
+    if rank != 1:
+        text, seconds = results["missing"]
+        assert f"other ranks made no matching call within {SHORT_SECONDS} s" in text
+        assert seconds < 10 * SHORT_SECONDS * SLOWDOWN
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_processes(size, tmp_path):
+    for rank, results in enumerate(run_processes(size, tmp_path)):
+        check_values(results)
+        check_dropout(results)
+        check_errors(rank, results)
+        assert results["mesh" if size == 4 else "compiled"]
+
+
+def stop_process(rank, size, folder):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=size)
+    attention = context_parallel(sdpa, timeout=SECONDS)
+    query, key, value, _ = (shard_sequence(tensor) for tensor in make_inputs())
+    attention(query, key, value, enable_gqa=True)
+    if rank == 1:
+        os._exit(0)
+    found = expect_error("stopped", lambda: [attention(query, key, value, enable_gqa=True) for _ in range(4)])
+    torch.save(found, f"{folder}/{rank}.pt")
+    # Gloo would wait for the rank that has ended.
+    os._exit(0)
+
+
+def test_a_rank_that_ends(tmp_path):
+    """Other ranks do not wait for a process that has ended."""
+    torch.multiprocessing.spawn(stop_process, args=(3, str(tmp_path)), nprocs=3)
+    for rank in (0, 2):
+        text, seconds = torch.load(tmp_path / f"{rank}.pt")["stopped"]
+        assert "onnection" in text, text
+        assert seconds < SECONDS / 2
