@@ -393,7 +393,10 @@ int64_t WarpSpecializedGradients::getDqRingBound(int64_t parts) {
   // convert dQ.
   constexpr int64_t convertedHeadDimUnit = 32;
   int64_t headDim = parts > 1 ? op.getQKHeadDim() : rows;
+  // The warps write elements of 16 bits.
+  constexpr int64_t convertedBytes = 2;
   if (dqRingDepth == 0 || keysTraversal == TraversalKind::Grid ||
+      getElementBytes(operands.queryGrad) != convertedBytes ||
       op.getGroupSize() != 1 || !operands.captureGrads.empty() ||
       headDim != op.getQKHeadDim() || headDim % convertedHeadDimUnit != 0)
     return 0;

@@ -100,3 +100,21 @@ module attributes {attn.device = #attn.device<"h200", sms = 16385>} {
     return
   }
 }
+
+// -----
+
+// Warps that convert dQ of a ring buffer write elements of 16 bits.
+// CHECK-LABEL: func @wide_dq
+// CHECK-NOT:     dq_ring_depth
+// LESS-LABEL:  func @wide_dq
+// LESS-NOT:      dq_ring_depth
+// ANY-LABEL:   func @wide_dq
+// ANY-NOT:       dq_ring_depth
+func.func @wide_dq(%q: memref<1x64x2048x128xbf16>, %lse: memref<1x64x2048xf32>, %dq: memref<1x64x2048x128xf32>) {
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<1x64x2048x128xbf16>, memref<1x64x2048x128xbf16>, memref<1x64x2048x128xbf16>,
+          memref<1x64x2048x128xbf16>, memref<1x64x2048xf32>, memref<1x64x2048x128xbf16>)
+      outs(%dq, %q, %q : memref<1x64x2048x128xf32>, memref<1x64x2048x128xbf16>, memref<1x64x2048x128xbf16>)
+      mask(#attn.causal)
+  return
+}
