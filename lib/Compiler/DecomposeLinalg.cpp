@@ -21,6 +21,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/PatternMatch.h"
 
 namespace mlir::attn {
@@ -171,6 +172,48 @@ static LogicalResult generalizeMap(RewriterBase &rewriter, linalg::MapOp op) {
   return linalg::generalizeNamedOp(rewriter, structured);
 }
 
+/// Replaces reads of elements of `op` by the elements. Returns whether there
+/// are other uses.
+static bool forwardElements(RewriterBase &rewriter, tensor::FromElementsOp op) {
+  for (Operation *user : llvm::make_early_inc_range(op->getUsers())) {
+    auto extract = dyn_cast<tensor::ExtractOp>(user);
+    std::optional<int64_t> index =
+        extract ? getConstantIntValue(extract.getIndices().front())
+                : std::nullopt;
+    if (index && *index >= 0 && *index < int64_t(op.getElements().size()))
+      rewriter.replaceOp(extract, op.getElements()[*index]);
+  }
+  return !op->use_empty();
+}
+
+/// Makes a `linalg.generic` of a vector of scalars: on a device, the host
+/// cannot store them into its memory.
+static void generalizeElements(RewriterBase &rewriter,
+                               tensor::FromElementsOp op) {
+  if (op.getType().getRank() != 1 || !forwardElements(rewriter, op))
+    return;
+  Location loc = op.getLoc();
+  rewriter.setInsertionPoint(op);
+  Value init = tensor::EmptyOp::create(rewriter, loc, op.getType().getShape(),
+                                       op.getType().getElementType());
+  AffineMap map = rewriter.getMultiDimIdentityMap(1);
+  auto select = [&](OpBuilder &b, Location, ValueRange) {
+    Value number = linalg::IndexOp::create(b, loc, 0);
+    Value result = op.getElements().back();
+    for (size_t i = op.getElements().size() - 1; i-- > 0;) {
+      Value isHere =
+          arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, number,
+                                arith::ConstantIndexOp::create(b, loc, i));
+      result =
+          arith::SelectOp::create(b, loc, isHere, op.getElements()[i], result);
+    }
+    linalg::YieldOp::create(b, loc, result);
+  };
+  rewriter.replaceOpWithNewOp<linalg::GenericOp>(
+      op, op.getType(), /*inputs=*/ValueRange(), init, map,
+      utils::IteratorType::parallel, select);
+}
+
 namespace {
 struct AttnDecomposeLinalgPass
     : public attn::impl::AttnDecomposeLinalgPassBase<AttnDecomposeLinalgPass> {
@@ -182,7 +225,12 @@ struct AttnDecomposeLinalgPass
         [&](linalg::AggregatedOpInterface op) { ops.push_back(op); });
     SmallVector<linalg::MapOp> maps;
     getOperation()->walk([&](linalg::MapOp op) { maps.push_back(op); });
+    SmallVector<tensor::FromElementsOp> vectors;
+    getOperation()->walk(
+        [&](tensor::FromElementsOp op) { vectors.push_back(op); });
     IRRewriter rewriter(&getContext());
+    for (tensor::FromElementsOp op : vectors)
+      generalizeElements(rewriter, op);
     for (linalg::MapOp op : maps)
       if (failed(generalizeMap(rewriter, op)))
         return signalPassFailure();

@@ -96,3 +96,23 @@ func.func @writes_output(%x: tensor<4x8xf32>, %o: tensor<4x8xf32>) -> tensor<4x8
   %r = linalg.map { arith.negf } ins(%x : tensor<4x8xf32>) outs(%o : tensor<4x8xf32>)
   return %r : tensor<4x8xf32>
 }
+
+// -----
+
+// A vector of scalars is computed by a loop, unless its elements are only read one by one.
+// CHECK-LABEL: func @vector
+// CHECK-SAME: (%[[A:.*]]: i32, %[[B:.*]]: i32)
+// CHECK-NOT: tensor.from_elements
+// CHECK: %[[VECTOR:.*]] = linalg.generic
+// CHECK: %[[NUMBER:.*]] = linalg.index 0
+// CHECK: %[[IS_FIRST:.*]] = arith.cmpi eq, %[[NUMBER]], %{{.*}}
+// CHECK: %[[RESULT:.*]] = arith.select %[[IS_FIRST]], %[[A]], %[[B]]
+// CHECK: linalg.yield %[[RESULT]]
+// CHECK: return %[[VECTOR]], %[[B]]
+func.func @vector(%a: i32, %b: i32) -> (tensor<2xi32>, i32) {
+  %c1 = arith.constant 1 : index
+  %0 = tensor.from_elements %a, %b : tensor<2xi32>
+  %1 = tensor.from_elements %a, %b : tensor<2xi32>
+  %2 = tensor.extract %1[%c1] : tensor<2xi32>
+  return %0, %2 : tensor<2xi32>, i32
+}

@@ -78,7 +78,9 @@ def AttnDecomposeLinalgPass : Attn_Pass<"attn-decompose-linalg"> {
     decomposed like operations on tensors in these memrefs. Operations whose results
     are narrower than f32 are computed in f32.
 
-    A `linalg.map` that reads its output becomes a `linalg.generic`.
+    A `linalg.map` that reads its output becomes a `linalg.generic`. So does a vector of
+    scalars (`tensor.from_elements`), such as positions, unless its elements are only
+    read one by one: on a device a kernel stores them.
 
     ```mlir
     %r = linalg.softmax dimension(1) ins(%x : tensor<4x8xf32>) outs(%o : tensor<4x8xf32>)
