@@ -29,10 +29,19 @@ extern "C" {
 #endif
 
 /** The version of the structures below. */
-#define ATTN_COMM_ABI_VERSION 1u
+#define ATTN_COMM_ABI_VERSION 2u
 
 /** In place of a peer: nothing is sent, or nothing is received. */
 #define ATTN_COMM_NO_PEER (-1)
+
+/** The legacy default stream of CUDA (CU_STREAM_LEGACY) as `stream`. */
+#define ATTN_COMM_LEGACY_STREAM 1
+
+/** Memory that a communicator exchanges. */
+typedef enum attn_comm_memory {
+  ATTN_COMM_HOST = 1,
+  ATTN_COMM_DEVICE = 2
+} attn_comm_memory;
 
 struct attn_comm_functions;
 
@@ -47,7 +56,7 @@ typedef struct attn_comm {
     it describe them. Arguments have been checked. Size 56. */
 typedef struct attn_comm_functions {
   uint32_t abi_version; /* 0: ATTN_COMM_ABI_VERSION */
-  uint32_t reserved;    /* 4: 0 */
+  uint32_t memory;      /* 4: bits of attn_comm_memory */
   int32_t (*send_recv)(attn_comm *comm, const void *send, int64_t send_bytes,
                        int32_t to, void *receive, int64_t receive_bytes,
                        int32_t from, void *stream);
@@ -65,10 +74,13 @@ typedef struct attn_comm_functions {
 /* Communication                                                              */
 /*===----------------------------------------------------------------------===*/
 
-/* `stream` is the stream of a device that orders the call, null for memory of
-   the host: the call then returns when it is done. Buffers of a call do not
-   overlap, except that all_gather may find its part in place. An argument that
-   is not valid is an error of the rank. */
+/* `stream` is the stream of the current device that orders the call, null for
+   memory of the host. A call for memory of the host returns when it is done.
+   One for memory of a device returns when the stream holds it: the stream then
+   waits for the other ranks. Memory that a communicator does not exchange is
+   ATTN_UNSUPPORTED. Buffers of a call do not overlap, except that all_gather
+   may find its part in place. An argument that is not valid is an error of the
+   rank. */
 
 /** Sends `send_bytes` bytes to rank `to`, and receives `receive_bytes` bytes
     from rank `from`, which must send as many. Either may be
@@ -92,7 +104,8 @@ ATTNRT_EXPORT int32_t attn_comm_all_to_all(attn_comm *comm, const void *send,
 
 /** `receive` becomes the sum over all ranks of the part for this rank of what
     they send: `count` elements of f32 or f64, added up in the order of the
-    ranks, so that the sum does not depend on the order in which they arrive. */
+    ranks, so that the sum does not depend on the order in which they arrive.
+    NCCL adds in an order of its own. */
 ATTNRT_EXPORT int32_t attn_comm_reduce_scatter(attn_comm *comm,
                                                const void *send, void *receive,
                                                int64_t count, int32_t dtype,
@@ -116,12 +129,33 @@ ATTNRT_EXPORT void attn_comm_destroy(attn_comm *comm);
 #define ATTN_COMM_MAX_LOCAL_RANKS 1024
 
 /** Creates a group whose ranks are threads of this process, which copy each
-    other's memory. `comms` gets a communicator for each of the `size` ranks.
-    Ranks wait `time_limit_ms` milliseconds for each other at most. For memory
-   of the host. */
+    other's memory, on the host and on devices. `comms` gets a communicator for
+    each of the `size` ranks. Ranks wait `time_limit_ms` milliseconds for each
+    other at most: the host does so, too, in calls for memory of a device. There
+    is no reduce_scatter of memory of a device. */
 ATTNRT_EXPORT int32_t attn_comm_create_local(int32_t size,
                                              int64_t time_limit_ms,
                                              attn_comm **comms);
+
+/** Names a group of NCCL. Size 128. */
+typedef struct attn_comm_nccl_id {
+  char bytes[128];
+} attn_comm_nccl_id;
+
+/** Makes the name of a new group, which one rank gives to the other ones. */
+ATTNRT_EXPORT int32_t attn_comm_nccl_unique_id(attn_comm_nccl_id *id);
+
+/** Joins the group `id` of `size` ranks as number `rank`, for memory of the
+    current device. Each rank has a device of its own. The library
+    libnccl.so.2, version 2.14 or later, is opened when it is first needed;
+    ATTN_NCCL_LIBRARY names another one. `time_limit_ms` is how long this call
+    waits for other ranks, and a call that a stream has reached: the group then
+    fails, and so do the later calls of this rank. Other ranks learn of an error
+    of this one by their own time limits. */
+ATTNRT_EXPORT int32_t attn_comm_create_nccl(const attn_comm_nccl_id *id,
+                                            int32_t rank, int32_t size,
+                                            int64_t time_limit_ms,
+                                            attn_comm **comm);
 
 /** What a recording communicator does to the calls of its rank. Size 48. */
 typedef struct attn_comm_faults {

@@ -39,6 +39,8 @@ public:
   /// Whether there is a communicator of this version; if not, there are no
   /// ranks to tell.
   bool hasFunctions();
+  /// Whether the communicator exchanges memory that `stream` orders.
+  bool isForMemoryOf(const void *stream);
   bool isBuffer(const char *name, const void *buffer, int64_t bytes);
   bool isPeer(const char *name, int32_t peer);
   bool isElementType(int32_t dtype);
@@ -72,6 +74,14 @@ bool CallCheck::hasFunctions() {
                             "%s: the communicator has rank %d of %d", call,
                             comm->rank, comm->size);
   return status == ATTN_OK;
+}
+
+bool CallCheck::isForMemoryOf(const void *stream) {
+  if (comm->functions->memory & (stream ? ATTN_COMM_DEVICE : ATTN_COMM_HOST))
+    return true;
+  return fail(ATTN_UNSUPPORTED,
+              stream ? "the group does not exchange memory of devices"
+                     : "the group does not exchange memory of the host");
 }
 
 bool CallCheck::isBuffer(const char *name, const void *buffer, int64_t bytes) {
@@ -114,8 +124,8 @@ int32_t attn_comm_send_recv(attn_comm *comm, const void *send,
                             int64_t send_bytes, int32_t to, void *receive,
                             int64_t receive_bytes, int32_t from, void *stream) {
   CallCheck check(comm, "send_recv");
-  if (!check.hasFunctions() || !check.isPeer("to", to) ||
-      !check.isPeer("from", from) ||
+  if (!check.hasFunctions() || !check.isForMemoryOf(stream) ||
+      !check.isPeer("to", to) || !check.isPeer("from", from) ||
       (to >= 0 && !check.isBuffer("send", send, send_bytes)) ||
       (from >= 0 && !check.isBuffer("receive", receive, receive_bytes)))
     return check.status;
@@ -126,7 +136,8 @@ int32_t attn_comm_send_recv(attn_comm *comm, const void *send,
 int32_t attn_comm_all_gather(attn_comm *comm, const void *send, void *receive,
                              int64_t bytes, void *stream) {
   CallCheck check(comm, "all_gather");
-  if (!check.hasFunctions() || !check.isBuffer("send", send, bytes) ||
+  if (!check.hasFunctions() || !check.isForMemoryOf(stream) ||
+      !check.isBuffer("send", send, bytes) ||
       !check.isBuffer("receive", receive, bytes))
     return check.status;
   return comm->functions->all_gather(comm, send, receive, bytes, stream);
@@ -135,7 +146,8 @@ int32_t attn_comm_all_gather(attn_comm *comm, const void *send, void *receive,
 int32_t attn_comm_all_to_all(attn_comm *comm, const void *send, void *receive,
                              int64_t bytes, void *stream) {
   CallCheck check(comm, "all_to_all");
-  if (!check.hasFunctions() || !check.isBuffer("send", send, bytes) ||
+  if (!check.hasFunctions() || !check.isForMemoryOf(stream) ||
+      !check.isBuffer("send", send, bytes) ||
       !check.isBuffer("receive", receive, bytes))
     return check.status;
   return comm->functions->all_to_all(comm, send, receive, bytes, stream);
@@ -145,7 +157,8 @@ int32_t attn_comm_reduce_scatter(attn_comm *comm, const void *send,
                                  void *receive, int64_t count, int32_t dtype,
                                  void *stream) {
   CallCheck check(comm, "reduce_scatter");
-  if (!check.hasFunctions() || !check.isElementType(dtype))
+  if (!check.hasFunctions() || !check.isForMemoryOf(stream) ||
+      !check.isElementType(dtype))
     return check.status;
   // A count that is too large stays too large.
   int64_t bytes = count > maxBytes ? count : count * attnDTypeSize(dtype);

@@ -43,6 +43,7 @@ enum : int {
   CudaErrorInvalidDevice = 101,
   CudaErrorNoBinaryForGpu = 209,
   CudaErrorUnsupportedPtxVersion = 222,
+  CudaErrorNotReady = 600,
 
   DeviceMultiprocessorCount = 16,
   DeviceL2Bytes = 38,
@@ -146,6 +147,8 @@ static_assert(sizeof(MemPoolProperties) == 88, "layout of CUmemPoolProps");
   X(memFree, "cuMemFree_v2", (CUdeviceptr))                                    \
   X(memcpyHtoD, "cuMemcpyHtoD_v2", (CUdeviceptr, const void *, size_t))        \
   X(memcpyDtoH, "cuMemcpyDtoH_v2", (void *, CUdeviceptr, size_t))              \
+  X(memcpyAsync, "cuMemcpyAsync",                                              \
+    (CUdeviceptr, CUdeviceptr, size_t, CUstream))                              \
   X(memsetD8Async, "cuMemsetD8Async",                                          \
     (CUdeviceptr, unsigned char, size_t, CUstream))                            \
   X(pointerGetAttributes, "cuPointerGetAttributes",                            \
@@ -153,6 +156,7 @@ static_assert(sizeof(MemPoolProperties) == 88, "layout of CUmemPoolProps");
   X(eventCreate, "cuEventCreate", (CUevent *, unsigned))                       \
   X(eventDestroy, "cuEventDestroy_v2", (CUevent))                              \
   X(eventRecord, "cuEventRecord", (CUevent, CUstream))                         \
+  X(eventQuery, "cuEventQuery", (CUevent))                                     \
   X(eventSynchronize, "cuEventSynchronize", (CUevent))                         \
   X(eventElapsedTime, "cuEventElapsedTime", (float *, CUevent, CUevent))
 

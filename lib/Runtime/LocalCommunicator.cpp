@@ -15,10 +15,12 @@
 //
 // All state is guarded by the mutex of the group, except for buffers. They are
 // read between two sections of the mutex, before which their owner has posted
-// them and after which it goes on.
+// them and after which it goes on. For memory of devices, threads meet in the
+// same way, and then have their streams copy and wait for each other.
 //
 //===----------------------------------------------------------------------===//
 
+#include "StreamEvents.h"
 #include "attn-runtime/attn_comm.h"
 
 #include <chrono>
@@ -31,6 +33,7 @@
 #include <mutex>
 #include <new>
 
+using namespace attnrt;
 using Clock = std::chrono::steady_clock;
 
 namespace {
@@ -41,6 +44,14 @@ struct Post {
   int64_t bytes = 0;
   int32_t dtype = 0;
   const char *send = nullptr;
+  /// The stream that orders it, null for memory of the host.
+  void *stream = nullptr;
+};
+
+/// Where the stream of a rank is in a call: behind what it sends, and behind
+/// what it has copied.
+struct StreamOfRank {
+  StreamEvent posted, copied;
 };
 
 /// The message from one rank to another.
@@ -49,6 +60,8 @@ struct Mailbox {
   State state = Empty;
   const void *send = nullptr;
   int64_t bytes = 0;
+  void *stream = nullptr;
+  StreamEvent posted, copied;
 };
 
 struct LocalRank;
@@ -64,13 +77,16 @@ public:
   int32_t runForAll(int32_t rank, const Post &post, Copy copy);
   int32_t sendReceive(int32_t rank, const void *send, int64_t sendBytes,
                       int32_t to, void *receive, int64_t receiveBytes,
-                      int32_t from);
+                      int32_t from, void *stream);
   /// Fails the group, if it has not failed yet, with a text that names `rank`.
   int32_t fail(int32_t rank, int32_t status, const char *text);
+  /// The same, by the last error of the driver, in the call `name`.
+  int32_t failBy(int32_t rank, const char *name);
   /// Removes a rank; the last one deletes the group.
   void leave(int32_t rank);
 
   const char *getSend(int32_t rank) const { return posts[rank].send; }
+  StreamOfRank &getStream(int32_t rank) { return streams[rank]; }
   int32_t getSize() const { return size; }
   LocalRank *getRanks() { return ranks.get(); }
 
@@ -90,7 +106,7 @@ private:
   void failForMissing(int32_t rank, const char *name);
   bool verifyMember(int32_t rank, int32_t peer);
   int32_t receiveFrom(std::unique_lock<std::mutex> &lock, int32_t rank,
-                      int32_t from, void *receive, int64_t bytes,
+                      int32_t from, void *receive, int64_t bytes, void *stream,
                       Clock::time_point deadline);
   int32_t finishSend(std::unique_lock<std::mutex> &lock, int32_t rank,
                      int32_t to, Clock::time_point deadline);
@@ -100,6 +116,7 @@ private:
   std::mutex mutex;
   std::condition_variable changed;
   std::unique_ptr<Post[]> posts;
+  std::unique_ptr<StreamOfRank[]> streams;
   std::unique_ptr<bool[]> hasPosted, hasLeft;
   std::unique_ptr<Mailbox[]> mailboxes;
   std::unique_ptr<LocalRank[]> ranks;
@@ -136,6 +153,12 @@ void Group::setFailure(int32_t code, const char *format, ...) {
   changed.notify_all();
 }
 
+int32_t Group::failBy(int32_t rank, const char *name) {
+  char message[512];
+  snprintf(message, sizeof(message), "%s: %s", name, attnGetLastError());
+  return fail(rank, ATTN_DRIVER_ERROR, message);
+}
+
 int32_t Group::fail(int32_t rank, int32_t code, const char *message) {
   std::lock_guard<std::mutex> lock(mutex);
   setFailure(code, "rank %d: %s", rank, message);
@@ -169,6 +192,10 @@ bool Group::checkPosts() {
                  "%s: rank %d has elements of %s, expected %s as rank 0 has",
                  posts[r].name, r, attnDTypeName(posts[r].dtype),
                  attnDTypeName(posts[0].dtype));
+    else if (!posts[r].stream != !posts[0].stream)
+      setFailure(ATTN_WRONG_DEVICE,
+                 "%s: rank %d has memory of %s, and rank 0 has not",
+                 posts[r].name, r, posts[r].stream ? "a device" : "the host");
     else if (posts[r].bytes != posts[0].bytes)
       setFailure(ATTN_SHAPE_MISMATCH,
                  "%s: rank %d has parts of %" PRId64 " bytes, expected %" PRId64
@@ -193,6 +220,8 @@ bool Group::verifyMember(int32_t rank, int32_t peer) {
 template <typename Copy>
 int32_t Group::runForAll(int32_t rank, const Post &post, Copy copy) {
   Clock::time_point deadline = Clock::now() + timeLimit;
+  if (post.stream && streams[rank].posted.record(post.stream))
+    return failBy(rank, post.name);
   std::unique_lock<std::mutex> lock(mutex);
   if (status != ATTN_OK)
     return getFailure();
@@ -213,7 +242,9 @@ int32_t Group::runForAll(int32_t rank, const Post &post, Copy copy) {
     return getFailure();
 
   lock.unlock();
-  copy();
+  int32_t copied = copy();
+  if (copied)
+    failBy(rank, post.name);
   lock.lock();
   if (++numCopied == size) {
     numPosted = numCopied = 0;
@@ -223,6 +254,13 @@ int32_t Group::runForAll(int32_t rank, const Post &post, Copy copy) {
     changed.notify_all();
   }
   changed.wait(lock, [&] { return numCalls > call; });
+  if (copied)
+    return getFailure();
+  lock.unlock();
+  // Memory that others copy stays as it is until they have.
+  for (int32_t r = 0; post.stream && r < size; ++r)
+    if (r != rank && streams[r].copied.makeWait(post.stream))
+      return failBy(rank, post.name);
   return ATTN_OK;
 }
 
@@ -230,9 +268,23 @@ int32_t Group::runForAll(int32_t rank, const Post &post, Copy copy) {
 // Messages
 //===----------------------------------------------------------------------===//
 
+/// Copies the message in `mailbox`, which other threads leave alone.
+static int32_t copyMessage(Mailbox &mailbox, void *receive, int64_t bytes,
+                           void *stream) {
+  if (!stream) {
+    if (bytes)
+      memmove(receive, mailbox.send, size_t(bytes));
+    return ATTN_OK;
+  }
+  int32_t status = mailbox.posted.makeWait(stream);
+  if (!status)
+    status = copyOnStream(receive, mailbox.send, bytes, stream);
+  return status ? status : mailbox.copied.record(stream);
+}
+
 int32_t Group::receiveFrom(std::unique_lock<std::mutex> &lock, int32_t rank,
                            int32_t from, void *receive, int64_t bytes,
-                           Clock::time_point deadline) {
+                           void *stream, Clock::time_point deadline) {
   Mailbox &mailbox = getMailbox(from, rank);
   auto isReady = [&] {
     return mailbox.state == Mailbox::Posted || status != ATTN_OK ||
@@ -256,14 +308,24 @@ int32_t Group::receiveFrom(std::unique_lock<std::mutex> &lock, int32_t rank,
                from, mailbox.bytes, rank, bytes);
     return getFailure();
   }
+  if (!mailbox.stream != !stream) {
+    setFailure(
+        ATTN_WRONG_DEVICE,
+        "send_recv: rank %d sends memory of %s to rank %d, which expects "
+        "memory of %s",
+        from, mailbox.stream ? "a device" : "the host", rank,
+        stream ? "a device" : "the host");
+    return getFailure();
+  }
   mailbox.state = Mailbox::Copying;
   lock.unlock();
-  if (bytes)
-    memmove(receive, mailbox.send, size_t(bytes));
+  int32_t copied = copyMessage(mailbox, receive, bytes, stream);
+  if (copied)
+    failBy(rank, "send_recv");
   lock.lock();
   mailbox.state = Mailbox::Copied;
   changed.notify_all();
-  return ATTN_OK;
+  return copied ? getFailure() : int32_t(ATTN_OK);
 }
 
 /// Waits until the message of `rank` has been copied. A message that is being
@@ -289,24 +351,36 @@ int32_t Group::finishSend(std::unique_lock<std::mutex> &lock, int32_t rank,
 
 int32_t Group::sendReceive(int32_t rank, const void *send, int64_t sendBytes,
                            int32_t to, void *receive, int64_t receiveBytes,
-                           int32_t from) {
+                           int32_t from, void *stream) {
   Clock::time_point deadline = Clock::now() + timeLimit;
+  bool sends = to != ATTN_COMM_NO_PEER;
+  // The mailbox is empty: nobody else uses its event.
+  if (sends && stream && getMailbox(rank, to).posted.record(stream))
+    return failBy(rank, "send_recv");
   std::unique_lock<std::mutex> lock(mutex);
   if (status != ATTN_OK)
     return getFailure();
-  if (to != ATTN_COMM_NO_PEER) {
+  if (sends) {
     Mailbox &mailbox = getMailbox(rank, to);
     mailbox.send = send;
+    mailbox.stream = stream;
     mailbox.bytes = sendBytes;
     mailbox.state = Mailbox::Posted;
     changed.notify_all();
   }
   int32_t received = ATTN_OK, sent = ATTN_OK;
   if (from != ATTN_COMM_NO_PEER)
-    received = receiveFrom(lock, rank, from, receive, receiveBytes, deadline);
-  if (to != ATTN_COMM_NO_PEER)
+    received =
+        receiveFrom(lock, rank, from, receive, receiveBytes, stream, deadline);
+  if (sends)
     sent = finishSend(lock, rank, to, deadline);
-  return received == ATTN_OK ? sent : received;
+  if (received != ATTN_OK || sent != ATTN_OK)
+    return received == ATTN_OK ? sent : received;
+  lock.unlock();
+  // The message stays as it is until it has been copied.
+  if (sends && stream && getMailbox(rank, to).copied.makeWait(stream))
+    return failBy(rank, "send_recv");
+  return ATTN_OK;
 }
 
 //===----------------------------------------------------------------------===//
@@ -317,55 +391,50 @@ static LocalRank *getRank(attn_comm *comm) {
   return static_cast<LocalRank *>(comm);
 }
 
-/// Ranks of the host have no streams.
-static int32_t verifyStream(attn_comm *comm, const char *call, void *stream) {
-  if (!stream)
-    return ATTN_OK;
-  char text[128];
-  snprintf(text, sizeof(text),
-           "%s: local ranks copy memory of the host; the stream must be null",
-           call);
-  return getRank(comm)->group->fail(comm->rank, ATTN_UNSUPPORTED, text);
-}
-
 static int32_t sendReceive(attn_comm *comm, const void *send, int64_t sendBytes,
                            int32_t to, void *receive, int64_t receiveBytes,
                            int32_t from, void *stream) {
-  if (int32_t status = verifyStream(comm, "send_recv", stream))
-    return status;
   return getRank(comm)->group->sendReceive(comm->rank, send, sendBytes, to,
-                                           receive, receiveBytes, from);
+                                           receive, receiveBytes, from, stream);
 }
 
-/// Copies part `index` of the buffer of each rank.
-static void copyParts(Group *group, int64_t index, void *receive,
-                      int64_t bytes) {
-  for (int32_t r = 0; bytes && r < group->getSize(); ++r) {
+/// Copies part `index` of the buffer of each rank to `rank`.
+static int32_t copyParts(Group *group, int32_t rank, int64_t index,
+                         void *receive, int64_t bytes, void *stream) {
+  int32_t status = ATTN_OK;
+  for (int32_t r = 0; r < group->getSize() && status == ATTN_OK; ++r) {
     char *destination = static_cast<char *>(receive) + r * bytes;
     const char *source = group->getSend(r) + index * bytes;
-    if (destination != source)
+    if (stream && r != rank)
+      status = group->getStream(r).posted.makeWait(stream);
+    if (status != ATTN_OK || destination == source || bytes == 0)
+      continue;
+    if (stream)
+      status = copyOnStream(destination, source, bytes, stream);
+    else
       memcpy(destination, source, size_t(bytes));
   }
+  if (stream && status == ATTN_OK)
+    status = group->getStream(rank).copied.record(stream);
+  return status;
 }
 
 static int32_t allGather(attn_comm *comm, const void *send, void *receive,
                          int64_t bytes, void *stream) {
-  if (int32_t status = verifyStream(comm, "all_gather", stream))
-    return status;
   Group *group = getRank(comm)->group;
-  Post post{"all_gather", bytes, 0, static_cast<const char *>(send)};
-  return group->runForAll(comm->rank, post,
-                          [&] { copyParts(group, 0, receive, bytes); });
+  Post post{"all_gather", bytes, 0, static_cast<const char *>(send), stream};
+  return group->runForAll(comm->rank, post, [&] {
+    return copyParts(group, comm->rank, /*index=*/0, receive, bytes, stream);
+  });
 }
 
 static int32_t allToAll(attn_comm *comm, const void *send, void *receive,
                         int64_t bytes, void *stream) {
-  if (int32_t status = verifyStream(comm, "all_to_all", stream))
-    return status;
   Group *group = getRank(comm)->group;
-  Post post{"all_to_all", bytes, 0, static_cast<const char *>(send)};
-  return group->runForAll(
-      comm->rank, post, [&] { copyParts(group, comm->rank, receive, bytes); });
+  Post post{"all_to_all", bytes, 0, static_cast<const char *>(send), stream};
+  return group->runForAll(comm->rank, post, [&] {
+    return copyParts(group, comm->rank, comm->rank, receive, bytes, stream);
+  });
 }
 
 /// Adds up part `index` of the buffer of each rank, in the order of the ranks.
@@ -383,16 +452,19 @@ static void addParts(Group *group, int64_t index, void *receive,
 
 static int32_t reduceScatter(attn_comm *comm, const void *send, void *receive,
                              int64_t count, int32_t dtype, void *stream) {
-  if (int32_t status = verifyStream(comm, "reduce_scatter", stream))
-    return status;
   Group *group = getRank(comm)->group;
+  if (stream)
+    return group->fail(comm->rank, ATTN_UNSUPPORTED,
+                       "reduce_scatter: local ranks add up memory of the host "
+                       "alone");
   Post post{"reduce_scatter", count * attnDTypeSize(dtype), dtype,
-            static_cast<const char *>(send)};
+            static_cast<const char *>(send), /*stream=*/nullptr};
   return group->runForAll(comm->rank, post, [&] {
     if (dtype == ATTN_F64)
       addParts<double>(group, comm->rank, receive, count);
     else
       addParts<float>(group, comm->rank, receive, count);
+    return int32_t(ATTN_OK);
   });
 }
 
@@ -404,9 +476,15 @@ static void destroyRank(attn_comm *comm) {
   getRank(comm)->group->leave(comm->rank);
 }
 
-static const attn_comm_functions localFunctions = {
-    ATTN_COMM_ABI_VERSION, 0,          sendReceive, allGather, allToAll,
-    reduceScatter,         abortGroup, destroyRank};
+static const attn_comm_functions localFunctions = {ATTN_COMM_ABI_VERSION,
+                                                   ATTN_COMM_HOST |
+                                                       ATTN_COMM_DEVICE,
+                                                   sendReceive,
+                                                   allGather,
+                                                   allToAll,
+                                                   reduceScatter,
+                                                   abortGroup,
+                                                   destroyRank};
 
 //===----------------------------------------------------------------------===//
 // Groups
@@ -435,12 +513,13 @@ Group *Group::create(int32_t size, int64_t timeLimitMs) {
   if (!group)
     return nullptr;
   group->posts.reset(new (std::nothrow) Post[size]);
+  group->streams.reset(new (std::nothrow) StreamOfRank[size]);
   group->hasPosted.reset(new (std::nothrow) bool[size]());
   group->hasLeft.reset(new (std::nothrow) bool[size]());
   group->mailboxes.reset(new (std::nothrow) Mailbox[int64_t(size) * size]);
   group->ranks.reset(new (std::nothrow) LocalRank[size]);
-  if (!group->posts || !group->hasPosted || !group->hasLeft ||
-      !group->mailboxes || !group->ranks)
+  if (!group->posts || !group->streams || !group->hasPosted ||
+      !group->hasLeft || !group->mailboxes || !group->ranks)
     return nullptr;
   for (int32_t r = 0; r < size; ++r) {
     group->ranks[r].functions = &localFunctions;

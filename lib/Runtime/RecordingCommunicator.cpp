@@ -24,6 +24,8 @@ namespace {
 constexpr int32_t numKinds = ATTN_COMM_REDUCE_SCATTER + 1;
 
 struct Recording : attn_comm {
+  /// The functions below, for the memory of `inner`.
+  attn_comm_functions table;
   attn_comm *inner;
   attn_comm_faults faults;
   attn_comm_traffic traffic[numKinds];
@@ -144,6 +146,10 @@ static const attn_comm_functions recordingFunctions = {
     ATTN_COMM_ABI_VERSION, 0,          sendReceive, allGather, allToAll,
     reduceScatter,         abortInner, destroy};
 
+static bool isRecording(const attn_comm *comm) {
+  return comm && comm->functions && comm->functions->destroy == destroy;
+}
+
 int32_t attn_comm_create_recording(attn_comm *inner,
                                    const attn_comm_faults *faults,
                                    attn_comm **comm) {
@@ -159,7 +165,9 @@ int32_t attn_comm_create_recording(attn_comm *inner,
   if (!recording)
     return attnrtSetError(ATTN_OUT_OF_MEMORY,
                           "no memory for a recording communicator");
-  recording->functions = &recordingFunctions;
+  recording->table = recordingFunctions;
+  recording->table.memory = inner->functions->memory;
+  recording->functions = &recording->table;
   recording->rank = inner->rank;
   recording->size = inner->size;
   recording->inner = inner;
@@ -174,7 +182,7 @@ int32_t attn_comm_create_recording(attn_comm *inner,
 
 int32_t attn_comm_get_traffic(const attn_comm *comm, int32_t kind,
                               attn_comm_traffic *traffic) {
-  if (!comm || comm->functions != &recordingFunctions)
+  if (!isRecording(comm))
     return attnrtSetError(ATTN_INVALID_ARGUMENT,
                           "the communicator does not record its traffic");
   if (kind < 0 || kind >= numKinds)

@@ -17,11 +17,15 @@ from attn.errors import AttnError
 from attn.library import load_runtime
 
 # ATTN_COMM_ABI_VERSION
-_ABI_VERSION = 1
+_ABI_VERSION = 2
+# Members of attn_comm_memory.
+_HOST, _DEVICE = 1, 2
+#: The legacy default stream of CUDA as ``stream``.
+LEGACY_STREAM = 1
 #: In place of a peer: nothing is sent, or nothing is received.
 NO_PEER = -1
 #: Members of ``attn_status``.
-INVALID_ARGUMENT, IO_ERROR = 1, 11
+IO_ERROR, INTERNAL = 11, 14
 _MAX_SECONDS = 24 * 3600
 
 
@@ -46,7 +50,7 @@ class _Functions(ctypes.Structure):
 
     _fields_ = [
         ("abi_version", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint32),
+        ("memory", ctypes.c_uint32),
         ("send_recv", _SendRecvFn),
         ("all_gather", _CollectiveFn),
         ("all_to_all", _CollectiveFn),
@@ -102,6 +106,9 @@ class Communicator:
         gather.argtypes = [_Address, _Address, _Address, _Bytes, _Address]
         _check(gather(self._handle, send, receive, num_bytes, stream))
 
+    def takes_device_memory(self) -> bool:
+        return bool(_Functions.from_address(_Comm.from_address(self._handle or 0).functions).memory & _DEVICE)
+
     def gather_bytes(self, data: bytes) -> List[bytes]:
         """What each rank passes: as many bytes on all ranks."""
         received = ctypes.create_string_buffer(len(data) * self.size)
@@ -133,6 +140,32 @@ def create_local(size: int, timeout: float) -> List[Communicator]:
     comms = (ctypes.c_void_p * max(size, 1))()
     _check(load_runtime().attn_comm_create_local(size, ctypes.c_int64(milliseconds), comms))
     return [Communicator(comm) for comm in comms]
+
+
+# attn_comm_nccl_id
+_NCCL_ID_BYTES = 128
+
+
+def create_nccl(host: Communicator, timeout: float) -> Communicator:
+    """A communicator for memory of the current device, with the same ranks as one for memory of the host."""
+    milliseconds, runtime = check_timeout(timeout), load_runtime()
+    name, status, text = ctypes.create_string_buffer(_NCCL_ID_BYTES), 0, ""
+    if host.rank == 0:
+        status = runtime.attn_comm_nccl_unique_id(name)
+        text = _last_error() if status else ""
+    # All ranks learn if the first one has no library.
+    problems = host.gather_texts(text)
+    if problems[0]:
+        raise AttnError(f"rank 0: {problems[0]}")
+    name.raw = host.gather_bytes(name.raw)[0]
+    comm = ctypes.c_void_p()
+    _check(
+        runtime.attn_comm_create_nccl(
+            name, host.rank, host.size, ctypes.c_int64(milliseconds), ctypes.byref(comm)
+        )
+    )
+    assert comm.value is not None
+    return Communicator(comm.value)
 
 
 class Transport:
@@ -170,17 +203,12 @@ def _set_error(status: int, text: str) -> int:
     return load_runtime().attnrtSetError(status, b"%s", text.encode())
 
 
-def _run(name: str, address: int, stream: Optional[int], call: Callable[[Transport], None]) -> int:
+def _run(name: str, address: int, call: Callable[[Transport], None]) -> int:
     """Makes a call of a transport. Exceptions cannot pass through compiled code."""
     transport, _ = _transports[address]
     try:
-        if stream:
-            status, text = transport.fail(
-                INVALID_ARGUMENT, f"rank {transport.rank}: {name}: the group takes memory of the host alone"
-            )
-        else:
-            call(transport)
-            return 0
+        call(transport)
+        return 0
     except BaseException as error:  # noqa: BLE001
         status, text = transport.fail(IO_ERROR, f"rank {transport.rank}: {name}: {error}")
     return _set_error(status, text)
@@ -189,22 +217,22 @@ def _run(name: str, address: int, stream: Optional[int], call: Callable[[Transpo
 @_SendRecvFn
 def _send_recv(comm, send, send_bytes, to, receive, receive_bytes, source, stream):
     arguments = (send, send_bytes, to, receive, receive_bytes, source)
-    return _run("send_recv", comm, stream, lambda transport: transport.send_recv(*arguments))
+    return _run("send_recv", comm, lambda transport: transport.send_recv(*arguments))
 
 
 @_CollectiveFn
 def _all_gather(comm, send, receive, num_bytes, stream):
-    return _run("all_gather", comm, stream, lambda transport: transport.all_gather(send, receive, num_bytes))
+    return _run("all_gather", comm, lambda transport: transport.all_gather(send, receive, num_bytes))
 
 
 @_CollectiveFn
 def _all_to_all(comm, send, receive, num_bytes, stream):
-    return _run("all_to_all", comm, stream, lambda transport: transport.all_to_all(send, receive, num_bytes))
+    return _run("all_to_all", comm, lambda transport: transport.all_to_all(send, receive, num_bytes))
 
 
 @_ReduceFn
 def _reduce_scatter(comm, send, receive, count, dtype, stream):
-    return _run("reduce_scatter", comm, stream, lambda transport: transport.reduce_scatter(send, receive, count, dtype))
+    return _run("reduce_scatter", comm, lambda transport: transport.reduce_scatter(send, receive, count, dtype))
 
 
 @_AbortFn
@@ -220,7 +248,7 @@ def _destroy(comm):
 
 
 _functions = _Functions(
-    _ABI_VERSION, 0, _send_recv, _all_gather, _all_to_all, _reduce_scatter, _abort, _destroy
+    _ABI_VERSION, _HOST, _send_recv, _all_gather, _all_to_all, _reduce_scatter, _abort, _destroy
 )  # fmt: skip
 
 

@@ -364,7 +364,7 @@ def compute_results():
 
 def compute_compiled():
     """Whether a function in one graph of torch.compile has the same results."""
-    attention = context_parallel(sdpa, method="zigzag")
+    attention = context_parallel(sdpa, method="zigzag", timeout=SECONDS)
     shards = [shard_sequence(tensor, None, "zigzag") for tensor in make_inputs()]
 
     def forward(query, key, value):
@@ -403,7 +403,7 @@ def expect_error(name, call):
 
 def compute_errors():
     results, rank = {}, dist.get_rank()
-    attention = context_parallel(sdpa)
+    attention = context_parallel(sdpa, timeout=SECONDS)
     query, key, value, _ = (shard_sequence(tensor) for tensor in make_inputs())
 
     def disagree():

@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """``context_parallel``: attention whose sequence is distributed over the ranks of a group."""
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from attn.artifact import Function
 from attn.builder import Attention
+from attn.communicator import LEGACY_STREAM
 from attn.compiler import compile, compile_in_background
 from attn.errors import AttnError, UnsupportedError
 from attn.masks import Mask
@@ -29,15 +31,18 @@ from attn.torch.kernels import (
     describe_attention,
     find_clauses,
     find_target,
+    further_targets,
     gradient_layout,
     output_layouts,
     read_mask,
 )
 from attn.torch.ops import _library, draw_state, read_variant, refuse_second_derivatives, write_variant
-from attn.torch.process_groups import Ranks, find_ranks, make_ranks
+from attn.torch.process_groups import Ranks, find_place, find_ranks, make_ranks
 from attn.torch.sdpa import _check_cap, _combine, make_kind, sdpa
 
 METHODS = ("ring", "zigzag", "allgather")
+# How long ranks wait for each other: some compile longer than others.
+_SECONDS = 600.0
 #: The dimension of positions.
 _SEQUENCE = 2
 
@@ -141,21 +146,33 @@ class _ShardPlan:
         self.mode = mode
         self.has_dropout = kind.dropout_p != 0
         self._state = len(tensors) if self.has_dropout else None
+        self._ranks = ranks
         self._communicator = ranks.find_communicator(query.device)
         description = describe_shards(kind, True, ranks.size, query, key, value, captures)
         target = find_target(query.device)
         self._backward: Optional[Callable[[], Function]] = None
+        of_gradient = dataclasses.replace(description, with_lse=mode.with_lse)
         if mode.gradients is not None:
-            of_gradient = dataclasses.replace(description, with_lse=mode.with_lse)
             self._backward = find_backward(of_gradient, target, method, ranks.size, deterministic)
         forward = find_forward(description, target, method, ranks.size)
+        for other in further_targets():
+            find_forward(description, other, method, ranks.size)
+            if self._backward is not None:
+                find_backward(of_gradient, other, method, ranks.size, deterministic)()
         inputs = [*tensors, query.new_empty(2, dtype=torch.int64)] if self.has_dropout else list(tensors)
         self._run = Binding(forward, inputs, output_layouts(query, value, True), self._state)
         self._gradients: Dict[Tuple, Binding] = {}
 
-    def run(self, tensors: Sequence[Tensor]) -> List[Tensor]:
+    def _call(self, binding: Binding, tensors: Sequence[Tensor]) -> List[Tensor]:
         with self._communicator.current():
-            return self._run(tensors)
+            try:
+                return binding(tensors)
+            except AttnError as error:
+                self._ranks.fail(str(error))
+                raise
+
+    def run(self, tensors: Sequence[Tensor]) -> List[Tensor]:
+        return self._call(self._run, tensors)
 
     def run_backward(
         self, tensors: Sequence[Tensor], out: Tensor, lse: Tensor, dout: Tensor, dlse: Optional[Tensor]
@@ -169,8 +186,7 @@ class _ShardPlan:
             assert self._backward is not None
             made = [gradient_layout(tensor) for tensor in tensors[:3]]
             binding = self._gradients[layouts] = Binding(self._backward(), [*tensors, *results], made, self._state)
-        with self._communicator.current():
-            return binding((*tensors, *results))
+        return self._call(binding, (*tensors, *results))
 
 
 def _list_facts(method: str, kind: Kind, mode: Mode, deterministic: bool, tensors: Sequence[Tensor]) -> Dict[str, str]:
@@ -233,7 +249,11 @@ def _gather(tensor: Tensor, ranks: str) -> Tensor:
     group, sent = find_ranks(ranks), tensor.contiguous()
     received = sent.new_empty(group.size, *sent.shape)
     num_bytes = sent.numel() * sent.element_size()
-    group.find_communicator(tensor.device).all_gather(sent.data_ptr(), received.data_ptr(), num_bytes)
+    comm, stream = group.find_communicator(tensor.device), None
+    if tensor.is_cuda:
+        stream = torch.cuda.current_stream(tensor.device).cuda_stream or LEGACY_STREAM
+    with torch.cuda.device(tensor.device) if tensor.is_cuda else contextlib.nullcontext():
+        comm.all_gather(sent.data_ptr(), received.data_ptr(), num_bytes, stream)
     return received
 
 
@@ -485,7 +505,7 @@ def _shard_flex_attention(ranks: str, method: str) -> Callable[..., Any]:
 
 
 def context_parallel(
-    function: Callable[..., Any], group: Any = None, method: str = "ring", timeout: float = 600.0
+    function: Callable[..., Any], group: Any = None, method: str = "ring", timeout: float = _SECONDS
 ) -> Callable[..., Any]:
     """``attn.torch.sdpa`` or ``attn.torch.flex_attention`` over the ranks of a group (context parallelism).
 
@@ -526,23 +546,23 @@ def shard_sequence(tensor: Tensor, group: Any = None, method: str = "ring", dim:
     """The shard of this rank of a tensor that all ranks have: a part of its positions, dimension ``dim``. With
     "zigzag", a rank has two parts, one from either end."""
     _check_method(method)
-    ranks = make_ranks(group, 600.0)
-    order = _order(method, ranks.size)
+    rank, size = find_place(group)
+    order = _order(method, size)
     length = tensor.shape[dim]
     if length % len(order):
         raise AttnError(
-            f"dimension {dim} has {length} positions, which must be a multiple of {len(order)} for {ranks.size} ranks "
+            f"dimension {dim} has {length} positions, which must be a multiple of {len(order)} for {size} ranks "
             f"with the method {method}"
         )
-    chunks, of_rank = tensor.chunk(len(order), dim), len(order) // ranks.size
-    wanted = order[ranks.rank * of_rank : (ranks.rank + 1) * of_rank]
+    chunks, of_rank = tensor.chunk(len(order), dim), len(order) // size
+    wanted = order[rank * of_rank : (rank + 1) * of_rank]
     return torch.cat([chunks[chunk] for chunk in wanted], dim)
 
 
 def unshard_sequence(tensor: Tensor, group: Any = None, method: str = "ring", dim: int = _SEQUENCE) -> Tensor:
     """The whole tensor, on all ranks, of which each rank has a shard. It has no gradient."""
     _check_method(method)
-    ranks = make_ranks(group, 600.0)
+    ranks = make_ranks(group, _SECONDS)
     order = _order(method, ranks.size)
     of_rank = len(order) // ranks.size
     if tensor.shape[dim] % of_rank:

@@ -615,6 +615,10 @@ def _block_mask_layout(function: Function, query: Tensor, key: Tensor) -> Layout
 _further_targets: Tuple[str, ...] = ()
 
 
+def further_targets() -> Tuple[str, ...]:
+    return _further_targets
+
+
 @contextlib.contextmanager
 def compile_for(target: str) -> Iterator[None]:
     """Lets calls in a ``with`` statement compile their kernels for another target, too.

@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from attn import communicator
-from attn.communicator import NO_PEER, Communicator, Transport
+from attn.communicator import INTERNAL, NO_PEER, Communicator, Transport
 from attn.errors import AttnError
 
 _DTYPES = {2: torch.float32, 3: torch.float64}  # attn_dtype
@@ -155,29 +155,45 @@ class GlooTransport(Transport):
 class Ranks:
     """This rank of a group, and how it reaches the other ones."""
 
-    def __init__(self, name: str, host: Communicator, group: Optional["dist.ProcessGroup"] = None):
+    def __init__(self, name: str, host: Communicator, timeout: float, group: Optional["dist.ProcessGroup"] = None):
         self.name = name
         self.host = host
         self.rank, self.size = host.rank, host.size
         #: The process group whose ranks they are, if they are no threads.
         self.group = group
+        self._timeout = timeout
         #: Digests of the facts that all ranks have agreed about.
         self.agreed: set = set()
+        # Communicators for devices, by their numbers.
+        self._devices: Dict[int, Communicator] = {}
 
     def find_communicator(self, device: torch.device) -> Communicator:
-        """The communicator for memory of a device."""
-        if device.type == "cpu":
+        """The communicator for memory of a device. All ranks make the first call with a GPU together."""
+        if device.type != "cuda" or self.host.takes_device_memory():
             return self.host
-        raise AttnError(f"tensors are on {device}, whose memory ranks cannot exchange; move them to the CPU")
+        number = torch.cuda.current_device() if device.index is None else device.index
+        found = self._devices.get(number)
+        if found is None:
+            with torch.cuda.device(number):
+                # Has torch make the context of the device current.
+                torch.cuda.current_stream().query()
+                found = self._devices[number] = communicator.create_nccl(self.host, self._timeout)
+        return found
+
+    def fail(self, text: str) -> None:
+        """Ends the group on all ranks, after an error of this one."""
+        self.host.abort(INTERNAL, text.removeprefix(f"rank {self.rank}: "))
 
     def close(self) -> None:
+        for comm in self._devices.values():
+            comm.close()
         self.host.close()
 
 
 #: All groups of this process by name, as operators of torch get them.
 _all: Dict[str, Ranks] = {}
-# The same by process groups.
-_of_groups: Dict[int, Tuple[Ranks, GlooTransport]] = {}
+# The same by process groups and time limits.
+_of_groups: Dict[Tuple[int, float], Tuple[Ranks, GlooTransport]] = {}
 
 
 def find_ranks(name: str) -> Ranks:
@@ -202,24 +218,32 @@ def _find_process_group(group: Any) -> "dist.ProcessGroup":
         return group.get_group()
     if not isinstance(group, dist.ProcessGroup):
         raise AttnError(f"group is a {type(group).__name__}; pass a process group, a DeviceMesh or one of local_ranks")
+    if dist.get_rank(group) < 0:
+        raise AttnError(f"this process, rank {dist.get_rank()}, is not in the group {group.group_name}")
     return group
 
 
+def find_place(group: Any) -> Tuple[int, int]:
+    """The number of this rank of a group, and of all ranks."""
+    if isinstance(group, Ranks):
+        return group.rank, group.size
+    found = _find_process_group(group)
+    return dist.get_rank(found), dist.get_world_size(found)
+
+
 def make_ranks(group: Any, timeout: float) -> Ranks:
-    """This rank of a group: the same for all calls with the group."""
+    """This rank of a group: the same for all calls with the group and the time limit."""
     if isinstance(group, Ranks):
         return group
     found = _find_process_group(group)
-    if dist.get_rank(found) < 0:
-        raise AttnError(f"this process, rank {dist.get_rank()}, is not in the group {found.group_name}")
-    known = _of_groups.get(id(found))
+    known = _of_groups.get((id(found), timeout))
     if known is not None and known[0].group is found and not known[1].has_failed:
         return known[0]
     members = dist.get_process_group_ranks(found)
     transport = GlooTransport(members, timeout)
     name = f"ranks {', '.join(map(str, members))}, group {_counts[tuple(members)]}"
-    ranks = _all[name] = Ranks(name, communicator.create_from(transport), found)
-    _of_groups[id(found)] = (ranks, transport)
+    ranks = _all[name] = Ranks(name, communicator.create_from(transport), timeout, found)
+    _of_groups[id(found), timeout] = (ranks, transport)
     return ranks
 
 
@@ -235,6 +259,6 @@ def local_ranks(size: int, timeout: float = 600.0) -> List[Ranks]:
     global _local_groups
     comms = communicator.create_local(size, timeout)
     _local_groups += 1
-    group = [Ranks(f"thread {comm.rank} of {size}, group {_local_groups}", comm) for comm in comms]
+    group = [Ranks(f"thread {comm.rank} of {size}, group {_local_groups}", comm, timeout) for comm in comms]
     _all.update((ranks.name, ranks) for ranks in group)
     return group

@@ -568,11 +568,11 @@ TEST(Communicator, BadArgumentsEndTheCallOnAllRanks) {
                                                       ATTN_BF16, nullptr);
                     });
   expectBadArgument(ATTN_UNSUPPORTED,
-                    "all_gather: local ranks copy memory of the host; the "
-                    "stream must be null",
+                    "reduce_scatter: local ranks add up memory of the host "
+                    "alone",
                     [](attn_comm *comm) {
-                      return attn_comm_all_gather(comm, &value, &value, 0,
-                                                  &value);
+                      return attn_comm_reduce_scatter(comm, &value, &value, 1,
+                                                      ATTN_F32, &value);
                     });
   expectBadArgument(
       ATTN_WRONG_DEVICE, "the kernel failed", [](attn_comm *comm) {
@@ -615,5 +615,5 @@ TEST(Communicator, BadGroups) {
   attn_comm other = {&functions, 0, 1};
   EXPECT_EQ(attn_comm_abort(&other, ATTN_INTERNAL, ""), ATTN_VERSION_MISMATCH);
   EXPECT_STREQ(attnGetLastError(),
-               "abort: the communicator has ABI version 99, expected 1");
+               "abort: the communicator has ABI version 99, expected 2");
 }

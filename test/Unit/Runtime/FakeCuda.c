@@ -504,6 +504,14 @@ int cuMemcpyDtoH_v2(void *to, unsigned long long from, size_t size) {
   return Success;
 }
 
+int cuMemcpyAsync(unsigned long long to, unsigned long long from, size_t size,
+                  void *stream) {
+  (void)stream;
+  ENTER_WITH_CONTEXT();
+  memcpy((void *)to, (const void *)from, size);
+  return Success;
+}
+
 int cuMemsetD8Async(unsigned long long address, unsigned char value,
                     size_t size, void *stream) {
   (void)stream;
@@ -543,12 +551,23 @@ int cuEventDestroy_v2(struct CUevent_st *event) {
   return Success;
 }
 
+/* Whether a stream is neither of the default ones. */
+static int is_real(const struct CUstream_st *stream) {
+  return (size_t)stream > 2;
+}
+
 int cuEventRecord(struct CUevent_st *event, struct CUstream_st *stream) {
   ENTER();
-  event->graph = stream ? stream->graph : 0;
+  event->graph = is_real(stream) ? stream->graph : 0;
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   event->milliseconds = now.tv_sec * 1e3 + now.tv_nsec * 1e-6;
+  return Success;
+}
+
+int cuEventQuery(const struct CUevent_st *event) {
+  (void)event;
+  ENTER();
   return Success;
 }
 
@@ -583,7 +602,7 @@ int cuStreamWaitEvent(struct CUstream_st *stream,
                       const struct CUevent_st *event, unsigned flags) {
   (void)flags;
   ENTER();
-  if (!stream)
+  if (!is_real(stream))
     return Success;
   if (stream->graph && stream->graph != event->graph)
     return CaptureIsolation;
@@ -593,7 +612,7 @@ int cuStreamWaitEvent(struct CUstream_st *stream,
 
 int cuStreamIsCapturing(const struct CUstream_st *stream, int *status) {
   ENTER();
-  *status = stream->graph ? 1 : 0;
+  *status = is_real(stream) && stream->graph ? 1 : 0;
   return Success;
 }
 
