@@ -358,7 +358,8 @@ def ConvertCommToRuntimePass
   let summary = "convert communication of ranks to calls of the runtime";
   let description = [{
     Replaces operations by which ranks communicate, on memrefs of the host, by calls of
-    `libattn_runtime` that return statuses. The calls use the communicator of the
+    `libattn_runtime` that return statuses. On devices, `convert-launch-to-runtime`
+    does so. The calls use the communicator of the
     thread. Sizes are in bytes. `attn-return-statuses` then makes functions return the
     statuses, and `attn-create-entry-points` makes a function that fails on one rank
     fail on all.
@@ -415,7 +416,8 @@ def ConvertLaunchToRuntimePass
     the artifact, and their callers. They get a last argument, the stream, and a
     first result, an `i32` status. They return as soon as a call of the runtime
     does not return 0. Their `memref.alloc` and `memref.dealloc` allocate and
-    free device memory in stream order.
+    free device memory in stream order. Operations by which ranks communicate become
+    calls in the order of the stream.
 
     The parameters of a kernel are, for each operand of the launch: the address
     of the first element, the sizes and the strides of a memref; the bytes of a
@@ -573,9 +575,13 @@ def AttnLowerOverlapPass : Attn_Pass<"attn-lower-overlap"> {
     attn_tile.join_stream %side
     ```
 
-    Memory is allocated before the first launch and freed after the last. In all other
-    cases the regions run one after another: with other kinds, on the host, and if a
-    region holds anything but launches, allocations and computations without effects.
+    Memory is allocated before the first launch and freed after the last, also that of
+    branches. Regions by which ranks communicate (`attn.comm`) are on the caller's
+    stream, and come first, since kernels may leave communication no room on the
+    device; then all other regions are on side streams. In all other cases the regions
+    run one after another: with other kinds, on the host, and if a region holds
+    anything but launches, communication, allocations, branches with these, and
+    computations without effects.
     A `fused` overlap that reaches this pass could not be fused, which a remark
     reports.
   }];

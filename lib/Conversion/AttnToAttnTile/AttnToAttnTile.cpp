@@ -25,7 +25,6 @@
 #include "attn/Conversion/AttnToAttnTile/MergeToAttnTile.h"
 #include "attn/Conversion/AttnToAttnTile/StreamingOpInterfaceImpl.h"
 #include "attn/Conversion/Passes.h"
-#include "attn/Dialect/Attn/IR/AttnCommOps.h"
 #include "attn/Interfaces/Target.h"
 #include "attn/PerfModel/Roofline.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -341,25 +340,7 @@ struct ConvertAttnToAttnTile
     registerStreamingGradOpInterfaceExternalModels(registry);
   }
 
-  /// Ranks communicate from the host.
-  LogicalResult verifyCommunication() {
-    WalkResult walk = getOperation().walk([&](Operation *op) -> WalkResult {
-      if (!op->hasTrait<Communicates>())
-        return WalkResult::advance();
-      FailureOr<const Target *> found = lookupTarget(op, target);
-      if (failed(found))
-        return WalkResult::interrupt();
-      if ((*found)->isHost())
-        return WalkResult::advance();
-      return op->emitOpError("needs the target 'host' (was '")
-             << target << "')";
-    });
-    return failure(walk.wasInterrupted());
-  }
-
   void runOnOperation() override {
-    if (failed(verifyCommunication()))
-      return signalPassFailure();
     // Overlaps come first, before their members become kernels.
     KernelLowering lowering(getOperation());
     lowering.lowerAll<OverlapOp>(fuseOverlap);

@@ -11,10 +11,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Conversion/Passes.h"
+#include "attn/Dialect/Attn/IR/AttnCommOps.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Interfaces/Target.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -27,49 +29,141 @@ namespace mlir::attn {
 using namespace mlir;
 using namespace mlir::attn;
 
+static bool communicates(Region &body) {
+  return body
+      .walk([](Operation *op) {
+        return op->hasTrait<Communicates>() ? WalkResult::interrupt()
+                                            : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+/// The operation of a region of an overlap that `op` is, or is in.
+static Operation *findAncestor(Region &body, Operation *op) {
+  return body.findAncestorOpInRegion(*op);
+}
+
+/// Whether `op` of `body` can be ordered among kernels of several streams, by
+/// itself or in a branch. Buffers are allocated before all kernels.
+static bool canBeOrdered(Region &body, Operation *op) {
+  if (isa<attn_tile::LaunchOp, attn_tile::MakeTensorMapOp,
+          attn_tile::ErrorFlagOp, memref::DeallocOp, scf::IfOp>(op) ||
+      op->hasTrait<Communicates>())
+    return true;
+  Operation *ancestor = findAncestor(body, op);
+  if (isa<memref::AllocOp>(op))
+    return llvm::none_of(op->getOperands(), [&](Value size) {
+      Operation *source = size.getDefiningOp();
+      return source && ancestor->isProperAncestor(source);
+    });
+  return isMemoryEffectFree(op);
+}
+
 /// An operation of `overlap` that cannot be ordered among kernels of several
 /// streams, or null.
 static Operation *findUnordered(OverlapOp overlap) {
+  Operation *found = nullptr;
   for (Region &body : overlap.getBodies())
-    for (Operation &op : body.front().without_terminator())
-      if (!isa<attn_tile::LaunchOp, attn_tile::MakeTensorMapOp, memref::AllocOp,
-               memref::DeallocOp>(op) &&
-          !isMemoryEffectFree(&op))
-        return &op;
-  return nullptr;
+    body.walk<WalkOrder::PreOrder>([&](Operation *op) {
+      if (op == body.front().getTerminator() || canBeOrdered(body, op))
+        return WalkResult::advance();
+      found = op;
+      return WalkResult::interrupt();
+    });
+  return found;
 }
 
-/// Launches the kernels of each region but the first on a stream of its own.
+/// Takes the buffers of branches out of them.
+static void hoistBuffers(RewriterBase &rewriter, Region &body) {
+  SmallVector<Operation *> buffers;
+  body.walk([&](Operation *op) {
+    if (isa<memref::AllocOp, memref::DeallocOp>(op))
+      buffers.push_back(op);
+  });
+  for (Operation *op : buffers) {
+    Operation *ancestor = findAncestor(body, op);
+    if (ancestor == op)
+      continue;
+    if (isa<memref::AllocOp>(op))
+      rewriter.moveOpBefore(op, ancestor);
+    else
+      rewriter.moveOpAfter(op, ancestor);
+  }
+}
+
+namespace {
+/// The operations of a region of an overlap, which has a stream of its own.
+struct RegionOfStream {
+  /// Launches and communication, branches with such, and operations on results
+  /// of these.
+  SmallVector<Operation *> ordered;
+  bool communicates = false;
+};
+} // namespace
+
+/// Whether `op` or an operation in it is a launch, communicates, or uses a
+/// result of `ordered`.
+static bool mustBeOrdered(Operation *op, ArrayRef<Operation *> ordered) {
+  return op
+      ->walk([&](Operation *inner) {
+        bool found =
+            isa<attn_tile::LaunchOp>(inner) ||
+            inner->hasTrait<Communicates>() ||
+            llvm::any_of(inner->getOperands(), [&](Value operand) {
+              return llvm::is_contained(ordered, operand.getDefiningOp());
+            });
+        return found ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+/// Runs each region on a stream of its own. One of them is the caller's stream:
+/// regions that communicate are on it, or else the first one. Communication
+/// starts first, since kernels may leave it no room on the device.
 static void lowerToStreams(RewriterBase &rewriter, OverlapOp overlap) {
   Location loc = overlap.getLoc();
-  SmallVector<SmallVector<attn_tile::LaunchOp>> launches;
+  SmallVector<RegionOfStream> regions;
   SmallVector<memref::DeallocOp> deallocs;
   // Operations that launches need come before all launches.
   for (Region &body : overlap.getBodies()) {
-    SmallVector<attn_tile::LaunchOp> &found = launches.emplace_back();
+    hoistBuffers(rewriter, body);
+    RegionOfStream &region = regions.emplace_back();
+    region.communicates = communicates(body);
     for (Operation &op :
          llvm::make_early_inc_range(body.front().without_terminator()))
-      if (auto launch = dyn_cast<attn_tile::LaunchOp>(op))
-        found.push_back(launch);
-      else if (auto dealloc = dyn_cast<memref::DeallocOp>(op))
+      if (auto dealloc = dyn_cast<memref::DeallocOp>(op))
         deallocs.push_back(dealloc);
+      else if (mustBeOrdered(&op, region.ordered))
+        region.ordered.push_back(&op);
       else
         rewriter.moveOpBefore(&op, overlap);
   }
+  SmallVector<RegionOfStream *> inOrder;
+  for (bool communicating : {true, false})
+    for (RegionOfStream &region : regions)
+      if (region.communicates == communicating)
+        inOrder.push_back(&region);
   rewriter.setInsertionPoint(overlap);
-  SmallVector<Value> streams = {Value()};
-  for (size_t i = 1; i < launches.size(); ++i)
-    streams.push_back(attn_tile::ForkStreamOp::create(rewriter, loc));
-  for (size_t i = 0; i < launches.size(); ++i)
-    for (attn_tile::LaunchOp launch : launches[i]) {
-      rewriter.moveOpBefore(launch, overlap);
-      if (i > 0)
-        rewriter.modifyOpInPlace(
-            launch, [&] { launch.getStreamMutable().assign(streams[i]); });
+  SmallVector<Value> streams;
+  for (RegionOfStream *region : inOrder) {
+    bool isOnStreamOfCaller = streams.empty() || region->communicates;
+    streams.push_back(isOnStreamOfCaller
+                          ? Value()
+                          : attn_tile::ForkStreamOp::create(rewriter, loc));
+  }
+  for (auto [region, stream] : llvm::zip_equal(inOrder, streams))
+    for (Operation *op : region->ordered) {
+      rewriter.moveOpBefore(op, overlap);
+      if (Value side = stream)
+        op->walk([&](attn_tile::LaunchOp launch) {
+          rewriter.modifyOpInPlace(
+              launch, [&] { launch.getStreamMutable().assign(side); });
+        });
     }
   rewriter.setInsertionPoint(overlap);
-  for (Value stream : ArrayRef(streams).drop_front())
-    attn_tile::JoinStreamOp::create(rewriter, loc, stream);
+  for (Value stream : streams)
+    if (stream)
+      attn_tile::JoinStreamOp::create(rewriter, loc, stream);
   for (memref::DeallocOp dealloc : deallocs)
     rewriter.moveOpBefore(dealloc, overlap);
 }

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Conversion/LaunchToRuntime/DeviceFunctions.h"
+#include "attn/Dialect/Attn/IR/AttnCommOps.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -27,7 +28,8 @@ llvm::SetVector<Operation *> attn::findDeviceFunctions(ModuleOp module) {
     if (func.isPublic() && func->hasAttr(describedAttrName))
       functions.insert(func);
     func.walk([&](Operation *op) {
-      if (isa<attn_tile::LaunchOp, attn_tile::MakeTensorMapOp>(op))
+      if (isa<attn_tile::LaunchOp, attn_tile::MakeTensorMapOp>(op) ||
+          op->hasTrait<Communicates>())
         functions.insert(func);
     });
   }

@@ -15,8 +15,10 @@
 
 #include "attn/Conversion/LaunchToRuntime/LaunchToRuntime.h"
 #include "attn-runtime/attn_runtime.h"
+#include "attn/Conversion/LaunchToRuntime/CommCalls.h"
 #include "attn/Conversion/LaunchToRuntime/DeviceFunctions.h"
 #include "attn/Conversion/LaunchToRuntime/RuntimeCalls.h"
+#include "attn/Dialect/Attn/IR/AttnCommOps.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
@@ -543,6 +545,7 @@ FailureOr<SmallVector<Operation *>> FunctionConverter::findWork() {
         isa<attn_tile::LaunchOp, attn_tile::MakeTensorMapOp,
             attn_tile::ErrorFlagOp, attn_tile::ForkStreamOp,
             attn_tile::JoinStreamOp, memref::AllocOp, memref::DeallocOp>(op) ||
+        op->hasTrait<Communicates>() ||
         (call &&
          deviceFunctions.contains(module.lookupSymbol(call.getCallee())));
     if (converts) {
@@ -585,6 +588,11 @@ LogicalResult FunctionConverter::convertSignature() {
 }
 
 LogicalResult FunctionConverter::convertOp(Operation *op) {
+  if (op->hasTrait<Communicates>()) {
+    Location loc = op->getLoc();
+    emitCheck(loc, convertToCommCall(builder, module, op, stream));
+    return success();
+  }
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](attn_tile::LaunchOp op) { return convertLaunch(op); })
       .Case([&](attn_tile::MakeTensorMapOp op) { return convertTensorMap(op); })
