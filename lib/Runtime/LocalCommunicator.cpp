@@ -48,8 +48,8 @@ struct Post {
   void *stream = nullptr;
 };
 
-/// Where the stream of a rank is in a call: behind what it sends, and behind
-/// what it has copied.
+/// Places in the stream of a rank: behind the message that it sends, and behind
+/// its copies.
 struct StreamOfRank {
   StreamEvent posted, copied;
 };

@@ -575,8 +575,8 @@ def AttnLowerOverlapPass : Attn_Pass<"attn-lower-overlap"> {
     attn_tile.join_stream %side
     ```
 
-    Memory is allocated before the first launch and freed after the last, also that of
-    branches. Regions by which ranks communicate (`attn.comm`) are on the caller's
+    Memory is allocated before the first launch and freed after the last, also memory
+    of branches. Regions by which ranks communicate (`attn.comm`) are on the caller's
     stream, and come first, since kernels may leave communication no room on the
     device; then all other regions are on side streams. In all other cases the regions
     run one after another: with other kinds, on the host, and if a region holds

@@ -17,7 +17,7 @@ one rank with the same seed. Prints a JSON object for each check and each time, 
 """
 
 import argparse
-import contextlib
+import dataclasses
 import functools
 import json
 import math
@@ -32,7 +32,6 @@ import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 from attn import masks  # noqa: E402
 from attn.torch import context_parallel, local_ranks, sdpa, shard_sequence, unshard_sequence  # noqa: E402
-from attn.torch import context_parallel as _function  # noqa: E402,F401
 from attn.torch import kernels, ops  # noqa: E402
 from attn.torch.process_groups import make_ranks  # noqa: E402
 from attn.torch.sdpa import _combine, make_kind  # noqa: E402
@@ -91,26 +90,33 @@ TIMED = Case("causal 64k", TIMED_HEADS, TIMED_HEADS, is_causal=True, length=TIME
 
 def prepare(target, sizes):
     """Compiles all functions for a target."""
+    for size in sizes:
+        prepare_case(make_bits_case(size), target, [size])
     for case in (*CASES, TIMED):
-        whole = [torch.empty(tensor, dtype=case.dtype, device="meta") for tensor in (
-            (1, case.heads, case.length, DIM), *[(1, case.key_heads, case.length, DIM)] * 2
-        )]  # fmt: skip
-        kind = case.make_kind()
-        if case.dropout or case is TIMED:
-            of_one = kernels.describe_attention(kind, case is not TIMED, *whole, [])
-            kernels.find_functions(of_one, target, (), False).backward()
-        for size in sizes:
-            parts = [tensor.narrow(2, 0, case.length // size) for tensor in whole]
-            for method in METHODS:
-                start = time.monotonic()
-                with_lse = case is not TIMED
-                description = shards.describe_shards(kind, True, size, *parts, [])
-                wait = shards.find_backward(
-                    shards.dataclasses.replace(description, with_lse=with_lse), target, method, size, False
-                )
-                shards.find_forward(description, target, method, size)
-                wait()
-                print(f"{case.name}, {method}, {size} ranks: {time.monotonic() - start:.1f} s", flush=True)
+        prepare_case(case, target, sizes)
+
+
+def prepare_case(case, target, sizes):
+    of_keys = (1, case.key_heads, case.length, DIM)
+    whole = [
+        torch.empty(shape, dtype=case.dtype, device="meta")
+        for shape in ((1, case.heads, case.length, DIM), of_keys, of_keys)
+    ]
+    kind, with_lse = case.make_kind(), case is not TIMED
+    if case.dropout or case is TIMED:
+        of_one = kernels.describe_attention(kind, with_lse, *whole, [])
+        kernels.find_functions(of_one, target, (), False).backward()
+        kernels.find_functions(of_one, target, None, False)
+    for size in sizes:
+        parts = [tensor.narrow(2, 0, case.length // size) for tensor in whole]
+        for method in METHODS:
+            start = time.monotonic()
+            description = shards.describe_shards(kind, True, size, *parts, [])
+            of_gradient = dataclasses.replace(description, with_lse=with_lse)
+            wait = shards.find_backward(of_gradient, target, method, size, False)
+            shards.find_forward(description, target, method, size)
+            wait()
+            print(f"{case.name}, {method}, {size} ranks: {time.monotonic() - start:.1f} s", flush=True)
 
 
 #
@@ -142,9 +148,13 @@ def fix_seed(rank):
     if rank.mode == "threads":
         return torch.tensor([SEED, 0], dtype=torch.int64, device=rank.device)
     torch.manual_seed(SEED)
-    state = ops.draw_state(rank.device)
-    torch.manual_seed(SEED + rank.number)
-    return state
+    return ops.draw_state(rank.device)
+
+
+def set_seed_of_rank(rank):
+    """The seed of the first rank is what the reference has; other seeds do not matter."""
+    if rank.mode == "processes":
+        torch.manual_seed(SEED + rank.number)
 
 
 #
@@ -189,8 +199,7 @@ def check_case(case, method, rank, expected=None):
         context_parallel(sdpa, rank.group, method, LIMIT), **case.options, enable_gqa=True, return_lse=True
     )
     if case.dropout:
-        # The seed of the first rank is what the reference has.
-        torch.manual_seed(SEED + rank.number) if rank.mode == "processes" else None
+        set_seed_of_rank(rank)
     found = differentiate(attention, [shard_sequence(tensor, rank.group, method) for tensor in tensors])
     errors = {}
     for name, result, wanted in zip(("out", "lse", "dquery", "dkey", "dvalue"), found, exact):
@@ -205,9 +214,13 @@ def check_case(case, method, rank, expected=None):
     return {name: float(f"{error:.3g}") for name, error in errors.items()}
 
 
+def make_bits_case(ranks):
+    return Case("bits", 2, 2, dropout_p=DROPOUT, length=DIM * ranks)
+
+
 def check_bits(method, rank):
     """Probabilities are equal and values are unit vectors: outputs show which pairs are kept."""
-    case = Case("bits", 2, 2, dropout_p=DROPOUT, length=DIM * rank.size)
+    case = make_bits_case(rank.size)
     state = fix_seed(rank)
     query = torch.zeros(1, 2, case.length, DIM, dtype=case.dtype, device=rank.device)
     rounds = []
@@ -217,8 +230,7 @@ def check_bits(method, rank):
         with torch.no_grad():
             out = attend_as_one(case, state, query, query, value)[0]
             sharded = [shard_sequence(tensor, rank.group, method) for tensor in (query, query, value)]
-            if rank.mode == "processes":
-                torch.manual_seed(SEED + rank.number)
+            set_seed_of_rank(rank)
             found = context_parallel(sdpa, rank.group, method, LIMIT)(*sharded, dropout_p=DROPOUT)
         rounds.append(((out != 0), unshard_sequence(found, rank.group, method) != 0))
     kept = sum(int(expected.sum()) for expected, _ in rounds) / (2 * case.length**2)
@@ -372,15 +384,14 @@ def run_all(rank, args):
     run_check("check", "disagreement", functools.partial(check_disagreement, rank))
     if not args.no_times:
         time_methods(rank, run_check)
-    if rank.size > 1:
+    # Local ranks have one time limit for all calls.
+    if rank.size > 1 and rank.mode == "processes":
         run_check("check", "missing rank", functools.partial(check_missing, rank))
     return failures
 
 
 def run_threads(size, args):
     group, failures = local_ranks(size, LIMIT), [1] * size
-    if args.only in "check missing rank":
-        print("threads: the check of a missing rank needs processes", file=sys.stderr)
     state = torch.tensor([SEED, 0], dtype=torch.int64, device="cuda")
     # Threads share the generator of torch.
     shards.draw_state = lambda device: state
@@ -407,12 +418,12 @@ def run_process(args):
     number = int(os.environ["LOCAL_RANK"])
     torch.cuda.set_device(number)
     device = torch.device("cuda", number)
-    dist.init_process_group("cpu:gloo,cuda:nccl", device_id=device)
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    dist.init_process_group("cpu:gloo,cuda:nccl")
     rank = Rank(dist.group.WORLD, dist.get_rank(), dist.get_world_size(), device, "processes")
     if rank.number == 0:
         print(json.dumps({"device": torch.cuda.get_device_name(device), "nccl": torch.cuda.nccl.version()}), flush=True)
-    failures = run_all(rank, args)
-    return failures
+    return run_all(rank, args)
 
 
 def main():
