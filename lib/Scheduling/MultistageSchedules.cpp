@@ -111,7 +111,12 @@ KeyTileBounds MultistageSchedules::getBounds(int64_t queryTile, int64_t warps) {
     bounds.registers = tileRegistersEightWarps + (isPlain ? 4 : 0) -
                        operandRegisters - splitRegisters -
                        (hasFewRanges ? 0 : 32) - getQueryRegisters(op);
-  bounds.registers += device.extraRegisters - getConversionRegisters(op);
+  // Without an instruction, conversions take registers for their steps. Larger
+  // head dims leave none; kernels without a score_mod do not spill.
+  constexpr int64_t maxHeadDim = 128;
+  int64_t ofSteps = op.getQKHeadDim() <= maxHeadDim ? 8 : 0;
+  bounds.registers += device.extraRegisters - getConversionRegisters(op) -
+                      (convertsKeys(op) ? ofSteps : 0);
   return bounds;
 }
 

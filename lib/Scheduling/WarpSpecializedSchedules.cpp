@@ -150,6 +150,12 @@ WarpSpecializedSchedules::getLargest(int64_t consumers, int64_t maxKeyTile) {
   // Reads of a score_mod need registers for addresses, too.
   if (getScoreBytes(op) > 0)
     plainBounds.registers -= 24;
+  // Producers of tiles of 8 bits spill where they look up more pages.
+  constexpr int64_t maxConvertedPages = 6;
+  if (int64_t pageSize = op.getAddressing().getPageSize();
+      pageSize != 0 && convertsKeys(op))
+    plainBounds.maxKeyTile =
+        std::min(plainBounds.maxKeyTile, maxConvertedPages * pageSize);
   auto [keyTile, limit] = getLargestKeyTile(plainBounds);
   if (keyTile == 0)
     return std::nullopt;

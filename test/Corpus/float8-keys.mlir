@@ -1,4 +1,6 @@
 // Queries of bf16, and keys and values of 8 bits.
+// attn-compile: --target=sm_90a
+// attn-compile: --target=sm_80
 // attn-compile: --target=host
 
 !q = tensor<?x16x?x64xbf16>

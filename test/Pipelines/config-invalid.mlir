@@ -30,10 +30,28 @@ func.func @value_dim(%q: memref<1x4x?x64xbf16>, %k: memref<1x4x?x64xbf16>, %v: m
 
 // -----
 
-func.func @key_of_8_bits(%q: memref<1x4x?x64xbf16>, %k: memref<1x4x?x64xf8E4M3FN>, %o: memref<1x4x?x64xbf16>) {
-  // expected-error @below {{'attn.attention' op element type of 'key' on sm_90a must be that of 'query', 'bf16' (was 'f8E4M3FN')}}
-  attn.attention ins(%q, %k, %k : memref<1x4x?x64xbf16>, memref<1x4x?x64xf8E4M3FN>, memref<1x4x?x64xf8E4M3FN>)
-      outs(%o : memref<1x4x?x64xbf16>)
+func.func @key_of_8_bits(%q: memref<1x4x?x64xf32>, %k: memref<1x4x?x64xf8E4M3FN>, %o: memref<1x4x?x64xf32>) {
+  // expected-error @below {{'attn.attention' op kernels on sm_90a cannot convert keys and values of 'f8E4M3FN' to 'f32': they convert to 16 bits alone}}
+  attn.attention ins(%q, %k, %k : memref<1x4x?x64xf32>, memref<1x4x?x64xf8E4M3FN>, memref<1x4x?x64xf8E4M3FN>)
+      outs(%o : memref<1x4x?x64xf32>)
+  return
+}
+
+// -----
+
+func.func @key_of_8_bits_with_identity(%q: memref<3x4x?x64xbf16>, %k: memref<3x4x?x64xf8E5M2>, %u: memref<4xf32>, %o: memref<3x4x?x64xbf16>) {
+  // expected-error @below {{'attn.attention' op kernels on sm_90a cannot convert keys and values of 'f8E5M2' to 'bf16': the identity is mixed with values in registers}}
+  attn.attention ins(%q, %k, %k : memref<3x4x?x64xbf16>, memref<3x4x?x64xf8E5M2>, memref<3x4x?x64xf8E5M2>)
+      outs(%o : memref<3x4x?x64xbf16>) identity(%u : memref<4xf32>)
+  return
+}
+
+// -----
+
+func.func @head_dim_of_key_of_8_bits(%q: memref<1x4x?x72xbf16>, %k: memref<1x4x?x72xf8E5M2>, %o: memref<1x4x?x72xbf16>) {
+  // expected-error @below {{'attn.attention' op query head dim of 'f8E5M2' on sm_90a must be a multiple of 16 and at most 576 (was 72)}}
+  attn.attention ins(%q, %k, %k : memref<1x4x?x72xbf16>, memref<1x4x?x72xf8E5M2>, memref<1x4x?x72xf8E5M2>)
+      outs(%o : memref<1x4x?x72xbf16>)
   return
 }
 

@@ -14,7 +14,7 @@ attn_tile.kernel @shared_memory() {
 // -----
 
 attn_tile.kernel @element_type() {
-  // expected-error @below {{'attn_tile.create_pipe' op sm_80 stages tiles of bf16, f16 or f32 values (was 'i8')}}
+  // expected-error @below {{'attn_tile.create_pipe' op sm_80 stages tiles of bf16, f16 or f32 values, or of 8-bit floats to convert (was 'i8')}}
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xi8, stages = 1>
   attn_tile.return
 }

@@ -212,14 +212,6 @@ attn_tile.kernel @other_instruction(%x: memref<64x16xbf16>) attributes {layout =
 
 // -----
 
-attn_tile.kernel @float8_without_mma() attributes {layout = #attn_tile.row_blocks<warps = 4>} {
-  // expected-error @below {{'attn_tile.create_pipe' op sm_90a stages tiles of bf16, f16, f32 or f8E4M3FN values (was 'f8E5M2')}}
-  %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xf8E5M2, stages = 1>
-  attn_tile.return
-}
-
-// -----
-
 attn_tile.kernel @parts_of_swizzled_rows()
     attributes {layout = #attn_tile.row_blocks<warps = 4>, cluster = 4 : i64} {
   // expected-error @below {{sm_90a stages tiles of which each CTA of a cluster copies a multiple of 8 rows (was '!attn_tile.buffer<16x64xbf16, cluster = 4>')}}

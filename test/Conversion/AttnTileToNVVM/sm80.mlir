@@ -278,3 +278,27 @@ attn_tile.kernel @read(%n: index) attributes {layout = #attn_tile.row_blocks<war
   attn_tile.release %b : !attn_tile.buffer<128x32xbf16>
   attn_tile.return
 }
+
+// -----
+
+// Before sm_89 there is no instruction: a multiplication changes the bias of the
+// exponent, and infinities and NaNs get the largest exponent.
+
+// CHECK-LABEL: llvm.func @convert
+// CHECK:         "ld.shared.v4.b32 {$0, $1, $2, $3}, [$4 + 0];"
+// CHECK:         nvvm.barrier
+// CHECK:         add.u32 beyond, beyond, 16843009;
+// CHECK-SAME:    fma.rn.bf16x2 $0, rest, sign, minus;
+// CHECK-SAME:    mul.lo.u32 rest, rest, 32640;
+// CHECK:         "st.shared.v4.b32 [$0 + 0], {$1, $2, $3, $4};"
+// CHECK:         nvvm.barrier
+attn_tile.kernel @convert(%i: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %kp = attn_tile.create_pipe at(1024) barriers(0) : !attn_tile.pipe<64x128xf8E4M3FN, stages = 1>
+  %sp = attn_tile.create_pipe at(9216) barriers(16) : !attn_tile.pipe<64x128xbf16, stages = 1>
+  %k = attn_tile.wait %kp[%i] : !attn_tile.pipe<64x128xf8E4M3FN, stages = 1>
+  %c = attn_tile.local_convert %k in %sp[%i]
+      : !attn_tile.buffer<64x128xf8E4M3FN>, !attn_tile.pipe<64x128xbf16, stages = 1>
+  attn_tile.release %k : !attn_tile.buffer<64x128xf8E4M3FN>
+  attn_tile.return
+}

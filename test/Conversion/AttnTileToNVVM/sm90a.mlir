@@ -1109,3 +1109,49 @@ attn_tile.kernel @two_groups() attributes {layout = #attn_tile.row_blocks<warps 
   }
   attn_tile.return
 }
+
+// -----
+
+// A thread loads 16 elements of 8 bits at a time. Rows after the sequence become
+// zero where the thread has stored them.
+
+// CHECK-LABEL: llvm.func @convert
+// CHECK:         "ld.shared.v4.b32 {$0, $1, $2, $3}, [$4 + 0];"
+// CHECK:         "bar.sync $0, $1;"
+// CHECK:         cvt.rn.f16x2.e4m3x2 pair, low;
+// CHECK-SAME:    cvt.rn.bf16x2.f32 $0, y, x;
+// CHECK-COUNT-2: "st.shared.v4.b32 [$0 + 0], {$1, $2, $3, $4};"
+// CHECK:         @clears st.shared.v4.b32
+// CHECK:         "fence.proxy.async.shared::cta;"
+// CHECK-NEXT:    llvm.mlir.constant(8 : i32)
+// CHECK:         "bar.sync $0, $1;"
+// CHECK:         mbarrier.arrive
+attn_tile.kernel @convert(%i: index, %n: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %kp = attn_tile.create_pipe at(1024) barriers(0) : !attn_tile.pipe<64x128xf8E4M3FN, stages = 1>
+  %sp = attn_tile.create_pipe at(9216) barriers(16) : !attn_tile.pipe<64x128xbf16, stages = 1>
+  %c0 = arith.constant 0 : index
+  %k = attn_tile.wait %kp[%c0] : !attn_tile.pipe<64x128xf8E4M3FN, stages = 1>
+  %c = attn_tile.local_convert %k in %sp[%c0] within(%i of %n)
+      : !attn_tile.buffer<64x128xf8E4M3FN>, !attn_tile.pipe<64x128xbf16, stages = 1>
+  attn_tile.release %k : !attn_tile.buffer<64x128xf8E4M3FN>
+  attn_tile.return
+}
+
+// -----
+
+// E5M2 is the upper half of f16.
+
+// CHECK-LABEL: llvm.func @convert_to_f16
+// CHECK:         "prmt.b32 $0, $2, 0, 0x1404;\0Aprmt.b32 $1, $2, 0, 0x3424;"
+// CHECK-NOT:     fma.rn
+attn_tile.kernel @convert_to_f16(%i: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %kp = attn_tile.create_pipe at(1024) barriers(0) : !attn_tile.pipe<64x128xf8E5M2, stages = 1>
+  %sp = attn_tile.create_pipe at(9216) barriers(16) : !attn_tile.pipe<64x128xf16, stages = 1>
+  %k = attn_tile.wait %kp[%i] : !attn_tile.pipe<64x128xf8E5M2, stages = 1>
+  %c = attn_tile.local_convert %k in %sp[%i]
+      : !attn_tile.buffer<64x128xf8E5M2>, !attn_tile.pipe<64x128xf16, stages = 1>
+  attn_tile.release %k : !attn_tile.buffer<64x128xf8E5M2>
+  attn_tile.return
+}

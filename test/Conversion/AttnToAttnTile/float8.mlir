@@ -46,11 +46,11 @@ func.func @e5m2_with_sinks(%q: memref<1x2x128x64xf8E5M2>, %sinks: memref<2xf32>,
 // Queries of bf16 have probabilities of bf16.
 // CHECK-LABEL: attn_tile.kernel @keys_alone_kernel(
 // CHECK-NOT:     dense<8.000000e+00>
-// CHECK:         arith.extf {{.*}} : vector<32x64xbf16> to vector<32x64xf32>
-// CHECK:         arith.extf {{.*}} : vector<64x64xf8E5M2> to vector<64x64xf32>
-// CHECK:         vector.contract {{.*}} : vector<32x64xf32>, vector<64x64xf32> into vector<32x64xf32>
-// CHECK:         arith.truncf {{.*}} : vector<32x64xf32> to vector<32x64xbf16>
-// CHECK:         vector.contract {{.*}} : vector<32x64xf32>, vector<64x64xf32> into vector<32x64xf32>
+// CHECK:         %[[K:.*]] = arith.extf {{.*}} : vector<64x64xf8E5M2> to vector<64x64xbf16>
+// CHECK:         vector.contract {{.*}} %[[K]], {{.*}} : vector<32x64xbf16>, vector<64x64xbf16> into vector<32x64xf32>
+// CHECK:         %[[V:.*]] = arith.extf {{.*}} : vector<64x64xf8E5M2> to vector<64x64xbf16>
+// CHECK:         %[[P:.*]] = arith.truncf {{.*}} : vector<32x64xf32> to vector<32x64xbf16>
+// CHECK:         vector.contract {{.*}} %[[P]], %[[V]], {{.*}} : vector<32x64xbf16>, vector<64x64xbf16> into vector<32x64xf32>
 func.func @keys_alone(%q: memref<1x2x128x64xbf16>, %k: memref<1x2x128x64xf8E5M2>, %o: memref<1x2x128x64xbf16>) {
   attn.attention ins(%q, %k, %k : memref<1x2x128x64xbf16>, memref<1x2x128x64xf8E5M2>, memref<1x2x128x64xf8E5M2>)
       outs(%o : memref<1x2x128x64xbf16>)

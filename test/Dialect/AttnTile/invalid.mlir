@@ -1700,6 +1700,38 @@ attn_tile.kernel @share_shape(%v: vector<64x16xbf16>, %i: index) {
 
 // -----
 
+attn_tile.kernel @convert_from(%i: index) {
+  %k = attn_tile.create_pipe : !attn_tile.pipe<64x32xbf16, stages = 1>
+  %b = attn_tile.wait %k[%i] : !attn_tile.pipe<64x32xbf16, stages = 1>
+  // expected-error @below {{buffer must have elements of f8E4M3FN or f8E5M2 (was '!attn_tile.buffer<64x32xbf16>')}}
+  %c = attn_tile.local_convert %b in %k[%i] : !attn_tile.buffer<64x32xbf16>, !attn_tile.pipe<64x32xbf16, stages = 1>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @convert_to(%i: index) {
+  %k = attn_tile.create_pipe : !attn_tile.pipe<64x32xf8E5M2, stages = 1>
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x32xf32, stages = 1>
+  %b = attn_tile.wait %k[%i] : !attn_tile.pipe<64x32xf8E5M2, stages = 1>
+  // expected-error @below {{stages of the pipe must have elements of bf16 or f16 and the shape of the buffer, '!attn_tile.buffer<64x32xf8E5M2>' (were '!attn_tile.buffer<64x32xf32>')}}
+  %c = attn_tile.local_convert %b in %p[%i] : !attn_tile.buffer<64x32xf8E5M2>, !attn_tile.pipe<64x32xf32, stages = 1>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @convert_shape(%i: index) {
+  %k = attn_tile.create_pipe : !attn_tile.pipe<64x32xf8E5M2, stages = 1>
+  %p = attn_tile.create_pipe : !attn_tile.pipe<32x64xf16, stages = 1>
+  %b = attn_tile.wait %k[%i] : !attn_tile.pipe<64x32xf8E5M2, stages = 1>
+  // expected-error @below {{stages of the pipe must have elements of bf16 or f16 and the shape of the buffer, '!attn_tile.buffer<64x32xf8E5M2>' (were '!attn_tile.buffer<32x64xf16>')}}
+  %c = attn_tile.local_convert %b in %p[%i] : !attn_tile.buffer<64x32xf8E5M2>, !attn_tile.pipe<32x64xf16, stages = 1>
+  attn_tile.return
+}
+
+// -----
+
 attn_tile.kernel @mma_lhs_registers(%v: vector<16x64xbf16>, %i: index) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<16x64xbf16, stages = 2>
   %b = attn_tile.wait %p[%i] : !attn_tile.pipe<16x64xbf16, stages = 2>

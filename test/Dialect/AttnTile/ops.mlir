@@ -240,6 +240,27 @@ func.func @together(%m: memref<?x?x64xf32>, %d: memref<?x64xbf16>, %c: memref<?x
   return
 }
 
+// CHECK-LABEL: attn_tile.kernel @convert(
+// CHECK-SAME:    %[[I:.*]]: index, %[[N:.*]]: index)
+// CHECK:         %[[B:.*]] = attn_tile.wait
+// CHECK:         %[[C:.*]] = attn_tile.local_convert %[[B]] in %[[P:.*]][%[[I]]] : <64x32xf8E4M3FN>, <64x32xbf16, stages = 1>
+// CHECK:         attn_tile.local_convert %[[B]] in %[[P]][%[[I]]] within(%[[I]] of %[[N]]) : <64x32xf8E4M3FN>, <64x32xbf16, stages = 1>
+// CHECK:         attn_tile.mma_start %[[C]], %[[C]] transpose_rhs
+attn_tile.kernel @convert(%i: index, %n: index) {
+  %k = attn_tile.create_pipe : !attn_tile.pipe<64x32xf8E4M3FN, stages = 2>
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x32xbf16, stages = 1>
+  %b = attn_tile.wait %k[%i] : !attn_tile.pipe<64x32xf8E4M3FN, stages = 2>
+  %c = attn_tile.local_convert %b in %p[%i] : !attn_tile.buffer<64x32xf8E4M3FN>, !attn_tile.pipe<64x32xbf16, stages = 1>
+  %d = attn_tile.local_convert %b in %p[%i] within(%i of %n)
+      : !attn_tile.buffer<64x32xf8E4M3FN>, !attn_tile.pipe<64x32xbf16, stages = 1>
+  %s = attn_tile.mma_start %c, %c transpose_rhs
+      : !attn_tile.buffer<64x32xbf16>, !attn_tile.buffer<64x32xbf16>
+      -> !attn_tile.pending<vector<64x64xf32>>
+  %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<64x64xf32>>
+  attn_tile.release %b : !attn_tile.buffer<64x32xf8E4M3FN>
+  attn_tile.return
+}
+
 // CHECK-LABEL: attn_tile.kernel @share(
 // CHECK-SAME:    %[[V:.*]]: vector<64x16xbf16>, %[[I:.*]]: index)
 // CHECK:         %[[B:.*]] = attn_tile.local_store %[[V]] in %{{.*}}[%[[I]]] : vector<64x16xbf16>, <64x16xbf16, stages = 2>

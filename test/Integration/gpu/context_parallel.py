@@ -232,7 +232,9 @@ def check_bits(method, rank):
             sharded = [shard_sequence(tensor, rank.group, method) for tensor in (query, query, value)]
             set_seed_of_rank(rank)
             found = context_parallel(sdpa, rank.group, method, LIMIT)(*sharded, dropout_p=DROPOUT)
-        rounds.append(((out != 0), unshard_sequence(found, rank.group, method) != 0))
+        # A dropped probability of bf16 is so small that it is no normal number.
+        least = 0.5 / case.length
+        rounds.append((out > least, unshard_sequence(found, rank.group, method) > least))
     kept = sum(int(expected.sum()) for expected, _ in rounds) / (2 * case.length**2)
     if not abs(kept - (1 - DROPOUT)) < 0.02:
         raise ValueError(f"one rank keeps {kept:.3f} of the pairs, expected {1 - DROPOUT}")
@@ -257,7 +259,8 @@ def check_disagreement(rank):
 
 def check_missing(rank):
     """A rank that makes no call: the other ranks end by their time limit, and say so."""
-    case = CASES[1]
+    # With a causal mask, rank 0 needs no keys of other ranks.
+    case = CASES[0]
     tensors = [shard_sequence(tensor, rank.group) for tensor in case.make(rank.device)[:3]]
     attention = functools.partial(context_parallel(sdpa, rank.group, "ring", SHORT_LIMIT), **case.options)
     attention = functools.partial(attention, enable_gqa=True, return_lse=True)

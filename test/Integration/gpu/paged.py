@@ -31,14 +31,19 @@ from sequences import check_sequence
 @dataclass(frozen=True)
 class Paged(Variant):
     """A function whose keys and values are in pages, or contiguous with lengths if the page size is 0. `balance` says
-    whether the number of splits follows from the lengths."""
+    whether the number of splits follows from the lengths. Keys and values have the type `stored`, or that of queries."""
 
     page: int = 64
     balance: bool = False
+    stored: str = ""
 
     @property
     def name(self) -> str:
-        return f"page{self.page}_{super().name}{'_balanced' * self.balance}"
+        return f"page{self.page}_{super().name}{'_balanced' * self.balance}{self.stored and '_' + self.stored}"
+
+    @property
+    def stored_dtype(self) -> str:
+        return self.stored or self.dtype
 
     @property
     def options(self):
@@ -52,7 +57,7 @@ class Paged(Variant):
         q = f"tensor<?x{self.heads}x{self.length}x{self.qk_dim}x{self.dtype}>"
         k, v = (f"tensor<?x{self.kv_heads}x?x{dim}x{self.dtype}>" for dim in (self.qk_dim, self.v_dim))
         rows = self.page or "?"
-        cached = [f"tensor<?x{self.kv_heads}x{rows}x{dim}x{self.dtype}>" for dim in (self.qk_dim, self.v_dim)]
+        cached = [f"tensor<?x{self.kv_heads}x{rows}x{dim}x{self.stored_dtype}>" for dim in (self.qk_dim, self.v_dim)]
         for name, old, new in (("key", k, cached[0]), ("value", v, cached[1])):
             text = text.replace(f"%{name}: {old}", f"%{name}: {new}")
         text = text.replace(f"{q}, {k}, {v})", f"{q}, {', '.join(cached)})")
@@ -71,6 +76,8 @@ def variant(page, qk_dim, v_dim=None, heads=(2, 2), **rest):
 
 # A tile of queries for decoding: heads of a group are its rows, and work items split the keys.
 DECODE = (1, 64, 2, False, "grid", 1)
+
+E4M3, E5M2 = "f8E4M3FN", "f8E5M2"
 
 VARIANTS = [
     variant(64, 128, heads=(8, 2), mask="causal"),
@@ -97,7 +104,21 @@ VARIANTS = [
     variant(16, 128, heads=(8, 2), mask="causal", pack=3, schedule=DECODE, split=132, balance=True),
     variant(256, 64, heads=(4, 4), mask="window", schedule=DECODE, split=132, balance=True, dtype="f16"),
     variant(0, 128, heads=(16, 2), score="alibi", pack=4, schedule=DECODE, split=264, balance=True),
+    # Keys and values of 8 bits, which kernels convert.
+    variant(64, 128, heads=(8, 2), mask="causal", stored=E4M3),
+    variant(16, 128, heads=(8, 2), mask="causal", stored=E5M2, dtype="f16"),
+    variant(32, 256, mask="causal", stored=E4M3),
+    variant(0, 64, heads=(8, 2), mask="window", stored=E5M2),
+    variant(64, 192, 128, heads=(8, 1), mask="causal", stored=E4M3, dtype="f16"),
+    variant(64, 128, heads=(32, 8), mask="causal", pack=1, stored=E4M3),
+    variant(0, 128, heads=(8, 2), mask="causal", score="alibi", pack=4, stored=E5M2),
+    variant(16, 128, heads=(8, 2), mask="causal", pack=3, schedule=DECODE, split=264, balance=True, stored=E4M3),
 ]
+
+
+def get_dtypes(torch):
+    return {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32,
+            E4M3: torch.float8_e4m3fn, E5M2: torch.float8_e5m2}
 
 
 def make_lengths():
@@ -146,7 +167,7 @@ class Cache:
 
 def run_case(torch, function, v, lengths, queries, layout, seed):
     """What is wrong with a case, if anything."""
-    dtypes = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+    dtypes = get_dtypes(torch)
     generator = torch.Generator("cuda").manual_seed(seed)
     batch = len(lengths)
     caches = [Cache(torch, v.page, lengths, seed + n) for n in range(2 if v.page else 1)]
@@ -166,7 +187,7 @@ def run_case(torch, function, v, lengths, queries, layout, seed):
         inputs, keys = [q], []
         for dim in (v.qk_dim, v.v_dim):
             shape = (cache.count, v.kv_heads, cache.rows, dim)
-            tensor, _ = attention.place(torch, shape, dtypes[v.dtype], layout, float("nan"), 0)
+            tensor, _ = attention.place(torch, shape, dtypes[v.stored_dtype], layout, float("nan"), 0)
             keys.append(cache.fill(torch, tensor, v.kv_heads, dim, generator))
             inputs.append(tensor)
         out, _ = attention.place(torch, (batch, v.heads, queries, v.v_dim), dtypes[v.out_dtype], layout, 7, 0)
@@ -190,11 +211,11 @@ def run_case(torch, function, v, lengths, queries, layout, seed):
 
 def run_bad(torch, function, v, runtime, change, word):
     """What is wrong with how a wrong page or length is met. `change` makes it."""
-    dtypes = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+    dtypes = get_dtypes(torch)
     queries = v.pack or 9
     cache = Cache(torch, v.page, [200, 130, 65], 0)
     q = torch.ones(3, v.heads, queries, v.qk_dim, device="cuda", dtype=dtypes[v.dtype])
-    k, value = (torch.ones(cache.count, v.kv_heads, cache.rows, dim, device="cuda", dtype=dtypes[v.dtype])
+    k, value = (torch.ones(cache.count, v.kv_heads, cache.rows, dim, device="cuda").to(dtypes[v.stored_dtype])
                 for dim in (v.qk_dim, v.v_dim))
     out = torch.full((3, v.heads, queries, v.v_dim), 7.0, device="cuda", dtype=dtypes[v.out_dtype])
     lse = torch.full((3, v.heads, queries), 7.0, device="cuda")
