@@ -162,10 +162,10 @@ static void estimateStep(attn::KernelTime &time, WarpSpecializedAttr schedule,
                instruction.getFlopsPerCycle(device);
   // Narrow MMAs wait for shared memory.
   if (schedule.getKeyTile() < warpgroupRows)
-    mma =
-        std::max(mma, getMultiplicandCycles(
-                          schedule, double(attn::getElementBytes(op.getQuery())),
-                          qkHeadDim, vHeadDim, device));
+    mma = std::max(
+        mma, getMultiplicandCycles(schedule,
+                                   double(attn::getElementBytes(op.getQuery())),
+                                   qkHeadDim, vHeadDim, device));
   double threadScores = keyTile * warpgroupRows / warpgroupThreads;
   double consumers = double(schedule.getConsumers());
   double polynomials = double(schedule.getExp2Emulation()) / 16;

@@ -82,12 +82,13 @@ static_assert(sizeof(NcclConfig) == 24, "layout of ncclConfig_t");
 
 /// The library, or why it could not be opened.
 struct NcclLibrary {
-// A list of parameters cannot be put into parentheses.
-// NOLINTNEXTLINE(bugprone-macro-parentheses)
+// Names and lists of parameters cannot be put into parentheses.
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define ATTNRT_MEMBER(member, symbol, parameters)                              \
   NcclResult(*member) parameters = nullptr;
   ATTNRT_NCCL_FUNCTIONS(ATTNRT_MEMBER)
 #undef ATTNRT_MEMBER
+  // NOLINTEND(bugprone-macro-parentheses)
   const char *(*getErrorString)(NcclResult) = nullptr;
   const char *(*getLastError)(NcclComm) = nullptr;
   int32_t status = ATTN_OK;
@@ -124,7 +125,7 @@ void NcclLibrary::load() {
   };
   const LibraryFunction functions[] = {
 #define ATTNRT_REQUIRED(member, symbol, parameters)                            \
-  {static_cast<void *>(&member), symbol, true},
+  {static_cast<void *>(&(member)), symbol, true},
       ATTNRT_NCCL_FUNCTIONS(ATTNRT_REQUIRED)
 #undef ATTNRT_REQUIRED
           {static_cast<void *>(&getErrorString), "ncclGetErrorString", true},
@@ -212,7 +213,7 @@ private:
   void watch();
 
   const CudaDriver &driver;
-  const CUcontext context;
+  CUcontext context;
   const std::chrono::milliseconds timeLimit;
   std::mutex mutex;
   std::condition_variable changed;

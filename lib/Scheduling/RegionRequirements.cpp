@@ -166,8 +166,8 @@ int64_t attn::getConversionRegisters(AttentionOpInterface op) {
   if (!convertsKeys(op))
     return 0;
   // A thread converts 16 elements at a time. It holds addresses for each column
-  // of them that it visits in turn; a warpgroup visits 16 columns at once if
-  // their number allows it.
+  // of them that it visits; a warpgroup visits 16 columns at once if their
+  // number allows it.
   constexpr int64_t elements = 16, columnsAtOnce = 16, ofColumn = 4;
   int64_t registers = 0;
   for (int64_t headDim : {op.getQKHeadDim(), op.getVHeadDim()}) {

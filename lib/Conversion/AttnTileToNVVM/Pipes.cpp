@@ -87,6 +87,18 @@ static Value emitElement(OpBuilder &builder, Location loc, Value base, Value i,
   return arith::AddIOp::create(builder, loc, base, offset);
 }
 
+/// The stage of `position` of a pipe that the threads of a role fill.
+static StagedTile emitSharedStage(OpBuilder &builder, Location loc,
+                                  const TargetInfo &target, PipeType type,
+                                  ValueRange pipe, Value position) {
+  Value number =
+      emitStageAndParity(builder, loc, position, type.getStages()).first;
+  Value address = emitElement(builder, loc, pipe[0], number,
+                              target.getStageBytes(type.getBufferType()));
+  // Nothing waits for the barriers of a stage that is shared.
+  return {address, pipe[1], pipe[1]};
+}
+
 namespace {
 /// `acquire` and `wait` find the stage, and wait for its barrier.
 template <typename OpTy>
@@ -117,18 +129,6 @@ struct PipeAccessLowering : public KernelPattern<OpTy> {
     return success();
   }
 };
-
-/// The stage of `position` of a pipe that the threads of a role fill.
-static StagedTile emitSharedStage(OpBuilder &builder, Location loc,
-                                  const TargetInfo &target, PipeType type,
-                                  ValueRange pipe, Value position) {
-  Value number =
-      emitStageAndParity(builder, loc, position, type.getStages()).first;
-  Value address = emitElement(builder, loc, pipe[0], number,
-                              target.getStageBytes(type.getBufferType()));
-  // Nothing waits for the barriers of a stage that is shared.
-  return {address, pipe[1], pipe[1]};
-}
 
 struct LocalStoreLowering : public KernelPattern<LocalStoreOp> {
   using KernelPattern::KernelPattern;

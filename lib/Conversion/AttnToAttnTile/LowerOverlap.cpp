@@ -117,14 +117,12 @@ static bool mustBeOrdered(Operation *op, ArrayRef<Operation *> ordered) {
       .wasInterrupted();
 }
 
-/// Runs each region on a stream of its own. One of them is the caller's stream:
-/// regions that communicate are on it, or else the first one. Communication
-/// starts first, since kernels may leave it no room on the device.
-static void lowerToStreams(RewriterBase &rewriter, OverlapOp overlap) {
-  Location loc = overlap.getLoc();
+/// The regions of `overlap`, with their launches and communication. Operations
+/// that launches need move before all launches.
+static SmallVector<RegionOfStream>
+collectRegions(RewriterBase &rewriter, OverlapOp overlap,
+               SmallVectorImpl<memref::DeallocOp> &deallocs) {
   SmallVector<RegionOfStream> regions;
-  SmallVector<memref::DeallocOp> deallocs;
-  // Operations that launches need come before all launches.
   for (Region &body : overlap.getBodies()) {
     hoistBuffers(rewriter, body);
     RegionOfStream &region = regions.emplace_back();
@@ -138,6 +136,31 @@ static void lowerToStreams(RewriterBase &rewriter, OverlapOp overlap) {
       else
         rewriter.moveOpBefore(&op, overlap);
   }
+  return regions;
+}
+
+/// Moves the launches and communication of `region` before `overlap`, to
+/// `stream` if it is not null.
+static void moveToStream(RewriterBase &rewriter, OverlapOp overlap,
+                         const RegionOfStream &region, Value stream) {
+  for (Operation *op : region.ordered) {
+    rewriter.moveOpBefore(op, overlap);
+    if (stream)
+      op->walk([&](attn_tile::LaunchOp launch) {
+        rewriter.modifyOpInPlace(
+            launch, [&] { launch.getStreamMutable().assign(stream); });
+      });
+  }
+}
+
+/// Runs each region on a stream of its own. One of them is the caller's stream:
+/// regions that communicate are on it, or else the first one. Communication
+/// starts first, since kernels may leave it no room on the device.
+static void lowerToStreams(RewriterBase &rewriter, OverlapOp overlap) {
+  Location loc = overlap.getLoc();
+  SmallVector<memref::DeallocOp> deallocs;
+  SmallVector<RegionOfStream> regions =
+      collectRegions(rewriter, overlap, deallocs);
   SmallVector<RegionOfStream *> inOrder;
   for (bool communicating : {true, false})
     for (RegionOfStream &region : regions)
@@ -152,14 +175,7 @@ static void lowerToStreams(RewriterBase &rewriter, OverlapOp overlap) {
                           : attn_tile::ForkStreamOp::create(rewriter, loc));
   }
   for (auto [region, stream] : llvm::zip_equal(inOrder, streams))
-    for (Operation *op : region->ordered) {
-      rewriter.moveOpBefore(op, overlap);
-      if (Value side = stream)
-        op->walk([&](attn_tile::LaunchOp launch) {
-          rewriter.modifyOpInPlace(
-              launch, [&] { launch.getStreamMutable().assign(side); });
-        });
-    }
+    moveToStream(rewriter, overlap, *region, stream);
   rewriter.setInsertionPoint(overlap);
   for (Value stream : streams)
     if (stream)
