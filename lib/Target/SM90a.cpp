@@ -684,7 +684,6 @@ std::array<Value, 2> SM90aTarget::emitExtendFloat8(OpBuilder &builder,
     return StagingTarget::emitExtendFloat8(builder, loc, word, from, to);
   // E5M2 is the upper half of f16. From f16 to bf16, f32 is between.
   constexpr std::array<StringRef, 2> halves = {"low", "high"};
-  constexpr std::array<StringRef, 2> bytes = {"0x1404", "0x3424"};
   std::string code = "{\n"
                      ".reg .b16 low, high, first, second;\n"
                      ".reg .b32 pair;\n"
@@ -693,9 +692,9 @@ std::array<Value, 2> SM90aTarget::emitExtendFloat8(OpBuilder &builder,
   for (unsigned i : {0, 1}) {
     std::string result = "$" + std::to_string(i);
     std::string pair = to.isF16() ? result : "pair";
-    code += isE4M3
-                ? "cvt.rn.f16x2.e4m3x2 " + pair + ", " + halves[i].str() + ";\n"
-                : "prmt.b32 pair, $2, 0, " + bytes[i].str() + ";\n";
+    code +=
+        isE4M3 ? "cvt.rn.f16x2.e4m3x2 " + pair + ", " + halves[i].str() + ";\n"
+               : "prmt.b32 pair, $2, 0, " + upperByteSelectors[i].str() + ";\n";
     if (to.isBF16())
       code += "mov.b32 {first, second}, pair;\n"
               "cvt.f32.f16 x, first;\n"

@@ -93,7 +93,7 @@ private:
   int64_t getNumRowSteps() const {
     return llvm::divideCeil(rowGroups, groupsOfColumn);
   }
-  /// Rows, and bytes, from the thread's first row to that of a step.
+  /// Rows, and bytes, from the thread's first row to its row in a step.
   int64_t getRow(int64_t rowStep) const {
     return rowStep * groupsOfColumn * swizzleRows;
   }
@@ -276,7 +276,7 @@ LogicalResult StagingTarget::emitLocalConvert(
 }
 
 namespace {
-/// How bits of an 8-bit float become those of a 16-bit one, up to a power of
+/// How bits of an 8-bit float become bits of a 16-bit one, up to a power of
 /// two.
 struct Float8Bits {
   /// How far the exponent and the mantissa of a byte in the upper half move
@@ -309,11 +309,9 @@ std::array<Value, 2> StagingTarget::emitExtendFloat8(OpBuilder &builder,
         ptx::emitWithResults(builder, loc, types, code, "=r,=r,r", word);
     return {words[0], words[1]};
   };
-  // Two bytes of a word, each of which becomes the upper half of 16 bits.
-  constexpr std::array<StringRef, 2> pairs = {"0x1404", "0x3424"};
   if (isa<Float8E5M2Type>(from) && to.isF16())
-    return emit(("prmt.b32 $0, $2, 0, " + pairs[0] + ";\nprmt.b32 $1, $2, 0, " +
-                 pairs[1] + ";")
+    return emit(("prmt.b32 $0, $2, 0, " + upperByteSelectors[0] +
+                 ";\nprmt.b32 $1, $2, 0, " + upperByteSelectors[1] + ";")
                     .str());
   // The exponent of 16 bits has another bias, which a multiplication adds; it
   // makes subnormal numbers normal. Infinities and NaNs get all bits of the
@@ -328,7 +326,7 @@ std::array<Value, 2> StagingTarget::emitExtendFloat8(OpBuilder &builder,
                      ";\n"
                      "and.b32 beyond, beyond, 0x80808080;\n"
                      "mov.b32 minus, 0x80008000;\n";
-  for (auto [number, bytes] : llvm::enumerate(pairs)) {
+  for (auto [number, bytes] : llvm::enumerate(upperByteSelectors)) {
     std::string result = "$" + std::to_string(number);
     code += ("prmt.b32 " + result + ", $2, 0, " + bytes + ";\n").str();
     code += "and.b32 sign, " + result + ", 0x80008000;\n";

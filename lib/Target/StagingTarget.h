@@ -21,6 +21,11 @@ namespace mlir::attn {
 /// Bytes of a row of one swizzled block.
 inline constexpr int64_t blockRowBytes = 128;
 
+/// Selectors of `prmt` that make the low and the high two bytes of a word the
+/// upper bytes of two 16-bit values.
+inline constexpr std::array<StringRef, 2> upperByteSelectors = {"0x1404",
+                                                                "0x3424"};
+
 /// Columns of a block of a staged tile.
 inline int64_t getBlockColumns(attn_tile::BufferType type) {
   return blockRowBytes * 8 / type.getElementType().getIntOrFloatBitWidth();

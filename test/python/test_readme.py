@@ -123,7 +123,7 @@ def compiles(module, with_gradient, dtype, target, folder):
     options = [f"--target={target}", "--emit=mlir", "--stop-after=kernel", "-o", folder / "out.mlir"]
     result = subprocess.run([BUILD / "bin" / "attn-compile", source, *options], capture_output=True, text=True)
     if result.returncode:
-        refusals = (f"element type on {target} must be", f"'key' on {target} must be", f"has no kernels for {target}")
+        refusals = (f"element type on {target} must be", f"has no kernels for {target}")
         assert any(refusal in result.stderr for refusal in refusals), result.stderr
         return False
     return "attn_tile.kernel" in (folder / "out.mlir").read_text()

@@ -99,6 +99,14 @@ static StagedTile emitSharedStage(OpBuilder &builder, Location loc,
   return {address, pipe[1], pipe[1]};
 }
 
+/// Replaces the buffer that `op` returns.
+static void replaceByStage(ConversionPatternRewriter &rewriter, Operation *op,
+                           const StagedTile &stage) {
+  rewriter.replaceOpWithMultiple(op,
+                                 SmallVector<SmallVector<Value>>{
+                                     {stage.address, stage.full, stage.empty}});
+}
+
 namespace {
 /// `acquire` and `wait` find the stage, and wait for its barrier.
 template <typename OpTy>
@@ -119,13 +127,12 @@ struct PipeAccessLowering : public KernelPattern<OpTy> {
     Value full = emitElement(rewriter, loc, adaptor.getPipe()[1], stage,
                              target.getBarrierBytes());
     Value empty = emitAdd(rewriter, loc, full, target.getBarrierBytes() / 2);
+    StagedTile tile = {address, full, empty};
     if (isa<AcquireOp>(op))
-      target.emitAcquire(rewriter, loc, {address, full, empty}, parity,
-                         type.getBufferType());
+      target.emitAcquire(rewriter, loc, tile, parity, type.getBufferType());
     else
-      target.emitWait(rewriter, loc, {address, full, empty}, parity);
-    rewriter.replaceOpWithMultiple(
-        op, SmallVector<SmallVector<Value>>{{address, full, empty}});
+      target.emitWait(rewriter, loc, tile, parity);
+    replaceByStage(rewriter, op, tile);
     return success();
   }
 };
@@ -143,9 +150,7 @@ struct LocalStoreLowering : public KernelPattern<LocalStoreOp> {
             rewriter, op, adaptor.getTile(), stage,
             context.getPosition(rewriter, op))))
       return failure();
-    rewriter.replaceOpWithMultiple(
-        op, SmallVector<SmallVector<Value>>{
-                {stage.address, stage.full, stage.empty}});
+    replaceByStage(rewriter, op, stage);
     return success();
   }
 };
@@ -168,9 +173,7 @@ struct LocalConvertLowering : public KernelPattern<LocalConvertOp> {
             rewriter, op, getStagedTile(adaptor.getBuffer()), result, numRows,
             context.getPosition(rewriter, op))))
       return failure();
-    rewriter.replaceOpWithMultiple(
-        op, SmallVector<SmallVector<Value>>{
-                {result.address, result.full, result.empty}});
+    replaceByStage(rewriter, op, result);
     return success();
   }
 };

@@ -178,8 +178,9 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     times a power of two are rounded to E4M3 before they are multiplied by values,
     as tensor cores demand; the factor leaves few of them below the least number of
     E4M3. With wider queries, keys and values of 8 bits, such as a KV cache, are
-    extended. GPUs before Hopper have no kernels for 8 bits, and Hopper has none for
-    `sequences`, `key_lengths`, `identity`, a `query` region and wider queries.
+    extended, on GPUs to queries of 16 bits and without `identity`. GPUs before Hopper
+    have no kernels for queries of 8 bits, and Hopper has none with `sequences`,
+    `key_lengths`, `identity` or a `query` region.
 
     ```mlir
     %out = attn.attention
