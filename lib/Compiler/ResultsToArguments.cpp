@@ -15,6 +15,7 @@
 #include "Signature.h"
 #include "Views.h"
 #include "attn/Compiler/Passes.h"
+#include "attn/Dialect/Attn/IR/AttnCommOps.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -60,17 +61,31 @@ static BlockArgument getDestinationArgument(Value value, func::FuncOp func,
                                                         : BlockArgument();
 }
 
-/// Whether `op` is a view whose opposite is a view, too.
+/// Whether each of `groups` of dimensions of `type` can be collapsed in memory
+/// of any strides, of which only the last one is known to be 1.
+static bool isCollapsible(RankedTensorType type,
+                          ArrayRef<ReassociationIndices> groups) {
+  return llvm::all_of(groups, [&](ArrayRef<int64_t> group) {
+    auto isUnit = [&](int64_t dim) { return type.getDimSize(dim) == 1; };
+    return group.back() == type.getRank() - 1 ||
+           llvm::all_of(group.drop_back(), isUnit);
+  });
+}
+
+/// Whether `op` is a view whose opposite is a view, too, and that is a view of
+/// an argument, which may have any strides.
 static bool isInvertibleView(Operation *op) {
-  auto expand = dyn_cast<tensor::ExpandShapeOp>(op);
-  if (!expand)
-    return isa<PermuteOp, tensor::CollapseShapeOp>(op);
-  return llvm::all_of(
-      expand.getReassociationIndices(), [&](ArrayRef<int64_t> group) {
-        return llvm::count_if(group, [&](int64_t dim) {
-                 return expand.getResultType().getDimSize(dim) != 1;
-               }) <= 1;
-      });
+  if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op))
+    return llvm::all_of(
+        expand.getReassociationIndices(), [&](ArrayRef<int64_t> group) {
+          return llvm::count_if(group, [&](int64_t dim) {
+                   return expand.getResultType().getDimSize(dim) != 1;
+                 }) <= 1;
+        });
+  if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op))
+    return isCollapsible(collapse.getSrcType(),
+                         collapse.getReassociationIndices());
+  return isa<PermuteOp>(op);
 }
 
 /// Whether `value` is an empty tensor, or a view of one.
@@ -123,8 +138,8 @@ static Value emitOpposite(OpBuilder &builder, Location loc, Value destination,
 }
 
 /// Lets the operation that computes `returned`, a view of a result, write the
-/// corresponding view of `argument`. Fails if there is no such operation, or
-/// its destination is not an empty tensor.
+/// corresponding view of `argument`. Fails if there is no such operation, it
+/// needs contiguous memory, or its destination is not an empty tensor.
 static LogicalResult writeInView(Value returned, BlockArgument argument,
                                  OpBuilder &builder) {
   SmallVector<Operation *> views;
@@ -136,7 +151,8 @@ static LogicalResult writeInView(Value returned, BlockArgument argument,
     value = op->getOperand(0);
   }
   auto op = value.getDefiningOp<DestinationStyleOpInterface>();
-  if (views.empty() || !op || !value.hasOneUse())
+  if (views.empty() || !op || !value.hasOneUse() ||
+      op->hasTrait<Communicates>())
     return failure();
   OpOperand *init = op.getTiedOpOperand(cast<OpResult>(value));
   if (!isEmptyTensor(init->get()))

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "HeadExchange.h"
 #include "RankTensors.h"
 #include "ShardEmitter.h"
 #include "attn/Dialect/Attn/IR/AttnMergeOps.h"
@@ -22,6 +23,7 @@ public:
                  ChunkPlacement placement, Value rank);
 
   Values emitWhole(Value key, Value value) override;
+  Values emitHeads() override;
 
 private:
   /// Results of attention to some keys.
@@ -56,7 +58,9 @@ private:
   Partial emitResults(int64_t slot);
 
   Partial emitAttention(Value query, KeyValues keys, Value positions,
-                        Partial destination, bool hasSinks);
+                        Partial destination, Value sinks);
+  /// The sinks of the heads of this rank; null if there are none.
+  Value emitSinksOfRank();
   Partial emitMerge(ArrayRef<Partial> partials, Partial destination);
 
   /// The results of `step` with the queries of one slot and the keys of one.
@@ -115,21 +119,24 @@ AttentionShard::Partial AttentionShard::emitResults(int64_t slot) {
           results.lse ? emitSlot(results.lse, slot) : Value()};
 }
 
+static void assignOptional(MutableOperandRange operand, Value value) {
+  operand.clear();
+  if (value)
+    operand.assign(value);
+}
+
 AttentionShard::Partial
 AttentionShard::emitAttention(Value query, KeyValues keys, Value positions,
-                              Partial destination, bool hasSinks) {
+                              Partial destination, Value sinks) {
   Values outs = getValues(destination);
   auto shard = cast<AttentionOp>(emitCopy(ValueRange(outs).getTypes()));
   shard.getQueryMutable().assign(query);
   shard.getKeyMutable().assign(keys.key);
   shard.getValueMutable().assign(keys.value);
   shard.getOutMutable().assign(destination.out);
-  shard.getLseMutable().clear();
-  if (destination.lse)
-    shard.getLseMutable().assign(destination.lse);
-  shard.getPositionsMutable().assign(positions);
-  if (!hasSinks)
-    shard.getSinksMutable().clear();
+  assignOptional(shard.getLseMutable(), destination.lse);
+  assignOptional(shard.getPositionsMutable(), positions);
+  assignOptional(shard.getSinksMutable(), sinks);
   return {shard->getResult(0), destination.lse ? shard->getResult(1) : Value()};
 }
 
@@ -150,7 +157,42 @@ AttentionShard::Partial AttentionShard::emitMerge(ArrayRef<Partial> partials,
 AttentionShard::Values AttentionShard::emitWhole(Value key, Value value) {
   return getValues(emitAttention(attention.getQuery(), {key, value},
                                  emitWholePositions(key), results,
-                                 /*hasSinks=*/true));
+                                 attention.getSinks()));
+}
+
+Value AttentionShard::emitSinksOfRank() {
+  Value sinks = attention.getSinks();
+  if (!sinks)
+    return nullptr;
+  int64_t heads = getTensorType(sinks).getDimSize(0) / placement.ranks;
+  return tensor::ExtractSliceOp::create(b, sinks, OpFoldResult(emitFirstHead()),
+                                        OpFoldResult(b.getIndexAttr(heads)),
+                                        OpFoldResult(b.getIndexAttr(1)));
+}
+
+AttentionShard::Values AttentionShard::emitHeads() {
+  int64_t ranks = placement.ranks;
+  auto exchange = [&](Value chunk) { return emitHeadsOfRank(b, ranks, chunk); };
+  Value query = exchange(attention.getQuery());
+  KeyValues ofHeads = {exchange(keys.key), exchange(keys.value)};
+  RankedTensorType outType = getTensorType(results.out);
+  SmallVector<int64_t> shape(getTensorType(query).getShape().drop_back());
+  Partial destination;
+  if (results.lse)
+    destination.lse =
+        emitEmpty(b, RankedTensorType::get(shape, b.getF32Type()), query);
+  shape.push_back(outType.getShape().back());
+  destination.out = emitEmpty(b, outType.clone(shape), query);
+  Partial partial =
+      emitAttention(query, ofHeads, emitHeadPositions(query, ofHeads.key),
+                    destination, emitSinksOfRank());
+  int64_t heads = getDimSize(attention.getQuery(), headsDim);
+  Values chunks;
+  for (auto [value, result] :
+       llvm::zip_equal(getValues(partial), getValues(results)))
+    chunks.push_back(
+        emitRounded(b, emitChunkOfRank(b, ranks, value, heads), result));
+  return chunks;
 }
 
 AttentionShard::Partial AttentionShard::emitPartial(const RingStep &step,
@@ -162,7 +204,8 @@ AttentionShard::Partial AttentionShard::emitPartial(const RingStep &step,
   Value positions = emitPositions(step, query, querySlot, ofSlot.key, keySlot);
   // A sink counts once.
   bool hasSinks = step.number == 0 && querySlot == keySlot;
-  return emitAttention(query, ofSlot, positions, destination, hasSinks);
+  return emitAttention(query, ofSlot, positions, destination,
+                       hasSinks ? attention.getSinks() : Value());
 }
 
 AttentionShard::Partial

@@ -13,13 +13,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "HeadExchange.h"
 #include "RankTensors.h"
 #include "ShardEmitter.h"
-#include "attn/Dialect/Attn/IR/AttnCommOps.h"
-#include "mlir/Dialect/Linalg/IR/Linalg.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/Dialect/Utils/IndexingUtils.h"
-#include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -34,6 +30,7 @@ public:
         queryGrads(placement.chunksPerRank) {}
 
   Values emitWhole(Value key, Value value) override;
+  Values emitHeads() override;
 
 private:
   Values emitComputation(const RingStep &step, bool isLast) override;
@@ -47,15 +44,16 @@ private:
   Value emitAccumulator(Value like) {
     return emitEmpty(b, getTensorType(like).clone(b.getF32Type()), like);
   }
-  /// The gradients with the queries of one slot, in `destinations`.
-  Values emitGradient(int64_t querySlot, KeyValues keys, Value positions,
-                      ValueRange destinations);
+  /// The gradients with `getRows` of all tensors with rows of queries, in
+  /// `destinations`.
+  Values emitGradient(function_ref<Value(Value)> getRows, KeyValues keys,
+                      Value positions, ValueRange destinations);
   /// The gradients of `step` with the queries of one slot and the keys of one,
   /// and 0 on ranks that do not attend.
   Values emitPartial(const RingStep &step, int64_t querySlot, int64_t keySlot);
   /// The sum of `whole`, gradients of all keys, over all ranks: the part of
   /// this rank.
-  Value emitReduceScatter(Value whole, Value chunk);
+  Value emitReduceScatter(Value whole);
 
   /// The gradients that travel, and `parts` of this rank for each slot. In the
   /// first step, these are all there is.
@@ -81,10 +79,9 @@ attn::createGradientShard(OpBuilder &builder, AttentionGradOp op,
   return std::make_unique<GradientShard>(builder, op, placement, rank);
 }
 
-GradientShard::Values GradientShard::emitGradient(int64_t querySlot,
-                                                  KeyValues keys,
-                                                  Value positions,
-                                                  ValueRange destinations) {
+GradientShard::Values
+GradientShard::emitGradient(function_ref<Value(Value)> getRows, KeyValues keys,
+                            Value positions, ValueRange destinations) {
   auto shard = cast<AttentionGradOp>(emitCopy(destinations.getTypes()));
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(shard);
@@ -93,10 +90,11 @@ GradientShard::Values GradientShard::emitGradient(int64_t querySlot,
       &shard.getDoutMutable()};
   llvm::append_range(rows, llvm::make_pointer_range(shard.getDlseMutable()));
   for (OpOperand *operand : rows)
-    operand->set(emitSlot(operand->get(), querySlot));
+    operand->set(getRows(operand->get()));
   shard.getKeyMutable().assign(keys.key);
   shard.getValueMutable().assign(keys.value);
-  shard.getPositionsMutable().assign(positions);
+  if (positions)
+    shard.getPositionsMutable().assign(positions);
   shard.getDqueryMutable().assign(destinations[0]);
   shard.getDkeyMutable().assign(destinations[1]);
   shard.getDvalueMutable().assign(destinations[2]);
@@ -107,38 +105,58 @@ GradientShard::Values GradientShard::emitGradient(int64_t querySlot,
 // All keys at once
 //===----------------------------------------------------------------------===//
 
-Value GradientShard::emitReduceScatter(Value whole, Value chunk) {
+Value GradientShard::emitReduceScatter(Value whole) {
   // The parts of ranks become neighbors in the first dimension.
-  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, b.getLoc(), chunk);
-  sizes.insert(sizes.begin() + sequenceDim, b.getIndexAttr(placement.ranks));
-  SmallVector<int64_t> shape;
-  for (OpFoldResult size : sizes)
-    shape.push_back(getConstantIntValue(size).value_or(ShapedType::kDynamic));
-  SmallVector<ReassociationIndices> groups = {{0}, {1}, {2, 3}, {4}};
-  Value split = tensor::ExpandShapeOp::create(
-      b, getTensorType(whole).clone(shape), whole, groups, sizes);
-  SmallVector<int64_t> permutation = {2, 0, 1, 3, 4};
-  Value sent = tensor::EmptyOp::create(b, applyPermutation(sizes, permutation),
-                                       b.getF32Type());
-  sent =
-      linalg::TransposeOp::create(b, split, sent, permutation).getResult()[0];
-  Value received = emitEmpty(b, getTensorType(sent), sent);
-  Value parts =
-      AllToAllOp::create(b, sent.getType(), sent, received).getResult();
-  return emitSumOfParts(b, parts);
+  Value split = emitSplit(b, whole, sequenceDim, placement.ranks);
+  Value sent = emitTransposed(b, split, {2, 0, 1, 3, 4});
+  return emitSumOfParts(b, emitExchanged(b, sent));
 }
 
 GradientShard::Values GradientShard::emitWhole(Value key, Value value) {
   Value dquery = emitDestination(grad.getDquery(), grad.getQuery());
   Value dkey = emitDestination(grad.getDkey(), grad.getKey());
   Value dvalue = emitDestination(grad.getDvalue(), grad.getValue());
-  Values whole =
-      emitGradient(/*querySlot=*/0, {key, value}, emitWholePositions(key),
-                   {dquery, emitAccumulator(key), emitAccumulator(value)});
-  Value keySum = emitReduceScatter(whole[1], grad.getKey());
-  Value valueSum = emitReduceScatter(whole[2], grad.getValue());
+  Values whole = emitGradient(
+      [](Value rows) { return rows; }, {key, value}, emitWholePositions(key),
+      {dquery, emitAccumulator(key), emitAccumulator(value)});
+  Value keySum = emitReduceScatter(whole[1]);
+  Value valueSum = emitReduceScatter(whole[2]);
   return {whole[0], emitRounded(b, keySum, dkey),
           emitRounded(b, valueSum, dvalue)};
+}
+
+//===----------------------------------------------------------------------===//
+// Heads for positions
+//===----------------------------------------------------------------------===//
+
+GradientShard::Values GradientShard::emitHeads() {
+  int64_t ranks = placement.ranks;
+  auto exchange = [&](Value chunk) { return emitHeadsOfRank(b, ranks, chunk); };
+  Value query = exchange(grad.getQuery());
+  KeyValues ofHeads = {exchange(keys.key), exchange(keys.value)};
+  auto getRows = [&](Value rows) {
+    return rows == grad.getQuery() ? query : exchange(rows);
+  };
+  // What several ranks have of a head are terms of a sum.
+  auto emitNew = [&](Value whole, Value chunk) {
+    bool isSum = getDimSize(chunk, headsDim) % ranks != 0;
+    Type type = isSum ? b.getF32Type() : getElementTypeOrSelf(chunk);
+    return emitEmpty(b, getTensorType(whole).clone(type), whole);
+  };
+  Values gradients = emitGradient(
+      getRows, ofHeads, emitHeadPositions(query, ofHeads.key),
+      {emitNew(query, grad.getDquery()), emitNew(ofHeads.key, grad.getDkey()),
+       emitNew(ofHeads.value, grad.getDvalue())});
+  Values chunks;
+  for (auto [gradient, destination, like] : llvm::zip_equal(
+           gradients,
+           ValueRange{grad.getDquery(), grad.getDkey(), grad.getDvalue()},
+           ValueRange{grad.getQuery(), grad.getKey(), grad.getValue()})) {
+    Value chunk =
+        emitChunkOfRank(b, ranks, gradient, getDimSize(like, headsDim));
+    chunks.push_back(emitRounded(b, chunk, emitDestination(destination, like)));
+  }
+  return chunks;
 }
 
 //===----------------------------------------------------------------------===//
@@ -159,7 +177,8 @@ GradientShard::Values GradientShard::emitPartial(const RingStep &step,
       step.getAttending(querySlot, keySlot), destinations, zeros, [&] {
         Value positions =
             emitPositions(step, query, querySlot, ofSlot.key, keySlot);
-        return emitGradient(querySlot, ofSlot, positions, destinations);
+        auto getRows = [&](Value rows) { return emitSlot(rows, querySlot); };
+        return emitGradient(getRows, ofSlot, positions, destinations);
       });
 }
 

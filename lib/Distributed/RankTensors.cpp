@@ -13,6 +13,8 @@
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -56,6 +58,96 @@ Value attn::emitGathered(ImplicitLocOpBuilder &b, int64_t ranks, Value part) {
   Value received =
       tensor::EmptyOp::create(b, shape, type.getElementType(), sizes);
   return AllGatherOp::create(b, received.getType(), part, received).getResult();
+}
+
+//===----------------------------------------------------------------------===//
+// Shapes
+//===----------------------------------------------------------------------===//
+
+static SmallVector<int64_t> getShape(ArrayRef<OpFoldResult> sizes) {
+  SmallVector<int64_t> shape;
+  for (OpFoldResult size : sizes)
+    shape.push_back(getConstantIntValue(size).value_or(ShapedType::kDynamic));
+  return shape;
+}
+
+/// Groups of `rank` dimensions, of which `dim` and `dim + 1` are one group.
+static SmallVector<ReassociationIndices> getGroupsWithPair(int64_t rank,
+                                                           int64_t dim) {
+  SmallVector<ReassociationIndices> groups;
+  for (int64_t i = 0; i < rank; ++i) {
+    groups.push_back({i});
+    if (i == dim)
+      groups.back().push_back(++i);
+  }
+  return groups;
+}
+
+/// Groups of dimensions, each with one that is not of size 1.
+static SmallVector<ReassociationIndices>
+getGroupsOfUnits(ArrayRef<int64_t> shape) {
+  SmallVector<ReassociationIndices> groups(1);
+  bool isComplete = false;
+  for (auto [dim, size] : llvm::enumerate(shape)) {
+    if (isComplete && size != 1) {
+      groups.emplace_back();
+      isComplete = false;
+    }
+    groups.back().push_back(dim);
+    isComplete |= size != 1;
+  }
+  return groups;
+}
+
+Value attn::emitSplit(ImplicitLocOpBuilder &b, Value value, int64_t dim,
+                      int64_t parts) {
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, b.getLoc(), value);
+  if (std::optional<int64_t> size = getConstantIntValue(sizes[dim])) {
+    sizes[dim] = b.getIndexAttr(*size / parts);
+  } else {
+    Value count = arith::ConstantIndexOp::create(b, parts);
+    sizes[dim] =
+        arith::DivUIOp::create(b, cast<Value>(sizes[dim]), count).getResult();
+  }
+  sizes.insert(sizes.begin() + dim, b.getIndexAttr(parts));
+  return tensor::ExpandShapeOp::create(
+      b, getTensorType(value).clone(getShape(sizes)), value,
+      getGroupsWithPair(sizes.size(), dim), sizes);
+}
+
+Value attn::emitMerged(ImplicitLocOpBuilder &b, Value value, int64_t dim) {
+  return tensor::CollapseShapeOp::create(
+      b, value, getGroupsWithPair(getTensorType(value).getRank(), dim));
+}
+
+Value attn::emitTransposed(ImplicitLocOpBuilder &b, Value value,
+                           ArrayRef<int64_t> permutation) {
+  ArrayRef<int64_t> shape = getTensorType(value).getShape();
+  SmallVector<OpFoldResult> sizes = applyPermutation(
+      tensor::getMixedSizes(b, b.getLoc(), value), permutation);
+  SmallVector<int64_t> others(permutation);
+  llvm::erase_if(others, [&](int64_t dim) { return shape[dim] == 1; });
+  if (llvm::is_sorted(others)) {
+    SmallVector<int64_t> permuted = applyPermutation(shape, permutation);
+    Value units =
+        tensor::CollapseShapeOp::create(b, value, getGroupsOfUnits(shape));
+    return tensor::ExpandShapeOp::create(
+        b, getTensorType(value).clone(permuted), units,
+        getGroupsOfUnits(permuted), sizes);
+  }
+  Value destination =
+      tensor::EmptyOp::create(b, sizes, getTensorType(value).getElementType());
+  return linalg::TransposeOp::create(b, value, destination, permutation)
+      .getResult()[0];
+}
+
+//===----------------------------------------------------------------------===//
+// Exchanges and sums
+//===----------------------------------------------------------------------===//
+
+Value attn::emitExchanged(ImplicitLocOpBuilder &b, Value parts) {
+  Value received = emitEmpty(b, getTensorType(parts), parts);
+  return AllToAllOp::create(b, parts.getType(), parts, received).getResult();
 }
 
 Value attn::emitSumOfParts(ImplicitLocOpBuilder &b, Value parts) {

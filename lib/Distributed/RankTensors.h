@@ -38,6 +38,23 @@ Value emitAllocation(ImplicitLocOpBuilder &b, RankedTensorType type,
 /// Emits `part` of all of `ranks` ranks, `[ranks, ...]`.
 Value emitGathered(ImplicitLocOpBuilder &b, int64_t ranks, Value part);
 
+/// Emits `value` with dimension `dim` as `parts` equal parts: dimension `dim`
+/// counts the parts, and the next one is within a part.
+Value emitSplit(ImplicitLocOpBuilder &b, Value value, int64_t dim,
+                int64_t parts);
+
+/// Emits `value` with dimensions `dim` and `dim + 1` as one.
+Value emitMerged(ImplicitLocOpBuilder &b, Value value, int64_t dim);
+
+/// Emits `value` with its dimensions in the order of `permutation`. It is not
+/// copied if only dimensions of size 1 move.
+Value emitTransposed(ImplicitLocOpBuilder &b, Value value,
+                     ArrayRef<int64_t> permutation);
+
+/// Emits the parts `[ranks, ...]` that the ranks send to this one, which sends
+/// `parts[r, ...]` to rank `r`.
+Value emitExchanged(ImplicitLocOpBuilder &b, Value parts);
+
 /// Emits the sum of the f32 tensors `parts[r, ...]`, in the order of `r`.
 Value emitSumOfParts(ImplicitLocOpBuilder &b, Value parts);
 

@@ -20,6 +20,8 @@ namespace mlir::attn {
 
 /// The dimension of positions in queries, keys, values and results.
 inline constexpr int64_t sequenceDim = 2;
+/// The dimension of heads.
+inline constexpr int64_t headsDim = 1;
 
 /// Which chunks of positions ranks have.
 struct ChunkPlacement {

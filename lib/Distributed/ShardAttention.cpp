@@ -99,8 +99,7 @@ static LogicalResult verifyClauses(AttentionOpInterface op) {
   return success();
 }
 
-/// Checks that `value` can be cut into equal chunks, in which words of keep
-/// masks begin if `op` has dropout.
+/// Checks that `value` can be cut into equal chunks.
 static LogicalResult verifyLength(Operation *op, StringRef name, Value value,
                                   ChunkPlacement placement) {
   int64_t length = getDimSize(value, sequenceDim);
@@ -117,14 +116,42 @@ static LogicalResult verifyLength(Operation *op, StringRef name, Value value,
            << name << "' must be a multiple of " << chunks << ", "
            << placement.chunksPerRank << " for each of " << placement.ranks
            << " ranks (was " << length << ")";
+  return success();
+}
+
+/// Checks that words of keep masks begin in the chunks of `value`, if `op` has
+/// dropout.
+static LogicalResult verifyWords(Operation *op, StringRef name, Value value,
+                                 ChunkPlacement placement) {
   auto attention = dyn_cast<AttentionOpInterface>(op);
+  int64_t length = getDimSize(value, sequenceDim);
+  int64_t chunks = placement.getNumChunks();
   int64_t words = DropoutAttr::keysOfWord * chunks;
-  if (attention && attention.getDropoutAttr() && chunks > 1 &&
-      length % words != 0)
-    return op->emitOpError("with dropout, dimension 2 of '")
-           << name << "' must be a multiple of " << words << ", "
-           << DropoutAttr::keysOfWord << " for each of " << chunks
-           << " chunks (was " << length << ")";
+  if (!attention || !attention.getDropoutAttr() || chunks == 1 ||
+      ShapedType::isDynamic(length) || length % words == 0)
+    return success();
+  return op->emitOpError("with dropout, dimension 2 of '")
+         << name << "' must be a multiple of " << words << ", "
+         << DropoutAttr::keysOfWord << " for each of " << chunks
+         << " chunks (was " << length << ")";
+}
+
+/// Checks that each of `ranks` ranks can have as many of the heads of `op`.
+static LogicalResult verifyHeads(AttentionOpInterface op, int64_t ranks) {
+  if (op.getHeadMap())
+    return op.emitOpError(
+        "cannot be distributed over ranks by 'ulysses' with 'heads'");
+  for (auto [name, value] :
+       {std::pair<StringRef, Value>("query", op.getQuery()),
+        {"key", op.getKey()}}) {
+    int64_t heads = getDimSize(value, headsDim);
+    if (heads % ranks == 0 || (name != "query" && ranks % heads == 0))
+      continue;
+    return op.emitOpError("dimension 1 of '")
+           << name << "' must be a multiple "
+           << (name == "query" ? "of " : "or a divisor of ") << ranks
+           << ", the number of ranks, with 'ulysses' (was " << heads << ")";
+  }
   return success();
 }
 
@@ -173,6 +200,9 @@ private:
   LogicalResult verifyUse(OpOperand &use);
   LogicalResult verifyNewSizes();
   LogicalResult verifyCalls();
+  bool isRing() const {
+    return method == ShardMethod::Ring || method == ShardMethod::Zigzag;
+  }
   bool isChunked(OpOperand &operand);
   bool isSizeOfDestinations(tensor::DimOp op);
   void nameArguments();
@@ -247,6 +277,9 @@ LogicalResult FunctionSharder::addChunked(DestinationStyleOpInterface op,
   if (failed(verifySource(op, name, operand)) ||
       failed(verifyLength(op, name, operand.get(), placement)))
     return failure();
+  if (method != ShardMethod::Ulysses &&
+      failed(verifyWords(op, name, operand.get(), placement)))
+    return failure();
   if (!operand.get().getDefiningOp<tensor::EmptyOp>())
     sharded.insert(operand.get());
   return success();
@@ -261,6 +294,9 @@ LogicalResult FunctionSharder::addAttention(AttentionOpInterface op) {
                           "distributed over ranks");
   attentions.push_back(op);
   if (failed(verifyClauses(op)))
+    return failure();
+  if (method == ShardMethod::Ulysses &&
+      failed(verifyHeads(op, placement.ranks)))
     return failure();
   for (auto [name, operand] : getShardedOperands(op))
     if (failed(addChunked(op, name, *operand)))
@@ -438,7 +474,9 @@ FunctionSharder::emitShard(AttentionOpInterface op,
                            const ReachableChunks &reachable) {
   std::unique_ptr<ShardEmitter> emitter =
       createShardEmitter(builder, op, placement, rank);
-  if (method != ShardMethod::AllGather) {
+  if (method == ShardMethod::Ulysses)
+    return emitter->emitHeads();
+  if (isRing()) {
     SmallVector<RingStep> steps = scheduleRing(reachable, placement);
     report(op, steps);
     return emitter->emitRing(steps);
@@ -471,9 +509,8 @@ int64_t FunctionSharder::rewrite() {
   // Masks belong to the whole: the lengths must be its lengths.
   llvm::MapVector<Operation *, ReachableChunks> reachable;
   for (AttentionOpInterface op : attentions)
-    reachable[op] = method == ShardMethod::AllGather
-                        ? ReachableChunks()
-                        : findReachableChunks(op, placement.getNumChunks());
+    reachable[op] = isRing() ? findReachableChunks(op, placement.getNumChunks())
+                             : ReachableChunks();
   nameArguments();
   rewriteTypes();
   Block &body = func.getBody().front();

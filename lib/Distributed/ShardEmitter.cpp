@@ -13,7 +13,6 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 using namespace mlir;
@@ -80,14 +79,15 @@ Value ShardEmitter::emitContains(const llvm::BitVector &set) {
   return contained;
 }
 
-Value ShardEmitter::emitPositions(Value firstQuery, Value firstKey,
-                                  Value numQueries, Value numKeys) {
+Value ShardEmitter::emitPositions(const FirstPositions &first, Value numQueries,
+                                  Value numKeys) {
   Value zero = arith::ConstantIntOp::create(b, 0, 32);
   auto word = [&](Value value) {
-    return b.createOrFold<arith::IndexCastOp>(b.getI32Type(), value);
+    return value ? b.createOrFold<arith::IndexCastOp>(b.getI32Type(), value)
+                 : zero;
   };
   return tensor::FromElementsOp::create(
-      b, ValueRange{word(firstQuery), word(firstKey), zero, zero,
+      b, ValueRange{word(first.query), word(first.key), zero, word(first.head),
                     word(numQueries), word(numKeys)});
 }
 
@@ -95,8 +95,18 @@ Value ShardEmitter::emitWholePositions(Value key) {
   Value queries = emitLength(op.getQuery());
   Value numQueries =
       b.createOrFold<arith::MulIOp>(queries, index(placement.ranks));
-  return emitPositions(b.createOrFold<arith::MulIOp>(rank, queries), index(0),
-                       numQueries, emitLength(key));
+  FirstPositions first;
+  first.query = b.createOrFold<arith::MulIOp>(rank, queries);
+  return emitPositions(first, numQueries, emitLength(key));
+}
+
+Value ShardEmitter::emitHeadPositions(Value query, Value key) {
+  auto isEmpty = [](Region &region) { return region.empty(); };
+  if (!op.getDropoutAttr() && llvm::all_of(op->getRegions(), isEmpty))
+    return nullptr;
+  FirstPositions first;
+  first.head = emitFirstHead();
+  return emitPositions(first, emitLength(query), emitLength(key));
 }
 
 Value ShardEmitter::emitPositions(const RingStep &step, Value query,
@@ -107,14 +117,24 @@ Value ShardEmitter::emitPositions(const RingStep &step, Value query,
   };
   Value queries = emitLength(query), numKeys = emitLength(key);
   Value chunks = index(placement.getNumChunks());
-  return emitPositions(
-      multiply(emitChunk(rank, querySlot), queries),
-      multiply(emitChunk(emitRank(-step.number), keySlot), numKeys),
-      multiply(queries, chunks), multiply(numKeys, chunks));
+  FirstPositions first;
+  first.query = multiply(emitChunk(rank, querySlot), queries);
+  first.key = multiply(emitChunk(emitRank(-step.number), keySlot), numKeys);
+  return emitPositions(first, multiply(queries, chunks),
+                       multiply(numKeys, chunks));
 }
 
 Value ShardEmitter::emitLength(Value tensor) {
   return b.createOrFold<tensor::DimOp>(tensor, sequenceDim);
+}
+
+//===----------------------------------------------------------------------===//
+// Heads
+//===----------------------------------------------------------------------===//
+
+Value ShardEmitter::emitFirstHead() {
+  int64_t heads = getDimSize(op.getQuery(), headsDim) / placement.ranks;
+  return b.createOrFold<arith::MulIOp>(rank, index(heads));
 }
 
 //===----------------------------------------------------------------------===//
@@ -208,16 +228,7 @@ ShardEmitter::Values ShardEmitter::emitIfMember(const llvm::BitVector &set,
 Value ShardEmitter::emitAllGather(Value chunk) {
   Value parts = emitGathered(b, placement.ranks, chunk);
   // Parts become neighbors in the dimension of positions.
-  SmallVector<int64_t> permutation = {1, 2, 0, 3, 4};
-  SmallVector<OpFoldResult> sizes = applyPermutation(
-      tensor::getMixedSizes(b, b.getLoc(), parts), permutation);
-  Value destination =
-      tensor::EmptyOp::create(b, sizes, getTensorType(chunk).getElementType());
-  Value transposed =
-      linalg::TransposeOp::create(b, parts, destination, permutation)
-          .getResult()[0];
-  SmallVector<ReassociationIndices> groups = {{0}, {1}, {2, 3}, {4}};
-  return tensor::CollapseShapeOp::create(b, transposed, groups);
+  return emitMerged(b, emitTransposed(b, parts, {1, 2, 0, 3, 4}), sequenceDim);
 }
 
 ShardEmitter::Values

@@ -30,6 +30,9 @@ public:
   /// The results with the keys and values of all ranks, `key` and `value`.
   virtual SmallVector<Value> emitWhole(Value key, Value value) = 0;
 
+  /// The results with all positions of the heads of this rank.
+  virtual SmallVector<Value> emitHeads() = 0;
+
   /// The results of a ring.
   SmallVector<Value> emitRing(ArrayRef<RingStep> steps);
 
@@ -81,6 +84,11 @@ protected:
   /// else a new one with the dynamic sizes of `like`.
   Value emitDestination(Value destination, Value like);
 
+  /// The first query head of this rank, if ranks have heads.
+  Value emitFirstHead();
+  /// The `positions` of all of `query` and `key` with heads of this rank; null
+  /// if it makes no difference which heads these are.
+  Value emitHeadPositions(Value query, Value key);
   /// The positions of this rank's queries and of all keys.
   Value emitWholePositions(Value key);
   /// The positions of `query`, of this rank, and of `key`, in slots.
@@ -108,7 +116,11 @@ protected:
   KeyValues keys;
 
 private:
-  Value emitPositions(Value firstQuery, Value firstKey, Value numQueries,
+  /// The first positions of a shard; null is 0.
+  struct FirstPositions {
+    Value query, key, head;
+  };
+  Value emitPositions(const FirstPositions &first, Value numQueries,
                       Value numKeys);
   /// The number of the chunk in `slot` of rank `of`.
   Value emitChunk(Value of, int64_t slot);

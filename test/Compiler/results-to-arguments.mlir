@@ -73,3 +73,45 @@ func.func @named(%a: tensor<4xf32>) -> tensor<4xf32> {
 func.func @naming(%a: tensor<4xf32>) attributes {attn.forward = @named} {
   return
 }
+
+// An expanded argument cannot be collapsed to more than leading units and one other dimension: its strides are unknown.
+// Nor can ranks receive into memory that is not contiguous. Such results are copied.
+
+// CHECK-LABEL: func.func @collapsed(
+// CHECK-SAME:    %{{[^ ]+}}: tensor<2x3x4x8xf32> {bufferization.writable = false},
+// CHECK-SAME:    %[[O:[^ ]+]]: tensor<6x4x8xf32> {attn.output, bufferization.writable = true}) -> tensor<6x4x8xf32>
+func.func @collapsed(%a: tensor<2x3x4x8xf32>) -> tensor<6x4x8xf32> {
+  %e = tensor.empty() : tensor<2x3x4x8xf32>
+  // CHECK: %[[R:.*]] = linalg.exp
+  %r = linalg.exp ins(%a : tensor<2x3x4x8xf32>) outs(%e : tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
+  // CHECK: %[[C:.*]] = tensor.collapse_shape %[[R]]
+  %c = tensor.collapse_shape %r [[0, 1], [2], [3]] : tensor<2x3x4x8xf32> into tensor<6x4x8xf32>
+  // CHECK: %[[M:.*]] = bufferization.materialize_in_destination %[[C]] in %[[O]]
+  // CHECK: return %[[M]]
+  return %c : tensor<6x4x8xf32>
+}
+
+// CHECK-LABEL: func.func @collapsed_units(
+// CHECK-SAME:    %[[O:[^ ]+]]: tensor<3x32xf32> {attn.output, bufferization.writable = true}) -> tensor<3x32xf32>
+func.func @collapsed_units(%a: tensor<1x3x4x8xf32>) -> tensor<3x32xf32> {
+  %e = tensor.empty() : tensor<1x3x4x8xf32>
+  // CHECK: %[[E:.*]] = tensor.expand_shape %[[O]] {{\[}}[0, 1], [2, 3]]
+  // CHECK: linalg.exp {{.*}} outs(%[[E]] :
+  %r = linalg.exp ins(%a : tensor<1x3x4x8xf32>) outs(%e : tensor<1x3x4x8xf32>) -> tensor<1x3x4x8xf32>
+  // CHECK-NOT: materialize_in_destination
+  %c = tensor.collapse_shape %r [[0, 1], [2, 3]] : tensor<1x3x4x8xf32> into tensor<3x32xf32>
+  return %c : tensor<3x32xf32>
+}
+
+// CHECK-LABEL: func.func @received(
+// CHECK-SAME:    %[[O:[^ ]+]]: tensor<4x8xf32> {attn.output, bufferization.writable = true}) -> tensor<4x8xf32>
+func.func @received(%a: tensor<1x4x8xf32>) -> tensor<4x8xf32> {
+  // CHECK: %[[E:.*]] = tensor.empty()
+  %e = tensor.empty() : tensor<1x4x8xf32>
+  // CHECK: attn.comm.all_to_all {{.*}} outs(%[[E]] :
+  %r = attn.comm.all_to_all ins(%a : tensor<1x4x8xf32>) outs(%e : tensor<1x4x8xf32>) -> tensor<1x4x8xf32>
+  // CHECK: %[[C:.*]] = tensor.collapse_shape
+  %c = tensor.collapse_shape %r [[0, 1], [2]] : tensor<1x4x8xf32> into tensor<4x8xf32>
+  // CHECK: bufferization.materialize_in_destination %[[C]] in %[[O]]
+  return %c : tensor<4x8xf32>
+}

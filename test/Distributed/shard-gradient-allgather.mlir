@@ -52,10 +52,12 @@ func.func @attention_grad(%q: !q, %k: !k, %v: !v, %dout: !o) -> (!o, !q, !k, !v)
 
 // Sizes are sizes of chunks.
 // CHECK-LABEL: func @dynamic(
-// CHECK-SAME: %[[Q:[^:]*]]: tensor<?x4x?x32xf32> {{[^%]*}}, %[[K:[^:]*]]: tensor<?x4x?x32xf32>
+// CHECK-DAG: %[[RANKS:.*]] = arith.constant 4 : index
 // CHECK-DAG: %[[C2:.*]] = arith.constant 2 : index
-// CHECK: %[[N:.*]] = tensor.dim %[[K]], %[[C2]]
+// CHECK: %[[KEYS:.*]] = tensor.collapse_shape
+// CHECK: %[[WHOLE:.*]] = tensor.dim %[[KEYS]], %[[C2]]
 // CHECK: attn.attention_grad {{.*}} outs({{.*}} : tensor<?x4x?x32xf32>, tensor<?x4x?x32xf32>, tensor<?x4x?x32xf32>)
+// CHECK: %[[N:.*]] = arith.divui %[[WHOLE]], %[[RANKS]]
 // CHECK: tensor.expand_shape {{.*}} output_shape [%{{.*}}, 4, 4, %[[N]], 32]
 // CHECK-SAME: tensor<?x4x?x32xf32> into tensor<?x4x4x?x32xf32>
 // CHECK: attn.comm.all_to_all {{.*}} -> tensor<4x?x4x?x32xf32>

@@ -32,7 +32,7 @@ from attn.torch import (  # noqa: E402
 from attn.torch.process_groups import make_ranks  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not (BUILD / "lib" / "libattn_runtime.so").is_file(), reason="needs a build")
-METHODS = ("ring", "zigzag", "allgather")
+METHODS = ("ring", "zigzag", "allgather", "ulysses")
 BATCH, HEADS, KEY_HEADS, LENGTH, DIM = 2, 4, 2, 96, 16
 DROPOUT, SEED = 0.25, 11
 # Ranks compile functions, at different times.
@@ -150,7 +150,8 @@ def test_sdpa(method, name):
         attention = functools.partial(attention, **options, enable_gqa=True, return_lse=True)
         return on_shards(attention, ranks, method, inputs)
 
-    for result in run_threads(3, body):
+    # Of four heads, each of three ranks cannot have as many.
+    for result in run_threads(2 if method == "ulysses" else 3, body):
         if isinstance(result, Exception):
             raise result
         check(result, expected)
@@ -308,7 +309,12 @@ def test_refusals_of_shards():
             with pytest.raises(AttnError) as error:
                 context_parallel(sdpa, ranks, method)(tensor, tensor, tensor)
             texts.append(str(error.value))
-        for arguments in ((torch.add,), (sdpa, None, "ulysses"), (sdpa, 3)):
+        heads = torch.zeros(1, 6, 8, 16)
+        for query, key in ((heads[:, :3], heads[:, :3]), (heads, heads[:, :3])):
+            with pytest.raises(UnsupportedError) as error:
+                context_parallel(sdpa, ranks, "ulysses")(query, key, key, enable_gqa=True)
+            texts.append(str(error.value))
+        for arguments in ((torch.add,), (sdpa, None, "striped"), (sdpa, 3)):
             with pytest.raises(AttnError) as error:
                 context_parallel(*arguments[:1], *(arguments[1:] or [ranks]))
             texts.append(str(error.value))
@@ -318,9 +324,11 @@ def test_refusals_of_shards():
         assert texts[0].startswith("query has 7 positions, which 2 chunks of a rank cannot have equally many of")
         assert texts[1].startswith("query has 3 dimensions, and attention over several ranks takes 4")
         assert texts[2].startswith("query has the dtype torch.float64, and attention over several ranks takes")
-        assert texts[3] == "function is add; pass attn.torch.sdpa or attn.torch.flex_attention"
-        assert texts[4] == "method is 'ulysses'; it must be one of ring, zigzag, allgather"
-        assert "call torch.distributed.init_process_group, or pass local_ranks" in texts[5]
+        assert texts[3].startswith("query has 3 heads, which must be a multiple of 2, the number of ranks")
+        assert texts[4].startswith("key has 3 heads, which must be a multiple or a divisor of 2, the number of ranks")
+        assert texts[5] == "function is add; pass attn.torch.sdpa or attn.torch.flex_attention"
+        assert texts[6] == "method is 'striped'; it must be one of ring, zigzag, allgather, ulysses"
+        assert "call torch.distributed.init_process_group, or pass local_ranks" in texts[7]
 
 
 #
@@ -331,8 +339,8 @@ def test_refusals_of_shards():
 def show_dropout(attention, group, method):
     """Which pairs attention with dropout keeps: probabilities are equal, and values are unit vectors."""
     length = 128
-    query = torch.zeros(1, 2, length, 16)
-    value = torch.eye(length).expand(1, 2, length, length).contiguous()
+    query = torch.zeros(1, HEADS, length, 16)
+    value = torch.eye(length).expand(1, HEADS, length, length).contiguous()
     torch.manual_seed(SEED)
     if group == "whole":
         return sdpa(query, query, value, dropout_p=DROPOUT) != 0

@@ -25,7 +25,9 @@ enum class ShardMethod {
   /// The keys of one rank after another, from a neighbor.
   Ring,
   /// The same, with chunks from both ends of the sequence on each rank.
-  Zigzag
+  Zigzag,
+  /// All of them for some of the heads.
+  Ulysses
 };
 
 #define GEN_PASS_DECL

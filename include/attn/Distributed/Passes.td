@@ -37,11 +37,18 @@ def AttnShardAttentionPass
     |---|---|---|---|
     | `allgather` | all keys and values at once | to all keys | all |
     | `ring` | a chunk in each of `ranks - 1` steps, from one rank to the next | to a chunk in a step | two chunks |
+    | `ulysses` | heads of queries, keys, values and results for positions (`attn.comm.all_to_all`) | to all keys, of a part of the heads | a part of the heads of all |
 
     `zigzag` is a ring in which ranks have two chunks, of `2 * ranks`: rank `r` has
     chunk `r` and, behind it in its tensors, chunk `2 * ranks - 1 - r`. With a causal
     mask, each rank then attends to as many pairs. Attention to each chunk of keys is
     an operation of its own. Lengths must be static.
+
+    `ulysses` is the method of DeepSpeed-Ulysses (Jacobs et al. 2023): each rank sends the
+    heads of its positions to the ranks that compute them, attends with all positions of
+    `1 / ranks` of the query heads, and sends the results back. The number of ranks must divide
+    that of query heads, and divide or be a multiple of those of key and value heads. A key
+    head for several ranks is sent to each of them.
 
     In a ring, the next chunk travels while a rank attends to the present one
     (`attn.overlap`), and `attn.merge` combines the results of all steps.
@@ -106,6 +113,7 @@ def AttnShardAttentionPass
     |---|---|---|
     | `allgather` | of all keys at once | of all keys; ranks exchange their parts (`attn.comm.all_to_all`) and add them up |
     | `ring`, `zigzag` | the sum of all steps | follow their keys; each rank adds its part; the last holder returns the total |
+    | `ulysses` | of some heads, sent to the ranks of the positions | the same; what several ranks have of a head is added up in f32 |
 
     In a ring, ranks exchange the keys of the next step and the gradients of the step
     before while they compute. The last holder of keys, the last rank that attends to
@@ -128,8 +136,9 @@ def AttnShardAttentionPass
 
     - one with `sequences`, `key_lengths`, `reads`, `block_mask`, `identity`,
       `dropout_mask`, `positions`, `dcaptures`, or a `query` or `epilogue` region
-    - lengths that `ranks` does not divide; with `dropout`, chunks in which no word of a
-      keep mask begins
+    - lengths that `ranks` does not divide; with `dropout` and another method than `ulysses`,
+      chunks in which no word of a keep mask begins
+    - with `ulysses`, numbers of heads that are dynamic or do not fit `ranks`, and `heads`
     - operands that are neither arguments of the function nor results of attention, its
       gradient or linalg
     - other uses of a sharded tensor, and calls of the function
@@ -145,7 +154,10 @@ def AttnShardAttentionPass
                           "the keys of one rank after another, from a neighbor"),
                clEnumValN(::mlir::attn::ShardMethod::Zigzag, "zigzag",
                           "the same, with chunks from both ends of the "
-                          "sequence on each rank"))}]>,
+                          "sequence on each rank"),
+               clEnumValN(::mlir::attn::ShardMethod::Ulysses, "ulysses",
+                          "all of them for some heads, in exchange for the "
+                          "other heads"))}]>,
     Option<"ranks", "ranks", "int64_t", /*default=*/"1",
            "Number of ranks, from 1 to 1024">,
   ];

@@ -40,7 +40,7 @@ from attn.torch.ops import _library, draw_state, read_variant, refuse_second_der
 from attn.torch.process_groups import Ranks, find_place, find_ranks, make_ranks
 from attn.torch.sdpa import _check_cap, _combine, make_kind, sdpa
 
-METHODS = ("ring", "zigzag", "allgather")
+METHODS = ("ring", "zigzag", "allgather", "ulysses")
 # How long ranks wait for each other: some compile longer than others.
 _SECONDS = 600.0
 #: The dimension of positions.
@@ -128,6 +128,20 @@ def find_backward(
     return lambda: wait()[f"{name}_bwd"]
 
 
+def _check_heads(ranks: int, heads: int, key_heads: int) -> None:
+    """Whether each rank can have as many heads as the others."""
+    if heads % ranks:
+        raise UnsupportedError(
+            f"query has {heads} heads, which must be a multiple of {ranks}, the number of ranks, with the method "
+            "ulysses; the methods ring, zigzag and allgather take any"
+        )
+    if key_heads % ranks and ranks % key_heads:
+        raise UnsupportedError(
+            f"key has {key_heads} heads, which must be a multiple or a divisor of {ranks}, the number of ranks, with "
+            "the method ulysses; the methods ring, zigzag and allgather take any"
+        )
+
+
 class _ShardPlan:
     """How a rank computes attention, and its gradients, for shards of some layout."""
 
@@ -141,6 +155,8 @@ class _ShardPlan:
                     "equally many of; make the sequence a multiple of "
                     f"{chunks * ranks.size}, twice the number of ranks"
                 )
+        if method == "ulysses":
+            _check_heads(ranks.size, query.shape[1], key.shape[1])
         deterministic = kind.deterministic or torch.are_deterministic_algorithms_enabled()
         _agree(ranks, _list_facts(method, kind, mode, deterministic, tensors))
         self.mode = mode
@@ -515,7 +531,9 @@ def context_parallel(
 
     ``group`` is a process group of ``torch.distributed``, a ``DeviceMesh`` of one dimension, None for all processes, or
     one of ``local_ranks``. ``method`` is "ring", in which keys and values go from rank to rank; "zigzag", a ring in
-    which causal masks leave all ranks equally much; or "allgather", in which each rank gets all keys at once.
+    which causal masks leave all ranks equally much; "allgather", in which each rank gets all keys at once; or
+    "ulysses", in which ranks exchange heads for positions, so that each attends with all positions of some heads: the
+    number of ranks must divide that of query heads, and divide or be a multiple of that of key heads.
 
     Ranks wait ``timeout`` seconds for each other at most. An error of one rank is an exception of all of them, which
     names the rank. A group that has failed needs a new call of ``context_parallel`` on all ranks.

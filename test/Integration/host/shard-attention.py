@@ -41,6 +41,8 @@ TIME_LIMIT_MS = 120000
 SHORT_LIMIT_MS = 500
 SEND_RECV, ALL_GATHER, ALL_TO_ALL = 0, 1, 2  # attn_comm_kind
 # Functions of gradients: with the results of attention as arguments, or with the attention, and their names.
+RINGS = ("ring", "zigzag")
+METHODS = ("ring", "zigzag", "allgather", "ulysses")
 ALONE, WITH_ATTENTION = "backward", "combined"
 FUNCTIONS = {None: "attention", ALONE: "attention_bwd", WITH_ATTENTION: "attention_grad"}
 INVALID_ARGUMENT, SHAPE_MISMATCH, DRIVER_ERROR, IO_ERROR = 1, 2, 10, 11  # attn_status
@@ -273,7 +275,8 @@ class RandomCases:
         """A case, a method, a number of ranks, and a function of its gradients."""
         self.rng = random.Random(f"{self.seed} {number}")
         maybe = lambda probability: self.rng.random() < probability
-        method, ranks = self.rng.choice(["ring", "zigzag", "allgather"]), self.rng.randint(1, 6)
+        method = self.rng.choice(METHODS)
+        ranks = self.rng.choice([1, 2, 4]) if method == "ulysses" else self.rng.randint(1, 6)
         dropout = None
         if maybe(0.3):
             name, rounds = self.rng.choice([("philox", 7), ("arx", 6), ("threefry", 20)])
@@ -454,6 +457,24 @@ def count_messages(attended, method, ranks):
     return sent, returned
 
 
+def exchanged_bytes(case, ranks, gradient):
+    """The bytes that each rank sends to others if ranks exchange heads for positions: of a tensor with fewer heads than
+    ranks, each rank gets one head, and gradients of it are f32."""
+    row = BATCH * case.queries // ranks * HEADS
+    width, lse = case.storage.width, 4 * case.has_lse
+    q, out = row * DIM * width, row * VALUE_DIM * width
+    heads = max(KEY_HEADS, ranks)
+    element = BATCH * case.keys // ranks * heads * (DIM + VALUE_DIM)
+    kv, dkv = element * width, element * (4 if KEY_HEADS < ranks else width)
+    forward = q + kv + out + row * lse
+    # The gradient needs the log-sum-exp, whether or not it has a gradient.
+    backward = q + kv + out + row * 4 + out + row * lse + q + dkv
+    total = {None: forward, ALONE: backward, WITH_ATTENTION: forward + backward}[gradient]
+    if gradient == WITH_ATTENTION and not case.has_lse:
+        total += row * 4
+    return total * (ranks - 1) // ranks
+
+
 class Tester:
     def __init__(self, args):
         self.work, self.runtime = args.work, args.runtime
@@ -505,6 +526,8 @@ class Tester:
         if gradient is None:
             gradients = 0
         sinks = HEADS * 4 * (ranks - 1) if gradient and case.sinks else 0
+        if method == "ulysses":
+            return {SEND_RECV: 0, ALL_GATHER: sinks, ALL_TO_ALL: exchanged_bytes(case, ranks, gradient)}
         if method == "allgather":
             # Attention and its gradient gather the same keys.
             return {SEND_RECV: 0, ALL_GATHER: (ranks - 1) * keys + sinks, ALL_TO_ALL: (ranks - 1) * gradients}
@@ -515,12 +538,12 @@ class Tester:
         """Whether ranks sent what the method needs."""
         ranks, case, wrong = group.ranks, inputs.case, []
         counts = [ranks - 1] * ranks, [int(ranks > 1)] * ranks
-        if method != "allgather" and not case.dynamic:
+        if method in RINGS and not case.dynamic:
             counts = count_messages(inputs.attended, method, ranks)
         for rank, (sent, returned) in enumerate(zip(*counts)):
             found = {kind: group.traffic(rank, kind).bytes_sent for kind in (SEND_RECV, ALL_GATHER, ALL_TO_ALL)}
             choices = [(sent, returned)]
-            if method != "allgather" and not case.is_exact:
+            if method in RINGS and not case.is_exact:
                 choices = [(i, j) for i in range(sent, ranks) for j in range(ranks if gradient else 1)]
             expected = [self.sent_bytes(case, method, ranks, gradient, *choice) for choice in choices]
             if found not in expected:
@@ -635,7 +658,8 @@ func.func @gradient(%q: {shape}, %lse: {rows}, %dout: {shape}, %dq: {shape}, %dk
         case, ranks = next(case for case in CASES if case.name == "two_sided"), 4
         inputs, function, wrong = Inputs(case, seed=1), self.shard(case, method, ranks, ALONE), []
         # Two tensors in each call: keys and values, then their gradients, which come back at last.
-        last = 4 if method == "allgather" else 2 * (ranks - 1) * 2
+        # With heads exchanged: seven operands and three gradients.
+        last = {"allgather": 4, "ulysses": 10}.get(method, 2 * (ranks - 1) * 2)
         for number in range(last):
             faults = lambda rank: Faults(0, 0, number if rank == 1 else -1, DRIVER_ERROR, 0, -1, 0)
             group = Group(self.library, ranks, faults=faults)
@@ -672,7 +696,7 @@ func.func @gradient(%q: {shape}, %lse: {rows}, %dout: {shape}, %dq: {shape}, %dk
         expect("a wrong size", run(size=2), INVALID_ARGUMENT, "has 2 ranks, expected 4")
         expect("no communicator", [call(function, right)], INVALID_ARGUMENT, "the thread has no communicator")
         found = run(faults=lambda rank: Faults(0, 0, 1 if rank == 1 else -1, DRIVER_ERROR, 0, -1, 0))
-        if method != "allgather":
+        if method in RINGS:
             expect("a failing call", found, DRIVER_ERROR, "rank 1: call 1 fails as it should")
             found = run(limit_ms=SHORT_LIMIT_MS,
                         faults=lambda rank: Faults(0, 0, -1, DRIVER_ERROR, 0, 2 if rank == 1 else -1, 0))
@@ -689,13 +713,16 @@ def make_checks(tester, method, gradients):
         if method == "zigzag" and case.dynamic:
             continue
         # Gradients take long to compile: most cases have a ring and one other method, and pairs of chunks are few.
-        if gradients and case.name != "causal" and method == ("zigzag", "allgather")[number % 2]:
+        others = ("zigzag", "allgather", "ulysses")
+        if gradients and case.name != "causal" and method in others and method != others[number % 3]:
             continue
         usual = 2 if method == "zigzag" and gradients else 4
-        for ranks in (1, 2, 3, 6) if case.name == "causal" else (usual,):
+        counts = (1, 2, 4) if method == "ulysses" else (1, 2, 3, 6)
+        for ranks in counts if case.name == "causal" else (usual,):
             kind = kinds[(number + ranks + len(method)) % len(kinds)]
             yield f"{case.name} {ranks} {kind or ''}", partial(tester.check_case, case, method, ranks, kind)
-    for ranks in (2, 4):
+    # There are two heads.
+    for ranks in (2,) if method == "ulysses" else (2, 4):
         yield f"bits {ranks}", partial(tester.check_gradient_bits if gradients else tester.check_bits, method, ranks)
     for kind in kinds:
         yield f"delays {kind or ''}", partial(tester.check_delays, method, kind)
@@ -715,7 +742,7 @@ def main():
     os.makedirs(args.work, exist_ok=True)
     tester = Tester(args)
     checks = {}
-    for method in ("ring", "zigzag", "allgather"):
+    for method in METHODS:
         for name, check in make_checks(tester, method, args.gradients):
             checks[f"{name} {method}"] = check
     cases = RandomCases(args.seed)
