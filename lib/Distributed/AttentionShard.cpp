@@ -10,10 +10,17 @@
 #include "RankTensors.h"
 #include "ShardEmitter.h"
 #include "attn/Dialect/Attn/IR/AttnMergeOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+#include <limits>
 
 using namespace mlir;
 using namespace mlir::attn;
+
+/// The most partial results that are merged at once.
+static constexpr size_t maxMerged = 16;
 
 namespace {
 /// Emits the attention of one rank.
@@ -24,6 +31,7 @@ public:
 
   Values emitWhole(Value key, Value value) override;
   Values emitHeads() override;
+  Values emitSegments() override;
 
 private:
   /// Results of attention to some keys.
@@ -61,6 +69,14 @@ private:
                         Partial destination, Value sinks);
   /// The sinks of the heads of this rank; null if there are none.
   Value emitSinksOfRank();
+
+  /// The numbers of keys that this rank has of the sequences of a KV cache;
+  /// null if all keys count.
+  Value emitLengthsOfRank();
+  /// The results of no keys but the sinks.
+  Partial emitPartialOfSinks();
+  /// The results of all ranks, of which this one has `partial`.
+  SmallVector<Partial> emitGatheredPartials(Partial partial);
   Partial emitMerge(ArrayRef<Partial> partials, Partial destination);
 
   /// The results of `step` with the queries of one slot and the keys of one.
@@ -194,6 +210,119 @@ AttentionShard::Values AttentionShard::emitHeads() {
         emitRounded(b, emitChunkOfRank(b, ranks, value, heads), result));
   return chunks;
 }
+
+//===----------------------------------------------------------------------===//
+// Segments of keys
+//===----------------------------------------------------------------------===//
+
+Value AttentionShard::emitLengthsOfRank() {
+  Value lengths = attention.getKeyLengths();
+  if (!lengths)
+    return nullptr;
+  RankedTensorType type = getTensorType(lengths);
+  auto word = [&](Value value) {
+    return b.createOrFold<arith::IndexCastOp>(b.getI32Type(), value);
+  };
+  Value capacity = emitLength(keys.key);
+  Value first = word(b.createOrFold<arith::MulIOp>(rank, capacity));
+  // Lengths below 0 or above the number of keys stay so on a rank that has the
+  // first or the last keys: attention reports them.
+  auto bound = [&](int64_t number, Value bound, int32_t none) -> Value {
+    Value isLast =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::eq, rank, index(number));
+    Value unbounded = arith::ConstantIntOp::create(b, none, 32);
+    return arith::SelectOp::create(b, isLast, unbounded, bound);
+  };
+  Value least = bound(0, arith::ConstantIntOp::create(b, 0, 32),
+                      std::numeric_limits<int32_t>::min());
+  Value most = bound(placement.ranks - 1, word(capacity),
+                     std::numeric_limits<int32_t>::max());
+  SmallVector<AffineMap> maps(2, b.getMultiDimIdentityMap(1));
+  auto ofRank = linalg::GenericOp::create(
+      b, type, lengths, emitEmpty(b, type, lengths), maps,
+      utils::IteratorType::parallel,
+      [&](OpBuilder &body, Location loc, ValueRange arguments) {
+        Value rest = arith::SubIOp::create(body, loc, arguments.front(), first);
+        Value length = arith::MaxSIOp::create(body, loc, rest, least);
+        length = arith::MinSIOp::create(body, loc, length, most);
+        linalg::YieldOp::create(body, loc, length);
+      });
+  return ofRank.getResult(0);
+}
+
+AttentionShard::Partial AttentionShard::emitPartialOfSinks() {
+  Partial partial = emitPartialDestination();
+  Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0));
+  partial.out = linalg::FillOp::create(b, zero, partial.out).getResult(0);
+  AffineMap ofHeads = AffineMap::get(3, 0, b.getAffineDimExpr(headsDim));
+  SmallVector<utils::IteratorType> loops(3, utils::IteratorType::parallel);
+  auto broadcast = linalg::GenericOp::create(
+      b, partial.lse.getType(), attention.getSinks(), partial.lse,
+      ArrayRef<AffineMap>{ofHeads, b.getMultiDimIdentityMap(3)}, loops,
+      [&](OpBuilder &body, Location loc, ValueRange arguments) {
+        Value sink = arguments.front();
+        if (!sink.getType().isF32())
+          sink = arith::ExtFOp::create(body, loc, body.getF32Type(), sink);
+        linalg::YieldOp::create(body, loc, sink);
+      });
+  partial.lse = broadcast.getResult(0);
+  return partial;
+}
+
+SmallVector<AttentionShard::Partial>
+AttentionShard::emitGatheredPartials(Partial partial) {
+  Value outs = emitGathered(b, placement.ranks, partial.out);
+  Value lses = emitGathered(b, placement.ranks, partial.lse);
+  auto get = [&](Value parts, RankedTensorType type, int64_t number) -> Value {
+    SmallVector<OpFoldResult> sizes =
+        tensor::getMixedSizes(b, b.getLoc(), parts);
+    SmallVector<OpFoldResult> offsets(sizes.size(), b.getIndexAttr(0));
+    SmallVector<OpFoldResult> strides(sizes.size(), b.getIndexAttr(1));
+    offsets.front() = b.getIndexAttr(number);
+    sizes.front() = b.getIndexAttr(1);
+    return tensor::ExtractSliceOp::create(b, type, parts, offsets, sizes,
+                                          strides);
+  };
+  SmallVector<Partial> partials;
+  for (int64_t number = 0; number < placement.ranks; ++number)
+    partials.push_back(
+        {get(outs, getOutType(), number), get(lses, getLseType(), number)});
+  return partials;
+}
+
+AttentionShard::Values AttentionShard::emitSegments() {
+  Value positions =
+      needsPositions(attention) ? emitSegmentPositions() : Value();
+  if (placement.ranks == 1)
+    return getValues(emitAttention(attention.getQuery(), keys, positions,
+                                   results, attention.getSinks()));
+  Value lengths = emitLengthsOfRank();
+  Partial ofRank = emitAttention(attention.getQuery(), keys, positions,
+                                 emitPartialDestination(), /*sinks=*/nullptr);
+  if (lengths)
+    ofRank.out.getDefiningOp<AttentionOp>().getKeyLengthsMutable().assign(
+        lengths);
+  SmallVector<Partial> partials = emitGatheredPartials(ofRank);
+  if (attention.getSinks())
+    partials.push_back(emitPartialOfSinks());
+  // Kernels take the memory of a few partial results each.
+  while (partials.size() > maxMerged) {
+    SmallVector<Partial> merged;
+    for (ArrayRef<Partial> rest = partials; !rest.empty();) {
+      ArrayRef<Partial> group = rest.take_front(maxMerged);
+      rest = rest.drop_front(group.size());
+      merged.push_back(group.size() == 1
+                           ? group.front()
+                           : emitMerge(group, emitPartialDestination()));
+    }
+    partials = merged;
+  }
+  return getValues(emitMerge(partials, results));
+}
+
+//===----------------------------------------------------------------------===//
+// Rings
+//===----------------------------------------------------------------------===//
 
 AttentionShard::Partial AttentionShard::emitPartial(const RingStep &step,
                                                     int64_t querySlot,

@@ -29,6 +29,8 @@ struct ChunkPlacement {
   /// 1: rank `r` has chunk `r`. 2: it also has chunk `2 * ranks - 1 - r`, so
   /// that with a causal mask all ranks attend to as many pairs (zigzag).
   int64_t chunksPerRank = 1;
+  /// Whether ranks have chunks of keys alone, and all of them all queries.
+  bool allHaveQueries = false;
 
   int64_t getNumChunks() const { return ranks * chunksPerRank; }
   /// The chunk number `slot` of `rank`.

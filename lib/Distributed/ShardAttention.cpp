@@ -60,7 +60,8 @@ struct Clause {
 };
 } // namespace
 
-static SmallVector<ShardedOperand> getShardedOperands(AttentionOpInterface op) {
+static SmallVector<ShardedOperand> getShardedOperands(AttentionOpInterface op,
+                                                      ShardMethod method) {
   SmallVector<ShardedOperand> operands;
   MutableArrayRef<OpOperand> rest = op->getOpOperands();
   for (const AttentionOperand &shaped : op.getShapedOperands()) {
@@ -69,14 +70,21 @@ static SmallVector<ShardedOperand> getShardedOperands(AttentionOpInterface op) {
     operands.push_back({shaped.name, &rest.front()});
     rest = rest.drop_front();
   }
+  if (method == ShardMethod::DistAttention)
+    llvm::erase_if(operands, [](const ShardedOperand &operand) {
+      return operand.name != "key" && operand.name != "value";
+    });
   return operands;
 }
 
 /// The clauses whose positions or tensors would have to be distributed, too.
-static SmallVector<Clause> getOtherClauses(AttentionOpInterface op) {
+static SmallVector<Clause> getOtherClauses(AttentionOpInterface op,
+                                           ShardMethod method) {
   SmallVector<Clause> clauses = {
       {"sequences", op.getQuerySequences() != nullptr},
-      {"key_lengths", op.getKeyLengths() != nullptr},
+      {"key_lengths",
+       op.getKeyLengths() != nullptr && method != ShardMethod::DistAttention},
+      {"page_table", op.getPageTable() != nullptr},
       {"positions", op.getPositions() != nullptr},
       {"reads", !op.getMaskReads().empty()},
       {"dropout_mask", op.getDropoutMask() != nullptr}};
@@ -91,8 +99,9 @@ static SmallVector<Clause> getOtherClauses(AttentionOpInterface op) {
   return clauses;
 }
 
-static LogicalResult verifyClauses(AttentionOpInterface op) {
-  for (const Clause &clause : getOtherClauses(op))
+static LogicalResult verifyClauses(AttentionOpInterface op,
+                                   ShardMethod method) {
+  for (const Clause &clause : getOtherClauses(op, method))
     if (clause.isPresent)
       return op.emitOpError("cannot be distributed over ranks with '")
              << clause.name << "'";
@@ -176,6 +185,18 @@ static LogicalResult verifySource(DestinationStyleOpInterface op,
          << source->getName() << "')";
 }
 
+/// Checks that ranks can have segments of the keys of `op`.
+static LogicalResult verifySegments(AttentionOpInterface op) {
+  if (!isa<AttentionOp>(op.getOperation()))
+    return op.emitOpError("cannot be distributed over ranks by "
+                          "'distattention', which is for attention alone");
+  if (op.getKeyLengths() && needsPositions(op))
+    return op.emitOpError(
+        "with 'key_lengths' can be distributed over ranks by 'distattention' "
+        "only if no mask, region or dropout depends on positions");
+  return success();
+}
+
 namespace {
 /// Rewrites one function.
 class FunctionSharder {
@@ -184,6 +205,7 @@ public:
       : func(func), method(method), builder(func.getContext()) {
     placement.ranks = ranks;
     placement.chunksPerRank = method == ShardMethod::Zigzag ? 2 : 1;
+    placement.allHaveQueries = method == ShardMethod::DistAttention;
   }
 
   /// Fails if the function cannot be distributed; it has not been changed then.
@@ -239,10 +261,11 @@ bool FunctionSharder::isChunked(OpOperand &operand) {
   if (auto *found = rows.find(owner); found != rows.end())
     return found->second.isChunked(operand);
   return llvm::is_contained(attentions, owner) &&
-         llvm::any_of(getShardedOperands(cast<AttentionOpInterface>(owner)),
-                      [&](const ShardedOperand &other) {
-                        return other.operand == &operand;
-                      });
+         llvm::any_of(
+             getShardedOperands(cast<AttentionOpInterface>(owner), method),
+             [&](const ShardedOperand &other) {
+               return other.operand == &operand;
+             });
 }
 
 /// Whether `op` gives a size of new destinations of chunks, which are replaced.
@@ -293,15 +316,18 @@ LogicalResult FunctionSharder::addAttention(AttentionOpInterface op) {
     return op.emitOpError("must be in the first block of a function to be "
                           "distributed over ranks");
   attentions.push_back(op);
-  if (failed(verifyClauses(op)))
+  if (failed(verifyClauses(op, method)))
+    return failure();
+  if (method == ShardMethod::DistAttention && failed(verifySegments(op)))
     return failure();
   if (method == ShardMethod::Ulysses &&
       failed(verifyHeads(op, placement.ranks)))
     return failure();
-  for (auto [name, operand] : getShardedOperands(op))
+  for (auto [name, operand] : getShardedOperands(op, method))
     if (failed(addChunked(op, name, *operand)))
       return failure();
-  sharded.insert(op->result_begin(), op->result_end());
+  if (method != ShardMethod::DistAttention)
+    sharded.insert(op->result_begin(), op->result_end());
   return success();
 }
 
@@ -476,6 +502,8 @@ FunctionSharder::emitShard(AttentionOpInterface op,
       createShardEmitter(builder, op, placement, rank);
   if (method == ShardMethod::Ulysses)
     return emitter->emitHeads();
+  if (method == ShardMethod::DistAttention)
+    return emitter->emitSegments();
   if (isRing()) {
     SmallVector<RingStep> steps = scheduleRing(reachable, placement);
     report(op, steps);

@@ -35,6 +35,22 @@ std::unique_ptr<ShardEmitter> attn::createShardEmitter(OpBuilder &builder,
                               placement, rank);
 }
 
+bool attn::needsPositions(AttentionOpInterface op) {
+  auto isUsed = [](BlockArgument argument) { return !argument.use_empty(); };
+  Region &scoreMod = op.getScoreMod();
+  bool scoreHasPositions =
+      !scoreMod.empty() &&
+      llvm::any_of(scoreMod.getArguments().drop_front(), isUsed);
+  if (op.getDropoutAttr() || scoreHasPositions || !op.getMaskMod().empty())
+    return true;
+  MaskAttrInterface mask = op.getMaskAttr();
+  if (!mask)
+    return false;
+  auto causal = dyn_cast<CausalAttr>(mask);
+  return !causal || causal.getAlignment() != MaskAlignment::BottomRight ||
+         getDimSize(op.getQuery(), sequenceDim) != 1;
+}
+
 //===----------------------------------------------------------------------===//
 // Ranks and positions
 //===----------------------------------------------------------------------===//
@@ -107,6 +123,15 @@ Value ShardEmitter::emitHeadPositions(Value query, Value key) {
   FirstPositions first;
   first.head = emitFirstHead();
   return emitPositions(first, emitLength(query), emitLength(key));
+}
+
+Value ShardEmitter::emitSegmentPositions() {
+  Value numKeys = emitLength(op.getKey());
+  FirstPositions first;
+  first.key = b.createOrFold<arith::MulIOp>(rank, numKeys);
+  return emitPositions(
+      first, emitLength(op.getQuery()),
+      b.createOrFold<arith::MulIOp>(numKeys, index(placement.ranks)));
 }
 
 Value ShardEmitter::emitPositions(const RingStep &step, Value query,
@@ -184,8 +209,10 @@ Value ShardEmitter::emitWithSlot(Value tensor, Value chunk, int64_t slot) {
 Value ShardEmitter::emitDestination(Value destination, Value like) {
   if (!destination.getDefiningOp<tensor::EmptyOp>())
     return destination;
-  return emitEmpty(b, getChunkType(getTensorType(destination), placement.ranks),
-                   like);
+  RankedTensorType type = getTensorType(destination);
+  if (!placement.allHaveQueries)
+    type = getChunkType(type, placement.ranks);
+  return emitEmpty(b, type, like);
 }
 
 Operation *ShardEmitter::emitCopy(TypeRange results) {

@@ -33,6 +33,12 @@ public:
   /// The results with all positions of the heads of this rank.
   virtual SmallVector<Value> emitHeads() = 0;
 
+  /// The results of attention to the keys of all ranks, of which each has a
+  /// segment, and all have the same queries.
+  virtual SmallVector<Value> emitSegments() {
+    llvm_unreachable("gradients have no segments of keys");
+  }
+
   /// The results of a ring.
   SmallVector<Value> emitRing(ArrayRef<RingStep> steps);
 
@@ -89,6 +95,8 @@ protected:
   /// The `positions` of all of `query` and `key` with heads of this rank; null
   /// if it makes no difference which heads these are.
   Value emitHeadPositions(Value query, Value key);
+  /// The positions of all queries and of this rank's keys.
+  Value emitSegmentPositions();
   /// The positions of this rank's queries and of all keys.
   Value emitWholePositions(Value key);
   /// The positions of `query`, of this rank, and of `key`, in slots.
@@ -134,6 +142,10 @@ private:
   std::pair<Values, Values> emitOverlap(function_ref<Values()> first,
                                         function_ref<Values()> second);
 };
+
+/// Whether attention to a segment of the keys of `op` depends on where the
+/// segment is. A query that is alone attends to all keys with a causal mask.
+bool needsPositions(AttentionOpInterface op);
 
 /// The emitter for `op`, attention or its gradient.
 std::unique_ptr<ShardEmitter> createShardEmitter(OpBuilder &builder,

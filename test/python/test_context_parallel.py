@@ -60,7 +60,7 @@ def attend_exactly(query, key, value, keep=None, score=None, sinks=None):
     """Output and log-sum-exp in double precision."""
     key, value = (tensor.repeat_interleave(HEADS // KEY_HEADS, 1) for tensor in (key, value))
     scores = query @ key.mT / math.sqrt(DIM)
-    positions = torch.meshgrid(torch.arange(LENGTH), torch.arange(LENGTH), indexing="ij")
+    positions = torch.meshgrid(*[torch.arange(size) for size in scores.shape[-2:]], indexing="ij")
     if score is not None:
         scores = score(scores, *positions)
     if keep is not None:
@@ -222,6 +222,111 @@ def test_results_without_gradients(method):
         check(result, [expected], torch.bfloat16)
 
 
+# By name: the number of queries, options of sdpa, and of ``attend_exactly``.
+SEGMENT_CASES = {
+    "one query": (1, {}, {}),
+    "soft cap": (1, {"soft_cap": 2.0, "scale": 0.5}, {"score": lambda s, i, j: 2 * torch.tanh(s * math.sqrt(DIM) / 4)}),
+    "sinks": (3, {"sinks": SINKS}, {"sinks": SINKS}),
+    "top left": (3, {"is_causal": True}, {"keep": lambda i, j: j <= i}),
+    "window": (
+        2,
+        {"attn_mask": masks.sliding_window(40, 0)},
+        {"keep": lambda i, j: (j >= i + LENGTH - 2 - 40) & (j <= i + LENGTH - 2)},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", SEGMENT_CASES)
+def test_segments_of_keys(name, dtype):
+    """Decoding: all ranks have all queries, and each a segment of the keys."""
+    queries, options, exact = SEGMENT_CASES[name]
+    _, key, value, _ = make_inputs(dtype)
+    query = make(HEADS, 7, dtype, queries)
+    expected = attend_exactly(query.double(), key.double(), value.double(), **exact)
+
+    def body(ranks):
+        attention = context_parallel(sdpa, ranks, "distattention")
+        parts = [shard_sequence(tensor, ranks, "distattention") for tensor in (key, value)]
+        return attention(query, *parts, **options, enable_gqa=True, return_lse=True)
+
+    results = run_threads(3, body)
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
+        check(result, expected, dtype)
+        assert all(torch.equal(tensor, other) for tensor, other in zip(result, results[0]))
+
+
+def test_segments_of_caches():
+    """The lengths of a cache grow, and no function is compiled again."""
+    _, key, value, _ = make_inputs()
+    query = make(HEADS, 7, length=1)
+    lengths = torch.tensor([[0, LENGTH], [LENGTH // 3, 1], [50, LENGTH // 3 + 1]], dtype=torch.int32)
+
+    def body(ranks):
+        attention = context_parallel(sdpa, ranks, "distattention")
+        parts = [shard_sequence(tensor, ranks, "distattention") for tensor in (key, value)]
+        return [attention(query, *parts, key_lengths=each, enable_gqa=True, return_lse=True) for each in lengths]
+
+    for results in run_threads(3, body):
+        if isinstance(results, Exception):
+            raise results
+        for result, each in zip(results, lengths):
+            for entry, length in enumerate(each.tolist()):
+                row = [tensor[entry : entry + 1, :, :length].double() for tensor in (key, value)]
+                exact = attend_exactly(query[entry : entry + 1].double(), *row)
+                check([tensor[entry : entry + 1] for tensor in result], exact)
+
+
+def test_segments_with_flex_attention():
+    queries = 2
+    query = make(HEADS, 7, length=queries)
+    _, key, value, _ = make_inputs()
+    make_mask = torch.nn.attention.flex_attention.create_block_mask
+    block_mask = make_mask(lambda b, h, i, j: (i + j) % 3 != 0, None, None, queries, LENGTH, device="cpu")
+    expected = attend_exactly(
+        *(tensor.double() for tensor in (query, key, value)), keep=lambda i, j: (i + j) % 3 != 0,
+        score=lambda s, i, j: s + 0.1 * j
+    )  # fmt: skip
+
+    def body(ranks):
+        attention = context_parallel(flex_attention, ranks, "distattention")
+        parts = [shard_sequence(tensor, ranks, "distattention") for tensor in (key, value)]
+        score_mod = lambda s, b, h, i, j: s + 0.1 * j  # noqa: E731
+        return attention(query, *parts, score_mod, block_mask, enable_gqa=True, return_lse=True)
+
+    for result in run_threads(2, body):
+        if isinstance(result, Exception):
+            raise result
+        check(result, expected)
+
+
+def test_refusals_of_segments():
+    tensor, lengths = torch.zeros(2, 1, 8, 16), torch.zeros(2, dtype=torch.int32)
+    cases = [
+        ("distattention", {"key_lengths": lengths, "is_causal": True}, "takes key_lengths without masks and dropout"),
+        ("distattention", {"key_lengths": lengths, "dropout_p": 0.5}, "takes key_lengths without masks and dropout"),
+        ("distattention", {"key_lengths": lengths[:1]}, "key_lengths is torch.int32 (1,), expected a tensor of"),
+        ("distattention", {"key_lengths": [3]}, "key_lengths is list, expected a tensor of torch.int32 with the shape"),
+        ("ring", {"key_lengths": lengths}, "sdpa with the method ring does not take key_lengths; leave it out"),
+    ]
+
+    def body(ranks):
+        texts = []
+        for method, options, _ in cases:
+            with pytest.raises(AttnError) as error:
+                context_parallel(sdpa, ranks, method)(tensor, tensor, tensor, **options)
+            texts.append(str(error.value))
+        with pytest.raises(UnsupportedError, match="requires a gradient, which the method distattention does not"):
+            context_parallel(sdpa, ranks, "distattention")(tensor.clone().requires_grad_(), tensor, tensor)
+        return texts
+
+    for texts in run_threads(2, body):
+        for text, (_, _, expected) in zip(texts, cases):
+            assert expected in text
+
+
 def test_order_of_shards():
     whole = torch.arange(12).view(1, 12)
 
@@ -327,7 +432,7 @@ def test_refusals_of_shards():
         assert texts[3].startswith("query has 3 heads, which must be a multiple of 2, the number of ranks")
         assert texts[4].startswith("key has 3 heads, which must be a multiple or a divisor of 2, the number of ranks")
         assert texts[5] == "function is add; pass attn.torch.sdpa or attn.torch.flex_attention"
-        assert texts[6] == "method is 'striped'; it must be one of ring, zigzag, allgather, ulysses"
+        assert texts[6] == "method is 'striped'; it must be one of ring, zigzag, allgather, ulysses, distattention"
         assert "call torch.distributed.init_process_group, or pass local_ranks" in texts[7]
 
 

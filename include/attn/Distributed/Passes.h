@@ -27,7 +27,9 @@ enum class ShardMethod {
   /// The same, with chunks from both ends of the sequence on each rank.
   Zigzag,
   /// All of them for some of the heads.
-  Ulysses
+  Ulysses,
+  /// None: ranks have the same queries, and merge their results.
+  DistAttention
 };
 
 #define GEN_PASS_DECL

@@ -37,7 +37,8 @@ def AttnShardAttentionPass
     |---|---|---|---|
     | `allgather` | all keys and values at once | to all keys | all |
     | `ring` | a chunk in each of `ranks - 1` steps, from one rank to the next | to a chunk in a step | two chunks |
-    | `ulysses` | heads of queries, keys, values and results for positions (`attn.comm.all_to_all`) | to all keys, of a part of the heads | a part of the heads of all |
+    | `distattention` | results of all ranks, for all queries | to a chunk | a chunk |
+    | `ulysses` | heads of all tensors for positions | to all keys, of a part of the heads | a part of the heads of all |
 
     `zigzag` is a ring in which ranks have two chunks, of `2 * ranks`: rank `r` has
     chunk `r` and, behind it in its tensors, chunk `2 * ranks - 1 - r`. With a causal
@@ -49,6 +50,12 @@ def AttnShardAttentionPass
     `1 / ranks` of the query heads, and sends the results back. The number of ranks must divide
     that of query heads, and divide or be a multiple of those of key and value heads. A key
     head for several ranks is sent to each of them.
+
+    `distattention` is for few queries and many keys, as in decoding (DistAttention, Lin et
+    al. 2024): all ranks have all queries and get all results, and each has a chunk of the
+    keys. Ranks gather the partial results of all, in f32, and merge them in the order of
+    ranks. With `key_lengths`, rank `r` has keys from `r * capacity` on of each sequence,
+    where `capacity` is the length of its part of the cache. There are no gradients.
 
     In a ring, the next chunk travels while a rank attends to the present one
     (`attn.overlap`), and `attn.merge` combines the results of all steps.
@@ -134,8 +141,10 @@ def AttnShardAttentionPass
     The pass runs before scheduling. An attention or a gradient that it cannot
     distribute is an error:
 
-    - one with `sequences`, `key_lengths`, `reads`, `block_mask`, `identity`,
-      `dropout_mask`, `positions`, `dcaptures`, or a `query` or `epilogue` region
+    - one with `sequences`, `key_lengths`, `page_table`, `reads`, `block_mask`,
+      `identity`, `dropout_mask`, `positions`, `dcaptures`, or a `query` or `epilogue`
+      region; `distattention` takes `key_lengths` where no mask, region or dropout depends
+      on positions, as a causal mask of one query does not
     - lengths that `ranks` does not divide; with `dropout` and another method than `ulysses`,
       chunks in which no word of a keep mask begins
     - with `ulysses`, numbers of heads that are dynamic or do not fit `ranks`, and `heads`
@@ -155,6 +164,10 @@ def AttnShardAttentionPass
                clEnumValN(::mlir::attn::ShardMethod::Zigzag, "zigzag",
                           "the same, with chunks from both ends of the "
                           "sequence on each rank"),
+               clEnumValN(::mlir::attn::ShardMethod::DistAttention,
+                          "distattention",
+                          "none of them: ranks have the same queries and merge "
+                          "their results"),
                clEnumValN(::mlir::attn::ShardMethod::Ulysses, "ulysses",
                           "all of them for some heads, in exchange for the "
                           "other heads"))}]>,

@@ -40,7 +40,9 @@ from attn.torch.ops import _library, draw_state, read_variant, refuse_second_der
 from attn.torch.process_groups import Ranks, find_place, find_ranks, make_ranks
 from attn.torch.sdpa import _check_cap, _combine, make_kind, sdpa
 
-METHODS = ("ring", "zigzag", "allgather", "ulysses")
+METHODS = ("ring", "zigzag", "allgather", "ulysses", "distattention")
+#: In which all ranks have all queries.
+SEGMENTS = "distattention"
 # How long ranks wait for each other: some compile longer than others.
 _SECONDS = 600.0
 #: The dimension of positions.
@@ -87,15 +89,27 @@ def _agree(ranks: Ranks, facts: Dict[str, str]) -> None:
     ranks.agreed.add(digest)
 
 
+def count_query_shards(method: str, ranks: int) -> int:
+    """Of how many shards of queries the whole has."""
+    return 1 if method == SEGMENTS else ranks
+
+
 def describe_shards(
-    kind: Kind, with_lse: bool, ranks: int, query: Tensor, key: Tensor, value: Tensor, captures: Sequence[Tensor]
+    kind: Kind,
+    with_lse: bool,
+    method: str,
+    ranks: int,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    captures: Sequence[Tensor],
 ) -> Attention:
     """The attention of the whole, of which a rank has such shards."""
     description = describe_attention(kind, with_lse, query, key, value, captures)
     return dataclasses.replace(
         description,
         batch=query.shape[0],
-        queries=query.shape[_SEQUENCE] * ranks,
+        queries=query.shape[_SEQUENCE] * count_query_shards(method, ranks),
         keys=key.shape[_SEQUENCE] * ranks,
     )
 
@@ -164,7 +178,7 @@ class _ShardPlan:
         self._state = len(tensors) if self.has_dropout else None
         self._ranks = ranks
         self._communicator = ranks.find_communicator(query.device)
-        description = describe_shards(kind, True, ranks.size, query, key, value, captures)
+        description = describe_shards(kind, True, method, ranks.size, query, key, value, captures)
         target = find_target(query.device)
         self._backward: Optional[Callable[[], Function]] = None
         of_gradient = dataclasses.replace(description, with_lse=mode.with_lse)
@@ -366,6 +380,11 @@ def _attend(
                 f"{name} requires a gradient, which attention over several ranks does not have; call .detach() on it"
             )
     needs_gradient = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (query, key, value))
+    if needs_gradient and method == SEGMENTS:
+        raise UnsupportedError(
+            f"query, key or value requires a gradient, which the method {method} does not have; call it under "
+            "torch.no_grad(), or choose another method"
+        )
     rng = None
     if kind.dropout_p:
         # Ranks drop what one process with the seed of the first rank does.
@@ -389,6 +408,7 @@ def _attend_sdpa(
     enable_gqa: bool,
     soft_cap: Optional[float],
     sinks: Optional[Tensor],
+    key_lengths: Optional[Tensor],
     return_lse: bool,
     deterministic: bool,
 ) -> Tuple[Tensor, Tensor]:
@@ -403,6 +423,9 @@ def _attend_sdpa(
         with_unit_stride(tensor, name) for tensor, name in ((query, "query"), (key, "key"), (value, "value"))
     )
     clauses, operands = find_clauses(query, key, sinks, None, None)
+    if key_lengths is not None:
+        clauses = f"{clauses} key_lengths".strip()
+        operands.append(with_unit_stride(key_lengths, "key_lengths"))
     kind = make_kind(_combine(is_causal, named), scale, soft_cap)
     kind = kind._replace(dropout_p=dropout_p, clauses=clauses, deterministic=deterministic)
     return _attend(ranks, method, query, key, value, operands, kind, return_lse)
@@ -410,6 +433,24 @@ def _attend_sdpa(
 
 # A call of this function is one node of a graph.
 _attend_in_graph = torch.compiler.allow_in_graph(_attend_sdpa)
+
+
+def _check_key_lengths(key_lengths: Any, query: Tensor, method: str, has_mask: bool, dropout_p: float) -> None:
+    """Whether ranks can have segments of a KV cache whose entries have ``key_lengths``."""
+    if key_lengths is None:
+        return
+    if method != SEGMENTS:
+        raise UnsupportedError(f"sdpa with the method {method} does not take key_lengths; leave it out")
+    shape = (query.shape[0],)
+    if not isinstance(key_lengths, Tensor) or key_lengths.dtype != torch.int32 or key_lengths.shape != shape:
+        is_tensor = isinstance(key_lengths, Tensor)
+        found = f"{key_lengths.dtype} {tuple(key_lengths.shape)}" if is_tensor else type(key_lengths).__name__
+        raise AttnError(f"key_lengths is {found}, expected a tensor of torch.int32 with the shape {shape}")
+    if has_mask or dropout_p:
+        raise UnsupportedError(
+            "sdpa over several ranks takes key_lengths without masks and dropout: all queries attend to all keys that "
+            "there are; leave is_causal, attn_mask, block_mask and dropout_p out"
+        )
 
 
 def _shard_sdpa(ranks: str, method: str) -> Callable[..., Any]:
@@ -440,10 +481,12 @@ def _shard_sdpa(ranks: str, method: str) -> Callable[..., Any]:
         _refuse(
             "sdpa",
             {
-                "head_map": head_map, "identity": identity, "query_lengths": query_lengths, "key_lengths": key_lengths,
-                "positions": positions, "q_descale": q_descale, "k_descale": k_descale, "v_descale": v_descale,
+                "head_map": head_map, "identity": identity, "query_lengths": query_lengths, "positions": positions,
+                "q_descale": q_descale, "k_descale": k_descale, "v_descale": v_descale,
             },
         )  # fmt: skip
+        has_mask = is_causal or attn_mask is not None or block_mask is not None
+        _check_key_lengths(key_lengths, query, method, has_mask, dropout_p)
         named = ""
         for name, mask in (("attn_mask", attn_mask), ("block_mask", block_mask)):
             if mask is None:
@@ -462,7 +505,7 @@ def _shard_sdpa(ranks: str, method: str) -> Callable[..., Any]:
             named = f"#attn.and<{named}, {text}>" if named else text
         out, lse = _attend_in_graph(
             ranks, method, query, key, value, named, dropout_p, is_causal, scale, enable_gqa, soft_cap, sinks,
-            return_lse, deterministic,
+            key_lengths, return_lse, deterministic,
         )  # fmt: skip
         return (out, lse) if return_lse else out
 
@@ -471,6 +514,7 @@ def _shard_sdpa(ranks: str, method: str) -> Callable[..., Any]:
 
 def _shard_flex_attention(ranks: str, method: str) -> Callable[..., Any]:
     size = find_ranks(ranks).size
+    num_shards = (count_query_shards(method, size), size)
 
     def sharded_flex_attention(
         query: Tensor,
@@ -505,7 +549,7 @@ def _shard_flex_attention(ranks: str, method: str) -> Callable[..., Any]:
         if dropout_p == 1:
             raise UnsupportedError("dropout_p is 1, which drops everything; attention over several ranks takes less")
         query, key, value, captures, kind = flex.prepare(
-            query, key, value, score_mod, block_mask, scale, enable_gqa, dropout_p, shards=size
+            query, key, value, score_mod, block_mask, scale, enable_gqa, dropout_p, num_shards=num_shards
         )
         _check_shards(query, key, value, enable_gqa)
         if kind.reads:
@@ -534,6 +578,10 @@ def context_parallel(
     which causal masks leave all ranks equally much; "allgather", in which each rank gets all keys at once; or
     "ulysses", in which ranks exchange heads for positions, so that each attends with all positions of some heads: the
     number of ranks must divide that of query heads, and divide or be a multiple of that of key heads.
+
+    The method "distattention" is for decoding from a long KV cache: all ranks pass all queries and get all of the
+    output, and each has a shard of the keys and values. It has no gradient. With ``key_lengths`` (``torch.int32``,
+    ``[batch]``), the number of keys that there are on all ranks, rank ``r`` has keys from ``r * positions`` on.
 
     Ranks wait ``timeout`` seconds for each other at most. An error of one rank is an exception of all of them, which
     names the rank. A group that has failed needs a new call of ``context_parallel`` on all ranks.

@@ -707,10 +707,10 @@ def _check_kind(block_mask: Blocks) -> None:
         raise AttnError(f"block_mask is a {type(block_mask).__name__}; pass a BlockMask or a mask_mod")
 
 
-def _check_lengths(block_mask: Blocks, query: Tensor, key: Tensor, shards: int) -> None:
+def _check_lengths(block_mask: Blocks, query: Tensor, key: Tensor, num_shards: Tuple[int, int]) -> None:
     if not isinstance(block_mask, BlockMask):
         return
-    lengths = (query.shape[2] * shards, key.shape[2] * shards)
+    lengths = (query.shape[2] * num_shards[0], key.shape[2] * num_shards[1])
     if tuple(block_mask.seq_lengths) != lengths:
         raise AttnError(
             f"block_mask was made for {block_mask.seq_lengths[0]} queries and {block_mask.seq_lengths[1]} keys, and "
@@ -730,11 +730,11 @@ def prepare(
     has_head_map: bool = False,
     in_graph: bool = False,
     functions: Optional[_Functions] = None,
-    shards: int = 1,
+    num_shards: Tuple[int, int] = (1, 1),
 ) -> Tuple[Tensor, Tensor, Tensor, List[Tensor], Kind]:
     """Query, key and value for each batch entry, the tensors that functions read, and the kind of attention. In a graph
-    functions are traced later. ``functions`` are given where they have been read. The tensors are one of so many equal
-    ``shards`` of the sequence."""
+    functions are traced later. ``functions`` are given where they have been read. The query and the keys are one of
+    ``num_shards`` equal shards of the sequence."""
     check_arguments(scale, dropout_p, query=query, key=key, value=value)
     query, key, value = convert_by_autocast(query, key, value)
     for name, tensor in (("query", query), ("key", key), ("value", value)):
@@ -753,7 +753,7 @@ def prepare(
     if key.shape[0] == 1 and query.shape[0] > 1:
         key, value = key.expand(query.shape[0], -1, -1, -1), value.expand(query.shape[0], -1, -1, -1)
     _check_kind(block_mask)
-    _check_lengths(block_mask, query, key, shards)
+    _check_lengths(block_mask, query, key, num_shards)
     if in_graph:
         mask, reads = read_mask(block_mask, "block_mask") if isinstance(block_mask, Mask) else ("", ())
         return query, key, value, list(reads), Kind(mask, "", "", scale, dropout_p, len(reads))

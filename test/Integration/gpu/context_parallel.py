@@ -81,6 +81,9 @@ CASES = [
     Case("causal, f16", keep=lambda i, j: j <= i, is_causal=True, dtype=torch.float16),
 ]
 TIMED = Case("causal 64k", TIMED_HEADS, TIMED_HEADS, is_causal=True, length=TIMED_LENGTH)
+# Decoding: one query, whose keys are distributed.
+SEGMENTS, SEGMENT_LENGTH, TIMED_SEGMENT_LENGTH = "distattention", 8192, 1 << 20
+SEGMENT_HEADS, SEGMENT_KEY_HEADS = 32, 8
 
 
 #
@@ -94,6 +97,7 @@ def prepare(target, sizes):
         prepare_case(make_bits_case(size), target, [size])
     for case in (*CASES, TIMED):
         prepare_case(case, target, sizes)
+    prepare_segments(target, sizes)
 
 
 def prepare_case(case, target, sizes):
@@ -111,12 +115,37 @@ def prepare_case(case, target, sizes):
         parts = [tensor.narrow(2, 0, case.length // size) for tensor in whole]
         for method in METHODS:
             start = time.monotonic()
-            description = shards.describe_shards(kind, True, size, *parts, [])
+            description = shards.describe_shards(kind, True, method, size, *parts, [])
             of_gradient = dataclasses.replace(description, with_lse=with_lse)
             wait = shards.find_backward(of_gradient, target, method, size, False)
             shards.find_forward(description, target, method, size)
             wait()
             print(f"{case.name}, {method}, {size} ranks: {time.monotonic() - start:.1f} s", flush=True)
+
+
+def list_segment_shapes(length, size=1, batch=1):
+    """The shapes of the query, and of the keys and values of a rank."""
+    shape = (batch, SEGMENT_KEY_HEADS, length // size, DIM)
+    return [(batch, SEGMENT_HEADS, 1, DIM), shape, shape]
+
+
+def make_meta(shapes):
+    return [torch.empty(shape, dtype=torch.bfloat16, device="meta") for shape in shapes]
+
+
+def prepare_segments(target, sizes):
+    kind = make_kind("", None, None)
+    for size in sizes:
+        for length, clauses, operands in (
+            (TIMED_SEGMENT_LENGTH, "", []),
+            (SEGMENT_LENGTH, "key_lengths", [torch.empty(2, dtype=torch.int32, device="meta")]),
+        ):
+            parts = make_meta(list_segment_shapes(length, size, 2 if operands else 1))
+            of_ranks = shards.describe_shards(kind._replace(clauses=clauses), True, SEGMENTS, size, *parts, operands)
+            shards.find_forward(of_ranks, target, SEGMENTS, size)
+    whole = make_meta(list_segment_shapes(TIMED_SEGMENT_LENGTH))
+    of_one = dataclasses.replace(kernels.describe_attention(kind, False, *whole, []), queries=1)
+    kernels.find_functions(of_one, target, None, False)
 
 
 #
@@ -244,6 +273,37 @@ def check_bits(method, rank):
     return {"kept": kept}
 
 
+def make_segments(length, rank, batch=1):
+    """The query, keys and values of the whole, which all ranks draw."""
+    generator = torch.Generator(rank.device).manual_seed(3)
+    return [
+        torch.randn(shape, generator=generator, device=rank.device, dtype=torch.bfloat16)
+        for shape in list_segment_shapes(length, batch=batch)
+    ]
+
+
+def check_segments(rank):
+    """A KV cache of two sequences, one of which ends in the first segment."""
+    query, key, value = make_segments(SEGMENT_LENGTH, rank, batch=2)
+    lengths = torch.tensor([SEGMENT_LENGTH - 77, 100], dtype=torch.int32, device=rank.device)
+    parts = [shard_sequence(tensor, rank.group, SEGMENTS) for tensor in (key, value)]
+    attention = context_parallel(sdpa, rank.group, SEGMENTS, LIMIT)
+    out, lse = attention(query, *parts, enable_gqa=True, return_lse=True, key_lengths=lengths)
+    key, value = (x.double().repeat_interleave(SEGMENT_HEADS // SEGMENT_KEY_HEADS, 1) for x in (key, value))
+    scores = query.double() @ key.mT / math.sqrt(DIM)
+    places = torch.arange(SEGMENT_LENGTH, device=rank.device)
+    scores = scores.masked_fill(places >= lengths.view(2, 1, 1, 1), -math.inf)
+    exact = scores.logsumexp(-1)
+    errors = {
+        "out": (out - (scores - exact[..., None]).exp() @ value).abs().max().item(),
+        "lse": (lse - exact).abs().max().item(),
+    }
+    errors = {name: rank.largest(error if math.isfinite(error) else 1e30) for name, error in errors.items()}
+    if max(errors.values()) > VALUE_TOLERANCE:
+        raise ValueError(f"errors {errors}, expected at most {VALUE_TOLERANCE}")
+    return {name: float(f"{error:.3g}") for name, error in errors.items()}
+
+
 def check_disagreement(rank):
     """All ranks raise the same error."""
     attention = context_parallel(sdpa, rank.group, "ring", LIMIT)
@@ -350,6 +410,22 @@ def time_methods(rank, run_check):
         run_check("time", method, lambda: measure(method, attention, tensors, rank.synchronize))  # noqa: B023
 
 
+def time_segments(rank):
+    """Attention of one query to a KV cache, of one rank that has all of it and of all ranks, in milliseconds."""
+    whole = make_segments(TIMED_SEGMENT_LENGTH, rank)
+    parts = [whole[0], *[shard_sequence(tensor, rank.group, SEGMENTS) for tensor in whole[1:]]]
+    attention = context_parallel(sdpa, rank.group, SEGMENTS, LIMIT)
+    with torch.no_grad():
+        one = rank.largest(time_runs(lambda: sdpa(*whole, enable_gqa=True), rank.synchronize))
+        error = (attention(*parts, enable_gqa=True) - sdpa(*whole, enable_gqa=True)).abs().max().item()
+        both = rank.largest(time_runs(lambda: attention(*parts, enable_gqa=True), rank.synchronize))
+    if not rank.largest(error) <= VALUE_TOLERANCE:
+        raise ValueError(f"error {error}, expected at most {VALUE_TOLERANCE}")
+    gigabytes = 2 * whole[1].numel() * 2 / 1e9
+    row = {"one_rank_ms": round(one, 4), "ms": round(both, 4), "speedup": round(one / both, 3)}
+    return {**row, "terabytes_per_second": round(gigabytes / both, 2)}
+
+
 #
 # Runs
 #
@@ -384,9 +460,12 @@ def run_all(rank, args):
             run_check("check", case.name, functools.partial(check_case, case, method, rank, expected), method=method)
     for method in args.methods:
         run_check("check", "dropout bits", functools.partial(check_bits, method, rank), method=method)
+    run_check("check", "segments", functools.partial(check_segments, rank), method=SEGMENTS)
     run_check("check", "disagreement", functools.partial(check_disagreement, rank))
     if not args.no_times:
         time_methods(rank, run_check)
+        if rank.mode == "processes":
+            run_check("time", "decode 1M", functools.partial(time_segments, rank), method=SEGMENTS)
     # Local ranks have one time limit for all calls.
     if rank.size > 1 and rank.mode == "processes":
         run_check("check", "missing rank", functools.partial(check_missing, rank))

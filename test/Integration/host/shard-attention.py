@@ -43,6 +43,8 @@ SEND_RECV, ALL_GATHER, ALL_TO_ALL = 0, 1, 2  # attn_comm_kind
 # Functions of gradients: with the results of attention as arguments, or with the attention, and their names.
 RINGS = ("ring", "zigzag")
 METHODS = ("ring", "zigzag", "allgather", "ulysses")
+# It has no gradients: all ranks have the queries, and each has a segment of the keys.
+SEGMENTS = "distattention"
 ALONE, WITH_ATTENTION = "backward", "combined"
 FUNCTIONS = {None: "attention", ALONE: "attention_bwd", WITH_ATTENTION: "attention_grad"}
 INVALID_ARGUMENT, SHAPE_MISMATCH, DRIVER_ERROR, IO_ERROR = 1, 2, 10, 11  # attn_status
@@ -90,10 +92,12 @@ class Case:
     """
 
     def __init__(self, name, mask="", attended=None, queries=192, keys=192, mask_mod="", bias=False, sinks=False,
-                 dropout=None, dtype="f32", dynamic=False, has_lse=True, is_exact=True, deterministic=False):
+                 lengths=None, dropout=None, dtype="f32", dynamic=False, has_lse=True, is_exact=True, deterministic=False):
         self.name, self.mask, self.mask_mod, self.bias, self.sinks = name, mask, mask_mod, bias, sinks
         self.attended = attended or (lambda b, h, i, j, shift: np.ones(np.broadcast_shapes(i.shape, j.shape), bool))
-        self.queries, self.keys, self.dropout, self.dtype = queries, keys, dropout, dtype
+        self.queries, self.keys, self.dropout, self.dtype, self.lengths = queries, keys, dropout, dtype, lengths
+        if lengths:
+            self.attended = lambda b, h, i, j, shift: j < np.array(lengths)[b] + 0 * i
         self.dynamic, self.has_lse, self.is_exact, self.deterministic = dynamic, has_lse, is_exact, deterministic
         self.storage = Storage(dtype)
         # Probabilities and the output are rounded once, and gradients after the output.
@@ -129,6 +133,9 @@ class Case:
         if self.sinks:
             types["sinks"] = f"tensor<{HEADS}xf32>"
             clauses += f" sinks(%sinks : {types['sinks']})"
+        if self.lengths:
+            types["lengths"] = f"tensor<{BATCH}xi32>"
+            clauses += f" key_lengths(%lengths : {types['lengths']})"
         if self.mask:
             clauses += f" mask({self.mask})"
         if self.bias:
@@ -203,11 +210,22 @@ CASES = [
 ]  # fmt: skip
 
 
+# For few queries: the numbers of keys of a KV cache, whose segments may be empty, full or in between.
+SEGMENT_CASES = [
+    Case("one_query", "#attn.causal", queries=1, keys=256, sinks=True),
+    Case("few_queries", "#attn.sliding_window<left = 100, right = 0>",
+         lambda b, h, i, j, shift: (j >= i + shift - 100) & (j <= i + shift), queries=5, keys=240),
+    Case("cache", "#attn.causal", queries=1, keys=240, lengths=[0, 201]),
+    Case("cache_f16", queries=3, keys=240, lengths=[240, 61], dtype="f16", sinks=True),
+    Case("cache_dynamic", queries=1, keys=240, lengths=[120, 119], dynamic=True, has_lse=False),
+]  # fmt: skip
+
+
 class RandomCases:
     """Cases with a method and a number of ranks, which follow from a seed."""
 
-    def __init__(self, seed):
-        self.seed, self.rng = seed, random.Random(seed)
+    def __init__(self, seed, methods):
+        self.seed, self.rng, self.methods = seed, random.Random(seed), methods
 
     def number(self, least=0):
         return self.rng.choice([least, least + 1, self.rng.randint(least, 24), self.rng.randint(least, 150)])
@@ -275,7 +293,7 @@ class RandomCases:
         """A case, a method, a number of ranks, and a function of its gradients."""
         self.rng = random.Random(f"{self.seed} {number}")
         maybe = lambda probability: self.rng.random() < probability
-        method = self.rng.choice(METHODS)
+        method = self.rng.choice(self.methods)
         ranks = self.rng.choice([1, 2, 4]) if method == "ulysses" else self.rng.randint(1, 6)
         dropout = None
         if maybe(0.3):
@@ -359,6 +377,7 @@ class Inputs:
         case, store = self.case, self.case.storage.store
         q, k, v = store(self.q[:, :, part]), store(self.k[:, :, key_part]), store(self.v[:, :, key_part])
         extra = [self.sinks] * case.sinks + [self.bias] * case.bias
+        extra += [np.array(case.lengths, np.int32)] if case.lengths else []
         if case.dropout:
             extra += [np.array(SEED), np.array(OFFSET)]
         out = store(np.full((*q.shape[:3], VALUE_DIM), np.nan, np.float32))
@@ -381,7 +400,7 @@ class Inputs:
 
 
 NAMES = {np.dtype(np.float32): "f32", np.dtype(np.float16): "f16", np.dtype(np.uint16): "bf16",
-         np.dtype(np.int64): "i64"}  # fmt: skip
+         np.dtype(np.int32): "i32", np.dtype(np.int64): "i64"}  # fmt: skip
 
 
 def call(function, arrays):
@@ -442,6 +461,11 @@ def positions_of(method, rank, ranks, length):
     return np.concatenate([chunks[rank], chunks[2 * ranks - 1 - rank]])
 
 
+def queries_of(method, rank, ranks, length):
+    """The positions of the queries that a rank has."""
+    return np.arange(length) if method == SEGMENTS else positions_of(method, rank, ranks, length)
+
+
 def count_messages(attended, method, ranks):
     """How often each rank sends keys in a ring, and how often it sends gradients to the owner of the keys: keys go on
     until no later rank attends to them, and their gradients come back from there."""
@@ -500,21 +524,26 @@ class Tester:
 
     def run(self, function, inputs, method, group, gradient=None):
         """The statuses of all ranks, and the results of the whole."""
-        sizes = inputs.case.queries, inputs.case.keys
-        places = [[positions_of(method, rank, group.ranks, size) for size in sizes] for rank in range(group.ranks)]
+        ranks, case = group.ranks, inputs.case
+        places = [
+            [queries_of(method, rank, ranks, case.queries), positions_of(method, rank, ranks, case.keys)]
+            for rank in range(ranks)
+        ]
         chunks = [inputs.arguments(*place, gradient) for place in places]
         statuses = group.run(lambda rank: call(function, chunks[rank][0]))
         found = {}
         for name in chunks[0][1]:
             parts = [results[name] for _, results in chunks]
-            if name == "dsinks":
-                # All ranks have the sum, with the same bits.
-                same = all(np.array_equal(part, parts[0]) for part in parts)
-                found[name] = parts[0] if same else np.full_like(parts[0], np.nan)
+            if name == "dsinks" or method == SEGMENTS:
+                # All ranks have all of it, with the same bits.
+                if not all(np.array_equal(part, parts[0]) for part in parts):
+                    parts[0] = np.full_like(parts[0], np.nan)
+                whole = parts[0] if name in ("dsinks", "lse") else case.storage.load(parts[0])
+                found[name] = whole
                 continue
             order = np.argsort(np.concatenate([place[name in ("dk", "dv")] for place in places]))
             whole = np.concatenate(parts, 2)[:, :, order]
-            found[name] = whole if name == "lse" else inputs.case.storage.load(whole)
+            found[name] = whole if name == "lse" else case.storage.load(whole)
         return statuses, found
 
     @staticmethod
@@ -526,6 +555,9 @@ class Tester:
         if gradient is None:
             gradients = 0
         sinks = HEADS * 4 * (ranks - 1) if gradient and case.sinks else 0
+        if method == SEGMENTS:
+            partial = BATCH * HEADS * case.queries * (VALUE_DIM + 1) * 4
+            return {SEND_RECV: 0, ALL_GATHER: (ranks - 1) * partial, ALL_TO_ALL: 0}
         if method == "ulysses":
             return {SEND_RECV: 0, ALL_GATHER: sinks, ALL_TO_ALL: exchanged_bytes(case, ranks, gradient)}
         if method == "allgather":
@@ -708,7 +740,7 @@ func.func @gradient(%q: {shape}, %lse: {rows}, %dout: {shape}, %dq: {shape}, %dk
 def make_checks(tester, method, gradients):
     """The checks of a method with their names, of attention or of its gradients."""
     kinds = (ALONE, WITH_ATTENTION) if gradients else (None,)
-    for number, case in enumerate(CASES):
+    for number, case in enumerate(CASES + SEGMENT_CASES * (method == SEGMENTS)):
         # Chunks of zigzag are slices, whose lengths must be static.
         if method == "zigzag" and case.dynamic:
             continue
@@ -718,9 +750,14 @@ def make_checks(tester, method, gradients):
             continue
         usual = 2 if method == "zigzag" and gradients else 4
         counts = (1, 2, 4) if method == "ulysses" else (1, 2, 3, 6)
-        for ranks in counts if case.name == "causal" else (usual,):
+        if case.name == "one_query":
+            # More than are merged at once, and with sinks one more than as many.
+            counts = (1, 16, 32)
+        for ranks in counts if case.name in ("causal", "one_query") else (usual,):
             kind = kinds[(number + ranks + len(method)) % len(kinds)]
             yield f"{case.name} {ranks} {kind or ''}", partial(tester.check_case, case, method, ranks, kind)
+    if method == SEGMENTS:
+        return
     # There are two heads.
     for ranks in (2,) if method == "ulysses" else (2, 4):
         yield f"bits {ranks}", partial(tester.check_gradient_bits if gradients else tester.check_bits, method, ranks)
@@ -742,10 +779,11 @@ def main():
     os.makedirs(args.work, exist_ok=True)
     tester = Tester(args)
     checks = {}
-    for method in METHODS:
+    methods = METHODS if args.gradients else (*METHODS, SEGMENTS)
+    for method in methods:
         for name, check in make_checks(tester, method, args.gradients):
             checks[f"{name} {method}"] = check
-    cases = RandomCases(args.seed)
+    cases = RandomCases(args.seed, methods)
     for number in range(args.random):
         case, method, ranks, gradient = cases.make(number)
         checks[f"{case.name} {method} {ranks}"] = partial(
