@@ -702,12 +702,6 @@ bool attn::fuseEpilogue(const FusionContext &context, AttentionOp op) {
                          "other result is used");
     return false;
   }
-  if (ScheduleAttrInterface given = getGivenSchedule(op);
-      given && (given.packsGqa() || given.getSplitKvWorkItems() > 0)) {
-    context.reportMissed(
-        consumer, "the schedule of attention packs heads or splits keys");
-    return false;
-  }
   Value before = appendToEpilogue(rewriter, op, layouts, value, consumer);
   if (!before) {
     context.reportMissed(consumer,

@@ -84,10 +84,9 @@ func.func @decode_slopes(%q: memref<1x32x1x128xbf16>, %k: memref<1x8x65536x128xb
   return
 }
 
-// Keys are not split with an epilogue.
+// An epilogue forbids neither: the kernel that combines the splits applies it.
 // CHECK-LABEL: @decode_epilogue(
-// CHECK: #attn_tile.warp_specialized<query_tile = 64, {{.*}}consumers = 1
-// CHECK-NOT: split_kv_work_items
+// CHECK: #attn_tile.warp_specialized<query_tile = 64, {{.*}}consumers = 1{{.*}}split_kv_work_items = {{[1-9][0-9]*}}, pack_gqa = true
 func.func @decode_epilogue(%q: memref<1x32x1x128xbf16>, %k: memref<1x8x65536x128xbf16>, %o: memref<1x32x1x128xbf16>) {
   attn.attention ins(%q, %k, %k : memref<1x32x1x128xbf16>, memref<1x8x65536x128xbf16>, memref<1x8x65536x128xbf16>)
       outs(%o : memref<1x32x1x128xbf16>)

@@ -277,14 +277,14 @@ func.func @pack_mask(%q: memref<1x8x4x64xbf16>, %k: memref<1x2x?x64xbf16>, %o: m
 
 // -----
 
-func.func @pack_epilogue(%q: memref<1x8x1x64xbf16>, %k: memref<1x2x?x64xbf16>, %o: memref<1x8x1x64xbf16>) {
-  // expected-error-re @below {{cannot pack GQA heads as schedule '{{.*}}pack_gqa = true>' says: its query or epilogue region depends on the query head}}
+func.func @pack_query_region(%q: memref<1x8x1x64xbf16>, %k: memref<1x2x?x64xbf16>, %o: memref<1x8x1x64xbf16>) {
+  // expected-error-re @below {{cannot pack GQA heads as schedule '{{.*}}pack_gqa = true>' says: its query region depends on the query head}}
   attn.attention
       ins(%q, %k, %k : memref<1x8x1x64xbf16>, memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>)
       outs(%o : memref<1x8x1x64xbf16>)
       schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, pack_gqa = true>)
-      epilogue {
-      ^bb0(%x: f32, %b: index, %h: index, %i: index, %d: index):
+      query {
+      ^bb0(%x: f32, %square: f32, %b: index, %h: index, %i: index, %d: index):
         %y = arith.negf %x : f32
         attn.yield %y : f32
       }
@@ -332,22 +332,6 @@ func.func @share_identity(%q: memref<1x8x1x64xbf16>, %k: memref<1x2x?x64xbf16>, 
       ins(%q, %k, %k : memref<1x8x1x64xbf16>, memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>)
       outs(%o : memref<1x8x1x64xbf16>) identity(%u : memref<8xf32>)
       schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, split_kv_work_items = 132>)
-  return
-}
-
-// -----
-
-func.func @share_epilogue(%q: memref<1x8x1x64xbf16>, %k: memref<1x2x?x64xbf16>, %o: memref<1x8x1x64xbf16>) {
-  // expected-error-re @below {{cannot split keys and values as schedule '{{.*}}' says: its epilogue region is for the output of all keys}}
-  attn.attention
-      ins(%q, %k, %k : memref<1x8x1x64xbf16>, memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>)
-      outs(%o : memref<1x8x1x64xbf16>)
-      schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, split_kv_work_items = 132>)
-      epilogue {
-      ^bb0(%x: f32, %b: index, %h: index, %i: index, %d: index):
-        %y = arith.negf %x : f32
-        attn.yield %y : f32
-      }
   return
 }
 

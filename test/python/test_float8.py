@@ -189,8 +189,9 @@ def test_keys_and_values_alone(dtype, narrow):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("narrow", [E4M3, E5M2])
 @pytest.mark.parametrize("queries", [1, 5])
-def test_paged_cache(dtype, narrow, queries):
-    """Keys behind the lengths are NaN; the order of pages does not matter."""
+@pytest.mark.parametrize("scales", ["", "each", "softcap"])
+def test_paged_cache(dtype, narrow, queries, scales):
+    """Keys behind the lengths are NaN; the order of pages does not matter. A cap of scores comes after the scales."""
     lengths, page = [61, 33, 0], 16
     generator = torch.Generator().manual_seed(3)
     q = torch.randn(3, 8, queries, 32, generator=generator).to(dtype)
@@ -202,12 +203,19 @@ def test_paged_cache(dtype, narrow, queries):
             at = table[entry, row // page], row % page
             for cache, source in zip(caches, keys):
                 cache[at] = source[entry, :, row]
+    factors, options, mod = (1.0, 1.0, 1.0), {}, None
+    if scales:
+        factors = (1.0, *(torch.rand(2, 3, 2, generator=generator) + 0.5))
+        options = {"k_descale": factors[1], "v_descale": factors[2]}
+    if scales == "softcap":
+        options["softcap"], mod = 2.0, lambda s: 2 * torch.tanh(s / 2)
     out = attn.torch.flash_attn_with_kvcache(
-        q.transpose(1, 2), *caches, cache_seqlens=torch.tensor(lengths, dtype=torch.int32), block_table=table, causal=True
-    ).transpose(1, 2)
+        q.transpose(1, 2), *caches, cache_seqlens=torch.tensor(lengths, dtype=torch.int32), block_table=table,
+        causal=True, **options
+    ).transpose(1, 2)  # fmt: skip
     j, last = torch.arange(64), torch.tensor(lengths)[:, None, None]
     keep = (j < last) & (j <= torch.arange(queries)[:, None] + last - queries)
-    expected, _ = reference(q, *keys, keep=keep[:, None])
+    expected, _ = reference(q, *keys, keep[:, None], factors, mod)
     check(out, expected, 0.004)
     assert (out[2] == 0).all()
 
@@ -308,6 +316,14 @@ def test_compiled():
 
 X, NARROW, OTHER = torch.randn(1, 4, 8, 32), make(1, 4, 8, 32), make(1, 4, 8, 32, dtype=E5M2)
 ERRORS = [
+    (
+        lambda: attn.torch.flash_attn_with_kvcache(X, X, X, k_descale=torch.tensor(1.0)),
+        "k_descale is for tensors of torch.float8_e4m3fn and",
+    ),
+    (
+        lambda: attn.torch.flash_attn_with_kvcache(X, NARROW, NARROW, v_descale=torch.ones(2, 8)),
+        "v_descale has the shape (2, 8), which does not broadcast to (1, 8): batch and key heads",
+    ),
     (lambda: sdpa(NARROW, NARROW, OTHER), "value has the dtype torch.float8_e5m2 and key torch.float8_e4m3fn"),
     (lambda: sdpa(NARROW, X, X), "key has the dtype torch.float32 and query torch.float8_e4m3fn"),
     (lambda: sdpa(NARROW, OTHER, OTHER), "key has the dtype torch.float8_e5m2 and query torch.float8_e4m3fn"),

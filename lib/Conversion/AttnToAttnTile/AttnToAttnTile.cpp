@@ -273,8 +273,9 @@ mlir::attn::lowerToKernel(RewriterBase &rewriter,
     if (buffer)
       memref::DeallocOp::create(rewriter, attention.getLoc(), buffer);
   rewriter.setInsertionPoint(attention);
-  if (splits)
-    combineSplits(rewriter, op, splits, workItemList, attention, symbols);
+  if (splits && failed(combineSplits(rewriter, op, splits, workItemList,
+                                     attention, symbols)))
+    return failure();
   rewriter.eraseOp(attention);
   return kernel;
 }

@@ -19,6 +19,7 @@
 #include "WorkItemList.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "mlir/Transforms/RegionUtils.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -161,8 +162,11 @@ namespace {
 /// Writes the kernel that combines the KV splits of one operation.
 class CombineWriter {
 public:
+  /// The last arguments of `kernel` are `captures` of the region that maps
+  /// elements of the output.
   CombineWriter(OpBuilder &builder, attn_tile::StreamingOpInterface streaming,
-                const KVSplits &splits, attn_tile::KernelOp kernel);
+                const KVSplits &splits, ValueRange captures,
+                attn_tile::KernelOp kernel);
 
   void write();
 
@@ -179,6 +183,8 @@ private:
   void writeListed(Value number, Value head, Value row, Value headDimIndex);
   void writeBlock(const Element &first, Value exists);
   void writeElement(const Element &at);
+  /// Applies the region that maps elements of the output, if there is one.
+  Value mapOutput(Value value, const Element &at);
 
   ScalarKernelBuilder b;
   attn_tile::StreamingOpInterface streaming;
@@ -188,6 +194,8 @@ private:
   bool packsQueries;
   Value splitOut, out, workItemList, numSplits, batches;
   SmallVector<Value> statistics, rowResults;
+  /// The captures of the region that maps elements of the output.
+  IRMapping captured;
   /// Of listed splits: the first work item, and the row and head in their
   /// buffers.
   Value firstItem, splitHead, splitRow;
@@ -268,6 +276,7 @@ Value CombineWriter::ElementBuilder::emitExists(int64_t split) {
 }
 
 void CombineWriter::ElementBuilder::storeOutput(Value value) {
+  value = writer.mapOutput(value, at);
   Type element = getElementTypeOrSelf(writer.out.getType());
   if (!element.isF32())
     value = arith::TruncFOp::create(b, element, value);
@@ -287,9 +296,31 @@ void CombineWriter::ElementBuilder::storeRow(unsigned index,
                           ValueRange{at.batch, at.head, at.row});
 }
 
+Value CombineWriter::mapOutput(Value value, const Element &at) {
+  Region *map = streaming.getOutputMap();
+  if (!map)
+    return value;
+  Value head = at.head, row = at.row;
+  if (headsOfTile != 1) {
+    // The region sees rows of packed tiles.
+    Value size = b.constant(headsOfTile);
+    row = b.add(b.mul(row, size),
+                arith::RemUIOp::create(b, head, size).getResult());
+    head = arith::DivUIOp::create(b, head, size);
+  }
+  IRMapping mapping(captured);
+  mapping.map(map->getArguments(),
+              ValueRange{value, at.batch, head, row, at.headDimIndex});
+  for (Operation &op : map->front().without_terminator())
+    b.clone(op, mapping);
+  auto yield = cast<YieldOp>(map->front().getTerminator());
+  return mapping.lookupOrDefault(yield.getValue());
+}
+
 CombineWriter::CombineWriter(OpBuilder &builder,
                              attn_tile::StreamingOpInterface streaming,
-                             const KVSplits &splits, attn_tile::KernelOp kernel)
+                             const KVSplits &splits, ValueRange captures,
+                             attn_tile::KernelOp kernel)
     : b(streaming.getLoc(), builder), streaming(streaming) {
   auto attention = cast<AttentionOpInterface>(streaming.getOperation());
   headDim = attention.getVHeadDim();
@@ -312,6 +343,16 @@ CombineWriter::CombineWriter(OpBuilder &builder,
     numSplits = b.constant(*constant);
   else
     numSplits = *next++;
+  for (Value capture : captures)
+    captured.map(capture, *next++);
+  Region *map = streaming.getOutputMap();
+  if (!map)
+    return;
+  // Clones the constants that the region captures.
+  visitUsedValuesDefinedAbove(*map, [&](OpOperand *use) {
+    if (!captured.contains(use->get()))
+      b.clone(*use->get().getDefiningOp(), captured);
+  });
 }
 
 void CombineWriter::write() {
@@ -403,11 +444,17 @@ void CombineWriter::writeElement(const Element &at) {
   streaming.emitFinalizeCombined(element, state);
 }
 
-void attn::combineSplits(RewriterBase &rewriter,
-                         attn_tile::StreamingOpInterface op,
-                         const KVSplits &splits, Value workItemList,
-                         Operation *place, SymbolTable &symbols) {
+LogicalResult attn::combineSplits(RewriterBase &rewriter,
+                                  attn_tile::StreamingOpInterface op,
+                                  const KVSplits &splits, Value workItemList,
+                                  Operation *place, SymbolTable &symbols) {
   auto attention = cast<AttentionOpInterface>(op.getOperation());
+  SetVector<Value> used;
+  if (Region *map = op.getOutputMap())
+    getUsedValuesDefinedAbove(*map, used);
+  FailureOr<SmallVector<Value>> captures = getCaptures(op, used.getArrayRef());
+  if (failed(captures))
+    return failure();
   SmallVector<Value> operands = {splits.out};
   llvm::append_range(operands, splits.statistics);
   llvm::append_range(operands, attention.getDpsInits());
@@ -415,9 +462,11 @@ void attn::combineSplits(RewriterBase &rewriter,
     operands.push_back(workItemList);
   if (splits.count && !getConstantIntValue(splits.count))
     operands.push_back(splits.count);
+  llvm::append_range(operands, *captures);
   attn_tile::KernelOp kernel = createKernel(
       rewriter, place, attention.getChosenSchedule().getPreparation(), symbols,
       "_combine", operands);
   OpBuilder::InsertionGuard guard(rewriter);
-  CombineWriter(rewriter, op, splits, kernel).write();
+  CombineWriter(rewriter, op, splits, *captures, kernel).write();
+  return success();
 }

@@ -45,10 +45,12 @@ struct KVSplits {
 KVSplits emitKVSplits(RewriterBase &rewriter,
                       attn_tile::StreamingOpInterface op, Value workItemList);
 
-/// Writes the kernel that combines `splits`, and its launch before `place`.
-void combineSplits(RewriterBase &rewriter, attn_tile::StreamingOpInterface op,
-                   const KVSplits &splits, Value workItemList, Operation *place,
-                   SymbolTable &symbols);
+/// Writes the kernel that combines `splits` and maps elements of the output,
+/// and its launch before `place`.
+LogicalResult combineSplits(RewriterBase &rewriter,
+                            attn_tile::StreamingOpInterface op,
+                            const KVSplits &splits, Value workItemList,
+                            Operation *place, SymbolTable &symbols);
 
 } // namespace mlir::attn
 

@@ -40,8 +40,9 @@ static Value packBuffer(OpBuilder &builder, Location loc, Value buffer,
                                        sizes);
 }
 
-/// Rewrites a region whose arguments end with head, query and key: it sees the
-/// head and query that a row of a packed tile stands for.
+/// Rewrites a region whose last arguments are head, query and key, or head,
+/// query and index within the head: it sees the head and query that a row of a
+/// packed tile stands for.
 static void unpackPositions(OpBuilder &builder, Region &region,
                             int64_t groupSize, bool hasOneQuery) {
   if (region.empty())
@@ -118,7 +119,8 @@ AttentionOp attn::packGqa(RewriterBase &rewriter, AttentionOp attention) {
   auto packed = cast<AttentionOp>(rewriter.clone(*attention));
   moveMaskToRegion(rewriter, packed);
   bool hasOneQuery = getDimSize(attention.getQuery(), 2) == 1;
-  for (Region *region : {&packed.getScoreMod(), &packed.getMaskMod()})
+  for (Region *region :
+       {&packed.getScoreMod(), &packed.getMaskMod(), &packed.getEpilogue()})
     unpackPositions(rewriter, *region, groupSize, hasOneQuery);
   if (!hasOneQuery) {
     rewriter.eraseOp(attention);

@@ -770,7 +770,9 @@ void KernelWriter::Tile::beginResults() {
 }
 
 void KernelWriter::Tile::storeOutput(Value tile) {
-  if (Region *map = writer.streaming.getOutputMap())
+  // The output of a KV split is mapped when splits are combined.
+  Region *map = writer.streaming.getOutputMap();
+  if (map && !writer.isSplit)
     tile = emitEpilogue(b, *map,
                         {tile, item.batch, item.head, item.firstQuery,
                          item.queryLength, writer.attention.getVHeadDim(),

@@ -7,6 +7,7 @@ An element stands for its value times a scale, which may differ from batch entry
 head. ``score_mod`` multiplies scores by the scales of query and key, ``epilogue`` the output by the scale of value.
 """
 
+import functools
 import re
 from typing import List, Optional, Sequence, Tuple
 
@@ -43,15 +44,30 @@ def _check(name: str, descale: Tensor, tensor: Tensor, batch: int, key_heads: in
     return descale.expand(batch, key_heads).contiguous()
 
 
-def _write_scales(captures: Sequence[Tuple[int, Tensor]], value: str, group: int, result: str) -> str:
-    """Operations that multiply a value by the scales of its batch entry and key head."""
+def _write_scales(captures: Sequence[Tuple[int, str]], value: str, group: int, result: str) -> str:
+    """Operations that multiply a value by the scales of its batch entry and key head: captures with numbers and types."""
     text = f"%group = arith.constant {group} : index %key_head = arith.floordivsi %h, %group : index "
-    for place, (number, descale) in enumerate(captures):
+    for place, (number, type_of_scale) in enumerate(captures):
         name = result if place == len(captures) - 1 else f"%scaled{place}"
-        text += f"%scale{place} = tensor.extract %c{number}[%b, %key_head] : {capture_type(descale)} "
+        text += f"%scale{place} = tensor.extract %c{number}[%b, %key_head] : {type_of_scale} "
         text += f"{name} = arith.mulf {value}, %scale{place} : f32 "
         value = name
     return text
+
+
+@functools.lru_cache(maxsize=1024)
+def _add_scales(kind: Kind, scales: Tuple[Tuple[str, str], ...], first: int, group: int) -> Kind:
+    """A kind with the named scales of some types, which are captures from number ``first`` on."""
+    numbers = {name: (first + place, type_of_scale) for place, (name, type_of_scale) in enumerate(scales)}
+    of_scores = [numbers[name] for name in NAMES[:2] if name in numbers]
+    if of_scores:
+        scaled = _write_scales(of_scores, "%s", group, "%descaled")
+        rest = re.sub(r"%s\b", "%descaled", kind.score_mod or "attn.yield %s : f32")
+        kind = kind._replace(score_mod=scaled + rest)
+    if NAMES[2] in numbers:
+        scaled = _write_scales([numbers[NAMES[2]]], "%x", group, "%descaled")
+        kind = kind._replace(epilogue=scaled + "attn.yield %descaled : f32")
+    return kind
 
 
 def descale(
@@ -63,9 +79,9 @@ def descale(
     descales: Sequence[Optional[Tensor]],
 ) -> Tuple[Kind, List[Tensor]]:
     """A kind of attention, and its captures, with the given scales of query, key and value ``[batch, heads, positions,
-    head dim]``. ``score_mod`` sees the scores of the values that elements stand for."""
+    head dim]``, or pages of keys and values. ``score_mod`` sees the scores of the values that elements stand for."""
     given = {
-        name: _check(name, scale, tensor, key.shape[0], key.shape[1])
+        name: _check(name, scale, tensor, query.shape[0], key.shape[1])
         for name, scale, tensor in zip(NAMES, descales, (query, key, value))
         if scale is not None
     }
@@ -73,14 +89,6 @@ def descale(
         return kind, list(captures)
     if "heads" in kind.clauses.split():
         raise UnsupportedError(f"{next(iter(given))} and head_map do not go together; leave one out")
-    group = query.shape[1] // key.shape[1]
-    numbers = {name: len(captures) - kind.first_capture + place for place, name in enumerate(given)}
-    of_scores = [(numbers[name], given[name]) for name in NAMES[:2] if name in given]
-    if of_scores:
-        scaled = _write_scales(of_scores, "%s", group, "%descaled")
-        rest = re.sub(r"%s\b", "%descaled", kind.score_mod or "attn.yield %s : f32")
-        kind = kind._replace(score_mod=scaled + rest)
-    if NAMES[2] in given:
-        scaled = _write_scales([(numbers[NAMES[2]], given[NAMES[2]])], "%x", group, "%descaled")
-        kind = kind._replace(epilogue=scaled + "attn.yield %descaled : f32")
+    types = tuple([(name, capture_type(scale)) for name, scale in given.items()])
+    kind = _add_scales(kind, types, len(captures) - kind.first_capture, query.shape[1] // key.shape[1])
     return kind, [*captures, *given.values()]

@@ -13,6 +13,7 @@ from attn.errors import AttnError, UnsupportedError
 from attn.torch import cache_append
 from attn.torch.alibi import check_slopes, write_score_mod
 from attn.torch.checks import PAGE_SIZES, check_arguments, check_pages, refuse_gradients, with_unit_stride
+from attn.torch.descale import descale
 from attn.torch.kernels import Kind
 from attn.torch.ops import attend
 from attn.torch.sdpa import make_kind, write_flash_mask
@@ -39,6 +40,9 @@ def flash_attn_with_kvcache(
     alibi_slopes: Optional[Tensor] = None,
     num_splits: int = 0,
     return_softmax_lse: bool = False,
+    q_descale: Optional[Tensor] = None,
+    k_descale: Optional[Tensor] = None,
+    v_descale: Optional[Tensor] = None,
 ) -> Union[Tensor, Tuple[Tensor, Tensor]]:
     """Computes what ``flash_attn_with_kvcache`` of the package flash-attn does: attention of queries
     ``[batch, queries, heads, head dim]`` with the keys of a cache, to which it may append.
@@ -64,6 +68,10 @@ def flash_attn_with_kvcache(
     (``[heads]`` or ``[batch, heads]``) times the distance of query and key is subtracted from scores. ``num_splits``
     has no effect: the compiler chooses how many work items share the keys of a query. With ``return_softmax_lse`` the
     second result is the log-sum-exp ``[batch, heads, queries]``. There are no gradients.
+
+    Caches of ``torch.float8_e4m3fn`` and ``torch.float8_e5m2`` are multiplied by ``k_descale`` and ``v_descale``,
+    ``[batch, key heads]`` of ``torch.float32``, or one for all, as in FlashAttention-3; ``q_descale`` is for queries of
+    8 bits, which kernels of GPUs do not take with caches.
     """
     _check(q, k_cache, v_cache, k, v, softmax_scale, softcap)
     left, right = window_size
@@ -79,6 +87,7 @@ def flash_attn_with_kvcache(
         with_unit_stride(tensor, name).transpose(1, 2)
         for tensor, name in ((q, "q"), (cache.keys, "k_cache"), (cache.values, "v_cache"))
     )
+    kind, captures = descale(kind, captures, query, key, value, (q_descale, k_descale, v_descale))
     out, lse = attend(query, key, value, captures, kind, return_softmax_lse)
     out = out.transpose(1, 2)
     return (out, lse) if return_softmax_lse else out
@@ -178,7 +187,7 @@ def _add_regions(
     softcap: float,
     alibi_slopes: Optional[Tensor],
     leftpad: Optional[Tensor],
-) -> Tuple[Kind, Tuple[Tensor, ...]]:
+) -> Tuple[Kind, List[Tensor]]:
     """The kind with the lengths and pages of the cache and with changes of scores, and the tensors that it reads."""
     operands: List[Tensor] = []
     clauses = []
@@ -209,7 +218,7 @@ def _add_regions(
         keep = _write_leftpad(leftpad, len(captures))
         captures.append(leftpad)
     kind = kind._replace(score_mod=score, mask_mod=keep, clauses=" ".join(clauses))
-    return kind, (*operands, *captures)
+    return kind, [*operands, *captures]
 
 
 def _write_leftpad(leftpad: Tensor, number: int) -> str:

@@ -148,3 +148,61 @@ func.func @several(%q: memref<1x8x3x64xbf16>, %k: memref<1x2x512x64xbf16>, %o: m
           traversal = grid, split_kv_work_items = 132, pack_gqa = true>)
   return
 }
+
+// -----
+
+// The epilogue is for the output of all keys: the kernel that combines the splits applies it.
+// CHECK-LABEL: attn_tile.kernel @epilogue_kernel(
+// CHECK-NOT:     math.absf
+// CHECK-LABEL: attn_tile.kernel @epilogue_combine(
+// CHECK-SAME:    %[[OUT:[a-z0-9]*]]: memref<1x4x16x64xbf16>, %[[SCALE:[a-z0-9]*]]: memref<?x4xf32>)
+// CHECK-DAG:     %[[HALF:.*]] = arith.constant 5.000000e-01 : f32
+// CHECK:         scf.forall (%[[B:.*]], %[[H:.*]], %{{.*}}) in
+// CHECK:         attn_tile.thread_for
+// CHECK:           %[[FACTOR:.*]] = memref.load %[[SCALE]][%[[B]], %[[H]]]
+// CHECK:           %[[SCALED:.*]] = arith.mulf %{{.*}}, %[[FACTOR]] : f32
+// CHECK:           %[[HALVED:.*]] = arith.mulf %[[SCALED]], %[[HALF]] : f32
+// CHECK:           %[[MAPPED:.*]] = math.absf %[[HALVED]] : f32
+// CHECK:           %[[ROUNDED:.*]] = arith.truncf %[[MAPPED]] : f32 to bf16
+// CHECK:           memref.store %[[ROUNDED]], %[[OUT]]
+func.func @epilogue(%q: memref<1x4x16x64xbf16>, %k: memref<1x2x256x64xbf16>, %o: memref<1x4x16x64xbf16>, %s: memref<?x4xf32>) {
+  %half = arith.constant 0.5 : f32
+  attn.attention ins(%q, %k, %k : memref<1x4x16x64xbf16>, memref<1x2x256x64xbf16>, memref<1x2x256x64xbf16>)
+      outs(%o : memref<1x4x16x64xbf16>)
+      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64, split_kv_work_items = 8>)
+      epilogue {
+      ^bb0(%x: f32, %b: index, %h: index, %i: index, %d: index):
+        %f = memref.load %s[%b, %h] : memref<?x4xf32>
+        %y = arith.mulf %x, %f : f32
+        %z = arith.mulf %y, %half : f32
+        %r = math.absf %z : f32
+        attn.yield %r : f32
+      }
+  return
+}
+
+// -----
+
+// With packed heads it sees the head and the query that a row stands for: row `r` of key head `h` is head `2 * h + r`.
+// CHECK-LABEL: attn_tile.kernel @packed_epilogue_kernel(
+// CHECK-LABEL: attn_tile.kernel @packed_epilogue_combine(
+// CHECK-SAME:    %[[SCALE:[a-z0-9]*]]: memref<4xf32>)
+// CHECK-DAG:     %[[TWO:.*]] = arith.constant 2 : index
+// CHECK:         scf.forall (%{{.*}}, %[[H:.*]], %[[BLOCK:.*]]) in
+// CHECK:         %[[ROW:.*]] = arith.divui %[[BLOCK]], %{{.*}}
+// CHECK:         attn_tile.thread_for
+// CHECK:           %[[FIRST:.*]] = arith.muli %[[H]], %[[TWO]]
+// CHECK:           %[[HEAD:.*]] = arith.addi %[[FIRST]], %[[ROW]]
+// CHECK:           memref.load %[[SCALE]][%[[HEAD]]]
+func.func @packed_epilogue(%q: memref<1x4x1x64xbf16>, %k: memref<1x2x256x64xbf16>, %o: memref<1x4x1x64xbf16>, %s: memref<4xf32>) {
+  attn.attention ins(%q, %k, %k : memref<1x4x1x64xbf16>, memref<1x2x256x64xbf16>, memref<1x2x256x64xbf16>)
+      outs(%o : memref<1x4x1x64xbf16>)
+      schedule(#attn_tile.sequential<query_tile = 2, key_tile = 64, split_kv_work_items = 8, pack_gqa = true>)
+      epilogue {
+      ^bb0(%x: f32, %b: index, %h: index, %i: index, %d: index):
+        %f = memref.load %s[%h] : memref<4xf32>
+        %y = arith.mulf %x, %f : f32
+        attn.yield %y : f32
+      }
+  return
+}

@@ -180,13 +180,13 @@ func.func @dropout_mask(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v:
 
 // -----
 
-func.func @epilogue(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v: memref<2x2x64x64xf16>,
+func.func @query_region(%q: memref<2x4x1x64xf16>, %k: memref<2x2x64x64xf16>, %v: memref<2x2x64x64xf16>,
     %o: memref<2x4x1x64xf16>, %lengths: memref<2xi32>, %table: memref<2x5xi32>) {
-  // expected-error @below {{'attn.attention' op epilogue region must not be used together with 'key_lengths'}}
+  // expected-error @below {{'attn.attention' op query region must not be used together with 'key_lengths'}}
   attn.attention ins(%q, %k, %v : memref<2x4x1x64xf16>, memref<2x2x64x64xf16>, memref<2x2x64x64xf16>) outs(%o : memref<2x4x1x64xf16>)
       key_lengths(%lengths : memref<2xi32>)
-      epilogue {
-      ^bb0(%x: f32, %b: index, %h: index, %i: index, %d: index):
+      query {
+      ^bb0(%x: f32, %square: f32, %b: index, %h: index, %i: index, %d: index):
         attn.yield %x : f32
       }
   return

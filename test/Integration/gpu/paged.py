@@ -31,15 +31,18 @@ from sequences import check_sequence
 @dataclass(frozen=True)
 class Paged(Variant):
     """A function whose keys and values are in pages, or contiguous with lengths if the page size is 0. `balance` says
-    whether the number of splits follows from the lengths. Keys and values have the type `stored`, or that of queries."""
+    whether the number of splits follows from the lengths. Keys and values have the type `stored`, or that of queries,
+    and if they are `scaled` a scale for each entry and head."""
 
     page: int = 64
     balance: bool = False
     stored: str = ""
+    scaled: bool = False
 
     @property
     def name(self) -> str:
-        return f"page{self.page}_{super().name}{'_balanced' * self.balance}{self.stored and '_' + self.stored}"
+        stored = (self.stored and "_" + self.stored) + "_scaled" * self.scaled
+        return f"page{self.page}_{super().name}{'_balanced' * self.balance}{stored}"
 
     @property
     def stored_dtype(self) -> str:
@@ -65,9 +68,35 @@ class Paged(Variant):
         if self.page:
             parameters += ", %table: tensor<?x?xi32>"
             clauses += " page_table(%table : tensor<?x?xi32>)"
+        if self.scaled:
+            parameters += f", %kscale: {self.scale_type}, %vscale: {self.scale_type}"
+            place = text.rindex(" -> ")
+            text = text[:place] + self.regions() + text[place:]
         text = text.replace(") -> (", f"{parameters}) -> (", 1)
         end = text.index(")", text.index("sinks(%sinks") if self.sinks else text.index("outs(")) + 1
         return text[:end] + clauses + text[end:]
+
+
+    @property
+    def scale_type(self) -> str:
+        return f"tensor<?x{self.kv_heads}xf32>"
+
+    def regions(self) -> str:
+        """Regions that multiply scores and the output by scales of keys and values."""
+        assert not self.score
+
+        def region(kind, position, scale):
+            return f"""
+      {kind} {{
+      ^bb0(%x: f32, %b: index, %h: index, %i: index, %{position}: index):
+        %group = arith.constant {self.heads // self.kv_heads} : index
+        %head = arith.divui %h, %group : index
+        %factor = tensor.extract %{scale}[%b, %head] : {self.scale_type}
+        %y = arith.mulf %x, %factor : f32
+        attn.yield %y : f32
+      }}"""
+
+        return region("score_mod", "j", "kscale") + region("epilogue", "d", "vscale")
 
 
 def variant(page, qk_dim, v_dim=None, heads=(2, 2), **rest):
@@ -113,6 +142,14 @@ VARIANTS = [
     variant(64, 128, heads=(32, 8), mask="causal", pack=1, stored=E4M3),
     variant(0, 128, heads=(8, 2), mask="causal", score="alibi", pack=4, stored=E5M2),
     variant(16, 128, heads=(8, 2), mask="causal", pack=3, schedule=DECODE, split=264, balance=True, stored=E4M3),
+    variant(64, 128, heads=(8, 2), mask="causal", stored=E4M3, scaled=True),
+    variant(64, 128, heads=(32, 8), mask="causal", pack=1, stored=E4M3, scaled=True),
+    variant(0, 64, heads=(8, 2), mask="window", stored=E5M2, scaled=True),
+    variant(0, 128, heads=(8, 2), pack=4, stored=E4M3, scaled=True),
+    variant(16, 128, heads=(8, 2), mask="causal", pack=3, schedule=DECODE, split=264, stored=E4M3, scaled=True),
+    variant(16, 128, heads=(8, 2), mask="causal", pack=1, schedule=DECODE, split=264, balance=True, stored=E4M3,
+            scaled=True),
+    variant(64, 128, heads=(8, 2), pack=3, schedule=DECODE, split=264, balance=True, scaled=True, out="f32"),
 ]
 
 
@@ -180,6 +217,9 @@ def run_case(torch, function, v, lengths, queries, layout, seed):
         else:
             size = (max(batch, 1), max([queries, *lengths]))
             captures[name] = torch.randint(3, size, device="cuda", dtype=torch.int32, generator=generator)
+    scales = []
+    if v.scaled:
+        scales = [torch.rand(batch, v.kv_heads, device="cuda", generator=generator) + 0.5 for _ in range(2)]
     results = []
     # The same keys in pages of another order.
     for cache in caches:
@@ -192,7 +232,7 @@ def run_case(torch, function, v, lengths, queries, layout, seed):
             inputs.append(tensor)
         out, _ = attention.place(torch, (batch, v.heads, queries, v.v_dim), dtypes[v.out_dtype], layout, 7, 0)
         lse = torch.full((batch, v.heads, queries), 7.0, device="cuda")
-        run = function.bind(*inputs, *captures.values(), *cache.operands(), out, *([lse] if v.lse else []),
+        run = function.bind(*inputs, *captures.values(), *cache.operands(), *scales, out, *([lse] if v.lse else []),
                             stream=torch.cuda.current_stream().cuda_stream)
         run()
         torch.cuda.synchronize()
@@ -201,7 +241,10 @@ def run_case(torch, function, v, lengths, queries, layout, seed):
         case = Case(v, 1, queries, length)
         own = {name: x[s : s + 1] if name == "docs" else x for name, x in captures.items()}
         out, lse = (x[s : s + 1] for x in results[0])
-        wrong = check_sequence(torch, case, [q[s : s + 1], keys[0][s], keys[1][s]], own, out, lse if v.lse else None)
+        stored = [each[s] for each in keys]
+        if v.scaled:
+            stored = [each.double() * scale[s].view(-1, 1, 1) for each, scale in zip(stored, scales)]
+        wrong = check_sequence(torch, case, [q[s : s + 1], *stored], own, out, lse if v.lse else None)
         if wrong:
             return f"entry {s} {queries}x{length}: {wrong}"
     if not all(torch.equal(*pair) for pair in zip(results[0], results[-1])):
@@ -220,7 +263,8 @@ def run_bad(torch, function, v, runtime, change, word):
     out = torch.full((3, v.heads, queries, v.v_dim), 7.0, device="cuda", dtype=dtypes[v.out_dtype])
     lse = torch.full((3, v.heads, queries), 7.0, device="cuda")
     change(cache)
-    run = function.bind(q, k, value, *cache.operands(), out, *([lse] if v.lse else []),
+    scales = [torch.ones(3, v.kv_heads, device="cuda")] * 2 if v.scaled else []
+    run = function.bind(q, k, value, *cache.operands(), *scales, out, *([lse] if v.lse else []),
                         stream=torch.cuda.current_stream().cuda_stream)
     run()
     torch.cuda.synchronize()

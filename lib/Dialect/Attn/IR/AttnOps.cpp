@@ -439,8 +439,8 @@ std::optional<std::string> attn::whyNotPackGqa(AttentionOp attention) {
     return "dropout depends on the query head";
   if (attention.getIdentity())
     return "the weight of the identity depends on the query head";
-  if (!attention.getQueryRegion().empty() || !attention.getEpilogue().empty())
-    return "its query or epilogue region depends on the query head";
+  if (!attention.getQueryRegion().empty())
+    return "its query region depends on the query head";
   return std::nullopt;
 }
 
@@ -470,8 +470,6 @@ std::optional<std::string> attn::whyNotFloat8(AttentionOp attention) {
 std::optional<std::string> attn::whyNotSplitKV(AttentionOp attention) {
   if (attention.getIdentity())
     return "the identity is mixed with the attention probabilities of all keys";
-  if (!attention.getEpilogue().empty())
-    return "its epilogue region is for the output of all keys";
   return std::nullopt;
 }
 

@@ -651,12 +651,13 @@ LogicalResult AttentionOp::verifyRegions() {
       failed(verifyAttentionRegion(*this, "epilogue", getEpilogue(),
                                    {f32, index, index, index, index}, f32)))
     return failure();
-  for (auto [name, region] : {std::pair("query", &getQueryRegion()),
-                              std::pair("epilogue", &getEpilogue())})
-    if (readsKeyLengths() && !region->empty())
-      return emitOpError() << name << " region must not be used together with '"
-                           << (hasSequences() ? "sequences" : "key_lengths")
-                           << "'";
+  if (readsKeyLengths() && !getQueryRegion().empty())
+    return emitOpError() << "query region must not be used together with '"
+                         << (hasSequences() ? "sequences" : "key_lengths")
+                         << "'";
+  if (hasSequences() && !getEpilogue().empty())
+    return emitOpError(
+        "epilogue region must not be used together with 'sequences'");
   return success();
 }
 

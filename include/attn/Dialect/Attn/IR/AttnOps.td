@@ -317,8 +317,8 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     entry has room for, `max_pages * page`; pages that are read are between 0 and
     `pages - 1`. The runtime reports others as an error, nothing outside of the
     tensors is read, and the results of their batch entries are undefined then.
-    Neither can be used with `identity`, `reads`, `block_mask`, dropout, or the
-    `query` and `epilogue` regions, and there is no gradient. `key_lengths` cannot be
+    Neither can be used with `identity`, `reads`, `block_mask`, dropout, or a
+    `query` region, and there is no gradient. `key_lengths` cannot be
     used with `sequences`, and `page_table` only with `packed_queries`.
 
     ```mlir
