@@ -584,10 +584,13 @@ KEEPS.update({f"random{seed}": make_random_keep(seed) for seed in range(NUM_RAND
 
 
 class Variant:
+    # What a variant draws depends on its own attributes; most have no epilogue.
+    gate = False
+
     def __init__(self, dtype, d, dv=None, hq=2, hkv=2, mask="none", score="none",
                  keep="none", out=None, layout="bhsd", scale=None, tile=(32, 64), sinks=None,
                  dropout=None, head_map=None, bits=None, packed=None, data=None, identity=None,
-                 has_lse=True, split=0, pack=False):
+                 has_lse=True, split=0, pack=False, gate=False):
         self.dtype, self.d, self.dv, self.hq, self.hkv = dtype, d, dv or d, hq, hkv
         self.mask, self.score, self.keep = mask, score, keep
         self.out, self.layout, self.tile, self.sinks = out or dtype, layout, tile, sinks
@@ -603,7 +606,10 @@ class Variant:
         self.data = data
         # The element type of the identity's weight for each head.
         self.identity, self.has_lse = identity, has_lse
-        self.captures = list(dict.fromkeys(SCORES[score][0] + KEEPS[keep][0]))
+        # Whether an epilogue multiplies the output by a number that depends on its position.
+        if gate:
+            self.gate = gate
+        self.captures = list(dict.fromkeys(SCORES[score][0] + KEEPS[keep][0] + (("slopes",) if gate else ())))
 
     def __str__(self):
         return " ".join(f"{k}={v}" for k, v in vars(self).items())
@@ -724,6 +730,17 @@ class Variant:
             {KEEPS[self.keep][1]}
             attn.yield %r : i1
           }}"""
+        if self.gate:
+            regions += """ epilogue {
+          ^bb0(%x: f32, %b: index, %h: index, %i: index, %d: index):
+            %slope = memref.load %slopes[%h] : memref<?xf32>
+            %id = arith.addi %i, %d : index
+            %w = arith.index_cast %id : index to i32
+            %f = arith.sitofp %w : i32 to f32
+            %gate = arith.addf %slope, %f : f32
+            %y = arith.mulf %x, %gate : f32
+            attn.yield %y : f32
+          }"""
         outs = f"%o, %lse : {o}, {lse}" if self.has_lse else f"%o : {o}"
         schedule = ""
         if self.tile:
@@ -872,6 +889,11 @@ VARIANTS = [
     Variant("f32", 16, tile=(16, 80), dropout=Dropout(0.1, "arx", 6), bits="columns"),
     Variant("bf16", 64, hq=4, hkv=2, score="alibi", keep="docs", packed="rows"),
     Variant("f32", 32, mask="window", packed="columns", sinks="f32"),
+    # Epilogues, which the combination of the splits applies.
+    Variant("f32", 32, hq=4, hkv=2, mask="causal", gate=True, tile=(16, 16)),
+    Variant("bf16", 40, dv=24, mask="causal", split=60, gate=True, tile=(16, 16), layout="bshd"),
+    Variant("f32", 32, hq=6, hkv=2, pack=True, score="alibi", split=9, gate=True, tile=(16, 16), out="f32"),
+    Variant("f16", 64, hq=4, hkv=1, pack=True, mask="window", gate=True, tile=(16, 16)),
 ]
 
 
@@ -967,7 +989,10 @@ def attention(variant, q, k, v, captures, step, sinks=None, kept=None, reads=(),
     if identity is not None:
         weights = identity.reshape(1, -1, 1, 1)
         p = step((1 - weights) * p + weights * (j == i + k.shape[2] - q.shape[2]))
-    return step(p @ v), lse
+    out = step(p @ v)
+    if variant.gate:
+        out = step(out * (captures["slopes"].reshape(1, -1, 1, 1) + i + np.arange(variant.dv)))
+    return out, lse
 
 
 def run(variant, library, runtime, shape, rng, bad_map=None, bad_reads=None):
