@@ -21,7 +21,6 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/PatternMatch.h"
 
 namespace mlir::attn {
@@ -176,12 +175,10 @@ static LogicalResult generalizeMap(RewriterBase &rewriter, linalg::MapOp op) {
 /// are other uses.
 static bool forwardElements(RewriterBase &rewriter, tensor::FromElementsOp op) {
   for (Operation *user : llvm::make_early_inc_range(op->getUsers())) {
-    auto extract = dyn_cast<tensor::ExtractOp>(user);
-    std::optional<int64_t> index =
-        extract ? getConstantIntValue(extract.getIndices().front())
-                : std::nullopt;
-    if (index && *index >= 0 && *index < int64_t(op.getElements().size()))
-      rewriter.replaceOp(extract, op.getElements()[*index]);
+    SmallVector<Value> folded;
+    if (isa<tensor::ExtractOp>(user) &&
+        succeeded(rewriter.tryFold(user, folded)) && !folded.empty())
+      rewriter.replaceOp(user, folded);
   }
   return !op->use_empty();
 }

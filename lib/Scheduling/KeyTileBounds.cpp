@@ -62,13 +62,14 @@ int64_t KeyTileBounds::getSharedBytes(int64_t keyTile) const {
     scoreRow += llvm::alignTo(bytes * keyTile, columnBlockBytes);
   int64_t valueBytes = transposesValues
                            ? llvm::alignTo(vHeadDim, headDimStep) *
-                                 getRowBytes(keyTile, keyBytes)
-                           : keyTile * getRowBytes(vHeadDim, keyBytes);
-  int64_t stageBytes = keyTile * getRowBytes(qkHeadDim, keyBytes) + valueBytes;
+                                 getRowBytes(keyTile, getKeyBytes())
+                           : keyTile * getRowBytes(vHeadDim, getKeyBytes());
+  int64_t stageBytes =
+      keyTile * getRowBytes(qkHeadDim, getKeyBytes()) + valueBytes;
   int64_t converted =
-      keyBytes == elementBytes
-          ? 0
-          : keyTile * (queryBytes + getRowBytes(vHeadDim, elementBytes));
+      convertedBytes
+          ? keyTile * (queryBytes + getRowBytes(vHeadDim, elementBytes))
+          : 0;
   return queryStages * queryTile * queryBytes + stages * stageBytes +
          converted + scoreStages * queryTile * scoreRow + probabilities;
 }

@@ -206,7 +206,8 @@ KeyTileBounds attn::withShapes(KeyTileBounds bounds, AttentionOpInterface op,
     bounds.vHeadDim = bounds.vHeadDimTile = int64_t(llvm::alignTo(
         llvm::divideCeil(op.getVHeadDim(), numVHeadDimTiles), headDimStep));
   bounds.elementBytes = getElementBytes(op.getQuery());
-  bounds.keyBytes = getElementBytes(op.getKey());
+  if (convertsKeys(op))
+    bounds.convertedBytes = getElementBytes(op.getKey());
   bounds.transposesValues = isFloat8(getElementTypeOrSelf(op.getQuery()));
   bounds.scoreBytes = getScoreBytes(op);
   return bounds;

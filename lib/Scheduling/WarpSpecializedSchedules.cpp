@@ -218,7 +218,7 @@ ScheduleCandidate WarpSpecializedSchedules::makeCandidate(KeyTileBounds bounds,
   parameters.stages = bounds.stages;
   parameters.consumers = consumers;
   // Consumers wait for each other where they convert keys and values together.
-  parameters.pingPong = consumers > 1 && bounds.keyBytes == bounds.elementBytes;
+  parameters.pingPong = consumers > 1 && !bounds.convertedBytes;
   parameters.traversal = traversal;
   parameters.interleave = interleave;
   parameters.conditionalRescale = isConditional || isDeferred;
@@ -329,8 +329,8 @@ WarpSpecializedSchedules::getForFewQueriesIn(int64_t vHeadDimTiles) {
     bounds.sharedBytes = getTileBytes(device, ctasPerSm);
   }
   int64_t keyBytes =
-      llvm::alignTo(bounds.keyBytes * bounds.qkHeadDim, columnBlockBytes) +
-      llvm::alignTo(bounds.keyBytes * bounds.vHeadDim, columnBlockBytes);
+      llvm::alignTo(bounds.getKeyBytes() * bounds.qkHeadDim, columnBlockBytes) +
+      llvm::alignTo(bounds.getKeyBytes() * bounds.vHeadDim, columnBlockBytes);
   bounds.maxKeyTile =
       std::clamp(stageBytes / keyBytes / keyTileUnit * keyTileUnit,
                  warpgroupRows, 2 * warpgroupRows);

@@ -57,10 +57,10 @@ struct KeyTileBounds {
   int64_t vHeadDim = 0;
   /// `vHeadDim`, if it is a part of the head dim (`v_head_dim_tile`), else 0.
   int64_t vHeadDimTile = 0;
-  /// Bytes of an element that is multiplied, and of keys and values in memory,
-  /// which are converted if they have fewer.
+  /// Bytes of an element that is multiplied, and of elements of keys and values
+  /// in memory, if they are converted.
   int64_t elementBytes = 0;
-  int64_t keyBytes = 0;
+  std::optional<int64_t> convertedBytes;
   /// Rows of a query tile, and the threads that hold them.
   int64_t queryTile = 0;
   int64_t threads = 0;
@@ -87,6 +87,8 @@ struct KeyTileBounds {
 
   /// What a key tile is a multiple of: keys of a step of the second MMA.
   int64_t getKeyTileUnit() const;
+  /// Bytes of an element of a staged tile of keys or values.
+  int64_t getKeyBytes() const { return convertedBytes.value_or(elementBytes); }
   double getRegisters(int64_t keyTile) const;
   /// Registers of a thread that the MMAs need at least to be assembled.
   int64_t getMmaRegisters(int64_t keyTile) const;

@@ -14,7 +14,10 @@
 #include "attn/Conversion/LaunchToRuntime/CommCalls.h"
 #include "attn/Conversion/Passes.h"
 #include "attn/Dialect/Attn/IR/AttnCommOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 namespace mlir::attn {
 #define GEN_PASS_DEF_CONVERTCOMMTORUNTIMEPASS
