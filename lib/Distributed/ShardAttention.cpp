@@ -11,11 +11,13 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "MethodTime.h"
 #include "RankTensors.h"
 #include "ShardEmitter.h"
 #include "ShardedRows.h"
 #include "attn/Dialect/Attn/IR/AttnCommOps.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
 #include "attn/Distributed/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
@@ -29,6 +31,7 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #include <numeric>
 
@@ -39,9 +42,6 @@ namespace mlir::attn {
 
 using namespace mlir;
 using namespace mlir::attn;
-
-/// The most ranks of a group.
-static constexpr int64_t maxRanks = 1024;
 
 //===----------------------------------------------------------------------===//
 // Conditions of operations
@@ -91,41 +91,28 @@ static SmallVector<Clause> getOtherClauses(AttentionOpInterface op) {
   return clauses;
 }
 
-static LogicalResult verifyClauses(AttentionOpInterface op) {
+/// The first of these clauses that `op` has.
+static std::optional<StringRef> findOtherClause(AttentionOpInterface op) {
   for (const Clause &clause : getOtherClauses(op))
     if (clause.isPresent)
-      return op.emitOpError("cannot be distributed over ranks with '")
-             << clause.name << "'";
+      return clause.name;
+  return std::nullopt;
+}
+
+static LogicalResult verifyClauses(AttentionOpInterface op) {
+  if (std::optional<StringRef> clause = findOtherClause(op))
+    return op.emitOpError("cannot be distributed over ranks with '")
+           << *clause << "'";
   return success();
 }
 
-/// Checks that `value` can be cut into equal chunks, in which words of keep
-/// masks begin if `op` has dropout.
+/// Checks that `value` can be cut into equal chunks.
 static LogicalResult verifyLength(Operation *op, StringRef name, Value value,
                                   ChunkPlacement placement) {
-  int64_t length = getDimSize(value, sequenceDim);
-  int64_t chunks = placement.getNumChunks();
-  if (ShapedType::isDynamic(length)) {
-    if (placement.chunksPerRank == 1)
-      return success();
-    return op->emitOpError("dimension 2 of '")
-           << name << "' must be static with " << placement.chunksPerRank
-           << " chunks for each rank (was dynamic)";
-  }
-  if (length % chunks != 0)
-    return op->emitOpError("dimension 2 of '")
-           << name << "' must be a multiple of " << chunks << ", "
-           << placement.chunksPerRank << " for each of " << placement.ranks
-           << " ranks (was " << length << ")";
-  auto attention = dyn_cast<AttentionOpInterface>(op);
-  int64_t words = DropoutAttr::keysOfWord * chunks;
-  if (attention && attention.getDropoutAttr() && chunks > 1 &&
-      length % words != 0)
-    return op->emitOpError("with dropout, dimension 2 of '")
-           << name << "' must be a multiple of " << words << ", "
-           << DropoutAttr::keysOfWord << " for each of " << chunks
-           << " chunks (was " << length << ")";
-  return success();
+  std::string reason = whyNotCut(op, name, value, placement);
+  if (reason.empty())
+    return success();
+  return op->emitOpError(reason);
 }
 
 /// Checks that each rank can have a chunk of operand `name` of `op`, which is
@@ -490,6 +477,79 @@ int64_t FunctionSharder::rewrite() {
   return attentions.size();
 }
 
+//===----------------------------------------------------------------------===//
+// Choice of the method
+//===----------------------------------------------------------------------===//
+
+/// The methods among which the pass chooses, and their names in the model. Of
+/// equal ones, the first is taken: the simplest order of positions, and then
+/// the least memory.
+static constexpr std::pair<RankMethod, ShardMethod> shardMethods[] = {
+    {RankMethod::Ring, ShardMethod::Ring},
+    {RankMethod::AllGather, ShardMethod::AllGather},
+    {RankMethod::Zigzag, ShardMethod::Zigzag}};
+
+/// Times of methods that differ by less than this part count as equal.
+static constexpr double methodIndifference = 0.01;
+
+/// As text: its name and its time.
+static std::string describe(const MethodTime &time) {
+  return llvm::formatv("{0}, {1:f0} us", stringifyRankMethod(time.method),
+                       time.seconds * 1e6)
+      .str();
+}
+
+/// The method with the least estimated time for all attentions and gradients of
+/// `module`; ring, which reports why it cannot serve, if none can.
+static FailureOr<ShardMethod> chooseMethod(ModuleOp module, StringRef target,
+                                           int64_t ranks) {
+  FailureOr<const Target *> found = lookupTarget(module, target);
+  if (failed(found))
+    return failure();
+  FailureOr<DeviceModel> device = getDeviceModel(module, **found);
+  if (failed(device))
+    return failure();
+  SmallVector<AttentionOpInterface> ops;
+  module.walk([&](AttentionOpInterface op) {
+    // Others are errors of all methods.
+    if (isa<AttentionOp, AttentionGradOp>(op.getOperation()) &&
+        isa<RankedTensorType>(op.getQuery().getType()) && !findOtherClause(op))
+      ops.push_back(op);
+  });
+  if (ops.empty())
+    return ShardMethod::Ring;
+  MethodModel model(ops, **found, *device, CostAssumptions());
+  auto options =
+      remark::RemarkOpts::name("method").category("attn-shard-attention");
+  Location loc = ops.front()->getParentOfType<func::FuncOp>().getLoc();
+  SmallVector<MethodTime> times = model.estimateAll(
+      llvm::to_vector(llvm::make_first_range(shardMethods)), ranks);
+  while (!times.empty() && !times.back().obstacle.empty()) {
+    remark::missed(loc, options) << (stringifyRankMethod(times.back().method) +
+                                     " cannot serve: " + times.back().obstacle)
+                                        .str();
+    times.pop_back();
+  }
+  if (times.empty())
+    return ShardMethod::Ring;
+  const auto *chosen = llvm::find_if(shardMethods, [&](const auto &entry) {
+    return llvm::any_of(times, [&](const MethodTime &time) {
+      return time.method == entry.first &&
+             time.seconds <= times[0].seconds * (1 + methodIndifference);
+    });
+  });
+  std::string text, runnerUp;
+  for (const MethodTime &time : times)
+    if (time.method == chosen->first)
+      text = llvm::formatv("chose {0}, of {1} methods for {2} ranks",
+                           describe(time), times.size(), ranks)
+                 .str();
+    else if (runnerUp.empty())
+      runnerUp = "; runner-up: " + describe(time);
+  remark::passed(loc, options) << text + runnerUp;
+  return chosen->second;
+}
+
 namespace {
 struct AttnShardAttentionPass
     : attn::impl::AttnShardAttentionPassBase<AttnShardAttentionPass> {
@@ -501,11 +561,18 @@ struct AttnShardAttentionPass
           << maxRanks << " (was " << ranks.getValue() << ")";
       return signalPassFailure();
     }
+    ShardMethod chosen = method;
+    if (method == ShardMethod::Auto) {
+      FailureOr<ShardMethod> best = chooseMethod(getOperation(), target, ranks);
+      if (failed(best))
+        return signalPassFailure();
+      chosen = *best;
+    }
     SmallVector<FunctionSharder> sharders;
     for (auto func : getOperation().getOps<func::FuncOp>()) {
       if (func.isExternal())
         continue;
-      sharders.emplace_back(func, method, ranks);
+      sharders.emplace_back(func, chosen, ranks);
       if (failed(sharders.back().verify()))
         return signalPassFailure();
     }

@@ -25,8 +25,13 @@ enum class ShardMethod {
   /// The keys of one rank after another, from a neighbor.
   Ring,
   /// The same, with chunks from both ends of the sequence on each rank.
-  Zigzag
+  Zigzag,
+  /// The one of the others with the least estimated time.
+  Auto
 };
+
+/// The most ranks of a group.
+inline constexpr int64_t maxRanks = 1024;
 
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION
