@@ -397,8 +397,8 @@ void RingWriter::write() {
 
 /// Seconds in which a rank adds up the parts of all ranks of one element of a
 /// gradient. Fitted to gradients by allgather of docs/experiments/
-/// context-parallel.md: 0.63 ns with two ranks, 0.68 ns with four.
-static constexpr double secondsOfSum = 0.65e-9;
+/// context-parallel.md: 0.58 ns with two ranks, 0.63 ns with four.
+static constexpr double secondsOfSum = 0.6e-9;
 
 /// Writes an attention to keys that all ranks gather, if `gathers`.
 static void writeAllGather(ProgramWriter &writer, AttentionOpInterface op,

@@ -78,8 +78,7 @@ public:
   void setBusySeconds(double seconds) { busySeconds = seconds; }
 
   /// Seconds of the kernels of a part that visits `density` of its tiles, with
-  /// the schedule that the part would get: on a rank, masks depend on the rank,
-  /// and all tiles are taken to be masked. Without a model of the kernels, the
+  /// the schedule that the part would get. Without a model of the kernels, the
   /// roofline.
   double getSeconds(const ShardSizes &sizes, TileDensity density);
   /// The same of a part with all queries and keys.
@@ -93,6 +92,7 @@ public:
 private:
   class Part;
   Part &getPart(const ShardSizes &sizes);
+  double throttle(double computing, double waiting) const;
 
   AttentionOpInterface op;
   const Target &target;
