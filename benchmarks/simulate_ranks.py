@@ -83,7 +83,8 @@ def simulate(opt, device, target, layers, lengths, ranks, modes, run=subprocess.
     text = "".join(make_function(f"case{i}", *case) for i, case in enumerate(cases))
     module = f'module attributes {{attn.device = #attn.device<"{device}">}} {{\n{text}}}\n'
     numbers = ",".join(map(str, ranks))
-    command = [opt, "-", f"--attn-simulate-ranks=target={target} format=json output=- ranks={numbers}", "-o", "/dev/null"]
+    option = f"--attn-simulate-ranks=target={target} format=json output=- ranks={numbers}"
+    command = [opt, "-", option, "-o", "/dev/null"]
     answer = run(command, input=module, stdout=subprocess.PIPE, text=True, check=True)
     rows = []
     for (layer, length, mode), function in zip(cases, json.loads(answer.stdout)["functions"]):
@@ -197,7 +198,7 @@ def draw(rows):
 
 
 def write_document(path, lines):
-    """Replaces what is between the markers of a page."""
+    """Replaces the lines between the markers of a page."""
     text = path.read_text()
     if text.count(BEGIN) != 1 or text.count(END) != 1:
         raise report.ReportError(f"{path} has no place for tables, between {BEGIN} and {END}")

@@ -357,7 +357,7 @@ void RingWriter::addReturn(const RingStep &step) {
                       getRankBytes(bytes.getKeyGradients()));
 }
 
-/// Adds the sums of gradients of a rank and of those that it received.
+/// Adds the additions of a rank's gradients to the gradients that it received.
 void RingWriter::addSums(const RingStep &step) {
   double moved = 0;
   for (int64_t key = 0; key < placement.chunksPerRank; ++key)
@@ -474,7 +474,7 @@ private:
 void UlyssesWriter::addExchange(double of, int64_t heads) {
   double ofRank = of / double(group.all);
   double toEach = ofRank / double(std::min(group.ranks, heads));
-  // What a rank sends to others is contiguous, and so is what it computes with.
+  // Tensors are made contiguous before they are sent, and after it.
   writer.addMove(2 * ofRank);
   writer.addCollective(getAllToAllSeconds(group.links, group.ranks, toEach),
                        toEach * double(group.ranks - 1));

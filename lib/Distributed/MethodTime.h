@@ -74,7 +74,7 @@ public:
   /// Seconds of one rank alone.
   double getWholeSeconds();
   MethodTime estimate(RankMethod method, int64_t ranks);
-  /// The times of `methods`, fastest first; then those that cannot serve.
+  /// The times of `methods`, fastest first; then the methods that cannot serve.
   SmallVector<MethodTime> estimateAll(ArrayRef<RankMethod> methods,
                                       int64_t ranks);
 

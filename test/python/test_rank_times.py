@@ -86,7 +86,7 @@ def test_short_sequences_are_bound_by_messages():
 
 
 def test_measured_times():
-    """Predictions of runs on two H200s: those of zigzag, and gradients of ring, were not fitted."""
+    """Predictions of runs on two H200s: zigzag, and gradients of ring, were not fitted."""
     lines, errors = simulate_ranks.compare(str(OPT), "h200", "sm_90a", PAGE)
     assert len(lines) == 2 + 8
     assert sorted(errors)[len(errors) // 2] < 0.03 and max(errors) < 0.06

@@ -110,8 +110,8 @@ private:
 struct RankTimes {
   double finish = 0;
   double computation = 0;
-  /// Messages of the rank travel or wait for a port, and those of these seconds
-  /// in which it does not compute.
+  /// Messages of the rank travel or wait for a port; the part of this time in
+  /// which it does not compute.
   double transfer = 0, exposed = 0;
 
   /// The rank waits until others send or receive.

@@ -47,8 +47,8 @@ def choose_method(
 ) -> str:
     """The method of ``context_parallel`` and ``shard_sequence`` for which the compiler estimates the least time.
 
-    Tensors are those of the whole, before they are sharded. Only their shapes, dtypes and device count, so that all
-    ranks get the same answer. ``gradients`` says whether there is a backward pass. A method that cannot shard such
+    Tensors are of the whole, before they are sharded. Only their shapes, dtypes and device count, so that all ranks get
+    the same answer. ``gradients`` says whether there is a backward pass. A method that cannot shard such
     lengths is left out.
     """
     _check_shards(query, key, value, enable_gqa=True)
