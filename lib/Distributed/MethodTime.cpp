@@ -67,6 +67,27 @@ RankLinks attn::getRankLinks(const DeviceFigures &figures) {
   return links;
 }
 
+std::optional<StringRef> attn::findOtherClause(AttentionOpInterface op) {
+  SmallVector<std::pair<StringRef, bool>> clauses = {
+      {"sequences", op.getQuerySequences() != nullptr},
+      {"key_lengths", op.getKeyLengths() != nullptr},
+      {"positions", op.getPositions() != nullptr},
+      {"reads", !op.getMaskReads().empty()},
+      {"dropout_mask", op.getDropoutMask() != nullptr}};
+  if (auto attention = dyn_cast<AttentionOp>(op.getOperation()))
+    clauses.append({{"identity", attention.getIdentity() != nullptr},
+                    {"block_mask", attention.getBlockMask() != nullptr},
+                    {"query", !attention.getQueryRegion().empty()},
+                    {"epilogue", !attention.getEpilogue().empty()}});
+  if (auto grad = dyn_cast<AttentionGradOp>(op.getOperation()))
+    clauses.append({{"identity", grad.getIdentity() != nullptr},
+                    {"dcaptures", !grad.getDcaptures().empty()}});
+  for (auto [name, isPresent] : clauses)
+    if (isPresent)
+      return name;
+  return std::nullopt;
+}
+
 std::string attn::whyNotCut(Operation *op, StringRef name, Value value,
                             ChunkPlacement placement) {
   int64_t length = getDimSize(value, sequenceDim);

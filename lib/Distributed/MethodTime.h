@@ -17,6 +17,7 @@
 #include "ShardKernels.h"
 #include "attn/Distributed/RankSimulation.h"
 
+#include <optional>
 #include <string>
 #include <tuple>
 
@@ -53,6 +54,10 @@ struct MethodTime {
   double computation = 0, exposed = 0, bytesSent = 0;
   double hiddenShare = 1, imbalance = 1;
 };
+
+/// The first clause of `op`, if any, whose positions or tensors would have to
+/// be distributed, too.
+std::optional<StringRef> findOtherClause(AttentionOpInterface op);
 
 /// Why `value`, operand `name` of `op`, cannot be cut into equal chunks, in
 /// which words of keep masks begin if `op` has dropout; empty if it can.

@@ -53,11 +53,6 @@ struct ShardedOperand {
   StringRef name;
   OpOperand *operand;
 };
-/// A clause of an operation, and whether it has it.
-struct Clause {
-  StringRef name;
-  bool isPresent;
-};
 } // namespace
 
 static SmallVector<ShardedOperand> getShardedOperands(AttentionOpInterface op) {
@@ -70,33 +65,6 @@ static SmallVector<ShardedOperand> getShardedOperands(AttentionOpInterface op) {
     rest = rest.drop_front();
   }
   return operands;
-}
-
-/// The clauses whose positions or tensors would have to be distributed, too.
-static SmallVector<Clause> getOtherClauses(AttentionOpInterface op) {
-  SmallVector<Clause> clauses = {
-      {"sequences", op.getQuerySequences() != nullptr},
-      {"key_lengths", op.getKeyLengths() != nullptr},
-      {"positions", op.getPositions() != nullptr},
-      {"reads", !op.getMaskReads().empty()},
-      {"dropout_mask", op.getDropoutMask() != nullptr}};
-  if (auto attention = dyn_cast<AttentionOp>(op.getOperation()))
-    clauses.append({{"identity", attention.getIdentity() != nullptr},
-                    {"block_mask", attention.getBlockMask() != nullptr},
-                    {"query", !attention.getQueryRegion().empty()},
-                    {"epilogue", !attention.getEpilogue().empty()}});
-  if (auto grad = dyn_cast<AttentionGradOp>(op.getOperation()))
-    clauses.append({{"identity", grad.getIdentity() != nullptr},
-                    {"dcaptures", !grad.getDcaptures().empty()}});
-  return clauses;
-}
-
-/// The first of these clauses that `op` has.
-static std::optional<StringRef> findOtherClause(AttentionOpInterface op) {
-  for (const Clause &clause : getOtherClauses(op))
-    if (clause.isPresent)
-      return clause.name;
-  return std::nullopt;
 }
 
 static LogicalResult verifyClauses(AttentionOpInterface op) {

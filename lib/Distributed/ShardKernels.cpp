@@ -19,6 +19,7 @@
 #include "attn/PerfModel/Roofline.h"
 #include "attn/Scheduling/ForwardSchedules.h"
 #include "attn/Scheduling/ScheduleFamily.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/MathExtras.h"
@@ -79,7 +80,7 @@ private:
   SmallVector<KernelTime> estimateKernels(const DeviceModel &device,
                                           const CostAssumptions &assumptions);
 
-  Region region;
+  OwningOpRef<func::FuncOp> function;
   AttentionOpInterface op;
   ScheduleAttrInterface schedule;
   bool hasModel = false;
@@ -107,25 +108,38 @@ static SmallVector<Type> getPartTypes(AttentionOpInterface whole,
   return types;
 }
 
-static AttentionOpInterface clonePart(AttentionOpInterface whole,
-                                      const ShardSizes &sizes, Block &block) {
+/// A function of its own with a copy of `whole` that has the shapes of a part,
+/// without results.
+static OwningOpRef<func::FuncOp> clonePart(AttentionOpInterface whole,
+                                           const ShardSizes &sizes) {
   SmallVector<Type> types = getPartTypes(whole, sizes), results;
   auto destinations = cast<DestinationStyleOpInterface>(whole.getOperation());
   for (OpOperand &init : destinations.getDpsInitsMutable())
     results.push_back(types[init.getOperandNumber()]);
-  SmallVector<Value> operands;
+  Location loc = whole.getLoc();
+  OwningOpRef<func::FuncOp> function = func::FuncOp::create(
+      loc, "part", FunctionType::get(whole.getContext(), types, {}));
+  Block *block = function->addEntryBlock();
   IRMapping mapping;
-  for (auto [operand, type] : llvm::zip_equal(whole->getOperands(), types)) {
-    operands.push_back(block.addArgument(type, operand.getLoc()));
-    mapping.map(operand, operands.back());
-  }
-  OperationState state(whole.getLoc(), whole->getName().getStringRef(),
-                       operands, results, whole->getAttrs());
+  for (auto [operand, argument] :
+       llvm::zip_equal(whole->getOperands(), block->getArguments()))
+    mapping.map(operand, argument);
+  OperationState state(loc, whole->getName().getStringRef(),
+                       block->getArguments(), results, whole->getAttrs());
   for (Region &region : whole->getRegions())
     region.cloneInto(state.addRegion(), mapping);
-  OpBuilder builder(whole.getContext());
-  builder.setInsertionPointToEnd(&block);
-  return cast<AttentionOpInterface>(builder.create(state));
+  OpBuilder::atBlockEnd(block).create(state);
+  return function;
+}
+
+/// Whether `target` has kernels for the tensors of `op`. Elements of 8 bits,
+/// which have conditions of their own, count as unknown.
+static bool hasKernels(AttentionOpInterface op, const Target &target) {
+  Type element = getElementTypeOrSelf(op.getQuery());
+  return !isFloat8(element) && element == getElementTypeOrSelf(op.getKey()) &&
+         target.supportsElementType(element) &&
+         target.supportsHeadDim(op.getQKHeadDim()) &&
+         target.supportsHeadDim(op.getVHeadDim());
 }
 
 /// The schedule that `op` gets; null if none fits.
@@ -133,6 +147,8 @@ static ScheduleAttrInterface chooseSchedule(AttentionOpInterface op,
                                             const Target &target,
                                             const DeviceModel &device) {
   std::optional<ScheduleChoice> choice;
+  if (!hasKernels(op, target))
+    return nullptr;
   if (auto attention = dyn_cast<AttentionOp>(op.getOperation()))
     choice = chooseForwardSchedule(attention, target, device);
   else if (auto gradient =
@@ -150,7 +166,8 @@ ShardKernels::Part::Part(AttentionOpInterface whole, const ShardSizes &sizes,
                          bool dependsOnRank, const Target &target,
                          const DeviceModel &device,
                          const CostAssumptions &assumptions) {
-  op = clonePart(whole, sizes, region.emplaceBlock());
+  function = clonePart(whole, sizes);
+  op = cast<AttentionOpInterface>(function->getBody().front().back());
   // Schedules are chosen without knowing what the mask of a rank leaves.
   if (dependsOnRank)
     setDensity({/*visited=*/1, /*cut=*/0});

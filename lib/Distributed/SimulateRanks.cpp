@@ -38,19 +38,39 @@ struct RankReport {
 
 struct FunctionReport {
   std::string name;
+  /// Why ranks cannot share the function; empty if they can.
+  std::string obstacle;
   double seconds = 0;
   SmallVector<RankReport> groups;
 };
 } // namespace
+
+/// Why ranks cannot share `ops`, with any method; empty if they can.
+static std::string whyNotShard(ArrayRef<AttentionOpInterface> ops) {
+  for (AttentionOpInterface op : ops) {
+    std::string name = ("'" + op->getName().getStringRef() + "' ").str();
+    if (!isa<AttentionOp, AttentionGradOp>(op.getOperation()))
+      return name + "cannot be distributed over ranks";
+    if (!isa<RankedTensorType>(op.getQuery().getType()))
+      return name + "must be on tensors to be distributed over ranks";
+    if (std::optional<StringRef> clause = findOtherClause(op))
+      return name + "cannot be distributed over ranks with '" + clause->str() +
+             "'";
+  }
+  return "";
+}
 
 static FunctionReport makeReport(func::FuncOp func,
                                  ArrayRef<AttentionOpInterface> ops,
                                  ArrayRef<int64_t> ranks, const Target &target,
                                  const DeviceModel &device,
                                  const CostAssumptions &assumptions) {
-  MethodModel model(ops, target, device, assumptions);
   FunctionReport report;
   report.name = func.getName().str();
+  report.obstacle = whyNotShard(ops);
+  if (!report.obstacle.empty())
+    return report;
+  MethodModel model(ops, target, device, assumptions);
   report.seconds = model.getWholeSeconds();
   for (int64_t number : ranks)
     report.groups.push_back(
@@ -62,8 +82,12 @@ static void printTable(raw_ostream &os, DeviceAttr device,
                        ArrayRef<FunctionReport> functions) {
   os << "device " << device << "\n";
   for (const FunctionReport &function : functions) {
-    os << "\n@" << function.name
-       << llvm::formatv(", {0:f3} ms on one rank\n", function.seconds * 1e3);
+    os << "\n@" << function.name;
+    if (!function.obstacle.empty()) {
+      os << ": " << function.obstacle << "\n";
+      continue;
+    }
+    os << llvm::formatv(", {0:f3} ms on one rank\n", function.seconds * 1e3);
     os << llvm::formatv("{0,6} {1,-10} {2,12} {3,8} {4,12} {5,12} {6,8} {7,10} "
                         "{8,12}\n",
                         "ranks", "method", "ms", "times", "compute ms",
@@ -103,6 +127,10 @@ static void printMethod(llvm::json::OStream &json, const MethodTime &time) {
 static void printFunction(llvm::json::OStream &json,
                           const FunctionReport &function) {
   json.attribute("name", function.name);
+  if (!function.obstacle.empty()) {
+    json.attribute("obstacle", function.obstacle);
+    return;
+  }
   json.attribute("seconds", function.seconds);
   json.attributeArray("groups", [&] {
     for (const RankReport &group : function.groups)
@@ -178,10 +206,7 @@ void AttnSimulateRanksPass::runOnOperation() {
   SmallVector<FunctionReport> functions;
   for (auto func : module.getOps<func::FuncOp>()) {
     SmallVector<AttentionOpInterface> ops;
-    func.walk([&](AttentionOpInterface op) {
-      if (isa<AttentionOp, AttentionGradOp>(op.getOperation()))
-        ops.push_back(op);
-    });
+    func.walk([&](AttentionOpInterface op) { ops.push_back(op); });
     if (!ops.empty())
       functions.push_back(makeReport(func, ops, numbers, **found, *model,
                                      {dynamicSize, dynamicBatch}));

@@ -62,6 +62,22 @@ func.func @few(%q: !w, %k: !w, %v: !w, %e: !w) -> !w {
   return %o : !w
 }
 
+// CHECK: @shard: 'attn.attention' cannot be distributed over ranks with 'positions'
+// JSON: "name": "shard",
+// JSON-NEXT: "obstacle": "'attn.attention' cannot be distributed over ranks with 'positions'"
+func.func @shard(%q: !w, %k: !w, %v: !w, %e: !w, %p: tensor<6xi32>) -> !w {
+  %o = attn.attention ins(%q, %k, %v : !w, !w, !w) outs(%e : !w) positions(%p : tensor<6xi32>) -> !w
+  return %o : !w
+}
+
+// CHECK: @buffers: 'attn.attention' must be on tensors to be distributed over ranks
+func.func @buffers(%q: memref<1x2x64x64xf32>, %k: memref<1x2x64x64xf32>, %v: memref<1x2x64x64xf32>,
+                   %e: memref<1x2x64x64xf32>) {
+  attn.attention ins(%q, %k, %v : memref<1x2x64x64xf32>, memref<1x2x64x64xf32>, memref<1x2x64x64xf32>)
+      outs(%e : memref<1x2x64x64xf32>)
+  return
+}
+
 // Functions without attention are left out.
 // CHECK-NOT: @none
 func.func @none(%q: !q) -> !q {

@@ -199,7 +199,8 @@ def AttnSimulateRanksPass
     As JSON, there is one object:
 
     - top level: `device`, `calibration` and `functions`;
-    - a function: `name`, `seconds` of one rank, and `groups`;
+    - a function: `name`, and either `obstacle`, if no method can serve its attentions, or
+      `seconds` of one rank and `groups`;
     - a group: `ranks`, and `methods`, fastest first;
     - a method: `method`, and either `obstacle` or `seconds`, `computation`, `exposed`,
       `hidden` (a fraction), `imbalance` and `bytes_sent`.
