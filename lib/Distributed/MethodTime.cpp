@@ -684,6 +684,7 @@ MethodTime MethodModel::estimate(RankMethod method, int64_t ranks) {
     time.exposed = std::max(time.exposed, of.exposed);
   }
   time.bytesSent = writer.getMostSent();
+  time.criticalComputation = timeline.getCriticalComputation();
   time.hiddenShare = timeline.getHiddenShare();
   time.imbalance = timeline.getImbalance();
   return time;

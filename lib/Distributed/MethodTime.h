@@ -52,6 +52,8 @@ struct MethodTime {
   double seconds = 0;
   /// Of the busiest rank.
   double computation = 0, exposed = 0, bytesSent = 0;
+  /// On the critical path.
+  double criticalComputation = 0;
   double hiddenShare = 1, imbalance = 1;
 };
 

@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ChooseMethod.h"
 #include "MethodTime.h"
 #include "RankTensors.h"
 #include "ShardEmitter.h"
@@ -31,7 +32,6 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/Support/FormatVariadic.h"
 
 #include <numeric>
 
@@ -443,79 +443,6 @@ int64_t FunctionSharder::rewrite() {
               emitShard(cast<AttentionOpInterface>(op), chunks->second));
   }
   return attentions.size();
-}
-
-//===----------------------------------------------------------------------===//
-// Choice of the method
-//===----------------------------------------------------------------------===//
-
-/// The methods among which the pass chooses, and their names in the model. Of
-/// equal ones, the first is taken: the simplest order of positions, and then
-/// the least memory.
-static constexpr std::pair<RankMethod, ShardMethod> shardMethods[] = {
-    {RankMethod::Ring, ShardMethod::Ring},
-    {RankMethod::AllGather, ShardMethod::AllGather},
-    {RankMethod::Zigzag, ShardMethod::Zigzag}};
-
-/// Times of methods that differ by less than this part count as equal.
-static constexpr double methodIndifference = 0.01;
-
-/// As text: its name and its time.
-static std::string describe(const MethodTime &time) {
-  return llvm::formatv("{0}, {1:f0} us", stringifyRankMethod(time.method),
-                       time.seconds * 1e6)
-      .str();
-}
-
-/// The method with the least estimated time for all attentions and gradients of
-/// `module`; ring, which reports why it cannot serve, if none can.
-static FailureOr<ShardMethod> chooseMethod(ModuleOp module, StringRef target,
-                                           int64_t ranks) {
-  FailureOr<const Target *> found = lookupTarget(module, target);
-  if (failed(found))
-    return failure();
-  FailureOr<DeviceModel> device = getDeviceModel(module, **found);
-  if (failed(device))
-    return failure();
-  SmallVector<AttentionOpInterface> ops;
-  module.walk([&](AttentionOpInterface op) {
-    // Others are errors of all methods.
-    if (isa<AttentionOp, AttentionGradOp>(op.getOperation()) &&
-        isa<RankedTensorType>(op.getQuery().getType()) && !findOtherClause(op))
-      ops.push_back(op);
-  });
-  if (ops.empty())
-    return ShardMethod::Ring;
-  MethodModel model(ops, **found, *device, CostAssumptions());
-  auto options =
-      remark::RemarkOpts::name("method").category("attn-shard-attention");
-  Location loc = ops.front()->getParentOfType<func::FuncOp>().getLoc();
-  SmallVector<MethodTime> times = model.estimateAll(
-      llvm::to_vector(llvm::make_first_range(shardMethods)), ranks);
-  while (!times.empty() && !times.back().obstacle.empty()) {
-    remark::missed(loc, options) << (stringifyRankMethod(times.back().method) +
-                                     " cannot serve: " + times.back().obstacle)
-                                        .str();
-    times.pop_back();
-  }
-  if (times.empty())
-    return ShardMethod::Ring;
-  const auto *chosen = llvm::find_if(shardMethods, [&](const auto &entry) {
-    return llvm::any_of(times, [&](const MethodTime &time) {
-      return time.method == entry.first &&
-             time.seconds <= times[0].seconds * (1 + methodIndifference);
-    });
-  });
-  std::string text, runnerUp;
-  for (const MethodTime &time : times)
-    if (time.method == chosen->first)
-      text = llvm::formatv("chose {0}, of {1} methods for {2} ranks",
-                           describe(time), times.size(), ranks)
-                 .str();
-    else if (runnerUp.empty())
-      runnerUp = "; runner-up: " + describe(time);
-  remark::passed(loc, options) << text + runnerUp;
-  return chosen->second;
 }
 
 namespace {

@@ -119,6 +119,7 @@ static void printMethod(llvm::json::OStream &json, const MethodTime &time) {
   json.attribute("seconds", time.seconds);
   json.attribute("computation", time.computation);
   json.attribute("exposed", time.exposed);
+  json.attribute("critical_computation", time.criticalComputation);
   json.attribute("hidden", time.hiddenShare);
   json.attribute("imbalance", time.imbalance);
   json.attribute("bytes_sent", time.bytesSent);

@@ -39,6 +39,7 @@
 // JSON-NEXT: "seconds": 0.0
 // JSON-NEXT: "computation": 0.0
 // JSON-NEXT: "exposed": 0.00
+// JSON-NEXT: "critical_computation": 0.0
 // JSON-NEXT: "hidden": 0,
 // JSON-NEXT: "imbalance": 1,
 // JSON-NEXT: "bytes_sent":

@@ -72,6 +72,7 @@ def test_long_causal_sequences(ranks, mode):
     assert rows[ranks, "ring"]["imbalance"] == pytest.approx((2 * ranks - 1) / ranks, rel=0.06)
     assert rows[ranks, "zigzag"]["imbalance"] == pytest.approx(1, rel=0.01)
     assert rows[ranks, "zigzag"]["hidden"] > 0.6
+    assert rows[ranks, "zigzag"]["critical_computation"] > 0.9 * zigzag
     assert rows[ranks, "allgather"]["hidden"] == 0
     if ranks <= 8:
         assert rows[ranks, "ulysses"]["seconds"] == pytest.approx(one / ranks, rel=0.04)
@@ -83,6 +84,8 @@ def test_short_sequences_are_bound_by_messages():
     row = get_rows("mha", length, "fwd", (ranks,))[ranks, "zigzag"]
     message = get_key_bytes("mha", length, ranks) / (50e9 * 0.89) + 20e-6
     assert row["seconds"] == pytest.approx((ranks - 1) * message, rel=0.05)
+    # The critical path has the last computation alone.
+    assert row["critical_computation"] < 0.1 * row["seconds"]
 
 
 def test_measured_times():

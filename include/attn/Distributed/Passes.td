@@ -203,7 +203,8 @@ def AttnSimulateRanksPass
       `seconds` of one rank and `groups`;
     - a group: `ranks`, and `methods`, fastest first;
     - a method: `method`, and either `obstacle` or `seconds`, `computation`, `exposed`,
-      `hidden` (a fraction), `imbalance` and `bytes_sent`.
+      `critical_computation` (seconds of computation on the critical path), `hidden` (a
+      fraction), `imbalance` and `bytes_sent`.
 
     ```
     attn-opt in.mlir --attn-simulate-ranks="target=sm_90a ranks=8,64 output=-"
