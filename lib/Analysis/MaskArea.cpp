@@ -19,6 +19,7 @@
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
@@ -256,14 +257,21 @@ int64_t VisitedTiles::getNumRows(int64_t queryTile) const {
 
 std::optional<std::vector<TileRow>>
 VisitedTiles::getRows(int64_t queryTile, int64_t keyTile) const {
+  return getRows(queryTile, keyTile,
+                 llvm::to_vector(llvm::seq(getNumRows(queryTile))));
+}
+
+std::optional<std::vector<TileRow>>
+VisitedTiles::getRows(int64_t queryTile, int64_t keyTile,
+                      ArrayRef<int64_t> numbers) const {
   AttentionOpInterface op = this->op;
   if (!op.getMaskReads().empty())
     return std::nullopt;
   RowProgram program(op, /*hasMaskMod=*/true, batch, head, queries, keys,
                      MaskDim::Query, queryTile, keyTile);
   std::vector<TileRow> rows;
-  for (int64_t row = 0, end = getNumRows(queryTile); row < end; ++row) {
-    std::optional<TileRow> tiles = program.run(row * queryTile);
+  for (int64_t number : numbers) {
+    std::optional<TileRow> tiles = program.run(number * queryTile);
     if (!tiles)
       return std::nullopt;
     rows.push_back(std::move(*tiles));

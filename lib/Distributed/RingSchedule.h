@@ -31,6 +31,8 @@ struct ChunkPlacement {
   int64_t chunksPerRank = 1;
   /// Whether ranks have chunks of keys alone, and all of them all queries.
   bool allHaveQueries = false;
+  /// Whether ranks attend to all keys, those of some heads.
+  bool allHaveKeys = false;
 
   int64_t getNumChunks() const { return ranks * chunksPerRank; }
   /// The chunk number `slot` of `rank`.

@@ -11,11 +11,14 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ChooseMethod.h"
+#include "MethodTime.h"
 #include "RankTensors.h"
 #include "ShardEmitter.h"
 #include "ShardedRows.h"
 #include "attn/Dialect/Attn/IR/AttnCommOps.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
 #include "attn/Distributed/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
@@ -40,9 +43,6 @@ namespace mlir::attn {
 using namespace mlir;
 using namespace mlir::attn;
 
-/// The most ranks of a group.
-static constexpr int64_t maxRanks = 1024;
-
 //===----------------------------------------------------------------------===//
 // Conditions of operations
 //===----------------------------------------------------------------------===//
@@ -52,11 +52,6 @@ namespace {
 struct ShardedOperand {
   StringRef name;
   OpOperand *operand;
-};
-/// A clause of an operation, and whether it has it.
-struct Clause {
-  StringRef name;
-  bool isPresent;
 };
 } // namespace
 
@@ -77,91 +72,22 @@ static SmallVector<ShardedOperand> getShardedOperands(AttentionOpInterface op,
   return operands;
 }
 
-/// The clauses whose positions or tensors would have to be distributed, too.
-static SmallVector<Clause> getOtherClauses(AttentionOpInterface op,
-                                           ShardMethod method) {
-  SmallVector<Clause> clauses = {
-      {"sequences", op.getQuerySequences() != nullptr},
-      {"key_lengths",
-       op.getKeyLengths() != nullptr && method != ShardMethod::DistAttention},
-      {"page_table", op.getPageTable() != nullptr},
-      {"positions", op.getPositions() != nullptr},
-      {"reads", !op.getMaskReads().empty()},
-      {"dropout_mask", op.getDropoutMask() != nullptr}};
-  if (auto attention = dyn_cast<AttentionOp>(op.getOperation()))
-    clauses.append({{"identity", attention.getIdentity() != nullptr},
-                    {"block_mask", attention.getBlockMask() != nullptr},
-                    {"query", !attention.getQueryRegion().empty()},
-                    {"epilogue", !attention.getEpilogue().empty()}});
-  if (auto grad = dyn_cast<AttentionGradOp>(op.getOperation()))
-    clauses.append({{"identity", grad.getIdentity() != nullptr},
-                    {"dcaptures", !grad.getDcaptures().empty()}});
-  return clauses;
-}
-
 static LogicalResult verifyClauses(AttentionOpInterface op,
                                    ShardMethod method) {
-  for (const Clause &clause : getOtherClauses(op, method))
-    if (clause.isPresent)
-      return op.emitOpError("cannot be distributed over ranks with '")
-             << clause.name << "'";
+  bool takesKeyLengths = method == ShardMethod::DistAttention;
+  if (std::optional<StringRef> clause = findOtherClause(op, takesKeyLengths))
+    return op.emitOpError("cannot be distributed over ranks with '")
+           << *clause << "'";
   return success();
 }
 
-/// Checks that `value` can be cut into equal chunks.
+/// Checks that each rank can have a chunk of `value`.
 static LogicalResult verifyLength(Operation *op, StringRef name, Value value,
                                   ChunkPlacement placement) {
-  int64_t length = getDimSize(value, sequenceDim);
-  int64_t chunks = placement.getNumChunks();
-  if (ShapedType::isDynamic(length)) {
-    if (placement.chunksPerRank == 1)
-      return success();
-    return op->emitOpError("dimension 2 of '")
-           << name << "' must be static with " << placement.chunksPerRank
-           << " chunks for each rank (was dynamic)";
-  }
-  if (length % chunks != 0)
-    return op->emitOpError("dimension 2 of '")
-           << name << "' must be a multiple of " << chunks << ", "
-           << placement.chunksPerRank << " for each of " << placement.ranks
-           << " ranks (was " << length << ")";
-  return success();
-}
-
-/// Checks that words of keep masks begin in the chunks of `value`, if `op` has
-/// dropout.
-static LogicalResult verifyWords(Operation *op, StringRef name, Value value,
-                                 ChunkPlacement placement) {
-  auto attention = dyn_cast<AttentionOpInterface>(op);
-  int64_t length = getDimSize(value, sequenceDim);
-  int64_t chunks = placement.getNumChunks();
-  int64_t words = DropoutAttr::keysOfWord * chunks;
-  if (!attention || !attention.getDropoutAttr() || chunks == 1 ||
-      ShapedType::isDynamic(length) || length % words == 0)
+  std::string reason = whyNotCut(op, name, value, placement);
+  if (reason.empty())
     return success();
-  return op->emitOpError("with dropout, dimension 2 of '")
-         << name << "' must be a multiple of " << words << ", "
-         << DropoutAttr::keysOfWord << " for each of " << chunks
-         << " chunks (was " << length << ")";
-}
-
-/// Checks that each of `ranks` ranks can have as many of the heads of `op`.
-static LogicalResult verifyHeads(AttentionOpInterface op, int64_t ranks) {
-  if (op.getHeadMap())
-    return op.emitOpError(
-        "cannot be distributed over ranks by 'ulysses' with 'heads'");
-  for (auto [name, value] :
-       {std::pair<StringRef, Value>("query", op.getQuery()),
-        {"key", op.getKey()}}) {
-    int64_t heads = getDimSize(value, headsDim);
-    if (heads % ranks == 0 || (name != "query" && ranks % heads == 0))
-      continue;
-    return op.emitOpError("dimension 1 of '")
-           << name << "' must be a multiple "
-           << (name == "query" ? "of " : "or a divisor of ") << ranks
-           << ", the number of ranks, with 'ulysses' (was " << heads << ")";
-  }
-  return success();
+  return op->emitOpError(reason);
 }
 
 /// Checks that each rank can have a chunk of operand `name` of `op`, which is
@@ -206,6 +132,7 @@ public:
     placement.ranks = ranks;
     placement.chunksPerRank = method == ShardMethod::Zigzag ? 2 : 1;
     placement.allHaveQueries = method == ShardMethod::DistAttention;
+    placement.allHaveKeys = method == ShardMethod::Ulysses;
   }
 
   /// Fails if the function cannot be distributed; it has not been changed then.
@@ -300,9 +227,6 @@ LogicalResult FunctionSharder::addChunked(DestinationStyleOpInterface op,
   if (failed(verifySource(op, name, operand)) ||
       failed(verifyLength(op, name, operand.get(), placement)))
     return failure();
-  if (method != ShardMethod::Ulysses &&
-      failed(verifyWords(op, name, operand.get(), placement)))
-    return failure();
   if (!operand.get().getDefiningOp<tensor::EmptyOp>())
     sharded.insert(operand.get());
   return success();
@@ -320,9 +244,10 @@ LogicalResult FunctionSharder::addAttention(AttentionOpInterface op) {
     return failure();
   if (method == ShardMethod::DistAttention && failed(verifySegments(op)))
     return failure();
-  if (method == ShardMethod::Ulysses &&
-      failed(verifyHeads(op, placement.ranks)))
-    return failure();
+  if (method == ShardMethod::Ulysses)
+    if (std::string reason = whyNotDivideHeads(op, placement.ranks);
+        !reason.empty())
+      return op.emitOpError(reason);
   for (auto [name, operand] : getShardedOperands(op, method))
     if (failed(addChunked(op, name, *operand)))
       return failure();
@@ -566,11 +491,18 @@ struct AttnShardAttentionPass
           << maxRanks << " (was " << ranks.getValue() << ")";
       return signalPassFailure();
     }
+    ShardMethod chosen = method;
+    if (method == ShardMethod::Auto) {
+      FailureOr<ShardMethod> best = chooseMethod(getOperation(), target, ranks);
+      if (failed(best))
+        return signalPassFailure();
+      chosen = *best;
+    }
     SmallVector<FunctionSharder> sharders;
     for (auto func : getOperation().getOps<func::FuncOp>()) {
       if (func.isExternal())
         continue;
-      sharders.emplace_back(func, method, ranks);
+      sharders.emplace_back(func, chosen, ranks);
       if (failed(sharders.back().verify()))
         return signalPassFailure();
     }

@@ -2,7 +2,7 @@
 
 !t = tensor<1x6x64x16xf32>
 func.func @query_heads(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
-  // expected-error @below {{'attn.attention' op dimension 1 of 'query' must be a multiple of 4, the number of ranks, with 'ulysses' (was 6)}}
+  // expected-error @below {{'attn.attention' op number of heads of 'query' must be a multiple of 4, the ranks that divide them (was 6)}}
   %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) -> !t
   return %0 : !t
 }
@@ -12,7 +12,7 @@ func.func @query_heads(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
 !t = tensor<1x12x64x16xf32>
 !k = tensor<1x3x64x16xf32>
 func.func @key_heads(%q: !t, %k: !k, %v: !k, %out: !t) -> !t {
-  // expected-error @below {{'attn.attention' op dimension 1 of 'key' must be a multiple or a divisor of 4, the number of ranks, with 'ulysses' (was 3)}}
+  // expected-error @below {{'attn.attention' op number of heads of 'key' must be a multiple or a divisor of 4, the ranks that divide them (was 3)}}
   %0 = attn.attention ins(%q, %k, %v : !t, !k, !k) outs(%out : !t) -> !t
   return %0 : !t
 }
@@ -22,7 +22,7 @@ func.func @key_heads(%q: !t, %k: !k, %v: !k, %out: !t) -> !t {
 !t = tensor<1x8x64x16xf32>
 !k = tensor<1x4x64x16xf32>
 func.func @head_map(%q: !t, %k: !k, %v: !k, %out: !t, %heads: tensor<8xi32>) -> !t {
-  // expected-error @below {{'attn.attention' op cannot be distributed over ranks by 'ulysses' with 'heads'}}
+  // expected-error @below {{'attn.attention' op heads cannot be divided with 'head_map'}}
   %0 = attn.attention ins(%q, %k, %v : !t, !k, !k) outs(%out : !t) heads(%heads : tensor<8xi32>) -> !t
   return %0 : !t
 }

@@ -82,6 +82,9 @@ public:
   /// that are known only at run time.
   std::optional<std::vector<TileRow>> getRows(int64_t queryTile,
                                               int64_t keyTile) const;
+  /// The rows of these numbers alone.
+  std::optional<std::vector<TileRow>>
+  getRows(int64_t queryTile, int64_t keyTile, ArrayRef<int64_t> numbers) const;
 
   /// Counts the tiles that the rows visit. A row belongs to a query tile, or to
   /// a key tile if `dim` says so. `attn.tile_density`, if present, gives the

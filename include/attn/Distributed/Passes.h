@@ -29,8 +29,13 @@ enum class ShardMethod {
   /// All of them for some of the heads.
   Ulysses,
   /// None: ranks have the same queries, and merge their results.
-  DistAttention
+  DistAttention,
+  /// The one with the least estimated time.
+  Auto
 };
+
+/// The most ranks of a group.
+inline constexpr int64_t maxRanks = 1024;
 
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION

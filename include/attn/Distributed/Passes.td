@@ -138,6 +138,13 @@ def AttnShardAttentionPass
     gather the results of all ranks (`attn.comm.all_gather`) and add them up in the same
     order.
 
+    `auto` takes the method with the least time by a model of the ranks' kernels and
+    links (docs/cost-model.md), the same one for all functions of the module, on
+    `ranks` devices of the module (`attn.device`, or the default device of `target`). A
+    remark on the first function names it, the runner-up, and why other methods cannot
+    serve. Callers must know the method, since zigzag changes which positions a rank
+    has.
+
     The pass runs before scheduling. An attention or a gradient that it cannot
     distribute is an error:
 
@@ -170,17 +177,80 @@ def AttnShardAttentionPass
                           "their results"),
                clEnumValN(::mlir::attn::ShardMethod::Ulysses, "ulysses",
                           "all of them for some heads, in exchange for the "
-                          "other heads"))}]>,
+                          "other heads"),
+               clEnumValN(::mlir::attn::ShardMethod::Auto, "auto",
+                          "the one with the least estimated time"))}]>,
     Option<"ranks", "ranks", "int64_t", /*default=*/"1",
            "Number of ranks, from 1 to 1024">,
+    Option<"target", "target", "std::string", /*default=*/"\"sm_90a\"",
+           "Name of a registered target, for whose kernels 'auto' estimates "
+           "times">,
   ];
   let statistics = [Statistic<"numSharded", "num-sharded",
                               "Number of attentions and gradients that were distributed">];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::attn::AttnDialect",
+    "::mlir::attn_tile::AttnTileDialect",
     "::mlir::bufferization::BufferizationDialect",
     "::mlir::linalg::LinalgDialect", "::mlir::scf::SCFDialect",
     "::mlir::tensor::TensorDialect"];
+}
+
+def AttnSimulateRanksPass
+    : Attn_Pass<"attn-simulate-ranks", "::mlir::ModuleOp"> {
+  let summary = "print how long ranks take with each method of sharding";
+  let description = [{
+    Prints, for each function with attention or its gradient, the estimated time of all
+    of them on one rank, and on several with each method of `attn-shard-attention`:
+
+    - the time until the last rank has finished, and how many times as fast as one rank
+      that is;
+    - the computation of the busiest rank, and the largest time of a rank in which
+      messages travel and it does not compute;
+    - the part of the time of messages in which ranks compute;
+    - the computation of the busiest rank over the mean (imbalance);
+    - the bytes that a rank sends at most.
+
+    One method is modelled only: `usp` is `ulysses` among the ranks of a host and
+    `zigzag` between hosts (Fang and Zhao 2024). A method that cannot serve has the
+    reason instead of figures.
+
+    Ranks are devices of the module (`attn.device`, or the default device of `target`),
+    whose kernels have the times by which `attn-choose-schedule` chooses, and whose
+    figures describe links and networks. docs/cost-model.md explains the model. Sizes
+    that are not static are assumed.
+
+    As JSON, there is one object:
+
+    - top level: `device`, `calibration` and `functions`;
+    - a function: `name`, and either `obstacle`, if no method can serve its attentions, or
+      `seconds` of one rank and `groups`;
+    - a group: `ranks`, and `methods`, fastest first;
+    - a method: `method`, and either `obstacle` or `seconds`, `computation`, `exposed`,
+      `critical_computation` (seconds of computation on the critical path), `hidden` (a
+      fraction), `imbalance` and `bytes_sent`.
+
+    ```
+    attn-opt in.mlir --attn-simulate-ranks="target=sm_90a ranks=8,64 output=-"
+    ```
+  }];
+  let options = [
+    Option<"target", "target", "std::string", /*default=*/"\"sm_90a\"",
+           "Name of a registered target, such as sm_90a">,
+    ListOption<"ranks", "ranks", "int64_t",
+               "Numbers of ranks, each from 1 to 1024; 2, 4 and 8 without">,
+    Option<"format", "format", "std::string", /*default=*/"\"table\"",
+           "How to print: table or json">,
+    Option<"output", "output", "std::string", /*default=*/"\"\"",
+           "File for the report; standard error if empty, - for standard output">,
+    Option<"dynamicSize", "dynamic-size", "int64_t", /*default=*/"4096",
+           "Size that dynamic dimensions are taken to have">,
+    Option<"dynamicBatch", "dynamic-batch", "int64_t", /*default=*/"1",
+           "Size that the first dimension of tensors of three or more is taken "
+           "to have if it is dynamic">,
+  ];
+  let dependentDialects = ["::mlir::attn::AttnDialect",
+                           "::mlir::attn_tile::AttnTileDialect"];
 }
 
 #endif // ATTN_DISTRIBUTED_PASSES_TD

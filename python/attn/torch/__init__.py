@@ -24,6 +24,7 @@ from attn.torch.merge import merge
 from attn.torch.packed import sdpa_packed
 from attn.torch.paged_cache import PagedKVCache
 from attn.torch.process_groups import local_ranks
+from attn.torch.rank_times import choose_method
 from attn.torch.block_masks import PrecomputedBlockMask
 from attn.torch.sdpa import debug_sdpa, sdpa, varlen_attn
 from attn.torch.shared_prefix import flash_attn_with_shared_prefix
@@ -33,6 +34,7 @@ __all__ = [
     "PrecomputedBlockMask",
     "Pairs",
     "Traced",
+    "choose_method",
     "compile_for",
     "context_parallel",
     "debug_pairs",

@@ -6,14 +6,16 @@
 // CHECK-SAME: d2 = #attn.device<"h100">,
 // CHECK-SAME: d3 = #attn.device<"h200", clock_mhz = 1500, memory_gbps = 4100>,
 // CHECK-SAME: d4 = #attn.device<"host">,
-// CHECK-SAME: d5 = #attn.device<"mine", sms = 2, clock_mhz = 1000, fma = 32, memory_bytes = 1000000, memory_gbps = 10>
+// CHECK-SAME: d5 = #attn.device<"mine", sms = 2, clock_mhz = 1000, fma = 32, memory_bytes = 1000000, memory_gbps = 10>,
+// CHECK-SAME: d6 = #attn.device<"h200", link_ns = 5000, host_devices = 4, network_gbps = 50, network_ns = 9000, link_percent = 80>
 func.func private @devices() attributes {
   d0 = #attn.device<"a100">,
   d1 = #attn.device<"b200">,
   d2 = #attn.device<"h100", clock_mhz = 1830>,
   d3 = #attn.device<"h200", memory_gbps = 4100, clock_mhz = 1500>,
   d4 = #attn.device<"host">,
-  d5 = #attn.device<"mine", sms = 2, clock_mhz = 1000, fma = 32, memory_gbps = 10, memory_bytes = 1000000>
+  d5 = #attn.device<"mine", sms = 2, clock_mhz = 1000, fma = 32, memory_gbps = 10, memory_bytes = 1000000>,
+  d6 = #attn.device<"h200", link_gbps = 900, link_ns = 5000, link_percent = 80, host_devices = 4, network_gbps = 50, network_ns = 9000>
 }
 
 // -----
@@ -40,6 +42,16 @@ func.func private @negative() attributes {d = #attn.device<"h200", l2_bytes = -1
 
 // expected-error @below {{'memory_percent' of device "h200" must be at most 100 (was 101)}}
 func.func private @percent() attributes {d = #attn.device<"h200", memory_percent = 101>}
+
+// -----
+
+// expected-error @below {{'link_percent' of device "h200" must be at most 100 (was 120)}}
+func.func private @link_percent() attributes {d = #attn.device<"h200", link_percent = 120>}
+
+// -----
+
+// expected-error @below {{'network_ns' of device "h200" must be non-negative (was -1)}}
+func.func private @network() attributes {d = #attn.device<"h200", network_ns = -1>}
 
 // -----
 

@@ -23,6 +23,31 @@ using namespace mlir::attn;
 
 #include "attn/Dialect/Attn/IR/AttnAttrInterfaces.cpp.inc"
 
+//===----------------------------------------------------------------------===//
+// Masks of masks
+//===----------------------------------------------------------------------===//
+
+static ParseResult parseMask(AsmParser &parser,
+                             FailureOr<MaskAttrInterface> &mask) {
+  return parser.parseAttribute(mask.emplace());
+}
+
+static void printMask(AsmPrinter &printer, MaskAttrInterface mask) {
+  printer << mask;
+}
+
+static ParseResult
+parseMasks(AsmParser &parser,
+           FailureOr<SmallVector<MaskAttrInterface>> &masks) {
+  masks.emplace();
+  return parser.parseCommaSeparatedList(
+      [&] { return parser.parseAttribute(masks->emplace_back()); });
+}
+
+static void printMasks(AsmPrinter &printer, ArrayRef<MaskAttrInterface> masks) {
+  llvm::interleaveComma(masks, printer);
+}
+
 #define GET_ATTRDEF_CLASSES
 #include "attn/Dialect/Attn/IR/AttnAttrs.cpp.inc"
 

@@ -48,9 +48,14 @@ static constexpr DeviceFigure figureTable[] = {
     {"memory_bytes", &DeviceFigures::memoryBytes, true},
     {"memory_gbps", &DeviceFigures::memoryGBps, true},
     {"link_gbps", &DeviceFigures::linkGBps, false},
+    {"link_ns", &DeviceFigures::linkNs, false},
+    {"host_devices", &DeviceFigures::hostDevices, false},
+    {"network_gbps", &DeviceFigures::networkGBps, false},
+    {"network_ns", &DeviceFigures::networkNs, false},
     {"launch_ns", &DeviceFigures::launchNs, false},
     {"mma_percent", &DeviceFigures::mmaPercent, true},
     {"memory_percent", &DeviceFigures::memoryPercent, true},
+    {"link_percent", &DeviceFigures::linkPercent, true},
 };
 
 SmallVector<StringRef> attn::getDeviceFigureNames() {
@@ -86,6 +91,21 @@ ArrayRef<llvm::StringLiteral> attn::getKnownDeviceNames() {
 static constexpr int64_t kib = 1024, mib = 1024 * kib;
 static constexpr int64_t gigabyte = 1'000'000'000;
 
+/// How GPUs of servers with eight of them exchange messages. NVLink delivers
+/// 400 of the 450 GB/s of a direction (docs/experiments/context-parallel.md);
+/// that networks deliver the same share is an assumption. So are the times of
+/// small messages, for which NCCL launches a kernel: 10 us by NVLink, 20 us by
+/// a network. `networkGBps` is from data sheets of the servers.
+static void setLinks(DeviceFigures &figures, int64_t linkGBps,
+                     int64_t networkGBps) {
+  figures.linkGBps = linkGBps;
+  figures.linkNs = 10000;
+  figures.hostDevices = 8;
+  figures.networkGBps = networkGBps;
+  figures.networkNs = 20000;
+  figures.linkPercent = 89;
+}
+
 /// NVIDIA A100 Tensor Core GPU Architecture (whitepaper, 2020), SXM with 80 GB;
 /// throughput of units: CUDA C++ Programming Guide, arithmetic instructions.
 /// The tensor core has no 8-bit floats.
@@ -106,7 +126,8 @@ static DeviceFigures getA100() {
   figures.l2BytesPerCycle = 5120;
   figures.memoryBytes = 80 * gigabyte;
   figures.memoryGBps = 2039;
-  figures.linkGBps = 600;
+  // NVIDIA DGX A100: an InfiniBand port of 200 Gbit/s for each GPU.
+  setLinks(figures, /*linkGBps=*/600, /*networkGBps=*/50);
   figures.launchNs = 3000;
   figures.mmaPercent = 80;
   figures.memoryPercent = 83;
@@ -134,7 +155,8 @@ static DeviceFigures getH100() {
   figures.l2BytesPerCycle = 5120;
   figures.memoryBytes = 80 * gigabyte;
   figures.memoryGBps = 3350;
-  figures.linkGBps = 900;
+  // NVIDIA DGX H100 and H200: a port of 400 Gbit/s for each GPU.
+  setLinks(figures, /*linkGBps=*/900, /*networkGBps=*/100);
   figures.launchNs = 3000;
   // At the power limit, large GEMMs sustain about 700 TFLOP/s.
   figures.mmaPercent = 71;
@@ -163,7 +185,8 @@ static DeviceFigures getB200() {
   figures.l2BytesPerCycle = 0;
   figures.memoryBytes = 180 * gigabyte;
   figures.memoryGBps = 8000;
-  figures.linkGBps = 1800;
+  // NVIDIA DGX B200: a port of 400 Gbit/s for each GPU.
+  setLinks(figures, /*linkGBps=*/1800, /*networkGBps=*/100);
   return figures;
 }
 
@@ -224,7 +247,8 @@ LogicalResult DeviceAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   }
   for (const DeviceFigure &figure : figureTable)
     if ((figure.member == &DeviceFigures::mmaPercent ||
-         figure.member == &DeviceFigures::memoryPercent) &&
+         figure.member == &DeviceFigures::memoryPercent ||
+         figure.member == &DeviceFigures::linkPercent) &&
         figures.*figure.member > 100)
       return emitError() << "'" << figure.keyword << "' of device \"" << name
                          << "\" must be at most 100 (was "

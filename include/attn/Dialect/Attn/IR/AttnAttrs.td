@@ -336,7 +336,8 @@ class Attn_CompositeMaskAttr<string name, string mnemonicName>
     : Attn_MaskAttr<name, mnemonicName, ["getReads", "verifyReads"]> {
   let parameters = (ins
       ArrayRefParameter<"::mlir::attn::MaskAttrInterface">:$masks);
-  let assemblyFormat = "`<` $masks `>`";
+  // A wrong mask is reported where it is, and nothing else of the list.
+  let assemblyFormat = "`<` custom<Masks>($masks) `>`";
   let genVerifyDecl = 1;
 }
 
@@ -367,7 +368,7 @@ def Attn_NotAttr : Attn_MaskAttr<"Not", "not",
     ```
   }];
   let parameters = (ins "::mlir::attn::MaskAttrInterface":$mask);
-  let assemblyFormat = "`<` $mask `>`";
+  let assemblyFormat = "`<` custom<Mask>($mask) `>`";
 }
 
 //===----------------------------------------------------------------------===//
@@ -422,9 +423,14 @@ def Attn_DeviceAttr : Attn_Attr<"Device", "device"> {
     | `shared_bytes`, `shared_bytes_per_cycle` | bytes for one CTA; bytes per cycle and SM |
     | `l2_bytes`, `l2_bytes_per_cycle` | bytes; bytes per cycle of the whole device |
     | `memory_bytes`, `memory_gbps` | bytes; 10^9 bytes per second |
-    | `link_gbps` | 10^9 bytes per second to other devices, both directions together |
+    | `link_gbps` | 10^9 bytes per second to other devices of the host, both directions together |
+    | `link_ns` | ns: a message without contents to another device of the host |
+    | `host_devices` | devices of a host; 0 if one host has all of them |
+    | `network_gbps` | 10^9 bytes per second of a device to devices of other hosts, both directions together |
+    | `network_ns` | ns: a message without contents to a device of another host |
     | `launch_ns` | ns: launch overhead of a kernel |
     | `mma_percent`, `memory_percent` | percent of the MMA and memory rates that large kernels sustain |
+    | `link_percent` | percent of the rates of links and networks that large messages sustain |
 
     A rate of 0 bounds nothing: the device lacks the unit, or the rate is not
     known. The attribute `attn.device` of a module is the device that programs are

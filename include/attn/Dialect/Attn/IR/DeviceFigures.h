@@ -57,14 +57,23 @@ struct DeviceFigures {
   int64_t memoryBytes = 0;
   /// In 10^9 bytes per second, of reading and writing together.
   int64_t memoryGBps = 0;
-  /// To other devices, in 10^9 bytes per second, both directions together.
+  /// To other devices of the same host, in 10^9 bytes per second, both
+  /// directions together, and the time of a message without contents.
   int64_t linkGBps = 0;
+  int64_t linkNs = 0;
+  /// Devices of a host; 0 if one host has all of them.
+  int64_t hostDevices = 0;
+  /// The same rate and time from one device to devices of other hosts.
+  int64_t networkGBps = 0;
+  int64_t networkNs = 0;
   /// Launch overhead of a kernel.
   int64_t launchNs = 0;
 
-  /// Percent of the MMA and memory rates that large kernels sustain.
+  /// Percent of the MMA and memory rates that large kernels sustain, and of the
+  /// rates of links and networks that large messages do.
   int64_t mmaPercent = 100;
   int64_t memoryPercent = 100;
+  int64_t linkPercent = 100;
 
   bool operator==(const DeviceFigures &other) const;
   bool operator!=(const DeviceFigures &other) const {

@@ -1,0 +1,102 @@
+//===- ChooseMethod.cpp - The fastest method of sharding ------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Compares the simulated times of methods.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ChooseMethod.h"
+#include "MethodTime.h"
+#include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Remarks.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+
+/// The methods among which the pass chooses, and their names in the model. Of
+/// equal ones, the first is taken: the simplest order of positions, and then
+/// the least memory.
+static constexpr std::pair<RankMethod, ShardMethod> shardMethods[] = {
+    {RankMethod::Ring, ShardMethod::Ring},
+    {RankMethod::AllGather, ShardMethod::AllGather},
+    {RankMethod::Zigzag, ShardMethod::Zigzag},
+    {RankMethod::Ulysses, ShardMethod::Ulysses}};
+
+/// Times of methods that differ by less than this part count as equal.
+static constexpr double methodIndifference = 0.01;
+
+/// As text: its name and its time.
+static std::string describe(const MethodTime &time) {
+  return llvm::formatv("{0}, {1:f0} us", stringifyRankMethod(time.method),
+                       time.seconds * 1e6)
+      .str();
+}
+
+/// The number of the method to take, among `times` with the fastest one first.
+static size_t findChosen(ArrayRef<MethodTime> times) {
+  double most = times.front().seconds * (1 + methodIndifference);
+  for (RankMethod method : llvm::make_first_range(shardMethods))
+    for (auto [number, time] : llvm::enumerate(times))
+      if (time.method == method && time.seconds <= most)
+        return number;
+  llvm_unreachable("the first of the times is not above itself");
+}
+
+/// The attentions and gradients of `module` that some method may distribute;
+/// others are errors of all methods.
+static SmallVector<AttentionOpInterface> findAttentions(ModuleOp module) {
+  SmallVector<AttentionOpInterface> ops;
+  for (auto func : module.getOps<func::FuncOp>())
+    func.walk([&](AttentionOpInterface op) {
+      if (isa<AttentionOp, AttentionGradOp>(op.getOperation()) &&
+          isa<RankedTensorType>(op.getQuery().getType()) &&
+          !findOtherClause(op))
+        ops.push_back(op);
+    });
+  return ops;
+}
+
+FailureOr<ShardMethod> attn::chooseMethod(ModuleOp module, StringRef target,
+                                          int64_t ranks) {
+  FailureOr<const Target *> found = lookupTarget(module, target);
+  if (failed(found))
+    return failure();
+  FailureOr<DeviceModel> device = getDeviceModel(module, **found);
+  if (failed(device))
+    return failure();
+  SmallVector<AttentionOpInterface> ops = findAttentions(module);
+  if (ops.empty())
+    return ShardMethod::Ring;
+  Location loc = ops.front()->getParentOfType<func::FuncOp>().getLoc();
+  auto options =
+      remark::RemarkOpts::name("method").category("attn-shard-attention");
+  MethodModel model(ops, **found, *device, CostAssumptions());
+  SmallVector<MethodTime> times = model.estimateAll(
+      llvm::to_vector(llvm::make_first_range(shardMethods)), ranks);
+  while (!times.empty() && !times.back().obstacle.empty()) {
+    MethodTime time = times.pop_back_val();
+    std::string name = stringifyRankMethod(time.method).str();
+    remark::missed(loc, options) << name + " cannot serve: " + time.obstacle;
+  }
+  if (times.empty())
+    return ShardMethod::Ring;
+  size_t number = findChosen(times);
+  std::string text = llvm::formatv("chose {0}, of {1} methods for {2} ranks",
+                                   describe(times[number]), times.size(), ranks)
+                         .str();
+  if (times.size() > 1)
+    text += "; runner-up: " + describe(times[number == 0 ? 1 : 0]);
+  remark::passed(loc, options) << text;
+  return llvm::find_if(shardMethods,
+                       [&](const auto &entry) {
+                         return entry.first == times[number].method;
+                       })
+      ->second;
+}

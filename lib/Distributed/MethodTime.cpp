@@ -1,0 +1,698 @@
+//===- MethodTime.cpp - Times of methods of sharding ----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Writes the programs of ranks, with the computations and messages that the
+// emitters of AttentionShard.cpp and GradientShard.cpp emit.
+//
+//===----------------------------------------------------------------------===//
+
+#include "MethodTime.h"
+#include "attn/Analysis/MaskArea.h"
+#include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/PerfModel/Capacity.h"
+#include "attn/PerfModel/DeviceTime.h"
+#include "attn/PerfModel/Roofline.h"
+#include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace mlir::attn;
+
+ArrayRef<RankMethod> attn::getRankMethods() {
+  static constexpr RankMethod methods[] = {
+      RankMethod::AllGather, RankMethod::Ring, RankMethod::Zigzag,
+      RankMethod::Ulysses, RankMethod::Usp};
+  return methods;
+}
+
+StringRef attn::stringifyRankMethod(RankMethod method) {
+  switch (method) {
+  case RankMethod::AllGather:
+    return "allgather";
+  case RankMethod::Ring:
+    return "ring";
+  case RankMethod::Zigzag:
+    return "zigzag";
+  case RankMethod::Ulysses:
+    return "ulysses";
+  case RankMethod::Usp:
+    return "usp";
+  }
+  llvm_unreachable("unknown method");
+}
+
+RankLinks attn::getRankLinks(const DeviceFigures &figures) {
+  // Figures count both directions.
+  auto getLink = [&](int64_t gbps, int64_t ns) {
+    return RankLink{double(gbps) * 1e9 / 2 * double(figures.linkPercent) / 100,
+                    double(ns) * 1e-9};
+  };
+  RankLinks links;
+  links.local =
+      figures.linkGBps
+          ? getLink(figures.linkGBps, figures.linkNs)
+          : RankLink{getSustainedRate(figures, MemoryLevel::Memory) / 2,
+                     double(figures.linkNs) * 1e-9};
+  links.network = figures.networkGBps
+                      ? getLink(figures.networkGBps, figures.networkNs)
+                      : links.local;
+  links.hostRanks = figures.hostDevices;
+  return links;
+}
+
+std::optional<StringRef> attn::findOtherClause(AttentionOpInterface op,
+                                               bool takesKeyLengths) {
+  SmallVector<std::pair<StringRef, bool>> clauses = {
+      {"sequences", op.getQuerySequences() != nullptr},
+      {"key_lengths", op.getKeyLengths() != nullptr && !takesKeyLengths},
+      {"page_table", op.getPageTable() != nullptr},
+      {"positions", op.getPositions() != nullptr},
+      {"reads", !op.getMaskReads().empty()},
+      {"dropout_mask", op.getDropoutMask() != nullptr}};
+  if (auto attention = dyn_cast<AttentionOp>(op.getOperation()))
+    clauses.append({{"identity", attention.getIdentity() != nullptr},
+                    {"block_mask", attention.getBlockMask() != nullptr},
+                    {"query", !attention.getQueryRegion().empty()},
+                    {"epilogue", !attention.getEpilogue().empty()}});
+  if (auto grad = dyn_cast<AttentionGradOp>(op.getOperation()))
+    clauses.append({{"identity", grad.getIdentity() != nullptr},
+                    {"dcaptures", !grad.getDcaptures().empty()}});
+  for (auto [name, isPresent] : clauses)
+    if (isPresent)
+      return name;
+  return std::nullopt;
+}
+
+std::string attn::whyNotCut(Operation *op, StringRef name, Value value,
+                            ChunkPlacement placement) {
+  int64_t length = getDimSize(value, sequenceDim);
+  int64_t chunks = placement.getNumChunks();
+  std::string prefix = ("dimension 2 of '" + name + "' must be ").str();
+  if (ShapedType::isDynamic(length))
+    return placement.chunksPerRank == 1
+               ? ""
+               : prefix + "static with " +
+                     std::to_string(placement.chunksPerRank) +
+                     " chunks for each rank (was dynamic)";
+  auto describe = [&](int64_t unit, int64_t each, const Twine &of) {
+    return (prefix + "a multiple of " + Twine(unit) + ", " + Twine(each) +
+            " for each of " + of + " (was " + Twine(length) + ")")
+        .str();
+  };
+  if (length % chunks != 0)
+    return describe(chunks, placement.chunksPerRank,
+                    Twine(placement.ranks) + " ranks");
+  auto attention = dyn_cast<AttentionOpInterface>(op);
+  int64_t words = DropoutAttr::keysOfWord * chunks;
+  if (attention && attention.getDropoutAttr() && chunks > 1 &&
+      !placement.allHaveKeys && length % words != 0)
+    return "with dropout, " +
+           describe(words, DropoutAttr::keysOfWord, Twine(chunks) + " chunks");
+  return "";
+}
+
+//===----------------------------------------------------------------------===//
+// Sizes
+//===----------------------------------------------------------------------===//
+
+static constexpr double f32Bytes = 4;
+
+namespace {
+/// Bytes of the tensors of one attention, for all positions and heads.
+struct AttentionBytes {
+  double query, key, value, out, lse;
+  /// The same in f32.
+  double queryF32, keyF32, valueF32, outF32;
+  int64_t queries, keys;
+
+  AttentionBytes(AttentionOpInterface op, const CostAssumptions &assumptions);
+
+  double getKeyValues() const { return key + value; }
+  /// Gradients of keys and values that are not rounded yet.
+  double getKeyGradients() const { return keyF32 + valueF32; }
+  /// Partial results of attention.
+  double getPartial() const { return outF32 + lse; }
+};
+} // namespace
+
+AttentionBytes::AttentionBytes(AttentionOpInterface op,
+                               const CostAssumptions &assumptions) {
+  VisitedTiles tiles(op, assumptions);
+  queries = tiles.getNumQueries();
+  keys = tiles.getNumKeys();
+  double heads = tiles.getNumHeads();
+  double batch = heads / double(op.getNumQueryHeads());
+  lse = heads * double(queries) * f32Bytes;
+  auto count = [&](double rows, int64_t headDim) {
+    return rows * double(headDim);
+  };
+  auto getHeads = [&](Value value) { return double(getDimSize(value, 1)); };
+  double queryRows = heads * double(queries);
+  double keyRows = batch * getHeads(op.getKey()) * double(keys);
+  double valueRows = batch * getHeads(op.getValue()) * double(keys);
+  queryF32 = f32Bytes * count(queryRows, op.getQKHeadDim());
+  outF32 = f32Bytes * count(queryRows, op.getVHeadDim());
+  keyF32 = f32Bytes * count(keyRows, op.getQKHeadDim());
+  valueF32 = f32Bytes * count(valueRows, op.getVHeadDim());
+  auto scale = [&](double bytes, Value value) {
+    return bytes / f32Bytes * double(getElementBytes(value));
+  };
+  query = scale(queryF32, op.getQuery());
+  out = scale(outF32, op.getQuery());
+  key = scale(keyF32, op.getKey());
+  value = scale(valueF32, op.getValue());
+}
+
+static bool isGradient(AttentionOpInterface op) {
+  return isa<AttentionGradOp>(op.getOperation());
+}
+
+//===----------------------------------------------------------------------===//
+// Programs
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Writes the programs of a group of ranks.
+class ProgramWriter {
+public:
+  ProgramWriter(int64_t ranks, const RankLinks &links,
+                const DeviceModel &device)
+      : programs(ranks), links(links), device(device), sent(size_t(ranks)) {}
+
+  int64_t getNumRanks() const { return programs.getNumRanks(); }
+  const RankPrograms &get() const { return programs; }
+  const RankLinks &getLinks() const { return links; }
+  double getMostSent() const { return *llvm::max_element(sent); }
+
+  /// Seconds of a kernel that moves `bytes`.
+  double getMoveSeconds(double bytes) const {
+    return double(device.launchNs) * 1e-9 +
+           getMemorySeconds(bytes, Traffic::ReadAndWrite, device);
+  }
+  /// Adds a step to the program of each rank.
+  void addSteps(function_ref<double(int64_t)> getSeconds) {
+    for (int64_t rank = 0; rank < getNumRanks(); ++rank)
+      programs.addStep(rank, getSeconds(rank));
+  }
+  /// Adds a step in which each rank moves `bytes`, unless there are none.
+  void addMove(double bytes) {
+    if (bytes > 0)
+      addSteps([&](int64_t) { return getMoveSeconds(bytes); });
+  }
+  void addMessage(int64_t from, int64_t to, double bytes) {
+    programs.addMessage(from, to, bytes);
+    sent[size_t(from)] += bytes;
+  }
+  /// Adds a step in which all ranks exchange: `seconds` are by a closed form,
+  /// and each rank sends `bytes`.
+  void addCollective(double seconds, double bytes) {
+    addSteps([](int64_t) { return 0.0; });
+    auto all = llvm::to_vector(llvm::seq(getNumRanks()));
+    programs.addCollective(all, seconds);
+    for (double &of : sent)
+      of += bytes;
+  }
+
+private:
+  RankPrograms programs;
+  RankLinks links;
+  const DeviceModel &device;
+  SmallVector<double> sent;
+};
+
+/// Writes the ring of one attention, as `ShardEmitter::emitRing` emits it.
+class RingWriter {
+public:
+  RingWriter(ProgramWriter &writer, AttentionOpInterface op,
+             ShardKernels &kernels, ChunkPlacement placement, int64_t headParts,
+             const CostAssumptions &assumptions);
+
+  void write();
+
+private:
+  double getComputation(const RingStep &step, int64_t rank) const;
+  double getForward(const RingStep &step, int64_t rank) const;
+  double getGradient(const RingStep &step, int64_t rank) const;
+  double getPair(const RingStep &step, int64_t rank, int64_t querySlot,
+                 int64_t keySlot, double nothingBytes) const;
+  void addMessages(const RingStep &step, const RingStep *next);
+  void addReturn(const RingStep &step);
+  void addSums(const RingStep &step);
+  /// Moves tensors of a part of all chunks and heads.
+  double getSlotBytes(double bytes) const {
+    return bytes / double(placement.getNumChunks() * headParts);
+  }
+  double getRankBytes(double bytes) const {
+    return getSlotBytes(bytes) * double(placement.chunksPerRank);
+  }
+
+  ProgramWriter &writer;
+  bool isGradient;
+  ChunkPlacement placement;
+  int64_t headParts;
+  AttentionBytes bytes;
+  SmallVector<RingStep> steps;
+  /// Seconds of the kernels of each pair of chunks.
+  std::vector<double> pairs;
+  /// Of the present step: whether any rank attends, by slots.
+  SmallVector<SmallVector<bool, 2>, 2> attends;
+};
+} // namespace
+
+RingWriter::RingWriter(ProgramWriter &writer, AttentionOpInterface op,
+                       ShardKernels &kernels, ChunkPlacement placement,
+                       int64_t headParts, const CostAssumptions &assumptions)
+    : writer(writer), isGradient(::isGradient(op)), placement(placement),
+      headParts(headParts), bytes(op, assumptions) {
+  int64_t chunks = placement.getNumChunks();
+  ShardSizes sizes{bytes.queries / chunks, bytes.keys / chunks, headParts,
+                   /*isPartial=*/true};
+  ChunkDensities densities = kernels.getDensities(sizes, chunks);
+  // The lengths of the operands say whether steps can be left out.
+  bool isStatic =
+      !ShapedType::isDynamic(getDimSize(op.getQuery(), sequenceDim)) &&
+      !ShapedType::isDynamic(getDimSize(op.getKey(), sequenceDim));
+  ReachableChunks reachable = densities.getReachable();
+  if (!isStatic)
+    reachable.assign(size_t(chunks), llvm::BitVector(chunks, true));
+  steps = scheduleRing(reachable, placement);
+  pairs.reserve(size_t(chunks * chunks));
+  for (int64_t query = 0; query < chunks; ++query)
+    for (int64_t key = 0; key < chunks; ++key) {
+      const TileDensity &density = densities.get(query, key);
+      pairs.push_back(
+          reachable[query].test(key) ? kernels.getSeconds(sizes, density) : 0);
+    }
+}
+
+/// Seconds of a rank for its queries of a slot and its keys of another one, if
+/// it attends; else it fills `nothingBytes`.
+double RingWriter::getPair(const RingStep &step, int64_t rank,
+                           int64_t querySlot, int64_t keySlot,
+                           double nothingBytes) const {
+  if (!step.getAttending(querySlot, keySlot).test(rank))
+    return writer.getMoveSeconds(nothingBytes);
+  int64_t ranks = placement.ranks;
+  int64_t query = placement.getChunk(rank, querySlot);
+  int64_t key =
+      placement.getChunk((rank + ranks - step.number) % ranks, keySlot);
+  return pairs[size_t(query * placement.getNumChunks() + key)];
+}
+
+double RingWriter::getForward(const RingStep &step, int64_t rank) const {
+  double seconds = 0, partial = getSlotBytes(bytes.getPartial());
+  for (int64_t query = 0; query < placement.chunksPerRank; ++query) {
+    int64_t numPartials = 0;
+    for (int64_t key = 0; key < placement.chunksPerRank; ++key)
+      if (attends[query][key]) {
+        seconds += getPair(step, rank, query, key, partial);
+        ++numPartials;
+      }
+    if (numPartials == 0)
+      continue;
+    // The results of the steps before are one more.
+    if (step.number > 0)
+      ++numPartials;
+    if (numPartials > 1)
+      seconds += writer.getMoveSeconds(double(numPartials + 1) * partial);
+  }
+  return seconds;
+}
+
+double RingWriter::getGradient(const RingStep &step, int64_t rank) const {
+  double ofQuery = getSlotBytes(bytes.queryF32);
+  double ofKeys = getSlotBytes(bytes.getKeyGradients());
+  double seconds = 0;
+  SmallVector<int64_t, 2> queryTerms(placement.chunksPerRank),
+      keyTerms(placement.chunksPerRank);
+  for (int64_t query = 0; query < placement.chunksPerRank; ++query)
+    for (int64_t key = 0; key < placement.chunksPerRank; ++key)
+      if (attends[query][key]) {
+        seconds += getPair(step, rank, query, key, ofQuery + ofKeys);
+        ++queryTerms[query];
+        ++keyTerms[key];
+      }
+  auto addSum = [&](int64_t terms, double of) {
+    if (terms > 1)
+      seconds += writer.getMoveSeconds(double(terms + 1) * of);
+  };
+  for (int64_t terms : queryTerms)
+    addSum(terms + (terms > 0 && step.number > 0 ? 1 : 0), ofQuery);
+  for (int64_t terms : keyTerms)
+    addSum(terms, ofKeys);
+  return seconds;
+}
+
+double RingWriter::getComputation(const RingStep &step, int64_t rank) const {
+  return isGradient ? getGradient(step, rank) : getForward(step, rank);
+}
+
+/// Adds the messages of `step` to the last steps of all ranks.
+void RingWriter::addMessages(const RingStep &step, const RingStep *next) {
+  int64_t ranks = placement.ranks;
+  auto addFromPrevious = [&](const llvm::BitVector &receivers, double of) {
+    for (unsigned rank : receivers.set_bits())
+      writer.addMessage((rank + ranks - 1) % ranks, rank, of);
+  };
+  if (next)
+    addFromPrevious(next->receivers, getRankBytes(bytes.getKeyValues()));
+  if (!isGradient || step.number == 0)
+    return;
+  // Gradients follow their keys, and return from the last holders of the step
+  // before.
+  addFromPrevious(step.receivers, getRankBytes(bytes.getKeyGradients()));
+  addReturn(steps[size_t(step.number - 1)]);
+}
+
+void RingWriter::addReturn(const RingStep &step) {
+  if (!step.hasReturn())
+    return;
+  int64_t ranks = placement.ranks;
+  for (unsigned rank : step.lastHolders.set_bits())
+    writer.addMessage(rank, (rank + ranks - step.number) % ranks,
+                      getRankBytes(bytes.getKeyGradients()));
+}
+
+/// Adds the additions of a rank's gradients to the gradients that it received.
+void RingWriter::addSums(const RingStep &step) {
+  double moved = 0;
+  for (int64_t key = 0; key < placement.chunksPerRank; ++key)
+    if (step.isAttended(key)) {
+      // Both slots of the first step go to one tensor.
+      int64_t passes = step.number > 0                ? 3
+                       : placement.chunksPerRank == 1 ? 0
+                                                      : 2;
+      moved += double(passes) * getSlotBytes(bytes.getKeyGradients());
+    }
+  writer.addMove(moved);
+}
+
+void RingWriter::write() {
+  int64_t slots = placement.chunksPerRank;
+  for (const RingStep &step : steps) {
+    attends.assign(size_t(slots), {});
+    for (int64_t query = 0; query < slots; ++query)
+      for (int64_t key = 0; key < slots; ++key)
+        attends[query].push_back(step.getAttending(query, key).any());
+    writer.addSteps([&](int64_t rank) { return getComputation(step, rank); });
+    bool isLast = &step == &steps.back();
+    addMessages(step, isLast ? nullptr : &step + 1);
+    if (isGradient)
+      addSums(step);
+  }
+  if (!isGradient)
+    return;
+  if (steps.back().hasReturn()) {
+    writer.addSteps([](int64_t) { return 0.0; });
+    addReturn(steps.back());
+  }
+  // Gradients are rounded.
+  writer.addMove(getRankBytes(bytes.queryF32 + bytes.query +
+                              bytes.getKeyGradients() + bytes.getKeyValues()));
+}
+
+/// Seconds in which a rank adds up the parts of all ranks of one element of a
+/// gradient. Fitted to gradients by allgather of docs/experiments/
+/// context-parallel.md: 0.58 ns with two ranks, 0.63 ns with four.
+static constexpr double secondsOfSum = 0.6e-9;
+
+/// Writes an attention to keys that all ranks gather, if `gathers`.
+static void writeAllGather(ProgramWriter &writer, AttentionOpInterface op,
+                           ShardKernels &kernels, bool gathers,
+                           const CostAssumptions &assumptions) {
+  int64_t ranks = writer.getNumRanks();
+  AttentionBytes bytes(op, assumptions);
+  auto getPart = [&](double of) { return of / double(ranks); };
+  if (gathers) {
+    for (double of : {bytes.key, bytes.value})
+      writer.addCollective(
+          getAllGatherSeconds(writer.getLinks(), ranks, getPart(of)),
+          getPart(of) * double(ranks - 1));
+    // Parts of all ranks become neighbors.
+    writer.addMove(2 * bytes.getKeyValues());
+  }
+  ShardSizes sizes{bytes.queries / ranks, bytes.keys};
+  ChunkDensities densities = kernels.getDensities(sizes, ranks);
+  writer.addSteps([&](int64_t rank) {
+    return kernels.getSeconds(sizes, densities.getMean(rank));
+  });
+  if (!isGradient(op))
+    return;
+  // Ranks exchange their parts of all gradients, and add them up.
+  writer.addMove(2 * bytes.getKeyGradients());
+  for (double of : {bytes.keyF32, bytes.valueF32})
+    writer.addCollective(
+        getAllToAllSeconds(writer.getLinks(), ranks, getPart(of)),
+        getPart(of) * double(ranks - 1));
+  writer.addSteps([&](int64_t) {
+    return getPart(bytes.getKeyGradients()) / f32Bytes * secondsOfSum;
+  });
+  writer.addMove(getPart(bytes.getKeyGradients() + bytes.getKeyValues()));
+}
+
+namespace {
+/// The ranks that exchange positions for heads: `ranks` of `all` ranks, with
+/// `links` between them.
+struct HeadGroup {
+  int64_t ranks, all;
+  RankLinks links;
+};
+
+/// Writes an attention of which each rank has some heads, and positions of a
+/// whole or of a part of a ring.
+class UlyssesWriter {
+public:
+  UlyssesWriter(ProgramWriter &writer, AttentionOpInterface op,
+                ShardKernels &kernels, const HeadGroup &group,
+                const CostAssumptions &assumptions)
+      : writer(writer), op(op), kernels(kernels), group(group),
+        assumptions(assumptions), bytes(op, assumptions) {}
+
+  /// `placement` has one rank where ranks get all positions.
+  void write(ChunkPlacement placement);
+
+private:
+  void addExchange(double of, int64_t heads);
+  void addResults();
+
+  ProgramWriter &writer;
+  AttentionOpInterface op;
+  ShardKernels &kernels;
+  const HeadGroup &group;
+  const CostAssumptions &assumptions;
+  AttentionBytes bytes;
+};
+} // namespace
+
+/// Exchanges a tensor of `of` bytes with `heads` heads. If there are fewer
+/// heads than ranks, several ranks get the same one.
+void UlyssesWriter::addExchange(double of, int64_t heads) {
+  double ofRank = of / double(group.all);
+  double toEach = ofRank / double(std::min(group.ranks, heads));
+  // Tensors are made contiguous before they are sent, and after it.
+  writer.addMove(2 * ofRank);
+  writer.addCollective(getAllToAllSeconds(group.links, group.ranks, toEach),
+                       toEach * double(group.ranks - 1));
+  writer.addMove(2 * toEach * double(group.ranks));
+}
+
+void UlyssesWriter::addResults() {
+  int64_t queryHeads = op.getNumQueryHeads();
+  if (!isGradient(op)) {
+    addExchange(bytes.out, queryHeads);
+    return;
+  }
+  addExchange(bytes.query, queryHeads);
+  int64_t keyHeads = getDimSize(op.getKey(), 1);
+  int64_t valueHeads = getDimSize(op.getValue(), 1);
+  // Ranks with the same head add up their parts of its gradient, in f32.
+  bool isShared = group.ranks > std::min(keyHeads, valueHeads);
+  addExchange(isShared ? bytes.keyF32 : bytes.key, keyHeads);
+  addExchange(isShared ? bytes.valueF32 : bytes.value, valueHeads);
+}
+
+void UlyssesWriter::write(ChunkPlacement placement) {
+  int64_t queryHeads = op.getNumQueryHeads();
+  addExchange(bytes.query, queryHeads);
+  addExchange(bytes.key, getDimSize(op.getKey(), 1));
+  addExchange(bytes.value, getDimSize(op.getValue(), 1));
+  if (isGradient(op)) {
+    addExchange(bytes.out + bytes.lse, queryHeads);
+    addExchange(bytes.out, queryHeads);
+  }
+  if (placement.ranks == 1) {
+    ShardSizes sizes{bytes.queries, bytes.keys, group.ranks};
+    double seconds = kernels.getSeconds(sizes);
+    writer.addSteps([&](int64_t) { return seconds; });
+  } else {
+    RingWriter(writer, op, kernels, placement, group.ranks, assumptions)
+        .write();
+  }
+  addResults();
+}
+
+//===----------------------------------------------------------------------===//
+// Methods
+//===----------------------------------------------------------------------===//
+
+MethodModel::MethodModel(ArrayRef<AttentionOpInterface> ops,
+                         const Target &target, const DeviceModel &device,
+                         const CostAssumptions &assumptions)
+    : device(device), links(getRankLinks(device)), assumptions(assumptions),
+      ops(ops) {
+  for (AttentionOpInterface op : ops)
+    kernels.push_back(
+        std::make_unique<ShardKernels>(op, target, device, assumptions));
+}
+
+MethodModel::~MethodModel() = default;
+
+void MethodModel::setBusySeconds(double seconds) {
+  for (std::unique_ptr<ShardKernels> &of : kernels)
+    of->setBusySeconds(seconds);
+}
+
+double MethodModel::getWholeSeconds(double busySeconds) {
+  setBusySeconds(busySeconds);
+  double seconds = 0;
+  for (auto [op, of] : llvm::zip_equal(ops, kernels)) {
+    AttentionBytes bytes(op, assumptions);
+    seconds += of->getSeconds({bytes.queries, bytes.keys});
+  }
+  return seconds;
+}
+
+double MethodModel::getWholeSeconds() {
+  // Throttling depends on the time without it.
+  return getWholeSeconds(getWholeSeconds(/*busySeconds=*/0));
+}
+
+std::string attn::whyNotDivideHeads(AttentionOpInterface op, int64_t ranks) {
+  if (op.getHeadMap())
+    return "heads cannot be divided with 'head_map'";
+  auto describe = [&](StringRef name, StringRef relation, int64_t heads) {
+    return ("number of heads of '" + name + "' must be " + relation + " " +
+            Twine(ranks) + ", the ranks that divide them (was " + Twine(heads) +
+            ")")
+        .str();
+  };
+  if (op.getNumQueryHeads() % ranks != 0)
+    return describe("query", "a multiple of", op.getNumQueryHeads());
+  for (auto [name, value] :
+       {std::pair("key", op.getKey()), std::pair("value", op.getValue())}) {
+    int64_t heads = getDimSize(value, 1);
+    if (heads % ranks != 0 && ranks % heads != 0)
+      return describe(name, "a multiple or a divisor of", heads);
+  }
+  return "";
+}
+
+std::string attn::whyNotCut(ArrayRef<AttentionOpInterface> ops,
+                            ChunkPlacement placement) {
+  for (AttentionOpInterface op : ops)
+    for (const AttentionOperand &operand : op.getShapedOperands())
+      if (std::string reason =
+              whyNotCut(op, operand.name, operand.value, placement);
+          !reason.empty())
+        return reason;
+  return "";
+}
+
+std::string MethodModel::whyNot(RankMethod method, int64_t ranks) {
+  ChunkPlacement placement{ranks};
+  placement.chunksPerRank = method == RankMethod::Zigzag ? 2 : 1;
+  placement.allHaveKeys = method == RankMethod::Ulysses;
+  std::string reason = whyNotCut(ops, placement);
+  if (method != RankMethod::Ulysses && method != RankMethod::Usp)
+    return reason;
+  int64_t headRanks = ranks;
+  if (method == RankMethod::Usp) {
+    headRanks = links.hostRanks;
+    if (headRanks == 0 || ranks <= headRanks)
+      return "all ranks are on one host";
+    if (ranks % headRanks != 0)
+      return "the number of ranks must be a multiple of " +
+             std::to_string(headRanks) + ", the ranks of a host (was " +
+             std::to_string(ranks) + ")";
+    if (reason.empty())
+      reason = whyNotCut(ops, {ranks / headRanks, /*chunksPerRank=*/2});
+  }
+  for (AttentionOpInterface op : ops)
+    if (reason.empty())
+      reason = whyNotDivideHeads(op, headRanks);
+  return reason;
+}
+
+/// Writes the programs of `ranks` ranks that divide heads among the ranks of
+/// `group`.
+static void writeUlysses(ProgramWriter &writer, const HeadGroup &group,
+                         ArrayRef<AttentionOpInterface> ops,
+                         ArrayRef<std::unique_ptr<ShardKernels>> kernels,
+                         const CostAssumptions &assumptions) {
+  ChunkPlacement placement{group.all / group.ranks, /*chunksPerRank=*/2};
+  for (auto [op, of] : llvm::zip_equal(ops, kernels))
+    UlyssesWriter(writer, op, *of, group, assumptions).write(placement);
+}
+
+MethodTime MethodModel::estimate(RankMethod method, int64_t ranks) {
+  MethodTime time;
+  time.method = method;
+  time.obstacle = whyNot(method, ranks);
+  if (!time.obstacle.empty())
+    return time;
+  setBusySeconds(getWholeSeconds(/*busySeconds=*/0) / double(ranks));
+  // All ranks of a host do the same, and exchange the rest with one rank of
+  // each other host.
+  bool isUsp = method == RankMethod::Usp;
+  RankLinks between = links;
+  if (isUsp)
+    between.hostRanks = 1;
+  HeadGroup group{isUsp ? links.hostRanks : ranks, ranks, links};
+  ProgramWriter writer(isUsp ? ranks / group.ranks : ranks, between, device);
+  if (isUsp || method == RankMethod::Ulysses) {
+    writeUlysses(writer, group, ops, kernels, assumptions);
+  } else {
+    llvm::SmallPtrSet<void *, 4> gathered;
+    for (auto [op, of] : llvm::zip_equal(ops, kernels)) {
+      if (method == RankMethod::AllGather)
+        writeAllGather(writer, op, *of,
+                       gathered.insert(op.getKey().getAsOpaquePointer()).second,
+                       assumptions);
+      else
+        RingWriter(writer, op, *of,
+                   {ranks, method == RankMethod::Zigzag ? 2 : 1},
+                   /*headParts=*/1, assumptions)
+            .write();
+    }
+  }
+  RankTimeline timeline = simulateRanks(writer.get(), writer.getLinks());
+  time.seconds = timeline.getSeconds();
+  for (const RankTimes &of : timeline.ranks) {
+    time.computation = std::max(time.computation, of.computation);
+    time.exposed = std::max(time.exposed, of.exposed);
+  }
+  time.bytesSent = writer.getMostSent();
+  time.criticalComputation = timeline.getCriticalComputation();
+  time.hiddenShare = timeline.getHiddenShare();
+  time.imbalance = timeline.getImbalance();
+  return time;
+}
+
+SmallVector<MethodTime> MethodModel::estimateAll(ArrayRef<RankMethod> methods,
+                                                 int64_t ranks) {
+  SmallVector<MethodTime> times;
+  for (RankMethod method : methods)
+    times.push_back(estimate(method, ranks));
+  llvm::sort(times, [](const MethodTime &a, const MethodTime &b) {
+    return std::tuple(!a.obstacle.empty(), a.seconds, a.method) <
+           std::tuple(!b.obstacle.empty(), b.seconds, b.method);
+  });
+  return times;
+}

@@ -1,0 +1,139 @@
+// RUN: attn-opt %s --split-input-file --attn-shard-attention="method=auto ranks=4" --remarks-filter="attn-shard-.*" \
+// RUN:   --remark-format=emitRemark --verify-diagnostics | FileCheck %s
+
+!t = tensor<1x32x65536x128xbf16>
+
+// A causal mask leaves ranks equally much only with zigzag.
+// CHECK-LABEL: func @causal(
+// CHECK: tensor.extract_slice
+// CHECK: attn.comm.send_recv
+// CHECK-NOT: attn.comm.all_gather
+// expected-remark @below {{chose zigzag, }}
+func.func @causal(%q: !t, %k: !t, %v: !t) -> !t {
+  %e = tensor.empty() : !t
+  // expected-remark @below {{ring of 4 ranks: 4 of 4 steps}}
+  %o = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%e : !t) mask(#attn.causal) -> !t
+  return %o : !t
+}
+
+// -----
+
+!q = tensor<1x8x512x64xbf16>
+
+// Messages of a short sequence take longer than its computation, and one exchange is shorter than three.
+// CHECK-LABEL: func @short(
+// CHECK: attn.comm.all_gather
+// CHECK-NOT: attn.comm.send_recv
+// expected-remark @below {{chose allgather, }}
+func.func @short(%q: !q, %k: !q, %v: !q) -> !q {
+  %e = tensor.empty() : !q
+  %o = attn.attention ins(%q, %k, %v : !q, !q, !q) outs(%e : !q) mask(#attn.causal) -> !q
+  return %o : !q
+}
+
+// -----
+
+!t = tensor<1x32x65536x128xbf16>
+
+// Without a mask, all ranks compute equally much. Differences of less than a hundredth do not count.
+// CHECK-LABEL: func @full(
+// CHECK-NOT: tensor.extract_slice
+// CHECK: attn.comm.send_recv
+// expected-remark @below {{chose ring, }}
+func.func @full(%q: !t, %k: !t, %v: !t) -> !t {
+  %e = tensor.empty() : !t
+  // expected-remark @below {{ring of 4 ranks: 4 of 4 steps}}
+  %o = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%e : !t) -> !t
+  return %o : !t
+}
+
+// -----
+
+!t = tensor<1x32x65536x128xbf16>
+
+// Ranks exchange keys with their neighbors alone.
+// CHECK-LABEL: func @window(
+// CHECK: attn.comm.send_recv
+// expected-remark @below {{chose ring, }}
+func.func @window(%q: !t, %k: !t, %v: !t) -> !t {
+  %e = tensor.empty() : !t
+  // expected-remark @below {{ring of 4 ranks: 2 of 4 steps}}
+  %o = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%e : !t) mask(#attn.sliding_window<left = 1023, right = 0>) -> !t
+  return %o : !t
+}
+
+// -----
+
+!t = tensor<1x32x65540x128xbf16>
+
+// expected-remark @below {{zigzag cannot serve: dimension 2 of 'query' must be a multiple of 8, 2 for each of 4 ranks (was 65540)}}
+// expected-remark @below {{, of 2 methods for 4 ranks; runner-up: }}
+func.func @odd(%q: !t, %k: !t, %v: !t) -> !t {
+  %e = tensor.empty() : !t
+  // expected-remark @below {{ring of 4 ranks: 4 of 4 steps}}
+  %o = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%e : !t) mask(#attn.causal) -> !t
+  return %o : !t
+}
+
+// -----
+
+!t = tensor<?x32x?x128xbf16>
+
+// Lengths are taken to be 4096, and no step can be left out.
+// CHECK-LABEL: func @dynamic(
+// expected-remark @below {{zigzag cannot serve: dimension 2 of 'query' must be static with 2 chunks for each rank (was dynamic)}}
+// expected-remark @below {{chose ring, }}
+func.func @dynamic(%q: !t, %k: !t, %v: !t, %e: !t) -> !t {
+  // expected-remark @below {{ring of 4 ranks: 4 of 4 steps}}
+  // expected-remark @below {{no step is left out, since lengths are dynamic}}
+  %o = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%e : !t) mask(#attn.causal) -> !t
+  return %o : !t
+}
+
+// -----
+
+!t = tensor<1x32x65536x128xbf16>
+!l = tensor<1x32x65536xf32>
+
+// One method serves all functions of a module, since it says which positions ranks have.
+// CHECK-LABEL: func @forward(
+// CHECK: tensor.extract_slice
+// CHECK-LABEL: func @gradient(
+// CHECK: tensor.extract_slice
+// expected-remark @below {{chose zigzag, }}
+func.func @forward(%q: !t, %k: !t, %v: !t, %e: !t, %n: !l) -> (!t, !l) {
+  // expected-remark @below {{ring of 4 ranks: 4 of 4 steps}}
+  %o, %lse = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%e, %n : !t, !l) mask(#attn.causal) -> !t, !l
+  return %o, %lse : !t, !l
+}
+func.func @gradient(%q: !t, %k: !t, %v: !t, %o: !t, %lse: !l, %do: !t, %dq: !t, %dk: !t, %dv: !t) -> (!t, !t, !t) {
+  // expected-remark @below {{ring of 4 ranks: 4 of 4 steps}}
+  %r:3 = attn.attention_grad ins(%q, %k, %v, %o, %lse, %do : !t, !t, !t, !t, !l, !t) outs(%dq, %dk, %dv : !t, !t, !t)
+      mask(#attn.causal) -> !t, !t, !t
+  return %r#0, %r#1, %r#2 : !t, !t, !t
+}
+
+// -----
+
+!t = tensor<1x32x65536x128xbf16>
+
+// A function without attention stays.
+// CHECK-LABEL: func @none(
+// CHECK-SAME: tensor<1x32x65536x128xbf16>) -> tensor<1x32x65536x128xbf16>
+func.func @none(%q: !t) -> !t {
+  return %q : !t
+}
+
+// -----
+
+!t = tensor<1x2x62x16xbf16>
+
+// If no method can serve, ring says why.
+// expected-remark @below {{zigzag cannot serve: dimension 2 of 'query' must be a multiple of 8, 2 for each of 4 ranks (was 62)}}
+// expected-remark @below {{ring cannot serve: dimension 2 of 'query' must be a multiple of 4, 1 for each of 4 ranks (was 62)}}
+// expected-remark @below {{allgather cannot serve: dimension 2 of 'query' must be a multiple of 4, 1 for each of 4 ranks (was 62)}}
+func.func @neither(%q: !t, %k: !t, %v: !t, %e: !t) -> !t {
+  // expected-error @below {{dimension 2 of 'query' must be a multiple of 4, 1 for each of 4 ranks (was 62)}}
+  %o = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%e : !t) -> !t
+  return %o : !t
+}
