@@ -419,7 +419,6 @@ void MpiRank::postDataReceive(void *receive, int64_t bytes, int32_t from) {
 
 bool MpiRank::testMessages() {
   bool isProgress = false;
-  // Messages may be posted by the one who looks at their states.
   for (size_t i = 0; i < messages.size(); ++i) {
     if (messages[i].isDone)
       continue;
@@ -518,7 +517,7 @@ void MpiRank::acceptMessage(MessageCall &call) {
   }
 }
 
-/// Goes on with what has arrived; returns whether the call is complete.
+/// Uses the messages that have arrived; returns whether the call is complete.
 bool MpiRank::advance(MessageCall &call) {
   if (!call.isSent && messages[call.readyMessage].isDone) {
     call.isSent = true;
