@@ -271,7 +271,11 @@ int32_t Artifact::load(const Options &options, Artifact &result) {
   mlir::attn::TemporaryPath library = mlir::attn::createTemporaryFile("so");
   if (!library)
     return attnrtSetError(ATTN_IO_ERROR, "%s", library.error.c_str());
-  int32_t status = compile(options, target, library.path, {"--with-reference"});
+  // With ranks, nothing but a check runs the whole.
+  std::vector<std::string> more;
+  if (options.ranks == 0 || options.check)
+    more.emplace_back("--with-reference");
+  int32_t status = compile(options, target, library.path, more);
   if (status == ATTN_OK)
     status = result.open(library.path, input);
   // A loaded library stays when its file is removed.

@@ -478,7 +478,8 @@ class World:
     def gather_bytes(self, own):
         parts = ctypes.create_string_buffer(len(own) * self.ranks)
         size = ctypes.c_int64(len(own))
-        assert self.library.attn_comm_all_gather(self.comm, own, parts, size, None) == 0, self.library.attnGetLastError()
+        status = self.library.attn_comm_all_gather(self.comm, own, parts, size, None)
+        assert status == 0, self.library.attnGetLastError()
         return [parts.raw[rank * len(own) : (rank + 1) * len(own)] for rank in range(self.ranks)]
 
     def gather(self, value):
@@ -813,7 +814,8 @@ def make_checks(tester, method, gradients):
             kind = kinds[(number + ranks + len(method)) % len(kinds)]
             yield f"{case.name} {ranks} {kind or ''}", ranks, partial(tester.check_case, case, method, ranks, kind)
     for ranks in (2, 4):
-        yield f"bits {ranks}", ranks, partial(tester.check_gradient_bits if gradients else tester.check_bits, method, ranks)
+        check_bits = tester.check_gradient_bits if gradients else tester.check_bits
+        yield f"bits {ranks}", ranks, partial(check_bits, method, ranks)
     for kind in kinds:
         yield f"delays {kind or ''}", 4, partial(tester.check_delays, method, kind)
     if gradients:

@@ -25,7 +25,7 @@
 
 namespace {
 
-/// Ranks begin a test together, so that the time limits are those of the test.
+/// Ranks begin a test together: time spent in other tests counts for no limit.
 void meetAll() {
   int isInitialized = 0;
   MPI_Initialized(&isInitialized);
