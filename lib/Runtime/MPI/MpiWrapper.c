@@ -22,6 +22,8 @@ _Static_assert(sizeof(MPI_Request) <= sizeof(attn_mpi_request),
                "an MPI_Request must fit attn_mpi_request");
 
 struct attn_mpi_comm {
+  /* The one that was made before. */
+  struct attn_mpi_comm *next;
   MPI_Comm duplicate;
   /* Of the duplication, null once it is complete. */
   MPI_Request duplication;
@@ -30,6 +32,8 @@ struct attn_mpi_comm {
 
 /* The attribute of a communicator that has its attn_mpi_comm. */
 static int keyval = MPI_KEYVAL_INVALID;
+
+static struct attn_mpi_comm *comms;
 
 /* How long an exit waits for other ranks; negative: as long as it takes. */
 static int64_t exitLimitMs = -1;
@@ -40,25 +44,45 @@ static int64_t nowMs(void) {
   return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+/* Whether all ranks have come here, within the limit of the exit. */
+static int meet(void) {
+  MPI_Request barrier;
+  int done = 0;
+  int64_t start = nowMs();
+  if (MPI_Ibarrier(MPI_COMM_WORLD, &barrier))
+    return 0;
+  while (!MPI_Test(&barrier, &done, MPI_STATUS_IGNORE) && !done) {
+    struct timespec pause = {0, 1000000};
+    if (exitLimitMs >= 0 && nowMs() - start > exitLimitMs)
+      return 0;
+    nanosleep(&pause, NULL);
+  }
+  return done;
+}
+
+/* Receives the small messages that nobody has received, such as that a rank was
+   destroyed: some implementations complain about them. */
+static void drain(const struct attn_mpi_comm *comm) {
+  char text[1024];
+  MPI_Status status;
+  int found = 1, bytes = 0;
+  if (comm->duplication != MPI_REQUEST_NULL)
+    return;
+  while (!MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm->duplicate, &found,
+                     &status) &&
+         found && !MPI_Get_count(&status, MPI_BYTE, &bytes) &&
+         bytes <= (int)sizeof(text))
+    if (MPI_Recv(text, bytes, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG,
+                 comm->duplicate, MPI_STATUS_IGNORE))
+      return;
+}
+
 static void finalize(void) {
   int finalized = 0;
-  if (MPI_Finalized(&finalized) || finalized)
+  if (MPI_Finalized(&finalized) || finalized || !meet())
     return;
-  if (exitLimitMs >= 0) {
-    MPI_Request barrier;
-    int done = 0;
-    int64_t deadline = nowMs() + exitLimitMs;
-    if (MPI_Ibarrier(MPI_COMM_WORLD, &barrier))
-      return;
-    while (!MPI_Test(&barrier, &done, MPI_STATUS_IGNORE) && !done) {
-      struct timespec pause = {0, 1000000};
-      if (nowMs() > deadline)
-        return;
-      nanosleep(&pause, NULL);
-    }
-    if (!done)
-      return;
-  }
+  for (const struct attn_mpi_comm *comm = comms; comm; comm = comm->next)
+    drain(comm);
   MPI_Finalize();
 }
 
@@ -130,6 +154,8 @@ static int32_t openComm(const int32_t *handle, attn_mpi_comm **comm,
     free(created);
     return code;
   }
+  created->next = comms;
+  comms = created;
   *comm = created;
   return MPI_Comm_set_attr(parent, keyval, created);
 }

@@ -42,6 +42,8 @@ public:
         << attnGetLastError();
     if (!comm)
       exit(1);
+    // A failure would end the creation on ranks that are still in it.
+    meetAll();
   }
   ~Rank() {
     // Nobody waits for a rank that is destroyed.
