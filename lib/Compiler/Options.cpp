@@ -123,8 +123,7 @@ std::optional<std::string> attn::setOption(CompilerOptions &options,
                       .Case("allgather", ShardMethod::AllGather)
                       .Default(std::nullopt);
     options.shardMethod = method.value_or(options.shardMethod);
-    return expect(method.has_value(), name, value,
-                  "ring, zigzag or allgather");
+    return expect(method.has_value(), name, value, "ring, zigzag or allgather");
   }
   constexpr StringLiteral anyNumber = "a number from 0";
   if (name == "ptx-version")
