@@ -6,9 +6,10 @@
 #
 # ===----------------------------------------------------------------------===#
 #
-# Modules of whole attention and its gradients that attn-run distributes over ranks, which are threads or, with --mpirun,
-# processes: the joined outputs are those of attn-run without ranks and those of the formula in f64, and ranks send as
-# many bytes as the method needs. With --matrix=1, all combinations of methods, masks, dropout, key heads and ranks run.
+# Modules of whole attention and its gradients that attn-run distributes over ranks, which are threads or, with
+# --mpirun, processes. The joined outputs must equal the outputs of attn-run without ranks, and the formula in f64.
+# Ranks must send as many bytes as the method needs. With --matrix=1, all combinations of methods, masks, dropout, key
+# heads and ranks run.
 #
 # ===----------------------------------------------------------------------===#
 # REQUIRES: host-cc, numpy
