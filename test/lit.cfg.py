@@ -15,6 +15,7 @@
 #   assemblers  the oldest and the newest PTX assembler, in %assemblers
 #   fuzzers     the fuzzers, which ATTN_BUILD_FUZZERS builds
 #   valgrind    valgrind, in %valgrind
+#   mpi         the wrapper of MPI, and a launcher of processes in %mpirun
 #   sanitizers  compiled with ATTN_SANITIZE
 #   long-tests  asked for by the parameter long_tests=1, as .ci/run does, or long_tests=all
 #   cuda-sm80   a usable CUDA device of compute capability 8.0 or newer
@@ -113,6 +114,19 @@ if os.path.exists(os.path.join(config.attn_tools_dir, "attn-execution-fuzzer")):
 if valgrind := shutil.which("valgrind"):
     config.available_features.add("valgrind")
     config.substitutions.append(("%valgrind", valgrind))
+# Libraries of MPI leak memory.
+if config.mpirun and "sanitizers" not in config.available_features:
+    config.available_features.add("mpi")
+    config.substitutions.append(("%mpirun", config.mpirun))
+    # Open MPI in a container: root runs it, more ranks than processors, and no memory of other processes is read.
+    config.environment.update(
+        OMPI_ALLOW_RUN_AS_ROOT="1",
+        OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+        OMPI_MCA_rmaps_base_oversubscribe="1",
+        OMPI_MCA_hwloc_base_binding_policy="none",
+        OMPI_MCA_mpi_yield_when_idle="1",
+        OMPI_MCA_btl_vader_single_copy_mechanism="none",
+    )
 if config.assertions.upper() in ("ON", "TRUE", "YES", "1"):
     config.available_features.add("assertions")
 if config.host_cc:

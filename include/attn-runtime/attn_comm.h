@@ -157,6 +157,31 @@ ATTNRT_EXPORT int32_t attn_comm_create_nccl(const attn_comm_nccl_id *id,
                                             int64_t time_limit_ms,
                                             attn_comm **comm);
 
+/** Joins the group of all processes of MPI_COMM_WORLD, for memory of the host.
+    Each process is one rank, with the same number as in MPI, and all of them
+    must call this. MPI is used by a wrapper library, which CMake builds as
+    libattn_mpi.so where it finds MPI; ATTN_MPI_LIBRARY names another one.
+    Without a wrapper this is ATTN_UNSUPPORTED.
+
+    MPI is initialized unless it is, and then finalized when the process exits.
+    The group uses a duplicate of the communicator, so that messages of the
+    program do not meet messages of the group. Functions that may wait return no
+    later than `time_limit_ms` milliseconds after the last message between this
+    rank and another one. An error of one rank reaches the others in the present
+    or the next call, unless the process has ended: its group then fails by the
+    time limit. If several ranks fail at once, ranks may have different texts.
+    A call that fails may leave its send buffer to MPI, if data was on its way:
+    its memory must stay accessible until MPI is finalized. */
+ATTNRT_EXPORT int32_t attn_comm_create_mpi(int64_t time_limit_ms,
+                                           attn_comm **comm);
+
+/** The same for all processes of another communicator of MPI, the Fortran
+    handle of which is `handle` (MPI_Comm_c2f). It must be an intracommunicator;
+    groups may outlive it. */
+ATTNRT_EXPORT int32_t attn_comm_create_mpi_handle(int32_t handle,
+                                                  int64_t time_limit_ms,
+                                                  attn_comm **comm);
+
 /** What a recording communicator does to the calls of its rank. Size 48. */
 typedef struct attn_comm_faults {
   int64_t max_delay_us; /*  0: each call starts after a random delay of at most

@@ -15,6 +15,7 @@
 #include "attn/Compiler/Pipelines.h"
 #include "attn/Conversion/AttnTileToVector/AttnTileToVector.h"
 #include "attn/Conversion/Passes.h"
+#include "attn/Dialect/Attn/IR/AttnCommOps.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Interfaces/Target.h"
 #include "attn/Support/CheckSource.h"
@@ -109,12 +110,19 @@ static void buildStage(OpPassManager &pm, const CompilerOptions &options,
   case Stage::Input:
     return;
   case Stage::Raise: {
-    if (!options.raise)
-      return;
-    RaisingPipelineOptions raising;
-    raising.assumeKeptRows = options.assumeKeptRows;
-    raising.assumeDropoutMasks = options.assumeDropoutMasks;
-    return buildRaisingPipeline(pm, raising);
+    if (options.raise) {
+      RaisingPipelineOptions raising;
+      raising.assumeKeptRows = options.assumeKeptRows;
+      raising.assumeDropoutMasks = options.assumeDropoutMasks;
+      buildRaisingPipeline(pm, raising);
+    }
+    if (options.ranks > 0) {
+      AttnShardAttentionPassOptions shard;
+      shard.method = options.shardMethod;
+      shard.ranks = options.ranks;
+      pm.addPass(createAttnShardAttentionPass(shard));
+    }
+    return;
   }
   case Stage::Schedule:
     return buildSchedulePipeline(pm, target);
@@ -161,6 +169,38 @@ static void reportStep(const CompilerOptions &options, StringRef step) {
     options.onProgress(step);
 }
 
+/// Checks that no function is one of a rank before the functions are
+/// distributed, and that one is afterwards.
+static LogicalResult verifyRanks(ModuleOp module, bool isDistributed) {
+  WalkResult walk = module.walk([&](CommRankOp op) -> WalkResult {
+    if (isDistributed)
+      return WalkResult::interrupt();
+    return op.emitOpError("is in a function of one of ")
+           << op.getRanks()
+           << " ranks, expected functions of the whole tensors to distribute "
+              "over ranks";
+  });
+  if (isDistributed && !walk.wasInterrupted())
+    return module.emitError(
+        "no function has attention to distribute over ranks");
+  return success(isDistributed || !walk.wasInterrupted());
+}
+
+/// Runs the passes of a stage.
+static LogicalResult runPasses(ModuleOp module, const CompilerOptions &options,
+                               Stage stage) {
+  PassManager pm(module.getContext(), ModuleOp::getOperationName());
+  if (options.configure && failed(options.configure(pm)))
+    return failure();
+  pm.enableVerifier(options.verifyEach);
+  buildStage(pm, options, stage);
+  if (pm.empty())
+    return success();
+  // Verifying what each pass leaves takes a tenth of compile time.
+  return success(succeeded(pm.run(module)) &&
+                 (options.verifyEach || succeeded(mlir::verify(module))));
+}
+
 LogicalResult attn::runStages(ModuleOp module, const CompilerOptions &options,
                               Stage last) {
   if (failed(lookupTarget(module, options.target)))
@@ -175,16 +215,11 @@ LogicalResult attn::runStages(ModuleOp module, const CompilerOptions &options,
     if (stage == Stage::Schedule && !options.schedule.empty() &&
         failed(overrideSchedules(module, options.schedule)))
       return failure();
-    PassManager pm(module.getContext(), ModuleOp::getOperationName());
-    if (options.configure && failed(options.configure(pm)))
+    bool isDistributing = options.ranks > 0 && stage == Stage::Raise;
+    if (isDistributing && failed(verifyRanks(module, /*isDistributed=*/false)))
       return failure();
-    pm.enableVerifier(options.verifyEach);
-    buildStage(pm, options, stage);
-    if (pm.empty())
-      continue;
-    // Verifying what each pass leaves takes a tenth of compile time.
-    if (failed(pm.run(module)) ||
-        (!options.verifyEach && failed(mlir::verify(module))))
+    if (failed(runPasses(module, options, stage)) ||
+        (isDistributing && failed(verifyRanks(module, /*isDistributed=*/true))))
       return failure();
   }
   return success();

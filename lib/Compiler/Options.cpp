@@ -112,6 +112,21 @@ std::optional<std::string> attn::setOption(CompilerOptions &options,
   if (name == "host-opt-level")
     return expect(setNumber(options.host.optLevel, value, 3u), name, value,
                   "0 to 3");
+  if (name == "ranks")
+    return expect(setNumber(options.ranks, value, int64_t(1024)) &&
+                      options.ranks >= 1,
+                  name, value, "a number from 1 to 1024");
+  if (name == "shard-method") {
+    auto method = llvm::StringSwitch<std::optional<ShardMethod>>(value)
+                      .Case("ring", ShardMethod::Ring)
+                      .Case("zigzag", ShardMethod::Zigzag)
+                      .Case("allgather", ShardMethod::AllGather)
+                      .Case("ulysses", ShardMethod::Ulysses)
+                      .Default(std::nullopt);
+    options.shardMethod = method.value_or(options.shardMethod);
+    return expect(method.has_value(), name, value,
+                  "ring, zigzag, allgather or ulysses");
+  }
   constexpr StringLiteral anyNumber = "a number from 0";
   if (name == "ptx-version")
     return expect(setNumber(options.ptxVersion, value), name, value, anyNumber);

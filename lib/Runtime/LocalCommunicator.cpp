@@ -20,6 +20,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CallAgreement.h"
 #include "StreamEvents.h"
 #include "attn-runtime/attn_comm.h"
 
@@ -39,10 +40,11 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 /// A call of all ranks, as one of them posts it.
-struct Post {
-  const char *name = nullptr;
-  int64_t bytes = 0;
-  int32_t dtype = 0;
+struct Post : RankCall {
+  Post() = default;
+  Post(const RankCall &call, const void *send, void *stream)
+      : RankCall(call), send(static_cast<const char *>(send)), stream(stream) {}
+
   const char *send = nullptr;
   /// The stream that orders it, null for memory of the host.
   void *stream = nullptr;
@@ -183,24 +185,14 @@ void Group::failForMissing(int32_t rank, const char *name) {
 /// Checks that no rank has left, and that all have posted the same call.
 bool Group::checkPosts() {
   for (int32_t r = 1; r < size; ++r) {
-    if (strcmp(posts[r].name, posts[0].name) != 0)
-      setFailure(ATTN_INVALID_ARGUMENT,
-                 "rank %d calls %s, expected %s as rank 0 does", r,
-                 posts[r].name, posts[0].name);
-    else if (posts[r].dtype != posts[0].dtype)
-      setFailure(ATTN_DTYPE_MISMATCH,
-                 "%s: rank %d has elements of %s, expected %s as rank 0 has",
-                 posts[r].name, r, attnDTypeName(posts[r].dtype),
-                 attnDTypeName(posts[0].dtype));
+    char message[256];
+    if (int32_t code =
+            compareCalls(r, posts[r], posts[0], message, sizeof(message)))
+      setFailure(code, "%s", message);
     else if (!posts[r].stream != !posts[0].stream)
       setFailure(ATTN_WRONG_DEVICE,
                  "%s: rank %d has memory of %s, and rank 0 has not",
                  posts[r].name, r, posts[r].stream ? "a device" : "the host");
-    else if (posts[r].bytes != posts[0].bytes)
-      setFailure(ATTN_SHAPE_MISMATCH,
-                 "%s: rank %d has parts of %" PRId64 " bytes, expected %" PRId64
-                 " as rank 0 has",
-                 posts[r].name, r, posts[r].bytes, posts[0].bytes);
   }
   return status == ATTN_OK;
 }
@@ -302,10 +294,10 @@ int32_t Group::receiveFrom(std::unique_lock<std::mutex> &lock, int32_t rank,
     return getFailure();
   }
   if (mailbox.bytes != bytes) {
-    setFailure(ATTN_SHAPE_MISMATCH,
-               "send_recv: rank %d sends %" PRId64 " bytes to rank %d, which "
-               "expects %" PRId64,
-               from, mailbox.bytes, rank, bytes);
+    char message[256];
+    describeWrongMessage(from, mailbox.bytes, rank, bytes, message,
+                         sizeof(message));
+    setFailure(ATTN_SHAPE_MISMATCH, "%s", message);
     return getFailure();
   }
   if (!mailbox.stream != !stream) {
@@ -422,7 +414,7 @@ static int32_t copyParts(Group *group, int32_t rank, int64_t index,
 static int32_t allGather(attn_comm *comm, const void *send, void *receive,
                          int64_t bytes, void *stream) {
   Group *group = getRank(comm)->group;
-  Post post{"all_gather", bytes, 0, static_cast<const char *>(send), stream};
+  Post post({"all_gather", bytes, 0}, send, stream);
   return group->runForAll(comm->rank, post, [&] {
     return copyParts(group, comm->rank, /*index=*/0, receive, bytes, stream);
   });
@@ -431,7 +423,7 @@ static int32_t allGather(attn_comm *comm, const void *send, void *receive,
 static int32_t allToAll(attn_comm *comm, const void *send, void *receive,
                         int64_t bytes, void *stream) {
   Group *group = getRank(comm)->group;
-  Post post{"all_to_all", bytes, 0, static_cast<const char *>(send), stream};
+  Post post({"all_to_all", bytes, 0}, send, stream);
   return group->runForAll(comm->rank, post, [&] {
     return copyParts(group, comm->rank, comm->rank, receive, bytes, stream);
   });
@@ -457,8 +449,8 @@ static int32_t reduceScatter(attn_comm *comm, const void *send, void *receive,
     return group->fail(comm->rank, ATTN_UNSUPPORTED,
                        "reduce_scatter: local ranks add up memory of the host "
                        "alone");
-  Post post{"reduce_scatter", count * attnDTypeSize(dtype), dtype,
-            static_cast<const char *>(send), /*stream=*/nullptr};
+  Post post({"reduce_scatter", count * attnDTypeSize(dtype), dtype}, send,
+            /*stream=*/nullptr);
   return group->runForAll(comm->rank, post, [&] {
     if (dtype == ATTN_F64)
       addParts<double>(group, comm->rank, receive, count);
@@ -536,12 +528,8 @@ int32_t attn_comm_create_local(int32_t size, int64_t time_limit_ms,
     return attnrtSetError(ATTN_INVALID_ARGUMENT,
                           "a local group must have 1 to %d ranks (was %d)",
                           ATTN_COMM_MAX_LOCAL_RANKS, size);
-  constexpr int64_t maxTimeLimitMs = int64_t(1000) * 3600 * 24;
-  if (time_limit_ms < 1 || time_limit_ms > maxTimeLimitMs)
-    return attnrtSetError(ATTN_INVALID_ARGUMENT,
-                          "the time limit must be 1 to %" PRId64 " ms (was "
-                          "%" PRId64 ")",
-                          maxTimeLimitMs, time_limit_ms);
+  if (int32_t status = checkTimeLimit(time_limit_ms))
+    return status;
   if (!comms)
     return attnrtSetError(ATTN_INVALID_ARGUMENT, "'comms' is null");
   Group *group = Group::create(size, time_limit_ms);

@@ -13,6 +13,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CallAgreement.h"
 #include "CudaDriver.h"
 #include "attn-runtime/attn_comm.h"
 
@@ -522,12 +523,8 @@ int32_t attn_comm_create_nccl(const attn_comm_nccl_id *id, int32_t rank,
                           "'rank' must be from 0 to below 'size' (was %d of "
                           "%d)",
                           rank, size);
-  constexpr int64_t maxTimeLimitMs = int64_t(1000) * 3600 * 24;
-  if (time_limit_ms < 1 || time_limit_ms > maxTimeLimitMs)
-    return attnrtSetError(ATTN_INVALID_ARGUMENT,
-                          "the time limit must be 1 to %" PRId64 " ms (was "
-                          "%" PRId64 ")",
-                          maxTimeLimitMs, time_limit_ms);
+  if (int32_t status = checkTimeLimit(time_limit_ms))
+    return status;
   const NcclLibrary *nccl;
   const CudaDriver *driver;
   const ContextInfo *context;

@@ -67,10 +67,9 @@ func.func @window(%q: !t, %k: !t, %v: !t) -> !t {
 !t = tensor<1x32x65540x128xbf16>
 
 // expected-remark @below {{zigzag cannot serve: dimension 2 of 'query' must be a multiple of 8, 2 for each of 4 ranks (was 65540)}}
-// expected-remark @below {{, of 2 methods for 4 ranks; runner-up: }}
+// expected-remark-re @below {{chose ulysses, {{[0-9]+}} us, of 3 methods for 4 ranks; runner-up: ring, }}
 func.func @odd(%q: !t, %k: !t, %v: !t) -> !t {
   %e = tensor.empty() : !t
-  // expected-remark @below {{ring of 4 ranks: 4 of 4 steps}}
   %o = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%e : !t) mask(#attn.causal) -> !t
   return %o : !t
 }
@@ -95,19 +94,17 @@ func.func @dynamic(%q: !t, %k: !t, %v: !t, %e: !t) -> !t {
 !t = tensor<1x32x65536x128xbf16>
 !l = tensor<1x32x65536xf32>
 
-// One method serves all functions of a module, since it says which positions ranks have.
+// One method serves all functions of a module, since it says which positions ranks have. Gradients in a ring send f32.
 // CHECK-LABEL: func @forward(
-// CHECK: tensor.extract_slice
+// CHECK: attn.comm.all_to_all
 // CHECK-LABEL: func @gradient(
-// CHECK: tensor.extract_slice
-// expected-remark @below {{chose zigzag, }}
+// CHECK: attn.comm.all_to_all
+// expected-remark @below {{chose ulysses, }}
 func.func @forward(%q: !t, %k: !t, %v: !t, %e: !t, %n: !l) -> (!t, !l) {
-  // expected-remark @below {{ring of 4 ranks: 4 of 4 steps}}
   %o, %lse = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%e, %n : !t, !l) mask(#attn.causal) -> !t, !l
   return %o, %lse : !t, !l
 }
 func.func @gradient(%q: !t, %k: !t, %v: !t, %o: !t, %lse: !l, %do: !t, %dq: !t, %dk: !t, %dv: !t) -> (!t, !t, !t) {
-  // expected-remark @below {{ring of 4 ranks: 4 of 4 steps}}
   %r:3 = attn.attention_grad ins(%q, %k, %v, %o, %lse, %do : !t, !t, !t, !t, !l, !t) outs(%dq, %dk, %dv : !t, !t, !t)
       mask(#attn.causal) -> !t, !t, !t
   return %r#0, %r#1, %r#2 : !t, !t, !t
@@ -132,6 +129,7 @@ func.func @none(%q: !t) -> !t {
 // expected-remark @below {{zigzag cannot serve: dimension 2 of 'query' must be a multiple of 8, 2 for each of 4 ranks (was 62)}}
 // expected-remark @below {{ring cannot serve: dimension 2 of 'query' must be a multiple of 4, 1 for each of 4 ranks (was 62)}}
 // expected-remark @below {{allgather cannot serve: dimension 2 of 'query' must be a multiple of 4, 1 for each of 4 ranks (was 62)}}
+// expected-remark @below {{ulysses cannot serve: dimension 2 of 'query' must be a multiple of 4, 1 for each of 4 ranks (was 62)}}
 func.func @neither(%q: !t, %k: !t, %v: !t, %e: !t) -> !t {
   // expected-error @below {{dimension 2 of 'query' must be a multiple of 4, 1 for each of 4 ranks (was 62)}}
   %o = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%e : !t) -> !t

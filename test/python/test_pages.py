@@ -6,7 +6,7 @@
 A block of code whose first line is a comment with a file's name is that file. A block of `sh` runs in a folder with
 these files and a link to docs. A block of `text`, `mlir` or `ptx` without a file's name is an excerpt of the output of
 the commands before it: its lines are in the output in this order, `...` stands for anything, and values may have other
-names.
+names. Blocks of `sh mpi` and `text mpi` are left out where there is no MPI.
 """
 
 import os
@@ -22,13 +22,20 @@ PAGES = [
 ]
 # Pages about one program, docs/examples/extend, which the first one builds.
 EXTENDING_PAGES = ["HowTo/AddAMask", "HowTo/AddASchedule", "HowTo/AddATarget"]
-BLOCK = re.compile(r"^( *)```(sh|text|mlir|ptx|c)\n(.*?)^ *```$", re.M | re.S)
+BLOCK = re.compile(r"^( *)```(sh|text|mlir|ptx|c)( mpi)?\n(.*?)^ *```$", re.M | re.S)
 FILE = re.compile(r"// (\S+\.\w+)\n")
+
+
+def has_mpi():
+    """Whether the build has the wrapper of MPI. Libraries of MPI leak memory."""
+    return (BUILD / "lib" / "libattn_mpi.so").exists() and not read_cmake_cache("ATTN_SANITIZE")
 
 
 def blocks_of(text):
     """(language, content, file's name or None) of the blocks of a page."""
-    for indent, language, content in BLOCK.findall(text):
+    for indent, language, needs, content in BLOCK.findall(text):
+        if needs and not has_mpi():
+            continue
         content = "".join(line.removeprefix(indent) for line in content.splitlines(keepends=True))
         name = FILE.match(content)
         yield language, content, name and name[1]
@@ -65,6 +72,12 @@ def run(command, folder):
         "CMAKE_CXX_COMPILER_LAUNCHER": launcher,
         "CCACHE_BASEDIR": str(folder),
         "CCACHE_NOHASHDIR": "1",
+        # Open MPI in a container: root runs it, more ranks than processors, and no memory of other processes is read.
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "OMPI_MCA_rmaps_base_oversubscribe": "1",
+        "OMPI_MCA_hwloc_base_binding_policy": "none",
+        "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
         "PATH": f"{BUILD / 'bin'}:{os.environ['PATH']}",
         "INCLUDE": str(ROOT / "include"),
         "LIB": str(BUILD / "lib"),

@@ -100,6 +100,18 @@ struct Flags {
       cl::desc("In linalg, take tensors that attention probabilities are "
                "multiplied by to hold 0 and 1 alone: keep masks of dropout"),
       cl::cat(category)};
+  cl::opt<int64_t> ranks{
+      "ranks",
+      cl::desc("Compile the functions of one rank of so many, 1 to 1024, over "
+               "which attention is distributed (default: functions of the "
+               "whole tensors)"),
+      cl::value_desc("n"), cl::cat(category)};
+  cl::opt<std::string> shardMethod{
+      "shard-method",
+      cl::desc(
+          "How ranks get the keys and values of one another: ring, zigzag, "
+          "allgather or ulysses, as in attn-shard-attention"),
+      cl::init("ring"), cl::value_desc("method"), cl::cat(category)};
   cl::opt<bool> withReference{
       "with-reference",
       cl::desc("Add a reference of each function, computed in f64 on the host"),
@@ -249,14 +261,15 @@ static std::optional<std::string> readOptions(const char *argv0,
        {&flags.target, &flags.emit, &flags.stopAfter, &flags.optLevel,
         &flags.schedule, &flags.calibration, &flags.database, &flags.dropout,
         &flags.cudaPath, &flags.ptxasOptions, &flags.hostCPU, &flags.linker,
-        &flags.runtimeDir})
+        &flags.runtimeDir, &flags.shardMethod})
     if (flag->getNumOccurrences() > 0)
       if (std::optional<std::string> error =
               attn::setOption(options, flag->ArgStr, *flag))
         return error;
 
   for (const cl::opt<int64_t> *flag :
-       {&flags.maskBudget, &flags.dqWorkspaceBytes, &flags.ptxVersion})
+       {&flags.maskBudget, &flags.dqWorkspaceBytes, &flags.ptxVersion,
+        &flags.ranks})
     if (flag->getNumOccurrences() > 0)
       if (std::optional<std::string> error = attn::setOption(
               options, flag->ArgStr, std::to_string(flag->getValue())))

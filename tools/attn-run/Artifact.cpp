@@ -67,13 +67,15 @@ static int32_t chooseTarget(int device, std::string &target) {
   return ATTN_OK;
 }
 
+/// Compiles the module, with the words of `more` on the command line.
 static int32_t compile(const Options &options, const std::string &target,
-                       const std::string &output) {
+                       const std::string &output,
+                       const std::vector<std::string> &more) {
   std::string compiler =
       options.compiler.empty() ? findCompiler() : options.compiler;
-  std::vector<std::string> words = {
-      compiler, options.input,        "-o",
-      output,   "--target=" + target, "--with-reference"};
+  std::vector<std::string> words = {compiler, options.input, "-o", output,
+                                    "--target=" + target};
+  words.insert(words.end(), more.begin(), more.end());
   words.insert(words.end(), options.compilerOptions.begin(),
                options.compilerOptions.end());
   std::vector<char *> argv;
@@ -142,7 +144,7 @@ int32_t Artifact::verify(const std::string &name) const {
 
 /// Reads the file of `descriptor` to its end.
 static int32_t readFile(int descriptor, const char *name,
-                        std::vector<unsigned char> &contents) {
+                        std::vector<char> &contents) {
   struct stat status;
   if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode))
     return attnrtSetError(ATTN_IO_ERROR, "%s: not a regular file", name);
@@ -171,11 +173,12 @@ int32_t Artifact::open(const std::string &path,
   if (descriptor < 0)
     return attnrtSetError(ATTN_IO_ERROR, "%s: cannot open: %s",
                           displayName.c_str(), strerror(errno));
-  std::vector<unsigned char> contents;
+  std::vector<char> contents;
   if (int32_t status = readFile(descriptor, displayName.c_str(), contents))
     return status;
-  if (int32_t status = checkLibraryContents(contents.data(), contents.size(),
-                                            displayName.c_str()))
+  if (int32_t status = checkLibraryContents(
+          reinterpret_cast<const unsigned char *>(contents.data()),
+          contents.size(), displayName.c_str()))
     return status;
   // The file that was checked is loaded by its descriptor. The descriptor stays
   // open, as the library does: the dynamic linker knows libraries by their
@@ -200,9 +203,51 @@ int32_t Artifact::open(const std::string &path,
   return ATTN_OK;
 }
 
+bool attnrt::isModule(const std::string &file) {
+  return endsWith(file, ".mlir") || endsWith(file, ".mlirbc");
+}
+
+int32_t Artifact::compileForRanks(const Options &options,
+                                  std::vector<char> &library) {
+  mlir::attn::TemporaryPath file = mlir::attn::createTemporaryFile("so");
+  if (!file)
+    return attnrtSetError(ATTN_IO_ERROR, "%s", file.error.c_str());
+  int32_t status = compile(options, "host", file.path,
+                           {"--ranks=" + std::to_string(options.ranks),
+                            "--shard-method=" + options.shardMethod});
+  int descriptor = -1;
+  if (status == ATTN_OK) {
+    descriptor = ::open(file.path.c_str(), O_RDONLY | O_CLOEXEC);
+    status = readFile(descriptor, file.path.c_str(), library);
+  }
+  if (descriptor >= 0)
+    close(descriptor);
+  unlink(file.path.c_str());
+  return status;
+}
+
+int32_t Artifact::loadLibrary(const std::vector<char> &library,
+                              const std::string &displayName,
+                              Artifact &result) {
+  mlir::attn::TemporaryPath path = mlir::attn::createTemporaryFile("so");
+  if (!path)
+    return attnrtSetError(ATTN_IO_ERROR, "%s", path.error.c_str());
+  FILE *file = fopen(path.path.c_str(), "wb");
+  bool isWritten =
+      file && fwrite(library.data(), 1, library.size(), file) == library.size();
+  if (file)
+    isWritten = fclose(file) == 0 && isWritten;
+  int32_t status = isWritten
+                       ? result.open(path.path, displayName)
+                       : attnrtSetError(ATTN_IO_ERROR, "%s: cannot write: %s",
+                                        path.path.c_str(), strerror(errno));
+  unlink(path.path.c_str());
+  return status;
+}
+
 int32_t Artifact::load(const Options &options, Artifact &result) {
   const std::string &input = options.input;
-  if (!endsWith(input, ".mlir") && !endsWith(input, ".mlirbc")) {
+  if (!isModule(input)) {
     if (int32_t status = result.open(input, input))
       return status;
     if (options.target != "auto" && options.target != result.target)
@@ -217,13 +262,20 @@ int32_t Artifact::load(const Options &options, Artifact &result) {
     return attnrtSetError(ATTN_IO_ERROR, "%s: cannot open: %s", input.c_str(),
                           strerror(errno));
   std::string target = options.target;
+  // Ranks run on the host.
+  if (target == "auto" && options.ranks > 0)
+    target = "host";
   if (target == "auto")
     if (int32_t status = chooseTarget(options.device, target))
       return status;
   mlir::attn::TemporaryPath library = mlir::attn::createTemporaryFile("so");
   if (!library)
     return attnrtSetError(ATTN_IO_ERROR, "%s", library.error.c_str());
-  int32_t status = compile(options, target, library.path);
+  // With ranks, nothing but a check runs the whole.
+  std::vector<std::string> more;
+  if (options.ranks == 0 || options.check)
+    more.emplace_back("--with-reference");
+  int32_t status = compile(options, target, library.path, more);
   if (status == ATTN_OK)
     status = result.open(library.path, input);
   // A loaded library stays when its file is removed.

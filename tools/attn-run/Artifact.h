@@ -23,6 +23,14 @@ public:
   /// Loads the artifact or module of the options.
   static int32_t load(const Options &options, Artifact &result);
 
+  /// Compiles the module of the options for the number of ranks and the method
+  /// of the options.
+  static int32_t compileForRanks(const Options &options,
+                                 std::vector<char> &library);
+  /// Loads a library; errors name the file that it comes from.
+  static int32_t loadLibrary(const std::vector<char> &library,
+                             const std::string &displayName, Artifact &result);
+
   const struct attn_artifact &get() const { return *artifact; }
   const std::string &getTarget() const { return target; }
   bool isHost() const { return target == "host"; }
@@ -38,6 +46,9 @@ private:
   const struct attn_artifact *artifact = nullptr;
   std::string target;
 };
+
+/// Whether a file is a module by its name, and not an artifact.
+bool isModule(const std::string &file);
 
 } // namespace attnrt
 

@@ -46,6 +46,20 @@ What to run
   --compiler=PATH         attn-compile (default: next to attn-run, then in PATH)
   --compiler-option=OPT   passed on to attn-compile; may be repeated
 
+Several ranks
+  --ranks=N               distribute the attention of a module over N ranks, as
+                          attn-shard-attention does, cut the inputs into the
+                          parts of each rank, and join the outputs. All other
+                          options do what they do for the whole. Functions run
+                          on the host, and lengths must be static
+  --shard-method=METHOD   ring (the default), zigzag, allgather or ulysses
+  --transport=HOW         threads: ranks are threads of this process; mpi: they
+                          are processes that mpirun has started, of which rank 0
+                          compiles, reads, prints and writes; auto (the
+                          default): mpi if a launcher of MPI has started it
+  --rank-time-limit=S     the seconds that a rank waits for another one, also
+                          while rank 0 compiles or checks (default 600)
+
 Arguments
   --input=[ARG=]FILE      read an input from a .npy file. Without ARG=, files go
                           to the inputs not named, in order. Floating point
@@ -88,7 +102,8 @@ Exit codes: 0 success, 1 check failed, 2 wrong usage or input, 3 the device or
 the function failed.
 
 Environment: ATTN_NUM_THREADS (threads of host artifacts), ATTN_CUDA_DRIVER (the
-CUDA driver to load instead of libcuda.so.1), TMPDIR.
+CUDA driver to load instead of libcuda.so.1), ATTN_MPI_LIBRARY (the wrapper of
+MPI to load instead of libattn_mpi.so), TMPDIR.
 )";
 
 ExitCode attnrt::getExitCode(int32_t status) {
@@ -123,10 +138,13 @@ private:
   std::optional<ExitCode> parseNamed(const std::string &text);
   std::string parseOption(const std::string &name, const std::string *value);
   std::string parseValue(const std::string &name, const std::string &value);
+  std::string parseChoice(const std::string &name, const std::string &value);
   std::string parseNumber(const std::string &name, const std::string &value);
   std::string parseTolerance(const std::string &value);
 
   Options &options;
+  /// The first option that needs --ranks.
+  std::string optionOfRanks;
 };
 
 } // namespace
@@ -160,6 +178,11 @@ std::string OptionParser::parseNumber(const std::string &name,
     return "a number from 1";
   if (name == "bench" && !parseInteger(value, 1, 100000, options.repeats))
     return "a number from 1 to 100000";
+  if (name == "ranks" && !parseInteger(value, 1, 1024, options.ranks))
+    return "a number from 1 to 1024";
+  if (name == "rank-time-limit" &&
+      !parseInteger(value, 1, 86400, options.timeLimitS))
+    return "a number from 1 to 86400";
   if (name == "warmup" && !parseInteger(value, 0, 100000, options.warmup))
     return "a number from 0 to 100000";
   return "";
@@ -173,6 +196,28 @@ std::string OptionParser::parseTolerance(const std::string &value) {
     return "[ARG=]NUMBER, not negative";
   options.tolerances.emplace_back(named.first, tolerance);
   return "";
+}
+
+std::string OptionParser::parseChoice(const std::string &name,
+                                      const std::string &value) {
+  auto isOneOf = [&](std::initializer_list<const char *> choices) {
+    for (const char *choice : choices)
+      if (value == choice)
+        return true;
+    return false;
+  };
+  if (name == "layout") {
+    options.layout = value == "bshd" ? Layout::BSHD : Layout::BHSD;
+    return isOneOf({"bhsd", "bshd"}) ? "" : "bhsd or bshd";
+  }
+  if (name == "shard-method") {
+    options.shardMethod = value;
+    return isOneOf({"ring", "zigzag", "allgather", "ulysses"})
+               ? ""
+               : "ring, zigzag, allgather or ulysses";
+  }
+  options.transport = value;
+  return isOneOf({"auto", "threads", "mpi"}) ? "" : "auto, threads or mpi";
 }
 
 std::string OptionParser::parseValue(const std::string &name,
@@ -200,11 +245,8 @@ std::string OptionParser::parseValue(const std::string &name,
   }
   if (name == "tolerance")
     return parseTolerance(value);
-  if (name == "layout") {
-    if (value != "bhsd" && value != "bshd")
-      return "bhsd or bshd";
-    options.layout = value == "bshd" ? Layout::BSHD : Layout::BHSD;
-  }
+  if (name == "layout" || name == "shard-method" || name == "transport")
+    return parseChoice(name, value);
   return parseNumber(name, value);
 }
 
@@ -234,10 +276,29 @@ std::string OptionParser::parseOption(const std::string &name,
 }
 
 static bool isOption(const std::string &name) {
-  for (const char *known :
-       {"list", "probe-device", "function", "target", "device", "compiler",
-        "compiler-option", "input", "shape", "fill", "seed", "layout", "output",
-        "output-f32", "check", "tolerance", "bench", "warmup", "json"})
+  for (const char *known : {"list",
+                            "probe-device",
+                            "function",
+                            "target",
+                            "device",
+                            "compiler",
+                            "compiler-option",
+                            "input",
+                            "shape",
+                            "fill",
+                            "seed",
+                            "layout",
+                            "output",
+                            "output-f32",
+                            "check",
+                            "tolerance",
+                            "bench",
+                            "warmup",
+                            "json",
+                            "ranks",
+                            "shard-method",
+                            "transport",
+                            "rank-time-limit"})
     if (name == known)
       return true;
   return false;
@@ -275,6 +336,10 @@ std::optional<ExitCode> OptionParser::parseNamed(const std::string &text) {
   std::string value = hasValue ? text.substr(equals + 1) : "";
   if (!isOption(name))
     return usageError("unknown option '" + text + "'");
+  bool needsRanks = name == "shard-method" || name == "transport" ||
+                    name == "rank-time-limit";
+  if (needsRanks && optionOfRanks.empty())
+    optionOfRanks = text;
   std::string expected = parseOption(name, hasValue ? &value : nullptr);
   if (!expected.empty())
     return usageError("option '" + text + "': expected " + expected);
@@ -297,6 +362,14 @@ std::optional<ExitCode> OptionParser::parse(int argc, char **argv) {
   if (options.probeDevice && !options.input.empty())
     return usageError("option '--probe-device': takes no module (was '" +
                       options.input + "')");
+  if (options.ranks == 0 && !optionOfRanks.empty())
+    return usageError("option '" + optionOfRanks + "': needs --ranks");
+  for (auto [name, isGiven] :
+       {std::pair("--list", options.list),
+        std::pair("--probe-device", options.probeDevice)})
+    if (options.ranks > 0 && isGiven)
+      return usageError("option '--ranks=" + std::to_string(options.ranks) +
+                        "': not with " + name);
   if (options.input.empty() && !options.probeDevice)
     return usageError("no module given");
   return std::nullopt;

@@ -63,6 +63,13 @@ struct Options {
   Layout layout = Layout::BHSD;
   std::string compiler;
   std::vector<std::string> compilerOptions;
+  /// The ranks that attention is distributed over; 0 to run the whole.
+  int32_t ranks = 0;
+  std::string shardMethod = "ring";
+  /// "auto", "threads" or "mpi".
+  std::string transport = "auto";
+  /// How long ranks wait for one another.
+  int64_t timeLimitS = 600;
 };
 
 /// Parses the command line. If there is nothing more to do (help was asked for,

@@ -141,6 +141,9 @@ std::string Report::toText() const {
   std::string text = "function " + function + ", target " + target;
   if (!device.empty())
     text += ", on " + device;
+  if (ranks > 0)
+    text += ", " + std::to_string(ranks) + " rank(s) by " + transport +
+            ", method " + shardMethod;
   text += "\n\n";
 
   Table table;
@@ -159,6 +162,14 @@ std::string Report::toText() const {
                  format("%.4e", output.maxAbs), std::to_string(output.numNaN),
                  std::to_string(output.numInf)});
   text += "\n" + summary.print();
+
+  if (ranks > 0) {
+    Table traffic;
+    traffic.add({"rank", "bytes sent"});
+    for (size_t rank = 0; rank < bytesSent.size(); ++rank)
+      traffic.add({std::to_string(rank), std::to_string(bytesSent[rank])});
+    text += "\n" + traffic.print();
+  }
 
   if (check) {
     text += format("\ncheck against the f64 reference, every %lld row(s)\n",
@@ -248,6 +259,15 @@ std::string Report::toJson() const {
   json.key("producer").value(producer);
   json.key("device");
   device.empty() ? json.null() : json.value(device);
+  if (ranks > 0) {
+    json.key("ranks").open('{');
+    json.key("count").value(static_cast<int64_t>(ranks));
+    json.key("method").value(shardMethod);
+    json.key("transport").value(transport);
+    writeList(json, "bytes_sent", bytesSent,
+              [](JsonWriter &writer, int64_t bytes) { writer.value(bytes); });
+    json.close('}');
+  }
   writeList(json, "arguments", *arguments, writeArgument);
   writeList(json, "outputs", outputs, writeSummary);
   if (check) {

@@ -65,6 +65,12 @@ struct Report {
   std::string producer;
   /// Empty on the host.
   std::string device;
+  /// The ranks that have run the function, their threads or processes, and the
+  /// bytes that each sent to others; 0 ranks if it ran as a whole.
+  int32_t ranks = 0;
+  std::string shardMethod;
+  std::string transport;
+  std::vector<int64_t> bytesSent;
   const std::vector<Argument> *arguments = nullptr;
   std::vector<OutputSummary> outputs;
   std::optional<CheckResult> check;

@@ -11,9 +11,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "Runner.h"
-#include "Artifact.h"
 #include "Npy.h"
 #include "Progress.h"
+#include "Ranks.h"
 #include "attn-runtime/attn_comm.h"
 
 #include <algorithm>
@@ -72,13 +72,14 @@ int32_t Runner::download() {
   return ATTN_OK;
 }
 
-int32_t Runner::timeOnHost(int repeats, std::vector<double> &times) {
+int32_t attnrt::timeCalls(int repeats, const std::function<int32_t()> &run,
+                          std::vector<double> &times) {
   // Some host runs take long; the median of few is better than no answer.
   constexpr double limitMs = 20000;
   double begin = nowMs();
   for (int i = 0; i < repeats; ++i) {
     double before = nowMs();
-    if (int32_t status = call())
+    if (int32_t status = run())
       return status;
     double after = nowMs();
     times.push_back(after - before);
@@ -150,6 +151,15 @@ int32_t Runner::timeOnDevice(int repeats, double hostMs,
   return ATTN_OK;
 }
 
+void attnrt::summarizeTimes(std::vector<double> &times, BenchResult &result) {
+  std::sort(times.begin(), times.end());
+  size_t count = times.size();
+  result.repeats = static_cast<int>(count);
+  result.medianMs = (times[(count - 1) / 2] + times[count / 2]) / 2;
+  result.minMs = times.front();
+  result.maxMs = times.back();
+}
+
 int32_t Runner::bench(int warmup, int repeats, BenchResult &result) {
   Progress progress("timing");
   for (int i = 0; i < warmup; ++i)
@@ -158,7 +168,7 @@ int32_t Runner::bench(int warmup, int repeats, BenchResult &result) {
 
   std::vector<double> times;
   if (isHost()) {
-    if (int32_t status = timeOnHost(repeats, times))
+    if (int32_t status = timeCalls(repeats, [&] { return call(); }, times))
       return status;
   } else {
     double before = nowMs();
@@ -173,12 +183,7 @@ int32_t Runner::bench(int warmup, int repeats, BenchResult &result) {
     result.hostUs = submitMs * 1e3;
   }
 
-  std::sort(times.begin(), times.end());
-  size_t count = times.size();
-  result.repeats = static_cast<int>(count);
-  result.medianMs = (times[(count - 1) / 2] + times[count / 2]) / 2;
-  result.minMs = times.front();
-  result.maxMs = times.back();
+  summarizeTimes(times, result);
   if (isHost())
     result.hostUs = result.medianMs * 1e3;
   if (function.flops)
@@ -228,10 +233,9 @@ static int32_t describeDevice(int32_t device, std::string &text) {
   return ATTN_OK;
 }
 
-/// Summarizes the outputs, and writes the ones for which there are files.
-static int32_t reportOutputs(const Options &options,
-                             const std::vector<Argument> &arguments,
-                             Report &report) {
+int32_t attnrt::reportOutputs(const Options &options,
+                              const std::vector<Argument> &arguments,
+                              Report &report) {
   for (const Argument &argument : arguments) {
     if (!ATTN_IS_OUTPUT(*argument.spec))
       continue;
@@ -243,21 +247,35 @@ static int32_t reportOutputs(const Options &options,
   return ATTN_OK;
 }
 
-static int32_t runFunction(const Artifact &artifact,
-                           const attn_function &function,
-                           const Options &options, Report &report,
-                           std::vector<Argument> &arguments) {
+void attnrt::startReport(const Artifact &artifact,
+                         const attn_function &function,
+                         const std::vector<Argument> &arguments,
+                         Report &report) {
   report.function = function.name;
   report.target = artifact.getTarget();
   if (artifact.get().producer)
     report.producer = artifact.get().producer;
   report.arguments = &arguments;
+}
 
-  if (artifact.isHost() && options.device != 0)
-    return attnrtSetError(ATTN_INVALID_ARGUMENT,
-                          "--device=%d: the function '%s' runs on the host, "
-                          "expected no device",
-                          options.device, function.name);
+int32_t attnrt::checkDeviceOption(const Artifact &artifact,
+                                  const attn_function &function,
+                                  const Options &options) {
+  if (!artifact.isHost() || options.device == 0)
+    return ATTN_OK;
+  return attnrtSetError(ATTN_INVALID_ARGUMENT,
+                        "--device=%d: the function '%s' runs on the host, "
+                        "expected no device",
+                        options.device, function.name);
+}
+
+static int32_t runFunction(const Artifact &artifact,
+                           const attn_function &function,
+                           const Options &options, Report &report,
+                           std::vector<Argument> &arguments) {
+  startReport(artifact, function, arguments, report);
+  if (int32_t status = checkDeviceOption(artifact, function, options))
+    return status;
   int32_t device = artifact.isHost() ? ATTN_DEVICE_HOST : options.device;
   if (!artifact.isHost())
     if (int32_t status = describeDevice(device, report.device))
@@ -292,10 +310,16 @@ static int32_t runFunction(const Artifact &artifact,
   return ATTN_OK;
 }
 
-static ExitCode fail(int32_t status) {
+ExitCode attnrt::printFailure(int32_t status) {
   fprintf(stderr, "attn-run: error: %s [%s]\n", attnGetLastError(),
           attnStatusName(status));
   return getExitCode(status);
+}
+
+ExitCode attnrt::printReport(const Options &options, const Report &report) {
+  std::string text = options.json ? report.toJson() : report.toText();
+  fputs(text.c_str(), stdout);
+  return report.check && !report.check->passed() ? ExitCheckFailed : ExitOk;
 }
 
 namespace {
@@ -327,27 +351,27 @@ private:
 } // namespace
 
 ExitCode attnrt::runAll(const Options &options) {
+  if (options.ranks > 0)
+    return runRanks(options);
   Artifact artifact;
   if (int32_t status = Artifact::load(options, artifact))
-    return fail(status);
+    return printFailure(status);
   if (options.list) {
     printFunctions(artifact);
     return ExitOk;
   }
   const attn_function *function;
   if (int32_t status = artifact.getFunction(options.function, &function))
-    return fail(status);
+    return printFailure(status);
 
   OnlyRank rank;
   if (artifact.isHost())
     if (int32_t status = rank.create())
-      return fail(status);
+      return printFailure(status);
   Report report;
   std::vector<Argument> arguments;
   if (int32_t status =
           runFunction(artifact, *function, options, report, arguments))
-    return fail(status);
-  std::string text = options.json ? report.toJson() : report.toText();
-  fputs(text.c_str(), stdout);
-  return report.check && !report.check->passed() ? ExitCheckFailed : ExitOk;
+    return printFailure(status);
+  return printReport(options, report);
 }

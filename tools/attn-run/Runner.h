@@ -13,7 +13,10 @@
 #ifndef ATTN_TOOLS_ATTN_RUN_RUNNER_H
 #define ATTN_TOOLS_ATTN_RUN_RUNNER_H
 
+#include "Artifact.h"
 #include "Check.h"
+
+#include <functional>
 
 namespace attnrt {
 
@@ -46,7 +49,6 @@ private:
     return function.call(views.getPointers(), function.num_args,
                          /*stream=*/nullptr);
   }
-  int32_t timeOnHost(int repeats, std::vector<double> &times);
   int32_t timeOnDevice(int repeats, double hostMs, std::vector<double> &times,
                        double &submitMs);
 
@@ -56,6 +58,32 @@ private:
   ViewList views;
   std::vector<void *> buffers;
 };
+
+/// Times up to `repeats` calls of `run` on the host, in ms.
+int32_t timeCalls(int repeats, const std::function<int32_t()> &run,
+                  std::vector<double> &times);
+
+/// Sets the times of the result.
+void summarizeTimes(std::vector<double> &times, BenchResult &result);
+
+/// Describes the function in the report.
+void startReport(const Artifact &artifact, const attn_function &function,
+                 const std::vector<Argument> &arguments, Report &report);
+
+/// Checks that a device is chosen for functions of devices alone.
+int32_t checkDeviceOption(const Artifact &artifact,
+                          const attn_function &function,
+                          const Options &options);
+
+/// Summarizes the outputs, and writes the ones for which there are files.
+int32_t reportOutputs(const Options &options,
+                      const std::vector<Argument> &arguments, Report &report);
+
+/// Prints the last error, and gives the exit code of `status`.
+ExitCode printFailure(int32_t status);
+
+/// Prints the report, and gives the exit code of the run.
+ExitCode printReport(const Options &options, const Report &report);
 
 /// Does all that the options ask for.
 ExitCode runAll(const Options &options);

@@ -15,6 +15,7 @@
 #ifndef ATTN_COMPILER_COMPILER_H
 #define ATTN_COMPILER_COMPILER_H
 
+#include "attn/Distributed/Passes.h"
 #include "attn/Target/HostObject.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -73,6 +74,10 @@ struct CompilerOptions {
   /// probabilities are multiplied by hold 0 and 1 alone.
   bool assumeKeptRows = false;
   bool assumeDropoutMasks = false;
+  /// The ranks that attn-shard-attention distributes attention over, 0 for
+  /// functions of the whole tensors, and its method.
+  int64_t ranks = 0;
+  ShardMethod shardMethod = ShardMethod::Ring;
   /// Whether to add the f64 reference of each function.
   bool withReference = false;
   /// A schedule for all attentions, as text; empty to choose.

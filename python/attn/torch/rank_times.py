@@ -60,10 +60,10 @@ def choose_method(
         if reads:
             raise UnsupportedError(f"attn_mask is {mask}, which reads tensors; pass a mask of positions alone")
     kind = make_kind(_combine(is_causal, mask), None, None)
-    description = describe_shards(kind, False, 1, query, key, value, [])
+    description = describe_shards(kind, False, METHODS[0], 1, query, key, value, [])
     _, size = find_place(group)
     times = _simulate(description, find_target(query.device), size, gradients)
-    possible = [method for method in METHODS if "seconds" in times[method]]
+    possible = [method for method in METHODS if "seconds" in times.get(method, {})]
     if not possible:
         raise AttnError(f"no method can shard such tensors: {times[METHODS[0]]['obstacle']}")
     return min(possible, key=lambda method: times[method]["seconds"])

@@ -79,3 +79,19 @@ func.func @operation_not_near() {
 // expected-error @+2 {{failed to parse Attn_DropoutAttr parameter 'rng'}}
 // expected-error-re @below {{unknown attribute `fastmat` in dialect `arith`{{$}}}}
 func.func private @other_dialect() attributes {a = #attn.dropout<p = 0.1, rng = #arith.fastmat<none>>}
+
+// -----
+
+// A mask of others has no error of its own: --verify-diagnostics fails with a second one.
+// expected-error @below {{unknown attribute `slidin_window` in dialect `attn`; did you mean 'sliding_window'?}}
+func.func private @in_masks() attributes {test.mask = #attn.and<#attn.causal, #attn.slidin_window<left = 3>>}
+
+// -----
+
+// expected-error @below {{local blocks must bound at least one of 'before' and 'after'}}
+func.func private @in_mask() attributes {test.mask = #attn.not<#attn.local_blocks<size = 8>>}
+
+// -----
+
+// expected-error @below {{invalid kind of attribute specified}}
+func.func private @no_mask() attributes {test.mask = #attn.or<#attn.causal, 3 : i64>}

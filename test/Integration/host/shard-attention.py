@@ -12,13 +12,19 @@
 # all calls. With --random, as many random masks, lengths, methods and numbers of ranks follow, which depend on --seed.
 # shard-gradients.test checks gradients.
 #
+# With --mpi, the ranks are the processes that mpirun has started: the same functions, which the run before has compiled,
+# must give the same results by the same number of bytes.
+#
 # ===----------------------------------------------------------------------===#
 # REQUIRES: host-cc, numpy
 # RUN: %python %s --work %t --runtime %attn_libs_dir/libattn_runtime%shlibext --random 8
+# RUN: %if mpi %{ %mpirun -n 4 %python %s --work %t --runtime %attn_libs_dir/libattn_runtime%shlibext --mpi %}
+# RUN: %if mpi %{ %mpirun -n 2 %python %s --work %t --runtime %attn_libs_dir/libattn_runtime%shlibext --mpi %}
 
 import argparse
 import ctypes
 import os
+import pickle
 import random
 import sys
 import threading
@@ -92,13 +98,15 @@ class Case:
     """
 
     def __init__(self, name, mask="", attended=None, queries=192, keys=192, mask_mod="", bias=False, sinks=False,
-                 lengths=None, dropout=None, dtype="f32", dynamic=False, has_lse=True, is_exact=True, deterministic=False):
+                 lengths=None, dropout=None, dtype="f32", dynamic=False, has_lse=True, is_exact=True, deterministic=False,
+                 key_heads=KEY_HEADS):
         self.name, self.mask, self.mask_mod, self.bias, self.sinks = name, mask, mask_mod, bias, sinks
         self.attended = attended or (lambda b, h, i, j, shift: np.ones(np.broadcast_shapes(i.shape, j.shape), bool))
         self.queries, self.keys, self.dropout, self.dtype, self.lengths = queries, keys, dropout, dtype, lengths
         if lengths:
             self.attended = lambda b, h, i, j, shift: j < np.array(lengths)[b] + 0 * i
         self.dynamic, self.has_lse, self.is_exact, self.deterministic = dynamic, has_lse, is_exact, deterministic
+        self.key_heads = key_heads
         self.storage = Storage(dtype)
         # Probabilities and the output are rounded once, and gradients after the output.
         self.tolerance = {"f32": 2e-5, "bf16": 2**-7, "f16": 2**-10}[dtype]
@@ -122,7 +130,7 @@ class Case:
     def mlir(self, gradient=None):
         """The module of the whole attention. For gradients, it has new destinations."""
         queries, keys = ("?", "?") if self.dynamic else (self.queries, self.keys)
-        q, k = f"tensor<{BATCH}x{HEADS}x{queries}x", f"tensor<{BATCH}x{KEY_HEADS}x{keys}x"
+        q, k = f"tensor<{BATCH}x{HEADS}x{queries}x", f"tensor<{BATCH}x{self.key_heads}x{keys}x"
         tail = f"x{self.dtype}>"
         types = {"q": f"{q}{DIM}{tail}", "k": f"{k}{DIM}{tail}", "v": f"{k}{VALUE_DIM}{tail}",
                  "out": f"{q}{VALUE_DIM}{tail}"}  # fmt: skip
@@ -206,6 +214,11 @@ CASES = [
     Case("dynamic", "#attn.causal", causal, dynamic=True),
     Case("bf16", "#attn.causal", causal, dtype="bf16"),
     Case("f16", "#attn.causal", causal, dtype="f16", has_lse=False),
+    # One key head for each query head, and one for all of them.
+    Case("heads", "#attn.causal", causal, queries=128, keys=128, dropout=Dropout(0.25, "philox", 7), key_heads=HEADS),
+    Case("one_head", "#attn.sliding_window<left = 50, right = 0>",
+         lambda b, h, i, j, shift: (j >= i + shift - 50) & (j <= i + shift), queries=128, keys=128, bias=True,
+         dropout=Dropout(0.5, "arx", 6), key_heads=1),
     Case("deterministic", "#attn.causal", causal, sinks=True, deterministic=True),
 ]  # fmt: skip
 
@@ -312,9 +325,9 @@ class RandomCases:
 
 
 class Inputs:
-    """Inputs, and the results and gradients of the whole attention in f64."""
+    """Inputs, and the results and perhaps the gradients of the whole attention in f64."""
 
-    def __init__(self, case, seed):
+    def __init__(self, case, seed, gradient=None, has_reference=True):
         rng = np.random.default_rng(seed)
 
         def draw(*shape):
@@ -322,9 +335,15 @@ class Inputs:
 
         self.case = case
         self.q = draw(BATCH, HEADS, case.queries, DIM)
-        self.k, self.v = draw(BATCH, KEY_HEADS, case.keys, DIM), draw(BATCH, KEY_HEADS, case.keys, VALUE_DIM)
+        self.k, self.v = draw(BATCH, case.key_heads, case.keys, DIM), draw(BATCH, case.key_heads, case.keys, VALUE_DIM)
         self.bias, self.sinks = draw(HEADS, case.keys), draw(HEADS)
         self.dout, self.dlse = draw(*self.q.shape[:3], VALUE_DIM), draw(*self.q.shape[:3])
+        if has_reference:
+            self.compute(gradient)
+
+    def compute(self, gradient):
+        """The reference."""
+        case = self.case
         at = np.ix_(range(BATCH), range(HEADS), range(case.queries), range(case.keys))
         shape = (BATCH, HEADS, case.queries, case.keys)
         self.attended = np.broadcast_to(case.attended(*at, case.keys - case.queries), shape)
@@ -346,12 +365,12 @@ class Inputs:
             kept = case.dropout.keep(SEED, OFFSET, *at) / case.dropout.keep_probability
         self.expected = {"out": np.einsum("bhij,bhjd->bhid", p[..., :-1] * kept, v), "lse": lse[..., 0]}
         self.magnitudes = {}
-        self.differentiate(q, k, v, p, kept)
+        if gradient:
+            self.differentiate(q, k, v, p, kept)
 
-    @staticmethod
-    def repeat(heads):
+    def repeat(self, heads):
         """A head of keys or values for each query head."""
-        return heads.repeat(HEADS // KEY_HEADS, 1)
+        return heads.repeat(HEADS // self.case.key_heads, 1)
 
     def differentiate(self, q, k, v, p, kept):
         """The gradients of sum(dout * out) + sum(dlse * lse), from probabilities `p`, of which the sink's is the last."""
@@ -361,7 +380,7 @@ class Inputs:
         dp[..., :-1] = np.einsum("bhid,bhjd->bhij", dout, v) * kept
         dlogits = p * (dp - (p * dp).sum(-1, keepdims=True) + dlse[..., None])
         dscore = dlogits[..., :-1] * DIM**-0.5
-        groups = lambda x: x.reshape(BATCH, KEY_HEADS, HEADS // KEY_HEADS, *x.shape[2:]).sum(2)
+        groups = lambda x: x.reshape(BATCH, case.key_heads, HEADS // case.key_heads, *x.shape[2:]).sum(2)
         self.expected["dq"] = np.einsum("bhij,bhjd->bhid", dscore, k)
         self.expected["dk"] = groups(np.einsum("bhij,bhid->bhjd", dscore, q))
         self.expected["dv"] = groups(np.einsum("bhij,bhid->bhjd", p[..., :-1] * kept, dout))
@@ -443,14 +462,74 @@ class Group:
             thread.join()
         return results
 
-    def traffic(self, rank, kind):
-        found = Traffic()
-        assert self.library.attn_comm_get_traffic(ctypes.c_void_p(self.comms[rank]), kind, ctypes.byref(found)) == 0
-        return found
+    def share(self, values):
+        """The values of all ranks, each of which the rank itself has computed."""
+        return values
+
+    def traffic(self):
+        """The traffic of all ranks by the kind of calls."""
+        return self.share([self.traffic_of(comm) for comm in self.comms])
+
+    def traffic_of(self, comm):
+        found = {}
+        for kind in (SEND_RECV, ALL_GATHER, ALL_TO_ALL):
+            found[kind] = Traffic()
+            assert self.library.attn_comm_get_traffic(ctypes.c_void_p(comm), kind, ctypes.byref(found[kind])) == 0
+        return {kind: traffic.bytes_sent for kind, traffic in found.items()}
 
     def destroy(self):
         for comm in self.comms:
             self.library.attn_comm_destroy(ctypes.c_void_p(comm))
+
+
+class World:
+    """The processes that mpirun has started, which tell each other their results."""
+
+    def __init__(self, library):
+        self.library, self.comm = library, self.create(library, TIME_LIMIT_MS)
+        header = ctypes.cast(self.comm, ctypes.POINTER(ctypes.c_int32))
+        self.rank, self.ranks = header[2], header[3]  # attn_comm
+
+    @staticmethod
+    def create(library, limit_ms):
+        comm = ctypes.c_void_p()
+        status = library.attn_comm_create_mpi(ctypes.c_int64(limit_ms), ctypes.byref(comm))
+        assert status == 0, library.attnGetLastError()
+        return comm
+
+    def gather_bytes(self, own):
+        parts = ctypes.create_string_buffer(len(own) * self.ranks)
+        size = ctypes.c_int64(len(own))
+        status = self.library.attn_comm_all_gather(self.comm, own, parts, size, None)
+        assert status == 0, self.library.attnGetLastError()
+        return [parts.raw[rank * len(own) : (rank + 1) * len(own)] for rank in range(self.ranks)]
+
+    def gather(self, value):
+        """The values of all ranks."""
+        own = pickle.dumps(value)
+        sizes = [int.from_bytes(part, "little") for part in self.gather_bytes(len(own).to_bytes(8, "little"))]
+        return [pickle.loads(part[:size]) for part, size in zip(self.gather_bytes(own.ljust(max(sizes))), sizes)]
+
+
+class ProcessGroup(Group):
+    """A new group of all processes; this one is one rank."""
+
+    def __init__(self, world, limit_ms=TIME_LIMIT_MS, faults=None):
+        self.library, self.world, self.ranks = world.library, world, world.ranks
+        world.gather(None)
+        given, comm = ctypes.byref(faults(world.rank)) if faults else None, ctypes.c_void_p()
+        inner = World.create(world.library, limit_ms)
+        assert self.library.attn_comm_create_recording(inner, given, ctypes.byref(comm)) == 0
+        self.comms = [comm.value]
+
+    def run(self, body):
+        self.library.attn_comm_set_current(ctypes.c_void_p(self.comms[0]))
+        result = body(self.world.rank)
+        self.library.attn_comm_set_current(None)
+        return self.world.gather(result)
+
+    def share(self, values):
+        return self.world.gather(values[self.world.rank if len(values) > 1 else 0])
 
 
 def positions_of(method, rank, ranks, length):
@@ -487,9 +566,9 @@ def exchanged_bytes(case, ranks, gradient):
     row = BATCH * case.queries // ranks * HEADS
     width, lse = case.storage.width, 4 * case.has_lse
     q, out = row * DIM * width, row * VALUE_DIM * width
-    heads = max(KEY_HEADS, ranks)
+    heads = max(case.key_heads, ranks)
     element = BATCH * case.keys // ranks * heads * (DIM + VALUE_DIM)
-    kv, dkv = element * width, element * (4 if KEY_HEADS < ranks else width)
+    kv, dkv = element * width, element * (4 if case.key_heads < ranks else width)
     forward = q + kv + out + row * lse
     # The gradient needs the log-sum-exp, whether or not it has a gradient.
     backward = q + kv + out + row * 4 + out + row * lse + q + dkv
@@ -503,9 +582,28 @@ class Tester:
     def __init__(self, args):
         self.work, self.runtime = args.work, args.runtime
         self.library = ctypes.CDLL(args.runtime)
+        self.library.attnGetLastError.restype = ctypes.c_char_p
+        self.world = World(self.library) if args.mpi else None
+
+    def group(self, ranks, limit_ms=TIME_LIMIT_MS, faults=None):
+        if not self.world:
+            return Group(self.library, ranks, limit_ms, faults)
+        assert ranks == self.world.ranks
+        return ProcessGroup(self.world, limit_ms, faults)
 
     def compile(self, name, text, passes=(), function="attention"):
         path = os.path.join(self.work, name)
+        if self.world:
+            # One process compiles what the run before has not compiled.
+            if self.world.rank == 0 and not os.path.exists(path + ".so"):
+                self.compile_file(path, text, passes)
+            self.world.gather(None)
+        else:
+            self.compile_file(path, text, passes)
+        return Artifact(path + ".so", self.runtime)[function]
+
+    @staticmethod
+    def compile_file(path, text, passes):
         with open(path + ".mlir", "w") as file:
             file.write(text)
         source = path + ".mlir"
@@ -514,7 +612,6 @@ class Tester:
             run_tool(["attn-opt", path + ".mlir", *passes, "-o", source])
         # Other suites test the optimized kernels.
         run_tool(["attn-compile", source, "-o", path + ".so", "--target=host", "--host-opt-level=0"])
-        return Artifact(path + ".so", self.runtime)[function]
 
     def shard(self, case, method, ranks, gradient=None):
         passes = case.differentiate(gradient) if gradient else []
@@ -531,15 +628,14 @@ class Tester:
         ]
         chunks = [inputs.arguments(*place, gradient) for place in places]
         statuses = group.run(lambda rank: call(function, chunks[rank][0]))
-        found = {}
-        for name in chunks[0][1]:
-            parts = [results[name] for _, results in chunks]
+        shared, found = group.share([results for _, results in chunks]), {}
+        for name in shared[0]:
+            parts = [results[name] for results in shared]
             if name == "dsinks" or method == SEGMENTS:
                 # All ranks have all of it, with the same bits.
                 if not all(np.array_equal(part, parts[0]) for part in parts):
                     parts[0] = np.full_like(parts[0], np.nan)
-                whole = parts[0] if name in ("dsinks", "lse") else case.storage.load(parts[0])
-                found[name] = whole
+                found[name] = parts[0] if name in ("dsinks", "lse") else case.storage.load(parts[0])
                 continue
             order = np.argsort(np.concatenate([place[name in ("dk", "dv")] for place in places]))
             whole = np.concatenate(parts, 2)[:, :, order]
@@ -550,7 +646,7 @@ class Tester:
     def sent_bytes(case, method, ranks, gradient, sent, returned):
         """The bytes that a rank sends by calls of each kind, if it sends keys `sent` times in a ring, and returns the
         gradients of others' keys `returned` times."""
-        elements = BATCH * KEY_HEADS * case.keys // ranks * (DIM + VALUE_DIM)
+        elements = BATCH * case.key_heads * case.keys // ranks * (DIM + VALUE_DIM)
         keys, gradients = elements * case.storage.width, elements * 4
         if gradient is None:
             gradients = 0
@@ -566,14 +662,13 @@ class Tester:
         passes = 2 if gradient == WITH_ATTENTION else 1
         return {SEND_RECV: passes * sent * keys + (sent + returned) * gradients, ALL_GATHER: sinks, ALL_TO_ALL: 0}
 
-    def check_traffic(self, inputs, method, group, gradient):
+    def check_traffic(self, inputs, method, group, gradient, traffic):
         """Whether ranks sent what the method needs."""
         ranks, case, wrong = group.ranks, inputs.case, []
         counts = [ranks - 1] * ranks, [int(ranks > 1)] * ranks
         if method in RINGS and not case.dynamic:
             counts = count_messages(inputs.attended, method, ranks)
-        for rank, (sent, returned) in enumerate(zip(*counts)):
-            found = {kind: group.traffic(rank, kind).bytes_sent for kind in (SEND_RECV, ALL_GATHER, ALL_TO_ALL)}
+        for rank, (found, sent, returned) in enumerate(zip(traffic, *counts)):
             choices = [(sent, returned)]
             if method in RINGS and not case.is_exact:
                 choices = [(i, j) for i in range(sent, ranks) for j in range(ranks if gradient else 1)]
@@ -583,10 +678,16 @@ class Tester:
         return wrong
 
     def check_case(self, case, method, ranks, gradient=None):
-        inputs = Inputs(case, seed=ranks)
+        # Of several processes, one compares.
+        compares = not self.world or self.world.rank == 0
+        inputs = Inputs(case, ranks, gradient, has_reference=compares or gradient == ALONE)
         function = self.shard(case, method, ranks, gradient)
-        group = Group(self.library, ranks)
+        group = self.group(ranks)
         statuses, found = self.run(function, inputs, method, group, gradient)
+        traffic = group.traffic()
+        if not compares:
+            group.destroy()
+            return []
         wrong = [text for status, text in statuses if status]
         for name, result in found.items():
             expected = inputs.expected[name]
@@ -596,7 +697,7 @@ class Tester:
             error = (errors / np.maximum(1, magnitude)).max()
             if not error <= inputs.tolerance(name):
                 wrong.append(f"{name}: error {error:.2g}")
-        wrong += self.check_traffic(inputs, method, group, gradient)
+        wrong += self.check_traffic(inputs, method, group, gradient, traffic)
         group.destroy()
         return wrong
 
@@ -620,12 +721,13 @@ func.func @attention(%q: {sizes}16xf32>, %v: {sizes}{length}xf32>, %out: {sizes}
         assert call(whole, [q, v, out, *state])[0] == 0
         option = f"--attn-shard-attention=method={method} ranks={ranks}"
         function = self.compile(f"bits_{method}_{ranks}", text, [option])
-        group = Group(self.library, ranks)
+        group = self.group(ranks)
         places = [positions_of(method, rank, ranks, length) for rank in range(ranks)]
         chunks = [[x[:, :, place].copy() for x in (q, v, np.full_like(v, np.nan))] for place in places]
         statuses = group.run(lambda rank: call(function, [*chunks[rank], *state]))
+        results = group.share([result for _, _, result in chunks])
         group.destroy()
-        found = np.concatenate([results for _, _, results in chunks], 2)[:, :, np.argsort(np.concatenate(places))]
+        found = np.concatenate(results, 2)[:, :, np.argsort(np.concatenate(places))]
         keep = dropout.keep(SEED, OFFSET, *np.ix_(range(1), range(2), range(length), range(length)))
         wrong = [text for status, text in statuses if status]
         for name, result in (("whole", out), ("sharded", found)):
@@ -656,11 +758,15 @@ func.func @gradient(%q: {shape}, %lse: {rows}, %dout: {shape}, %dq: {shape}, %dk
         keep = dropout.keep(SEED, OFFSET, *np.ix_(range(1), range(2), range(length), range(length)))
         wrong = []
         for count, function in functions.items():
-            group = Group(self.library, count)
+            # Only the run of one process compares the whole.
+            if self.world and count == 1:
+                continue
+            group = self.group(count)
             places = [positions_of(method if count > 1 else "ring", rank, count, length) for rank in range(count)]
             chunks = [[x[:, :, place].copy() for x in (q, lse, dout)] for place in places]
             results = [[np.full_like(chunk[0], np.nan) for _ in range(3)] for chunk in chunks]
             statuses = group.run(lambda rank: call(function, [*chunks[rank], *results[rank], *state]))
+            results = group.share(results)
             group.destroy()
             wrong += [text for status, text in statuses if status]
             dv = np.concatenate([result[2] for result in results], 2)[:, :, np.argsort(np.concatenate(places))]
@@ -671,10 +777,10 @@ func.func @gradient(%q: {shape}, %lse: {rows}, %dout: {shape}, %dq: {shape}, %dk
     def check_delays(self, method, gradient):
         """Random delays, and so other orders of arrival, change nothing."""
         case, ranks = next(case for case in CASES if case.name == "two_sided"), 4
-        inputs, function = Inputs(case, seed=1), self.shard(case, method, ranks, gradient)
+        inputs, function = Inputs(case, 1, gradient), self.shard(case, method, ranks, gradient)
         expected = None
         for seed in range(12):
-            group = Group(self.library, ranks, faults=lambda rank: Faults(3000, seed * 64 + rank, -1, 0, 0, -1, 0))
+            group = self.group(ranks, faults=lambda rank: Faults(3000, seed * 64 + rank, -1, 0, 0, -1, 0))
             statuses, found = self.run(function, inputs, method, group, gradient)
             group.destroy()
             if any(status for status, _ in statuses):
@@ -688,13 +794,13 @@ func.func @gradient(%q: {shape}, %lse: {rows}, %dout: {shape}, %dq: {shape}, %dk
     def check_failing_gradient(self, method):
         """A call that fails on one rank fails on all of them, at whatever call."""
         case, ranks = next(case for case in CASES if case.name == "two_sided"), 4
-        inputs, function, wrong = Inputs(case, seed=1), self.shard(case, method, ranks, ALONE), []
+        inputs, function, wrong = Inputs(case, 1, ALONE), self.shard(case, method, ranks, ALONE), []
         # Two tensors in each call: keys and values, then their gradients, which come back at last.
         # With heads exchanged: seven operands and three gradients.
         last = {"allgather": 4, "ulysses": 10}.get(method, 2 * (ranks - 1) * 2)
         for number in range(last):
             faults = lambda rank: Faults(0, 0, number if rank == 1 else -1, DRIVER_ERROR, 0, -1, 0)
-            group = Group(self.library, ranks, faults=faults)
+            group = self.group(ranks, faults=faults)
             statuses, _ = self.run(function, inputs, method, group, ALONE)
             group.destroy()
             for rank, (status, text) in enumerate(statuses):
@@ -713,7 +819,7 @@ func.func @gradient(%q: {shape}, %lse: {rows}, %dout: {shape}, %dq: {shape}, %dk
                     wrong.append(f"{what}: rank {rank} returned {found}, expected {status} and '{text}'")
 
         def run(body=None, size=ranks, limit_ms=TIME_LIMIT_MS, faults=None):
-            group = Group(self.library, size, limit_ms, faults)
+            group = self.group(size, limit_ms, faults)
             chunk = inputs.arguments(slice(0, 48), slice(0, 48))[0]
             statuses = group.run(body or (lambda rank: call(function, chunk)))
             group.destroy()
@@ -737,8 +843,19 @@ func.func @gradient(%q: {shape}, %lse: {rows}, %dout: {shape}, %dq: {shape}, %dk
         return wrong
 
 
+    def check_wrong_size(self, method):
+        """A function of 4 ranks on another number of processes."""
+        case = next(case for case in CASES if case.name == "causal")
+        inputs, function = Inputs(case, seed=1), self.shard(case, method, 4)
+        group = self.group(self.world.ranks)
+        statuses = group.run(lambda rank: call(function, inputs.arguments(slice(0, 48), slice(0, 48))[0]))
+        group.destroy()
+        expected = f"has {self.world.ranks} ranks, expected 4"
+        return [f"{found}" for found in statuses if found[0] != INVALID_ARGUMENT or expected not in found[1]]
+
+
 def make_checks(tester, method, gradients):
-    """The checks of a method with their names, of attention or of its gradients."""
+    """The checks of a method with their names and numbers of ranks, of attention or of its gradients."""
     kinds = (ALONE, WITH_ATTENTION) if gradients else (None,)
     for number, case in enumerate(CASES + SEGMENT_CASES * (method == SEGMENTS)):
         # Chunks of zigzag are slices, whose lengths must be static.
@@ -755,15 +872,21 @@ def make_checks(tester, method, gradients):
             counts = (1, 16, 32)
         for ranks in counts if case.name in ("causal", "one_query") else (usual,):
             kind = kinds[(number + ranks + len(method)) % len(kinds)]
-            yield f"{case.name} {ranks} {kind or ''}", partial(tester.check_case, case, method, ranks, kind)
+            yield f"{case.name} {ranks} {kind or ''}", ranks, partial(tester.check_case, case, method, ranks, kind)
     if method == SEGMENTS:
         return
     # There are two heads.
     for ranks in (2,) if method == "ulysses" else (2, 4):
-        yield f"bits {ranks}", partial(tester.check_gradient_bits if gradients else tester.check_bits, method, ranks)
+        check_bits = tester.check_gradient_bits if gradients else tester.check_bits
+        yield f"bits {ranks}", ranks, partial(check_bits, method, ranks)
     for kind in kinds:
-        yield f"delays {kind or ''}", partial(tester.check_delays, method, kind)
-    yield "failures", partial(tester.check_failing_gradient if gradients else tester.check_failures, method)
+        yield f"delays {kind or ''}", 4, partial(tester.check_delays, method, kind)
+    if gradients:
+        yield "failures", 4, partial(tester.check_failing_gradient, method)
+    elif not tester.world:
+        yield "failures", 4, partial(tester.check_failures, method)
+    elif tester.world.ranks != 4:
+        yield "wrong size", tester.world.ranks, partial(tester.check_wrong_size, method)
 
 
 def main():
@@ -774,6 +897,7 @@ def main():
     parser.add_argument("--gradients", action="store_true", help="check gradients instead of attention")
     parser.add_argument("--random", type=int, default=0, help="number of random cases")
     parser.add_argument("--seed", type=int, default=1, help="where random cases begin")
+    parser.add_argument("--mpi", action="store_true", help="run with the processes of mpirun, and all checks for them")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="run one of N checks, always the same ones")
     args = parser.parse_args()
     os.makedirs(args.work, exist_ok=True)
@@ -781,8 +905,9 @@ def main():
     checks = {}
     methods = METHODS if args.gradients else (*METHODS, SEGMENTS)
     for method in methods:
-        for name, check in make_checks(tester, method, args.gradients):
-            checks[f"{name} {method}"] = check
+        for name, ranks, check in make_checks(tester, method, args.gradients):
+            if not tester.world or ranks == tester.world.ranks:
+                checks[f"{name} {method}"] = check
     cases = RandomCases(args.seed, methods)
     for number in range(args.random):
         case, method, ranks, gradient = cases.make(number)
@@ -796,7 +921,8 @@ def main():
         failures += bool(wrong)
         for message in wrong:
             print(f"{name}: {message}")
-    print(f"{count} checks, {failures} failures")
+    if not tester.world or tester.world.rank == 0:
+        print(f"{count} checks, {failures} failures")
     return failures != 0 or count == 0
 
 

@@ -11,26 +11,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "attn-runtime/attn_comm.h"
-#include "gtest/gtest.h"
+#include "CommunicatorCalls.h"
 
-#include <chrono>
-#include <functional>
-#include <string>
 #include <thread>
-#include <vector>
 
 namespace {
-
-constexpr int64_t longLimitMs = 60000, shortLimitMs = 200;
-
-/// What a rank's thread ended with.
-struct Outcome {
-  int32_t status = ATTN_OK;
-  std::string text;
-};
-
-using Body = std::function<int32_t(attn_comm *)>;
 
 /// Local ranks, each perhaps in a recording communicator.
 class Ranks {
@@ -89,92 +74,6 @@ void expectAll(const std::vector<Outcome> &outcomes, int32_t status,
     EXPECT_EQ(outcome.status, status);
     EXPECT_EQ(outcome.text, text);
   }
-}
-
-/// A value that tells rank, part and element apart.
-int32_t mark(int32_t rank, int32_t part, int32_t element) {
-  return rank * 1000000 + part * 1000 + element;
-}
-
-int32_t passAround(attn_comm *comm, int32_t step, int64_t count = 100) {
-  std::vector<int32_t> send(count), receive(count);
-  for (int64_t i = 0; i < count; ++i)
-    send[i] = mark(comm->rank, step, int32_t(i));
-  int32_t to = (comm->rank + step) % comm->size;
-  int32_t from = (comm->rank + comm->size - step % comm->size) % comm->size;
-  int32_t status =
-      attn_comm_send_recv(comm, send.data(), count * 4, to, receive.data(),
-                          count * 4, from, nullptr);
-  for (int64_t i = 0; status == ATTN_OK && i < count; ++i)
-    EXPECT_EQ(receive[i], mark(from, step, int32_t(i)));
-  return status;
-}
-
-int32_t gather(attn_comm *comm, int64_t count = 100) {
-  std::vector<int32_t> send(count), receive(count * comm->size);
-  for (int64_t i = 0; i < count; ++i)
-    send[i] = mark(comm->rank, 0, int32_t(i));
-  int32_t status = attn_comm_all_gather(comm, send.data(), receive.data(),
-                                        count * 4, nullptr);
-  for (int64_t i = 0; status == ATTN_OK && i < count * comm->size; ++i)
-    EXPECT_EQ(receive[i], mark(int32_t(i / count), 0, int32_t(i % count)));
-  return status;
-}
-
-int32_t exchange(attn_comm *comm, int64_t count = 100) {
-  std::vector<int32_t> send(count * comm->size), receive(count * comm->size);
-  for (int64_t i = 0; i < count * comm->size; ++i)
-    send[i] = mark(comm->rank, int32_t(i / count), int32_t(i % count));
-  int32_t status = attn_comm_all_to_all(comm, send.data(), receive.data(),
-                                        count * 4, nullptr);
-  for (int64_t i = 0; status == ATTN_OK && i < count * comm->size; ++i)
-    EXPECT_EQ(receive[i],
-              mark(int32_t(i / count), comm->rank, int32_t(i % count)));
-  return status;
-}
-
-template <typename T>
-int32_t addUp(attn_comm *comm, int32_t dtype, int64_t count = 100) {
-  std::vector<T> send(count * comm->size), receive(count);
-  auto term = [&](int32_t rank, int64_t part, int64_t i) {
-    return T(1) / T(1 + rank + 3 * part + 7 * i);
-  };
-  for (int64_t i = 0; i < count * comm->size; ++i)
-    send[i] = term(comm->rank, i / count, i % count);
-  int32_t status = attn_comm_reduce_scatter(comm, send.data(), receive.data(),
-                                            count, dtype, nullptr);
-  for (int64_t i = 0; status == ATTN_OK && i < count; ++i) {
-    T sum = 0;
-    for (int32_t rank = 0; rank < comm->size; ++rank)
-      sum += term(rank, comm->rank, i);
-    EXPECT_EQ(receive[i], sum);
-  }
-  return status;
-}
-
-/// All functions, some times.
-int32_t callAll(attn_comm *comm, int rounds) {
-  for (int round = 0; round < rounds; ++round) {
-    for (int32_t step = 0; step < comm->size; ++step)
-      if (int32_t status = passAround(comm, step))
-        return status;
-    if (int32_t status = gather(comm))
-      return status;
-    if (int32_t status = exchange(comm))
-      return status;
-    if (int32_t status = addUp<float>(comm, ATTN_F32))
-      return status;
-    if (int32_t status = addUp<double>(comm, ATTN_F64))
-      return status;
-  }
-  return ATTN_OK;
-}
-
-double runTimed(const std::function<void()> &body) {
-  auto begin = std::chrono::steady_clock::now();
-  body();
-  std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-  return time.count();
 }
 
 //===----------------------------------------------------------------------===//
@@ -578,6 +477,35 @@ TEST(Communicator, BadArgumentsEndTheCallOnAllRanks) {
       ATTN_WRONG_DEVICE, "the kernel failed", [](attn_comm *comm) {
         return attn_comm_abort(comm, ATTN_WRONG_DEVICE, "the kernel failed");
       });
+}
+
+TEST(Communicator, MpiNeedsAWrapper) {
+  attn_comm *comm = nullptr;
+  auto create = [&](const char *library) {
+    setenv("ATTN_MPI_LIBRARY", library, /*overwrite=*/1);
+    int32_t status = attn_comm_create_mpi(shortLimitMs, &comm);
+    unsetenv("ATTN_MPI_LIBRARY");
+    return status;
+  };
+  EXPECT_EQ(create("/nonexistent/libattn_mpi.so"), ATTN_UNSUPPORTED);
+  std::string text = attnGetLastError();
+  EXPECT_NE(text.find("cannot open the wrapper of MPI: "
+                      "/nonexistent/libattn_mpi.so"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("; build Attn where CMake finds MPI, or name a wrapper "
+                      "by ATTN_MPI_LIBRARY"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(create("libm.so.6"), ATTN_UNSUPPORTED);
+  EXPECT_STREQ(attnGetLastError(),
+               "'libm.so.6' is no wrapper of MPI: it has no "
+               "'attn_mpi_wrapper_functions'");
+  EXPECT_EQ(attn_comm_create_mpi(0, &comm), ATTN_INVALID_ARGUMENT);
+  EXPECT_STREQ(attnGetLastError(),
+               "the time limit must be 1 to 86400000 ms (was 0)");
+  EXPECT_EQ(attn_comm_create_mpi_handle(0, 1, nullptr), ATTN_INVALID_ARGUMENT);
+  EXPECT_STREQ(attnGetLastError(), "'comm' is null");
 }
 
 TEST(Communicator, BadGroups) {

@@ -27,21 +27,18 @@ using namespace mlir::attn;
 // Masks of masks
 //===----------------------------------------------------------------------===//
 
-static ParseResult parseMask(AsmParser &parser,
-                             FailureOr<MaskAttrInterface> &mask) {
-  return parser.parseAttribute(mask.emplace());
+static ParseResult parseMask(AsmParser &parser, MaskAttrInterface &mask) {
+  return parser.parseAttribute(mask);
 }
 
 static void printMask(AsmPrinter &printer, MaskAttrInterface mask) {
   printer << mask;
 }
 
-static ParseResult
-parseMasks(AsmParser &parser,
-           FailureOr<SmallVector<MaskAttrInterface>> &masks) {
-  masks.emplace();
+static ParseResult parseMasks(AsmParser &parser,
+                              SmallVector<MaskAttrInterface> &masks) {
   return parser.parseCommaSeparatedList(
-      [&] { return parser.parseAttribute(masks->emplace_back()); });
+      [&] { return parser.parseAttribute(masks.emplace_back()); });
 }
 
 static void printMasks(AsmPrinter &printer, ArrayRef<MaskAttrInterface> masks) {

@@ -1,0 +1,63 @@
+//===- Shards.h - Parts of arguments ----------------------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The parts of the arguments of a function of whole tensors that ranks have.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_TOOLS_ATTN_RUN_SHARDS_H
+#define ATTN_TOOLS_ATTN_RUN_SHARDS_H
+
+#include "Arguments.h"
+
+namespace attnrt {
+
+/// The chunks of a tensor that ranks have.
+class Placement {
+public:
+  /// `method` is an option of attn-run.
+  Placement(int32_t ranks, const std::string &method)
+      : ranks(ranks), chunksPerRank(method == "zigzag" ? 2 : 1) {}
+
+  int32_t getNumRanks() const { return ranks; }
+  int64_t getChunksPerRank() const { return chunksPerRank; }
+  int64_t getNumChunks() const { return ranks * chunksPerRank; }
+  /// The number, in the whole, of chunk `index` of a rank.
+  int64_t getChunk(int32_t rank, int64_t index) const {
+    return index == 0 ? rank : getNumChunks() - 1 - rank;
+  }
+
+private:
+  int32_t ranks;
+  int64_t chunksPerRank;
+};
+
+/// The dimension of a tensor that is distributed, none if ranks have the whole.
+using ShardedDim = std::optional<int32_t>;
+
+/// Finds the distributed dimension of each argument of `whole` by the sizes
+/// that `ofRank` has.
+int32_t findShardedDims(const attn_function &whole, const attn_function &ofRank,
+                        const Placement &placement,
+                        std::vector<ShardedDim> &dims);
+
+/// The shape of a rank's part of a tensor.
+std::vector<int64_t> getShardShape(std::vector<int64_t> shape, ShardedDim dim,
+                                   const Placement &placement);
+
+/// Copies the part of rank `rank` from `whole` to `shard`.
+void cutShard(const HostTensor &whole, ShardedDim dim,
+              const Placement &placement, int32_t rank, HostTensor &shard);
+
+/// Copies the part of rank `rank` from `shard` to `whole`.
+void joinShard(const HostTensor &shard, ShardedDim dim,
+               const Placement &placement, int32_t rank, HostTensor &whole);
+
+} // namespace attnrt
+
+#endif // ATTN_TOOLS_ATTN_RUN_SHARDS_H
