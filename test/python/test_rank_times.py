@@ -91,7 +91,7 @@ def test_short_sequences_are_bound_by_messages():
 def test_measured_times():
     """Predictions of runs on two H200s: zigzag, and gradients of ring, were not fitted."""
     lines, errors = simulate_ranks.compare(str(OPT), "h200", "sm_90a", PAGE)
-    assert len(lines) == 2 + 8
+    assert len(lines) == 2 + 10
     assert sorted(errors)[len(errors) // 2] < 0.03 and max(errors) < 0.06
 
 
@@ -168,7 +168,10 @@ def test_choose_method(gradients):
     # Ranks attend to the keys of a neighbor alone. Gradients of all keys are many.
     window = masks.sliding_window(100, 0)
     assert choose_method(*tensors, group[0], window, gradients=gradients) != "zigzag"
+    # Lengths are odd for zigzag, and the numbers of heads for ulysses.
     odd = make_tensors(torch, 8, 2, 8196)
+    assert choose_method(*odd, group[0], is_causal=True, gradients=gradients) == "ulysses"
+    odd = make_tensors(torch, 6, 2, 8196)
     assert choose_method(*odd, group[0], is_causal=True, gradients=gradients) in ("ring", "allgather")
     with pytest.raises(AttnError, match="no method can shard such tensors: dimension 2 of 'query' must be a multiple"):
         choose_method(*make_tensors(torch, 8, 2, 8191), group[0], gradients=gradients)

@@ -45,7 +45,8 @@ def _check(name: str, descale: Tensor, tensor: Tensor, batch: int, key_heads: in
 
 
 def _write_scales(captures: Sequence[Tuple[int, str]], value: str, group: int, result: str) -> str:
-    """Operations that multiply a value by the scales of its batch entry and key head: captures with numbers and types."""
+    """Operations that multiply a value by the scales of its batch entry and key head: captures with some numbers and
+    types."""
     text = f"%group = arith.constant {group} : index %key_head = arith.floordivsi %h, %group : index "
     for place, (number, type_of_scale) in enumerate(captures):
         name = result if place == len(captures) - 1 else f"%scaled{place}"
