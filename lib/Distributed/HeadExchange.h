@@ -29,8 +29,9 @@ inline int64_t getHeadsOfRank(int64_t heads, int64_t ranks) {
 Value emitHeadsOfRank(ImplicitLocOpBuilder &b, int64_t ranks, Value chunk);
 
 /// Emits the chunk of this rank, `[B, numHeads, S / ranks, ...]`. Each of
-/// `ranks` ranks has `heads`, `[B, getHeadsOfRank(numHeads), S, ...]`. What
-/// several ranks have of a head, in f32, is added up in the order of ranks.
+/// `ranks` ranks has `heads`, `[B, getHeadsOfRank(numHeads), S, ...]`. If
+/// several ranks have parts of a head, these are f32, and are added up in the
+/// order of ranks.
 Value emitChunkOfRank(ImplicitLocOpBuilder &b, int64_t ranks, Value heads,
                       int64_t numHeads);
 

@@ -206,6 +206,16 @@ public:
     if (bytes > 0)
       addSteps([&](int64_t) { return getMoveSeconds(bytes); });
   }
+  /// Adds a step in which each rank adds up `parts` f32 tensors of `bytes`.
+  void addSum(double bytes, int64_t parts) {
+    double seconds = getMoveSeconds(double(parts + 1) * bytes) +
+                     device.calibration.gradientPart * bytes / f32Bytes;
+    addSteps([&](int64_t) { return seconds; });
+  }
+  /// Adds a step in which each rank orders `bytes` by heads, or by positions.
+  void addOrder(double bytes) {
+    addMove((1 + device.calibration.headOrder) * 2 * bytes);
+  }
   void addMessage(int64_t from, int64_t to, double bytes) {
     programs.addMessage(from, to, bytes);
     sent[size_t(from)] += bytes;
@@ -418,11 +428,6 @@ void RingWriter::write() {
                               bytes.getKeyGradients() + bytes.getKeyValues()));
 }
 
-/// Seconds in which a rank adds up the parts of all ranks of one element of a
-/// gradient. Fitted to gradients by allgather of docs/experiments/
-/// context-parallel.md: 0.58 ns with two ranks, 0.63 ns with four.
-static constexpr double secondsOfSum = 0.6e-9;
-
 /// Writes an attention to keys that all ranks gather, if `gathers`.
 static void writeAllGather(ProgramWriter &writer, AttentionOpInterface op,
                            ShardKernels &kernels, bool gathers,
@@ -451,9 +456,7 @@ static void writeAllGather(ProgramWriter &writer, AttentionOpInterface op,
     writer.addCollective(
         getAllToAllSeconds(writer.getLinks(), ranks, getPart(of)),
         getPart(of) * double(ranks - 1));
-  writer.addSteps([&](int64_t) {
-    return getPart(bytes.getKeyGradients()) / f32Bytes * secondsOfSum;
-  });
+  writer.addSum(getPart(bytes.getKeyGradients()), ranks);
   writer.addMove(getPart(bytes.getKeyGradients() + bytes.getKeyValues()));
 }
 
@@ -491,21 +494,16 @@ private:
 };
 } // namespace
 
-/// How many times as long as its bytes an exchange of heads for positions takes
-/// to bring them in order. Fitted to ulysses of docs/experiments/
-/// context-parallel.md: 5 forward, 3.5 with the gradient.
-static constexpr double orderFactor = 4;
-
 /// Exchanges a tensor of `of` bytes with `heads` heads. If there are fewer
 /// heads than ranks, several ranks get the same one.
 void UlyssesWriter::addExchange(double of, int64_t heads) {
   double ofRank = of / double(group.all);
   double toEach = ofRank / double(std::min(group.ranks, heads));
   // Tensors are made contiguous before they are sent, and after it.
-  writer.addMove(orderFactor * 2 * ofRank);
+  writer.addOrder(ofRank);
   writer.addCollective(getAllToAllSeconds(group.links, group.ranks, toEach),
                        toEach * double(group.ranks - 1));
-  writer.addMove(orderFactor * 2 * toEach * double(group.ranks));
+  writer.addOrder(toEach * double(group.ranks));
 }
 
 void UlyssesWriter::addResults() {

@@ -62,13 +62,10 @@ static SmallVector<ShardedOperand> getShardedOperands(AttentionOpInterface op,
   for (const AttentionOperand &shaped : op.getShapedOperands()) {
     while (rest.front().get() != shaped.value)
       rest = rest.drop_front();
-    operands.push_back({shaped.name, &rest.front()});
+    if (!shaped.isQuerySide || method != ShardMethod::DistAttention)
+      operands.push_back({shaped.name, &rest.front()});
     rest = rest.drop_front();
   }
-  if (method == ShardMethod::DistAttention)
-    llvm::erase_if(operands, [](const ShardedOperand &operand) {
-      return operand.name != "key" && operand.name != "value";
-    });
   return operands;
 }
 

@@ -29,11 +29,6 @@
 using namespace mlir;
 using namespace mlir::attn;
 
-/// How many times as long kernels of GPUs take if their mask depends on the
-/// rank, which makes it a region. Fitted to the forward passes of ring and
-/// allgather of docs/experiments/context-parallel.md.
-static constexpr double rankMaskFactor = 1.11;
-
 //===----------------------------------------------------------------------===//
 // Parts
 //===----------------------------------------------------------------------===//
@@ -48,13 +43,6 @@ static ShapedType getPartType(ShapedType type, const ShardSizes &sizes,
     heads = std::max<int64_t>(1, heads / sizes.headParts);
   shape[sequenceDim] = positions;
   return type.clone(shape);
-}
-
-/// Whether the results of a part go to operand `name`.
-static bool isResult(AttentionOpInterface op, StringRef name) {
-  if (isa<AttentionOp>(op.getOperation()))
-    return name == "out" || name == "lse";
-  return name == "dquery" || name == "dkey" || name == "dvalue";
 }
 
 /// A copy of an attention with the shapes of a part.
@@ -93,6 +81,7 @@ private:
 static SmallVector<Type> getPartTypes(AttentionOpInterface whole,
                                       const ShardSizes &sizes) {
   SmallVector<Type> types(whole->getOperandTypes());
+  auto destinations = cast<DestinationStyleOpInterface>(whole.getOperation());
   // Operands with positions are in the order of all operands.
   unsigned number = 0;
   for (const AttentionOperand &operand : whole.getShapedOperands()) {
@@ -101,7 +90,7 @@ static SmallVector<Type> getPartTypes(AttentionOpInterface whole,
     ShapedType type =
         getPartType(cast<ShapedType>(types[number]), sizes,
                     operand.isQuerySide ? sizes.queries : sizes.keys);
-    if (sizes.isPartial && isResult(whole, operand.name))
+    if (sizes.isPartial && destinations.isDpsInit(&whole->getOpOperand(number)))
       type = type.clone(Float32Type::get(whole.getContext()));
     types[number++] = type;
   }
@@ -172,8 +161,8 @@ ShardKernels::Part::Part(AttentionOpInterface whole, const ShardSizes &sizes,
   if (dependsOnRank)
     setDensity({/*visited=*/1, /*cut=*/0});
   bool hasMask = op.getMaskAttr() || !op.getMaskMod().empty();
-  if (dependsOnRank && hasMask && !target.isHost())
-    factor = rankMaskFactor;
+  if (dependsOnRank && hasMask)
+    factor += device.calibration.rankMask;
   schedule = chooseSchedule(op, target, device);
   hasModel = schedule && !estimateKernels(device, assumptions).empty();
   // The roofline would count the pairs of a mask of the part.

@@ -577,7 +577,7 @@ def context_parallel(
     one of ``local_ranks``. ``method`` is "ring", in which keys and values go from rank to rank; "zigzag", a ring in
     which causal masks leave all ranks equally much; "allgather", in which each rank gets all keys at once; or
     "ulysses", in which ranks exchange heads for positions, so that each attends with all positions of some heads: the
-    number of ranks must divide that of query heads, and divide or be a multiple of that of key heads.
+    number of ranks must divide the number of query heads, and divide the number of key heads or be a multiple of it.
 
     The method "distattention" is for decoding from a long KV cache: all ranks pass all queries and get all of the
     output, and each has a shard of the keys and values. It has no gradient. With ``key_lengths`` (``torch.int32``,
