@@ -57,6 +57,8 @@ private:
   LogicalResult collectCaptures(const KernelDropout &dropout);
   /// Finds the padding of the workspace from the query tiles of all kernels.
   void findRows();
+  /// To what the dkdv kernel adds the values of rows.
+  attn_tile::RowAdditions chooseRowAdditions();
   /// Allocates the workspace.
   void makeWorkspace(const KernelDropout &dropout);
   /// Writes a kernel with the schedule `part`, and its launch. `reads` are
@@ -285,9 +287,27 @@ LogicalResult GradLowering::collectCaptures(const KernelDropout &dropout) {
   return success();
 }
 
+attn_tile::RowAdditions GradLowering::chooseRowAdditions() {
+  auto keys = dyn_cast<attn_tile::KeyStationaryAttr>(parts.dkdv);
+  if (!keys || !keys.getPipelined() || parts.dv || parts.dq || parts.orderedDq)
+    return {};
+  // Reciprocals of these scales, times a log-sum-exp, are normal f32.
+  constexpr double minScale = 0x1p-64, maxScale = 0x1p64;
+  double scale = op.getScaleOrDefault();
+  if (!tensors.canAddRows || !(scale >= minScale && scale <= maxScale))
+    return {};
+  // Regions and lists take registers that steps then lack.
+  if (!op.getScoreMod().empty() || !op.getMaskMod().empty() ||
+      needsClassification(op) || addressing.isListed())
+    return {};
+  // With several query tiles in a step, the wait for delta keeps exponentials
+  // ahead of it.
+  return {/*scores=*/true, /*factorGrads=*/keys.getQueryParts() == 1};
+}
+
 void GradLowering::makeWorkspace(const KernelDropout &dropout) {
   workspace = {padding, makeRows(), makeRows(), Value(),
-               Value(), Value(),    Value()};
+               Value(), Value(),    Value(),    chooseRowAdditions()};
   if (dropout.isMade())
     workspace.streams = makeStreams();
   if (parts.dq)

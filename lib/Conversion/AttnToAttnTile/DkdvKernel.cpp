@@ -176,8 +176,9 @@ Value GradKernelWriter::emitKeyPart(const KeyStep &step,
     position = arith::AddIOp::create(b, begin, b.index(step.part));
   }
   const WorkItem &item = step.item;
-  ScoreTile at{item.sequence, step.head,           firstQuery,
-               step.firstKey, /*transposed=*/true, {keyTile, rows}};
+  ScoreTile at{item.sequence,       step.head,       firstQuery,
+               step.firstKey,
+               /*transposed=*/true, {keyTile, rows}, workspace.additions};
   // Rows of other sequences must be zero: the MMA would add them even where P
   // is zero, and they may not be finite.
   auto loadStaged = [&](Value source, int64_t headDim) {
@@ -200,13 +201,22 @@ Value GradKernelWriter::emitKeyPart(const KeyStep &step,
   // In masked loops the mask is the initial accumulator of the MMA, so that it
   // is evaluated before the MMA occupies registers.
   bool addsMask = step.masks == MaskedSteps::All && !mapsScores;
-  Value qk = b.contract(keys, queries, addsMask ? emitMask(at, none) : none,
+  Value firstScores =
+      at.additions.scores ? b.broadcast(exponent, at.shape) : none;
+  Value qk = b.contract(keys, queries,
+                        addsMask ? emitMask(at, firstScores) : firstScores,
                         ContractForm::TransposedRhs);
   Value douts = loadStaged(get(tensors.outputGrad), padHeadDim(op.getValue()));
-  Value factorGrad;
-  if (results.key)
-    factorGrad = b.contract(matchElements(values, douts), douts, none,
+  Value factorGrad, delta;
+  if (results.key) {
+    Value firstGrads = none;
+    if (at.additions.factorGrads) {
+      delta = loadRow(workspace.delta);
+      firstGrads = b.broadcast(delta, at.shape);
+    }
+    factorGrad = b.contract(matchElements(values, douts), douts, firstGrads,
                             ContractForm::TransposedRhs);
+  }
 
   // Generating the keep mask overlaps the MMAs. Kept in registers, the stream
   // and the values derived from it would displace tiles.
@@ -227,7 +237,8 @@ Value GradKernelWriter::emitKeyPart(const KeyStep &step,
         b.contract(kept, douts, carried.back(), ContractForm::Plain);
   if (!results.key)
     return Value();
-  Value delta = loadRow(workspace.delta);
+  if (!delta)
+    delta = loadRow(workspace.delta);
   Value grad = emitScoreGrad(at, raw, factors, kept, factorGrad, delta,
                              /*addsCaptures=*/true);
   grad = matchElements(grad, queries);

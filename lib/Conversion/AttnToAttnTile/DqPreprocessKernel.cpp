@@ -66,6 +66,8 @@ public:
       : GradRows(writer.b), writer(writer), workspace(workspace), first(first),
         place(place) {
     queryTile = writer.queryTile;
+    additions = workspace.additions;
+    scoreFactor = writer.getScoreFactor();
   }
 
   Value emitExists() override {

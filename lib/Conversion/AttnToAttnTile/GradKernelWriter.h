@@ -46,9 +46,11 @@ struct GradWorkspace {
   static constexpr int64_t sequenceAlignment = 16;
   int64_t sequencePadding;
 
-  /// -log2(e) * lse, or -inf where there is nothing to attend.
+  /// -log2(e) * lse, or -inf where there is nothing to attend. As an addition
+  /// to tiles of scores, -lse divided by the factor of these.
   Value exponent;
-  /// Subtracted from dP, the gradient of the attention probabilities.
+  /// Subtracted from dP, the gradient of the attention probabilities. As an
+  /// addition to dP, it has the other sign.
   Value delta;
   /// The dQ accumulator, as tiles in fragment order; null if a dq kernel
   /// computes dQ. As a dQ ring buffer, its first two dimensions are slots for
@@ -63,6 +65,8 @@ struct GradWorkspace {
   /// The Philox streams of batch entries and heads; null if the kernels
   /// generate no keep mask.
   Value streams;
+  /// To what the dkdv kernel adds `exponent` and `delta`.
+  attn_tile::RowAdditions additions = {};
 };
 
 /// Prepares the `score_mod_grad` region of `op` for kernels that accumulate
@@ -128,6 +132,8 @@ private:
     Value batch, head, firstQuery, firstKey;
     bool transposed;
     SmallVector<int64_t> shape;
+    /// To what the values of rows have been added.
+    attn_tile::RowAdditions additions = {};
   };
   /// The query tiles that a work item of the dkdv kernel visits.
   struct QueryTiles {
@@ -364,9 +370,10 @@ private:
   void cloneMaskMod(Region &target);
   /// Whether tiles may have queries after the last one.
   bool hasPadding();
+  double getScoreFactor() { return mapsScores ? 1 : op.getScaleOrDefault(); }
   attn_tile::GradTile getGradTile(const ScoreTile &tile) {
-    return {b, tile.shape, mapsScores ? 1 : op.getScaleOrDefault(),
-            tile.transposed && mayPaddingBeInfinite};
+    return {b, tile.shape, getScoreFactor(),
+            tile.transposed && mayPaddingBeInfinite, tile.additions};
   }
   /// The dropout keep mask of a tile, or null.
   Value emitKeepMask(const ScoreTile &tile,

@@ -61,6 +61,8 @@ struct SoftmaxGrad
       operands.scoreModGrad = &op.getScoreModGrad();
     operands.isDeterministic = op.getDeterministic();
     operands.canOrderDq = op.canOrderDq();
+    // Dropout applies to dP before delta is subtracted.
+    operands.canAddRows = !op.hasDropout();
     return operands;
   }
 
@@ -95,7 +97,10 @@ struct SoftmaxGrad
           arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, rows.share,
                                 b.splat(queryTile, 0)));
     }
-    Value exponent = arith::MulFOp::create(b, lse, b.splat(queryTile, -log2e));
+    double factor = rows.additions.scores ? -1 / rows.scoreFactor : -log2e;
+    Value exponent = arith::MulFOp::create(b, lse, b.splat(queryTile, factor));
+    if (rows.additions.factorGrads)
+      delta = arith::NegFOp::create(b, delta);
     rows.storeRowOfFactors(arith::SelectOp::create(
         b, attends, exponent, b.splat(queryTile, -infinity)));
     rows.storeRowOfGrads(
@@ -106,9 +111,12 @@ struct SoftmaxGrad
   Value emitFactors(Operation *, const GradTile &tile, Value scores,
                     Value row) const {
     TileProgramBuilder &b = tile.b;
+    Value factor = b.splat(tile.shape, tile.scoreFactor * log2e);
+    if (tile.additions.scores)
+      return math::Exp2Op::create(
+          b, arith::MulFOp::create(b, scores, factor).getResult());
     Value exponents = b.broadcast(row, tile.shape);
-    Value sum = math::FmaOp::create(
-        b, scores, b.splat(tile.shape, tile.scoreFactor * log2e), exponents);
+    Value sum = math::FmaOp::create(b, scores, factor, exponents);
     Value probabilities = math::Exp2Op::create(b, sum);
     if (!tile.mayPaddingBeInfinite)
       return probabilities;
@@ -123,6 +131,8 @@ struct SoftmaxGrad
   Value emitScoreGrad(Operation *op, const GradTile &tile, Value factors,
                       Value kept, Value factorGrad, Value row) const {
     TileProgramBuilder &b = tile.b;
+    if (tile.additions.factorGrads)
+      return arith::MulFOp::create(b, factors, factorGrad);
     Value deltas = b.broadcast(row, tile.shape);
     if (!cast<AttentionOpInterface>(op).hasDropout()) {
       Value centred = arith::SubFOp::create(b, factorGrad, deltas);

@@ -21,6 +21,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/SCF/Transforms/Transforms.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/IR/Remarks.h"
 #include "llvm/ADT/SetVector.h"
@@ -101,6 +102,12 @@ private:
   void addInParts(const Part &part, const Part &next);
   /// Issues the additions of the result of an MMA to the dQ accumulator.
   void issueAdditions(MmaStartOp start);
+  /// Waits for the MMAs of `part` that read dS from shared memory, and stores
+  /// their results for the additions to the dQ accumulator.
+  void stageAdditions(const Part &part);
+  /// Issues the reads of the values of rows that the scores of `part` begin
+  /// with, if any.
+  void issueFirstScores(const Part &part);
   /// Issues `op`, after the operations of its stage that it needs.
   void issue(Operation *op);
   template <typename OpTy>
@@ -205,6 +212,11 @@ Operation *StepSchedule::getCarriedLoad(Value keepMask) const {
   return load && load->getBlock() == body ? load : nullptr;
 }
 
+/// Whether `mma` adds to values of rows.
+static bool addsToRows(MmaStartOp mma) {
+  return mma.getAcc() && mma.getAcc().getDefiningOp<vector::BroadcastOp>();
+}
+
 LogicalResult StepSchedule::pairMmas(SmallVectorImpl<MmaStartOp> &late,
                                      StringRef &reason) {
   SmallVector<MmaStartOp> first;
@@ -216,9 +228,8 @@ LogicalResult StepSchedule::pairMmas(SmallVectorImpl<MmaStartOp> &late,
     SetVector<Operation *> slice;
     SetVector<Value> inputs;
     collectSlice(start, body, slice, inputs);
-    bool isFirst = !start.getAcc() && llvm::none_of(slice, [](Operation *op) {
-      return isa<MmaWaitOp>(op);
-    });
+    bool isFirst = (!start.getAcc() || addsToRows(start)) &&
+                   llvm::none_of(slice, llvm::IsaPred<MmaWaitOp>);
     (isFirst ? first : late).push_back(start);
   }
   if (first.empty() || first.size() % 2 != 0) {
@@ -349,16 +360,37 @@ void StepSchedule::issueAdditions(MmaStartOp start) {
       issue(user);
 }
 
+void StepSchedule::stageAdditions(const Part &part) {
+  for (MmaStartOp start : part.ofShared) {
+    issueWait(start);
+    issueAdditions(start);
+    if (!addsToRows(part.grads))
+      continue;
+    for (Operation *user : getWait(start)->getUsers())
+      if (isa<StageFragmentsOp>(user))
+        for (Operation *addition : user->getUsers())
+          issue(addition);
+  }
+}
+
+void StepSchedule::issueFirstScores(const Part &part) {
+  MmaStartOp scores = part.scores;
+  if (addsToRows(scores))
+    issue(scores.getAcc().getDefiningOp());
+}
+
 void StepSchedule::addThroughPipe(const Part &part, const Part &next) {
   // The MMAs that read shared memory come first, because their results still
   // have to reach global memory. The next scores are in flight meanwhile.
   issueAll(part.ofShared);
   issue(next.scores);
+  // An MMA whose left-hand side is in registers holds up its warp until the
+  // MMAs before it are nearly done. Where registers allow it, dQ is stored
+  // before (docs/experiments/backward-sm90.md).
+  if (addsToRows(part.scores) && !addsToRows(part.grads))
+    stageAdditions(part);
   issueAll(part.ofGrads);
-  for (MmaStartOp start : part.ofShared) {
-    issueWait(start);
-    issueAdditions(start);
-  }
+  stageAdditions(part);
 }
 
 void StepSchedule::addInParts(const Part &part, const Part &next) {
@@ -388,6 +420,7 @@ void StepSchedule::issuePart(const Part &part, const Part &next) {
   issueAll(part.ofProbabilities);
   for (MmaStartOp start : part.ofGrads)
     issue(start.getLhs().getDefiningOp());
+  issueFirstScores(next);
   issueAll(part.localStores);
   for (MmaStartOp start : part.ofProbabilities)
     issueWait(start);

@@ -623,3 +623,160 @@ attn_tile.kernel @clear(%n: index, %length: index, %k: !attn_tile.buffer<128x64x
   attn_tile.store %r#1, %out[%c0, %c0] : vector<128x64xf32>, memref<128x64xf32>
   attn_tile.return
 }
+
+// -----
+
+// The MMA of the scores adds to a row, and only that one: the row is read before dS is shared, and dQ is stored before
+// the MMA that holds up its warp.
+
+// REMARK:        Function=row_of_scores | Remark="begins the next step early"
+
+// CHECK-LABEL: attn_tile.kernel @row_of_scores(
+// CHECK:         scf.for
+// CHECK:           %[[DST:.*]] = arith.truncf
+// CHECK:           %[[ROW:.*]] = attn_tile.read
+// CHECK-NEXT:      %[[ROWS:.*]] = vector.broadcast %[[ROW]]
+// CHECK-NEXT:      %[[SHARED:.*]] = attn_tile.local_store
+// CHECK:           %[[DQ:.*]] = attn_tile.mma_start %{{.*}}, %[[SHARED]] transpose_lhs
+// CHECK:           attn_tile.mma_start %{{.*}} transpose_rhs acc %[[ROWS]]
+// CHECK:           %[[DQR:.*]] = attn_tile.mma_wait %[[DQ]]
+// CHECK:           %[[PACKED:.*]] = attn_tile.stage_fragments %[[DQR]]
+// CHECK-NEXT:      %[[DK:.*]] = attn_tile.mma_start
+// CHECK:           attn_tile.mma_start %{{.*}} transpose_rhs :
+// CHECK:           math.exp2
+// CHECK:           attn_tile.mma_wait %[[DK]]
+// CHECK:           attn_tile.bulk_reduce_add %[[PACKED]]
+// CHECK:           scf.yield
+attn_tile.kernel @row_of_scores(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums: memref<?x64xf32>, %c: vector<128x64xf32>,
+                         %out: memref<128x64xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 8>} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %zero = arith.constant dense<0.0> : vector<128x64xf32>
+  %qp = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
+  %op = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
+  %ep = attn_tile.create_pipe : !attn_tile.pipe<1x64xf32, stages = 2>
+  %gp = attn_tile.create_pipe : !attn_tile.pipe<1x64xf32, stages = 2>
+  %dsp = attn_tile.create_pipe : !attn_tile.pipe<128x64xbf16, stages = 2>
+  %sp = attn_tile.create_pipe : !attn_tile.pipe<64x64xf32, stages = 1>
+  %r:2 = scf.for %t = %c0 to %n step %c1 iter_args(%dk = %zero, %dv = %zero)
+      -> (vector<128x64xf32>, vector<128x64xf32>) {
+    %row = arith.muli %t, %c64 : index
+    %q = attn_tile.wait %qp[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+    %eb = attn_tile.wait %ep[%t] : !attn_tile.pipe<1x64xf32, stages = 2>
+    %e = attn_tile.read %eb : !attn_tile.buffer<1x64xf32> -> vector<1x64xf32>
+    attn_tile.release %eb : !attn_tile.buffer<1x64xf32>
+    %e1 = vector.broadcast %e : vector<1x64xf32> to vector<128x64xf32>
+    %s0 = attn_tile.mma_start %k, %q transpose_rhs acc %e1
+        : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %o = attn_tile.wait %op[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+    %dp0 = attn_tile.mma_start %k, %o transpose_rhs
+        : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %s = attn_tile.mma_wait %s0 : !attn_tile.pending<vector<128x64xf32>>
+    %x = arith.mulf %s, %c : vector<128x64xf32>
+    %p = math.exp2 %x : vector<128x64xf32>
+    %pt = arith.truncf %p : vector<128x64xf32> to vector<128x64xbf16>
+    %dv0 = attn_tile.mma_start %pt, %o acc %dv
+        : vector<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %dp = attn_tile.mma_wait %dp0 : !attn_tile.pending<vector<128x64xf32>>
+    %ds = arith.mulf %p, %dp : vector<128x64xf32>
+    %dst = arith.truncf %ds : vector<128x64xf32> to vector<128x64xbf16>
+    %dk0 = attn_tile.mma_start %dst, %q acc %dk
+        : vector<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %shared = attn_tile.local_store %dst in %dsp[%t] : vector<128x64xbf16>, !attn_tile.pipe<128x64xbf16, stages = 2>
+    %dq0 = attn_tile.mma_start %k, %shared transpose_lhs
+        : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<128x64xbf16> -> !attn_tile.pending<vector<64x64xf32>>
+    %dv1 = attn_tile.mma_wait %dv0 : !attn_tile.pending<vector<128x64xf32>>
+    attn_tile.release %o : !attn_tile.buffer<64x64xbf16>
+    %dk1 = attn_tile.mma_wait %dk0 : !attn_tile.pending<vector<128x64xf32>>
+    attn_tile.release %q : !attn_tile.buffer<64x64xbf16>
+    %dq = attn_tile.mma_wait %dq0 : !attn_tile.pending<vector<64x64xf32>>
+    %packed = attn_tile.stage_fragments %dq in %sp : vector<64x64xf32>, !attn_tile.pipe<64x64xf32, stages = 1>
+    attn_tile.bulk_reduce_add %packed to %sums[%row, %c0] : !attn_tile.buffer<64x64xf32> to memref<?x64xf32>
+    scf.yield %dk1, %dv1 : vector<128x64xf32>, vector<128x64xf32>
+  }
+  attn_tile.store %r#0, %out[%c0, %c0] : vector<128x64xf32>, memref<128x64xf32>
+  attn_tile.store %r#1, %out[%c0, %c0] : vector<128x64xf32>, memref<128x64xf32>
+  attn_tile.return
+}
+
+// -----
+
+// Both MMAs add to rows: additions to dQ start behind its stores.
+
+// REMARK:        Function=rows | Remark="begins the next step early"
+
+// CHECK-LABEL: attn_tile.kernel @rows(
+// CHECK:         scf.for
+// CHECK:           attn_tile.read
+// CHECK-NEXT:      vector.broadcast
+// CHECK-NEXT:      %[[SHARED:.*]] = attn_tile.local_store
+// CHECK:           %[[DQ:.*]] = attn_tile.mma_start %{{.*}}, %[[SHARED]] transpose_lhs
+// CHECK:           %[[DK:.*]] = attn_tile.mma_start %{{.*}} acc %arg
+// CHECK:           %[[DQR:.*]] = attn_tile.mma_wait %[[DQ]]
+// CHECK:           %[[PACKED:.*]] = attn_tile.stage_fragments %[[DQR]]
+// CHECK:           attn_tile.bulk_reduce_add %[[PACKED]]
+// CHECK:           %[[ROW:.*]] = attn_tile.read
+// CHECK-NEXT:      %[[ROWS:.*]] = vector.broadcast %[[ROW]]
+// CHECK-NEXT:      attn_tile.mma_start %{{.*}} transpose_rhs acc %[[ROWS]]
+// CHECK:           math.exp2
+// CHECK:           attn_tile.mma_wait %[[DK]]
+// CHECK:           scf.yield
+attn_tile.kernel @rows(%n: index, %k: !attn_tile.buffer<128x64xbf16>, %sums: memref<?x64xf32>, %c: vector<128x64xf32>,
+                         %out: memref<128x64xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 8>} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %zero = arith.constant dense<0.0> : vector<128x64xf32>
+  %qp = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
+  %op = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 2>
+  %ep = attn_tile.create_pipe : !attn_tile.pipe<1x64xf32, stages = 2>
+  %gp = attn_tile.create_pipe : !attn_tile.pipe<1x64xf32, stages = 2>
+  %dsp = attn_tile.create_pipe : !attn_tile.pipe<128x64xbf16, stages = 2>
+  %sp = attn_tile.create_pipe : !attn_tile.pipe<64x64xf32, stages = 1>
+  %r:2 = scf.for %t = %c0 to %n step %c1 iter_args(%dk = %zero, %dv = %zero)
+      -> (vector<128x64xf32>, vector<128x64xf32>) {
+    %row = arith.muli %t, %c64 : index
+    %q = attn_tile.wait %qp[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+    %eb = attn_tile.wait %ep[%t] : !attn_tile.pipe<1x64xf32, stages = 2>
+    %e = attn_tile.read %eb : !attn_tile.buffer<1x64xf32> -> vector<1x64xf32>
+    attn_tile.release %eb : !attn_tile.buffer<1x64xf32>
+    %e1 = vector.broadcast %e : vector<1x64xf32> to vector<128x64xf32>
+    %s0 = attn_tile.mma_start %k, %q transpose_rhs acc %e1
+        : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %o = attn_tile.wait %op[%t] : !attn_tile.pipe<64x64xbf16, stages = 2>
+    %gb = attn_tile.wait %gp[%t] : !attn_tile.pipe<1x64xf32, stages = 2>
+    %g = attn_tile.read %gb : !attn_tile.buffer<1x64xf32> -> vector<1x64xf32>
+    attn_tile.release %gb : !attn_tile.buffer<1x64xf32>
+    %g1 = vector.broadcast %g : vector<1x64xf32> to vector<128x64xf32>
+    %dp0 = attn_tile.mma_start %k, %o transpose_rhs acc %g1
+        : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %s = attn_tile.mma_wait %s0 : !attn_tile.pending<vector<128x64xf32>>
+    %x = arith.mulf %s, %c : vector<128x64xf32>
+    %p = math.exp2 %x : vector<128x64xf32>
+    %pt = arith.truncf %p : vector<128x64xf32> to vector<128x64xbf16>
+    %dv0 = attn_tile.mma_start %pt, %o acc %dv
+        : vector<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %dp = attn_tile.mma_wait %dp0 : !attn_tile.pending<vector<128x64xf32>>
+    %ds = arith.mulf %p, %dp : vector<128x64xf32>
+    %dst = arith.truncf %ds : vector<128x64xf32> to vector<128x64xbf16>
+    %dk0 = attn_tile.mma_start %dst, %q acc %dk
+        : vector<128x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<128x64xf32>>
+    %shared = attn_tile.local_store %dst in %dsp[%t] : vector<128x64xbf16>, !attn_tile.pipe<128x64xbf16, stages = 2>
+    %dq0 = attn_tile.mma_start %k, %shared transpose_lhs
+        : !attn_tile.buffer<128x64xbf16>, !attn_tile.buffer<128x64xbf16> -> !attn_tile.pending<vector<64x64xf32>>
+    %dv1 = attn_tile.mma_wait %dv0 : !attn_tile.pending<vector<128x64xf32>>
+    attn_tile.release %o : !attn_tile.buffer<64x64xbf16>
+    %dk1 = attn_tile.mma_wait %dk0 : !attn_tile.pending<vector<128x64xf32>>
+    attn_tile.release %q : !attn_tile.buffer<64x64xbf16>
+    %dq = attn_tile.mma_wait %dq0 : !attn_tile.pending<vector<64x64xf32>>
+    %packed = attn_tile.stage_fragments %dq in %sp : vector<64x64xf32>, !attn_tile.pipe<64x64xf32, stages = 1>
+    attn_tile.bulk_reduce_add %packed to %sums[%row, %c0] : !attn_tile.buffer<64x64xf32> to memref<?x64xf32>
+    scf.yield %dk1, %dv1 : vector<128x64xf32>, vector<128x64xf32>
+  }
+  attn_tile.store %r#0, %out[%c0, %c0] : vector<128x64xf32>, memref<128x64xf32>
+  attn_tile.store %r#1, %out[%c0, %c0] : vector<128x64xf32>, memref<128x64xf32>
+  attn_tile.return
+}

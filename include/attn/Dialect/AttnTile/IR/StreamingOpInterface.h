@@ -103,6 +103,20 @@ struct GradOperands {
   bool isDeterministic = false;
   /// Whether dQ can be accumulated in order.
   bool canOrderDq = false;
+  /// Whether F and dS can be computed from tiles of scores and of dF to which
+  /// the values of rows have been added (`RowAdditions`).
+  bool canAddRows = false;
+};
+
+/// To which tiles the stored values of rows are added by the MMAs of these
+/// tiles, as their first accumulators. The values are then read before the MMA
+/// starts, into registers that its result takes.
+struct RowAdditions {
+  /// The value of `storeRowOfFactors` to the elements of a tile of scores.
+  bool scores = false;
+  /// The value of `storeRowOfGrads` to the elements of dF. Never without
+  /// `scores`.
+  bool factorGrads = false;
 };
 
 /// A query tile of the kernel that prepares the other kernels of a gradient.
@@ -120,6 +134,10 @@ public:
   /// Emits all code of the kernel.
   attn::TileProgramBuilder &b;
   int64_t queryTile = 0;
+  /// To what the stored values are added, and the factor of a tile of scores,
+  /// as in `GradTile`.
+  RowAdditions additions;
+  double scoreFactor = 1;
   /// A row result and its gradient, each null if there is none.
   Value rowResult, rowResultGrad;
   /// Tiles of f32: the output of the reduction, and the gradient of the output.
@@ -139,6 +157,9 @@ struct GradTile {
   /// Whether scores of rows that are no queries may be infinite or NaN. Their
   /// factors must be zero.
   bool mayPaddingBeInfinite;
+  /// The values of rows that tiles have been given; the interface gets none for
+  /// these.
+  RowAdditions additions = {};
 };
 
 } // namespace mlir::attn_tile

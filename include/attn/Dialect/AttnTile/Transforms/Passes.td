@@ -533,6 +533,12 @@ def AttnTilePipelineStepsPass
     exponentials. ptxas moves no exponential across a wait for a stage, so the
     exponentials stay before the wait for the dK MMA.
 
+    The S MMA of `t + 1` may have the values of a row as its first accumulators.
+    They are read before dS of `t` is stored, as reads of shared memory take long
+    once the S MMA is in flight. If the dP MMA has none, dQ is stored before the
+    dK MMA starts; if it has, the additions of dQ start directly behind its
+    stores (docs/experiments/backward-sm90.md).
+
     The loop carries the dP MMA in flight, which the next iteration waits for
     first. An iteration with several query tiles is pipelined from tile to tile.
     A dQ tile that is added from registers leaves no registers for the next
