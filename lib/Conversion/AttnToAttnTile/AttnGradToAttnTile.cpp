@@ -294,7 +294,8 @@ attn_tile::RowAdditions GradLowering::chooseRowAdditions() {
   // Reciprocals of these scales, times a log-sum-exp, are normal f32.
   constexpr double minScale = 0x1p-64, maxScale = 0x1p64;
   double scale = op.getScaleOrDefault();
-  if (!tensors.canAddRows || !(scale >= minScale && scale <= maxScale))
+  bool isInRange = scale >= minScale && scale <= maxScale;
+  if (!tensors.canAddRows || !isInRange)
     return {};
   // Regions and lists take registers that steps then lack.
   if (!op.getScoreMod().empty() || !op.getMaskMod().empty() ||
