@@ -385,8 +385,8 @@ void StepSchedule::addThroughPipe(const Part &part, const Part &next) {
   issueAll(part.ofShared);
   issue(next.scores);
   // An MMA whose left-hand side is in registers holds up its warp until the
-  // MMAs before it are nearly done. Where registers allow it, dQ is stored
-  // before (docs/experiments/backward-sm90.md).
+  // MMAs before it are nearly done. If only the scores add to rows, storing dQ
+  // before is faster, and slower if not (docs/experiments/backward-sm90.md).
   if (addsToRows(part.scores) && !addsToRows(part.grads))
     stageAdditions(part);
   issueAll(part.ofGrads);
