@@ -164,6 +164,9 @@ void attn::buildNVVMPipeline(OpPassManager &pm,
   allocate.targetName = options.target;
   pm.addNestedPass<attn_tile::KernelOp>(
       createAttnTileAllocatePipesPass(allocate));
+  AttnExpandFloat8PassOptions expand;
+  expand.scalars = true;
+  pm.addPass(createAttnExpandFloat8Pass(expand));
   ConvertAttnTileToNVVMPassOptions convert;
   convert.targetName = options.target;
   pm.addPass(createConvertAttnTileToNVVMPass(convert));

@@ -300,9 +300,13 @@ struct CacheAppendModel
                  const CostAssumptions &assumptions) const {
     auto op = cast<CacheAppendOp>(operation);
     double bytes = 0;
-    for (Value operand : {op.getKey(), op.getValue(), op.getQuery()})
-      if (operand)
-        bytes += 2 * getShapedBytes(operand.getType(), assumptions);
+    double cacheElements = double(getElementBytes(op.getKeyCache())) /
+                           double(getElementBytes(op.getKey()));
+    for (Value operand : {op.getKey(), op.getValue()})
+      bytes +=
+          (1 + cacheElements) * getShapedBytes(operand.getType(), assumptions);
+    if (op.getQuery())
+      bytes += 2 * getShapedBytes(op.getQuery().getType(), assumptions);
     OpCost cost;
     cost.launches = 1;
     cost.bytes(MemoryLevel::Memory) = bytes;

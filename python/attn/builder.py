@@ -201,8 +201,9 @@ class Attention:
 class CacheAppend:
     """New keys and values for a KV cache; ``mlir`` is the module.
 
-    The module has one function, ``cache_append(key, value, key_lengths, page_table, cos, sin, query, key_cache,
-    value_cache, rotated_query, new_lengths)``, without the arguments that there are none of. It writes the last four:
+    The module has one function, ``cache_append(key, value, key_lengths, page_table, cos, sin, query, key_scale,
+    value_scale, key_cache, value_cache, rotated_query, new_lengths)``, without the arguments that there are none of. It
+    writes the last four:
     the first two in place, behind the keys that each entry has. With ``rotary_dim`` it rotates that many elements of
     keys, and of queries if there are ``query_heads``, by the tables ``cos`` and ``sin``. Batch, lengths, and numbers of
     new keys and queries may vary from call to call.
@@ -223,6 +224,10 @@ class CacheAppend:
     query_heads: int = 0
     #: Whether all queries have the position of the first new key.
     same_position: bool = False
+    #: The type of the cache if it is another one: f8E4M3FN or f8E5M2.
+    cache_dtype: Optional[str] = None
+    #: Whether a cache of 8 bits has scales, by which new keys and values are divided.
+    scales: bool = False
 
     #: The function's name.
     NAME = "cache_append"
@@ -231,6 +236,10 @@ class CacheAppend:
         for name in ("dtype", "rotary_dtype"):
             if getattr(self, name) not in ("bf16", "f16", "f32"):
                 raise AttnError(f"{name} is {getattr(self, name)!r}; it must be bf16, f16 or f32")
+        if self.cache_dtype not in (None, self.dtype, "f8E4M3FN", "f8E5M2"):
+            raise AttnError(f"cache_dtype is {self.cache_dtype!r}; it must be {self.dtype}, f8E4M3FN or f8E5M2")
+        if self.scales and self.cache_dtype in (None, self.dtype):
+            raise AttnError(f"scales are for a cache of f8E4M3FN or f8E5M2, and this one has {self.dtype}")
         if self.rotary_dim % 2 or not 0 <= self.rotary_dim <= self.key_dim:
             raise AttnError(
                 f"rotary_dim is {self.rotary_dim}; it must be an even number from 0 to the head dim {self.key_dim}"
@@ -239,13 +248,15 @@ class CacheAppend:
             raise AttnError(f"query_heads is {self.query_heads}, which needs rotary_dim")
 
     def mlir(self) -> str:
-        def heads(count: int, rows: Union[int, str], dim: int) -> str:
-            return f"tensor<?x{count}x{rows}x{dim}x{self.dtype}>"
+        def heads(count: int, rows: Union[int, str], dim: int, dtype: str = self.dtype) -> str:
+            return f"tensor<?x{count}x{rows}x{dim}x{dtype}>"
 
         value_dim = self.key_dim if self.value_dim is None else self.value_dim
         rows = "?" if self.page_size is None else self.page_size
         key, value = (heads(self.key_heads, "?", dim) for dim in (self.key_dim, value_dim))
-        key_cache, value_cache = (heads(self.key_heads, rows, dim) for dim in (self.key_dim, value_dim))
+        cache_dtype = self.dtype if self.cache_dtype is None else self.cache_dtype
+        key_cache, value_cache = (heads(self.key_heads, rows, dim, cache_dtype) for dim in (self.key_dim, value_dim))
+        scale = f"tensor<?x{self.key_heads}xf32>"
         query = heads(self.query_heads, "?", self.key_dim)
         table = f"tensor<?x{self.rotary_dim // 2}x{self.rotary_dtype}>"
         arguments = {"key": key, "value": value, "key_lengths": _LENGTHS}
@@ -264,6 +275,9 @@ class CacheAppend:
             inits.append(f"%query_init = tensor.empty(%batch, %queries) : {query}")
             clauses.append(f"query(%query into %query_init : {query}, {query}){' same_position' * self.same_position}")
             results.insert(2, query)
+        if self.scales:
+            arguments["key_scale"] = arguments["value_scale"] = scale
+            clauses.append(f"scales(%key_scale, %value_scale : {scale}, {scale})")
         arguments.update(key_cache=key_cache, value_cache=value_cache)
         lines = [
             f"func.func @{self.NAME}({', '.join(f'%{name}: {kind}' for name, kind in arguments.items())})",

@@ -256,6 +256,134 @@ def test_positions_without_angles_are_reported():
         call.run(rotary_cos=call.cos[:3], rotary_sin=call.sin[:3])
 
 
+def quantize(x, scale, dtype):
+    """Rows [rows, heads, dim] divided by scales [heads]; what is too large becomes the largest number."""
+    largest = torch.finfo(dtype).max
+    return (x.float() / scale[:, None]).clamp(-largest, largest).to(dtype)
+
+
+class EightBits:
+    """A call with a cache of 8 bits, of three entries in pages or contiguous."""
+
+    def __init__(self, dtype, wide, page, rotary=0, scaled=True, seed=0):
+        generator = torch.Generator().manual_seed(seed)
+        self.dtype, self.page, self.lengths, self.new = dtype, page, [37, 0, 64], 5
+        batch, rows = len(self.lengths), 80
+
+        def make(*shape):
+            return torch.randn(shape, generator=generator).to(wide)
+
+        self.q, self.k, self.v = make(batch, 5, H, D), make(batch, 5, HKV, D), make(batch, 5, HKV, D)
+        self.k[0, 0, 0, 0] = 1e6
+        self.scales = [torch.rand(batch, HKV, generator=generator) + 0.25 for _ in range(2)] if scaled else [None] * 2
+        shape = (batch * rows // page, page, HKV, D) if page else (batch, rows, HKV, D)
+        self.caches = [make(*shape).to(dtype) for _ in range(2)]
+        self.table = torch.randperm(shape[0], generator=generator).view(batch, -1).to(torch.int32) if page else None
+        angles = torch.rand(POSITIONS, rotary // 2, generator=generator) * 6
+        self.rotary = dict(rotary_cos=angles.cos(), rotary_sin=angles.sin(), rotary_interleaved=False) if rotary else {}
+        self.before = [self.rows(cache).clone() for cache in self.caches]
+
+    def rows(self, cache):
+        return cache if self.table is None else cache.view(torch.uint8)[self.table.long()].flatten(1, 2).view(self.dtype)
+
+    def run(self, function=flash_attn_with_kvcache, **more):
+        options = dict(
+            k=self.k, v=self.v, cache_seqlens=torch.tensor(self.lengths, dtype=torch.int32), block_table=self.table,
+            causal=True, k_descale=self.scales[0], v_descale=self.scales[1], **self.rotary,
+        )  # fmt: skip
+        return function(self.q, *self.caches, **{**options, **more})
+
+    def check(self, out):
+        ones = torch.ones(HKV)
+        for number, length in enumerate(self.lengths):
+            end, q, new = length + self.new, self.q[number].double(), [self.k[number], self.v[number]]
+            if self.rotary:
+                cos, sin = self.rotary["rotary_cos"], self.rotary["rotary_sin"]
+                positions = torch.arange(self.new) + length
+                q = rotate(q, cos, sin, positions, False).to(self.q.dtype).double()
+                new[0] = rotate(new[0].double(), cos, sin, positions, False).float()
+            wide = []
+            for cache, x, scales, before in zip(self.caches, new, self.scales, self.before):
+                scale = ones if scales is None else scales[number]
+                found, exact = self.rows(cache)[number].float(), before[number].float()
+                exact[length:end] = quantize(x, scale, self.dtype).float()
+                # Rotated numbers between two of 8 bits may become either.
+                step = 2.0**-2 if self.dtype == torch.float8_e5m2 else 2.0**-3
+                torch.testing.assert_close(found, exact, rtol=step if self.rotary else 0, atol=0, equal_nan=True)
+                assert (found == exact).float().mean() > 0.999
+                wide.append(found[:end].double() * scale.double()[:, None])
+            exact, _ = attend(q, *wide, Kind(0, causal=True), None, 0)
+            torch.testing.assert_close(out[number].double(), exact, rtol=2e-2, atol=2e-2)
+
+
+EIGHT_BITS = [
+    EightBits(torch.float8_e4m3fn, torch.bfloat16, 16),
+    EightBits(torch.float8_e5m2, torch.float16, 0, rotary=32),
+    EightBits(torch.float8_e4m3fn, torch.float32, 0, rotary=16, scaled=False),
+    EightBits(torch.float8_e5m2, torch.bfloat16, 0, scaled=False),
+]
+
+
+@pytest.mark.parametrize("call", EIGHT_BITS, ids=itertools.count())
+def test_eight_bits(call):
+    call.check(call.run())
+
+
+def test_one_scale_of_eight_bits():
+    """A scale that is left out is 1, and one number is for all heads."""
+    call = EightBits(torch.float8_e4m3fn, torch.bfloat16, 16)
+    out = call.run(k_descale=torch.tensor(0.5), v_descale=None)
+    call.scales = [torch.full((3, HKV), 0.5), None]
+    call.check(out)
+
+
+def test_compile_eight_bits():
+    """A graph of Inductor writes a cache of 8 bits."""
+    expected, found = (EightBits(torch.float8_e4m3fn, torch.bfloat16, 16, rotary=32) for _ in range(2))
+    compiled = torch.compile(flash_attn_with_kvcache, fullgraph=True)
+    assert torch.equal(found.run(compiled), expected.run())
+    for mine, other in zip(found.caches, expected.caches):
+        assert torch.equal(mine.view(torch.uint8), other.view(torch.uint8))
+
+
+def test_paged_cache_of_eight_bits():
+    cache = attn.torch.PagedKVCache(1, HKV, D, pages=8, page_size=16, dtype=torch.float8_e4m3fn)
+    cache.reserve("a", 40)
+    generator = torch.Generator().manual_seed(1)
+    q, k, v = (torch.randn(1, 40, heads, D, generator=generator).bfloat16() for heads in (H, HKV, HKV))
+    scale, lengths = torch.full((1, HKV), 0.25), torch.zeros(1, dtype=torch.int32)
+    out = cache.attend(
+        0, q, k, v, cache_seqlens=lengths, block_table=cache.table(["a"]), causal=True, k_descale=scale, v_descale=scale
+    )
+    wide = [quantize(x[0], scale[0], torch.float8_e4m3fn).double() * 0.25 for x in (k, v)]
+    exact, _ = attend(q[0], *wide, Kind(0, causal=True), None, 0)
+    torch.testing.assert_close(out[0].double(), exact, rtol=2e-2, atol=2e-2)
+
+
+def test_refusals_of_eight_bits():
+    call = EightBits(torch.float8_e4m3fn, torch.bfloat16, 0)
+    wide = torch.zeros(3, 80, HKV, D, dtype=torch.bfloat16)
+    cases = [
+        (dict(k_descale=torch.ones(3, HKV, dtype=torch.float64)), "k_descale is torch.float64, expected"),
+        (dict(v_descale=torch.ones(3, HKV + 1)), r"v_descale has the shape \(3, 3\), which does not broadcast"),
+        (dict(v=call.v.double()), "v has the dtype torch.float64"),
+    ]
+    for options, message in cases:
+        with pytest.raises(attn.AttnError, match=message):
+            call.run(**options)
+    with pytest.raises(attn.UnsupportedError, match="k_descale is for tensors of torch.float8_e4m3fn"):
+        flash_attn_with_kvcache(
+            call.q, wide, wide, call.k, call.v, cache_seqlens=torch.zeros(3, dtype=torch.int32), k_descale=call.scales[0]
+        )
+    call.caches[1] = call.caches[1].to(torch.float8_e5m2)
+    with pytest.raises(attn.AttnError, match="v_cache has the dtype torch.float8_e5m2 and k_cache torch.float8_e4m3fn"):
+        call.run()
+    for options, message in ((dict(cache_dtype="i8"), "cache_dtype is 'i8'; it must be bf16, f8E4M3FN or f8E5M2"),
+                             (dict(scales=True), "scales are for a cache of f8E4M3FN or f8E5M2")):  # fmt: skip
+        with pytest.raises(attn.AttnError, match=message):
+            attn.CacheAppend("bf16", 2, 16, **options)
+
+
 REFUSED = [
     (dict(v=None), "k and v are needed together"),
     (dict(cache_seqlens=None, block_table=None), "cache_seqlens is None, and k needs it"),

@@ -500,6 +500,8 @@ def AttnExpandFloat8Pass
     the largest one become infinity, or NaN in f8E4M3FN, which has no infinity.
     Truncations of f64 stay, since they would be rounded twice.
 
+    With `scalars`, vectors stay: GPU targets convert tiles themselves.
+
     Example:
 
     ```mlir
@@ -512,6 +514,10 @@ def AttnExpandFloat8Pass
     %y = arith.bitcast %result : i32 to f32
     ```
   }];
+  let options = [
+    Option<"scalars", "scalars", "bool", /*default=*/"false",
+           "Whether only scalars are converted">,
+  ];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 

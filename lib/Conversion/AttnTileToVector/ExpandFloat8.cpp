@@ -16,7 +16,7 @@
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/IR/TypeUtilities.h"
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "mlir/Transforms/WalkPatternRewriteDriver.h"
 
 #include <cmath>
 
@@ -100,10 +100,13 @@ private:
 /// subnormal numbers are multiples of a power of two. No step meets a subnormal
 /// f32, which the mode of the processor may flush.
 struct ExpandExtF : OpRewritePattern<arith::ExtFOp> {
-  using Base::Base;
+  ExpandExtF(MLIRContext *context, bool scalars)
+      : OpRewritePattern(context), scalars(scalars) {}
 
   LogicalResult matchAndRewrite(arith::ExtFOp op,
                                 PatternRewriter &rewriter) const override {
+    if (scalars && isa<ShapedType>(op.getType()))
+      return rewriter.notifyMatchFailure(op, "not a scalar");
     std::optional<Float8> format =
         Float8::get(getElementTypeOrSelf(op.getIn()));
     if (!format)
@@ -141,15 +144,21 @@ struct ExpandExtF : OpRewritePattern<arith::ExtFOp> {
     rewriter.replaceOp(op, extended);
     return success();
   }
+
+private:
+  bool scalars;
 };
 
 /// Rounds to nearest even. Numbers beyond the largest one become infinity, or
 /// NaN in E4M3, which has none.
 struct ExpandTruncF : OpRewritePattern<arith::TruncFOp> {
-  using Base::Base;
+  ExpandTruncF(MLIRContext *context, bool scalars)
+      : OpRewritePattern(context), scalars(scalars) {}
 
   LogicalResult matchAndRewrite(arith::TruncFOp op,
                                 PatternRewriter &rewriter) const override {
+    if (scalars && isa<ShapedType>(op.getType()))
+      return rewriter.notifyMatchFailure(op, "not a scalar");
     std::optional<Float8> format =
         Float8::get(getElementTypeOrSelf(op.getType()));
     if (!format)
@@ -205,14 +214,17 @@ private:
     Value sum = b.emit<arith::AddFOp>(b.toFloat(magnitude), b.number(large));
     return b.emit<arith::SubIOp>(b.toBits(sum), b.toBits(b.number(large)));
   }
+
+  bool scalars;
 };
 
 struct ExpandFloat8 : attn::impl::AttnExpandFloat8PassBase<ExpandFloat8> {
+  using Base::Base;
+
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<ExpandExtF, ExpandTruncF>(&getContext());
-    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
-      signalPassFailure();
+    patterns.add<ExpandExtF, ExpandTruncF>(&getContext(), scalars);
+    walkAndApplyPatterns(getOperation(), std::move(patterns));
   }
 };
 } // namespace

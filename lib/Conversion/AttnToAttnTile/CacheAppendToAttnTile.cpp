@@ -36,6 +36,8 @@ struct Part {
   /// Whether the destination is a cache, and its rows follow the keys that it
   /// has.
   bool isCache;
+  /// The table of scales by which the elements are divided, if there is one.
+  Value scales;
   bool isRotated;
   bool hasSamePosition;
   /// The first element of the first chunk of a row, and the number of chunks.
@@ -60,8 +62,8 @@ public:
   void write();
 
 private:
-  void addParts(Value source, Value destination, bool isCache, bool isRotated,
-                bool hasSamePosition);
+  void addParts(Value source, Value destination, bool isCache, Value scales,
+                bool isRotated, bool hasSamePosition);
   Value countChunks(const Part &part);
   Value checkEntry(Value batch, Value isReporter);
   void writePart(const Part &part, Value first, Value count);
@@ -69,6 +71,7 @@ private:
   SmallVector<Element> rotate(const Part &part, ArrayRef<Value> row,
                               Value chunk);
   SmallVector<Element> copy(const Part &part, ArrayRef<Value> row, Value chunk);
+  Value quantize(Value value, FloatType type, Value scale);
   void move(const Part &part, ArrayRef<Value> row, Value chunk);
   void storeAt(const Part &part, SmallVector<Value> indices,
                ArrayRef<Element> elements);
@@ -113,23 +116,26 @@ CacheAppendWriter::CacheAppendWriter(OpBuilder &builder, CacheAppendOp op,
   query = get(op.getQuery());
   keyCache = get(op.getKeyCache());
   newLengths = get(op.getNewLengths());
-  addParts(key, keyCache, /*isCache=*/true, /*isRotated=*/true,
-           /*hasSamePosition=*/false);
+  addParts(key, keyCache, /*isCache=*/true, get(op.getKeyScale()),
+           /*isRotated=*/true, /*hasSamePosition=*/false);
   addParts(get(op.getValue()), get(op.getValueCache()), /*isCache=*/true,
-           /*isRotated=*/false, /*hasSamePosition=*/false);
+           get(op.getValueScale()), /*isRotated=*/false,
+           /*hasSamePosition=*/false);
   if (query)
     addParts(query, get(op.getRotatedQuery()), /*isCache=*/false,
-             /*isRotated=*/true, op.getSamePosition());
+             /*scales=*/nullptr, /*isRotated=*/true, op.getSamePosition());
 }
 
 /// Adds the rotated elements of the rows of `source`, if there are any, and the
 /// others.
 void CacheAppendWriter::addParts(Value source, Value destination, bool isCache,
-                                 bool isRotated, bool hasSamePosition) {
+                                 Value scales, bool isRotated,
+                                 bool hasSamePosition) {
   int64_t rotated = isRotated ? numRotated : 0;
   Part part{source,
             destination,
             isCache,
+            scales,
             /*isRotated=*/true,
             hasSamePosition,
             /*firstElement=*/0,
@@ -311,11 +317,39 @@ SmallVector<Element> CacheAppendWriter::copy(const Part &part,
   return elements;
 }
 
+/// Divides `value` by `scale`, if there is one, and rounds it to the 8-bit
+/// `type`. Numbers beyond the largest one become that one.
+Value CacheAppendWriter::quantize(Value value, FloatType type, Value scale) {
+  value = toF32(value);
+  if (scale)
+    value = arith::DivFOp::create(b, value, scale);
+  auto constant = [&](bool isNegative) -> Value {
+    APFloat largest = APFloat::getLargest(type.getFloatSemantics(), isNegative);
+    bool losesInfo = false;
+    largest.convert(APFloat::IEEEsingle(), APFloat::rmNearestTiesToEven,
+                    &losesInfo);
+    return arith::ConstantOp::create(
+        b, b.getF32FloatAttr(largest.convertToFloat()));
+  };
+  value = arith::MinimumFOp::create(b, value, constant(/*isNegative=*/false));
+  value = arith::MaximumFOp::create(b, value, constant(/*isNegative=*/true));
+  return arith::TruncFOp::create(b, type, value);
+}
+
 /// Moves one chunk of row `row` of the source of `part`.
 void CacheAppendWriter::move(const Part &part, ArrayRef<Value> row,
                              Value chunk) {
+  auto type = cast<FloatType>(getElementTypeOrSelf(part.destination));
   auto load = [&] {
-    return part.isRotated ? rotate(part, row, chunk) : copy(part, row, chunk);
+    SmallVector<Element> elements =
+        part.isRotated ? rotate(part, row, chunk) : copy(part, row, chunk);
+    Value scale;
+    if (part.scales)
+      scale = b.loadExisting(part.scales, {row[0], row[1]});
+    if (isFloat8(type))
+      for (Element &element : elements)
+        element.value = quantize(element.value, type, scale);
+    return elements;
   };
   SmallVector<Value> indices(row);
   if (!part.isCache)

@@ -16,12 +16,13 @@ from attn.artifact import Function
 from attn.builder import CacheAppend
 from attn.compiler import compile
 from attn.errors import AttnError, UnsupportedError
-from attn.torch.kernels import _NAMES, Binding, Layout, dense_like, describe, find_target, kernel_dtypes
+from attn.torch.kernels import _NAMES, FLOAT8, Binding, Layout, dense_like, describe, find_target, kernel_dtypes
 from attn.torch.ops import _library, is_plain
 
 _library.define(
     "cache_append(Tensor key, Tensor value, Tensor(a!) key_cache, Tensor(b!) value_cache, Tensor lengths, "
-    "Tensor? page_table, Tensor? cos, Tensor? sin, Tensor? query, bool interleaved, bool same_position) "
+    "Tensor? page_table, Tensor? cos, Tensor? sin, Tensor? query, bool interleaved, bool same_position, "
+    "Tensor? key_scale, Tensor? value_scale) "
     "-> (Tensor, Tensor)"
 )
 
@@ -44,12 +45,16 @@ class Arguments(NamedTuple):
     interleaved: bool = True
     #: Whether all queries have the position of the first new key.
     same_position: bool = False
+    #: What the elements of a cache of 8 bits are multiplied by, `[batch, key heads]` of torch.float32; both or none.
+    key_scale: Optional[Tensor] = None
+    value_scale: Optional[Tensor] = None
 
 
 # Names in diagnostics: those of flash_attn_with_kvcache.
 _NAMES_OF = {
     "key": "k", "value": "v", "key_cache": "k_cache", "value_cache": "v_cache", "lengths": "cache_seqlens",
-    "page_table": "block_table", "cos": "rotary_cos", "sin": "rotary_sin", "query": "q",
+    "page_table": "block_table", "cos": "rotary_cos", "sin": "rotary_sin", "query": "q", "key_scale": "k_descale",
+    "value_scale": "v_descale",
 }  # fmt: skip
 
 
@@ -77,6 +82,19 @@ def _check_dtypes(given: Arguments) -> None:
         if field in ("lengths", "page_table"):
             if tensor.dtype != torch.int32:
                 raise AttnError(f"{name} has the dtype {tensor.dtype}, expected torch.int32")
+        elif field in ("key_cache", "value_cache") and tensor.dtype in FLOAT8 and given.key.dtype != torch.float64:
+            if tensor.dtype != given.key_cache.dtype:
+                raise AttnError(
+                    f"{name} has the dtype {tensor.dtype} and k_cache {given.key_cache.dtype}; convert them to one"
+                )
+        elif field in ("key_scale", "value_scale"):
+            if tensor.dtype != torch.float32:
+                raise AttnError(f"{name} has the dtype {tensor.dtype}, expected torch.float32")
+            if given.key_cache.dtype not in FLOAT8:
+                raise UnsupportedError(
+                    f"{name} is for caches of {' and '.join(map(str, FLOAT8))}, and k_cache has the dtype "
+                    f"{given.key_cache.dtype}; leave it out"
+                )
         elif tensor.dtype not in allowed:
             raise UnsupportedError(
                 f"{name} has the dtype {tensor.dtype}; convert it to one of {', '.join(map(str, allowed))}"
@@ -103,6 +121,11 @@ def check(given: Arguments) -> None:
     _check_shape("k_cache", given.key_cache, (entries, heads, rows, head_dim))
     _check_shape("v_cache", given.value_cache, (entries, heads, rows, value_dim))
     _check_shape("cache_seqlens", given.lengths, (batch,))
+    if (given.key_scale is None) != (given.value_scale is None):
+        raise AttnError("k_descale and v_descale are needed together, and one of them is None")
+    for name in ("key_scale", "value_scale"):
+        if getattr(given, name) is not None:
+            _check_shape(_NAMES_OF[name], getattr(given, name), (batch, heads))
     if (given.cos is None) != (given.sin is None):
         raise AttnError("rotary_cos and rotary_sin are needed together, and one of them is None")
     if given.cos is not None and given.sin is not None:
@@ -135,6 +158,8 @@ def _describe(given: Arguments) -> CacheAppend:
         interleaved=given.cos is not None and given.interleaved,
         query_heads=0 if given.query is None else given.query.shape[1],
         same_position=given.query is not None and given.same_position,
+        cache_dtype={**_NAMES, **FLOAT8}[given.key_cache.dtype],
+        scales=given.key_scale is not None,
     )
 
 
@@ -158,11 +183,12 @@ def _run(*arguments) -> Tuple[Tensor, Tensor]:
     if given.key.dtype == torch.float64:
         return _evaluate(given)
     tensors = (
-        given.key, given.value, given.lengths, given.page_table, given.cos, given.sin, given.query, given.key_cache,
-        given.value_cache,
+        given.key, given.value, given.lengths, given.page_table, given.cos, given.sin, given.query, given.key_scale,
+        given.value_scale, given.key_cache, given.value_cache,
     )  # fmt: skip
     inputs = [tensor for tensor in tensors if tensor is not None]
-    name = (*[None if tensor is None else describe(tensor) for tensor in tensors], *arguments[-2:])
+    flags = given.interleaved, given.same_position
+    name = (*[None if tensor is None else describe(tensor) for tensor in tensors], *flags)
     plan = _plans.get(name)
     if plan is None:
         check(given)

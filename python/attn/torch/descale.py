@@ -22,8 +22,8 @@ from attn.trace import capture_type
 NAMES = ("q_descale", "k_descale", "v_descale")
 
 
-def _check(name: str, descale: Tensor, tensor: Tensor, batch: int, key_heads: int) -> Tensor:
-    """A scale for each batch entry and key head."""
+def check_descale(name: str, descale: Tensor, tensor: Tensor, batch: int, key_heads: int) -> Tensor:
+    """A scale for each batch entry and key head, ``[batch, key heads]``, of a tensor of 8 bits."""
     if not isinstance(descale, Tensor) or descale.dtype != torch.float32:
         kind = descale.dtype if isinstance(descale, Tensor) else type(descale).__name__
         raise AttnError(f"{name} is {kind}, expected a tensor of torch.float32")
@@ -82,7 +82,7 @@ def descale(
     """A kind of attention, and its captures, with the given scales of query, key and value ``[batch, heads, positions,
     head dim]``, or pages of keys and values. ``score_mod`` sees the scores of the values that elements stand for."""
     given = {
-        name: _check(name, scale, tensor, query.shape[0], key.shape[1])
+        name: check_descale(name, scale, tensor, query.shape[0], key.shape[1])
         for name, scale, tensor in zip(NAMES, descales, (query, key, value))
         if scale is not None
     }

@@ -13,7 +13,7 @@ from attn.errors import AttnError, UnsupportedError
 from attn.torch import cache_append
 from attn.torch.alibi import check_slopes, write_score_mod
 from attn.torch.checks import PAGE_SIZES, check_arguments, check_pages, refuse_gradients, with_unit_stride
-from attn.torch.descale import descale
+from attn.torch.descale import check_descale, descale
 from attn.torch.kernels import Kind
 from attn.torch.ops import attend
 from attn.torch.sdpa import make_kind, write_flash_mask
@@ -71,14 +71,16 @@ def flash_attn_with_kvcache(
 
     Caches of ``torch.float8_e4m3fn`` and ``torch.float8_e5m2`` are multiplied by ``k_descale`` and ``v_descale``,
     ``[batch, key heads]`` of ``torch.float32``, or one for all, as in FlashAttention-3; ``q_descale`` is for queries of
-    8 bits, which kernels of GPUs do not take with caches.
+    8 bits, which kernels of GPUs do not take with caches. New keys and values of 16 bits are divided by the same scales
+    and rounded to the type of the cache; what is beyond its largest number becomes that number.
     """
     _check(q, k_cache, v_cache, k, v, softmax_scale, softcap)
     left, right = window_size
     cache = _Cache(k_cache, v_cache, cache_seqlens, block_table).select(cache_batch_idx).fill_lengths(q)
     if k is not None and v is not None:
         is_local = causal or left != -1 or right != -1
-        q, cache = _append(q, cache, k, v, rotary_cos, rotary_sin, rotary_interleaved, is_local)
+        scales = _find_scales(cache, k, k_descale, v_descale)
+        q, cache = _append(q, cache, k, v, rotary_cos, rotary_sin, rotary_interleaved, is_local, scales)
     elif rotary_cos is not None or rotary_sin is not None:
         raise AttnError("rotary_cos is given without k and v, whose positions it is for")
     kind = make_kind(write_flash_mask(causal, window_size), softmax_scale, None)
@@ -154,6 +156,22 @@ class _Cache(NamedTuple):
         return self._replace(lengths=with_unit_stride(lengths, "cache_seqlens"), table=table)
 
 
+def _find_scales(
+    cache: _Cache, k: Tensor, k_descale: Optional[Tensor], v_descale: Optional[Tensor]
+) -> Tuple[Optional[Tensor], Optional[Tensor]]:
+    """What elements of the cache are multiplied by, ``[batch, key heads]``: both or none."""
+    batch, key_heads = k.shape[0], k.shape[2]
+    scales = [
+        None if scale is None else check_descale(name, scale, tensor, batch, key_heads)
+        for name, scale, tensor in (("k_descale", k_descale, cache.keys), ("v_descale", v_descale, cache.values))
+    ]
+    given = next((scale for scale in scales if scale is not None), None)
+    if given is None:
+        return None, None
+    ks, vs = (torch.ones_like(given) if scale is None else scale for scale in scales)
+    return ks, vs
+
+
 def _append(
     q: Tensor,
     cache: _Cache,
@@ -163,6 +181,7 @@ def _append(
     sin: Optional[Tensor],
     is_interleaved: bool,
     is_local: bool,
+    scales: Tuple[Optional[Tensor], Optional[Tensor]],
 ) -> Tuple[Tensor, _Cache]:
     """Writes new keys and values; gives the rotated queries, and the cache with its new lengths."""
     if not isinstance(cache.lengths, Tensor):
@@ -174,7 +193,7 @@ def _append(
     rotated, lengths = cache_append.cache_append(
         cache_append.Arguments(
             key, value, keys, values, cache.lengths, cache.table, cos, sin, None if cos is None else query,
-            is_interleaved, not is_local,
+            is_interleaved, not is_local, *scales,
         )
     )  # fmt: skip
     return q if rotated is None else rotated.transpose(1, 2), cache._replace(lengths=lengths)

@@ -1,4 +1,5 @@
-// RUN: attn-opt %s --attn-expand-float8 | FileCheck %s
+// RUN: attn-opt %s --attn-expand-float8 --canonicalize | FileCheck %s
+// RUN: attn-opt %s --attn-expand-float8=scalars --canonicalize | FileCheck %s --check-prefix=SCALARS
 
 // test/python/test_float8.py compares all values with the conversions of PyTorch.
 
@@ -67,4 +68,17 @@ func.func @others_stay(%x: f64, %y: f32) -> (f8E4M3FN, bf16) {
   %a = arith.truncf %x : f64 to f8E4M3FN
   %b = arith.truncf %y : f32 to bf16
   return %a, %b : f8E4M3FN, bf16
+}
+
+// With `scalars`, vectors stay.
+
+// SCALARS-LABEL: func.func @scalars(
+// SCALARS:         arith.bitcast %{{.*}} : i8 to f8E4M3FN
+// SCALARS:         arith.extf %{{.*}} : vector<8xf8E5M2> to vector<8xf32>
+// CHECK-LABEL:   func.func @scalars(
+// CHECK-NOT:       arith.extf
+func.func @scalars(%x: f32, %y: vector<8xf8E5M2>) -> (f8E4M3FN, vector<8xf32>) {
+  %0 = arith.truncf %x : f32 to f8E4M3FN
+  %1 = arith.extf %y : vector<8xf8E5M2> to vector<8xf32>
+  return %0, %1 : f8E4M3FN, vector<8xf32>
 }

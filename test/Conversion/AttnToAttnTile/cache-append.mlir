@@ -98,3 +98,29 @@ func.func @contiguous(%k: memref<?x2x?x8xf32>, %kc: memref<?x2x?x8xf32>, %vc: me
           schedule(#attn_tile.move_rows<chunks = 64, threads = 32, together = 2, aligned = true, loads_early = true>)
   return
 }
+
+// -----
+
+// Elements of 8 bits are divided by the scale of their batch entry and head, and are at most the largest number.
+
+// CHECK-LABEL: attn_tile.kernel @eight_bits_cache_append
+// CHECK-SAME:    memref<2xi32>, %[[KS:[a-z0-9_]+]]: memref<2x2xf32>, %[[VS:[a-z0-9_]+]]: memref<2x2xf32>,
+// CHECK-SAME:    %[[KC:[a-z0-9_]+]]: memref<2x2x32x16xf8E4M3FN>
+// CHECK-DAG:     %[[MOST:.*]] = arith.constant 4.480000e+02 : f32
+// CHECK-DAG:     %[[LEAST:.*]] = arith.constant -4.480000e+02 : f32
+// CHECK:         %[[SCALE:.*]] = memref.load %[[KS]][%{{.*}}, %{{.*}}]
+// CHECK:         %[[X:.*]] = arith.divf %{{.*}}, %[[SCALE]] : f32
+// CHECK:         %[[Y:.*]] = arith.minimumf %[[X]], %[[MOST]]
+// CHECK:         %[[Z:.*]] = arith.maximumf %[[Y]], %[[LEAST]]
+// CHECK:         arith.truncf %[[Z]] : f32 to f8E4M3FN
+// CHECK:         memref.store %{{.*}}, %[[KC]]
+// CHECK:         memref.load %[[VS]]
+
+// HOST-LABEL: attn_tile.kernel @eight_bits_cache_append
+func.func @eight_bits(%k: memref<2x2x1x16xbf16>, %kc: memref<2x2x32x16xf8E4M3FN>, %vc: memref<2x2x32x16xf8E4M3FN>,
+    %n: memref<2xi32>, %ks: memref<2x2xf32>, %vs: memref<2x2xf32>) {
+  attn.cache_append ins(%k, %k : memref<2x2x1x16xbf16>, memref<2x2x1x16xbf16>)
+      outs(%kc, %vc : memref<2x2x32x16xf8E4M3FN>, memref<2x2x32x16xf8E4M3FN>) key_lengths(%n : memref<2xi32>)
+      scales(%ks, %vs : memref<2x2xf32>, memref<2x2xf32>) schedule(#attn_tile.move_rows<chunks = 256, threads = 32>)
+  return
+}

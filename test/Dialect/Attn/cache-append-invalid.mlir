@@ -4,7 +4,7 @@ func.func @sin(%k: memref<2x2x3x64xf16>, %v: memref<2x2x3x32xf16>, %kc: memref<2
     %vc: memref<2x2x64x32xf16>, %n: memref<2xi32>, %t: memref<2x5xi32>, %c: memref<99x16xf32>,
     %q: memref<2x4x3x64xf16>) {
   // expected-error @below {{'attn.cache_append' op needs both or none of 'cos' and 'sin'}}
-  "attn.cache_append"(%k, %v, %n, %c, %kc, %vc) <{operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0, 1, 1, 0, 0>}>
+  "attn.cache_append"(%k, %v, %n, %c, %kc, %vc) <{operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0, 0, 0, 1, 1, 0, 0>}>
       : (memref<2x2x3x64xf16>, memref<2x2x3x32xf16>, memref<2xi32>, memref<99x16xf32>, memref<2x2x64x64xf16>, memref<2x2x64x32xf16>) -> ()
   return
 }
@@ -15,7 +15,7 @@ func.func @rotated(%k: memref<2x2x3x64xf16>, %v: memref<2x2x3x32xf16>, %kc: memr
     %vc: memref<2x2x64x32xf16>, %n: memref<2xi32>, %t: memref<2x5xi32>, %c: memref<99x16xf32>,
     %q: memref<2x4x3x64xf16>) {
   // expected-error @below {{'attn.cache_append' op needs both or none of 'query' and 'rotated_query'}}
-  "attn.cache_append"(%k, %v, %n, %c, %c, %q, %kc, %vc) <{operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 1, 1, 1, 1, 0, 0>}>
+  "attn.cache_append"(%k, %v, %n, %c, %c, %q, %kc, %vc) <{operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 1, 1, 0, 0, 1, 1, 0, 0>}>
       : (memref<2x2x3x64xf16>, memref<2x2x3x32xf16>, memref<2xi32>, memref<99x16xf32>, memref<99x16xf32>,
           memref<2x4x3x64xf16>, memref<2x2x64x64xf16>, memref<2x2x64x32xf16>) -> ()
   return
@@ -72,7 +72,7 @@ func.func @container(%k: memref<2x2x3x64xf16>, %v: memref<2x2x3x32xf16>, %kc: me
 func.func @element(%k: memref<2x2x3x64xf16>, %v: memref<2x2x3x32xf16>, %kc: memref<2x2x64x64xf16>,
     %vc: memref<2x2x64x32xf16>, %n: memref<2xi32>, %t: memref<2x5xi32>, %c: memref<99x16xf32>,
     %q: memref<2x4x3x64xf16>, %x: memref<2x2x64x64xf32>) {
-  // expected-error @below {{'attn.cache_append' op element type of 'key_cache' must be that of 'key', 'f16' (was 'f32')}}
+  // expected-error @below {{'attn.cache_append' op element type of 'key_cache' must be that of 'key', 'f16', or f8E4M3FN or f8E5M2 (was 'f32')}}
   attn.cache_append ins(%k, %v : memref<2x2x3x64xf16>, memref<2x2x3x32xf16>)
       outs(%x, %vc : memref<2x2x64x64xf32>, memref<2x2x64x32xf16>) key_lengths(%n : memref<2xi32>)
   return
@@ -284,5 +284,63 @@ func.func @results(%k: tensor<2x2x3x64xf16>, %kc: tensor<2x2x64x64xf16>, %n: ten
   // expected-error @below {{'attn.cache_append' op expected the number of tensor results (0) to be equal to the number of output tensors (2)}}
   attn.cache_append ins(%k, %k : tensor<2x2x3x64xf16>, tensor<2x2x3x64xf16>)
       outs(%kc, %kc : tensor<2x2x64x64xf16>, tensor<2x2x64x64xf16>) key_lengths(%n : tensor<2xi32>)
+  return
+}
+
+// -----
+
+func.func @cache_types(%k: memref<2x2x3x64xf16>, %kc: memref<2x2x64x64xbf16>, %n: memref<2xi32>) {
+  // expected-error @below {{'attn.cache_append' op element type of 'key_cache' must be that of 'key', 'f16', or f8E4M3FN or f8E5M2 (was 'bf16')}}
+  attn.cache_append ins(%k, %k : memref<2x2x3x64xf16>, memref<2x2x3x64xf16>)
+      outs(%kc, %kc : memref<2x2x64x64xbf16>, memref<2x2x64x64xbf16>) key_lengths(%n : memref<2xi32>)
+  return
+}
+
+// -----
+
+func.func @value_cache_type(%k: memref<2x2x3x64xf16>, %kc: memref<2x2x64x64xf8E4M3FN>, %vc: memref<2x2x64x64xf8E5M2>,
+    %n: memref<2xi32>) {
+  // expected-error @below {{'attn.cache_append' op element type of 'value_cache' must be that of 'key_cache', 'f8E4M3FN' (was 'f8E5M2')}}
+  attn.cache_append ins(%k, %k : memref<2x2x3x64xf16>, memref<2x2x3x64xf16>)
+      outs(%kc, %vc : memref<2x2x64x64xf8E4M3FN>, memref<2x2x64x64xf8E5M2>) key_lengths(%n : memref<2xi32>)
+  return
+}
+
+// -----
+
+func.func @keys_of_8_bits(%k: memref<2x2x3x64xf8E5M2>, %kc: memref<2x2x64x64xf8E5M2>, %n: memref<2xi32>) {
+  // expected-error @below {{operand #0 must be 4-D tensor or memref of bf16, f16 or f32 values, but got 'memref<2x2x3x64xf8E5M2>'}}
+  attn.cache_append ins(%k, %k : memref<2x2x3x64xf8E5M2>, memref<2x2x3x64xf8E5M2>)
+      outs(%kc, %kc : memref<2x2x64x64xf8E5M2>, memref<2x2x64x64xf8E5M2>) key_lengths(%n : memref<2xi32>)
+  return
+}
+
+// -----
+
+func.func @scales_of_wide(%k: memref<2x2x3x64xf16>, %kc: memref<2x2x64x64xf16>, %n: memref<2xi32>, %s: memref<2x2xf32>) {
+  // expected-error @below {{'attn.cache_append' op 'scales' are for a cache of f8E4M3FN or f8E5M2 (element type of 'key_cache' was 'f16')}}
+  attn.cache_append ins(%k, %k : memref<2x2x3x64xf16>, memref<2x2x3x64xf16>)
+      outs(%kc, %kc : memref<2x2x64x64xf16>, memref<2x2x64x64xf16>) key_lengths(%n : memref<2xi32>)
+      scales(%s, %s : memref<2x2xf32>, memref<2x2xf32>)
+  return
+}
+
+// -----
+
+func.func @scale_sizes(%k: memref<2x2x3x64xf16>, %kc: memref<2x2x64x64xf8E4M3FN>, %n: memref<2xi32>, %s: memref<2x4xf32>) {
+  // expected-error @below {{'attn.cache_append' op dimension 1 of 'key_scale' must match dimension 1 of 'key', 2 (was 4)}}
+  attn.cache_append ins(%k, %k : memref<2x2x3x64xf16>, memref<2x2x3x64xf16>)
+      outs(%kc, %kc : memref<2x2x64x64xf8E4M3FN>, memref<2x2x64x64xf8E4M3FN>) key_lengths(%n : memref<2xi32>)
+      scales(%s, %s : memref<2x4xf32>, memref<2x4xf32>)
+  return
+}
+
+// -----
+
+func.func @one_scale(%k: memref<2x2x3x64xf16>, %kc: memref<2x2x64x64xf8E4M3FN>, %n: memref<2xi32>, %s: memref<2x2xf32>) {
+  // expected-error @below {{'attn.cache_append' op needs both or none of 'key_scale' and 'value_scale'}}
+  "attn.cache_append"(%k, %k, %n, %s, %kc, %kc) <{operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0, 1, 0, 1, 1, 0, 0>}>
+      : (memref<2x2x3x64xf16>, memref<2x2x3x64xf16>, memref<2xi32>, memref<2x2xf32>, memref<2x2x64x64xf8E4M3FN>,
+         memref<2x2x64x64xf8E4M3FN>) -> ()
   return
 }

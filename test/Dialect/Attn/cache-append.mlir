@@ -70,3 +70,16 @@ func.func @in_place(%k: tensor<2x1x3x8xf32>, %kc: tensor<2x1x9x8xf32>, %vc: tens
       -> tensor<2x1x9x8xf32>, tensor<2x1x9x8xf32>, tensor<2x1x3x8xf32>, tensor<2xi32>
   return %r#0, %r#1, %r#2, %r#3 : tensor<2x1x9x8xf32>, tensor<2x1x9x8xf32>, tensor<2x1x3x8xf32>, tensor<2xi32>
 }
+
+// CHECK-LABEL: func.func @eight_bits
+// CHECK:         attn.cache_append ins(
+// CHECK-SAME:    outs(%{{.*}}, %{{.*}} : tensor<?x8x64x128xf8E4M3FN>, tensor<?x8x64x128xf8E4M3FN>)
+// CHECK-SAME:    scales(%{{.*}}, %{{.*}} : tensor<?x8xf32>, tensor<?x8xf32>)
+func.func @eight_bits(%k: tensor<?x8x1x128xbf16>, %kc: tensor<?x8x64x128xf8E4M3FN>, %n: tensor<?xi32>,
+    %t: tensor<?x?xi32>, %s: tensor<?x8xf32>) -> (tensor<?x8x64x128xf8E4M3FN>, tensor<?x8x64x128xf8E4M3FN>) {
+  %r:2 = attn.cache_append ins(%k, %k : tensor<?x8x1x128xbf16>, tensor<?x8x1x128xbf16>)
+      outs(%kc, %kc : tensor<?x8x64x128xf8E4M3FN>, tensor<?x8x64x128xf8E4M3FN>) key_lengths(%n : tensor<?xi32>)
+      page_table(%t : tensor<?x?xi32>) scales(%s, %s : tensor<?x8xf32>, tensor<?x8xf32>)
+      -> tensor<?x8x64x128xf8E4M3FN>, tensor<?x8x64x128xf8E4M3FN>
+  return %r#0, %r#1 : tensor<?x8x64x128xf8E4M3FN>, tensor<?x8x64x128xf8E4M3FN>
+}

@@ -16,10 +16,12 @@ from typing import Tuple
 import numpy as np
 
 # Bits of elements, whose values numpy has no type for, and the rounding of their type.
-BITS = {"bf16": np.uint16, "f16": np.uint16, "f32": np.uint32}
-EPSILON = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24}
+BITS = {"bf16": np.uint16, "f16": np.uint16, "f32": np.uint32, "f8E4M3FN": np.uint8, "f8E5M2": np.uint8}
+EPSILON = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24, "f8E4M3FN": 2.0**-4, "f8E5M2": 2.0**-3}
 # The smallest normal number: smaller ones may be rounded by their distance.
-TINY = {"bf16": 2.0**-126, "f16": 2.0**-14, "f32": 2.0**-126}
+TINY = {"bf16": 2.0**-126, "f16": 2.0**-14, "f32": 2.0**-126, "f8E4M3FN": 2.0**-6, "f8E5M2": 2.0**-14}
+#: Bits of the mantissa, bias and bits of the largest number of 8-bit types.
+EIGHT_BITS = {"f8E4M3FN": (3, 7, 0x7E), "f8E5M2": (2, 15, 0x7B)}
 #: Rows of the tables of angles.
 POSITIONS = 700
 
@@ -34,7 +36,33 @@ def to_bits(x, dtype):
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
 
 
+def make_numbers(dtype):
+    """All numbers of an 8-bit type from 0 on that are finite; the bits of a number are its index."""
+    mantissa, bias, largest = EIGHT_BITS[dtype]
+    bits = np.arange(largest + 1)
+    exponent, rest = bits >> mantissa, bits & ((1 << mantissa) - 1)
+    significand = rest + (exponent > 0) * 2.0**mantissa
+    return significand * 2.0 ** (np.maximum(exponent, 1) - bias - mantissa)
+
+
+def quantize(x, dtype):
+    """The bits of the 8-bit numbers next to f32 numbers, even ones of two, at most the largest."""
+    numbers = make_numbers(dtype)
+    middles = (numbers[1:] + numbers[:-1]) / 2
+    size = np.minimum(np.abs(x.astype(np.float64)), numbers[-1])
+    bits = np.searchsorted(middles, size)
+    bits += (bits < len(middles)) & (bits % 2 == 1) & (middles[np.minimum(bits, len(middles) - 1)] == size)
+    bits = np.where(np.isnan(x), 0x7F, bits)
+    return (bits | np.signbit(x) * 0x80).astype(np.uint8)
+
+
 def from_bits(bits, dtype):
+    if dtype in EIGHT_BITS:
+        numbers = np.full(128, np.nan)
+        numbers[: EIGHT_BITS[dtype][2] + 1] = make_numbers(dtype)
+        if dtype == "f8E5M2":
+            numbers[0x7C] = np.inf
+        return np.where(bits & 0x80, -1.0, 1.0) * numbers[bits & 0x7F]
     if dtype == "bf16":
         bits, dtype = bits.astype(np.uint32) << 16, "f32"
     # Bits of signalling NaNs are no error.
@@ -58,6 +86,9 @@ class Append:
     same_position: bool = False
     new_lengths: bool = True
     layout: str = "bhsd"
+    #: The type of the cache if it is another one, and whether it has scales.
+    cache_dtype: str = ""
+    scaled: bool = False
 
     # Of the compiler.
     options = []
@@ -70,6 +101,7 @@ class Append:
         if self.rotated:
             parts += [f"r{self.rotated}", self.table, *(["interleaved"] if self.interleaved else [])]
         parts += ["query"] * self.query + ["same"] * self.same_position + ["lengths"] * self.new_lengths
+        parts += [self.cache_dtype] * bool(self.cache_dtype) + ["scaled"] * self.scaled
         return "_".join([*parts, self.layout])
 
     __str__ = name.fget
@@ -77,6 +109,10 @@ class Append:
     @property
     def dims(self):
         return self.head_dim, self.value_dim or self.head_dim
+
+    @property
+    def stored(self):
+        return self.cache_dtype or self.dtype
 
     def arguments(self):
         """Names and types of the arguments of the function, in order."""
@@ -90,7 +126,9 @@ class Append:
             types["cos"] = types["sin"] = f"?x{self.rotated // 2}x{self.table}"
         if self.query:
             types["q"] = f"?x{hq}x?x{d}x{self.dtype}"
-        types.update(kc=f"?x{hkv}x{rows}x{d}x{self.dtype}", vc=f"?x{hkv}x{rows}x{dv}x{self.dtype}")
+        if self.scaled:
+            types["ks"] = types["vs"] = f"?x{hkv}xf32"
+        types.update(kc=f"?x{hkv}x{rows}x{d}x{self.stored}", vc=f"?x{hkv}x{rows}x{dv}x{self.stored}")
         if self.query:
             types["r"] = types["q"]
         if self.new_lengths:
@@ -116,6 +154,8 @@ class Append:
         if self.query:
             lines.append(f"      query(%q into %r : {types['q']}, {types['r']})")
         lines += ["      same_position"] * self.same_position
+        if self.scaled:
+            lines.append(f"      scales(%ks, %vs : {types['ks']}, {types['vs']})")
         values = ", ".join(f"%x#{i}" for i in range(len(results)))
         lines += [f"      -> {kinds}", f"  return {values} : {kinds}", "}", ""]
         return "\n".join(lines)
@@ -138,13 +178,19 @@ class Append:
         def draw(*shape):
             return to_bits(rng.standard_normal(shape), self.dtype)
 
-        def poison(*shape):
+        def poison(*shape, dtype=self.dtype):
             # Any bits, also those of signalling NaNs and subnormal numbers.
-            limit = np.iinfo(BITS[self.dtype]).max
-            return rng.integers(0, limit, shape, BITS[self.dtype], endpoint=True)
+            limit = np.iinfo(BITS[dtype]).max
+            return rng.integers(0, limit, shape, BITS[dtype], endpoint=True)
 
-        made.update(k=draw(batch, hkv, new, d), v=poison(batch, hkv, new, dv), kc=poison(entries, hkv, rows, d))
-        made.update(vc=poison(entries, hkv, rows, dv))
+        made.update(k=draw(batch, hkv, new, d), v=poison(batch, hkv, new, dv))
+        if self.cache_dtype:
+            # Numbers that an 8-bit type has, or is near to, beside any bits.
+            near = to_bits(rng.standard_normal(made["v"].shape) * 2.0 ** rng.integers(-12, 12, made["v"].shape), self.dtype)
+            made["v"] = np.where(rng.random(made["v"].shape) < 0.75, near, made["v"])
+        made.update(kc=poison(entries, hkv, rows, d, dtype=self.stored), vc=poison(entries, hkv, rows, dv, dtype=self.stored))
+        if self.scaled:
+            made.update({name: to_bits(2.0 ** rng.uniform(-8, 8, (batch, hkv)), "f32") for name in ("ks", "vs")})
         if self.rotated:
             angles = rng.uniform(-4, 4, (POSITIONS, self.rotated // 2))
             made.update(cos=to_bits(np.cos(angles), self.table), sin=to_bits(np.sin(angles), self.table))
@@ -193,14 +239,32 @@ class Append:
             return f"new lengths {after['next']}"
         return None
 
+    def _quantize(self, before, name, exact, error):
+        """Bits, numbers and allowed errors of new elements in a cache of 8 bits. The bits are exact if `error`, that of
+        the numbers in the type of the keys, is None."""
+        scale = from_bits(before[name[0] + "s"], "f32")[:, :, None, None] if self.scaled else 1.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            quotient = exact.astype(np.float32) / np.float32(scale)
+        bits = quantize(quotient, self.cache_dtype)
+        if error is None:
+            return bits, from_bits(bits, self.cache_dtype), np.zeros(bits.shape)
+        # Rotated keys are rounded to 8 bits alone.
+        largest = make_numbers(self.cache_dtype)[-1]
+        number = np.clip(exact / scale, -largest, largest)
+        allowed = EPSILON[self.cache_dtype] * np.maximum(abs(number), TINY[self.cache_dtype]) + error / scale
+        return bits, number, np.where(error > 0, allowed, 0)
+
     def _check_cache(self, before, after, name, source, lengths, valid):
         new = before[source].shape[2]
         positions = lengths[:, None] + np.arange(new)
         copied = before[source]
-        if source == "k" and self.rotated:
+        is_rotated = source == "k" and self.rotated
+        if is_rotated:
             exact, allowed = self._rotate(before, source, positions)
         else:
             exact, allowed = from_bits(copied, self.dtype), np.zeros(copied.shape)
+        if self.cache_dtype:
+            copied, exact, allowed = self._quantize(before, name, exact, allowed if is_rotated else None)
         entries, rows = np.broadcast_to(np.arange(len(lengths))[:, None], positions.shape), positions
         if self.page:
             entries, rows = np.take_along_axis(before["t"], positions // self.page, 1), positions % self.page
@@ -208,7 +272,7 @@ class Append:
         found = after[name].copy()
         picked = found.transpose(0, 2, 1, 3)[entries[written], rows[written]]
         chosen = [x.transpose(0, 2, 1, 3)[written] for x in (copied, exact, allowed)]
-        wrong = compare(chosen[0], picked, *chosen[1:], self.dtype)
+        wrong = compare(chosen[0], picked, *chosen[1:], self.stored)
         if wrong.any():
             return f"{wrong.sum()} new elements of {wrong.size}"
         found.transpose(0, 2, 1, 3)[entries[written], rows[written]] = before[name].transpose(0, 2, 1, 3)[
@@ -223,7 +287,10 @@ def compare(source, found, exact, allowed, dtype):
     """Where elements are wrong. Elements without an allowed error are bits of the source."""
     with np.errstate(invalid="ignore"):
         difference = abs(from_bits(found, dtype) - exact)
-        return np.where(allowed > 0, ~(difference <= allowed), found != source)
+        bits = found != source
+        if dtype in EIGHT_BITS:
+            bits &= ~(np.isnan(from_bits(found, dtype)) & np.isnan(exact))
+        return np.where(allowed > 0, ~(difference <= allowed), bits)
 
 
 VARIANTS = [
@@ -237,6 +304,11 @@ VARIANTS = [
     Append(128, "f16", head_dim=256, value_dim=128, heads=(6, 1)),
     Append(16, head_dim=24, rotated=12, interleaved=True, query=True, heads=(3, 3)),
     Append(64, head_dim=8, rotated=2, query=True, heads=(1, 1), table="bf16"),
+    Append(64, head_dim=128, rotated=128, query=True, heads=(32, 8), cache_dtype="f8E4M3FN", scaled=True),
+    Append(0, head_dim=128, rotated=64, interleaved=True, query=True, cache_dtype="f8E5M2", scaled=True, layout="bshd"),
+    Append(16, "f16", head_dim=80, value_dim=48, cache_dtype="f8E4M3FN"),
+    Append(0, "f32", head_dim=32, value_dim=64, rotated=32, cache_dtype="f8E5M2", heads=(2, 1)),
+    Append(128, "f32", head_dim=48, rotated=12, interleaved=True, query=True, cache_dtype="f8E4M3FN", scaled=True),
 ]
 
 # Lengths of the entries, new keys, queries, and keys that there is room for beyond what the longest entry needs.

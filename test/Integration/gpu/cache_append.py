@@ -26,12 +26,18 @@ from attention import compile_artifacts
 from device_suite import load, run_subset_suite
 from kv_append import BITS, CASES, VARIANTS, make_bad
 
-SIGNED = {np.dtype(np.uint16): np.int16, np.dtype(np.uint32): np.int32, np.dtype(np.int32): np.int32}
+SIGNED = {
+    np.dtype(np.uint8): np.int8, np.dtype(np.uint16): np.int16, np.dtype(np.uint32): np.int32,
+    np.dtype(np.int32): np.int32,
+}  # fmt: skip
 
 
 def upload(torch, variant, arrays):
     """The arguments on the device, in the layout of the variant."""
-    dtypes = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "i32": torch.int32}
+    dtypes = {
+        "bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "i32": torch.int32,
+        "f8E4M3FN": torch.float8_e4m3fn, "f8E5M2": torch.float8_e5m2,
+    }  # fmt: skip
     tensors = {}
     for name, array in arrays.items():
         tensor = torch.from_numpy(array.view(SIGNED[array.dtype]).copy()).cuda().view(dtypes[variant.type_of(name)])
@@ -45,7 +51,7 @@ def download(torch, variant, tensors):
     arrays = {}
     for name, tensor in tensors.items():
         dtype = variant.type_of(name)
-        signed = torch.int16 if dtype in ("bf16", "f16") else torch.int32
+        signed = {2: torch.int16, 1: torch.int8}.get(tensor.element_size(), torch.int32)
         array = tensor.contiguous().view(signed).cpu().numpy()
         arrays[name] = array.view(BITS.get(dtype, np.int32))
     return arrays

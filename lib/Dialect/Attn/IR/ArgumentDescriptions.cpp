@@ -154,6 +154,8 @@ Names CacheAppendOp::getNamedOperands() {
           {getCos(), "cos"},
           {getSin(), "sin"},
           {getQuery(), "q"},
+          {getKeyScale(), "k_scale"},
+          {getValueScale(), "v_scale"},
           {getKeyCache(), "k_cache"},
           {getValueCache(), "v_cache"},
           {getRotatedQuery(), "rotated_q"},
@@ -166,6 +168,7 @@ EqualSizesList CacheAppendOp::getEqualSizes() {
   addSizes(getPageTable() ? pages : batches, {getKeyCache(), getValueCache()},
            0);
   addSizes(batches, {getNewLengths(), getQuery(), getRotatedQuery()}, 0);
+  addSizes(batches, {getKeyScale(), getValueScale()}, 0);
   addSizes(queries, {getQuery(), getRotatedQuery()}, 2);
   addSizes(keys, {getKeyCache(), getValueCache()}, 2);
   addSizes(newKeys, {getKey(), getValue()}, 2);

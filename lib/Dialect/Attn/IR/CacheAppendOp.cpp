@@ -118,6 +118,29 @@ static LogicalResult verifyPresence(CacheAppendOp op) {
     return op.emitOpError("'interleaved' needs 'rotary'");
   if (op.getSamePosition() && !op.getQuery())
     return op.emitOpError("'same_position' needs 'query'");
+  if (bool(op.getKeyScale()) != bool(op.getValueScale()))
+    return op.emitOpError("needs both or none of 'key_scale' and "
+                          "'value_scale'");
+  return success();
+}
+
+/// Checks the element type of the cache, and that it has the scales that are
+/// given.
+static LogicalResult verifyCacheTypes(CacheAppendOp op) {
+  Type key = getElementTypeOrSelf(op.getKey());
+  Type expected = getElementTypeOrSelf(op.getKeyCache());
+  if (expected != key && !isFloat8(expected))
+    return op.emitOpError("element type of 'key_cache' must be that of 'key', ")
+           << key << ", or f8E4M3FN or f8E5M2 (was " << expected << ")";
+  Type element = getElementTypeOrSelf(op.getValueCache());
+  if (element != expected)
+    return op.emitOpError("element type of 'value_cache' must be that of "
+                          "'key_cache', ")
+           << expected << " (was " << element << ")";
+  if (op.getKeyScale() && !isFloat8(expected))
+    return op.emitOpError("'scales' are for a cache of f8E4M3FN or f8E5M2 "
+                          "(element type of 'key_cache' was ")
+           << expected << ")";
   return success();
 }
 
@@ -129,14 +152,16 @@ static LogicalResult verifyOperandTypes(CacheAppendOp op) {
   Type expected = getElementTypeOrSelf(op.getKey());
   for (NamedOperand operand : getHeadOperands(op)) {
     Type element = getElementTypeOrSelf(operand.value);
-    if (element != expected)
+    bool isCache = operand.value == op.getKeyCache() ||
+                   operand.value == op.getValueCache();
+    if (!isCache && element != expected)
       return op.emitOpError("element type of '")
              << operand.name << "' must be that of 'key', " << expected
              << " (was " << element << ")";
     if (failed(verifyHeadSizes(op, operand)))
       return failure();
   }
-  return success();
+  return verifyCacheTypes(op);
 }
 
 /// The pairs of sizes that must be equal.
@@ -168,6 +193,13 @@ static SmallVector<EqualDims> getEqualDims(CacheAppendOp op) {
       dims.push_back(
           {{"rotated_query", op.getRotatedQuery()}, dim, query, dim});
   }
+  if (op.getKeyScale())
+    for (NamedOperand scale :
+         {NamedOperand{"key_scale", op.getKeyScale()},
+          NamedOperand{"value_scale", op.getValueScale()}}) {
+      entries.push_back(scale);
+      dims.push_back({scale, 1, key, 1});
+    }
   for (NamedOperand operand : entries)
     dims.push_back({operand, 0, key, 0});
   return dims;

@@ -24,6 +24,14 @@ def Attn_RotaryTable
                       ".getElementType())">]>,
            "2-D tensor or memref of bf16, f16 or f32 values">;
 
+/// f32, two dimensions: batch entry, key head.
+def Attn_ScaleTable
+    : Type<And<[Or<[AnyRankedTensor.predicate, AnyMemRef.predicate]>,
+                CPred<"::llvm::cast<::mlir::ShapedType>($_self).getRank() == 2">,
+                CPred<"::llvm::cast<::mlir::ShapedType>($_self)"
+                      ".getElementType().isF32()">]>,
+           "2-D tensor or memref of f32 values">;
+
 def Attn_CacheAppendOp : Attn_Op<"cache_append", [
     AttrSizedOperandSegments, DestinationStyleOpInterface,
     DeclareOpInterfaceMethods<DescribableOpInterface, ["getStagedOperands"]>,
@@ -50,12 +58,13 @@ def Attn_CacheAppendOp : Attn_Op<"cache_append", [
     |---|---|---|
     | `key` | `[B, Hkv, Snew, Dqk]` | bf16, f16 or f32 |
     | `value` | `[B, Hkv, Snew, Dv]` | as `key` |
-    | `key_cache` | `[B, Hkv, Skv, Dqk]`, or `[pages, Hkv, page, Dqk]` | as `key` |
-    | `value_cache` | `[B, Hkv, Skv, Dv]`, or `[pages, Hkv, page, Dv]` | as `key` |
+    | `key_cache` | `[B, Hkv, Skv, Dqk]`, or `[pages, Hkv, page, Dqk]` | as `key`, f8E4M3FN or f8E5M2 |
+    | `value_cache` | `[B, Hkv, Skv, Dv]`, or `[pages, Hkv, page, Dv]` | as `key_cache` |
     | `key_lengths` | `[B]` | i32 |
     | `new_lengths` (optional) | `[B]` | i32 |
     | `page_table` (optional) | `[B, max_pages]` | i32 |
     | `cos`, `sin` (optional) | `[positions, R / 2]` | bf16, f16 or f32 |
+    | `key_scale`, `value_scale` (optional) | `[B, Hkv]` | f32 |
     | `query`, `rotated_query` (optional) | `[B, Hq, Sq, Dqk]` | as `key` |
 
     Batch and sequence dimensions may be dynamic; heads, head dims, the page size and
@@ -68,6 +77,12 @@ def Attn_CacheAppendOp : Attn_Op<"cache_append", [
     `interleaved`. The arithmetic is f32, and the result is rounded once. Without
     `rotary`, `rotate` does nothing. With `same_position` all queries of an entry have
     the position of its first new key, `key_lengths[b]`.
+
+    A cache of 8 bits holds quotients of f32, rounded once to nearest even: of the
+    elements and the scale of their batch entry and head, by which readers of the
+    cache multiply, or 1 without `scales`. Quotients beyond the largest finite number
+    of the type become that number; NaN stays NaN. Elements of wider caches have no
+    scales.
 
     Lengths and tables are read when the operation runs, on the device that runs it.
     An entry is valid if `key_lengths[b]` is not negative, `key_lengths[b] + Snew` is
@@ -90,6 +105,11 @@ def Attn_CacheAppendOp : Attn_Op<"cache_append", [
         page_table(%table : memref<?x?xi32>)
         rotary(%cos, %sin : memref<8192x64xf32>, memref<8192x64xf32>) interleaved
         query(%q into %rotated : memref<?x32x1x128xbf16>, memref<?x32x1x128xbf16>)
+    attn.cache_append ins(%k, %v : memref<?x8x1x128xbf16>, memref<?x8x1x128xbf16>)
+        outs(%key_cache, %value_cache
+            : memref<?x8x4096x128xf8E4M3FN>, memref<?x8x4096x128xf8E4M3FN>)
+        key_lengths(%lengths : memref<?xi32>)
+        scales(%key_scale, %value_scale : memref<?x8xf32>, memref<?x8xf32>)
     ```
   }];
   let arguments = (ins Attn_HeadTensor:$key, Attn_HeadTensor:$value,
@@ -98,7 +118,9 @@ def Attn_CacheAppendOp : Attn_Op<"cache_append", [
                        Optional<Attn_RotaryTable>:$cos,
                        Optional<Attn_RotaryTable>:$sin,
                        Optional<Attn_HeadTensor>:$query,
-                       Attn_HeadTensor:$key_cache, Attn_HeadTensor:$value_cache,
+                       Optional<Attn_ScaleTable>:$key_scale,
+                       Optional<Attn_ScaleTable>:$value_scale,
+                       Attn_MultiplicandTensor:$key_cache, Attn_MultiplicandTensor:$value_cache,
                        Optional<Attn_HeadTensor>:$rotated_query,
                        Optional<Attn_SequenceTensor>:$new_lengths,
                        UnitAttr:$interleaved, UnitAttr:$same_position,
@@ -115,6 +137,7 @@ def Attn_CacheAppendOp : Attn_Op<"cache_append", [
     (`query` `(` $query^ `into` $rotated_query
         `:` type($query) `,` type($rotated_query) `)`)?
     (`same_position` $same_position^)?
+    (`scales` `(` $key_scale^ `,` $value_scale `:` type($key_scale) `,` type($value_scale) `)`)?
     (`schedule` `(` $schedule^ `)`)? attr-dict (`->` type($results)^)?
   }];
   let hasVerifier = 1;
