@@ -296,6 +296,17 @@ bool WarpSpecializedSchedules::canHaveThreeConsumers() {
          !(isMasked && op.getDropoutMask()) && !hasManyRngKeys(op) && !dropsF32;
 }
 
+/// Whether warps of a consumer have no rows, of which the output of a work item
+/// has as many for all work items.
+static bool hasEmptyWarps(AttentionOp op, int64_t queries, bool packsGqa) {
+  constexpr int64_t warpRows = warpgroupRows / 4;
+  // Several packed queries are stored row by row.
+  if (packsGqa && queries != 1)
+    return false;
+  int64_t rows = packsGqa ? op.getGroupSize() : queries;
+  return rows <= warpgroupRows - warpRows;
+}
+
 std::optional<ScheduleCandidate> WarpSpecializedSchedules::getForFewQueries() {
   int64_t count = getMinVHeadDimTiles(op);
   std::optional<ScheduleCandidate> found = getForFewQueriesIn(count);
@@ -356,8 +367,11 @@ WarpSpecializedSchedules::getForFewQueriesIn(int64_t vHeadDimTiles) {
   parameters.traversal = attn_tile::TraversalKind::Grid;
   parameters.interleave = balancesSplits ? 0 : 1;
   // Conversions take more time than copies, so that both CTAs of an SM must
-  // have work.
+  // have work. Warps without rows convert values if their number is static.
   int64_t busyCtas = convertsKeys(op) ? ctasPerSm : 1;
+  parameters.idleWarpsConvert = convertsKeys(op);
+  parameters.skipEmptyRows =
+      convertsKeys(op) && hasEmptyWarps(op, queries, packsGqa);
   parameters.splitKvWorkItems = splits ? busyCtas * device.sms : 0;
   parameters.packGqa = packsGqa;
   parameters.l2Promotion = streamedPromotion;

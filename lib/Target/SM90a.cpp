@@ -42,7 +42,8 @@ class SM90aTarget : public StagingTarget,
                     public ClusterTarget,
                     public BulkReductionTarget,
                     public SemaphoreTarget,
-                    public OrderedAccumulationTarget {
+                    public OrderedAccumulationTarget,
+                    public TileConversionTarget {
 public:
   StringRef getName() const override { return "sm_90a"; }
   StringRef getDefaultDevice() const override { return "h200"; }
@@ -66,6 +67,7 @@ public:
   const OrderedAccumulationTarget *getOrderedAccumulation() const override {
     return this;
   }
+  const TileConversionTarget *getConversions() const override { return this; }
   int64_t getSharedMemoryBytes() const override { return 227 * 1024; }
 
   LogicalResult
@@ -142,6 +144,13 @@ public:
   SmallVector<Value> emitReadAndClearDq(OpBuilder &builder, Location loc,
                                         Value stage,
                                         Value address) const override;
+  void emitInitConverted(OpBuilder &builder, Location loc,
+                         const StagedTile &stage, int64_t warps,
+                         int64_t consumers) const override;
+  LogicalResult emitConvert(OpBuilder &builder, attn_tile::ConvertOp op,
+                            const StagedTile &source, const StagedTile &result,
+                            Value parity, Value numRows,
+                            const ThreadPosition &position) const override;
   int64_t getMmaRegisters(attn_tile::MmaStartOp op) const override;
   FailureOr<SmallVector<Value>>
   emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op, ValueRange lhs,
@@ -1115,6 +1124,49 @@ static SmallVector<unsigned> getInstructionOrder(unsigned numRegisters,
         order.push_back(block * perBlock + column / 2 * 4 + row * 2 +
                         column % 2);
   return order;
+}
+
+//===----------------------------------------------------------------------===//
+// Conversions by idle warps
+//===----------------------------------------------------------------------===//
+
+void SM90aTarget::emitInitConverted(OpBuilder &builder, Location loc,
+                                    const StagedTile &stage, int64_t warps,
+                                    int64_t consumers) const {
+  auto init = [&](Value barrier, int64_t arrivals) {
+    ptx::emit(builder, loc, "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r",
+              {barrier, ptx::constant(builder, loc, arrivals)});
+  };
+  init(stage.full, warps);
+  init(stage.empty, consumers / getReleasingThreads(/*byThreads=*/false));
+}
+
+LogicalResult SM90aTarget::emitConvert(OpBuilder &builder,
+                                       attn_tile::ConvertOp op,
+                                       const StagedTile &source,
+                                       const StagedTile &result, Value parity,
+                                       Value numRows,
+                                       const ThreadPosition &position) const {
+  constexpr int64_t loadsInFlight = 8;
+  Location loc = op.getLoc();
+  BufferType to = op.getPipe().getType().getBufferType();
+  emitConversion(builder, loc, op.getBuffer().getType(), to, source.address,
+                 result.address, numRows, loadsInFlight, position, [&] {
+                   StagingTarget::emitAcquire(builder, loc, result, parity, to);
+                 });
+  emitFenceBeforeMmas(builder, loc);
+  Value lane = arith::AndIOp::create(
+      builder, loc, position.thread,
+      ptx::constant(builder, loc, attn_tile::warpThreads - 1));
+  ptx::emit(builder, loc,
+            "{\n"
+            ".reg .pred first;\n"
+            "bar.warp.sync 0xffffffff;\n"
+            "setp.eq.s32 first, $1, 0;\n"
+            "@first mbarrier.arrive.shared::cta.b64 _, [$0];\n"
+            "}",
+            "r,r,~{memory}", {result.full, lane});
+  return success();
 }
 
 int64_t SM90aTarget::getMmaRegisters(attn_tile::MmaStartOp op) const {

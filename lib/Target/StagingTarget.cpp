@@ -73,9 +73,10 @@ public:
                  BufferType result, const ThreadPosition &position);
 
   /// Calls `beforeStores` between the first loads and the first stores. Rows
-  /// from `numRows` on, if given, become zero.
-  void emit(Value source, Value result, Value numRows, ExtendWord extend,
-            function_ref<void()> beforeStores);
+  /// from `numRows` on, if given, become zero. A thread has `loadsInFlight`
+  /// loads in flight.
+  void emit(Value source, Value result, Value numRows, int64_t loadsInFlight,
+            ExtendWord extend, function_ref<void()> beforeStores);
 
 private:
   /// The thread's places of one column of chunks, at its first row.
@@ -229,47 +230,65 @@ void StageConverter::emitClear(Value address, Value numRows) {
 }
 
 void StageConverter::emit(Value source, Value result, Value numRows,
-                          ExtendWord extend,
+                          int64_t loadsInFlight, ExtendWord extend,
                           function_ref<void()> beforeStores) {
-  // Loads that are in flight at a time.
-  constexpr int64_t maxLoads = 4;
+  // Loads that follow one another.
+  constexpr int64_t loadsAtOnce = 4;
   int64_t chunks = llvm::divideCeil(sourceType.getShape()[1], chunkBytes);
   int64_t rowSteps = getNumRowSteps();
-  for (int64_t number = 0; number < chunks / chunksAtOnce; ++number) {
-    Places places = emitPlaces(source, result, number);
-    for (int64_t first = 0; first < rowSteps; first += maxLoads) {
-      int64_t end = std::min(first + maxLoads, rowSteps);
-      SmallVector<SmallVector<Value>> loaded;
-      for (int64_t step = first; step < end; ++step)
-        loaded.push_back(emitLoad(places.source, step));
-      if (number == 0 && first == 0)
-        beforeStores();
-      for (int64_t step = first; step < end; ++step)
-        emitStores(places.result, step, loaded[step - first], extend);
-    }
-    if (numRows)
-      emitClear(places.result, numRows);
+  SmallVector<Places> places;
+  for (int64_t number = 0; number < chunks / chunksAtOnce; ++number)
+    places.push_back(emitPlaces(source, result, number));
+  int64_t count = static_cast<int64_t>(places.size()) * rowSteps;
+  SmallVector<SmallVector<Value>> loaded;
+  auto loadUntil = [&](int64_t end) {
+    for (auto number = static_cast<int64_t>(loaded.size());
+         number < std::min(end, count); ++number)
+      loaded.push_back(
+          emitLoad(places[number / rowSteps].source, number % rowSteps));
+  };
+  loadUntil(loadsInFlight);
+  beforeStores();
+  for (int64_t number = 0; number < count; ++number) {
+    if (number % loadsAtOnce == 0)
+      loadUntil(number + loadsInFlight);
+    Value place = places[number / rowSteps].result;
+    emitStores(place, number % rowSteps, loaded[number], extend);
+    if (numRows && (number + 1) % rowSteps == 0)
+      emitClear(place, numRows);
   }
+}
+
+void StagingTarget::emitConversion(OpBuilder &builder, Location loc,
+                                   BufferType from, BufferType to, Value source,
+                                   Value result, Value numRows,
+                                   int64_t loadsInFlight,
+                                   const ThreadPosition &position,
+                                   function_ref<void()> beforeStores) const {
+  StageConverter(builder, loc, from, to, position)
+      .emit(
+          source, result, numRows, loadsInFlight,
+          [&](Value word) {
+            return emitExtendFloat8(builder, loc, word, from.getElementType(),
+                                    to.getElementType());
+          },
+          beforeStores);
 }
 
 LogicalResult StagingTarget::emitLocalConvert(
     OpBuilder &builder, attn_tile::LocalConvertOp op, const StagedTile &source,
     const StagedTile &result, Value numRows,
     const ThreadPosition &position) const {
+  // Consumers have tiles in their registers.
+  constexpr int64_t loadsInFlight = 4;
   Location loc = op.getLoc();
-  BufferType from = op.getBuffer().getType(), to = op.getResult().getType();
-  StageConverter converter(builder, loc, from, to, position);
-  converter.emit(
-      source.address, result.address, numRows,
-      [&](Value word) {
-        return emitExtendFloat8(builder, loc, word, from.getElementType(),
-                                to.getElementType());
-      },
-      [&] {
-        // With several stages, other threads still read another one.
-        if (op.getPipe().getType().getStages() == 1)
-          emitRoleBarrier(builder, loc, position);
-      });
+  emitConversion(builder, loc, op.getBuffer().getType(),
+                 op.getResult().getType(), source.address, result.address,
+                 numRows, loadsInFlight, position, [&] {
+                   // With several stages, other threads still read another one.
+                   if (op.getPipe().getType().getStages() == 1)
+                     emitRoleBarrier(builder, loc, position);
+                 });
   emitFenceBeforeMmas(builder, loc);
   emitRoleBarrier(builder, loc, position);
   return success();

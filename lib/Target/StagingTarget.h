@@ -69,6 +69,16 @@ protected:
                                                 Location loc, Value word,
                                                 Type from, Type to) const;
 
+  /// Converts the thread's part of a staged tile of type `from` at `source` to
+  /// one of type `to` at `result`. Calls `beforeStores` between the first loads
+  /// and the first stores. Rows from `numRows` on, if given, become zero. A
+  /// thread has `loadsInFlight` loads of 16 bytes in flight.
+  void emitConversion(OpBuilder &builder, Location loc,
+                      attn_tile::BufferType from, attn_tile::BufferType to,
+                      Value source, Value result, Value numRows,
+                      int64_t loadsInFlight, const ThreadPosition &position,
+                      function_ref<void()> beforeStores) const;
+
   /// The instruction that tests a barrier, up to its operands.
   virtual StringRef getWaitInstruction() const = 0;
 

@@ -438,3 +438,14 @@ func.func @small_device_wide(%q: memref<1x16x512x512xbf16>, %o: memref<1x16x512x
   return
 }
 }
+
+// -----
+
+func.func @nothing_to_convert(%q: tensor<1x8x1x64xbf16>, %k: tensor<1x8x512x64xbf16>, %o: tensor<1x8x1x64xbf16>) -> tensor<1x8x1x64xbf16> {
+  // expected-error-re @below {{'attn.attention' op has nothing that idle warps convert as schedule '#attn_tile.warp_specialized<{{.*}}>' says: keys must have 8 bits and queries 16 (key element type 'bf16', query element type 'bf16')}}
+  %0 = attn.attention ins(%q, %k, %k : tensor<1x8x1x64xbf16>, tensor<1x8x512x64xbf16>, tensor<1x8x512x64xbf16>)
+      outs(%o : tensor<1x8x1x64xbf16>)
+      schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, idle_warps_convert = true>)
+      -> tensor<1x8x1x64xbf16>
+  return %0 : tensor<1x8x1x64xbf16>
+}

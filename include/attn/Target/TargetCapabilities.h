@@ -17,7 +17,14 @@
 
 #include "mlir/IR/Builders.h"
 
+namespace mlir::attn_tile {
+class ConvertOp;
+} // namespace mlir::attn_tile
+
 namespace mlir::attn {
+
+struct StagedTile;
+struct ThreadPosition;
 
 /// A stage of dQ tiles for ordered accumulation. Consumers write fragments to
 /// it, and two threads of idle warps alternate in adding its tiles to global
@@ -129,6 +136,26 @@ public:
                                     Value address, Value semaphore,
                                     Value number, int64_t firstWarp,
                                     int64_t bytes) const = 0;
+};
+
+/// Warps convert staged tiles of 8 bits while other warps multiply.
+class TileConversionTarget {
+public:
+  virtual ~TileConversionTarget() = default;
+
+  /// Initialises the barriers of a stage that `warps` warps fill, and that MMAs
+  /// of `consumers` threads read. Run by one thread.
+  virtual void emitInitConverted(OpBuilder &, Location, const StagedTile &stage,
+                                 int64_t warps, int64_t consumers) const = 0;
+  /// Converts the thread's part of a full stage `source` of 8-bit elements to a
+  /// stage `result` of 16-bit ones, once that is empty, and announces it. Rows
+  /// from `numRows` on, if given, become zero. `parity` is the parity of the
+  /// number of the use of `result`, from 0.
+  virtual LogicalResult emitConvert(OpBuilder &, attn_tile::ConvertOp op,
+                                    const StagedTile &source,
+                                    const StagedTile &result, Value parity,
+                                    Value numRows,
+                                    const ThreadPosition &position) const = 0;
 };
 
 } // namespace mlir::attn

@@ -115,6 +115,7 @@ public:
   virtual const OrderedAccumulationTarget *getOrderedAccumulation() const {
     return nullptr;
   }
+  virtual const TileConversionTarget *getConversions() const { return nullptr; }
 
   //===--------------------------------------------------------------------===//
   // Capacities

@@ -524,6 +524,14 @@ static void collectUses(KernelOp kernel, KernelContext &context) {
       context.addedInOrder.insert(add.getPipe().getDefiningOp());
     if (auto count = dyn_cast<SemaphoreAddOp>(op); count && count.getPipe())
       context.counted.insert(count.getPipe().getDefiningOp());
+    if (auto convert = dyn_cast<ConvertOp>(op)) {
+      int64_t warps = context.countWarps(convert);
+      context.fillingWarps[convert.getPipe().getDefiningOp()] = warps;
+      if (Operation *pipe = getPipe(convert.getBuffer())) {
+        context.convertingWarps[pipe] = warps;
+        context.readByThreads.insert(pipe);
+      }
+    }
     auto read = dyn_cast<ReadOp>(op);
     if (Operation *pipe = read ? getPipe(read.getBuffer()) : nullptr)
       context.readByThreads.insert(pipe);

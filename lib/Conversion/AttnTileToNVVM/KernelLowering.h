@@ -82,6 +82,9 @@ struct KernelContext {
   DenseMap<Operation *, int64_t> newerMmas;
   /// Pipes whose tiles threads read by `attn_tile.read`, and so also release.
   DenseSet<Operation *> readByThreads;
+  /// The warps that convert the tiles of pipes, and those that fill pipes with
+  /// converted tiles.
+  DenseMap<Operation *, int64_t> convertingWarps, fillingWarps;
   /// Pipes of tiles in fragment order that auxiliary warps accumulate in order,
   /// and pipes whose additions an auxiliary warp counts.
   DenseSet<Operation *> addedInOrder, counted;
@@ -97,6 +100,35 @@ struct KernelContext {
   /// The warps that run the `attn_tile.auxiliary_warps` that `op` is in.
   IdleWarps getIdleWarps(Operation *op) const {
     return idleWarps.lookup(op->getParentOfType<attn_tile::AuxiliaryWarpsOp>());
+  }
+
+  /// The warps that run a conversion.
+  int64_t countWarps(attn_tile::ConvertOp op) const {
+    if (op->getParentOfType<attn_tile::AuxiliaryWarpsOp>())
+      return getIdleWarps(op).count;
+    auto role = op->getParentOfType<attn_tile::RoleOp>();
+    int64_t warps = role ? role.getWarpgroups() * warpsPerWarpgroup
+                         : numThreads / attn_tile::warpThreads;
+    return warps - static_cast<int64_t>(op.getFirstWarp().value_or(0));
+  }
+  /// Index of the thread among those of the warps that run a conversion.
+  ThreadPosition getPosition(OpBuilder &builder,
+                             attn_tile::ConvertOp op) const {
+    Location loc = op.getLoc();
+    auto subtract = [&](Value value, int64_t amount) -> Value {
+      Value constant = arith::ConstantIntOp::create(builder, loc, amount, 32);
+      return arith::SubIOp::create(builder, loc, value, constant);
+    };
+    bool isIdle = bool(op->getParentOfType<attn_tile::AuxiliaryWarpsOp>());
+    ThreadPosition position{thread, warpgroup, warp, numThreads};
+    if (!isIdle)
+      position = getPosition(builder, op.getOperation());
+    int64_t first = isIdle
+                        ? getIdleWarps(op).first
+                        : static_cast<int64_t>(op.getFirstWarp().value_or(0));
+    return {subtract(position.thread, first * attn_tile::warpThreads),
+            position.warpgroup, subtract(position.warp, first),
+            countWarps(op) * attn_tile::warpThreads};
   }
 
   int64_t getRows(VectorType type) const {

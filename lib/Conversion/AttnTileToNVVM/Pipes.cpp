@@ -33,6 +33,13 @@ struct CreatePipeLowering : public KernelPattern<CreatePipeOp> {
     const SemaphoreTarget *semaphores = context.target.getSemaphores();
     if (isCounted && !semaphores)
       return emitMissing(op, "semaphores", context.target);
+    int64_t fillingWarps = context.fillingWarps.lookup(op);
+    const TileConversionTarget *conversions = context.target.getConversions();
+    if (fillingWarps && !conversions)
+      return emitMissing(op, "conversions by idle warps", context.target);
+    StageThreads threads = context.stageThreads;
+    if (int64_t warps = context.convertingWarps.lookup(op))
+      threads.consumers = warps * warpThreads;
     Location loc = op.getLoc();
     PipeType type = op.getPipe().getType();
     Value stage = emitAdd(rewriter, loc, context.shared, *op.getOffset());
@@ -51,9 +58,13 @@ struct CreatePipeLowering : public KernelPattern<CreatePipeOp> {
       for (int64_t i = 0; i < type.getStages(); ++i) {
         Value full = emitAdd(builder, loc, barriers, i * bytes);
         Value empty = emitAdd(builder, loc, barriers, i * bytes + bytes / 2);
-        context.target.emitInitBarriers(
-            builder, loc, {stage, full, empty}, context.stageThreads,
-            context.readByThreads.contains(op), type.getCluster());
+        if (fillingWarps)
+          conversions->emitInitConverted(builder, loc, {stage, full, empty},
+                                         fillingWarps, threads.consumers);
+        else
+          context.target.emitInitBarriers(
+              builder, loc, {stage, full, empty}, threads,
+              context.readByThreads.contains(op), type.getCluster());
       }
     });
     rewriter.replaceOpWithMultiple(
@@ -99,6 +110,30 @@ static StagedTile emitSharedStage(OpBuilder &builder, Location loc,
   return {address, pipe[1], pipe[1]};
 }
 
+/// The stage of `position` of a pipe and the parity of its use.
+static std::pair<StagedTile, Value>
+emitStageWithBarriers(OpBuilder &builder, Location loc,
+                      const TargetInfo &target, PipeType type, ValueRange pipe,
+                      Value position) {
+  auto [stage, parity] =
+      emitStageAndParity(builder, loc, position, type.getStages());
+  Value address = emitElement(builder, loc, pipe[0], stage,
+                              target.getStageBytes(type.getBufferType()));
+  Value full =
+      emitElement(builder, loc, pipe[1], stage, target.getBarrierBytes());
+  Value empty = emitAdd(builder, loc, full, target.getBarrierBytes() / 2);
+  return {{address, full, empty}, parity};
+}
+
+/// The rows of a tile that are in a sequence, of `extent` rows, in which the
+/// tile's first row is `first`; null without a sequence.
+static Value emitNumRows(OpBuilder &builder, Location loc, ValueRange first,
+                         ValueRange extent) {
+  if (extent.empty())
+    return nullptr;
+  return arith::SubIOp::create(builder, loc, extent.front(), first.front());
+}
+
 /// Replaces the buffer that `op` returns.
 static void replaceByStage(ConversionPatternRewriter &rewriter, Operation *op,
                            const StagedTile &stage) {
@@ -120,14 +155,9 @@ struct PipeAccessLowering : public KernelPattern<OpTy> {
     Location loc = op.getLoc();
     const TargetInfo &target = this->context.target;
     PipeType type = op.getPipe().getType();
-    auto [stage, parity] = emitStageAndParity(
-        rewriter, loc, adaptor.getPosition().front(), type.getStages());
-    Value address = emitElement(rewriter, loc, adaptor.getPipe()[0], stage,
-                                target.getStageBytes(type.getBufferType()));
-    Value full = emitElement(rewriter, loc, adaptor.getPipe()[1], stage,
-                             target.getBarrierBytes());
-    Value empty = emitAdd(rewriter, loc, full, target.getBarrierBytes() / 2);
-    StagedTile tile = {address, full, empty};
+    auto [tile, parity] =
+        emitStageWithBarriers(rewriter, loc, target, type, adaptor.getPipe(),
+                              adaptor.getPosition().front());
     if (isa<AcquireOp>(op))
       target.emitAcquire(rewriter, loc, tile, parity, type.getBufferType());
     else
@@ -164,16 +194,36 @@ struct LocalConvertLowering : public KernelPattern<LocalConvertOp> {
     StagedTile result = emitSharedStage(
         rewriter, op.getLoc(), context.target, op.getPipe().getType(),
         adaptor.getPipe(), adaptor.getPosition().front());
-    Value numRows;
-    if (op.getExtent())
-      numRows = arith::SubIOp::create(rewriter, op.getLoc(),
-                                      adaptor.getExtent().front(),
-                                      adaptor.getFirst().front());
     if (failed(context.target.emitLocalConvert(
-            rewriter, op, getStagedTile(adaptor.getBuffer()), result, numRows,
+            rewriter, op, getStagedTile(adaptor.getBuffer()), result,
+            emitNumRows(rewriter, op.getLoc(), adaptor.getFirst(),
+                        adaptor.getExtent()),
             context.getPosition(rewriter, op))))
       return failure();
     replaceByStage(rewriter, op, result);
+    return success();
+  }
+};
+
+struct ConvertLowering : public KernelPattern<ConvertOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(ConvertOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    const TileConversionTarget *conversions = context.target.getConversions();
+    if (!conversions)
+      return emitMissing(op, "conversions by idle warps", context.target);
+    Location loc = op.getLoc();
+    auto [result, parity] = emitStageWithBarriers(
+        rewriter, loc, context.target, op.getPipe().getType(),
+        adaptor.getPipe(), adaptor.getPosition().front());
+    if (failed(conversions->emitConvert(
+            rewriter, op, getStagedTile(adaptor.getBuffer()), result, parity,
+            emitNumRows(rewriter, loc, adaptor.getFirst(), adaptor.getExtent()),
+            context.getPosition(rewriter, op))))
+      return failure();
+    rewriter.eraseOp(op);
     return success();
   }
 };
@@ -377,12 +427,13 @@ struct MmaWaitBeforeLowering : public KernelPattern<MmaWaitBeforeOp> {
 void attn::populatePipePatterns(RewritePatternSet &patterns,
                                 const TypeConverter &converter,
                                 const KernelContext &context) {
-  patterns.add<CreatePipeLowering, PipeAccessLowering<AcquireOp>,
-               PipeAccessLowering<WaitOp>, LocalStoreLowering,
-               LocalConvertLowering, CopyLowering, StoreThroughLowering,
-               CommitLowering, ClearLowering, ReadLowering, ReleaseLowering,
-               MmaStartLowering, MmaWaitLowering, MmaWaitBeforeLowering>(
-      converter, patterns.getContext(), context);
+  patterns
+      .add<CreatePipeLowering, PipeAccessLowering<AcquireOp>,
+           PipeAccessLowering<WaitOp>, LocalStoreLowering, LocalConvertLowering,
+           ConvertLowering, CopyLowering, StoreThroughLowering, CommitLowering,
+           ClearLowering, ReadLowering, ReleaseLowering, MmaStartLowering,
+           MmaWaitLowering, MmaWaitBeforeLowering>(
+          converter, patterns.getContext(), context);
 }
 
 int64_t attn::countNewerMmas(Operation *wait, Value pending) {

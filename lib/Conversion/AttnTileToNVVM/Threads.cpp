@@ -263,6 +263,26 @@ struct IsActiveWarpLowering : public KernelPattern<IsActiveWarpOp> {
   }
 };
 
+/// Warp `w` has 16 rows from row `16 w` on.
+struct HasRowsLowering : public KernelPattern<HasRowsOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(HasRowsOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    if (!op->getParentOfType<RoleOp>())
+      return rewriter.notifyMatchFailure(op, "not in a role");
+    constexpr int64_t rows = warpgroupRows / warpsPerWarpgroup;
+    Location loc = op.getLoc();
+    Value first = arith::MulIOp::create(rewriter, loc,
+                                        context.getPosition(rewriter, op).warp,
+                                        createI32(rewriter, loc, rows));
+    rewriter.replaceOpWithNewOp<arith::CmpIOp>(op, arith::CmpIPredicate::slt,
+                                               first, adaptor.getN().front());
+    return success();
+  }
+};
+
 struct AssumeUpperBoundLowering : public KernelPattern<AssumeUpperBoundOp> {
   using KernelPattern::KernelPattern;
 
@@ -280,6 +300,6 @@ void attn::populateThreadPatterns(RewritePatternSet &patterns,
                                   const TypeConverter &converter,
                                   const KernelContext &context) {
   patterns.add<AssumeUpperBoundLowering, WarpCompactLowering, ThreadForLowering,
-               ReduceLowering, FetchWorkItemLowering, IsActiveWarpLowering>(
-      converter, patterns.getContext(), context);
+               ReduceLowering, FetchWorkItemLowering, IsActiveWarpLowering,
+               HasRowsLowering>(converter, patterns.getContext(), context);
 }

@@ -52,6 +52,12 @@ static constexpr double maxPlainScore = 1 << 24, maxBoundedScore = 1 << 26;
 /// number. Conditional rescaling divides it between both.
 static constexpr int maxFloat8Exponent = 8, float8Growth = 4;
 
+/// Probabilities that are rounded to f16 for values of 8 bits are multiplied by
+/// a power of two, so that few of those are lost that bf16 would keep. With the
+/// growth of maxima they are at most 2^15, the largest power of two below
+/// infinity.
+static constexpr int maxFloat16Exponent = 15;
+
 /// The row result of attention.
 static constexpr unsigned lseResult = 0;
 
@@ -125,6 +131,8 @@ private:
   bool clearsExponents;
   /// exp(score) is exp2(exponentScale * x) of the element x of a tile.
   double exponentScale;
+  /// The type to which values of 8 bits are extended, if they are.
+  Type extendedValue;
   /// Each probability of a tile, and each row sum, is multiplied by 2^shift.
   int shift = 0;
   /// How far maxima may exceed their reference, as a power of two.
@@ -145,6 +153,11 @@ TileSoftmax::TileSoftmax(AttentionOp attention, StreamedTile &tile)
   if (isFloat8(element)) {
     maxGrowth = isRescaleConditional ? float8Growth : 0;
     shift = maxFloat8Exponent - int(maxGrowth);
+  } else if (isFloat8(getElementTypeOrSelf(attention.getValue())) &&
+             !element.isF32()) {
+    // Extending 8 bits to f16 is cheaper than to bf16, which needs f32.
+    extendedValue = b.getF16Type();
+    shift = maxFloat16Exponent - (isRescaleConditional ? int(maxGrowth) : 0);
   }
   mayScoresBeLarge =
       element.isF32() || isa<Float8E5M2Type>(element) ||
@@ -245,7 +258,7 @@ RowState TileSoftmax::emitStep(Value scores, const RowState &state) {
   Value oldAcc =
       arith::MulFOp::create(b, state.acc, broadcastRows(alpha, tile.vHeadDim));
   // Values after the sequence are zero: P = 0 times a NaN or infinity is NaN.
-  Value values = tile.loadValues();
+  Value values = tile.loadValues(extendedValue);
   Type element = getProbabilityType(values);
   // Dropout is for elements of 16 bits or more.
   if (!isFloat8(element))

@@ -130,9 +130,10 @@ private:
   static std::pair<Value, double> splitFactor(Region &region);
 
   /// Loads a tile of the keys, or of the values if `isValue`. Rows of values
-  /// after the end of the sequence are zero.
+  /// after the end of the sequence are zero. Elements of 8 bits of wider
+  /// queries are extended to `element`, or to the type of the queries.
   Value loadKeyTile(const WorkItem &item, Value firstKey, Value position,
-                    Value length, bool isValue);
+                    Value length, bool isValue, Type element = nullptr);
   /// The same tile with the elements that memory has.
   Value loadStoredKeyTile(const WorkItem &item, Value firstKey, Value position,
                           Value length, bool isValue);
@@ -203,7 +204,7 @@ public:
   Value getArgument(Value operand) override {
     return writer.reductionArguments.lookup(operand);
   }
-  Value loadValues() override;
+  Value loadValues(Type element) override;
   Value emitDrop(Value tile, bool areBelowTwo) override;
   Value addValuesAtQueries(Value tile, Value factor) override;
   Value emitIsSplitEmpty() override {
@@ -623,9 +624,9 @@ Value KernelWriter::emitKeepMask(const WorkItem &item, Value firstKey) {
                               KernelDropout::WordPlacement::Whole);
 }
 
-Value KernelWriter::Tile::loadValues() {
+Value KernelWriter::Tile::loadValues(Type element) {
   return writer.loadKeyTile(item, step.firstKey, step.index, step.count,
-                            /*isValue=*/true);
+                            /*isValue=*/true, element);
 }
 
 Value KernelWriter::Tile::emitDrop(Value tile, bool areBelowTwo) {
@@ -803,14 +804,15 @@ Value KernelWriter::Tile::addValuesAtQueries(Value tile, Value factor) {
 }
 
 Value KernelWriter::loadKeyTile(const WorkItem &item, Value firstKey,
-                                Value position, Value length, bool isValue) {
+                                Value position, Value length, bool isValue,
+                                Type element) {
   Value tile = loadStoredKeyTile(item, firstKey, position, length, isValue);
   // 8-bit keys and values are multiplied in the type of wider queries.
   auto type = cast<VectorType>(tile.getType());
-  Type element = getElementTypeOrSelf(query);
-  if (type.getElementTypeBitWidth() >= element.getIntOrFloatBitWidth())
+  Type wide = getElementTypeOrSelf(query);
+  if (type.getElementTypeBitWidth() >= wide.getIntOrFloatBitWidth())
     return tile;
-  return arith::ExtFOp::create(b, type.clone(element), tile);
+  return arith::ExtFOp::create(b, type.clone(element ? element : wide), tile);
 }
 
 Value KernelWriter::loadStoredKeyTile(const WorkItem &item, Value firstKey,

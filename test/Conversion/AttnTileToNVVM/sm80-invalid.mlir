@@ -190,3 +190,16 @@ attn_tile.kernel @large_tile(%a: memref<?x?xf32>) attributes {layout = #attn_til
   attn_tile.store %t, %a[%c0, %c0] : vector<800x800xf32>, memref<?x?xf32>
   attn_tile.return
 }
+
+// -----
+
+attn_tile.kernel @convert(%i: index) attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  // expected-error @below {{'attn_tile.create_pipe' op needs conversions by idle warps, which sm_80 does not have}}
+  // expected-error @below {{failed to legalize}}
+  %p = attn_tile.create_pipe at(9216) barriers(16) : !attn_tile.pipe<64x128xbf16, stages = 1>
+  %k = attn_tile.create_pipe at(1024) barriers(0) : !attn_tile.pipe<64x128xf8E4M3FN, stages = 1>
+  %b = attn_tile.wait %k[%i] : !attn_tile.pipe<64x128xf8E4M3FN, stages = 1>
+  attn_tile.convert %b to %p[%i] : !attn_tile.buffer<64x128xf8E4M3FN>, !attn_tile.pipe<64x128xbf16, stages = 1>
+  attn_tile.release %b : !attn_tile.buffer<64x128xf8E4M3FN>
+  attn_tile.return
+}

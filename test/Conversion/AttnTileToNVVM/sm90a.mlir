@@ -1155,3 +1155,59 @@ attn_tile.kernel @convert_to_f16(%i: index)
   attn_tile.release %k : !attn_tile.buffer<64x128xf8E5M2>
   attn_tile.return
 }
+
+// -----
+
+// Three idle warps, from warp 1 on, convert a tile while others multiply: they wait until the stage is empty, make their
+// stores visible to MMAs, and each of them arrives. Each of them releases its source.
+
+// CHECK-LABEL: llvm.func @convert_through_pipe
+// CHECK:         %[[THREE:.*]] = llvm.mlir.constant(3 : i32)
+// CHECK:         "ld.shared.v4.b32
+// CHECK:         mbarrier.try_wait.parity
+// CHECK:         "st.shared.v4.b32
+// CHECK:         "fence.proxy.async.shared::cta;"
+// CHECK:         bar.warp.sync 0xffffffff;
+// CHECK-SAME:    @first mbarrier.arrive.shared::cta.b64
+// CHECK:         "bar.warp.sync 0xffffffff;"
+// CHECK:         mbarrier.arrive.shared::cta.b64
+attn_tile.kernel @convert_through_pipe(%i: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %kp = attn_tile.create_pipe at(1024) barriers(0) : !attn_tile.pipe<64x128xf8E4M3FN, stages = 1>
+  %sp = attn_tile.create_pipe at(9216) barriers(16) : !attn_tile.pipe<64x128xbf16, stages = 1>
+  attn_tile.auxiliary_warps registers(72) {
+    %k = attn_tile.wait %kp[%i] : !attn_tile.pipe<64x128xf8E4M3FN, stages = 1>
+    attn_tile.convert %k to %sp[%i] : !attn_tile.buffer<64x128xf8E4M3FN>, !attn_tile.pipe<64x128xbf16, stages = 1>
+    attn_tile.release %k : !attn_tile.buffer<64x128xf8E4M3FN>
+  }
+  attn_tile.role producer warpgroups(1) registers(72) {
+  }
+  attn_tile.role consumer warpgroups(1) registers(168) {
+    %s = attn_tile.wait %sp[%i] : !attn_tile.pipe<64x128xbf16, stages = 1>
+    attn_tile.release %s : !attn_tile.buffer<64x128xbf16>
+  }
+  attn_tile.return
+}
+
+// -----
+
+// Warp w has rows from row 16 w on. The warps of the consumer are counted from its first one.
+
+// CHECK-LABEL: llvm.func @has_rows
+// CHECK:         %[[N:.*]] = arith.trunci %arg0 : i64 to i32
+// CHECK:         %[[WARP:.*]] = arith.subi %{{.*}}, %c4_i32{{.*}} : i32
+// CHECK:         %[[FIRST:.*]] = arith.muli %[[WARP]], %c16_i32{{.*}} : i32
+// CHECK-NEXT:    arith.cmpi slt, %[[FIRST]], %[[N]]
+attn_tile.kernel @has_rows(%n: index, %x: i32, %m: memref<4xi32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  attn_tile.role producer warpgroups(1) registers(24) {
+  }
+  attn_tile.role consumer warpgroups(1) registers(168) {
+    %c0 = arith.constant 0 : index
+    %h = attn_tile.has_rows below(%n)
+    scf.if %h {
+      memref.store %x, %m[%c0] : memref<4xi32>
+    }
+  }
+  attn_tile.return
+}

@@ -922,3 +922,10 @@ func.func private @wgmma() attributes {
   // expected-error @below {{'multiplicand' must be bf16, f16 or f8E4M3FN (was 'tf32')}}
   m = #attn_tile.wgmma<multiplicand = tf32>
 }
+
+// -----
+
+func.func private @skip_empty_rows() attributes {
+  // expected-error @below {{'skip_empty_rows' needs 1 of 'consumers' (was 2)}}
+  s = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2, skip_empty_rows = true>
+}

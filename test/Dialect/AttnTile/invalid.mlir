@@ -2041,3 +2041,26 @@ attn_tile.kernel @other_elements(%p: !attn_tile.pipe<64x64xbf16, stages = 2>, %q
   attn_tile.release %a : !attn_tile.buffer<64x64xbf16>
   attn_tile.return
 }
+
+// -----
+
+attn_tile.kernel @convert_through_pipe_from(%i: index) {
+  %k = attn_tile.create_pipe : !attn_tile.pipe<64x32xf16, stages = 1>
+  %b = attn_tile.wait %k[%i] : !attn_tile.pipe<64x32xf16, stages = 1>
+  // expected-error @below {{'attn_tile.convert' op buffer must have elements of f8E4M3FN or f8E5M2 (was '!attn_tile.buffer<64x32xf16>')}}
+  attn_tile.convert %b to %k[%i] : !attn_tile.buffer<64x32xf16>, !attn_tile.pipe<64x32xf16, stages = 1>
+  attn_tile.release %b : !attn_tile.buffer<64x32xf16>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @convert_through_pipe_to(%i: index) {
+  %k = attn_tile.create_pipe : !attn_tile.pipe<64x32xf8E5M2, stages = 1>
+  %p = attn_tile.create_pipe : !attn_tile.pipe<32x64xf16, stages = 1>
+  %b = attn_tile.wait %k[%i] : !attn_tile.pipe<64x32xf8E5M2, stages = 1>
+  // expected-error @below {{'attn_tile.convert' op stages of the pipe must have elements of bf16 or f16 and the shape of the buffer, '!attn_tile.buffer<64x32xf8E5M2>' (were '!attn_tile.buffer<32x64xf16>')}}
+  attn_tile.convert %b to %p[%i] : !attn_tile.buffer<64x32xf8E5M2>, !attn_tile.pipe<32x64xf16, stages = 1>
+  attn_tile.release %b : !attn_tile.buffer<64x32xf8E5M2>
+  attn_tile.return
+}

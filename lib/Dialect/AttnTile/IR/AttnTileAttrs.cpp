@@ -401,6 +401,9 @@ LogicalResult WarpSpecializedParameters::verify(EmitErrorFn emitError) const {
   if (interleave < 0)
     return emitError() << "'interleave' must not be negative (was "
                        << interleave << ")";
+  if (skipEmptyRows && consumers != 1)
+    return emitError() << "'skip_empty_rows' needs 1 of 'consumers' (was "
+                       << consumers << ")";
   if (pingPong && consumers < 2)
     return emitError() << "'ping_pong' needs at least 2 'consumers' (was "
                        << consumers << ")";

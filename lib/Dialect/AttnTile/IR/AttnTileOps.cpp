@@ -751,18 +751,29 @@ LogicalResult LocalStoreOp::verify() {
   return success();
 }
 
-LogicalResult LocalConvertOp::verify() {
-  BufferType source = getBuffer().getType(), result = getResult().getType();
+/// Checks a conversion of a tile of 8-bit elements.
+static LogicalResult verifyConversion(Operation *op, BufferType source,
+                                      BufferType result) {
   if (!attn::isFloat8(source.getElementType()))
-    return emitOpError("buffer must have elements of f8E4M3FN or f8E5M2 (was ")
+    return op->emitOpError("buffer must have elements of f8E4M3FN or f8E5M2 "
+                           "(was ")
            << source << ")";
   Type element = result.getElementType();
   if (source.getShape() != result.getShape() ||
       !isa<BFloat16Type, Float16Type>(element))
-    return emitOpError("stages of the pipe must have elements of bf16 or f16 "
-                       "and the shape of the buffer, ")
+    return op->emitOpError("stages of the pipe must have elements of bf16 or "
+                           "f16 and the shape of the buffer, ")
            << source << " (were " << result << ")";
   return success();
+}
+
+LogicalResult LocalConvertOp::verify() {
+  return verifyConversion(*this, getBuffer().getType(), getResult().getType());
+}
+
+LogicalResult ConvertOp::verify() {
+  return verifyConversion(*this, getBuffer().getType(),
+                          getPipe().getType().getBufferType());
 }
 
 void StoreOp::getEffects(
@@ -1195,7 +1206,9 @@ LogicalResult AuxiliaryWarpsOp::verifyRegions() {
     return paces.front().emitOpError(
         "needs 'attn_tile.auxiliary_warps' to be 'joined'");
   WalkResult walk = getBody().walk([&](Operation *op) -> WalkResult {
-    if (llvm::any_of(
+    // Idle warps convert full stages.
+    if (!isa<WaitOp>(op) &&
+        llvm::any_of(
             op->getResultTypes(),
             llvm::IsaPred<VectorType, PendingType, PipeType, BufferType,
                           KVTileIteratorType, KeepMaskType, MaskBitsType>))

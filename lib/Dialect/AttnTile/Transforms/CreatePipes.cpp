@@ -501,38 +501,60 @@ private:
 };
 } // namespace
 
-/// Converts the right-hand side of `matmul`, a staged tile of 8 bits, to its
-/// stage of a pipe.
-static void convertOperand(vector::ContractionOp matmul, WaitOp wait,
-                           LoadOp load, SharedPipes &pipes,
-                           DenseMap<Value, Value> &shared) {
+/// The pipe of the right-hand side of `matmul`, which is converted from `load`.
+static Value getConvertedPipe(vector::ContractionOp matmul, LoadOp load,
+                              SharedPipes &pipes) {
   // One stage leaves more room for the tiles that are copied meanwhile.
   constexpr int64_t stages = 1;
-  Value operand = matmul.getRhs();
-  auto tile = cast<VectorType>(operand.getType());
+  auto tile = cast<VectorType>(matmul.getRhs().getType());
   auto type = PipeType::get(matmul.getContext(), tile.getShape(),
                             tile.getElementType(), stages);
-  Value pipe = pipes.getNext(matmul->getBlock(), matmul.getLoc(), type,
-                             load.getSource());
-  OpBuilder builder(operand.getDefiningOp());
-  shared[operand] = LocalConvertOp::create(
-      builder, matmul.getLoc(), type.getBufferType(), wait.getBuffer(), pipe,
-      wait.getPosition(), load.getFirst(), load.getExtent());
+  return pipes.getNext(matmul->getBlock(), matmul.getLoc(), type,
+                       load.getSource());
+}
+
+/// Converts the right-hand side of `matmul`, a staged tile of 8 bits, to its
+/// stage of a pipe.
+static Value convertLocally(vector::ContractionOp matmul, WaitOp wait,
+                            LoadOp load, Value pipe) {
+  OpBuilder builder(matmul.getRhs().getDefiningOp());
+  return LocalConvertOp::create(builder, matmul.getLoc(),
+                                cast<PipeType>(pipe.getType()).getBufferType(),
+                                wait.getBuffer(), pipe, wait.getPosition(),
+                                load.getFirst(), load.getExtent());
+}
+
+/// Fills a stage of `pipe` with the right-hand side of `matmul`, a staged tile
+/// of 8 bits, and waits for it.
+static Value convertThroughPipe(vector::ContractionOp matmul, WaitOp wait,
+                                LoadOp load, Value pipe) {
+  OpBuilder builder(wait->getContext());
+  builder.setInsertionPointAfter(wait);
+  Location loc = matmul.getLoc();
+  ConvertOp::create(builder, loc, wait.getBuffer(), pipe, wait.getPosition(),
+                    load.getFirst(), load.getExtent(),
+                    /*first_warp=*/IntegerAttr());
+  return WaitOp::create(builder, loc,
+                        cast<PipeType>(pipe.getType()).getBufferType(), pipe,
+                        wait.getPosition());
 }
 
 /// Stores the computed operand of `matmul`, if it must be in shared memory, to
 /// a pipe of one or two stages. With two, a tile stays until the MMAs that read
 /// it have been waited for. With one, warpgroups wait for each other once more.
-static LogicalResult storeOperandLocally(vector::ContractionOp matmul,
-                                         int64_t sharedStages,
-                                         const DenseMap<Value, WaitOp> &waits,
-                                         SharedPipes &pipes,
-                                         DenseMap<Value, Value> &shared) {
+static LogicalResult
+storeOperandLocally(vector::ContractionOp matmul, int64_t sharedStages,
+                    const DenseMap<Value, WaitOp> &waits, bool idleWarpsConvert,
+                    SharedPipes &pipes, DenseMap<Value, Value> &shared) {
   OpOperand *operand = getSharedOperand(matmul);
   if (!operand || shared.contains(operand->get()))
     return success();
   if (LoadOp load = getConvertedLoad(operand->get())) {
-    convertOperand(matmul, waits.lookup(load.getResult()), load, pipes, shared);
+    WaitOp wait = waits.lookup(load.getResult());
+    Value pipe = getConvertedPipe(matmul, load, pipes);
+    shared[operand->get()] = idleWarpsConvert
+                                 ? convertThroughPipe(matmul, wait, load, pipe)
+                                 : convertLocally(matmul, wait, load, pipe);
     return success();
   }
   Value position = getPositionIn(matmul->getBlock(), waits);
@@ -921,9 +943,19 @@ void AttnTileCreatePipesPass::startMmas(StagedKernel &staged) {
   for (auto [load, read] : staged.reads)
     if (Operation *arrival = getArrival(read))
       readers[load].push_back(arrival);
-  for (auto [operand, buffer] : staged.shared)
-    if (LoadOp load = getConvertedLoad(operand))
+  for (auto [operand, buffer] : staged.shared) {
+    LoadOp load = getConvertedLoad(operand);
+    if (!load)
+      continue;
+    if (auto stage = buffer.getDefiningOp<WaitOp>()) {
+      readers[load.getResult()] = {stage->getPrevNode()};
+      builder.setInsertionPointAfter(
+          getLastIn(stage->getBlock(), readers[operand]));
+      ReleaseOp::create(builder, stage.getLoc(), buffer);
+    } else {
       readers[load.getResult()] = {buffer.getDefiningOp()};
+    }
+  }
   for (LoadOp load : staged.loads) {
     WaitOp stage = staged.waits[load.getResult()];
     builder.setInsertionPointAfter(
@@ -970,7 +1002,8 @@ void AttnTileCreatePipesPass::runOnKernel() {
   for (auto &[block, contractions] : staged.matmuls)
     for (vector::ContractionOp matmul : contractions)
       if (failed(storeOperandLocally(matmul, *sharedStages, staged.waits,
-                                     ofOperands, staged.shared)))
+                                     idleWarpsConvert, ofOperands,
+                                     staged.shared)))
         return signalPassFailure();
   if (failed(stageAdditions(staged, ofDqTiles)))
     return signalPassFailure();

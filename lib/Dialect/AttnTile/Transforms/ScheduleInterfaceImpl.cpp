@@ -120,6 +120,21 @@ static LogicalResult verifyFloat8(Operation *op,
   return success();
 }
 
+/// Checks that kernels convert keys and values, if their idle warps are to.
+static LogicalResult verifyConversion(Operation *op,
+                                      WarpSpecializedAttr schedule) {
+  auto attention = cast<attn::AttentionOpInterface>(op);
+  Type query = getElementTypeOrSelf(attention.getQuery());
+  Type key = getElementTypeOrSelf(attention.getKey());
+  if (!schedule.getIdleWarpsConvert() ||
+      (attn::isFloat8(key) && !attn::isFloat8(query)))
+    return success();
+  return op->emitOpError("has nothing that idle warps convert as schedule '")
+         << schedule
+         << "' says: keys must have 8 bits and queries 16 (key element type "
+         << key << ", query element type " << query << ")";
+}
+
 /// The passes of kernels in which all of the `warps` warps copy and compute.
 static void
 buildMultistagePipeline(OpPassManager &pm, int64_t stages, int64_t warps,
@@ -347,7 +362,9 @@ struct WarpSpecializedSchedule
     auto interface = cast<attn::ScheduleAttrInterface>(schedule);
     if (failed(verifyFewQueries(attention, interface)) ||
         failed(verifyCluster(attention, interface)) ||
-        failed(verifyFloat8(attention, interface)))
+        failed(verifyFloat8(attention, interface)) ||
+        failed(
+            verifyConversion(attention, cast<WarpSpecializedAttr>(schedule))))
       return failure();
     return verifyTarget(attention, schedule, target,
                         attn::KernelScheduleKind::WarpSpecialized);
@@ -359,8 +376,9 @@ struct WarpSpecializedSchedule
     pm.addNestedPass<KernelOp>(createAttnTilePeelMasksPass());
     AttnTileSoftwarePipelineKVLoopPassOptions rotation;
     rotation.deferredRescale = schedule.getDeferredRescale();
-    pm.addNestedPass<KernelOp>(
-        createAttnTileSoftwarePipelineKVLoopPass(rotation));
+    if (!schedule.getSkipEmptyRows())
+      pm.addNestedPass<KernelOp>(
+          createAttnTileSoftwarePipelineKVLoopPass(rotation));
     AttnTileSplitRegionsPassOptions split;
     split.streamTiles = schedule.getScoreStages() != 0;
     pm.addNestedPass<KernelOp>(createAttnTileSplitRegionsPass(split));
@@ -376,6 +394,7 @@ struct WarpSpecializedSchedule
     pipes.stages = schedule.getStages();
     pipes.queryStages = schedule.getQueryStages();
     pipes.scoreStages = schedule.getScoreStages();
+    pipes.idleWarpsConvert = schedule.getIdleWarpsConvert();
     pm.addNestedPass<KernelOp>(createAttnTileCreatePipesPass(pipes));
     if (schedule.getConditionalRescale())
       pm.addNestedPass<KernelOp>(createAttnTileConditionalRescalePass());
@@ -384,6 +403,8 @@ struct WarpSpecializedSchedule
       mix.sixteenths = schedule.getExp2Emulation();
       pm.addNestedPass<KernelOp>(createAttnTileEmulateExp2Pass(mix));
     }
+    if (schedule.getSkipEmptyRows())
+      pm.addNestedPass<KernelOp>(createAttnTileSkipEmptyRowsPass());
     AttnTileSplitRolesPassOptions roles;
     roles.consumers = schedule.getConsumers();
     roles.ctasPerSm = schedule.getCtasPerSm();

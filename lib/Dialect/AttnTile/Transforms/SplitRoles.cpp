@@ -316,13 +316,44 @@ void RoleSlice::clone(OpBuilder &builder, Block *block, IRMapping &map) {
   }
 }
 
+namespace {
+/// Converts staged tiles of 8 bits, and fills pipes with the results.
+class Converter : public RoleSlice {
+public:
+  using RoleSlice::RoleSlice;
+
+  /// Whether `op` converts a stage, or waits for or releases one that is
+  /// converted, and is not left to the consumer.
+  static bool isRoot(Operation *op) {
+    if (auto wait = dyn_cast<WaitOp>(op))
+      return isConverted(wait.getBuffer());
+    if (auto release = dyn_cast<ReleaseOp>(op))
+      return isConverted(release.getBuffer());
+    auto convert = dyn_cast<ConvertOp>(op);
+    return convert && !convert.getFirstWarp();
+  }
+  /// Whether a stage is one that idle warps convert.
+  static bool isConverted(Value buffer) {
+    return llvm::any_of(buffer.getUsers(), [](Operation *user) {
+      return isa<ConvertOp>(user) && isRoot(user);
+    });
+  }
+
+private:
+  bool hasRoot(Operation *op) const override { return isRoot(op); }
+  StringRef getPurpose() const override { return "convert tiles"; }
+};
+} // namespace
+
 /// The operations whose results both roles may use: pipes, and scalars that are
 /// computed from the arguments of the kernel before anything else happens.
 static DenseSet<Operation *> collectShared(Block *body) {
   DenseSet<Operation *> shared;
   for (Operation &op : body->without_terminator()) {
+    // Rows belong to warps of the consumer.
     bool isScalar =
-        isMemoryEffectFree(&op) && op.getNumRegions() == 0 &&
+        !isa<HasRowsOp>(op) && isMemoryEffectFree(&op) &&
+        op.getNumRegions() == 0 &&
         llvm::all_of(op.getResultTypes(), [](Type type) {
           return type.isIntOrIndexOrFloat() || isa<MemRefType>(type);
         });
@@ -351,8 +382,10 @@ private:
   LogicalResult checkOptions();
   LogicalResult checkTiles(RowBlockLayoutAttr layout);
   LogicalResult checkAdditions();
+  LogicalResult checkConversions(const Converter &converter);
   /// Registers of each producer thread, which auxiliary warps share.
-  int64_t getProducerRegisters(const Producer &producer);
+  int64_t getProducerRegisters(const Producer &producer,
+                               const Converter &converter);
 };
 } // namespace
 
@@ -387,6 +420,18 @@ LogicalResult AttnTileSplitRolesPass::checkAdditions() {
       return diagnostic;
     }
     return WalkResult::advance();
+  });
+  return failure(walk.wasInterrupted());
+}
+
+/// Checks that conversions can be left to auxiliary warps.
+LogicalResult
+AttnTileSplitRolesPass::checkConversions(const Converter &converter) {
+  WalkResult walk = getOperation().walk([&](Operation *op) -> WalkResult {
+    if (converter.empty() ||
+        !(isa<AuxiliaryWarpsOp>(op) || Adder::getAddition(op)))
+      return WalkResult::advance();
+    return op->emitOpError("needs the idle warps, which convert tiles");
   });
   return failure(walk.wasInterrupted());
 }
@@ -445,12 +490,15 @@ LogicalResult AttnTileSplitRolesPass::checkOptions() {
   return success();
 }
 
-int64_t AttnTileSplitRolesPass::getProducerRegisters(const Producer &producer) {
+int64_t
+AttnTileSplitRolesPass::getProducerRegisters(const Producer &producer,
+                                             const Converter &converter) {
   // Indexed by the number of consumers. With too few registers the producer
   // spills, which the tests assembly-*.test of test/Integration/gpu show. One
   // consumer leaves more registers than it can use, which the producer gets.
   constexpr int64_t producerBudgets[] = {56, 24, 24};
   constexpr int64_t largeProducerBudgets[] = {56, 40, 32};
+  constexpr int64_t converterBudget = 72;
   // A CTA of a cluster needs registers for the place of the part that it
   // copies.
   KernelOp kernel = getOperation();
@@ -458,6 +506,8 @@ int64_t AttnTileSplitRolesPass::getProducerRegisters(const Producer &producer) {
       kernel.getClusterSize() > 1 || needsManyRegisters(kernel, producer);
   int64_t registers =
       (isLarge ? largeProducerBudgets : producerBudgets)[consumers - 1];
+  if (!converter.empty())
+    registers = std::max(registers, converterBudget);
   for (auto auxiliary : kernel.getBody().getOps<AuxiliaryWarpsOp>())
     registers =
         std::max(registers, static_cast<int64_t>(auxiliary.getRegisters()));
@@ -487,6 +537,20 @@ static RoleOp createRole(OpBuilder &builder, Location loc, RoleKind kind,
   return role;
 }
 
+/// Leaves conversions to the auxiliary warps.
+static void dropConversions(RoleOp consumer) {
+  SmallVector<WaitOp> converted;
+  consumer.walk([&](WaitOp wait) {
+    if (Converter::isConverted(wait.getBuffer()))
+      converted.push_back(wait);
+  });
+  for (WaitOp wait : converted) {
+    for (Operation *user : llvm::make_early_inc_range(wait->getUsers()))
+      user->erase();
+    wait.erase();
+  }
+}
+
 /// Leaves to the consumer what it does itself: it hands additions and counts to
 /// the auxiliary warps, and fills no pipes.
 static void dropOtherRoles(RoleOp consumer) {
@@ -506,6 +570,7 @@ static void dropOtherRoles(RoleOp consumer) {
     SemaphoreReleaseOp::create(atCount, op.getLoc(), op.getPipe());
     op.erase();
   });
+  dropConversions(consumer);
   consumer.walk<WalkOrder::PostOrder, ReverseIterator>([](Operation *op) {
     if (Producer::isRoot(op) || isOpTriviallyDead(op))
       op->erase();
@@ -532,17 +597,21 @@ void AttnTileSplitRolesPass::runOnKernel() {
   Producer producer(kernel, shared);
   Adder adder(kernel, shared);
   Counter counter(kernel, shared);
+  Converter converter(kernel, shared);
   if (failed(checkTiles(layout)) || failed(checkAdditions()) ||
       failed(producer.analyze()) || failed(adder.analyze()) ||
-      failed(counter.analyze()))
+      failed(counter.analyze()) || failed(converter.analyze()) ||
+      failed(checkConversions(converter)))
     return signalPassFailure();
 
-  int64_t producerRegisters = getProducerRegisters(producer);
+  int64_t producerRegisters = getProducerRegisters(producer, converter);
   OpBuilder builder(body->getTerminator());
   createAuxiliaryWarps(builder, body, adder, producerRegisters,
                        /*warps=*/IntegerAttr());
   createAuxiliaryWarps(builder, body, counter, producerRegisters,
                        builder.getI64IntegerAttr(1));
+  createAuxiliaryWarps(builder, body, converter, producerRegisters,
+                       /*warps=*/IntegerAttr());
   RoleOp producerRole = createRole(builder, kernel.getLoc(), RoleKind::Producer,
                                    1, producerRegisters);
   RoleOp consumerRole =

@@ -1,4 +1,5 @@
 // RUN: attn-opt %s -attn-tile-create-pipes | FileCheck %s
+// RUN: attn-opt %s -attn-tile-create-pipes=idle-warps-convert | FileCheck %s --check-prefix=IDLE
 
 #plain = affine_map<(m, n, k) -> (m, k)>
 #values = affine_map<(m, n, k) -> (k, n)>
@@ -28,6 +29,30 @@
 // CHECK:           attn_tile.mma_start %{{.*}}, %[[KC]] transpose_rhs
 // CHECK:           attn_tile.mma_start %{{.*}}, %[[VC]] acc
 // CHECK-NOT:       arith.extf
+
+// With idle warps, conversions fill pipes, whose stages MMAs release.
+
+// IDLE-LABEL: attn_tile.kernel @converted(
+// IDLE-SAME:    %{{.*}}: memref<?x64xf8E4M3FN>, %{{.*}}: memref<?x32xf8E4M3FN>, %{{.*}}: memref<?x32xf32>, %[[N:.*]]: index)
+// IDLE-DAG:     %[[K:.*]] = attn_tile.create_pipe : <64x64xf8E4M3FN, stages = 2>
+// IDLE-DAG:     %[[V:.*]] = attn_tile.create_pipe : <64x32xf8E4M3FN, stages = 2>
+// IDLE-DAG:     %[[K16:.*]] = attn_tile.create_pipe : <64x64xbf16, stages = 1>
+// IDLE-DAG:     %[[V16:.*]] = attn_tile.create_pipe : <64x32xbf16, stages = 1>
+// IDLE:         scf.for %[[T:.*]] = %{{.*}} to %[[N]]
+// IDLE:           %[[KT:.*]] = attn_tile.wait %[[K]][%[[T]]]
+// IDLE-NEXT:      attn_tile.convert %[[KT]] to %[[K16]][%[[T]]] : <64x64xf8E4M3FN>, <64x64xbf16, stages = 1>
+// IDLE-NEXT:      attn_tile.release %[[KT]]
+// IDLE-NEXT:      %[[KC:.*]] = attn_tile.wait %[[K16]][%[[T]]]
+// IDLE:           %[[VT:.*]] = attn_tile.wait %[[V]][%[[T]]]
+// IDLE-NEXT:      attn_tile.convert %[[VT]] to %[[V16]][%[[T]]] within(%{{.*}} of %[[N]])
+// IDLE-NEXT:      attn_tile.release %[[VT]]
+// IDLE-NEXT:      %[[VC:.*]] = attn_tile.wait %[[V16]][%[[T]]]
+// IDLE:           attn_tile.mma_start %{{.*}}, %[[KC]] transpose_rhs
+// IDLE:           attn_tile.mma_wait
+// IDLE-NEXT:      attn_tile.release %[[KC]]
+// IDLE:           attn_tile.mma_start %{{.*}}, %[[VC]] acc
+// IDLE:           attn_tile.mma_wait
+// IDLE-NEXT:      attn_tile.release %[[VC]]
 attn_tile.kernel @converted(%key: memref<?x64xf8E4M3FN>, %value: memref<?x32xf8E4M3FN>, %out: memref<?x32xf32>, %n: index) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index

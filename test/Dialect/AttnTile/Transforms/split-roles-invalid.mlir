@@ -89,3 +89,18 @@ attn_tile.kernel @order_of_tile(%t: vector<64x16xf32>, %v: vector<16xindex>, %su
   attn_tile.bulk_reduce_add %b to %sums[%i, %i] ordered(%n of %semaphores[%i]) : !attn_tile.buffer<64x16xf32> to memref<?x16xf32>, memref<?xi32>
   attn_tile.return
 }
+
+// -----
+
+// Idle warps have one task.
+attn_tile.kernel @convert_beside_others(%i: index) {
+  %kp = attn_tile.create_pipe : !attn_tile.pipe<64x64xf8E4M3FN, stages = 1>
+  %k16 = attn_tile.create_pipe : !attn_tile.pipe<64x64xf16, stages = 1>
+  // expected-error @below {{'attn_tile.auxiliary_warps' op needs the idle warps, which convert tiles}}
+  attn_tile.auxiliary_warps {
+  }
+  %k = attn_tile.wait %kp[%i] : !attn_tile.pipe<64x64xf8E4M3FN, stages = 1>
+  attn_tile.convert %k to %k16[%i] : !attn_tile.buffer<64x64xf8E4M3FN>, !attn_tile.pipe<64x64xf16, stages = 1>
+  attn_tile.release %k : !attn_tile.buffer<64x64xf8E4M3FN>
+  attn_tile.return
+}

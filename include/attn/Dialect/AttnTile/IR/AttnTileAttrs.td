@@ -210,6 +210,11 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
       for heads whose output does not fit the registers of the consumers. The
       work items of a query tile, one for each tile of columns, all compute its
       scores. With 0 a work item has all columns.
+    - `idle_warps_convert`: for keys and values of 8 bits with queries of 16. The
+      warps that the producer leaves idle convert staged tiles, while the
+      consumers multiply earlier ones. Without it, the consumers convert them.
+    - `skip_empty_rows`: for one consumer with few queries. Its warps without
+      queries skip the softmax, and no MMA is in flight meanwhile.
 
     ```mlir
     #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2,
@@ -221,6 +226,9 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
         consumers = 2, ping_pong = true, cluster = 2>
     #attn_tile.warp_specialized<query_tile = 128, key_tile = 32, stages = 2,
         consumers = 2, ping_pong = true, v_head_dim_tile = 256>
+    #attn_tile.warp_specialized<query_tile = 64, key_tile = 96, stages = 2,
+        consumers = 1, traversal = grid, split_kv_work_items = 264, pack_gqa = true,
+        ctas_per_sm = 2, idle_warps_convert = true, skip_empty_rows = true>
     ```
   }];
   let parameters = !con(
@@ -238,7 +246,9 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
            DefaultValuedParameter<"int64_t", "0">:$exp2_emulation,
            DefaultValuedParameter<"int64_t", "1">:$cluster,
            DefaultValuedParameter<"bool", "false">:$mask_bits,
-           DefaultValuedParameter<"int64_t", "0">:$v_head_dim_tile));
+           DefaultValuedParameter<"int64_t", "0">:$v_head_dim_tile,
+           DefaultValuedParameter<"bool", "false">:$idle_warps_convert,
+           DefaultValuedParameter<"bool", "false">:$skip_empty_rows));
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

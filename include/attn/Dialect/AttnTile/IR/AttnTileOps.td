@@ -1664,6 +1664,40 @@ def AttnTile_LocalConvertOp : AttnTile_Op<"local_convert", [
   let hasVerifier = 1;
 }
 
+def AttnTile_ConvertOp : AttnTile_Op<"convert", [
+    MemoryEffects<[MemRead, MemWrite]>, AttrSizedOperandSegments]> {
+  let summary = "fills a stage of a pipe with a tile of 8-bit elements";
+  let description = [{
+    Waits until the stage of `position` is empty, writes the tile in `buffer` to
+    it with the element type of the pipe, and makes it full. Consumers wait for
+    the stage, and release it, as one that copies fill. The threads that run the
+    operation each convert their part, and may then release `buffer`.
+    Conversions are exact. With `within`, row `r` is row `first + r` of a
+    sequence of `extent` rows, and rows outside of the sequence become zero.
+
+    `attn-tile-split-roles` moves it to the warps that the producer leaves idle,
+    which fill no other pipes. With `first_warp`, it stays with the consumer, whose
+    warps from that one on run it.
+
+    ```mlir
+    attn_tile.convert %b to %pipe[%t]
+        : !attn_tile.buffer<64x128xf8E4M3FN>, !attn_tile.pipe<64x128xbf16, stages = 1>
+    attn_tile.convert %b to %pipe[%t] within(%j of %skv) from warp 1
+        : !attn_tile.buffer<64x128xf8E4M3FN>, !attn_tile.pipe<64x128xbf16, stages = 1>
+    ```
+  }];
+  let arguments = (ins AttnTile_BufferType:$buffer, AttnTile_PipeType:$pipe,
+                       Index:$position, Optional<Index>:$first,
+                       Optional<Index>:$extent,
+                       OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$first_warp);
+  let assemblyFormat = [{
+    $buffer `to` $pipe `[` $position `]`
+    (`within` `(` $first^ `of` $extent `)`)? (`from` `warp` $first_warp^)? attr-dict
+    `:` type($buffer) `,` type($pipe)
+  }];
+  let hasVerifier = 1;
+}
+
 /// Bytes; the values that the CUDA driver supports.
 def AttnTile_L2PromotionAttr
     : ConfinedAttr<I64Attr, [AttrConstraint<
@@ -1822,6 +1856,9 @@ def AttnTile_AuxiliaryWarpsOp : AttnTile_Op<"auxiliary_warps", [
     `#attn_tile.scalar`, there are no tiles. As first written, the body holds
     one `scf.forall` over its own work items.
 
+    The warps may also wait for stages, `attn_tile.convert` them, all together,
+    and release them.
+
     With `joined`, the consumer warps run the body, too, once they have finished
     their own. All warps then get their work from `attn_tile.fetch_work_item`,
     and `attn_tile.program_id` and `attn_tile.num_programs` count the CTAs of
@@ -1906,6 +1943,21 @@ def AttnTile_IsActiveWarpOp : AttnTile_Op<"is_active_warp", [Pure]> {
   let results = (outs I1:$result);
   let assemblyFormat = "$count attr-dict";
   let hasVerifier = 1;
+}
+
+def AttnTile_HasRowsOp : AttnTile_Op<"has_rows", [Pure]> {
+  let summary = "whether this warp has rows below a number";
+  let description = [{
+    True in the warps of a role of one warpgroup that have rows below `n` of tiles
+    of 64 rows: warp `w` has the rows from `16 w` on. In a role.
+
+    ```mlir
+    %b = attn_tile.has_rows below(%n)
+    ```
+  }];
+  let arguments = (ins Index:$n);
+  let results = (outs I1:$result);
+  let assemblyFormat = "`below` `(` $n `)` attr-dict";
 }
 
 def AttnTile_PingpongWaitOp : AttnTile_Op<"pingpong_wait", [

@@ -29,8 +29,10 @@ public:
   virtual Value getArgument(Value operand) = 0;
 
   /// In a step: the tile of values, which has zeros beyond the last key. It is
-  /// the right-hand side of a contraction of the form `valueForm`.
-  virtual Value loadValues() = 0;
+  /// the right-hand side of a contraction of the form `valueForm`. Values of 8
+  /// bits of wider queries are extended to `element`, or to the type of the
+  /// queries.
+  virtual Value loadValues(Type element = nullptr) = 0;
   /// In a step: a tile of scores, of the element type of the values, with zeros
   /// where dropout drops. Kept elements remain to be divided by the keep
   /// probability. `areBelowTwo` says that all elements are.

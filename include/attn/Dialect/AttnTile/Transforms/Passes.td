@@ -339,6 +339,9 @@ def AttnTileCreatePipesPass
       stage. If they are too large for that, they are added from registers, and
       operands of `attn_tile.local_store` have one stage instead of two.
     - A matmul that starts from a zero accumulator gets no accumulator.
+    - A right-hand side of 8 bits that `arith.extf` widens is converted by
+      `attn_tile.local_convert`, or with `idle-warps-convert` by
+      `attn_tile.convert`, which fills a pipe.
 
     Each MMA starts where the matmul was. It is waited for before the first use
     of its result, in the order of the starts. A stage is released after the
@@ -404,6 +407,9 @@ def AttnTileCreatePipesPass
     Option<"shareRows", "share-rows", "bool", /*default=*/"false",
            "Whether rows at different positions of a stream use the same pipe, "
            "as tiles do">,
+    Option<"idleWarpsConvert", "idle-warps-convert", "bool", /*default=*/"false",
+           "Whether the conversion of tiles of 8 bits fills pipes, by the warps that the "
+           "producer will leave idle">,
   ];
   let statistics = [
     Statistic<"numPipes", "num-pipes", "Number of pipes created">,
@@ -489,6 +495,9 @@ def AttnTileSplitRolesPass
     `attn_tile.semaphore_add` after additions moves to one idle warp; consumers
     execute `attn_tile.semaphore_release`.
 
+    `attn_tile.convert` moves to the idle warps, with the `wait` and the `release`
+    of the stages that it reads.
+
     Registers per thread depend on the number of consumers and on the producer:
 
     | consumer warpgroups | producer | consumers | large producer | consumers |
@@ -499,8 +508,8 @@ def AttnTileSplitRolesPass
 
     A producer is large in kernels with clusters, where an iteration fills more
     than four stages, and where nested loops look tiles up in memory.
-    `attn_tile.auxiliary_warps` may ask for more producer registers; consumers
-    get the rest. Consumers get fewer where several CTAs share an SM. `layout`
+    `attn_tile.auxiliary_warps` may ask for more producer registers, and
+    conversions ask for 72; consumers get the rest. Consumers get fewer where several CTAs share an SM. `layout`
     of the kernel becomes row blocks over the consumer warps.
   }];
   let options = [
@@ -736,6 +745,48 @@ def AttnTileConditionalRescalePass
     Statistic<"numRescales", "num-rescales", "Multiplications that may be skipped">,
   ];
   let dependentDialects = ["::mlir::attn_tile::AttnTileDialect"];
+}
+
+def AttnTileSkipEmptyRowsPass
+    : Attn_Pass<"attn-tile-skip-empty-rows", "::mlir::attn_tile::KernelOp"> {
+  let summary = "skip work on rows beyond the last query";
+  let description = [{
+    With few queries, most of the 64 rows of an MMA are none of the output. What a
+    consumer of one warpgroup computes from the results of MMAs, and only on
+    registers, moves to conditionals, which warps without rows skip:
+
+    ```mlir
+    %s = attn_tile.mma_wait %pending : !attn_tile.pending<vector<64x96xf32>>
+    %p = math.exp2 %s : vector<64x96xf32>
+    ```
+
+    becomes
+
+    ```mlir
+    %s = attn_tile.mma_wait %pending : !attn_tile.pending<vector<64x96xf32>>
+    %b = attn_tile.has_rows below(%n)
+    %p = scf.if %b -> vector<64x96xf32> {
+      %e = math.exp2 %s : vector<64x96xf32>
+      scf.yield %e : vector<64x96xf32>
+    } else {
+      scf.yield %s : vector<64x96xf32>
+    }
+    ```
+
+    The store of the output tells the number of rows, which must be known where a
+    conditional begins. If it is static, the warps without rows run the
+    `attn_tile.convert` of the values, which is the next that an MMA waits for.
+
+    The kernel must have one consumer.
+  }];
+  let statistics = [
+    Statistic<"numGuards", "num-guards", "Conditionals that warps without rows skip">,
+    Statistic<"numMoved", "num-moved", "Conversions that warps without rows run">,
+  ];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::attn_tile::AttnTileDialect",
+                           "::mlir::memref::MemRefDialect",
+                           "::mlir::scf::SCFDialect"];
 }
 
 def AttnTileEmulateExp2Pass
