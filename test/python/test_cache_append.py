@@ -257,7 +257,7 @@ def test_positions_without_angles_are_reported():
 
 
 def quantize(x, scale, dtype):
-    """Rows [rows, heads, dim] divided by scales [heads]; what is too large becomes the largest number."""
+    """Rows [rows, heads, dim] divided by scales [heads], at most the largest number of the type."""
     largest = torch.finfo(dtype).max
     return (x.float() / scale[:, None]).clamp(-largest, largest).to(dtype)
 
@@ -284,7 +284,9 @@ class EightBits:
         self.before = [self.rows(cache).clone() for cache in self.caches]
 
     def rows(self, cache):
-        return cache if self.table is None else cache.view(torch.uint8)[self.table.long()].flatten(1, 2).view(self.dtype)
+        if self.table is None:
+            return cache
+        return cache.view(torch.uint8)[self.table.long()].flatten(1, 2).view(self.dtype)
 
     def run(self, function=flash_attn_with_kvcache, **more):
         options = dict(
@@ -373,7 +375,8 @@ def test_refusals_of_eight_bits():
             call.run(**options)
     with pytest.raises(attn.UnsupportedError, match="k_descale is for tensors of torch.float8_e4m3fn"):
         flash_attn_with_kvcache(
-            call.q, wide, wide, call.k, call.v, cache_seqlens=torch.zeros(3, dtype=torch.int32), k_descale=call.scales[0]
+            call.q, wide, wide, call.k, call.v, k_descale=call.scales[0],
+            cache_seqlens=torch.zeros(3, dtype=torch.int32),
         )
     call.caches[1] = call.caches[1].to(torch.float8_e5m2)
     with pytest.raises(attn.AttnError, match="v_cache has the dtype torch.float8_e5m2 and k_cache torch.float8_e4m3fn"):

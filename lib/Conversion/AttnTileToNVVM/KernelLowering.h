@@ -82,8 +82,8 @@ struct KernelContext {
   DenseMap<Operation *, int64_t> newerMmas;
   /// Pipes whose tiles threads read by `attn_tile.read`, and so also release.
   DenseSet<Operation *> readByThreads;
-  /// The warps that convert the tiles of pipes, and those that fill pipes with
-  /// converted tiles.
+  /// The number of warps that convert the tiles of a pipe, or that fill a pipe
+  /// with converted tiles.
   DenseMap<Operation *, int64_t> convertingWarps, fillingWarps;
   /// Pipes of tiles in fragment order that auxiliary warps accumulate in order,
   /// and pipes whose additions an auxiliary warp counts.
@@ -111,7 +111,7 @@ struct KernelContext {
                          : numThreads / attn_tile::warpThreads;
     return warps - static_cast<int64_t>(op.getFirstWarp().value_or(0));
   }
-  /// Index of the thread among those of the warps that run a conversion.
+  /// Index of the thread among the threads of all warps that run a conversion.
   ThreadPosition getPosition(OpBuilder &builder,
                              attn_tile::ConvertOp op) const {
     Location loc = op.getLoc();

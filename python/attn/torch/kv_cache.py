@@ -71,8 +71,8 @@ def flash_attn_with_kvcache(
 
     Caches of ``torch.float8_e4m3fn`` and ``torch.float8_e5m2`` are multiplied by ``k_descale`` and ``v_descale``,
     ``[batch, key heads]`` of ``torch.float32``, or one for all, as in FlashAttention-3; ``q_descale`` is for queries of
-    8 bits, which kernels of GPUs do not take with caches. New keys and values of 16 bits are divided by the same scales
-    and rounded to the type of the cache; what is beyond its largest number becomes that number.
+    8 bits, which kernels of GPUs do not take with caches. New keys and values are divided by the same scales and
+    rounded to the type of the cache; quotients beyond its largest number become that number.
     """
     _check(q, k_cache, v_cache, k, v, softmax_scale, softcap)
     left, right = window_size

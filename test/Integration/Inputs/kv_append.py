@@ -185,10 +185,11 @@ class Append:
 
         made.update(k=draw(batch, hkv, new, d), v=poison(batch, hkv, new, dv))
         if self.cache_dtype:
-            # Numbers that an 8-bit type has, or is near to, beside any bits.
-            near = to_bits(rng.standard_normal(made["v"].shape) * 2.0 ** rng.integers(-12, 12, made["v"].shape), self.dtype)
-            made["v"] = np.where(rng.random(made["v"].shape) < 0.75, near, made["v"])
-        made.update(kc=poison(entries, hkv, rows, d, dtype=self.stored), vc=poison(entries, hkv, rows, dv, dtype=self.stored))
+            # Numbers in the range of an 8-bit type, and any bits.
+            shape = made["v"].shape
+            near = to_bits(rng.standard_normal(shape) * 2.0 ** rng.integers(-12, 12, shape), self.dtype)
+            made["v"] = np.where(rng.random(shape) < 0.75, near, made["v"])
+        made.update({n: poison(entries, hkv, rows, size, dtype=self.stored) for n, size in (("kc", d), ("vc", dv))})
         if self.scaled:
             made.update({name: to_bits(2.0 ** rng.uniform(-8, 8, (batch, hkv)), "f32") for name in ("ks", "vs")})
         if self.rotated:

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Lets the warps of a consumer that have no rows of the output skip what a step
-// computes between its MMAs. They convert values of 8 bits meanwhile.
+// Lets the warps of a consumer that have no rows of the output skip the work of
+// a step between its MMAs. They convert values of 8 bits meanwhile.
 //
 //===----------------------------------------------------------------------===//
 
@@ -307,11 +307,9 @@ void AttnTileSkipEmptyRowsPass::moveConversions(StoreOp store,
     if (!condition)
       return;
     ImplicitLocOpBuilder builder(convert.getLoc(), wait);
-    Value isEmpty = arith::XOrIOp::create(
-        builder, condition,
-        arith::ConstantOp::create(builder, builder.getBoolAttr(true)));
-    auto ifOp = scf::IfOp::create(builder, isEmpty, /*withElseRegion=*/false);
-    moveConversion(convert, ifOp.thenBlock(),
+    auto ifOp = scf::IfOp::create(builder, TypeRange(), condition,
+                                  /*withElseRegion=*/true);
+    moveConversion(convert, ifOp.elseBlock(),
                    llvm::divideCeil(numRows, warpRows));
     ++numMoved;
   }

@@ -21,8 +21,8 @@
 // CHECK:             scf.yield %[[MAX]], %{{.*}}
 // CHECK:           attn_tile.copy
 // CHECK:           %[[HAS2:.*]] = attn_tile.has_rows below
-// CHECK:           %[[EMPTY:.*]] = arith.xori %[[HAS2]], %{{.*}}
-// CHECK:           scf.if %[[EMPTY]] {
+// CHECK:           scf.if %[[HAS2]] {
+// CHECK-NEXT:      } else {
 // CHECK-NEXT:        %[[V:.*]] = attn_tile.wait
 // CHECK-NEXT:        attn_tile.convert %[[V]] to %[[V16:.*]][%{{.*}}] from warp 1
 // CHECK-NEXT:        attn_tile.release %[[V]]

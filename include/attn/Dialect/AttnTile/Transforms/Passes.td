@@ -751,9 +751,9 @@ def AttnTileSkipEmptyRowsPass
     : Attn_Pass<"attn-tile-skip-empty-rows", "::mlir::attn_tile::KernelOp"> {
   let summary = "skip work on rows beyond the last query";
   let description = [{
-    With few queries, most of the 64 rows of an MMA are none of the output. What a
-    consumer of one warpgroup computes from the results of MMAs, and only on
-    registers, moves to conditionals, which warps without rows skip:
+    With few queries, the output has only some of the 64 rows of an MMA. The
+    operations on registers that a consumer of one warpgroup computes from the
+    results of MMAs move to conditionals, which warps without rows skip:
 
     ```mlir
     %s = attn_tile.mma_wait %pending : !attn_tile.pending<vector<64x96xf32>>
