@@ -367,11 +367,12 @@ WarpSpecializedSchedules::getForFewQueriesIn(int64_t vHeadDimTiles) {
   parameters.traversal = attn_tile::TraversalKind::Grid;
   parameters.interleave = balancesSplits ? 0 : 1;
   // Conversions take more time than copies, so that both CTAs of an SM must
-  // have work. Warps without rows convert values if their number is static.
+  // have work. Idle warps gain only together with warps that have no rows
+  // (docs/experiments/float8-kv-cache.md).
   int64_t busyCtas = convertsKeys(op) ? ctasPerSm : 1;
-  parameters.idleWarpsConvert = convertsKeys(op);
   parameters.skipEmptyRows =
       convertsKeys(op) && hasEmptyWarps(op, queries, packsGqa);
+  parameters.idleWarpsConvert = parameters.skipEmptyRows;
   parameters.splitKvWorkItems = splits ? busyCtas * device.sms : 0;
   parameters.packGqa = packsGqa;
   parameters.l2Promotion = streamedPromotion;

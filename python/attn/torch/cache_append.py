@@ -45,7 +45,7 @@ class Arguments(NamedTuple):
     interleaved: bool = True
     #: Whether all queries have the position of the first new key.
     same_position: bool = False
-    #: Scales of a cache of 8 bits, by which new elements are divided, `[batch, key heads]` of torch.float32: both or none.
+    #: Scales of a cache of 8 bits that divide new elements, `[batch, key heads]` of torch.float32: both or none.
     key_scale: Optional[Tensor] = None
     value_scale: Optional[Tensor] = None
 
