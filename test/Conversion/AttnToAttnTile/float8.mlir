@@ -43,14 +43,17 @@ func.func @e5m2_with_sinks(%q: memref<1x2x128x64xf8E5M2>, %sinks: memref<2xf32>,
 
 // -----
 
-// Queries of bf16 have probabilities of bf16.
+// Values become f16, and so do 2^15 times the probabilities. Row sums are divided by that.
 // CHECK-LABEL: attn_tile.kernel @keys_alone_kernel(
 // CHECK-NOT:     dense<8.000000e+00>
 // CHECK:         %[[K:.*]] = arith.extf {{.*}} : vector<64x64xf8E5M2> to vector<64x64xbf16>
 // CHECK:         vector.contract {{.*}} %[[K]], {{.*}} : vector<32x64xbf16>, vector<64x64xbf16> into vector<32x64xf32>
-// CHECK:         %[[V:.*]] = arith.extf {{.*}} : vector<64x64xf8E5M2> to vector<64x64xbf16>
-// CHECK:         %[[P:.*]] = arith.truncf {{.*}} : vector<32x64xf32> to vector<32x64xbf16>
-// CHECK:         vector.contract {{.*}} %[[P]], %[[V]], {{.*}} : vector<32x64xbf16>, vector<64x64xbf16> into vector<32x64xf32>
+// CHECK:         %[[SHIFT:.*]] = arith.constant dense<1.500000e+01> : vector<32xf32>
+// CHECK:         arith.addf {{.*}}, %[[SHIFT]]
+// CHECK:         %[[V:.*]] = arith.extf {{.*}} : vector<64x64xf8E5M2> to vector<64x64xf16>
+// CHECK:         %[[P:.*]] = arith.truncf {{.*}} : vector<32x64xf32> to vector<32x64xf16>
+// CHECK:         vector.contract {{.*}} %[[P]], %[[V]], {{.*}} : vector<32x64xf16>, vector<64x64xf16> into vector<32x64xf32>
+// CHECK:         arith.constant dense<3.05175781E-5> : vector<32xf32>
 func.func @keys_alone(%q: memref<1x2x128x64xbf16>, %k: memref<1x2x128x64xf8E5M2>, %o: memref<1x2x128x64xbf16>) {
   attn.attention ins(%q, %k, %k : memref<1x2x128x64xbf16>, memref<1x2x128x64xf8E5M2>, memref<1x2x128x64xf8E5M2>)
       outs(%o : memref<1x2x128x64xbf16>)
