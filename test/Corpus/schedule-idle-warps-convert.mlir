@@ -1,6 +1,6 @@
 // Idle warps, and warps without queries, convert keys and values of 8 bits.
 // attn-compile: --target=sm_90a
-// attn-run: --shape=batch=2
+// attn-run: --shape=batch=2 --shape=keys=1000
 
 !q = tensor<?x8x1x128xbf16>
 !kv = tensor<?x2x?x128xf8E4M3FN>
