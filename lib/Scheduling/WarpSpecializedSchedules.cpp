@@ -299,12 +299,11 @@ bool WarpSpecializedSchedules::canHaveThreeConsumers() {
 /// Whether warps of a consumer have no rows, of which the output of a work item
 /// has as many for all work items.
 static bool hasEmptyWarps(AttentionOp op, int64_t queries, bool packsGqa) {
-  constexpr int64_t warpRows = warpgroupRows / 4;
   // Several packed queries are stored row by row.
   if (packsGqa && queries != 1)
     return false;
   int64_t rows = packsGqa ? op.getGroupSize() : queries;
-  return rows <= warpgroupRows - warpRows;
+  return rows <= warpgroupRows - attn_tile::warpRows;
 }
 
 std::optional<ScheduleCandidate> WarpSpecializedSchedules::getForFewQueries() {

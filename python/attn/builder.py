@@ -203,10 +203,9 @@ class CacheAppend:
 
     The module has one function, ``cache_append(key, value, key_lengths, page_table, cos, sin, query, key_scale,
     value_scale, key_cache, value_cache, rotated_query, new_lengths)``, without the arguments that there are none of. It
-    writes the last four:
-    the first two in place, behind the keys that each entry has. With ``rotary_dim`` it rotates that many elements of
-    keys, and of queries if there are ``query_heads``, by the tables ``cos`` and ``sin``. Batch, lengths, and numbers of
-    new keys and queries may vary from call to call.
+    writes the last four: the first two in place, behind the keys that each entry has. With ``rotary_dim`` it rotates
+    that many elements of keys, and of queries if there are ``query_heads``, by the tables ``cos`` and ``sin``. Batch,
+    lengths, and numbers of new keys and queries may vary from call to call.
 
         attn.compile(attn.CacheAppend("bf16", 8, 128, page_size=64, rotary_dim=128, query_heads=32), target="sm_90a")
     """

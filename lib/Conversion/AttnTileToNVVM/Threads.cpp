@@ -272,11 +272,10 @@ struct HasRowsLowering : public KernelPattern<HasRowsOp> {
                   ConversionPatternRewriter &rewriter) const override {
     if (!op->getParentOfType<RoleOp>())
       return rewriter.notifyMatchFailure(op, "not in a role");
-    constexpr int64_t rows = warpgroupRows / warpsPerWarpgroup;
     Location loc = op.getLoc();
     Value first = arith::MulIOp::create(rewriter, loc,
                                         context.getPosition(rewriter, op).warp,
-                                        createI32(rewriter, loc, rows));
+                                        createI32(rewriter, loc, warpRows));
     rewriter.replaceOpWithNewOp<arith::CmpIOp>(op, arith::CmpIPredicate::slt,
                                                first, adaptor.getN().front());
     return success();

@@ -2064,3 +2064,18 @@ attn_tile.kernel @convert_through_pipe_to(%i: index) {
   attn_tile.release %b : !attn_tile.buffer<64x32xf8E5M2>
   attn_tile.return
 }
+
+// -----
+
+// Barriers count the warps that fill a stage.
+attn_tile.kernel @converting_warps(%i: index) {
+  %k = attn_tile.create_pipe : !attn_tile.pipe<64x32xf8E5M2, stages = 1>
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x32xf16, stages = 1>
+  %b = attn_tile.wait %k[%i] : !attn_tile.pipe<64x32xf8E5M2, stages = 1>
+  // expected-error @below {{'attn_tile.convert' op must be run by the warps that fill other stages of the pipe}}
+  attn_tile.convert %b to %p[%i] : !attn_tile.buffer<64x32xf8E5M2>, !attn_tile.pipe<64x32xf16, stages = 1>
+  // expected-note @below {{see the other conversion here}}
+  attn_tile.convert %b to %p[%i] from warp 2 : !attn_tile.buffer<64x32xf8E5M2>, !attn_tile.pipe<64x32xf16, stages = 1>
+  attn_tile.release %b : !attn_tile.buffer<64x32xf8E5M2>
+  attn_tile.return
+}

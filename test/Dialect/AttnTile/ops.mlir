@@ -248,10 +248,11 @@ func.func @together(%m: memref<?x?x64xf32>, %d: memref<?x64xbf16>, %c: memref<?x
 // CHECK:         attn_tile.role  consumer
 // CHECK:           %[[ROWS:.*]] = attn_tile.has_rows below(%[[N]])
 // CHECK:           scf.if %[[ROWS]]
-// CHECK:             attn_tile.convert %{{.*}} to %[[P]][%[[I]]] within(%[[I]] of %[[N]]) from warp 1 : <64x32xf8E4M3FN>, <64x32xbf16, stages = 1>
+// CHECK:             attn_tile.convert %{{.*}} to %{{.*}}[%[[I]]] within(%[[I]] of %[[N]]) from warp 1 : <64x32xf8E4M3FN>, <64x32xbf16, stages = 1>
 attn_tile.kernel @convert_through_pipe(%i: index, %n: index) {
   %k = attn_tile.create_pipe : !attn_tile.pipe<64x32xf8E4M3FN, stages = 2>
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x32xbf16, stages = 1>
+  %x = attn_tile.create_pipe : !attn_tile.pipe<64x32xbf16, stages = 1>
   attn_tile.auxiliary_warps {
     %b = attn_tile.wait %k[%i] : !attn_tile.pipe<64x32xf8E4M3FN, stages = 2>
     attn_tile.convert %b to %p[%i] : !attn_tile.buffer<64x32xf8E4M3FN>, !attn_tile.pipe<64x32xbf16, stages = 1>
@@ -261,7 +262,7 @@ attn_tile.kernel @convert_through_pipe(%i: index, %n: index) {
     %b = attn_tile.wait %k[%i] : !attn_tile.pipe<64x32xf8E4M3FN, stages = 2>
     %h = attn_tile.has_rows below(%n)
     scf.if %h {
-      attn_tile.convert %b to %p[%i] within(%i of %n) from warp 1
+      attn_tile.convert %b to %x[%i] within(%i of %n) from warp 1
           : !attn_tile.buffer<64x32xf8E4M3FN>, !attn_tile.pipe<64x32xbf16, stages = 1>
     }
     attn_tile.release %b : !attn_tile.buffer<64x32xf8E4M3FN>

@@ -241,8 +241,8 @@ class Append:
         return None
 
     def _quantize(self, before, name, exact, error):
-        """Bits, numbers and allowed errors of new elements in a cache of 8 bits. The bits are exact if `error`, that of
-        the numbers in the type of the keys, is None."""
+        """Bits, numbers and allowed errors of new elements in a cache of 8 bits. `error` is the allowed error of the
+        numbers in the type of the keys; if it is None, the bits are exact."""
         scale = from_bits(before[name[0] + "s"], "f32")[:, :, None, None] if self.scaled else 1.0
         with np.errstate(over="ignore", invalid="ignore"):
             quotient = exact.astype(np.float32) / np.float32(scale)

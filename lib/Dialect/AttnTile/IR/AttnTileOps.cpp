@@ -174,6 +174,20 @@ static LogicalResult verifyClusterOf(CreatePipeOp pipe) {
          << kernel.getClusterSize() << ", was " << cluster << ")";
 }
 
+/// Checks that the same warps fill all stages of a pipe: barriers count them.
+static LogicalResult verifyConverter(ConvertOp convert) {
+  for (Operation *user : convert.getPipe().getUsers()) {
+    auto other = dyn_cast<ConvertOp>(user);
+    if (!other || other.getFirstWarp() == convert.getFirstWarp())
+      continue;
+    auto diagnostic = convert.emitOpError(
+        "must be run by the warps that fill other stages of the pipe");
+    diagnostic.attachNote(other.getLoc()) << "see the other conversion here";
+    return diagnostic;
+  }
+  return success();
+}
+
 LogicalResult KernelOp::verifyRegions() {
   // At most one `attn_tile.auxiliary_warps` may leave out its number of warps.
   AuxiliaryWarpsOp auxiliary;
@@ -197,6 +211,8 @@ LogicalResult KernelOp::verifyRegions() {
       return op->emitOpError("must be inside of a role");
     if (auto pipe = dyn_cast<CreatePipeOp>(op))
       return verifyClusterOf(pipe);
+    if (auto convert = dyn_cast<ConvertOp>(op))
+      return verifyConverter(convert);
     return WalkResult::advance();
   });
   return failure(result.wasInterrupted());

@@ -34,9 +34,6 @@ namespace mlir::attn_tile {
 using namespace mlir;
 using namespace mlir::attn_tile;
 
-/// Rows of an MMA that one warp has.
-static constexpr int64_t warpRows = 16;
-
 /// The store of the output: of the first tile of 64 rows.
 static StoreOp findStore(KernelOp kernel) {
   StoreOp found;
@@ -110,7 +107,7 @@ public:
   bool isOnMma() const;
   Operation *getFirst() const { return ops.front(); }
   /// Moves the operations to a conditional.
-  scf::IfOp guard(OpBuilder &builder, Value condition);
+  void guard(OpBuilder &builder, Value condition);
 
 private:
   bool contains(Operation *op) const { return llvm::is_contained(ops, op); }
@@ -163,7 +160,7 @@ Value Run::getOtherwise(OpBuilder &builder, Value result) const {
       builder.getZeroAttr(cast<VectorType>(result.getType())));
 }
 
-scf::IfOp Run::guard(OpBuilder &builder, Value condition) {
+void Run::guard(OpBuilder &builder, Value condition) {
   Location loc = getFirst()->getLoc();
   SmallVector<Value> results = getResults();
   SmallVector<Value> otherwise;
@@ -181,7 +178,6 @@ scf::IfOp Run::guard(OpBuilder &builder, Value condition) {
   scf::YieldOp::create(thenBuilder, loc, results);
   auto elseBuilder = OpBuilder::atBlockEnd(ifOp.elseBlock());
   scf::YieldOp::create(elseBuilder, loc, otherwise);
-  return ifOp;
 }
 
 /// The runs of `block`. Scalars in between move to before their run.
@@ -250,10 +246,11 @@ struct AttnTileSkipEmptyRowsPass
   void runOnKernel();
 
 private:
-  Value createCondition(StoreOp store, Operation *op);
+  bool areRowsKnown(StoreOp store, Operation *op);
   void guardRows(StoreOp store);
   /// Leaves the conversions of values to warps without rows, of which there are
-  /// as many for all work items.
+  /// as many for all work items: all of them or none, since conversions to one
+  /// pipe must be by the same warps.
   void moveConversions(StoreOp store, int64_t numRows);
   void emitMissed(StringRef reason);
 };
@@ -267,16 +264,19 @@ void AttnTileSkipEmptyRowsPass::emitMissed(StringRef reason) {
       << reason;
 }
 
-/// Whether there are rows, before `op`; null if that is not known there.
-Value AttnTileSkipEmptyRowsPass::createCondition(StoreOp store, Operation *op) {
+/// Whether the number of rows that `store` writes is known before `op`.
+bool AttnTileSkipEmptyRowsPass::areRowsKnown(StoreOp store, Operation *op) {
   DominanceInfo dominance(getOperation());
-  if (!llvm::all_of(getRowOperands(store), [&](Value operand) {
+  if (llvm::all_of(getRowOperands(store), [&](Value operand) {
         return dominance.properlyDominates(operand, op);
-      })) {
-    emitMissed("the rows of a work item are not known where it begins");
-    return nullptr;
-  }
-  OpBuilder builder(op);
+      }))
+    return true;
+  emitMissed("the rows of a work item are not known where it begins");
+  return false;
+}
+
+/// Whether a warp has rows that `store` writes.
+static Value createCondition(OpBuilder &builder, StoreOp store) {
   Value rows = createNumRows(builder, store);
   return HasRowsOp::create(builder, store.getLoc(), rows);
 }
@@ -285,11 +285,10 @@ void AttnTileSkipEmptyRowsPass::guardRows(StoreOp store) {
   SmallVector<Run> runs;
   getOperation().walk([&](Block *block) { runs.append(collectRuns(block)); });
   for (Run &run : runs) {
-    Value condition = createCondition(store, run.getFirst());
-    if (!condition)
+    if (!areRowsKnown(store, run.getFirst()))
       continue;
     OpBuilder builder(run.getFirst());
-    run.guard(builder, condition);
+    run.guard(builder, createCondition(builder, store));
     ++numGuards;
   }
 }
@@ -301,14 +300,16 @@ void AttnTileSkipEmptyRowsPass::moveConversions(StoreOp store,
     if (convertsValues(convert))
       conversions.push_back(convert);
   });
+  if (!llvm::all_of(conversions, [&](ConvertOp convert) {
+        return areRowsKnown(store, convert.getBuffer().getDefiningOp());
+      }))
+    return;
   for (ConvertOp convert : conversions) {
-    Operation *wait = convert.getBuffer().getDefiningOp();
-    Value condition = createCondition(store, wait);
-    if (!condition)
-      return;
-    ImplicitLocOpBuilder builder(convert.getLoc(), wait);
-    auto ifOp = scf::IfOp::create(builder, TypeRange(), condition,
-                                  /*withElseRegion=*/true);
+    ImplicitLocOpBuilder builder(convert.getLoc(),
+                                 convert.getBuffer().getDefiningOp());
+    auto ifOp =
+        scf::IfOp::create(builder, TypeRange(), createCondition(builder, store),
+                          /*withElseRegion=*/true);
     moveConversion(convert, ifOp.elseBlock(),
                    llvm::divideCeil(numRows, warpRows));
     ++numMoved;

@@ -21,6 +21,8 @@ namespace mlir::attn_tile {
 inline constexpr int64_t warpThreads = 32;
 inline constexpr int64_t warpgroupThreads = 128;
 inline constexpr int64_t warpgroupRows = 64;
+/// Rows of these that one warp has.
+inline constexpr int64_t warpRows = warpgroupRows / 4;
 /// The most columns of that MMA, and so of heads that a kernel computes whole.
 inline constexpr int64_t maxMmaColumns = 256;
 /// 16-bit elements that one MMA instruction contracts over.

@@ -509,8 +509,9 @@ def AttnTileSplitRolesPass
     A producer is large in kernels with clusters, where an iteration fills more
     than four stages, and where nested loops look tiles up in memory.
     `attn_tile.auxiliary_warps` may ask for more producer registers, and
-    conversions ask for 72; consumers get the rest. Consumers get fewer where several CTAs share an SM. `layout`
-    of the kernel becomes row blocks over the consumer warps.
+    conversions ask for 72; consumers get the rest. Consumers get fewer where
+    several CTAs share an SM. `layout` of the kernel becomes row blocks over the
+    consumer warps.
   }];
   let options = [
     Option<"consumers", "consumers", "int64_t", /*default=*/"2",
