@@ -91,9 +91,9 @@ static void setLaunch(attn::KernelTime &time, bool ramps,
 }
 
 /// Columns of the values that a work item multiplies.
-static double getVColumns(attn::AttentionOpInterface op, int64_t vHeadDimTile) {
+static double getVColumns(attn::AttentionOpInterface op, int64_t headDimTile) {
   auto all = double(llvm::alignTo(op.getVHeadDim(), headDimStep));
-  return vHeadDimTile == 0 ? all : std::min(all, double(vHeadDimTile));
+  return headDimTile == 0 ? all : std::min(all, double(headDimTile));
 }
 
 /// Cycles in which the consumers of a step read the multiplicands of their MMAs
@@ -138,8 +138,8 @@ static double getKVRowBytes(attn::AttentionOpInterface op) {
 static double getStepRowBytes(WarpSpecializedAttr schedule,
                               attn::AttentionOpInterface op) {
   double bytes = getKVRowBytes(op);
-  if (schedule.getVHeadDimTile() > 0)
-    bytes *= (getQKColumns(op) + getVColumns(op, schedule.getVHeadDimTile())) /
+  if (schedule.getHeadDimTile() > 0)
+    bytes *= (getQKColumns(op) + getVColumns(op, schedule.getHeadDimTile())) /
              double(op.getQKHeadDim() + op.getVHeadDim());
   return bytes;
 }
@@ -152,7 +152,7 @@ static void estimateStep(attn::KernelTime &time, WarpSpecializedAttr schedule,
   auto queryTile = double(schedule.getQueryTile());
   auto keyTile = double(schedule.getKeyTile());
   double qkHeadDim = getQKColumns(op);
-  double vHeadDim = getVColumns(op, schedule.getVHeadDimTile());
+  double vHeadDim = getVColumns(op, schedule.getHeadDimTile());
   // While one warpgroup computes its softmax, the others run their MMAs. A
   // single warpgroup needs the time of its MMAs and of its softmax.
   double scores = queryTile * keyTile;
@@ -187,7 +187,7 @@ static void estimateStep(attn::KernelTime &time, WarpSpecializedAttr schedule,
     step += work.bytes * scores / fit.addendBytesPerCycle;
   step += attn::getKeepMaskCycles(op, /*isGradient=*/false, fit) * scores;
   bool isWide =
-      qkHeadDim > double(maxMmaColumns) || schedule.getVHeadDimTile() > 0;
+      qkHeadDim > double(maxMmaColumns) || schedule.getHeadDimTile() > 0;
   attn::ScoreWork maskMod = attn::countScoreWork(op.getMaskMod());
   time.mma = mma;
   time.chain = chain;
@@ -228,7 +228,7 @@ static BusiestSM countBusiestSM(WarpSpecializedAttr schedule,
     heads *=
         getKeyHeadRatio(op) * countPackedTiles(tiles, schedule.getQueryTile());
   heads *= double(
-      attn::countVHeadDimTiles(op.getVHeadDim(), schedule.getVHeadDimTile()));
+      attn::countHeadDimTiles(op.getVHeadDim(), schedule.getHeadDimTile()));
   // The work items of a cluster visit the tiles that any of them needs.
   int64_t clusterTile = schedule.getCluster() * schedule.getQueryTile();
   attn::TileCounts counts = tiles.count(clusterTile, schedule.getKeyTile());
@@ -335,7 +335,7 @@ static int64_t countCtas(MultistageAttr schedule, attn::AttentionOpInterface op,
   };
   int64_t threads = warpThreads * schedule.getWarps();
   int64_t vColumns = op.getVHeadDim();
-  if (int64_t tile = schedule.getVHeadDimTile(); tile > 0)
+  if (int64_t tile = schedule.getHeadDimTile(); tile > 0)
     vColumns = std::min(vColumns, tile);
   // P takes half a register of each score next to it, or as f32 its register.
   double registersPerScore = elementBytes == 4 ? 1 : 1.5;
@@ -378,7 +378,7 @@ attn_tile::estimateMultistage(MultistageAttr schedule,
   auto keyTile = double(schedule.getKeyTile());
   auto warps = double(schedule.getWarps());
   double qkHeadDim = getQKColumns(op);
-  double vHeadDim = getVColumns(op, schedule.getVHeadDimTile());
+  double vHeadDim = getVColumns(op, schedule.getHeadDimTile());
   auto elementBytes = double(attn::getElementBytes(op.getQuery()));
 
   // Each warp reads the keys and values that all warps have staged, and the
@@ -397,7 +397,7 @@ attn_tile::estimateMultistage(MultistageAttr schedule,
   if (schedule.getPackGqa())
     heads *= keyHeads * countPackedTiles(tiles, schedule.getQueryTile());
   heads *= double(
-      attn::countVHeadDimTiles(op.getVHeadDim(), schedule.getVHeadDimTile()));
+      attn::countHeadDimTiles(op.getVHeadDim(), schedule.getHeadDimTile()));
   attn::TileCounts counts =
       tiles.count(schedule.getQueryTile(), schedule.getKeyTile());
   auto sms = double(device.sms);
@@ -464,8 +464,20 @@ struct GradientKernel {
   /// cycles of the SM for its keep mask.
   double cyclesPerScore;
   double keepMaskCycles;
+  /// The most cycles that MMAs of a step may take beyond the tensor cores' own:
+  /// for reads of multiplicands in shared memory. 0 if these are as fast.
+  double multiplicandCycles = 0;
+  /// Cycles in which L2 yields the tiles of a step; 0 if that is hidden.
+  double copyCycles = 0;
+  /// Stages of these tiles. With one, nothing is computed meanwhile.
+  int64_t stages = 2;
 };
 } // namespace
+
+/// The part of the copies to single stages that nothing hides, as each of the
+/// tiles of a step is read to a different end, and the cycles that steps of
+/// wide heads take beside (docs/experiments/wide-heads.md).
+static constexpr double exposedCopies = 0.7, wideStepCycles = 430;
 
 static attn::KernelTime
 estimateGradientKernel(const GradientKernel &kernel,
@@ -483,9 +495,14 @@ estimateGradientKernel(const GradientKernel &kernel,
   time.consumers = kernel.consumers;
   time.mma = fit.gradientMmaCycle * 2 * scores * kernel.headDimSum /
              double(device.mmaFlopsPerCycle16b);
+  time.mma = std::max(time.mma, kernel.multiplicandCycles);
   time.exponentials = scores / double(device.special);
   time.step = time.mma + kernel.cyclesPerScore * threadScores +
               kernel.keepMaskCycles * scores;
+  time.step = kernel.stages == 1 ? time.step + exposedCopies * kernel.copyCycles
+                                 : std::max(time.step, kernel.copyCycles);
+  if (kernel.copyCycles > 0)
+    time.step += wideStepCycles;
   time.chain = time.mma / double(kernel.consumers) +
                kernel.cyclesPerScore * threadScores;
   time.mask =
@@ -682,29 +699,39 @@ estimateSyncGradients(GradientAttr schedule, const attn::VisitedTiles &tiles,
   ofGradients += fit.syncGradientInstructions;
   double keepMaskCycles = attn::getKeepMaskCycles(op, /*isGradient=*/true, fit);
   SmallVector<attn::KernelTime> kernels;
+  // There is a kernel for each tile of the columns of a result.
+  auto add = [&](SyncGradientKernel kernel, int64_t columnTile,
+                 double contracted, double results) {
+    kernel.accumulatedHeadDimSum =
+        columnTile == 0 ? results : std::min(results, double(columnTile));
+    kernel.headDimSum = contracted + kernel.accumulatedHeadDimSum;
+    kernel.keepMaskCycles = keepMaskCycles;
+    kernels.append(attn::countHeadDimTiles(int64_t(results), columnTile),
+                   estimateSyncGradient(kernel, tiles, device));
+  };
   auto addKeys = [&](StringRef name, attn::ScheduleAttrInterface part,
-                     double headDimSum, double lhsHeadDimSum,
-                     double accumulatedHeadDimSum, double instructions) {
+                     double contracted, double lhsHeadDimSum, double results,
+                     double instructions) {
     auto byKey = cast<KeyMultistageAttr>(Attribute(part));
-    kernels.push_back(estimateSyncGradient(
-        {name, attn::MaskDim::Key, byKey.getQueryTile(), byKey.getKeyTile(),
-         byKey.getStages(), byKey.getWarps(), headDimSum, lhsHeadDimSum, both,
-         accumulatedHeadDimSum, instructions, keepMaskCycles},
-        tiles, device));
+    add({name, attn::MaskDim::Key, byKey.getQueryTile(), byKey.getKeyTile(),
+         byKey.getStages(), byKey.getWarps(), /*headDimSum=*/0, lhsHeadDimSum,
+         both, /*accumulatedHeadDimSum=*/0, instructions,
+         /*keepMaskCycles=*/0},
+        byKey.getHeadDimTile(), contracted, results);
   };
   bool hasValues = bool(schedule.getDv());
   if (hasValues)
-    addKeys("dv", schedule.getDv(), both, qkHeadDim, vHeadDim, ofProbabilities);
-  addKeys("dkdv", schedule.getDkdv(),
-          both + qkHeadDim + (hasValues ? 0 : vHeadDim), both,
+    addKeys("dv", schedule.getDv(), qkHeadDim, qkHeadDim, vHeadDim,
+            ofProbabilities);
+  addKeys("dkdv", schedule.getDkdv(), both, both,
           qkHeadDim + (hasValues ? 0 : vHeadDim), ofGradients);
   if (auto byQuery =
           dyn_cast_if_present<MultistageAttr>(Attribute(schedule.getDq())))
-    kernels.push_back(estimateSyncGradient(
-        {"dq", attn::MaskDim::Query, byQuery.getQueryTile(),
+    add({"dq", attn::MaskDim::Query, byQuery.getQueryTile(),
          byQuery.getKeyTile(), byQuery.getStages(), byQuery.getWarps(),
-         both + qkHeadDim, both, both, qkHeadDim, ofGradients, keepMaskCycles},
-        tiles, device));
+         /*headDimSum=*/0, both, both, /*accumulatedHeadDimSum=*/0, ofGradients,
+         /*keepMaskCycles=*/0},
+        byQuery.getHeadDimTile(), both, qkHeadDim);
   return kernels;
 }
 
@@ -719,26 +746,68 @@ static double getGradScoreModCycles(attn::AttentionOpInterface op,
   return cycles;
 }
 
-/// A kernel for sm_90a that computes gradients in MMAs over `headDimSum`
-/// columns, without its cycles per score.
+namespace {
+/// The head dims of a kernel of a gradient.
+struct GradientHeadDims {
+  /// Head dims over which the matmuls of a score contract, added up, and those
+  /// of all results.
+  double contracted, results;
+  /// The head dim of the tiles that the kernel iterates over, added up; of
+  /// these, the one of which it needs only the columns of its result.
+  double streamed, streamedColumns = 0;
+};
+} // namespace
+
+/// Sets what wide heads, of which `kernel` computes `columns` of `headDims`,
+/// wait for.
+static void setWideTerms(GradientKernel &kernel, GradientHeadDims headDims,
+                         double columns, attn::AttentionOpInterface op,
+                         const attn::DeviceModel &device) {
+  bool isByKey = kernel.dim == attn::MaskDim::Key;
+  auto streamed = double(isByKey ? kernel.schedule.getQueryTile()
+                                 : kernel.schedule.getKeyTile());
+  auto elementBytes = double(attn::getElementBytes(op.getQuery()));
+  double multiplicands =
+      headDims.contracted * (warpgroupRows + streamed) + streamed * columns;
+  kernel.multiplicandCycles = double(kernel.consumers) * elementBytes *
+                              multiplicands /
+                              double(device.sharedBytesPerCycle);
+  double copied =
+      headDims.streamed + std::min(headDims.streamedColumns, columns);
+  kernel.copyCycles = streamed * elementBytes * copied * double(device.sms) /
+                      double(device.l2BytesPerCycle);
+}
+
+/// A kernel for sm_90a that computes gradients in MMAs over `headDims`, without
+/// its cycles per score.
 static GradientKernel makeGradientKernel(StringRef name, Attribute schedule,
-                                         double headDimSum) {
+                                         GradientHeadDims headDims,
+                                         attn::AttentionOpInterface op,
+                                         const attn::DeviceModel &device) {
+  auto interface = cast<attn::ScheduleAttrInterface>(schedule);
+  double columns = headDims.results;
+  if (int64_t tile = interface.getHeadDimTile(); tile > 0)
+    columns = std::min(columns, double(tile));
   GradientKernel kernel = {name,
-                           cast<attn::ScheduleAttrInterface>(schedule),
+                           interface,
                            attn::MaskDim::Key,
                            TraversalKind::Grid,
                            /*consumers=*/1,
-                           headDimSum,
+                           headDims.contracted + columns,
                            /*cyclesPerScore=*/0,
                            /*keepMaskCycles=*/0};
   if (auto byKey = dyn_cast<KeyStationaryAttr>(schedule)) {
     kernel.traversal = byKey.getTraversal();
     kernel.consumers = byKey.getConsumers();
+    kernel.stages = byKey.getStages();
   } else if (auto byQuery = dyn_cast<WarpSpecializedAttr>(schedule)) {
     kernel.dim = attn::MaskDim::Query;
     kernel.traversal = byQuery.getTraversal();
     kernel.consumers = byQuery.getConsumers();
+    kernel.stages = byQuery.getStages();
   }
+  if (std::max(op.getQKHeadDim(), op.getVHeadDim()) > maxMmaColumns)
+    setWideTerms(kernel, headDims, columns, op, device);
   return kernel;
 }
 
@@ -801,27 +870,34 @@ attn_tile::estimateGradient(GradientAttr schedule,
   }
   double scoreModCycles = getGradScoreModCycles(op, fit);
   double keepMaskCycles = attn::getKeepMaskCycles(op, /*isGradient=*/true, fit);
-  auto add = [&](StringRef name, Attribute part, double headDimSum,
+  // There is a kernel for each tile of the columns of a result.
+  auto add = [&](StringRef name, Attribute part, GradientHeadDims headDims,
                  double cyclesPerScore) {
-    GradientKernel kernel = makeGradientKernel(name, part, headDimSum);
+    GradientKernel kernel =
+        makeGradientKernel(name, part, headDims, op, device);
     kernel.cyclesPerScore = cyclesPerScore + scoreModCycles;
     kernel.keepMaskCycles = keepMaskCycles;
-    kernels.push_back(estimateGradientKernel(kernel, tiles, device));
+    kernels.append(attn::countHeadDimTiles(int64_t(headDims.results),
+                                           kernel.schedule.getHeadDimTile()),
+                   estimateGradientKernel(kernel, tiles, device));
   };
   bool hasValues = bool(schedule.getDv());
+  double both = qkHeadDim + vHeadDim;
   add("dkdv", schedule.getDkdv(),
-      qkHeadDim + vHeadDim + qkHeadDim + (hasValues ? 0 : vHeadDim) +
-          (hasDqAccumulator ? qkHeadDim : 0),
+      {both,
+       qkHeadDim + (hasValues ? 0 : vHeadDim) +
+           (hasDqAccumulator ? qkHeadDim : 0),
+       both},
       fit.gradientScore);
   addKeyStationaryTerms(kernels.back(), keys, fit);
   if (hasDqAccumulator && qkHeadDim > double(keys.getKeyTile()))
     kernels.back().step +=
         fit.addedByte * sumBytes * qkHeadDim * double(keys.getQueryTile());
   if (hasValues)
-    add("dv", schedule.getDv(), qkHeadDim + vHeadDim,
+    add("dv", schedule.getDv(), {qkHeadDim, vHeadDim, qkHeadDim, vHeadDim},
         /*cyclesPerScore=*/0);
   if (schedule.getDq())
-    add("dq", schedule.getDq(), 2 * qkHeadDim + vHeadDim,
+    add("dq", schedule.getDq(), {both, qkHeadDim, both},
         /*cyclesPerScore=*/0);
   else
     kernels.push_back(estimateMove(

@@ -63,8 +63,7 @@ static LogicalResult verifyTensors(AttentionOpInterface op,
              << " (was " << element << ")";
   }
   bool isGradient = isa<attn_tile::StreamingGradOpInterface>(op.getOperation());
-  int64_t most =
-      isGradient ? target.getMaxWholeHeadDim() : target.getMaxHeadDim();
+  int64_t most = target.getMaxHeadDim();
   StringRef of = isGradient ? " of a gradient" : "";
   return success(succeeded(verifyHeadDim(op, "query head dim" + of,
                                          op.getQKHeadDim(), most, target)) &&

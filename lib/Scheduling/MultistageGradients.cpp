@@ -33,8 +33,10 @@ static constexpr int64_t sumBytes = 4;
 /// Rows of the stationary tile, and the warps that share them.
 static constexpr std::pair<int64_t, int64_t> rowsAndWarps[] = {
     {128, 8}, {128, 4}, {64, 4}};
-/// Where none of them fits, as with wide heads of f32.
-static constexpr std::pair<int64_t, int64_t> fewRowsAndWarps[] = {{32, 2}};
+/// Where none of them fits, as with wide heads, and where these do not fit,
+/// either.
+static constexpr std::pair<int64_t, int64_t> fewRowsAndWarps[] = {{32, 2}},
+                                             leastRowsAndWarps[] = {{16, 1}};
 
 /// The largest tile that a kernel iterates over, and its unit.
 static constexpr int64_t maxStreamedTile = 128;
@@ -81,16 +83,16 @@ private:
   SmallVector<Tiles>
   getCandidates(const KernelShape &shape,
                 ArrayRef<std::pair<int64_t, int64_t>> choices);
-  ScheduleAttrInterface makeKeys(const Tiles &tiles);
-  ScheduleAttrInterface makeQueries(const Tiles &tiles);
+  ScheduleAttrInterface makeKeys(const Tiles &tiles, int64_t headDimTile);
+  ScheduleAttrInterface makeQueries(const Tiles &tiles, int64_t headDimTile);
   Attribute makeGradient(ScheduleAttrInterface keys,
                          ScheduleAttrInterface queries,
                          ScheduleAttrInterface values);
-  /// The candidate whose gradient by `make` takes the least time, or the first
-  /// candidate where times are not known.
   ScheduleAttrInterface
   pick(ArrayRef<ScheduleAttrInterface> candidates,
-       function_ref<Attribute(ScheduleAttrInterface)> make);
+       function_ref<Attribute(ScheduleAttrInterface)> make) {
+    return pickByTime(op, device, work, candidates, make);
+  }
 
   attn_tile::StreamingGradOpInterface op;
   attn_tile::GradOperands operands;
@@ -138,9 +140,12 @@ MultistageGradients::MultistageGradients(attn_tile::StreamingGradOpInterface op,
 
 SmallVector<Tiles>
 MultistageGradients::getCandidates(const KernelShape &shape) {
-  SmallVector<Tiles> candidates = getCandidates(shape, rowsAndWarps);
-  if (candidates.empty())
-    candidates = getCandidates(shape, fewRowsAndWarps);
+  SmallVector<Tiles> candidates;
+  for (ArrayRef<std::pair<int64_t, int64_t>> choices :
+       {ArrayRef(rowsAndWarps), ArrayRef(fewRowsAndWarps),
+        ArrayRef(leastRowsAndWarps)})
+    if (candidates.empty())
+      candidates = getCandidates(shape, choices);
   llvm::sort(candidates, [](const Tiles &a, const Tiles &b) {
     return std::tuple(-a.streamed * a.stationary, a.streamed, -a.warps) <
            std::tuple(-b.streamed * b.stationary, b.streamed, -b.warps);
@@ -183,21 +188,25 @@ SmallVector<Tiles> MultistageGradients::getCandidates(
   return candidates;
 }
 
-ScheduleAttrInterface MultistageGradients::makeKeys(const Tiles &tiles) {
+ScheduleAttrInterface MultistageGradients::makeKeys(const Tiles &tiles,
+                                                    int64_t headDimTile) {
   attn_tile::KeyMultistageParameters parameters;
   parameters.queryTile = tiles.streamed;
   parameters.keyTile = tiles.stationary;
   parameters.stages = gradientStages;
   parameters.warps = tiles.warps;
+  parameters.headDimTile = headDimTile;
   return makeSchedule(op.getContext(), parameters);
 }
 
-ScheduleAttrInterface MultistageGradients::makeQueries(const Tiles &tiles) {
+ScheduleAttrInterface MultistageGradients::makeQueries(const Tiles &tiles,
+                                                       int64_t headDimTile) {
   attn_tile::MultistageParameters parameters;
   parameters.queryTile = tiles.stationary;
   parameters.keyTile = tiles.streamed;
   parameters.stages = gradientStages;
   parameters.warps = tiles.warps;
+  parameters.headDimTile = headDimTile;
   return makeSchedule(op.getContext(), parameters);
 }
 
@@ -229,8 +238,11 @@ attn::estimateGradient(attn_tile::StreamingGradOpInterface op,
 }
 
 ScheduleAttrInterface
-MultistageGradients::pick(ArrayRef<ScheduleAttrInterface> candidates,
-                          function_ref<Attribute(ScheduleAttrInterface)> make) {
+attn::pickByTime(attn_tile::StreamingGradOpInterface op,
+                 const DeviceModel &device,
+                 const std::shared_ptr<WorkBudget> &work,
+                 ArrayRef<ScheduleAttrInterface> candidates,
+                 function_ref<Attribute(ScheduleAttrInterface)> make) {
   ScheduleAttrInterface best = candidates.front();
   if (candidates.size() == 1)
     return best;
@@ -242,6 +254,20 @@ MultistageGradients::pick(ArrayRef<ScheduleAttrInterface> candidates,
       std::tie(best, least) = std::pair(candidate, seconds);
   }
   return best;
+}
+
+/// The tiles of columns in which kernels may compute a result of `headDim`
+/// columns; 0 for all of them.
+static SmallVector<int64_t> getColumnTiles(int64_t headDim) {
+  // Tiles begin at blocks of staged columns.
+  constexpr int64_t unit = 64;
+  int64_t least = llvm::divideCeil(headDim, attn_tile::maxMmaColumns);
+  if (least == 1)
+    return {0};
+  SmallVector<int64_t> tiles;
+  for (int64_t count : {least, least + 1})
+    tiles.push_back(llvm::alignTo(llvm::divideCeil(headDim, count), unit));
+  return tiles;
 }
 
 std::optional<ScheduleChoice> MultistageGradients::choose() {
@@ -265,15 +291,27 @@ std::optional<ScheduleChoice> MultistageGradients::choose() {
   ofKeys.accumulatedHeadDimSum = ofQueries.accumulatedHeadDimSum = qkHeadDim;
   ofValues = {vHeadDim, alone, keyBytes, bothBytes + rowBytes};
 
-  auto makeAll = [&](const KernelShape &shape, auto make) {
-    return llvm::map_to_vector(getCandidates(shape), make);
+  // Kernels of wide heads compute tiles of the columns of their result.
+  auto makeAll = [&](KernelShape shape, int64_t resultHeadDim, auto make) {
+    SmallVector<ScheduleAttrInterface> schedules;
+    for (int64_t columns : getColumnTiles(resultHeadDim)) {
+      if (columns != 0)
+        shape.accumulatedHeadDimSum = columns;
+      for (const Tiles &tiles : getCandidates(shape))
+        schedules.push_back((this->*make)(tiles, columns));
+    }
+    return schedules;
   };
-  auto makeKeysOf = [&](const Tiles &tiles) { return makeKeys(tiles); };
-  SmallVector<ScheduleAttrInterface> queries = makeAll(
-      ofQueries, [&](const Tiles &tiles) { return makeQueries(tiles); });
-  SmallVector<ScheduleAttrInterface> keys = makeAll(together, makeKeysOf);
-  SmallVector<ScheduleAttrInterface> keysAlone = makeAll(ofKeys, makeKeysOf);
-  SmallVector<ScheduleAttrInterface> values = makeAll(ofValues, makeKeysOf);
+  bool isWide = std::max(qkHeadDim, vHeadDim) > attn_tile::maxMmaColumns;
+  SmallVector<ScheduleAttrInterface> queries =
+      makeAll(ofQueries, qkHeadDim, &MultistageGradients::makeQueries);
+  SmallVector<ScheduleAttrInterface> keys;
+  if (!isWide)
+    keys = makeAll(together, qkHeadDim, &MultistageGradients::makeKeys);
+  SmallVector<ScheduleAttrInterface> keysAlone =
+      makeAll(ofKeys, qkHeadDim, &MultistageGradients::makeKeys);
+  SmallVector<ScheduleAttrInterface> values =
+      makeAll(ofValues, vHeadDim, &MultistageGradients::makeKeys);
   if (queries.empty() || keysAlone.empty() || values.empty())
     return std::nullopt;
 

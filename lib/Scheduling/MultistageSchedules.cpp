@@ -54,14 +54,14 @@ private:
   /// next to the largest tiles.
   bool hasFewRanges;
   /// Work items among which the columns of the values are divided.
-  int64_t numVHeadDimTiles;
+  int64_t numHeadDimTiles;
 };
 } // namespace
 
 MultistageSchedules::MultistageSchedules(AttentionOp op,
                                          const DeviceModel &device)
     : op(op), device(device), chain(op.getOperation()),
-      numVHeadDimTiles(getMinVHeadDimTiles(op)) {
+      numHeadDimTiles(getMinHeadDimTiles(op)) {
   // Up to three, as for a window or a prefix.
   constexpr size_t maxRangesBesideTiles = 3;
   constexpr int64_t queryTile = 128, keyTile = 128;
@@ -73,7 +73,7 @@ MultistageSchedules::MultistageSchedules(AttentionOp op,
 
 KeyTileBounds MultistageSchedules::getBounds(int64_t queryTile, int64_t warps) {
   constexpr int64_t maxKeyTile = 128, rowsOfWarp = 32;
-  KeyTileBounds bounds = withShapes(KeyTileBounds(), op, numVHeadDimTiles);
+  KeyTileBounds bounds = withShapes(KeyTileBounds(), op, numHeadDimTiles);
   bounds.queryTile = queryTile;
   bounds.threads = warpThreads * warps;
   bounds.maxKeyTile = maxKeyTile;
@@ -128,7 +128,7 @@ MultistageSchedules::makeCandidate(const KeyTileBounds &bounds, int64_t keyTile,
   parameters.keyTile = keyTile;
   parameters.stages = bounds.stages;
   parameters.warps = bounds.threads / warpThreads;
-  parameters.vHeadDimTile = bounds.vHeadDimTile;
+  parameters.headDimTile = bounds.headDimTile;
   return ScheduleCandidate{makeSchedule(op.getContext(), parameters), keyTile,
                            /*preloadsQueries=*/false, limit.str()};
 }
@@ -141,9 +141,9 @@ SmallVector<ScheduleCandidate> MultistageSchedules::getWide(bool onlyLargest) {
   constexpr int64_t maxDivisions = 2;
   SmallVector<ScheduleCandidate> all;
   int64_t numDivisions = 0;
-  for (int64_t count = getMinVHeadDimTiles(op);
-       canDivideVHeadDim(op, count) && numDivisions < maxDivisions; ++count) {
-    numVHeadDimTiles = count;
+  for (int64_t count = getMinHeadDimTiles(op);
+       canDivideHeadDim(op, count) && numDivisions < maxDivisions; ++count) {
+    numHeadDimTiles = count;
     size_t before = all.size();
     for (auto [queryTile, warps] : rowsAndWarps) {
       KeyTileBounds bounds = getBounds(queryTile, warps);
@@ -249,7 +249,7 @@ static ScheduleAttrInterface getStreamingSchedule(AttentionOpInterface op,
                                                   const DeviceModel &device) {
   constexpr int64_t queryTile = 64, maxKeyTile = 64, warps = 4;
   KeyTileBounds bounds =
-      withShapes(KeyTileBounds(), op, getMinVHeadDimTiles(op));
+      withShapes(KeyTileBounds(), op, getMinHeadDimTiles(op));
   bounds.queryTile = queryTile;
   bounds.threads = warpThreads * warps;
   bounds.maxKeyTile = maxKeyTile;
@@ -263,7 +263,7 @@ static ScheduleAttrInterface getStreamingSchedule(AttentionOpInterface op,
   parameters.keyTile = largest.size;
   parameters.stages = bounds.stages;
   parameters.warps = warps;
-  parameters.vHeadDimTile = bounds.vHeadDimTile;
+  parameters.headDimTile = bounds.headDimTile;
   return makeSchedule(op.getContext(), parameters);
 }
 

@@ -188,23 +188,23 @@ bool attn::hasWideHeads(AttentionOp op) {
          attn_tile::maxMmaColumns;
 }
 
-int64_t attn::getMinVHeadDimTiles(AttentionOpInterface op) {
+int64_t attn::getMinHeadDimTiles(AttentionOpInterface op) {
   return llvm::divideCeil(op.getVHeadDim(), attn_tile::maxMmaColumns);
 }
 
-bool attn::canDivideVHeadDim(AttentionOp op, int64_t numVHeadDimTiles) {
-  constexpr int64_t minVHeadDimTile = 64;
-  return numVHeadDimTiles == getMinVHeadDimTiles(op) ||
-         op.getVHeadDim() >= numVHeadDimTiles * minVHeadDimTile;
+bool attn::canDivideHeadDim(AttentionOp op, int64_t numHeadDimTiles) {
+  constexpr int64_t minHeadDimTile = 64;
+  return numHeadDimTiles == getMinHeadDimTiles(op) ||
+         op.getVHeadDim() >= numHeadDimTiles * minHeadDimTile;
 }
 
 KeyTileBounds attn::withShapes(KeyTileBounds bounds, AttentionOpInterface op,
-                               int64_t numVHeadDimTiles) {
+                               int64_t numHeadDimTiles) {
   bounds.qkHeadDim = op.getQKHeadDim();
   bounds.vHeadDim = op.getVHeadDim();
-  if (numVHeadDimTiles > 1)
-    bounds.vHeadDim = bounds.vHeadDimTile = int64_t(llvm::alignTo(
-        llvm::divideCeil(op.getVHeadDim(), numVHeadDimTiles), headDimStep));
+  if (numHeadDimTiles > 1)
+    bounds.vHeadDim = bounds.headDimTile = int64_t(llvm::alignTo(
+        llvm::divideCeil(op.getVHeadDim(), numHeadDimTiles), headDimStep));
   bounds.elementBytes = getElementBytes(op.getQuery());
   if (convertsKeys(op))
     bounds.convertedBytes = getElementBytes(op.getKey());

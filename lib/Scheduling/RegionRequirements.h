@@ -71,9 +71,9 @@ int64_t getConversionRegisters(AttentionOpInterface op);
 bool paysToPackGqa(AttentionOp op, int64_t queryTile);
 
 /// `bounds` with the shapes of `op`, the columns of whose values are divided
-/// among `numVHeadDimTiles` work items.
+/// among `numHeadDimTiles` work items.
 KeyTileBounds withShapes(KeyTileBounds bounds, AttentionOpInterface op,
-                         int64_t numVHeadDimTiles = 1);
+                         int64_t numHeadDimTiles = 1);
 
 /// Whether the head dims of `op` are wider than the registers or the shared
 /// memory of kernels for whole heads hold.
@@ -81,11 +81,11 @@ bool hasWideHeads(AttentionOp op);
 
 /// The fewest work items among which the columns of the values of `op` are
 /// divided.
-int64_t getMinVHeadDimTiles(AttentionOpInterface op);
+int64_t getMinHeadDimTiles(AttentionOpInterface op);
 
-/// Whether the columns of the values may be divided among `numVHeadDimTiles`
+/// Whether the columns of the values may be divided among `numHeadDimTiles`
 /// work items: each of them computes all scores.
-bool canDivideVHeadDim(AttentionOp op, int64_t numVHeadDimTiles);
+bool canDivideHeadDim(AttentionOp op, int64_t numHeadDimTiles);
 
 /// How many tensors `mask_mod` reads at the query or the key itself. Each has
 /// addresses of its own.

@@ -24,17 +24,17 @@ std::optional<int64_t> attn::countWorkItems(AttentionOp op, OpChain &chain,
                                             ScheduleAttrInterface schedule) {
   return countWorkItems(
       op, chain, schedule.getQueryTile(),
-      countVHeadDimTiles(op.getVHeadDim(), schedule.getVHeadDimTile()));
+      countHeadDimTiles(op.getVHeadDim(), schedule.getHeadDimTile()));
 }
 
 std::optional<int64_t> attn::countWorkItems(AttentionOp op, OpChain &chain,
                                             int64_t queryTile,
-                                            int64_t vHeadDimTiles) {
+                                            int64_t headDimTiles) {
   if (op.getAddressing().isListed())
     return std::nullopt;
   // Pieces of the axes that are distributed over CTAs: tiles of axes along
   // which inputs are shared, single indices of other axes.
-  int64_t items = vHeadDimTiles;
+  int64_t items = headDimTiles;
   for (auto [number, axis] : llvm::enumerate(chain.getAxes())) {
     if (chain.whyNotDistribute(number))
       continue;
@@ -51,7 +51,7 @@ attn::findMostScores(AttentionOp op, ArrayRef<ScheduleCandidate> candidates) {
   auto rank = [&](const ScheduleCandidate &candidate) {
     ScheduleAttrInterface schedule = candidate.schedule;
     return std::pair(
-        countVHeadDimTiles(op.getVHeadDim(), schedule.getVHeadDimTile()),
+        countHeadDimTiles(op.getVHeadDim(), schedule.getHeadDimTile()),
         -schedule.getQueryTile() * candidate.keyTile);
   };
   const auto *best = llvm::min_element(

@@ -66,10 +66,10 @@ const ScheduleFamily &getSequentialFamily();
 const ScheduleFamily &getMultistageFamily();
 const ScheduleFamily &getWarpSpecializedFamily();
 
-/// Work items with tiles of `queryTile` queries, among `vHeadDimTiles` of which
+/// Work items with tiles of `queryTile` queries, among `headDimTiles` of which
 /// the columns of the values are divided; none if a size is not known.
 std::optional<int64_t> countWorkItems(AttentionOp op, OpChain &chain,
-                                      int64_t queryTile, int64_t vHeadDimTiles);
+                                      int64_t queryTile, int64_t headDimTiles);
 /// The work items of `schedule`, without splits of the keys.
 std::optional<int64_t> countWorkItems(AttentionOp op, OpChain &chain,
                                       ScheduleAttrInterface schedule);
@@ -129,6 +129,14 @@ estimateGradient(attn_tile::StreamingGradOpInterface op, Attribute schedule,
                  const DeviceModel &device, std::shared_ptr<WorkBudget> work,
                  CostAssumptions assumptions = {/*dynamicSize=*/4096,
                                                 /*dynamicBatch=*/4});
+
+/// The candidate whose gradient by `make` takes the least time, or the first
+/// candidate where times are not known.
+ScheduleAttrInterface
+pickByTime(attn_tile::StreamingGradOpInterface op, const DeviceModel &device,
+           const std::shared_ptr<WorkBudget> &work,
+           ArrayRef<ScheduleAttrInterface> candidates,
+           function_ref<Attribute(ScheduleAttrInterface)> make);
 
 /// As text for a reason: the time of a gradient with `schedule`, which may be a
 /// choice by length, for the sizes that `estimateGradient` assumes; empty

@@ -172,6 +172,25 @@ private:
     bool orderedDq = false;
     int64_t keyStages = 1;
     bool prefetchWorkItem = false;
+    int64_t consumers = gradConsumers;
+    int64_t stages = gradStages;
+    int64_t headDimTile = 0;
+  };
+  /// The parameters in which kernels of queries differ.
+  struct QueryKernel {
+    int64_t keyTile;
+    bool preloads = false;
+    int64_t consumers = gradConsumers;
+    int64_t stages = gradStages;
+    int64_t headDimTile = 0;
+  };
+  /// A kernel of the gradient of wide heads: the head dims of its result, of
+  /// the tiles that stay and of those that it iterates over, added up, and of
+  /// the latter the one of which it needs the columns of its result alone.
+  struct WideKernel {
+    int64_t result, stationary, streamed, streamedColumns;
+    double registersPerRow;
+    int64_t registers;
   };
 
   void setBounds();
@@ -183,7 +202,7 @@ private:
   ScheduleAttrInterface makeKeys(const KeyKernel &kernel) {
     return makeKeys(kernel, keysTraversal, interleave);
   }
-  ScheduleAttrInterface makeQueries(int64_t keyTile, bool preloads);
+  ScheduleAttrInterface makeQueries(const QueryKernel &kernel);
   Attribute makeGradient(ScheduleAttrInterface keys,
                          ScheduleAttrInterface queries = nullptr,
                          ScheduleAttrInterface values = nullptr);
@@ -205,6 +224,15 @@ private:
   /// Dkdv and dq kernels, and `orderedDq` for many queries, if given.
   std::optional<ScheduleChoice>
   chooseApart(const std::optional<ScheduleChoice> &orderedDq);
+  /// The schedules of a kernel of wide heads, made by `make` from the tile that
+  /// it iterates over, the consumers, the stages and the columns of its result.
+  SmallVector<ScheduleAttrInterface> getWideCandidates(
+      const WideKernel &kernel,
+      function_ref<ScheduleAttrInterface(int64_t, int64_t, int64_t, int64_t)>
+          make);
+  /// Kernels of dQ, dK and dV, each of which computes tiles of the columns of
+  /// its result.
+  std::optional<ScheduleChoice> chooseWide();
   /// The dK kernel can accumulate dQ even where dV has a kernel of its own.
   ScheduleChoice choosePartsOfDq(Attribute apart, int64_t valueTile,
                                  std::string reason);
@@ -341,9 +369,9 @@ WarpSpecializedGradients::makeKeys(const KeyKernel &kernel, TraversalKind kind,
                                    int64_t heads) {
   attn_tile::KeyStationaryParameters parameters;
   parameters.queryTile = kernel.queryTile;
-  parameters.keyTile = rows;
-  parameters.stages = gradStages * kernel.queryParts;
-  parameters.consumers = gradConsumers;
+  parameters.keyTile = kernel.consumers * warpgroupRows;
+  parameters.stages = kernel.stages * kernel.queryParts;
+  parameters.consumers = kernel.consumers;
   parameters.traversal = kind;
   parameters.interleave = heads;
   parameters.pipelined = kernel.pipelined;
@@ -353,21 +381,23 @@ WarpSpecializedGradients::makeKeys(const KeyKernel &kernel, TraversalKind kind,
   parameters.orderedDq = kernel.orderedDq;
   parameters.keyStages = kernel.keyStages;
   parameters.prefetchWorkItem = kernel.prefetchWorkItem;
+  parameters.headDimTile = kernel.headDimTile;
   return makeSchedule(op.getContext(), parameters);
 }
 
-ScheduleAttrInterface WarpSpecializedGradients::makeQueries(int64_t keyTile,
-                                                            bool preloads) {
+ScheduleAttrInterface
+WarpSpecializedGradients::makeQueries(const QueryKernel &kernel) {
   attn_tile::WarpSpecializedParameters parameters;
-  parameters.queryTile = rows;
-  parameters.keyTile = keyTile;
-  parameters.stages = gradStages;
-  parameters.consumers = gradConsumers;
+  parameters.queryTile = kernel.consumers * warpgroupRows;
+  parameters.keyTile = kernel.keyTile;
+  parameters.stages = kernel.stages;
+  parameters.consumers = kernel.consumers;
   // Warpgroups run in ping-pong where there is no room for early queries.
-  parameters.pingPong = !preloads;
+  parameters.pingPong = !kernel.preloads && kernel.consumers > 1;
   parameters.traversal = traversal;
   parameters.interleave = isListed ? 0 : 1;
-  parameters.queryStages = preloads ? 2 : 1;
+  parameters.queryStages = kernel.preloads ? 2 : 1;
+  parameters.headDimTile = kernel.headDimTile;
   return makeSchedule(op.getContext(), parameters);
 }
 
@@ -514,6 +544,8 @@ WarpSpecializedGradients::chooseHalfDqAccumulator() {
 }
 
 std::optional<ScheduleChoice> WarpSpecializedGradients::choose() {
+  if (std::max(op.getQKHeadDim(), op.getVHeadDim()) > attn_tile::maxMmaColumns)
+    return chooseWide();
   std::optional<ScheduleChoice> orderedDq = chooseWholeDqAccumulator();
   bool isForMany =
       isOrderedBound() && ShapedType::isDynamic(op.getStaticLengths().first);
@@ -547,7 +579,7 @@ std::optional<ScheduleChoice> WarpSpecializedGradients::chooseApart(
   if (keyTile == 0)
     return std::nullopt;
   Attribute schedule = makeGradient(makeKeys({queryTile}),
-                                    makeQueries(keyTile, preloads), values);
+                                    makeQueries({keyTile, preloads}), values);
   std::string reason =
       ("tiles of " + Twine(queryTile) + " queries and " + Twine(keyTile) +
        " keys fit registers and shared memory")
@@ -567,6 +599,93 @@ std::optional<ScheduleChoice> WarpSpecializedGradients::chooseApart(
     return ScheduleChoice{schedule, reason};
   reason += "; gradients of keys and values do not fit one kernel";
   return choosePartsOfDq(schedule, valueTile, std::move(reason));
+}
+
+SmallVector<ScheduleAttrInterface> WarpSpecializedGradients::getWideCandidates(
+    const WideKernel &kernel,
+    function_ref<ScheduleAttrInterface(int64_t, int64_t, int64_t, int64_t)>
+        make) {
+  // Tiles of columns begin at blocks of a stage.
+  constexpr int64_t columnUnit = stagedHeadDims, maxTile = 128;
+  SmallVector<ScheduleAttrInterface> candidates;
+  int64_t least = llvm::divideCeil(kernel.result, attn_tile::maxMmaColumns);
+  for (int64_t consumers = gradConsumers; consumers > 0; --consumers)
+    for (int64_t stages = gradStages; stages > 0; --stages)
+      for (int64_t count = least; count <= least + 1; ++count) {
+        int64_t columns =
+            llvm::alignTo(llvm::divideCeil(kernel.result, count), columnUnit);
+        StreamedTileBounds bounds;
+        bounds.accumulators = columns / 2;
+        bounds.registersPerRow = kernel.registersPerRow;
+        bounds.fixedBytes =
+            consumers * warpgroupRows * elementBytes * kernel.stationary;
+        bounds.bytesPerRow =
+            stages * elementBytes *
+            (kernel.streamed + std::min(kernel.streamedColumns, columns));
+        bounds.registers = kernel.registers + device.extraRegisters;
+        bounds.sharedBytes = this->consumers.sharedBytes;
+        bounds.maxTile = maxTile;
+        if (int64_t tile = getStreamedTile(bounds))
+          candidates.push_back(make(tile, consumers, stages,
+                                    columns < kernel.result ? columns : 0));
+      }
+  return candidates;
+}
+
+std::optional<ScheduleChoice> WarpSpecializedGradients::chooseWide() {
+  int64_t both = qkHeadDim + vHeadDim;
+  auto makeKeysOf = [&](int64_t tile, int64_t consumers, int64_t stages,
+                        int64_t columns) {
+    KeyKernel kernel{tile};
+    kernel.consumers = consumers;
+    kernel.stages = stages;
+    kernel.headDimTile = columns;
+    return makeKeys(kernel);
+  };
+  SmallVector<ScheduleAttrInterface> keys =
+      getWideCandidates({qkHeadDim, both, both, 0, keysAlone.registersPerRow,
+                         keysAlone.registers},
+                        makeKeysOf);
+  SmallVector<ScheduleAttrInterface> values =
+      getWideCandidates({vHeadDim, qkHeadDim, qkHeadDim, vHeadDim,
+                         valuesAlone.registersPerRow, valuesAlone.registers},
+                        makeKeysOf);
+  SmallVector<ScheduleAttrInterface> queries = getWideCandidates(
+      {qkHeadDim, both, both, 0, queriesAlone.registersPerRow,
+       queriesAlone.registers},
+      [&](int64_t tile, int64_t consumers, int64_t stages, int64_t columns) {
+        return makeQueries(
+            {tile, /*preloads=*/false, consumers, stages, columns});
+      });
+  if (keys.empty() || values.empty() || queries.empty())
+    return std::nullopt;
+  // One after the other, as the time of each does not depend on the others.
+  std::shared_ptr<WorkBudget> work = VisitedTiles::createBudget();
+  auto pick = [&](ArrayRef<ScheduleAttrInterface> candidates,
+                  function_ref<Attribute(ScheduleAttrInterface)> make) {
+    return pickByTime(op, device, work, candidates, make);
+  };
+  ScheduleAttrInterface byKey = pick(keys, [&](ScheduleAttrInterface part) {
+    return makeGradient(part, queries.front(), values.front());
+  });
+  ScheduleAttrInterface byValue = pick(values, [&](ScheduleAttrInterface part) {
+    return makeGradient(byKey, queries.front(), part);
+  });
+  ScheduleAttrInterface byQuery =
+      pick(queries, [&](ScheduleAttrInterface part) {
+        return makeGradient(byKey, part, byValue);
+      });
+  if (work->isExhausted())
+    reportLimitedEstimates(op.getLoc());
+  std::string reason =
+      ("gradients of wide heads take a kernel for each tile of columns, " +
+       Twine(byKey.getHeadDimTile()) + " of dK, " +
+       Twine(byValue.getHeadDimTile()) + " of dV and " +
+       Twine(byQuery.getHeadDimTile()) + " of dQ (0: all columns), of " +
+       Twine(keys.size() + values.size() + queries.size()) +
+       " schedules that fit")
+          .str();
+  return ScheduleChoice{makeGradient(byKey, byQuery, byValue), reason};
 }
 
 ScheduleChoice WarpSpecializedGradients::choosePartsOfDq(Attribute apart,

@@ -56,7 +56,7 @@ private:
   SmallVector<ScheduleCandidate> getWide(int64_t maxKeyTile);
   /// Adds candidates that split keys where there are few work items.
   void addSplits(SmallVectorImpl<ScheduleCandidate> &all);
-  std::optional<ScheduleCandidate> getForFewQueriesIn(int64_t vHeadDimTiles);
+  std::optional<ScheduleCandidate> getForFewQueriesIn(int64_t headDimTiles);
   /// The same schedule with pipes for tiles that the score_mod reads, and
   /// `plain` where their alignment does not allow it.
   std::optional<ScheduleCandidate> getStaged(KeyTileBounds bounds,
@@ -73,7 +73,7 @@ private:
   OpChain chain;
   bool isMasked, readsMaskMod, isWide;
   /// Work items among which the columns of the values are divided.
-  int64_t numVHeadDimTiles;
+  int64_t numHeadDimTiles;
   /// Whether an earlier kernel evaluates the mask to a mask bitmap.
   bool readsBits;
   attn_tile::TraversalKind traversal = attn_tile::TraversalKind::Persistent;
@@ -86,7 +86,7 @@ WarpSpecializedSchedules::WarpSpecializedSchedules(AttentionOp op,
     : op(op), device(device), chain(op.getOperation()),
       isMasked(op.getMaskAttr() || !op.getMaskMod().empty()),
       readsMaskMod(readsByPosition(op.getMaskMod()) || needsClassification(op)),
-      isWide(hasWideHeads(op)), numVHeadDimTiles(getMinVHeadDimTiles(op)),
+      isWide(hasWideHeads(op)), numHeadDimTiles(getMinHeadDimTiles(op)),
       readsBits(
           canReadMaskBits(cast<AttentionOpInterface>(op.getOperation()))) {
   // Under a mask, long and short work items are paired to equal amounts. That
@@ -124,7 +124,7 @@ static int64_t roundToPages(int64_t keyTile, AttentionOp op) {
 std::optional<ScheduleCandidate>
 WarpSpecializedSchedules::getLargest(int64_t consumers, int64_t maxKeyTile) {
   KeyTileBounds bounds =
-      withShapes(getConsumerBounds(consumers, device), op, numVHeadDimTiles);
+      withShapes(getConsumerBounds(consumers, device), op, numHeadDimTiles);
   bounds.maxKeyTile = maxKeyTile;
   bounds.registers += device.extraRegisters;
   *bounds.launchedRegisters += device.extraRegisters;
@@ -227,7 +227,7 @@ ScheduleCandidate WarpSpecializedSchedules::makeCandidate(KeyTileBounds bounds,
   parameters.scoreStages = bounds.scoreStages;
   parameters.l2Promotion = sharedPromotion;
   parameters.maskBits = readsBits;
-  parameters.vHeadDimTile = bounds.vHeadDimTile;
+  parameters.headDimTile = bounds.headDimTile;
   return ScheduleCandidate{makeSchedule(op.getContext(), parameters), keyTile,
                            preloads, limit.str()};
 }
@@ -307,15 +307,15 @@ static bool hasEmptyWarps(AttentionOp op, int64_t queries, bool packsGqa) {
 }
 
 std::optional<ScheduleCandidate> WarpSpecializedSchedules::getForFewQueries() {
-  int64_t count = getMinVHeadDimTiles(op);
+  int64_t count = getMinHeadDimTiles(op);
   std::optional<ScheduleCandidate> found = getForFewQueriesIn(count);
-  while (isWide && !found && canDivideVHeadDim(op, ++count))
+  while (isWide && !found && canDivideHeadDim(op, ++count))
     found = getForFewQueriesIn(count);
   return found;
 }
 
 std::optional<ScheduleCandidate>
-WarpSpecializedSchedules::getForFewQueriesIn(int64_t vHeadDimTiles) {
+WarpSpecializedSchedules::getForFewQueriesIn(int64_t headDimTiles) {
   // Measured with one query for each head: two stages of 64 keys at head dim
   // 128 keep enough bytes in flight, and larger tiles are slower
   // (docs/experiments/split-kv-decoding.md).
@@ -326,7 +326,7 @@ WarpSpecializedSchedules::getForFewQueriesIn(int64_t vHeadDimTiles) {
       queries > warpgroupRows)
     return std::nullopt;
   KeyTileBounds bounds =
-      withShapes(getConsumerBounds(1, device), op, vHeadDimTiles);
+      withShapes(getConsumerBounds(1, device), op, headDimTiles);
   bounds.stages = stages;
   // Two CTAs share an SM if their instructions have few enough columns for the
   // registers at the launch.
@@ -377,7 +377,7 @@ WarpSpecializedSchedules::getForFewQueriesIn(int64_t vHeadDimTiles) {
   parameters.l2Promotion = streamedPromotion;
   parameters.ctasPerSm = ctasPerSm;
   parameters.balanceSplits = balancesSplits;
-  parameters.vHeadDimTile = bounds.vHeadDimTile;
+  parameters.headDimTile = bounds.headDimTile;
   return ScheduleCandidate{makeSchedule(op.getContext(), parameters), keyTile,
                            /*preloadsQueries=*/false, "what is read at a time"};
 }
@@ -389,7 +389,7 @@ SmallVector<ScheduleCandidate> WarpSpecializedSchedules::getWhole() {
   // One consumer has smaller tiles of queries, for small grids.
   constexpr int64_t maxKeyTileOneConsumer = 128;
   std::optional<int64_t> smallWorkItems =
-      countWorkItems(op, chain, warpgroupRows, /*vHeadDimTiles=*/1);
+      countWorkItems(op, chain, warpgroupRows, /*headDimTiles=*/1);
   bool isSmall = smallWorkItems && *smallWorkItems <= device.sms;
   SmallVector<ScheduleCandidate> all;
   auto add = [&](int64_t consumers, int64_t maxKeyTile) {
@@ -428,9 +428,9 @@ WarpSpecializedSchedules::getWide(int64_t maxKeyTile) {
   constexpr int64_t maxDivisions = 2;
   SmallVector<ScheduleCandidate> all;
   int64_t numDivisions = 0;
-  for (int64_t count = getMinVHeadDimTiles(op);
-       canDivideVHeadDim(op, count) && numDivisions < maxDivisions; ++count) {
-    numVHeadDimTiles = count;
+  for (int64_t count = getMinHeadDimTiles(op);
+       canDivideHeadDim(op, count) && numDivisions < maxDivisions; ++count) {
+    numHeadDimTiles = count;
     size_t before = all.size();
     for (int64_t consumers = 1; consumers <= maxConsumers; ++consumers)
       if (auto candidate = getLargest(consumers, maxKeyTile))
@@ -536,7 +536,7 @@ static ScheduleAttrInterface getStreamingSchedule(AttentionOpInterface op,
                                                   const DeviceModel &device) {
   constexpr int64_t consumers = 2, maxKeyTile = 128;
   KeyTileBounds bounds = withShapes(getConsumerBounds(consumers, device), op,
-                                    getMinVHeadDimTiles(op));
+                                    getMinHeadDimTiles(op));
   bounds.maxKeyTile = maxKeyTile;
   LargestTile largest = getLargestKeyTile(bounds);
   if (largest.size == 0)
@@ -548,7 +548,7 @@ static ScheduleAttrInterface getStreamingSchedule(AttentionOpInterface op,
   parameters.consumers = consumers;
   parameters.interleave = op.getAddressing().isListed() ? 0 : 1;
   parameters.l2Promotion = sharedPromotion;
-  parameters.vHeadDimTile = bounds.vHeadDimTile;
+  parameters.headDimTile = bounds.headDimTile;
   return makeSchedule(op.getContext(), parameters);
 }
 

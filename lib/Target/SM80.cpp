@@ -935,7 +935,7 @@ private:
   attn_tile::MmaAttrInterface mma;
   ValueRange lhs;
   bool lhsTransposed, rhsTransposed, isF32, isAccumulatorOrder;
-  int64_t warps, rowBlocks, columnBlocks, steps;
+  int64_t warps, rowBlocks, columnBlocks, steps, firstColumn;
   std::optional<FragmentReader> lhsReader, rhsReader;
   std::optional<WordReader> lhsWords, rhsWords;
 };
@@ -950,6 +950,7 @@ Operands::Operands(OpBuilder &builder, attn_tile::MmaStartOp op,
   VectorType resultType = op.getResult().getType().getValueType();
   BufferType rhsType = op.getRhs().getType();
   columnBlocks = resultType.getDimSize(1) / mmaColumns;
+  firstColumn = static_cast<int64_t>(op.getFirstColumn().value_or(0));
   rowBlocks = resultType.getDimSize(0) / (mmaRows * warps);
   steps = llvm::divideCeil(rhsType.getShape()[rhsTransposed ? 1 : 0],
                            mma.getDepth());
@@ -1019,7 +1020,8 @@ Fragment Operands::getLhs(OpBuilder &builder, int64_t rowBlock,
 
 std::array<Fragment, 2> Operands::getRhs(OpBuilder &builder, int64_t column,
                                          int64_t step) const {
-  int64_t along = step * mma.getDepth(), across = column * mmaColumns;
+  int64_t along = step * mma.getDepth();
+  int64_t across = firstColumn + column * mmaColumns;
   std::array<SmallVector<Value, 4>, 2> words;
   if (rhsWords) {
     for (int64_t i = 0; i < std::min<int64_t>(2, columnBlocks - column); ++i)
@@ -1157,6 +1159,10 @@ MultistageTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
   VectorType resultType = op.getResult().getType().getValueType();
   if (op.getFirstRow())
     return op.emitOpError("must be of all rows of lhs on sm_80");
+  if (int64_t first = static_cast<int64_t>(op.getFirstColumn().value_or(0));
+      first % tileUnit != 0)
+    return op.emitOpError("first column must be a multiple of ")
+           << tileUnit << " on sm_80 (was " << first << ")";
   FailureOr<attn_tile::MmaAttrInterface> mma = getMmaOf(op);
   if (failed(mma))
     return failure();

@@ -1190,7 +1190,8 @@ public:
                                mma.getDepth())),
         warpgroups(position.numThreads / warpgroupThreads),
         blocks(resultType.getDimSize(0) / (warpgroups * warpgroupRows)),
-        firstRow(static_cast<int64_t>(op.getFirstRow().value_or(0))) {}
+        firstRow(static_cast<int64_t>(op.getFirstRow().value_or(0))),
+        firstColumn(static_cast<int64_t>(op.getFirstColumn().value_or(0))) {}
 
   LogicalResult verify(ValueRange lhs);
   SmallVector<Value> emit(ValueRange lhs, const StagedTile &rhs,
@@ -1231,8 +1232,9 @@ private:
   int64_t columns, steps;
   /// Rows of the result are distributed over the warpgroups in blocks.
   int64_t warpgroups, blocks;
-  /// The first row of a staged left-hand side.
-  int64_t firstRow;
+  /// The first row of a staged left-hand side, and the first column of a
+  /// right-hand side that is not transposed.
+  int64_t firstRow, firstColumn;
 
   /// Operands of the assembly behind its results: tied accumulators, then
   /// descriptors and registers, whose numbers count the results, too.
@@ -1255,6 +1257,10 @@ LogicalResult WgmmaEmitter::verify(ValueRange lhs) {
   if (firstRow % warpgroupRows != 0)
     return op.emitOpError("first row must be a multiple of 64 on sm_90a (was ")
            << firstRow << ")";
+  if (firstColumn % getBlockColumns(rhsType) != 0)
+    return op.emitOpError("first column must be a multiple of ")
+           << getBlockColumns(rhsType) << " on sm_90a (was " << firstColumn
+           << ")";
   if (!lhsBuffer && static_cast<int64_t>(lhs.size()) != steps * 4)
     return op.emitOpError("lhs in registers must have 64 rows for each "
                           "warpgroup and contract a multiple of ")
@@ -1328,7 +1334,10 @@ void WgmmaEmitter::writeInstruction(int64_t block, int64_t step) {
   describe('b', rhsOperand,
            /*leading=*/transposeRhs ? 0 : getBlockBytes(rhsType),
            transposeRhs ? advanceKMajor(rhsType, step)
-                        : (step * depth * blockRowBytes) >> 4);
+                        : (firstColumn / getBlockColumns(rhsType) *
+                               getBlockBytes(rhsType) +
+                           step * depth * blockRowBytes) >>
+                              4);
   StringRef element = getTypeName(mma.getMultiplicandType());
   os << "wgmma.mma_async.sync.aligned.m64n" << columns << "k" << depth
      << ".f32." << element << "." << element << " "

@@ -209,26 +209,11 @@ func.func @rows_of_attention(%q: memref<1x4x9x64xbf16>) {
 
 // -----
 
-// Gradients hold whole rows.
-
-func.func @gradient(%q: memref<1x4x?x320xbf16>, %lse: memref<1x4x?xf32>) {
-  // expected-error @below {{'attn.attention_grad' op query head dim of a gradient on sm_90a must be a multiple of 8 and at most 256 (was 320)}}
-  attn.attention_grad ins(%q, %q, %q, %q, %lse, %q : memref<1x4x?x320xbf16>, memref<1x4x?x320xbf16>,
-          memref<1x4x?x320xbf16>, memref<1x4x?x320xbf16>, memref<1x4x?xf32>, memref<1x4x?x320xbf16>)
-      outs(%q, %q, %q : memref<1x4x?x320xbf16>, memref<1x4x?x320xbf16>, memref<1x4x?x320xbf16>)
-  return
-}
-
-// -----
-
-func.func @gradient_tiles(%q: memref<1x4x?x64xbf16>, %lse: memref<1x4x?xf32>) {
-  // expected-error @below {{cannot compute tiles of the value head dim as 'dq' = '#attn_tile.multistage<query_tile = 64, key_tile = 64, stages = 2, warps = 4, v_head_dim_tile = 32>' says: gradients cannot}}
-  attn.attention_grad ins(%q, %q, %q, %q, %lse, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>,
-          memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?xf32>, memref<1x4x?x64xbf16>)
-      outs(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
-      schedule(#attn_tile.gradient<preprocess = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
-          dkdv = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>,
-          dq = #attn_tile.multistage<query_tile = 64, key_tile = 64, stages = 2, warps = 4, v_head_dim_tile = 32>>)
+func.func @gradient(%q: memref<1x4x?x584xbf16>, %lse: memref<1x4x?xf32>) {
+  // expected-error @below {{'attn.attention_grad' op query head dim of a gradient on sm_90a must be a multiple of 8 and at most 576 (was 584)}}
+  attn.attention_grad ins(%q, %q, %q, %q, %lse, %q : memref<1x4x?x584xbf16>, memref<1x4x?x584xbf16>,
+          memref<1x4x?x584xbf16>, memref<1x4x?x584xbf16>, memref<1x4x?xf32>, memref<1x4x?x584xbf16>)
+      outs(%q, %q, %q : memref<1x4x?x584xbf16>, memref<1x4x?x584xbf16>, memref<1x4x?x584xbf16>)
   return
 }
 

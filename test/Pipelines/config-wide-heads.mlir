@@ -5,11 +5,28 @@
 // Head dims beyond 256: work items multiply a part of the value head dim.
 
 // CHECK-LABEL: @d512(
-// SM90: #attn_tile.warp_specialized<query_tile = 128, key_tile = 32, stages = 2, consumers = 2, {{.*}}v_head_dim_tile = 256>
-// SM80: #attn_tile.multistage<query_tile = 64, key_tile = {{.*}}, v_head_dim_tile = 256>
+// SM90: #attn_tile.warp_specialized<query_tile = 128, key_tile = 32, stages = 2, consumers = 2, {{.*}}head_dim_tile = 256>
+// SM80: #attn_tile.multistage<query_tile = 64, key_tile = {{.*}}, head_dim_tile = 256>
 // HOST: #attn_tile.sequential<
 func.func @d512(%q: memref<?x16x?x512xbf16>, %o: memref<?x16x?x512xbf16>) {
   attn.attention ins(%q, %q, %q : memref<?x16x?x512xbf16>, memref<?x16x?x512xbf16>, memref<?x16x?x512xbf16>)
       outs(%o : memref<?x16x?x512xbf16>)
+  return
+}
+
+// Kernels of their gradients compute tiles of columns.
+
+// CHECK-LABEL: @gradient_d512(
+// SM90: dkdv = #attn_tile.key_stationary<query_tile = 48, key_tile = 64, stages = 1, consumers = 1, head_dim_tile = 256>
+// SM90-SAME: dq = #attn_tile.warp_specialized<query_tile = 64, key_tile = 48, stages = 1, consumers = 1, head_dim_tile = 256>
+// SM90-SAME: dv = #attn_tile.key_stationary<{{.*}}, head_dim_tile = 256>
+// SM80: dkdv = #attn_tile.key_multistage<query_tile = 16, key_tile = 32, stages = 2, warps = 2, head_dim_tile = 256>
+// SM80-SAME: dq = #attn_tile.multistage<query_tile = 32, key_tile = 16, stages = 2, warps = 2, head_dim_tile = 256>
+// SM80-SAME: dv = #attn_tile.key_multistage<{{.*}}, head_dim_tile = 256>
+// HOST: #attn_tile.sequential<
+func.func @gradient_d512(%q: memref<?x16x?x512xbf16>, %lse: memref<?x16x?xf32>) {
+  attn.attention_grad ins(%q, %q, %q, %q, %lse, %q : memref<?x16x?x512xbf16>, memref<?x16x?x512xbf16>,
+          memref<?x16x?x512xbf16>, memref<?x16x?x512xbf16>, memref<?x16x?xf32>, memref<?x16x?x512xbf16>)
+      outs(%q, %q, %q : memref<?x16x?x512xbf16>, memref<?x16x?x512xbf16>, memref<?x16x?x512xbf16>)
   return
 }

@@ -81,8 +81,8 @@ public:
   /// Head dims must be a multiple of this number.
   virtual int64_t getHeadDimUnit() const = 0;
   virtual int64_t getMaxHeadDim() const = 0;
-  /// The largest head dim of gradients and functions of heads, whose kernels
-  /// hold whole rows.
+  /// The largest head dim of functions of heads, of linear attention and of
+  /// elements of 8 bits, whose kernels hold whole rows.
   virtual int64_t getMaxWholeHeadDim() const { return getMaxHeadDim(); }
 
   /// How kernels are written in instructions of a GPU architecture; null for

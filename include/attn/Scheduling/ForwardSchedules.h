@@ -55,8 +55,8 @@ bool canReadMaskBits(AttentionOpInterface attention);
 struct KeyTileBounds {
   int64_t qkHeadDim = 0;
   int64_t vHeadDim = 0;
-  /// `vHeadDim`, if it is a part of the head dim (`v_head_dim_tile`), else 0.
-  int64_t vHeadDimTile = 0;
+  /// `vHeadDim`, if it is a part of the head dim (`head_dim_tile`), else 0.
+  int64_t headDimTile = 0;
   /// Bytes of an element that is multiplied, and of elements of keys and values
   /// in memory, if they are converted.
   int64_t elementBytes = 0;

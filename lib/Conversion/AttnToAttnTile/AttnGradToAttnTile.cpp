@@ -65,6 +65,10 @@ private:
   /// further values that its regions read.
   void writeKernel(Attribute part, StringRef name, ArrayRef<Value> operands,
                    ArrayRef<Value> reads, KernelBody writeBody);
+  /// Writes a kernel with the schedule `part` for each tile of the columns of
+  /// its result, of which there are `headDim`, and their launches.
+  void writeKernels(Attribute part, StringRef name, int64_t headDim,
+                    ArrayRef<Value> operands, KernelBody writeBody);
   void writePreprocess();
   void writeDkdv(Attribute part, StringRef name, const Gradients &results);
   void writeDq();
@@ -339,6 +343,26 @@ void GradLowering::writeKernel(Attribute part, StringRef name,
                                  writer.getOperands()));
 }
 
+void GradLowering::writeKernels(Attribute part, StringRef name, int64_t headDim,
+                                ArrayRef<Value> operands,
+                                KernelBody writeBody) {
+  auto partSchedule = cast<ScheduleAttrInterface>(part);
+  int64_t tile = partSchedule.getHeadDimTile();
+  int64_t count = countHeadDimTiles(headDim, tile);
+  for (int64_t i = 0; i < count; ++i) {
+    GradKernelWriter writer(rewriter, law, partSchedule,
+                            /*firstColumn=*/i * tile);
+    for (Value operand : operands)
+      writer.addOperand(operand);
+    writer.addCaptures(captures);
+    std::string suffix = ("_grad_" + name).str();
+    if (count > 1)
+      suffix += "_" + std::to_string(i);
+    writeBody(writer, createKernel(rewriter, op, partSchedule, symbols,
+                                   suffix + "_kernel", writer.getOperands()));
+  }
+}
+
 void GradLowering::writePreprocess() {
   int64_t rowTile =
       cast<ScheduleAttrInterface>(parts.preprocess).getQueryTile();
@@ -396,28 +420,27 @@ void GradLowering::writeDkdv(Attribute part, StringRef name,
       workItemList};
   if (results.key)
     llvm::append_range(operands, tensors.captureGrads);
-  writeKernel(part, name, operands, captures,
-              [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
-                if (results.query)
-                  writer.writeDqConversion(kernel, workspace, results.query);
-                writer.writeDkdv(kernel, workspace, results, listed,
-                                 workItemList);
-              });
+  writeKernels(
+      part, name, results.key ? op.getQKHeadDim() : op.getVHeadDim(), operands,
+      [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
+        if (results.query)
+          writer.writeDqConversion(kernel, workspace, results.query);
+        writer.writeDkdv(kernel, workspace, results, listed, workItemList);
+      });
 }
 
 void GradLowering::writeDq() {
   ClassifiedTiles listed = classify(parts.dq, "dq", MaskDim::Query);
   Value workItemList = getWorkItemList(
       MaskDim::Query, cast<ScheduleAttrInterface>(parts.dq).getQueryTile());
-  writeKernel(parts.dq, "dq",
-              {op.getQuery(), op.getKey(), op.getValue(), tensors.outputGrad,
-               workspace.exponent, workspace.delta, tensors.queryGrad,
-               listed.lists, listed.order, workItemList},
-              captures,
-              [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
-                writer.writeDq(kernel, workspace, tensors.queryGrad, listed,
-                               workItemList);
-              });
+  writeKernels(parts.dq, "dq", op.getQKHeadDim(),
+               {op.getQuery(), op.getKey(), op.getValue(), tensors.outputGrad,
+                workspace.exponent, workspace.delta, tensors.queryGrad,
+                listed.lists, listed.order, workItemList},
+               [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
+                 writer.writeDq(kernel, workspace, tensors.queryGrad, listed,
+                                workItemList);
+               });
 }
 
 void GradLowering::writeDqConvert() {

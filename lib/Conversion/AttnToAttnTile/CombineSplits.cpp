@@ -52,8 +52,8 @@ static Value emitNumSplits(ScalarKernelBuilder &b,
   }
   Value items =
       mul(mul(b.size(query, 0), heads), tiles(rows, schedule.getQueryTile()));
-  items = mul(items, b.constant(countVHeadDimTiles(
-                         attention.getVHeadDim(), schedule.getVHeadDimTile())));
+  items = mul(items, b.constant(countHeadDimTiles(attention.getVHeadDim(),
+                                                  schedule.getHeadDimTile())));
   items = b.createOrFold<arith::MaxUIOp>(items, one);
   Value numSplits = b.createOrFold<arith::MinUIOp>(
       b.createOrFold<arith::DivUIOp>(b.constant(wanted), items),

@@ -181,10 +181,10 @@ Value GradKernelWriter::emitKeyPart(const KeyStep &step,
                /*transposed=*/true, {keyTile, rows}, workspace.additions};
   // Rows of other sequences must be zero: the MMA would add them even where P
   // is zero, and they may not be finite.
-  auto loadStaged = [&](Value source, int64_t headDim) {
+  auto loadStaged = [&](Value source, int64_t headDim, Value column) {
     SmallVector<Value> indices =
         item.at(b, step.head, item.queryBase, firstQuery);
-    indices.push_back(zero);
+    indices.push_back(column);
     return b.loadWithin({rows, headDim}, source, indices, within(firstQuery),
                         within(queryLength), position, step.length);
   };
@@ -195,8 +195,8 @@ Value GradKernelWriter::emitKeyPart(const KeyStep &step,
   };
   Value exponent = loadRow(workspace.exponent);
 
-  Value queries = loadStaged(get(op.getQuery()),
-                             cast<VectorType>(keys.getType()).getDimSize(1));
+  Value queries = loadStaged(
+      get(op.getQuery()), cast<VectorType>(keys.getType()).getDimSize(1), zero);
   Value none = b.splat(at.shape, 0);
   // In masked loops the mask is the initial accumulator of the MMA, so that it
   // is evaluated before the MMA occupies registers.
@@ -206,7 +206,11 @@ Value GradKernelWriter::emitKeyPart(const KeyStep &step,
   Value qk = b.contract(keys, queries,
                         addsMask ? emitMask(at, firstScores) : firstScores,
                         ContractForm::TransposedRhs);
-  Value douts = loadStaged(get(tensors.outputGrad), padHeadDim(op.getValue()));
+  // Without dP, all that reads these rows is dV.
+  int64_t vHeadDim = padHeadDim(op.getValue());
+  Value douts = loadStaged(get(tensors.outputGrad),
+                           results.key ? vHeadDim : getResultColumns(vHeadDim),
+                           results.key ? zero : b.index(firstColumn));
   Value factorGrad, delta;
   if (results.key) {
     Value firstGrads = none;
@@ -239,13 +243,14 @@ Value GradKernelWriter::emitKeyPart(const KeyStep &step,
     return Value();
   if (!delta)
     delta = loadRow(workspace.delta);
+  // The kernels of other columns compute the same gradients of scores.
   Value grad = emitScoreGrad(at, raw, factors, kept, factorGrad, delta,
-                             /*addsCaptures=*/true);
+                             /*addsCaptures=*/firstColumn == 0);
   grad = matchElements(grad, queries);
   // The MMAs on a warpgroup's own tiles come first: they run while it waits for
   // tiles of other warpgroups.
-  carried.front() =
-      b.contract(grad, queries, carried.front(), ContractForm::Plain);
+  carried.front() = b.contract(grad, extractResultColumns(queries),
+                               carried.front(), ContractForm::Plain);
   return grad;
 }
 
@@ -484,10 +489,11 @@ void GradKernelWriter::writeDkdv(attn_tile::KernelOp kernel,
   loop.tiles = emitTilesOfKeys(loop.workItem, listed, loop.isOrdered);
   SmallVector<Value> inits;
   if (results.key)
-    inits.push_back(b.splat({keyTile, qkHeadDim}, 0));
+    inits.push_back(b.splat({keyTile, getResultColumns(qkHeadDim)}, 0));
   if (results.value)
-    inits.push_back(b.splat({keyTile, vHeadDim}, 0));
+    inits.push_back(b.splat({keyTile, getResultColumns(vHeadDim)}, 0));
   ValueRange sums = emitKeyLoops(loop, inits);
+  corner.back() = b.index(firstColumn);
   if (results.key)
     emitStore(sums.front(), get(results.key), corner,
               op.getScaleOrDefault() / getGradFactor(), item.first, keyLength);
@@ -520,11 +526,12 @@ Value GradKernelWriter::addIdentityGrads(Value tile, const WorkItem &item,
   Value shift = emitShift();
   if (shift)
     shift = arith::SubIOp::create(b, b.index(0), shift);
+  Value column = firstColumn == 0 ? Value() : b.index(firstColumn);
   auto add = [&](Value sum, Value head) {
     return b.addScaledRows(sum, b.loadHeadScalar(get(tensors.identity), head),
                            {get(tensors.outputGrad), item.batch, head, firstKey,
                             keyLength, shift, shift ? queryLength : Value(),
-                            item.queryBase});
+                            item.queryBase, column});
   };
   int64_t group = op.getGroupSize();
   if (group == 1)

@@ -84,7 +84,8 @@ Value GradKernelWriter::emitDqStep(const DqLoop &loop, Value step, Value sum) {
                                 /*areBelowTwo=*/true);
   Value grad = emitScoreGrad(at, raw, factors, kept, factorGrad, loop.delta,
                              /*addsCaptures=*/false);
-  return b.contract(matchElements(grad, keys), keys, sum, ContractForm::Plain);
+  return b.contract(matchElements(grad, keys), extractResultColumns(keys), sum,
+                    ContractForm::Plain);
 }
 
 void GradKernelWriter::writeDq(attn_tile::KernelOp kernel,
@@ -116,7 +117,7 @@ void GradKernelWriter::writeDq(attn_tile::KernelOp kernel,
       /*needed=*/Value(), /*split=*/Value(), /*splits=*/Value());
   cloneMaskMod(loop.tiles.getMaskMod());
   loop.keepMask = dropout.emitSource(b, captured, item.sequence, item.head);
-  Value init = b.splat({queryTile, qkHeadDim}, 0);
+  Value init = b.splat({queryTile, getResultColumns(qkHeadDim)}, 0);
   auto steps = scf::ForOp::create(b, zero, loop.tiles.getCount(), one, init);
   {
     OpBuilder::InsertionGuard guard(b);
@@ -125,6 +126,7 @@ void GradKernelWriter::writeDq(attn_tile::KernelOp kernel,
         emitDqStep(loop, steps.getInductionVar(), steps.getRegionIterArg(0));
     scf::YieldOp::create(b, sum);
   }
+  corner.back() = b.index(firstColumn);
   emitStore(steps.getResult(0), get(result), corner,
             op.getScaleOrDefault() / getGradFactor(), item.first, queryLength);
 }

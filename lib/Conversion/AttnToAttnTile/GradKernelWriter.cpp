@@ -27,12 +27,14 @@ using namespace mlir::attn;
 
 GradKernelWriter::GradKernelWriter(OpBuilder &builder,
                                    attn_tile::StreamingGradOpInterface gradient,
-                                   ScheduleAttrInterface schedule)
+                                   ScheduleAttrInterface schedule,
+                                   int64_t firstColumn)
     : b(gradient.getLoc(), builder),
       op(cast<AttentionOpInterface>(gradient.getOperation())), law(gradient),
       tensors(law.getGradOperands()), addressing(op.getAddressing()),
       schedule(schedule), dropout(op), queryTile(schedule.getQueryTile()),
       keyTile(schedule.getKeyTile()), queryParts(schedule.getQueryParts()),
+      firstColumn(firstColumn),
       mapsScores(!op.getScoreMod().empty() || !(op.getScaleOrDefault() > 0)),
       mayPaddingBeInfinite(hasPadding() && !op.getScoreMod().empty() &&
                            !isFiniteForPadding(op.getScoreMod())) {}
@@ -69,6 +71,22 @@ void GradKernelWriter::begin(attn_tile::KernelOp kernel) {
 int64_t GradKernelWriter::padHeadDim(Value operand) {
   return llvm::alignTo(cast<MemRefType>(operand.getType()).getDimSize(3),
                        headDimMultiple);
+}
+
+int64_t GradKernelWriter::getResultColumns(int64_t headDim) const {
+  int64_t tile = schedule.getHeadDimTile();
+  return tile == 0 ? headDim : std::min(tile, headDim - firstColumn);
+}
+
+Value GradKernelWriter::extractResultColumns(Value tile) {
+  auto type = cast<VectorType>(tile.getType());
+  int64_t rows = type.getDimSize(0), all = type.getDimSize(1);
+  int64_t columns = getResultColumns(all);
+  if (columns == all)
+    return tile;
+  return vector::ExtractStridedSliceOp::create(
+      b, tile, ArrayRef<int64_t>{0, firstColumn},
+      ArrayRef<int64_t>{rows, columns}, ArrayRef<int64_t>{1, 1});
 }
 
 SmallVector<Value> GradKernelWriter::beginWorkItems(Value heads, Value tiles) {

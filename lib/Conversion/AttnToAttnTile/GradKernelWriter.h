@@ -84,8 +84,10 @@ struct Gradients {
 /// Writes one of the kernels of a gradient.
 class GradKernelWriter {
 public:
+  /// With a `head_dim_tile`, kernels of keys and of queries compute that many
+  /// columns of their result, from `firstColumn` on.
   GradKernelWriter(OpBuilder &builder, attn_tile::StreamingGradOpInterface op,
-                   ScheduleAttrInterface schedule);
+                   ScheduleAttrInterface schedule, int64_t firstColumn = 0);
 
   /// Appends operands of the kernel, which become its arguments in this order.
   void addOperand(Value operand);
@@ -237,6 +239,10 @@ private:
   /// The argument of the kernel that stands for an operand.
   Value get(Value operand) { return captured.lookup(operand); }
   int64_t padHeadDim(Value operand);
+  /// The columns of the result that the kernel computes, of `headDim`.
+  int64_t getResultColumns(int64_t headDim) const;
+  /// These columns of a tile with all of them.
+  Value extractResultColumns(Value tile);
   /// Emits the loop over work items (batch, head, tile).
   SmallVector<Value> beginWorkItems(Value heads, Value tiles);
   /// Emits the loop over a work-item list with tiles of dimension `rows`, and
@@ -425,7 +431,7 @@ private:
   KVAddressingAttrInterface addressing;
   ScheduleAttrInterface schedule;
   KernelDropout dropout;
-  int64_t queryTile, keyTile, queryParts;
+  int64_t queryTile, keyTile, queryParts, firstColumn;
   SmallVector<Value> operands;
   IRMapping captured;
   Value queryLength, keyLength;

@@ -138,7 +138,7 @@ struct LinearKernelForm {
   int64_t getKeyHeadDim() const { return getDimSize(key, 3); }
   int64_t getValueHeadDim() const { return getDimSize(value, 3); }
   int64_t countTiles() const {
-    return llvm::divideCeil(getValueHeadDim(), schedule.getVHeadDimTile());
+    return llvm::divideCeil(getValueHeadDim(), schedule.getHeadDimTile());
   }
 };
 
@@ -420,7 +420,7 @@ ChunkKernelWriter::ChunkKernelWriter(OpBuilder &builder,
       chunkTokens(form.schedule.getQueryTile()),
       // Each warp has 16 rows of a chunk, and of as many rows of the state.
       keyDim(llvm::alignTo(form.getKeyHeadDim(), chunkTokens)),
-      valueDim(form.schedule.getVHeadDimTile()) {
+      valueDim(form.schedule.getHeadDimTile()) {
   arguments.map(operands, entry->getArguments());
   key = get(form.key);
   value = get(form.value);

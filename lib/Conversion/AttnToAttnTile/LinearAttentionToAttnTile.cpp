@@ -481,7 +481,7 @@ LogicalResult attn::lowerLinearAttentionToKernel(RewriterBase &rewriter,
                                                  SymbolTable &symbols) {
   if (failed(verifyPrepared(op)))
     return failure();
-  if (op.getScheduleAttr().getVHeadDimTile() > 0) {
+  if (op.getScheduleAttr().getHeadDimTile() > 0) {
     createLinearAttentionKernels(rewriter, op, symbols);
     return success();
   }
@@ -517,7 +517,7 @@ LogicalResult attn::lowerLinearAttentionGradToKernel(RewriterBase &rewriter,
                                                      SymbolTable &symbols) {
   if (failed(verifyPrepared(op)))
     return failure();
-  if (op.getScheduleAttr().getVHeadDimTile() > 0) {
+  if (op.getScheduleAttr().getHeadDimTile() > 0) {
     createLinearAttentionGradKernels(rewriter, op, symbols);
     return success();
   }

@@ -159,7 +159,7 @@ DecayGradWorkspace DecayGradWorkspace::allocate(OpBuilder &builder,
   ScheduleAttrInterface schedule = op.getScheduleAttr();
   int64_t chunk = schedule.getQueryTile(), heads = op.getNumHeads();
   int64_t tiles =
-      llvm::divideCeil(op.getKeyHeadDim(), schedule.getVHeadDimTile());
+      llvm::divideCeil(op.getKeyHeadDim(), schedule.getHeadDimTile());
   Value batch = b.size(op.getQuery(), 0);
   Value chunks = b.tiles(b.size(op.getQuery(), 2), chunk);
   constexpr int64_t dynamic = ShapedType::kDynamic;

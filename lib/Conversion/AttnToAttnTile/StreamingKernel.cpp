@@ -153,9 +153,9 @@ private:
   IRMapping captured, reductionArguments;
 
   /// `vHeadDim` counts the columns of the values that a work item has, of
-  /// `numVHeadDimTiles` work items for each query tile.
+  /// `numHeadDimTiles` work items for each query tile.
   int64_t queryTileSize, keyTileSize, qkHeadDim, vHeadDim;
-  int64_t numVHeadDimTiles;
+  int64_t numHeadDimTiles;
   /// Whether positions of values are contiguous (`transposeValues`).
   bool hasTransposedValues;
   /// Whether the query heads of a key head are rows of a tile.
@@ -280,10 +280,10 @@ KernelWriter::KernelWriter(OpBuilder &builder,
   packsGqa = schedule.packsGqa();
   clusterSize = schedule.getClusterSize();
   qkHeadDim = llvm::alignTo(attention.getQKHeadDim(), headDimMultiple);
-  int64_t vHeadDimTile = schedule.getVHeadDimTile();
-  numVHeadDimTiles = countVHeadDimTiles(attention.getVHeadDim(), vHeadDimTile);
-  vHeadDim = numVHeadDimTiles > 1
-                 ? vHeadDimTile
+  int64_t headDimTile = schedule.getHeadDimTile();
+  numHeadDimTiles = countHeadDimTiles(attention.getVHeadDim(), headDimTile);
+  vHeadDim = numHeadDimTiles > 1
+                 ? headDimTile
                  : llvm::alignTo(attention.getVHeadDim(), headDimMultiple);
   chooseScales();
   takeArguments(captures, splits);
@@ -394,8 +394,8 @@ void KernelWriter::write() {
   Value heads = b.size(query, 1);
   if (numSplits)
     heads = b.createOrFold<arith::MulIOp>(heads, numSplits);
-  if (numVHeadDimTiles > 1)
-    heads = b.createOrFold<arith::MulIOp>(heads, b.index(numVHeadDimTiles));
+  if (numHeadDimTiles > 1)
+    heads = b.createOrFold<arith::MulIOp>(heads, b.index(numHeadDimTiles));
   if (workItemList) {
     bounds = {heads, emitNumListedWorkItems(b, workItemList)};
   } else {
@@ -474,8 +474,8 @@ Value KernelWriter::emitKeyHead(Value head) {
 KernelWriter::WorkItem KernelWriter::makeWorkItem(ValueRange ids) {
   WorkItem item;
   item.head = workItemList ? ids[0] : ids[1];
-  if (numVHeadDimTiles > 1) {
-    Value count = b.index(numVHeadDimTiles);
+  if (numHeadDimTiles > 1) {
+    Value count = b.index(numHeadDimTiles);
     Value tile = arith::RemUIOp::create(b, item.head, count);
     item.firstColumn = arith::MulIOp::create(b, tile, b.index(vHeadDim));
     item.head = arith::DivUIOp::create(b, item.head, count);

@@ -1011,6 +1011,30 @@ attn_tile.kernel @mma_of_rows(%out: memref<64x16xf32>)
 
 // -----
 
+// Of some columns of a right-hand side, the first ones are in a later block.
+
+// CHECK-LABEL: llvm.func @mma_of_columns
+// CHECK:         add.s64 b, ${{[0-9]+}}, 4611686293338849792;
+// CHECK-SAME:    wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16
+attn_tile.kernel @mma_of_columns(%out: memref<64x16xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %kp = attn_tile.create_pipe at(1024) barriers(0) : !attn_tile.pipe<64x128xbf16, stages = 1>
+  %sp = attn_tile.create_pipe at(17408) barriers(16) : !attn_tile.pipe<64x64xbf16, stages = 1>
+  %k = attn_tile.wait %kp[%c0] : !attn_tile.pipe<64x128xbf16, stages = 1>
+  %b = attn_tile.wait %sp[%c0] : !attn_tile.pipe<64x64xbf16, stages = 1>
+  %s = attn_tile.mma_start %b, %k first_column(64)
+      : !attn_tile.buffer<64x64xbf16>, !attn_tile.buffer<64x128xbf16>
+      -> !attn_tile.pending<vector<64x16xf32>>
+  %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<64x16xf32>>
+  attn_tile.release %k : !attn_tile.buffer<64x128xbf16>
+  attn_tile.release %b : !attn_tile.buffer<64x64xbf16>
+  attn_tile.store %r, %out[%c0, %c0] : vector<64x16xf32>, memref<64x16xf32>
+  attn_tile.return
+}
+
+// -----
+
 // What does not depend on the query is summed up by the thread and by the
 // threads of its warp that have the same keys, rows here, one of which adds it.
 

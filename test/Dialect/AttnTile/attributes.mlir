@@ -116,23 +116,57 @@ func.func private @query_tile() attributes {
 
 // -----
 
-func.func private @v_head_dim_tile() attributes {
-  // expected-error @below {{'v_head_dim_tile' must be 0 or a positive multiple of 16 (was 72)}}
-  s = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2, v_head_dim_tile = 72>
+func.func private @head_dim_tile() attributes {
+  // expected-error @below {{'head_dim_tile' must be 0 or a positive multiple of 16 (was 72)}}
+  s = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2, head_dim_tile = 72>
 }
 
 // -----
 
-func.func private @v_head_dim_tile_negative() attributes {
-  // expected-error @below {{'v_head_dim_tile' must be 0 or a positive multiple of 16 (was -16)}}
-  s = #attn_tile.multistage<query_tile = 64, key_tile = 64, stages = 2, warps = 4, v_head_dim_tile = -16>
+func.func private @head_dim_tile_negative() attributes {
+  // expected-error @below {{'head_dim_tile' must be 0 or a positive multiple of 16 (was -16)}}
+  s = #attn_tile.multistage<query_tile = 64, key_tile = 64, stages = 2, warps = 4, head_dim_tile = -16>
 }
 
 // -----
 
-func.func private @v_head_dim_tile_limit() attributes {
-  // expected-error @below {{'v_head_dim_tile' must be at most 256 (was 272)}}
-  s = #attn_tile.multistage<query_tile = 64, key_tile = 64, stages = 2, warps = 4, v_head_dim_tile = 272>
+func.func private @head_dim_tile_limit() attributes {
+  // expected-error @below {{'head_dim_tile' must be at most 256 (was 272)}}
+  s = #attn_tile.multistage<query_tile = 64, key_tile = 64, stages = 2, warps = 4, head_dim_tile = 272>
+}
+
+// -----
+
+func.func private @head_dim_tile_of_keys() attributes {
+  // expected-error @below {{'head_dim_tile' must be 0 or a positive multiple of 64 (was 96)}}
+  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, head_dim_tile = 96>
+}
+
+// -----
+
+func.func private @head_dim_tile_of_keys_by_warps() attributes {
+  // expected-error @below {{'head_dim_tile' must be at most 256 (was 320)}}
+  s = #attn_tile.key_multistage<query_tile = 16, key_tile = 32, stages = 2, warps = 2, head_dim_tile = 320>
+}
+
+// -----
+
+#rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>
+#keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>
+#columns = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, head_dim_tile = 64>
+func.func private @head_dim_tile_of_both() attributes {
+  // expected-error @below {{'head_dim_tile' of 'dkdv' needs 'dq' and 'dv'}}
+  s = #attn_tile.gradient<preprocess = #rows, dkdv = #columns, dv = #keys>
+}
+
+// -----
+
+#rows = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>
+#keys = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>
+func.func private @head_dim_tile_of_queries() attributes {
+  // expected-error @below {{'head_dim_tile' of 'dq' must be a multiple of 64 (was 32)}}
+  s = #attn_tile.gradient<preprocess = #rows, dkdv = #keys,
+      dq = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2, head_dim_tile = 32>>
 }
 
 // -----

@@ -1757,6 +1757,30 @@ attn_tile.kernel @mma_rows_of_registers(%v: vector<16x64xbf16>, %i: index) {
 
 // -----
 
+attn_tile.kernel @mma_columns(%i: index) {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x32xbf16, stages = 2>
+  %b = attn_tile.wait %p[%i] : !attn_tile.pipe<64x32xbf16, stages = 2>
+  // expected-error @below {{'attn_tile.mma_start' op columns must be among those of rhs (from 24 on, of 32, result was 'vector<32x16xf32>')}}
+  %s = attn_tile.mma_start %b, %b transpose_lhs first_column(24)
+      : !attn_tile.buffer<64x32xbf16>, !attn_tile.buffer<64x32xbf16>
+      -> !attn_tile.pending<vector<32x16xf32>>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @mma_columns_of_transposed(%i: index) {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x32xbf16, stages = 2>
+  %b = attn_tile.wait %p[%i] : !attn_tile.pipe<64x32xbf16, stages = 2>
+  // expected-error @below {{'attn_tile.mma_start' op a transposed rhs has all of its columns multiplied}}
+  %s = attn_tile.mma_start %b, %b transpose_rhs first_column(0)
+      : !attn_tile.buffer<64x32xbf16>, !attn_tile.buffer<64x32xbf16>
+      -> !attn_tile.pending<vector<64x64xf32>>
+  attn_tile.return
+}
+
+// -----
+
 attn_tile.kernel @mma_rows(%i: index) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x32xbf16, stages = 2>
   %b = attn_tile.wait %p[%i] : !attn_tile.pipe<64x32xbf16, stages = 2>

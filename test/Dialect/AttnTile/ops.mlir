@@ -298,6 +298,8 @@ attn_tile.kernel @convert(%i: index, %n: index) {
 // CHECK-NEXT:    attn_tile.mma_start %[[B]], %[[B]] transpose_lhs : !attn_tile.buffer<64x16xbf16>, <64x16xbf16> -> !attn_tile.pending<vector<16x16xf32>>
 // CHECK:         attn_tile.mma_start %[[B]], %[[B]] transpose_lhs first_row(8) : !attn_tile.buffer<64x16xbf16>, <64x16xbf16>
 // CHECK-SAME:        {{^}} -> !attn_tile.pending<vector<8x16xf32>>
+// CHECK:         attn_tile.mma_start %[[B]], %[[B]] transpose_lhs first_column(8) : !attn_tile.buffer<64x16xbf16>, <64x16xbf16>
+// CHECK-SAME:        {{^}} -> !attn_tile.pending<vector<16x8xf32>>
 attn_tile.kernel @share(%v: vector<64x16xbf16>, %i: index) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xbf16, stages = 2>
   %b = attn_tile.local_store %v in %p[%i] : vector<64x16xbf16>, !attn_tile.pipe<64x16xbf16, stages = 2>
@@ -311,6 +313,10 @@ attn_tile.kernel @share(%v: vector<64x16xbf16>, %i: index) {
       : !attn_tile.buffer<64x16xbf16>, !attn_tile.buffer<64x16xbf16>
       -> !attn_tile.pending<vector<8x16xf32>>
   %r1 = attn_tile.mma_wait %s1 : !attn_tile.pending<vector<8x16xf32>>
+  %s2 = attn_tile.mma_start %b, %b transpose_lhs first_column(8)
+      : !attn_tile.buffer<64x16xbf16>, !attn_tile.buffer<64x16xbf16>
+      -> !attn_tile.pending<vector<16x8xf32>>
+  %r2 = attn_tile.mma_wait %s2 : !attn_tile.pending<vector<16x8xf32>>
   attn_tile.return
 }
 

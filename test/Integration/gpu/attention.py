@@ -482,7 +482,7 @@ class Variant:
                 f" traversal = {traversal}, interleave = {interleave}, split_kv_work_items = {self.split},"
                 f" pack_gqa = {str(bool(self.pack)).lower()}, score_stages = {score_stages},"
                 f" l2_promotion = {128 if self.pack else 256}, ctas_per_sm = {groups},"
-                f" exp2_emulation = {self.polynomials}, cluster = {self.cluster}, v_head_dim_tile = {self.v_tile}>"
+                f" exp2_emulation = {self.polynomials}, cluster = {self.cluster}, head_dim_tile = {self.v_tile}>"
             )
 
         if not self.score_stages:

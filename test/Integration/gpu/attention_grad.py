@@ -280,7 +280,8 @@ class Variant:
     # A score_mod with a gradient of its own.
     score: str = ""
     schedule: str = ""
-    # Whether some registers may spill: of idle warps that accumulate in order, or of wide heads of f32.
+    # Whether some registers may spill: of idle warps that accumulate in order, of wide heads of f32, or of the kernel
+    # that prepares rows of wide heads mixed with the identity.
     may_spill: bool = False
 
     @property
@@ -288,7 +289,10 @@ class Variant:
         """The relative error of a factor, with the accumulation of tensor cores."""
         if self.dtype != "f32":
             return ROUNDING[self.dtype]
-        return 2.0**-10 if self.precision else 2.0**-18
+        if self.precision:
+            return 2.0**-10
+        # Tensor cores truncate sums over the head dim.
+        return 2.0**-17 if self.qk_dim > 256 else 2.0**-18
 
     def mlir(self) -> str:
         v_dim = self.v_dim or self.qk_dim
@@ -406,6 +410,25 @@ VARIANTS = [
     Variant("d256_sums_causal", 256, heads=(3, 3), mask="causal", dtype="f16", sums=48),
     Variant("d256_sums_tl", 256, heads=(6, 2), mask="causal_tl", sums=48, dlse=True),
     Variant("d256_128_sums", 256, 128, mask="causal", sums=48),
+    # Kernels for tiles of the columns of each gradient.
+    Variant("d512", 512),
+    Variant("d512_causal_grouped", 512, heads=(4, 1), mask="causal", dtype="f16", dlse=True),
+    Variant("d512_documents", 512, heads=(4, 2), data="causal_packed_documents"),
+    Variant("d512_keep_documents", 512, mask="causal", keep="documents"),
+    Variant("d512_dropout", 512, heads=(4, 2), mask="causal", dropout=Dropout(0.125, "philox", 7)),
+    Variant("d512_bits", 512, dropout=Dropout(0.125, "arx", 6), bits="columns"),
+    Variant("d512_identity", 512, heads=(4, 2), identity=True, may_spill=True),
+    Variant("d512_bias", 512, heads=(4, 2), mask="causal", score="bias"),
+    Variant("d512_temperature", 512, score="temperature", dlse=True),
+    Variant("d576_512_grouped", 576, 512, heads=(8, 1), mask="causal"),
+    Variant("d576", 576, mask="window_both", deterministic=True),
+    Variant("d384_window", 384, mask="window", dtype="f16"),
+    Variant("d320_causal", 320, heads=(4, 2), mask="causal", spread=8.0),
+    Variant("d264_causal_tl", 264, mask="causal_tl"),
+    Variant("d64_512", 64, 512, mask="causal"),
+    Variant("d512_64", 512, 64, heads=(4, 2), mask="global_window"),
+    Variant("f32_d320", 320, dtype="f32", mask="causal", may_spill=True),
+    Variant("f32_d288_high", 288, dtype="f32", precision="high", may_spill=True),
     Variant("f32_d64_causal", 64, dtype="f32", mask="causal"),
     Variant("f32_d128_grouped", 128, dtype="f32", heads=(8, 2), dlse=True, may_spill=True),
     Variant("f32_d256", 256, dtype="f32", mask="window_both", may_spill=True),

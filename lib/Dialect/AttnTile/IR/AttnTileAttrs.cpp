@@ -348,13 +348,13 @@ double WgmmaAttr::getFlopsPerCycle(const attn::DeviceFigures &device) const {
 /// unbounded compile time and registers.
 static constexpr int64_t maxTile = 256;
 
-/// Checks the columns of the values of a work item: whole steps of an MMA, or
-/// 0.
-static LogicalResult verifyVHeadDimTile(EmitErrorFn emitError, int64_t tile) {
-  constexpr int64_t step = 16;
+/// Checks the columns of the result of a work item: a multiple of `step`, which
+/// by default is the step of an MMA, or 0.
+static LogicalResult verifyHeadDimTile(EmitErrorFn emitError, int64_t tile,
+                                       int64_t step = 16) {
   if (tile >= 0 && tile % step == 0)
-    return verifyAtMost(emitError, "v_head_dim_tile", tile, maxTile);
-  return emitError() << "'v_head_dim_tile' must be 0 or a positive multiple of "
+    return verifyAtMost(emitError, "head_dim_tile", tile, maxTile);
+  return emitError() << "'head_dim_tile' must be 0 or a positive multiple of "
                      << step << " (was " << tile << ")";
 }
 
@@ -389,7 +389,7 @@ LogicalResult WarpSpecializedParameters::verify(EmitErrorFn emitError) const {
       failed(verifyAtMost(emitError, "ctas_per_sm", ctasPerSm, 2)) ||
       failed(verifyNotNegative(emitError, "exp2_emulation", exp2Emulation)) ||
       failed(verifyAtMost(emitError, "exp2_emulation", exp2Emulation, 16)) ||
-      failed(verifyVHeadDimTile(emitError, vHeadDimTile)) ||
+      failed(verifyHeadDimTile(emitError, headDimTile)) ||
       failed(verifyMultiple(emitError, "key_tile", keyTile, 16)))
     return failure();
   if (queryTile != consumers * 64)
@@ -428,6 +428,10 @@ LogicalResult WarpSpecializedParameters::verify(EmitErrorFn emitError) const {
               "have";
   return success();
 }
+
+/// Kernels of gradients read columns of staged tiles from multiples of this
+/// number on.
+static constexpr int64_t gradientColumns = 64;
 
 LogicalResult KeyStationaryParameters::verify(EmitErrorFn emitError) const {
   if (failed(verifyPositive(emitError, "consumers", consumers)) ||
@@ -475,7 +479,7 @@ LogicalResult KeyStationaryParameters::verify(EmitErrorFn emitError) const {
   if (prefetchWorkItem && traversal == TraversalKind::Grid)
     return emitError() << "'prefetch_work_item' needs CTAs that iterate over "
                           "several work items";
-  return success();
+  return verifyHeadDimTile(emitError, headDimTile, gradientColumns);
 }
 
 LogicalResult KeyMultistageParameters::verify(EmitErrorFn emitError) const {
@@ -484,9 +488,23 @@ LogicalResult KeyMultistageParameters::verify(EmitErrorFn emitError) const {
       failed(verifyStages(emitError, "stages", stages)) ||
       failed(verifyMultiple(emitError, "query_tile", queryTile, 16)) ||
       failed(verifyAtMost(emitError, "query_tile", queryTile, maxTile)) ||
-      failed(verifyMultiple(emitError, "key_tile", keyTile, 16 * warps)))
+      failed(verifyMultiple(emitError, "key_tile", keyTile, 16 * warps)) ||
+      failed(verifyHeadDimTile(emitError, headDimTile, gradientColumns)))
     return failure();
   return verifyAtMost(emitError, "key_tile", keyTile, maxTile);
+}
+
+/// The columns that a kernel of a gradient computes, or 0 for all of them.
+static int64_t getGradientColumns(Attribute part) {
+  if (auto byKey = dyn_cast_if_present<KeyStationaryAttr>(part))
+    return byKey.getHeadDimTile();
+  if (auto byKey = dyn_cast_if_present<KeyMultistageAttr>(part))
+    return byKey.getHeadDimTile();
+  if (auto byQuery = dyn_cast_if_present<WarpSpecializedAttr>(part))
+    return byQuery.getHeadDimTile();
+  if (auto byQuery = dyn_cast_if_present<MultistageAttr>(part))
+    return byQuery.getHeadDimTile();
+  return 0;
 }
 
 LogicalResult GradientParameters::verify(EmitErrorFn emitError) const {
@@ -502,6 +520,11 @@ LogicalResult GradientParameters::verify(EmitErrorFn emitError) const {
   };
   if (isOrderedDq(dv) || (dq && isOrderedDq(dkdv)))
     return emitError() << "'ordered_dq' is for 'dkdv' without 'dq'";
+  if (getGradientColumns(dkdv) > 0 && (!dq || !dv))
+    return emitError() << "'head_dim_tile' of 'dkdv' needs 'dq' and 'dv'";
+  if (int64_t columns = getGradientColumns(dq); columns % gradientColumns != 0)
+    return emitError() << "'head_dim_tile' of 'dq' must be a multiple of "
+                       << gradientColumns << " (was " << columns << ")";
   if (dq)
     return success();
   // Kernels of both schedules access the dQ accumulator, whose fragment order
@@ -582,7 +605,7 @@ LogicalResult MoveRowsParameters::verify(EmitErrorFn emitError) const {
 
 LogicalResult MultistageParameters::verify(EmitErrorFn emitError) const {
   if (failed(verifyPositive(emitError, "warps", warps)) ||
-      failed(verifyVHeadDimTile(emitError, vHeadDimTile)) ||
+      failed(verifyHeadDimTile(emitError, headDimTile)) ||
       failed(verifySplitKV(emitError, splitKvWorkItems, balanceSplits)) ||
       failed(verifyAtMost(emitError, "warps", warps, maxTile / 16)) ||
       failed(verifyStages(emitError, "stages", stages)) ||

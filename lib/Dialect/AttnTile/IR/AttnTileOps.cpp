@@ -1176,6 +1176,14 @@ LogicalResult MmaStartOp::verify() {
              << *first << " on, of " << m << ", result was " << result << ")";
     m = result.getDimSize(0);
   }
+  if (std::optional<int64_t> first = getFirstColumn()) {
+    if (getTransposeRhs())
+      return emitOpError("a transposed rhs has all of its columns multiplied");
+    if (result.getRank() != 2 || *first + result.getDimSize(1) > n)
+      return emitOpError("columns must be among those of rhs (from ")
+             << *first << " on, of " << n << ", result was " << result << ")";
+    n = result.getDimSize(1);
+  }
   VectorType expected = VectorType::get({m, n}, Float32Type::get(getContext()));
   if (result != expected)
     return emitOpError("result must be ")

@@ -109,7 +109,10 @@ static OpOperand *getSharedOperand(vector::ContractionOp matmul) {
   OpOperand &lhs = matmul->getOpOperand(0), &rhs = matmul->getOpOperand(1);
   if (form->transposeLhs && !getLoad(lhs.get()))
     return &lhs;
-  return rhs.get().getDefiningOp<LoadOp>() ? nullptr : &rhs;
+  LoadOp load = getLoad(rhs.get());
+  bool isStaged = load && (load == rhs.get().getDefiningOp<LoadOp>() ||
+                           !form->transposeRhs);
+  return isStaged ? nullptr : &rhs;
 }
 
 /// The load of a right-hand side of 8 bits that is converted to the type of the
@@ -133,7 +136,7 @@ static bool isConverted(LoadOp load) {
 static LoadOp getRhsLoad(vector::ContractionOp matmul) {
   if (LoadOp converted = getConvertedLoad(matmul.getRhs()))
     return converted;
-  return matmul.getRhs().getDefiningOp<LoadOp>();
+  return getLoad(matmul.getRhs());
 }
 
 /// Whether a thread reads a staged tile for `user`.
@@ -177,13 +180,16 @@ static SetVector<LoadOp> collectLoads(KernelOp kernel, bool readOperands) {
       auto slice = dyn_cast<vector::ExtractStridedSliceOp>(use.getOwner());
       if (!slice)
         return isStaged(use);
-      // Columns may be staged as the rows of a transposed left-hand side.
+      // Columns may be staged as the rows of a transposed left-hand side, or as
+      // the columns of a right-hand side that is not transposed.
       return getLoad(slice) == load &&
              llvm::all_of(slice->getUses(), [&](OpOperand &useOfSlice) {
-               return isStaged(useOfSlice) &&
-                      getForm(
-                          cast<vector::ContractionOp>(useOfSlice.getOwner()))
-                          ->transposeLhs;
+               if (!isStaged(useOfSlice))
+                 return false;
+               std::optional<MmaForm> form =
+                   getForm(cast<vector::ContractionOp>(useOfSlice.getOwner()));
+               return useOfSlice.getOperandNumber() == 0 ? form->transposeLhs
+                                                         : !form->transposeRhs;
              });
     });
   };
@@ -364,11 +370,14 @@ static MmaStartOp startMma(vector::ContractionOp matmul,
                       : stages.lookup(getColumns(operand.get()).tile);
     return stage ? stage : operand.get();
   };
-  IntegerAttr firstRow;
-  if (stages.contains(getColumns(matmul.getLhs()).tile) &&
-      matmul.getLhs().getDefiningOp<vector::ExtractStridedSliceOp>())
-    firstRow =
-        OpBuilder(matmul).getI64IntegerAttr(getColumns(matmul.getLhs()).first);
+  // The first of the columns of a staged tile that `operand` takes.
+  auto getFirst = [&](Value operand) -> IntegerAttr {
+    TileColumns columns = getColumns(operand);
+    if (!stages.contains(columns.tile) ||
+        !operand.getDefiningOp<vector::ExtractStridedSliceOp>())
+      return nullptr;
+    return builder.getI64IntegerAttr(columns.first);
+  };
   Value acc = matmul.getAcc();
   if (matchPattern(acc, m_AnyZeroFloat()))
     acc = nullptr;
@@ -377,8 +386,8 @@ static MmaStartOp startMma(vector::ContractionOp matmul,
   std::optional<MmaForm> form = getForm(matmul);
   return MmaStartOp::create(builder, matmul.getLoc(), pending, lookup(0),
                             lookup(1), acc, form->transposeLhs,
-                            form->transposeRhs, firstRow,
-                            /*mma=*/nullptr);
+                            form->transposeRhs, getFirst(matmul.getLhs()),
+                            getFirst(matmul.getRhs()), /*mma=*/nullptr);
 }
 
 /// Whether `load` loads one tile for each work item, so that its positions

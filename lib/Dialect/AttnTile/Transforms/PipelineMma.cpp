@@ -102,7 +102,7 @@ static SmallVector<Value> emitStart(OpBuilder &builder, Step &step, Value iv,
       builder, start.getLoc(), start.getResult().getType(),
       map.lookupOrDefault(start.getLhs()), map.lookupOrDefault(start.getRhs()),
       acc, start.getTransposeLhs(), start.getTransposeRhs(),
-      start.getFirstRowAttr(), start.getMmaAttr());
+      start.getFirstRowAttr(), start.getFirstColumnAttr(), start.getMmaAttr());
   SmallVector<Value> results = {copy.getResult()};
   for (ReleaseOp release : step.releases)
     results.push_back(map.lookupOrDefault(release.getBuffer()));

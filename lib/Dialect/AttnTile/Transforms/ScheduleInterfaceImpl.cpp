@@ -190,8 +190,8 @@ struct ForwardSchedule : TiledSchedule<Model, ScheduleAttr> {
 /// The common base of the schedules of forward kernels of GPUs.
 template <typename Model, typename ScheduleAttr>
 struct GPUForwardSchedule : ForwardSchedule<Model, ScheduleAttr> {
-  int64_t getVHeadDimTile(Attribute schedule) const {
-    return cast<ScheduleAttr>(schedule).getVHeadDimTile();
+  int64_t getHeadDimTile(Attribute schedule) const {
+    return cast<ScheduleAttr>(schedule).getHeadDimTile();
   }
 };
 
@@ -314,6 +314,9 @@ struct MultistageSchedule
 
 struct KeyMultistageSchedule
     : TiledSchedule<KeyMultistageSchedule, KeyMultistageAttr> {
+  int64_t getHeadDimTile(Attribute schedule) const {
+    return cast<KeyMultistageAttr>(schedule).getHeadDimTile();
+  }
   LogicalResult verifyUse(Attribute schedule, Operation *attention,
                           const attn::Target &) const {
     return emitWrongUse(attention, schedule,
@@ -456,6 +459,9 @@ struct KeyStationarySchedule
     : TiledSchedule<KeyStationarySchedule, KeyStationaryAttr> {
   // One thread of the producer does all of its work.
   bool leavesWarps(Attribute) const { return true; }
+  int64_t getHeadDimTile(Attribute schedule) const {
+    return cast<KeyStationaryAttr>(schedule).getHeadDimTile();
+  }
   int64_t getQueryParts(Attribute schedule) const {
     return cast<KeyStationaryAttr>(schedule).getQueryParts();
   }
@@ -565,7 +571,7 @@ struct LinearMultistageSchedule
   int64_t getKeyTile(Attribute schedule) const {
     return cast<LinearMultistageAttr>(schedule).getChunk();
   }
-  int64_t getVHeadDimTile(Attribute schedule) const {
+  int64_t getHeadDimTile(Attribute schedule) const {
     return cast<LinearMultistageAttr>(schedule).getValueTile();
   }
   int64_t getSplitKvWorkItems(Attribute schedule) const {
@@ -683,8 +689,6 @@ struct GradientSchedule
       feature = "read mask bits";
     else if (schedule.getClusterSize() > 1)
       feature = "iterate over keys in clusters";
-    else if (schedule.getVHeadDimTile() > 0)
-      feature = "compute tiles of the value head dim";
     else
       return success();
     return attention->emitOpError("cannot ")

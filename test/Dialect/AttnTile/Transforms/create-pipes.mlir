@@ -212,6 +212,43 @@ attn_tile.kernel @share(%key: memref<?x128xf16>, %query: memref<?x128xf16>, %out
   attn_tile.return
 }
 
+// Columns of a staged tile are columns of a right-hand side that is not
+// transposed, while another matmul reads the whole tile.
+
+// CHECK-LABEL: attn_tile.kernel @rhs_columns
+// CHECK-COUNT-2: attn_tile.create_pipe
+// CHECK-NOT:     attn_tile.create_pipe
+// CHECK:         scf.for
+// CHECK:           %[[Q:.*]] = attn_tile.wait
+// CHECK-NEXT:      attn_tile.mma_start %{{.*}}, %[[Q]] transpose_rhs : !attn_tile.buffer<64x128xf16>, <16x128xf16>
+// CHECK:           %[[O:.*]] = attn_tile.mma_start %{{.*}}, %[[Q]] first_column(64) acc %{{.*}} : vector<64x16xf16>, <16x128xf16>
+// CHECK-SAME:          {{^}} -> !attn_tile.pending<vector<64x64xf32>>
+// CHECK-NEXT:      attn_tile.mma_wait %[[O]]
+// CHECK-NEXT:      attn_tile.release %[[Q]]
+// CHECK-NOT:     vector.extract_strided_slice
+attn_tile.kernel @rhs_columns(%key: memref<?x128xf16>, %query: memref<?x128xf16>, %out: memref<?x64xf32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %zero = arith.constant dense<0.0> : vector<64x16xf32>
+  %zero1 = arith.constant dense<0.0> : vector<64x64xf32>
+  %k = attn_tile.load %key[%c0, %c0] stream(%c0 of %c1) : memref<?x128xf16> -> vector<64x128xf16>
+  %sum = scf.for %t = %c0 to %n step %c1 iter_args(%acc = %zero1) -> (vector<64x64xf32>) {
+    %q = attn_tile.load %query[%t, %c0] stream(%t of %n) : memref<?x128xf16> -> vector<16x128xf16>
+    %s = vector.contract {indexing_maps = [#rows, #keys, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %k, %q, %zero : vector<64x128xf16>, vector<16x128xf16> into vector<64x16xf32>
+    %p = arith.truncf %s : vector<64x16xf32> to vector<64x16xf16>
+    %part = vector.extract_strided_slice %q {offsets = [0, 64], sizes = [16, 64], strides = [1, 1]}
+        : vector<16x128xf16> to vector<16x64xf16>
+    %o = vector.contract {indexing_maps = [#rows, #values, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %p, %part, %acc : vector<64x16xf16>, vector<16x64xf16> into vector<64x64xf32>
+    scf.yield %o : vector<64x64xf32>
+  }
+  attn_tile.store %sum, %out[%c0, %c0] : vector<64x64xf32>, memref<?x64xf32>
+  attn_tile.return
+}
+
 // Columns of a staged tile are rows of a left-hand side that is transposed. Where
 // the accumulators of a step are too large together, they are added from registers, and
 // the stored tile has one stage.

@@ -242,11 +242,12 @@ def Attn_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
       "int64_t", "getClusterSize", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return 1;">,
     InterfaceMethod<[{
-        The columns of the values that a work item multiplies. Several work items
-        then compute the scores of a query tile, one for each tile of columns
-        (`countVHeadDimTiles`). 0 for work items of all columns.
+        The columns of the result that a work item computes: of the output, or of
+        the gradient that the kernel computes. Several work items then compute
+        the same scores, one for each tile of columns (`countHeadDimTiles`). 0
+        for work items of all columns.
       }],
-      "int64_t", "getVHeadDimTile", (ins), /*methodBody=*/"",
+      "int64_t", "getHeadDimTile", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return 0;">,
     InterfaceMethod<[{
         Whether the query heads that share a key head are packed into the rows

@@ -65,11 +65,11 @@ std::optional<std::string> whyNotSplitKV(AttentionOp attention);
 /// if they can.
 std::optional<std::string> whyNotCluster(AttentionOp attention);
 
-/// The number of work items of a query tile whose values have `vHeadDim`
-/// columns, if one of them has `tile` columns, or all columns if `tile` is 0
-/// (`ScheduleAttrInterface::getVHeadDimTile`).
-inline int64_t countVHeadDimTiles(int64_t vHeadDim, int64_t tile) {
-  return tile == 0 ? 1 : (vHeadDim + tile - 1) / tile;
+/// The number of work items that compute the `headDim` columns of a result, if
+/// one of them has `tile` columns, or all columns if `tile` is 0
+/// (`ScheduleAttrInterface::getHeadDimTile`).
+inline int64_t countHeadDimTiles(int64_t headDim, int64_t tile) {
+  return tile == 0 ? 1 : (headDim + tile - 1) / tile;
 }
 
 /// Checks that the sizes of a block mask suffice for the lengths and the

@@ -206,10 +206,11 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
     - `mask_bits`: an earlier kernel evaluates the mask of the partial tiles,
       once for all heads, to a mask bitmap. For masks that read tensors but do
       not depend on the head.
-    - `v_head_dim_tile`: the columns of the values that a work item multiplies,
+    - `head_dim_tile`: the columns of the values that a work item multiplies,
       for heads whose output does not fit the registers of the consumers. The
       work items of a query tile, one for each tile of columns, all compute its
-      scores. With 0 a work item has all columns.
+      scores. With 0 a work item has all columns. As `dq` of
+      `#attn_tile.gradient`: the columns of dQ that a kernel computes.
     - `idle_warps_convert`: for keys and values of 8 bits with queries of 16. The
       warps that the producer leaves idle convert staged tiles, while the
       consumers multiply earlier ones. Without it, the consumers convert them.
@@ -225,7 +226,7 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
     #attn_tile.warp_specialized<query_tile = 128, key_tile = 176, stages = 2,
         consumers = 2, ping_pong = true, cluster = 2>
     #attn_tile.warp_specialized<query_tile = 128, key_tile = 32, stages = 2,
-        consumers = 2, ping_pong = true, v_head_dim_tile = 256>
+        consumers = 2, ping_pong = true, head_dim_tile = 256>
     #attn_tile.warp_specialized<query_tile = 64, key_tile = 96, stages = 2,
         consumers = 1, traversal = grid, split_kv_work_items = 264, pack_gqa = true,
         ctas_per_sm = 2, idle_warps_convert = true, skip_empty_rows = true>
@@ -246,7 +247,7 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
            DefaultValuedParameter<"int64_t", "0">:$exp2_emulation,
            DefaultValuedParameter<"int64_t", "1">:$cluster,
            DefaultValuedParameter<"bool", "false">:$mask_bits,
-           DefaultValuedParameter<"int64_t", "0">:$v_head_dim_tile,
+           DefaultValuedParameter<"int64_t", "0">:$head_dim_tile,
            DefaultValuedParameter<"bool", "false">:$idle_warps_convert,
            DefaultValuedParameter<"bool", "false">:$skip_empty_rows));
   let assemblyFormat = "`<` struct(params) `>`";
@@ -309,6 +310,10 @@ def AttnTile_KeyStationaryAttr : AttnTile_Attr<"KeyStationary",
       untransposed left-hand sides of MMAs to registers once: the values where
       the kernel accumulates dQ, whose MMA has the keys transposed, otherwise
       keys and values.
+    - `head_dim_tile`: the columns of dK or dV that a kernel computes, for heads
+      whose gradient does not fit the registers of the consumers. A kernel for
+      each tile of columns then computes all scores. With 0 one kernel computes
+      all columns.
 
     ```mlir
     #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2,
@@ -317,6 +322,8 @@ def AttnTile_KeyStationaryAttr : AttnTile_Attr<"KeyStationary",
         consumers = 2, traversal = paired, ordered_dq = true, key_stages = 2>
     #attn_tile.key_stationary<query_tile = 128, key_tile = 128, stages = 4,
         consumers = 2, pipelined = true, query_parts = 2, lhs_registers = true>
+    #attn_tile.key_stationary<query_tile = 48, key_tile = 64, stages = 1,
+        consumers = 1, head_dim_tile = 256>
     ```
   }];
   let parameters = !con(
@@ -329,7 +336,8 @@ def AttnTile_KeyStationaryAttr : AttnTile_Attr<"KeyStationary",
            DefaultValuedParameter<"bool", "false">:$lhs_registers,
            DefaultValuedParameter<"bool", "false">:$ordered_dq,
            DefaultValuedParameter<"int64_t", "1">:$key_stages,
-           DefaultValuedParameter<"bool", "false">:$prefetch_work_item));
+           DefaultValuedParameter<"bool", "false">:$prefetch_work_item,
+           DefaultValuedParameter<"int64_t", "0">:$head_dim_tile));
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
@@ -346,13 +354,17 @@ def AttnTile_KeyMultistageAttr : AttnTile_Attr<"KeyMultistage",
     `#attn_tile.multistage`. All `warps` warps copy and compute. They divide the
     `key_tile` keys among them, keep dK and dV in registers, and iterate over
     tiles of `query_tile` queries. Copies run `stages - 1` iterations ahead.
+    `head_dim_tile` is as in `#attn_tile.key_stationary`.
 
     ```mlir
     #attn_tile.key_multistage<query_tile = 32, key_tile = 128, stages = 2, warps = 8>
+    #attn_tile.key_multistage<query_tile = 16, key_tile = 32, stages = 2, warps = 2,
+        head_dim_tile = 256>
     ```
   }];
   let parameters = (ins "int64_t":$query_tile, "int64_t":$key_tile,
-                        "int64_t":$stages, "int64_t":$warps);
+                        "int64_t":$stages, "int64_t":$warps,
+                        DefaultValuedParameter<"int64_t", "0">:$head_dim_tile);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
@@ -397,7 +409,7 @@ def AttnTile_MultistageAttr : AttnTile_Attr<"Multistage", "multistage",
     Strategy for GPUs whose MMAs are synchronous. All `warps` warps copy and
     compute; copies run `stages - 1` iterations ahead (FlashAttention-2, Dao
     2023). `split_kv_work_items`, `pack_gqa`, `balance_splits` and
-    `v_head_dim_tile` are as in
+    `head_dim_tile` are as in
     `#attn_tile.warp_specialized`.
 
     ```mlir
@@ -408,7 +420,7 @@ def AttnTile_MultistageAttr : AttnTile_Attr<"Multistage", "multistage",
       (ins "int64_t":$query_tile, "int64_t":$key_tile,
            "int64_t":$stages, "int64_t":$warps),
       AttnTile_SplitKVPart.parameters,
-      (ins DefaultValuedParameter<"int64_t", "0">:$v_head_dim_tile));
+      (ins DefaultValuedParameter<"int64_t", "0">:$head_dim_tile));
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

@@ -1743,8 +1743,9 @@ def AttnTile_MmaStartOp : AttnTile_Op<"mma_start", [
     Stages must not be released before the MMA has been waited for. `acc` may be
     an MMA `in_flight`, on whose result the new one accumulates. With
     `first_row`, the result has only the rows of a staged `lhs` from that row
-    on. `mma` is the instruction; if it is absent, the target chooses one by the
-    element type and the `precision` of the kernel.
+    on. With `first_column`, it has only the columns of a `KxN` `rhs` from that
+    column on. `mma` is the instruction; if it is absent, the target chooses one
+    by the element type and the `precision` of the kernel.
 
     ```mlir
     %s = attn_tile.mma_start %q, %k transpose_rhs
@@ -1756,6 +1757,9 @@ def AttnTile_MmaStartOp : AttnTile_Op<"mma_start", [
     %d = attn_tile.mma_start %k, %g transpose_lhs first_row(128)
         : !attn_tile.buffer<128x256xbf16>, !attn_tile.buffer<128x48xbf16>
         -> !attn_tile.pending<vector<128x48xf32>>
+    %k1 = attn_tile.mma_start %g1, %q1 first_column(256)
+        : vector<64x48xbf16>, !attn_tile.buffer<48x512xbf16>
+        -> !attn_tile.pending<vector<64x256xf32>>
     ```
   }];
   let arguments = (ins
@@ -1765,11 +1769,13 @@ def AttnTile_MmaStartOp : AttnTile_Op<"mma_start", [
                           AttnTile_PendingType]>>:$acc,
       UnitAttr:$transpose_lhs, UnitAttr:$transpose_rhs,
       OptionalAttr<ConfinedAttr<I64Attr, [IntNonNegative]>>:$first_row,
+      OptionalAttr<ConfinedAttr<I64Attr, [IntNonNegative]>>:$first_column,
       OptionalAttr<AttnTile_MmaAttrInterface>:$mma);
   let results = (outs AttnTile_PendingType:$result);
   let assemblyFormat = [{
     $lhs `,` $rhs (`transpose_lhs` $transpose_lhs^)? (`transpose_rhs` $transpose_rhs^)?
-    (`first_row` `(` $first_row^ `)`)? (`mma` `(` $mma^ `)`)? (`acc` $acc^)? attr-dict
+    (`first_row` `(` $first_row^ `)`)? (`first_column` `(` $first_column^ `)`)?
+    (`mma` `(` $mma^ `)`)? (`acc` $acc^)? attr-dict
     `:` type($lhs) `,` type($rhs) custom<AccType>(ref($acc), type($acc), type($result))
   }];
   let hasVerifier = 1;

@@ -26,7 +26,7 @@
 func.func @wide(%q: memref<1x4x?x512xbf16>, %k: memref<1x2x?x512xbf16>, %v: memref<1x2x?x320xbf16>, %o: memref<1x4x?x320xbf16>, %lse: memref<1x4x?xf32>) {
   attn.attention ins(%q, %k, %v : memref<1x4x?x512xbf16>, memref<1x2x?x512xbf16>, memref<1x2x?x320xbf16>)
       outs(%o, %lse : memref<1x4x?x320xbf16>, memref<1x4x?xf32>)
-      schedule(#attn_tile.warp_specialized<query_tile = 128, key_tile = 32, stages = 2, consumers = 2, v_head_dim_tile = 160>)
+      schedule(#attn_tile.warp_specialized<query_tile = 128, key_tile = 32, stages = 2, consumers = 2, head_dim_tile = 160>)
       epilogue {
       ^bb0(%x: f32, %b: index, %h: index, %i: index, %d: index):
         %n = arith.index_cast %d : index to i32
@@ -49,7 +49,7 @@ func.func @wide(%q: memref<1x4x?x512xbf16>, %k: memref<1x2x?x512xbf16>, %v: memr
 func.func @whole(%q: memref<1x4x?x80xbf16>, %o: memref<1x4x?x80xbf16>) {
   attn.attention ins(%q, %q, %q : memref<1x4x?x80xbf16>, memref<1x4x?x80xbf16>, memref<1x4x?x80xbf16>)
       outs(%o : memref<1x4x?x80xbf16>)
-      schedule(#attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2, v_head_dim_tile = 96>)
+      schedule(#attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2, head_dim_tile = 96>)
   return
 }
 
@@ -63,6 +63,48 @@ func.func @whole(%q: memref<1x4x?x80xbf16>, %o: memref<1x4x?x80xbf16>) {
 func.func @split(%q: memref<1x2x16x128xf32>, %k: memref<1x2x256x128xf32>, %o: memref<1x2x16x128xf32>) {
   attn.attention ins(%q, %k, %k : memref<1x2x16x128xf32>, memref<1x2x256x128xf32>, memref<1x2x256x128xf32>)
       outs(%o : memref<1x2x16x128xf32>)
-      schedule(#attn_tile.multistage<query_tile = 64, key_tile = 64, stages = 2, warps = 4, split_kv_work_items = 16, v_head_dim_tile = 64>)
+      schedule(#attn_tile.multistage<query_tile = 64, key_tile = 64, stages = 2, warps = 4, split_kv_work_items = 16, head_dim_tile = 64>)
+  return
+}
+
+// -----
+
+// Kernels of a gradient compute tiles of its columns: of dV from columns of dO, of dK
+// and dQ from columns of a tile of which all columns are in scores.
+
+// CHECK-LABEL: attn_tile.kernel @gradient_grad_dv_0_kernel(
+// CHECK:           attn_tile.load %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %c0{{.*}}] stream({{.*}} -> vector<64x192xbf16>
+// CHECK:           vector.contract {{.*}} into vector<64x192xf32>
+// CHECK:         attn_tile.store %{{.*}} : vector<64x192xbf16>
+// CHECK-LABEL: attn_tile.kernel @gradient_grad_dv_1_kernel(
+// CHECK:           attn_tile.load %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %c192{{.*}}] stream({{.*}} -> vector<64x128xbf16>
+// CHECK:           vector.contract {{.*}} into vector<64x128xf32>
+// CHECK-LABEL: attn_tile.kernel @gradient_grad_dkdv_0_kernel(
+// CHECK:           vector.extract_strided_slice %{{.*}} {offsets = [0, 0], sizes = [48, 192], strides = [1, 1]}
+// CHECK:         attn_tile.store %{{.*}} : vector<64x192xbf16>
+// CHECK-LABEL: attn_tile.kernel @gradient_grad_dkdv_1_kernel(
+// CHECK:           vector.extract_strided_slice %{{.*}} {offsets = [0, 192], sizes = [48, 128], strides = [1, 1]}
+// CHECK-NEXT:      vector.contract {{.*}} into vector<64x128xf32>
+// CHECK:         attn_tile.store %{{.*}} : vector<64x128xbf16>
+// CHECK-LABEL: attn_tile.kernel @gradient_grad_dq_0_kernel(
+// CHECK:           vector.extract_strided_slice %{{.*}} {offsets = [0, 0], sizes = [48, 192], strides = [1, 1]}
+// CHECK-LABEL: attn_tile.kernel @gradient_grad_dq_1_kernel(
+// CHECK:           vector.extract_strided_slice %{{.*}} {offsets = [0, 192], sizes = [48, 128], strides = [1, 1]}
+// CHECK-LABEL: func.func @gradient(
+// CHECK:         attn_tile.launch @gradient_grad_preprocess_kernel
+// CHECK-NEXT:    attn_tile.launch @gradient_grad_dv_0_kernel
+// CHECK-NEXT:    attn_tile.launch @gradient_grad_dv_1_kernel
+// CHECK-NEXT:    attn_tile.launch @gradient_grad_dkdv_0_kernel
+// CHECK-NEXT:    attn_tile.launch @gradient_grad_dkdv_1_kernel
+// CHECK-NEXT:    attn_tile.launch @gradient_grad_dq_0_kernel
+// CHECK-NEXT:    attn_tile.launch @gradient_grad_dq_1_kernel
+func.func @gradient(%q: memref<1x4x?x320xbf16>, %lse: memref<1x4x?xf32>, %dq: memref<1x4x?x320xbf16>, %dk: memref<1x4x?x320xbf16>, %dv: memref<1x4x?x320xbf16>) {
+  attn.attention_grad ins(%q, %q, %q, %q, %lse, %q : memref<1x4x?x320xbf16>, memref<1x4x?x320xbf16>,
+          memref<1x4x?x320xbf16>, memref<1x4x?x320xbf16>, memref<1x4x?xf32>, memref<1x4x?x320xbf16>)
+      outs(%dq, %dk, %dv : memref<1x4x?x320xbf16>, memref<1x4x?x320xbf16>, memref<1x4x?x320xbf16>)
+      schedule(#attn_tile.gradient<preprocess = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+          dkdv = #attn_tile.key_stationary<query_tile = 48, key_tile = 64, stages = 1, consumers = 1, head_dim_tile = 192>,
+          dq = #attn_tile.warp_specialized<query_tile = 64, key_tile = 48, stages = 1, consumers = 1, head_dim_tile = 192>,
+          dv = #attn_tile.key_stationary<query_tile = 64, key_tile = 64, stages = 1, consumers = 1, head_dim_tile = 192>>)
   return
 }
