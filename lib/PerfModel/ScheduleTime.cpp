@@ -471,12 +471,14 @@ struct GradientKernel {
   double copyCycles = 0;
   /// Stages of these tiles. With one, nothing is computed meanwhile.
   int64_t stages = 2;
+  /// How many consumers compute each score.
+  int64_t columnConsumers = 1;
 };
 } // namespace
 
 /// The part of the copies to single stages that nothing hides, as each of the
 /// tiles of a step is read to a different end, and the cycles that steps of
-/// wide heads take beside (docs/experiments/wide-heads.md).
+/// wide heads take beside (docs/experiments/wide-heads-gradients.md).
 static constexpr double exposedCopies = 0.7, wideStepCycles = 430;
 
 static attn::KernelTime
@@ -489,7 +491,8 @@ estimateGradientKernel(const GradientKernel &kernel,
   int64_t queryTile = kernel.schedule.getQueryTile();
   int64_t keyTile = kernel.schedule.getKeyTile();
   double scores = double(queryTile) * double(keyTile);
-  double threadScores = scores / (double(kernel.consumers) * warpgroupThreads);
+  double threadScores = scores * double(kernel.columnConsumers) /
+                        (double(kernel.consumers) * warpgroupThreads);
   attn::KernelTime time;
   time.name = kernel.name;
   time.consumers = kernel.consumers;
@@ -773,7 +776,8 @@ static void setWideTerms(GradientKernel &kernel, GradientHeadDims headDims,
                               multiplicands /
                               double(device.sharedBytesPerCycle);
   double copied =
-      headDims.streamed + std::min(headDims.streamedColumns, columns);
+      headDims.streamed + std::min(headDims.streamedColumns,
+                                   double(kernel.columnConsumers) * columns);
   kernel.copyCycles = streamed * elementBytes * copied * double(device.sms) /
                       double(device.l2BytesPerCycle);
 }
@@ -796,6 +800,8 @@ static GradientKernel makeGradientKernel(StringRef name, Attribute schedule,
                            headDims.contracted + columns,
                            /*cyclesPerScore=*/0,
                            /*keepMaskCycles=*/0};
+  kernel.columnConsumers = interface.getColumnConsumers();
+  kernel.headDimSum *= double(kernel.columnConsumers);
   if (auto byKey = dyn_cast<KeyStationaryAttr>(schedule)) {
     kernel.traversal = byKey.getTraversal();
     kernel.consumers = byKey.getConsumers();
@@ -877,9 +883,11 @@ attn_tile::estimateGradient(GradientAttr schedule,
         makeGradientKernel(name, part, headDims, op, device);
     kernel.cyclesPerScore = cyclesPerScore + scoreModCycles;
     kernel.keepMaskCycles = keepMaskCycles;
-    kernels.append(attn::countHeadDimTiles(int64_t(headDims.results),
-                                           kernel.schedule.getHeadDimTile()),
-                   estimateGradientKernel(kernel, tiles, device));
+    kernels.append(
+        attn::countHeadDimTiles(int64_t(headDims.results),
+                                kernel.columnConsumers *
+                                    kernel.schedule.getHeadDimTile()),
+        estimateGradientKernel(kernel, tiles, device));
   };
   bool hasValues = bool(schedule.getDv());
   double both = qkHeadDim + vHeadDim;

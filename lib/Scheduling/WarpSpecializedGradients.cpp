@@ -175,6 +175,7 @@ private:
     int64_t consumers = gradConsumers;
     int64_t stages = gradStages;
     int64_t headDimTile = 0;
+    bool consumerColumns = false;
   };
   /// The parameters in which kernels of queries differ.
   struct QueryKernel {
@@ -183,6 +184,16 @@ private:
     int64_t consumers = gradConsumers;
     int64_t stages = gradStages;
     int64_t headDimTile = 0;
+    bool consumerColumns = false;
+  };
+  /// The tiles of a kernel of the gradient of wide heads.
+  struct WideTiles {
+    /// The tile that it iterates over.
+    int64_t streamed;
+    int64_t consumers, stages;
+    /// The columns of its result, or those of each consumer.
+    int64_t columns;
+    bool consumerColumns;
   };
   /// A kernel of the gradient of wide heads: the head dims of its result, of
   /// the tiles that stay and of those that it iterates over, added up, and of
@@ -191,6 +202,8 @@ private:
     int64_t result, stationary, streamed, streamedColumns;
     double registersPerRow;
     int64_t registers;
+    /// Whether consumers may have columns of their own.
+    bool mayConsumersHaveColumns;
   };
 
   void setBounds();
@@ -224,12 +237,10 @@ private:
   /// Dkdv and dq kernels, and `orderedDq` for many queries, if given.
   std::optional<ScheduleChoice>
   chooseApart(const std::optional<ScheduleChoice> &orderedDq);
-  /// The schedules of a kernel of wide heads, made by `make` from the tile that
-  /// it iterates over, the consumers, the stages and the columns of its result.
+  /// The schedules of a kernel of wide heads, made by `make`.
   SmallVector<ScheduleAttrInterface> getWideCandidates(
       const WideKernel &kernel,
-      function_ref<ScheduleAttrInterface(int64_t, int64_t, int64_t, int64_t)>
-          make);
+      function_ref<ScheduleAttrInterface(const WideTiles &)> make);
   /// Kernels of dQ, dK and dV, each of which computes tiles of the columns of
   /// its result.
   std::optional<ScheduleChoice> chooseWide();
@@ -369,7 +380,8 @@ WarpSpecializedGradients::makeKeys(const KeyKernel &kernel, TraversalKind kind,
                                    int64_t heads) {
   attn_tile::KeyStationaryParameters parameters;
   parameters.queryTile = kernel.queryTile;
-  parameters.keyTile = kernel.consumers * warpgroupRows;
+  parameters.keyTile =
+      (kernel.consumerColumns ? 1 : kernel.consumers) * warpgroupRows;
   parameters.stages = kernel.stages * kernel.queryParts;
   parameters.consumers = kernel.consumers;
   parameters.traversal = kind;
@@ -382,13 +394,15 @@ WarpSpecializedGradients::makeKeys(const KeyKernel &kernel, TraversalKind kind,
   parameters.keyStages = kernel.keyStages;
   parameters.prefetchWorkItem = kernel.prefetchWorkItem;
   parameters.headDimTile = kernel.headDimTile;
+  parameters.consumerColumns = kernel.consumerColumns;
   return makeSchedule(op.getContext(), parameters);
 }
 
 ScheduleAttrInterface
 WarpSpecializedGradients::makeQueries(const QueryKernel &kernel) {
   attn_tile::WarpSpecializedParameters parameters;
-  parameters.queryTile = kernel.consumers * warpgroupRows;
+  parameters.queryTile =
+      (kernel.consumerColumns ? 1 : kernel.consumers) * warpgroupRows;
   parameters.keyTile = kernel.keyTile;
   parameters.stages = kernel.stages;
   parameters.consumers = kernel.consumers;
@@ -398,6 +412,7 @@ WarpSpecializedGradients::makeQueries(const QueryKernel &kernel) {
   parameters.interleave = isListed ? 0 : 1;
   parameters.queryStages = kernel.preloads ? 2 : 1;
   parameters.headDimTile = kernel.headDimTile;
+  parameters.consumerColumns = kernel.consumerColumns;
   return makeSchedule(op.getContext(), parameters);
 }
 
@@ -603,59 +618,77 @@ std::optional<ScheduleChoice> WarpSpecializedGradients::chooseApart(
 
 SmallVector<ScheduleAttrInterface> WarpSpecializedGradients::getWideCandidates(
     const WideKernel &kernel,
-    function_ref<ScheduleAttrInterface(int64_t, int64_t, int64_t, int64_t)>
-        make) {
+    function_ref<ScheduleAttrInterface(const WideTiles &)> make) {
   // Tiles of columns begin at blocks of a stage.
   constexpr int64_t columnUnit = stagedHeadDims, maxTile = 128;
   SmallVector<ScheduleAttrInterface> candidates;
+  auto add = [&](WideTiles tiles) {
+    int64_t rowGroups = tiles.consumerColumns ? 1 : tiles.consumers;
+    int64_t loadedColumns =
+        tiles.consumerColumns ? kernel.streamedColumns
+                              : std::min(kernel.streamedColumns, tiles.columns);
+    StreamedTileBounds bounds;
+    bounds.accumulators = tiles.columns / 2;
+    bounds.registersPerRow = kernel.registersPerRow;
+    bounds.fixedBytes =
+        rowGroups * warpgroupRows * elementBytes * kernel.stationary;
+    bounds.bytesPerRow =
+        tiles.stages * elementBytes * (kernel.streamed + loadedColumns);
+    bounds.registers = kernel.registers + device.extraRegisters;
+    bounds.sharedBytes = consumers.sharedBytes;
+    bounds.maxTile = maxTile;
+    tiles.streamed = getStreamedTile(bounds);
+    if (!tiles.consumerColumns && tiles.columns >= kernel.result)
+      tiles.columns = 0;
+    if (tiles.streamed != 0)
+      candidates.push_back(make(tiles));
+  };
   int64_t least = llvm::divideCeil(kernel.result, attn_tile::maxMmaColumns);
-  for (int64_t consumers = gradConsumers; consumers > 0; --consumers)
-    for (int64_t stages = gradStages; stages > 0; --stages)
-      for (int64_t count = least; count <= least + 1; ++count) {
-        int64_t columns =
-            llvm::alignTo(llvm::divideCeil(kernel.result, count), columnUnit);
-        StreamedTileBounds bounds;
-        bounds.accumulators = columns / 2;
-        bounds.registersPerRow = kernel.registersPerRow;
-        bounds.fixedBytes =
-            consumers * warpgroupRows * elementBytes * kernel.stationary;
-        bounds.bytesPerRow =
-            stages * elementBytes *
-            (kernel.streamed + std::min(kernel.streamedColumns, columns));
-        bounds.registers = kernel.registers + device.extraRegisters;
-        bounds.sharedBytes = this->consumers.sharedBytes;
-        bounds.maxTile = maxTile;
-        if (int64_t tile = getStreamedTile(bounds))
-          candidates.push_back(make(tile, consumers, stages,
-                                    columns < kernel.result ? columns : 0));
-      }
+  for (int64_t stages = gradStages; stages > 0; --stages) {
+    for (int64_t count : {least, least + 1}) {
+      int64_t columns =
+          llvm::alignTo(llvm::divideCeil(kernel.result, count), columnUnit);
+      for (int64_t number = gradConsumers; number > 0; --number)
+        add({0, number, stages, columns, /*consumerColumns=*/false});
+    }
+    int64_t ofConsumer = kernel.result / gradConsumers;
+    if (kernel.mayConsumersHaveColumns && least > 1 &&
+        ofConsumer <= attn_tile::maxMmaColumns &&
+        kernel.result % (gradConsumers * columnUnit) == 0)
+      add({0, gradConsumers, stages, ofConsumer, /*consumerColumns=*/true});
+  }
   return candidates;
 }
 
 std::optional<ScheduleChoice> WarpSpecializedGradients::chooseWide() {
+  int64_t qk = op.getQKHeadDim(), v = op.getVHeadDim();
   int64_t both = qkHeadDim + vHeadDim;
-  auto makeKeysOf = [&](int64_t tile, int64_t consumers, int64_t stages,
-                        int64_t columns) {
-    KeyKernel kernel{tile};
-    kernel.consumers = consumers;
-    kernel.stages = stages;
-    kernel.headDimTile = columns;
+  auto makeKeysOf = [&](const WideTiles &tiles) {
+    KeyKernel kernel{tiles.streamed};
+    kernel.consumers = tiles.consumers;
+    kernel.stages = tiles.stages;
+    kernel.headDimTile = tiles.columns;
+    kernel.consumerColumns = tiles.consumerColumns;
     return makeKeys(kernel);
   };
-  SmallVector<ScheduleAttrInterface> keys =
-      getWideCandidates({qkHeadDim, both, both, 0, keysAlone.registersPerRow,
-                         keysAlone.registers},
-                        makeKeysOf);
+  // Addresses of columns take registers of kernels of keys, which have fewest.
+  constexpr int64_t columnRegisters = 8;
+  SmallVector<ScheduleAttrInterface> keys = getWideCandidates(
+      {qk, both, both, 0, keysAlone.registersPerRow,
+       keysAlone.registers - columnRegisters, operands.captureGrads.empty()},
+      makeKeysOf);
   SmallVector<ScheduleAttrInterface> values =
-      getWideCandidates({vHeadDim, qkHeadDim, qkHeadDim, vHeadDim,
-                         valuesAlone.registersPerRow, valuesAlone.registers},
+      getWideCandidates({v, qkHeadDim, qkHeadDim, vHeadDim,
+                         valuesAlone.registersPerRow, valuesAlone.registers,
+                         /*mayConsumersHaveColumns=*/true},
                         makeKeysOf);
   SmallVector<ScheduleAttrInterface> queries = getWideCandidates(
-      {qkHeadDim, both, both, 0, queriesAlone.registersPerRow,
-       queriesAlone.registers},
-      [&](int64_t tile, int64_t consumers, int64_t stages, int64_t columns) {
-        return makeQueries(
-            {tile, /*preloads=*/false, consumers, stages, columns});
+      {qk, both, both, 0, queriesAlone.registersPerRow, queriesAlone.registers,
+       /*mayConsumersHaveColumns=*/true},
+      [&](const WideTiles &tiles) {
+        return makeQueries({tiles.streamed, /*preloads=*/false, tiles.consumers,
+                            tiles.stages, tiles.columns,
+                            tiles.consumerColumns});
       });
   if (keys.empty() || values.empty() || queries.empty())
     return std::nullopt;
@@ -678,7 +711,7 @@ std::optional<ScheduleChoice> WarpSpecializedGradients::chooseWide() {
   if (work->isExhausted())
     reportLimitedEstimates(op.getLoc());
   std::string reason =
-      ("gradients of wide heads take a kernel for each tile of columns, " +
+      ("gradients of wide heads take tiles of columns, " +
        Twine(byKey.getHeadDimTile()) + " of dK, " +
        Twine(byValue.getHeadDimTile()) + " of dV and " +
        Twine(byQuery.getHeadDimTile()) + " of dQ (0: all columns), of " +

@@ -1159,6 +1159,9 @@ MultistageTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
   VectorType resultType = op.getResult().getType().getValueType();
   if (op.getFirstRow())
     return op.emitOpError("must be of all rows of lhs on sm_80");
+  if (op.getConsumerColumns())
+    return op.emitOpError("has no columns for consumers on sm_80, where all "
+                          "warps have one role");
   if (int64_t first = static_cast<int64_t>(op.getFirstColumn().value_or(0));
       first % tileUnit != 0)
     return op.emitOpError("first column must be a multiple of ")

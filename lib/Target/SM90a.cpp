@@ -1202,6 +1202,9 @@ private:
     operands.push_back(value);
     return operands.size() - 1;
   }
+  /// The part of the tile at `address` that belongs to the thread's warpgroup,
+  /// if each of them has `bytes`.
+  Value emitOfWarpgroup(Value address, int64_t bytes);
   void addLhs(ValueRange lhs);
   int64_t advanceKMajor(BufferType type, int64_t step);
   void describe(char name, unsigned address, int64_t leading, int64_t advance);
@@ -1261,6 +1264,9 @@ LogicalResult WgmmaEmitter::verify(ValueRange lhs) {
     return op.emitOpError("first column must be a multiple of ")
            << getBlockColumns(rhsType) << " on sm_90a (was " << firstColumn
            << ")";
+  if (op.getConsumerColumns() && columns % getBlockColumns(rhsType) != 0)
+    return op.emitOpError("columns of a consumer must be a multiple of ")
+           << getBlockColumns(rhsType) << " on sm_90a (was " << columns << ")";
   if (!lhsBuffer && static_cast<int64_t>(lhs.size()) != steps * 4)
     return op.emitOpError("lhs in registers must have 64 rows for each "
                           "warpgroup and contract a multiple of ")
@@ -1269,6 +1275,13 @@ LogicalResult WgmmaEmitter::verify(ValueRange lhs) {
     return op.emitOpError("contracted elements of ")
            << mma.getElementType() << " must be contiguous on sm_90a";
   return success();
+}
+
+Value WgmmaEmitter::emitOfWarpgroup(Value address, int64_t bytes) {
+  Location loc = op.getLoc();
+  Value offset = arith::MulIOp::create(builder, loc, position.warpgroup,
+                                       ptx::constant(builder, loc, bytes));
+  return arith::AddIOp::create(builder, loc, address, offset);
 }
 
 /// Adds the descriptor or the registers of the left-hand side.
@@ -1281,12 +1294,10 @@ void WgmmaEmitter::addLhs(ValueRange lhs) {
     lhsConstraints = ptx::repeat("r", lhs.size());
     return;
   }
-  Location loc = op.getLoc();
-  Value offset =
-      arith::MulIOp::create(builder, loc, position.warpgroup,
-                            ptx::constant(builder, loc, getWarpgroupBytes()));
-  Value address = arith::AddIOp::create(builder, loc, lhs[0], offset);
-  addOperand(emitDescriptorAddress(builder, loc, address));
+  // Where tiles are those of a single warpgroup, each one has all rows.
+  Value address =
+      warpgroups == 1 ? lhs[0] : emitOfWarpgroup(lhs[0], getWarpgroupBytes());
+  addOperand(emitDescriptorAddress(builder, op.getLoc(), address));
   lhsConstraints = "l";
 }
 
@@ -1369,10 +1380,15 @@ SmallVector<Value> WgmmaEmitter::emit(ValueRange lhs, const StagedTile &rhs,
   for (auto [place, value] : llvm::zip(order, acc))
     operands[place] = value;
   addLhs(lhs);
+  Value rhsAddress = rhs.address;
+  if (op.getConsumerColumns())
+    rhsAddress =
+        emitOfWarpgroup(rhsAddress, columns / getBlockColumns(rhsType) *
+                                        getBlockBytes(rhsType));
   // Steps advance the descriptors, which count 16-byte units.
   rhsOperand =
       numResults +
-      addOperand(emitDescriptorAddress(builder, op.getLoc(), rhs.address));
+      addOperand(emitDescriptorAddress(builder, op.getLoc(), rhsAddress));
 
   os << "{\n.reg .pred first, rest;\n.reg .b64 a, b;\n"
      << "setp.ne.b32 first, " << (acc.empty() ? 0 : 1) << ", 0;\n"

@@ -328,3 +328,13 @@ func.func @linear_grad_other_chunk(%q: memref<1x4x?x64xbf16>) {
       schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>)
   return
 }
+
+// -----
+
+func.func @consumer_columns_of_attention(%q: memref<1x4x9x128xbf16>) {
+  // expected-error @below {{it is for 'dq' of '#attn_tile.gradient', where consumers have columns of their own}}
+  attn.attention ins(%q, %q, %q : memref<1x4x9x128xbf16>, memref<1x4x9x128xbf16>, memref<1x4x9x128xbf16>)
+      outs(%q : memref<1x4x9x128xbf16>)
+      schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 2, head_dim_tile = 64, consumer_columns = true>)
+  return
+}

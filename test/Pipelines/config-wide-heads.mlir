@@ -17,8 +17,9 @@ func.func @d512(%q: memref<?x16x?x512xbf16>, %o: memref<?x16x?x512xbf16>) {
 // Kernels of their gradients compute tiles of columns.
 
 // CHECK-LABEL: @gradient_d512(
-// SM90: dkdv = #attn_tile.key_stationary<query_tile = 48, key_tile = 64, stages = 1, consumers = 1, head_dim_tile = 256>
-// SM90-SAME: dq = #attn_tile.warp_specialized<query_tile = 64, key_tile = 48, stages = 1, consumers = 1, head_dim_tile = 256>
+// SM90: dkdv = #attn_tile.key_stationary<query_tile = 48, key_tile = 64, stages = 1, consumers = 2, head_dim_tile = 256, consumer_columns = true>
+// SM90-SAME: dq = #attn_tile.warp_specialized<query_tile = 64, key_tile = 48, stages = 1, consumers = 2, ping_pong = true,
+// SM90-SAME:   head_dim_tile = 256, consumer_columns = true>
 // SM90-SAME: dv = #attn_tile.key_stationary<{{.*}}, head_dim_tile = 256>
 // SM80: dkdv = #attn_tile.key_multistage<query_tile = 16, key_tile = 32, stages = 2, warps = 2, head_dim_tile = 256>
 // SM80-SAME: dq = #attn_tile.multistage<query_tile = 32, key_tile = 16, stages = 2, warps = 2, head_dim_tile = 256>

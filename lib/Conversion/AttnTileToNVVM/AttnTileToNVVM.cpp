@@ -87,6 +87,20 @@ struct ClusterLowering : public OpConversionPattern<OpTy> {
   }
 };
 
+struct ConsumerIdLowering : public KernelPattern<ConsumerIdOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(ConsumerIdOp op, OneToNOpAdaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto role = op->getParentOfType<RoleOp>();
+    if (!role || role.getKind() != RoleKind::Consumer)
+      return rewriter.notifyMatchFailure(op, "not in the consumer role");
+    rewriter.replaceOp(op, context.getPosition(rewriter, op).warpgroup);
+    return success();
+  }
+};
+
 struct ReturnLowering : public KernelPattern<attn_tile::ReturnOp> {
   using KernelPattern::KernelPattern;
 
@@ -369,7 +383,8 @@ static void populatePatterns(RewritePatternSet &patterns,
   populateSemaphorePatterns(patterns, converter, context);
   populateThreadPatterns(patterns, converter, context);
   populateRolePatterns(patterns, converter, context);
-  patterns.add<ReturnLowering>(converter, patterns.getContext(), context);
+  patterns.add<ReturnLowering, ConsumerIdLowering>(
+      converter, patterns.getContext(), context);
   patterns.add<ProgramLowering<ProgramIdOp, NVVM::BlockIdXOp, NVVM::BlockIdYOp,
                                NVVM::BlockIdZOp>,
                ProgramLowering<NumProgramsOp, NVVM::GridDimXOp,

@@ -131,6 +131,10 @@ struct KernelContext {
             countWarps(op) * attn_tile::warpThreads};
   }
 
+  static Value createConstant(OpBuilder &builder, Location loc, int64_t value) {
+    return arith::ConstantIntOp::create(builder, loc, value, 32);
+  }
+
   int64_t getRows(VectorType type) const {
     return layout.getRowRegisters(type.getDimSize(0));
   }
@@ -154,12 +158,26 @@ struct KernelContext {
     auto role = op->getParentOfType<attn_tile::RoleOp>();
     int64_t first = role ? firstWarpgroup.lookup(role) : 0;
     int64_t count = role ? role.getWarpgroups() * warpgroupSize : numThreads;
+    Location loc = op->getLoc();
+    // Where one warpgroup holds tiles, each one of a role holds them.
+    if (role && role.getWarpgroups() > 1 &&
+        layout.getNumThreads() == warpgroupSize) {
+      auto modulo = [&](Value value, int64_t number) -> Value {
+        return arith::AndIOp::create(builder, loc, value,
+                                     createConstant(builder, loc, number - 1));
+      };
+      Value inRole = warpgroup;
+      if (first != 0)
+        inRole = arith::SubIOp::create(builder, loc, warpgroup,
+                                       createConstant(builder, loc, first));
+      return {modulo(thread, warpgroupSize), inRole,
+              modulo(warp, warpsPerWarpgroup), warpgroupSize};
+    }
     if (first == 0)
       return {thread, warpgroup, warp, count};
-    Location loc = op->getLoc();
     auto subtract = [&](Value value, int64_t amount) -> Value {
-      Value constant = arith::ConstantIntOp::create(builder, loc, amount, 32);
-      return arith::SubIOp::create(builder, loc, value, constant);
+      return arith::SubIOp::create(builder, loc, value,
+                                   createConstant(builder, loc, amount));
     };
     return {subtract(thread, first * warpgroupSize), subtract(warpgroup, first),
             subtract(warp, first * warpsPerWarpgroup), count};

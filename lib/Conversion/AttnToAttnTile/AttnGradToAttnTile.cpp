@@ -51,6 +51,8 @@ private:
 
   /// Checks the operation, and takes its schedules.
   LogicalResult verify();
+  /// Checks that the consumers of each kernel can have columns of their own.
+  LogicalResult checkConsumerColumns();
   /// Checks that the dkdv kernel can accumulate dQ in order.
   LogicalResult checkOrder();
   /// Finds what regions and dropout read.
@@ -245,6 +247,30 @@ LogicalResult GradLowering::checkOrder() {
   return success();
 }
 
+LogicalResult GradLowering::checkConsumerColumns() {
+  auto check = [&](Attribute part, StringRef name, int64_t headDim,
+                   bool addsCaptures) -> LogicalResult {
+    auto partSchedule = dyn_cast_if_present<ScheduleAttrInterface>(part);
+    if (!partSchedule || partSchedule.getColumnConsumers() == 1)
+      return success();
+    int64_t columns =
+        partSchedule.getColumnConsumers() * partSchedule.getHeadDimTile();
+    if (columns != headDim)
+      return op.emitOpError("has '")
+             << name << "' = '" << part << "', whose consumers compute "
+             << columns << " columns together (expected " << headDim << ")";
+    if (!addsCaptures || tensors.captureGrads.empty())
+      return success();
+    return op.emitOpError("has '")
+           << name << "' = '" << part
+           << "', whose consumers would all add to gradients of captured "
+              "tensors";
+  };
+  return failure(failed(check(parts.dkdv, "dkdv", op.getQKHeadDim(), true)) ||
+                 failed(check(parts.dv, "dv", op.getVHeadDim(), false)) ||
+                 failed(check(parts.dq, "dq", op.getQKHeadDim(), false)));
+}
+
 LogicalResult GradLowering::verify() {
   if (!op.getScheduleAttr())
     return op.emitOpError("needs a schedule");
@@ -259,6 +285,8 @@ LogicalResult GradLowering::verify() {
     return op.emitOpError("has the positions of a shard, which "
                           "attn-expand-positions must expand");
   parts = schedule.getGradSchedules();
+  if (failed(checkConsumerColumns()))
+    return failure();
   if (tensors.isDeterministic && !parts.dq && !parts.orderedDq)
     return op.emitOpError(
         "must be deterministic, but its schedule accumulates dQ in any order");
@@ -348,7 +376,8 @@ void GradLowering::writeKernels(Attribute part, StringRef name, int64_t headDim,
                                 KernelBody writeBody) {
   auto partSchedule = cast<ScheduleAttrInterface>(part);
   int64_t tile = partSchedule.getHeadDimTile();
-  int64_t count = countHeadDimTiles(headDim, tile);
+  int64_t count =
+      countHeadDimTiles(headDim, tile * partSchedule.getColumnConsumers());
   for (int64_t i = 0; i < count; ++i) {
     GradKernelWriter writer(rewriter, law, partSchedule,
                             /*firstColumn=*/i * tile);

@@ -208,9 +208,10 @@ Value GradKernelWriter::emitKeyPart(const KeyStep &step,
                         ContractForm::TransposedRhs);
   // Without dP, all that reads these rows is dV.
   int64_t vHeadDim = padHeadDim(op.getValue());
+  bool loadsColumns = !results.key && !haveConsumersColumns();
   Value douts = loadStaged(get(tensors.outputGrad),
-                           results.key ? vHeadDim : getResultColumns(vHeadDim),
-                           results.key ? zero : b.index(firstColumn));
+                           loadsColumns ? getResultColumns(vHeadDim) : vHeadDim,
+                           loadsColumns ? b.index(firstColumn) : zero);
   Value factorGrad, delta;
   if (results.key) {
     Value firstGrads = none;
@@ -238,7 +239,8 @@ Value GradKernelWriter::emitKeyPart(const KeyStep &step,
                                 /*areBelowTwo=*/true);
   if (results.value)
     carried.back() =
-        b.contract(kept, douts, carried.back(), ContractForm::Plain);
+        b.contract(kept, loadsColumns ? douts : extractResultColumns(douts),
+                   carried.back(), ContractForm::Plain);
   if (!results.key)
     return Value();
   if (!delta)
@@ -493,7 +495,7 @@ void GradKernelWriter::writeDkdv(attn_tile::KernelOp kernel,
   if (results.value)
     inits.push_back(b.splat({keyTile, getResultColumns(vHeadDim)}, 0));
   ValueRange sums = emitKeyLoops(loop, inits);
-  corner.back() = b.index(firstColumn);
+  corner.back() = emitFirstColumn();
   if (results.key)
     emitStore(sums.front(), get(results.key), corner,
               op.getScaleOrDefault() / getGradFactor(), item.first, keyLength);
@@ -526,7 +528,8 @@ Value GradKernelWriter::addIdentityGrads(Value tile, const WorkItem &item,
   Value shift = emitShift();
   if (shift)
     shift = arith::SubIOp::create(b, b.index(0), shift);
-  Value column = firstColumn == 0 ? Value() : b.index(firstColumn);
+  bool isWhole = schedule.getHeadDimTile() == 0;
+  Value column = isWhole ? Value() : emitFirstColumn();
   auto add = [&](Value sum, Value head) {
     return b.addScaledRows(sum, b.loadHeadScalar(get(tensors.identity), head),
                            {get(tensors.outputGrad), item.batch, head, firstKey,

@@ -126,7 +126,7 @@ void GradKernelWriter::writeDq(attn_tile::KernelOp kernel,
         emitDqStep(loop, steps.getInductionVar(), steps.getRegionIterArg(0));
     scf::YieldOp::create(b, sum);
   }
-  corner.back() = b.index(firstColumn);
+  corner.back() = emitFirstColumn();
   emitStore(steps.getResult(0), get(result), corner,
             op.getScaleOrDefault() / getGradFactor(), item.first, queryLength);
 }

@@ -82,11 +82,22 @@ Value GradKernelWriter::extractResultColumns(Value tile) {
   auto type = cast<VectorType>(tile.getType());
   int64_t rows = type.getDimSize(0), all = type.getDimSize(1);
   int64_t columns = getResultColumns(all);
+  if (haveConsumersColumns())
+    return attn_tile::ConsumerColumnsOp::create(
+        b, VectorType::get({rows, columns}, type.getElementType()), tile);
   if (columns == all)
     return tile;
   return vector::ExtractStridedSliceOp::create(
       b, tile, ArrayRef<int64_t>{0, firstColumn},
       ArrayRef<int64_t>{rows, columns}, ArrayRef<int64_t>{1, 1});
+}
+
+Value GradKernelWriter::emitFirstColumn() {
+  if (!haveConsumersColumns())
+    return b.index(firstColumn);
+  return arith::MulIOp::create(b,
+                               attn_tile::ConsumerIdOp::create(b).getResult(),
+                               b.index(schedule.getHeadDimTile()));
 }
 
 SmallVector<Value> GradKernelWriter::beginWorkItems(Value heads, Value tiles) {

@@ -243,6 +243,12 @@ private:
   int64_t getResultColumns(int64_t headDim) const;
   /// These columns of a tile with all of them.
   Value extractResultColumns(Value tile);
+  /// The first of these columns.
+  Value emitFirstColumn();
+  /// Whether each consumer has columns of its own.
+  bool haveConsumersColumns() const {
+    return schedule.getColumnConsumers() > 1;
+  }
   /// Emits the loop over work items (batch, head, tile).
   SmallVector<Value> beginWorkItems(Value heads, Value tiles);
   /// Emits the loop over a work-item list with tiles of dimension `rows`, and

@@ -188,6 +188,23 @@ attn_tile.kernel @mma_of_columns(%out: memref<64x16xf32>)
 
 // -----
 
+attn_tile.kernel @mma_of_consumers(%out: memref<64x32xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %pipe = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 1>
+  %a = attn_tile.wait %pipe[%c0] : !attn_tile.pipe<64x64xbf16, stages = 1>
+  // expected-error @below {{'attn_tile.mma_start' op has no columns for consumers on sm_80, where all warps have one role}}
+  // expected-error @below {{failed to legalize}}
+  %s = attn_tile.mma_start %a, %a consumer_columns
+      : !attn_tile.buffer<64x64xbf16>, !attn_tile.buffer<64x64xbf16> -> !attn_tile.pending<vector<64x32xf32>>
+  %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<64x32xf32>>
+  attn_tile.release %a : !attn_tile.buffer<64x64xbf16>
+  attn_tile.store %r, %out[%c0, %c0] : vector<64x32xf32>, memref<64x32xf32>
+  attn_tile.return
+}
+
+// -----
+
 attn_tile.kernel @completed() attributes {layout = #attn_tile.row_blocks<warps = 4>} {
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xf32, stages = 1>
   attn_tile.role consumer warpgroups(1) registers(128) {

@@ -352,3 +352,45 @@ func.func @order_of_small_tiles(%q: memref<?x4x?x128xbf16>, %lse: memref<?x4x?xf
       deterministic
   return
 }
+
+// -----
+
+func.func @columns_of_consumers(%q: memref<?x4x?x128xbf16>, %lse: memref<?x4x?xf32>) {
+  // expected-error @below {{'attn.attention_grad' op has 'dv' = '#attn_tile.key_stationary<query_tile = 64, key_tile = 64, stages = 2, consumers = 2, head_dim_tile = 128, consumer_columns = true>', whose consumers compute 256 columns together (expected 128)}}
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?xf32>,
+          memref<?x4x?x128xbf16>)
+      outs(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
+      schedule(#attn_tile.gradient<
+          preprocess = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+          dkdv = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>,
+          dq = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2>,
+          dv = #attn_tile.key_stationary<query_tile = 64, key_tile = 64, stages = 2, consumers = 2, head_dim_tile = 128, consumer_columns = true>>)
+  return
+}
+
+// -----
+
+func.func @captures_of_consumers(%q: memref<1x4x128x128xbf16>, %lse: memref<1x4x128xf32>, %bias: memref<4xf32>, %sum: memref<4xf32>) {
+  // expected-error @below {{whose consumers would all add to gradients of captured tensors}}
+  attn.attention_grad
+      ins(%q, %q, %q, %q, %lse, %q : memref<1x4x128x128xbf16>, memref<1x4x128x128xbf16>, memref<1x4x128x128xbf16>, memref<1x4x128x128xbf16>,
+          memref<1x4x128xf32>, memref<1x4x128x128xbf16>)
+      outs(%q, %q, %q, %sum : memref<1x4x128x128xbf16>, memref<1x4x128x128xbf16>, memref<1x4x128x128xbf16>, memref<4xf32>)
+      schedule(#attn_tile.gradient<
+          preprocess = #attn_tile.multistage<query_tile = 128, key_tile = 64, stages = 2, warps = 8>,
+          dkdv = #attn_tile.key_stationary<query_tile = 64, key_tile = 64, stages = 2, consumers = 2, head_dim_tile = 64, consumer_columns = true>,
+          dq = #attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2>,
+          dv = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2>>)
+      score_mod {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %x = memref.load %bias[%h] : memref<4xf32>
+        %r = arith.addf %s, %x : f32
+        attn.yield %r : f32
+      } score_mod_grad {
+      ^bb0(%s: f32, %ds: f32, %b: index, %h: index, %i: index, %j: index, %g: memref<4xf32>):
+        attn.accumulate %ds into %g[%h] : memref<4xf32>
+        attn.yield %ds : f32
+      }
+  return
+}

@@ -98,7 +98,8 @@ func.func @split(%q: memref<1x2x16x128xf32>, %k: memref<1x2x256x128xf32>, %o: me
 // CHECK-NEXT:    attn_tile.launch @gradient_grad_dkdv_1_kernel
 // CHECK-NEXT:    attn_tile.launch @gradient_grad_dq_0_kernel
 // CHECK-NEXT:    attn_tile.launch @gradient_grad_dq_1_kernel
-func.func @gradient(%q: memref<1x4x?x320xbf16>, %lse: memref<1x4x?xf32>, %dq: memref<1x4x?x320xbf16>, %dk: memref<1x4x?x320xbf16>, %dv: memref<1x4x?x320xbf16>) {
+func.func @gradient(%q: memref<1x4x?x320xbf16>, %lse: memref<1x4x?xf32>, %dq: memref<1x4x?x320xbf16>,
+    %dk: memref<1x4x?x320xbf16>, %dv: memref<1x4x?x320xbf16>) {
   attn.attention_grad ins(%q, %q, %q, %q, %lse, %q : memref<1x4x?x320xbf16>, memref<1x4x?x320xbf16>,
           memref<1x4x?x320xbf16>, memref<1x4x?x320xbf16>, memref<1x4x?xf32>, memref<1x4x?x320xbf16>)
       outs(%dq, %dk, %dv : memref<1x4x?x320xbf16>, memref<1x4x?x320xbf16>, memref<1x4x?x320xbf16>)

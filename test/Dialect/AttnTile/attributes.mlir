@@ -171,6 +171,21 @@ func.func private @head_dim_tile_of_queries() attributes {
 
 // -----
 
+func.func private @consumer_columns_rows() attributes {
+  // expected-error @below {{'key_tile' must be 64 with 'consumer_columns' (was 128)}}
+  s = #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2, consumers = 2, head_dim_tile = 64,
+      consumer_columns = true>
+}
+
+// -----
+
+func.func private @consumer_columns_tile() attributes {
+  // expected-error @below {{'consumer_columns' needs at least 2 'consumers' and a 'head_dim_tile' (were 2 and 0)}}
+  s = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 2, consumer_columns = true>
+}
+
+// -----
+
 func.func private @key_tile_limit() attributes {
   // expected-error @below {{'key_tile' must be at most 256 (was 272)}}
   s = #attn_tile.warp_specialized<query_tile = 128, key_tile = 272, stages = 2, consumers = 2>

@@ -300,6 +300,8 @@ attn_tile.kernel @convert(%i: index, %n: index) {
 // CHECK-SAME:        {{^}} -> !attn_tile.pending<vector<8x16xf32>>
 // CHECK:         attn_tile.mma_start %[[B]], %[[B]] transpose_lhs first_column(8) : !attn_tile.buffer<64x16xbf16>, <64x16xbf16>
 // CHECK-SAME:        {{^}} -> !attn_tile.pending<vector<16x8xf32>>
+// CHECK:         attn_tile.mma_start %[[B]], %[[B]] transpose_lhs consumer_columns : !attn_tile.buffer<64x16xbf16>, <64x16xbf16>
+// CHECK-SAME:        {{^}} -> !attn_tile.pending<vector<16x8xf32>>
 attn_tile.kernel @share(%v: vector<64x16xbf16>, %i: index) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x16xbf16, stages = 2>
   %b = attn_tile.local_store %v in %p[%i] : vector<64x16xbf16>, !attn_tile.pipe<64x16xbf16, stages = 2>
@@ -317,6 +319,20 @@ attn_tile.kernel @share(%v: vector<64x16xbf16>, %i: index) {
       : !attn_tile.buffer<64x16xbf16>, !attn_tile.buffer<64x16xbf16>
       -> !attn_tile.pending<vector<16x8xf32>>
   %r2 = attn_tile.mma_wait %s2 : !attn_tile.pending<vector<16x8xf32>>
+  %s3 = attn_tile.mma_start %b, %b transpose_lhs consumer_columns
+      : !attn_tile.buffer<64x16xbf16>, !attn_tile.buffer<64x16xbf16>
+      -> !attn_tile.pending<vector<16x8xf32>>
+  %r3 = attn_tile.mma_wait %s3 : !attn_tile.pending<vector<16x8xf32>>
+  attn_tile.return
+}
+
+// CHECK-LABEL: attn_tile.kernel @consumers(
+// CHECK-SAME:    %[[V:.*]]: vector<64x16xbf16>)
+// CHECK-NEXT:    %consumer = attn_tile.consumer_id{{$}}
+// CHECK-NEXT:    attn_tile.consumer_columns %[[V]] : vector<64x16xbf16> -> vector<64x8xbf16>
+attn_tile.kernel @consumers(%v: vector<64x16xbf16>) {
+  %w = attn_tile.consumer_id
+  %c = attn_tile.consumer_columns %v : vector<64x16xbf16> -> vector<64x8xbf16>
   attn_tile.return
 }
 

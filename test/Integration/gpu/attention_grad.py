@@ -292,7 +292,7 @@ class Variant:
         if self.precision:
             return 2.0**-10
         # Tensor cores truncate sums over the head dim.
-        return 2.0**-17 if self.qk_dim > 256 else 2.0**-18
+        return 2.0**-16 if self.qk_dim > 256 else 2.0**-18
 
     def mlir(self) -> str:
         v_dim = self.v_dim or self.qk_dim

@@ -375,6 +375,30 @@ static LogicalResult verifySplitKV(EmitErrorFn emitError, int64_t workItems,
   return emitError() << "'balance_splits' needs 'split_kv_work_items' above 0";
 }
 
+/// Checks the rows of the tile of a work item that `consumers` hold, `tile` as
+/// the parameter `name`.
+static LogicalResult verifyConsumerRows(EmitErrorFn emitError, StringRef name,
+                                        int64_t tile, int64_t consumers,
+                                        bool consumerColumns,
+                                        int64_t headDimTile) {
+  constexpr int64_t rows = 64;
+  if (!consumerColumns && tile != consumers * rows)
+    return emitError() << "'" << name
+                       << "' must be 64 times 'consumers' (expected "
+                       << consumers * rows << ", was " << tile << ")";
+  if (!consumerColumns)
+    return success();
+  if (tile != rows)
+    return emitError() << "'" << name
+                       << "' must be 64 with 'consumer_columns' (was " << tile
+                       << ")";
+  if (consumers > 1 && headDimTile > 0)
+    return success();
+  return emitError() << "'consumer_columns' needs at least 2 'consumers' and a "
+                        "'head_dim_tile' (were "
+                     << consumers << " and " << headDimTile << ")";
+}
+
 LogicalResult WarpSpecializedParameters::verify(EmitErrorFn emitError) const {
   if (!isL2Promotion(l2Promotion))
     return emitError() << "'l2_promotion' must be 0, 64, 128 or 256 (was "
@@ -392,9 +416,9 @@ LogicalResult WarpSpecializedParameters::verify(EmitErrorFn emitError) const {
       failed(verifyHeadDimTile(emitError, headDimTile)) ||
       failed(verifyMultiple(emitError, "key_tile", keyTile, 16)))
     return failure();
-  if (queryTile != consumers * 64)
-    return emitError() << "'query_tile' must be 64 times 'consumers' (expected "
-                       << consumers * 64 << ", was " << queryTile << ")";
+  if (failed(verifyConsumerRows(emitError, "query_tile", queryTile, consumers,
+                                consumerColumns, headDimTile)))
+    return failure();
   if (failed(verifyAtMost(emitError, "key_tile", keyTile, maxTile)) ||
       failed(verifyAtMost(emitError, "consumers", consumers, 3)))
     return failure();
@@ -441,9 +465,9 @@ LogicalResult KeyStationaryParameters::verify(EmitErrorFn emitError) const {
       failed(
           verifyMultiple(emitError, "query_tile", queryTile, 16 * queryParts)))
     return failure();
-  if (keyTile != consumers * 64)
-    return emitError() << "'key_tile' must be 64 times 'consumers' (expected "
-                       << consumers * 64 << ", was " << keyTile << ")";
+  if (failed(verifyConsumerRows(emitError, "key_tile", keyTile, consumers,
+                                consumerColumns, headDimTile)))
+    return failure();
   if (failed(verifyAtMost(emitError, "query_tile", queryTile, maxTile)) ||
       failed(verifyAtMost(emitError, "consumers", consumers, 3)))
     return failure();

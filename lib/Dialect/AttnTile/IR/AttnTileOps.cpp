@@ -274,6 +274,21 @@ void NumProgramsOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
           (Twine("programs_") + Twine(dimensionNames[getDim()])).str());
 }
 
+void ConsumerIdOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getResult(), "consumer");
+}
+
+LogicalResult ConsumerColumnsOp::verify() {
+  VectorType tile = getTile().getType(), result = getResult().getType();
+  if (tile.getElementType() == result.getElementType() &&
+      tile.getDimSize(0) == result.getDimSize(0) &&
+      tile.getDimSize(1) % result.getDimSize(1) == 0)
+    return success();
+  return emitOpError("result must have the rows of the tile and a part of its "
+                     "columns (tile ")
+         << tile << ", result " << result << ")";
+}
+
 void ClusterIdOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getResult(), "cluster");
 }
@@ -1176,9 +1191,19 @@ LogicalResult MmaStartOp::verify() {
              << *first << " on, of " << m << ", result was " << result << ")";
     m = result.getDimSize(0);
   }
+  if (getTransposeRhs() && (getFirstColumn() || getConsumerColumns()))
+    return emitOpError("a transposed rhs has all of its columns multiplied");
+  if (getFirstColumn() && getConsumerColumns())
+    return emitOpError("columns are those from 'first_column' on, or those of "
+                       "the consumer");
+  if (getConsumerColumns()) {
+    if (result.getRank() != 2 || n % result.getDimSize(1) != 0)
+      return emitOpError("consumers must divide the columns of rhs evenly "
+                         "(number ")
+             << n << ", result was " << result << ")";
+    n = result.getDimSize(1);
+  }
   if (std::optional<int64_t> first = getFirstColumn()) {
-    if (getTransposeRhs())
-      return emitOpError("a transposed rhs has all of its columns multiplied");
     if (result.getRank() != 2 || *first + result.getDimSize(1) > n)
       return emitOpError("columns must be among those of rhs (from ")
              << *first << " on, of " << n << ", result was " << result << ")";

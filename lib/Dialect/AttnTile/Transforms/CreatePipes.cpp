@@ -82,6 +82,8 @@ struct TileColumns {
 
 /// The tile whose columns, some or all, are the operand of a matmul.
 static TileColumns getColumns(Value operand) {
+  if (auto columns = operand.getDefiningOp<ConsumerColumnsOp>())
+    return {columns.getTile(), 0};
   auto slice = operand.getDefiningOp<vector::ExtractStridedSliceOp>();
   if (!slice)
     return {operand, 0};
@@ -177,19 +179,21 @@ static SetVector<LoadOp> collectLoads(KernelOp kernel, bool readOperands) {
     return llvm::all_of(load.getResult().getUses(), [&](OpOperand &use) {
       if (isRead(use) || isConvertedStage(use))
         return true;
-      auto slice = dyn_cast<vector::ExtractStridedSliceOp>(use.getOwner());
-      if (!slice)
+      Operation *slice = use.getOwner();
+      if (!isa<vector::ExtractStridedSliceOp, ConsumerColumnsOp>(slice))
         return isStaged(use);
       // Columns may be staged as the rows of a transposed left-hand side, or as
       // the columns of a right-hand side that is not transposed.
-      return getLoad(slice) == load &&
+      bool mayBeRows = isa<vector::ExtractStridedSliceOp>(slice);
+      return getLoad(slice->getResult(0)) == load &&
              llvm::all_of(slice->getUses(), [&](OpOperand &useOfSlice) {
                if (!isStaged(useOfSlice))
                  return false;
                std::optional<MmaForm> form =
                    getForm(cast<vector::ContractionOp>(useOfSlice.getOwner()));
-               return useOfSlice.getOperandNumber() == 0 ? form->transposeLhs
-                                                         : !form->transposeRhs;
+               return useOfSlice.getOperandNumber() == 0
+                          ? form->transposeLhs && mayBeRows
+                          : !form->transposeRhs;
              });
     });
   };
@@ -384,10 +388,12 @@ static MmaStartOp startMma(vector::ContractionOp matmul,
   auto pending = PendingType::get(matmul.getContext(),
                                   cast<VectorType>(matmul.getResultType()));
   std::optional<MmaForm> form = getForm(matmul);
-  return MmaStartOp::create(builder, matmul.getLoc(), pending, lookup(0),
-                            lookup(1), acc, form->transposeLhs,
-                            form->transposeRhs, getFirst(matmul.getLhs()),
-                            getFirst(matmul.getRhs()), /*mma=*/nullptr);
+  return MmaStartOp::create(
+      builder, matmul.getLoc(), pending, lookup(0), lookup(1), acc,
+      form->transposeLhs, form->transposeRhs, getFirst(matmul.getLhs()),
+      getFirst(matmul.getRhs()),
+      bool(matmul.getRhs().getDefiningOp<ConsumerColumnsOp>()),
+      /*mma=*/nullptr);
 }
 
 /// Whether `load` loads one tile for each work item, so that its positions
@@ -979,7 +985,8 @@ static void eraseStaged(KernelOp kernel, StagedKernel &staged) {
     for (vector::ContractionOp matmul : contractions)
       matmul.erase();
   kernel.walk([](Operation *op) {
-    if (isa<vector::ExtractStridedSliceOp, arith::ExtFOp>(op) &&
+    if (isa<vector::ExtractStridedSliceOp, ConsumerColumnsOp, arith::ExtFOp>(
+            op) &&
         op->use_empty())
       op->erase();
   });

@@ -102,7 +102,8 @@ static SmallVector<Value> emitStart(OpBuilder &builder, Step &step, Value iv,
       builder, start.getLoc(), start.getResult().getType(),
       map.lookupOrDefault(start.getLhs()), map.lookupOrDefault(start.getRhs()),
       acc, start.getTransposeLhs(), start.getTransposeRhs(),
-      start.getFirstRowAttr(), start.getFirstColumnAttr(), start.getMmaAttr());
+      start.getFirstRowAttr(), start.getFirstColumnAttr(),
+      start.getConsumerColumns(), start.getMmaAttr());
   SmallVector<Value> results = {copy.getResult()};
   for (ReleaseOp release : step.releases)
     results.push_back(map.lookupOrDefault(release.getBuffer()));

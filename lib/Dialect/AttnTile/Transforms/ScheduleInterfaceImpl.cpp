@@ -338,6 +338,10 @@ struct WarpSpecializedSchedule
     auto schedule = cast<WarpSpecializedAttr>(attribute);
     return schedule.getQueryTile() / schedule.getConsumers();
   }
+  int64_t getColumnConsumers(Attribute attribute) const {
+    auto schedule = cast<WarpSpecializedAttr>(attribute);
+    return schedule.getConsumerColumns() ? schedule.getConsumers() : 1;
+  }
   int64_t getClusterSize(Attribute schedule) const {
     return cast<WarpSpecializedAttr>(schedule).getCluster();
   }
@@ -363,6 +367,10 @@ struct WarpSpecializedSchedule
     if (!isa<StreamingOpInterface>(attention))
       return emitWrongUse(attention, schedule, "attention");
     auto interface = cast<attn::ScheduleAttrInterface>(schedule);
+    if (interface.getColumnConsumers() > 1)
+      return emitWrongUse(attention, schedule,
+                          "'dq' of '#attn_tile.gradient', where consumers have "
+                          "columns of their own");
     if (failed(verifyFewQueries(attention, interface)) ||
         failed(verifyCluster(attention, interface)) ||
         failed(verifyFloat8(attention, interface)) ||
@@ -411,6 +419,7 @@ struct WarpSpecializedSchedule
     AttnTileSplitRolesPassOptions roles;
     roles.consumers = schedule.getConsumers();
     roles.ctasPerSm = schedule.getCtasPerSm();
+    roles.consumerColumns = schedule.getConsumerColumns();
     pm.addNestedPass<KernelOp>(createAttnTileSplitRolesPass(roles));
     addCleanUp(pm);
     pm.addNestedPass<KernelOp>(createAttnTileOverlapWorkItemsPass());
@@ -462,6 +471,10 @@ struct KeyStationarySchedule
   int64_t getHeadDimTile(Attribute schedule) const {
     return cast<KeyStationaryAttr>(schedule).getHeadDimTile();
   }
+  int64_t getColumnConsumers(Attribute attribute) const {
+    auto schedule = cast<KeyStationaryAttr>(attribute);
+    return schedule.getConsumerColumns() ? schedule.getConsumers() : 1;
+  }
   int64_t getQueryParts(Attribute schedule) const {
     return cast<KeyStationaryAttr>(schedule).getQueryParts();
   }
@@ -500,6 +513,7 @@ struct KeyStationarySchedule
     pm.addNestedPass<KernelOp>(createAttnTileCreatePipesPass(pipes));
     AttnTileSplitRolesPassOptions roles;
     roles.consumers = schedule.getConsumers();
+    roles.consumerColumns = schedule.getConsumerColumns();
     pm.addNestedPass<KernelOp>(createAttnTileSplitRolesPass(roles));
     addCleanUp(pm);
     AttnTileHoistLoadsPassOptions ahead;

@@ -352,7 +352,7 @@ static DenseSet<Operation *> collectShared(Block *body) {
   for (Operation &op : body->without_terminator()) {
     // Rows belong to warps of the consumer.
     bool isScalar =
-        !isa<HasRowsOp>(op) && isMemoryEffectFree(&op) &&
+        !isa<HasRowsOp, ConsumerIdOp>(op) && isMemoryEffectFree(&op) &&
         op.getNumRegions() == 0 &&
         llvm::all_of(op.getResultTypes(), [](Type type) {
           return type.isIntOrIndexOrFloat() || isa<MemRefType>(type);
@@ -582,8 +582,8 @@ void AttnTileSplitRolesPass::runOnKernel() {
   Block *body = &kernel.getBody().front();
   if (failed(checkOptions()))
     return signalPassFailure();
-  auto layout =
-      RowBlockLayoutAttr::get(&getContext(), warpsPerWarpgroup * consumers);
+  auto layout = RowBlockLayoutAttr::get(
+      &getContext(), warpsPerWarpgroup * (consumerColumns ? 1 : consumers));
   if (!llvm::hasSingleElement(kernel.getBody()) ||
       body->getOps<CreatePipeOp>().empty()) {
     remark::missed(kernel.getLoc(), remark::RemarkOpts::name("SplitRoles")

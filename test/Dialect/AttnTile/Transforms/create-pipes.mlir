@@ -249,6 +249,37 @@ attn_tile.kernel @rhs_columns(%key: memref<?x128xf16>, %query: memref<?x128xf16>
   attn_tile.return
 }
 
+// The columns of a consumer are known to the MMA alone.
+
+// CHECK-LABEL: attn_tile.kernel @consumer_columns
+// CHECK:         attn_tile.mma_start %{{.*}}, %{{.*}} consumer_columns acc %{{.*}} : vector<64x16xf16>, <16x128xf16>
+// CHECK-SAME:        {{^}} -> !attn_tile.pending<vector<64x64xf32>>
+// CHECK-NOT:     attn_tile.consumer_columns
+attn_tile.kernel @consumer_columns(%key: memref<?x128xf16>, %query: memref<?x128xf16>, %out: memref<?x128xf32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %zero = arith.constant dense<0.0> : vector<64x16xf32>
+  %zero1 = arith.constant dense<0.0> : vector<64x64xf32>
+  %k = attn_tile.load %key[%c0, %c0] stream(%c0 of %c1) : memref<?x128xf16> -> vector<64x128xf16>
+  %sum = scf.for %t = %c0 to %n step %c1 iter_args(%acc = %zero1) -> (vector<64x64xf32>) {
+    %q = attn_tile.load %query[%t, %c0] stream(%t of %n) : memref<?x128xf16> -> vector<16x128xf16>
+    %s = vector.contract {indexing_maps = [#rows, #keys, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %k, %q, %zero : vector<64x128xf16>, vector<16x128xf16> into vector<64x16xf32>
+    %p = arith.truncf %s : vector<64x16xf32> to vector<64x16xf16>
+    %part = attn_tile.consumer_columns %q : vector<16x128xf16> -> vector<16x64xf16>
+    %o = vector.contract {indexing_maps = [#rows, #values, #result],
+        iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %p, %part, %acc : vector<64x16xf16>, vector<16x64xf16> into vector<64x64xf32>
+    scf.yield %o : vector<64x64xf32>
+  }
+  %w = attn_tile.consumer_id
+  %column = arith.muli %w, %c64 : index
+  attn_tile.store %sum, %out[%c0, %column] : vector<64x64xf32>, memref<?x128xf32>
+  attn_tile.return
+}
+
 // Columns of a staged tile are rows of a left-hand side that is transposed. Where
 // the accumulators of a step are too large together, they are added from registers, and
 // the stored tile has one stage.

@@ -211,6 +211,8 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
       work items of a query tile, one for each tile of columns, all compute its
       scores. With 0 a work item has all columns. As `dq` of
       `#attn_tile.gradient`: the columns of dQ that a kernel computes.
+    - `consumer_columns`: as `dq` of `#attn_tile.gradient`, as in
+      `#attn_tile.key_stationary`. `query_tile` is 64.
     - `idle_warps_convert`: for keys and values of 8 bits with queries of 16. The
       warps that the producer leaves idle convert staged tiles, while the
       consumers multiply earlier ones. Without it, the consumers convert them.
@@ -249,7 +251,8 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
            DefaultValuedParameter<"bool", "false">:$mask_bits,
            DefaultValuedParameter<"int64_t", "0">:$head_dim_tile,
            DefaultValuedParameter<"bool", "false">:$idle_warps_convert,
-           DefaultValuedParameter<"bool", "false">:$skip_empty_rows));
+           DefaultValuedParameter<"bool", "false">:$skip_empty_rows,
+           DefaultValuedParameter<"bool", "false">:$consumer_columns));
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
@@ -314,6 +317,10 @@ def AttnTile_KeyStationaryAttr : AttnTile_Attr<"KeyStationary",
       whose gradient does not fit the registers of the consumers. A kernel for
       each tile of columns then computes all scores. With 0 one kernel computes
       all columns.
+    - `consumer_columns`: consumers do not divide the keys, of which there are 64.
+      All of them compute the scores of the tile, and each of them `head_dim_tile`
+      columns of dK or dV, together all columns. The tiles that one kernel for
+      each tile of columns would load again are loaded once.
 
     ```mlir
     #attn_tile.key_stationary<query_tile = 64, key_tile = 128, stages = 2,
@@ -324,6 +331,8 @@ def AttnTile_KeyStationaryAttr : AttnTile_Attr<"KeyStationary",
         consumers = 2, pipelined = true, query_parts = 2, lhs_registers = true>
     #attn_tile.key_stationary<query_tile = 48, key_tile = 64, stages = 1,
         consumers = 1, head_dim_tile = 256>
+    #attn_tile.key_stationary<query_tile = 48, key_tile = 64, stages = 1,
+        consumers = 2, head_dim_tile = 256, consumer_columns = true>
     ```
   }];
   let parameters = !con(
@@ -337,7 +346,8 @@ def AttnTile_KeyStationaryAttr : AttnTile_Attr<"KeyStationary",
            DefaultValuedParameter<"bool", "false">:$ordered_dq,
            DefaultValuedParameter<"int64_t", "1">:$key_stages,
            DefaultValuedParameter<"bool", "false">:$prefetch_work_item,
-           DefaultValuedParameter<"int64_t", "0">:$head_dim_tile));
+           DefaultValuedParameter<"int64_t", "0">:$head_dim_tile,
+           DefaultValuedParameter<"bool", "false">:$consumer_columns));
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

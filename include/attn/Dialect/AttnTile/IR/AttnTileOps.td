@@ -254,6 +254,39 @@ def AttnTile_NumProgramsOp : AttnTile_Op<"num_programs", [
   let assemblyFormat = "$dim attr-dict";
 }
 
+def AttnTile_ConsumerIdOp : AttnTile_Op<"consumer_id", [
+    Pure, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
+  let summary = "index of this warpgroup among the consumers";
+  let description = [{
+    In the consumer role: 0 for its first warpgroup. For kernels whose consumers
+    hold the same rows and compute different columns of a result.
+
+    ```mlir
+    %w = attn_tile.consumer_id
+    ```
+  }];
+  let results = (outs Index:$result);
+  let assemblyFormat = "attr-dict";
+}
+
+def AttnTile_ConsumerColumnsOp : AttnTile_Op<"consumer_columns", [Pure]> {
+  let summary = "the columns of a tile that this consumer multiplies";
+  let description = [{
+    The consumers of a kernel divide the columns of `tile`: consumer `w` takes as
+    many as `result` has, from `w` times that number on. `attn-tile-create-pipes`
+    replaces it by the `consumer_columns` of the MMAs of which the result is the
+    right-hand side.
+
+    ```mlir
+    %q1 = attn_tile.consumer_columns %q : vector<48x512xbf16> -> vector<48x256xbf16>
+    ```
+  }];
+  let arguments = (ins VectorOfRankAndType<[2], [AnyFloat]>:$tile);
+  let results = (outs VectorOfRankAndType<[2], [AnyFloat]>:$result);
+  let assemblyFormat = "$tile attr-dict `:` type($tile) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 class AttnTile_ClusterOp<string mnemonic> : AttnTile_Op<mnemonic, [
     Pure, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
   let results = (outs Index:$result);
@@ -1744,7 +1777,8 @@ def AttnTile_MmaStartOp : AttnTile_Op<"mma_start", [
     an MMA `in_flight`, on whose result the new one accumulates. With
     `first_row`, the result has only the rows of a staged `lhs` from that row
     on. With `first_column`, it has only the columns of a `KxN` `rhs` from that
-    column on. `mma` is the instruction; if it is absent, the target chooses one
+    column on; with `consumer_columns`, those of `attn_tile.consumer_columns`.
+    `mma` is the instruction; if it is absent, the target chooses one
     by the element type and the `precision` of the kernel.
 
     ```mlir
@@ -1760,6 +1794,9 @@ def AttnTile_MmaStartOp : AttnTile_Op<"mma_start", [
     %k1 = attn_tile.mma_start %g1, %q1 first_column(256)
         : vector<64x48xbf16>, !attn_tile.buffer<48x512xbf16>
         -> !attn_tile.pending<vector<64x256xf32>>
+    %k2 = attn_tile.mma_start %g1, %q1 consumer_columns
+        : vector<64x48xbf16>, !attn_tile.buffer<48x512xbf16>
+        -> !attn_tile.pending<vector<64x256xf32>>
     ```
   }];
   let arguments = (ins
@@ -1770,11 +1807,13 @@ def AttnTile_MmaStartOp : AttnTile_Op<"mma_start", [
       UnitAttr:$transpose_lhs, UnitAttr:$transpose_rhs,
       OptionalAttr<ConfinedAttr<I64Attr, [IntNonNegative]>>:$first_row,
       OptionalAttr<ConfinedAttr<I64Attr, [IntNonNegative]>>:$first_column,
+      UnitAttr:$consumer_columns,
       OptionalAttr<AttnTile_MmaAttrInterface>:$mma);
   let results = (outs AttnTile_PendingType:$result);
   let assemblyFormat = [{
     $lhs `,` $rhs (`transpose_lhs` $transpose_lhs^)? (`transpose_rhs` $transpose_rhs^)?
     (`first_row` `(` $first_row^ `)`)? (`first_column` `(` $first_column^ `)`)?
+    (`consumer_columns` $consumer_columns^)?
     (`mma` `(` $mma^ `)`)? (`acc` $acc^)? attr-dict
     `:` type($lhs) `,` type($rhs) custom<AccType>(ref($acc), type($acc), type($result))
   }];

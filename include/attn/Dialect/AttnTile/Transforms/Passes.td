@@ -511,13 +511,15 @@ def AttnTileSplitRolesPass
     `attn_tile.auxiliary_warps` may ask for more producer registers, and
     conversions ask for 72; consumers get the rest. Consumers get fewer where
     several CTAs share an SM. `layout` of the kernel becomes row blocks over the
-    consumer warps.
+    consumer warps, with `consumer-columns` over those of one consumer.
   }];
   let options = [
     Option<"consumers", "consumers", "int64_t", /*default=*/"2",
            "Consumer warpgroups">,
     Option<"ctasPerSm", "ctas-per-sm", "int64_t", /*default=*/"1",
            "CTAs that share the registers of an SM">,
+    Option<"consumerColumns", "consumer-columns", "bool", /*default=*/"false",
+           "Each consumer holds all rows of tiles, and computes different columns">,
   ];
   let dependentDialects = ["::mlir::attn_tile::AttnTileDialect"];
 }
