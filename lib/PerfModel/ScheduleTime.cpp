@@ -130,15 +130,16 @@ static double getQKColumns(attn::AttentionOpInterface op) {
 
 /// Bytes of the keys and values of a position.
 static double getKVRowBytes(attn::AttentionOpInterface op) {
+  int64_t ofValues = attn::hasValuesInKeys(op) ? 0 : op.getVHeadDim();
   return double(attn::getElementBytes(op.getKey())) *
-         double(op.getQKHeadDim() + op.getVHeadDim());
+         double(op.getQKHeadDim() + ofValues);
 }
 
 /// Bytes of the keys and values of a position that a step copies.
 static double getStepRowBytes(WarpSpecializedAttr schedule,
                               attn::AttentionOpInterface op) {
   double bytes = getKVRowBytes(op);
-  if (schedule.getHeadDimTile() > 0)
+  if (schedule.getHeadDimTile() > 0 && !schedule.getConsumerColumns())
     bytes *= (getQKColumns(op) + getVColumns(op, schedule.getHeadDimTile())) /
              double(op.getQKHeadDim() + op.getVHeadDim());
   return bytes;
@@ -156,12 +157,15 @@ static void estimateStep(attn::KernelTime &time, WarpSpecializedAttr schedule,
   // While one warpgroup computes its softmax, the others run their MMAs. A
   // single warpgroup needs the time of its MMAs and of its softmax.
   double scores = queryTile * keyTile;
+  // Consumers with columns of their own compute all scores each.
+  double times =
+      schedule.getConsumerColumns() ? double(schedule.getConsumers()) : 1;
   auto instruction =
       WgmmaAttr::get(op->getContext(), getElementTypeOrSelf(op.getQuery()));
-  double mma = fit.mmaCycle * 2 * scores * (qkHeadDim + vHeadDim) /
+  double mma = fit.mmaCycle * 2 * scores * times * (qkHeadDim + vHeadDim) /
                instruction.getFlopsPerCycle(device);
   // Narrow MMAs wait for shared memory.
-  if (schedule.getKeyTile() < warpgroupRows)
+  if (schedule.getKeyTile() < warpgroupRows || times > 1)
     mma = std::max(
         mma, getMultiplicandCycles(schedule,
                                    double(attn::getElementBytes(op.getQuery())),
@@ -175,11 +179,11 @@ static void estimateStep(attn::KernelTime &time, WarpSpecializedAttr schedule,
                                     getScoreModCycles(work, isStaged, fit)) *
                                        threadScores;
   double exponentials = fit.exponentialCycle *
-                        (1 - polynomials + work.special) * scores /
+                        (1 - polynomials + work.special) * scores * times /
                         double(device.special);
   double instructions = fit.issuedPerScore + work.instructions + work.ahead +
                         fit.issuedPerLoad * (isStaged ? 0 : work.loads);
-  double issued = instructions * scores / issuedPerCycle;
+  double issued = instructions * scores * times / issuedPerCycle;
   double step = overlap({mma, chain, exponentials, issued}, fit.overlapNorm) +
                 fit.pingpong * (consumers - 1);
   step += fit.gather * work.gathers * scores;
@@ -227,8 +231,9 @@ static BusiestSM countBusiestSM(WarpSpecializedAttr schedule,
   if (schedule.getPackGqa())
     heads *=
         getKeyHeadRatio(op) * countPackedTiles(tiles, schedule.getQueryTile());
-  heads *= double(
-      attn::countHeadDimTiles(op.getVHeadDim(), schedule.getHeadDimTile()));
+  heads *= double(attn::countHeadDimTiles(
+      op.getVHeadDim(),
+      cast<attn::ScheduleAttrInterface>(Attribute(schedule))));
   // The work items of a cluster visit the tiles that any of them needs.
   int64_t clusterTile = schedule.getCluster() * schedule.getQueryTile();
   attn::TileCounts counts = tiles.count(clusterTile, schedule.getKeyTile());
@@ -477,8 +482,8 @@ struct GradientKernel {
 } // namespace
 
 /// The part of the copies to single stages that nothing hides, as each of the
-/// tiles of a step is read to a different end, and the cycles that steps of
-/// wide heads take beside (docs/experiments/wide-heads-gradients.md).
+/// tiles of a step is read to a different end, and the further cycles of steps
+/// of wide heads (docs/experiments/wide-heads-gradients.md).
 static constexpr double exposedCopies = 0.7, wideStepCycles = 430;
 
 static attn::KernelTime
@@ -884,9 +889,7 @@ attn_tile::estimateGradient(GradientAttr schedule,
     kernel.cyclesPerScore = cyclesPerScore + scoreModCycles;
     kernel.keepMaskCycles = keepMaskCycles;
     kernels.append(
-        attn::countHeadDimTiles(int64_t(headDims.results),
-                                kernel.columnConsumers *
-                                    kernel.schedule.getHeadDimTile()),
+        attn::countHeadDimTiles(int64_t(headDims.results), kernel.schedule),
         estimateGradientKernel(kernel, tiles, device));
   };
   bool hasValues = bool(schedule.getDv());

@@ -230,8 +230,7 @@ static Value emitIsUnsplit(OpBuilder &builder, AttentionOp op,
                         : emitSize(builder, loc, query, queryLengthDim);
   Value items = mul(mul(emitSize(builder, loc, query, 0), heads),
                     tiles(rows, schedule.getQueryTile()));
-  items = mul(items, constant(countHeadDimTiles(op.getVHeadDim(),
-                                                schedule.getHeadDimTile())));
+  items = mul(items, constant(countHeadDimTiles(op.getVHeadDim(), schedule)));
   // Two splits take twice as many work items, and a key tile is not split.
   Value isBusy = builder.createOrFold<arith::CmpIOp>(
       loc, arith::CmpIPredicate::ugt, mul(items, constant(2)),

@@ -64,6 +64,8 @@ int64_t KeyTileBounds::getSharedBytes(int64_t keyTile) const {
                            ? llvm::alignTo(vHeadDim, headDimStep) *
                                  getRowBytes(keyTile, getKeyBytes())
                            : keyTile * getRowBytes(vHeadDim, getKeyBytes());
+  if (stagesKeysAlone)
+    valueBytes = 0;
   int64_t stageBytes =
       keyTile * getRowBytes(qkHeadDim, getKeyBytes()) + valueBytes;
   int64_t converted =

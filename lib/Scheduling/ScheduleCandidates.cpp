@@ -22,9 +22,8 @@ using namespace mlir::attn;
 
 std::optional<int64_t> attn::countWorkItems(AttentionOp op, OpChain &chain,
                                             ScheduleAttrInterface schedule) {
-  return countWorkItems(
-      op, chain, schedule.getQueryTile(),
-      countHeadDimTiles(op.getVHeadDim(), schedule.getHeadDimTile()));
+  return countWorkItems(op, chain, schedule.getQueryTile(),
+                        countHeadDimTiles(op.getVHeadDim(), schedule));
 }
 
 std::optional<int64_t> attn::countWorkItems(AttentionOp op, OpChain &chain,
@@ -50,9 +49,8 @@ std::optional<ScheduleCandidate>
 attn::findMostScores(AttentionOp op, ArrayRef<ScheduleCandidate> candidates) {
   auto rank = [&](const ScheduleCandidate &candidate) {
     ScheduleAttrInterface schedule = candidate.schedule;
-    return std::pair(
-        countHeadDimTiles(op.getVHeadDim(), schedule.getHeadDimTile()),
-        -schedule.getQueryTile() * candidate.keyTile);
+    return std::pair(countHeadDimTiles(op.getVHeadDim(), schedule),
+                     -schedule.getQueryTile() * candidate.keyTile);
   };
   const auto *best = llvm::min_element(
       candidates, [&](const ScheduleCandidate &a, const ScheduleCandidate &b) {

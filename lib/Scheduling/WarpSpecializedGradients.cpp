@@ -191,13 +191,13 @@ private:
     /// The tile that it iterates over.
     int64_t streamed;
     int64_t consumers, stages;
-    /// The columns of its result, or those of each consumer.
+    /// The columns of its result, or of each consumer.
     int64_t columns;
     bool consumerColumns;
   };
-  /// A kernel of the gradient of wide heads: the head dims of its result, of
-  /// the tiles that stay and of those that it iterates over, added up, and of
-  /// the latter the one of which it needs the columns of its result alone.
+  /// A kernel of the gradient of wide heads, and the sums of head dims: of its
+  /// result, of stationary tiles and of streamed tiles. The kernel needs only
+  /// the columns of its result of `streamedColumns` more.
   struct WideKernel {
     int64_t result, stationary, streamed, streamedColumns;
     double registersPerRow;

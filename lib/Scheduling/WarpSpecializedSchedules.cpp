@@ -57,6 +57,9 @@ private:
   /// Adds candidates that split keys where there are few work items.
   void addSplits(SmallVectorImpl<ScheduleCandidate> &all);
   std::optional<ScheduleCandidate> getForFewQueriesIn(int64_t headDimTiles);
+  /// Two consumers with columns of their own, where values are the first
+  /// elements of keys, for any number of queries or for few.
+  std::optional<ScheduleCandidate> getForValuesInKeys(bool areFewQueries);
   /// The same schedule with pipes for tiles that the score_mod reads, and
   /// `plain` where their alignment does not allow it.
   std::optional<ScheduleCandidate> getStaged(KeyTileBounds bounds,
@@ -228,6 +231,7 @@ ScheduleCandidate WarpSpecializedSchedules::makeCandidate(KeyTileBounds bounds,
   parameters.l2Promotion = sharedPromotion;
   parameters.maskBits = readsBits;
   parameters.headDimTile = bounds.headDimTile;
+  parameters.consumerColumns = bounds.stagesKeysAlone;
   return ScheduleCandidate{makeSchedule(op.getContext(), parameters), keyTile,
                            preloads, limit.str()};
 }
@@ -306,7 +310,61 @@ static bool hasEmptyWarps(AttentionOp op, int64_t queries, bool packsGqa) {
   return rows <= warpgroupRows - attn_tile::warpRows;
 }
 
+std::optional<ScheduleCandidate>
+WarpSpecializedSchedules::getForValuesInKeys(bool areFewQueries) {
+  constexpr int64_t consumers = 2, maxKeyTile = 64, streamedPromotion = 128;
+  // Columns of a consumer are whole blocks of staged columns.
+  constexpr int64_t columnUnit = 64;
+  int64_t columns = op.getVHeadDim() / consumers;
+  int64_t queries = getDimSize(op.getQuery(), 2);
+  Type element = getElementTypeOrSelf(op.getKey());
+  if (!isWide || !hasValuesInKeys(op) ||
+      !(element.isBF16() || element.isF16()) || convertsKeys(op) ||
+      op.getIdentity() || readsBits ||
+      op.getVHeadDim() % (consumers * columnUnit) != 0 ||
+      columns > attn_tile::maxMmaColumns ||
+      (areFewQueries &&
+       (op.getAddressing().isListed() || ShapedType::isDynamic(queries) ||
+        queries > warpgroupRows)))
+    return std::nullopt;
+  KeyTileBounds bounds = withShapes(getConsumerBounds(1, device), op);
+  bounds.vHeadDim = bounds.headDimTile = columns;
+  bounds.stagesKeysAlone = true;
+  bounds.maxKeyTile = maxKeyTile;
+  bounds.launchedRegisters = attn_tile::getLaunchedRegisters(
+      (consumers + 1) * warpgroupThreads, /*ctasPerSm=*/1);
+  bool packsGqa = areFewQueries && op.getGroupSize() > 1 &&
+                  !whyNotPackGqa(op) && paysToPackGqa(op, bounds.queryTile);
+  bounds.registers -=
+      (packsGqa ? getPackedQueryRegisters(op) : getQueryRegisters(op)) +
+      (readsMaskMod ? 24 : 0) + (getScoreBytes(op) > 0 ? 24 : 0) +
+      (op.getAddressing().getPageSize() != 0 ? 8 : 0);
+  auto [keyTile, limit] = getLargestKeyTile(bounds);
+  if (keyTile == 0)
+    return std::nullopt;
+  keyTile = roundToPages(keyTile, op);
+  ScheduleCandidate candidate =
+      makeCandidate(bounds, consumers, keyTile, limit);
+  if (!areFewQueries)
+    return candidate;
+  bool splits = !whyNotSplitKV(op);
+  bool balancesSplits = splits && paysToBalanceSplits(op);
+  attn_tile::WarpSpecializedParameters parameters(
+      cast<attn_tile::WarpSpecializedAttr>(Attribute(candidate.schedule)));
+  parameters.traversal = attn_tile::TraversalKind::Grid;
+  parameters.interleave = balancesSplits ? 0 : 1;
+  parameters.splitKvWorkItems = splits ? device.sms : 0;
+  parameters.packGqa = packsGqa;
+  parameters.l2Promotion = streamedPromotion;
+  parameters.balanceSplits = balancesSplits;
+  parameters.queryStages = 1;
+  candidate.schedule = makeSchedule(op.getContext(), parameters);
+  return candidate;
+}
+
 std::optional<ScheduleCandidate> WarpSpecializedSchedules::getForFewQueries() {
+  if (auto candidate = getForValuesInKeys(/*areFewQueries=*/true))
+    return candidate;
   int64_t count = getMinHeadDimTiles(op);
   std::optional<ScheduleCandidate> found = getForFewQueriesIn(count);
   while (isWide && !found && canDivideHeadDim(op, ++count))
@@ -426,6 +484,8 @@ WarpSpecializedSchedules::getWide(int64_t maxKeyTile) {
   // Work items of fewer columns compute the scores more often. They are for
   // larger tiles of keys, or operands that need their registers.
   constexpr int64_t maxDivisions = 2;
+  if (auto candidate = getForValuesInKeys(/*areFewQueries=*/false))
+    return {*candidate};
   SmallVector<ScheduleCandidate> all;
   int64_t numDivisions = 0;
   for (int64_t count = getMinHeadDimTiles(op);

@@ -1294,7 +1294,8 @@ void WgmmaEmitter::addLhs(ValueRange lhs) {
     lhsConstraints = ptx::repeat("r", lhs.size());
     return;
   }
-  // Where tiles are those of a single warpgroup, each one has all rows.
+  // Where tiles are spread over a single warpgroup, each warpgroup has all
+  // rows.
   Value address =
       warpgroups == 1 ? lhs[0] : emitOfWarpgroup(lhs[0], getWarpgroupBytes());
   addOperand(emitDescriptorAddress(builder, op.getLoc(), address));

@@ -6,7 +6,7 @@
 import dataclasses
 import re
 import textwrap
-from typing import Optional, Tuple, Union
+from typing import List, Optional, Tuple, Union
 
 from attn.errors import AttnError
 from attn.masks import Mask
@@ -90,6 +90,9 @@ class Attention:
     key_dtype: str = ""
     out_dtype: str = ""
     epilogue: str = ""
+    #: Whether values are the first elements of keys, as in multi-head latent attention with a latent of ``query_dim``
+    #: elements: the function does not read its ``value``.
+    values_in_keys: bool = False
 
     #: The function's name.
     NAME = "attention"
@@ -121,6 +124,8 @@ class Attention:
             raise AttnError(f"sequences is {self.sequences!r}; it must be 'packed', 'padded' or 'packed_queries'")
         if self.page_size is not None and not self.key_lengths and self.sequences != "packed_queries":
             raise AttnError(f"page_size is {self.page_size}, which needs key_lengths or packed_queries")
+        if self.values_in_keys and (self.value_dim or self.query_dim) > self.query_dim:
+            raise AttnError(f"value_dim is {self.value_dim}; values in keys have at most query_dim = {self.query_dim}")
         for name in ("captures", "reads"):
             if isinstance(getattr(self, name), str):
                 raise AttnError(f"{name} is text; give a tuple of types, as in ({getattr(self, name)!r},)")
@@ -176,6 +181,9 @@ class Attention:
             clauses.append(_region("mask_mod", "%b: index, %h: index, %i: index, %j: index", self.mask_mod))
         if self.epilogue:
             clauses.append(_region("epilogue", "%x: f32, %b: index, %h: index, %i: index, %d: index", self.epilogue))
+        values, slice_lines = "%value", []
+        if self.values_in_keys:
+            values, slice_lines = "%latent", _slice_keys(key, value, entries, rows)
         # Dimensions of the results that are not known yet.
         dims = [dim for dim, size in ((0, self.batch), (2, self.queries)) if size is None]
         empty = f"tensor.empty({', '.join(f'%size{dim}' for dim in dims)})"
@@ -185,8 +193,9 @@ class Attention:
             *(f"  %dim{dim} = arith.constant {dim} : index" for dim in dims),
             *(f"  %size{dim} = tensor.dim %query, %dim{dim} : {query}" for dim in dims),
             *(f"  {init} = {empty} : {kind}" for init, kind in zip(inits, results)),
+            *slice_lines,
             f"  %r:{len(results)} = attn.attention",
-            f"      ins(%query, %key, %value : {query}, {key}, {value})",
+            f"      ins(%query, %key, {values} : {query}, {key}, {value})",
             f"      outs({', '.join(inits)} : {', '.join(results)})",
             *(textwrap.indent(clause, "      ") for clause in clauses),
             f"      -> {', '.join(results)}",
@@ -430,6 +439,22 @@ class Merge:
   return %r#0, %r#1 : {out}, {lse}
 }}
 """
+
+
+def _slice_keys(key: str, value: str, entries: Union[int, str], rows: Union[int, str]) -> List[str]:
+    """What makes the values ``%latent`` of the first elements of ``%key``, of which sizes may be "?"."""
+    heads, dim = (value.split("<")[1].split("x")[number] for number in (1, 3))
+    lines, sizes = [], []
+    for number, size in ((0, entries), (2, rows)):
+        sizes.append(f"%keys{number}" if size == "?" else str(size))
+        if size == "?":
+            lines.append(f"  %key_dim{number} = arith.constant {number} : index")
+            lines.append(f"  %keys{number} = tensor.dim %key, %key_dim{number} : {key}")
+    lines.append(
+        f"  %latent = tensor.extract_slice %key[0, 0, 0, 0] [{sizes[0]}, {heads}, {sizes[1]}, {dim}] [1, 1, 1, 1] "
+        f": {key} to {value}"
+    )
+    return lines
 
 
 def _float(value: float) -> str:

@@ -331,10 +331,22 @@ func.func @linear_grad_other_chunk(%q: memref<1x4x?x64xbf16>) {
 
 // -----
 
-func.func @consumer_columns_of_attention(%q: memref<1x4x9x128xbf16>) {
-  // expected-error @below {{it is for 'dq' of '#attn_tile.gradient', where consumers have columns of their own}}
+func.func @consumer_columns(%q: memref<1x4x9x128xbf16>) {
+  // expected-error @below {{consumer_columns = true>', whose consumers compute 256 columns together (expected 128)}}
   attn.attention ins(%q, %q, %q : memref<1x4x9x128xbf16>, memref<1x4x9x128xbf16>, memref<1x4x9x128xbf16>)
       outs(%q : memref<1x4x9x128xbf16>)
-      schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 2, head_dim_tile = 64, consumer_columns = true>)
+      schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 2, head_dim_tile = 128,
+          consumer_columns = true>)
+  return
+}
+
+// -----
+
+func.func @consumer_columns_float8(%q: memref<1x4x9x128xbf16>, %k: memref<1x4x9x128xf8E4M3FN>) {
+  // expected-error @below {{consumers with columns of their own multiply 16 bits (key element type 'f8E4M3FN')}}
+  attn.attention ins(%q, %k, %k : memref<1x4x9x128xbf16>, memref<1x4x9x128xf8E4M3FN>, memref<1x4x9x128xf8E4M3FN>)
+      outs(%q : memref<1x4x9x128xbf16>)
+      schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 2, head_dim_tile = 64,
+          consumer_columns = true>)
   return
 }

@@ -31,3 +31,32 @@ func.func @gradient_d512(%q: memref<?x16x?x512xbf16>, %lse: memref<?x16x?xf32>) 
       outs(%q, %q, %q : memref<?x16x?x512xbf16>, memref<?x16x?x512xbf16>, memref<?x16x?x512xbf16>)
   return
 }
+
+// Values that are the first elements of keys: consumers of one work item compute
+// columns of the output.
+
+// CHECK-LABEL: @latent_decoding(
+// SM90: query_tile = 64, key_tile = 64, stages = 2, consumers = 2, {{.*}}pack_gqa = true, {{.*}}head_dim_tile = 256, consumer_columns = true>
+// SM80: #attn_tile.multistage<
+// SM80-NOT: consumer_columns
+// HOST: #attn_tile.sequential<
+func.func @latent_decoding(%q: tensor<4x16x1x576xbf16>, %k: tensor<4x1x8192x576xbf16>, %o: tensor<4x16x1x512xbf16>)
+    -> tensor<4x16x1x512xbf16> {
+  %v = tensor.extract_slice %k[0, 0, 0, 0] [4, 1, 8192, 512] [1, 1, 1, 1] : tensor<4x1x8192x576xbf16> to tensor<4x1x8192x512xbf16>
+  %r = attn.attention ins(%q, %k, %v : tensor<4x16x1x576xbf16>, tensor<4x1x8192x576xbf16>, tensor<4x1x8192x512xbf16>)
+      outs(%o : tensor<4x16x1x512xbf16>) -> tensor<4x16x1x512xbf16>
+  return %r : tensor<4x16x1x512xbf16>
+}
+
+// Values that begin at another element are not.
+
+// CHECK-LABEL: @other_elements(
+// CHECK-NOT: consumer_columns
+// CHECK: return
+func.func @other_elements(%q: tensor<4x16x1x576xbf16>, %k: tensor<4x1x8192x576xbf16>, %o: tensor<4x16x1x512xbf16>)
+    -> tensor<4x16x1x512xbf16> {
+  %v = tensor.extract_slice %k[0, 0, 0, 64] [4, 1, 8192, 512] [1, 1, 1, 1] : tensor<4x1x8192x576xbf16> to tensor<4x1x8192x512xbf16>
+  %r = attn.attention ins(%q, %k, %v : tensor<4x16x1x576xbf16>, tensor<4x1x8192x576xbf16>, tensor<4x1x8192x512xbf16>)
+      outs(%o : tensor<4x16x1x512xbf16>) -> tensor<4x16x1x512xbf16>
+  return %r : tensor<4x16x1x512xbf16>
+}

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 
 import attn  # noqa: E402
 from attn.torch import flash_attn_with_kvcache  # noqa: E402
+from attn.torch.kv_cache import _are_first_elements  # noqa: E402
 
 H, HKV, D = 4, 2, 32
 LENGTHS = [0, 1, 37, 80]
@@ -93,6 +94,31 @@ def test_all_keys():
     for seqlens in (None, 20):
         out = flash_attn_with_kvcache(q, k, v, cache_seqlens=seqlens, causal=True)
         torch.testing.assert_close(out.double(), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("page", [0, 16])
+def test_latents(page):
+    """Values that are the first elements of keys, in memory as well: kernels read keys alone."""
+    width = 24
+    caches, table, lengths = make_cache(page or 16, LENGTHS, torch.bfloat16)
+    dense, stored = caches[0][0], caches[0][bool(page)]
+    q = make(len(LENGTHS), 1, H, D, dtype=torch.bfloat16)
+    options = {"cache_seqlens": lengths, "block_table": table if page else None}
+    latent = stored[..., :width]
+    assert _are_first_elements(latent, stored)
+    out = flash_attn_with_kvcache(q, stored, latent, **options)
+    assert out.shape == (len(LENGTHS), 1, H, width)
+    for entry, length in enumerate(LENGTHS):
+        exact, _ = reference(q[entry], dense[entry], dense[entry, ..., :width], length)
+        torch.testing.assert_close(out[entry].double(), exact, rtol=2e-2, atol=1e-2)
+    for other in (latent.clone(), stored[..., 8 : 8 + width], stored.transpose(0, 1)[..., :width]):
+        assert not _are_first_elements(other, stored)
+    assert torch.equal(out, flash_attn_with_kvcache(q, stored, latent.clone(), **options))
+
+
+def test_latents_are_not_wider_than_keys():
+    with pytest.raises(attn.AttnError, match="value_dim is 64; values in keys have at most query_dim = 32"):
+        attn.Attention("bf16", 4, 1, 32, value_dim=64, values_in_keys=True)
 
 
 def test_compile():

@@ -67,6 +67,8 @@ struct KeyTileBounds {
   /// Stages of the key and value pipes, and of the query pipe.
   int64_t stages = 2;
   int64_t queryStages = 1;
+  /// Whether values are columns of staged keys, and have no stages.
+  bool stagesKeysAlone = false;
   /// Whether a stage of values has a row for each column of the values.
   bool transposesValues = false;
   /// Whether the second MMA (PV) reads P from shared memory and not from

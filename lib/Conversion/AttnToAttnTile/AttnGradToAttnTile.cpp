@@ -376,8 +376,7 @@ void GradLowering::writeKernels(Attribute part, StringRef name, int64_t headDim,
                                 KernelBody writeBody) {
   auto partSchedule = cast<ScheduleAttrInterface>(part);
   int64_t tile = partSchedule.getHeadDimTile();
-  int64_t count =
-      countHeadDimTiles(headDim, tile * partSchedule.getColumnConsumers());
+  int64_t count = countHeadDimTiles(headDim, partSchedule);
   for (int64_t i = 0; i < count; ++i) {
     GradKernelWriter writer(rewriter, law, partSchedule,
                             /*firstColumn=*/i * tile);

@@ -17,6 +17,7 @@
 #include "CreateKernel.h"
 #include "ScalarKernelBuilder.h"
 #include "WorkItemList.h"
+#include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Transforms/RegionUtils.h"
@@ -25,8 +26,16 @@
 using namespace mlir;
 using namespace mlir::attn;
 
-/// Elements of the head dim of a work item: one for each thread of a warp.
-static constexpr int64_t headDimBlock = 32;
+/// Elements of the head dim of a work item: one for each thread of a warp. Of
+/// listed splits, most work items find that another one combines them. Rows of
+/// wide heads would have so many work items that the device takes longer to
+/// launch their CTAs than these to run (docs/experiments/latent-decoding.md).
+static constexpr int64_t headDimBlockOfWarp = 32, headDimBlockListed = 256;
+
+static bool isWide(int64_t headDim) {
+  return headDim > attn_tile::maxMmaColumns;
+}
+
 /// KV splits that are loaded at once, and listed splits.
 static constexpr int64_t maxUnrolled = 16, maxUnrolledListed = 4;
 
@@ -52,8 +61,8 @@ static Value emitNumSplits(ScalarKernelBuilder &b,
   }
   Value items =
       mul(mul(b.size(query, 0), heads), tiles(rows, schedule.getQueryTile()));
-  items = mul(items, b.constant(countHeadDimTiles(attention.getVHeadDim(),
-                                                  schedule.getHeadDimTile())));
+  items = mul(items,
+              b.constant(countHeadDimTiles(attention.getVHeadDim(), schedule)));
   items = b.createOrFold<arith::MaxUIOp>(items, one);
   Value numSplits = b.createOrFold<arith::MinUIOp>(
       b.createOrFold<arith::DivUIOp>(b.constant(wanted), items),
@@ -183,12 +192,15 @@ private:
   void writeListed(Value number, Value head, Value row, Value headDimIndex);
   void writeBlock(const Element &first, Value exists);
   void writeElement(const Element &at);
+  /// Combines all splits with `state`, `unrolled` at a time.
+  SmallVector<Value> combineInLoop(ElementBuilder &element, ValueRange state,
+                                   int64_t unrolled);
   /// Applies the region that maps elements of the output, if there is one.
   Value mapOutput(Value value, const Element &at);
 
   ScalarKernelBuilder b;
   attn_tile::StreamingOpInterface streaming;
-  int64_t headDim, headDimBlocks;
+  int64_t headDim, headDimBlock, headDimBlocks;
   /// Query heads that are rows of a tile.
   int64_t headsOfTile;
   bool packsQueries;
@@ -324,6 +336,8 @@ CombineWriter::CombineWriter(OpBuilder &builder,
     : b(streaming.getLoc(), builder), streaming(streaming) {
   auto attention = cast<AttentionOpInterface>(streaming.getOperation());
   headDim = attention.getVHeadDim();
+  headDimBlock = splits.areListed() && isWide(headDim) ? headDimBlockListed
+                                                       : headDimBlockOfWarp;
   headDimBlocks = llvm::divideCeil(headDim, headDimBlock);
   headsOfTile =
       attention.getChosenSchedule().packsGqa() ? attention.getGroupSize() : 1;
@@ -421,6 +435,21 @@ void CombineWriter::writeBlock(const Element &first, Value exists) {
   });
 }
 
+SmallVector<Value> CombineWriter::combineInLoop(ElementBuilder &element,
+                                                ValueRange state,
+                                                int64_t unrolled) {
+  std::optional<int64_t> constant = getConstantIntValue(numSplits);
+  auto loop = scf::ForOp::create(b, b.constant(0), numSplits,
+                                 b.constant(unrolled), state);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  element.beginSplits(loop.getInductionVar(),
+                      !constant || *constant % unrolled != 0);
+  scf::YieldOp::create(
+      b, streaming.emitCombine(element, loop.getRegionIterArgs(), unrolled));
+  return llvm::to_vector_of<Value>(loop.getResults());
+}
+
 void CombineWriter::writeElement(const Element &at) {
   ElementBuilder element(*this, at);
   SmallVector<Value> state = streaming.emitInitCombined(element);
@@ -428,18 +457,26 @@ void CombineWriter::writeElement(const Element &at) {
   if (constant && *constant <= maxUnrolled) {
     element.beginSplits(b.constant(0), /*isBounded=*/false);
     state = streaming.emitCombine(element, state, *constant);
-  } else {
+  } else if (workItemList || constant || !isWide(headDim)) {
     // Most query tiles have few listed splits.
-    int64_t unrolled = workItemList ? maxUnrolledListed : maxUnrolled;
-    auto loop = scf::ForOp::create(b, b.constant(0), numSplits,
-                                   b.constant(unrolled), state);
+    state = combineInLoop(element, state,
+                          workItemList ? maxUnrolledListed : maxUnrolled);
+  } else {
+    // Where rows of wide heads have few splits, there are many rows, so that
+    // loads of splits that do not exist take time.
+    auto types =
+        llvm::map_to_vector(state, [](Value value) { return value.getType(); });
+    Value areFew = b.compare(arith::CmpIPredicate::ule, numSplits,
+                             b.constant(maxUnrolledListed));
+    auto ifOp = scf::IfOp::create(b, types, areFew, /*withElseRegion=*/true);
     OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(loop.getBody());
-    element.beginSplits(loop.getInductionVar(),
-                        !constant || *constant % unrolled != 0);
+    b.setInsertionPointToStart(ifOp.thenBlock());
+    element.beginSplits(b.constant(0), /*isBounded=*/true);
     scf::YieldOp::create(
-        b, streaming.emitCombine(element, loop.getRegionIterArgs(), unrolled));
-    state = loop.getResults();
+        b, streaming.emitCombine(element, state, maxUnrolledListed));
+    b.setInsertionPointToStart(ifOp.elseBlock());
+    scf::YieldOp::create(b, combineInLoop(element, state, maxUnrolled));
+    state = ifOp.getResults();
   }
   streaming.emitFinalizeCombined(element, state);
 }

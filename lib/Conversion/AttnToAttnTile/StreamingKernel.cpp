@@ -82,7 +82,7 @@ private:
 
   /// A step of the loop over KV tiles.
   struct Step {
-    Value index, count, firstKey, keepMask;
+    Value index, count, firstKey, keepMask, keys;
   };
   /// A work item as the code of the reduction sees it.
   class Tile;
@@ -137,7 +137,7 @@ private:
   /// The same tile with the elements that memory has.
   Value loadStoredKeyTile(const WorkItem &item, Value firstKey, Value position,
                           Value length, bool isValue);
-  /// The first column of the values that a work item has.
+  /// The first column of the values that a work item, or a consumer, has.
   Value getFirstColumn(const WorkItem &item) {
     return item.firstColumn ? item.firstColumn : b.index(0);
   }
@@ -156,6 +156,9 @@ private:
   /// `numHeadDimTiles` work items for each query tile.
   int64_t queryTileSize, keyTileSize, qkHeadDim, vHeadDim;
   int64_t numHeadDimTiles;
+  /// Whether each consumer has `vHeadDim` columns of its own, and whether these
+  /// are columns of the tile of keys.
+  bool haveConsumersColumns, readsValuesFromKeys;
   /// Whether positions of values are contiguous (`transposeValues`).
   bool hasTransposedValues;
   /// Whether the query heads of a key head are rows of a tile.
@@ -280,10 +283,11 @@ KernelWriter::KernelWriter(OpBuilder &builder,
   packsGqa = schedule.packsGqa();
   clusterSize = schedule.getClusterSize();
   qkHeadDim = llvm::alignTo(attention.getQKHeadDim(), headDimMultiple);
-  int64_t headDimTile = schedule.getHeadDimTile();
-  numHeadDimTiles = countHeadDimTiles(attention.getVHeadDim(), headDimTile);
-  vHeadDim = numHeadDimTiles > 1
-                 ? headDimTile
+  numHeadDimTiles = countHeadDimTiles(attention.getVHeadDim(), schedule);
+  haveConsumersColumns = schedule.getColumnConsumers() > 1;
+  readsValuesFromKeys = haveConsumersColumns && hasValuesInKeys(attention);
+  vHeadDim = numHeadDimTiles > 1 || haveConsumersColumns
+                 ? schedule.getHeadDimTile()
                  : llvm::alignTo(attention.getVHeadDim(), headDimMultiple);
   chooseScales();
   takeArguments(captures, splits);
@@ -480,6 +484,9 @@ KernelWriter::WorkItem KernelWriter::makeWorkItem(ValueRange ids) {
     item.firstColumn = arith::MulIOp::create(b, tile, b.index(vHeadDim));
     item.head = arith::DivUIOp::create(b, item.head, count);
   }
+  if (haveConsumersColumns)
+    item.firstColumn = arith::MulIOp::create(
+        b, attn_tile::ConsumerIdOp::create(b).getResult(), b.index(vHeadDim));
   if (numSplits) {
     item.numSplits = numSplits;
     item.split = arith::RemUIOp::create(b, item.head, numSplits);
@@ -600,8 +607,8 @@ SmallVector<Value> KernelWriter::writeStep(Tile &at, Value queryTile,
   Value tile = attn_tile::KVTileAtOp::create(b, tiles.getTiles(), index);
   step.firstKey = arith::MulIOp::create(b, tile, b.index(keyTileSize));
 
-  Value keyTile = loadKeyTile(item, step.firstKey, index, step.count,
-                              /*isValue=*/false);
+  Value keyTile = step.keys =
+      loadKeyTile(item, step.firstKey, index, step.count, /*isValue=*/false);
   Value bits;
   if (maskBits)
     bits = attn_tile::LoadMaskBitsOp::create(
@@ -625,8 +632,16 @@ Value KernelWriter::emitKeepMask(const WorkItem &item, Value firstKey) {
 }
 
 Value KernelWriter::Tile::loadValues(Type element) {
-  return writer.loadKeyTile(item, step.firstKey, step.index, step.count,
-                            /*isValue=*/true, element);
+  Value values = step.keys;
+  if (!writer.readsValuesFromKeys)
+    values = writer.loadKeyTile(item, step.firstKey, step.index, step.count,
+                                /*isValue=*/true, element);
+  if (!writer.haveConsumersColumns)
+    return values;
+  auto type = cast<VectorType>(values.getType());
+  return attn_tile::ConsumerColumnsOp::create(
+      b, VectorType::get({type.getDimSize(0), vHeadDim}, type.getElementType()),
+      values);
 }
 
 Value KernelWriter::Tile::emitDrop(Value tile, bool areBelowTwo) {
@@ -821,6 +836,10 @@ Value KernelWriter::loadStoredKeyTile(const WorkItem &item, Value firstKey,
   Value source = isValue ? value : key;
   int64_t columns = isValue ? vHeadDim : qkHeadDim;
   Value column = isValue ? getFirstColumn(item) : b.index(0);
+  if (isValue && haveConsumersColumns) {
+    columns = attention.getVHeadDim();
+    column = b.index(0);
+  }
   if (isValue && hasTransposedValues)
     return b.load({columns, keyTileSize}, source,
                   {item.keyBatch, item.keyHead, column, firstKey}, position,
@@ -843,10 +862,12 @@ Value KernelWriter::loadStoredKeyTile(const WorkItem &item, Value firstKey,
   } else if (item.firstKeyRow) {
     row = arith::AddIOp::create(b, item.firstKeyRow, firstKey);
   }
-  return b.loadWithin(
-      {keyTileSize, columns}, source,
-      {item.keyBatch, item.keyHead, row, column}, isValue ? firstKey : Value(),
-      isValue ? item.keyLength : Value(), position, length, stored);
+  bool areValues = isValue || readsValuesFromKeys;
+  return b.loadWithin({keyTileSize, columns}, source,
+                      {item.keyBatch, item.keyHead, row, column},
+                      areValues ? firstKey : Value(),
+                      areValues ? item.keyLength : Value(), position, length,
+                      stored);
 }
 
 void KernelWriter::storeTile(const WorkItem &item, Value tile, Value dest,

@@ -48,7 +48,7 @@ _VIEW_WORDS = ctypes.sizeof(TensorView) // 8
 # How many operands each clause has, in order; they follow the operands of the mask.
 CLAUSES = {
     "sinks": 1, "heads": 1, "identity": 1, "packed": 2, "padded": 2, "packed_queries": 2, "key_lengths": 1,
-    "page_table": 1, "positions": 1,
+    "page_table": 1, "positions": 1, "values_in_keys": 0,
 }  # fmt: skip
 #: Entries of the positions of a shard: first query, key, batch entry and query head, numbers of queries and keys.
 NUM_POSITIONS = 6
@@ -682,6 +682,7 @@ def describe_attention(
         dropout=dropout_attribute(kind.dropout_p) if kind.dropout_p else "",
         batch=1 if kind.packs_queries else None,
         precision=matmul_precision(query),
+        values_in_keys="values_in_keys" in clauses,
     )
 
 

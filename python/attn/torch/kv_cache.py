@@ -69,6 +69,9 @@ def flash_attn_with_kvcache(
     has no effect: the compiler chooses how many work items share the keys of a query. With ``return_softmax_lse`` the
     second result is the log-sum-exp ``[batch, heads, queries]``. There are no gradients.
 
+    Where ``v_cache`` is a slice of the first elements of ``k_cache``, as in multi-head latent attention
+    (``v_cache = k_cache[..., :512]``), kernels read each row of the cache once.
+
     Caches of ``torch.float8_e4m3fn`` and ``torch.float8_e5m2`` are multiplied by ``k_descale`` and ``v_descale``,
     ``[batch, key heads]`` of ``torch.float32``, or one for all, as in FlashAttention-3; ``q_descale`` is for queries of
     8 bits, which kernels of GPUs do not take with caches. New keys and values are divided by the same scales and
@@ -216,6 +219,8 @@ def _add_regions(
     if cache.table is not None:
         operands.append(cache.table)
         clauses.append("page_table")
+    if _are_first_elements(cache.values, cache.keys):
+        clauses.append("values_in_keys")
     captures: List[Tensor] = []
     shift = None
     if alibi_slopes is not None:
@@ -238,6 +243,18 @@ def _add_regions(
         captures.append(leftpad)
     kind = kind._replace(score_mod=score, mask_mod=keep, clauses=" ".join(clauses))
     return kind, [*operands, *captures]
+
+
+def _are_first_elements(values: Tensor, keys: Tensor) -> bool:
+    """Whether each row of values is known to be the beginning of the row of keys in memory."""
+    if torch.compiler.is_compiling() or values.dtype != keys.dtype or keys.element_size() != 2:
+        return False
+    return (
+        values.shape[:3] == keys.shape[:3]
+        and values.shape[3] <= keys.shape[3]
+        and values.stride() == keys.stride()
+        and values.data_ptr() == keys.data_ptr()
+    )
 
 
 def _write_leftpad(leftpad: Tensor, number: int) -> str:

@@ -1,8 +1,8 @@
 // RUN: attn-opt %s -attn-tile-allocate-pipes=target=sm_90a -convert-attn-tile-to-nvvm=target=sm_90a -split-input-file | FileCheck %s
 
 // Where tiles are spread over one warpgroup, each consumer holds all rows of
-// them: the left-hand side has no offset, and the right-hand side that of the
-// columns of the consumer: a block of 64 columns and 16 rows has 2048 bytes.
+// them: the left-hand side has no offset, and the right-hand side the offset of
+// the columns of the consumer: a block of 64 columns and 16 rows has 2048 bytes.
 
 // CHECK-LABEL: llvm.func @columns
 // CHECK:         %[[INDEX:.*]] = nvvm.shfl.sync

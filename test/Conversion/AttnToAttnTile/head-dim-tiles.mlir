@@ -109,3 +109,48 @@ func.func @gradient(%q: memref<1x4x?x320xbf16>, %lse: memref<1x4x?xf32>, %dq: me
           dv = #attn_tile.key_stationary<query_tile = 64, key_tile = 64, stages = 1, consumers = 1, head_dim_tile = 192>>)
   return
 }
+
+// -----
+
+// Consumers with columns of their own. Values that are the first elements of
+// keys are columns of the tile of keys; rows of these after the last key must
+// be zero then.
+
+// CHECK-LABEL: attn_tile.kernel @latent_kernel(
+// CHECK:         %[[CONSUMER:.*]] = attn_tile.consumer_id
+// CHECK-NEXT:    %[[TILE:.*]] = arith.constant 256 : index
+// CHECK-NEXT:    %[[COLUMN:.*]] = arith.muli %[[CONSUMER]], %[[TILE]]
+// CHECK:         scf.for
+// CHECK:           %[[KEYS:.*]] = attn_tile.load {{.*}} within(%{{.*}} of %{{.*}}) {{.*}} -> vector<64x576xbf16>
+// CHECK-NOT:       attn_tile.load
+// CHECK:           vector.contract {{.*}}, %[[KEYS]], {{.*}} into vector<64x64xf32>
+// CHECK:           %[[VALUES:.*]] = attn_tile.consumer_columns %[[KEYS]] : vector<64x576xbf16> -> vector<64x256xbf16>
+// CHECK:           vector.contract {{.*}}, %[[VALUES]], {{.*}} into vector<64x256xf32>
+// CHECK:         attn_tile.store %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %[[COLUMN]]]
+func.func @latent(%q: memref<2x4x?x576xbf16>, %k: memref<2x1x?x576xbf16>, %n: index, %lengths: memref<2xi32>,
+    %o: memref<2x4x?x512xbf16>) {
+  %v = memref.subview %k[0, 0, 0, 0] [2, 1, %n, 512] [1, 1, 1, 1]
+      : memref<2x1x?x576xbf16> to memref<2x1x?x512xbf16, strided<[?, ?, 576, 1]>>
+  attn.attention ins(%q, %k, %v : memref<2x4x?x576xbf16>, memref<2x1x?x576xbf16>, memref<2x1x?x512xbf16, strided<[?, ?, 576, 1]>>)
+      outs(%o : memref<2x4x?x512xbf16>) key_lengths(%lengths : memref<2xi32>)
+      schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 2, head_dim_tile = 256,
+          consumer_columns = true>)
+  return
+}
+
+// -----
+
+// Other values are loaded whole, once for all consumers.
+
+// CHECK-LABEL: attn_tile.kernel @apart_kernel(
+// CHECK-SAME:    memref<2x4x?x128xbf16>, %[[V:[a-z0-9]*]]: memref<2x4x?x128xbf16>, %{{[a-z0-9]*}}: memref<2x4x?x128xbf16>)
+// CHECK:           %[[VALUES:.*]] = attn_tile.load %[[V]]{{.*}} -> vector<32x128xbf16>
+// CHECK-NEXT:      %[[COLUMNS:.*]] = attn_tile.consumer_columns %[[VALUES]] : vector<32x128xbf16> -> vector<32x64xbf16>
+// CHECK:           vector.contract {{.*}}, %[[COLUMNS]], {{.*}} into vector<64x64xf32>
+func.func @apart(%q: memref<2x4x?x128xbf16>, %k: memref<2x4x?x128xbf16>, %v: memref<2x4x?x128xbf16>, %o: memref<2x4x?x128xbf16>) {
+  attn.attention ins(%q, %k, %v : memref<2x4x?x128xbf16>, memref<2x4x?x128xbf16>, memref<2x4x?x128xbf16>)
+      outs(%o : memref<2x4x?x128xbf16>)
+      schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 32, stages = 2, consumers = 2, head_dim_tile = 64,
+          consumer_columns = true>)
+  return
+}

@@ -1784,10 +1784,10 @@ attn_tile.kernel @mma_columns_of_transposed(%i: index) {
 attn_tile.kernel @mma_consumer_columns(%i: index) {
   %p = attn_tile.create_pipe : !attn_tile.pipe<64x32xbf16, stages = 2>
   %b = attn_tile.wait %p[%i] : !attn_tile.pipe<64x32xbf16, stages = 2>
-  // expected-error @below {{'attn_tile.mma_start' op consumers must divide the columns of rhs evenly (number 32, result was 'vector<32x24xf32>')}}
+  // expected-error @below {{'attn_tile.mma_start' op columns of a consumer must be among those of rhs (number 32, result was 'vector<32x40xf32>')}}
   %s = attn_tile.mma_start %b, %b transpose_lhs consumer_columns
       : !attn_tile.buffer<64x32xbf16>, !attn_tile.buffer<64x32xbf16>
-      -> !attn_tile.pending<vector<32x24xf32>>
+      -> !attn_tile.pending<vector<32x40xf32>>
   attn_tile.return
 }
 
@@ -1806,8 +1806,8 @@ attn_tile.kernel @mma_both_columns(%i: index) {
 // -----
 
 attn_tile.kernel @consumer_columns(%v: vector<64x32xbf16>) {
-  // expected-error @below {{'attn_tile.consumer_columns' op result must have the rows of the tile and a part of its columns (tile 'vector<64x32xbf16>', result 'vector<64x24xbf16>')}}
-  %c = attn_tile.consumer_columns %v : vector<64x32xbf16> -> vector<64x24xbf16>
+  // expected-error @below {{'attn_tile.consumer_columns' op result must have the rows of the tile and a part of its columns (tile 'vector<64x32xbf16>', result 'vector<32x16xbf16>')}}
+  %c = attn_tile.consumer_columns %v : vector<64x32xbf16> -> vector<32x16xbf16>
   attn_tile.return
 }
 

@@ -402,6 +402,8 @@ class Variant:
     score_stages: int = 0
     # Columns of the values that a work item has, of schedules that are given.
     v_tile: int = 0
+    # Whether values are the first elements of keys.
+    latent: bool = False
 
     @property
     def length(self) -> str:
@@ -464,7 +466,7 @@ class Variant:
         parts.append(f"poly{self.polynomials}" if self.polynomials else "")
         parts += [f"scores{self.score_stages}" if self.score_stages else ""]
         parts += [f"cluster{self.cluster}" if self.cluster > 1 else ""]
-        parts += [f"v{self.v_tile}" if self.v_tile else ""]
+        parts += [f"v{self.v_tile}" if self.v_tile else "", "latent" if self.latent else ""]
         return "_".join(filter(None, parts))
 
     @property
@@ -532,6 +534,12 @@ class Variant:
         {KEEPS[self.keep][1]}
         attn.yield %r : i1
       }}"""
+        value = "%value"
+        if self.latent:
+            value = "%latent"
+            made += f"""
+  %rows = tensor.dim %key, %c2 : {k}
+  %latent = tensor.extract_slice %key[0, 0, 0, 0] [%batch, {self.kv_heads}, %rows, {self.v_dim}] [1, 1, 1, 1] : {k} to {v}"""
         outs, types, results, returned = "%out", o, "%res", "%res"
         sizes = "%batch" if self.pack else "%batch, %length"
         empty = f"%out = tensor.empty({sizes}) : {o}"
@@ -545,7 +553,7 @@ class Variant:
   %length = tensor.dim %query, %c2 : {q}
   {empty}
   {made}
-  {results} = attn.attention ins(%query, %key, %value : {q}, {k}, {v})
+  {results} = attn.attention ins(%query, %key, {value} : {q}, {k}, {v})
       outs({outs} : {types}){options} -> {types}
   return {returned} : {types}
 }}
@@ -725,6 +733,11 @@ VARIANTS = [
     variant(384, heads=(5, 3), head_map=(2, 2, 0, 2, 2), identity=True, lse=False),
     variant(320, dtype="f32", mask="causal", precision="high"),
     variant(576, 512, dtype="f32"),
+    # Latents: consumers have columns of the values, which are columns of the keys.
+    variant(576, 512, heads=(3, 1), mask="causal", latent=True),
+    variant(576, 512, heads=(2, 2), mask="window", score="alibi", out="f32", latent=True),
+    variant(576, 512, heads=(4, 1), mask="causal", dropout=Dropout(0.1, "arx", 6), lse=False, latent=True),
+    variant(320, 256, heads=(4, 2), keep="docs", latent=True),
 ]
 
 SCHEDULED = [
@@ -748,6 +761,9 @@ SCHEDULED = [
 # Few queries; fewer splits than tiles, and more.
 STREAM = (1, 64, 2, False, "grid", 1)
 SHARED = [
+    # Latents, of which consumers have columns.
+    variant(576, 512, heads=(16, 1), pack=True, latent=True),
+    variant(576, 512, heads=(128, 1), pack=True, dtype="f16", sinks=True, latent=True),
     variant(128, heads=(8, 2), schedule=STREAM, split=132, pack=True),
     variant(128, heads=(8, 1), mask="causal", schedule=STREAM, split=1000, pack=True),
     variant(64, heads=(4, 4), dtype="f16", mask="causal", schedule=(1, 128, 3, False, "persistent", 1), split=132, pack=True),
@@ -1277,6 +1293,8 @@ def run_case(torch, function, case, row):
             inputs.append(tensor.copy_(torch.randn(shape, device="cuda", generator=generator)))
         else:
             inputs.append(tensor.normal_(generator=generator))
+    if variant.latent:
+        inputs[2] = inputs[1][..., : variant.v_dim]
     captures = {name: make_capture(torch, case, name, generator) for name in variant.captures}
     shape = (case.batch, variant.heads, case.queries, variant.v_dim)
     out, out_buffer = place(torch, shape, dtypes[variant.out_dtype], case.layouts[3], 7, case.guard)

@@ -291,7 +291,7 @@ class Variant:
             return ROUNDING[self.dtype]
         if self.precision:
             return 2.0**-10
-        # Tensor cores truncate sums over the head dim.
+        # Tensor cores truncate while they add up over the head dim.
         return 2.0**-16 if self.qk_dim > 256 else 2.0**-18
 
     def mlir(self) -> str:

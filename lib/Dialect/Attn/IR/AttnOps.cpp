@@ -19,6 +19,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "mlir/Interfaces/ViewLikeInterface.h"
 
 #include <cmath>
 
@@ -482,6 +483,23 @@ std::optional<std::string> attn::whyNotCluster(AttentionOp attention) {
     return "kernels classify the tiles of its mask, so that each tile of "
            "queries has a list of key tiles of its own";
   return std::nullopt;
+}
+
+bool attn::hasValuesInKeys(AttentionOpInterface attention) {
+  auto slice =
+      attention.getValue().getDefiningOp<OffsetSizeAndStrideOpInterface>();
+  if (!slice || slice->getOperand(0) != attention.getKey() ||
+      cast<ShapedType>(attention.getValue().getType()).getRank() !=
+          cast<ShapedType>(attention.getKey().getType()).getRank())
+    return false;
+  // Values have as many rows as keys in any case.
+  auto areAll = [](ArrayRef<OpFoldResult> numbers, int64_t number) {
+    return llvm::all_of(numbers, [&](OpFoldResult found) {
+      return isConstantIntValue(found, number);
+    });
+  };
+  return areAll(slice.getMixedOffsets(), 0) &&
+         areAll(slice.getMixedStrides(), 1);
 }
 
 bool attn::needsClassification(AttentionOpInterface attention) {

@@ -282,7 +282,7 @@ LogicalResult ConsumerColumnsOp::verify() {
   VectorType tile = getTile().getType(), result = getResult().getType();
   if (tile.getElementType() == result.getElementType() &&
       tile.getDimSize(0) == result.getDimSize(0) &&
-      tile.getDimSize(1) % result.getDimSize(1) == 0)
+      tile.getDimSize(1) >= result.getDimSize(1))
     return success();
   return emitOpError("result must have the rows of the tile and a part of its "
                      "columns (tile ")
@@ -1197,8 +1197,8 @@ LogicalResult MmaStartOp::verify() {
     return emitOpError("columns are those from 'first_column' on, or those of "
                        "the consumer");
   if (getConsumerColumns()) {
-    if (result.getRank() != 2 || n % result.getDimSize(1) != 0)
-      return emitOpError("consumers must divide the columns of rhs evenly "
+    if (result.getRank() != 2 || n < result.getDimSize(1))
+      return emitOpError("columns of a consumer must be among those of rhs "
                          "(number ")
              << n << ", result was " << result << ")";
     n = result.getDimSize(1);

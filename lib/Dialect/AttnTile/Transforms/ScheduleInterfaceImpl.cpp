@@ -120,6 +120,27 @@ static LogicalResult verifyFloat8(Operation *op,
   return success();
 }
 
+/// Checks that consumers compute all columns of the output, if each of them has
+/// columns of its own.
+static LogicalResult
+verifyConsumerColumns(Operation *op, attn::ScheduleAttrInterface schedule) {
+  int64_t consumers = schedule.getColumnConsumers();
+  if (consumers == 1)
+    return success();
+  auto attention = cast<attn::AttentionOpInterface>(op);
+  int64_t columns = consumers * schedule.getHeadDimTile();
+  if (columns != attention.getVHeadDim())
+    return op->emitOpError("has schedule '")
+           << schedule << "', whose consumers compute " << columns
+           << " columns together (expected " << attention.getVHeadDim() << ")";
+  Type key = getElementTypeOrSelf(attention.getKey());
+  if (key.isBF16() || key.isF16())
+    return success();
+  return op->emitOpError("cannot have schedule '")
+         << schedule << "': consumers with columns of their own multiply 16 "
+         << "bits (key element type " << key << ")";
+}
+
 /// Checks that kernels convert keys and values, if their idle warps are to.
 static LogicalResult verifyConversion(Operation *op,
                                       WarpSpecializedAttr schedule) {
@@ -367,11 +388,8 @@ struct WarpSpecializedSchedule
     if (!isa<StreamingOpInterface>(attention))
       return emitWrongUse(attention, schedule, "attention");
     auto interface = cast<attn::ScheduleAttrInterface>(schedule);
-    if (interface.getColumnConsumers() > 1)
-      return emitWrongUse(attention, schedule,
-                          "'dq' of '#attn_tile.gradient', where consumers have "
-                          "columns of their own");
-    if (failed(verifyFewQueries(attention, interface)) ||
+    if (failed(verifyConsumerColumns(attention, interface)) ||
+        failed(verifyFewQueries(attention, interface)) ||
         failed(verifyCluster(attention, interface)) ||
         failed(verifyFloat8(attention, interface)) ||
         failed(
@@ -387,7 +405,8 @@ struct WarpSpecializedSchedule
     pm.addNestedPass<KernelOp>(createAttnTilePeelMasksPass());
     AttnTileSoftwarePipelineKVLoopPassOptions rotation;
     rotation.deferredRescale = schedule.getDeferredRescale();
-    if (!schedule.getSkipEmptyRows())
+    // Keys that hold the values stay until their step ends.
+    if (!schedule.getSkipEmptyRows() && !schedule.getConsumerColumns())
       pm.addNestedPass<KernelOp>(
           createAttnTileSoftwarePipelineKVLoopPass(rotation));
     AttnTileSplitRegionsPassOptions split;

@@ -161,9 +161,9 @@ def Attn_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
       "int64_t", "getRowsPerRead", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return 0;">,
     InterfaceMethod<[{
-        In gradients, the consumers of a work item that hold the same rows of all
-        tiles, and of which each computes `getHeadDimTile` columns of the result.
-        1 if consumers divide the rows.
+        The consumers of a work item that hold the same rows of all tiles, and
+        of which each computes `getHeadDimTile` columns of the result. 1 if
+        consumers divide the rows.
       }],
       "int64_t", "getColumnConsumers", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return 1;">,

@@ -72,6 +72,18 @@ inline int64_t countHeadDimTiles(int64_t headDim, int64_t tile) {
   return tile == 0 ? 1 : (headDim + tile - 1) / tile;
 }
 
+/// The same for a schedule, whose work items may have several consumers with
+/// columns of their own (`ScheduleAttrInterface::getColumnConsumers`).
+inline int64_t countHeadDimTiles(int64_t headDim,
+                                 ScheduleAttrInterface schedule) {
+  return countHeadDimTiles(headDim, schedule.getHeadDimTile() *
+                                        schedule.getColumnConsumers());
+}
+
+/// Whether the values of `attention` are the first elements of its keys, as in
+/// multi-head latent attention: a slice of them, as a tensor or a memref.
+bool hasValuesInKeys(AttentionOpInterface attention);
+
 /// Checks that the sizes of a block mask suffice for the lengths and the
 /// tiles of `schedule`, as far as these are known.
 LogicalResult verifyBlockMaskSizes(Operation *op, Value blockMask,

@@ -211,8 +211,12 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
       work items of a query tile, one for each tile of columns, all compute its
       scores. With 0 a work item has all columns. As `dq` of
       `#attn_tile.gradient`: the columns of dQ that a kernel computes.
-    - `consumer_columns`: as `dq` of `#attn_tile.gradient`, as in
-      `#attn_tile.key_stationary`. `query_tile` is 64.
+    - `consumer_columns`: consumers do not divide the queries, of which there are
+      64. All of them compute the scores of the tile, and each of them
+      `head_dim_tile` columns of the output, together all columns (FlashMLA). For
+      values that are the first elements of their keys, as in multi-head latent
+      attention, keys are staged alone. As `dq` of `#attn_tile.gradient`: the same
+      for columns of dQ.
     - `idle_warps_convert`: for keys and values of 8 bits with queries of 16. The
       warps that the producer leaves idle convert staged tiles, while the
       consumers multiply earlier ones. Without it, the consumers convert them.
@@ -229,6 +233,8 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
         consumers = 2, ping_pong = true, cluster = 2>
     #attn_tile.warp_specialized<query_tile = 128, key_tile = 32, stages = 2,
         consumers = 2, ping_pong = true, head_dim_tile = 256>
+    #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2,
+        consumers = 2, ping_pong = true, head_dim_tile = 256, consumer_columns = true>
     #attn_tile.warp_specialized<query_tile = 64, key_tile = 96, stages = 2,
         consumers = 1, traversal = grid, split_kv_work_items = 264, pack_gqa = true,
         ctas_per_sm = 2, idle_warps_convert = true, skip_empty_rows = true>

@@ -272,10 +272,9 @@ def AttnTile_ConsumerIdOp : AttnTile_Op<"consumer_id", [
 def AttnTile_ConsumerColumnsOp : AttnTile_Op<"consumer_columns", [Pure]> {
   let summary = "the columns of a tile that this consumer multiplies";
   let description = [{
-    The consumers of a kernel divide the columns of `tile`: consumer `w` takes as
-    many as `result` has, from `w` times that number on. `attn-tile-create-pipes`
-    replaces it by the `consumer_columns` of the MMAs of which the result is the
-    right-hand side.
+    Consumer `w` takes as many columns of `tile` as `result` has, from `w` times
+    that number on. `attn-tile-create-pipes` replaces it by the `consumer_columns`
+    of the MMAs of which the result is the right-hand side.
 
     ```mlir
     %q1 = attn_tile.consumer_columns %q : vector<48x512xbf16> -> vector<48x256xbf16>
@@ -1777,7 +1776,8 @@ def AttnTile_MmaStartOp : AttnTile_Op<"mma_start", [
     an MMA `in_flight`, on whose result the new one accumulates. With
     `first_row`, the result has only the rows of a staged `lhs` from that row
     on. With `first_column`, it has only the columns of a `KxN` `rhs` from that
-    column on; with `consumer_columns`, those of `attn_tile.consumer_columns`.
+    column on; with `consumer_columns`, the columns of the consumer, as in
+    `attn_tile.consumer_columns`.
     `mma` is the instruction; if it is absent, the target chooses one
     by the element type and the `precision` of the kernel.
 

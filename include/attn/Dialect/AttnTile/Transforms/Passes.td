@@ -511,7 +511,7 @@ def AttnTileSplitRolesPass
     `attn_tile.auxiliary_warps` may ask for more producer registers, and
     conversions ask for 72; consumers get the rest. Consumers get fewer where
     several CTAs share an SM. `layout` of the kernel becomes row blocks over the
-    consumer warps, with `consumer-columns` over those of one consumer.
+    consumer warps, with `consumer-columns` over the warps of one consumer.
   }];
   let options = [
     Option<"consumers", "consumers", "int64_t", /*default=*/"2",
