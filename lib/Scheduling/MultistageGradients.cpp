@@ -83,6 +83,16 @@ private:
   SmallVector<Tiles>
   getCandidates(const KernelShape &shape,
                 ArrayRef<std::pair<int64_t, int64_t>> choices);
+  /// The storage of kernels of dK and dV, of dK alone, of dV alone and of dQ.
+  struct KernelShapes {
+    KernelShape together, ofKeys, ofValues, ofQueries;
+  };
+  KernelShapes getShapes(int64_t qkHeadDim, int64_t vHeadDim);
+  /// The schedules of a kernel whose result has `resultHeadDim` columns.
+  /// Kernels of wide heads compute tiles of them.
+  template <typename Make>
+  SmallVector<ScheduleAttrInterface> makeAll(KernelShape shape,
+                                             int64_t resultHeadDim, Make make);
   ScheduleAttrInterface makeKeys(const Tiles &tiles, int64_t headDimTile);
   ScheduleAttrInterface makeQueries(const Tiles &tiles, int64_t headDimTile);
   Attribute makeGradient(ScheduleAttrInterface keys,
@@ -270,9 +280,8 @@ static SmallVector<int64_t> getColumnTiles(int64_t headDim) {
   return tiles;
 }
 
-std::optional<ScheduleChoice> MultistageGradients::choose() {
-  int64_t qkHeadDim = llvm::alignTo(op.getQKHeadDim(), headDimStep);
-  int64_t vHeadDim = llvm::alignTo(op.getVHeadDim(), headDimStep);
+MultistageGradients::KernelShapes
+MultistageGradients::getShapes(int64_t qkHeadDim, int64_t vHeadDim) {
   int64_t valueBytes = getElementBytes(op.getQuery());
   bool isF32 = getElementTypeOrSelf(op.getQuery()).isF32();
   int64_t keyBytes = llvm::alignTo(valueBytes * qkHeadDim, columnBlockBytes);
@@ -287,31 +296,40 @@ std::optional<ScheduleChoice> MultistageGradients::choose() {
   int64_t rowBytes = 2 * sumBytes, bothBytes = keyBytes + valuesBytes;
   KernelShape together{qkHeadDim + vHeadDim, both, bothBytes,
                        bothBytes + rowBytes};
-  KernelShape ofKeys = together, ofValues = together, ofQueries = together;
-  ofKeys.accumulatedHeadDimSum = ofQueries.accumulatedHeadDimSum = qkHeadDim;
-  ofValues = {vHeadDim, alone, keyBytes, bothBytes + rowBytes};
+  KernelShape ofOne = together;
+  ofOne.accumulatedHeadDimSum = qkHeadDim;
+  KernelShape ofValues{vHeadDim, alone, keyBytes, bothBytes + rowBytes};
+  return {together, /*ofKeys=*/ofOne, ofValues, /*ofQueries=*/ofOne};
+}
 
-  // Kernels of wide heads compute tiles of the columns of their result.
-  auto makeAll = [&](KernelShape shape, int64_t resultHeadDim, auto make) {
-    SmallVector<ScheduleAttrInterface> schedules;
-    for (int64_t columns : getColumnTiles(resultHeadDim)) {
-      if (columns != 0)
-        shape.accumulatedHeadDimSum = columns;
-      for (const Tiles &tiles : getCandidates(shape))
-        schedules.push_back((this->*make)(tiles, columns));
-    }
-    return schedules;
-  };
+template <typename Make>
+SmallVector<ScheduleAttrInterface>
+MultistageGradients::makeAll(KernelShape shape, int64_t resultHeadDim,
+                             Make make) {
+  SmallVector<ScheduleAttrInterface> schedules;
+  for (int64_t columns : getColumnTiles(resultHeadDim)) {
+    if (columns != 0)
+      shape.accumulatedHeadDimSum = columns;
+    for (const Tiles &tiles : getCandidates(shape))
+      schedules.push_back((this->*make)(tiles, columns));
+  }
+  return schedules;
+}
+
+std::optional<ScheduleChoice> MultistageGradients::choose() {
+  int64_t qkHeadDim = llvm::alignTo(op.getQKHeadDim(), headDimStep);
+  int64_t vHeadDim = llvm::alignTo(op.getVHeadDim(), headDimStep);
+  KernelShapes shapes = getShapes(qkHeadDim, vHeadDim);
   bool isWide = std::max(qkHeadDim, vHeadDim) > attn_tile::maxMmaColumns;
   SmallVector<ScheduleAttrInterface> queries =
-      makeAll(ofQueries, qkHeadDim, &MultistageGradients::makeQueries);
+      makeAll(shapes.ofQueries, qkHeadDim, &MultistageGradients::makeQueries);
   SmallVector<ScheduleAttrInterface> keys;
   if (!isWide)
-    keys = makeAll(together, qkHeadDim, &MultistageGradients::makeKeys);
+    keys = makeAll(shapes.together, qkHeadDim, &MultistageGradients::makeKeys);
   SmallVector<ScheduleAttrInterface> keysAlone =
-      makeAll(ofKeys, qkHeadDim, &MultistageGradients::makeKeys);
+      makeAll(shapes.ofKeys, qkHeadDim, &MultistageGradients::makeKeys);
   SmallVector<ScheduleAttrInterface> values =
-      makeAll(ofValues, vHeadDim, &MultistageGradients::makeKeys);
+      makeAll(shapes.ofValues, vHeadDim, &MultistageGradients::makeKeys);
   if (queries.empty() || keysAlone.empty() || values.empty())
     return std::nullopt;
 

@@ -1150,6 +1150,20 @@ MultistageTarget::emitLocalStore(OpBuilder &builder, attn_tile::LocalStoreOp op,
   return success();
 }
 
+/// Checks that warps can multiply the parts of its operands that `op` takes.
+static LogicalResult verifyParts(attn_tile::MmaStartOp op) {
+  if (op.getFirstRow())
+    return op.emitOpError("must be of all rows of lhs on sm_80");
+  if (op.getConsumerColumns())
+    return op.emitOpError("has no columns for consumers on sm_80, where all "
+                          "warps have one role");
+  auto first = static_cast<int64_t>(op.getFirstColumn().value_or(0));
+  if (first % tileUnit == 0)
+    return success();
+  return op.emitOpError("first column must be a multiple of ")
+         << tileUnit << " on sm_80 (was " << first << ")";
+}
+
 FailureOr<SmallVector<Value>>
 MultistageTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
                                ValueRange lhs, const StagedTile &rhs,
@@ -1157,17 +1171,8 @@ MultistageTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
                                const ThreadPosition &position) const {
   Location loc = op.getLoc();
   VectorType resultType = op.getResult().getType().getValueType();
-  if (op.getFirstRow())
-    return op.emitOpError("must be of all rows of lhs on sm_80");
-  if (op.getConsumerColumns())
-    return op.emitOpError("has no columns for consumers on sm_80, where all "
-                          "warps have one role");
-  if (int64_t first = static_cast<int64_t>(op.getFirstColumn().value_or(0));
-      first % tileUnit != 0)
-    return op.emitOpError("first column must be a multiple of ")
-           << tileUnit << " on sm_80 (was " << first << ")";
   FailureOr<attn_tile::MmaAttrInterface> mma = getMmaOf(op);
-  if (failed(mma))
+  if (failed(verifyParts(op)) || failed(mma))
     return failure();
   int64_t warps = position.numThreads / attn_tile::warpThreads;
   int64_t numRegisters =

@@ -10,8 +10,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import attn  # noqa: E402
-from attn.torch import flash_attn_with_kvcache  # noqa: E402
-from attn.torch.kv_cache import _are_first_elements  # noqa: E402
+from attn.torch import flash_attn_with_kvcache, kernels  # noqa: E402
+from attn.torch.kernels import has_values_in_keys  # noqa: E402
 
 H, HKV, D = 4, 2, 32
 LENGTHS = [0, 1, 37, 80]
@@ -105,15 +105,40 @@ def test_latents(page):
     q = make(len(LENGTHS), 1, H, D, dtype=torch.bfloat16)
     options = {"cache_seqlens": lengths, "block_table": table if page else None}
     latent = stored[..., :width]
-    assert _are_first_elements(latent, stored)
+    assert has_values_in_keys(stored, latent)
     out = flash_attn_with_kvcache(q, stored, latent, **options)
     assert out.shape == (len(LENGTHS), 1, H, width)
     for entry, length in enumerate(LENGTHS):
         exact, _ = reference(q[entry], dense[entry], dense[entry, ..., :width], length)
         torch.testing.assert_close(out[entry].double(), exact, rtol=2e-2, atol=1e-2)
     for other in (latent.clone(), stored[..., 8 : 8 + width], stored.transpose(0, 1)[..., :width]):
-        assert not _are_first_elements(other, stored)
+        assert not has_values_in_keys(stored, other)
     assert torch.equal(out, flash_attn_with_kvcache(q, stored, latent.clone(), **options))
+
+
+@pytest.mark.parametrize("is_training", [False, True])
+def test_latents_in_graphs(monkeypatch, is_training):
+    """Kernels of compiled graphs read latents once, but gradients add up what keys and values contribute."""
+    found = []
+    describe = kernels.describe_attention
+    monkeypatch.setattr(kernels, "describe_attention", lambda kind, *rest: found.append(kind) or describe(kind, *rest))
+    q, kv = make(2, H, 3, 40, dtype=torch.bfloat16), make(2, 51, H, 40, seed=1, dtype=torch.bfloat16)
+    dout = make(2, H, 3, D, seed=2, dtype=torch.bfloat16)
+
+    def run(attend, q, kv):
+        return attend(q, kv.transpose(1, 2), kv[..., :D].transpose(1, 2))
+
+    inputs = [x.clone().requires_grad_(is_training) for x in (q, kv)]
+    with torch.set_grad_enabled(is_training):
+        out = torch.compile(lambda q, kv: run(attn.torch.sdpa, q, kv))(*inputs)
+    exact = [x.double().requires_grad_(is_training) for x in (q, kv)]
+    expected = run(torch.nn.functional.scaled_dot_product_attention, *exact)
+    torch.testing.assert_close(out.double(), expected, rtol=2e-2, atol=1e-2)
+    assert [kind.clauses for kind in found] == ["" if is_training else "values_in_keys"]
+    if is_training:
+        grads, wanted = torch.autograd.grad(out, inputs, dout), torch.autograd.grad(expected, exact, dout.double())
+        for grad, want in zip(grads, wanted):
+            torch.testing.assert_close(grad.double(), want, rtol=3e-2, atol=3e-2)
 
 
 def test_latents_are_not_wider_than_keys():

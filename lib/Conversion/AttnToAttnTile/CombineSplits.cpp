@@ -26,18 +26,24 @@
 using namespace mlir;
 using namespace mlir::attn;
 
-/// Elements of the head dim of a work item: one for each thread of a warp. Of
-/// listed splits, most work items find that another one combines them. Rows of
-/// wide heads would have so many work items that the device takes longer to
-/// launch their CTAs than these to run (docs/experiments/latent-decoding.md).
-static constexpr int64_t headDimBlockOfWarp = 32, headDimBlockListed = 256;
-
-static bool isWide(int64_t headDim) {
-  return headDim > attn_tile::maxMmaColumns;
+/// Elements of the head dim that a thread of a work item, a warp, combines:
+/// one, but of wide heads several. Their rows would have so many work items
+/// that the device takes longer to launch the CTAs than these to run; most work
+/// items of listed splits find that another one combines them
+/// (docs/experiments/latent-decoding.md).
+static int64_t countElementsOfThread(int64_t headDim, bool areListed) {
+  constexpr int64_t most = 4, mostListed = 8;
+  int64_t number = 1;
+  if (headDim > attn_tile::maxMmaColumns)
+    while (number < (areListed ? mostListed : most) &&
+           headDim % (2 * number * attn_tile::warpThreads) == 0)
+      number *= 2;
+  return number;
 }
 
 /// KV splits that are loaded at once, and listed splits.
-static constexpr int64_t maxUnrolled = 16, maxUnrolledListed = 4;
+static constexpr int64_t maxUnrolled = 16, maxUnrolledListed = 4,
+                         maxUnrolledWide = 8;
 
 /// Emits the number of splits of each query tile, all of which have as many.
 static Value emitNumSplits(ScalarKernelBuilder &b,
@@ -64,11 +70,15 @@ static Value emitNumSplits(ScalarKernelBuilder &b,
   items = mul(items,
               b.constant(countHeadDimTiles(attention.getVHeadDim(), schedule)));
   items = b.createOrFold<arith::MaxUIOp>(items, one);
+  // Splits of latents, whose outputs are wide, have two tiles at least: half as
+  // many take less time to combine.
+  int64_t keysOfSplit =
+      schedule.getKeyTile() * (schedule.getColumnConsumers() > 1 ? 2 : 1);
   Value numSplits = b.createOrFold<arith::MinUIOp>(
       b.createOrFold<arith::DivUIOp>(b.constant(wanted), items),
       tiles(attention.getAddressing().emitMaxKeys(b, b.getLoc(), key,
                                                   attention.getPageTable()),
-            schedule.getKeyTile()));
+            keysOfSplit));
   return b.createOrFold<arith::MaxUIOp>(numSplits, one);
 }
 
@@ -191,16 +201,22 @@ private:
   /// `number`, for row `row` of the tile of kernel head `head`.
   void writeListed(Value number, Value head, Value row, Value headDimIndex);
   void writeBlock(const Element &first, Value exists);
-  void writeElement(const Element &at);
-  /// Combines all splits with `state`, `unrolled` at a time.
-  SmallVector<Value> combineInLoop(ElementBuilder &element, ValueRange state,
-                                   int64_t unrolled);
+  void writeElements(ArrayRef<Element> places);
+  /// Combines the splits from number `first` on, `number` of them, with the
+  /// states of all elements. With `isBounded`, there may be fewer.
+  SmallVector<Value> combine(MutableArrayRef<ElementBuilder> elements,
+                             ValueRange states, Value first, bool isBounded,
+                             int64_t number);
+  /// Combines all splits, `unrolled` at a time.
+  SmallVector<Value> combineInLoop(MutableArrayRef<ElementBuilder> elements,
+                                   ValueRange states, int64_t unrolled);
   /// Applies the region that maps elements of the output, if there is one.
   Value mapOutput(Value value, const Element &at);
 
   ScalarKernelBuilder b;
   attn_tile::StreamingOpInterface streaming;
-  int64_t headDim, headDimBlock, headDimBlocks;
+  /// `headDimBlock` elements of the head dim are those of a work item.
+  int64_t headDim, elementsOfThread, headDimBlock, headDimBlocks;
   /// Query heads that are rows of a tile.
   int64_t headsOfTile;
   bool packsQueries;
@@ -336,8 +352,8 @@ CombineWriter::CombineWriter(OpBuilder &builder,
     : b(streaming.getLoc(), builder), streaming(streaming) {
   auto attention = cast<AttentionOpInterface>(streaming.getOperation());
   headDim = attention.getVHeadDim();
-  headDimBlock = splits.areListed() && isWide(headDim) ? headDimBlockListed
-                                                       : headDimBlockOfWarp;
+  elementsOfThread = countElementsOfThread(headDim, splits.areListed());
+  headDimBlock = elementsOfThread * attn_tile::warpThreads;
   headDimBlocks = llvm::divideCeil(headDim, headDimBlock);
   headsOfTile =
       attention.getChosenSchedule().packsGqa() ? attention.getGroupSize() : 1;
@@ -422,63 +438,89 @@ void CombineWriter::writeListed(Value number, Value head, Value row,
 }
 
 void CombineWriter::writeBlock(const Element &first, Value exists) {
-  Value number = b.constant(headDimBlock);
+  Value number = b.constant(attn_tile::warpThreads);
   if (headDim % headDimBlock != 0)
     number = arith::MinUIOp::create(
         b, number, b.sub(b.constant(headDim), first.headDimIndex));
   if (exists)
     number = b.select(exists, number, b.constant(0));
   b.each(number, [&](Value thread) {
-    Element at = first;
-    at.headDimIndex = b.add(first.headDimIndex, thread);
-    writeElement(at);
+    SmallVector<Element> places(elementsOfThread, first);
+    for (auto [i, at] : llvm::enumerate(places)) {
+      at.headDimIndex = b.add(first.headDimIndex, thread);
+      if (i != 0)
+        at.headDimIndex = b.add(
+            at.headDimIndex, b.constant(int64_t(i) * attn_tile::warpThreads));
+    }
+    writeElements(places);
   });
 }
 
-SmallVector<Value> CombineWriter::combineInLoop(ElementBuilder &element,
-                                                ValueRange state,
-                                                int64_t unrolled) {
+SmallVector<Value>
+CombineWriter::combine(MutableArrayRef<ElementBuilder> elements,
+                       ValueRange states, Value first, bool isBounded,
+                       int64_t number) {
+  size_t ofElement = states.size() / elements.size();
+  SmallVector<Value> next;
+  for (auto [i, element] : llvm::enumerate(elements)) {
+    element.beginSplits(first, isBounded);
+    llvm::append_range(
+        next, streaming.emitCombine(
+                  element, states.slice(i * ofElement, ofElement), number));
+  }
+  return next;
+}
+
+SmallVector<Value>
+CombineWriter::combineInLoop(MutableArrayRef<ElementBuilder> elements,
+                             ValueRange states, int64_t unrolled) {
   std::optional<int64_t> constant = getConstantIntValue(numSplits);
   auto loop = scf::ForOp::create(b, b.constant(0), numSplits,
-                                 b.constant(unrolled), state);
+                                 b.constant(unrolled), states);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
-  element.beginSplits(loop.getInductionVar(),
-                      !constant || *constant % unrolled != 0);
   scf::YieldOp::create(
-      b, streaming.emitCombine(element, loop.getRegionIterArgs(), unrolled));
+      b, combine(elements, loop.getRegionIterArgs(), loop.getInductionVar(),
+                 !constant || *constant % unrolled != 0, unrolled));
   return llvm::to_vector_of<Value>(loop.getResults());
 }
 
-void CombineWriter::writeElement(const Element &at) {
-  ElementBuilder element(*this, at);
-  SmallVector<Value> state = streaming.emitInitCombined(element);
+void CombineWriter::writeElements(ArrayRef<Element> places) {
+  SmallVector<ElementBuilder> elements;
+  SmallVector<Value> states;
+  for (const Element &at : places)
+    elements.emplace_back(*this, at);
+  for (ElementBuilder &element : elements)
+    llvm::append_range(states, streaming.emitInitCombined(element));
   std::optional<int64_t> constant = getConstantIntValue(numSplits);
-  if (constant && *constant <= maxUnrolled) {
-    element.beginSplits(b.constant(0), /*isBounded=*/false);
-    state = streaming.emitCombine(element, state, *constant);
-  } else if (workItemList || constant || !isWide(headDim)) {
-    // Most query tiles have few listed splits.
-    state = combineInLoop(element, state,
-                          workItemList ? maxUnrolledListed : maxUnrolled);
+  // Most query tiles have few listed splits. So have rows of wide heads where
+  // there are many of them, and loads of splits that do not exist take time.
+  int64_t unrolled = workItemList            ? maxUnrolledListed
+                     : elementsOfThread == 1 ? maxUnrolled
+                                             : maxUnrolledWide;
+  if (constant && *constant <= unrolled) {
+    states = combine(elements, states, b.constant(0), /*isBounded=*/false,
+                     *constant);
+  } else if (workItemList || constant || elementsOfThread == 1) {
+    states = combineInLoop(elements, states, unrolled);
   } else {
-    // Where rows of wide heads have few splits, there are many rows, so that
-    // loads of splits that do not exist take time.
-    auto types =
-        llvm::map_to_vector(state, [](Value value) { return value.getType(); });
+    auto types = llvm::map_to_vector(
+        states, [](Value value) { return value.getType(); });
     Value areFew = b.compare(arith::CmpIPredicate::ule, numSplits,
                              b.constant(maxUnrolledListed));
     auto ifOp = scf::IfOp::create(b, types, areFew, /*withElseRegion=*/true);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(ifOp.thenBlock());
-    element.beginSplits(b.constant(0), /*isBounded=*/true);
-    scf::YieldOp::create(
-        b, streaming.emitCombine(element, state, maxUnrolledListed));
+    scf::YieldOp::create(b, combine(elements, states, b.constant(0),
+                                    /*isBounded=*/true, maxUnrolledListed));
     b.setInsertionPointToStart(ifOp.elseBlock());
-    scf::YieldOp::create(b, combineInLoop(element, state, maxUnrolled));
-    state = ifOp.getResults();
+    scf::YieldOp::create(b, combineInLoop(elements, states, unrolled));
+    states = llvm::to_vector_of<Value>(ifOp.getResults());
   }
-  streaming.emitFinalizeCombined(element, state);
+  size_t ofElement = states.size() / elements.size();
+  for (auto [i, element] : llvm::enumerate(elements))
+    streaming.emitFinalizeCombined(
+        element, ValueRange(states).slice(i * ofElement, ofElement));
 }
 
 LogicalResult attn::combineSplits(RewriterBase &rewriter,

@@ -251,6 +251,18 @@ def check_clauses(kind: Kind, query: Tensor, captures: Sequence[Tensor]) -> Dict
     return types
 
 
+def has_values_in_keys(key: Tensor, value: Tensor) -> bool:
+    """Whether each row of values is the beginning of a longer row of keys in memory. Kernels then read keys alone."""
+    return (
+        value.data_ptr() == key.data_ptr()
+        and value.shape[3] < key.shape[3]
+        and value.shape[:3] == key.shape[:3]
+        and value.stride() == key.stride()
+        and value.dtype == key.dtype
+        and key.element_size() == 2
+    )
+
+
 def find_clauses(
     query: Tensor,
     key: Tensor,

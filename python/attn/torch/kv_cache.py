@@ -14,7 +14,7 @@ from attn.torch import cache_append
 from attn.torch.alibi import check_slopes, write_score_mod
 from attn.torch.checks import PAGE_SIZES, check_arguments, check_pages, refuse_gradients, with_unit_stride
 from attn.torch.descale import check_descale, descale
-from attn.torch.kernels import Kind
+from attn.torch.kernels import Kind, has_values_in_keys
 from attn.torch.ops import attend
 from attn.torch.sdpa import make_kind, write_flash_mask
 from attn.trace import capture_type
@@ -219,7 +219,7 @@ def _add_regions(
     if cache.table is not None:
         operands.append(cache.table)
         clauses.append("page_table")
-    if _are_first_elements(cache.values, cache.keys):
+    if not torch.compiler.is_compiling() and has_values_in_keys(cache.keys, cache.values):
         clauses.append("values_in_keys")
     captures: List[Tensor] = []
     shift = None
@@ -243,18 +243,6 @@ def _add_regions(
         captures.append(leftpad)
     kind = kind._replace(score_mod=score, mask_mod=keep, clauses=" ".join(clauses))
     return kind, [*operands, *captures]
-
-
-def _are_first_elements(values: Tensor, keys: Tensor) -> bool:
-    """Whether each row of values is known to be the beginning of the row of keys in memory."""
-    if torch.compiler.is_compiling() or values.dtype != keys.dtype or keys.element_size() != 2:
-        return False
-    return (
-        values.shape[:3] == keys.shape[:3]
-        and values.shape[3] <= keys.shape[3]
-        and values.stride() == keys.stride()
-        and values.data_ptr() == keys.data_ptr()
-    )
 
 
 def _write_leftpad(leftpad: Tensor, number: int) -> str:

@@ -29,6 +29,7 @@ from attn.torch.kernels import (
     find_recent_plan,
     get_plan,
     gradient_layout,
+    has_values_in_keys,
     output_layouts,
     remember_plan,
 )
@@ -105,12 +106,16 @@ def _find_plan(tensors, rng, variant, scale, dropout_p):
         if rng is None or rng.shape != (2,) or rng.dtype != torch.int64 or rng.device != device:
             raise AttnError(f"rng must have two numbers of torch.int64 on {device}: seed and offset of dropout")
         tensors = (*tensors, rng)
-    name = (len(tensors), _get_precision(), variant, scale, dropout_p)
+    # Guards do not see which tensors share memory.
+    in_keys = has_values_in_keys(tensors[1], tensors[2])
+    name = (len(tensors), _get_precision(), variant, scale, dropout_p, in_keys)
     recent = find_recent_plan(name, tensors)
     if recent is not None:
         return recent.plan, tensors
     query, key, value, *captures = tensors[:-1] if dropout_p != 0 else tensors
     kind, mode = read_variant(variant, len(captures))
+    if in_keys and mode.gradients is None and "values_in_keys" not in kind.clauses.split():
+        kind = kind._replace(clauses=f"{kind.clauses} values_in_keys".strip())
     plan = get_plan(kind._replace(scale=scale, dropout_p=dropout_p), mode, query, key, value, captures)
     remember_plan(name, plan, False, tensors)
     return plan, tensors

@@ -206,3 +206,28 @@ func.func @packed_epilogue(%q: memref<1x4x1x64xbf16>, %k: memref<1x2x256x64xbf16
       }
   return
 }
+
+// -----
+
+// A thread combines four elements of wide heads, of four splits at a time if there are no more, else of eight.
+
+// CHECK-LABEL: attn_tile.kernel @wide_combine(
+// CHECK-SAME:    %[[O:[a-z0-9]*]]: memref<?x2x?x512xf32
+// CHECK:         attn_tile.thread_for to(%c32)
+// CHECK:           %[[FEW:.*]] = arith.cmpi ule, %{{.*}}, %c4
+// CHECK:           scf.if %[[FEW]]
+// CHECK-COUNT-16:    memref.load %[[O]]
+// CHECK-NOT:         memref.load %[[O]]
+// CHECK:           } else {
+// CHECK:             scf.for %{{.*}} = %{{.*}} to %{{.*}} step %c8
+// CHECK-COUNT-32:      memref.load %[[O]]
+// CHECK-NOT:           memref.load %[[O]]
+// CHECK-COUNT-4:   memref.store
+// CHECK-LABEL: func.func @wide(
+func.func @wide(%q: memref<?x2x?x512xbf16>, %k: memref<?x2x?x512xbf16>, %o: memref<?x2x?x512xbf16>) {
+  attn.attention ins(%q, %k, %k : memref<?x2x?x512xbf16>, memref<?x2x?x512xbf16>, memref<?x2x?x512xbf16>)
+      outs(%o : memref<?x2x?x512xbf16>)
+      schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 32, stages = 2, consumers = 1,
+          split_kv_work_items = 132, head_dim_tile = 256>)
+  return
+}

@@ -1149,6 +1149,49 @@ LogicalResult MakeTensorMapOp::verify() {
 // MmaStartOp
 //===----------------------------------------------------------------------===//
 
+/// Checks the rows of its left-hand side, of `rows`, that `op` takes, and sets
+/// `rows` to their number.
+static LogicalResult verifyRows(MmaStartOp op, int64_t &rows) {
+  VectorType result = op.getResult().getType().getValueType();
+  std::optional<int64_t> first = op.getFirstRow();
+  if (!first)
+    return success();
+  if (!isa<BufferType>(op.getLhs().getType()))
+    return op.emitOpError("lhs in registers has all of its rows multiplied");
+  if (result.getRank() != 2 || *first + result.getDimSize(0) > rows)
+    return op.emitOpError("rows must be among those of lhs (from ")
+           << *first << " on, of " << rows << ", result was " << result << ")";
+  rows = result.getDimSize(0);
+  return success();
+}
+
+/// Checks the columns of its right-hand side, of `columns`, that `op` takes,
+/// and sets `columns` to their number.
+static LogicalResult verifyColumns(MmaStartOp op, int64_t &columns) {
+  VectorType result = op.getResult().getType().getValueType();
+  std::optional<int64_t> first = op.getFirstColumn();
+  bool areOfConsumer = op.getConsumerColumns();
+  if (!first && !areOfConsumer)
+    return success();
+  if (op.getTransposeRhs())
+    return op.emitOpError("a transposed rhs has all of its columns multiplied");
+  if (first && areOfConsumer)
+    return op.emitOpError("columns are those from 'first_column' on, or those "
+                          "of the consumer");
+  if (areOfConsumer &&
+      (result.getRank() != 2 || columns < result.getDimSize(1)))
+    return op.emitOpError("columns of a consumer must be among those of rhs "
+                          "(number ")
+           << columns << ", result was " << result << ")";
+  if (first &&
+      (result.getRank() != 2 || *first + result.getDimSize(1) > columns))
+    return op.emitOpError("columns must be among those of rhs (from ")
+           << *first << " on, of " << columns << ", result was " << result
+           << ")";
+  columns = result.getDimSize(1);
+  return success();
+}
+
 LogicalResult MmaStartOp::verify() {
   ArrayRef<int64_t> lhs, rhs = getRhs().getType().getShape();
   Type lhsElement;
@@ -1183,32 +1226,8 @@ LogicalResult MmaStartOp::verify() {
                        "(found ")
            << lhsDepth << " and " << k << ")";
   VectorType result = getResult().getType().getValueType();
-  if (std::optional<int64_t> first = getFirstRow()) {
-    if (!isa<BufferType>(getLhs().getType()))
-      return emitOpError("lhs in registers has all of its rows multiplied");
-    if (result.getRank() != 2 || *first + result.getDimSize(0) > m)
-      return emitOpError("rows must be among those of lhs (from ")
-             << *first << " on, of " << m << ", result was " << result << ")";
-    m = result.getDimSize(0);
-  }
-  if (getTransposeRhs() && (getFirstColumn() || getConsumerColumns()))
-    return emitOpError("a transposed rhs has all of its columns multiplied");
-  if (getFirstColumn() && getConsumerColumns())
-    return emitOpError("columns are those from 'first_column' on, or those of "
-                       "the consumer");
-  if (getConsumerColumns()) {
-    if (result.getRank() != 2 || n < result.getDimSize(1))
-      return emitOpError("columns of a consumer must be among those of rhs "
-                         "(number ")
-             << n << ", result was " << result << ")";
-    n = result.getDimSize(1);
-  }
-  if (std::optional<int64_t> first = getFirstColumn()) {
-    if (result.getRank() != 2 || *first + result.getDimSize(1) > n)
-      return emitOpError("columns must be among those of rhs (from ")
-             << *first << " on, of " << n << ", result was " << result << ")";
-    n = result.getDimSize(1);
-  }
+  if (failed(verifyRows(*this, m)) || failed(verifyColumns(*this, n)))
+    return failure();
   VectorType expected = VectorType::get({m, n}, Float32Type::get(getContext()));
   if (result != expected)
     return emitOpError("result must be ")

@@ -146,6 +146,22 @@ static bool readsOperand(Operation *user) {
   return isa<arith::ExtFOp>(user) && !getConvertedLoad(user->getResult(0));
 }
 
+/// Whether `slice`, columns of a staged tile, may be multiplied: as the rows of
+/// a transposed left-hand side, or as the columns of a right-hand side that is
+/// not transposed, of matmuls that `isStaged` accepts.
+static bool isStagedSlice(Operation *slice,
+                          function_ref<bool(OpOperand &)> isStaged) {
+  bool mayBeRows = isa<vector::ExtractStridedSliceOp>(slice);
+  return llvm::all_of(slice->getUses(), [&](OpOperand &use) {
+    if (!isStaged(use))
+      return false;
+    std::optional<MmaForm> form =
+        getForm(cast<vector::ContractionOp>(use.getOwner()));
+    return use.getOperandNumber() == 0 ? form->transposeLhs && mayBeRows
+                                       : !form->transposeRhs;
+  });
+}
+
 /// The loads that can be staged: streams of matrices that only matmuls read, if
 /// these matmuls also have a staged right-hand side. With `readOperands`,
 /// threads may read these tiles, too, or alone.
@@ -182,19 +198,8 @@ static SetVector<LoadOp> collectLoads(KernelOp kernel, bool readOperands) {
       Operation *slice = use.getOwner();
       if (!isa<vector::ExtractStridedSliceOp, ConsumerColumnsOp>(slice))
         return isStaged(use);
-      // Columns may be staged as the rows of a transposed left-hand side, or as
-      // the columns of a right-hand side that is not transposed.
-      bool mayBeRows = isa<vector::ExtractStridedSliceOp>(slice);
       return getLoad(slice->getResult(0)) == load &&
-             llvm::all_of(slice->getUses(), [&](OpOperand &useOfSlice) {
-               if (!isStaged(useOfSlice))
-                 return false;
-               std::optional<MmaForm> form =
-                   getForm(cast<vector::ContractionOp>(useOfSlice.getOwner()));
-               return useOfSlice.getOperandNumber() == 0
-                          ? form->transposeLhs && mayBeRows
-                          : !form->transposeRhs;
-             });
+             isStagedSlice(slice, isStaged);
     });
   };
   // Dropping a load may leave other loads without staged matmuls.
