@@ -157,6 +157,12 @@ private:
   StringRef getObstacle(LatentHeads &latent);
   /// Whether something else uses a value between a matmul and the heads.
   bool isUsedElsewhere();
+  /// Whether the latent of values is the beginning of the keys that attention
+  /// to latents has, so that its values are a slice of its keys: kernels read
+  /// these once (`hasValuesInKeys`).
+  bool doKeysBeginWithValues();
+  /// The first `number` columns of `rows`.
+  Value emitFirstColumns(Value rows, int64_t number);
   /// Seconds of the matmuls, of the concatenation of keys, and of attention.
   double getSecondsBefore();
   /// Whether the matmuls can move; reports why not.
@@ -718,6 +724,21 @@ Value Absorber::emitKey(ArrayRef<HeadPart> parts) {
   return key;
 }
 
+bool Absorber::doKeysBeginWithValues() {
+  return keyParts.size() > 1 && isOfMatmul(keyParts.front()) &&
+         keys.matmul.getLhs() == values.matmul.getLhs();
+}
+
+Value Absorber::emitFirstColumns(Value rows, int64_t number) {
+  Location loc = op.getLoc();
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(rewriter, loc, rows);
+  sizes.back() = rewriter.getIndexAttr(number);
+  SmallVector<OpFoldResult> offsets(sizes.size(), rewriter.getIndexAttr(0));
+  SmallVector<OpFoldResult> strides(sizes.size(), rewriter.getIndexAttr(1));
+  return tensor::ExtractSliceOp::create(rewriter, loc, rows, offsets, sizes,
+                                        strides);
+}
+
 double Absorber::getSecondsBefore() {
   double result = getSeconds(keys.matmul) + getSeconds(op);
   if (values.matmul != keys.matmul)
@@ -771,17 +792,23 @@ AttentionOp Absorber::emitAttention() {
   Value query = emitQuery(keyParts);
   AttentionOp attention =
       createAttention(emitLatent(values), values.matmul.getLhs());
-  Value latent;
+  Value latent, value = attention.getValue();
   {
     OpBuilder::InsertionGuard inner(rewriter);
     rewriter.setInsertionPoint(attention);
     latent = emitKey(keyParts);
+    if (doKeysBeginWithValues())
+      value = emitFirstColumns(latent, values.getLatentDim());
   }
+  Operation *unused = attention.getValue().getDefiningOp();
   rewriter.modifyOpInPlace(attention, [&] {
     attention.getQueryMutable().assign(query);
     attention.getKeyMutable().assign(latent);
+    attention.getValueMutable().assign(value);
     attention.setScaleAttr(rewriter.getF32FloatAttr(op.getScaleOrDefault()));
   });
+  if (unused && isOpTriviallyDead(unused))
+    rewriter.eraseOp(unused);
   return attention;
 }
 

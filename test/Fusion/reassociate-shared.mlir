@@ -21,7 +21,8 @@
 // CHECK:         %[[Q:.*]] = tensor.concat dim(3) %[[Q4]], %[[QR]] : (tensor<4x16x1x192xbf16>, tensor<4x16x1x64xbf16>) -> tensor<4x16x1x256xbf16>
 // CHECK:         %[[L:.*]] = tensor.expand_shape %[[C]] {{\[}}[0, 1], [2], [3]] output_shape [4, 1, 8192, 192]
 // CHECK:         %[[K:.*]] = tensor.concat dim(3) %[[L]], %[[KR]] : (tensor<4x1x8192x192xbf16>, tensor<4x1x8192x64xbf16>) -> tensor<4x1x8192x256xbf16>
-// CHECK:         %[[A:.*]] = attn.attention ins(%[[Q]], %[[K]], %[[L]] : tensor<4x16x1x256xbf16>, tensor<4x1x8192x256xbf16>, tensor<4x1x8192x192xbf16>)
+// CHECK:         %[[V:.*]] = tensor.extract_slice %[[K]][0, 0, 0, 0] [4, 1, 8192, 192] [1, 1, 1, 1]
+// CHECK:         %[[A:.*]] = attn.attention ins(%[[Q]], %[[K]], %[[V]] : tensor<4x16x1x256xbf16>, tensor<4x1x8192x256xbf16>, tensor<4x1x8192x192xbf16>)
 // CHECK-SAME:        outs(%{{.*}} : tensor<4x16x1x192xbf16>) scale(0.0721687824)
 // CHECK:         %[[WV:.*]] = tensor.extract_slice %[[WH]][0, 128, 0] [16, 128, 192] [1, 1, 1]
 // CHECK:         %[[O:.*]] = attn.matmul ins(%{{.*}}, %[[WV]] : tensor<16x4x192xbf16>, tensor<16x128x192xbf16>) outs(%{{.*}}) transpose_rhs
@@ -119,14 +120,14 @@ func.func @inserted(%q: tensor<2x32x1x64xf16>, %c: tensor<?x96xf16>, %kr: tensor
 
 // -----
 
-// Both parts of a cache stand side by side: the cache holds the keys.
+// Both parts of a cache stand side by side: the cache holds the keys, which begin
+// with the values.
 
 // CHECK-LABEL: func.func @cache(
 // CHECK-SAME:    %{{[^:]*}}: tensor<1x16x1x192xbf16>, %[[CACHE:[^:]*]]: tensor<1x?x256xbf16>,
-// CHECK:         %[[KV:.*]] = tensor.extract_slice %[[CACHE]][0, 0, 0] [1, %{{.*}}, 192] [1, 1, 1]
 // CHECK:         tensor.concat dim(3) {{.*}} -> tensor<1x16x1x256xbf16>
-// CHECK-DAG:     %[[V:.*]] = tensor.expand_shape %[[KV]] {{\[}}[0, 1], [2], [3]] output_shape [1, 1, %{{.*}}, 192]
-// CHECK-DAG:     %[[K:.*]] = tensor.expand_shape %[[CACHE]] {{\[}}[0], [1, 2], [3]] output_shape [1, 1, %{{.*}}, 256]
+// CHECK:         %[[K:.*]] = tensor.expand_shape %[[CACHE]] {{\[}}[0], [1, 2], [3]] output_shape [1, 1, %{{.*}}, 256]
+// CHECK:         %[[V:.*]] = tensor.extract_slice %[[K]][0, 0, 0, 0] [1, 1, %{{.*}}, 192] [1, 1, 1, 1]
 // CHECK-NOT:     tensor.concat
 // CHECK:         attn.attention ins(%{{.*}}, %[[K]], %[[V]] : tensor<1x16x1x256xbf16>, tensor<1x1x?x256xbf16>, tensor<1x1x?x192xbf16>)
 // CHECK-NOT:     tensor.concat

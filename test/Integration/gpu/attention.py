@@ -492,6 +492,13 @@ class Variant:
         aligned, otherwise = schedule(self.score_stages), schedule(0)
         return [f"--schedule=#attn_tile.by_alignment<aligned = {aligned}, otherwise = {otherwise}>"]
 
+    def slice_keys(self, k: str, v: str, rows: str = "") -> str:
+        """What makes values of the first elements of keys, of which there are `rows`, if that is known."""
+        number = "" if rows else f"\n  %rows = tensor.dim %key, %c2 : {k}"
+        return f"""{number}
+  %entries = tensor.dim %key, %c0 : {k}
+  %latent = tensor.extract_slice %key[0, 0, 0, 0] [%entries, {self.kv_heads}, {rows or "%rows"}, {self.v_dim}] [1, 1, 1, 1] : {k} to {v}"""
+
     def mlir(self) -> str:
         q = f"tensor<?x{self.heads}x{self.length}x{self.qk_dim}x{self.dtype}>"
         k = f"tensor<?x{self.kv_heads}x?x{self.qk_dim}x{self.dtype}>"
@@ -537,9 +544,7 @@ class Variant:
         value = "%value"
         if self.latent:
             value = "%latent"
-            made += f"""
-  %rows = tensor.dim %key, %c2 : {k}
-  %latent = tensor.extract_slice %key[0, 0, 0, 0] [%batch, {self.kv_heads}, %rows, {self.v_dim}] [1, 1, 1, 1] : {k} to {v}"""
+            made += self.slice_keys(k, v)
         outs, types, results, returned = "%out", o, "%res", "%res"
         sizes = "%batch" if self.pack else "%batch, %length"
         empty = f"%out = tensor.empty({sizes}) : {o}"

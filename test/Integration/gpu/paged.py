@@ -55,12 +55,20 @@ class Paged(Variant):
             return options
         return [x.replace("split_kv_work_items", "balance_splits = true, split_kv_work_items") for x in options]
 
+    @property
+    def cached(self):
+        """The types of stored keys and values."""
+        rows = self.page or "?"
+        return [f"tensor<?x{self.kv_heads}x{rows}x{dim}x{self.stored_dtype}>" for dim in (self.qk_dim, self.v_dim)]
+
+    def slice_keys(self, k, v, rows=""):
+        return super().slice_keys(*self.cached, str(self.page or ""))
+
     def mlir(self) -> str:
         text = super().mlir()
         q = f"tensor<?x{self.heads}x{self.length}x{self.qk_dim}x{self.dtype}>"
         k, v = (f"tensor<?x{self.kv_heads}x?x{dim}x{self.dtype}>" for dim in (self.qk_dim, self.v_dim))
-        rows = self.page or "?"
-        cached = [f"tensor<?x{self.kv_heads}x{rows}x{dim}x{self.stored_dtype}>" for dim in (self.qk_dim, self.v_dim)]
+        cached = self.cached
         for name, old, new in (("key", k, cached[0]), ("value", v, cached[1])):
             text = text.replace(f"%{name}: {old}", f"%{name}: {new}")
         text = text.replace(f"{q}, {k}, {v})", f"{q}, {', '.join(cached)})")
@@ -133,6 +141,11 @@ VARIANTS = [
     variant(16, 128, heads=(8, 2), mask="causal", pack=3, schedule=DECODE, split=132, balance=True),
     variant(256, 64, heads=(4, 4), mask="window", schedule=DECODE, split=132, balance=True, dtype="f16"),
     variant(0, 128, heads=(16, 2), score="alibi", pack=4, schedule=DECODE, split=264, balance=True),
+    # Latents, whose first elements are values.
+    variant(64, 576, 512, heads=(16, 1), pack=1, latent=True),
+    variant(16, 576, 512, heads=(8, 1), mask="causal", dtype="f16", latent=True),
+    variant(0, 576, 512, heads=(128, 1), mask="causal", pack=1, latent=True),
+    variant(256, 320, 256, heads=(4, 2), mask="window", pack=4, latent=True),
     # Keys and values of 8 bits, which kernels convert.
     variant(64, 128, heads=(8, 2), mask="causal", stored=E4M3),
     variant(16, 128, heads=(8, 2), mask="causal", stored=E5M2, dtype="f16"),
@@ -230,6 +243,9 @@ def run_case(torch, function, v, lengths, queries, layout, seed):
             tensor, _ = attention.place(torch, shape, dtypes[v.stored_dtype], layout, float("nan"), 0)
             keys.append(cache.fill(torch, tensor, v.kv_heads, dim, generator))
             inputs.append(tensor)
+        if v.latent:
+            inputs[2] = inputs[1][..., : v.v_dim]
+            keys[1] = [rows[..., : v.v_dim] for rows in keys[0]]
         out, _ = attention.place(torch, (batch, v.heads, queries, v.v_dim), dtypes[v.out_dtype], layout, 7, 0)
         lse = torch.full((batch, v.heads, queries), 7.0, device="cuda")
         run = function.bind(*inputs, *captures.values(), *cache.operands(), *scales, out, *([lse] if v.lse else []),
