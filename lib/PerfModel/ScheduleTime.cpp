@@ -135,14 +135,16 @@ static double getKVRowBytes(attn::AttentionOpInterface op) {
          double(op.getQKHeadDim() + ofValues);
 }
 
-/// Bytes of the keys and values of a position that a step copies.
+/// Bytes of the keys and values of a position that a step copies. Only kernels
+/// whose consumers have columns of their own read values from the keys.
 static double getStepRowBytes(WarpSpecializedAttr schedule,
                               attn::AttentionOpInterface op) {
-  double bytes = getKVRowBytes(op);
-  if (schedule.getHeadDimTile() > 0 && !schedule.getConsumerColumns())
-    bytes *= (getQKColumns(op) + getVColumns(op, schedule.getHeadDimTile())) /
-             double(op.getQKHeadDim() + op.getVHeadDim());
-  return bytes;
+  if (schedule.getConsumerColumns())
+    return getKVRowBytes(op);
+  auto columns = double(op.getQKHeadDim() + op.getVHeadDim());
+  if (schedule.getHeadDimTile() > 0)
+    columns = getQKColumns(op) + getVColumns(op, schedule.getHeadDimTile());
+  return double(attn::getElementBytes(op.getKey())) * columns;
 }
 
 /// Estimates the time of a step, and its parts.
