@@ -161,8 +161,6 @@ private:
   /// to latents has, so that its values are a slice of its keys: kernels read
   /// these once (`hasValuesInKeys`).
   bool doKeysBeginWithValues();
-  /// The first `number` columns of `rows`.
-  Value emitFirstColumns(Value rows, int64_t number);
   /// Seconds of the matmuls, of the concatenation of keys, and of attention.
   double getSecondsBefore();
   /// Whether the matmuls can move; reports why not.
@@ -511,6 +509,18 @@ Value Absorber::emitLatent(LatentHeads &latent) {
                                        latent.matmul.getLhs(), groups, sizes);
 }
 
+static Value createSlice(RewriterBase &rewriter, Location loc, Value tensor,
+                         int64_t dim, int64_t begin, int64_t size) {
+  SmallVector<OpFoldResult> sizes =
+      tensor::getMixedSizes(rewriter, loc, tensor);
+  SmallVector<OpFoldResult> offsets(sizes.size(), rewriter.getIndexAttr(0));
+  SmallVector<OpFoldResult> strides(sizes.size(), rewriter.getIndexAttr(1));
+  offsets[dim] = rewriter.getIndexAttr(begin);
+  sizes[dim] = rewriter.getIndexAttr(size);
+  return tensor::ExtractSliceOp::create(rewriter, loc, tensor, offsets, sizes,
+                                        strides);
+}
+
 /// The slice `[begin, begin + size)` of dimension `dim` of `tensor`.
 static Value emitSlice(RewriterBase &rewriter, Location loc, Value tensor,
                        int64_t dim, int64_t begin, int64_t size) {
@@ -525,14 +535,7 @@ static Value emitSlice(RewriterBase &rewriter, Location loc, Value tensor,
       first += getDimSize(input, dim);
     }
   }
-  SmallVector<OpFoldResult> sizes =
-      tensor::getMixedSizes(rewriter, loc, tensor);
-  SmallVector<OpFoldResult> offsets(sizes.size(), rewriter.getIndexAttr(0));
-  SmallVector<OpFoldResult> strides(sizes.size(), rewriter.getIndexAttr(1));
-  offsets[dim] = rewriter.getIndexAttr(begin);
-  sizes[dim] = rewriter.getIndexAttr(size);
-  return tensor::ExtractSliceOp::create(rewriter, loc, tensor, offsets, sizes,
-                                        strides);
+  return createSlice(rewriter, loc, tensor, dim, begin, size);
 }
 
 /// `source` in the form `[B, 1, S, x]`, if that is a reshape. Its dimensions
@@ -729,16 +732,6 @@ bool Absorber::doKeysBeginWithValues() {
          keys.matmul.getLhs() == values.matmul.getLhs();
 }
 
-Value Absorber::emitFirstColumns(Value rows, int64_t number) {
-  Location loc = op.getLoc();
-  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(rewriter, loc, rows);
-  sizes.back() = rewriter.getIndexAttr(number);
-  SmallVector<OpFoldResult> offsets(sizes.size(), rewriter.getIndexAttr(0));
-  SmallVector<OpFoldResult> strides(sizes.size(), rewriter.getIndexAttr(1));
-  return tensor::ExtractSliceOp::create(rewriter, loc, rows, offsets, sizes,
-                                        strides);
-}
-
 double Absorber::getSecondsBefore() {
   double result = getSeconds(keys.matmul) + getSeconds(op);
   if (values.matmul != keys.matmul)
@@ -798,7 +791,8 @@ AttentionOp Absorber::emitAttention() {
     rewriter.setInsertionPoint(attention);
     latent = emitKey(keyParts);
     if (doKeysBeginWithValues())
-      value = emitFirstColumns(latent, values.getLatentDim());
+      value = createSlice(rewriter, op.getLoc(), latent, /*dim=*/3,
+                          /*begin=*/0, values.getLatentDim());
   }
   Operation *unused = attention.getValue().getDefiningOp();
   rewriter.modifyOpInPlace(attention, [&] {

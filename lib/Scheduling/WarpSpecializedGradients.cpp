@@ -195,9 +195,9 @@ private:
     int64_t columns;
     bool consumerColumns;
   };
-  /// A kernel of the gradient of wide heads, and the sums of head dims: of its
-  /// result, of stationary tiles and of streamed tiles. The kernel needs only
-  /// the columns of its result of `streamedColumns` more.
+  /// A kernel of the gradient of wide heads, and the columns of its result, of
+  /// all its stationary tiles and of all its streamed tiles. `streamedColumns`
+  /// counts streamed tiles of which it reads only the columns of its result.
   struct WideKernel {
     int64_t result, stationary, streamed, streamedColumns;
     double registersPerRow;

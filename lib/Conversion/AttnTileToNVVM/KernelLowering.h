@@ -43,6 +43,10 @@ DenseMap<Operation *, IdleWarps> getIdleWarps(attn_tile::KernelOp kernel);
 /// and copies do not determine their layout.
 bool holdsFragments(attn_tile::CreatePipeOp pipe);
 
+inline Value createI32(OpBuilder &builder, Location loc, int64_t value) {
+  return arith::ConstantIntOp::create(builder, loc, value, 32);
+}
+
 /// What the patterns need to know about the kernel they lower.
 struct KernelContext {
   KernelContext(const TargetInfo &target,
@@ -131,10 +135,6 @@ struct KernelContext {
             countWarps(op) * attn_tile::warpThreads};
   }
 
-  static Value createConstant(OpBuilder &builder, Location loc, int64_t value) {
-    return arith::ConstantIntOp::create(builder, loc, value, 32);
-  }
-
   int64_t getRows(VectorType type) const {
     return layout.getRowRegisters(type.getDimSize(0));
   }
@@ -164,12 +164,12 @@ struct KernelContext {
         layout.getNumThreads() == warpgroupSize) {
       auto modulo = [&](Value value, int64_t number) -> Value {
         return arith::AndIOp::create(builder, loc, value,
-                                     createConstant(builder, loc, number - 1));
+                                     createI32(builder, loc, number - 1));
       };
       Value inRole = warpgroup;
       if (first != 0)
         inRole = arith::SubIOp::create(builder, loc, warpgroup,
-                                       createConstant(builder, loc, first));
+                                       createI32(builder, loc, first));
       return {modulo(thread, warpgroupSize), inRole,
               modulo(warp, warpsPerWarpgroup), warpgroupSize};
     }
@@ -177,7 +177,7 @@ struct KernelContext {
       return {thread, warpgroup, warp, count};
     auto subtract = [&](Value value, int64_t amount) -> Value {
       return arith::SubIOp::create(builder, loc, value,
-                                   createConstant(builder, loc, amount));
+                                   createI32(builder, loc, amount));
     };
     return {subtract(thread, first * warpgroupSize), subtract(warpgroup, first),
             subtract(warp, first * warpsPerWarpgroup), count};
@@ -299,10 +299,6 @@ struct KernelPattern : public OpConversionPattern<OpTy> {
 inline bool isTile(Type type) {
   auto vector = dyn_cast<VectorType>(type);
   return vector && vector.getRank() <= 2;
-}
-
-inline Value createI32(OpBuilder &builder, Location loc, int64_t value) {
-  return arith::ConstantIntOp::create(builder, loc, value, 32);
 }
 
 inline Value emitAdd(OpBuilder &builder, Location loc, Value lhs, int64_t rhs) {

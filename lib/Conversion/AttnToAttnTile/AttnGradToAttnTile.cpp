@@ -64,9 +64,11 @@ private:
   /// Allocates the workspace.
   void makeWorkspace(const KernelDropout &dropout);
   /// Writes a kernel with the schedule `part`, and its launch. `reads` are
-  /// further values that its regions read.
+  /// further values that its regions read. `firstColumn` is the first column of
+  /// its result.
   void writeKernel(Attribute part, StringRef name, ArrayRef<Value> operands,
-                   ArrayRef<Value> reads, KernelBody writeBody);
+                   ArrayRef<Value> reads, KernelBody writeBody,
+                   int64_t firstColumn = 0);
   /// Writes a kernel with the schedule `part` for each tile of the columns of
   /// its result, of which there are `headDim`, and their launches.
   void writeKernels(Attribute part, StringRef name, int64_t headDim,
@@ -360,9 +362,9 @@ void GradLowering::makeWorkspace(const KernelDropout &dropout) {
 
 void GradLowering::writeKernel(Attribute part, StringRef name,
                                ArrayRef<Value> operands, ArrayRef<Value> reads,
-                               KernelBody writeBody) {
+                               KernelBody writeBody, int64_t firstColumn) {
   auto partSchedule = cast<ScheduleAttrInterface>(part);
-  GradKernelWriter writer(rewriter, law, partSchedule);
+  GradKernelWriter writer(rewriter, law, partSchedule, firstColumn);
   for (Value operand : operands)
     writer.addOperand(operand);
   writer.addCaptures(reads);
@@ -378,16 +380,11 @@ void GradLowering::writeKernels(Attribute part, StringRef name, int64_t headDim,
   int64_t tile = partSchedule.getHeadDimTile();
   int64_t count = countHeadDimTiles(headDim, partSchedule);
   for (int64_t i = 0; i < count; ++i) {
-    GradKernelWriter writer(rewriter, law, partSchedule,
-                            /*firstColumn=*/i * tile);
-    for (Value operand : operands)
-      writer.addOperand(operand);
-    writer.addCaptures(captures);
-    std::string suffix = ("_grad_" + name).str();
+    std::string kernel = name.str();
     if (count > 1)
-      suffix += "_" + std::to_string(i);
-    writeBody(writer, createKernel(rewriter, op, partSchedule, symbols,
-                                   suffix + "_kernel", writer.getOperands()));
+      kernel += "_" + std::to_string(i);
+    writeKernel(part, kernel, operands, captures, writeBody,
+                /*firstColumn=*/i * tile);
   }
 }
 

@@ -41,9 +41,9 @@ static int64_t countElementsOfThread(int64_t headDim, bool areListed) {
   return number;
 }
 
-/// KV splits that are loaded at once, and listed splits.
-static constexpr int64_t maxUnrolled = 16, maxUnrolledListed = 4,
-                         maxUnrolledWide = 8;
+/// KV splits that are loaded at once: of all query tiles; where work items list
+/// theirs or there are few; of wide heads.
+static constexpr int64_t maxUnrolled = 16, fewSplits = 4, maxUnrolledWide = 8;
 
 /// Emits the number of splits of each query tile, all of which have as many.
 static Value emitNumSplits(ScalarKernelBuilder &b,
@@ -215,7 +215,7 @@ private:
 
   ScalarKernelBuilder b;
   attn_tile::StreamingOpInterface streaming;
-  /// `headDimBlock` elements of the head dim are those of a work item.
+  /// A work item combines `headDimBlock` elements of the head dim.
   int64_t headDim, elementsOfThread, headDimBlock, headDimBlocks;
   /// Query heads that are rows of a tile.
   int64_t headsOfTile;
@@ -495,7 +495,7 @@ void CombineWriter::writeElements(ArrayRef<Element> places) {
   std::optional<int64_t> constant = getConstantIntValue(numSplits);
   // Most query tiles have few listed splits. So have rows of wide heads where
   // there are many of them, and loads of splits that do not exist take time.
-  int64_t unrolled = workItemList            ? maxUnrolledListed
+  int64_t unrolled = workItemList            ? fewSplits
                      : elementsOfThread == 1 ? maxUnrolled
                                              : maxUnrolledWide;
   if (constant && *constant <= unrolled) {
@@ -506,13 +506,13 @@ void CombineWriter::writeElements(ArrayRef<Element> places) {
   } else {
     auto types = llvm::map_to_vector(
         states, [](Value value) { return value.getType(); });
-    Value areFew = b.compare(arith::CmpIPredicate::ule, numSplits,
-                             b.constant(maxUnrolledListed));
+    Value areFew =
+        b.compare(arith::CmpIPredicate::ule, numSplits, b.constant(fewSplits));
     auto ifOp = scf::IfOp::create(b, types, areFew, /*withElseRegion=*/true);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(ifOp.thenBlock());
     scf::YieldOp::create(b, combine(elements, states, b.constant(0),
-                                    /*isBounded=*/true, maxUnrolledListed));
+                                    /*isBounded=*/true, fewSplits));
     b.setInsertionPointToStart(ifOp.elseBlock());
     scf::YieldOp::create(b, combineInLoop(elements, states, unrolled));
     states = llvm::to_vector_of<Value>(ifOp.getResults());
