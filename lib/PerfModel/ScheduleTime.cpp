@@ -483,11 +483,6 @@ struct GradientKernel {
 };
 } // namespace
 
-/// The part of the copies to single stages that nothing hides, as each of the
-/// tiles of a step is read to a different end, and the further cycles of steps
-/// of wide heads (docs/experiments/wide-heads-gradients.md).
-static constexpr double exposedCopies = 0.7, wideStepCycles = 430;
-
 static attn::KernelTime
 estimateGradientKernel(const GradientKernel &kernel,
                        const attn::VisitedTiles &tiles,
@@ -509,10 +504,12 @@ estimateGradientKernel(const GradientKernel &kernel,
   time.exponentials = scores / double(device.special);
   time.step = time.mma + kernel.cyclesPerScore * threadScores +
               kernel.keepMaskCycles * scores;
-  time.step = kernel.stages == 1 ? time.step + exposedCopies * kernel.copyCycles
-                                 : std::max(time.step, kernel.copyCycles);
+  // Each of the tiles of a step is read to a different end.
+  time.step = kernel.stages == 1
+                  ? time.step + fit.exposedCopies * kernel.copyCycles
+                  : std::max(time.step, kernel.copyCycles);
   if (kernel.copyCycles > 0)
-    time.step += wideStepCycles;
+    time.step += fit.wideGradientStep;
   time.chain = time.mma / double(kernel.consumers) +
                kernel.cyclesPerScore * threadScores;
   time.mask =

@@ -134,8 +134,9 @@ static LogicalResult verifyGivenSchedule(Operation *op, Attribute schedule,
   if (!isa<AttentionOp, attn_tile::StreamingGradOpInterface>(op))
     return op->emitOpError("cannot have schedule '")
            << schedule << "', it is for attention and gradients";
-  return success(succeeded(choice.getBelow().verifyUse(op, target)) &&
-                 succeeded(choice.getFrom().verifyUse(op, target)));
+  return failure(choice.any([&](ScheduleAttrInterface each) {
+    return failed(each.verifyUse(op, target));
+  }));
 }
 
 /// Gives `op` the schedule `expected`, or checks that the one it has is of the

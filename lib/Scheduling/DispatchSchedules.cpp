@@ -136,7 +136,7 @@ namespace {
 /// A condition, and the schedules where it holds and where it does not.
 struct Choice {
   Value condition;
-  ScheduleAttrInterface holds, fails;
+  Attribute holds, fails;
 };
 } // namespace
 
@@ -168,7 +168,7 @@ static std::array<OpTy, 2> dispatchAtRunTime(OpBuilder &builder, OpTy op,
                                              const Choice &choice) {
   Location loc = op.getLoc();
   std::array<OpTy, 2> copies;
-  auto branch = [&](ScheduleAttrInterface schedule, OpTy &copy) {
+  auto branch = [&](Attribute schedule, OpTy &copy) {
     return [&, schedule](OpBuilder &body, Location) {
       copy = cast<OpTy>(body.clone(*op));
       copy.setScheduleAttr(schedule);

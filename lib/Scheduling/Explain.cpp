@@ -42,8 +42,7 @@ static ScheduleAttrInterface getSchedule(AttentionOpInterface op,
                                          const VisitedTiles &tiles) {
   Attribute chosen = op.getScheduleAttr();
   if (auto choice = dyn_cast_if_present<ByQueryLengthAttr>(chosen))
-    chosen = tiles.getNumQueries() < choice.getBound() ? choice.getBelow()
-                                                       : choice.getFrom();
+    chosen = choice.getFor(tiles.getNumQueries());
   return dyn_cast_if_present<ScheduleAttrInterface>(chosen);
 }
 
@@ -257,8 +256,12 @@ static void printDerivation(raw_ostream &os,
                       "query {0}, key {1}",
                       schedule.getQueryTile(), schedule.getKeyTile());
   // A choice by length has other tiles for other lengths.
-  if (auto choice =
-          dyn_cast_if_present<ByQueryLengthAttr>(attention.getScheduleAttr()))
+  auto choice =
+      dyn_cast_if_present<ByQueryLengthAttr>(attention.getScheduleAttr());
+  while (choice && schedule != choice.getBelow() &&
+         isa<ByQueryLengthAttr>(choice.getFrom()))
+    choice = cast<ByQueryLengthAttr>(choice.getFrom());
+  if (choice)
     os << (schedule == choice.getBelow() ? ", for less than "
                                          : ", for at least ")
        << choice.getBound() << " queries";

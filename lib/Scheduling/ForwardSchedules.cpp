@@ -366,11 +366,28 @@ attn::chooseMeasuredSchedule(AttentionOp op, const Target &target,
   return std::optional(timed.choose());
 }
 
-std::optional<ScheduleChoice>
-attn::chooseForwardSchedule(AttentionOp op, const Target &target,
-                            const DeviceModel &device) {
-  const ScheduleFamily &family =
-      ScheduleFamily::get(target, getElementTypeOrSelf(op.getQuery()));
+/// The schedule of packed queries that attend to keys in a KV cache, for
+/// sequences of any length, of which `longer` is for long ones.
+static ScheduleChoice
+addShortSequences(ScheduleChoice longer,
+                  ArrayRef<ShortSequenceSchedule> shortOnes) {
+  ScheduleChoice choice = std::move(longer);
+  for (const auto &[bound, candidate] : llvm::reverse(shortOnes)) {
+    auto outer = dyn_cast<ByQueryLengthAttr>(choice.schedule);
+    if (outer && outer.getBound() <= bound)
+      continue;
+    choice.schedule =
+        ByQueryLengthAttr::get(candidate.schedule.getContext(), bound,
+                               candidate.schedule, choice.schedule);
+    choice.reason = describe(candidate) + " for less than " +
+                    std::to_string(bound) + " queries; " + choice.reason;
+  }
+  return choice;
+}
+
+static std::optional<ScheduleChoice>
+chooseForLongSequences(AttentionOp op, const ScheduleFamily &family,
+                       const DeviceModel &device) {
   SmallVector<ScheduleCandidate> candidates = family.getCandidates(op, device);
   if (candidates.empty())
     return std::nullopt;
@@ -381,4 +398,18 @@ attn::chooseForwardSchedule(AttentionOp op, const Target &target,
       return choice;
   int64_t bound = 0;
   return chooseLargest(op, family.getLargest(op, device, bound), bound);
+}
+
+std::optional<ScheduleChoice>
+attn::chooseForwardSchedule(AttentionOp op, const Target &target,
+                            const DeviceModel &device) {
+  const ScheduleFamily &family =
+      ScheduleFamily::get(target, getElementTypeOrSelf(op.getQuery()));
+  std::optional<ScheduleChoice> choice =
+      chooseForLongSequences(op, family, device);
+  KVAddressingAttrInterface addressing = op.getAddressing();
+  if (!choice || !addressing.packsQueries() || !addressing.hasEntries())
+    return choice;
+  return addShortSequences(std::move(*choice),
+                           family.getForShortSequences(op, device));
 }

@@ -36,6 +36,8 @@ public:
   SmallVector<ScheduleCandidate> getAll();
   /// The one with the largest tiles.
   std::optional<ScheduleCandidate> getLargest();
+  /// Query heads as rows of small tiles, and splits.
+  SmallVector<ShortSequenceSchedule> getForShortSequences();
 
 private:
   KeyTileBounds getBounds(int64_t queryTile, int64_t warps);
@@ -194,13 +196,15 @@ SmallVector<ScheduleCandidate> MultistageSchedules::getAll() {
     all.push_back(std::move(candidate));
   }
   // Few queries for each head: the query heads of a key head are rows of tiles.
-  if (op.getGroupSize() == 1 || whyNotPackGqa(op))
+  int64_t queries = getDimSize(op.getQuery(), 2);
+  if (op.getGroupSize() == 1 || op.getAddressing().isListed() ||
+      whyNotPackGqa(op))
     return all;
   for (ScheduleCandidate candidate : SmallVector<ScheduleCandidate>(all)) {
     attn_tile::MultistageParameters parameters(
         cast<attn_tile::MultistageAttr>(Attribute(candidate.schedule)));
     if (parameters.splitKvWorkItems > 0 ||
-        !paysToPackGqa(op, parameters.queryTile))
+        !paysToPackGqa(op, queries, parameters.queryTile))
       continue;
     parameters.splitKvWorkItems = items;
     parameters.packGqa = true;
@@ -209,6 +213,23 @@ SmallVector<ScheduleCandidate> MultistageSchedules::getAll() {
     all.push_back(std::move(candidate));
   }
   return all;
+}
+
+SmallVector<ShortSequenceSchedule> MultistageSchedules::getForShortSequences() {
+  constexpr int64_t queryTile = 64;
+  if (hasWideHeads(op) || whyNotSplitKV(op) || whyNotPackGqa(op))
+    return {};
+  KeyTileBounds bounds = getBounds(queryTile, /*warps=*/4);
+  auto [keyTile, limit] = getLargestKeyTile(bounds);
+  if (keyTile == 0)
+    return {};
+  ScheduleCandidate candidate = makeCandidate(bounds, keyTile, limit);
+  attn_tile::MultistageParameters parameters(
+      cast<attn_tile::MultistageAttr>(Attribute(candidate.schedule)));
+  parameters.splitKvWorkItems = 2 * device.sms;
+  parameters.packGqa = op.getGroupSize() > 1;
+  candidate.schedule = makeSchedule(op.getContext(), parameters);
+  return {{queryTile, candidate}};
 }
 
 std::optional<ScheduleCandidate> MultistageSchedules::getSmallest() {
@@ -315,6 +336,11 @@ struct MultistageFamily : GPUScheduleFamily {
             MultistageSchedules(op, device).getLargest())
       return {*largest};
     return {};
+  }
+  SmallVector<ShortSequenceSchedule>
+  getForShortSequences(AttentionOp op,
+                       const DeviceModel &device) const override {
+    return MultistageSchedules(op, device).getForShortSequences();
   }
   std::optional<ScheduleChoice>
   chooseGradient(attn_tile::StreamingGradOpInterface op,

@@ -177,8 +177,7 @@ int64_t attn::getConversionRegisters(AttentionOpInterface op) {
   return registers;
 }
 
-bool attn::paysToPackGqa(AttentionOp op, int64_t queryTile) {
-  int64_t queries = getDimSize(op.getQuery(), 2);
+bool attn::paysToPackGqa(AttentionOp op, int64_t queries, int64_t queryTile) {
   return llvm::divideCeil(queries * op.getGroupSize(), queryTile) <
          op.getGroupSize() * llvm::divideCeil(queries, queryTile);
 }

@@ -67,8 +67,8 @@ bool convertsKeys(AttentionOpInterface op);
 int64_t getConversionRegisters(AttentionOpInterface op);
 
 /// Whether query heads as rows of tiles of `queryTile` rows make fewer tiles
-/// than a tile for each head. `op` must have a static number of queries.
-bool paysToPackGqa(AttentionOp op, int64_t queryTile);
+/// than a tile for each head, of `queries` queries each.
+bool paysToPackGqa(AttentionOp op, int64_t queries, int64_t queryTile);
 
 /// `bounds` with the shapes of `op`, the columns of whose values are divided
 /// among `numHeadDimTiles` work items.

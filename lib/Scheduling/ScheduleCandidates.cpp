@@ -68,8 +68,7 @@ std::string attn::describeGradientTime(attn_tile::StreamingGradOpInterface op,
   VisitedTiles tiles(op, sizes,
                      /*batch=*/0, /*head=*/0, VisitedTiles::createBudget());
   if (auto byLength = dyn_cast<ByQueryLengthAttr>(schedule))
-    schedule = tiles.getNumQueries() < byLength.getBound() ? byLength.getBelow()
-                                                           : byLength.getFrom();
+    schedule = byLength.getFor(tiles.getNumQueries());
   SmallVector<KernelTime> kernels =
       cast<ScheduleAttrInterface>(schedule).estimateKernels(tiles, device);
   if (kernels.empty())

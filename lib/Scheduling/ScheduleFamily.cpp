@@ -114,7 +114,7 @@ GPUScheduleFamily::getLinear(LinearAttentionGradOp op,
 }
 
 ScheduleAttrInterface GPUScheduleFamily::getScalar(MLIRContext *context) const {
-  Attribute schedule = attn_tile::ScalarAttr::get(context);
+  Attribute schedule = attn_tile::ScalarAttr::get(context, /*warps=*/1);
   return cast<ScheduleAttrInterface>(schedule).getPreparation();
 }
 

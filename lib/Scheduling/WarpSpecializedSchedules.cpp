@@ -44,10 +44,14 @@ public:
   /// The schedule with the largest tiles. If there is a second one, it is for
   /// at least `bound` queries.
   SmallVector<ScheduleCandidate> getLargest(int64_t &bound);
+  /// One consumer for few queries, and two for few queries with chunks of
+  /// more; query heads are rows of tiles.
+  SmallVector<ShortSequenceSchedule> getForShortSequences();
 
 private:
-  std::optional<ScheduleCandidate> getLargest(int64_t consumers,
-                                              int64_t maxKeyTile);
+  /// `packsGqa`: with several queries of several heads as rows of a tile.
+  std::optional<ScheduleCandidate>
+  getLargest(int64_t consumers, int64_t maxKeyTile, bool packsGqa = false);
   /// The largest tiles of two consumers, or of wide heads.
   std::optional<ScheduleCandidate> getMain(int64_t maxKeyTile);
   /// Candidates for heads that a work item computes as a whole, and for heads
@@ -56,7 +60,10 @@ private:
   SmallVector<ScheduleCandidate> getWide(int64_t maxKeyTile);
   /// Adds candidates that split keys where there are few work items.
   void addSplits(SmallVectorImpl<ScheduleCandidate> &all);
-  std::optional<ScheduleCandidate> getForFewQueriesIn(int64_t headDimTiles);
+  /// For `queries` queries of each sequence or head.
+  std::optional<ScheduleCandidate> getForFewQueriesIn(int64_t headDimTiles,
+                                                      int64_t queries);
+  std::optional<ScheduleCandidate> getForMixedSequences();
   /// Two consumers with columns of their own, where values are the first
   /// elements of keys, for any number of queries or for few.
   std::optional<ScheduleCandidate> getForValuesInKeys(bool areFewQueries);
@@ -125,7 +132,8 @@ static int64_t roundToPages(int64_t keyTile, AttentionOp op) {
 }
 
 std::optional<ScheduleCandidate>
-WarpSpecializedSchedules::getLargest(int64_t consumers, int64_t maxKeyTile) {
+WarpSpecializedSchedules::getLargest(int64_t consumers, int64_t maxKeyTile,
+                                     bool packsGqa) {
   KeyTileBounds bounds =
       withShapes(getConsumerBounds(consumers, device), op, numHeadDimTiles);
   bounds.maxKeyTile = maxKeyTile;
@@ -145,7 +153,9 @@ WarpSpecializedSchedules::getLargest(int64_t consumers, int64_t maxKeyTile) {
   // live.
   if (op.getDropoutMask())
     bounds.scoreBytes += bounds.elementBytes;
-  bounds.registers -= getQueryRegisters(op) + getConversionRegisters(op);
+  bounds.registers -=
+      (packsGqa ? getPackedQueryRegisters(op) : getQueryRegisters(op)) +
+      getConversionRegisters(op);
   // The producer takes registers for table entries (`attn-tile-split-roles`).
   if (op.getAddressing().getPageSize() != 0)
     bounds.registers -= 8;
@@ -334,7 +344,8 @@ WarpSpecializedSchedules::getForValuesInKeys(bool areFewQueries) {
   bounds.launchedRegisters = attn_tile::getLaunchedRegisters(
       (consumers + 1) * warpgroupThreads, /*ctasPerSm=*/1);
   bool packsGqa = areFewQueries && op.getGroupSize() > 1 &&
-                  !whyNotPackGqa(op) && paysToPackGqa(op, bounds.queryTile);
+                  !whyNotPackGqa(op) &&
+                  paysToPackGqa(op, queries, bounds.queryTile);
   bounds.registers -=
       (packsGqa ? getPackedQueryRegisters(op) : getQueryRegisters(op)) +
       (readsMaskMod ? 24 : 0) + (getScoreBytes(op) > 0 ? 24 : 0) +
@@ -365,24 +376,64 @@ WarpSpecializedSchedules::getForValuesInKeys(bool areFewQueries) {
 std::optional<ScheduleCandidate> WarpSpecializedSchedules::getForFewQueries() {
   if (auto candidate = getForValuesInKeys(/*areFewQueries=*/true))
     return candidate;
+  int64_t queries = getDimSize(op.getQuery(), 2);
+  if (op.getAddressing().isListed() || ShapedType::isDynamic(queries) ||
+      queries > warpgroupRows)
+    return std::nullopt;
   int64_t count = getMinHeadDimTiles(op);
-  std::optional<ScheduleCandidate> found = getForFewQueriesIn(count);
+  std::optional<ScheduleCandidate> found = getForFewQueriesIn(count, queries);
   while (isWide && !found && canDivideHeadDim(op, ++count))
-    found = getForFewQueriesIn(count);
+    found = getForFewQueriesIn(count, queries);
   return found;
 }
 
 std::optional<ScheduleCandidate>
-WarpSpecializedSchedules::getForFewQueriesIn(int64_t headDimTiles) {
+WarpSpecializedSchedules::getForMixedSequences() {
+  // Smaller tiles of keys make MMAs that are too small for chunks of prompts.
+  constexpr int64_t consumers = 2, minKeyTile = 64, maxKeyTile = 128;
+  // Conversions of tiles of 8 bits leave no registers for packed queries.
+  if (convertsKeys(op))
+    return std::nullopt;
+  bool packsGqa = op.getGroupSize() > 1;
+  std::optional<ScheduleCandidate> candidate =
+      getLargest(consumers, maxKeyTile, packsGqa);
+  if (!candidate || candidate->keyTile < minKeyTile ||
+      !isa<attn_tile::WarpSpecializedAttr>(Attribute(candidate->schedule)))
+    return std::nullopt;
+  attn_tile::WarpSpecializedParameters parameters(
+      cast<attn_tile::WarpSpecializedAttr>(Attribute(candidate->schedule)));
+  parameters.traversal = attn_tile::TraversalKind::Grid;
+  parameters.interleave = 0;
+  parameters.queryStages = 1;
+  parameters.packGqa = packsGqa;
+  // A CTA on each SM has one work item, or many with different lengths. More
+  // splits take longer to combine.
+  parameters.splitKvWorkItems = device.sms / 2;
+  candidate->schedule = makeSchedule(op.getContext(), parameters);
+  return candidate;
+}
+
+SmallVector<ShortSequenceSchedule>
+WarpSpecializedSchedules::getForShortSequences() {
+  if (isWide || whyNotSplitKV(op) || whyNotPackGqa(op))
+    return {};
+  SmallVector<ShortSequenceSchedule> all;
+  if (auto few = getForFewQueriesIn(/*headDimTiles=*/1, /*queries=*/1))
+    all.push_back({int64_t(device.calibration.shortSequenceQueries), *few});
+  // From a tile of queries on, tiles of one head are as full.
+  if (auto mixed = getForMixedSequences())
+    all.push_back({mixed->schedule.getQueryTile(), *mixed});
+  return all;
+}
+
+std::optional<ScheduleCandidate>
+WarpSpecializedSchedules::getForFewQueriesIn(int64_t headDimTiles,
+                                             int64_t queries) {
   // Measured with one query for each head: two stages of 64 keys at head dim
   // 128 keep enough bytes in flight, and larger tiles are slower
   // (docs/experiments/split-kv-decoding.md).
   constexpr int64_t stageBytes = 32 * 1024, stages = 2;
   constexpr int64_t streamedPromotion = 128;
-  int64_t queries = getDimSize(op.getQuery(), 2);
-  if (op.getAddressing().isListed() || ShapedType::isDynamic(queries) ||
-      queries > warpgroupRows)
-    return std::nullopt;
   KeyTileBounds bounds =
       withShapes(getConsumerBounds(1, device), op, headDimTiles);
   bounds.stages = stages;
@@ -405,7 +456,7 @@ WarpSpecializedSchedules::getForFewQueriesIn(int64_t headDimTiles) {
   // Packed queries are read by threads, which do not read 8 bits.
   bool packsGqa = op.getGroupSize() > 1 && !whyNotPackGqa(op) &&
                   !isFloat8(getElementTypeOrSelf(op.getQuery())) &&
-                  paysToPackGqa(op, bounds.queryTile);
+                  paysToPackGqa(op, queries, bounds.queryTile);
   bounds.registers -=
       packsGqa ? getPackedQueryRegisters(op) : getQueryRegisters(op);
   bounds.registers -= getConversionRegisters(op);
@@ -415,6 +466,7 @@ WarpSpecializedSchedules::getForFewQueriesIn(int64_t headDimTiles) {
   keyTile = roundToPages(keyTile, op);
   bool splits = !whyNotSplitKV(op);
   // Listed splits are sorted by their length, over all heads together.
+  bool isListed = op.getAddressing().isListed();
   bool balancesSplits = splits && paysToBalanceSplits(op);
   attn_tile::WarpSpecializedParameters parameters;
   parameters.queryTile = bounds.queryTile;
@@ -422,13 +474,13 @@ WarpSpecializedSchedules::getForFewQueriesIn(int64_t headDimTiles) {
   parameters.stages = stages;
   parameters.consumers = 1;
   parameters.traversal = attn_tile::TraversalKind::Grid;
-  parameters.interleave = balancesSplits ? 0 : 1;
+  parameters.interleave = balancesSplits || isListed ? 0 : 1;
   // Conversions take more time than copies, so that both CTAs of an SM must
   // have work. Idle warps gain only together with warps that have no rows
   // (docs/experiments/float8-kv-cache.md).
   int64_t busyCtas = convertsKeys(op) ? ctasPerSm : 1;
   parameters.skipEmptyRows =
-      convertsKeys(op) && hasEmptyWarps(op, queries, packsGqa);
+      convertsKeys(op) && !isListed && hasEmptyWarps(op, queries, packsGqa);
   parameters.idleWarpsConvert = parameters.skipEmptyRows;
   parameters.splitKvWorkItems = splits ? busyCtas * device.sms : 0;
   parameters.packGqa = packsGqa;
@@ -666,6 +718,11 @@ struct WarpSpecializedFamily : GPUScheduleFamily {
     if (std::optional<ScheduleCandidate> forFew = schedules.getForFewQueries())
       return {*forFew};
     return schedules.getLargest(bound);
+  }
+  SmallVector<ShortSequenceSchedule>
+  getForShortSequences(AttentionOp op,
+                       const DeviceModel &device) const override {
+    return WarpSpecializedSchedules(op, device).getForShortSequences();
   }
   std::optional<ScheduleChoice>
   chooseGradient(attn_tile::StreamingGradOpInterface op,

@@ -6,6 +6,6 @@
 !words = tensor<?x8x?x?xi32>
 func.func @rows(%seed: !state, %offset: !state, %out: !words) -> !words {
   %0 = attn.dropout_mask rows by(#attn.dropout<p = 0.125, rng = #attn.threefry>, %seed, %offset : !state, !state)
-      outs(%out : !words) schedule(#attn_tile.scalar) -> !words
+      outs(%out : !words) schedule(#attn_tile.scalar<warps = 4>) -> !words
   return %0 : !words
 }

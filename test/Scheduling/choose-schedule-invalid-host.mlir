@@ -68,6 +68,16 @@ func.func @pack_several(%q: memref<1x8x3x64xf32>, %k: memref<1x2x?x64xf32>, %o: 
 
 // -----
 
+func.func @pack_sequences(%q: memref<1x8x1x64xf32>, %k: memref<1x2x?x64xf32>, %o: memref<1x8x1x64xf32>, %n: memref<?xi32>) {
+  // expected-error-re @below {{cannot pack GQA heads as schedule '{{.*}}pack_gqa = true>' says: sequences have lengths of their own}}
+  attn.attention ins(%q, %k, %k : memref<1x8x1x64xf32>, memref<1x2x?x64xf32>, memref<1x2x?x64xf32>)
+      outs(%o : memref<1x8x1x64xf32>) sequences padded(%n, %n : memref<?xi32>, memref<?xi32>)
+      schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64, pack_gqa = true>)
+  return
+}
+
+// -----
+
 func.func @pack_sinks(%q: memref<1x8x1x64xf32>, %k: memref<1x2x?x64xf32>, %o: memref<1x8x1x64xf32>, %s: memref<8xf32>) {
   // expected-error-re @below {{cannot pack GQA heads as schedule '{{.*}}pack_gqa = true>' says: kernels of the host have one sink for a tile}}
   attn.attention ins(%q, %k, %k : memref<1x8x1x64xf32>, memref<1x2x?x64xf32>, memref<1x2x?x64xf32>)

@@ -21,6 +21,23 @@ func.func @dynamic(%q: memref<1x2x?x64xf32>, %k: memref<1x2x?x64xf32>, %o: memre
   return
 }
 
+// Three schedules.
+// CHECK-LABEL: func.func @three
+// CHECK:         %[[SHORT:.*]] = arith.cmpi ult, %{{.*}}, %c16{{.*}} : index
+// CHECK:         scf.if %[[SHORT]] {
+// CHECK-NEXT:      attn.attention {{.*}} schedule(#attn_tile.sequential<query_tile = 8, key_tile = 64>)
+// CHECK-NEXT:    } else {
+// CHECK:           scf.if
+// CHECK-NEXT:        attn.attention {{.*}} schedule(#attn_tile.sequential<query_tile = 16, key_tile = 64>)
+// CHECK-NEXT:      } else {
+// CHECK-NEXT:        attn.attention {{.*}} schedule(#attn_tile.sequential<query_tile = 32, key_tile = 64>)
+func.func @three(%q: memref<1x2x?x64xf32>, %k: memref<1x2x?x64xf32>, %o: memref<1x2x?x64xf32>) {
+  attn.attention ins(%q, %k, %k : memref<1x2x?x64xf32>, memref<1x2x?x64xf32>, memref<1x2x?x64xf32>)
+      outs(%o : memref<1x2x?x64xf32>)
+      schedule(#attn.by_query_length<bound = 16, below = #attn_tile.sequential<query_tile = 8, key_tile = 64>, from = #choice>)
+  return
+}
+
 // Gradients.
 // CHECK-LABEL: func.func @gradient
 // CHECK-SAME:    %[[Q:[a-z0-9]+]]: memref<1x2x?x64xf32>

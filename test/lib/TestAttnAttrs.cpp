@@ -143,7 +143,7 @@ int64_t OneRowTilesAttr::getQueryTile() const { return 1; }
 
 attn::ScheduleAttrInterface OneRowTilesAttr::getPreparation() const {
   return cast<attn::ScheduleAttrInterface>(
-      Attribute(attn_tile::ScalarAttr::get(getContext())));
+      Attribute(attn_tile::ScalarAttr::get(getContext(), /*warps=*/1)));
 }
 
 LogicalResult OneRowTilesAttr::verifyUse(Operation *op,

@@ -125,7 +125,7 @@ SmallVector<ScheduleCandidate> getBestSchedules(AttentionOp op,
 
 /// A schedule, and why it was chosen.
 struct ScheduleChoice {
-  /// An attribute of `ScheduleAttrInterface`, or a choice between two.
+  /// An attribute of `ScheduleAttrInterface`, or a choice between some.
   Attribute schedule;
   std::string reason;
 };

@@ -34,6 +34,12 @@ struct TypicalSizes {
   double leastGain;
 };
 
+/// A schedule for sequences of fewer than `bound` queries on average.
+struct ShortSequenceSchedule {
+  int64_t bound;
+  ScheduleCandidate candidate;
+};
+
 /// The schedules of one `KernelScheduleKind`. There is one object for each
 /// kind; none has state.
 class ScheduleFamily {
@@ -61,6 +67,14 @@ public:
   virtual SmallVector<ScheduleCandidate> getLargest(AttentionOp op,
                                                     const DeviceModel &device,
                                                     int64_t &bound) const = 0;
+  /// Schedules of packed queries that attend to keys in a KV cache, of which
+  /// many sequences have few: a chunk of a prompt and the new tokens of
+  /// other sequences. Ordered by their bounds; longer sequences have the
+  /// schedules above.
+  virtual SmallVector<ShortSequenceSchedule>
+  getForShortSequences(AttentionOp op, const DeviceModel &device) const {
+    return {};
+  }
   /// The schedule of the kernels of a gradient; `std::nullopt` if none fit. The
   /// dQ accumulator takes at most `dqWorkspaceBytes` bytes, if that is not
   /// negative, where there is another way.

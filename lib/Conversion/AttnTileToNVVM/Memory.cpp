@@ -51,12 +51,25 @@ struct PackGQALowering : public KernelPattern<PackGQAOp> {
                          adaptor.getSource());
     int64_t sourceRank = source.type.getRank();
     SmallVector<Value> values = {source.getPointer()};
-    for (int64_t dim = 0, e = type.getRank(); dim < e; ++dim)
-      values.push_back(type.isDynamicDim(dim)
-                           ? source.getSize(rewriter, loc, dim)
-                           : arith::ConstantIntOp::create(
-                                 rewriter, loc, type.getDimSize(dim), 64));
-    // Without queries, all queries of a head have the same element.
+    auto constant = [&](int64_t value) -> Value {
+      return arith::ConstantIntOp::create(rewriter, loc, value, 64);
+    };
+    auto layout = cast<PackedGQALayoutAttr>(type.getLayout());
+    for (int64_t dim = 0, e = type.getRank(); dim < e; ++dim) {
+      if (!type.isDynamicDim(dim)) {
+        values.push_back(constant(type.getDimSize(dim)));
+      } else if (dim != layout.getRows()) {
+        values.push_back(source.getSize(rewriter, loc, dim));
+      } else if (!op.hasQueries()) {
+        // All queries of a head have the same element.
+        values.push_back(constant(std::numeric_limits<int32_t>::max()));
+      } else {
+        Value queries = source.getSize(rewriter, loc, dim);
+        Value groupSize = constant(layout.getGroupSize());
+        values.push_back(
+            arith::MulIOp::create(rewriter, loc, queries, groupSize));
+      }
+    }
     for (int64_t dim = 0, e = type.getRank(); dim < e; ++dim)
       values.push_back(dim < sourceRank ? source.getStride(rewriter, loc, dim)
                                         : arith::ConstantIntOp::create(

@@ -219,11 +219,13 @@ Value GradLowering::getWorkItemList(MaskDim rows, int64_t size, int64_t extra) {
     return Value();
   Value &workItemList = workItemLists[{rows, {size, extra}}];
   if (!workItemList)
-    workItemList = listSequences(
-        rewriter, op,
-        {rows, size, extra, op.getChosenSchedule().getPreparation(),
-         rows == MaskDim::Key ? "_grad_work_items_keys" : "_grad_work_items"},
-        symbols);
+    workItemList = listSequences(rewriter, op,
+                                 {rows, size, extra,
+                                  op.getChosenSchedule().getPreparation(),
+                                  rows == MaskDim::Key ? "_grad_work_items_keys"
+                                                       : "_grad_work_items"},
+                                 symbols)
+                       .workItems;
   return workItemList;
 }
 

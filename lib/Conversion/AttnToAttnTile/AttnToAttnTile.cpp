@@ -113,11 +113,11 @@ static SmallVector<Value> getKernelOperands(OpBuilder &builder,
   SmallVector<Value> operands = {attention.getQuery(), attention.getKey(),
                                  transposedValues ? transposedValues
                                                   : attention.getValue()};
+  if (!splits || splits.areListed())
+    llvm::append_range(operands, attention.getDpsInits());
   if (splits) {
     operands.push_back(splits.out);
     llvm::append_range(operands, splits.statistics);
-  } else {
-    llvm::append_range(operands, attention.getDpsInits());
   }
   llvm::append_range(operands, op.getReductionOperands());
   for (Value operand : {attention.getHeadMap(), attention.getKeyLengths(),
@@ -174,6 +174,8 @@ static SequenceTiles getSequenceTiles(AttentionOpInterface attention) {
   ScheduleAttrInterface schedule = attention.getChosenSchedule();
   SequenceTiles tiles = {MaskDim::Query, schedule.getQueryTile(), /*extra=*/0,
                          schedule.getPreparation(), "_work_items"};
+  if (schedule.packsGqa())
+    tiles.rowsOfQuery = attention.getGroupSize();
   if (!listsSplits(attention))
     return tiles;
   // Twice the work items leave little imbalance: the longest come first, and
@@ -181,8 +183,6 @@ static SequenceTiles getSequenceTiles(AttentionOpInterface attention) {
   constexpr int64_t itemsOfSlot = 2;
   int64_t heads = schedule.packsGqa() ? attention.getNumKeyHeads()
                                       : attention.getNumQueryHeads();
-  if (schedule.packsGqa())
-    tiles.rowsOfQuery = attention.getGroupSize();
   tiles.keyTile = schedule.getKeyTile();
   tiles.splitTarget = std::max<int64_t>(
       itemsOfSlot * schedule.getSplitKvWorkItems() / heads, 1);
@@ -241,17 +241,17 @@ mlir::attn::lowerToKernel(RewriterBase &rewriter,
 
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint(attention);
-  Value workItemList;
+  SequenceLists sequences;
   if (attention.getAddressing().isListed() || listsSplits(attention))
-    workItemList = listSequences(rewriter, attention,
-                                 getSequenceTiles(attention), symbols);
-  KVSplits splits = emitKVSplits(rewriter, op, workItemList);
+    sequences = listSequences(rewriter, attention, getSequenceTiles(attention),
+                              symbols);
+  KVSplits splits = emitKVSplits(rewriter, op, sequences);
   Value transposedValues;
   if (schedule.readsTransposedValues(
           getElementTypeOrSelf(attention.getQuery())))
     transposedValues = transposeValues(rewriter, attention, symbols);
-  SmallVector<Value> operands =
-      getKernelOperands(rewriter, op, transposedValues, splits, workItemList);
+  SmallVector<Value> operands = getKernelOperands(
+      rewriter, op, transposedValues, splits, sequences.workItems);
   FailureOr<ListedTiles> listed = listTiles(rewriter, op, schedule, symbols);
   if (failed(listed))
     return failure();
@@ -268,13 +268,14 @@ mlir::attn::lowerToKernel(RewriterBase &rewriter,
 
   rewriter.setInsertionPointAfter(attention);
   const ClassifiedTiles &temporary = listed->temporary;
-  for (Value buffer : {workItemList, transposedValues, temporary.lists,
-                       temporary.order, temporary.bits, splits.buffer})
+  for (Value buffer :
+       {sequences.workItems, sequences.splitTiles, transposedValues,
+        temporary.lists, temporary.order, temporary.bits, splits.buffer})
     if (buffer)
       memref::DeallocOp::create(rewriter, attention.getLoc(), buffer);
   rewriter.setInsertionPoint(attention);
-  if (splits && failed(combineSplits(rewriter, op, splits, workItemList,
-                                     attention, symbols)))
+  if (splits && failed(combineSplits(rewriter, op, splits, sequences, attention,
+                                     symbols)))
     return failure();
   rewriter.eraseOp(attention);
   return kernel;

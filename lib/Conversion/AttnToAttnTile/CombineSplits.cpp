@@ -9,14 +9,15 @@
 // Each KV split writes an output of its own in f32, and statistics of it. The
 // operation emits the code that combines them. A work item is a block of the
 // head dim of one row, one element for each thread, so that the loads of all
-// splits are in flight at once.
+// splits are in flight at once. With listed splits it is a block of some rows,
+// and only tiles with several splits have work items.
 //
 //===----------------------------------------------------------------------===//
 
 #include "CombineSplits.h"
 #include "CreateKernel.h"
 #include "ScalarKernelBuilder.h"
-#include "WorkItemList.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
 #include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -27,18 +28,23 @@ using namespace mlir;
 using namespace mlir::attn;
 
 /// Elements of the head dim that a thread of a work item, a warp, combines:
-/// one, but of wide heads several. Their rows would have so many work items
-/// that the device takes longer to launch the CTAs than these to run; most work
-/// items of listed splits find that another one combines them
-/// (docs/experiments/latent-decoding.md).
+/// one, but of wide heads and listed splits several. Their rows would have so
+/// many work items that the device takes longer to launch the CTAs than these
+/// to run (docs/experiments/latent-decoding.md, kv-cache-serving.md).
 static int64_t countElementsOfThread(int64_t headDim, bool areListed) {
   constexpr int64_t most = 4, mostListed = 8;
   int64_t number = 1;
-  if (headDim > attn_tile::maxMmaColumns)
+  if (areListed || headDim > attn_tile::maxMmaColumns)
     while (number < (areListed ? mostListed : most) &&
            headDim % (2 * number * attn_tile::warpThreads) == 0)
       number *= 2;
   return number;
+}
+
+/// Rows that a work item of listed splits combines, each by a warp.
+static int64_t countRowsOfWorkItem(int64_t tileRows) {
+  constexpr int64_t most = 4;
+  return tileRows % most == 0 ? most : 1;
 }
 
 /// KV splits that are loaded at once: of all query tiles; where work items list
@@ -85,7 +91,7 @@ static Value emitNumSplits(ScalarKernelBuilder &b,
 /// The sizes of the buffer of the outputs of listed splits.
 static SmallVector<Value> emitListedSizes(ScalarKernelBuilder &b,
                                           AttentionOpInterface attention,
-                                          Value workItemList) {
+                                          const SequenceLists &lists) {
   ScheduleAttrInterface schedule = attention.getChosenSchedule();
   bool isPacked = schedule.packsGqa();
   int64_t rows = schedule.getQueryTile();
@@ -94,9 +100,7 @@ static SmallVector<Value> emitListedSizes(ScalarKernelBuilder &b,
     rows = std::min(rows, queries * (isPacked ? attention.getGroupSize() : 1));
   int64_t heads =
       isPacked ? attention.getNumKeyHeads() : attention.getNumQueryHeads();
-  Value items =
-      b.createOrFold<arith::SubIOp>(b.size(workItemList, 0), b.constant(1));
-  return {items, b.constant(heads), b.constant(rows),
+  return {b.constant(lists.maxParts), b.constant(heads), b.constant(rows),
           b.constant(attention.getVHeadDim())};
 }
 
@@ -137,7 +141,7 @@ static Value emitView(ScalarKernelBuilder &b, Value buffer,
 
 KVSplits attn::emitKVSplits(RewriterBase &rewriter,
                             attn_tile::StreamingOpInterface op,
-                            Value workItemList) {
+                            const SequenceLists &lists) {
   auto attention = cast<AttentionOpInterface>(op.getOperation());
   if (attention.getChosenSchedule().getSplitKvWorkItems() == 0)
     return {};
@@ -150,7 +154,7 @@ KVSplits attn::emitKVSplits(RewriterBase &rewriter,
   KVSplits splits;
   SmallVector<Value> sizes;
   if (listsSplits(attention)) {
-    sizes = emitListedSizes(b, attention, workItemList);
+    sizes = emitListedSizes(b, attention, lists);
   } else {
     splits.count = emitNumSplits(b, attention);
     if (isConstantIntValue(splits.count, 1))
@@ -197,10 +201,14 @@ private:
   /// An element as the code of the operation sees it.
   class ElementBuilder;
 
-  /// Combines the listed splits of one query tile, which begin at work item
-  /// `number`, for row `row` of the tile of kernel head `head`.
-  void writeListed(Value number, Value head, Value row, Value headDimIndex);
-  void writeBlock(const Element &first, Value exists);
+  /// Combines the splits of query tile `number` of those with several ones, for
+  /// the rows from `firstRow` on of the tile of kernel head `head`.
+  void writeListed(Value number, Value head, Value firstRow,
+                   Value headDimIndex);
+  void writeListedElements(const ListedWorkItem &item, Value headDimIndex);
+  void writeBlock(const Element &first);
+  /// Writes the elements of a thread, the first one of which is `first`.
+  void writeThread(const Element &first);
   void writeElements(ArrayRef<Element> places);
   /// Combines the splits from number `first` on, `number` of them, with the
   /// states of all elements. With `isBounded`, there may be fewer.
@@ -220,13 +228,14 @@ private:
   /// Query heads that are rows of a tile.
   int64_t headsOfTile;
   bool packsQueries;
-  Value splitOut, out, workItemList, numSplits, batches;
+  Value splitOut, out, workItemList, splitTiles, numSplits, batches;
   SmallVector<Value> statistics, rowResults;
   /// The captures of the region that maps elements of the output.
   IRMapping captured;
-  /// Of listed splits: the first work item, and the row and head in their
-  /// buffers.
-  Value firstItem, splitHead, splitRow;
+  /// Of listed splits: where the parts of the tile begin, and the row and head
+  /// in their buffers.
+  Value firstPart, splitHead, splitRow;
+  int64_t rowsOfWorkItem = 1;
 };
 } // namespace
 
@@ -277,7 +286,7 @@ CombineWriter::ElementBuilder::getPlace(int64_t split) {
     place = arith::MinUIOp::create(b, number, last);
   SmallVector<Value> row;
   if (writer.workItemList)
-    row = {b.add(writer.firstItem, place), writer.splitHead, writer.splitRow};
+    row = {b.add(writer.firstPart, place), writer.splitHead, writer.splitRow};
   else
     row = {b.add(b.mul(place, writer.batches), at.batch), at.head, at.row};
   places.push_back({number, row});
@@ -367,12 +376,15 @@ CombineWriter::CombineWriter(OpBuilder &builder,
   out = *next++;
   for (int64_t i = 1; i < attention.getNumDpsInits(); ++i)
     rowResults.push_back(*next++);
-  if (splits.areListed())
+  if (splits.areListed()) {
     workItemList = *next++;
-  else if (std::optional<int64_t> constant = getConstantIntValue(splits.count))
+    splitTiles = *next++;
+  } else if (std::optional<int64_t> constant =
+                 getConstantIntValue(splits.count)) {
     numSplits = b.constant(*constant);
-  else
+  } else {
     numSplits = *next++;
+  }
   for (Value capture : captures)
     captured.map(capture, *next++);
   Region *map = streaming.getOutputMap();
@@ -389,10 +401,14 @@ void CombineWriter::write() {
   batches = b.size(out, 0);
   Value heads = b.size(out, 1), blocks = b.constant(headDimBlocks);
   SmallVector<OpFoldResult> bounds;
-  int64_t tileRows = getDimSize(splitOut, 2);
+  int64_t rowBlocks = 1;
   if (workItemList) {
-    Value rows = b.constant(getDimSize(splitOut, 1) * tileRows * headDimBlocks);
-    bounds = {rows, emitNumListedWorkItems(b, workItemList)};
+    int64_t tileRows = getDimSize(splitOut, 2);
+    rowsOfWorkItem = countRowsOfWorkItem(tileRows);
+    rowBlocks = tileRows / rowsOfWorkItem;
+    Value blocksOfTile =
+        b.constant(getDimSize(splitOut, 1) * rowBlocks * headDimBlocks);
+    bounds = {blocksOfTile, emitNumSplitTiles(b, splitTiles)};
   } else {
     bounds = {batches, heads, b.mul(b.size(out, 2), blocks)};
   }
@@ -408,52 +424,69 @@ void CombineWriter::write() {
   auto [outer, block] = split(workItemList ? ids[0] : ids[2], headDimBlocks);
   Value headDimIndex = b.mul(block, b.constant(headDimBlock));
   if (!workItemList)
-    return writeBlock({ids[0], ids[1], outer, headDimIndex}, Value());
-  auto [head, row] = split(outer, tileRows);
-  writeListed(ids[1], head, row, headDimIndex);
+    return writeBlock({ids[0], ids[1], outer, headDimIndex});
+  auto [head, rowBlock] = split(outer, rowBlocks);
+  writeListed(ids[1], head, b.mul(rowBlock, b.constant(rowsOfWorkItem)),
+              headDimIndex);
 }
 
-void CombineWriter::writeListed(Value number, Value head, Value row,
+void CombineWriter::writeListed(Value number, Value head, Value firstRow,
                                 Value headDimIndex) {
-  ListedWorkItem item =
-      emitListedWorkItem(b, workItemList, number, /*isSplit=*/true);
+  ListedWorkItem item = emitSplitTile(b, workItemList, splitTiles, number);
   numSplits = item.numSplits;
-  firstItem = number;
+  firstPart = item.firstPart;
   splitHead = head;
-  splitRow = row;
-  Value isFirst =
-      b.compare(arith::CmpIPredicate::eq, item.split, b.constant(0));
-  Value exists =
-      b.both(isFirst, b.compare(arith::CmpIPredicate::slt,
-                                b.add(item.first, row), item.queryLength));
+  Value lanes = b.constant(attn_tile::warpThreads);
+  b.each(
+      b.constant(rowsOfWorkItem * attn_tile::warpThreads), [&](Value thread) {
+        splitRow = b.add(firstRow,
+                         arith::DivUIOp::create(b, thread, lanes).getResult());
+        Value first = b.add(
+            headDimIndex, arith::RemUIOp::create(b, thread, lanes).getResult());
+        Value exists = b.compare(arith::CmpIPredicate::slt,
+                                 b.add(item.first, splitRow), item.queryLength);
+        if (headDim % headDimBlock != 0)
+          exists = b.both(exists, b.compare(arith::CmpIPredicate::slt, first,
+                                            b.constant(headDim)));
+        auto ifOp = scf::IfOp::create(b, exists, /*withElseRegion=*/false);
+        OpBuilder::InsertionGuard guard(b);
+        b.setInsertionPointToStart(ifOp.thenBlock());
+        writeListedElements(item, first);
+      });
+}
+
+void CombineWriter::writeListedElements(const ListedWorkItem &item,
+                                        Value headDimIndex) {
   Value batch = packsQueries ? b.constant(0) : item.sequence;
-  Value query = b.add(item.queryRow, row);
+  Value head = splitHead, query = b.add(item.queryRow, splitRow);
   if (headsOfTile != 1) {
     // Row r is query r / g of query head r % g of the group.
     Value size = b.constant(headsOfTile);
     head = b.add(b.mul(head, size), arith::RemUIOp::create(b, query, size));
     query = arith::DivUIOp::create(b, query, size);
   }
-  writeBlock({batch, head, query, headDimIndex}, exists);
+  writeThread({batch, head, query, headDimIndex});
 }
 
-void CombineWriter::writeBlock(const Element &first, Value exists) {
+void CombineWriter::writeBlock(const Element &first) {
   Value number = b.constant(attn_tile::warpThreads);
   if (headDim % headDimBlock != 0)
     number = arith::MinUIOp::create(
         b, number, b.sub(b.constant(headDim), first.headDimIndex));
-  if (exists)
-    number = b.select(exists, number, b.constant(0));
   b.each(number, [&](Value thread) {
-    SmallVector<Element> places(elementsOfThread, first);
-    for (auto [i, at] : llvm::enumerate(places)) {
-      at.headDimIndex = b.add(first.headDimIndex, thread);
-      if (i != 0)
-        at.headDimIndex = b.add(
-            at.headDimIndex, b.constant(int64_t(i) * attn_tile::warpThreads));
-    }
-    writeElements(places);
+    Element at = first;
+    at.headDimIndex = b.add(first.headDimIndex, thread);
+    writeThread(at);
   });
+}
+
+void CombineWriter::writeThread(const Element &first) {
+  SmallVector<Element> places(elementsOfThread, first);
+  for (auto [i, at] : llvm::enumerate(places))
+    if (i != 0)
+      at.headDimIndex = b.add(first.headDimIndex,
+                              b.constant(int64_t(i) * attn_tile::warpThreads));
+  writeElements(places);
 }
 
 SmallVector<Value>
@@ -525,8 +558,9 @@ void CombineWriter::writeElements(ArrayRef<Element> places) {
 
 LogicalResult attn::combineSplits(RewriterBase &rewriter,
                                   attn_tile::StreamingOpInterface op,
-                                  const KVSplits &splits, Value workItemList,
-                                  Operation *place, SymbolTable &symbols) {
+                                  const KVSplits &splits,
+                                  const SequenceLists &lists, Operation *place,
+                                  SymbolTable &symbols) {
   auto attention = cast<AttentionOpInterface>(op.getOperation());
   SetVector<Value> used;
   if (Region *map = op.getOutputMap())
@@ -538,13 +572,18 @@ LogicalResult attn::combineSplits(RewriterBase &rewriter,
   llvm::append_range(operands, splits.statistics);
   llvm::append_range(operands, attention.getDpsInits());
   if (splits.areListed())
-    operands.push_back(workItemList);
+    operands.append({lists.workItems, lists.splitTiles});
   if (splits.count && !getConstantIntValue(splits.count))
     operands.push_back(splits.count);
   llvm::append_range(operands, *captures);
-  attn_tile::KernelOp kernel = createKernel(
-      rewriter, place, attention.getChosenSchedule().getPreparation(), symbols,
-      "_combine", operands);
+  ScheduleAttrInterface schedule =
+      attention.getChosenSchedule().getPreparation();
+  // On GPUs each row has a warp.
+  if (splits.areListed() && isa<attn_tile::ScalarAttr>(schedule))
+    schedule = cast<ScheduleAttrInterface>(Attribute(attn_tile::ScalarAttr::get(
+        op.getContext(), countRowsOfWorkItem(getDimSize(splits.out, 2)))));
+  attn_tile::KernelOp kernel =
+      createKernel(rewriter, place, schedule, symbols, "_combine", operands);
   OpBuilder::InsertionGuard guard(rewriter);
   CombineWriter(rewriter, op, splits, *captures, kernel).write();
   return success();

@@ -14,6 +14,7 @@
 #ifndef ATTN_LIB_CONVERSION_ATTNTOATTNTILE_COMBINESPLITS_H
 #define ATTN_LIB_CONVERSION_ATTNTOATTNTILE_COMBINESPLITS_H
 
+#include "WorkItemList.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Dialect/AttnTile/IR/StreamingOpInterface.h"
 #include "mlir/IR/PatternMatch.h"
@@ -28,8 +29,9 @@ struct KVSplits {
   Value count;
   /// Buffers of f32: `out` has the shape of the output, and each statistic that
   /// of a row result. They have more batch entries: entry `b` of split `s` is
-  /// entry `s * B + b`. Of listed splits, entry `i` has the rows of the query
-  /// tile of work item `i`, as the kernel sees them.
+  /// entry `s * B + b`. Of listed splits, each entry has the rows of a query
+  /// tile, as the kernel sees them, for one split of a tile that has several
+  /// (`ListedWorkItem::firstPart`).
   Value out;
   SmallVector<Value> statistics;
   /// The memory of all of them.
@@ -40,16 +42,16 @@ struct KVSplits {
 };
 
 /// Emits, before `op`, the number of splits that its schedule wants, and
-/// buffers for their results. `workItemList` lists the splits, if they are
-/// balanced.
+/// buffers for their results. `lists` has the splits, if they are balanced.
 KVSplits emitKVSplits(RewriterBase &rewriter,
-                      attn_tile::StreamingOpInterface op, Value workItemList);
+                      attn_tile::StreamingOpInterface op,
+                      const SequenceLists &lists);
 
 /// Writes the kernel that combines `splits` and maps elements of the output,
 /// and its launch before `place`.
 LogicalResult combineSplits(RewriterBase &rewriter,
                             attn_tile::StreamingOpInterface op,
-                            const KVSplits &splits, Value workItemList,
+                            const KVSplits &splits, const SequenceLists &lists,
                             Operation *place, SymbolTable &symbols);
 
 } // namespace mlir::attn

@@ -321,7 +321,7 @@ struct ConvertLinalgToAttnTile
     SymbolTableCollection symbolTables;
     IRRewriter rewriter(&getContext());
     auto schedule = cast<ScheduleAttrInterface>(
-        Attribute(attn_tile::ScalarAttr::get(&getContext())));
+        Attribute(attn_tile::ScalarAttr::get(&getContext(), /*warps=*/1)));
     for (linalg::LinalgOp op : ops) {
       LinalgKernelWriter writer(rewriter, op);
       if (failed(writer.analyze()))

@@ -78,10 +78,10 @@ static void moveMaskToRegion(OpBuilder &builder, AttentionOp op) {
   Location loc = op.getLoc();
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPoint(op);
-  auto length = [&](Value buffer) {
-    return builder.createOrFold<memref::DimOp>(loc, buffer, 2);
-  };
-  Value queryLength = length(op.getQuery()), keyLength = length(op.getKey());
+  // How many are stored: the device reads how many a sequence has.
+  Value numQueries = builder.createOrFold<memref::DimOp>(loc, op.getQuery(), 2);
+  Value numKeys = op.getAddressing().emitMaxKeys(builder, loc, op.getKey(),
+                                                 op.getPageTable());
   Region &region = op.getMaskMod();
   Value kept;
   if (region.empty()) {
@@ -95,14 +95,16 @@ static void moveMaskToRegion(OpBuilder &builder, AttentionOp op) {
     builder.setInsertionPointToEnd(&region.front());
   }
   auto at = region.getArguments();
-  // The device reads the number of keys of a cache.
-  if (Value lengths = op.getKeyLengths()) {
-    Value length = memref::LoadOp::create(builder, loc, lengths, at[0]);
-    keyLength = arith::IndexCastOp::create(builder, loc, builder.getIndexType(),
-                                           length);
-  }
+  KVAddressingAttrInterface addressing = op.getAddressing();
+  if (Value sequences = op.getQuerySequences())
+    numQueries =
+        emitQueryRows(builder, loc, addressing, sequences, numQueries, at[0])
+            .length;
+  Value sequences = op.getKeySequences();
+  if (Value lengths = sequences ? sequences : op.getKeyLengths())
+    numKeys = addressing.emitRows(builder, loc, lengths, numKeys, at[0]).length;
   Value isAttended = mask.emitPredicate(
-      builder, loc, {at[0], at[1], at[2], at[3], queryLength, keyLength});
+      builder, loc, {at[0], at[1], at[2], at[3], numQueries, numKeys});
   if (kept)
     isAttended = arith::AndIOp::create(builder, loc, kept, isAttended);
   YieldOp::create(builder, loc, isAttended);
@@ -118,7 +120,8 @@ AttentionOp attn::packGqa(RewriterBase &rewriter, AttentionOp attention) {
   // The default depends on the head dimension alone, which stays.
   auto packed = cast<AttentionOp>(rewriter.clone(*attention));
   moveMaskToRegion(rewriter, packed);
-  bool hasOneQuery = getDimSize(attention.getQuery(), 2) == 1;
+  bool hasOneQuery =
+      !attention.hasSequences() && getDimSize(attention.getQuery(), 2) == 1;
   for (Region *region :
        {&packed.getScoreMod(), &packed.getMaskMod(), &packed.getEpilogue()})
     unpackPositions(rewriter, *region, groupSize, hasOneQuery);

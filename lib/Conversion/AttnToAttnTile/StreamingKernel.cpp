@@ -71,8 +71,8 @@ private:
     Value batch, keyBatch, keyHead, firstQueryRow, firstKeyRow;
     /// Its KV split, of how many; null without split-KV.
     Value split, numSplits;
-    /// The number of a listed work item.
-    Value number;
+    /// Of a listed work item: where the parts of the result of its tile begin.
+    Value firstPart;
     /// Its first column of the values; null if it has all columns.
     Value firstColumn;
     /// The first query of its cluster, whose CTAs iterate over the same key
@@ -97,6 +97,9 @@ private:
   /// The key head that the queries of `head` attend.
   Value emitKeyHead(Value head);
   void writeWorkItem(const WorkItem &item);
+  /// Stores the results of `tile`, or of its split of the keys if `arePartial`.
+  void writeResults(Tile &tile, ValueRange state, bool arePartial);
+  void writeListedResults(Tile &tile, ValueRange state);
   /// Reports an entry of the head map that is not a key head, and a number of
   /// keys that the cache has no room for.
   void checkInputs(const WorkItem &item);
@@ -166,8 +169,10 @@ private:
   /// CTAs of a cluster, which iterate over key tiles together.
   int64_t clusterSize;
   Value query, key, value, out, headMap, fault;
-  /// The row results, or the statistics of each KV split.
   SmallVector<Value> rowResults;
+  /// The output and the statistics of KV splits.
+  Value splitOut;
+  SmallVector<Value> splitStatistics;
   KVAddressingAttrInterface addressing;
   /// The number of keys of each batch entry, and its pages; null if the keys
   /// have no lengths, or are not in pages.
@@ -216,8 +221,9 @@ public:
   void storeOutput(Value tile) override;
   void storeRows(unsigned index, Value rows) override;
 
-  /// Begins the code after the loop.
-  void beginResults();
+  /// Begins the code after the loop, which stores to the split buffers if
+  /// `arePartial`.
+  void beginResults(bool arePartial);
 
   KernelWriter &writer;
   const WorkItem item;
@@ -228,6 +234,7 @@ public:
 private:
   /// The batch entry and the first row of results, where each KV split has its
   /// own.
+  bool arePartial = false;
   Value resultBatch, resultRow;
 };
 
@@ -316,11 +323,15 @@ void KernelWriter::takeArguments(ValueRange captures, const KVSplits &splits) {
   query = storedQuery = *next++;
   key = *next++;
   value = *next++;
-  out = *next++;
-  int64_t numRowResults = isSplit ? streaming.getNumSplitStatistics()
-                                  : attention.getNumDpsInits() - 1;
-  for (int64_t i = 0; i < numRowResults; ++i)
-    rowResults.push_back(*next++);
+  auto take = [&](Value &output, SmallVector<Value> &ofRows, int64_t number) {
+    output = *next++;
+    for (int64_t i = 0; i < number; ++i)
+      ofRows.push_back(*next++);
+  };
+  if (!isSplit || listsItsSplits)
+    take(out, rowResults, attention.getNumDpsInits() - 1);
+  if (isSplit)
+    take(splitOut, splitStatistics, streaming.getNumSplitStatistics());
   for (Value operand : streaming.getReductionOperands())
     reductionArguments.map(operand, *next++);
   if (attention.getHeadMap())
@@ -361,11 +372,15 @@ void KernelWriter::packGqa() {
     };
     pack(query);
     // Buffers of listed splits have the rows of tiles.
-    if (!listsItsSplits) {
+    if (isSplit && !listsItsSplits) {
+      pack(splitOut);
+      llvm::for_each(splitStatistics, pack);
+    } else {
       pack(out);
       llvm::for_each(rowResults, pack);
     }
-    numRows *= groupSize;
+    if (!ShapedType::isDynamic(numRows))
+      numRows *= groupSize;
   }
   // The operands of one query have been reshaped, but not those with an entry
   // for each head.
@@ -374,10 +389,12 @@ void KernelWriter::packGqa() {
     if (!entries)
       continue;
     int64_t groupSize = getDimSize(entries, 0) / attention.getNumKeyHeads();
-    reductionArguments.map(operand.value, attn_tile::PackGQAOp::create(
-                                              b, entries, /*rows=*/1, groupSize,
-                                              numRows / groupSize)
-                                              .getResult());
+    int64_t numQueries =
+        ShapedType::isDynamic(numRows) ? numRows : numRows / groupSize;
+    reductionArguments.map(operand.value,
+                           attn_tile::PackGQAOp::create(b, entries, /*rows=*/1,
+                                                        groupSize, numQueries)
+                               .getResult());
   }
 }
 
@@ -419,9 +436,9 @@ void KernelWriter::write() {
 }
 
 void KernelWriter::readListedWorkItem(WorkItem &item, Value number) {
-  item.number = number;
   ListedWorkItem listed =
-      emitListedWorkItem(b, workItemList, item.number, listsItsSplits);
+      emitListedWorkItem(b, workItemList, number, listsItsSplits);
+  item.firstPart = listed.firstPart;
   item.split = listed.split;
   item.numSplits = listed.numSplits;
   item.sequence = listed.sequence;
@@ -522,13 +539,32 @@ void KernelWriter::writeWorkItem(const WorkItem &item) {
                                       loop.getInductionVar(),
                                       loop.getRegionIterArgs()));
   }
-  tile.beginResults();
-  if (isSplit)
-    streaming.emitFinalizeSplit(tile, loop.getResults());
+  if (listsItsSplits)
+    writeListedResults(tile, loop.getResults());
   else
-    streaming.emitFinalize(tile, loop.getResults());
+    writeResults(tile, loop.getResults(), isSplit);
   if (headMap || (keyLengths && !workItemList))
     checkInputs(item);
+}
+
+void KernelWriter::writeResults(Tile &tile, ValueRange state, bool arePartial) {
+  tile.beginResults(arePartial);
+  if (arePartial)
+    streaming.emitFinalizeSplit(tile, state);
+  else
+    streaming.emitFinalize(tile, state);
+}
+
+/// A tile with one split has its results at once.
+void KernelWriter::writeListedResults(Tile &tile, ValueRange state) {
+  Value isWhole = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                                        tile.item.numSplits, b.index(1));
+  auto ifOp = scf::IfOp::create(b, isWhole, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(ifOp.thenBlock());
+  writeResults(tile, state, /*arePartial=*/false);
+  b.setInsertionPointToStart(ifOp.elseBlock());
+  writeResults(tile, state, /*arePartial=*/true);
 }
 
 /// Loads which rows the keys of a batch entry have. A length that is not valid
@@ -770,13 +806,16 @@ void KernelWriter::cloneRegion(Region &source, Block *target,
   attn_tile::YieldOp::create(b, mapping.lookupOrDefault(result));
 }
 
-void KernelWriter::Tile::beginResults() {
+void KernelWriter::Tile::beginResults(bool arePartial) {
+  this->arePartial = arePartial;
   resultBatch = item.batch;
   resultRow = item.firstQueryRow;
+  if (!arePartial)
+    return;
   if (writer.listsItsSplits) {
-    resultBatch = item.number;
+    resultBatch = arith::AddIOp::create(b, item.firstPart, split);
     resultRow = b.index(0);
-  } else if (split) {
+  } else {
     resultBatch = arith::AddIOp::create(
         b,
         arith::MulIOp::create(b, split, b.size(writer.storedQuery, 0))
@@ -788,20 +827,23 @@ void KernelWriter::Tile::beginResults() {
 void KernelWriter::Tile::storeOutput(Value tile) {
   // The output of a KV split is mapped when splits are combined.
   Region *map = writer.streaming.getOutputMap();
-  if (map && !writer.isSplit)
+  if (map && !arePartial)
     tile = emitEpilogue(b, *map,
                         {tile, item.batch, item.head, item.firstQuery,
                          item.queryLength, writer.attention.getVHeadDim(),
                          item.firstColumn},
                         writer.captured);
-  tile = b.round(tile, getElementTypeOrSelf(writer.out.getType()));
+  Value dest = arePartial ? writer.splitOut : writer.out;
+  tile = b.round(tile, getElementTypeOrSelf(dest.getType()));
   writer.storeTile(
-      item, tile, writer.out,
+      item, tile, dest,
       {resultBatch, item.head, resultRow, writer.getFirstColumn(item)});
 }
 
 void KernelWriter::Tile::storeRows(unsigned index, Value rows) {
-  writer.storeTile(item, rows, writer.rowResults[index],
+  ArrayRef<Value> results =
+      arePartial ? writer.splitStatistics : writer.rowResults;
+  writer.storeTile(item, rows, results[index],
                    {resultBatch, item.head, resultRow});
 }
 

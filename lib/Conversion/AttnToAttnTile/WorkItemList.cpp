@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The list is a memref<?x8xi32>. Row 0 begins with the number of work items;
-// row 1 + i is work item i, with the columns of `Field`. The kernels iterate
-// from the last work item to the first.
+// The list is a memref<?x8xi32>, with splits a memref<?x9xi32>. Row 0 begins
+// with the number of work items; row 1 + i is work item i, with the columns of
+// `Field`. The kernels iterate from the last work item to the first.
 //
 // For query tiles, sequences with few keys come first, so that CTAs end with
 // the shortest work items. Work items of a sequence are adjacent, so that they
@@ -23,8 +23,10 @@
 //
 // With balanced splits, a sequence of n kv tiles has about n / c splits for
 // each query tile, where c is such that all sequences together have the wanted
-// number of work items for each head. The last two columns are the split and
-// the number of splits. Sequences with long splits come first.
+// number of work items for each head. The last three columns are the split, the
+// number of splits, and where the parts of the result of a tile with several
+// splits begin. Another list, memref<?xi32>, has the number of these tiles, and
+// the first work item of each of them. Sequences with long splits come first.
 //
 // The kernel that writes the list has a work item for each sequence and one
 // more. Each of them loops over all sequences: its own tiles are placed after
@@ -52,12 +54,13 @@ enum Field : int64_t {
   QueryRow,
   KeyRow,
   Split,
-  NumSplits
+  NumSplits,
+  FirstPart
 };
 } // namespace
 
-/// Columns of the list: a work item takes 32 bytes.
-static constexpr int64_t numColumns = 8;
+/// Columns of a list with and without splits.
+static constexpr int64_t numColumns = 8, numSplitColumns = FirstPart + 1;
 
 bool attn::listsSplits(AttentionOpInterface attention) {
   ScheduleAttrInterface schedule = attention.getChosenSchedule();
@@ -93,10 +96,15 @@ private:
   /// The number of tiles of the sequences that come before `sequence` in the
   /// list, and of all sequences.
   std::pair<Value, Value> sumTiles(const Sequence &sequence);
-  /// Writes the `items` work items of a sequence whose tiles have `splits`
-  /// splits each, from row `first` on.
-  void writeSplitItems(const Sequence &sequence, Value first, Value items,
-                       Value splits);
+  /// Numbers of work items, of tiles with several splits, and of the splits of
+  /// these tiles.
+  struct SplitCounts {
+    Value items, tiles, parts;
+  };
+  SplitCounts countSplitItems(Value tiles, Value splits);
+  /// Writes the work items of a sequence, behind the ones that `before` counts.
+  void writeSplitItems(const Sequence &sequence, const SplitCounts &before,
+                       Value items, Value splits);
   void writeSequence(Value sequence);
   void writeSplits(Value sequence);
 
@@ -105,7 +113,7 @@ private:
   SequenceTiles request;
   bool isOfKeys, isAllOrNone;
   Block *entry;
-  Value querySequences, keySequences, workItemList, fault;
+  Value querySequences, keySequences, workItemList, splitTiles, fault;
   Value storedQueries, storedKeys;
   /// The longest sequences for which a stored keep mask has words; null if
   /// there is none.
@@ -124,8 +132,11 @@ WorkItemListWriter::WorkItemListWriter(OpBuilder &builder,
   auto *next = entry->args_begin();
   if (addressing.isListed())
     querySequences = *next++;
-  for (Value *argument :
-       {&keySequences, &workItemList, &fault, &storedQueries, &storedKeys})
+  keySequences = *next++;
+  workItemList = *next++;
+  if (request.splitTarget > 0)
+    splitTiles = *next++;
+  for (Value *argument : {&fault, &storedQueries, &storedKeys})
     *argument = *next++;
   if (next == entry->args_end())
     return;
@@ -157,9 +168,14 @@ SequenceRows WorkItemListWriter::readQueryRows(Value sequence) {
   if (!querySequences)
     return {b.constant(0), storedQueries,
             arith::ConstantIntOp::create(b, 1, 1)};
-  return limit(emitQueryRows(b, b.getLoc(), addressing, querySequences,
-                             storedQueries, sequence),
-               longestQueries);
+  SequenceRows rows =
+      limit(emitQueryRows(b, b.getLoc(), addressing, querySequences,
+                          storedQueries, sequence),
+            longestQueries);
+  if (request.rowsOfQuery != 1)
+    for (Value *queries : {&rows.first, &rows.length})
+      *queries = b.mul(*queries, b.constant(request.rowsOfQuery));
+  return rows;
 }
 
 /// `sequence` must be in bounds.
@@ -296,22 +312,41 @@ Value WorkItemListWriter::countSplits(Value keyLength, Value kvTilesOfSplit) {
   return arith::MaxUIOp::create(b, splits, b.constant(1));
 }
 
-void WorkItemListWriter::writeSplitItems(const Sequence &sequence, Value first,
-                                         Value items, Value splits) {
+WorkItemListWriter::SplitCounts
+WorkItemListWriter::countSplitItems(Value tiles, Value splits) {
+  Value zero = b.constant(0), items = b.mul(tiles, splits);
+  Value isWhole = b.compare(arith::CmpIPredicate::eq, splits, b.constant(1));
+  return {items, b.select(isWhole, zero, tiles),
+          b.select(isWhole, zero, items)};
+}
+
+void WorkItemListWriter::writeSplitItems(const Sequence &sequence,
+                                         const SplitCounts &before, Value items,
+                                         Value splits) {
+  Value one = b.constant(1);
+  Value isSplit = b.compare(arith::CmpIPredicate::ne, splits, one);
   b.each(items, [&](Value number) {
     Value tile = arith::DivUIOp::create(b, number, splits);
     Value split = arith::RemUIOp::create(b, number, splits);
     Value row = b.mul(tile, b.constant(request.size));
-    storeWorkItem(b.add(first, number),
+    Value item = b.add(before.items, number);
+    Value firstPart = b.add(before.parts, b.sub(number, split));
+    storeWorkItem(b.add(item, one),
                   {sequence.number, row, sequence.queryLength,
                    sequence.keyLength, b.add(sequence.queryRow, row),
-                   sequence.keyRow, split, splits});
+                   sequence.keyRow, split, splits, firstPart});
+    Value isFirst = b.compare(arith::CmpIPredicate::eq, split, b.constant(0));
+    auto ifOp = scf::IfOp::create(b, b.both(isSplit, isFirst),
+                                  /*withElseRegion=*/false);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(ifOp.thenBlock());
+    b.storeIndex(item, splitTiles, b.add(b.add(before.tiles, tile), one));
   });
 }
 
 void WorkItemListWriter::writeSplits(Value number) {
   using arith::CmpIPredicate;
-  Value zero = b.constant(0), one = b.constant(1);
+  Value zero = b.constant(0);
   auto getKeyLength = [&](const SequenceRows &keys) {
     return b.select(keys.isValid, keys.length, zero);
   };
@@ -333,23 +368,27 @@ void WorkItemListWriter::writeSplits(Value number) {
   });
   Sequence sequence = {number, own[0], own[1], own[2], own[3]};
   Value isBad = b.compare(CmpIPredicate::ne, own[4], zero);
-  Value kvTilesOfSplit =
-      arith::MaxUIOp::create(b, b.tiles(own[5], request.splitTarget), one);
+  Value kvTilesOfSplit = arith::MaxUIOp::create(
+      b, b.tiles(own[5], request.splitTarget), b.constant(1));
 
   // The number of keys of a split of each sequence orders them.
   Value splits = countSplits(sequence.keyLength, kvTilesOfSplit);
   Value keysOfSplit = arith::DivUIOp::create(b, sequence.keyLength, splits);
-  SmallVector<Value> places = b.sum(numSequences, 2, [&](Value s) {
+  SmallVector<Value> places = b.sum(numSequences, 5, [&](Value s) {
     SequenceRows queries = readQueryRows(s);
     Value length = getKeyLength(readKeyRows(s));
     Value splitsOfTile = countSplits(length, kvTilesOfSplit);
-    Value items = b.mul(countTiles(queries.length), splitsOfTile);
+    SplitCounts counts =
+        countSplitItems(countTiles(queries.length), splitsOfTile);
     Value other = arith::DivUIOp::create(b, length, splitsOfTile);
     Value isShorter = b.compare(CmpIPredicate::slt, other, keysOfSplit);
     Value isTie = b.both(b.compare(CmpIPredicate::eq, other, keysOfSplit),
                          b.compare(CmpIPredicate::slt, s, number));
     Value isBefore = b.either(isShorter, isTie);
-    return SmallVector<Value>{b.select(isBefore, items, zero), items};
+    return SmallVector<Value>{b.select(isBefore, counts.items, zero),
+                              b.select(isBefore, counts.tiles, zero),
+                              b.select(isBefore, counts.parts, zero),
+                              counts.items, counts.tiles};
   });
 
   // Boundaries that are not valid leave nothing that is in bounds. A number of
@@ -360,12 +399,13 @@ void WorkItemListWriter::writeSplits(Value number) {
   items = b.select(isLast, zero, items);
   if (isRefused)
     items = b.select(isRefused, zero, items);
-  writeSplitItems(sequence, b.add(places[0], one), items, splits);
+  writeSplitItems(sequence, {places[0], places[1], places[2]}, items, splits);
   b.each(b.toIndex(isLast), [&](Value) {
-    Value count = places[1];
-    if (isRefused)
-      count = b.select(isRefused, zero, count);
-    b.storeIndex(count, workItemList, {zero, zero});
+    auto count = [&](Value all) {
+      return isRefused ? b.select(isRefused, zero, all) : all;
+    };
+    b.storeIndex(count(places[3]), workItemList, {zero, zero});
+    b.storeIndex(count(places[4]), splitTiles, zero);
   });
   b.report(b.both(isLast, isBad),
            isAllOrNone ? ATTNRT_FAULT_SEQUENCES : ATTNRT_FAULT_KEY_LENGTHS,
@@ -407,19 +447,43 @@ static Value emitCapacity(ScalarKernelBuilder &b, AttentionOpInterface op,
   return b.select(isNone, zero, capacity);
 }
 
-Value attn::listSequences(RewriterBase &rewriter, AttentionOpInterface op,
-                          const SequenceTiles &tiles, SymbolTable &symbols) {
+/// The largest number of tiles that have several splits, in a list that aims at
+/// `splitTarget` work items: each has 3/2 of the kv tiles of a split, or more.
+static int64_t getMaxSplitTiles(int64_t splitTarget) {
+  return 2 * splitTarget / 3;
+}
+
+/// The largest number of splits of these tiles: rounding adds up to half a
+/// split to each tile.
+static int64_t getMaxParts(int64_t splitTarget) {
+  return splitTarget + llvm::divideCeil(getMaxSplitTiles(splitTarget), 2);
+}
+
+SequenceLists attn::listSequences(RewriterBase &rewriter,
+                                  AttentionOpInterface op,
+                                  const SequenceTiles &tiles,
+                                  SymbolTable &symbols) {
   Location loc = op.getLoc();
   ScalarKernelBuilder b(loc, rewriter);
   b.setInsertionPoint(op);
   Value rows = b.add(emitCapacity(b, op, tiles), b.constant(1));
-  auto workItemsType =
-      MemRefType::get({ShapedType::kDynamic, numColumns}, b.getI32Type());
-  Value workItemList = memref::AllocOp::create(b, workItemsType, rows);
+  bool areSplit = tiles.splitTarget > 0;
+  auto workItemsType = MemRefType::get(
+      {ShapedType::kDynamic, areSplit ? numSplitColumns : numColumns},
+      b.getI32Type());
+  SequenceLists lists;
+  lists.workItems = memref::AllocOp::create(b, workItemsType, rows);
+  if (areSplit) {
+    int64_t entries = 1 + getMaxSplitTiles(tiles.splitTarget);
+    lists.splitTiles =
+        memref::AllocOp::create(b, MemRefType::get(entries, b.getI32Type()));
+    lists.maxParts = getMaxParts(tiles.splitTarget);
+  }
   Value fault =
       attn_tile::ErrorFlagOp::create(b, MemRefType::get({1}, b.getI32Type()));
   Value queries = b.size(op.getQuery(), 2);
-  if (tiles.rowsOfQuery != 1)
+  // Of sequences the kernel reads numbers of queries, not of rows.
+  if (tiles.rowsOfQuery != 1 && !op.getQuerySequences())
     queries = b.mul(queries, b.constant(tiles.rowsOfQuery));
   KVAddressingAttrInterface addressing = op.getAddressing();
   Value keys = addressing.emitMaxKeys(b, loc, op.getKey(), op.getPageTable());
@@ -428,7 +492,10 @@ Value attn::listSequences(RewriterBase &rewriter, AttentionOpInterface op,
     operands = {op.getQuerySequences(), op.getKeySequences()};
   else
     operands = {op.getKeyLengths()};
-  operands.append({workItemList, fault, queries, keys});
+  operands.push_back(lists.workItems);
+  if (areSplit)
+    operands.push_back(lists.splitTiles);
+  operands.append({fault, queries, keys});
   // This limits packed sequences to the positions for which the mask has words.
   // Padded ones are never longer.
   if (Value mask = op.getDropoutMask(); mask && addressing.packsQueries()) {
@@ -445,7 +512,7 @@ Value attn::listSequences(RewriterBase &rewriter, AttentionOpInterface op,
   attn_tile::KernelOp kernel = createKernel(rewriter, op, tiles.preparation,
                                             symbols, tiles.suffix, operands);
   WorkItemListWriter(rewriter, op, tiles, kernel).write();
-  return workItemList;
+  return lists;
 }
 
 Value attn::emitNumListedWorkItems(ImplicitLocOpBuilder &builder,
@@ -476,5 +543,21 @@ ListedWorkItem attn::emitListedWorkItem(ImplicitLocOpBuilder &builder,
     return item;
   item.split = load(Split);
   item.numSplits = load(NumSplits);
+  item.firstPart = load(FirstPart);
   return item;
+}
+
+Value attn::emitNumSplitTiles(ImplicitLocOpBuilder &builder, Value splitTiles) {
+  ScalarKernelBuilder b(builder.getLoc(), builder);
+  Value most = b.sub(b.size(splitTiles, 0), b.constant(1));
+  return attn_tile::AssumeUpperBoundOp::create(
+      b, b.loadIndex(splitTiles, b.constant(0)), most);
+}
+
+ListedWorkItem attn::emitSplitTile(ImplicitLocOpBuilder &builder,
+                                   Value workItemList, Value splitTiles,
+                                   Value number) {
+  ScalarKernelBuilder b(builder.getLoc(), builder);
+  Value item = b.loadIndex(splitTiles, b.add(number, b.constant(1)));
+  return emitListedWorkItem(b, workItemList, item, /*isSplit=*/true);
 }

@@ -55,15 +55,35 @@ struct ListedWorkItem {
   /// The split of the keys, and the number of splits of its tile, whose work
   /// items follow one another. Null if the list has no splits.
   Value split, numSplits;
+  /// Of a tile with several splits: the number of the first one among the
+  /// splits of all of these tiles.
+  Value firstPart;
+};
+
+/// The lists of sequences, which the caller frees.
+struct SequenceLists {
+  /// The work items, `memref<?x?xi32>`.
+  Value workItems;
+  /// If the list has splits: the tiles with several ones, `memref<?xi32>`, and
+  /// how many splits these have at most.
+  Value splitTiles;
+  int64_t maxParts = 0;
 };
 
 /// Writes the kernel that lists the work items of `op`, and its launch before
-/// it. Returns the list, which the caller frees.
-Value listSequences(RewriterBase &rewriter, AttentionOpInterface op,
-                    const SequenceTiles &tiles, SymbolTable &symbols);
+/// it.
+SequenceLists listSequences(RewriterBase &rewriter, AttentionOpInterface op,
+                            const SequenceTiles &tiles, SymbolTable &symbols);
 
 /// Emits the number of work items in a list.
 Value emitNumListedWorkItems(ImplicitLocOpBuilder &builder, Value workItemList);
+
+/// Emits the number of tiles with several splits.
+Value emitNumSplitTiles(ImplicitLocOpBuilder &builder, Value splitTiles);
+
+/// Emits the work item of the first split of tile `number` of `splitTiles`.
+ListedWorkItem emitSplitTile(ImplicitLocOpBuilder &builder, Value workItemList,
+                             Value splitTiles, Value number);
 
 /// Emits work item `number` of a list, with its split if `isSplit`.
 ListedWorkItem emitListedWorkItem(ImplicitLocOpBuilder &builder,

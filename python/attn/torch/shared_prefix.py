@@ -55,19 +55,13 @@ def flash_attn_with_shared_prefix(
     _check(q, block_table, **entries)
     batch, queries, heads, _ = q.shape
     options: Dict = {"softmax_scale": softmax_scale, "softcap": softcap}
-    firsts = cu_groups[:-1].long().clamp(0, max(batch - 1, 0))
+    shared, tables = _find_shared(cu_groups, prefix_seqlens, block_table, batch)
     out0, lse0, _ = flash_attn_varlen_func(
-        q.flatten(0, 1), k_cache, v_cache, cu_groups * queries, seqused_k=prefix_seqlens,
-        block_table=block_table[firsts], return_attn_probs=True, **options,
+        q.flatten(0, 1), k_cache, v_cache, cu_groups if queries == 1 else cu_groups * queries,
+        seqused_k=prefix_seqlens, block_table=tables, return_attn_probs=True, **options,
     )  # fmt: skip
-    # Page `j` of the rest is page `j` after the prefix.
-    group = torch.searchsorted(cu_groups, torch.arange(batch, device=q.device, dtype=torch.int32), right=True) - 1
-    shared = prefix_seqlens[group]
-    pages = torch.arange(block_table.shape[1], device=q.device)
-    places = (shared // k_cache.shape[1])[:, None] + pages
-    rest = block_table.gather(1, places.clamp(max=block_table.shape[1] - 1))
     out1, lse1 = flash_attn_with_kvcache(
-        q, k_cache, v_cache, cache_seqlens=cache_seqlens - shared, block_table=rest, causal=causal,
+        q, k_cache, v_cache, cache_seqlens=cache_seqlens, cache_leftpad=shared, block_table=block_table, causal=causal,
         return_softmax_lse=True, **options,
     )  # fmt: skip
     out0 = out0.unflatten(0, (batch, queries)).transpose(1, 2)
@@ -75,3 +69,17 @@ def flash_attn_with_shared_prefix(
     out, lse = merge(out0, lse0, out1.transpose(1, 2), lse1)
     out = out.transpose(1, 2)
     return (out, lse) if return_softmax_lse else out
+
+
+def _find_shared(
+    cu_groups: Tensor, prefix_seqlens: Tensor, block_table: Tensor, batch: int
+) -> Tuple[Tensor, Tensor]:
+    """The number of keys that each entry has in common with its group, and the pages of each group."""
+    groups = prefix_seqlens.shape[0]
+    if groups == 1:
+        return prefix_seqlens.repeat(batch), block_table[:1]
+    numbers = torch.arange(batch, dtype=torch.int32, device=cu_groups.device)
+    # Kernels report groups that are not in order; until then no index leaves the tensors.
+    group = torch.searchsorted(cu_groups[1:], numbers, right=True, out_int32=True).clamp_(max=max(groups - 1, 0))
+    firsts = cu_groups[:-1].clamp(0, max(batch - 1, 0))
+    return prefix_seqlens.index_select(0, group), block_table.index_select(0, firsts)

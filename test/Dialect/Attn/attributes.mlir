@@ -136,6 +136,32 @@ func.func private @by_query_length() attributes {
 
 // -----
 
+// A choice among three.
+// CHECK: s = #attn.by_query_length<bound = 16, below = #attn_tile.sequential<query_tile = 8, key_tile = 64>,
+// CHECK-SAME:     {{^}} from = #attn.by_query_length<bound = 100, below = #attn_tile.sequential<query_tile = 16, key_tile = 64>,
+// CHECK-SAME:     {{^}} from = #attn_tile.sequential<query_tile = 32, key_tile = 64>>>
+#from = #attn.by_query_length<bound = 100, below = #attn_tile.sequential<query_tile = 16, key_tile = 64>,
+                              from = #attn_tile.sequential<query_tile = 32, key_tile = 64>>
+func.func private @by_query_lengths() attributes {
+  s = #attn.by_query_length<bound = 16, below = #attn_tile.sequential<query_tile = 8, key_tile = 64>, from = #from>
+}
+
+// -----
+
+#from = #attn.by_query_length<bound = 100, below = #attn_tile.sequential<query_tile = 16, key_tile = 64>,
+                              from = #attn_tile.sequential<query_tile = 32, key_tile = 64>>
+// expected-error @below {{'from' must be a schedule, or a choice with a larger bound than 100 (was #attn.by_query_length<bound = 100,}}
+func.func private @bounds() attributes {s = #attn.by_query_length<bound = 100, below = #attn_tile.sequential<query_tile = 16, key_tile = 64>,
+    from = #from>}
+
+// -----
+
+// expected-error @below {{'from' must be a schedule, or a choice with a larger bound than 100 (was 7 : i64)}}
+func.func private @from() attributes {s = #attn.by_query_length<bound = 100, below = #attn_tile.sequential<query_tile = 16, key_tile = 64>,
+    from = 7>}
+
+// -----
+
 // expected-error @below {{bound must be at least 2 (was 1)}}
 func.func private @bound() attributes {s = #attn.by_query_length<bound = 1, below = #attn_tile.sequential<query_tile = 16, key_tile = 64>,
     from = #attn_tile.sequential<query_tile = 32, key_tile = 64>>}

@@ -327,8 +327,22 @@ func.func private @sequential_key_tile() attributes {
 
 // -----
 
-// CHECK-LABEL: func private @scalar() attributes {s = #attn_tile.scalar}
-func.func private @scalar() attributes {s = #attn_tile.scalar}
+// CHECK-LABEL: func private @scalar() attributes {s = #attn_tile.scalar, t = #attn_tile.scalar<warps = 4>}
+func.func private @scalar() attributes {s = #attn_tile.scalar, t = #attn_tile.scalar<warps = 4>}
+
+// -----
+
+func.func private @scalar_warps() attributes {
+  // expected-error @below {{'warps' must be positive (was 0)}}
+  s = #attn_tile.scalar<warps = 0>
+}
+
+// -----
+
+func.func private @scalar_many_warps() attributes {
+  // expected-error @below {{'warps' must be at most 32 (was 33)}}
+  s = #attn_tile.scalar<warps = 33>
+}
 
 // -----
 

@@ -2034,7 +2034,7 @@ func.func @packed_rank_of_memref(%q: memref<1x8x3x64xf32>) {
 // -----
 
 func.func @packed_number_of_rows(%q: memref<1x8x3x64xf32>) {
-  // expected-error @below {{packed GQA layout needs a static number of rows that is a multiple of 'group_size' (4) in dimension 2}}
+  // expected-error @below {{packed GQA layout needs a number of rows that is a multiple of 'group_size' (4) in dimension 2 (was 13)}}
   %0 = attn_tile.pack_gqa %q : memref<1x8x3x64xf32> to memref<1x2x13x64xf32, #attn_tile.packed_gqa<rank = 4, rows = 2, group_size = 4>>
   return
 }

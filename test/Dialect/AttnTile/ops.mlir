@@ -909,11 +909,14 @@ attn_tile.kernel @order() {
 // CHECK-LABEL: @pack_gqa(
 // CHECK: attn_tile.pack_gqa %{{.*}} : memref<?x32x16x128xbf16> to memref<?x8x64x128xbf16, #attn_tile.packed_gqa<rank = 4, rows = 2, group_size = 4>>
 // CHECK: attn_tile.pack_gqa %{{.*}} : memref<32xf32> to memref<8x64xf32, #attn_tile.packed_gqa<rank = 2, rows = 1, group_size = 4>>
-func.func @pack_gqa(%q: memref<?x32x16x128xbf16>, %s: memref<32xf32>) {
+// CHECK: attn_tile.pack_gqa %{{.*}} : memref<1x32x?x128xbf16> to memref<1x8x?x128xbf16, #attn_tile.packed_gqa<rank = 4, rows = 2, group_size = 4>>
+func.func @pack_gqa(%q: memref<?x32x16x128xbf16>, %s: memref<32xf32>, %p: memref<1x32x?x128xbf16>) {
   %0 = attn_tile.pack_gqa %q : memref<?x32x16x128xbf16>
       to memref<?x8x64x128xbf16, #attn_tile.packed_gqa<rank = 4, rows = 2, group_size = 4>>
   %1 = attn_tile.pack_gqa %s : memref<32xf32>
       to memref<8x64xf32, #attn_tile.packed_gqa<rank = 2, rows = 1, group_size = 4>>
+  %2 = attn_tile.pack_gqa %p : memref<1x32x?x128xbf16>
+      to memref<1x8x?x128xbf16, #attn_tile.packed_gqa<rank = 4, rows = 2, group_size = 4>>
   return
 }
 

@@ -32,9 +32,12 @@ from sequences import check_sequence
 class PackedQueries(Paged):
     """A function whose queries are packed, and whose keys are in pages, or contiguous if the page size is 0."""
 
+    #: With a given schedule, whether the query heads of a key head are rows of tiles.
+    packs: bool = False
+
     @property
     def name(self) -> str:
-        return f"packed_queries_{super().name}"
+        return f"packed_queries_{super().name}{'_packs' if self.packs else ''}"
 
     def mlir(self) -> str:
         text = super().mlir()
@@ -42,6 +45,8 @@ class PackedQueries(Paged):
         if not self.page and self.heads == self.kv_heads:
             raise ValueError("types of contiguous keys must differ from types of queries")
         text = text.replace(f"tensor<?x{self.heads}x?x", f"tensor<1x{self.heads}x?x")
+        if self.packs:
+            text = text.replace("pack_gqa = false", "pack_gqa = true")
         text = text.replace("tensor.empty(%batch, %length)", "tensor.empty(%length)")
         text = text.replace("%lengths: tensor<?xi32>", "%cu: tensor<?xi32>, %lengths: tensor<?xi32>")
         return text.replace("key_lengths(%lengths : tensor<?xi32>)",
@@ -66,6 +71,16 @@ VARIANTS = [
     variant(64, 64, schedule=(3, 128, 2, True, "persistent", 0)),
     variant(64, 128, heads=(8, 2), mask="causal", schedule=(1, 64, 2, False, "grid", 1), split=132),
     variant(0, 128, heads=(8, 2), mask="causal"),
+    # Query heads as rows of tiles, with regions that see the head and the query of a row, and splits of one size.
+    variant(64, 128, heads=(8, 2), mask="causal", score="alibi"),
+    variant(16, 64, dtype="f16", heads=(8, 2), mask="window"),
+    variant(64, 192, 128, heads=(10, 2), mask="causal", score="softcap", lse=False),
+    variant(0, 256, heads=(8, 1), mask="window_both"),
+    variant(32, 96, heads=(6, 2), mask="causal", out="f32"),
+    variant(64, 128, heads=(16, 1), mask="causal", schedule=(2, 128, 2, True, "grid", 0), split=1000, packs=True),
+    variant(64, 128, heads=(8, 2), mask="causal", schedule=(2, 64, 2, False, "paired", 0), packs=True),
+    variant(64, 128, heads=(4, 2), mask="causal", dtype="f32", precision="high"),
+    variant(0, 64, heads=(6, 2), mask="causal", dtype="f32"),
 ]
 
 

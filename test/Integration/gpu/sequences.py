@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import attention
-from attention import ROUNDING, Case, Variant, compile_artifacts
+from attention import Case, Variant, compile_artifacts
 from device_suite import load, run_subset_suite
 
 
@@ -122,7 +122,7 @@ def check_sequence(torch, case, inputs, captures, out, lse):
     rows = torch.arange(case.queries, device="cuda")
     exact, exact_lse, spread = attention.attention(torch, case, *inputs, captures, heads, rows, True)
     out = out.double()
-    allowed = 2 * ROUNDING[v.dtype] * (spread + exact.norm(dim=-1)) + 1e-6
+    allowed = 2 * v.rounding * (spread + exact.norm(dim=-1)) + 1e-6
     ratio = (out - exact).norm(dim=-1) / allowed
     if not ratio.max().item() <= 1:
         where = (~(ratio <= 1)).nonzero()

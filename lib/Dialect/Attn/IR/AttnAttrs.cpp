@@ -80,8 +80,31 @@ void AttnDialect::printAttribute(Attribute attribute,
 LogicalResult
 ByQueryLengthAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                           int64_t bound, ScheduleAttrInterface below,
-                          ScheduleAttrInterface from) {
+                          Attribute from) {
   if (bound < 2)
     return emitError() << "bound must be at least 2 (was " << bound << ")";
+  auto choice = dyn_cast<ByQueryLengthAttr>(from);
+  if (choice ? choice.getBound() <= bound : !isa<ScheduleAttrInterface>(from))
+    return emitError()
+           << "'from' must be a schedule, or a choice with a larger "
+              "bound than "
+           << bound << " (was " << from << ")";
   return success();
+}
+
+ScheduleAttrInterface ByQueryLengthAttr::getFor(int64_t queries) const {
+  if (queries < getBound())
+    return getBelow();
+  if (auto choice = dyn_cast<ByQueryLengthAttr>(getFrom()))
+    return choice.getFor(queries);
+  return cast<ScheduleAttrInterface>(getFrom());
+}
+
+bool ByQueryLengthAttr::any(
+    function_ref<bool(ScheduleAttrInterface)> holds) const {
+  if (holds(getBelow()))
+    return true;
+  if (auto choice = dyn_cast<ByQueryLengthAttr>(getFrom()))
+    return choice.any(holds);
+  return holds(cast<ScheduleAttrInterface>(getFrom()));
 }

@@ -421,7 +421,9 @@ LogicalResult AccumulateOp::verify() {
 std::optional<std::string> attn::whyNotPackGqa(AttentionOp attention) {
   constexpr int64_t maxQueries = 64;
   int64_t queries = getDimSize(attention.getQuery(), 2);
-  if (ShapedType::isDynamic(queries) || queries < 1 || queries > maxQueries)
+  // Sequences may have few queries each, however many are stored.
+  if (!attention.hasSequences() &&
+      (ShapedType::isDynamic(queries) || queries < 1 || queries > maxQueries))
     return "it needs 1 to " + std::to_string(maxQueries) +
            " queries for each head (has " +
            (ShapedType::isDynamic(queries) ? std::string("any number")
@@ -429,13 +431,11 @@ std::optional<std::string> attn::whyNotPackGqa(AttentionOp attention) {
            ")";
   if (attention.getBlockMask())
     return "its block mask is for tiles of queries of one head";
-  if (queries > 1 && needsClassification(attention))
+  if (queries != 1 && needsClassification(attention))
     return "kernels classify the tiles of its mask, so that each tile of "
            "queries of one head has a list of key tiles";
   if (attention.getHeadMap())
     return "a head map gives each query head a key head of its own";
-  if (attention.hasSequences())
-    return "sequences have lengths of their own";
   if (attention.hasDropout())
     return "dropout depends on the query head";
   if (attention.getIdentity())
@@ -451,6 +451,8 @@ std::optional<std::string> attn::whyNotReshapeGqa(AttentionOp attention) {
   if (int64_t queries = getDimSize(attention.getQuery(), 2); queries != 1)
     return "kernels of the host need one query for each head (has " +
            std::to_string(queries) + ")";
+  if (attention.hasSequences())
+    return "sequences have lengths of their own";
   if (attention.getSinks())
     return "kernels of the host have one sink for a tile";
   return std::nullopt;

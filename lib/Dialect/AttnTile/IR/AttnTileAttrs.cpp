@@ -149,10 +149,11 @@ LogicalResult PackedGQALayoutAttr::verifyLayout(ArrayRef<int64_t> shape,
     return emitError() << "packed GQA layout needs a memref of rank "
                        << getRank() << " (has rank " << shape.size() << ")";
   int64_t rows = shape[getRows()];
-  if (ShapedType::isDynamic(rows) || rows % getGroupSize() != 0)
-    return emitError() << "packed GQA layout needs a static number of rows "
-                          "that is a multiple of 'group_size' ("
-                       << getGroupSize() << ") in dimension " << getRows();
+  if (!ShapedType::isDynamic(rows) && rows % getGroupSize() != 0)
+    return emitError() << "packed GQA layout needs a number of rows that is a "
+                          "multiple of 'group_size' ("
+                       << getGroupSize() << ") in dimension " << getRows()
+                       << " (was " << rows << ")";
   return success();
 }
 
@@ -612,6 +613,12 @@ LogicalResult MatmulSequentialParameters::verify(EmitErrorFn emitError) const {
       succeeded(verifyPositive(emitError, "row_tile", rowTile)) &&
       succeeded(verifyPositive(emitError, "column_tile", columnTile)) &&
       succeeded(verifyPositive(emitError, "depth_tile", depthTile)));
+}
+
+LogicalResult ScalarParameters::verify(EmitErrorFn emitError) const {
+  constexpr int64_t maxWarps = 32;
+  return success(succeeded(verifyPositive(emitError, "warps", warps)) &&
+                 succeeded(verifyAtMost(emitError, "warps", warps, maxWarps)));
 }
 
 LogicalResult MoveRowsParameters::verify(EmitErrorFn emitError) const {

@@ -350,7 +350,8 @@ SmallVector<int64_t> PackGQAOp::getPackedShape(ArrayRef<int64_t> shape,
   packed[rows - 1] /= groupSize;
   if (rows == static_cast<int64_t>(packed.size()))
     packed.push_back(0);
-  packed[rows] = numQueries * groupSize;
+  packed[rows] = ShapedType::isDynamic(numQueries) ? ShapedType::kDynamic
+                                                   : numQueries * groupSize;
   return packed;
 }
 
@@ -389,7 +390,9 @@ LogicalResult PackGQAOp::verify() {
     return emitOpError("source must have a static number of query heads that "
                        "is a multiple of 'group_size' (")
            << groupSize << ")";
-  int64_t queries = packed.getDimSize(rows) / groupSize;
+  int64_t numRows = packed.getDimSize(rows);
+  int64_t queries = ShapedType::isDynamic(numRows) ? ShapedType::kDynamic
+                                                   : numRows / groupSize;
   if (source.getRank() == rank && source.getDimSize(rows) != queries)
     return emitOpError("result has rows for ")
            << queries << " queries, the source has " << source.getDimSize(rows);

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Programmatic dependent launch: a kernel that first waits for its predecessors
-// may be launched before they end. Only small kernels are, since a kernel that
-// begins early takes room on the SMs.
+// may be launched before they end. A kernel that begins early takes room on the
+// SMs, so that one of the two must be small.
 //
 //===----------------------------------------------------------------------===//
 
@@ -75,8 +75,9 @@ struct AttnTileOverlapLaunchesPass
         }
         KernelOp kernel = getKernel(launch);
         KernelOp before = last ? getKernel(last) : nullptr;
-        if (kernel && before && launch.getStream() == last.getStream() &&
-            isSmall(kernel) && !isSmall(before)) {
+        if (kernel && before && !launch.getTogether() &&
+            launch.getStream() == last.getStream() &&
+            (isSmall(kernel) || isSmall(before))) {
           emitAtStart<AwaitLaunchesOp>(kernel);
           emitAtStart<AllowLaunchesOp>(before);
           launch.setEarly(true);

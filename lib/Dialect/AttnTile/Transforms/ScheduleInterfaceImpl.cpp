@@ -190,7 +190,7 @@ struct TiledSchedule
   }
   attn::ScheduleAttrInterface getPreparation(Attribute schedule) const {
     return cast<attn::ScheduleAttrInterface>(
-        Attribute(ScalarAttr::get(schedule.getContext())));
+        Attribute(ScalarAttr::get(schedule.getContext(), /*warps=*/1)));
   }
 };
 
@@ -216,7 +216,16 @@ struct GPUForwardSchedule : ForwardSchedule<Model, ScheduleAttr> {
   }
 };
 
-/// In kernels that prepare the work of others, one warp runs each work item.
+/// The passes of kernels without tiles, whose work items have `warps` warps.
+static void buildScalarPipeline(OpPassManager &pm, int64_t warps) {
+  pm.addPass(createAttnTileSetTraversalPass());
+  AttnTileSetLayoutPassOptions layout;
+  layout.warps = warps;
+  pm.addNestedPass<KernelOp>(createAttnTileSetLayoutPass(layout));
+  addCleanUp(pm);
+}
+
+/// In kernels that prepare the work of others, a few warps run each work item.
 struct ScalarSchedule
     : attn::ScheduleAttrInterface::ExternalModel<ScalarSchedule, ScalarAttr> {
   int64_t getQueryTile(Attribute) const { return 1; }
@@ -229,12 +238,8 @@ struct ScalarSchedule
     return emitWrongUse(attention, schedule,
                         "kernels that prepare the work of others");
   }
-  void buildKernelPipeline(Attribute, OpPassManager &pm) const {
-    pm.addPass(createAttnTileSetTraversalPass());
-    AttnTileSetLayoutPassOptions layout;
-    layout.warps = 1;
-    pm.addNestedPass<KernelOp>(createAttnTileSetLayoutPass(layout));
-    addCleanUp(pm);
+  void buildKernelPipeline(Attribute schedule, OpPassManager &pm) const {
+    buildScalarPipeline(pm, cast<ScalarAttr>(schedule).getWarps());
   }
 };
 
@@ -266,7 +271,7 @@ struct MoveRowsSchedule
   void buildKernelPipeline(Attribute schedule, OpPassManager &pm) const {
     if (cast<MoveRowsAttr>(schedule).getThreads() == 1)
       return;
-    ScalarSchedule().buildKernelPipeline(schedule, pm);
+    buildScalarPipeline(pm, /*warps=*/1);
   }
 };
 
@@ -613,7 +618,7 @@ struct LinearMultistageSchedule
   bool multipliesByWarps(Attribute) const { return true; }
   attn::ScheduleAttrInterface getPreparation(Attribute schedule) const {
     return cast<attn::ScheduleAttrInterface>(
-        Attribute(ScalarAttr::get(schedule.getContext())));
+        Attribute(ScalarAttr::get(schedule.getContext(), /*warps=*/1)));
   }
   /// Checks that `op` has no other chunks.
   template <typename OpTy>

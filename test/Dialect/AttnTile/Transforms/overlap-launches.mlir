@@ -2,8 +2,9 @@
 
 // CHECK-LABEL: attn_tile.kernel @tiles(
 // CHECK-NEXT:    attn_tile.allow_launches
+// CHECK-NEXT:    attn_tile.await_launches
 // CHECK:         memref.load
-// CHECK-NOT:     attn_tile.allow_launches
+// CHECK-NOT:     attn_tile.{{allow|await}}_launches
 attn_tile.kernel @tiles(%m: memref<8xf32>) {
   %c0 = arith.constant 0 : index
   %x = memref.load %m[%c0] : memref<8xf32>
@@ -13,28 +14,29 @@ attn_tile.kernel @tiles(%m: memref<8xf32>) {
 
 // CHECK-LABEL: attn_tile.kernel @small(
 // CHECK-NEXT:    attn_tile.await_launches
+// CHECK-NEXT:    attn_tile.allow_launches
 // CHECK:         memref.load
-// CHECK-NOT:     attn_tile.await_launches
+// CHECK-NOT:     attn_tile.{{allow|await}}_launches
 attn_tile.kernel @small(%m: memref<8xf32>) {
   %c0 = arith.constant 0 : index
   %x = memref.load %m[%c0] : memref<8xf32>
   attn_tile.return
 }
 
-// Only behind tiles, on the same stream, and only what is small.
+// Only on the same stream, only if one of the two is small, and not if CTAs run together.
 // CHECK-LABEL: func.func @launches
 func.func @launches(%m: memref<8xf32>) {
   // CHECK:      attn_tile.launch @small args
   attn_tile.launch @small args(%m : memref<8xf32>)
-  // CHECK-NEXT: attn_tile.launch @tiles args
+  // CHECK-NEXT: attn_tile.launch @tiles early args
   attn_tile.launch @tiles args(%m : memref<8xf32>)
   // CHECK-NEXT: memref.alloc
   %a = memref.alloc() : memref<8xf32>
   // CHECK-NEXT: attn_tile.launch @small early args
   attn_tile.launch @small args(%m : memref<8xf32>)
-  // CHECK-NEXT: attn_tile.launch @small args
+  // CHECK-NEXT: attn_tile.launch @small early args
   attn_tile.launch @small args(%m : memref<8xf32>)
-  // CHECK-NEXT: attn_tile.launch @tiles args
+  // CHECK-NEXT: attn_tile.launch @tiles early args
   attn_tile.launch @tiles args(%m : memref<8xf32>)
   // CHECK-NEXT: attn_tile.launch @tiles args
   attn_tile.launch @tiles args(%m : memref<8xf32>)
@@ -42,8 +44,12 @@ func.func @launches(%m: memref<8xf32>) {
   func.call @other(%m) : (memref<8xf32>) -> ()
   // CHECK-NEXT: attn_tile.launch @small args
   attn_tile.launch @small args(%m : memref<8xf32>)
-  // CHECK-NEXT: attn_tile.launch @tiles args
+  // CHECK-NEXT: attn_tile.launch @tiles early args
   attn_tile.launch @tiles args(%m : memref<8xf32>)
+  // CHECK-NEXT: attn_tile.launch @small early args
+  attn_tile.launch @small args(%m : memref<8xf32>)
+  // CHECK-NEXT: attn_tile.launch @tiles together args
+  attn_tile.launch @tiles together args(%m : memref<8xf32>)
   // CHECK-NEXT: attn_tile.fork_stream
   %side = attn_tile.fork_stream
   // CHECK-NEXT: attn_tile.launch @small on

@@ -379,22 +379,31 @@ def Attn_ScheduleParam
     : AttrOrTypeParameter<"::mlir::attn::ScheduleAttrInterface", "a schedule">;
 
 def Attn_ByQueryLengthAttr : Attn_Attr<"ByQueryLength", "by_query_length"> {
-  let summary = "one of two schedules, by the number of queries";
+  let summary = "one of several schedules, by the number of queries";
   let description = [{
     `below` where there are fewer than `bound` queries, `from` where there are
-    `bound` or more. Large query tiles are efficient on long sequences and waste
-    work at the ends of short ones, so that no single schedule serves all lengths
-    of a function whose sizes are dynamic. `attn-dispatch-schedules` replaces it by a
-    branch at run time.
+    `bound` or more. Packed sequences count with their mean number of queries. Large
+    query tiles are efficient on long sequences and waste work at the ends of short
+    ones, so that no single schedule serves all lengths of a function whose sizes are
+    dynamic. `from` may be a choice with a larger bound.
+    `attn-dispatch-schedules` replaces it by branches at run time.
 
     ```mlir
     #attn.by_query_length<bound = 3072, below = #a, from = #b>
     ```
   }];
   let parameters = (ins "int64_t":$bound, Attn_ScheduleParam:$below,
-                        Attn_ScheduleParam:$from);
+      AttrOrTypeParameter<"::mlir::Attribute",
+                          "a schedule, or a choice with a larger bound">:$from);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// The schedule for `queries` queries.
+    ::mlir::attn::ScheduleAttrInterface getFor(int64_t queries) const;
+    /// Whether `holds` is true of one of the schedules.
+    bool any(::llvm::function_ref<bool(::mlir::attn::ScheduleAttrInterface)>
+                 holds) const;
+  }];
 }
 
 def Attn_AnyScheduleAttr

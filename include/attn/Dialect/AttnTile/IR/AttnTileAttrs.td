@@ -194,9 +194,10 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
     - `balance_splits`: for KV caches with `key_lengths`. A small kernel lists the
       splits, so many for each batch entry that they have about the same number of
       keys. Without it, all batch entries have as many splits, whose number follows
-      from the longest entry that the cache has room for.
-    - `pack_gqa`: for a single query, the query heads that share a key head are
-      the rows of one tile.
+      from the longest entry that the cache has room for. Splits of packed and padded
+      sequences are always listed.
+    - `pack_gqa`: the queries of all query heads that share a key head are the rows of
+      one tile, for up to 64 queries or sequences.
     - `l2_promotion`: bytes, the parameter of `attn_tile.make_tensor_map`.
     - `ctas_per_sm`: CTAs that share the registers of an SM, so that one CTA
       begins or ends while another one computes.
@@ -551,16 +552,21 @@ def AttnTile_LinearMultistageAttr : AttnTile_Attr<
 }
 
 def AttnTile_ScalarAttr : AttnTile_Attr<"Scalar", "scalar", []> {
-  let summary = "one warp for each work item, on scalars alone";
+  let summary = "a few warps for each work item, on scalars alone";
   let description = [{
-    Strategy for small kernels that prepare the work of others on a GPU. Their
-    work items have no tiles. The threads of a warp divide the indices of
-    `attn_tile.reduce` and `attn_tile.thread_for` among them.
+    Strategy for small kernels that prepare the work of others on a GPU, or combine
+    its parts. Their work items have no tiles. The threads of `warps` warps divide the
+    indices of `attn_tile.reduce`, which needs one warp, and `attn_tile.thread_for`
+    among them.
 
     ```mlir
     #attn_tile.scalar
+    #attn_tile.scalar<warps = 4>
     ```
   }];
+  let parameters = (ins DefaultValuedParameter<"int64_t", "1">:$warps);
+  let assemblyFormat = "(`<` struct(params)^ `>`)?";
+  let genVerifyDecl = 1;
 }
 
 def AttnTile_MoveRowsAttr : AttnTile_Attr<"MoveRows", "move_rows", []> {

@@ -931,13 +931,14 @@ def AttnTileJoinAllocationsPass
 
 def AttnTileOverlapLaunchesPass
     : Attn_Pass<"attn-tile-overlap-launches", "::mlir::ModuleOp"> {
-  let summary = "launch small kernels while the preceding kernel runs";
+  let summary = "launch kernels behind or before small ones early";
   let description = [{
     A kernel on scalars alone takes about as long to start as to run. Where one
     is launched right behind a kernel on tiles, its launch becomes `early`
     (programmatic dependent launch), and it waits for the kernel on tiles before
     it does anything else. The kernel on tiles lets it begin as soon as all of
-    its CTAs have begun.
+    its CTAs have begun. The launch of any kernel right behind a kernel on scalars,
+    such as one that lists its work items, becomes early in the same way.
 
     ```mlir
     attn_tile.kernel @parts(...) { ... }
