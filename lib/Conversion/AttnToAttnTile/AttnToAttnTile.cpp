@@ -178,14 +178,17 @@ static SequenceTiles getSequenceTiles(AttentionOpInterface attention) {
     tiles.rowsOfQuery = attention.getGroupSize();
   if (!listsSplits(attention))
     return tiles;
-  // Twice the work items leave little imbalance: the longest come first, and
-  // have half of the keys that each CTA has on average.
-  constexpr int64_t itemsOfSlot = 2;
+  // Four times the work items leave little imbalance: the longest come first,
+  // and have a quarter of the keys that each CTA has on average. Twice as many
+  // are enough where they would have few keys: each begins with an idle tensor
+  // core, and its results are combined (docs/experiments/kv-cache-serving.md).
+  constexpr int64_t itemsOfSlot = 4, fewKeys = 4096;
   int64_t heads = schedule.packsGqa() ? attention.getNumKeyHeads()
                                       : attention.getNumQueryHeads();
   tiles.keyTile = schedule.getKeyTile();
   tiles.splitTarget = std::max<int64_t>(
       itemsOfSlot * schedule.getSplitKvWorkItems() / heads, 1);
+  tiles.fewKVTiles = llvm::divideCeil(fewKeys, tiles.keyTile);
   return tiles;
 }
 

@@ -23,10 +23,11 @@
 //
 // With balanced splits, a sequence of n kv tiles has about n / c splits for
 // each query tile, where c is such that all sequences together have the wanted
-// number of work items for each head. The last three columns are the split, the
-// number of splits, and where the parts of the result of a tile with several
-// splits begin. Another list, memref<?xi32>, has the number of these tiles, and
-// the first work item of each of them. Sequences with long splits come first.
+// number of work items for each head, or half of it if c is small. The last
+// three columns are the split, the number of splits, and where the parts of the
+// result of a tile with several splits begin. Another list, memref<?xi32>, has
+// the number of these tiles, and the first work item of each of them. Sequences
+// with long splits come first.
 //
 // The kernel that writes the list has a work item for each sequence and one
 // more. Each of them loops over all sequences: its own tiles are placed after
@@ -105,6 +106,8 @@ private:
   /// Writes the work items of a sequence, behind the ones that `before` counts.
   void writeSplitItems(const Sequence &sequence, const SplitCounts &before,
                        Value items, Value splits);
+  /// The kv tiles of a split, of `kvTiles` of all query tiles.
+  Value chooseKVTilesOfSplit(Value kvTiles);
   void writeSequence(Value sequence);
   void writeSplits(Value sequence);
 
@@ -344,6 +347,15 @@ void WorkItemListWriter::writeSplitItems(const Sequence &sequence,
   });
 }
 
+Value WorkItemListWriter::chooseKVTilesOfSplit(Value kvTiles) {
+  int64_t half = std::max<int64_t>(request.splitTarget / 2, 1);
+  Value few = arith::MinUIOp::create(b, b.tiles(kvTiles, half),
+                                     b.constant(request.fewKVTiles));
+  Value ofSplit =
+      arith::MaxUIOp::create(b, b.tiles(kvTiles, request.splitTarget), few);
+  return arith::MaxUIOp::create(b, ofSplit, b.constant(1));
+}
+
 void WorkItemListWriter::writeSplits(Value number) {
   using arith::CmpIPredicate;
   Value zero = b.constant(0);
@@ -368,8 +380,7 @@ void WorkItemListWriter::writeSplits(Value number) {
   });
   Sequence sequence = {number, own[0], own[1], own[2], own[3]};
   Value isBad = b.compare(CmpIPredicate::ne, own[4], zero);
-  Value kvTilesOfSplit = arith::MaxUIOp::create(
-      b, b.tiles(own[5], request.splitTarget), b.constant(1));
+  Value kvTilesOfSplit = chooseKVTilesOfSplit(own[5]);
 
   // The number of keys of a split of each sequence orders them.
   Value splits = countSplits(sequence.keyLength, kvTilesOfSplit);

@@ -35,9 +35,10 @@ struct SequenceTiles {
   StringRef suffix;
   /// With balanced splits of the keys of query tiles: the rows of a query,
   /// which are more than one where a tile packs the heads of a group; keys of a
-  /// kv tile, which is not split; and work items to aim at for each head, or 0
-  /// for no splits.
-  int64_t rowsOfQuery = 1, keyTile = 0, splitTarget = 0;
+  /// kv tile, which is not split; work items to aim at for each head, or 0 for
+  /// no splits; and how many kv tiles of a split are so few that half as many
+  /// work items are better.
+  int64_t rowsOfQuery = 1, keyTile = 0, splitTarget = 0, fewKVTiles = 0;
 };
 
 /// Whether the splits of the keys of each query tile are work items of a list.

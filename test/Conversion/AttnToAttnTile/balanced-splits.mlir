@@ -2,15 +2,16 @@
 
 // With balanced splits, the number of splits of each batch entry and their ranges of keys follow from the lengths on the
 // device: a kernel lists the splits, and a work item takes its batch entry, its split and the number of splits of its
-// query tile from the list. The launches depend on the sizes of tensors alone. 2 * 132 work items for 2 heads are 132
-// for each, in addition to one for each entry, and one more. At most 88 tiles have several splits, 176 in all. They are
-// listed, too.
+// query tile from the list. The launches depend on the sizes of tensors alone. 4 * 132 work items for 2 heads are 264
+// for each, in addition to one for each entry, and one more; half as many if splits have less than 64 tiles. At most 176
+// tiles have several splits, 352 in all. They are listed, too.
 
 // CHECK-LABEL: attn_tile.kernel @decode_work_items
-// CHECK-SAME: (%[[N:[a-z0-9_]+]]: memref<?xi32>, %[[LIST:[a-z0-9_]+]]: memref<?x9xi32>, %[[SPLIT_TILES:[a-z0-9_]+]]: memref<89xi32>,
+// CHECK-SAME: (%[[N:[a-z0-9_]+]]: memref<?xi32>, %[[LIST:[a-z0-9_]+]]: memref<?x9xi32>, %[[SPLIT_TILES:[a-z0-9_]+]]: memref<177xi32>,
 // CHECK-SAME: %[[FAULT:[a-z0-9_]+]]: memref<1xi32>,
-// CHECK-DAG: %[[WANTED:.*]] = arith.constant 132 : index
-// CHECK-DAG: %[[LAST:.*]] = arith.constant 131 : index
+// CHECK-DAG: %[[WANTED:.*]] = arith.constant 264 : index
+// CHECK-DAG: %[[LAST:.*]] = arith.constant 263 : index
+// CHECK-DAG: %[[HALF_WANTED:.*]] = arith.constant 132 : index
 // CHECK-DAG: %[[C6:.*]] = arith.constant 6 : index
 // CHECK-DAG: %[[C7:.*]] = arith.constant 7 : index
 // CHECK-DAG: %[[C8:.*]] = arith.constant 8 : index
@@ -18,9 +19,12 @@
 // All kv tiles, over the number of work items, are the kv tiles of a split.
 // CHECK: %[[SUMS:.*]]:6 = attn_tile.reduce
 // CHECK: memref.load %[[N]]
+// CHECK: %[[OF_HALF:.*]] = arith.divui %{{.*}}, %[[HALF_WANTED]]
+// CHECK: %[[FEW:.*]] = arith.minui %[[OF_HALF]], %{{.*}}
 // CHECK: %[[ROUNDED:.*]] = arith.addi %[[SUMS]]#5, %[[LAST]]
 // CHECK: %[[TILES:.*]] = arith.divui %[[ROUNDED]], %[[WANTED]]
-// CHECK: %[[OF_SPLIT:.*]] = arith.maxui %[[TILES]]
+// CHECK: %[[LARGER:.*]] = arith.maxui %[[TILES]], %[[FEW]]
+// CHECK: %[[OF_SPLIT:.*]] = arith.maxui %[[LARGER]]
 // The kv tiles of an entry over that number, rounded, are its splits.
 // CHECK: %[[HALF:.*]] = arith.divui %[[OF_SPLIT]]
 // CHECK: %[[OWN:.*]] = arith.addi %{{.*}}, %[[HALF]]
@@ -65,7 +69,7 @@
 // CHECK: attn_tile.store %{{.*}}, %{{.*}}[%[[B]], %[[HEAD]], %{{.*}}, %c0] within({{.*}}) : vector<64x128xbf16>, memref<?x2x4x128xbf16>
 // CHECK: } else {
 // CHECK: %[[ENTRY:.*]] = arith.addi %{{.*}}, %[[P]]
-// CHECK: attn_tile.store %{{.*}}, %{{.*}}[%[[ENTRY]], %[[HEAD]], %c0, %c0] within({{.*}}) : vector<64x128xf32>, memref<176x2x4x128xf32
+// CHECK: attn_tile.store %{{.*}}, %{{.*}}[%[[ENTRY]], %[[HEAD]], %c0, %c0] within({{.*}}) : vector<64x128xf32>, memref<352x2x4x128xf32
 
 // A work item of the kernel that combines splits has four rows of one head of a tile, of which each warp has one.
 
@@ -73,7 +77,7 @@
 // CHECK-SAME: attributes {schedule = #attn_tile.scalar<warps = 4>}
 // CHECK: %[[COUNT32:.*]] = memref.load %[[SPLIT_TILES:[a-z0-9_]+]][%c0]
 // CHECK: %[[COUNT:.*]] = arith.index_cast %[[COUNT32]]
-// CHECK: %[[BOUND:.*]] = attn_tile.assume_upper_bound %[[COUNT]], %c88
+// CHECK: %[[BOUND:.*]] = attn_tile.assume_upper_bound %[[COUNT]], %c176
 // CHECK: scf.forall (%{{.*}}, %[[TILE:[a-z0-9_]+]]) in (2, %[[BOUND]])
 // CHECK: %[[NEXT:.*]] = arith.addi %[[TILE]], %c1
 // CHECK: %[[ITEM32:.*]] = memref.load %[[SPLIT_TILES]][%[[NEXT]]]
