@@ -473,6 +473,68 @@ def llama_table(cases):
     return [*lines, ""]
 
 
+SERVING_SUITES = {
+    "decode": "Decoding from a KV cache",
+    "paged": "Decoding with lengths and pages",
+    "ragged": "Decoding with ragged lengths",
+    "prefill": "Prefill from a KV cache",
+    "append": "Appending a token and decoding",
+    "prefix": "Decoding with a shared prefix",
+}
+SERVING_PEERS = {**{op: NAMES[op] for op in ("cudnn", "fa3")}, "flashinfer": "FlashInfer"}
+# Of the rows of a suite: Attn's, and the peers under other names.
+SERVING_OPS = {"append": {"append_attention": OURS, "fa3_append_attention": "fa3"}}
+
+
+def read_serving_rows(path):
+    """The last rows of calls with KV caches: {(device, suite, case): {op: row}}."""
+    cases = defaultdict(dict)
+    for number, line in enumerate(path.read_text().splitlines() if path.exists() else [], 1):
+        try:
+            row = json.loads(line)
+            if not row["ms"] > 0:
+                raise ValueError("'ms' must be positive")
+            op = SERVING_OPS.get(row["mode"], {}).get(row["op"], row["op"])
+            if row["mode"] not in SERVING_SUITES:
+                raise ValueError(f"'mode' must be one of {', '.join(SERVING_SUITES)} (was '{row['mode']}')")
+            cases[row["device"], row["mode"], row["case"]][op] = row
+        except (ValueError, KeyError, TypeError) as error:
+            raise ReportError(f"{path}:{number}: {error}") from error
+    return {case: rows for case, rows in cases.items() if OURS in rows}
+
+
+def serving_table(cases):
+    """Calls as an inference engine makes them, and peers in the same run."""
+    lines = [
+        "## Serving",
+        "",
+        *fill(
+            "Calls with KV caches, bf16, by `benchmarks/serving.py`, whose `--help` explains the cases: b64_s4096_page16 "
+            "has 64 sequences of 4096 keys in pages of 16, and page0 no pages. Microseconds, and the keys and values that "
+            "are attended to over the time, or for prefill the operations; in brackets how many times faster Attn is."
+        ),
+    ]
+
+    def measure(row):
+        rate = f"{row['tbytes_per_s']:.2f} TB/s" if "tbytes_per_s" in row else ""
+        return f"{row['tflops']:.0f} TFLOP/s" if "tflops" in row else rate
+
+    for (device, suite), group in group_by(cases.items(), lambda item: item[0][:2]).items():
+        ops = order_ops({op for _, rows in group for op in rows} - {OURS})
+        table = []
+        for (*_, case), rows in group:
+            ours = rows[OURS]
+            cells = [case, f"{ours['ms'] * 1e3:.1f}", measure(ours)]
+            for op in ops:
+                peer = rows.get(op)
+                same_run = peer and get_run(peer) == get_run(ours)
+                cells.append(f"{peer['ms'] * 1e3:.1f} ({peer['ms'] / ours['ms']:.2f}x)" if same_run else "")
+            table.append([*cells, ours.get("date", "")])
+        header = ["case", "Attn", "rate", *(SERVING_PEERS.get(op, op) for op in ops), "date"]
+        lines += ["", f"{SERVING_SUITES[suite]}, {device}:", "", *make_table(header, table)]
+    return [*lines, ""]
+
+
 def compiler_table(rows):
     """The cost of the compiler and of calls."""
 
@@ -558,7 +620,7 @@ def rate(row):
     return f"{row['ms']:.3f} ms"
 
 
-def compare_others(gemm_rows, dropout_rows, dropout_attention_rows, training_rows, llama_rows):
+def compare_others(gemm_rows, dropout_rows, dropout_attention_rows, training_rows, llama_rows, serving_rows):
     """Speeds relative to peers in the same run, in other cases than attention alone.
 
     {(kernel, device): {case: {peer: ratio}}}
@@ -606,6 +668,9 @@ def compare_others(gemm_rows, dropout_rows, dropout_attention_rows, training_row
         for op in order_ops(rows.keys() - {OURS}):
             case = f"{mask}, length {length}, batch {batch}, head dimension {heads[-1]}"
             add("Training step of a Llama", device, case, f"torch, {NAMES.get(op, op)}", rows[op], [rows[OURS]])
+    for (device, suite, case), rows in serving_rows.items():
+        for op in order_ops(rows.keys() & SERVING_PEERS.keys()):
+            add(SERVING_SUITES[suite], device, case, SERVING_PEERS[op], rows[op], [rows[OURS]])
     return ratios
 
 
@@ -684,9 +749,8 @@ def stamp(rows):
     return f"Measured {span}, commit {', '.join(commits) or 'unknown'}."
 
 
-def page(
-    groups, others, images, gemm_rows, dropout_rows, dropout_attention_rows, training_rows, llama_rows, compiler_rows
-):
+def page(groups, others, images, tables, compiler_rows):
+    gemm_rows, dropout_rows, dropout_attention_rows, training_rows, llama_rows, serving_rows = tables
     lines = [
         "# Performance",
         "",
@@ -741,6 +805,8 @@ def page(
                 f"- the fastest peer of each case: geometric mean {mean:.3f}x, worst {worst:.3f}x ({describe(case)})"
             )
         lines.append("")
+    if serving_rows:
+        lines += serving_table(serving_rows)
     if gemm_rows:
         lines += gemm_table(gemm_rows)
     if dropout_rows:
@@ -885,9 +951,10 @@ def main(arguments=None):
         images = {} if options.no_plots else plot(groups, docs / "images")
         if dropout_rows and not options.no_plots:
             save(draw_dropout(dropout_rows), docs / "images" / "performance-dropout.svg")
-        tables = gemm_rows, dropout_rows, dropout_attention_rows, training_rows, llama_rows
+        serving_rows = read_serving_rows(results / "serving.jsonl")
+        tables = gemm_rows, dropout_rows, dropout_attention_rows, training_rows, llama_rows, serving_rows
         others = compare_others(*tables)
-        (docs / "performance.md").write_text(page(groups, others, images, *tables, compiler_rows))
+        (docs / "performance.md").write_text(page(groups, others, images, tables, compiler_rows))
         update_readme(options.root / "README.md", groups, others)
     except ReportError as error:
         print(f"report.py: error: {error}", file=sys.stderr)

@@ -247,7 +247,7 @@ class Recorder:
     def __init__(self, torch, options):
         self.torch, self.options = torch, options
         self.commit = options.commit or harness.find_package_commit()
-        self.rows = harness.Rows(options, harness.describe_device(torch))
+        self.rows = harness.Rows(options, harness.describe_device(torch), suite="serving")
         self.failures = 0
 
     def add(self, mode, name, runs, errors, measure, **fields):

@@ -4,6 +4,7 @@
 """Tests of benchmarks/report.py on rows made up for the purpose."""
 
 import json
+import re
 
 import pytest
 
@@ -301,6 +302,49 @@ def test_llama(project):
     assert f"| Training step of a Llama | torch, cuDNN (1) | 1 of 1 | 1.10 | 1.10 | {case} |" in readme
     write(project, [{**common, "op": "attn", "ms": 0}], "llama.jsonl")
     assert report.main(["--root", str(project), "--no-plots"]) == 1
+
+
+def test_serving(project):
+    write(project, [row("attn", 1.0), row("cudnn", 2.0)])
+    common = {"suite": "serving", "device": "GPU", "date": "2026-01-02", "commit": "0123456", "H": 4, "Hkv": 2, "S": 64}
+    common.update(B=2, D=8, page=16)
+    paged = {**common, "mode": "paged", "case": "b2_s64_page16"}
+    append = {**common, "mode": "append", "case": "b2_s64"}
+    rows = [
+        {**paged, "op": "attn", "ms": 99.0, "tbytes_per_s": 0.5},
+        {**paged, "op": "attn", "ms": 0.1, "tbytes_per_s": 4.0},
+        {**paged, "op": "fa3", "ms": 0.11, "tbytes_per_s": 3.6},
+        # A peer of another run is not compared.
+        {**paged, "op": "flashinfer", "ms": 0.77, "tbytes_per_s": 3.2, "date": "2026-01-01"},
+        {**common, "mode": "prefill", "case": "chunk", "op": "attn", "ms": 1.0, "tflops": 700.0},
+        {**append, "op": "append", "ms": 0.005, "us": 5.0},
+        {**append, "op": "append_attention", "ms": 0.2, "us": 200.0},
+        {**append, "op": "fa3_append_attention", "ms": 0.3, "us": 300.0},
+        # Attn was not measured.
+        {**common, "mode": "ragged", "case": "b3", "op": "fa3", "ms": 0.66, "tbytes_per_s": 3.6},
+    ]
+    write(project, rows, "serving.jsonl")
+    assert report.main(["--root", str(project), "--no-plots"]) == 0
+    page = (project / "docs" / "performance.md").read_text()
+    assert "99000" not in page and "660.0" not in page and "770.0" not in page
+    assert "| b2_s64_page16 | 100.0 | 4.00 TB/s | 110.0 (1.10x) |  | 2026-01-02 |" in page
+    assert "| chunk | 1000.0 | 700 TFLOP/s | 2026-01-02 |" in page
+    assert "| b2_s64 | 200.0 |  | 300.0 (1.50x) | 5.0 (0.02x) | 2026-01-02 |" in page
+    assert "| Appending a token and decoding, GPU | 1 | FlashAttention-3 | 1.50 | 1.50 | 1.50 |" in page
+    readme = (project / "README.md").read_text()
+    assert (
+        "| Decoding with lengths and pages | FlashAttention-3 (1) | 1 of 1 | 1.10 | 1.10 | b2_s64_page16 |" in readme
+    )
+
+
+@pytest.mark.parametrize("change, message", [({"ms": 0}, "'ms' must be positive"),
+                                             ({"mode": "fwd"}, r"'mode' must be one of decode, .* \(was 'fwd'\)")])  # fmt: skip
+def test_bad_serving_rows(project, capsys, change, message):
+    write(project, [row("attn", 1.0)])
+    good = {"suite": "serving", "mode": "paged", "case": "a", "op": "attn", "ms": 1.0, "device": "GPU"}
+    write(project, [{**good, **change}], "serving.jsonl")
+    assert report.main(["--root", str(project), "--no-plots"]) == 1
+    assert re.search(message, capsys.readouterr().err)
 
 
 def test_is_idempotent(project):

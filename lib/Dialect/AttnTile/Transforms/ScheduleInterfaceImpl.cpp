@@ -176,6 +176,15 @@ buildMultistagePipeline(OpPassManager &pm, int64_t stages, int64_t warps,
   pm.addNestedPass<KernelOp>(createAttnTileSetLayoutPass(layout));
 }
 
+/// The passes of kernels without tiles, whose work items have `warps` warps.
+static void buildScalarPipeline(OpPassManager &pm, int64_t warps) {
+  pm.addPass(createAttnTileSetTraversalPass());
+  AttnTileSetLayoutPassOptions layout;
+  layout.warps = warps;
+  pm.addNestedPass<KernelOp>(createAttnTileSetLayoutPass(layout));
+  addCleanUp(pm);
+}
+
 namespace {
 /// The common base of the schedules of the dialect. `Model` adds
 /// `buildKernelPipeline`.
@@ -215,15 +224,6 @@ struct GPUForwardSchedule : ForwardSchedule<Model, ScheduleAttr> {
     return cast<ScheduleAttr>(schedule).getHeadDimTile();
   }
 };
-
-/// The passes of kernels without tiles, whose work items have `warps` warps.
-static void buildScalarPipeline(OpPassManager &pm, int64_t warps) {
-  pm.addPass(createAttnTileSetTraversalPass());
-  AttnTileSetLayoutPassOptions layout;
-  layout.warps = warps;
-  pm.addNestedPass<KernelOp>(createAttnTileSetLayoutPass(layout));
-  addCleanUp(pm);
-}
 
 /// In kernels that prepare the work of others, a few warps run each work item.
 struct ScalarSchedule
