@@ -162,6 +162,19 @@ public:
   std::optional<ScheduleChoice> choose();
 
 private:
+  /// How the consumers of a kernel divide its tiles.
+  struct ConsumerTiles {
+    int64_t consumers = gradConsumers, stages = gradStages;
+    /// The columns of the result of a work item, or of each consumer; 0 for all
+    /// of them.
+    int64_t headDimTile = 0;
+    bool consumerColumns = false;
+
+    /// The rows of the tiles that stay.
+    int64_t getRows() const {
+      return (consumerColumns ? 1 : consumers) * warpgroupRows;
+    }
+  };
   /// The parameters in which kernels of keys differ.
   struct KeyKernel {
     int64_t queryTile;
@@ -172,28 +185,13 @@ private:
     bool orderedDq = false;
     int64_t keyStages = 1;
     bool prefetchWorkItem = false;
-    int64_t consumers = gradConsumers;
-    int64_t stages = gradStages;
-    int64_t headDimTile = 0;
-    bool consumerColumns = false;
+    ConsumerTiles tiles = {};
   };
   /// The parameters in which kernels of queries differ.
   struct QueryKernel {
     int64_t keyTile;
     bool preloads = false;
-    int64_t consumers = gradConsumers;
-    int64_t stages = gradStages;
-    int64_t headDimTile = 0;
-    bool consumerColumns = false;
-  };
-  /// The tiles of a kernel of the gradient of wide heads.
-  struct WideTiles {
-    /// The tile that it iterates over.
-    int64_t streamed;
-    int64_t consumers, stages;
-    /// The columns of its result, or of each consumer.
-    int64_t columns;
-    bool consumerColumns;
+    ConsumerTiles tiles = {};
   };
   /// A kernel of the gradient of wide heads, and the columns of its result, of
   /// all its stationary tiles and of all its streamed tiles. `streamedColumns`
@@ -240,7 +238,7 @@ private:
   /// The schedules of a kernel of wide heads, made by `make`.
   SmallVector<ScheduleAttrInterface> getWideCandidates(
       const WideKernel &kernel,
-      function_ref<ScheduleAttrInterface(const WideTiles &)> make);
+      function_ref<ScheduleAttrInterface(int64_t, const ConsumerTiles &)> make);
   /// Kernels of dQ, dK and dV, each of which computes tiles of the columns of
   /// its result.
   std::optional<ScheduleChoice> chooseWide();
@@ -380,10 +378,9 @@ WarpSpecializedGradients::makeKeys(const KeyKernel &kernel, TraversalKind kind,
                                    int64_t heads) {
   attn_tile::KeyStationaryParameters parameters;
   parameters.queryTile = kernel.queryTile;
-  parameters.keyTile =
-      (kernel.consumerColumns ? 1 : kernel.consumers) * warpgroupRows;
-  parameters.stages = kernel.stages * kernel.queryParts;
-  parameters.consumers = kernel.consumers;
+  parameters.keyTile = kernel.tiles.getRows();
+  parameters.stages = kernel.tiles.stages * kernel.queryParts;
+  parameters.consumers = kernel.tiles.consumers;
   parameters.traversal = kind;
   parameters.interleave = heads;
   parameters.pipelined = kernel.pipelined;
@@ -393,26 +390,25 @@ WarpSpecializedGradients::makeKeys(const KeyKernel &kernel, TraversalKind kind,
   parameters.orderedDq = kernel.orderedDq;
   parameters.keyStages = kernel.keyStages;
   parameters.prefetchWorkItem = kernel.prefetchWorkItem;
-  parameters.headDimTile = kernel.headDimTile;
-  parameters.consumerColumns = kernel.consumerColumns;
+  parameters.headDimTile = kernel.tiles.headDimTile;
+  parameters.consumerColumns = kernel.tiles.consumerColumns;
   return makeSchedule(op.getContext(), parameters);
 }
 
 ScheduleAttrInterface
 WarpSpecializedGradients::makeQueries(const QueryKernel &kernel) {
   attn_tile::WarpSpecializedParameters parameters;
-  parameters.queryTile =
-      (kernel.consumerColumns ? 1 : kernel.consumers) * warpgroupRows;
+  parameters.queryTile = kernel.tiles.getRows();
   parameters.keyTile = kernel.keyTile;
-  parameters.stages = kernel.stages;
-  parameters.consumers = kernel.consumers;
+  parameters.stages = kernel.tiles.stages;
+  parameters.consumers = kernel.tiles.consumers;
   // Warpgroups run in ping-pong where there is no room for early queries.
-  parameters.pingPong = !kernel.preloads && kernel.consumers > 1;
+  parameters.pingPong = !kernel.preloads && kernel.tiles.consumers > 1;
   parameters.traversal = traversal;
   parameters.interleave = isListed ? 0 : 1;
   parameters.queryStages = kernel.preloads ? 2 : 1;
-  parameters.headDimTile = kernel.headDimTile;
-  parameters.consumerColumns = kernel.consumerColumns;
+  parameters.headDimTile = kernel.tiles.headDimTile;
+  parameters.consumerColumns = kernel.tiles.consumerColumns;
   return makeSchedule(op.getContext(), parameters);
 }
 
@@ -618,30 +614,28 @@ std::optional<ScheduleChoice> WarpSpecializedGradients::chooseApart(
 
 SmallVector<ScheduleAttrInterface> WarpSpecializedGradients::getWideCandidates(
     const WideKernel &kernel,
-    function_ref<ScheduleAttrInterface(const WideTiles &)> make) {
+    function_ref<ScheduleAttrInterface(int64_t, const ConsumerTiles &)> make) {
   // Tiles of columns begin at blocks of a stage.
   constexpr int64_t columnUnit = stagedHeadDims, maxTile = 128;
   SmallVector<ScheduleAttrInterface> candidates;
-  auto add = [&](WideTiles tiles) {
-    int64_t rowGroups = tiles.consumerColumns ? 1 : tiles.consumers;
+  auto add = [&](ConsumerTiles tiles) {
     int64_t loadedColumns =
-        tiles.consumerColumns ? kernel.streamedColumns
-                              : std::min(kernel.streamedColumns, tiles.columns);
+        tiles.consumerColumns
+            ? kernel.streamedColumns
+            : std::min(kernel.streamedColumns, tiles.headDimTile);
     StreamedTileBounds bounds;
-    bounds.accumulators = tiles.columns / 2;
+    bounds.accumulators = tiles.headDimTile / 2;
     bounds.registersPerRow = kernel.registersPerRow;
-    bounds.fixedBytes =
-        rowGroups * warpgroupRows * elementBytes * kernel.stationary;
+    bounds.fixedBytes = tiles.getRows() * elementBytes * kernel.stationary;
     bounds.bytesPerRow =
         tiles.stages * elementBytes * (kernel.streamed + loadedColumns);
     bounds.registers = kernel.registers + device.extraRegisters;
     bounds.sharedBytes = consumers.sharedBytes;
     bounds.maxTile = maxTile;
-    tiles.streamed = getStreamedTile(bounds);
-    if (!tiles.consumerColumns && tiles.columns >= kernel.result)
-      tiles.columns = 0;
-    if (tiles.streamed != 0)
-      candidates.push_back(make(tiles));
+    if (!tiles.consumerColumns && tiles.headDimTile >= kernel.result)
+      tiles.headDimTile = 0;
+    if (int64_t streamed = getStreamedTile(bounds))
+      candidates.push_back(make(streamed, tiles));
   };
   int64_t least = llvm::divideCeil(kernel.result, attn_tile::maxMmaColumns);
   for (int64_t stages = gradStages; stages > 0; --stages) {
@@ -649,13 +643,13 @@ SmallVector<ScheduleAttrInterface> WarpSpecializedGradients::getWideCandidates(
       int64_t columns =
           llvm::alignTo(llvm::divideCeil(kernel.result, count), columnUnit);
       for (int64_t number = gradConsumers; number > 0; --number)
-        add({0, number, stages, columns, /*consumerColumns=*/false});
+        add({number, stages, columns, /*consumerColumns=*/false});
     }
     int64_t ofConsumer = kernel.result / gradConsumers;
     if (kernel.mayConsumersHaveColumns && least > 1 &&
         ofConsumer <= attn_tile::maxMmaColumns &&
         kernel.result % (gradConsumers * columnUnit) == 0)
-      add({0, gradConsumers, stages, ofConsumer, /*consumerColumns=*/true});
+      add({gradConsumers, stages, ofConsumer, /*consumerColumns=*/true});
   }
   return candidates;
 }
@@ -663,12 +657,9 @@ SmallVector<ScheduleAttrInterface> WarpSpecializedGradients::getWideCandidates(
 std::optional<ScheduleChoice> WarpSpecializedGradients::chooseWide() {
   int64_t qk = op.getQKHeadDim(), v = op.getVHeadDim();
   int64_t both = qkHeadDim + vHeadDim;
-  auto makeKeysOf = [&](const WideTiles &tiles) {
-    KeyKernel kernel{tiles.streamed};
-    kernel.consumers = tiles.consumers;
-    kernel.stages = tiles.stages;
-    kernel.headDimTile = tiles.columns;
-    kernel.consumerColumns = tiles.consumerColumns;
+  auto makeKeysOf = [&](int64_t queryTile, const ConsumerTiles &tiles) {
+    KeyKernel kernel{queryTile};
+    kernel.tiles = tiles;
     return makeKeys(kernel);
   };
   // Addresses of columns take registers of kernels of keys, which have fewest.
@@ -685,10 +676,8 @@ std::optional<ScheduleChoice> WarpSpecializedGradients::chooseWide() {
   SmallVector<ScheduleAttrInterface> queries = getWideCandidates(
       {qk, both, both, 0, queriesAlone.registersPerRow, queriesAlone.registers,
        /*mayConsumersHaveColumns=*/true},
-      [&](const WideTiles &tiles) {
-        return makeQueries({tiles.streamed, /*preloads=*/false, tiles.consumers,
-                            tiles.stages, tiles.columns,
-                            tiles.consumerColumns});
+      [&](int64_t keyTile, const ConsumerTiles &tiles) {
+        return makeQueries({keyTile, /*preloads=*/false, tiles});
       });
   if (keys.empty() || values.empty() || queries.empty())
     return std::nullopt;
