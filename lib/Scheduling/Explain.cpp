@@ -258,13 +258,19 @@ static void printDerivation(raw_ostream &os,
   // A choice by length has other tiles for other lengths.
   auto choice =
       dyn_cast_if_present<ByQueryLengthAttr>(attention.getScheduleAttr());
-  while (choice && schedule != choice.getBelow() &&
-         isa<ByQueryLengthAttr>(choice.getFrom()))
-    choice = cast<ByQueryLengthAttr>(choice.getFrom());
-  if (choice)
-    os << (schedule == choice.getBelow() ? ", for less than "
-                                         : ", for at least ")
-       << choice.getBound() << " queries";
+  for (int64_t least = 0; choice;
+       choice = dyn_cast<ByQueryLengthAttr>(choice.getFrom())) {
+    bool isBelow = schedule == choice.getBelow();
+    if (isBelow && least > 0)
+      os << ", for " << least << " to " << choice.getBound() - 1 << " queries";
+    else if (isBelow)
+      os << ", for less than " << choice.getBound() << " queries";
+    else if (schedule == choice.getFrom())
+      os << ", for at least " << choice.getBound() << " queries";
+    if (isBelow)
+      break;
+    least = choice.getBound();
+  }
   os << "\n";
 }
 

@@ -407,8 +407,7 @@ attn::chooseForwardSchedule(AttentionOp op, const Target &target,
       ScheduleFamily::get(target, getElementTypeOrSelf(op.getQuery()));
   std::optional<ScheduleChoice> choice =
       chooseForLongSequences(op, family, device);
-  KVAddressingAttrInterface addressing = op.getAddressing();
-  if (!choice || !addressing.packsQueries() || !addressing.hasEntries())
+  if (!choice || !op.hasPackedQueries())
     return choice;
   return addShortSequences(std::move(*choice),
                            family.getForShortSequences(op, device));

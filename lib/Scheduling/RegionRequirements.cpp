@@ -152,7 +152,8 @@ int64_t attn::getQueryRegisters(AttentionOp op) {
 }
 
 int64_t attn::getPackedQueryRegisters(AttentionOp op) {
-  if (getDimSize(op.getQuery(), 2) == 1)
+  // The operands of a single query are reshaped.
+  if (!op.hasSequences() && getDimSize(op.getQuery(), 2) == 1)
     return 0;
   return llvm::alignTo(op.getQKHeadDim(), headDimStep) / 4;
 }

@@ -397,11 +397,15 @@ WarpSpecializedSchedules::getForMixedSequences() {
   bool packsGqa = op.getGroupSize() > 1;
   std::optional<ScheduleCandidate> candidate =
       getLargest(consumers, maxKeyTile, packsGqa);
-  if (!candidate || candidate->keyTile < minKeyTile ||
-      !isa<attn_tile::WarpSpecializedAttr>(Attribute(candidate->schedule)))
+  if (!candidate)
     return std::nullopt;
+  Attribute schedule = candidate->schedule;
+  if (auto choice = dyn_cast<attn_tile::ByAlignmentAttr>(schedule))
+    schedule = choice.getOtherwise();
   attn_tile::WarpSpecializedParameters parameters(
-      cast<attn_tile::WarpSpecializedAttr>(Attribute(candidate->schedule)));
+      cast<attn_tile::WarpSpecializedAttr>(schedule));
+  if (parameters.keyTile < minKeyTile)
+    return std::nullopt;
   parameters.traversal = attn_tile::TraversalKind::Grid;
   parameters.interleave = 0;
   parameters.queryStages = 1;
@@ -410,6 +414,8 @@ WarpSpecializedSchedules::getForMixedSequences() {
   // splits take longer to combine.
   parameters.splitKvWorkItems = device.sms / 2;
   candidate->schedule = makeSchedule(op.getContext(), parameters);
+  candidate->keyTile = parameters.keyTile;
+  candidate->preloadsQueries = false;
   return candidate;
 }
 

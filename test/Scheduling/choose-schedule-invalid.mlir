@@ -315,6 +315,17 @@ func.func @pack_dropout(%q: memref<1x8x1x64xbf16>, %k: memref<1x2x?x64xbf16>, %o
 
 // -----
 
+func.func @pack_sequences(%q: memref<1x8x1x64xbf16>, %k: memref<1x2x?x64xbf16>, %o: memref<1x8x1x64xbf16>, %n: memref<?xi32>) {
+  // expected-error-re @below {{cannot pack GQA heads as schedule '{{.*}}pack_gqa = true>' says: sequences have lengths of their own, and are not packed queries of a KV cache}}
+  attn.attention
+      ins(%q, %k, %k : memref<1x8x1x64xbf16>, memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>)
+      outs(%o : memref<1x8x1x64xbf16>) sequences padded(%n, %n : memref<?xi32>, memref<?xi32>)
+      schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, pack_gqa = true>)
+  return
+}
+
+// -----
+
 func.func @share_identity(%q: memref<1x8x1x64xbf16>, %k: memref<1x2x?x64xbf16>, %o: memref<1x8x1x64xbf16>, %u: memref<8xf32>) {
   // expected-error-re @below {{cannot split keys and values as schedule '{{.*}}' says: the identity is mixed with the attention probabilities of all keys}}
   attn.attention

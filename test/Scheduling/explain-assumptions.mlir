@@ -60,3 +60,24 @@ func.func @choice(%q: tensor<1x8x?x128xbf16>) -> tensor<1x8x?x128xbf16> {
       -> tensor<1x8x?x128xbf16>
   return %0 : tensor<1x8x?x128xbf16>
 }
+
+// -----
+
+// One of a choice among three.
+
+// CHECK-LABEL: @choices
+// CHECK: the kernel has the tiles of its schedule instead: query 128, key 96, for 16 to 4095 queries
+// JSON-LABEL: "name": "choices"
+// JSON: "key_tile": 128
+#longer = #attn.by_query_length<bound = 4096,
+    below = #attn_tile.warp_specialized<query_tile = 128, key_tile = 96, stages = 2, consumers = 2>,
+    from = #attn_tile.warp_specialized<query_tile = 128, key_tile = 128, stages = 2, consumers = 2>>
+func.func @choices(%q: tensor<1x8x?x128xbf16>) -> tensor<1x8x?x128xbf16> {
+  %0 = attn.attention
+      ins(%q, %q, %q : tensor<1x8x?x128xbf16>, tensor<1x8x?x128xbf16>, tensor<1x8x?x128xbf16>)
+      outs(%q : tensor<1x8x?x128xbf16>)
+      schedule(#attn.by_query_length<bound = 16,
+          below = #attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1>, from = #longer>)
+      -> tensor<1x8x?x128xbf16>
+  return %0 : tensor<1x8x?x128xbf16>
+}

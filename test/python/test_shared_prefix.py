@@ -84,6 +84,15 @@ def test_compile():
         assert torch.equal(function(*given), flash_attn_with_shared_prefix(*given))
 
 
+def test_long_prefix():
+    """A prefix that is longer than an entry is no number of keys."""
+    call = Call([(32, [40, 48])], 16, 1)
+    call.lengths[1] = 20
+    with pytest.raises(attn.AttnError, match="number of keys that is negative"):
+        for _ in range(2):
+            call.run()
+
+
 def test_refusals():
     call = Call(GROUPS["one"], 16, 1)
     for name, value, message in (

@@ -103,7 +103,7 @@ int64_t SingleStageAttr::getQueryTile() const { return 16 * getWarps(); }
 
 attn::ScheduleAttrInterface SingleStageAttr::getPreparation() const {
   return cast<attn::ScheduleAttrInterface>(
-      Attribute(attn_tile::ScalarAttr::get(getContext())));
+      Attribute(attn_tile::ScalarAttr::get(getContext(), /*warps=*/1)));
 }
 
 LogicalResult SingleStageAttr::verifyUse(Operation *op,

@@ -45,7 +45,7 @@ def ChooseSchedulePass : Attn_Pass<"attn-choose-schedule", "::mlir::func::FuncOp
     it as its `schedule`. Of the schedules that fit the capacities of the device, it
     chooses the fastest by the model (`ScheduleAttrInterface::estimateKernels`) or,
     where there is no model, the one with the largest tiles. Unknown lengths may get
-    two schedules (`#attn.by_query_length`). An attention that already has a schedule
+    several schedules (`#attn.by_query_length`). An attention that already has a schedule
     keeps it. A remark reports the choice. Gradients of attention, and the other
     operations that become kernels, get schedules as well.
 
@@ -80,7 +80,7 @@ def DispatchSchedulesPass
   let description = [{
     Replaces each `attn.attention`, `attn.attention_grad` and `attn.create_block_mask`
     whose schedule is `#attn.by_query_length` by a conditional on the number of
-    queries, with a copy for each of the two schedules. If the number is static, only
+    queries, with a copy for each of the schedules. If the number is static, only
     the copy that applies remains. For packed sequences it is the mean number, for
     padded ones the largest.
 

@@ -41,7 +41,7 @@ static int64_t countElementsOfThread(int64_t headDim, bool areListed) {
   return number;
 }
 
-/// Rows that a work item of listed splits combines, each by a warp.
+/// Rows that a work item of listed splits combines on GPUs, each by a warp.
 static int64_t countRowsOfWorkItem(int64_t tileRows) {
   constexpr int64_t most = 4;
   return tileRows % most == 0 ? most : 1;
@@ -189,7 +189,7 @@ public:
   /// elements of the output.
   CombineWriter(OpBuilder &builder, attn_tile::StreamingOpInterface streaming,
                 const KVSplits &splits, ValueRange captures,
-                attn_tile::KernelOp kernel);
+                int64_t rowsOfWorkItem, attn_tile::KernelOp kernel);
 
   void write();
 
@@ -225,6 +225,8 @@ private:
   attn_tile::StreamingOpInterface streaming;
   /// A work item combines `headDimBlock` elements of the head dim.
   int64_t headDim, elementsOfThread, headDimBlock, headDimBlocks;
+  /// Rows of a work item of listed splits.
+  int64_t rowsOfWorkItem;
   /// Query heads that are rows of a tile.
   int64_t headsOfTile;
   bool packsQueries;
@@ -235,7 +237,6 @@ private:
   /// Of listed splits: where the parts of the tile begin, and the row and head
   /// in their buffers.
   Value firstPart, splitHead, splitRow;
-  int64_t rowsOfWorkItem = 1;
 };
 } // namespace
 
@@ -357,8 +358,9 @@ Value CombineWriter::mapOutput(Value value, const Element &at) {
 CombineWriter::CombineWriter(OpBuilder &builder,
                              attn_tile::StreamingOpInterface streaming,
                              const KVSplits &splits, ValueRange captures,
-                             attn_tile::KernelOp kernel)
-    : b(streaming.getLoc(), builder), streaming(streaming) {
+                             int64_t rowsOfWorkItem, attn_tile::KernelOp kernel)
+    : b(streaming.getLoc(), builder), streaming(streaming),
+      rowsOfWorkItem(rowsOfWorkItem) {
   auto attention = cast<AttentionOpInterface>(streaming.getOperation());
   headDim = attention.getVHeadDim();
   elementsOfThread = countElementsOfThread(headDim, splits.areListed());
@@ -404,7 +406,6 @@ void CombineWriter::write() {
   int64_t rowBlocks = 1;
   if (workItemList) {
     int64_t tileRows = getDimSize(splitOut, 2);
-    rowsOfWorkItem = countRowsOfWorkItem(tileRows);
     rowBlocks = tileRows / rowsOfWorkItem;
     Value blocksOfTile =
         b.constant(getDimSize(splitOut, 1) * rowBlocks * headDimBlocks);
@@ -578,13 +579,16 @@ LogicalResult attn::combineSplits(RewriterBase &rewriter,
   llvm::append_range(operands, *captures);
   ScheduleAttrInterface schedule =
       attention.getChosenSchedule().getPreparation();
-  // On GPUs each row has a warp.
-  if (splits.areListed() && isa<attn_tile::ScalarAttr>(schedule))
-    schedule = cast<ScheduleAttrInterface>(Attribute(attn_tile::ScalarAttr::get(
-        op.getContext(), countRowsOfWorkItem(getDimSize(splits.out, 2)))));
+  int64_t rowsOfWorkItem = 1;
+  if (splits.areListed() && isa<attn_tile::ScalarAttr>(schedule)) {
+    rowsOfWorkItem = countRowsOfWorkItem(getDimSize(splits.out, 2));
+    schedule = cast<ScheduleAttrInterface>(Attribute(
+        attn_tile::ScalarAttr::get(op.getContext(), /*warps=*/rowsOfWorkItem)));
+  }
   attn_tile::KernelOp kernel =
       createKernel(rewriter, place, schedule, symbols, "_combine", operands);
   OpBuilder::InsertionGuard guard(rewriter);
-  CombineWriter(rewriter, op, splits, *captures, kernel).write();
+  CombineWriter(rewriter, op, splits, *captures, rowsOfWorkItem, kernel)
+      .write();
   return success();
 }

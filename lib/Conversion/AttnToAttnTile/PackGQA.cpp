@@ -9,14 +9,15 @@
 // With groups of `g` query heads, row `r` of key head `h` is query `r / g` of
 // query head `h * g + r % g`. A named mask becomes part of the mask_mod region,
 // because it would treat these rows as different positions. The operands of a
-// single query are reshaped; the kernel views those of several queries as rows
-// (`attn_tile.pack_gqa`).
+// single query are reshaped; the kernel views those of several queries, and of
+// sequences, as rows (`attn_tile.pack_gqa`).
 //
 //===----------------------------------------------------------------------===//
 
 #include "PackGQA.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -108,6 +109,12 @@ static void moveMaskToRegion(OpBuilder &builder, AttentionOp op) {
   if (kept)
     isAttended = arith::AndIOp::create(builder, loc, kept, isAttended);
   YieldOp::create(builder, loc, isAttended);
+  // The numbers of stored rows, with which the lengths were compared, would be
+  // captured.
+  for (Operation &unused :
+       llvm::make_early_inc_range(llvm::reverse(region.front())))
+    if (isOpTriviallyDead(&unused))
+      unused.erase();
   op.removeMaskAttr();
 }
 

@@ -232,9 +232,10 @@ public:
   Step step;
 
 private:
+  /// Whether the results are those of a KV split.
+  bool arePartial = false;
   /// The batch entry and the first row of results, where each KV split has its
   /// own.
-  bool arePartial = false;
   Value resultBatch, resultRow;
 };
 

@@ -23,9 +23,10 @@
 //
 // With balanced splits, a sequence of n kv tiles has about n / c splits for
 // each query tile, where c is such that all sequences together have the wanted
-// number of work items for each head, or half of it if c is small. The last
+// number of work items for each head, or half of it if c is small
+// (`SequenceTiles::fewKVTiles`). The last
 // three columns are the split, the number of splits, and where the parts of the
-// result of a tile with several splits begin. Another list, memref<?xi32>, has
+// result of a tile with several splits begin. Another list of i32 has
 // the number of these tiles, and the first work item of each of them. Sequences
 // with long splits come first.
 //

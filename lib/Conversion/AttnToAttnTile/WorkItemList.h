@@ -63,10 +63,10 @@ struct ListedWorkItem {
 
 /// The lists of sequences, which the caller frees.
 struct SequenceLists {
-  /// The work items, `memref<?x?xi32>`.
+  /// The work items, a row of i32 for each.
   Value workItems;
-  /// If the list has splits: the tiles with several ones, `memref<?xi32>`, and
-  /// how many splits these have at most.
+  /// If the list has splits: the tiles with several ones, a row of i32, and how
+  /// many splits these have at most.
   Value splitTiles;
   int64_t maxParts = 0;
 };

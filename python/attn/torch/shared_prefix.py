@@ -43,10 +43,11 @@ def flash_attn_with_shared_prefix(
     """Computes what ``flash_attn_with_kvcache`` computes of the same arguments, for sequences that begin with the same
     pages, which are read once for all of them (cascade attention).
 
-    The entries ``cu_groups[g]`` to ``cu_groups[g + 1]`` of the batch (``torch.int32``) are group ``g``. They share
-    their first ``prefix_seqlens[g]`` keys (``torch.int32``), a multiple of the page size, which all are before the
-    queries: at most ``cache_seqlens[b]`` minus the number of queries. Only the first entry's row of ``block_table`` is
-    read for them. A group may have a single entry, and a prefix may have 0 keys.
+    The entries ``cu_groups[g]`` to ``cu_groups[g + 1]`` of the batch (``torch.int32``) are group ``g``. Their first
+    ``prefix_seqlens[g]`` keys (``torch.int32``) are in the same pages, which the row of ``block_table`` of each entry
+    lists. They are a multiple of the page size, and all before the queries: at most ``cache_seqlens[b]`` minus the
+    number of queries. A prefix that is longer than ``cache_seqlens[b]`` is reported as a wrong number of keys. A group
+    may have a single entry, and a prefix may have 0 keys.
 
     All queries of a group attend to the prefix as rows of one matrix, each query attends to the rest of its own keys,
     and the results are merged by their log-sum-exps. Lengths, tables and groups are read on the device.
@@ -60,8 +61,9 @@ def flash_attn_with_shared_prefix(
         q.flatten(0, 1), k_cache, v_cache, cu_groups if queries == 1 else cu_groups * queries,
         seqused_k=prefix_seqlens, block_table=tables, return_attn_probs=True, **options,
     )  # fmt: skip
+    lengths = torch.where(shared <= cache_seqlens, cache_seqlens, -1)
     out1, lse1 = flash_attn_with_kvcache(
-        q, k_cache, v_cache, cache_seqlens=cache_seqlens, cache_leftpad=shared, block_table=block_table, causal=causal,
+        q, k_cache, v_cache, cache_seqlens=lengths, cache_leftpad=shared, block_table=block_table, causal=causal,
         return_softmax_lse=True, **options,
     )  # fmt: skip
     out0 = out0.unflatten(0, (batch, queries)).transpose(1, 2)

@@ -156,3 +156,29 @@ func.func @rows(%q: memref<1x6x?x64xf16>, %k: memref<?x2x?x64xf16>, %o: memref<1
       schedule(#attn_tile.warp_specialized<query_tile = 128, key_tile = 64, stages = 2, consumers = 2, pack_gqa = true>)
   return
 }
+
+// -----
+
+// With splits and sinks. All rows of a head have one sink. The combine kernel finds the query and the head of a row.
+
+// CHECK-LABEL: attn_tile.kernel @sinks_kernel
+// CHECK: attn_tile.pack_gqa %{{.*}} : memref<6xf32> to memref<2x?xf32, #attn_tile.packed_gqa<rank = 2, rows = 1, group_size = 3>>
+// CHECK-LABEL: attn_tile.kernel @sinks_combine
+// CHECK-SAME: attributes {schedule = #attn_tile.scalar<warps = 4>}
+// CHECK: %[[HEAD:.*]] = arith.divui %{{.*}}, %c16
+// CHECK: scf.if
+// CHECK: %[[ROW:.*]] = arith.addi
+// CHECK-DAG: %[[FIRST:.*]] = arith.muli %[[HEAD]], %c3
+// CHECK-DAG: %[[IN_GROUP:.*]] = arith.remui %[[ROW]], %c3
+// CHECK-DAG: %[[OUT_HEAD:.*]] = arith.addi %[[FIRST]], %[[IN_GROUP]]
+// CHECK-DAG: %[[QUERY:.*]] = arith.divui %[[ROW]], %c3
+// CHECK: memref.store %{{.*}}, %{{.*}}[%c0, %[[OUT_HEAD]], %[[QUERY]], %{{.*}}] : memref<1x6x?x64xf16>
+func.func @sinks(%q: memref<1x6x?x64xf16>, %k: memref<?x2x?x64xf16>, %o: memref<1x6x?x64xf16>, %c: memref<?xi32>, %n: memref<?xi32>,
+                 %s: memref<6xf32>) {
+  attn.attention ins(%q, %k, %k : memref<1x6x?x64xf16>, memref<?x2x?x64xf16>, memref<?x2x?x64xf16>)
+      outs(%o : memref<1x6x?x64xf16>) sinks(%s : memref<6xf32>)
+      sequences packed_queries(%c, %n : memref<?xi32>, memref<?xi32>)
+      schedule(#attn_tile.warp_specialized<query_tile = 64, key_tile = 64, stages = 2, consumers = 1, traversal = grid,
+               split_kv_work_items = 132, pack_gqa = true>)
+  return
+}

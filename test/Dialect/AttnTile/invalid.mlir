@@ -2073,6 +2073,22 @@ func.func @pack_heads(%q: memref<1x6x3x64xf32>) {
 
 // -----
 
+func.func @pack_dynamic_rows(%q: memref<1x8x4x64xf32>) {
+  // expected-error @below {{'attn_tile.pack_gqa' op result has rows for ? queries, the source has 4}}
+  %0 = attn_tile.pack_gqa %q : memref<1x8x4x64xf32> to memref<1x2x?x64xf32, #attn_tile.packed_gqa<rank = 4, rows = 2, group_size = 4>>
+  return
+}
+
+// -----
+
+func.func @pack_static_rows(%q: memref<1x8x?x64xf32>) {
+  // expected-error @below {{'attn_tile.pack_gqa' op result has rows for 4 queries, the source has ?}}
+  %0 = attn_tile.pack_gqa %q : memref<1x8x?x64xf32> to memref<1x2x16x64xf32, #attn_tile.packed_gqa<rank = 4, rows = 2, group_size = 4>>
+  return
+}
+
+// -----
+
 func.func @pack_queries(%q: memref<1x8x5x64xf32>) {
   // expected-error @below {{'attn_tile.pack_gqa' op result has rows for 3 queries, the source has 5}}
   %0 = attn_tile.pack_gqa %q : memref<1x8x5x64xf32> to memref<1x2x12x64xf32, #attn_tile.packed_gqa<rank = 4, rows = 2, group_size = 4>>

@@ -81,6 +81,7 @@ VARIANTS = [
     variant(64, 128, heads=(8, 2), mask="causal", schedule=(2, 64, 2, False, "paired", 0), packs=True),
     variant(64, 128, heads=(4, 2), mask="causal", dtype="f32", precision="high"),
     variant(0, 64, heads=(6, 2), mask="causal", dtype="f32"),
+    variant(64, 128, heads=(8, 2), mask="causal", sinks=True),
 ]
 
 
@@ -134,6 +135,8 @@ def run_case(torch, function, v, cases, layout, seed):
     captures = {}
     if "slopes" in v.captures:
         captures["slopes"] = 2.0 ** -torch.arange(1, v.heads + 1, device="cuda", dtype=torch.float32)
+    if v.sinks:
+        captures["sinks"] = torch.randn(v.heads, generator=generator, device="cuda").bfloat16()
     results = []
     # The same keys in pages of another order.
     for cache in [Cache(torch, v.page, lengths, seed + n) for n in range(2 if v.page else 1)]:

@@ -421,7 +421,10 @@ LogicalResult AccumulateOp::verify() {
 std::optional<std::string> attn::whyNotPackGqa(AttentionOp attention) {
   constexpr int64_t maxQueries = 64;
   int64_t queries = getDimSize(attention.getQuery(), 2);
-  // Sequences may have few queries each, however many are stored.
+  // Packed queries of sequences may be few for each, however many are stored.
+  if (attention.hasSequences() && !attention.hasPackedQueries())
+    return "sequences have lengths of their own, and are not packed queries of "
+           "a KV cache";
   if (!attention.hasSequences() &&
       (ShapedType::isDynamic(queries) || queries < 1 || queries > maxQueries))
     return "it needs 1 to " + std::to_string(maxQueries) +

@@ -393,9 +393,14 @@ LogicalResult PackGQAOp::verify() {
   int64_t numRows = packed.getDimSize(rows);
   int64_t queries = ShapedType::isDynamic(numRows) ? ShapedType::kDynamic
                                                    : numRows / groupSize;
+  auto describe = [](int64_t size) {
+    return ShapedType::isDynamic(size) ? std::string("?")
+                                       : std::to_string(size);
+  };
   if (source.getRank() == rank && source.getDimSize(rows) != queries)
     return emitOpError("result has rows for ")
-           << queries << " queries, the source has " << source.getDimSize(rows);
+           << describe(queries) << " queries, the source has "
+           << describe(source.getDimSize(rows));
   if (packed.getElementType() != source.getElementType() ||
       packed.getShape() !=
           ArrayRef(getPackedShape(source.getShape(), rows, groupSize, queries)))

@@ -1,4 +1,4 @@
-//===- OverlapLaunches.cpp - Start small kernels early --------------------===//
+//===- OverlapLaunches.cpp - Start kernels early --------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // See LICENSE for license information.
@@ -38,8 +38,7 @@ static void emitAtStart(KernelOp kernel) {
   OpTy::create(builder, kernel.getLoc());
 }
 
-/// Whether `kernel` computes with scalars alone, not with tiles: then it is
-/// small enough to be launched early.
+/// Whether `kernel` computes with scalars alone, not with tiles.
 static bool isSmall(KernelOp kernel) {
   return !kernel
               .walk([](Operation *op) {

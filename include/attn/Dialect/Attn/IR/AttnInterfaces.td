@@ -258,8 +258,7 @@ def Attn_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
       /*defaultImplementation=*/"return 0;">,
     InterfaceMethod<[{
         Whether the query heads that share a key head are packed into the rows
-        of one query tile (`pack_gqa`). There is one query for each head then
-        (see `whyNotPackGqa`).
+        of one query tile (`pack_gqa`; see `whyNotPackGqa`).
       }],
       "bool", "packsGqa", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return false;">,

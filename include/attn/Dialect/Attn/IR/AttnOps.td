@@ -445,7 +445,7 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     ```
 
     `schedule` says how the operation is compiled: an attribute of
-    `ScheduleAttrInterface`, or a choice between two by length. It does not change
+    `ScheduleAttrInterface`, or a choice among some by length. It does not change
     the meaning.
 
     The operation is in destination style: on tensors it returns the new

@@ -197,7 +197,7 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
       from the longest entry that the cache has room for. Splits of packed and padded
       sequences are always listed.
     - `pack_gqa`: the queries of all query heads that share a key head are the rows of
-      one tile, for up to 64 queries or sequences.
+      one tile. For up to 64 queries, or packed queries of a KV cache.
     - `l2_promotion`: bytes, the parameter of `attn_tile.make_tensor_map`.
     - `ctas_per_sm`: CTAs that share the registers of an SM, so that one CTA
       begins or ends while another one computes.
