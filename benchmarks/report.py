@@ -509,9 +509,10 @@ def serving_table(cases):
         "## Serving",
         "",
         *fill(
-            "Calls with KV caches, bf16, by `benchmarks/serving.py`, whose `--help` explains the cases: b64_s4096_page16 "
-            "has 64 sequences of 4096 keys in pages of 16, and page0 no pages. Microseconds, and the keys and values that "
-            "are attended to over the time, or for prefill the operations; in brackets how many times faster Attn is."
+            "Calls with KV caches, bf16, by `benchmarks/serving.py`, whose `--help` explains the cases: "
+            "b64_s4096_page16 has 64 sequences of 4096 keys in pages of 16, and page0 no pages. Microseconds, and the "
+            "keys and values that are attended to over the time, or for prefill the operations; in brackets how many "
+            "times faster Attn is."
         ),
     ]
 
