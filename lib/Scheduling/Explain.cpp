@@ -204,6 +204,25 @@ static void printDropout(raw_ostream &os, const CostReportDropout &dropout) {
                       dropout.times.describe(), dropout.times.maskBytes * 1e-6);
 }
 
+/// Prints for how many queries `chosen`, a choice by length, has `schedule`.
+static void printLengths(raw_ostream &os, Attribute chosen,
+                         ScheduleAttrInterface schedule) {
+  auto choice = dyn_cast_if_present<ByQueryLengthAttr>(chosen);
+  for (int64_t least = 0; choice;
+       choice = dyn_cast<ByQueryLengthAttr>(choice.getFrom())) {
+    bool isBelow = schedule == choice.getBelow();
+    if (isBelow && least > 0)
+      os << ", for " << least << " to " << choice.getBound() - 1 << " queries";
+    else if (isBelow)
+      os << ", for less than " << choice.getBound() << " queries";
+    else if (schedule == choice.getFrom())
+      os << ", for at least " << choice.getBound() << " queries";
+    if (isBelow)
+      return;
+    least = choice.getBound();
+  }
+}
+
 /// Below the table: the roles that axes can have in one kernel.
 static void printDerivation(raw_ostream &os,
                             const CostReportDerivation &derivation) {
@@ -255,22 +274,7 @@ static void printDerivation(raw_ostream &os,
   os << llvm::formatv("  the kernel has the tiles of its schedule instead: "
                       "query {0}, key {1}",
                       schedule.getQueryTile(), schedule.getKeyTile());
-  // A choice by length has other tiles for other lengths.
-  auto choice =
-      dyn_cast_if_present<ByQueryLengthAttr>(attention.getScheduleAttr());
-  for (int64_t least = 0; choice;
-       choice = dyn_cast<ByQueryLengthAttr>(choice.getFrom())) {
-    bool isBelow = schedule == choice.getBelow();
-    if (isBelow && least > 0)
-      os << ", for " << least << " to " << choice.getBound() - 1 << " queries";
-    else if (isBelow)
-      os << ", for less than " << choice.getBound() << " queries";
-    else if (schedule == choice.getFrom())
-      os << ", for at least " << choice.getBound() << " queries";
-    if (isBelow)
-      break;
-    least = choice.getBound();
-  }
+  printLengths(os, attention.getScheduleAttr(), schedule);
   os << "\n";
 }
 
