@@ -232,7 +232,7 @@ public:
   Step step;
 
 private:
-  /// Whether the results are those of a KV split.
+  /// Whether the results belong to a KV split.
   bool arePartial = false;
   /// The batch entry and the first row of results, where each KV split has its
   /// own.
