@@ -482,6 +482,8 @@ SERVING_SUITES = {
     "prefix": "Decoding with a shared prefix",
 }
 SERVING_PEERS = {**{op: NAMES[op] for op in ("cudnn", "fa3")}, "flashinfer": "FlashInfer"}
+# Parts of a call of Attn, which are not compared with it.
+SERVING_PARTS = ("append", "attention")
 # Of the rows of a suite: Attn's, and the peers under other names.
 SERVING_OPS = {"append": {"append_attention": OURS, "fa3_append_attention": "fa3"}}
 
@@ -529,7 +531,8 @@ def serving_table(cases):
             for op in ops:
                 peer = rows.get(op)
                 same_run = peer and get_run(peer) == get_run(ours)
-                cells.append(f"{peer['ms'] * 1e3:.1f} ({peer['ms'] / ours['ms']:.2f}x)" if same_run else "")
+                ratio = "" if op in SERVING_PARTS or not same_run else f" ({peer['ms'] / ours['ms']:.2f}x)"
+                cells.append(f"{peer['ms'] * 1e3:.1f}{ratio}" if same_run else "")
             table.append([*cells, ours.get("date", "")])
         header = ["case", "Attn", "rate", *(SERVING_PEERS.get(op, op) for op in ops), "date"]
         lines += ["", f"{SERVING_SUITES[suite]}, {device}:", "", *make_table(header, table)]

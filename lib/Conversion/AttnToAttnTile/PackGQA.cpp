@@ -9,8 +9,8 @@
 // With groups of `g` query heads, row `r` of key head `h` is query `r / g` of
 // query head `h * g + r % g`. A named mask becomes part of the mask_mod region,
 // because it would treat these rows as different positions. The operands of a
-// single query are reshaped; the kernel views those of several queries, and of
-// sequences, as rows (`attn_tile.pack_gqa`).
+// single query are reshaped; the kernel views operands of several queries, and
+// of sequences, as rows (`attn_tile.pack_gqa`).
 //
 //===----------------------------------------------------------------------===//
 

@@ -24,11 +24,10 @@
 // With balanced splits, a sequence of n kv tiles has about n / c splits for
 // each query tile, where c is such that all sequences together have the wanted
 // number of work items for each head, or half of it if c is small
-// (`SequenceTiles::fewKVTiles`). The last
-// three columns are the split, the number of splits, and where the parts of the
-// result of a tile with several splits begin. Another list of i32 has
-// the number of these tiles, and the first work item of each of them. Sequences
-// with long splits come first.
+// (`SequenceTiles::fewKVTiles`). The last three columns are the split, the
+// number of splits, and where the parts of the result of a tile with several
+// splits begin. Another list of i32 has the number of these tiles, and the
+// first work item of each of them. Sequences with long splits come first.
 //
 // The kernel that writes the list has a work item for each sequence and one
 // more. Each of them loops over all sequences: its own tiles are placed after
