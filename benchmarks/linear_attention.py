@@ -6,13 +6,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Times causal linear attention without decay, and with a decay of each head or token, next to fla-core.
+"""Times causal linear attention without decay, with a decay of each head or token, and with the delta rule (without and
+with a decay of each token), and the gradients of each, next to fla-core.
 
     linear_attention.py --compile build/bin/attn-compile --artifacts DIR
     linear_attention.py --artifacts DIR --runtime libattn_runtime.so --out benchmarks/results/linear.jsonl
 
 There are 16 heads of a head dim, and batch entries of 32k tokens together; or one head of one long sequence. Positions
 come before heads in memory, as fla-core has them. fla-core (kernels of Triton) is timed if it can be imported.
+Gradients are those of all inputs, by a call of a backward function, which computes states again in both.
 """
 
 import math
@@ -24,41 +26,102 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import harness  # noqa: E402
 
 DIMS = (64, 128)
-DECAYS = ("plain", "head", "token")
+# Linear attention, with decays; DeltaNet and gated DeltaNet.
+KINDS = ("plain", "head", "token", "delta", "gated")
+MODES = ("fwd", "bwd")
 # Heads, batch entries and length.
 CASES = ((16, 8, 4096), (16, 4, 8192), (16, 1, 32768), (16, 1, 65536), (16, 1, 131072), (1, 1, 262144))
 # Relative error of rows that is allowed.
 MAX_ERROR = 1e-2
+# Tokens of the delta rule that are checked, one after the other.
+CHECKED_TOKENS = 1024
 
 
-def module(heads, dim, decay):
+def get_decay(kind):
+    return {"head": "head", "token": "token", "gated": "token"}.get(kind, "")
+
+
+def has_beta(kind):
+    return kind in ("delta", "gated")
+
+
+def make_gradient(heads, dim, kind):
+    """The module of a gradient of all inputs."""
+    rows, tokens = f"tensor<?x{heads}x?x{dim}xbf16>", f"tensor<?x{heads}x?xf32>"
+    decay = get_decay(kind)
+    extra = {"log_decay": f"tensor<{heads}xf32>" if decay == "head" else tokens} if decay else {}
+    extra.update({"beta": tokens} if has_beta(kind) else {})
+    # Decays of heads are constants of models.
+    given = {"query": rows, "key": rows, "value": rows, "dout": rows, **extra}
+    made = {"dquery": rows, "dkey": rows, "dvalue": rows}
+    made.update({f"d{name}": tokens for name in extra if decay != "head"})
+    arguments = ", ".join(f"%{name}: {type}" for name, type in {**given, **made}.items())
+    clauses = [f"{name}(%{name} : {type})" for name, type in [*list(given.items())[4:], *list(made.items())[3:]]]
+    results = ", ".join(made.values())
+    return f"""func.func @linear_attention({arguments}) -> ({results}) {{
+  %r:{len(made)} = attn.linear_attention_grad
+      ins(%query, %key, %value, %dout : {rows}, {rows}, {rows}, {rows})
+      outs(%dquery, %dkey, %dvalue : {rows}, {rows}, {rows})
+      {" ".join(clauses)} causal -> {results}
+  return {", ".join(f"%r#{number}" for number in range(len(made)))} : {results}
+}}
+"""
+
+
+def module(heads, dim, kind, mode):
     from attn import LinearAttention
 
-    kind = "" if decay == "plain" else decay
-    return LinearAttention("bf16", heads, heads, heads, dim, decay=kind).mlir()
+    if mode == "bwd":
+        return make_gradient(heads, dim, kind)
+    return LinearAttention("bf16", heads, heads, heads, dim, decay=get_decay(kind), beta=has_beta(kind)).mlir()
 
 
 def make_modules():
-    return {f"{decay}_h{heads}_d{dim}": module(heads, dim, decay)
-            for heads in sorted({case[0] for case in CASES}) for dim in DIMS for decay in DECAYS}  # fmt: skip
+    return {f"{kind}_{mode}_h{heads}_d{dim}": module(heads, dim, kind, mode) for mode in MODES
+            for heads in sorted({case[0] for case in CASES}) for dim in DIMS for kind in KINDS}  # fmt: skip
 
 
-def make_inputs(torch, batch, length, heads, dim, decay):
-    """Queries, keys, values and, with a decay, log-decays, positions before heads."""
+def make_inputs(torch, batch, length, heads, dim, kind):
+    """Queries, keys and values, positions before heads, and by name log-decays and betas."""
     def normal(*shape):
         return torch.randn(*shape, device=harness.DEVICE)
 
-    inputs = [normal(batch, length, heads, dim).to(torch.bfloat16) for _ in range(3)]
-    inputs[1] = torch.nn.functional.normalize(inputs[1].float(), dim=-1).to(torch.bfloat16)
-    if decay != "plain":
-        shape = (heads,) if decay == "head" else (batch, length, heads)
-        inputs.append(torch.nn.functional.logsigmoid(normal(*shape) + 4))
+    inputs = {name: normal(batch, length, heads, dim).to(torch.bfloat16) for name in ("query", "key", "value")}
+    inputs["key"] = torch.nn.functional.normalize(inputs["key"].float(), dim=-1).to(torch.bfloat16)
+    if get_decay(kind):
+        shape = (heads,) if kind == "head" else (batch, length, heads)
+        inputs["log_decay"] = torch.nn.functional.logsigmoid(normal(*shape) + 4)
+    if has_beta(kind):
+        inputs["beta"] = normal(batch, length, heads).sigmoid()
     return inputs
+
+
+def find_error(torch, actual, expected):
+    error = ((actual - expected).norm() / expected.norm()).item()
+    return math.inf if math.isnan(error) else error
+
+
+def check_delta_rule(torch, inputs, out):
+    """Relative error of the first rows of one head of all batch entries against float64."""
+    length, head = min(CHECKED_TOKENS, out.shape[1]), out.shape[2] - 1
+    q, k, v, beta = (inputs[name][:, :length, head].double() for name in ("query", "key", "value", "beta"))
+    decays = inputs["log_decay"][:, :length, head].double().exp() if "log_decay" in inputs else torch.ones_like(beta)
+    state, rows = q.new_zeros(len(q), q.shape[2], v.shape[2]), []
+    for t in range(length):
+        state = state * decays[:, t, None, None]
+        update = beta[:, t, None] * (v[:, t] - torch.einsum("bkv,bk->bv", state, k[:, t]))
+        state = torch.baddbmm(state, k[:, t, :, None], update[:, None])
+        rows.append(torch.einsum("bkv,bk->bv", state, q[:, t]) / math.sqrt(q.shape[2]))
+    return find_error(torch, out[:, :length, head].double(), torch.stack(rows, 1))
 
 
 def check(torch, inputs, out, count=16):
     """Relative error of some rows of the output against float64."""
-    q, k, v, *decays = inputs
+    if bool(out.isnan().any()):
+        return math.inf
+    if "beta" in inputs:
+        return check_delta_rule(torch, inputs, out)
+    q, k, v = (inputs[name] for name in ("query", "key", "value"))
     batch, length, heads, dim = q.shape
     generator = torch.Generator().manual_seed(0)
     expected, actual = [], []
@@ -66,56 +129,111 @@ def check(torch, inputs, out, count=16):
         b, h, i = (torch.randint(limit, (1,), generator=generator).item() for limit in (batch, heads, length))
         i = (0, length - 1, i)[min(number, 2)]
         scores = k[b, : i + 1, h].double() @ q[b, i, h].double() / math.sqrt(dim)
-        if decays:
-            decay = decays[0].double()
+        if "log_decay" in inputs:
+            decay = inputs["log_decay"].double()
             sums = (decay[h] * torch.arange(1, i + 2, device=q.device) if decay.dim() == 1
                     else decay[b, : i + 1, h].cumsum(0))  # fmt: skip
             scores = scores * (sums[-1] - sums).exp()
         expected.append(scores @ v[b, : i + 1, h].double())
         actual.append(out[b, i, h].double())
-    expected, actual = torch.stack(expected), torch.stack(actual)
-    error = ((actual - expected).norm() / expected.norm()).item()
-    return math.inf if math.isnan(error) or bool(out.isnan().any()) else error
+    return find_error(torch, torch.stack(actual), torch.stack(expected))
 
 
-def prepare_fla(inputs, decay):
-    """A call of fla-core, or None where it is missing."""
+def import_fla(kind):
+    """A function of fla-core from queries, keys, values, log-decays and betas to an output, or None."""
     try:
+        from fla.ops.delta_rule import chunk_delta_rule
+        from fla.ops.gated_delta_rule import chunk_gated_delta_rule
         from fla.ops.linear_attn import chunk_linear_attn
         from fla.ops.simple_gla import chunk_simple_gla
     except ImportError as error:
         print(f"peer fla is left out: {error}", file=sys.stderr)
         return None
-    q, k, v, *decays = inputs
-    if decay == "plain":
-        return lambda: chunk_linear_attn(q, k, v, normalize=False)
-    name = "g_gamma" if decay == "head" else "g"
-    return lambda: chunk_simple_gla(q, k, v, **{name: decays[0]})
+    return {
+        "plain": lambda q, k, v: chunk_linear_attn(q, k, v, normalize=False)[0],
+        "head": lambda q, k, v, log_decay: chunk_simple_gla(q, k, v, g_gamma=log_decay)[0],
+        "token": lambda q, k, v, log_decay: chunk_simple_gla(q, k, v, g=log_decay)[0],
+        "delta": lambda q, k, v, beta: chunk_delta_rule(q, k, v, beta)[0],
+        "gated": lambda q, k, v, log_decay, beta: chunk_gated_delta_rule(q, k, v, log_decay, beta)[0],
+    }[kind]
+
+
+def prepare_fla(torch, inputs, kind, mode, dout):
+    """A call of fla-core, or None where it is missing."""
+    function = import_fla(kind)
+    if function is None or mode == "fwd":
+        return function and (lambda: function(*inputs.values()))
+    leaves = [tensor.detach().requires_grad_(kind != "head" or tensor.dim() > 1) for tensor in inputs.values()]
+    out, wanted = function(*leaves), [leaf for leaf in leaves if leaf.requires_grad]
+    return lambda: torch.autograd.grad(out, wanted, dout, retain_graph=True)
+
+
+def prepare_attn(torch, function, inputs, mode, dout):
+    """A call of Attn, and what it fills."""
+    def order(tensor):
+        return tensor.transpose(1, 2) if tensor.dim() == 4 else tensor
+
+    arguments = {name: tensor.transpose(1, 2).contiguous() if tensor.dim() == 3 else order(tensor)
+                 for name, tensor in inputs.items()}  # fmt: skip
+    if mode == "fwd":
+        filled = [torch.full_like(dout, math.nan)]
+    else:
+        filled = [torch.full_like(tensor, math.nan) for tensor in inputs.values()][:3]
+        filled += [torch.full_like(tensor, math.nan) for tensor in list(arguments.values())[3:] if tensor.dim() > 1]
+        arguments = {**dict(list(arguments.items())[:3]), "dout": order(dout), **arguments}
+    run = function.bind(*arguments.values(), *map(order, filled), stream=harness.get_stream(torch))
+    return run, filled
+
+
+def check_gradients(torch, kind, inputs, made, dout):
+    """The largest relative difference to the gradients of fla-core, of 8 batch entries at most, or None."""
+    peer = prepare_fla(torch, inputs, kind, "bwd", dout)
+    if peer is None:
+        return None
+    worst = 0.0
+    for actual, expected in zip(made, peer()):
+        expected = expected.transpose(1, 2) if expected.dim() == 3 else expected
+        worst = max(worst, find_error(torch, actual.double(), expected.double()))
+    return worst
 
 
 def make_parser():
     return harness.make_parser(__doc__, "rounds", "repeats", "peers", "only", "lengths", "target", rounds=3, repeats=9)
 
 
-def measure(torch, options, artifacts, name, inputs, decay):
+def measure(torch, options, function, inputs, kind, mode):
     """Milliseconds of Attn and of fla-core, and the error of Attn."""
-    q, k, v, *decays = inputs
-    out = torch.full_like(v, float("nan"))
-    own = [tensor.transpose(1, 2) for tensor in (q, k, v)]
-    own += [tensor if tensor.dim() == 1 else tensor.transpose(1, 2).contiguous() for tensor in decays]
-    function = artifacts.load(name)["linear_attention"]
-    runs = {"attn": function.bind(*own, out.transpose(1, 2), stream=harness.get_stream(torch))}
+    dout = torch.randn_like(inputs["value"])
+    runs, error = {}, None
+    runs["attn"], filled = prepare_attn(torch, function, inputs, mode, dout)
     runs["attn"]()
     harness.synchronize(torch)
-    error = check(torch, inputs, out)
-    peer = prepare_fla(inputs, decay) if options.peers != "none" else None
-    if peer:
+    if mode == "fwd":
+        error = check(torch, inputs, filled[0])
+    if options.peers != "none":
         try:
-            peer()
-            runs["fla"] = peer
+            peer = prepare_fla(torch, inputs, kind, mode, dout)
+            if peer:
+                peer()
+                runs["fla"] = peer
+            if peer and mode == "bwd":
+                error = check_gradients(torch, kind, inputs, filled, dout)
         except Exception as problem:  # Peers are not ours: whatever is wrong with one is reported.
             print(f"peer fla failed: {(str(problem).splitlines() or [type(problem).__name__])[0]}", file=sys.stderr)
     return harness.time_in_turn(torch, runs, options.repeats, options.rounds, harness.median), error
+
+
+def make_cases(options):
+    lengths = harness.split_list(options.lengths)
+    for heads, batch, length in CASES:
+        if lengths and str(length) not in lengths:
+            continue
+        for dim in DIMS:
+            for kind in KINDS:
+                for mode in MODES:
+                    name = f"{kind}_{mode}_h{heads}_d{dim}"
+                    if options.only in name:
+                        yield name, heads, batch, length, dim, kind, mode
 
 
 def main():
@@ -128,32 +246,26 @@ def main():
 
     torch.manual_seed(0)
     rows, artifacts = harness.Rows(options, harness.describe_device(torch), suite="linear"), harness.Artifacts(options)
-    ratios, lengths = [], harness.split_list(options.lengths)
-    for heads, batch, length in CASES:
-        if lengths and str(length) not in lengths:
-            continue
-        for dim in DIMS:
-            for decay in DECAYS:
-                name = f"{decay}_h{heads}_d{dim}"
-                if options.only not in name:
-                    continue
-                inputs = make_inputs(torch, batch, length, heads, dim, decay)
-                times, error = measure(torch, options, artifacts, name, inputs, decay)
-                if not error <= MAX_ERROR:
-                    sys.exit(f"error: {name} of {batch} x {length} tokens has an error of {error:.2e}")
-                # Queries, keys, values and outputs are read or written once.
-                gigabytes = 4 * 2 * batch * length * heads * dim / 1e9
-                line = f"{name:14s} {batch:3d} x {length:6d}"
-                for op, ms in times.items():
-                    own = {"error": error} if op == "attn" else {}
-                    rate = gigabytes / ms * 1e3
-                    rows.add(artifacts.commit_of(name), op=op, mode="fwd", B=batch, H=heads, S=length, D=dim,
-                             decay=decay, ms=ms, gbytes=rate, **own)
-                    line += f"  {op} {ms:8.4f} ms {rate:7.0f} GB/s"
-                if "fla" in times:
-                    ratios.append(times["fla"] / times["attn"])
-                    line += f"  {ratios[-1]:.2f}x"
-                print(line + f"  error {error:.1e}", flush=True)
+    ratios = []
+    for name, heads, batch, length, dim, kind, mode in make_cases(options):
+        inputs = make_inputs(torch, batch, length, heads, dim, kind)
+        function = artifacts.load(name)["linear_attention"]
+        times, error = measure(torch, options, function, inputs, kind, mode)
+        if mode == "fwd" and not error <= MAX_ERROR:
+            sys.exit(f"error: {name} of {batch} x {length} tokens has an error of {error:.2e}")
+        # Queries, keys, values and outputs, and their gradients, are read or written once.
+        gigabytes = (4 if mode == "fwd" else 7) * 2 * batch * length * heads * dim / 1e9
+        line = f"{name:18s} {batch:3d} x {length:6d}"
+        for op, ms in times.items():
+            own = {"error": error} if op == "attn" and error is not None else {}
+            rate = gigabytes / ms * 1e3
+            rows.add(artifacts.commit_of(name), op=op, mode=mode, B=batch, H=heads, S=length, D=dim, decay=kind, ms=ms,
+                     gbytes=rate, **own)  # fmt: skip
+            line += f"  {op} {ms:8.4f} ms {rate:7.0f} GB/s"
+        if "fla" in times:
+            ratios.append(times["fla"] / times["attn"])
+            line += f"  {ratios[-1]:.2f}x"
+        print(line + (f"  error {error:.1e}" if error is not None else ""), flush=True)
     if ratios:
         harness.print_means({"fla": ratios})
     return 0

@@ -346,12 +346,14 @@ static LogicalResult verifyLinear(OpTy op, const Target &target) {
     return op.emitOpError("element type on ")
            << target.getName() << " must be bf16 or f16 (was " << element
            << ")";
-  if (op.getBeta())
-    return emitOnlyHost("'beta'");
   if (op.getLogDecay() &&
       cast<ShapedType>(op.getLogDecay().getType()).getRank() == 4)
     return emitOnlyHost("'log_decay' of each key element");
   int64_t chunk = op.getChunkOrDefault();
+  if (op.getBeta() && chunk != 64)
+    return op.emitOpError("'chunk' on ")
+           << target.getName() << " with 'beta' must be 64 (was " << chunk
+           << ")";
   if (chunk != 64 && chunk != 128)
     return op.emitOpError("'chunk' on ")
            << target.getName() << " must be 64 or 128 (was " << chunk << ")";

@@ -73,6 +73,47 @@ countLinearBytes(const attn_tile::LinearMultistageParameters &schedule,
   return elementBytes * (schedule.stages * ofStage + localStages * local);
 }
 
+/// Bytes of shared memory that the kernels of the delta rule that go through
+/// chunks take, about. Besides tiles of queries, keys and values there are two
+/// matrices of pairs of tokens. Values are rounded before and after the matmul
+/// with the inverse, and once more if they are decayed.
+static int64_t
+countDeltaRuleBytes(const attn_tile::LinearMultistageParameters &schedule,
+                    int64_t keyDim, int64_t elementBytes, bool hasDecay) {
+  int64_t columnsOfRow = attn_tile::columnBlockBytes / elementBytes;
+  int64_t chunk = schedule.chunk;
+  int64_t columns = llvm::alignTo(schedule.valueTile, columnsOfRow);
+  int64_t ofStage = chunk * (2 * keyDim + columns + 2 * chunk);
+  int64_t local = keyDim * columns + (hasDecay ? 3 : 2) * chunk * columns;
+  int64_t elements = schedule.stages * ofStage + schedule.localStages * local;
+  return elementBytes * elements;
+}
+
+/// Sets the parameters of the kernels of the delta rule. Copies ahead matter
+/// more than a second CTA on an SM for kernels that go through chunks, and less
+/// for kernels that have all chunks at once. The gradient's kernels load tiles
+/// to registers, which large states do not leave with copies ahead.
+static void
+setDeltaRuleParameters(attn_tile::LinearMultistageParameters &schedule,
+                       int64_t keyDim, int64_t elementBytes, bool hasDecay,
+                       bool isGradient, const DeviceModel &device) {
+  constexpr int64_t narrowTile = 16, stages = 2;
+  constexpr int64_t threadsOfWarp = 32, maxStateRegisters = 32;
+  schedule.localStages = 1;
+  schedule.parallelStages = 1;
+  schedule.narrowValueTile = std::min(narrowTile, schedule.valueTile);
+  schedule.narrowWorkItems = device.sms;
+  schedule.stages = stages;
+  if (countDeltaRuleBytes(schedule, keyDim, elementBytes, hasDecay) >
+      getTileBytes(device))
+    schedule.stages = 1;
+  schedule.narrowStages = schedule.stages;
+  int64_t stateRegisters =
+      keyDim * schedule.valueTile / (schedule.warps * threadsOfWarp);
+  if (isGradient && stateRegisters > maxStateRegisters)
+    schedule.stages = 1;
+}
+
 /// The schedule of linear attention with these head dims.
 template <typename OpTy>
 static ScheduleAttrInterface getLinearSchedule(OpTy op, int64_t keyHeadDim,
@@ -91,8 +132,15 @@ static ScheduleAttrInterface getLinearSchedule(OpTy op, int64_t keyHeadDim,
        int64_t(llvm::alignTo(valueHeadDim, rowsOfWarp))});
   if (op.getCausal())
     parameters.splitWorkItems = ctasPerSm * device.sms;
+  int64_t elementBytes = getElementBytes(op.getQuery());
+  if (op.getBeta()) {
+    setDeltaRuleParameters(parameters, keyDim, elementBytes,
+                           bool(op.getLogDecay()),
+                           std::is_same_v<OpTy, LinearAttentionGradOp>, device);
+    return makeSchedule(op.getContext(), parameters);
+  }
   parameters.stages = 2;
-  if (countLinearBytes(parameters, keyDim, getElementBytes(op.getQuery()),
+  if (countLinearBytes(parameters, keyDim, elementBytes,
                        bool(op.getLogDecay())) > getTileBytes(device))
     parameters.stages = 1;
   return makeSchedule(op.getContext(), parameters);

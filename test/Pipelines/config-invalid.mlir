@@ -220,9 +220,9 @@ func.func @gradient(%q: memref<1x4x?x584xbf16>, %lse: memref<1x4x?xf32>) {
 // -----
 
 func.func @linear_delta_rule(%q: memref<1x4x?x64xbf16>, %b: memref<1x4x?xf32>) {
-  // expected-error @below {{'attn.linear_attention' op has no kernels for sm_90a with 'beta': its only target is 'host'}}
+  // expected-error @below {{'attn.linear_attention' op 'chunk' on sm_90a with 'beta' must be 64 (was 128)}}
   attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
-      outs(%q : memref<1x4x?x64xbf16>) beta(%b : memref<1x4x?xf32>) causal
+      outs(%q : memref<1x4x?x64xbf16>) beta(%b : memref<1x4x?xf32>) causal chunk(128)
   return
 }
 
@@ -303,10 +303,10 @@ func.func @schedule_of_linear_attention(%q: memref<1x4x?x64xbf16>) {
 // -----
 
 func.func @linear_grad_delta_rule(%q: memref<1x4x?x64xbf16>, %b: memref<1x4x?xf32>) {
-  // expected-error @below {{'attn.linear_attention_grad' op has no kernels for sm_90a with 'beta': its only target is 'host'}}
+  // expected-error @below {{'attn.linear_attention_grad' op 'chunk' on sm_90a with 'beta' must be 64 (was 128)}}
   attn.linear_attention_grad ins(%q, %q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
       outs(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
-      beta(%b : memref<1x4x?xf32>) causal
+      beta(%b : memref<1x4x?xf32>) causal chunk(128)
   return
 }
 

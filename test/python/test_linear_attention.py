@@ -359,7 +359,7 @@ def test_description_errors():
 @pytest.mark.parametrize(
     "change, message",
     [
-        (dict(beta=True), "has no kernels for {target} with 'beta': its only target is 'host'"),
+        (dict(beta=True, chunk=128), r"'chunk' on {target} with 'beta' must be 64 \(was 128\)"),
         (dict(decay="element"), "has no kernels for {target} with 'log_decay' of each key element"),
         (dict(dtype="f32"), "element type on {target} must be bf16 or f16"),
         (dict(chunk=16), r"'chunk' on {target} must be 64 or 128 \(was 16\)"),

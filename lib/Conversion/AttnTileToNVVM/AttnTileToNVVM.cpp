@@ -375,6 +375,7 @@ static void populatePatterns(RewritePatternSet &patterns,
                              const KernelContext &context) {
   populateTilePatterns(patterns, converter, context);
   populateScorePatterns(patterns, converter, context);
+  populateInversePatterns(patterns, converter, context);
   populateDropoutPatterns(patterns, converter, context);
   populateMaskBitsPatterns(patterns, converter, context);
   populateMemoryPatterns(patterns, converter, context);

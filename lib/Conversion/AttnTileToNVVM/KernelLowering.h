@@ -451,6 +451,11 @@ void populateScorePatterns(RewritePatternSet &patterns,
                            const TypeConverter &converter,
                            const KernelContext &context);
 
+/// Inversion of triangular tiles.
+void populateInversePatterns(RewritePatternSet &patterns,
+                             const TypeConverter &converter,
+                             const KernelContext &context);
+
 /// Dropout of attention probabilities.
 void populateDropoutPatterns(RewritePatternSet &patterns,
                              const TypeConverter &converter,

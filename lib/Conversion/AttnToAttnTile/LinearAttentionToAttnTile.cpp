@@ -15,6 +15,7 @@
 
 #include "attn/Conversion/AttnToAttnTile/LinearAttentionToAttnTile.h"
 #include "CreateKernel.h"
+#include "DeltaRuleKernels.h"
 #include "LinearAttentionChunk.h"
 #include "LinearAttentionKernel.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -482,7 +483,10 @@ LogicalResult attn::lowerLinearAttentionToKernel(RewriterBase &rewriter,
   if (failed(verifyPrepared(op)))
     return failure();
   if (op.getScheduleAttr().getHeadDimTile() > 0) {
-    createLinearAttentionKernels(rewriter, op, symbols);
+    if (op.getBeta())
+      createDeltaRuleKernels(rewriter, op, symbols);
+    else
+      createLinearAttentionKernels(rewriter, op, symbols);
     return success();
   }
   OpBuilder::InsertionGuard guard(rewriter);
@@ -518,7 +522,10 @@ LogicalResult attn::lowerLinearAttentionGradToKernel(RewriterBase &rewriter,
   if (failed(verifyPrepared(op)))
     return failure();
   if (op.getScheduleAttr().getHeadDimTile() > 0) {
-    createLinearAttentionGradKernels(rewriter, op, symbols);
+    if (op.getBeta())
+      createDeltaRuleGradKernels(rewriter, op, symbols);
+    else
+      createLinearAttentionGradKernels(rewriter, op, symbols);
     return success();
   }
   OpBuilder::InsertionGuard guard(rewriter);

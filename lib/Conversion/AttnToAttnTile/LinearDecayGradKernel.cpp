@@ -37,14 +37,13 @@ namespace {
 class DecayGradWriter {
 public:
   DecayGradWriter(RewriterBase &rewriter, LinearAttentionGradOp op,
-                  attn_tile::KernelOp kernel)
+                  attn_tile::KernelOp kernel,
+                  const DecayGradWorkspace &workspace)
       : b(op.getLoc(), rewriter), chunk(op.getScheduleAttr().getQueryTile()),
         entry(&kernel.getBody().front()), queryDots(entry->getArgument(0)),
         keyDots(entry->getArgument(1)), stateDots(entry->getArgument(2)),
         chunkTerms(entry->getArgument(3)), length(entry->getArgument(4)),
-        dest(entry->getArgument(5)),
-        numTiles(getDimSize(entry->getArgument(0), 0)),
-        stateRows(llvm::alignTo(op.getValueHeadDim(), chunk)) {}
+        dest(entry->getArgument(5)), stateRows(workspace.stateRows) {}
 
   void write(bool isOfChunks);
 
@@ -58,7 +57,7 @@ private:
   int64_t chunk;
   Block *entry;
   Value queryDots, keyDots, stateDots, chunkTerms, length, dest;
-  int64_t numTiles, stateRows;
+  int64_t stateRows;
 };
 } // namespace
 
@@ -66,24 +65,30 @@ private:
 Value DecayGradWriter::emitChunkTerms(Value batch, Value head, Value number) {
   Value rows = b.constant(stateRows), first = b.mul(number, rows);
   return emitSum(b, b.constant(stateRows), [&](Value row) {
-    Value at = b.add(first, row), result;
-    for (int64_t tile = 0; tile < numTiles; ++tile) {
-      Value term =
-          b.loadExisting(chunkTerms, {b.constant(tile), batch, head, at});
-      result = result ? add(result, term) : term;
-    }
-    return result;
+    return loadTerm(chunkTerms, batch, head, b.add(first, row));
   });
 }
 
 Value DecayGradWriter::loadTerm(Value dots, Value batch, Value head,
                                 Value token) {
-  Value result;
-  for (int64_t tile = 0; tile < numTiles; ++tile) {
-    Value term = b.loadExisting(dots, {b.constant(tile), batch, head, token});
-    result = result ? add(result, term) : term;
+  auto load = [&](Value tile) -> Value {
+    return b.loadExisting(dots, {tile, batch, head, token});
+  };
+  int64_t tiles = getDimSize(dots, 0);
+  if (tiles != ShapedType::kDynamic) {
+    Value sum = load(b.constant(0));
+    for (int64_t tile = 1; tile < tiles; ++tile)
+      sum = add(sum, load(b.constant(tile)));
+    return sum;
   }
-  return result;
+  Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0));
+  auto loop = scf::ForOp::create(b, b.constant(0), b.size(dots, 0),
+                                 b.constant(1), zero);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  scf::YieldOp::create(
+      b, add(loop.getRegionIterArg(0), load(loop.getInductionVar())));
+  return loop.getResult(0);
 }
 
 /// The terms of a token with a query or a key in the chunk. Tokens after the
@@ -153,41 +158,62 @@ static void writeSumsOfHeads(RewriterBase &rewriter, Location loc,
   });
 }
 
-DecayGradWorkspace DecayGradWorkspace::allocate(OpBuilder &builder,
-                                                LinearAttentionGradOp op) {
+DecayGradWorkspace DecayGradWorkspace::allocateTerms(OpBuilder &builder,
+                                                     LinearAttentionGradOp op,
+                                                     int64_t numRows,
+                                                     Value numTiles) {
   ScalarKernelBuilder b(op.getLoc(), builder);
   ScheduleAttrInterface schedule = op.getScheduleAttr();
-  int64_t chunk = schedule.getQueryTile(), heads = op.getNumHeads();
-  int64_t tiles =
-      llvm::divideCeil(op.getKeyHeadDim(), schedule.getHeadDimTile());
+  int64_t chunk = schedule.getQueryTile();
   Value batch = b.size(op.getQuery(), 0);
   Value chunks = b.tiles(b.size(op.getQuery(), 2), chunk);
   constexpr int64_t dynamic = ShapedType::kDynamic;
-  auto allocateRows = [&](int64_t rowsOfChunk) -> Value {
-    auto type =
-        MemRefType::get({tiles, dynamic, heads, dynamic}, b.getF32Type());
-    Value rows = b.mul(chunks, b.constant(rowsOfChunk));
-    return memref::AllocOp::create(b, type, ValueRange{batch, rows});
+  int64_t tilesOfKeys =
+      llvm::divideCeil(op.getKeyHeadDim(), schedule.getHeadDimTile());
+  auto getType = [&](int64_t tiles) {
+    return MemRefType::get({tiles, dynamic, op.getNumHeads(), dynamic},
+                           b.getF32Type());
+  };
+  auto allocateTokens = [&]() -> Value {
+    return memref::AllocOp::create(
+        b, getType(tilesOfKeys),
+        ValueRange{batch, b.mul(chunks, b.constant(chunk))});
   };
   DecayGradWorkspace workspace;
   workspace.query = op.getQuery();
   workspace.key = op.getKey();
-  workspace.queryDots = allocateRows(chunk);
-  workspace.keyDots = allocateRows(chunk);
-  workspace.stateDots = allocateRows(chunk);
-  workspace.chunkTerms =
-      allocateRows(llvm::alignTo(op.getValueHeadDim(), chunk));
-  auto ofStates = MemRefType::get(
-      {dynamic, dynamic, heads, op.getValueHeadDim(), op.getKeyHeadDim()},
-      getElementTypeOrSelf(op.getQuery()));
-  workspace.states =
-      memref::AllocOp::create(b, ofStates, ValueRange{chunks, batch});
+  workspace.queryDots = allocateTokens();
+  workspace.keyDots = allocateTokens();
+  workspace.stateDots = allocateTokens();
+  workspace.stateRows = int64_t(llvm::alignTo(numRows, chunk));
+  Value rows = b.mul(chunks, b.constant(workspace.stateRows));
+  workspace.chunkTerms = memref::AllocOp::create(
+      b, getType(dynamic), ValueRange{numTiles, batch, rows});
+  return workspace;
+}
+
+DecayGradWorkspace DecayGradWorkspace::allocate(OpBuilder &builder,
+                                                LinearAttentionGradOp op) {
+  ScalarKernelBuilder b(op.getLoc(), builder);
+  Value tiles = b.constant(llvm::divideCeil(
+      op.getKeyHeadDim(), op.getScheduleAttr().getHeadDimTile()));
+  DecayGradWorkspace workspace =
+      allocateTerms(builder, op, op.getValueHeadDim(), tiles);
+  constexpr int64_t dynamic = ShapedType::kDynamic;
+  auto ofStates = MemRefType::get({dynamic, dynamic, op.getNumHeads(),
+                                   op.getValueHeadDim(), op.getKeyHeadDim()},
+                                  getElementTypeOrSelf(op.getQuery()));
+  Value chunks =
+      b.tiles(b.size(op.getQuery(), 2), op.getScheduleAttr().getQueryTile());
+  workspace.states = memref::AllocOp::create(
+      b, ofStates, ValueRange{chunks, b.size(op.getQuery(), 0)});
   return workspace;
 }
 
 void DecayGradWorkspace::deallocate(OpBuilder &builder, Location loc) const {
   for (Value buffer : {queryDots, keyDots, stateDots, states, chunkTerms})
-    memref::DeallocOp::create(builder, loc, buffer);
+    if (buffer)
+      memref::DeallocOp::create(builder, loc, buffer);
 }
 
 void attn::createDecayGradKernels(RewriterBase &rewriter,
@@ -211,7 +237,7 @@ void attn::createDecayGradKernels(RewriterBase &rewriter,
       createKernel(rewriter, op, schedule, symbols, "_linear_dlog_decay",
                    {workspace.queryDots, workspace.keyDots, workspace.stateDots,
                     workspace.chunkTerms, length, isOfHeads ? chunks : dest});
-  DecayGradWriter(rewriter, op, kernel).write(isOfHeads);
+  DecayGradWriter(rewriter, op, kernel, workspace).write(isOfHeads);
   rewriter.setInsertionPoint(op);
   if (isOfHeads) {
     attn_tile::KernelOp sums =

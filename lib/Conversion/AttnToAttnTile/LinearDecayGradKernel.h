@@ -55,7 +55,15 @@ struct DecayGradWorkspace {
   Value states;
   /// Tile of columns, batch entry, head, rows of the states of all chunks.
   Value chunkTerms;
+  /// The rows of a state in `chunkTerms`.
+  int64_t stateRows = 0;
 
+  /// Allocates the terms of kernels whose states have `numRows` rows and
+  /// `numTiles` tiles of columns.
+  static DecayGradWorkspace allocateTerms(OpBuilder &builder,
+                                          LinearAttentionGradOp op,
+                                          int64_t numRows, Value numTiles);
+  /// The same for computations in the form of linear attention, with states.
   static DecayGradWorkspace allocate(OpBuilder &builder,
                                      LinearAttentionGradOp op);
   void deallocate(OpBuilder &builder, Location loc) const;

@@ -701,10 +701,14 @@ func.func private @matmul() attributes {
 
 // CHECK-LABEL: func private @linear() attributes {
 // CHECK-SAME: a = #attn_tile.linear_multistage<chunk = 64, value_tile = 48, stages = 2, warps = 4>,
-// CHECK-SAME: b = #attn_tile.linear_multistage<chunk = 128, value_tile = 64, stages = 1, warps = 8, split_work_items = 264>}
+// CHECK-SAME: b = #attn_tile.linear_multistage<chunk = 128, value_tile = 64, stages = 1, warps = 8, split_work_items = 264>,
+// CHECK-SAME: c = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, local_stages = 1, split_work_items = 264,
+// CHECK-SAME:     parallel_stages = 1, narrow_value_tile = 16, narrow_stages = 2, narrow_work_items = 132>}
 func.func private @linear() attributes {
   a = #attn_tile.linear_multistage<chunk = 64, value_tile = 48, stages = 2, warps = 4>,
-  b = #attn_tile.linear_multistage<chunk = 128, value_tile = 64, stages = 1, warps = 8, split_work_items = 264>}
+  b = #attn_tile.linear_multistage<chunk = 128, value_tile = 64, stages = 1, warps = 8, split_work_items = 264>,
+  c = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, local_stages = 1, split_work_items = 264, parallel_stages = 1,
+      narrow_value_tile = 16, narrow_stages = 2, narrow_work_items = 132>}
 
 // -----
 
@@ -745,6 +749,36 @@ func.func private @a() attributes {a = #attn_tile.linear_multistage<chunk = 64, 
 
 // expected-error @below {{'split_work_items' must not be negative (was -1)}}
 func.func private @a() attributes {a = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, split_work_items = -1>}
+
+// -----
+
+// expected-error @below {{'local_stages' must be positive (was 0)}}
+func.func private @a() attributes {a = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, local_stages = 0>}
+
+// -----
+
+// expected-error @below {{'parallel_stages' must be positive (was -1)}}
+func.func private @a() attributes {a = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, parallel_stages = -1>}
+
+// -----
+
+// expected-error @below {{'narrow_stages' must be positive (was -1)}}
+func.func private @a() attributes {a = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, narrow_stages = -1>}
+
+// -----
+
+// expected-error @below {{'narrow_value_tile' must be a positive multiple of 16 (was 24)}}
+func.func private @a() attributes {a = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, narrow_value_tile = 24>}
+
+// -----
+
+// expected-error @below {{'narrow_value_tile' must be at most 64 (was 80)}}
+func.func private @a() attributes {a = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, narrow_value_tile = 80>}
+
+// -----
+
+// expected-error @below {{'narrow_work_items' must not be negative (was -1)}}
+func.func private @a() attributes {a = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, narrow_work_items = -1>}
 
 // -----
 

@@ -580,6 +580,44 @@ attn_tile.kernel @mixed_f16(%s: vector<16x8xf16>) {
 // -----
 
 //===----------------------------------------------------------------------===//
+// invert_triangular
+//===----------------------------------------------------------------------===//
+
+attn_tile.kernel @not_square(%a: vector<64x32xf32>) {
+  // expected-error @below {{'attn_tile.invert_triangular' op tile must be square, of a power of two of rows from 16 on (was 'vector<64x32xf32>')}}
+  %0 = attn_tile.invert_triangular %a : vector<64x32xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @no_power(%a: vector<48x48xf32>) {
+  // expected-error @below {{'attn_tile.invert_triangular' op tile must be square, of a power of two of rows from 16 on (was 'vector<48x48xf32>')}}
+  %0 = attn_tile.invert_triangular %a : vector<48x48xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @inverse_stages(%a: vector<64x64xf32>) {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xf32, stages = 2>
+  // expected-error @below {{'attn_tile.invert_triangular' op pipe must have one stage that holds the tile, 'vector<64x64xf32>' (was '!attn_tile.pipe<64x64xf32, stages = 2>')}}
+  %0 = attn_tile.invert_triangular %a in %p : vector<64x64xf32>, !attn_tile.pipe<64x64xf32, stages = 2>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @inverse_type(%a: vector<64x64xf32>) {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xbf16, stages = 1>
+  // expected-error @below {{'attn_tile.invert_triangular' op pipe must have one stage that holds the tile, 'vector<64x64xf32>' (was '!attn_tile.pipe<64x64xbf16, stages = 1>')}}
+  %0 = attn_tile.invert_triangular %a in %p : vector<64x64xf32>, !attn_tile.pipe<64x64xbf16, stages = 1>
+  attn_tile.return
+}
+
+// -----
+
+//===----------------------------------------------------------------------===//
 // rescale, subtract_rows and partial_sum
 //===----------------------------------------------------------------------===//
 

@@ -454,6 +454,18 @@ attn_tile.kernel @rescale(%acc: vector<64x128xf32>, %alpha: vector<64xf32>) {
   attn_tile.return
 }
 
+// CHECK-LABEL: attn_tile.kernel @invert_triangular(
+// CHECK-SAME:    %[[A:.*]]: vector<64x64xf32>)
+// CHECK-NEXT:    %{{.*}} = attn_tile.invert_triangular %[[A]] : vector<64x64xf32>
+// CHECK-NEXT:    %[[P:.*]] = attn_tile.create_pipe : <64x64xf32, stages = 1>
+// CHECK-NEXT:    %{{.*}} = attn_tile.invert_triangular %[[A]] in %[[P]] : vector<64x64xf32>, !attn_tile.pipe<64x64xf32, stages = 1>
+attn_tile.kernel @invert_triangular(%a: vector<64x64xf32>) {
+  %0 = attn_tile.invert_triangular %a : vector<64x64xf32>
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xf32, stages = 1>
+  %1 = attn_tile.invert_triangular %a in %p : vector<64x64xf32>, !attn_tile.pipe<64x64xf32, stages = 1>
+  attn_tile.return
+}
+
 // CHECK-LABEL: attn_tile.kernel @subtract_rows(
 // CHECK-SAME:    %[[S:.*]]: vector<64x128xf32>, %[[M:.*]]: vector<64xf32>)
 // CHECK-NEXT:    %{{.*}} = attn_tile.subtract_rows %[[M]] from %[[S]] : vector<64xf32>, vector<64x128xf32>

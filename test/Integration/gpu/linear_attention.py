@@ -13,8 +13,9 @@
     compute-sanitizer linear_attention.py --artifacts DIR --sanitizer-subset
 
 Outputs are filled with NaN before a call. The reference goes token after token, and also adds up absolute values: the
-error of an element is at most some roundings of their sum, and the norm of all errors is that of few roundings. The
-reference of gradients is torch's own of the recurrence.
+error of an element is at most some roundings of their sum, and the norm of all errors is that of few roundings. With
+the delta rule, where such sums have no bound, it is compared with the root mean square instead. The reference of
+gradients is torch's own of the recurrence.
 """
 
 import ctypes
@@ -45,6 +46,8 @@ class Variant:
     key_dim: int = 64
     value_dim: int = 64
     decay: str = ""
+    # The delta rule.
+    beta: bool = False
     state: bool = True
     causal: bool = True
     scale: Optional[float] = None
@@ -61,6 +64,7 @@ class Variant:
     @property
     def name(self):
         parts = [self.dtype, f"h{self.heads}", f"k{self.key_dim}", f"v{self.value_dim}", self.decay or "plain"]
+        parts += ["beta"] * self.beta
         parts += [f"hk{self.key_heads}"] * bool(self.key_heads) + [f"hv{self.value_heads}"] * bool(self.value_heads)
         parts += ["full"] * (not self.causal) + ["stateless"] * (not self.state) + ["merged"] * self.merged
         parts += ["grad"] * self.gradient + ["constant"] * self.constant_decay
@@ -75,8 +79,8 @@ class Variant:
             return self._gradient_mlir()
         heads = (self.heads, self.key_heads or self.heads, self.value_heads or self.heads)
         return LinearAttention(
-            self.dtype, *heads, self.key_dim, self.value_dim, self.decay, initial_state=self.state,
-            with_final_state=self.state, causal=self.causal, scale=self.scale, chunk=self.chunk,
+            self.dtype, *heads, self.key_dim, self.value_dim, self.decay, self.beta,
+            initial_state=self.state, with_final_state=self.state, causal=self.causal, scale=self.scale, chunk=self.chunk,
         ).mlir()  # fmt: skip
 
     def _gradient_mlir(self):
@@ -84,11 +88,14 @@ class Variant:
         state = f"tensor<?x{self.heads}x{self.key_dim}x{self.value_dim}xf32>"
         decay = {"head": f"tensor<{self.heads}xf32>", "token": f"tensor<?x{self.heads}x?xf32>"}.get(self.decay)
         given = {"query": key, "key": key, "value": value, "dout": value}
+        rows = f"tensor<?x{self.heads}x?xf32>"
         given.update({"log_decay": decay} if decay else {})
+        given.update({"beta": rows} if self.beta else {})
         given.update({"initial_state": state, "dfinal_state": state} if self.state else {})
         made = {"dquery": key, "dkey": key, "dvalue": value}
         if decay and not self.constant_decay:
             made["dlog_decay"] = f"tensor<?x{self.heads}xf32>" if self.decay == "head" else decay
+        made.update({"dbeta": rows} if self.beta else {})
         made.update({"dinitial_state": state} if self.state else {})
         arguments = ", ".join(f"%{name}: {kind}" for name, kind in {**given, **made}.items())
         results = ", ".join(made.values())
@@ -138,6 +145,23 @@ VARIANTS = [
     Variant(gradient=True, decay="token", key_dim=256, value_dim=256),
     Variant(gradient=True, decay="head", key_dim=128, value_dim=128, chunk=128),
     Variant(gradient=True, causal=False, key_dim=128, value_dim=64),
+    Variant(beta=True),
+    Variant(beta=True, state=False, key_dim=128, value_dim=128, merged=True),
+    Variant(beta=True, heads=1, decay="token", key_dim=128, value_dim=128),
+    Variant(beta=True, dtype="f16", decay="token", key_dim=64, value_dim=128),
+    Variant(beta=True, decay="head", heads=6, key_heads=3, value_heads=2),
+    Variant(beta=True, decay="token", key_dim=72, value_dim=40, scale=-0.5),
+    Variant(beta=True, decay="token", key_dim=16, value_dim=8),
+    Variant(beta=True, decay="token", key_dim=256, value_dim=256),
+    Variant(gradient=True, beta=True),
+    Variant(gradient=True, beta=True, state=False, heads=1, key_dim=128, value_dim=128),
+    Variant(gradient=True, beta=True, decay="token", key_dim=128, value_dim=128, merged=True),
+    Variant(gradient=True, beta=True, decay="token", key_dim=64, value_dim=128, dtype="f16"),
+    Variant(gradient=True, beta=True, decay="head", heads=16),
+    Variant(gradient=True, beta=True, decay="token", key_dim=128, value_dim=64, constant_decay=True),
+    Variant(gradient=True, beta=True, decay="token", key_dim=72, value_dim=40, scale=-0.5),
+    Variant(gradient=True, beta=True, decay="token", key_dim=16, value_dim=8),
+    Variant(gradient=True, beta=True, decay="token", key_dim=256, value_dim=256),
 ]
 
 SHAPES = [(1, 1), (2, 63), (1, 64), (3, 65), (2, 333), (1, 0), (0, 5), (1, 2048)]
@@ -148,8 +172,12 @@ GRADIENT_SHAPES = [(1, 1), (2, 64), (1, 65), (2, 333), (1, 0), (0, 5), (1, 1500)
 EXTREME = [0.0, -1e-30, -1e-6, -0.34, -10.0, -100.0, -1000.0, -math.inf, "mixed", "some"]
 
 
-def make_inputs(torch, variant, batch, tokens, value=None):
-    """The arguments of the function; `value` sets all log-decays."""
+# Betas of all tokens: nothing is written, the value of the key is replaced, or its difference changes its sign.
+BETAS = [0.0, 1.0, 2.0]
+
+
+def make_inputs(torch, variant, batch, tokens, value=None, beta=None):
+    """The arguments of the function; `value` sets all log-decays, and `beta` all of them."""
     generator = torch.Generator("cuda").manual_seed(batch * 100003 + tokens)
     dtype = {"bf16": torch.bfloat16, "f16": torch.float16}[variant.dtype]
 
@@ -180,6 +208,11 @@ def make_inputs(torch, variant, batch, tokens, value=None):
         else:
             decay = torch.full(shape, value, device="cuda")
         inputs["log_decay"] = decay
+    if variant.beta:
+        inputs["key"] = torch.nn.functional.normalize(inputs["key"].float(), dim=-1).to(dtype)
+        inputs["beta"] = normal(batch, variant.heads, tokens).sigmoid()
+        if beta is not None:
+            inputs["beta"].fill_(beta)
     if variant.state:
         inputs["initial_state"] = normal(batch, variant.heads, variant.key_dim, variant.value_dim)
     return inputs
@@ -199,33 +232,43 @@ def make_outputs(torch, variant, inputs):
 
 
 def compute_reference(torch, variant, inputs):
-    """The output and the final state in f64, and the same of absolute values."""
+    """The output and the final state in f64, and the same of absolute values. With the delta rule the latter are the
+    absolute values of the results and four times their root mean square.
+    """
     def widen(tensor):
         return tensor.double().repeat_interleave(variant.heads // tensor.shape[1], dim=1)
 
     q, k, v = (widen(inputs[name]) for name in ("query", "key", "value"))
     scale = 1 / math.sqrt(variant.key_dim) if variant.scale is None else variant.scale
     state = inputs["initial_state"].double() if variant.state else q.new_zeros(*q.shape[:2], q.shape[3], v.shape[3])
+    q = q * scale
     # Both computations as one, of twice as many batch entries.
-    q, k, v, state = (torch.cat([tensor, tensor.abs()]) for tensor in (q * scale, k, v, state))
+    copies = 1 if variant.beta else 2
+    if not variant.beta:
+        q, k, v, state = (torch.cat([tensor, tensor.abs()]) for tensor in (q, k, v, state))
     decay = inputs.get("log_decay")
     if decay is not None:
         decay = decay.double().clamp_max(0).exp()
         if decay.dim() == 1:
-            decay = decay.expand(len(q) // 2, -1)
-        decay = torch.cat([decay, decay])[..., None, None]
+            decay = decay.expand(len(q) // copies, -1)
+        decay = torch.cat([decay] * copies)[..., None, None]
     rows = []
     for t in range(q.shape[2]):
         if decay is not None:
             state = state * (decay[:, :, t] if decay.dim() == 5 else decay)
+        update = v[:, :, t]
+        if variant.beta:
+            update = inputs["beta"][:, :, t, None].double() * (update - torch.einsum("bhkv,bhk->bhv", state, k[:, :, t]))
         state = torch.baddbmm(state.flatten(0, 1), k[:, :, t].flatten(0, 1)[..., None],
-                              v[:, :, t].flatten(0, 1)[:, None]).unflatten(0, state.shape[:2])  # fmt: skip
+                              update.flatten(0, 1)[:, None]).unflatten(0, state.shape[:2])  # fmt: skip
         if variant.causal:
             rows.append(torch.einsum("bhkv,bhk->bhv", state, q[:, :, t]))
     if variant.causal:
         out = torch.stack(rows, 2) if rows else v.new_empty(*q.shape[:3], v.shape[3])
     else:
         out = torch.einsum("bhkv,bhtk->bhtv", state, q)
+    if variant.beta:
+        return tuple((x, x.abs() + 4 * x.square().mean().sqrt()) if x.numel() else (x, x) for x in (out, state))
     return out.chunk(2), state.chunk(2)
 
 
@@ -249,19 +292,21 @@ def find_error(torch, actual, expected, magnitudes, roundings, subnormal=0.0):
     return max(of_elements, of_norms)
 
 
-def run_case(torch, function, variant, batch, tokens, value=None):
+def run_case(torch, function, variant, batch, tokens, value=None, beta=None):
     """A message if something is wrong."""
-    inputs = make_inputs(torch, variant, batch, tokens, value)
+    inputs = make_inputs(torch, variant, batch, tokens, value, beta)
     outputs = make_outputs(torch, variant, inputs)
     function.bind(*inputs.values(), *outputs, stream=torch.cuda.current_stream().cuda_stream)()
     torch.cuda.synchronize()
     (out, out_sums), (state, state_sums) = compute_reference(torch, variant, inputs)
     unit, steps = ROUNDING[variant.dtype], tokens * 2.0**-24
+    # A state whose parts change their signs keeps all errors.
+    unit *= 1.5 if beta == 2 else 1
     # Of scores or the state, of decayed values, and of the output.
     subnormal = bound_subnormal(variant, inputs)
     error = find_error(torch, outputs[0], out, out_sums, 3.5 * unit + steps, subnormal)
     if variant.state:
-        of_values = 1.2 * unit if variant.decay else 2.0**-14
+        of_values = 3.5 * unit if variant.beta else 1.2 * unit if variant.decay else 2.0**-14
         error = max(error, find_error(torch, outputs[1], state, state_sums, of_values + steps, subnormal))
     return describe_error(error)
 
@@ -272,7 +317,8 @@ def make_gradients(torch, variant, inputs):
     generator = torch.Generator("cuda").manual_seed(1)
     given = [torch.randn(x.shape, generator=generator, device="cuda").to(x.dtype) for x in (out, *states)]
     names = ["query", "key", "value"]
-    names += ["log_decay"] * (bool(variant.decay) and not variant.constant_decay) + ["initial_state"] * variant.state
+    names += ["log_decay"] * (bool(variant.decay) and not variant.constant_decay)
+    names += ["beta"] * variant.beta + ["initial_state"] * variant.state
     made = {name: torch.full_like(inputs[name], math.nan) for name in names}
     if "log_decay" in made and variant.decay == "head":
         # Each batch entry has a part of it.
@@ -280,12 +326,12 @@ def make_gradients(torch, variant, inputs):
     return given, made
 
 
-def run_gradient(torch, function, variant, batch, tokens, value=None):
+def run_gradient(torch, function, variant, batch, tokens, value=None, beta=None):
     """A message if something is wrong."""
-    inputs = make_inputs(torch, variant, batch, tokens, value)
+    inputs = make_inputs(torch, variant, batch, tokens, value, beta)
     (dout, *dstates), made = make_gradients(torch, variant, inputs)
     own = {**inputs, "dout": dout, **({"dfinal_state": dstates[0]} if dstates else {})}
-    order = ["query", "key", "value", "dout", "log_decay", "initial_state", "dfinal_state"]
+    order = ["query", "key", "value", "dout", "log_decay", "beta", "initial_state", "dfinal_state"]
     arguments = [own[name] for name in order if name in own]
     function.bind(*arguments, *made.values(), stream=torch.cuda.current_stream().cuda_stream)()
     torch.cuda.synchronize()
@@ -301,16 +347,21 @@ def run_gradient(torch, function, variant, batch, tokens, value=None):
     (out, _), (state, _) = compute_reference(torch, variant, leaves)
     loss = (out * dout.double()).sum() + sum((state * dstate.double()).sum() for dstate in dstates)
     expected = torch.autograd.grad(loss, [leaves[name] for name in made])
-    unit, error = ROUNDING[variant.dtype], 0.0
+    unit, error, worst = ROUNDING[variant.dtype], 0.0, ""
     for name, exact in zip(made, expected):
         if not bool(made[name].isfinite().all()):
             return f"the gradient of {name} is not finite"
-        allowed = 2 * unit * exact.norm()
+        allowed = (3 if variant.beta else 2) * unit * exact.norm()
         if name == "log_decay":
             # Terms of a chunk that cancel have roundings of f32.
             allowed += 2.0**-16 * (leaves["query"] * expected[0]).norm()
-        error = max(error, ((made[name].double() - exact).norm() / (allowed + 1e-30)).item())
-    return describe_error(error)
+        if variant.beta and name in ("log_decay", "beta"):
+            # Dot products of rows, whose terms cancel.
+            allowed += unit * sum((leaves[of] * expected[i]).norm() for i, of in enumerate(("query", "key", "value")))
+        own = ((made[name].double() - exact).norm() / (allowed + 1e-30)).item()
+        error, worst = max((error, worst), (own, name))
+    message = describe_error(error)
+    return message and f"{message}, {worst}"
 
 
 def run_continued(torch, function, variant, lengths):
@@ -325,8 +376,8 @@ def run_continued(torch, function, variant, lengths):
 
         part = {name: cut(name, tensor) for name, tensor in inputs.items()}
         part["initial_state"] = state
-        if "log_decay" in part:
-            part["log_decay"] = part["log_decay"].contiguous()
+        for name in {"log_decay", "beta"} & set(part):
+            part[name] = part[name].contiguous()
         after = torch.full_like(state, math.nan)
         function.bind(*part.values(), cut("out", outputs[0]), after,
                       stream=torch.cuda.current_stream().cuda_stream)()  # fmt: skip
@@ -335,7 +386,7 @@ def run_continued(torch, function, variant, lengths):
     (out, sums), (last, last_sums) = compute_reference(torch, variant, inputs)
     unit = ROUNDING[variant.dtype]
     error = max(find_error(torch, outputs[0], out, sums, 3.5 * unit),
-                find_error(torch, state, last, last_sums, 1.2 * unit))  # fmt: skip
+                find_error(torch, state, last, last_sums, (3.5 if variant.beta else 1.2) * unit))  # fmt: skip
     return describe_error(error)
 
 
@@ -372,6 +423,8 @@ def make_cases(torch, options, variants):
         if options.sanitizer_subset:
             yield f"{variant}", partial(run, torch, function, variant, 2, 150)
             continue
+        for beta in BETAS if variant.beta else ():
+            yield f"{variant} beta {beta}", partial(run, torch, function, variant, 2, 200, None, beta)
         if variant.gradient:
             for batch, tokens in GRADIENT_SHAPES:
                 yield f"{variant} {batch}x{tokens}", partial(run, torch, function, variant, batch, tokens)

@@ -600,12 +600,42 @@ LogicalResult LinearMultistageParameters::verify(EmitErrorFn emitError) const {
       succeeded(verifyPositive(emitError, "warps", warps)) &&
       succeeded(verifyAtMost(emitError, "warps", warps, maxTile / 16)) &&
       succeeded(verifyStages(emitError, "stages", stages)) &&
+      succeeded(verifyStages(emitError, "local_stages", localStages)) &&
       succeeded(verifyMultiple(emitError, "chunk", chunk, 16 * warps)) &&
       succeeded(verifyMultiple(emitError, "value_tile", valueTile, 16)) &&
       succeeded(verifyAtMost(emitError, "chunk", chunk, maxTile)) &&
       succeeded(verifyAtMost(emitError, "value_tile", valueTile, maxTile)) &&
       succeeded(
-          verifyNotNegative(emitError, "split_work_items", splitWorkItems)));
+          verifyNotNegative(emitError, "split_work_items", splitWorkItems)) &&
+      (parallelStages == 0 ||
+       succeeded(verifyStages(emitError, "parallel_stages", parallelStages))) &&
+      (narrowStages == 0 ||
+       succeeded(verifyStages(emitError, "narrow_stages", narrowStages))) &&
+      (narrowValueTile == 0 ||
+       succeeded(verifyMultiple(emitError, "narrow_value_tile", narrowValueTile,
+                                16))) &&
+      succeeded(verifyAtMost(emitError, "narrow_value_tile", narrowValueTile,
+                             valueTile)) &&
+      succeeded(
+          verifyNotNegative(emitError, "narrow_work_items", narrowWorkItems)));
+}
+
+LinearMultistageAttr LinearMultistageAttr::getForAllChunks() const {
+  LinearMultistageParameters parameters(*this);
+  if (parameters.parallelStages != 0)
+    parameters.stages = parameters.parallelStages;
+  return parameters.get(getContext());
+}
+
+LinearMultistageAttr LinearMultistageAttr::getNarrow() const {
+  LinearMultistageParameters parameters(*this);
+  if (parameters.narrowValueTile == 0 || parameters.narrowWorkItems == 0 ||
+      parameters.narrowValueTile == parameters.valueTile)
+    return {};
+  parameters.valueTile = parameters.narrowValueTile;
+  if (parameters.narrowStages != 0)
+    parameters.stages = parameters.narrowStages;
+  return parameters.get(getContext());
 }
 
 LogicalResult MatmulSequentialParameters::verify(EmitErrorFn emitError) const {

@@ -776,6 +776,24 @@ LogicalResult SemaphoreWaitOp::verify() {
   return verifySemaphore(*this, getSemaphores().getType(), getIndices().size());
 }
 
+LogicalResult InvertTriangularOp::verify() {
+  constexpr int64_t smallest = 16;
+  auto tile = cast<VectorType>(getTile().getType());
+  int64_t rows = tile.getDimSize(0);
+  if (tile.getDimSize(1) != rows || rows < smallest ||
+      !llvm::isPowerOf2_64(uint64_t(rows)))
+    return emitOpError("tile must be square, of a power of two of rows from ")
+           << smallest << " on (was " << tile << ")";
+  if (!getPipe())
+    return success();
+  PipeType pipe = getPipe().getType();
+  if (pipe.getShape() != tile.getShape() ||
+      pipe.getElementType() != tile.getElementType() || pipe.getStages() != 1)
+    return emitOpError("pipe must have one stage that holds the tile, ")
+           << tile << " (was " << pipe << ")";
+  return success();
+}
+
 LogicalResult LocalStoreOp::verify() {
   auto tile = cast<VectorType>(getTile().getType());
   BufferType buffer = getBuffer().getType();

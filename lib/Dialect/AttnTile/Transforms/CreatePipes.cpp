@@ -766,6 +766,7 @@ private:
   void stageLoads(StagedKernel &staged);
   FailureOr<int64_t> collectAdditions(StagedKernel &staged);
   LogicalResult stageAdditions(StagedKernel &staged, SharedPipes &pipes);
+  void stageInversions();
   void startMmas(StagedKernel &staged);
 };
 } // namespace
@@ -780,6 +781,7 @@ LogicalResult AttnTileCreatePipesPass::verifyOptions() {
   // Pipes of read-once tiles and of score tiles may have no stages.
   return failure(failed(verifyStages(stages, 1)) ||
                  failed(verifyStages(queryStages, 1)) ||
+                 failed(verifyStages(localStages, 1)) ||
                  failed(verifyStages(readOnceStages, 0)) ||
                  failed(verifyStages(scoreStages, 0)));
 }
@@ -899,7 +901,7 @@ AttnTileCreatePipesPass::collectAdditions(StagedKernel &staged) {
                     [&](const std::pair<Block *, int64_t> &sums) {
                       return sums.second > maxFragmentBytes;
                     }))
-    return 2;
+    return localStages.getValue();
   for (BulkReduceAddOp op : staged.additions)
     if (op.getOrdinal())
       return op.emitOpError("with an order must go through shared memory, "
@@ -938,6 +940,22 @@ LogicalResult AttnTileCreatePipesPass::stageAdditions(StagedKernel &staged,
   if (staged.additions.empty())
     return success();
   return countAfterAdditions(kernel, staged.additions.front(), staged.waits);
+}
+
+/// Gives inversions of triangular tiles a stage.
+void AttnTileCreatePipesPass::stageInversions() {
+  KernelOp kernel = getOperation();
+  auto builder = OpBuilder::atBlockBegin(&kernel.getBody().front());
+  kernel.walk([&](InvertTriangularOp op) {
+    auto tile = cast<VectorType>(op.getTile().getType());
+    auto type = PipeType::get(&getContext(), tile.getShape(),
+                              tile.getElementType(), /*stages=*/1);
+    op.getPipeMutable().assign(
+        CreatePipeOp::create(builder, op.getLoc(), type,
+                             /*offset=*/IntegerAttr(),
+                             /*barriers=*/IntegerAttr()));
+    ++numPipes;
+  });
 }
 
 /// Replaces the matmuls by MMAs, and releases the stages that they read.
@@ -1003,6 +1021,7 @@ void AttnTileCreatePipesPass::runOnKernel() {
   KernelOp kernel = getOperation();
   if (failed(verifyOptions()))
     return signalPassFailure();
+  stageInversions();
   StagedKernel staged;
   staged.loads = collectLoads(kernel, readOperands);
   if (staged.loads.empty()) {

@@ -110,6 +110,35 @@ static std::optional<AheadOp> getAheadLoad(scf::ForOp loop, LoadOp load) {
   return ahead;
 }
 
+/// Whether an operation in `loop` stores to `memref`.
+static bool isStored(scf::ForOp loop, Value memref) {
+  return loop
+      .walk([&](Operation *op) {
+        Value dest;
+        if (auto tile = dyn_cast<StoreOp>(op))
+          dest = tile.getDest();
+        else if (auto element = dyn_cast<memref::StoreOp>(op))
+          dest = element.getMemref();
+        return dest == memref ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+/// `load`, of row values or a scalar, if the previous step may execute it.
+template <typename OpTy>
+static std::optional<AheadOp> getAheadRow(scf::ForOp loop, OpTy load,
+                                          Value source) {
+  AheadOp ahead{load, {}};
+  auto tile = dyn_cast<VectorType>(load.getResult().getType());
+  if ((tile && tile.getRank() != 1) || !loop.isDefinedOutsideOfLoop(source) ||
+      isStored(loop, source))
+    return std::nullopt;
+  for (Value index : load.getIndices())
+    if (failed(collectSlice(loop, index, ahead.slice)))
+      return std::nullopt;
+  return ahead;
+}
+
 /// The accumulator input of `matmul`, if it is computed from positions alone.
 /// Values that are read from memory would stay in registers for too long.
 static std::optional<AheadOp> getAheadAddend(scf::ForOp loop,
@@ -182,11 +211,48 @@ SmallVector<AheadOp> AttnTileHoistLoadsPass::collect(scf::ForOp loop) {
         add(op, getAheadKeepMask(loop, op), numKeepMasks);
     return ahead;
   }
+  if (rows) {
+    if (loop.getBody()->getOps<vector::ContractionOp>().empty())
+      return ahead;
+    for (auto load : loop.getBody()->getOps<LoadOp>())
+      if (!load.getPosition())
+        add(load, getAheadRow(loop, load, load.getSource()), numLoads);
+    for (auto load : loop.getBody()->getOps<memref::LoadOp>())
+      add(load, getAheadRow(loop, load, load.getMemRef()), numLoads);
+    return ahead;
+  }
   for (auto load : loop.getBody()->getOps<LoadOp>())
     add(load, getAheadLoad(loop, load), numLoads);
   for (auto matmul : loop.getBody()->getOps<vector::ContractionOp>())
     add(matmul, getAheadAddend(loop, matmul), numAddends);
   return ahead;
+}
+
+/// Emits what the first step of `loop` uses, or zeros if it has no steps:
+/// nothing may exist then.
+static SmallVector<Value> emitFirst(OpBuilder &builder, scf::ForOp loop,
+                                    MutableArrayRef<AheadOp> ahead) {
+  Location loc = loop.getLoc();
+  Value isStep =
+      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt,
+                            loop.getLowerBound(), loop.getUpperBound());
+  auto types = llvm::map_to_vector(
+      ahead, [](AheadOp &op) { return op.op->getResult(0).getType(); });
+  auto branch = scf::IfOp::create(builder, loc, types, isStep,
+                                  /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  scf::YieldOp::create(builder, loc,
+                       llvm::map_to_vector(ahead, [&](AheadOp &op) {
+                         return op.emit(builder, loop, loop.getLowerBound());
+                       }));
+  builder.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(builder, loc,
+                       llvm::map_to_vector(types, [&](Type type) -> Value {
+                         return arith::ConstantOp::create(
+                             builder, loc, builder.getZeroAttr(type));
+                       }));
+  return llvm::to_vector_of<Value>(branch.getResults());
 }
 
 void AttnTileHoistLoadsPass::rewrite(RewriterBase &rewriter, scf::ForOp loop) {
@@ -199,23 +265,28 @@ void AttnTileHoistLoadsPass::rewrite(RewriterBase &rewriter, scf::ForOp loop) {
 
   rewriter.setInsertionPoint(loop);
   SmallVector<Value> first, next;
-  for (AheadOp &op : ahead)
-    first.push_back(op.emit(rewriter, loop, loop.getLowerBound()));
+  if (rows)
+    first = emitFirst(rewriter, loop, ahead);
+  else
+    for (AheadOp &op : ahead)
+      first.push_back(op.emit(rewriter, loop, loop.getLowerBound()));
   for (AheadOp &op : ahead) {
     Location loc = op.op->getLoc();
     // Load once the registers are free. The accumulators of a step are free at
     // its end.
     if (keepMask)
       rewriter.setInsertionPointAfter(getLastMma(loop));
+    else if (rows)
+      rewriter.setInsertionPointToStart(loop.getBody());
     else if (isa<LoadOp>(op.op))
       rewriter.setInsertionPointAfter(getLastUser(loop, op.op));
     else
       rewriter.setInsertionPoint(loop.getBody()->getTerminator());
     Value iv = loop.getInductionVar();
     Value following = arith::AddIOp::create(rewriter, loc, iv, loop.getStep());
-    // Loads of keep masks, unlike loads of tiles, are not checked against the
-    // bounds of their source.
-    if (keepMask) {
+    // Loads of keep masks and of rows, unlike loads of tiles, may not be
+    // checked against the bounds of their source.
+    if (keepMask || rows) {
       Value isStep =
           arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::slt,
                                 following, loop.getUpperBound());

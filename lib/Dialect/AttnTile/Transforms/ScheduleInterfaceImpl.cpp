@@ -156,17 +156,26 @@ static LogicalResult verifyConversion(Operation *op,
          << key << ", query element type " << query << ")";
 }
 
+/// Pipes of `stages` stages.
+static AttnTileCreatePipesPassOptions getPipes(int64_t stages) {
+  AttnTileCreatePipesPassOptions pipes;
+  pipes.stages = stages;
+  return pipes;
+}
+
 /// The passes of kernels in which all of the `warps` warps copy and compute.
-static void
-buildMultistagePipeline(OpPassManager &pm, int64_t stages, int64_t warps,
-                        const AttnTileSplitRegionsPassOptions &split,
-                        bool readsOperands = false) {
+static void buildMultistagePipeline(
+    OpPassManager &pm, const AttnTileCreatePipesPassOptions &pipes,
+    int64_t warps, const AttnTileSplitRegionsPassOptions &split,
+    bool hoistRows = false) {
   pm.addNestedPass<KernelOp>(createAttnTilePeelMasksPass());
   pm.addNestedPass<KernelOp>(createAttnTileSplitRegionsPass(split));
   pm.addPass(createAttnTileSetTraversalPass());
-  AttnTileCreatePipesPassOptions pipes;
-  pipes.stages = stages;
-  pipes.readOperands = readsOperands;
+  if (hoistRows) {
+    AttnTileHoistLoadsPassOptions ahead;
+    ahead.rows = true;
+    pm.addNestedPass<KernelOp>(createAttnTileHoistLoadsPass(ahead));
+  }
   pm.addNestedPass<KernelOp>(createAttnTileCreatePipesPass(pipes));
   // The loops of a chain must not be simplified before this.
   pm.addNestedPass<KernelOp>(createAttnTilePrefetchPass());
@@ -334,7 +343,8 @@ struct MultistageSchedule
   }
   void buildKernelPipeline(Attribute attribute, OpPassManager &pm) const {
     auto schedule = cast<MultistageAttr>(attribute);
-    buildMultistagePipeline(pm, schedule.getStages(), schedule.getWarps(), {});
+    buildMultistagePipeline(pm, getPipes(schedule.getStages()),
+                            schedule.getWarps(), {});
   }
 };
 
@@ -353,8 +363,8 @@ struct KeyMultistageSchedule
     AttnTileSplitRegionsPassOptions split;
     // S and dP leave no registers for loaded tiles.
     split.loadTiles = false;
-    buildMultistagePipeline(pm, schedule.getStages(), schedule.getWarps(),
-                            split);
+    buildMultistagePipeline(pm, getPipes(schedule.getStages()),
+                            schedule.getWarps(), split);
   }
 };
 
@@ -594,8 +604,8 @@ struct MatmulMultistageSchedule
     AttnTileSplitRegionsPassOptions split;
     // The accumulators leave no registers for loaded tiles.
     split.loadTiles = false;
-    buildMultistagePipeline(pm, schedule.getStages(), schedule.getWarps(),
-                            split);
+    buildMultistagePipeline(pm, getPipes(schedule.getStages()),
+                            schedule.getWarps(), split);
   }
 };
 
@@ -642,8 +652,13 @@ struct LinearMultistageSchedule
     AttnTileSplitRegionsPassOptions split;
     // The state leaves no registers for loaded tiles.
     split.loadTiles = false;
-    buildMultistagePipeline(pm, schedule.getStages(), schedule.getWarps(),
-                            split, /*readsOperands=*/true);
+    // Scores of more tokens leave no registers for rows that are loaded ahead.
+    constexpr int64_t maxHoisted = 64;
+    AttnTileCreatePipesPassOptions pipes = getPipes(schedule.getStages());
+    pipes.localStages = schedule.getLocalStages();
+    pipes.readOperands = true;
+    buildMultistagePipeline(pm, pipes, schedule.getWarps(), split,
+                            /*hoistRows=*/schedule.getChunk() <= maxHoisted);
   }
 };
 

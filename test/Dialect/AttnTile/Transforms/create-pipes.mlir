@@ -1,6 +1,8 @@
 // RUN: attn-opt %s -attn-tile-create-pipes -split-input-file | FileCheck %s
 // RUN: attn-opt %s -attn-tile-create-pipes='stages=3 query-stages=2' -split-input-file \
 // RUN:   | FileCheck %s --check-prefix=STAGES
+// RUN: attn-opt %s -attn-tile-create-pipes='local-stages=1' -split-input-file \
+// RUN:   | FileCheck %s --check-prefix=LOCAL
 // RUN: attn-opt %s -attn-tile-create-pipes='read-once-stages=1 max-fragment-bytes=16383' -split-input-file \
 // RUN:   | FileCheck %s --check-prefix=SCARCE
 // RUN: attn-opt %s -attn-tile-create-pipes='score-stages=1' -split-input-file \
@@ -180,6 +182,9 @@ attn_tile.kernel @sequence(%q: memref<?x16xf16>, %v: memref<?x16xf16>, %out: mem
 
 // A computed tile that is a right-hand side is put into shared memory; it
 // takes the position of the tile that is loaded with it.
+
+// LOCAL-LABEL: attn_tile.kernel @share
+// LOCAL:         attn_tile.create_pipe : <64x16xf16, stages = 1>
 
 // CHECK-LABEL: attn_tile.kernel @share
 // CHECK:         %[[SHARED:.*]] = attn_tile.create_pipe : <64x16xf16, stages = 2>
@@ -733,5 +738,20 @@ attn_tile.kernel @read_alone(%key: memref<?x64xbf16>, %value: memref<?x32xbf16>,
   }
   attn_tile.store %r#0, %sums[%c0, %c0] : vector<64x32xf32>, memref<?x32xf32>
   attn_tile.store %r#1, %sums[%c64, %c0] : vector<64x32xf32>, memref<?x32xf32>
+  attn_tile.return
+}
+
+// -----
+
+// An inversion exchanges its tile through a stage of its own.
+
+// CHECK-LABEL: attn_tile.kernel @inverse(
+// CHECK-NEXT:    %[[P:.*]] = attn_tile.create_pipe : <64x64xf32, stages = 1>
+// CHECK:         attn_tile.invert_triangular %{{.*}} in %[[P]] : vector<64x64xf32>, !attn_tile.pipe<64x64xf32, stages = 1>
+attn_tile.kernel @inverse(%in: memref<64x64xf32>, %out: memref<64x64xf32>) {
+  %c0 = arith.constant 0 : index
+  %a = attn_tile.load %in[%c0, %c0] : memref<64x64xf32> -> vector<64x64xf32>
+  %t = attn_tile.invert_triangular %a : vector<64x64xf32>
+  attn_tile.store %t, %out[%c0, %c0] : vector<64x64xf32>, memref<64x64xf32>
   attn_tile.return
 }

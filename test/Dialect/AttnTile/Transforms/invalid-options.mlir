@@ -2,6 +2,7 @@
 // RUN: not attn-opt %s -attn-tile-create-pipes=stages=0 2>&1 | FileCheck %s --check-prefix=PIPES
 // RUN: not attn-opt %s -attn-tile-create-pipes=query-stages=257 2>&1 | FileCheck %s --check-prefix=QUERY-PIPES
 // RUN: not attn-opt %s -attn-tile-create-pipes=read-once-stages=-1 2>&1 | FileCheck %s --check-prefix=READ-PIPES
+// RUN: not attn-opt %s -attn-tile-create-pipes=local-stages=0 2>&1 | FileCheck %s --check-prefix=PIPES
 // RUN: not attn-opt %s -attn-tile-create-pipes=score-stages=4294967297 2>&1 | FileCheck %s --check-prefix=SCORE-PIPES
 // RUN: not attn-opt %s -attn-tile-split-roles=consumers=4 2>&1 | FileCheck %s --check-prefix=ROLES
 // RUN: not attn-opt %s -attn-tile-stage-stores=stages=0 2>&1 | FileCheck %s --check-prefix=STORES

@@ -532,23 +532,43 @@ def AttnTile_LinearMultistageAttr : AttnTile_Attr<
     columns of the values of a head. It iterates over chunks of `chunk` tokens and
     keeps its columns of the state in registers. All `warps` warps copy and compute:
     they divide the tokens of a chunk among them, and the rows of the state. Copies
-    run `stages - 1` chunks ahead.
+    run `stages - 1` chunks ahead. Operands of matmuls that are computed, such as the
+    state, have `local_stages` stages in shared memory: with 1, all warps wait for
+    each other before they store one.
 
     `split_work_items` is the number of work items to aim at where heads are few. Up
     to this number, several work items split the chunks of a head. Two kernels before
     compute the states that these begin with. With 0 a work item has all chunks.
 
+    The delta rule has no states of parts of a sequence. Where work items with
+    `narrow_value_tile` columns are no more than `narrow_work_items`, they have so
+    many (0: never), and pipes of `narrow_stages` stages (0: as `stages`). Its
+    kernels that have all chunks at once have `parallel_stages` stages (0: as
+    `stages`).
+
     ```mlir
     #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>
     #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4,
-        split_work_items = 264>
+        local_stages = 1, split_work_items = 264, parallel_stages = 1,
+        narrow_value_tile = 16, narrow_stages = 2, narrow_work_items = 132>
     ```
   }];
   let parameters = (ins "int64_t":$chunk, "int64_t":$value_tile,
                         "int64_t":$stages, "int64_t":$warps,
-                        DefaultValuedParameter<"int64_t", "0">:$split_work_items);
+                        DefaultValuedParameter<"int64_t", "2">:$local_stages,
+                        DefaultValuedParameter<"int64_t", "0">:$split_work_items,
+                        DefaultValuedParameter<"int64_t", "0">:$parallel_stages,
+                        DefaultValuedParameter<"int64_t", "0">:$narrow_value_tile,
+                        DefaultValuedParameter<"int64_t", "0">:$narrow_stages,
+                        DefaultValuedParameter<"int64_t", "0">:$narrow_work_items);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// The schedule of kernels that have all chunks at once.
+    LinearMultistageAttr getForAllChunks() const;
+    /// The schedule of work items with fewer columns; null if there is none.
+    LinearMultistageAttr getNarrow() const;
+  }];
 }
 
 def AttnTile_ScalarAttr : AttnTile_Attr<"Scalar", "scalar", []> {

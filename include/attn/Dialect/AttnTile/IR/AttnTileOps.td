@@ -1367,6 +1367,37 @@ def AttnTile_RescaleOp : AttnTile_Op<"rescale", [Pure,
   let hasVerifier = 1;
 }
 
+def AttnTile_InvertTriangularOp : AttnTile_Op<"invert_triangular", [
+    MemoryEffects<[MemRead, MemWrite]>, AllTypesMatch<["tile", "result"]>]> {
+  let summary = "inverts the identity plus a lower triangular tile";
+  let description = [{
+    `result = (1 + tile)^-1`, in f32, where `tile` is square and zero on and above its
+    diagonal, as in the WY form of the delta rule. Its size is a power of two, and 16
+    for each warp.
+
+    Each warp inverts a block of 16 x 16 on the diagonal by forward substitution, one
+    column a lane. Twice as large blocks follow, until there is one: below the
+    diagonal they are minus the inverse of the second half times the block times the
+    inverse of the first. So all sums are f32, and no more cancels than in
+    substitution. All threads of the CTA run this together. They exchange the tile
+    through the only stage of `pipe`, which has no other use;
+    `attn-tile-create-pipes` adds it.
+
+    ```mlir
+    %t = attn_tile.invert_triangular %a : vector<64x64xf32>
+    %u = attn_tile.invert_triangular %a in %p : vector<64x64xf32>,
+        !attn_tile.pipe<64x64xf32, stages = 1>
+    ```
+  }];
+  let arguments = (ins VectorOfRankAndType<[2], [F32]>:$tile,
+                       Optional<AttnTile_PipeType>:$pipe);
+  let results = (outs VectorOfRankAndType<[2], [F32]>:$result);
+  let assemblyFormat = [{
+    $tile (`in` $pipe^)? attr-dict `:` type($tile) (`,` type($pipe)^)?
+  }];
+  let hasVerifier = 1;
+}
+
 def AttnTile_SubtractRowsOp : AttnTile_Op<"subtract_rows", [Pure,
     AllTypesMatch<["source", "result"]>]> {
   let summary = "subtracts a number that is nearly always zero from each row";

@@ -189,6 +189,12 @@ def AttnTileHoistLoadsPass
     iterations loads no keep mask. The last iteration loads its own keep mask
     once more, so that nothing out of bounds is read.
 
+    With `rows`, only row values and scalars (`memref.load`) are loaded one
+    iteration ahead, where an iteration begins, in loops that multiply tiles. They
+    take few registers, and an iteration would wait for them. The last iteration
+    loads its own once more. A conditional
+    before the loop loads nothing if it has no iterations.
+
     ```mlir
     scf.for %t = %c0 to %n step %c1 iter_args(...) {
       %j = arith.muli %t, %c64 : index
@@ -213,11 +219,14 @@ def AttnTileHoistLoadsPass
   let options = [
     Option<"keepMask", "keep-mask", "bool", /*default=*/"false",
            "Load dropout keep masks ahead, and nothing else">,
+    Option<"rows", "rows", "bool", /*default=*/"false",
+           "Load row values and scalars ahead, and nothing else">,
   ];
   let statistics = [
     Statistic<"numKeepMasks", "num-keep-masks",
               "Loads of keep masks one iteration ahead">,
-    Statistic<"numLoads", "num-loads", "Loads of tiles one iteration ahead">,
+    Statistic<"numLoads", "num-loads",
+              "Loads of tiles, or of row values and scalars, one iteration ahead">,
     Statistic<"numAddends", "num-addends",
               "Accumulator inputs of matmuls computed one iteration ahead">,
   ];
@@ -335,9 +344,11 @@ def AttnTileCreatePipesPass
       read half as much shared memory.
     - With `read-operands`, `arith.extf` may have a tile that matmuls read as its
       operand, too. Threads then read it from the same stage.
+    - `attn_tile.invert_triangular` gets a pipe of one stage.
+    - Operands of `attn_tile.local_store` have `local-stages` stages.
     - Tiles that are added to tiles in fragment order go through a pipe of one
       stage. If they are too large for that, they are added from registers, and
-      operands of `attn_tile.local_store` have one stage instead of two.
+      operands of `attn_tile.local_store` have one stage.
     - A matmul that starts from a zero accumulator gets no accumulator.
     - A right-hand side of 8 bits that `arith.extf` widens is converted by
       `attn_tile.local_convert`, or with `idle-warps-convert` by
@@ -397,6 +408,9 @@ def AttnTileCreatePipesPass
            "one matmul reads (0: as `stages`)">,
     Option<"maxFragmentBytes", "max-fragment-bytes", "int64_t", /*default=*/"32768",
            "Upper limit in bytes of the tiles of one iteration that are added through pipes">,
+    Option<"localStages", "local-stages", "int64_t", /*default=*/"2",
+           "Stages of the pipes of operands that are computed: 2, or 1, with which all "
+           "warps wait for each other before a tile is stored">,
     Option<"scoreStages", "score-stages", "int64_t", /*default=*/"0",
            "Stages of the pipes of tiles that maps read (0: no pipes)">,
     Option<"lhsRegisters", "lhs-registers", "bool", /*default=*/"false",

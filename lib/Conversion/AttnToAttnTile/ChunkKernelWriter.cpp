@@ -1,0 +1,306 @@
+//===- ChunkKernelWriter.cpp - Chunks on GPUs -----------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ChunkKernelWriter.h"
+#include "ScalarKernelBuilder.h"
+#include "attn/Dialect/AttnTile/IR/InBoundsLoads.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/TypeUtilities.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+using arith::CmpIPredicate;
+
+/// The binary logarithm of the smallest decay of a chunk whose decays are
+/// factors of tokens: outputs are divided by it. Values and states keep their
+/// precision in bf16 times any such decay.
+static constexpr double minFactoredSum = -32;
+
+ChunkSplits attn::createSplits(OpBuilder &builder, const LinearKernelForm &form,
+                               int64_t numTiles) {
+  int64_t wanted = form.schedule.getSplitKvWorkItems();
+  if (wanted == 0 || !form.isCausal)
+    return {};
+  ScalarKernelBuilder b(form.op->getLoc(), builder);
+  Value one = b.constant(1), batch = b.size(form.query, 0);
+  auto atLeastOne = [&](Value value) -> Value {
+    return arith::MaxUIOp::create(b, value, one);
+  };
+  Value items =
+      atLeastOne(b.mul(batch, b.constant(form.getNumHeads() * numTiles)));
+  Value chunks =
+      atLeastOne(b.tiles(b.size(form.query, 2), form.schedule.getQueryTile()));
+  Value count = arith::MinUIOp::create(
+      b, atLeastOne(arith::DivUIOp::create(b, b.constant(wanted), items)),
+      chunks);
+  auto divideCeil = [&](Value lhs, Value rhs) -> Value {
+    return arith::DivUIOp::create(b, b.add(lhs, b.sub(rhs, one)), rhs);
+  };
+  ChunkSplits splits;
+  splits.chunks = divideCeil(chunks, count);
+  splits.count = divideCeil(chunks, splits.chunks);
+  return splits;
+}
+
+SmallVector<Value> attn::dropNull(ArrayRef<Value> operands) {
+  SmallVector<Value> present;
+  llvm::copy_if(operands, std::back_inserter(present),
+                [](Value operand) { return bool(operand); });
+  return present;
+}
+
+void attn::deallocate(OpBuilder &builder, Location loc,
+                      ArrayRef<Value> buffers) {
+  for (Value buffer : dropNull(buffers))
+    memref::DeallocOp::create(builder, loc, buffer);
+}
+
+ChunkKernelWriter::ChunkKernelWriter(OpBuilder &builder,
+                                     const LinearKernelForm &form,
+                                     attn_tile::KernelOp kernel,
+                                     ValueRange operands)
+    : b(form.op->getLoc(), builder), form(form),
+      entry(&kernel.getBody().front()), element(getElementTypeOrSelf(form.key)),
+      chunkTokens(form.schedule.getQueryTile()),
+      // Each warp has 16 rows of a chunk, and of as many rows of the state.
+      keyDim(llvm::alignTo(form.getKeyHeadDim(), chunkTokens)),
+      valueDim(form.schedule.getHeadDimTile()) {
+  arguments.map(operands, entry->getArguments());
+  key = get(form.key);
+  value = get(form.value);
+  cumulative = get(form.cumulative);
+}
+
+void ChunkKernelWriter::writeItems(Value numSplits,
+                                   function_ref<void(const WorkItem &)> body) {
+  b.setInsertionPointToEnd(entry);
+  SmallVector<OpFoldResult> bounds = {b.size(key, 0),
+                                      b.getIndexAttr(form.getNumHeads())};
+  if (numSplits)
+    bounds.push_back(numSplits);
+  bounds.push_back(b.getIndexAttr(form.countTiles()));
+  auto forall = scf::ForallOp::create(b, bounds, ValueRange(), std::nullopt);
+  attn_tile::ReturnOp::create(b);
+  b.setInsertionPointToStart(forall.getBody());
+  SmallVector<Value> ids = forall.getInductionVars();
+  WorkItem at;
+  at.batch = ids[0];
+  at.head = ids[1];
+  at.tile = ids.back();
+  auto getShared = [&](Value source) -> Value {
+    int64_t group = form.getNumHeads() / getDimSize(source, 1);
+    return group == 1 ? at.head
+                      : arith::DivUIOp::create(b, at.head, b.index(group));
+  };
+  at.keyHead = getShared(key);
+  if (value)
+    at.valueHead = getShared(value);
+  at.column = arith::MulIOp::create(b, at.tile, b.index(valueDim));
+  at.firstChunk = b.index(0);
+  at.numChunks = b.countTiles(b.size(key, 2), chunkTokens);
+  if (numSplits) {
+    at.split = ids[2];
+    at.firstChunk = arith::MulIOp::create(b, at.split, splits.chunks);
+    at.numChunks = arith::MinUIOp::create(
+        b, splits.chunks,
+        arith::SubIOp::create(b, at.numChunks, at.firstChunk));
+  }
+  if (form.range != DecayRange::All) {
+    at.isInRange = emitIsInRange(at);
+    at.numChunks =
+        arith::SelectOp::create(b, at.isInRange, at.numChunks, b.index(0));
+  }
+  body(at);
+}
+
+ChunkKernelWriter::Chunk ChunkKernelWriter::getChunk(const WorkItem &at,
+                                                     Value position) {
+  Chunk chunk;
+  chunk.position = chunk.number = position;
+  if (at.split)
+    chunk.number = arith::AddIOp::create(b, at.firstChunk, position);
+  if (form.isReversed) {
+    Value last = arith::SubIOp::create(
+        b, b.countTiles(b.size(key, 2), chunkTokens), b.index(1));
+    chunk.number = arith::SubIOp::create(b, last, chunk.number);
+  }
+  chunk.firstToken =
+      arith::MulIOp::create(b, chunk.number, b.index(chunkTokens));
+  return chunk;
+}
+
+/// Loads the totals of several chunks at once.
+Value ChunkKernelWriter::emitIsInRange(const WorkItem &at) {
+  constexpr int64_t unrolled = 16;
+  auto loop = scf::ForOp::create(b, b.index(0), at.numChunks, b.index(unrolled),
+                                 b.scalar(0));
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    Value last = arith::SubIOp::create(b, at.numChunks, b.index(1));
+    SmallVector<Value> sums;
+    for (int64_t i = 0; i < unrolled; ++i) {
+      Value position =
+          arith::AddIOp::create(b, loop.getInductionVar(), b.index(i));
+      position = arith::MinUIOp::create(b, position, last);
+      sums.push_back(loadTotal(at, getChunk(at, position)).whole);
+    }
+    Value least = loop.getRegionIterArg(0);
+    for (Value sum : sums)
+      least = arith::MinNumFOp::create(b, least, sum);
+    scf::YieldOp::create(b, least);
+  }
+  auto predicate = form.range == DecayRange::Factored
+                       ? arith::CmpFPredicate::OGE
+                       : arith::CmpFPredicate::OLT;
+  return arith::CmpFOp::create(b, predicate, loop.getResult(0),
+                               b.scalar(minFactoredSum));
+}
+
+SmallVector<Value> ChunkKernelWriter::forChunks(
+    const WorkItem &at, ValueRange inits,
+    function_ref<SmallVector<Value>(const Chunk &, ValueRange)> body) {
+  auto loop =
+      scf::ForOp::create(b, b.index(0), at.numChunks, b.index(1), inits);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  Chunk chunk = getChunk(at, loop.getInductionVar());
+  if (cumulative)
+    chunk.rows = loadRowSums(at, chunk);
+  SmallVector<Value> next = body(chunk, loop.getRegionIterArgs());
+  // A loop that carries nothing has a terminator.
+  if (!inits.empty())
+    scf::YieldOp::create(b, next);
+  return SmallVector<Value>(loop.getResults());
+}
+
+Value ChunkKernelWriter::loadRows(Value source, const WorkItem &at,
+                                  const Chunk &chunk, Value head, Value column,
+                                  int64_t columns) {
+  return b.load({chunkTokens, columns}, source,
+                {at.batch, head, chunk.firstToken, column}, chunk.position,
+                at.numChunks);
+}
+
+void ChunkKernelWriter::storeRows(const WorkItem &at, const Chunk &chunk,
+                                  Value tile, Value dest) {
+  attn_tile::StoreOp::create(
+      b, b.round(tile, getElementTypeOrSelf(dest)), dest,
+      ValueRange{at.batch, at.head, chunk.firstToken, at.column});
+}
+
+Value ChunkKernelWriter::loadState(Value source, ValueRange leading,
+                                   const WorkItem &at) {
+  SmallVector<Value> indices(leading);
+  indices.append({at.batch, at.head, b.index(0), at.column});
+  auto load = b.load({keyDim, valueDim}, source, indices)
+                  .getDefiningOp<attn_tile::LoadOp>();
+  load.setUnaligned(true);
+  return load.getResult();
+}
+
+void ChunkKernelWriter::storeState(Value state, Value dest, ValueRange leading,
+                                   const WorkItem &at) {
+  SmallVector<Value> indices(leading);
+  indices.append({at.batch, at.head, b.index(0), at.column});
+  attn_tile::StoreOp::create(b, state, dest, indices);
+}
+
+ChunkKernelWriter::Sum ChunkKernelWriter::loadRowSums(const WorkItem &at,
+                                                      const Chunk &chunk) {
+  auto load = [&](SumPart part) {
+    return b.load(chunkTokens, cumulative,
+                  {b.index(part), at.batch, at.head, chunk.firstToken},
+                  /*position=*/{}, /*length=*/{}, /*inBounds=*/true);
+  };
+  return {load(WholePart), load(RestPart)};
+}
+
+ChunkKernelWriter::Sum ChunkKernelWriter::loadColumnSums(const WorkItem &at,
+                                                         const Chunk &chunk) {
+  auto load = [&](SumPart part) {
+    return b.load({1, chunkTokens}, cumulative,
+                  {b.index(part), at.batch, at.head, chunk.firstToken},
+                  chunk.position, at.numChunks, /*inBounds=*/true);
+  };
+  return {load(WholePart), load(RestPart)};
+}
+
+ChunkKernelWriter::Sum ChunkKernelWriter::loadTotal(const WorkItem &at,
+                                                    const Chunk &chunk) {
+  Value last =
+      arith::AddIOp::create(b, chunk.firstToken, b.index(chunkTokens - 1));
+  auto load = [&](SumPart part) -> Value {
+    auto element = memref::LoadOp::create(
+        b, cumulative, ValueRange{b.index(part), at.batch, at.head, last});
+    attn_tile::setKnownInBounds(element);
+    return element;
+  };
+  return {load(WholePart), load(RestPart)};
+}
+
+Value ChunkKernelWriter::emitDecay(Sum to, std::optional<Sum> from) {
+  if (from) {
+    to.whole = arith::SubFOp::create(b, to.whole, from->whole);
+    to.rest = arith::SubFOp::create(b, to.rest, from->rest);
+  }
+  return math::Exp2Op::create(b, arith::AddFOp::create(b, to.whole, to.rest));
+}
+
+Value ChunkKernelWriter::emitEdgeDecay(const WorkItem &at, const Chunk &chunk,
+                                       bool isFromFirst) {
+  if (!chunk.rows)
+    return {};
+  if (isFromFirst != form.isReversed)
+    return emitDecay(*chunk.rows);
+  Sum total = getTotal(at, chunk);
+  auto repeatRows = [&](Value scalar) {
+    return vector::BroadcastOp::create(b, b.f32Vector(chunkTokens), scalar);
+  };
+  return emitDecay({repeatRows(total.whole), repeatRows(total.rest)},
+                   *chunk.rows);
+}
+
+Value ChunkKernelWriter::emitStep(const WorkItem &at, const Chunk &chunk,
+                                  Value keys, Value values, Value state) {
+  if (Value toEnd = emitEdgeDecay(at, chunk, /*isFromFirst=*/false)) {
+    values = mul(b.extend(values), repeat(toEnd, {chunkTokens, valueDim}));
+    state =
+        mul(state, repeat(emitDecay(getTotal(at, chunk)), {keyDim, valueDim}));
+  }
+  return b.contract(keys, b.round(values, element), state,
+                    ContractForm::TransposedLhs);
+}
+
+Value ChunkKernelWriter::maskScores(Value scores, bool isStrict) {
+  Value zero = b.index(0), count = b.index(chunkTokens);
+  attn_tile::MapOp map =
+      b.createMap(scores, zero, zero, zero, zero, count, count);
+  Block *body = &map.getBody().front();
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToEnd(body);
+  CmpIPredicate isSeen = isStrict          ? CmpIPredicate::sgt
+                         : form.isReversed ? CmpIPredicate::sle
+                                           : CmpIPredicate::sge;
+  Value isKept = arith::CmpIOp::create(b, isSeen, body->getArgument(3),
+                                       body->getArgument(4));
+  Value kept =
+      arith::SelectOp::create(b, isKept, body->getArgument(0), b.scalar(0));
+  attn_tile::YieldOp::create(b, kept);
+  return map;
+}
+
+Value ChunkKernelWriter::decayScores(Value scores, Sum rows, Sum columns) {
+  auto repeatBoth = [&](Sum sum) -> Sum {
+    return {repeat(sum.whole, {chunkTokens, chunkTokens}),
+            repeat(sum.rest, {chunkTokens, chunkTokens})};
+  };
+  Sum ofRows = repeatBoth(rows), ofColumns = repeatBoth(columns);
+  return mul(scores, form.isReversed ? emitDecay(ofColumns, ofRows)
+                                     : emitDecay(ofRows, ofColumns));
+}

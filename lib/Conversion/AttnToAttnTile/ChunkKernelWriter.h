@@ -1,0 +1,229 @@
+//===- ChunkKernelWriter.h - Chunks on GPUs ---------------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What the kernels of linear attention for GPUs have in common. A work item has
+// some columns of the values of a head, and goes through chunks of tokens.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_LIB_CONVERSION_ATTNTOATTNTILE_CHUNKKERNELWRITER_H
+#define ATTN_LIB_CONVERSION_ATTNTOATTNTILE_CHUNKKERNELWRITER_H
+
+#include "LinearDecayGradKernel.h"
+#include "LogDecaySums.h"
+#include "attn/Dialect/AttnTile/IR/TileProgramBuilder.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace mlir::attn {
+
+/// The work items of a kernel, by the decays of their chunks.
+enum class DecayRange { All, Factored, Other };
+
+/// A computation in the form of linear attention.
+struct LinearKernelForm {
+  /// The operation that it is part of, and its schedule.
+  Operation *op;
+  ScheduleAttrInterface schedule;
+  /// A kernel without values has no tiles of columns.
+  Value query, key, value, out;
+  /// The states before the first and after the last token; null if there are
+  /// none. The cumulative log-decays are null likewise.
+  Value firstState, lastState, cumulative;
+  bool isCausal;
+  /// The factor of the output.
+  double scale;
+  /// Whether tokens see later ones, and the first state is before the last one.
+  bool isReversed = false;
+  /// Whether the first state has its dimensions exchanged.
+  bool isFirstTransposed = false;
+  /// The factor of the first state; the last one is divided by it.
+  double stateFactor = 1;
+  DecayRange range = DecayRange::All;
+  /// What it leaves for the gradient of log-decays.
+  DecayGradTerms terms;
+
+  int64_t getNumHeads() const { return getDimSize(query, 1); }
+  int64_t getKeyHeadDim() const { return getDimSize(key, 3); }
+  int64_t getValueHeadDim() const { return getDimSize(value, 3); }
+  /// Tiles of columns of the values; one without values.
+  int64_t countTiles() const {
+    return value ? int64_t(llvm::divideCeil(getValueHeadDim(),
+                                            schedule.getHeadDimTile()))
+                 : 1;
+  }
+
+  /// The form of a part of `op` without its operands.
+  template <typename OpTy>
+  static LinearKernelForm get(OpTy op, Value cumulative) {
+    LinearKernelForm form;
+    form.op = op;
+    form.schedule = op.getScheduleAttr();
+    form.cumulative = cumulative;
+    form.isCausal = op.getCausal();
+    form.scale = op.getScaleOrDefault();
+    return form;
+  }
+};
+
+/// The parts of the chunks of a head that work items split, and their states.
+struct ChunkSplits {
+  /// The number of splits, and of the chunks of each but the last one; null if
+  /// each work item has all chunks.
+  Value count, chunks;
+  /// The state that the tokens of each split add up to, the decay of each
+  /// split, and the state before it.
+  Value states, decays, starts;
+};
+
+/// Divides the chunks among as many work items as the schedule asks for, in a
+/// kernel with `numTiles` tiles of columns for each head.
+ChunkSplits createSplits(OpBuilder &builder, const LinearKernelForm &form,
+                         int64_t numTiles);
+
+/// Launches the kernel of the cumulative log-decays of `op`.
+template <typename OpTy>
+Value createSums(RewriterBase &rewriter, OpTy op, SymbolTable &symbols) {
+  return createLogDecaySums(rewriter, op, op.getLogDecay(), op.getQuery(),
+                            op.getScheduleAttr(), symbols);
+}
+
+/// The operands that exist.
+SmallVector<Value> dropNull(ArrayRef<Value> operands);
+
+/// Deallocates buffers; null ones do not exist.
+void deallocate(OpBuilder &builder, Location loc, ArrayRef<Value> buffers);
+
+/// What kernels that go through chunks have in common.
+class ChunkKernelWriter {
+protected:
+  ChunkKernelWriter(OpBuilder &builder, const LinearKernelForm &form,
+                    attn_tile::KernelOp kernel, ValueRange operands);
+
+  /// The work of a work item.
+  struct WorkItem {
+    Value batch, head, keyHead, valueHead;
+    /// The split, null without splits; the tile of columns of the values, and
+    /// its first column.
+    Value split, tile, column;
+    Value firstChunk, numChunks;
+    /// Whether it is of the kernel's range of decays; null for all.
+    Value isInRange;
+  };
+  /// The parts of a sum of log-decays.
+  struct Sum {
+    Value whole, rest;
+  };
+  struct Chunk {
+    /// The number of the chunk in the work item, and in the sequence.
+    Value position, number;
+    Value firstToken;
+    /// The cumulative log-decays up to each token, for rows of tiles; without
+    /// log-decays none.
+    std::optional<Sum> rows;
+    /// The sum of the chunk, once it is loaded.
+    mutable std::optional<Sum> total;
+  };
+
+  /// The argument of the kernel for an operand; null for null.
+  Value get(Value operand) const { return arguments.lookupOrNull(operand); }
+
+  /// Writes work items of `numSplits` splits; null without splits.
+  void writeItems(Value numSplits, function_ref<void(const WorkItem &)> body);
+  Chunk getChunk(const WorkItem &at, Value position);
+  SmallVector<Value>
+  forChunks(const WorkItem &at, ValueRange inits,
+            function_ref<SmallVector<Value>(const Chunk &, ValueRange)> body);
+
+  /// Whether a work item is of the kernel's range of decays.
+  Value emitIsInRange(const WorkItem &at);
+
+  /// Loads the rows of a chunk through a pipe.
+  Value loadRows(Value source, const WorkItem &at, const Chunk &chunk,
+                 Value head, Value column, int64_t columns);
+  Value loadKeys(const WorkItem &at, const Chunk &chunk) {
+    return loadRows(key, at, chunk, at.keyHead, b.index(0), keyDim);
+  }
+  Value loadValues(const WorkItem &at, const Chunk &chunk) {
+    return loadRows(value, at, chunk, at.valueHead, at.column, valueDim);
+  }
+  /// Loads a matrix of the pairs of tokens of a chunk through a pipe.
+  Value loadPairs(Value source, const WorkItem &at, const Chunk &chunk) {
+    return loadRows(source, at, chunk, at.head, b.index(0), chunkTokens);
+  }
+  /// Stores the rows of a chunk, rounded.
+  void storeRows(const WorkItem &at, const Chunk &chunk, Value tile,
+                 Value dest);
+  /// Loads columns of a state.
+  Value loadState(Value source, ValueRange leading, const WorkItem &at);
+  void storeState(Value state, Value dest, ValueRange leading,
+                  const WorkItem &at);
+
+  /// Loads the cumulative log-decays up to each token of a chunk, for rows of
+  /// tiles.
+  Sum loadRowSums(const WorkItem &at, const Chunk &chunk);
+  /// The same for columns of tiles.
+  Sum loadColumnSums(const WorkItem &at, const Chunk &chunk);
+  /// Loads the sum of a chunk.
+  Sum loadTotal(const WorkItem &at, const Chunk &chunk);
+  /// The sum of a chunk, which is loaded where it is first needed.
+  Sum getTotal(const WorkItem &at, const Chunk &chunk) {
+    if (!chunk.total)
+      chunk.total = loadTotal(at, chunk);
+    return *chunk.total;
+  }
+  /// The decay between two places of a chunk; from the beginning of the chunk
+  /// without `from`.
+  Value emitDecay(Sum to, std::optional<Sum> from = std::nullopt);
+  /// The decays from the edge of a chunk that its first state is at to each
+  /// token, or from each token to the other edge; null without log-decays.
+  Value emitEdgeDecay(const WorkItem &at, const Chunk &chunk, bool isFromFirst);
+  /// The state after a chunk from the one before it.
+  Value emitStep(const WorkItem &at, const Chunk &chunk, Value keys,
+                 Value values, Value state);
+
+  /// Zeroes the scores of keys that a token does not see; with `isStrict` those
+  /// of all but earlier keys.
+  Value maskScores(Value scores, bool isStrict = false);
+  /// Multiplies scores by the decay between both tokens. The decays of pairs
+  /// that the mask drops may be infinite.
+  Value decayScores(Value scores, Sum rows, Sum columns);
+
+  Value zeros(ArrayRef<int64_t> shape) { return b.splat(shape, 0); }
+  Value mul(Value lhs, Value rhs) { return arith::MulFOp::create(b, lhs, rhs); }
+  Value sumRows(Value tile) {
+    int64_t rows = cast<VectorType>(tile.getType()).getDimSize(0);
+    return vector::MultiDimReductionOp::create(b, tile, zeros(rows),
+                                               ArrayRef<bool>{false, true},
+                                               vector::CombiningKind::ADD);
+  }
+  Value multiply(Value tile, double factor) {
+    return mul(tile,
+               b.splat(cast<VectorType>(tile.getType()).getShape(), factor));
+  }
+  /// Repeats a scalar, or a value for each row.
+  Value repeat(Value value, ArrayRef<int64_t> shape) {
+    if (isa<VectorType>(value.getType()))
+      return b.broadcast(value, shape);
+    return vector::BroadcastOp::create(b, b.f32Vector(shape), value);
+  }
+
+  TileProgramBuilder b;
+  LinearKernelForm form;
+  Block *entry;
+  IRMapping arguments;
+  Value key, value, cumulative;
+  ChunkSplits splits;
+  Type element;
+  int64_t chunkTokens, keyDim, valueDim;
+};
+
+} // namespace mlir::attn
+
+#endif // ATTN_LIB_CONVERSION_ATTNTOATTNTILE_CHUNKKERNELWRITER_H

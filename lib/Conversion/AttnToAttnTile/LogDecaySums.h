@@ -1,0 +1,37 @@
+//===- LogDecaySums.h - Cumulative log-decays -------------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// An earlier kernel adds up the log-decays of each chunk of linear attention. A
+// sum has two parts, an integer and a rest from 0 to 1: their differences are
+// exact or nearly so, and a large log-decay does not cancel the others.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_LIB_CONVERSION_ATTNTOATTNTILE_LOGDECAYSUMS_H
+#define ATTN_LIB_CONVERSION_ATTNTOATTNTILE_LOGDECAYSUMS_H
+
+#include "attn/Dialect/Attn/IR/AttnLinearOps.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/IR/SymbolTable.h"
+
+namespace mlir::attn {
+
+/// The parts of a sum of log-decays, as indices of their buffer.
+enum SumPart : unsigned { WholePart, RestPart, NumSumParts };
+
+/// Allocates the cumulative log-decays in chunks, `[NumSumParts, B, H, S]` f32,
+/// and launches the kernel that fills them before `op`, linear attention or its
+/// gradient. `logDecay` has one for each head, or for each token and head; null
+/// if it is.
+Value createLogDecaySums(RewriterBase &rewriter, Operation *op, Value logDecay,
+                         Value query, ScheduleAttrInterface schedule,
+                         SymbolTable &symbols);
+
+} // namespace mlir::attn
+
+#endif // ATTN_LIB_CONVERSION_ATTNTOATTNTILE_LOGDECAYSUMS_H
