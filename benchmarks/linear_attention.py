@@ -169,7 +169,7 @@ def prepare_fla(torch, inputs, kind, mode, dout):
 
 
 def prepare_attn(torch, function, inputs, mode, dout):
-    """A call of Attn, and what it fills."""
+    """A call of Attn, and the tensors that it fills."""
     def order(tensor):
         return tensor.transpose(1, 2) if tensor.dim() == 4 else tensor
 

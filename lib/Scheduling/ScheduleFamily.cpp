@@ -100,6 +100,7 @@ setDeltaRuleParameters(attn_tile::LinearMultistageParameters &schedule,
   constexpr int64_t narrowTile = 16, stages = 2;
   constexpr int64_t threadsOfWarp = 32, maxStateRegisters = 32;
   schedule.localStages = 1;
+  schedule.rowsAhead = true;
   schedule.parallelStages = 1;
   schedule.narrowValueTile = std::min(narrowTile, schedule.valueTile);
   schedule.narrowWorkItems = device.sms;

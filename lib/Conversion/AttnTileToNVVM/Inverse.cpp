@@ -8,7 +8,7 @@
 //
 // Lowers the inversion of the identity plus a triangular tile. The tile is in
 // shared memory meanwhile, and becomes its inverse block by block. The quarter
-// above the diagonal holds intermediate products.
+// above the diagonal holds intermediate results.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,7 +30,7 @@ public:
 
   /// Inverts the blocks on the diagonal, one for each warp.
   void invertDiagonal();
-  /// Makes the inverses of blocks of `half` rows those of blocks twice as
+  /// Makes inverses of blocks of `half` rows to inverses of blocks twice as
   /// large.
   void joinBlocks(int64_t half);
   void storePair(Value row, Value column, Value first, Value second);
@@ -158,7 +158,7 @@ void InverseEmitter::invertDiagonal() {
   NVVM::Barrier0Op::create(builder, loc);
 }
 
-/// A row of `columns` elements of a product over `depth` elements.
+/// A row of `columns` elements of a matmul over `depth` elements.
 SmallVector<Value> InverseEmitter::multiply(int64_t depth, int64_t columns,
                                             Value lhsRow, Value lhsColumn,
                                             Value rhsRow, Value rhsColumn) {
@@ -188,7 +188,7 @@ void InverseEmitter::joinBlocks(int64_t half) {
       mul(arith::RemUIOp::create(builder, loc, inPair, constant(threadsOfRow)),
           columns);
   Value upper = mul(pair, 2 * half), lower = add(upper, constant(half));
-  // The products of all pairs are side by side above the diagonal.
+  // The first results of all pairs are side by side above the diagonal.
   Value product = add(mul(pair, half), constant(size / 2));
   Value lowerRow = add(lower, row);
   SmallVector<Value> right =

@@ -170,8 +170,6 @@ SmallVector<Value> ChunkKernelWriter::forChunks(
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
   Chunk chunk = getChunk(at, loop.getInductionVar());
-  if (cumulative)
-    chunk.rows = loadRowSums(at, chunk);
   SmallVector<Value> next = body(chunk, loop.getRegionIterArgs());
   // A loop that carries nothing has a terminator.
   if (!inits.empty())
@@ -252,29 +250,26 @@ Value ChunkKernelWriter::emitDecay(Sum to, std::optional<Sum> from) {
   return math::Exp2Op::create(b, arith::AddFOp::create(b, to.whole, to.rest));
 }
 
-Value ChunkKernelWriter::emitEdgeDecay(const WorkItem &at, const Chunk &chunk,
-                                       bool isFromFirst) {
-  if (!chunk.rows)
-    return {};
+Value ChunkKernelWriter::emitEdgeDecay(Sum rows, Sum total, bool isFromFirst) {
   if (isFromFirst != form.isReversed)
-    return emitDecay(*chunk.rows);
-  Sum total = getTotal(at, chunk);
+    return emitDecay(rows);
   auto repeatRows = [&](Value scalar) {
     return vector::BroadcastOp::create(b, b.f32Vector(chunkTokens), scalar);
   };
-  return emitDecay({repeatRows(total.whole), repeatRows(total.rest)},
-                   *chunk.rows);
+  return emitDecay({repeatRows(total.whole), repeatRows(total.rest)}, rows);
 }
 
 Value ChunkKernelWriter::emitStep(const WorkItem &at, const Chunk &chunk,
-                                  Value keys, Value values, Value state) {
-  if (Value toEnd = emitEdgeDecay(at, chunk, /*isFromFirst=*/false)) {
-    values = mul(b.extend(values), repeat(toEnd, {chunkTokens, valueDim}));
-    state =
-        mul(state, repeat(emitDecay(getTotal(at, chunk)), {keyDim, valueDim}));
+                                  Value keys, Value values, Value state,
+                                  std::optional<Sum> rows) {
+  if (rows) {
+    Sum total = loadTotal(at, chunk);
+    Value toEnd = emitEdgeDecay(*rows, total, /*isFromFirst=*/false);
+    values = b.round(
+        mul(b.extend(values), repeat(toEnd, {chunkTokens, valueDim})), element);
+    state = mul(state, repeat(emitDecay(total), {keyDim, valueDim}));
   }
-  return b.contract(keys, b.round(values, element), state,
-                    ContractForm::TransposedLhs);
+  return b.contract(keys, values, state, ContractForm::TransposedLhs);
 }
 
 Value ChunkKernelWriter::maskScores(Value scores, bool isStrict) {

@@ -116,19 +116,14 @@ protected:
     /// Whether it is of the kernel's range of decays; null for all.
     Value isInRange;
   };
-  /// The parts of a sum of log-decays.
-  struct Sum {
-    Value whole, rest;
-  };
   struct Chunk {
     /// The number of the chunk in the work item, and in the sequence.
     Value position, number;
     Value firstToken;
-    /// The cumulative log-decays up to each token, for rows of tiles; without
-    /// log-decays none.
-    std::optional<Sum> rows;
-    /// The sum of the chunk, once it is loaded.
-    mutable std::optional<Sum> total;
+  };
+  /// The parts of a sum of log-decays.
+  struct Sum {
+    Value whole, rest;
   };
 
   /// The argument of the kernel for an operand; null for null.
@@ -172,21 +167,16 @@ protected:
   Sum loadColumnSums(const WorkItem &at, const Chunk &chunk);
   /// Loads the sum of a chunk.
   Sum loadTotal(const WorkItem &at, const Chunk &chunk);
-  /// The sum of a chunk, which is loaded where it is first needed.
-  Sum getTotal(const WorkItem &at, const Chunk &chunk) {
-    if (!chunk.total)
-      chunk.total = loadTotal(at, chunk);
-    return *chunk.total;
-  }
   /// The decay between two places of a chunk; from the beginning of the chunk
   /// without `from`.
   Value emitDecay(Sum to, std::optional<Sum> from = std::nullopt);
   /// The decays from the edge of a chunk that its first state is at to each
-  /// token, or from each token to the other edge; null without log-decays.
-  Value emitEdgeDecay(const WorkItem &at, const Chunk &chunk, bool isFromFirst);
-  /// The state after a chunk from the one before it.
+  /// token, or from each token to the other edge.
+  Value emitEdgeDecay(Sum rows, Sum total, bool isFromFirst);
+  /// The state after a chunk from the one before it. `rows` belong to
+  /// its tokens, and are given if there are log-decays.
   Value emitStep(const WorkItem &at, const Chunk &chunk, Value keys,
-                 Value values, Value state);
+                 Value values, Value state, std::optional<Sum> rows);
 
   /// Zeroes the scores of keys that a token does not see; with `isStrict` those
   /// of all but earlier keys.

@@ -120,7 +120,7 @@ private:
 
   TermTiles loadTermTiles(const WorkItem &at, const Chunk &chunk);
   void storeTerms(const WorkItem &at, const Chunk &chunk,
-                  const TermTiles &tiles, Value solved, Value dstate);
+                  const TermTiles &tiles, Value solved, Value decayed);
 
   Value query, dvalue, firstState, lastState;
   GradientInputs inputs;
@@ -148,7 +148,8 @@ private:
     Value dout, update, solved;
     /// Columns of queries and keys, and rows of the state and its gradient.
     Value query, key, state, dstate;
-    /// Decays of tokens, null without; and beta.
+    /// Cumulative log-decays and decays of tokens, null without; and beta.
+    std::optional<Sum> sums;
     Value fromStart, toEnd, beta;
     /// The gradients of the scores of queries and keys and, with beta, of keys
     /// and keys: with decays, and rounded.
@@ -248,16 +249,18 @@ void PairWriter::storePairs(const WorkItem &at, const Chunk &chunk, Value tile,
 
 void PairWriter::writeChunk(const WorkItem &at, const Chunk &chunk) {
   SmallVector<int64_t> shape = {chunkTokens, chunkTokens};
-  std::optional<Sum> columns;
-  if (cumulative)
+  std::optional<Sum> rows, columns;
+  if (cumulative) {
+    rows = loadRowSums(at, chunk);
     columns = loadColumnSums(at, chunk);
+  }
   Value queries = loadRows(query, at, chunk, at.head, b.index(0), keyDim);
   Value keys = loadKeys(at, chunk);
   auto emitPairs = [&](Value lhs, bool isStrict) {
     Value tile =
         b.contract(lhs, keys, zeros(shape), ContractForm::TransposedRhs);
     if (cumulative)
-      tile = decayScores(tile, *chunk.rows, *columns);
+      tile = decayScores(tile, *rows, *columns);
     return maskScores(tile, isStrict);
   };
   Value keyScores = emitPairs(keys, /*isStrict=*/true);
@@ -395,7 +398,12 @@ void DeltaRuleWriter::writeOut(const WorkItem &at, const Chunk &chunk,
 
 Value DeltaRuleWriter::writeChunk(const WorkItem &at, const Chunk &chunk,
                                   Value state) {
-  Value fromStart = emitEdgeDecay(at, chunk, /*isFromFirst=*/true);
+  std::optional<Sum> rows;
+  Value fromStart;
+  if (cumulative) {
+    rows = loadRowSums(at, chunk);
+    fromStart = emitDecay(*rows);
+  }
   Value keys = loadKeys(at, chunk), values = loadValues(at, chunk);
   Value inverse = loadPairs(pairs.inverse, at, chunk);
   Value betas =
@@ -418,7 +426,7 @@ Value DeltaRuleWriter::writeChunk(const WorkItem &at, const Chunk &chunk,
     storeRows(at, chunk, roundedUpdate, kept.updates);
     storeRows(at, chunk, residual, kept.residuals);
   }
-  return emitStep(at, chunk, keys, cumulative ? update : roundedUpdate, state);
+  return emitStep(at, chunk, keys, rows ? update : roundedUpdate, state, rows);
 }
 
 void DeltaRuleWriter::write() {
@@ -523,7 +531,7 @@ StateGradWriter::TermTiles StateGradWriter::loadTermTiles(const WorkItem &at,
 /// the columns of the work item.
 void StateGradWriter::storeTerms(const WorkItem &at, const Chunk &chunk,
                                  const TermTiles &tiles, Value solved,
-                                 Value dstate) {
+                                 Value decayed) {
   if (inputs.gradients.betaTerms) {
     Value products = mul(solved, b.extend(tiles.residuals));
     attn_tile::StoreOp::create(
@@ -532,9 +540,7 @@ void StateGradWriter::storeTerms(const WorkItem &at, const Chunk &chunk,
   }
   if (!inputs.workspace.chunkTerms)
     return;
-  Value after =
-      mul(dstate, repeat(emitDecay(getTotal(at, chunk)), {keyDim, valueDim}));
-  Value products = mul(b.extend(tiles.state), after);
+  Value products = mul(b.extend(tiles.state), decayed);
   Value first = arith::MulIOp::create(b, chunk.number, b.index(keyDim));
   attn_tile::StoreOp::create(b, sumRows(multiply(products, form.scale)),
                              inputs.workspace.chunkTerms,
@@ -546,9 +552,14 @@ Value StateGradWriter::writeChunk(const WorkItem &at, const Chunk &chunk,
                                   Value dstate) {
   SmallVector<int64_t> shape = {chunkTokens, valueDim};
   TermTiles tiles = loadTermTiles(at, chunk);
-  // The chunks are reversed.
-  Value fromStart = emitEdgeDecay(at, chunk, /*isFromFirst=*/false);
-  Value toEnd = emitEdgeDecay(at, chunk, /*isFromFirst=*/true);
+  Value fromStart, toEnd, ofChunk;
+  if (cumulative) {
+    Sum rows = loadRowSums(at, chunk), total = loadTotal(at, chunk);
+    // The chunks are reversed.
+    fromStart = emitEdgeDecay(rows, total, /*isFromFirst=*/false);
+    toEnd = emitEdgeDecay(rows, total, /*isFromFirst=*/true);
+    ofChunk = repeat(emitDecay(total), {keyDim, valueDim});
+  }
   Value keys = loadKeys(at, chunk), dout = loadValues(at, chunk);
   Value queries = loadRows(query, at, chunk, at.head, b.index(0), keyDim);
   Value scores = loadPairs(inputs.pairs.scores, at, chunk);
@@ -564,15 +575,15 @@ Value StateGradWriter::writeChunk(const WorkItem &at, const Chunk &chunk,
   Value solved = b.contract(inverse, b.round(dupdate, element), zeros(shape),
                             ContractForm::TransposedLhs);
   storeRows(at, chunk, solved, inputs.gradients.residuals);
-  storeTerms(at, chunk, tiles, solved, dstate);
+  Value decayed = ofChunk ? mul(dstate, ofChunk) : dstate;
+  storeTerms(at, chunk, tiles, solved, decayed);
   Value ofValues = mul(solved, repeat(betas, shape));
   storeRows(at, chunk, multiply(ofValues, form.scale), dvalue);
   Value ofKnown = multiply(ofValues, -1);
   if (fromStart) {
     ofKnown = mul(ofKnown, repeat(fromStart, shape));
     dout = b.round(mul(b.extend(dout), repeat(fromStart, shape)), element);
-    dstate =
-        mul(dstate, repeat(emitDecay(getTotal(at, chunk)), {keyDim, valueDim}));
+    dstate = decayed;
   }
   dstate = b.contract(queries, dout, dstate, ContractForm::TransposedLhs);
   return b.contract(keys, b.round(ofKnown, element), dstate,
@@ -655,8 +666,12 @@ Value PairGradWriter::loadStateRows(Value source, const WorkItem &at,
 PairGradWriter::Tiles PairGradWriter::loadTiles(const WorkItem &at,
                                                 const Chunk &chunk) {
   Tiles tiles;
-  tiles.fromStart = emitEdgeDecay(at, chunk, /*isFromFirst=*/true);
-  tiles.toEnd = emitEdgeDecay(at, chunk, /*isFromFirst=*/false);
+  if (cumulative) {
+    tiles.sums = loadRowSums(at, chunk);
+    tiles.fromStart = emitDecay(*tiles.sums);
+    tiles.toEnd = emitEdgeDecay(*tiles.sums, loadTotal(at, chunk),
+                                /*isFromFirst=*/false);
+  }
   auto loadWhole = [&](Value source) {
     return loadRows(source, at, chunk, at.head, b.index(0), keyDim);
   };
@@ -708,7 +723,7 @@ void PairGradWriter::emitScoreGradients(const WorkItem &at, const Chunk &chunk,
   if (cumulative)
     columns = loadColumnSums(at, chunk);
   auto decayPairs = [&](Value pairs) {
-    return cumulative ? decayScores(pairs, *chunk.rows, *columns) : pairs;
+    return cumulative ? decayScores(pairs, *tiles.sums, *columns) : pairs;
   };
   Value ofPairs = b.contract(tiles.dout, tiles.update, zeros(shape),
                              ContractForm::TransposedRhs);

@@ -263,7 +263,7 @@ void OutputKernelWriter::storeStateTerms(const WorkItem &at, const Chunk &chunk,
                                 at.column};
   Value before = b.extend(b.load({keyDim, valueDim}, terms.states, indices));
   Value after =
-      mul(state, repeat(emitDecay(getTotal(at, chunk)), {keyDim, valueDim}));
+      mul(state, repeat(emitDecay(loadTotal(at, chunk)), {keyDim, valueDim}));
   Value first = arith::MulIOp::create(b, chunk.number, b.index(keyDim));
   attn_tile::StoreOp::create(
       b, sumRows(multiply(mul(before, after), form.scale)), terms.chunkTerms,
@@ -272,43 +272,46 @@ void OutputKernelWriter::storeStateTerms(const WorkItem &at, const Chunk &chunk,
 
 Value OutputKernelWriter::writeCausalChunk(const WorkItem &at,
                                            const Chunk &chunk, Value state) {
-  std::optional<Sum> columns;
-  if (cumulative)
+  std::optional<Sum> rows, columns;
+  if (cumulative) {
+    rows = loadRowSums(at, chunk);
     columns = loadColumnSums(at, chunk);
+  }
   Value queries = loadQueries(at, chunk), keys = loadKeys(at, chunk);
   Value values = loadValues(at, chunk);
   Value scores = b.contract(queries, keys, zeros({chunkTokens, chunkTokens}),
                             ContractForm::TransposedRhs);
   if (cumulative)
-    scores = decayScores(scores, *chunk.rows, *columns);
+    scores = decayScores(scores, *rows, *columns);
   scores = b.round(maskScores(scores), element);
   Value rounded = b.round(state, element);
   Value result = b.contract(queries, rounded, zeros({chunkTokens, valueDim}),
                             ContractForm::Plain);
   if (cumulative)
-    result = mul(result, repeat(emitEdgeDecay(at, chunk, /*isFromFirst=*/true),
+    result = mul(result, repeat(emitEdgeDecay(*rows, loadTotal(at, chunk),
+                                              /*isFromFirst=*/true),
                                 {chunkTokens, valueDim}));
   storeRowTerms(at, chunk, result, terms.stateDots);
   result = b.contract(scores, values, result, ContractForm::Plain);
   storeRowTerms(at, chunk, result, terms.dots);
   storeRows(at, chunk, multiply(result, form.scale), out);
   storeStateTerms(at, chunk, state, rounded);
-  return emitStep(at, chunk, keys, values, state);
+  return emitStep(at, chunk, keys, values, state, rows);
 }
 
 /// A chunk whose decays are factors of tokens.
 Value OutputKernelWriter::writeFactoredChunk(const WorkItem &at,
                                              const Chunk &chunk, Value state) {
+  Sum rows = loadRowSums(at, chunk), total = loadTotal(at, chunk);
   Value queries = loadQueries(at, chunk), keys = loadKeys(at, chunk);
   Value values = loadValues(at, chunk);
   Value scores = b.contract(queries, keys, zeros({chunkTokens, chunkTokens}),
                             ContractForm::TransposedRhs);
   scores = b.round(maskScores(scores), element);
-  Value toEnd = emitEdgeDecay(at, chunk, /*isFromFirst=*/false);
+  Value toEnd = emitEdgeDecay(rows, total, /*isFromFirst=*/false);
   values = b.round(
       mul(b.extend(values), repeat(toEnd, {chunkTokens, valueDim})), element);
-  state =
-      mul(state, repeat(emitDecay(getTotal(at, chunk)), {keyDim, valueDim}));
+  state = mul(state, repeat(emitDecay(total), {keyDim, valueDim}));
   Value result =
       b.contract(queries, b.round(state, element),
                  zeros({chunkTokens, valueDim}), ContractForm::Plain);
@@ -326,7 +329,7 @@ void OutputKernelWriter::writeFull(const WorkItem &at) {
       at, loadFirstState(at),
       [&](const Chunk &chunk, ValueRange carried) -> SmallVector<Value> {
         return {emitStep(at, chunk, loadKeys(at, chunk), loadValues(at, chunk),
-                         carried[0])};
+                         carried[0], std::nullopt)};
       })[0];
   forChunks(at, {}, [&](const Chunk &chunk, ValueRange) -> SmallVector<Value> {
     Value result =
@@ -399,11 +402,14 @@ void SplitStateWriter::write() {
     SmallVector<Value> last = forChunks(
         at, inits,
         [&](const Chunk &chunk, ValueRange carried) -> SmallVector<Value> {
+          std::optional<Sum> rows;
+          if (cumulative)
+            rows = loadRowSums(at, chunk);
           SmallVector<Value> next = {emitStep(at, chunk, loadKeys(at, chunk),
-                                              loadValues(at, chunk),
-                                              carried[0])};
+                                              loadValues(at, chunk), carried[0],
+                                              rows)};
           if (cumulative) {
-            Sum total = getTotal(at, chunk);
+            Sum total = loadTotal(at, chunk);
             Value ofChunk = arith::AddFOp::create(b, total.whole, total.rest);
             next.push_back(arith::AddFOp::create(b, carried[1], ofChunk));
           }

@@ -1,7 +1,7 @@
 // RUN: attn-opt %s --attn-tile-allocate-pipes=target=sm_80 --convert-attn-tile-to-nvvm=target=sm_80 | FileCheck %s
 
-// The tile goes to shared memory and back. Each warp inverts 16 rows: 40 loads of up to four elements, 120 products.
-// Twice, two products of blocks follow: of 16 rows (a thread has 4 columns), then of 32 rows (8 columns).
+// The tile goes to shared memory and back. Each warp inverts 16 rows: 40 loads of up to four elements, 120 multiplications.
+// Twice, two matmuls of blocks follow: of 16 rows (a thread has 4 columns), then of 32 rows (8 columns).
 
 // CHECK-LABEL: llvm.func @inverse
 // CHECK: nvvm.barrier0

@@ -702,12 +702,13 @@ func.func private @matmul() attributes {
 // CHECK-LABEL: func private @linear() attributes {
 // CHECK-SAME: a = #attn_tile.linear_multistage<chunk = 64, value_tile = 48, stages = 2, warps = 4>,
 // CHECK-SAME: b = #attn_tile.linear_multistage<chunk = 128, value_tile = 64, stages = 1, warps = 8, split_work_items = 264>,
-// CHECK-SAME: c = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, local_stages = 1, split_work_items = 264,
+// CHECK-SAME: c = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, local_stages = 1, rows_ahead = true, split_work_items = 264,
 // CHECK-SAME:     parallel_stages = 1, narrow_value_tile = 16, narrow_stages = 2, narrow_work_items = 132>}
 func.func private @linear() attributes {
   a = #attn_tile.linear_multistage<chunk = 64, value_tile = 48, stages = 2, warps = 4>,
   b = #attn_tile.linear_multistage<chunk = 128, value_tile = 64, stages = 1, warps = 8, split_work_items = 264>,
-  c = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, local_stages = 1, split_work_items = 264, parallel_stages = 1,
+  c = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, local_stages = 1, rows_ahead = true,
+      split_work_items = 264, parallel_stages = 1,
       narrow_value_tile = 16, narrow_stages = 2, narrow_work_items = 132>}
 
 // -----

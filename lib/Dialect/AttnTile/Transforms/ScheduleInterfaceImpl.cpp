@@ -652,13 +652,11 @@ struct LinearMultistageSchedule
     AttnTileSplitRegionsPassOptions split;
     // The state leaves no registers for loaded tiles.
     split.loadTiles = false;
-    // Scores of more tokens leave no registers for rows that are loaded ahead.
-    constexpr int64_t maxHoisted = 64;
     AttnTileCreatePipesPassOptions pipes = getPipes(schedule.getStages());
     pipes.localStages = schedule.getLocalStages();
     pipes.readOperands = true;
     buildMultistagePipeline(pm, pipes, schedule.getWarps(), split,
-                            /*hoistRows=*/schedule.getChunk() <= maxHoisted);
+                            /*hoistRows=*/schedule.getRowsAhead());
   }
 };
 

@@ -534,7 +534,8 @@ def AttnTile_LinearMultistageAttr : AttnTile_Attr<
     they divide the tokens of a chunk among them, and the rows of the state. Copies
     run `stages - 1` chunks ahead. Operands of matmuls that are computed, such as the
     state, have `local_stages` stages in shared memory: with 1, all warps wait for
-    each other before they store one.
+    each other before they store one. With `rows_ahead`, row values and scalars, such
+    as log-decays, are loaded to registers one chunk ahead.
 
     `split_work_items` is the number of work items to aim at where heads are few. Up
     to this number, several work items split the chunks of a head. Two kernels before
@@ -549,13 +550,15 @@ def AttnTile_LinearMultistageAttr : AttnTile_Attr<
     ```mlir
     #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>
     #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4,
-        local_stages = 1, split_work_items = 264, parallel_stages = 1,
-        narrow_value_tile = 16, narrow_stages = 2, narrow_work_items = 132>
+        local_stages = 1, rows_ahead = true, split_work_items = 264,
+        parallel_stages = 1, narrow_value_tile = 16, narrow_stages = 2,
+        narrow_work_items = 132>
     ```
   }];
   let parameters = (ins "int64_t":$chunk, "int64_t":$value_tile,
                         "int64_t":$stages, "int64_t":$warps,
                         DefaultValuedParameter<"int64_t", "2">:$local_stages,
+                        DefaultValuedParameter<"bool", "false">:$rows_ahead,
                         DefaultValuedParameter<"int64_t", "0">:$split_work_items,
                         DefaultValuedParameter<"int64_t", "0">:$parallel_stages,
                         DefaultValuedParameter<"int64_t", "0">:$narrow_value_tile,
