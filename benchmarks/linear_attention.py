@@ -14,7 +14,8 @@ with a decay of each token), and the gradients of each, next to fla-core.
 
 There are 16 heads of a head dim, and batch entries of 32k tokens together; or one head of one long sequence. Positions
 come before heads in memory, as fla-core has them. fla-core (kernels of Triton) is timed if it can be imported.
-Gradients are those of all inputs, by a call of a backward function, which computes states again in both.
+Gradients are those of all inputs but decays of heads, by a call of a backward function, which computes states again in
+both.
 """
 
 import math
@@ -33,6 +34,8 @@ MODES = ("fwd", "bwd")
 CASES = ((16, 8, 4096), (16, 4, 8192), (16, 1, 32768), (16, 1, 65536), (16, 1, 131072), (1, 1, 262144))
 # Relative error of rows that is allowed.
 MAX_ERROR = 1e-2
+# Relative difference of gradients to the gradients of fla-core that is allowed.
+MAX_DIFFERENCE = 2e-2
 # Tokens of the delta rule that are checked, one after the other.
 CHECKED_TOKENS = 1024
 
@@ -186,7 +189,7 @@ def prepare_attn(torch, function, inputs, mode, dout):
 
 
 def check_gradients(torch, kind, inputs, made, dout):
-    """The largest relative difference to the gradients of fla-core, of 8 batch entries at most, or None."""
+    """The largest relative difference to the gradients of fla-core, or None."""
     peer = prepare_fla(torch, inputs, kind, "bwd", dout)
     if peer is None:
         return None
@@ -251,7 +254,7 @@ def main():
         inputs = make_inputs(torch, batch, length, heads, dim, kind)
         function = artifacts.load(name)["linear_attention"]
         times, error = measure(torch, options, function, inputs, kind, mode)
-        if mode == "fwd" and not error <= MAX_ERROR:
+        if error is not None and not error <= (MAX_ERROR if mode == "fwd" else MAX_DIFFERENCE):
             sys.exit(f"error: {name} of {batch} x {length} tokens has an error of {error:.2e}")
         # Queries, keys, values and outputs, and their gradients, are read or written once.
         gigabytes = (4 if mode == "fwd" else 7) * 2 * batch * length * heads * dim / 1e9

@@ -89,10 +89,11 @@ countDeltaRuleBytes(const attn_tile::LinearMultistageParameters &schedule,
   return elementBytes * elements;
 }
 
-/// Sets the parameters of the kernels of the delta rule. Copies ahead matter
-/// more than a second CTA on an SM for kernels that go through chunks, and less
-/// for kernels that have all chunks at once. The gradient's kernels load tiles
-/// to registers, which large states do not leave with copies ahead.
+/// Sets the parameters of the kernels of the delta rule. For kernels that go
+/// through chunks, copies ahead matter more than a second CTA on an SM, unless
+/// there are two work items for each SM, where they cost little; for kernels
+/// that have all chunks at once they matter less. The gradient's kernels load
+/// tiles to registers, which large states do not leave with copies ahead.
 static void
 setDeltaRuleParameters(attn_tile::LinearMultistageParameters &schedule,
                        int64_t keyDim, int64_t elementBytes, bool hasDecay,

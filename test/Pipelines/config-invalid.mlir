@@ -302,6 +302,27 @@ func.func @schedule_of_linear_attention(%q: memref<1x4x?x64xbf16>) {
 
 // -----
 
+func.func @delta_rule_chunk(%q: memref<1x4x?x64xbf16>, %b: memref<1x4x?xf32>) {
+  // expected-error @below {{'attn.linear_attention' op cannot have schedule '#attn_tile.linear_multistage<chunk = 32, value_tile = 32, stages = 1, warps = 2>': with 'beta' it must have chunks of 64 and 4 warps}}
+  attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
+      outs(%q : memref<1x4x?x64xbf16>) beta(%b : memref<1x4x?xf32>) causal
+      schedule(#attn_tile.linear_multistage<chunk = 32, value_tile = 32, stages = 1, warps = 2>)
+  return
+}
+
+// -----
+
+func.func @delta_rule_warps(%q: memref<1x4x?x64xbf16>, %b: memref<1x4x?xf32>) {
+  // expected-error @below {{'attn.linear_attention_grad' op cannot have schedule '#attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 2>': with 'beta' it must have chunks of 64 and 4 warps}}
+  attn.linear_attention_grad ins(%q, %q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
+      outs(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
+      beta(%b : memref<1x4x?xf32>) causal
+      schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 2>)
+  return
+}
+
+// -----
+
 func.func @linear_grad_delta_rule(%q: memref<1x4x?x64xbf16>, %b: memref<1x4x?xf32>) {
   // expected-error @below {{'attn.linear_attention_grad' op 'chunk' on sm_90a with 'beta' must be 64 (was 128)}}
   attn.linear_attention_grad ins(%q, %q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)

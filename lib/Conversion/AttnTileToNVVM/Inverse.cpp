@@ -69,8 +69,9 @@ private:
 };
 } // namespace
 
-/// The address of an element. Groups of eight columns are permuted in each row,
-/// so that neighbouring rows are in different banks.
+/// The address of an element. Groups of eight columns, of which a row has eight
+/// at least, are permuted in each row, so that neighbouring rows are in
+/// different banks.
 Value InverseEmitter::getPointer(Value row, Value column) {
   constexpr int64_t groupBits = 3, rowsOfPattern = 8;
   Value pattern = arith::ShLIOp::create(

@@ -177,6 +177,16 @@ SmallVector<Value> ChunkKernelWriter::forChunks(
   return SmallVector<Value>(loop.getResults());
 }
 
+void ChunkKernelWriter::writeChunks(
+    function_ref<void(const WorkItem &, const Chunk &)> body) {
+  writeItems(splits.count, [&](const WorkItem &at) {
+    forChunks(at, {}, [&](const Chunk &chunk, ValueRange) {
+      body(at, chunk);
+      return SmallVector<Value>();
+    });
+  });
+}
+
 Value ChunkKernelWriter::loadRows(Value source, const WorkItem &at,
                                   const Chunk &chunk, Value head, Value column,
                                   int64_t columns) {

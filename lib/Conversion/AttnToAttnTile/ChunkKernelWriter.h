@@ -136,12 +136,18 @@ protected:
   forChunks(const WorkItem &at, ValueRange inits,
             function_ref<SmallVector<Value>(const Chunk &, ValueRange)> body);
 
+  /// Writes work items that split the chunks and carry nothing.
+  void writeChunks(function_ref<void(const WorkItem &, const Chunk &)> body);
+
   /// Whether a work item is of the kernel's range of decays.
   Value emitIsInRange(const WorkItem &at);
 
   /// Loads the rows of a chunk through a pipe.
   Value loadRows(Value source, const WorkItem &at, const Chunk &chunk,
                  Value head, Value column, int64_t columns);
+  Value loadQueries(Value query, const WorkItem &at, const Chunk &chunk) {
+    return loadRows(query, at, chunk, at.head, b.index(0), keyDim);
+  }
   Value loadKeys(const WorkItem &at, const Chunk &chunk) {
     return loadRows(key, at, chunk, at.keyHead, b.index(0), keyDim);
   }

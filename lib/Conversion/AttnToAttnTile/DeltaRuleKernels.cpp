@@ -10,7 +10,6 @@
 #include "ChunkKernelWriter.h"
 #include "CreateKernel.h"
 #include "ScalarKernelBuilder.h"
-#include "mlir/Dialect/Math/IR/Math.h"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -174,7 +173,7 @@ private:
 };
 } // namespace
 
-/// A tile of an `[..., tokens, columns]` buffer as large as whole chunks.
+/// Allocates `[batch, heads, tokens, columns]`, with room for whole chunks.
 static Value allocateRows(OpBuilder &builder, const LinearKernelForm &form,
                           Type element, int64_t columns) {
   ScalarKernelBuilder b(form.op->getLoc(), builder);
@@ -254,7 +253,7 @@ void PairWriter::writeChunk(const WorkItem &at, const Chunk &chunk) {
     rows = loadRowSums(at, chunk);
     columns = loadColumnSums(at, chunk);
   }
-  Value queries = loadRows(query, at, chunk, at.head, b.index(0), keyDim);
+  Value queries = loadQueries(query, at, chunk);
   Value keys = loadKeys(at, chunk);
   auto emitPairs = [&](Value lhs, bool isStrict) {
     Value tile =
@@ -275,12 +274,8 @@ void PairWriter::writeChunk(const WorkItem &at, const Chunk &chunk) {
 }
 
 void PairWriter::write() {
-  writeItems(splits.count, [&](const WorkItem &at) {
-    forChunks(at, {}, [&](const Chunk &chunk, ValueRange) {
-      writeChunk(at, chunk);
-      return SmallVector<Value>();
-    });
-  });
+  writeChunks(
+      [&](const WorkItem &at, const Chunk &chunk) { writeChunk(at, chunk); });
 }
 
 static attn_tile::LinearMultistageAttr
@@ -386,7 +381,7 @@ DeltaRuleWriter::DeltaRuleWriter(OpBuilder &builder,
 
 void DeltaRuleWriter::writeOut(const WorkItem &at, const Chunk &chunk,
                                Value rounded, Value update, Value fromStart) {
-  Value queries = loadRows(query, at, chunk, at.head, b.index(0), keyDim);
+  Value queries = loadQueries(query, at, chunk);
   Value scores = loadPairs(pairs.scores, at, chunk);
   Value result = b.contract(queries, rounded, zeros({chunkTokens, valueDim}),
                             ContractForm::Plain);
@@ -561,7 +556,7 @@ Value StateGradWriter::writeChunk(const WorkItem &at, const Chunk &chunk,
     ofChunk = repeat(emitDecay(total), {keyDim, valueDim});
   }
   Value keys = loadKeys(at, chunk), dout = loadValues(at, chunk);
-  Value queries = loadRows(query, at, chunk, at.head, b.index(0), keyDim);
+  Value queries = loadQueries(query, at, chunk);
   Value scores = loadPairs(inputs.pairs.scores, at, chunk);
   Value inverse = loadPairs(inputs.pairs.inverse, at, chunk);
   Value betas =
@@ -791,12 +786,8 @@ void PairGradWriter::writeChunk(const WorkItem &at, const Chunk &chunk) {
 }
 
 void PairGradWriter::write() {
-  writeItems(splits.count, [&](const WorkItem &at) {
-    forChunks(at, {}, [&](const Chunk &chunk, ValueRange) {
-      writeChunk(at, chunk);
-      return SmallVector<Value>();
-    });
-  });
+  writeChunks(
+      [&](const WorkItem &at, const Chunk &chunk) { writeChunk(at, chunk); });
 }
 
 /// Allocates a state of each chunk.
@@ -812,7 +803,8 @@ static Value allocateChunkStates(OpBuilder &builder,
                                  ValueRange{chunks, b.size(form.key, 0)});
 }
 
-/// Launches the kernel of the states before chunks, and returns what it keeps.
+/// Launches the kernel of the states before chunks, and returns the buffers
+/// that it fills.
 static KeptStates createKeptStates(RewriterBase &rewriter,
                                    LinearAttentionGradOp op,
                                    const LinearKernelForm &form,

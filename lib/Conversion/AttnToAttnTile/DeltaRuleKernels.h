@@ -35,7 +35,7 @@
 //   dquery = G (dout S^T) + dP key
 //   dkey   = -G (beta V S^T) + (beta dA) key                   as later tokens
 //            + T (U dS^T) + dP^T query + (beta dA)^T key     as earlier tokens
-//   dbeta  = rowsum(V R) + rowsum(dA A)
+//   dbeta  = rowsum(V R) - rowsum((V U^T) A)
 //
 // All gradients but the ones that it gets are divided by the scale until they
 // are stored.

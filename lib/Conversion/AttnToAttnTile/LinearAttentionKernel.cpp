@@ -75,9 +75,6 @@ public:
   void write();
 
 private:
-  Value loadQueries(const WorkItem &at, const Chunk &chunk) {
-    return loadRows(query, at, chunk, at.head, b.index(0), keyDim);
-  }
   Value loadTransposedState(const WorkItem &at);
   Value loadGivenState(const WorkItem &at);
   Value loadFirstState(const WorkItem &at);
@@ -277,7 +274,7 @@ Value OutputKernelWriter::writeCausalChunk(const WorkItem &at,
     rows = loadRowSums(at, chunk);
     columns = loadColumnSums(at, chunk);
   }
-  Value queries = loadQueries(at, chunk), keys = loadKeys(at, chunk);
+  Value queries = loadQueries(query, at, chunk), keys = loadKeys(at, chunk);
   Value values = loadValues(at, chunk);
   Value scores = b.contract(queries, keys, zeros({chunkTokens, chunkTokens}),
                             ContractForm::TransposedRhs);
@@ -303,7 +300,7 @@ Value OutputKernelWriter::writeCausalChunk(const WorkItem &at,
 Value OutputKernelWriter::writeFactoredChunk(const WorkItem &at,
                                              const Chunk &chunk, Value state) {
   Sum rows = loadRowSums(at, chunk), total = loadTotal(at, chunk);
-  Value queries = loadQueries(at, chunk), keys = loadKeys(at, chunk);
+  Value queries = loadQueries(query, at, chunk), keys = loadKeys(at, chunk);
   Value values = loadValues(at, chunk);
   Value scores = b.contract(queries, keys, zeros({chunkTokens, chunkTokens}),
                             ContractForm::TransposedRhs);
@@ -333,7 +330,7 @@ void OutputKernelWriter::writeFull(const WorkItem &at) {
       })[0];
   forChunks(at, {}, [&](const Chunk &chunk, ValueRange) -> SmallVector<Value> {
     Value result =
-        b.contract(loadQueries(at, chunk), b.round(state, element),
+        b.contract(loadQueries(query, at, chunk), b.round(state, element),
                    zeros({chunkTokens, valueDim}), ContractForm::Plain);
     storeRows(at, chunk, multiply(result, form.scale), out);
     return {};

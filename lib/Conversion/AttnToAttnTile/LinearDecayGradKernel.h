@@ -21,8 +21,10 @@
 // Pairs of the chunk that are both from t on are in the first two: their
 // difference, without stateDots, is the sum of the pairs that t is between.
 // Both have the same rounded scores in f32, so pairs cancel but for roundings
-// of f32. A total over all of a sequence needs no states, but would leave
-// roundings of 16-bit operands of each later chunk.
+// of f32. With the delta rule a key is also a query, of the value that the
+// state holds for it, which adds terms to `queryDots`. A total over all of a
+// sequence needs no states, but would leave roundings of 16-bit operands of
+// each later chunk.
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,7 +53,8 @@ struct DecayGradWorkspace {
   Value query, key;
   /// Tile of columns, batch entry, head, token.
   Value queryDots, keyDots, stateDots;
-  /// Chunk, batch entry, head, rows and columns.
+  /// Chunk, batch entry, head, rows and columns; null with the delta rule,
+  /// which keeps states of its own.
   Value states;
   /// Tile of columns, batch entry, head, rows of the states of all chunks.
   Value chunkTerms;

@@ -252,13 +252,13 @@ attn_tile.kernel @inverse_without_pipe(%in: memref<64x64xf32>)
 
 // -----
 
-attn_tile.kernel @inverse_of_few_rows(%in: memref<32x32xf32>)
-    attributes {layout = #attn_tile.row_blocks<warps = 1>} {
+attn_tile.kernel @inverse_of_few_warps(%in: memref<64x64xf32>)
+    attributes {layout = #attn_tile.row_blocks<warps = 2>} {
   %c0 = arith.constant 0 : index
-  %p = attn_tile.create_pipe : !attn_tile.pipe<32x32xf32, stages = 1>
-  %a = attn_tile.load %in[%c0, %c0] : memref<32x32xf32> -> vector<32x32xf32>
-  // expected-error @below {{'attn_tile.invert_triangular' op must be of all warps of a kernel without roles, 16 rows for each (was 32 rows for 1 warps)}}
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x64xf32, stages = 1>
+  %a = attn_tile.load %in[%c0, %c0] : memref<64x64xf32> -> vector<64x64xf32>
+  // expected-error @below {{'attn_tile.invert_triangular' op must be of all warps of a kernel without roles, 16 rows for each (was 64 rows for 2 warps)}}
   // expected-error @below {{failed to legalize}}
-  %t = attn_tile.invert_triangular %a in %p : vector<32x32xf32>, !attn_tile.pipe<32x32xf32, stages = 1>
+  %t = attn_tile.invert_triangular %a in %p : vector<64x64xf32>, !attn_tile.pipe<64x64xf32, stages = 1>
   attn_tile.return
 }

@@ -758,6 +758,11 @@ func.func private @a() attributes {a = #attn_tile.linear_multistage<chunk = 64, 
 
 // -----
 
+// expected-error @below {{'local_stages' must be at most 2 (was 3)}}
+func.func private @a() attributes {a = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, local_stages = 3>}
+
+// -----
+
 // expected-error @below {{'parallel_stages' must be positive (was -1)}}
 func.func private @a() attributes {a = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, parallel_stages = -1>}
 

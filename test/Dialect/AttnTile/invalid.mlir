@@ -584,16 +584,33 @@ attn_tile.kernel @mixed_f16(%s: vector<16x8xf16>) {
 //===----------------------------------------------------------------------===//
 
 attn_tile.kernel @not_square(%a: vector<64x32xf32>) {
-  // expected-error @below {{'attn_tile.invert_triangular' op tile must be square, of a power of two of rows from 16 on (was 'vector<64x32xf32>')}}
+  // expected-error @below {{'attn_tile.invert_triangular' op tile must be square, of a power of two of rows from 64 on (was 'vector<64x32xf32>')}}
   %0 = attn_tile.invert_triangular %a : vector<64x32xf32>
   attn_tile.return
 }
 
 // -----
 
-attn_tile.kernel @no_power(%a: vector<48x48xf32>) {
-  // expected-error @below {{'attn_tile.invert_triangular' op tile must be square, of a power of two of rows from 16 on (was 'vector<48x48xf32>')}}
-  %0 = attn_tile.invert_triangular %a : vector<48x48xf32>
+attn_tile.kernel @no_power(%a: vector<96x96xf32>) {
+  // expected-error @below {{'attn_tile.invert_triangular' op tile must be square, of a power of two of rows from 64 on (was 'vector<96x96xf32>')}}
+  %0 = attn_tile.invert_triangular %a : vector<96x96xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @few_rows(%a: vector<32x32xf32>) {
+  // expected-error @below {{'attn_tile.invert_triangular' op tile must be square, of a power of two of rows from 64 on (was 'vector<32x32xf32>')}}
+  %0 = attn_tile.invert_triangular %a : vector<32x32xf32>
+  attn_tile.return
+}
+
+// -----
+
+attn_tile.kernel @inverse_shape(%a: vector<64x64xf32>) {
+  %p = attn_tile.create_pipe : !attn_tile.pipe<64x128xf32, stages = 1>
+  // expected-error @below {{'attn_tile.invert_triangular' op pipe must have one stage that holds the tile, 'vector<64x64xf32>' (was '!attn_tile.pipe<64x128xf32, stages = 1>')}}
+  %0 = attn_tile.invert_triangular %a in %p : vector<64x64xf32>, !attn_tile.pipe<64x128xf32, stages = 1>
   attn_tile.return
 }
 

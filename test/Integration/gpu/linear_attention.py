@@ -153,11 +153,13 @@ VARIANTS = [
     Variant(beta=True, decay="token", key_dim=72, value_dim=40, scale=-0.5),
     Variant(beta=True, decay="token", key_dim=16, value_dim=8),
     Variant(beta=True, decay="token", key_dim=256, value_dim=256),
+    Variant(beta=True, decay="token", heads=16, key_dim=128, value_dim=128),
     Variant(gradient=True, beta=True),
     Variant(gradient=True, beta=True, state=False, heads=1, key_dim=128, value_dim=128),
     Variant(gradient=True, beta=True, decay="token", key_dim=128, value_dim=128, merged=True),
     Variant(gradient=True, beta=True, decay="token", key_dim=64, value_dim=128, dtype="f16"),
     Variant(gradient=True, beta=True, decay="head", heads=16),
+    Variant(gradient=True, beta=True, decay="token", heads=16, key_dim=128, value_dim=128),
     Variant(gradient=True, beta=True, decay="token", key_dim=128, value_dim=64, constant_decay=True),
     Variant(gradient=True, beta=True, decay="token", key_dim=72, value_dim=40, scale=-0.5),
     Variant(gradient=True, beta=True, decay="token", key_dim=16, value_dim=8),
@@ -166,7 +168,8 @@ VARIANTS = [
 
 SHAPES = [(1, 1), (2, 63), (1, 64), (3, 65), (2, 333), (1, 0), (0, 5), (1, 2048)]
 LONG_SHAPES = [(1, 40000)]
-GRADIENT_SHAPES = [(1, 1), (2, 64), (1, 65), (2, 333), (1, 0), (0, 5), (1, 1500)]
+# With 16 heads of the delta rule, three batch entries do not have narrow tiles.
+GRADIENT_SHAPES = [(1, 1), (2, 64), (1, 65), (2, 333), (3, 130), (1, 0), (0, 5), (1, 1500)]
 # Log-decays of all tokens, or of some tokens between ones that forget little.
 # "some" are small in some chunks alone: kernels have two forms.
 EXTREME = [0.0, -1e-30, -1e-6, -0.34, -10.0, -100.0, -1000.0, -math.inf, "mixed", "some"]

@@ -600,7 +600,8 @@ LogicalResult LinearMultistageParameters::verify(EmitErrorFn emitError) const {
       succeeded(verifyPositive(emitError, "warps", warps)) &&
       succeeded(verifyAtMost(emitError, "warps", warps, maxTile / 16)) &&
       succeeded(verifyStages(emitError, "stages", stages)) &&
-      succeeded(verifyStages(emitError, "local_stages", localStages)) &&
+      succeeded(verifyPositive(emitError, "local_stages", localStages)) &&
+      succeeded(verifyAtMost(emitError, "local_stages", localStages, 2)) &&
       succeeded(verifyMultiple(emitError, "chunk", chunk, 16 * warps)) &&
       succeeded(verifyMultiple(emitError, "value_tile", valueTile, 16)) &&
       succeeded(verifyAtMost(emitError, "chunk", chunk, maxTile)) &&

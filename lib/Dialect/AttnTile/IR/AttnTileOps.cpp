@@ -777,7 +777,7 @@ LogicalResult SemaphoreWaitOp::verify() {
 }
 
 LogicalResult InvertTriangularOp::verify() {
-  constexpr int64_t smallest = 16;
+  constexpr int64_t smallest = 64;
   auto tile = cast<VectorType>(getTile().getType());
   int64_t rows = tile.getDimSize(0);
   if (tile.getDimSize(1) != rows || rows < smallest ||

@@ -778,12 +778,18 @@ LogicalResult AttnTileCreatePipesPass::verifyOptions() {
     return getOperation().emitError("pipes can have 1 to ")
            << PipeType::maxStages << " stages (asked for " << count << ")";
   };
+  auto verifyLocalStages = [&]() -> LogicalResult {
+    constexpr int64_t most = 2;
+    if (localStages >= 1 && localStages <= most)
+      return success();
+    return getOperation().emitError("computed operands can have 1 to ")
+           << most << " stages (asked for " << localStages.getValue() << ")";
+  };
   // Pipes of read-once tiles and of score tiles may have no stages.
-  return failure(failed(verifyStages(stages, 1)) ||
-                 failed(verifyStages(queryStages, 1)) ||
-                 failed(verifyStages(localStages, 1)) ||
-                 failed(verifyStages(readOnceStages, 0)) ||
-                 failed(verifyStages(scoreStages, 0)));
+  return failure(
+      failed(verifyStages(stages, 1)) || failed(verifyStages(queryStages, 1)) ||
+      failed(verifyLocalStages()) || failed(verifyStages(readOnceStages, 0)) ||
+      failed(verifyStages(scoreStages, 0)));
 }
 
 /// Finds the streams and matmuls of a kernel, which has `staged.loads`.

@@ -10,7 +10,8 @@
 // previous step, once its registers are free. The same holds for a computed
 // tile that is the accumulator input of a matmul, such as a bias that is linear
 // in the distance. Keep masks of dropout may be loaded while the last MMA of
-// the previous step is in flight.
+// the previous step is in flight, and row values and scalars where the previous
+// step begins.
 //
 //===----------------------------------------------------------------------===//
 
@@ -85,6 +86,11 @@ struct AttnTileHoistLoadsPass
                                         KernelPhase::Specialized};
 
   void runOnKernel() {
+    if (keepMask && rows) {
+      getOperation().emitError(
+          "either keep masks or rows are loaded ahead, not both");
+      return signalPassFailure();
+    }
     SmallVector<scf::ForOp> loops;
     getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
     IRRewriter rewriter(&getContext());
@@ -111,18 +117,13 @@ static std::optional<AheadOp> getAheadLoad(scf::ForOp loop, LoadOp load) {
   return ahead;
 }
 
-/// Whether an operation in `loop` stores to `memref`.
+/// Whether an operation in `loop` may store to `memref`. Arguments of a kernel
+/// do not alias.
 static bool isStored(scf::ForOp loop, Value memref) {
-  return loop
-      .walk([&](Operation *op) {
-        Value dest;
-        if (auto tile = dyn_cast<StoreOp>(op))
-          dest = tile.getDest();
-        else if (auto element = dyn_cast<memref::StoreOp>(op))
-          dest = element.getMemref();
-        return dest == memref ? WalkResult::interrupt() : WalkResult::advance();
-      })
-      .wasInterrupted();
+  return llvm::any_of(memref.getUsers(), [&](Operation *user) {
+    return loop->isAncestor(user) &&
+           !isa<LoadOp, CopyOp, memref::LoadOp, memref::DimOp>(user);
+  });
 }
 
 /// `load`, of row values or a scalar, if the previous step may execute it.

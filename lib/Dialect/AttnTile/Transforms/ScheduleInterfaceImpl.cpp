@@ -630,9 +630,16 @@ struct LinearMultistageSchedule
     return cast<attn::ScheduleAttrInterface>(
         Attribute(ScalarAttr::get(schedule.getContext(), /*warps=*/1)));
   }
-  /// Checks that `op` has no other chunks.
+  /// Checks that `op` has no other chunks, and with the delta rule the ones
+  /// that its kernels have.
   template <typename OpTy>
   static LogicalResult verifyChunk(OpTy op, LinearMultistageAttr schedule) {
+    constexpr int64_t chunkOfDeltaRule = 64, warpsOfDeltaRule = 4;
+    if (op.getBeta() && (schedule.getChunk() != chunkOfDeltaRule ||
+                         schedule.getWarps() != warpsOfDeltaRule))
+      return op.emitOpError("cannot have schedule '")
+             << schedule << "': with 'beta' it must have chunks of "
+             << chunkOfDeltaRule << " and " << warpsOfDeltaRule << " warps";
     if (!op.getChunk() || int64_t(*op.getChunk()) == schedule.getChunk())
       return success();
     return op.emitOpError("cannot have schedule '")

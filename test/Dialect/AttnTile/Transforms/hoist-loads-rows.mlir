@@ -73,3 +73,37 @@ attn_tile.kernel @stored(%source: memref<?xf32>, %n: index, %s: vector<64x64xf32
   }
   attn_tile.return
 }
+
+// -----
+
+// The source, or an index, is known in its own step alone.
+
+// CHECK-LABEL: attn_tile.kernel @known_late(
+// CHECK:         scf.for {{.*}} iter_args(%{{.*}} = %{{.*}}) -> (vector<64x64xf32>) {
+// CHECK:           memref.subview
+// CHECK:           attn_tile.load
+// CHECK:           memref.load
+// CHECK:           memref.load
+// CHECK:           memref.store
+#lhs = affine_map<(m, n, k) -> (m, k)>
+#rhs = affine_map<(m, n, k) -> (k, n)>
+#acc = affine_map<(m, n, k) -> (m, n)>
+attn_tile.kernel @known_late(%source: memref<128xf32>, %numbers: memref<128xindex>, %n: index, %s: vector<64x64xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %r = scf.for %t = %c0 to %n step %c1 iter_args(%a = %s) -> vector<64x64xf32> {
+    %part = memref.subview %source[%t] [64] [1] : memref<128xf32> to memref<64xf32, strided<[1], offset: ?>>
+    %row = attn_tile.load %part[%c0] : memref<64xf32, strided<[1], offset: ?>> -> vector<64xf32>
+    %i = memref.load %numbers[%t] : memref<128xindex>
+    %one = memref.load %source[%i] : memref<128xf32>
+    memref.store %i, %numbers[%c0] : memref<128xindex>
+    %p = vector.contract {indexing_maps = [#lhs, #rhs, #acc], iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+        %a, %a, %a : vector<64x64xf32>, vector<64x64xf32> into vector<64x64xf32>
+    %columns = vector.broadcast %row : vector<64xf32> to vector<64x64xf32>
+    %whole = vector.broadcast %one : f32 to vector<64x64xf32>
+    %q = arith.mulf %p, %columns : vector<64x64xf32>
+    %next = arith.mulf %q, %whole : vector<64x64xf32>
+    scf.yield %next : vector<64x64xf32>
+  }
+  attn_tile.return
+}

@@ -161,8 +161,9 @@ def Attn_LinearAttentionGradOp : Attn_LinearOp<"linear_attention_grad"> {
     | `dbeta` (optional) | as `beta` | f32 |
     | `dinitial_state` (optional) | `[B, H, Dk, Dv]` | f32 |
 
-    A kernel computes the states before each chunk again and keeps them, which takes
-    `4 * Dk * Dv` bytes a chunk, then goes through the chunks last to first.
+    Kernels compute the states before each chunk again, then go through the chunks last
+    to first. The host keeps the states, which takes `4 * Dk * Dv` bytes a chunk. With
+    `beta`, GPUs keep states and their gradients in 16 bits, as many bytes in all.
 
     The operation is in destination style: its results are the new contents of
     `dquery`, `dkey` and `dvalue`, then of the optional destinations that it has.

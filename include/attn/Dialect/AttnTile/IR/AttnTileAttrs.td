@@ -541,7 +541,8 @@ def AttnTile_LinearMultistageAttr : AttnTile_Attr<
     to this number, several work items split the chunks of a head. Two kernels before
     compute the states that these begin with. With 0 a work item has all chunks.
 
-    The delta rule has no states of parts of a sequence. Where work items with
+    The delta rule has no states of parts of a sequence, and only its kernels that have
+    all chunks at once split them. Where work items with
     `narrow_value_tile` columns are no more than `narrow_work_items`, they have so
     many (0: never), and pipes of `narrow_stages` stages (0: as `stages`). Its
     kernels that have all chunks at once have `parallel_stages` stages (0: as

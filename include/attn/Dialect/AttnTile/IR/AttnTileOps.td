@@ -1372,8 +1372,8 @@ def AttnTile_InvertTriangularOp : AttnTile_Op<"invert_triangular", [
   let summary = "inverts the identity plus a lower triangular tile";
   let description = [{
     `result = (1 + tile)^-1`, in f32, where `tile` is square and zero on and above its
-    diagonal, as in the WY form of the delta rule. Its size is a power of two, and 16
-    for each warp.
+    diagonal, as in the WY form of the delta rule. Its size is a power of two from 64
+    on, and 16 for each warp.
 
     Each warp inverts a block of 16 x 16 on the diagonal by forward substitution, one
     column a lane. Twice as large blocks follow, until there is one: below the

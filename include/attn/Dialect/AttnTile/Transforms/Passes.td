@@ -192,8 +192,8 @@ def AttnTileHoistLoadsPass
     With `rows`, only row values and scalars (`memref.load`) are loaded one
     iteration ahead, where an iteration begins, in loops that multiply tiles. They
     take few registers, and an iteration would wait for them. The last iteration
-    loads its own once more. A conditional
-    before the loop loads nothing if it has no iterations.
+    loads its own once more. A conditional before the loop loads nothing if it has no
+    iterations.
 
     ```mlir
     scf.for %t = %c0 to %n step %c1 iter_args(...) {
