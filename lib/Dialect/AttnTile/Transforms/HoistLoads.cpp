@@ -99,6 +99,9 @@ struct AttnTileHoistLoadsPass
   }
 
 private:
+  void add(SmallVectorImpl<AheadOp> &ahead, Operation *candidate,
+           std::optional<AheadOp> op, Statistic &count);
+  SmallVector<AheadOp> collectRows(scf::ForOp loop);
   SmallVector<AheadOp> collect(scf::ForOp loop);
   void rewrite(RewriterBase &rewriter, scf::ForOp loop);
 };
@@ -196,37 +199,45 @@ static Operation *getLastUser(scf::ForOp loop, Operation *op) {
   return last;
 }
 
-SmallVector<AheadOp> AttnTileHoistLoadsPass::collect(scf::ForOp loop) {
+void AttnTileHoistLoadsPass::add(SmallVectorImpl<AheadOp> &ahead,
+                                 Operation *candidate,
+                                 std::optional<AheadOp> op, Statistic &count) {
+  LDBG() << (op ? "the previous step executes " : "stays in its step: ")
+         << *candidate;
+  if (!op)
+    return;
+  ahead.push_back(std::move(*op));
+  ++count;
+}
+
+/// The row values and scalars that the previous step may load, if a step
+/// multiplies tiles.
+SmallVector<AheadOp> AttnTileHoistLoadsPass::collectRows(scf::ForOp loop) {
   SmallVector<AheadOp> ahead;
-  auto add = [&](Operation *candidate, std::optional<AheadOp> op,
-                 Statistic &count) {
-    LDBG() << (op ? "the previous step executes " : "stays in its step: ")
-           << *candidate;
-    if (!op)
-      return;
-    ahead.push_back(std::move(*op));
-    ++count;
-  };
+  if (loop.getBody()->getOps<vector::ContractionOp>().empty())
+    return ahead;
+  for (auto load : loop.getBody()->getOps<LoadOp>())
+    if (!load.getPosition())
+      add(ahead, load, getAheadRow(loop, load, load.getSource()), numLoads);
+  for (auto load : loop.getBody()->getOps<memref::LoadOp>())
+    add(ahead, load, getAheadRow(loop, load, load.getMemRef()), numLoads);
+  return ahead;
+}
+
+SmallVector<AheadOp> AttnTileHoistLoadsPass::collect(scf::ForOp loop) {
+  if (rows)
+    return collectRows(loop);
+  SmallVector<AheadOp> ahead;
   if (keepMask) {
     if (getLastMma(loop))
       for (auto op : loop.getBody()->getOps<LoadKeepMaskOp>())
-        add(op, getAheadKeepMask(loop, op), numKeepMasks);
-    return ahead;
-  }
-  if (rows) {
-    if (loop.getBody()->getOps<vector::ContractionOp>().empty())
-      return ahead;
-    for (auto load : loop.getBody()->getOps<LoadOp>())
-      if (!load.getPosition())
-        add(load, getAheadRow(loop, load, load.getSource()), numLoads);
-    for (auto load : loop.getBody()->getOps<memref::LoadOp>())
-      add(load, getAheadRow(loop, load, load.getMemRef()), numLoads);
+        add(ahead, op, getAheadKeepMask(loop, op), numKeepMasks);
     return ahead;
   }
   for (auto load : loop.getBody()->getOps<LoadOp>())
-    add(load, getAheadLoad(loop, load), numLoads);
+    add(ahead, load, getAheadLoad(loop, load), numLoads);
   for (auto matmul : loop.getBody()->getOps<vector::ContractionOp>())
-    add(matmul, getAheadAddend(loop, matmul), numAddends);
+    add(ahead, matmul, getAheadAddend(loop, matmul), numAddends);
   return ahead;
 }
 

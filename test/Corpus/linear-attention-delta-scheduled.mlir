@@ -1,0 +1,14 @@
+// The delta rule with a given schedule: tiles of 32 columns, or of 16 for few heads.
+// attn-compile: --target=sm_90a
+// attn-compile: --target=sm_80
+// attn-run: --fill=decay=uniform:-2:0
+
+!q = tensor<?x2x?x64xbf16>
+!rows = tensor<?x2x?xf32>
+func.func @attention(%query: !q, %key: !q, %value: !q, %decay: tensor<2xf32>, %beta: !rows, %out: !q) -> !q {
+  %0 = attn.linear_attention ins(%query, %key, %value : !q, !q, !q) outs(%out : !q)
+      log_decay(%decay : tensor<2xf32>) beta(%beta : !rows) causal
+      schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 4, local_stages = 2, rows_ahead = true, split_work_items = 132,
+                                            parallel_stages = 2, narrow_value_tile = 16, narrow_stages = 2, narrow_work_items = 64>) -> !q
+  return %0 : !q
+}
