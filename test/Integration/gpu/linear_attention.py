@@ -359,11 +359,8 @@ def run_gradient(torch, function, variant, batch, tokens, value=None, beta=None)
             # Terms of a chunk that cancel have roundings of f32.
             allowed += 2.0**-16 * (leaves["query"] * expected[0]).norm()
         if variant.beta and name in ("log_decay", "beta"):
-            # Dot products of rows and of states, whose terms cancel. A log-decay of a head adds up the ones of tokens,
-            # each of which adds up later tokens of the chunk.
-            terms = [(leaves[of] * gradient).norm() for of, gradient in zip(made, expected)
-                     if of in ("query", "key", "value", "initial_state")]  # fmt: skip
-            allowed += (4 if variant.decay == "head" else 1) * unit * sum(terms)
+            # Rows times their gradients are added up, and terms cancel.
+            allowed += unit * sum((leaves[of] * expected[i]).norm() for i, of in enumerate(("query", "key", "value")))
         own = ((made[name].double() - exact).norm() / (allowed + 1e-30)).item()
         error, worst = max((error, worst), (own, name))
     message = describe_error(error)
