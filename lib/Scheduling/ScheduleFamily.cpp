@@ -91,9 +91,10 @@ countDeltaRuleBytes(const attn_tile::LinearMultistageParameters &schedule,
 
 /// Sets the parameters of the kernels of the delta rule. For kernels that go
 /// through chunks, copies ahead matter more than a second CTA on an SM, unless
-/// there are two work items for each SM, where they cost little; for kernels
-/// that have all chunks at once they matter less. The gradient's kernels load
-/// tiles to registers, which large states do not leave with copies ahead.
+/// there are two work items for each SM, where they cost little; for the
+/// gradient's kernel that has all chunks at once they matter less. The other
+/// ones of the gradient load tiles to registers, which large states do not
+/// leave with copies ahead.
 static void
 setDeltaRuleParameters(attn_tile::LinearMultistageParameters &schedule,
                        int64_t keyDim, int64_t elementBytes, bool hasDecay,
@@ -102,7 +103,9 @@ setDeltaRuleParameters(attn_tile::LinearMultistageParameters &schedule,
   constexpr int64_t threadsOfWarp = 32, maxStateRegisters = 32;
   schedule.localStages = 1;
   schedule.rowsAhead = true;
-  schedule.parallelStages = 1;
+  // The kernel of gradients has many tiles; the one of pairs alone has few.
+  if (isGradient)
+    schedule.parallelStages = 1;
   schedule.narrowValueTile = std::min(narrowTile, schedule.valueTile);
   schedule.narrowWorkItems = device.sms;
   schedule.stages = stages;

@@ -60,9 +60,9 @@ func.func @chunk(%q: memref<?x4x?x64xbf16>) {
 // The delta rule cannot split chunks: narrow tiles serve few heads. Two stages are copied ahead where they fit.
 // CHECK-LABEL: func @delta
 // SM90: schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, local_stages = 1, rows_ahead = true, split_work_items = 264,
-// SM90-SAME: parallel_stages = 1, narrow_value_tile = 16, narrow_stages = 2, narrow_work_items = 132>)
+// SM90-SAME: narrow_value_tile = 16, narrow_stages = 2, narrow_work_items = 132>)
 // SM80: schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, local_stages = 1, rows_ahead = true, split_work_items = 216,
-// SM80-SAME: parallel_stages = 1, narrow_value_tile = 16, narrow_stages = 2, narrow_work_items = 108>)
+// SM80-SAME: narrow_value_tile = 16, narrow_stages = 2, narrow_work_items = 108>)
 func.func @delta(%q: memref<?x4x?x128xbf16>, %b: memref<?x4x?xf32>) {
   attn.linear_attention ins(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
       outs(%q : memref<?x4x?x128xbf16>) beta(%b : memref<?x4x?xf32>) causal
@@ -71,7 +71,7 @@ func.func @delta(%q: memref<?x4x?x128xbf16>, %b: memref<?x4x?xf32>) {
 
 // Its gradient loads tiles to registers, which a large state does not leave.
 // CHECK-LABEL: func @delta_grad
-// SM90: schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 1, warps = 4, local_stages = 1, rows_ahead = true, {{.*}}narrow_stages = 2,
+// SM90: schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 1, warps = 4, local_stages = 1, rows_ahead = true, {{.*}}parallel_stages = 1, {{.*}}narrow_stages = 2,
 func.func @delta_grad(%q: memref<?x4x?x128xbf16>, %b: memref<?x4x?xf32>) {
   attn.linear_attention_grad ins(%q, %q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
       outs(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>) beta(%b : memref<?x4x?xf32>) causal
