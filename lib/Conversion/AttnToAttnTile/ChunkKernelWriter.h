@@ -129,6 +129,13 @@ protected:
   /// The argument of the kernel for an operand; null for null.
   Value get(Value operand) const { return arguments.lookupOrNull(operand); }
 
+  /// Replaces operands by their arguments; others, which the kernel does not
+  /// have, become null.
+  void replaceByArguments(ArrayRef<Value *> operands) const {
+    for (Value *operand : operands)
+      *operand = get(*operand);
+  }
+
   /// Writes work items of `numSplits` splits; null without splits.
   void writeItems(Value numSplits, function_ref<void(const WorkItem &)> body);
   Chunk getChunk(const WorkItem &at, Value position);

@@ -29,6 +29,7 @@ struct PairMatrices {
 
   static PairMatrices allocate(OpBuilder &builder, const LinearKernelForm &form,
                                bool hasKeyScores);
+  SmallVector<Value *> getBuffers() { return {&scores, &inverse, &keyScores}; }
 };
 
 /// Writes the kernel of the matrices of pairs.
@@ -56,6 +57,8 @@ private:
 /// `R`, in 16 bits. Null without a gradient.
 struct KeptStates {
   Value states, updates, residuals;
+
+  SmallVector<Value *> getBuffers() { return {&states, &updates, &residuals}; }
 };
 
 /// Writes the kernel that goes through the chunks.
@@ -97,6 +100,21 @@ struct GradientInputs {
   KeptStates kept;
   KeptGradients gradients;
   DecayGradWorkspace workspace;
+
+  SmallVector<Value *> getAll() {
+    SmallVector<Value *> all = {&beta,
+                                &dout,
+                                &gradients.states,
+                                &gradients.residuals,
+                                &gradients.betaTerms,
+                                &workspace.queryDots,
+                                &workspace.keyDots,
+                                &workspace.stateDots,
+                                &workspace.chunkTerms};
+    llvm::append_range(all, pairs.getBuffers());
+    llvm::append_range(all, kept.getBuffers());
+    return all;
+  }
 };
 
 /// Writes the kernel that goes through the chunks last to first.
@@ -231,10 +249,8 @@ PairWriter::PairWriter(OpBuilder &builder, const LinearKernelForm &form,
                        const ChunkSplits &givenSplits)
     : ChunkKernelWriter(builder, form, kernel,
                         getOperands(form, givenBeta, given, givenSplits)),
-      query(get(form.query)), beta(get(givenBeta)) {
-  pairs.scores = get(given.scores);
-  pairs.inverse = get(given.inverse);
-  pairs.keyScores = get(given.keyScores);
+      query(get(form.query)), beta(get(givenBeta)), pairs(given) {
+  replaceByArguments(pairs.getBuffers());
   splits.count = get(givenSplits.count);
   splits.chunks = get(givenSplits.chunks);
 }
@@ -371,12 +387,9 @@ DeltaRuleWriter::DeltaRuleWriter(OpBuilder &builder,
                         getOperands(form, givenBeta, givenPairs, givenKept)),
       query(get(form.query)), out(get(form.out)),
       firstState(get(form.firstState)), lastState(get(form.lastState)),
-      beta(get(givenBeta)) {
-  pairs.scores = get(givenPairs.scores);
-  pairs.inverse = get(givenPairs.inverse);
-  kept.states = get(givenKept.states);
-  kept.updates = get(givenKept.updates);
-  kept.residuals = get(givenKept.residuals);
+      beta(get(givenBeta)), pairs(givenPairs), kept(givenKept) {
+  replaceByArguments(pairs.getBuffers());
+  replaceByArguments(kept.getBuffers());
 }
 
 void DeltaRuleWriter::writeOut(const WorkItem &at, const Chunk &chunk,
@@ -496,16 +509,9 @@ StateGradWriter::StateGradWriter(OpBuilder &builder,
                                  const GradientInputs &given)
     : ChunkKernelWriter(builder, form, kernel, getOperands(form, given)),
       query(get(form.query)), dvalue(get(form.out)),
-      firstState(get(form.firstState)), lastState(get(form.lastState)) {
-  inputs.beta = get(given.beta);
-  inputs.pairs.scores = get(given.pairs.scores);
-  inputs.pairs.inverse = get(given.pairs.inverse);
-  inputs.kept.residuals = get(given.kept.residuals);
-  inputs.kept.states = get(given.kept.states);
-  inputs.gradients.states = get(given.gradients.states);
-  inputs.gradients.residuals = get(given.gradients.residuals);
-  inputs.gradients.betaTerms = get(given.gradients.betaTerms);
-  inputs.workspace.chunkTerms = get(given.workspace.chunkTerms);
+      firstState(get(form.firstState)), lastState(get(form.lastState)),
+      inputs(given) {
+  replaceByArguments(inputs.getAll());
 }
 
 /// Loads tiles to registers where a step begins, long before they are used.
@@ -635,18 +641,8 @@ PairGradWriter::PairGradWriter(OpBuilder &builder, const LinearKernelForm &form,
           builder, form, kernel,
           getOperands(form, given, givenDkey, givenDbeta, givenSplits)),
       query(get(form.query)), dquery(get(form.out)), dkey(get(givenDkey)),
-      dbeta(get(givenDbeta)) {
-  inputs.beta = get(given.beta);
-  inputs.dout = get(given.dout);
-  inputs.pairs.keyScores = get(given.pairs.keyScores);
-  inputs.kept.states = get(given.kept.states);
-  inputs.kept.updates = get(given.kept.updates);
-  inputs.gradients.states = get(given.gradients.states);
-  inputs.gradients.residuals = get(given.gradients.residuals);
-  inputs.gradients.betaTerms = get(given.gradients.betaTerms);
-  inputs.workspace.queryDots = get(given.workspace.queryDots);
-  inputs.workspace.keyDots = get(given.workspace.keyDots);
-  inputs.workspace.stateDots = get(given.workspace.stateDots);
+      dbeta(get(givenDbeta)), inputs(given) {
+  replaceByArguments(inputs.getAll());
   splits.count = get(givenSplits.count);
   splits.chunks = get(givenSplits.chunks);
 }
