@@ -40,6 +40,13 @@ protected:
                                                   int64_t tileRegisters);
 };
 
+/// The schedule of linear attention, or of its gradient, on a GPU whose kernels
+/// have a producer and consumers.
+ScheduleAttrInterface getLinearWithProducer(LinearAttentionOp op,
+                                            const DeviceModel &device);
+ScheduleAttrInterface getLinearWithProducer(LinearAttentionGradOp op,
+                                            const DeviceModel &device);
+
 } // namespace mlir::attn
 
 #endif // ATTN_LIB_SCHEDULING_GPUSCHEDULEFAMILY_H

@@ -621,22 +621,37 @@ static SmallVector<Value> emitLoadPairs(OpBuilder &builder, Location loc,
   return registers;
 }
 
+/// Consecutive rows of a tile that the warpgroups access together. They have
+/// more than one such step in higher tiles.
+static int64_t getRowsOfStep(const ThreadPosition &position) {
+  return position.numThreads / warpgroupThreads * warpgroupRows;
+}
+
 FailureOr<SmallVector<Value>>
 SM90aTarget::emitRead(OpBuilder &builder, attn_tile::ReadOp op,
                       const StagedTile &stage,
                       const ThreadPosition &position) const {
   Location loc = op.getLoc();
   BufferType type = op.getBuffer().getType();
-  if (type.getShape()[0] * 128 != position.numThreads * warpgroupRows ||
-      type.getShape()[1] % 16 != 0)
-    return op.emitOpError("tile must have 64 rows for each warpgroup, and a "
-                          "multiple of 16 columns, to be read on sm_90a (was ")
+  int64_t rowsOfStep = getRowsOfStep(position);
+  if (type.getShape()[0] % rowsOfStep != 0 || type.getShape()[1] % 16 != 0)
+    return op.emitOpError("tile must have a multiple of 64 rows for each "
+                          "warpgroup, and of 16 columns, to be read on sm_90a "
+                          "(was ")
            << op.getTile().getType() << ")";
   Value warp = arith::ShRUIOp::create(builder, loc, position.thread,
                                       ptx::constant(builder, loc, 5));
   auto emitLoads =
       type.getElementType().isF32() ? emitLoadPairs : emitLoadMatrices;
-  return emitLoads(builder, loc, type, stage.address, position.thread, warp);
+  SmallVector<Value> registers;
+  for (int64_t row = 0; row < type.getShape()[0]; row += rowsOfStep) {
+    Value address =
+        arith::AddIOp::create(builder, loc, stage.address,
+                              ptx::constant(builder, loc, row * blockRowBytes));
+    llvm::append_range(registers, emitLoads(builder, loc, type, address,
+                                            position.thread, warp));
+  }
+  return registers;
 }
 
 LogicalResult
@@ -647,9 +662,11 @@ SM90aTarget::emitLocalStore(OpBuilder &builder, attn_tile::LocalStoreOp op,
   BufferType type = op.getBuffer().getType();
   int64_t firstColumn = op.getFirstColumn();
   int64_t columns = cast<VectorType>(op.getTile().getType()).getDimSize(1);
-  if (type.getShape()[0] * 128 != position.numThreads * warpgroupRows)
-    return op.emitOpError("tile must have 64 rows for each warpgroup to be "
-                          "stored to shared memory on sm_90a (was ")
+  int64_t rowsOfStep = position.numThreads / warpgroupThreads * warpgroupRows;
+  if (type.getShape()[0] % rowsOfStep != 0)
+    return op.emitOpError("tile must have a multiple of 64 rows for each "
+                          "warpgroup to be stored to shared memory on sm_90a "
+                          "(was ")
            << op.getTile().getType() << ")";
   if (columns % 16 != 0 || firstColumn % 16 != 0)
     return op.emitOpError("columns must be a multiple of 16 to be stored to "
@@ -663,9 +680,16 @@ SM90aTarget::emitLocalStore(OpBuilder &builder, attn_tile::LocalStoreOp op,
 
   Value warp =
       arith::ShRUIOp::create(builder, loc, position.thread, constant(5));
-  emitStoreMatrices(builder, loc, tile, /*tileColumn=*/0, columns,
-                    stage.address, firstColumn, getBlockBytes(type),
-                    position.thread, warp);
+  int64_t steps = type.getShape()[0] / rowsOfStep;
+  size_t registers = tile.size() / steps;
+  for (int64_t step = 0; step < steps; ++step) {
+    Value address =
+        arith::AddIOp::create(builder, loc, stage.address,
+                              constant(step * rowsOfStep * blockRowBytes));
+    emitStoreMatrices(builder, loc, tile.slice(step * registers, registers),
+                      /*tileColumn=*/0, columns, address, firstColumn,
+                      getBlockBytes(type), position.thread, warp);
+  }
   if (firstColumn + columns < type.getShape()[1])
     return success();
   emitFenceBeforeMmas(builder, loc);

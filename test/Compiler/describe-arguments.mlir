@@ -360,3 +360,31 @@ func.func @merge_gradient(%a: memref<?x4x?x64xbf16>, %la: memref<?x4x?xf32>, %d:
       dlse(%dl : memref<?x4x?xf32>) outs(%da : memref<?x4x?x64xbf16>) dlses(%dla : memref<?x4x?xf32>)
   return
 }
+
+// Tiles of linear attention are copied; row values and states are not.
+
+// CHECK-LABEL: func.func @linear(
+// CHECK-SAME:    {attn.alignment = 16 : i32, attn.dims = array<i64: -1, 4, -2, 64>, attn.name = "q", attn.read}
+// CHECK-SAME:    {attn.alignment = 16 : i32, attn.dims = array<i64: -1, 2, -2, 64>, attn.name = "k", attn.read}
+// CHECK-SAME:    {attn.alignment = 16 : i32, attn.dims = array<i64: -1, 2, -2, 64>, attn.name = "v", attn.read}
+// CHECK-SAME:    {attn.alignment = 4 : i32, attn.dims = array<i64: -1, 4, -2>, attn.name = "log_decay", attn.read}
+// CHECK-SAME:    {attn.alignment = 4 : i32, attn.dims = array<i64: -1, 4, 64, 64>, attn.name = "initial_state", attn.read}
+// CHECK-SAME:    {attn.alignment = 16 : i32, attn.dims = array<i64: -1, 4, -2, 64>, attn.name = "out", attn.output}
+func.func @linear(%q: memref<?x4x?x64xf16>, %k: memref<?x2x?x64xf16>, %v: memref<?x2x?x64xf16>, %g: memref<?x4x?xf32>,
+                  %s: memref<?x4x64x64xf32>, %o: memref<?x4x?x64xf16>) {
+  attn.linear_attention ins(%q, %k, %v : memref<?x4x?x64xf16>, memref<?x2x?x64xf16>, memref<?x2x?x64xf16>)
+      outs(%o : memref<?x4x?x64xf16>) log_decay(%g : memref<?x4x?xf32>) initial_state(%s : memref<?x4x64x64xf32>) causal
+  return
+}
+
+// CHECK-LABEL: func.func @linear_gradient(
+// CHECK-COUNT-7: attn.alignment = 16 : i32
+// CHECK-NOT:   attn.alignment = 16 : i32
+func.func @linear_gradient(%q: memref<?x4x?x64xf16>, %k: memref<?x4x?x64xf16>, %v: memref<?x4x?x64xf16>,
+                           %do: memref<?x4x?x64xf16>, %dq: memref<?x4x?x64xf16>, %dk: memref<?x4x?x64xf16>,
+                           %dv: memref<?x4x?x64xf16>, %g: memref<?x4x?xf32>, %dg: memref<?x4x?xf32>) {
+  attn.linear_attention_grad ins(%q, %k, %v, %do : memref<?x4x?x64xf16>, memref<?x4x?x64xf16>, memref<?x4x?x64xf16>, memref<?x4x?x64xf16>)
+      outs(%dq, %dk, %dv : memref<?x4x?x64xf16>, memref<?x4x?x64xf16>, memref<?x4x?x64xf16>)
+      log_decay(%g : memref<?x4x?xf32>) dlog_decay(%dg : memref<?x4x?xf32>) causal
+  return
+}

@@ -1,5 +1,4 @@
 // Linear attention with a given schedule: chunks of 128 tokens, and work items that split the chunks of a head.
-// attn-compile: --target=sm_90a
 // attn-compile: --target=sm_80
 // attn-run: --fill=decay=uniform:-2:0
 

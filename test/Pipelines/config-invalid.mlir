@@ -274,7 +274,7 @@ func.func @linear_value_dim(%q: memref<1x4x?x64xbf16>, %v: memref<1x4x?x20xbf16>
 // -----
 
 func.func @linear_schedule(%q: memref<1x4x?x64xbf16>) {
-  // expected-error @below {{'attn.linear_attention' op schedule on sm_90a must be like #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, split_work_items = 264> (was #attn_tile.scalar)}}
+  // expected-error @below {{'attn.linear_attention' op schedule on sm_90a must be like #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3, split_work_items = 132> (was #attn_tile.scalar)}}
   attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
       outs(%q : memref<1x4x?x64xbf16>) causal schedule(#attn_tile.scalar)
   return
@@ -283,10 +283,10 @@ func.func @linear_schedule(%q: memref<1x4x?x64xbf16>) {
 // -----
 
 func.func @linear_other_chunk(%q: memref<1x4x?x64xbf16>) {
-  // expected-error @below {{'attn.linear_attention' op cannot have schedule '#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>': 'chunk' is 128}}
+  // expected-error @below {{'attn.linear_attention' op cannot have schedule '#attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>': 'chunk' is 128}}
   attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
       outs(%q : memref<1x4x?x64xbf16>) causal chunk(128)
-      schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>)
+      schedule(#attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>)
   return
 }
 
@@ -297,6 +297,26 @@ func.func @schedule_of_linear_attention(%q: memref<1x4x?x64xbf16>) {
   attn.attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
       outs(%q : memref<1x4x?x64xbf16>)
       schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>)
+  return
+}
+
+// -----
+
+func.func @linear_warps(%q: memref<1x4x?x64xbf16>) {
+  // expected-error @below {{'attn.linear_attention' op schedule on sm_90a must be like #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3, split_work_items = 132> (was #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>)}}
+  attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
+      outs(%q : memref<1x4x?x64xbf16>) causal
+      schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>)
+  return
+}
+
+// -----
+
+func.func @delta_rule_producer(%q: memref<1x4x?x64xbf16>, %b: memref<1x4x?xf32>) {
+  // expected-error @below {{'attn.linear_attention' op schedule on sm_90a must be like #attn_tile.linear_multistage<}}
+  attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
+      outs(%q : memref<1x4x?x64xbf16>) beta(%b : memref<1x4x?xf32>) causal
+      schedule(#attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>)
   return
 }
 
@@ -343,10 +363,10 @@ func.func @linear_grad_scale(%q: memref<1x4x?x64xbf16>) {
 // -----
 
 func.func @linear_grad_other_chunk(%q: memref<1x4x?x64xbf16>) {
-  // expected-error @below {{'attn.linear_attention_grad' op cannot have schedule '#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>': 'chunk' is 128}}
+  // expected-error @below {{'attn.linear_attention_grad' op cannot have schedule '#attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>': 'chunk' is 128}}
   attn.linear_attention_grad ins(%q, %q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
       outs(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>) causal chunk(128)
-      schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>)
+      schedule(#attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>)
   return
 }
 

@@ -1,8 +1,6 @@
-// RUN: attn-compile %s --target=sm_90a --emit=ptx -o - | FileCheck %s
 // RUN: attn-compile %s --target=sm_80 --emit=ptx -o - | FileCheck %s
 
-// Both targets multiply by the instructions of a warp. The state goes through shared memory, between barriers, to the
-// MMA with the queries.
+// On sm_80 all warps copy and multiply, with barriers around the state.
 
 // CHECK: .entry linear_linear_attention(
 // CHECK-NOT: wgmma

@@ -1,9 +1,9 @@
 // RUN: attn-opt %s --pass-pipeline='builtin.module(func.func(attn-choose-schedule{target=sm_90a}))' | FileCheck %s --check-prefixes=CHECK,SM90
 // RUN: attn-opt %s --pass-pipeline='builtin.module(func.func(attn-choose-schedule{target=sm_80}))' | FileCheck %s --check-prefixes=CHECK,SM80
 
-// Two work items for each SM.
+// A work item for each SM with a producer, two where all warps copy.
 // CHECK-LABEL: func @plain
-// SM90: schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, split_work_items = 264>)
+// SM90: schedule(#attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3, split_work_items = 132>)
 // SM80: schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, split_work_items = 216>)
 func.func @plain(%q: memref<?x4x?x128xbf16>) {
   attn.linear_attention ins(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
@@ -13,16 +13,17 @@ func.func @plain(%q: memref<?x4x?x128xbf16>) {
 
 // The last state, which all tokens see, is not known to parts of a sequence.
 // CHECK-LABEL: func @full
-// CHECK: schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>)
+// SM90: schedule(#attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3>)
+// SM80: schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>)
 func.func @full(%q: memref<?x4x?x128xbf16>) {
   attn.linear_attention ins(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
       outs(%q : memref<?x4x?x128xbf16>)
   return
 }
 
-// A large head dim of the keys leaves registers for fewer columns, and sm_80 has shared memory for one stage.
+// A large head dim of the keys leaves registers for fewer columns, and shared memory has room for fewer stages.
 // CHECK-LABEL: func @large
-// SM90: schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 2, warps = 4, split_work_items = 264>)
+// SM90: schedule(#attn_tile.linear_warp_specialized<chunk = 64, value_tile = 32, stages = 2, split_work_items = 132>)
 // SM80: schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 4, split_work_items = 216>)
 func.func @large(%q: memref<?x4x?x256xbf16>) {
   attn.linear_attention ins(%q, %q, %q : memref<?x4x?x256xbf16>, memref<?x4x?x256xbf16>, memref<?x4x?x256xbf16>)
@@ -32,7 +33,7 @@ func.func @large(%q: memref<?x4x?x256xbf16>) {
 
 // Rows of 32 columns take as much shared memory as rows of 64.
 // CHECK-LABEL: func @padded
-// SM90: schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 2, warps = 4, split_work_items = 264>)
+// SM90: schedule(#attn_tile.linear_warp_specialized<chunk = 64, value_tile = 32, stages = 2, rows_ahead = true, split_work_items = 132>)
 // SM80: schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 4, split_work_items = 216>)
 func.func @padded(%q: memref<?x4x?x192xbf16>, %g: memref<4xf32>) {
   attn.linear_attention ins(%q, %q, %q : memref<?x4x?x192xbf16>, memref<?x4x?x192xbf16>, memref<?x4x?x192xbf16>)
@@ -41,7 +42,8 @@ func.func @padded(%q: memref<?x4x?x192xbf16>, %g: memref<4xf32>) {
 }
 
 // CHECK-LABEL: func @small
-// CHECK: schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4,
+// SM90: schedule(#attn_tile.linear_warp_specialized<chunk = 64, value_tile = 16, stages = 3,
+// SM80: schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4,
 func.func @small(%q: memref<?x4x?x16xbf16>, %v: memref<?x4x?x8xbf16>) {
   attn.linear_attention ins(%q, %q, %v : memref<?x4x?x16xbf16>, memref<?x4x?x16xbf16>, memref<?x4x?x8xbf16>)
       outs(%v : memref<?x4x?x8xbf16>) causal
@@ -49,11 +51,29 @@ func.func @small(%q: memref<?x4x?x16xbf16>, %v: memref<?x4x?x8xbf16>) {
 }
 
 // CHECK-LABEL: func @chunk
-// SM90: schedule(#attn_tile.linear_multistage<chunk = 128, value_tile = 64, stages = 2, warps = 8,
+// SM90: schedule(#attn_tile.linear_warp_specialized<chunk = 128, value_tile = 64, stages = 2, split_work_items = 132>)
 // SM80: schedule(#attn_tile.linear_multistage<chunk = 128, value_tile = 64, stages = 1, warps = 8,
 func.func @chunk(%q: memref<?x4x?x64xbf16>) {
   attn.linear_attention ins(%q, %q, %q : memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>)
       outs(%q : memref<?x4x?x64xbf16>) causal chunk(128)
+  return
+}
+
+// A producer copies what the gradient of log-decays needs besides. Where scores take more registers, columns are fewer.
+// CHECK-LABEL: func @decay_grad
+// SM90: schedule(#attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2, rows_ahead = true, split_work_items = 132>)
+// SM90: schedule(#attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3, rows_ahead = true, split_work_items = 132>)
+// SM90: schedule(#attn_tile.linear_warp_specialized<chunk = 128, value_tile = 32, stages = 1, rows_ahead = true, split_work_items = 132>)
+func.func @decay_grad(%q: memref<?x4x?x128xbf16>, %g: memref<?x4x?xf32>) {
+  attn.linear_attention_grad ins(%q, %q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
+      outs(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
+      log_decay(%g : memref<?x4x?xf32>) dlog_decay(%g : memref<?x4x?xf32>) causal
+  attn.linear_attention_grad ins(%q, %q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
+      outs(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
+      log_decay(%g : memref<?x4x?xf32>) causal
+  attn.linear_attention_grad ins(%q, %q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
+      outs(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
+      log_decay(%g : memref<?x4x?xf32>) dlog_decay(%g : memref<?x4x?xf32>) causal chunk(128)
   return
 }
 

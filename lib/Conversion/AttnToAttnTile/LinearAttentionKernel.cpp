@@ -79,8 +79,11 @@ private:
   Value loadGivenState(const WorkItem &at);
   Value loadFirstState(const WorkItem &at);
   void storeLastState(const WorkItem &at, Value state);
+  Value loadTerms(Value source, ArrayRef<int64_t> shape, ValueRange indices,
+                  const WorkItem &at, const Chunk &chunk);
+  Value loadTermRows(const WorkItem &at, const Chunk &chunk);
   void storeRowTerms(const WorkItem &at, const Chunk &chunk, Value tile,
-                     Value dest);
+                     Value rows, Value dest);
   void storeStateTerms(const WorkItem &at, const Chunk &chunk, Value state,
                        Value rounded);
   Value writeCausalChunk(const WorkItem &at, const Chunk &chunk, Value state);
@@ -235,14 +238,31 @@ void OutputKernelWriter::storeLastState(const WorkItem &at, Value state) {
   storeState(state, lastState, {}, at);
 }
 
+/// Loads a tile of the terms of log-decays' gradients. A producer copies it to
+/// a pipe; where all warps copy, shared memory has no room for it.
+Value OutputKernelWriter::loadTerms(Value source, ArrayRef<int64_t> shape,
+                                    ValueRange indices, const WorkItem &at,
+                                    const Chunk &chunk) {
+  if (form.schedule.multipliesByWarps())
+    return b.load(shape, source, indices);
+  return b.load(shape, source, indices, chunk.position, at.numChunks);
+}
+
+/// Loads the rows that the rows of a tile are multiplied with; null if
+/// log-decays have no gradient.
+Value OutputKernelWriter::loadTermRows(const WorkItem &at, const Chunk &chunk) {
+  if (!terms.rows)
+    return {};
+  return loadTerms(terms.rows, {chunkTokens, valueDim},
+                   {at.batch, at.head, chunk.firstToken, at.column}, at, chunk);
+}
+
 /// Stores the dot product of each row of a tile, which has no scale yet, with
 /// the other row.
 void OutputKernelWriter::storeRowTerms(const WorkItem &at, const Chunk &chunk,
-                                       Value tile, Value dest) {
+                                       Value tile, Value rows, Value dest) {
   if (!dest)
     return;
-  Value rows = b.load({chunkTokens, valueDim}, terms.rows,
-                      {at.batch, at.head, chunk.firstToken, at.column});
   attn_tile::StoreOp::create(
       b, sumRows(multiply(mul(tile, b.extend(rows)), form.scale)), dest,
       ValueRange{at.tile, at.batch, at.head, chunk.firstToken});
@@ -258,7 +278,8 @@ void OutputKernelWriter::storeStateTerms(const WorkItem &at, const Chunk &chunk,
     return storeState(rounded, terms.states, chunk.number, at);
   SmallVector<Value> indices = {chunk.number, at.batch, at.head, b.index(0),
                                 at.column};
-  Value before = b.extend(b.load({keyDim, valueDim}, terms.states, indices));
+  Value before =
+      b.extend(loadTerms(terms.states, {keyDim, valueDim}, indices, at, chunk));
   Value after =
       mul(state, repeat(emitDecay(loadTotal(at, chunk)), {keyDim, valueDim}));
   Value first = arith::MulIOp::create(b, chunk.number, b.index(keyDim));
@@ -275,7 +296,7 @@ Value OutputKernelWriter::writeCausalChunk(const WorkItem &at,
     columns = loadColumnSums(at, chunk);
   }
   Value queries = loadQueries(query, at, chunk), keys = loadKeys(at, chunk);
-  Value values = loadValues(at, chunk);
+  Value values = loadValues(at, chunk), termRows = loadTermRows(at, chunk);
   Value scores = b.contract(queries, keys, zeros({chunkTokens, chunkTokens}),
                             ContractForm::TransposedRhs);
   if (cumulative)
@@ -288,9 +309,9 @@ Value OutputKernelWriter::writeCausalChunk(const WorkItem &at,
     result = mul(result, repeat(emitEdgeDecay(*rows, loadTotal(at, chunk),
                                               /*isFromFirst=*/true),
                                 {chunkTokens, valueDim}));
-  storeRowTerms(at, chunk, result, terms.stateDots);
+  storeRowTerms(at, chunk, result, termRows, terms.stateDots);
   result = b.contract(scores, values, result, ContractForm::Plain);
-  storeRowTerms(at, chunk, result, terms.dots);
+  storeRowTerms(at, chunk, result, termRows, terms.dots);
   storeRows(at, chunk, multiply(result, form.scale), out);
   storeStateTerms(at, chunk, state, rounded);
   return emitStep(at, chunk, keys, values, state, rows);

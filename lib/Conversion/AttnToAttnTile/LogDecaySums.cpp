@@ -19,6 +19,9 @@ using arith::CmpIPredicate;
 /// The smallest log-decay: its decay is the smallest normal f32.
 static constexpr double minLogDecay = -126;
 
+/// Tokens that a thread has. They are in one chunk.
+static constexpr int64_t tokensOfThread = 8;
+
 namespace {
 /// Writes the kernel that adds up log-decays in chunks, as binary logarithms.
 class DecaySumWriter {
@@ -32,10 +35,10 @@ public:
   void write();
 
 private:
-  void writeChunk(Value batch, Value head, Value number);
+  void writeTokens(Value batch, Value head, Value number);
+  SmallVector<Value> loadLogDecays(Value batch, Value head, Value first);
   Value loadLogDecay(Value batch, Value head, Value token);
-  void addLogDecay(SmallVectorImpl<Value> &parts, Value batch, Value head,
-                   Value token, Value decay);
+  void addLogDecay(SmallVectorImpl<Value> &parts, Value decay);
   Value f32(double value) {
     return arith::ConstantOp::create(b, b.getF32FloatAttr(float(value)));
   }
@@ -55,44 +58,22 @@ Value DecaySumWriter::loadLogDecay(Value batch, Value head, Value token) {
                         {batch, head, arith::MinUIOp::create(b, token, last)});
 }
 
-/// Writes the cumulative log-decays of one chunk, one after the other. Several
-/// are loaded at once. Tokens after the last one have a log-decay of zero.
-void DecaySumWriter::writeChunk(Value batch, Value head, Value number) {
-  constexpr int64_t unrolled = 8;
-  Value first = b.mul(number, b.constant(chunk));
-  Value isWrong = arith::ConstantIntOp::create(b, 0, 1);
-  auto loop = scf::ForOp::create(b, b.constant(0), b.constant(chunk),
-                                 b.constant(unrolled),
-                                 ValueRange{f32(0), f32(0), isWrong});
-  {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(loop.getBody());
-    SmallVector<Value> parts(loop.getRegionIterArgs()), tokens, decays;
-    Value ofLoop = b.add(first, loop.getInductionVar());
-    for (int64_t i = 0; i < unrolled; ++i) {
-      tokens.push_back(b.add(ofLoop, b.constant(i)));
-      decays.push_back(loadLogDecay(batch, head, tokens.back()));
-    }
-    for (auto [token, decay] : llvm::zip_equal(tokens, decays))
-      addLogDecay(parts, batch, head, token, decay);
-    scf::YieldOp::create(b, parts);
+/// Loads the log-decays that a thread has, from token `first` on. Tokens after
+/// the last one have a log-decay of zero.
+SmallVector<Value> DecaySumWriter::loadLogDecays(Value batch, Value head,
+                                                 Value first) {
+  SmallVector<Value> decays;
+  for (int64_t i = 0; i < tokensOfThread; ++i) {
+    Value token = b.add(first, b.constant(i));
+    Value decay = loadLogDecay(batch, head, token);
+    decays.push_back(
+        b.select(b.compare(CmpIPredicate::ult, token, length), decay, f32(0)));
   }
-  scf::IfOp::create(b, loop.getResult(2), [&](OpBuilder &inner, Location loc) {
-    ScalarKernelBuilder c(loc, inner);
-    Value code = arith::ConstantIntOp::create(c, ATTNRT_FAULT_LOG_DECAYS, 32);
-    memref::StoreOp::create(c, code, fault, c.constant(0));
-    scf::YieldOp::create(c);
-  });
+  return decays;
 }
 
-/// Adds a log-decay to the parts of the sum, and stores them. The last one of
-/// `parts` says whether a log-decay is positive or no number.
-void DecaySumWriter::addLogDecay(SmallVectorImpl<Value> &parts, Value batch,
-                                 Value head, Value token, Value decay) {
-  decay = b.select(b.compare(CmpIPredicate::ult, token, length), decay, f32(0));
-  Value isWrong =
-      arith::CmpFOp::create(b, arith::CmpFPredicate::UGT, decay, f32(0));
-  parts[2] = b.either(parts[2], isWrong);
+/// Adds a log-decay to the parts of the sum.
+void DecaySumWriter::addLogDecay(SmallVectorImpl<Value> &parts, Value decay) {
   decay = arith::MinimumFOp::create(b, decay, f32(0));
   decay = arith::MaximumFOp::create(b, decay, f32(minLogDecay));
   decay = arith::MulFOp::create(b, decay, f32(log2e));
@@ -100,29 +81,65 @@ void DecaySumWriter::addLogDecay(SmallVectorImpl<Value> &parts, Value batch,
   Value carry = math::FloorOp::create(b, rest);
   parts[0] = arith::AddFOp::create(b, parts[0], carry);
   parts[1] = arith::SubFOp::create(b, rest, carry);
-  for (auto [part, sum] :
-       {std::pair(WholePart, parts[0]), std::pair(RestPart, parts[1])})
-    memref::StoreOp::create(b, sum, cumulative,
-                            ValueRange{b.constant(part), batch, head, token});
 }
 
-/// Each thread of a warp has a chunk.
+/// Writes the cumulative log-decays of some tokens, number `number` of those
+/// that threads have. The thread adds up the ones before in the chunk, too, in
+/// the same order as their threads, and checks its own ones.
+void DecaySumWriter::writeTokens(Value batch, Value head, Value number) {
+  Value first = b.mul(number, b.constant(tokensOfThread));
+  Value before = arith::RemUIOp::create(b, first, b.constant(chunk));
+  Value ofChunk = b.sub(first, before);
+  auto loop =
+      scf::ForOp::create(b, b.constant(0), before, b.constant(tokensOfThread),
+                         ValueRange{f32(0), f32(0)});
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    SmallVector<Value> parts(loop.getRegionIterArgs());
+    for (Value decay :
+         loadLogDecays(batch, head, b.add(ofChunk, loop.getInductionVar())))
+      addLogDecay(parts, decay);
+    scf::YieldOp::create(b, parts);
+  }
+  SmallVector<Value> parts(loop.getResults());
+  Value isWrong = arith::ConstantIntOp::create(b, 0, 1);
+  for (auto [i, decay] : llvm::enumerate(loadLogDecays(batch, head, first))) {
+    isWrong =
+        b.either(isWrong, arith::CmpFOp::create(b, arith::CmpFPredicate::UGT,
+                                                decay, f32(0)));
+    addLogDecay(parts, decay);
+    Value token = b.add(first, b.constant(i));
+    for (auto [part, sum] :
+         {std::pair(WholePart, parts[0]), std::pair(RestPart, parts[1])})
+      memref::StoreOp::create(b, sum, cumulative,
+                              ValueRange{b.constant(part), batch, head, token});
+  }
+  scf::IfOp::create(b, isWrong, [&](OpBuilder &inner, Location loc) {
+    ScalarKernelBuilder c(loc, inner);
+    Value code = arith::ConstantIntOp::create(c, ATTNRT_FAULT_LOG_DECAYS, 32);
+    memref::StoreOp::create(c, code, fault, c.constant(0));
+    scf::YieldOp::create(c);
+  });
+}
+
+/// Each thread of a warp has some tokens.
 void DecaySumWriter::write() {
-  constexpr int64_t chunksOfItem = 32;
+  constexpr int64_t threads = 32;
   b.setInsertionPointToEnd(entry);
   Value chunks = b.tiles(length, chunk);
-  SmallVector<OpFoldResult> bounds = {b.size(cumulative, 1),
-                                      b.size(cumulative, 2),
-                                      b.tiles(chunks, chunksOfItem)};
+  Value numbers = b.mul(chunks, b.constant(chunk / tokensOfThread));
+  SmallVector<OpFoldResult> bounds = {
+      b.size(cumulative, 1), b.size(cumulative, 2), b.tiles(numbers, threads)};
   auto forall = scf::ForallOp::create(b, bounds, ValueRange(), std::nullopt);
   attn_tile::ReturnOp::create(b);
   b.setInsertionPointToStart(forall.getBody());
   SmallVector<Value> ids = forall.getInductionVars();
-  Value first = b.mul(ids[2], b.constant(chunksOfItem));
+  Value first = b.mul(ids[2], b.constant(threads));
   Value count =
-      arith::MinUIOp::create(b, b.constant(chunksOfItem), b.sub(chunks, first));
+      arith::MinUIOp::create(b, b.constant(threads), b.sub(numbers, first));
   b.each(count, [&](Value number) {
-    writeChunk(ids[0], ids[1], b.add(first, number));
+    writeTokens(ids[0], ids[1], b.add(first, number));
   });
 }
 

@@ -185,14 +185,14 @@ attn_tile.kernel @store_of_wrong_blocks(%m: !attn_tile.tensor_map<2, 64x64xbf16>
 
 // -----
 
-attn_tile.kernel @read_of_wrong_rows() attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+attn_tile.kernel @read_of_wrong_columns() attributes {layout = #attn_tile.row_blocks<warps = 4>} {
   %c0 = arith.constant 0 : index
-  %p = attn_tile.create_pipe : !attn_tile.pipe<128x64xbf16, stages = 1>
-  %b = attn_tile.wait %p[%c0] : !attn_tile.pipe<128x64xbf16, stages = 1>
-  // expected-error @below {{tile must have 64 rows for each warpgroup, and a multiple of 16 columns, to be read on sm_90a (was 'vector<128x64xbf16>')}}
+  %p = attn_tile.create_pipe : !attn_tile.pipe<128x24xbf16, stages = 1>
+  %b = attn_tile.wait %p[%c0] : !attn_tile.pipe<128x24xbf16, stages = 1>
+  // expected-error @below {{tile must have a multiple of 64 rows for each warpgroup, and of 16 columns, to be read on sm_90a (was 'vector<128x24xbf16>')}}
   // expected-error @below {{failed to legalize}}
-  %r = attn_tile.read %b : !attn_tile.buffer<128x64xbf16> -> vector<128x64xbf16>
-  attn_tile.release %b : !attn_tile.buffer<128x64xbf16>
+  %r = attn_tile.read %b : !attn_tile.buffer<128x24xbf16> -> vector<128x24xbf16>
+  attn_tile.release %b : !attn_tile.buffer<128x24xbf16>
   attn_tile.return
 }
 

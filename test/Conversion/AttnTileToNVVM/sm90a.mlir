@@ -1235,3 +1235,27 @@ attn_tile.kernel @has_rows(%n: index, %x: i32, %m: memref<4xi32>)
   }
   attn_tile.return
 }
+
+// -----
+
+// A warpgroup stores and reads a tile of 128 rows in two steps of 64, one behind the other in each block of columns.
+
+// CHECK-LABEL: llvm.func @two_steps_of_rows
+// CHECK-COUNT-8: stmatrix
+// CHECK-NOT: stmatrix
+// CHECK: fence.proxy.async
+// CHECK: bar.sync
+// CHECK-COUNT-8: ldmatrix
+// CHECK-NOT: ldmatrix
+attn_tile.kernel @two_steps_of_rows(%n: index, %out: memref<?x64xbf16>) attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  %c0 = arith.constant 0 : index
+  %y = arith.constant dense<0.0> : vector<128x64xbf16>
+  %p = attn_tile.create_pipe : !attn_tile.pipe<128x64xbf16, stages = 2>
+  %q = attn_tile.create_pipe : !attn_tile.pipe<128x64xbf16, stages = 2>
+  %a = attn_tile.local_store %y in %p[%n] : vector<128x64xbf16>, !attn_tile.pipe<128x64xbf16, stages = 2>
+  %b = attn_tile.wait %q[%n] : !attn_tile.pipe<128x64xbf16, stages = 2>
+  %r = attn_tile.read %b : !attn_tile.buffer<128x64xbf16> -> vector<128x64xbf16>
+  attn_tile.release %b : !attn_tile.buffer<128x64xbf16>
+  attn_tile.store %r, %out[%c0, %c0] : vector<128x64xbf16>, memref<?x64xbf16>
+  attn_tile.return
+}

@@ -34,21 +34,28 @@ func.func @plain(%q: memref<2x4x?x32xbf16>, %k: memref<2x2x?x32xbf16>, %v: memre
 
 // -----
 
-// Cumulative log-decays have two parts; each thread of a warp adds up a chunk. Scores, the output of the state, values and the state are decayed.
+// Cumulative log-decays have two parts. A thread adds up those of eight tokens, after those of earlier tokens of the
+// chunk, and checks its own. Scores, the output of the state, values and the state are decayed.
 
 // CHECK-LABEL: attn_tile.kernel @decay_log_decays(
 // CHECK: scf.forall (%{{.*}}, %{{.*}}, %[[GROUP:.*]]) in
 // CHECK: arith.muli %[[GROUP]], %c32
 // CHECK: attn_tile.thread_for
-// CHECK: %[[SUMS:.*]]:3 = scf.for {{.*}} step %c8
+// CHECK: %[[BEFORE:.*]] = arith.remui %{{.*}}, %c64
+// CHECK: %[[SUMS:.*]]:2 = scf.for {{.*}} to %[[BEFORE]] step %c8
 // CHECK-COUNT-8: memref.load
-// CHECK: arith.cmpf ugt
 // CHECK: arith.minimumf
 // CHECK: arith.maximumf
 // CHECK: %[[FLOOR:.*]] = math.floor
 // CHECK: arith.addf %{{.*}}, %[[FLOOR]]
 // CHECK: arith.subf %{{.*}}, %[[FLOOR]]
-// CHECK: scf.if %[[SUMS]]#2
+// CHECK-NOT: memref.store
+// CHECK: scf.yield
+// CHECK-COUNT-8: memref.load
+// CHECK: arith.cmpf ugt
+// CHECK: arith.addf %[[SUMS]]#1
+// CHECK-COUNT-16: memref.store {{.*}} : memref<2x?x2x?xf32>
+// CHECK: scf.if
 // CHECK: memref.store %c15_i32
 
 // If no chunk of a work item forgets much, decayed values serve scores and the state, and no score is decayed.
@@ -197,5 +204,22 @@ func.func @decay_gradient(%q: memref<1x2x?x16xbf16>, %g: memref<2xf32>, %dq: mem
       outs(%dq, %dk, %dv : memref<1x2x?x16xbf16>, memref<1x2x?x16xbf16>, memref<1x2x?x16xbf16>)
       log_decay(%g : memref<2xf32>) dlog_decay(%dg : memref<1x2xf32>) causal
       schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4>)
+  return
+}
+
+// -----
+
+// A producer copies the rows and states of these terms; above, where all warps copy, they are loaded to registers.
+
+// CHECK-LABEL: attn_tile.kernel @streamed_terms_linear_dq(
+// CHECK-COUNT-2: attn_tile.load {{.*}} stream({{.*}} -> vector<64x16xbf16>
+// CHECK-LABEL: attn_tile.kernel @streamed_terms_linear_dk(
+// CHECK: attn_tile.load {{.*}} stream({{.*}} : memref<?x?x2x16x16xbf16> -> vector<64x16xbf16>
+func.func @streamed_terms(%q: memref<1x2x?x16xbf16>, %g: memref<2xf32>, %dq: memref<1x2x?x16xbf16>,
+                          %dk: memref<1x2x?x16xbf16>, %dv: memref<1x2x?x16xbf16>, %dg: memref<1x2xf32>) {
+  attn.linear_attention_grad ins(%q, %q, %q, %q : memref<1x2x?x16xbf16>, memref<1x2x?x16xbf16>, memref<1x2x?x16xbf16>, memref<1x2x?x16xbf16>)
+      outs(%dq, %dk, %dv : memref<1x2x?x16xbf16>, memref<1x2x?x16xbf16>, memref<1x2x?x16xbf16>)
+      log_decay(%g : memref<2xf32>) dlog_decay(%dg : memref<1x2xf32>) causal
+      schedule(#attn_tile.linear_warp_specialized<chunk = 64, value_tile = 16, stages = 2>)
   return
 }

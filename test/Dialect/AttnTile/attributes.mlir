@@ -713,6 +713,55 @@ func.func private @linear() attributes {
 
 // -----
 
+// CHECK-LABEL: func private @linear_with_producer() attributes {
+// CHECK-SAME: a = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 48, stages = 3>,
+// CHECK-SAME: b = #attn_tile.linear_warp_specialized<chunk = 128, value_tile = 64, stages = 2, local_stages = 1, rows_ahead = true, split_work_items = 132>}
+func.func private @linear_with_producer() attributes {
+  a = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 48, stages = 3, local_stages = 2, rows_ahead = false>,
+  b = #attn_tile.linear_warp_specialized<chunk = 128, value_tile = 64, stages = 2, local_stages = 1, rows_ahead = true, split_work_items = 132>}
+
+// -----
+
+// expected-error @below {{'chunk' must be a positive multiple of 64 (was 96)}}
+func.func private @a() attributes {a = #attn_tile.linear_warp_specialized<chunk = 96, value_tile = 64, stages = 2>}
+
+// -----
+
+// expected-error @below {{'chunk' must be at most 192 (was 256)}}
+func.func private @a() attributes {a = #attn_tile.linear_warp_specialized<chunk = 256, value_tile = 64, stages = 2>}
+
+// -----
+
+// expected-error @below {{'value_tile' must be a positive multiple of 16 (was 24)}}
+func.func private @a() attributes {a = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 24, stages = 2>}
+
+// -----
+
+// expected-error @below {{'value_tile' must be at most 256 (was 272)}}
+func.func private @a() attributes {a = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 272, stages = 2>}
+
+// -----
+
+// expected-error @below {{'stages'}}
+func.func private @a() attributes {a = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 0>}
+
+// -----
+
+// expected-error @below {{'local_stages' must be positive (was 0)}}
+func.func private @a() attributes {a = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2, local_stages = 0>}
+
+// -----
+
+// expected-error @below {{'local_stages' must be at most 2 (was 3)}}
+func.func private @a() attributes {a = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2, local_stages = 3>}
+
+// -----
+
+// expected-error @below {{'split_work_items' must not be negative (was -1)}}
+func.func private @a() attributes {a = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2, split_work_items = -1>}
+
+// -----
+
 // expected-error @below {{'warps' must be positive (was 0)}}
 func.func private @a() attributes {a = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 0>}
 

@@ -329,6 +329,20 @@ def make_gradients(torch, variant, inputs):
     return given, made
 
 
+def bound_decay_gradient(torch, variant, inputs, gradients, chunk=64):
+    """The norm of the errors of log-decays' gradients if each term, an element of a row or of the initial state times its
+    gradient, has an error of one unit of its own. A token's gradient adds up the terms of its row and of later ones in
+    the chunk, and a head's adds up the gradients of all tokens; terms cancel. States of later chunks are left out.
+    """
+    rows = sum((inputs[of] * gradients[of]).square().sum(-1).detach() for of in ("query", "key", "value"))
+    positions = torch.arange(rows.shape[-1], device=rows.device) % chunk + 1.0
+    # A row is added so many times. Where the results are added up, so are its errors.
+    squares = (rows * (positions.square() if variant.decay == "head" else positions)).sum()
+    if variant.state:
+        squares += (inputs["initial_state"] * gradients["initial_state"]).square().sum().detach()
+    return squares.sqrt()
+
+
 def run_gradient(torch, function, variant, batch, tokens, value=None, beta=None):
     """A message if something is wrong."""
     inputs = make_inputs(torch, variant, batch, tokens, value, beta)
@@ -358,7 +372,9 @@ def run_gradient(torch, function, variant, batch, tokens, value=None, beta=None)
         if name == "log_decay":
             # Terms of a chunk that cancel have roundings of f32.
             allowed += 2.0**-16 * (leaves["query"] * expected[0]).norm()
-        if variant.beta and name in ("log_decay", "beta"):
+        if variant.beta and name == "log_decay":
+            allowed += unit * bound_decay_gradient(torch, variant, leaves, dict(zip(made, expected)))
+        if variant.beta and name == "beta":
             # Rows times their gradients are added up, and terms cancel.
             allowed += unit * sum((leaves[of] * expected[i]).norm() for i, of in enumerate(("query", "key", "value")))
         own = ((made[name].double() - exact).norm() / (allowed + 1e-30)).item()

@@ -228,6 +228,10 @@ EqualSizesList LinearAttentionOp::getEqualSizes() {
                           {getInitialState(), getFinalState()});
 }
 
+SmallVector<Value> LinearAttentionOp::getStagedOperands() {
+  return {getQuery(), getKey(), getValue(), getOut()};
+}
+
 Names LinearAttentionGradOp::getNamedOperands() {
   Names names = getSharedNames(*this);
   names.append({{getDout(), "dout"},
@@ -245,6 +249,11 @@ EqualSizesList LinearAttentionGradOp::getEqualSizes() {
   return getSizesOfLinear(
       getNamedOperands(),
       {getInitialState(), getDfinalState(), getDinitialState()});
+}
+
+SmallVector<Value> LinearAttentionGradOp::getStagedOperands() {
+  return {getQuery(),  getKey(),  getValue(), getDout(),
+          getDquery(), getDkey(), getDvalue()};
 }
 
 //===----------------------------------------------------------------------===//

@@ -639,6 +639,22 @@ LinearMultistageAttr LinearMultistageAttr::getNarrow() const {
   return parameters.get(getContext());
 }
 
+LogicalResult
+LinearWarpSpecializedParameters::verify(EmitErrorFn emitError) const {
+  constexpr int64_t maxConsumers = 3;
+  return success(
+      succeeded(verifyMultiple(emitError, "chunk", chunk, warpgroupRows)) &&
+      succeeded(verifyAtMost(emitError, "chunk", chunk,
+                             maxConsumers * warpgroupRows)) &&
+      succeeded(verifyMultiple(emitError, "value_tile", valueTile, 16)) &&
+      succeeded(verifyAtMost(emitError, "value_tile", valueTile, maxTile)) &&
+      succeeded(verifyStages(emitError, "stages", stages)) &&
+      succeeded(verifyPositive(emitError, "local_stages", localStages)) &&
+      succeeded(verifyAtMost(emitError, "local_stages", localStages, 2)) &&
+      succeeded(
+          verifyNotNegative(emitError, "split_work_items", splitWorkItems)));
+}
+
 LogicalResult MatmulSequentialParameters::verify(EmitErrorFn emitError) const {
   return success(
       succeeded(verifyPositive(emitError, "row_tile", rowTile)) &&

@@ -16,6 +16,7 @@
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Dialect/AttnTile/IR/StreamingOpInterface.h"
+#include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
 #include "attn/Interfaces/Target.h"
 #include "attn/PerfModel/ScheduleTime.h"
@@ -609,50 +610,62 @@ struct MatmulMultistageSchedule
   }
 };
 
-/// Chunks are the tiles of queries and of keys.
-struct LinearMultistageSchedule
-    : attn::ScheduleAttrInterface::ExternalModel<LinearMultistageSchedule,
-                                                 LinearMultistageAttr> {
+/// The common base of the schedules of linear attention. Chunks are the tiles
+/// of queries and of keys.
+template <typename Model, typename ScheduleAttr>
+struct LinearSchedule
+    : attn::ScheduleAttrInterface::ExternalModel<Model, ScheduleAttr> {
   int64_t getQueryTile(Attribute schedule) const {
-    return cast<LinearMultistageAttr>(schedule).getChunk();
+    return cast<ScheduleAttr>(schedule).getChunk();
   }
   int64_t getKeyTile(Attribute schedule) const {
-    return cast<LinearMultistageAttr>(schedule).getChunk();
+    return cast<ScheduleAttr>(schedule).getChunk();
   }
   int64_t getHeadDimTile(Attribute schedule) const {
-    return cast<LinearMultistageAttr>(schedule).getValueTile();
+    return cast<ScheduleAttr>(schedule).getValueTile();
   }
   int64_t getSplitKvWorkItems(Attribute schedule) const {
-    return cast<LinearMultistageAttr>(schedule).getSplitWorkItems();
+    return cast<ScheduleAttr>(schedule).getSplitWorkItems();
   }
-  bool multipliesByWarps(Attribute) const { return true; }
   attn::ScheduleAttrInterface getPreparation(Attribute schedule) const {
     return cast<attn::ScheduleAttrInterface>(
         Attribute(ScalarAttr::get(schedule.getContext(), /*warps=*/1)));
   }
-  /// Checks that `op` has no other chunks, and with the delta rule the ones
-  /// that its kernels have.
-  template <typename OpTy>
-  static LogicalResult verifyChunk(OpTy op, LinearMultistageAttr schedule) {
-    constexpr int64_t chunkOfDeltaRule = 64, warpsOfDeltaRule = 4;
-    if (op.getBeta() && (schedule.getChunk() != chunkOfDeltaRule ||
-                         schedule.getWarps() != warpsOfDeltaRule))
-      return op.emitOpError("cannot have schedule '")
-             << schedule << "': with 'beta' it must have chunks of "
-             << chunkOfDeltaRule << " and " << warpsOfDeltaRule << " warps";
-    if (!op.getChunk() || int64_t(*op.getChunk()) == schedule.getChunk())
-      return success();
-    return op.emitOpError("cannot have schedule '")
-           << schedule << "': 'chunk' is " << *op.getChunk();
-  }
   LogicalResult verifyUse(Attribute attribute, Operation *operation,
                           const attn::Target &) const {
-    auto schedule = cast<LinearMultistageAttr>(attribute);
+    auto schedule = cast<ScheduleAttr>(attribute);
     if (auto op = dyn_cast<attn::LinearAttentionOp>(operation))
       return verifyChunk(op, schedule);
     if (auto op = dyn_cast<attn::LinearAttentionGradOp>(operation))
       return verifyChunk(op, schedule);
     return emitWrongUse(operation, attribute, "linear attention");
+  }
+
+private:
+  /// Checks that `op` has no other chunks, and what else kernels need.
+  template <typename OpTy>
+  static LogicalResult verifyChunk(OpTy op, ScheduleAttr schedule) {
+    if (op.getBeta() && failed(Model::verifyDeltaRule(op, schedule)))
+      return failure();
+    if (!op.getChunk() || int64_t(*op.getChunk()) == schedule.getChunk())
+      return success();
+    return op.emitOpError("cannot have schedule '")
+           << schedule << "': 'chunk' is " << *op.getChunk();
+  }
+};
+
+struct LinearMultistageSchedule
+    : LinearSchedule<LinearMultistageSchedule, LinearMultistageAttr> {
+  bool multipliesByWarps(Attribute) const { return true; }
+  static LogicalResult verifyDeltaRule(Operation *op,
+                                       LinearMultistageAttr schedule) {
+    constexpr int64_t chunkOfDeltaRule = 64, warpsOfDeltaRule = 4;
+    if (schedule.getChunk() == chunkOfDeltaRule &&
+        schedule.getWarps() == warpsOfDeltaRule)
+      return success();
+    return op->emitOpError("cannot have schedule '")
+           << schedule << "': with 'beta' it must have chunks of "
+           << chunkOfDeltaRule << " and " << warpsOfDeltaRule << " warps";
   }
   void buildKernelPipeline(Attribute attribute, OpPassManager &pm) const {
     auto schedule = cast<LinearMultistageAttr>(attribute);
@@ -664,6 +677,39 @@ struct LinearMultistageSchedule
     pipes.readOperands = true;
     buildMultistagePipeline(pm, pipes, schedule.getWarps(), split,
                             /*hoistRows=*/schedule.getRowsAhead());
+  }
+};
+
+struct LinearWarpSpecializedSchedule
+    : LinearSchedule<LinearWarpSpecializedSchedule, LinearWarpSpecializedAttr> {
+  static LogicalResult verifyDeltaRule(Operation *op,
+                                       LinearWarpSpecializedAttr schedule) {
+    return op->emitOpError("cannot have schedule '")
+           << schedule << "' with 'beta'";
+  }
+  void buildKernelPipeline(Attribute attribute, OpPassManager &pm) const {
+    auto schedule = cast<LinearWarpSpecializedAttr>(attribute);
+    AttnTileSplitRegionsPassOptions split;
+    // The state leaves no registers for loaded tiles.
+    split.loadTiles = false;
+    pm.addNestedPass<KernelOp>(createAttnTileSplitRegionsPass(split));
+    pm.addPass(createAttnTileSetTraversalPass());
+    if (schedule.getRowsAhead()) {
+      AttnTileHoistLoadsPassOptions ahead;
+      ahead.rows = true;
+      pm.addNestedPass<KernelOp>(createAttnTileHoistLoadsPass(ahead));
+    }
+    addCleanUp(pm);
+    AttnTileCreatePipesPassOptions pipes = getPipes(schedule.getStages());
+    pipes.localStages = schedule.getLocalStages();
+    pipes.readOperands = true;
+    pm.addNestedPass<KernelOp>(createAttnTileCreatePipesPass(pipes));
+    AttnTileSplitRolesPassOptions roles;
+    roles.consumers = schedule.getChunk() / warpgroupRows;
+    pm.addNestedPass<KernelOp>(createAttnTileSplitRolesPass(roles));
+    addCleanUp(pm);
+    pm.addNestedPass<KernelOp>(createAttnTilePipelineMmaPass());
+    pm.addPass(createAttnTileUseTensorMapsPass());
   }
 };
 
@@ -822,6 +868,8 @@ void mlir::attn_tile::registerScheduleInterfaceExternalModels(
     MatmulSequentialAttr::attachInterface<MatmulSequentialSchedule>(*context);
     MatmulMultistageAttr::attachInterface<MatmulMultistageSchedule>(*context);
     LinearMultistageAttr::attachInterface<LinearMultistageSchedule>(*context);
+    LinearWarpSpecializedAttr::attachInterface<LinearWarpSpecializedSchedule>(
+        *context);
     MatmulWarpSpecializedAttr::attachInterface<MatmulWarpSpecializedSchedule>(
         *context);
   });

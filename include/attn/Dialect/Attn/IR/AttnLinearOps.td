@@ -34,7 +34,7 @@ def Attn_StateTensor : Attn_F32TensorOfRank<"4", "4-D">;
 
 class Attn_LinearOp<string mnemonic> : Attn_Op<mnemonic, [
     AttrSizedOperandSegments, DestinationStyleOpInterface,
-    DeclareOpInterfaceMethods<DescribableOpInterface>,
+    DeclareOpInterfaceMethods<DescribableOpInterface, ["getStagedOperands"]>,
     DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>,
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
     DeclareOpInterfaceMethods<ConditionallySpeculatable>]> {

@@ -575,6 +575,36 @@ def AttnTile_LinearMultistageAttr : AttnTile_Attr<
   }];
 }
 
+def AttnTile_LinearWarpSpecializedAttr : AttnTile_Attr<
+    "LinearWarpSpecialized", "linear_warp_specialized", []> {
+  let summary = "linear attention by a producer and consumer warpgroups";
+  let description = [{
+    Strategy of `attn.linear_attention` and its gradient without the delta rule for
+    GPUs with asynchronous MMAs and bulk copies. As with `#attn_tile.linear_multistage`,
+    a work item computes `value_tile` columns of the values of a head, chunk after
+    chunk, with its columns of the state in registers. A producer copies tiles to pipes
+    of `stages` stages. A consumer warpgroup has 64 tokens of a chunk, and as many rows
+    of every `chunk` rows of the state. `local_stages` and `split_work_items` are as
+    there.
+
+    With `rows_ahead`, row values and scalars, such as log-decays, are loaded to
+    registers one chunk ahead.
+
+    ```mlir
+    #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3>
+    #attn_tile.linear_warp_specialized<chunk = 128, value_tile = 64, stages = 2,
+        local_stages = 1, rows_ahead = true, split_work_items = 132>
+    ```
+  }];
+  let parameters = (ins "int64_t":$chunk, "int64_t":$value_tile,
+                        "int64_t":$stages,
+                        DefaultValuedParameter<"int64_t", "2">:$local_stages,
+                        DefaultValuedParameter<"bool", "false">:$rows_ahead,
+                        DefaultValuedParameter<"int64_t", "0">:$split_work_items);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 def AttnTile_ScalarAttr : AttnTile_Attr<"Scalar", "scalar", []> {
   let summary = "a few warps for each work item, on scalars alone";
   let description = [{

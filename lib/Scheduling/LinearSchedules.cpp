@@ -1,0 +1,214 @@
+//===- LinearSchedules.cpp - Schedules of linear attention ----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Chooses the schedules of linear attention and its gradient on GPUs. There is
+// one for each form of their kernels, and no search.
+//
+//===----------------------------------------------------------------------===//
+
+#include "GPUScheduleFamily.h"
+#include "attn/Dialect/AttnTile/IR/AttnTileParameters.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+
+/// Tokens that a warp has of a chunk.
+static constexpr int64_t rowsOfWarp = 16;
+
+namespace {
+/// What schedules of an operation depend on.
+struct LinearAttentionForm {
+  int64_t chunk, keyHeadDim, valueHeadDim, elementBytes;
+  bool isCausal, hasDecay, hasBeta, isGradient = false;
+  /// Whether log-decays have a gradient.
+  bool hasDecayGradient = false;
+
+  /// Key head dims of a tile: the warps have as many rows of it each.
+  int64_t getKeyDim() const { return llvm::alignTo(keyHeadDim, chunk); }
+  /// Columns of a tile of values. A thread has 64 registers of the state at
+  /// most, besides scores and output.
+  int64_t getValueTile() const;
+};
+
+/// Elements that kernels stage: in each stage of the pipes that loads fill, and
+/// in each stage of the ones for computed operands.
+struct StagedElements {
+  int64_t loaded, computed;
+};
+} // namespace
+
+/// The form of a gradient: values are keys of the one of queries, and keys are
+/// values.
+template <typename OpTy>
+static LinearAttentionForm getForm(OpTy op) {
+  LinearAttentionForm form;
+  form.chunk = op.getChunkOrDefault();
+  form.keyHeadDim = op.getKeyHeadDim();
+  form.valueHeadDim = op.getValueHeadDim();
+  form.elementBytes = getElementBytes(op.getQuery());
+  form.isCausal = op.getCausal();
+  form.hasDecay = bool(op.getLogDecay());
+  form.hasBeta = bool(op.getBeta());
+  if constexpr (std::is_same_v<OpTy, LinearAttentionGradOp>) {
+    form.isGradient = true;
+    form.hasDecayGradient = bool(op.getDlogDecay());
+    form.keyHeadDim = form.valueHeadDim =
+        std::max(form.keyHeadDim, form.valueHeadDim);
+  }
+  return form;
+}
+
+int64_t LinearAttentionForm::getValueTile() const {
+  constexpr int64_t maxStateOfWarp = 64 * 32, maxValueTile = 64;
+  int64_t fitting = maxStateOfWarp * (chunk / rowsOfWarp) / getKeyDim();
+  return std::min<int64_t>({maxValueTile,
+                            int64_t(llvm::bit_floor(uint64_t(fitting))),
+                            int64_t(llvm::alignTo(valueHeadDim, rowsOfWarp))});
+}
+
+/// Columns of values in shared memory, where rows have whole blocks.
+static int64_t getStagedColumns(const LinearAttentionForm &form,
+                                int64_t valueTile) {
+  return llvm::alignTo(valueTile,
+                       attn_tile::columnBlockBytes / form.elementBytes);
+}
+
+/// Tiles of queries, keys and values; the state and decayed values. The
+/// gradient of log-decays needs rows and states besides.
+static StagedElements countLinear(const LinearAttentionForm &form,
+                                  int64_t valueTile, bool hasProducer) {
+  int64_t keyDim = form.getKeyDim();
+  int64_t columns = getStagedColumns(form, valueTile);
+  int64_t loaded = form.chunk * (2 * keyDim + columns);
+  if (hasProducer && form.hasDecayGradient)
+    loaded += (form.chunk + keyDim) * columns;
+  return {loaded, (keyDim + (form.hasDecay ? form.chunk : 0)) * columns};
+}
+
+/// What kernels of the delta rule that go through chunks stage. Besides tiles
+/// of queries, keys and values there are two matrices of pairs of tokens.
+/// Values are rounded before and after the matmul with the inverse, and once
+/// more if they are decayed.
+static StagedElements countDeltaRule(const LinearAttentionForm &form,
+                                     int64_t valueTile) {
+  int64_t keyDim = form.getKeyDim();
+  int64_t columns = getStagedColumns(form, valueTile);
+  int64_t rounded = (form.hasDecay ? 3 : 2) * form.chunk;
+  return {form.chunk * (2 * keyDim + columns + 2 * form.chunk),
+          (keyDim + rounded) * columns};
+}
+
+/// The number of stages of the loaded tiles, at most `most`: as many as shared
+/// memory has room for, but one at least.
+static int64_t countStages(const StagedElements &staged, int64_t localStages,
+                           const LinearAttentionForm &form, int64_t most,
+                           const DeviceModel &device) {
+  int64_t elements = getTileBytes(device) / form.elementBytes;
+  int64_t fitting = (elements - localStages * staged.computed) / staged.loaded;
+  return std::clamp<int64_t>(fitting, 1, most);
+}
+
+/// The schedule of the delta rule. For kernels that go through chunks, copies
+/// ahead matter more than a second CTA on an SM, unless there are two work
+/// items for each SM, where they cost little; for the gradient's kernel that
+/// has all chunks at once they matter less. The other ones of the gradient load
+/// tiles to registers, which large states do not leave with copies ahead.
+static void
+setDeltaRuleParameters(attn_tile::LinearMultistageParameters &schedule,
+                       const LinearAttentionForm &form,
+                       const DeviceModel &device) {
+  constexpr int64_t narrowTile = 16, stages = 2;
+  constexpr int64_t threadsOfWarp = 32, maxStateRegisters = 32;
+  schedule.localStages = 1;
+  schedule.rowsAhead = true;
+  // The kernel of gradients has many tiles; the one of pairs alone has few.
+  if (form.isGradient)
+    schedule.parallelStages = 1;
+  schedule.narrowValueTile = std::min(narrowTile, schedule.valueTile);
+  schedule.narrowWorkItems = device.sms;
+  schedule.stages = countStages(countDeltaRule(form, schedule.valueTile),
+                                schedule.localStages, form, stages, device);
+  schedule.narrowStages = schedule.stages;
+  int64_t stateRegisters =
+      form.getKeyDim() * schedule.valueTile / (schedule.warps * threadsOfWarp);
+  if (form.isGradient && stateRegisters > maxStateRegisters)
+    schedule.stages = 1;
+}
+
+/// The schedule of kernels in which all warps copy and multiply.
+static ScheduleAttrInterface getMultistage(MLIRContext *context,
+                                           const LinearAttentionForm &form,
+                                           const DeviceModel &device) {
+  constexpr int64_t ctasPerSm = 2, stages = 2, localStages = 2;
+  attn_tile::LinearMultistageParameters parameters;
+  parameters.chunk = form.chunk;
+  parameters.warps = form.chunk / rowsOfWarp;
+  parameters.valueTile = form.getValueTile();
+  if (form.isCausal)
+    parameters.splitWorkItems = ctasPerSm * device.sms;
+  if (form.hasBeta)
+    setDeltaRuleParameters(parameters, form, device);
+  else
+    parameters.stages = countStages(countLinear(form, parameters.valueTile,
+                                                /*hasProducer=*/false),
+                                    localStages, form, stages, device);
+  return makeSchedule(context, parameters);
+}
+
+/// The schedule of kernels with a producer. An SM has one CTA of them: work
+/// items split the chunks of a head only where SMs would have none.
+static ScheduleAttrInterface getWarpSpecialized(MLIRContext *context,
+                                                const LinearAttentionForm &form,
+                                                const DeviceModel &device) {
+  constexpr int64_t maxStages = 3, localStages = 2;
+  attn_tile::LinearWarpSpecializedParameters parameters;
+  parameters.chunk = form.chunk;
+  parameters.valueTile = form.getValueTile();
+  // Scores of long chunks and terms of log-decays' gradients are in registers
+  // besides the state.
+  constexpr int64_t shortChunk = 64, rowsOfMma = 16;
+  if (form.hasDecayGradient && form.chunk > shortChunk)
+    parameters.valueTile = std::max(parameters.valueTile / 2, rowsOfMma);
+  parameters.stages = countStages(countLinear(form, parameters.valueTile,
+                                              /*hasProducer=*/true),
+                                  localStages, form, maxStages, device);
+  parameters.rowsAhead = form.hasDecay;
+  if (form.isCausal)
+    parameters.splitWorkItems = device.sms;
+  return makeSchedule(context, parameters);
+}
+
+ScheduleAttrInterface
+GPUScheduleFamily::getLinear(LinearAttentionOp op,
+                             const DeviceModel &device) const {
+  return getMultistage(op.getContext(), getForm(op), device);
+}
+
+ScheduleAttrInterface
+GPUScheduleFamily::getLinear(LinearAttentionGradOp op,
+                             const DeviceModel &device) const {
+  return getMultistage(op.getContext(), getForm(op), device);
+}
+
+/// The kernels of the delta rule have no form with a producer.
+template <typename OpTy>
+static ScheduleAttrInterface getWithProducer(OpTy op,
+                                             const DeviceModel &device) {
+  auto get = op.getBeta() ? getMultistage : getWarpSpecialized;
+  return get(op.getContext(), getForm(op), device);
+}
+
+ScheduleAttrInterface attn::getLinearWithProducer(LinearAttentionOp op,
+                                                  const DeviceModel &device) {
+  return getWithProducer(op, device);
+}
+
+ScheduleAttrInterface attn::getLinearWithProducer(LinearAttentionGradOp op,
+                                                  const DeviceModel &device) {
+  return getWithProducer(op, device);
+}
