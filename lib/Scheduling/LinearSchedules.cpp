@@ -24,7 +24,7 @@ namespace {
 /// What schedules of an operation depend on.
 struct LinearAttentionForm {
   int64_t chunk, keyHeadDim, valueHeadDim, elementBytes;
-  bool isCausal, hasDecay, hasBeta, isGradient = false;
+  bool isCausal, hasDecay, isGradient = false;
   /// Whether log-decays have a gradient.
   bool hasDecayGradient = false;
 
@@ -53,7 +53,6 @@ static LinearAttentionForm getForm(OpTy op) {
   form.elementBytes = getElementBytes(op.getQuery());
   form.isCausal = op.getCausal();
   form.hasDecay = bool(op.getLogDecay());
-  form.hasBeta = bool(op.getBeta());
   if constexpr (std::is_same_v<OpTy, LinearAttentionGradOp>) {
     form.isGradient = true;
     form.hasDecayGradient = bool(op.getDlogDecay());
@@ -113,50 +112,33 @@ static int64_t countStages(const StagedElements &staged, int64_t localStages,
   return std::clamp<int64_t>(fitting, 1, most);
 }
 
-/// The schedule of the delta rule. For kernels that go through chunks, copies
-/// ahead matter more than a second CTA on an SM, unless there are two work
-/// items for each SM, where they cost little; for the gradient's kernel that
-/// has all chunks at once they matter less. The other ones of the gradient load
-/// tiles to registers, which large states do not leave with copies ahead.
-static void
-setDeltaRuleParameters(attn_tile::LinearMultistageParameters &schedule,
-                       const LinearAttentionForm &form,
-                       const DeviceModel &device) {
-  constexpr int64_t narrowTile = 16, stages = 2;
-  constexpr int64_t threadsOfWarp = 32, maxStateRegisters = 32;
-  schedule.localStages = 1;
-  schedule.rowsAhead = true;
-  // The kernel of gradients has many tiles; the one of pairs alone has few.
-  if (form.isGradient)
-    schedule.parallelStages = 1;
-  schedule.narrowValueTile = std::min(narrowTile, schedule.valueTile);
-  schedule.narrowWorkItems = device.sms;
-  schedule.stages = countStages(countDeltaRule(form, schedule.valueTile),
-                                schedule.localStages, form, stages, device);
-  schedule.narrowStages = schedule.stages;
-  int64_t stateRegisters =
-      form.getKeyDim() * schedule.valueTile / (schedule.warps * threadsOfWarp);
-  if (form.isGradient && stateRegisters > maxStateRegisters)
-    schedule.stages = 1;
-}
-
-/// The schedule of kernels in which all warps copy and multiply.
-static ScheduleAttrInterface getMultistage(MLIRContext *context,
-                                           const LinearAttentionForm &form,
-                                           const DeviceModel &device) {
-  constexpr int64_t ctasPerSm = 2, stages = 2, localStages = 2;
+/// The schedule of kernels in which all warps copy and multiply, without
+/// stages.
+static attn_tile::LinearMultistageParameters
+getByWarps(const LinearAttentionForm &form) {
   attn_tile::LinearMultistageParameters parameters;
   parameters.chunk = form.chunk;
   parameters.warps = form.chunk / rowsOfWarp;
   parameters.valueTile = form.getValueTile();
+  return parameters;
+}
+
+/// Work items to aim at by kernels in which all warps copy and multiply.
+static int64_t getWorkItemsByWarps(const DeviceModel &device) {
+  constexpr int64_t ctasPerSm = 2;
+  return ctasPerSm * device.sms;
+}
+
+static ScheduleAttrInterface getMultistage(MLIRContext *context,
+                                           const LinearAttentionForm &form,
+                                           const DeviceModel &device) {
+  constexpr int64_t stages = 2, localStages = 2;
+  attn_tile::LinearMultistageParameters parameters = getByWarps(form);
   if (form.isCausal)
-    parameters.splitWorkItems = ctasPerSm * device.sms;
-  if (form.hasBeta)
-    setDeltaRuleParameters(parameters, form, device);
-  else
-    parameters.stages = countStages(countLinear(form, parameters.valueTile,
-                                                /*hasProducer=*/false),
-                                    localStages, form, stages, device);
+    parameters.splitWorkItems = getWorkItemsByWarps(device);
+  parameters.stages = countStages(countLinear(form, parameters.valueTile,
+                                              /*hasProducer=*/false),
+                                  localStages, form, stages, device);
   return makeSchedule(context, parameters);
 }
 
@@ -183,32 +165,113 @@ static ScheduleAttrInterface getWarpSpecialized(MLIRContext *context,
   return makeSchedule(context, parameters);
 }
 
+/// The schedule of the delta rule's kernels that have all chunks at once: two
+/// CTAs on an SM hide more than copies ahead, if many tiles are copied.
+static ScheduleAttrInterface getForPairs(MLIRContext *context,
+                                         const LinearAttentionForm &form,
+                                         const DeviceModel &device) {
+  constexpr int64_t mostStages = 2;
+  attn_tile::LinearMultistageParameters parameters = getByWarps(form);
+  parameters.localStages = 1;
+  parameters.rowsAhead = true;
+  parameters.splitWorkItems = getWorkItemsByWarps(device);
+  // The kernel of gradients has many tiles; the one of pairs alone has few.
+  parameters.stages =
+      form.isGradient
+          ? 1
+          : countStages(countDeltaRule(form, parameters.valueTile),
+                        parameters.localStages, form, mostStages, device);
+  return makeSchedule(context, parameters);
+}
+
+/// The schedule of the delta rule's kernels that go through chunks, in which
+/// all warps copy and multiply, with `valueTile` columns. Copies ahead matter
+/// more than a second CTA on an SM, unless there are two work items for each
+/// SM. The kernels of the gradient load tiles to registers, which large states
+/// do not leave with copies ahead.
+static ScheduleAttrInterface getChunksByWarps(MLIRContext *context,
+                                              const LinearAttentionForm &form,
+                                              int64_t valueTile,
+                                              const DeviceModel &device) {
+  constexpr int64_t mostStages = 2;
+  constexpr int64_t threadsOfWarp = 32, maxStateRegisters = 32;
+  attn_tile::LinearMultistageParameters parameters = getByWarps(form);
+  parameters.valueTile = valueTile;
+  parameters.localStages = 1;
+  parameters.rowsAhead = true;
+  parameters.stages =
+      countStages(countDeltaRule(form, form.getValueTile()),
+                  parameters.localStages, form, mostStages, device);
+  int64_t stateRegisters =
+      form.getKeyDim() * valueTile / (parameters.warps * threadsOfWarp);
+  if (form.isGradient && stateRegisters > maxStateRegisters)
+    parameters.stages = 1;
+  return makeSchedule(context, parameters);
+}
+
+/// The same with a producer.
+static ScheduleAttrInterface
+getChunksWithProducer(MLIRContext *context, const LinearAttentionForm &form,
+                      int64_t valueTile, const DeviceModel &device) {
+  constexpr int64_t mostStages = 3, localStages = 2;
+  attn_tile::LinearWarpSpecializedParameters parameters;
+  parameters.chunk = form.chunk;
+  parameters.valueTile = valueTile;
+  parameters.localStages = localStages;
+  parameters.rowsAhead = true;
+  parameters.stages = countStages(countDeltaRule(form, valueTile), localStages,
+                                  form, mostStages, device);
+  return makeSchedule(context, parameters);
+}
+
+/// The schedule of the delta rule. Where heads are few, tiles are narrow, since
+/// no work items can split the chunks of a head.
+static ScheduleAttrInterface getDeltaRule(MLIRContext *context,
+                                          const LinearAttentionForm &form,
+                                          const DeviceModel &device,
+                                          bool hasProducer) {
+  constexpr int64_t narrowTile = 16;
+  auto getChunks = hasProducer ? getChunksWithProducer : getChunksByWarps;
+  int64_t valueTile = form.getValueTile();
+  attn_tile::DeltaRuleParameters parameters;
+  parameters.pairs = getForPairs(context, form, device);
+  parameters.chunks = getChunks(context, form, valueTile, device);
+  if (valueTile > narrowTile) {
+    parameters.narrow = getChunks(context, form, narrowTile, device);
+    parameters.narrowWorkItems = device.sms;
+  }
+  return makeSchedule(context, parameters);
+}
+
+template <typename OpTy>
+static ScheduleAttrInterface choose(OpTy op, const DeviceModel &device,
+                                    bool hasProducer) {
+  LinearAttentionForm form = getForm(op);
+  MLIRContext *context = op.getContext();
+  if (op.getBeta())
+    return getDeltaRule(context, form, device, hasProducer);
+  auto get = hasProducer ? getWarpSpecialized : getMultistage;
+  return get(context, form, device);
+}
+
 ScheduleAttrInterface
 GPUScheduleFamily::getLinear(LinearAttentionOp op,
                              const DeviceModel &device) const {
-  return getMultistage(op.getContext(), getForm(op), device);
+  return choose(op, device, /*hasProducer=*/false);
 }
 
 ScheduleAttrInterface
 GPUScheduleFamily::getLinear(LinearAttentionGradOp op,
                              const DeviceModel &device) const {
-  return getMultistage(op.getContext(), getForm(op), device);
-}
-
-/// The kernels of the delta rule have no form with a producer.
-template <typename OpTy>
-static ScheduleAttrInterface getWithProducer(OpTy op,
-                                             const DeviceModel &device) {
-  auto get = op.getBeta() ? getMultistage : getWarpSpecialized;
-  return get(op.getContext(), getForm(op), device);
+  return choose(op, device, /*hasProducer=*/false);
 }
 
 ScheduleAttrInterface attn::getLinearWithProducer(LinearAttentionOp op,
                                                   const DeviceModel &device) {
-  return getWithProducer(op, device);
+  return choose(op, device, /*hasProducer=*/true);
 }
 
 ScheduleAttrInterface attn::getLinearWithProducer(LinearAttentionGradOp op,
                                                   const DeviceModel &device) {
-  return getWithProducer(op, device);
+  return choose(op, device, /*hasProducer=*/true);
 }

@@ -312,32 +312,30 @@ func.func @linear_warps(%q: memref<1x4x?x64xbf16>) {
 
 // -----
 
-func.func @delta_rule_producer(%q: memref<1x4x?x64xbf16>, %b: memref<1x4x?xf32>) {
-  // expected-error @below {{'attn.linear_attention' op schedule on sm_90a must be like #attn_tile.linear_multistage<}}
+func.func @delta_rule_by_warps(%q: memref<1x4x?x64xbf16>, %b: memref<1x4x?xf32>) {
+  // expected-error @below {{'attn.linear_attention' op schedule on sm_90a must be like #attn_tile.delta_rule<}}
   attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
       outs(%q : memref<1x4x?x64xbf16>) beta(%b : memref<1x4x?xf32>) causal
-      schedule(#attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>)
+      schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>)
   return
 }
 
 // -----
 
-func.func @delta_rule_chunk(%q: memref<1x4x?x64xbf16>, %b: memref<1x4x?xf32>) {
-  // expected-error @below {{'attn.linear_attention' op cannot have schedule '#attn_tile.linear_multistage<chunk = 32, value_tile = 32, stages = 1, warps = 2>': with 'beta' it must have chunks of 64 and 4 warps}}
+func.func @no_delta_rule(%q: memref<1x4x?x64xbf16>) {
+  // expected-error @below {{'attn.linear_attention' op schedule on sm_90a must be like #attn_tile.linear_warp_specialized<}}
   attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
-      outs(%q : memref<1x4x?x64xbf16>) beta(%b : memref<1x4x?xf32>) causal
-      schedule(#attn_tile.linear_multistage<chunk = 32, value_tile = 32, stages = 1, warps = 2>)
+      outs(%q : memref<1x4x?x64xbf16>) causal
+      schedule(#attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>, chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>>)
   return
 }
 
 // -----
 
-func.func @delta_rule_warps(%q: memref<1x4x?x64xbf16>, %b: memref<1x4x?xf32>) {
-  // expected-error @below {{'attn.linear_attention_grad' op cannot have schedule '#attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 2>': with 'beta' it must have chunks of 64 and 4 warps}}
-  attn.linear_attention_grad ins(%q, %q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
-      outs(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
-      beta(%b : memref<1x4x?xf32>) causal
-      schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 2>)
+func.func @delta_rule_of_attention(%q: memref<1x4x?x64xbf16>) {
+  // expected-error @below {{'attn.attention' op cannot have schedule '#attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>, chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>>', it is for linear attention}}
+  attn.attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
+      outs(%q : memref<1x4x?x64xbf16>) schedule(#attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>, chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>>)
   return
 }
 

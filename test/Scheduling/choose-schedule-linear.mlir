@@ -77,30 +77,49 @@ func.func @decay_grad(%q: memref<?x4x?x128xbf16>, %g: memref<?x4x?xf32>) {
   return
 }
 
-// The delta rule cannot split chunks: narrow tiles serve few heads. Two stages are copied ahead where they fit.
-// CHECK-LABEL: func @delta
-// SM90: schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, local_stages = 1, rows_ahead = true, split_work_items = 264,
-// SM90-SAME: narrow_value_tile = 16, narrow_stages = 2, narrow_work_items = 132>)
-// SM80: schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, local_stages = 1, rows_ahead = true, split_work_items = 216,
-// SM80-SAME: narrow_value_tile = 16, narrow_stages = 2, narrow_work_items = 108>)
+// The delta rule cannot split chunks: narrow tiles serve few heads. A producer of sm_90a copies two chunks ahead where
+// three stages fit; where all warps copy, they copy one ahead.
+// CHECK-LABEL: func @delta(
+// SM90: schedule(#attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, local_stages = 1, rows_ahead = true, split_work_items = 264>,
+// SM90-SAME: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2, rows_ahead = true>,
+// SM90-SAME: narrow = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 16, stages = 2, rows_ahead = true>, narrow_work_items = 132>)
+// SM80: schedule(#attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, local_stages = 1, rows_ahead = true, split_work_items = 216>,
+// SM80-SAME: chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, local_stages = 1, rows_ahead = true>,
+// SM80-SAME: narrow = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4, local_stages = 1, rows_ahead = true>, narrow_work_items = 108>)
 func.func @delta(%q: memref<?x4x?x128xbf16>, %b: memref<?x4x?xf32>) {
   attn.linear_attention ins(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
       outs(%q : memref<?x4x?x128xbf16>) beta(%b : memref<?x4x?xf32>) causal
   return
 }
 
-// Its gradient loads tiles to registers, which a large state does not leave.
-// CHECK-LABEL: func @delta_grad
-// SM90: schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 1, warps = 4, local_stages = 1, rows_ahead = true,
-// SM90-SAME: parallel_stages = 1, {{.*}}narrow_stages = 2,
+// Few columns have no narrow tiles.
+// CHECK-LABEL: func @small_delta(
+// SM90: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 16, stages = 3, rows_ahead = true>>)
+// SM80: chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4, local_stages = 1, rows_ahead = true>>)
+func.func @small_delta(%q: memref<?x4x?x64xbf16>, %v: memref<?x4x?x16xbf16>, %b: memref<?x4x?xf32>) {
+  attn.linear_attention ins(%q, %q, %v : memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>, memref<?x4x?x16xbf16>)
+      outs(%v : memref<?x4x?x16xbf16>) beta(%b : memref<?x4x?xf32>) causal
+  return
+}
+
+// In its gradient, the kernel with all chunks at once has one stage. Kernels in which all warps copy load tiles to
+// registers, which a large state does not leave with copies ahead.
+// CHECK-LABEL: func @delta_grad(
+// SM90: schedule(#attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 1, warps = 4, local_stages = 1, rows_ahead = true, split_work_items = 264>,
+// SM90-SAME: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2,
+// SM80: schedule(#attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 1, warps = 4, local_stages = 1, rows_ahead = true, split_work_items = 216>,
+// SM80-SAME: chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 1,
+// SM80-SAME: narrow = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2,
 func.func @delta_grad(%q: memref<?x4x?x128xbf16>, %b: memref<?x4x?xf32>) {
   attn.linear_attention_grad ins(%q, %q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
       outs(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>) beta(%b : memref<?x4x?xf32>) causal
   return
 }
 
-// CHECK-LABEL: func @large_delta
-// SM90: schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 4, {{.*}}narrow_stages = 1,
+// CHECK-LABEL: func @large_delta(
+// CHECK: pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1,
+// SM90-SAME: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 32, stages = 1, rows_ahead = true>
+// SM80-SAME: chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1,
 func.func @large_delta(%q: memref<?x4x?x256xbf16>, %b: memref<?x4x?xf32>, %g: memref<4xf32>) {
   attn.linear_attention ins(%q, %q, %q : memref<?x4x?x256xbf16>, memref<?x4x?x256xbf16>, memref<?x4x?x256xbf16>)
       outs(%q : memref<?x4x?x256xbf16>) log_decay(%g : memref<4xf32>) beta(%b : memref<?x4x?xf32>) causal

@@ -294,41 +294,46 @@ void PairWriter::write() {
       [&](const WorkItem &at, const Chunk &chunk) { writeChunk(at, chunk); });
 }
 
-static attn_tile::LinearMultistageAttr
-getSchedule(const LinearKernelForm &form) {
-  return cast<attn_tile::LinearMultistageAttr>(Attribute(form.schedule));
+/// The schedules of the kernels of `op`, which is the operation of a form.
+static attn_tile::DeltaRuleAttr getParts(Operation *op) {
+  Attribute schedule;
+  if (auto attention = dyn_cast<LinearAttentionOp>(op))
+    schedule = attention.getScheduleAttr();
+  else
+    schedule = cast<LinearAttentionGradOp>(op).getScheduleAttr();
+  return cast<attn_tile::DeltaRuleAttr>(schedule);
 }
 
 static LinearKernelForm withSchedule(LinearKernelForm form,
-                                     attn_tile::LinearMultistageAttr schedule) {
-  form.schedule = cast<ScheduleAttrInterface>(Attribute(schedule));
+                                     ScheduleAttrInterface schedule) {
+  form.schedule = schedule;
   return form;
 }
 
 /// Whether heads are so few that kernels that go through their chunks have
 /// narrow tiles, an `i1`; null if the schedule has none.
 static Value emitIsNarrow(OpBuilder &builder, const LinearKernelForm &form) {
-  attn_tile::LinearMultistageAttr narrow = getSchedule(form).getNarrow();
-  if (!narrow)
+  attn_tile::DeltaRuleAttr parts = getParts(form.op);
+  if (!parts.getNarrow())
     return {};
   ScalarKernelBuilder b(form.op->getLoc(), builder);
-  int64_t tiles =
-      llvm::divideCeil(form.getValueHeadDim(), narrow.getValueTile());
+  int64_t tiles = withSchedule(form, parts.getNarrow()).countTiles();
   Value items =
       b.mul(b.size(form.key, 0), b.constant(form.getNumHeads() * tiles));
   return b.compare(CmpIPredicate::ule, items,
-                   b.constant(narrow.getNarrowWorkItems()));
+                   b.constant(parts.getNarrowWorkItems()));
 }
 
 /// The number of tiles of columns of the kernels that go through chunks.
 static Value emitNumTiles(OpBuilder &builder, const LinearKernelForm &form,
                           Value isNarrow) {
   ScalarKernelBuilder b(form.op->getLoc(), builder);
-  Value tiles = b.constant(form.countTiles());
-  if (!isNarrow)
-    return tiles;
-  LinearKernelForm narrow = withSchedule(form, getSchedule(form).getNarrow());
-  return b.select(isNarrow, b.constant(narrow.countTiles()), tiles);
+  auto count = [&](ScheduleAttrInterface schedule) {
+    return b.constant(withSchedule(form, schedule).countTiles());
+  };
+  attn_tile::DeltaRuleAttr parts = getParts(form.op);
+  Value tiles = count(parts.getChunks());
+  return isNarrow ? b.select(isNarrow, count(parts.getNarrow()), tiles) : tiles;
 }
 
 /// Creates a kernel that goes through chunks with `create`, which puts its
@@ -336,13 +341,15 @@ static Value emitNumTiles(OpBuilder &builder, const LinearKernelForm &form,
 static void createForHeads(
     RewriterBase &rewriter, const LinearKernelForm &form, Value isNarrow,
     function_ref<void(const LinearKernelForm &, StringRef suffix)> create) {
+  attn_tile::DeltaRuleAttr parts = getParts(form.op);
+  LinearKernelForm wide = withSchedule(form, parts.getChunks());
   if (!isNarrow)
-    return create(form, "");
+    return create(wide, "");
   auto branch = scf::IfOp::create(rewriter, form.op->getLoc(), TypeRange(),
                                   isNarrow, /*withElseRegion=*/true);
-  create(withSchedule(form, getSchedule(form).getNarrow()), "_narrow");
+  create(withSchedule(form, parts.getNarrow()), "_narrow");
   form.op->getPrevNode()->moveBefore(branch.thenYield());
-  create(form, "");
+  create(wide, "");
   form.op->getPrevNode()->moveBefore(branch.elseYield());
 }
 
@@ -352,7 +359,7 @@ static PairMatrices createPairMatrices(RewriterBase &rewriter,
                                        bool hasKeyScores,
                                        SymbolTable &symbols) {
   PairMatrices pairs = PairMatrices::allocate(rewriter, form, hasKeyScores);
-  form = withSchedule(form, getSchedule(form).getForAllChunks());
+  form = withSchedule(form, getParts(form.op).getPairs());
   form.value = Value();
   ChunkSplits splits = createSplits(rewriter, form, form.countTiles());
   attn_tile::KernelOp kernel =
@@ -858,7 +865,7 @@ static void createPairGradients(RewriterBase &rewriter,
   form.key = op.getValue();
   form.value = op.getKey();
   form.out = op.getDquery();
-  form = withSchedule(form, getSchedule(form).getForAllChunks());
+  form = withSchedule(form, getParts(form.op).getPairs());
   ChunkSplits splits = createSplits(rewriter, form, form.countTiles());
   attn_tile::KernelOp kernel =
       createKernel(rewriter, op, form.schedule, symbols, "_delta_grad",

@@ -463,6 +463,14 @@ static LogicalResult verifyPrepared(OpTy op) {
     return op.emitOpError("must be bufferised");
   if (!op.getScheduleAttr())
     return op.emitOpError("needs a schedule");
+  bool isOnGPU = op.getScheduleAttr().getHeadDimTile() > 0;
+  bool isDeltaRule =
+      isa<attn_tile::DeltaRuleAttr>(Attribute(op.getScheduleAttr()));
+  if (isOnGPU && isDeltaRule != bool(op.getBeta()))
+    return op.emitOpError("schedule ")
+           << (op.getBeta() ? "with 'beta' must" : "without 'beta' must not")
+           << " be #attn_tile.delta_rule (was "
+           << Attribute(op.getScheduleAttr()) << ")";
   return success();
 }
 

@@ -24,3 +24,23 @@ func.func @gradient(%q: memref<1x2x?x16xf32>, %o: memref<1x2x?x16xf32>) {
       outs(%o, %o, %o : memref<1x2x?x16xf32>, memref<1x2x?x16xf32>, memref<1x2x?x16xf32>)
   return
 }
+
+// -----
+
+func.func @delta_rule_by_warps(%q: memref<1x4x?x64xbf16>, %b: memref<1x4x?xf32>) {
+  // expected-error @below {{'attn.linear_attention' op schedule with 'beta' must be #attn_tile.delta_rule (was #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>)}}
+  attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
+      outs(%q : memref<1x4x?x64xbf16>) beta(%b : memref<1x4x?xf32>) causal
+      schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>)
+  return
+}
+
+// -----
+
+func.func @no_delta_rule(%q: memref<1x4x?x64xbf16>) {
+  // expected-error @below {{'attn.linear_attention_grad' op schedule without 'beta' must not be #attn_tile.delta_rule (was #attn_tile.delta_rule<}}
+  attn.linear_attention_grad ins(%q, %q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
+      outs(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>) causal
+      schedule(#attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>, chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>>)
+  return
+}

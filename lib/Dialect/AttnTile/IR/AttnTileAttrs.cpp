@@ -607,36 +607,7 @@ LogicalResult LinearMultistageParameters::verify(EmitErrorFn emitError) const {
       succeeded(verifyAtMost(emitError, "chunk", chunk, maxTile)) &&
       succeeded(verifyAtMost(emitError, "value_tile", valueTile, maxTile)) &&
       succeeded(
-          verifyNotNegative(emitError, "split_work_items", splitWorkItems)) &&
-      (parallelStages == 0 ||
-       succeeded(verifyStages(emitError, "parallel_stages", parallelStages))) &&
-      (narrowStages == 0 ||
-       succeeded(verifyStages(emitError, "narrow_stages", narrowStages))) &&
-      (narrowValueTile == 0 ||
-       succeeded(verifyMultiple(emitError, "narrow_value_tile", narrowValueTile,
-                                16))) &&
-      succeeded(verifyAtMost(emitError, "narrow_value_tile", narrowValueTile,
-                             valueTile)) &&
-      succeeded(
-          verifyNotNegative(emitError, "narrow_work_items", narrowWorkItems)));
-}
-
-LinearMultistageAttr LinearMultistageAttr::getForAllChunks() const {
-  LinearMultistageParameters parameters(*this);
-  if (parameters.parallelStages != 0)
-    parameters.stages = parameters.parallelStages;
-  return parameters.get(getContext());
-}
-
-LinearMultistageAttr LinearMultistageAttr::getNarrow() const {
-  LinearMultistageParameters parameters(*this);
-  if (parameters.narrowValueTile == 0 || parameters.narrowWorkItems == 0 ||
-      parameters.narrowValueTile == parameters.valueTile)
-    return {};
-  parameters.valueTile = parameters.narrowValueTile;
-  if (parameters.narrowStages != 0)
-    parameters.stages = parameters.narrowStages;
-  return parameters.get(getContext());
+          verifyNotNegative(emitError, "split_work_items", splitWorkItems)));
 }
 
 LogicalResult
@@ -653,6 +624,52 @@ LinearWarpSpecializedParameters::verify(EmitErrorFn emitError) const {
       succeeded(verifyAtMost(emitError, "local_stages", localStages, 2)) &&
       succeeded(
           verifyNotNegative(emitError, "split_work_items", splitWorkItems)));
+}
+
+/// Tokens of a chunk of the delta rule, and warps of its kernels.
+static constexpr int64_t chunkOfDeltaRule = 64, warpsOfDeltaRule = 4;
+
+/// Whether warps multiply in kernels of the delta rule with schedule `part`.
+static bool isDeltaRuleByWarps(attn::ScheduleAttrInterface part) {
+  auto schedule = dyn_cast<LinearMultistageAttr>(part);
+  return schedule && schedule.getChunk() == chunkOfDeltaRule &&
+         schedule.getWarps() == warpsOfDeltaRule;
+}
+
+/// Checks a part of the schedule of the delta rule for kernels that go through
+/// chunks.
+static LogicalResult verifyChunksPart(EmitErrorFn emitError, StringRef name,
+                                      attn::ScheduleAttrInterface part) {
+  auto withProducer = dyn_cast<LinearWarpSpecializedAttr>(part);
+  if (isDeltaRuleByWarps(part) ||
+      (withProducer && withProducer.getChunk() == chunkOfDeltaRule))
+    return success();
+  return emitError() << "'" << name << "' must be #attn_tile.linear_multistage "
+                     << "with 4 warps, or #attn_tile.linear_warp_specialized, "
+                     << "and have chunks of 64 (was " << Attribute(part) << ")";
+}
+
+LogicalResult DeltaRuleParameters::verify(EmitErrorFn emitError) const {
+  if (!isDeltaRuleByWarps(pairs))
+    return emitError() << "'pairs' must be #attn_tile.linear_multistage with "
+                       << "chunks of 64 and 4 warps (was " << Attribute(pairs)
+                       << ")";
+  if (failed(verifyChunksPart(emitError, "chunks", chunks)))
+    return failure();
+  if (!narrow) {
+    if (narrowWorkItems == 0)
+      return success();
+    return emitError() << "'narrow_work_items' needs 'narrow'";
+  }
+  if (failed(verifyChunksPart(emitError, "narrow", narrow)) ||
+      failed(verifyPositive(emitError, "narrow_work_items", narrowWorkItems)))
+    return failure();
+  if (narrow.getHeadDimTile() < chunks.getHeadDimTile())
+    return success();
+  return emitError() << "'value_tile' of 'narrow' must be less than that of "
+                     << "'chunks' (expected less than "
+                     << chunks.getHeadDimTile() << ", was "
+                     << narrow.getHeadDimTile() << ")";
 }
 
 LogicalResult MatmulSequentialParameters::verify(EmitErrorFn emitError) const {

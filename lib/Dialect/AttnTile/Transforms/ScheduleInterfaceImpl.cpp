@@ -610,6 +610,16 @@ struct MatmulMultistageSchedule
   }
 };
 
+/// Checks that `op`, linear attention or its gradient, has no other chunks than
+/// `schedule`, whose chunks have `chunk` tokens.
+template <typename OpTy>
+static LogicalResult verifyChunk(OpTy op, Attribute schedule, int64_t chunk) {
+  if (!op.getChunk() || int64_t(*op.getChunk()) == chunk)
+    return success();
+  return op.emitOpError("cannot have schedule '")
+         << schedule << "': 'chunk' is " << *op.getChunk();
+}
+
 /// The common base of the schedules of linear attention. Chunks are the tiles
 /// of queries and of keys.
 template <typename Model, typename ScheduleAttr>
@@ -635,38 +645,25 @@ struct LinearSchedule
                           const attn::Target &) const {
     auto schedule = cast<ScheduleAttr>(attribute);
     if (auto op = dyn_cast<attn::LinearAttentionOp>(operation))
-      return verifyChunk(op, schedule);
+      return verifyForm(op, schedule);
     if (auto op = dyn_cast<attn::LinearAttentionGradOp>(operation))
-      return verifyChunk(op, schedule);
+      return verifyForm(op, schedule);
     return emitWrongUse(operation, attribute, "linear attention");
   }
 
 private:
-  /// Checks that `op` has no other chunks, and what else kernels need.
   template <typename OpTy>
-  static LogicalResult verifyChunk(OpTy op, ScheduleAttr schedule) {
-    if (op.getBeta() && failed(Model::verifyDeltaRule(op, schedule)))
-      return failure();
-    if (!op.getChunk() || int64_t(*op.getChunk()) == schedule.getChunk())
-      return success();
-    return op.emitOpError("cannot have schedule '")
-           << schedule << "': 'chunk' is " << *op.getChunk();
+  static LogicalResult verifyForm(OpTy op, ScheduleAttr schedule) {
+    if (op.getBeta())
+      return op.emitOpError("cannot have schedule '")
+             << schedule << "' with 'beta', it is for #attn_tile.delta_rule";
+    return verifyChunk(op, schedule, schedule.getChunk());
   }
 };
 
 struct LinearMultistageSchedule
     : LinearSchedule<LinearMultistageSchedule, LinearMultistageAttr> {
   bool multipliesByWarps(Attribute) const { return true; }
-  static LogicalResult verifyDeltaRule(Operation *op,
-                                       LinearMultistageAttr schedule) {
-    constexpr int64_t chunkOfDeltaRule = 64, warpsOfDeltaRule = 4;
-    if (schedule.getChunk() == chunkOfDeltaRule &&
-        schedule.getWarps() == warpsOfDeltaRule)
-      return success();
-    return op->emitOpError("cannot have schedule '")
-           << schedule << "': with 'beta' it must have chunks of "
-           << chunkOfDeltaRule << " and " << warpsOfDeltaRule << " warps";
-  }
   void buildKernelPipeline(Attribute attribute, OpPassManager &pm) const {
     auto schedule = cast<LinearMultistageAttr>(attribute);
     AttnTileSplitRegionsPassOptions split;
@@ -682,11 +679,6 @@ struct LinearMultistageSchedule
 
 struct LinearWarpSpecializedSchedule
     : LinearSchedule<LinearWarpSpecializedSchedule, LinearWarpSpecializedAttr> {
-  static LogicalResult verifyDeltaRule(Operation *op,
-                                       LinearWarpSpecializedAttr schedule) {
-    return op->emitOpError("cannot have schedule '")
-           << schedule << "' with 'beta'";
-  }
   void buildKernelPipeline(Attribute attribute, OpPassManager &pm) const {
     auto schedule = cast<LinearWarpSpecializedAttr>(attribute);
     AttnTileSplitRegionsPassOptions split;
@@ -710,6 +702,59 @@ struct LinearWarpSpecializedSchedule
     addCleanUp(pm);
     pm.addNestedPass<KernelOp>(createAttnTilePipelineMmaPass());
     pm.addPass(createAttnTileUseTensorMapsPass());
+  }
+};
+
+/// The kernels of the delta rule carry the parts of this schedule. The kernels
+/// with all chunks at once have columns of queries and keys.
+struct DeltaRuleSchedule
+    : attn::ScheduleAttrInterface::ExternalModel<DeltaRuleSchedule,
+                                                 DeltaRuleAttr> {
+  static attn::ScheduleAttrInterface getPairs(Attribute schedule) {
+    return cast<DeltaRuleAttr>(schedule).getPairs();
+  }
+  int64_t getQueryTile(Attribute schedule) const {
+    return getPairs(schedule).getQueryTile();
+  }
+  int64_t getKeyTile(Attribute schedule) const {
+    return getPairs(schedule).getKeyTile();
+  }
+  int64_t getHeadDimTile(Attribute schedule) const {
+    return getPairs(schedule).getHeadDimTile();
+  }
+  int64_t getSplitKvWorkItems(Attribute schedule) const {
+    return getPairs(schedule).getSplitKvWorkItems();
+  }
+  attn::ScheduleAttrInterface getPreparation(Attribute schedule) const {
+    return getPairs(schedule).getPreparation();
+  }
+  LogicalResult verifyUse(Attribute attribute, Operation *operation,
+                          const attn::Target &target) const {
+    auto schedule = cast<DeltaRuleAttr>(attribute);
+    for (Attribute part :
+         {Attribute(schedule.getChunks()), Attribute(schedule.getNarrow())})
+      if (isa_and_nonnull<LinearWarpSpecializedAttr>(part) &&
+          failed(verifyTarget(operation, part, target,
+                              attn::KernelScheduleKind::WarpSpecialized)))
+        return failure();
+    if (auto op = dyn_cast<attn::LinearAttentionOp>(operation))
+      return verifyForm(op, schedule);
+    if (auto op = dyn_cast<attn::LinearAttentionGradOp>(operation))
+      return verifyForm(op, schedule);
+    return emitWrongUse(operation, attribute, "linear attention");
+  }
+
+  void buildKernelPipeline(Attribute schedule, OpPassManager &pm) const {
+    getPairs(schedule).buildKernelPipeline(pm);
+  }
+
+private:
+  template <typename OpTy>
+  static LogicalResult verifyForm(OpTy op, DeltaRuleAttr schedule) {
+    if (op.getBeta())
+      return verifyChunk(op, schedule, schedule.getPairs().getQueryTile());
+    return op.emitOpError("cannot have schedule '")
+           << schedule << "' without 'beta'";
   }
 };
 
@@ -870,6 +915,7 @@ void mlir::attn_tile::registerScheduleInterfaceExternalModels(
     LinearMultistageAttr::attachInterface<LinearMultistageSchedule>(*context);
     LinearWarpSpecializedAttr::attachInterface<LinearWarpSpecializedSchedule>(
         *context);
+    DeltaRuleAttr::attachInterface<DeltaRuleSchedule>(*context);
     MatmulWarpSpecializedAttr::attachInterface<MatmulWarpSpecializedSchedule>(
         *context);
   });

@@ -541,46 +541,27 @@ def AttnTile_LinearMultistageAttr : AttnTile_Attr<
     to this number, several work items split the chunks of a head. Two kernels before
     compute the states that these begin with. With 0 a work item has all chunks.
 
-    The delta rule has no states of parts of a sequence, and only its kernels that have
-    all chunks at once split them. Where work items with
-    `narrow_value_tile` columns are no more than `narrow_work_items`, they have so
-    many (0: never), and pipes of `narrow_stages` stages (0: as `stages`). Its
-    kernels that have all chunks at once have `parallel_stages` stages (0: as
-    `stages`).
-
     ```mlir
     #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>
     #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4,
-        local_stages = 1, rows_ahead = true, split_work_items = 264,
-        parallel_stages = 1, narrow_value_tile = 16, narrow_stages = 2,
-        narrow_work_items = 132>
+        local_stages = 1, rows_ahead = true, split_work_items = 264>
     ```
   }];
   let parameters = (ins "int64_t":$chunk, "int64_t":$value_tile,
                         "int64_t":$stages, "int64_t":$warps,
                         DefaultValuedParameter<"int64_t", "2">:$local_stages,
                         DefaultValuedParameter<"bool", "false">:$rows_ahead,
-                        DefaultValuedParameter<"int64_t", "0">:$split_work_items,
-                        DefaultValuedParameter<"int64_t", "0">:$parallel_stages,
-                        DefaultValuedParameter<"int64_t", "0">:$narrow_value_tile,
-                        DefaultValuedParameter<"int64_t", "0">:$narrow_stages,
-                        DefaultValuedParameter<"int64_t", "0">:$narrow_work_items);
+                        DefaultValuedParameter<"int64_t", "0">:$split_work_items);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
-  let extraClassDeclaration = [{
-    /// The schedule of kernels that have all chunks at once.
-    LinearMultistageAttr getForAllChunks() const;
-    /// The schedule of work items with fewer columns; null if there is none.
-    LinearMultistageAttr getNarrow() const;
-  }];
 }
 
 def AttnTile_LinearWarpSpecializedAttr : AttnTile_Attr<
     "LinearWarpSpecialized", "linear_warp_specialized", []> {
   let summary = "linear attention by a producer and consumer warpgroups";
   let description = [{
-    Strategy of `attn.linear_attention` and its gradient without the delta rule for
-    GPUs with asynchronous MMAs and bulk copies. As with `#attn_tile.linear_multistage`,
+    Strategy of `attn.linear_attention` and its gradient for GPUs with asynchronous
+    MMAs and bulk copies; with the delta rule, a part of `#attn_tile.delta_rule`. As with `#attn_tile.linear_multistage`,
     a work item computes `value_tile` columns of the values of a head, chunk after
     chunk, with its columns of the state in registers. A producer copies tiles to pipes
     of `stages` stages. A consumer warpgroup has 64 tokens of a chunk, and as many rows
@@ -601,6 +582,36 @@ def AttnTile_LinearWarpSpecializedAttr : AttnTile_Attr<
                         DefaultValuedParameter<"int64_t", "2">:$local_stages,
                         DefaultValuedParameter<"bool", "false">:$rows_ahead,
                         DefaultValuedParameter<"int64_t", "0">:$split_work_items);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def AttnTile_DeltaRuleAttr : AttnTile_Attr<"DeltaRule", "delta_rule", []> {
+  let summary = "one schedule for each kind of kernels of the delta rule";
+  let description = [{
+    Linear attention with the delta rule, and its gradient, take several kernels. Those
+    of `pairs` have all chunks at once: they compute the scores of the tokens of a
+    chunk, the inverse of the triangular matrix, and gradients of queries and keys. The
+    kernels of `chunks` go through the chunks of a head one after the other. Where work
+    items with the columns of `narrow` are no more than `narrow_work_items`, they have
+    its tiles and stages: no other work items would use the SMs, since states of parts
+    of a sequence are not known. All chunks have 64 tokens.
+
+    ```mlir
+    #attn_tile.delta_rule<
+        pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+        chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>>
+    #attn_tile.delta_rule<
+        pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 1, warps = 4>,
+        chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+        narrow = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4>,
+        narrow_work_items = 108>
+    ```
+  }];
+  let parameters = (ins "::mlir::attn::ScheduleAttrInterface":$pairs,
+                        "::mlir::attn::ScheduleAttrInterface":$chunks,
+                        OptionalParameter<"::mlir::attn::ScheduleAttrInterface">:$narrow,
+                        DefaultValuedParameter<"int64_t", "0">:$narrow_work_items);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
