@@ -157,6 +157,16 @@ static LogicalResult verifyConversion(Operation *op,
          << key << ", query element type " << query << ")";
 }
 
+/// Checks that `op`, linear attention or its gradient, has no other chunks than
+/// `schedule`, whose chunks have `chunk` tokens.
+template <typename OpTy>
+static LogicalResult verifyChunk(OpTy op, Attribute schedule, int64_t chunk) {
+  if (!op.getChunk() || int64_t(*op.getChunk()) == chunk)
+    return success();
+  return op.emitOpError("cannot have schedule '")
+         << schedule << "': 'chunk' is " << *op.getChunk();
+}
+
 /// Pipes of `stages` stages.
 static AttnTileCreatePipesPassOptions getPipes(int64_t stages) {
   AttnTileCreatePipesPassOptions pipes;
@@ -609,16 +619,6 @@ struct MatmulMultistageSchedule
                             schedule.getWarps(), split);
   }
 };
-
-/// Checks that `op`, linear attention or its gradient, has no other chunks than
-/// `schedule`, whose chunks have `chunk` tokens.
-template <typename OpTy>
-static LogicalResult verifyChunk(OpTy op, Attribute schedule, int64_t chunk) {
-  if (!op.getChunk() || int64_t(*op.getChunk()) == chunk)
-    return success();
-  return op.emitOpError("cannot have schedule '")
-         << schedule << "': 'chunk' is " << *op.getChunk();
-}
 
 /// The common base of the schedules of linear attention. Chunks are the tiles
 /// of queries and of keys.
