@@ -539,6 +539,73 @@ def serving_table(cases):
     return [*lines, ""]
 
 
+# Kinds of linear attention, by the decays and rules of `benchmarks/linear_attention.py`.
+LINEAR_KINDS = {
+    "plain": "no decay",
+    "head": "a decay of each head",
+    "token": "a decay of each token",
+    "delta": "delta rule",
+    "gated": "delta rule, a decay of each token",
+}
+LINEAR_MODES = {"fwd": "Forward", "bwd": "Gradients"}
+LINEAR_PEERS = {"fla": "fla-core"}
+
+
+def read_linear_rows(path):
+    """The last rows of linear attention: {(device, mode, heads, kind, head dim, batch, length): {op: row}}."""
+    cases = defaultdict(dict)
+    for number, line in enumerate(path.read_text().splitlines() if path.exists() else [], 1):
+        try:
+            row = json.loads(line)
+            for name in ("ms", "gbytes"):
+                if not row[name] > 0:
+                    raise ValueError(f"'{name}' must be positive")
+            for name, known in (("mode", LINEAR_MODES), ("decay", LINEAR_KINDS)):
+                if row[name] not in known:
+                    raise ValueError(f"'{name}' must be one of {', '.join(known)} (was '{row[name]}')")
+            case = tuple(row[name] for name in ("device", "mode", "H", "decay", "D", "B", "S"))
+            cases[case][row["op"]] = row
+        except (ValueError, KeyError, TypeError) as error:
+            raise ReportError(f"{path}:{number}: {error}") from error
+    return {case: rows for case, rows in cases.items() if OURS in rows}
+
+
+def name_linear(mode, heads):
+    """What rows of linear attention measure."""
+    return f"Linear attention{' of one head' if heads == 1 else ''}, {LINEAR_MODES[mode].lower()}"
+
+
+def linear_table(cases):
+    """Linear attention, and fla-core in the same run."""
+    lines = [
+        "## Linear attention",
+        "",
+        *fill(
+            "Causal, bf16, by `benchmarks/linear_attention.py`, batch x length tokens. Milliseconds, and the bytes "
+            "of queries, keys, values and outputs, and of their gradients, over the time; in brackets how many times "
+            "faster Attn is than fla-core."
+        ),
+    ]
+    for (device, mode, heads), group in group_by(cases.items(), lambda item: item[0][:3]).items():
+        table = []
+        order = list(LINEAR_KINDS)
+        for (*_, kind, dim, batch, length), rows in sorted(
+            group, key=lambda item: (order.index(item[0][3]), item[0][4:])
+        ):
+            ours, peer = rows[OURS], rows.get("fla")
+            same_run = peer and get_run(peer) == get_run(ours)
+            theirs = f"{peer['ms']:.3f} ({peer['ms'] / ours['ms']:.2f}x)" if same_run else ""
+            table.append(
+                [LINEAR_KINDS[kind], str(dim), f"{batch} x {length}", f"{ours['ms']:.3f}", f"{ours['gbytes']:.0f} GB/s",
+                 theirs, ours.get("date", "")]
+            )  # fmt: skip
+        header = ["kind", "head dim", "tokens", "Attn", "rate", "fla-core", "date"]
+        title = f"{LINEAR_MODES[mode]}, {heads} head{'s' * (heads != 1)}, {device}:"
+        stamped = stamp([rows for _, rows in group])
+        lines += ["", f"{title} {stamped}", "", *make_table(header, table)]
+    return [*lines, ""]
+
+
 def compiler_table(rows):
     """The cost of the compiler and of calls."""
 
@@ -624,11 +691,12 @@ def rate(row):
     return f"{row['ms']:.3f} ms"
 
 
-def compare_others(gemm_rows, dropout_rows, dropout_attention_rows, training_rows, llama_rows, serving_rows):
+def compare_others(tables):
     """Speeds relative to peers in the same run, in other cases than attention alone.
 
     {(kernel, device): {case: {peer: ratio}}}
     """
+    gemm_rows, dropout_rows, dropout_attention_rows, training_rows, llama_rows, serving_rows, linear_rows = tables
     ratios = defaultdict(lambda: defaultdict(dict))
 
     def add(what, device, case, peer, row, ours, key="ms"):
@@ -675,6 +743,10 @@ def compare_others(gemm_rows, dropout_rows, dropout_attention_rows, training_row
     for (device, suite, case), rows in serving_rows.items():
         for op in order_ops(rows.keys() & SERVING_PEERS.keys()):
             add(SERVING_SUITES[suite], device, case, SERVING_PEERS[op], rows[op], [rows[OURS]])
+    for (device, mode, heads, kind, dim, batch, length), rows in linear_rows.items():
+        case = f"{LINEAR_KINDS[kind]}, batch {batch}, length {length}, head dimension {dim}"
+        for op in order_ops(rows.keys() & LINEAR_PEERS.keys()):
+            add(name_linear(mode, heads), device, case, LINEAR_PEERS[op], rows[op], [rows[OURS]])
     return ratios
 
 
@@ -754,7 +826,7 @@ def stamp(rows):
 
 
 def page(groups, others, images, tables, compiler_rows):
-    gemm_rows, dropout_rows, dropout_attention_rows, training_rows, llama_rows, serving_rows = tables
+    gemm_rows, dropout_rows, dropout_attention_rows, training_rows, llama_rows, serving_rows, linear_rows = tables
     lines = [
         "# Performance",
         "",
@@ -811,6 +883,8 @@ def page(groups, others, images, tables, compiler_rows):
         lines.append("")
     if serving_rows:
         lines += serving_table(serving_rows)
+    if linear_rows:
+        lines += linear_table(linear_rows)
     if gemm_rows:
         lines += gemm_table(gemm_rows)
     if dropout_rows:
@@ -956,8 +1030,9 @@ def main(arguments=None):
         if dropout_rows and not options.no_plots:
             save(draw_dropout(dropout_rows), docs / "images" / "performance-dropout.svg")
         serving_rows = read_serving_rows(results / "serving.jsonl")
-        tables = gemm_rows, dropout_rows, dropout_attention_rows, training_rows, llama_rows, serving_rows
-        others = compare_others(*tables)
+        linear_rows = read_linear_rows(results / "linear.jsonl")
+        tables = gemm_rows, dropout_rows, dropout_attention_rows, training_rows, llama_rows, serving_rows, linear_rows
+        others = compare_others(tables)
         (docs / "performance.md").write_text(page(groups, others, images, tables, compiler_rows))
         update_readme(options.root / "README.md", groups, others)
     except ReportError as error:

@@ -347,6 +347,44 @@ def test_bad_serving_rows(project, capsys, change, message):
     assert re.search(message, capsys.readouterr().err)
 
 
+def test_linear(project):
+    write(project, [row("attn", 1.0), row("cudnn", 2.0)])
+    common = {"suite": "linear", "device": "GPU", "date": "2026-01-02", "commit": "0123456", "S": 64, "D": 8}
+    token = {**common, "mode": "fwd", "decay": "token", "B": 2, "H": 4}
+    alone = {**common, "mode": "bwd", "decay": "gated", "B": 1, "H": 1}
+    rows = [
+        {**token, "op": "attn", "ms": 99.0, "gbytes": 1.0},
+        {**token, "op": "attn", "ms": 0.1, "gbytes": 2000.0},
+        {**token, "op": "fla", "ms": 0.25, "gbytes": 800.0},
+        # A peer of another run is not compared.
+        {**alone, "op": "attn", "ms": 0.5, "gbytes": 100.0},
+        {**alone, "op": "fla", "ms": 0.777, "gbytes": 80.0, "date": "2026-01-01"},
+        # Attn was not measured.
+        {**common, "mode": "fwd", "decay": "plain", "B": 1, "H": 4, "op": "fla", "ms": 0.888, "gbytes": 80.0},
+    ]
+    write(project, rows, "linear.jsonl")
+    assert report.main(["--root", str(project), "--no-plots"]) == 0
+    page = (project / "docs" / "performance.md").read_text()
+    assert "99.0" not in page and "0.777" not in page and "0.888" not in page
+    assert "Forward, 4 heads, GPU: Measured 2026-01-02, commit 0123456." in page
+    assert "| a decay of each token | 8 | 2 x 64 | 0.100 | 2000 GB/s | 0.250 (2.50x) | 2026-01-02 |" in page
+    assert "Gradients, 1 head, GPU:" in page
+    assert "| delta rule, a decay of each token | 8 | 1 x 64 | 0.500 | 100 GB/s |  | 2026-01-02 |" in page
+    assert "| Linear attention, forward, GPU | 1 | fla-core | 2.50 | 2.50 | 2.50 |" in page
+
+
+@pytest.mark.parametrize("change, message", [({"gbytes": 0}, "'gbytes' must be positive"),
+                                             ({"mode": "decode"}, r"'mode' must be one of fwd, bwd \(was 'decode'\)"),
+                                             ({"decay": "none"}, r"'decay' must be one of plain, .* \(was 'none'\)")])  # fmt: skip
+def test_bad_linear_rows(project, capsys, change, message):
+    write(project, [row("attn", 1.0)])
+    good = {"suite": "linear", "mode": "fwd", "decay": "plain", "op": "attn", "ms": 1.0, "gbytes": 1.0, "device": "GPU",
+            "B": 1, "H": 1, "S": 64, "D": 8}  # fmt: skip
+    write(project, [{**good, **change}], "linear.jsonl")
+    assert report.main(["--root", str(project), "--no-plots"]) == 1
+    assert re.search(message, capsys.readouterr().err)
+
+
 def test_is_idempotent(project):
     write(project, [row("attn", 1.0), row("cudnn", 2.0)])
     report.main(["--root", str(project), "--no-plots"])

@@ -589,8 +589,8 @@ def AttnTile_LinearWarpSpecializedAttr : AttnTile_Attr<
 def AttnTile_DeltaRuleAttr : AttnTile_Attr<"DeltaRule", "delta_rule", []> {
   let summary = "one schedule for each kind of kernels of the delta rule";
   let description = [{
-    Linear attention with the delta rule, and its gradient, take several kernels. Those
-    of `pairs` have all chunks at once: they compute the scores of the tokens of a
+    Linear attention with the delta rule, and its gradient, take several kernels. The
+    kernels of `pairs` have all chunks at once: they compute the scores of the tokens of a
     chunk, the inverse of the triangular matrix, and gradients of queries and keys. The
     kernels of `chunks` go through the chunks of a head one after the other. Where work
     items with the columns of `narrow` are no more than `narrow_work_items`, they have
