@@ -326,7 +326,9 @@ func.func @no_delta_rule(%q: memref<1x4x?x64xbf16>) {
   // expected-error @below {{'attn.linear_attention' op schedule on sm_90a must be like #attn_tile.linear_warp_specialized<}}
   attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
       outs(%q : memref<1x4x?x64xbf16>) causal
-      schedule(#attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>, chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>>)
+      schedule(#attn_tile.delta_rule<
+          pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+          chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>>)
   return
 }
 
@@ -335,7 +337,9 @@ func.func @no_delta_rule(%q: memref<1x4x?x64xbf16>) {
 func.func @delta_rule_of_attention(%q: memref<1x4x?x64xbf16>) {
   // expected-error @below {{'attn.attention' op cannot have schedule '#attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>, chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>>', it is for linear attention}}
   attn.attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
-      outs(%q : memref<1x4x?x64xbf16>) schedule(#attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>, chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>>)
+      outs(%q : memref<1x4x?x64xbf16>) schedule(#attn_tile.delta_rule<
+          pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+          chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>>)
   return
 }
 

@@ -80,12 +80,15 @@ func.func @decay_grad(%q: memref<?x4x?x128xbf16>, %g: memref<?x4x?xf32>) {
 // The delta rule cannot split chunks: narrow tiles serve few heads. A producer of sm_90a copies two chunks ahead where
 // three stages fit; where all warps copy, they copy one ahead.
 // CHECK-LABEL: func @delta(
-// SM90: schedule(#attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, local_stages = 1, rows_ahead = true, split_work_items = 264>,
+// SM90: schedule(#attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4,
+// SM90-SAME: local_stages = 1, rows_ahead = true, split_work_items = 264>,
 // SM90-SAME: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2, rows_ahead = true>,
 // SM90-SAME: narrow = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 16, stages = 2, rows_ahead = true>, narrow_work_items = 132>)
-// SM80: schedule(#attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, local_stages = 1, rows_ahead = true, split_work_items = 216>,
+// SM80: schedule(#attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4,
+// SM80-SAME: local_stages = 1, rows_ahead = true, split_work_items = 216>,
 // SM80-SAME: chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, local_stages = 1, rows_ahead = true>,
-// SM80-SAME: narrow = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4, local_stages = 1, rows_ahead = true>, narrow_work_items = 108>)
+// SM80-SAME: narrow = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4,
+// SM80-SAME: local_stages = 1, rows_ahead = true>, narrow_work_items = 108>)
 func.func @delta(%q: memref<?x4x?x128xbf16>, %b: memref<?x4x?xf32>) {
   attn.linear_attention ins(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
       outs(%q : memref<?x4x?x128xbf16>) beta(%b : memref<?x4x?xf32>) causal
@@ -105,9 +108,11 @@ func.func @small_delta(%q: memref<?x4x?x64xbf16>, %v: memref<?x4x?x16xbf16>, %b:
 // In its gradient, the kernel with all chunks at once has one stage. Kernels in which all warps copy load tiles to
 // registers, which a large state does not leave with copies ahead.
 // CHECK-LABEL: func @delta_grad(
-// SM90: schedule(#attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 1, warps = 4, local_stages = 1, rows_ahead = true, split_work_items = 264>,
+// SM90: schedule(#attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 1, warps = 4,
+// SM90-SAME: local_stages = 1, rows_ahead = true, split_work_items = 264>,
 // SM90-SAME: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2,
-// SM80: schedule(#attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 1, warps = 4, local_stages = 1, rows_ahead = true, split_work_items = 216>,
+// SM80: schedule(#attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 1, warps = 4,
+// SM80-SAME: local_stages = 1, rows_ahead = true, split_work_items = 216>,
 // SM80-SAME: chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 1,
 // SM80-SAME: narrow = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2,
 func.func @delta_grad(%q: memref<?x4x?x128xbf16>, %b: memref<?x4x?xf32>) {

@@ -65,7 +65,8 @@ func.func @delta(%q: memref<1x4x?x32xbf16>, %k: memref<1x2x?x32xbf16>, %v: memre
   attn.linear_attention ins(%q, %k, %v : memref<1x4x?x32xbf16>, memref<1x2x?x32xbf16>, memref<1x4x?x32xbf16>)
       outs(%o : memref<1x4x?x32xbf16>) beta(%b : memref<1x4x?xf32>) causal
       schedule(#attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 4, split_work_items = 264>,
-          chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 4>, narrow = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4>, narrow_work_items = 132>)
+          chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 4>,
+          narrow = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4>, narrow_work_items = 132>)
   return
 }
 
@@ -88,7 +89,9 @@ func.func @delta(%q: memref<1x4x?x32xbf16>, %k: memref<1x2x?x32xbf16>, %v: memre
 func.func @decay(%q: memref<1x2x?x16xbf16>, %g: memref<1x2x?xf32>, %b: memref<1x2x?xf32>, %o: memref<1x2x?x16xbf16>) {
   attn.linear_attention ins(%q, %q, %q : memref<1x2x?x16xbf16>, memref<1x2x?x16xbf16>, memref<1x2x?x16xbf16>)
       outs(%o : memref<1x2x?x16xbf16>) log_decay(%g : memref<1x2x?xf32>) beta(%b : memref<1x2x?xf32>) causal
-      schedule(#attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4>, chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4>>)
+      schedule(#attn_tile.delta_rule<
+          pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4>,
+          chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4>>)
   return
 }
 
@@ -130,6 +133,8 @@ func.func @grad(%q: memref<1x2x?x16xbf16>, %v: memref<1x2x?x32xbf16>, %b: memref
   attn.linear_attention_grad ins(%q, %q, %v, %v : memref<1x2x?x16xbf16>, memref<1x2x?x16xbf16>, memref<1x2x?x32xbf16>, memref<1x2x?x32xbf16>)
       outs(%dq, %dk, %dv : memref<1x2x?x16xbf16>, memref<1x2x?x16xbf16>, memref<1x2x?x32xbf16>) beta(%b : memref<1x2x?xf32>)
       dbeta(%db : memref<1x2x?xf32>) causal
-      schedule(#attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 4, split_work_items = 264>, chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 4>>)
+      schedule(#attn_tile.delta_rule<
+          pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 4, split_work_items = 264>,
+          chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 4>>)
   return
 }

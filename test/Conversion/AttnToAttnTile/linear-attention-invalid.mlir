@@ -41,6 +41,8 @@ func.func @no_delta_rule(%q: memref<1x4x?x64xbf16>) {
   // expected-error @below {{'attn.linear_attention_grad' op schedule without 'beta' must not be #attn_tile.delta_rule (was #attn_tile.delta_rule<}}
   attn.linear_attention_grad ins(%q, %q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
       outs(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>) causal
-      schedule(#attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>, chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>>)
+      schedule(#attn_tile.delta_rule<
+          pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+          chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>>)
   return
 }

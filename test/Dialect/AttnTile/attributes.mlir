@@ -702,7 +702,8 @@ func.func private @matmul() attributes {
 // CHECK-LABEL: func private @linear() attributes {
 // CHECK-SAME: a = #attn_tile.linear_multistage<chunk = 64, value_tile = 48, stages = 2, warps = 4>,
 // CHECK-SAME: b = #attn_tile.linear_multistage<chunk = 128, value_tile = 64, stages = 1, warps = 8, split_work_items = 264>,
-// CHECK-SAME: c = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, local_stages = 1, rows_ahead = true, split_work_items = 264>}
+// CHECK-SAME: c = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, local_stages = 1,
+// CHECK-SAME:     rows_ahead = true, split_work_items = 264>}
 func.func private @linear() attributes {
   a = #attn_tile.linear_multistage<chunk = 64, value_tile = 48, stages = 2, warps = 4>,
   b = #attn_tile.linear_multistage<chunk = 128, value_tile = 64, stages = 1, warps = 8, split_work_items = 264>,
@@ -712,51 +713,78 @@ func.func private @linear() attributes {
 // -----
 
 // CHECK-LABEL: func private @delta_rule() attributes {
-// CHECK-SAME: a = #attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>, chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>>,
-// CHECK-SAME: b = #attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>, chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>, narrow = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4>, narrow_work_items = 108>}
+// CHECK-SAME: a = #attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+// CHECK-SAME: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>>,
+// CHECK-SAME: b = #attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+// CHECK-SAME: chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+// CHECK-SAME: narrow = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4>, narrow_work_items = 108>}
 func.func private @delta_rule() attributes {
-  a = #attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>, chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>>,
-  b = #attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>, chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>, narrow = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4>, narrow_work_items = 108>}
+  a = #attn_tile.delta_rule<
+      pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+      chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>>,
+  b = #attn_tile.delta_rule<
+      pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+      chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+      narrow = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4>, narrow_work_items = 108>}
 
 // -----
 
 // expected-error @below {{'pairs' must be #attn_tile.linear_multistage with chunks of 64 and 4 warps (was #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>)}}
-func.func private @a() attributes {a = #attn_tile.delta_rule<pairs = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>, chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>>}
+func.func private @a() attributes {a = #attn_tile.delta_rule<
+    pairs = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>,
+    chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>>}
 
 // -----
 
 // expected-error @below {{'pairs' must be #attn_tile.linear_multistage with chunks of 64 and 4 warps (was #attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 2>)}}
-func.func private @a() attributes {a = #attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 2>, chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>>}
+func.func private @a() attributes {a = #attn_tile.delta_rule<
+    pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 2>,
+    chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>>}
 
 // -----
 
 // expected-error @below {{'chunks' must be #attn_tile.linear_multistage with 4 warps, or #attn_tile.linear_warp_specialized, and have chunks of 64 (was #attn_tile.scalar)}}
-func.func private @a() attributes {a = #attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>, chunks = #attn_tile.scalar>}
+func.func private @a() attributes {a = #attn_tile.delta_rule<
+    pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+    chunks = #attn_tile.scalar>}
 
 // -----
 
 // expected-error @below {{'chunks' must be #attn_tile.linear_multistage with 4 warps, or #attn_tile.linear_warp_specialized, and have chunks of 64 (was #attn_tile.linear_warp_specialized<chunk = 128, value_tile = 64, stages = 2>)}}
-func.func private @a() attributes {a = #attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>, chunks = #attn_tile.linear_warp_specialized<chunk = 128, value_tile = 64, stages = 2>>}
+func.func private @a() attributes {a = #attn_tile.delta_rule<
+    pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+    chunks = #attn_tile.linear_warp_specialized<chunk = 128, value_tile = 64, stages = 2>>}
 
 // -----
 
 // expected-error @below {{'narrow' must be #attn_tile.linear_multistage with 4 warps, or #attn_tile.linear_warp_specialized, and have chunks of 64 (was #attn_tile.scalar)}}
-func.func private @a() attributes {a = #attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>, chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>, narrow = #attn_tile.scalar, narrow_work_items = 1>}
+func.func private @a() attributes {a = #attn_tile.delta_rule<
+    pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+    chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+    narrow = #attn_tile.scalar, narrow_work_items = 1>}
 
 // -----
 
 // expected-error @below {{'narrow_work_items' must be positive (was 0)}}
-func.func private @a() attributes {a = #attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>, chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>, narrow = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4>>}
+func.func private @a() attributes {a = #attn_tile.delta_rule<
+    pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+    chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+    narrow = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4>>}
 
 // -----
 
 // expected-error @below {{'narrow_work_items' needs 'narrow'}}
-func.func private @a() attributes {a = #attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>, chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>, narrow_work_items = 1>}
+func.func private @a() attributes {a = #attn_tile.delta_rule<
+    pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+    chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>, narrow_work_items = 1>}
 
 // -----
 
 // expected-error @below {{'value_tile' of 'narrow' must be less than that of 'chunks' (expected less than 64, was 64)}}
-func.func private @a() attributes {a = #attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>, chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>, narrow = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>, narrow_work_items = 1>}
+func.func private @a() attributes {a = #attn_tile.delta_rule<
+    pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+    chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+    narrow = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>, narrow_work_items = 1>}
 
 // -----
 

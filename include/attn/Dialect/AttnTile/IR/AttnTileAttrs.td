@@ -561,12 +561,12 @@ def AttnTile_LinearWarpSpecializedAttr : AttnTile_Attr<
   let summary = "linear attention by a producer and consumer warpgroups";
   let description = [{
     Strategy of `attn.linear_attention` and its gradient for GPUs with asynchronous
-    MMAs and bulk copies; with the delta rule, a part of `#attn_tile.delta_rule`. As with `#attn_tile.linear_multistage`,
-    a work item computes `value_tile` columns of the values of a head, chunk after
-    chunk, with its columns of the state in registers. A producer copies tiles to pipes
-    of `stages` stages. A consumer warpgroup has 64 tokens of a chunk, and as many rows
-    of every `chunk` rows of the state. `local_stages` and `split_work_items` are as
-    there.
+    MMAs and bulk copies; with the delta rule, a part of `#attn_tile.delta_rule`. As with
+    `#attn_tile.linear_multistage`, a work item computes `value_tile` columns of the
+    values of a head, chunk after chunk, with its columns of the state in registers. A
+    producer copies tiles to pipes of `stages` stages. A consumer warpgroup has 64 tokens
+    of a chunk, and as many rows of every `chunk` rows of the state. `local_stages` and
+    `split_work_items` are as there.
 
     With `rows_ahead`, row values and scalars, such as log-decays, are loaded to
     registers one chunk ahead.
