@@ -570,9 +570,11 @@ def read_linear_rows(path):
     return {case: rows for case, rows in cases.items() if OURS in rows}
 
 
-def name_linear(mode, heads):
+def name_linear(mode, kind, heads):
     """What rows of linear attention measure."""
-    return f"Linear attention{' of one head' if heads == 1 else ''}, {LINEAR_MODES[mode].lower()}"
+    name = {"plain": "Linear attention", "delta": "Delta rule", "gated": "Delta rule"}.get(kind)
+    name = name or "Linear attention with decays"
+    return f"{name}{' of one head' if heads == 1 else ''}, {LINEAR_MODES[mode].lower()}"
 
 
 def linear_table(cases):
@@ -744,9 +746,9 @@ def compare_others(tables):
         for op in order_ops(rows.keys() & SERVING_PEERS.keys()):
             add(SERVING_SUITES[suite], device, case, SERVING_PEERS[op], rows[op], [rows[OURS]])
     for (device, mode, heads, kind, dim, batch, length), rows in linear_rows.items():
-        case = f"{LINEAR_KINDS[kind]}, batch {batch}, length {length}, head dimension {dim}"
+        case = f"{LINEAR_KINDS[kind]}, {batch} x {length}, head dimension {dim}"
         for op in order_ops(rows.keys() & LINEAR_PEERS.keys()):
-            add(name_linear(mode, heads), device, case, LINEAR_PEERS[op], rows[op], [rows[OURS]])
+            add(name_linear(mode, kind, heads), device, case, LINEAR_PEERS[op], rows[op], [rows[OURS]])
     return ratios
 
 

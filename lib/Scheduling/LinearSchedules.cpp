@@ -153,9 +153,9 @@ static ScheduleAttrInterface getWarpSpecialized(MLIRContext *context,
   parameters.valueTile = form.getValueTile();
   // Scores of long chunks and terms of log-decays' gradients are in registers
   // besides the state.
-  constexpr int64_t shortChunk = 64, rowsOfMma = 16;
+  constexpr int64_t shortChunk = 64, unit = 16;
   if (form.hasDecayGradient && form.chunk > shortChunk)
-    parameters.valueTile = std::max(parameters.valueTile / 2, rowsOfMma);
+    parameters.valueTile = llvm::alignTo(parameters.valueTile / 2, unit);
   parameters.stages = countStages(countLinear(form, parameters.valueTile,
                                               /*hasProducer=*/true),
                                   localStages, form, maxStages, device);

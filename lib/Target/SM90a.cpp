@@ -662,7 +662,7 @@ SM90aTarget::emitLocalStore(OpBuilder &builder, attn_tile::LocalStoreOp op,
   BufferType type = op.getBuffer().getType();
   int64_t firstColumn = op.getFirstColumn();
   int64_t columns = cast<VectorType>(op.getTile().getType()).getDimSize(1);
-  int64_t rowsOfStep = position.numThreads / warpgroupThreads * warpgroupRows;
+  int64_t rowsOfStep = getRowsOfStep(position);
   if (type.getShape()[0] % rowsOfStep != 0)
     return op.emitOpError("tile must have a multiple of 64 rows for each "
                           "warpgroup to be stored to shared memory on sm_90a "

@@ -77,6 +77,16 @@ func.func @decay_grad(%q: memref<?x4x?x128xbf16>, %g: memref<?x4x?xf32>) {
   return
 }
 
+// Half of 48 columns is rounded to what MMAs have.
+// CHECK-LABEL: func @decay_grad_of_48(
+// SM90: schedule(#attn_tile.linear_warp_specialized<chunk = 128, value_tile = 32,
+func.func @decay_grad_of_48(%q: memref<?x4x?x48xbf16>, %g: memref<?x4x?xf32>) {
+  attn.linear_attention_grad ins(%q, %q, %q, %q : memref<?x4x?x48xbf16>, memref<?x4x?x48xbf16>, memref<?x4x?x48xbf16>, memref<?x4x?x48xbf16>)
+      outs(%q, %q, %q : memref<?x4x?x48xbf16>, memref<?x4x?x48xbf16>, memref<?x4x?x48xbf16>)
+      log_decay(%g : memref<?x4x?xf32>) dlog_decay(%g : memref<?x4x?xf32>) causal chunk(128)
+  return
+}
+
 // The delta rule cannot split chunks: narrow tiles serve few heads. A producer of sm_90a copies two chunks ahead where
 // three stages fit; where all warps copy, they copy one ahead.
 // CHECK-LABEL: func @delta(

@@ -370,7 +370,7 @@ def test_linear(project):
     assert "| a decay of each token | 8 | 2 x 64 | 0.100 | 2000 GB/s | 0.250 (2.50x) | 2026-01-02 |" in page
     assert "Gradients, 1 head, GPU:" in page
     assert "| delta rule, a decay of each token | 8 | 1 x 64 | 0.500 | 100 GB/s |  | 2026-01-02 |" in page
-    assert "| Linear attention, forward, GPU | 1 | fla-core | 2.50 | 2.50 | 2.50 |" in page
+    assert "| Linear attention with decays, forward, GPU | 1 | fla-core | 2.50 | 2.50 | 2.50 |" in page
 
 
 @pytest.mark.parametrize("change, message", [({"gbytes": 0}, "'gbytes' must be positive"),

@@ -248,21 +248,21 @@ Value OutputKernelWriter::loadTerms(Value source, ArrayRef<int64_t> shape,
   return b.load(shape, source, indices, chunk.position, at.numChunks);
 }
 
-/// Loads the rows that the rows of a tile are multiplied with; null if
-/// log-decays have no gradient.
+/// Loads the rows that the rows of a tile are multiplied with.
 Value OutputKernelWriter::loadTermRows(const WorkItem &at, const Chunk &chunk) {
-  if (!terms.rows)
-    return {};
   return loadTerms(terms.rows, {chunkTokens, valueDim},
                    {at.batch, at.head, chunk.firstToken, at.column}, at, chunk);
 }
 
 /// Stores the dot product of each row of a tile, which has no scale yet, with
-/// the other row.
+/// the other row. Rows that no producer copies, null ones, are loaded here, so
+/// that they take no registers before.
 void OutputKernelWriter::storeRowTerms(const WorkItem &at, const Chunk &chunk,
                                        Value tile, Value rows, Value dest) {
   if (!dest)
     return;
+  if (!rows)
+    rows = loadTermRows(at, chunk);
   attn_tile::StoreOp::create(
       b, sumRows(multiply(mul(tile, b.extend(rows)), form.scale)), dest,
       ValueRange{at.tile, at.batch, at.head, chunk.firstToken});
@@ -296,7 +296,9 @@ Value OutputKernelWriter::writeCausalChunk(const WorkItem &at,
     columns = loadColumnSums(at, chunk);
   }
   Value queries = loadQueries(query, at, chunk), keys = loadKeys(at, chunk);
-  Value values = loadValues(at, chunk), termRows = loadTermRows(at, chunk);
+  Value values = loadValues(at, chunk), termRows;
+  if (terms.rows && !form.schedule.multipliesByWarps())
+    termRows = loadTermRows(at, chunk);
   Value scores = b.contract(queries, keys, zeros({chunkTokens, chunkTokens}),
                             ContractForm::TransposedRhs);
   if (cumulative)

@@ -1241,11 +1241,17 @@ attn_tile.kernel @has_rows(%n: index, %x: i32, %m: memref<4xi32>)
 // A warpgroup stores and reads a tile of 128 rows in two steps of 64, one behind the other in each block of columns.
 
 // CHECK-LABEL: llvm.func @two_steps_of_rows
-// CHECK-COUNT-8: stmatrix
+// CHECK-COUNT-4: stmatrix
+// CHECK: %[[STEP:.*]] = llvm.mlir.constant(8192 : i32)
+// CHECK-NEXT: arith.addi %{{.*}}, %[[STEP]]
+// CHECK-COUNT-4: stmatrix
 // CHECK-NOT: stmatrix
 // CHECK: fence.proxy.async
 // CHECK: bar.sync
-// CHECK-COUNT-8: ldmatrix
+// CHECK-COUNT-4: ldmatrix
+// CHECK: %[[NEXT:.*]] = llvm.mlir.constant(8192 : i32)
+// CHECK-NEXT: arith.addi %{{.*}}, %[[NEXT]]
+// CHECK-COUNT-4: ldmatrix
 // CHECK-NOT: ldmatrix
 attn_tile.kernel @two_steps_of_rows(%n: index, %out: memref<?x64xbf16>) attributes {layout = #attn_tile.row_blocks<warps = 4>} {
   %c0 = arith.constant 0 : index

@@ -645,19 +645,10 @@ struct LinearSchedule
                           const attn::Target &) const {
     auto schedule = cast<ScheduleAttr>(attribute);
     if (auto op = dyn_cast<attn::LinearAttentionOp>(operation))
-      return verifyForm(op, schedule);
+      return verifyChunk(op, schedule, schedule.getChunk());
     if (auto op = dyn_cast<attn::LinearAttentionGradOp>(operation))
-      return verifyForm(op, schedule);
+      return verifyChunk(op, schedule, schedule.getChunk());
     return emitWrongUse(operation, attribute, "linear attention");
-  }
-
-private:
-  template <typename OpTy>
-  static LogicalResult verifyForm(OpTy op, ScheduleAttr schedule) {
-    if (op.getBeta())
-      return op.emitOpError("cannot have schedule '")
-             << schedule << "' with 'beta', it is for #attn_tile.delta_rule";
-    return verifyChunk(op, schedule, schedule.getChunk());
   }
 };
 
@@ -700,7 +691,6 @@ struct LinearWarpSpecializedSchedule
     roles.consumers = schedule.getChunk() / warpgroupRows;
     pm.addNestedPass<KernelOp>(createAttnTileSplitRolesPass(roles));
     addCleanUp(pm);
-    pm.addNestedPass<KernelOp>(createAttnTilePipelineMmaPass());
     pm.addPass(createAttnTileUseTensorMapsPass());
   }
 };
@@ -738,23 +728,14 @@ struct DeltaRuleSchedule
                               attn::KernelScheduleKind::WarpSpecialized)))
         return failure();
     if (auto op = dyn_cast<attn::LinearAttentionOp>(operation))
-      return verifyForm(op, schedule);
+      return verifyChunk(op, schedule, getQueryTile(schedule));
     if (auto op = dyn_cast<attn::LinearAttentionGradOp>(operation))
-      return verifyForm(op, schedule);
+      return verifyChunk(op, schedule, getQueryTile(schedule));
     return emitWrongUse(operation, attribute, "linear attention");
   }
 
   void buildKernelPipeline(Attribute schedule, OpPassManager &pm) const {
     getPairs(schedule).buildKernelPipeline(pm);
-  }
-
-private:
-  template <typename OpTy>
-  static LogicalResult verifyForm(OpTy op, DeltaRuleAttr schedule) {
-    if (op.getBeta())
-      return verifyChunk(op, schedule, schedule.getPairs().getQueryTile());
-    return op.emitOpError("cannot have schedule '")
-           << schedule << "' without 'beta'";
   }
 };
 
