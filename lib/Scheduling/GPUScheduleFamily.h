@@ -34,18 +34,13 @@ struct GPUScheduleFamily : ScheduleFamily {
   ScheduleAttrInterface getMerge(MLIRContext *context) const override;
 
 protected:
+  /// Whether kernels have a producer and consumers.
+  virtual bool hasProducer() const { return false; }
   /// Capacities of tiles of 256 threads with `tileRegisters` registers each for
   /// them.
   static TileCapacities getRegisterTileCapacities(const DeviceFigures &device,
                                                   int64_t tileRegisters);
 };
-
-/// The schedule of linear attention, or of its gradient, on a GPU whose kernels
-/// have a producer and consumers.
-ScheduleAttrInterface getLinearWithProducer(LinearAttentionOp op,
-                                            const DeviceModel &device);
-ScheduleAttrInterface getLinearWithProducer(LinearAttentionGradOp op,
-                                            const DeviceModel &device);
 
 } // namespace mlir::attn
 

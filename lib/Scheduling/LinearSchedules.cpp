@@ -257,21 +257,11 @@ static ScheduleAttrInterface choose(OpTy op, const DeviceModel &device,
 ScheduleAttrInterface
 GPUScheduleFamily::getLinear(LinearAttentionOp op,
                              const DeviceModel &device) const {
-  return choose(op, device, /*hasProducer=*/false);
+  return choose(op, device, hasProducer());
 }
 
 ScheduleAttrInterface
 GPUScheduleFamily::getLinear(LinearAttentionGradOp op,
                              const DeviceModel &device) const {
-  return choose(op, device, /*hasProducer=*/false);
-}
-
-ScheduleAttrInterface attn::getLinearWithProducer(LinearAttentionOp op,
-                                                  const DeviceModel &device) {
-  return choose(op, device, /*hasProducer=*/true);
-}
-
-ScheduleAttrInterface attn::getLinearWithProducer(LinearAttentionGradOp op,
-                                                  const DeviceModel &device) {
-  return choose(op, device, /*hasProducer=*/true);
+  return choose(op, device, hasProducer());
 }

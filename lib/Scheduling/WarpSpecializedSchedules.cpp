@@ -744,14 +744,9 @@ struct WarpSpecializedFamily : GPUScheduleFamily {
                                   const DeviceModel &device) const override {
     return getMatmulSchedule(op, device);
   }
-  ScheduleAttrInterface getLinear(LinearAttentionOp op,
-                                  const DeviceModel &device) const override {
-    return getLinearWithProducer(op, device);
-  }
-  ScheduleAttrInterface getLinear(LinearAttentionGradOp op,
-                                  const DeviceModel &device) const override {
-    return getLinearWithProducer(op, device);
-  }
+
+protected:
+  bool hasProducer() const override { return true; }
 };
 } // namespace
 
