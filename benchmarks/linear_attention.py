@@ -6,8 +6,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Times causal linear attention without decay, with a decay of each head or token, and with the delta rule (without and
-with a decay of each token), and the gradients of each, next to fla-core.
+"""Times causal linear attention without decay, with a decay of each head, token or key element, and with the delta rule
+(without decay, with one of each token or key element), and the gradients of each, next to fla-core.
 
     linear_attention.py --compile build/bin/attn-compile --artifacts DIR
     linear_attention.py --artifacts DIR --runtime libattn_runtime.so --out benchmarks/results/linear.jsonl
@@ -27,8 +27,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import harness  # noqa: E402
 
 DIMS = (64, 128)
-# Linear attention, with decays; DeltaNet and gated DeltaNet.
-KINDS = ("plain", "head", "token", "delta", "gated")
+# Linear attention, with decays; DeltaNet, gated DeltaNet and Kimi delta attention.
+KINDS = ("plain", "head", "token", "element", "delta", "gated", "kimi")
 MODES = ("fwd", "bwd")
 # Heads, batch entries and length.
 CASES = ((16, 8, 4096), (16, 4, 8192), (16, 1, 32768), (16, 1, 65536), (16, 1, 131072), (1, 1, 262144))
@@ -41,23 +41,24 @@ CHECKED_TOKENS = 1024
 
 
 def get_decay(kind):
-    return {"head": "head", "token": "token", "gated": "token"}.get(kind, "")
+    return {"gated": "token", "kimi": "element", "plain": "", "delta": ""}.get(kind, kind)
 
 
 def has_beta(kind):
-    return kind in ("delta", "gated")
+    return kind in ("delta", "gated", "kimi")
 
 
 def make_gradient(heads, dim, kind):
     """The module of a gradient of all inputs."""
     rows, tokens = f"tensor<?x{heads}x?x{dim}xbf16>", f"tensor<?x{heads}x?xf32>"
     decay = get_decay(kind)
-    extra = {"log_decay": f"tensor<{heads}xf32>" if decay == "head" else tokens} if decay else {}
+    elements = f"tensor<?x{heads}x?x{dim}xf32>"
+    extra = {"log_decay": {"head": f"tensor<{heads}xf32>", "token": tokens, "element": elements}[decay]} if decay else {}
     extra.update({"beta": tokens} if has_beta(kind) else {})
     # Decays of heads are constants of models.
     given = {"query": rows, "key": rows, "value": rows, "dout": rows, **extra}
     made = {"dquery": rows, "dkey": rows, "dvalue": rows}
-    made.update({f"d{name}": tokens for name in extra if decay != "head"})
+    made.update({f"d{name}": type for name, type in extra.items() if decay != "head"})
     arguments = ", ".join(f"%{name}: {type}" for name, type in {**given, **made}.items())
     clauses = [f"{name}(%{name} : {type})" for name, type in [*list(given.items())[4:], *list(made.items())[3:]]]
     results = ", ".join(made.values())
@@ -93,6 +94,7 @@ def make_inputs(torch, batch, length, heads, dim, kind):
     inputs["key"] = torch.nn.functional.normalize(inputs["key"].float(), dim=-1).to(torch.bfloat16)
     if get_decay(kind):
         shape = (heads,) if kind == "head" else (batch, length, heads)
+        shape += (dim,) * (get_decay(kind) == "element")
         inputs["log_decay"] = torch.nn.functional.logsigmoid(normal(*shape) + 4)
     if has_beta(kind):
         inputs["beta"] = normal(batch, length, heads).sigmoid()
@@ -109,9 +111,11 @@ def check_delta_rule(torch, inputs, out):
     length, head = min(CHECKED_TOKENS, out.shape[1]), out.shape[2] - 1
     q, k, v, beta = (inputs[name][:, :length, head].double() for name in ("query", "key", "value", "beta"))
     decays = inputs["log_decay"][:, :length, head].double().exp() if "log_decay" in inputs else torch.ones_like(beta)
+    # Of elements, or one for all of them.
+    decays = decays.reshape(len(q), length, -1, 1)
     state, rows = q.new_zeros(len(q), q.shape[2], v.shape[2]), []
     for t in range(length):
-        state = state * decays[:, t, None, None]
+        state = state * decays[:, t]
         update = beta[:, t, None] * (v[:, t] - torch.einsum("bkv,bk->bv", state, k[:, t]))
         state = torch.baddbmm(state, k[:, t, :, None], update[:, None])
         rows.append(torch.einsum("bkv,bk->bv", state, q[:, t]) / math.sqrt(q.shape[2]))
@@ -131,12 +135,13 @@ def check(torch, inputs, out, count=16):
     for number in range(count):
         b, h, i = (torch.randint(limit, (1,), generator=generator).item() for limit in (batch, heads, length))
         i = (0, length - 1, i)[min(number, 2)]
-        scores = k[b, : i + 1, h].double() @ q[b, i, h].double() / math.sqrt(dim)
+        products = k[b, : i + 1, h].double() * q[b, i, h].double() / math.sqrt(dim)
         if "log_decay" in inputs:
             decay = inputs["log_decay"].double()
             sums = (decay[h] * torch.arange(1, i + 2, device=q.device) if decay.dim() == 1
                     else decay[b, : i + 1, h].cumsum(0))  # fmt: skip
-            scores = scores * (sums[-1] - sums).exp()
+            products = products * (sums[-1] - sums).exp().reshape(i + 1, -1)
+        scores = products.sum(-1)
         expected.append(scores @ v[b, : i + 1, h].double())
         actual.append(out[b, i, h].double())
     return find_error(torch, torch.stack(actual), torch.stack(expected))
@@ -147,6 +152,8 @@ def import_fla(kind):
     try:
         from fla.ops.delta_rule import chunk_delta_rule
         from fla.ops.gated_delta_rule import chunk_gated_delta_rule
+        from fla.ops.gla import chunk_gla
+        from fla.ops.kda import chunk_kda
         from fla.ops.linear_attn import chunk_linear_attn
         from fla.ops.simple_gla import chunk_simple_gla
     except ImportError as error:
@@ -156,8 +163,10 @@ def import_fla(kind):
         "plain": lambda q, k, v: chunk_linear_attn(q, k, v, normalize=False)[0],
         "head": lambda q, k, v, log_decay: chunk_simple_gla(q, k, v, g_gamma=log_decay)[0],
         "token": lambda q, k, v, log_decay: chunk_simple_gla(q, k, v, g=log_decay)[0],
+        "element": lambda q, k, v, log_decay: chunk_gla(q, k, v, log_decay)[0],
         "delta": lambda q, k, v, beta: chunk_delta_rule(q, k, v, beta)[0],
         "gated": lambda q, k, v, log_decay, beta: chunk_gated_delta_rule(q, k, v, log_decay, beta)[0],
+        "kimi": lambda q, k, v, log_decay, beta: chunk_kda(q, k, v, log_decay, beta)[0],
     }[kind]
 
 
@@ -182,7 +191,8 @@ def prepare_attn(torch, function, inputs, mode, dout):
         filled = [torch.full_like(dout, math.nan)]
     else:
         filled = [torch.full_like(tensor, math.nan) for tensor in inputs.values()][:3]
-        filled += [torch.full_like(tensor, math.nan) for tensor in list(arguments.values())[3:] if tensor.dim() > 1]
+        filled += [torch.full_like(inputs[name] if tensor.dim() == 4 else tensor, math.nan)
+                   for name, tensor in list(arguments.items())[3:] if tensor.dim() > 1]  # fmt: skip
         arguments = {**dict(list(arguments.items())[:3]), "dout": order(dout), **arguments}
     run = function.bind(*arguments.values(), *map(order, filled), stream=harness.get_stream(torch))
     return run, filled

@@ -336,24 +336,17 @@ LogicalResult Chooser::chooseAppend(CacheAppendOp append) {
 /// its gradient.
 template <typename OpTy>
 static LogicalResult verifyLinear(OpTy op, const Target &target) {
-  auto emitOnlyHost = [&](StringRef with) {
-    return op.emitOpError("has no kernels for ")
-           << target.getName() << " with " << with
-           << ": its only target is 'host'";
-  };
   Type element = getElementTypeOrSelf(op.getQuery());
   if (!element.isBF16() && !element.isF16())
     return op.emitOpError("element type on ")
            << target.getName() << " must be bf16 or f16 (was " << element
            << ")";
-  if (op.getLogDecay() &&
-      cast<ShapedType>(op.getLogDecay().getType()).getRank() == 4)
-    return emitOnlyHost("'log_decay' of each key element");
   int64_t chunk = op.getChunkOrDefault();
-  if (op.getBeta() && chunk != 64)
+  if (op.needsPairMatrices() && chunk != 64)
     return op.emitOpError("'chunk' on ")
-           << target.getName() << " with 'beta' must be 64 (was " << chunk
-           << ")";
+           << target.getName() << " with "
+           << (op.getBeta() ? "'beta'" : "'log_decay' of each key element")
+           << " must be 64 (was " << chunk << ")";
   if (chunk != 64 && chunk != 128)
     return op.emitOpError("'chunk' on ")
            << target.getName() << " must be 64 or 128 (was " << chunk << ")";

@@ -24,7 +24,8 @@ namespace {
 /// What schedules of an operation depend on.
 struct LinearAttentionForm {
   int64_t chunk, keyHeadDim, valueHeadDim, elementBytes;
-  bool isCausal, hasDecay, isGradient = false;
+  /// Decays are of tokens or heads, or of key elements.
+  bool isCausal, hasDecay, hasElementDecay, hasBeta, isGradient = false;
   /// Whether log-decays have a gradient.
   bool hasDecayGradient = false;
 
@@ -52,7 +53,9 @@ static LinearAttentionForm getForm(OpTy op) {
   form.valueHeadDim = op.getValueHeadDim();
   form.elementBytes = getElementBytes(op.getQuery());
   form.isCausal = op.getCausal();
-  form.hasDecay = bool(op.getLogDecay());
+  form.hasElementDecay = op.hasElementDecay();
+  form.hasDecay = op.getLogDecay() && !form.hasElementDecay;
+  form.hasBeta = bool(op.getBeta());
   if constexpr (std::is_same_v<OpTy, LinearAttentionGradOp>) {
     form.isGradient = true;
     form.hasDecayGradient = bool(op.getDlogDecay());
@@ -89,17 +92,20 @@ static StagedElements countLinear(const LinearAttentionForm &form,
   return {loaded, (keyDim + (form.hasDecay ? form.chunk : 0)) * columns};
 }
 
-/// What kernels of the delta rule that go through chunks stage. Besides tiles
-/// of queries, keys and values there are two matrices of pairs of tokens.
-/// Values are rounded before and after the matmul with the inverse, and once
-/// more if they are decayed.
-static StagedElements countDeltaRule(const LinearAttentionForm &form,
-                                     int64_t valueTile) {
+/// What kernels with pair matrices that go through chunks stage. Besides tiles
+/// of queries, keys and values there are scores of pairs of tokens. With the
+/// delta rule there is one matrix more, and values are rounded before and after
+/// the matmul with it, and once more if they are decayed; with decays of key
+/// elements, keys have two of them.
+static StagedElements countPairs(const LinearAttentionForm &form,
+                                 int64_t valueTile) {
   int64_t keyDim = form.getKeyDim();
   int64_t columns = getStagedColumns(form, valueTile);
-  int64_t rounded = (form.hasDecay ? 3 : 2) * form.chunk;
-  return {form.chunk * (2 * keyDim + columns + 2 * form.chunk),
-          (keyDim + rounded) * columns};
+  int64_t rows = form.hasBeta && form.hasElementDecay ? 3 : 2;
+  int64_t matrices = form.hasBeta ? 2 : 1;
+  int64_t rounded = !form.hasBeta ? 0 : form.hasDecay ? 3 : 2;
+  return {form.chunk * (rows * keyDim + columns + matrices * form.chunk),
+          (keyDim + rounded * form.chunk) * columns};
 }
 
 /// The number of stages of the loaded tiles, at most `most`: as many as shared
@@ -165,30 +171,59 @@ static ScheduleAttrInterface getWarpSpecialized(MLIRContext *context,
   return makeSchedule(context, parameters);
 }
 
-/// The schedule of the delta rule's kernels that have all chunks at once: two
-/// CTAs on an SM hide more than copies ahead, if many tiles are copied.
+/// Columns of the gradients of queries and keys, as even as units allow. With
+/// decays of key elements they leave registers for less than 64 columns, unless
+/// a target with a producer computes them without the delta rule.
+static int64_t getElementTile(const LinearAttentionForm &form,
+                              bool hasProducer) {
+  constexpr int64_t few = 48, many = 64, unit = 16;
+  int64_t most = form.hasBeta || !hasProducer ? few : many;
+  int64_t tiles = llvm::divideCeil(form.keyHeadDim, most);
+  return llvm::alignTo(llvm::divideCeil(form.keyHeadDim, tiles), unit);
+}
+
+/// The schedule of the kernels that have all chunks at once: two CTAs on an SM
+/// hide more than copies ahead, if many tiles are copied.
 static ScheduleAttrInterface getForPairs(MLIRContext *context,
                                          const LinearAttentionForm &form,
-                                         const DeviceModel &device) {
+                                         const DeviceModel &device,
+                                         bool hasProducer) {
   constexpr int64_t mostStages = 2;
   attn_tile::LinearMultistageParameters parameters = getByWarps(form);
   parameters.localStages = 1;
   parameters.rowsAhead = true;
   parameters.splitWorkItems = getWorkItemsByWarps(device);
+  if (form.isGradient && form.hasElementDecay)
+    parameters.valueTile = getElementTile(form, hasProducer);
   // The kernel of gradients has many tiles; the one of pairs alone has few.
   parameters.stages =
       form.isGradient
           ? 1
-          : countStages(countDeltaRule(form, parameters.valueTile),
+          : countStages(countPairs(form, parameters.valueTile),
                         parameters.localStages, form, mostStages, device);
   return makeSchedule(context, parameters);
 }
 
-/// The schedule of the delta rule's kernels that go through chunks, in which
-/// all warps copy and multiply, with `valueTile` columns. Copies ahead matter
-/// more than a second CTA on an SM, unless there are two work items for each
-/// SM. The kernels of the gradient load tiles to registers, which large states
-/// do not leave with copies ahead.
+/// The schedule of the kernels that compute decays of key elements by levels.
+/// Columns leave registers for scores of queries and of keys.
+static ScheduleAttrInterface getForLevels(MLIRContext *context,
+                                          const LinearAttentionForm &form,
+                                          const DeviceModel &device) {
+  constexpr int64_t columns = 16;
+  attn_tile::LinearMultistageParameters parameters = getByWarps(form);
+  parameters.valueTile = columns;
+  parameters.stages = 1;
+  parameters.localStages = 1;
+  parameters.rowsAhead = true;
+  parameters.splitWorkItems = getWorkItemsByWarps(device);
+  return makeSchedule(context, parameters);
+}
+
+/// The schedule of the kernels with pair matrices that go through chunks, in
+/// which all warps copy and multiply, with `valueTile` columns. Copies ahead
+/// matter more than a second CTA on an SM, unless there are two work items for
+/// each SM. The kernels of the gradient load tiles to registers, which large
+/// states do not leave with copies ahead.
 static ScheduleAttrInterface getChunksByWarps(MLIRContext *context,
                                               const LinearAttentionForm &form,
                                               int64_t valueTile,
@@ -200,8 +235,8 @@ static ScheduleAttrInterface getChunksByWarps(MLIRContext *context,
   parameters.localStages = 1;
   parameters.rowsAhead = true;
   parameters.stages =
-      countStages(countDeltaRule(form, form.getValueTile()),
-                  parameters.localStages, form, mostStages, device);
+      countStages(countPairs(form, form.getValueTile()), parameters.localStages,
+                  form, mostStages, device);
   int64_t stateRegisters =
       form.getKeyDim() * valueTile / (parameters.warps * threadsOfWarp);
   if (form.isGradient && stateRegisters > maxStateRegisters)
@@ -219,22 +254,24 @@ getChunksWithProducer(MLIRContext *context, const LinearAttentionForm &form,
   parameters.valueTile = valueTile;
   parameters.localStages = localStages;
   parameters.rowsAhead = true;
-  parameters.stages = countStages(countDeltaRule(form, valueTile), localStages,
+  parameters.stages = countStages(countPairs(form, valueTile), localStages,
                                   form, mostStages, device);
   return makeSchedule(context, parameters);
 }
 
-/// The schedule of the delta rule. Where heads are few, tiles are narrow, since
-/// no work items can split the chunks of a head.
-static ScheduleAttrInterface getDeltaRule(MLIRContext *context,
+/// The schedule of kernels with pair matrices. Where heads are few, tiles are
+/// narrow, since no work items can split the chunks of a head.
+static ScheduleAttrInterface getWithPairs(MLIRContext *context,
                                           const LinearAttentionForm &form,
                                           const DeviceModel &device,
                                           bool hasProducer) {
   constexpr int64_t narrowTile = 16;
   auto getChunks = hasProducer ? getChunksWithProducer : getChunksByWarps;
   int64_t valueTile = form.getValueTile();
-  attn_tile::DeltaRuleParameters parameters;
-  parameters.pairs = getForPairs(context, form, device);
+  attn_tile::LinearPairsParameters parameters;
+  parameters.pairs = getForPairs(context, form, device, hasProducer);
+  if (form.hasElementDecay)
+    parameters.levels = getForLevels(context, form, device);
   parameters.chunks = getChunks(context, form, valueTile, device);
   if (valueTile > narrowTile) {
     parameters.narrow = getChunks(context, form, narrowTile, device);
@@ -248,8 +285,8 @@ static ScheduleAttrInterface choose(OpTy op, const DeviceModel &device,
                                     bool hasProducer) {
   LinearAttentionForm form = getForm(op);
   MLIRContext *context = op.getContext();
-  if (op.getBeta())
-    return getDeltaRule(context, form, device, hasProducer);
+  if (op.needsPairMatrices())
+    return getWithPairs(context, form, device, hasProducer);
   auto get = hasProducer ? getWarpSpecialized : getMultistage;
   return get(context, form, device);
 }

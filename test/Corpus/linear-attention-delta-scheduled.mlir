@@ -8,7 +8,7 @@
 func.func @attention(%query: !q, %key: !q, %value: !q, %decay: tensor<2xf32>, %beta: !rows, %out: !q) -> !q {
   %0 = attn.linear_attention ins(%query, %key, %value : !q, !q, !q) outs(%out : !q)
       log_decay(%decay : tensor<2xf32>) beta(%beta : !rows) causal
-      schedule(#attn_tile.delta_rule<
+      schedule(#attn_tile.linear_pairs<
           pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 2, warps = 4, local_stages = 2, rows_ahead = true, split_work_items = 132>,
           chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 4, local_stages = 2, rows_ahead = true>,
           narrow = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4, local_stages = 2, rows_ahead = true>,

@@ -229,9 +229,9 @@ func.func @linear_delta_rule(%q: memref<1x4x?x64xbf16>, %b: memref<1x4x?xf32>) {
 // -----
 
 func.func @linear_key_elements(%q: memref<1x4x?x64xbf16>, %g: memref<1x4x?x64xf32>) {
-  // expected-error @below {{'attn.linear_attention' op has no kernels for sm_90a with 'log_decay' of each key element: its only target is 'host'}}
+  // expected-error @below {{'attn.linear_attention' op 'chunk' on sm_90a with 'log_decay' of each key element must be 64 (was 128)}}
   attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
-      outs(%q : memref<1x4x?x64xbf16>) log_decay(%g : memref<1x4x?x64xf32>) causal
+      outs(%q : memref<1x4x?x64xbf16>) log_decay(%g : memref<1x4x?x64xf32>) causal chunk(128)
   return
 }
 
@@ -313,7 +313,7 @@ func.func @linear_warps(%q: memref<1x4x?x64xbf16>) {
 // -----
 
 func.func @delta_rule_by_warps(%q: memref<1x4x?x64xbf16>, %b: memref<1x4x?xf32>) {
-  // expected-error @below {{'attn.linear_attention' op schedule on sm_90a must be like #attn_tile.delta_rule<}}
+  // expected-error @below {{'attn.linear_attention' op schedule on sm_90a must be like #attn_tile.linear_pairs<}}
   attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
       outs(%q : memref<1x4x?x64xbf16>) beta(%b : memref<1x4x?xf32>) causal
       schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>)
@@ -326,7 +326,7 @@ func.func @no_delta_rule(%q: memref<1x4x?x64xbf16>) {
   // expected-error @below {{'attn.linear_attention' op schedule on sm_90a must be like #attn_tile.linear_warp_specialized<}}
   attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
       outs(%q : memref<1x4x?x64xbf16>) causal
-      schedule(#attn_tile.delta_rule<
+      schedule(#attn_tile.linear_pairs<
           pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
           chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>>)
   return
@@ -335,9 +335,9 @@ func.func @no_delta_rule(%q: memref<1x4x?x64xbf16>) {
 // -----
 
 func.func @delta_rule_of_attention(%q: memref<1x4x?x64xbf16>) {
-  // expected-error @below {{'attn.attention' op cannot have schedule '#attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>, chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>>', it is for linear attention}}
+  // expected-error @below {{'attn.attention' op cannot have schedule '#attn_tile.linear_pairs<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>, chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>>', it is for linear attention}}
   attn.attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
-      outs(%q : memref<1x4x?x64xbf16>) schedule(#attn_tile.delta_rule<
+      outs(%q : memref<1x4x?x64xbf16>) schedule(#attn_tile.linear_pairs<
           pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
           chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>>)
   return

@@ -360,7 +360,7 @@ def test_description_errors():
     "change, message",
     [
         (dict(beta=True, chunk=128), r"'chunk' on {target} with 'beta' must be 64 \(was 128\)"),
-        (dict(decay="element"), "has no kernels for {target} with 'log_decay' of each key element"),
+        (dict(decay="element", chunk=128), r"'chunk' on {target} with 'log_decay' of each key element must be 64"),
         (dict(dtype="f32"), "element type on {target} must be bf16 or f16"),
         (dict(chunk=16), r"'chunk' on {target} must be 64 or 128 \(was 16\)"),
         (dict(key_dim=68), r"head dim of 'key' on {target} must be a multiple of 8 and at most 256 \(was 68\)"),

@@ -335,6 +335,23 @@ inline SmallVector<Value> unpackPairs(OpBuilder &builder, Location loc,
   return results;
 }
 
+/// The words of pairs of 16-bit values.
+inline SmallVector<Value> packPairs(OpBuilder &builder, Location loc,
+                                    Type element, ValueRange values) {
+  SmallVector<Value> words;
+  auto halves = VectorType::get(2, element);
+  for (size_t first = 0; first < values.size(); first += 2) {
+    Value pair = LLVM::PoisonOp::create(builder, loc, halves);
+    for (int half : {0, 1})
+      pair = LLVM::InsertElementOp::create(builder, loc, pair,
+                                           values[first + half],
+                                           createI32(builder, loc, half));
+    words.push_back(
+        LLVM::BitcastOp::create(builder, loc, builder.getI32Type(), pair));
+  }
+  return words;
+}
+
 /// Rounds two f32 values to a word whose lower half is the first one.
 inline Value roundPair(OpBuilder &builder, Location loc, Type element,
                        Value first, Value second) {

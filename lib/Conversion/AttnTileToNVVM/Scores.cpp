@@ -161,16 +161,21 @@ struct MapLowering : public KernelPattern<MapOp> {
     TilePositions positions(rewriter, op, type, context);
     Block &body = op.getBody().front();
     ElementLoop loop = positions.getLoop();
-    if (loop.isWorthwhile(countOperations(op.getBody()))) {
-      rewriter.replaceOpWithMultiple(
-          op, SmallVector<SmallVector<Value>>{
-                  emitInLoop(rewriter, op, adaptor, positions, loop)});
+    auto replace = [&](SmallVector<Value> elements) {
+      if (context.isPacked(type))
+        elements =
+            packPairs(rewriter, op.getLoc(), type.getElementType(), elements);
+      rewriter.replaceOpWithMultiple(op,
+                                     SmallVector<SmallVector<Value>>{elements});
       return success();
-    }
+    };
+    if (loop.isWorthwhile(countOperations(op.getBody())))
+      return replace(emitInLoop(rewriter, op, adaptor, positions, loop));
     RegionEmitter emitter(rewriter, body, rows, columns);
     ArrayRef<BlockArgument> arguments = body.getArguments();
     for (ValueRange source : adaptor.getSources()) {
-      emitter.setElements(arguments.front(), source);
+      emitter.setElements(arguments.front(),
+                          getElements(rewriter, op, type, source));
       arguments = arguments.drop_front();
     }
     positions.setArguments(emitter, arguments.take_front(4), op);
@@ -180,19 +185,22 @@ struct MapLowering : public KernelPattern<MapOp> {
       auto tileType = cast<VectorType>(tile);
       if (tileType.getRank() == 1)
         emitter.setRows(argument, registers);
-      else if (context.isPacked(tileType))
-        emitter.setElements(argument,
-                            unpackPairs(rewriter, op.getLoc(),
-                                        tileType.getElementType(), registers));
       else
-        emitter.setElements(argument, registers);
+        emitter.setElements(argument,
+                            getElements(rewriter, op, tileType, registers));
     }
-    rewriter.replaceOpWithMultiple(
-        op, SmallVector<SmallVector<Value>>{emitter.run()});
-    return success();
+    return replace(emitter.run());
   }
 
 private:
+  /// The elements of a tile, whose registers may have two of them each.
+  SmallVector<Value> getElements(OpBuilder &builder, MapOp op, VectorType tile,
+                                 ValueRange registers) const {
+    if (!context.isPacked(tile))
+      return registers;
+    return unpackPairs(builder, op.getLoc(), tile.getElementType(), registers);
+  }
+
   /// Runs a long region in a loop.
   SmallVector<Value> emitInLoop(OpBuilder &builder, MapOp op,
                                 OneToNOpAdaptor adaptor,
@@ -200,32 +208,32 @@ private:
                                 ElementLoop &loop) const {
     // The memory of each tile, and whether it has an element for each row.
     SmallVector<std::pair<Value, bool>> sources, others;
+    auto type = cast<VectorType>(op.getResult().getType());
     for (ValueRange source : adaptor.getSources())
-      sources.emplace_back(loop.store(source), false);
+      sources.emplace_back(loop.store(getElements(builder, op, type, source)),
+                           false);
     for (auto [tile, registers] :
          llvm::zip(op.getOthers().getTypes(), adaptor.getOthers())) {
       auto tileType = cast<VectorType>(tile);
-      SmallVector<Value> elements(registers);
-      if (context.isPacked(tileType))
-        elements = unpackPairs(builder, op.getLoc(), tileType.getElementType(),
-                               registers);
-      others.emplace_back(loop.store(elements), tileType.getRank() == 1);
+      others.emplace_back(
+          loop.store(getElements(builder, op, tileType, registers)),
+          tileType.getRank() == 1);
     }
     Block &body = op.getBody().front();
-    Type type = cast<VectorType>(op.getResult().getType()).getElementType();
-    return loop.emitValues(type, [&](const ElementLoop::Element &element) {
-      SmallVector<Value> arguments;
-      auto addElement = [&](std::pair<Value, bool> memory) {
-        arguments.push_back(loop.load(
-            body.getArgument(arguments.size()).getType(), memory.first,
-            memory.second ? element.row : element.number));
-      };
-      llvm::for_each(sources, addElement);
-      auto [query, key] = positions.getPair(element);
-      arguments.append({op.getBatch(), op.getHead(), query, key});
-      llvm::for_each(others, addElement);
-      return emitCopy(builder, body, arguments);
-    });
+    return loop.emitValues(
+        type.getElementType(), [&](const ElementLoop::Element &element) {
+          SmallVector<Value> arguments;
+          auto addElement = [&](std::pair<Value, bool> memory) {
+            arguments.push_back(loop.load(
+                body.getArgument(arguments.size()).getType(), memory.first,
+                memory.second ? element.row : element.number));
+          };
+          llvm::for_each(sources, addElement);
+          auto [query, key] = positions.getPair(element);
+          arguments.append({op.getBatch(), op.getHead(), query, key});
+          llvm::for_each(others, addElement);
+          return emitCopy(builder, body, arguments);
+        });
   }
 };
 

@@ -21,6 +21,9 @@ using arith::CmpIPredicate;
 /// precision in bf16 times any such decay.
 static constexpr double minFactoredSum = -32;
 
+/// The same for decays of key elements: keys are divided by them.
+static constexpr double minFactoredSumOfElements = -64;
+
 ChunkSplits attn::createSplits(OpBuilder &builder, const LinearKernelForm &form,
                                int64_t numTiles) {
   int64_t wanted = form.schedule.getSplitKvWorkItems();
@@ -60,6 +63,11 @@ void attn::deallocate(OpBuilder &builder, Location loc,
     memref::DeallocOp::create(builder, loc, buffer);
 }
 
+void attn::deallocateRows(OpBuilder &builder, Location loc, DecayedRows rows) {
+  for (Value *buffer : rows.getBuffers())
+    deallocate(builder, loc, *buffer);
+}
+
 ChunkKernelWriter::ChunkKernelWriter(OpBuilder &builder,
                                      const LinearKernelForm &form,
                                      attn_tile::KernelOp kernel,
@@ -74,6 +82,10 @@ ChunkKernelWriter::ChunkKernelWriter(OpBuilder &builder,
   key = get(form.key);
   value = get(form.value);
   cumulative = get(form.cumulative);
+  beta = get(form.beta);
+  elementDecay = get(form.elementDecay);
+  decayed = form.decayed;
+  replaceByArguments(decayed.getBuffers());
 }
 
 void ChunkKernelWriter::writeItems(Value numSplits,
@@ -134,7 +146,7 @@ ChunkKernelWriter::Chunk ChunkKernelWriter::getChunk(const WorkItem &at,
   return chunk;
 }
 
-/// Loads the totals of several chunks at once.
+/// Loads the sums of several chunks at once.
 Value ChunkKernelWriter::emitIsInRange(const WorkItem &at) {
   constexpr int64_t unrolled = 16;
   auto loop = scf::ForOp::create(b, b.index(0), at.numChunks, b.index(unrolled),
@@ -148,7 +160,7 @@ Value ChunkKernelWriter::emitIsInRange(const WorkItem &at) {
       Value position =
           arith::AddIOp::create(b, loop.getInductionVar(), b.index(i));
       position = arith::MinUIOp::create(b, position, last);
-      sums.push_back(loadTotal(at, getChunk(at, position)).whole);
+      sums.push_back(loadLeastSum(at, getChunk(at, position)));
     }
     Value least = loop.getRegionIterArg(0);
     for (Value sum : sums)
@@ -158,8 +170,9 @@ Value ChunkKernelWriter::emitIsInRange(const WorkItem &at) {
   auto predicate = form.range == DecayRange::Factored
                        ? arith::CmpFPredicate::OGE
                        : arith::CmpFPredicate::OLT;
-  return arith::CmpFOp::create(b, predicate, loop.getResult(0),
-                               b.scalar(minFactoredSum));
+  return arith::CmpFOp::create(
+      b, predicate, loop.getResult(0),
+      b.scalar(form.decayed ? minFactoredSumOfElements : minFactoredSum));
 }
 
 SmallVector<Value> ChunkKernelWriter::forChunks(
@@ -237,6 +250,22 @@ ChunkKernelWriter::Sum ChunkKernelWriter::loadColumnSums(const WorkItem &at,
                   chunk.position, at.numChunks, /*inBounds=*/true);
   };
   return {load(WholePart), load(RestPart)};
+}
+
+Value ChunkKernelWriter::loadLeastSum(const WorkItem &at, const Chunk &chunk) {
+  if (!form.decayed)
+    return loadTotal(at, chunk).whole;
+  auto element = memref::LoadOp::create(
+      b, decayed.leastSums, ValueRange{at.batch, at.head, chunk.number});
+  attn_tile::setKnownInBounds(element);
+  return element;
+}
+
+Value ChunkKernelWriter::loadChunkDecays(const WorkItem &at,
+                                         const Chunk &chunk) {
+  Value decays = b.load(keyDim, decayed.ofChunks,
+                        {at.batch, at.head, chunk.number, b.index(0)});
+  return repeat(decays, {keyDim, valueDim});
 }
 
 ChunkKernelWriter::Sum ChunkKernelWriter::loadTotal(const WorkItem &at,

@@ -14,6 +14,7 @@
 #ifndef ATTN_LIB_CONVERSION_ATTNTOATTNTILE_CHUNKKERNELWRITER_H
 #define ATTN_LIB_CONVERSION_ATTNTOATTNTILE_CHUNKKERNELWRITER_H
 
+#include "DecayedRows.h"
 #include "LinearDecayGradKernel.h"
 #include "LogDecaySums.h"
 #include "attn/Dialect/AttnTile/IR/TileProgramBuilder.h"
@@ -36,6 +37,12 @@ struct LinearKernelForm {
   /// The states before the first and after the last token; null if there are
   /// none. The cumulative log-decays are null likewise.
   Value firstState, lastState, cumulative;
+  /// With a decay of each key element, the rows times decays, and the
+  /// log-decays.
+  DecayedRows decayed;
+  Value elementDecay;
+  /// The factors of the delta rule; null without.
+  Value beta;
   bool isCausal;
   /// The factor of the output.
   double scale;
@@ -59,6 +66,15 @@ struct LinearKernelForm {
                  : 1;
   }
 
+  /// Replaces queries and keys by decayed ones, for kernels that go through the
+  /// chunks; nothing without decays of key elements.
+  void useDecayedRows() {
+    if (!decayed)
+      return;
+    query = decayed.query;
+    key = decayed.keyToEnd;
+  }
+
   /// The form of a part of `op` without its operands.
   template <typename OpTy>
   static LinearKernelForm get(OpTy op, Value cumulative) {
@@ -66,6 +82,9 @@ struct LinearKernelForm {
     form.op = op;
     form.schedule = op.getScheduleAttr();
     form.cumulative = cumulative;
+    form.beta = op.getBeta();
+    if (op.hasElementDecay())
+      form.elementDecay = op.getLogDecay();
     form.isCausal = op.getCausal();
     form.scale = op.getScaleOrDefault();
     return form;
@@ -99,6 +118,7 @@ SmallVector<Value> dropNull(ArrayRef<Value> operands);
 
 /// Deallocates buffers; null ones do not exist.
 void deallocate(OpBuilder &builder, Location loc, ArrayRef<Value> buffers);
+void deallocateRows(OpBuilder &builder, Location loc, DecayedRows rows);
 
 /// What kernels that go through chunks have in common.
 class ChunkKernelWriter {
@@ -178,6 +198,10 @@ protected:
   Sum loadRowSums(const WorkItem &at, const Chunk &chunk);
   /// The same for columns of tiles.
   Sum loadColumnSums(const WorkItem &at, const Chunk &chunk);
+  /// Loads the decays of a chunk of key elements, in the shape of the state.
+  Value loadChunkDecays(const WorkItem &at, const Chunk &chunk);
+  /// Loads the least sum of log-decays of a chunk, rounded down.
+  Value loadLeastSum(const WorkItem &at, const Chunk &chunk);
   /// Loads the sum of a chunk.
   Sum loadTotal(const WorkItem &at, const Chunk &chunk);
   /// The decay between two places of a chunk; from the beginning of the chunk
@@ -221,7 +245,8 @@ protected:
   LinearKernelForm form;
   Block *entry;
   IRMapping arguments;
-  Value key, value, cumulative;
+  Value key, value, cumulative, beta, elementDecay;
+  DecayedRows decayed;
   ChunkSplits splits;
   Type element;
   int64_t chunkTokens, keyDim, valueDim;

@@ -19,14 +19,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "LinearAttentionChunk.h"
+#include "LogDecaySums.h"
 #include "attn-runtime/attn_runtime.h"
 
 using namespace mlir;
 using namespace mlir::attn;
 using arith::CmpIPredicate;
-
-/// The smallest log-decay: its decay is the smallest normal f32.
-static constexpr double minLogDecay = -126;
 
 LinearAttentionChunk::LinearAttentionChunk(TileProgramBuilder &b,
                                            const LinearAttentionInputs &inputs,

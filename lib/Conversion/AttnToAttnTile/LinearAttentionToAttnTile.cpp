@@ -15,9 +15,9 @@
 
 #include "attn/Conversion/AttnToAttnTile/LinearAttentionToAttnTile.h"
 #include "CreateKernel.h"
-#include "DeltaRuleKernels.h"
 #include "LinearAttentionChunk.h"
 #include "LinearAttentionKernel.h"
+#include "LinearPairKernels.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/TypeUtilities.h"
 
@@ -464,13 +464,22 @@ static LogicalResult verifyPrepared(OpTy op) {
   if (!op.getScheduleAttr())
     return op.emitOpError("needs a schedule");
   bool isOnGPU = op.getScheduleAttr().getHeadDimTile() > 0;
-  bool isDeltaRule =
-      isa<attn_tile::DeltaRuleAttr>(Attribute(op.getScheduleAttr()));
-  if (isOnGPU && isDeltaRule != bool(op.getBeta()))
+  auto pairs =
+      dyn_cast<attn_tile::LinearPairsAttr>(Attribute(op.getScheduleAttr()));
+  if (isOnGPU && bool(pairs) != op.needsPairMatrices())
     return op.emitOpError("schedule ")
-           << (op.getBeta() ? "with 'beta' must" : "without 'beta' must not")
-           << " be #attn_tile.delta_rule (was "
+           << (op.getBeta()           ? "with 'beta' must"
+               : op.hasElementDecay() ? "with a decay of each key element must"
+                                      : "without 'beta' must not")
+           << " be #attn_tile.linear_pairs (was "
            << Attribute(op.getScheduleAttr()) << ")";
+  if (pairs && op.hasElementDecay() != bool(pairs.getLevels()))
+    return op.emitOpError("schedule ")
+           << (pairs.getLevels() ? "without a decay of each key element must "
+                                   "not have 'levels' (was "
+                                 : "with a decay of each key element must have "
+                                   "'levels' (was ")
+           << Attribute(pairs) << ")";
   return success();
 }
 
@@ -491,8 +500,8 @@ LogicalResult attn::lowerLinearAttentionToKernel(RewriterBase &rewriter,
   if (failed(verifyPrepared(op)))
     return failure();
   if (op.getScheduleAttr().getHeadDimTile() > 0) {
-    if (op.getBeta())
-      createDeltaRuleKernels(rewriter, op, symbols);
+    if (op.needsPairMatrices())
+      createLinearPairKernels(rewriter, op, symbols);
     else
       createLinearAttentionKernels(rewriter, op, symbols);
     return success();
@@ -530,8 +539,8 @@ LogicalResult attn::lowerLinearAttentionGradToKernel(RewriterBase &rewriter,
   if (failed(verifyPrepared(op)))
     return failure();
   if (op.getScheduleAttr().getHeadDimTile() > 0) {
-    if (op.getBeta())
-      createDeltaRuleGradKernels(rewriter, op, symbols);
+    if (op.needsPairMatrices())
+      createLinearPairGradKernels(rewriter, op, symbols);
     else
       createLinearAttentionGradKernels(rewriter, op, symbols);
     return success();

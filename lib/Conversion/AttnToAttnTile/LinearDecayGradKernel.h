@@ -21,10 +21,12 @@
 // Pairs of the chunk that are both from t on are in the first two: their
 // difference, without stateDots, is the sum of the pairs that t is between.
 // Both have the same rounded scores in f32, so pairs cancel but for roundings
-// of f32. With the delta rule a key is also a query, of the value that the
-// state holds for it, which adds terms to `queryDots`. A total over all of a
-// sequence needs no states, but would leave roundings of 16-bit operands of
-// each later chunk.
+// of f32. With a decay of each key element, terms are elements times elements
+// and have no sums along rows; there are two of them, `rowTerms`, queryDots
+// less keyDots and with stateDots, and `stateTerms`. With the delta rule a key
+// is also a query, of the value that the state holds for it, which adds terms
+// to `queryDots`. A total over all of a sequence needs no states, but would
+// leave roundings of 16-bit operands of each later chunk.
 //
 //===----------------------------------------------------------------------===//
 
@@ -53,6 +55,8 @@ struct DecayGradWorkspace {
   Value query, key;
   /// Tile of columns, batch entry, head, token.
   Value queryDots, keyDots, stateDots;
+  /// Batch entry, head, token, key element, instead of the ones before.
+  Value rowTerms, stateTerms;
   /// Chunk, batch entry, head, rows and columns; null with the delta rule,
   /// which keeps states of its own.
   Value states;

@@ -16,9 +16,6 @@ using namespace mlir;
 using namespace mlir::attn;
 using arith::CmpIPredicate;
 
-/// The smallest log-decay: its decay is the smallest normal f32.
-static constexpr double minLogDecay = -126;
-
 /// Tokens that a thread has. They are in one chunk.
 static constexpr int64_t tokensOfThread = 8;
 
@@ -38,7 +35,6 @@ private:
   void writeTokens(Value batch, Value head, Value number);
   SmallVector<Value> loadLogDecays(Value batch, Value head, Value first);
   Value loadLogDecay(Value batch, Value head, Value token);
-  void addLogDecay(SmallVectorImpl<Value> &parts, Value decay);
   Value f32(double value) {
     return arith::ConstantOp::create(b, b.getF32FloatAttr(float(value)));
   }
@@ -49,6 +45,20 @@ private:
   Value logDecay, cumulative, length, fault;
 };
 } // namespace
+
+void attn::addLogDecay(ImplicitLocOpBuilder &b, MutableArrayRef<Value> parts,
+                       Value decay) {
+  auto f32 = [&](double value) -> Value {
+    return arith::ConstantOp::create(b, b.getF32FloatAttr(float(value)));
+  };
+  decay = arith::MinimumFOp::create(b, decay, f32(0));
+  decay = arith::MaximumFOp::create(b, decay, f32(minLogDecay));
+  decay = arith::MulFOp::create(b, decay, f32(log2e));
+  Value rest = arith::AddFOp::create(b, parts[RestPart], decay);
+  Value carry = math::FloorOp::create(b, rest);
+  parts[WholePart] = arith::AddFOp::create(b, parts[WholePart], carry);
+  parts[RestPart] = arith::SubFOp::create(b, rest, carry);
+}
 
 Value DecaySumWriter::loadLogDecay(Value batch, Value head, Value token) {
   if (cast<MemRefType>(logDecay.getType()).getRank() == 1)
@@ -72,17 +82,6 @@ SmallVector<Value> DecaySumWriter::loadLogDecays(Value batch, Value head,
   return decays;
 }
 
-/// Adds a log-decay to the parts of the sum.
-void DecaySumWriter::addLogDecay(SmallVectorImpl<Value> &parts, Value decay) {
-  decay = arith::MinimumFOp::create(b, decay, f32(0));
-  decay = arith::MaximumFOp::create(b, decay, f32(minLogDecay));
-  decay = arith::MulFOp::create(b, decay, f32(log2e));
-  Value rest = arith::AddFOp::create(b, parts[1], decay);
-  Value carry = math::FloorOp::create(b, rest);
-  parts[0] = arith::AddFOp::create(b, parts[0], carry);
-  parts[1] = arith::SubFOp::create(b, rest, carry);
-}
-
 /// Writes the cumulative log-decays of some tokens, number `number` of those
 /// that threads have. The thread adds up the ones before in the chunk, too, in
 /// the same order as their threads, and checks its own ones.
@@ -99,7 +98,7 @@ void DecaySumWriter::writeTokens(Value batch, Value head, Value number) {
     SmallVector<Value> parts(loop.getRegionIterArgs());
     for (Value decay :
          loadLogDecays(batch, head, b.add(ofChunk, loop.getInductionVar())))
-      addLogDecay(parts, decay);
+      addLogDecay(b, parts, decay);
     scf::YieldOp::create(b, parts);
   }
   SmallVector<Value> parts(loop.getResults());
@@ -108,7 +107,7 @@ void DecaySumWriter::writeTokens(Value batch, Value head, Value number) {
     isWrong =
         b.either(isWrong, arith::CmpFOp::create(b, arith::CmpFPredicate::UGT,
                                                 decay, f32(0)));
-    addLogDecay(parts, decay);
+    addLogDecay(b, parts, decay);
     Value token = b.add(first, b.constant(i));
     for (auto [part, sum] :
          {std::pair(WholePart, parts[0]), std::pair(RestPart, parts[1])})
@@ -147,7 +146,7 @@ Value attn::createLogDecaySums(RewriterBase &rewriter, Operation *op,
                                Value logDecay, Value query,
                                ScheduleAttrInterface schedule,
                                SymbolTable &symbols) {
-  if (!logDecay)
+  if (!logDecay || cast<MemRefType>(logDecay.getType()).getRank() == 4)
     return {};
   ScalarKernelBuilder b(op->getLoc(), rewriter);
   int64_t chunk = schedule.getQueryTile();

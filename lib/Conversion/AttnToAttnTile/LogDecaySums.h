@@ -16,6 +16,7 @@
 #define ATTN_LIB_CONVERSION_ATTNTOATTNTILE_LOGDECAYSUMS_H
 
 #include "attn/Dialect/Attn/IR/AttnLinearOps.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/IR/SymbolTable.h"
 
@@ -24,10 +25,18 @@ namespace mlir::attn {
 /// The parts of a sum of log-decays, as indices of their buffer.
 enum SumPart : unsigned { WholePart, RestPart, NumSumParts };
 
+/// The smallest log-decay: its decay is the smallest normal f32.
+constexpr double minLogDecay = -126;
+
+/// Adds a natural log-decay, which is clamped to [minLogDecay, 0], to the parts
+/// of a sum, which are binary logarithms.
+void addLogDecay(ImplicitLocOpBuilder &b, MutableArrayRef<Value> parts,
+                 Value decay);
+
 /// Allocates the cumulative log-decays in chunks, `[NumSumParts, B, H, S]` f32,
 /// and launches the kernel that fills them before `op`, linear attention or its
 /// gradient. `logDecay` has one for each head, or for each token and head; null
-/// if it is.
+/// if it is, or has one for each key element.
 Value createLogDecaySums(RewriterBase &rewriter, Operation *op, Value logDecay,
                          Value query, ScheduleAttrInterface schedule,
                          SymbolTable &symbols);

@@ -267,6 +267,31 @@ attn_tile.kernel @load(%bias: memref<4x?x?xbf16>, %rows: memref<?xf32>, %out: me
 
 // -----
 
+// Registers of 16-bit tiles have two elements each.
+
+// CHECK-LABEL: llvm.func @map_pairs
+attn_tile.kernel @map_pairs(%in: memref<?x8xbf16>, %out: memref<?x8xbf16>, %i: index)
+    attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+  // CHECK:         llvm.bitcast %{{.*}} : i32 to vector<2xbf16>
+  // CHECK-COUNT-4: arith.select %{{.*}}, %{{.*}}, %{{.*}} : bf16
+  // CHECK-NOT:     arith.select {{.*}} : bf16
+  // CHECK-COUNT-2: llvm.insertelement %{{.*}} : vector<2xbf16>
+  // CHECK-NEXT:    llvm.bitcast %{{.*}} : vector<2xbf16> to i32
+  %c0 = arith.constant 0 : index
+  %none = arith.constant 0.0 : bf16
+  %t = attn_tile.load %in[%i, %c0] unaligned : memref<?x8xbf16> -> vector<64x8xbf16>
+  %r = attn_tile.map %t at(%c0, %c0, %i, %c0) lengths(%i, %i) : vector<64x8xbf16> {
+  ^bb0(%e: bf16, %b: index, %h: index, %q: index, %k: index):
+    %kept = arith.cmpi sge, %q, %k : index
+    %x = arith.select %kept, %e, %none : bf16
+    attn_tile.yield %x : bf16
+  }
+  attn_tile.store %r, %out[%i, %c0] : vector<64x8xbf16>, memref<?x8xbf16>
+  attn_tile.return
+}
+
+// -----
+
 // CHECK-LABEL: llvm.func @mask
 attn_tile.kernel @mask(%out: memref<64x8xf32>, %row: index, %n: index)
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {

@@ -2,7 +2,7 @@
 
 // Scores of queries and keys, and the inverse of the triangular matrix, do not depend on states: work items split chunks.
 
-// CHECK-LABEL: attn_tile.kernel @delta_delta_pairs(
+// CHECK-LABEL: attn_tile.kernel @delta_linear_pairs(
 // CHECK-SAME: %[[Q:[a-z0-9]+]]: memref<1x4x?x32xbf16>, %[[K:[a-z0-9]+]]: memref<1x2x?x32xbf16>, %[[BETA:[a-z0-9]+]]: memref<1x4x?xf32>
 // CHECK-SAME:  %[[P:[a-z0-9]+]]: memref<?x4x?x64xbf16>, %[[M:[a-z0-9]+]]: memref<?x4x?x64xbf16>, %[[COUNT:[a-z0-9]+]]: index
 // CHECK-SAME: stages = 1, warps = 4
@@ -53,7 +53,7 @@
 // CHECK: scf.yield %[[NEXT]]
 
 // CHECK-LABEL: func @delta(
-// CHECK: attn_tile.launch @delta_delta_pairs
+// CHECK: attn_tile.launch @delta_linear_pairs
 // CHECK: %[[FEW:.*]] = arith.cmpi ule, %{{.*}}, %c132
 // CHECK: scf.if %[[FEW]] {
 // CHECK-NEXT: attn_tile.launch @delta_linear_attention_narrow
@@ -64,7 +64,7 @@ func.func @delta(%q: memref<1x4x?x32xbf16>, %k: memref<1x2x?x32xbf16>, %v: memre
                  %o: memref<1x4x?x32xbf16>) {
   attn.linear_attention ins(%q, %k, %v : memref<1x4x?x32xbf16>, memref<1x2x?x32xbf16>, memref<1x4x?x32xbf16>)
       outs(%o : memref<1x4x?x32xbf16>) beta(%b : memref<1x4x?xf32>) causal
-      schedule(#attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 4, split_work_items = 264>,
+      schedule(#attn_tile.linear_pairs<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 4, split_work_items = 264>,
           chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 4>,
           narrow = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4>, narrow_work_items = 132>)
   return
@@ -74,7 +74,7 @@ func.func @delta(%q: memref<1x4x?x32xbf16>, %k: memref<1x2x?x32xbf16>, %v: memre
 
 // Without narrow tiles there is one kernel. Decays are those of rows of known values, of pairs, and of the update.
 
-// CHECK-LABEL: attn_tile.kernel @decay_delta_pairs(
+// CHECK-LABEL: attn_tile.kernel @decay_linear_pairs(
 // CHECK-COUNT-2: math.exp2 {{.*}} : vector<64x64xf32>
 // CHECK-LABEL: attn_tile.kernel @decay_linear_attention(
 // CHECK: %[[FROM:.*]] = math.exp2 {{.*}} : vector<64xf32>
@@ -89,7 +89,7 @@ func.func @delta(%q: memref<1x4x?x32xbf16>, %k: memref<1x2x?x32xbf16>, %v: memre
 func.func @decay(%q: memref<1x2x?x16xbf16>, %g: memref<1x2x?xf32>, %b: memref<1x2x?xf32>, %o: memref<1x2x?x16xbf16>) {
   attn.linear_attention ins(%q, %q, %q : memref<1x2x?x16xbf16>, memref<1x2x?x16xbf16>, memref<1x2x?x16xbf16>)
       outs(%o : memref<1x2x?x16xbf16>) log_decay(%g : memref<1x2x?xf32>) beta(%b : memref<1x2x?xf32>) causal
-      schedule(#attn_tile.delta_rule<
+      schedule(#attn_tile.linear_pairs<
           pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4>,
           chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4>>)
   return
@@ -100,12 +100,12 @@ func.func @decay(%q: memref<1x2x?x16xbf16>, %g: memref<1x2x?xf32>, %b: memref<1x
 // The gradient keeps states, updates and residuals; then goes through the chunks last to first, multiplies by transposed matrices, and keeps gradients of
 // states. The last kernel has tiles of columns of the keys.
 
-// CHECK-LABEL: attn_tile.kernel @grad_delta_pairs(
+// CHECK-LABEL: attn_tile.kernel @grad_linear_pairs(
 // CHECK: attn_tile.store {{.*}} : vector<64x64xf32>, memref<?x2x?x64xf32>
-// CHECK-LABEL: attn_tile.kernel @grad_delta_states(
+// CHECK-LABEL: attn_tile.kernel @grad_linear_states(
 // CHECK: attn_tile.store {{.*}} : vector<64x32xbf16>, memref<?x?x2x16x32xbf16>
 // CHECK-COUNT-2: attn_tile.store {{.*}} : vector<64x32xbf16>, memref<?x2x?x32xbf16>
-// CHECK-LABEL: attn_tile.kernel @grad_delta_dstates(
+// CHECK-LABEL: attn_tile.kernel @grad_linear_dstates(
 // CHECK: scf.for %[[N:.*]] = {{.*}} iter_args
 // CHECK: arith.subi %{{.*}}, %[[N]]
 // CHECK: %[[P:.*]] = attn_tile.load {{.*}} : memref<?x2x?x64xbf16> -> vector<64x64xbf16>
@@ -117,23 +117,23 @@ func.func @decay(%q: memref<1x2x?x16xbf16>, %g: memref<1x2x?xf32>, %b: memref<1x
 // CHECK: attn_tile.store %[[TERMS]]
 // CHECK-COUNT-2: vector.contract
 // CHECK: scf.yield
-// CHECK-LABEL: attn_tile.kernel @grad_delta_grad(
+// CHECK-LABEL: attn_tile.kernel @grad_linear_pair_grad(
 // CHECK-COUNT-2: vector.contract {{.*}} into vector<64x64xf32>
 // CHECK: scf.if
 // CHECK: attn_tile.store {{.*}} : vector<64xf32>
 // CHECK-COUNT-7: vector.contract {{.*}} into vector<64x32xf32>
 // CHECK-LABEL: func @grad(
-// CHECK: attn_tile.launch @grad_delta_pairs
-// CHECK: attn_tile.launch @grad_delta_states
-// CHECK: attn_tile.launch @grad_delta_dstates
-// CHECK: attn_tile.launch @grad_delta_grad
+// CHECK: attn_tile.launch @grad_linear_pairs
+// CHECK: attn_tile.launch @grad_linear_states
+// CHECK: attn_tile.launch @grad_linear_dstates
+// CHECK: attn_tile.launch @grad_linear_pair_grad
 // CHECK-COUNT-9: memref.dealloc
 func.func @grad(%q: memref<1x2x?x16xbf16>, %v: memref<1x2x?x32xbf16>, %b: memref<1x2x?xf32>, %dq: memref<1x2x?x16xbf16>, %dk: memref<1x2x?x16xbf16>,
                 %dv: memref<1x2x?x32xbf16>, %db: memref<1x2x?xf32>) {
   attn.linear_attention_grad ins(%q, %q, %v, %v : memref<1x2x?x16xbf16>, memref<1x2x?x16xbf16>, memref<1x2x?x32xbf16>, memref<1x2x?x32xbf16>)
       outs(%dq, %dk, %dv : memref<1x2x?x16xbf16>, memref<1x2x?x16xbf16>, memref<1x2x?x32xbf16>) beta(%b : memref<1x2x?xf32>)
       dbeta(%db : memref<1x2x?xf32>) causal
-      schedule(#attn_tile.delta_rule<
+      schedule(#attn_tile.linear_pairs<
           pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 4, split_work_items = 264>,
           chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 4>>)
   return

@@ -712,53 +712,68 @@ func.func private @linear() attributes {
 
 // -----
 
-// CHECK-LABEL: func private @delta_rule() attributes {
-// CHECK-SAME: a = #attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+// CHECK-LABEL: func private @pairs() attributes {
+// CHECK-SAME: a = #attn_tile.linear_pairs<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
 // CHECK-SAME: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>>,
-// CHECK-SAME: b = #attn_tile.delta_rule<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+// CHECK-SAME: b = #attn_tile.linear_pairs<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
 // CHECK-SAME: chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
-// CHECK-SAME: narrow = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4>, narrow_work_items = 108>}
-func.func private @delta_rule() attributes {
-  a = #attn_tile.delta_rule<
+// CHECK-SAME: narrow = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4>, narrow_work_items = 108>,
+// CHECK-SAME: c = #attn_tile.linear_pairs<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+// CHECK-SAME: levels = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 1, warps = 4>,
+// CHECK-SAME: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>>}
+func.func private @pairs() attributes {
+  a = #attn_tile.linear_pairs<
       pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
       chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>>,
-  b = #attn_tile.delta_rule<
+  b = #attn_tile.linear_pairs<
       pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
       chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
-      narrow = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4>, narrow_work_items = 108>}
+      narrow = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4>, narrow_work_items = 108>,
+  c = #attn_tile.linear_pairs<
+      pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+      levels = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 1, warps = 4>,
+      chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>>}
+
+// -----
+
+// expected-error @below {{'levels' must be #attn_tile.linear_multistage with chunks of 64 and 4 warps (was #attn_tile.scalar)}}
+func.func private @a() attributes {a = #attn_tile.linear_pairs<
+    pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+    levels = #attn_tile.scalar,
+    chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>>}
 
 // -----
 
 // expected-error @below {{'pairs' must be #attn_tile.linear_multistage with chunks of 64 and 4 warps (was #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>)}}
-func.func private @a() attributes {a = #attn_tile.delta_rule<
+func.func private @a() attributes {a = #attn_tile.linear_pairs<
     pairs = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>,
     chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>>}
 
 // -----
 
 // expected-error @below {{'pairs' must be #attn_tile.linear_multistage with chunks of 64 and 4 warps (was #attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 2>)}}
-func.func private @a() attributes {a = #attn_tile.delta_rule<
+func.func private @a() attributes {a = #attn_tile.linear_pairs<
     pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 2>,
     chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>>}
 
 // -----
 
 // expected-error @below {{'chunks' must be #attn_tile.linear_multistage with 4 warps, or #attn_tile.linear_warp_specialized, and have chunks of 64 (was #attn_tile.scalar)}}
-func.func private @a() attributes {a = #attn_tile.delta_rule<
+func.func private @a() attributes {a = #attn_tile.linear_pairs<
     pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
     chunks = #attn_tile.scalar>}
 
 // -----
 
 // expected-error @below {{'chunks' must be #attn_tile.linear_multistage with 4 warps, or #attn_tile.linear_warp_specialized, and have chunks of 64 (was #attn_tile.linear_warp_specialized<chunk = 128, value_tile = 64, stages = 2>)}}
-func.func private @a() attributes {a = #attn_tile.delta_rule<
+func.func private @a() attributes {a = #attn_tile.linear_pairs<
     pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
     chunks = #attn_tile.linear_warp_specialized<chunk = 128, value_tile = 64, stages = 2>>}
 
 // -----
 
 // expected-error @below {{'narrow' must be #attn_tile.linear_multistage with 4 warps, or #attn_tile.linear_warp_specialized, and have chunks of 64 (was #attn_tile.scalar)}}
-func.func private @a() attributes {a = #attn_tile.delta_rule<
+func.func private @a() attributes {a = #attn_tile.linear_pairs<
     pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
     chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
     narrow = #attn_tile.scalar, narrow_work_items = 1>}
@@ -766,7 +781,7 @@ func.func private @a() attributes {a = #attn_tile.delta_rule<
 // -----
 
 // expected-error @below {{'narrow_work_items' must be positive (was 0)}}
-func.func private @a() attributes {a = #attn_tile.delta_rule<
+func.func private @a() attributes {a = #attn_tile.linear_pairs<
     pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
     chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
     narrow = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4>>}
@@ -774,14 +789,14 @@ func.func private @a() attributes {a = #attn_tile.delta_rule<
 // -----
 
 // expected-error @below {{'narrow_work_items' needs 'narrow'}}
-func.func private @a() attributes {a = #attn_tile.delta_rule<
+func.func private @a() attributes {a = #attn_tile.linear_pairs<
     pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
     chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>, narrow_work_items = 1>}
 
 // -----
 
 // expected-error @below {{'value_tile' of 'narrow' must be less than that of 'chunks' (expected less than 64, was 64)}}
-func.func private @a() attributes {a = #attn_tile.delta_rule<
+func.func private @a() attributes {a = #attn_tile.linear_pairs<
     pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
     chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
     narrow = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>, narrow_work_items = 1>}

@@ -47,9 +47,10 @@ def make_parser(description, *more):
 
 
 def is_for_sm_90a(variant):
-    """Whether a variant is for sm_90a alone: one with a given schedule, or with elements of 8 bits."""
+    """Whether a variant is for sm_90a alone: one that says so, with a given schedule, or with elements of 8 bits."""
     is_given = getattr(variant, "schedule", "") or getattr(variant, "sums", "")
-    return bool(is_given) or getattr(variant, "dtype", "").startswith("f8")
+    says_so = getattr(variant, "is_for_sm_90a", False)
+    return says_so or bool(is_given) or getattr(variant, "dtype", "").startswith("f8")
 
 
 def choose_variants(options, variants):

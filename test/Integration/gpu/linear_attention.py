@@ -58,8 +58,17 @@ class Variant:
     gradient: bool = False
     # Without the gradient of log-decays.
     constant_decay: bool = False
-    may_spill = False
     options: List[str] = dataclasses.field(default_factory=list, hash=False)
+
+    @property
+    def may_spill(self):
+        """Whether the gradient of pairs has more tiles than registers, where chunks forget much."""
+        return self.gradient and self.beta and self.decay == "element"
+
+    @property
+    def is_for_sm_90a(self):
+        """Whether the delta rule's tiles of queries and keys with decays of elements exceed sm_80's shared memory."""
+        return self.beta and self.decay == "element" and self.key_dim > 192
 
     @property
     def name(self):
@@ -86,7 +95,11 @@ class Variant:
     def _gradient_mlir(self):
         key, value = (f"tensor<?x{self.heads}x?x{dim}x{self.dtype}>" for dim in (self.key_dim, self.value_dim))
         state = f"tensor<?x{self.heads}x{self.key_dim}x{self.value_dim}xf32>"
-        decay = {"head": f"tensor<{self.heads}xf32>", "token": f"tensor<?x{self.heads}x?xf32>"}.get(self.decay)
+        decay = {
+            "head": f"tensor<{self.heads}xf32>",
+            "token": f"tensor<?x{self.heads}x?xf32>",
+            "element": f"tensor<?x{self.heads}x?x{self.key_dim}xf32>",
+        }.get(self.decay)
         given = {"query": key, "key": key, "value": value, "dout": value}
         rows = f"tensor<?x{self.heads}x?xf32>"
         given.update({"log_decay": decay} if decay else {})
@@ -145,6 +158,20 @@ VARIANTS = [
     Variant(gradient=True, decay="token", key_dim=256, value_dim=256),
     Variant(gradient=True, decay="head", key_dim=128, value_dim=128, chunk=128),
     Variant(gradient=True, causal=False, key_dim=128, value_dim=64),
+    Variant(decay="element"),
+    Variant(decay="element", state=False, merged=True, key_dim=128, value_dim=128, heads=16),
+    Variant(decay="element", heads=1, key_dim=128, value_dim=128),
+    Variant(decay="element", dtype="f16", key_dim=64, value_dim=128),
+    Variant(decay="element", key_dim=72, value_dim=40, scale=-0.5),
+    Variant(decay="element", key_dim=16, value_dim=8),
+    Variant(decay="element", key_dim=256, value_dim=256),
+    Variant(decay="element", heads=6, key_heads=3, value_heads=2),
+    Variant(gradient=True, decay="element"),
+    Variant(gradient=True, decay="element", state=False, heads=16, key_dim=128, value_dim=128, merged=True),
+    Variant(gradient=True, decay="element", dtype="f16", key_dim=64, value_dim=128),
+    Variant(gradient=True, decay="element", key_dim=128, value_dim=64, constant_decay=True),
+    Variant(gradient=True, decay="element", key_dim=72, value_dim=40, scale=-0.5),
+    Variant(gradient=True, decay="element", key_dim=256, value_dim=256),
     Variant(beta=True),
     Variant(beta=True, state=False, key_dim=128, value_dim=128, merged=True),
     Variant(beta=True, heads=1, decay="token", key_dim=128, value_dim=128),
@@ -154,6 +181,13 @@ VARIANTS = [
     Variant(beta=True, decay="token", key_dim=16, value_dim=8),
     Variant(beta=True, decay="token", key_dim=256, value_dim=256),
     Variant(beta=True, decay="token", heads=16, key_dim=128, value_dim=128),
+    Variant(beta=True, decay="element"),
+    Variant(beta=True, decay="element", heads=16, key_dim=128, value_dim=128, merged=True),
+    Variant(beta=True, decay="element", heads=1, key_dim=128, value_dim=128),
+    Variant(beta=True, decay="element", dtype="f16", key_dim=64, value_dim=128),
+    Variant(beta=True, decay="element", heads=6, key_heads=3, value_heads=2),
+    Variant(beta=True, decay="element", key_dim=72, value_dim=40, scale=-0.5),
+    Variant(beta=True, decay="element", key_dim=256, value_dim=256),
     Variant(gradient=True, beta=True),
     Variant(gradient=True, beta=True, state=False, heads=1, key_dim=128, value_dim=128),
     Variant(gradient=True, beta=True, decay="token", key_dim=128, value_dim=128, merged=True),
@@ -164,6 +198,11 @@ VARIANTS = [
     Variant(gradient=True, beta=True, decay="token", key_dim=72, value_dim=40, scale=-0.5),
     Variant(gradient=True, beta=True, decay="token", key_dim=16, value_dim=8),
     Variant(gradient=True, beta=True, decay="token", key_dim=256, value_dim=256),
+    Variant(gradient=True, beta=True, decay="element"),
+    Variant(gradient=True, beta=True, decay="element", heads=16, key_dim=128, value_dim=128, merged=True),
+    Variant(gradient=True, beta=True, decay="element", dtype="f16", key_dim=64, value_dim=128),
+    Variant(gradient=True, beta=True, decay="element", key_dim=72, value_dim=40, scale=-0.5),
+    Variant(gradient=True, beta=True, decay="element", key_dim=256, value_dim=256),
 ]
 
 SHAPES = [(1, 1), (2, 63), (1, 64), (3, 65), (2, 333), (1, 0), (0, 5), (1, 2048)]
@@ -199,12 +238,13 @@ def make_inputs(torch, variant, batch, tokens, value=None, beta=None):
     }
     if variant.decay:
         shape = (variant.heads,) if variant.decay == "head" else (batch, variant.heads, tokens)
+        shape += (variant.key_dim,) * (variant.decay == "element")
         if value is None:
             decay = torch.nn.functional.logsigmoid(normal(*shape)) / 4
         elif value == "some":
             decay = torch.full(shape, -0.1, device="cuda")
             decay[0] = -3.0
-            decay[..., -5:] = -2.0
+            (decay if variant.decay != "element" else decay.transpose(2, 3))[..., -5:] = -2.0
         elif value == "mixed":
             rare = torch.rand(*shape, generator=generator, device="cuda") < 0.2
             decay = torch.where(rare, -1e4, -1e-3 * torch.rand(*shape, generator=generator, device="cuda"))
@@ -254,7 +294,9 @@ def compute_reference(torch, variant, inputs):
         decay = decay.double().clamp_max(0).exp()
         if decay.dim() == 1:
             decay = decay.expand(len(q) // copies, -1)
-        decay = torch.cat([decay] * copies)[..., None, None]
+        decay = torch.cat([decay] * copies)[..., None]
+        if variant.decay != "element":
+            decay = decay[..., None]
     rows = []
     for t in range(q.shape[2]):
         if decay is not None:
@@ -372,7 +414,7 @@ def run_gradient(torch, function, variant, batch, tokens, value=None, beta=None)
         if name == "log_decay":
             # Terms of a chunk that cancel have roundings of f32.
             allowed += 2.0**-16 * (leaves["query"] * expected[0]).norm()
-        if variant.beta and name == "log_decay":
+        if (variant.beta or variant.decay == "element") and name == "log_decay":
             allowed += unit * bound_decay_gradient(torch, variant, leaves, dict(zip(made, expected)))
         if variant.beta and name == "beta":
             # Rows times their gradients are added up, and terms cancel.

@@ -229,7 +229,10 @@ EqualSizesList LinearAttentionOp::getEqualSizes() {
 }
 
 SmallVector<Value> LinearAttentionOp::getStagedOperands() {
-  return {getQuery(), getKey(), getValue(), getOut()};
+  SmallVector<Value> staged = {getQuery(), getKey(), getValue(), getOut()};
+  if (hasElementDecay())
+    staged.push_back(getLogDecay());
+  return staged;
 }
 
 Names LinearAttentionGradOp::getNamedOperands() {
@@ -252,8 +255,11 @@ EqualSizesList LinearAttentionGradOp::getEqualSizes() {
 }
 
 SmallVector<Value> LinearAttentionGradOp::getStagedOperands() {
-  return {getQuery(),  getKey(),  getValue(), getDout(),
-          getDquery(), getDkey(), getDvalue()};
+  SmallVector<Value> staged = {getQuery(),  getKey(),  getValue(), getDout(),
+                               getDquery(), getDkey(), getDvalue()};
+  if (hasElementDecay())
+    staged.push_back(getLogDecay());
+  return staged;
 }
 
 //===----------------------------------------------------------------------===//

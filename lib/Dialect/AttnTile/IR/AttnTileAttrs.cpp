@@ -627,13 +627,13 @@ LinearWarpSpecializedParameters::verify(EmitErrorFn emitError) const {
 }
 
 /// Tokens of a chunk of the delta rule, and warps of its kernels.
-static constexpr int64_t chunkOfDeltaRule = 64, warpsOfDeltaRule = 4;
+static constexpr int64_t chunkOfPairs = 64, warpsOfPairs = 4;
 
 /// Whether warps multiply in kernels of the delta rule with schedule `part`.
-static bool isDeltaRuleByWarps(attn::ScheduleAttrInterface part) {
+static bool isPairsByWarps(attn::ScheduleAttrInterface part) {
   auto schedule = dyn_cast<LinearMultistageAttr>(part);
-  return schedule && schedule.getChunk() == chunkOfDeltaRule &&
-         schedule.getWarps() == warpsOfDeltaRule;
+  return schedule && schedule.getChunk() == chunkOfPairs &&
+         schedule.getWarps() == warpsOfPairs;
 }
 
 /// Checks a part of the schedule of the delta rule for kernels that go through
@@ -641,18 +641,22 @@ static bool isDeltaRuleByWarps(attn::ScheduleAttrInterface part) {
 static LogicalResult verifyChunksPart(EmitErrorFn emitError, StringRef name,
                                       attn::ScheduleAttrInterface part) {
   auto withProducer = dyn_cast<LinearWarpSpecializedAttr>(part);
-  if (isDeltaRuleByWarps(part) ||
-      (withProducer && withProducer.getChunk() == chunkOfDeltaRule))
+  if (isPairsByWarps(part) ||
+      (withProducer && withProducer.getChunk() == chunkOfPairs))
     return success();
   return emitError() << "'" << name << "' must be #attn_tile.linear_multistage "
                      << "with 4 warps, or #attn_tile.linear_warp_specialized, "
                      << "and have chunks of 64 (was " << Attribute(part) << ")";
 }
 
-LogicalResult DeltaRuleParameters::verify(EmitErrorFn emitError) const {
-  if (!isDeltaRuleByWarps(pairs))
+LogicalResult LinearPairsParameters::verify(EmitErrorFn emitError) const {
+  if (!isPairsByWarps(pairs))
     return emitError() << "'pairs' must be #attn_tile.linear_multistage with "
                        << "chunks of 64 and 4 warps (was " << Attribute(pairs)
+                       << ")";
+  if (levels && !isPairsByWarps(levels))
+    return emitError() << "'levels' must be #attn_tile.linear_multistage with "
+                       << "chunks of 64 and 4 warps (was " << Attribute(levels)
                        << ")";
   if (failed(verifyChunksPart(emitError, "chunks", chunks)))
     return failure();

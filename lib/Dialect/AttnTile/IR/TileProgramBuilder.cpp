@@ -44,7 +44,8 @@ attn_tile::MapOp TileProgramBuilder::createMap(
       attn_tile::MapOp::create(*this, tiles, batch, head, firstQuery, firstKey,
                                queryLength, keyLength, transposed);
   OpBuilder::InsertionGuard guard(*this);
-  SmallVector<Type> types(tiles.size(), getF32Type());
+  SmallVector<Type> types = llvm::map_to_vector(
+      tiles, [](Value tile) { return getElementTypeOrSelf(tile); });
   types.append(numPositions, getIndexType());
   SmallVector<Location> locs(types.size(), getLoc());
   createBlock(&map.getBody(), {}, types, locs);

@@ -102,19 +102,23 @@ static LoadOp getLoad(Value operand) {
   return getColumns(operand).tile.getDefiningOp<LoadOp>();
 }
 
-/// The operand of `matmul` that is computed but must be in shared memory: a
+/// The operands of `matmul` that are computed but must be in shared memory: a
 /// right-hand side, or a transposed left-hand side.
-static OpOperand *getSharedOperand(vector::ContractionOp matmul) {
+static SmallVector<OpOperand *, 2>
+getSharedOperands(vector::ContractionOp matmul) {
   std::optional<MmaForm> form = getForm(matmul);
   if (!form)
-    return nullptr;
+    return {};
+  SmallVector<OpOperand *, 2> shared;
   OpOperand &lhs = matmul->getOpOperand(0), &rhs = matmul->getOpOperand(1);
   if (form->transposeLhs && !getLoad(lhs.get()))
-    return &lhs;
+    shared.push_back(&lhs);
   LoadOp load = getLoad(rhs.get());
   bool isStaged = load && (load == rhs.get().getDefiningOp<LoadOp>() ||
                            !form->transposeRhs);
-  return isStaged ? nullptr : &rhs;
+  if (!isStaged)
+    shared.push_back(&rhs);
+  return shared;
 }
 
 /// The load of a right-hand side of 8 bits that is converted to the type of the
@@ -369,12 +373,12 @@ static MmaStartOp startMma(vector::ContractionOp matmul,
                            const DenseMap<Value, Value> &stages,
                            const DenseMap<Value, Value> &shared) {
   OpBuilder builder(matmul);
-  OpOperand *sharedOperand = getSharedOperand(matmul);
+  SmallVector<OpOperand *, 2> sharedOperands = getSharedOperands(matmul);
   auto lookup = [&](unsigned number) -> Value {
     OpOperand &operand = matmul->getOpOperand(number);
     // A tile that other matmuls read from shared memory may stay in registers
     // here.
-    Value stage = &operand == sharedOperand
+    Value stage = llvm::is_contained(sharedOperands, &operand)
                       ? shared.lookup(operand.get())
                       : stages.lookup(getColumns(operand.get()).tile);
     return stage ? stage : operand.get();
@@ -493,11 +497,17 @@ public:
 
   /// The pipe of `type` for the next operation of `block`. The first operations
   /// of all blocks share a pipe, the second operations share another one, and
-  /// so on. If `source` or `position` is given, only operations on the same
-  /// source, or at the same position of a stream, are counted together.
+  /// so on; operations of an inner block come after the outer ones,
+  /// which the caller has given pipes before. If `source` or `position` is
+  /// given, only operations on the same source, or at the same position of a
+  /// stream, are counted together.
   Value getNext(Block *block, Location loc, PipeType type,
                 Value source = Value(), Value position = Value()) {
     unsigned number = numUsed[{{block, position}, {type, source}}]++;
+    // What is computed stays while inner blocks run.
+    for (Operation *op = block->getParentOp(); !source && op != kernel;
+         op = op->getParentOp())
+      number += numUsed.lookup({{op->getBlock(), position}, {type, source}});
     SmallVector<Value> &pipes = ofType[{type, source}];
     if (number == pipes.size()) {
       auto builder = OpBuilder::atBlockBegin(&kernel.getBody().front());
@@ -559,15 +569,15 @@ static Value convertThroughPipe(vector::ContractionOp matmul, WaitOp wait,
                         wait.getPosition());
 }
 
-/// Stores the computed operand of `matmul`, if it must be in shared memory, to
-/// a pipe of one or two stages. With two, a tile stays until the MMAs that read
-/// it have been waited for. With one, warpgroups wait for each other once more.
+/// Stores a computed operand of `matmul` to a pipe of one or two stages. With
+/// two, a tile stays until the MMAs that read it have been waited for. With
+/// one, warpgroups wait for each other once more.
 static LogicalResult
-storeOperandLocally(vector::ContractionOp matmul, int64_t sharedStages,
-                    const DenseMap<Value, WaitOp> &waits, bool idleWarpsConvert,
-                    SharedPipes &pipes, DenseMap<Value, Value> &shared) {
-  OpOperand *operand = getSharedOperand(matmul);
-  if (!operand || shared.contains(operand->get()))
+storeOperandLocally(vector::ContractionOp matmul, OpOperand *operand,
+                    int64_t sharedStages, const DenseMap<Value, WaitOp> &waits,
+                    bool idleWarpsConvert, SharedPipes &pipes,
+                    DenseMap<Value, Value> &shared) {
+  if (shared.contains(operand->get()))
     return success();
   if (LoadOp load = getConvertedLoad(operand->get())) {
     WaitOp wait = waits.lookup(load.getResult());
@@ -578,6 +588,11 @@ storeOperandLocally(vector::ContractionOp matmul, int64_t sharedStages,
     return success();
   }
   Value position = getPositionIn(matmul->getBlock(), waits);
+  // All steps of an inner loop have the only stage.
+  if (sharedStages == 1)
+    for (Operation *op = matmul->getParentOp(); !position && !isa<KernelOp>(op);
+         op = op->getParentOp())
+      position = getPositionIn(op->getBlock(), waits);
   if (!position)
     return matmul.emitOpError(
         "needs an operand in shared memory, but no stream "
@@ -817,16 +832,19 @@ LogicalResult AttnTileCreatePipesPass::collect(StagedKernel &staged) {
            (rhs && staged.loads.contains(rhs));
   };
   // A matmul of two computed operands may read one that another matmul needs in
-  // shared memory.
+  // shared memory. Where threads read operands, it needs no other one.
   DenseSet<Value> computed;
   kernel.walk([&](vector::ContractionOp matmul) {
-    OpOperand *operand = getSharedOperand(matmul);
-    if (operand && readsLoad(matmul))
-      computed.insert(operand->get());
+    if (readsLoad(matmul) || readOperands)
+      for (OpOperand *operand : getSharedOperands(matmul))
+        computed.insert(operand->get());
   });
   kernel.walk([&](vector::ContractionOp matmul) {
-    OpOperand *operand = getSharedOperand(matmul);
-    if (readsLoad(matmul) || (operand && computed.contains(operand->get())))
+    auto isComputed = [&](OpOperand *operand) {
+      return computed.contains(operand->get());
+    };
+    if (readsLoad(matmul) ||
+        llvm::any_of(getSharedOperands(matmul), isComputed))
       staged.matmuls[matmul->getBlock()].push_back(matmul);
   });
   return success();
@@ -1047,10 +1065,11 @@ void AttnTileCreatePipesPass::runOnKernel() {
   SharedPipes ofOperands(kernel), ofDqTiles(kernel), ofRows(kernel);
   for (auto &[block, contractions] : staged.matmuls)
     for (vector::ContractionOp matmul : contractions)
-      if (failed(storeOperandLocally(matmul, *sharedStages, staged.waits,
-                                     idleWarpsConvert, ofOperands,
-                                     staged.shared)))
-        return signalPassFailure();
+      for (OpOperand *operand : getSharedOperands(matmul))
+        if (failed(storeOperandLocally(matmul, operand, *sharedStages,
+                                       staged.waits, idleWarpsConvert,
+                                       ofOperands, staged.shared)))
+          return signalPassFailure();
   if (failed(stageAdditions(staged, ofDqTiles)))
     return signalPassFailure();
   startMmas(staged);

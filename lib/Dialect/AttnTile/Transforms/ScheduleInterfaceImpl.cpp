@@ -697,11 +697,11 @@ struct LinearWarpSpecializedSchedule
 
 /// The kernels of the delta rule carry the parts of this schedule. The kernels
 /// with all chunks at once have columns of queries and keys.
-struct DeltaRuleSchedule
-    : attn::ScheduleAttrInterface::ExternalModel<DeltaRuleSchedule,
-                                                 DeltaRuleAttr> {
+struct LinearPairsSchedule
+    : attn::ScheduleAttrInterface::ExternalModel<LinearPairsSchedule,
+                                                 LinearPairsAttr> {
   static attn::ScheduleAttrInterface getPairs(Attribute schedule) {
-    return cast<DeltaRuleAttr>(schedule).getPairs();
+    return cast<LinearPairsAttr>(schedule).getPairs();
   }
   int64_t getQueryTile(Attribute schedule) const {
     return getPairs(schedule).getQueryTile();
@@ -720,7 +720,7 @@ struct DeltaRuleSchedule
   }
   LogicalResult verifyUse(Attribute attribute, Operation *operation,
                           const attn::Target &target) const {
-    auto schedule = cast<DeltaRuleAttr>(attribute);
+    auto schedule = cast<LinearPairsAttr>(attribute);
     for (Attribute part :
          {Attribute(schedule.getChunks()), Attribute(schedule.getNarrow())})
       if (isa_and_nonnull<LinearWarpSpecializedAttr>(part) &&
@@ -896,7 +896,7 @@ void mlir::attn_tile::registerScheduleInterfaceExternalModels(
     LinearMultistageAttr::attachInterface<LinearMultistageSchedule>(*context);
     LinearWarpSpecializedAttr::attachInterface<LinearWarpSpecializedSchedule>(
         *context);
-    DeltaRuleAttr::attachInterface<DeltaRuleSchedule>(*context);
+    LinearPairsAttr::attachInterface<LinearPairsSchedule>(*context);
     MatmulWarpSpecializedAttr::attachInterface<MatmulWarpSpecializedSchedule>(
         *context);
   });

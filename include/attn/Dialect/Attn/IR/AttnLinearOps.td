@@ -48,6 +48,13 @@ class Attn_LinearOp<string mnemonic> : Attn_Op<mnemonic, [
     int64_t getNumHeads() { return ::mlir::attn::getDimSize(getQuery(), 1); }
     int64_t getKeyHeadDim() { return ::mlir::attn::getDimSize(getQuery(), 3); }
     int64_t getValueHeadDim() { return ::mlir::attn::getDimSize(getValue(), 3); }
+    /// Whether each key element of a token has its own decay.
+    bool hasElementDecay() {
+      return getLogDecay() && ::llvm::cast<::mlir::ShapedType>(
+                                  getLogDecay().getType()).getRank() == 4;
+    }
+    /// Whether kernels on GPUs need matrices of the pairs of tokens of chunks.
+    bool needsPairMatrices() { return getBeta() || hasElementDecay(); }
     /// The factor of queries: `scale`, or one over the root of the head dim.
     double getScaleOrDefault();
     /// Tokens that a kernel computes at a time.

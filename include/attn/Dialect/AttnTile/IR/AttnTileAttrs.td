@@ -561,7 +561,7 @@ def AttnTile_LinearWarpSpecializedAttr : AttnTile_Attr<
   let summary = "linear attention by a producer and consumer warpgroups";
   let description = [{
     Strategy of `attn.linear_attention` and its gradient for GPUs with asynchronous
-    MMAs and bulk copies; with the delta rule, a part of `#attn_tile.delta_rule`. As with
+    MMAs and bulk copies; with the delta rule, a part of `#attn_tile.linear_pairs`. As with
     `#attn_tile.linear_multistage`, a work item computes `value_tile` columns of the
     values of a head, chunk after chunk, with its columns of the state in registers. A
     producer copies tiles to pipes of `stages` stages. A consumer warpgroup has 64 tokens
@@ -586,29 +586,38 @@ def AttnTile_LinearWarpSpecializedAttr : AttnTile_Attr<
   let genVerifyDecl = 1;
 }
 
-def AttnTile_DeltaRuleAttr : AttnTile_Attr<"DeltaRule", "delta_rule", []> {
-  let summary = "one schedule for each kind of kernels of the delta rule";
+def AttnTile_LinearPairsAttr : AttnTile_Attr<"LinearPairs", "linear_pairs", []> {
+  let summary = "one schedule for each kind of kernels of linear attention with pair matrices";
   let description = [{
-    Linear attention with the delta rule, and its gradient, take several kernels. The
-    kernels of `pairs` have all chunks at once: they compute the scores of the tokens of a
-    chunk, the inverse of the triangular matrix, and gradients of queries and keys. The
+    Linear attention with the delta rule or with a decay of each key element, and its
+    gradient, take several kernels. The kernels of `pairs` have all chunks at once: they
+    compute the scores of the tokens of a chunk, with the delta rule the inverse of the
+    triangular matrix, and gradients of queries and keys. The
     kernels of `chunks` go through the chunks of a head one after the other. Where work
     items with the columns of `narrow` are no more than `narrow_work_items`, they have
-    its tiles and stages: no other work items would use the SMs, since states of parts
-    of a sequence are not known. All chunks have 64 tokens.
+    its tiles and stages: no other work items would use the SMs, since kernels compute no
+    states of parts of a sequence. With a decay of each key element, the kernels of
+    `pairs` are for chunks whose decays are factors of queries and keys, and kernels of
+    `levels` for others: `value_tile` is the number of columns of queries and keys whose
+    decays they have at a time. All chunks have 64 tokens.
 
     ```mlir
-    #attn_tile.delta_rule<
+    #attn_tile.linear_pairs<
         pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
         chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>>
-    #attn_tile.delta_rule<
+    #attn_tile.linear_pairs<
         pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 1, warps = 4>,
         chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
         narrow = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4>,
         narrow_work_items = 108>
+    #attn_tile.linear_pairs<
+        pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+        levels = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 1, warps = 4>,
+        chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>>
     ```
   }];
   let parameters = (ins "::mlir::attn::ScheduleAttrInterface":$pairs,
+                        OptionalParameter<"::mlir::attn::ScheduleAttrInterface">:$levels,
                         "::mlir::attn::ScheduleAttrInterface":$chunks,
                         OptionalParameter<"::mlir::attn::ScheduleAttrInterface">:$narrow,
                         DefaultValuedParameter<"int64_t", "0">:$narrow_work_items);

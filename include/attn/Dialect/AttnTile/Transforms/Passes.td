@@ -343,7 +343,9 @@ def AttnTileCreatePipesPass
       registers once before the loop. MMAs with a left-hand side in registers
       read half as much shared memory.
     - With `read-operands`, `arith.extf` may have a tile that matmuls read as its
-      operand, too. Threads then read it from the same stage.
+      operand, too. Threads then read it from the same stage. Matmuls of computed
+      operands are started as well. With one `local-stage`, matmuls of an inner
+      loop store their operands at the position of the tiles around it.
     - `attn_tile.invert_triangular` gets a pipe of one stage.
     - Operands of `attn_tile.local_store` have `local-stages` stages.
     - Tiles that are added to tiles in fragment order go through a pipe of one

@@ -1,0 +1,108 @@
+//===- ElementDecays.cpp - Decays of key elements by levels ---------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ElementDecays.h"
+#include "LogDecaySums.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+using arith::CmpIPredicate;
+
+/// Two parts of 8 bits each leave an error of 2^-17 of a log-decay. Decays
+/// whose log-decay makes that much are nearly zero.
+ElementDecays::ElementDecays(TileProgramBuilder &b, Value logDecay,
+                             ValueRange indices, ArrayRef<int64_t> shape)
+    : b(b), tokens(shape[0]), columns(shape[1]) {
+  Value tile = b.load(shape, logDecay, indices);
+  tile = arith::MinimumFOp::create(b, tile, b.splat(shape, 0));
+  tile = arith::MaximumFOp::create(b, tile, b.splat(shape, minLogDecay));
+  tile = arith::MulFOp::create(b, tile, b.splat(shape, log2e));
+  high = b.round(tile, b.getBF16Type());
+  low =
+      b.round(arith::SubFOp::create(b, tile, b.extend(high)), b.getBF16Type());
+}
+
+SmallVector<Value> ElementDecays::forLevels(
+    ValueRange inits,
+    function_ref<SmallVector<Value>(Value level, ValueRange carried)> body) {
+  auto loop = scf::ForOp::create(b, b.index(0),
+                                 b.index(llvm::Log2_64(uint64_t(tokens))),
+                                 b.index(1), inits);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  scf::YieldOp::create(b,
+                       body(loop.getInductionVar(), loop.getRegionIterArgs()));
+  return loop.getResults();
+}
+
+Value ElementDecays::select(Value pairs, PairFn keeps) {
+  Value zero = b.index(0), count = b.index(tokens);
+  attn_tile::MapOp map =
+      b.createMap(pairs, zero, zero, zero, zero, count, count);
+  Block *body = &map.getBody().front();
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToEnd(body);
+  Value element = body->getArgument(0);
+  Value none = arith::ConstantOp::create(b, b.getZeroAttr(element.getType()));
+  Value isKept = keeps(body->getArgument(3), body->getArgument(4));
+  element = arith::SelectOp::create(b, isKept, element, none);
+  attn_tile::YieldOp::create(b, element);
+  return map;
+}
+
+Value ElementDecays::selectLevel(Value level, Value pairs) {
+  return select(pairs, [&](Value row, Value column) -> Value {
+    Value rowHalf = arith::ShRUIOp::create(b, row, level);
+    Value columnHalf = arith::ShRUIOp::create(b, column, level);
+    // The halves of a block are an even number and the next one.
+    Value next = arith::OrIOp::create(b, columnHalf, b.index(1));
+    return arith::AndIOp::create(
+        b, compare(CmpIPredicate::eq, rowHalf, next),
+        compare(CmpIPredicate::ne, rowHalf, columnHalf));
+  });
+}
+
+Value ElementDecays::selectDiagonal(Value pairs) {
+  return select(pairs, [&](Value row, Value column) {
+    return compare(CmpIPredicate::eq, row, column);
+  });
+}
+
+/// The matrix of zeros and ones that adds up the log-decays between each token
+/// and the middle of its block.
+Value ElementDecays::emitLevelMatrix(Value level) {
+  auto type = VectorType::get({tokens, tokens}, b.getBF16Type());
+  Value ones = arith::ConstantOp::create(
+      b, DenseElementsAttr::get(type,
+                                b.getFloatAttr(b.getBF16Type(), 1).getValue()));
+  return select(ones, [&](Value row, Value column) -> Value {
+    Value half = arith::ShRUIOp::create(b, row, level);
+    Value second = arith::OrIOp::create(b, half, b.index(1));
+    Value middle = arith::ShLIOp::create(b, second, level);
+    auto isBoth = [&](Value lhs, Value rhs) -> Value {
+      return arith::AndIOp::create(b, lhs, rhs);
+    };
+    Value ofSecond = isBoth(compare(CmpIPredicate::sge, column, middle),
+                            compare(CmpIPredicate::sle, column, row));
+    Value ofFirst = isBoth(compare(CmpIPredicate::sgt, column, row),
+                           compare(CmpIPredicate::slt, column, middle));
+    return arith::SelectOp::create(b, compare(CmpIPredicate::sge, row, middle),
+                                   ofSecond, ofFirst);
+  });
+}
+
+Value ElementDecays::emitDecays(Value level) {
+  Value matrix = emitLevelMatrix(level);
+  Value sums = b.splat({tokens, columns}, 0);
+  for (Value part : {low, high})
+    sums = b.contract(matrix, part, sums, ContractForm::Plain);
+  return math::Exp2Op::create(b, sums);
+}

@@ -1,0 +1,65 @@
+//===- ElementDecays.h - Decays of key elements by levels -------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The decays between two tokens of a chunk, without a positive exponent: at
+// each level, the chunk is cut into blocks of two halves. The decay between a
+// token of the second half and one of the first half is the decay from the
+// middle to the one times the decay from the other to the middle. Each pair of
+// different tokens belongs to one level.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef ATTN_LIB_CONVERSION_ATTNTOATTNTILE_ELEMENTDECAYS_H
+#define ATTN_LIB_CONVERSION_ATTNTOATTNTILE_ELEMENTDECAYS_H
+
+#include "attn/Dialect/AttnTile/IR/TileProgramBuilder.h"
+
+namespace mlir::attn {
+
+/// Some columns of the log-decays of a chunk.
+class ElementDecays {
+public:
+  /// Loads columns of log-decays, `[B, H, S, Dk]`, from `indices` on. `shape`
+  /// has the tokens of a chunk and the columns.
+  ElementDecays(TileProgramBuilder &b, Value logDecay, ValueRange indices,
+                ArrayRef<int64_t> shape);
+
+  /// Writes a loop over the levels, whose blocks have `2^(level+1)` tokens,
+  /// that carries tiles.
+  SmallVector<Value> forLevels(
+      ValueRange inits,
+      function_ref<SmallVector<Value>(Value level, ValueRange carried)> body);
+
+  /// Emits the decays between each token and the middle of its block, `[tokens,
+  /// columns]` f32.
+  Value emitDecays(Value level);
+
+  /// Keeps the elements of a matrix of pairs, `[tokens, tokens]`, that are of a
+  /// level, and makes others zero.
+  Value selectLevel(Value level, Value pairs);
+
+  /// The same for the pairs of a token with itself.
+  Value selectDiagonal(Value pairs);
+
+private:
+  using PairFn = function_ref<Value(Value row, Value column)>;
+  Value select(Value pairs, PairFn keeps);
+  Value compare(arith::CmpIPredicate predicate, Value lhs, Value rhs) {
+    return arith::CmpIOp::create(b, predicate, lhs, rhs);
+  }
+  Value emitLevelMatrix(Value level);
+
+  TileProgramBuilder &b;
+  int64_t tokens, columns;
+  /// The log-decays as a sum of two bf16 values.
+  Value high, low;
+};
+
+} // namespace mlir::attn
+
+#endif // ATTN_LIB_CONVERSION_ATTNTOATTNTILE_ELEMENTDECAYS_H

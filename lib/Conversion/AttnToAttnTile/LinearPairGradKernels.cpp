@@ -1,0 +1,304 @@
+//===- LinearPairGradKernels.cpp - Gradients with pair matrices -----------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "CreateKernel.h"
+#include "LinearPairKernels.h"
+#include "PairGradKernel.h"
+#include "ScalarKernelBuilder.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+using arith::CmpIPredicate;
+
+namespace {
+/// Writes the kernel that goes through the chunks last to first.
+class StateGradWriter : ChunkKernelWriter {
+public:
+  StateGradWriter(OpBuilder &builder, const LinearKernelForm &form,
+                  attn_tile::KernelOp kernel, const GradientInputs &given);
+
+  static SmallVector<Value> getOperands(const LinearKernelForm &form,
+                                        const GradientInputs &inputs);
+  void write();
+
+private:
+  Value writeChunk(const WorkItem &at, const Chunk &chunk, Value dstate);
+  /// The residuals and the state before the chunk that terms need; null if none
+  /// does.
+  struct TermTiles {
+    Value residuals, state;
+  };
+
+  /// What a chunk without its state needs. The inverse, beta and the keys whose
+  /// values are known are null without beta.
+  struct Tiles {
+    Value keys, dout, queries, scores, inverse, beta, knownKeys;
+  };
+
+  TermTiles loadTermTiles(const WorkItem &at, const Chunk &chunk);
+  Tiles loadTiles(const WorkItem &at, const Chunk &chunk);
+  void storeTerms(const WorkItem &at, const Chunk &chunk,
+                  const TermTiles &tiles, Value solved, Value decayed);
+
+  Value query, dvalue, firstState, lastState;
+  GradientInputs inputs;
+};
+} // namespace
+
+/// Allocates an f32 for each token and tile of columns.
+static Value allocateTokens(OpBuilder &builder, const LinearKernelForm &form,
+                            Value numTiles) {
+  ScalarKernelBuilder b(form.op->getLoc(), builder);
+  int64_t chunk = form.schedule.getQueryTile();
+  Value tokens = b.mul(b.tiles(b.size(form.key, 2), chunk), b.constant(chunk));
+  constexpr int64_t dynamic = ShapedType::kDynamic;
+  auto type = MemRefType::get({dynamic, dynamic, form.getNumHeads(), dynamic},
+                              b.getF32Type());
+  return memref::AllocOp::create(
+      b, type, ValueRange{numTiles, b.size(form.key, 0), tokens});
+}
+
+SmallVector<Value> StateGradWriter::getOperands(const LinearKernelForm &form,
+                                                const GradientInputs &inputs) {
+  return dropNull({form.query, form.key, form.value, form.out, form.firstState,
+                   form.lastState, form.cumulative, form.beta,
+                   inputs.pairs.scores, inputs.pairs.inverse,
+                   inputs.kept.residuals, inputs.gradients.states,
+                   inputs.gradients.residuals, inputs.gradients.betaTerms,
+                   form.decayed.keyFromStart, form.decayed.ofChunks,
+                   inputs.workspace.chunkTerms,
+                   inputs.workspace.chunkTerms ? inputs.kept.states : Value()});
+}
+
+StateGradWriter::StateGradWriter(OpBuilder &builder,
+                                 const LinearKernelForm &form,
+                                 attn_tile::KernelOp kernel,
+                                 const GradientInputs &given)
+    : ChunkKernelWriter(builder, form, kernel, getOperands(form, given)),
+      query(get(form.query)), dvalue(get(form.out)),
+      firstState(get(form.firstState)), lastState(get(form.lastState)),
+      inputs(given) {
+  replaceByArguments(inputs.getAll());
+}
+
+/// Loads tiles to registers where a step begins, long before they are used.
+StateGradWriter::TermTiles StateGradWriter::loadTermTiles(const WorkItem &at,
+                                                          const Chunk &chunk) {
+  TermTiles tiles;
+  if (inputs.gradients.betaTerms)
+    tiles.residuals = b.load({chunkTokens, valueDim}, inputs.kept.residuals,
+                             {at.batch, at.head, chunk.firstToken, at.column});
+  if (inputs.workspace.chunkTerms)
+    tiles.state =
+        b.load({keyDim, valueDim}, inputs.kept.states,
+               {chunk.number, at.batch, at.head, b.index(0), at.column});
+  return tiles;
+}
+
+/// Stores the terms of the gradient of beta and, if needed, of log-decays, from
+/// the columns of the work item.
+void StateGradWriter::storeTerms(const WorkItem &at, const Chunk &chunk,
+                                 const TermTiles &tiles, Value solved,
+                                 Value decayed) {
+  if (inputs.gradients.betaTerms) {
+    Value products = mul(solved, b.extend(tiles.residuals));
+    attn_tile::StoreOp::create(
+        b, sumRows(multiply(products, form.scale)), inputs.gradients.betaTerms,
+        ValueRange{at.tile, at.batch, at.head, chunk.firstToken});
+  }
+  if (!inputs.workspace.chunkTerms)
+    return;
+  Value products = mul(b.extend(tiles.state), decayed);
+  Value first = arith::MulIOp::create(b, chunk.number, b.index(keyDim));
+  attn_tile::StoreOp::create(b, sumRows(multiply(products, form.scale)),
+                             inputs.workspace.chunkTerms,
+                             ValueRange{at.tile, at.batch, at.head, first});
+}
+
+StateGradWriter::Tiles StateGradWriter::loadTiles(const WorkItem &at,
+                                                  const Chunk &chunk) {
+  Tiles tiles;
+  tiles.keys = loadKeys(at, chunk);
+  tiles.dout = loadValues(at, chunk);
+  tiles.queries = loadQueries(query, at, chunk);
+  tiles.scores = loadPairs(inputs.pairs.scores, at, chunk);
+  if (!beta)
+    return tiles;
+  tiles.inverse = loadPairs(inputs.pairs.inverse, at, chunk);
+  tiles.beta = b.load(chunkTokens, beta, {at.batch, at.head, chunk.firstToken});
+  tiles.knownKeys = decayed.keyFromStart
+                        ? loadRows(decayed.keyFromStart, at, chunk, at.head,
+                                   b.index(0), keyDim)
+                        : tiles.keys;
+  return tiles;
+}
+
+/// Returns the gradient of the state before the chunk from the one after it.
+Value StateGradWriter::writeChunk(const WorkItem &at, const Chunk &chunk,
+                                  Value dstate) {
+  SmallVector<int64_t> shape = {chunkTokens, valueDim};
+  TermTiles termTiles = loadTermTiles(at, chunk);
+  Value fromStart, toEnd, ofChunk;
+  if (cumulative) {
+    Sum rows = loadRowSums(at, chunk), total = loadTotal(at, chunk);
+    // The chunks are reversed.
+    fromStart = emitEdgeDecay(rows, total, /*isFromFirst=*/false);
+    toEnd = emitEdgeDecay(rows, total, /*isFromFirst=*/true);
+    ofChunk = repeat(emitDecay(total), {keyDim, valueDim});
+  }
+  if (decayed.ofChunks)
+    ofChunk = loadChunkDecays(at, chunk);
+  Tiles tiles = loadTiles(at, chunk);
+  Value rounded = b.round(dstate, element), dout = tiles.dout;
+  storeState(rounded, inputs.gradients.states, chunk.number, at);
+  Value solved =
+      b.contract(tiles.keys, rounded, zeros(shape), ContractForm::Plain);
+  if (toEnd)
+    solved = mul(solved, repeat(toEnd, shape));
+  solved = b.contract(tiles.scores, dout, solved, ContractForm::TransposedLhs);
+  if (beta) {
+    solved = b.contract(tiles.inverse, b.round(solved, element), zeros(shape),
+                        ContractForm::TransposedLhs);
+    storeRows(at, chunk, solved, inputs.gradients.residuals);
+  }
+  Value next = ofChunk ? mul(dstate, ofChunk) : dstate;
+  storeTerms(at, chunk, termTiles, solved, next);
+  Value ofValues = beta ? mul(solved, repeat(tiles.beta, shape)) : solved;
+  storeRows(at, chunk, multiply(ofValues, form.scale), dvalue);
+  Value ofKnown = beta ? multiply(ofValues, -1) : Value();
+  if (fromStart) {
+    ofKnown = mul(ofKnown, repeat(fromStart, shape));
+    dout = b.round(mul(b.extend(dout), repeat(fromStart, shape)), element);
+  }
+  next = b.contract(tiles.queries, dout, next, ContractForm::TransposedLhs);
+  if (!beta)
+    return next;
+  return b.contract(tiles.knownKeys, b.round(ofKnown, element), next,
+                    ContractForm::TransposedLhs);
+}
+
+void StateGradWriter::write() {
+  writeItems(/*numSplits=*/{}, [&](const WorkItem &at) {
+    Value last = firstState
+                     ? multiply(loadState(firstState, {}, at), form.stateFactor)
+                     : zeros({keyDim, valueDim});
+    Value first = forChunks(
+        at, last,
+        [&](const Chunk &chunk, ValueRange carried) -> SmallVector<Value> {
+          return {writeChunk(at, chunk, carried[0])};
+        })[0];
+    if (lastState)
+      storeState(multiply(first, 1 / form.stateFactor), lastState, {}, at);
+  });
+}
+
+/// Allocates a state of each chunk.
+static Value allocateChunkStates(OpBuilder &builder,
+                                 const LinearKernelForm &form) {
+  ScalarKernelBuilder b(form.op->getLoc(), builder);
+  constexpr int64_t dynamic = ShapedType::kDynamic;
+  auto type = MemRefType::get({dynamic, dynamic, form.getNumHeads(),
+                               form.getKeyHeadDim(), form.getValueHeadDim()},
+                              getElementTypeOrSelf(form.key));
+  Value chunks = b.tiles(b.size(form.key, 2), form.schedule.getQueryTile());
+  return memref::AllocOp::create(b, type,
+                                 ValueRange{chunks, b.size(form.key, 0)});
+}
+
+/// Launches the kernel of the states before chunks, and returns the buffers
+/// that it fills.
+static KeptStates createKeptStates(RewriterBase &rewriter,
+                                   LinearAttentionGradOp op,
+                                   const LinearKernelForm &form,
+                                   const PairMatrices &pairs, Value isNarrow,
+                                   SymbolTable &symbols) {
+  Type element = getElementTypeOrSelf(form.key);
+  int64_t valueDim = form.getValueHeadDim();
+  KeptStates kept;
+  kept.states = allocateChunkStates(rewriter, form);
+  kept.updates = op.getValue();
+  if (form.beta) {
+    kept.updates = allocateRows(rewriter, form, element, valueDim);
+    kept.residuals = allocateRows(rewriter, form, element, valueDim);
+  }
+  createForwardChunks(rewriter, form, pairs, kept, isNarrow, symbols,
+                      "_linear_states");
+  return kept;
+}
+
+/// Launches the kernel of the gradients of states and values.
+static KeptGradients createStateGradients(RewriterBase &rewriter,
+                                          LinearAttentionGradOp op,
+                                          LinearKernelForm form,
+                                          GradientInputs inputs, Value isNarrow,
+                                          SymbolTable &symbols) {
+  form.query = op.getQuery();
+  form.value = op.getDout();
+  form.out = op.getDvalue();
+  form.firstState = op.getDfinalState();
+  form.lastState = op.getDinitialState();
+  form.isReversed = true;
+  form.stateFactor = 1 / form.scale;
+  KeptGradients &gradients = inputs.gradients;
+  gradients.states = allocateChunkStates(rewriter, form);
+  if (form.beta)
+    gradients.residuals = allocateRows(
+        rewriter, form, getElementTypeOrSelf(form.key), form.getValueHeadDim());
+  if (op.getDbeta())
+    gradients.betaTerms =
+        allocateTokens(rewriter, form, emitNumTiles(rewriter, form, isNarrow));
+  createForHeads(rewriter, form, isNarrow,
+                 [&](LinearKernelForm ofHeads, StringRef suffix) {
+                   ofHeads.useDecayedRows();
+                   attn_tile::KernelOp kernel = createKernel(
+                       rewriter, op, ofHeads.schedule, symbols,
+                       ("_linear_dstates" + suffix).str(),
+                       StateGradWriter::getOperands(ofHeads, inputs));
+                   StateGradWriter(rewriter, ofHeads, kernel, inputs).write();
+                   rewriter.setInsertionPoint(op);
+                 });
+  return gradients;
+}
+
+void attn::createLinearPairGradKernels(RewriterBase &rewriter,
+                                       LinearAttentionGradOp op,
+                                       SymbolTable &symbols) {
+  OpBuilder::InsertionGuard guard(rewriter);
+  rewriter.setInsertionPoint(op);
+  auto form = LinearKernelForm::get(op, createSums(rewriter, op, symbols));
+  form.decayed = createDecayedRows(rewriter, op, symbols);
+  form.query = op.getQuery();
+  form.key = op.getKey();
+  form.value = op.getValue();
+  GradientInputs inputs;
+  inputs.dout = op.getDout();
+  Value isNarrow = emitIsNarrow(rewriter, form);
+  if (op.getDlogDecay())
+    inputs.workspace = DecayGradWorkspace::allocateTerms(
+        rewriter, op, op.getKeyHeadDim(),
+        emitNumTiles(rewriter, form, isNarrow));
+  inputs.pairs =
+      createPairMatrices(rewriter, form, bool(op.getDbeta()), symbols);
+  LinearKernelForm ofStates = form;
+  ofStates.firstState = op.getInitialState();
+  inputs.kept =
+      createKeptStates(rewriter, op, ofStates, inputs.pairs, isNarrow, symbols);
+  inputs.gradients =
+      createStateGradients(rewriter, op, form, inputs, isNarrow, symbols);
+  createPairGradients(rewriter, op, form, inputs, symbols);
+  if (op.getDlogDecay())
+    createDecayGradKernels(rewriter, op, inputs.workspace, symbols);
+  deallocate(rewriter, op.getLoc(),
+             {inputs.pairs.keyScores, inputs.pairs.scores, inputs.pairs.inverse,
+              inputs.kept.states, form.beta ? inputs.kept.updates : Value(),
+              inputs.kept.residuals, inputs.gradients.states,
+              inputs.gradients.residuals, inputs.gradients.betaTerms,
+              form.cumulative});
+  deallocateRows(rewriter, op.getLoc(), form.decayed);
+  rewriter.eraseOp(op);
+}

@@ -1,0 +1,512 @@
+//===- LinearPairKernels.cpp - Kernels with pair matrices -----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LinearPairKernels.h"
+#include "CreateKernel.h"
+#include "ElementDecays.h"
+#include "LinearPairs.h"
+#include "ScalarKernelBuilder.h"
+
+using namespace mlir;
+using namespace mlir::attn;
+using arith::CmpIPredicate;
+
+namespace {
+/// Writes the kernel of the matrices of pairs.
+class PairWriter : ChunkKernelWriter {
+public:
+  PairWriter(OpBuilder &builder, const LinearKernelForm &form,
+             attn_tile::KernelOp kernel, const PairMatrices &given,
+             const ChunkSplits &givenSplits);
+
+  static SmallVector<Value> getOperands(const LinearKernelForm &form,
+                                        const PairMatrices &pairs,
+                                        const ChunkSplits &splits);
+  void write();
+
+private:
+  /// Rows whose dot products are scores, and their cumulative log-decays.
+  struct Tiles {
+    Value queries, laterKeys, keys;
+    std::optional<Sum> rows, columns;
+  };
+  /// Scores of pairs, f32; scores of keys are null without beta.
+  struct Scores {
+    Value ofQueries, ofKeys;
+  };
+
+  Tiles loadTiles(const WorkItem &at, const Chunk &chunk);
+  Value emitScores(const Tiles &tiles, Value lhs, bool isStrict);
+  Scores emitScoresByLevels(const WorkItem &at, const Chunk &chunk);
+  void addLevels(const WorkItem &at, const Chunk &chunk, int64_t column,
+                 Scores &scores);
+  Value contractRows(Value lhs, Value rhs) {
+    return b.contract(lhs, rhs, zeros({chunkTokens, chunkTokens}),
+                      ContractForm::TransposedRhs);
+  }
+  void storePairs(const WorkItem &at, const Chunk &chunk, Value tile,
+                  Value dest);
+  void storeOfKeys(const WorkItem &at, const Chunk &chunk, Value keyScores);
+  void writeChunk(const WorkItem &at, const Chunk &chunk);
+
+  Value query;
+  PairMatrices pairs;
+};
+
+/// Writes the kernel that goes through the chunks.
+class ForwardChunkWriter : ChunkKernelWriter {
+public:
+  ForwardChunkWriter(OpBuilder &builder, const LinearKernelForm &form,
+                     attn_tile::KernelOp kernel, const PairMatrices &givenPairs,
+                     const KeptStates &givenKept);
+
+  static SmallVector<Value> getOperands(const LinearKernelForm &form,
+                                        const PairMatrices &pairs,
+                                        const KeptStates &kept);
+  void write();
+
+private:
+  Value writeChunk(const WorkItem &at, const Chunk &chunk, Value state);
+  /// Tiles of a chunk. The inverse, beta and the keys whose values are known
+  /// are null without beta.
+  struct Tiles {
+    Value keys, values, inverse, beta, knownKeys;
+  };
+  /// The values that the state takes, and the residual; f32.
+  struct Update {
+    Value values, residual;
+  };
+
+  Tiles loadTiles(const WorkItem &at, const Chunk &chunk);
+  Update emitUpdate(const Tiles &tiles, Value rounded, Value fromStart);
+  void writeOut(const WorkItem &at, const Chunk &chunk, Value rounded,
+                Value update, Value fromStart);
+
+  Value query, out, firstState, lastState;
+  PairMatrices pairs;
+  KeptStates kept;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Common parts
+//===----------------------------------------------------------------------===//
+
+Value attn::allocateRows(OpBuilder &builder, const LinearKernelForm &form,
+                         Type element, int64_t columns) {
+  ScalarKernelBuilder b(form.op->getLoc(), builder);
+  int64_t chunk = form.schedule.getQueryTile();
+  Value tokens = b.mul(b.tiles(b.size(form.key, 2), chunk), b.constant(chunk));
+  auto type = MemRefType::get(
+      {ShapedType::kDynamic, form.getNumHeads(), ShapedType::kDynamic, columns},
+      element);
+  return memref::AllocOp::create(b, type,
+                                 ValueRange{b.size(form.key, 0), tokens});
+}
+
+static PairMatrices allocatePairs(OpBuilder &builder,
+                                  const LinearKernelForm &form,
+                                  bool hasKeyScores) {
+  int64_t chunk = form.schedule.getQueryTile();
+  Type element = getElementTypeOrSelf(form.key);
+  PairMatrices pairs;
+  pairs.scores = allocateRows(builder, form, element, chunk);
+  if (form.beta)
+    pairs.inverse = allocateRows(builder, form, element, chunk);
+  if (hasKeyScores)
+    pairs.keyScores = allocateRows(builder, form, builder.getF32Type(), chunk);
+  return pairs;
+}
+
+attn_tile::LinearPairsAttr attn::getParts(Operation *op) {
+  Attribute schedule;
+  if (auto attention = dyn_cast<LinearAttentionOp>(op))
+    schedule = attention.getScheduleAttr();
+  else
+    schedule = cast<LinearAttentionGradOp>(op).getScheduleAttr();
+  return cast<attn_tile::LinearPairsAttr>(schedule);
+}
+
+Value attn::emitIsNarrow(OpBuilder &builder, const LinearKernelForm &form) {
+  attn_tile::LinearPairsAttr parts = getParts(form.op);
+  if (!parts.getNarrow())
+    return {};
+  ScalarKernelBuilder b(form.op->getLoc(), builder);
+  int64_t tiles = withSchedule(form, parts.getNarrow()).countTiles();
+  Value items =
+      b.mul(b.size(form.key, 0), b.constant(form.getNumHeads() * tiles));
+  return b.compare(CmpIPredicate::ule, items,
+                   b.constant(parts.getNarrowWorkItems()));
+}
+
+Value attn::emitNumTiles(OpBuilder &builder, const LinearKernelForm &form,
+                         Value isNarrow) {
+  ScalarKernelBuilder b(form.op->getLoc(), builder);
+  auto count = [&](ScheduleAttrInterface schedule) {
+    return b.constant(withSchedule(form, schedule).countTiles());
+  };
+  attn_tile::LinearPairsAttr parts = getParts(form.op);
+  Value tiles = count(parts.getChunks());
+  return isNarrow ? b.select(isNarrow, count(parts.getNarrow()), tiles) : tiles;
+}
+
+void attn::createForHeads(
+    RewriterBase &rewriter, const LinearKernelForm &form, Value isNarrow,
+    function_ref<void(const LinearKernelForm &, StringRef suffix)> create) {
+  attn_tile::LinearPairsAttr parts = getParts(form.op);
+  LinearKernelForm wide = withSchedule(form, parts.getChunks());
+  if (!isNarrow)
+    return create(wide, "");
+  auto branch = scf::IfOp::create(rewriter, form.op->getLoc(), TypeRange(),
+                                  isNarrow, /*withElseRegion=*/true);
+  create(withSchedule(form, parts.getNarrow()), "_narrow");
+  form.op->getPrevNode()->moveBefore(branch.thenYield());
+  create(wide, "");
+  form.op->getPrevNode()->moveBefore(branch.elseYield());
+}
+
+void attn::createForRanges(
+    LinearKernelForm form,
+    function_ref<void(const LinearKernelForm &, StringRef suffix)> create) {
+  if (form.decayed.keyOverStart) {
+    form.range = DecayRange::Factored;
+    create(form, "_factored");
+    form.range = DecayRange::Other;
+  }
+  if (form.elementDecay)
+    form.schedule = getParts(form.op).getLevels();
+  create(form, "");
+}
+
+//===----------------------------------------------------------------------===//
+// Matrices of pairs
+//===----------------------------------------------------------------------===//
+
+SmallVector<Value> PairWriter::getOperands(const LinearKernelForm &form,
+                                           const PairMatrices &pairs,
+                                           const ChunkSplits &splits) {
+  bool isFactored = form.range == DecayRange::Factored;
+  SmallVector<Value> operands = {isFactored ? form.decayed.query : form.query,
+                                 form.key,
+                                 form.cumulative,
+                                 form.beta,
+                                 pairs.scores,
+                                 pairs.inverse,
+                                 pairs.keyScores,
+                                 splits.count,
+                                 splits.chunks};
+  if (form.range != DecayRange::All)
+    operands.push_back(form.decayed.leastSums);
+  if (isFactored)
+    operands.append({form.decayed.keyFromStart, form.decayed.keyOverStart});
+  else
+    operands.push_back(form.elementDecay);
+  return dropNull(operands);
+}
+
+PairWriter::PairWriter(OpBuilder &builder, const LinearKernelForm &form,
+                       attn_tile::KernelOp kernel, const PairMatrices &given,
+                       const ChunkSplits &givenSplits)
+    : ChunkKernelWriter(builder, form, kernel,
+                        getOperands(form, given, givenSplits)),
+      query(get(form.query)), pairs(given) {
+  replaceByArguments(pairs.getBuffers());
+  splits.count = get(givenSplits.count);
+  splits.chunks = get(givenSplits.chunks);
+}
+
+void PairWriter::storePairs(const WorkItem &at, const Chunk &chunk, Value tile,
+                            Value dest) {
+  attn_tile::StoreOp::create(
+      b, b.round(tile, getElementTypeOrSelf(dest)), dest,
+      ValueRange{at.batch, at.head, chunk.firstToken, b.index(0)});
+}
+
+/// Rows of factored decays are multiplied by them.
+PairWriter::Tiles PairWriter::loadTiles(const WorkItem &at,
+                                        const Chunk &chunk) {
+  auto load = [&](Value rows) {
+    return loadRows(rows, at, chunk, at.head, b.index(0), keyDim);
+  };
+  Tiles tiles;
+  if (form.range == DecayRange::Factored) {
+    tiles.queries = load(decayed.query);
+    tiles.keys = load(decayed.keyOverStart);
+    if (beta)
+      tiles.laterKeys = load(decayed.keyFromStart);
+    return tiles;
+  }
+  if (cumulative) {
+    tiles.rows = loadRowSums(at, chunk);
+    tiles.columns = loadColumnSums(at, chunk);
+  }
+  tiles.queries = loadQueries(query, at, chunk);
+  tiles.laterKeys = tiles.keys = loadKeys(at, chunk);
+  return tiles;
+}
+
+Value PairWriter::emitScores(const Tiles &tiles, Value lhs, bool isStrict) {
+  Value scores = contractRows(lhs, tiles.keys);
+  if (cumulative)
+    scores = decayScores(scores, *tiles.rows, *tiles.columns);
+  return maskScores(scores, isStrict);
+}
+
+/// Adds the scores of columns of queries and keys.
+void PairWriter::addLevels(const WorkItem &at, const Chunk &chunk,
+                           int64_t column, Scores &scores) {
+  SmallVector<int64_t> shape = {chunkTokens, valueDim};
+  Value first = b.index(column);
+  ElementDecays decays(b, elementDecay,
+                       {at.batch, at.head, chunk.firstToken, first}, shape);
+  Value queries = loadRows(query, at, chunk, at.head, first, valueDim);
+  Value keys = loadRows(key, at, chunk, at.keyHead, first, valueDim);
+  auto add = [&](Value lhs, Value rhs) -> Value {
+    return arith::AddFOp::create(b, lhs, rhs);
+  };
+  scores.ofQueries =
+      add(scores.ofQueries, decays.selectDiagonal(contractRows(queries, keys)));
+  queries = b.extend(queries);
+  keys = b.extend(keys);
+  SmallVector<Value> sums = decays.forLevels(
+      dropNull({scores.ofQueries, scores.ofKeys}),
+      [&](Value level, ValueRange carried) {
+        Value ofLevel = decays.emitDecays(level);
+        Value right = b.round(mul(keys, ofLevel), element);
+        Value left = b.round(mul(queries, ofLevel), element);
+        auto addPairs = [&](Value sum, Value lhs) {
+          return add(sum, decays.selectLevel(level, contractRows(lhs, right)));
+        };
+        SmallVector<Value> next = {addPairs(carried[0], left)};
+        if (beta)
+          next.push_back(addPairs(carried[1], right));
+        return next;
+      });
+  scores.ofQueries = sums[0];
+  if (beta)
+    scores.ofKeys = sums[1];
+}
+
+PairWriter::Scores PairWriter::emitScoresByLevels(const WorkItem &at,
+                                                  const Chunk &chunk) {
+  Scores scores;
+  scores.ofQueries = zeros({chunkTokens, chunkTokens});
+  if (beta)
+    scores.ofKeys = scores.ofQueries;
+  for (int64_t column = 0; column < form.getKeyHeadDim(); column += valueDim)
+    addLevels(at, chunk, column, scores);
+  return scores;
+}
+
+/// Stores the matrices of keys with beta.
+void PairWriter::storeOfKeys(const WorkItem &at, const Chunk &chunk,
+                             Value keyScores) {
+  if (pairs.keyScores)
+    storePairs(at, chunk, keyScores, pairs.keyScores);
+  Value betas =
+      b.load(chunkTokens, beta, {at.batch, at.head, chunk.firstToken});
+  Value inverse = attn_tile::InvertTriangularOp::create(
+      b, mul(keyScores, repeat(betas, {chunkTokens, chunkTokens})),
+      /*pipe=*/Value());
+  storePairs(at, chunk, inverse, pairs.inverse);
+}
+
+void PairWriter::writeChunk(const WorkItem &at, const Chunk &chunk) {
+  if (elementDecay) {
+    Scores scores = emitScoresByLevels(at, chunk);
+    if (beta)
+      storeOfKeys(at, chunk, scores.ofKeys);
+    return storePairs(at, chunk, scores.ofQueries, pairs.scores);
+  }
+  Tiles tiles = loadTiles(at, chunk);
+  if (beta)
+    storeOfKeys(at, chunk,
+                emitScores(tiles, tiles.laterKeys, /*isStrict=*/true));
+  storePairs(at, chunk, emitScores(tiles, tiles.queries, /*isStrict=*/false),
+             pairs.scores);
+}
+
+void PairWriter::write() {
+  writeChunks(
+      [&](const WorkItem &at, const Chunk &chunk) { writeChunk(at, chunk); });
+}
+
+PairMatrices attn::createPairMatrices(RewriterBase &rewriter,
+                                      LinearKernelForm form, bool hasKeyScores,
+                                      SymbolTable &symbols) {
+  PairMatrices pairs = allocatePairs(rewriter, form, hasKeyScores);
+  form = withSchedule(form, getParts(form.op).getPairs());
+  form.value = Value();
+  ChunkSplits splits = createSplits(rewriter, form, form.countTiles());
+  createForRanges(form, [&](const LinearKernelForm &ofRange, StringRef suffix) {
+    attn_tile::KernelOp kernel =
+        createKernel(rewriter, form.op, ofRange.schedule, symbols,
+                     ("_linear_pairs" + suffix).str(),
+                     PairWriter::getOperands(ofRange, pairs, splits));
+    PairWriter(rewriter, ofRange, kernel, pairs, splits).write();
+    rewriter.setInsertionPoint(form.op);
+  });
+  return pairs;
+}
+
+//===----------------------------------------------------------------------===//
+// Outputs
+//===----------------------------------------------------------------------===//
+
+SmallVector<Value> ForwardChunkWriter::getOperands(const LinearKernelForm &form,
+                                                   const PairMatrices &pairs,
+                                                   const KeptStates &kept) {
+  // The gradient needs no outputs, and keeps values that are no updates.
+  return dropNull({form.out ? form.query : Value(), form.key, form.value,
+                   form.out, form.firstState, form.lastState, form.cumulative,
+                   form.beta, form.out ? pairs.scores : Value(), pairs.inverse,
+                   form.decayed.keyFromStart, form.decayed.ofChunks,
+                   kept.states, form.beta ? kept.updates : Value(),
+                   kept.residuals});
+}
+
+ForwardChunkWriter::ForwardChunkWriter(OpBuilder &builder,
+                                       const LinearKernelForm &form,
+                                       attn_tile::KernelOp kernel,
+                                       const PairMatrices &givenPairs,
+                                       const KeptStates &givenKept)
+    : ChunkKernelWriter(builder, form, kernel,
+                        getOperands(form, givenPairs, givenKept)),
+      query(get(form.query)), out(get(form.out)),
+      firstState(get(form.firstState)), lastState(get(form.lastState)),
+      pairs(givenPairs), kept(givenKept) {
+  replaceByArguments(pairs.getBuffers());
+  replaceByArguments(kept.getBuffers());
+}
+
+void ForwardChunkWriter::writeOut(const WorkItem &at, const Chunk &chunk,
+                                  Value rounded, Value update,
+                                  Value fromStart) {
+  Value queries = loadQueries(query, at, chunk);
+  Value scores = loadPairs(pairs.scores, at, chunk);
+  Value result = b.contract(queries, rounded, zeros({chunkTokens, valueDim}),
+                            ContractForm::Plain);
+  if (fromStart)
+    result = mul(result, repeat(fromStart, {chunkTokens, valueDim}));
+  result = b.contract(scores, update, result, ContractForm::Plain);
+  storeRows(at, chunk, multiply(result, form.scale), out);
+}
+
+ForwardChunkWriter::Tiles ForwardChunkWriter::loadTiles(const WorkItem &at,
+                                                        const Chunk &chunk) {
+  Tiles tiles;
+  tiles.keys = loadKeys(at, chunk);
+  tiles.values = loadValues(at, chunk);
+  if (!beta)
+    return tiles;
+  tiles.inverse = loadPairs(pairs.inverse, at, chunk);
+  tiles.beta = b.load(chunkTokens, beta, {at.batch, at.head, chunk.firstToken});
+  tiles.knownKeys = decayed.keyFromStart
+                        ? loadRows(decayed.keyFromStart, at, chunk, at.head,
+                                   b.index(0), keyDim)
+                        : tiles.keys;
+  return tiles;
+}
+
+/// `rounded` is the state before the chunk.
+ForwardChunkWriter::Update ForwardChunkWriter::emitUpdate(const Tiles &tiles,
+                                                          Value rounded,
+                                                          Value fromStart) {
+  if (!beta)
+    return {tiles.values, Value()};
+  SmallVector<int64_t> shape = {chunkTokens, valueDim};
+  Value known =
+      b.contract(tiles.knownKeys, rounded, zeros(shape), ContractForm::Plain);
+  if (fromStart)
+    known = mul(known, repeat(fromStart, shape));
+  Value residual = arith::SubFOp::create(b, b.extend(tiles.values), known);
+  Value scaled = b.round(mul(residual, repeat(tiles.beta, shape)), element);
+  return {b.contract(tiles.inverse, scaled, zeros(shape), ContractForm::Plain),
+          residual};
+}
+
+Value ForwardChunkWriter::writeChunk(const WorkItem &at, const Chunk &chunk,
+                                     Value state) {
+  std::optional<Sum> rows;
+  Value fromStart, ofChunk;
+  if (cumulative) {
+    rows = loadRowSums(at, chunk);
+    fromStart = emitDecay(*rows);
+  }
+  if (decayed.ofChunks)
+    ofChunk = loadChunkDecays(at, chunk);
+  Tiles tiles = loadTiles(at, chunk);
+  Value rounded = b.round(state, element);
+  Update update = emitUpdate(tiles, rounded, fromStart);
+  Value values = b.round(update.values, element);
+  if (out)
+    writeOut(at, chunk, rounded, values, fromStart);
+  if (kept.states)
+    storeState(rounded, kept.states, chunk.number, at);
+  if (kept.states && beta) {
+    storeRows(at, chunk, values, kept.updates);
+    storeRows(at, chunk, update.residual, kept.residuals);
+  }
+  if (ofChunk)
+    state = mul(state, ofChunk);
+  return emitStep(at, chunk, tiles.keys, rows ? update.values : values, state,
+                  rows);
+}
+
+void ForwardChunkWriter::write() {
+  writeItems(/*numSplits=*/{}, [&](const WorkItem &at) {
+    Value first =
+        firstState ? loadState(firstState, {}, at) : zeros({keyDim, valueDim});
+    Value last = forChunks(
+        at, first,
+        [&](const Chunk &chunk, ValueRange carried) -> SmallVector<Value> {
+          return {writeChunk(at, chunk, carried[0])};
+        })[0];
+    if (lastState)
+      storeState(last, lastState, {}, at);
+  });
+}
+
+void attn::createForwardChunks(RewriterBase &rewriter,
+                               const LinearKernelForm &given,
+                               const PairMatrices &pairs,
+                               const KeptStates &kept, Value isNarrow,
+                               SymbolTable &symbols, StringRef name) {
+  createForHeads(
+      rewriter, given, isNarrow, [&](LinearKernelForm form, StringRef suffix) {
+        form.useDecayedRows();
+        attn_tile::KernelOp kernel = createKernel(
+            rewriter, form.op, form.schedule, symbols, (name + suffix).str(),
+            ForwardChunkWriter::getOperands(form, pairs, kept));
+        ForwardChunkWriter(rewriter, form, kernel, pairs, kept).write();
+        rewriter.setInsertionPoint(form.op);
+      });
+}
+
+void attn::createLinearPairKernels(RewriterBase &rewriter, LinearAttentionOp op,
+                                   SymbolTable &symbols) {
+  OpBuilder::InsertionGuard guard(rewriter);
+  rewriter.setInsertionPoint(op);
+  auto form = LinearKernelForm::get(op, createSums(rewriter, op, symbols));
+  form.decayed = createDecayedRows(rewriter, op, symbols);
+  form.query = op.getQuery();
+  form.key = op.getKey();
+  form.value = op.getValue();
+  form.out = op.getOut();
+  form.firstState = op.getInitialState();
+  form.lastState = op.getFinalState();
+  PairMatrices pairs =
+      createPairMatrices(rewriter, form, /*hasKeyScores=*/false, symbols);
+  createForwardChunks(rewriter, form, pairs, KeptStates(),
+                      emitIsNarrow(rewriter, form), symbols,
+                      "_linear_attention");
+  deallocate(rewriter, op.getLoc(),
+             {pairs.scores, pairs.inverse, form.cumulative});
+  deallocateRows(rewriter, op.getLoc(), form.decayed);
+  rewriter.eraseOp(op);
+}
