@@ -34,20 +34,19 @@ static Value emitRepeatedHeads(OpBuilder &builder, Location loc, Value heads,
   sizes[1] = builder.getIndexAttr(numHeads);
   Value init =
       tensor::EmptyOp::create(builder, loc, sizes, getElementTypeOrSelf(heads));
-  auto gather = linalg::GenericOp::create(
-      builder, loc, init.getType(), ValueRange(), init,
-      builder.getMultiDimIdentityMap(4),
+  // Positions stay a loop of their own, which can be distributed over ranks.
+  AffineMap whole = builder.getMultiDimIdentityMap(4);
+  SmallVector<AffineExpr> ofHeads(whole.getResults());
+  ofHeads[1] = ofHeads[1].floorDiv(group);
+  auto repeat = linalg::GenericOp::create(
+      builder, loc, init.getType(), heads, init,
+      ArrayRef<AffineMap>{AffineMap::get(4, 0, ofHeads, builder.getContext()),
+                          whole},
       SmallVector<IteratorType>(4, IteratorType::parallel),
-      [&](OpBuilder &b, Location, ValueRange) {
-        SmallVector<Value> at;
-        for (int64_t dim = 0; dim < 4; ++dim)
-          at.push_back(linalg::IndexOp::create(b, loc, dim));
-        Value size = arith::ConstantIndexOp::create(b, loc, group);
-        at[1] = arith::DivUIOp::create(b, loc, at[1], size);
-        Value element = tensor::ExtractOp::create(b, loc, heads, at);
-        linalg::YieldOp::create(b, loc, element);
+      [&](OpBuilder &b, Location, ValueRange arguments) {
+        linalg::YieldOp::create(b, loc, arguments[0]);
       });
-  return gather.getResult(0);
+  return repeat.getResult(0);
 }
 
 /// Emits the sum of `gradient` over the query heads that share a head of
@@ -57,30 +56,24 @@ static Value emitSumOfGroups(OpBuilder &builder, Location loc, Value heads,
   int64_t group = getDimSize(gradient, 1) / getDimSize(heads, 1);
   if (group == 1)
     return gradient;
-  // Loops are the dimensions of the result, and heads that share one.
-  SmallVector<ReassociationIndices> dims = {{0}, {1, 2}, {3}, {4}};
-  auto type = cast<RankedTensorType>(gradient.getType());
-  SmallVector<int64_t> shape(type.getShape());
-  shape[1] = group;
-  shape.insert(shape.begin() + 1, getDimSize(heads, 1));
-  SmallVector<OpFoldResult> sizes =
-      tensor::getMixedSizes(builder, loc, gradient);
-  sizes[1] = builder.getIndexAttr(group);
-  sizes.insert(sizes.begin() + 1, builder.getIndexAttr(getDimSize(heads, 1)));
-  Value grouped = tensor::ExpandShapeOp::create(
-      builder, loc, RankedTensorType::get(shape, type.getElementType()),
-      gradient, dims, sizes);
+  // Loops are the dimensions of the result, and the heads that share one. As in
+  // pooling, a tensor that is not read has the size of the latter.
+  AffineMap ofLoops = builder.getMultiDimIdentityMap(5);
+  SmallVector<AffineExpr> ofHeads(ofLoops.getResults().drop_back());
+  ofHeads[1] = ofHeads[1] * group + ofLoops.getResult(4);
   Type f32 = builder.getF32Type();
+  Value window =
+      tensor::EmptyOp::create(builder, loc, ArrayRef<int64_t>{group}, f32);
   Value init = emitZeros(builder, loc, heads, f32);
-  AffineMap full = builder.getMultiDimIdentityMap(5);
   SmallVector<IteratorType> loops(5, IteratorType::parallel);
-  loops[2] = IteratorType::reduction;
+  loops.back() = IteratorType::reduction;
   auto sum = linalg::GenericOp::create(
-      builder, loc, init.getType(), grouped, init,
-      ArrayRef<AffineMap>{full, full.dropResult(2)}, loops,
-      [&](OpBuilder &b, Location, ValueRange arguments) {
+      builder, loc, init.getType(), ValueRange{gradient, window}, init,
+      ArrayRef<AffineMap>{AffineMap::get(5, 0, ofHeads, builder.getContext()),
+                          ofLoops.getMinorSubMap(1), ofLoops.getMajorSubMap(4)},
+      loops, [&](OpBuilder &b, Location, ValueRange arguments) {
         Value term = convertFloat(b, loc, arguments[0], f32);
-        Value next = arith::AddFOp::create(b, loc, arguments[1], term);
+        Value next = arith::AddFOp::create(b, loc, arguments[2], term);
         linalg::YieldOp::create(b, loc, next);
       });
   return sum.getResult(0);

@@ -2,17 +2,20 @@
 
 // A key head that two query heads share is repeated for the gradient, and the gradients of both are added up. So are
 // those of the log-decays of heads, over the batch. Attributes are kept.
+// CHECK-DAG: #[[OF_KEYS:.*]] = affine_map<(d0, d1, d2, d3) -> (d0, d1 floordiv 2, d2, d3)>
+// CHECK-DAG: #[[OF_GROUPS:.*]] = affine_map<(d0, d1, d2, d3, d4) -> (d0, d1 * 2 + d4, d2, d3)>
 // CHECK-LABEL: func @shared_grad
 // CHECK-SAME: %[[Q:[a-z0-9]+]]: tensor<3x4x?x16xf32>, %[[K:[a-z0-9]+]]: tensor<3x2x?x16xf32>,
 // CHECK-SAME:  %[[V:[a-z0-9]+]]: tensor<3x4x?x8xf32>, %[[G:[a-z0-9]+]]: tensor<4xf32>
 // CHECK: attn.linear_attention ins
-// CHECK: %[[KEYS:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<3x4x?x16xf32>)
-// CHECK: tensor.extract %[[K]]
+// CHECK: %[[KEYS:.*]] = linalg.generic {indexing_maps = [#[[OF_KEYS]], #{{.*}}]{{.*}} ins(%[[K]] :
+// CHECK-SAME: outs(%{{.*}} : tensor<3x4x?x16xf32>)
 // CHECK: %[[R:.*]]:4 = attn.linear_attention_grad ins(%[[Q]], %[[KEYS]], %[[V]],
 // CHECK-SAME: log_decay(%[[G]] : tensor<4xf32>) dlog_decay(%{{.*}} : tensor<3x4xf32>) causal scale(5.000000e-01) chunk(16)
-// CHECK: %[[GROUPS:.*]] = tensor.expand_shape %[[R]]#1
-// CHECK-SAME: tensor<3x4x?x16xf32> into tensor<3x2x2x?x16xf32>
-// CHECK: linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "reduction", "parallel", "parallel"]{{.*}} ins(%[[GROUPS]]
+// CHECK: %[[WINDOW:.*]] = tensor.empty() : tensor<2xf32>
+// CHECK: linalg.generic {indexing_maps = [#[[OF_GROUPS]], #{{[a-z0-9]*}}, #{{[a-z0-9]*}}]
+// CHECK-SAME: iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]
+// CHECK-SAME: ins(%[[R]]#1, %[[WINDOW]] : tensor<3x4x?x16xf32>, tensor<2xf32>)
 // CHECK: linalg.generic {{.*}} iterator_types = ["reduction", "parallel"]{{.*}} ins(%[[R]]#3
 func.func @shared(%q: tensor<3x4x?x16xf32>, %k: tensor<3x2x?x16xf32>, %v: tensor<3x4x?x8xf32>, %g: tensor<4xf32>,
                   %o: tensor<3x4x?x8xf32>) -> tensor<3x4x?x8xf32> {
