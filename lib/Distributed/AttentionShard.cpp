@@ -273,20 +273,10 @@ SmallVector<AttentionShard::Partial>
 AttentionShard::emitGatheredPartials(Partial partial) {
   Value outs = emitGathered(b, placement.ranks, partial.out);
   Value lses = emitGathered(b, placement.ranks, partial.lse);
-  auto get = [&](Value parts, RankedTensorType type, int64_t number) -> Value {
-    SmallVector<OpFoldResult> sizes =
-        tensor::getMixedSizes(b, b.getLoc(), parts);
-    SmallVector<OpFoldResult> offsets(sizes.size(), b.getIndexAttr(0));
-    SmallVector<OpFoldResult> strides(sizes.size(), b.getIndexAttr(1));
-    offsets.front() = b.getIndexAttr(number);
-    sizes.front() = b.getIndexAttr(1);
-    return tensor::ExtractSliceOp::create(b, type, parts, offsets, sizes,
-                                          strides);
-  };
   SmallVector<Partial> partials;
   for (int64_t number = 0; number < placement.ranks; ++number)
-    partials.push_back(
-        {get(outs, getOutType(), number), get(lses, getLseType(), number)});
+    partials.push_back({emitPart(b, outs, b.getIndexAttr(number)),
+                        emitPart(b, lses, b.getIndexAttr(number))});
   return partials;
 }
 

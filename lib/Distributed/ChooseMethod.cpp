@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ChooseMethod.h"
+#include "LinearShard.h"
 #include "MethodTime.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -63,6 +64,20 @@ static SmallVector<AttentionOpInterface> findAttentions(ModuleOp module) {
   return ops;
 }
 
+/// Linear attention or its gradient in a function of `module`; null if there is
+/// none.
+static Operation *findLinearAttention(ModuleOp module) {
+  Operation *found = nullptr;
+  for (auto func : module.getOps<func::FuncOp>())
+    func.walk([&](Operation *op) {
+      if (!isLinearAttention(op))
+        return WalkResult::advance();
+      found = op;
+      return WalkResult::interrupt();
+    });
+  return found;
+}
+
 FailureOr<ShardMethod> attn::chooseMethod(ModuleOp module, StringRef target,
                                           int64_t ranks) {
   FailureOr<const Target *> found = lookupTarget(module, target);
@@ -71,12 +86,17 @@ FailureOr<ShardMethod> attn::chooseMethod(ModuleOp module, StringRef target,
   FailureOr<DeviceModel> device = getDeviceModel(module, **found);
   if (failed(device))
     return failure();
+  auto options =
+      remark::RemarkOpts::name("method").category("attn-shard-attention");
+  if (Operation *linear = findLinearAttention(module)) {
+    remark::passed(linear->getParentOfType<func::FuncOp>().getLoc(), options)
+        << "chose allgather, the only method for linear attention";
+    return ShardMethod::AllGather;
+  }
   SmallVector<AttentionOpInterface> ops = findAttentions(module);
   if (ops.empty())
     return ShardMethod::Ring;
   Location loc = ops.front()->getParentOfType<func::FuncOp>().getLoc();
-  auto options =
-      remark::RemarkOpts::name("method").category("attn-shard-attention");
   MethodModel model(ops, **found, *device, CostAssumptions());
   SmallVector<MethodTime> times = model.estimateAll(
       llvm::to_vector(llvm::make_first_range(shardMethods)), ranks);

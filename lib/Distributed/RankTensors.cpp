@@ -50,6 +50,19 @@ Value attn::emitAllocation(ImplicitLocOpBuilder &b, RankedTensorType type,
                                               emitDynamicSizes(b, type, like));
 }
 
+Value attn::emitZeros(ImplicitLocOpBuilder &b, Value destination) {
+  Value zero = arith::ConstantOp::create(
+      b, b.getZeroAttr(getElementTypeOrSelf(destination)));
+  return linalg::FillOp::create(b, zero, destination).getResult(0);
+}
+
+Value attn::emitChunkDestination(ImplicitLocOpBuilder &b, Value destination,
+                                 Value like, int64_t ranks) {
+  if (!destination.getDefiningOp<tensor::EmptyOp>())
+    return destination;
+  return emitEmpty(b, getChunkType(getTensorType(destination), ranks), like);
+}
+
 Value attn::emitGathered(ImplicitLocOpBuilder &b, int64_t ranks, Value part) {
   RankedTensorType type = getTensorType(part);
   SmallVector<Value> sizes = emitDynamicSizes(b, type, part);
@@ -58,6 +71,20 @@ Value attn::emitGathered(ImplicitLocOpBuilder &b, int64_t ranks, Value part) {
   Value received =
       tensor::EmptyOp::create(b, shape, type.getElementType(), sizes);
   return AllGatherOp::create(b, received.getType(), part, received).getResult();
+}
+
+Value attn::emitPart(ImplicitLocOpBuilder &b, Value parts,
+                     OpFoldResult number) {
+  RankedTensorType type = getTensorType(parts);
+  type = RankedTensorType::get(type.getShape().drop_front(),
+                               type.getElementType());
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, b.getLoc(), parts);
+  SmallVector<OpFoldResult> offsets(sizes.size(), b.getIndexAttr(0));
+  SmallVector<OpFoldResult> strides(sizes.size(), b.getIndexAttr(1));
+  offsets.front() = number;
+  sizes.front() = b.getIndexAttr(1);
+  return tensor::ExtractSliceOp::create(b, type, parts, offsets, sizes,
+                                        strides);
 }
 
 //===----------------------------------------------------------------------===//
@@ -155,13 +182,11 @@ Value attn::emitSumOfParts(ImplicitLocOpBuilder &b, Value parts) {
       getTensorType(parts).getShape().drop_front(), b.getF32Type());
   Value empty = tensor::EmptyOp::create(
       b, type, emitDynamicSizes(b, type, parts, /*offset=*/1));
-  Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0));
-  Value zeros = linalg::FillOp::create(b, zero, empty).getResult(0);
   AffineMap ofParts = b.getMultiDimIdentityMap(type.getRank() + 1);
   SmallVector<IteratorType> loops(type.getRank() + 1, IteratorType::parallel);
   loops.front() = IteratorType::reduction;
   auto sum = linalg::GenericOp::create(
-      b, type, parts, zeros,
+      b, type, parts, emitZeros(b, empty),
       ArrayRef<AffineMap>{ofParts, ofParts.dropResult(0)}, loops,
       [](OpBuilder &body, Location loc, ValueRange arguments) {
         Value result =

@@ -19,6 +19,12 @@
 
 namespace mlir::attn {
 
+/// An operand that has a chunk for each rank, and its name in diagnostics.
+struct ShardedOperand {
+  StringRef name;
+  OpOperand *operand;
+};
+
 inline RankedTensorType getTensorType(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
@@ -35,8 +41,19 @@ Value emitEmpty(ImplicitLocOpBuilder &b, RankedTensorType type, Value like);
 Value emitAllocation(ImplicitLocOpBuilder &b, RankedTensorType type,
                      Value like);
 
+/// Emits `destination` filled with zeros.
+Value emitZeros(ImplicitLocOpBuilder &b, Value destination);
+
+/// Emits `destination`, which has become a chunk of one of `ranks` ranks, if it
+/// has contents, else a new chunk with the dynamic sizes of `like`.
+Value emitChunkDestination(ImplicitLocOpBuilder &b, Value destination,
+                           Value like, int64_t ranks);
+
 /// Emits `part` of all of `ranks` ranks, `[ranks, ...]`.
 Value emitGathered(ImplicitLocOpBuilder &b, int64_t ranks, Value part);
+
+/// Emits part `number` of `parts`, `[ranks, ...]`.
+Value emitPart(ImplicitLocOpBuilder &b, Value parts, OpFoldResult number);
 
 /// Emits `value` with dimension `dim` as `parts` equal parts: dimension `dim`
 /// counts the parts, and the next one is within a part.

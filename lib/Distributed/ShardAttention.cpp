@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ChooseMethod.h"
+#include "LinearShard.h"
 #include "MethodTime.h"
 #include "RankTensors.h"
 #include "ShardEmitter.h"
@@ -47,16 +48,13 @@ using namespace mlir::attn;
 // Conditions of operations
 //===----------------------------------------------------------------------===//
 
-namespace {
-/// An operand of attention or its gradient that has a chunk for each rank.
-struct ShardedOperand {
-  StringRef name;
-  OpOperand *operand;
-};
-} // namespace
-
-static SmallVector<ShardedOperand> getShardedOperands(AttentionOpInterface op,
+/// The operands of attention, linear attention or a gradient that have a chunk
+/// for each rank.
+static SmallVector<ShardedOperand> getShardedOperands(Operation *operation,
                                                       ShardMethod method) {
+  auto op = dyn_cast<AttentionOpInterface>(operation);
+  if (!op)
+    return getTokenOperands(operation);
   SmallVector<ShardedOperand> operands;
   MutableArrayRef<OpOperand> rest = op->getOpOperands();
   for (const AttentionOperand &shaped : op.getShapedOperands()) {
@@ -87,6 +85,19 @@ static LogicalResult verifyLength(Operation *op, StringRef name, Value value,
   return op->emitOpError(reason);
 }
 
+/// Whether `result`, of attention, linear attention, a gradient or linalg, may
+/// have a chunk for each rank.
+static bool mayBeChunked(OpResult result) {
+  Operation *op = result.getOwner();
+  if (!isLinearAttention(op))
+    return isa<AttentionOp, AttentionGradOp, linalg::LinalgOp>(op);
+  OpOperand *init =
+      cast<DestinationStyleOpInterface>(op).getTiedOpOperand(result);
+  return llvm::any_of(getTokenOperands(op), [&](const ShardedOperand &other) {
+    return other.operand == init;
+  });
+}
+
 /// Checks that each rank can have a chunk of operand `name` of `op`, which is
 /// in the first block of a function.
 static LogicalResult verifySource(DestinationStyleOpInterface op,
@@ -97,7 +108,7 @@ static LogicalResult verifySource(DestinationStyleOpInterface op,
   if (isa<BlockArgument>(value))
     return success();
   Operation *source = value.getDefiningOp();
-  if (isa<AttentionOp, AttentionGradOp, linalg::LinalgOp>(source) ||
+  if (mayBeChunked(cast<OpResult>(value)) ||
       (isa<tensor::EmptyOp>(source) && op.isDpsInit(&operand)))
     return success();
   return op.emitOpError("'")
@@ -106,6 +117,24 @@ static LogicalResult verifySource(DestinationStyleOpInterface op,
             "its gradient or linalg to be distributed over ranks (was a result "
             "of '"
          << source->getName() << "')";
+}
+
+static StringRef getName(ShardMethod method) {
+  switch (method) {
+  case ShardMethod::AllGather:
+    return "allgather";
+  case ShardMethod::Ring:
+    return "ring";
+  case ShardMethod::Zigzag:
+    return "zigzag";
+  case ShardMethod::DistAttention:
+    return "distattention";
+  case ShardMethod::Ulysses:
+    return "ulysses";
+  case ShardMethod::Auto:
+    return "auto";
+  }
+  llvm_unreachable("unknown method");
 }
 
 /// Checks that ranks can have segments of the keys of `op`.
@@ -139,6 +168,8 @@ public:
 
 private:
   LogicalResult addAttention(AttentionOpInterface op);
+  LogicalResult addLinear(DestinationStyleOpInterface op);
+  LogicalResult addOperation(DestinationStyleOpInterface op);
   LogicalResult addRows(linalg::LinalgOp op, OpOperand &chunked);
   LogicalResult addRowsOf(Value value);
   LogicalResult addChunked(DestinationStyleOpInterface op, StringRef name,
@@ -155,6 +186,7 @@ private:
   void rewriteTypes();
   SmallVector<Value> emitShard(AttentionOpInterface op,
                                const ReachableChunks &reachable);
+  SmallVector<Value> emitLinear(Operation *op);
   void replace(DestinationStyleOpInterface op, ValueRange results);
   void report(AttentionOpInterface op, ArrayRef<RingStep> steps);
 
@@ -163,7 +195,8 @@ private:
   ChunkPlacement placement;
   OpBuilder builder;
   Value rank;
-  SmallVector<AttentionOpInterface> attentions;
+  /// Attention, linear attention and their gradients.
+  SmallVector<Operation *> attentions;
   /// Operations of linalg on chunks.
   llvm::MapVector<Operation *, ShardedRows> rows;
   /// Tensors of which each rank has a chunk; destinations without contents are
@@ -171,6 +204,8 @@ private:
   llvm::SetVector<Value> sharded;
   /// Chunks, and the tensors of all ranks that they are parts of.
   DenseMap<Value, Value> gathered;
+  /// The effect of each rank on states of linear attention.
+  StateMapsOfKeys stateMaps;
 };
 } // namespace
 
@@ -185,11 +220,10 @@ bool FunctionSharder::isChunked(OpOperand &operand) {
   if (auto *found = rows.find(owner); found != rows.end())
     return found->second.isChunked(operand);
   return llvm::is_contained(attentions, owner) &&
-         llvm::any_of(
-             getShardedOperands(cast<AttentionOpInterface>(owner), method),
-             [&](const ShardedOperand &other) {
-               return other.operand == &operand;
-             });
+         llvm::any_of(getShardedOperands(owner, method),
+                      [&](const ShardedOperand &other) {
+                        return other.operand == &operand;
+                      });
 }
 
 /// Whether `op` gives a size of new destinations of chunks, which are replaced.
@@ -232,11 +266,8 @@ LogicalResult FunctionSharder::addChunked(DestinationStyleOpInterface op,
 LogicalResult FunctionSharder::addAttention(AttentionOpInterface op) {
   if (!isa<AttentionOp, AttentionGradOp>(op.getOperation()))
     return op.emitOpError("cannot be distributed over ranks: only "
-                          "'attn.attention' and 'attn.attention_grad' can");
-  if (op->getBlock() != &func.getBody().front())
-    return op.emitOpError("must be in the first block of a function to be "
-                          "distributed over ranks");
-  attentions.push_back(op);
+                          "'attn.attention', 'attn.linear_attention' and "
+                          "their gradients can");
   if (failed(verifyClauses(op, method)))
     return failure();
   if (method == ShardMethod::DistAttention && failed(verifySegments(op)))
@@ -245,11 +276,28 @@ LogicalResult FunctionSharder::addAttention(AttentionOpInterface op) {
     if (std::string reason = whyNotDivideHeads(op, placement.ranks);
         !reason.empty())
       return op.emitOpError(reason);
-  for (auto [name, operand] : getShardedOperands(op, method))
+  return addOperation(op);
+}
+
+LogicalResult FunctionSharder::addLinear(DestinationStyleOpInterface op) {
+  if (method != ShardMethod::AllGather)
+    return op.emitOpError("cannot be distributed over ranks by '")
+           << getName(method) << "', but by 'allgather' or 'auto'";
+  return addOperation(op);
+}
+
+/// Adds attention, linear attention or a gradient.
+LogicalResult FunctionSharder::addOperation(DestinationStyleOpInterface op) {
+  if (op->getBlock() != &func.getBody().front())
+    return op.emitOpError("must be in the first block of a function to be "
+                          "distributed over ranks");
+  attentions.push_back(op);
+  for (auto [name, operand] : getShardedOperands(op, method)) {
     if (failed(addChunked(op, name, *operand)))
       return failure();
-  if (method != ShardMethod::DistAttention)
-    sharded.insert(op->result_begin(), op->result_end());
+    if (method != ShardMethod::DistAttention && op.isDpsInit(operand))
+      sharded.insert(op.getTiedOpResult(operand));
+  }
   return success();
 }
 
@@ -322,8 +370,13 @@ LogicalResult FunctionSharder::verifyCalls() {
 }
 
 LogicalResult FunctionSharder::verify() {
-  WalkResult walk = func.walk(
-      [&](AttentionOpInterface op) -> WalkResult { return addAttention(op); });
+  WalkResult walk = func.walk([&](Operation *op) -> WalkResult {
+    if (auto attention = dyn_cast<AttentionOpInterface>(op))
+      return addAttention(attention);
+    if (isLinearAttention(op))
+      return addLinear(cast<DestinationStyleOpInterface>(op));
+    return success();
+  });
   if (walk.wasInterrupted())
     return failure();
   if (attentions.empty())
@@ -352,9 +405,9 @@ void FunctionSharder::nameArguments() {
   for (unsigned i = 0, e = func.getNumArguments(); i < e; ++i)
     if (auto name = func.getArgAttrOfType<StringAttr>(i, argNameAttrName))
       used.insert(name.getValue());
-  for (AttentionOpInterface op : attentions)
+  for (Operation *op : attentions)
     for (const auto &[value, name] :
-         cast<DescribableOpInterface>(op.getOperation()).getNamedOperands()) {
+         cast<DescribableOpInterface>(op).getNamedOperands()) {
       auto argument = dyn_cast_if_present<BlockArgument>(value);
       if (!argument || argument.getOwner() != &func.getBody().front() ||
           func.getArgAttr(argument.getArgNumber(), argNameAttrName))
@@ -441,6 +494,15 @@ FunctionSharder::emitShard(AttentionOpInterface op,
   return emitter->emitWhole(key, gather(op.getValue()));
 }
 
+SmallVector<Value> FunctionSharder::emitLinear(Operation *op) {
+  if (placement.ranks == 1) {
+    builder.setInsertionPoint(op);
+    return builder.clone(*op)->getResults();
+  }
+  return createLinearShard(builder, op, {placement.ranks, rank}, stateMaps)
+      ->emit();
+}
+
 void FunctionSharder::replace(DestinationStyleOpInterface op,
                               ValueRange results) {
   // Results may have the same new destination.
@@ -458,9 +520,11 @@ int64_t FunctionSharder::rewrite() {
     return 0;
   // Masks belong to the whole: the lengths must be its lengths.
   llvm::MapVector<Operation *, ReachableChunks> reachable;
-  for (AttentionOpInterface op : attentions)
-    reachable[op] = isRing() ? findReachableChunks(op, placement.getNumChunks())
-                             : ReachableChunks();
+  for (Operation *op : attentions)
+    if (auto attention = dyn_cast<AttentionOpInterface>(op))
+      reachable[op] =
+          isRing() ? findReachableChunks(attention, placement.getNumChunks())
+                   : ReachableChunks();
   nameArguments();
   rewriteTypes();
   Block &body = func.getBody().front();
@@ -473,6 +537,8 @@ int64_t FunctionSharder::rewrite() {
     else if (auto *chunks = reachable.find(&op); chunks != reachable.end())
       replace(cast<DestinationStyleOpInterface>(op),
               emitShard(cast<AttentionOpInterface>(op), chunks->second));
+    else if (isLinearAttention(&op))
+      replace(cast<DestinationStyleOpInterface>(op), emitLinear(&op));
   }
   return attentions.size();
 }
@@ -495,7 +561,7 @@ struct AttnShardAttentionPass
         return signalPassFailure();
       chosen = *best;
     }
-    SmallVector<FunctionSharder> sharders;
+    SmallVector<FunctionSharder, 0> sharders;
     for (auto func : getOperation().getOps<func::FuncOp>()) {
       if (func.isExternal())
         continue;

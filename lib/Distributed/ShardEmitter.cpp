@@ -207,12 +207,8 @@ Value ShardEmitter::emitWithSlot(Value tensor, Value chunk, int64_t slot) {
 //===----------------------------------------------------------------------===//
 
 Value ShardEmitter::emitDestination(Value destination, Value like) {
-  if (!destination.getDefiningOp<tensor::EmptyOp>())
-    return destination;
-  RankedTensorType type = getTensorType(destination);
-  if (!placement.allHaveQueries)
-    type = getChunkType(type, placement.ranks);
-  return emitEmpty(b, type, like);
+  int64_t ranks = placement.allHaveQueries ? 1 : placement.ranks;
+  return emitChunkDestination(b, destination, like, ranks);
 }
 
 Operation *ShardEmitter::emitCopy(TypeRange results) {

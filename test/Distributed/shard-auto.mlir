@@ -135,3 +135,22 @@ func.func @neither(%q: !t, %k: !t, %v: !t, %e: !t) -> !t {
   %o = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%e : !t) -> !t
   return %o : !t
 }
+
+// -----
+
+!t = tensor<1x4x64x16xf32>
+
+// Linear attention decides for all functions of a module.
+// CHECK-LABEL: func @softmax(
+// CHECK: attn.comm.all_gather
+// CHECK-LABEL: func @linear(
+// CHECK: attn.comm.all_gather
+func.func @softmax(%q: !t, %k: !t, %v: !t, %e: !t) -> !t {
+  %o = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%e : !t) -> !t
+  return %o : !t
+}
+// expected-remark @below {{chose allgather, the only method for linear attention}}
+func.func @linear(%q: !t, %k: !t, %v: !t, %e: !t) -> !t {
+  %o = attn.linear_attention ins(%q, %k, %v : !t, !t, !t) outs(%e : !t) -> !t
+  return %o : !t
+}

@@ -19,13 +19,13 @@ def AttnShardAttentionPass
     : Attn_Pass<"attn-shard-attention", "::mlir::ModuleOp"> {
   let summary = "turn functions into functions of one rank of several";
   let description = [{
-    Distributes the queries, keys and values of `attn.attention` and
-    `attn.attention_grad` over the ranks of a group by their positions (sequence or
-    context parallelism). A function of the whole tensors becomes the function that
-    each rank calls: of `ranks` equal chunks, rank `r` has chunk `r` of the queries,
-    keys and values, and gets chunk `r` of the results. All else, such as seeds, sinks
-    and tensors that regions read, is the same on all ranks. `attn.comm.rank` tells the
-    ranks apart.
+    Distributes the queries, keys and values of `attn.attention`,
+    `attn.linear_attention` and their gradients over the ranks of a group by their
+    positions (sequence or context parallelism). A function of the whole tensors becomes
+    the function that each rank calls: of `ranks` equal chunks, rank `r` has chunk `r` of
+    the queries, keys and values, and gets chunk `r` of the results. All else, such as
+    seeds, sinks, states and tensors that regions read, is the same on all ranks.
+    `attn.comm.rank` tells the ranks apart.
 
     `positions` gives each attention its global coordinates, so that masks, regions
     and dropout do the same as in the whole. A mask decides which ranks need which chunks of
@@ -138,12 +138,38 @@ def AttnShardAttentionPass
     gather the results of all ranks (`attn.comm.all_gather`) and add them up in the same
     order.
 
+    Linear attention and its gradient have states instead of keys. With `allgather`, the
+    only method for them, ranks gather states, as LASP-2 does (Sun et al. 2025,
+    arXiv:2502.07563). The tokens of rank `r` turn a state `M` into `A[r] M + B[r]`, where
+    `B[r]`, of shape `[B, H, Dk, Dv]`, is their final state from 0. Each rank sends its
+    `A[r]` and `B[r]` to each other rank, in f32, and as many bytes for any length:
+
+    | operands | `A[r]` | bytes |
+    |---|---|---|
+    | neither `log_decay` nor `beta` | 1 | `4 B H Dk Dv` |
+    | `log_decay` of shape `[H]` | `exp` of the length of a chunk times `log_decay` | the same |
+    | `log_decay` of shape `[B, H, S]` | `exp` of the sum of the rank's log-decays | and `4 B H` |
+    | `log_decay` of shape `[B, H, S, Dk]` | the same, for each row of `M` | and `4 B H Dk` |
+    | `beta` | a matrix: the final state from the identity, without values | and `4 B H Dk^2` |
+
+    Each rank carries `initial_state` over the ranks before it, and then runs the operation
+    from there. Without `causal`, it adds the states of all other ranks instead.
+    `final_state` is the state after the last token of all ranks. All ranks have it, with
+    the same bits.
+
+    The gradient gathers the same states, and then the gradients of states. `E[r]`, of
+    shape `[B, H, Dk, Dv]`, is the gradient of the state before rank `r` that its outputs
+    add up to. A rank carries `dfinal_state` back over the ranks behind it by
+    `A[r]^T dM + E[r]`. The operation, with this state and this gradient as its own
+    `initial_state` and `dfinal_state`, has the gradients of the rank's tokens. All ranks
+    have `dinitial_state`, and the sum over ranks of a `dlog_decay` of shape `[B, H]`.
+
     `auto` takes the method with the least time by a model of the ranks' kernels and
     links (docs/cost-model.md), the same one for all functions of the module, on
     `ranks` devices of the module (`attn.device`, or the default device of `target`). A
     remark on the first function names it, the runner-up, and why other methods cannot
     serve. Callers must know the method, since zigzag changes which positions a rank
-    has.
+    has. With linear attention in the module, it takes `allgather`.
 
     The pass runs before scheduling. An attention or a gradient that it cannot
     distribute is an error:
@@ -155,6 +181,7 @@ def AttnShardAttentionPass
     - lengths that `ranks` does not divide; with `dropout` and another method than `ulysses`,
       chunks in which no word of a keep mask begins
     - with `ulysses`, numbers of heads that are dynamic or do not fit `ranks`, and `heads`
+    - linear attention with another method than `allgather`
     - operands that are neither arguments of the function nor results of attention, its
       gradient or linalg
     - other uses of a sharded tensor, and calls of the function
@@ -192,8 +219,8 @@ def AttnShardAttentionPass
     "::mlir::arith::ArithDialect", "::mlir::attn::AttnDialect",
     "::mlir::attn_tile::AttnTileDialect",
     "::mlir::bufferization::BufferizationDialect",
-    "::mlir::linalg::LinalgDialect", "::mlir::scf::SCFDialect",
-    "::mlir::tensor::TensorDialect"];
+    "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect",
+    "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];
 }
 
 def AttnSimulateRanksPass

@@ -1,0 +1,110 @@
+// RUN: attn-opt %s --split-input-file --attn-shard-attention="method=allgather ranks=4" --verify-diagnostics
+
+!t = tensor<1x2x66x16xf32>
+func.func @lengths(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
+  // expected-error @below {{'attn.linear_attention' op dimension 2 of 'query' must be a multiple of 4, 1 for each of 4 ranks (was 66)}}
+  %0 = attn.linear_attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) causal -> !t
+  return %0 : !t
+}
+
+// -----
+
+!t = tensor<1x2x?x16xf32>
+!g = tensor<1x2x66xf32>
+func.func @lengths_of_decays(%q: !t, %k: !t, %v: !t, %g: !g, %out: !t) -> !t {
+  // expected-error @below {{'attn.linear_attention' op dimension 2 of 'log_decay' must be a multiple of 4, 1 for each of 4 ranks (was 66)}}
+  %0 = attn.linear_attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) log_decay(%g : !g) causal -> !t
+  return %0 : !t
+}
+
+// -----
+
+!t = tensor<1x2x?x16xf32>
+!b = tensor<1x2x66xf32>
+func.func @lengths_of_gradient(%q: !t, %k: !t, %v: !t, %dout: !t, %b: !b, %db: !b) -> (!t, !t, !t, !b) {
+  // expected-error @below {{'attn.linear_attention_grad' op dimension 2 of 'beta' must be a multiple of 4, 1 for each of 4 ranks (was 66)}}
+  %0:4 = attn.linear_attention_grad ins(%q, %k, %v, %dout : !t, !t, !t, !t) outs(%q, %k, %v : !t, !t, !t)
+      beta(%b : !b) dbeta(%db : !b) causal -> !t, !t, !t, !b
+  return %0#0, %0#1, %0#2, %0#3 : !t, !t, !t, !b
+}
+
+// -----
+
+!m = memref<1x2x64x16xf32>
+func.func @memrefs(%q: !m, %k: !m, %v: !m, %out: !m) {
+  // expected-error @below {{'attn.linear_attention' op must be on tensors to be distributed over ranks}}
+  attn.linear_attention ins(%q, %k, %v : !m, !m, !m) outs(%out : !m) causal
+  return
+}
+
+// -----
+
+!t = tensor<1x2x64x16xf32>
+!g = tensor<1x2x64xf32>
+func.func @source(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
+  %g = arith.constant dense<-0.1> : !g
+  // expected-error @below {{'attn.linear_attention' op 'log_decay' must be an argument of the function or a result of attention, its gradient or linalg to be distributed over ranks (was a result of 'arith.constant')}}
+  %0 = attn.linear_attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) log_decay(%g : !g) causal -> !t
+  return %0 : !t
+}
+
+// -----
+
+// All ranks have the whole final state.
+!t = tensor<1x2x16x16xf32>
+func.func @final_state(%q: !t, %k: !t, %v: !t, %out: !t, %state: !t) -> !t {
+  %0:2 = attn.linear_attention ins(%q, %k, %v : !t, !t, !t) outs(%out, %state : !t, !t) causal -> !t, !t
+  // expected-error @below {{'attn.linear_attention' op 'key' must be an argument of the function or a result of attention, its gradient or linalg to be distributed over ranks (was a result of 'attn.linear_attention')}}
+  %1 = attn.linear_attention ins(%q, %0#1, %v : !t, !t, !t) outs(%out : !t) causal -> !t
+  return %1 : !t
+}
+
+// -----
+
+!t = tensor<1x2x64x16xf32>
+func.func @other_use(%q: !t, %k: !t, %v: !t, %out: !t) -> f32 {
+  %c0 = arith.constant 0 : index
+  // expected-note @below {{the tensor is defined here}}
+  %0 = attn.linear_attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) causal -> !t
+  // expected-error @below {{'tensor.extract' op uses a tensor that is distributed over ranks, which only attention, its gradient and linalg on rows can}}
+  %1 = tensor.extract %0[%c0, %c0, %c0, %c0] : !t
+  return %1 : f32
+}
+
+// -----
+
+// A tensor is a state of all ranks, or has tokens.
+!t = tensor<1x2x16x16xf32>
+func.func @state_with_tokens(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
+  // expected-note @above {{the tensor is defined here}}
+  // expected-error @below {{'attn.linear_attention' op uses a tensor that is distributed over ranks}}
+  %0 = attn.linear_attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) initial_state(%k : !t) causal -> !t
+  return %0 : !t
+}
+
+// -----
+
+!t = tensor<1x2x64x16xf32>
+func.func @nested(%q: !t, %k: !t, %v: !t, %out: !t, %c: i1) -> !t {
+  %0 = scf.if %c -> !t {
+    // expected-error @below {{'attn.linear_attention' op must be in the first block of a function to be distributed over ranks}}
+    %1 = attn.linear_attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) causal -> !t
+    scf.yield %1 : !t
+  } else {
+    scf.yield %out : !t
+  }
+  return %0 : !t
+}
+
+// -----
+
+!t = tensor<1x2x64x16xf32>
+func.func private @callee(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
+  %0 = attn.linear_attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) causal -> !t
+  return %0 : !t
+}
+// expected-error @-4 {{'func.func' op must not be called in the module, since its tensors are distributed over ranks}}
+func.func @caller(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
+  %0 = call @callee(%q, %k, %v, %out) : (!t, !t, !t, !t) -> !t
+  return %0 : !t
+}
