@@ -24,6 +24,8 @@ from attn.errors import AttnError, UnsupportedError  # noqa: E402
 from attn.torch import (  # noqa: E402
     context_parallel,
     flex_attention,
+    gated_delta_rule,
+    linear_attention,
     local_ranks,
     sdpa,
     shard_sequence,
@@ -173,6 +175,118 @@ def test_flex_attention(method, name):
         if isinstance(result, Exception):
             raise result
         check(result, expected)
+
+
+def make_linear_inputs(decay, is_delta, dtype):
+    """The arguments of ``linear_attention``, and the gradients of its output and final state. Query heads share keys."""
+    draw = lambda *shape: torch.randn(*shape, generator=generator)  # noqa: E731
+    generator, rows = torch.Generator().manual_seed(3), (BATCH, LENGTH, HEADS)
+    inputs = {"q": draw(*rows, DIM), "k": torch.nn.functional.normalize(draw(BATCH, LENGTH, KEY_HEADS, DIM), dim=-1),
+              "v": draw(*rows, 8)}  # fmt: skip
+    inputs = {name: tensor.to(dtype) for name, tensor in inputs.items()}
+    shape = {"head": (HEADS,), "token": rows, "element": (*rows, DIM)}.get(decay)
+    if shape:
+        inputs["g"] = -torch.rand(*shape, generator=generator) / 4
+    if is_delta:
+        inputs["beta"] = torch.rand(*rows, generator=generator)
+    inputs["initial_state"] = draw(BATCH, HEADS, DIM, 8)
+    return inputs, [draw(*rows, 8).to(dtype), draw(BATCH, HEADS, DIM, 8)]
+
+
+def differentiate_linear(attention, inputs, gradients):
+    """Output, final state, and the gradients of all inputs by name."""
+    inputs = {name: tensor.detach().clone().requires_grad_() for name, tensor in inputs.items()}
+    results = attention(**inputs, output_final_state=True)
+    made = torch.autograd.grad(results, list(inputs.values()), gradients)
+    return dict(zip(["out", "state", *inputs], [*(result.detach() for result in results), *made]))
+
+
+LINEAR_CASES = {
+    "plain": (None, False, {}), "full": (None, False, {"causal": False}), "head": ("head", False, {"scale": 0.5}),
+    "token": ("token", False, {}), "element": ("element", False, {}), "delta": (None, True, {}),
+    "gated delta": ("token", True, {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LINEAR_CASES)
+def test_linear_attention(name):
+    """Shards against the whole. States and per-head log-decays have their whole gradients on all ranks."""
+    decay, is_delta, options = LINEAR_CASES[name]
+    inputs, gradients = make_linear_inputs(decay, is_delta, torch.float32)
+    function = gated_delta_rule if name == "gated delta" else linear_attention
+    expected = differentiate_linear(functools.partial(function, **options), inputs, gradients)
+    has_positions = lambda tensor, name: tensor.dim() > 1 and name not in ("state", "initial_state")  # noqa: E731
+
+    def body(ranks):
+        attention = functools.partial(context_parallel(function, ranks, "allgather"), **options)
+        cut = lambda tensor: shard_sequence(tensor, ranks, "allgather", dim=1)  # noqa: E731
+        shards = {name: cut(tensor) if has_positions(tensor, name) else tensor for name, tensor in inputs.items()}
+        found = differentiate_linear(attention, shards, [cut(gradients[0]), gradients[1]])
+        join = lambda tensor: unshard_sequence(tensor, ranks, "allgather", dim=1)  # noqa: E731
+        return {name: join(tensor) if has_positions(tensor, name) else tensor for name, tensor in found.items()}
+
+    for found in run_threads(3, body):
+        if isinstance(found, Exception):
+            raise found
+        for result, tensor in found.items():
+            exact, bound = expected[result], 3e-5 * expected[result].abs().max().item()
+            torch.testing.assert_close(
+                tensor, exact, rtol=0, atol=bound, msg=lambda text, result=result: f"{result}: {text}"
+            )
+
+
+def test_linear_attention_alone():
+    """A call without states and gradients, in bf16."""
+    inputs, _ = make_linear_inputs("token", False, torch.bfloat16)
+    del inputs["initial_state"]
+    expected, _ = linear_attention(**inputs)
+
+    def body(ranks):
+        attention = context_parallel(linear_attention, ranks, "allgather")
+        shards = {name: shard_sequence(tensor, ranks, "allgather", dim=1) for name, tensor in inputs.items()}
+        out, state = attention(**shards)
+        assert state is None and out.dtype == torch.bfloat16 and not out.requires_grad
+        return unshard_sequence(out, ranks, "allgather", dim=1)
+
+    for found in run_threads(2, body):
+        if isinstance(found, Exception):
+            raise found
+        torch.testing.assert_close(found, expected, rtol=0.02, atol=0.02)
+
+
+def test_refusals_of_linear_attention():
+    inputs, _ = make_linear_inputs("token", True, torch.float32)
+
+    def body(ranks):
+        texts = []
+        for function, method in ((linear_attention, "ring"), (gated_delta_rule, "zigzag")):
+            with pytest.raises(UnsupportedError) as error:
+                context_parallel(function, ranks, method)
+            texts.append(str(error.value))
+        attention = context_parallel(linear_attention, ranks, "allgather")
+        with pytest.raises(UnsupportedError) as error:
+            attention(**inputs, cu_seqlens=torch.tensor([0, LENGTH]))
+        texts.append(str(error.value))
+        with pytest.raises(AttnError) as error:
+            context_parallel(gated_delta_rule, ranks, "allgather")(**{**inputs, "beta": None})
+        texts.append(str(error.value))
+        # Ranks that disagree compile nothing.
+        length = LENGTH // 2 if ranks.rank == 0 else LENGTH // 4
+        with pytest.raises(AttnError) as error:
+            attention(**{name: tensor[:, :length] if name != "initial_state" else tensor
+                         for name, tensor in inputs.items()})  # fmt: skip
+        return [*texts, str(error.value)]
+
+    for texts in run_threads(2, body):
+        if isinstance(texts, Exception):
+            raise texts
+        assert texts[0] == "method is ring, and linear_attention over several ranks takes allgather"
+        assert texts[1] == "method is zigzag, and gated_delta_rule over several ranks takes allgather"
+        assert texts[2] == "linear_attention over several ranks does not take cu_seqlens; leave it out"
+        assert texts[3] == "beta is None; pass a tensor, or call linear_attention"
+        assert texts[4] == (
+            "rank 1 has query of the shape (2, 4, 24, 16), expected (2, 4, 48, 16) as rank 0 has"
+        )
 
 
 def test_block_mask_of_the_whole():
@@ -431,7 +545,7 @@ def test_refusals_of_shards():
         assert texts[2].startswith("query has the dtype torch.float64, and attention over several ranks takes")
         assert texts[3].startswith("query has 3 heads, which must be a multiple of 2, the number of ranks")
         assert texts[4].startswith("key has 3 heads, which must be a multiple or a divisor of 2, the number of ranks")
-        assert texts[5] == "function is add; pass attn.torch.sdpa or attn.torch.flex_attention"
+        assert texts[5] == "function is add; pass sdpa, flex_attention, linear_attention or gated_delta_rule of attn.torch"
         assert texts[6] == "method is 'striped'; it must be one of ring, zigzag, allgather, ulysses, distattention"
         assert "call torch.distributed.init_process_group, or pass local_ranks" in texts[7]
 

@@ -6,8 +6,6 @@
 import contextlib
 import dataclasses
 import functools
-import hashlib
-import json
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
@@ -36,8 +34,10 @@ from attn.torch.kernels import (
     output_layouts,
     read_mask,
 )
+from attn.torch.linear_attention import METHOD as LINEAR_METHOD
+from attn.torch.linear_attention import attend_linearly, check_delta_rule, gated_delta_rule, linear_attention
 from attn.torch.ops import _library, draw_state, read_variant, refuse_second_derivatives, write_variant
-from attn.torch.process_groups import Ranks, find_place, find_ranks, make_ranks
+from attn.torch.process_groups import Ranks, agree, find_place, find_ranks, make_ranks
 from attn.torch.sdpa import _check_cap, _combine, make_kind, sdpa
 
 METHODS = ("ring", "zigzag", "allgather", "ulysses", "distattention")
@@ -72,21 +72,6 @@ def _chunks_of_rank(method: str) -> int:
 #
 # Plans
 #
-
-
-def _agree(ranks: Ranks, facts: Dict[str, str]) -> None:
-    """Raises the same error on all ranks unless these facts are the same on all ranks."""
-    text = json.dumps(facts)
-    digest = hashlib.sha256(text.encode()).digest()
-    if digest in ranks.agreed:
-        return
-    if any(other != digest for other in ranks.host.gather_bytes(digest)):
-        others = [json.loads(other) for other in ranks.host.gather_texts(text)]
-        for rank, other in enumerate(others):
-            for name, expected in others[0].items():
-                if other.get(name) != expected:
-                    raise AttnError(f"rank {rank} has {name} {other.get(name)}, expected {expected} as rank 0 has")
-    ranks.agreed.add(digest)
 
 
 def count_query_shards(method: str, ranks: int) -> int:
@@ -172,7 +157,7 @@ class _ShardPlan:
         if method == "ulysses":
             _check_heads(ranks.size, query.shape[1], key.shape[1])
         deterministic = kind.deterministic or torch.are_deterministic_algorithms_enabled()
-        _agree(ranks, _list_facts(method, kind, mode, deterministic, tensors))
+        agree(ranks, _list_facts(method, kind, mode, deterministic, tensors))
         self.mode = mode
         self.has_dropout = kind.dropout_p != 0
         self._state = len(tensors) if self.has_dropout else None
@@ -564,10 +549,45 @@ def _shard_flex_attention(ranks: str, method: str) -> Callable[..., Any]:
     return sharded_flex_attention
 
 
+def _shard_linear_attention(ranks: str) -> Callable[..., Any]:
+    def sharded_linear_attention(
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        g: Optional[Tensor] = None,
+        beta: Optional[Tensor] = None,
+        scale: Optional[float] = None,
+        initial_state: Optional[Tensor] = None,
+        output_final_state: bool = False,
+        cu_seqlens: Optional[Tensor] = None,
+        *,
+        causal: bool = True,
+        chunk_size: int = 64,
+    ) -> Tuple[Tensor, Optional[Tensor]]:
+        return attend_linearly(
+            ranks, q, k, v, g, beta, scale, initial_state, output_final_state, cu_seqlens, causal, chunk_size
+        )
+
+    return sharded_linear_attention
+
+
+def _shard_delta_rule(ranks: str) -> Callable[..., Any]:
+    attend = _shard_linear_attention(ranks)
+
+    def sharded_delta_rule(
+        q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, *further: Any, **named: Any
+    ) -> Tuple[Tensor, Optional[Tensor]]:
+        check_delta_rule(g, beta)
+        return attend(q, k, v, g, beta, *further, **named)
+
+    return sharded_delta_rule
+
+
 def context_parallel(
     function: Callable[..., Any], group: Any = None, method: str = "ring", timeout: float = _SECONDS
 ) -> Callable[..., Any]:
-    """``attn.torch.sdpa`` or ``attn.torch.flex_attention`` over the ranks of a group (context parallelism).
+    """``attn.torch.sdpa``, ``flex_attention``, ``linear_attention`` or ``gated_delta_rule`` over the ranks of a group
+    (context parallelism).
 
     The result takes the shards of this rank, ``[batch, heads, positions / ranks, head dim]`` as ``shard_sequence``
     makes them, and returns this rank's shard of the output. All else is that of the whole: masks, functions of
@@ -583,17 +603,32 @@ def context_parallel(
     output, and each has a shard of the keys and values. It has no gradient. With ``key_lengths`` (``torch.int32``,
     ``[batch]``), the number of keys that there are on all ranks, rank ``r`` has keys from ``r * positions`` on.
 
+    Linear attention takes the method "allgather", by which ranks gather states. Its shards are
+    ``[batch, positions / ranks, heads, head dim]``, as ``shard_sequence`` makes them with ``dim=1``. All ranks pass the
+    same initial state, per-head log-decays and gradient of the final state, and get the whole final state, and the
+    whole gradients of what is the same on all ranks. ``cu_seqlens`` is refused.
+
     Ranks wait ``timeout`` seconds for each other at most. An error of one rank is an exception of all of them, which
     names the rank. A group that has failed needs a new call of ``context_parallel`` on all ranks.
     """
     _check_method(method)
+    if function in (linear_attention, gated_delta_rule) and method != LINEAR_METHOD:
+        raise UnsupportedError(
+            f"method is {method}, and {function.__name__} over several ranks takes {LINEAR_METHOD}"
+        )
     ranks = make_ranks(group, timeout)
+    if function is linear_attention:
+        return _shard_linear_attention(ranks.name)
+    if function is gated_delta_rule:
+        return _shard_delta_rule(ranks.name)
     if function is sdpa:
         return _shard_sdpa(ranks.name, method)
     if function is flex.flex_attention:
         return _shard_flex_attention(ranks.name, method)
     name = getattr(function, "__name__", type(function).__name__)
-    raise UnsupportedError(f"function is {name}; pass attn.torch.sdpa or attn.torch.flex_attention")
+    raise UnsupportedError(
+        f"function is {name}; pass sdpa, flex_attention, linear_attention or gated_delta_rule of attn.torch"
+    )
 
 
 #
@@ -634,7 +669,7 @@ def unshard_sequence(tensor: Tensor, group: Any = None, method: str = "ring", di
     if tensor.shape[dim] % of_rank:
         raise AttnError(f"dimension {dim} has {tensor.shape[dim]} positions, which must be a multiple of {of_rank}")
     facts = {"a tensor of the shape": str(tuple(tensor.shape)), "the dtype": str(tensor.dtype), "method": method}
-    _agree(ranks, facts)
+    agree(ranks, facts)
     shards = _gather(tensor.detach(), ranks.name)
     chunks = [chunk for shard in shards for chunk in shard.chunk(of_rank, dim)]
     return torch.cat([chunks[order.index(number)] for number in range(len(order))], dim)

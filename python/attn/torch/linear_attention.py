@@ -2,11 +2,12 @@
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Linear attention: ``linear_attention`` and ``gated_delta_rule``, with the arguments of the package
-flash-linear-attention (fla-core), and the operator ``torch.ops.attn.linear_attention``.
+flash-linear-attention (fla-core), and the operators ``torch.ops.attn.linear_attention`` and, over several ranks,
+``torch.ops.attn.sharded_linear_attention``.
 """
 
 import functools
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -28,16 +29,23 @@ from attn.torch.kernels import (
     kernel_dtypes,
 )
 from attn.torch.ops import _library, refuse_second_derivatives
+from attn.torch.process_groups import agree, find_ranks
 
 _parameters = (
     "Tensor query, Tensor key, Tensor value, Tensor? log_decay, Tensor? beta, Tensor? initial_state, bool causal, "
     "float? scale, int chunk, bool with_final_state"
 )
-_library.define(f"linear_attention({_parameters}) -> (Tensor, Tensor)")
-_library.define(
-    f"linear_attention_backward({_parameters}, int[] gradients, Tensor dout, Tensor? dfinal_state) -> Tensor[]"
-)
+_gradients = "int[] gradients, Tensor dout, Tensor? dfinal_state"
+# The operators of one rank have the name of the group as the last parameter.
+for _name_of_operator, _all_parameters in (
+    ("linear_attention", _parameters),
+    ("sharded_linear_attention", f"{_parameters}, str ranks"),
+):
+    _library.define(f"{_name_of_operator}({_all_parameters}) -> (Tensor, Tensor)")
+    _library.define(f"{_name_of_operator}_backward({_all_parameters}, {_gradients}) -> Tensor[]")
 
+#: The only method of ``context_parallel`` for linear attention: ranks gather states.
+METHOD = "allgather"
 # How many arguments of the operator are tensors, the first ones.
 _NUM_TENSORS = 6
 # The kinds of log-decays, by their number of dimensions.
@@ -57,6 +65,8 @@ class _Arguments(NamedTuple):
     scale: Optional[float]
     chunk: int
     with_final_state: bool
+    #: The name of the group, if tensors are shards of this rank.
+    ranks: str = ""
 
     @property
     def tensors(self) -> List[Tensor]:
@@ -81,20 +91,27 @@ def _describe(given: _Arguments) -> LinearAttention:
     )
 
 
-@functools.lru_cache(maxsize=None)
-def _find_forward(description: LinearAttention, target: str) -> Function:
-    return compile(description, target=target)[description.NAME]
+def _shard_pass(ranks: int) -> str:
+    """The pass that makes functions of one of some ranks; none for 0."""
+    return f"attn-shard-attention{{method={METHOD} ranks={ranks}}}" if ranks else ""
 
 
 @functools.lru_cache(maxsize=None)
-def _find_backward(description: LinearAttention, target: str, gradients: Tuple[int, ...]) -> Function:
+def _find_forward(description: LinearAttention, target: str, ranks: int) -> Function:
+    return compile(description, target=target, passes=_shard_pass(ranks))[description.NAME]
+
+
+@functools.lru_cache(maxsize=None)
+def _find_backward(description: LinearAttention, target: str, ranks: int, gradients: Tuple[int, ...]) -> Function:
     name = description.NAME
     wanted = ",".join(map(str, gradients))
     passes = (
-        f"attn-differentiate{{function={name} arguments={wanted} mode=backward}},"
-        f"symbol-privatize{{exclude={name}_bwd}},symbol-dce"
+        f"attn-differentiate{{function={name} arguments={wanted} mode=backward}}",
+        f"symbol-privatize{{exclude={name}_bwd}}",
+        "symbol-dce",
+        _shard_pass(ranks),
     )
-    return compile(description, target=target, passes=passes)[f"{name}_bwd"]
+    return compile(description, target=target, passes=",".join(filter(None, passes)))[f"{name}_bwd"]
 
 
 def _layouts(given: _Arguments) -> List[Layout]:
@@ -126,15 +143,46 @@ def _name(given: _Arguments, *further: Any) -> Tuple:
     return (*described, *given[_NUM_TENSORS:], *further)
 
 
+def _join(given: _Arguments, gradients: Sequence[int] = ()) -> int:
+    """The number of ranks, which have the same arguments; 0 without a group."""
+    if not given.ranks:
+        return 0
+    ranks = find_ranks(given.ranks)
+    names = _Arguments._fields
+    facts = {}
+    for name, tensor in zip(names[:_NUM_TENSORS], given):
+        facts[f"{name} of the shape"] = "none" if tensor is None else str(tuple(tensor.shape))
+        facts[f"{name} of the dtype"] = "none" if tensor is None else str(tensor.dtype)
+    for name, value in zip(names[_NUM_TENSORS:-1], given[_NUM_TENSORS:]):
+        facts[name] = repr(value)
+    facts["gradients of"] = ", ".join(names[number] for number in gradients) or "none"
+    facts["the device of the type"] = given.query.device.type
+    agree(ranks, facts)
+    return ranks.size
+
+
+def _call_function(given: _Arguments, plan: Binding, tensors: Sequence[Tensor]) -> List[Tensor]:
+    """Calls a function, which communicates if there are ranks."""
+    if not given.ranks:
+        return plan(tensors)
+    ranks = find_ranks(given.ranks)
+    with ranks.find_communicator(given.query.device).current():
+        try:
+            return plan(tensors)
+        except AttnError as error:
+            ranks.fail(str(error))
+            raise
+
+
 def _run(*arguments) -> Tuple[Tensor, Tensor]:
     """The output and the final state, which has no elements if it is not wanted."""
     given = _Arguments(*arguments)
     name = _name(given)
     plan = _plans.get(name)
     if plan is None:
-        function = _find_forward(_describe(given), find_target(given.query.device))
+        function = _find_forward(_describe(given), find_target(given.query.device), _join(given))
         plan = _remember(name, Binding(function, given.tensors, _layouts(given)))
-    out, *states = plan(given.tensors)
+    out, *states = _call_function(given, plan, given.tensors)
     return out, states[0] if states else out.new_empty(0, dtype=torch.float32)
 
 
@@ -152,26 +200,20 @@ def _run_backward(*arguments) -> List[Tensor]:
     plan = _plans.get(name)
     if plan is None:
         wanted = tuple(numbers.index(number) for number in gradients)
-        function = _find_backward(_describe(given), find_target(given.query.device), wanted)
+        ranks = _join(given, gradients)
+        function = _find_backward(_describe(given), find_target(given.query.device), ranks, wanted)
         made = [gradient_layout(given[number]) for number in gradients]
         plan = _remember(name, Binding(function, inputs, made))
-    return plan(inputs)
+    return _call_function(given, plan, inputs)
 
 
-for _device in ("CPU", "CUDA"):
-    _library.impl("linear_attention", _run, _device)
-    _library.impl("linear_attention_backward", _run_backward, _device)
-
-
-@torch.library.register_fake("attn::linear_attention", lib=_library)
-def _(*arguments):
+def _make_results(*arguments):
     given = _Arguments(*arguments)
     made = [layout.make() for layout in _layouts(given)]
     return made[0], made[1] if len(made) == 2 else made[0].new_empty(0, dtype=torch.float32)
 
 
-@torch.library.register_fake("attn::linear_attention_backward", lib=_library)
-def _(*arguments):
+def _make_gradients(*arguments):
     *parameters, gradients, _, _ = arguments
     return [gradient_layout(parameters[number]).make() for number in gradients]
 
@@ -179,7 +221,7 @@ def _(*arguments):
 def _setup_context(ctx: Any, inputs: Tuple, output: Tuple) -> None:
     ctx.parameters = inputs[_NUM_TENSORS:]
     ctx.set_materialize_grads(False)
-    if not ctx.parameters[-1]:
+    if not _Arguments(*inputs).with_final_state:
         ctx.mark_non_differentiable(output[1])
     ctx.save_for_backward(*inputs[:_NUM_TENSORS])
 
@@ -194,16 +236,26 @@ def _backward(ctx: Any, dout: Optional[Tensor], dfinal_state: Optional[Tensor]) 
         dout = layouts[0].make().zero_()
     if given.with_final_state and dfinal_state is None:
         dfinal_state = layouts[1].make().zero_()
-    made = torch.ops.attn.linear_attention_backward(*given, numbers, dout, dfinal_state)
-    by_argument: List[Optional[Tensor]] = [None] * len(given)
+    further = (numbers, dout, dfinal_state)
+    made = (
+        torch.ops.attn.sharded_linear_attention_backward(*given, *further) if given.ranks
+        else torch.ops.attn.linear_attention_backward(*given[:-1], *further)
+    )  # fmt: skip
+    by_argument: List[Optional[Tensor]] = [None] * (_NUM_TENSORS + len(ctx.parameters))
     for number, gradient in zip(numbers, made):
         by_argument[number] = gradient
     return tuple(by_argument)
 
 
-torch.library.register_autograd(
-    "attn::linear_attention", _backward, setup_context=_setup_context, lib=_library
-)
+for _name_of_operator in ("linear_attention", "sharded_linear_attention"):
+    for _device in ("CPU", "CUDA"):
+        _library.impl(_name_of_operator, _run, _device)
+        _library.impl(f"{_name_of_operator}_backward", _run_backward, _device)
+    torch.library.register_fake(f"attn::{_name_of_operator}", _make_results, lib=_library)
+    torch.library.register_fake(f"attn::{_name_of_operator}_backward", _make_gradients, lib=_library)
+    torch.library.register_autograd(
+        f"attn::{_name_of_operator}", _backward, setup_context=_setup_context, lib=_library
+    )
 
 
 def _check_shape(name: str, tensor: Tensor, *allowed: Tuple[int, ...]) -> None:
@@ -278,6 +330,7 @@ def _call(
     beta: Optional[Tensor],
     initial_state: Optional[Tensor],
     parameters: Tuple,
+    ranks: str = "",
 ) -> Tuple[Tensor, Tensor]:
     """One call of the operator; heads follow positions."""
     heads = max(q.shape[2], v.shape[2])
@@ -291,8 +344,55 @@ def _call(
         beta = beta.transpose(1, 2).float().contiguous()
     if initial_state is not None:
         initial_state = initial_state.float().contiguous()
-    out, state = torch.ops.attn.linear_attention(q, k, v, g, beta, initial_state, *parameters)
+    tensors = (q, k, v, g, beta, initial_state)
+    if ranks:
+        out, state = torch.ops.attn.sharded_linear_attention(*tensors, *parameters, ranks)
+    else:
+        out, state = torch.ops.attn.linear_attention(*tensors, *parameters)
     return out.transpose(1, 2), state
+
+
+def attend_linearly(
+    ranks: str,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    g: Optional[Tensor],
+    beta: Optional[Tensor],
+    scale: Optional[float],
+    initial_state: Optional[Tensor],
+    output_final_state: bool,
+    cu_seqlens: Optional[Tensor],
+    causal: bool,
+    chunk_size: int,
+) -> Tuple[Tensor, Optional[Tensor]]:
+    """``linear_attention``, of shards of this rank if ``ranks`` is the name of a group."""
+    given = {"q": q, "k": k, "v": v, "g": g, "beta": beta, "initial_state": initial_state, "cu_seqlens": cu_seqlens}
+    check_arguments(scale, 0.0, **{name: tensor for name, tensor in given.items() if tensor is not None})
+    q, k, v = convert_by_autocast(q, k, v)
+    if not causal and (g is not None or beta is not None):
+        raise AttnError(f"{'g' if g is not None else 'beta'} needs causal=True")
+    if chunk_size not in (8, 16, 32, 64, 128, 256):
+        raise AttnError(f"chunk_size is {chunk_size}; it must be a power of two from 8 to 256")
+    if ranks and cu_seqlens is not None:
+        raise UnsupportedError("linear_attention over several ranks does not take cu_seqlens; leave it out")
+    lengths = _read_lengths(cu_seqlens, q) if q.dim() == 4 else None
+    optional = {"g": g, "beta": beta, "initial_state": initial_state}
+    _check(q, k, v, optional, q.shape[0] if lengths is None else len(lengths))
+    parameters = (causal, scale, chunk_size, output_final_state)
+    if lengths is None:
+        out, state = _call(q, k, v, g, beta, initial_state, parameters, ranks)
+        return out, state if output_final_state else None
+    # Kernels know one sequence a batch entry: each sequence is a call.
+    states = [None] * len(lengths) if initial_state is None else initial_state.split(1)
+    rows = [
+        [None] * len(lengths) if tensor is None else [tensor] * len(lengths) if tensor.dim() == 1
+        else tensor.split(lengths, dim=1)
+        for tensor in (q, k, v, g, beta)
+    ]  # fmt: skip
+    results = [_call(*tensors, parameters) for tensors in zip(*rows, states)]
+    out = torch.cat([result[0] for result in results], dim=1)
+    return out, torch.cat([result[1] for result in results]) if output_final_state else None
 
 
 def linear_attention(
@@ -323,30 +423,16 @@ def linear_attention(
     Returns the output and the state after the last position, or None without ``output_final_state``. Without
     ``causal`` each position sees the last state.
     """
-    given = {"q": q, "k": k, "v": v, "g": g, "beta": beta, "initial_state": initial_state, "cu_seqlens": cu_seqlens}
-    check_arguments(scale, 0.0, **{name: tensor for name, tensor in given.items() if tensor is not None})
-    q, k, v = convert_by_autocast(q, k, v)
-    if not causal and (g is not None or beta is not None):
-        raise AttnError(f"{'g' if g is not None else 'beta'} needs causal=True")
-    if chunk_size not in (8, 16, 32, 64, 128, 256):
-        raise AttnError(f"chunk_size is {chunk_size}; it must be a power of two from 8 to 256")
-    lengths = _read_lengths(cu_seqlens, q) if q.dim() == 4 else None
-    optional = {"g": g, "beta": beta, "initial_state": initial_state}
-    _check(q, k, v, optional, q.shape[0] if lengths is None else len(lengths))
-    parameters = (causal, scale, chunk_size, output_final_state)
-    if lengths is None:
-        out, state = _call(q, k, v, g, beta, initial_state, parameters)
-        return out, state if output_final_state else None
-    # Kernels know one sequence a batch entry: each sequence is a call.
-    states = [None] * len(lengths) if initial_state is None else initial_state.split(1)
-    rows = [
-        [None] * len(lengths) if tensor is None else [tensor] * len(lengths) if tensor.dim() == 1
-        else tensor.split(lengths, dim=1)
-        for tensor in (q, k, v, g, beta)
-    ]  # fmt: skip
-    results = [_call(*tensors, parameters) for tensors in zip(*rows, states)]
-    out = torch.cat([result[0] for result in results], dim=1)
-    return out, torch.cat([result[1] for result in results]) if output_final_state else None
+    return attend_linearly(
+        "", q, k, v, g, beta, scale, initial_state, output_final_state, cu_seqlens, causal, chunk_size
+    )
+
+
+def check_delta_rule(g: Optional[Tensor], beta: Optional[Tensor]) -> None:
+    """Refuses a delta rule without its operands."""
+    for name, tensor in (("g", g), ("beta", beta)):
+        if tensor is None:
+            raise AttnError(f"{name} is None; pass a tensor, or call linear_attention")
 
 
 def gated_delta_rule(
@@ -363,7 +449,5 @@ def gated_delta_rule(
     """Gated DeltaNet (``g`` of ``[batch, positions, heads]``) and Kimi delta attention (``g`` also has the key head
     dim): ``linear_attention`` with ``g`` and ``beta``. ``chunk_gated_delta_rule`` and ``chunk_kda`` of fla-core have
     these arguments, too. Keys are taken as they are: normalise them before."""
-    for name, tensor in (("g", g), ("beta", beta)):
-        if tensor is None:
-            raise AttnError(f"{name} is None; pass a tensor, or call linear_attention")
+    check_delta_rule(g, beta)
     return linear_attention(q, k, v, g, beta, scale, initial_state, output_final_state, cu_seqlens)

@@ -7,6 +7,8 @@ import collections
 import contextlib
 import ctypes
 import datetime
+import hashlib
+import json
 import time
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -201,6 +203,21 @@ def find_ranks(name: str) -> Ranks:
     if ranks is None:
         raise AttnError(f"this process has no group of ranks of the name '{name}'; call context_parallel in it")
     return ranks
+
+
+def agree(ranks: Ranks, facts: Dict[str, str]) -> None:
+    """Raises the same error on all ranks unless these facts are the same on all ranks."""
+    text = json.dumps(facts)
+    digest = hashlib.sha256(text.encode()).digest()
+    if digest in ranks.agreed:
+        return
+    if any(other != digest for other in ranks.host.gather_bytes(digest)):
+        others = [json.loads(other) for other in ranks.host.gather_texts(text)]
+        for rank, other in enumerate(others):
+            for name, expected in others[0].items():
+                if other.get(name) != expected:
+                    raise AttnError(f"rank {rank} has {name} {other.get(name)}, expected {expected} as rank 0 has")
+    ranks.agreed.add(digest)
 
 
 def _find_process_group(group: Any) -> "dist.ProcessGroup":
