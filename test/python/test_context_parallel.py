@@ -178,7 +178,7 @@ def test_flex_attention(method, name):
 
 
 def make_linear_inputs(decay, is_delta, dtype):
-    """The arguments of ``linear_attention``, and the gradients of its output and final state. Query heads share keys."""
+    """The arguments of ``linear_attention``, and gradients of its output and final state. Query heads share keys."""
     draw = lambda *shape: torch.randn(*shape, generator=generator)  # noqa: E731
     generator, rows = torch.Generator().manual_seed(3), (BATCH, LENGTH, HEADS)
     inputs = {"q": draw(*rows, DIM), "k": torch.nn.functional.normalize(draw(BATCH, LENGTH, KEY_HEADS, DIM), dim=-1),
@@ -545,7 +545,9 @@ def test_refusals_of_shards():
         assert texts[2].startswith("query has the dtype torch.float64, and attention over several ranks takes")
         assert texts[3].startswith("query has 3 heads, which must be a multiple of 2, the number of ranks")
         assert texts[4].startswith("key has 3 heads, which must be a multiple or a divisor of 2, the number of ranks")
-        assert texts[5] == "function is add; pass sdpa, flex_attention, linear_attention or gated_delta_rule of attn.torch"
+        assert texts[5] == (
+            "function is add; pass sdpa, flex_attention, linear_attention or gated_delta_rule of attn.torch"
+        )
         assert texts[6] == "method is 'striped'; it must be one of ring, zigzag, allgather, ulysses, distattention"
         assert "call torch.distributed.init_process_group, or pass local_ranks" in texts[7]
 
