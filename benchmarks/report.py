@@ -544,8 +544,10 @@ LINEAR_KINDS = {
     "plain": "no decay",
     "head": "a decay of each head",
     "token": "a decay of each token",
+    "element": "a decay of each key element",
     "delta": "delta rule",
     "gated": "delta rule, a decay of each token",
+    "kimi": "delta rule, a decay of each key element",
 }
 LINEAR_MODES = {"fwd": "Forward", "bwd": "Gradients"}
 LINEAR_PEERS = {"fla": "fla-core"}
@@ -572,7 +574,7 @@ def read_linear_rows(path):
 
 def name_linear(mode, kind, heads):
     """What rows of linear attention measure."""
-    name = {"plain": "Linear attention", "delta": "Delta rule", "gated": "Delta rule"}.get(kind)
+    name = {"plain": "Linear attention", "delta": "Delta rule", "gated": "Delta rule", "kimi": "Delta rule"}.get(kind)
     name = name or "Linear attention with decays"
     return f"{name}{' of one head' if heads == 1 else ''}, {LINEAR_MODES[mode].lower()}"
 

@@ -114,6 +114,18 @@ Value LinearShard::emitFinalState(Value key, Value value, Value initial) {
   return attention->getResult(1);
 }
 
+/// A log-decay as kernels count it: at most 0, and at least the exponent of a
+/// decay below all normal f32.
+static Value clampLogDecay(OpBuilder &builder, Location loc, Value decay) {
+  constexpr float least = -126;
+  auto constant = [&](float value) -> Value {
+    return arith::ConstantOp::create(builder, loc,
+                                     builder.getF32FloatAttr(value));
+  };
+  decay = arith::MinimumFOp::create(builder, loc, decay, constant(0));
+  return arith::MaximumFOp::create(builder, loc, decay, constant(least));
+}
+
 Value LinearShard::emitLogDecayOfHeads() {
   Value length = b.createOrFold<tensor::DimOp>(inputs.query, sequenceDim);
   length = arith::IndexCastOp::create(b, b.getI64Type(), length);
@@ -124,7 +136,8 @@ Value LinearShard::emitLogDecayOfHeads() {
       b, type, inputs.logDecay, emitEmpty(b, type, inputs.logDecay), maps,
       IteratorType::parallel,
       [&](OpBuilder &body, Location loc, ValueRange arguments) {
-        Value result = arith::MulFOp::create(body, loc, arguments[0], length);
+        Value result = arith::MulFOp::create(
+            body, loc, clampLogDecay(body, loc, arguments[0]), length);
         linalg::YieldOp::create(body, loc, result);
       });
   return total.getResult(0);
@@ -143,8 +156,8 @@ Value LinearShard::emitLogDecayOfTokens() {
       b, zeros.getType(), inputs.logDecay, zeros,
       ArrayRef<AffineMap>{ofTokens, ofTokens.dropResult(sequenceDim)}, loops,
       [](OpBuilder &body, Location loc, ValueRange arguments) {
-        Value sum =
-            arith::AddFOp::create(body, loc, arguments[1], arguments[0]);
+        Value sum = arith::AddFOp::create(
+            body, loc, arguments[1], clampLogDecay(body, loc, arguments[0]));
         linalg::YieldOp::create(body, loc, sum);
       });
   return total.getResult(0);
@@ -178,8 +191,9 @@ Value LinearShard::emitMatrix() {
 }
 
 StateMaps LinearShard::emitMaps() {
-  StateMaps &maps = known[{inputs.key, inputs.value, inputs.logDecay,
-                           inputs.beta, inputs.causal}];
+  StateMaps &maps =
+      known[{inputs.key, inputs.value, inputs.logDecay, inputs.beta,
+             inputs.causal, getDimSize(inputs.query, headsDim)}];
   if (maps.added)
     return maps;
   maps.added = emitGathered(

@@ -26,9 +26,11 @@
 namespace mlir::attn {
 
 /// The maps of operations before, by their keys, values, log-decays and betas,
-/// and by whether they are causal. A gradient takes the ones of its attention.
+/// by whether they are causal, and by the number of heads. A gradient takes the
+/// ones of its attention.
 using StateMapsOfKeys =
-    DenseMap<std::tuple<Value, Value, Value, Value, Attribute>, StateMaps>;
+    DenseMap<std::tuple<Value, Value, Value, Value, Attribute, int64_t>,
+             StateMaps>;
 
 /// The rank that computes, of `ranks`.
 struct RankOfGroup {

@@ -172,12 +172,12 @@ static ScheduleAttrInterface getWarpSpecialized(MLIRContext *context,
 }
 
 /// Columns of the gradients of queries and keys, as even as units allow. With
-/// decays of key elements they leave registers for less than 64 columns, unless
-/// a target with a producer computes them without the delta rule.
+/// decays of key elements, registers have room for all tiles of 64 columns only
+/// without the delta rule, on targets with a producer.
 static int64_t getElementTile(const LinearAttentionForm &form,
                               bool hasProducer) {
-  constexpr int64_t few = 48, many = 64, unit = 16;
-  int64_t most = form.hasBeta || !hasProducer ? few : many;
+  constexpr int64_t ofDeltaRule = 32, ofWarps = 48, largest = 64, unit = 16;
+  int64_t most = form.hasBeta ? ofDeltaRule : hasProducer ? largest : ofWarps;
   int64_t tiles = llvm::divideCeil(form.keyHeadDim, most);
   return llvm::alignTo(llvm::divideCeil(form.keyHeadDim, tiles), unit);
 }

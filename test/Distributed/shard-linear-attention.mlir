@@ -174,3 +174,19 @@ func.func @mixed(%q: !t, %k: !t, %v: !t) -> !t {
   %o = attn.linear_attention ins(%q, %k, %a : !t, !t, !t) outs(%e : !t) causal -> !t
   return %o : !t
 }
+
+// -----
+
+!t = tensor<2x4x64x16xf32>
+!wide = tensor<2x8x64x16xf32>
+
+// States of the same keys and values are gathered once for each number of heads.
+// CHECK-LABEL: func @heads(
+// CHECK-COUNT-2: attn.comm.all_gather
+func.func @heads(%q: !t, %p: !wide, %k: !t, %v: !t) -> (!t, !wide) {
+  %e = tensor.empty() : !t
+  %f = tensor.empty() : !wide
+  %a = attn.linear_attention ins(%q, %k, %v : !t, !t, !t) outs(%e : !t) causal -> !t
+  %o = attn.linear_attention ins(%p, %k, %v : !wide, !t, !t) outs(%f : !wide) causal -> !wide
+  return %a, %o : !t, !wide
+}

@@ -154,9 +154,9 @@ func.func @elements(%q: memref<?x4x?x128xbf16>, %g: memref<?x4x?x128xf32>) {
   return
 }
 
-// In the gradient of Kimi delta attention, decays leave registers for 48 columns.
+// In the gradient of Kimi delta attention, decays leave registers for 32 columns.
 // CHECK-LABEL: func @elements_grad(
-// CHECK: pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 48, stages = 1, warps = 4,
+// CHECK: pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 4,
 // SM90: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2, rows_ahead = true>
 func.func @elements_grad(%q: memref<?x4x?x128xbf16>, %g: memref<?x4x?x128xf32>, %b: memref<?x4x?xf32>) {
   attn.linear_attention_grad ins(%q, %q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)

@@ -7,8 +7,9 @@
 //===----------------------------------------------------------------------===//
 //
 // Adds up the terms that other kernels leave. Each thread has some tokens of a
-// chunk, and adds up the terms of all of the chunk. If heads have a log-decay,
-// another kernel adds up the gradients of work items.
+// chunk, and adds up the terms of all of the chunk; with a decay of each key
+// element, a column of a chunk. If heads have a log-decay, another kernel adds
+// up the gradients of work items.
 //
 //===----------------------------------------------------------------------===//
 

@@ -57,8 +57,8 @@ struct DecayGradWorkspace {
   Value queryDots, keyDots, stateDots;
   /// Batch entry, head, token, key element, instead of the ones before.
   Value rowTerms, stateTerms;
-  /// Chunk, batch entry, head, rows and columns; null with the delta rule,
-  /// which keeps states of its own.
+  /// Chunk, batch entry, head, rows and columns; null with pair
+  /// matrices, whose kernels keep states of their own.
   Value states;
   /// Tile of columns, batch entry, head, rows of the states of all chunks.
   Value chunkTerms;

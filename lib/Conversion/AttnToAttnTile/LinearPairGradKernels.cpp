@@ -13,7 +13,6 @@
 
 using namespace mlir;
 using namespace mlir::attn;
-using arith::CmpIPredicate;
 
 namespace {
 /// Writes the kernel that goes through the chunks last to first.

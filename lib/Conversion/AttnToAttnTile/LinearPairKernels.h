@@ -20,11 +20,12 @@
 //   out = (query G) S + P U      P = (query key^T) D up to the diagonal
 //   S   = (decay of the chunk) S + (key T)^T U
 //
-// and U = value without beta. A, M and P need no state: a kernel computes them
-// for all chunks, M in f32 (`attn_tile.invert_triangular`). The kernel of
-// outputs goes through the chunks of a head. Operands of matmuls are rounded to
-// 16 bits, M and P once. Decays of tokens are factors of rows of results; those
-// of key elements are factors of queries and keys, see DecayedRows.h.
+// and U = value, M = 1 without beta. A, M and P need no state: a kernel
+// computes them for all chunks, M in f32 (`attn_tile.invert_triangular`). The
+// kernel of outputs goes through the chunks of a head. Operands of matmuls are
+// rounded to 16 bits, M and P once. Decays of tokens are factors of rows of
+// results; those of key elements are factors of queries and keys, see
+// DecayedRows.h.
 //
 // The gradient computes the states S, U and R again, and keeps them. A kernel
 // goes through the chunks last to first, with the gradient dS of the state

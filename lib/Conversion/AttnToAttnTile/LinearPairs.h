@@ -21,8 +21,9 @@ namespace mlir::attn {
 /// through chunks: matrices of the pairs of tokens of each chunk. Their rows
 /// are all tokens of a head.
 struct PairMatrices {
-  /// The scores of queries and keys with decays and, with beta, the inverse of
-  /// the triangular matrix, in 16 bits.
+  /// `[B, H, S, chunk]`, with room for whole chunks: the scores of queries and
+  /// keys with decays and, with beta, the inverse of the triangular matrix, in
+  /// 16 bits.
   Value scores, inverse;
   /// The scores of keys and earlier keys with decays, f32; null if no gradient
   /// of beta needs them.
@@ -31,9 +32,9 @@ struct PairMatrices {
   SmallVector<Value *> getBuffers() { return {&scores, &inverse, &keyScores}; }
 };
 
-/// What the gradient keeps of the states before chunks: the states, `U` and
-/// `R`, in 16 bits. Null without a gradient; without beta, `U` are the values,
-/// and there is no `R`.
+/// What the gradient keeps of the states before chunks: the states `[chunks, B,
+/// H, Dk, Dv]`, `U` and `R` `[B, H, S, Dv]`, in 16 bits. Null without a
+/// gradient; without beta, `U` are the values, and there is no `R`.
 struct KeptStates {
   Value states, updates, residuals;
 

@@ -292,9 +292,9 @@ Value PairGradWriter::emitSumsToEnd(const WorkItem &at, const Chunk &chunk,
                                     Value sums) {
   Value last =
       arith::AddIOp::create(b, chunk.firstToken, b.index(chunkTokens - 1));
+  // Not through a pipe, whose copies of a row need all of its columns.
   Value total =
-      b.load({1, valueDim}, decayed.sums, {at.batch, at.head, last, at.column},
-             chunk.position, at.numChunks);
+      b.load({1, valueDim}, decayed.sums, {at.batch, at.head, last, at.column});
   return arith::SubFOp::create(b, repeat(total, {chunkTokens, valueDim}), sums);
 }
 

@@ -19,8 +19,9 @@ namespace mlir::attn {
 
 /// What the kernel that goes through the chunks last to first leaves.
 struct KeptGradients {
-  /// The gradients of the states after chunks and, with beta, of the residuals
-  /// with their beta, `V`, in 16 bits.
+  /// The gradients of the states after chunks, `[chunks, B, H, Dk, Dv]`, and,
+  /// with beta, of the residuals with their beta, `V`, `[B, H, S, Dv]`, in 16
+  /// bits.
   Value states, residuals;
   /// The terms of the gradient of beta from `V` and `R`, for each tile of
   /// columns of the values, f32.

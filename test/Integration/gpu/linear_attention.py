@@ -67,8 +67,9 @@ class Variant:
 
     @property
     def is_for_sm_90a(self):
-        """Whether the delta rule's tiles of queries and keys with decays of elements exceed sm_80's shared memory."""
-        return self.beta and self.decay == "element" and self.key_dim > 192
+        """Whether the delta rule's tiles with decays of elements exceed sm_80's shared memory."""
+        most = max(self.key_dim, self.value_dim) if self.gradient else self.key_dim
+        return self.beta and self.decay == "element" and most > 192
 
     @property
     def name(self):

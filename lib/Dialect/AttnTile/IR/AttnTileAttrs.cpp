@@ -626,18 +626,18 @@ LinearWarpSpecializedParameters::verify(EmitErrorFn emitError) const {
           verifyNotNegative(emitError, "split_work_items", splitWorkItems)));
 }
 
-/// Tokens of a chunk of the delta rule, and warps of its kernels.
+/// Tokens of a chunk of kernels with pair matrices, and their warps.
 static constexpr int64_t chunkOfPairs = 64, warpsOfPairs = 4;
 
-/// Whether warps multiply in kernels of the delta rule with schedule `part`.
+/// Whether warps multiply in kernels with pair matrices with schedule `part`.
 static bool isPairsByWarps(attn::ScheduleAttrInterface part) {
   auto schedule = dyn_cast<LinearMultistageAttr>(part);
   return schedule && schedule.getChunk() == chunkOfPairs &&
          schedule.getWarps() == warpsOfPairs;
 }
 
-/// Checks a part of the schedule of the delta rule for kernels that go through
-/// chunks.
+/// Checks a part of the schedule of kernels with pair matrices, for kernels
+/// that go through chunks.
 static LogicalResult verifyChunksPart(EmitErrorFn emitError, StringRef name,
                                       attn::ScheduleAttrInterface part) {
   auto withProducer = dyn_cast<LinearWarpSpecializedAttr>(part);

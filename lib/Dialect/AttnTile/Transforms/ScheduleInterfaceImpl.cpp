@@ -695,7 +695,7 @@ struct LinearWarpSpecializedSchedule
   }
 };
 
-/// The kernels of the delta rule carry the parts of this schedule. The kernels
+/// Kernels with pair matrices carry the parts of this schedule. The kernels
 /// with all chunks at once have columns of queries and keys.
 struct LinearPairsSchedule
     : attn::ScheduleAttrInterface::ExternalModel<LinearPairsSchedule,

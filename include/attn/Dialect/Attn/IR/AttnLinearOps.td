@@ -115,8 +115,8 @@ def Attn_LinearAttentionOp : Attn_LinearOp<"linear_attention"> {
     Kernels compute `chunk` tokens at a time (64 if absent), a power of two: with
     matmuls of the chunk and the state before it, and a decay mask inside the chunk.
     With the delta rule, the `u` of a chunk are the solution of a triangular system
-    (the WY form). No exponent is positive, so decays of any size are safe. The
-    state and all accumulators are f32. The work is linear in `S`.
+    (the WY form). No exponent is positive where decays are small, so decays of any
+    size are safe. The state and all accumulators are f32. The work is linear in `S`.
 
     The operation is in destination style: on tensors it returns the new contents
     of `out` and, if it has one, of `final_state`. On memrefs it writes them.
@@ -170,7 +170,8 @@ def Attn_LinearAttentionGradOp : Attn_LinearOp<"linear_attention_grad"> {
 
     Kernels compute the states before each chunk again, then go through the chunks last
     to first. The host keeps the states, which takes `4 * Dk * Dv` bytes a chunk. With
-    `beta`, GPUs keep states and their gradients in 16 bits, as many bytes in all.
+    `beta` or a decay of each key element, GPUs keep states and their gradients in 16
+    bits, as many bytes in all.
 
     The operation is in destination style: its results are the new contents of
     `dquery`, `dkey` and `dvalue`, then of the optional destinations that it has.

@@ -561,7 +561,7 @@ def AttnTile_LinearWarpSpecializedAttr : AttnTile_Attr<
   let summary = "linear attention by a producer and consumer warpgroups";
   let description = [{
     Strategy of `attn.linear_attention` and its gradient for GPUs with asynchronous
-    MMAs and bulk copies; with the delta rule, a part of `#attn_tile.linear_pairs`. As with
+    MMAs and bulk copies; or a part of `#attn_tile.linear_pairs`. As with
     `#attn_tile.linear_multistage`, a work item computes `value_tile` columns of the
     values of a head, chunk after chunk, with its columns of the state in registers. A
     producer copies tiles to pipes of `stages` stages. A consumer warpgroup has 64 tokens
