@@ -53,7 +53,8 @@ def make_gradient(heads, dim, kind):
     rows, tokens = f"tensor<?x{heads}x?x{dim}xbf16>", f"tensor<?x{heads}x?xf32>"
     decay = get_decay(kind)
     elements = f"tensor<?x{heads}x?x{dim}xf32>"
-    extra = {"log_decay": {"head": f"tensor<{heads}xf32>", "token": tokens, "element": elements}[decay]} if decay else {}
+    decays = {"head": f"tensor<{heads}xf32>", "token": tokens, "element": elements}
+    extra = {"log_decay": decays[decay]} if decay else {}
     extra.update({"beta": tokens} if has_beta(kind) else {})
     # Decays of heads are constants of models.
     given = {"query": rows, "key": rows, "value": rows, "dout": rows, **extra}
