@@ -293,7 +293,7 @@ def test_linear_attention(measure, capsys):
     code, rows = measure("linear_attention", *common, CASES=cases, DIMS=(16,))
     assert code == 0 and [(row["H"], row["S"], row["decay"], row["mode"]) for row in rows] == [
         (heads, length, decay, mode) for heads, _, length in cases
-        for decay in ("plain", "head", "token", "delta", "gated") for mode in ("fwd", "bwd")]
+        for decay in ("plain", "head", "token", "element", "delta", "gated", "kimi") for mode in ("fwd", "bwd")]
     code, more = measure("linear_attention", *common, "--lengths=20", "--only=head_fwd", CASES=cases, DIMS=(16,))
     assert code == 0 and [(row["S"], row["decay"]) for row in more[len(rows):]] == [(20, "head")]
 
