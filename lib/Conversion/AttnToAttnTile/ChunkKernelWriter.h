@@ -75,6 +75,14 @@ struct LinearKernelForm {
     key = decayed.keyToEnd;
   }
 
+  /// What the range of decays needs, besides queries and keys.
+  SmallVector<Value> getRangeOperands() const {
+    Value ofRange = range != DecayRange::All ? decayed.leastSums : Value();
+    if (range == DecayRange::Factored)
+      return {ofRange, decayed.keyFromStart, decayed.keyOverStart};
+    return {ofRange, elementDecay};
+  }
+
   /// The form of a part of `op` without its operands.
   template <typename OpTy>
   static LinearKernelForm get(OpTy op, Value cumulative) {

@@ -58,21 +58,50 @@ Value ElementDecays::select(Value pairs, PairFn keeps) {
   return map;
 }
 
+Value attn::emitIsOfLevel(OpBuilder &builder, Location loc, Value level,
+                          Value row, Value column) {
+  ImplicitLocOpBuilder b(loc, builder);
+  Value one = arith::ConstantIndexOp::create(b, 1);
+  Value rowHalf = arith::ShRUIOp::create(b, row, level);
+  Value columnHalf = arith::ShRUIOp::create(b, column, level);
+  // The halves of a block are an even number and the next one.
+  Value next = arith::OrIOp::create(b, columnHalf, one);
+  Value isNext = arith::CmpIOp::create(b, CmpIPredicate::eq, rowHalf, next);
+  Value isOther =
+      arith::CmpIOp::create(b, CmpIPredicate::ne, rowHalf, columnHalf);
+  return arith::AndIOp::create(b, isNext, isOther);
+}
+
+Value attn::emitIsToMiddle(OpBuilder &builder, Location loc, Value level,
+                           Value row, Value column) {
+  ImplicitLocOpBuilder b(loc, builder);
+  auto compare = [&](CmpIPredicate predicate, Value lhs, Value rhs) -> Value {
+    return arith::CmpIOp::create(b, predicate, lhs, rhs);
+  };
+  auto isBoth = [&](Value lhs, Value rhs) -> Value {
+    return arith::AndIOp::create(b, lhs, rhs);
+  };
+  Value half = arith::ShRUIOp::create(b, row, level);
+  Value one = arith::ConstantIndexOp::create(b, 1);
+  Value second = arith::OrIOp::create(b, half, one);
+  Value middle = arith::ShLIOp::create(b, second, level);
+  Value ofSecond = isBoth(compare(CmpIPredicate::sge, column, middle),
+                          compare(CmpIPredicate::sle, column, row));
+  Value ofFirst = isBoth(compare(CmpIPredicate::sgt, column, row),
+                         compare(CmpIPredicate::slt, column, middle));
+  return arith::SelectOp::create(b, compare(CmpIPredicate::sge, row, middle),
+                                 ofSecond, ofFirst);
+}
+
 Value ElementDecays::selectLevel(Value level, Value pairs) {
-  return select(pairs, [&](Value row, Value column) -> Value {
-    Value rowHalf = arith::ShRUIOp::create(b, row, level);
-    Value columnHalf = arith::ShRUIOp::create(b, column, level);
-    // The halves of a block are an even number and the next one.
-    Value next = arith::OrIOp::create(b, columnHalf, b.index(1));
-    return arith::AndIOp::create(
-        b, compare(CmpIPredicate::eq, rowHalf, next),
-        compare(CmpIPredicate::ne, rowHalf, columnHalf));
+  return select(pairs, [&](Value row, Value column) {
+    return emitIsOfLevel(b, b.getLoc(), level, row, column);
   });
 }
 
 Value ElementDecays::selectDiagonal(Value pairs) {
   return select(pairs, [&](Value row, Value column) {
-    return compare(CmpIPredicate::eq, row, column);
+    return arith::CmpIOp::create(b, CmpIPredicate::eq, row, column);
   });
 }
 
@@ -83,19 +112,8 @@ Value ElementDecays::emitLevelMatrix(Value level) {
   Value ones = arith::ConstantOp::create(
       b, DenseElementsAttr::get(type,
                                 b.getFloatAttr(b.getBF16Type(), 1).getValue()));
-  return select(ones, [&](Value row, Value column) -> Value {
-    Value half = arith::ShRUIOp::create(b, row, level);
-    Value second = arith::OrIOp::create(b, half, b.index(1));
-    Value middle = arith::ShLIOp::create(b, second, level);
-    auto isBoth = [&](Value lhs, Value rhs) -> Value {
-      return arith::AndIOp::create(b, lhs, rhs);
-    };
-    Value ofSecond = isBoth(compare(CmpIPredicate::sge, column, middle),
-                            compare(CmpIPredicate::sle, column, row));
-    Value ofFirst = isBoth(compare(CmpIPredicate::sgt, column, row),
-                           compare(CmpIPredicate::slt, column, middle));
-    return arith::SelectOp::create(b, compare(CmpIPredicate::sge, row, middle),
-                                   ofSecond, ofFirst);
+  return select(ones, [&](Value row, Value column) {
+    return emitIsToMiddle(b, b.getLoc(), level, row, column);
   });
 }
 

@@ -21,6 +21,16 @@
 
 namespace mlir::attn {
 
+/// Whether a pair of tokens is of a level, whose blocks have `2^(level+1)`
+/// tokens: `row` in the second and `column` in the first half of one block.
+Value emitIsOfLevel(OpBuilder &builder, Location loc, Value level, Value row,
+                    Value column);
+
+/// Whether the log-decay of token `column` is between token `row` and the
+/// middle of its block.
+Value emitIsToMiddle(OpBuilder &builder, Location loc, Value level, Value row,
+                     Value column);
+
 /// Some columns of the log-decays of a chunk.
 class ElementDecays {
 public:
@@ -49,9 +59,6 @@ public:
 private:
   using PairFn = function_ref<Value(Value row, Value column)>;
   Value select(Value pairs, PairFn keeps);
-  Value compare(arith::CmpIPredicate predicate, Value lhs, Value rhs) {
-    return arith::CmpIOp::create(b, predicate, lhs, rhs);
-  }
   Value emitLevelMatrix(Value level);
 
   TileProgramBuilder &b;

@@ -19,6 +19,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LinearAttentionChunk.h"
+#include "ElementDecays.h"
 #include "LogDecaySums.h"
 #include "attn-runtime/attn_runtime.h"
 
@@ -186,33 +187,16 @@ Value LinearAttentionChunk::emitDecayGradient(Value decayed, bool isFromStart) {
 /// Keeps the elements of the pairs of a level: their row and column are in the
 /// second and the first half of one block.
 Value LinearAttentionChunk::selectLevel(Value level, Value tile) {
-  return select(tile, [&](Value row, Value column) -> Value {
-    Value rowHalf = arith::ShRUIOp::create(b, row, level);
-    Value columnHalf = arith::ShRUIOp::create(b, column, level);
-    // The halves of a block are an even number and the next one.
-    Value next = arith::OrIOp::create(b, columnHalf, b.index(1));
-    return arith::AndIOp::create(
-        b, compare(CmpIPredicate::eq, rowHalf, next),
-        compare(CmpIPredicate::ne, rowHalf, columnHalf));
+  return select(tile, [&](Value row, Value column) {
+    return emitIsOfLevel(b, b.getLoc(), level, row, column);
   });
 }
 
 /// The matrix that adds up log-decays between each token and the middle of its
 /// block.
 Value LinearAttentionChunk::emitLevelMatrix(Value level) {
-  return emitOnes({rows, rows}, [&](Value row, Value column) -> Value {
-    Value half = arith::ShRUIOp::create(b, row, level);
-    Value second = arith::OrIOp::create(b, half, b.index(1));
-    Value middle = arith::ShLIOp::create(b, second, level);
-    auto isBoth = [&](Value lhs, Value rhs) -> Value {
-      return arith::AndIOp::create(b, lhs, rhs);
-    };
-    Value ofSecond = isBoth(compare(CmpIPredicate::sge, column, middle),
-                            compare(CmpIPredicate::sle, column, row));
-    Value ofFirst = isBoth(compare(CmpIPredicate::sgt, column, row),
-                           compare(CmpIPredicate::slt, column, middle));
-    return arith::SelectOp::create(b, compare(CmpIPredicate::sge, row, middle),
-                                   ofSecond, ofFirst);
+  return emitOnes({rows, rows}, [&](Value row, Value column) {
+    return emitIsToMiddle(b, b.getLoc(), level, row, column);
   });
 }
 

@@ -200,12 +200,7 @@ SmallVector<Value> PairWriter::getOperands(const LinearKernelForm &form,
                                  pairs.keyScores,
                                  splits.count,
                                  splits.chunks};
-  if (form.range != DecayRange::All)
-    operands.push_back(form.decayed.leastSums);
-  if (isFactored)
-    operands.append({form.decayed.keyFromStart, form.decayed.keyOverStart});
-  else
-    operands.push_back(form.elementDecay);
+  llvm::append_range(operands, form.getRangeOperands());
   return dropNull(operands);
 }
 

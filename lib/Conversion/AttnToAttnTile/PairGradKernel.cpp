@@ -36,10 +36,10 @@ private:
   struct Tiles {
     /// All columns of the rows of the values' gradients.
     Value dout, update, solved;
-    /// Columns of queries and keys, and rows of the state and its gradient.
+    /// Columns of queries and keys, times or over decays if these are factors
+    /// of elements; rows of the state and its gradient.
     Value query, key, state, dstate;
-    /// Cumulative log-decays and decays of tokens or, in columns, of key
-    /// elements, null without; and beta.
+    /// Cumulative log-decays and decays of tokens, null without; and beta.
     std::optional<Sum> sums;
     Value fromStart, toEnd, beta;
     /// The gradients of the scores of queries and keys and, with beta, of keys
@@ -117,12 +117,7 @@ SmallVector<Value> PairGradWriter::getOperands(const LinearKernelForm &form,
                                  terms.stateTerms,
                                  splits.count,
                                  splits.chunks};
-  if (form.range != DecayRange::All)
-    operands.push_back(form.decayed.leastSums);
-  if (isFactored)
-    operands.append({form.decayed.keyFromStart, form.decayed.keyOverStart});
-  else
-    operands.push_back(form.elementDecay);
+  llvm::append_range(operands, form.getRangeOperands());
   operands.push_back(form.decayed.sums);
   return dropNull(operands);
 }
