@@ -14,6 +14,7 @@ also lets it import `attn` and what test/Integration/Inputs has.
 import argparse
 import datetime
 import json
+import multiprocessing
 import os
 import sys
 import zlib
@@ -119,8 +120,10 @@ def record(options, passed, failed, part=False, device=None):
         file.write(json.dumps(row) + "\n")
 
 
-def run_cases(cases, options):
-    """Runs cases, pairs of a name and a function that gives a message if something is wrong; gives the exit status."""
+def count_cases(cases):
+    """Runs cases, pairs of a name and a function that gives a message if something is wrong; gives the numbers of passed
+    and of failed ones.
+    """
     passed = failed = 0
     for name, run in cases:
         try:
@@ -132,9 +135,36 @@ def run_cases(cases, options):
             print(f"FAILED {name}: {message}", flush=True)
         else:
             passed += 1
+    return passed, failed
+
+
+def report_cases(passed, failed, options):
+    """Prints and records the numbers of cases; gives the exit status."""
     print(f"{passed} passed, {failed} failed", flush=True)
     record(options, passed, failed)
     return 1 if failed or not passed else 0
+
+
+def run_cases(cases, options):
+    """Runs cases, see `count_cases`; gives the exit status."""
+    return report_cases(*count_cases(cases), options)
+
+
+def count_in_processes(count, variants, processes):
+    """The sums of `count(share)` over shares of the variants, each in a process of its own."""
+    shares = [variants[number::processes] for number in range(min(processes, len(variants)))]
+    # A process that ends early, by a signal, too, ends the program.
+    context = multiprocessing.get_context("fork")
+    results, workers = context.SimpleQueue(), []
+    for share in shares:
+        workers.append(context.Process(target=lambda share: results.put(count(share)), args=(share,)))
+        workers[-1].start()
+    for worker in workers:
+        worker.join()
+        if worker.exitcode:
+            raise SystemExit(f"a process of the suite ended with status {worker.exitcode}")
+    counts = [results.get() for _ in workers]
+    return [sum(numbers) for numbers in zip(*counts)]
 
 
 def run_subset_suite(description, variants, compile_all, make_cases):
@@ -142,17 +172,25 @@ def run_subset_suite(description, variants, compile_all, make_cases):
     for, and `make_cases(torch, options, variants)` gives their cases for `run_cases`."""
     parser = make_parser(description, "target", "assemble", "only", "every")
     parser.add_argument("--sanitizer-subset", action="store_true", help="one small case of each, for compute-sanitizer")
+    parser.add_argument("--processes", type=int, metavar="N", default=1, help="run the variants in N processes")
     options = parser.parse_args()
     variants = choose_variants(options, variants)
     if options.compile:
         return compile_all(options, variants)
 
-    import torch
+    def count(share):
+        import torch
 
-    if options.sanitizer_subset:
-        os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
-    torch.zeros(1, device="cuda")
-    return run_cases(make_cases(torch, options, variants), options)
+        if options.sanitizer_subset:
+            os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
+        if options.processes > 1:
+            torch.set_num_threads(1)
+        torch.zeros(1, device="cuda")
+        return count_cases(make_cases(torch, options, share))
+
+    if options.processes > 1:
+        return report_cases(*count_in_processes(count, variants, options.processes), options)
+    return report_cases(*count(variants), options)
 
 
 def describe_error(error):
