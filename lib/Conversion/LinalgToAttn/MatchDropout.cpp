@@ -36,8 +36,7 @@ static const Expr *getBoolean(const Expr *expr) {
   return expr->type.isInteger(1) ? expr : nullptr;
 }
 
-/// The condition under which `expr` is 1, if it is known to be 0 otherwise.
-static std::optional<PairCondition> getZeroOrOne(const Expr *expr) {
+std::optional<PairCondition> attn::getZeroOrOne(const Expr *expr) {
   if (expr->isa<arith::UIToFPOp>() || expr->isa<arith::SIToFPOp>()) {
     const Expr *integer = expr->operands.front();
     // A signed conversion makes -1 of a true i1.
@@ -55,9 +54,8 @@ static std::optional<PairCondition> getZeroOrOne(const Expr *expr) {
   return std::nullopt;
 }
 
-/// The condition under which `select` is not zero, and its value then.
-static std::optional<std::pair<PairCondition, const Expr *>>
-getZeroOrElse(const Expr *select) {
+std::optional<std::pair<PairCondition, const Expr *>>
+attn::getZeroOrElse(const Expr *select) {
   if (!select->isa<arith::SelectOp>())
     return std::nullopt;
   auto [condition, yes, no] =
