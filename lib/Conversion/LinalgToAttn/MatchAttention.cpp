@@ -383,7 +383,7 @@ LogicalResult AttentionMatcher::match(unsigned probabilitiesOperandNumber) {
     result.scale *= std::exchange(result.scoreFactor, 1);
   ElementRef value = exprs->getOperandRef(
       matmul->getOpOperand(1 - probabilitiesOperandNumber), *loops);
-  if (failed(matchOperands(queryRef, keyRef, value, /*haveEqualHeads=*/true)))
+  if (failed(matchOperands(queryRef, keyRef, value, /*isLinear=*/false)))
     return failure();
   Type type = getElementTypeOrSelf(result.query.tensor.getType());
   if (!isa<BFloat16Type, Float16Type, Float32Type>(type)) {

@@ -559,11 +559,12 @@ static Type getElementType(const AttentionOperandMatch &match) {
 
 LogicalResult MatmulMatcher::matchOperands(ElementRef query, ElementRef key,
                                            std::optional<ElementRef> value,
-                                           bool haveEqualHeads) {
+                                           bool isLinear) {
   const AttentionCoordinates &at = found.at;
   auto queries = findOperands(query, at.query, at.qkHeadDimCoordinate);
   auto keys = findOperands(key, at.key, at.qkHeadDimCoordinate);
   // The values of a sum fit any keys.
+  bool isSum = !value;
   auto values =
       value ? findOperands(*value, at.key, *at.vHeadDimCoordinate) : keys;
   for (auto [candidates, name] :
@@ -582,12 +583,15 @@ LogicalResult MatmulMatcher::matchOperands(ElementRef query, ElementRef key,
       for (const AttentionOperandMatch &value : llvm::reverse(values)) {
         if (getElementType(query) != getElementType(key) ||
             getElementType(query) != getElementType(value) ||
-            (haveEqualHeads && key.numHeads != value.numHeads))
+            (!isLinear &&
+             (key.numHeads != value.numHeads || value.factor != 1)))
           continue;
         found.query = query;
         found.key = key;
         found.value = value;
         found.scale *= query.factor * key.factor;
+        if (isLinear && !isSum)
+          found.scale *= value.factor;
         return success();
       }
     }

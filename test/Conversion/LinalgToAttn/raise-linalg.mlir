@@ -29,6 +29,33 @@ func.func @named(%q: tensor<8x512x64xf32>, %kt: tensor<8x64x256xf32>,
 
 // -----
 
+// The scale is of scores: a factor of the values stays with them.
+
+// CHECK-LABEL: func.func @scaled_values(
+// CHECK:         %[[V:.*]] = arith.mulf %{{.*}}, %{{.*}} : tensor<8x256x32xf32>
+// CHECK:         %[[V1:.*]] = tensor.expand_shape %[[V]]
+// CHECK:         attn.attention ins(%{{.*}}, %{{.*}}, %[[V1]] :
+// CHECK-SAME:        scale(1.000000e+00)
+func.func @scaled_values(%q: tensor<8x512x64xf32>, %kt: tensor<8x64x256xf32>,
+                         %v: tensor<8x256x32xf32>) -> tensor<8x512x32xf32> {
+  %zero = arith.constant 0.0 : f32
+  %two = arith.constant dense<2.0> : tensor<8x256x32xf32>
+  %v2 = arith.mulf %v, %two : tensor<8x256x32xf32>
+  %0 = tensor.empty() : tensor<8x512x256xf32>
+  %1 = linalg.fill ins(%zero : f32) outs(%0 : tensor<8x512x256xf32>) -> tensor<8x512x256xf32>
+  %s = linalg.batch_matmul ins(%q, %kt : tensor<8x512x64xf32>, tensor<8x64x256xf32>)
+      outs(%1 : tensor<8x512x256xf32>) -> tensor<8x512x256xf32>
+  %p = linalg.softmax dimension(2) ins(%s : tensor<8x512x256xf32>)
+      outs(%0 : tensor<8x512x256xf32>) -> tensor<8x512x256xf32>
+  %2 = tensor.empty() : tensor<8x512x32xf32>
+  %3 = linalg.fill ins(%zero : f32) outs(%2 : tensor<8x512x32xf32>) -> tensor<8x512x32xf32>
+  %o = linalg.batch_matmul ins(%p, %v2 : tensor<8x512x256xf32>, tensor<8x256x32xf32>)
+      outs(%3 : tensor<8x512x32xf32>) -> tensor<8x512x32xf32>
+  return %o : tensor<8x512x32xf32>
+}
+
+// -----
+
 // A matmul without a batch is one of one head.
 
 // CHECK-LABEL: func.func @matmul(
