@@ -114,6 +114,7 @@ static void buildStage(OpPassManager &pm, const CompilerOptions &options,
       RaisingPipelineOptions raising;
       raising.assumeKeptRows = options.assumeKeptRows;
       raising.assumeDropoutMasks = options.assumeDropoutMasks;
+      raising.target = options.target;
       buildRaisingPipeline(pm, raising);
     }
     if (options.ranks > 0) {

@@ -57,6 +57,7 @@ void attn::buildRaisingPipeline(OpPassManager &pm,
   AttnRaiseLinalgPassOptions raise;
   raise.assumeKeptRows = options.assumeKeptRows;
   raise.assumeDropoutMasks = options.assumeDropoutMasks;
+  raise.target = options.target;
   pm.addPass(createAttnRaiseLinalgPass(raise));
 }
 

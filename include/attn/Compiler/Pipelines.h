@@ -32,6 +32,11 @@ struct RaisingPipelineOptions
       llvm::cl::desc("Take tensors that attention probabilities are multiplied "
                      "by to hold 0 and 1 alone"),
       llvm::cl::init(false)};
+  Option<std::string> target{
+      *this, "target",
+      llvm::cl::desc("Name of a registered target, such as sm_90a, for whose "
+                     "kernels linear attention is found"),
+      llvm::cl::init("host")};
 };
 
 /// Options of the stages that depend on the target.

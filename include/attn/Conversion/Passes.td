@@ -56,6 +56,21 @@ def AttnRaiseLinalgPass : Attn_Pass<"attn-raise-linalg"> {
     Between the matmuls everything is f32, in place of the original types. A row
     whose elements are all masked by -inf becomes 0; it was NaN.
 
+    Without a softmax, matmuls become `attn.linear_attention`, whose work is
+    linear in the number of tokens. The weight of a pair must be a product of
+    one element of the QK matmul and of
+
+    - the causal mask `j <= i`: comparisons of positions, or a constant tensor,
+    - decays `exp(c[i] - c[j])` and `pow(g, i - j)` under the causal mask,
+    - factors that depend on the query or on the key alone, and numbers.
+
+    A sum of such weights over the keys, the normaliser of linear attention,
+    becomes linear attention whose values are ones. Queries and keys have the
+    same number. For static lengths, it must be larger than the head dim of
+    keys. The head dims and the element type must be ones that kernels on
+    `target` have. Decays are at most 1: the runtime reports log-decays above 0,
+    apart from rounding.
+
     An operation that resembles attention but is none stays as it is, and a
     remark of category `attn-raise-linalg` says which condition it fails.
 
@@ -85,9 +100,14 @@ def AttnRaiseLinalgPass : Attn_Pass<"attn-raise-linalg"> {
     Option<"assumeDropoutMasks", "assume-dropout-masks", "bool",
            /*default=*/"false",
            "Assume that tensors that attention probabilities are multiplied by hold only 0 and 1">,
+    Option<"target", "target", "std::string", /*default=*/"\"host\"",
+           "Name of a registered target, such as sm_90a, for whose kernels "
+           "linear attention is found">,
   ];
-  let statistics = [Statistic<"numRaised", "num-raised",
-                              "Number of attentions found">];
+  let statistics = [
+    Statistic<"numRaised", "num-raised", "Number of attentions found">,
+    Statistic<"numLinear", "num-linear",
+              "Number of operations that became linear attention">];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::attn::AttnDialect",
     "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect",

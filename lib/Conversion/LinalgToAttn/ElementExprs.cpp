@@ -510,6 +510,38 @@ const Expr *ElementExprs::getScalar(Value value, linalg::LinalgOp op,
   return result;
 }
 
+const Expr *ElementExprs::replaceCoordinate(const Expr *expr, unsigned from,
+                                            unsigned to) {
+  AffineExpr before = getAffineDimExpr(from, context);
+  AffineExpr after = getAffineDimExpr(to, context);
+  DenseMap<const Expr *, const Expr *> replaced;
+  walkExpr(expr, [&](const Expr *part) {
+    auto replace = [&]() -> const Expr * {
+      switch (part->kind) {
+      case Expr::Kind::Constant:
+      case Expr::Kind::Captured:
+        return part;
+      case Expr::Kind::Index:
+        return getIndex(part->index.replace(before, after));
+      case Expr::Kind::Element: {
+        ElementRef ref{part->value, {}};
+        for (AffineExpr index : part->indices)
+          ref.indices.push_back(index.replace(before, after));
+        return getElement(ref);
+      }
+      case Expr::Kind::Operation:
+        break;
+      }
+      SmallVector<const Expr *> operands;
+      for (const Expr *operand : part->operands)
+        operands.push_back(replaced.at(operand));
+      return getOperation(part->op, operands);
+    };
+    replaced[part] = replace();
+  });
+  return replaced.at(expr);
+}
+
 //===----------------------------------------------------------------------===//
 // Questions
 //===----------------------------------------------------------------------===//

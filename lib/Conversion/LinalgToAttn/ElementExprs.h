@@ -99,6 +99,10 @@ public:
   /// operands.
   const Expr *getOperation(Operation *source, ArrayRef<const Expr *> operands);
 
+  /// `expr` at another position: with the coordinate `to` in the place of
+  /// `from`.
+  const Expr *replaceCoordinate(const Expr *expr, unsigned from, unsigned to);
+
   /// The element that `ref` is a copy or view of; none if it is computed.
   std::optional<ElementRef> getViewSource(const ElementRef &ref);
 

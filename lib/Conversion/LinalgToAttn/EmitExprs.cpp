@@ -104,6 +104,13 @@ bool ExprEmitter::isCheaperToRead(const Expr *expr) {
   if (usesMatmul)
     return false;
   const AttentionCoordinates &at = match.at;
+  // The expression may be an element of a tensor of pairs, and depend on less.
+  auto isUnused = [&](unsigned dim) {
+    return !usesCoordinate(expr, [&](unsigned used) { return used == dim; });
+  };
+  for (AffineExpr index : expr->indices)
+    if (index.isFunctionOfDim(at.key) && isUnused(at.key))
+      return false;
   bool isOfPair =
       usesCoordinate(expr, [&](unsigned dim) { return at.isKey(dim); }) &&
       usesCoordinate(expr, [&](unsigned dim) { return at.isQuery(dim); });

@@ -12,9 +12,11 @@
 
 #include "MatchAttention.h"
 #include "MatchBuilder.h"
+#include "RaiseLinearAttention.h"
 #include "attn/Conversion/Passes.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/Attn/IR/KeepMaskLayout.h"
+#include "attn/Interfaces/Target.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -22,7 +24,6 @@
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/FormatVariadic.h"
 
 namespace mlir::attn {
@@ -186,23 +187,6 @@ Value AttentionBuilder::build() {
 // Pass
 //===----------------------------------------------------------------------===//
 
-/// Erases `ops` and their producers if they have no other uses.
-static void eraseUnused(RewriterBase &rewriter, ArrayRef<Operation *> ops) {
-  SetVector<Operation *> worklist(llvm::from_range, ops);
-  while (!worklist.empty()) {
-    Operation *next = worklist.pop_back_val();
-    if (!isOpTriviallyDead(next))
-      continue;
-    next->walk([&](Operation *nested) {
-      for (Value operand : nested->getOperands())
-        if (Operation *producer = operand.getDefiningOp();
-            producer && !next->isAncestor(producer))
-          worklist.insert(producer);
-    });
-    rewriter.eraseOp(next);
-  }
-}
-
 /// Replaces the division that uses `undivided` by its dividend, converted to
 /// the layout and type of the result. Returns the producers of its operands.
 static SmallVector<Operation *> eraseDivision(RewriterBase &rewriter,
@@ -255,6 +239,9 @@ struct AttnRaiseLinalgPass
   using Base::Base;
 
   void runOnOperation() override {
+    FailureOr<const Target *> found = lookupTarget(getOperation(), target);
+    if (failed(found))
+      return signalPassFailure();
     // A matmul may be part of an attention that was raised before.
     SmallVector<linalg::LinalgOp> matmuls;
     getOperation()->walk([&](linalg::LinalgOp op) { matmuls.push_back(op); });
@@ -264,7 +251,7 @@ struct AttnRaiseLinalgPass
     rewriter.setListener(&listener);
     for (linalg::LinalgOp matmul : matmuls)
       if (!erased.contains(matmul))
-        raise(rewriter, matmul);
+        raise(rewriter, matmul, **found);
   }
 
 private:
@@ -276,13 +263,25 @@ private:
     llvm::SmallPtrSetImpl<Operation *> &erased;
   };
 
-  void raise(RewriterBase &rewriter, linalg::LinalgOp matmul) {
+  void raise(RewriterBase &rewriter, linalg::LinalgOp matmul,
+             const Target &target) {
+    // Decays are exponentials, as P is: products of scores go first.
+    std::string reason;
+    FailureOr<unsigned> count =
+        raiseLinearAttention(rewriter, matmul, target, reason);
+    if (succeeded(count)) {
+      numLinear += *count;
+      return;
+    }
     AttentionMatcher matcher(matmul, {assumeKeptRows, assumeDropoutMasks});
     FailureOr<AttentionMatch> match = matcher.match();
     auto options =
         remark::RemarkOpts::name("attention").category("attn-raise-linalg");
     if (failed(match)) {
-      if (!matcher.getReason().empty())
+      if (!reason.empty())
+        remark::missed(matmul.getLoc(), options)
+            << "no linear attention: " + reason;
+      else if (!matcher.getReason().empty())
         remark::missed(matmul.getLoc(), options)
             << ("no attention: " + matcher.getReason()).str();
       return;

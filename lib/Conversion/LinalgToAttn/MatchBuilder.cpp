@@ -14,6 +14,8 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -214,4 +216,20 @@ Value MatchBuilder::buildResult(Value attention) {
   if (value.getType() != type)
     value = tensor::CastOp::create(builder, loc, type, value);
   return value;
+}
+
+void attn::eraseUnused(RewriterBase &rewriter, ArrayRef<Operation *> ops) {
+  SetVector<Operation *> worklist(llvm::from_range, ops);
+  while (!worklist.empty()) {
+    Operation *next = worklist.pop_back_val();
+    if (!isOpTriviallyDead(next))
+      continue;
+    next->walk([&](Operation *nested) {
+      for (Value operand : nested->getOperands())
+        if (Operation *producer = operand.getDefiningOp();
+            producer && !next->isAncestor(producer))
+          worklist.insert(producer);
+    });
+    rewriter.eraseOp(next);
+  }
 }

@@ -15,6 +15,7 @@
 #define ATTN_LIB_CONVERSION_LINALGTOATTN_MATCHBUILDER_H
 
 #include "MatchMatmuls.h"
+#include "mlir/IR/PatternMatch.h"
 
 namespace mlir::attn {
 
@@ -41,6 +42,9 @@ private:
 
   const MatmulsMatch &matmuls;
 };
+
+/// Erases `ops` and their producers if they have no other uses.
+void eraseUnused(RewriterBase &rewriter, ArrayRef<Operation *> ops);
 
 } // namespace mlir::attn
 

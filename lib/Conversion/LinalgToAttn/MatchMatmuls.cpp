@@ -320,6 +320,118 @@ LogicalResult MatmulMatcher::matchQueriesAndKeys(linalg::LinalgOp op,
 }
 
 //===----------------------------------------------------------------------===//
+// Sizes
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A dimension of a tensor that nothing is known of, or a number of type index.
+struct UnknownSize {
+  Value value;
+  unsigned dim = 0;
+};
+} // namespace
+
+/// Where the dynamic size of a dimension comes from.
+static UnknownSize getOrigin(TensorDim at) {
+  for (unsigned i = 0; i < maxProducers; ++i) {
+    Operation *op = at.tensor.getDefiningOp();
+    if (auto empty = dyn_cast_if_present<tensor::EmptyOp>(op)) {
+      Value size = empty.getDynamicSize(at.dim);
+      auto dim = size.getDefiningOp<tensor::DimOp>();
+      std::optional<int64_t> number =
+          dim ? dim.getConstantIndex() : std::nullopt;
+      if (!number || !isa<RankedTensorType>(dim.getSource().getType()))
+        return {size};
+      at = {dim.getSource(), unsigned(*number)};
+      continue;
+    }
+    std::optional<TensorDim> next;
+    if (auto structured = dyn_cast_if_present<DestinationStyleOpInterface>(op))
+      next = TensorDim{
+          structured.getTiedOpOperand(cast<OpResult>(at.tensor))->get(),
+          at.dim};
+    else
+      next = getSourceDim(at);
+    if (!next ||
+        !cast<RankedTensorType>(next->tensor.getType()).isDynamicDim(next->dim))
+      break;
+    at = *next;
+  }
+  return {at.tensor, at.dim};
+}
+
+bool attn::haveEqualSizes(Value lhs, unsigned lhsDim, Value rhs,
+                          unsigned rhsDim) {
+  int64_t left = cast<RankedTensorType>(lhs.getType()).getDimSize(lhsDim);
+  int64_t right = cast<RankedTensorType>(rhs.getType()).getDimSize(rhsDim);
+  if (!ShapedType::isDynamic(left) || !ShapedType::isDynamic(right))
+    return left == right;
+  UnknownSize first = getOrigin({lhs, lhsDim}),
+              second = getOrigin({rhs, rhsDim});
+  return first.value == second.value && first.dim == second.dim;
+}
+
+/// Whether an operation on pairs of queries and keys, which reads `scores` with
+/// these dimensions, reads two equal dimensions with both.
+static bool readsEqualSizes(linalg::LinalgOp op, OpOperand &scores,
+                            unsigned rows, unsigned columns) {
+  AffineMap map = op.getMatchingIndexingMap(&scores);
+  AffineExpr query = map.getResult(rows), key = map.getResult(columns);
+  SmallVector<TensorDim> ofQuery, ofKey;
+  for (OpOperand &operand : op->getOpOperands()) {
+    if (!isa<RankedTensorType>(operand.get().getType()))
+      continue;
+    for (auto [dim, expr] :
+         llvm::enumerate(op.getMatchingIndexingMap(&operand).getResults())) {
+      if (expr == query)
+        ofQuery.push_back({operand.get(), unsigned(dim)});
+      if (expr == key)
+        ofKey.push_back({operand.get(), unsigned(dim)});
+    }
+  }
+  return llvm::any_of(ofQuery, [&](const TensorDim &row) {
+    return llvm::any_of(ofKey, [&](const TensorDim &column) {
+      return haveEqualSizes(row.tensor, row.dim, column.tensor, column.dim);
+    });
+  });
+}
+
+bool MatmulMatcher::haveEqualLengths() {
+  const AttentionCoordinates &at = found.at;
+  if (!at.query)
+    return false;
+  int64_t numQueries = at.sizes[*at.query], numKeys = at.sizes[at.key];
+  if (!ShapedType::isDynamic(numQueries) || !ShapedType::isDynamic(numKeys))
+    return numQueries == numKeys;
+  // The dimension of an element's tensor that a coordinate indexes.
+  auto findDim = [&](ArrayRef<AffineExpr> indices,
+                     unsigned coordinate) -> std::optional<unsigned> {
+    const auto *it =
+        llvm::find(indices, getAffineDimExpr(coordinate, matmul.getContext()));
+    if (it == indices.end())
+      return std::nullopt;
+    return it - indices.begin();
+  };
+  const Expr *scores = found.matmul;
+  std::optional<unsigned> rows = findDim(scores->indices, *at.query);
+  std::optional<unsigned> columns = findDim(scores->indices, at.key);
+  if (rows && columns) {
+    if (haveEqualSizes(scores->value, *rows, scores->value, *columns))
+      return true;
+    for (OpOperand &use : scores->value.getUses()) {
+      auto op = dyn_cast<linalg::LinalgOp>(use.getOwner());
+      if (op && op.hasPureTensorSemantics() &&
+          readsEqualSizes(op, use, *rows, *columns))
+        return true;
+    }
+  }
+  std::optional<unsigned> queries = findDim(queryRef.indices, *at.query);
+  std::optional<unsigned> keys = findDim(keyRef.indices, at.key);
+  return queries && keys &&
+         haveEqualSizes(queryRef.tensor, *queries, keyRef.tensor, *keys);
+}
+
+//===----------------------------------------------------------------------===//
 // Operands
 //===----------------------------------------------------------------------===//
 

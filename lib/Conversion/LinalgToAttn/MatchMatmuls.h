@@ -79,6 +79,9 @@ struct MatmulsMatch {
 /// Whether `op` is a matmul of floating point tensors.
 bool isMatmul(linalg::LinalgOp op);
 
+/// Whether dimensions of two tensors are known to have the same size.
+bool haveEqualSizes(Value lhs, unsigned lhsDim, Value rhs, unsigned rhsDim);
+
 /// The condition under which `expr` is 1, if it is known to be 0 otherwise.
 std::optional<PairCondition> getZeroOrOne(const Expr *expr);
 
@@ -108,10 +111,12 @@ protected:
   /// have no `value`. With a softmax, keys and values have the same heads, and
   /// values no factor.
   LogicalResult matchOperands(ElementRef query, ElementRef key,
-                              std::optional<ElementRef> value,
-                              bool isLinear);
+                              std::optional<ElementRef> value, bool isLinear);
   bool isIndependentOfKey(const Expr *expr);
   bool isIndependentOfQuery(const Expr *expr);
+
+  /// Whether there are as many queries as keys, for all that is known.
+  bool haveEqualLengths();
 
   linalg::LinalgOp matmul;
   std::string reason;
