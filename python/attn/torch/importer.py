@@ -102,13 +102,6 @@ def _source(node: Node, passed: Tuple, same_shape: bool = False) -> Node:
     return node
 
 
-def _only_user(node: Node, what: str) -> Node:
-    users = [user for user in node.users if user.target not in _CHECKS]
-    if len(users) != 1:
-        raise _Mismatch(f"{what} are used more than once")
-    return users[0]
-
-
 #: For each dimension of a tensor the names of the dimensions in it, the outermost first. Names of size 1 are in none.
 Groups = List[List[str]]
 
@@ -151,6 +144,9 @@ class _Names:
     def move(self, node: Node, groups: Groups, is_forward: bool) -> Optional[Groups]:
         """The names in ``node``, from the names in its first argument, or the other way."""
         if node.op != "call_function" or not node.args or not isinstance(node.args[0], Node):
+            return None
+        # Parts of a tensor that is split have a list as their source.
+        if not isinstance(node.args[0].meta["val"], Tensor):
             return None
         shape, source = _shape(node), _shape(node.args[0])
         if node.target in _PERMUTATIONS:
@@ -202,6 +198,12 @@ class _Importer:
         self.module = module
         self.graph: Graph = module.graph
         self.values: Dict[Node, Optional[Tensor]] = {}
+
+    def only_user(self, node: Node, what: str) -> Node:
+        users = [user for user in node.users if user.target not in _CHECKS]
+        if len(users) != 1:
+            raise _Mismatch(f"{what} are used more than once")
+        return users[0]
 
     # Constants
 
@@ -546,12 +548,12 @@ class _Importer:
         unknown = _Mismatch("its attention probabilities are moved in a way that is not known")
         names = _Names(shape)
         groups: Optional[Groups] = names.scores
-        user = _only_user(node, "attention probabilities")
+        user = self.only_user(node, "attention probabilities")
         while user.target not in (*_MATMULS, aten.einsum.default):
             groups = names.move(user, cast(Groups, groups), is_forward=True)
             if groups is None:
                 raise _Mismatch(f"{user.target} is between the softmax and the matmul")
-            node, user = user, _only_user(user, "attention probabilities")
+            node, user = user, self.only_user(user, "attention probabilities")
         if user.target == aten.einsum.default:
             letters = _parse_einsum(user)
             if letters is None:
@@ -584,7 +586,7 @@ class _Importer:
             order = names.order(after, [*names.batch, "i", "d"])
             if order is not None:
                 return output, value, tuple(order.index(dim) for dim in range(len(order)))
-            output = _only_user(output, "matmuls")
+            output = self.only_user(output, "matmuls")
             moved = names.move(output, after, is_forward=True)
             if moved is None:
                 raise _Mismatch("the result has another shape")
@@ -598,7 +600,7 @@ class _Importer:
         if guard is not None:
             node = guard
         while True:
-            user = _only_user(node, "attention probabilities")
+            user = self.only_user(node, "attention probabilities")
             if user.target in (*_PERMUTATIONS, *_SQUEEZES, aten.einsum.default) and _shape(node) == _shape(softmax):
                 output, value, order = self.match_moved_output(node, _shape(softmax))
                 return output, value, float(dropout), order
@@ -611,7 +613,7 @@ class _Importer:
                 dropout = user.args[1] if user.args[2] is not False else 0.0
                 if {use.args[1] for use in user.users} != {0}:
                     raise _Mismatch("the mask of dropout is used")
-                node = _only_user(user, "attention probabilities")
+                node = self.only_user(user, "attention probabilities")
             elif user.target == aten.nan_to_num.default and user.args[1:2] in ((), (None,), (0.0,)):
                 node = user
             elif user.target in _MATMULS and user.args[0] is node:
@@ -624,7 +626,7 @@ class _Importer:
         output = user
         shape = (*_shape(softmax)[:-1], _shape(value)[-1])
         if _shape(output) != shape:
-            output = _only_user(output, "matmuls")
+            output = self.only_user(output, "matmuls")
             if output.target not in _VIEWS or _shape(output) != shape:
                 raise _Mismatch("the result has another shape")
         return output, value, float(dropout), None
@@ -832,9 +834,11 @@ def from_export(program: torch.export.ExportedProgram) -> GraphModule:
     """The module of an exported program, with its attention computed by Attn.
 
     Attention is found as calls of torch's ``scaled_dot_product_attention`` and as softmaxes between two matmuls,
-    written out or decomposed. Everything else is left to torch. ``meta["attn_found"]`` of the result names the calls of
-    ``sdpa`` in it, ``meta["attn_left"]`` the softmaxes and calls that were left and why; a warning names the ones that
-    are attention. Kernels are compiled when they are first called.
+    written out or decomposed. Matmuls of scores without a softmax, with the causal mask and decays or without, become
+    linear attention, and so do sums that normalise them. Everything else is left to torch. ``meta["attn_found"]`` of
+    the result names the calls of ``sdpa`` and of linear attention in it, ``meta["attn_left"]`` the softmaxes, matmuls
+    and calls that were left and why; a warning names the ones that are attention. Kernels are compiled when they are
+    first called.
 
     Numbers in the place of masked scores count as minus infinity if they are -10000 or less, and numbers that are added
     to scores if they are less than -1e30: rows in which all are masked give 0.
@@ -846,6 +850,11 @@ def from_export(program: torch.export.ExportedProgram) -> GraphModule:
         )
     module = program.module()
     found, left, missed = _Importer(module).run()
+    # That module needs this one.
+    from attn.torch.import_linear import LinearImporter
+
+    linear, left_linear = LinearImporter(module).run_linear()
+    found, left, missed = found + linear, left + left_linear, missed + left_linear
     module.recompile()
     module.meta["attn_found"], module.meta["attn_left"] = found, left
     if not found:
