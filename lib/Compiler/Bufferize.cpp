@@ -14,6 +14,8 @@
 #include "Views.h"
 #include "attn/Compiler/Passes.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Bufferization/IR/BufferizableOpInterface.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Bufferization/Transforms/OneShotAnalysis.h"
@@ -23,7 +25,9 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/PatternMatch.h"
 #include "mlir/Interfaces/DestinationStyleOpInterface.h"
 
 namespace mlir::attn {
@@ -183,6 +187,52 @@ static LogicalResult freeBuffers(ModuleOp module) {
   return success();
 }
 
+static OpFoldResult multiplySizes(OpBuilder &builder, Location loc,
+                                  OpFoldResult lhs, OpFoldResult rhs) {
+  std::optional<int64_t> left = getConstantIntValue(lhs),
+                         right = getConstantIntValue(rhs);
+  if (left && right)
+    return builder.getIndexAttr(*left * *right);
+  return arith::MulIOp::create(
+             builder, loc, getValueOrCreateConstantIndexOp(builder, loc, lhs),
+             getValueOrCreateConstantIndexOp(builder, loc, rhs))
+      .getResult();
+}
+
+/// The largest number of dimensions of dynamic size that `op` expands one to.
+static int64_t countDynamicSizes(memref::ExpandShapeOp op) {
+  int64_t largest = 0;
+  for (const ReassociationIndices &group : op.getReassociationIndices())
+    largest =
+        std::max<int64_t>(largest, llvm::count_if(group, [&](int64_t dim) {
+                            return op.getResultType().isDynamicDim(dim);
+                          }));
+  return largest;
+}
+
+/// Makes casts of expansions of whole buffers to several dimensions of dynamic
+/// size: upstream's lowering of such views crashes.
+static void castExpansions(ModuleOp module) {
+  SmallVector<memref::ExpandShapeOp> expansions;
+  module.walk([&](memref::ExpandShapeOp op) {
+    if (countDynamicSizes(op) > 1 && op.getSrcType().getLayout().isIdentity() &&
+        op.getResultType().getLayout().isIdentity())
+      expansions.push_back(op);
+  });
+  IRRewriter rewriter(module.getContext());
+  for (memref::ExpandShapeOp op : expansions) {
+    rewriter.setInsertionPoint(op);
+    SmallVector<OpFoldResult> sizes = op.getMixedOutputShape();
+    SmallVector<OpFoldResult> strides(sizes.size(), rewriter.getIndexAttr(1));
+    for (size_t dim = sizes.size() - 1; dim > 0; --dim)
+      strides[dim - 1] =
+          multiplySizes(rewriter, op.getLoc(), strides[dim], sizes[dim]);
+    rewriter.replaceOpWithNewOp<memref::ReinterpretCastOp>(
+        op, op.getResultType(), op.getSrc(), rewriter.getIndexAttr(0), sizes,
+        strides);
+  }
+}
+
 /// Checks that no dimension is expanded to several of dynamic size: upstream's
 /// lowering of such views crashes.
 static LogicalResult verifyExpansions(ModuleOp module) {
@@ -230,6 +280,7 @@ struct AttnBufferizePass
     for (auto func : getOperation().getOps<func::FuncOp>())
       if (func.isPublic() && failed(dropReturnedArguments(func)))
         return signalPassFailure();
+    castExpansions(getOperation());
     if (failed(verifyExpansions(getOperation())) ||
         failed(freeBuffers(getOperation())))
       return signalPassFailure();

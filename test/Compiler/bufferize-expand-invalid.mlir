@@ -12,14 +12,14 @@ func.func @tensor(%x: tensor<64x?xf32>, %sizes: tensor<?x?xf32>) -> tensor<64x?x
 
 // -----
 
-func.func @memref(%x: memref<?xf32>, %y: memref<?x?xf32>) {
+func.func @memref(%x: memref<?xf32, strided<[2]>>, %y: memref<?x?xf32>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %m = memref.dim %y, %c0 : memref<?x?xf32>
   %n = memref.dim %y, %c1 : memref<?x?xf32>
   // expected-error @below {{dimension 0 is expanded to 2 dimensions of dynamic size}}
-  %e = memref.expand_shape %x [[0, 1]] output_shape [%m, %n] : memref<?xf32> into memref<?x?xf32>
-  memref.copy %e, %y : memref<?x?xf32> to memref<?x?xf32>
+  %e = memref.expand_shape %x [[0, 1]] output_shape [%m, %n] : memref<?xf32, strided<[2]>> into memref<?x?xf32, strided<[?, 2]>>
+  memref.copy %e, %y : memref<?x?xf32, strided<[?, 2]>> to memref<?x?xf32>
   return
 }
 

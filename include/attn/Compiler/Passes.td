@@ -109,7 +109,8 @@ def AttnBufferizePass : Attn_Pass<"attn-bufferize", "::mlir::ModuleOp"> {
     the block that allocates them. A buffer that an `scf.if` yields is allocated
     before it; a buffer that leaves its block in any other way is an error.
   }];
-  let dependentDialects = ["::mlir::bufferization::BufferizationDialect",
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::bufferization::BufferizationDialect",
                            "::mlir::linalg::LinalgDialect",
                            "::mlir::memref::MemRefDialect"];
 }
