@@ -15,6 +15,7 @@
 #include "Differentiation.h"
 #include "attn/Autodiff/Differentiation.h"
 #include "attn/Autodiff/Passes.h"
+#include "attn/Dialect/Attn/Transforms/DecomposeLinearAttention.h"
 #include "attn/Support/DeadOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -374,6 +375,10 @@ void FunctionSplitter::createBackward(OpBuilder &builder, StringRef name,
       builder, loc, name,
       builder.getFunctionType(types, ValueRange(gradients).getTypes()));
   backward.setVisibility(function.getVisibility());
+  // Both functions have these arguments first.
+  for (unsigned i = 0, e = function.getNumArguments(); i < e; ++i)
+    if (Attribute sizes = function.getArgAttr(i, equalSizesAttrName))
+      backward.setArgAttr(i, equalSizesAttrName, sizes);
   backward->setAttr(forwardAttrName, SymbolRefAttr::get(forward));
   backward->setAttr(
       numSavedAttrName,
@@ -418,6 +423,9 @@ struct AttnDifferentiatePass
     if (function.isExternal() || !function.getBody().hasOneBlock())
       return function.emitOpError("must have one block to be differentiated");
     if (failed(checkTensorsOnly(function)))
+      return failure();
+    IRRewriter rewriter(&getContext());
+    if (failed(decomposeLinearAttention(rewriter, function)))
       return failure();
     FailureOr<SmallVector<unsigned>> wanted =
         getWantedArguments(function, arguments);

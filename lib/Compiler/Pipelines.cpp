@@ -70,6 +70,7 @@ void attn::buildSchedulePipeline(OpPassManager &pm,
     calibration.target = options.target;
     pm.addPass(createAttnLoadCalibrationPass(calibration));
   }
+  pm.addPass(createAttnDecomposeLinearAttentionPass());
   // Operations that targets have no instructions or functions for.
   pm.addPass(createAttnExpandPowersPass());
   pm.addPass(createAttnDefineDivisionsPass());

@@ -283,6 +283,10 @@ LogicalResult FunctionSharder::addLinear(DestinationStyleOpInterface op) {
   if (method != ShardMethod::AllGather)
     return op.emitOpError("cannot be distributed over ranks by '")
            << getName(method) << "', but by 'allgather' or 'auto'";
+  if (auto attention = dyn_cast<LinearAttentionOp>(op.getOperation());
+      attention && !attention.isPlain())
+    return op.emitOpError("cannot be distributed over ranks with a feature "
+                          "map, a normalizer or a mask");
   return addOperation(op);
 }
 

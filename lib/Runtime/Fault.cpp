@@ -83,7 +83,9 @@ static int32_t setFaultError(int32_t fault, const int32_t *words) {
   if (fault == ATTNRT_FAULT_LOG_DECAYS)
     return attnrtSetError(ATTN_INVALID_ARGUMENT,
                           "a call was given a log-decay that is more than 0 or "
-                          "no number");
+                          "no number, or boundaries of sequences of linear "
+                          "attention that are not sorted or not within its "
+                          "tensors");
   if (const char *text = getMaskText(fault)) {
     char message[128];
     snprintf(message, sizeof(message), text, words[2 * fault],

@@ -219,13 +219,19 @@ static EqualSizesList getSizesOfLinear(const Names &names,
 
 Names LinearAttentionOp::getNamedOperands() {
   Names names = getSharedNames(*this);
-  names.append({{getOut(), "out"}, {getFinalState(), "final_state"}});
+  names.append({{getKeyLengths(), "key_lengths"},
+                {getSequences(), "sequences"},
+                {getOut(), "out"},
+                {getFinalState(), "final_state"}});
   return names;
 }
 
 EqualSizesList LinearAttentionOp::getEqualSizes() {
-  return getSizesOfLinear(getNamedOperands(),
-                          {getInitialState(), getFinalState()});
+  EqualSizesList sizes = getSizesOfLinear(getNamedOperands(),
+                                          {getInitialState(), getFinalState()});
+  if (getKeyLengths())
+    sizes.front().sizes.emplace_back(getKeyLengths(), 0);
+  return sizes;
 }
 
 SmallVector<Value> LinearAttentionOp::getStagedOperands() {

@@ -14,6 +14,7 @@
 #include "OperandVerifiers.h"
 #include "attn/Dialect/Attn/IR/AttnLinearOps.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <cmath>
@@ -87,16 +88,24 @@ static LogicalResult verifyShapes(Operation *op,
 namespace {
 struct Sizes {
   int64_t batch, heads, length, keyDim, valueDim;
+  /// The head dims of keys and values in the state.
+  int64_t stateKeyDim, stateValueDim;
 
   template <typename OpTy>
   explicit Sizes(OpTy op)
       : batch(getDimSize(op.getQuery(), 0)), heads(op.getNumHeads()),
         length(getDimSize(op.getQuery(), 2)), keyDim(op.getKeyHeadDim()),
-        valueDim(op.getValueHeadDim()) {}
+        valueDim(op.getValueHeadDim()), stateKeyDim(keyDim),
+        stateValueDim(valueDim) {
+    if constexpr (std::is_same_v<OpTy, LinearAttentionOp>) {
+      stateKeyDim = op.getFeatureDim();
+      stateValueDim += bool(op.getNormalizerEps());
+    }
+  }
 
   SmallVector<int64_t> ofRows() const { return {batch, heads, length}; }
   SmallVector<int64_t> ofState() const {
-    return {batch, heads, keyDim, valueDim};
+    return {batch, heads, stateKeyDim, stateValueDim};
   }
   SmallVector<int64_t> ofHeads(int64_t number, int64_t headDim) const {
     return {batch, number, length, headDim};
@@ -106,7 +115,7 @@ struct Sizes {
       return {heads};
     SmallVector<int64_t> sizes = ofRows();
     if (cast<ShapedType>(decay.getType()).getRank() == 4)
-      sizes.push_back(keyDim);
+      sizes.push_back(stateKeyDim);
     return sizes;
   }
 };
@@ -165,10 +174,142 @@ LinearAttentionOp::reifyResultShapes(OpBuilder &builder,
   return reifyDestinationShapes(builder, *this, shapes);
 }
 
+bool LinearAttentionOp::isPlain() {
+  return getFeature().empty() && !getNormalizerEps() && !getKeyLengths() &&
+         !getSequences() && !getLocalBlockSize();
+}
+
+void LinearAttentionOp::build(OpBuilder &builder, OperationState &state,
+                              TypeRange results, Value query, Value key,
+                              Value value, Value logDecay, Value beta,
+                              Value initialState, Value out, Value finalState,
+                              UnitAttr causal, FloatAttr scale,
+                              IntegerAttr chunk,
+                              ScheduleAttrInterface schedule) {
+  build(builder, state, results, query, key, value, logDecay, beta,
+        initialState, /*key_lengths=*/Value(), /*sequences=*/Value(), out,
+        finalState, causal, scale, /*local_block_size=*/IntegerAttr(),
+        /*normalizer_eps=*/FloatAttr(), chunk, schedule);
+}
+
+/// The type of the rows that the feature region yields; null if it does not end
+/// with a tensor of four dimensions, which the verifier reports.
+static RankedTensorType getFeatureType(LinearAttentionOp op) {
+  Region &feature = op.getFeature();
+  if (feature.empty() || feature.front().empty())
+    return {};
+  auto yield = dyn_cast<LinearYieldOp>(feature.front().back());
+  RankedTensorType type =
+      yield ? yield.getFeatures().getType() : RankedTensorType();
+  return type && type.getRank() == 4 ? type : RankedTensorType();
+}
+
+int64_t LinearAttentionOp::getFeatureDim() {
+  RankedTensorType type = getFeatureType(*this);
+  return type ? type.getDimSize(3) : getKeyHeadDim();
+}
+
+/// Checks that parts of the operation that exclude each other are not given
+/// together, and that parts that need others have them.
+static LogicalResult verifyCombination(LinearAttentionOp op) {
+  struct Part {
+    StringRef name;
+    bool isGiven;
+  };
+  Part keyLengths{"key_lengths", bool(op.getKeyLengths())};
+  Part sequences{"sequences", bool(op.getSequences())};
+  Part localBlocks{"local_blocks", op.getLocalBlockSize().has_value()};
+  Part normalizer{"normalizer", op.getNormalizerEps().has_value()};
+  Part feature{"feature", !op.getFeature().empty()};
+  Part beta{"beta", bool(op.getBeta())};
+  Part initialState{"initial_state", bool(op.getInitialState())};
+  Part finalState{"final_state", bool(op.getFinalState())};
+  for (const Part &part :
+       {feature, normalizer, keyLengths, sequences, localBlocks})
+    if (part.isGiven && op.isBufferized())
+      return op.emitOpError("'") << part.name << "' needs tensors (was "
+                                 << op.getQuery().getType() << ")";
+  for (const auto &[part, other] :
+       {std::pair(normalizer, beta), std::pair(sequences, keyLengths),
+        std::pair(sequences, localBlocks), std::pair(sequences, initialState),
+        std::pair(sequences, finalState), std::pair(localBlocks, initialState),
+        std::pair(localBlocks, finalState)})
+    if (part.isGiven && other.isGiven)
+      return op.emitOpError("'")
+             << part.name << "' must not be used together with '" << other.name
+             << "'";
+  if (sequences.isGiven && !op.getCausal())
+    return op.emitOpError("'sequences' needs 'causal'");
+  return success();
+}
+
+/// Checks the sizes of the normalizer and of masks.
+static LogicalResult verifyMasks(LinearAttentionOp op, const Sizes &sizes) {
+  if (std::optional<APFloat> eps = op.getNormalizerEps();
+      eps && (!eps->isFinite() || eps->isNegative())) {
+    SmallString<16> text;
+    eps->toString(text);
+    return op.emitOpError(
+               "'eps' of 'normalizer' must be finite and at least 0 (was ")
+           << text << ")";
+  }
+  if (std::optional<int64_t> block = op.getLocalBlockSize();
+      block && (*block < 1 || *block > INT32_MAX))
+    return op.emitOpError("'local_blocks' must be from 1 to ")
+           << INT32_MAX << " (was " << *block << ")";
+  if (Value sequences = op.getSequences()) {
+    int64_t boundaries = getDimSize(sequences, 0);
+    if (!ShapedType::isDynamic(boundaries) && boundaries < 2)
+      return op.emitOpError("dimension 0 of 'sequences' must be at least 2 "
+                            "(was ")
+             << boundaries << ")";
+    if (!ShapedType::isDynamic(sizes.batch) && sizes.batch != 1)
+      return op.emitOpError("dimension 0 of 'query' must be 1 with 'sequences' "
+                            "(was ")
+             << sizes.batch << ")";
+  }
+  return success();
+}
+
+LogicalResult LinearAttentionOp::verifyRegions() {
+  if (getFeature().empty())
+    return success();
+  Type element = getElementTypeOrSelf(getQuery());
+  SmallVector<int64_t> rows(3, ShapedType::kDynamic);
+  rows.push_back(getKeyHeadDim());
+  Type expected = RankedTensorType::get(rows, element);
+  Block &block = getFeature().front();
+  if (block.getArgumentTypes() != ArrayRef<Type>(expected))
+    return emitOpError("feature region must have the argument ")
+           << expected << " (was " << TypeRange(block.getArgumentTypes())
+           << ")";
+  if (block.empty() || !isa<LinearYieldOp>(block.back()))
+    return emitOpError("feature region must end with 'attn.linear_yield'");
+  RankedTensorType type = getFeatureType(*this);
+  if (!type || type.getElementType() != element || type.isDynamicDim(3) ||
+      type.getDimSize(3) == 0 || type.getNumDynamicDims() != 3)
+    return emitOpError("feature region must yield a tensor of ")
+           << element
+           << " with four dimensions, of which only the last one is static "
+              "(was "
+           << cast<LinearYieldOp>(block.back()).getFeatures().getType() << ")";
+  WalkResult result = getFeature().walk([&](Operation *nested) -> WalkResult {
+    if (isMemoryEffectFree(nested))
+      return WalkResult::advance();
+    InFlightDiagnostic diag =
+        emitOpError("feature region must have no side effects");
+    diag.attachNote(nested->getLoc())
+        << "'" << nested->getName() << "' has some";
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
 LogicalResult LinearAttentionOp::verify() {
   NamedOperand query{"query", getQuery()}, key{"key", getKey()};
   NamedOperand value{"value", getValue()}, out{"out", getOut()};
-  if (failed(verifyTypes(*this, {query, key, value, out})))
+  if (failed(verifyTypes(*this, {query, key, value, out})) ||
+      failed(verifyCombination(*this)))
     return failure();
   Sizes sizes(*this);
   SmallVector<ExpectedShape> shapes;
@@ -185,7 +326,9 @@ LogicalResult LinearAttentionOp::verify() {
   shapes.push_back({out, sizes.ofHeads(sizes.heads, sizes.valueDim)});
   if (Value state = getFinalState())
     shapes.push_back({{"final_state", state}, sizes.ofState()});
-  if (failed(verifyShapes(*this, shapes)))
+  if (Value lengths = getKeyLengths())
+    shapes.push_back({{"key_lengths", lengths}, {sizes.batch}});
+  if (failed(verifyShapes(*this, shapes)) || failed(verifyMasks(*this, sizes)))
     return failure();
   return verifyAttributes(*this);
 }

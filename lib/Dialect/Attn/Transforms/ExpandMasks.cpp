@@ -11,13 +11,13 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FunctionArguments.h"
 #include "MaskMod.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/PatternMatch.h"
-#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/DebugLog.h"
 
@@ -52,37 +52,18 @@ static Attribute getPreparation(AttentionOpInterface op) {
   return schedule ? schedule.getPreparation() : ScheduleAttrInterface();
 }
 
-/// The function argument that `value` is, apart from casts.
-static BlockArgument getArgument(FunctionOpInterface func, Value value) {
-  while (auto cast = value.getDefiningOp<tensor::CastOp>())
-    value = cast.getSource();
-  auto argument = dyn_cast<BlockArgument>(value);
-  if (!func || !argument ||
-      argument.getOwner() != &func.getFunctionBody().front())
-    return {};
-  return argument;
-}
-
 /// Notes on function arguments which of their sizes the mask needs to be equal:
 /// the code that replaces the mask does not tell.
-static void noteEqualSizes(RewriterBase &rewriter, AttentionOpInterface op,
-                           const MaskReads &reads) {
+static void noteSizesOfMask(RewriterBase &rewriter, AttentionOpInterface op,
+                            const MaskReads &reads) {
   auto func = op->getParentOfType<FunctionOpInterface>();
   op.getMaskAttr().walk([&](MaskAttrInterface part) {
     for (const EqualSizes &sizes : part.getEqualSizes(reads)) {
-      BlockArgument argument = getArgument(func, sizes.operand);
-      BlockArgument other = getArgument(func, sizes.other);
-      if (!argument || !other || argument == other)
-        continue;
-      SmallVector<int64_t> noted;
-      if (auto attr = func.getArgAttrOfType<DenseI64ArrayAttr>(
-              argument.getArgNumber(), equalSizesAttrName))
-        noted.assign(attr.asArrayRef().begin(), attr.asArrayRef().end());
-      noted.append({sizes.dim, int64_t(other.getArgNumber()), sizes.otherDim});
-      rewriter.modifyOpInPlace(func, [&] {
-        func.setArgAttr(argument.getArgNumber(), equalSizesAttrName,
-                        rewriter.getDenseI64ArrayAttr(noted));
-      });
+      BlockArgument argument = getFunctionArgument(func, sizes.operand);
+      BlockArgument other = getFunctionArgument(func, sizes.other);
+      if (argument && other && argument != other)
+        noteEqualSizes(rewriter, func, argument, sizes.dim, other,
+                       sizes.otherDim);
     }
   });
 }
@@ -130,7 +111,7 @@ static void expand(RewriterBase &rewriter, AttentionOpInterface op) {
   SmallVector<Value> operands(op.getMaskReads());
   MaskReads reads{operands,    op.getQuery(), op.getKey(),
                   queryLength, keyLength,     getPreparation(op)};
-  noteEqualSizes(rewriter, op, reads);
+  noteSizesOfMask(rewriter, op, reads);
   MaskTables tables = emitTables(rewriter, op, reads);
   auto getTables = [&](Attribute mask) { return ValueRange(tables[mask]); };
   addToMaskMod(rewriter, op, read, [&](Block &block) -> MaskPosition {

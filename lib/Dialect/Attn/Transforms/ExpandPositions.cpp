@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FunctionArguments.h"
 #include "MaskMod.h"
 #include "attn/Analysis/MaskAnalysis.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
@@ -19,9 +20,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/PatternMatch.h"
-#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "llvm/ADT/StringSet.h"
 
 namespace mlir::attn {
 #define GEN_PASS_DEF_ATTNEXPANDPOSITIONSPASS
@@ -97,33 +96,12 @@ static void expandMask(RewriterBase &rewriter, AttentionOpInterface op,
   rewriter.modifyOpInPlace(op, [&] { op.removeMaskAttr(); });
 }
 
-/// Names the argument of a function that `positions` is: callers cannot tell
-/// from the code that replaces it.
-static void nameArgument(RewriterBase &rewriter, AttentionOpInterface op,
-                         Value positions) {
-  auto func = op->getParentOfType<FunctionOpInterface>();
-  auto argument = dyn_cast<BlockArgument>(positions);
-  if (!func || !argument ||
-      argument.getOwner() != &func.getFunctionBody().front() ||
-      func.getArgAttr(argument.getArgNumber(), argNameAttrName))
-    return;
-  llvm::StringSet<> used;
-  for (unsigned i = 0, e = func.getNumArguments(); i < e; ++i)
-    if (auto name = func.getArgAttrOfType<StringAttr>(i, argNameAttrName))
-      used.insert(name.getValue());
-  constexpr StringLiteral base = "positions";
-  std::string name = base.str();
-  for (unsigned i = 1; used.contains(name); ++i)
-    name = (base + Twine(i)).str();
-  rewriter.modifyOpInPlace(func, [&] {
-    func.setArgAttr(argument.getArgNumber(), argNameAttrName,
-                    rewriter.getStringAttr(name));
-  });
-}
-
 static void expand(RewriterBase &rewriter, AttentionOpInterface op) {
   Value positions = op.getPositions();
-  nameArgument(rewriter, op, positions);
+  // Callers cannot tell the positions from the code that replaces them.
+  auto func = op->getParentOfType<FunctionOpInterface>();
+  if (BlockArgument argument = getFunctionArgument(func, positions))
+    nameArgument(rewriter, func, argument, "positions");
   expandMask(rewriter, op, positions);
   expandRegion(rewriter, op.getLoc(), op.getScoreMod(), /*first=*/1, positions);
   if (auto grad = dyn_cast<AttentionGradOp>(op.getOperation()))

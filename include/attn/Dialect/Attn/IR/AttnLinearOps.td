@@ -32,12 +32,12 @@ def Attn_DecayGradTensor : Attn_F32TensorOfRank<"2, 3, 4", "2-D, 3-D or 4-D">;
 /// Batch, head, key head dim, value head dim.
 def Attn_StateTensor : Attn_F32TensorOfRank<"4", "4-D">;
 
-class Attn_LinearOp<string mnemonic> : Attn_Op<mnemonic, [
+class Attn_LinearOp<string mnemonic, list<Trait> traits = []> : Attn_Op<mnemonic, [
     AttrSizedOperandSegments, DestinationStyleOpInterface,
     DeclareOpInterfaceMethods<DescribableOpInterface, ["getStagedOperands"]>,
     DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>,
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
-    DeclareOpInterfaceMethods<ConditionallySpeculatable>]> {
+    DeclareOpInterfaceMethods<ConditionallySpeculatable>] # traits> {
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let hasVerifier = 1;
   code commonDeclaration = [{
@@ -65,7 +65,8 @@ class Attn_LinearOp<string mnemonic> : Attn_Op<mnemonic, [
   let extraClassDeclaration = commonDeclaration;
 }
 
-def Attn_LinearAttentionOp : Attn_LinearOp<"linear_attention"> {
+def Attn_LinearAttentionOp : Attn_LinearOp<"linear_attention", [
+    SingleBlock, RecursiveMemoryEffects]> {
   let summary = "linear attention: attention without softmax, by a recurrent state";
   let description = [{
     Attention whose scores are not normalised by a softmax, so that keys and values
@@ -93,6 +94,8 @@ def Attn_LinearAttentionOp : Attn_LinearOp<"linear_attention"> {
     | `log_decay` (optional) | `[H]`, `[B, H, S]` or `[B, H, S, Dk]` | f32 |
     | `beta` (optional) | `[B, H, S]` | f32 |
     | `initial_state` (optional) | `[B, H, Dk, Dv]` | f32 |
+    | `key_lengths` (optional) | `[B]` | i32 |
+    | `sequences` (optional) | `[N + 1]` | i32 |
     | `out` | `[B, H, S, Dv]` | as `query` |
     | `final_state` (optional) | `[B, H, Dk, Dv]` | f32 |
 
@@ -129,25 +132,118 @@ def Attn_LinearAttentionOp : Attn_LinearOp<"linear_attention"> {
         log_decay(%g : tensor<?x16x?xf32>) beta(%beta : tensor<?x16x?xf32>) causal
         -> tensor<?x16x?x128xbf16>, tensor<?x16x128x128xf32>
     ```
+
+    The `feature` region is a feature map `phi`, which is applied to `query` and to
+    `key`: `phi(query[t])` and `phi(key[t])` take the place of `query[t]` and `key[t]`
+    above. Its argument is the tensor `[?, ?, ?, Dk]` of all queries, or of all keys,
+    and it yields a tensor of as many rows with the feature dim `Dk'`, of the same
+    element type. It may use values defined outside, such as a projection, and has no
+    side effects. States are `[B, H, Dk', Dv]` then, and a `log_decay` of key elements
+    is `[B, H, S, Dk']`. `scale` is `1 / sqrt(Dk)` if absent, as without it. Examples:
+
+    | feature map | `phi(x)` |
+    |---|---|
+    | Katharopoulos et al. 2020 | `elu(x) + 1` |
+    | Performer (Choromanski et al. 2021, arXiv:2009.14794) | `exp(W x - dot(x, x) / 2) / sqrt(Dk')`, `W` random |
+    | Shen et al. 2018 (arXiv:1812.01243) | a softmax over the elements of `x` |
+
+    ```mlir
+    %out = attn.linear_attention
+        ins(%q, %k, %v : tensor<?x8x?x64xbf16>, tensor<?x2x?x64xbf16>, tensor<?x2x?x64xbf16>)
+        outs(%init : tensor<?x8x?x64xbf16>) causal normalizer(eps = 1.0e-6)
+        feature {
+        ^bb0(%x: tensor<?x?x?x64xbf16>):
+          %y = linalg.exp ins(%x : tensor<?x?x?x64xbf16>) outs(%x : tensor<?x?x?x64xbf16>)
+              -> tensor<?x?x?x64xbf16>
+          attn.linear_yield %y : tensor<?x?x?x64xbf16>
+        } -> tensor<?x8x?x64xbf16>
+    ```
+
+    `normalizer` divides each output by the sum of its scores: `z` is a state as `S`
+    is, with `value[t] = 1`, and
+
+    ```
+    out[t] = scale * S[t]^T query[t] / (scale * z[t]^T query[t] + eps)
+    ```
+
+    `initial_state` and `final_state` have `z` as a further column, the last one:
+    `[B, H, Dk, Dv + 1]`. `beta` has no normalizer. Numerators and denominators are
+    rounded to the element type of `query` before the division. Of f16, they must be at
+    most 65504: a smaller `scale` makes both smaller.
+
+    Masks say which tokens see each other:
+
+    | mask | a token sees tokens | not with |
+    |---|---|---|
+    | `key_lengths` | before `key_lengths[b]` | `sequences` |
+    | `local_blocks(N)` | of its block of `N` tokens; blocks begin at token 0 | `sequences`, states |
+    | `sequences` | of its sequence, the tokens `[sequences[s], sequences[s + 1])` | states; needs `causal` |
+
+    Tokens from `key_lengths[b]` on neither add to the state nor decay it: the final
+    state is the one after `key_lengths[b]` tokens. Negative lengths count as 0, and
+    lengths above `S` as `S`. Keys, values, decays and `beta` of these tokens are not
+    read, so they may be anything. Boundaries of `sequences` are sorted and between 0
+    and `S`; the runtime reports others as an error, and results are undefined then. The
+    tokens before the first and after the last sequence are sequences, too. `B` is 1
+    with `sequences`. The first token of a sequence has a log-decay of -126: elements
+    of earlier sequences must be finite.
+
+    ```mlir
+    %out = attn.linear_attention
+        ins(%q, %k, %v : tensor<1x8x?x64xbf16>, tensor<1x8x?x64xbf16>, tensor<1x8x?x64xbf16>)
+        outs(%init : tensor<1x8x?x64xbf16>) sequences(%boundaries : tensor<?xi32>) causal
+        -> tensor<1x8x?x64xbf16>
+    ```
+
+    `feature`, `normalizer` and masks need tensors. `attn-decompose-linear-attention`
+    writes them as other operations.
   }];
   let arguments = (ins Attn_HeadTensor:$query, Attn_HeadTensor:$key,
                        Attn_HeadTensor:$value,
                        Optional<Attn_DecayTensor>:$log_decay,
                        Optional<Attn_RowTensor>:$beta,
                        Optional<Attn_StateTensor>:$initial_state,
+                       Optional<Attn_SequenceTensor>:$key_lengths,
+                       Optional<Attn_SequenceTensor>:$sequences,
                        Attn_HeadTensor:$out,
                        Optional<Attn_StateTensor>:$final_state,
                        UnitAttr:$causal, OptionalAttr<F32Attr>:$scale,
+                       OptionalAttr<I64Attr>:$local_block_size,
+                       OptionalAttr<F32Attr>:$normalizer_eps,
                        OptionalAttr<I64Attr>:$chunk,
                        OptionalAttr<Attn_ScheduleAttrInterface>:$schedule);
+  let regions = (region MaxSizedRegion<1>:$feature);
   let assemblyFormat = [{
     `ins` `(` $query `,` $key `,` $value `:` type($query) `,` type($key) `,` type($value) `)`
     `outs` `(` $out (`,` $final_state^)? `:` type($out) (`,` type($final_state)^)? `)`
     (`log_decay` `(` $log_decay^ `:` type($log_decay) `)`)?
     (`beta` `(` $beta^ `:` type($beta) `)`)?
     (`initial_state` `(` $initial_state^ `:` type($initial_state) `)`)?
-    (`causal` $causal^)? (`scale` `(` $scale^ `)`)? (`chunk` `(` $chunk^ `)`)?
-    (`schedule` `(` $schedule^ `)`)? attr-dict (`->` type($results)^)?
+    (`key_lengths` `(` $key_lengths^ `:` type($key_lengths) `)`)?
+    (`sequences` `(` $sequences^ `:` type($sequences) `)`)?
+    (`causal` $causal^)? (`scale` `(` $scale^ `)`)?
+    (`local_blocks` `(` $local_block_size^ `)`)?
+    (`normalizer` `(` `eps` `=` $normalizer_eps^ `)`)? (`chunk` `(` $chunk^ `)`)?
+    (`schedule` `(` $schedule^ `)`)? attr-dict (`feature` $feature^)?
+    (`->` type($results)^)?
+  }];
+  let builders = [
+    // Without a feature map, a normalizer and masks.
+    OpBuilder<(ins "::mlir::TypeRange":$results, "::mlir::Value":$query,
+                   "::mlir::Value":$key, "::mlir::Value":$value,
+                   "::mlir::Value":$log_decay, "::mlir::Value":$beta,
+                   "::mlir::Value":$initial_state, "::mlir::Value":$out,
+                   "::mlir::Value":$final_state, "::mlir::UnitAttr":$causal,
+                   "::mlir::FloatAttr":$scale, "::mlir::IntegerAttr":$chunk,
+                   "::mlir::attn::ScheduleAttrInterface":$schedule)>,
+  ];
+  let hasRegionVerifier = 1;
+  let extraClassDeclaration = commonDeclaration # [{
+    /// Whether the operation is the recurrence alone: it has no feature map, no
+    /// normalizer and no masks.
+    bool isPlain();
+    /// The head dim of keys in the state.
+    int64_t getFeatureDim();
   }];
 }
 
@@ -155,8 +251,9 @@ def Attn_LinearAttentionGradOp : Attn_LinearOp<"linear_attention_grad"> {
   let summary = "gradient of linear attention";
   let description = [{
     The gradients of the operands of `attn.linear_attention` with the same operands and
-    attributes, from the gradients `dout` of its output and `dfinal_state` of its final
-    state (0 if absent). All operands have the same number of heads.
+    attributes, and without a feature map, a normalizer and masks, from the gradients
+    `dout` of its output and `dfinal_state` of its final state (0 if absent). All
+    operands have the same number of heads.
 
     | operand | shape | element type |
     |---|---|---|
@@ -214,6 +311,21 @@ def Attn_LinearAttentionGradOp : Attn_LinearOp<"linear_attention_grad"> {
     (`causal` $causal^)? (`scale` `(` $scale^ `)`)? (`chunk` `(` $chunk^ `)`)?
     (`schedule` `(` $schedule^ `)`)? attr-dict (`->` type($results)^)?
   }];
+}
+
+def Attn_LinearYieldOp : Attn_Op<"linear_yield", [
+    Pure, ReturnLike, Terminator, HasParent<"LinearAttentionOp">]> {
+  let summary = "features of the region of attn.linear_attention";
+  let description = [{
+    Ends the `feature` region of `attn.linear_attention`, and yields the features of
+    the rows that the region's argument has.
+
+    ```mlir
+    attn.linear_yield %y : tensor<?x?x?x128xbf16>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$features);
+  let assemblyFormat = "$features attr-dict `:` type($features)";
 }
 
 #endif // ATTN_DIALECT_ATTN_IR_ATTNLINEAROPS_TD

@@ -85,6 +85,62 @@ def AttnExpandPositionsPass : Attn_Pass<"attn-expand-positions"> {
   ];
 }
 
+def AttnDecomposeLinearAttentionPass : Attn_Pass<"attn-decompose-linear-attention"> {
+  let summary = "write feature maps, normalizers and masks of linear attention as other operations";
+  let description = [{
+    Each `attn.linear_attention` on tensors becomes one without a `feature` region, a
+    normalizer and masks, and operations of linalg and tensor around it:
+
+    - The `feature` region is inlined for queries and for keys.
+    - A normalizer is a second linear attention of the same queries and keys, whose
+      values are ones, and a division.
+    - Keys, values, log-decays and `beta` from `key_lengths` on become zero.
+    - Local blocks become batch entries. Tokens are padded to whole blocks.
+    - At the first token of each of the packed `sequences`, a log-decay of -126 ends
+      the state of the sequence before. If boundaries are not sorted or not within the
+      tokens, log-decays are NaN, which kernels report.
+
+    `attn-differentiate` does this in functions that it differentiates. Where operands
+    are arguments of the function, their attributes `attn.name` and `attn.equal_sizes`
+    record their names, and which sizes must be equal.
+
+    Fails if the rows of a feature map are not as many as its argument has, as far as
+    bounds of sizes can tell.
+
+    ```mlir
+    %o = attn.linear_attention ins(%q, %k, %v : ...) outs(%init : tensor<?x8x?x64xf32>)
+        normalizer(eps = 1.0e-6) feature {
+    ^bb0(%x: tensor<?x?x?x64xf32>):
+      %y = linalg.exp ins(%x : ...) outs(%x : ...) -> tensor<?x?x?x64xf32>
+      attn.linear_yield %y : tensor<?x?x?x64xf32>
+    } -> tensor<?x8x?x64xf32>
+    ```
+
+    becomes
+
+    ```mlir
+    %qf = linalg.exp ins(%q : ...) outs(%q : ...) -> tensor<?x8x?x64xf32>
+    %kf = linalg.exp ins(%k : ...) outs(%k : ...) -> tensor<?x8x?x64xf32>
+    %num = attn.linear_attention ins(%qf, %kf, %v : ...) outs(%e0 : tensor<?x8x?x64xf32>)
+        scale(0.125) -> tensor<?x8x?x64xf32>
+    %den = attn.linear_attention ins(%qf, %kf, %ones : ...) outs(%e1 : tensor<?x8x?x8xf32>)
+        scale(0.125) -> tensor<?x8x?x8xf32>
+    %o = linalg.generic ... ins(%num, %den : ...) outs(%init : tensor<?x8x?x64xf32>) {
+    ^bb0(%n: f32, %d: f32, %old: f32):
+      %s = arith.addf %d, %eps : f32
+      %r = arith.divf %n, %s : f32
+      linalg.yield %r : f32
+    } -> tensor<?x8x?x64xf32>
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect"];
+  let statistics = [
+    Statistic<"numDecomposed", "num-decomposed", "Number of decomposed operations">
+  ];
+}
+
 def AttnSimplifyMasksPass : Attn_Pass<"attn-simplify-masks"> {
   let summary = "simplify the masks of attention";
   let description = [{
