@@ -304,6 +304,52 @@ class CacheAppend:
         return "\n".join(lines)
 
 
+#: Feature maps of linear attention: the feature ``%r`` of an element ``%e``, both f32. "softmax" is one of rows.
+_FEATURES = {
+    "elu": """
+      %zero = arith.constant 0.0 : f32
+      %one = arith.constant 1.0 : f32
+      %negative = arith.minimumf %e, %zero : f32
+      %exp = math.exp %negative : f32
+      %sum = arith.addf %e, %one : f32
+      %is_positive = arith.cmpf ogt, %e, %zero : f32
+      %r = arith.select %is_positive, %sum, %exp : f32""",
+    "relu": """
+      %zero = arith.constant 0.0 : f32
+      %r = arith.maximumf %e, %zero : f32""",
+    "exp": """
+      %r = math.exp %e : f32""",
+    "softmax": None,
+}
+#: The names of these feature maps.
+FEATURES = tuple(_FEATURES)
+
+
+def _feature(name: str, dim: int, dtype: str) -> str:
+    """The body of the region of a feature map."""
+    rows = f"tensor<?x?x?x{dim}x{dtype}>"
+    lines = [f"%feature_dim{i} = arith.constant {i} : index" for i in range(3)]
+    lines += [f"%feature_size{i} = tensor.dim %x, %feature_dim{i} : {rows}" for i in range(3)]
+    lines.append(f"%feature_init = tensor.empty(%feature_size0, %feature_size1, %feature_size2) : {rows}")
+    if name == "softmax":
+        lines.append(f"%y = linalg.softmax dimension(3) ins(%x : {rows}) outs(%feature_init : {rows}) -> {rows}")
+    else:
+        identity = "affine_map<(i, j, k, l) -> (i, j, k, l)>"
+        wide = dtype == "f32"
+        lines.append(
+            f"%y = linalg.generic {{indexing_maps = [{identity}, {identity}], "
+            'iterator_types = ["parallel", "parallel", "parallel", "parallel"]} '
+            f"ins(%x : {rows}) outs(%feature_init : {rows}) {{"
+        )
+        lines.append(f"^bb0(%{'e' if wide else 'given'}: {dtype}, %old: {dtype}):")
+        lines += [] if wide else [f"  %e = arith.extf %given : {dtype} to f32"]
+        lines += textwrap.dedent(_FEATURES[name] or "").strip().split("\n")
+        lines += [] if wide else [f"  %rounded = arith.truncf %r : f32 to {dtype}"]
+        lines += [f"  linalg.yield %{'r' if wide else 'rounded'} : {dtype}", f"}} -> {rows}"]
+    lines.append(f"attn.linear_yield %y : {rows}")
+    return "\n".join(lines)
+
+
 #: The dimensions of log-decays of linear attention, by their kind.
 _DECAYS = {"": None, "head": "{heads}", "token": "?x{heads}x?", "element": "?x{heads}x?x{key_dim}"}
 
@@ -312,10 +358,12 @@ _DECAYS = {"": None, "head": "{heads}", "token": "?x{heads}x?", "element": "?x{h
 class LinearAttention:
     """Linear attention; ``mlir`` is the module.
 
-    The module has one function, ``linear_attention(query, key, value, log_decay, beta, initial_state)``, without the
-    arguments that there are none of, with results ``out`` and, if ``with_final_state``, ``final_state``. With ``decay``
-    there is a log-decay for each "head", "token" (and head) or "element" (of a key, and token, and head). Batch and
-    length may vary from call to call.
+    The module has one function, ``linear_attention(query, key, value, log_decay, beta, initial_state, key_lengths,
+    sequences)``, without the arguments that there are none of, with results ``out`` and, if ``with_final_state``,
+    ``final_state``. With ``decay`` there is a log-decay for each "head", "token" (and head) or "element" (of a key, and
+    token, and head). Batch and length may vary from call to call. ``feature`` is one of ``FEATURES``, "elu" with one
+    added. ``normalizer_eps`` adds a normalizer, and its column to states; it and masks are those of
+    ``attn.linear_attention``.
 
         attn.compile(attn.LinearAttention("bf16", 16, 16, 16, 128, decay="token", beta=True), target="host")
     """
@@ -335,6 +383,13 @@ class LinearAttention:
     scale: Optional[float] = None
     #: How many tokens kernels compute at a time.
     chunk: Optional[int] = None
+    feature: str = ""
+    normalizer_eps: Optional[float] = None
+    #: The tokens of a local block.
+    local_block: Optional[int] = None
+    #: Whether batch entries have numbers of keys, and the batch entry sequences.
+    key_lengths: bool = False
+    sequences: bool = False
 
     #: The function's name.
     NAME = "linear_attention"
@@ -344,6 +399,13 @@ class LinearAttention:
             raise AttnError(f"dtype is {self.dtype!r}; it must be bf16, f16 or f32")
         if self.decay not in _DECAYS:
             raise AttnError(f"decay is {self.decay!r}; it must be one of {', '.join(map(repr, _DECAYS))}")
+        if self.feature not in ("", *FEATURES):
+            raise AttnError(f"feature is {self.feature!r}; it must be one of {', '.join(map(repr, ('', *FEATURES)))}")
+        eps = self.normalizer_eps
+        if eps is not None and not 0 <= eps <= MAX_SCALE:
+            raise AttnError(f"normalizer_eps is {eps}; it must be from 0 to {MAX_SCALE:.3g}, as an f32")
+        if self.local_block is not None and not 1 <= self.local_block < 1 << 31:
+            raise AttnError(f"local_block is {self.local_block}; it must be from 1 to {(1 << 31) - 1}")
         for name in ("key_heads", "value_heads"):
             heads = getattr(self, name)
             if heads < 1 or self.heads % heads:
@@ -355,11 +417,14 @@ class LinearAttention:
         value_dim = self.key_dim if self.value_dim is None else self.value_dim
         query, key = (f"tensor<?x{heads}x?x{self.key_dim}x{self.dtype}>" for heads in (self.heads, self.key_heads))
         value, out = (f"tensor<?x{heads}x?x{value_dim}x{self.dtype}>" for heads in (self.value_heads, self.heads))
-        state = f"tensor<?x{self.heads}x{self.key_dim}x{value_dim}xf32>"
+        columns = value_dim + (self.normalizer_eps is not None)
+        state = f"tensor<?x{self.heads}x{self.key_dim}x{columns}xf32>"
         optional = {
             "log_decay": _DECAYS[self.decay] and f"tensor<{_DECAYS[self.decay]}xf32>".format(**vars(self)),
             "beta": f"tensor<?x{self.heads}x?xf32>" if self.beta else None,
             "initial_state": state if self.initial_state else None,
+            "key_lengths": _LENGTHS if self.key_lengths else None,
+            "sequences": _LENGTHS if self.sequences else None,
         }
         given = {name: kind for name, kind in optional.items() if kind}
         arguments = {"query": query, "key": key, "value": value, **given}
@@ -367,8 +432,16 @@ class LinearAttention:
         clauses += ["causal"] * self.causal
         if self.scale is not None:
             clauses.append(f"scale({_float(self.scale)})")
+        if self.local_block is not None:
+            clauses.append(f"local_blocks({self.local_block})")
+        if self.normalizer_eps is not None:
+            clauses.append(f"normalizer(eps = {_float(self.normalizer_eps)})")
         if self.chunk is not None:
             clauses.append(f"chunk({self.chunk})")
+        if self.feature:
+            body = _feature(self.feature, self.key_dim, self.dtype)
+            rows = f"tensor<?x?x?x{self.key_dim}x{self.dtype}>"
+            clauses.append(textwrap.indent(_region("feature", f"%x: {rows}", body), "      ").lstrip())
         results, inits = [out], ["%out_init"]
         lines = [
             "  %dim0 = arith.constant 0 : index",

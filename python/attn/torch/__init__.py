@@ -19,7 +19,7 @@ from attn.torch.flex import Pairs, Traced, debug_pairs, flex_attention, create_b
 from attn.torch.importer import from_export
 from attn.torch.kernels import compile_for
 from attn.torch.kv_cache import flash_attn_with_kvcache
-from attn.torch.linear_attention import gated_delta_rule, linear_attention
+from attn.torch.linear_attention import RandomFeatures, gated_delta_rule, linear_attention
 from attn.torch.merge import merge
 from attn.torch.packed import sdpa_packed
 from attn.torch.paged_cache import PagedKVCache
@@ -32,6 +32,7 @@ from attn.torch.shared_prefix import flash_attn_with_shared_prefix
 __all__ = [
     "PagedKVCache",
     "PrecomputedBlockMask",
+    "RandomFeatures",
     "Pairs",
     "Traced",
     "choose_method",

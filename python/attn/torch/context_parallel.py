@@ -575,9 +575,9 @@ def _shard_delta_rule(ranks: str) -> Callable[..., Any]:
     attend = _shard_linear_attention(ranks)
 
     def sharded_delta_rule(
-        q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, *further: Any, **named: Any
+        q: Tensor, k: Tensor, v: Tensor, g: Optional[Tensor], beta: Tensor, *further: Any, **named: Any
     ) -> Tuple[Tensor, Optional[Tensor]]:
-        check_delta_rule(g, beta)
+        check_delta_rule(beta)
         return attend(q, k, v, g, beta, *further, **named)
 
     return sharded_delta_rule

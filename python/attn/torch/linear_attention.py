@@ -7,13 +7,13 @@ flash-linear-attention (fla-core), and the operators ``torch.ops.attn.linear_att
 """
 
 import functools
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
 
 from attn.artifact import Function
-from attn.builder import LinearAttention
+from attn.builder import FEATURES, MAX_SCALE, LinearAttention
 from attn.compiler import compile
 from attn.errors import AttnError, UnsupportedError
 from attn.torch.checks import check_arguments, convert_by_autocast, with_unit_stride
@@ -32,8 +32,9 @@ from attn.torch.ops import _library, refuse_second_derivatives
 from attn.torch.process_groups import agree, find_ranks
 
 _parameters = (
-    "Tensor query, Tensor key, Tensor value, Tensor? log_decay, Tensor? beta, Tensor? initial_state, bool causal, "
-    "float? scale, int chunk, bool with_final_state"
+    "Tensor query, Tensor key, Tensor value, Tensor? log_decay, Tensor? beta, Tensor? initial_state, "
+    "Tensor? key_lengths, Tensor? sequences, bool causal, float? scale, int chunk, bool with_final_state, str feature, "
+    "float? normalizer_eps, int? local_block"
 )
 _gradients = "int[] gradients, Tensor dout, Tensor? dfinal_state"
 # The operators of one rank have the name of the group as the last parameter.
@@ -47,7 +48,7 @@ for _name_of_operator, _all_parameters in (
 #: The only method of ``context_parallel`` for linear attention: ranks gather states.
 METHOD = "allgather"
 # How many arguments of the operator are tensors, the first ones.
-_NUM_TENSORS = 6
+_NUM_TENSORS = 8
 # The kinds of log-decays, by their number of dimensions.
 _DECAYS = {1: "head", 3: "token", 4: "element"}
 
@@ -61,16 +62,28 @@ class _Arguments(NamedTuple):
     log_decay: Optional[Tensor]
     beta: Optional[Tensor]
     initial_state: Optional[Tensor]
+    key_lengths: Optional[Tensor]
+    sequences: Optional[Tensor]
     causal: bool
     scale: Optional[float]
     chunk: int
     with_final_state: bool
+    feature: str
+    normalizer_eps: Optional[float]
+    local_block: Optional[int]
     #: The name of the group, if tensors are shards of this rank.
     ranks: str = ""
 
     @property
     def tensors(self) -> List[Tensor]:
         return [tensor for tensor in self[:_NUM_TENSORS] if tensor is not None]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the function is the recurrence alone."""
+        return not self.feature and all(
+            part is None for part in (self.normalizer_eps, self.local_block, self.key_lengths, self.sequences)
+        )
 
 
 def _describe(given: _Arguments) -> LinearAttention:
@@ -88,6 +101,11 @@ def _describe(given: _Arguments) -> LinearAttention:
         causal=given.causal,
         scale=given.scale,
         chunk=given.chunk,
+        feature=given.feature,
+        normalizer_eps=given.normalizer_eps,
+        local_block=given.local_block,
+        key_lengths=given.key_lengths is not None,
+        sequences=given.sequences is not None,
     )
 
 
@@ -102,16 +120,20 @@ def _find_forward(description: LinearAttention, target: str, ranks: int) -> Func
 
 
 @functools.lru_cache(maxsize=None)
-def _find_backward(description: LinearAttention, target: str, ranks: int, gradients: Tuple[int, ...]) -> Function:
+def _find_backward(
+    description: LinearAttention, target: str, ranks: int, gradients: Tuple[int, ...], is_plain: bool
+) -> Function:
     name = description.NAME
     wanted = ",".join(map(str, gradients))
+    # Only plain linear attention needs no values of the forward function but its arguments.
+    mode, suffix = ("backward", "bwd") if is_plain else ("combined", "grad")
     passes = (
-        f"attn-differentiate{{function={name} arguments={wanted} mode=backward}}",
-        f"symbol-privatize{{exclude={name}_bwd}}",
+        f"attn-differentiate{{function={name} arguments={wanted} mode={mode}}}",
+        f"symbol-privatize{{exclude={name}_{suffix}}}",
         "symbol-dce",
         _shard_pass(ranks),
     )
-    return compile(description, target=target, passes=",".join(filter(None, passes)))[f"{name}_bwd"]
+    return compile(description, target=target, passes=",".join(filter(None, passes)))[f"{name}_{suffix}"]
 
 
 def _layouts(given: _Arguments) -> List[Layout]:
@@ -121,7 +143,7 @@ def _layouts(given: _Arguments) -> List[Layout]:
     shape = (batch, heads, tokens, value.shape[3])
     layouts = [Layout(shape, dense_like(query, shape), query.dtype, query.device)]
     if given.with_final_state:
-        state = (batch, heads, key_dim, value.shape[3])
+        state = (batch, heads, key_dim, value.shape[3] + (given.normalizer_eps is not None))
         strides = (heads * key_dim * state[3], key_dim * state[3], state[3], 1)
         layouts.append(Layout(state, strides, torch.float32, query.device))
     return layouts
@@ -194,17 +216,19 @@ def _run_backward(*arguments) -> List[Tensor]:
     results = [_readable(dout)]
     if given.with_final_state:
         results.append(_readable(dfinal_state))
-    # The function has the outputs as arguments, too, and does not read them.
-    inputs = [*given.tensors, *results, *results]
+    # The function has the outputs as arguments, too, and does not read them, or computes them again.
+    inputs = [*given.tensors, *(results if given.is_plain else ()), *results]
     name = _name(given, tuple(gradients), *[tensor.stride() for tensor in results])
     plan = _plans.get(name)
     if plan is None:
         wanted = tuple(numbers.index(number) for number in gradients)
         ranks = _join(given, gradients)
-        function = _find_backward(_describe(given), find_target(given.query.device), ranks, wanted)
-        made = [gradient_layout(given[number]) for number in gradients]
+        target = find_target(given.query.device)
+        function = _find_backward(_describe(given), target, ranks, wanted, given.is_plain)
+        made = [] if given.is_plain else _layouts(given)
+        made += [gradient_layout(given[number]) for number in gradients]
         plan = _remember(name, Binding(function, inputs, made))
-    return _call_function(given, plan, inputs)
+    return _call_function(given, plan, inputs)[-len(gradients) :]
 
 
 def _make_results(*arguments):
@@ -264,7 +288,9 @@ def _check_shape(name: str, tensor: Tensor, *allowed: Tuple[int, ...]) -> None:
         raise AttnError(f"{name} has the shape {tuple(tensor.shape)}, expected {expected}")
 
 
-def _check(q: Tensor, k: Tensor, v: Tensor, optional: Dict[str, Optional[Tensor]], sequences: int) -> None:
+def _check(
+    q: Tensor, k: Tensor, v: Tensor, optional: Dict[str, Optional[Tensor]], sequences: int, is_normalized: bool
+) -> None:
     """Refuses tensors that no kernel takes. Heads follow positions."""
     for name, tensor in {"q": q, "k": k, "v": v, **optional}.items():
         if tensor is None:
@@ -297,17 +323,51 @@ def _check(q: Tensor, k: Tensor, v: Tensor, optional: Dict[str, Optional[Tensor]
     for name, shapes in (
         ("g", ((heads,), rows, (*rows, key_dim))),
         ("beta", (rows,)),
-        ("initial_state", ((sequences, heads, key_dim, v.shape[3]),)),
+        ("initial_state", ((sequences, heads, key_dim, v.shape[3] + is_normalized),)),
     ):
         tensor = optional.get(name)
         if tensor is not None:
             _check_shape(name, tensor, *shapes)
 
 
-def _read_lengths(cu_seqlens: Optional[Tensor], q: Tensor) -> Optional[List[int]]:
-    """The lengths of packed sequences."""
-    if cu_seqlens is None:
-        return None
+class Form(NamedTuple):
+    """What linear attention has besides the recurrence."""
+
+    feature: str = ""
+    normalizer_eps: Optional[float] = None
+    local_block: Optional[int] = None
+    key_lengths: Optional[Tensor] = None
+
+
+def _check_form(form: Form, q: Tensor, beta: Optional[Tensor], cu_seqlens: Optional[Tensor], has_states: bool) -> None:
+    """Refuses parts that no kernel takes, and those that exclude each other."""
+    if form.normalizer_eps is not None:
+        if not 0 <= form.normalizer_eps <= MAX_SCALE:
+            raise AttnError(f"eps is {form.normalizer_eps}; it must be from 0 to {MAX_SCALE:.3g}, as an f32")
+        if beta is not None:
+            raise AttnError("normalize=True does not go with beta: the delta rule has no sum of scores")
+    if form.local_block is not None:
+        if not 1 <= form.local_block < 1 << 31:
+            raise AttnError(f"block is {form.local_block}; it must be from 1 to {(1 << 31) - 1}")
+        if has_states:
+            raise AttnError(
+                "block does not go with initial_state and output_final_state: each block of tokens has its own state"
+            )
+    lengths = form.key_lengths
+    if lengths is None:
+        return
+    if cu_seqlens is not None:
+        raise AttnError("key_lengths does not go with cu_seqlens, which has the lengths of the sequences")
+    if lengths.is_floating_point() or tuple(lengths.shape) != q.shape[:1]:
+        raise AttnError(
+            f"key_lengths has the shape {tuple(lengths.shape)} and the dtype {lengths.dtype}, expected "
+            f"({q.shape[0]},) integers"
+        )
+    if lengths.device != q.device:
+        raise AttnError(f"key_lengths is on {lengths.device} and q on {q.device}; move them to one device")
+
+
+def _check_boundaries(cu_seqlens: Tensor, q: Tensor) -> None:
     if cu_seqlens.dim() != 1 or len(cu_seqlens) < 2 or cu_seqlens.is_floating_point():
         raise AttnError(
             f"cu_seqlens has the shape {tuple(cu_seqlens.shape)} and the dtype {cu_seqlens.dtype}, expected "
@@ -315,6 +375,10 @@ def _read_lengths(cu_seqlens: Optional[Tensor], q: Tensor) -> Optional[List[int]
         )
     if q.shape[0] != 1:
         raise AttnError(f"cu_seqlens needs a batch of 1, in which sequences are packed; q has {q.shape[0]}")
+
+
+def _read_lengths(cu_seqlens: Tensor, q: Tensor) -> List[int]:
+    """The lengths of packed sequences."""
     bounds = cu_seqlens.tolist()
     lengths = [end - begin for begin, end in zip(bounds, bounds[1:])]
     if bounds[0] != 0 or bounds[-1] != q.shape[1] or min(lengths) < 0:
@@ -331,6 +395,8 @@ def _call(
     initial_state: Optional[Tensor],
     parameters: Tuple,
     ranks: str = "",
+    key_lengths: Optional[Tensor] = None,
+    sequences: Optional[Tensor] = None,
 ) -> Tuple[Tensor, Tensor]:
     """One call of the operator; heads follow positions."""
     heads = max(q.shape[2], v.shape[2])
@@ -344,7 +410,10 @@ def _call(
         beta = beta.transpose(1, 2).float().contiguous()
     if initial_state is not None:
         initial_state = initial_state.float().contiguous()
-    tensors = (q, k, v, g, beta, initial_state)
+    key_lengths, sequences = (
+        None if tensor is None else tensor.to(torch.int32).contiguous() for tensor in (key_lengths, sequences)
+    )
+    tensors = (q, k, v, g, beta, initial_state, key_lengths, sequences)
     if ranks:
         out, state = torch.ops.attn.sharded_linear_attention(*tensors, *parameters, ranks)
     else:
@@ -365,9 +434,11 @@ def attend_linearly(
     cu_seqlens: Optional[Tensor],
     causal: bool,
     chunk_size: int,
+    form: Form = Form(),
 ) -> Tuple[Tensor, Optional[Tensor]]:
     """``linear_attention``, of shards of this rank if ``ranks`` is the name of a group."""
     given = {"q": q, "k": k, "v": v, "g": g, "beta": beta, "initial_state": initial_state, "cu_seqlens": cu_seqlens}
+    given["key_lengths"] = form.key_lengths
     check_arguments(scale, 0.0, **{name: tensor for name, tensor in given.items() if tensor is not None})
     q, k, v = convert_by_autocast(q, k, v)
     if not causal and (g is not None or beta is not None):
@@ -376,14 +447,24 @@ def attend_linearly(
         raise AttnError(f"chunk_size is {chunk_size}; it must be a power of two from 8 to 256")
     if ranks and cu_seqlens is not None:
         raise UnsupportedError("linear_attention over several ranks does not take cu_seqlens; leave it out")
-    lengths = _read_lengths(cu_seqlens, q) if q.dim() == 4 else None
+    has_states = initial_state is not None or output_final_state
+    lengths, is_packed = None, False
+    if q.dim() == 4:
+        _check_form(form, q, beta, cu_seqlens, has_states)
+        if cu_seqlens is not None:
+            _check_boundaries(cu_seqlens, q)
+            # One call has neither a state for each sequence nor blocks of it, and needs a causal mask.
+            is_packed = causal and not has_states and form.local_block is None
+            lengths = None if is_packed else _read_lengths(cu_seqlens, q)
     optional = {"g": g, "beta": beta, "initial_state": initial_state}
-    _check(q, k, v, optional, q.shape[0] if lengths is None else len(lengths))
-    parameters = (causal, scale, chunk_size, output_final_state)
+    is_normalized = form.normalizer_eps is not None
+    _check(q, k, v, optional, q.shape[0] if lengths is None else len(lengths), is_normalized)
+    parameters = (causal, scale, chunk_size, output_final_state, *form[:3])
     if lengths is None:
-        out, state = _call(q, k, v, g, beta, initial_state, parameters, ranks)
+        sequences = cu_seqlens if is_packed else None
+        out, state = _call(q, k, v, g, beta, initial_state, parameters, ranks, form.key_lengths, sequences)
         return out, state if output_final_state else None
-    # Kernels know one sequence a batch entry: each sequence is a call.
+    # Each sequence is a call.
     states = [None] * len(lengths) if initial_state is None else initial_state.split(1)
     rows = [
         [None] * len(lengths) if tensor is None else [tensor] * len(lengths) if tensor.dim() == 1
@@ -393,6 +474,78 @@ def attend_linearly(
     results = [_call(*tensors, parameters) for tensors in zip(*rows, states)]
     out = torch.cat([result[0] for result in results], dim=1)
     return out, torch.cat([result[1] for result in results]) if output_final_state else None
+
+
+def _normalize_rows(rows: Tensor) -> Tensor:
+    """Rows of unit length, as fla-core makes them."""
+    wide = rows.float()
+    return (wide * torch.rsqrt(wide.square().sum(-1, keepdim=True) + 1e-6)).to(rows.dtype)
+
+
+class RandomFeatures:
+    """Positive random features of the softmax kernel (Performer, Choromanski et al. 2021), for ``feature``:
+    ``exp(W x - dot(x, x) / 2) / sqrt(features)`` of ``x = rows / key_dim^0.25``, whose dot products have the mean
+    ``exp(dot(q, k) / sqrt(key_dim))``. The rows of ``W`` are normally distributed; those of a block of ``key_dim`` are
+    orthogonal. ``projection`` is ``W``, which may be trained or drawn again.
+    """
+
+    def __init__(
+        self, key_dim: int, features: int, seed: int = 0, device: Any = None, dtype: torch.dtype = torch.float32
+    ):
+        for name, number in (("key_dim", key_dim), ("features", features)):
+            if number < 1:
+                raise AttnError(f"{name} is {number}; it must be at least 1")
+        generator = torch.Generator().manual_seed(seed)
+        blocks = []
+        for _ in range(-(-features // key_dim)):
+            normal = torch.randn(key_dim, key_dim, generator=generator, dtype=torch.float64)
+            lengths = torch.randn(key_dim, key_dim, generator=generator, dtype=torch.float64).norm(dim=1)
+            blocks.append(torch.linalg.qr(normal)[0] * lengths[:, None])
+        self.projection = torch.cat(blocks)[:features].to(device=device, dtype=dtype)
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        features, key_dim = self.projection.shape
+        if rows.shape[-1] != key_dim:
+            raise AttnError(f"rows have a head dim of {rows.shape[-1]}, and random features one of {key_dim}")
+        rows = rows.to(self.projection.dtype) / key_dim**0.25
+        exponents = rows @ self.projection.T - rows.square().sum(-1, keepdim=True) / 2
+        return exponents.exp() / features**0.5
+
+
+#: A feature map: its name, or a function of rows.
+Feature = Union[None, str, Callable[[Tensor], Tensor]]
+
+
+def _apply_feature(feature: Callable[[Tensor], Tensor], name: str, rows: Tensor) -> Tensor:
+    features = feature(rows)
+    if not isinstance(features, Tensor) or features.shape[:-1] != rows.shape[:-1]:
+        found = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
+        raise AttnError(
+            f"feature makes {found} of {name} of the shape {tuple(rows.shape)}; it must keep all dimensions but the "
+            "last"
+        )
+    return features.to(rows.dtype)
+
+
+def _prepare(
+    q: Tensor, k: Tensor, scale: Optional[float], feature: Feature, head_first: bool, is_unit_length: bool
+) -> Tuple[Tensor, Tensor, Optional[float], str]:
+    """Queries and keys, ``scale``, and the name of the feature map that kernels apply."""
+    if head_first:
+        raise UnsupportedError("head_first=True is not supported; call .transpose(1, 2) and leave it out")
+    if is_unit_length:
+        q, k = _normalize_rows(q), _normalize_rows(k)
+    if feature is None or isinstance(feature, str):
+        if feature is not None and feature not in FEATURES:
+            raise AttnError(
+                f"feature is {feature!r}; it must be a function or one of {', '.join(map(repr, FEATURES))}"
+            )
+        return q, k, scale, feature or ""
+    if not callable(feature):
+        raise AttnError(f"feature is a {type(feature).__name__}; pass a name or a function of rows")
+    # The default is that of the head dim before the feature map.
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    return _apply_feature(feature, "q", q), _apply_feature(feature, "k", k), scale, ""
 
 
 def linear_attention(
@@ -408,6 +561,13 @@ def linear_attention(
     *,
     causal: bool = True,
     chunk_size: int = 64,
+    feature: Feature = None,
+    normalize: bool = False,
+    eps: float = 1e-6,
+    block: Optional[int] = None,
+    key_lengths: Optional[Tensor] = None,
+    head_first: bool = False,
+    use_qk_l2norm_in_kernel: bool = False,
 ) -> Tuple[Tensor, Optional[Tensor]]:
     """Linear attention, whose keys and values become a state of fixed size.
 
@@ -420,34 +580,54 @@ def linear_attention(
     ``cu_seqlens`` the batch is 1, and states belong to its sequences. ``scale`` is one over the root of the key head
     dim if it is None.
 
+    ``feature`` is a feature map of queries and keys: "elu" (plus one), "relu", "exp" or "softmax" (of each row), which
+    kernels apply, or a function of tensors such as ``RandomFeatures``, which torch applies to ``q`` and to ``k``.
+    ``normalize`` divides outputs by ``eps`` plus the sum of their scores: ``v`` replaced by ones. States have this sum
+    as a further column, the last one. A token sees tokens of its ``block`` of that many tokens, the first
+    ``key_lengths[b]`` tokens, or tokens of its sequence in ``cu_seqlens``. ``use_qk_l2norm_in_kernel`` gives ``q`` and
+    ``k`` unit length first.
+
     Returns the output and the state after the last position, or None without ``output_final_state``. Without
-    ``causal`` each position sees the last state.
+    ``causal`` each position sees the last state. ``cu_seqlens`` is read where kernels run, unless there are states,
+    ``block`` or no ``causal``: then each sequence is a call.
     """
+    q, k, scale, name = _prepare(q, k, scale, feature, head_first, use_qk_l2norm_in_kernel)
+    form = Form(name, eps if normalize else None, block, key_lengths)
     return attend_linearly(
-        "", q, k, v, g, beta, scale, initial_state, output_final_state, cu_seqlens, causal, chunk_size
+        "", q, k, v, g, beta, scale, initial_state, output_final_state, cu_seqlens, causal, chunk_size, form
     )
 
 
-def check_delta_rule(g: Optional[Tensor], beta: Optional[Tensor]) -> None:
-    """Refuses a delta rule without its operands."""
-    for name, tensor in (("g", g), ("beta", beta)):
-        if tensor is None:
-            raise AttnError(f"{name} is None; pass a tensor, or call linear_attention")
+def check_delta_rule(beta: Optional[Tensor]) -> None:
+    """Refuses a delta rule without its operand."""
+    if beta is None:
+        raise AttnError("beta is None; pass a tensor, or call linear_attention")
 
 
 def gated_delta_rule(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    g: Tensor,
-    beta: Tensor,
+    g: Optional[Tensor] = None,
+    beta: Optional[Tensor] = None,
     scale: Optional[float] = None,
     initial_state: Optional[Tensor] = None,
     output_final_state: bool = False,
     cu_seqlens: Optional[Tensor] = None,
+    *,
+    chunk_size: int = 64,
+    feature: Feature = None,
+    block: Optional[int] = None,
+    key_lengths: Optional[Tensor] = None,
+    head_first: bool = False,
+    use_qk_l2norm_in_kernel: bool = False,
 ) -> Tuple[Tensor, Optional[Tensor]]:
-    """Gated DeltaNet (``g`` of ``[batch, positions, heads]``) and Kimi delta attention (``g`` also has the key head
-    dim): ``linear_attention`` with ``g`` and ``beta``. ``chunk_gated_delta_rule`` and ``chunk_kda`` of fla-core have
-    these arguments, too. Keys are taken as they are: normalise them before."""
-    check_delta_rule(g, beta)
-    return linear_attention(q, k, v, g, beta, scale, initial_state, output_final_state, cu_seqlens)
+    """Gated DeltaNet (``g`` of ``[batch, positions, heads]``), Kimi delta attention (``g`` also has the key head dim)
+    and DeltaNet (``g`` is None): ``linear_attention`` with ``beta``. ``chunk_gated_delta_rule``, ``chunk_kda`` and
+    ``chunk_delta_rule`` of fla-core have these arguments, too. Keys are taken as they are, unless
+    ``use_qk_l2norm_in_kernel`` gives them unit length."""
+    check_delta_rule(beta)
+    return linear_attention(
+        q, k, v, g, beta, scale, initial_state, output_final_state, cu_seqlens, chunk_size=chunk_size, feature=feature,
+        block=block, key_lengths=key_lengths, head_first=head_first, use_qk_l2norm_in_kernel=use_qk_l2norm_in_kernel,
+    )  # fmt: skip

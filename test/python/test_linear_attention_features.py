@@ -1,0 +1,485 @@
+# Licensed under the Apache License v2.0 with LLVM Exceptions.
+# See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Feature maps, normalizers and masks of linear attention on the host: values and gradients against matrices of all
+pairs of tokens in double precision."""
+
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import attn  # noqa: E402
+import attn.torch as at  # noqa: E402
+from attn.errors import AttnError, UnsupportedError  # noqa: E402
+
+# Relative errors of the largest element.
+F32 = 1e-5
+BF16 = 2e-2
+EPS = 1e-3
+
+FEATURES = {
+    None: lambda x: x,
+    "elu": lambda x: torch.nn.functional.elu(x) + 1,
+    "relu": torch.relu,
+    "exp": torch.exp,
+    "softmax": lambda x: x.softmax(-1),
+}
+
+
+def seen_tokens(batch, tokens, causal=True, cu_seqlens=None, block=None, key_lengths=None):
+    """Whether token t sees token s: [batch, t, s]."""
+    t, s = torch.arange(tokens)[:, None], torch.arange(tokens)[None]
+    seen = (s <= t) if causal else torch.ones(tokens, tokens, dtype=torch.bool)
+    if cu_seqlens is not None:
+        sequence = torch.bucketize(torch.arange(tokens), cu_seqlens.long(), right=True)
+        seen = seen & (sequence[:, None] == sequence[None])
+    if block is not None:
+        seen = seen & (t // block == s // block)
+    seen = seen.expand(batch, tokens, tokens)
+    if key_lengths is not None:
+        seen = seen & (s < key_lengths[:, None, None])
+    return seen
+
+
+def expected(q, k, v, g=None, scale=None, initial_state=None, feature=None, normalize=False, eps=EPS, key_lengths=None,
+             use_qk_l2norm_in_kernel=False, **masks):
+    """The output and the final state, in double precision, of decays of heads, tokens and key elements. Decays of
+    tokens after ``key_lengths`` do not count."""
+    heads = max(q.shape[2], v.shape[2])
+    q, k, v = (x.double().repeat_interleave(heads // x.shape[2], dim=2) for x in (q, k, v))
+    scale = 1 / math.sqrt(q.shape[3]) if scale is None else scale
+    if use_qk_l2norm_in_kernel:
+        q, k = (x * (x.square().sum(-1, keepdim=True) + 1e-6).rsqrt() for x in (q, k))
+    phi = feature if callable(feature) else FEATURES[feature]
+    q, k = phi(q), phi(k)
+    batch, tokens, _, key_dim = q.shape
+    if normalize:
+        v = torch.cat([v, torch.ones_like(v[..., :1])], dim=-1)
+    decay = q.new_zeros(batch, tokens, heads, 1)
+    if g is not None:
+        given = g.double()
+        decay = given if g.dim() == 4 else (given if g.dim() == 3 else given.expand(batch, tokens, heads))[..., None]
+    is_key = torch.ones(batch, tokens, dtype=torch.bool)
+    if key_lengths is not None:
+        is_key = torch.arange(tokens)[None] < key_lengths[:, None]
+        # Padding may be anything.
+        k, v, decay = (torch.where(is_key[..., None, None], x, torch.zeros_like(x)) for x in (k, v, decay))
+    total = decay.cumsum(1)
+    seen = seen_tokens(batch, tokens, key_lengths=key_lengths, **masks)
+    between = total[:, :, None] - total[:, None]
+    if not masks.get("causal", True):
+        between = torch.zeros_like(between)
+    weight = torch.where(seen[..., None, None], between, torch.full_like(between, -math.inf)).exp()
+    scores = torch.einsum("bthd,bshd,btshd->btsh", q, k, weight.expand(*weight.shape[:4], key_dim))
+    sums = torch.einsum("btsh,bshe->bthe", scores, v)
+    rest = (total[:, -1:] - total).exp()
+    state = torch.einsum("bshd,bshe->bhde", k * rest, v)
+    if initial_state is not None:
+        first = initial_state.double()
+        state = state + first * total[:, -1].exp().expand(batch, heads, key_dim)[..., None]
+        kept = total.exp() if masks.get("causal", True) else torch.ones_like(total)
+        sums = sums + torch.einsum("bthd,bhde->bthe", q * kept, first)
+    sums = sums * scale
+    return (sums[..., :-1] / (sums[..., -1:] + eps) if normalize else sums), state
+
+
+def delta_rule(q, k, v, beta, g=None, scale=None, cu_seqlens=None, block=None, key_lengths=None, feature=None):
+    """The recurrence with masks, token after token."""
+    q, k, v, beta = (x.double() for x in (q, k, v, beta))
+    scale = 1 / math.sqrt(q.shape[3]) if scale is None else scale
+    q, k = FEATURES[feature](q), FEATURES[feature](k)
+    batch, tokens, heads, key_dim = q.shape
+    firsts = set() if cu_seqlens is None else set(cu_seqlens.tolist())
+    rows = []
+    for b in range(batch):
+        state = q.new_zeros(heads, key_dim, v.shape[3])
+        for t in range(tokens):
+            if t in firsts or (block is not None and t % block == 0):
+                state = torch.zeros_like(state)
+            if key_lengths is None or t < key_lengths[b]:
+                if g is not None:
+                    decay = g[b, t].double().exp()
+                    state = state * (decay[..., None] if g.dim() == 4 else decay[..., None, None])
+                known = torch.einsum("hde,hd->he", state, k[b, t])
+                state = state + k[b, t][..., None] * (beta[b, t][..., None] * (v[b, t] - known))[:, None]
+            rows.append(torch.einsum("hde,hd->he", state, q[b, t]) * scale)
+    return torch.stack(rows).reshape(batch, tokens, heads, -1)
+
+
+def make(batch, tokens, heads=2, key_dim=16, value_dim=24, decay="", dtype=torch.float32, key_heads=None, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*shape):
+        return torch.randn(*shape, generator=generator)
+
+    rows = (batch, tokens, heads)
+    given = dict(
+        q=normal(*rows, key_dim).to(dtype), k=normal(batch, tokens, key_heads or heads, key_dim).to(dtype),
+        v=normal(batch, tokens, key_heads or heads, value_dim).to(dtype),
+    )  # fmt: skip
+    shape = {"head": (heads,), "token": rows, "element": (*rows, key_dim)}.get(decay)
+    if shape:
+        given["g"] = torch.nn.functional.logsigmoid(normal(*shape)) / 4
+    return given
+
+
+def error(actual, wanted, least=1e-30):
+    """The largest error relative to the largest element, or to ``least``."""
+    assert actual.shape == wanted.shape
+    assert bool(actual.isfinite().all())
+    if not actual.numel():
+        return 0.0
+    return ((actual.double() - wanted).abs().max() / wanted.abs().max().clamp_min(least)).item()
+
+
+def check(given, tolerance=F32, with_state=True, **options):
+    if options.get("normalize"):
+        options.setdefault("eps", EPS)
+    out, state = at.linear_attention(**given, output_final_state=with_state, **options)
+    wanted, wanted_state = expected(**given, **options)
+    assert out.dtype == given["q"].dtype
+    assert error(out, wanted) <= tolerance
+    if with_state:
+        assert error(state, wanted_state) <= tolerance
+
+
+def check_gradients(given, tolerance=2e-5, with_state=True, **options):
+    if options.get("normalize"):
+        options.setdefault("eps", EPS)
+    generator = torch.Generator().manual_seed(3)
+
+    def differentiate(function, leaves):
+        leaves = {name: x.detach().clone().requires_grad_() for name, x in leaves.items()}
+        results = function(**leaves)
+        generator.manual_seed(3)
+        loss = sum((x.double() * torch.randn(x.shape, generator=generator)).sum() for x in results if x is not None)
+        return dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values()))))
+
+    actual = differentiate(lambda **g: at.linear_attention(**g, output_final_state=with_state, **options), given)
+    doubles = {name: x.double() for name, x in given.items()}
+    wanted = differentiate(lambda **g: expected(**g, **options)[: 1 + with_state], doubles)
+    for name, gradient in actual.items():
+        assert gradient.dtype == given[name].dtype
+        # A normalizer's gradients of tokens that see only themselves cancel.
+        assert error(gradient, wanted[name], least=0.1) <= tolerance, name
+
+
+@pytest.mark.parametrize("feature", ["elu", "relu", "exp", "softmax"])
+@pytest.mark.parametrize("normalize", [False, True])
+def test_features(feature, normalize):
+    for tokens, causal in ((1, True), (70, True), (70, False)):
+        check(make(2, tokens, key_heads=1), feature=feature, normalize=normalize, causal=causal)
+    check(make(1, 65, decay="token"), feature=feature, normalize=normalize, scale=1.0)
+    check_gradients(make(1, 30, decay="token"), feature=feature, normalize=normalize)
+    check_gradients(make(2, 20), feature=feature, normalize=normalize, causal=False)
+
+
+@pytest.mark.parametrize("decay", ["", "head", "token", "element"])
+def test_normalizer(decay):
+    """States continue: they have the sums of keys in their last column."""
+    given = make(2, 90, decay=decay)
+    options = dict(feature="elu", normalize=True, eps=EPS)
+    check(given, **options)
+    state = torch.rand(2, 2, 16, 25)
+    check({**given, "initial_state": state}, **options)
+    check_gradients({**make(1, 40, decay=decay), "initial_state": state[:1]}, **options)
+    whole, last = at.linear_attention(**given, output_final_state=True, **options)
+    rows, state, first = [], None, 0
+    for length in (1, 63, 26):
+        part = {name: x if x.dim() == 1 else x[:, first : first + length] for name, x in given.items()}
+        out, state = at.linear_attention(**part, initial_state=state, output_final_state=True, **options)
+        rows.append(out)
+        first += length
+    assert error(torch.cat(rows, 1), whole.double()) < F32
+    assert error(state, last.double()) < F32
+
+
+def test_narrow_types():
+    for dtype, tolerance in ((torch.bfloat16, BF16), (torch.float16, BF16 / 4)):
+        for feature in FEATURES:
+            check(make(1, 100, dtype=dtype, decay="token"), tolerance, feature=feature, normalize=feature is not None)
+    check_gradients(make(1, 60, dtype=torch.bfloat16, decay="token"), 5e-2, feature="elu", normalize=True)
+
+
+def test_extreme_features():
+    """Elements whose exponentials overflow, where "elu" does not use them; zeros and denormals."""
+    given = make(1, 40)
+    for factor in (0.0, 1e-40, 1e3):
+        changed = {name: x * factor for name, x in given.items()}
+        out, _ = at.linear_attention(**changed, feature="elu", normalize=True, eps=EPS)
+        assert error(out, expected(**changed, feature="elu", normalize=True)[0]) < F32
+        leaf = changed["k"].requires_grad_()
+        at.linear_attention(**changed, feature="elu", normalize=True, eps=EPS)[0].sum().backward()
+        assert bool(leaf.grad.isfinite().all())
+
+
+def test_random_features():
+    """Dot products of features approach exponentials of scaled dot products."""
+    features = at.RandomFeatures(16, 64, seed=1)
+    given = make(1, 50)
+    exact = at.RandomFeatures(16, 64, seed=1, dtype=torch.float64)
+    for causal in (True, False):
+        out, _ = at.linear_attention(**given, feature=features, normalize=True, eps=EPS, causal=causal)
+        wanted, _ = expected(**given, feature=exact, normalize=True, causal=causal)
+        assert error(out, wanted) < F32
+    many = at.RandomFeatures(16, 1 << 14, seed=2, dtype=torch.float64)
+    q, k = torch.randn(2, 5, 16, generator=torch.Generator().manual_seed(3)).double() / 2
+    torch.testing.assert_close(many(q) @ many(k).T, (q @ k.T / 4).exp(), rtol=0.2, atol=0.02)
+    features.projection.requires_grad_()
+    at.linear_attention(**given, feature=features, normalize=True)[0].sum().backward()
+    assert bool(features.projection.grad.isfinite().all()) and bool(features.projection.grad.any())
+
+
+@pytest.mark.parametrize("decay", ["", "head", "token", "element"])
+@pytest.mark.parametrize("lengths", [[70], [1], [5, 64, 1, 30], [1, 1, 1], [0, 7, 0, 0, 3, 0], [63, 65]])
+def test_packed_sequences(decay, lengths):
+    bounds = torch.tensor([0, *torch.tensor(lengths).cumsum(0).tolist()], dtype=torch.int32)
+    given = make(1, sum(lengths), decay=decay)
+    check(given, with_state=False, cu_seqlens=bounds)
+    check(given, with_state=False, cu_seqlens=bounds.long(), feature="elu", normalize=True)
+    if len(lengths) != 1:
+        check_gradients(given, with_state=False, cu_seqlens=bounds, feature="exp", normalize=True)
+
+
+def test_packed_sequences_are_one_call(monkeypatch):
+    """Boundaries are not read by Python."""
+    bounds = torch.tensor([0, 5, 60], dtype=torch.int32)
+    given = make(1, 60, decay="token")
+    at.linear_attention(**given, cu_seqlens=bounds)
+    monkeypatch.setattr(torch.Tensor, "tolist", lambda self: pytest.fail("tolist was called"))
+    at.linear_attention(**given, cu_seqlens=bounds)
+
+
+def test_packed_sequences_with_states():
+    """Calls for each sequence give the outputs of the one call."""
+    bounds = torch.tensor([0, 5, 5, 60], dtype=torch.int32)
+    given = make(1, 60, decay="token")
+    options = dict(cu_seqlens=bounds, feature="elu", normalize=True)
+    out, state = at.linear_attention(**given, output_final_state=True, **options)
+    assert state.shape == (3, 2, 16, 25)
+    assert error(at.linear_attention(**given, **options)[0], out.double()) < F32
+    out, _ = at.linear_attention(**make(1, 60), cu_seqlens=bounds, causal=False)
+    assert error(out, expected(**make(1, 60), cu_seqlens=bounds, causal=False)[0]) < F32
+
+
+@pytest.mark.parametrize("decay", ["token", "element"])
+@pytest.mark.parametrize("value", [0.0, -1e-30, -10.0, -1e4, -math.inf])
+def test_packed_extreme_decays(decay, value):
+    given = make(1, 70, decay=decay)
+    given["g"] = torch.full_like(given["g"], value)
+    bounds = torch.tensor([0, 3, 4, 64, 70], dtype=torch.int32)
+    # The reference subtracts sums of log-decays.
+    given["g"] = given["g"].clamp_min(-200.0)
+    check(given, with_state=False, cu_seqlens=bounds)
+
+
+@pytest.mark.parametrize("bounds", [[0, 30, 20, 70], [0, 71], [-1, 70], [0, 1 << 30]])
+@pytest.mark.parametrize("decay", ["", "token"])
+def test_wrong_boundaries_are_reported(bounds, decay):
+    given = make(1, 70, decay=decay)
+    message = "boundaries of sequences of linear attention that are not sorted or not within"
+    with pytest.raises(AttnError, match=message):
+        at.linear_attention(**given, cu_seqlens=torch.tensor(bounds, dtype=torch.int32))
+    at.linear_attention(**given, cu_seqlens=torch.tensor([0, 70], dtype=torch.int32))
+
+
+@pytest.mark.parametrize("decay", ["", "head", "token", "element"])
+@pytest.mark.parametrize("causal", [True, False])
+def test_key_lengths(decay, causal):
+    if decay and not causal:
+        return
+    given = make(4, 67, decay=decay)
+    lengths = torch.tensor([0, 1, 37, 67], dtype=torch.int32)
+    for options in ({}, dict(feature="elu", normalize=True)):
+        check(given, key_lengths=lengths, causal=causal, **options)
+        check_gradients(make(4, 67, decay=decay), key_lengths=lengths.long(), causal=causal, **options)
+    # Other numbers count as the nearest.
+    beyond, _ = at.linear_attention(**given, key_lengths=torch.tensor([-5, 1, 37, 1000]), causal=causal)
+    assert torch.equal(beyond, at.linear_attention(**given, key_lengths=lengths, causal=causal)[0])
+
+
+def test_padding_may_be_anything():
+    given = make(2, 50, decay="token")
+    lengths = torch.tensor([20, 33])
+    wanted, wanted_state = at.linear_attention(
+        **given, key_lengths=lengths, feature="exp", normalize=True, output_final_state=True
+    )
+    for b, length in enumerate(lengths.tolist()):
+        for name in ("k", "v", "g"):
+            given[name][b, length:] = math.nan
+    leaves = {name: x.requires_grad_() for name, x in given.items()}
+    out, state = at.linear_attention(
+        **leaves, key_lengths=lengths, feature="exp", normalize=True, output_final_state=True
+    )
+    assert torch.equal(out, wanted) and torch.equal(state, wanted_state)
+    out.sum().backward()
+    assert all(bool(x.grad.isfinite().all()) for x in leaves.values())
+
+
+@pytest.mark.parametrize("decay", ["", "head", "token", "element"])
+@pytest.mark.parametrize("block", [1, 16, 33, 100])
+def test_local_blocks(decay, block):
+    for causal in (True, False) if not decay else (True,):
+        for tokens in (1, 48, 67):
+            check(make(2, tokens, decay=decay), with_state=False, block=block, causal=causal)
+        options = dict(block=block, causal=causal, feature="elu", normalize=True)
+        check(make(2, 67, decay=decay, key_heads=1), with_state=False, **options)
+        check_gradients(make(2, 50, decay=decay), with_state=False, **options)
+        check_gradients(make(2, 50, decay=decay), with_state=False, block=block, causal=causal)
+    lengths = torch.tensor([20, 67])
+    check(make(2, 67, decay=decay), with_state=False, block=block, key_lengths=lengths)
+
+
+def test_blocks_of_packed_sequences():
+    bounds = torch.tensor([0, 20, 67], dtype=torch.int32)
+    given = make(1, 67)
+    out, _ = at.linear_attention(**given, cu_seqlens=bounds, block=16)
+    for begin, end in ((0, 20), (20, 67)):
+        part = {name: x[:, begin:end] for name, x in given.items()}
+        assert error(out[:, begin:end], expected(**part, block=16)[0]) < F32
+
+
+@pytest.mark.parametrize("decay", ["", "token", "element"])
+@pytest.mark.parametrize("mask", ["cu_seqlens", "block", "key_lengths", ""])
+def test_delta_rule(decay, mask):
+    given = make(1 if mask == "cu_seqlens" else 2, 67, decay=decay, value_dim=16)
+    given["k"] = torch.nn.functional.normalize(given["k"], dim=-1)
+    given["beta"] = torch.rand(given["q"].shape[:3], generator=torch.Generator().manual_seed(4))
+    masks = dict(
+        cu_seqlens=torch.tensor([0, 9, 9, 40, 67], dtype=torch.int32), block=20, key_lengths=torch.tensor([0, 41])
+    )
+    options = {mask: masks[mask]} if mask else {}
+    out, _ = at.gated_delta_rule(**given, **options)
+    assert error(out, delta_rule(**given, **options)) < F32
+    leaves = {name: x.clone().requires_grad_() for name, x in given.items()}
+    doubles = {name: x.double().requires_grad_() for name, x in given.items()}
+    weights = torch.randn(out.shape, generator=torch.Generator().manual_seed(5)).double()
+    (at.gated_delta_rule(**leaves, **options)[0].double() * weights).sum().backward()
+    (delta_rule(**doubles, **options) * weights).sum().backward()
+    for name, leaf in leaves.items():
+        assert error(leaf.grad, doubles[name].grad) < 3e-5, name
+
+
+def test_delta_rule_without_decay():
+    given = make(1, 40, value_dim=16)
+    given["beta"] = torch.rand(1, 40, 2)
+    given["k"] = torch.nn.functional.normalize(given["k"], dim=-1)
+    out, _ = at.gated_delta_rule(given["q"], given["k"], given["v"], None, given["beta"])
+    assert error(out, delta_rule(**given)) < F32
+    assert torch.equal(out, at.gated_delta_rule(**given)[0])
+
+
+def test_unit_length():
+    given = make(1, 40)
+    check(given, use_qk_l2norm_in_kernel=True)
+    check_gradients(given, use_qk_l2norm_in_kernel=True, feature="elu")
+
+
+def compiled(options, given, **bounds):
+    """The output and gradients in a graph of Inductor."""
+
+    @torch.compile(fullgraph=True)
+    def function(q, k, v, g, **named):
+        return at.linear_attention(q * 2, k, v, g, **named, **options)[0] + 1
+
+    leaves = {name: x.clone().requires_grad_() for name, x in given.items()}
+    out = function(**leaves, **bounds)
+    out.sum().backward()
+    doubles = {name: x.double().requires_grad_() for name, x in given.items()}
+    wanted = expected(**{**doubles, "q": doubles["q"] * 2}, **options, **bounds)[0] + 1
+    wanted.sum().backward()
+    assert error(out.detach(), wanted.detach()) < F32
+    for name, leaf in leaves.items():
+        assert error(leaf.grad, doubles[name].grad) < 5e-5, name
+
+
+def test_inductor():
+    given = make(1, 60, decay="token")
+    bounds = torch.tensor([0, 9, 60], dtype=torch.int32)
+    normalized = dict(normalize=True, eps=EPS)
+    compiled(dict(feature="elu", **normalized), given, cu_seqlens=bounds)
+    compiled(dict(feature="softmax", block=16), given)
+    compiled(dict(**normalized, feature=torch.exp), given, key_lengths=torch.tensor([33]))
+
+
+def test_inductor_delta_rule():
+    given = make(1, 60, value_dim=16)
+    given["beta"] = torch.rand(1, 60, 2)
+    bounds = torch.tensor([0, 9, 60], dtype=torch.int32)
+
+    @torch.compile(fullgraph=True)
+    def function(q, k, v, beta, cu_seqlens):
+        return at.gated_delta_rule(q, k, v, beta=beta, cu_seqlens=cu_seqlens, use_qk_l2norm_in_kernel=True)[0]
+
+    expected_out, _ = at.gated_delta_rule(**given, cu_seqlens=bounds, use_qk_l2norm_in_kernel=True)
+    assert error(function(**given, cu_seqlens=bounds), expected_out.double()) < F32
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (dict(feature="gelu"), "feature is 'gelu'; it must be a function or one of 'elu', 'relu', 'exp', 'softmax'"),
+        (dict(feature=3), "feature is a int; pass a name or a function of rows"),
+        (dict(feature=lambda x: x[:, 1:]), r"feature makes \(1, 7, 2, 16\) of q of the shape \(1, 8, 2, 16\)"),
+        (dict(feature=lambda x: None), "feature makes NoneType of q"),
+        (dict(normalize=True, eps=-1.0), "eps is -1.0; it must be from 0 to 3.4e[+]38, as an f32"),
+        (dict(normalize=True, eps=math.nan), "eps is nan"),
+        (dict(normalize=True, beta=torch.zeros(1, 8, 2)), "normalize=True does not go with beta"),
+        (dict(block=0), "block is 0; it must be from 1 to 2147483647"),
+        (dict(block=4, output_final_state=True), "block does not go with initial_state and output_final_state"),
+        (dict(key_lengths=torch.zeros(2, dtype=torch.int32)), r"key_lengths has the shape \(2,\) and the dtype"),
+        (dict(key_lengths=torch.zeros(1)), "key_lengths has the shape .* and the dtype torch.float32, expected"),
+        (dict(key_lengths=[8]), "key_lengths is a list; pass a tensor of torch"),
+        (
+            dict(key_lengths=torch.tensor([8]), cu_seqlens=torch.tensor([0, 8])),
+            "key_lengths does not go with cu_seqlens",
+        ),
+        (dict(cu_seqlens=torch.tensor([8])), r"cu_seqlens has the shape \(1,\)"),
+        (
+            dict(normalize=True, initial_state=torch.zeros(1, 2, 16, 16)),
+            r"initial_state has the shape \(1, 2, 16, 16\), expected \(1, 2, 16, 17\)",
+        ),
+        (dict(head_first=True), "head_first=True is not supported"),
+    ],
+)
+def test_errors(change, message):
+    given = dict(q=torch.zeros(1, 8, 2, 16), k=torch.zeros(1, 8, 2, 16), v=torch.zeros(1, 8, 2, 16))
+    with pytest.raises((AttnError, UnsupportedError), match=message):
+        at.linear_attention(**{**given, **change})
+
+
+def test_random_features_errors():
+    with pytest.raises(AttnError, match="features is 0; it must be at least 1"):
+        at.RandomFeatures(16, 0)
+    with pytest.raises(AttnError, match="rows have a head dim of 8, and random features one of 16"):
+        at.RandomFeatures(16, 4)(torch.zeros(1, 8))
+
+
+def test_description_errors():
+    for change, message in (
+        (dict(feature="gelu"), "feature is 'gelu'; it must be one of '', 'elu', 'relu', 'exp', 'softmax'"),
+        (dict(normalizer_eps=-1.0), "normalizer_eps is -1.0; it must be from 0"),
+        (dict(local_block=0), "local_block is 0; it must be from 1"),
+    ):
+        with pytest.raises(AttnError, match=message):
+            attn.LinearAttention("f32", 2, 2, 2, 16, **change)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("feature", ["", "elu", "softmax"])
+def test_gpu_targets(target, feature):
+    """Kernels for GPUs are compiled; there may be none to run them."""
+    kind = dict(dtype="bf16", heads=2, key_heads=2, value_heads=2, key_dim=64, feature=feature)
+    for change in (
+        dict(normalizer_eps=EPS, decay="token", initial_state=True, with_final_state=True),
+        dict(sequences=True, decay="element", normalizer_eps=EPS),
+        dict(sequences=True, beta=True),
+        dict(local_block=100, causal=False, key_lengths=True, normalizer_eps=EPS),
+        dict(key_lengths=True, decay="head", with_final_state=True),
+    ):
+        description = attn.LinearAttention(**{**kind, **change})
+        attn.compile(description, target=target)
+        wanted = "attn-differentiate{function=linear_attention mode=combined}"
+        attn.compile(description, target=target, passes=wanted)
