@@ -343,7 +343,7 @@ def _feature(name: str, dim: int, dtype: str) -> str:
         )
         lines.append(f"^bb0(%{'e' if wide else 'given'}: {dtype}, %old: {dtype}):")
         lines += [] if wide else [f"  %e = arith.extf %given : {dtype} to f32"]
-        lines += textwrap.dedent(_FEATURES[name] or "").strip().split("\n")
+        lines += textwrap.indent(textwrap.dedent(_FEATURES[name] or "").strip(), "  ").split("\n")
         lines += [] if wide else [f"  %rounded = arith.truncf %r : f32 to {dtype}"]
         lines += [f"  linalg.yield %{'r' if wide else 'rounded'} : {dtype}", f"}} -> {rows}"]
     lines.append(f"attn.linear_yield %y : {rows}")

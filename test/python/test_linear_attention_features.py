@@ -468,18 +468,103 @@ def test_description_errors():
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
-@pytest.mark.parametrize("feature", ["", "elu", "softmax"])
-def test_gpu_targets(target, feature):
-    """Kernels for GPUs are compiled; there may be none to run them."""
-    kind = dict(dtype="bf16", heads=2, key_heads=2, value_heads=2, key_dim=64, feature=feature)
-    for change in (
-        dict(normalizer_eps=EPS, decay="token", initial_state=True, with_final_state=True),
-        dict(sequences=True, decay="element", normalizer_eps=EPS),
+@pytest.mark.parametrize(
+    "change",
+    [
+        dict(normalizer_eps=EPS, decay="token", initial_state=True, with_final_state=True, feature="elu"),
         dict(sequences=True, beta=True),
-        dict(local_block=100, causal=False, key_lengths=True, normalizer_eps=EPS),
-        dict(key_lengths=True, decay="head", with_final_state=True),
-    ):
-        description = attn.LinearAttention(**{**kind, **change})
-        attn.compile(description, target=target)
-        wanted = "attn-differentiate{function=linear_attention mode=combined}"
-        attn.compile(description, target=target, passes=wanted)
+        dict(local_block=100, causal=False, key_lengths=True, normalizer_eps=EPS, feature="softmax"),
+    ],
+)
+def test_gpu_targets(target, change):
+    """Outputs and gradients have kernels for GPUs, also where there is none to run them."""
+    description = attn.LinearAttention(dtype="bf16", heads=2, key_heads=2, value_heads=2, key_dim=64, **change)
+    attn.compile(description, target=target, passes="attn-differentiate{function=linear_attention mode=combined}")
+
+
+#: Positive random features of a projection from outside of the region, and features that are a concatenation.
+CAPTURED = """
+!q = tensor<?x2x?x16xf32>
+!k = tensor<?x1x?x16xf32>
+!x = tensor<?x?x?x16xf32>
+!y = tensor<?x?x?x24xf32>
+!z = tensor<?x?x?x48xf32>
+!n = tensor<?x?x?xf32>
+#rows = affine_map<(b, h, s, m, d) -> (b, h, s, d)>
+#matrix = affine_map<(b, h, s, m, d) -> (m, d)>
+#features = affine_map<(b, h, s, m, d) -> (b, h, s, m)>
+#all = affine_map<(b, h, s, m) -> (b, h, s, m)>
+#norms = affine_map<(b, h, s, m) -> (b, h, s)>
+func.func @f(%q: !q, %k: !k, %v: !k, %w: tensor<24x16xf32>) -> !q {
+  %c0 = arith.constant 0 : index
+  %c2 = arith.constant 2 : index
+  %batch = tensor.dim %q, %c0 : !q
+  %tokens = tensor.dim %q, %c2 : !q
+  %out = tensor.empty(%batch, %tokens) : !q
+  %r = attn.linear_attention ins(%q, %k, %v : !q, !k, !k) outs(%out : !q) causal normalizer(eps = 1.0e-3) feature {
+  ^bb0(%x: !x):
+    %zero = arith.constant 0.0 : f32
+    %half = arith.constant 0.5 : f32
+    %d0 = arith.constant 0 : index
+    %d1 = arith.constant 1 : index
+    %d2 = arith.constant 2 : index
+    %s0 = tensor.dim %x, %d0 : !x
+    %s1 = tensor.dim %x, %d1 : !x
+    %s2 = tensor.dim %x, %d2 : !x
+    %e0 = tensor.empty(%s0, %s1, %s2) : !n
+    %z0 = linalg.fill ins(%zero : f32) outs(%e0 : !n) -> !n
+    %n = linalg.generic {indexing_maps = [#all, #norms],
+                         iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+        ins(%x : !x) outs(%z0 : !n) {
+    ^bb0(%a: f32, %sum: f32):
+      %p = arith.mulf %a, %a : f32
+      %t = arith.addf %sum, %p : f32
+      linalg.yield %t : f32
+    } -> !n
+    %e1 = tensor.empty(%s0, %s1, %s2) : !y
+    %z1 = linalg.fill ins(%zero : f32) outs(%e1 : !y) -> !y
+    %projected = linalg.generic {indexing_maps = [#rows, #matrix, #features],
+                                 iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]}
+        ins(%x, %w : !x, tensor<24x16xf32>) outs(%z1 : !y) {
+    ^bb0(%a: f32, %b: f32, %sum: f32):
+      %p = arith.mulf %a, %b : f32
+      %t = arith.addf %sum, %p : f32
+      linalg.yield %t : f32
+    } -> !y
+    %y = linalg.generic {indexing_maps = [#all, #norms, #all],
+                         iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+        ins(%projected, %n : !y, !n) outs(%e1 : !y) {
+    ^bb0(%a: f32, %b: f32, %old: f32):
+      %h = arith.mulf %b, %half : f32
+      %d = arith.subf %a, %h : f32
+      %e = math.exp %d : f32
+      linalg.yield %e : f32
+    } -> !y
+    %z = tensor.concat dim(3) %y, %y : (!y, !y) -> !z
+    attn.linear_yield %z : !z
+  } -> !q
+  return %r : !q
+}
+"""
+
+
+def test_captured_projection():
+    generator = torch.Generator().manual_seed(6)
+    q, k, v = (torch.randn(2, heads, 40, 16, generator=generator) / 2 for heads in (2, 1, 1))
+    w = torch.randn(24, 16, generator=generator) / 2
+    out, dout = torch.empty_like(q), torch.randn(q.shape, generator=generator)
+    attn.compile(CAPTURED, target="host")["f"](q, k, v, w, out)
+    doubles = [x.double().requires_grad_() for x in (q, k, v, w)]
+
+    def phi(x):
+        y = (x @ doubles[3].T - x.square().sum(-1, keepdim=True) / 2).exp()
+        return torch.cat([y, y], dim=-1)
+
+    rows = [x.transpose(1, 2) for x in doubles[:3]]
+    wanted = expected(*rows, feature=phi, normalize=True)[0].transpose(1, 2)
+    assert error(out, wanted.detach()) < F32
+    gradients = [torch.empty_like(x) for x in (q, k, v, w)]
+    passes = "attn-differentiate{function=f mode=combined}"
+    attn.compile(CAPTURED, target="host", passes=passes)["f_grad"](q, k, v, w, dout, out, *gradients)
+    for name, gradient, exact in zip("qkvw", gradients, torch.autograd.grad(wanted, doubles, dout.double())):
+        assert error(gradient, exact, least=0.1) < 5e-5, name
