@@ -178,7 +178,7 @@ def test_features(feature, normalize):
 
 @pytest.mark.parametrize("decay", ["", "head", "token", "element"])
 def test_normalizer(decay):
-    """States continue: they have the sums of keys in their last column."""
+    """States continue: they have the normalizer in their last column."""
     given = make(2, 90, decay=decay)
     options = dict(feature="elu", normalize=True, eps=EPS)
     check(given, **options)

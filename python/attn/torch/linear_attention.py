@@ -340,7 +340,7 @@ class Form(NamedTuple):
 
 
 def _check_form(form: Form, q: Tensor, beta: Optional[Tensor], cu_seqlens: Optional[Tensor], has_states: bool) -> None:
-    """Refuses parts that no kernel takes, and those that exclude each other."""
+    """Refuses parts that no kernel takes, and parts that exclude each other."""
     if form.normalizer_eps is not None:
         if not 0 <= form.normalizer_eps <= MAX_SCALE:
             raise AttnError(f"eps is {form.normalizer_eps}; it must be from 0 to {MAX_SCALE:.3g}, as an f32")
@@ -485,7 +485,7 @@ def _normalize_rows(rows: Tensor) -> Tensor:
 class RandomFeatures:
     """Positive random features of the softmax kernel (Performer, Choromanski et al. 2021), for ``feature``:
     ``exp(W x - dot(x, x) / 2) / sqrt(features)`` of ``x = rows / key_dim^0.25``, whose dot products have the mean
-    ``exp(dot(q, k) / sqrt(key_dim))``. The rows of ``W`` are normally distributed; those of a block of ``key_dim`` are
+    ``exp(dot(q, k) / sqrt(key_dim))``. The rows of ``W`` are normally distributed; each ``key_dim`` of them are
     orthogonal. ``projection`` is ``W``, which may be trained or drawn again.
     """
 
@@ -543,7 +543,7 @@ def _prepare(
         return q, k, scale, feature or ""
     if not callable(feature):
         raise AttnError(f"feature is a {type(feature).__name__}; pass a name or a function of rows")
-    # The default is that of the head dim before the feature map.
+    # The default belongs to the head dim before the feature map.
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     return _apply_feature(feature, "q", q), _apply_feature(feature, "k", k), scale, ""
 

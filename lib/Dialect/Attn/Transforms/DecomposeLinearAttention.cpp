@@ -128,8 +128,8 @@ static Value getFirst(ImplicitLocOpBuilder &, ValueRange arguments) {
   return arguments.front();
 }
 
-/// Emits a tensor whose elements `body` computes from those of `inputs`, into
-/// `init` if it is given.
+/// Emits a tensor whose elements `body` computes from elements of `inputs`,
+/// into `init` if it is given.
 Value Decomposition::emitElements(ArrayRef<OpFoldResult> sizes, Type element,
                                   ValueRange inputs, ArrayRef<AffineMap> maps,
                                   Body body, Value init) {
