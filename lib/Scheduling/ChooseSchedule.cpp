@@ -207,8 +207,8 @@ private:
   template <typename OpTy>
   LogicalResult chooseMoveRows(OpTy op, ScheduleAttrInterface schedule);
   LogicalResult chooseAppend(CacheAppendOp append);
-  template <typename OpTy>
-  LogicalResult chooseLinear(OpTy op);
+  LogicalResult chooseLinear(LinearAttentionOp op);
+  LogicalResult chooseLinear(LinearAttentionGradOp op);
   template <typename OpTy>
   LogicalResult chooseMerge(OpTy op, ScheduleAttrInterface schedule);
 
@@ -370,9 +370,48 @@ static LogicalResult verifyLinearGradient(LinearAttentionGradOp op,
   return success();
 }
 
-template <typename OpTy>
-LogicalResult Chooser::chooseLinear(OpTy op) {
+/// Tokens of linear attention from which on kernels go through chunks, more
+/// than so many.
+static constexpr int64_t maxRecurrentTokens = 8;
+
+/// The schedule of linear attention: the one for few tokens, if it has one, the
+/// one for others or, if their number is dynamic, a choice.
+static Attribute chooseForTokens(LinearAttentionOp op,
+                                 ScheduleAttrInterface recurrent,
+                                 ScheduleAttrInterface chunks) {
+  int64_t tokens = getDimSize(op.getQuery(), 2);
+  if (!recurrent)
+    return chunks;
+  if (ShapedType::isDynamic(tokens))
+    return ByQueryLengthAttr::get(op.getContext(), maxRecurrentTokens + 1,
+                                  recurrent, chunks);
+  return tokens <= maxRecurrentTokens ? recurrent : chunks;
+}
+
+LogicalResult Chooser::chooseLinear(LinearAttentionOp op) {
   if (!target.isHost() && failed(verifyLinear(op, target)))
+    return failure();
+  ScheduleAttrInterface chunks = family.getLinear(op, device);
+  if (!op.getScheduleAttr())
+    op.setScheduleAttr(chooseForTokens(op, family.getRecurrent(op), chunks));
+  auto isWrong = [&](ScheduleAttrInterface given) {
+    if (given.getTypeID() == chunks.getTypeID())
+      return !target.isHost() && failed(given.verifyUse(op, target));
+    if (isa<attn_tile::LinearRecurrentAttr>(given))
+      return failed(given.verifyUse(op, target));
+    op.emitOpError("schedule on ")
+        << target.getName() << " must be like " << Attribute(chunks) << " (was "
+        << Attribute(given) << ")";
+    return true;
+  };
+  if (auto choice = dyn_cast<ByQueryLengthAttr>(op.getScheduleAttr()))
+    return failure(choice.any(isWrong));
+  return failure(isWrong(op.getChosenSchedule()));
+}
+
+LogicalResult Chooser::chooseLinear(LinearAttentionGradOp op) {
+  if (!target.isHost() && (failed(verifyLinearGradient(op, target)) ||
+                           failed(verifyLinear(op, target))))
     return failure();
   if (failed(setOrVerifySchedule(op, family.getLinear(op, device), target)))
     return failure();
@@ -406,12 +445,8 @@ LogicalResult Chooser::choose(Operation *op) {
       })
       .Case([&](MapHeadsOp map) { return chooseMap(map); })
       .Case([&](CacheAppendOp append) { return chooseAppend(append); })
-      .Case([&](LinearAttentionOp linear) { return chooseLinear(linear); })
-      .Case([&](LinearAttentionGradOp gradient) {
-        if (!target.isHost() && failed(verifyLinearGradient(gradient, target)))
-          return LogicalResult::failure();
-        return chooseLinear(gradient);
-      })
+      .Case<LinearAttentionOp, LinearAttentionGradOp>(
+          [&](auto linear) { return chooseLinear(linear); })
       .Case([&](MergeOp merge) {
         return chooseMerge(merge, family.getMerge(op->getContext()));
       })

@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "attn/Dialect/Attn/IR/AttnLinearOps.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
 #include "attn/Dialect/AttnTile/IR/SplitKV.h"
@@ -48,6 +49,10 @@ static Value emitSize(OpBuilder &builder, Location loc, Value shaped,
 
 static Value emitQueryLength(OpBuilder &, CreateBlockMaskOp blockMask) {
   return blockMask.getQueries();
+}
+
+static Value emitQueryLength(OpBuilder &builder, LinearAttentionOp op) {
+  return emitSize(builder, op.getLoc(), op.getQuery(), queryLengthDim);
 }
 
 /// The number of queries; for packed sequences their mean.
@@ -302,6 +307,7 @@ struct DispatchSchedulesPass
     dispatchAll<CreateBlockMaskOp>(getOperation());
     dispatchAll<AttentionOp>(getOperation());
     dispatchAll<attn_tile::StreamingGradOpInterface>(getOperation());
+    dispatchAll<LinearAttentionOp>(getOperation());
     dispatchSplitKV(getOperation());
   }
 };

@@ -29,6 +29,7 @@ struct GPUScheduleFamily : ScheduleFamily {
                                   const DeviceModel &device) const override;
   ScheduleAttrInterface getLinear(LinearAttentionGradOp op,
                                   const DeviceModel &device) const override;
+  ScheduleAttrInterface getRecurrent(LinearAttentionOp op) const override;
   ScheduleAttrInterface getScalar(MLIRContext *context) const override;
   ScheduleAttrInterface getMoveRows(MLIRContext *context) const override;
   ScheduleAttrInterface getMerge(MLIRContext *context) const override;

@@ -302,3 +302,19 @@ GPUScheduleFamily::getLinear(LinearAttentionGradOp op,
                              const DeviceModel &device) const {
   return choose(op, device, hasProducer());
 }
+
+/// A thread has 64 elements of the state, which leaves registers for enough
+/// warps. Sixteen parts of the rows have the same size, or eight have twice as
+/// many elements.
+ScheduleAttrInterface
+GPUScheduleFamily::getRecurrent(LinearAttentionOp op) const {
+  constexpr int64_t narrow = 8, maxStateOfWarp = 64 * 32, parts = 16;
+  int64_t rows = op.getKeyHeadDim();
+  attn_tile::LinearRecurrentParameters parameters;
+  parameters.valueTile = 2 * narrow;
+  if (rows * 2 * parameters.valueTile <= maxStateOfWarp)
+    parameters.valueTile *= 2;
+  else if (rows * parameters.valueTile > maxStateOfWarp && rows % parts == 0)
+    parameters.valueTile = narrow;
+  return makeSchedule(op.getContext(), parameters);
+}

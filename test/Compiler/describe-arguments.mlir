@@ -361,14 +361,14 @@ func.func @merge_gradient(%a: memref<?x4x?x64xbf16>, %la: memref<?x4x?xf32>, %d:
   return
 }
 
-// Tiles of linear attention are copied; row values and states are not.
+// Tiles of linear attention are copied, and threads access neighbours of states together; row values are single.
 
 // CHECK-LABEL: func.func @linear(
 // CHECK-SAME:    {attn.alignment = 16 : i32, attn.dims = array<i64: -1, 4, -2, 64>, attn.name = "q", attn.read}
 // CHECK-SAME:    {attn.alignment = 16 : i32, attn.dims = array<i64: -1, 2, -2, 64>, attn.name = "k", attn.read}
 // CHECK-SAME:    {attn.alignment = 16 : i32, attn.dims = array<i64: -1, 2, -2, 64>, attn.name = "v", attn.read}
 // CHECK-SAME:    {attn.alignment = 4 : i32, attn.dims = array<i64: -1, 4, -2>, attn.name = "log_decay", attn.read}
-// CHECK-SAME:    {attn.alignment = 4 : i32, attn.dims = array<i64: -1, 4, 64, 64>, attn.name = "initial_state", attn.read}
+// CHECK-SAME:    {attn.alignment = 16 : i32, attn.dims = array<i64: -1, 4, 64, 64>, attn.name = "initial_state", attn.read}
 // CHECK-SAME:    {attn.alignment = 16 : i32, attn.dims = array<i64: -1, 4, -2, 64>, attn.name = "out", attn.output}
 func.func @linear(%q: memref<?x4x?x64xf16>, %k: memref<?x2x?x64xf16>, %v: memref<?x2x?x64xf16>, %g: memref<?x4x?xf32>,
                   %s: memref<?x4x64x64xf32>, %o: memref<?x4x?x64xf16>) {

@@ -312,6 +312,53 @@ func.func @linear_warps(%q: memref<1x4x?x64xbf16>) {
 
 // -----
 
+func.func @linear_recurrent_key_dim(%q: memref<1x4x1x72xbf16>) {
+  // expected-error @below {{'attn.linear_attention' op head dim of 'key' for schedule '#attn_tile.linear_recurrent<value_tile = 8>' must be a multiple of 16 and at most 512 (was 72)}}
+  attn.linear_attention ins(%q, %q, %q : memref<1x4x1x72xbf16>, memref<1x4x1x72xbf16>, memref<1x4x1x72xbf16>)
+      outs(%q : memref<1x4x1x72xbf16>) causal schedule(#attn_tile.linear_recurrent<value_tile = 8>)
+  return
+}
+
+// -----
+
+func.func @linear_recurrent_registers(%q: memref<1x4x1x136xbf16>) {
+  // expected-error @below {{'attn.linear_attention' op head dim of 'key' for schedule '#attn_tile.linear_recurrent<value_tile = 32>' must be a multiple of 4 and at most 128 (was 136)}}
+  attn.linear_attention ins(%q, %q, %q : memref<1x4x1x136xbf16>, memref<1x4x1x136xbf16>, memref<1x4x1x136xbf16>)
+      outs(%q : memref<1x4x1x136xbf16>) causal schedule(#attn_tile.linear_recurrent<value_tile = 32>)
+  return
+}
+
+// -----
+
+func.func @linear_recurrent_gradient(%q: memref<1x4x1x64xbf16>) {
+  // expected-error @below {{'attn.linear_attention_grad' op schedule on sm_90a must be like #attn_tile.linear_warp_specialized<}}
+  attn.linear_attention_grad ins(%q, %q, %q, %q : memref<1x4x1x64xbf16>, memref<1x4x1x64xbf16>, memref<1x4x1x64xbf16>, memref<1x4x1x64xbf16>)
+      outs(%q, %q, %q : memref<1x4x1x64xbf16>, memref<1x4x1x64xbf16>, memref<1x4x1x64xbf16>) causal
+      schedule(#attn_tile.linear_recurrent<value_tile = 16>)
+  return
+}
+
+// -----
+
+func.func @recurrent_attention(%q: memref<1x4x1x64xbf16>) {
+  // expected-error @below {{'attn.attention' op cannot have schedule '#attn_tile.linear_recurrent<value_tile = 16>', it is for linear attention}}
+  attn.attention ins(%q, %q, %q : memref<1x4x1x64xbf16>, memref<1x4x1x64xbf16>, memref<1x4x1x64xbf16>)
+      outs(%q : memref<1x4x1x64xbf16>) schedule(#attn_tile.linear_recurrent<value_tile = 16>)
+  return
+}
+
+// -----
+
+func.func @linear_choice(%q: memref<1x4x?x64xbf16>) {
+  // expected-error @below {{'attn.linear_attention' op schedule on sm_90a must be like #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3, split_work_items = 132> (was #attn_tile.scalar)}}
+  attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)
+      outs(%q : memref<1x4x?x64xbf16>) causal
+      schedule(#attn.by_query_length<bound = 9, below = #attn_tile.linear_recurrent<value_tile = 16>, from = #attn_tile.scalar>)
+  return
+}
+
+// -----
+
 func.func @delta_rule_by_warps(%q: memref<1x4x?x64xbf16>, %b: memref<1x4x?xf32>) {
   // expected-error @below {{'attn.linear_attention' op schedule on sm_90a must be like #attn_tile.linear_pairs<}}
   attn.linear_attention ins(%q, %q, %q : memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>, memref<1x4x?x64xbf16>)

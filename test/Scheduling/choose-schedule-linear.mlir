@@ -3,8 +3,8 @@
 
 // A work item for each SM with a producer, two where all warps copy.
 // CHECK-LABEL: func @plain
-// SM90: schedule(#attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3, split_work_items = 132>)
-// SM80: schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, split_work_items = 216>)
+// SM90: from = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3, split_work_items = 132>>)
+// SM80: from = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, split_work_items = 216>>)
 func.func @plain(%q: memref<?x4x?x128xbf16>) {
   attn.linear_attention ins(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
       outs(%q : memref<?x4x?x128xbf16>) causal
@@ -13,8 +13,8 @@ func.func @plain(%q: memref<?x4x?x128xbf16>) {
 
 // The last state, which all tokens see, is not known to parts of a sequence.
 // CHECK-LABEL: func @full
-// SM90: schedule(#attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3>)
-// SM80: schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>)
+// SM90: from = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3>>)
+// SM80: from = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>>)
 func.func @full(%q: memref<?x4x?x128xbf16>) {
   attn.linear_attention ins(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
       outs(%q : memref<?x4x?x128xbf16>)
@@ -23,8 +23,8 @@ func.func @full(%q: memref<?x4x?x128xbf16>) {
 
 // A large head dim of the keys leaves registers for fewer columns, and shared memory has room for fewer stages.
 // CHECK-LABEL: func @large
-// SM90: schedule(#attn_tile.linear_warp_specialized<chunk = 64, value_tile = 32, stages = 2, split_work_items = 132>)
-// SM80: schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 4, split_work_items = 216>)
+// SM90: from = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 32, stages = 2, split_work_items = 132>>)
+// SM80: from = #attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 4, split_work_items = 216>>)
 func.func @large(%q: memref<?x4x?x256xbf16>) {
   attn.linear_attention ins(%q, %q, %q : memref<?x4x?x256xbf16>, memref<?x4x?x256xbf16>, memref<?x4x?x256xbf16>)
       outs(%q : memref<?x4x?x256xbf16>) causal
@@ -33,8 +33,8 @@ func.func @large(%q: memref<?x4x?x256xbf16>) {
 
 // Rows of 32 columns take as much shared memory as rows of 64.
 // CHECK-LABEL: func @padded
-// SM90: schedule(#attn_tile.linear_warp_specialized<chunk = 64, value_tile = 32, stages = 2, rows_ahead = true, split_work_items = 132>)
-// SM80: schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 4, split_work_items = 216>)
+// SM90: from = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 32, stages = 2, rows_ahead = true, split_work_items = 132>>)
+// SM80: from = #attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 4, split_work_items = 216>>)
 func.func @padded(%q: memref<?x4x?x192xbf16>, %g: memref<4xf32>) {
   attn.linear_attention ins(%q, %q, %q : memref<?x4x?x192xbf16>, memref<?x4x?x192xbf16>, memref<?x4x?x192xbf16>)
       outs(%q : memref<?x4x?x192xbf16>) log_decay(%g : memref<4xf32>) causal
@@ -42,8 +42,8 @@ func.func @padded(%q: memref<?x4x?x192xbf16>, %g: memref<4xf32>) {
 }
 
 // CHECK-LABEL: func @small
-// SM90: schedule(#attn_tile.linear_warp_specialized<chunk = 64, value_tile = 16, stages = 3,
-// SM80: schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4,
+// SM90: from = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 16, stages = 3,
+// SM80: from = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4,
 func.func @small(%q: memref<?x4x?x16xbf16>, %v: memref<?x4x?x8xbf16>) {
   attn.linear_attention ins(%q, %q, %v : memref<?x4x?x16xbf16>, memref<?x4x?x16xbf16>, memref<?x4x?x8xbf16>)
       outs(%v : memref<?x4x?x8xbf16>) causal
@@ -51,8 +51,8 @@ func.func @small(%q: memref<?x4x?x16xbf16>, %v: memref<?x4x?x8xbf16>) {
 }
 
 // CHECK-LABEL: func @chunk
-// SM90: schedule(#attn_tile.linear_warp_specialized<chunk = 128, value_tile = 64, stages = 2, split_work_items = 132>)
-// SM80: schedule(#attn_tile.linear_multistage<chunk = 128, value_tile = 64, stages = 1, warps = 8,
+// SM90: from = #attn_tile.linear_warp_specialized<chunk = 128, value_tile = 64, stages = 2, split_work_items = 132>>)
+// SM80: from = #attn_tile.linear_multistage<chunk = 128, value_tile = 64, stages = 1, warps = 8,
 func.func @chunk(%q: memref<?x4x?x64xbf16>) {
   attn.linear_attention ins(%q, %q, %q : memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>)
       outs(%q : memref<?x4x?x64xbf16>) causal chunk(128)
@@ -90,15 +90,15 @@ func.func @decay_grad_of_48(%q: memref<?x4x?x48xbf16>, %g: memref<?x4x?xf32>) {
 // The delta rule cannot split chunks: narrow tiles serve few heads. A producer of sm_90a copies two chunks ahead where
 // three stages fit; where all warps copy, they copy one ahead.
 // CHECK-LABEL: func @delta(
-// SM90: schedule(#attn_tile.linear_pairs<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4,
+// SM90: from = #attn_tile.linear_pairs<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4,
 // SM90-SAME: local_stages = 1, rows_ahead = true, split_work_items = 264>,
 // SM90-SAME: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2, rows_ahead = true>,
-// SM90-SAME: narrow = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 16, stages = 2, rows_ahead = true>, narrow_work_items = 132>)
-// SM80: schedule(#attn_tile.linear_pairs<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4,
+// SM90-SAME: narrow = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 16, stages = 2, rows_ahead = true>, narrow_work_items = 132>>)
+// SM80: from = #attn_tile.linear_pairs<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4,
 // SM80-SAME: local_stages = 1, rows_ahead = true, split_work_items = 216>,
 // SM80-SAME: chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, local_stages = 1, rows_ahead = true>,
 // SM80-SAME: narrow = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4,
-// SM80-SAME: local_stages = 1, rows_ahead = true>, narrow_work_items = 108>)
+// SM80-SAME: local_stages = 1, rows_ahead = true>, narrow_work_items = 108>>)
 func.func @delta(%q: memref<?x4x?x128xbf16>, %b: memref<?x4x?xf32>) {
   attn.linear_attention ins(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
       outs(%q : memref<?x4x?x128xbf16>) beta(%b : memref<?x4x?xf32>) causal
@@ -107,8 +107,8 @@ func.func @delta(%q: memref<?x4x?x128xbf16>, %b: memref<?x4x?xf32>) {
 
 // Few columns have no narrow tiles.
 // CHECK-LABEL: func @small_delta(
-// SM90: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 16, stages = 3, rows_ahead = true>>)
-// SM80: chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4, local_stages = 1, rows_ahead = true>>)
+// SM90: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 16, stages = 3, rows_ahead = true>>>)
+// SM80: chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4, local_stages = 1, rows_ahead = true>>>)
 func.func @small_delta(%q: memref<?x4x?x64xbf16>, %v: memref<?x4x?x16xbf16>, %b: memref<?x4x?xf32>) {
   attn.linear_attention ins(%q, %q, %v : memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>, memref<?x4x?x16xbf16>)
       outs(%v : memref<?x4x?x16xbf16>) beta(%b : memref<?x4x?xf32>) causal
@@ -143,7 +143,7 @@ func.func @large_delta(%q: memref<?x4x?x256xbf16>, %b: memref<?x4x?xf32>, %g: me
 
 // A decay of each key element takes the same kernels, with tiles of few columns for chunks that forget much.
 // CHECK-LABEL: func @elements(
-// SM90: schedule(#attn_tile.linear_pairs<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4,
+// SM90: from = #attn_tile.linear_pairs<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4,
 // SM90-SAME: levels = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 1, warps = 4, local_stages = 1, rows_ahead = true,
 // SM90-SAME: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3, rows_ahead = true>
 // SM80: levels = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 1, warps = 4, local_stages = 1, rows_ahead = true,
@@ -162,5 +162,62 @@ func.func @elements_grad(%q: memref<?x4x?x128xbf16>, %g: memref<?x4x?x128xf32>, 
   attn.linear_attention_grad ins(%q, %q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
       outs(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
       log_decay(%g : memref<?x4x?x128xf32>) beta(%b : memref<?x4x?xf32>) dlog_decay(%g : memref<?x4x?x128xf32>) causal
+  return
+}
+
+// Few tokens are computed one after the other. A dynamic number of them is compared at run time.
+// CHECK-LABEL: func @tokens(
+// CHECK: schedule(#attn.by_query_length<bound = 9, below = #attn_tile.linear_recurrent<value_tile = 16>, from = #attn_tile.linear_
+func.func @tokens(%q: memref<?x4x?x128xbf16>) {
+  attn.linear_attention ins(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
+      outs(%q : memref<?x4x?x128xbf16>) causal
+  return
+}
+
+// The fewer rows a head has, the more columns leave registers for enough warps. Parts of rows have the same size.
+// CHECK-LABEL: func @few_tokens(
+// CHECK: schedule(#attn_tile.linear_recurrent<value_tile = 32>)
+// CHECK: schedule(#attn_tile.linear_recurrent<value_tile = 16>)
+// CHECK: schedule(#attn_tile.linear_recurrent<value_tile = 8>)
+// CHECK: schedule(#attn_tile.linear_recurrent<value_tile = 16>)
+func.func @few_tokens(%q: memref<?x4x1x64xbf16>, %k: memref<?x4x8x72xf16>, %b: memref<?x4x8xf32>,
+                      %wide: memref<?x4x1x256xbf16>, %odd: memref<?x4x1x136xbf16>) {
+  attn.linear_attention ins(%q, %q, %q : memref<?x4x1x64xbf16>, memref<?x4x1x64xbf16>, memref<?x4x1x64xbf16>)
+      outs(%q : memref<?x4x1x64xbf16>)
+  attn.linear_attention ins(%k, %k, %k : memref<?x4x8x72xf16>, memref<?x4x8x72xf16>, memref<?x4x8x72xf16>)
+      outs(%k : memref<?x4x8x72xf16>) beta(%b : memref<?x4x8xf32>) causal
+  attn.linear_attention ins(%wide, %wide, %wide : memref<?x4x1x256xbf16>, memref<?x4x1x256xbf16>, memref<?x4x1x256xbf16>)
+      outs(%wide : memref<?x4x1x256xbf16>) causal
+  attn.linear_attention ins(%odd, %odd, %odd : memref<?x4x1x136xbf16>, memref<?x4x1x136xbf16>, memref<?x4x1x136xbf16>)
+      outs(%odd : memref<?x4x1x136xbf16>) causal
+  return
+}
+
+// CHECK-LABEL: func @many_tokens(
+// SM90: schedule(#attn_tile.linear_warp_specialized<
+// SM80: schedule(#attn_tile.linear_multistage<
+func.func @many_tokens(%q: memref<?x4x9x64xbf16>) {
+  attn.linear_attention ins(%q, %q, %q : memref<?x4x9x64xbf16>, memref<?x4x9x64xbf16>, memref<?x4x9x64xbf16>)
+      outs(%q : memref<?x4x9x64xbf16>) causal
+  return
+}
+
+// A given one is kept, whatever the number of tokens.
+// CHECK-LABEL: func @given(
+// CHECK: schedule(#attn_tile.linear_recurrent<value_tile = 8>)
+func.func @given(%q: memref<?x4x100x64xbf16>) {
+  attn.linear_attention ins(%q, %q, %q : memref<?x4x100x64xbf16>, memref<?x4x100x64xbf16>, memref<?x4x100x64xbf16>)
+      outs(%q : memref<?x4x100x64xbf16>) causal schedule(#attn_tile.linear_recurrent<value_tile = 8>)
+  return
+}
+
+// So is a given choice.
+// CHECK-LABEL: func @given_choice(
+// CHECK: schedule(#attn.by_query_length<bound = 4, below = #attn_tile.linear_recurrent<value_tile = 8>, from = #attn_tile.linear_recurrent<value_tile = 32>>)
+func.func @given_choice(%q: memref<?x4x?x64xbf16>) {
+  attn.linear_attention ins(%q, %q, %q : memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>)
+      outs(%q : memref<?x4x?x64xbf16>) causal
+      schedule(#attn.by_query_length<bound = 4, below = #attn_tile.linear_recurrent<value_tile = 8>,
+                                     from = #attn_tile.linear_recurrent<value_tile = 32>>)
   return
 }

@@ -21,6 +21,21 @@ func.func @dynamic(%q: memref<1x2x?x64xf32>, %k: memref<1x2x?x64xf32>, %o: memre
   return
 }
 
+// The tokens of linear attention are its queries.
+// CHECK-LABEL: func.func @linear
+// CHECK:         %[[FEW:.*]] = arith.cmpi ult, %{{.*}}, %c9{{.*}} : index
+// CHECK:         scf.if %[[FEW]] {
+// CHECK-NEXT:      attn.linear_attention {{.*}} schedule(#attn_tile.linear_recurrent<value_tile = 16>)
+// CHECK-NEXT:    } else {
+// CHECK-NEXT:      attn.linear_attention {{.*}} schedule(#attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>)
+func.func @linear(%q: memref<1x2x?x64xbf16>) {
+  attn.linear_attention ins(%q, %q, %q : memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>, memref<1x2x?x64xbf16>)
+      outs(%q : memref<1x2x?x64xbf16>) causal
+      schedule(#attn.by_query_length<bound = 9, below = #attn_tile.linear_recurrent<value_tile = 16>,
+          from = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>>)
+  return
+}
+
 // Three schedules.
 // CHECK-LABEL: func.func @three
 // CHECK:         %[[SHORT:.*]] = arith.cmpi ult, %{{.*}}, %c16{{.*}} : index

@@ -154,7 +154,7 @@ def ConvertAttnToAttnTilePass
   ];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::attn_tile::AttnTileDialect",
-    "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",
+    "::mlir::gpu::GPUDialect", "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",
     "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
 }
 

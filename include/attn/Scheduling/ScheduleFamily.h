@@ -90,11 +90,16 @@ public:
   /// The schedule of a kernel that computes functions of heads, without MMAs.
   virtual ScheduleAttrInterface getMap(MapHeadsOp op,
                                        const DeviceModel &device) const = 0;
-  /// The schedules of linear attention and of its gradient.
+  /// The schedules of linear attention and of its gradient, for kernels that go
+  /// through chunks of tokens.
   virtual ScheduleAttrInterface getLinear(LinearAttentionOp op,
                                           const DeviceModel &device) const = 0;
   virtual ScheduleAttrInterface getLinear(LinearAttentionGradOp op,
                                           const DeviceModel &device) const = 0;
+  /// The schedule of linear attention of few tokens; null if it is `getLinear`.
+  virtual ScheduleAttrInterface getRecurrent(LinearAttentionOp) const {
+    return {};
+  }
   /// The schedule of kernels without tiles, such as kernels that fill tables.
   virtual ScheduleAttrInterface getScalar(MLIRContext *context) const = 0;
   /// The schedule of kernels that move rows to KV caches, and of gradients of

@@ -629,6 +629,7 @@ static LogicalResult convertBody(LLVM::LLVMFuncOp function,
   });
   conversionTarget.addIllegalDialect<AttnTileDialect, vector::VectorDialect,
                                      memref::MemRefDialect>();
+  conversionTarget.addIllegalOp<gpu::SubgroupReduceOp>();
   conversionTarget.addLegalOp<AuxiliaryWarpsOp, RoleOp>();
   conversionTarget.addLegalDialect<LLVM::LLVMDialect, NVVM::NVVMDialect>();
   conversionTarget

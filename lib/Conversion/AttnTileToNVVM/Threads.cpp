@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelLowering.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -28,8 +29,10 @@ struct ThreadRange {
     begin = arith::IndexCastOp::create(builder, loc, builder.getIndexType(),
                                        position.thread);
     step = arith::ConstantIndexOp::create(builder, loc, position.numThreads);
+    numThreads = position.numThreads;
   }
   Value begin, step;
+  int64_t numThreads;
 };
 } // namespace
 
@@ -99,6 +102,14 @@ struct ThreadForLowering : public KernelPattern<ThreadForOp> {
     Location loc = op.getLoc();
     ThreadRange range(rewriter, op, context);
     Value begin = range.begin;
+    IntegerAttr count;
+    // Each thread has one number: all threads of a warp run the region at once.
+    if (matchPattern(op.getCount(), m_Constant(&count)) &&
+        count.getInt() == range.numThreads) {
+      cloneBody(rewriter, op.getBody(), begin);
+      rewriter.eraseOp(op);
+      return success();
+    }
     if (auto together = static_cast<int64_t>(op.getTogether()); together > 1)
       begin = emitTogether(rewriter, op, range, together);
     auto loop =
@@ -146,6 +157,29 @@ struct ReduceLowering : public KernelPattern<ReduceOp> {
       results.push_back(result);
     }
     rewriter.replaceOp(op, results);
+    return success();
+  }
+};
+
+/// Adds up f32 values of the threads of a warp that are in one cluster.
+struct SubgroupReduceLowering : public KernelPattern<gpu::SubgroupReduceOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult
+  matchAndRewrite(gpu::SubgroupReduceOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    if (op.getOp() != gpu::AllReduceOperation::ADD || !op.getType().isF32())
+      return rewriter.notifyMatchFailure(op, "does not add up f32 values");
+    Location loc = op.getLoc();
+    int64_t size = op.getClusterSize().value_or(attn_tile::warpThreads);
+    int64_t stride = op.getClusterStride();
+    if (size * stride > attn_tile::warpThreads)
+      return rewriter.notifyMatchFailure(op, "cluster exceeds the warp");
+    Value sum = adaptor.getValue().front();
+    for (int64_t mask = size * stride / 2; mask >= stride; mask /= 2)
+      sum = arith::AddFOp::create(rewriter, loc, sum,
+                                  emitShuffle(rewriter, loc, sum, mask));
+    rewriter.replaceOp(op, sum);
     return success();
   }
 };
@@ -299,6 +333,7 @@ void attn::populateThreadPatterns(RewritePatternSet &patterns,
                                   const TypeConverter &converter,
                                   const KernelContext &context) {
   patterns.add<AssumeUpperBoundLowering, WarpCompactLowering, ThreadForLowering,
-               ReduceLowering, FetchWorkItemLowering, IsActiveWarpLowering,
-               HasRowsLowering>(converter, patterns.getContext(), context);
+               ReduceLowering, SubgroupReduceLowering, FetchWorkItemLowering,
+               IsActiveWarpLowering, HasRowsLowering>(
+      converter, patterns.getContext(), context);
 }

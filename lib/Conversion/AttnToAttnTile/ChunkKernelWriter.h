@@ -88,7 +88,7 @@ struct LinearKernelForm {
   static LinearKernelForm get(OpTy op, Value cumulative) {
     LinearKernelForm form;
     form.op = op;
-    form.schedule = op.getScheduleAttr();
+    form.schedule = op.getChosenSchedule();
     form.cumulative = cumulative;
     form.beta = op.getBeta();
     if (op.hasElementDecay())
@@ -118,7 +118,7 @@ ChunkSplits createSplits(OpBuilder &builder, const LinearKernelForm &form,
 template <typename OpTy>
 Value createSums(RewriterBase &rewriter, OpTy op, SymbolTable &symbols) {
   return createLogDecaySums(rewriter, op, op.getLogDecay(), op.getQuery(),
-                            op.getScheduleAttr(), symbols);
+                            op.getChosenSchedule(), symbols);
 }
 
 /// The operands that exist.

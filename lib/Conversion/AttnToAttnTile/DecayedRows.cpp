@@ -342,7 +342,7 @@ static DecayedRows createRows(RewriterBase &rewriter, OpTy op,
   if (!op.hasElementDecay())
     return {};
   ScalarKernelBuilder b(op.getLoc(), rewriter);
-  ScheduleAttrInterface schedule = op.getScheduleAttr();
+  ScheduleAttrInterface schedule = op.getChosenSchedule();
   int64_t chunk = schedule.getQueryTile(), heads = op.getNumHeads();
   Value batch = b.size(op.getQuery(), 0), length = b.size(op.getQuery(), 2);
   Value chunks = b.tiles(length, chunk);

@@ -18,6 +18,7 @@
 #include "LinearAttentionChunk.h"
 #include "LinearAttentionKernel.h"
 #include "LinearPairKernels.h"
+#include "LinearRecurrentKernel.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/TypeUtilities.h"
 
@@ -461,18 +462,19 @@ template <typename OpTy>
 static LogicalResult verifyPrepared(OpTy op) {
   if (!op.isBufferized())
     return op.emitOpError("must be bufferised");
-  if (!op.getScheduleAttr())
+  ScheduleAttrInterface schedule = op.getChosenSchedule();
+  if (!schedule)
     return op.emitOpError("needs a schedule");
-  bool isOnGPU = op.getScheduleAttr().getHeadDimTile() > 0;
-  auto pairs =
-      dyn_cast<attn_tile::LinearPairsAttr>(Attribute(op.getScheduleAttr()));
+  if (isa<attn_tile::LinearRecurrentAttr>(schedule))
+    return success();
+  bool isOnGPU = schedule.getHeadDimTile() > 0;
+  auto pairs = dyn_cast<attn_tile::LinearPairsAttr>(Attribute(schedule));
   if (isOnGPU && bool(pairs) != op.needsPairMatrices())
     return op.emitOpError("schedule ")
            << (op.getBeta()           ? "with 'beta' must"
                : op.hasElementDecay() ? "with a decay of each key element must"
                                       : "without 'beta' must not")
-           << " be #attn_tile.linear_pairs (was "
-           << Attribute(op.getScheduleAttr()) << ")";
+           << " be #attn_tile.linear_pairs (was " << Attribute(schedule) << ")";
   if (pairs && op.hasElementDecay() != bool(pairs.getLevels()))
     return op.emitOpError("schedule ")
            << (pairs.getLevels() ? "without a decay of each key element must "
@@ -499,18 +501,24 @@ LogicalResult attn::lowerLinearAttentionToKernel(RewriterBase &rewriter,
                                                  SymbolTable &symbols) {
   if (failed(verifyPrepared(op)))
     return failure();
-  if (op.getScheduleAttr().getHeadDimTile() > 0) {
+  ScheduleAttrInterface schedule = op.getChosenSchedule();
+  OpBuilder::InsertionGuard guard(rewriter);
+  rewriter.setInsertionPoint(op);
+  if (isa<attn_tile::LinearRecurrentAttr>(schedule)) {
+    createLinearRecurrentKernels(rewriter, op, getKernelOperands(rewriter, op),
+                                 symbols);
+    return success();
+  }
+  if (schedule.getHeadDimTile() > 0) {
     if (op.needsPairMatrices())
       createLinearPairKernels(rewriter, op, symbols);
     else
       createLinearAttentionKernels(rewriter, op, symbols);
     return success();
   }
-  OpBuilder::InsertionGuard guard(rewriter);
-  rewriter.setInsertionPoint(op);
   attn_tile::KernelOp kernel =
-      createKernel(rewriter, op, op.getScheduleAttr(), symbols,
-                   "_linear_attention", getKernelOperands(rewriter, op));
+      createKernel(rewriter, op, schedule, symbols, "_linear_attention",
+                   getKernelOperands(rewriter, op));
   OutputWriter(rewriter, op, kernel).write();
   rewriter.eraseOp(op);
   return success();

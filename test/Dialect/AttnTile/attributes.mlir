@@ -712,6 +712,16 @@ func.func private @linear() attributes {
 
 // -----
 
+// CHECK-LABEL: func private @recurrent() attributes {a = #attn_tile.linear_recurrent<value_tile = 16>}
+func.func private @recurrent() attributes {a = #attn_tile.linear_recurrent<value_tile = 16>}
+
+// -----
+
+// expected-error @below {{'value_tile' must be 8, 16 or 32 (was 64)}}
+func.func private @a() attributes {a = #attn_tile.linear_recurrent<value_tile = 64>}
+
+// -----
+
 // CHECK-LABEL: func private @pairs() attributes {
 // CHECK-SAME: a = #attn_tile.linear_pairs<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
 // CHECK-SAME: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>>,

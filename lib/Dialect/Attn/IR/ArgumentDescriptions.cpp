@@ -238,6 +238,10 @@ SmallVector<Value> LinearAttentionOp::getStagedOperands() {
   SmallVector<Value> staged = {getQuery(), getKey(), getValue(), getOut()};
   if (hasElementDecay())
     staged.push_back(getLogDecay());
+  // The kernel for few tokens accesses neighbours of a state together.
+  for (Value state : {getInitialState(), getFinalState()})
+    if (state)
+      staged.push_back(state);
   return staged;
 }
 

@@ -626,6 +626,13 @@ LinearWarpSpecializedParameters::verify(EmitErrorFn emitError) const {
           verifyNotNegative(emitError, "split_work_items", splitWorkItems)));
 }
 
+LogicalResult LinearRecurrentParameters::verify(EmitErrorFn emitError) const {
+  if (valueTile == 8 || valueTile == 16 || valueTile == 32)
+    return success();
+  return emitError() << "'value_tile' must be 8, 16 or 32 (was " << valueTile
+                     << ")";
+}
+
 /// Tokens of a chunk of kernels with pair matrices, and their warps.
 static constexpr int64_t chunkOfPairs = 64, warpsOfPairs = 4;
 

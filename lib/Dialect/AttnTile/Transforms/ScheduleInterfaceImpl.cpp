@@ -739,6 +739,44 @@ struct LinearPairsSchedule
   }
 };
 
+/// Kernels for few tokens have no tiles in shared memory, and no MMAs.
+struct LinearRecurrentSchedule
+    : attn::ScheduleAttrInterface::ExternalModel<LinearRecurrentSchedule,
+                                                 LinearRecurrentAttr> {
+  int64_t getQueryTile(Attribute) const { return 1; }
+  int64_t getKeyTile(Attribute) const { return 1; }
+  int64_t getHeadDimTile(Attribute schedule) const {
+    return cast<LinearRecurrentAttr>(schedule).getValueTile();
+  }
+  attn::ScheduleAttrInterface getPreparation(Attribute schedule) const {
+    return cast<attn::ScheduleAttrInterface>(schedule);
+  }
+  LogicalResult verifyUse(Attribute attribute, Operation *operation,
+                          const attn::Target &target) const {
+    auto schedule = cast<LinearRecurrentAttr>(attribute);
+    auto op = dyn_cast<attn::LinearAttentionOp>(operation);
+    if (!op)
+      return emitWrongUse(operation, attribute, "linear attention");
+    if (target.isHost())
+      return op.emitOpError("cannot have schedule '")
+             << attribute << "' on " << target.getName() << ", it is for GPUs";
+    // A thread has so many elements of the state in registers, and parts of
+    // warps with as many rows.
+    constexpr int64_t maxStateOfThread = 128, columnsOfThread = 4;
+    int64_t rowParts = warpThreads * columnsOfThread / schedule.getValueTile();
+    int64_t mostRows = rowParts * maxStateOfThread / columnsOfThread;
+    int64_t rows = op.getKeyHeadDim();
+    if (rows % rowParts == 0 && rows <= mostRows)
+      return success();
+    return op.emitOpError("head dim of 'key' for schedule '")
+           << attribute << "' must be a multiple of " << rowParts
+           << " and at most " << mostRows << " (was " << rows << ")";
+  }
+  void buildKernelPipeline(Attribute, OpPassManager &pm) const {
+    buildScalarPipeline(pm, /*warps=*/1);
+  }
+};
+
 struct MatmulWarpSpecializedSchedule
     : MatmulSchedule<MatmulWarpSpecializedSchedule, MatmulWarpSpecializedAttr> {
   static constexpr auto kind = attn::KernelScheduleKind::WarpSpecialized;
@@ -897,6 +935,7 @@ void mlir::attn_tile::registerScheduleInterfaceExternalModels(
     LinearWarpSpecializedAttr::attachInterface<LinearWarpSpecializedSchedule>(
         *context);
     LinearPairsAttr::attachInterface<LinearPairsSchedule>(*context);
+    LinearRecurrentAttr::attachInterface<LinearRecurrentSchedule>(*context);
     MatmulWarpSpecializedAttr::attachInterface<MatmulWarpSpecializedSchedule>(
         *context);
   });

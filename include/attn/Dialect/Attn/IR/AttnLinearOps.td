@@ -55,6 +55,11 @@ class Attn_LinearOp<string mnemonic, list<Trait> traits = []> : Attn_Op<mnemonic
     }
     /// Whether kernels on GPUs need matrices of the pairs of tokens of chunks.
     bool needsPairMatrices() { return getBeta() || hasElementDecay(); }
+    /// The schedule of the kernels; null if there is none, or a choice of several.
+    ::mlir::attn::ScheduleAttrInterface getChosenSchedule() {
+      return ::llvm::dyn_cast_if_present<::mlir::attn::ScheduleAttrInterface>(
+          ::mlir::Attribute(getScheduleAttr()));
+    }
     /// The factor of queries: `scale`, or one over the root of the head dim.
     double getScaleOrDefault();
     /// Tokens that a kernel computes at a time.
@@ -121,8 +126,14 @@ def Attn_LinearAttentionOp : Attn_LinearOp<"linear_attention", [
     (the WY form). No exponent is positive where decays are small, so decays of any
     size are safe. The state and all accumulators are f32. The work is linear in `S`.
 
+    For few tokens, as in decoding, GPUs have a kernel that computes one token after
+    the other instead (`#attn_tile.linear_recurrent`). Where the number of tokens is
+    dynamic, both kinds of kernels are compiled, and the host chooses.
+
     The operation is in destination style: on tensors it returns the new contents
     of `out` and, if it has one, of `final_state`. On memrefs it writes them.
+    `final_state` may be the same tensor or memref as `initial_state`: the state then is
+    updated in place. Other operands must not overlap the ones that are written.
 
     ```mlir
     %out, %state = attn.linear_attention
@@ -130,6 +141,12 @@ def Attn_LinearAttentionOp : Attn_LinearOp<"linear_attention", [
                          tensor<?x16x?x128xbf16>)
         outs(%out_init, %state_init : tensor<?x16x?x128xbf16>, tensor<?x16x128x128xf32>)
         log_decay(%g : tensor<?x16x?xf32>) beta(%beta : tensor<?x16x?xf32>) causal
+        -> tensor<?x16x?x128xbf16>, tensor<?x16x128x128xf32>
+    %next, %updated = attn.linear_attention
+        ins(%q, %k, %v : tensor<?x16x?x128xbf16>, tensor<?x16x?x128xbf16>,
+                         tensor<?x16x?x128xbf16>)
+        outs(%next_init, %state : tensor<?x16x?x128xbf16>, tensor<?x16x128x128xf32>)
+        initial_state(%state : tensor<?x16x128x128xf32>) causal
         -> tensor<?x16x?x128xbf16>, tensor<?x16x128x128xf32>
     ```
 
@@ -211,7 +228,7 @@ def Attn_LinearAttentionOp : Attn_LinearOp<"linear_attention", [
                        OptionalAttr<I64Attr>:$local_block_size,
                        OptionalAttr<F32Attr>:$normalizer_eps,
                        OptionalAttr<I64Attr>:$chunk,
-                       OptionalAttr<Attn_ScheduleAttrInterface>:$schedule);
+                       OptionalAttr<Attn_AnyScheduleAttr>:$schedule);
   let regions = (region MaxSizedRegion<1>:$feature);
   let assemblyFormat = [{
     `ins` `(` $query `,` $key `,` $value `:` type($query) `,` type($key) `,` type($value) `)`

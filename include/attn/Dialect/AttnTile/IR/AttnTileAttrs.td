@@ -586,6 +586,26 @@ def AttnTile_LinearWarpSpecializedAttr : AttnTile_Attr<
   let genVerifyDecl = 1;
 }
 
+def AttnTile_LinearRecurrentAttr : AttnTile_Attr<
+    "LinearRecurrent", "linear_recurrent", []> {
+  let summary = "linear attention of few tokens, one after the other";
+  let description = [{
+    Strategy of `attn.linear_attention` for GPUs and few tokens, such as the one of a
+    decode step. One kernel reads and writes the state once. A work item is one warp,
+    which has `value_tile` columns of the values of a head: 8, 16 or 32. A thread keeps
+    four of these columns in registers, and `value_tile / 128` of the rows of the state.
+    It computes one token after the other in f32, without MMAs. Sums over rows are
+    reductions of a warp.
+
+    ```mlir
+    #attn_tile.linear_recurrent<value_tile = 16>
+    ```
+  }];
+  let parameters = (ins "int64_t":$value_tile);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 def AttnTile_LinearPairsAttr : AttnTile_Attr<"LinearPairs", "linear_pairs", []> {
   let summary = "one schedule for each kind of kernels of linear attention with pair matrices";
   let description = [{

@@ -431,7 +431,9 @@ def AttnTile_ThreadForOp : AttnTile_Op<"thread_for", [
   let description = [{
     Runs the region for each index in `[0, count)`. The threads of the CTA, or
     of the role or auxiliary warp that runs the operation, divide the indices
-    among them. The region must not read memory that it writes.
+    among them. The region must not read memory that it writes for another index.
+    Where there are as many indices as threads, `gpu.subgroup_reduce` in the region adds
+    up f32 values of the threads of a warp.
 
     `together` is an unroll factor: a thread takes that many indices at a time
     while enough are left for every thread. They are as far apart as there are

@@ -1,0 +1,106 @@
+// RUN: attn-opt %s --convert-attn-to-attn-tile=target=sm_90a --split-input-file | FileCheck %s
+
+// A warp has 32 columns: eight threads four of them each in a row, and four threads parts of the rows. Columns that do not
+// exist are not stored; their threads load those of another one. Sums over rows are sums of threads.
+
+// CHECK-LABEL: attn_tile.kernel @gated_linear_attention(
+// CHECK-SAME: %[[Q:[a-z0-9]+]]: memref<2x4x3x8xbf16>, %[[K:[a-z0-9]+]]: memref<2x2x3x8xbf16>,
+// CHECK-SAME: %[[V:[a-z0-9]+]]: memref<2x1x3x40xbf16>, %[[G:[a-z0-9]+]]: memref<2x4x3xf32>,
+// CHECK-SAME: %[[BETA:[a-z0-9]+]]: memref<2x4x3xf32>, %{{.*}}: memref<2x4x8x40xf32>, %[[O:[a-z0-9]+]]: memref<2x4x3x40xbf16>,
+// CHECK-SAME: %[[S:[a-z0-9]+]]: memref<2x4x8x40xf32>, %[[FAULT:[a-z0-9]+]]: memref<1xi32>)
+// CHECK: scf.forall (%[[B:.*]], %[[H:.*]], %[[TILE:.*]]) in (%c2{{.*}}, %c4{{.*}}, %c2{{.*}}) {
+// CHECK: attn_tile.thread_for to(%c32{{.*}}) {
+// CHECK: %[[KH:.*]] = arith.divui %[[H]], %c2
+// CHECK: %[[VH:.*]] = arith.divui %[[H]], %c4
+// CHECK: %[[GROUP:.*]] = arith.divui %i, %c8
+// CHECK: %[[OF_TILE:.*]] = arith.muli %[[TILE]], %c32
+// CHECK: %[[ROW:.*]] = arith.muli %[[GROUP]], %c2
+// CHECK: %[[COLUMN:.*]] = arith.addi %[[OF_TILE]]
+// CHECK: %[[IS_FIRST:.*]] = arith.cmpi eq, %[[GROUP]], %c0
+// CHECK: %[[EXISTS:.*]] = arith.cmpi ult, %[[COLUMN]], %c40
+// CHECK: %[[IS_WRITER:.*]] = arith.andi %[[IS_FIRST]], %[[EXISTS]]
+// CHECK: %[[SAFE:.*]] = arith.select %[[EXISTS]], %[[COLUMN]], %[[OF_TILE]]
+// CHECK: %[[S0:.*]] = memref.load %[[S]][%[[B]], %[[H]], %{{.*}}, %{{.*}}] {alignment = 16 : i64, attn_tile.in_bounds}
+// CHECK-COUNT-7: memref.load %[[S]]
+// CHECK: %[[LAST:.*]]:9 = scf.for %[[T:.*]] = %c0{{.*}} to %c3{{.*}} step %c1{{.*}} iter_args(%[[STATE:[a-z0-9]+]] = %[[S0]],
+// CHECK: memref.load %[[Q]][%[[B]], %[[H]], %[[T]],
+// CHECK: memref.load %[[K]][%[[B]], %[[KH]], %[[T]],
+// CHECK: memref.load %[[V]][%[[B]], %[[VH]], %[[T]],
+// CHECK: %[[LOG:.*]] = memref.load %[[G]][%[[B]], %[[H]], %[[T]]]
+// CHECK: %[[LARGEST:.*]] = arith.maximumf %{{.*}}, %[[LOG]]
+// CHECK: %[[DECAY:.*]] = math.exp2
+// CHECK: %[[R:.*]] = arith.mulf %[[STATE]], %[[DECAY]]
+// CHECK: %[[FACTOR:.*]] = memref.load %[[BETA]][%[[B]], %[[H]], %[[T]]]
+// CHECK: %[[KNOWN:.*]] = gpu.subgroup_reduce{{ +}}add %{{.*}} cluster(size = 4, stride = 8)
+// CHECK: %[[NEW:.*]] = arith.subf %{{.*}}, %[[KNOWN]]
+// CHECK: %[[U:.*]] = arith.mulf %[[FACTOR]], %[[NEW]]
+// CHECK: %[[NEXT:.*]] = math.fma %{{.*}}, %[[U]], %[[R]]
+// CHECK: gpu.subgroup_reduce{{ +}}add %{{.*}} cluster(size = 4, stride = 8)
+// CHECK: scf.if %[[IS_WRITER]] {
+// CHECK-COUNT-4: memref.store %{{.*}}, %[[O]][%[[B]], %[[H]], %[[T]],
+// CHECK: scf.yield %[[NEXT]], {{.*}}, %[[LARGEST]] :
+// CHECK: scf.if %[[EXISTS]] {
+// CHECK: memref.store %[[LAST]]#0, %[[S]][%[[B]], %[[H]], %{{.*}}, %{{.*}}] {alignment = 16 : i64}
+// CHECK: %[[IS_WRONG:.*]] = arith.cmpf ugt, %[[LAST]]#8,
+// CHECK: scf.if %[[IS_WRONG]] {
+// CHECK: memref.store %{{.*}}, %[[FAULT]]
+func.func @gated(%q: memref<2x4x3x8xbf16>, %k: memref<2x2x3x8xbf16>, %v: memref<2x1x3x40xbf16>, %g: memref<2x4x3xf32>,
+                 %b: memref<2x4x3xf32>, %s: memref<2x4x8x40xf32>, %o: memref<2x4x3x40xbf16>) {
+  attn.linear_attention ins(%q, %k, %v : memref<2x4x3x8xbf16>, memref<2x2x3x8xbf16>, memref<2x1x3x40xbf16>)
+      outs(%o, %s : memref<2x4x3x40xbf16>, memref<2x4x8x40xf32>) log_decay(%g : memref<2x4x3xf32>)
+      beta(%b : memref<2x4x3xf32>) initial_state(%s : memref<2x4x8x40xf32>) causal
+      schedule(#attn_tile.linear_recurrent<value_tile = 32>)
+  return
+}
+
+// -----
+
+// A single token has no loop, and the decay of a head is loaded once. Without an initial state there are no loads of it.
+
+// CHECK-LABEL: attn_tile.kernel @head_linear_attention(
+// CHECK-SAME: %[[Q:[a-z0-9]+]]: memref<?x4x1x16xf16>, %{{.*}}: memref<4xf32>, %{{.*}}: memref<?x4x1x16xf16>, %{{.*}}: memref<1xi32>)
+// CHECK: memref.load %{{.*}}[%{{.*}}] {attn_tile.in_bounds} : memref<4xf32>
+// CHECK-NOT: scf.for %
+// CHECK-NOT: scf.if
+// CHECK: gpu.subgroup_reduce{{ +}}add %{{.*}} cluster(size = 16, stride = 2)
+func.func @head(%q: memref<?x4x1x16xf16>, %g: memref<4xf32>) {
+  attn.linear_attention ins(%q, %q, %q : memref<?x4x1x16xf16>, memref<?x4x1x16xf16>, memref<?x4x1x16xf16>)
+      outs(%q : memref<?x4x1x16xf16>) log_decay(%g : memref<4xf32>) causal
+      schedule(#attn_tile.linear_recurrent<value_tile = 8>)
+  return
+}
+
+// -----
+
+// Without a mask, all tokens see the last state: a second loop writes the output.
+
+// CHECK-LABEL: attn_tile.kernel @full_linear_attention(
+// CHECK: %[[LAST:.*]]:{{[0-9]+}} = scf.for
+// CHECK-NOT: gpu.subgroup_reduce
+// CHECK: scf.yield
+// CHECK: scf.for %[[T:.*]] = %c0
+// CHECK-NOT: iter_args
+// CHECK: arith.mulf %{{.*}}, %[[LAST]]#0
+// CHECK: gpu.subgroup_reduce{{ +}}add
+func.func @full(%q: memref<?x4x?x16xf16>) {
+  attn.linear_attention ins(%q, %q, %q : memref<?x4x?x16xf16>, memref<?x4x?x16xf16>, memref<?x4x?x16xf16>)
+      outs(%q : memref<?x4x?x16xf16>) schedule(#attn_tile.linear_recurrent<value_tile = 16>)
+  return
+}
+
+// -----
+
+// Rows whose distance is known, and not their length, have one kernel.
+
+// CHECK: attn_tile.kernel @padded_linear_attention(
+// CHECK-LABEL: func @padded(
+// CHECK-NOT: scf.if
+// CHECK: attn_tile.launch @padded_linear_attention
+// CHECK-NOT: attn_tile.launch
+func.func @padded(%q: memref<?x4x1x16xf16>, %s: memref<?x4x16x16xf32, strided<[?, 512, 32, 1]>>) {
+  attn.linear_attention ins(%q, %q, %q : memref<?x4x1x16xf16>, memref<?x4x1x16xf16>, memref<?x4x1x16xf16>)
+      outs(%q, %s : memref<?x4x1x16xf16>, memref<?x4x16x16xf32, strided<[?, 512, 32, 1]>>)
+      initial_state(%s : memref<?x4x16x16xf32, strided<[?, 512, 32, 1]>>) causal
+      schedule(#attn_tile.linear_recurrent<value_tile = 16>)
+  return
+}
