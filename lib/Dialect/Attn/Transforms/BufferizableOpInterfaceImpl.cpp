@@ -166,6 +166,34 @@ struct DestinationModel
   }
 };
 
+/// Reads an element of the initial state before it writes the one of the final
+/// state, and reads no element that another work item writes: both may be one
+/// buffer.
+struct LinearAttentionModel
+    : public DstBufferizableOpInterfaceExternalModel<LinearAttentionModel,
+                                                     LinearAttentionOp> {
+  bool bufferizesToMemoryRead(Operation *op, OpOperand &opOperand,
+                              const AnalysisState &) const {
+    return !cast<LinearAttentionOp>(op).isDpsInit(&opOperand);
+  }
+
+  bool isNotConflicting(Operation *op, OpOperand *read, OpOperand *write,
+                        const AnalysisState &state) const {
+    auto attention = cast<LinearAttentionOp>(op);
+    return read->getOwner() == op && write->getOwner() == op &&
+           read->get() == attention.getInitialState() &&
+           write->get() == attention.getFinalState() &&
+           state.areEquivalentBufferizedValues(read->get(), write->get());
+  }
+
+  LogicalResult bufferize(Operation *op, RewriterBase &rewriter,
+                          const BufferizationOptions &options,
+                          BufferizationState &state) const {
+    return DestinationModel<LinearAttentionOp>().bufferize(op, rewriter,
+                                                           options, state);
+  }
+};
+
 /// Sends one buffer and receives another. Both are contiguous: others are
 /// copied on the way.
 template <typename OpTy>
@@ -442,8 +470,7 @@ void attn::registerBufferizableOpInterfaceExternalModels(
     PermuteOp::attachInterface<PermuteModel>(*context);
     DropoutMaskOp::attachInterface<DestinationModel<DropoutMaskOp>>(*context);
     CacheAppendOp::attachInterface<CacheAppendModel>(*context);
-    LinearAttentionOp::attachInterface<DestinationModel<LinearAttentionOp>>(
-        *context);
+    LinearAttentionOp::attachInterface<LinearAttentionModel>(*context);
     LinearAttentionGradOp::attachInterface<
         DestinationModel<LinearAttentionGradOp>>(*context);
     SendRecvOp::attachInterface<CommModel<SendRecvOp>>(*context);
