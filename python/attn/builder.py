@@ -360,10 +360,10 @@ class LinearAttention:
 
     The module has one function, ``linear_attention(query, key, value, log_decay, beta, initial_state, key_lengths,
     sequences)``, without the arguments that there are none of, with results ``out`` and, if ``with_final_state``,
-    ``final_state``. With ``decay`` there is a log-decay for each "head", "token" (and head) or "element" (of a key, and
-    token, and head). Batch and length may vary from call to call. ``feature`` is one of ``FEATURES``, "elu" with one
-    added. ``normalizer_eps`` adds a normalizer, and its column to states; it and masks are those of
-    ``attn.linear_attention``.
+    ``final_state``. If ``in_place``, the final state is written to ``initial_state`` and has no argument. With ``decay``
+    there is a log-decay for each "head", "token" (and head) or "element" (of a key, and token, and head). Batch and
+    length may vary from call to call. ``feature`` is one of ``FEATURES``, "elu" with one added. ``normalizer_eps`` adds
+    a normalizer, and its column to states; it and masks are those of ``attn.linear_attention``.
 
         attn.compile(attn.LinearAttention("bf16", 16, 16, 16, 128, decay="token", beta=True), target="host")
     """
@@ -379,6 +379,8 @@ class LinearAttention:
     beta: bool = False
     initial_state: bool = False
     with_final_state: bool = False
+    #: Whether the final state replaces the initial one in memory.
+    in_place: bool = False
     causal: bool = True
     scale: Optional[float] = None
     #: How many tokens kernels compute at a time.
@@ -406,6 +408,8 @@ class LinearAttention:
             raise AttnError(f"normalizer_eps is {eps}; it must be from 0 to {MAX_SCALE:.3g}, as an f32")
         if self.local_block is not None and not 1 <= self.local_block < 1 << 31:
             raise AttnError(f"local_block is {self.local_block}; it must be from 1 to {(1 << 31) - 1}")
+        if self.in_place and not (self.initial_state and self.with_final_state):
+            raise AttnError("in_place needs initial_state and with_final_state, which it makes one")
         for name in ("key_heads", "value_heads"):
             heads = getattr(self, name)
             if heads < 1 or self.heads % heads:
@@ -452,8 +456,9 @@ class LinearAttention:
         ]
         if self.with_final_state:
             results.append(state)
-            inits.append("%state_init")
-            lines.append(f"  %state_init = tensor.empty(%batch) : {state}")
+            inits.append("%initial_state" if self.in_place else "%state_init")
+            if not self.in_place:
+                lines.append(f"  %state_init = tensor.empty(%batch) : {state}")
         lines = [
             f"func.func @{self.NAME}({', '.join(f'%{name}: {kind}' for name, kind in arguments.items())})",
             f"    -> ({', '.join(results)}) {{",

@@ -246,6 +246,49 @@ def test_linear_attention(decay):
     assert (state.double() - exact).norm() <= 1e-2 * exact.norm()
 
 
+@pytest.mark.parametrize("beta", [False, True])
+def test_linear_attention_decode(beta):
+    """Decode steps with the state in place, which a CUDA graph replays if there is a GPU."""
+    generator = torch.Generator(DEVICE).manual_seed(5)
+
+    def normal(*shape):
+        return torch.randn(*shape, generator=generator, device=DEVICE)
+
+    q, k, v = (normal(B, 1, H, D).to(torch.bfloat16) for _ in range(3))
+    k = torch.nn.functional.normalize(k.float(), dim=-1).to(torch.bfloat16)
+    g = torch.nn.functional.logsigmoid(normal(B, 1, H))
+    state, further = normal(B, H, D, D), {"beta": normal(B, 1, H).sigmoid()} if beta else {}
+    exact, exact_rows = state.double(), []
+
+    def step():
+        return attn.torch.linear_attention(q, k, v, g, initial_state=state, inplace_final_state=True, **further)[0]
+
+    def replay():
+        graph.replay()
+        return out.clone()
+
+    if DEVICE == "cuda":
+        step()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            out = step()
+        state.copy_(exact)
+    rows = []
+    for _ in range(3):
+        for tensor in (q, v):
+            tensor.copy_(normal(*tensor.shape))
+        rows.append(replay() if DEVICE == "cuda" else step())
+        exact = exact * g[:, 0].double().exp()[..., None, None]
+        update = v[:, 0].double()
+        if beta:
+            known = torch.einsum("bhkv,bhk->bhv", exact, k[:, 0].double())
+            update = further["beta"][:, 0, :, None].double() * (update - known)
+        exact = exact + k[:, 0, :, :, None].double() * update[..., None, :]
+        exact_rows.append(torch.einsum("bhkv,bhk->bhv", exact, q[:, 0].double())[:, None] / D**0.5)
+    assert (torch.cat(rows, 1).double() - torch.cat(exact_rows, 1)).norm() <= 5e-3 * torch.cat(exact_rows, 1).norm()
+    assert (state.double() - exact).norm() <= 1e-5 * exact.norm()
+
+
 def test_sequences():
     """Packed ones, padded ones and nested tensors, each sequence as if it was alone."""
     bounds = [0, 70, 70, 199, S]

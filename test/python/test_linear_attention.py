@@ -203,6 +203,74 @@ def test_state_continues(decay):
     assert error(state, last.double()) < F32
 
 
+@pytest.mark.parametrize("beta", [False, True])
+@pytest.mark.parametrize("decay", ["", "head", "token", "element"])
+@pytest.mark.parametrize("tokens", [0, 1, 3, 8, 70])
+def test_state_in_place(tokens, decay, beta):
+    given = make(2, tokens, 2, 16, 24, decay, beta, state=True)
+    expected, expected_state = recurrence(**given)
+    state = given["initial_state"]
+    out, final = at.linear_attention(**given, inplace_final_state=True)
+    assert final is state
+    assert error(state, expected_state) <= F32
+    assert tokens == 0 or error(out, expected) <= F32
+
+
+def test_state_in_place_changes_nothing_else():
+    """Only the entries of the call change, and a call that is not in place has the same results."""
+    given = make(2, 5, 2, 16, 16, "token", beta=True, state=True, value_heads=4)
+    pool = torch.randn(3, 4, 16, 16, generator=torch.Generator().manual_seed(3))
+    before = pool.clone()
+    pool[1:] = given["initial_state"]
+    expected, expected_state = at.linear_attention(**given, output_final_state=True)
+    version = pool._version
+    out, final = at.gated_delta_rule(**{**given, "initial_state": pool[1:]}, inplace_final_state=True)
+    assert torch.equal(out, expected) and torch.equal(pool[1:], expected_state) and torch.equal(pool[0], before[0])
+    assert final.data_ptr() == pool[1:].data_ptr() and pool._version > version
+
+
+def test_state_in_place_of_packed_sequences():
+    given = make(1, 12, 2, 16, 16, "token")
+    states = torch.randn(3, 2, 16, 16, generator=torch.Generator().manual_seed(4))
+    cu_seqlens = torch.tensor([0, 5, 5, 12])
+    expected, expected_states = at.linear_attention(
+        **given, initial_state=states.clone(), output_final_state=True, cu_seqlens=cu_seqlens
+    )
+    out, final = at.linear_attention(**given, initial_state=states, cu_seqlens=cu_seqlens, inplace_final_state=True)
+    assert final is states and torch.equal(out, expected) and torch.equal(states, expected_states)
+
+
+def test_state_in_place_without_mask():
+    given = make(1, 7, 2, 16, 16, state=True)
+    expected, expected_state = recurrence(**given, causal=False)
+    out, state = at.linear_attention(**given, causal=False, inplace_final_state=True)
+    assert error(out, expected) <= F32 and error(state, expected_state) <= F32
+
+
+def test_state_in_place_compiled():
+    given = make(2, 1, 2, 16, 16, "token", beta=True, state=True)
+    states = [given.pop("initial_state"), None]
+    states[1] = states[0].clone()
+    outs = [
+        function(**given, initial_state=state, inplace_final_state=True)[0]
+        for function, state in zip((at.linear_attention, torch.compile(at.linear_attention, fullgraph=True)), states)
+    ]
+    assert torch.equal(*outs) and torch.equal(*states)
+
+
+@pytest.mark.parametrize("change, message", [
+    (lambda given: given.update(initial_state=None), "inplace_final_state needs initial_state"),
+    (lambda given: given.update(initial_state=given["initial_state"].bfloat16()), "dtype torch.bfloat16"),
+    (lambda given: given.update(initial_state=given["initial_state"].mT), "contiguous torch.float32"),
+    (lambda given: given["q"].requires_grad_(), "inplace_final_state has no gradients"),
+])  # fmt: skip
+def test_errors_of_state_in_place(change, message):
+    given = make(1, 4, 2, 16, 16, state=True)
+    change(given)
+    with pytest.raises(AttnError, match=message):
+        at.linear_attention(**given, inplace_final_state=True)
+
+
 def gradients(function, given, weights):
     leaves = {name: tensor.detach().clone().requires_grad_() for name, tensor in given.items()}
     out, state = function(**leaves)
@@ -359,6 +427,8 @@ def test_description_errors():
         attn.LinearAttention("f32", 2, 2, 2, 16, decay="row")
     with pytest.raises(AttnError, match="key_heads is 3; it must divide the number of heads, 4"):
         attn.LinearAttention("f32", 4, 3, 4, 16)
+    with pytest.raises(AttnError, match="in_place needs initial_state and with_final_state"):
+        attn.LinearAttention("f32", 2, 2, 2, 16, initial_state=True, in_place=True)
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])

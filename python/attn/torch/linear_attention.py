@@ -2,10 +2,11 @@
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Linear attention: ``linear_attention`` and ``gated_delta_rule``, with the arguments of the package
-flash-linear-attention (fla-core), and the operators ``torch.ops.attn.linear_attention`` and, over several ranks,
-``torch.ops.attn.sharded_linear_attention``.
+flash-linear-attention (fla-core), and the operators ``torch.ops.attn.linear_attention``, with the state in place
+``torch.ops.attn.linear_attention_`` and, over several ranks, ``torch.ops.attn.sharded_linear_attention``.
 """
 
+import dataclasses
 import functools
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -45,6 +46,12 @@ for _name_of_operator, _all_parameters in (
     _library.define(f"{_name_of_operator}({_all_parameters}) -> (Tensor, Tensor)")
     _library.define(f"{_name_of_operator}_backward({_all_parameters}, {_gradients}) -> Tensor[]")
 
+_library.define(
+    "linear_attention_(Tensor query, Tensor key, Tensor value, Tensor? log_decay, Tensor? beta, "
+    "Tensor(a!) initial_state, Tensor? key_lengths, Tensor? sequences, bool causal, float? scale, int chunk, "
+    "str feature, float? normalizer_eps, int? local_block) -> Tensor"
+)
+
 #: The only method of ``context_parallel`` for linear attention: ranks gather states.
 METHOD = "allgather"
 # How many arguments of the operator are tensors, the first ones.
@@ -73,6 +80,12 @@ class _Arguments(NamedTuple):
     local_block: Optional[int]
     #: The name of the group, if tensors are shards of this rank.
     ranks: str = ""
+
+    @classmethod
+    def in_place(cls, *arguments: Any) -> "_Arguments":
+        """The arguments of the operator that replaces the state."""
+        number = cls._fields.index("with_final_state")
+        return cls(*arguments[:number], True, *arguments[number:])
 
     @property
     def tensors(self) -> List[Tensor]:
@@ -208,6 +221,21 @@ def _run(*arguments) -> Tuple[Tensor, Tensor]:
     return out, states[0] if states else out.new_empty(0, dtype=torch.float32)
 
 
+def _run_in_place(*arguments) -> Tensor:
+    """The output; the final state replaces the initial one."""
+    given = _Arguments.in_place(*arguments)
+    name = _name(given, "in place")
+    plan = _plans.get(name)
+    if plan is None:
+        description = dataclasses.replace(_describe(given), in_place=True)
+        function = _find_forward(description, find_target(given.query.device), 0)
+        plan = _remember(name, Binding(function, given.tensors, _layouts(given)[:1]))
+    out = plan(given.tensors)[0]
+    if not given.initial_state.is_inference():
+        torch.autograd.graph.increment_version(given.initial_state)
+    return out
+
+
 def _run_backward(*arguments) -> List[Tensor]:
     """Gradients of the arguments whose numbers ``gradients`` has."""
     *parameters, gradients, dout, dfinal_state = arguments
@@ -280,6 +308,15 @@ for _name_of_operator in ("linear_attention", "sharded_linear_attention"):
     torch.library.register_autograd(
         f"attn::{_name_of_operator}", _backward, setup_context=_setup_context, lib=_library
     )
+
+
+for _device in ("CPU", "CUDA"):
+    _library.impl("linear_attention_", _run_in_place, _device)
+
+
+@torch.library.register_fake("attn::linear_attention_", lib=_library)
+def _(*arguments):
+    return _layouts(_Arguments.in_place(*arguments))[0].make()
 
 
 def _check_shape(name: str, tensor: Tensor, *allowed: Tuple[int, ...]) -> None:
@@ -386,6 +423,19 @@ def _read_lengths(cu_seqlens: Tensor, q: Tensor) -> List[int]:
     return lengths
 
 
+def _check_in_place(state: Optional[Tensor], inputs: Sequence[Optional[Tensor]]) -> None:
+    """Refuses initial states that cannot be replaced by the final ones."""
+    if state is None:
+        raise AttnError("inplace_final_state needs initial_state, which it writes")
+    if state.dtype != torch.float32 or not state.is_contiguous():
+        raise AttnError(
+            f"initial_state has the dtype {state.dtype} and the strides {state.stride()}; inplace_final_state needs "
+            "contiguous torch.float32"
+        )
+    if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in (state, *inputs)):
+        raise AttnError("inplace_final_state has no gradients; call it under torch.no_grad()")
+
+
 def _call(
     q: Tensor,
     k: Tensor,
@@ -397,6 +447,7 @@ def _call(
     ranks: str = "",
     key_lengths: Optional[Tensor] = None,
     sequences: Optional[Tensor] = None,
+    in_place: bool = False,
 ) -> Tuple[Tensor, Tensor]:
     """One call of the operator; heads follow positions."""
     heads = max(q.shape[2], v.shape[2])
@@ -414,7 +465,10 @@ def _call(
         None if tensor is None else tensor.to(torch.int32).contiguous() for tensor in (key_lengths, sequences)
     )
     tensors = (q, k, v, g, beta, initial_state, key_lengths, sequences)
-    if ranks:
+    if in_place:
+        causal, scale, chunk, _, *form = parameters
+        out, state = torch.ops.attn.linear_attention_(*tensors, causal, scale, chunk, *form), initial_state
+    elif ranks:
         out, state = torch.ops.attn.sharded_linear_attention(*tensors, *parameters, ranks)
     else:
         out, state = torch.ops.attn.linear_attention(*tensors, *parameters)
@@ -435,6 +489,7 @@ def attend_linearly(
     causal: bool,
     chunk_size: int,
     form: Form = Form(),
+    inplace_final_state: bool = False,
 ) -> Tuple[Tensor, Optional[Tensor]]:
     """``linear_attention``, of shards of this rank if ``ranks`` is the name of a group."""
     given = {"q": q, "k": k, "v": v, "g": g, "beta": beta, "initial_state": initial_state, "cu_seqlens": cu_seqlens}
@@ -460,10 +515,13 @@ def attend_linearly(
     is_normalized = form.normalizer_eps is not None
     _check(q, k, v, optional, q.shape[0] if lengths is None else len(lengths), is_normalized)
     parameters = (causal, scale, chunk_size, output_final_state, *form[:3])
+    if inplace_final_state:
+        _check_in_place(initial_state, (q, k, v, g, beta))
     if lengths is None:
         sequences = cu_seqlens if is_packed else None
-        out, state = _call(q, k, v, g, beta, initial_state, parameters, ranks, form.key_lengths, sequences)
-        return out, state if output_final_state else None
+        further = (form.key_lengths, sequences, inplace_final_state)
+        out, state = _call(q, k, v, g, beta, initial_state, parameters, ranks, *further)
+        return out, state if output_final_state or inplace_final_state else None
     # Each sequence is a call.
     states = [None] * len(lengths) if initial_state is None else initial_state.split(1)
     rows = [
@@ -471,8 +529,10 @@ def attend_linearly(
         else tensor.split(lengths, dim=1)
         for tensor in (q, k, v, g, beta)
     ]  # fmt: skip
-    results = [_call(*tensors, parameters) for tensors in zip(*rows, states)]
+    results = [_call(*tensors, parameters, in_place=inplace_final_state) for tensors in zip(*rows, states)]
     out = torch.cat([result[0] for result in results], dim=1)
+    if inplace_final_state:
+        return out, initial_state
     return out, torch.cat([result[1] for result in results]) if output_final_state else None
 
 
@@ -568,6 +628,7 @@ def linear_attention(
     key_lengths: Optional[Tensor] = None,
     head_first: bool = False,
     use_qk_l2norm_in_kernel: bool = False,
+    inplace_final_state: bool = False,
 ) -> Tuple[Tensor, Optional[Tensor]]:
     """Linear attention, whose keys and values become a state of fixed size.
 
@@ -589,13 +650,16 @@ def linear_attention(
 
     Returns the output and the state after the last position, or None without ``output_final_state``. Without
     ``causal`` each position sees the last state. ``cu_seqlens`` is read where kernels run, unless there are states,
-    ``block`` or no ``causal``: then each sequence is a call.
+    ``block`` or no ``causal``: then each sequence is a call. With ``inplace_final_state`` the final state replaces the
+    contents of ``initial_state``, a contiguous f32 tensor, which is returned; there are no gradients then. A decode step
+    of one position, or few, reads and writes the state once.
     """
     q, k, scale, name = _prepare(q, k, scale, feature, head_first, use_qk_l2norm_in_kernel)
     form = Form(name, eps if normalize else None, block, key_lengths)
     return attend_linearly(
-        "", q, k, v, g, beta, scale, initial_state, output_final_state, cu_seqlens, causal, chunk_size, form
-    )
+        "", q, k, v, g, beta, scale, initial_state, output_final_state, cu_seqlens, causal, chunk_size, form,
+        inplace_final_state,
+    )  # fmt: skip
 
 
 def check_delta_rule(beta: Optional[Tensor]) -> None:
@@ -621,6 +685,7 @@ def gated_delta_rule(
     key_lengths: Optional[Tensor] = None,
     head_first: bool = False,
     use_qk_l2norm_in_kernel: bool = False,
+    inplace_final_state: bool = False,
 ) -> Tuple[Tensor, Optional[Tensor]]:
     """Gated DeltaNet (``g`` of ``[batch, positions, heads]``), Kimi delta attention (``g`` also has the key head dim)
     and DeltaNet (``g`` is None): ``linear_attention`` with ``beta``. ``chunk_gated_delta_rule``, ``chunk_kda`` and
@@ -630,4 +695,5 @@ def gated_delta_rule(
     return linear_attention(
         q, k, v, g, beta, scale, initial_state, output_final_state, cu_seqlens, chunk_size=chunk_size, feature=feature,
         block=block, key_lengths=key_lengths, head_first=head_first, use_qk_l2norm_in_kernel=use_qk_l2norm_in_kernel,
+        inplace_final_state=inplace_final_state,
     )  # fmt: skip
