@@ -54,6 +54,10 @@ class Variant:
     chunk: Optional[int] = None
     # Positions before heads in memory.
     merged: bool = False
+    # A static number of tokens; few of them have a kernel of their own.
+    tokens: Optional[int] = None
+    # The final state replaces the initial one.
+    in_place: bool = False
     # Of `attn.linear_attention_grad` instead.
     gradient: bool = False
     # Without the gradient of log-decays.
@@ -78,6 +82,7 @@ class Variant:
         parts += [f"hk{self.key_heads}"] * bool(self.key_heads) + [f"hv{self.value_heads}"] * bool(self.value_heads)
         parts += ["full"] * (not self.causal) + ["stateless"] * (not self.state) + ["merged"] * self.merged
         parts += ["grad"] * self.gradient + ["constant"] * self.constant_decay
+        parts += [f"t{self.tokens}"] * (self.tokens is not None) + ["inplace"] * self.in_place
         parts += [f"scale{self.scale}"] * (self.scale is not None) + [f"chunk{self.chunk}"] * (self.chunk is not None)
         return "_".join(parts)
 
@@ -88,10 +93,14 @@ class Variant:
         if self.gradient:
             return self._gradient_mlir()
         heads = (self.heads, self.key_heads or self.heads, self.value_heads or self.heads)
-        return LinearAttention(
+        text = LinearAttention(
             self.dtype, *heads, self.key_dim, self.value_dim, self.decay, self.beta,
-            initial_state=self.state, with_final_state=self.state, causal=self.causal, scale=self.scale, chunk=self.chunk,
+            initial_state=self.state, with_final_state=self.state, in_place=self.in_place, causal=self.causal,
+            scale=self.scale, chunk=self.chunk,
         ).mlir()  # fmt: skip
+        if self.tokens is None:
+            return text
+        return text.replace("x?x", f"x{self.tokens}x").replace("(%batch, %tokens)", "(%batch)")
 
     def _gradient_mlir(self):
         key, value = (f"tensor<?x{self.heads}x?x{dim}x{self.dtype}>" for dim in (self.key_dim, self.value_dim))
@@ -148,6 +157,29 @@ VARIANTS = [
     Variant(key_dim=128, value_dim=128, causal=False),
     Variant(causal=False, state=False, scale=1.0),
     Variant(scale=-0.5),
+    Variant(heads=1, key_dim=128, value_dim=128, decay="token", in_place=True),
+    Variant(causal=False, in_place=True),
+    Variant(decay="head", beta=True, in_place=True),
+    Variant(decay="element", dtype="f16", key_dim=128, value_dim=128, in_place=True),
+    Variant(tokens=1, in_place=True),
+    Variant(tokens=1, state=False, key_dim=128, value_dim=128, merged=True),
+    Variant(tokens=1, dtype="f16", decay="head", key_dim=128, value_dim=128, in_place=True),
+    Variant(tokens=1, decay="token", key_dim=72, value_dim=40, in_place=True, scale=-0.5),
+    Variant(tokens=1, decay="element", key_dim=40, value_dim=72, in_place=True),
+    Variant(tokens=1, decay="element", heads=16, key_dim=128, value_dim=128, in_place=True, merged=True),
+    Variant(tokens=1, beta=True, key_dim=128, value_dim=128, in_place=True),
+    Variant(tokens=1, beta=True, decay="token", heads=16, key_dim=128, value_dim=128, in_place=True, merged=True),
+    Variant(tokens=1, beta=True, decay="element", key_dim=128, value_dim=128, in_place=True),
+    Variant(tokens=1, beta=True, decay="element", key_dim=256, value_dim=256),
+    Variant(tokens=1, beta=True, decay="token", heads=6, key_heads=3, value_heads=2, in_place=True),
+    Variant(tokens=1, key_dim=8, value_dim=8, causal=False),
+    Variant(tokens=3, dtype="f16", beta=True, decay="head", key_dim=72, value_dim=40, in_place=True),
+    Variant(tokens=3, key_dim=64, value_dim=128, causal=False, in_place=True),
+    Variant(tokens=3, decay="token", heads=6, key_heads=3, value_heads=2),
+    Variant(tokens=8, decay="token", key_dim=128, value_dim=128, in_place=True),
+    Variant(tokens=8, beta=True, key_dim=16, value_dim=8, state=False),
+    Variant(tokens=8, beta=True, decay="element", key_dim=128, value_dim=128, in_place=True, merged=True),
+    Variant(tokens=8, beta=True, decay="element", dtype="f16", key_dim=256, value_dim=256, in_place=True),
     Variant(gradient=True),
     Variant(gradient=True, state=False, heads=1, key_dim=128, value_dim=128),
     Variant(gradient=True, dtype="f16", decay="token", key_dim=128, value_dim=128, merged=True),
@@ -208,6 +240,8 @@ VARIANTS = [
 
 SHAPES = [(1, 1), (2, 63), (1, 64), (3, 65), (2, 333), (1, 0), (0, 5), (1, 2048)]
 LONG_SHAPES = [(1, 40000)]
+# Batch entries where the number of tokens is static.
+STATIC_BATCHES = [1, 3, 64, 0]
 # With 16 heads of the delta rule, three batch entries do not have narrow tiles.
 GRADIENT_SHAPES = [(1, 1), (2, 64), (1, 65), (2, 333), (3, 130), (1, 0), (0, 5), (1, 1500)]
 # Log-decays of all tokens, or of some tokens between ones that forget little.
@@ -342,11 +376,20 @@ def find_error(torch, actual, expected, magnitudes, roundings, subnormal=0.0):
     return max(of_elements, of_norms)
 
 
+def call_function(torch, function, variant, inputs, outputs):
+    """Calls a function with its state in place, or not."""
+    arguments = dict(inputs)
+    if variant.in_place:
+        arguments["initial_state"] = outputs[1].copy_(inputs["initial_state"])
+        outputs = outputs[:1]
+    function.bind(*arguments.values(), *outputs, stream=torch.cuda.current_stream().cuda_stream)()
+
+
 def run_case(torch, function, variant, batch, tokens, value=None, beta=None):
     """A message if something is wrong."""
     inputs = make_inputs(torch, variant, batch, tokens, value, beta)
     outputs = make_outputs(torch, variant, inputs)
-    function.bind(*inputs.values(), *outputs, stream=torch.cuda.current_stream().cuda_stream)()
+    call_function(torch, function, variant, inputs, outputs)
     torch.cuda.synchronize()
     (out, out_sums), (state, state_sums) = compute_reference(torch, variant, inputs)
     unit, steps = ROUNDING[variant.dtype], tokens * 2.0**-24
@@ -446,8 +489,7 @@ def run_continued(torch, function, variant, lengths):
         for name in {"log_decay", "beta"} & set(part):
             part[name] = part[name].contiguous()
         after = torch.full_like(state, math.nan)
-        function.bind(*part.values(), cut("out", outputs[0]), after,
-                      stream=torch.cuda.current_stream().cuda_stream)()  # fmt: skip
+        call_function(torch, function, variant, part, [cut("out", outputs[0]), after])
         state, first = after, first + length
     torch.cuda.synchronize()
     (out, sums), (last, last_sums) = compute_reference(torch, variant, inputs)
@@ -459,23 +501,21 @@ def run_continued(torch, function, variant, lengths):
 
 def run_same(torch, function, variant):
     """Two calls give the same bits."""
-    inputs = make_inputs(torch, variant, 2, 500)
+    inputs = make_inputs(torch, variant, 2, variant.tokens or 500)
     results = []
     for _ in range(2):
         outputs = make_outputs(torch, variant, inputs)
-        function.bind(*inputs.values(), *outputs, stream=torch.cuda.current_stream().cuda_stream)()
+        call_function(torch, function, variant, inputs, outputs)
         torch.cuda.synchronize()
         results.append(outputs)
     return None if all(map(torch.equal, *results)) else "two calls give different results"
 
 
-def run_bad(torch, function, variant, runtime, value):
+def run_bad(torch, function, variant, runtime, value, tokens=70):
     """A positive log-decay is reported by the next call."""
-    inputs = make_inputs(torch, variant, 1, 70)
+    inputs = make_inputs(torch, variant, 1, tokens)
     inputs["log_decay"].view(-1)[-1] = value
-    outputs = make_outputs(torch, variant, inputs)
-    run = function.bind(*inputs.values(), *outputs, stream=torch.cuda.current_stream().cuda_stream)
-    run()
+    call_function(torch, function, variant, inputs, make_outputs(torch, variant, inputs))
     torch.cuda.synchronize()
     if runtime.attnrtTakeFault(1) != 1 or runtime.attnrtTakeFault(1) != 0:
         return "not reported once"
@@ -488,10 +528,10 @@ def make_cases(torch, options, variants):
         function = load(options, variant.name, "linear_attention")
         run = run_gradient if variant.gradient else run_case
         if options.sanitizer_subset:
-            yield f"{variant}", partial(run, torch, function, variant, 2, 150)
+            yield f"{variant}", partial(run, torch, function, variant, 2, variant.tokens or 150)
             continue
         for beta in BETAS if variant.beta else ():
-            yield f"{variant} beta {beta}", partial(run, torch, function, variant, 2, 200, None, beta)
+            yield f"{variant} beta {beta}", partial(run, torch, function, variant, 2, variant.tokens or 200, None, beta)
         if variant.gradient:
             for batch, tokens in GRADIENT_SHAPES:
                 yield f"{variant} {batch}x{tokens}", partial(run, torch, function, variant, batch, tokens)
@@ -499,18 +539,22 @@ def make_cases(torch, options, variants):
                 yield f"{variant} {value}", partial(run, torch, function, variant, 1, 200, value)
             continue
         shapes = SHAPES + (LONG_SHAPES if variant.heads == 1 else [])
+        if variant.tokens:
+            shapes = [(batch, variant.tokens) for batch in STATIC_BATCHES]
         for batch, tokens in shapes:
             yield f"{variant} {batch}x{tokens}", partial(run_case, torch, function, variant, batch, tokens)
         yield f"{variant} same", partial(run_same, torch, function, variant)
         if variant.state and variant.causal:
-            lengths = [1, 63, 200, 64, 130]
+            lengths = [variant.tokens] * 5 if variant.tokens else [1, 63, 200, 3, 8, 64, 130]
             yield f"{variant} continued", partial(run_continued, torch, function, variant, lengths)
         if not variant.decay:
             continue
         for value in EXTREME:
-            yield f"{variant} {value}", partial(run_case, torch, function, variant, 1, 300, value)
+            yield f"{variant} {value}", partial(run_case, torch, function, variant, 1, variant.tokens or 300, value)
         for value in (1e-6, math.inf, math.nan):
-            yield f"{variant} bad {value}", partial(run_bad, torch, function, variant, runtime, value)
+            for tokens in (variant.tokens,) if variant.tokens else (70, 5):
+                yield (f"{variant} bad {value} {tokens}",
+                       partial(run_bad, torch, function, variant, runtime, value, tokens))  # fmt: skip
 
 
 if __name__ == "__main__":
