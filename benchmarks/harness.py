@@ -16,6 +16,7 @@ Peers are plug-ins: a peer is timed if its module can be imported and if it supp
 
 import argparse
 import datetime
+import functools
 import importlib.util
 import inspect
 import json
@@ -578,6 +579,13 @@ def median_ms(torch, fn, repeats, warmup=3, sleep=1_000_000):
         fn()
     synchronize(torch)
     return median([time_once(torch, fn, sleep=sleep) for _ in range(repeats)])
+
+
+def measure_copy(torch, repeats, size=2**30):
+    """Terabytes per second of a copy of `size` bytes, which are read, and written."""
+    source = torch.zeros(size // 4, device=DEVICE)
+    copy = torch.empty_like(source)
+    return 2 * size / median_ms(torch, functools.partial(copy.copy_, source), repeats) / 1e9
 
 
 def time_in_turn(torch, runs, repeats, rounds=2, choose=min, **options):

@@ -7,7 +7,7 @@
 #
 # ===----------------------------------------------------------------------===#
 """Times causal linear attention without decay, with a decay of each head, token or key element, and with the delta rule
-(without decay, with one of each token or key element), and the gradients of each, next to fla-core.
+(without decay, with one of each token or key element), the gradients of each, and decode steps, next to fla-core.
 
     linear_attention.py --compile build/bin/attn-compile --artifacts DIR
     linear_attention.py --artifacts DIR --runtime libattn_runtime.so --out benchmarks/results/linear.jsonl
@@ -16,8 +16,12 @@ There are 16 heads of a head dim, and batch entries of 32k tokens together; or o
 come before heads in memory, as fla-core has them. fla-core (kernels of Triton) is timed if it can be imported.
 Gradients are those of all inputs but decays of heads, by a call of a backward function, which computes states again in
 both.
+
+A decode step has one token of each batch entry. It reads and writes the states of 16 heads, in place; fla-core writes
+new ones. A call is one step of several layers, so many that their states exceed the L2 cache.
 """
 
+import functools
 import math
 import os
 import sys
@@ -30,6 +34,9 @@ DIMS = (64, 128)
 # Linear attention, with decays; DeltaNet, gated DeltaNet and Kimi delta attention.
 KINDS = ("plain", "head", "token", "element", "delta", "gated", "kimi")
 MODES = ("fwd", "bwd")
+# Heads and batch entries of decode steps, and the bytes that states of the layers exceed, with at most so many layers.
+DECODE_CASES = ((16, 1), (16, 16), (16, 64))
+LAYER_BYTES, MAX_LAYERS = 2**29, 64
 # Heads, batch entries and length.
 CASES = ((16, 8, 4096), (16, 4, 8192), (16, 1, 32768), (16, 1, 65536), (16, 1, 131072), (1, 1, 262144))
 # Relative error of rows that is allowed.
@@ -78,12 +85,16 @@ def module(heads, dim, kind, mode):
 
     if mode == "bwd":
         return make_gradient(heads, dim, kind)
-    return LinearAttention("bf16", heads, heads, heads, dim, decay=get_decay(kind), beta=has_beta(kind)).mlir()
+    states = {name: mode == "decode" for name in ("initial_state", "with_final_state", "in_place")}
+    return LinearAttention(
+        "bf16", heads, heads, heads, dim, decay=get_decay(kind), beta=has_beta(kind), **states
+    ).mlir()  # fmt: skip
 
 
 def make_modules():
-    return {f"{kind}_{mode}_h{heads}_d{dim}": module(heads, dim, kind, mode) for mode in MODES
-            for heads in sorted({case[0] for case in CASES}) for dim in DIMS for kind in KINDS}  # fmt: skip
+    modes = [(mode, case[0]) for mode in MODES for case in CASES] + [("decode", case[0]) for case in DECODE_CASES]
+    return {f"{kind}_{mode}_h{heads}_d{dim}": module(heads, dim, kind, mode) for mode, heads in dict.fromkeys(modes)
+            for dim in DIMS for kind in KINDS}  # fmt: skip
 
 
 def make_inputs(torch, batch, length, heads, dim, kind):
@@ -171,6 +182,88 @@ def import_fla(kind):
     }[kind]
 
 
+def import_fla_decode(kind):
+    """A function of fla-core of one step, from queries, keys, values, log-decays, betas and a state, or None."""
+    try:
+        from fla.ops.delta_rule import fused_recurrent_delta_rule
+        from fla.ops.gated_delta_rule import fused_recurrent_gated_delta_rule
+        from fla.ops.gla import fused_recurrent_gla
+        from fla.ops.kda import fused_recurrent_kda
+        from fla.ops.linear_attn import fused_recurrent_linear_attn
+        from fla.ops.simple_gla import fused_recurrent_simple_gla
+    except ImportError as error:
+        print(f"peer fla is left out: {error}", file=sys.stderr)
+        return None
+    function, names = {
+        "plain": (fused_recurrent_linear_attn, {}),
+        "head": (fused_recurrent_simple_gla, {"log_decay": "g_gamma"}),
+        "token": (fused_recurrent_simple_gla, {"log_decay": "g"}),
+        "element": (fused_recurrent_gla, {"log_decay": "gk"}),
+        "delta": (fused_recurrent_delta_rule, {}),
+        "gated": (fused_recurrent_gated_delta_rule, {"log_decay": "g"}),
+        "kimi": (fused_recurrent_kda, {"log_decay": "g"}),
+    }[kind]
+    names = {"query": "q", "key": "k", "value": "v", **names}
+
+    def step(inputs, state):
+        named = {names.get(name, name): tensor for name, tensor in inputs.items()}
+        return function(**named, initial_state=state, output_final_state=True)
+
+    return step
+
+
+def compute_step(torch, inputs, state):
+    """The output and the final state of one token in float64."""
+    q, k, v = (inputs[name][:, 0].double() for name in ("query", "key", "value"))
+    state = state.double()
+    if "log_decay" in inputs:
+        decay = inputs["log_decay"].double().exp()
+        decay = decay.expand(len(q), -1) if decay.dim() == 1 else decay[:, 0]
+        state = state * decay.reshape(*q.shape[:2], -1, 1)
+    if "beta" in inputs:
+        v = inputs["beta"][:, 0, :, None].double() * (v - torch.einsum("bhkv,bhk->bhv", state, k))
+    state = state + k[..., None] * v[..., None, :]
+    return torch.einsum("bhkv,bhk->bhv", state, q)[:, None] / math.sqrt(q.shape[-1]), state
+
+
+def measure_decode(torch, options, function, inputs, kind):
+    """Milliseconds of a step by Attn and by fla-core, the error of Attn, and the bytes of all states of a layer."""
+    batch, _, heads, dim = inputs["query"].shape
+    size = 4 * batch * heads * dim * dim
+    layers = min(MAX_LAYERS, math.ceil(LAYER_BYTES / size))
+    states = [torch.randn(batch, heads, dim, dim, device=harness.DEVICE) for _ in range(layers)]
+    before = states[0].clone()
+    calls = []
+    for state in states:
+        run, filled = prepare_attn(torch, function, inputs, "decode", inputs["value"], state)
+        calls.append((run, filled))
+
+    def run_all():
+        for run, _ in calls:
+            run()
+
+    run_all()
+    harness.synchronize(torch)
+    expected = compute_step(torch, inputs, before)
+    actual = calls[0][1][0].double(), states[0].double()
+    error = max(find_error(torch, *pair) for pair in zip(actual, expected))
+    runs = {"attn": run_all}
+    step = import_fla_decode(kind) if options.peers != "none" else None
+    if step:
+        def run_fla():
+            for state in states:
+                step(inputs, state)
+
+        try:
+            run_fla()
+            runs["fla"] = run_fla
+        except Exception as problem:  # Peers are not ours: whatever is wrong with one is reported.
+            print(f"peer fla failed: {(str(problem).splitlines() or [type(problem).__name__])[0]}", file=sys.stderr)
+    # Launches of all layers are queued before the clock starts.
+    times = harness.time_in_turn(torch, runs, options.repeats, options.rounds, harness.median, sleep=20_000_000)
+    return {op: ms / layers for op, ms in times.items()}, error, size
+
+
 def prepare_fla(torch, inputs, kind, mode, dout):
     """A call of fla-core, or None where it is missing."""
     function = import_fla(kind)
@@ -181,15 +274,16 @@ def prepare_fla(torch, inputs, kind, mode, dout):
     return lambda: torch.autograd.grad(out, wanted, dout, retain_graph=True)
 
 
-def prepare_attn(torch, function, inputs, mode, dout):
-    """A call of Attn, and the tensors that it fills."""
+def prepare_attn(torch, function, inputs, mode, dout, state=None):
+    """A call of Attn, and the tensors that it fills; `state` is updated in place."""
     def order(tensor):
         return tensor.transpose(1, 2) if tensor.dim() == 4 else tensor
 
     arguments = {name: tensor.transpose(1, 2).contiguous() if tensor.dim() == 3 else order(tensor)
                  for name, tensor in inputs.items()}  # fmt: skip
-    if mode == "fwd":
+    if mode != "bwd":
         filled = [torch.full_like(dout, math.nan)]
+        arguments.update({} if state is None else {"initial_state": state})
     else:
         filled = [torch.full_like(tensor, math.nan) for tensor in inputs.values()][:3]
         filled += [torch.full_like(inputs[name] if tensor.dim() == 4 else tensor, math.nan)
@@ -250,6 +344,40 @@ def make_cases(options):
                         yield name, heads, batch, length, dim, kind, mode
 
 
+def make_decode_cases(options):
+    for heads, batch in DECODE_CASES:
+        for dim in DIMS:
+            for kind in KINDS:
+                name = f"{kind}_decode_h{heads}_d{dim}"
+                if options.only in name and not options.lengths:
+                    yield name, heads, batch, dim, kind
+
+
+def run_decode(torch, options, rows, artifacts):
+    """Adds rows of decode steps; gives how many times faster Attn is than fla-core."""
+    ratios, find_copied = [], functools.lru_cache(harness.measure_copy)
+    for name, heads, batch, dim, kind in make_decode_cases(options):
+        copied = find_copied(torch, options.repeats, LAYER_BYTES) * 1e3
+        inputs = make_inputs(torch, batch, 1, heads, dim, kind)
+        function = artifacts.load(name)["linear_attention"]
+        times, error, size = measure_decode(torch, options, function, inputs, kind)
+        if not error <= MAX_ERROR:
+            sys.exit(f"error: {name} of {batch} entries has an error of {error:.2e}")
+        line = f"{name:18s} {batch:3d} entries"
+        for op, ms in times.items():
+            # States are read and written once.
+            rate = 2 * size / ms / 1e6
+            own = {"error": error} if op == "attn" else {}
+            rows.add(artifacts.commit_of(name), op=op, mode="decode", B=batch, H=heads, S=1, D=dim, decay=kind, ms=ms,
+                     gbytes=rate, copy_gbytes=copied, **own)  # fmt: skip
+            line += f"  {op} {ms * 1e3:7.2f} us {rate:5.0f} GB/s ({rate / copied:.0%} of a copy)"
+        if "fla" in times:
+            ratios.append(times["fla"] / times["attn"])
+            line += f"  {ratios[-1]:.2f}x"
+        print(f"{line}  error {error:.1e}", flush=True)
+    return ratios
+
+
 def main():
     options = make_parser().parse_args()
     if options.compile:
@@ -280,6 +408,7 @@ def main():
             ratios.append(times["fla"] / times["attn"])
             line += f"  {ratios[-1]:.2f}x"
         print(line + (f"  error {error:.1e}" if error is not None else ""), flush=True)
+    ratios += run_decode(torch, options, rows, artifacts)
     if ratios:
         harness.print_means({"fla": ratios})
     return 0

@@ -18,7 +18,6 @@ torch in float64.
 
 import os
 import sys
-from functools import partial
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
@@ -124,13 +123,6 @@ def measure(torch, options, artifacts, name, layout, parts):
     return harness.median_ms(torch, call, options.repeats), moved, error
 
 
-def measure_copy(torch, repeats):
-    """Terabytes per second of a copy, whose bytes are read, and written."""
-    source = torch.zeros(COPIED_BYTES // 4, device=harness.DEVICE)
-    copy = torch.empty_like(source)
-    return 2 * COPIED_BYTES / harness.median_ms(torch, partial(copy.copy_, source), repeats) / 1e9
-
-
 def main():
     parser = harness.make_parser(__doc__, "repeats", "only", "target", repeats=9)
     parser.add_argument("--schedule", default="", help="schedule of all merges, in the place of the chosen one")
@@ -144,7 +136,7 @@ def main():
 
     torch.manual_seed(0)
     rows, artifacts = harness.Rows(options, harness.describe_device(torch), suite="merge"), harness.Artifacts(options)
-    copied = measure_copy(torch, options.repeats)
+    copied = harness.measure_copy(torch, options.repeats, COPIED_BYTES)
     print(f"copy: {copied:.2f} TB/s")
     for mode in ("fwd", "bwd"):
         for layout in LAYOUTS:

@@ -549,7 +549,7 @@ LINEAR_KINDS = {
     "gated": "delta rule, a decay of each token",
     "kimi": "delta rule, a decay of each key element",
 }
-LINEAR_MODES = {"fwd": "Forward", "bwd": "Gradients"}
+LINEAR_MODES = {"fwd": "Forward", "bwd": "Gradients", "decode": "Decode steps"}
 LINEAR_PEERS = {"fla": "fla-core"}
 
 
@@ -587,7 +587,8 @@ def linear_table(cases):
         *fill(
             "Causal, bf16, by `benchmarks/linear_attention.py`, batch x length tokens. Milliseconds, and the bytes "
             "of queries, keys, values and outputs, and of their gradients, over the time; in brackets how many times "
-            "faster Attn is than fla-core."
+            "faster Attn is than fla-core. Decode steps have one token a batch entry, and their bytes are the states, "
+            "read and written once; in brackets relative to the rate of a copy of memory."
         ),
     ]
     for (device, mode, heads), group in group_by(cases.items(), lambda item: item[0][:3]).items():
@@ -598,10 +599,14 @@ def linear_table(cases):
         ):
             ours, peer = rows[OURS], rows.get("fla")
             same_run = peer and get_run(peer) == get_run(ours)
-            theirs = f"{peer['ms']:.3f} ({peer['ms'] / ours['ms']:.2f}x)" if same_run else ""
+            digits = 4 if mode == "decode" else 3
+            theirs = f"{peer['ms']:.{digits}f} ({peer['ms'] / ours['ms']:.2f}x)" if same_run else ""
+            rate = f"{ours['gbytes']:.0f} GB/s"
+            if "copy_gbytes" in ours:
+                rate += f" ({ours['gbytes'] / ours['copy_gbytes']:.0%})"
             table.append(
-                [LINEAR_KINDS[kind], str(dim), f"{batch} x {length}", f"{ours['ms']:.3f}", f"{ours['gbytes']:.0f} GB/s",
-                 theirs, ours.get("date", "")]
+                [LINEAR_KINDS[kind], str(dim), f"{batch} x {length}", f"{ours['ms']:.{digits}f}", rate, theirs,
+                 ours.get("date", "")]
             )  # fmt: skip
         header = ["kind", "head dim", "tokens", "Attn", "rate", "fla-core", "date"]
         title = f"{LINEAR_MODES[mode]}, {heads} head{'s' * (heads != 1)}, {device}:"

@@ -32,7 +32,7 @@ BENCHMARKS = {
     "gemm.py": (["--schedule=wide=#attn_tile.matmul_sequential<row_tile = 16, column_tile = 32, depth_tile = 64>"],
                 {"nt", "nn_bias", "nn_wide"}),
     "head_maps.py": ([], {"map_full", "unchecked_causal", "groups_causal"}),
-    "linear_attention.py": ([], {"plain_fwd_h16_d128", "gated_bwd_h1_d64"}),
+    "linear_attention.py": ([], {"plain_fwd_h16_d128", "gated_bwd_h1_d64", "kimi_decode_h16_d128"}),
     "merge.py": ([], {"fwd_bf16_d128_p2", "bwd_f32_d128_p8"}),
     "recompute.py": ([], {"blocks_1000", "blocks_20"}),
     "schedules.py": (["--suite=sm_80"], {"h16_16_d128_128_bf16_causal.chosen", "h8_8_d256_256_bf16_full.128_32_2_8"}),
@@ -290,12 +290,22 @@ def test_head_maps(measure, monkeypatch, capsys):
 def test_linear_attention(measure, capsys):
     cases = (2, 1, 70), (1, 2, 20)
     common = ["--rounds=1", "--repeats=1", "--peers=none"]
-    code, rows = measure("linear_attention", *common, CASES=cases, DIMS=(16,))
+    small = dict(CASES=cases, DECODE_CASES=(), DIMS=(16,))
+    code, rows = measure("linear_attention", *common, **small)
     assert code == 0 and [(row["H"], row["S"], row["decay"], row["mode"]) for row in rows] == [
         (heads, length, decay, mode) for heads, _, length in cases
         for decay in ("plain", "head", "token", "element", "delta", "gated", "kimi") for mode in ("fwd", "bwd")]
-    code, more = measure("linear_attention", *common, "--lengths=20", "--only=head_fwd", CASES=cases, DIMS=(16,))
+    code, more = measure("linear_attention", *common, "--lengths=20", "--only=head_fwd", **small)
     assert code == 0 and [(row["S"], row["decay"]) for row in more[len(rows):]] == [(20, "head")]
+
+
+def test_linear_attention_decode(measure, capsys):
+    sizes = dict(CASES=(), DECODE_CASES=((2, 1), (2, 3)), DIMS=(16,), LAYER_BYTES=2**13)
+    code, rows = measure("linear_attention", "--rounds=1", "--repeats=1", "--peers=none", **sizes)
+    assert code == 0 and [(row["H"], row["B"], row["decay"], row["mode"]) for row in rows] == [
+        (2, batch, decay, "decode") for batch in (1, 3)
+        for decay in ("plain", "head", "token", "element", "delta", "gated", "kimi")]
+    assert all(row["copy_gbytes"] > 0 and row["error"] < 1e-2 for row in rows)
 
 
 def test_merge(measure, capsys):

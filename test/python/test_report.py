@@ -352,6 +352,7 @@ def test_linear(project):
     common = {"suite": "linear", "device": "GPU", "date": "2026-01-02", "commit": "0123456", "S": 64, "D": 8}
     token = {**common, "mode": "fwd", "decay": "token", "B": 2, "H": 4}
     alone = {**common, "mode": "bwd", "decay": "gated", "B": 1, "H": 1}
+    step = {**common, "mode": "decode", "decay": "plain", "B": 64, "H": 4, "S": 1}
     rows = [
         {**token, "op": "attn", "ms": 99.0, "gbytes": 1.0},
         {**token, "op": "attn", "ms": 0.1, "gbytes": 2000.0},
@@ -359,6 +360,8 @@ def test_linear(project):
         # A peer of another run is not compared.
         {**alone, "op": "attn", "ms": 0.5, "gbytes": 100.0},
         {**alone, "op": "fla", "ms": 0.777, "gbytes": 80.0, "date": "2026-01-01"},
+        {**step, "op": "attn", "ms": 0.0351, "gbytes": 3800.0, "copy_gbytes": 4000.0},
+        {**step, "op": "fla", "ms": 0.0702, "gbytes": 1900.0, "copy_gbytes": 4000.0},
         # Attn was not measured.
         {**common, "mode": "fwd", "decay": "plain", "B": 1, "H": 4, "op": "fla", "ms": 0.888, "gbytes": 80.0},
     ]
@@ -370,11 +373,13 @@ def test_linear(project):
     assert "| a decay of each token | 8 | 2 x 64 | 0.100 | 2000 GB/s | 0.250 (2.50x) | 2026-01-02 |" in page
     assert "Gradients, 1 head, GPU:" in page
     assert "| delta rule, a decay of each token | 8 | 1 x 64 | 0.500 | 100 GB/s |  | 2026-01-02 |" in page
+    assert "| no decay | 8 | 64 x 1 | 0.0351 | 3800 GB/s (95%) | 0.0702 (2.00x) | 2026-01-02 |" in page
+    assert "| Linear attention, decode steps, GPU | 1 | fla-core | 2.00 | 2.00 | 2.00 |" in page
     assert "| Linear attention with decays, forward, GPU | 1 | fla-core | 2.50 | 2.50 | 2.50 |" in page
 
 
 @pytest.mark.parametrize("change, message", [({"gbytes": 0}, "'gbytes' must be positive"),
-                                             ({"mode": "decode"}, r"'mode' must be one of fwd, bwd \(was 'decode'\)"),
+                                             ({"mode": "train"}, r"'mode' must be one of fwd, .* \(was 'train'\)"),
                                              ({"decay": "none"}, r"'decay' must be one of plain, .* \(was 'none'\)")])  # fmt: skip
 def test_bad_linear_rows(project, capsys, change, message):
     write(project, [row("attn", 1.0)])
