@@ -27,6 +27,7 @@
 #include "Targets.h"
 #include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
 #include "attn/Target/LoweredMemRef.h"
+#include "attn/Target/MmaSync.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/IR/Matchers.h"
@@ -803,105 +804,7 @@ struct Accumulator {
     return registers[row * columns / 4 + columnBlock * 2 + i % 2];
   }
 };
-
-/// The block of an accumulator that an MMA adds to.
-using AccumulatorBlock = std::array<Value, 4>;
-
-/// The registers of an operand of one MMA. Elements that are split into two
-/// multiplicands have the smaller ones in `low`.
-struct Fragment {
-  SmallVector<Value, 4> high, low;
-};
 } // namespace
-
-/// Rounds f32 values, given as words or as floats, to multiplicands of `mma`.
-static Fragment makeFragment(OpBuilder &builder, Location loc,
-                             attn_tile::MmaAttrInterface mma,
-                             ValueRange values) {
-  Fragment fragment;
-  if (!mma.getElementType().isF32()) {
-    fragment.high.assign(values.begin(), values.end());
-    return fragment;
-  }
-  Type f32 = builder.getF32Type(), i32 = builder.getI32Type();
-  auto cast = [&](Type type, Value value) -> Value {
-    if (value.getType() == type)
-      return value;
-    return LLVM::BitcastOp::create(builder, loc, type, value);
-  };
-  // MMAs ignore the lower 13 bits. A third to two thirds of the upper part's
-  // last bit are added before, which rounds with an error of at most two thirds
-  // of that bit, keeps tf32 values, infinities and NaN, and is one instruction;
-  // cvt.rna.tf32 is two.
-  constexpr float roundingFactor = 1.0f + 0x1.5555p-12f;
-  auto round = [&](Value value) -> Value {
-    Value factor = arith::ConstantFloatOp::create(
-        builder, loc, builder.getF32Type(), APFloat(roundingFactor));
-    return cast(i32,
-                arith::MulFOp::create(builder, loc, cast(f32, value), factor));
-  };
-  for (Value value : values) {
-    if (mma.getNumTerms() == 1) {
-      fragment.high.push_back(round(value));
-      continue;
-    }
-    // The bits of a tf32 value; rounding instead could overflow. The rest is
-    // exact before it is rounded.
-    constexpr int32_t tf32Bits = ~0x1fff;
-    Value high = arith::AndIOp::create(builder, loc, cast(i32, value),
-                                       ptx::constant(builder, loc, tf32Bits));
-    Value low =
-        arith::SubFOp::create(builder, loc, cast(f32, value), cast(f32, high));
-    fragment.high.push_back(high);
-    fragment.low.push_back(round(low));
-  }
-  return fragment;
-}
-
-/// One MMA, which adds to `block`.
-static void emitMma(OpBuilder &builder, Location loc,
-                    attn_tile::MmaAttrInterface mma, ValueRange lhs,
-                    ValueRange rhs, AccumulatorBlock &block) {
-  // Pairs of bf16 and tf32 values are passed as words, pairs of f16 as vectors.
-  Type multiplicand = mma.getMultiplicandType();
-  Type wordType = builder.getI32Type();
-  if (multiplicand.isF16())
-    wordType = VectorType::get(2, multiplicand);
-  auto cast = [&](ValueRange words) {
-    return llvm::map_to_vector<4>(words, [&](Value word) -> Value {
-      if (word.getType() == wordType)
-        return word;
-      return LLVM::BitcastOp::create(builder, loc, wordType, word);
-    });
-  };
-  Type f32 = builder.getF32Type();
-  auto type = LLVM::LLVMStructType::getLiteral(builder.getContext(),
-                                               {f32, f32, f32, f32});
-  NVVM::MMATypes kind = multiplicand.isBF16()  ? NVVM::MMATypes::bf16
-                        : multiplicand.isF16() ? NVVM::MMATypes::f16
-                                               : NVVM::MMATypes::tf32;
-  Value result = NVVM::MmaOp::create(
-      builder, loc, type, cast(lhs), cast(rhs), ValueRange(block),
-      ArrayRef<int64_t>{mma.getRows(), mma.getMaxColumns(), mma.getDepth()},
-      /*b1Op=*/std::nullopt, /*intOverflow=*/std::nullopt,
-      std::array<NVVM::MMATypes, 2>{kind, kind},
-      std::array<NVVM::MMALayout, 2>{NVVM::MMALayout::row,
-                                     NVVM::MMALayout::col});
-  for (auto [i, value] : llvm::enumerate(block))
-    value = LLVM::ExtractValueOp::create(builder, loc, result, i);
-}
-
-/// The parts of two fragments that `mma` multiplies and adds, smallest first.
-static SmallVector<std::pair<ValueRange, ValueRange>, 3>
-getTerms(const Fragment &lhs, const Fragment &rhs) {
-  SmallVector<std::pair<ValueRange, ValueRange>, 3> terms;
-  if (!lhs.low.empty()) {
-    terms.emplace_back(lhs.low, rhs.high);
-    terms.emplace_back(lhs.high, rhs.low);
-  }
-  terms.emplace_back(lhs.high, rhs.high);
-  return terms;
-}
 
 namespace {
 /// The operands of an MMA, read in its steps.
@@ -919,11 +822,11 @@ public:
   LogicalResult verifyLhs(attn_tile::MmaStartOp op) const;
 
   /// The left-hand side of rows `16 * warps * rowBlock` and of a step.
-  Fragment getLhs(OpBuilder &builder, int64_t rowBlock, int64_t step) const;
+  MmaFragment getLhs(OpBuilder &builder, int64_t rowBlock, int64_t step) const;
   /// The right-hand sides of a step for column blocks `column` and `column +
   /// 1`.
-  std::array<Fragment, 2> getRhs(OpBuilder &builder, int64_t column,
-                                 int64_t step) const;
+  std::array<MmaFragment, 2> getRhs(OpBuilder &builder, int64_t column,
+                                    int64_t step) const;
 
 private:
   /// Whether f32 elements of an operand are read word by word. ldmatrix reads
@@ -993,8 +896,8 @@ LogicalResult Operands::verifyLhs(attn_tile::MmaStartOp op) const {
   return success();
 }
 
-Fragment Operands::getLhs(OpBuilder &builder, int64_t rowBlock,
-                          int64_t step) const {
+MmaFragment Operands::getLhs(OpBuilder &builder, int64_t rowBlock,
+                             int64_t step) const {
   int64_t row = rowBlock * mmaRows * warps, along = step * mma.getDepth();
   SmallVector<Value, 4> words;
   if (lhsWords) {
@@ -1015,11 +918,11 @@ Fragment Operands::getLhs(OpBuilder &builder, int64_t rowBlock,
     words = {lhs[first], lhs[first + perRow], lhs[first + 1],
              lhs[first + perRow + 1]};
   }
-  return makeFragment(builder, loc, mma, words);
+  return makeMmaFragment(builder, loc, mma, words);
 }
 
-std::array<Fragment, 2> Operands::getRhs(OpBuilder &builder, int64_t column,
-                                         int64_t step) const {
+std::array<MmaFragment, 2> Operands::getRhs(OpBuilder &builder, int64_t column,
+                                            int64_t step) const {
   int64_t along = step * mma.getDepth();
   int64_t across = firstColumn + column * mmaColumns;
   std::array<SmallVector<Value, 4>, 2> words;
@@ -1034,17 +937,18 @@ std::array<Fragment, 2> Operands::getRhs(OpBuilder &builder, int64_t column,
     words = {SmallVector<Value, 4>{two[0], two[1]},
              SmallVector<Value, 4>{two[2], two[3]}};
   }
-  return {makeFragment(builder, loc, mma, words[0]),
-          makeFragment(builder, loc, mma, words[1])};
+  return {makeMmaFragment(builder, loc, mma, words[0]),
+          makeMmaFragment(builder, loc, mma, words[1])};
 }
 
 /// The MMAs of a step on the blocks of `accumulator` in the rows of `rows` and
 /// in the columns of `columns`, of which `column` is the first. `rounds` says
 /// that the result of the step is rounded to f32 when it is accumulated.
 static void emitStep(OpBuilder &builder, Location loc,
-                     attn_tile::MmaAttrInterface mma, ArrayRef<Fragment> rows,
-                     ArrayRef<Fragment> columns, const Accumulator &accumulator,
-                     int64_t column, bool rounds) {
+                     attn_tile::MmaAttrInterface mma,
+                     ArrayRef<MmaFragment> rows, ArrayRef<MmaFragment> columns,
+                     const Accumulator &accumulator, int64_t column,
+                     bool rounds) {
   // Tensor cores truncate when they accumulate. To round, a step starts from 0,
   // and f32 additions follow (Ootomo and Yokota, "Recovering single precision
   // accuracy from Tensor Cores while surpassing the FP32 theoretical peak
@@ -1058,18 +962,18 @@ static void emitStep(OpBuilder &builder, Location loc,
                          "sub.sat.f32 $0, $1, $1;", "=f,f", accumulated);
   };
   // MMAs that follow one another have different accumulators.
-  SmallVector<AccumulatorBlock> blocks;
+  SmallVector<MmaBlock> blocks;
   for (int64_t r = 0, e = rows.size(); r < e; ++r)
     for (int64_t c = 0, f = columns.size(); c < f; ++c) {
-      AccumulatorBlock &block = blocks.emplace_back();
+      MmaBlock &block = blocks.emplace_back();
       for (int64_t i = 0; i < 4; ++i)
         block[i] = getStart(accumulator.get(r, column + c, i));
     }
   for (int64_t term = 0; term < mma.getNumTerms(); ++term)
     for (auto [number, block] : llvm::enumerate(blocks)) {
-      auto [left, right] = getTerms(rows[number / columns.size()],
-                                    columns[number % columns.size()])[term];
-      emitMma(builder, loc, mma, left, right, block);
+      auto [left, right] = getMmaTerms(rows[number / columns.size()],
+                                       columns[number % columns.size()])[term];
+      emitMmaSync(builder, loc, mma, left, right, block);
     }
   for (auto [number, block] : llvm::enumerate(blocks))
     for (int64_t i = 0; i < 4; ++i) {
@@ -1195,12 +1099,12 @@ MultistageTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
   // with the same block waits for.
   int64_t group = rowBlocks == 1 && mma->getNumTerms() > 1 ? 4 : 2;
   auto multiply = [&](int64_t step) {
-    SmallVector<Fragment> rows;
+    SmallVector<MmaFragment> rows;
     for (int64_t rowBlock = 0; rowBlock < rowBlocks; ++rowBlock)
       rows.push_back(operands.getLhs(builder, rowBlock, step));
     for (int64_t column = 0; column < columnBlocks; column += group) {
       int64_t end = std::min(column + group, columnBlocks);
-      SmallVector<Fragment> columns;
+      SmallVector<MmaFragment> columns;
       for (int64_t pair = column; pair < end; pair += 2)
         llvm::append_range(columns, operands.getRhs(builder, pair, step));
       columns.resize(end - column);
