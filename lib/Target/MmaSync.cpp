@@ -17,7 +17,7 @@ using namespace mlir::attn;
 
 MmaFragment attn::makeMmaFragment(OpBuilder &builder, Location loc,
                                   attn_tile::MmaAttrInterface mma,
-                                  ValueRange values) {
+                                  ValueRange values, TF32Split split) {
   MmaFragment fragment;
   if (!mma.getElementType().isF32()) {
     fragment.high.assign(values.begin(), values.end());
@@ -45,15 +45,21 @@ MmaFragment attn::makeMmaFragment(OpBuilder &builder, Location loc,
       fragment.high.push_back(round(value));
       continue;
     }
-    // The bits of a tf32 value; rounding instead could overflow. The rest is
-    // exact before it is rounded.
-    constexpr int32_t tf32Bits = ~0x1fff;
-    Value high = arith::AndIOp::create(builder, loc, cast(i32, value),
+    // The bits of a tf32 value, to which adding half of the last one rounds.
+    // The rest is exact. MMAs ignore at most one of its bits if the value was
+    // rounded; otherwise it is rounded, too.
+    constexpr int32_t tf32Bits = ~0x1fff, halfOfLastBit = 0x1000;
+    Value bits = cast(i32, value);
+    if (split == TF32Split::Rounded)
+      bits = arith::AddIOp::create(builder, loc, bits,
+                                   ptx::constant(builder, loc, halfOfLastBit));
+    Value high = arith::AndIOp::create(builder, loc, bits,
                                        ptx::constant(builder, loc, tf32Bits));
     Value low =
         arith::SubFOp::create(builder, loc, cast(f32, value), cast(f32, high));
     fragment.high.push_back(high);
-    fragment.low.push_back(round(low));
+    fragment.low.push_back(split == TF32Split::Rounded ? cast(i32, low)
+                                                       : round(low));
   }
   return fragment;
 }

@@ -29,9 +29,16 @@ struct MmaFragment {
 /// The block of an accumulator that an MMA adds to.
 using MmaBlock = std::array<Value, 4>;
 
+/// How an f32 value is split into two tf32 values. The larger one is truncated,
+/// which keeps all finite values finite, or rounded, for values far below the
+/// largest finite one. Rounding makes the term that MMAs leave out a quarter of
+/// the size, and removes its bias.
+enum class TF32Split { Truncated, Rounded };
+
 /// Rounds f32 values, given as words or as floats, to multiplicands of `mma`.
 MmaFragment makeMmaFragment(OpBuilder &builder, Location loc,
-                            attn_tile::MmaAttrInterface mma, ValueRange values);
+                            attn_tile::MmaAttrInterface mma, ValueRange values,
+                            TF32Split split = TF32Split::Truncated);
 
 /// One MMA, which adds to `block`.
 void emitMmaSync(OpBuilder &builder, Location loc,

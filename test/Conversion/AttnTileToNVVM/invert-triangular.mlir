@@ -1,30 +1,39 @@
 // RUN: attn-opt %s --attn-tile-allocate-pipes=target=sm_80 --convert-attn-tile-to-nvvm=target=sm_80 | FileCheck %s
 
-// The tile goes to shared memory and back. Each warp inverts 16 rows: 40 loads of up to four elements, 120 multiplications.
-// Twice, two matmuls of blocks follow: of 16 rows (a thread has 4 columns), then of 32 rows (8 columns).
+// The negated tile goes to shared memory, and the inverse comes back. Each warp inverts 16 rows: 28 multiplications for
+// eight rows, 32 for half of the sums of the next ones over them, 28 for these. Twice, two matmuls of blocks follow, and
+// a warp has eight columns of both: of 16 rows (two steps of the contracted dimension), then of 32 rows (four steps for
+// each 16 rows, of which the second matmul leaves out what is above the diagonal). Each step has three MMAs.
 
 // CHECK-LABEL: llvm.func @inverse
 // CHECK: nvvm.barrier0
 // CHECK-COUNT-16: llvm.store {{.*}} : vector<2xf32>, !llvm.ptr<3>
-// CHECK: nvvm.barrier0
-// CHECK-COUNT-120: llvm.intr.fma
+// CHECK-NOT: nvvm.barrier0
 // CHECK: nvvm.bar.warp.sync
-// CHECK: scf.if
-// CHECK-COUNT-16: llvm.store {{.*}} : f32, !llvm.ptr<3>
-// CHECK: nvvm.barrier0
-// CHECK-COUNT-64: llvm.intr.fma
-// CHECK-COUNT-1: llvm.store {{.*}} : vector<4xf32>, !llvm.ptr<3>
-// CHECK: nvvm.barrier0
-// CHECK-COUNT-64: llvm.intr.fma
-// CHECK-COUNT-4: arith.negf
-// CHECK: nvvm.barrier0
-// CHECK-COUNT-256: llvm.intr.fma
-// CHECK-COUNT-2: llvm.store {{.*}} : vector<4xf32>, !llvm.ptr<3>
-// CHECK: nvvm.barrier0
-// CHECK-COUNT-256: llvm.intr.fma
-// CHECK-COUNT-8: arith.negf
-// CHECK: nvvm.barrier0
+// CHECK-COUNT-60: llvm.intr.fma
+// CHECK-COUNT-28: llvm.intr.fma
 // CHECK-NOT: llvm.intr.fma
+// CHECK: nvvm.bar.warp.sync
+// CHECK-COUNT-8: llvm.store {{.*}} : f32, !llvm.ptr<3>
+// CHECK: nvvm.barrier0
+// CHECK-COUNT-6: nvvm.mma.sync {{.*}}<tf32>
+// CHECK-NOT: nvvm.mma.sync
+// CHECK-COUNT-2: llvm.store {{.*}} : vector<2xf32>, !llvm.ptr<3>
+// CHECK: nvvm.barrier0
+// CHECK-COUNT-6: nvvm.mma.sync {{.*}}<tf32>
+// CHECK-NOT: nvvm.mma.sync
+// CHECK-COUNT-2: llvm.store {{.*}} : vector<2xf32>, !llvm.ptr<3>
+// CHECK: nvvm.barrier0
+// CHECK-COUNT-24: nvvm.mma.sync {{.*}}<tf32>
+// CHECK-NOT: nvvm.mma.sync
+// CHECK-COUNT-4: llvm.store {{.*}} : vector<2xf32>, !llvm.ptr<3>
+// CHECK-NOT: nvvm.barrier0
+// CHECK: nvvm.bar.warp.sync
+// CHECK-COUNT-18: nvvm.mma.sync {{.*}}<tf32>
+// CHECK-NOT: nvvm.mma.sync
+// CHECK: nvvm.bar.warp.sync
+// CHECK-COUNT-4: llvm.store {{.*}} : vector<2xf32>, !llvm.ptr<3>
+// CHECK: nvvm.barrier0
 // CHECK-COUNT-16: llvm.load {{.*}} : !llvm.ptr<3> -> vector<2xf32>
 attn_tile.kernel @inverse(%in: memref<64x64xf32>, %out: memref<64x64xf32>)
     attributes {layout = #attn_tile.row_blocks<warps = 4>} {

@@ -1380,8 +1380,9 @@ def AttnTile_InvertTriangularOp : AttnTile_Op<"invert_triangular", [
     Each warp inverts a block of 16 x 16 on the diagonal by forward substitution, one
     column a lane. Twice as large blocks follow, until there is one: below the
     diagonal they are minus the inverse of the second half times the block times the
-    inverse of the first. So all additions are in f32, and no more cancels than in
-    substitution. All threads of the CTA run this together. They exchange the tile
+    inverse of the first, so that no more cancels than in substitution. MMAs with
+    three tf32 terms multiply (`#attn_tile.mma_sync`); additions of their largest terms
+    are in f32. All threads of the CTA run this together. They exchange the tile
     through the only stage of `pipe`, which has no other use;
     `attn-tile-create-pipes` adds it.
 
