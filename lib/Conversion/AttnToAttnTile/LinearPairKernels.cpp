@@ -311,19 +311,22 @@ void PairWriter::storeOfKeys(const WorkItem &at, const Chunk &chunk,
   storePairs(at, chunk, inverse, pairs.inverse);
 }
 
+/// Scores of queries are stored before the inversion, which then has their
+/// registers, and stages for other copies.
 void PairWriter::writeChunk(const WorkItem &at, const Chunk &chunk) {
   if (elementDecay) {
     Scores scores = emitScoresByLevels(at, chunk);
+    storePairs(at, chunk, scores.ofQueries, pairs.scores);
     if (beta)
       storeOfKeys(at, chunk, scores.ofKeys);
-    return storePairs(at, chunk, scores.ofQueries, pairs.scores);
+    return;
   }
   Tiles tiles = loadTiles(at, chunk);
+  storePairs(at, chunk, emitScores(tiles, tiles.queries, /*isStrict=*/false),
+             pairs.scores);
   if (beta)
     storeOfKeys(at, chunk,
                 emitScores(tiles, tiles.laterKeys, /*isStrict=*/true));
-  storePairs(at, chunk, emitScores(tiles, tiles.queries, /*isStrict=*/false),
-             pairs.scores);
 }
 
 void PairWriter::write() {
