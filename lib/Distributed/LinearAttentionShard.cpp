@@ -41,7 +41,9 @@ SmallVector<Value> LinearAttentionShard::emit() {
   auto shard = LinearAttentionOp::create(
       b, out.getType(), inputs.query, inputs.key, inputs.value, inputs.logDecay,
       inputs.beta, seen, out, /*final_state=*/nullptr, inputs.causal,
-      inputs.scale, inputs.chunk, op.getScheduleAttr());
+      inputs.scale, inputs.chunk, /*schedule=*/ScheduleAttrInterface());
+  if (Attribute schedule = op.getScheduleAttr())
+    shard.setScheduleAttr(schedule);
   SmallVector<Value> results = {shard->getResult(0)};
   // All ranks have the state after the last token, with the same bits.
   if (Value destination = op.getFinalState())

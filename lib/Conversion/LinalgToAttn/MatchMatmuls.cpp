@@ -183,7 +183,7 @@ static SmallVector<int64_t> getFactors(ArrayRef<OpOperand *> operands,
   return {size};
 }
 
-/// Makes coordinates of `loops`. Those of batches may be split as the
+/// Makes coordinates of `loops`. Batch coordinates may be split as the
 /// dimensions of `operands` were.
 SmallVector<AffineExpr>
 MatmulMatcher::addCoordinates(const Loops &loopsOfMatmul,

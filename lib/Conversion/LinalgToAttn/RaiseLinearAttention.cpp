@@ -333,9 +333,10 @@ Value LinearAttentionBuilder::build() {
   auto op = LinearAttentionOp::create(
       builder, loc, TypeRange(out.getType()), query, key, value, logDecay,
       /*beta=*/Value(), /*initial_state=*/Value(), out,
-      /*final_state=*/Value(), /*causal=*/match.isCausal,
-      builder.getF32FloatAttr(float(match.scale)), /*chunk=*/nullptr,
-      /*schedule=*/nullptr);
+      /*final_state=*/Value(),
+      match.isCausal ? builder.getUnitAttr() : UnitAttr(),
+      builder.getF32FloatAttr(float(match.scale)), /*chunk=*/IntegerAttr(),
+      /*schedule=*/ScheduleAttrInterface());
   float scale = float(match.scale);
   op.removeScaleAttr();
   if (float(op.getScaleOrDefault()) != scale)

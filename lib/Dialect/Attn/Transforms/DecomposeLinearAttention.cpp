@@ -103,7 +103,7 @@ private:
 
   // The recurrence.
   LinearAttentionOp emitPlain(Value values, Value initialState, Value out,
-                              Value finalState, ScheduleAttrInterface schedule);
+                              Value finalState, Attribute schedule);
   Value emitNormalizerState();
   Value divide(Value numerator, Value denominator, Value out);
   SmallVector<Value> emitNormalized(Value out);
@@ -483,15 +483,19 @@ Value Decomposition::joinBlocks(Value rows) {
 /// Emits linear attention of the queries, the keys and `values`.
 LinearAttentionOp Decomposition::emitPlain(Value values, Value initialState,
                                            Value out, Value finalState,
-                                           ScheduleAttrInterface schedule) {
+                                           Attribute schedule) {
   SmallVector<Type> types = {out.getType()};
   if (finalState)
     types.push_back(finalState.getType());
   // The default depends on the head dim before the feature map.
   FloatAttr scale = b.getF32FloatAttr(float(op.getScaleOrDefault()));
-  return LinearAttentionOp::create(
+  auto plain = LinearAttentionOp::create(
       b, types, query, key, values, logDecay, beta, initialState, out,
-      finalState, op.getCausalAttr(), scale, op.getChunkAttr(), schedule);
+      finalState, op.getCausalAttr(), scale, op.getChunkAttr(),
+      /*schedule=*/ScheduleAttrInterface());
+  if (schedule)
+    plain.setScheduleAttr(schedule);
+  return plain;
 }
 
 /// The sizes of the columns `[first, first + number)` of a state.
@@ -586,7 +590,7 @@ SmallVector<Value> Decomposition::emitNormalized(Value out) {
   ofSums.back() = b.getIndexAttr(normalizerColumns);
   LinearAttentionOp denominators =
       emitPlain(ones, emitNormalizerState(), emitEmpty(ofSums, element),
-                finalOfOnes, /*schedule=*/ScheduleAttrInterface());
+                finalOfOnes, /*schedule=*/Attribute());
   SmallVector<Value> results = {
       divide(numerators->getResult(0), denominators->getResult(0), out)};
   if (!finalState)
