@@ -151,7 +151,7 @@ def run_cases(cases, options):
 
 
 def count_in_processes(count, variants, processes):
-    """The sums of `count(share)` over shares of the variants, each in a process of its own."""
+    """The numbers of passed and failed cases of all variants, which some processes divide and `count`."""
     shares = [variants[number::processes] for number in range(min(processes, len(variants)))]
     # A process that ends early, by a signal, too, ends the program.
     context = multiprocessing.get_context("fork")

@@ -311,11 +311,8 @@ def make_outputs(torch, variant, inputs):
 
 def compute_reference(torch, variant, inputs):
     """The output and the final state in f64, and the same of absolute values. With the delta rule the latter are the
-    absolute values of the results and four times their root mean square. All are on the CPU, which goes through tokens
-    faster, in several processes (--processes).
+    absolute values of the results and four times their root mean square.
     """
-    inputs = {name: tensor.cpu() for name, tensor in inputs.items()}
-
     def widen(tensor):
         return tensor.double().repeat_interleave(variant.heads // tensor.shape[1], dim=1)
 
@@ -355,6 +352,12 @@ def compute_reference(torch, variant, inputs):
     return out.chunk(2), state.chunk(2)
 
 
+def get_reference_device(variant, batch, tokens):
+    """Where the reference is computed: processes (--processes) share one GPU, which large states alone need."""
+    elements = batch * variant.heads * variant.key_dim * variant.value_dim
+    return "cuda" if elements * (tokens if variant.gradient else 1) > 1 << 24 else "cpu"
+
+
 def bound_subnormal(variant, inputs):
     """What the decayed scores and values of two tokens may be off where they are subnormal."""
     tensors = [inputs[name] for name in ("query", "key", "value") if inputs[name].numel()]
@@ -366,7 +369,7 @@ def find_error(torch, actual, expected, magnitudes, roundings, subnormal=0.0):
     """The largest error as a multiple of the allowed one, by the same with absolute values."""
     if not actual.numel():
         return 0.0
-    actual = actual.cpu()
+    actual = actual.to(expected.device)
     if not bool(actual.isfinite().all()):
         return math.inf
     difference = (actual.double() - expected).abs()
@@ -391,6 +394,8 @@ def run_case(torch, function, variant, batch, tokens, value=None, beta=None):
     outputs = make_outputs(torch, variant, inputs)
     call_function(torch, function, variant, inputs, outputs)
     torch.cuda.synchronize()
+    device = get_reference_device(variant, batch, tokens)
+    inputs = {name: tensor.to(device) for name, tensor in inputs.items()}
     (out, out_sums), (state, state_sums) = compute_reference(torch, variant, inputs)
     unit, steps = ROUNDING[variant.dtype], tokens * 2.0**-24
     # A state whose parts change their signs keeps all errors.
@@ -448,12 +453,13 @@ def run_gradient(torch, function, variant, batch, tokens, value=None, beta=None)
         if "log_decay" in made and bool(made["log_decay"].any()):
             return "log-decays have a gradient without tokens"
         return None
-    inputs, made = ({name: tensor.cpu() for name, tensor in of.items()} for of in (inputs, made))
+    device = get_reference_device(variant, batch, tokens)
+    inputs, made = ({name: tensor.to(device) for name, tensor in of.items()} for of in (inputs, made))
     leaves = {name: tensor.double().requires_grad_(name in made) for name, tensor in inputs.items()}
     if variant.decay == "head":
         leaves["log_decay"] = inputs["log_decay"].double().expand(batch, -1).clone().requires_grad_()
     (out, _), (state, _) = compute_reference(torch, variant, leaves)
-    loss = (out * dout.double().cpu()).sum() + sum((state * dstate.double().cpu()).sum() for dstate in dstates)
+    loss = sum((x * dx.double().to(device)).sum() for x, dx in zip((out, state), (dout, *dstates)))
     expected = torch.autograd.grad(loss, [leaves[name] for name in made])
     unit, error, worst = ROUNDING[variant.dtype], 0.0, ""
     for name, exact in zip(made, expected):
