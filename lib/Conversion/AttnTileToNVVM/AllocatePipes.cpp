@@ -157,6 +157,12 @@ FailureOr<int64_t> attn::getSharedBytes(KernelOp kernel,
   return bytes;
 }
 
+/// The alignment of a pipe whose stages take so many bytes: stages of rows are
+/// no multiple of the alignment of tiles.
+static int64_t getAlignment(int64_t bytes, const TargetInfo &target) {
+  return bytes == 0 ? 1 : std::min(target.getStageAlignment(), bytes & -bytes);
+}
+
 /// Places all pipes: barriers first, then the stages.
 static void allocatePipes(KernelOp kernel, const TargetInfo &target) {
   int64_t bytes = 0;
@@ -165,9 +171,10 @@ static void allocatePipes(KernelOp kernel, const TargetInfo &target) {
     bytes += getBarrierBytes(pipe, target);
   });
   kernel.walk([&](CreatePipeOp pipe) {
-    bytes = llvm::alignTo(bytes, target.getStageAlignment());
+    int64_t ofStages = getStageBytes(pipe, target);
+    bytes = llvm::alignTo(bytes, getAlignment(ofStages, target));
     pipe.setOffset(bytes);
-    bytes += getStageBytes(pipe, target);
+    bytes += ofStages;
   });
 }
 

@@ -674,6 +674,21 @@ static Value readStage(WaitOp wait) {
                         wait.getBuffer());
 }
 
+/// Moves `read` to its first user, so that its registers are taken late, if the
+/// stage is kept until it has arrived.
+static void sinkRead(ReadOp read) {
+  if (!getArrival(read))
+    return;
+  Operation *first = nullptr;
+  for (Operation *user : read->getUsers()) {
+    Operation *inBlock = read->getBlock()->findAncestorOpInBlock(*user);
+    if (!first || inBlock->isBeforeInBlock(first))
+      first = inBlock;
+  }
+  if (first)
+    read->moveBefore(first);
+}
+
 /// Stages `load`, of a tile that threads read, through `pipe`.
 static void stageRead(LoadOp load, Value pipe) {
   Location loc = load.getLoc();
@@ -904,6 +919,7 @@ void AttnTileCreatePipesPass::stageLoads(StagedKernel &staged) {
       load.getResult().replaceUsesWithIf(read.getTile(), [](OpOperand &use) {
         return readsOperand(use.getOwner());
       });
+      sinkRead(read);
       staged.reads[load.getResult()] = read;
     }
   }
