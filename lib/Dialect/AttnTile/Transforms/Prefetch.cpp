@@ -8,6 +8,8 @@
 //
 // In a kernel without roles, moves the filling of pipes ahead of their use by
 // as many steps as the pipes have spare stages, so that copies overlap MMAs.
+// The single stage of a pipe can be filled for the next step where it is
+// released.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,9 +40,13 @@ struct Fill {
   AcquireOp acquire;
   SmallVector<Operation *> transfers;
   SetVector<Operation *> slice;
+  /// Where the stage is released in the step; null if it is not filled there.
+  ReleaseOp release;
 
   /// Steps by which the stage can be filled ahead.
   int64_t getDistance() {
+    if (release)
+      return 1;
     return cast<PipeType>(acquire.getPipe().getType()).getStages() - 1;
   }
 };
@@ -61,10 +67,25 @@ static bool isConstantLoad(Operation *op) {
                                llvm::IsaPred<memref::StoreOp, StoreOp>);
 }
 
+/// The release in `body` of the stage that `acquire` fills; null if there is
+/// none or more than one.
+static ReleaseOp findRelease(AcquireOp acquire, Block *body) {
+  ReleaseOp found;
+  for (auto release : body->getOps<ReleaseOp>()) {
+    auto wait = release.getBuffer().getDefiningOp<WaitOp>();
+    if (!wait || wait.getPipe() != acquire.getPipe())
+      continue;
+    if (found)
+      return {};
+    found = release;
+  }
+  return found;
+}
+
 /// The fills in the steps of `loop`. Fails, with a reason, if one depends on
 /// values other than the step's number and values computed before `head`.
 static FailureOr<SmallVector<Fill>> collectFills(scf::ForOp loop,
-                                                 scf::ForOp head,
+                                                 scf::ForOp head, bool refill,
                                                  const DominanceInfo &dominance,
                                                  StringRef &reason) {
   SmallVector<Fill> fills;
@@ -72,6 +93,8 @@ static FailureOr<SmallVector<Fill>> collectFills(scf::ForOp loop,
   for (auto acquire : body->getOps<AcquireOp>()) {
     Fill &fill = fills.emplace_back();
     fill.acquire = acquire;
+    if (refill && fill.getDistance() == 0)
+      fill.release = findRelease(acquire, body);
     SetVector<Value> inputs;
     for (Operation &op : *body) {
       if (&op != acquire &&
@@ -100,19 +123,20 @@ static FailureOr<SmallVector<Fill>> collectFills(scf::ForOp loop,
 }
 
 /// Collects the chain of loops that `head` begins, if it can be prefetched.
-static FailureOr<Chain> collectChain(scf::ForOp head,
+static FailureOr<Chain> collectChain(scf::ForOp head, bool refill,
                                      const DominanceInfo &dominance,
                                      StringRef &reason) {
   Chain chain;
   for (scf::ForOp loop = head; loop; loop = getNextLoop(loop)) {
     FailureOr<SmallVector<Fill>> fills =
-        collectFills(loop, head, dominance, reason);
+        collectFills(loop, head, refill, dominance, reason);
     if (failed(fills))
       return failure();
     chain.loops.push_back(loop);
     chain.fills.push_back(std::move(*fills));
     auto samePipe = [](Fill &lhs, Fill &rhs) {
-      return lhs.acquire.getPipe() == rhs.acquire.getPipe();
+      return lhs.acquire.getPipe() == rhs.acquire.getPipe() &&
+             lhs.getDistance() == rhs.getDistance();
     };
     if (!llvm::equal(chain.fills.front(), chain.fills.back(), samePipe)) {
       reason = "the loops of a chain do not fill the same pipes";
@@ -227,7 +251,10 @@ static void prefetch(Chain &chain) {
     for (auto [number, fill] : llvm::enumerate(chain.fills[first])) {
       if (fill.getDistance() == 0)
         continue;
-      builder.setInsertionPoint(fill.acquire);
+      if (fill.release)
+        builder.setInsertionPointAfter(fill.release);
+      else
+        builder.setInsertionPoint(fill.acquire);
       Value position = emitAhead(builder, fill.acquire.getLoc(),
                                  loop.getInductionVar(), fill.getDistance());
       emitFill(builder, chain, first, number, position);
@@ -266,7 +293,7 @@ void AttnTilePrefetchPass::runOnKernel() {
   for (scf::ForOp head : heads) {
     StringRef reason;
     DominanceInfo dominance(kernel);
-    FailureOr<Chain> chain = collectChain(head, dominance, reason);
+    FailureOr<Chain> chain = collectChain(head, refill, dominance, reason);
     if (failed(chain)) {
       remark::missed(head.getLoc(), opts) << reason;
       continue;

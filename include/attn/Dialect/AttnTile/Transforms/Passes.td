@@ -471,10 +471,18 @@ def AttnTilePrefetchPass
     Where the loops of a chain fill their stages in different ways, an iteration
     that fills a stage for a later loop does so as that loop does.
 
+    With `refill`, the stage of a pipe that has no other one is filled for the next
+    iteration where the iteration releases it, if it does so once and not in a region of
+    its own: copies overlap what comes behind.
+
     Positions must advance by one per iteration. A chain stays as it is if its
-    pipes have a single stage, or if filling a stage depends on more than the
-    index of the iteration.
+    pipes have a single stage that is not refilled, or if filling a stage depends on more
+    than the index of the iteration.
   }];
+  let options = [
+    Option<"refill", "refill", "bool", "false",
+           "Fill single stages for the next iteration where they are released">,
+  ];
   let statistics = [
     Statistic<"numChains", "num-chains", "Number of chains of loops changed">,
   ];
