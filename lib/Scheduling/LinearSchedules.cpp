@@ -201,6 +201,31 @@ static ScheduleAttrInterface getForPairs(MLIRContext *context,
           ? 1
           : countStages(countPairs(form, parameters.valueTile),
                         parameters.localStages, form, mostStages, device);
+  parameters.refill = parameters.stages == 1;
+  return makeSchedule(context, parameters);
+}
+
+/// The schedule of the kernel of gradients of queries and keys with a producer;
+/// null if it has the one of pairs: where two CTAs do not fit an SM, or spill.
+static ScheduleAttrInterface getForGradients(MLIRContext *context,
+                                             const LinearAttentionForm &form,
+                                             const DeviceModel &device,
+                                             bool hasProducer) {
+  constexpr int64_t largestKeyDim = 128, ctasPerSm = 2;
+  bool needsManyRegisters = form.hasElementDecay && !form.hasBeta;
+  if (!form.isGradient || !hasProducer || needsManyRegisters ||
+      form.getKeyDim() > largestKeyDim)
+    return {};
+  attn_tile::LinearWarpSpecializedParameters parameters;
+  parameters.chunk = form.chunk;
+  parameters.valueTile = form.hasElementDecay
+                             ? getElementTile(form, hasProducer)
+                             : form.getValueTile();
+  parameters.stages = 1;
+  parameters.localStages = 1;
+  parameters.rowsAhead = true;
+  parameters.splitWorkItems = ctasPerSm * device.sms;
+  parameters.ctasPerSm = ctasPerSm;
   return makeSchedule(context, parameters);
 }
 
@@ -217,6 +242,13 @@ static ScheduleAttrInterface getForLevels(MLIRContext *context,
   parameters.rowsAhead = true;
   parameters.splitWorkItems = getWorkItemsByWarps(device);
   return makeSchedule(context, parameters);
+}
+
+/// Whether work items of kernels with pair matrices can split chunks: shared
+/// memory has room for both parts of a transition with two stages.
+static bool canSplitPairs(const LinearAttentionForm &form) {
+  constexpr int64_t largest = 128;
+  return form.isCausal && form.getKeyDim() <= largest;
 }
 
 /// The schedule of the kernels with pair matrices that go through chunks, in
@@ -241,6 +273,8 @@ static ScheduleAttrInterface getChunksByWarps(MLIRContext *context,
       form.getKeyDim() * valueTile / (parameters.warps * threadsOfWarp);
   if (form.isGradient && stateRegisters > maxStateRegisters)
     parameters.stages = 1;
+  if (canSplitPairs(form))
+    parameters.splitWorkItems = getWorkItemsByWarps(device);
   return makeSchedule(context, parameters);
 }
 
@@ -256,11 +290,25 @@ getChunksWithProducer(MLIRContext *context, const LinearAttentionForm &form,
   parameters.rowsAhead = true;
   parameters.stages = countStages(countPairs(form, valueTile), localStages,
                                   form, mostStages, device);
+  if (canSplitPairs(form))
+    parameters.splitWorkItems = device.sms;
   return makeSchedule(context, parameters);
 }
 
-/// The schedule of kernels with pair matrices. Where heads are few, tiles are
-/// narrow, since no work items can split the chunks of a head.
+/// The schedule of the kernel of the states before splits, which goes through
+/// splits one after the other: narrow tiles have few MMAs in a step.
+static ScheduleAttrInterface getForStarts(MLIRContext *context,
+                                          const LinearAttentionForm &form) {
+  constexpr int64_t columns = 16, stages = 2;
+  attn_tile::LinearMultistageParameters parameters = getByWarps(form);
+  parameters.valueTile = columns;
+  parameters.stages = stages;
+  parameters.localStages = 1;
+  return makeSchedule(context, parameters);
+}
+
+/// The schedule of kernels with pair matrices. Where heads are few, work items
+/// split the chunks of a head, or have narrow tiles if they cannot.
 static ScheduleAttrInterface getWithPairs(MLIRContext *context,
                                           const LinearAttentionForm &form,
                                           const DeviceModel &device,
@@ -273,7 +321,10 @@ static ScheduleAttrInterface getWithPairs(MLIRContext *context,
   if (form.hasElementDecay)
     parameters.levels = getForLevels(context, form, device);
   parameters.chunks = getChunks(context, form, valueTile, device);
-  if (valueTile > narrowTile) {
+  parameters.gradients = getForGradients(context, form, device, hasProducer);
+  if (canSplitPairs(form)) {
+    parameters.starts = getForStarts(context, form);
+  } else if (valueTile > narrowTile) {
     parameters.narrow = getChunks(context, form, narrowTile, device);
     parameters.narrowWorkItems = device.sms;
   }

@@ -87,54 +87,58 @@ func.func @decay_grad_of_48(%q: memref<?x4x?x48xbf16>, %g: memref<?x4x?xf32>) {
   return
 }
 
-// The delta rule cannot split chunks: narrow tiles serve few heads. A producer of sm_90a copies two chunks ahead where
-// three stages fit; where all warps copy, they copy one ahead.
+// Few heads have work items that split chunks, and a kernel of the states before splits. A producer of sm_90a copies two
+// chunks ahead where three stages fit; where all warps copy, they copy one ahead.
 // CHECK-LABEL: func @delta(
 // SM90: from = #attn_tile.linear_pairs<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4,
 // SM90-SAME: local_stages = 1, rows_ahead = true, split_work_items = 264>,
-// SM90-SAME: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2, rows_ahead = true>,
-// SM90-SAME: narrow = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 16, stages = 2, rows_ahead = true>, narrow_work_items = 132>>)
+// SM90-SAME: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2, rows_ahead = true, split_work_items = 132>,
+// SM90-SAME: starts = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4, local_stages = 1>>>)
 // SM80: from = #attn_tile.linear_pairs<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4,
 // SM80-SAME: local_stages = 1, rows_ahead = true, split_work_items = 216>,
-// SM80-SAME: chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, local_stages = 1, rows_ahead = true>,
-// SM80-SAME: narrow = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4,
-// SM80-SAME: local_stages = 1, rows_ahead = true>, narrow_work_items = 108>>)
+// SM80-SAME: chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, local_stages = 1, rows_ahead = true, split_work_items = 216>,
+// SM80-SAME: starts = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4, local_stages = 1>>>)
 func.func @delta(%q: memref<?x4x?x128xbf16>, %b: memref<?x4x?xf32>) {
   attn.linear_attention ins(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
       outs(%q : memref<?x4x?x128xbf16>) beta(%b : memref<?x4x?xf32>) causal
   return
 }
 
-// Few columns have no narrow tiles.
 // CHECK-LABEL: func @small_delta(
-// SM90: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 16, stages = 3, rows_ahead = true>>>)
-// SM80: chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4, local_stages = 1, rows_ahead = true>>>)
+// SM90: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 16, stages = 3, rows_ahead = true, split_work_items = 132>
+// SM80: chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4, local_stages = 1, rows_ahead = true, split_work_items = 216>
 func.func @small_delta(%q: memref<?x4x?x64xbf16>, %v: memref<?x4x?x16xbf16>, %b: memref<?x4x?xf32>) {
   attn.linear_attention ins(%q, %q, %v : memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>, memref<?x4x?x16xbf16>)
       outs(%v : memref<?x4x?x16xbf16>) beta(%b : memref<?x4x?xf32>) causal
   return
 }
 
-// In its gradient, the kernel with all chunks at once has one stage. Kernels in which all warps copy load tiles to
-// registers, which a large state does not leave with copies ahead.
+// In its gradient, the kernels with all chunks at once have one stage. With a producer, two CTAs of the one of gradients
+// share an SM. Kernels in which all warps copy load tiles to registers, which a large state does not leave with copies
+// ahead.
 // CHECK-LABEL: func @delta_grad(
 // SM90: schedule(#attn_tile.linear_pairs<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 1, warps = 4,
-// SM90-SAME: local_stages = 1, rows_ahead = true, split_work_items = 264>,
+// SM90-SAME: local_stages = 1, rows_ahead = true, split_work_items = 264, refill = true>,
 // SM90-SAME: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2,
+// SM90-SAME: gradients = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 1, local_stages = 1, rows_ahead = true,
+// SM90-SAME: split_work_items = 264, ctas_per_sm = 2>
 // SM80: schedule(#attn_tile.linear_pairs<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 1, warps = 4,
-// SM80-SAME: local_stages = 1, rows_ahead = true, split_work_items = 216>,
+// SM80-SAME: local_stages = 1, rows_ahead = true, split_work_items = 216, refill = true>,
 // SM80-SAME: chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 1,
-// SM80-SAME: narrow = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2,
+// SM80-SAME: starts = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2,
+// SM80-NOT: gradients
 func.func @delta_grad(%q: memref<?x4x?x128xbf16>, %b: memref<?x4x?xf32>) {
   attn.linear_attention_grad ins(%q, %q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
       outs(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>) beta(%b : memref<?x4x?xf32>) causal
   return
 }
 
+// Large states have no splits: narrow tiles serve few heads.
 // CHECK-LABEL: func @large_delta(
 // CHECK: pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1,
 // SM90-SAME: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 32, stages = 1, rows_ahead = true>
 // SM80-SAME: chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1,
+// CHECK-SAME: narrow_work_items =
 func.func @large_delta(%q: memref<?x4x?x256xbf16>, %b: memref<?x4x?xf32>, %g: memref<4xf32>) {
   attn.linear_attention ins(%q, %q, %q : memref<?x4x?x256xbf16>, memref<?x4x?x256xbf16>, memref<?x4x?x256xbf16>)
       outs(%q : memref<?x4x?x256xbf16>) log_decay(%g : memref<4xf32>) beta(%b : memref<?x4x?xf32>) causal
@@ -145,7 +149,7 @@ func.func @large_delta(%q: memref<?x4x?x256xbf16>, %b: memref<?x4x?xf32>, %g: me
 // CHECK-LABEL: func @elements(
 // SM90: from = #attn_tile.linear_pairs<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4,
 // SM90-SAME: levels = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 1, warps = 4, local_stages = 1, rows_ahead = true,
-// SM90-SAME: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3, rows_ahead = true>
+// SM90-SAME: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3, rows_ahead = true, split_work_items = 132>
 // SM80: levels = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 1, warps = 4, local_stages = 1, rows_ahead = true,
 // SM80-SAME: chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2,
 func.func @elements(%q: memref<?x4x?x128xbf16>, %g: memref<?x4x?x128xf32>) {
@@ -157,7 +161,8 @@ func.func @elements(%q: memref<?x4x?x128xbf16>, %g: memref<?x4x?x128xf32>) {
 // In the gradient of Kimi delta attention, decays leave registers for 32 columns.
 // CHECK-LABEL: func @elements_grad(
 // CHECK: pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 32, stages = 1, warps = 4,
-// SM90: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2, rows_ahead = true>
+// SM90: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2, rows_ahead = true, split_work_items = 132>
+// SM90-SAME: gradients = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 32, stages = 1,
 func.func @elements_grad(%q: memref<?x4x?x128xbf16>, %g: memref<?x4x?x128xf32>, %b: memref<?x4x?xf32>) {
   attn.linear_attention_grad ins(%q, %q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
       outs(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)

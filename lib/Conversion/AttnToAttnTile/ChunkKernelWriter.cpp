@@ -24,8 +24,25 @@ static constexpr double minFactoredSum = -32;
 /// The same for decays of key elements: keys are divided by them.
 static constexpr double minFactoredSumOfElements = -64;
 
+/// Limits splits of repeated chunks: at least four, for a gain, and at most
+/// twice as many as the root of the number of chunks, since a split takes about
+/// as long as a chunk in the kernel that goes through splits.
+static Value limitSplits(ScalarKernelBuilder &b, Value count, Value chunks) {
+  constexpr int64_t least = 4, mostOfRoot = 2;
+  Value number = arith::UIToFPOp::create(
+      b, b.getF64Type(),
+      arith::IndexCastUIOp::create(b, b.getI64Type(), chunks));
+  Value root = arith::FPToUIOp::create(b, b.getI64Type(),
+                                       math::SqrtOp::create(b, number));
+  Value most = b.mul(arith::IndexCastUIOp::create(b, b.getIndexType(), root),
+                     b.constant(mostOfRoot));
+  count = arith::MinUIOp::create(b, count, most);
+  return b.select(b.compare(CmpIPredicate::ult, count, b.constant(least)),
+                  b.constant(1), count);
+}
+
 ChunkSplits attn::createSplits(OpBuilder &builder, const LinearKernelForm &form,
-                               int64_t numTiles) {
+                               int64_t numTiles, bool isRepeated) {
   int64_t wanted = form.schedule.getSplitKvWorkItems();
   if (wanted == 0 || !form.isCausal)
     return {};
@@ -41,6 +58,8 @@ ChunkSplits attn::createSplits(OpBuilder &builder, const LinearKernelForm &form,
   Value count = arith::MinUIOp::create(
       b, atLeastOne(arith::DivUIOp::create(b, b.constant(wanted), items)),
       chunks);
+  if (isRepeated)
+    count = limitSplits(b, count, chunks);
   auto divideCeil = [&](Value lhs, Value rhs) -> Value {
     return arith::DivUIOp::create(b, b.add(lhs, b.sub(rhs, one)), rhs);
   };
@@ -48,6 +67,18 @@ ChunkSplits attn::createSplits(OpBuilder &builder, const LinearKernelForm &form,
   splits.chunks = divideCeil(chunks, count);
   splits.count = divideCeil(chunks, splits.chunks);
   return splits;
+}
+
+void attn::allocateStates(OpBuilder &builder, const LinearKernelForm &form,
+                          ChunkSplits &splits) {
+  ScalarKernelBuilder b(form.op->getLoc(), builder);
+  constexpr int64_t dynamic = ShapedType::kDynamic;
+  auto type = MemRefType::get({dynamic, dynamic, form.getNumHeads(),
+                               form.getKeyHeadDim(), form.getValueHeadDim()},
+                              b.getF32Type());
+  for (Value *states : {&splits.states, &splits.starts})
+    *states = memref::AllocOp::create(
+        b, type, ValueRange{splits.count, b.size(form.query, 0)});
 }
 
 SmallVector<Value> attn::dropNull(ArrayRef<Value> operands) {
@@ -117,10 +148,8 @@ void ChunkKernelWriter::writeItems(Value numSplits,
   at.numChunks = b.countTiles(b.size(key, 2), chunkTokens);
   if (numSplits) {
     at.split = ids[2];
-    at.firstChunk = arith::MulIOp::create(b, at.split, splits.chunks);
-    at.numChunks = arith::MinUIOp::create(
-        b, splits.chunks,
-        arith::SubIOp::create(b, at.numChunks, at.firstChunk));
+    if (splits.chunks)
+      splitChunks(at);
   }
   if (form.range != DecayRange::All) {
     at.isInRange = emitIsInRange(at);
@@ -128,6 +157,22 @@ void ChunkKernelWriter::writeItems(Value numSplits,
         arith::SelectOp::create(b, at.isInRange, at.numChunks, b.index(0));
   }
   body(at);
+}
+
+/// Gives a work item the chunks of its split, which are the same in both
+/// directions.
+void ChunkKernelWriter::splitChunks(WorkItem &at) {
+  auto subtract = [&](Value lhs, Value rhs) -> Value {
+    return arith::SubIOp::create(b, lhs, rhs);
+  };
+  Value all = at.numChunks, number = at.split;
+  if (form.isReversed)
+    number = subtract(subtract(splits.count, b.index(1)), number);
+  at.firstChunk = arith::MulIOp::create(b, number, splits.chunks);
+  Value remaining = subtract(all, at.firstChunk);
+  at.numChunks = arith::MinUIOp::create(b, splits.chunks, remaining);
+  if (form.isReversed)
+    at.firstChunk = subtract(remaining, at.numChunks);
 }
 
 ChunkKernelWriter::Chunk ChunkKernelWriter::getChunk(const WorkItem &at,
@@ -230,6 +275,45 @@ void ChunkKernelWriter::storeState(Value state, Value dest, ValueRange leading,
   SmallVector<Value> indices(leading);
   indices.append({at.batch, at.head, b.index(0), at.column});
   attn_tile::StoreOp::create(b, state, dest, indices);
+}
+
+Value ChunkKernelWriter::loadFirstState(const WorkItem &at,
+                                        function_ref<Value()> loadGiven) {
+  if (!at.split)
+    return loadGiven();
+  Value isSplit =
+      arith::CmpIOp::create(b, CmpIPredicate::ugt, splits.count, b.index(1));
+  auto branch =
+      scf::IfOp::create(b, TypeRange{b.f32Vector({keyDim, valueDim})}, isSplit,
+                        /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  scf::YieldOp::create(b, loadState(splits.starts, at.split, at));
+  b.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(b, loadGiven());
+  return branch.getResult(0);
+}
+
+void ChunkKernelWriter::storeLastState(const WorkItem &at, Value state,
+                                       Value dest) {
+  if (!dest)
+    return;
+  if (form.stateFactor != 1)
+    state = multiply(state, 1 / form.stateFactor);
+  Value isOwn = at.isInRange;
+  if (at.split) {
+    Value next = arith::AddIOp::create(b, at.split, b.index(1));
+    Value isLast =
+        arith::CmpIOp::create(b, CmpIPredicate::eq, next, splits.count);
+    isOwn =
+        isOwn ? arith::AndIOp::create(b, isOwn, isLast).getResult() : isLast;
+  }
+  if (!isOwn)
+    return storeState(state, dest, {}, at);
+  auto branch = scf::IfOp::create(b, isOwn, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  storeState(state, dest, {}, at);
 }
 
 ChunkKernelWriter::Sum ChunkKernelWriter::loadRowSums(const WorkItem &at,

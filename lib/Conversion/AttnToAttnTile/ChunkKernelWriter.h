@@ -27,6 +27,12 @@ namespace mlir::attn {
 /// The work items of a kernel, by the decays of their chunks.
 enum class DecayRange { All, Factored, Other };
 
+/// What a kernel that goes through chunks with pair matrices computes: results
+/// of all tokens, the state of each split from its own tokens alone, or the
+/// transition of each split, a matrix that the state before it is multiplied
+/// with.
+enum class ChunkPart { Results, SplitStates, Transitions };
+
 /// A computation in the form of linear attention.
 struct LinearKernelForm {
   /// The operation that it is part of, and its schedule.
@@ -53,6 +59,7 @@ struct LinearKernelForm {
   /// The factor of the first state; the last one is divided by it.
   double stateFactor = 1;
   DecayRange range = DecayRange::All;
+  ChunkPart part = ChunkPart::Results;
   /// What it leaves for the gradient of log-decays.
   DecayGradTerms terms;
 
@@ -107,12 +114,26 @@ struct ChunkSplits {
   /// The state that the tokens of each split add up to, the decay of each
   /// split, and the state before it.
   Value states, decays, starts;
+  /// With pair matrices, the transition of each split instead of its decay, as
+  /// a sum of two parts in 16 bits.
+  Value transitions, transitionRests;
+
+  SmallVector<Value *> getBuffers() {
+    return {&count,  &chunks,      &states,         &decays,
+            &starts, &transitions, &transitionRests};
+  }
 };
 
 /// Divides the chunks among as many work items as the schedule asks for, in a
-/// kernel with `numTiles` tiles of columns for each head.
+/// kernel with `numTiles` tiles of columns for each head. If `isRepeated`, the
+/// chunks are gone through three times, and splits once, one after the other:
+/// neither few splits nor short ones pay.
 ChunkSplits createSplits(OpBuilder &builder, const LinearKernelForm &form,
-                         int64_t numTiles);
+                         int64_t numTiles, bool isRepeated = false);
+
+/// Allocates the states of splits and the states before them.
+void allocateStates(OpBuilder &builder, const LinearKernelForm &form,
+                    ChunkSplits &splits);
 
 /// Launches the kernel of the cumulative log-decays of `op`.
 template <typename OpTy>
@@ -166,6 +187,7 @@ protected:
 
   /// Writes work items of `numSplits` splits; null without splits.
   void writeItems(Value numSplits, function_ref<void(const WorkItem &)> body);
+  void splitChunks(WorkItem &at);
   Chunk getChunk(const WorkItem &at, Value position);
   SmallVector<Value>
   forChunks(const WorkItem &at, ValueRange inits,
@@ -200,6 +222,11 @@ protected:
   Value loadState(Value source, ValueRange leading, const WorkItem &at);
   void storeState(Value state, Value dest, ValueRange leading,
                   const WorkItem &at);
+  /// The state before the first chunk of a work item: of its split, or for a
+  /// single one, which has no kernels before, the one that `loadGiven` loads.
+  Value loadFirstState(const WorkItem &at, function_ref<Value()> loadGiven);
+  /// Stores the state after the last chunk of the last split, if it is wanted.
+  void storeLastState(const WorkItem &at, Value state, Value dest);
 
   /// Loads the cumulative log-decays up to each token of a chunk, for rows of
   /// tiles.

@@ -77,8 +77,10 @@ public:
 private:
   Value loadTransposedState(const WorkItem &at);
   Value loadGivenState(const WorkItem &at);
-  Value loadFirstState(const WorkItem &at);
-  void storeLastState(const WorkItem &at, Value state);
+  Value loadFirstState(const WorkItem &at) {
+    return ChunkKernelWriter::loadFirstState(
+        at, [&] { return loadGivenState(at); });
+  }
   Value loadTerms(Value source, ArrayRef<int64_t> shape, ValueRange indices,
                   const WorkItem &at, const Chunk &chunk);
   Value loadTermRows(const WorkItem &at, const Chunk &chunk);
@@ -198,44 +200,6 @@ Value OutputKernelWriter::loadGivenState(const WorkItem &at) {
   Value state = form.isFirstTransposed ? loadTransposedState(at)
                                        : loadState(firstState, {}, at);
   return form.stateFactor == 1 ? state : multiply(state, form.stateFactor);
-}
-
-/// A single split has no kernels before that compute its first state.
-Value OutputKernelWriter::loadFirstState(const WorkItem &at) {
-  if (!at.split)
-    return loadGivenState(at);
-  Value isSplit =
-      arith::CmpIOp::create(b, CmpIPredicate::ugt, splits.count, b.index(1));
-  auto branch =
-      scf::IfOp::create(b, TypeRange{b.f32Vector({keyDim, valueDim})}, isSplit,
-                        /*withElseRegion=*/true);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(branch.thenBlock());
-  scf::YieldOp::create(b, loadState(splits.starts, at.split, at));
-  b.setInsertionPointToStart(branch.elseBlock());
-  scf::YieldOp::create(b, loadGivenState(at));
-  return branch.getResult(0);
-}
-
-void OutputKernelWriter::storeLastState(const WorkItem &at, Value state) {
-  if (!lastState)
-    return;
-  if (form.stateFactor != 1)
-    state = multiply(state, 1 / form.stateFactor);
-  Value isOwn = at.isInRange;
-  if (at.split) {
-    Value next = arith::AddIOp::create(b, at.split, b.index(1));
-    Value isLast =
-        arith::CmpIOp::create(b, CmpIPredicate::eq, next, splits.count);
-    isOwn =
-        isOwn ? arith::AndIOp::create(b, isOwn, isLast).getResult() : isLast;
-  }
-  if (!isOwn)
-    return storeState(state, lastState, {}, at);
-  auto branch = scf::IfOp::create(b, isOwn, /*withElseRegion=*/false);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(branch.thenBlock());
-  storeState(state, lastState, {}, at);
 }
 
 /// Loads a tile of the terms of log-decays' gradients. A producer copies it to
@@ -358,7 +322,7 @@ void OutputKernelWriter::writeFull(const WorkItem &at) {
     storeRows(at, chunk, multiply(result, form.scale), out);
     return {};
   });
-  storeLastState(at, state);
+  storeLastState(at, state, lastState);
 }
 
 void OutputKernelWriter::write() {
@@ -372,7 +336,7 @@ void OutputKernelWriter::write() {
                       ? writeFactoredChunk(at, chunk, carried[0])
                       : writeCausalChunk(at, chunk, carried[0])};
         })[0];
-    storeLastState(at, state);
+    storeLastState(at, state, lastState);
   });
 }
 
@@ -521,23 +485,15 @@ void SplitStartWriter::write() {
 // Operations
 //===----------------------------------------------------------------------===//
 
-/// Allocates the states of the splits of a computation.
-static void allocateStates(OpBuilder &builder, const LinearKernelForm &form,
-                           ChunkSplits &splits) {
+/// Allocates the decay of each split of a computation.
+static Value allocateDecays(OpBuilder &builder, const LinearKernelForm &form,
+                            const ChunkSplits &splits) {
   ScalarKernelBuilder b(form.op->getLoc(), builder);
-  Value batch = b.size(form.query, 0);
-  int64_t heads = form.getNumHeads();
-  auto allocate = [&](ArrayRef<int64_t> shape) -> Value {
-    auto type = MemRefType::get(shape, b.getF32Type());
-    return memref::AllocOp::create(b, type, ValueRange{splits.count, batch});
-  };
   constexpr int64_t dynamic = ShapedType::kDynamic;
-  SmallVector<int64_t> ofStates = {
-      dynamic, dynamic, heads, form.getKeyHeadDim(), form.getValueHeadDim()};
-  splits.states = allocate(ofStates);
-  splits.starts = allocate(ofStates);
-  if (form.cumulative)
-    splits.decays = allocate({dynamic, dynamic, heads});
+  auto type =
+      MemRefType::get({dynamic, dynamic, form.getNumHeads()}, b.getF32Type());
+  return memref::AllocOp::create(
+      b, type, ValueRange{splits.count, b.size(form.query, 0)});
 }
 
 /// Launches the kernels that compute the states that splits begin with.
@@ -575,6 +531,8 @@ static void createKernels(RewriterBase &rewriter, LinearKernelForm form,
   ChunkSplits splits = createSplits(rewriter, form, form.countTiles());
   if (splits.count) {
     allocateStates(rewriter, form, splits);
+    if (form.cumulative)
+      splits.decays = allocateDecays(rewriter, form, splits);
     createSplitStates(rewriter, form, splits, symbols, name);
   }
   for (DecayRange range : getRanges(form)) {

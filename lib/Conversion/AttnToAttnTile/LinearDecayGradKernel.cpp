@@ -408,7 +408,7 @@ DecayGradWorkspace DecayGradWorkspace::allocateTerms(OpBuilder &builder,
     workspace.keyDots = allocateTokens();
     workspace.stateDots = allocateTokens();
   }
-  workspace.stateRows = int64_t(llvm::alignTo(numRows, chunk));
+  workspace.stateRows = numRows;
   Value rows = b.mul(chunks, b.constant(workspace.stateRows));
   workspace.chunkTerms = memref::AllocOp::create(
       b, getType(dynamic), ValueRange{numTiles, batch, rows});
@@ -421,7 +421,10 @@ DecayGradWorkspace DecayGradWorkspace::allocate(OpBuilder &builder,
   Value tiles = b.constant(llvm::divideCeil(
       op.getKeyHeadDim(), op.getScheduleAttr().getHeadDimTile()));
   DecayGradWorkspace workspace =
-      allocateTerms(builder, op, op.getValueHeadDim(), tiles);
+      allocateTerms(builder, op,
+                    int64_t(llvm::alignTo(op.getValueHeadDim(),
+                                          op.getScheduleAttr().getQueryTile())),
+                    tiles);
   constexpr int64_t dynamic = ShapedType::kDynamic;
   auto ofStates = MemRefType::get({dynamic, dynamic, op.getNumHeads(),
                                    op.getValueHeadDim(), op.getKeyHeadDim()},

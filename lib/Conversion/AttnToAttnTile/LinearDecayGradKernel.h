@@ -65,8 +65,8 @@ struct DecayGradWorkspace {
   /// The rows of a state in `chunkTerms`.
   int64_t stateRows = 0;
 
-  /// Allocates the terms of kernels whose states have `numRows` rows and
-  /// `numTiles` tiles of columns.
+  /// Allocates the terms of kernels whose states have `numRows` rows, with
+  /// those of whole tiles, and `numTiles` tiles of columns.
   static DecayGradWorkspace allocateTerms(OpBuilder &builder,
                                           LinearAttentionGradOp op,
                                           int64_t numRows, Value numTiles);

@@ -19,10 +19,12 @@ namespace {
 class StateGradWriter : ChunkKernelWriter {
 public:
   StateGradWriter(OpBuilder &builder, const LinearKernelForm &form,
-                  attn_tile::KernelOp kernel, const GradientInputs &given);
+                  attn_tile::KernelOp kernel, const GradientInputs &given,
+                  const ChunkSplits &givenSplits);
 
   static SmallVector<Value> getOperands(const LinearKernelForm &form,
-                                        const GradientInputs &inputs);
+                                        const GradientInputs &inputs,
+                                        const ChunkSplits &splits);
   void write();
 
 private:
@@ -39,6 +41,12 @@ private:
     Value keys, dout, queries, scores, inverse, beta, knownKeys;
   };
 
+  bool storesChunkTerms() const {
+    return !hasChunkTerms(form) && inputs.workspace.chunkTerms;
+  }
+  bool hasResults() const { return form.part == ChunkPart::Results; }
+  Value loadFirst(const WorkItem &at);
+  void storeLast(const WorkItem &at, Value dstate);
   TermTiles loadTermTiles(const WorkItem &at, const Chunk &chunk);
   Tiles loadTiles(const WorkItem &at, const Chunk &chunk);
   void storeTerms(const WorkItem &at, const Chunk &chunk,
@@ -63,26 +71,45 @@ static Value allocateTokens(OpBuilder &builder, const LinearKernelForm &form,
 }
 
 SmallVector<Value> StateGradWriter::getOperands(const LinearKernelForm &form,
-                                                const GradientInputs &inputs) {
-  return dropNull({form.query, form.key, form.value, form.out, form.firstState,
-                   form.lastState, form.cumulative, form.beta,
-                   inputs.pairs.scores, inputs.pairs.inverse,
-                   inputs.kept.residuals, inputs.gradients.states,
-                   inputs.gradients.residuals, inputs.gradients.betaTerms,
-                   form.decayed.keyFromStart, form.decayed.ofChunks,
-                   inputs.workspace.chunkTerms,
-                   inputs.workspace.chunkTerms ? inputs.kept.states : Value()});
+                                                const GradientInputs &inputs,
+                                                const ChunkSplits &splits) {
+  SmallVector<Value> operands = {form.query,
+                                 form.key,
+                                 form.value,
+                                 form.cumulative,
+                                 form.beta,
+                                 inputs.pairs.scores,
+                                 inputs.pairs.inverse,
+                                 form.decayed.keyFromStart,
+                                 form.decayed.ofChunks,
+                                 splits.count,
+                                 splits.chunks};
+  if (form.part == ChunkPart::SplitStates) {
+    operands.push_back(splits.states);
+    return dropNull(operands);
+  }
+  bool hasTerms = !hasChunkTerms(form) && inputs.workspace.chunkTerms;
+  llvm::append_values(operands, form.out, form.firstState, form.lastState,
+                      inputs.kept.residuals, inputs.gradients.states,
+                      inputs.gradients.residuals, inputs.gradients.betaTerms,
+                      hasTerms ? inputs.workspace.chunkTerms : Value(),
+                      hasTerms ? inputs.kept.states : Value(), splits.starts);
+  return dropNull(operands);
 }
 
 StateGradWriter::StateGradWriter(OpBuilder &builder,
                                  const LinearKernelForm &form,
                                  attn_tile::KernelOp kernel,
-                                 const GradientInputs &given)
-    : ChunkKernelWriter(builder, form, kernel, getOperands(form, given)),
+                                 const GradientInputs &given,
+                                 const ChunkSplits &givenSplits)
+    : ChunkKernelWriter(builder, form, kernel,
+                        getOperands(form, given, givenSplits)),
       query(get(form.query)), dvalue(get(form.out)),
       firstState(get(form.firstState)), lastState(get(form.lastState)),
       inputs(given) {
   replaceByArguments(inputs.getAll());
+  splits = givenSplits;
+  replaceByArguments(splits.getBuffers());
 }
 
 /// Loads tiles to registers where a step begins, long before they are used.
@@ -92,7 +119,7 @@ StateGradWriter::TermTiles StateGradWriter::loadTermTiles(const WorkItem &at,
   if (inputs.gradients.betaTerms)
     tiles.residuals = b.load({chunkTokens, valueDim}, inputs.kept.residuals,
                              {at.batch, at.head, chunk.firstToken, at.column});
-  if (inputs.workspace.chunkTerms)
+  if (storesChunkTerms())
     tiles.state =
         b.load({keyDim, valueDim}, inputs.kept.states,
                {chunk.number, at.batch, at.head, b.index(0), at.column});
@@ -110,7 +137,7 @@ void StateGradWriter::storeTerms(const WorkItem &at, const Chunk &chunk,
         b, sumRows(multiply(products, form.scale)), inputs.gradients.betaTerms,
         ValueRange{at.tile, at.batch, at.head, chunk.firstToken});
   }
-  if (!inputs.workspace.chunkTerms)
+  if (!storesChunkTerms())
     return;
   Value products = mul(b.extend(tiles.state), decayed);
   Value first = arith::MulIOp::create(b, chunk.number, b.index(keyDim));
@@ -154,7 +181,8 @@ Value StateGradWriter::writeChunk(const WorkItem &at, const Chunk &chunk,
     ofChunk = loadChunkDecays(at, chunk);
   Tiles tiles = loadTiles(at, chunk);
   Value rounded = b.round(dstate, element), dout = tiles.dout;
-  storeState(rounded, inputs.gradients.states, chunk.number, at);
+  if (hasResults())
+    storeState(rounded, inputs.gradients.states, chunk.number, at);
   Value solved =
       b.contract(tiles.keys, rounded, zeros(shape), ContractForm::Plain);
   if (toEnd)
@@ -163,12 +191,14 @@ Value StateGradWriter::writeChunk(const WorkItem &at, const Chunk &chunk,
   if (beta) {
     solved = b.contract(tiles.inverse, b.round(solved, element), zeros(shape),
                         ContractForm::TransposedLhs);
-    storeRows(at, chunk, solved, inputs.gradients.residuals);
+    if (hasResults())
+      storeRows(at, chunk, solved, inputs.gradients.residuals);
   }
   Value next = ofChunk ? mul(dstate, ofChunk) : dstate;
   storeTerms(at, chunk, termTiles, solved, next);
   Value ofValues = beta ? mul(solved, repeat(tiles.beta, shape)) : solved;
-  storeRows(at, chunk, multiply(ofValues, form.scale), dvalue);
+  if (hasResults())
+    storeRows(at, chunk, multiply(ofValues, form.scale), dvalue);
   Value ofKnown = beta ? multiply(ofValues, -1) : Value();
   if (fromStart) {
     ofKnown = mul(ofKnown, repeat(fromStart, shape));
@@ -181,18 +211,37 @@ Value StateGradWriter::writeChunk(const WorkItem &at, const Chunk &chunk,
                     ContractForm::TransposedLhs);
 }
 
+/// The gradient of the state after the last chunk of a work item.
+Value StateGradWriter::loadFirst(const WorkItem &at) {
+  auto loadGiven = [&]() -> Value {
+    return firstState
+               ? multiply(loadState(firstState, {}, at), form.stateFactor)
+               : zeros({keyDim, valueDim});
+  };
+  return hasResults() ? loadFirstState(at, loadGiven)
+                      : zeros({keyDim, valueDim});
+}
+
+void StateGradWriter::storeLast(const WorkItem &at, Value dstate) {
+  if (hasResults())
+    return storeLastState(at, dstate, lastState);
+  storeState(dstate, splits.states, at.split, at);
+}
+
+/// No split begins with the gradient before the last one.
 void StateGradWriter::write() {
-  writeItems(/*numSplits=*/{}, [&](const WorkItem &at) {
-    Value last = firstState
-                     ? multiply(loadState(firstState, {}, at), form.stateFactor)
-                     : zeros({keyDim, valueDim});
+  Value numSplits = splits.count;
+  if (!hasResults()) {
+    b.setInsertionPointToEnd(entry);
+    numSplits = arith::SubIOp::create(b, numSplits, b.index(1));
+  }
+  writeItems(numSplits, [&](const WorkItem &at) {
     Value first = forChunks(
-        at, last,
+        at, loadFirst(at),
         [&](const Chunk &chunk, ValueRange carried) -> SmallVector<Value> {
           return {writeChunk(at, chunk, carried[0])};
         })[0];
-    if (lastState)
-      storeState(multiply(first, 1 / form.stateFactor), lastState, {}, at);
+    storeLast(at, first);
   });
 }
 
@@ -209,12 +258,27 @@ static Value allocateChunkStates(OpBuilder &builder,
                                  ValueRange{chunks, b.size(form.key, 0)});
 }
 
+/// Allocates terms of tiles of the kernel that has the terms of chunks.
+static DecayGradWorkspace allocateTerms(OpBuilder &builder,
+                                        LinearAttentionGradOp op,
+                                        const LinearKernelForm &form,
+                                        Value isNarrow) {
+  int64_t rowsOfTile = getParts(form.op).getPairs().getQueryTile();
+  int64_t rows = int64_t(llvm::alignTo(form.getKeyHeadDim(), rowsOfTile));
+  // A work item of gradients of queries and keys has all columns of values.
+  Value tiles = hasChunkTerms(form)
+                    ? arith::ConstantIndexOp::create(builder, op.getLoc(), 1)
+                    : emitNumTiles(builder, form, isNarrow);
+  return DecayGradWorkspace::allocateTerms(builder, op, rows, tiles);
+}
+
 /// Launches the kernel of the states before chunks, and returns the buffers
 /// that it fills.
 static KeptStates createKeptStates(RewriterBase &rewriter,
                                    LinearAttentionGradOp op,
                                    const LinearKernelForm &form,
-                                   const PairMatrices &pairs, Value isNarrow,
+                                   const PairMatrices &pairs,
+                                   const ChunkSplits &splits, Value isNarrow,
                                    SymbolTable &symbols) {
   Type element = getElementTypeOrSelf(form.key);
   int64_t valueDim = form.getValueHeadDim();
@@ -225,17 +289,16 @@ static KeptStates createKeptStates(RewriterBase &rewriter,
     kept.updates = allocateRows(rewriter, form, element, valueDim);
     kept.residuals = allocateRows(rewriter, form, element, valueDim);
   }
-  createForwardChunks(rewriter, form, pairs, kept, isNarrow, symbols,
+  createForwardChunks(rewriter, form, pairs, kept, splits, isNarrow, symbols,
                       "_linear_states");
   return kept;
 }
 
 /// Launches the kernel of the gradients of states and values.
-static KeptGradients createStateGradients(RewriterBase &rewriter,
-                                          LinearAttentionGradOp op,
-                                          LinearKernelForm form,
-                                          GradientInputs inputs, Value isNarrow,
-                                          SymbolTable &symbols) {
+static KeptGradients
+createStateGradients(RewriterBase &rewriter, LinearAttentionGradOp op,
+                     LinearKernelForm form, GradientInputs inputs,
+                     ChunkSplits splits, Value isNarrow, SymbolTable &symbols) {
   form.query = op.getQuery();
   form.value = op.getDout();
   form.out = op.getDvalue();
@@ -251,16 +314,27 @@ static KeptGradients createStateGradients(RewriterBase &rewriter,
   if (op.getDbeta())
     gradients.betaTerms =
         allocateTokens(rewriter, form, emitNumTiles(rewriter, form, isNarrow));
+  auto create = [&](LinearKernelForm ofPart, const Twine &name) {
+    ofPart.useDecayedRows();
+    attn_tile::KernelOp kernel =
+        createKernel(rewriter, op, ofPart.schedule, symbols, name.str(),
+                     StateGradWriter::getOperands(ofPart, inputs, splits));
+    StateGradWriter(rewriter, ofPart, kernel, inputs, splits).write();
+    rewriter.setInsertionPoint(op);
+  };
+  StringRef name = "_linear_dstates";
+  if (splits.count) {
+    allocateStates(rewriter, form, splits);
+    LinearKernelForm ofSplits = withSchedule(form, getParts(op).getChunks());
+    ofSplits.part = ChunkPart::SplitStates;
+    create(ofSplits, name + "_states");
+    createPairStarts(rewriter, form, splits, symbols, name);
+  }
   createForHeads(rewriter, form, isNarrow,
-                 [&](LinearKernelForm ofHeads, StringRef suffix) {
-                   ofHeads.useDecayedRows();
-                   attn_tile::KernelOp kernel = createKernel(
-                       rewriter, op, ofHeads.schedule, symbols,
-                       ("_linear_dstates" + suffix).str(),
-                       StateGradWriter::getOperands(ofHeads, inputs));
-                   StateGradWriter(rewriter, ofHeads, kernel, inputs).write();
-                   rewriter.setInsertionPoint(op);
+                 [&](const LinearKernelForm &ofHeads, StringRef suffix) {
+                   create(ofHeads, name + suffix);
                  });
+  deallocate(rewriter, op.getLoc(), {splits.states, splits.starts});
   return gradients;
 }
 
@@ -278,17 +352,16 @@ void attn::createLinearPairGradKernels(RewriterBase &rewriter,
   inputs.dout = op.getDout();
   Value isNarrow = emitIsNarrow(rewriter, form);
   if (op.getDlogDecay())
-    inputs.workspace = DecayGradWorkspace::allocateTerms(
-        rewriter, op, op.getKeyHeadDim(),
-        emitNumTiles(rewriter, form, isNarrow));
+    inputs.workspace = allocateTerms(rewriter, op, form, isNarrow);
   inputs.pairs =
       createPairMatrices(rewriter, form, bool(op.getDbeta()), symbols);
   LinearKernelForm ofStates = form;
   ofStates.firstState = op.getInitialState();
-  inputs.kept =
-      createKeptStates(rewriter, op, ofStates, inputs.pairs, isNarrow, symbols);
-  inputs.gradients =
-      createStateGradients(rewriter, op, form, inputs, isNarrow, symbols);
+  ChunkSplits splits = createPairSplits(rewriter, form);
+  inputs.kept = createKeptStates(rewriter, op, ofStates, inputs.pairs, splits,
+                                 isNarrow, symbols);
+  inputs.gradients = createStateGradients(rewriter, op, form, inputs, splits,
+                                          isNarrow, symbols);
   createPairGradients(rewriter, op, form, inputs, symbols);
   if (op.getDlogDecay())
     createDecayGradKernels(rewriter, op, inputs.workspace, symbols);
@@ -297,7 +370,7 @@ void attn::createLinearPairGradKernels(RewriterBase &rewriter,
               inputs.kept.states, form.beta ? inputs.kept.updates : Value(),
               inputs.kept.residuals, inputs.gradients.states,
               inputs.gradients.residuals, inputs.gradients.betaTerms,
-              form.cumulative});
+              form.cumulative, splits.transitions, splits.transitionRests});
   deallocateRows(rewriter, op.getLoc(), form.decayed);
   rewriter.eraseOp(op);
 }

@@ -63,33 +63,46 @@ class ForwardChunkWriter : ChunkKernelWriter {
 public:
   ForwardChunkWriter(OpBuilder &builder, const LinearKernelForm &form,
                      attn_tile::KernelOp kernel, const PairMatrices &givenPairs,
-                     const KeptStates &givenKept);
+                     const KeptStates &givenKept,
+                     const ChunkSplits &givenSplits);
 
   static SmallVector<Value> getOperands(const LinearKernelForm &form,
                                         const PairMatrices &pairs,
-                                        const KeptStates &kept);
+                                        const KeptStates &kept,
+                                        const ChunkSplits &splits);
   void write();
 
 private:
+  bool hasValues() const { return form.part != ChunkPart::Transitions; }
+  bool hasResults() const { return form.part == ChunkPart::Results; }
+  Value emitNumSplits();
+  Value loadFirst(const WorkItem &at);
+  Value emitIdentity(const WorkItem &at);
+  void storeLast(const WorkItem &at, Value state);
+  void storeTransition(const WorkItem &at, Value state);
   Value writeChunk(const WorkItem &at, const Chunk &chunk, Value state);
   /// Tiles of a chunk. The inverse, beta and the keys whose values are known
-  /// are null without beta.
+  /// are null without beta; transitions have no values.
   struct Tiles {
     Value keys, values, inverse, beta, knownKeys;
   };
-  /// The values that the state takes, and the residual; f32.
+  /// The values that the state takes, and the residual; f32. Null if there are
+  /// no values.
   struct Update {
     Value values, residual;
   };
 
   Tiles loadTiles(const WorkItem &at, const Chunk &chunk);
   Update emitUpdate(const Tiles &tiles, Value rounded, Value fromStart);
+  void storeResults(const WorkItem &at, const Chunk &chunk, Value rounded,
+                    const Update &update, Value values, Value fromStart);
   void writeOut(const WorkItem &at, const Chunk &chunk, Value rounded,
                 Value update, Value fromStart);
 
   Value query, out, firstState, lastState;
   PairMatrices pairs;
   KeptStates kept;
+  bool isGradient;
 };
 } // namespace
 
@@ -119,7 +132,7 @@ static PairMatrices allocatePairs(OpBuilder &builder,
   if (form.beta)
     pairs.inverse = allocateRows(builder, form, element, chunk);
   if (hasKeyScores)
-    pairs.keyScores = allocateRows(builder, form, builder.getF32Type(), chunk);
+    pairs.keyScores = allocateRows(builder, form, element, chunk);
   return pairs;
 }
 
@@ -358,28 +371,48 @@ PairMatrices attn::createPairMatrices(RewriterBase &rewriter,
 
 SmallVector<Value> ForwardChunkWriter::getOperands(const LinearKernelForm &form,
                                                    const PairMatrices &pairs,
-                                                   const KeptStates &kept) {
+                                                   const KeptStates &kept,
+                                                   const ChunkSplits &splits) {
+  SmallVector<Value> operands = {form.key,
+                                 form.cumulative,
+                                 form.beta,
+                                 pairs.inverse,
+                                 form.decayed.keyFromStart,
+                                 form.decayed.ofChunks,
+                                 splits.count,
+                                 splits.chunks};
+  if (form.part == ChunkPart::Transitions)
+    llvm::append_values(operands, splits.transitions, splits.transitionRests);
+  else
+    operands.push_back(form.value);
+  if (form.part == ChunkPart::SplitStates)
+    operands.push_back(splits.states);
   // The gradient needs no outputs, and keeps values that are no updates.
-  return dropNull({form.out ? form.query : Value(), form.key, form.value,
-                   form.out, form.firstState, form.lastState, form.cumulative,
-                   form.beta, form.out ? pairs.scores : Value(), pairs.inverse,
-                   form.decayed.keyFromStart, form.decayed.ofChunks,
-                   kept.states, form.beta ? kept.updates : Value(),
-                   kept.residuals});
+  if (form.part == ChunkPart::Results)
+    llvm::append_values(
+        operands, form.out ? form.query : Value(), form.out, form.firstState,
+        form.lastState, form.out ? pairs.scores : Value(), kept.states,
+        form.beta ? kept.updates : Value(), kept.residuals, splits.starts);
+  return dropNull(operands);
 }
 
 ForwardChunkWriter::ForwardChunkWriter(OpBuilder &builder,
                                        const LinearKernelForm &form,
                                        attn_tile::KernelOp kernel,
                                        const PairMatrices &givenPairs,
-                                       const KeptStates &givenKept)
+                                       const KeptStates &givenKept,
+                                       const ChunkSplits &givenSplits)
     : ChunkKernelWriter(builder, form, kernel,
-                        getOperands(form, givenPairs, givenKept)),
+                        getOperands(form, givenPairs, givenKept, givenSplits)),
       query(get(form.query)), out(get(form.out)),
       firstState(get(form.firstState)), lastState(get(form.lastState)),
       pairs(givenPairs), kept(givenKept) {
   replaceByArguments(pairs.getBuffers());
+  // Whether it is of a gradient does not depend on the part.
+  isGradient = bool(kept.states);
   replaceByArguments(kept.getBuffers());
+  splits = givenSplits;
+  replaceByArguments(splits.getBuffers());
 }
 
 void ForwardChunkWriter::writeOut(const WorkItem &at, const Chunk &chunk,
@@ -399,7 +432,8 @@ ForwardChunkWriter::Tiles ForwardChunkWriter::loadTiles(const WorkItem &at,
                                                         const Chunk &chunk) {
   Tiles tiles;
   tiles.keys = loadKeys(at, chunk);
-  tiles.values = loadValues(at, chunk);
+  if (hasValues())
+    tiles.values = loadValues(at, chunk);
   if (!beta)
     return tiles;
   tiles.inverse = loadPairs(pairs.inverse, at, chunk);
@@ -422,10 +456,29 @@ ForwardChunkWriter::Update ForwardChunkWriter::emitUpdate(const Tiles &tiles,
       b.contract(tiles.knownKeys, rounded, zeros(shape), ContractForm::Plain);
   if (fromStart)
     known = mul(known, repeat(fromStart, shape));
-  Value residual = arith::SubFOp::create(b, b.extend(tiles.values), known);
+  Value residual =
+      tiles.values
+          ? arith::SubFOp::create(b, b.extend(tiles.values), known).getResult()
+          : multiply(known, -1);
   Value scaled = b.round(mul(residual, repeat(tiles.beta, shape)), element);
   return {b.contract(tiles.inverse, scaled, zeros(shape), ContractForm::Plain),
           residual};
+}
+
+/// Stores what the tokens of a chunk, or gradients, need of it. `rounded` is
+/// the state before it, and `values` are what the state takes.
+void ForwardChunkWriter::storeResults(const WorkItem &at, const Chunk &chunk,
+                                      Value rounded, const Update &update,
+                                      Value values, Value fromStart) {
+  if (out)
+    writeOut(at, chunk, rounded, values, fromStart);
+  if (!kept.states)
+    return;
+  storeState(rounded, kept.states, chunk.number, at);
+  if (!beta)
+    return;
+  storeRows(at, chunk, values, kept.updates);
+  storeRows(at, chunk, update.residual, kept.residuals);
 }
 
 Value ForwardChunkWriter::writeChunk(const WorkItem &at, const Chunk &chunk,
@@ -441,49 +494,121 @@ Value ForwardChunkWriter::writeChunk(const WorkItem &at, const Chunk &chunk,
   Tiles tiles = loadTiles(at, chunk);
   Value rounded = b.round(state, element);
   Update update = emitUpdate(tiles, rounded, fromStart);
-  Value values = b.round(update.values, element);
-  if (out)
-    writeOut(at, chunk, rounded, values, fromStart);
-  if (kept.states)
-    storeState(rounded, kept.states, chunk.number, at);
-  if (kept.states && beta) {
-    storeRows(at, chunk, values, kept.updates);
-    storeRows(at, chunk, update.residual, kept.residuals);
-  }
   if (ofChunk)
     state = mul(state, ofChunk);
+  // Without beta, no value depends on the state.
+  if (!update.values)
+    return state;
+  Value values = b.round(update.values, element);
+  if (hasResults())
+    storeResults(at, chunk, rounded, update, values, fromStart);
   return emitStep(at, chunk, tiles.keys, rows ? update.values : values, state,
                   rows);
 }
 
+/// The state before the first one that a work item updates.
+Value ForwardChunkWriter::loadFirst(const WorkItem &at) {
+  if (!hasValues())
+    return emitIdentity(at);
+  auto loadGiven = [&]() -> Value {
+    return firstState ? loadState(firstState, {}, at)
+                      : zeros({keyDim, valueDim});
+  };
+  return hasResults() ? loadFirstState(at, loadGiven)
+                      : zeros({keyDim, valueDim});
+}
+
+/// Columns of the identity.
+Value ForwardChunkWriter::emitIdentity(const WorkItem &at) {
+  attn_tile::MapOp map = b.createMap(
+      zeros({keyDim, valueDim}), at.batch, at.head, b.index(0), at.column,
+      b.index(keyDim), arith::AddIOp::create(b, at.column, b.index(valueDim)));
+  Block *body = &map.getBody().front();
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToEnd(body);
+  Value isDiagonal = arith::CmpIOp::create(
+      b, CmpIPredicate::eq, body->getArgument(3), body->getArgument(4));
+  Value element =
+      arith::SelectOp::create(b, isDiagonal, b.scalar(1), b.scalar(0));
+  attn_tile::YieldOp::create(b, element);
+  return map;
+}
+
+void ForwardChunkWriter::storeTransition(const WorkItem &at, Value state) {
+  Value high = b.round(state, element);
+  Value rest = arith::SubFOp::create(b, state, b.extend(high));
+  storeState(high, splits.transitions, at.split, at);
+  storeState(b.round(rest, element), splits.transitionRests, at.split, at);
+}
+
+void ForwardChunkWriter::storeLast(const WorkItem &at, Value state) {
+  switch (form.part) {
+  case ChunkPart::Results:
+    return storeLastState(at, state, lastState);
+  case ChunkPart::SplitStates:
+    return storeState(state, splits.states, at.split, at);
+  case ChunkPart::Transitions:
+    return storeTransition(at, state);
+  }
+}
+
+/// The number of splits that the kernel has work items for; null without
+/// splits. No split begins with the state of the last one, whose transition
+/// gradients need. A single split needs neither.
+Value ForwardChunkWriter::emitNumSplits() {
+  if (hasResults())
+    return splits.count;
+  b.setInsertionPointToEnd(entry);
+  Value one = b.index(1);
+  Value numStates = arith::SubIOp::create(b, splits.count, one);
+  if (hasValues() || !isGradient)
+    return numStates;
+  Value isSingle =
+      arith::CmpIOp::create(b, CmpIPredicate::eq, splits.count, one);
+  return arith::SelectOp::create(b, isSingle, numStates, splits.count);
+}
+
 void ForwardChunkWriter::write() {
-  writeItems(/*numSplits=*/{}, [&](const WorkItem &at) {
-    Value first =
-        firstState ? loadState(firstState, {}, at) : zeros({keyDim, valueDim});
+  writeItems(emitNumSplits(), [&](const WorkItem &at) {
     Value last = forChunks(
-        at, first,
+        at, loadFirst(at),
         [&](const Chunk &chunk, ValueRange carried) -> SmallVector<Value> {
           return {writeChunk(at, chunk, carried[0])};
         })[0];
-    if (lastState)
-      storeState(last, lastState, {}, at);
+    storeLast(at, last);
   });
 }
 
 void attn::createForwardChunks(RewriterBase &rewriter,
                                const LinearKernelForm &given,
                                const PairMatrices &pairs,
-                               const KeptStates &kept, Value isNarrow,
-                               SymbolTable &symbols, StringRef name) {
-  createForHeads(
-      rewriter, given, isNarrow, [&](LinearKernelForm form, StringRef suffix) {
-        form.useDecayedRows();
-        attn_tile::KernelOp kernel = createKernel(
-            rewriter, form.op, form.schedule, symbols, (name + suffix).str(),
-            ForwardChunkWriter::getOperands(form, pairs, kept));
-        ForwardChunkWriter(rewriter, form, kernel, pairs, kept).write();
-        rewriter.setInsertionPoint(form.op);
-      });
+                               const KeptStates &kept, ChunkSplits splits,
+                               Value isNarrow, SymbolTable &symbols,
+                               StringRef name) {
+  auto create = [&](LinearKernelForm form, const Twine &kernelName) {
+    form.useDecayedRows();
+    attn_tile::KernelOp kernel = createKernel(
+        rewriter, form.op, form.schedule, symbols, kernelName.str(),
+        ForwardChunkWriter::getOperands(form, pairs, kept, splits));
+    ForwardChunkWriter(rewriter, form, kernel, pairs, kept, splits).write();
+    rewriter.setInsertionPoint(form.op);
+  };
+  if (splits.count) {
+    allocateStates(rewriter, given, splits);
+    LinearKernelForm form = withSchedule(given, getParts(given.op).getChunks());
+    form.part = ChunkPart::SplitStates;
+    create(form, name + "_states");
+    form.part = ChunkPart::Transitions;
+    // A transition has as many columns as rows.
+    form.value = given.key;
+    create(form, name + "_transitions");
+    createPairStarts(rewriter, given, splits, symbols, name);
+  }
+  createForHeads(rewriter, given, isNarrow,
+                 [&](const LinearKernelForm &form, StringRef suffix) {
+                   create(form, name + suffix);
+                 });
+  deallocate(rewriter, given.op->getLoc(), {splits.states, splits.starts});
 }
 
 void attn::createLinearPairKernels(RewriterBase &rewriter, LinearAttentionOp op,
@@ -500,11 +625,13 @@ void attn::createLinearPairKernels(RewriterBase &rewriter, LinearAttentionOp op,
   form.lastState = op.getFinalState();
   PairMatrices pairs =
       createPairMatrices(rewriter, form, /*hasKeyScores=*/false, symbols);
-  createForwardChunks(rewriter, form, pairs, KeptStates(),
+  ChunkSplits splits = createPairSplits(rewriter, form);
+  createForwardChunks(rewriter, form, pairs, KeptStates(), splits,
                       emitIsNarrow(rewriter, form), symbols,
                       "_linear_attention");
   deallocate(rewriter, op.getLoc(),
-             {pairs.scores, pairs.inverse, form.cumulative});
+             {pairs.scores, pairs.inverse, form.cumulative, splits.transitions,
+              splits.transitionRests});
   deallocateRows(rewriter, op.getLoc(), form.decayed);
   rewriter.eraseOp(op);
 }

@@ -46,6 +46,9 @@
 // All gradients but the ones that it gets are divided by the scale until they
 // are stored.
 //
+// Where heads are few, work items split the chunks of a head, see
+// PairSplits.cpp.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef ATTN_LIB_CONVERSION_ATTNTOATTNTILE_LINEARPAIRKERNELS_H

@@ -25,8 +25,8 @@ struct PairMatrices {
   /// keys with decays and, with beta, the inverse of the triangular matrix, in
   /// 16 bits.
   Value scores, inverse;
-  /// The scores of keys and earlier keys with decays, f32; null if no gradient
-  /// of beta needs them.
+  /// The scores of keys and earlier keys with decays, in 16 bits; null if no
+  /// gradient of beta needs them.
   Value keyScores;
 
   SmallVector<Value *> getBuffers() { return {&scores, &inverse, &keyScores}; }
@@ -43,6 +43,21 @@ struct KeptStates {
 
 /// The schedules of the kernels of `op`, which is the operation of a form.
 attn_tile::LinearPairsAttr getParts(Operation *op);
+
+/// The schedule of the kernel of gradients of queries and keys.
+inline ScheduleAttrInterface getOfGradients(attn_tile::LinearPairsAttr parts) {
+  return parts.getGradients() ? parts.getGradients() : parts.getPairs();
+}
+
+/// Whether the kernel of gradients of queries and keys also has the terms of
+/// chunks of the gradient of log-decays: a tile of rows of the state has as
+/// many rows as a CTA. Otherwise the one of gradients of states has them.
+inline bool hasChunkTerms(const LinearKernelForm &form) {
+  attn_tile::LinearPairsAttr parts = getParts(form.op);
+  return form.cumulative && getOfGradients(parts).getHeadDimTile() %
+                                    parts.getPairs().getQueryTile() ==
+                                0;
+}
 
 inline LinearKernelForm withSchedule(LinearKernelForm form,
                                      ScheduleAttrInterface schedule) {
@@ -79,10 +94,22 @@ void createForRanges(
 PairMatrices createPairMatrices(RewriterBase &rewriter, LinearKernelForm form,
                                 bool hasKeyScores, SymbolTable &symbols);
 
-/// Launches a kernel that goes through the chunks first to last.
+/// Divides the chunks of heads, and allocates the transitions of splits; null
+/// if the schedule has no splits.
+ChunkSplits createPairSplits(OpBuilder &builder, const LinearKernelForm &form);
+
+/// Launches the kernel of the states before splits, from their states and
+/// transitions.
+void createPairStarts(RewriterBase &rewriter, LinearKernelForm form,
+                      const ChunkSplits &splits, SymbolTable &symbols,
+                      StringRef name);
+
+/// Launches a kernel that goes through the chunks first to last, after the ones
+/// of states and transitions of splits.
 void createForwardChunks(RewriterBase &rewriter, const LinearKernelForm &form,
                          const PairMatrices &pairs, const KeptStates &kept,
-                         Value isNarrow, SymbolTable &symbols, StringRef name);
+                         ChunkSplits splits, Value isNarrow,
+                         SymbolTable &symbols, StringRef name);
 
 } // namespace mlir::attn
 

@@ -81,6 +81,8 @@ private:
   Value dot(Value tile, Value rows) { return sumRows(mul(tile, rows)); }
   void storeTerm(const WorkItem &at, const Chunk &chunk, Value rows,
                  Value dest);
+  void storeChunkTerms(const WorkItem &at, const Chunk &chunk,
+                       const Tiles &tiles);
   void storeBetaGradient(const WorkItem &at, const Chunk &chunk, Value ofPairs);
   void writeChunk(const WorkItem &at, const Chunk &chunk);
 
@@ -115,6 +117,8 @@ SmallVector<Value> PairGradWriter::getOperands(const LinearKernelForm &form,
                                  terms.stateDots,
                                  terms.rowTerms,
                                  terms.stateTerms,
+                                 hasChunkTerms(form) ? terms.chunkTerms
+                                                     : Value(),
                                  splits.count,
                                  splits.chunks};
   llvm::append_range(operands, form.getRangeOperands());
@@ -214,8 +218,9 @@ void PairGradWriter::emitScoreGradients(const WorkItem &at, const Chunk &chunk,
                                      ContractForm::TransposedRhs),
                           -1);
   if (dbeta) {
-    Value keyScores = b.load(shape, inputs.pairs.keyScores,
-                             {at.batch, at.head, chunk.firstToken, b.index(0)});
+    Value keyScores =
+        b.extend(b.load(shape, inputs.pairs.keyScores,
+                        {at.batch, at.head, chunk.firstToken, b.index(0)}));
     storeBetaGradient(at, chunk,
                       sumRows(multiply(mul(ofKeys, keyScores), form.scale)));
   }
@@ -229,6 +234,21 @@ void PairGradWriter::storeTerm(const WorkItem &at, const Chunk &chunk,
   attn_tile::StoreOp::create(
       b, mul(rows, b.splat(chunkTokens, form.scale)), dest,
       ValueRange{at.tile, at.batch, at.head, chunk.firstToken});
+}
+
+/// Stores the terms of the gradient of log-decays from the rows of the state:
+/// the state before the chunk times the decayed gradient of the state after it.
+void PairGradWriter::storeChunkTerms(const WorkItem &at, const Chunk &chunk,
+                                     const Tiles &tiles) {
+  Value ofChunk = vector::BroadcastOp::create(b, b.f32Vector(valueDim),
+                                              emitDecay(loadTotal(at, chunk)));
+  Value sums = dot(b.extend(tiles.state), b.extend(tiles.dstate));
+  Value rows = b.index(inputs.workspace.stateRows);
+  Value first = arith::AddIOp::create(
+      b, arith::MulIOp::create(b, chunk.number, rows), at.column);
+  attn_tile::StoreOp::create(b, mul(multiply(sums, form.scale), ofChunk),
+                             inputs.workspace.chunkTerms,
+                             ValueRange{b.index(0), at.batch, at.head, first});
 }
 
 /// The gradient of the keys' products with the state, whose values are known;
@@ -248,33 +268,39 @@ void PairGradWriter::writeChunk(const WorkItem &at, const Chunk &chunk) {
   emitScoreGradients(at, chunk, tiles);
   if (form.elementDecay)
     return writeElements(at, chunk, tiles);
+  const DecayGradWorkspace &terms = inputs.workspace;
+  bool hasTerms = bool(terms.queryDots);
   Value ofQuery =
       decay(contract(tiles.dout, tiles.state, {}, ContractForm::TransposedRhs),
             tiles.fromStart);
   ofQuery = contract(tiles.dscores, tiles.key, ofQuery, ContractForm::Plain);
   storeRows(at, chunk, multiply(ofQuery, form.scale), dquery);
+  // Terms are added up where gradients are, so that these leave registers.
+  Value queryDots = hasTerms ? dot(ofQuery, b.extend(tiles.query)) : Value();
 
   // As a later token, with the state before the chunk and with earlier keys.
   Value ofLater = decay(emitOfKnown(tiles), tiles.fromStart);
   ofLater = contract(tiles.dkeyScores, tiles.key, ofLater, ContractForm::Plain);
+  Value keys = hasTerms ? b.extend(tiles.key) : Value();
+  if (hasTerms)
+    storeTerm(at, chunk, add(queryDots, dot(ofLater, keys)), terms.queryDots);
 
   // As an earlier one, with the state after it and with later queries and keys.
   Value ofState = decay(
       contract(tiles.update, tiles.dstate, {}, ContractForm::TransposedRhs),
       tiles.toEnd);
+  if (hasTerms)
+    storeTerm(at, chunk, dot(ofState, keys), terms.stateDots);
   Value ofEarlier = contract(tiles.dscores, tiles.query, ofState,
                              ContractForm::TransposedLhs);
   ofEarlier = contract(tiles.dkeyScores, tiles.key, ofEarlier,
                        ContractForm::TransposedLhs);
   storeRows(at, chunk, multiply(add(ofLater, ofEarlier), form.scale), dkey);
-  const DecayGradWorkspace &terms = inputs.workspace;
-  if (!terms.queryDots)
+  if (!hasTerms)
     return;
-  Value queries = b.extend(tiles.query), keys = b.extend(tiles.key);
-  storeTerm(at, chunk, add(dot(ofQuery, queries), dot(ofLater, keys)),
-            terms.queryDots);
   storeTerm(at, chunk, dot(ofEarlier, keys), terms.keyDots);
-  storeTerm(at, chunk, dot(ofState, keys), terms.stateDots);
+  if (hasChunkTerms(form))
+    storeChunkTerms(at, chunk, tiles);
 }
 
 //===----------------------------------------------------------------------===//
@@ -427,7 +453,7 @@ void attn::createPairGradients(RewriterBase &rewriter, LinearAttentionGradOp op,
   form.key = op.getValue();
   form.value = op.getKey();
   form.out = op.getDquery();
-  form = withSchedule(form, getParts(form.op).getPairs());
+  form = withSchedule(form, getOfGradients(getParts(form.op)));
   ChunkSplits splits = createSplits(rewriter, form, form.countTiles());
   createForRanges(form, [&](const LinearKernelForm &ofRange, StringRef suffix) {
     attn_tile::KernelOp kernel =

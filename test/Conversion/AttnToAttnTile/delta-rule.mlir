@@ -101,7 +101,9 @@ func.func @decay(%q: memref<1x2x?x16xbf16>, %g: memref<1x2x?xf32>, %b: memref<1x
 // states. The last kernel has tiles of columns of the keys.
 
 // CHECK-LABEL: attn_tile.kernel @grad_linear_pairs(
-// CHECK: attn_tile.store {{.*}} : vector<64x64xf32>, memref<?x2x?x64xf32>
+// CHECK-COUNT-2: attn_tile.store {{.*}} : vector<64x64xbf16>, memref<?x2x?x64xbf16>
+// CHECK: attn_tile.invert_triangular
+// CHECK: attn_tile.store {{.*}} : vector<64x64xbf16>, memref<?x2x?x64xbf16>
 // CHECK-LABEL: attn_tile.kernel @grad_linear_states(
 // CHECK: attn_tile.store {{.*}} : vector<64x32xbf16>, memref<?x?x2x16x32xbf16>
 // CHECK-COUNT-2: attn_tile.store {{.*}} : vector<64x32xbf16>, memref<?x2x?x32xbf16>

@@ -703,12 +703,14 @@ func.func private @matmul() attributes {
 // CHECK-SAME: a = #attn_tile.linear_multistage<chunk = 64, value_tile = 48, stages = 2, warps = 4>,
 // CHECK-SAME: b = #attn_tile.linear_multistage<chunk = 128, value_tile = 64, stages = 1, warps = 8, split_work_items = 264>,
 // CHECK-SAME: c = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, local_stages = 1,
-// CHECK-SAME:     rows_ahead = true, split_work_items = 264>}
+// CHECK-SAME:     rows_ahead = true, split_work_items = 264>,
+// CHECK-SAME: d = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 1, warps = 4, refill = true>}
 func.func private @linear() attributes {
   a = #attn_tile.linear_multistage<chunk = 64, value_tile = 48, stages = 2, warps = 4>,
   b = #attn_tile.linear_multistage<chunk = 128, value_tile = 64, stages = 1, warps = 8, split_work_items = 264>,
   c = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, local_stages = 1, rows_ahead = true,
-      split_work_items = 264>}
+      split_work_items = 264>,
+  d = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 1, warps = 4, refill = true>}
 
 // -----
 
@@ -730,7 +732,11 @@ func.func private @a() attributes {a = #attn_tile.linear_recurrent<value_tile = 
 // CHECK-SAME: narrow = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4>, narrow_work_items = 108>,
 // CHECK-SAME: c = #attn_tile.linear_pairs<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
 // CHECK-SAME: levels = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 1, warps = 4>,
-// CHECK-SAME: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>>}
+// CHECK-SAME: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>>,
+// CHECK-SAME: d = #attn_tile.linear_pairs<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+// CHECK-SAME: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2, split_work_items = 132>,
+// CHECK-SAME: starts = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4>,
+// CHECK-SAME: gradients = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 1, local_stages = 1, ctas_per_sm = 2>>}
 func.func private @pairs() attributes {
   a = #attn_tile.linear_pairs<
       pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
@@ -742,7 +748,54 @@ func.func private @pairs() attributes {
   c = #attn_tile.linear_pairs<
       pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
       levels = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 1, warps = 4>,
-      chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>>}
+      chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>>,
+  d = #attn_tile.linear_pairs<
+      pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+      chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2, split_work_items = 132>,
+      starts = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4>,
+      gradients = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 1, local_stages = 1, ctas_per_sm = 2>>}
+
+// -----
+
+// expected-error @below {{'ctas_per_sm' must be at most 2 (was 3)}}
+func.func private @a() attributes {a = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 1, ctas_per_sm = 3>}
+
+// -----
+
+// expected-error @below {{'ctas_per_sm' must be positive (was 0)}}
+func.func private @a() attributes {a = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 1, ctas_per_sm = 0>}
+
+// -----
+
+// expected-error @below {{'gradients' must be #attn_tile.linear_multistage with 4 warps, or #attn_tile.linear_warp_specialized, and have chunks of 64 (was #attn_tile.scalar)}}
+func.func private @a() attributes {a = #attn_tile.linear_pairs<
+    pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+    chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>,
+    gradients = #attn_tile.scalar>}
+
+// -----
+
+// expected-error @below {{'starts' must be #attn_tile.linear_multistage with chunks of 64 and 4 warps (was #attn_tile.scalar)}}
+func.func private @a() attributes {a = #attn_tile.linear_pairs<
+    pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+    chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2, split_work_items = 132>,
+    starts = #attn_tile.scalar>}
+
+// -----
+
+// expected-error @below {{'split_work_items' of 'chunks' must be positive with 'starts', and 0 without (was 132)}}
+func.func private @a() attributes {a = #attn_tile.linear_pairs<
+    pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+    chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2, split_work_items = 132>>}
+
+// -----
+
+// expected-error @below {{'narrow' must not be given with 'starts'}}
+func.func private @a() attributes {a = #attn_tile.linear_pairs<
+    pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+    chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2, split_work_items = 132>,
+    starts = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4>,
+    narrow = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 16, stages = 2>, narrow_work_items = 1>}
 
 // -----
 

@@ -622,6 +622,8 @@ LinearWarpSpecializedParameters::verify(EmitErrorFn emitError) const {
       succeeded(verifyStages(emitError, "stages", stages)) &&
       succeeded(verifyPositive(emitError, "local_stages", localStages)) &&
       succeeded(verifyAtMost(emitError, "local_stages", localStages, 2)) &&
+      succeeded(verifyPositive(emitError, "ctas_per_sm", ctasPerSm)) &&
+      succeeded(verifyAtMost(emitError, "ctas_per_sm", ctasPerSm, 2)) &&
       succeeded(
           verifyNotNegative(emitError, "split_work_items", splitWorkItems)));
 }
@@ -665,8 +667,21 @@ LogicalResult LinearPairsParameters::verify(EmitErrorFn emitError) const {
     return emitError() << "'levels' must be #attn_tile.linear_multistage with "
                        << "chunks of 64 and 4 warps (was " << Attribute(levels)
                        << ")";
-  if (failed(verifyChunksPart(emitError, "chunks", chunks)))
+  if (starts && !isPairsByWarps(starts))
+    return emitError() << "'starts' must be #attn_tile.linear_multistage with "
+                       << "chunks of 64 and 4 warps (was " << Attribute(starts)
+                       << ")";
+  if (failed(verifyChunksPart(emitError, "chunks", chunks)) ||
+      (gradients &&
+       failed(verifyChunksPart(emitError, "gradients", gradients))))
     return failure();
+  if (bool(starts) != (chunks.getSplitKvWorkItems() != 0))
+    return emitError()
+           << "'split_work_items' of 'chunks' must be positive with "
+           << "'starts', and 0 without (was " << chunks.getSplitKvWorkItems()
+           << ")";
+  if (starts && narrow)
+    return emitError() << "'narrow' must not be given with 'starts'";
   if (!narrow) {
     if (narrowWorkItems == 0)
       return success();

@@ -178,7 +178,7 @@ static AttnTileCreatePipesPassOptions getPipes(int64_t stages) {
 static void buildMultistagePipeline(
     OpPassManager &pm, const AttnTileCreatePipesPassOptions &pipes,
     int64_t warps, const AttnTileSplitRegionsPassOptions &split,
-    bool hoistRows = false) {
+    bool hoistRows = false, bool refill = false) {
   pm.addNestedPass<KernelOp>(createAttnTilePeelMasksPass());
   pm.addNestedPass<KernelOp>(createAttnTileSplitRegionsPass(split));
   pm.addPass(createAttnTileSetTraversalPass());
@@ -189,7 +189,9 @@ static void buildMultistagePipeline(
   }
   pm.addNestedPass<KernelOp>(createAttnTileCreatePipesPass(pipes));
   // The loops of a chain must not be simplified before this.
-  pm.addNestedPass<KernelOp>(createAttnTilePrefetchPass());
+  AttnTilePrefetchPassOptions prefetch;
+  prefetch.refill = refill;
+  pm.addNestedPass<KernelOp>(createAttnTilePrefetchPass(prefetch));
   addCleanUp(pm);
   AttnTileSetLayoutPassOptions layout;
   layout.warps = warps;
@@ -664,7 +666,8 @@ struct LinearMultistageSchedule
     pipes.localStages = schedule.getLocalStages();
     pipes.readOperands = true;
     buildMultistagePipeline(pm, pipes, schedule.getWarps(), split,
-                            /*hoistRows=*/schedule.getRowsAhead());
+                            /*hoistRows=*/schedule.getRowsAhead(),
+                            schedule.getRefill());
   }
 };
 
@@ -689,6 +692,7 @@ struct LinearWarpSpecializedSchedule
     pm.addNestedPass<KernelOp>(createAttnTileCreatePipesPass(pipes));
     AttnTileSplitRolesPassOptions roles;
     roles.consumers = schedule.getChunk() / warpgroupRows;
+    roles.ctasPerSm = schedule.getCtasPerSm();
     pm.addNestedPass<KernelOp>(createAttnTileSplitRolesPass(roles));
     addCleanUp(pm);
     pm.addPass(createAttnTileUseTensorMapsPass());
@@ -722,7 +726,8 @@ struct LinearPairsSchedule
                           const attn::Target &target) const {
     auto schedule = cast<LinearPairsAttr>(attribute);
     for (Attribute part :
-         {Attribute(schedule.getChunks()), Attribute(schedule.getNarrow())})
+         {Attribute(schedule.getChunks()), Attribute(schedule.getNarrow()),
+          Attribute(schedule.getGradients())})
       if (isa_and_nonnull<LinearWarpSpecializedAttr>(part) &&
           failed(verifyTarget(operation, part, target,
                               attn::KernelScheduleKind::WarpSpecialized)))

@@ -535,7 +535,8 @@ def AttnTile_LinearMultistageAttr : AttnTile_Attr<
     run `stages - 1` chunks ahead. Operands of matmuls that are computed, such as the
     state, have `local_stages` stages in shared memory: with 1, all warps wait for
     each other before they store one. With `rows_ahead`, row values and scalars, such
-    as log-decays, are loaded to registers one chunk ahead.
+    as log-decays, are loaded to registers one chunk ahead. With `refill`, a single stage
+    is filled for the next chunk where it is released.
 
     `split_work_items` is the number of work items to aim at where heads are few. Up
     to this number, several work items split the chunks of a head. Two kernels before
@@ -551,7 +552,8 @@ def AttnTile_LinearMultistageAttr : AttnTile_Attr<
                         "int64_t":$stages, "int64_t":$warps,
                         DefaultValuedParameter<"int64_t", "2">:$local_stages,
                         DefaultValuedParameter<"bool", "false">:$rows_ahead,
-                        DefaultValuedParameter<"int64_t", "0">:$split_work_items);
+                        DefaultValuedParameter<"int64_t", "0">:$split_work_items,
+                        DefaultValuedParameter<"bool", "false">:$refill);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
@@ -566,7 +568,8 @@ def AttnTile_LinearWarpSpecializedAttr : AttnTile_Attr<
     values of a head, chunk after chunk, with its columns of the state in registers. A
     producer copies tiles to pipes of `stages` stages. A consumer warpgroup has 64 tokens
     of a chunk, and as many rows of every `chunk` rows of the state. `local_stages` and
-    `split_work_items` are as there.
+    `split_work_items` are as there. `ctas_per_sm` CTAs, 1 or 2, share the registers of an
+    SM.
 
     With `rows_ahead`, row values and scalars, such as log-decays, are loaded to
     registers one chunk ahead.
@@ -575,13 +578,16 @@ def AttnTile_LinearWarpSpecializedAttr : AttnTile_Attr<
     #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3>
     #attn_tile.linear_warp_specialized<chunk = 128, value_tile = 64, stages = 2,
         local_stages = 1, rows_ahead = true, split_work_items = 132>
+    #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 1,
+        local_stages = 1, ctas_per_sm = 2>
     ```
   }];
   let parameters = (ins "int64_t":$chunk, "int64_t":$value_tile,
                         "int64_t":$stages,
                         DefaultValuedParameter<"int64_t", "2">:$local_stages,
                         DefaultValuedParameter<"bool", "false">:$rows_ahead,
-                        DefaultValuedParameter<"int64_t", "0">:$split_work_items);
+                        DefaultValuedParameter<"int64_t", "0">:$split_work_items,
+                        DefaultValuedParameter<"int64_t", "1">:$ctas_per_sm);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
@@ -613,10 +619,13 @@ def AttnTile_LinearPairsAttr : AttnTile_Attr<"LinearPairs", "linear_pairs", []> 
     gradient, take several kernels. The kernels of `pairs` have all chunks at once: they
     compute the scores of the tokens of a chunk, with the delta rule the inverse of the
     triangular matrix, and gradients of queries and keys. The
-    kernels of `chunks` go through the chunks of a head one after the other. Where work
-    items with the columns of `narrow` are no more than `narrow_work_items`, they have
-    its tiles and stages: no other work items would use the SMs, since kernels compute no
-    states of parts of a sequence. With a decay of each key element, the kernels of
+    kernels of `chunks` go through the chunks of a head one after the other. Where heads
+    are few, `split_work_items` of `chunks` work items split the chunks of a head, and a
+    kernel of `starts` computes the states before splits from the states and transitions
+    of splits. The kernel of gradients of queries and keys has the schedule `gradients`
+    instead of `pairs`, if it is given. Key head dims above 128 leave no room for transitions: where work items
+    with the columns of `narrow` are no more than `narrow_work_items`, they have its tiles
+    and stages instead. With a decay of each key element, the kernels of
     `pairs` are for chunks whose decays are factors of queries and keys, and kernels of
     `levels` for others: `value_tile` is the number of columns of queries and keys whose
     decays they have at a time. All chunks have 64 tokens.
@@ -625,6 +634,11 @@ def AttnTile_LinearPairsAttr : AttnTile_Attr<"LinearPairs", "linear_pairs", []> 
     #attn_tile.linear_pairs<
         pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
         chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>>
+    #attn_tile.linear_pairs<
+        pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
+        chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, split_work_items = 216>,
+        starts = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4>,
+        gradients = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 1, local_stages = 1, ctas_per_sm = 2>>
     #attn_tile.linear_pairs<
         pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 1, warps = 4>,
         chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
@@ -639,6 +653,8 @@ def AttnTile_LinearPairsAttr : AttnTile_Attr<"LinearPairs", "linear_pairs", []> 
   let parameters = (ins "::mlir::attn::ScheduleAttrInterface":$pairs,
                         OptionalParameter<"::mlir::attn::ScheduleAttrInterface">:$levels,
                         "::mlir::attn::ScheduleAttrInterface":$chunks,
+                        OptionalParameter<"::mlir::attn::ScheduleAttrInterface">:$starts,
+                        OptionalParameter<"::mlir::attn::ScheduleAttrInterface">:$gradients,
                         OptionalParameter<"::mlir::attn::ScheduleAttrInterface">:$narrow,
                         DefaultValuedParameter<"int64_t", "0">:$narrow_work_items);
   let assemblyFormat = "`<` struct(params) `>`";
