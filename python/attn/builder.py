@@ -360,10 +360,11 @@ class LinearAttention:
 
     The module has one function, ``linear_attention(query, key, value, log_decay, beta, initial_state, key_lengths,
     sequences)``, without the arguments that there are none of, with results ``out`` and, if ``with_final_state``,
-    ``final_state``. If ``in_place``, the final state is written to ``initial_state`` and has no argument. With ``decay``
-    there is a log-decay for each "head", "token" (and head) or "element" (of a key, and token, and head). Batch and
-    length may vary from call to call. ``feature`` is one of ``FEATURES``, "elu" with one added. ``normalizer_eps`` adds
-    a normalizer, and its column to states; it and masks are those of ``attn.linear_attention``.
+    ``final_state``. If ``in_place``, the final state is written to ``initial_state`` and has no argument. With
+    ``decay`` there is a log-decay for each "head", "token" (and head) or "element" (of a key, and token, and head).
+    Batch and length may vary from call to call. ``feature`` is one of ``FEATURES``, "elu" with one added.
+    ``normalizer_eps`` adds a normalizer, and its column to states; it and masks are those of
+    ``attn.linear_attention``.
 
         attn.compile(attn.LinearAttention("bf16", 16, 16, 16, 128, decay="token", beta=True), target="host")
     """

@@ -96,7 +96,8 @@ func.func @decay_grad_of_48(%q: memref<?x4x?x48xbf16>, %g: memref<?x4x?xf32>) {
 // SM90-SAME: starts = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4, local_stages = 1>>>)
 // SM80: from = #attn_tile.linear_pairs<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4,
 // SM80-SAME: local_stages = 1, rows_ahead = true, split_work_items = 216>,
-// SM80-SAME: chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, local_stages = 1, rows_ahead = true, split_work_items = 216>,
+// SM80-SAME: chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, local_stages = 1, rows_ahead = true,
+// SM80-SAME: split_work_items = 216>,
 // SM80-SAME: starts = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4, local_stages = 1>>>)
 func.func @delta(%q: memref<?x4x?x128xbf16>, %b: memref<?x4x?xf32>) {
   attn.linear_attention ins(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)

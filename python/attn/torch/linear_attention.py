@@ -651,8 +651,8 @@ def linear_attention(
     Returns the output and the state after the last position, or None without ``output_final_state``. Without
     ``causal`` each position sees the last state. ``cu_seqlens`` is read where kernels run, unless there are states,
     ``block`` or no ``causal``: then each sequence is a call. With ``inplace_final_state`` the final state replaces the
-    contents of ``initial_state``, a contiguous f32 tensor, which is returned; there are no gradients then. A decode step
-    of one position, or few, reads and writes the state once.
+    contents of ``initial_state``, a contiguous f32 tensor, which is returned; there are no gradients then. A decode
+    step of one position, or few, reads and writes the state once.
     """
     q, k, scale, name = _prepare(q, k, scale, feature, head_first, use_qk_l2norm_in_kernel)
     form = Form(name, eps if normalize else None, block, key_lengths)

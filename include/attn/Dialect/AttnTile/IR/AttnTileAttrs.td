@@ -636,9 +636,11 @@ def AttnTile_LinearPairsAttr : AttnTile_Attr<"LinearPairs", "linear_pairs", []> 
         chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>>
     #attn_tile.linear_pairs<
         pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
-        chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, split_work_items = 216>,
+        chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4,
+            split_work_items = 216>,
         starts = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4>,
-        gradients = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 1, local_stages = 1, ctas_per_sm = 2>>
+        gradients = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 1,
+            local_stages = 1, ctas_per_sm = 2>>
     #attn_tile.linear_pairs<
         pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 1, warps = 4>,
         chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
