@@ -33,6 +33,8 @@ from attn import LinearAttention
 # Half the distance of 1 to the next number, and of 0.
 ROUNDING = {"bf16": 2.0**-8, "f16": 2.0**-11}
 SUBNORMAL_ROUNDING = {"bf16": 2.0**-134, "f16": 2.0**-25}
+# Tokens whose states gradients of the reference keep at a time.
+REFERENCE_PART = 50
 
 
 @dataclasses.dataclass(frozen=True)
@@ -311,8 +313,13 @@ def make_outputs(torch, variant, inputs):
 
 def compute_reference(torch, variant, inputs):
     """The output and the final state in f64, and the same of absolute values. With the delta rule the latter are the
-    absolute values of the results and four times their root mean square.
+    absolute values of the results and four times their root mean square. All are on the CPU: processes (--processes)
+    would wait for each other on one GPU. Gradients go through parts of the tokens twice, so that few states are kept.
     """
+    from torch.utils.checkpoint import checkpoint
+
+    inputs = {name: tensor.cpu() for name, tensor in inputs.items()}
+
     def widen(tensor):
         return tensor.double().repeat_interleave(variant.heads // tensor.shape[1], dim=1)
 
@@ -332,17 +339,27 @@ def compute_reference(torch, variant, inputs):
         decay = torch.cat([decay] * copies)[..., None]
         if variant.decay != "element":
             decay = decay[..., None]
-    rows = []
-    for t in range(q.shape[2]):
-        if decay is not None:
-            state = state * (decay[:, :, t] if decay.dim() == 5 else decay)
-        update = v[:, :, t]
-        if variant.beta:
-            update = inputs["beta"][:, :, t, None].double() * (update - torch.einsum("bhkv,bhk->bhv", state, k[:, :, t]))
-        state = torch.baddbmm(state.flatten(0, 1), k[:, :, t].flatten(0, 1)[..., None],
-                              update.flatten(0, 1)[:, None]).unflatten(0, state.shape[:2])  # fmt: skip
-        if variant.causal:
-            rows.append(torch.einsum("bhkv,bhk->bhv", state, q[:, :, t]))
+
+    def run_part(state, first, end):
+        rows = []
+        for t in range(first, end):
+            if decay is not None:
+                state = state * (decay[:, :, t] if decay.dim() == 5 else decay)
+            update = v[:, :, t]
+            if variant.beta:
+                known = torch.einsum("bhkv,bhk->bhv", state, k[:, :, t])
+                update = inputs["beta"][:, :, t, None].double() * (update - known)
+            state = torch.baddbmm(state.flatten(0, 1), k[:, :, t].flatten(0, 1)[..., None],
+                                  update.flatten(0, 1)[:, None]).unflatten(0, state.shape[:2])  # fmt: skip
+            if variant.causal:
+                rows.append(torch.einsum("bhkv,bhk->bhv", state, q[:, :, t]))
+        return state, *rows
+
+    rows, tokens = [], q.shape[2]
+    for first in range(0, tokens, REFERENCE_PART):
+        part = (state, first, min(first + REFERENCE_PART, tokens))
+        state, *of_part = checkpoint(run_part, *part, use_reentrant=False) if variant.gradient else run_part(*part)
+        rows += of_part
     if variant.causal:
         out = torch.stack(rows, 2) if rows else v.new_empty(*q.shape[:3], v.shape[3])
     else:
@@ -350,12 +367,6 @@ def compute_reference(torch, variant, inputs):
     if variant.beta:
         return tuple((x, x.abs() + 4 * x.square().mean().sqrt()) if x.numel() else (x, x) for x in (out, state))
     return out.chunk(2), state.chunk(2)
-
-
-def get_reference_device(variant, batch, tokens):
-    """Where the reference is computed: processes (--processes) share one GPU, which large states alone need."""
-    elements = batch * variant.heads * variant.key_dim * variant.value_dim
-    return "cuda" if elements * (tokens if variant.gradient else 1) > 1 << 24 else "cpu"
 
 
 def bound_subnormal(variant, inputs):
@@ -394,8 +405,6 @@ def run_case(torch, function, variant, batch, tokens, value=None, beta=None):
     outputs = make_outputs(torch, variant, inputs)
     call_function(torch, function, variant, inputs, outputs)
     torch.cuda.synchronize()
-    device = get_reference_device(variant, batch, tokens)
-    inputs = {name: tensor.to(device) for name, tensor in inputs.items()}
     (out, out_sums), (state, state_sums) = compute_reference(torch, variant, inputs)
     unit, steps = ROUNDING[variant.dtype], tokens * 2.0**-24
     # A state whose parts change their signs keeps all errors.
@@ -453,13 +462,12 @@ def run_gradient(torch, function, variant, batch, tokens, value=None, beta=None)
         if "log_decay" in made and bool(made["log_decay"].any()):
             return "log-decays have a gradient without tokens"
         return None
-    device = get_reference_device(variant, batch, tokens)
-    inputs, made = ({name: tensor.to(device) for name, tensor in of.items()} for of in (inputs, made))
+    inputs, made = ({name: tensor.cpu() for name, tensor in of.items()} for of in (inputs, made))
     leaves = {name: tensor.double().requires_grad_(name in made) for name, tensor in inputs.items()}
     if variant.decay == "head":
         leaves["log_decay"] = inputs["log_decay"].double().expand(batch, -1).clone().requires_grad_()
     (out, _), (state, _) = compute_reference(torch, variant, leaves)
-    loss = sum((x * dx.double().to(device)).sum() for x, dx in zip((out, state), (dout, *dstates)))
+    loss = sum((x * dx.double().cpu()).sum() for x, dx in zip((out, state), (dout, *dstates)))
     expected = torch.autograd.grad(loss, [leaves[name] for name in made])
     unit, error, worst = ROUNDING[variant.dtype], 0.0, ""
     for name, exact in zip(made, expected):
