@@ -226,6 +226,27 @@ static Value emitAhead(OpBuilder &builder, Location loc, Value iv,
   return builder.createOrFold<arith::AddIOp>(loc, iv, offset);
 }
 
+/// Moves fill number `number` of loop number `first` of the chain ahead.
+static void moveFill(OpBuilder &builder, Chain &chain, size_t first,
+                     size_t number) {
+  Fill &fill = chain.fills[first][number];
+  if (fill.getDistance() == 0)
+    return;
+  if (fill.release)
+    builder.setInsertionPointAfter(fill.release);
+  else
+    builder.setInsertionPoint(fill.acquire);
+  Value position =
+      emitAhead(builder, fill.acquire.getLoc(),
+                chain.loops[first].getInductionVar(), fill.getDistance());
+  emitFill(builder, chain, first, number, position);
+  for (Operation *op : llvm::reverse(fill.transfers))
+    op->erase();
+  for (Operation *op : llvm::reverse(fill.slice))
+    if (!llvm::is_contained(fill.transfers, op) && isOpTriviallyDead(op))
+      op->erase();
+}
+
 static void prefetch(Chain &chain) {
   // Fill the stages of the first steps. Their copies start before the waits for
   // other stages that the loop reads.
@@ -247,24 +268,9 @@ static void prefetch(Chain &chain) {
 
   // Earlier loops fill stages for steps of later loops, so they clone the fills
   // of later loops before these are erased.
-  for (auto [first, loop] : llvm::enumerate(chain.loops)) {
-    for (auto [number, fill] : llvm::enumerate(chain.fills[first])) {
-      if (fill.getDistance() == 0)
-        continue;
-      if (fill.release)
-        builder.setInsertionPointAfter(fill.release);
-      else
-        builder.setInsertionPoint(fill.acquire);
-      Value position = emitAhead(builder, fill.acquire.getLoc(),
-                                 loop.getInductionVar(), fill.getDistance());
-      emitFill(builder, chain, first, number, position);
-      for (Operation *op : llvm::reverse(fill.transfers))
-        op->erase();
-      for (Operation *op : llvm::reverse(fill.slice))
-        if (!llvm::is_contained(fill.transfers, op) && isOpTriviallyDead(op))
-          op->erase();
-    }
-  }
+  for (size_t first = 0; first < chain.loops.size(); ++first)
+    for (size_t number = 0; number < chain.fills[first].size(); ++number)
+      moveFill(builder, chain, first, number);
 }
 
 namespace {
