@@ -212,7 +212,7 @@ attn_tile.kernel @clear(%i: index, %n: index)
 // Of a row, the first 24 of 64 threads copy a chunk each, as it is.
 
 // CHECK-LABEL: llvm.func @row
-// CHECK-SAME:    attn_tile.shared_bytes = 1792 : i32
+// CHECK-SAME:    attn_tile.shared_bytes = 1024 : i32
 attn_tile.kernel @row(%m: memref<2x?xf32>, %h: index, %i: index, %out: memref<?x96xf32>)
     attributes {layout = #attn_tile.row_blocks<warps = 2>} {
   %p = attn_tile.create_pipe : !attn_tile.pipe<1x96xf32, stages = 2>
