@@ -58,6 +58,19 @@ func.func @f(%q: {_LINEAR}, %k: {_LINEAR}, %v: {_LINEAR}, %g: tensor<1x4x512xf32
       log_decay(%g : tensor<1x4x512xf32>) beta(%b : tensor<1x4x512xf32>) causal -> {_LINEAR}
   return %r : {_LINEAR}
 }}"""
+_ROWS = "tensor<?x?x?x64xDTYPE>"
+LINEAR_FEATURES = f"""
+func.func @f(%q: {_LINEAR}, %k: {_LINEAR}, %v: {_LINEAR}, %n: tensor<1xi32>) -> {_LINEAR} {{
+  %e = tensor.empty() : {_LINEAR}
+  %r = attn.linear_attention ins(%q, %k, %v : {_LINEAR}, {_LINEAR}, {_LINEAR}) outs(%e : {_LINEAR})
+      key_lengths(%n : tensor<1xi32>) causal normalizer(eps = 1.0e-6)
+      feature {{
+      ^bb0(%x: {_ROWS}):
+        %y = linalg.exp ins(%x : {_ROWS}) outs(%x : {_ROWS}) -> {_ROWS}
+        attn.linear_yield %y : {_ROWS}
+      }} -> {_LINEAR}
+  return %r : {_LINEAR}
+}}"""
 HEAD_OPS = attention(
     "mask(#attn.causal)",
     ", %cos: tensor<256x32xf32>, %sin: tensor<256x32xf32>",
@@ -97,6 +110,7 @@ MODULES = {
     "packed queries of sequences in KV caches (chunked prefill)": [(PACKED_QUERIES, False)],
     "appends to KV caches, with rotary position embedding": [(APPEND, False)],
     "linear attention, with decays and the delta rule, and its gradients": [(LINEAR, False), (LINEAR, True)],
+    "its feature maps, normalizers and masks, and their gradients": [(LINEAR_FEATURES, False), (LINEAR_FEATURES, True)],
     "rotary positions and norms of heads (`attn.rope`, `attn.rms_norm`)": [(HEAD_OPS, False)],
     "matmul with an epilogue (`attn.matmul`)": [(MATMUL, False)],
 }
