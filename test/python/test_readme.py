@@ -110,7 +110,10 @@ MODULES = {
     "packed queries of sequences in KV caches (chunked prefill)": [(PACKED_QUERIES, False)],
     "appends to KV caches, with rotary position embedding": [(APPEND, False)],
     "linear attention, with decays and the delta rule, and its gradients": [(LINEAR, False), (LINEAR, True)],
-    "its feature maps, normalizers and masks, and their gradients": [(LINEAR_FEATURES, False), (LINEAR_FEATURES, True)],
+    "feature maps, normalizers and masks of linear attention, and their gradients": [
+        (LINEAR_FEATURES, False),
+        (LINEAR_FEATURES, True),
+    ],
     "rotary positions and norms of heads (`attn.rope`, `attn.rms_norm`)": [(HEAD_OPS, False)],
     "matmul with an epilogue (`attn.matmul`)": [(MATMUL, False)],
 }
