@@ -118,6 +118,34 @@ static int64_t countStages(const StagedElements &staged, int64_t localStages,
   return std::clamp<int64_t>(fitting, 1, most);
 }
 
+/// What the kernel of gradients of queries and keys stages, with `columns` of
+/// these: rows of values' gradients and updates, queries and keys, two states,
+/// and gradients of scores. The delta rule has one of each more.
+static StagedElements countGradients(const LinearAttentionForm &form,
+                                     int64_t columns) {
+  int64_t keyDim = form.getKeyDim(), rows = form.hasBeta ? 3 : 2;
+  int64_t tiles = form.hasBeta && form.hasElementDecay ? 3 : 2;
+  int64_t staged = form.chunk * getStagedColumns(form, columns);
+  return {rows * form.chunk * keyDim + tiles * staged + 2 * columns * keyDim,
+          (form.hasBeta ? 2 : 1) * form.chunk * form.chunk};
+}
+
+/// What the kernel of the states before splits stages, with `columns` of the
+/// states: both parts of a transition and of a state.
+static StagedElements countStarts(const LinearAttentionForm &form,
+                                  int64_t columns) {
+  int64_t keyDim = form.getKeyDim();
+  return {2 * keyDim * keyDim, 2 * keyDim * getStagedColumns(form, columns)};
+}
+
+/// Whether shared memory of `bytes` has room for `stages` stages of the loaded
+/// tiles, and one of computed operands.
+static bool fits(const StagedElements &staged, int64_t stages,
+                 const LinearAttentionForm &form, int64_t bytes) {
+  return (stages * staged.loaded + staged.computed) * form.elementBytes <=
+         bytes;
+}
+
 /// The schedule of kernels in which all warps copy and multiply, without
 /// stages.
 static attn_tile::LinearMultistageParameters
@@ -211,17 +239,19 @@ static ScheduleAttrInterface getForGradients(MLIRContext *context,
                                              const LinearAttentionForm &form,
                                              const DeviceModel &device,
                                              bool hasProducer) {
-  constexpr int64_t largestKeyDim = 128, ctasPerSm = 2;
+  constexpr int64_t ctasPerSm = 2, stages = 1;
   bool needsManyRegisters = form.hasElementDecay && !form.hasBeta;
-  if (!form.isGradient || !hasProducer || needsManyRegisters ||
-      form.getKeyDim() > largestKeyDim)
+  if (!form.isGradient || !hasProducer || needsManyRegisters)
+    return {};
+  int64_t columns = form.hasElementDecay ? getElementTile(form, hasProducer)
+                                         : form.getValueTile();
+  if (!fits(countGradients(form, columns), stages, form,
+            getTileBytes(device, ctasPerSm)))
     return {};
   attn_tile::LinearWarpSpecializedParameters parameters;
   parameters.chunk = form.chunk;
-  parameters.valueTile = form.hasElementDecay
-                             ? getElementTile(form, hasProducer)
-                             : form.getValueTile();
-  parameters.stages = 1;
+  parameters.valueTile = columns;
+  parameters.stages = stages;
   parameters.localStages = 1;
   parameters.rowsAhead = true;
   parameters.splitWorkItems = ctasPerSm * device.sms;
@@ -244,11 +274,15 @@ static ScheduleAttrInterface getForLevels(MLIRContext *context,
   return makeSchedule(context, parameters);
 }
 
-/// Whether work items of kernels with pair matrices can split chunks: shared
-/// memory has room for both parts of a transition with two stages.
-static bool canSplitPairs(const LinearAttentionForm &form) {
-  constexpr int64_t largest = 128;
-  return form.isCausal && form.getKeyDim() <= largest;
+/// Columns and stages of the kernel of the states before splits, which goes
+/// through splits one after the other: narrow tiles have few MMAs in a step.
+static constexpr int64_t startColumns = 16, startStages = 2;
+
+/// Whether work items of kernels with pair matrices can split chunks.
+static bool canSplitPairs(const LinearAttentionForm &form,
+                          const DeviceModel &device) {
+  return form.isCausal && fits(countStarts(form, startColumns), startStages,
+                               form, getTileBytes(device));
 }
 
 /// The schedule of the kernels with pair matrices that go through chunks, in
@@ -273,7 +307,7 @@ static ScheduleAttrInterface getChunksByWarps(MLIRContext *context,
       form.getKeyDim() * valueTile / (parameters.warps * threadsOfWarp);
   if (form.isGradient && stateRegisters > maxStateRegisters)
     parameters.stages = 1;
-  if (canSplitPairs(form))
+  if (canSplitPairs(form, device))
     parameters.splitWorkItems = getWorkItemsByWarps(device);
   return makeSchedule(context, parameters);
 }
@@ -290,19 +324,17 @@ getChunksWithProducer(MLIRContext *context, const LinearAttentionForm &form,
   parameters.rowsAhead = true;
   parameters.stages = countStages(countPairs(form, valueTile), localStages,
                                   form, mostStages, device);
-  if (canSplitPairs(form))
+  if (canSplitPairs(form, device))
     parameters.splitWorkItems = device.sms;
   return makeSchedule(context, parameters);
 }
 
-/// The schedule of the kernel of the states before splits, which goes through
-/// splits one after the other: narrow tiles have few MMAs in a step.
+/// The schedule of the kernel of the states before splits.
 static ScheduleAttrInterface getForStarts(MLIRContext *context,
                                           const LinearAttentionForm &form) {
-  constexpr int64_t columns = 16, stages = 2;
   attn_tile::LinearMultistageParameters parameters = getByWarps(form);
-  parameters.valueTile = columns;
-  parameters.stages = stages;
+  parameters.valueTile = startColumns;
+  parameters.stages = startStages;
   parameters.localStages = 1;
   return makeSchedule(context, parameters);
 }
@@ -322,7 +354,7 @@ static ScheduleAttrInterface getWithPairs(MLIRContext *context,
     parameters.levels = getForLevels(context, form, device);
   parameters.chunks = getChunks(context, form, valueTile, device);
   parameters.gradients = getForGradients(context, form, device, hasProducer);
-  if (canSplitPairs(form)) {
+  if (canSplitPairs(form, device)) {
     parameters.starts = getForStarts(context, form);
   } else if (valueTile > narrowTile) {
     parameters.narrow = getChunks(context, form, narrowTile, device);

@@ -25,8 +25,9 @@ static constexpr double minFactoredSum = -32;
 static constexpr double minFactoredSumOfElements = -64;
 
 /// Limits splits of repeated chunks: at least four, for a gain, and at most
-/// twice as many as the root of the number of chunks, since a split takes about
-/// as long as a chunk in the kernel that goes through splits.
+/// twice as many as the root of the number of chunks. If a split takes as long
+/// as a chunk in the kernel that goes through splits, N chunks in P splits take
+/// 3 N / P + P steps, the fewest with P the root of 3 N.
 static Value limitSplits(ScalarKernelBuilder &b, Value count, Value chunks) {
   constexpr int64_t least = 4, mostOfRoot = 2;
   Value number = arith::UIToFPOp::create(

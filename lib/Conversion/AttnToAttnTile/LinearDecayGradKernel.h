@@ -66,7 +66,7 @@ struct DecayGradWorkspace {
   int64_t stateRows = 0;
 
   /// Allocates the terms of kernels whose states have `numRows` rows, with
-  /// those of whole tiles, and `numTiles` tiles of columns.
+  /// rows of whole tiles, and `numTiles` tiles of columns.
   static DecayGradWorkspace allocateTerms(OpBuilder &builder,
                                           LinearAttentionGradOp op,
                                           int64_t numRows, Value numTiles);

@@ -75,6 +75,7 @@ public:
 private:
   bool hasValues() const { return form.part != ChunkPart::Transitions; }
   bool hasResults() const { return form.part == ChunkPart::Results; }
+  bool isGradient() const { return isa<LinearAttentionGradOp>(form.op); }
   Value emitNumSplits();
   Value loadFirst(const WorkItem &at);
   Value emitIdentity(const WorkItem &at);
@@ -102,7 +103,6 @@ private:
   Value query, out, firstState, lastState;
   PairMatrices pairs;
   KeptStates kept;
-  bool isGradient;
 };
 } // namespace
 
@@ -408,8 +408,6 @@ ForwardChunkWriter::ForwardChunkWriter(OpBuilder &builder,
       firstState(get(form.firstState)), lastState(get(form.lastState)),
       pairs(givenPairs), kept(givenKept) {
   replaceByArguments(pairs.getBuffers());
-  // Whether it is of a gradient does not depend on the part.
-  isGradient = bool(kept.states);
   replaceByArguments(kept.getBuffers());
   splits = givenSplits;
   replaceByArguments(splits.getBuffers());
@@ -561,7 +559,7 @@ Value ForwardChunkWriter::emitNumSplits() {
   b.setInsertionPointToEnd(entry);
   Value one = b.index(1);
   Value numStates = arith::SubIOp::create(b, splits.count, one);
-  if (hasValues() || !isGradient)
+  if (hasValues() || !isGradient())
     return numStates;
   Value isSingle =
       arith::CmpIOp::create(b, CmpIPredicate::eq, splits.count, one);

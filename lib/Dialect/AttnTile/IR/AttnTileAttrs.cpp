@@ -645,6 +645,17 @@ static bool isPairsByWarps(attn::ScheduleAttrInterface part) {
          schedule.getWarps() == warpsOfPairs;
 }
 
+/// Checks a part of the schedule of kernels with pair matrices, for kernels in
+/// which warps multiply.
+static LogicalResult verifyPairsPart(EmitErrorFn emitError, StringRef name,
+                                     attn::ScheduleAttrInterface part) {
+  if (isPairsByWarps(part))
+    return success();
+  return emitError() << "'" << name << "' must be #attn_tile.linear_multistage "
+                     << "with chunks of 64 and 4 warps (was " << Attribute(part)
+                     << ")";
+}
+
 /// Checks a part of the schedule of kernels with pair matrices, for kernels
 /// that go through chunks.
 static LogicalResult verifyChunksPart(EmitErrorFn emitError, StringRef name,
@@ -659,18 +670,10 @@ static LogicalResult verifyChunksPart(EmitErrorFn emitError, StringRef name,
 }
 
 LogicalResult LinearPairsParameters::verify(EmitErrorFn emitError) const {
-  if (!isPairsByWarps(pairs))
-    return emitError() << "'pairs' must be #attn_tile.linear_multistage with "
-                       << "chunks of 64 and 4 warps (was " << Attribute(pairs)
-                       << ")";
-  if (levels && !isPairsByWarps(levels))
-    return emitError() << "'levels' must be #attn_tile.linear_multistage with "
-                       << "chunks of 64 and 4 warps (was " << Attribute(levels)
-                       << ")";
-  if (starts && !isPairsByWarps(starts))
-    return emitError() << "'starts' must be #attn_tile.linear_multistage with "
-                       << "chunks of 64 and 4 warps (was " << Attribute(starts)
-                       << ")";
+  if (failed(verifyPairsPart(emitError, "pairs", pairs)) ||
+      (levels && failed(verifyPairsPart(emitError, "levels", levels))) ||
+      (starts && failed(verifyPairsPart(emitError, "starts", starts))))
+    return failure();
   if (failed(verifyChunksPart(emitError, "chunks", chunks)) ||
       (gradients &&
        failed(verifyChunksPart(emitError, "gradients", gradients))))
