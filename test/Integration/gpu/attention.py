@@ -38,7 +38,7 @@ from types import SimpleNamespace
 from typing import Dict, Optional, Tuple
 
 import numpy as np
-from device_suite import choose_variants, make_parser, record, write_source
+from device_suite import choose_variants, make_parser, record, run_passes, write_source
 from data_masks import DATA_MASKS
 from dropout_reference import Dropout, packed_mask
 from tool_cache import run_tool
@@ -873,8 +873,8 @@ def compile_artifacts(options, variants) -> int:
     problems = []
     for n, v in enumerate(variants):
         base = write_source(options, v.name, v.mlir())
-        output = f"{base}.so"
-        command = [options.compile, base + ".mlir", "-o", output, f"--target={options.target}", "--verbose"]
+        output, source = f"{base}.so", run_passes(options, base, getattr(v, "passes", []))
+        command = [options.compile, source, "-o", output, f"--target={options.target}", "--verbose"]
         if options.assemble:
             command.append("--embed-ptx=false")
         result = run_tool(command + v.options, check=False, quiet=True)

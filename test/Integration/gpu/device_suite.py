@@ -74,14 +74,20 @@ def write_source(options, name, text):
     return base
 
 
+def run_passes(options, base, passes):
+    """Runs passes of the attn-opt in the compiler's folder on a source that `write_source` wrote; gives the path of the
+    new source."""
+    if not passes:
+        return f"{base}.mlir"
+    opt = os.path.join(os.path.dirname(options.compile), "attn-opt")
+    run_tool([opt, f"{base}.mlir", *passes, "-o", f"{base}.opt.mlir"])
+    return f"{base}.opt.mlir"
+
+
 def compile_artifact(options, name, text, *flags, passes=()):
     """Compiles a module, after passes of the attn-opt in the compiler's folder; stops the program if that fails."""
     base = write_source(options, name, text)
-    source = base + ".mlir"
-    if passes:
-        opt = os.path.join(os.path.dirname(options.compile), "attn-opt")
-        source = base + ".opt.mlir"
-        run_tool([opt, base + ".mlir", *passes, "-o", source])
+    source = run_passes(options, base, passes)
     target = getattr(options, "target", OPTIONS["target"]["default"])
     run_tool([options.compile, source, "-o", base + ".so", f"--target={target}", *flags])
 

@@ -15,12 +15,13 @@
 Outputs are filled with NaN before a call. The reference goes token after token, and also adds up absolute values: the
 error of an element is at most some roundings of their sum, and the norm of all errors is that of few roundings. With
 the delta rule, where such sums have no bound, it is compared with the root mean square instead. The reference of
-gradients is torch's own of the recurrence.
+gradients is torch's own of the recurrence. Keys, values, decays and betas after `key_lengths` are NaN.
 """
 
 import ctypes
 import dataclasses
 import math
+import re
 import sys
 from functools import partial
 from typing import List, Optional
@@ -35,6 +36,8 @@ ROUNDING = {"bf16": 2.0**-8, "f16": 2.0**-11}
 SUBNORMAL_ROUNDING = {"bf16": 2.0**-134, "f16": 2.0**-25}
 # Tokens whose states gradients of the reference keep at a time.
 REFERENCE_PART = 50
+# What normalizers add to sums of scores.
+EPS = 1e-3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,11 +63,47 @@ class Variant:
     tokens: Optional[int] = None
     # The final state replaces the initial one.
     in_place: bool = False
+    # Of `attn.linear_attention` that is not plain.
+    feature: str = ""
+    normalizer: bool = False
+    local_block: Optional[int] = None
+    key_lengths: bool = False
+    sequences: bool = False
     # Of `attn.linear_attention_grad` instead.
     gradient: bool = False
     # Without the gradient of log-decays.
     constant_decay: bool = False
     options: List[str] = dataclasses.field(default_factory=list, hash=False)
+
+    @property
+    def is_plain(self):
+        """Whether the function is the recurrence alone."""
+        return not (self.feature or self.normalizer or self.local_block or self.key_lengths or self.sequences)
+
+    @property
+    def value_columns(self):
+        """Columns of states."""
+        return self.value_dim + self.normalizer
+
+    @property
+    def most_batch(self):
+        """Batch entries of cases with few: packed sequences are one."""
+        return 1 if self.sequences else 2
+
+    @property
+    def derived_gradients(self):
+        """Arguments of the forward function, if attn-differentiate makes their gradients, in their order."""
+        names = ["query", "key", "value"] + ["log_decay"] * bool(self.decay) + ["beta"] * self.beta
+        return (names + ["initial_state"] * self.state) if self.gradient and not self.is_plain else []
+
+    @property
+    def passes(self):
+        """Passes of attn-opt before the compiler."""
+        if not self.derived_gradients:
+            return []
+        name, listed = LinearAttention.NAME, ",".join(map(str, range(len(self.derived_gradients))))
+        return [f"--attn-differentiate=function={name} mode=combined arguments={listed}",
+                f"--symbol-privatize=exclude={name}_grad", "--symbol-dce"]  # fmt: skip
 
     @property
     def may_spill(self):
@@ -86,23 +125,28 @@ class Variant:
         parts += ["grad"] * self.gradient + ["constant"] * self.constant_decay
         parts += [f"t{self.tokens}"] * (self.tokens is not None) + ["inplace"] * self.in_place
         parts += [f"scale{self.scale}"] * (self.scale is not None) + [f"chunk{self.chunk}"] * (self.chunk is not None)
+        parts += [self.feature] * bool(self.feature) + ["normalizer"] * self.normalizer
+        parts += [f"local{self.local_block}"] * (self.local_block is not None)
+        parts += ["lengths"] * self.key_lengths + ["sequences"] * self.sequences
         return "_".join(parts)
 
     def __str__(self):
         return self.name
 
     def mlir(self):
-        if self.gradient:
+        if self.gradient and self.is_plain:
             return self._gradient_mlir()
         heads = (self.heads, self.key_heads or self.heads, self.value_heads or self.heads)
         text = LinearAttention(
             self.dtype, *heads, self.key_dim, self.value_dim, self.decay, self.beta,
             initial_state=self.state, with_final_state=self.state, in_place=self.in_place, causal=self.causal,
-            scale=self.scale, chunk=self.chunk,
+            scale=self.scale, chunk=self.chunk, feature=self.feature, normalizer_eps=EPS if self.normalizer else None,
+            local_block=self.local_block, key_lengths=self.key_lengths, sequences=self.sequences,
         ).mlir()  # fmt: skip
         if self.tokens is None:
             return text
-        return text.replace("x?x", f"x{self.tokens}x").replace("(%batch, %tokens)", "(%batch)")
+        text = re.sub(r"(tensor<\?x\d+)x\?x", rf"\1x{self.tokens}x", text)
+        return text.replace("(%batch, %tokens)", "(%batch)")
 
     def _gradient_mlir(self):
         key, value = (f"tensor<?x{self.heads}x?x{dim}x{self.dtype}>" for dim in (self.key_dim, self.value_dim))
@@ -238,6 +282,47 @@ VARIANTS = [
     Variant(gradient=True, beta=True, decay="element", dtype="f16", key_dim=64, value_dim=128),
     Variant(gradient=True, beta=True, decay="element", key_dim=72, value_dim=40, scale=-0.5),
     Variant(gradient=True, beta=True, decay="element", key_dim=256, value_dim=256),
+    Variant(feature="elu", key_dim=128, value_dim=128),
+    Variant(feature="relu", decay="token", dtype="f16"),
+    Variant(feature="exp", decay="element", state=False, merged=True),
+    Variant(feature="softmax", heads=6, key_heads=3, value_heads=2),
+    Variant(feature="relu", beta=True, decay="head"),
+    Variant(feature="softmax", causal=False, key_dim=72, value_dim=40, scale=1.0),
+    Variant(feature="elu", normalizer=True),
+    Variant(feature="elu", normalizer=True, decay="token", key_dim=128, value_dim=128, in_place=True),
+    Variant(feature="exp", normalizer=True, decay="element", dtype="f16"),
+    Variant(feature="relu", normalizer=True, decay="head", state=False, heads=6, key_heads=3, value_heads=2),
+    Variant(feature="softmax", normalizer=True, causal=False, key_dim=128, value_dim=64),
+    Variant(key_lengths=True),
+    Variant(key_lengths=True, decay="head", key_dim=128, value_dim=128),
+    Variant(key_lengths=True, decay="element", dtype="f16"),
+    Variant(key_lengths=True, beta=True, decay="token", in_place=True),
+    Variant(key_lengths=True, feature="elu", normalizer=True, causal=False),
+    Variant(sequences=True, state=False),
+    Variant(sequences=True, state=False, decay="head", key_dim=128, value_dim=128, merged=True),
+    Variant(sequences=True, state=False, decay="element"),
+    Variant(sequences=True, state=False, beta=True, decay="token"),
+    Variant(sequences=True, state=False, feature="exp", normalizer=True, decay="token", dtype="f16"),
+    Variant(local_block=64, state=False),
+    Variant(local_block=100, state=False, decay="token", key_dim=128, value_dim=128),
+    Variant(local_block=16, state=False, beta=True, decay="head", heads=6, key_heads=3, value_heads=2),
+    Variant(local_block=100, state=False, causal=False, feature="softmax", normalizer=True, key_lengths=True),
+    Variant(tokens=1, feature="elu", key_dim=128, value_dim=128, in_place=True),
+    Variant(tokens=1, feature="elu", normalizer=True, decay="token", heads=16, key_dim=128, value_dim=128, merged=True),
+    Variant(tokens=3, feature="softmax", normalizer=True, decay="element", in_place=True),
+    Variant(tokens=8, feature="relu", beta=True, dtype="f16", decay="head", in_place=True),
+    Variant(tokens=8, key_lengths=True, decay="token", feature="exp", normalizer=True, key_dim=72, value_dim=40),
+    Variant(tokens=8, sequences=True, state=False, decay="head"),
+    Variant(tokens=8, local_block=3, state=False, feature="elu", normalizer=True),
+    Variant(gradient=True, feature="elu"),
+    Variant(gradient=True, feature="exp", state=False, decay="token", key_dim=128, value_dim=128, dtype="f16"),
+    Variant(gradient=True, feature="elu", normalizer=True, decay="token"),
+    Variant(gradient=True, feature="softmax", normalizer=True, causal=False, heads=6, key_heads=3, value_heads=2),
+    Variant(gradient=True, key_lengths=True, decay="element"),
+    Variant(gradient=True, key_lengths=True, feature="elu", normalizer=True, decay="head"),
+    Variant(gradient=True, sequences=True, state=False, decay="token", key_dim=128, value_dim=64),
+    Variant(gradient=True, sequences=True, state=False, beta=True),
+    Variant(gradient=True, local_block=100, state=False, feature="relu", normalizer=True, decay="token"),
 ]
 
 SHAPES = [(1, 1), (2, 63), (1, 64), (3, 65), (2, 333), (1, 0), (0, 5), (1, 2048)]
@@ -251,8 +336,19 @@ GRADIENT_SHAPES = [(1, 1), (2, 64), (1, 65), (2, 333), (3, 130), (1, 0), (0, 5),
 EXTREME = [0.0, -1e-30, -1e-6, -0.34, -10.0, -100.0, -1000.0, -math.inf, "mixed", "some"]
 
 
+# Packed sequences begin there, as far as there are tokens: with tokens before the first and after the last of them,
+# sequences without tokens, and of one token.
+BOUNDARIES = [2, 3, 3, 64, 67, 130, 300]
+# Boundaries that are wrong.
+BAD_BOUNDARIES = [[0, 30, 20, 70], [0, 71], [-1, 70]]
+
 # Betas of all tokens: nothing is written, the value of the key is replaced, or its difference changes its sign.
 BETAS = [0.0, 1.0, 2.0]
+
+
+def limit_batches(variant, shapes):
+    """The shapes that a variant may have: packed sequences are one batch entry."""
+    return [shape for shape in shapes if shape[0] == 1 or not variant.sequences]
 
 
 def make_inputs(torch, variant, batch, tokens, value=None, beta=None):
@@ -294,8 +390,31 @@ def make_inputs(torch, variant, batch, tokens, value=None, beta=None):
         if beta is not None:
             inputs["beta"].fill_(beta)
     if variant.state:
-        inputs["initial_state"] = normal(batch, variant.heads, variant.key_dim, variant.value_dim)
+        state = normal(batch, variant.heads, variant.key_dim, variant.value_columns)
+        if variant.normalizer:
+            # Sums of features are not negative, and numerators are like them.
+            state[..., -1].abs_()
+        inputs["initial_state"] = state
+    if variant.key_lengths:
+        # Numbers that are no lengths count as the nearest.
+        some = torch.tensor([tokens * 2 // 3, tokens + 5, -3, 1, 0])
+        lengths = some[torch.arange(batch) % len(some)].to("cuda", torch.int32)
+        inputs["key_lengths"] = lengths
+        spoil_padding(torch, inputs, lengths)
+    if variant.sequences:
+        boundaries = [min(position, tokens) for position in BOUNDARIES]
+        inputs["sequences"] = torch.tensor(boundaries, dtype=torch.int32, device="cuda")
     return inputs
+
+
+def spoil_padding(torch, inputs, lengths):
+    """Makes keys, values, decays and betas NaN from `lengths` on."""
+    for name in {"key", "value", "log_decay", "beta"} & set(inputs):
+        tensor = inputs[name]
+        if tensor.dim() > 2:
+            is_padding = torch.arange(tensor.shape[2], device="cuda") >= lengths[:, None]
+            shape = (len(lengths), 1, tensor.shape[2], *[1] * (tensor.dim() - 3))
+            tensor.masked_fill_(is_padding.view(shape), math.nan)
 
 
 def make_outputs(torch, variant, inputs):
@@ -311,69 +430,143 @@ def make_outputs(torch, variant, inputs):
     return outputs
 
 
-def compute_reference(torch, variant, inputs):
-    """The output and the final state in f64, and the same of absolute values. With the delta rule the latter are the
-    absolute values of the results and four times their root mean square. All are on the CPU: processes (--processes)
-    would wait for each other on one GPU. Gradients go through parts of the tokens twice, so that few states are kept.
-    """
-    from torch.utils.checkpoint import checkpoint
+def apply_feature(torch, feature, rows):
+    """The feature map that kernels apply, of `attn.builder.FEATURES`."""
+    if feature == "elu":
+        return torch.nn.functional.elu(rows) + 1
+    if feature == "softmax":
+        return rows.softmax(-1)
+    return {"": lambda x: x, "relu": torch.relu, "exp": torch.exp}[feature](rows)
 
-    inputs = {name: tensor.cpu() for name, tensor in inputs.items()}
+
+def make_decays(torch, variant, inputs, shape, is_key):
+    """The factors of states before each token, [batch, heads, tokens, key head dim or 1]; None if all are 1. At the
+    first token of a sequence or a block they are 0."""
+    batch, heads, tokens, _ = shape
+    given = inputs.get("log_decay")
+    if given is None and not (variant.sequences or variant.local_block):
+        return None
+    decays = torch.ones(batch, heads, tokens, 1, dtype=torch.float64)
+    if given is not None:
+        decays = given.double().clamp_max(0).exp()
+        if variant.decay == "head":
+            # With a gradient, each batch entry has its own.
+            decays = decays.expand(batch, heads)[..., None].expand(batch, heads, tokens)
+        decays = decays if variant.decay == "element" else decays[..., None]
+        decays = torch.where(is_key, decays, torch.ones_like(decays))
+    position = torch.arange(tokens)
+    is_first = torch.zeros(tokens, dtype=torch.bool)
+    if variant.sequences:
+        is_first = torch.isin(position, inputs["sequences"].long())
+    if variant.local_block:
+        is_first = position % variant.local_block == 0
+    return decays.masked_fill(is_first[:, None], 0)
+
+
+def run_recurrence(torch, variant, inputs):
+    """The output, before the normalizer, and the final state in f64, and the same of absolute values; see
+    `compute_reference`."""
+    from torch.utils.checkpoint import checkpoint
 
     def widen(tensor):
         return tensor.double().repeat_interleave(variant.heads // tensor.shape[1], dim=1)
 
     q, k, v = (widen(inputs[name]) for name in ("query", "key", "value"))
     scale = 1 / math.sqrt(variant.key_dim) if variant.scale is None else variant.scale
+    q, k = apply_feature(torch, variant.feature, q) * scale, apply_feature(torch, variant.feature, k)
+    if variant.normalizer:
+        v = torch.cat([v, torch.ones_like(v[..., :1])], -1)
     state = inputs["initial_state"].double() if variant.state else q.new_zeros(*q.shape[:2], q.shape[3], v.shape[3])
-    q = q * scale
+    lengths = inputs["key_lengths"][:, None] if variant.key_lengths else q.shape[2]
+    is_key = (torch.arange(q.shape[2]) < lengths)[..., None, :, None]
+    k, v = (torch.where(is_key, tensor, torch.zeros_like(tensor)) for tensor in (k, v))
+    decay = make_decays(torch, variant, inputs, q.shape, is_key)
+    beta = torch.where(is_key, inputs["beta"].double()[..., None], 0) if variant.beta else None
     # Both computations as one, of twice as many batch entries.
-    copies = 1 if variant.beta else 2
     if not variant.beta:
         q, k, v, state = (torch.cat([tensor, tensor.abs()]) for tensor in (q, k, v, state))
-    decay = inputs.get("log_decay")
-    if decay is not None:
-        decay = decay.double().clamp_max(0).exp()
-        if decay.dim() == 1:
-            decay = decay.expand(len(q) // copies, -1)
-        decay = torch.cat([decay] * copies)[..., None]
-        if variant.decay != "element":
-            decay = decay[..., None]
+        decay = None if decay is None else torch.cat([decay] * 2)
 
     def run_part(state, first, end):
         rows = []
         for t in range(first, end):
             if decay is not None:
-                state = state * (decay[:, :, t] if decay.dim() == 5 else decay)
+                state = state * decay[:, :, t, :, None]
             update = v[:, :, t]
             if variant.beta:
                 known = torch.einsum("bhkv,bhk->bhv", state, k[:, :, t])
-                update = inputs["beta"][:, :, t, None].double() * (update - known)
+                update = beta[:, :, t] * (update - known)
             state = torch.baddbmm(state.flatten(0, 1), k[:, :, t].flatten(0, 1)[..., None],
                                   update.flatten(0, 1)[:, None]).unflatten(0, state.shape[:2])  # fmt: skip
             if variant.causal:
                 rows.append(torch.einsum("bhkv,bhk->bhv", state, q[:, :, t]))
+        if not variant.causal:
+            # Of tokens that all see the last state.
+            rows.append(torch.einsum("bhkv,bhtk->bhtv", state, q[:, :, first:end]))
         return state, *rows
 
     rows, tokens = [], q.shape[2]
-    for first in range(0, tokens, REFERENCE_PART):
-        part = (state, first, min(first + REFERENCE_PART, tokens))
+    most = REFERENCE_PART if variant.causal else variant.local_block or max(tokens, 1)
+    for first in range(0, tokens, most):
+        part = (state, first, min(first + most, tokens))
         state, *of_part = checkpoint(run_part, *part, use_reentrant=False) if variant.gradient else run_part(*part)
         rows += of_part
-    if variant.causal:
-        out = torch.stack(rows, 2) if rows else v.new_empty(*q.shape[:3], v.shape[3])
+    if not rows:
+        out = v.new_empty(*q.shape[:3], v.shape[3])
     else:
-        out = torch.einsum("bhkv,bhtk->bhtv", state, q)
+        out = torch.stack(rows, 2) if variant.causal else torch.cat(rows, 2)
+    return ((out, None), (state, None)) if variant.beta else (out.chunk(2), state.chunk(2))
+
+
+def divide(outs, is_constant=False):
+    """Outputs of numerators and, in the last column, the sums of their scores, which have no gradient if they are
+    constant."""
+    sums = outs[..., -1:] + EPS
+    return outs[..., :-1] / (sums.detach() if is_constant else sums)
+
+
+def compute_reference(torch, variant, inputs, constant_sums=False):
+    """The output and the final state in f64, and the same of absolute values. With the delta rule the latter are the
+    absolute values of the results and four times their root mean square. All are on the CPU: processes (--processes)
+    would wait for each other on one GPU. Gradients go through parts of the tokens twice, so that few states are kept.
+    With `constant_sums` the sums of a normalizer have no gradient.
+    """
+    inputs = {name: tensor.cpu() for name, tensor in inputs.items()}
+    (out, sums), (state, state_sums) = run_recurrence(torch, variant, inputs)
     if variant.beta:
         return tuple((x, x.abs() + 4 * x.square().mean().sqrt()) if x.numel() else (x, x) for x in (out, state))
-    return out.chunk(2), state.chunk(2)
+    if variant.normalizer:
+        # Features are not negative, and sums are their own absolute values.
+        out, sums = divide(out, constant_sums), divide(sums)
+    return (out, sums), (state, state_sums)
 
 
-def bound_subnormal(variant, inputs):
+def without_padding(torch, variant, inputs):
+    """The inputs with zeros for the NaN that `spoil_padding` makes."""
+    if not variant.key_lengths:
+        return inputs
+    return {name: torch.where(tensor.isnan(), torch.zeros_like(tensor), tensor) for name, tensor in inputs.items()}
+
+
+def bound_subnormal(torch, variant, inputs):
     """What the decayed scores and values of two tokens may be off where they are subnormal."""
-    tensors = [inputs[name] for name in ("query", "key", "value") if inputs[name].numel()]
-    largest = max((tensor.abs().max().item() for tensor in tensors), default=0.0)
-    return 2 * SUBNORMAL_ROUNDING[variant.dtype] * largest if variant.decay else 0.0
+    if not variant.decay:
+        return 0.0
+    inputs = without_padding(torch, variant, inputs)
+    rows = [apply_feature(torch, variant.feature, inputs[name].float()) for name in ("query", "key")]
+    largest = max((tensor.abs().max().item() for tensor in (*rows, inputs["value"]) if tensor.numel()), default=0.0)
+    return 2 * SUBNORMAL_ROUNDING[variant.dtype] * largest
+
+
+def count_roundings(variant):
+    """The roundings of outputs and of final states to the dtype of queries."""
+    # Of scores or the state, of decayed values, and of the output.
+    of_outputs = 3.5
+    of_states = 3.5 if variant.beta else 1.2 if variant.decay or variant.sequences else 0
+    # Features of queries and of keys are rounded, sums of scores as much as numerators are, and the quotient.
+    of_outputs += 2 * bool(variant.feature)
+    of_states += bool(variant.feature)
+    return 2 * of_outputs + 1 if variant.normalizer else of_outputs, of_states
 
 
 def find_error(torch, actual, expected, magnitudes, roundings, subnormal=0.0):
@@ -409,12 +602,11 @@ def run_case(torch, function, variant, batch, tokens, value=None, beta=None):
     unit, steps = ROUNDING[variant.dtype], tokens * 2.0**-24
     # A state whose parts change their signs keeps all errors.
     unit *= 1.5 if beta == 2 else 1
-    # Of scores or the state, of decayed values, and of the output.
-    subnormal = bound_subnormal(variant, inputs)
-    error = find_error(torch, outputs[0], out, out_sums, 3.5 * unit + steps, subnormal)
+    of_outputs, of_states = (count * unit for count in count_roundings(variant))
+    subnormal = bound_subnormal(torch, variant, inputs)
+    error = find_error(torch, outputs[0], out, out_sums, of_outputs + steps, subnormal)
     if variant.state:
-        of_values = 3.5 * unit if variant.beta else 1.2 * unit if variant.decay else 2.0**-14
-        error = max(error, find_error(torch, outputs[1], state, state_sums, of_values + steps, subnormal))
+        error = max(error, find_error(torch, outputs[1], state, state_sums, (of_states or 2.0**-14) + steps, subnormal))
     return describe_error(error)
 
 
@@ -427,7 +619,7 @@ def make_gradients(torch, variant, inputs):
     names += ["log_decay"] * (bool(variant.decay) and not variant.constant_decay)
     names += ["beta"] * variant.beta + ["initial_state"] * variant.state
     made = {name: torch.full_like(inputs[name], math.nan) for name in names}
-    if "log_decay" in made and variant.decay == "head":
+    if "log_decay" in made and variant.decay == "head" and variant.is_plain:
         # Each batch entry has a part of it.
         made["log_decay"] = made["log_decay"].repeat(len(out), 1)
     return given, made
@@ -451,9 +643,12 @@ def run_gradient(torch, function, variant, batch, tokens, value=None, beta=None)
     """A message if something is wrong."""
     inputs = make_inputs(torch, variant, batch, tokens, value, beta)
     (dout, *dstates), made = make_gradients(torch, variant, inputs)
-    own = {**inputs, "dout": dout, **({"dfinal_state": dstates[0]} if dstates else {})}
-    order = ["query", "key", "value", "dout", "log_decay", "beta", "initial_state", "dfinal_state"]
-    arguments = [own[name] for name in order if name in own]
+    if variant.is_plain:
+        own = {**inputs, "dout": dout, **({"dfinal_state": dstates[0]} if dstates else {})}
+        order = ["query", "key", "value", "dout", "log_decay", "beta", "initial_state", "dfinal_state"]
+        arguments = [own[name] for name in order if name in own]
+    else:
+        arguments = [*inputs.values(), dout, *dstates, *make_outputs(torch, variant, inputs)]
     function.bind(*arguments, *made.values(), stream=torch.cuda.current_stream().cuda_stream)()
     torch.cuda.synchronize()
     if not dout.numel():
@@ -463,17 +658,25 @@ def run_gradient(torch, function, variant, batch, tokens, value=None, beta=None)
             return "log-decays have a gradient without tokens"
         return None
     inputs, made = ({name: tensor.cpu() for name, tensor in of.items()} for of in (inputs, made))
+    inputs = without_padding(torch, variant, inputs)
     leaves = {name: tensor.double().requires_grad_(name in made) for name, tensor in inputs.items()}
-    if variant.decay == "head":
+    if variant.decay == "head" and variant.is_plain:
         leaves["log_decay"] = inputs["log_decay"].double().expand(batch, -1).clone().requires_grad_()
-    (out, _), (state, _) = compute_reference(torch, variant, leaves)
-    loss = sum((x * dx.double().cpu()).sum() for x, dx in zip((out, state), (dout, *dstates)))
-    expected = torch.autograd.grad(loss, [leaves[name] for name in made])
+
+    def differentiate(**options):
+        (out, _), (state, _) = compute_reference(torch, variant, leaves, **options)
+        loss = sum((x * dx.double().cpu()).sum() for x, dx in zip((out, state), (dout, *dstates)))
+        return torch.autograd.grad(loss, [leaves[name] for name in made])
+
+    expected = differentiate()
     unit, error, worst = ROUNDING[variant.dtype], 0.0, ""
-    for name, exact in zip(made, expected):
+    # Gradients through numerators and through sums of scores are rounded, and cancel.
+    numerators = differentiate(constant_sums=True) if variant.normalizer else expected
+    for name, exact, of_numerators in zip(made, expected, numerators):
         if not bool(made[name].isfinite().all()):
             return f"the gradient of {name} is not finite"
-        allowed = (3 if variant.beta else 2) * unit * exact.norm()
+        roundings = (3 if variant.beta else 2) + 2 * bool(variant.feature) + 2 * variant.normalizer
+        allowed = roundings * unit * (of_numerators.norm() + (exact - of_numerators).norm())
         if name == "log_decay":
             # Terms of a chunk that cancel have roundings of f32.
             allowed += 2.0**-16 * (leaves["query"] * expected[0]).norm()
@@ -507,15 +710,15 @@ def run_continued(torch, function, variant, lengths):
         state, first = after, first + length
     torch.cuda.synchronize()
     (out, sums), (last, last_sums) = compute_reference(torch, variant, inputs)
-    unit = ROUNDING[variant.dtype]
-    error = max(find_error(torch, outputs[0], out, sums, 3.5 * unit),
-                find_error(torch, state, last, last_sums, (3.5 if variant.beta else 1.2) * unit))  # fmt: skip
+    of_outputs, of_states = (max(count, 1.2) * ROUNDING[variant.dtype] for count in count_roundings(variant))
+    error = max(find_error(torch, outputs[0], out, sums, of_outputs),
+                find_error(torch, state, last, last_sums, of_states))  # fmt: skip
     return describe_error(error)
 
 
 def run_same(torch, function, variant):
     """Two calls give the same bits."""
-    inputs = make_inputs(torch, variant, 2, variant.tokens or 500)
+    inputs = make_inputs(torch, variant, variant.most_batch, variant.tokens or 500)
     results = []
     for _ in range(2):
         outputs = make_outputs(torch, variant, inputs)
@@ -536,18 +739,30 @@ def run_bad(torch, function, variant, runtime, value, tokens=70):
     return None
 
 
+def run_bad_boundaries(torch, function, variant, runtime, boundaries):
+    """Wrong boundaries of sequences are reported by the next call."""
+    inputs = make_inputs(torch, variant, 1, 70)
+    inputs["sequences"] = torch.tensor(boundaries, dtype=torch.int32, device="cuda")
+    call_function(torch, function, variant, inputs, make_outputs(torch, variant, inputs))
+    torch.cuda.synchronize()
+    if runtime.attnrtTakeFault(1) != 1 or runtime.attnrtTakeFault(1) != 0:
+        return "not reported once"
+    return None
+
+
 def make_cases(torch, options, variants):
     runtime = ctypes.CDLL(options.runtime)
     for variant in variants:
-        function = load(options, variant.name, "linear_attention")
+        function = load(options, variant.name, "linear_attention_grad" if variant.passes else "linear_attention")
         run = run_gradient if variant.gradient else run_case
         if options.sanitizer_subset:
-            yield f"{variant}", partial(run, torch, function, variant, 2, variant.tokens or 150)
+            yield f"{variant}", partial(run, torch, function, variant, variant.most_batch, variant.tokens or 150)
             continue
+        batch, tokens = variant.most_batch, variant.tokens or 200
         for beta in BETAS if variant.beta else ():
-            yield f"{variant} beta {beta}", partial(run, torch, function, variant, 2, variant.tokens or 200, None, beta)
+            yield f"{variant} beta {beta}", partial(run, torch, function, variant, batch, tokens, None, beta)
         if variant.gradient:
-            for batch, tokens in GRADIENT_SHAPES:
+            for batch, tokens in limit_batches(variant, GRADIENT_SHAPES):
                 yield f"{variant} {batch}x{tokens}", partial(run, torch, function, variant, batch, tokens)
             for value in EXTREME if variant.decay else ():
                 yield f"{variant} {value}", partial(run, torch, function, variant, 1, 200, value)
@@ -555,17 +770,21 @@ def make_cases(torch, options, variants):
         shapes = SHAPES + (LONG_SHAPES if variant.heads == 1 else [])
         if variant.tokens:
             shapes = [(batch, variant.tokens) for batch in STATIC_BATCHES]
-        for batch, tokens in shapes:
+        for batch, tokens in limit_batches(variant, shapes):
             yield f"{variant} {batch}x{tokens}", partial(run_case, torch, function, variant, batch, tokens)
         yield f"{variant} same", partial(run_same, torch, function, variant)
-        if variant.state and variant.causal:
+        if variant.state and variant.causal and not variant.key_lengths:
             lengths = [variant.tokens] * 5 if variant.tokens else [1, 63, 200, 3, 8, 64, 130]
             yield f"{variant} continued", partial(run_continued, torch, function, variant, lengths)
+        for boundaries in BAD_BOUNDARIES if variant.sequences and not variant.tokens else ():
+            yield (f"{variant} bad {boundaries}",
+                   partial(run_bad_boundaries, torch, function, variant, runtime, boundaries))  # fmt: skip
         if not variant.decay:
             continue
         for value in EXTREME:
             yield f"{variant} {value}", partial(run_case, torch, function, variant, 1, variant.tokens or 300, value)
-        for value in (1e-6, math.inf, math.nan):
+        # Log-decays after `key_lengths` are not read.
+        for value in () if variant.key_lengths else (1e-6, math.inf, math.nan):
             for tokens in (variant.tokens,) if variant.tokens else (70, 5):
                 yield (f"{variant} bad {value} {tokens}",
                        partial(run_bad, torch, function, variant, runtime, value, tokens))  # fmt: skip
