@@ -17,6 +17,7 @@ import json
 import multiprocessing
 import os
 import sys
+import time
 import zlib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -157,19 +158,35 @@ def run_cases(cases, options):
 
 
 def count_in_processes(count, variants, processes):
-    """The numbers of passed and failed cases of all variants, which some processes divide and `count`."""
-    shares = [variants[number::processes] for number in range(min(processes, len(variants)))]
-    # A process that ends early, by a signal, too, ends the program.
+    """The numbers of passed and failed cases of all variants, which some processes take one after the other and
+    `count`."""
     context = multiprocessing.get_context("fork")
-    results, workers = context.SimpleQueue(), []
-    for share in shares:
-        workers.append(context.Process(target=lambda share: results.put(count(share)), args=(share,)))
+    waiting, results, workers = context.SimpleQueue(), context.SimpleQueue(), []
+    processes = min(processes, len(variants))
+    # Numbers of variants, few bytes that a pipe has room for.
+    for item in [*range(len(variants)), *[None] * processes]:
+        waiting.put(item)
+
+    def work():
+        for item in iter(waiting.get, None):
+            results.put((item, count([variants[item]])))
+
+    for _ in range(processes):
+        workers.append(context.Process(target=work))
         workers[-1].start()
+    counts = []
+    for number in range(len(variants)):
+        # A process that ends early, by a signal, too, ends the program.
+        while results.empty():
+            if broken := [worker.exitcode for worker in workers if worker.exitcode]:
+                raise SystemExit(f"a process of the suite ended with status {broken[0]}")
+            time.sleep(0.05)
+        item, numbers = results.get()
+        counts.append(numbers)
+        progress = f"[{number + 1}/{len(variants)}] {variants[item]}"
+        print(f"{progress}: {numbers[0]} passed, {numbers[1]} failed", flush=True)
     for worker in workers:
         worker.join()
-        if worker.exitcode:
-            raise SystemExit(f"a process of the suite ended with status {worker.exitcode}")
-    counts = [results.get() for _ in workers]
     return [sum(numbers) for numbers in zip(*counts)]
 
 

@@ -6,14 +6,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Compares linear attention, its final states and its gradients with the recurrence in f64.
+"""Compares linear attention, its final states and its gradients with a reference in f64.
 
     linear_attention.py --compile build/bin/attn-compile --artifacts DIR [--target sm_80]
     linear_attention.py --artifacts DIR --runtime libattn_runtime.so
     compute-sanitizer linear_attention.py --artifacts DIR --sanitizer-subset
 
-Outputs are filled with NaN before a call. The reference goes token after token, and also adds up absolute values: the
-error of an element is at most some roundings of their sum, and the norm of all errors is that of few roundings. With
+Outputs are filled with NaN before a call. The reference, in f64, computes few tokens at a time, each from all tokens
+before (test/python/test_gpu_references.py compares it with the recurrence), and also adds up absolute values: the error
+of an element is at most some roundings of their sum, and the norm of all errors is that of few roundings. With
 the delta rule, where such sums have no bound, it is compared with the root mean square instead. The reference of
 gradients is torch's own of the recurrence. Keys, values, decays and betas after `key_lengths` are NaN.
 """
@@ -34,7 +35,7 @@ from attn import LinearAttention
 # Half the distance of 1 to the next number, and of 0.
 ROUNDING = {"bf16": 2.0**-8, "f16": 2.0**-11}
 SUBNORMAL_ROUNDING = {"bf16": 2.0**-134, "f16": 2.0**-25}
-# Tokens whose states gradients of the reference keep at a time.
+# Tokens of the reference that are computed at a time.
 REFERENCE_PART = 50
 # What normalizers add to sums of scores.
 EPS = 1e-3
@@ -84,6 +85,12 @@ class Variant:
     def value_columns(self):
         """Columns of states."""
         return self.value_dim + self.normalizer
+
+    @property
+    def reference_device(self):
+        """Where the reference runs: processes (--processes) would wait for each other's many operations on one GPU, but
+        decays of elements take a factor of each for all pairs of tokens."""
+        return "cuda" if self.decay == "element" else "cpu"
 
     @property
     def most_batch(self):
@@ -446,7 +453,7 @@ def make_decays(torch, variant, inputs, shape, is_key):
     given = inputs.get("log_decay")
     if given is None and not (variant.sequences or variant.local_block):
         return None
-    decays = torch.ones(batch, heads, tokens, 1, dtype=torch.float64)
+    decays = torch.ones(batch, heads, tokens, 1, dtype=torch.float64, device=is_key.device)
     if given is not None:
         decays = given.double().clamp_max(0).exp()
         if variant.decay == "head":
@@ -454,13 +461,40 @@ def make_decays(torch, variant, inputs, shape, is_key):
             decays = decays.expand(batch, heads)[..., None].expand(batch, heads, tokens)
         decays = decays if variant.decay == "element" else decays[..., None]
         decays = torch.where(is_key, decays, torch.ones_like(decays))
-    position = torch.arange(tokens)
-    is_first = torch.zeros(tokens, dtype=torch.bool)
+    position = torch.arange(tokens, device=is_key.device)
+    is_first = torch.zeros_like(position, dtype=torch.bool)
     if variant.sequences:
         is_first = torch.isin(position, inputs["sequences"].long())
     if variant.local_block:
         is_first = position % variant.local_block == 0
     return decays.masked_fill(is_first[:, None], 0)
+
+
+def run_part(torch, is_causal, q, k, v, decay, beta, state):
+    """The output of some tokens and the state after them: each token attends to the state before all of them and to the
+    tokens until itself. All are [batch, heads, tokens, ...]; `decay` and `beta` may be None. Values of the delta rule
+    are the solution of a triangular system of all these tokens.
+    """
+    tokens = q.shape[2]
+    # exp(-690) is none of the state, and sums of parts stay small.
+    logs = q.new_zeros(1, 1, tokens, 1) if decay is None else decay.clamp_min(1e-300).log()
+    sums = logs.cumsum(2)
+    is_seen = torch.ones(tokens, tokens, dtype=torch.bool, device=q.device).tril()[..., None]
+    factors = (sums[:, :, :, None] - sums[:, :, None]).masked_fill(~is_seen, -math.inf).exp()
+
+    def score(rows):
+        if factors.shape[-1] == 1:
+            return rows @ k.mT * factors[..., 0]
+        return ((rows[:, :, :, None] * k[:, :, None]) * factors).sum(-1)
+
+    if beta is not None:
+        known = (k * sums.exp()) @ state
+        unit = torch.eye(tokens, dtype=q.dtype, device=q.device)
+        v = torch.linalg.solve_triangular((beta * score(k)).tril(-1) + unit, beta * (v - known), upper=False)
+    last = sums[:, :, -1:]
+    after = state * last.exp().mT + (k * (last - sums).exp()).mT @ v
+    # Without a mask tokens see the last state.
+    return (q * sums.exp()) @ state + score(q) @ v if is_causal else q @ after, after
 
 
 def run_recurrence(torch, variant, inputs):
@@ -478,7 +512,7 @@ def run_recurrence(torch, variant, inputs):
         v = torch.cat([v, torch.ones_like(v[..., :1])], -1)
     state = inputs["initial_state"].double() if variant.state else q.new_zeros(*q.shape[:2], q.shape[3], v.shape[3])
     lengths = inputs["key_lengths"][:, None] if variant.key_lengths else q.shape[2]
-    is_key = (torch.arange(q.shape[2]) < lengths)[..., None, :, None]
+    is_key = (torch.arange(q.shape[2], device=q.device) < lengths)[..., None, :, None]
     k, v = (torch.where(is_key, tensor, torch.zeros_like(tensor)) for tensor in (k, v))
     decay = make_decays(torch, variant, inputs, q.shape, is_key)
     beta = torch.where(is_key, inputs["beta"].double()[..., None], 0) if variant.beta else None
@@ -487,35 +521,25 @@ def run_recurrence(torch, variant, inputs):
         q, k, v, state = (torch.cat([tensor, tensor.abs()]) for tensor in (q, k, v, state))
         decay = None if decay is None else torch.cat([decay] * 2)
 
-    def run_part(state, first, end):
-        rows = []
-        for t in range(first, end):
-            if decay is not None:
-                state = state * decay[:, :, t, :, None]
-            update = v[:, :, t]
-            if variant.beta:
-                known = torch.einsum("bhkv,bhk->bhv", state, k[:, :, t])
-                update = beta[:, :, t] * (update - known)
-            state = torch.baddbmm(state.flatten(0, 1), k[:, :, t].flatten(0, 1)[..., None],
-                                  update.flatten(0, 1)[:, None]).unflatten(0, state.shape[:2])  # fmt: skip
-            if variant.causal:
-                rows.append(torch.einsum("bhkv,bhk->bhv", state, q[:, :, t]))
-        if not variant.causal:
-            # Of tokens that all see the last state.
-            rows.append(torch.einsum("bhkv,bhtk->bhtv", state, q[:, :, first:end]))
-        return state, *rows
-
     rows, tokens = [], q.shape[2]
     most = REFERENCE_PART if variant.causal else variant.local_block or max(tokens, 1)
+    run = partial(run_part, torch, variant.causal)
     for first in range(0, tokens, most):
-        part = (state, first, min(first + most, tokens))
-        state, *of_part = checkpoint(run_part, *part, use_reentrant=False) if variant.gradient else run_part(*part)
-        rows += of_part
+        part = [x if x is None else x[:, :, first : first + most] for x in (q, k, v, decay, beta)]
+        of_part = checkpoint(run, *part, state, use_reentrant=False) if variant.gradient else run(*part, state)
+        rows.append(of_part[0])
+        state = of_part[1]
     if not rows:
         out = v.new_empty(*q.shape[:3], v.shape[3])
     else:
-        out = torch.stack(rows, 2) if variant.causal else torch.cat(rows, 2)
+        out = torch.cat(rows, 2)
     return ((out, None), (state, None)) if variant.beta else (out.chunk(2), state.chunk(2))
+
+
+def find_mean_square(torch, x):
+    """The root mean square of all elements or, if it is larger, of a row."""
+    squares = x.square()
+    return torch.maximum(squares.mean(), squares.mean(-1, keepdim=True)).sqrt()
 
 
 def divide(outs, is_constant=False):
@@ -527,14 +551,14 @@ def divide(outs, is_constant=False):
 
 def compute_reference(torch, variant, inputs, constant_sums=False):
     """The output and the final state in f64, and the same of absolute values. With the delta rule the latter are the
-    absolute values of the results and four times their root mean square. All are on the CPU: processes (--processes)
-    would wait for each other on one GPU. Gradients go through parts of the tokens twice, so that few states are kept.
-    With `constant_sums` the sums of a normalizer have no gradient.
+    absolute values of the results and four times the root mean square of all of them or, if it is larger, of their row.
+    Gradients go through parts of the tokens twice, so that few states are kept. With `constant_sums` the sums of a
+    normalizer have no gradient.
     """
-    inputs = {name: tensor.cpu() for name, tensor in inputs.items()}
+    inputs = {name: tensor.to(variant.reference_device) for name, tensor in inputs.items()}
     (out, sums), (state, state_sums) = run_recurrence(torch, variant, inputs)
     if variant.beta:
-        return tuple((x, x.abs() + 4 * x.square().mean().sqrt()) if x.numel() else (x, x) for x in (out, state))
+        return tuple((x, x.abs() + 4 * find_mean_square(torch, x)) if x.numel() else (x, x) for x in (out, state))
     if variant.normalizer:
         # Features are not negative, and sums are their own absolute values.
         out, sums = divide(out, constant_sums), divide(sums)
@@ -573,13 +597,13 @@ def find_error(torch, actual, expected, magnitudes, roundings, subnormal=0.0):
     """The largest error as a multiple of the allowed one, by the same with absolute values."""
     if not actual.numel():
         return 0.0
-    actual = actual.to(expected.device)
     if not bool(actual.isfinite().all()):
         return math.inf
-    difference = (actual.double() - expected).abs()
+    difference = (actual.to(expected.device).double() - expected).abs()
     tiny = 1e-30 + subnormal
     of_elements = (difference / (roundings * magnitudes + tiny)).max().item()
-    of_norms = (difference.norm() / (0.5 * roundings * expected.norm() + 1e-30)).item()
+    of_all = roundings * expected.norm() + subnormal * math.sqrt(actual.numel())
+    of_norms = (difference.norm() / (0.5 * of_all + 1e-30)).item()
     return max(of_elements, of_norms)
 
 
@@ -657,7 +681,8 @@ def run_gradient(torch, function, variant, batch, tokens, value=None, beta=None)
         if "log_decay" in made and bool(made["log_decay"].any()):
             return "log-decays have a gradient without tokens"
         return None
-    inputs, made = ({name: tensor.cpu() for name, tensor in of.items()} for of in (inputs, made))
+    device = variant.reference_device
+    inputs, made = ({name: tensor.to(device) for name, tensor in of.items()} for of in (inputs, made))
     inputs = without_padding(torch, variant, inputs)
     leaves = {name: tensor.double().requires_grad_(name in made) for name, tensor in inputs.items()}
     if variant.decay == "head" and variant.is_plain:
@@ -665,7 +690,7 @@ def run_gradient(torch, function, variant, batch, tokens, value=None, beta=None)
 
     def differentiate(**options):
         (out, _), (state, _) = compute_reference(torch, variant, leaves, **options)
-        loss = sum((x * dx.double().cpu()).sum() for x, dx in zip((out, state), (dout, *dstates)))
+        loss = sum((x * dx.to(device).double()).sum() for x, dx in zip((out, state), (dout, *dstates)))
         return torch.autograd.grad(loss, [leaves[name] for name in made])
 
     expected = differentiate()
