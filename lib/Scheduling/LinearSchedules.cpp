@@ -210,26 +210,34 @@ static int64_t getElementTile(const LinearAttentionForm &form,
   return llvm::alignTo(llvm::divideCeil(form.keyHeadDim, tiles), unit);
 }
 
-/// The schedule of the kernels that have all chunks at once: two CTAs on an SM
-/// hide more than copies ahead, if many tiles are copied.
+/// What the kernel of pairs stages: queries and keys, and the matrix that is
+/// inverted or rounded.
+static StagedElements countPairMatrices(const LinearAttentionForm &form) {
+  int64_t rows = form.hasBeta && form.hasElementDecay ? 3 : 2;
+  return {rows * form.chunk * form.getKeyDim(), 2 * form.chunk * form.chunk};
+}
+
+/// The schedule of the kernels that have all chunks at once. The kernel of
+/// pairs waits for its own results: three CTAs on an SM hide more than copies
+/// ahead. With gradients of queries and keys, `hasGradients`, there are many
+/// tiles and two CTAs.
 static ScheduleAttrInterface getForPairs(MLIRContext *context,
                                          const LinearAttentionForm &form,
                                          const DeviceModel &device,
-                                         bool hasProducer) {
-  constexpr int64_t mostStages = 2;
+                                         bool hasGradients, bool hasProducer) {
+  constexpr int64_t ctasPerSm = 3, mostStages = 2;
   attn_tile::LinearMultistageParameters parameters = getByWarps(form);
   parameters.localStages = 1;
   parameters.rowsAhead = true;
-  parameters.splitWorkItems = getWorkItemsByWarps(device);
   if (form.isGradient && form.hasElementDecay)
     parameters.valueTile = getElementTile(form, hasProducer);
-  // The kernel of gradients has many tiles; the one of pairs alone has few.
-  parameters.stages =
-      form.isGradient
-          ? 1
-          : countStages(countPairs(form, parameters.valueTile),
-                        parameters.localStages, form, mostStages, device);
-  parameters.refill = parameters.stages == 1;
+  parameters.splitWorkItems =
+      hasGradients ? getWorkItemsByWarps(device) : ctasPerSm * device.sms;
+  bool hasCopiesAhead =
+      !hasGradients && fits(countPairMatrices(form), mostStages, form,
+                            getTileBytes(device, ctasPerSm));
+  parameters.stages = hasCopiesAhead ? mostStages : 1;
+  parameters.refill = !hasCopiesAhead;
   return makeSchedule(context, parameters);
 }
 
@@ -312,11 +320,37 @@ static ScheduleAttrInterface getChunksByWarps(MLIRContext *context,
   return makeSchedule(context, parameters);
 }
 
+/// The same with a producer and two CTAs on an SM, which have half of the
+/// columns each. Null where there is no room for copies ahead, or where decays
+/// of key elements take more time than the columns.
+static ScheduleAttrInterface getChunksOfTwoCtas(MLIRContext *context,
+                                                const LinearAttentionForm &form,
+                                                int64_t valueTile,
+                                                const DeviceModel &device) {
+  constexpr int64_t ctasPerSm = 2, stages = 2, unit = 16;
+  if (form.hasElementDecay || !fits(countPairs(form, valueTile), stages, form,
+                                    getTileBytes(device, ctasPerSm)))
+    return {};
+  attn_tile::LinearWarpSpecializedParameters parameters;
+  parameters.chunk = form.chunk;
+  parameters.valueTile = llvm::alignTo(valueTile / 2, unit);
+  parameters.stages = stages;
+  parameters.localStages = 1;
+  parameters.rowsAhead = true;
+  parameters.ctasPerSm = ctasPerSm;
+  if (canSplitPairs(form, device))
+    parameters.splitWorkItems = ctasPerSm * device.sms;
+  return makeSchedule(context, parameters);
+}
+
 /// The same with a producer.
 static ScheduleAttrInterface
 getChunksWithProducer(MLIRContext *context, const LinearAttentionForm &form,
                       int64_t valueTile, const DeviceModel &device) {
   constexpr int64_t mostStages = 3, localStages = 2;
+  if (ScheduleAttrInterface schedule =
+          getChunksOfTwoCtas(context, form, valueTile, device))
+    return schedule;
   attn_tile::LinearWarpSpecializedParameters parameters;
   parameters.chunk = form.chunk;
   parameters.valueTile = valueTile;
@@ -349,11 +383,13 @@ static ScheduleAttrInterface getWithPairs(MLIRContext *context,
   auto getChunks = hasProducer ? getChunksWithProducer : getChunksByWarps;
   int64_t valueTile = form.getValueTile();
   attn_tile::LinearPairsParameters parameters;
-  parameters.pairs = getForPairs(context, form, device, hasProducer);
+  parameters.gradients = getForGradients(context, form, device, hasProducer);
+  parameters.pairs = getForPairs(
+      context, form, device,
+      /*hasGradients=*/form.isGradient && !parameters.gradients, hasProducer);
   if (form.hasElementDecay)
     parameters.levels = getForLevels(context, form, device);
   parameters.chunks = getChunks(context, form, valueTile, device);
-  parameters.gradients = getForGradients(context, form, device, hasProducer);
   if (canSplitPairs(form, device)) {
     parameters.starts = getForStarts(context, form);
   } else if (valueTile > narrowTile) {
@@ -386,18 +422,14 @@ GPUScheduleFamily::getLinear(LinearAttentionGradOp op,
   return choose(op, device, hasProducer());
 }
 
-/// A thread has 64 elements of the state, which leaves registers for enough
-/// warps. Sixteen parts of the rows have the same size, or eight have twice as
-/// many elements.
+/// A thread has 128 elements of the state at most, which leaves registers for
+/// enough warps. Rows of 32 columns are whole lines of the cache: narrower
+/// ones, for large key head dims, are up to 30 % slower.
 ScheduleAttrInterface
 GPUScheduleFamily::getRecurrent(LinearAttentionOp op) const {
-  constexpr int64_t narrow = 8, maxStateOfWarp = 64 * 32, parts = 16;
+  constexpr int64_t wide = 32, maxStateOfWarp = 128 * 32;
   int64_t rows = op.getKeyHeadDim();
   attn_tile::LinearRecurrentParameters parameters;
-  parameters.valueTile = 2 * narrow;
-  if (rows * 2 * parameters.valueTile <= maxStateOfWarp)
-    parameters.valueTile *= 2;
-  else if (rows * parameters.valueTile > maxStateOfWarp && rows % parts == 0)
-    parameters.valueTile = narrow;
+  parameters.valueTile = rows * wide <= maxStateOfWarp ? wide : wide / 2;
   return makeSchedule(op.getContext(), parameters);
 }

@@ -87,15 +87,16 @@ func.func @decay_grad_of_48(%q: memref<?x4x?x48xbf16>, %g: memref<?x4x?xf32>) {
   return
 }
 
-// Few heads have work items that split chunks, and a kernel of the states before splits. A producer of sm_90a copies two
+// Three CTAs of the kernel of pairs share an SM, with copies ahead if these fit. Few heads have work items that split
+// chunks, and a kernel of the states before splits. A producer of sm_90a copies two
 // chunks ahead where three stages fit; where all warps copy, they copy one ahead.
 // CHECK-LABEL: func @delta(
-// SM90: from = #attn_tile.linear_pairs<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4,
-// SM90-SAME: local_stages = 1, rows_ahead = true, split_work_items = 264>,
+// SM90: from = #attn_tile.linear_pairs<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 1, warps = 4,
+// SM90-SAME: local_stages = 1, rows_ahead = true, split_work_items = 396, refill = true>,
 // SM90-SAME: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2, rows_ahead = true, split_work_items = 132>,
 // SM90-SAME: starts = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4, local_stages = 1>>>)
-// SM80: from = #attn_tile.linear_pairs<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4,
-// SM80-SAME: local_stages = 1, rows_ahead = true, split_work_items = 216>,
+// SM80: from = #attn_tile.linear_pairs<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 1, warps = 4,
+// SM80-SAME: local_stages = 1, rows_ahead = true, split_work_items = 324, refill = true>,
 // SM80-SAME: chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, local_stages = 1, rows_ahead = true,
 // SM80-SAME: split_work_items = 216>,
 // SM80-SAME: starts = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4, local_stages = 1>>>)
@@ -105,8 +106,21 @@ func.func @delta(%q: memref<?x4x?x128xbf16>, %b: memref<?x4x?xf32>) {
   return
 }
 
+// Two CTAs with half of the columns each share an SM where copies ahead fit.
+// CHECK-LABEL: func @delta_of_64(
+// SM90: pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4,
+// SM90-SAME: local_stages = 1, rows_ahead = true, split_work_items = 396>,
+// SM90-SAME: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 32, stages = 2, local_stages = 1, rows_ahead = true,
+// SM90-SAME: split_work_items = 264, ctas_per_sm = 2>
+// SM80: chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, local_stages = 1, rows_ahead = true, split_work_items = 216>
+func.func @delta_of_64(%q: memref<?x4x?x64xbf16>, %b: memref<?x4x?xf32>) {
+  attn.linear_attention ins(%q, %q, %q : memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>)
+      outs(%q : memref<?x4x?x64xbf16>) beta(%b : memref<?x4x?xf32>) causal
+  return
+}
+
 // CHECK-LABEL: func @small_delta(
-// SM90: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 16, stages = 3, rows_ahead = true, split_work_items = 132>
+// SM90: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 16, stages = 2, local_stages = 1, rows_ahead = true, split_work_items = 264, ctas_per_sm = 2>
 // SM80: chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4, local_stages = 1, rows_ahead = true, split_work_items = 216>
 func.func @small_delta(%q: memref<?x4x?x64xbf16>, %v: memref<?x4x?x16xbf16>, %b: memref<?x4x?xf32>) {
   attn.linear_attention ins(%q, %q, %v : memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>, memref<?x4x?x16xbf16>)
@@ -119,7 +133,7 @@ func.func @small_delta(%q: memref<?x4x?x64xbf16>, %v: memref<?x4x?x16xbf16>, %b:
 // ahead.
 // CHECK-LABEL: func @delta_grad(
 // SM90: schedule(#attn_tile.linear_pairs<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 1, warps = 4,
-// SM90-SAME: local_stages = 1, rows_ahead = true, split_work_items = 264, refill = true>,
+// SM90-SAME: local_stages = 1, rows_ahead = true, split_work_items = 396, refill = true>,
 // SM90-SAME: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2,
 // SM90-SAME: gradients = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 1, local_stages = 1, rows_ahead = true,
 // SM90-SAME: split_work_items = 264, ctas_per_sm = 2>
@@ -148,7 +162,7 @@ func.func @large_delta(%q: memref<?x4x?x256xbf16>, %b: memref<?x4x?xf32>, %g: me
 
 // A decay of each key element takes the same kernels, with tiles of few columns for chunks that forget much.
 // CHECK-LABEL: func @elements(
-// SM90: from = #attn_tile.linear_pairs<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4,
+// SM90: from = #attn_tile.linear_pairs<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 1, warps = 4,
 // SM90-SAME: levels = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 1, warps = 4, local_stages = 1, rows_ahead = true,
 // SM90-SAME: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3, rows_ahead = true, split_work_items = 132>
 // SM80: levels = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 1, warps = 4, local_stages = 1, rows_ahead = true,
@@ -173,18 +187,18 @@ func.func @elements_grad(%q: memref<?x4x?x128xbf16>, %g: memref<?x4x?x128xf32>, 
 
 // Few tokens are computed one after the other. A dynamic number of them is compared at run time.
 // CHECK-LABEL: func @tokens(
-// CHECK: schedule(#attn.by_query_length<bound = 9, below = #attn_tile.linear_recurrent<value_tile = 16>, from = #attn_tile.linear_
+// CHECK: schedule(#attn.by_query_length<bound = 9, below = #attn_tile.linear_recurrent<value_tile = 32>, from = #attn_tile.linear_
 func.func @tokens(%q: memref<?x4x?x128xbf16>) {
   attn.linear_attention ins(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
       outs(%q : memref<?x4x?x128xbf16>) causal
   return
 }
 
-// The fewer rows a head has, the more columns leave registers for enough warps. Parts of rows have the same size.
+// Rows of 32 columns are whole lines of the cache; large key head dims leave registers for 16.
 // CHECK-LABEL: func @few_tokens(
 // CHECK: schedule(#attn_tile.linear_recurrent<value_tile = 32>)
+// CHECK: schedule(#attn_tile.linear_recurrent<value_tile = 32>)
 // CHECK: schedule(#attn_tile.linear_recurrent<value_tile = 16>)
-// CHECK: schedule(#attn_tile.linear_recurrent<value_tile = 8>)
 // CHECK: schedule(#attn_tile.linear_recurrent<value_tile = 16>)
 func.func @few_tokens(%q: memref<?x4x1x64xbf16>, %k: memref<?x4x8x72xf16>, %b: memref<?x4x8xf32>,
                       %wide: memref<?x4x1x256xbf16>, %odd: memref<?x4x1x136xbf16>) {

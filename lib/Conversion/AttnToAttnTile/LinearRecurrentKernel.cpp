@@ -33,6 +33,11 @@ using arith::CmpIPredicate;
 /// Columns that a thread has: an access has `maxAccessBytes`.
 static constexpr int64_t columnsOfThread = 4;
 
+/// The distance of the rows of a state in memory, which may be dynamic.
+static int64_t getRowStride(Value state) {
+  return cast<MemRefType>(state.getType()).getStridesAndOffset().first[2];
+}
+
 namespace {
 class RecurrentWriter {
 public:
@@ -109,6 +114,20 @@ private:
 };
 } // namespace
 
+/// The columns that a work item of `kernel` has. Where rows are not one after
+/// another in memory, their addresses take the registers of half of them.
+static int64_t getColumns(LinearAttentionOp op, attn_tile::KernelOp kernel) {
+  int64_t columns = op.getChosenSchedule().getHeadDimTile();
+  Block &entry = kernel.getBody().front();
+  for (auto [operand, argument] :
+       llvm::zip(op->getOperands(), entry.getArguments()))
+    if (llvm::is_contained({op.getInitialState(), op.getFinalState()},
+                           operand) &&
+        getRowStride(argument) != getDimSize(argument, 3))
+      return std::max(columns / 2, 2 * columnsOfThread);
+  return columns;
+}
+
 RecurrentWriter::RecurrentWriter(OpBuilder &builder, LinearAttentionOp op,
                                  attn_tile::KernelOp kernel)
     : b(op.getLoc(), builder), entry(&kernel.getBody().front()),
@@ -116,7 +135,7 @@ RecurrentWriter::RecurrentWriter(OpBuilder &builder, LinearAttentionOp op,
       keyHeadDim(op.getKeyHeadDim()), valueHeadDim(op.getValueHeadDim()),
       keyGroup(op.getNumHeads() / getDimSize(op.getKey(), 1)),
       valueGroup(op.getNumHeads() / getDimSize(op.getValue(), 1)),
-      valueTile(op.getChosenSchedule().getHeadDimTile()),
+      valueTile(getColumns(op, kernel)),
       threadsOfRow(valueTile / columnsOfThread),
       rowsOfThread(keyHeadDim * threadsOfRow / attn_tile::warpThreads) {
   arguments.map(op->getOperands(),
@@ -410,11 +429,6 @@ static MemRefType getContiguousType(MemRefType type) {
   auto layout = StridedLayoutAttr::get(type.getContext(), offset, strides);
   return MemRefType::get(type.getShape(), type.getElementType(), layout,
                          type.getMemorySpace());
-}
-
-/// The distance of the rows of a state in memory, which may be dynamic.
-static int64_t getRowStride(Value state) {
-  return cast<MemRefType>(state.getType()).getStridesAndOffset().first[2];
 }
 
 /// Emits whether the rows of all `states` are one after another in memory; null
