@@ -254,24 +254,27 @@ static Value emitSinkGradient(OpBuilder &builder, AttentionOp attention,
   return sum.getResult(0);
 }
 
-/// Emits the key head that query head `head` attends.
-static Value emitKeyHead(OpBuilder &builder, Location loc,
-                         AttentionOp attention, Value head) {
-  auto constant = [&](int64_t value) -> Value {
-    return arith::ConstantIndexOp::create(builder, loc, value);
-  };
-  if (Value map = attention.getHeadMap()) {
-    // As attention reads them, entries are unsigned and bounded.
-    Value entry = tensor::ExtractOp::create(builder, loc, map, head);
-    entry =
-        arith::IndexCastOp::create(builder, loc, builder.getIndexType(), entry);
-    return arith::MinUIOp::create(builder, loc, entry,
-                                  constant(attention.getNumKeyHeads() - 1));
-  }
-  int64_t group = attention.getGroupSize();
-  return group == 1
-             ? head
-             : arith::DivUIOp::create(builder, loc, head, constant(group));
+/// Emits the key or value head that entry `head` of `map` names.
+static Value emitMappedHead(OpBuilder &builder, AttentionOp attention,
+                            Value map, Value head) {
+  Location loc = attention.getLoc();
+  // As attention reads them, entries are unsigned and bounded.
+  Value entry = tensor::ExtractOp::create(builder, loc, map, head);
+  entry =
+      arith::IndexCastOp::create(builder, loc, builder.getIndexType(), entry);
+  return arith::MinUIOp::create(
+      builder, loc, entry,
+      arith::ConstantIndexOp::create(builder, loc,
+                                     attention.getNumKeyHeads() - 1)
+          .getResult());
+}
+
+/// Emits the value head that query head `head` attends.
+static Value emitValueHead(OpBuilder &builder, AttentionOp attention,
+                           Value head) {
+  if (Value map = attention.getHeadMap())
+    return emitMappedHead(builder, attention, map, head);
+  return attention.emitKeyValueHeads(builder, attention.getLoc(), head).value;
 }
 
 /// Emits keys or values with a head for each query head.
@@ -290,7 +293,7 @@ static Value emitMappedHeads(OpBuilder &builder, AttentionOp attention,
         SmallVector<Value> at;
         for (int64_t dim = 0; dim < 4; ++dim)
           at.push_back(linalg::IndexOp::create(b, loc, dim));
-        at[1] = emitKeyHead(b, loc, attention, at[1]);
+        at[1] = emitMappedHead(b, attention, attention.getHeadMap(), at[1]);
         Value element = tensor::ExtractOp::create(b, loc, heads, at);
         linalg::YieldOp::create(b, loc, element);
       });
@@ -316,10 +319,10 @@ static Value emitMappedGradient(OpBuilder &builder, AttentionOp attention,
       ArrayRef<AffineMap>{AffineMap::get(5, 0, read, builder.getContext()),
                           full.dropResult(4)},
       loops, [&](OpBuilder &b, Location, ValueRange arguments) {
-        Value keyHead =
-            emitKeyHead(b, loc, attention, linalg::IndexOp::create(b, loc, 4));
+        Value head = emitMappedHead(b, attention, attention.getHeadMap(),
+                                    linalg::IndexOp::create(b, loc, 4));
         Value attends = arith::CmpIOp::create(
-            b, loc, arith::CmpIPredicate::eq, keyHead,
+            b, loc, arith::CmpIPredicate::eq, head,
             linalg::IndexOp::create(b, loc, 1).getResult());
         Value zero = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0));
         Value term = arith::SelectOp::create(
@@ -363,7 +366,7 @@ static Value emitIdentityGradient(OpBuilder &builder, AttentionOp attention,
         SmallVector<Value> at;
         for (int64_t dim = 0; dim < 4; ++dim)
           at.push_back(linalg::IndexOp::create(b, loc, dim));
-        at[1] = emitKeyHead(b, loc, attention, at[1]);
+        at[1] = emitValueHead(b, attention, at[1]);
         at[2] = arith::AddIOp::create(b, loc, at[2], shift);
         // A negative position is a large one.
         Value exists = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult,

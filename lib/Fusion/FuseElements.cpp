@@ -454,8 +454,9 @@ static std::string explainRepetition(const FusionContext &context,
   double queries =
       double(context.assumptions.getSize(getDimSize(op.getQuery(), 2)));
   double tiles = std::ceil(queries / double(schedule.getQueryTile()));
-  double times =
-      tiles * double(op.getNumQueryHeads()) / double(op.getNumKeyHeads());
+  int64_t heads =
+      result == op.getValue() ? op.getNumValueHeads() : op.getNumKeyHeads();
+  double times = tiles * double(op.getNumQueryHeads()) / double(heads);
   double within =
       getRegionSeconds(context, region, countElements(context, result) * times);
   double pass = getPassSeconds(context, region, base, result);

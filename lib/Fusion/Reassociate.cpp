@@ -248,7 +248,7 @@ StringRef Reassociator::getObstacle() {
     return "it is not of the type of its operands";
   bool isWeightShared = !MatmulOp::isBatched(matmul.getRhs());
   if (!isWeightShared &&
-      (op.getHeadMap() || op.getNumQueryHeads() != op.getNumKeyHeads()))
+      (op.getHeadMap() || op.getNumQueryHeads() != op.getNumValueHeads()))
     return "query heads share values, whose weights differ";
   if (ShapedType::isDynamic(
           getDimSize(matmul.getLhs(), matmul.getLhsDepthDim())))
@@ -261,6 +261,7 @@ Value Reassociator::emitValues() {
   int64_t depth = getDimSize(matmul.getLhs(), matmul.getLhsDepthDim());
   SmallVector<OpFoldResult> sizes =
       tensor::getMixedSizes(rewriter, loc, op.getKey());
+  sizes[1] = rewriter.getIndexAttr(op.getNumValueHeads());
   sizes.back() = rewriter.getIndexAttr(depth);
   auto valueType = cast<RankedTensorType>(op.getValue().getType());
   SmallVector<int64_t> shape(valueType.getShape());
@@ -775,6 +776,8 @@ bool Absorber::matches() {
     return miss("the result of one of them is used elsewhere, too");
   if (op.getHeadMap() || op.getNumQueryHeads() != op.getNumKeyHeads())
     return miss("query heads share keys, whose weights differ");
+  if (op.getNumQueryHeads() != op.getNumValueHeads())
+    return miss("query heads share values, whose weights differ");
   if (op.readsKeyLengths() || !op.getQueryRegion().empty() ||
       !op.getEpilogue().empty())
     return miss("attention has lengths, a query region or an epilogue");

@@ -52,7 +52,7 @@ static double getScoreModCycles(const attn::ScoreWork &work, bool isStaged,
          (isStaged ? fit.stagedLoad : fit.load) * work.loads;
 }
 
-/// Tiles of `queryTile` rows for all query heads of a key head, for each tile
+/// Tiles of `queryTile` rows for all query heads of a GQA group, for each tile
 /// of the queries of one head.
 static double countPackedTiles(const attn::VisitedTiles &tiles,
                                int64_t queryTile) {
@@ -128,11 +128,22 @@ static double getQKColumns(attn::AttentionOpInterface op) {
   return double(llvm::alignTo(op.getQKHeadDim(), headDimStep));
 }
 
-/// Bytes of the keys and values of a position.
+/// Bytes of a key and a value of a position.
 static double getKVRowBytes(attn::AttentionOpInterface op) {
   int64_t ofValues = attn::hasValuesInKeys(op) ? 0 : op.getVHeadDim();
   return double(attn::getElementBytes(op.getKey())) *
          double(op.getQKHeadDim() + ofValues);
+}
+
+/// Bytes of the keys and values of a position of all heads, for each query
+/// head.
+static double getKVBytesOfQueryHead(attn::AttentionOpInterface op) {
+  int64_t ofKeys = op.getNumKeyHeads() * op.getQKHeadDim();
+  int64_t ofValues = op.getNumValueHeads() * op.getVHeadDim();
+  if (attn::hasValuesInKeys(op))
+    ofValues = 0;
+  return double(attn::getElementBytes(op.getKey())) *
+         double(ofKeys + ofValues) / double(op.getNumQueryHeads());
 }
 
 /// Bytes of the keys and values of a position that a step copies. Only kernels
@@ -206,9 +217,9 @@ static void estimateStep(attn::KernelTime &time, WarpSpecializedAttr schedule,
               threadScores;
 }
 
-/// Key heads for each query head.
-static double getKeyHeadRatio(attn::AttentionOpInterface op) {
-  return double(op.getNumKeyHeads()) / double(op.getNumQueryHeads());
+/// GQA groups for each query head.
+static double getGroupRatio(attn::AttentionOpInterface op) {
+  return double(op.getNumGroups()) / double(op.getNumQueryHeads());
 }
 
 namespace {
@@ -232,7 +243,7 @@ static BusiestSM countBusiestSM(WarpSpecializedAttr schedule,
   double heads = tiles.getNumHeads();
   if (schedule.getPackGqa())
     heads *=
-        getKeyHeadRatio(op) * countPackedTiles(tiles, schedule.getQueryTile());
+        getGroupRatio(op) * countPackedTiles(tiles, schedule.getQueryTile());
   heads *= double(attn::countHeadDimTiles(
       op.getVHeadDim(),
       cast<attn::ScheduleAttrInterface>(Attribute(schedule))));
@@ -270,8 +281,7 @@ static double getMemoryCycles(WarpSpecializedAttr schedule,
   auto keyTile = double(schedule.getKeyTile());
   double keys =
       std::min(double(tiles.getNumKeys()), busiest.counts.total * keyTile);
-  double streamed =
-      tiles.getNumHeads() * getKeyHeadRatio(op) * keys * getKVRowBytes(op);
+  double streamed = tiles.getNumHeads() * keys * getKVBytesOfQueryHead(op);
   double cyclesPerSecond = double(device.clockMHz) * 1e6;
   double memory = cyclesPerSecond *
                   attn::getMemorySeconds(streamed, attn::Traffic::Read, device);
@@ -400,9 +410,9 @@ attn_tile::estimateMultistage(MultistageAttr schedule,
   double shared =
       fit.syncStagedByte * staged / double(device.sharedBytesPerCycle);
   double heads = tiles.getNumHeads();
-  auto keyHeads = double(op.getNumKeyHeads()) / double(op.getNumQueryHeads());
   if (schedule.getPackGqa())
-    heads *= keyHeads * countPackedTiles(tiles, schedule.getQueryTile());
+    heads *=
+        getGroupRatio(op) * countPackedTiles(tiles, schedule.getQueryTile());
   heads *= double(
       attn::countHeadDimTiles(op.getVHeadDim(), schedule.getHeadDimTile()));
   attn::TileCounts counts =
@@ -446,7 +456,7 @@ attn_tile::estimateMultistage(MultistageAttr schedule,
   addLastWorkItems(time, counts.total < double(counts.most) * rows, most,
                    ctasPerSm, fit);
   double keys = std::min(double(tiles.getNumKeys()), counts.total * keyTile);
-  double bytes = tiles.getNumHeads() * keyHeads * keys * getKVRowBytes(op);
+  double bytes = tiles.getNumHeads() * keys * getKVBytesOfQueryHead(op);
   time.memory = time.cyclesPerSecond *
                 attn::getMemorySeconds(bytes, attn::Traffic::Read, device);
   if (splits > 1)
@@ -522,7 +532,7 @@ estimateGradientKernel(const GradientKernel &kernel,
     time.workItem += fit.sequenceWorkItem;
   }
 
-  // Tiles of keys see all query heads that share them.
+  // Tiles of keys see all query heads of a GQA group.
   double group = isByKey ? double(op.getGroupSize()) : 1;
   double heads = tiles.getNumHeads() / group;
   attn::TileCounts counts = tiles.count(queryTile, keyTile, kernel.dim);
@@ -674,7 +684,7 @@ attn_tile::estimateForward(WarpSpecializedAttr schedule,
   return kernels;
 }
 
-/// The number of key heads, of `heads`, that have a slot in the dQ ring buffer
+/// The number of GQA groups, of `heads`, that have a slot in the dQ ring buffer
 /// of `keys`, and the number of heads whose dQ is converted after all other
 /// work is done.
 static std::pair<double, double> countDqRing(KeyStationaryAttr keys,
@@ -837,6 +847,30 @@ static void addKeyStationaryTerms(attn::KernelTime &kernel,
     kernel.step += fit.orderedQuery * double(keys.getQueryTile());
 }
 
+/// Adds the kernels that add up the gradients of GQA groups with the same key
+/// or value head.
+static void addGroupSums(SmallVectorImpl<attn::KernelTime> &kernels,
+                         const attn::VisitedTiles &tiles,
+                         const attn::DeviceModel &device) {
+  attn::AttentionOpInterface op = tiles.getOp();
+  constexpr double sumBytes = 4;
+  double groups = tiles.getNumHeads() / double(op.getGroupSize());
+  auto add = [&](StringRef name, int64_t heads, int64_t headDim,
+                 double elementBytes) {
+    double share = double(heads) / double(op.getNumGroups());
+    if (share == 1)
+      return;
+    kernels.push_back(
+        estimateMove(name,
+                     groups * double(tiles.getNumKeys()) * double(headDim) *
+                         (sumBytes + share * elementBytes),
+                     device));
+  };
+  auto elementBytes = double(attn::getElementBytes(op.getKey()));
+  add("dk_sum", op.getNumKeyHeads(), op.getQKHeadDim(), elementBytes);
+  add("dv_sum", op.getNumValueHeads(), op.getVHeadDim(), elementBytes);
+}
+
 SmallVector<attn::KernelTime>
 attn_tile::estimateGradient(GradientAttr schedule,
                             const attn::VisitedTiles &tiles,
@@ -876,6 +910,7 @@ attn_tile::estimateGradient(GradientAttr schedule,
       device));
   if (isSync) {
     llvm::append_range(kernels, estimateSyncGradients(schedule, tiles, device));
+    addGroupSums(kernels, tiles, device);
     return kernels;
   }
   double scoreModCycles = getGradScoreModCycles(op, fit);
@@ -913,5 +948,6 @@ attn_tile::estimateGradient(GradientAttr schedule,
     kernels.push_back(estimateMove(
         "dq_convert", late * queryRows * qkHeadDim * (sumBytes + elementBytes),
         device, hasDqRing ? attn::MemoryLevel::L2 : attn::MemoryLevel::Memory));
+  addGroupSums(kernels, tiles, device);
   return kernels;
 }

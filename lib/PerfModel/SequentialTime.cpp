@@ -260,7 +260,7 @@ attn_tile::estimateSequentialGradient(const attn::GradSchedules &schedules,
     time.mask = model.getMask(op, scores);
     time.workItem = model.getVectors(double(own * 2 * (qkHeadDim + vHeadDim)),
                                      fit.hostWorkItemElement);
-    // Tiles of keys see all query heads that share them.
+    // Tiles of keys see all query heads of a GQA group.
     double group = isByKey ? double(op.getGroupSize()) : 1;
     attn::TileCounts counts = tiles.count(queryTile, keyTile, dim);
     counts.total *= group;
@@ -275,5 +275,21 @@ attn_tile::estimateSequentialGradient(const attn::GradSchedules &schedules,
   add("dkdv", schedules.dkdv, attn::MaskDim::Key);
   if (schedules.dq)
     add("dq", schedules.dq, attn::MaskDim::Query);
+  // Gradients of the GQA groups with the same key or value head are added up.
+  auto addSums = [&](StringRef name, int64_t heads, int64_t headDim) {
+    int64_t groupsOfHead = op.getNumGroups() / heads;
+    if (groupsOfHead == 1)
+      return;
+    attn::KernelTime sums = model.getKernel(name);
+    sums.workItem = model.getVectors(double(groupsOfHead * rowTile * headDim),
+                                     fit.hostWorkItemElement);
+    model.setCounts(sums,
+                    tiles.getNumHeads() * double(heads) /
+                        double(op.getNumQueryHeads()),
+                    {}, double(llvm::divideCeil(tiles.getNumKeys(), rowTile)));
+    kernels.push_back(sums);
+  };
+  addSums("dk_sum", op.getNumKeyHeads(), qkHeadDim);
+  addSums("dv_sum", op.getNumValueHeads(), vHeadDim);
   return kernels;
 }

@@ -226,11 +226,10 @@ static Value emitIsUnsplit(OpBuilder &builder, AttentionOp op,
         builder.createOrFold<arith::AddIOp>(loc, length, constant(tile - 1));
     return builder.createOrFold<arith::DivUIOp>(loc, rounded, constant(tile));
   };
-  // With pack_gqa, the query heads of a key head are rows of one tile.
+  // With pack_gqa, the query heads of a GQA group are rows of one tile.
   Value query = op.getQuery();
   bool isPacked = schedule.packsGqa();
-  Value heads =
-      constant(isPacked ? op.getNumKeyHeads() : op.getNumQueryHeads());
+  Value heads = constant(isPacked ? op.getNumGroups() : op.getNumQueryHeads());
   Value rows = isPacked ? constant(op.getGroupSize())
                         : emitSize(builder, loc, query, queryLengthDim);
   Value items = mul(mul(emitSize(builder, loc, query, 0), heads),

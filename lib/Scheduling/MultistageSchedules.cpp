@@ -195,7 +195,8 @@ SmallVector<ScheduleCandidate> MultistageSchedules::getAll() {
     candidate.schedule = splitKV(op, candidate.schedule, items);
     all.push_back(std::move(candidate));
   }
-  // Few queries for each head: the query heads of a key head are rows of tiles.
+  // Few queries for each head: the query heads of a GQA group are rows of
+  // tiles.
   int64_t queries = getDimSize(op.getQuery(), 2);
   if (op.getGroupSize() == 1 || op.getAddressing().isListed() ||
       whyNotPackGqa(op))

@@ -56,8 +56,10 @@ TuningKey attn::getTuningKey(AttentionOp op, StringRef target,
   std::string text;
   llvm::raw_string_ostream os(text);
   os << op->getName() << ' ' << getElementTypeOrSelf(op.getQuery().getType())
-     << ", heads " << op.getNumQueryHeads() << '/' << op.getNumKeyHeads()
-     << ", head dim " << op.getQKHeadDim() << '/' << op.getVHeadDim();
+     << ", heads " << op.getNumQueryHeads() << '/' << op.getNumKeyHeads();
+  if (op.getNumValueHeads() != op.getNumKeyHeads())
+    os << '/' << op.getNumValueHeads();
+  os << ", head dim " << op.getQKHeadDim() << '/' << op.getVHeadDim();
   KVAddressingAttrInterface addressing = op.getAddressing();
   if (addressing.packsQueries() && addressing.hasEntries())
     os << ", packed queries";

@@ -95,7 +95,7 @@ SmallVector<ScheduleCandidate> SequentialSchedules::getAll() {
   auto attention = dyn_cast<AttentionOp>(op.getOperation());
   if (!attention)
     return all;
-  // One query for each head: the query heads of a key head are rows of one
+  // One query for each head: the query heads of a GQA group are rows of one
   // tile.
   if (op.getGroupSize() > 1 && !whyNotReshapeGqa(attention))
     addTiles(op.getGroupSize(), /*splitKVWorkItems=*/0, /*packsGqa=*/true);

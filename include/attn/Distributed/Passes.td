@@ -48,8 +48,8 @@ def AttnShardAttentionPass
     `ulysses` is the method of DeepSpeed-Ulysses (Jacobs et al. 2023): each rank sends the
     heads of its positions to the ranks that compute them, attends with all positions of
     `1 / ranks` of the query heads, and sends the results back. The number of ranks must divide
-    the number of query heads, and divide the number of key heads or be a multiple of it. A
-    key head for several ranks is sent to each of them.
+    the number of query heads, and of key heads and of value heads it must be a divisor or a
+    multiple. A key or value head for several ranks is sent to each of them.
 
     `distattention` is for few queries and many keys, as in decoding (DistAttention, Lin et
     al. 2024): all ranks have all queries and get all results, and each has a chunk of the

@@ -77,15 +77,22 @@ private:
   void writeDkdv(Attribute part, StringRef name, const Gradients &results);
   void writeDq();
   void writeDqConvert();
+  /// Allocates an array for the gradients `ofHeads` of keys or of values that
+  /// each GQA group has, if a head belongs to several groups; else returns
+  /// `ofHeads`.
+  Value makeOfGroups(Value ofHeads);
+  /// Writes the kernel that adds up the gradients `ofGroups` to `ofHeads`,
+  /// unless these are the same.
+  void writeGroupSums(StringRef name, Value ofGroups, Value ofHeads);
   /// Classifies the tiles of a kernel, if the mask needs that.
   ClassifiedTiles classify(Attribute part, StringRef name, MaskDim rows);
   void freeBuffers();
   /// Allocates an array of f32, or of `element`, padded to whole tiles. Each
   /// query has a row of `headDim` elements, or one element if that is 0.
   Value makeRows(int64_t headDim = 0, Type element = Type());
-  /// Allocates the dQ ring buffer and its semaphores. It has slots for the key
-  /// heads that `dqRingDepth` kv tiles cover, and two more, at most one for
-  /// each key head.
+  /// Allocates the dQ ring buffer and its semaphores. It has slots for the GQA
+  /// groups that `dqRingDepth` kv tiles cover, and two more, at most one for
+  /// each group.
   void makeDqRing(int64_t headDim, int64_t keyTile);
   /// Allocates an array for the Philox streams of all sequences and heads.
   Value makeStreams();
@@ -109,6 +116,8 @@ private:
   SetVector<Value> states;
   /// Lists of classified tiles.
   SmallVector<Value> lists;
+  /// Gradients of GQA groups.
+  SmallVector<Value> ofGroups;
   /// A common multiple of the query tiles of all kernels. Then the rows past a
   /// sequence that the preprocess kernel must cover for the tiles of other
   /// kernels, and the rows that it may cover.
@@ -182,7 +191,8 @@ void GradLowering::makeDqRing(int64_t headDim, int64_t keyTile) {
       b, arith::AddIOp::create(b, b.index(parts.dqRingDepth), last).getResult(),
       tiles);
   Value heads =
-      arith::MulIOp::create(b, b.size(key, 0), b.size(key, 1)).getResult();
+      arith::MulIOp::create(b, b.size(key, 0), b.index(op.getNumGroups()))
+          .getResult();
   Value slots = arith::MinUIOp::create(
       b, arith::AddIOp::create(b, wanted, b.index(2)).getResult(), heads);
   Value rows = arith::MulIOp::create(
@@ -481,8 +491,39 @@ void GradLowering::writeDqConvert() {
               });
 }
 
+Value GradLowering::makeOfGroups(Value ofHeads) {
+  auto type = cast<MemRefType>(ofHeads.getType());
+  if (type.getDimSize(1) == op.getNumGroups())
+    return ofHeads;
+  TileProgramBuilder b(op.getLoc(), rewriter);
+  SmallVector<int64_t> shape(type.getShape());
+  shape[1] = op.getNumGroups();
+  SmallVector<Value> sizes;
+  for (unsigned dim : {0, 2})
+    if (type.isDynamicDim(dim))
+      sizes.push_back(b.size(ofHeads, dim));
+  ofGroups.push_back(memref::AllocOp::create(
+      b, MemRefType::get(shape, b.getF32Type()), sizes));
+  return ofGroups.back();
+}
+
+void GradLowering::writeGroupSums(StringRef name, Value ofGroups,
+                                  Value ofHeads) {
+  if (ofGroups == ofHeads)
+    return;
+  Value workItemList = getWorkItemList(
+      MaskDim::Key,
+      cast<ScheduleAttrInterface>(parts.preprocess).getQueryTile());
+  writeKernel(parts.preprocess, name, {ofGroups, ofHeads, workItemList}, {},
+              [&](GradKernelWriter &writer, attn_tile::KernelOp kernel) {
+                writer.writeGroupSums(kernel, workspace, ofGroups, ofHeads,
+                                      workItemList);
+              });
+}
+
 void GradLowering::freeBuffers() {
   SmallVector<Value> buffers(lists);
+  llvm::append_range(buffers, ofGroups);
   buffers.append({workspace.exponent, workspace.delta, workspace.dqAccumulator,
                   workspace.dqRingSemaphores, workspace.semaphores,
                   workspace.streams});
@@ -508,12 +549,15 @@ LogicalResult GradLowering::lower() {
   rewriter.setInsertionPoint(op);
   makeWorkspace(dropout);
   writePreprocess();
-  Gradients results{tensors.queryGrad, tensors.keyGrad, tensors.valueGrad};
+  Gradients results{tensors.queryGrad, makeOfGroups(tensors.keyGrad),
+                    makeOfGroups(tensors.valueGrad)};
   if (parts.dv)
     writeDkdv(parts.dv, "dv", {Value(), Value(), results.value});
   writeDkdv(parts.dkdv, "dkdv",
             {workspace.dqRingSemaphores ? results.query : Value(), results.key,
              parts.dv ? Value() : results.value});
+  writeGroupSums("dk_sum", results.key, tensors.keyGrad);
+  writeGroupSums("dv_sum", results.value, tensors.valueGrad);
   if (parts.dq)
     writeDq();
   else

@@ -183,7 +183,7 @@ static SequenceTiles getSequenceTiles(AttentionOpInterface attention) {
   // are enough where they would have few keys: each begins with an idle tensor
   // core, and its results are combined (docs/experiments/kv-cache-serving.md).
   constexpr int64_t itemsOfSlot = 4, fewKeys = 4096;
-  int64_t heads = schedule.packsGqa() ? attention.getNumKeyHeads()
+  int64_t heads = schedule.packsGqa() ? attention.getNumGroups()
                                       : attention.getNumQueryHeads();
   tiles.keyTile = schedule.getKeyTile();
   tiles.splitTarget = std::max<int64_t>(

@@ -559,7 +559,7 @@ ClassifiedTiles attn::classifyTiles(RewriterBase &rewriter,
   tiles.lists = makeArray({listed.batches, rows, columns});
   tiles.isOrderOfHeads = !isOfQueries && !isMaskedByHead(attention);
   if (tiles.isOrderOfHeads)
-    rows = b.mul(rows, b.size(attention.getKey(), 1));
+    rows = b.mul(rows, b.constant(attention.getNumGroups()));
   tiles.order = makeArray({listed.batches, rows});
   listTiles(rewriter, listed, listing, tiles, symbols);
   return tiles;

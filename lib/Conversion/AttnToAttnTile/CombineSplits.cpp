@@ -69,7 +69,7 @@ static Value emitNumSplits(ScalarKernelBuilder &b,
   // The kernel has a row for each query head of several queries.
   if (schedule.packsGqa() && attention.getGroupSize() != 1) {
     rows = mul(rows, b.constant(attention.getGroupSize()));
-    heads = b.constant(attention.getNumKeyHeads());
+    heads = b.constant(attention.getNumGroups());
   }
   Value items =
       mul(mul(b.size(query, 0), heads), tiles(rows, schedule.getQueryTile()));
@@ -99,7 +99,7 @@ static SmallVector<Value> emitListedSizes(ScalarKernelBuilder &b,
   if (!attention.getAddressing().isListed() && !ShapedType::isDynamic(queries))
     rows = std::min(rows, queries * (isPacked ? attention.getGroupSize() : 1));
   int64_t heads =
-      isPacked ? attention.getNumKeyHeads() : attention.getNumQueryHeads();
+      isPacked ? attention.getNumGroups() : attention.getNumQueryHeads();
   return {b.constant(lists.maxParts), b.constant(heads), b.constant(rows),
           b.constant(attention.getVHeadDim())};
 }

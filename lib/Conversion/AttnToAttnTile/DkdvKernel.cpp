@@ -19,11 +19,12 @@ using namespace mlir;
 using namespace mlir::attn;
 
 GradKernelWriter::QueryTiles
-GradKernelWriter::emitQueryTiles(Value batch, Value keyHead, Value firstKey) {
-  ScoreMask mask{op.getMaskAttr(), /*maskMod=*/nullptr, batch,
-                 keyHead,          queryLength,         keyLength};
-  // A mask_mod that depends on the head differs between heads that share a key
-  // head.
+GradKernelWriter::emitQueryTiles(Value batch, Value group, Value firstKey) {
+  // With one query head for each group, the group is the head.
+  ScoreMask mask{
+      op.getMaskAttr(), /*maskMod=*/nullptr, batch, group, queryLength,
+      keyLength};
+  // A mask_mod that depends on the head differs between the heads of a group.
   Region maskMod;
   bool knowsMaskMod =
       op.getMaskMod().empty() || op.getGroupSize() == 1 || !isMaskedByHead(op);
@@ -264,8 +265,8 @@ GradKernelWriter::beginKeyTiles(const GradWorkspace &workspace,
   KeyWorkItem result;
   WorkItem &item = result.item;
   if (workItemList) {
-    item = beginListedWorkItems(b.size(key, 1), get(workItemList), MaskDim::Key,
-                                workspace);
+    item = beginListedWorkItems(b.index(op.getNumGroups()), get(workItemList),
+                                MaskDim::Key, workspace);
     return result;
   }
   queryLength = b.size(get(op.getQuery()), 2);
@@ -275,7 +276,7 @@ GradKernelWriter::beginKeyTiles(const GradWorkspace &workspace,
     tileCount = countOrderedTiles(tileCount);
     programs = attn_tile::NumProgramsOp::create(b, /*dim=*/0);
   }
-  Value heads = b.size(key, 1), tiles = tileCount;
+  Value heads = b.index(op.getNumGroups()), tiles = tileCount;
   if (listed.isOrderOfHeads) {
     tiles = arith::MulIOp::create(b, heads, tileCount);
     heads = b.index(1);
@@ -308,7 +309,7 @@ GradKernelWriter::DqRingSlot
 GradKernelWriter::waitForDqRing(const WorkItem &item,
                                 const GradWorkspace &workspace) {
   Value before =
-      arith::MulIOp::create(b, item.batch, b.size(get(op.getKey()), 1));
+      arith::MulIOp::create(b, item.batch, b.index(op.getNumGroups()));
   DqRingSlot dqRing =
       emitDqRingSlot(get(workspace.dqAccumulator),
                      arith::AddIOp::create(b, before, item.head));
@@ -479,15 +480,16 @@ void GradKernelWriter::writeDkdv(attn_tile::KernelOp kernel,
     loop.dqRing = waitForDqRing(item, workspace);
 
   Value zero = b.index(0), one = b.index(1);
-  SmallVector<Value> corner = item.at(b, item.head, item.keyBase, item.first);
-  corner.push_back(zero);
-  auto loadStationary = [&](Value source, int64_t headDim) {
+  KeyValueHeads heads = op.emitKeyValueHeadsOfGroup(b, b.getLoc(), item.head);
+  auto loadStationary = [&](Value source, Value head, int64_t headDim) {
+    SmallVector<Value> corner = item.at(b, head, item.keyBase, item.first);
+    corner.push_back(zero);
     return b.loadWithin({keyTile, headDim}, source, corner, within(item.first),
                         within(keyLength), zero, one);
   };
-  loop.keys = loadStationary(get(op.getKey()), qkHeadDim);
+  loop.keys = loadStationary(get(op.getKey()), heads.key, qkHeadDim);
   if (results.key)
-    loop.values = loadStationary(get(op.getValue()), vHeadDim);
+    loop.values = loadStationary(get(op.getValue()), heads.value, vHeadDim);
   loop.tiles = emitTilesOfKeys(loop.workItem, listed, loop.isOrdered);
   SmallVector<Value> inits;
   if (results.key)
@@ -495,7 +497,8 @@ void GradKernelWriter::writeDkdv(attn_tile::KernelOp kernel,
   if (results.value)
     inits.push_back(b.splat({keyTile, getResultColumns(vHeadDim)}, 0));
   ValueRange sums = emitKeyLoops(loop, inits);
-  corner.back() = emitFirstColumn();
+  SmallVector<Value> corner = item.at(b, item.head, item.keyBase, item.first);
+  corner.push_back(emitFirstColumn());
   if (results.key)
     emitStore(sums.front(), get(results.key), corner,
               op.getScaleOrDefault() / getGradFactor(), item.first, keyLength);

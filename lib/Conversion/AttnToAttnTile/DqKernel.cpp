@@ -24,16 +24,10 @@ GradKernelWriter::beginQueryTiles(const GradWorkspace &workspace,
   Value query = get(op.getQuery()), key = get(op.getKey());
   QueryWorkItem result;
   WorkItem &item = result.item;
-  auto emitKeyHead = [&] {
-    int64_t group = op.getGroupSize();
-    result.keyHead = group == 1
-                         ? item.head
-                         : arith::DivUIOp::create(b, item.head, b.index(group));
-  };
   if (workItemList) {
     item = beginListedWorkItems(b.size(query, 1), get(workItemList),
                                 MaskDim::Query, workspace);
-    emitKeyHead();
+    result.heads = op.emitKeyValueHeads(b, b.getLoc(), item.head);
     return result;
   }
   queryLength = b.size(query, 2);
@@ -42,7 +36,7 @@ GradKernelWriter::beginQueryTiles(const GradWorkspace &workspace,
       beginWorkItems(b.size(query, 1), b.countTiles(queryLength, queryTile));
   item.sequence = item.batch = ids[0];
   item.head = ids[1];
-  emitKeyHead();
+  result.heads = op.emitKeyValueHeads(b, b.getLoc(), item.head);
   Value tileOfQueries = ids[2];
   if (listed.lists) {
     result.listRow = {ids[0], isMaskedByHead(op) ? ids[1] : b.index(0), ids[2]};
@@ -61,18 +55,18 @@ Value GradKernelWriter::emitDqStep(const DqLoop &loop, Value step, Value sum) {
   ScoreTile at{item.sequence,        item.head,           item.first, firstKey,
                /*transposed=*/false, {queryTile, keyTile}};
   // Rows of other sequences may not be finite, so the MMA must read zeros.
-  auto loadStaged = [&](Value source) {
-    SmallVector<Value> indices =
-        item.at(b, loop.workItem.keyHead, item.keyBase, firstKey);
+  const KeyValueHeads &heads = loop.workItem.heads;
+  auto loadStaged = [&](Value source, Value head) {
+    SmallVector<Value> indices = item.at(b, head, item.keyBase, firstKey);
     indices.push_back(b.index(0));
     return b.loadWithin({keyTile, padHeadDim(source)}, get(source), indices,
                         within(firstKey), within(keyLength), step,
                         tiles.getCount());
   };
-  Value keys = loadStaged(op.getKey());
+  Value keys = loadStaged(op.getKey(), heads.key);
   Value none = b.splat(at.shape, 0);
   Value qk = b.contract(loop.queries, keys, none, ContractForm::TransposedRhs);
-  Value values = loadStaged(op.getValue());
+  Value values = loadStaged(op.getValue(), heads.value);
   Value factorGrad =
       b.contract(loop.outputGrads, matchElements(values, loop.outputGrads),
                  none, ContractForm::TransposedRhs);

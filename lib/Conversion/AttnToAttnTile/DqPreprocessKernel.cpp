@@ -7,7 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // The kernels that read each query once: the preprocess kernel and the
-// conversion of the dQ accumulator.
+// conversion of the dQ accumulator. Also the kernel that adds up the gradients
+// of a head of keys or of values.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,12 +47,10 @@ Value GradKernelWriter::removeIdentity(Value &output, const WorkItem &item) {
   if (!keyLength)
     keyLength = b.size(get(op.getValue()), 2);
   Value weight = b.loadHeadScalar(get(tensors.identity), item.head);
-  Value keyHead = item.head;
-  if (int64_t group = op.getGroupSize(); group != 1)
-    keyHead = arith::DivUIOp::create(b, keyHead, b.index(group));
+  Value head = op.emitKeyValueHeads(b, b.getLoc(), item.head).value;
   Value shift = emitShift();
   output = b.addScaledRows(output, arith::NegFOp::create(b, weight),
-                           {get(op.getValue()), item.batch, keyHead, item.first,
+                           {get(op.getValue()), item.batch, head, item.first,
                             queryLength, shift, shift ? keyLength : Value(),
                             item.keyBase});
   return vector::BroadcastOp::create(
@@ -174,11 +173,11 @@ GradKernelWriter::emitDqRingSlot(Value dqAccumulator, Value number) {
 
 std::pair<Value, Value> GradKernelWriter::emitDqRingHeads(Value dqAccumulator,
                                                           Value batches,
-                                                          Value keyHeads) {
+                                                          Value groups) {
   // CTAs may be working on the heads of half of the slots when the kernel ends.
   Value half = arith::DivUIOp::create(b, b.size(dqAccumulator, 0), b.index(2));
   Value working = arith::AddIOp::create(b, half, b.index(1));
-  Value heads = arith::MulIOp::create(b, batches, keyHeads);
+  Value heads = arith::MulIOp::create(b, batches, groups);
   return {heads, arith::MinUIOp::create(b, working, heads)};
 }
 
@@ -209,13 +208,13 @@ void GradKernelWriter::clearDqRing(const WorkItem &item,
         dqRingSemaphores = get(workspace.dqRingSemaphores);
   auto type = cast<MemRefType>(dqAccumulator.getType());
   Value zero = b.index(0), group = b.index(op.getGroupSize());
-  // Only the first key heads need cleared slots; later heads reuse these.
-  Value keyHead = arith::DivUIOp::create(b, item.head, group);
+  // Only the first groups need cleared slots; later ones reuse these.
+  Value groupOfHead = arith::DivUIOp::create(b, item.head, group);
   Value member = arith::RemUIOp::create(b, item.head, group);
-  Value keyHeads =
+  Value groups =
       arith::DivUIOp::create(b, b.size(get(tensors.output), 1), group);
   Value number = arith::AddIOp::create(
-      b, arith::MulIOp::create(b, item.batch, keyHeads).getResult(), keyHead);
+      b, arith::MulIOp::create(b, item.batch, groups).getResult(), groupOfHead);
   Value isInDqRing = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, number,
                                            b.size(dqAccumulator, 0));
   auto ifOp = scf::IfOp::create(b, isInDqRing, /*withElseRegion=*/false);
@@ -253,8 +252,8 @@ void GradKernelWriter::writeDqConversion(attn_tile::KernelOp kernel,
   queryLength = b.size(dest, 2);
   Value tiles = b.countTiles(queryLength, queryTile);
   Value tilesOfKeys = b.countTiles(b.size(key, 2), keyTile);
-  Value batches = b.size(dest, 0), keyHeads = b.size(key, 1);
-  auto [heads, late] = emitDqRingHeads(dqAccumulator, batches, keyHeads);
+  Value batches = b.size(dest, 0), groups = b.index(op.getNumGroups());
+  auto [heads, late] = emitDqRingHeads(dqAccumulator, batches, groups);
   Value early = arith::SubIOp::create(b, heads, late);
   auto forall = scf::ForallOp::create(
       b, ArrayRef<OpFoldResult>{early, emitConvertedParts()}, ValueRange(),
@@ -269,8 +268,8 @@ void GradKernelWriter::writeDqConversion(attn_tile::KernelOp kernel,
   Value parts = b.index(getConvertedParts());
   Value part = arith::RemUIOp::create(b, ids[1], parts);
   Value tile = arith::DivUIOp::create(b, ids[1], parts);
-  Value batch = arith::DivUIOp::create(b, ids[0], keyHeads);
-  Value member = b.index(0), head = arith::RemUIOp::create(b, ids[0], keyHeads);
+  Value batch = arith::DivUIOp::create(b, ids[0], groups);
+  Value member = b.index(0), head = arith::RemUIOp::create(b, ids[0], groups);
   if (int64_t group = op.getGroupSize(); group != 1) {
     member = arith::DivUIOp::create(b, tile, tiles);
     tile = arith::RemUIOp::create(b, tile, tiles);
@@ -317,9 +316,9 @@ void GradKernelWriter::writeDqConvert(attn_tile::KernelOp kernel,
   } else if (workspace.dqRingSemaphores) {
     queryLength = b.size(dest, 2);
     Value group = b.index(op.getGroupSize());
-    Value keyHeads = arith::DivUIOp::create(b, b.size(dest, 1), group);
+    Value groups = arith::DivUIOp::create(b, b.size(dest, 1), group);
     auto [heads, late] =
-        emitDqRingHeads(dqAccumulator, b.size(dest, 0), keyHeads);
+        emitDqRingHeads(dqAccumulator, b.size(dest, 0), groups);
     Value early = arith::SubIOp::create(b, heads, late);
     auto forall = scf::ForallOp::create(
         b,
@@ -331,8 +330,8 @@ void GradKernelWriter::writeDqConvert(attn_tile::KernelOp kernel,
     SmallVector<Value> ids = forall.getInductionVars();
     Value number = arith::AddIOp::create(b, early, ids[0]);
     Value first = arith::MulIOp::create(
-        b, arith::RemUIOp::create(b, number, keyHeads).getResult(), group);
-    item.sequence = item.batch = arith::DivUIOp::create(b, number, keyHeads);
+        b, arith::RemUIOp::create(b, number, groups).getResult(), group);
+    item.sequence = item.batch = arith::DivUIOp::create(b, number, groups);
     item.head = arith::AddIOp::create(b, first, ids[1]);
     item.first = arith::MulIOp::create(b, ids[2], b.index(queryTile));
     place = {emitDqRingSlot(dqAccumulator, number).slot, ids[1], item.first};
@@ -366,4 +365,59 @@ void GradKernelWriter::writeDqConvert(attn_tile::KernelOp kernel,
                   emitStore(sum, dest, corner, factor, item.first, queryLength,
                             /*isTransposed=*/true);
                 });
+}
+
+//===----------------------------------------------------------------------===//
+// Sums over GQA groups
+//===----------------------------------------------------------------------===//
+
+void GradKernelWriter::writeGroupSums(attn_tile::KernelOp kernel,
+                                      const GradWorkspace &workspace,
+                                      Value ofGroups, Value result,
+                                      Value workItemList) {
+  begin(kernel);
+  Value source = get(ofGroups), dest = get(result);
+  Value heads = b.size(dest, 1);
+  WorkItem item;
+  if (workItemList) {
+    item =
+        beginListedWorkItems(heads, get(workItemList), MaskDim::Key, workspace);
+  } else {
+    keyLength = b.size(dest, 2);
+    SmallVector<Value> ids =
+        beginWorkItems(heads, b.countTiles(keyLength, queryTile));
+    item.sequence = item.batch = ids[0];
+    item.head = ids[1];
+    item.first = arith::MulIOp::create(b, ids[2], b.index(queryTile));
+  }
+  // The sum and a tile that is added to it fit the registers.
+  constexpr int64_t maxColumns = 128;
+  int64_t groupsOfHead = op.getNumGroups() / getDimSize(result, 1);
+  int64_t headDim = padHeadDim(result);
+  for (int64_t column = 0; column < headDim; column += maxColumns) {
+    int64_t columns = std::min(maxColumns, headDim - column);
+    Value sum =
+        emitGroupSum(source, item, groupsOfHead, {queryTile, columns}, column);
+    SmallVector<Value> corner = item.at(b, item.head, item.keyBase, item.first);
+    corner.push_back(b.index(column));
+    emitStore(sum, dest, corner, /*factor=*/1, item.first, keyLength);
+  }
+}
+
+Value GradKernelWriter::emitGroupSum(Value source, const WorkItem &item,
+                                     int64_t groupsOfHead,
+                                     ArrayRef<int64_t> shape, int64_t column) {
+  Value size = b.index(groupsOfHead);
+  Value first = arith::MulIOp::create(b, item.head, size);
+  auto loop = scf::ForOp::create(b, b.index(0), size, b.index(1),
+                                 ValueRange{b.splat(shape, 0)});
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  Value group = arith::AddIOp::create(b, first, loop.getInductionVar());
+  SmallVector<Value> corner = item.at(b, group, item.keyBase, item.first);
+  corner.push_back(b.index(column));
+  Value tile = b.load(shape, source, corner);
+  Value sum = arith::AddFOp::create(b, loop.getRegionIterArg(0), tile);
+  scf::YieldOp::create(b, sum);
+  return loop.getResult(0);
 }

@@ -14,8 +14,11 @@
 // - The dkdv kernel has one kv tile for each work item. dK and dV stay in
 //   registers over the loop over the query tiles that attend the kv tile. Rows
 //   of its score tiles are keys, so that P can be the left-hand side of the dV
-//   MMA without a transpose. Query heads that share a key head belong to one
-//   work item.
+//   MMA without a transpose. Query heads that share a key and a value head, a
+//   GQA group, belong to one work item.
+// - Where several groups have the same key head, or the same value head, the
+//   dk_sum or dv_sum kernel adds up what the dkdv kernel computes of each
+//   group, in f32.
 // - The dq kernel has one query tile for each work item. Without it, the dkdv
 //   kernel adds its dQ contributions to the f32 dQ accumulator, and the
 //   dq_convert kernel scales and rounds the result.
@@ -54,7 +57,7 @@ struct GradWorkspace {
   Value delta;
   /// The dQ accumulator, as tiles in fragment order; null if a dq kernel
   /// computes dQ. As a dQ ring buffer, its first two dimensions are slots for
-  /// key heads and the query heads that share each key head.
+  /// GQA groups and the query heads of each group.
   Value dqAccumulator;
   /// For each slot of the dQ ring buffer, the number of kv tiles that have been
   /// added and of tile parts that have been converted; null without a ring.
@@ -103,6 +106,11 @@ public:
                  Value workItemList);
   void writeDq(attn_tile::KernelOp kernel, const GradWorkspace &workspace,
                Value result, const ClassifiedTiles &listed, Value workItemList);
+  /// Adds up `ofGroups`, the gradients of keys or of values that each GQA group
+  /// has, in f32, to the gradients `result` of the heads.
+  void writeGroupSums(attn_tile::KernelOp kernel,
+                      const GradWorkspace &workspace, Value ofGroups,
+                      Value result, Value workItemList);
   /// Converts finished tiles of the dQ ring buffer on auxiliary warps, while
   /// other tiles are still accumulated.
   void writeDqConversion(attn_tile::KernelOp kernel,
@@ -117,7 +125,7 @@ private:
   /// A work item.
   struct WorkItem {
     /// The sequence, which is the batch entry unless sequences are packed, and
-    /// the query or key head of its tile.
+    /// the query head of its tile, or the GQA group of a tile of keys.
     Value sequence, head;
     /// The position of the first row of its tile.
     Value first;
@@ -183,18 +191,17 @@ private:
   /// Parts of a tile in fragment order that different warps convert. Large
   /// parts wait less often, but with two query parts they do not fit.
   int64_t getConvertedParts() const { return queryParts > 1 ? 4 : 2; }
-  /// The slot of a key head in the dQ ring buffer, and how many key heads have
+  /// The slot of a GQA group in the dQ ring buffer, and how many groups have
   /// used that slot before.
   struct DqRingSlot {
     Value slot, numEarlierUses;
   };
   DqRingSlot emitDqRingSlot(Value dqAccumulator, Value number);
-  /// Emits the number of key heads over all batch entries, and how many of the
+  /// Emits the number of GQA groups over all batch entries, and how many of the
   /// last ones are left to the dq_convert kernel.
   std::pair<Value, Value> emitDqRingHeads(Value dqAccumulator, Value batches,
-                                          Value keyHeads);
-  /// Emits the number of parts of a key head's dQ that are converted
-  /// separately.
+                                          Value groups);
+  /// Emits the number of parts of a group's dQ that are converted separately.
   Value emitConvertedParts();
   /// Begins the work items of the preprocess kernel. `number` becomes zero for
   /// the first tile of a sequence and head.
@@ -282,7 +289,7 @@ private:
   /// Masks the scores of a step. With `isMasked`, the MMA has added the mask.
   Value emitStepMask(const KeyStep &step, const ScoreTile &at,
                      const QueryTiles &tiles, Value scores, bool isMasked);
-  QueryTiles emitQueryTiles(Value batch, Value keyHead, Value firstKey);
+  QueryTiles emitQueryTiles(Value batch, Value group, Value firstKey);
   QueryTiles emitListedTiles(Value list, ArrayRef<Value> row);
   /// The query tile at index `visitIndex` among `tiles`, or among the full
   /// ones if `isFull`.
@@ -332,11 +339,11 @@ private:
   struct StepPlace {
     Value head, member, visitIndex, tile;
   };
-  /// A work item of the dq kernel, its key head, and the row of lists with its
-  /// kv tiles.
+  /// A work item of the dq kernel, its key and value head, and the row of lists
+  /// with its kv tiles.
   struct QueryWorkItem {
     WorkItem item;
-    Value keyHead;
+    KeyValueHeads heads;
     SmallVector<Value> listRow;
   };
   QueryWorkItem beginQueryTiles(const GradWorkspace &workspace,
@@ -356,7 +363,7 @@ private:
   KeyWorkItem beginKeyTiles(const GradWorkspace &workspace,
                             const ClassifiedTiles &listed, Value workItemList,
                             bool isOrdered);
-  /// Waits until the slot of a key head in the dQ ring buffer is free.
+  /// Waits until the slot of a GQA group in the dQ ring buffer is free.
   DqRingSlot waitForDqRing(const WorkItem &item,
                            const GradWorkspace &workspace);
   QueryTiles emitTilesOfKeys(const KeyWorkItem &workItem,
@@ -423,6 +430,10 @@ private:
       return Value();
     return arith::SubIOp::create(b, keyLength, queryLength);
   }
+  /// Emits the sum of tiles of shape `shape`, from column `column` on, of the
+  /// GQA groups in `source` that have the key or value head of `item`.
+  Value emitGroupSum(Value source, const WorkItem &item, int64_t groupsOfHead,
+                     ArrayRef<int64_t> shape, int64_t column);
   /// Stores the dV tile, given its accumulator.
   void storeValueGrads(Value tile, Value result, const WorkItem &item,
                        ArrayRef<Value> corner);

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// With groups of `g` query heads, row `r` of key head `h` is query `r / g` of
+// With groups of `g` query heads, row `r` of group `h` is query `r / g` of
 // query head `h * g + r % g`. A named mask becomes part of the mask_mod region,
 // because it would treat these rows as different positions. The operands of a
 // single query are reshaped; the kernel views operands of several queries, and
@@ -22,9 +22,9 @@
 using namespace mlir;
 using namespace mlir::attn;
 
-/// A view of `buffer`, `[B, Hq, 1, ...]`, as `[B, Hkv, g, ...]`.
+/// A view of `buffer`, `[B, Hq, 1, ...]`, as `[B, numGroups, g, ...]`.
 static Value packBuffer(OpBuilder &builder, Location loc, Value buffer,
-                        int64_t keyHeads) {
+                        int64_t numGroups) {
   auto type = cast<MemRefType>(buffer.getType());
   SmallVector<ReassociationIndices> groups = {{0}, {1, 2}};
   for (int64_t dim = 3; dim < type.getRank(); ++dim)
@@ -32,8 +32,8 @@ static Value packBuffer(OpBuilder &builder, Location loc, Value buffer,
   Value collapsed =
       memref::CollapseShapeOp::create(builder, loc, buffer, groups);
   SmallVector<int64_t> shape(type.getShape());
-  shape[2] = shape[1] / keyHeads;
-  shape[1] = keyHeads;
+  shape[2] = shape[1] / numGroups;
+  shape[1] = numGroups;
   SmallVector<OpFoldResult> sizes = memref::getMixedSizes(builder, loc, buffer);
   for (int64_t dim : {1, 2})
     sizes[dim] = builder.getIndexAttr(shape[dim]);
@@ -122,7 +122,7 @@ AttentionOp attn::packGqa(RewriterBase &rewriter, AttentionOp attention) {
   Location loc = attention.getLoc();
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint(attention);
-  int64_t keyHeads = attention.getNumKeyHeads();
+  int64_t numGroups = attention.getNumGroups();
   int64_t groupSize = attention.getGroupSize();
   // The default depends on the head dimension alone, which stays.
   auto packed = cast<AttentionOp>(rewriter.clone(*attention));
@@ -138,7 +138,7 @@ AttentionOp attn::packGqa(RewriterBase &rewriter, AttentionOp attention) {
   }
   rewriter.setInsertionPoint(packed);
   auto pack = [&](OpOperand &operand) {
-    operand.set(packBuffer(rewriter, loc, operand.get(), keyHeads));
+    operand.set(packBuffer(rewriter, loc, operand.get(), numGroups));
   };
   pack(packed.getQueryMutable());
   pack(packed.getOutMutable());

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Attention with one query for each head, as in decoding, fills one row of a
-// tile. Packing fills a row for each query head of a key head.
+// tile. Packing fills a row for each query head of a GQA group.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,8 +20,8 @@
 namespace mlir::attn {
 
 /// Replaces a bufferised attention with `canPackGqa` by one in which query
-/// heads are queries of the key head that they share. Its operands are views of
-/// the original ones.
+/// heads are queries of their GQA group. Its operands are views of the original
+/// ones.
 AttentionOp packGqa(RewriterBase &rewriter, AttentionOp attention);
 
 } // namespace mlir::attn

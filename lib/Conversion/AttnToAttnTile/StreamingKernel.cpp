@@ -54,7 +54,7 @@ private:
   void chooseScales();
   /// Names the arguments of the kernel, in the order of `lowerToKernel`.
   void takeArguments(ValueRange captures, const KVSplits &splits);
-  /// Views the operands of several query heads as rows of their key heads.
+  /// Views the operands of the query heads of a GQA group as rows of one head.
   void packGqa();
 
   /// Positions and operands of the work item that is being written.
@@ -68,7 +68,8 @@ private:
     KernelDropout::Source dropout;
     /// Where the work item is stored. Without sequences rows are positions.
     /// `firstKeyRow` is null where keys begin at row 0 of their batch entry.
-    Value batch, keyBatch, keyHead, firstQueryRow, firstKeyRow;
+    Value batch, keyBatch, firstQueryRow, firstKeyRow;
+    KeyValueHeads heads;
     /// Its KV split, of how many; null without split-KV.
     Value split, numSplits;
     /// Of a listed work item: where the parts of the result of its tile begin.
@@ -94,8 +95,8 @@ private:
   /// Finds the tile of a work item of the grid, by the numbers of its batch
   /// entry, head, and tile, and its rank in the cluster.
   void placeGridWorkItem(WorkItem &item, ValueRange ids);
-  /// The key head that the queries of `head` attend.
-  Value emitKeyHead(Value head);
+  /// The key and the value head that the queries of `head` attend.
+  KeyValueHeads emitKeyValueHeads(Value head);
   void writeWorkItem(const WorkItem &item);
   /// Stores the results of `tile`, or of its split of the keys if `arePartial`.
   void writeResults(Tile &tile, ValueRange state, bool arePartial);
@@ -164,7 +165,7 @@ private:
   bool haveConsumersColumns, readsValuesFromKeys;
   /// Whether positions of values are contiguous (`transposeValues`).
   bool hasTransposedValues;
-  /// Whether the query heads of a key head are rows of a tile.
+  /// Whether the query heads of a GQA group are rows of a tile.
   bool packsGqa;
   /// CTAs of a cluster, which iterate over key tiles together.
   int64_t clusterSize;
@@ -389,7 +390,7 @@ void KernelWriter::packGqa() {
     Value entries = reductionArguments.lookupOrNull(operand.value);
     if (!entries)
       continue;
-    int64_t groupSize = getDimSize(entries, 0) / attention.getNumKeyHeads();
+    int64_t groupSize = getDimSize(entries, 0) / attention.getNumGroups();
     int64_t numQueries =
         ShapedType::isDynamic(numRows) ? numRows : numRows / groupSize;
     reductionArguments.map(operand.value,
@@ -479,18 +480,19 @@ void KernelWriter::placeGridWorkItem(WorkItem &item, ValueRange ids) {
     loadKeyRows(item);
 }
 
-Value KernelWriter::emitKeyHead(Value head) {
+KeyValueHeads KernelWriter::emitKeyValueHeads(Value head) {
   if (headMap) {
     // Entries are read as unsigned: no entry, even a wrong one, leaves the
     // keys.
     Value entry = memref::LoadOp::create(b, headMap, head);
-    return arith::MinUIOp::create(
+    Value shared = arith::MinUIOp::create(
         b, arith::IndexCastOp::create(b, b.getIndexType(), entry).getResult(),
         b.index(attention.getNumKeyHeads() - 1));
+    return {shared, shared};
   }
-  if (int64_t group = attention.getGroupSize(); group != 1 && !packsGqa)
-    return arith::DivUIOp::create(b, head, b.index(group));
-  return head;
+  if (packsGqa)
+    return attention.emitKeyValueHeadsOfGroup(b, b.getLoc(), head);
+  return attention.emitKeyValueHeads(b, b.getLoc(), head);
 }
 
 KernelWriter::WorkItem KernelWriter::makeWorkItem(ValueRange ids) {
@@ -514,7 +516,7 @@ KernelWriter::WorkItem KernelWriter::makeWorkItem(ValueRange ids) {
     readListedWorkItem(item, ids[1]);
   else
     placeGridWorkItem(item, ids);
-  item.keyHead = emitKeyHead(item.head);
+  item.heads = emitKeyValueHeads(item.head);
   item.dropout = dropout.emitSource(b, captured, item.sequence, item.head);
   return item;
 }
@@ -850,7 +852,7 @@ void KernelWriter::Tile::storeRows(unsigned index, Value rows) {
 
 Value KernelWriter::Tile::addValuesAtQueries(Value tile, Value factor) {
   TileProgramBuilder::MatchingRows rows{
-      writer.value,    item.keyBatch,    item.keyHead,
+      writer.value,    item.keyBatch,    item.heads.value,
       item.firstQuery, item.queryLength, Value(),
       Value(),         item.firstKeyRow, item.firstColumn};
   auto [queries, keys] = writer.attention.getStaticLengths();
@@ -877,6 +879,7 @@ Value KernelWriter::loadStoredKeyTile(const WorkItem &item, Value firstKey,
                                       Value position, Value length,
                                       bool isValue) {
   Value source = isValue ? value : key;
+  Value head = isValue ? item.heads.value : item.heads.key;
   int64_t columns = isValue ? vHeadDim : qkHeadDim;
   Value column = isValue ? getFirstColumn(item) : b.index(0);
   if (isValue && haveConsumersColumns) {
@@ -885,12 +888,10 @@ Value KernelWriter::loadStoredKeyTile(const WorkItem &item, Value firstKey,
   }
   if (isValue && hasTransposedValues)
     return b.load({columns, keyTileSize}, source,
-                  {item.keyBatch, item.keyHead, column, firstKey}, position,
-                  length);
+                  {item.keyBatch, head, column, firstKey}, position, length);
   if (!workItemList && !keyLengths)
     return b.load({keyTileSize, columns}, source,
-                  {item.keyBatch, item.keyHead, firstKey, column}, position,
-                  length);
+                  {item.keyBatch, head, firstKey, column}, position, length);
   Value row = firstKey;
   TileProgramBuilder::StoredRows stored;
   if (pageTable) {
@@ -906,11 +907,10 @@ Value KernelWriter::loadStoredKeyTile(const WorkItem &item, Value firstKey,
     row = arith::AddIOp::create(b, item.firstKeyRow, firstKey);
   }
   bool areValues = isValue || readsValuesFromKeys;
-  return b.loadWithin({keyTileSize, columns}, source,
-                      {item.keyBatch, item.keyHead, row, column},
-                      areValues ? firstKey : Value(),
-                      areValues ? item.keyLength : Value(), position, length,
-                      stored);
+  return b.loadWithin(
+      {keyTileSize, columns}, source, {item.keyBatch, head, row, column},
+      areValues ? firstKey : Value(), areValues ? item.keyLength : Value(),
+      position, length, stored);
 }
 
 void KernelWriter::storeTile(const WorkItem &item, Value tile, Value dest,

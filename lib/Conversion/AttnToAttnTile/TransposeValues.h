@@ -20,8 +20,8 @@
 
 namespace mlir::attn {
 
-/// Writes the kernel that transposes the 8-bit values of `op`, `[B, Hkv, Skv,
-/// Dv]`, and its launch before `op`. Returns a buffer `[B, Hkv, Dv, S]`, which
+/// Writes the kernel that transposes the 8-bit values of `op`, `[B, Hv, Skv,
+/// Dv]`, and its launch before `op`. Returns a buffer `[B, Hv, Dv, S]`, which
 /// the caller frees, with zeros from position `Skv` on. Positions are in the
 /// order of the left-hand side of an MMA (`#attn_tile.wgmma`).
 Value transposeValues(RewriterBase &rewriter, AttentionOpInterface op,

@@ -47,15 +47,26 @@ private:
   };
   using UseFn = function_ref<void(const Weights &)>;
 
+  /// The gradients that a loop over the rows of keys and values writes.
+  struct KeyValueGrads {
+    bool ofKeys, ofValues;
+  };
+
   void writeQueryRow(Value batch, Value head, const LoopSequence &sequence,
                      Value position);
-  void writeKeyRow(Value batch, Value keyHead, const LoopSequence &sequence,
-                   Value position);
-  LoopPair getPair(Value batch, Value head, Value keyHead,
+  void writeKeyRows(Value rowStep, KeyValueGrads grads);
+  /// `shared` is a key head, or a value head if only values have gradients.
+  void writeKeyRow(Value batch, Value shared, const LoopSequence &sequence,
+                   Value position, KeyValueGrads grads);
+  /// Adds the contributions of the queries of `head` to key `position`. Null
+  /// buffers get none.
+  void addQueriesOfHead(Value batch, Value head, const LoopSequence &sequence,
+                        Value position, Value keyBuffer, Value valueBuffer);
+  LoopPair getPair(Value batch, Value head, KeyValueHeads heads,
                    const LoopSequence &sequence, Value query, Value key) {
     return {batch,
             head,
-            keyHead,
+            heads,
             getRow(sequence.firstQueryRow, query),
             /*keyEntry=*/batch,
             getRow(sequence.firstKeyRow, key),
@@ -108,14 +119,22 @@ void GradLoopWriter::write(Value rowStep) {
                         writeQueryRow(ids[0], ids[1], sequence, position);
                       });
       });
+  if (grad.getNumKeyHeads() == grad.getNumValueHeads())
+    return writeKeyRows(rowStep, {/*ofKeys=*/true, /*ofValues=*/true});
+  writeKeyRows(rowStep, {/*ofKeys=*/true, /*ofValues=*/false});
+  writeKeyRows(rowStep, {/*ofKeys=*/false, /*ofValues=*/true});
+}
+
+void GradLoopWriter::writeKeyRows(Value rowStep, KeyValueGrads grads) {
+  Value heads = size(grads.ofKeys ? key : value, 1);
   scf::ParallelOp::create(
       b, ValueRange{zero, zero, zero},
-      ValueRange{size(key, 0), size(key, 1), storedKeys},
+      ValueRange{size(key, 0), heads, storedKeys},
       ValueRange{one, one, rowStep},
       [&](OpBuilder &, Location, ValueRange ids) {
         forSequenceOf(ids[0], ids[2], /*isQueryRow=*/false,
                       [&](const LoopSequence &sequence, Value position) {
-                        writeKeyRow(ids[0], ids[1], sequence, position);
+                        writeKeyRow(ids[0], ids[1], sequence, position, grads);
                       });
       });
 }
@@ -123,15 +142,15 @@ void GradLoopWriter::write(Value rowStep) {
 void GradLoopWriter::writeQueryRow(Value batch, Value head,
                                    const LoopSequence &sequence,
                                    Value position) {
-  Value keyHead = emitKeyHead(head);
+  KeyValueHeads heads = emitKeyValueHeads(head);
   Value row = getRow(sequence.firstQueryRow, position);
-  Value delta = emitDelta(
-      getPair(batch, head, keyHead, sequence, position, /*key=*/zero));
+  Value delta =
+      emitDelta(getPair(batch, head, heads, sequence, position, /*key=*/zero));
   Value buffer = allocateZeros(qkHeadDim);
   loop(sequence.keyLength, {}, [&](Value j, ValueRange) -> SmallVector<Value> {
-    LoopPair pair = getPair(batch, head, keyHead, sequence, position, j);
+    LoopPair pair = getPair(batch, head, heads, sequence, position, j);
     emitPair(pair, delta, /*accumulate=*/true, [&](const Weights &weights) {
-      addScaled(weights.dx, key, {batch, keyHead, pair.keyRow}, buffer,
+      addScaled(weights.dx, key, {batch, heads.key, pair.keyRow}, buffer,
                 qkHeadDim);
     });
     return {};
@@ -140,49 +159,66 @@ void GradLoopWriter::writeQueryRow(Value batch, Value head,
   memref::DeallocOp::create(b, buffer);
 }
 
-void GradLoopWriter::writeKeyRow(Value batch, Value keyHead,
-                                 const LoopSequence &sequence, Value position) {
+void GradLoopWriter::writeKeyRow(Value batch, Value shared,
+                                 const LoopSequence &sequence, Value position,
+                                 KeyValueGrads grads) {
   Value row = getRow(sequence.firstKeyRow, position);
-  Value keyBuffer = allocateZeros(qkHeadDim);
-  Value valueBuffer = allocateZeros(vHeadDim);
-  Value group = index(grad.getGroupSize());
-  Value firstHead = arith::MulIOp::create(b, keyHead, group);
+  Value keyBuffer = grads.ofKeys ? allocateZeros(qkHeadDim) : Value();
+  Value valueBuffer = grads.ofValues ? allocateZeros(vHeadDim) : Value();
+  int64_t numShared =
+      grads.ofKeys ? grad.getNumKeyHeads() : grad.getNumValueHeads();
+  Value group = index(grad.getNumQueryHeads() / numShared);
+  Value firstHead = arith::MulIOp::create(b, shared, group);
   loop(group, {}, [&](Value g, ValueRange) -> SmallVector<Value> {
     Value head = arith::AddIOp::create(b, firstHead, g);
-    auto addQuery = [&](Value i, ValueRange) -> SmallVector<Value> {
-      LoopPair pair = getPair(batch, head, keyHead, sequence, i, position);
-      SmallVector<Value> at = {batch, head, pair.queryRow};
-      Value delta = emitDelta(pair);
-      emitPair(pair, delta, /*accumulate=*/false, [&](const Weights &weights) {
-        addScaled(weights.dx, query, at, keyBuffer, qkHeadDim);
-        addScaled(weights.p, dout, at, valueBuffer, vHeadDim);
-      });
-      return {};
-    };
-    loop(sequence.queryLength, {}, addQuery);
-    if (!identity)
-      return {};
-    auto [own, exists] = emitOwn(sequence, position, /*isQuery=*/false);
-    scf::IfOp::create(b, exists, [&, own = own](OpBuilder &, Location) {
-      addScaled(load(identity, head), dout,
-                {batch, head, getRow(sequence.firstQueryRow, own)}, valueBuffer,
-                vHeadDim);
-      scf::YieldOp::create(b);
-    });
+    addQueriesOfHead(batch, head, sequence, position, keyBuffer, valueBuffer);
     return {};
   });
-  storeRow(keyBuffer, dkey, {batch, keyHead, row}, qkHeadDim);
-  storeRow(valueBuffer, dvalue, {batch, keyHead, row}, vHeadDim);
-  memref::DeallocOp::create(b, keyBuffer);
-  memref::DeallocOp::create(b, valueBuffer);
+  if (keyBuffer)
+    storeRow(keyBuffer, dkey, {batch, shared, row}, qkHeadDim);
+  if (valueBuffer)
+    storeRow(valueBuffer, dvalue, {batch, shared, row}, vHeadDim);
+  for (Value buffer : {keyBuffer, valueBuffer})
+    if (buffer)
+      memref::DeallocOp::create(b, buffer);
+}
+
+void GradLoopWriter::addQueriesOfHead(Value batch, Value head,
+                                      const LoopSequence &sequence,
+                                      Value position, Value keyBuffer,
+                                      Value valueBuffer) {
+  KeyValueHeads heads = emitKeyValueHeads(head);
+  auto addQuery = [&](Value i, ValueRange) -> SmallVector<Value> {
+    LoopPair pair = getPair(batch, head, heads, sequence, i, position);
+    SmallVector<Value> at = {batch, head, pair.queryRow};
+    Value delta = emitDelta(pair);
+    emitPair(pair, delta, /*accumulate=*/false, [&](const Weights &weights) {
+      if (keyBuffer)
+        addScaled(weights.dx, query, at, keyBuffer, qkHeadDim);
+      if (valueBuffer)
+        addScaled(weights.p, dout, at, valueBuffer, vHeadDim);
+    });
+    return {};
+  };
+  loop(sequence.queryLength, {}, addQuery);
+  if (!identity || !valueBuffer)
+    return;
+  auto [own, exists] = emitOwn(sequence, position, /*isQuery=*/false);
+  scf::IfOp::create(b, exists, [&, own = own](OpBuilder &, Location) {
+    addScaled(load(identity, head), dout,
+              {batch, head, getRow(sequence.firstQueryRow, own)}, valueBuffer,
+              vHeadDim);
+    scf::YieldOp::create(b);
+  });
 }
 
 void GradLoopWriter::emitPair(const LoopPair &pair, Value delta,
                               bool accumulate, UseFn use) {
   Value scale = constant(grad.getScaleOrDefault());
   auto emitAttended = [&] {
-    Value product = emitDot(query, {pair.batch, pair.head, pair.queryRow}, key,
-                            {pair.batch, pair.keyHead, pair.keyRow}, qkHeadDim);
+    Value product =
+        emitDot(query, {pair.batch, pair.head, pair.queryRow}, key,
+                {pair.batch, pair.heads.key, pair.keyRow}, qkHeadDim);
     Value score = arith::MulFOp::create(b, product, scale);
     Value changed = emitScore(pair, score);
     // An unordered comparison keeps NaN scores.
@@ -193,7 +229,7 @@ void GradLoopWriter::emitPair(const LoopPair &pair, Value delta,
       Value p = math::ExpOp::create(
           b, arith::SubFOp::create(b, changed, rowLse).getResult());
       Value dp = emitDot(dout, {pair.batch, pair.head, pair.queryRow}, value,
-                         {pair.batch, pair.keyHead, pair.keyRow}, vHeadDim);
+                         {pair.batch, pair.heads.value, pair.keyRow}, vHeadDim);
       dp = emitRest(emitDropout(pair, dp), pair.head);
       Value difference = arith::SubFOp::create(b, dp, delta);
       Value ds = arith::MulFOp::create(b, p, difference);
@@ -282,7 +318,7 @@ Value GradLoopWriter::emitDelta(const LoopPair &pair) {
         b, exists,
         [&, own = own](OpBuilder &, Location) {
           Value product = emitDot(dout, row, value,
-                                  {pair.batch, pair.keyHead,
+                                  {pair.batch, pair.heads.value,
                                    getRow(pair.sequence.firstKeyRow, own)},
                                   vHeadDim);
           product =

@@ -91,7 +91,7 @@ void LoopWriter::write(Value rowStep) {
                         LoopPair pair;
                         pair.batch = ids[0];
                         pair.head = ids[1];
-                        pair.keyHead = emitKeyHead(ids[1]);
+                        pair.heads = emitKeyValueHeads(ids[1]);
                         pair.queryRow = ids[2];
                         pair.sequence = sequence;
                         pair.query = position;
@@ -151,7 +151,7 @@ Value LoopWriter::writeScores(const Row &row) {
     auto emitPairScore = [&]() -> Value {
       Value product =
           emitDot(row.queryBuffer, {}, key,
-                  {pair.keyEntry, pair.keyHead, pair.keyRow}, qkHeadDim);
+                  {pair.keyEntry, pair.heads.key, pair.keyRow}, qkHeadDim);
       Value scale = constant(attention.getScaleOrDefault());
       return emitScore(pair, arith::MulFOp::create(b, product, scale));
     };
@@ -197,7 +197,7 @@ Value LoopWriter::writeRowSum(const Row &row, Value rowMax) {
           Value weight = emitDropout(pair, p);
           loop(vHeadDim, {}, [&](Value d, ValueRange) {
             Value v =
-                load(value, {pair.keyEntry, pair.keyHead, pair.keyRow, d});
+                load(value, {pair.keyEntry, pair.heads.value, pair.keyRow, d});
             store(fma(weight, v, load(row.outBuffer, d)), row.outBuffer, d);
             return SmallVector<Value>();
           });
@@ -232,7 +232,7 @@ Value LoopWriter::mixIdentity(const Row &row, Value result, Value d) {
   auto choice = scf::IfOp::create(
       b, exists,
       [&](OpBuilder &, Location) {
-        Value v = load(value, {pair.batch, pair.keyHead, pair.keyRow, d});
+        Value v = load(value, {pair.batch, pair.heads.value, pair.keyRow, d});
         scf::YieldOp::create(b, fma(weight, v, result));
       },
       [&](OpBuilder &, Location) { scf::YieldOp::create(b, result); });

@@ -143,16 +143,16 @@ LoopEmitter::getKeyPlace(Value batch, const LoopSequence &sequence, Value key) {
           arith::RemUIOp::create(b, row, pageSize)};
 }
 
-Value LoopEmitter::emitKeyHead(Value head) {
+KeyValueHeads LoopEmitter::emitKeyValueHeads(Value head) {
   if (Value map = attention.getHeadMap()) {
     // Entries are read as unsigned: no entry, even a wrong one, leaves the
     // keys.
     Value last = index(attention.getNumKeyHeads() - 1);
-    return arith::MinUIOp::create(b, loadIndex(lookup(map), head), last);
+    Value shared =
+        arith::MinUIOp::create(b, loadIndex(lookup(map), head), last);
+    return {shared, shared};
   }
-  if (attention.getGroupSize() == 1)
-    return head;
-  return arith::DivUIOp::create(b, head, index(attention.getGroupSize()));
+  return attention.emitKeyValueHeads(b, b.getLoc(), head);
 }
 
 LoopPair LoopEmitter::getGlobalPair(const LoopPair &pair) {

@@ -34,7 +34,9 @@ struct LoopSequence {
 struct LoopPair {
   /// Where the pair is stored; `keyEntry` is the batch entry or page of the
   /// key.
-  Value batch, head, keyHead, queryRow, keyEntry, keyRow;
+  Value batch, head;
+  KeyValueHeads heads;
+  Value queryRow, keyEntry, keyRow;
   /// Its position in its sequence, as regions and masks see it.
   LoopSequence sequence;
   Value query, key;
@@ -64,8 +66,8 @@ protected:
   Value getRow(Value first, Value position) {
     return b.createOrFold<arith::AddIOp>(position, first);
   }
-  /// The key and value head of query head `head`.
-  Value emitKeyHead(Value head);
+  /// The key head and the value head of query head `head`.
+  KeyValueHeads emitKeyValueHeads(Value head);
   /// Applies the score_mod region, if any, to `score`, an f64; it runs in f32.
   Value emitScore(const LoopPair &pair, Value score);
   /// Whether the pair attends; null if all pairs do.

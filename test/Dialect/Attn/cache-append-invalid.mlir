@@ -105,7 +105,7 @@ func.func @no_head_dim(%k: memref<2x2x3x64xf16>, %v: memref<2x2x3x32xf16>, %kc: 
 func.func @heads(%k: memref<2x2x3x64xf16>, %v: memref<2x2x3x32xf16>, %kc: memref<2x2x64x64xf16>,
     %vc: memref<2x2x64x32xf16>, %n: memref<2xi32>, %t: memref<2x5xi32>, %c: memref<99x16xf32>,
     %q: memref<2x4x3x64xf16>, %x: memref<2x1x3x32xf16>) {
-  // expected-error @below {{'attn.cache_append' op dimension 1 of 'value' must match dimension 1 of 'key', 2 (was 1)}}
+  // expected-error @below {{'attn.cache_append' op dimension 1 of 'value_cache' must match dimension 1 of 'value', 1 (was 2)}}
   attn.cache_append ins(%k, %x : memref<2x2x3x64xf16>, memref<2x1x3x32xf16>)
       outs(%kc, %vc : memref<2x2x64x64xf16>, memref<2x2x64x32xf16>) key_lengths(%n : memref<2xi32>)
   return
@@ -332,6 +332,17 @@ func.func @scale_sizes(%k: memref<2x2x3x64xf16>, %kc: memref<2x2x64x64xf8E4M3FN>
   attn.cache_append ins(%k, %k : memref<2x2x3x64xf16>, memref<2x2x3x64xf16>)
       outs(%kc, %kc : memref<2x2x64x64xf8E4M3FN>, memref<2x2x64x64xf8E4M3FN>) key_lengths(%n : memref<2xi32>)
       scales(%s, %s : memref<2x4xf32>, memref<2x4xf32>)
+  return
+}
+
+// -----
+
+func.func @value_scale_sizes(%k: memref<2x2x3x64xf16>, %kc: memref<2x2x64x64xf8E4M3FN>, %n: memref<2xi32>,
+    %ks: memref<2x2xf32>, %vs: memref<2x4xf32>) {
+  // expected-error @below {{'attn.cache_append' op dimension 1 of 'value_scale' must match dimension 1 of 'value', 2 (was 4)}}
+  attn.cache_append ins(%k, %k : memref<2x2x3x64xf16>, memref<2x2x3x64xf16>)
+      outs(%kc, %kc : memref<2x2x64x64xf8E4M3FN>, memref<2x2x64x64xf8E4M3FN>) key_lengths(%n : memref<2xi32>)
+      scales(%ks, %vs : memref<2x2xf32>, memref<2x4xf32>)
   return
 }
 

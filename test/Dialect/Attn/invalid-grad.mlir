@@ -340,14 +340,14 @@ func.func @dim0_of_v_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32
 
 // -----
 
-func.func @dim1_of_v_is_key(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x4x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
-    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x2x32x64xf32>) {
-  // expected-error @below {{'attn.attention_grad' op dimension 1 of 'value' must match dimension 1 of 'key', 2 (was 4)}}
+func.func @heads_of_v(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x3x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+    %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x3x32x64xf32>) {
+  // expected-error @below {{'attn.attention_grad' op number of heads of 'query' must be a multiple of that of 'value', 3 (was 4)}}
   %r:3 = attn.attention_grad
-      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x4x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
+      ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x3x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
           tensor<2x4x8x64xf32>)
-      outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>)
-       -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>
+      outs(%dq, %dk, %dv : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x3x32x64xf32>)
+       -> tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x3x32x64xf32>
   return
 }
 
@@ -626,9 +626,9 @@ func.func @dim0_of_dv_is_query(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf3
 
 // -----
 
-func.func @dim1_of_dv_is_key(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
+func.func @dim1_of_dv_is_v(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x32x16xf32>, %v: tensor<2x2x32x64xf32>, %o: tensor<2x4x8x64xf32>, %lse: tensor<2x4x8xf32>,
     %do: tensor<2x4x8x64xf32>, %dq: tensor<2x4x8x16xf32>, %dk: tensor<2x2x32x16xf32>, %dv: tensor<2x4x32x64xf32>) {
-  // expected-error @below {{'attn.attention_grad' op dimension 1 of 'dvalue' must match dimension 1 of 'key', 2 (was 4)}}
+  // expected-error @below {{'attn.attention_grad' op dimension 1 of 'dvalue' must match dimension 1 of 'value', 2 (was 4)}}
   %r:3 = attn.attention_grad
       ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x2x32x64xf32>, tensor<2x4x8x64xf32>, tensor<2x4x8xf32>,
           tensor<2x4x8x64xf32>)

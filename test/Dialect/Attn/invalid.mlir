@@ -277,11 +277,24 @@ func.func @batch_of_lse(%q: tensor<2x4x8x16xf32>,
 
 func.func @heads_of_value(%q: tensor<2x4x8x16xf32>,
                           %k: tensor<2x2x32x16xf32>,
-                          %v: tensor<2x4x32x64xf32>,
+                          %v: tensor<2x3x32x64xf32>,
                           %o: tensor<2x4x8x64xf32>) {
-  // expected-error @below {{'attn.attention' op dimension 1 of 'value' must match dimension 1 of 'key', 2 (was 4)}}
-  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x4x32x64xf32>)
+  // expected-error @below {{'attn.attention' op number of heads of 'query' must be a multiple of that of 'value', 3 (was 4)}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x3x32x64xf32>)
       outs(%o : tensor<2x4x8x64xf32>) -> tensor<2x4x8x64xf32>
+  return
+}
+
+// -----
+
+func.func @heads_of_value_with_map(%q: tensor<2x4x8x16xf32>,
+                                   %k: tensor<2x2x32x16xf32>,
+                                   %v: tensor<2x4x32x64xf32>,
+                                   %m: tensor<4xi32>,
+                                   %o: tensor<2x4x8x64xf32>) {
+  // expected-error @below {{'attn.attention' op with 'head_map' must have as many heads of 'value' as of 'key', 2 (was 4)}}
+  %r = attn.attention ins(%q, %k, %v : tensor<2x4x8x16xf32>, tensor<2x2x32x16xf32>, tensor<2x4x32x64xf32>)
+      outs(%o : tensor<2x4x8x64xf32>) heads(%m : tensor<4xi32>) -> tensor<2x4x8x64xf32>
   return
 }
 

@@ -34,6 +34,23 @@ func.func @float8(%q: tensor<2x4x8x16xf8E4M3FN>, %k: tensor<2x2x8x16xf8E4M3FN>,
   return %1 : tensor<2x4x8x16xbf16>
 }
 
+// CHECK-LABEL: func @value_heads
+// CHECK: attn.attention ins({{.*}} : memref<?x12x?x128xbf16>, memref<?x1x?x128xbf16>, memref<?x12x?x128xbf16>)
+// CHECK: attn.attention ins({{.*}} : memref<?x12x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x6x?x64xbf16>)
+func.func @value_heads(%q: memref<?x12x?x128xbf16>, %k: memref<?x1x?x128xbf16>, %v: memref<?x12x?x128xbf16>,
+                       %k4: memref<?x4x?x128xbf16>, %v6: memref<?x6x?x64xbf16>,
+                       %out: memref<?x12x?x128xbf16>, %out64: memref<?x12x?x64xbf16>) {
+  attn.attention
+      ins(%q, %k, %v : memref<?x12x?x128xbf16>, memref<?x1x?x128xbf16>,
+          memref<?x12x?x128xbf16>)
+      outs(%out : memref<?x12x?x128xbf16>) mask(#attn.causal)
+  attn.attention
+      ins(%q, %k4, %v6 : memref<?x12x?x128xbf16>, memref<?x4x?x128xbf16>,
+          memref<?x6x?x64xbf16>)
+      outs(%out64 : memref<?x12x?x64xbf16>)
+  return
+}
+
 // CHECK-LABEL: func @f32_out_and_lse
 // CHECK: %{{.*}}:2 = attn.attention ins({{.*}}) outs(%{{.*}}, %{{.*}} : tensor<2x4x8x16xf32>, tensor<2x4x8xf32>) scale(2.500000e-01) -> tensor<2x4x8x16xf32>,
 // CHECK-SAME:     tensor<2x4x8xf32>

@@ -369,6 +369,8 @@ class Variant:
     mask: str = "full"
     heads: int = 2
     kv_heads: int = 2
+    # Value heads; 0: as many as key heads.
+    v_heads: int = 0
     score: str = ""
     keep: str = ""
     # A mask that reads operands, in the place of `mask`.
@@ -411,6 +413,15 @@ class Variant:
         return str(int(self.pack)) if self.pack else "?"
 
     @property
+    def value_heads(self) -> int:
+        return self.v_heads or self.kv_heads
+
+    @property
+    def kv_kinds(self):
+        """Heads and head dims of keys and of values."""
+        return ((self.kv_heads, self.qk_dim), (self.value_heads, self.v_dim))
+
+    @property
     def out_dtype(self) -> str:
         return self.out or self.dtype
 
@@ -440,7 +451,8 @@ class Variant:
 
     @property
     def name(self) -> str:
-        parts = [f"d{self.qk_dim}_{self.v_dim}", f"h{self.heads}_{self.kv_heads}", self.dtype, self.mask]
+        heads = f"h{self.heads}_{self.kv_heads}" + (f"_{self.v_heads}" if self.v_heads else "")
+        parts = [f"d{self.qk_dim}_{self.v_dim}", heads, self.dtype, self.mask]
         parts += [self.score, self.keep, "named_" + self.data if self.data else ""]
         if self.scale is not None:
             parts.append("scale" + str(self.scale).replace("-", "m").replace(".", "p"))
@@ -501,8 +513,7 @@ class Variant:
 
     def mlir(self) -> str:
         q = f"tensor<?x{self.heads}x{self.length}x{self.qk_dim}x{self.dtype}>"
-        k = f"tensor<?x{self.kv_heads}x?x{self.qk_dim}x{self.dtype}>"
-        v = f"tensor<?x{self.kv_heads}x?x{self.v_dim}x{self.dtype}>"
+        k, v = (f"tensor<?x{heads}x?x{dim}x{self.dtype}>" for heads, dim in self.kv_kinds)
         o = f"tensor<?x{self.heads}x{self.length}x{self.v_dim}x{self.out_dtype}>"
         lse = f"tensor<?x{self.heads}x{self.length}xf32>"
         types = dict(CAPTURES)
@@ -566,8 +577,13 @@ class Variant:
         return text.replace("HEADS", str(self.heads))
 
 
+def name_heads(heads):
+    """The fields for numbers of query and key heads, and of value heads if these differ."""
+    return dict(zip(("heads", "kv_heads", "v_heads"), heads))
+
+
 def variant(qk_dim, v_dim=None, heads=(2, 2), **rest):
-    return Variant(qk_dim, v_dim or qk_dim, heads=heads[0], kv_heads=heads[1], **rest)
+    return Variant(qk_dim, v_dim or qk_dim, **name_heads(heads), **rest)
 
 
 VARIANTS = [
@@ -608,6 +624,13 @@ VARIANTS = [
     variant(64, heads=(6, 1), mask="causal"),
     variant(128, heads=(6, 1), dtype="f16"),
     variant(256, heads=(8, 2), mask="window"),
+    # Other numbers of value heads than of key heads.
+    variant(128, heads=(12, 4, 12), mask="causal"),
+    variant(64, heads=(12, 12, 3), dtype="f16"),
+    variant(128, heads=(12, 3, 6), mask="causal", schedule=(2, 128, 2, True, "paired", 1)),
+    variant(192, 128, heads=(12, 1, 12), mask="causal", sinks=True),
+    variant(64, dtype="f32", heads=(12, 6, 3), identity=True),
+    variant(512, heads=(12, 1, 12), mask="causal"),
     # Windows.
     variant(128, mask="window"),
     variant(64, mask="left"),
@@ -779,6 +802,8 @@ SHARED = [
     variant(128, heads=(8, 2), score="softcap", sinks=True, schedule=STREAM, split=132),
     # Several queries; sinks, also where the first split is empty.
     variant(128, heads=(8, 2), mask="causal", schedule=STREAM, split=132, pack=5),
+    variant(128, heads=(12, 4, 2), schedule=STREAM, split=132, pack=True),
+    variant(128, heads=(12, 2, 6), mask="causal", schedule=STREAM, split=132, pack=5),
     variant(64, heads=(8, 1), dtype="f16", mask="window", sinks=True, schedule=STREAM, split=1000, pack=16),
     variant(192, heads=(6, 2), score="alibi", schedule=STREAM, split=100, pack=3),
     variant(128, heads=(4, 4), mask="causal", sinks=True, schedule=STREAM, pack=7),
@@ -1143,10 +1168,10 @@ def attention(torch, case, q, k, v, captures, heads, rows, exact):
     if variant.dtype in EIGHT_BITS:
         q, k, v = q.float(), k.float(), v.float()
     if variant.head_map:
-        key_heads = torch.tensor(variant.head_map, device=q.device)[heads]
+        key_heads = value_heads = torch.tensor(variant.head_map, device=q.device)[heads]
     else:
-        key_heads = heads // (variant.heads // variant.kv_heads)
-    q, k, v = q[:, heads][:, :, rows], k[:, key_heads], v[:, key_heads]
+        key_heads, value_heads = (heads // (variant.heads // n) for n in (variant.kv_heads, variant.value_heads))
+    q, k, v = q[:, heads][:, :, rows], k[:, key_heads], v[:, value_heads]
     if exact:
         q, k, v = q.double(), k.double(), v.double()
     if variant.identity:
@@ -1290,7 +1315,7 @@ def run_case(torch, function, case, row):
     for heads, length, dim, layout in (
         (variant.heads, case.queries, variant.qk_dim, case.layouts[0]),
         (variant.kv_heads, case.keys, variant.qk_dim, case.layouts[1]),
-        (variant.kv_heads, case.keys, variant.v_dim, case.layouts[2]),
+        (variant.value_heads, case.keys, variant.v_dim, case.layouts[2]),
     ):
         shape = (case.batch, heads, length, dim)
         tensor, _ = place(torch, shape, dtypes[variant.dtype], layout, nan, case.guard)

@@ -257,6 +257,7 @@ class Variant:
     name: str
     qk_dim: int
     v_dim: int = 0
+    # Query, key and value heads; without the last, there are as many as key heads.
     heads: tuple = (2, 2)
     dtype: str = "bf16"
     # How f32 values are multiplied: "high", or the highest precision.
@@ -294,11 +295,16 @@ class Variant:
         # Tensor cores truncate while they add up over the head dim.
         return 2.0**-16 if self.qk_dim > 256 else 2.0**-18
 
+    @property
+    def shared_heads(self) -> tuple:
+        """Key and value heads."""
+        return self.heads[1], self.heads[-1]
+
     def mlir(self) -> str:
         v_dim = self.v_dim or self.qk_dim
         q = f"tensor<?x{self.heads[0]}x?x{self.qk_dim}x{self.dtype}>"
         k = f"tensor<?x{self.heads[1]}x?x{self.qk_dim}x{self.dtype}>"
-        v = f"tensor<?x{self.heads[1]}x?x{v_dim}x{self.dtype}>"
+        v = f"tensor<?x{self.shared_heads[1]}x?x{v_dim}x{self.dtype}>"
         o = f"tensor<?x{self.heads[0]}x?x{v_dim}x{self.dtype}>"
         lse = f"tensor<?x{self.heads[0]}x?xf32>"
         mask = (POSITION_MASKS if self.mask in POSITION_MASKS else MASKS)[self.mask][0]
@@ -518,6 +524,18 @@ VARIANTS = [
     Variant("d256_chosen_slopes", 256, heads=(4, 2), mask="causal", score="slopes"),
     Variant("d256_chosen_table", 256, dtype="f16", score="table"),
     Variant("d256_chosen_temperature", 256, score="temperature", dlse=True),
+    # Other numbers of value heads than of key heads.
+    Variant("d128_heads_of_keys", 128, heads=(12, 12, 4), mask="causal"),
+    Variant("d128_heads_of_values", 128, heads=(12, 4, 12), mask="causal", dlse=True),
+    Variant("d64_heads_of_both", 64, heads=(12, 3, 6), dtype="f16"),
+    Variant("d64_heads_of_one", 64, heads=(12, 1, 12), mask="causal", dropout=Dropout(0.125, "arx", 6)),
+    Variant("d192_128_heads", 192, 128, heads=(12, 6, 3), mask="window_both", deterministic=True),
+    Variant("d512_heads", 512, heads=(4, 1, 4), mask="causal"),
+    Variant("d128_heads_documents", 128, heads=(12, 6, 4), keep="documents"),
+    Variant("d128_heads_ordered", 128, heads=(3, 1, 3), mask="causal", deterministic=True, schedule=ORDERED, may_spill=True),
+    Variant("d64_heads_dq_ring", 64, heads=(4, 1, 2), schedule=DQ_RING_IN_PARTS.format(traversal="persistent")),
+    Variant("d128_heads_identity", 128, heads=(12, 4, 6), identity=True),
+    Variant("f32_d64_heads", 64, dtype="f32", heads=(12, 12, 3), mask="causal"),
 ]
 
 # Batch, queries and keys. Of the last one there are more work items than SMs; NumPy takes too long to make its
@@ -534,8 +552,8 @@ def gradients(torch, variant, q, k, v, dout, dlse, rng_state, reads, tokens, ide
     q, k, v = (x.to(dtype).detach().requires_grad_(True) for x in (q, k, v))
     # Captures, and the scores that they modify, are f32 at least.
     captures = [x.to(torch.promote_types(dtype, torch.float32)).detach().requires_grad_(True) for x in captures]
-    group = variant.heads[0] // variant.heads[1]
-    scores = q @ k.repeat_interleave(group, 1).transpose(-1, -2) / math.sqrt(variant.qk_dim)
+    groups = [variant.heads[0] // heads for heads in variant.shared_heads]
+    scores = q @ k.repeat_interleave(groups[0], 1).transpose(-1, -2) / math.sqrt(variant.qk_dim)
     if variant.score:
         at = torch.meshgrid(*(torch.arange(n, device=q.device) for n in scores.shape), indexing="ij")
         scores = SCORES[variant.score].apply(scores, captures[0], *at)
@@ -567,10 +585,10 @@ def gradients(torch, variant, q, k, v, dout, dlse, rng_state, reads, tokens, ide
     if variant.identity:
         u = identity.to(dtype).view(1, -1, 1, 1)
         weights = (1 - u) * weights + u * (j == i)
-    out = weights @ v.repeat_interleave(group, 1)
+    out = weights @ v.repeat_interleave(groups[1], 1)
     total = (out * dout.to(dtype)).sum() + (lse * dlse.to(dtype)).masked_fill(empty, 0).sum()
     grads = torch.autograd.grad(total, (q, k, v, *captures))
-    unattended = masked.expand(scores.shape).all(2).unflatten(1, (-1, group)).all(2)
+    unattended = [masked.expand(scores.shape).all(2).unflatten(1, (-1, group)).all(2) for group in groups]
     return out.detach(), lse.detach().masked_fill(empty, -math.inf), grads, (empty, unattended)
 
 
@@ -585,7 +603,7 @@ def run_case(torch, function, variant, shape, is_deterministic):
 
     q = make(variant.heads[0], queries, variant.qk_dim, variant.spread)
     k = make(variant.heads[1], keys, variant.qk_dim, variant.spread)
-    v, dout = make(variant.heads[1], keys, v_dim), make(variant.heads[0], queries, v_dim)
+    v, dout = make(variant.shared_heads[1], keys, v_dim), make(variant.heads[0], queries, v_dim)
     dlse = torch.randn(batch, variant.heads[0], queries, device="cuda") * variant.dlse
     rng_state = [int(x) for x in torch.randint(-(2**63), 2**63 - 1, (2,))] if variant.dropout else []
     reads = ()
@@ -634,7 +652,8 @@ def run_case(torch, function, variant, shape, is_deterministic):
             return f"{name}: error {error:.3g}, allowed {allowed:.3g}"
     if runs[0][0].masked_fill(~empty[..., None], 0).any():
         return "dq of a row with nothing to attend is not 0"
-    if not variant.identity and any(x.masked_fill(~unattended[..., None], 0).any() for x in runs[0][1:3]):
+    of_unattended = [x.masked_fill(~is_so[..., None], 0) for x, is_so in zip(runs[0][1:3], unattended)]
+    if not variant.identity and any(x.any() for x in of_unattended):
         return "dk or dv of a key that no query attends is not 0"
     if is_deterministic and any(not torch.equal(a, b) for a, b in zip(*runs)):
         return "two runs differ"

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import attention
-from attention import Case, compile_artifacts
+from attention import Case, compile_artifacts, name_heads
 from device_suite import load, run_subset_suite
 from paged import Cache, Paged
 from sequences import check_sequence
@@ -42,7 +42,7 @@ class PackedQueries(Paged):
     def mlir(self) -> str:
         text = super().mlir()
         # Keys keep their batch entries.
-        if not self.page and self.heads == self.kv_heads:
+        if not self.page and self.heads in (self.kv_heads, self.value_heads):
             raise ValueError("types of contiguous keys must differ from types of queries")
         text = text.replace(f"tensor<?x{self.heads}x?x", f"tensor<1x{self.heads}x?x")
         if self.packs:
@@ -54,7 +54,7 @@ class PackedQueries(Paged):
 
 
 def variant(page, qk_dim, v_dim=None, heads=(2, 2), **rest):
-    return PackedQueries(qk_dim, v_dim or qk_dim, heads=heads[0], kv_heads=heads[1], page=page, **rest)
+    return PackedQueries(qk_dim, v_dim or qk_dim, **name_heads(heads), page=page, **rest)
 
 
 VARIANTS = [
@@ -82,6 +82,7 @@ VARIANTS = [
     variant(64, 128, heads=(4, 2), mask="causal", dtype="f32", precision="high"),
     variant(0, 64, heads=(6, 2), mask="causal", dtype="f32"),
     variant(64, 128, heads=(8, 2), mask="causal", sinks=True),
+    variant(64, 128, heads=(12, 3, 6), mask="causal"),
 ]
 
 
@@ -142,10 +143,10 @@ def run_case(torch, function, v, cases, layout, seed):
     for cache in [Cache(torch, v.page, lengths, seed + n) for n in range(2 if v.page else 1)]:
         generator.manual_seed(seed + 100)
         tensors, keys = [], []
-        for dim in (v.qk_dim, v.v_dim):
-            shape = (cache.count, v.kv_heads, cache.rows, dim)
+        for heads, dim in v.kv_kinds:
+            shape = (cache.count, heads, cache.rows, dim)
             tensor, _ = attention.place(torch, shape, call.dtypes[v.dtype], layout, float("nan"), 0)
-            keys.append(cache.fill(torch, tensor, v.kv_heads, dim, generator))
+            keys.append(cache.fill(torch, tensor, heads, dim, generator))
             tensors.append(tensor)
         results.append(call.run(torch, function, v, captures, cache, tensors)[:2])
     out, lse = results[0]
@@ -170,8 +171,8 @@ def run_bad(torch, function, v, bounds, lengths):
     cases = [(5, 130)] * (len(bounds) - 1)
     call = Call(torch, v, cases, "bhsd", torch.Generator("cuda").manual_seed(0))
     cache = Cache(torch, v.page, [130] * len(cases), 0)
-    tensors = [torch.ones(cache.count, v.kv_heads, cache.rows, dim, device="cuda", dtype=call.dtypes[v.dtype])
-               for dim in (v.qk_dim, v.v_dim)]
+    tensors = [torch.ones(cache.count, heads, cache.rows, dim, device="cuda", dtype=call.dtypes[v.dtype])
+               for heads, dim in v.kv_kinds]
     call.cu.copy_(torch.tensor(bounds, dtype=torch.int32))
     cache.key_lengths.copy_(torch.tensor(lengths, dtype=torch.int32))
     out, _, run = call.run(torch, function, v, {}, cache, tensors)

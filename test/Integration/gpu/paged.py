@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import attention
-from attention import Case, Variant, compile_artifacts
+from attention import Case, Variant, compile_artifacts, name_heads
 from device_suite import load, run_subset_suite
 from sequences import check_sequence
 
@@ -59,7 +59,7 @@ class Paged(Variant):
     def cached(self):
         """The types of stored keys and values."""
         rows = self.page or "?"
-        return [f"tensor<?x{self.kv_heads}x{rows}x{dim}x{self.stored_dtype}>" for dim in (self.qk_dim, self.v_dim)]
+        return [f"tensor<?x{heads}x{rows}x{dim}x{self.stored_dtype}>" for heads, dim in self.kv_kinds]
 
     def slice_keys(self, k, v, rows=""):
         return super().slice_keys(*self.cached, str(self.page or ""))
@@ -67,7 +67,7 @@ class Paged(Variant):
     def mlir(self) -> str:
         text = super().mlir()
         q = f"tensor<?x{self.heads}x{self.length}x{self.qk_dim}x{self.dtype}>"
-        k, v = (f"tensor<?x{self.kv_heads}x?x{dim}x{self.dtype}>" for dim in (self.qk_dim, self.v_dim))
+        k, v = (f"tensor<?x{heads}x?x{dim}x{self.dtype}>" for heads, dim in self.kv_kinds)
         cached = self.cached
         for name, old, new in (("key", k, cached[0]), ("value", v, cached[1])):
             text = text.replace(f"%{name}: {old}", f"%{name}: {new}")
@@ -108,7 +108,7 @@ class Paged(Variant):
 
 
 def variant(page, qk_dim, v_dim=None, heads=(2, 2), **rest):
-    return Paged(qk_dim, v_dim or qk_dim, heads=heads[0], kv_heads=heads[1], page=page, **rest)
+    return Paged(qk_dim, v_dim or qk_dim, **name_heads(heads), page=page, **rest)
 
 
 # A tile of queries for decoding: heads of a group are its rows, and work items split the keys.
@@ -141,6 +141,9 @@ VARIANTS = [
     variant(16, 128, heads=(8, 2), mask="causal", pack=3, schedule=DECODE, split=132, balance=True),
     variant(256, 64, heads=(4, 4), mask="window", schedule=DECODE, split=132, balance=True, dtype="f16"),
     variant(0, 128, heads=(16, 2), score="alibi", pack=4, schedule=DECODE, split=264, balance=True),
+    # Other numbers of value heads than of key heads.
+    variant(64, 128, heads=(12, 3, 6), mask="causal", pack=1),
+    variant(16, 64, heads=(12, 6, 2), pack=4, dtype="f16"),
     # Latents, whose first elements are values.
     variant(64, 576, 512, heads=(16, 1), pack=1, latent=True),
     variant(16, 576, 512, heads=(8, 1), mask="causal", dtype="f16", latent=True),
@@ -238,10 +241,10 @@ def run_case(torch, function, v, lengths, queries, layout, seed):
     for cache in caches:
         generator.manual_seed(seed + 100)
         inputs, keys = [q], []
-        for dim in (v.qk_dim, v.v_dim):
-            shape = (cache.count, v.kv_heads, cache.rows, dim)
+        for heads, dim in v.kv_kinds:
+            shape = (cache.count, heads, cache.rows, dim)
             tensor, _ = attention.place(torch, shape, dtypes[v.stored_dtype], layout, float("nan"), 0)
-            keys.append(cache.fill(torch, tensor, v.kv_heads, dim, generator))
+            keys.append(cache.fill(torch, tensor, heads, dim, generator))
             inputs.append(tensor)
         if v.latent:
             inputs[2] = inputs[1][..., : v.v_dim]
@@ -274,8 +277,8 @@ def run_bad(torch, function, v, runtime, change, word):
     queries = v.pack or 9
     cache = Cache(torch, v.page, [200, 130, 65], 0)
     q = torch.ones(3, v.heads, queries, v.qk_dim, device="cuda", dtype=dtypes[v.dtype])
-    k, value = (torch.ones(cache.count, v.kv_heads, cache.rows, dim, device="cuda").to(dtypes[v.stored_dtype])
-                for dim in (v.qk_dim, v.v_dim))
+    k, value = (torch.ones(cache.count, heads, cache.rows, dim, device="cuda").to(dtypes[v.stored_dtype])
+                for heads, dim in v.kv_kinds)
     out = torch.full((3, v.heads, queries, v.v_dim), 7.0, device="cuda", dtype=dtypes[v.out_dtype])
     lse = torch.full((3, v.heads, queries), 7.0, device="cuda")
     change(cache)

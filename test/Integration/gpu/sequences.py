@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import attention
-from attention import Case, Variant, compile_artifacts
+from attention import Case, Variant, compile_artifacts, name_heads
 from device_suite import load, run_subset_suite
 
 
@@ -50,7 +50,7 @@ class Sequences(Variant):
 
 
 def variant(form, qk_dim, v_dim=None, heads=(2, 2), **rest):
-    return Sequences(qk_dim, v_dim or qk_dim, heads=heads[0], kv_heads=heads[1], form=form, **rest)
+    return Sequences(qk_dim, v_dim or qk_dim, **name_heads(heads), form=form, **rest)
 
 
 VARIANTS = [
@@ -72,6 +72,8 @@ VARIANTS = [
     variant("packed", 576, 512, heads=(4, 1), mask="causal"),
     variant("packed", 512, dtype="f16", score="alibi"),
     variant("padded", 320, mask="causal"),
+    variant("packed", 128, heads=(12, 3, 6), mask="causal"),
+    variant("padded", 64, heads=(12, 12, 4), mask="causal"),
 ]
 
 
@@ -144,7 +146,7 @@ def run_case(torch, function, v, batch, layout, seed):
     dtypes = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
     generator = torch.Generator("cuda").manual_seed(seed)
     inputs = []
-    for n, (heads, dim) in enumerate(((v.heads, v.qk_dim), (v.kv_heads, v.qk_dim), (v.kv_heads, v.v_dim))):
+    for n, (heads, dim) in enumerate(((v.heads, v.qk_dim), *v.kv_kinds)):
         shape = (batch.batches, heads, batch.sizes[min(n, 1)], dim)
         tensor, _ = attention.place(torch, shape, dtypes[v.dtype], layout, float("nan"), 0)
         for row in batch.rows[min(n, 1)]:
@@ -223,7 +225,7 @@ def run_bad(torch, function, v, runtime, entries):
     batches = 1 if v.form == "packed" else len(entries[0])
     dtypes = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
     q, k, value = (torch.ones(batches, heads, 20, dim, device="cuda", dtype=dtypes[v.dtype])
-                   for heads, dim in ((v.heads, v.qk_dim), (v.kv_heads, v.qk_dim), (v.kv_heads, v.v_dim)))
+                   for heads, dim in ((v.heads, v.qk_dim), *v.kv_kinds))
     out = torch.full((batches, v.heads, 20, v.v_dim), 7.0, device="cuda", dtype=dtypes[v.out_dtype])
     lse = torch.full((batches, v.heads, 20), 7.0, device="cuda")
     lengths = [torch.tensor(e, device="cuda", dtype=torch.int32) for e in entries]

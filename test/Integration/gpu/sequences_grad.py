@@ -86,6 +86,8 @@ VARIANTS = [
     Sequences("padded_d64_deterministic", 64, mask="causal", form="padded", deterministic=True, dlse=True),
     Sequences("padded_d192_128", 192, 128, mask="causal_tl", dtype="f16", form="padded"),
     Sequences("padded_d128_dropout", 128, form="padded", dropout=Dropout(0.125, "philox", 7)),
+    Sequences("packed_d128_heads", 128, heads=(12, 3, 6), mask="causal"),
+    Sequences("padded_d64_heads", 64, heads=(12, 12, 4), form="padded", deterministic=True),
     Sequences("padded_d64_bits", 64, mask="causal", form="padded", dropout=Dropout(0.125, "philox", 7), bits="columns"),
 ]
 
@@ -129,7 +131,8 @@ def check_sequence(torch, variant, exact, masked, tensors, states, results):
             return f"{name}: error {error:.3g}, allowed {allowed:.3g}"
     if results[0].masked_fill(~empty[..., None], 0).any():
         return "dq of a row with nothing to attend is not 0"
-    if not variant.identity and any(x.masked_fill(~unattended[..., None], 0).any() for x in results[1:3]):
+    of_unattended = [x.masked_fill(~is_so[..., None], 0) for x, is_so in zip(results[1:3], unattended)]
+    if not variant.identity and any(x.any() for x in of_unattended):
         return "dk or dv of a key that no query attends is not 0"
     return None
 
@@ -140,7 +143,7 @@ def run_case(torch, function, variant, batch, layout, seed):
     generator = torch.Generator("cuda").manual_seed(seed)
     torch.manual_seed(seed)
     v_dim = variant.v_dim or variant.qk_dim
-    kinds = ((variant.heads[0], variant.qk_dim, 0), (variant.heads[1], variant.qk_dim, 1), (variant.heads[1], v_dim, 1),
+    kinds = ((variant.heads[0], variant.qk_dim, 0), (variant.heads[1], variant.qk_dim, 1), (variant.shared_heads[1], v_dim, 1),
              (variant.heads[0], v_dim, 0), (variant.heads[0], v_dim, 0))
 
     def make(heads, dim, side, fill):
@@ -253,7 +256,7 @@ def run_bad(torch, function, variant, runtime, entries):
     v_dim = variant.v_dim or variant.qk_dim
     q, k, v, out, dout = (torch.ones(batches, heads, 20, dim, device="cuda", dtype=dtype)
                           for heads, dim in ((variant.heads[0], variant.qk_dim), (variant.heads[1], variant.qk_dim),
-                                             (variant.heads[1], v_dim), (variant.heads[0], v_dim), (variant.heads[0], v_dim)))
+                                             (variant.shared_heads[1], v_dim), (variant.heads[0], v_dim), (variant.heads[0], v_dim)))
     lse, dlse = (torch.zeros(batches, variant.heads[0], 20, device="cuda") for _ in range(2))
     lengths = [torch.tensor(e, device="cuda", dtype=torch.int32) for e in entries]
     grads = [torch.full_like(x, 7) for x in (q, k, v)]

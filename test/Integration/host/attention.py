@@ -584,13 +584,14 @@ KEEPS.update({f"random{seed}": make_random_keep(seed) for seed in range(NUM_RAND
 
 
 class Variant:
-    # What a variant draws depends on its own attributes; most have no epilogue.
+    # What a variant draws depends on its own attributes; most have no epilogue, and as many value heads as key heads.
     gate = False
+    hv = None
 
     def __init__(self, dtype, d, dv=None, hq=2, hkv=2, mask="none", score="none",
                  keep="none", out=None, layout="bhsd", scale=None, tile=(32, 64), sinks=None,
                  dropout=None, head_map=None, bits=None, packed=None, data=None, identity=None,
-                 has_lse=True, split=0, pack=False, gate=False):
+                 has_lse=True, split=0, pack=False, gate=False, hv=None):
         self.dtype, self.d, self.dv, self.hq, self.hkv = dtype, d, dv or d, hq, hkv
         self.mask, self.score, self.keep = mask, score, keep
         self.out, self.layout, self.tile, self.sinks = out or dtype, layout, tile, sinks
@@ -609,10 +610,16 @@ class Variant:
         # Whether an epilogue multiplies the output by a number that depends on its position.
         if gate:
             self.gate = gate
+        if hv:
+            self.hv = hv
         self.captures = list(dict.fromkeys(SCORES[score][0] + KEEPS[keep][0] + (("slopes",) if gate else ())))
 
     def __str__(self):
         return " ".join(f"{k}={v}" for k, v in vars(self).items())
+
+    @property
+    def value_heads(self):
+        return self.hv or self.hkv
 
     def memref(self, heads, dim, dtype):
         strides = {
@@ -697,7 +704,7 @@ class Variant:
     def module(self):
         q = self.memref(self.hq, self.d, self.dtype)
         k = self.memref(self.hkv, self.d, self.dtype)
-        v = self.memref(self.hkv, self.dv, self.dtype)
+        v = self.memref(self.value_heads, self.dv, self.dtype)
         o = self.memref(self.hq, self.dv, self.out)
         lse = f"memref<?x{self.hq}x{'1' if self.pack else '?'}xf32>"
         captures = "".join(f", %{c}: {CAPTURES[c][0]}" for c in self.captures)
@@ -889,6 +896,17 @@ VARIANTS = [
     Variant("f32", 16, tile=(16, 80), dropout=Dropout(0.1, "arx", 6), bits="columns"),
     Variant("bf16", 64, hq=4, hkv=2, score="alibi", keep="docs", packed="rows"),
     Variant("f32", 32, mask="window", packed="columns", sinks="f32"),
+    # Other numbers of value heads than of key heads.
+    Variant("f32", 32, hq=12, hkv=12, hv=4, mask="causal"),
+    Variant("bf16", 32, hq=12, hkv=4, hv=12, mask="window", layout="bshd"),
+    Variant("f32", 40, dv=24, hq=12, hkv=3, hv=6, score="alibi", keep="docs"),
+    Variant("f16", 32, hq=12, hkv=6, hv=3, mask="causal", dropout=Dropout(0.125, "arx", 6)),
+    Variant("f32", 32, hq=12, hkv=1, hv=12, split=40, tile=(16, 16)),
+    Variant("f32", 32, hq=12, hkv=12, hv=1, sinks="f32", tile=None),
+    Variant("f32", 32, hq=12, hkv=4, hv=6, identity="f32"),
+    Variant("f32", 32, hq=12, hkv=6, hv=3, pack=True, mask="causal", tile=(16, 16)),
+    Variant("bf16", 64, hq=12, hkv=1, hv=4, pack=True, score="alibi", split=9, tile=(16, 16)),
+    Variant("f32", 32, hq=12, hkv=2, hv=6, pack=True, keep="lengths", tile=None),
     # Epilogues, which the combination of the splits applies.
     Variant("f32", 32, hq=4, hkv=2, mask="causal", gate=True, tile=(16, 16)),
     Variant("bf16", 40, dv=24, mask="causal", split=60, gate=True, tile=(16, 16), layout="bshd"),
@@ -966,8 +984,7 @@ def attention(variant, q, k, v, captures, step, sinks=None, kept=None, reads=(),
     if variant.head_map:
         k, v = k[:, variant.head_map], v[:, variant.head_map]
     else:
-        group = variant.hq // variant.hkv
-        k, v = np.repeat(k, group, 1), np.repeat(v, group, 1)
+        k, v = (np.repeat(x, variant.hq // x.shape[1], 1) for x in (k, v))
     b, h, i, j = np.ogrid[: q.shape[0], : q.shape[1], : q.shape[2], : k.shape[2]]
     s = step(step(q @ k.transpose(0, 1, 3, 2)) * variant.scale)
     if variant.score != "none":
@@ -999,7 +1016,7 @@ def run(variant, library, runtime, shape, rng, bad_map=None, bad_reads=None):
     """Returns a message if the results are wrong, or with `bad_map`, a map of
     heads, or with `bad_reads`, what the mask reads, if no fault is reported."""
     names = {"q": (variant.hq, shape.sq, variant.d), "k": (variant.hkv, shape.skv, variant.d),
-             "v": (variant.hkv, shape.skv, variant.dv)}
+             "v": (variant.value_heads, shape.skv, variant.dv)}
     inputs = {
         name: variant.array(shape.b, heads, length, dim,
                             lambda s: to_memory(rng.standard_normal(s), variant.dtype))

@@ -149,7 +149,7 @@ class Variant(attention.Variant):
     def module(self):
         q = self.memref(self.hq, self.d, self.dtype)
         k = self.memref(self.hkv, self.d, self.dtype)
-        v = self.memref(self.hkv, self.dv, self.dtype)
+        v = self.memref(self.value_heads, self.dv, self.dtype)
         o = self.memref(self.hq, self.dv, self.out)
         lse = f"memref<?x{self.hq}x?xf32>"
         captures = "".join(f", %{c}: {CAPTURES[c][0]}" for c in self.captures)
@@ -288,13 +288,21 @@ VARIANTS = [
     Variant("f32", 16, keep="affine", mask="causal", tile=(16, 16), dlse=True),
     Variant("f32", 32, score="by_queries_left", mask="causal"),
     Variant("bf16", 40, score="by_queries_left", parts="dkdv dq dv", tile=(16, 32)),
+    # Other numbers of value heads than of key heads.
+    Variant("f32", 32, hq=12, hkv=12, hv=4, mask="causal"),
+    Variant("bf16", 64, hq=12, hkv=4, hv=12, mask="causal", parts="dkdv", tile=(32, 64)),
+    Variant("f32", 40, dv=24, hq=12, hkv=3, hv=6, mask="window", parts="dkdv dq dv", layout="bshd", dlse=True),
+    Variant("f32", 32, hq=12, hkv=6, hv=3, dropout=Dropout(0.3, "arx", 6), score="alibi", reads=True),
+    Variant("f16", 32, hq=12, hkv=1, hv=12, keep="docs", mask="causal", parts="dkdv"),
+    Variant("f32", 32, hq=12, hkv=12, hv=1, identity="f32", mask="causal"),
+    Variant("f32", 16, hq=12, hkv=4, hv=6, data="blocks16", tile=(16, 32)),
+    Variant("f32", 16, hq=12, hkv=2, hv=4, data="causal_packed_documents", parts="dkdv"),
 ]
 
 
 def forward(variant, q, k, v, captures, kept, step, reads=(), identity=None):
     """What gradients take from the forward pass, by names; `step` rounds after each operation."""
-    group = variant.hq // variant.hkv
-    k, v = np.repeat(k, group, 1), np.repeat(v, group, 1)
+    k, v = (np.repeat(x, variant.hq // x.shape[1], 1) for x in (k, v))
     skv = k.shape[2]
     bi, h, i, j = np.ogrid[: q.shape[0], : q.shape[1], : q.shape[2], :skv]
     x = step(step(q @ k.transpose(0, 1, 3, 2)) * variant.scale)
@@ -329,8 +337,7 @@ def gradient(variant, passed, q, k, dout, dlse, captures, step, results=None):
     """Gradients of q, k and v, and of captures, by what `forward` gives; `step` rounds after each operation.
     `results` are the out and lse that the kernel gets, if they are to be used; without an lse, it is the one of the
     forward pass."""
-    group = variant.hq // variant.hkv
-    b, hkv, skv = k.shape[:3]
+    b, skv = k.shape[0], k.shape[2]
     bi, h, i, j = np.ogrid[: q.shape[0], : q.shape[1], : q.shape[2], :skv]
     out, lse, p, mixed = passed.out, passed.lse, passed.p, passed.mixed
     if results is not None:
@@ -353,10 +360,10 @@ def gradient(variant, passed, q, k, dout, dlse, captures, step, results=None):
         capture_grads.append(sums)
     if variant.score != "none":
         ds = step(np.where(p == 0, 0, ds * SCORE_GRADS[variant.score][1](passed.x, bi, h, i, j, captures)))
-    reduce = lambda g: g.reshape(b, hkv, group, *g.shape[2:]).sum(2)
+    reduce = lambda g, heads: g.reshape(b, heads, variant.hq // heads, *g.shape[2:]).sum(2)
     dq = step(ds @ passed.k * variant.scale)
-    dk = step(reduce(ds.transpose(0, 1, 3, 2) @ q * variant.scale))
-    dv = step(reduce(step(mixed).transpose(0, 1, 3, 2) @ dout))
+    dk = step(reduce(ds.transpose(0, 1, 3, 2) @ q * variant.scale, variant.hkv))
+    dv = step(reduce(step(mixed).transpose(0, 1, 3, 2) @ dout, variant.value_heads))
     return (dq, dk, dv, *capture_grads)
 
 
@@ -369,7 +376,7 @@ def run(variant, library, shape, rng):
 
     q = make(variant.hq, shape.sq, variant.d, variant.dtype, variant.spread)
     k = make(variant.hkv, shape.skv, variant.d, variant.dtype, variant.spread)
-    v = make(variant.hkv, shape.skv, variant.dv, variant.dtype)
+    v = make(variant.value_heads, shape.skv, variant.dv, variant.dtype)
     dout = make(variant.hq, shape.sq, variant.dv, variant.out)
     dlse = rng.standard_normal((shape.b, variant.hq, shape.sq)).astype(np.float32)
     if not variant.dlse:
@@ -400,7 +407,7 @@ def run(variant, library, shape, rng):
     results = [variant.array(shape.b, heads, length, dim, lambda s: np.full(s, 7, element))
                for heads, length, dim in ((variant.hq, shape.sq, variant.d),
                                           (variant.hkv, shape.skv, variant.d),
-                                          (variant.hkv, shape.skv, variant.dv))]
+                                          (variant.value_heads, shape.skv, variant.dv))]
     arrays = [q, k, v, out, lse, dout, dlse, *results,
               *(captures[c] for c in variant.captures)]
     capture_grads = [np.zeros(captures[name].shape, np.float32) for name, *_ in variant.capture_grads]
@@ -435,8 +442,7 @@ def check(variant, passed, values, captures, kept, reads, identity, out, lse, re
     weight_error = 4 * EPSILON["f32"] * finite
     # Gradients of probabilities may cancel with the row's delta.
     q64, k64, v64, dout64 = wide[:4]
-    group = variant.hq // variant.hkv
-    largest_dp = np.abs(dout64 @ np.repeat(v64, group, 1).transpose(0, 1, 3, 2)).max()
+    largest_dp = np.abs(dout64 @ np.repeat(v64, variant.hq // v64.shape[1], 1).transpose(0, 1, 3, 2)).max()
     cancelled = (8 * EPSILON["f32"] * abs(variant.scale) * largest_dp
                  * max(np.abs(q64).max(), np.abs(k64).max()))
     names = ["dq", "dk", "dv", *(f"d{name}" for name, *_ in variant.capture_grads)]
@@ -458,9 +464,9 @@ def check(variant, passed, values, captures, kept, reads, identity, out, lse, re
     bi, h, i, j = np.ogrid[:b, : variant.hq, :queries, :keys]
     keep = variant.keeps(bi, h, i, j, (queries, keys), captures, reads)
     attended = np.broadcast_to(keep, (b, variant.hq, queries, keys)).any(2)
-    attended = attended.reshape(b, variant.hkv, group, keys).any(2)
     for name, result in zip(names[1:3], results[1:3]):
-        if identity is None and (result[~attended] != 0).any():
+        unused = ~attended.reshape(b, result.shape[1], -1, keys).any(2)
+        if identity is None and (result[unused] != 0).any():
             return f"{name} of a key that no query attends is not 0"
     return None
 

@@ -81,6 +81,7 @@ VARIANTS = [
     PackedQueries(64, "f32", 32, head_map=[1, 0, 1, 1], hq=4, hkv=2, mask="causal"),
     PackedQueries(16, "f32", 64, mask="causal", split=8, tile=(8, 16), hq=4, hkv=2),
     PackedQueries(64, "f32", 64, mask="causal", score="softcap", sinks="f32", split=32, tile=(4, 16), hq=4, hkv=4),
+    PackedQueries(16, "f32", 32, mask="causal", hq=12, hkv=6, hv=3),
 ]
 
 
@@ -98,8 +99,8 @@ class Call:
         self.q = q
         stored = self.cache.pages * variant.page
         self.keys = []
-        for dim in (variant.d, variant.dv):
-            keys = rng.standard_normal((len(lengths), variant.hkv, stored, dim)).astype(np.float32)
+        for heads, dim in ((variant.hkv, variant.d), (variant.value_heads, variant.dv)):
+            keys = rng.standard_normal((len(lengths), heads, stored, dim)).astype(np.float32)
             keys.transpose(0, 2, 1, 3)[np.arange(stored) >= self.cache.lengths[:, None]] = np.nan
             self.keys.append(keys)
         self.slopes = [2.0 ** -np.arange(1, variant.hq + 1, dtype=np.float32)] if variant.score == "alibi" else []

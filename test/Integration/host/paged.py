@@ -44,9 +44,10 @@ class Paged(Variant):
         text = super().module()
         if self.balance:
             text = text.replace("split_kv_work_items", "balance_splits = true, split_kv_work_items")
-        q, k, v = (self.memref(*x, self.dtype) for x in ((self.hq, self.d), (self.hkv, self.d), (self.hkv, self.dv)))
+        kinds = ((self.hq, self.d), (self.hkv, self.d), (self.value_heads, self.dv))
+        q, k, v = (self.memref(*x, self.dtype) for x in kinds)
         rows = str(self.page or "?")
-        cached = [x.replace(f"x{self.hkv}x?x", f"x{self.hkv}x{rows}x") for x in (k, v)]
+        cached = [x.replace("x?x", f"x{rows}x", 1) for x in (k, v)]
         for name, old, new in zip("kv", (k, v), cached):
             text = text.replace(f"%{name}: {old}", f"%{name}: {new}")
         text = text.replace(f"ins(%q, %k, %v : {q}, {k}, {v})", f"ins(%q, %k, %v : {q}, {', '.join(cached)})")
@@ -94,6 +95,9 @@ VARIANTS = [
     Paged(64, "f32", 40, dv=24, mask="window", split=64, balance=True, tile=(4, 8), sinks="f32", hq=4, hkv=2),
     Paged(32, "bf16", 128, mask="causal", hq=8, hkv=2, split=32, balance=True, pack=True, tile=(4, 32)),
     Paged(16, "f32", 64, hq=4, hkv=2, split=200, balance=True, tile=(16, 16), keep="docs", layout="bshd"),
+    # Other numbers of value heads than of key heads.
+    Paged(16, "f32", 32, mask="causal", hq=12, hkv=3, hv=6),
+    Paged(32, "bf16", 64, mask="causal", hq=12, hkv=6, hv=2, split=8, pack=True, tile=(4, 32)),
 ]
 
 
@@ -147,8 +151,8 @@ def run(variant, libraries, lengths, queries, rng, runtime, bad=None):
     cache = Cache(variant.page, lengths, rng)
     batch, stored = len(lengths), cache.pages * variant.page
     inputs = [rng.standard_normal((batch, variant.hq, queries, variant.d)).astype(np.float32)]
-    for dim in (variant.d, variant.dv):
-        keys = rng.standard_normal((batch, variant.hkv, stored, dim)).astype(np.float32)
+    for heads, dim in ((variant.hkv, variant.d), (variant.value_heads, variant.dv)):
+        keys = rng.standard_normal((batch, heads, stored, dim)).astype(np.float32)
         keys.transpose(0, 2, 1, 3)[np.arange(stored) >= cache.lengths[:, None]] = np.nan
         inputs.append(keys)
     shape = types.SimpleNamespace(b=max(batch, 1), hq=variant.hq, sq=queries, skv=max(stored, 1))

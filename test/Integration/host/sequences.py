@@ -81,6 +81,8 @@ VARIANTS = [
     Sequences("padded", "f32", 64, hq=4, hkv=2, dropout=Dropout(0.5, "arx", 6, bits=4)),
     Sequences("packed", "f32", 32, mask="causal", packed="rows"),
     Sequences("padded", "f32", 64, hq=4, hkv=2, packed="columns"),
+    Sequences("packed", "f32", 32, mask="causal", hq=12, hkv=3, hv=6),
+    Sequences("padded", "bf16", 32, mask="causal", hq=12, hkv=12, hv=4, dropout=Dropout(0.1, "arx", 6)),
 ]
 
 
@@ -121,7 +123,7 @@ def take(array, row):
 def run(variant, library, batch, rng, runtime):
     """Returns a message if the results are wrong."""
     memory = {"q": (variant.hq, batch.sizes[0], variant.d), "k": (variant.hkv, batch.sizes[1], variant.d),
-              "v": (variant.hkv, batch.sizes[1], variant.dv)}
+              "v": (variant.value_heads, batch.sizes[1], variant.dv)}
     inputs = []
     for number, (heads, length, dim) in enumerate(memory.values()):
         rows = batch.rows[min(number, 1)]
@@ -202,7 +204,7 @@ def run_bad(variant, library, entries, runtime):
     batches = 1 if variant.form == "packed" else len(entries[0])
     def filled(heads, dim):
         return variant.array(batches, heads, 20, dim, lambda s: to_memory(np.full(s, 7.0), variant.dtype))
-    q, k, v = filled(variant.hq, variant.d), filled(variant.hkv, variant.d), filled(variant.hkv, variant.dv)
+    q, k, v = filled(variant.hq, variant.d), filled(variant.hkv, variant.d), filled(variant.value_heads, variant.dv)
     out = filled(variant.hq, variant.dv)
     lse = np.full((batches, variant.hq, 20), 7, np.float32)
     arrays = [q, k, v, out, *(np.array(e, np.int32) for e in entries), lse]

@@ -59,6 +59,10 @@ VARIANTS = [
     Sequences("padded", "f32", 64, tile=(16, 64), mask="causal", layout="bshd"),
     Sequences("padded", "f16", 64, parts="dkdv", tile=(32, 64), hq=4, hkv=2, dlse=True),
     Sequences("padded", "f32", 64, hq=4, hkv=2, dropout=Dropout(0.5, "arx", 6, bits=4)),
+    # Other numbers of value heads than of key heads.
+    Sequences("packed", "f32", 32, mask="causal", hq=12, hkv=3, hv=6),
+    Sequences("packed", "f32", 32, parts="dkdv", tile=(32, 16), hq=12, hkv=12, hv=4, dropout=Dropout(0.1, "arx", 6)),
+    Sequences("padded", "f32", 32, mask="causal", hq=12, hkv=1, hv=12),
 ]
 
 
@@ -66,7 +70,7 @@ def run(variant, library, batch, rng, runtime):
     """Returns a message if the results are wrong."""
     # Heads, head dim, whether of keys, and element type of q, k, v, out and dout.
     kinds = [(variant.hq, variant.d, 0, variant.dtype), (variant.hkv, variant.d, 1, variant.dtype),
-             (variant.hkv, variant.dv, 1, variant.dtype), (variant.hq, variant.dv, 0, variant.out),
+             (variant.value_heads, variant.dv, 1, variant.dtype), (variant.hq, variant.dv, 0, variant.out),
              (variant.hq, variant.dv, 0, variant.out)]
     order = {"bhsd": (0, 1, 2, 3), "bshd": (0, 2, 1, 3), "bhds": (0, 1, 3, 2)}[variant.layout]
 
@@ -172,7 +176,7 @@ def run_bad(variant, library, entries, runtime):
     def filled(heads, dim, dtype, value):
         return variant.array(batches, heads, 20, dim, lambda s: to_memory(np.full(s, value), dtype))
 
-    kinds = ((variant.hq, variant.d), (variant.hkv, variant.d), (variant.hkv, variant.dv))
+    kinds = ((variant.hq, variant.d), (variant.hkv, variant.d), (variant.value_heads, variant.dv))
     q, k, v = (filled(*kind, variant.dtype, 1.0) for kind in kinds)
     out, dout = (filled(variant.hq, variant.dv, variant.out, 1.0) for _ in range(2))
     grads = [filled(*kind, variant.dtype, 7.0) for kind in kinds]

@@ -495,7 +495,8 @@ bool attn::hasValuesInKeys(AttentionOpInterface attention) {
       attention.getValue().getDefiningOp<OffsetSizeAndStrideOpInterface>();
   if (!slice || slice->getOperand(0) != attention.getKey() ||
       cast<ShapedType>(attention.getValue().getType()).getRank() !=
-          cast<ShapedType>(attention.getKey().getType()).getRank())
+          cast<ShapedType>(attention.getKey().getType()).getRank() ||
+      attention.getNumValueHeads() != attention.getNumKeyHeads())
     return false;
   // Values have as many rows as keys in any case.
   auto areAll = [](ArrayRef<OpFoldResult> numbers, int64_t number) {

@@ -462,18 +462,42 @@ static LogicalResult verifyOperandSizes(AttentionOpInterface op,
   };
   StringRef side = operand.isQuerySide ? "query" : "key";
   Value sideValue = operand.isQuerySide ? op.getQuery() : op.getKey();
+  // Values may have other heads than keys.
+  StringRef heads = operand.hasValueHeads() ? "value" : side;
+  Value headsValue = operand.hasValueHeads() ? op.getValue() : sideValue;
   // Pages of keys belong to no batch entry of the queries, and neither do the
   // keys of packed queries.
   bool isInCache =
       (op.getPageTable() || op.hasPackedQueries()) && !operand.isQuerySide;
   if (failed(match(isInCache ? "key" : "query",
                    isInCache ? op.getKey() : op.getQuery(), 0)) ||
-      failed(match(side, sideValue, 1)) || failed(match(side, sideValue, 2)))
+      failed(match(heads, headsValue, 1)) || failed(match(side, sideValue, 2)))
     return failure();
   if (operand.headDim == HeadDimKind::Query)
     return match("query", op.getQuery(), 3);
   if (operand.headDim == HeadDimKind::Value)
     return match("value", op.getValue(), 3);
+  return success();
+}
+
+/// Checks that query heads share key heads, and value heads, in groups of equal
+/// size, or as a map says.
+static LogicalResult verifyHeadCounts(AttentionOpInterface op) {
+  int64_t queryHeads = op.getNumQueryHeads();
+  int64_t keyHeads = op.getNumKeyHeads(), valueHeads = op.getNumValueHeads();
+  if (op.getHeadMap()) {
+    if (keyHeads == valueHeads)
+      return success();
+    return op->emitOpError() << "with 'head_map' must have as many heads of "
+                                "'value' as of 'key', "
+                             << keyHeads << " (was " << valueHeads << ")";
+  }
+  for (auto [name, heads] :
+       {std::pair("key", keyHeads), std::pair("value", valueHeads)})
+    if (queryHeads % heads != 0)
+      return op->emitOpError()
+             << "number of heads of 'query' must be a multiple of that of '"
+             << name << "', " << heads << " (was " << queryHeads << ")";
   return success();
 }
 
@@ -491,13 +515,8 @@ static LogicalResult verifySizes(AttentionOpInterface op) {
     if (failed(verifyOperandSizes(op, operand)))
       return failure();
 
-  if (failed(verifyHeadOperands(op)))
+  if (failed(verifyHeadOperands(op)) || failed(verifyHeadCounts(op)))
     return failure();
-  if (!op.getHeadMap() && op.getNumQueryHeads() % op.getNumKeyHeads() != 0)
-    return op->emitOpError()
-           << "number of heads of 'query' must be a multiple of that of "
-              "'key', "
-           << op.getNumKeyHeads() << " (was " << op.getNumQueryHeads() << ")";
   if (std::optional<APFloat> scale = op.getScale();
       scale && !scale->isFinite()) {
     SmallString<16> text;

@@ -170,7 +170,7 @@ static SmallVector<EqualDims> getEqualDims(CacheAppendOp op) {
   NamedOperand keyCache{"key_cache", op.getKeyCache()};
   NamedOperand valueCache{"value_cache", op.getValueCache()};
   SmallVector<EqualDims> dims;
-  for (unsigned dim : {0, 1, 2}) {
+  for (unsigned dim : {0, 2}) {
     dims.push_back({value, dim, key, dim});
     dims.push_back({valueCache, dim, keyCache, dim});
   }
@@ -194,11 +194,11 @@ static SmallVector<EqualDims> getEqualDims(CacheAppendOp op) {
           {{"rotated_query", op.getRotatedQuery()}, dim, query, dim});
   }
   if (op.getKeyScale())
-    for (NamedOperand scale :
-         {NamedOperand{"key_scale", op.getKeyScale()},
-          NamedOperand{"value_scale", op.getValueScale()}}) {
+    for (auto [scale, scaled] :
+         {std::pair(NamedOperand{"key_scale", op.getKeyScale()}, key),
+          std::pair(NamedOperand{"value_scale", op.getValueScale()}, value)}) {
       entries.push_back(scale);
-      dims.push_back({scale, 1, key, 1});
+      dims.push_back({scale, 1, scaled, 1});
     }
   for (NamedOperand operand : entries)
     dims.push_back({operand, 0, key, 0});

@@ -7,7 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // The rows of sequences in the tensors of keys and values, for each KV
-// addressing. AttnVerifiers.cpp checks their operands.
+// addressing, and the heads that query heads share. AttnVerifiers.cpp checks
+// their operands.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,6 +33,25 @@ KVAddressingAttrInterface attn::getOperandAddressing(AttentionOpInterface op) {
     return PaddedKVAttr::get(context, /*queries=*/false,
                              /*packed_queries=*/false);
   return DenseKVAttr::get(context);
+}
+
+/// The head of `numShared` that head `head` of `numHeads` shares.
+static Value emitSharedHead(OpBuilder &builder, Location loc, Value head,
+                            int64_t numHeads, int64_t numShared) {
+  if (numHeads == numShared)
+    return head;
+  Value size =
+      arith::ConstantIndexOp::create(builder, loc, numHeads / numShared);
+  return arith::DivUIOp::create(builder, loc, head, size);
+}
+
+KeyValueHeads attn::emitSharedHeads(OpBuilder &builder, Location loc,
+                                    Value head, int64_t numHeads,
+                                    int64_t keyHeads, int64_t valueHeads) {
+  Value keyHead = emitSharedHead(builder, loc, head, numHeads, keyHeads);
+  if (keyHeads == valueHeads)
+    return {keyHead, keyHead};
+  return {keyHead, emitSharedHead(builder, loc, head, numHeads, valueHeads)};
 }
 
 Value attn::emitContiguousRow(OpBuilder &builder, Location loc, Value first,

@@ -24,7 +24,7 @@ def Attn_RotaryTable
                       ".getElementType())">]>,
            "2-D tensor or memref of bf16, f16 or f32 values">;
 
-/// f32, two dimensions: batch entry, key head.
+/// f32, two dimensions: batch entry, key or value head.
 def Attn_ScaleTable
     : Type<And<[Or<[AnyRankedTensor.predicate, AnyMemRef.predicate]>,
                 CPred<"::llvm::cast<::mlir::ShapedType>($_self).getRank() == 2">,
@@ -56,15 +56,15 @@ def Attn_CacheAppendOp : Attn_Op<"cache_append", [
 
     | operand | shape | element type |
     |---|---|---|
-    | `key` | `[B, Hkv, Snew, Dqk]` | bf16, f16 or f32 |
-    | `value` | `[B, Hkv, Snew, Dv]` | as `key` |
-    | `key_cache` | `[B, Hkv, Skv, Dqk]`, or `[pages, Hkv, page, Dqk]` | as `key`, f8E4M3FN or f8E5M2 |
-    | `value_cache` | `[B, Hkv, Skv, Dv]`, or `[pages, Hkv, page, Dv]` | as `key_cache` |
+    | `key` | `[B, Hk, Snew, Dqk]` | bf16, f16 or f32 |
+    | `value` | `[B, Hv, Snew, Dv]` | as `key` |
+    | `key_cache` | `[B, Hk, Skv, Dqk]`, or `[pages, Hk, page, Dqk]` | as `key`, f8E4M3FN or f8E5M2 |
+    | `value_cache` | `[B, Hv, Skv, Dv]`, or `[pages, Hv, page, Dv]` | as `key_cache` |
     | `key_lengths` | `[B]` | i32 |
     | `new_lengths` (optional) | `[B]` | i32 |
     | `page_table` (optional) | `[B, max_pages]` | i32 |
     | `cos`, `sin` (optional) | `[positions, R / 2]` | bf16, f16 or f32 |
-    | `key_scale`, `value_scale` (optional) | `[B, Hkv]` | f32 |
+    | `key_scale`, `value_scale` (optional) | `[B, Hk]`, `[B, Hv]` | f32 |
     | `query`, `rotated_query` (optional) | `[B, Hq, Sq, Dqk]` | as `key` |
 
     Batch and sequence dimensions may be dynamic; heads, head dims, the page size and

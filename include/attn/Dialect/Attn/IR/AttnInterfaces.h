@@ -28,6 +28,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <optional>
 
 #include "attn/Dialect/Attn/IR/AttnEnums.h.inc"
@@ -119,6 +120,11 @@ struct AttentionOperand {
   /// Whether heads and positions count queries, not keys.
   bool isQuerySide;
   HeadDimKind headDim;
+
+  /// Whether heads count values, not keys.
+  bool hasValueHeads() const {
+    return !isQuerySide && headDim == HeadDimKind::Value;
+  }
 };
 
 /// An operand of attention with one entry for each query head.
@@ -127,6 +133,11 @@ struct HeadOperand {
   StringRef name;
   StringRef argumentName;
   Value value;
+};
+
+/// The heads of keys and of values that a query head attends.
+struct KeyValueHeads {
+  Value key, value;
 };
 
 /// The rows of a tensor that a sequence has. `isValid`, an `i1`, says whether
@@ -252,6 +263,12 @@ namespace mlir::attn {
 /// How kernels find the rows of the keys and values of `op` if its operands say
 /// so.
 KVAddressingAttrInterface getOperandAddressing(AttentionOpInterface op);
+
+/// Emits the key and the value head that head `head` of `numHeads` attends.
+/// Both `keyHeads` and `valueHeads` divide `numHeads`.
+KeyValueHeads emitSharedHeads(OpBuilder &builder, Location loc, Value head,
+                              int64_t numHeads, int64_t keyHeads,
+                              int64_t valueHeads);
 } // namespace mlir::attn
 
 #include "attn/Dialect/Attn/IR/AttnOpInterfaces.h.inc"

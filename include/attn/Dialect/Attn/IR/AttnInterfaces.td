@@ -257,8 +257,8 @@ def Attn_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
       "int64_t", "getHeadDimTile", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return 0;">,
     InterfaceMethod<[{
-        Whether the query heads that share a key head are packed into the rows
-        of one query tile (`pack_gqa`; see `whyNotPackGqa`).
+        Whether the query heads that share a key and a value head are packed into
+        the rows of one query tile (`pack_gqa`; see `whyNotPackGqa`).
       }],
       "bool", "packsGqa", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return false;">,
@@ -377,9 +377,9 @@ def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
   let methods = [
     InterfaceMethod<"Queries, `[B, Hq, Sq, Dqk]`.",
       "::mlir::Value", "getQuery">,
-    InterfaceMethod<"Keys, `[B, Hkv, Skv, Dqk]`.",
+    InterfaceMethod<"Keys, `[B, Hk, Skv, Dqk]`.",
       "::mlir::Value", "getKey">,
-    InterfaceMethod<"Values, `[B, Hkv, Skv, Dv]`.",
+    InterfaceMethod<"Values, `[B, Hv, Skv, Dv]`.",
       "::mlir::Value", "getValue">,
     InterfaceMethod<"Boundaries or lengths of the queries' sequences, or null.",
       "::mlir::Value", "getQuerySequences">,
@@ -421,8 +421,9 @@ def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
         assert(!dropoutOnly && "operation has no positions");
       }]>,
     InterfaceMethod<[{
-        The key head of each query head, or null where groups of consecutive
-        query heads of equal size share a key head.
+        The key and value head of each query head, or null where groups of
+        consecutive query heads of equal size share a key head, and such groups
+        share a value head.
       }],
       "::mlir::Value", "getHeadMap", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return {};">,
@@ -523,12 +524,15 @@ def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
           $_op.getScheduleAttr());
     }
 
-    /// Static sizes: number of query and key/value heads, and head dimensions.
+    /// Static sizes: number of query, key and value heads, and head dimensions.
     int64_t getNumQueryHeads() {
       return ::mlir::attn::getDimSize($_op.getQuery(), 1);
     }
     int64_t getNumKeyHeads() {
       return ::mlir::attn::getDimSize($_op.getKey(), 1);
+    }
+    int64_t getNumValueHeads() {
+      return ::mlir::attn::getDimSize($_op.getValue(), 1);
     }
     int64_t getQKHeadDim() {
       return ::mlir::attn::getDimSize($_op.getQuery(), 3);
@@ -536,8 +540,31 @@ def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
     int64_t getVHeadDim() {
       return ::mlir::attn::getDimSize($_op.getValue(), 3);
     }
-    /// Query heads that share one key and value head, if there is no map.
-    int64_t getGroupSize() { return getNumQueryHeads() / getNumKeyHeads(); }
+    /// GQA groups, if there is no map: the fewest groups of consecutive query
+    /// heads, of equal size, each of which shares one key and one value head.
+    int64_t getNumGroups() {
+      return std::lcm(getNumKeyHeads(), getNumValueHeads());
+    }
+    /// Query heads of a GQA group.
+    int64_t getGroupSize() { return getNumQueryHeads() / getNumGroups(); }
+
+    /// Emits the key and the value head of query head `head`, if there is no
+    /// map.
+    ::mlir::attn::KeyValueHeads emitKeyValueHeads(::mlir::OpBuilder &builder,
+                                                  ::mlir::Location loc,
+                                                  ::mlir::Value head) {
+      return ::mlir::attn::emitSharedHeads(builder, loc, head,
+                                           getNumQueryHeads(), getNumKeyHeads(),
+                                           getNumValueHeads());
+    }
+    /// The same of GQA group `group`.
+    ::mlir::attn::KeyValueHeads
+    emitKeyValueHeadsOfGroup(::mlir::OpBuilder &builder, ::mlir::Location loc,
+                             ::mlir::Value group) {
+      return ::mlir::attn::emitSharedHeads(builder, loc, group, getNumGroups(),
+                                           getNumKeyHeads(),
+                                           getNumValueHeads());
+    }
 
     /// The lengths that masks see, each dynamic if it is not known, or zero.
     std::pair<int64_t, int64_t> getStaticLengths() {

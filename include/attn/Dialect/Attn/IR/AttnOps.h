@@ -43,8 +43,8 @@ bool readsByPosition(Region &maskMod);
 /// `attn.classified_tiles`.
 bool needsClassification(AttentionOpInterface attention);
 
-/// Why the query heads of `attention` that share a key head cannot be packed
-/// into the rows of one query tile; `std::nullopt` if they can.
+/// Why the query heads of a GQA group of `attention` cannot be packed into the
+/// rows of one query tile; `std::nullopt` if they can.
 std::optional<std::string> whyNotPackGqa(AttentionOp attention);
 
 /// The same where the operands must be reshaped: kernels of hosts have no

@@ -73,7 +73,7 @@ def Attn_PageTable
                       ".isSignlessInteger(32)">]>,
            "2-D tensor or memref of i32 values">;
 
-/// i32, one dimension: a key head for each query head.
+/// i32, one dimension: a key and value head for each query head.
 def Attn_HeadMapTensor
     : Type<And<[Or<[AnyRankedTensor.predicate, AnyMemRef.predicate]>,
                 CPred<"::llvm::cast<::mlir::ShapedType>($_self).getRank() == 1">,
@@ -148,17 +148,17 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     For each batch `b`, query head `h` and query position `i`:
 
     ```
-    s[j]   = score_mod(scale * dot(query[b,h,i,:], key[b,h/g,j,:]), b, h, i, j)
+    s[j]   = score_mod(scale * dot(query[b,h,i,:], key[b,h/gk,j,:]), b, h, i, j)
     p[j]   = exp(s[j] - lse[b,h,i])        where mask(b, h, i, j), else 0
     lse    = log(sum over attended j of exp(s[j]))
-    out    = sum over j of p[j] * value[b,h/g,j,:]
+    out    = sum over j of p[j] * value[b,h/gv,j,:]
     ```
 
     | operand | shape | element type |
     |---|---|---|
     | `query` | `[B, Hq, Sq, Dqk]` | bf16, f16, f32, f8E4M3FN or f8E5M2 |
-    | `key` | `[B, Hkv, Skv, Dqk]` | as `query`, or 8 bits |
-    | `value` | `[B, Hkv, Skv, Dv]` | as `key` |
+    | `key` | `[B, Hk, Skv, Dqk]` | as `query`, or 8 bits |
+    | `value` | `[B, Hv, Skv, Dv]` | as `key` |
     | `out` | `[B, Hq, Sq, Dv]` | as `query`, or f32; bf16, f16 or f32 for 8 bits |
     | `lse` (optional) | `[B, Hq, Sq]` | f32 |
     | `sinks` (optional) | `[Hq]` | bf16, f16 or f32 |
@@ -166,8 +166,17 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     | `identity` (optional) | `[Hq]` | bf16, f16 or f32 |
 
     Batch and sequence dimensions may be dynamic; heads and head dimensions are
-    static. `Hkv` divides `Hq`; query head `h` uses key and value head
-    `h / g` with `g = Hq / Hkv` (grouped-query attention, Ainslie et al. 2023).
+    static. `Hk` and `Hv` each divide `Hq`; query head `h` uses key head `h / gk`
+    with `gk = Hq / Hk` and value head `h / gv` with `gv = Hq / Hv` (grouped-query
+    attention, Ainslie et al. 2023). The two numbers may differ, so that for instance
+    all query heads share one key head, and each has a value head of its own:
+
+    ```mlir
+    attn.attention
+        ins(%q, %k, %v : memref<?x12x?x128xbf16>, memref<?x1x?x128xbf16>,
+            memref<?x12x?x128xbf16>)
+        outs(%out : memref<?x12x?x128xbf16>) mask(#attn.causal)
+    ```
 
     The softmax statistics, the accumulation and the log-sum-exp are f32. A row
     with no attended key gives `out = 0` and `lse = -inf`.
@@ -238,10 +247,10 @@ def Attn_AttentionOp : Attn_Op<"attention", [
     ```
 
     `head_map` holds the key and value head of each query head, so that groups
-    may differ in size or be empty. It replaces `h / g`, and `Hkv` need not divide
-    `Hq` then. It is read when the operation runs, on the device that runs it.
-    Entries are between 0 and `Hkv - 1`; the runtime reports others as an error, and
-    the results of their heads are undefined then.
+    may differ in size or be empty. It replaces `h / gk` and `h / gv`. `Hk` and `Hv`
+    are equal then, but need not divide `Hq`. It is read when the operation runs, on
+    the device that runs it. Entries are between 0 and `Hk - 1`; the runtime reports
+    others as an error, and the results of their heads are undefined then.
 
     ```mlir
     attn.attention
@@ -255,12 +264,12 @@ def Attn_AttentionOp : Attn_Op<"attention", [
 
     ```
     p'[j]  = (1 - identity[h]) * p[j] + (identity[h] if j = i + Skv - Sq, else 0)
-    out    = sum over j of p'[j] * value[b,h/g,j,:]
+    out    = sum over j of p'[j] * value[b,h/gv,j,:]
     ```
 
     Like causal masks the identity is aligned to the bottom right corner. A row
     whose `j` is not a key has no identity term. Masks and dropout do not affect the
-    term: a row with no attended key gives `out = identity[h] * value[b,h/g,j,:]`.
+    term: a row with no attended key gives `out = identity[h] * value[b,h/gv,j,:]`.
     `lse` is still computed from the scores alone. The cost is a read of `value`
     where the output is written: `out = (1 - u) * out + u * value`. Without `lse`,
     heads whose entry is 1 do not compute scores.
@@ -305,8 +314,8 @@ def Attn_AttentionOp : Attn_Op<"attention", [
 
     | operand | shape | element type |
     |---|---|---|
-    | `key` | `[pages, Hkv, page, Dqk]` | as `query` |
-    | `value` | `[pages, Hkv, page, Dv]` | as `query` |
+    | `key` | `[pages, Hk, page, Dqk]` | as `query` |
+    | `value` | `[pages, Hv, page, Dv]` | as `query` |
     | `key_lengths` | `[B]` | i32 |
     | `page_table` | `[B, max_pages]` | i32 |
 
@@ -565,15 +574,15 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
     `h`, query position `i` and key position `j` that attends:
 
     ```
-    x[i,j]  = scale * dot(query[b,h,i,:], key[b,h/g,j,:])
+    x[i,j]  = scale * dot(query[b,h,i,:], key[b,h/gk,j,:])
     p[i,j]  = exp(score_mod(x[i,j], b, h, i, j) - lse[b,h,i])
-    dp[i,j] = dot(dout[b,h,i,:], value[b,h/g,j,:])
+    dp[i,j] = dot(dout[b,h,i,:], value[b,h/gv,j,:])
     ds[i,j] = p[i,j] * (dp[i,j] - dot(dout[b,h,i,:], out[b,h,i,:]) + dlse[b,h,i])
     dx[i,j] = score_grad(x[i,j], ds[i,j], b, h, i, j)
 
-    dquery[b,h,i,:]  = scale * sum over j of dx[i,j] * key[b,h/g,j,:]
-    dkey[b,h/g,j,:]  = scale * sum over i, and h of the group, of dx[i,j] * query[b,h,i,:]
-    dvalue[b,h/g,j,:] = sum over i, and h of the group, of p[i,j] * dout[b,h,i,:]
+    dquery[b,h,i,:]    = scale * sum over j of dx[i,j] * key[b,h/gk,j,:]
+    dkey[b,h/gk,j,:]   = scale * sum over i, and h of the key head, of dx[i,j] * query[b,h,i,:]
+    dvalue[b,h/gv,j,:] = sum over i, and h of the value head, of p[i,j] * dout[b,h,i,:]
     ```
 
     | operand | shape | element type |
@@ -582,8 +591,8 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
     | `dout` | `[B, Hq, Sq, Dv]` | as `out` |
     | `dlse` (optional: 0) | `[B, Hq, Sq]` | f32 |
     | `dquery` | `[B, Hq, Sq, Dqk]` | as `query`, or f32 |
-    | `dkey` | `[B, Hkv, Skv, Dqk]` | as `query`, or f32 |
-    | `dvalue` | `[B, Hkv, Skv, Dv]` | as `query`, or f32 |
+    | `dkey` | `[B, Hk, Skv, Dqk]` | as `query`, or f32 |
+    | `dvalue` | `[B, Hv, Skv, Dv]` | as `query`, or f32 |
     | `dcaptures` | any | f32 |
 
     Pairs that the mask or the `mask_mod` region masks out and pairs whose score is
@@ -615,11 +624,11 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
     output that `attn.attention` gave. For `u = identity[h]`
 
     ```
-    ds[i,j]  = p[i,j] * ((1 - u) * dp[i,j] + u * dot(dout[b,h,i,:], value[b,h/g,i+Skv-Sq,:])
+    ds[i,j]  = p[i,j] * ((1 - u) * dp[i,j] + u * dot(dout[b,h,i,:], value[b,h/gv,i+Skv-Sq,:])
                          - dot(dout[b,h,i,:], out[b,h,i,:]) + dlse[b,h,i])
     ```
 
-    and `dvalue[b,h/g,j,:]` is the sum of `(1 - u) * p[i,j] * dout[b,h,i,:]`, plus
+    and `dvalue[b,h/gv,j,:]` is the sum of `(1 - u) * p[i,j] * dout[b,h,i,:]`, plus
     `u * dout[b,h,j-Skv+Sq,:]` where that query exists.
 
     `positions` is as in `attn.attention`. If `out` and `lse` are results of the larger
@@ -719,8 +728,8 @@ def Attn_AttentionGradOp : Attn_Op<"attention_grad", [
     ::mlir::MutableOperandRange getDpsInitsMutable();
 
     /// Whether dQ can be accumulated in a fixed order: there is no mask or
-    /// `#attn.causal` alone, each query head has its own key head, and there are
-    /// neither sequences nor gradients of captured tensors.
+    /// `#attn.causal` alone, no two query heads share both a key and a value
+    /// head, and there are neither sequences nor gradients of captured tensors.
     bool canOrderDq();
   }];
 }

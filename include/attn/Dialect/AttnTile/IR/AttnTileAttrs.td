@@ -49,13 +49,14 @@ def AttnTile_RowBlockLayoutAttr : AttnTile_Attr<"RowBlockLayout",
 def AttnTile_PackedGQALayoutAttr : AttnTile_Attr<"PackedGQALayout",
     "packed_gqa", [DeclareAttrInterfaceMethods<MemRefLayoutAttrInterface,
                    ["verifyLayout", "getStridesAndOffset"]>]> {
-  let summary = "query heads of a GQA group as rows of one key head";
+  let summary = "query heads of a GQA group as rows of one head";
   let description = [{
-    The layout of a memref whose dimension `rows - 1` is the key head `h` and whose
-    dimension `rows` holds the queries of all `group_size` query heads that share this
-    key head: row `r` is query `r / group_size` of query head
-    `h * group_size + r % group_size`. The query heads and queries have strides of
-    their own, so that packing copies nothing. FlashAttention calls this `pack_gqa`.
+    The layout of a memref whose dimension `rows - 1` is the GQA group `h` and whose
+    dimension `rows` holds the queries of all `group_size` query heads of this group,
+    which share a key and a value head: row `r` is query `r / group_size` of query
+    head `h * group_size + r % group_size`. The query heads and queries have strides
+    of their own, so that packing copies nothing. FlashAttention calls this
+    `pack_gqa`.
 
     ```mlir
     memref<1x8x64x128xbf16, #attn_tile.packed_gqa<rank = 4, rows = 2, group_size = 4>>
@@ -196,8 +197,8 @@ def AttnTile_WarpSpecializedAttr : AttnTile_Attr<"WarpSpecialized",
       keys. Without it, all batch entries have as many splits, whose number follows
       from the longest entry that the cache has room for. Splits of packed and padded
       sequences are always listed.
-    - `pack_gqa`: the queries of all query heads that share a key head are the rows of
-      one tile. For up to 64 queries, or packed queries of a KV cache.
+    - `pack_gqa`: the queries of all query heads that share a key and a value head are
+      the rows of one tile. For up to 64 queries, or packed queries of a KV cache.
     - `l2_promotion`: bytes, the parameter of `attn_tile.make_tensor_map`.
     - `ctas_per_sm`: CTAs that share the registers of an SM, so that one CTA
       begins or ends while another one computes.
@@ -301,7 +302,7 @@ def AttnTile_KeyStationaryAttr : AttnTile_Attr<"KeyStationary",
       larger with `pipelined`: parts of the next tile are then waited for before
       the last part of this one is released.
     - `dq_ring_depth`: in kv tiles. dQ accumulates in a ring buffer that stays
-      in L2, with slots for two key heads more than have this many kv tiles.
+      in L2, with slots for two GQA groups more than have this many kv tiles.
       Auxiliary warps convert the dQ of a head when all kv tiles of the head
       have been added. A later kernel converts the last heads, whose additions
       may still be under way at the end. CTAs must then iterate over one head

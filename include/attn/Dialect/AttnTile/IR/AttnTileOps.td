@@ -1034,11 +1034,11 @@ def AttnTile_IsSplitEmptyOp : AttnTile_Op<"is_split_empty", [Pure]> {
 
 def AttnTile_PackGQAOp : AttnTile_Op<"pack_gqa", [
     Pure, DeclareOpInterfaceMethods<ViewLikeOpInterface>]> {
-  let summary = "views the query heads of a GQA group as rows of one key head";
+  let summary = "views the query heads of a GQA group as rows of one head";
   let description = [{
     The result views `source`, which has query heads in dimension `rows - 1` and
     queries in dimension `rows` of the result's layout, with one row for each query
-    and query head of a key head (see `#attn_tile.packed_gqa`). A source with one
+    and query head of a GQA group (see `#attn_tile.packed_gqa`). A source with one
     dimension less has no queries: its elements are the same for all queries of a
     head.
 

@@ -56,7 +56,7 @@ public:
   attn::ContractForm valueForm = attn::ContractForm::Plain;
   /// A score is this, which is positive, times the element of a tile of scores.
   double scoreFactor = 1;
-  /// The query head, or the key head whose query heads are packed, and the row
+  /// The query head, or the GQA group whose query heads are packed, and the row
   /// of the first query in its tensors.
   Value head, firstQueryRow;
   /// The number of the KV split; null without split-KV.

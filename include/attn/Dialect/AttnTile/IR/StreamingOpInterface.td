@@ -161,7 +161,7 @@ def AttnTile_StreamingOpInterface
       "::mlir::Value", "getTileLists", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return {};">,
     InterfaceMethod<[{
-        Why the query heads of a key head cannot be rows of one query tile;
+        Why the query heads of a GQA group cannot be rows of one query tile;
         `std::nullopt` if they can.
       }],
       "::std::optional<::std::string>", "whyNotPackHeads", (ins),
