@@ -289,11 +289,15 @@ private:
     rewriter.setInsertionPoint(matmul);
     Value result = AttentionBuilder(rewriter, *match).build();
     rewriter.replaceAllUsesWith(matmul->getResult(0), result);
+    int64_t keyHeads = match->key.numHeads, valueHeads = match->value.numHeads;
+    std::string ofValues;
+    if (valueHeads != keyHeads)
+      ofValues = llvm::formatv(" and {0} value heads", valueHeads).str();
     remark::passed(result.getLoc(), options)
         << llvm::formatv(
-               "raised an attention of {0} query heads and {1} key "
-               "heads{2}",
-               match->at.getNumHeads(), match->key.numHeads,
+               "raised an attention of {0} query heads{1} {2} key heads{3}{4}",
+               match->at.getNumHeads(), ofValues.empty() ? " and" : ",",
+               keyHeads, ofValues,
                match->dropoutKept.empty() ? "" : ", with a mask of dropout")
                .str();
     SmallVector<Operation *> unused = {matmul};

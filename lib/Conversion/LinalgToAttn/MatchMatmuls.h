@@ -108,8 +108,7 @@ protected:
   FailureOr<SmallVector<AffineExpr>> findSumCoordinates(unsigned queryLoop);
   LogicalResult matchQueriesAndKeys(linalg::LinalgOp op, const Expr *leaf);
   /// Takes the tensors of the operands from which these elements come. Sums
-  /// have no `value`. With a softmax, keys and values have the same heads, and
-  /// values no factor.
+  /// have no `value`. With a softmax, values have no factor.
   LogicalResult matchOperands(ElementRef query, ElementRef key,
                               std::optional<ElementRef> value, bool isLinear);
   bool isIndependentOfKey(const Expr *expr);

@@ -588,7 +588,7 @@ func.func @types(%q: tensor<2x8x4xbf16>, %k: tensor<2x8x4xbf16>, %v: tensor<2x8x
   %p = linalg.softmax dimension(2) ins(%s : tensor<2x8x8xf32>) outs(%e : tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
   %o0 = tensor.empty() : tensor<2x8x4xf32>
   %o1 = linalg.fill ins(%zero : f32) outs(%o0 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
-  // expected-remark @below {{no attention: queries, keys and values differ in their element type or in their heads}}
+  // expected-remark @below {{no attention: queries, keys and values differ in their element type, or values have a factor}}
   %o = linalg.batch_matmul ins(%p, %v : tensor<2x8x8xf32>, tensor<2x8x4xf32>) outs(%o1 : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
   return %o : tensor<2x8x4xf32>
 }
