@@ -19,6 +19,17 @@ func.func @key_heads(%q: !t, %k: !k, %v: !k, %out: !t) -> !t {
 
 // -----
 
+!t = tensor<1x12x64x16xf32>
+!k = tensor<1x4x64x16xf32>
+!v = tensor<1x6x64x16xf32>
+func.func @value_heads(%q: !t, %k: !k, %v: !v, %out: !t) -> !t {
+  // expected-error @below {{'attn.attention' op number of heads of 'value' must be a multiple or a divisor of 4, the ranks that divide them (was 6)}}
+  %0 = attn.attention ins(%q, %k, %v : !t, !k, !v) outs(%out : !t) -> !t
+  return %0 : !t
+}
+
+// -----
+
 !t = tensor<1x8x64x16xf32>
 !k = tensor<1x4x64x16xf32>
 func.func @head_map(%q: !t, %k: !k, %v: !k, %out: !t, %heads: tensor<8xi32>) -> !t {

@@ -99,14 +99,14 @@ class Case:
 
     def __init__(self, name, mask="", attended=None, queries=192, keys=192, mask_mod="", bias=False, sinks=False,
                  lengths=None, dropout=None, dtype="f32", dynamic=False, has_lse=True, is_exact=True, deterministic=False,
-                 key_heads=KEY_HEADS):
+                 key_heads=KEY_HEADS, value_heads=None):
         self.name, self.mask, self.mask_mod, self.bias, self.sinks = name, mask, mask_mod, bias, sinks
         self.attended = attended or (lambda b, h, i, j, shift: np.ones(np.broadcast_shapes(i.shape, j.shape), bool))
         self.queries, self.keys, self.dropout, self.dtype, self.lengths = queries, keys, dropout, dtype, lengths
         if lengths:
             self.attended = lambda b, h, i, j, shift: j < np.array(lengths)[b] + 0 * i
         self.dynamic, self.has_lse, self.is_exact, self.deterministic = dynamic, has_lse, is_exact, deterministic
-        self.key_heads = key_heads
+        self.key_heads, self.value_heads = key_heads, value_heads or key_heads
         self.storage = Storage(dtype)
         # Probabilities and the output are rounded once, and gradients after the output.
         self.tolerance = {"f32": 2e-5, "bf16": 2**-7, "f16": 2**-10}[dtype]
@@ -130,9 +130,10 @@ class Case:
     def mlir(self, gradient=None):
         """The module of the whole attention. For gradients, it has new destinations."""
         queries, keys = ("?", "?") if self.dynamic else (self.queries, self.keys)
-        q, k = f"tensor<{BATCH}x{HEADS}x{queries}x", f"tensor<{BATCH}x{self.key_heads}x{keys}x"
+        q = f"tensor<{BATCH}x{HEADS}x{queries}x"
+        k, v = (f"tensor<{BATCH}x{heads}x{keys}x" for heads in (self.key_heads, self.value_heads))
         tail = f"x{self.dtype}>"
-        types = {"q": f"{q}{DIM}{tail}", "k": f"{k}{DIM}{tail}", "v": f"{k}{VALUE_DIM}{tail}",
+        types = {"q": f"{q}{DIM}{tail}", "k": f"{k}{DIM}{tail}", "v": f"{v}{VALUE_DIM}{tail}",
                  "out": f"{q}{VALUE_DIM}{tail}"}  # fmt: skip
         results, clauses = [types["out"]], ""
         if self.has_lse:
@@ -219,6 +220,10 @@ CASES = [
     Case("one_head", "#attn.sliding_window<left = 50, right = 0>",
          lambda b, h, i, j, shift: (j >= i + shift - 50) & (j <= i + shift), queries=128, keys=128, bias=True,
          dropout=Dropout(0.5, "arx", 6), key_heads=1),
+    # Other numbers of value heads than of key heads.
+    Case("value_heads", "#attn.causal", causal, key_heads=1, value_heads=HEADS),
+    Case("one_value_head", "#attn.causal", causal, queries=128, keys=128, dropout=Dropout(0.25, "philox", 7),
+         key_heads=HEADS, value_heads=1),
     Case("deterministic", "#attn.causal", causal, sinks=True, deterministic=True),
 ]  # fmt: skip
 
@@ -335,7 +340,8 @@ class Inputs:
 
         self.case = case
         self.q = draw(BATCH, HEADS, case.queries, DIM)
-        self.k, self.v = draw(BATCH, case.key_heads, case.keys, DIM), draw(BATCH, case.key_heads, case.keys, VALUE_DIM)
+        self.k = draw(BATCH, case.key_heads, case.keys, DIM)
+        self.v = draw(BATCH, case.value_heads, case.keys, VALUE_DIM)
         self.bias, self.sinks = draw(HEADS, case.keys), draw(HEADS)
         self.dout, self.dlse = draw(*self.q.shape[:3], VALUE_DIM), draw(*self.q.shape[:3])
         if has_reference:
@@ -370,7 +376,7 @@ class Inputs:
 
     def repeat(self, heads):
         """A head of keys or values for each query head."""
-        return heads.repeat(HEADS // self.case.key_heads, 1)
+        return heads.repeat(HEADS // heads.shape[1], 1)
 
     def differentiate(self, q, k, v, p, kept):
         """The gradients of sum(dout * out) + sum(dlse * lse), from probabilities `p`, of which the sink's is the last."""
@@ -380,10 +386,10 @@ class Inputs:
         dp[..., :-1] = np.einsum("bhid,bhjd->bhij", dout, v) * kept
         dlogits = p * (dp - (p * dp).sum(-1, keepdims=True) + dlse[..., None])
         dscore = dlogits[..., :-1] * DIM**-0.5
-        groups = lambda x: x.reshape(BATCH, case.key_heads, HEADS // case.key_heads, *x.shape[2:]).sum(2)
+        add_up = lambda x, heads: x.reshape(BATCH, heads, HEADS // heads, *x.shape[2:]).sum(2)
         self.expected["dq"] = np.einsum("bhij,bhjd->bhid", dscore, k)
-        self.expected["dk"] = groups(np.einsum("bhij,bhid->bhjd", dscore, q))
-        self.expected["dv"] = groups(np.einsum("bhij,bhid->bhjd", p[..., :-1] * kept, dout))
+        self.expected["dk"] = add_up(np.einsum("bhij,bhid->bhjd", dscore, q), case.key_heads)
+        self.expected["dv"] = add_up(np.einsum("bhij,bhid->bhjd", p[..., :-1] * kept, dout), case.value_heads)
         self.expected["dsinks"] = dlogits[..., -1].sum((0, 2))
         # Errors of rounded outputs add up over the rows.
         self.magnitudes["dsinks"] = np.abs(dlogits[..., -1]).sum((0, 2))
@@ -566,9 +572,11 @@ def exchanged_bytes(case, ranks, gradient):
     row = BATCH * case.queries // ranks * HEADS
     width, lse = case.storage.width, 4 * case.has_lse
     q, out = row * DIM * width, row * VALUE_DIM * width
-    heads = max(case.key_heads, ranks)
-    element = BATCH * case.keys // ranks * heads * (DIM + VALUE_DIM)
-    kv, dkv = element * width, element * (4 if case.key_heads < ranks else width)
+    kv = dkv = 0
+    for heads, dim in ((case.key_heads, DIM), (case.value_heads, VALUE_DIM)):
+        elements = BATCH * case.keys // ranks * max(heads, ranks) * dim
+        kv += elements * width
+        dkv += elements * (4 if heads < ranks else width)
     forward = q + kv + out + row * lse
     # The gradient needs the log-sum-exp, whether or not it has a gradient.
     backward = q + kv + out + row * 4 + out + row * lse + q + dkv
@@ -646,7 +654,7 @@ class Tester:
     def sent_bytes(case, method, ranks, gradient, sent, returned):
         """The bytes that a rank sends by calls of each kind, if it sends keys `sent` times in a ring, and returns the
         gradients of others' keys `returned` times."""
-        elements = BATCH * case.key_heads * case.keys // ranks * (DIM + VALUE_DIM)
+        elements = BATCH * case.keys // ranks * (case.key_heads * DIM + case.value_heads * VALUE_DIM)
         keys, gradients = elements * case.storage.width, elements * 4
         if gradient is None:
             gradients = 0
