@@ -87,7 +87,7 @@ def _with_sizes(description: Attention, shapes: List[Shape]) -> Attention:
     expected = {
         "query": (None, heads, None, description.query_dim),
         "key": (None, key_heads, None, description.query_dim),
-        "value": (None, key_heads, None, value_dim),
+        "value": (None, description.count_value_heads(), None, value_dim),
     }
     if len(shapes) < len(expected):
         raise AttnError(f"example_inputs has {len(shapes)} entries, expected at least 3: query, key and value")

@@ -93,6 +93,8 @@ class Attention:
     #: Whether values are the first elements of keys, as in multi-head latent attention with a latent of ``query_dim``
     #: elements: the function does not read its ``value``.
     values_in_keys: bool = False
+    #: The number of value heads if there are not ``key_heads``.
+    value_heads: Optional[int] = None
 
     #: The function's name.
     NAME = "attention"
@@ -109,7 +111,7 @@ class Attention:
         if self.out_dtype not in outs:
             wanted = " or ".join(filter(None, outs))
             raise AttnError(f"out_dtype is {self.out_dtype!r} and dtype {self.dtype!r}; it must be {wanted}")
-        sizes = ("query_heads", "key_heads", "query_dim", "value_dim", "batch", "queries", "keys")
+        sizes = ("query_heads", "key_heads", "query_dim", "value_dim", "value_heads", "batch", "queries", "keys")
         for name in sizes:
             size = getattr(self, name)
             if size is None and name not in sizes[:3]:
@@ -126,9 +128,15 @@ class Attention:
             raise AttnError(f"page_size is {self.page_size}, which needs key_lengths or packed_queries")
         if self.values_in_keys and (self.value_dim or self.query_dim) > self.query_dim:
             raise AttnError(f"value_dim is {self.value_dim}; values in keys have at most query_dim = {self.query_dim}")
+        if self.values_in_keys and self.count_value_heads() != self.key_heads:
+            raise AttnError(f"value_heads is {self.value_heads}; values in keys have key_heads = {self.key_heads}")
         for name in ("captures", "reads"):
             if isinstance(getattr(self, name), str):
                 raise AttnError(f"{name} is text; give a tuple of types, as in ({getattr(self, name)!r},)")
+
+    def count_value_heads(self) -> int:
+        """The number of value heads."""
+        return self.key_heads if self.value_heads is None else self.value_heads
 
     def mlir(self) -> str:
         batch, queries, keys = ("?" if size is None else size for size in (self.batch, self.queries, self.keys))
@@ -138,7 +146,7 @@ class Attention:
         entries = "?" if self.sequences == "packed_queries" else entries
         key_dtype, out_dtype = self.key_dtype or self.dtype, self.out_dtype or self.dtype
         key = f"tensor<{entries}x{self.key_heads}x{rows}x{self.query_dim}x{key_dtype}>"
-        value = f"tensor<{entries}x{self.key_heads}x{rows}x{value_dim}x{key_dtype}>"
+        value = f"tensor<{entries}x{self.count_value_heads()}x{rows}x{value_dim}x{key_dtype}>"
         out = f"tensor<{batch}x{self.query_heads}x{queries}x{value_dim}x{out_dtype}>"
         lse = f"tensor<{batch}x{self.query_heads}x{queries}xf32>"
         results = [out, lse] if self.with_lse else [out]
@@ -236,6 +244,8 @@ class CacheAppend:
     cache_dtype: Optional[str] = None
     #: Whether a cache of 8 bits has scales, by which new keys and values are divided.
     scales: bool = False
+    #: The number of value heads if there are not ``key_heads``.
+    value_heads: Optional[int] = None
 
     #: The function's name.
     NAME = "cache_append"
@@ -261,10 +271,12 @@ class CacheAppend:
 
         value_dim = self.key_dim if self.value_dim is None else self.value_dim
         rows = "?" if self.page_size is None else self.page_size
-        key, value = (heads(self.key_heads, "?", dim) for dim in (self.key_dim, value_dim))
+        value_heads = self.key_heads if self.value_heads is None else self.value_heads
+        of_rows = ((self.key_heads, self.key_dim), (value_heads, value_dim))
+        key, value = (heads(count, "?", dim) for count, dim in of_rows)
         cache_dtype = self.dtype if self.cache_dtype is None else self.cache_dtype
-        key_cache, value_cache = (heads(self.key_heads, rows, dim, cache_dtype) for dim in (self.key_dim, value_dim))
-        scale = f"tensor<?x{self.key_heads}xf32>"
+        key_cache, value_cache = (heads(count, rows, dim, cache_dtype) for count, dim in of_rows)
+        key_scale, value_scale = (f"tensor<?x{count}xf32>" for count, _ in of_rows)
         query = heads(self.query_heads, "?", self.key_dim)
         table = f"tensor<?x{self.rotary_dim // 2}x{self.rotary_dtype}>"
         arguments = {"key": key, "value": value, "key_lengths": _LENGTHS}
@@ -284,8 +296,8 @@ class CacheAppend:
             clauses.append(f"query(%query into %query_init : {query}, {query}){' same_position' * self.same_position}")
             results.insert(2, query)
         if self.scales:
-            arguments["key_scale"] = arguments["value_scale"] = scale
-            clauses.append(f"scales(%key_scale, %value_scale : {scale}, {scale})")
+            arguments.update(key_scale=key_scale, value_scale=value_scale)
+            clauses.append(f"scales(%key_scale, %value_scale : {key_scale}, {value_scale})")
         arguments.update(key_cache=key_cache, value_cache=value_cache)
         lines = [
             f"func.func @{self.NAME}({', '.join(f'%{name}: {kind}' for name, kind in arguments.items())})",

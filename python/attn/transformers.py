@@ -748,9 +748,10 @@ def attend(
             out = _attend_pages(query, pages, dense, block_mask, lengths, apply_causal, scaling, softcap, s_aux)
             return out.transpose(1, 2).contiguous(), None
         key, value = pages.gather()
+    is_grouped = not query.shape[1] == key.shape[1] == value.shape[1]
     out = sdpa(
-        query, key, value, dense, dropout, apply_causal, scaling, enable_gqa=query.shape[1] != key.shape[1],
-        soft_cap=softcap, block_mask=block_mask, sinks=s_aux, key_lengths=lengths,
+        query, key, value, dense, dropout, apply_causal, scaling, enable_gqa=is_grouped, soft_cap=softcap,
+        block_mask=block_mask, sinks=s_aux, key_lengths=lengths,
     )  # fmt: skip
     return cast(Tensor, out).transpose(1, 2).contiguous(), None
 

@@ -198,6 +198,22 @@ def test_double_precision(kind):
         call.check(*call.run(), tolerance=(1e-9, 1e-9))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_other_numbers_of_value_heads(dtype):
+    q, k, v = (torch.randn(2, 3, heads, 32, dtype=dtype) for heads in (12, 3, 6))
+    keys, values = (torch.zeros(2, 16, x.shape[2], 32, dtype=dtype) for x in (k, v))
+    lengths = torch.tensor([0, 5], dtype=torch.int32)
+    out = flash_attn_with_kvcache(q, keys, values, k, v, cache_seqlens=lengths, causal=True)
+    for number, length in enumerate(lengths.tolist()):
+        for cache, new in ((keys, k), (values, v)):
+            assert torch.equal(cache[number, length : length + 3], new[number])
+            assert not cache[number, :length].any() and not cache[number, length + 3 :].any()
+        heads = [x[number, : length + 3].transpose(0, 1).repeat_interleave(12 // x.shape[2], 0) for x in (keys, values)]
+        keep = torch.ones(3, length + 3, dtype=torch.bool).tril(length)
+        exact = torch.nn.functional.scaled_dot_product_attention(q[number].transpose(0, 1), *heads, keep)
+        torch.testing.assert_close(out[number], exact.transpose(0, 1), rtol=1e-4, atol=1e-5)
+
+
 def test_one_number_of_keys():
     call = Call(Kind(0), 3)
     call.lengths = [min(call.lengths)] * len(call.lengths)

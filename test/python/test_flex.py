@@ -33,8 +33,7 @@ def make_inputs(dtype=torch.float32, heads=H, keys=S):
 
 def reference(q, k, v, score_mod=None, mask_mod=None, scale=None):
     """Attention with functions of whole tensors of positions; rows with nothing to attend are 0."""
-    group = q.shape[1] // k.shape[1]
-    k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
+    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
     scores = q @ k.mT * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
     position = torch.meshgrid(*(torch.arange(size) for size in scores.shape), indexing="ij")
     if score_mod is not None:
@@ -374,6 +373,14 @@ def test_dtypes(dtype):
 
 def test_grouped_heads_and_scale():
     compare(SCORES["alibi"], MASKS["causal"], inputs=make_inputs(heads=2, keys=30), scale=0.3)
+
+
+@pytest.mark.parametrize("mask", ["causal", "documents"])
+def test_other_numbers_of_value_heads(mask):
+    q, k, _ = make_inputs(heads=2)
+    for heads in (1, H):
+        v = torch.randn(B, heads, S, D, generator=torch.Generator().manual_seed(7)).requires_grad_()
+        compare(SCORES["alibi"], MASKS[mask], inputs=[q, k, v])
 
 
 LEARNED = {
@@ -794,6 +801,8 @@ def test_bad_input():
         flex_attention(q[0], k, v)
     with pytest.raises(attn.AttnError, match="enable_gqa=True"):
         flex_attention(q, k[:, :2], v[:, :2])
+    with pytest.raises(attn.AttnError, match="and value 2; pass enable_gqa=True if query heads share values"):
+        flex_attention(q, k, v[:, :2])
     with pytest.raises(attn.AttnError, match="pass a BlockMask or a mask_mod"):
         flex_attention(q, k, v, block_mask=3)
     with pytest.raises(attn.AttnError, match="captured tensor 0 is on meta"):

@@ -322,7 +322,7 @@ ERRORS = [
     ),
     (
         lambda: attn.torch.flash_attn_with_kvcache(X, NARROW, NARROW, v_descale=torch.ones(2, 8)),
-        "v_descale has the shape (2, 8), which does not broadcast to (1, 8): batch and key heads",
+        "v_descale has the shape (2, 8), which does not broadcast to (1, 8): batch and value heads",
     ),
     (lambda: sdpa(NARROW, NARROW, OTHER), "value has the dtype torch.float8_e5m2 and key torch.float8_e4m3fn"),
     (lambda: sdpa(NARROW, X, X), "key has the dtype torch.float32 and query torch.float8_e4m3fn"),

@@ -200,9 +200,8 @@ def test_repeated_heads_are_shared(repeat, calls_torch):
 
 
 @pytest.mark.parametrize("repeat", [
-    # Alternating heads, not repeats one after another; more of one than of the other; positions.
+    # Alternating heads, not repeats one after another; positions.
     lambda k, v: (k.repeat(1, 3, 1, 1), v.repeat(1, 3, 1, 1)),
-    lambda k, v: (k.repeat_interleave(3, 1), v.repeat(1, 3, 1, 1)),
     lambda k, v: (k.repeat(1, 3, 1, 1).repeat_interleave(2, 2), v.repeat_interleave(3, 1).repeat(1, 1, 2, 1)),
 ])
 def test_other_repetitions_are_not(repeat):
@@ -215,6 +214,24 @@ def test_other_repetitions_are_not(repeat):
 
     (call,) = calls(check(attend, q, k, v))
     assert call.args[1].meta["val"].shape[1] == 6 and call.args[7] is False
+
+
+@pytest.mark.parametrize("repeat", [
+    lambda k, v: (k.repeat_interleave(3, 1), v.repeat(1, 3, 1, 1)),
+    lambda k, v: (k.repeat_interleave(3, 1), v[:, :1].repeat_interleave(6, 1)),
+])
+@pytest.mark.parametrize("is_swapped", [False, True])
+def test_keys_and_values_are_shared_in_other_groups(repeat, is_swapped):
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, heads, length, 16) for heads, length in ((6, 12), (2, 20), (2, 20)))
+
+    def attend(q, k, v):
+        k, v = reversed(repeat(v, k)) if is_swapped else repeat(k, v)
+        return torch.softmax(q @ k.transpose(2, 3) / 4, -1) @ v
+
+    (call,) = calls(check(attend, q, k, v))
+    shared = call.args[2 if is_swapped else 1], call.args[1 if is_swapped else 2]
+    assert shared[0].meta["val"].shape[1] == 2 and shared[1].meta["val"].shape[1] in (1, 6) and call.args[7] is True
 
 
 def test_layouts_and_sizes():

@@ -40,7 +40,7 @@ def make_cache(page, lengths, dtype=torch.float32):
 def reference(q, k, v, length, scale=None, causal=False, window=(-1, -1), softcap=0.0):
     """Output and log-sum-exp of one entry: positions before heads."""
     q, k, v = (x.double().transpose(0, 1) for x in (q, k[:length], v[:length]))
-    k, v = (x.repeat_interleave(H // HKV, 0) for x in (k, v))
+    k, v = (x.repeat_interleave(H // x.shape[0], 0) for x in (k, v))
     s = q @ k.mT * (scale or 1 / math.sqrt(D))
     if softcap:
         s = softcap * torch.tanh(s / softcap)
@@ -76,6 +76,21 @@ def test_against_f64(page, queries, options):
         exact, exact_lse = reference(q[entry], *(cache[0][entry] for cache in caches), length, **given)
         torch.testing.assert_close(out[entry].double(), exact, rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(lse[entry].double(), exact_lse, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("queries", [1, 5])
+def test_other_numbers_of_value_heads(queries):
+    (keys, _), table, lengths = make_cache(16, LENGTHS)
+    q = make(len(LENGTHS), queries, H, D)
+    for heads in (1, H):
+        dense, paged = (x[:, :, :1].repeat(1, 1, heads, 1) * torch.arange(1, heads + 1).view(-1, 1) for x in keys)
+        for given, page_table in ((0, None), (1, table)):
+            out = flash_attn_with_kvcache(
+                q, keys[given], (dense, paged)[given], cache_seqlens=lengths, block_table=page_table, causal=True
+            )
+            for entry, length in enumerate(LENGTHS):
+                exact, _ = reference(q[entry], keys[0][entry], dense[entry], length, causal=True)
+                torch.testing.assert_close(out[entry].double(), exact, rtol=1e-4, atol=1e-5)
 
 
 def test_double_precision():

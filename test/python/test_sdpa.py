@@ -78,10 +78,20 @@ def test_grouped_heads():
     compare(make_inputs((2, 6, 20, 32), (2, 2, 30, 32)), {"enable_gqa": True, "is_causal": True})
 
 
-@pytest.mark.parametrize("key_heads,value_heads", [(4, 2), (1, 6), (4, 6), (3, 1)])
-def test_keys_and_values_with_different_numbers_of_heads(key_heads, value_heads):
-    inputs = make_inputs((2, 12, 20, 32), (2, key_heads, 30, 32), (2, value_heads, 30, 24))
+@pytest.mark.parametrize("key_heads,value_heads", [(4, 2), (1, 6), (4, 6), (3, 1), (12, 4), (4, 12), (1, 12), (12, 1)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_keys_and_values_with_different_numbers_of_heads(key_heads, value_heads, dtype):
+    inputs = make_inputs((2, 12, 20, 32), (2, key_heads, 30, 32), (2, value_heads, 30, 24), dtype=dtype)
     compare(inputs, {"enable_gqa": True, "is_causal": True})
+
+
+def test_few_queries_with_different_numbers_of_heads():
+    """The rows of a tile are query heads that share both a key and a value head."""
+    inputs = make_inputs((2, 12, 1, 32), (2, 2, 30, 32), (2, 4, 30, 24))
+    compare(inputs, {"enable_gqa": True})
+    with torch.no_grad():
+        exact = scaled_dot_product_attention(*(tensor.double() for tensor in inputs), enable_gqa=True)
+        torch.testing.assert_close(sdpa(*inputs, enable_gqa=True).double(), exact, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(33, 47), (4, 33, 47), (2, 1, 33, 47), (2, 4, 1, 47), (1, 1, 33, 1), (1, 47)])
@@ -276,8 +286,10 @@ def test_bad_input(change, error, text):
 
 def test_bad_numbers_of_heads():
     q, k, v = good()
-    with pytest.raises(attn.AttnError, match="must divide that of query"):
+    with pytest.raises(attn.AttnError, match="key has 2 heads, which do not divide the 3 heads of query"):
         sdpa(q.repeat(1, 2, 1, 1)[:, :3], k, v, enable_gqa=True)
+    with pytest.raises(attn.AttnError, match="value has 2 heads, which do not divide the 3 heads of query"):
+        sdpa(q.repeat(1, 2, 1, 1)[:, :3], k[:, :1], v, enable_gqa=True)
 
 
 @pytest.mark.parametrize("shape", [(2, 1, 9, 1), (9, 1), (2, 4, 1, 1)])

@@ -25,8 +25,9 @@ def make(*shape, seed=0, dtype=torch.float32):
 def reference(q, k, v, keep=None, sinks=None, heads=None, identity=None):
     """Output and log-sum-exp of heads before positions; rows with nothing to attend are 0."""
     if heads is None:
-        heads = torch.arange(q.shape[-3]) // (q.shape[-3] // k.shape[-3])
-    k, v = k[..., heads, :, :], v[..., heads, :, :]
+        k, v = (x.repeat_interleave(q.shape[-3] // x.shape[-3], -3) for x in (k, v))
+    else:
+        k, v = k[..., heads, :, :], v[..., heads, :, :]
     scores = q @ k.mT / math.sqrt(q.shape[-1])
     if keep is not None:
         scores = scores.masked_fill(~keep, -math.inf)
@@ -139,8 +140,10 @@ def make_packed(heads=H):
 
 
 @pytest.mark.parametrize("window", [(-1, -1), (-1, 0), (2, 0), (3, 1)])
-def test_packed_sequences(window):
+@pytest.mark.parametrize("value_heads", [2, 1, H])
+def test_packed_sequences(window, value_heads):
     inputs, bounds = make_packed(heads=2)
+    inputs = (*inputs[:2], make(len(inputs[1]), value_heads, D, seed=5))
     wide = widen(*inputs)
     results = []
     for (q0, q1), (k0, k1) in zip(*(zip(each[:-1], each[1:]) for each in bounds)):

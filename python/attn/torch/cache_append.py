@@ -45,7 +45,8 @@ class Arguments(NamedTuple):
     interleaved: bool = True
     #: Whether all queries have the position of the first new key.
     same_position: bool = False
-    #: Scales of a cache of 8 bits that divide new elements, `[batch, key heads]` of torch.float32: both or none.
+    #: Scales of a cache of 8 bits that divide new elements, `[batch, key heads]` and `[batch, value heads]` of
+    #: torch.float32: both or none.
     key_scale: Optional[Tensor] = None
     value_scale: Optional[Tensor] = None
 
@@ -111,21 +112,21 @@ def check(given: Arguments) -> None:
             raise AttnError(f"{_NAMES_OF[name]} has {tensor.dim()} dimensions, expected 4")
     _check_dtypes(given)
     batch, heads, new, head_dim = given.key.shape
-    value_dim = given.value.shape[3]
-    _check_shape("v", given.value, (batch, heads, new, value_dim))
+    value_heads, value_dim = given.value.shape[1], given.value.shape[3]
+    _check_shape("v", given.value, (batch, value_heads, new, value_dim))
     entries, _, rows, _ = given.key_cache.shape
     if given.page_table is None:
         entries = batch
     else:
         _check_shape("block_table", given.page_table, (batch, None))
     _check_shape("k_cache", given.key_cache, (entries, heads, rows, head_dim))
-    _check_shape("v_cache", given.value_cache, (entries, heads, rows, value_dim))
+    _check_shape("v_cache", given.value_cache, (entries, value_heads, rows, value_dim))
     _check_shape("cache_seqlens", given.lengths, (batch,))
     if (given.key_scale is None) != (given.value_scale is None):
         raise AttnError("k_descale and v_descale are needed together, and one of them is None")
-    for name in ("key_scale", "value_scale"):
+    for name, count in (("key_scale", heads), ("value_scale", value_heads)):
         if getattr(given, name) is not None:
-            _check_shape(_NAMES_OF[name], getattr(given, name), (batch, heads))
+            _check_shape(_NAMES_OF[name], getattr(given, name), (batch, count))
     if (given.cos is None) != (given.sin is None):
         raise AttnError("rotary_cos and rotary_sin are needed together, and one of them is None")
     if given.cos is not None and given.sin is not None:
@@ -160,6 +161,7 @@ def _describe(given: Arguments) -> CacheAppend:
         same_position=given.query is not None and given.same_position,
         cache_dtype={**_NAMES, **FLOAT8}[given.key_cache.dtype],
         scales=given.key_scale is not None,
+        value_heads=None if given.value.shape[1] == given.key.shape[1] else given.value.shape[1],
     )
 
 

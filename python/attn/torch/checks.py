@@ -51,6 +51,17 @@ def check_arguments(scale: Optional[float], dropout_p: float, **tensors: Any) ->
         raise AttnError(f"scale is {scale}; it must be finite, and at most {MAX_SCALE:.3g}, as an f32")
 
 
+def check_equal_heads(query: Tensor, key: Tensor, value: Tensor) -> None:
+    """Refuses tensors ``[..., heads, positions, head dim]`` or ``[positions, heads, head dim]`` whose query heads share
+    key or value heads."""
+    for name, tensor in (("key", key), ("value", value)):
+        heads = [x.shape[1] for x in (query, tensor)]
+        if heads[0] != heads[1]:
+            raise AttnError(
+                f"query has {heads[0]} heads and {name} {heads[1]}; pass enable_gqa=True if query heads share {name}s"
+            )
+
+
 def check_pages(pool: Tensor, name: str, table: Any) -> None:
     """Refuses a page table that is no tensor, and a pool ``[pages, page size, heads, head dim]`` with pages of a size
     that no kernel takes."""

@@ -18,7 +18,7 @@ from attn.compiler import compile, compile_in_background
 from attn.errors import AttnError, UnsupportedError
 from attn.masks import Mask
 from attn.torch import flex
-from attn.torch.checks import check_arguments, convert_by_autocast, with_unit_stride
+from attn.torch.checks import check_arguments, check_equal_heads, convert_by_autocast, with_unit_stride
 from attn.torch.kernels import (
     FLOAT8,
     Binding,
@@ -127,18 +127,19 @@ def find_backward(
     return lambda: wait()[f"{name}_bwd"]
 
 
-def _check_heads(ranks: int, heads: int, key_heads: int) -> None:
+def _check_heads(ranks: int, heads: int, key_heads: int, value_heads: int) -> None:
     """Whether each rank can have as many heads as the others."""
     if heads % ranks:
         raise UnsupportedError(
             f"query has {heads} heads, which must be a multiple of {ranks}, the number of ranks, with the method "
             "ulysses; the methods ring, zigzag and allgather take any"
         )
-    if key_heads % ranks and ranks % key_heads:
-        raise UnsupportedError(
-            f"key has {key_heads} heads, which must be a multiple or a divisor of {ranks}, the number of ranks, with "
-            "the method ulysses; the methods ring, zigzag and allgather take any"
-        )
+    for name, shared in (("key", key_heads), ("value", value_heads)):
+        if shared % ranks and ranks % shared:
+            raise UnsupportedError(
+                f"{name} has {shared} heads, which must be a multiple or a divisor of {ranks}, the number of ranks, "
+                "with the method ulysses; the methods ring, zigzag and allgather take any"
+            )
 
 
 class _ShardPlan:
@@ -155,7 +156,7 @@ class _ShardPlan:
                     f"{chunks * ranks.size}, twice the number of ranks"
                 )
         if method == "ulysses":
-            _check_heads(ranks.size, query.shape[1], key.shape[1])
+            _check_heads(ranks.size, query.shape[1], key.shape[1], value.shape[1])
         deterministic = kind.deterministic or torch.are_deterministic_algorithms_enabled()
         agree(ranks, _list_facts(method, kind, mode, deterministic, tensors))
         self.mode = mode
@@ -342,10 +343,8 @@ def _check_shards(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -
                 f"{name} has the dtype {tensor.dtype}, and attention over several ranks takes torch.float32, "
                 "torch.bfloat16 and torch.float16"
             )
-    if not enable_gqa and query.shape[1] != key.shape[1]:
-        raise AttnError(
-            f"query has {query.shape[1]} heads and key {key.shape[1]}; pass enable_gqa=True if query heads share keys"
-        )
+    if not enable_gqa:
+        check_equal_heads(query, key, value)
 
 
 def _attend(
@@ -597,7 +596,8 @@ def context_parallel(
     one of ``local_ranks``. ``method`` is "ring", in which keys and values go from rank to rank; "zigzag", a ring in
     which causal masks leave all ranks equally much; "allgather", in which each rank gets all keys at once; or
     "ulysses", in which ranks exchange heads for positions, so that each attends with all positions of some heads: the
-    number of ranks must divide the number of query heads, and divide the number of key heads or be a multiple of it.
+    number of ranks must divide the number of query heads, and of key heads and of value heads it must be a divisor or a
+    multiple.
 
     The method "distattention" is for decoding from a long KV cache: all ranks pass all queries and get all of the
     output, and each has a shard of the keys and values. It has no gradient. With ``key_lengths`` (``torch.int32``,

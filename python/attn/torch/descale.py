@@ -22,8 +22,8 @@ from attn.trace import capture_type
 NAMES = ("q_descale", "k_descale", "v_descale")
 
 
-def check_descale(name: str, descale: Tensor, tensor: Tensor, batch: int, key_heads: int) -> Tensor:
-    """A scale for each batch entry and key head, ``[batch, key heads]``, of a tensor of 8 bits."""
+def check_descale(name: str, descale: Tensor, tensor: Tensor, batch: int, heads: int) -> Tensor:
+    """A scale for each batch entry and key or value head, ``[batch, heads]``, of a tensor of 8 bits."""
     if not isinstance(descale, Tensor) or descale.dtype != torch.float32:
         kind = descale.dtype if isinstance(descale, Tensor) else type(descale).__name__
         raise AttnError(f"{name} is {kind}, expected a tensor of torch.float32")
@@ -35,38 +35,39 @@ def check_descale(name: str, descale: Tensor, tensor: Tensor, batch: int, key_he
     if descale.device != tensor.device:
         raise AttnError(f"{name} is on {descale.device} and its tensor on {tensor.device}; move them to one device")
     if descale.dim() > 2 or any(
-        size not in (1, wanted) for size, wanted in zip(reversed(descale.shape), (key_heads, batch))
+        size not in (1, wanted) for size, wanted in zip(reversed(descale.shape), (heads, batch))
     ):
         raise AttnError(
-            f"{name} has the shape {tuple(descale.shape)}, which does not broadcast to {(batch, key_heads)}: batch and "
-            "key heads"
+            f"{name} has the shape {tuple(descale.shape)}, which does not broadcast to {(batch, heads)}: batch and "
+            f"{'value' if name == NAMES[2] else 'key'} heads"
         )
-    return descale.expand(batch, key_heads).contiguous()
+    return descale.expand(batch, heads).contiguous()
 
 
 def _write_scales(captures: Sequence[Tuple[int, str]], value: str, group: int, result: str) -> str:
-    """Operations that multiply a value by the scales of its batch entry and key head: captures with some numbers and
-    types."""
-    text = f"%group = arith.constant {group} : index %key_head = arith.floordivsi %h, %group : index "
+    """Operations that multiply a value by the scales of its batch entry and head of ``group`` query heads: captures
+    with some numbers and types."""
+    text = f"%group = arith.constant {group} : index %shared = arith.floordivsi %h, %group : index "
     for place, (number, type_of_scale) in enumerate(captures):
         name = result if place == len(captures) - 1 else f"%scaled{place}"
-        text += f"%scale{place} = tensor.extract %c{number}[%b, %key_head] : {type_of_scale} "
+        text += f"%scale{place} = tensor.extract %c{number}[%b, %shared] : {type_of_scale} "
         text += f"{name} = arith.mulf {value}, %scale{place} : f32 "
         value = name
     return text
 
 
 @functools.lru_cache(maxsize=1024)
-def _add_scales(kind: Kind, scales: Tuple[Tuple[str, str], ...], first: int, group: int) -> Kind:
-    """A kind with the named scales of some types, which are captures from number ``first`` on."""
+def _add_scales(kind: Kind, scales: Tuple[Tuple[str, str], ...], first: int, groups: Tuple[int, int]) -> Kind:
+    """A kind with the named scales of some types, which are captures from number ``first`` on. ``groups`` are the
+    query heads of a key head and of a value head."""
     numbers = {name: (first + place, type_of_scale) for place, (name, type_of_scale) in enumerate(scales)}
     of_scores = [numbers[name] for name in NAMES[:2] if name in numbers]
     if of_scores:
-        scaled = _write_scales(of_scores, "%s", group, "%descaled")
+        scaled = _write_scales(of_scores, "%s", groups[0], "%descaled")
         rest = re.sub(r"%s\b", "%descaled", kind.score_mod or "attn.yield %s : f32")
         kind = kind._replace(score_mod=scaled + rest)
     if NAMES[2] in numbers:
-        scaled = _write_scales([numbers[NAMES[2]]], "%x", group, "%descaled")
+        scaled = _write_scales([numbers[NAMES[2]]], "%x", groups[1], "%descaled")
         kind = kind._replace(epilogue=scaled + "attn.yield %descaled : f32")
     return kind
 
@@ -82,8 +83,8 @@ def descale(
     """A kind of attention, and its captures, with the given scales of query, key and value ``[batch, heads, positions,
     head dim]``, or pages of keys and values. ``score_mod`` sees the scores of the values that elements stand for."""
     given = {
-        name: check_descale(name, scale, tensor, query.shape[0], key.shape[1])
-        for name, scale, tensor in zip(NAMES, descales, (query, key, value))
+        name: check_descale(name, scale, tensor, query.shape[0], heads.shape[1])
+        for name, scale, tensor, heads in zip(NAMES, descales, (query, key, value), (key, key, value))
         if scale is not None
     }
     if not given:
@@ -91,5 +92,6 @@ def descale(
     if "heads" in kind.clauses.split():
         raise UnsupportedError(f"{next(iter(given))} and head_map do not go together; leave one out")
     types = tuple([(name, capture_type(scale)) for name, scale in given.items()])
-    kind = _add_scales(kind, types, len(captures) - kind.first_capture, query.shape[1] // key.shape[1])
+    groups = (query.shape[1] // key.shape[1], query.shape[1] // value.shape[1])
+    kind = _add_scales(kind, types, len(captures) - kind.first_capture, groups)
     return kind, [*captures, *given.values()]

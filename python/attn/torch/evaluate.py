@@ -278,7 +278,7 @@ def attend(
     scores, probabilities, lse = _evaluate(query, key, captures, kind, rng)
     if _records:
         _records[-1].append((scores, probabilities))
-    return probabilities @ value[:, _find_heads(query, key, captures, kind)], lse
+    return probabilities @ value[:, _find_heads(query, value, captures, kind)], lse
 
 
 def _gather_pages(tensor: Tensor, captures: Sequence[Tensor], kind: Kind) -> Tensor:
@@ -303,12 +303,12 @@ def evaluate_pairs(query: Tensor, key: Tensor, captures: Sequence[Tensor], kind:
     return _evaluate(query, key, captures, kind)[:2]
 
 
-def _find_heads(query: Tensor, key: Tensor, captures: Sequence[Tensor], kind: Kind) -> Tensor:
-    """The key head of each query head."""
+def _find_heads(query: Tensor, shared: Tensor, captures: Sequence[Tensor], kind: Kind) -> Tensor:
+    """The head of keys, or of values, that each query head attends."""
     heads = find_operands(captures, kind).get("heads")
     if heads is not None:
         return heads[0].long()
-    group = query.shape[1] // max(key.shape[1], 1)
+    group = query.shape[1] // max(shared.shape[1], 1)
     return torch.arange(query.shape[1], device=query.device) // max(group, 1)
 
 

@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from attn.errors import AttnError, TraceError, UnsupportedError, warn_once
 from attn.masks import Mask
-from attn.torch.checks import check_arguments, convert_by_autocast, drop_all, with_unit_stride
+from attn.torch.checks import check_arguments, check_equal_heads, convert_by_autocast, drop_all, with_unit_stride
 from attn.torch.evaluate import Pairs, checks_reads, evaluate_pairs
 from attn.torch.graphs import GraphOperators, bind
 from attn.torch.kernels import Kind, find_clauses, find_recent_plan, read_mask
@@ -740,10 +740,8 @@ def prepare(
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if tensor.dim() != 4:
             raise AttnError(f"{name} has {tensor.dim()} dimensions; it needs 4: batch, heads, positions and head dim")
-    if not (enable_gqa or has_head_map) and query.shape[1] != key.shape[1]:
-        raise AttnError(
-            f"query has {query.shape[1]} heads and key {key.shape[1]}; pass enable_gqa=True if query heads share keys"
-        )
+    if not (enable_gqa or has_head_map):
+        check_equal_heads(query, key, value)
     if not query.stride(-1) == key.stride(-1) == value.stride(-1) == 1:
         query, key, value = (
             with_unit_stride(tensor, name) for name, tensor in (("query", query), ("key", key), ("value", value))

@@ -303,7 +303,7 @@ class _Importer:
     def share_heads(self, attention: _Attention) -> _Attention:
         """Lets query heads share keys and values where these are repeated."""
         (key, key_times), (value, value_times) = map(self.shared_heads, (attention.key, attention.value))
-        if key_times == 1 or key_times != value_times or _shape(key)[1] != _shape(value)[1]:
+        if key_times == value_times == 1:
             return attention
         return attention._replace(key=key, value=value, enable_gqa=True)
 

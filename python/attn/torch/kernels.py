@@ -361,12 +361,15 @@ def check_tensors(
             raise AttnError(f"key and value have {key.shape[0]} and {value.shape[0]} batch entries, expected {entries}")
     elif key.shape[0] != query.shape[0] or value.shape[0] != query.shape[0]:
         raise AttnError(f"batch sizes differ: {query.shape[0]}, {key.shape[0]} and {value.shape[0]}")
-    is_grouped = has_head_map or query.shape[1] % max(key.shape[1], 1) == 0
-    if key.shape[1] != value.shape[1] or not is_grouped:
+    if has_head_map and key.shape[1] != value.shape[1]:
         raise AttnError(
-            f"query, key and value have {query.shape[1]}, {key.shape[1]} and {value.shape[1]} heads; key and value "
-            "need the same number, and it must divide that of query"
+            f"key has {key.shape[1]} heads and value {value.shape[1]}; with head_map they need the same number"
         )
+    for name, tensor in (("key", key), ("value", value)):
+        if not has_head_map and query.shape[1] % tensor.shape[1] != 0:
+            raise AttnError(
+                f"{name} has {tensor.shape[1]} heads, which do not divide the {query.shape[1]} heads of query"
+            )
     if key.shape[2] != value.shape[2]:
         raise AttnError(f"key has {key.shape[2]} positions and value {value.shape[2]}; they need the same number")
     if query.shape[3] != key.shape[3]:
@@ -695,6 +698,7 @@ def describe_attention(
         batch=1 if kind.packs_queries else None,
         precision=matmul_precision(query),
         values_in_keys="values_in_keys" in clauses,
+        value_heads=None if value.shape[1] == key.shape[1] else value.shape[1],
     )
 
 

@@ -162,16 +162,16 @@ class _Cache(NamedTuple):
 def _find_scales(
     cache: _Cache, k: Tensor, k_descale: Optional[Tensor], v_descale: Optional[Tensor]
 ) -> Tuple[Optional[Tensor], Optional[Tensor]]:
-    """What elements of the cache are multiplied by, ``[batch, key heads]``: both or none."""
-    batch, key_heads = k.shape[0], k.shape[2]
-    scales = [
-        None if scale is None else check_descale(name, scale, tensor, batch, key_heads)
-        for name, scale, tensor in (("k_descale", k_descale, cache.keys), ("v_descale", v_descale, cache.values))
-    ]
-    given = next((scale for scale in scales if scale is not None), None)
-    if given is None:
+    """What elements of the cache are multiplied by, ``[batch, key heads]`` and ``[batch, value heads]``: both or
+    none."""
+    if k_descale is None and v_descale is None:
         return None, None
-    ks, vs = (torch.ones_like(given) if scale is None else scale for scale in scales)
+    ks, vs = (
+        tensor.new_ones(k.shape[0], tensor.shape[2], dtype=torch.float32)
+        if scale is None
+        else check_descale(name, scale, tensor, k.shape[0], tensor.shape[2])
+        for name, scale, tensor in (("k_descale", k_descale, cache.keys), ("v_descale", v_descale, cache.values))
+    )
     return ks, vs
 
 

@@ -45,10 +45,10 @@ def find_pages(key: Tensor) -> Optional[Pages]:
 class PagedKVCache:
     """Keys and values of all layers of a model, in pages. A sequence has the same pages in each layer.
 
-    ``keys[layer]`` and ``values[layer]`` are pools ``[pages, page size, key heads, head dim]``, as
-    ``flash_attn_with_kvcache`` takes them. The host keeps the numbers of the pages of each sequence, which any hashable
-    object names. It does not keep lengths: before a call that writes new keys, ``reserve`` makes room for them, and
-    ``table`` gives the pages to the device.
+    ``keys[layer]`` and ``values[layer]`` are pools ``[pages, page size, key heads, head dim]``, of values with
+    ``value_heads`` if they are given, as ``flash_attn_with_kvcache`` takes them. The host keeps the numbers of the
+    pages of each sequence, which any hashable object names. It does not keep lengths: before a call that writes new
+    keys, ``reserve`` makes room for them, and ``table`` gives the pages to the device.
 
         cache = PagedKVCache(32, 8, 128, pages=4096, dtype=torch.bfloat16, device="cuda")
         cache.reserve("a", 1000)
@@ -65,22 +65,26 @@ class PagedKVCache:
         pages: int,
         page_size: int = 64,
         value_dim: Optional[int] = None,
+        value_heads: Optional[int] = None,
         dtype: torch.dtype = torch.float32,
         device: Union[torch.device, str] = "cpu",
     ):
         if page_size not in PAGE_SIZES:
             raise AttnError(f"page_size is {page_size}; it must be one of {', '.join(map(str, PAGE_SIZES))}")
-        for name, size in (("layers", layers), ("key_heads", key_heads), ("head_dim", head_dim), ("pages", pages)):
+        value_heads = key_heads if value_heads is None else value_heads
+        for name, size in (
+            ("layers", layers), ("key_heads", key_heads), ("value_heads", value_heads), ("head_dim", head_dim),
+            ("pages", pages),
+        ):  # fmt: skip
             if not isinstance(size, int) or size < 1:
                 raise AttnError(f"{name} is {size!r}; it must be a number from 1")
         self.page_size = page_size
-        shape = (pages, page_size, key_heads)
 
-        def make(dim: int) -> List[Tensor]:
-            return [torch.empty(*shape, dim, dtype=dtype, device=device) for _ in range(layers)]
+        def make(heads: int, dim: int) -> List[Tensor]:
+            return [torch.empty(pages, page_size, heads, dim, dtype=dtype, device=device) for _ in range(layers)]
 
-        self.keys = make(head_dim)
-        self.values = make(head_dim if value_dim is None else value_dim)
+        self.keys = make(key_heads, head_dim)
+        self.values = make(value_heads, head_dim if value_dim is None else value_dim)
         # The pages that were released last are taken first: they may still be in a cache of the device.
         self._free = list(reversed(range(pages)))
         self._pages: Dict[Hashable, List[int]] = {}

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attn.errors import AttnError, UnsupportedError
 from attn.masks import Mask, causal
-from attn.torch.checks import check_arguments, convert_by_autocast, drop_all, with_unit_stride
+from attn.torch.checks import check_arguments, check_equal_heads, convert_by_autocast, drop_all, with_unit_stride
 from attn.torch.descale import descale
 from attn.torch.evaluate import Pairs, record_pairs
 from attn.torch.kernels import (
@@ -131,8 +131,8 @@ def _expand(tensor: Tensor, batch: int, heads: int) -> Tensor:
 def _broadcast(
     query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool, has_head_map: bool
 ) -> Tuple[Tensor, Tensor, Tensor]:
-    """Tensors whose batch sizes are equal, and whose heads are as kernels want
-    them: key heads divide query heads, if there is no map."""
+    """Tensors whose batch sizes are equal, and whose heads are as kernels want them: key heads and value heads divide
+    query heads, or are as many if there is a map."""
     named = (("query", query), ("key", key), ("value", value))
     batch = max(query.shape[0], key.shape[0], value.shape[0])
     heads = max(query.shape[1], key.shape[1], value.shape[1])
@@ -147,21 +147,10 @@ def _broadcast(
                 "share keys and values"
             )
     query_heads = query.shape[1] if enable_gqa or has_head_map else heads
-    key_heads = max(key.shape[1], value.shape[1])
-    if key.shape[1] not in (1, key_heads) or value.shape[1] not in (1, key_heads):
-        if has_head_map:
-            raise AttnError(
-                f"key has {key.shape[1]} heads and value {value.shape[1]}; with head_map they need the same number"
-            )
-        for name, tensor in named[1:]:
-            if query_heads % max(tensor.shape[1], 1) != 0:
-                raise AttnError(
-                    f"{name} has {tensor.shape[1]} heads, which do not divide the {query_heads} heads of query"
-                )
-        # Query heads share keys in other groups than values: each group of both has a key head of its own.
-        key_heads = math.lcm(key.shape[1], value.shape[1])
-        key, value = (tensor.repeat_interleave(key_heads // tensor.shape[1], dim=1) for tensor in (key, value))
-    return _expand(query, batch, query_heads), _expand(key, batch, key_heads), _expand(value, batch, key_heads)
+    key_heads, value_heads = key.shape[1], value.shape[1]
+    if has_head_map and 1 in (key_heads, value_heads):
+        key_heads = value_heads = max(key_heads, value_heads)
+    return _expand(query, batch, query_heads), _expand(key, batch, key_heads), _expand(value, batch, value_heads)
 
 
 def _check_mask(attn_mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
@@ -280,9 +269,10 @@ def sdpa(
       many queries and keys there are. Named masks and dropout see the positions and lengths of the larger attention;
       ``attn.torch.merge`` merges the results of shards with the same queries. With dropout, the first query and key are
       at multiples of 16;
-    - ``q_descale``, ``k_descale`` and ``v_descale`` (``torch.float32``), scales ``[batch, key heads]``, or one for all,
-      by which tensors of ``torch.float8_e4m3fn`` and ``torch.float8_e5m2`` are multiplied. With a query of 8 bits the
-      output is ``torch.bfloat16``. Keys and values alone may have 8 bits, too. There are no gradients then;
+    - ``q_descale``, ``k_descale`` and ``v_descale`` (``torch.float32``), scales ``[batch, key heads]``, of values
+      ``[batch, value heads]``, or one for all, by which tensors of ``torch.float8_e4m3fn`` and ``torch.float8_e5m2``
+      are multiplied. With a query of 8 bits the output is ``torch.bfloat16``. Keys and values alone may have 8 bits,
+      too. There are no gradients then;
     - ``return_lse``, the log-sum-exp of the scores as second result, which has gradients, too;
     - ``deterministic``: gradients are bitwise equal each time, whatever the mode of torch is.
 
@@ -567,10 +557,8 @@ def varlen_attn(
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if tensor.dim() != 3:
             raise AttnError(f"{name} has {tensor.dim()} dimensions, expected 3: positions, heads and head dim")
-    if not enable_gqa and head_map is None and query.shape[1] != key.shape[1]:
-        raise AttnError(
-            f"query has {query.shape[1]} heads and key {key.shape[1]}; pass enable_gqa=True if query heads share keys"
-        )
+    if not enable_gqa and head_map is None:
+        check_equal_heads(query, key, value)
     _check_cap(soft_cap)
     named = write_window(*window_size)
     if block_mask is not None:
