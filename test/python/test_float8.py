@@ -186,6 +186,18 @@ def test_keys_and_values_alone(dtype, narrow):
     check(out, reference(q, k, v, keep, (1.0, scale, scale))[0], {torch.float32: 1e-5}.get(dtype, 5e-3))
 
 
+def test_scales_of_other_numbers_of_value_heads():
+    """Keys have a scale for each key head, values one for each value head."""
+    q, k, v = make(2, 4, 9, 64, dtype=torch.bfloat16), make(2, 2, 30, 64, seed=1), make(2, 4, 30, 64, seed=2)
+    of_keys, of_values = torch.tensor([[0.5, 2.0], [1.5, 0.25]]), torch.rand(2, 4) + 0.5
+    out = sdpa(q, k, v, enable_gqa=True, k_descale=of_keys, v_descale=of_values)
+    k, v = k.double() * of_keys[..., None, None], v.double() * of_values[..., None, None]
+    exact = torch.nn.functional.scaled_dot_product_attention(q.double(), k, v, enable_gqa=True)
+    assert (out.double() - exact).norm() <= 5e-3 * exact.norm()
+    with pytest.raises(attn.AttnError, match="does not broadcast to .2, 4.: batch and value heads"):
+        sdpa(q, make(2, 2, 30, 64), make(2, 4, 30, 64), enable_gqa=True, v_descale=torch.ones(2, 2))
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("narrow", [E4M3, E5M2])
 @pytest.mark.parametrize("queries", [1, 5])

@@ -47,10 +47,11 @@ def test_table_of_a_graph():
         cache.table([0], out.long())
 
 
-def test_attention_of_growing_sequences():
+@pytest.mark.parametrize("value_heads", [2, 4])
+def test_attention_of_growing_sequences(value_heads):
     """Steps of several sequences, some of which end and make room, equal attention to all keys at once."""
     generator = torch.Generator().manual_seed(0)
-    cache = PagedKVCache(2, 2, 16, pages=12, page_size=16, value_dim=8)
+    cache = PagedKVCache(2, 2, 16, pages=12, page_size=16, value_dim=8, value_heads=value_heads)
     for pool in (*cache.keys, *cache.values):
         pool.fill_(torch.nan)
     kept = {}
@@ -60,14 +61,14 @@ def test_attention_of_growing_sequences():
             for name in (1, 3):
                 cache.release(name)
         new = 5 if step == 0 else 1
-        sizes = ((4, 16), (2, 16), (2, 8))
+        sizes = ((4, 16), (2, 16), (value_heads, 8))
         q, k, v = (torch.randn(len(names), new, *size, generator=generator) for size in sizes)
         lengths = torch.tensor([kept[name][0].shape[0] if name in kept else 0 for name in names], dtype=torch.int32)
         for number, name in enumerate(names):
             cache.reserve(name, int(lengths[number]) + new)
         out = cache.attend(1, q, k, v, cache_seqlens=lengths, block_table=cache.table(names), causal=True)
         for number, name in enumerate(names):
-            old = kept.get(name, (k.new_empty(0, 2, 16), v.new_empty(0, 2, 8)))
+            old = kept.get(name, (k.new_empty(0, 2, 16), v.new_empty(0, value_heads, 8)))
             kept[name] = tuple(torch.cat((before, x[number])) for before, x in zip(old, (k, v)))
             if step % 7 == 0:
                 query, key, value = (x.double().transpose(0, 1)[None] for x in (q[number], *kept[name]))
