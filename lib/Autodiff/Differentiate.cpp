@@ -425,7 +425,7 @@ struct AttnDifferentiatePass
     if (failed(checkTensorsOnly(function)))
       return failure();
     IRRewriter rewriter(&getContext());
-    if (failed(decomposeLinearAttention(rewriter, function)))
+    if (failed(decomposeAllLinearAttention(rewriter, function)))
       return failure();
     FailureOr<SmallVector<unsigned>> wanted =
         getWantedArguments(function, arguments);

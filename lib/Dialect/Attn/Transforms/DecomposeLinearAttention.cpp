@@ -56,10 +56,13 @@ namespace {
 /// Writes one linear attention as plain ones and operations around them.
 class Decomposition {
 public:
-  Decomposition(RewriterBase &rewriter, LinearAttentionOp op)
+  Decomposition(RewriterBase &rewriter, LinearAttentionOp op,
+                bool resetLocalBlocks)
       : rewriter(rewriter), b(op.getLoc(), rewriter), op(op),
         query(op.getQuery()), key(op.getKey()), value(op.getValue()),
-        logDecay(op.getLogDecay()), beta(op.getBeta()) {}
+        logDecay(op.getLogDecay()), beta(op.getBeta()),
+        splitsBlocks(op.getLocalBlockSize() &&
+                     !(resetLocalBlocks && op.getCausal())) {}
 
   LogicalResult run();
 
@@ -95,6 +98,7 @@ private:
   Value emitUnmasked(Value tensor);
   void maskKeys();
   void maskTokens();
+  Value emitEndsOfBlocks();
   Value emitEndsOfStates();
   void endStates();
   void splitBlocks();
@@ -114,6 +118,8 @@ private:
   LinearAttentionOp op;
   /// The operands of the plain operations.
   Value query, key, value, logDecay, beta;
+  /// Whether local blocks become batch entries.
+  bool splitsBlocks;
   /// The number of local blocks, and their tokens.
   OpFoldResult numBlocks, paddedLength;
 };
@@ -298,6 +304,27 @@ void Decomposition::maskTokens() {
       op.getKeyLengths(), getMap(numRowDims, batchDim));
 }
 
+/// Emits `endOfState` for the first token of each local block, and 0 for
+/// others.
+Value Decomposition::emitEndsOfBlocks() {
+  Sizes length = {getSizes(query)[tokenDim]};
+  return emitElements(
+      length, b.getF32Type(), ValueRange(), {},
+      [&](ImplicitLocOpBuilder &c, ValueRange) -> Value {
+        Value token = linalg::IndexOp::create(c, 0);
+        Value block =
+            arith::ConstantIndexOp::create(c, *op.getLocalBlockSize());
+        Value zero = arith::ConstantIndexOp::create(c, 0);
+        Value isFirst = arith::CmpIOp::create(
+            c, CmpIPredicate::eq, arith::RemUIOp::create(c, token, block),
+            zero);
+        return arith::SelectOp::create(
+            c, isFirst,
+            arith::ConstantOp::create(c, c.getF32FloatAttr(endOfState)),
+            arith::ConstantOp::create(c, c.getF32FloatAttr(0)));
+      });
+}
+
 /// Emits `endOfState` for the first token of each sequence and for the token
 /// after the last one, 0 for others, and NaN for all if boundaries are wrong.
 Value Decomposition::emitEndsOfStates() {
@@ -357,10 +384,12 @@ Value Decomposition::emitEndsOfStates() {
   return ends.getResult(0);
 }
 
-/// Lets log-decays end the state of a sequence before the next one.
+/// Lets log-decays end the state of a sequence before the next one, and of a
+/// local block that is no batch entry.
 void Decomposition::endStates() {
-  if (!op.getSequences())
+  if (!op.getSequences() && (!op.getLocalBlockSize() || splitsBlocks))
     return;
+  Value ends = op.getSequences() ? emitEndsOfStates() : emitEndsOfBlocks();
   logDecay = emitTokenDecays(
       [&](ImplicitLocOpBuilder &c, ValueRange arguments) -> Value {
         Value end = arguments[0];
@@ -376,7 +405,7 @@ void Decomposition::endStates() {
         Value next = arith::SelectOp::create(c, isValid, end, given);
         return arith::SelectOp::create(c, isInside, given, next);
       },
-      emitEndsOfStates(), getMap(numRowDims, tokenDim));
+      ends, getMap(numRowDims, tokenDim));
 }
 
 /// Emits blocks of `tensor`, `[B, H, S]` or `[B, H, S, D]`, as batch entries:
@@ -431,17 +460,17 @@ Value Decomposition::splitIntoBlocks(Value tensor) {
 
 /// Makes local blocks batch entries.
 void Decomposition::splitBlocks() {
-  std::optional<int64_t> block = op.getLocalBlockSize();
-  if (!block)
+  if (!splitsBlocks)
     return;
+  int64_t block = *op.getLocalBlockSize();
   OpFoldResult length = getSizes(query)[tokenDim];
   if (std::optional<int64_t> tokens = getConstantIntValue(length)) {
-    int64_t number = llvm::divideCeil(*tokens, *block);
+    int64_t number = llvm::divideCeil(*tokens, block);
     numBlocks = b.getIndexAttr(number);
-    paddedLength = b.getIndexAttr(number * *block);
+    paddedLength = b.getIndexAttr(number * block);
   } else {
-    Value size = arith::ConstantIndexOp::create(b, *block);
-    Value less = arith::ConstantIndexOp::create(b, *block - 1);
+    Value size = arith::ConstantIndexOp::create(b, block);
+    Value less = arith::ConstantIndexOp::create(b, block - 1);
     Value number = arith::AddIOp::create(b, cast<Value>(length), less);
     number = arith::DivUIOp::create(b, number, size);
     numBlocks = number;
@@ -629,31 +658,37 @@ LogicalResult Decomposition::run() {
   endStates();
   splitBlocks();
   Value out = op.getOut();
-  if (op.getLocalBlockSize()) {
+  if (splitsBlocks) {
     Sizes sizes = getSizes(query);
     sizes.back() = b.getIndexAttr(op.getValueHeadDim());
     out = emitEmpty(sizes, getElementTypeOrSelf(out));
   }
   SmallVector<Value> results = emitStates(out);
-  if (op.getLocalBlockSize())
+  if (splitsBlocks)
     results.front() = joinBlocks(results.front());
   rewriter.replaceOp(op, results);
   return success();
 }
 
-FailureOr<int64_t> attn::decomposeLinearAttention(RewriterBase &rewriter,
-                                                  Operation *root) {
+LogicalResult attn::decomposeLinearAttention(RewriterBase &rewriter,
+                                             LinearAttentionOp op,
+                                             bool resetLocalBlocks) {
+  OpBuilder::InsertionGuard guard(rewriter);
+  rewriter.setInsertionPoint(op);
+  return Decomposition(rewriter, op, resetLocalBlocks).run();
+}
+
+FailureOr<int64_t> attn::decomposeAllLinearAttention(RewriterBase &rewriter,
+                                                     Operation *root,
+                                                     bool resetLocalBlocks) {
   SmallVector<LinearAttentionOp> ops;
   root->walk([&](LinearAttentionOp op) {
     if (!op.isPlain())
       ops.push_back(op);
   });
-  OpBuilder::InsertionGuard guard(rewriter);
-  for (LinearAttentionOp op : ops) {
-    rewriter.setInsertionPoint(op);
-    if (failed(Decomposition(rewriter, op).run()))
+  for (LinearAttentionOp op : ops)
+    if (failed(decomposeLinearAttention(rewriter, op, resetLocalBlocks)))
       return failure();
-  }
   return int64_t(ops.size());
 }
 
@@ -666,7 +701,7 @@ struct AttnDecomposeLinearAttentionPass
   void runOnOperation() override {
     IRRewriter rewriter(&getContext());
     FailureOr<int64_t> number =
-        decomposeLinearAttention(rewriter, getOperation());
+        decomposeAllLinearAttention(rewriter, getOperation(), resetLocalBlocks);
     if (failed(number))
       return signalPassFailure();
     numDecomposed += *number;

@@ -1,4 +1,5 @@
 // RUN: attn-opt %s --attn-decompose-linear-attention --canonicalize | FileCheck %s
+// RUN: attn-opt %s --attn-decompose-linear-attention=reset-local-blocks --canonicalize | FileCheck %s --check-prefix=RESET
 
 // Plain linear attention stays, also with a default scale.
 // CHECK-LABEL: func @plain
@@ -156,4 +157,21 @@ func.func @concatenated(%q: !q) -> !q {
       attn.linear_yield %y : !y
     } -> !q
   return %r : !q
+}
+
+// Log-decays end the states of causal blocks, with the option.
+// CHECK-LABEL: func @causal_blocks
+// CHECK: tensor.pad
+// RESET-LABEL: func @causal_blocks
+// RESET-NOT: tensor.pad
+// RESET: %[[ENDS:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<9xf32>)
+// RESET:   %[[TOKEN:.*]] = linalg.index 0
+// RESET:   %[[REST:.*]] = arith.remui %[[TOKEN]],
+// RESET:   %[[IS_FIRST:.*]] = arith.cmpi eq, %[[REST]],
+// RESET:   arith.select %[[IS_FIRST]], %{{.*}}, %{{.*}} : f32
+// RESET: %[[DECAYS:.*]] = linalg.generic {{.*}} ins(%[[ENDS]] : tensor<9xf32>)
+// RESET: attn.linear_attention {{.*}} log_decay(%[[DECAYS]] : tensor<2x4x9xf32>) causal
+func.func @causal_blocks(%q: !p) -> !p {
+  %r = attn.linear_attention ins(%q, %q, %q : !p, !p, !p) outs(%q : !p) causal local_blocks(4) -> !p
+  return %r : !p
 }

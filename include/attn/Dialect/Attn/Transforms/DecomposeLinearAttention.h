@@ -21,11 +21,20 @@ class RewriterBase;
 
 namespace mlir::attn {
 
-/// Replaces each `attn.linear_attention` in `root` that is not plain by plain
-/// ones and operations around them (`attn-decompose-linear-attention`). Returns
-/// how many there were, or fails with a diagnostic.
-FailureOr<int64_t> decomposeLinearAttention(RewriterBase &rewriter,
-                                            Operation *root);
+/// Replaces `op`, which is not plain, by plain linear attention and operations
+/// around it, or fails with a diagnostic. With `resetLocalBlocks`, log-decays
+/// end states before each local block of a causal operation; else local blocks
+/// become batch entries.
+LogicalResult decomposeLinearAttention(RewriterBase &rewriter,
+                                       LinearAttentionOp op,
+                                       bool resetLocalBlocks);
+
+/// Does so with each `attn.linear_attention` in `root` that is not plain
+/// (`attn-decompose-linear-attention`). Returns how many there were, or fails
+/// with a diagnostic.
+FailureOr<int64_t> decomposeAllLinearAttention(RewriterBase &rewriter,
+                                               Operation *root,
+                                               bool resetLocalBlocks = false);
 
 } // namespace mlir::attn
 

@@ -95,7 +95,10 @@ def AttnDecomposeLinearAttentionPass : Attn_Pass<"attn-decompose-linear-attentio
     - A normalizer is a second linear attention of the same queries and keys, whose
       values are ones, and a division.
     - Keys, values, log-decays and `beta` from `key_lengths` on become zero.
-    - Local blocks become batch entries. Tokens are padded to whole blocks.
+    - Local blocks become batch entries. Tokens are padded to whole blocks. With
+      `reset-local-blocks`, a log-decay of -126 at the first token of each block ends
+      the state before it instead, if the operation is `causal`: then
+      `attn-shard-attention` can distribute the tokens, whatever blocks they are in.
     - At the first token of each of the packed `sequences`, a log-decay of -126 ends
       the state of the sequence before. If boundaries are not sorted or not within the
       tokens, log-decays are NaN, which kernels report.
@@ -133,6 +136,11 @@ def AttnDecomposeLinearAttentionPass : Attn_Pass<"attn-decompose-linear-attentio
     } -> tensor<?x8x?x64xf32>
     ```
   }];
+  let options = [
+    Option<"resetLocalBlocks", "reset-local-blocks", "bool", /*default=*/"false",
+           "End states of causal operations before each local block by "
+           "log-decays">,
+  ];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::linalg::LinalgDialect",
                            "::mlir::tensor::TensorDialect"];
