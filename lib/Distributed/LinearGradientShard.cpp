@@ -26,7 +26,7 @@ namespace {
 class LinearGradientShard : public LinearShard {
 public:
   LinearGradientShard(OpBuilder &builder, LinearAttentionGradOp op,
-                      RankOfGroup group, StateMapsOfKeys &known)
+                      RankOfGroup group, KnownStateMaps &known)
       : LinearShard(builder, op, group, known), op(op) {}
 
   SmallVector<Value> emit() override;
@@ -52,7 +52,7 @@ private:
 
 std::unique_ptr<LinearShard>
 attn::createLinearGradientShard(OpBuilder &builder, LinearAttentionGradOp op,
-                                RankOfGroup group, StateMapsOfKeys &known) {
+                                RankOfGroup group, KnownStateMaps &known) {
   return std::make_unique<LinearGradientShard>(builder, op, group, known);
 }
 

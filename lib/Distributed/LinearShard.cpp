@@ -71,7 +71,7 @@ SmallVector<ShardedOperand> attn::getTokenOperands(Operation *op) {
 std::unique_ptr<LinearShard> attn::createLinearShard(OpBuilder &builder,
                                                      Operation *op,
                                                      RankOfGroup group,
-                                                     StateMapsOfKeys &known) {
+                                                     KnownStateMaps &known) {
   if (auto grad = dyn_cast<LinearAttentionGradOp>(op))
     return createLinearGradientShard(builder, grad, group, known);
   return createLinearAttentionShard(builder, cast<LinearAttentionOp>(op), group,
@@ -191,13 +191,24 @@ Value LinearShard::emitMatrix() {
 }
 
 StateMaps LinearShard::emitMaps() {
-  StateMaps &maps =
-      known[{inputs.key, inputs.value, inputs.logDecay, inputs.beta,
-             inputs.causal, getDimSize(inputs.query, headsDim)}];
-  if (maps.added)
-    return maps;
-  maps.added = emitGathered(
-      emitFinalState(inputs.key, inputs.value, /*initial=*/nullptr));
+  int64_t heads = getDimSize(inputs.query, headsDim);
+  Value &added = known.added[{inputs.key, inputs.value, inputs.logDecay,
+                              inputs.beta, inputs.causal, heads}];
+  if (!added)
+    added = emitGathered(
+        emitFinalState(inputs.key, inputs.value, /*initial=*/nullptr));
+  Value key = inputs.beta ? inputs.key : Value();
+  auto [factors, isNew] = known.factors.try_emplace(
+      {key, Value(), inputs.logDecay, inputs.beta, inputs.causal, heads});
+  if (isNew)
+    factors->second = emitFactors();
+  StateMaps maps = factors->second;
+  maps.added = added;
+  return maps;
+}
+
+StateMaps LinearShard::emitFactors() {
+  StateMaps maps;
   if (inputs.beta)
     maps.matrices = emitGathered(emitMatrix());
   else if (inputs.logDecay && getTensorType(inputs.logDecay).getRank() == 1)

@@ -27,15 +27,11 @@ namespace mlir::attn {
 
 /// The maps of operations before, by their keys, values, log-decays and betas,
 /// by whether they are causal, and by the number of heads. A gradient takes the
-/// ones of its attention.
-using StateMapsOfKeys =
-    DenseMap<std::tuple<Value, Value, Value, Value, Attribute, int64_t>,
-             StateMaps>;
-
-/// The rank that computes, of `ranks`.
-struct RankOfGroup {
-  int64_t ranks;
-  Value rank;
+/// ones of its attention. The factors of states do not depend on values.
+struct KnownStateMaps {
+  using Operands = std::tuple<Value, Value, Value, Value, Attribute, int64_t>;
+  DenseMap<Operands, Value> added;
+  DenseMap<Operands, StateMaps> factors;
 };
 
 /// Emits the computation of one rank, in place of an operation whose operands
@@ -58,7 +54,7 @@ protected:
 
   template <typename OpTy>
   LinearShard(OpBuilder &builder, OpTy op, RankOfGroup group,
-              StateMapsOfKeys &known)
+              KnownStateMaps &known)
       : b(op.getLoc(), builder),
         inputs{op.getQuery(),      op.getKey(),       op.getValue(),
                op.getLogDecay(),   op.getBeta(),      op.getInitialState(),
@@ -92,6 +88,8 @@ protected:
   RankOfGroup group;
 
 private:
+  /// The same without the states that ranks add.
+  StateMaps emitFactors();
   /// The type of a state with `columns` columns.
   RankedTensorType getStateType(int64_t columns);
   /// The log-decays of all tokens of this rank, added up: from one for each
@@ -101,7 +99,7 @@ private:
   /// The matrix by which the tokens of this rank multiply a state.
   Value emitMatrix();
 
-  StateMapsOfKeys &known;
+  KnownStateMaps &known;
 };
 
 /// Whether `op` is linear attention or its gradient.
@@ -110,18 +108,25 @@ bool isLinearAttention(Operation *op);
 /// The operands of `op`, linear attention or its gradient, that have tokens.
 SmallVector<ShardedOperand> getTokenOperands(Operation *op);
 
+/// Whether `op` has local blocks, and each of `ranks` ranks has whole ones.
+bool hasWholeBlocks(LinearAttentionOp op, int64_t ranks);
+
+/// The output of one rank with whole local blocks, which needs no states.
+Value emitWholeBlocks(OpBuilder &builder, LinearAttentionOp op,
+                      RankOfGroup group);
+
 /// The emitter for `op`, linear attention or its gradient.
 std::unique_ptr<LinearShard> createLinearShard(OpBuilder &builder,
                                                Operation *op, RankOfGroup group,
-                                               StateMapsOfKeys &known);
+                                               KnownStateMaps &known);
 std::unique_ptr<LinearShard> createLinearAttentionShard(OpBuilder &builder,
                                                         LinearAttentionOp op,
                                                         RankOfGroup group,
-                                                        StateMapsOfKeys &known);
+                                                        KnownStateMaps &known);
 std::unique_ptr<LinearShard> createLinearGradientShard(OpBuilder &builder,
                                                        LinearAttentionGradOp op,
                                                        RankOfGroup group,
-                                                       StateMapsOfKeys &known);
+                                                       KnownStateMaps &known);
 
 } // namespace mlir::attn
 

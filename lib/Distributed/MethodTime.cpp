@@ -92,9 +92,11 @@ std::optional<StringRef> attn::findOtherClause(AttentionOpInterface op,
 
 std::string attn::whyNotCut(Operation *op, StringRef name, Value value,
                             ChunkPlacement placement) {
-  int64_t length = getDimSize(value, sequenceDim);
+  int64_t dim = getPositionDim(cast<ShapedType>(value.getType()));
+  int64_t length = getDimSize(value, dim);
   int64_t chunks = placement.getNumChunks();
-  std::string prefix = ("dimension 2 of '" + name + "' must be ").str();
+  std::string prefix =
+      ("dimension " + Twine(dim) + " of '" + name + "' must be ").str();
   if (ShapedType::isDynamic(length))
     return placement.chunksPerRank == 1
                ? ""

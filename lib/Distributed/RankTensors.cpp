@@ -12,7 +12,6 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 
@@ -22,8 +21,9 @@ using utils::IteratorType;
 
 RankedTensorType attn::getChunkType(RankedTensorType type, int64_t ranks) {
   SmallVector<int64_t> shape(type.getShape());
-  if (!ShapedType::isDynamic(shape[sequenceDim]))
-    shape[sequenceDim] /= ranks;
+  int64_t &length = shape[getPositionDim(type)];
+  if (!ShapedType::isDynamic(length))
+    length /= ranks;
   return type.clone(shape);
 }
 
@@ -61,6 +61,20 @@ Value attn::emitChunkDestination(ImplicitLocOpBuilder &b, Value destination,
   if (!destination.getDefiningOp<tensor::EmptyOp>())
     return destination;
   return emitEmpty(b, getChunkType(getTensorType(destination), ranks), like);
+}
+
+Value attn::emitEmptyChunk(ImplicitLocOpBuilder &b, tensor::EmptyOp empty,
+                           int64_t ranks) {
+  RankedTensorType type = empty.getType();
+  SmallVector<Value> sizes(empty.getDynamicSizes());
+  int64_t dim = getPositionDim(type);
+  // A constant is the length of the whole.
+  if (type.isDynamicDim(dim)) {
+    Value &length = sizes[type.getDynamicDimIndex(dim)];
+    if (std::optional<int64_t> number = getConstantIntValue(length))
+      length = arith::ConstantIndexOp::create(b, *number / ranks);
+  }
+  return tensor::EmptyOp::create(b, getChunkType(type, ranks), sizes);
 }
 
 Value attn::emitGathered(ImplicitLocOpBuilder &b, int64_t ranks, Value part) {

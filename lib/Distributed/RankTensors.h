@@ -14,6 +14,7 @@
 #ifndef ATTN_LIB_DISTRIBUTED_RANKTENSORS_H
 #define ATTN_LIB_DISTRIBUTED_RANKTENSORS_H
 
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
@@ -23,6 +24,12 @@ namespace mlir::attn {
 struct ShardedOperand {
   StringRef name;
   OpOperand *operand;
+};
+
+/// The rank that computes, of `ranks`.
+struct RankOfGroup {
+  int64_t ranks;
+  Value rank;
 };
 
 inline RankedTensorType getTensorType(Value value) {
@@ -48,6 +55,11 @@ Value emitZeros(ImplicitLocOpBuilder &b, Value destination);
 /// has contents, else a new chunk with the dynamic sizes of `like`.
 Value emitChunkDestination(ImplicitLocOpBuilder &b, Value destination,
                            Value like, int64_t ranks);
+
+/// Emits an empty chunk of one of `ranks` ranks in place of `empty`, whose
+/// dynamic sizes have become the ones of a chunk, unless they are constants.
+Value emitEmptyChunk(ImplicitLocOpBuilder &b, tensor::EmptyOp empty,
+                     int64_t ranks);
 
 /// Emits `part` of all of `ranks` ranks, `[ranks, ...]`.
 Value emitGathered(ImplicitLocOpBuilder &b, int64_t ranks, Value part);

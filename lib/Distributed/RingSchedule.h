@@ -20,6 +20,11 @@ namespace mlir::attn {
 
 /// The dimension of positions in queries, keys, values and results.
 inline constexpr int64_t sequenceDim = 2;
+/// The dimension of positions of tensors of `type` that have chunks: of ones
+/// with few dimensions, the last.
+inline int64_t getPositionDim(ShapedType type) {
+  return std::min(sequenceDim, type.getRank() - 1);
+}
 /// The dimension of heads.
 inline constexpr int64_t headsDim = 1;
 

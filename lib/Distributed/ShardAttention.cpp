@@ -16,20 +16,26 @@
 #include "MethodTime.h"
 #include "RankTensors.h"
 #include "ShardEmitter.h"
+#include "ShardedMoves.h"
 #include "ShardedRows.h"
 #include "attn/Dialect/Attn/IR/AttnCommOps.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
+#include "attn/Dialect/Attn/Transforms/DecomposeLinearAttention.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileDialect.h"
 #include "attn/Distributed/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/MemRef/Transforms/Transforms.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/IR/PatternMatch.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSet.h"
@@ -85,12 +91,13 @@ static LogicalResult verifyLength(Operation *op, StringRef name, Value value,
   return op->emitOpError(reason);
 }
 
-/// Whether `result`, of attention, linear attention, a gradient or linalg, may
-/// have a chunk for each rank.
+/// Whether `result`, of attention, linear attention, a gradient, linalg or a
+/// move of rows, may have a chunk for each rank.
 static bool mayBeChunked(OpResult result) {
   Operation *op = result.getOwner();
   if (!isLinearAttention(op))
-    return isa<AttentionOp, AttentionGradOp, linalg::LinalgOp>(op);
+    return isa<AttentionOp, AttentionGradOp, linalg::LinalgOp>(op) ||
+           ShardedMove::isKnown(op);
   OpOperand *init =
       cast<DestinationStyleOpInterface>(op).getTiedOpOperand(result);
   return llvm::any_of(getTokenOperands(op), [&](const ShardedOperand &other) {
@@ -100,18 +107,18 @@ static bool mayBeChunked(OpResult result) {
 
 /// Checks that each rank can have a chunk of operand `name` of `op`, which is
 /// in the first block of a function.
-static LogicalResult verifySource(DestinationStyleOpInterface op,
-                                  StringRef name, OpOperand &operand) {
+static LogicalResult verifySource(Operation *op, StringRef name,
+                                  OpOperand &operand) {
   Value value = operand.get();
   if (isa<MemRefType>(value.getType()))
-    return op.emitOpError("must be on tensors to be distributed over ranks");
+    return op->emitOpError("must be on tensors to be distributed over ranks");
   if (isa<BlockArgument>(value))
     return success();
   Operation *source = value.getDefiningOp();
   if (mayBeChunked(cast<OpResult>(value)) ||
-      (isa<tensor::EmptyOp>(source) && op.isDpsInit(&operand)))
+      (isa<tensor::EmptyOp>(source) && ShardedMove::isDestination(operand)))
     return success();
-  return op.emitOpError("'")
+  return op->emitOpError("'")
          << name
          << "' must be an argument of the function or a result of attention, "
             "its gradient or linalg to be distributed over ranks (was a result "
@@ -171,23 +178,30 @@ private:
   LogicalResult addLinear(DestinationStyleOpInterface op);
   LogicalResult addOperation(DestinationStyleOpInterface op);
   LogicalResult addRows(linalg::LinalgOp op, OpOperand &chunked);
+  LogicalResult addMove(Operation *op);
   LogicalResult addRowsOf(Value value);
-  LogicalResult addChunked(DestinationStyleOpInterface op, StringRef name,
-                           OpOperand &operand);
+  LogicalResult addOperand(Operation *op, OpOperand &operand);
+  LogicalResult addChunked(Operation *op, StringRef name, OpOperand &operand);
   LogicalResult verifyUse(OpOperand &use);
-  LogicalResult verifyNewSizes();
+  LogicalResult verifyNewSize(OpOperand &destination);
+  LogicalResult verifySizesOfRows();
+  LogicalResult verifySizesOfMoves();
   LogicalResult verifyCalls();
   bool isRing() const {
     return method == ShardMethod::Ring || method == ShardMethod::Zigzag;
   }
   bool isChunked(OpOperand &operand);
-  bool isSizeOfDestinations(tensor::DimOp op);
+  bool isLength(Value size);
+  bool isKnownLength(tensor::DimOp dim);
+  bool isLengthOfChunk(OpOperand &use);
+  bool isLengthOfWhole(OpOperand &use);
   void nameArguments();
   void rewriteTypes();
   SmallVector<Value> emitShard(AttentionOpInterface op,
                                const ReachableChunks &reachable);
   SmallVector<Value> emitLinear(Operation *op);
-  void replace(DestinationStyleOpInterface op, ValueRange results);
+  void replace(Operation *op, ValueRange results);
+  void replaceLengths(tensor::DimOp op);
   void report(AttentionOpInterface op, ArrayRef<RingStep> steps);
 
   func::FuncOp func;
@@ -199,13 +213,15 @@ private:
   SmallVector<Operation *> attentions;
   /// Operations of linalg on chunks.
   llvm::MapVector<Operation *, ShardedRows> rows;
+  /// Operations that move rows of chunks.
+  llvm::MapVector<Operation *, ShardedMove> moves;
   /// Tensors of which each rank has a chunk; destinations without contents are
   /// not among them.
   llvm::SetVector<Value> sharded;
   /// Chunks, and the tensors of all ranks that they are parts of.
   DenseMap<Value, Value> gathered;
   /// The effect of each rank on states of linear attention.
-  StateMapsOfKeys stateMaps;
+  KnownStateMaps stateMaps;
 };
 } // namespace
 
@@ -219,6 +235,8 @@ bool FunctionSharder::isChunked(OpOperand &operand) {
   Operation *owner = operand.getOwner();
   if (auto *found = rows.find(owner); found != rows.end())
     return found->second.isChunked(operand);
+  if (moves.contains(owner))
+    return ShardedMove::isChunked(operand);
   return llvm::is_contained(attentions, owner) &&
          llvm::any_of(getShardedOperands(owner, method),
                       [&](const ShardedOperand &other) {
@@ -226,26 +244,64 @@ bool FunctionSharder::isChunked(OpOperand &operand) {
                       });
 }
 
-/// Whether `op` gives a size of new destinations of chunks, which are replaced.
-bool FunctionSharder::isSizeOfDestinations(tensor::DimOp op) {
-  return llvm::all_of(op->getUsers(), [&](Operation *user) {
-    return isa<tensor::EmptyOp>(user) &&
-           llvm::all_of(user->getUses(), [&](OpOperand &use) {
-             auto owner = dyn_cast<DestinationStyleOpInterface>(use.getOwner());
-             return owner && owner.isDpsInit(&use) && isChunked(use);
-           });
-  });
+/// Whether `size` is the length of a tensor that is distributed over ranks.
+bool FunctionSharder::isLength(Value size) {
+  auto dim = size.getDefiningOp<tensor::DimOp>();
+  return dim && sharded.contains(dim.getSource()) &&
+         dim.getConstantIndex() ==
+             getPositionDim(cast<ShapedType>(dim.getSource().getType()));
+}
+
+/// Whether it is known of each use of `dim`, the length of a tensor that is
+/// distributed over ranks, if it is of a chunk or of the whole.
+bool FunctionSharder::isKnownLength(tensor::DimOp dim) {
+  return dim->getBlock() == &func.getBody().front() &&
+         llvm::all_of(dim->getUses(), [&](OpOperand &use) {
+           return isLengthOfChunk(use) || isLengthOfWhole(use);
+         });
+}
+
+/// Whether `use` is the length of a new tensor.
+static bool isLengthOfEmpty(OpOperand &use) {
+  auto empty = dyn_cast<tensor::EmptyOp>(use.getOwner());
+  if (!empty || empty.getType().getRank() == 0)
+    return false;
+  int64_t dim = getPositionDim(empty.getType());
+  return empty.getType().isDynamicDim(dim) &&
+         use.getOperandNumber() == empty.getType().getDynamicDimIndex(dim);
+}
+
+/// Whether `use`, of the length of a tensor that is distributed over ranks, is
+/// the length of chunks: of new destinations alone, or of a slice of rows.
+bool FunctionSharder::isLengthOfChunk(OpOperand &use) {
+  Operation *user = use.getOwner();
+  if (auto *found = moves.find(user); found != moves.end())
+    return found->second.getLength() == use.get() &&
+           llvm::count(user->getOperands(), use.get()) == 1;
+  auto empty = dyn_cast<tensor::EmptyOp>(user);
+  return empty && isLengthOfEmpty(use) &&
+         llvm::all_of(empty->getUses(), [&](OpOperand &use) {
+           return ShardedMove::isDestination(use) && isChunked(use);
+         });
+}
+
+/// Whether `use`, of the same, is the length of the whole.
+bool FunctionSharder::isLengthOfWhole(OpOperand &use) {
+  if (isLengthOfChunk(use))
+    return false;
+  Operation *user = use.getOwner();
+  return !isLengthOfEmpty(use) ||
+         llvm::none_of(user->getUses(),
+                       [&](OpOperand &use) { return isChunked(use); });
 }
 
 LogicalResult FunctionSharder::verifyUse(OpOperand &use) {
   Operation *user = use.getOwner();
   if (isa<func::ReturnOp>(user) || isChunked(use))
     return success();
-  if (auto dim = dyn_cast<tensor::DimOp>(user)) {
-    std::optional<int64_t> index = dim.getConstantIndex();
-    if ((index && *index != sequenceDim) || isSizeOfDestinations(dim))
-      return success();
-  }
+  if (auto dim = dyn_cast<tensor::DimOp>(user);
+      dim && dim.getConstantIndex() && (!isLength(dim) || isKnownLength(dim)))
+    return success();
   InFlightDiagnostic diagnostic = user->emitOpError(
       "uses a tensor that is distributed over ranks, which only attention, its "
       "gradient and linalg on rows can");
@@ -253,8 +309,8 @@ LogicalResult FunctionSharder::verifyUse(OpOperand &use) {
   return diagnostic;
 }
 
-LogicalResult FunctionSharder::addChunked(DestinationStyleOpInterface op,
-                                          StringRef name, OpOperand &operand) {
+LogicalResult FunctionSharder::addChunked(Operation *op, StringRef name,
+                                          OpOperand &operand) {
   if (failed(verifySource(op, name, operand)) ||
       failed(verifyLength(op, name, operand.get(), placement)))
     return failure();
@@ -283,11 +339,19 @@ LogicalResult FunctionSharder::addLinear(DestinationStyleOpInterface op) {
   if (method != ShardMethod::AllGather)
     return op.emitOpError("cannot be distributed over ranks by '")
            << getName(method) << "', but by 'allgather' or 'auto'";
-  if (auto attention = dyn_cast<LinearAttentionOp>(op.getOperation());
-      attention && !attention.isPlain())
-    return op.emitOpError("cannot be distributed over ranks with a feature "
-                          "map, a normalizer or a mask");
-  return addOperation(op);
+  auto attention = dyn_cast<LinearAttentionOp>(op.getOperation());
+  if (!attention || attention.isPlain() || placement.ranks == 1 ||
+      hasWholeBlocks(attention, placement.ranks))
+    return addOperation(op);
+  int64_t length = getDimSize(attention.getQuery(), sequenceDim);
+  return op.emitOpError("with 'local_blocks' and without 'causal' can be "
+                        "distributed over ranks only if each rank has whole "
+                        "blocks: dimension 2 of 'query' must be static and a "
+                        "multiple of ")
+         << placement.ranks << " * " << *attention.getLocalBlockSize()
+         << " (was "
+         << (ShapedType::isDynamic(length) ? "dynamic" : std::to_string(length))
+         << ")";
 }
 
 /// Adds attention, linear attention or a gradient.
@@ -305,20 +369,26 @@ LogicalResult FunctionSharder::addOperation(DestinationStyleOpInterface op) {
   return success();
 }
 
+/// Adds an operand of an operation on rows.
+LogicalResult FunctionSharder::addOperand(Operation *op, OpOperand &operand) {
+  std::string name = ("operand #" + Twine(operand.getOperandNumber())).str();
+  return addChunked(op, name, operand);
+}
+
 /// Adds `op`, which has chunks of `chunked`.
 LogicalResult FunctionSharder::addRows(linalg::LinalgOp op,
                                        OpOperand &chunked) {
   if (rows.contains(op) || op->getBlock() != &func.getBody().front())
     return success();
-  FailureOr<ShardedRows> found = ShardedRows::get(op, chunked);
+  FailureOr<ShardedRows> found =
+      ShardedRows::get(op, chunked, placement.chunksPerRank);
   if (failed(found))
     return failure();
   rows.insert({op, *found});
   for (OpOperand &operand : op->getOpOperands()) {
     if (!found->isChunked(operand))
       continue;
-    std::string name = ("operand #" + Twine(operand.getOperandNumber())).str();
-    if (failed(addChunked(op, name, operand)))
+    if (failed(addOperand(op, operand)))
       return failure();
     if (op.isDpsInit(&operand))
       sharded.insert(op.getTiedOpResult(&operand));
@@ -326,12 +396,36 @@ LogicalResult FunctionSharder::addRows(linalg::LinalgOp op,
   return success();
 }
 
-/// Adds the operations of linalg that use chunks of `value` or compute them.
+/// Adds `op`, which moves rows of chunks.
+LogicalResult FunctionSharder::addMove(Operation *op) {
+  if (moves.contains(op) || op->getBlock() != &func.getBody().front())
+    return success();
+  FailureOr<ShardedMove> found = ShardedMove::get(op);
+  if (failed(found))
+    return failure();
+  moves.insert({op, *found});
+  for (OpOperand &operand : op->getOpOperands())
+    if (ShardedMove::isChunked(operand) && failed(addOperand(op, operand)))
+      return failure();
+  sharded.insert(op->getResult(0));
+  return verifyLength(op, "result", op->getResult(0), placement);
+}
+
+/// Adds the operations of linalg and moves that use chunks of `value` or
+/// compute them.
 LogicalResult FunctionSharder::addRowsOf(Value value) {
-  for (OpOperand &use : value.getUses())
-    if (auto user = dyn_cast<linalg::LinalgOp>(use.getOwner()))
-      if (failed(addRows(user, use)))
+  for (OpOperand &use : value.getUses()) {
+    Operation *user = use.getOwner();
+    if (auto linalgOp = dyn_cast<linalg::LinalgOp>(user)) {
+      if (failed(addRows(linalgOp, use)))
         return failure();
+    } else if (ShardedMove::isKnown(user) && failed(addMove(user))) {
+      return failure();
+    }
+  }
+  if (Operation *move = value.getDefiningOp();
+      move && ShardedMove::isKnown(move))
+    return addMove(move);
   auto source = value.getDefiningOp<linalg::LinalgOp>();
   if (!source)
     return success();
@@ -339,24 +433,42 @@ LogicalResult FunctionSharder::addRowsOf(Value value) {
   return addRows(source, *source.getDpsInitOperand(number));
 }
 
-/// Checks that new destinations of operations on rows take their length from
-/// tensors that become chunks.
-LogicalResult FunctionSharder::verifyNewSizes() {
+/// Checks that a destination takes its length, if it is new, from a tensor that
+/// becomes a chunk.
+LogicalResult FunctionSharder::verifyNewSize(OpOperand &destination) {
+  auto empty = destination.get().getDefiningOp<tensor::EmptyOp>();
+  if (!empty)
+    return success();
+  int64_t dim = getPositionDim(empty.getType());
+  if (!empty.getType().isDynamicDim(dim) || isLength(empty.getDynamicSize(dim)))
+    return success();
+  std::optional<int64_t> length =
+      getConstantIntValue(empty.getDynamicSize(dim));
+  if (length && *length % placement.getNumChunks() == 0)
+    return success();
+  return destination.getOwner()->emitOpError("size of dimension ")
+         << dim << " of operand #" << destination.getOperandNumber()
+         << " must be the length of a tensor that is distributed over ranks";
+}
+
+LogicalResult FunctionSharder::verifySizesOfRows() {
   for (auto &[op, ofRows] : rows)
-    for (OpOperand &init : cast<linalg::LinalgOp>(op).getDpsInitsMutable()) {
-      auto empty = init.get().getDefiningOp<tensor::EmptyOp>();
-      if (!empty || !ofRows.isChunked(init) ||
-          !empty.getType().isDynamicDim(sequenceDim))
-        continue;
-      auto dim =
-          empty.getDynamicSize(sequenceDim).getDefiningOp<tensor::DimOp>();
-      if (!dim || dim.getConstantIndex() != sequenceDim ||
-          !sharded.contains(dim.getSource()))
-        return op->emitOpError("size of dimension 2 of operand #")
-               << init.getOperandNumber()
-               << " must be the length of a tensor that is distributed over "
-                  "ranks";
-    }
+    for (OpOperand &init : cast<linalg::LinalgOp>(op).getDpsInitsMutable())
+      if (ofRows.isChunked(init) && failed(verifyNewSize(init)))
+        return failure();
+  return success();
+}
+
+/// Checks that slices of rows are of all positions.
+LogicalResult FunctionSharder::verifySizesOfMoves() {
+  for (auto &[op, move] : moves) {
+    for (OpOperand &operand : op->getOpOperands())
+      if (ShardedMove::isDestination(operand) && failed(verifyNewSize(operand)))
+        return failure();
+    if (Value length = move.getLength(); length && !isLength(length))
+      return op->emitOpError("must have a slice with the length of a tensor "
+                             "that is distributed over ranks");
+  }
   return success();
 }
 
@@ -393,7 +505,7 @@ LogicalResult FunctionSharder::verify() {
     for (OpOperand &use : value.getUses())
       if (failed(verifyUse(use)))
         return failure();
-  if (failed(verifyNewSizes()))
+  if (failed(verifySizesOfRows()) || failed(verifySizesOfMoves()))
     return failure();
   return verifyCalls();
 }
@@ -503,20 +615,42 @@ SmallVector<Value> FunctionSharder::emitLinear(Operation *op) {
     builder.setInsertionPoint(op);
     return builder.clone(*op)->getResults();
   }
-  return createLinearShard(builder, op, {placement.ranks, rank}, stateMaps)
-      ->emit();
+  RankOfGroup group{placement.ranks, rank};
+  if (auto attention = dyn_cast<LinearAttentionOp>(op);
+      attention && !attention.isPlain())
+    return {emitWholeBlocks(builder, attention, group)};
+  return createLinearShard(builder, op, group, stateMaps)->emit();
 }
 
-void FunctionSharder::replace(DestinationStyleOpInterface op,
-                              ValueRange results) {
+void FunctionSharder::replace(Operation *op, ValueRange results) {
   // Results may have the same new destination.
-  llvm::SetVector<Value> inits(llvm::from_range, op.getDpsInits());
+  llvm::SetVector<Value> inits;
+  for (OpOperand &operand : op->getOpOperands())
+    if (ShardedMove::isDestination(operand))
+      inits.insert(operand.get());
   op->replaceAllUsesWith(results);
   op->erase();
   for (Value init : inits)
     if (auto empty = init.getDefiningOp<tensor::EmptyOp>();
         empty && empty->use_empty())
       empty.erase();
+}
+
+/// Replaces the length of a chunk by the length of the whole where that is
+/// meant.
+void FunctionSharder::replaceLengths(tensor::DimOp op) {
+  builder.setInsertionPointAfter(op);
+  SmallVector<OpOperand *> ofWhole;
+  for (OpOperand &use : op->getUses())
+    if (isLengthOfWhole(use))
+      ofWhole.push_back(&use);
+  if (ofWhole.empty())
+    return;
+  Value ranks =
+      arith::ConstantIndexOp::create(builder, op.getLoc(), placement.ranks);
+  Value length = arith::MulIOp::create(builder, op.getLoc(), op, ranks);
+  for (OpOperand *use : ofWhole)
+    use->set(length);
 }
 
 int64_t FunctionSharder::rewrite() {
@@ -534,23 +668,60 @@ int64_t FunctionSharder::rewrite() {
   Block &body = func.getBody().front();
   builder.setInsertionPointToStart(&body);
   rank = CommRankOp::create(builder, func.getLoc(), placement.ranks);
+  for (auto op : llvm::to_vector(body.getOps<tensor::DimOp>()))
+    if (isLength(op))
+      replaceLengths(op);
   for (Operation &op : llvm::make_early_inc_range(body)) {
     if (auto *found = rows.find(&op); found != rows.end())
-      replace(cast<DestinationStyleOpInterface>(op),
-              found->second.emit(builder, placement.ranks));
+      replace(&op, found->second.emit(builder, {placement.ranks, rank}));
+    else if (auto *move = moves.find(&op); move != moves.end())
+      replace(&op, move->second.emit(builder, placement.ranks));
     else if (auto *chunks = reachable.find(&op); chunks != reachable.end())
-      replace(cast<DestinationStyleOpInterface>(op),
-              emitShard(cast<AttentionOpInterface>(op), chunks->second));
+      replace(&op, emitShard(cast<AttentionOpInterface>(op), chunks->second));
     else if (isLinearAttention(&op))
-      replace(cast<DestinationStyleOpInterface>(op), emitLinear(&op));
+      replace(&op, emitLinear(&op));
   }
   return attentions.size();
+}
+
+/// Replaces sizes of results by sizes of operands: new destinations then have
+/// no other uses.
+static LogicalResult resolveSizes(Operation *function) {
+  MLIRContext *context = function->getContext();
+  RewritePatternSet patterns(context);
+  memref::populateResolveRankedShapedTypeResultDimsPatterns(patterns);
+  tensor::DimOp::getCanonicalizationPatterns(patterns, context);
+  return applyPatternsGreedily(function, std::move(patterns));
 }
 
 namespace {
 struct AttnShardAttentionPass
     : attn::impl::AttnShardAttentionPassBase<AttnShardAttentionPass> {
   using Base::Base;
+
+  /// Writes linear attention that needs states of other ranks as plain linear
+  /// attention and operations on rows.
+  LogicalResult decompose() {
+    SmallVector<LinearAttentionOp> ops;
+    for (auto func : getOperation().getOps<func::FuncOp>())
+      func.walk([&](LinearAttentionOp op) {
+        bool isReset = !op.getLocalBlockSize() || op.getCausal();
+        if (!op.isPlain() && isReset && !hasWholeBlocks(op, ranks))
+          ops.push_back(op);
+      });
+    IRRewriter rewriter(&getContext());
+    llvm::SetVector<Operation *> functions;
+    for (LinearAttentionOp op : ops) {
+      functions.insert(op->getParentOfType<func::FuncOp>());
+      if (failed(decomposeLinearAttention(rewriter, op,
+                                          /*resetLocalBlocks=*/true)))
+        return failure();
+    }
+    for (Operation *function : functions)
+      if (failed(resolveSizes(function)))
+        return failure();
+    return success();
+  }
 
   void runOnOperation() override {
     if (ranks < 1 || ranks > maxRanks) {
@@ -565,6 +736,8 @@ struct AttnShardAttentionPass
         return signalPassFailure();
       chosen = *best;
     }
+    if (chosen == ShardMethod::AllGather && ranks > 1 && failed(decompose()))
+      return signalPassFailure();
     SmallVector<FunctionSharder, 0> sharders;
     for (auto func : getOperation().getOps<func::FuncOp>()) {
       if (func.isExternal())

@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "ShardedRows.h"
-#include "RankTensors.h"
 #include "RingSchedule.h"
 #include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -21,17 +20,23 @@ bool ShardedRows::isChunked(OpOperand &operand) {
   return op.getMatchingIndexingMap(&operand).isFunctionOfDim(loop);
 }
 
-/// Checks that positions are the second last loop index of an operand alone.
+/// The dimension of positions of `operand`, which has dimensions.
+static int64_t getPositionDimOf(OpOperand &operand) {
+  return getPositionDim(cast<ShapedType>(operand.get().getType()));
+}
+
+/// Checks that positions are the dimension of positions of an operand alone.
 LogicalResult ShardedRows::verifyOperand(OpOperand &operand) {
   AffineMap map = op.getMatchingIndexingMap(&operand);
   for (auto [dim, expr] : llvm::enumerate(map.getResults())) {
     bool isPosition = expr == getAffineDimExpr(loop, op.getContext());
-    if (expr.isFunctionOfDim(loop) && (!isPosition || dim != sequenceDim))
+    if (expr.isFunctionOfDim(loop) &&
+        (!isPosition || int64_t(dim) != getPositionDimOf(operand)))
       return op.emitOpError("must use positions, which are distributed over "
                             "ranks, in dimension ")
-             << sequenceDim << " of operand #" << operand.getOperandNumber()
-             << " alone (its indexing map is " << AffineMapAttr::get(map)
-             << ")";
+             << getPositionDimOf(operand) << " of operand #"
+             << operand.getOperandNumber() << " alone (its indexing map is "
+             << AffineMapAttr::get(map) << ")";
   }
   return success();
 }
@@ -43,7 +48,7 @@ LogicalResult ShardedRows::verifyBody() {
   });
   if (walk.wasInterrupted())
     return op.emitOpError("must not read its position, which is distributed "
-                          "over ranks");
+                          "over ranks in several chunks");
   return success();
 }
 
@@ -72,17 +77,18 @@ LogicalResult ShardedRows::verifySum(OpOperand &init) {
             "positions, which are distributed over ranks";
 }
 
-FailureOr<ShardedRows> ShardedRows::get(linalg::LinalgOp op,
-                                        OpOperand &chunked) {
+FailureOr<ShardedRows> ShardedRows::get(linalg::LinalgOp op, OpOperand &chunked,
+                                        int64_t chunksPerRank) {
   AffineMap map = op.getMatchingIndexingMap(&chunked);
-  auto expr = dyn_cast<AffineDimExpr>(map.getResult(sequenceDim));
+  auto expr = dyn_cast<AffineDimExpr>(map.getResult(getPositionDimOf(chunked)));
   if (!expr)
     return op.emitOpError("must have a loop over dimension ")
-           << sequenceDim << " of operand #" << chunked.getOperandNumber()
+           << getPositionDimOf(chunked) << " of operand #"
+           << chunked.getOperandNumber()
            << ", which is distributed over ranks (its indexing map is "
            << AffineMapAttr::get(map) << ")";
   ShardedRows rows(op, expr.getPosition());
-  if (failed(rows.verifyBody()))
+  if (chunksPerRank > 1 && failed(rows.verifyBody()))
     return failure();
   for (OpOperand &operand : op->getOpOperands())
     if (failed(rows.verifyOperand(operand)))
@@ -93,21 +99,48 @@ FailureOr<ShardedRows> ShardedRows::get(linalg::LinalgOp op,
   return rows;
 }
 
-SmallVector<Value> ShardedRows::emit(OpBuilder &builder, int64_t ranks) {
+/// Lets the body of `chunk` read positions in the whole.
+void ShardedRows::emitPositions(ImplicitLocOpBuilder &b, linalg::LinalgOp chunk,
+                                Value rank) {
+  SmallVector<linalg::IndexOp> positions;
+  chunk->walk([&](linalg::IndexOp index) {
+    if (index.getDim() == loop)
+      positions.push_back(index);
+  });
+  if (positions.empty())
+    return;
+  // The verifier of linalg wants equal sizes of all operands with the loop.
+  auto *operand = llvm::find_if(op->getOpOperands(), [&](OpOperand &operand) {
+    return isChunked(operand);
+  });
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(chunk);
+  Value length = b.createOrFold<tensor::DimOp>(
+      chunk->getOperand(operand->getOperandNumber()),
+      getPositionDimOf(*operand));
+  Value first = arith::MulIOp::create(b, rank, length);
+  for (linalg::IndexOp index : positions) {
+    b.setInsertionPointAfter(index);
+    Value position = arith::AddIOp::create(b, index, first);
+    index.getResult().replaceAllUsesExcept(position, position.getDefiningOp());
+  }
+}
+
+SmallVector<Value> ShardedRows::emit(OpBuilder &builder, RankOfGroup group) {
   ImplicitLocOpBuilder b(op.getLoc(), builder);
   b.setInsertionPoint(op);
   SmallVector<Value> operands(op->getOperands());
   for (OpOperand &init : op.getDpsInitsMutable())
     if (auto empty = init.get().getDefiningOp<tensor::EmptyOp>();
         empty && isChunked(init))
-      operands[init.getOperandNumber()] = tensor::EmptyOp::create(
-          b, getChunkType(empty.getType(), ranks), empty.getDynamicSizes());
+      operands[init.getOperandNumber()] = emitEmptyChunk(b, empty, group.ranks);
   ValueRange inits =
       ValueRange(operands).slice(op.getNumDpsInputs(), op.getNumDpsInits());
   Operation *chunk = clone(b, op.getOperation(), inits.getTypes(), operands);
+  emitPositions(b, cast<linalg::LinalgOp>(chunk), group.rank);
   SmallVector<Value> results(chunk->getResults());
   for (auto [result, init] : llvm::zip_equal(results, op.getDpsInitsMutable()))
     if (!isChunked(init))
-      result = emitSumOfParts(b, emitGathered(b, ranks, result));
+      result = emitSumOfParts(b, emitGathered(b, group.ranks, result));
   return results;
 }

@@ -14,6 +14,7 @@
 #ifndef ATTN_LIB_DISTRIBUTED_SHARDEDROWS_H
 #define ATTN_LIB_DISTRIBUTED_SHARDEDROWS_H
 
+#include "RankTensors.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 
 namespace mlir::attn {
@@ -23,14 +24,16 @@ class ShardedRows {
 public:
   /// Finds the loop from `chunked`, an operand of `op` or the destination of a
   /// result that has chunks. Fails, with an error, if other operands or the
-  /// body use positions in another way.
-  static FailureOr<ShardedRows> get(linalg::LinalgOp op, OpOperand &chunked);
+  /// body use positions in another way. The body may read positions if a rank
+  /// has one chunk.
+  static FailureOr<ShardedRows> get(linalg::LinalgOp op, OpOperand &chunked,
+                                    int64_t chunksPerRank);
 
   /// Whether ranks have a chunk of `operand`, or of the result that goes there.
   bool isChunked(OpOperand &operand);
-  /// The operation on chunks of one of `ranks` ranks. Its operands have become
-  /// chunks, except for new destinations. Returns the results.
-  SmallVector<Value> emit(OpBuilder &builder, int64_t ranks);
+  /// The operation on chunks of the rank that computes. Its operands have
+  /// become chunks, except for new destinations. Returns the results.
+  SmallVector<Value> emit(OpBuilder &builder, RankOfGroup group);
 
 private:
   ShardedRows(linalg::LinalgOp op, unsigned loop) : op(op), loop(loop) {}
@@ -38,6 +41,8 @@ private:
   LogicalResult verifyOperand(OpOperand &operand);
   LogicalResult verifyBody();
   LogicalResult verifySum(OpOperand &init);
+  void emitPositions(ImplicitLocOpBuilder &b, linalg::LinalgOp chunk,
+                     Value rank);
 
   linalg::LinalgOp op;
   /// The number of the loop over positions.

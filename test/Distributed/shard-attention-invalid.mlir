@@ -182,14 +182,15 @@ func.func @captured(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
 // -----
 
 !t = tensor<1x2x?x16xf32>
-func.func @length(%q: !t, %k: !t, %v: !t, %out: !t) -> (!t, tensor<?xf32>) {
+func.func @length(%q: !t, %k: !t, %v: !t) -> (!t, !t) {
   // expected-note @above {{the tensor is defined here}}
   %c2 = arith.constant 2 : index
   // expected-error @below {{'tensor.dim' op uses a tensor that is distributed over ranks}}
   %n = tensor.dim %q, %c2 : !t
-  %e = tensor.empty(%n) : tensor<?xf32>
-  %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) -> !t
-  return %0, %e : !t, tensor<?xf32>
+  // Of chunks, and of the whole.
+  %e = tensor.empty(%n) : !t
+  %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%e : !t) -> !t
+  return %0, %e : !t, !t
 }
 
 // -----
@@ -358,26 +359,6 @@ func.func @shifted(%q: !t, %k: !t, %v: !t, %out: !t, %e: !o) -> (!t, !o) {
     linalg.yield %x : f32
   } -> !o
   return %0, %1 : !t, !o
-}
-
-// -----
-
-#all = affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>
-!t = tensor<1x2x64x16xf32>
-func.func @position(%q: !t, %k: !t, %v: !t, %out: !t, %e: !t) -> (!t, !t) {
-  %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) -> !t
-  // expected-error @below {{'linalg.generic' op must not read its position, which is distributed over ranks}}
-  %1 = linalg.generic {indexing_maps = [#all, #all],
-                       iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
-      ins(%0 : !t) outs(%e : !t) {
-  ^bb0(%x: f32, %old: f32):
-    %i = linalg.index 2 : index
-    %n = arith.index_cast %i : index to i32
-    %f = arith.sitofp %n : i32 to f32
-    %y = arith.mulf %x, %f : f32
-    linalg.yield %y : f32
-  } -> !t
-  return %0, %1 : !t, !t
 }
 
 // -----

@@ -108,3 +108,75 @@ func.func @caller(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
   %0 = call @callee(%q, %k, %v, %out) : (!t, !t, !t, !t) -> !t
   return %0 : !t
 }
+
+// -----
+
+!t = tensor<1x2x64x16xf32>
+func.func @full_blocks(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
+  // expected-error @below {{'attn.linear_attention' op with 'local_blocks' and without 'causal' can be distributed over ranks only if each rank has whole blocks: dimension 2 of 'query' must be static and a multiple of 4 * 12 (was 64)}}
+  %0 = attn.linear_attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) local_blocks(12) -> !t
+  return %0 : !t
+}
+
+// -----
+
+!t = tensor<1x2x?x16xf32>
+func.func @full_dynamic_blocks(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
+  // expected-error @below {{'attn.linear_attention' op with 'local_blocks' and without 'causal' can be distributed over ranks only if each rank has whole blocks: dimension 2 of 'query' must be static and a multiple of 4 * 16 (was dynamic)}}
+  %0 = attn.linear_attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) local_blocks(16) -> !t
+  return %0 : !t
+}
+
+// -----
+
+!t = tensor<1x2x64x16xf32>
+!h = tensor<1x2x32x16xf32>
+func.func @joined_positions(%q: !h, %k: !t, %v: !t, %out: !t) -> !t {
+  // expected-error @below {{'tensor.concat' op must leave positions, which are distributed over ranks, as they are in dimension 2}}
+  %both = tensor.concat dim(2) %q, %q : (!h, !h) -> !t
+  %0 = attn.linear_attention ins(%both, %k, %v : !t, !t, !t) outs(%out : !t) causal -> !t
+  return %0 : !t
+}
+
+// -----
+
+!t = tensor<1x2x64x16xf32>
+func.func @softmax_of_positions(%q: !t, %k: !t, %v: !t, %out: !t, %e: !t) -> !t {
+  // expected-error @below {{'linalg.softmax' op must leave positions, which are distributed over ranks, as they are in dimension 2}}
+  %softmax = linalg.softmax dimension(2) ins(%q : !t) outs(%e : !t) -> !t
+  %0 = attn.linear_attention ins(%softmax, %k, %v : !t, !t, !t) outs(%out : !t) causal -> !t
+  return %0 : !t
+}
+
+// -----
+
+!t = tensor<1x2x64x16xf32>
+!h = tensor<1x2x32x16xf32>
+func.func @some_positions(%q: !t, %k: !t, %v: !t, %out: !t) -> (!t, !h) {
+  %0 = attn.linear_attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) causal -> !t
+  // expected-error @below {{'tensor.extract_slice' op must leave positions, which are distributed over ranks, as they are in dimension 2}}
+  %1 = tensor.extract_slice %0[0, 0, 0, 0] [1, 2, 32, 16] [1, 1, 1, 1] : !t to !h
+  return %0, %1 : !t, !h
+}
+
+// -----
+
+!t = tensor<1x2x?x16xf32>
+func.func @some_dynamic_positions(%q: !t, %k: !t, %v: !t, %out: !t, %n: index) -> (!t, !t) {
+  %0 = attn.linear_attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) causal -> !t
+  // expected-error @below {{'tensor.extract_slice' op must have a slice with the length of a tensor that is distributed over ranks}}
+  %1 = tensor.extract_slice %0[0, 0, 0, 0] [1, 2, %n, 16] [1, 1, 1, 1] : !t to !t
+  return %0, %1 : !t, !t
+}
+
+// -----
+
+!t = tensor<1x2x64x16xf32>
+!d = tensor<1x2x?x16xf32>
+func.func @shape(%q: !t, %k: !t, %v: !t, %out: !t) -> tensor<2x64x16xf32> {
+  // expected-note @below {{the tensor is defined here}}
+  %0 = attn.linear_attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) causal -> !t
+  // expected-error @below {{'tensor.collapse_shape' op uses a tensor that is distributed over ranks, which only attention, its gradient and linalg on rows can}}
+  %1 = tensor.collapse_shape %0 [[0, 1], [2], [3]] : !t into tensor<2x64x16xf32>
+  return %1 : tensor<2x64x16xf32>
+}

@@ -85,3 +85,44 @@ func.func @attention_bwd(%q: !t, %k: !t, %v: !t, %out: !t) -> !t attributes {att
   %0 = attn.attention ins(%q, %k, %v : !t, !t, !t) outs(%out : !t) -> !t
   return %0 : !t
 }
+
+// -----
+
+#all = affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>
+#position = affine_map<(d0, d1, d2, d3) -> (d2)>
+!t = tensor<1x2x?x16xf32>
+
+// Bodies read positions in the whole, and its length. A tensor of positions has them in its only dimension.
+// CHECK-LABEL: func @positions(
+// CHECK-SAME: %[[Q:[^:]*]]: tensor<1x2x?x16xf32>{{.*}}, %[[BIAS:[^:]*]]: tensor<?xf32>
+// CHECK-DAG: %[[C2:.*]] = arith.constant 2 : index
+// CHECK-DAG: %[[C4:.*]] = arith.constant 4 : index
+// CHECK-DAG: %[[RANK:.*]] = attn.comm.rank ranks(4)
+// CHECK-DAG: %[[N:.*]] = tensor.dim %[[Q]], %[[C2]]
+// CHECK-DAG: %[[WHOLE:.*]] = arith.muli %[[N]], %[[C4]] : index
+// CHECK-DAG: %[[E:.*]] = tensor.empty(%[[N]]) : tensor<1x2x?x16xf32>
+// CHECK-DAG: %[[FIRST:.*]] = arith.muli %[[RANK]], %[[N]] : index
+// CHECK: %[[R:.*]] = linalg.generic {{.*}} ins(%[[Q]], %[[BIAS]] : {{.*}}) outs(%[[E]] :
+// CHECK:   %[[I:.*]] = linalg.index 2 : index
+// CHECK:   %[[POSITION:.*]] = arith.addi %[[I]], %[[FIRST]] : index
+// CHECK:   arith.subi %[[WHOLE]], %[[POSITION]]
+// CHECK: attn.attention ins(%[[R]],
+func.func @positions(%q: !t, %k: !t, %v: !t, %bias: tensor<?xf32>, %out: !t) -> !t {
+  %c2 = arith.constant 2 : index
+  %n = tensor.dim %q, %c2 : !t
+  %e = tensor.empty(%n) : !t
+  %r = linalg.generic {indexing_maps = [#all, #position, #all],
+                       iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%q, %bias : !t, tensor<?xf32>) outs(%e : !t) {
+  ^bb0(%x: f32, %b: f32, %old: f32):
+    %i = linalg.index 2 : index
+    %left = arith.subi %n, %i : index
+    %n32 = arith.index_cast %left : index to i32
+    %f = arith.sitofp %n32 : i32 to f32
+    %y = arith.mulf %x, %f : f32
+    %z = arith.addf %y, %b : f32
+    linalg.yield %z : f32
+  } -> !t
+  %0 = attn.attention ins(%r, %k, %v : !t, !t, !t) outs(%out : !t) -> !t
+  return %0 : !t
+}

@@ -133,10 +133,14 @@ def AttnShardAttentionPass
     depend on the order in which ranks arrive, so that `deterministic` holds.
 
     Operations of linalg that compute rows of tensors of queries or keys compute rows of
-    chunks: each operand with the loop over positions has it in dimension 2 alone. If
+    chunks: each operand with the loop over positions has it in dimension 2 alone, or in
+    the last one of tensors with fewer dimensions. If
     they add up rows in f32 from 0 on, such as the gradient of sinks, all ranks
     gather the results of all ranks (`attn.comm.all_gather`) and add them up in the same
-    order.
+    order. `linalg.index` is a position in the whole, which `zigzag` does not take.
+    `linalg.softmax`, `tensor.cast`, `tensor.concat`, `tensor.extract_slice` and
+    `tensor.insert_slice` can be among these operations if they leave dimension 2 as it
+    is. `tensor.dim` is the length of the whole, except where it is a size of a chunk.
 
     Linear attention and its gradient have states instead of keys. With `allgather`, the
     only method for them, ranks gather states, as LASP-2 does (Sun et al. 2025,
@@ -163,6 +167,14 @@ def AttnShardAttentionPass
     `A[r]^T dM + E[r]`. The operation, with this state and this gradient as its own
     `initial_state` and `dfinal_state`, has the gradients of the rank's tokens. All ranks
     have `dinitial_state`, and the sum over ranks of a `dlog_decay` of shape `[B, H]`.
+
+    Linear attention with a feature map, a normalizer or masks is written as other
+    operations first, as `attn-decompose-linear-attention` does with
+    `reset-local-blocks`. Local blocks must be so before `attn-differentiate`.
+    `key_lengths` and `sequences` are positions in the whole, and the same on all ranks.
+    Local blocks of `causal` operations may be longer than a chunk. Ranks with whole
+    blocks, as static lengths show, compute them without states of other ranks. Other
+    blocks need `causal`.
 
     `auto` takes the method with the least time by a model of the ranks' kernels and
     links (docs/cost-model.md), the same one for all functions of the module, on
