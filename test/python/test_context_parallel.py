@@ -235,6 +235,63 @@ def test_linear_attention(name):
             )
 
 
+#: Linear attention with features, normalizers and masks: the kind of log-decay, whether there are states, and options.
+FORMS = {
+    "features": ("token", True, dict(feature="exp", normalize=True, eps=1e-2)),
+    "full": (None, True, dict(feature="softmax", normalize=True, causal=False)),
+    "lengths": ("head", True, dict(key_lengths=torch.tensor([20, 70]), feature="elu", normalize=True)),
+    "blocks": ("token", False, dict(block=20, feature="relu")),
+    "sequences": ("token", False, dict(cu_seqlens=torch.tensor([0, 30, 32, 33, 75, LENGTH]), feature="elu")),
+    "unit length": (None, True, dict(use_qk_l2norm_in_kernel=True, feature=lambda rows: rows.square())),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_forms_of_linear_attention(name):
+    """Shards against the whole, with gradients."""
+    decay, has_states, options = FORMS[name]
+    inputs, gradients = make_linear_inputs(decay, False, torch.float32)
+    if name == "sequences":
+        inputs = {key: tensor if tensor.dim() == 1 else tensor[:1] for key, tensor in inputs.items()}
+        gradients = [tensor[:1] for tensor in gradients]
+    if options.get("normalize"):
+        # With the sums of scores, which are not negative.
+        sums = torch.ones(BATCH, HEADS, DIM, 1)
+        inputs["initial_state"], gradients[1] = (
+            torch.cat([tensor, sums], -1) for tensor in (inputs["initial_state"], gradients[1])
+        )
+    if not has_states:
+        del inputs["initial_state"]
+
+    def differentiate(attention, inputs, gradients):
+        inputs = {key: tensor.detach().clone().requires_grad_() for key, tensor in inputs.items()}
+        out, state = attention(**inputs, **options, output_final_state=has_states)
+        results = [out, state] if has_states else [out]
+        made = torch.autograd.grad(results, list(inputs.values()), gradients[: len(results)])
+        names = ["out", "state"][: len(results)]
+        return dict(zip([*names, *inputs], [*(result.detach() for result in results), *made]))
+
+    expected = differentiate(linear_attention, inputs, gradients)
+    has_positions = lambda tensor, key: tensor.dim() > 1 and key not in ("state", "initial_state")  # noqa: E731
+
+    def body(ranks):
+        cut = lambda tensor: shard_sequence(tensor, ranks, "allgather", dim=1)  # noqa: E731
+        shards = {key: cut(tensor) if has_positions(tensor, key) else tensor for key, tensor in inputs.items()}
+        attention = context_parallel(linear_attention, ranks, "allgather")
+        found = differentiate(attention, shards, [cut(gradients[0]), gradients[1]])
+        join = lambda tensor: unshard_sequence(tensor, ranks, "allgather", dim=1)  # noqa: E731
+        return {key: join(tensor) if has_positions(tensor, key) else tensor for key, tensor in found.items()}
+
+    for found in run_threads(3, body):
+        if isinstance(found, Exception):
+            raise found
+        for key, tensor in found.items():
+            bound = 5e-5 * max(1, expected[key].abs().max().item())
+            torch.testing.assert_close(
+                tensor, expected[key], rtol=0, atol=bound, msg=lambda text, key=key: f"{key}: {text}"
+            )
+
+
 def test_linear_attention_alone():
     """A call without states and gradients, in bf16."""
     inputs, _ = make_linear_inputs("token", False, torch.bfloat16)
@@ -264,9 +321,10 @@ def test_refusals_of_linear_attention():
                 context_parallel(function, ranks, method)
             texts.append(str(error.value))
         attention = context_parallel(linear_attention, ranks, "allgather")
-        with pytest.raises(UnsupportedError) as error:
-            attention(**inputs, cu_seqlens=torch.tensor([0, LENGTH]))
-        texts.append(str(error.value))
+        for options in (dict(cu_seqlens=torch.tensor([0, LENGTH])), dict(block=4, causal=False)):
+            with pytest.raises(UnsupportedError) as error:
+                attention(**{**inputs, "g": None, "beta": None} if "block" in options else inputs, **options)
+            texts.append(str(error.value))
         with pytest.raises(AttnError) as error:
             context_parallel(gated_delta_rule, ranks, "allgather")(**{**inputs, "beta": None})
         texts.append(str(error.value))
@@ -282,9 +340,13 @@ def test_refusals_of_linear_attention():
             raise texts
         assert texts[0] == "method is ring, and linear_attention over several ranks takes allgather"
         assert texts[1] == "method is zigzag, and gated_delta_rule over several ranks takes allgather"
-        assert texts[2] == "linear_attention over several ranks does not take cu_seqlens; leave it out"
-        assert texts[3] == "beta is None; pass a tensor, or call linear_attention"
-        assert texts[4] == (
+        assert texts[2] == (
+            "linear_attention over several ranks takes cu_seqlens with causal=True, and without block, initial_state "
+            "and output_final_state, alone"
+        )
+        assert texts[3] == "linear_attention over several ranks takes block with causal=True alone"
+        assert texts[4] == "beta is None; pass a tensor, or call linear_attention"
+        assert texts[5] == (
             "rank 1 has query of the shape (2, 4, 24, 16), expected (2, 4, 48, 16) as rank 0 has"
         )
 

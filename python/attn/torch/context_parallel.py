@@ -35,7 +35,15 @@ from attn.torch.kernels import (
     read_mask,
 )
 from attn.torch.linear_attention import METHOD as LINEAR_METHOD
-from attn.torch.linear_attention import attend_linearly, check_delta_rule, gated_delta_rule, linear_attention
+from attn.torch.linear_attention import (
+    Feature,
+    Form,
+    attend_linearly,
+    check_delta_rule,
+    gated_delta_rule,
+    linear_attention,
+    prepare_rows,
+)
 from attn.torch.ops import _library, draw_state, read_variant, refuse_second_derivatives, write_variant
 from attn.torch.process_groups import Ranks, agree, find_place, find_ranks, make_ranks
 from attn.torch.sdpa import _check_cap, _combine, make_kind, sdpa
@@ -562,9 +570,18 @@ def _shard_linear_attention(ranks: str) -> Callable[..., Any]:
         *,
         causal: bool = True,
         chunk_size: int = 64,
+        feature: Feature = None,
+        normalize: bool = False,
+        eps: float = 1e-6,
+        block: Optional[int] = None,
+        key_lengths: Optional[Tensor] = None,
+        head_first: bool = False,
+        use_qk_l2norm_in_kernel: bool = False,
     ) -> Tuple[Tensor, Optional[Tensor]]:
+        q, k, scale, name = prepare_rows(q, k, scale, feature, head_first, use_qk_l2norm_in_kernel)
+        form = Form(name, eps if normalize else None, block, key_lengths)
         return attend_linearly(
-            ranks, q, k, v, g, beta, scale, initial_state, output_final_state, cu_seqlens, causal, chunk_size
+            ranks, q, k, v, g, beta, scale, initial_state, output_final_state, cu_seqlens, causal, chunk_size, form
         )
 
     return sharded_linear_attention
@@ -606,7 +623,8 @@ def context_parallel(
     Linear attention takes the method "allgather", by which ranks gather states. Its shards are
     ``[batch, positions / ranks, heads, head dim]``, as ``shard_sequence`` makes them with ``dim=1``. All ranks pass the
     same initial state, per-head log-decays and gradient of the final state, and get the whole final state, and the
-    whole gradients of what is the same on all ranks. ``cu_seqlens`` is refused.
+    whole gradients of what is the same on all ranks. ``cu_seqlens`` and ``key_lengths`` are positions in the whole.
+    ``block`` and ``cu_seqlens`` need ``causal``, and ``cu_seqlens`` goes with no states.
 
     Ranks wait ``timeout`` seconds for each other at most. An error of one rank is an exception of all of them, which
     names the rank. A group that has failed needs a new call of ``context_parallel`` on all ranks.

@@ -141,6 +141,8 @@ def _find_backward(
     # Only plain linear attention needs no values of the forward function but its arguments.
     mode, suffix = ("backward", "bwd") if is_plain else ("combined", "grad")
     passes = (
+        # Ranks do not divide local blocks that are batch entries.
+        "attn-decompose-linear-attention{reset-local-blocks=true}" if ranks and description.local_block else "",
         f"attn-differentiate{{function={name} arguments={wanted} mode={mode}}}",
         f"symbol-privatize{{exclude={name}_{suffix}}}",
         "symbol-dce",
@@ -404,6 +406,17 @@ def _check_form(form: Form, q: Tensor, beta: Optional[Tensor], cu_seqlens: Optio
         raise AttnError(f"key_lengths is on {lengths.device} and q on {q.device}; move them to one device")
 
 
+def _check_form_of_ranks(form: Form, causal: bool, cu_seqlens: Optional[Tensor], has_states: bool) -> None:
+    """Refuses parts that several ranks do not take."""
+    if form.local_block is not None and not causal:
+        raise UnsupportedError("linear_attention over several ranks takes block with causal=True alone")
+    if cu_seqlens is not None and (has_states or not causal or form.local_block is not None):
+        raise UnsupportedError(
+            "linear_attention over several ranks takes cu_seqlens with causal=True, and without block, initial_state "
+            "and output_final_state, alone"
+        )
+
+
 def _check_boundaries(cu_seqlens: Tensor, q: Tensor) -> None:
     if cu_seqlens.dim() != 1 or len(cu_seqlens) < 2 or cu_seqlens.is_floating_point():
         raise AttnError(
@@ -500,9 +513,9 @@ def attend_linearly(
         raise AttnError(f"{'g' if g is not None else 'beta'} needs causal=True")
     if chunk_size not in (8, 16, 32, 64, 128, 256):
         raise AttnError(f"chunk_size is {chunk_size}; it must be a power of two from 8 to 256")
-    if ranks and cu_seqlens is not None:
-        raise UnsupportedError("linear_attention over several ranks does not take cu_seqlens; leave it out")
     has_states = initial_state is not None or output_final_state
+    if ranks:
+        _check_form_of_ranks(form, causal, cu_seqlens, has_states)
     lengths, is_packed = None, False
     if q.dim() == 4:
         _check_form(form, q, beta, cu_seqlens, has_states)
@@ -587,7 +600,7 @@ def _apply_feature(feature: Callable[[Tensor], Tensor], name: str, rows: Tensor)
     return features.to(rows.dtype)
 
 
-def _prepare(
+def prepare_rows(
     q: Tensor, k: Tensor, scale: Optional[float], feature: Feature, head_first: bool, is_unit_length: bool
 ) -> Tuple[Tensor, Tensor, Optional[float], str]:
     """Queries and keys, ``scale``, and the name of the feature map that kernels apply."""
@@ -654,7 +667,7 @@ def linear_attention(
     contents of ``initial_state``, a contiguous f32 tensor, which is returned; there are no gradients then. A decode
     step of one position, or few, reads and writes the state once.
     """
-    q, k, scale, name = _prepare(q, k, scale, feature, head_first, use_qk_l2norm_in_kernel)
+    q, k, scale, name = prepare_rows(q, k, scale, feature, head_first, use_qk_l2norm_in_kernel)
     form = Form(name, eps if normalize else None, block, key_lengths)
     return attend_linearly(
         "", q, k, v, g, beta, scale, initial_state, output_final_state, cu_seqlens, causal, chunk_size, form,
