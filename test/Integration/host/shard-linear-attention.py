@@ -8,8 +8,8 @@
 #
 # Functions that attn-shard-attention makes of linear attention and its gradient, called by threads that are the ranks
 # of a local group, against the recurrence over all tokens in f64. Ranks send states, so as many bytes for any length.
-# States are the same on all ranks, bit for bit. Feature maps, normalizers and masks are around the same reference; their
-# gradients are by the chain rule. With --random, as many random cases follow, which depend on --seed.
+# States are the same on all ranks, bit for bit. Feature maps, normalizers and masks are around the same reference;
+# their gradients are by the chain rule. With --random, as many random cases follow, which depend on --seed.
 #
 # With --mpi, the ranks are the processes that mpirun has started: the same functions, which the run before has
 # compiled, must give the same results by the same number of bytes.
@@ -51,7 +51,7 @@ NORMALIZER_COLUMNS = 8
 
 
 class Feature:
-    """A feature map of f32 or narrower rows: the element %r of an element %a, as MLIR and as f64, and its derivative."""
+    """A feature map of rows: the element %r of an element %a in f32, as MLIR and as f64, and its derivative."""
 
     def __init__(self, body, apply, derivative):
         self.body, self.apply = body, apply
@@ -62,8 +62,9 @@ class Feature:
 
     def rows(self, rows, dtype):
         wide = dtype == "f32"
-        lines = [self.body] if wide else [
-            f"%a = arith.extf %given : {dtype} to f32", self.body, f"%n = arith.truncf %r : f32 to {dtype}"]  # fmt: skip
+        lines = [self.body]
+        if not wide:
+            lines = [f"%a = arith.extf %given : {dtype} to f32", *lines, f"%n = arith.truncf %r : f32 to {dtype}"]
         identity = "affine_map<(b, h, s, d) -> (b, h, s, d)>"
         return f"""%y = linalg.generic {{indexing_maps = [{identity}, {identity}],
         iterator_types = ["parallel", "parallel", "parallel", "parallel"]}} ins(%x : {rows}) outs(%e : {rows}) {{
@@ -262,7 +263,8 @@ class Case:
         inits = "" if not makes_inits else "\n  ".join([
             "%c0 = arith.constant 0 : index", "%c2 = arith.constant 2 : index",
             f"%batch = tensor.dim %q, %c0 : {types['q']}", f"%tokens = tensor.dim %q, %c2 : {types['q']}",
-            *(f"%{name} = tensor.empty({sizes.get(name, '')}) : {kind}" for name, kind in results.items())])  # fmt: skip
+            *(f"%{name} = tensor.empty({sizes.get(name, '')}) : {kind}" for name, kind in results.items()),
+        ])  # fmt: skip
         given = arguments if makes_inits else types
         values = ", ".join(f"%r#{i}" for i in range(len(results))) if len(results) > 1 else "%r"
         return f"""
@@ -293,9 +295,9 @@ func.func @attention({", ".join(f"%{name}: {kind}" for name, kind in given.items
         elements = maps
         if kind != FORWARD:
             elements += state + (self.decay == "head")
-        # The gradient has repeated heads of keys or values.
+        # The gradient has repeated heads of keys or values, and the same decays.
         if kind == COMBINED and not self.heads == self.key_heads == self.value_heads:
-            elements += maps
+            elements += maps if self.beta else state
         return 4 * (ranks - 1) * heads * elements
 
 
@@ -350,7 +352,7 @@ class Inputs:
         return np.exp(log_decay)[..., None]
 
     def run(self, given, decay):
-        """The output and the final state and, by the names of operands, gradients, of log-decays in the shape of keys."""
+        """The output, the final state and gradients by the names of operands, of log-decays in the shape of keys."""
         case, q, k, v = self.case, given["q"], given["k"], given["v"]
         zero = np.zeros((*q.shape[:2], q.shape[3], v.shape[3]))
         first, scale = given.get("initial", zero), case.key_dim**-0.5
@@ -403,7 +405,7 @@ class Inputs:
         grads = {name: expected[name] for name in expected if name not in ("out", "final")}
         for name, heads in (("k", case.key_heads), ("v", case.value_heads)):
             whole = grads[name]
-            grads[name] = whole.reshape(case.batch, heads, -1, *whole.shape[2:]).sum(2)
+            grads[name] = whole.reshape(case.batch, heads, case.heads // heads, *whole.shape[2:]).sum(2)
         if case.decay in ("head", "token"):
             grads["g"] = np.where(self.given["g"] < -126, 0, 1) * grads["g"].sum(-1) if case.decay == "token" else (
                 grads["g"].sum((2, 3)))  # fmt: skip
@@ -514,20 +516,22 @@ class FormInputs(Inputs):
                 self.given[name][..., -1] = np.abs(self.given[name][..., -1])
         if case.lengths:
             for name in {"k", "v", "g", "b"} & set(self.given):
-                if self.given[name].ndim > 2:
-                    self.given[name] = np.where(self.find_keys(self.given[name].ndim), self.given[name], np.float32("nan"))
+                array = self.given[name]
+                if array.ndim > 2:
+                    self.given[name] = np.where(self.find_keys(array.ndim), array, np.float32("nan"))
 
     def find_keys(self, rank=4):
         """Whether tokens are before the key lengths."""
         case, tokens = self.case, np.arange(self.case.tokens)
         is_key = tokens < (np.array(case.lengths)[:, None] if case.lengths else case.tokens)
-        return is_key.reshape(-1, 1, case.tokens, *[1] * (rank - 3))
+        return is_key.reshape(len(case.lengths or [0]), 1, case.tokens, *[1] * (rank - 3))
 
     def find_decays(self, given):
         case, tokens = self.case, np.arange(self.case.tokens)
         decay = np.where(self.find_keys(5), super().find_decays(given), 1)
-        is_first = np.isin(tokens, case.sequences or []) | (tokens % (case.block or case.tokens + 1) == 0)
-        is_first[0] &= bool(case.sequences or case.block)
+        is_first = np.isin(tokens, case.sequences or [])
+        if case.block:
+            is_first |= tokens % case.block == 0
         return np.where(is_first[:, None, None], 0, decay)
 
     def compute(self):
