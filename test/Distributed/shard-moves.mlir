@@ -16,7 +16,8 @@
 // CHECK: %[[COLUMN:.*]] = tensor.extract_slice %[[CAST]][0, 0, 0, 0] [1, 2, %[[C16]], 1] [1, 1, 1, 1] : tensor<1x2x?x16xf32> to tensor<1x2x?xf32>
 // CHECK: %[[STATIC:.*]] = tensor.cast %[[COLUMN]] : tensor<1x2x?xf32> to tensor<1x2x16xf32>
 // CHECK: %[[NEW:.*]] = tensor.empty() : tensor<1x2x16x16xf32>
-// CHECK: %[[INSERTED:.*]] = tensor.insert_slice %[[STATIC]] into %[[NEW]][0, 0, 0, 3] [1, 2, 16, 1] [1, 1, 1, 1] : tensor<1x2x16xf32> into tensor<1x2x16x16xf32>
+// CHECK: %[[INSERTED:.*]] = tensor.insert_slice %[[STATIC]] into %[[NEW]][0, 0, 0, 3] [1, 2, 16, 1] [1, 1, 1, 1]
+// CHECK-SAME: : tensor<1x2x16xf32> into tensor<1x2x16x16xf32>
 // CHECK: attn.attention ins(%[[INSERTED]],
 func.func @moves(%q: !t, %k: !t, %v: !t, %out: !t) -> !t {
   %slice = tensor.extract_slice %q[0, 0, 0, 8] [1, 2, 64, 8] [1, 1, 1, 1] : !t to !h
