@@ -888,7 +888,7 @@ attn_tile::estimateGradient(GradientAttr schedule,
                      (double(tiles.getNumQueries()) +
                       (op.getAddressing().isListed() ? paddedQueries : 0));
   auto elementBytes = double(attn::getElementBytes(op.getQuery()));
-  constexpr double sumBytes = 4;
+  constexpr auto sumBytes = double(attn::sumBytes);
   bool hasDqAccumulator = !schedule.getDq();
 
   // GEMM kernels compute S, dP and the gradients of inputs.

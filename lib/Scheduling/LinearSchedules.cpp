@@ -16,9 +16,13 @@
 
 using namespace mlir;
 using namespace mlir::attn;
+using attn_tile::warpRows;
+using attn_tile::warpThreads;
 
-/// Tokens that a warp has of a chunk.
-static constexpr int64_t rowsOfWarp = 16;
+/// Registers of a thread that may hold the state, next to scores and output.
+static constexpr int64_t stateRegisters = (maxThreadRegisters + 1) / 4;
+/// Elements of the state that a warp may hold.
+static constexpr int64_t maxStateOfWarp = stateRegisters * warpThreads;
 
 namespace {
 /// What schedules of an operation depend on.
@@ -31,8 +35,7 @@ struct LinearAttentionForm {
 
   /// Key head dims of a tile: the warps have as many rows of it each.
   int64_t getKeyDim() const { return llvm::alignTo(keyHeadDim, chunk); }
-  /// Columns of a tile of values. A thread has 64 registers of the state at
-  /// most, besides scores and output.
+  /// Columns of a tile of values, of which registers hold the state.
   int64_t getValueTile() const;
 };
 
@@ -66,11 +69,11 @@ static LinearAttentionForm getForm(OpTy op) {
 }
 
 int64_t LinearAttentionForm::getValueTile() const {
-  constexpr int64_t maxStateOfWarp = 64 * 32, maxValueTile = 64;
-  int64_t fitting = maxStateOfWarp * (chunk / rowsOfWarp) / getKeyDim();
+  constexpr int64_t maxValueTile = 64;
+  int64_t fitting = maxStateOfWarp * (chunk / warpRows) / getKeyDim();
   return std::min<int64_t>({maxValueTile,
                             int64_t(llvm::bit_floor(uint64_t(fitting))),
-                            int64_t(llvm::alignTo(valueHeadDim, rowsOfWarp))});
+                            int64_t(llvm::alignTo(valueHeadDim, warpRows))});
 }
 
 /// Columns of values in shared memory, where rows have whole blocks.
@@ -152,7 +155,7 @@ static attn_tile::LinearMultistageParameters
 getByWarps(const LinearAttentionForm &form) {
   attn_tile::LinearMultistageParameters parameters;
   parameters.chunk = form.chunk;
-  parameters.warps = form.chunk / rowsOfWarp;
+  parameters.warps = form.chunk / warpRows;
   parameters.valueTile = form.getValueTile();
   return parameters;
 }
@@ -303,7 +306,7 @@ static ScheduleAttrInterface getChunksByWarps(MLIRContext *context,
                                               int64_t valueTile,
                                               const DeviceModel &device) {
   constexpr int64_t mostStages = 2;
-  constexpr int64_t threadsOfWarp = 32, maxStateRegisters = 32;
+  constexpr int64_t maxStateRegisters = stateRegisters / 2;
   attn_tile::LinearMultistageParameters parameters = getByWarps(form);
   parameters.valueTile = valueTile;
   parameters.localStages = 1;
@@ -311,9 +314,9 @@ static ScheduleAttrInterface getChunksByWarps(MLIRContext *context,
   parameters.stages =
       countStages(countPairs(form, form.getValueTile()), parameters.localStages,
                   form, mostStages, device);
-  int64_t stateRegisters =
-      form.getKeyDim() * valueTile / (parameters.warps * threadsOfWarp);
-  if (form.isGradient && stateRegisters > maxStateRegisters)
+  int64_t ofState =
+      form.getKeyDim() * valueTile / (parameters.warps * warpThreads);
+  if (form.isGradient && ofState > maxStateRegisters)
     parameters.stages = 1;
   if (canSplitPairs(form, device))
     parameters.splitWorkItems = getWorkItemsByWarps(device);
@@ -427,9 +430,9 @@ GPUScheduleFamily::getLinear(LinearAttentionGradOp op,
 /// ones, for large key head dims, are up to 30 % slower.
 ScheduleAttrInterface
 GPUScheduleFamily::getRecurrent(LinearAttentionOp op) const {
-  constexpr int64_t wide = 32, maxStateOfWarp = 128 * 32;
+  constexpr int64_t wide = 32;
   int64_t rows = op.getKeyHeadDim();
   attn_tile::LinearRecurrentParameters parameters;
-  parameters.valueTile = rows * wide <= maxStateOfWarp ? wide : wide / 2;
+  parameters.valueTile = rows * wide <= 2 * maxStateOfWarp ? wide : wide / 2;
   return makeSchedule(op.getContext(), parameters);
 }

@@ -28,7 +28,6 @@ using attn_tile::columnBlockBytes;
 using attn_tile::headDimStep;
 
 static constexpr int64_t gradientStages = 2;
-static constexpr int64_t sumBytes = 4;
 
 /// Rows of the stationary tile, and the warps that share them.
 static constexpr std::pair<int64_t, int64_t> rowsAndWarps[] = {
@@ -41,12 +40,12 @@ static constexpr std::pair<int64_t, int64_t> fewRowsAndWarps[] = {{32, 2}},
 /// The largest tile that a kernel iterates over, and its unit.
 static constexpr int64_t maxStreamedTile = 128;
 
-/// Registers of a thread for tiles: 255 less room for addresses and the
-/// operands of instructions. The iteration over many ranges of tiles takes
-/// some; in four warps with 128 rows, operands serve two MMAs.
-static constexpr double gradRegisters = 208;
-static constexpr double gradRegistersManyRanges = 184;
-static constexpr double gradRegistersFourWarps = 224;
+/// Registers of a thread that addresses and the operands of instructions take,
+/// next to tiles. The iteration over many ranges of tiles takes some more; in
+/// four warps with 128 rows, operands serve two MMAs.
+static constexpr int64_t gradRegistersBesideTiles = 47;
+static constexpr int64_t gradRegistersBesideTilesManyRanges = 71;
+static constexpr int64_t gradRegistersBesideTilesFourWarps = 31;
 
 /// Shared memory that barriers and the rows next to tiles take.
 static constexpr int64_t rowAndBarrierBytes = 4096;
@@ -174,12 +173,12 @@ SmallVector<Tiles> MultistageGradients::getCandidates(
     bool isTall = rows / warps >= rowsOfWarp;
     if (isTall && (!isPlain || isSplit))
       continue;
-    double most = isTall         ? gradRegistersFourWarps
-                  : hasFewRanges ? gradRegisters
-                                 : gradRegistersManyRanges;
+    int64_t besideTiles = isTall         ? gradRegistersBesideTilesFourWarps
+                          : hasFewRanges ? gradRegistersBesideTiles
+                                         : gradRegistersBesideTilesManyRanges;
     double threads = double(warps * attn_tile::warpThreads);
     Capacity capacity;
-    capacity.registers = most;
+    capacity.registers = double(maxThreadRegisters - besideTiles);
     capacity.sharedBytes = double(getTileBytes(device) - rowAndBarrierBytes);
     for (int64_t streamed = unit; streamed <= maxStreamedTile;
          streamed += unit) {

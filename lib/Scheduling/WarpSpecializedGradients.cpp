@@ -91,7 +91,6 @@ static bool isTriangle(MaskAttrInterface mask) {
 static bool isDqWorkspaceWithin(int64_t budget,
                                 attn_tile::StreamingGradOpInterface op,
                                 int64_t headDim) {
-  constexpr int64_t sumBytes = 4;
   if (budget < 0)
     return true;
   int64_t bytes = sumBytes * headDim;

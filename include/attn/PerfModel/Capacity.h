@@ -30,6 +30,9 @@ namespace mlir::attn {
 /// Bytes of a 32-bit register.
 inline constexpr int64_t registerBytes = 4;
 
+/// Bytes of an element of a sum, which is f32.
+inline constexpr int64_t sumBytes = 4;
+
 /// Shared memory of a CTA that its barriers take.
 inline constexpr int64_t barrierBytes = 1024;
 
