@@ -171,7 +171,7 @@ static Value emitIsInSequence(OpBuilder &builder, Location loc,
     return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, i,
                                  end);
   };
-  if (attention.getSequenceLayout() == SequenceLayout::Padded)
+  if (!attention.getAddressing().packsQueries())
     return isBefore(bound(b));
   Value zero = arith::ConstantIndexOp::create(builder, loc, 0);
   Value one = arith::ConstantIndexOp::create(builder, loc, 1);

@@ -251,11 +251,12 @@ void DerivedSizes::addKeepMask(AttentionOpInterface op) {
   if (!mask)
     return;
   bool isByRows = op.getMaskLayout() == MaskLayout::Rows;
+  bool hasEntries = op.getAddressing().hasEntries();
   constexpr int64_t block = DropoutMaskOp::blockSize;
   auto addWords = [&](unsigned dim, Value of, int64_t words) {
     std::optional<ArgumentDim> length = resolveDim(of, 2, func);
     // Only the kernels know the lengths of packed sequences.
-    if (op.getSequenceLayout() == SequenceLayout::Packed)
+    if (!hasEntries)
       addMultiple(mask, dim, length, words);
     else
       add(mask, dim, length, block, words, 0);
@@ -263,7 +264,7 @@ void DerivedSizes::addKeepMask(AttentionOpInterface op) {
   addWords(isByRows ? 2 : 3, op.getQuery(),
            DropoutMaskOp::countQueryWords(block));
   addWords(isByRows ? 3 : 2, op.getKey(), DropoutMaskOp::countKeyWords(block));
-  if (op.getSequenceLayout() == SequenceLayout::Packed)
+  if (!hasEntries)
     add(mask, 0, resolveDim(op.getQuerySequences(), 0, func), 1, 1, -1);
 }
 

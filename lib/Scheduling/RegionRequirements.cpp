@@ -153,7 +153,7 @@ int64_t attn::getQueryRegisters(AttentionOp op) {
 
 int64_t attn::getPackedQueryRegisters(AttentionOp op) {
   // The operands of a single query are reshaped.
-  if (!op.hasSequences() && getDimSize(op.getQuery(), 2) == 1)
+  if (!op.getAddressing().isListed() && getDimSize(op.getQuery(), 2) == 1)
     return 0;
   return llvm::alignTo(op.getQKHeadDim(), headDimStep) / 4;
 }

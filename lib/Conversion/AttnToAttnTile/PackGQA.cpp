@@ -127,8 +127,8 @@ AttentionOp attn::packGqa(RewriterBase &rewriter, AttentionOp attention) {
   // The default depends on the head dimension alone, which stays.
   auto packed = cast<AttentionOp>(rewriter.clone(*attention));
   moveMaskToRegion(rewriter, packed);
-  bool hasOneQuery =
-      !attention.hasSequences() && getDimSize(attention.getQuery(), 2) == 1;
+  bool hasOneQuery = !attention.getAddressing().isListed() &&
+                     getDimSize(attention.getQuery(), 2) == 1;
   for (Region *region :
        {&packed.getScoreMod(), &packed.getMaskMod(), &packed.getEpilogue()})
     unpackPositions(rewriter, *region, groupSize, hasOneQuery);

@@ -372,7 +372,7 @@ void AttnHoistRngPass::runOnOperation() {
     return signalPassFailure();
   for (DropoutUsers &users : collectDropoutUsers(getOperation())) {
     if (llvm::any_of(users.ops, [](AttentionOpInterface op) {
-          return op.getSequenceLayout() == SequenceLayout::Packed;
+          return !op.getAddressing().hasEntries();
         })) {
       (void)missed(users,
                    "lengths of packed sequences are known on the device alone");
