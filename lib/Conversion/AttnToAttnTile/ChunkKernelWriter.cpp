@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "ChunkKernelWriter.h"
+#include "CarriedLoop.h"
+#include "ElementDecays.h"
 #include "ScalarKernelBuilder.h"
 #include "attn/Dialect/AttnTile/IR/InBoundsLoads.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -224,16 +226,10 @@ Value ChunkKernelWriter::emitIsInRange(const WorkItem &at) {
 SmallVector<Value> ChunkKernelWriter::forChunks(
     const WorkItem &at, ValueRange inits,
     function_ref<SmallVector<Value>(const Chunk &, ValueRange)> body) {
-  auto loop =
-      scf::ForOp::create(b, b.index(0), at.numChunks, b.index(1), inits);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
-  Chunk chunk = getChunk(at, loop.getInductionVar());
-  SmallVector<Value> next = body(chunk, loop.getRegionIterArgs());
-  // A loop that carries nothing has a terminator.
-  if (!inits.empty())
-    scf::YieldOp::create(b, next);
-  return SmallVector<Value>(loop.getResults());
+  return emitCarriedLoop(b, at.numChunks, inits,
+                         [&](Value number, ValueRange carried) {
+                           return body(getChunk(at, number), carried);
+                         });
 }
 
 void ChunkKernelWriter::writeChunks(
@@ -397,21 +393,12 @@ Value ChunkKernelWriter::emitStep(const WorkItem &at, const Chunk &chunk,
 }
 
 Value ChunkKernelWriter::maskScores(Value scores, bool isStrict) {
-  Value zero = b.index(0), count = b.index(chunkTokens);
-  attn_tile::MapOp map =
-      b.createMap(scores, zero, zero, zero, zero, count, count);
-  Block *body = &map.getBody().front();
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToEnd(body);
   CmpIPredicate isSeen = isStrict          ? CmpIPredicate::sgt
                          : form.isReversed ? CmpIPredicate::sle
                                            : CmpIPredicate::sge;
-  Value isKept = arith::CmpIOp::create(b, isSeen, body->getArgument(3),
-                                       body->getArgument(4));
-  Value kept =
-      arith::SelectOp::create(b, isKept, body->getArgument(0), b.scalar(0));
-  attn_tile::YieldOp::create(b, kept);
-  return map;
+  return selectPairs(b, scores, [&](Value row, Value column) -> Value {
+    return arith::CmpIOp::create(b, isSeen, row, column);
+  });
 }
 
 Value ChunkKernelWriter::decayScores(Value scores, Sum rows, Sum columns) {

@@ -15,6 +15,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "CombineSplits.h"
+#include "CarriedLoop.h"
 #include "CreateKernel.h"
 #include "ScalarKernelBuilder.h"
 #include "attn/Dialect/AttnTile/IR/AttnTileAttrs.h"
@@ -509,14 +510,11 @@ SmallVector<Value>
 CombineWriter::combineInLoop(MutableArrayRef<ElementBuilder> elements,
                              ValueRange states, int64_t unrolled) {
   std::optional<int64_t> constant = getConstantIntValue(numSplits);
-  auto loop = scf::ForOp::create(b, b.constant(0), numSplits,
-                                 b.constant(unrolled), states);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
-  scf::YieldOp::create(
-      b, combine(elements, loop.getRegionIterArgs(), loop.getInductionVar(),
-                 !constant || *constant % unrolled != 0, unrolled));
-  return llvm::to_vector_of<Value>(loop.getResults());
+  bool isBounded = !constant || *constant % unrolled != 0;
+  auto emitBody = [&](Value first, ValueRange carried) {
+    return combine(elements, carried, first, isBounded, unrolled);
+  };
+  return emitCarriedLoop(b, numSplits, states, emitBody, unrolled);
 }
 
 void CombineWriter::writeElements(ArrayRef<Element> places) {

@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "DecayedRows.h"
+#include "CarriedLoop.h"
 #include "CreateKernel.h"
 #include "LogDecaySums.h"
 #include "ScalarKernelBuilder.h"
@@ -153,17 +154,15 @@ DecayedRowWriter::Columns DecayedRowWriter::loadLogDecays(const Place &at,
 SmallVector<Value> DecayedRowWriter::forTokens(
     const Place &at, int64_t unrolled, ValueRange inits,
     function_ref<void(ArrayRef<Value> tokens, MutableArrayRef<Value>)> body) {
-  auto loop = scf::ForOp::create(b, b.constant(0), b.constant(chunk),
-                                 b.constant(unrolled), inits);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
-  SmallVector<Value> tokens, carried(loop.getRegionIterArgs());
-  Value first = b.add(at.firstToken, loop.getInductionVar());
-  for (int64_t i = 0; i < unrolled; ++i)
-    tokens.push_back(b.add(first, b.constant(i)));
-  body(tokens, carried);
-  scf::YieldOp::create(b, carried);
-  return loop.getResults();
+  auto emitBody = [&](Value position, ValueRange args) {
+    SmallVector<Value> tokens, carried(args);
+    Value first = b.add(at.firstToken, position);
+    for (int64_t i = 0; i < unrolled; ++i)
+      tokens.push_back(b.add(first, b.constant(i)));
+    body(tokens, carried);
+    return carried;
+  };
+  return emitCarriedLoop(b, b.constant(chunk), inits, emitBody, unrolled);
 }
 
 /// The sums of all log-decays of the chunk, and the largest log-decay.

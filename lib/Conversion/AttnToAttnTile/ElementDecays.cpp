@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ElementDecays.h"
+#include "CarriedLoop.h"
 #include "LogDecaySums.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -33,20 +34,16 @@ ElementDecays::ElementDecays(TileProgramBuilder &b, Value logDecay,
 SmallVector<Value> ElementDecays::forLevels(
     ValueRange inits,
     function_ref<SmallVector<Value>(Value level, ValueRange carried)> body) {
-  auto loop = scf::ForOp::create(b, b.index(0),
-                                 b.index(llvm::Log2_64(uint64_t(tokens))),
-                                 b.index(1), inits);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
-  scf::YieldOp::create(b,
-                       body(loop.getInductionVar(), loop.getRegionIterArgs()));
-  return loop.getResults();
+  return emitCarriedLoop(b, b.index(llvm::Log2_64(uint64_t(tokens))), inits,
+                         body);
 }
 
-Value ElementDecays::select(Value pairs, PairFn keeps) {
-  Value zero = b.index(0), count = b.index(tokens);
+Value attn::selectPairs(TileProgramBuilder &b, Value tile, PairFn keeps) {
+  auto type = cast<VectorType>(tile.getType());
+  Value zero = b.index(0);
   attn_tile::MapOp map =
-      b.createMap(pairs, zero, zero, zero, zero, count, count);
+      b.createMap(tile, zero, zero, zero, zero, b.index(type.getDimSize(0)),
+                  b.index(type.getDimSize(1)));
   Block *body = &map.getBody().front();
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToEnd(body);
@@ -94,13 +91,13 @@ Value attn::emitIsToMiddle(OpBuilder &builder, Location loc, Value level,
 }
 
 Value ElementDecays::selectLevel(Value level, Value pairs) {
-  return select(pairs, [&](Value row, Value column) {
+  return selectPairs(b, pairs, [&](Value row, Value column) {
     return emitIsOfLevel(b, b.getLoc(), level, row, column);
   });
 }
 
 Value ElementDecays::selectDiagonal(Value pairs) {
-  return select(pairs, [&](Value row, Value column) {
+  return selectPairs(b, pairs, [&](Value row, Value column) {
     return arith::CmpIOp::create(b, CmpIPredicate::eq, row, column);
   });
 }
@@ -112,7 +109,7 @@ Value ElementDecays::emitLevelMatrix(Value level) {
   Value ones = arith::ConstantOp::create(
       b, DenseElementsAttr::get(type,
                                 b.getFloatAttr(b.getBF16Type(), 1).getValue()));
-  return select(ones, [&](Value row, Value column) {
+  return selectPairs(b, ones, [&](Value row, Value column) {
     return emitIsToMiddle(b, b.getLoc(), level, row, column);
   });
 }

@@ -21,6 +21,12 @@
 
 namespace mlir::attn {
 
+using PairFn = function_ref<Value(Value row, Value column)>;
+
+/// Keeps the elements of `tile`, of a row and a column each, for which `keeps`
+/// holds, and makes others zero.
+Value selectPairs(TileProgramBuilder &b, Value tile, PairFn keeps);
+
 /// Whether a pair of tokens is of a level, whose blocks have `2^(level+1)`
 /// tokens: `row` in the second and `column` in the first half of one block.
 Value emitIsOfLevel(OpBuilder &builder, Location loc, Value level, Value row,
@@ -57,8 +63,6 @@ public:
   Value selectDiagonal(Value pairs);
 
 private:
-  using PairFn = function_ref<Value(Value row, Value column)>;
-  Value select(Value pairs, PairFn keeps);
   Value emitLevelMatrix(Value level);
 
   TileProgramBuilder &b;

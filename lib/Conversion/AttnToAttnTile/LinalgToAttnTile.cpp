@@ -13,6 +13,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CarriedLoop.h"
 #include "CreateKernel.h"
 #include "ScalarKernelBuilder.h"
 #include "attn/Conversion/Passes.h"
@@ -213,14 +214,11 @@ SmallVector<Value> LinalgKernelWriter::emitReduction(unsigned number,
                                                      ValueRange results) {
   if (number == reduced.size())
     return emitBody(point, results);
-  auto loop = scf::ForOp::create(b, b.constant(0), getLoopSize(reduced[number]),
-                                 b.constant(1), results);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
-  point[reduced[number]] = loop.getInductionVar();
-  scf::YieldOp::create(
-      b, emitReduction(number + 1, point, loop.getRegionIterArgs()));
-  return loop.getResults();
+  return emitCarriedLoop(b, getLoopSize(reduced[number]), results,
+                         [&](Value index, ValueRange carried) {
+                           point[reduced[number]] = index;
+                           return emitReduction(number + 1, point, carried);
+                         });
 }
 
 void LinalgKernelWriter::emitElement(SmallVector<Value> point) {

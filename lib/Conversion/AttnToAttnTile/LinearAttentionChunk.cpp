@@ -19,6 +19,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LinearAttentionChunk.h"
+#include "CarriedLoop.h"
 #include "ElementDecays.h"
 #include "LogDecaySums.h"
 #include "attn-runtime/attn_runtime.h"
@@ -42,22 +43,6 @@ LinearAttentionChunk::LinearAttentionChunk(TileProgramBuilder &b,
 //===----------------------------------------------------------------------===//
 // Tiles
 //===----------------------------------------------------------------------===//
-
-Value LinearAttentionChunk::select(Value tile, PairFn keeps) {
-  auto type = cast<VectorType>(tile.getType());
-  Value zero = b.index(0);
-  attn_tile::MapOp map =
-      b.createMap(tile, zero, zero, zero, zero, b.index(type.getDimSize(0)),
-                  b.index(type.getDimSize(1)));
-  Block *body = &map.getBody().front();
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToEnd(body);
-  Value isKept = keeps(body->getArgument(3), body->getArgument(4));
-  Value element =
-      arith::SelectOp::create(b, isKept, body->getArgument(0), b.scalar(0));
-  attn_tile::YieldOp::create(b, element);
-  return map;
-}
 
 Value LinearAttentionChunk::emitOnes(ArrayRef<int64_t> shape, PairFn isOne) {
   return select(b.splat(shape, 1), isOne);
@@ -203,13 +188,8 @@ Value LinearAttentionChunk::emitLevelMatrix(Value level) {
 SmallVector<Value> LinearAttentionChunk::forLevels(
     ValueRange inits,
     function_ref<SmallVector<Value>(Value level, ValueRange args)> body) {
-  auto loop = scf::ForOp::create(
-      b, b.index(0), b.index(llvm::Log2_64(uint64_t(rows))), b.index(1), inits);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
-  scf::YieldOp::create(b,
-                       body(loop.getInductionVar(), loop.getRegionIterArgs()));
-  return SmallVector<Value>(loop.getResults());
+  return emitCarriedLoop(b, b.index(llvm::Log2_64(uint64_t(rows))), inits,
+                         body);
 }
 
 Value LinearAttentionChunk::emitIdentity() {

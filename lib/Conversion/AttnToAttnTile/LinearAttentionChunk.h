@@ -21,7 +21,7 @@
 #ifndef ATTN_LIB_CONVERSION_ATTNTOATTNTILE_LINEARATTENTIONCHUNK_H
 #define ATTN_LIB_CONVERSION_ATTNTOATTNTILE_LINEARATTENTIONCHUNK_H
 
-#include "attn/Dialect/AttnTile/IR/TileProgramBuilder.h"
+#include "ElementDecays.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/Support/MathExtras.h"
@@ -41,8 +41,6 @@ struct LinearAttentionInputs {
 /// Tiles of the tokens of one chunk, and their decays.
 class LinearAttentionChunk {
 public:
-  using PairFn = function_ref<Value(Value row, Value column)>;
-
   /// The step from the state before a chunk to the one after it. Tiles
   /// are null without the operand that they are of.
   struct Step {
@@ -93,7 +91,7 @@ public:
   Value sumOfHeadDim(Value tile);
 
   /// Keeps elements for which `keeps` holds, and makes others zero.
-  Value select(Value tile, PairFn keeps);
+  Value select(Value tile, PairFn keeps) { return selectPairs(b, tile, keeps); }
   /// A tile of ones where `isOne` holds and zeros elsewhere.
   Value emitOnes(ArrayRef<int64_t> shape, PairFn isOne);
   Value sumRows(Value tile);

@@ -14,6 +14,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "attn/Conversion/AttnToAttnTile/LinearAttentionToAttnTile.h"
+#include "CarriedLoop.h"
 #include "CreateKernel.h"
 #include "LinearAttentionChunk.h"
 #include "LinearAttentionKernel.h"
@@ -168,16 +169,7 @@ void LinearKernelWriter::writeItems(
 SmallVector<Value> LinearKernelWriter::forChunks(
     ValueRange inits,
     function_ref<SmallVector<Value>(Value number, ValueRange)> body) {
-  auto loop =
-      scf::ForOp::create(b, b.index(0), countChunks(), b.index(1), inits);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
-  SmallVector<Value> next =
-      body(loop.getInductionVar(), loop.getRegionIterArgs());
-  // A loop that carries nothing has a terminator.
-  if (!inits.empty())
-    scf::YieldOp::create(b, next);
-  return SmallVector<Value>(loop.getResults());
+  return emitCarriedLoop(b, countChunks(), inits, body);
 }
 
 //===----------------------------------------------------------------------===//

@@ -14,6 +14,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LinearDecayGradKernel.h"
+#include "CarriedLoop.h"
 #include "CreateKernel.h"
 #include "ScalarKernelBuilder.h"
 #include "llvm/Support/MathExtras.h"
@@ -53,13 +54,10 @@ static Value loadTerm(ScalarKernelBuilder &b, Value dots, Value batch,
     return sum;
   }
   Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0));
-  auto loop = scf::ForOp::create(b, b.constant(0), b.size(dots, 0),
-                                 b.constant(1), zero);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
-  scf::YieldOp::create(
-      b, add(loop.getRegionIterArg(0), load(loop.getInductionVar())));
-  return loop.getResult(0);
+  auto addTile = [&](Value tile, ValueRange sum) -> SmallVector<Value> {
+    return {add(sum.front(), load(tile))};
+  };
+  return emitCarriedLoop(b, b.size(dots, 0), zero, addTile).front();
 }
 
 namespace {
@@ -283,16 +281,14 @@ SmallVector<Value> ElementGradWriter::forTokens(
     ValueRange inits,
     function_ref<void(ArrayRef<Value> tokens, MutableArrayRef<Value>)> body) {
   constexpr int64_t unrolled = 8;
-  auto loop = scf::ForOp::create(b, b.constant(0), b.constant(chunk),
-                                 b.constant(unrolled), inits);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
-  SmallVector<Value> tokens, carried(loop.getRegionIterArgs());
-  for (int64_t i = 0; i < unrolled; ++i)
-    tokens.push_back(b.add(loop.getInductionVar(), b.constant(i)));
-  body(tokens, carried);
-  scf::YieldOp::create(b, carried);
-  return loop.getResults();
+  auto emitBody = [&](Value first, ValueRange args) {
+    SmallVector<Value> tokens, carried(args);
+    for (int64_t i = 0; i < unrolled; ++i)
+      tokens.push_back(b.add(first, b.constant(i)));
+    body(tokens, carried);
+    return carried;
+  };
+  return emitCarriedLoop(b, b.constant(chunk), inits, emitBody, unrolled);
 }
 
 /// A token has the row terms from it on, the terms of states before it, and

@@ -17,6 +17,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LinearRecurrentKernel.h"
+#include "CarriedLoop.h"
 #include "CreateKernel.h"
 #include "LogDecaySums.h"
 #include "ScalarKernelBuilder.h"
@@ -271,16 +272,7 @@ SmallVector<Value> RecurrentWriter::forTokens(
     function_ref<SmallVector<Value>(Value token, ValueRange)> body) {
   if (getDimSize(query, 2) == 1)
     return body(b.constant(0), inits);
-  auto loop = scf::ForOp::create(b, b.constant(0), b.size(query, 2),
-                                 b.constant(1), inits);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
-  SmallVector<Value> next =
-      body(loop.getInductionVar(), loop.getRegionIterArgs());
-  // A loop that carries nothing has a terminator.
-  if (!inits.empty())
-    scf::YieldOp::create(b, next);
-  return SmallVector<Value>(loop.getResults());
+  return emitCarriedLoop(b, b.size(query, 2), inits, body);
 }
 
 /// The decay of a log-decay, which `largest` takes note of.

@@ -14,6 +14,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "MaskTables.h"
+#include "CarriedLoop.h"
 #include "CreateKernel.h"
 #include "ScalarKernelBuilder.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -26,17 +27,6 @@ using arith::CmpIPredicate;
 static constexpr int64_t wordBits = 32;
 /// Positions of one work item.
 static constexpr int64_t positionsOfWorkItem = 128;
-
-/// Runs `body` for each number below `count`, with loop-carried values.
-static SmallVector<Value>
-loop(ScalarKernelBuilder &b, Value count, ValueRange init,
-     function_ref<SmallVector<Value>(Value, ValueRange)> body) {
-  auto op = scf::ForOp::create(b, b.constant(0), count, b.constant(1), init);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(op.getBody());
-  scf::YieldOp::create(b, body(op.getInductionVar(), op.getRegionIterArgs()));
-  return op.getResults();
-}
 
 /// The bit of the word for `number`, an `i32`.
 static Value emitBit(ScalarKernelBuilder &b, Value number) {
@@ -112,10 +102,11 @@ static void write(ScalarKernelBuilder &b, SequenceIdsOp op,
   Value otherwise = b.constant(static_cast<int32_t>(op.getOtherwise()));
   b.each(count, [&](Value number) {
     Value position = b.add(first, number);
-    Value begun = loop(b, entries, zero, [&](Value entry, ValueRange carried) {
-      Value isBegun = b.compare(CmpIPredicate::sle, read(entry), position);
-      return SmallVector<Value>{b.add(carried[0], b.toIndex(isBegun))};
-    })[0];
+    Value begun =
+        emitCarriedLoop(b, entries, zero, [&](Value entry, ValueRange carried) {
+          Value isBegun = b.compare(CmpIPredicate::sle, read(entry), position);
+          return SmallVector<Value>{b.add(carried[0], b.toIndex(isBegun))};
+        })[0];
     Value isInside = b.both(b.compare(CmpIPredicate::sge, begun, one),
                             b.compare(CmpIPredicate::slt, begun, entries));
     Value isKnown = b.both(isInside, b.invert(isBad));
@@ -155,8 +146,8 @@ static void write(ScalarKernelBuilder &b, AncestorMapOp, ValueRange arguments) {
   Value count = b.select(isSized, b.add(node, one), zero);
   b.each(b.size(table, 2), [&](Value word) {
     Value empty = arith::ConstantIntOp::create(b, 0, 32);
-    SmallVector<Value> bits =
-        loop(b, count, {empty, node}, [&](Value step, ValueRange carried) {
+    SmallVector<Value> bits = emitCarriedLoop(
+        b, count, {empty, node}, [&](Value step, ValueRange carried) {
           Value candidate = b.sub(node, step);
           Value isAbove = b.compare(CmpIPredicate::eq, candidate, carried[1]);
           Value isSet = b.both(isAbove, emitIsIn(b, candidate, word));
@@ -202,7 +193,7 @@ static void write(ScalarKernelBuilder &b, BlockSparseMapOp,
   b.each(b.size(table, 3), [&](Value word) {
     Value empty = arith::ConstantIntOp::create(b, 0, 32);
     Value never = arith::ConstantIntOp::create(b, 0, 1);
-    SmallVector<Value> bits = loop(
+    SmallVector<Value> bits = emitCarriedLoop(
         b, count, {empty, never, zero, never, zero},
         [&](Value number, ValueRange carried) {
           Value entry = memref::LoadOp::create(
