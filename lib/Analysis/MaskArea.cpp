@@ -279,8 +279,8 @@ VisitedTiles::getRows(int64_t queryTile, int64_t keyTile,
   return rows;
 }
 
-TileCounts VisitedTiles::count(int64_t queryTile, int64_t keyTile,
-                               MaskDim dim) const {
+const TileCounts &VisitedTiles::count(int64_t queryTile, int64_t keyTile,
+                                      MaskDim dim) const {
   auto [it, isNew] = counted.try_emplace({queryTile, keyTile, dim});
   if (isNew)
     it->second = compute(queryTile, keyTile, dim);
@@ -317,6 +317,8 @@ static std::optional<TileCounts> countRows(RowProgram &program, int64_t numRows,
     counts.masked += weight * double(masked);
     counts.most = std::max(counts.most, visited);
     counts.mostMasked = std::max(counts.mostMasked, masked);
+    if (numRows <= mostRows)
+      counts.rows.push_back({visited, masked});
   };
   forEachSample(numRows, mostRows, add);
   if (numRows > mostRows)

@@ -13,6 +13,7 @@
 #include "attn/PerfModel/ScheduleTime.h"
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/AttnTile/IR/WarpgroupShapes.h"
+#include "attn/PerfModel/BusiestSM.h"
 #include "attn/PerfModel/Capacity.h"
 #include "attn/PerfModel/DeviceTime.h"
 #include "attn/PerfModel/Roofline.h"
@@ -225,16 +226,33 @@ static double getGroupRatio(attn::AttentionOpInterface op) {
 namespace {
 /// The work of the SM that has the most of it.
 struct BusiestSM {
-  attn::TileCounts counts;
+  /// Visited tiles of one head.
+  double total;
   double splits, items, steps, masked;
   /// The most steps of a work item.
   double most;
 };
 } // namespace
 
+/// The SM with the most steps of `schedule`, if its work items have a fixed
+/// order that is known.
+static std::optional<SMWork> findBusiestSM(WarpSpecializedAttr schedule,
+                                           const attn::VisitedTiles &tiles,
+                                           const attn::TileCounts &counts,
+                                           double heads, double splits,
+                                           const attn::DeviceModel &device) {
+  // Which SMs get long rows depends on the very number of heads and rows.
+  if (schedule.getTraversal() != TraversalKind::Persistent ||
+      schedule.getPackGqa() || splits > 1 || !tiles.areSizesExact())
+    return std::nullopt;
+  int64_t programs = std::max<int64_t>(device.sms / schedule.getCluster(), 1);
+  return attn_tile::findBusiestSM(counts.rows, heads, programs,
+                                  schedule.getInterleave());
+}
+
 /// Counts the work of the busiest SM. The paired traversal gives all CTAs the
-/// same amount of work. Otherwise some CTAs get one work item more, of the
-/// longest kind.
+/// same amount of work, the persistent one what its order of work items says.
+/// Otherwise some CTAs get one work item more, of the longest kind.
 static BusiestSM countBusiestSM(WarpSpecializedAttr schedule,
                                 const attn::VisitedTiles &tiles,
                                 const attn::DeviceModel &device) {
@@ -249,7 +267,8 @@ static BusiestSM countBusiestSM(WarpSpecializedAttr schedule,
       cast<attn::ScheduleAttrInterface>(Attribute(schedule))));
   // The work items of a cluster visit the tiles that any of them needs.
   int64_t clusterTile = schedule.getCluster() * schedule.getQueryTile();
-  attn::TileCounts counts = tiles.count(clusterTile, schedule.getKeyTile());
+  const attn::TileCounts &counts =
+      tiles.count(clusterTile, schedule.getKeyTile());
   double sms = double(device.sms);
   double wholeWorkItems =
       heads * cluster * double(tiles.getNumRows(clusterTile));
@@ -261,13 +280,18 @@ static BusiestSM countBusiestSM(WarpSpecializedAttr schedule,
   double masked = heads * cluster * counts.masked / sms;
   if (schedule.getTraversal() == TraversalKind::Paired) {
     steps = std::max(steps, most);
+  } else if (std::optional<SMWork> busiest = findBusiestSM(
+                 schedule, tiles, counts, heads, splits, device)) {
+    steps = double(busiest->steps);
+    masked = double(busiest->masked);
+    items = double(busiest->workItems);
   } else {
     double rounds = std::ceil(items);
     steps += (rounds - items) * most;
     masked += (rounds - items) * std::min(double(counts.mostMasked), most);
     items = rounds;
   }
-  return {counts, splits, items, steps, masked, most};
+  return {counts.total, splits, items, steps, masked, most};
 }
 
 /// Cycles in which keys and values come from memory. They come once: heads that
@@ -279,8 +303,7 @@ static double getMemoryCycles(WarpSpecializedAttr schedule,
   const attn::Calibration &fit = device.calibration;
   attn::AttentionOpInterface op = tiles.getOp();
   auto keyTile = double(schedule.getKeyTile());
-  double keys =
-      std::min(double(tiles.getNumKeys()), busiest.counts.total * keyTile);
+  double keys = std::min(double(tiles.getNumKeys()), busiest.total * keyTile);
   double streamed = tiles.getNumHeads() * keys * getKVBytesOfQueryHead(op);
   double cyclesPerSecond = double(device.clockMHz) * 1e6;
   double memory = cyclesPerSecond *
@@ -415,7 +438,7 @@ attn_tile::estimateMultistage(MultistageAttr schedule,
         getGroupRatio(op) * countPackedTiles(tiles, schedule.getQueryTile());
   heads *= double(
       attn::countHeadDimTiles(op.getVHeadDim(), schedule.getHeadDimTile()));
-  attn::TileCounts counts =
+  const attn::TileCounts &counts =
       tiles.count(schedule.getQueryTile(), schedule.getKeyTile());
   auto sms = double(device.sms);
   double rows = double(tiles.getNumRows(schedule.getQueryTile()));
@@ -535,7 +558,7 @@ estimateGradientKernel(const GradientKernel &kernel,
   // Tiles of keys see all query heads of a GQA group.
   double group = isByKey ? double(op.getGroupSize()) : 1;
   double heads = tiles.getNumHeads() / group;
-  attn::TileCounts counts = tiles.count(queryTile, keyTile, kernel.dim);
+  const attn::TileCounts &counts = tiles.count(queryTile, keyTile, kernel.dim);
   int64_t rows = isByKey ? llvm::divideCeil(tiles.getNumKeys(), keyTile)
                          : tiles.getNumRows(queryTile);
   double sms = double(device.sms);
@@ -597,7 +620,7 @@ static attn::KernelTime estimateSyncGradient(const SyncGradientKernel &kernel,
 
   double group = isByKey ? double(op.getGroupSize()) : 1;
   double heads = tiles.getNumHeads() / group;
-  attn::TileCounts counts =
+  const attn::TileCounts &counts =
       tiles.count(kernel.queryTile, kernel.keyTile, kernel.dim);
   double numRows = double(
       isByKey ? int64_t(llvm::divideCeil(tiles.getNumKeys(), kernel.keyTile))

@@ -73,7 +73,7 @@ public:
         times(candidates.size()) {}
 
   /// Takes times from models; fails if there is a candidate without one.
-  LogicalResult estimate(const DeviceModel &device);
+  LogicalResult estimate(const DeviceModel &model);
   /// Adds times, in microseconds, at one more length.
   void add(int64_t length, ArrayRef<double> microseconds);
 
@@ -82,15 +82,13 @@ public:
   SmallVector<size_t> sort() const;
 
 private:
-  /// The time that is compared, and the whole time.
-  struct Time {
-    double work, seconds;
-  };
   /// Ranks candidates by three numbers, each summed over the lengths: the
   /// logarithm of the time over the best one, as far as they are told apart;
   /// minus the key tile; the same logarithm in full.
   using Rank = std::tuple<double, int64_t, double>;
   Rank getRank(size_t below, size_t from, size_t split) const;
+  /// The time of a candidate at a length. An estimate is for the very size.
+  double getSeconds(size_t index, size_t length) const;
   std::string explain(size_t index, size_t length) const;
   /// The best candidate but `chosen`, and how much longer it takes.
   std::string describeRunnerUp(size_t chosen) const;
@@ -101,17 +99,20 @@ private:
   double indifference = measuredIndifference;
   StringRef origin = "measured";
   SmallVector<int64_t> lengths;
-  /// By candidate and length.
-  std::vector<std::vector<Time>> times;
-  /// Work of the best candidate at each length.
+  /// For estimates: the device, and the sizes with each length.
+  const DeviceModel *device = nullptr;
+  SmallVector<CostAssumptions> sizes;
+  /// The times that are compared, by candidate and length.
+  std::vector<std::vector<double>> times;
+  /// The time of the best candidate at each length.
   SmallVector<double> least;
 };
 } // namespace
 
-LogicalResult TimedSchedules::estimate(const DeviceModel &device) {
+LogicalResult TimedSchedules::estimate(const DeviceModel &model) {
   origin = "estimated";
   indifference = modelIndifference;
-  SmallVector<CostAssumptions> sizes;
+  device = &model;
   if (hasDynamicLength(op)) {
     lengths = llvm::to_vector(ArrayRef(typical.lengths));
     for (int64_t length : lengths)
@@ -130,19 +131,24 @@ LogicalResult TimedSchedules::estimate(const DeviceModel &device) {
                             std::max(length, typical.lengths.front()))});
     lengths.assign(sizes.size(), length);
   }
+  bool hasTypicalSizes = hasDynamicLength(op) ||
+                         ShapedType::isDynamic(getDimSize(op.getQuery(), 0)) ||
+                         ShapedType::isDynamic(getDimSize(op.getKey(), 2));
   std::shared_ptr<WorkBudget> budget = VisitedTiles::createBudget();
   for (const CostAssumptions &assumptions : sizes) {
     VisitedTiles tiles(cast<AttentionOpInterface>(op.getOperation()),
                        assumptions, /*batch=*/0, /*head=*/0, budget);
+    if (hasTypicalSizes)
+      tiles.setTypicalSizes();
     least.push_back(std::numeric_limits<double>::infinity());
     for (auto [candidate, candidateTimes] :
          llvm::zip_equal(candidates, times)) {
       ScheduleAttrInterface schedule = candidate.schedule;
-      SmallVector<KernelTime> kernels = schedule.estimateKernels(tiles, device);
+      SmallVector<KernelTime> kernels = schedule.estimateKernels(tiles, model);
       if (kernels.empty())
         return failure();
-      candidateTimes.push_back({getWorkSeconds(kernels), getSeconds(kernels)});
-      least.back() = std::min(least.back(), getWorkSeconds(kernels));
+      candidateTimes.push_back(getWorkSeconds(kernels));
+      least.back() = std::min(least.back(), candidateTimes.back());
     }
   }
   if (budget->isExhausted())
@@ -154,7 +160,7 @@ void TimedSchedules::add(int64_t length, ArrayRef<double> microseconds) {
   lengths.push_back(length);
   least.push_back(*llvm::min_element(microseconds) * 1e-6);
   for (auto [time, candidateTimes] : llvm::zip_equal(microseconds, times))
-    candidateTimes.push_back({time * 1e-6, time * 1e-6});
+    candidateTimes.push_back(time * 1e-6);
 }
 
 SmallVector<size_t> TimedSchedules::sort() const {
@@ -173,7 +179,7 @@ TimedSchedules::Rank TimedSchedules::getRank(size_t below, size_t from,
   int64_t keys = 0;
   for (size_t i = 0; i < lengths.size(); ++i) {
     size_t candidate = i < split ? below : from;
-    double each = std::log(times[candidate][i].work / least[i]);
+    double each = std::log(times[candidate][i] / least[i]);
     loss += each;
     told += std::max(0.0, each - indifference);
     keys += candidates[candidate].keyTile;
@@ -181,11 +187,19 @@ TimedSchedules::Rank TimedSchedules::getRank(size_t below, size_t from,
   return {told, -keys, loss};
 }
 
+double TimedSchedules::getSeconds(size_t index, size_t length) const {
+  if (!device)
+    return times[index][length];
+  VisitedTiles tiles(op, sizes[length]);
+  ScheduleAttrInterface schedule = candidates[index].schedule;
+  return attn::getSeconds(schedule.estimateKernels(tiles, *device));
+}
+
 std::string TimedSchedules::explain(size_t index, size_t length) const {
   return llvm::formatv("key tile {0} of {1} schedules that fit, {2} {3:f0} us "
                        "for {4} queries",
                        candidates[index].keyTile, candidates.size(), origin,
-                       times[index][length].seconds * 1e6, lengths[length])
+                       getSeconds(index, length) * 1e6, lengths[length])
       .str();
 }
 

@@ -9,8 +9,8 @@
 // CHECK:      attn.attention {{.*}} mma_16b
 // CHECK-NEXT:   266240 steps; per step 8.33 MFLOP, 33.8 kB l2, 229.4 kB shared
 // JSON:        "step": 2415.8
-// JSON:        "launch": 61467.0
-// JSON-NEXT:   "steps": 2141.09
+// JSON:        "launch": 61427.8
+// JSON-NEXT:   "steps": 2080,
 // JSON-NEXT:   "masked_steps": 64,
 // JSON-NEXT:   "work_items": 32,
 func.func @attention(%q: tensor<1x32x16384x128xbf16>, %k: tensor<1x8x16384x128xbf16>, %v: tensor<1x8x16384x128xbf16>,

@@ -62,13 +62,13 @@ func.func @sum(%a: tensor<128x128xbf16>, %c: tensor<128x128xf32>) -> tensor<128x
 // JSON-NEXT:   "step": 2415.8
 // JSON-NEXT:   "mask": 800,
 // JSON-NEXT:   "work_item": 3400,
-// JSON-NEXT:   "launch": 60650.5
-// JSON-NEXT:   "steps": 2125.57
+// JSON-NEXT:   "launch": 60610.1
+// JSON-NEXT:   "steps": 2064,
 // JSON-NEXT:   "masked_steps": 32,
 // JSON-NEXT:   "work_items": 32,
 // JSON-NEXT:   "memory": {{[0-9.]+}},
 // JSON-NEXT:   "combine": 0,
-// JSON-NEXT:   "cycles_per_second": 16876
+// JSON-NEXT:   "cycles_per_second": 16901
 // JSON-NEXT: }
 // JSON-LABEL: "name": "gradient"
 // JSON-NOT:  "kernels"

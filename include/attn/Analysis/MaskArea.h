@@ -42,6 +42,11 @@ struct TileRow {
   SmallVector<Range> masked, full;
 };
 
+/// Visited tiles of one row of tiles, and the masked ones among them.
+struct RowCounts {
+  int64_t visited = 0, masked = 0;
+};
+
 /// Tiles of scores that a kernel visits.
 struct TileCounts {
   /// All visited tiles in one head, and the masked ones among them.
@@ -50,6 +55,8 @@ struct TileCounts {
   /// The same counts in the row with the most visited or partial tiles.
   int64_t most = 0;
   int64_t mostMasked = 0;
+  /// The counts of each row; empty where not all rows have been counted.
+  std::vector<RowCounts> rows;
 };
 
 /// The tiles that kernels visit, found by evaluating the kernels' own code for
@@ -68,6 +75,12 @@ public:
 
   /// Whether more work would have made counts more precise.
   bool isLimited() const { return budget->isExhausted(); }
+
+  /// Makes the assumed sizes examples of sizes that are known only at run time:
+  /// other lengths, and other numbers of heads, are as likely.
+  void setTypicalSizes() { areSizesTypical = true; }
+  /// Whether kernels run with these sizes, rather than with ones like them.
+  bool areSizesExact() const { return !areSizesTypical; }
 
   AttentionOpInterface getOp() const { return op; }
   /// Query heads of all batch entries or sequences.
@@ -91,8 +104,8 @@ public:
   /// counts. Otherwise a mask_mod region that depends on run-time values, and a
   /// mask that reads operands, are assumed to keep all pairs. If there are more
   /// than 1024 rows, 1024 equidistant ones and the last one are counted.
-  TileCounts count(int64_t queryTile, int64_t keyTile,
-                   MaskDim dim = MaskDim::Query) const;
+  const TileCounts &count(int64_t queryTile, int64_t keyTile,
+                          MaskDim dim = MaskDim::Query) const;
 
 private:
   TileCounts compute(int64_t queryTile, int64_t keyTile, MaskDim dim) const;
@@ -101,6 +114,7 @@ private:
   CostAssumptions assumptions;
   int64_t batch, head;
   int64_t queries, keys;
+  bool areSizesTypical = false;
   std::shared_ptr<WorkBudget> budget;
   /// What has been counted, by the tiles and the dimension.
   mutable std::map<std::tuple<int64_t, int64_t, MaskDim>, TileCounts> counted;

@@ -14,6 +14,7 @@
 
 #include "attn/Dialect/AttnTile/IR/AttnTileOps.h"
 #include "attn/Dialect/AttnTile/Transforms/Passes.h"
+#include "attn/PerfModel/BusiestSM.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -189,6 +190,54 @@ TEST_F(TraversalTest, VisitsEachWorkItemOnceWithLastWorkItems) {
       for (int64_t programs : {1, 2, 3, 5, 7, 8, 11, 30})
         checkVisits(shape, programs, groups);
   }
+}
+
+/// The work of the CTA with the most steps.
+static attn_tile::SMWork countBusiest(ArrayRef<Items> groups,
+                                      ArrayRef<attn::RowCounts> rows) {
+  attn_tile::SMWork busiest;
+  for (const Items &items : groups) {
+    attn_tile::SMWork sm;
+    for (const auto &item : items) {
+      sm.steps += rows[item[2]].visited;
+      sm.masked += rows[item[2]].masked;
+      ++sm.workItems;
+    }
+    if (std::tuple(sm.steps, sm.workItems, sm.masked) >
+        std::tuple(busiest.steps, busiest.workItems, busiest.masked))
+      busiest = sm;
+  }
+  return busiest;
+}
+
+// The performance model deals out work items as the kernel does.
+TEST_F(TraversalTest, TheModelKnowsTheBusiestCta) {
+  std::vector<Items> groups;
+  auto check = [&](const Shape &shape, int64_t programs, int64_t interleave) {
+    checkVisits(shape, programs, groups);
+    std::vector<attn::RowCounts> rows;
+    for (int64_t row = 0; row < shape.tiles; ++row)
+      rows.push_back({row + 1, row % 3});
+    attn_tile::SMWork expected = countBusiest(groups, rows);
+    std::optional<attn_tile::SMWork> found = attn_tile::findBusiestSM(
+        rows, double(shape.batches * shape.heads), programs, interleave);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->steps, expected.steps);
+    EXPECT_EQ(found->masked, expected.masked);
+    EXPECT_EQ(found->workItems, expected.workItems);
+  };
+  for (int64_t interleave : {0, 1, 3, 8}) {
+    SCOPED_TRACE(interleave);
+    writeIteration(TraversalKind::Persistent, interleave);
+    for (const Shape &shape : shapes)
+      for (int64_t programs : {1, 2, 3, 5, 7, 8, 11, 30})
+        check(shape, programs, interleave);
+    // Causal windows of 1024 keys at 1024 queries.
+    check({16, 10, 8}, /*programs=*/132, interleave);
+  }
+  // Without rows, or with too many of them, the model takes the mean.
+  EXPECT_FALSE(attn_tile::findBusiestSM({}, 1, 132, 1));
+  EXPECT_FALSE(attn_tile::findBusiestSM({{1, 0}}, 1e6, 132, 1));
 }
 
 // CTAs that begin together have consecutive work items, which start with the
