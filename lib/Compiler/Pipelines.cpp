@@ -64,12 +64,10 @@ void attn::buildRaisingPipeline(OpPassManager &pm,
 void attn::buildSchedulePipeline(OpPassManager &pm,
                                  const TargetPipelineOptions &options) {
   addInlining(pm);
-  if (!options.calibration.empty()) {
-    AttnLoadCalibrationPassOptions calibration;
-    calibration.file = options.calibration;
-    calibration.target = options.target;
-    pm.addPass(createAttnLoadCalibrationPass(calibration));
-  }
+  AttnLoadCalibrationPassOptions calibration;
+  calibration.file = options.calibration;
+  calibration.target = options.target;
+  pm.addPass(createAttnLoadCalibrationPass(calibration));
   pm.addPass(createAttnDecomposeLinearAttentionPass());
   // Operations that targets have no instructions or functions for.
   pm.addPass(createAttnExpandPowersPass());

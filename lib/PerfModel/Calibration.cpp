@@ -391,3 +391,15 @@ FailureOr<DeviceModel> attn::getDeviceModel(Operation *op,
   }
   return DeviceModel{device.getFigures(), file->terms, file->device};
 }
+
+std::string attn::describeMissingCalibration(StringRef device,
+                                             const DeviceModel &model) {
+  if (model.calibratedFor == device)
+    return "";
+  return llvm::formatv("device '{0}' has no calibration: expected "
+                       "'share/attn/calibration/{0}.json' when Attn is built, "
+                       "or a file by the option 'calibration', found neither; "
+                       "times are estimated by the calibration of '{1}'",
+                       device, model.calibratedFor)
+      .str();
+}

@@ -48,6 +48,26 @@ static FailureOr<CalibrationFile> readFile(ModuleOp module, StringRef path,
   return file;
 }
 
+/// Warns if the library has no calibration of `device`, where `module` has
+/// operations whose kernels are chosen by their times.
+static LogicalResult warnOfMissing(ModuleOp module, StringRef device,
+                                   const Target &target) {
+  auto *dialect = module.getContext()->getLoadedDialect<AttnDialect>();
+  auto isOurs = [&](Operation *op) {
+    return op->getDialect() == dialect ? WalkResult::interrupt()
+                                       : WalkResult::advance();
+  };
+  if (!dialect || !module.walk(isOurs).wasInterrupted())
+    return success();
+  FailureOr<DeviceModel> model = getDeviceModel(module, target);
+  if (failed(model))
+    return failure();
+  std::string text = describeMissingCalibration(device, *model);
+  if (!text.empty())
+    module.emitWarning(text);
+  return success();
+}
+
 namespace {
 struct AttnLoadCalibrationPass
     : public attn::impl::AttnLoadCalibrationPassBase<AttnLoadCalibrationPass> {
@@ -59,6 +79,11 @@ struct AttnLoadCalibrationPass
     if (failed(found))
       return signalPassFailure();
     DeviceAttr device = getDevice(module, target);
+    if (file.empty()) {
+      if (failed(warnOfMissing(module, device.getName(), **found)))
+        signalPassFailure();
+      return;
+    }
     FailureOr<CalibrationFile> read = readFile(module, file, device.getName());
     if (failed(read))
       return signalPassFailure();

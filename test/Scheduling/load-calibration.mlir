@@ -42,6 +42,22 @@
 // B200: device #attn.device<"b200">
 // B200-NEXT: the model has the calibration of h200
 
+// The compiler warns of it once, and of no other device. Modules without
+// operations of ours have no times.
+
+// RUN: attn-compile %t.b200.mlir --target=sm_90a --emit=mlir --stop-after=schedule -o /dev/null 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=WARNING
+// RUN: attn-opt %t.b200.mlir --attn-load-calibration=target=sm_90a -o /dev/null 2>&1 | FileCheck %s --check-prefix=WARNING
+// RUN: attn-opt %t.b200.mlir --attn-load-calibration=target=sm_80 -o /dev/null 2>&1 | FileCheck %s --check-prefix=OTHER-TARGET
+// WARNING: warning: device 'b200' has no calibration:
+// WARNING-SAME: expected 'share/attn/calibration/b200.json' when Attn is built, or a file by the option 'calibration',
+// WARNING-SAME: found neither; times are estimated by the calibration of 'h200'
+// WARNING-NOT: warning:
+// OTHER-TARGET: warning: device 'b200' has no calibration: {{.*}} by the calibration of 'a100'
+// RUN: attn-opt %s --attn-load-calibration=target=sm_90a -o /dev/null 2>&1 | count 0
+// RUN: echo 'module attributes {attn.device = #attn.device<"b200">} { func.func @g() { return } }' \
+// RUN:   | attn-opt --attn-load-calibration=target=sm_90a -o /dev/null 2>&1 | count 0
+
 module {
   func.func @f(%q: tensor<4x32x4096x64xbf16>, %o: tensor<4x32x4096x64xbf16>) -> tensor<4x32x4096x64xbf16> {
     %0 = attn.attention

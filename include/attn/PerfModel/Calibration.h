@@ -107,6 +107,11 @@ DeviceModel getDeviceModel(StringRef name, const DeviceFigures &figures,
 /// is no calibration for `target`.
 FailureOr<DeviceModel> getDeviceModel(Operation *op, const Target &target);
 
+/// Where a calibration of `device` is expected, and what `model`, whose
+/// calibration it lacks, has instead; empty if `model` has its own.
+std::string describeMissingCalibration(StringRef device,
+                                       const DeviceModel &model);
+
 } // namespace mlir::attn
 
 #endif // ATTN_PERFMODEL_CALIBRATION_H

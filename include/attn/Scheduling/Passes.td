@@ -25,6 +25,9 @@ def AttnLoadCalibrationPass : Attn_Pass<"attn-load-calibration", "::mlir::Module
     be for the device of the module: its `attn.device`, or the default device of
     `target`. docs/cost-model.md describes the format.
 
+    Without a file, the library's terms stay. A warning says if it has none for the
+    device, and whose terms are used instead.
+
     ```mlir
     module attributes {attn.calibration = {device = "h200", kind = "gpu",
         terms = {mma_cycle = 0.934 : f64, ...}}} {}
@@ -32,7 +35,7 @@ def AttnLoadCalibrationPass : Attn_Pass<"attn-load-calibration", "::mlir::Module
   }];
   let options = [
     Option<"file", "file", "std::string", /*default=*/"\"\"",
-           "Calibration file">,
+           "Calibration file; empty for the one of the library">,
     Option<"target", "target", "std::string", /*default=*/"\"host\"",
            "Target: host, sm_80 or sm_90a">,
   ];
