@@ -26,6 +26,7 @@
 #include "mlir/IR/Remarks.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/DebugLog.h"
 
 #include <cmath>
 
@@ -33,6 +34,8 @@ namespace mlir::attn {
 #define GEN_PASS_DEF_CHOOSESCHEDULEPASS
 #include "attn/Scheduling/Passes.h.inc"
 } // namespace mlir::attn
+
+#define DEBUG_TYPE "attn-choose-schedule"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -225,6 +228,9 @@ Chooser::Choice Chooser::find(AttentionOp op, const DeviceModel &figures) {
   // Measured times hold for the device itself, not for one with more memory.
   if (figures.sharedBytes == device.sharedBytes) {
     Choice choice = chooseMeasuredSchedule(op, target, deviceName, measured);
+    LDBG() << (succeeded(choice) && *choice ? "measured times of "
+                                            : "no measured times of ")
+           << *op;
     if (failed(choice) || *choice)
       return choice;
   }
@@ -297,6 +303,7 @@ LogicalResult Chooser::chooseStreaming(attn_tile::StreamingOpInterface op) {
   if (!schedule)
     return op->emitOpError("has no schedule that fits the capacities of ")
            << target.getName();
+  LDBG() << Attribute(schedule) << " without a model, for " << *op;
   attention.setScheduleAttr(schedule);
   return success();
 }

@@ -25,6 +25,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/Support/DebugLog.h"
 
 #include <array>
 #include <type_traits>
@@ -33,6 +34,8 @@ namespace mlir::attn {
 #define GEN_PASS_DEF_DISPATCHSCHEDULESPASS
 #include "attn/Scheduling/Passes.h.inc"
 } // namespace mlir::attn
+
+#define DEBUG_TYPE "attn-dispatch-schedules"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -285,6 +288,9 @@ static void dispatchSplitKV(Operation *root) {
     if (!choice)
       continue;
     APInt holds;
+    LDBG() << Attribute(choice->holds) << " instead of "
+           << Attribute(op.getChosenSchedule()) << " where "
+           << choice->condition;
     if (!matchPattern(choice->condition, m_ConstantInt(&holds)))
       op = dispatchAtRunTime(builder, op, *choice).front();
     else if (holds.isOne())

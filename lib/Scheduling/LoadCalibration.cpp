@@ -14,12 +14,15 @@
 #include "attn/PerfModel/Calibration.h"
 #include "attn/PerfModel/Roofline.h"
 #include "attn/Scheduling/Passes.h"
+#include "llvm/Support/DebugLog.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 namespace mlir::attn {
 #define GEN_PASS_DEF_ATTNLOADCALIBRATIONPASS
 #include "attn/Scheduling/Passes.h.inc"
 } // namespace mlir::attn
+
+#define DEBUG_TYPE "attn-load-calibration"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -62,6 +65,8 @@ static LogicalResult warnOfMissing(ModuleOp module, StringRef device,
   FailureOr<DeviceModel> model = getDeviceModel(module, target);
   if (failed(model))
     return failure();
+  LDBG() << "device " << device << " has the calibration of "
+         << model->calibratedFor;
   std::string text = describeMissingCalibration(device, *model);
   if (!text.empty())
     module.emitWarning(text);

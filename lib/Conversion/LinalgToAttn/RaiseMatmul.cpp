@@ -21,11 +21,14 @@
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "llvm/Support/DebugLog.h"
 
 namespace mlir::attn {
 #define GEN_PASS_DEF_ATTNRAISEMATMULPASS
 #include "attn/Conversion/Passes.h.inc"
 } // namespace mlir::attn
+
+#define DEBUG_TYPE "attn-raise-matmul"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -319,6 +322,8 @@ struct AttnRaiseMatmulPass
         if (type == element || type.isF32())
           kept = followers.size();
       }
+      LDBG() << kept << " of " << followers.size()
+             << " operations become the epilogue of " << *op;
       followers.truncate(kept);
       convert(rewriter, op, *matched, followers);
       ++numMatmuls;

@@ -15,11 +15,14 @@
 #include "attn/Dialect/Attn/IR/AttnOps.h"
 #include "attn/Dialect/Attn/Transforms/Passes.h"
 #include "mlir/IR/Remarks.h"
+#include "llvm/Support/DebugLog.h"
 
 namespace mlir::attn {
 #define GEN_PASS_DEF_ATTNCLASSIFYMASKSPASS
 #include "attn/Dialect/Attn/Transforms/Passes.h.inc"
 } // namespace mlir::attn
+
+#define DEBUG_TYPE "attn-classify-masks"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -45,8 +48,11 @@ struct AttnClassifyMasksPass
   void runOnOperation() override {
     StringRef name = AttnDialect::getClassifiedTilesAttrName();
     getOperation()->walk([&](AttentionOpInterface op) {
-      if (!mayClassify(op) || hasClosedFormTiles(op))
+      if (!mayClassify(op) || hasClosedFormTiles(op)) {
+        LDBG() << "the tiles of the mask have a closed form, or no region: "
+               << *op;
         return;
+      }
       remark::passed(op.getLoc(), remark::RemarkOpts::name("mask").category(
                                       "attn-classify-masks"))
           << "the tiles of the mask have no closed form: kernels classify them "

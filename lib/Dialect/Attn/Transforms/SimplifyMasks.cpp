@@ -21,11 +21,14 @@
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "llvm/Support/DebugLog.h"
 
 namespace mlir::attn {
 #define GEN_PASS_DEF_ATTNSIMPLIFYMASKSPASS
 #include "attn/Dialect/Attn/Transforms/Passes.h.inc"
 } // namespace mlir::attn
+
+#define DEBUG_TYPE "attn-simplify-masks"
 
 using namespace mlir;
 using namespace mlir::attn;
@@ -99,6 +102,7 @@ struct SimplifyNamedMask
           << "the mask takes too much work to simplify: it stays as it is";
     if (simplified == mask)
       return rewriter.notifyMatchFailure(op, "mask is in its simplest form");
+    LDBG() << mask << " becomes " << simplified;
     rewriter.modifyOpInPlace(op, [&] {
       if (simplified)
         op.setMaskAttr(simplified);
@@ -127,6 +131,7 @@ struct DropNeverMaskMod
       literals.push_back({scope.getPredicate(mask)});
     if (!scope.isNever(literals))
       return rewriter.notifyMatchFailure(op, "some pair may be kept");
+    LDBG() << "the mask_mod keeps no pair: " << *op;
     rewriter.modifyOpInPlace(op, [&] {
       rewriter.eraseBlock(&maskMod.front());
       op.setMaskAttr(NoneAttr::get(op->getContext()));

@@ -19,11 +19,14 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/Support/DebugLog.h"
 
 namespace mlir::attn_tile {
 #define GEN_PASS_DEF_ATTNTILEJOINALLOCATIONSPASS
 #include "attn/Dialect/AttnTile/Transforms/Passes.h.inc"
 } // namespace mlir::attn_tile
+
+#define DEBUG_TYPE "attn-tile-join-allocations"
 
 using namespace mlir;
 using namespace mlir::attn_tile;
@@ -155,6 +158,7 @@ struct AttnTileJoinAllocationsPass
     getOperation().walk([&](Block *block) {
       for (const SmallVector<Buffer> &group : findGroups(*block)) {
         numJoined += group.size();
+        LDBG() << group.size() << " buffers become parts of one allocation";
         join(group);
       }
     });

@@ -25,12 +25,15 @@
 #include "mlir/IR/Remarks.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/Support/DebugLog.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace mlir::attn_tile {
 #define GEN_PASS_DEF_ATTNTILEPACKALLOCATIONSPASS
 #include "attn/Dialect/AttnTile/Transforms/Passes.h.inc"
 } // namespace mlir::attn_tile
+
+#define DEBUG_TYPE "attn-tile-pack-allocations"
 
 using namespace mlir;
 using namespace mlir::attn_tile;
@@ -265,8 +268,10 @@ struct AttnTilePackAllocationsPass
     func::FuncOp func = getOperation();
     // Forked streams run in an order of their own.
     if (func.walk([](ForkStreamOp) { return WalkResult::interrupt(); })
-            .wasInterrupted())
+            .wasInterrupted()) {
+      LDBG() << "buffers of forked streams stay apart in " << func.getName();
       return;
+    }
     func.walk([&](Block *block) { packBlock(*block); });
   }
 
@@ -297,8 +302,10 @@ private:
     for (const Buffer &buffer : buffers)
       apart += *buffer.bytes;
     int64_t together = findOffsets(buffers);
-    if (together == apart)
+    if (together == apart) {
+      LDBG() << buffers.size() << " buffers are needed at the same time";
       return;
+    }
     numPacked += buffers.size();
     report() << (Twine(buffers.size()) + " buffers take " + Twine(together) +
                  " bytes instead of " + Twine(apart))
