@@ -252,6 +252,115 @@ TEST_F(InstructionsTest, SM80ReadsRows) {
   EXPECT_EQ(count(ptx, "ld.shared.v2"), 4);
 }
 
+TEST_F(InstructionsTest, SM80ConvertsTilesOf8Bits) {
+  std::string ptx = lower("sm_80", R"(
+    attn_tile.kernel @kernel(%i: index, %out: memref<64x128xf32>)
+        attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+      %k = attn_tile.create_pipe : !attn_tile.pipe<64x128xf8E4M3FN, stages = 1>
+      %p = attn_tile.create_pipe : !attn_tile.pipe<64x128xbf16, stages = 1>
+      %b = attn_tile.wait %k[%i] : !attn_tile.pipe<64x128xf8E4M3FN, stages = 1>
+      %c = attn_tile.local_convert %b in %p[%i]
+          : !attn_tile.buffer<64x128xf8E4M3FN>,
+            !attn_tile.pipe<64x128xbf16, stages = 1>
+      attn_tile.release %b : !attn_tile.buffer<64x128xf8E4M3FN>
+      attn_tile.return
+    })");
+  // 128 threads convert 16 elements at a time, two in each multiply-add.
+  EXPECT_EQ(count(ptx, "ld.shared.v4.b32"), 4);
+  EXPECT_EQ(count(ptx, "fma.rn.bf16x2"), 4 * 8);
+  EXPECT_EQ(count(ptx, "st.shared.v4.b32"), 8);
+  expectLines(ptx, {"mbarrier.test_wait.parity.shared.b64", "ld.shared.v4.b32",
+                    "bar.sync \t0", "st.shared.v4.b32", "bar.sync \t0",
+                    "mbarrier.arrive.shared.b64"});
+}
+
+TEST_F(InstructionsTest, SM80StoresAndReadsTiles) {
+  std::string ptx = lower("sm_80", R"(
+    attn_tile.kernel @kernel(%i: index)
+        attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+      %p = attn_tile.create_pipe : !attn_tile.pipe<128x32xbf16, stages = 2>
+      %q = attn_tile.create_pipe : !attn_tile.pipe<128x32xbf16, stages = 2>
+      %b = attn_tile.wait %p[%i] : !attn_tile.pipe<128x32xbf16, stages = 2>
+      %r = attn_tile.read %b
+          : !attn_tile.buffer<128x32xbf16> -> vector<128x32xbf16>
+      %c = attn_tile.local_store %r in %q[%i]
+          : vector<128x32xbf16>, !attn_tile.pipe<128x32xbf16, stages = 2>
+      attn_tile.release %b : !attn_tile.buffer<128x32xbf16>
+      attn_tile.return
+    })");
+  // A warp has 32 of the rows: two blocks of 16 rows, two of 16 columns, and
+  // four words of each.
+  EXPECT_EQ(count(ptx, "ldmatrix.sync.aligned.m8n8.x4.shared.b16"), 4);
+  EXPECT_EQ(count(ptx, "st.shared.b32"), 16);
+  expectLines(ptx, {"ldmatrix.sync.aligned", "st.shared.b32", "bar.sync \t0"});
+}
+
+TEST_F(InstructionsTest, SM80MmaOfRegisters) {
+  std::string ptx = lower("sm_80", R"(
+    attn_tile.kernel @kernel(%i: index, %out: memref<64x32xf32>)
+        attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+      %c0 = arith.constant 0 : index
+      %p = attn_tile.create_pipe : !attn_tile.pipe<64x32xf16, stages = 1>
+      %a = arith.constant dense<1.0> : vector<64x64xf16>
+      %b = attn_tile.wait %p[%i] : !attn_tile.pipe<64x32xf16, stages = 1>
+      %s = attn_tile.mma_start %a, %b
+          : vector<64x64xf16>, !attn_tile.buffer<64x32xf16>
+          -> !attn_tile.pending<vector<64x32xf32>>
+      %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<64x32xf32>>
+      attn_tile.release %b : !attn_tile.buffer<64x32xf16>
+      attn_tile.store %r, %out[%c0, %c0]
+          : vector<64x32xf32>, memref<64x32xf32>
+      attn_tile.return
+    })");
+  // Four steps, and four blocks of eight columns.
+  EXPECT_EQ(count(ptx, "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16"),
+            4 * 2);
+  EXPECT_EQ(count(ptx, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"),
+            4 * 4);
+  EXPECT_EQ(count(ptx, "ldmatrix.sync.aligned.m8n8.x4.shared.b16"), 0);
+}
+
+// Kernels that multiply f32 are the same on later architectures.
+TEST_F(InstructionsTest, MmasOfF32AreOfThreeTerms) {
+  StringRef kernel = R"(
+    attn_tile.kernel @kernel(%i: index, %out: memref<64x32xf32>)
+        attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+      %c0 = arith.constant 0 : index
+      %p = attn_tile.create_pipe : !attn_tile.pipe<64x32xf32, stages = 1>
+      %q = attn_tile.create_pipe : !attn_tile.pipe<32x32xf32, stages = 1>
+      %a = attn_tile.wait %p[%i] : !attn_tile.pipe<64x32xf32, stages = 1>
+      %b = attn_tile.wait %q[%i] : !attn_tile.pipe<32x32xf32, stages = 1>
+      %s = attn_tile.mma_start %a, %b transpose_rhs
+          : !attn_tile.buffer<64x32xf32>, !attn_tile.buffer<32x32xf32>
+          -> !attn_tile.pending<vector<64x32xf32>>
+      %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<64x32xf32>>
+      attn_tile.release %a : !attn_tile.buffer<64x32xf32>
+      attn_tile.release %b : !attn_tile.buffer<32x32xf32>
+      attn_tile.store %r, %out[%c0, %c0]
+          : vector<64x32xf32>, memref<64x32xf32>
+      attn_tile.return
+    })";
+  for (StringRef target : {"sm_80", "sm_90a"}) {
+    SCOPED_TRACE(target.str());
+    std::string ptx = lower(target, kernel);
+    EXPECT_EQ(count(ptx, (".target " + target).str()), 1);
+    // Four steps of eight columns, four blocks of columns, three terms.
+    EXPECT_EQ(count(ptx, "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"),
+              4 * 4 * 3);
+    EXPECT_EQ(count(ptx, "wgmma"), 0);
+    expectLines(ptx, {"ldmatrix.sync.aligned.m8n8.x4.shared.b16", "mma.sync"});
+  }
+}
+
+TEST_F(InstructionsTest, SM80TransposesBlocks) {
+  std::string ptx =
+      emit("sm_80", [&](const TargetInfo &target, KernelValues &at) {
+        Value word = target.emitTransposeBlock(at.builder, at.loc, at.number);
+        LLVM::StoreOp::create(at.builder, at.loc, word, at.pointer);
+      });
+  expectLines(ptx, {"movmatrix.sync.aligned.m8n8.trans.b16", "st.global"});
+}
+
 //===----------------------------------------------------------------------===//
 // sm_90a
 //===----------------------------------------------------------------------===//
@@ -490,4 +599,109 @@ TEST_F(InstructionsTest, SM90aTransposesBlocks) {
         LLVM::StoreOp::create(at.builder, at.loc, word, at.pointer);
       });
   expectLines(ptx, {"movmatrix.sync.aligned.m8n8.trans.b16", "st.global"});
+}
+
+TEST_F(InstructionsTest, SM90aConvertsTilesOf8Bits) {
+  std::string ptx = lower("sm_90a", R"(
+    attn_tile.kernel @kernel(%i: index, %n: index)
+        attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+      %k = attn_tile.create_pipe : !attn_tile.pipe<64x128xf8E4M3FN, stages = 1>
+      %p = attn_tile.create_pipe : !attn_tile.pipe<64x128xbf16, stages = 1>
+      %b = attn_tile.wait %k[%i] : !attn_tile.pipe<64x128xf8E4M3FN, stages = 1>
+      %c = attn_tile.local_convert %b in %p[%i] within(%i of %n)
+          : !attn_tile.buffer<64x128xf8E4M3FN>,
+            !attn_tile.pipe<64x128xbf16, stages = 1>
+      attn_tile.release %b : !attn_tile.buffer<64x128xf8E4M3FN>
+      attn_tile.return
+    })");
+  // 128 threads convert 16 elements at a time, two in each instruction. Rows
+  // after the last one become zero.
+  EXPECT_EQ(count(ptx, "ld.shared.v4.b32"), 4);
+  EXPECT_EQ(count(ptx, "cvt.rn.f16x2.e4m3x2"), 4 * 8);
+  EXPECT_EQ(count(ptx, "cvt.rn.bf16x2.f32"), 4 * 8);
+  expectLines(ptx, {"mbarrier.try_wait.parity", "ld.shared.v4.b32", "bar.sync",
+                    "st.shared.v4.b32", "@clears st.shared.v4.b32",
+                    "fence.proxy.async.shared::cta;", "bar.sync",
+                    "mbarrier.arrive.shared::cta.b64"});
+}
+
+TEST_F(InstructionsTest, SM90aConvertsThroughPipes) {
+  std::string ptx = lower("sm_90a", R"(
+    attn_tile.kernel @kernel(%i: index)
+        attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+      %k = attn_tile.create_pipe : !attn_tile.pipe<64x128xf8E4M3FN, stages = 1>
+      %p = attn_tile.create_pipe : !attn_tile.pipe<64x128xbf16, stages = 1>
+      attn_tile.auxiliary_warps registers(72) {
+        %b = attn_tile.wait %k[%i]
+            : !attn_tile.pipe<64x128xf8E4M3FN, stages = 1>
+        attn_tile.convert %b to %p[%i]
+            : !attn_tile.buffer<64x128xf8E4M3FN>,
+              !attn_tile.pipe<64x128xbf16, stages = 1>
+        attn_tile.release %b : !attn_tile.buffer<64x128xf8E4M3FN>
+      }
+      attn_tile.role producer warpgroups(1) registers(72) {
+      }
+      attn_tile.role consumer warpgroups(1) registers(168) {
+        %c = attn_tile.wait %p[%i] : !attn_tile.pipe<64x128xbf16, stages = 1>
+        attn_tile.release %c : !attn_tile.buffer<64x128xbf16>
+      }
+      attn_tile.return
+    })");
+  // Three idle warps empty the source and fill the result, which one warpgroup
+  // reads.
+  expectLines(ptx, {", 3;", "mbarrier.init.shared::cta.b64", ", 3;",
+                    "mbarrier.init.shared::cta.b64", ", 1;",
+                    "mbarrier.init.shared::cta.b64"});
+  expectLines(ptx,
+              {"setmaxnreg.dec", "mbarrier.try_wait.parity", "ld.shared.v4.b32",
+               "mbarrier.try_wait.parity", "st.shared.v4.b32",
+               "fence.proxy.async.shared::cta;", "bar.warp.sync",
+               "@first mbarrier.arrive.shared::cta.b64 _"});
+}
+
+TEST_F(InstructionsTest, SM90aMmaOfRegisters) {
+  std::string ptx = lower("sm_90a", R"(
+    attn_tile.kernel @kernel(%i: index, %out: memref<64x32xf32>)
+        attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+      %c0 = arith.constant 0 : index
+      %p = attn_tile.create_pipe : !attn_tile.pipe<64x32xf16, stages = 1>
+      %a = arith.constant dense<1.0> : vector<64x64xf16>
+      %b = attn_tile.wait %p[%i] : !attn_tile.pipe<64x32xf16, stages = 1>
+      %s = attn_tile.mma_start %a, %b
+          : vector<64x64xf16>, !attn_tile.buffer<64x32xf16>
+          -> !attn_tile.pending<vector<64x32xf32>>
+      %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<64x32xf32>>
+      attn_tile.release %b : !attn_tile.buffer<64x32xf16>
+      attn_tile.store %r, %out[%c0, %c0]
+          : vector<64x32xf32>, memref<64x32xf32>
+      attn_tile.return
+    })");
+  expectLines(ptx, {"wgmma.fence.sync.aligned",
+                    "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16",
+                    "wgmma.commit_group.sync.aligned",
+                    "wgmma.wait_group.sync.aligned"});
+  EXPECT_EQ(count(ptx, "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16"),
+            4);
+}
+
+TEST_F(InstructionsTest, SM90aMmaOf8Bits) {
+  std::string ptx = lower("sm_90a", R"(
+    attn_tile.kernel @kernel(%i: index, %out: memref<64x64xf32>)
+        attributes {layout = #attn_tile.row_blocks<warps = 4>} {
+      %c0 = arith.constant 0 : index
+      %p = attn_tile.create_pipe : !attn_tile.pipe<64x128xf8E4M3FN, stages = 1>
+      %b = attn_tile.wait %p[%i] : !attn_tile.pipe<64x128xf8E4M3FN, stages = 1>
+      %s = attn_tile.mma_start %b, %b transpose_rhs
+          : !attn_tile.buffer<64x128xf8E4M3FN>,
+            !attn_tile.buffer<64x128xf8E4M3FN>
+          -> !attn_tile.pending<vector<64x64xf32>>
+      %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<64x64xf32>>
+      attn_tile.release %b : !attn_tile.buffer<64x128xf8E4M3FN>
+      attn_tile.store %r, %out[%c0, %c0]
+          : vector<64x64xf32>, memref<64x64xf32>
+      attn_tile.return
+    })");
+  // A step has 32 elements of 8 bits.
+  EXPECT_EQ(count(ptx, "wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3"),
+            4);
 }
