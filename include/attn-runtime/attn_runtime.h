@@ -190,12 +190,15 @@ typedef struct attn_function {
   attn_reference_fn reference;  /* 48: may be null */
 } attn_function;
 
+/** The target of artifacts that run on the host. All others run on a GPU. */
+#define ATTN_HOST_TARGET "host"
+
 /** The contents of an artifact. Size 40. There is no typedef, because the
     symbol that a compiled library exports has the name of the structure. */
 struct attn_artifact {
   uint32_t abi_version;           /*  0: ATTN_RUNTIME_ABI_VERSION */
   int32_t num_functions;          /*  4 */
-  const char *target;             /*  8: "host", "sm_90a", "sm_80", ... */
+  const char *target;             /*  8: ATTN_HOST_TARGET, "sm_90a", ... */
   const char *producer;           /* 16: name and version of the compiler */
   const attn_function *functions; /* 24: num_functions */
   const void *reserved;           /* 32: null */

@@ -75,6 +75,16 @@ static bool setNumber(NumberT &number, StringRef value,
   return !value.getAsInteger(10, number) && number >= 0 && number <= most;
 }
 
+/// The target of a name, or for GPUs of a compute capability such as "9.0".
+static const Target *findNamedTarget(StringRef value) {
+  auto [major, minor] = value.split('.');
+  ComputeCapability capability;
+  if (major.getAsInteger(10, capability.major) ||
+      minor.getAsInteger(10, capability.minor))
+    return lookupTarget(value);
+  return findTarget(capability);
+}
+
 std::optional<std::string> attn::setOption(CompilerOptions &options,
                                            StringRef name, StringRef value) {
   // Options may be read before there is a context.
@@ -93,9 +103,11 @@ std::optional<std::string> attn::setOption(CompilerOptions &options,
     return expect(!value.empty(), name, value, option.expected);
   }
   if (name == "target") {
-    options.target = value.str();
-    return expect(lookupTarget(value) != nullptr, name, value,
-                  describeTargets());
+    const Target *target = findNamedTarget(value);
+    options.target = target ? target->getName().str() : value.str();
+    return expect(target, name, value,
+                  describeTargets() +
+                      ", or the compute capability of a GPU that runs one");
   }
   if (name == "emit") {
     std::optional<OutputKind> kind = parseOutputKind(value);

@@ -33,16 +33,33 @@ public:
     return registry;
   }
 
-  void add(std::unique_ptr<Target> target) {
+  void add(std::unique_ptr<Target> target, std::optional<TargetGPUs> gpus) {
     std::lock_guard<std::mutex> lock(mutex);
     std::string name = target->getName().str();
-    targets.try_emplace(std::move(name), std::move(target));
+    auto [it, isNew] = targets.try_emplace(std::move(name), std::move(target));
+    if (isNew && gpus)
+      ofGPUs.push_back({*gpus, it->second.get()});
   }
 
   const Target *lookup(StringRef name) {
     std::lock_guard<std::mutex> lock(mutex);
     auto found = targets.find(name);
     return found == targets.end() ? nullptr : found->second.get();
+  }
+
+  const Target *find(ComputeCapability capability) {
+    std::lock_guard<std::mutex> lock(mutex);
+    auto rank = [](ComputeCapability of) {
+      return std::pair(of.major, of.minor);
+    };
+    const std::pair<TargetGPUs, const Target *> *latest = nullptr;
+    for (const auto &entry : ofGPUs) {
+      auto first = rank(entry.first.first), wanted = rank(capability);
+      bool runs = first == wanted || (entry.first.andLater && first < wanted);
+      if (runs && (!latest || rank(latest->first.first) < first))
+        latest = &entry;
+    }
+    return latest ? latest->second : nullptr;
   }
 
   SmallVector<const Target *> getAll() {
@@ -55,11 +72,13 @@ public:
 private:
   std::mutex mutex;
   std::map<std::string, std::unique_ptr<Target>, std::less<>> targets;
+  SmallVector<std::pair<TargetGPUs, const Target *>> ofGPUs;
 };
 } // namespace
 
-void attn::registerTarget(std::unique_ptr<Target> target) {
-  TargetRegistry::get().add(std::move(target));
+void attn::registerTarget(std::unique_ptr<Target> target,
+                          std::optional<TargetGPUs> gpus) {
+  TargetRegistry::get().add(std::move(target), gpus);
 }
 
 const Target *attn::lookupTarget(StringRef name) {
@@ -71,6 +90,10 @@ FailureOr<const Target *> attn::lookupTarget(Operation *op, StringRef name) {
     return target;
   return op->emitError("unknown target '")
          << name << "' (expected " << describeTargets() << ")";
+}
+
+const Target *attn::findTarget(ComputeCapability capability) {
+  return TargetRegistry::get().find(capability);
 }
 
 bool attn::isGPUTarget(StringRef name) {

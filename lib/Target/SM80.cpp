@@ -1121,5 +1121,6 @@ MultistageTarget::emitMmaStart(OpBuilder &builder, attn_tile::MmaStartOp op,
 }
 
 void attn::registerSM80Target() {
-  registerTarget(std::make_unique<SM80Target>());
+  registerTarget(std::make_unique<SM80Target>(),
+                 TargetGPUs{{8, 0}, /*andLater=*/true});
 }

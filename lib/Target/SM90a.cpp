@@ -1472,5 +1472,6 @@ void SM90aTarget::emitSetRegisters(OpBuilder &builder, Location loc,
 }
 
 void attn::registerSM90aTarget() {
-  registerTarget(std::make_unique<SM90aTarget>());
+  registerTarget(std::make_unique<SM90aTarget>(),
+                 TargetGPUs{{9, 0}, /*andLater=*/false});
 }

@@ -61,7 +61,8 @@ struct Flags {
   /// Names the targets that are registered.
   std::string targetHelp = [] {
     attn::registerAllTargets();
-    return "Target: " + attn::describeTargets() + " (default: host)";
+    return "Target: " + attn::describeTargets() +
+           ", or the compute capability of a GPU, such as 9.0 (default: host)";
   }();
   cl::opt<std::string> inputFile{cl::Positional, cl::desc("<input file>"),
                                  cl::init("-"), cl::cat(category)};

@@ -49,9 +49,10 @@ static std::string findCompiler() {
   return "attn-compile";
 }
 
-/// The target to compile for if the user names none.
+/// The target to compile for if the user names none: for a GPU, its compute
+/// capability, for which the compiler has a target.
 static int32_t chooseTarget(int device, std::string &target) {
-  target = "host";
+  target = ATTN_HOST_TARGET;
   int32_t count = 0;
   if (int32_t status = attnrtDeviceCount(&count))
     return status;
@@ -60,10 +61,7 @@ static int32_t chooseTarget(int device, std::string &target) {
   int32_t major = 0, minor = 0;
   if (int32_t status = attnrtDeviceArch(device, &major, &minor))
     return status;
-  if (major == 9 && minor == 0)
-    target = "sm_90a";
-  else if (major >= 8)
-    target = "sm_80";
+  target = std::to_string(major) + "." + std::to_string(minor);
   return ATTN_OK;
 }
 
@@ -212,7 +210,7 @@ int32_t Artifact::compileForRanks(const Options &options,
   mlir::attn::TemporaryPath file = mlir::attn::createTemporaryFile("so");
   if (!file)
     return attnrtSetError(ATTN_IO_ERROR, "%s", file.error.c_str());
-  int32_t status = compile(options, "host", file.path,
+  int32_t status = compile(options, ATTN_HOST_TARGET, file.path,
                            {"--ranks=" + std::to_string(options.ranks),
                             "--shard-method=" + options.shardMethod});
   int descriptor = -1;
@@ -264,7 +262,7 @@ int32_t Artifact::load(const Options &options, Artifact &result) {
   std::string target = options.target;
   // Ranks run on the host.
   if (target == "auto" && options.ranks > 0)
-    target = "host";
+    target = ATTN_HOST_TARGET;
   if (target == "auto")
     if (int32_t status = chooseTarget(options.device, target))
       return status;

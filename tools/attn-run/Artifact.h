@@ -33,7 +33,7 @@ public:
 
   const struct attn_artifact &get() const { return *artifact; }
   const std::string &getTarget() const { return target; }
-  bool isHost() const { return target == "host"; }
+  bool isHost() const { return target == ATTN_HOST_TARGET; }
 
   /// The function the options name, or the only one.
   int32_t getFunction(const std::string &name,

@@ -38,10 +38,10 @@ MODULE                    a .mlir or .mlirbc file, or an artifact (.so)
 What to run
   --list                  print the functions of the artifact and stop
   --function=NAME         the function; may be left out if there is only one
-  --target=TARGET         what to compile a module for: host, sm_90a, sm_80, or
-                          auto (the default: sm_90a on a device of compute
-                          capability 9.0, sm_80 on any from 8.0, else host). For
-                          an artifact, what it must have been compiled for
+  --target=TARGET         what to compile a module for: a target of
+                          attn-compile, or auto (the default: the target for the
+                          device's compute capability, host without a device).
+                          For an artifact, what it must have been compiled for
   --device=N              the CUDA device to run on (default 0)
   --compiler=PATH         attn-compile (default: next to attn-run, then in PATH)
   --compiler-option=OPT   passed on to attn-compile; may be repeated

@@ -452,11 +452,11 @@ ExitCode attnrt::runRanks(const Options &options) {
         "--ranks=%d: '%s' is not a module, expected a .mlir or .mlirbc file of "
         "functions of the whole tensors",
         options.ranks, options.input.c_str()));
-  if (options.target != "auto" && options.target != "host")
+  if (options.target != "auto" && options.target != ATTN_HOST_TARGET)
     return printFailure(attnrtSetError(
         ATTN_UNSUPPORTED,
         "--target=%s: with --ranks, functions run on the host, expected "
-        "--target=host",
+        "--target=" ATTN_HOST_TARGET,
         options.target.c_str()));
   bool usesMpi = options.transport == "mpi" ||
                  (options.transport == "auto" && isUnderMpi());

@@ -120,5 +120,6 @@ private:
 
 void toy::registerToyTarget() {
   registerAllTargets();
-  registerTarget(std::make_unique<SM89Target>(*lookupTargetInfo("sm_80")));
+  registerTarget(std::make_unique<SM89Target>(*lookupTargetInfo("sm_80")),
+                 TargetGPUs{{8, 9}, /*andLater=*/false});
 }

@@ -23,6 +23,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace mlir {
@@ -94,9 +95,23 @@ public:
   }
 };
 
+/// The compute capability of a GPU, such as 9.0.
+struct ComputeCapability {
+  int major = 0, minor = 0;
+};
+
+/// The GPUs that run kernels of a target: of one compute capability and, with
+/// `andLater`, of later ones.
+struct TargetGPUs {
+  ComputeCapability first;
+  bool andLater = false;
+};
+
 /// Adds a target to the registry. A target of the same name that was registered
-/// before stays; the new one is dropped then. Safe to call from all threads.
-void registerTarget(std::unique_ptr<Target> target);
+/// before stays; the new one is dropped then. `gpus` are the GPUs it is for, if
+/// it is found by them (`findTarget`). Safe to call from all threads.
+void registerTarget(std::unique_ptr<Target> target,
+                    std::optional<TargetGPUs> gpus = std::nullopt);
 
 /// The registered target of that name, or null.
 const Target *lookupTarget(StringRef name);
@@ -104,6 +119,10 @@ const Target *lookupTarget(StringRef name);
 /// The registered target of that name; otherwise reports an error on `op` that
 /// names the registered targets.
 FailureOr<const Target *> lookupTarget(Operation *op, StringRef name);
+
+/// The target for GPUs of a compute capability: of the registered ones whose
+/// kernels run there, the one for the latest GPUs. Null if there is none.
+const Target *findTarget(ComputeCapability capability);
 
 /// Whether a target of that name is registered whose kernels run on a GPU.
 bool isGPUTarget(StringRef name);

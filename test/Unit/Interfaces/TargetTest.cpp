@@ -102,6 +102,20 @@ TEST_F(TargetTest, FindsByName) {
   EXPECT_FALSE(isGPUTarget("sm_8"));
 }
 
+TEST_F(TargetTest, FindsByComputeCapability) {
+  auto find = [](int major, int minor) {
+    const Target *target = findTarget({major, minor});
+    return target ? target->getName() : "none";
+  };
+  // Kernels for sm_90a have instructions that no later GPU has. The toy target
+  // is for no GPU.
+  EXPECT_EQ(find(9, 0), "sm_90a");
+  EXPECT_EQ(find(8, 0), "sm_80");
+  EXPECT_EQ(find(8, 9), "sm_80");
+  EXPECT_EQ(find(10, 0), "sm_80");
+  EXPECT_EQ(find(7, 5), "none");
+}
+
 TEST_F(TargetTest, Describes) {
   EXPECT_EQ(describeTargets(), "host, sm_80, sm_86 or sm_90a");
   EXPECT_EQ(describeGPUTargets(), "sm_80, sm_86 or sm_90a");
