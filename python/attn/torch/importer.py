@@ -87,6 +87,16 @@ def _shape(node: Node) -> Tuple:
     return tuple(node.meta["val"].shape)
 
 
+def _get_order(node: Node, rank: int) -> List[int]:
+    """The dimension of the source that each dimension of a permutation is."""
+    order = list(range(rank))
+    if node.target == aten.permute.default:
+        return [dim % rank for dim in node.args[1]]
+    a, b = node.args[1:3] if node.target == aten.transpose.int else (-2, -1)
+    order[a], order[b] = order[b], order[a]
+    return order
+
+
 def _rows(node: Node) -> Any:
     """The number of rows of a tensor; None for other values."""
     value = node.meta.get("val")
@@ -151,12 +161,7 @@ class _Names:
         shape, source = _shape(node), _shape(node.args[0])
         if node.target in _PERMUTATIONS:
             rank = len(shape)
-            order = list(range(rank))
-            if node.target == aten.permute.default:
-                order = [dim % rank for dim in node.args[1]]
-            else:
-                a, b = node.args[1:3] if node.target == aten.transpose.int else (-2, -1)
-                order[a], order[b] = order[b], order[a]
+            order = _get_order(node, rank)
             return [groups[dim] for dim in order] if is_forward else [groups[order.index(dim)] for dim in range(rank)]
         if node.target in (*_VIEWS, *_SQUEEZES):
             return self._regroup(groups, shape if is_forward else source)

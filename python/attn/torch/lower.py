@@ -22,7 +22,7 @@ from torch.fx import Node
 from attn.aot import _DEFAULT_SIZE, Lowered, Shape, check_shape
 from attn.artifact import DTYPES, element_types
 from attn.errors import AttnError, UnsupportedError, WrongTypeError
-from attn.torch.importer import _CHECKS, _COPIES, _EXPANDS, _VIEWS, _Importer
+from attn.torch.importer import _CHECKS, _COPIES, _EXPANDS, _VIEWS, _get_order, _Importer
 from attn.torch.kernels import describe_attention
 from attn.torch.ops import read_variant
 
@@ -126,13 +126,7 @@ class _Lowering:
 
     def permute(self, node: Node) -> None:
         source = self.values[node.args[0]]
-        rank = node.args[0].meta["val"].dim()
-        order = list(range(rank))
-        if node.target == aten.permute.default:
-            order = [dim % rank for dim in node.args[1]]
-        else:
-            a, b = node.args[1:3] if node.target == aten.transpose.int else (-2, -1)
-            order[a], order[b] = order[b], order[a]
+        order = _get_order(node, node.args[0].meta["val"].dim())
         varying = ", ".join(self.size(source, dim) for dim in order if _size_of(source, dim) == "?")
         sizes = "".join(f"{_size_of(source, dim)}x" for dim in order)
         kind = f"tensor<{sizes}{source.type.rpartition('x')[2]}"
