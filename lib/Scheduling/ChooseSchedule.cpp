@@ -142,6 +142,15 @@ static LogicalResult verifyGivenSchedule(Operation *op, Attribute schedule,
   }));
 }
 
+/// Whether `given` is of the same kind as `expected`, or as a schedule that it
+/// chooses.
+static bool isLike(Attribute given, Attribute expected) {
+  if (given.getTypeID() == expected.getTypeID())
+    return true;
+  auto choice = dyn_cast<attn_tile::ByWorkItemsAttr>(expected);
+  return choice && isLike(given, choice.getOtherwise());
+}
+
 /// Gives `op` the schedule `expected`, or checks that the one it has is of the
 /// same kind.
 template <typename OpTy>
@@ -150,7 +159,7 @@ static LogicalResult setOrVerifySchedule(OpTy op,
                                          const Target &target) {
   if (!op.getScheduleAttr())
     op.setScheduleAttr(expected);
-  if (op.getScheduleAttr().getTypeID() != expected.getTypeID())
+  if (!isLike(op.getScheduleAttr(), expected))
     return op.emitOpError("schedule on ")
            << target.getName() << " must be like " << Attribute(expected)
            << " (was " << Attribute(op.getScheduleAttr()) << ")";
@@ -402,7 +411,7 @@ LogicalResult Chooser::chooseLinear(LinearAttentionOp op) {
   if (!op.getScheduleAttr())
     op.setScheduleAttr(chooseForTokens(op, family.getRecurrent(op), chunks));
   auto isWrong = [&](ScheduleAttrInterface given) {
-    if (given.getTypeID() == chunks.getTypeID())
+    if (isLike(given, chunks))
       return !target.isHost() && failed(given.verifyUse(op, target));
     if (isa<attn_tile::LinearRecurrentAttr>(given))
       return failed(given.verifyUse(op, target));

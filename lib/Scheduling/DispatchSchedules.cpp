@@ -58,6 +58,10 @@ static Value emitQueryLength(OpBuilder &builder, LinearAttentionOp op) {
   return emitSize(builder, op.getLoc(), op.getQuery(), queryLengthDim);
 }
 
+static Value emitQueryLength(OpBuilder &builder, LinearAttentionGradOp op) {
+  return emitSize(builder, op.getLoc(), op.getQuery(), queryLengthDim);
+}
+
 /// The number of queries; for packed sequences their mean.
 template <typename OpTy>
 static Value emitQueryLength(OpBuilder &builder, OpTy attention) {
@@ -140,6 +144,39 @@ static Value emitIsAligned(OpBuilder &builder, AttentionOp attention) {
       builder.createOrFold<arith::AndIOp>(loc, places, mask), zero);
 }
 
+/// The number of columns that the kernels of linear attention divide among work
+/// items. Those of the gradient have values or keys in their place.
+static int64_t getNumColumns(LinearAttentionOp op) {
+  return op.getValueHeadDim();
+}
+
+static int64_t getNumColumns(LinearAttentionGradOp op) {
+  return std::max(op.getKeyHeadDim(), op.getValueHeadDim());
+}
+
+/// Whether the number of work items of `op` is within the bounds of `choice`.
+template <typename OpTy>
+static Value emitIsWithin(OpBuilder &builder, OpTy op,
+                          attn_tile::ByWorkItemsAttr choice) {
+  Location loc = op.getLoc();
+  auto constant = [&](int64_t value) -> Value {
+    return arith::ConstantIndexOp::create(builder, loc, value);
+  };
+  auto compare = [&](arith::CmpIPredicate predicate, Value items,
+                     int64_t bound) {
+    return builder.createOrFold<arith::CmpIOp>(loc, predicate, items,
+                                               constant(bound));
+  };
+  int64_t tiles = llvm::divideCeil(getNumColumns(op),
+                                   choice.getOtherwise().getHeadDimTile());
+  Value batch = emitSize(builder, loc, op.getQuery(), 0);
+  Value items = builder.createOrFold<arith::MulIOp>(
+      loc, batch, constant(op.getNumHeads() * tiles));
+  return builder.createOrFold<arith::AndIOp>(
+      loc, compare(arith::CmpIPredicate::ugt, items, choice.getMoreThan()),
+      compare(arith::CmpIPredicate::ule, items, choice.getAtMost()));
+}
+
 namespace {
 /// A condition, and the schedules where it holds and where it does not.
 struct Choice {
@@ -166,7 +203,21 @@ static std::optional<Choice> emitChoice(OpBuilder &builder, OpTy op) {
     if (auto choice = dyn_cast_if_present<attn_tile::ByAlignmentAttr>(schedule))
       return Choice{emitIsAligned(builder, op), choice.getAligned(),
                     choice.getOtherwise()};
+  if constexpr (llvm::is_one_of<OpTy, LinearAttentionOp,
+                                LinearAttentionGradOp>::value)
+    if (auto choice = dyn_cast_if_present<attn_tile::ByWorkItemsAttr>(schedule))
+      return Choice{emitIsWithin(builder, op, choice), choice.getWithin(),
+                    choice.getOtherwise()};
   return std::nullopt;
+}
+
+template <typename OpTy>
+static void setSchedule(OpTy op, Attribute schedule) {
+  op.setScheduleAttr(schedule);
+}
+
+static void setSchedule(LinearAttentionGradOp op, Attribute schedule) {
+  op.setScheduleAttr(cast<ScheduleAttrInterface>(schedule));
 }
 
 /// Replaces `op` by a conditional with a copy for each schedule; returns the
@@ -179,7 +230,7 @@ static std::array<OpTy, 2> dispatchAtRunTime(OpBuilder &builder, OpTy op,
   auto branch = [&](Attribute schedule, OpTy &copy) {
     return [&, schedule](OpBuilder &body, Location) {
       copy = cast<OpTy>(body.clone(*op));
-      copy.setScheduleAttr(schedule);
+      setSchedule(copy, schedule);
       scf::YieldOp::create(body, loc, copy->getResults());
     };
   };
@@ -205,7 +256,7 @@ static void dispatchAll(Operation *root) {
       continue;
     APInt holds;
     if (matchPattern(choice->condition, m_ConstantInt(&holds))) {
-      op.setScheduleAttr(holds.isOne() ? choice->holds : choice->fails);
+      setSchedule(op, holds.isOne() ? choice->holds : choice->fails);
       worklist.push_back(op);
       continue;
     }
@@ -313,6 +364,7 @@ struct DispatchSchedulesPass
     dispatchAll<AttentionOp>(getOperation());
     dispatchAll<attn_tile::StreamingGradOpInterface>(getOperation());
     dispatchAll<LinearAttentionOp>(getOperation());
+    dispatchAll<LinearAttentionGradOp>(getOperation());
     dispatchSplitKV(getOperation());
   }
 };

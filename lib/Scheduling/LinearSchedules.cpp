@@ -179,11 +179,34 @@ static ScheduleAttrInterface getMultistage(MLIRContext *context,
   return makeSchedule(context, parameters);
 }
 
-/// The schedule of kernels with a producer. An SM has one CTA of them: work
+/// The schedule of kernels with a producer, two CTAs of which share an SM. Null
+/// where that is not faster: with small states, which leave the memory the
+/// limit, with two warpgroups for long chunks, and where there is no room for
+/// copies ahead.
+static ScheduleAttrInterface getTwoCtas(MLIRContext *context,
+                                        const LinearAttentionForm &form,
+                                        const DeviceModel &device) {
+  constexpr int64_t ctasPerSm = 2, stages = 2, chunk = 64, keyDim = 128;
+  attn_tile::LinearWarpSpecializedParameters parameters;
+  parameters.chunk = form.chunk;
+  parameters.valueTile = form.getValueTile();
+  if (!form.isCausal || form.chunk != chunk || form.getKeyDim() < keyDim ||
+      !fits(countLinear(form, parameters.valueTile, /*hasProducer=*/true),
+            stages, form, getTileBytes(device, ctasPerSm)))
+    return {};
+  parameters.stages = stages;
+  parameters.localStages = 1;
+  parameters.rowsAhead = form.hasDecay;
+  parameters.splitWorkItems = ctasPerSm * device.sms;
+  parameters.ctasPerSm = ctasPerSm;
+  return makeSchedule(context, parameters);
+}
+
+/// The schedule of kernels with a producer, one CTA of which has an SM: work
 /// items split the chunks of a head only where SMs would have none.
-static ScheduleAttrInterface getWarpSpecialized(MLIRContext *context,
-                                                const LinearAttentionForm &form,
-                                                const DeviceModel &device) {
+static ScheduleAttrInterface getOneCta(MLIRContext *context,
+                                       const LinearAttentionForm &form,
+                                       const DeviceModel &device) {
   constexpr int64_t maxStages = 3, localStages = 2;
   attn_tile::LinearWarpSpecializedParameters parameters;
   parameters.chunk = form.chunk;
@@ -200,6 +223,20 @@ static ScheduleAttrInterface getWarpSpecialized(MLIRContext *context,
   if (form.isCausal)
     parameters.splitWorkItems = device.sms;
   return makeSchedule(context, parameters);
+}
+
+/// The schedule of kernels with a producer. Two CTAs on an SM need work: more
+/// work items than SMs, or splits, of which two cost what they bring.
+static ScheduleAttrInterface getWarpSpecialized(MLIRContext *context,
+                                                const LinearAttentionForm &form,
+                                                const DeviceModel &device) {
+  constexpr int64_t leastSplits = 3;
+  ScheduleAttrInterface one = getOneCta(context, form, device);
+  ScheduleAttrInterface two = getTwoCtas(context, form, device);
+  if (!two)
+    return one;
+  return cast<ScheduleAttrInterface>(Attribute(attn_tile::ByWorkItemsAttr::get(
+      context, two.getSplitKvWorkItems() / leastSplits, device.sms, one, two)));
 }
 
 /// Columns of the gradients of queries and keys, as even as units allow. With

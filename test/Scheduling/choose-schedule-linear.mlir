@@ -1,9 +1,13 @@
 // RUN: attn-opt %s --pass-pipeline='builtin.module(func.func(attn-choose-schedule{target=sm_90a}))' | FileCheck %s --check-prefixes=CHECK,SM90
 // RUN: attn-opt %s --pass-pipeline='builtin.module(func.func(attn-choose-schedule{target=sm_80}))' | FileCheck %s --check-prefixes=CHECK,SM80
 
-// A work item for each SM with a producer, two where all warps copy.
+// With a producer two CTAs share an SM, and one has it where there are 89 to 132 work items. Where all warps copy, there are
+// two work items for each SM.
 // CHECK-LABEL: func @plain
-// SM90: from = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3, split_work_items = 132>>)
+// SM90: from = #attn_tile.by_work_items<more_than = 88, at_most = 132,
+// SM90-SAME: within = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3, split_work_items = 132>,
+// SM90-SAME: otherwise = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2, local_stages = 1,
+// SM90-SAME: split_work_items = 264, ctas_per_sm = 2>>>)
 // SM80: from = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4, split_work_items = 216>>)
 func.func @plain(%q: memref<?x4x?x128xbf16>) {
   attn.linear_attention ins(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
@@ -62,7 +66,8 @@ func.func @chunk(%q: memref<?x4x?x64xbf16>) {
 // A producer copies what the gradient of log-decays needs besides. Where scores take more registers, columns are fewer.
 // CHECK-LABEL: func @decay_grad
 // SM90: schedule(#attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2, rows_ahead = true, split_work_items = 132>)
-// SM90: schedule(#attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3, rows_ahead = true, split_work_items = 132>)
+// SM90: schedule(#attn_tile.by_work_items<more_than = 88, at_most = 132,
+// SM90-SAME: within = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3, rows_ahead = true, split_work_items = 132>,
 // SM90: schedule(#attn_tile.linear_warp_specialized<chunk = 128, value_tile = 32, stages = 1, rows_ahead = true, split_work_items = 132>)
 func.func @decay_grad(%q: memref<?x4x?x128xbf16>, %g: memref<?x4x?xf32>) {
   attn.linear_attention_grad ins(%q, %q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
@@ -120,7 +125,8 @@ func.func @delta_of_64(%q: memref<?x4x?x64xbf16>, %b: memref<?x4x?xf32>) {
 }
 
 // CHECK-LABEL: func @small_delta(
-// SM90: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 16, stages = 2, local_stages = 1, rows_ahead = true, split_work_items = 264, ctas_per_sm = 2>
+// SM90: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 16, stages = 2, local_stages = 1, rows_ahead = true,
+// SM90-SAME: split_work_items = 264, ctas_per_sm = 2>
 // SM80: chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4, local_stages = 1, rows_ahead = true, split_work_items = 216>
 func.func @small_delta(%q: memref<?x4x?x64xbf16>, %v: memref<?x4x?x16xbf16>, %b: memref<?x4x?xf32>) {
   attn.linear_attention ins(%q, %q, %v : memref<?x4x?x64xbf16>, memref<?x4x?x64xbf16>, memref<?x4x?x16xbf16>)
@@ -187,7 +193,7 @@ func.func @elements_grad(%q: memref<?x4x?x128xbf16>, %g: memref<?x4x?x128xf32>, 
 
 // Few tokens are computed one after the other. A dynamic number of them is compared at run time.
 // CHECK-LABEL: func @tokens(
-// CHECK: schedule(#attn.by_query_length<bound = 9, below = #attn_tile.linear_recurrent<value_tile = 32>, from = #attn_tile.linear_
+// CHECK: schedule(#attn.by_query_length<bound = 9, below = #attn_tile.linear_recurrent<value_tile = 32>, from = #attn_tile.
 func.func @tokens(%q: memref<?x4x?x128xbf16>) {
   attn.linear_attention ins(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
       outs(%q : memref<?x4x?x128xbf16>) causal

@@ -36,6 +36,39 @@ func.func @linear(%q: memref<1x2x?x64xbf16>) {
   return
 }
 
+#one = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3, split_work_items = 132>
+#two = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2, split_work_items = 264, ctas_per_sm = 2>
+#items = #attn_tile.by_work_items<more_than = 88, at_most = 132, within = #one, otherwise = #two>
+
+// Heads of all batch entries have a work item for each of two tiles of columns.
+// CHECK-LABEL: func.func @work_items
+// CHECK-SAME:    (%[[Q:.*]]: memref<?x4x?x128xbf16>)
+// CHECK:         %[[BATCH:.*]] = memref.dim %[[Q]], %c0{{.*}} : memref<?x4x?x128xbf16>
+// CHECK:         %[[ITEMS:.*]] = arith.muli %[[BATCH]], %c8{{.*}} : index
+// CHECK:         %[[MORE:.*]] = arith.cmpi ugt, %[[ITEMS]], %c88{{.*}} : index
+// CHECK:         %[[MOST:.*]] = arith.cmpi ule, %[[ITEMS]], %c132{{.*}} : index
+// CHECK:         %[[WITHIN:.*]] = arith.andi %[[MORE]], %[[MOST]] : i1
+// CHECK:         scf.if %[[WITHIN]] {
+// CHECK-NEXT:      attn.linear_attention {{.*}} schedule(#attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3
+// CHECK-NEXT:    } else {
+// CHECK-NEXT:      attn.linear_attention {{.*}} schedule(#attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2
+func.func @work_items(%q: memref<?x4x?x128xbf16>) {
+  attn.linear_attention ins(%q, %q, %q : memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>, memref<?x4x?x128xbf16>)
+      outs(%q : memref<?x4x?x128xbf16>) causal schedule(#items)
+  return
+}
+
+// Columns of the gradient are values or keys. The number of its work items is known: 2 x 16 x 3.
+// CHECK-LABEL: func.func @work_items_grad
+// CHECK-NOT:     scf.if
+// CHECK:         attn.linear_attention_grad {{.*}} schedule(#attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3
+// CHECK-NEXT:    return
+func.func @work_items_grad(%q: memref<2x16x?x136xbf16>, %v: memref<2x16x?x64xbf16>) {
+  attn.linear_attention_grad ins(%q, %q, %v, %v : memref<2x16x?x136xbf16>, memref<2x16x?x136xbf16>, memref<2x16x?x64xbf16>, memref<2x16x?x64xbf16>)
+      outs(%q, %q, %v : memref<2x16x?x136xbf16>, memref<2x16x?x136xbf16>, memref<2x16x?x64xbf16>) causal schedule(#items)
+  return
+}
+
 // Three schedules.
 // CHECK-LABEL: func.func @three
 // CHECK:         %[[SHORT:.*]] = arith.cmpi ult, %{{.*}}, %c16{{.*}} : index

@@ -19,8 +19,8 @@ ENTRY = re.compile(r"- (?P<terms>\*\*[^*]+\*\*(?:, \*\*[^*]+\*\*)*): (?P<definit
                    r"\*Source\*: (?P<source>[^*]+)\. \*Where\*: (?P<where>`[^`]+`(?:, `[^`]+`)*)\.")
 # Words of names that say the same in any program. All others are terms.
 PLAIN = set("""
-    active after and any at before below by first from in is last left new not on once or others otherwise out right through
-    same to together top upper use whole
+    active after and any at before below by first from in is last left more most new not on once or others otherwise out
+    right same than through to together top upper use whole within
 
     addition alternative arg argument attr body byte column condition count depth directory dynamic element extent
     factor feature figure flow format function gbps indices join kind list max mhz name ns num number operand option

@@ -117,7 +117,10 @@ CASES = [
 VALUES = [0.0, -1e-6, -100.0, -1000.0, -math.inf, "mixed"]
 
 
-@pytest.mark.parametrize("case, value", [(case, value) for case in CASES for value in [None, *VALUES * ("decay" in case)]])
+ALL = [(case, value) for case in CASES for value in [None, *VALUES * ("decay" in case)]]
+
+
+@pytest.mark.parametrize("case, value", ALL)
 def test_parts_equal_the_recurrence(suite, case, value):
     variant = suite.Variant(key_dim=8, value_dim=5, **case)
     inputs = make_inputs(variant, value, batch=1 if variant.sequences else 2)

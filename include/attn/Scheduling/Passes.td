@@ -91,6 +91,10 @@ def DispatchSchedulesPass
     base addresses and row strides of the tensors that the `score_mod` region reads
     at the query and the key.
 
+    For `#attn_tile.by_work_items`, which only `attn.linear_attention` and its gradient
+    have, the condition is the number of work items before chunks are split: tiles of
+    columns of the heads of all batch entries.
+
     An attention with a split-KV schedule and without sequences gets a copy without
     split-KV, for batches so large that there would be one split only. The kernel of the copy stores the output
     itself, and no kernel combines splits.

@@ -724,6 +724,51 @@ func.func private @a() attributes {a = #attn_tile.linear_recurrent<value_tile = 
 
 // -----
 
+// CHECK-LABEL: func private @by_work_items() attributes {
+// CHECK-SAME: a = #attn_tile.by_work_items<more_than = 88, at_most = 132,
+// CHECK-SAME: within = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3>,
+// CHECK-SAME: otherwise = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2, local_stages = 1,
+// CHECK-SAME: split_work_items = 264, ctas_per_sm = 2>>}
+func.func private @by_work_items() attributes {a = #attn_tile.by_work_items<
+    more_than = 88, at_most = 132,
+    within = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3>,
+    otherwise = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2,
+        local_stages = 1, split_work_items = 264, ctas_per_sm = 2>>}
+
+// -----
+
+// expected-error @below {{'more_than' must not be negative (was -1)}}
+func.func private @a() attributes {a = #attn_tile.by_work_items<
+    more_than = -1, at_most = 132,
+    within = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3>,
+    otherwise = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>>}
+
+// -----
+
+// expected-error @below {{'at_most' must be larger than 'more_than', which is 88 (was 88)}}
+func.func private @a() attributes {a = #attn_tile.by_work_items<
+    more_than = 88, at_most = 88,
+    within = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3>,
+    otherwise = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>>}
+
+// -----
+
+// expected-error @below {{'within' must be #attn_tile.linear_multistage or #attn_tile.linear_warp_specialized (was #attn_tile.linear_recurrent<value_tile = 16>)}}
+func.func private @a() attributes {a = #attn_tile.by_work_items<
+    more_than = 88, at_most = 132,
+    within = #attn_tile.linear_recurrent<value_tile = 16>,
+    otherwise = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>>}
+
+// -----
+
+// expected-error @below {{'within' and 'otherwise' must have the same 'chunk' and 'value_tile' (were #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3> and #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 32, stages = 2>)}}
+func.func private @a() attributes {a = #attn_tile.by_work_items<
+    more_than = 88, at_most = 132,
+    within = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3>,
+    otherwise = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 32, stages = 2>>}
+
+// -----
+
 // CHECK-LABEL: func private @pairs() attributes {
 // CHECK-SAME: a = #attn_tile.linear_pairs<pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 64, stages = 2, warps = 4>,
 // CHECK-SAME: chunks = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2>>,

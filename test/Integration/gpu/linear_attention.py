@@ -6,17 +6,18 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Compares linear attention, its final states and its gradients with a reference in f64.
+"""Compares linear attention, its final states and its gradients with the recurrence in f64.
 
     linear_attention.py --compile build/bin/attn-compile --artifacts DIR [--target sm_80]
     linear_attention.py --artifacts DIR --runtime libattn_runtime.so
     compute-sanitizer linear_attention.py --artifacts DIR --sanitizer-subset
 
-Outputs are filled with NaN before a call. The reference, in f64, computes few tokens at a time, each from all tokens
-before (test/python/test_gpu_references.py compares it with the recurrence), and also adds up absolute values: the error
-of an element is at most some roundings of their sum, and the norm of all errors is that of few roundings. With
-the delta rule, where such sums have no bound, it is compared with the root mean square instead. The reference of
-gradients is torch's own of the recurrence. Keys, values, decays and betas after `key_lengths` are NaN.
+Outputs are filled with NaN before a call. The reference computes some tokens at a time: each attends to the state before
+these tokens and to the tokens until itself (test/python/test_gpu_references.py compares it with the recurrence). It also
+adds up absolute values: the error of an element is at most some roundings of their sum, and the norm of all errors is
+that of few roundings. With the delta rule, where such sums have no bound, it is compared with the root mean square
+instead. Gradients are compared with torch's of the reference. Keys, values, decays and betas after `key_lengths` are
+NaN.
 """
 
 import ctypes
@@ -359,12 +360,13 @@ def limit_batches(variant, shapes):
 
 
 def make_inputs(torch, variant, batch, tokens, value=None, beta=None):
-    """The arguments of the function; `value` sets all log-decays, and `beta` all of them."""
-    generator = torch.Generator("cuda").manual_seed(batch * 100003 + tokens)
+    """The arguments of the function; `value` sets all log-decays, and `beta` all of them. They are made on the CPU:
+    processes (--processes) would wait for each other's many operations on one GPU."""
+    generator = torch.Generator().manual_seed(batch * 100003 + tokens)
     dtype = {"bf16": torch.bfloat16, "f16": torch.float16}[variant.dtype]
 
     def normal(*shape):
-        return torch.randn(*shape, generator=generator, device="cuda")
+        return torch.randn(*shape, generator=generator)
 
     def rows(heads, dim):
         if variant.merged:
@@ -382,14 +384,14 @@ def make_inputs(torch, variant, batch, tokens, value=None, beta=None):
         if value is None:
             decay = torch.nn.functional.logsigmoid(normal(*shape)) / 4
         elif value == "some":
-            decay = torch.full(shape, -0.1, device="cuda")
+            decay = torch.full(shape, -0.1)
             decay[0] = -3.0
             (decay if variant.decay != "element" else decay.transpose(2, 3))[..., -5:] = -2.0
         elif value == "mixed":
-            rare = torch.rand(*shape, generator=generator, device="cuda") < 0.2
-            decay = torch.where(rare, -1e4, -1e-3 * torch.rand(*shape, generator=generator, device="cuda"))
+            rare = torch.rand(*shape, generator=generator) < 0.2
+            decay = torch.where(rare, -1e4, -1e-3 * torch.rand(*shape, generator=generator))
         else:
-            decay = torch.full(shape, value, device="cuda")
+            decay = torch.full(shape, value)
         inputs["log_decay"] = decay
     if variant.beta:
         inputs["key"] = torch.nn.functional.normalize(inputs["key"].float(), dim=-1).to(dtype)
@@ -405,13 +407,13 @@ def make_inputs(torch, variant, batch, tokens, value=None, beta=None):
     if variant.key_lengths:
         # Numbers that are no lengths count as the nearest.
         some = torch.tensor([tokens * 2 // 3, tokens + 5, -3, 1, 0])
-        lengths = some[torch.arange(batch) % len(some)].to("cuda", torch.int32)
+        lengths = some[torch.arange(batch) % len(some)].to(torch.int32)
         inputs["key_lengths"] = lengths
         spoil_padding(torch, inputs, lengths)
     if variant.sequences:
         boundaries = [min(position, tokens) for position in BOUNDARIES]
-        inputs["sequences"] = torch.tensor(boundaries, dtype=torch.int32, device="cuda")
-    return inputs
+        inputs["sequences"] = torch.tensor(boundaries, dtype=torch.int32)
+    return {name: tensor.cuda() for name, tensor in inputs.items()}
 
 
 def spoil_padding(torch, inputs, lengths):
@@ -419,7 +421,7 @@ def spoil_padding(torch, inputs, lengths):
     for name in {"key", "value", "log_decay", "beta"} & set(inputs):
         tensor = inputs[name]
         if tensor.dim() > 2:
-            is_padding = torch.arange(tensor.shape[2], device="cuda") >= lengths[:, None]
+            is_padding = torch.arange(tensor.shape[2]) >= lengths[:, None]
             shape = (len(lengths), 1, tensor.shape[2], *[1] * (tensor.dim() - 3))
             tensor.masked_fill_(is_padding.view(shape), math.nan)
 
@@ -637,8 +639,8 @@ def run_case(torch, function, variant, batch, tokens, value=None, beta=None):
 def make_gradients(torch, variant, inputs):
     """Gradients of the output and of the final state, and gradients of the arguments, full of NaN."""
     out, *states = make_outputs(torch, variant, inputs)
-    generator = torch.Generator("cuda").manual_seed(1)
-    given = [torch.randn(x.shape, generator=generator, device="cuda").to(x.dtype) for x in (out, *states)]
+    generator = torch.Generator().manual_seed(1)
+    given = [torch.randn(x.shape, generator=generator).to(x.dtype).cuda() for x in (out, *states)]
     names = ["query", "key", "value"]
     names += ["log_decay"] * (bool(variant.decay) and not variant.constant_decay)
     names += ["beta"] * variant.beta + ["initial_state"] * variant.state

@@ -9,6 +9,7 @@
 // RUN:   | FileCheck %s --check-prefix=GRADIENT
 // RUN: attn-run %t.so --function=head_gradient --shape=batch=2 --shape=tokens=100 --fill=g=const:-0.1 --check | FileCheck %s --check-prefix=HEAD
 // RUN: attn-run %t.so --function=full_gradient --shape=batch=2 --shape=tokens=100 --check | FileCheck %s --check-prefix=FULL-GRADIENT
+// RUN: attn-run %t.so --function=few_tokens_gradient --check | FileCheck %s --check-prefix=FEW
 
 !q = tensor<?x4x?x16xbf16>
 !k = tensor<?x2x?x16xbf16>
@@ -69,4 +70,15 @@ func.func @full_gradient(%q: !h, %k: !h, %v: !h, %do: !h, %dq: !h, %dk: !h, %dv:
   %0:3 = attn.linear_attention_grad ins(%q, %k, %v, %do : !h, !h, !h, !h) outs(%dq, %dk, %dv : !h, !h, !h)
       -> !h, !h, !h
   return %0#0, %0#1, %0#2 : !h, !h, !h
+}
+
+// A chunk with all tokens, whose state before it and sums have one shape.
+// FEW: {{^}}  dq  {{.*}} ok
+// FEW: {{^}}  dk  {{.*}} ok
+// FEW: {{^}}  dv  {{.*}} ok
+!few = tensor<2x2x5x16xf32>
+func.func @few_tokens_gradient(%q: !few, %k: !few, %v: !few, %d: !few, %dq: !few, %dk: !few, %dv: !few) -> (!few, !few, !few) {
+  %0:3 = attn.linear_attention_grad ins(%q, %k, %v, %d : !few, !few, !few, !few) outs(%dq, %dk, %dv : !few, !few, !few)
+      causal chunk(16) -> !few, !few, !few
+  return %0#0, %0#1, %0#2 : !few, !few, !few
 }

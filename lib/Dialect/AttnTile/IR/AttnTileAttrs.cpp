@@ -635,6 +635,37 @@ LogicalResult LinearRecurrentParameters::verify(EmitErrorFn emitError) const {
                      << ")";
 }
 
+/// The tokens of a chunk and the columns of a tile of `schedule`, which is one
+/// of linear attention without pair matrices; `std::nullopt` if it is not.
+static std::optional<std::pair<int64_t, int64_t>>
+getLinearTile(attn::ScheduleAttrInterface schedule) {
+  if (auto byWarps = dyn_cast<LinearMultistageAttr>(schedule))
+    return std::make_pair(byWarps.getChunk(), byWarps.getValueTile());
+  if (auto withProducer = dyn_cast<LinearWarpSpecializedAttr>(schedule))
+    return std::make_pair(withProducer.getChunk(), withProducer.getValueTile());
+  return std::nullopt;
+}
+
+LogicalResult ByWorkItemsParameters::verify(EmitErrorFn emitError) const {
+  if (failed(verifyNotNegative(emitError, "more_than", moreThan)))
+    return failure();
+  if (atMost <= moreThan)
+    return emitError() << "'at_most' must be larger than 'more_than', which is "
+                       << moreThan << " (was " << atMost << ")";
+  for (auto [name, part] : {std::make_pair(StringRef("within"), within),
+                            std::make_pair(StringRef("otherwise"), otherwise)})
+    if (!getLinearTile(part))
+      return emitError() << "'" << name
+                         << "' must be #attn_tile.linear_multistage or "
+                         << "#attn_tile.linear_warp_specialized (was "
+                         << Attribute(part) << ")";
+  if (getLinearTile(within) != getLinearTile(otherwise))
+    return emitError() << "'within' and 'otherwise' must have the same 'chunk' "
+                       << "and 'value_tile' (were " << Attribute(within)
+                       << " and " << Attribute(otherwise) << ")";
+  return success();
+}
+
 /// Tokens of a chunk of kernels with pair matrices, and their warps.
 static constexpr int64_t chunkOfPairs = 64, warpsOfPairs = 4;
 

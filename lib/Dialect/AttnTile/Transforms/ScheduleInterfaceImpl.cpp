@@ -744,6 +744,34 @@ struct LinearPairsSchedule
   }
 };
 
+/// A choice that `attn-dispatch-schedules` makes before kernels exist.
+struct ByWorkItemsSchedule
+    : attn::ScheduleAttrInterface::ExternalModel<ByWorkItemsSchedule,
+                                                 ByWorkItemsAttr> {
+  int64_t getQueryTile(Attribute schedule) const {
+    return cast<ByWorkItemsAttr>(schedule).getOtherwise().getQueryTile();
+  }
+  int64_t getKeyTile(Attribute schedule) const {
+    return cast<ByWorkItemsAttr>(schedule).getOtherwise().getKeyTile();
+  }
+  int64_t getHeadDimTile(Attribute schedule) const {
+    return cast<ByWorkItemsAttr>(schedule).getOtherwise().getHeadDimTile();
+  }
+  attn::ScheduleAttrInterface getPreparation(Attribute schedule) const {
+    return cast<ByWorkItemsAttr>(schedule).getOtherwise().getPreparation();
+  }
+  LogicalResult verifyUse(Attribute attribute, Operation *operation,
+                          const attn::Target &target) const {
+    auto schedule = cast<ByWorkItemsAttr>(attribute);
+    return success(
+        succeeded(schedule.getWithin().verifyUse(operation, target)) &&
+        succeeded(schedule.getOtherwise().verifyUse(operation, target)));
+  }
+  void buildKernelPipeline(Attribute schedule, OpPassManager &pm) const {
+    cast<ByWorkItemsAttr>(schedule).getOtherwise().buildKernelPipeline(pm);
+  }
+};
+
 /// Kernels for few tokens have no tiles in shared memory, and no MMAs.
 struct LinearRecurrentSchedule
     : attn::ScheduleAttrInterface::ExternalModel<LinearRecurrentSchedule,
@@ -941,6 +969,7 @@ void mlir::attn_tile::registerScheduleInterfaceExternalModels(
         *context);
     LinearPairsAttr::attachInterface<LinearPairsSchedule>(*context);
     LinearRecurrentAttr::attachInterface<LinearRecurrentSchedule>(*context);
+    ByWorkItemsAttr::attachInterface<ByWorkItemsSchedule>(*context);
     MatmulWarpSpecializedAttr::attachInterface<MatmulWarpSpecializedSchedule>(
         *context);
   });

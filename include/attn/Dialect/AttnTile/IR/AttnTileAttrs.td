@@ -613,6 +613,33 @@ def AttnTile_LinearRecurrentAttr : AttnTile_Attr<
   let genVerifyDecl = 1;
 }
 
+def AttnTile_ByWorkItemsAttr : AttnTile_Attr<"ByWorkItems", "by_work_items", []> {
+  let summary = "one of two schedules of linear attention, by the number of work items";
+  let description = [{
+    `within` applies where the heads of all batch entries have more than `more_than` work
+    items, and at most `at_most`; otherwise `otherwise` applies. A head has a work item for
+    each tile of `value_tile` columns of its values, before chunks are split. Both
+    schedules have the same chunks and tiles.
+
+    Two CTAs on an SM are faster than one where there is work for all of them: many work
+    items, or so few that they are split. In between, one CTA with more stages is faster.
+    `attn-dispatch-schedules` lowers it to a choice at run time.
+
+    ```mlir
+    #attn_tile.by_work_items<
+        more_than = 88, at_most = 132,
+        within = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 3>,
+        otherwise = #attn_tile.linear_warp_specialized<chunk = 64, value_tile = 64, stages = 2,
+            local_stages = 1, split_work_items = 264, ctas_per_sm = 2>>
+    ```
+  }];
+  let parameters = (ins "int64_t":$more_than, "int64_t":$at_most,
+                        "::mlir::attn::ScheduleAttrInterface":$within,
+                        "::mlir::attn::ScheduleAttrInterface":$otherwise);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 def AttnTile_LinearPairsAttr : AttnTile_Attr<"LinearPairs", "linear_pairs", []> {
   let summary = "one schedule for each kind of kernels of linear attention with pair matrices";
   let description = [{
