@@ -12,10 +12,10 @@
     linear_attention.py --compile build/bin/attn-compile --artifacts DIR
     linear_attention.py --artifacts DIR --runtime libattn_runtime.so --out benchmarks/results/linear.jsonl
 
-There are 16 heads of a head dim, and batch entries of 32k tokens together; or one head of one long sequence. Positions
-come before heads in memory, as fla-core has them. fla-core (kernels of Triton) is timed if it can be imported.
-Gradients are those of all inputs but decays of heads, by a call of a backward function, which computes states again in
-both.
+There are 16 heads of a head dim, and batch entries of 32k tokens together, or one sequence; or one head of one long
+sequence. Positions come before heads in memory, as fla-core has them. fla-core (kernels of Triton) is timed if it can be
+imported. Gradients are those of all inputs but decays of heads, by a call of a backward function, which computes states
+again in both.
 
 A decode step has one token of each batch entry. It reads and writes the states of 16 heads, in place; fla-core writes
 new ones. A call is one step of several layers, so many that their states exceed the L2 cache.
@@ -37,8 +37,8 @@ MODES = ("fwd", "bwd")
 # Heads and batch entries of decode steps, and the bytes that states of the layers exceed, with at most so many layers.
 DECODE_CASES = ((16, 1), (16, 16), (16, 64))
 LAYER_BYTES, MAX_LAYERS = 2**29, 64
-# Heads, batch entries and length.
-CASES = ((16, 8, 4096), (16, 4, 8192), (16, 1, 32768), (16, 1, 65536), (16, 1, 131072), (1, 1, 262144))
+# Heads, batch entries and length. One sequence of 8192 tokens is there to compare the time of a token with long ones.
+CASES = ((16, 8, 4096), (16, 4, 8192), (16, 1, 8192), (16, 1, 32768), (16, 1, 65536), (16, 1, 131072), (1, 1, 262144))
 # Relative error of rows that is allowed.
 MAX_ERROR = 1e-2
 # Relative difference of gradients to the gradients of fla-core that is allowed.

@@ -66,9 +66,9 @@ Value LinearAttentionChunk::loadVector(Value source) {
 }
 
 Value LinearAttentionChunk::loadState(Value source) {
-  // Negative zeros, which are no accumulator: where a sum of a matmul and a tile
-  // becomes the accumulator of the matmul, upstream's canonicalization replaces
-  // operands that are the accumulator before, too.
+  // Negative zeros, which are no accumulator: where a sum of a matmul and a
+  // tile becomes the accumulator of the matmul, upstream's canonicalization
+  // replaces operands that are the accumulator before, too.
   if (!source)
     return b.splat({keyDim, valueDim}, -0.0);
   Value zero = b.index(0);

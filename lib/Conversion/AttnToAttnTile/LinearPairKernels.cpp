@@ -306,8 +306,21 @@ PairWriter::Scores PairWriter::emitScoresByLevels(const WorkItem &at,
   scores.ofQueries = zeros({chunkTokens, chunkTokens});
   if (beta)
     scores.ofKeys = scores.ofQueries;
-  for (int64_t column = 0; column < form.getKeyHeadDim(); column += valueDim)
-    addLevels(at, chunk, column, scores);
+  // All tiles of the columns of a chunk go through one pipe, one after the
+  // other: each has a position of its own.
+  int64_t tiles = llvm::divideCeil(form.getKeyHeadDim(), valueDim);
+  WorkItem ofTiles = at;
+  Chunk tile = chunk;
+  if (tiles > 1) {
+    ofTiles.numChunks = arith::MulIOp::create(b, at.numChunks, b.index(tiles));
+    tile.position = arith::MulIOp::create(b, chunk.position, b.index(tiles));
+  }
+  Value first = tile.position;
+  for (int64_t number = 0; number < tiles; ++number) {
+    if (number > 0)
+      tile.position = arith::AddIOp::create(b, first, b.index(number));
+    addLevels(ofTiles, tile, number * valueDim, scores);
+  }
   return scores;
 }
 

@@ -105,6 +105,8 @@ private:
   Block *entry;
   IRMapping arguments;
   Value query, key, value, logDecay, beta, initialState, out, finalState, fault;
+  /// States whose elements are accessed one by one.
+  DenseSet<Value> unaligned;
   bool isCausal;
   double scale;
   int64_t keyHeadDim, valueHeadDim, keyGroup, valueGroup, valueTile;
@@ -149,6 +151,9 @@ RecurrentWriter::RecurrentWriter(OpBuilder &builder, LinearAttentionOp op,
   out = get(op.getOut());
   initialState = get(op.getInitialState());
   finalState = get(op.getFinalState());
+  for (Value state : {op.getInitialState(), op.getFinalState()})
+    if (state && !mayHaveAlignedRows(state))
+      unaligned.insert(get(state));
   if (logDecay)
     fault = entry->getArgument(op->getNumOperands());
 }
@@ -191,8 +196,9 @@ SmallVector<Value> RecurrentWriter::loadNeighbours(Value source,
   for (int64_t i = 0; i < count; ++i) {
     indices.back() = b.add(first, b.constant(i));
     memref::LoadOp load = b.loadExisting(source, indices);
-    if (auto alignment = getAlignmentOfNeighbour(source, i, count))
-      load.setAlignment(*alignment);
+    if (!unaligned.contains(source))
+      if (auto alignment = getAlignmentOfNeighbour(source, i, count))
+        load.setAlignment(*alignment);
     values.push_back(load);
   }
   for (Value &value : values)
@@ -214,8 +220,9 @@ void RecurrentWriter::storeNeighbours(ArrayRef<Value> values, Value dest,
   for (auto [i, value] : llvm::enumerate(rounded)) {
     indices.back() = b.add(first, b.constant(int64_t(i)));
     auto store = memref::StoreOp::create(b, value, dest, indices);
-    if (auto alignment = getAlignmentOfNeighbour(dest, int64_t(i), count))
-      store.setAlignment(*alignment);
+    if (!unaligned.contains(dest))
+      if (auto alignment = getAlignmentOfNeighbour(dest, int64_t(i), count))
+        store.setAlignment(*alignment);
   }
 }
 

@@ -61,6 +61,27 @@ func.func @gated(%q: memref<1x2x?x16xbf16>, %g: memref<1x2x?x16xf32>, %o: memref
 
 // -----
 
+// Tiles of columns have positions of their own: they go through one pipe.
+// CHECK-LABEL: attn_tile.kernel @two_tiles_linear_pairs(
+// CHECK: arith.cmpf olt
+// CHECK: scf.for %[[I:.*]] = %{{.*}} to %[[CHUNKS:.*]] step
+// CHECK: %[[LENGTH:.*]] = arith.muli %[[CHUNKS]], %c2{{.*}} : index
+// CHECK: %[[FIRST:.*]] = arith.muli %[[I]], %c2{{.*}} : index
+// CHECK-COUNT-2: attn_tile.load {{.*}} stream(%[[FIRST]] of %[[LENGTH]]) : memref<1x2x?x32xbf16> -> vector<64x16xbf16>
+// CHECK: %[[SECOND:.*]] = arith.addi %[[FIRST]], %c1{{.*}} : index
+// CHECK-COUNT-2: attn_tile.load {{.*}} stream(%[[SECOND]] of %[[LENGTH]]) : memref<1x2x?x32xbf16> -> vector<64x16xbf16>
+func.func @two_tiles(%q: memref<1x2x?x32xbf16>, %v: memref<1x2x?x16xbf16>, %g: memref<1x2x?x32xf32>, %o: memref<1x2x?x16xbf16>) {
+  attn.linear_attention ins(%q, %q, %v : memref<1x2x?x32xbf16>, memref<1x2x?x32xbf16>, memref<1x2x?x16xbf16>)
+      outs(%o : memref<1x2x?x16xbf16>) log_decay(%g : memref<1x2x?x32xf32>) causal
+      schedule(#attn_tile.linear_pairs<
+          pairs = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4>,
+          levels = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 1, warps = 4>,
+          chunks = #attn_tile.linear_multistage<chunk = 64, value_tile = 16, stages = 2, warps = 4>>)
+  return
+}
+
+// -----
+
 // f16 has too small a range for keys over decays: all chunks have levels. The delta rule has keys times decays from the
 // beginning, whose values are known, and keys times decays to the end.
 

@@ -240,7 +240,7 @@ SmallVector<Value> LinearAttentionOp::getStagedOperands() {
     staged.push_back(getLogDecay());
   // The kernel for few tokens accesses neighbours of a state together.
   for (Value state : {getInitialState(), getFinalState()})
-    if (state)
+    if (state && mayHaveAlignedRows(state))
       staged.push_back(state);
   return staged;
 }

@@ -15,6 +15,7 @@
 #include "attn/Dialect/Attn/IR/AttnLinearOps.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Interfaces/ViewLikeInterface.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <cmath>
@@ -24,6 +25,20 @@ using namespace mlir::attn;
 
 #define GET_OP_CLASSES
 #include "attn/Dialect/Attn/IR/AttnLinearOps.cpp.inc"
+
+bool attn::mayHaveAlignedRows(Value state) {
+  constexpr int64_t alignment = 16;
+  while (auto type = dyn_cast<MemRefType>(state.getType())) {
+    int64_t row = type.getShape().back() * type.getElementTypeBitWidth() / 8;
+    if (!type.isDynamicDim(type.getRank() - 1) && row % alignment != 0)
+      return false;
+    auto view = state.getDefiningOp<ViewLikeOpInterface>();
+    if (!view)
+      return true;
+    state = view.getViewSource();
+  }
+  return true;
+}
 
 /// Sizes of chunks: rows of matmuls, and no more than fit on a stack.
 static constexpr int64_t minChunk = 8, maxChunk = 256;

@@ -284,6 +284,18 @@ static FailureOr<SmallVector<Stream>> collectStreams(ArrayRef<LoadOp> loads) {
       streams.push_back({load.getSource(), tile, isLhs, {load}});
       continue;
     }
+    // Such loads would fill one stage at a time, and wait for its first fill.
+    auto *same = llvm::find_if(stream->loads, [&](LoadOp other) {
+      return other->getBlock() == load->getBlock() &&
+             other.getPosition() == load.getPosition();
+    });
+    if (same != stream->loads.end()) {
+      load.emitOpError("position of the stream must not be that of another "
+                       "load from its source")
+              .attachNote(same->getLoc())
+          << "see the other load here";
+      return failure();
+    }
     LoadOp first = stream->loads.front();
     if (!isEqualConstantIntOrValue(first.getLength(), load.getLength())) {
       load.emitOpError("length of the stream must be that of the other loads "

@@ -25,6 +25,31 @@ attn_tile.kernel @items(%v: memref<?x16xf16>, %p: vector<16x8xf16>, %acc: vector
 #values = affine_map<(m, n, k) -> (k, n)>
 #result = affine_map<(m, n, k) -> (m, n)>
 
+// Two tiles of columns would fill a stage one after the other.
+attn_tile.kernel @positions(%v: memref<?x32xf16>, %p: vector<16x8xf16>, %acc: vector<16x16xf32>,
+                            %out: memref<?x16xf32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c16 = arith.constant 16 : index
+  // expected-note @below {{see the other load here}}
+  %v0 = attn_tile.load %v[%c0, %c0] stream(%c0 of %n) : memref<?x32xf16> -> vector<8x16xf16>
+  %o0 = vector.contract {indexing_maps = [#lhs, #values, #result],
+      iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+      %p, %v0, %acc : vector<16x8xf16>, vector<8x16xf16> into vector<16x16xf32>
+  // expected-error @below {{'attn_tile.load' op position of the stream must not be that of another load from its source}}
+  %v1 = attn_tile.load %v[%c0, %c16] stream(%c0 of %n) : memref<?x32xf16> -> vector<8x16xf16>
+  %o1 = vector.contract {indexing_maps = [#lhs, #values, #result],
+      iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+      %p, %v1, %o0 : vector<16x8xf16>, vector<8x16xf16> into vector<16x16xf32>
+  attn_tile.store %o1, %out[%c0, %c0] : vector<16x16xf32>, memref<?x16xf32>
+  attn_tile.return
+}
+
+// -----
+
+#lhs = affine_map<(m, n, k) -> (m, k)>
+#values = affine_map<(m, n, k) -> (k, n)>
+#result = affine_map<(m, n, k) -> (m, n)>
+
 attn_tile.kernel @lengths(%v: memref<?x16xf16>, %p: vector<16x8xf16>, %acc: vector<16x16xf32>,
                           %out: memref<?x16xf32>, %n: index) {
   %c0 = arith.constant 0 : index

@@ -18,4 +18,13 @@
 #define GET_OP_CLASSES
 #include "attn/Dialect/Attn/IR/AttnLinearOps.h.inc"
 
+namespace mlir::attn {
+
+/// Whether the rows of `state`, of f32, can begin at multiples of 16 bytes. The
+/// states of a normalizer have a column more than values, and their rows do
+/// not.
+bool mayHaveAlignedRows(Value state);
+
+} // namespace mlir::attn
+
 #endif // ATTN_DIALECT_ATTN_IR_ATTNLINEAROPS_H
