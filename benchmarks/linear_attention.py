@@ -13,9 +13,9 @@
     linear_attention.py --artifacts DIR --runtime libattn_runtime.so --out benchmarks/results/linear.jsonl
 
 There are 16 heads of a head dim, and batch entries of 32k tokens together, or one sequence; or one head of one long
-sequence. Positions come before heads in memory, as fla-core has them. fla-core (kernels of Triton) is timed if it can be
-imported. Gradients are those of all inputs but decays of heads, by a call of a backward function, which computes states
-again in both.
+sequence. Positions come before heads in memory, as fla-core has them. fla-core (kernels of Triton) is timed if it can
+be imported. Gradients are those of all inputs but decays of heads, by a call of a backward function, which computes
+states again in both.
 
 A decode step has one token of each batch entry. It reads and writes the states of 16 heads, in place; fla-core writes
 new ones. A call is one step of several layers, so many that their states exceed the L2 cache.

@@ -62,7 +62,7 @@ struct Flags {
   std::string targetHelp = [] {
     attn::registerAllTargets();
     return "Target: " + attn::describeTargets() +
-           ", or the compute capability of a GPU, such as 9.0 (default: host)";
+           " (or the compute capability of a GPU, such as 9.0) (default: host)";
   }();
   cl::opt<std::string> inputFile{cl::Positional, cl::desc("<input file>"),
                                  cl::init("-"), cl::cat(category)};
