@@ -118,16 +118,21 @@ private:
 } // namespace
 
 /// The columns that a work item of `kernel` has. Where rows are not one after
-/// another in memory, their addresses take the registers of half of them.
+/// another in memory, their addresses take the registers of half of them, if
+/// twice as many parts of the rows have the same size.
 static int64_t getColumns(LinearAttentionOp op, attn_tile::KernelOp kernel) {
   int64_t columns = op.getChosenSchedule().getHeadDimTile();
+  int64_t half = std::max(columns / 2, 2 * columnsOfThread);
+  if (op.getKeyHeadDim() * half % (attn_tile::warpThreads * columnsOfThread) !=
+      0)
+    return columns;
   Block &entry = kernel.getBody().front();
   for (auto [operand, argument] :
        llvm::zip(op->getOperands(), entry.getArguments()))
     if (llvm::is_contained({op.getInitialState(), op.getFinalState()},
                            operand) &&
         getRowStride(argument) != getDimSize(argument, 3))
-      return std::max(columns / 2, 2 * columnsOfThread);
+      return half;
   return columns;
 }
 

@@ -104,3 +104,51 @@ func.func @padded(%q: memref<?x4x1x16xf16>, %s: memref<?x4x16x16xf32, strided<[?
       schedule(#attn_tile.linear_recurrent<value_tile = 16>)
   return
 }
+
+// -----
+
+// Addresses of such rows take the registers of half of the columns, if twice as many parts of the rows have the same size:
+// 128 rows have sixteen parts, and 136 rows eight.
+
+// CHECK-LABEL: attn_tile.kernel @padded_128_linear_attention(
+// CHECK: gpu.subgroup_reduce{{ +}}add %{{.*}} cluster(size = 16, stride = 2)
+func.func @padded_128(%q: memref<?x4x1x128xbf16>, %s: memref<?x4x128x128xf32, strided<[?, 32768, 256, 1]>>) {
+  attn.linear_attention ins(%q, %q, %q : memref<?x4x1x128xbf16>, memref<?x4x1x128xbf16>, memref<?x4x1x128xbf16>)
+      outs(%q, %s : memref<?x4x1x128xbf16>, memref<?x4x128x128xf32, strided<[?, 32768, 256, 1]>>)
+      initial_state(%s : memref<?x4x128x128xf32, strided<[?, 32768, 256, 1]>>) causal
+      schedule(#attn_tile.linear_recurrent<value_tile = 16>)
+  return
+}
+
+// -----
+
+// CHECK-LABEL: attn_tile.kernel @padded_136_linear_attention(
+// CHECK: gpu.subgroup_reduce{{ +}}add %{{.*}} cluster(size = 8, stride = 4)
+func.func @padded_136(%q: memref<?x4x1x136xbf16>, %s: memref<?x4x136x136xf32, strided<[?, 34816, 256, 1]>>) {
+  attn.linear_attention ins(%q, %q, %q : memref<?x4x1x136xbf16>, memref<?x4x1x136xbf16>, memref<?x4x1x136xbf16>)
+      outs(%q, %s : memref<?x4x1x136xbf16>, memref<?x4x136x136xf32, strided<[?, 34816, 256, 1]>>)
+      initial_state(%s : memref<?x4x136x136xf32, strided<[?, 34816, 256, 1]>>) causal
+      schedule(#attn_tile.linear_recurrent<value_tile = 16>)
+  return
+}
+
+// -----
+
+// Rows of a normalizer's state are 65 elements apart: its elements are accessed one by one.
+
+// CHECK-LABEL: attn_tile.kernel @unaligned_linear_attention(
+// CHECK-NOT: alignment = 16 {{.*}} memref<?x4x64x64xf32
+// CHECK: memref.load %{{.*}} {attn_tile.in_bounds} : memref<?x4x64x64xf32, strided<[16640, 4160, 65, 1]>>
+// CHECK-NOT: alignment = {{[0-9]+}} {{.*}} memref<?x4x64x64xf32
+// CHECK: memref.store %{{[^ ]*}}, %{{[^ ]*}}[%{{[^{]*}}] : memref<?x4x64x64xf32, strided<[16640, 4160, 65, 1]>>
+// CHECK-NOT: alignment = {{[0-9]+}} {{.*}} memref<?x4x64x64xf32
+// CHECK-LABEL: func @unaligned(
+func.func @unaligned(%q: memref<?x4x1x64xbf16>, %s: memref<?x4x64x65xf32>, %n: index) {
+  %view = memref.subview %s[0, 0, 0, 0] [%n, 4, 64, 64] [1, 1, 1, 1]
+      : memref<?x4x64x65xf32> to memref<?x4x64x64xf32, strided<[16640, 4160, 65, 1]>>
+  attn.linear_attention ins(%q, %q, %q : memref<?x4x1x64xbf16>, memref<?x4x1x64xbf16>, memref<?x4x1x64xbf16>)
+      outs(%q, %view : memref<?x4x1x64xbf16>, memref<?x4x64x64xf32, strided<[16640, 4160, 65, 1]>>)
+      initial_state(%view : memref<?x4x64x64xf32, strided<[16640, 4160, 65, 1]>>) causal
+      schedule(#attn_tile.linear_recurrent<value_tile = 16>)
+  return
+}
