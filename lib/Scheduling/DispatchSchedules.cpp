@@ -145,7 +145,7 @@ static Value emitIsAligned(OpBuilder &builder, AttentionOp attention) {
 }
 
 /// The number of columns that the kernels of linear attention divide among work
-/// items. Those of the gradient have values or keys in their place.
+/// items: columns of values or, in some kernels of the gradient, of keys.
 static int64_t getNumColumns(LinearAttentionOp op) {
   return op.getValueHeadDim();
 }

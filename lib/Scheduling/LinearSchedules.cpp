@@ -179,26 +179,40 @@ static ScheduleAttrInterface getMultistage(MLIRContext *context,
   return makeSchedule(context, parameters);
 }
 
-/// The schedule of kernels with a producer, two CTAs of which share an SM. Null
-/// where that is not faster: with small states, which leave the memory the
-/// limit, with two warpgroups for long chunks, and where there is no room for
-/// copies ahead.
+/// CTAs that share an SM where kernels with a producer wait for their MMAs.
+static constexpr int64_t ctasWithProducer = 2;
+
+/// The schedule of kernels with a producer, two CTAs of which share an SM: one
+/// multiplies while the other one waits.
+static attn_tile::LinearWarpSpecializedParameters
+getForTwoCtas(const LinearAttentionForm &form, int64_t valueTile,
+              int64_t stages, const DeviceModel &device) {
+  attn_tile::LinearWarpSpecializedParameters parameters;
+  parameters.chunk = form.chunk;
+  parameters.valueTile = valueTile;
+  parameters.stages = stages;
+  parameters.localStages = 1;
+  parameters.rowsAhead = true;
+  parameters.splitWorkItems = ctasWithProducer * device.sms;
+  parameters.ctasPerSm = ctasWithProducer;
+  return parameters;
+}
+
+/// The same without pair matrices. Null where one CTA is faster: small states
+/// leave the memory the limit, and long chunks have two warpgroups for their
+/// MMAs; or where there is no room for copies ahead.
 static ScheduleAttrInterface getTwoCtas(MLIRContext *context,
                                         const LinearAttentionForm &form,
                                         const DeviceModel &device) {
-  constexpr int64_t ctasPerSm = 2, stages = 2, chunk = 64, keyDim = 128;
-  attn_tile::LinearWarpSpecializedParameters parameters;
-  parameters.chunk = form.chunk;
-  parameters.valueTile = form.getValueTile();
+  constexpr int64_t stages = 2, chunk = 64, keyDim = 128;
+  int64_t valueTile = form.getValueTile();
   if (!form.isCausal || form.chunk != chunk || form.getKeyDim() < keyDim ||
-      !fits(countLinear(form, parameters.valueTile, /*hasProducer=*/true),
-            stages, form, getTileBytes(device, ctasPerSm)))
+      !fits(countLinear(form, valueTile, /*hasProducer=*/true), stages, form,
+            getTileBytes(device, ctasWithProducer)))
     return {};
-  parameters.stages = stages;
-  parameters.localStages = 1;
+  attn_tile::LinearWarpSpecializedParameters parameters =
+      getForTwoCtas(form, valueTile, stages, device);
   parameters.rowsAhead = form.hasDecay;
-  parameters.splitWorkItems = ctasPerSm * device.sms;
-  parameters.ctasPerSm = ctasPerSm;
   return makeSchedule(context, parameters);
 }
 
@@ -226,7 +240,8 @@ static ScheduleAttrInterface getOneCta(MLIRContext *context,
 }
 
 /// The schedule of kernels with a producer. Two CTAs on an SM need work: more
-/// work items than SMs, or splits, of which two cost what they bring.
+/// work items than SMs, or three splits or more. Two splits cost more than they
+/// bring, since kernels go through their chunks twice.
 static ScheduleAttrInterface getWarpSpecialized(MLIRContext *context,
                                                 const LinearAttentionForm &form,
                                                 const DeviceModel &device) {
@@ -287,24 +302,16 @@ static ScheduleAttrInterface getForGradients(MLIRContext *context,
                                              const LinearAttentionForm &form,
                                              const DeviceModel &device,
                                              bool hasProducer) {
-  constexpr int64_t ctasPerSm = 2, stages = 1;
+  constexpr int64_t stages = 1;
   bool needsManyRegisters = form.hasElementDecay && !form.hasBeta;
   if (!form.isGradient || !hasProducer || needsManyRegisters)
     return {};
   int64_t columns = form.hasElementDecay ? getElementTile(form, hasProducer)
                                          : form.getValueTile();
   if (!fits(countGradients(form, columns), stages, form,
-            getTileBytes(device, ctasPerSm)))
+            getTileBytes(device, ctasWithProducer)))
     return {};
-  attn_tile::LinearWarpSpecializedParameters parameters;
-  parameters.chunk = form.chunk;
-  parameters.valueTile = columns;
-  parameters.stages = stages;
-  parameters.localStages = 1;
-  parameters.rowsAhead = true;
-  parameters.splitWorkItems = ctasPerSm * device.sms;
-  parameters.ctasPerSm = ctasPerSm;
-  return makeSchedule(context, parameters);
+  return makeSchedule(context, getForTwoCtas(form, columns, stages, device));
 }
 
 /// The schedule of the kernels that compute decays of key elements by levels.
@@ -367,19 +374,14 @@ static ScheduleAttrInterface getChunksOfTwoCtas(MLIRContext *context,
                                                 const LinearAttentionForm &form,
                                                 int64_t valueTile,
                                                 const DeviceModel &device) {
-  constexpr int64_t ctasPerSm = 2, stages = 2, unit = 16;
+  constexpr int64_t stages = 2, unit = 16;
   if (form.hasElementDecay || !fits(countPairs(form, valueTile), stages, form,
-                                    getTileBytes(device, ctasPerSm)))
+                                    getTileBytes(device, ctasWithProducer)))
     return {};
-  attn_tile::LinearWarpSpecializedParameters parameters;
-  parameters.chunk = form.chunk;
-  parameters.valueTile = llvm::alignTo(valueTile / 2, unit);
-  parameters.stages = stages;
-  parameters.localStages = 1;
-  parameters.rowsAhead = true;
-  parameters.ctasPerSm = ctasPerSm;
-  if (canSplitPairs(form, device))
-    parameters.splitWorkItems = ctasPerSm * device.sms;
+  attn_tile::LinearWarpSpecializedParameters parameters =
+      getForTwoCtas(form, llvm::alignTo(valueTile / 2, unit), stages, device);
+  if (!canSplitPairs(form, device))
+    parameters.splitWorkItems = 0;
   return makeSchedule(context, parameters);
 }
 

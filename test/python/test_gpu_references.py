@@ -1,7 +1,7 @@
 # Licensed under the Apache License v2.0 with LLVM Exceptions.
 # See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The references of GPU suites in test/Integration/gpu, compared with what they stand for."""
+"""The references of GPU suites in test/Integration/gpu, compared with token-by-token recurrences."""
 
 import importlib
 import math

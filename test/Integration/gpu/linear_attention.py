@@ -38,7 +38,7 @@ ROUNDING = {"bf16": 2.0**-8, "f16": 2.0**-11}
 SUBNORMAL_ROUNDING = {"bf16": 2.0**-134, "f16": 2.0**-25}
 # Tokens of the reference that are computed at a time.
 REFERENCE_PART = 50
-# What normalizers add to sums of scores.
+# The `eps` of normalizers, added to the sum of scores.
 EPS = 1e-3
 
 

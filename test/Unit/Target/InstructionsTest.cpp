@@ -295,8 +295,8 @@ TEST_F(InstructionsTest, SM80StoresAndReadsTiles) {
   expectLines(ptx, {"ldmatrix.sync.aligned", "st.shared.b32", "bar.sync \t0"});
 }
 
-TEST_F(InstructionsTest, SM80MmaOfRegisters) {
-  std::string ptx = lower("sm_80", R"(
+/// A matmul whose left-hand side is in registers.
+static constexpr StringLiteral mmaOfRegisters = R"(
     attn_tile.kernel @kernel(%i: index, %out: memref<64x32xf32>)
         attributes {layout = #attn_tile.row_blocks<warps = 4>} {
       %c0 = arith.constant 0 : index
@@ -311,7 +311,10 @@ TEST_F(InstructionsTest, SM80MmaOfRegisters) {
       attn_tile.store %r, %out[%c0, %c0]
           : vector<64x32xf32>, memref<64x32xf32>
       attn_tile.return
-    })");
+    })";
+
+TEST_F(InstructionsTest, SM80MmaOfRegisters) {
+  std::string ptx = lower("sm_80", mmaOfRegisters);
   // Four steps, and four blocks of eight columns.
   EXPECT_EQ(count(ptx, "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16"),
             4 * 2);
@@ -660,22 +663,7 @@ TEST_F(InstructionsTest, SM90aConvertsThroughPipes) {
 }
 
 TEST_F(InstructionsTest, SM90aMmaOfRegisters) {
-  std::string ptx = lower("sm_90a", R"(
-    attn_tile.kernel @kernel(%i: index, %out: memref<64x32xf32>)
-        attributes {layout = #attn_tile.row_blocks<warps = 4>} {
-      %c0 = arith.constant 0 : index
-      %p = attn_tile.create_pipe : !attn_tile.pipe<64x32xf16, stages = 1>
-      %a = arith.constant dense<1.0> : vector<64x64xf16>
-      %b = attn_tile.wait %p[%i] : !attn_tile.pipe<64x32xf16, stages = 1>
-      %s = attn_tile.mma_start %a, %b
-          : vector<64x64xf16>, !attn_tile.buffer<64x32xf16>
-          -> !attn_tile.pending<vector<64x32xf32>>
-      %r = attn_tile.mma_wait %s : !attn_tile.pending<vector<64x32xf32>>
-      attn_tile.release %b : !attn_tile.buffer<64x32xf16>
-      attn_tile.store %r, %out[%c0, %c0]
-          : vector<64x32xf32>, memref<64x32xf32>
-      attn_tile.return
-    })");
+  std::string ptx = lower("sm_90a", mmaOfRegisters);
   expectLines(ptx, {"wgmma.fence.sync.aligned",
                     "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16",
                     "wgmma.commit_group.sync.aligned",

@@ -35,7 +35,7 @@ KVAddressingAttrInterface attn::getOperandAddressing(AttentionOpInterface op) {
   return DenseKVAttr::get(context);
 }
 
-/// The head of `numShared` that head `head` of `numHeads` shares.
+/// The key or value head, of `numShared`, that head `head` of `numHeads` reads.
 static Value emitSharedHead(OpBuilder &builder, Location loc, Value head,
                             int64_t numHeads, int64_t numShared) {
   if (numHeads == numShared)

@@ -541,7 +541,7 @@ def Attn_AttentionOpInterface : OpInterface<"AttentionOpInterface", [
       return ::mlir::attn::getDimSize($_op.getValue(), 3);
     }
     /// GQA groups, if there is no map: the fewest groups of consecutive query
-    /// heads, of equal size, each of which shares one key and one value head.
+    /// heads, of equal size, with one key and one value head for each group.
     int64_t getNumGroups() {
       return std::lcm(getNumKeyHeads(), getNumValueHeads());
     }

@@ -20,9 +20,9 @@
 
 namespace mlir::attn {
 
-/// Whether the rows of `state`, of f32, can begin at multiples of 16 bytes. The
-/// states of a normalizer have a column more than values, and their rows do
-/// not.
+/// Whether the rows of `state`, `[B, H, Dk, Dv]` of f32, can begin at multiples
+/// of 16 bytes. Rows of a view of a normalizer's state cannot: that state has
+/// one column more than values.
 bool mayHaveAlignedRows(Value state);
 
 } // namespace mlir::attn
