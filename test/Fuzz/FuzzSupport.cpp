@@ -13,6 +13,7 @@
 
 #include "FuzzSupport.h"
 #include "attn/Support/CheckSource.h"
+#include "mlir/Interfaces/ViewLikeInterface.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Compiler.h"
@@ -123,6 +124,33 @@ bool attn::fuzz::mayHitDefectOfMLIR(StringRef text) {
          hasUncheckedDimensions(text) || hasHugeResultNumber(text) ||
          hasUnguardedRegion(text) || hasNegativeDimension(text) ||
          hasBinaryWithoutHandler(text) || hasContractWithoutTypes(text);
+}
+
+/// Whether `op` takes or writes a slice of fewer dimensions than it has sizes,
+/// some of them values. Where a size turns out constant, canonicalization drops
+/// the first dimension of size one, even if the type has it and lacks another:
+/// mlir-opt crashes on a cast of `tensor.extract_slice %t[0, 0, 0] [1, %c4, 1]
+/// [1, 1, 1] : tensor<1x4x8xf32> to tensor<1x?xf32>`, where `%c4` is 4.
+static bool isRankReducingSliceOfDynamicSize(Operation *op) {
+  auto slice = dyn_cast<OffsetSizeAndStrideOpInterface>(op);
+  if (!slice || slice.getSizes().empty())
+    return false;
+  auto hasLowerRank = [&](Type type) {
+    auto shaped = dyn_cast<ShapedType>(type);
+    return shaped && shaped.hasRank() &&
+           shaped.getRank() < int64_t(slice.getStaticSizes().size());
+  };
+  return llvm::any_of(op->getOperandTypes(), hasLowerRank) ||
+         llvm::any_of(op->getResultTypes(), hasLowerRank);
+}
+
+bool attn::fuzz::mayHitDefectOfMLIR(ModuleOp module) {
+  return module
+      .walk([](Operation *op) {
+        return isRankReducingSliceOfDynamicSize(op) ? WalkResult::interrupt()
+                                                    : WalkResult::advance();
+      })
+      .wasInterrupted();
 }
 
 /// libFuzzer clears these before each input, and looks afterwards which are

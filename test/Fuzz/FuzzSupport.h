@@ -26,6 +26,9 @@ namespace mlir::attn::fuzz {
 /// project. Defects of MLIR 22.1 are named at the definition.
 bool mayHitDefectOfMLIR(StringRef text);
 
+/// Whether canonicalization of `module` may do so.
+bool mayHitDefectOfMLIR(ModuleOp module);
+
 /// Tells libFuzzer that an input did what `feature` says: inputs that do what
 /// none before them did are kept, and changed further.
 void noteFeature(StringRef feature);
