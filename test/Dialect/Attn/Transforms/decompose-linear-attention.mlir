@@ -175,3 +175,14 @@ func.func @causal_blocks(%q: !p) -> !p {
   %r = attn.linear_attention ins(%q, %q, %q : !p, !p, !p) outs(%q : !p) causal local_blocks(4) -> !p
   return %r : !p
 }
+
+// No tokens, and so no slices of rows.
+// CHECK-LABEL: func @no_tokens
+// CHECK: attn.linear_attention {{.*}} outs(%{{.*}} : tensor<0x4x4x16xbf16>)
+// CHECK-NOT: tensor.extract_slice
+// CHECK: return
+func.func @no_tokens(%q: tensor<2x4x0x16xbf16>) -> tensor<2x4x0x16xbf16> {
+  %r = attn.linear_attention ins(%q, %q, %q : tensor<2x4x0x16xbf16>, tensor<2x4x0x16xbf16>, tensor<2x4x0x16xbf16>)
+      outs(%q : tensor<2x4x0x16xbf16>) local_blocks(4) -> tensor<2x4x0x16xbf16>
+  return %r : tensor<2x4x0x16xbf16>
+}
